@@ -53,7 +53,10 @@ type IncomingRequest = RequestHead & { readonly var: { readonly runtime: Runtime
 const SHARES = {
   public: { binding: "PUBLIC_REQUESTS", aMinuteMax: 1_200 },
   stripe: { binding: "STRIPE_REQUESTS", aMinuteMax: 12_000 },
-  /** For an address that has used up its public share: requests with secret, relay and administration keys that the isolate does not know. */
+  /**
+   * For an address that has used up its public share: requests with secret, relay and administration keys that the isolate
+   * does not know.
+   */
   newKeys: { binding: "NEW_KEY_REQUESTS", aMinuteMax: 60 },
 } as const;
 type AddressShare = keyof typeof SHARES;
@@ -138,9 +141,10 @@ function isServer(c: IncomingRequest): boolean {
 }
 
 /**
- * Counts a request by its key, before anything else is read. A request with a publishable or malformed key is counted here. A request
- * with another key is counted only if the key is later found to be unknown. When an address has used up its public share, keys that
- * the isolate does not know have a separate share. Returns whether it counted the request. Throws the errors of `countArrival`.
+ * Counts a request by its key, before anything else is read. A request with a publishable or malformed key is counted here. A
+ * request with another key is counted only if the key is later found to be unknown. When an address has used up its public
+ * share, keys that the isolate does not know have a separate share. Returns whether it counted the request. Throws the errors
+ * of `countArrival`.
  */
 export async function countKey(
   c: IncomingRequest,
@@ -169,7 +173,10 @@ export function isKnownInvalid(c: IncomingRequest, text: string): boolean {
   return arrivalsOf(isolate).unknownKeys.has(text, now());
 }
 
-/** Remembers for a minute that a key is valid or unknown. A refusal that itself comes from this memory does not prolong the minute. */
+/**
+ * Remembers for a minute that a key is valid or unknown. A refusal that itself comes from this memory does not prolong the
+ * minute.
+ */
 export function noteKeyCheck(c: IncomingRequest, key: CountedKey, text: string, isValid: boolean): void {
   const { isolate, now } = c.var.runtime;
   const { validKeys, unknownKeys, servers } = arrivalsOf(isolate);

@@ -28,8 +28,8 @@ class EventCounter {
 }
 
 /**
- * The keys of one URL in this isolate. jose's `createRemoteJWKSet` is not used: it does not share keys through the platform's cache,
- * and it does not limit requests to a server that fails.
+ * The keys of one URL in this isolate. jose's `createRemoteJWKSet` is not used: it does not share keys through the platform's
+ * cache, and it does not limit requests to a server that fails.
  */
 class KeySet {
   readonly #url: string;
@@ -57,8 +57,9 @@ class KeySet {
   }
 
   /**
-   * Uses one of the minute's reloads. Returns false when none is left, so that tokens with invented keys do not flood the server. Keys
-   * may rotate at any moment, even right after they were fetched. A new key may have the `kid` of the old key, or no `kid`.
+   * Uses one of the minute's reloads. Returns false when none is left, so that tokens with invented keys do not flood the
+   * server. Keys may rotate at any moment, even right after they were fetched. A new key may have the `kid` of the old key,
+   * or no `kid`.
    */
   #takeReload(flaw: TokenFlaw, nowMs: number): boolean {
     if (flaw === "signature" && nowMs - this.#fetchedAtMs < SIGNATURES_RELOAD_AFTER_MS) return false;
@@ -199,8 +200,8 @@ async function readResponseWithin({ body }: Response): Promise<string> {
 }
 
 /**
- * Returns the key of a URL in the platform's cache. It is in a domain of Purser's own, so that it is never a key under which another
- * Worker caches the key server's response.
+ * Returns the key of a URL in the platform's cache. It is in a domain of Purser's own, so that it is never a key under which
+ * another Worker caches the key server's response.
  */
 const cacheKey = (url: string): string => `https://key-sets.purser.invalid/${encodeURIComponent(url)}`;
 

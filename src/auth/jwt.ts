@@ -165,7 +165,9 @@ export function refuseToken(flaw: TokenFlaw, setting: EndUserSetting, token: str
   return new PurserError("invalid_user_token", message, { details: { reason: flaw } });
 }
 
-/** Returns the first flaw of a token's claims, in the order of TOKEN_FLAWS (jose's order differs), or null when there is none. */
+/**
+ * Returns the first flaw of a token's claims, in the order of TOKEN_FLAWS (jose's order differs), or null when there is none.
+ */
 export function claimFlaw(claims: JsonObject, setting: EndUserSetting, nowMs: number): TokenFlaw | null {
   const { exp, nbf, iat, iss, aud } = claims;
   const nowSeconds = Math.floor(nowMs / 1_000);

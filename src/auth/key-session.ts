@@ -23,7 +23,9 @@ const isKeyInForce = (value: ValueOf<KeyValues>) =>
     isNull(apiKeys.revokedAtMs),
   );
 
-/** Returns the key's row if the key is valid: the end-user token setting as JSON, and the test clock as text (db/features.ts). */
+/**
+ * Returns the key's row if the key is valid: the end-user token setting as JSON, and the test clock as text (db/features.ts).
+ */
 const selectCheckedKey = query((value: ValueOf<KeyValues>) =>
   drizzle
     .select({ ...fields(environments, "endUserAuth"), ...computed({ clock: clockOf() }) })
@@ -132,7 +134,8 @@ export async function openKeySession(options: KeySessionOptions): Promise<KeySes
     let flaw = await findRefusal(row, options, checksUser);
     const isBehind = bookmark !== null && !isAsLateAs(session.bookmark(), bookmark);
     if (start !== "first-primary" && (isBehind || flaw !== null || row?.clock !== clock())) {
-      // The replica may not yet have the key, the setting, the test clock, or the state that the caller saw. The caller's bookmark is
+      // The replica may not yet have the key, the setting, the test clock, or the state that the caller saw. The caller's
+      // bookmark is
       // not sent to D1, because D1 would return it as the bookmark of its own state, whatever it is.
       session = openSession(d1, "first-primary");
       ({ row, rows } = await sendWithKeyRow(statements));

@@ -74,8 +74,8 @@ export class MinuteMemory {
 }
 
 /**
- * Returns whether the platform allows a request from an address. Null if the platform does not count requests. Then the counts of the
- * isolate decide.
+ * Returns whether the platform allows a request from an address. Null if the platform does not count requests. Then the
+ * counts of the isolate decide.
  */
 export async function mayPass(limiter: RateLimit | undefined, address: string): Promise<boolean | null> {
   try {

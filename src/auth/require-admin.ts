@@ -36,8 +36,8 @@ function routeOf(c: Context<AppEnv>): string {
 }
 
 /**
- * Returns the rights of an administration key, read from the primary of `DB` (W3a), with which `root` begins. Counts the request (L2).
- * Throws `invalid_key`, and `forbidden` for a page in a browser.
+ * Returns the rights of an administration key, read from the primary of `DB` (W3a), with which `root` begins. Counts the
+ * request (L2). Throws `invalid_key`, and `forbidden` for a page in a browser.
  */
 async function openAdminKey(c: Context<AppEnv>, root: SystemCtx, key: string): Promise<AdminRights> {
   await countKey(c, KIND, key, false);
@@ -89,8 +89,8 @@ const TOKEN_CHARACTERS_MAX = 1_000;
 const failuresOf = rememberPerObject(() => new MinuteCounts());
 
 /**
- * Returns whether `token` is the admin token. Throws `rate_limited` for an address that failed ten times in a minute, even if the token
- * is right, so that the address cannot guess on (L2). The platform and the isolate both count failures.
+ * Returns whether `token` is the admin token. Throws `rate_limited` for an address that failed ten times in a minute, even if
+ * the token is right, so that the address cannot guess on (L2). The platform and the isolate both count failures.
  */
 export async function isAdminToken(
   c: RequestHead & { readonly var: { readonly runtime: Runtime } },

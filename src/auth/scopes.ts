@@ -30,7 +30,8 @@ export interface ScopeChoice {
 
 /**
  * Where to find the mode of a route: in the argument `mode`, in the row of the id in its path, or always `test`. `none`: the
- * route has no mode, and needs a key for both modes. `own`: the route accepts a key for any mode, and returns only rows of that mode.
+ * route has no mode, and needs a key for both modes. `own`: the route accepts a key for any mode, and returns only rows of
+ * that mode.
  */
 export type ModeOf = "argument" | "row" | "test" | "none" | "own";
 
@@ -190,8 +191,8 @@ export function checkRoute(rights: AdminRights, appId: string | undefined): ((va
 type KeyCaller = Pick<SystemCtx, "rights">;
 
 /**
- * Checks an administration key by the row of the id in the path, and returns the row. Every verb of a route with `mode: "row"` calls
- * it. Throws `forbidden`.
+ * Checks an administration key by the row of the id in the path, and returns the row. Every verb of a route with `mode:
+ * "row"` calls it. Throws `forbidden`.
  */
 export function admitRow<Row extends { readonly mode: Mode }>({ rights }: KeyCaller, row: Row): Row {
   const found = rights === undefined ? undefined : ROUTES[rights.route];

@@ -108,8 +108,9 @@ const resealUpdates = {
 };
 
 /**
- * Seals again, with `SETTINGS_SECRET`, the texts that `SETTINGS_SECRET_PREVIOUS` sealed: up to `textsMax` stored texts in a run of the
- * cron. Sends no query without a previous secret. Returns errors: a text that cannot be decrypted does not stop the others.
+ * Seals again, with `SETTINGS_SECRET`, the texts that `SETTINGS_SECRET_PREVIOUS` sealed: up to `textsMax` stored texts in a
+ * run of the cron. Sends no query without a previous secret. Returns errors: a text that cannot be decrypted does not stop
+ * the others.
  */
 export async function resealSecrets(root: CronCtx, textsMax = TEXTS_A_RUN_MAX): Promise<readonly unknown[]> {
   const { db, database, allowance, settings } = root;

@@ -14,14 +14,20 @@ import { MINUTE_MS } from "../lib/time.ts";
 import { type NextUnmatched, reportPayment, selectNextUnmatched } from "../payments/report-unmatched.ts";
 import type { Allowance, CronCtx, CronPart, Environment, SystemCtx, TenantCtx } from "../runtime.ts";
 
-/** An event that is due in an environment: a period begins, a hold ends, a balance expires or soon expires, a payment is still unmatched. */
+/**
+ * An event that is due in an environment: a period begins, a hold ends, a balance expires or soon expires, a payment is still
+ * unmatched.
+ */
 export type DueEvent =
   | { readonly kind: "period"; readonly momentMs: number; readonly row: NextPeriod }
   | { readonly kind: "hold"; readonly momentMs: number; readonly row: NextHold }
   | { readonly kind: "expiry"; readonly momentMs: number; readonly row: NextExpiry }
   | { readonly kind: "unmatched"; readonly momentMs: number; readonly row: NextUnmatched };
 
-/** Returns the next due event up to `untilMs`, or null. At equal times periods come first, then holds, so that notices include returned holds. */
+/**
+ * Returns the next due event up to `untilMs`, or null. At equal times periods come first, then holds, so that notices include
+ * returned holds.
+ */
 async function findNextDue(ctx: TenantCtx, untilMs: number): Promise<DueEvent | null> {
   const { id } = ctx.environment;
   const [[period], [hold], [expiry], [unmatched]] = await batch(ctx.db, [
@@ -58,15 +64,18 @@ const selectClock = query((value: ValueOf<{ environmentId: number }>) =>
     .where(eq(environments.id, value("environmentId"))),
 );
 
-/** Returns statements that change a test clock from `before` to `after`. The batch aborts with `guard_environment` if the clock is another one. */
+/**
+ * Returns statements that change a test clock from `before` to `after`. The batch aborts with `guard_environment` if the
+ * clock is another one.
+ */
 export function clockWrites(environmentId: number, before: string | null, after: TestClock | null): Statement[] {
   return [guardClock({ environmentId, clock: before }), changeFeature(environmentId, "clock", after)];
 }
 
 /**
- * Advances an environment's test clock to the time that was set (D3), step by step: all events due at one moment are processed before
- * the events of the next. Each step is one batch, so calls may be interrupted and may run at the same time. Returns `ready` when the
- * clock runs again.
+ * Advances an environment's test clock to the time that was set (D3), step by step: all events due at one moment are
+ * processed before the events of the next. Each step is one batch, so calls may be interrupted and may run at the same time.
+ * Returns `ready` when the clock runs again.
  */
 export async function advanceClock(
   root: SystemCtx,
@@ -82,7 +91,10 @@ export async function advanceClock(
   }
 }
 
-/** Processes the first due event. If none is due, moves the clock to the next event. If there is no next event, lets the clock run. */
+/**
+ * Processes the first due event. If none is due, moves the clock to the next event. If there is no next event, lets the clock
+ * run.
+ */
 async function advanceOneStep(ctx: TenantCtx, clock: TestClock): Promise<void> {
   const { atMs: _, ...running } = clock;
   const { setMs, aheadMs } = running;
@@ -123,7 +135,10 @@ async function ignoreConflict(work: () => Promise<void>): Promise<void> {
 
 const CLOCKS_A_RUN_MAX = 100;
 
-/** The environments with a test clock. First those whose clock is being advanced, then the others in an order that changes with each run. */
+/**
+ * The environments with a test clock. First those whose clock is being advanced, then the others in an order that changes
+ * with each run.
+ */
 const selectEnvironmentsWithClock = query((value: ValueOf<{ run: number; limit: number }>) => {
   const { id, features } = environments;
   return drizzle

@@ -19,9 +19,9 @@ const MS_A_REQUEST = 15_000;
 const auditSet = insertAuditEntry();
 
 /**
- * Sets the time of an application's test environment (D3), and processes the events in between. The cron processes those that do not
- * fit into a request. A request with the same time continues the work. Throws `not_found`, and `invalid_request` for a time that is
- * not later than the environment's, or more than ten years ahead of real time.
+ * Sets the time of an application's test environment (D3), and processes the events in between. The cron processes those that
+ * do not fit into a request. A request with the same time continues the work. Throws `not_found`, and `invalid_request` for a
+ * time that is not later than the environment's, or more than ten years ahead of real time.
  */
 export async function setClock(
   admin: AdminCtx,

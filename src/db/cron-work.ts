@@ -20,14 +20,16 @@ export function queryBudget(queriesMax: number): QueryBudget {
   };
 }
 
-/** Returns the context of the cron's work in an environment, with the environment's time. `clock` is its test clock, as text. */
+/**
+ * Returns the context of the cron's work in an environment, with the environment's time. `clock` is its test clock, as text.
+ */
 export function cronIn(root: SystemCtx, environment: Environment, clock: string | null): TenantCtx {
   return { ...root, ...timesOf(clock, root), environment, caller: { kind: "cron" } };
 }
 
 /**
- * Works on each row in turn, while at least `queries` queries are left. Returns the errors: a failure stops only the work on its own
- * row, and the next run tries that row again.
+ * Works on each row in turn, while at least `queries` queries are left. Returns the errors: a failure stops only the work on
+ * its own row, and the next run tries that row again.
  */
 export async function workOnEach<Row>(
   { allowance }: CronCtx,

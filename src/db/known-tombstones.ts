@@ -59,7 +59,10 @@ const selectFeatures = query((value: ValueOf<AppAndMode>) =>
 
 const tombstonesKey = ({ environment: { appId, mode } }: TombstoneCtx): string => `${appId} ${mode}`;
 
-/** Returns the text that the next write's guard compares. Everything that the isolate remembers about ids is valid only with this text. */
+/**
+ * Returns the text that the next write's guard compares. Everything that the isolate remembers about ids is valid only with
+ * this text.
+ */
 export const knownText = (ctx: TombstoneCtx): string =>
   knownTombstonesOf(ctx.isolate).get(tombstonesKey(ctx))?.text ?? KNOWN_NOTHING.text;
 
@@ -110,9 +113,9 @@ export async function batchWithGuards<const Statements extends readonly Statemen
 }
 
 /**
- * Runs a write about an id under its own name or, if the id is erased, under its tombstone's hash (E5). `write` sends the guards with
- * its batch, and is called again if the id was erased meanwhile. `lifts` changes with each lift. A write that stores `data` of the id
- * deletes its non-blocking tombstone. A write that only adds to an `audit` does not.
+ * Runs a write about an id under its own name or, if the id is erased, under its tombstone's hash (E5). `write` sends the
+ * guards with its batch, and is called again if the id was erased meanwhile. `lifts` changes with each lift. A write that
+ * stores `data` of the id deletes its non-blocking tombstone. A write that only adds to an `audit` does not.
  */
 export function underName<Answer>(
   ctx: TombstoneCtx,

@@ -1,6 +1,6 @@
 /**
- * Makes the text, the values and the row decoder of a statement from Drizzle's builders. Drizzle's own `prepare` returns no parts, which
- * D1's batch needs.
+ * Makes the text, the values and the row decoder of a statement from Drizzle's builders. Drizzle's own `prepare` returns no
+ * parts, which D1's batch needs.
  */
 
 import { Column, fillPlaceholders, is, Param, Placeholder, SQL, sql } from "drizzle-orm";
@@ -44,7 +44,9 @@ export type StatementSource = Builder | SqlWithRows<unknown> | SQL;
 /** The most values that D1 binds in a statement. */
 const PARAMS_MAX = 100;
 
-/** Prepares a statement. `fill` returns its values. It throws when a value is missing, or has a type that D1 does not accept. */
+/**
+ * Prepares a statement. `fill` returns its values. It throws when a value is missing, or has a type that D1 does not accept.
+ */
 export function prepare(drizzle: SqliteRemoteDatabase, source: StatementSource) {
   const { printed, isRead, map } = printStatement(drizzle, source);
   const { sql: text, params } = printed;
@@ -63,7 +65,10 @@ export function prepare(drizzle: SqliteRemoteDatabase, source: StatementSource) 
   return { text, fill, rest: { isRead, ...(map === undefined ? {} : { map }) } };
 }
 
-/** Keeps the null of a placeholder as it is. Drizzle would encode it by its column: for JSON as the text `null`, for a boolean as 0. */
+/**
+ * Keeps the null of a placeholder as it is. Drizzle would encode it by its column: for JSON as the text `null`, for a boolean
+ * as 0.
+ */
 function keepNull(param: unknown): unknown {
   if (!is(param, Param) || !is(param.value, Placeholder)) return param;
   const { encoder, value } = param;
@@ -99,8 +104,8 @@ function printStatement(
 }
 
 /**
- * Prints a statement with its constants in the text. SQLite does not use a partial index for a bound constant, and prepares a statement
- * with a bound LIMIT again at every run.
+ * Prints a statement with its constants in the text. SQLite does not use a partial index for a bound constant, and prepares a
+ * statement with a bound LIMIT again at every run.
  */
 const printSql = (drizzle: SqliteRemoteDatabase, source: SQL): StatementText =>
   drizzle.run(sql`${source}`.inlineParams()).getQuery();
@@ -127,7 +132,10 @@ type DecodedRow = Readonly<Record<string, unknown>>;
 const pick = (selected: Selected, names: readonly string[]): Selected =>
   Object.fromEntries(Object.entries(selected).filter(([name]) => names.includes(name)));
 
-/** Returns the fields that need decoding: booleans, JSON and fields with `mapWith`. For them Drizzle does not return a stored "7" unchanged. */
+/**
+ * Returns the fields that need decoding: booleans, JSON and fields with `mapWith`. For them Drizzle does not return a stored
+ * "7" unchanged.
+ */
 function decodedNames(drizzle: SqliteRemoteDatabase, selected: Selected): string[] {
   const names = Object.keys(selected);
   try {

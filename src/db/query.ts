@@ -93,9 +93,9 @@ export function computed(expressions: Readonly<Record<string, SQL>>): Selected {
 }
 
 /**
- * When a query has one table, Drizzle prints the columns of a selected `sql` without their table (its issue 5734). In a subselect
- * they would then refer to the inner table. One level deeper, Drizzle keeps the table. `queryChunks` is public and changed in place,
- * because a new `SQL` would lose the decoder of `mapWith`, which is not public.
+ * When a query has one table, Drizzle prints the columns of a selected `sql` without their table (its issue 5734). In a
+ * subselect they would then refer to the inner table. One level deeper, Drizzle keeps the table. `queryChunks` is public and
+ * changed in place, because a new `SQL` would lose the decoder of `mapWith`, which is not public.
  */
 function nest<Data>(expression: SQL<Data>): SQL<Data> {
   const chunks = expression.queryChunks.splice(0);
@@ -115,7 +115,9 @@ export function hasRow(table: SQLiteTable, where: SQL | undefined): SQL {
   return exists(drizzle.select({ one: sql`1` }).from(table).where(where));
 }
 
-/** SQL: a value as an integer. D1 binds numbers as REAL, which would be visible in JSON, texts, results and triggers of views. */
+/**
+ * SQL: a value as an integer. D1 binds numbers as REAL, which would be visible in JSON, texts, results and triggers of views.
+ */
 export const asInteger = (value: Placeholder | SQL) => sql<number>`CAST(${value} AS INTEGER)`;
 
 /** A value for `limit`, as an integer. With a bare value, SQLite would prepare the statement again at every run. */
@@ -157,7 +159,10 @@ function listOf(selected: readonly SQL.Aliased[]): SQL {
   );
 }
 
-/** INSERT … SELECT: an expression for each column by its field name, and the rest of the SELECT. Other columns get their defaults. */
+/**
+ * INSERT … SELECT: an expression for each column by its field name, and the rest of the SELECT. Other columns get their
+ * defaults.
+ */
 export function insertFrom<Table extends SQLiteTable>(
   table: Table,
   values: { readonly [Name in keyof Table["$inferInsert"]]: SQL | Placeholder | SQLiteColumn },

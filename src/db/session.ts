@@ -39,7 +39,9 @@ export function idIn(index: number, randomId: string): string {
   return `${randomId}${index}`;
 }
 
-/** A request's session with one database. It never reads an older state than it has read before, and it reads its own writes. */
+/**
+ * A request's session with one database. It never reads an older state than it has read before, and it reads its own writes.
+ */
 export interface Session extends Db {
   /** Marks the latest state that the session has seen. Null before its first query. */
   readonly bookmark: () => string | null;

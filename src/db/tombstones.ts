@@ -20,7 +20,10 @@ export interface ErasureSecret {
   readonly fingerprint: string;
 }
 
-/** The imported keys of this isolate. It stores no promises, because a request must not wait for the promise of another request. */
+/**
+ * The imported keys of this isolate. It stores no promises, because a request must not wait for the promise of another
+ * request.
+ */
 const importedSecrets = new Map<string, ErasureSecret>();
 const IMPORTED_SECRETS_MAX = 4;
 const FINGERPRINT_LENGTH = 12;
@@ -148,9 +151,9 @@ async function idsByHash(ctx: TombstoneCtx, ids: Iterable<string>): Promise<Map<
 }
 
 /**
- * Returns the guards of a batch that writes for some ids and mentions others (E4). The batch aborts with `guard_person` when a written
- * id is blocked or a mentioned id is erased. It deletes the non-blocking tombstones of the written ids, or aborts with
- * `tombstones_being_erased` while their erasure runs. Without tombstones there are no guards.
+ * Returns the guards of a batch that writes for some ids and mentions others (E4). The batch aborts with `guard_person` when
+ * a written id is blocked or a mentioned id is erased. It deletes the non-blocking tombstones of the written ids, or aborts
+ * with `tombstones_being_erased` while their erasure runs. Without tombstones there are no guards.
  */
 export async function personGuards(
   ctx: TombstoneCtx,

@@ -91,7 +91,9 @@ function remainingOfUnit(unit: Unit): SQL {
   return sql`json_array(${whole}, ${rest})`;
 }
 
-/** Counts the stored data about ids, as JSON for `readCounts`. The rows of `from` have the columns of `erasureIds` for an id. */
+/**
+ * Counts the stored data about ids, as JSON for `readCounts`. The rows of `from` have the columns of `erasureIds` for an id.
+ */
 export function selectCountsOf(from: SQL): SQL {
   const pairs = [
     ...Object.entries(countsOf()).map(([name, counted]) => sql`${name}, coalesce(sum(${counted}), 0)`),

@@ -48,9 +48,9 @@ const insertErasure = query((value: ValueOf<NewErasure>) =>
 );
 
 /**
- * Erases a person (E1 to E3), or counts what would be erased. One call is enough for most people. Repeating it continues the erasure,
- * and blocks further `blockIds`. Throws `erasure_unavailable`, `changed_meanwhile` when the person has other ids than given, and
- * `invalid_request` when `blockIds` has an id that is not erased.
+ * Erases a person (E1 to E3), or counts what would be erased. One call is enough for most people. Repeating it continues the
+ * erasure, and blocks further `blockIds`. Throws `erasure_unavailable`, `changed_meanwhile` when the person has other ids
+ * than given, and `invalid_request` when `blockIds` has an id that is not erased.
  */
 export async function erasePerson(
   ctx: TenantCtx,

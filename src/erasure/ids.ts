@@ -56,8 +56,8 @@ export const selectIdsAmong = query((value: ValueOf<PersonKey & { ids: string }>
 );
 
 /**
- * The number of the person's ids, and the counts of their data as JSON. With `given`, a JSON list, it leaves out ids that are not in
- * the list and that only unverified claims reach.
+ * The number of the person's ids, and the counts of their data as JSON. With `given`, a JSON list, it leaves out ids that are
+ * not in the list and that only unverified claims reach.
  */
 export const selectCounts = query((value: ValueOf<PersonKey & { given: string | null }>) => {
   const isGiven = sql`(

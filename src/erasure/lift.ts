@@ -50,7 +50,10 @@ const updateTombstonesFeature = query((value: ValueOf<{ environmentId: number }>
 
 const auditErasureLifted = insertAuditEntry<ErasureKey>((value) => hasRow(erasures, isUnlifted(value)));
 
-/** Allows writes for the ids of an erasure again (E4). Erased data stays erased. Throws `not_found`, and `changed_meanwhile` while the erasure runs. */
+/**
+ * Allows writes for the ids of an erasure again (E4). Erased data stays erased. Throws `not_found`, and `changed_meanwhile`
+ * while the erasure runs.
+ */
 export async function liftErasure(ctx: TenantCtx, erasureId: string): Promise<ErasureOutput> {
   const row = await requireErasure(ctx, erasureId);
   if (row.completedAtMs === null) {
@@ -118,8 +121,9 @@ const deleteTombstonesOfSecret = query((value: ValueOf<OfSecret>) =>
 );
 
 /**
- * Deletes the tombstones of a lost secret, so that the environment accepts writes again (E4). Their ids can be used again, as after a
- * lift. Throws `not_found`, `invalid_request` while the secret is set, and `changed_meanwhile` while an erasure with it runs.
+ * Deletes the tombstones of a lost secret, so that the environment accepts writes again (E4). Their ids can be used again, as
+ * after a lift. Throws `not_found`, `invalid_request` while the secret is set, and `changed_meanwhile` while an erasure with
+ * it runs.
  */
 export async function forgetTombstones(
   admin: AdminCtx,

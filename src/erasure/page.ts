@@ -53,7 +53,10 @@ const deleteEvents = query((value: OfPage) =>
   ),
 );
 
-/** Counts the freed bytes, because the file keeps its size and reuses them. An id's record is deleted once, and counts its events. */
+/**
+ * Counts the freed bytes, because the file keeps its size and reuses them. An id's record is deleted once, and counts its
+ * events.
+ */
 const countFreed = query((value: OfPage) => {
   const { distinctId, eventBytes, eventCount, deletedCount } = distinctIds;
   const events = sql`${eventBytes} + (${eventCount} - ${deletedCount}) * ${EVENT_BYTES}`;

@@ -31,7 +31,10 @@ export interface ExportSecrets {
   readonly previous: string | null;
 }
 
-/** Returns `base64url(payload).base64url(HMAC-SHA-256 of the first part's ASCII)`. The contract fixes this form, which is no JWT (P6). */
+/**
+ * Returns `base64url(payload).base64url(HMAC-SHA-256 of the first part's ASCII)`. The contract fixes this form, which is no
+ * JWT (P6).
+ */
 export async function signToken(claims: ExportClaims, secret: string): Promise<string> {
   const { appId, mode, distinctId, expiresAt } = claims;
   const payload = encodeBase64url(new TextEncoder().encode(JSON.stringify({ appId, mode, distinctId, expiresAt })));
@@ -71,9 +74,9 @@ function readClaims(payload: string): ExportClaims | null {
 }
 
 /**
- * Creates and signs a download link that is valid for 24 hours, on the configured origin or else the request's. It does not read the
- * person's data, so it returns a link even if nothing is stored (P8). Throws `export_unavailable` if no secret is set or the
- * configured origin is malformed.
+ * Creates and signs a download link that is valid for 24 hours, on the configured origin or else the request's. It does not
+ * read the person's data, so it returns a link even if nothing is stored (P8). Throws `export_unavailable` if no secret is
+ * set or the configured origin is malformed.
  */
 export async function createLink(
   ctx: TenantCtx,

@@ -49,7 +49,9 @@ function* laterIds({ each, firstProperties }: PersonIds): Generator<PersonId> {
 /** Whether the snapshot has all properties. */
 const hasAllProperties = (ids: PersonIds): boolean => laterIds(ids).next().done === true;
 
-/** The texts of all properties, nearest first. Throws when one was changed after the snapshot, because P10 would be violated. */
+/**
+ * The texts of all properties, nearest first. Throws when one was changed after the snapshot, because P10 would be violated.
+ */
 async function* propertiesTexts({ db, environmentId }: Reading, ids: PersonIds): AsyncGenerator<string> {
   for (const text of ids.firstProperties) if (text !== null) yield text;
   const later = laterIds(ids);

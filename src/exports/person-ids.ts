@@ -26,7 +26,10 @@ export interface PersonId {
   readonly propertiesBytes: number;
 }
 
-/** The requested id, then the ids that it claims, nearest first. Kept as bytes, because as objects they would not fit into memory. */
+/**
+ * The requested id, then the ids that it claims, nearest first. Kept as bytes, because as objects they would not fit into
+ * memory.
+ */
 export interface PersonIds {
   readonly count: number;
   readonly sizes: Readonly<Record<ListName, ListSize>>;

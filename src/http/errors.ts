@@ -6,7 +6,10 @@ import { type AppEnv, allowBrowsers } from "./factory.ts";
 import type { ErrorBody } from "./responses.ts";
 import { plainName } from "./wrong-names.ts";
 
-/** Logs a bug by the kinds of its errors and their places in the code. Does not log messages, which can contain a caller's data. */
+/**
+ * Logs a bug by the kinds of its errors and their places in the code. Does not log messages, which can contain a caller's
+ * data.
+ */
 export function logBug(error: unknown, requestId: string): void {
   const chain: { name: string; constraint: string | null; frames: string[] }[] = [];
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
@@ -30,7 +33,9 @@ function asPurserError(error: unknown, requestId: string): PurserError {
   return new PurserError("internal_error", "An internal error occurred.", { cause: error });
 }
 
-/** Turns an error into a response: `{ error: { code, message, param?, details?, requestId } }` (W4). No other code does this. */
+/**
+ * Turns an error into a response: `{ error: { code, message, param?, details?, requestId } }` (W4). No other code does this.
+ */
 export function answerError(thrown: unknown, c: Context<AppEnv>): Response {
   const requestId = c.get("requestId");
   const error = asPurserError(thrown, requestId);

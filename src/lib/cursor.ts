@@ -2,7 +2,9 @@ import { base64urlOfAscii, crc32, decodeBase64url, encodeBase64url } from "./enc
 
 type CursorScope = readonly (string | number)[];
 
-/** Returns an eight-digit checksum of the position and its scope. The URI escapes make the text ASCII, which CRC-32 requires. */
+/**
+ * Returns an eight-digit checksum of the position and its scope. The URI escapes make the text ASCII, which CRC-32 requires.
+ */
 function checkOf(position: string, scope: CursorScope): string {
   const text = encodeURIComponent(JSON.stringify([position, ...scope]));
   return crc32(text).toString(16).padStart(8, "0");

@@ -48,7 +48,9 @@ const crcTable = Uint32Array.from({ length: 256 }, (_, byte) => {
   return crc;
 });
 
-/** Returns the CRC-32 of ASCII text (ISO 3309, as in zip). It detects every single mistyped character. It is not a signature. */
+/**
+ * Returns the CRC-32 of ASCII text (ISO 3309, as in zip). It detects every single mistyped character. It is not a signature.
+ */
 export function crc32(ascii: string): number {
   let crc = 0xffffffff;
   for (let index = 0; index < ascii.length; index++) {

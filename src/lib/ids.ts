@@ -1,7 +1,10 @@
 import { DIGITS } from "./encoding.ts";
 
 const LENGTH = 22;
-/** The largest multiple of 62 that fits in a byte. Bytes from this value on are skipped, so that every digit is equally likely. */
+/**
+ * The largest multiple of 62 that fits in a byte. Bytes from this value on are skipped, so that every digit is equally
+ * likely.
+ */
 const SKIPPED_FROM = 248;
 
 /** A pool of random bytes, requested together because one request costs more than a hundred bytes. */

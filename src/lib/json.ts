@@ -98,7 +98,9 @@ export function jsonChunks(list: readonly unknown[], bytesMax = 900_000): string
  */
 const MAYBE_ROUNDED = /(?:^|[:,[\s])-?(?:\d[\d.]{15}|[\d.]+[eE][+-]?\d{3})/;
 
-/** Returns the digits of a decimal from the first to the last that is not 0. Two close decimals are equal if these digits are. */
+/**
+ * Returns the digits of a decimal from the first to the last that is not 0. Two close decimals are equal if these digits are.
+ */
 function significantDigits(decimal: string): string {
   const digits = decimal
     .replace(/[eE].*$/s, "")

@@ -15,21 +15,21 @@ export interface PersonEvent extends PropertyChanges {
   readonly distinctId: string;
   readonly isPersonless: boolean;
   readonly isIdentify: boolean;
-  /** Sent by an SDK that knows its user: `$is_identified: true`. */
+  /** Whether the SDK sent `$is_identified: true`, because its user is identified. */
   readonly isSignedIn: boolean;
   readonly link: Link | null;
 }
 
 /**
- * Whether the event makes its own id a user (P2). A personless event does so only as an `$identify` or, with a secret key, as a
- * `$set`. `isVerified`: whether it was sent with a secret key.
+ * Returns whether the event makes its own id a user (P2). A personless event does so only if it is an `$identify` or, with a secret
+ * key, a `$set`. `isVerified`: whether it was sent with a secret key.
  */
 export function makesUser(event: PersonEvent, isVerified: boolean): boolean {
   if (event.isIdentify) return true;
   return event.isPersonless ? isVerified && changesProperties(event) : isVerified || event.isSignedIn;
 }
 
-/** Whether the event's changes depend on what is stored about people. */
+/** Returns whether the changes that an event makes depend on the stored data about people. */
 export function needsStoredPeople(event: PersonEvent): boolean {
   return !event.isPersonless && (event.link !== null || changesProperties(event));
 }
@@ -38,12 +38,14 @@ export function needsStoredPeople(event: PersonEvent): boolean {
 const FIVE_GROUPS = /^[0-9a-f]+(-[0-9a-f]+){4}$/i;
 const DIGITS_MIN = 32;
 
-/** Whether an id has the form of the device ids of SDKs (P2). A publishable key can claim only such an id. */
+/** Returns whether an id has the form of the device ids of SDKs (P2). A publishable key can claim only such an id. */
 export function isDeviceForm(distinctId: string): boolean {
   return FIVE_GROUPS.test(distinctId) && distinctId.length - 4 >= DIGITS_MIN;
 }
 
-/** Ids, in lower case, that PostHog's clients send for unknown users: PostHog's own list, and those of its cookieless mode. */
+/**
+ * Ids, in lower case, that PostHog's clients send for unknown users: PostHog's own list, and the ids of its cookieless mode.
+ */
 const SHARED_IDS = new Set([
   "",
   "$posthog_cookieless",
@@ -70,15 +72,15 @@ const SHARED_IDS = new Set([
 ]);
 
 /**
- * Whether many devices share this id, so that it must never link two people (P2). It is compared without case, outer white
+ * Returns whether many devices share this id, so that it must never link two people (P2). The comparison ignores case, outer white
  * space and quotes.
  */
 export function isSharedId(distinctId: string): boolean {
-  const bare = distinctId.trim().toLowerCase();
-  if (SHARED_IDS.has(bare)) return true;
-  const quote = bare.charAt(0);
-  if (bare.length < 2 || (quote !== '"' && quote !== "'") || !bare.endsWith(quote)) return false;
-  return SHARED_IDS.has(bare.slice(1, -1).trim());
+  const plain = distinctId.trim().toLowerCase();
+  if (SHARED_IDS.has(plain)) return true;
+  const quote = plain.charAt(0);
+  if (plain.length < 2 || (quote !== '"' && quote !== "'") || !plain.endsWith(quote)) return false;
+  return SHARED_IDS.has(plain.slice(1, -1).trim());
 }
 
 /** The claim on an id: the id that claims it, and whether it was sent with a secret key. */
@@ -87,7 +89,7 @@ export interface Claim {
   readonly isVerified: boolean;
 }
 
-/** The stored facts about an id that claims depend on. */
+/** The stored data about an id on which claims depend. */
 export interface ClaimRecord {
   readonly distinctId: string;
   readonly claim: Claim | null;
@@ -111,25 +113,25 @@ const CLAIMS_MADE_MAX = 1_000;
 const SHARED = "an id that many clients share is not linked";
 const NO_DEVICE = "the other id does not have the form of a device id, so only a secret key can link it";
 
-/** A link as it was sent. */
-export const sentLink = ({ otherId, via }: Link): string => `${via} ${otherId}`;
+/** Returns a link as a text, which identifies the link among those of an id. */
+export const linkText = ({ otherId, via }: Link): string => `${via} ${otherId}`;
 
-/** Why a publishable key's link has no effect, judged by the event alone (P2). */
+/** Returns why a publishable key's link has no effect, as far as the event alone shows (P2). */
 export function flawOfLink(distinctId: string, { otherId, via }: Link): string | null {
   if (distinctId === otherId) return null;
   if (isSharedId(distinctId) || isSharedId(otherId)) return SHARED;
-  // Stored data may reverse an alias, so that its own id is the device.
+  // An alias may be reversed because of stored data. Then the event's own id is the device.
   const mayBeDevice = isDeviceForm(otherId) || (via === "alias" && isDeviceForm(distinctId));
   return mayBeDevice ? null : NO_DEVICE;
 }
 
-/** The stored claims that a request concerns, changed by one event after another (P2). Pure. */
+/** The stored claims on the ids of a request, to which one event after another is applied (P2). Pure. */
 export class Claims {
   readonly #isVerified: boolean;
   readonly #records: ReadonlyMap<string, ClaimRecord>;
   readonly #users = new Set<string>();
   readonly #changed = new Map<string, ClaimChange["claim"]>();
-  readonly #made = new Map<string, number>();
+  readonly #claimsMade = new Map<string, number>();
 
   /** `isVerified`: whether the events were sent with a secret key. */
   constructor(records: readonly ClaimRecord[], isVerified: boolean) {
@@ -138,12 +140,12 @@ export class Claims {
   }
 
   /**
-   * Applies an event. Returns why its link has no effect, or null when it has no link or its ids are linked. A personless event links
-   * nothing.
+   * Applies an event. Returns why its link has no effect. Returns null when it has no link, or when its ids are linked now. A
+   * personless event links nothing.
    */
   apply(event: PersonEvent): string | null {
     const { distinctId, link, isPersonless } = event;
-    // The direction of an alias depends on the facts before this event.
+    // The direction of an alias depends on the state before this event.
     const isReversed = link?.via === "alias" && this.#isDevice(distinctId) && !this.#isDevice(link.otherId);
     if (makesUser(event, this.#isVerified) && !isSharedId(distinctId)) this.#users.add(distinctId);
     if (isPersonless || link === null || link.otherId === distinctId) return null;
@@ -152,16 +154,16 @@ export class Claims {
     const [claimer, claimed] = isReversed ? [link.otherId, distinctId] : [distinctId, link.otherId];
     const refusal = this.#isVerified ? this.#refuseVerified(claimer, claimed) : this.#refuse(claimer, claimed);
     if (refusal !== null) return refusal;
-    const present = this.#claimOn(claimed);
-    if (present?.by === claimer && (present.isVerified || !this.#isVerified)) return null;
+    const existing = this.#claimOn(claimed);
+    if (existing?.by === claimer && (existing.isVerified || !this.#isVerified)) return null;
     this.#changed.set(claimed, { by: claimer, via: link.via, isVerified: this.#isVerified });
-    if (!this.#isVerified) this.#made.set(claimer, (this.#made.get(claimer) ?? 0) + 1);
+    if (!this.#isVerified) this.#claimsMade.set(claimer, (this.#claimsMade.get(claimer) ?? 0) + 1);
     return null;
   }
 
   /**
-   * The version of the claim that the link made or found, if repeating the link would change nothing. Null when the link has no
-   * effect, or when an alias could now be reversed.
+   * Returns the version of the claim for a link, if the same link would change nothing. Returns null when the link has no
+   * effect, and for an alias that the next time could be reversed.
    */
   settledVersion(distinctId: string, { otherId, via }: Link): number | null {
     if (via === "alias" && isDeviceForm(distinctId)) return null;
@@ -184,8 +186,8 @@ export class Claims {
   }
 
   /** The number of claims with publishable keys, by id. */
-  get made(): ReadonlyMap<string, number> {
-    return this.#made;
+  get claimsMade(): ReadonlyMap<string, number> {
+    return this.#claimsMade;
   }
 
   #versionOf(distinctId: string): number {
@@ -205,27 +207,32 @@ export class Claims {
     return this.#users.has(distinctId) || this.#records.get(distinctId)?.isUser === true;
   }
 
-  /** Why a publishable key's claim is refused: it would not count, or another claim exists. */
+  /**
+   * Returns why a publishable key's claim is refused: it would not count, or another claim exists. Null when it is accepted.
+   */
   #refuse(claimer: string, claimed: string): string | null {
     if (!isDeviceForm(claimed)) return NO_DEVICE;
-    if (this.#isUser(claimed)) return "the other id is a user's, so only a secret key can link it";
-    if (this.#isDevice(claimer)) return "neither id is known as a user's, so only a secret key can link them";
-    const present = this.#claimOn(claimed);
-    if (present !== null) return present.by === claimer ? null : "the other id is already linked to another id";
-    if ((this.#records.get(claimer)?.claimsMade ?? 0) + (this.#made.get(claimer) ?? 0) >= CLAIMS_MADE_MAX) {
+    if (this.#isUser(claimed)) return "the other id is a user, so only a secret key can link it";
+    if (this.#isDevice(claimer)) return "neither id is known to be a user, so only a secret key can link them";
+    const existing = this.#claimOn(claimed);
+    if (existing !== null) return existing.by === claimer ? null : "the other id is already linked to another id";
+    if ((this.#records.get(claimer)?.claimsMade ?? 0) + (this.#claimsMade.get(claimer) ?? 0) >= CLAIMS_MADE_MAX) {
       return `this id already links ${CLAIMS_MADE_MAX} others, so only a secret key can link more`;
     }
     return null;
   }
 
-  /** Why a secret key's claim is refused: another one exists, or it would close a cycle of such claims. */
+  /**
+   * Returns why a secret key's claim is refused: another such claim exists, or it would close a cycle. Null when it is
+   * accepted.
+   */
   #refuseVerified(claimer: string, claimed: string): string | null {
-    const present = this.#claimOn(claimed);
-    if (present?.isVerified === true) {
-      return present.by === claimer ? null : "the other id is already linked to another id by a secret key";
+    const existing = this.#claimOn(claimed);
+    if (existing?.isVerified === true) {
+      return existing.by === claimer ? null : "the other id is already linked to another id by a secret key";
     }
-    for (let above = this.#claimOn(claimer); above?.isVerified === true; above = this.#claimOn(above.by)) {
-      if (above.by === claimed) return "this id is already linked to the other id by a secret key";
+    for (let claim = this.#claimOn(claimer); claim?.isVerified === true; claim = this.#claimOn(claim.by)) {
+      if (claim.by === claimed) return "this id is already linked to the other id by a secret key";
     }
     return null;
   }

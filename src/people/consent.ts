@@ -34,7 +34,7 @@ export const consentFields = () =>
   );
 
 const consentColumns = wire(consentLog);
-/** A consent in answers, in the dashboard and in exports. */
+/** A consent in responses, in the dashboard and in exports. */
 export const consentWireFields = {
   consentId: consentColumns.plain("id"),
   distinctId: consentColumns.plain("distinctId"),
@@ -53,8 +53,8 @@ export const presentConsent: (row: RowOf<ReturnType<typeof consentFields>>) => C
 
 type ConsentKey = { environmentId: number; distinctId: string; consentId: string };
 type NewConsent = ConsentKey & {
-  /** How many entries the id may have today before this one. Null for any number. */
-  roomOfDay: number | null;
+  /** The most entries that the id may have today. Null for any number. */
+  entriesADayMax: number | null;
   dayStartMs: number;
   purpose: string;
   decision: string;
@@ -81,18 +81,21 @@ const lastConsentSeq = (value: ValueOf<ConsentKey>) =>
       .limit(1),
   );
 
-/** WHERE: the entry does not exist yet, and its id has room. Entries are gapless and ordered, so reading one of them is enough. */
-function isEntryWanted(value: ValueOf<NewConsent>): SQL {
+/**
+ * WHERE: the entry is not stored yet, and its id has not reached today's limit. Entries have no gaps and are in order of time, so
+ * one look-up is enough.
+ */
+function isNewEntryWithinLimit(value: ValueOf<NewConsent>): SQL {
   const isFull = hasRow(
     consentLog,
     and(
       ofId(value),
-      sql`${consentLog.seq} = 1 - ${value("roomOfDay")} + ${lastConsentSeq(value)}`,
+      sql`${consentLog.seq} = 1 - ${value("entriesADayMax")} + ${lastConsentSeq(value)}`,
       sql`${consentLog.receivedAtMs} >= ${value("dayStartMs")}`,
     ),
   );
-  const hasRoom = sql`(${value("roomOfDay")} IS NULL OR ${not(isFull)})`;
-  return sql`WHERE ${not(hasRow(consentLog, consentsOfId(value)))} AND ${hasRoom}`;
+  const isWithinLimit = sql`(${value("entriesADayMax")} IS NULL OR ${not(isFull)})`;
+  return sql`WHERE ${not(hasRow(consentLog, consentsOfId(value)))} AND ${isWithinLimit}`;
 }
 
 const insertConsent = query((value: ValueOf<NewConsent>) => {
@@ -111,14 +114,22 @@ const insertConsent = query((value: ValueOf<NewConsent>) => {
     occurredAtMs: value("occurredAtMs"),
     receivedAtMs: value("receivedAtMs"),
   };
-  return insertFrom(consentLog, row, isEntryWanted(value));
+  return insertFrom(consentLog, row, isNewEntryWithinLimit(value));
 });
 
-/** Counts an entry for the environment's day, before it is inserted. Aborts the batch with `limit_consents` when the day is full. */
+/**
+ * Counts an entry for the environment's day, before it is inserted. Aborts the batch with `limit_consents` when the day is
+ * full.
+ */
 const countConsent = query((value: ValueOf<NewConsent & { dayMs: number }>) => {
-  const none = { events: sql`0`, bytes: sql`0`, idEvents: sql`0`, idBytes: sql`0` };
-  const counts = { environmentId: asInteger(value("environmentId")), day: dayOf(value), ...none, consents: sql`1` };
-  return insertFrom(analyticsCounts, counts, isEntryWanted(value));
+  const otherCounts = { events: sql`0`, bytes: sql`0`, idEvents: sql`0`, idBytes: sql`0` };
+  const counts = {
+    environmentId: asInteger(value("environmentId")),
+    day: dayOf(value),
+    ...otherCounts,
+    consents: sql`1`,
+  };
+  return insertFrom(analyticsCounts, counts, isNewEntryWithinLimit(value));
 });
 
 const findConsent = query((value: ValueOf<ConsentKey>) =>
@@ -135,16 +146,16 @@ const GRANTED_A_DAY_MAX = 80;
  */
 export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promise<ConsentEntry> {
   if (input.isDevice === true && ctx.caller.kind !== "secret") {
-    throw invalid("isDevice", "must come with a secret key: a user token names a user");
+    throw invalid("isDevice", "needs a secret key, because a user token names a user");
   }
   const receivedAtMs = ctx.now();
-  // The limit's day is in real time (D3).
+  // The day of the limit is a day in real time (D3).
   const dayMs = ctx.realNow();
   const key = { environmentId: ctx.environment.id, distinctId: input.distinctId, consentId: ctx.newId("con_") };
   const isCounted = ctx.caller.kind !== "secret";
   const entry: NewConsent = {
     ...key,
-    roomOfDay: isCounted ? (input.decision === "granted" ? GRANTED_A_DAY_MAX : ENTRIES_A_DAY_MAX) : null,
+    entriesADayMax: isCounted ? (input.decision === "granted" ? GRANTED_A_DAY_MAX : ENTRIES_A_DAY_MAX) : null,
     dayStartMs: dayStartOf(ctx.clock === null ? null : readClock(ctx.clock), dayMs),
     purpose: input.purpose,
     decision: input.decision,
@@ -163,17 +174,17 @@ export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promis
       return batchWithGuards(ctx.db, [...guards, ...counts], [insertConsent(entry), findConsent(key)] as const);
     });
   const refuse = (error: unknown): never => {
-    if (constraintOf(error) === "limit_consents") throw tooManyConsents(OF_ENVIRONMENT, dayMs);
+    if (constraintOf(error) === "limit_consents") throw tooManyConsents(ENVIRONMENT_LIMIT_MESSAGE, dayMs);
     throw constraintOf(error) === "guard_person" ? personErased("distinctId") : error;
   };
   const [, [row]] = await attempt(ctx, () => write().catch(refuse));
-  if (row === undefined && isCounted) throw tooManyConsents(OF_ID, dayMs);
-  assert(row !== undefined, "a consent that was written is there");
+  if (row === undefined && isCounted) throw tooManyConsents(ID_LIMIT_MESSAGE, dayMs);
+  assert(row !== undefined, "a written consent is found");
   return presentConsent(row);
 }
 
-const OF_ID = `An id has at most ${ENTRIES_A_DAY_MAX} consent entries a day when a publishable key sends them. The last ones are reserved for "denied" and "withdrawn".`;
-const OF_ENVIRONMENT =
+const ID_LIMIT_MESSAGE = `An id has at most ${ENTRIES_A_DAY_MAX} consent entries a day when a publishable key sends them. The last ones are reserved for "denied" and "withdrawn".`;
+const ENVIRONMENT_LIMIT_MESSAGE =
   "The environment has as many consent entries by publishable keys today as its limit of analytics events allows.";
 
 function tooManyConsents(message: string, dayMs: number): PurserError {

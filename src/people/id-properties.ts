@@ -2,10 +2,10 @@ import { assert } from "../errors.ts";
 import { utf8, utf8Length } from "../lib/encoding.ts";
 import { JsonBytes } from "../lib/json-bytes.ts";
 
-/** The names and JSON texts of an object's members, read lazily one after another. */
+/** Calls `visit` with the name and the JSON text of each member of an object, which it reads one after another. */
 export type Members = (visit: (name: string, text: string) => void) => void;
 
-/** The members of the object at `start`. Null when it has none, or is not an object. */
+/** Returns the members of the object at `start`. Null when it has none, or is not an object. */
 export function membersAt(json: JsonBytes, start: number): Members | null {
   if (json.kindAt(start) !== "object" || json.isEmptyAt(start)) return null;
   return (visit) => {
@@ -17,13 +17,13 @@ export function membersAt(json: JsonBytes, start: number): Members | null {
   };
 }
 
-/** The members of an object's JSON text. */
+/** Returns the members of an object's JSON text. */
 export function membersOf(text: string): Members | null {
   const json = new JsonBytes(utf8(text));
   return membersAt(json, json.skipSpace(0));
 }
 
-/** The strings of the list at `start`, as names of members. Null when there are none. */
+/** Returns the strings of the list at `start`, as names of members. Null when there are none. */
 export function namesAt(json: JsonBytes, start: number): Members | null {
   if (json.kindAt(start) !== "list" || json.isEmptyAt(start)) return null;
   return (visit) => {
@@ -39,13 +39,16 @@ export function namesAt(json: JsonBytes, start: number): Members | null {
 export const ID_PROPERTIES_BYTES_MAX = 64 * 1024;
 export const ID_PROPERTIES_NAMES_MAX = 1_000;
 
-/** The changes of an id's properties by one event. Null for none. */
+/** The changes that an event makes to an id's properties. Null for none. */
 export interface PropertyChanges {
   readonly set: Members | null;
   readonly setOnce: Members | null;
-  /** The names alone. */
+  /** Only its names are used. */
   readonly unset: Members | null;
-  /** The JSON texts of these as sent. Empty when there are none, null when they are too long to be remembered. */
+  /**
+   * The JSON texts of `set`, `setOnce` and `unset`, as sent. Empty when there are none, null when they are too long to
+   * remember.
+   */
   readonly changes: string | null;
 }
 
@@ -54,8 +57,8 @@ export function changesProperties({ changes }: PropertyChanges): boolean {
 }
 
 /**
- * The properties of an id, changed by one event after another: JSON texts by name. The cost of an event depends on its own size,
- * not on the size of its id's properties.
+ * The properties of an id as JSON texts by name, to which one event after another is applied. The cost of an event depends on its
+ * own size, not on the size of its id's properties.
  */
 export class IdProperties {
   readonly #texts = new Map<string, string>();
@@ -76,8 +79,8 @@ export class IdProperties {
   }
 
   /**
-   * Applies `$unset`, `$set_once` and `$set` of an event. As in PostHog, a name that the event unsets is not set. Returns false when
-   * a property was not set because it exceeds the limits of an id.
+   * Applies `$unset`, `$set_once` and `$set` of an event. As in PostHog, a name that the event unsets is not set. Returns
+   * false when a property was not set because the id's properties would exceed their limits.
    */
   apply({ set, setOnce, unset }: PropertyChanges): boolean {
     const removed = new Set<string>();
@@ -85,17 +88,17 @@ export class IdProperties {
       removed.add(name);
       this.#remove(name);
     });
-    let isWhole = true;
+    let areAllSet = true;
     setOnce?.((name, text) => {
-      if (!removed.has(name) && !this.#texts.has(name) && !this.#put(name, text)) isWhole = false;
+      if (!removed.has(name) && !this.#texts.has(name) && !this.#put(name, text)) areAllSet = false;
     });
     set?.((name, text) => {
-      if (!removed.has(name) && !this.#put(name, text)) isWhole = false;
+      if (!removed.has(name) && !this.#put(name, text)) areAllSet = false;
     });
-    return isWhole;
+    return areAllSet;
   }
 
-  /** Whether repeating the changes would have no effect. */
+  /** Returns whether the same changes would have no effect now. */
   isSettled({ set, setOnce, unset }: PropertyChanges): boolean {
     const removed = new Set<string>();
     unset?.((name) => removed.add(name));
@@ -109,12 +112,12 @@ export class IdProperties {
     return isSettled;
   }
 
-  /** The size of the stored JSON afterwards. */
+  /** The size of the JSON to store. */
   get storedBytes(): number {
     return this.isChanged ? this.#textBytes : utf8Length(this.#stored ?? "");
   }
 
-  /** By how many bytes the stored JSON grows. */
+  /** How many bytes larger the JSON to store is than the stored JSON. */
   get addedBytes(): number {
     return this.isChanged ? Math.max(0, this.#textBytes - utf8Length(this.#stored ?? "")) : 0;
   }

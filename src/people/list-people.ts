@@ -31,7 +31,7 @@ const selectPersonIds = query((value: ValueOf<IdRange>) =>
     .limit(boundLimit(value("limit"))),
 );
 
-/** Distinct ids that begin with a text, by id. Throws `invalid_request` for another list's cursor. */
+/** Returns the distinct ids that begin with a text, in their order. Throws `invalid_request` for another list's cursor. */
 export async function findPeople(
   ctx: TenantCtx,
   { beginning, limit, cursor }: { beginning: string; limit: number; cursor?: string | undefined },
@@ -72,7 +72,7 @@ const selectRecent = query((value: ValueOf<PeoplePosition>) =>
 );
 
 /**
- * People's ids by the day of their last event, the latest first. The days may be outdated (db/activity.ts). Throws
+ * Returns people's ids by the day of their last event, the latest first. The days may be outdated (db/activity.ts). Throws
  * `invalid_request` for another list's cursor.
  */
 export async function recentPeople(ctx: TenantCtx, { limit, cursor }: { limit: number; cursor?: string | undefined }) {

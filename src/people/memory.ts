@@ -6,15 +6,15 @@ import type { Statement } from "../db/sql.ts";
 import { guards } from "../db/views.ts";
 import { rememberPerObject } from "../lib/memory.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { needsStoredPeople, type PersonEvent, sentLink } from "./claims.ts";
+import { linkText, needsStoredPeople, type PersonEvent } from "./claims.ts";
 import type { SettledId } from "./plan-people.ts";
 import { isUserBy } from "./read-people.ts";
 
 const REMEMBERED_IDS_MAX = 1_000;
 /** The most characters of sent texts that an isolate remembers. */
 const REMEMBERED_CHARACTERS_MAX = 1_000_000;
-const MS_MAX = 600_000;
-/** A failed guard means that another isolate also writes for this id. For this time, reading first is faster than failing again. */
+const REMEMBERED_MS_MAX = 600_000;
+/** After a failed guard, the id is read first for this time. The failure means that another isolate also writes for the id. */
 const READ_PEOPLE_FIRST_MS = 1_000;
 
 interface RememberedId {
@@ -23,7 +23,7 @@ interface RememberedId {
   readonly untilMs: number;
 }
 
-/** The ids in one isolate's memory, the latest last. Every key contains the environment's id. */
+/** The ids that an isolate remembers, the latest last. Every key contains the environment's id. */
 class PeopleMemory {
   readonly #ids = new Map<string, RememberedId>();
   readonly #readFirstUntilMs = new Map<string, number>();
@@ -35,16 +35,16 @@ class PeopleMemory {
   }
 
   remember(key: string, latest: SettledId, nowMs: number): void {
-    const id = merged(this.find(key, nowMs), latest);
+    const id = mergeSettled(this.find(key, nowMs), latest);
     this.#forget(key);
     if ((this.#readFirstUntilMs.get(key) ?? 0) > nowMs) return;
     const texts = [
       id.distinctId,
       ...(id.properties?.changes ?? []),
-      ...id.links.flatMap((one) => [one.link, one.claimed]),
+      ...id.links.flatMap(({ link, claimed }) => [link, claimed]),
     ];
     const characters = texts.reduce((sum, text) => sum + text.length, 0);
-    this.#ids.set(key, { id, characters, untilMs: nowMs + MS_MAX });
+    this.#ids.set(key, { id, characters, untilMs: nowMs + REMEMBERED_MS_MAX });
     this.#characters += characters;
     for (const oldest of this.#ids.keys()) {
       if (this.#ids.size <= REMEMBERED_IDS_MAX && this.#characters <= REMEMBERED_CHARACTERS_MAX) break;
@@ -66,26 +66,29 @@ class PeopleMemory {
   }
 }
 
-/** How many of an id's latest changes are kept. */
-const KEPT_OF_ID = 4;
+/** How many of an id's latest changes, and of its latest links, are remembered. */
+const CHANGES_OF_ID_MAX = 4;
 
-/** Changes that are settled at the same versions stay settled. */
-function merged(before: SettledId | null, latest: SettledId): SettledId {
+/** Adds the latest settled changes to the remembered ones, which are still settled if the versions are the same. */
+function mergeSettled(before: SettledId | null, latest: SettledId): SettledId {
   if (before === null) return latest;
-  const links = new Map([...before.links, ...latest.links].map((one) => [one.link, one]));
+  const links = new Map([...before.links, ...latest.links].map((settled) => [settled.link, settled]));
   const { properties = null } = latest;
   const isSame = properties?.version === before.properties?.version && properties?.bytes === before.properties?.bytes;
   const changes = [...new Set([...(isSame ? (before.properties?.changes ?? []) : []), ...(properties?.changes ?? [])])];
   return {
     distinctId: latest.distinctId,
-    properties: properties === null ? before.properties : { ...properties, changes: changes.slice(-KEPT_OF_ID) },
-    links: [...links.values()].slice(-KEPT_OF_ID),
+    properties: properties === null ? before.properties : { ...properties, changes: changes.slice(-CHANGES_OF_ID_MAX) },
+    links: [...links.values()].slice(-CHANGES_OF_ID_MAX),
   };
 }
 
 const peopleMemoryOf = rememberPerObject(() => new PeopleMemory());
 
-/** The key's kind is part of it because links have different rules for each, and the lifts because a lift invalidates memory (E4). */
+/**
+ * Returns the key of an id in the memory. It contains the kind of the caller's key, because each kind has its own rules for links.
+ * It contains the number of lifted erasures (in `knownText`), because a lift invalidates the memory (E4).
+ */
 const peopleMemoryKey = (ctx: TenantCtx, distinctId: string): string => {
   const { environment, caller } = ctx;
   return `${environment.database} ${environment.id} ${knownText(ctx)} ${caller.kind} ${distinctId}`;
@@ -95,14 +98,14 @@ export function rememberPeople(ctx: TenantCtx, ids: readonly SettledId[], nowMs:
   for (const id of ids) peopleMemoryOf(ctx.isolate).remember(peopleMemoryKey(ctx, id.distinctId), id, nowMs);
 }
 
-/** Makes the next write read the events' ids first. */
+/** Lets writes of the next second read the ids of these events first. */
 export function readPeopleFirst(ctx: TenantCtx, events: readonly PersonEvent[], nowMs: number): void {
   for (const { distinctId } of events) peopleMemoryOf(ctx.isolate).readFirst(peopleMemoryKey(ctx, distinctId), nowMs);
 }
 
 type Versions = { environmentId: number; properties: string; links: string; isVerified: number };
 
-/** Aborts the batch with `guard_people` when an id is no longer as it was remembered. */
+/** Aborts the batch with `guard_people` when an id is no longer in the remembered state. */
 const guardPeople = query((value: ValueOf<Versions>) => {
   const [p, d] = [idProperties, distinctIds];
   const id = sql`i.value ->> 0`;
@@ -122,28 +125,28 @@ const guardPeople = query((value: ValueOf<Versions>) => {
 });
 
 /**
- * The guard under which these events change nothing about people except when they were last seen. Null when this isolate does not
- * remember enough.
+ * Returns a guard for events that change nothing about people, except the time when they were last seen. Null when this
+ * isolate does not remember enough to know this.
  */
-export function guardOfKnown(ctx: TenantCtx, events: readonly PersonEvent[], nowMs: number): Statement | null {
+export function guardRemembered(ctx: TenantCtx, events: readonly PersonEvent[], nowMs: number): Statement | null {
   const memory = peopleMemoryOf(ctx.isolate);
   const properties = new Map<string, readonly [string, number, number]>();
   const links = new Map<string, number>();
   for (const event of events) {
     if (!needsStoredPeople(event)) continue;
-    const known = memory.find(peopleMemoryKey(ctx, event.distinctId), nowMs);
-    if (known === null || event.changes === null) return null;
+    const remembered = memory.find(peopleMemoryKey(ctx, event.distinctId), nowMs);
+    if (remembered === null || event.changes === null) return null;
     if (event.changes !== "") {
-      if (known.properties?.changes.includes(event.changes) !== true) return null;
-      properties.set(event.distinctId, [event.distinctId, known.properties.version, known.properties.bytes]);
+      if (remembered.properties?.changes.includes(event.changes) !== true) return null;
+      properties.set(event.distinctId, [event.distinctId, remembered.properties.version, remembered.properties.bytes]);
     }
     if (event.link === null) continue;
-    const sent = sentLink(event.link);
-    const link = known.links.find((one) => one.link === sent);
+    const text = linkText(event.link);
+    const link = remembered.links.find((settled) => settled.link === text);
     if (link === undefined) return null;
     links.set(link.claimed, link.version);
   }
-  // An event that makes the claimed id a user causes a later link to be refused.
+  // If an event makes the claimed id a user, a later link to this id is refused.
   if (events.some((event) => (event.isIdentify || event.isSignedIn) && links.has(event.distinctId))) return null;
   return guardPeople({
     environmentId: ctx.environment.id,

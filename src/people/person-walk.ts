@@ -5,14 +5,14 @@ import { distinctIds, environments } from "../db/schema.ts";
 import { DIGITS } from "../lib/encoding.ts";
 import { hasAccount, hasOwnConsent, isUserBy } from "./read-people.ts";
 
-/** The columns of an id's record that claims need, from the table or an alias. */
+/** The columns of an id's record that the rules for claims need, from the table or an alias. */
 type IdRecord = Readonly<
   Record<"environmentId" | "distinctId" | "isUser" | "isDeviceForm" | "claimIsVerified", SQLiteColumn>
 >;
 
 /**
- * Whether the claim on an id counts now (P2): the claim is verified, or the id is a device id and not a user. The claimer is not
- * checked, because its part of the rule cannot change later.
+ * SQL: whether the claim on an id counts now (P2): the claim is verified, or the id is a device id and not a user. The claimer is
+ * not checked, because its part of the rule cannot change later.
  */
 export const claimCounts = (record: IdRecord): SQL =>
   sql`(${record.claimIsVerified} = 1 OR (${record.isDeviceForm} = 1 AND NOT ${isUser(record)}))`;
@@ -22,7 +22,7 @@ const isUser = ({ environmentId, distinctId, isUser }: IdRecord): SQL => isUserB
 /** Why an unverified claim does not count. */
 export type ClaimFlaw = "identified" | "known" | "account" | "consent";
 
-/** The flaws of the claim on an id, as a JSON list. Empty if it counts. */
+/** SQL: the flaws of the claim on an id, as a JSON list. Empty if the claim counts. */
 export function claimFlaws(record: IdRecord & { readonly isIdentified: SQLiteColumn }): SQL<string> {
   const { environmentId, distinctId, isUser, isIdentified } = record;
   const flaws: Readonly<Record<ClaimFlaw, SQL>> = {
@@ -43,37 +43,38 @@ export const isVerified = sql`person.verified`;
 /** The named values of `withPerson`. */
 export type PersonKey = { appId: string; mode: string; distinctId: string };
 
-interface Walk {
+interface WalkOptions {
   readonly idsMax: number;
-  /** Does not go beyond ids that claim more than this many. */
-  readonly fanMax?: number;
+  /** The walk does not follow the claims of an id that claims more than this many ids. */
+  readonly claimsOfIdMax?: number;
   /** Further columns of `person`. They are null for an id without a record. */
   readonly columns?: readonly (keyof typeof distinctIds.$inferSelect)[];
 }
 
 /**
- * WITH: a recursive table `person` of at most `idsMax` ids: the requested one, if its application exists, then those that it claims
- * by claims that count, nearest first (P3). Ids behind an unverified claim are not followed further. An id has one claimer and
- * verified claims form no cycle, so each id occurs once.
+ * WITH: a recursive table `person` of at most `idsMax` ids. First the requested id, if its application exists, then the ids
+ * that it claims by claims that count, nearest first (P3). The walk ends at an id that it reaches by an unverified claim. An
+ * id has one claimer, and verified claims form no cycle, so each id occurs once.
  */
-export function withPerson(value: ValueOf<PersonKey>, { idsMax, fanMax, columns = [] }: Walk): SQL {
-  const own = alias(distinctIds, "own");
-  const columnsOf = (from: typeof own | typeof distinctIds) => sql.join(columns.map((name) => sql`, ${from[name]}`));
+export function withPerson(value: ValueOf<PersonKey>, { idsMax, claimsOfIdMax, columns = [] }: WalkOptions): SQL {
+  const requested = alias(distinctIds, "requested");
+  const columnsOf = (from: typeof requested | typeof distinctIds) =>
+    sql.join(columns.map((name) => sql`, ${from[name]}`));
   const { environmentId, distinctId, claimedBy, claimIsVerified } = distinctIds;
-  const ofOwn = and(eq(own.environmentId, environments.id), eq(own.distinctId, value("distinctId")));
+  const isRequested = and(eq(requested.environmentId, environments.id), eq(requested.distinctId, value("distinctId")));
   const isClaimed = and(
     sql`${isVerified} = 1`,
     eq(environmentId, personTable.environmentId),
     eq(claimedBy, personTable.distinctId),
     sql`${claimedBy} IS NOT NULL`,
     claimCounts(distinctIds),
-    fanMax === undefined ? undefined : claimsAtMost(fanMax),
+    claimsOfIdMax === undefined ? undefined : claimsAtMost(claimsOfIdMax),
   );
   return sql`WITH RECURSIVE ${personTable} (
       ${names(environmentId, distinctId)}, verified${sql.join(columns.map((name) => sql`, ${names(distinctIds[name])}`))}
     ) AS (
-      SELECT ${environments.id}, ${value("distinctId")}, 1${columnsOf(own)}
-      FROM ${environments} ${columns.length === 0 ? sql`` : sql`LEFT JOIN ${distinctIds} AS ${own} ON ${ofOwn}`}
+      SELECT ${environments.id}, ${value("distinctId")}, 1${columnsOf(requested)}
+      FROM ${environments} ${columns.length === 0 ? sql`` : sql`LEFT JOIN ${distinctIds} AS ${requested} ON ${isRequested}`}
       WHERE ${environments.appId} = ${value("appId")} AND ${environments.mode} = ${value("mode")}
       UNION ALL
       SELECT ${environmentId}, ${distinctId}, ${claimIsVerified}${columnsOf(distinctIds)}
@@ -82,21 +83,21 @@ export function withPerson(value: ValueOf<PersonKey>, { idsMax, fanMax, columns 
     )`;
 }
 
-/** Whether the current id of `person` claims at most this many ids. */
+/** SQL: whether the current id of `person` claims at most this many ids. */
 function claimsAtMost(max: number): SQL {
-  const fan = alias(distinctIds, "fan");
+  const claims = alias(distinctIds, "claims");
   return sql`(
     SELECT count(*) FROM (
-      SELECT 1 FROM ${distinctIds} AS ${fan} INDEXED BY distinct_ids_claimed_by
-      WHERE ${fan.environmentId} = ${personTable.environmentId} AND ${fan.claimedBy} = ${personTable.distinctId}
-        AND ${fan.claimedBy} IS NOT NULL LIMIT ${max + 1}
+      SELECT 1 FROM ${distinctIds} AS ${claims} INDEXED BY distinct_ids_claimed_by
+      WHERE ${claims.environmentId} = ${personTable.environmentId} AND ${claims.claimedBy} = ${personTable.distinctId}
+        AND ${claims.claimedBy} IS NOT NULL LIMIT ${max + 1}
     )
   ) <= ${max}`;
 }
 
 const PERSON_ID_LENGTH = 22;
 
-/** The stable id of a person (P9). It is computed from the environment and the requested id, and not stored. */
+/** Returns the stable id of a person (P9). It is computed from the environment and the requested id, and not stored. */
 export async function personIdOf(environmentId: number, distinctId: string): Promise<string> {
   const bytes = new TextEncoder().encode(`person ${environmentId} ${distinctId}`);
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));

@@ -4,9 +4,9 @@ import {
   Claims,
   flawOfLink,
   isDeviceForm,
+  linkText,
   needsStoredPeople,
   type PersonEvent,
-  sentLink,
 } from "./claims.ts";
 import { changesProperties, ID_PROPERTIES_BYTES_MAX, ID_PROPERTIES_NAMES_MAX, IdProperties } from "./id-properties.ts";
 
@@ -25,11 +25,11 @@ export interface StoredPeople {
 
 export const noStoredPeople: StoredPeople = { claims: [], properties: [] };
 
-/** The stored data as if these ids had never been seen. */
+/** Returns the stored data as if these ids had never been seen. */
 export function withoutPeople({ claims, properties }: StoredPeople, ids: ReadonlyMap<string, unknown>): StoredPeople {
-  const kept = claims.filter(({ distinctId }) => !ids.has(distinctId));
+  const otherClaims = claims.filter(({ distinctId }) => !ids.has(distinctId));
   return {
-    claims: kept.map((record) => (ids.has(record.claim?.by ?? "") ? { ...record, claim: null } : record)),
+    claims: otherClaims.map((record) => (ids.has(record.claim?.by ?? "") ? { ...record, claim: null } : record)),
     properties: properties.filter(({ distinctId }) => !ids.has(distinctId)),
   };
 }
@@ -57,32 +57,35 @@ export interface PeopleChange {
   readonly properties: readonly StoredProperties[];
   /** Why an event linked or set nothing, by the event's UUID. */
   readonly warnings: ReadonlyMap<string, string>;
-  /** Changes that the same events would find already made. */
+  /** The changes that are made now, so that the same events have no effect. */
   readonly settled: readonly SettledId[];
 }
 
 const TOO_MANY_PROPERTIES = `the id's properties have at most ${ID_PROPERTIES_NAMES_MAX} names and ${ID_PROPERTIES_BYTES_MAX} bytes: the properties beyond these limits were not set`;
 
-/** The warnings for a publishable key, by UUID. They depend on the events only, so that they reveal no stored data (P2, L1, E4). */
-export function warningsAlone(events: readonly PersonEvent[]): ReadonlyMap<string, string> {
+/**
+ * Returns the warnings for a publishable key, by UUID. They depend only on the events, so that they reveal no stored data
+ * (P2, L1, E4).
+ */
+export function warningsFromEvents(events: readonly PersonEvent[]): ReadonlyMap<string, string> {
   const warnings = new Map<string, string>();
   for (const event of events) {
     if (event.isPersonless) continue;
     const flaw = event.link === null ? null : flawOfLink(event.distinctId, event.link);
     if (flaw !== null) warnings.set(event.uuid, flaw);
-    // Changes that are short enough to be remembered never exceed the limits of an id.
+    // Changes that are short enough to remember never exceed the limits of an id.
     if (event.changes === null && !new IdProperties(null).apply(event)) warnings.set(event.uuid, TOO_MANY_PROPERTIES);
   }
   return warnings;
 }
 
 /**
- * Applies events, in order, to the stored data (P2, P3). `isVerified`: whether they were sent with a secret key. Pure: it stores
- * nothing.
+ * Plans the changes that events, in order, make to the stored data (P2, P3). `isVerified`: whether they were sent with a
+ * secret key. Pure: it stores nothing.
  */
 export function planPeople(events: readonly PersonEvent[], stored: StoredPeople, isVerified: boolean): PeopleChange {
   const claims = new Claims(stored.claims, isVerified);
-  const storedOf = new Map(stored.properties.map((entry) => [entry.distinctId, entry]));
+  const storedById = new Map(stored.properties.map((entry) => [entry.distinctId, entry]));
   const properties = new Map<string, IdProperties>();
   const ids = new Map<string, IdUpdate>();
   const warnings = new Map<string, string>();
@@ -107,39 +110,41 @@ export function planPeople(events: readonly PersonEvent[], stored: StoredPeople,
     if (refusal !== null) warnings.set(uuid, refusal);
     if (refusal !== null && link !== null && flawOfLink(distinctId, link) === null) refusedClaims++;
     if (!changesProperties(event)) continue;
-    const own = properties.get(distinctId) ?? new IdProperties(storedOf.get(distinctId)?.properties ?? null);
-    properties.set(distinctId, own);
-    if (!own.apply(event)) warnings.set(uuid, TOO_MANY_PROPERTIES);
+    const idProperties = properties.get(distinctId) ?? new IdProperties(storedById.get(distinctId)?.properties ?? null);
+    properties.set(distinctId, idProperties);
+    if (!idProperties.apply(event)) warnings.set(uuid, TOO_MANY_PROPERTIES);
   }
-  const { changes, users, made } = claims;
+  const { changes, users, claimsMade } = claims;
   const otherIds = [...users, ...changes.flatMap(({ distinctId, claim }) => [distinctId, claim.by])];
   for (const id of otherIds) update(id, false, false);
   return {
     ids: Array.from(ids.values(), (id) => ({
       ...id,
       isUser: users.has(id.distinctId),
-      claimsMade: made.get(id.distinctId) ?? 0,
+      claimsMade: claimsMade.get(id.distinctId) ?? 0,
       addedPropertiesBytes: properties.get(id.distinctId)?.addedBytes ?? 0,
     })),
     changes,
     refusedClaims,
-    properties: Array.from(properties).flatMap(([distinctId, own]) =>
-      own.isChanged ? [{ distinctId, properties: own.text, version: storedOf.get(distinctId)?.version ?? 0 }] : [],
+    properties: Array.from(properties).flatMap(([distinctId, idProperties]) =>
+      idProperties.isChanged
+        ? [{ distinctId, properties: idProperties.text, version: storedById.get(distinctId)?.version ?? 0 }]
+        : [],
     ),
     warnings,
     settled: settledIds(
       events.filter((event) => needsStoredPeople(event) && !warnings.has(event.uuid)),
       claims,
       (distinctId) => {
-        const own = properties.get(distinctId);
-        const version = storedOf.get(distinctId)?.version ?? 0;
-        return own === undefined ? null : { own, version: version + Number(own.isChanged) };
+        const idProperties = properties.get(distinctId);
+        const version = storedById.get(distinctId)?.version ?? 0;
+        return idProperties === undefined ? null : { idProperties, version: version + Number(idProperties.isChanged) };
       },
     ),
   };
 }
 
-/** Changes that an event made or found. While the versions are current, the same event has no effect and no warning. */
+/** The settled changes of an id. While the versions are the same, events with these changes have no effect and no warning. */
 export interface SettledId {
   readonly distinctId: string;
   readonly properties: { readonly version: number; readonly bytes: number; readonly changes: readonly string[] } | null;
@@ -147,33 +152,36 @@ export interface SettledId {
 }
 
 export interface SettledLink {
-  /** The link as sent, from `sentLink`. */
+  /** The result of `linkText`. */
   readonly link: string;
   readonly claimed: string;
   readonly version: number;
 }
 
-/** The most events of a request that are worth remembering: a client that repeats itself sends few. */
+/** Requests with more events are not remembered, because clients that send the same events again send few. */
 const SETTLED_EVENTS_MAX = 100;
 
-/** The changes that these events, which had no warnings, would find made if they were repeated. */
+/** Returns the settled changes of events that caused no warning. */
 function settledIds(
   events: readonly PersonEvent[],
   claims: Claims,
-  propertiesOf: (distinctId: string) => { readonly own: IdProperties; readonly version: number } | null,
+  propertiesOf: (distinctId: string) => { readonly idProperties: IdProperties; readonly version: number } | null,
 ): SettledId[] {
   if (events.length > SETTLED_EVENTS_MAX) return [];
   const byId = Map.groupBy(events, ({ distinctId }) => distinctId);
   return Array.from(byId, ([distinctId, ofId]) => {
     const links = ofId.flatMap(({ link }) => {
       const version = link === null ? null : claims.settledVersion(distinctId, link);
-      return link === null || version === null ? [] : [{ link: sentLink(link), claimed: link.otherId, version }];
+      return link === null || version === null ? [] : [{ link: linkText(link), claimed: link.otherId, version }];
     });
     const found = propertiesOf(distinctId);
     // Null and empty changes are not remembered.
-    const settled = ofId.flatMap((event) => (event.changes && found?.own.isSettled(event) ? event.changes : []));
+    const settled = ofId.flatMap((event) =>
+      event.changes && found?.idProperties.isSettled(event) ? event.changes : [],
+    );
     const changes = [...new Set(settled)];
-    const properties = found === null ? null : { version: found.version, bytes: found.own.storedBytes, changes };
+    const properties =
+      found === null ? null : { version: found.version, bytes: found.idProperties.storedBytes, changes };
     return { distinctId, properties, links };
   });
 }

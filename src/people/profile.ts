@@ -21,55 +21,54 @@ import {
 const PROFILE_IDS_MAX = 50;
 const ROWS_OF_ID = 20;
 
-const distinctIdRow = distinctIds;
-
 /** The record of an id. `flaws`: why a claim from a publishable key on it does not count. */
 const profileIdFields = () => ({
-  ...fields(distinctIdRow, {
+  ...fields(distinctIds, {
     distinctId: "distinctId",
     claimedBy: "claimedBy",
     via: "claimedVia",
     claimedAtMs: "claimedAtMs",
   }),
-  ...fields(distinctIdRow, {
+  ...fields(distinctIds, {
     isVerified: "claimIsVerified",
     firstSeenAtMs: "firstSeenAtMs",
     lastSeenAtMs: "lastSeenAtMs",
   }),
-  ...fields(distinctIdRow, "isSender", "isIdentified"),
+  ...fields(distinctIds, "isSender", "isIdentified"),
   ...computed({
-    counts: sql<boolean>`${claimCounts(distinctIdRow)}`.mapWith(Boolean),
-    flaws: claimFlaws(distinctIdRow),
-    eventCount: sql<number>`${distinctIdRow.eventCount} - ${distinctIdRow.deletedCount}`,
+    counts: sql<boolean>`${claimCounts(distinctIds)}`.mapWith(Boolean),
+    flaws: claimFlaws(distinctIds),
+    eventCount: sql<number>`${distinctIds.eventCount} - ${distinctIds.deletedCount}`,
   }),
 });
 type ProfileIdRow = RowOf<ReturnType<typeof profileIdFields>>;
 
-// Ids that claim more than a page shows are not followed, so that the page's cost is bounded.
-const walk = (value: ValueOf<PersonKey>) => withPerson(value, { idsMax: PROFILE_IDS_MAX, fanMax: PROFILE_IDS_MAX });
-const ofPerson = sql`${distinctIdRow.environmentId} = ${personTable.environmentId} AND ${distinctIdRow.distinctId} = ${personTable.distinctId}`;
+// The walk does not follow ids that claim more ids than a page shows, so that the cost of a page is bounded.
+const withProfileIds = (value: ValueOf<PersonKey>) =>
+  withPerson(value, { idsMax: PROFILE_IDS_MAX, claimsOfIdMax: PROFILE_IDS_MAX });
+const ofPerson = sql`${distinctIds.environmentId} = ${personTable.environmentId} AND ${distinctIds.distinctId} = ${personTable.distinctId}`;
 
 const idsOfPerson = query((value: ValueOf<PersonKey>) =>
   read(
     profileIdFields(),
-    (list) => sql`${walk(value)} SELECT ${list} FROM ${personTable} CROSS JOIN ${distinctIdRow} ON ${ofPerson}`,
+    (list) => sql`${withProfileIds(value)} SELECT ${list} FROM ${personTable} CROSS JOIN ${distinctIds} ON ${ofPerson}`,
   ),
 );
 
 type IdKey = { environmentId: number; distinctId: string };
 
-/** The claims of the id itself, whether they count or not. */
+/** The ids that the requested id claims, even by claims that do not count. */
 const claimsOfId = query((value: ValueOf<IdKey>) =>
   read(
     profileIdFields(),
     (list) => sql`
-      SELECT ${list} FROM ${distinctIdRow} INDEXED BY distinct_ids_claimed_by
-      WHERE ${distinctIdRow.environmentId} = ${value("environmentId")} AND ${distinctIdRow.claimedBy} = ${value("distinctId")}
-        AND ${distinctIdRow.claimedBy} IS NOT NULL LIMIT ${PROFILE_IDS_MAX + 1}`,
+      SELECT ${list} FROM ${distinctIds} INDEXED BY distinct_ids_claimed_by
+      WHERE ${distinctIds.environmentId} = ${value("environmentId")} AND ${distinctIds.claimedBy} = ${value("distinctId")}
+        AND ${distinctIds.claimedBy} IS NOT NULL LIMIT ${PROFILE_IDS_MAX + 1}`,
   ),
 );
 
-/** The most characters of an event's properties on a page, because public keys can send long ones. */
+/** The most characters of an event's properties that a page shows, because publishable keys can send long ones. */
 const SHOWN_CHARACTERS_MAX = 4_000;
 
 const propertiesOfId = query((value: ValueOf<IdKey>) => {
@@ -90,10 +89,10 @@ const lastEvents = query((value: ValueOf<PersonKey>) => {
         isTruncated: sql<boolean>`length(${e.properties}) > ${SHOWN_CHARACTERS_MAX}`.mapWith(Boolean),
       }),
     },
-    (list) => sql`${walk(value)}
-      SELECT ${list} FROM ${personTable} CROSS JOIN ${distinctIdRow} ON ${ofPerson}
-      CROSS JOIN ${e} ON ${e.environmentId} = ${distinctIdRow.environmentId} AND ${e.distinctId} = ${distinctIdRow.distinctId}
-        AND ${e.seq} > ${distinctIdRow.eventCount} - ${ROWS_OF_ID}
+    (list) => sql`${withProfileIds(value)}
+      SELECT ${list} FROM ${personTable} CROSS JOIN ${distinctIds} ON ${ofPerson}
+      CROSS JOIN ${e} ON ${e.environmentId} = ${distinctIds.environmentId} AND ${e.distinctId} = ${distinctIds.distinctId}
+        AND ${e.seq} > ${distinctIds.eventCount} - ${ROWS_OF_ID}
       ORDER BY ${e.receivedAtMs} DESC, ${e.seq} DESC LIMIT ${ROWS_OF_ID}`,
   );
 });
@@ -106,7 +105,7 @@ const propertiesOfEvent = query((value: ValueOf<{ environmentId: number; uuid: s
     .where(and(eq(environmentId, value("environmentId")), eq(uuid, value("uuid"))));
 });
 
-/** All properties of an event, as JSON. Throws `not_found`. */
+/** Returns all properties of an event, as JSON. Throws `not_found`. */
 export async function readEventProperties(ctx: TenantCtx, uuid: string): Promise<string> {
   const [row] = await all(ctx.db, propertiesOfEvent({ environmentId: ctx.environment.id, uuid }));
   if (row === undefined) throw new PurserError("not_found", "The environment has no such event.", { param: "uuid" });
@@ -122,7 +121,7 @@ const lastConsents = query((value: ValueOf<PersonKey>) => {
   )`;
   return read(
     consentFields(),
-    (list) => sql`${walk(value)}
+    (list) => sql`${withProfileIds(value)}
       SELECT ${list} FROM ${personTable} CROSS JOIN ${c} ON ${c.environmentId} = ${personTable.environmentId}
         AND ${c.distinctId} = ${personTable.distinctId} AND ${c.seq} > ${lastSeq} - ${ROWS_OF_ID}
       ORDER BY ${c.receivedAtMs} DESC, ${c.seq} DESC LIMIT ${ROWS_OF_ID}`,
@@ -142,39 +141,39 @@ const presentClaim = (row: ProfileIdRow) => ({
 });
 
 /**
- * A person for the dashboard: the profile, and the newest events and consents. It reads at most `PROFILE_IDS_MAX` ids and
- * `ROWS_OF_ID` rows of each.
+ * Returns a person for the dashboard: the profile, and the newest events and consents. It reads at most `PROFILE_IDS_MAX` ids, and
+ * `ROWS_OF_ID` rows of each id.
  */
 export async function readProfile(ctx: TenantCtx, distinctId: string) {
   const { id: environmentId, appId, mode } = ctx.environment;
   const key = { appId, mode, distinctId };
-  const one = { environmentId, distinctId };
+  const idKey = { environmentId, distinctId };
   const [ids, claims, [properties], events, consents] = await batch(ctx.db, [
     idsOfPerson(key),
-    claimsOfId(one),
-    propertiesOfId(one),
+    claimsOfId(idKey),
+    propertiesOfId(idKey),
     lastEvents(key),
     lastConsents(key),
   ]);
-  const own = ids.find((row) => row.distinctId === distinctId);
-  const others = ids.filter((row) => row !== own);
-  const isClaimed = own?.claimedBy !== null && own?.counts === true;
-  const isPerson = own !== undefined && (own.isSender || isClaimed || claims.some((row) => row.counts));
-  const direct = new Set(claims.map((row) => row.distinctId));
+  const requested = ids.find((row) => row.distinctId === distinctId);
+  const others = ids.filter((row) => row !== requested);
+  const isClaimed = requested?.claimedBy !== null && requested?.counts === true;
+  const isPerson = requested !== undefined && (requested.isSender || isClaimed || claims.some((row) => row.counts));
+  const directIds = new Set(claims.map((row) => row.distinctId));
   return {
     person: !isPerson
       ? null
       : {
           personId: await personIdOf(environmentId, distinctId),
           properties: properties?.properties ?? "{}",
-          isIdentified: own.isIdentified,
+          isIdentified: requested.isIdentified,
           createdAt: iso(Math.min(...ids.map((row) => row.firstSeenAtMs))),
           lastSeenAt: iso(Math.max(...ids.map((row) => row.lastSeenAtMs))),
         },
     /** The claim on the id itself. Null when there is none. */
-    claimed: own === undefined || own.claimedBy === null ? null : presentClaim(own),
-    /** The claims of the id, then the claims of those ids. */
-    claims: [...claims.slice(0, PROFILE_IDS_MAX), ...others.filter((row) => !direct.has(row.distinctId))].map(
+    claimed: requested === undefined || requested.claimedBy === null ? null : presentClaim(requested),
+    /** The ids that the id claims, then the ids that those ids claim. */
+    claims: [...claims.slice(0, PROFILE_IDS_MAX), ...others.filter((row) => !directIds.has(row.distinctId))].map(
       presentClaim,
     ),
     isTruncated: claims.length > PROFILE_IDS_MAX || ids.length >= PROFILE_IDS_MAX,

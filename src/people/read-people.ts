@@ -12,20 +12,20 @@ import type { StoredPeople } from "./plan-people.ts";
 type SqlPart = SQL | SQLiteColumn | Placeholder;
 
 /**
- * Whether an id is a user (P2): its record says so, or it has an account or an own consent. This costs two more index look-ups.
- * `isMarked` is the record's `isUser`.
+ * SQL: whether an id is a user (P2): its record says so (`isMarked`), or it has an account or an own consent. This costs two more
+ * index look-ups.
  */
 export const isUserBy = (environmentId: SqlPart, distinctId: SqlPart, isMarked: SqlPart): SQL<boolean> =>
   sql<boolean>`(coalesce(${isMarked}, 0) = 1 OR ${hasAccount(environmentId, distinctId)}
     OR ${hasOwnConsent(environmentId, distinctId)})`;
 
-/** Whether an id has credits, usage or refusals, or is known to Stripe. */
+/** SQL: whether an id has an account: it has credits, usage or refusals, or is known to Stripe. */
 export const hasAccount = (environmentId: SqlPart, distinctId: SqlPart): SQL =>
   sql`EXISTS (
     SELECT 1 FROM ${accounts} WHERE ${accounts.environmentId} = ${environmentId} AND ${accounts.userId} = ${distinctId}
   )`;
 
-/** Whether an id has a consent that is not an anonymous device's. */
+/** SQL: whether an id has a consent that does not belong to an anonymous device. */
 export const hasOwnConsent = (environmentId: SqlPart, distinctId: SqlPart): SQL =>
   sql`EXISTS (
     SELECT 1 FROM ${consentLog} INDEXED BY consent_log_of_user
@@ -40,55 +40,57 @@ interface ClaimRow {
   readonly claimedBy: string | null;
   readonly isVerified: boolean;
   readonly version: number;
-  /** Null for an id that was read only because it claims a linked id. */
+  /** Null for an id that is read only because it claims a linked id. */
   readonly isUser: boolean | null;
   readonly claimsMade: number;
 }
 interface PropertiesRow {
   readonly distinctId: string;
-  /** Null when it was left out because the ids before it fill a read. */
+  /** Null when the properties of the ids before it already fill a read. */
   readonly properties: string | null;
   readonly version: number;
 }
 export type PeopleRow = ClaimRow | PropertiesRow;
 
-const linkedRow = distinctIds;
 const toBoolean = (stored: unknown): boolean => stored === 1;
 
 const claimFields = () =>
   computed({
-    claimedBy: sql<string | null>`${linkedRow.claimedBy}`,
-    isVerified: sql<boolean>`coalesce(${linkedRow.claimIsVerified}, 0)`.mapWith(toBoolean),
-    version: sql<number>`coalesce(${linkedRow.claimVersion}, 0)`,
-    claimsMade: sql<number>`coalesce(${linkedRow.claimsMade}, 0)`,
+    claimedBy: sql<string | null>`${distinctIds.claimedBy}`,
+    isVerified: sql<boolean>`coalesce(${distinctIds.claimIsVerified}, 0)`.mapWith(toBoolean),
+    version: sql<number>`coalesce(${distinctIds.claimVersion}, 0)`,
+    claimsMade: sql<number>`coalesce(${distinctIds.claimsMade}, 0)`,
   });
 
 /** The ids that events link, stored or not. */
 const linkedIds = query((value: ValueOf<LinkedIds>) => {
-  const isUser = isUserBy(value("environmentId"), sql`i.value`, linkedRow.isUser).mapWith(toBoolean);
+  const isUser = isUserBy(value("environmentId"), sql`i.value`, distinctIds.isUser).mapWith(toBoolean);
   return read(
     { ...computed({ distinctId: sql<string>`i.value` }), ...claimFields(), ...computed({ isUser }) },
     (list) => sql`
       SELECT ${list} FROM json_each(${value("ids")}) AS i
-      LEFT JOIN ${linkedRow} ON ${linkedRow.environmentId} = ${value("environmentId")} AND ${linkedRow.distinctId} = i.value`,
+      LEFT JOIN ${distinctIds} ON ${distinctIds.environmentId} = ${value("environmentId")} AND ${distinctIds.distinctId} = i.value`,
   );
 });
 
-/** The ids that claim them by verified claims, directly or not, because a new claim could close a cycle of any length. */
+/**
+ * The ids that claim the linked ids by verified claims, directly or through other ids. They are read because a new claim
+ * could close a cycle of any length.
+ */
 const idsAbove = query((value: ValueOf<LinkedIds>) => {
   const above = alias(distinctIds, "above");
-  const isClaim = sql`${linkedRow.environmentId} = ${value("environmentId")} AND ${linkedRow.claimIsVerified} = 1`;
+  const isClaim = sql`${distinctIds.environmentId} = ${value("environmentId")} AND ${distinctIds.claimIsVerified} = 1`;
   return read(
-    { ...fields(linkedRow, "distinctId"), ...claimFields(), ...computed({ isUser: sql<null>`NULL` }) },
+    { ...fields(distinctIds, "distinctId"), ...claimFields(), ...computed({ isUser: sql<null>`NULL` }) },
     (list) => sql`
-      WITH RECURSIVE ${above} (${names(linkedRow.distinctId)}) AS (
-        SELECT ${linkedRow.claimedBy} FROM json_each(${value("ids")}) AS i CROSS JOIN ${linkedRow}
-        WHERE ${isClaim} AND ${linkedRow.distinctId} = i.value
+      WITH RECURSIVE ${above} (${names(distinctIds.distinctId)}) AS (
+        SELECT ${distinctIds.claimedBy} FROM json_each(${value("ids")}) AS i CROSS JOIN ${distinctIds}
+        WHERE ${isClaim} AND ${distinctIds.distinctId} = i.value
         UNION
-        SELECT ${linkedRow.claimedBy} FROM ${above} CROSS JOIN ${linkedRow} WHERE ${isClaim} AND ${linkedRow.distinctId} = ${above.distinctId}
+        SELECT ${distinctIds.claimedBy} FROM ${above} CROSS JOIN ${distinctIds} WHERE ${isClaim} AND ${distinctIds.distinctId} = ${above.distinctId}
       )
-      SELECT ${list} FROM ${above} CROSS JOIN ${linkedRow}
-      WHERE ${linkedRow.environmentId} = ${value("environmentId")} AND ${linkedRow.distinctId} = ${above.distinctId}`,
+      SELECT ${list} FROM ${above} CROSS JOIN ${distinctIds}
+      WHERE ${distinctIds.environmentId} = ${value("environmentId")} AND ${distinctIds.distinctId} = ${above.distinctId}`,
   );
 });
 
@@ -103,9 +105,10 @@ const propertiesOfIds = query((value: ValueOf<LinkedIds>) =>
 
 /** The most bytes of properties that are read at a time. */
 const READ_PROPERTIES_BYTES_MAX = 2 * 1024 * 1024;
-const IDS_WITHIN = READ_PROPERTIES_BYTES_MAX / ID_PROPERTIES_BYTES_MAX;
+/** The properties of this many ids always fit into a read. */
+const READ_PROPERTIES_IDS = READ_PROPERTIES_BYTES_MAX / ID_PROPERTIES_BYTES_MAX;
 
-/** The properties of the first ids, up to `PROPERTIES_BYTES_MAX`. */
+/** The properties of the first ids, up to `READ_PROPERTIES_BYTES_MAX`. */
 const propertiesWithin = query((value: ValueOf<LinkedIds>) => {
   const [o, p] = [alias(idProperties, "own"), idProperties];
   const sizes = sql`
@@ -125,7 +128,10 @@ const propertiesWithin = query((value: ValueOf<LinkedIds>) => {
   );
 });
 
-/** The statements that read the input of `planPeople`. Linear in the events and, with a secret key, in the ids that claim theirs. */
+/**
+ * Returns the statements that read the input of `planPeople`. Their cost grows with the number of events and, with a secret key, of
+ * the ids that claim the events' ids.
+ */
 export function peopleReads(ctx: TenantCtx, events: readonly PersonEvent[]): Statement<PeopleRow>[] {
   const environmentId = ctx.environment.id;
   const linked = new Set<string>();
@@ -139,11 +145,11 @@ export function peopleReads(ctx: TenantCtx, events: readonly PersonEvent[]): Sta
     linkedIds({ environmentId, ids }),
     ...(ctx.caller.kind === "secret" ? [idsAbove({ environmentId, ids })] : []),
   ]);
-  const properties = changing.size > IDS_WITHIN ? propertiesWithin : propertiesOfIds;
+  const properties = changing.size > READ_PROPERTIES_IDS ? propertiesWithin : propertiesOfIds;
   return [...claims, ...jsonChunks([...changing]).map((ids) => properties({ environmentId, ids }))];
 }
 
-/** The stored people from the rows of `peopleReads`, and the ids whose properties were left out. */
+/** Returns the stored people from the rows of `peopleReads`, and the ids whose properties were not read. */
 export function storedPeople(rows: readonly PeopleRow[]): StoredPeople & { readonly unread: ReadonlySet<string> } {
   const unread = new Set<string>();
   const claims = new Map<string, ClaimRecord>();
@@ -153,7 +159,7 @@ export function storedPeople(rows: readonly PeopleRow[]): StoredPeople & { reado
       if (row.properties === null) unread.add(row.distinctId);
       else properties.push({ ...row, properties: row.properties });
     }
-    // A linked id may also be there as the claimer of another id. Then its own row has more.
+    // A linked id may have a second row, as the claimer of another id. The row with `isUser` has more.
     else if (row.isUser !== null || !claims.has(row.distinctId)) claims.set(row.distinctId, claimRecord(row));
   }
   return { claims: [...claims.values()], properties, unread };

@@ -70,7 +70,7 @@ captureRoutes
     const body = new ClientBody(c, keyBesideEvents);
     const answer = async () => {
       const key = keyBesideEvents(await body.scan());
-      // A response does not repeat a secret key.
+      // A response must not contain a secret key.
       const token = c.var.ctx.caller.kind === "secret" ? "" : (key ?? "");
       return emptyFlags(token, c.var.requestId, c.var.runtime.now());
     };
@@ -86,9 +86,10 @@ captureRoutes
     return c.body(script, 200, { "content-type": "application/javascript; charset=utf-8" });
   });
 
-/** Remote configuration and feature flags, which PostHog's clients request. Purser has none of them. */
-
-/** A configuration with every optional feature off, so that the client's own settings decide. */
+/**
+ * The remote configuration that PostHog's clients request. All optional features of it are off, so that the client's own settings
+ * decide.
+ */
 function clientConfig(token: string) {
   return {
     token,
@@ -120,7 +121,7 @@ function clientConfigScript(token: string): string {
   return `(function(){window._POSTHOG_REMOTE_CONFIG=window._POSTHOG_REMOTE_CONFIG||{};window._POSTHOG_REMOTE_CONFIG[${name}]=${entry};})();`;
 }
 
-/** A response without flags that is valid for `/flags/` (v1 and v2) and for the older `/decide/`. */
+/** Returns a response without feature flags. It is valid for `/flags/` (v1 and v2) and for the older `/decide/`. */
 function emptyFlags(token: string, requestId: string, nowMs: number) {
   return {
     ...clientConfig(token),

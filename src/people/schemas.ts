@@ -19,7 +19,7 @@ export const consentInput = z.lazy(() =>
         .boolean()
         .optional()
         .describe(
-          "Whether this is a visitor whom nobody knows yet, by an SDK's device id. Otherwise the id is a user's from then on, whom no publishable key can link. With a secret key alone.",
+          "Whether the consent is of an anonymous visitor, and the id is an SDK's device id. Otherwise the id is a user from then on, and no publishable key can link it. Only with a secret key.",
         ),
       occurredAt: timestamp.optional().describe("When the decision was given. Default: now."),
     })
@@ -30,11 +30,11 @@ export type ConsentInput = z.infer<typeof consentInput>;
 /** A distinct id or an event name, as PostHog's clients send them (W9). */
 export const nameOrId = z.lazy(() => identifier(200));
 
-/** Far above what a database holds. */
+/** Far more than a database can store. */
 const LIMIT_MAX = 10 ** 15;
 
-const analyticsLimitInput = (value: number, what: string) =>
-  z.int().min(0).max(LIMIT_MAX).optional().describe(`${what} The default is ${value}.`);
+const analyticsLimitInput = (value: number, description: string) =>
+  z.int().min(0).max(LIMIT_MAX).optional().describe(`${description} The default is ${value}.`);
 
 const analyticsLimits = z.lazy(() =>
   z
@@ -59,7 +59,7 @@ export const setLimitsInput = z.lazy(() =>
       mode,
       analytics: analyticsLimits
         .nullable()
-        .describe("All limits. A missing one becomes the default again. Null: the defaults."),
+        .describe("All limits. A limit that is missing becomes the default. Null: the defaults."),
     })
     .meta({ id: "SetLimits" }),
 );

@@ -20,29 +20,31 @@ const writeProperties = query((value: ValueOf<PeopleRows>) => {
     properties: sql`value ->> 1`,
     version: sql`value ->> 2`,
   };
-  const changed = { properties: latest(properties), version: latest(version) };
+  const changed = { properties: inserted(properties), version: inserted(version) };
   return sql`${insertFrom(idProperties, row, sql`FROM json_each(${value("rows")}) WHERE true`)}
     ON CONFLICT (${names(environmentId, distinctId)}) DO UPDATE SET ${assignments(idProperties, changed)}`;
 });
 
 /** The inserted value of a column, in an upsert. */
-const latest = (column: SQLiteColumn) => sql`excluded.${names(column)}`;
-const largest = (column: SQLiteColumn) => sql`max(${column}, ${latest(column)})`;
+const inserted = (column: SQLiteColumn) => sql`excluded.${names(column)}`;
+const largest = (column: SQLiteColumn) => sql`max(${column}, ${inserted(column)})`;
 
-const storedRow = distinctIds;
 const knownIds = alias(distinctIds, "known");
-const columnOfRow = (value: ValueOf<PeopleRows>) =>
+const isEventOfRow = (value: ValueOf<PeopleRows>) =>
   sql`${analyticsEvents.environmentId} = ${value("environmentId")} AND ${analyticsEvents.distinctId} = row.value ->> 0`;
 
-/** FROM: each row with its id's last seq, whether its record is new, and the uncounted events' number and bytes. */
+/**
+ * FROM: each row, with the last seq of its id, whether its record is new, and the bytes of the events that are not counted
+ * yet.
+ */
 const freshRows = (value: ValueOf<PeopleRows>) => {
   const { seq, properties } = analyticsEvents;
-  const lastSeq = sql`(SELECT ${seq} FROM ${analyticsEvents} WHERE ${columnOfRow(value)} ORDER BY ${seq} DESC LIMIT 1)`;
+  const lastSeq = sql`(SELECT ${seq} FROM ${analyticsEvents} WHERE ${isEventOfRow(value)} ORDER BY ${seq} DESC LIMIT 1)`;
   const weights = sql`(
     SELECT json_array(coalesce(sum(octet_length(${properties})), 0), coalesce(sum(${storedBytes()}), 0))
-    FROM ${analyticsEvents} WHERE ${columnOfRow(value)} AND ${seq} > coalesce(${knownIds.eventCount}, 0)
+    FROM ${analyticsEvents} WHERE ${isEventOfRow(value)} AND ${seq} > coalesce(${knownIds.eventCount}, 0)
   )`;
-  // Each id is counted once, however often the row uses it.
+  // The LIMIT stops SQLite from computing the counts of an id again for each use of them.
   return sql`(
     SELECT row.value, coalesce(${lastSeq}, ${knownIds.eventCount}, 0) AS total, ${knownIds.eventCount} IS NULL AS is_new, ${weights} AS weights
     FROM json_each(${value("rows")}) AS row LEFT JOIN ${distinctIds} AS ${knownIds}
@@ -52,8 +54,8 @@ const freshRows = (value: ValueOf<PeopleRows>) => {
 };
 
 /**
- * Counts the new events of each id, so it comes after their insertion. It needs no guard, because these facts only grow. A repeated
- * batch counts nothing, or fails on the versions of its claims.
+ * Counts the new events of each id. Send it after the statements that insert the events. It needs no guard, because these
+ * values only grow. A repeated batch counts nothing, or fails because the versions of its claims differ.
  */
 const upsertIds = query((value: ValueOf<RowsAt & { isCounted: number; dayMs: number }>) => {
   const ifCounted = (counted: SQL, otherwise: SQL) => sql`iif(${value("isCounted")}, ${counted}, ${otherwise})`;
@@ -74,26 +76,26 @@ const upsertIds = query((value: ValueOf<RowsAt & { isCounted: number; dayMs: num
     dayEvents: ifCounted(sql`fresh.total`, sql`0`),
     dayBytes: ifCounted(sql`iif(fresh.total > 0, (fresh.weights ->> 1) + (fresh.value ->> 6) + ${record}, 0)`, sql`0`),
   };
-  const hasMore = sql`${latest(storedRow.eventCount)} > ${storedRow.eventCount}`;
+  const hasNewEvents = sql`${inserted(distinctIds.eventCount)} > ${distinctIds.eventCount}`;
   const ofDay = (column: SQLiteColumn, more: SQL) =>
-    sql`iif(${latest(storedRow.day)} IS NULL, ${column}, iif(${storedRow.day} = ${latest(storedRow.day)}, ${column}, 0) + ${more})`;
+    sql`iif(${inserted(distinctIds.day)} IS NULL, ${column}, iif(${distinctIds.day} = ${inserted(distinctIds.day)}, ${column}, 0) + ${more})`;
   const changed = {
-    isSender: largest(storedRow.isSender),
-    isIdentified: largest(storedRow.isIdentified),
-    isUser: largest(storedRow.isUser),
-    lastSeenAtMs: sql`max(${storedRow.lastSeenAtMs}, iif(${hasMore}, ${latest(storedRow.lastSeenAtMs)}, 0))`,
-    eventCount: latest(storedRow.eventCount),
-    eventBytes: sql`${storedRow.eventBytes} + ${latest(storedRow.eventBytes)}`,
-    day: sql`coalesce(${latest(storedRow.day)}, ${storedRow.day})`,
-    dayEvents: ofDay(storedRow.dayEvents, sql`${latest(storedRow.eventCount)} - ${storedRow.eventCount}`),
-    dayBytes: ofDay(storedRow.dayBytes, sql`iif(${hasMore}, ${latest(storedRow.dayBytes)}, 0)`),
-    claimsMade: sql`${storedRow.claimsMade} + ${latest(storedRow.claimsMade)}`,
+    isSender: largest(distinctIds.isSender),
+    isIdentified: largest(distinctIds.isIdentified),
+    isUser: largest(distinctIds.isUser),
+    lastSeenAtMs: sql`max(${distinctIds.lastSeenAtMs}, iif(${hasNewEvents}, ${inserted(distinctIds.lastSeenAtMs)}, 0))`,
+    eventCount: inserted(distinctIds.eventCount),
+    eventBytes: sql`${distinctIds.eventBytes} + ${inserted(distinctIds.eventBytes)}`,
+    day: sql`coalesce(${inserted(distinctIds.day)}, ${distinctIds.day})`,
+    dayEvents: ofDay(distinctIds.dayEvents, sql`${inserted(distinctIds.eventCount)} - ${distinctIds.eventCount}`),
+    dayBytes: ofDay(distinctIds.dayBytes, sql`iif(${hasNewEvents}, ${inserted(distinctIds.dayBytes)}, 0)`),
+    claimsMade: sql`${distinctIds.claimsMade} + ${inserted(distinctIds.claimsMade)}`,
   };
-  const grows = (column: SQLiteColumn) => sql`${latest(column)} > ${column}`;
+  const grows = (column: SQLiteColumn) => sql`${inserted(column)} > ${column}`;
   return sql`${insertFrom(distinctIds, row, sql`FROM ${freshRows(value)} WHERE true`)}
-    ON CONFLICT (${names(storedRow.environmentId, storedRow.distinctId)}) DO UPDATE SET ${assignments(distinctIds, changed)}
-    WHERE ${hasMore} OR ${grows(storedRow.isSender)} OR ${grows(storedRow.isIdentified)} OR ${grows(storedRow.isUser)}
-      OR ${latest(storedRow.claimsMade)} > 0`;
+    ON CONFLICT (${names(distinctIds.environmentId, distinctIds.distinctId)}) DO UPDATE SET ${assignments(distinctIds, changed)}
+    WHERE ${hasNewEvents} OR ${grows(distinctIds.isSender)} OR ${grows(distinctIds.isIdentified)} OR ${grows(distinctIds.isUser)}
+      OR ${inserted(distinctIds.claimsMade)} > 0`;
 });
 
 /**
@@ -117,17 +119,17 @@ const changeClaims = query((value: ValueOf<RowsAt>) => {
     ...claim,
   };
   const changed = {
-    claimedBy: latest(storedRow.claimedBy),
-    claimedVia: latest(storedRow.claimedVia),
-    claimedAtMs: latest(storedRow.claimedAtMs),
-    claimIsVerified: latest(storedRow.claimIsVerified),
-    claimVersion: latest(storedRow.claimVersion),
+    claimedBy: inserted(distinctIds.claimedBy),
+    claimedVia: inserted(distinctIds.claimedVia),
+    claimedAtMs: inserted(distinctIds.claimedAtMs),
+    claimIsVerified: inserted(distinctIds.claimIsVerified),
+    claimVersion: inserted(distinctIds.claimVersion),
   };
   return sql`${insertFrom(distinctIds, row, sql`FROM json_each(${value("rows")}) WHERE true`)}
-    ON CONFLICT (${names(storedRow.environmentId, storedRow.distinctId)}) DO UPDATE SET ${assignments(distinctIds, changed)}`;
+    ON CONFLICT (${names(distinctIds.environmentId, distinctIds.distinctId)}) DO UPDATE SET ${assignments(distinctIds, changed)}`;
 });
 
-/** The statements that store the changes to people. They come after the statements of the events, in the same batch. */
+/** Returns the statements that store the changes to people. Send them after the statements of the events, in the same batch. */
 export function peopleWrites(
   ctx: TenantCtx,
   change: PeopleChange,
@@ -144,12 +146,12 @@ export function peopleWrites(
     Number(id.isUser),
     id.addedPropertiesBytes,
   ]);
-  const made = change.changes.map(({ distinctId, claim, version }) => [
+  const claims = change.changes.map(({ distinctId, claim, version }) => [
     ...[distinctId, version + 1, claim.by, claim.via, Number(claim.isVerified)],
   ]);
   return [
     ...jsonChunks(properties).map((rows) => writeProperties({ environmentId, rows })),
     ...jsonChunks(ids).map((rows) => upsertIds({ environmentId, rows, ...times, isCounted: Number(isCounted(ctx)) })),
-    ...jsonChunks(made).map((rows) => changeClaims({ environmentId, rows, nowMs: times.nowMs })),
+    ...jsonChunks(claims).map((rows) => changeClaims({ environmentId, rows, nowMs: times.nowMs })),
   ];
 }

@@ -78,7 +78,10 @@ export function environmentOf({ environmentId, appId, mode }: EndpointRow): Envi
   return { id: environmentId, appId, mode, database: databaseIndexOf(appId) ?? 0 };
 }
 
-/** An endpoint as the API returns it. Callers who may not read its messages see only the origin of its URL, which may have a secret. */
+/**
+ * An endpoint as the API returns it. Callers who may not read its messages see only the origin of its URL, which may have a
+ * secret.
+ */
 export function presentEndpoint(root: Pick<SystemCtx, "rights">, row: EndpointRow): WebhookOutput {
   return {
     webhookId: row.id,
@@ -110,7 +113,9 @@ const enabled = () => {
   )`;
 };
 
-/** Copies the enabled endpoints into the features of the environments `ids`. Send it in the batch that changes the endpoints. */
+/**
+ * Copies the enabled endpoints into the features of the environments `ids`. Send it in the batch that changes the endpoints.
+ */
 export const syncEndpoints = query((value: ValueOf<{ ids: string }>) => {
   const before = sql`coalesce(${environments.features}, '{}')`;
   const features = sql`nullif(iif(${enabled()} = '[]', json_remove(${before}, '$.webhooks'),

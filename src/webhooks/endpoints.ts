@@ -116,8 +116,8 @@ const updateEndpoint = query((value: ValueOf<Change & AuditEntryKey>) => {
 });
 
 /**
- * Changes the given fields of an endpoint (H1). Throws `not_found`, and `temporarily_unavailable` when it is to be enabled while too
- * many deliveries from before it was disabled are still pending.
+ * Changes the given fields of an endpoint (H1). Throws `not_found`, and `temporarily_unavailable` when it is to be enabled
+ * while too many deliveries from before it was disabled are still pending.
  */
 export async function changeWebhook(
   admin: AdminCtx,

@@ -44,7 +44,9 @@ const resendOne = query((value: ValueOf<Resent & WrittenAuditEntry>) => {
     .returning(fields(webhookDeliveries, "messageId"));
 });
 
-/** Attempts a delivery once more, after the response (H8). Throws `not_found`, and `invalid_request` for a disabled endpoint. */
+/**
+ * Attempts a delivery once more, after the response (H8). Throws `not_found`, and `invalid_request` for a disabled endpoint.
+ */
 export async function resendMessage(
   admin: AdminCtx,
   appId: string,

@@ -179,7 +179,9 @@ export const paymentGrants = sqliteTable(
   ],
 );
 
-/** Money that was credited to a customer although the user had spent the credits (S6). One row a user, customer and currency. */
+/**
+ * Money that was credited to a customer although the user had spent the credits (S6). One row a user, customer and currency.
+ */
 export const paymentDebts = sqliteTable(
   "payment_debts",
   {

@@ -4,14 +4,14 @@ import { utf8Length } from "../../lib/encoding.ts";
 import { uuidOf } from "../../lib/ids.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { isCounted, recordBytesOf, storedBytesOf } from "../limits/count.ts";
-import { limitAhead } from "../limits/limits.ts";
+import { findLimitAhead } from "../limits/limits.ts";
 import type { CaptureOutput, CaptureV1Output } from "../responses.ts";
 import { keyBesideEvents, type ScannedBody } from "./client-body.ts";
 import {
   type AddedProperties,
   type Arrival,
   type CapturedEvent,
-  foreign,
+  foreignEvent,
   IDS_OF_EVENT_MAX,
   idsNamedAt,
   type ReadEvent,
@@ -21,7 +21,7 @@ import type { CaptureRequest, V1Request } from "./event-request.ts";
 import { noteReached, storeEvents } from "./store-events.ts";
 import { CaptureBudget, dropAll, type StoredEvents } from "./write-events.ts";
 
-/** The most bytes of events that are read and stored at a time. */
+/** The bytes of events that are read and stored at a time, unless a single event has more. */
 const PART_BYTES_MAX = 512 * 1024;
 
 const arrivalOf = (ctx: TenantCtx, sentAtMs: number | null): Arrival => ({
@@ -35,8 +35,8 @@ const arrivalOf = (ctx: TenantCtx, sentAtMs: number | null): Arrival => ({
 });
 
 /**
- * Stores the events of a v0 request. Malformed events are skipped and listed in the response. If all are malformed, throws
- * `invalid_request`, after which clients do not retry.
+ * Stores the events of a v0 request. The response lists malformed events, which are skipped. If all are malformed, throws
+ * `invalid_request`, because clients do not repeat such a request.
  */
 export async function capture(ctx: TenantCtx, { body, sentAtMs }: CaptureRequest): Promise<CaptureOutput> {
   const refused: NonNullable<CaptureOutput["refused"]> = [];
@@ -59,7 +59,7 @@ export async function capture(ctx: TenantCtx, { body, sentAtMs }: CaptureRequest
   };
 }
 
-/** Stores the events of a v1 request. The result of each: stored, stored with a warning, or dropped as malformed. */
+/** Stores the events of a v1 request. Returns a result for each: stored, stored with a warning, or dropped with the reason. */
 export async function captureV1(ctx: TenantCtx, request: V1Request): Promise<CaptureV1Output> {
   const { body, uuids, sentAtMs, added } = request;
   const results: [string, CaptureResult][] = [];
@@ -70,11 +70,13 @@ export async function captureV1(ctx: TenantCtx, request: V1Request): Promise<Cap
   return { results: Object.fromEntries(results.toReversed()) };
 }
 
-/** An event's ids are stored up to six times, and the properties that it sets once more than its other properties. */
+/** An event's ids are stored up to six times, and the properties that it sets twice. */
 const BYTES_ADDED_PER_BYTE = 8;
 const BYTES_ADDED_PER_EVENT = 2_000;
 
-/** The most bytes that an event can add, without its id's record. Some of its data may be stored already. */
+/**
+ * Returns the most bytes that an event can add, without its id's record. It adds fewer if some of its data is stored already.
+ */
 function sizeOf(captured: CapturedEvent): readonly [uuid: string, bytes: number, distinctId: string] {
   const { uuid, distinctId, link, changes, properties } = captured;
   const claimed = link === null ? 0 : recordBytesOf(link.otherId);
@@ -84,7 +86,7 @@ function sizeOf(captured: CapturedEvent): readonly [uuid: string, bytes: number,
 /** The most distinct ids that a request with a publishable or relay key names (L1). */
 const REQUEST_IDS_MAX = 1_000;
 
-/** Throws `payload_too_large`, on which clients halve their batches, when the events name too many distinct ids. */
+/** Throws `payload_too_large` when the events name too many distinct ids. Clients then send half as many events at a time. */
 function assertFewIds({ json, events }: ScannedBody): void {
   if (events.length * IDS_OF_EVENT_MAX <= REQUEST_IDS_MAX) return;
   const ids = new Set<string>();
@@ -98,33 +100,33 @@ function assertFewIds({ json, events }: ScannedBody): void {
 
 /**
  * Reads and stores the events of a body in order, a part at a time, so that memory does not depend on their number. After an error
- * the client sends the whole request again, and each UUID is stored once. Calls `tell` for each event.
+ * the client sends the whole request again, and each UUID is stored once. Calls `report` with the result of each event.
  */
 async function storeInParts(
   ctx: TenantCtx,
   body: ScannedBody,
   arrival: Arrival,
   added: AddedProperties | undefined,
-  tell: (read: ReadEvent, index: number, stored: StoredEvents) => void,
+  report: (read: ReadEvent, index: number, stored: StoredEvents) => void,
 ): Promise<void> {
   const { json, events } = body;
   if (isCounted(ctx)) assertFewIds(body);
   const budget = new CaptureBudget();
-  const areForeign = arrival.isForeignKey(keyBesideEvents(body) ?? "");
+  const areOfOtherKey = arrival.isForeignKey(keyBesideEvents(body) ?? "");
   const bytes = events.reduce((sum, { start, end }) => sum + end - start, 0);
-  let full: StoredEvents["full"] = null;
+  let reachedLimit: StoredEvents["reachedLimit"] = null;
   if (bytes > PART_BYTES_MAX) {
     const sizes = () =>
       events.flatMap(({ start }): (readonly [string, number, string])[] => {
         const read = readEvent(json, start, arrival, added);
         return "captured" in read ? [sizeOf(read.captured)] : [];
       });
-    full = await limitAhead(ctx, {
+    reachedLimit = await findLimitAhead(ctx, {
       events: events.length,
       bytesMax: BYTES_ADDED_PER_BYTE * bytes + BYTES_ADDED_PER_EVENT * events.length,
       sizes,
     });
-    if (full !== null) await noteReached(ctx, full);
+    if (reachedLimit !== null) await noteReached(ctx, reachedLimit);
   }
   for (let next = 0; next < events.length; ) {
     const first = next;
@@ -133,15 +135,17 @@ async function storeInParts(
       const { start, end } = events[next] ?? { start: 0, end: 0 };
       bytes += end - start;
       if (part.length > 0 && bytes > PART_BYTES_MAX) break;
-      part.push(areForeign ? foreign : readEvent(json, start, arrival, added));
+      part.push(areOfOtherKey ? foreignEvent : readEvent(json, start, arrival, added));
     }
     const captured = part.flatMap((read) => ("captured" in read ? read.captured : []));
-    // Only a response of v1 has a place for warnings.
-    const areWarned = added !== undefined;
+    // Only responses of v1 contain warnings.
+    const includesWarnings = added !== undefined;
     const stored: StoredEvents =
-      full === null ? await storeEvents(ctx, captured, budget, areWarned) : dropAll(captured, full);
-    full = stored.full;
-    for (const [index, read] of part.entries()) tell(read, first + index, stored);
+      reachedLimit === null
+        ? await storeEvents(ctx, captured, budget, includesWarnings)
+        : dropAll(captured, reachedLimit);
+    reachedLimit = stored.reachedLimit;
+    for (const [index, read] of part.entries()) report(read, first + index, stored);
   }
 }
 

@@ -17,17 +17,17 @@ import {
 import { type Unpacked, unpack } from "./unpack.ts";
 
 /**
- * The body of a request of PostHog's clients. Before the key is known, a large body is unpacked and parsed only as far as it takes
- * to find the key (L2).
+ * The body of a request of PostHog's clients. Until the key is checked, only as much of a large body is unpacked and parsed as is
+ * needed to find the key (L2).
  */
 export class ClientBody {
   readonly #c: Context<AppEnv>;
   readonly #keyOf: (body: ScannedBody) => string | null;
-  #ahead: Unpacked | null = null;
+  #beginning: Unpacked | null = null;
   #isLarge = false;
   #scanned: ScannedBody | null = null;
   /** The key that was found before the whole body was read. */
-  #found: string | null = null;
+  #earlyKey: string | null = null;
 
   /** `keyOf` returns the key of a body. */
   constructor(c: Context<AppEnv>, keyOf: (body: ScannedBody) => string | null) {
@@ -35,29 +35,32 @@ export class ClientBody {
     this.#keyOf = keyOf;
   }
 
-  /** The key in the body. Null when none was sent. Throws what reading the body throws. */
+  /** Returns the key in the body. Null when none was sent. Throws the errors of reading the body. */
   async key(): Promise<string | null> {
-    const ahead = await this.#unpackAhead();
-    this.#found = this.#isLarge ? findKey(ahead.bytes) : null;
-    return this.#found ?? this.#keyOf(await this.#scanAll(ahead));
+    const beginning = await this.#unpackBeginning();
+    this.#earlyKey = this.#isLarge ? findKey(beginning.bytes) : null;
+    return this.#earlyKey ?? this.#keyOf(await this.#scanAll(beginning));
   }
 
-  /** The whole body, after its key was accepted. Throws `invalid_key`, and `invalid_request` when it contains another key. */
+  /**
+   * Returns the whole body, after its key was accepted. Throws `invalid_key`, and `invalid_request` when it contains another
+   * key.
+   */
   async scan(): Promise<ScannedBody> {
-    const ahead = this.#ahead ?? (await this.#unpackAhead());
+    const beginning = this.#beginning ?? (await this.#unpackBeginning());
     if (this.#isLarge) await this.#c.get("checkKey")?.();
-    const body = await this.#scanAll(ahead);
-    if (this.#found !== null && this.#keyOf(body) !== this.#found) throw invalid("body", "must carry one key");
+    const body = await this.#scanAll(beginning);
+    if (this.#earlyKey !== null && this.#keyOf(body) !== this.#earlyKey) throw invalid("body", "must contain one key");
     return body;
   }
 
-  /** The part of the body that is unpacked before its key is known. */
-  async #unpackAhead(): Promise<Unpacked> {
+  /** Unpacks as much of the body as is allowed before its key is checked. */
+  async #unpackBeginning(): Promise<Unpacked> {
     const packed = await readBytes(this.#c);
-    this.#ahead = await this.#unpack(packed, UNKNOWN_KEY_BYTES_MAX);
-    const { bytes, isWhole } = this.#ahead;
+    this.#beginning = await this.#unpack(packed, UNKNOWN_KEY_BYTES_MAX);
+    const { bytes, isWhole } = this.#beginning;
     this.#isLarge = !isWhole || packed.length > UNKNOWN_KEY_BYTES_MAX || bytes.length > UNKNOWN_KEY_BYTES_MAX;
-    return this.#ahead;
+    return this.#beginning;
   }
 
   async #scanAll({ bytes, isWhole }: Unpacked): Promise<ScannedBody> {
@@ -73,23 +76,26 @@ export class ClientBody {
   }
 }
 
-/** A body of PostHog's clients, split into events that are not parsed yet. */
+/** A body of PostHog's clients, with the positions of its events, which are not parsed yet. */
 export interface ScannedBody {
   readonly json: JsonBytes;
   /** The members beside the events; null when the body is not an object. */
   readonly envelope: ReadEventFields | null;
-  /** The first events. `eventCount` counts all of them. */
+  /** At most the first `BATCH_EVENTS_MAX` events. `eventCount` counts all. */
   readonly events: readonly Span[];
   readonly eventCount: number;
 }
 
-/** The most events of a batch. For more the response is 413, after which clients send half as many. */
+/** The most events of a batch. For more events the response is 413. Clients then send half as many. */
 const BATCH_EVENTS_MAX = 10_000;
 
-const ENVELOPE = namesWithKey("batch", "sent_at");
+const ENVELOPE_NAMES = namesWithKey("batch", "sent_at");
 const BODY_KEY_NAMES = namesWithKey();
 
-/** Splits a body: `{ api_key, batch, sent_at }`, one event, or a bare list. Throws `invalid_request` when it is not JSON. */
+/**
+ * Finds the events of a body: `{ api_key, batch, sent_at }`, one event, or only a list of events. Throws `invalid_request`
+ * when it is not JSON.
+ */
 function scanBody(bytes: Uint8Array): ScannedBody {
   const json = new JsonBytes(bytes);
   const events = new EventSpans(json);
@@ -99,7 +105,7 @@ function scanBody(bytes: Uint8Array): ScannedBody {
       const kind = json.kindAt(start);
       if (kind === "list") return events.readList(start);
       if (kind !== "object") return json.skip(start);
-      const read = readEventFields(json, start, ENVELOPE, keyInProperties, (name, valueStart) => {
+      const read = readEventFields(json, start, ENVELOPE_NAMES, keyInProperties, (name, valueStart) => {
         if (name !== "batch") return json.skip(valueStart);
         return json.kindAt(valueStart) === "list" ? events.readList(valueStart) : events.skip(valueStart);
       });
@@ -123,7 +129,7 @@ class EventSpans {
     this.#json = json;
   }
 
-  /** If a body has two batches, the last one is used. */
+  /** Reads a batch. If a body has two batches, the last one counts. */
   readList(start: number): number {
     this.spans = [];
     this.count = 0;
@@ -146,18 +152,18 @@ class EventSpans {
   }
 }
 
-/** The key beside the events. Null when none was sent. */
+/** Returns the key beside the events. Null when none was sent. */
 export function keyBesideEvents({ json, envelope }: ScannedBody): string | null {
   return envelope === null ? null : keyOf(json, envelope);
 }
 
 /**
- * The key of a request, next to the events or in each of them. Null when none was sent. Throws `invalid_request` if events
- * have different keys, because a request is for one environment.
+ * Returns the key of a request, which is beside the events or in each of them. Null when none was sent. Throws `invalid_request` if
+ * events have different keys, because a request is for one environment.
  */
 export function keyOfRequest(body: ScannedBody): string | null {
-  const beside = keyBesideEvents(body);
-  if (beside !== null) return beside;
+  const outerKey = keyBesideEvents(body);
+  if (outerKey !== null) return outerKey;
   const { json, events } = body;
   const keys = new Set(
     events.map(({ start }) =>
@@ -166,25 +172,25 @@ export function keyOfRequest(body: ScannedBody): string | null {
         : null,
     ),
   );
-  if (keys.size > 1) throw invalid("batch", "must carry one key");
+  if (keys.size > 1) throw invalid("batch", "must contain one key");
   return [...keys][0] ?? null;
 }
 
 /**
- * The key in the top-level members of a body, or of the first event of a list. It skips other values and stops at the key (L2), so
- * the bytes may be the beginning of a body. Null when they have no key.
+ * Returns the key in the top-level members of a body, or of the first event of a list. It stops at the key (L2), so `bytes` may be
+ * only the beginning of a body. Null when they have no key.
  */
 export function findKey(bytes: Uint8Array): string | null {
   const json = new JsonBytes(bytes);
   let found: string | null = null;
-  const look = (names: Names) => (nameSpan: Span, valueStart: number) => {
+  const searchFor = (names: Names) => (nameSpan: Span, valueStart: number) => {
     const name = json.find(names, nameSpan);
     if (name === "properties" && json.kindAt(valueStart) === "object") {
-      return json.members(valueStart, look(keyInProperties));
+      return json.members(valueStart, searchFor(keyInProperties));
     }
     const end = json.skip(valueStart);
     const text = name === undefined ? null : keyAt(json, { start: valueStart, end });
-    // A property `token` may be the caller's own, and the key comes after it.
+    // A property `token` may be an ordinary property of the caller. Then the key may come after it.
     if (text === null || (names === keyInProperties && readKey(text) === null)) return end;
     found = text;
     return STOPPED;
@@ -192,7 +198,7 @@ export function findKey(bytes: Uint8Array): string | null {
   try {
     const start = json.skipSpace(0);
     const first = json.kindAt(start) === "list" ? json.skipSpace(start + 1) : start;
-    if (json.kindAt(first) === "object") json.members(first, look(BODY_KEY_NAMES));
+    if (json.kindAt(first) === "object") json.members(first, searchFor(BODY_KEY_NAMES));
   } catch (error) {
     if (!(error instanceof JsonSyntaxError)) throw error;
   }
@@ -202,9 +208,9 @@ export function findKey(bytes: Uint8Array): string | null {
 /** Throws `invalid_request` when there are no events, and `payload_too_large` when there are too many. */
 export function assertEvents({ json, envelope, eventCount }: ScannedBody): void {
   if (envelope !== null && !isListOrAbsent(json, envelope.fields)) throw invalid("batch", "must be a list of events");
-  if (eventCount === 0) throw invalid("batch", "must hold at least one event");
+  if (eventCount === 0) throw invalid("batch", "must have at least one event");
   if (eventCount > BATCH_EVENTS_MAX) {
-    throw new PurserError("payload_too_large", `A request holds at most ${BATCH_EVENTS_MAX} events.`);
+    throw new PurserError("payload_too_large", `A request may have at most ${BATCH_EVENTS_MAX} events.`);
   }
 }
 

@@ -23,13 +23,13 @@ const EVENTS_A_STEP = 1_000;
 
 type RetentionStep = { beforeMs: number; limit: number };
 
-/** When an event arrived in real time. Retention uses real time even with a test clock (D3). */
+/** SQL: when an event arrived, in real time. Retention uses real time even with a test clock (D3). */
 const arrivedMs = sql`${analyticsEvents.receivedAtMs} - coalesce(${analyticsEvents.aheadMs}, 0)`;
 const rowid = sql`${analyticsEvents}.rowid`;
 
 /**
- * The oldest events, found by rowid, which is in order of arrival, so no index is needed. It stops at the first event that is too
- * young, so that each id loses its first seqs even when isolates' clocks differ.
+ * WITH: the oldest events. Rowids are in order of arrival, so no index is needed. The page ends before the first event that is too
+ * young, so that only the first seqs of an id are deleted even if the clocks of isolates differ.
  */
 const withPage = (value: ValueOf<RetentionStep>) => sql`WITH
   head (place, arrived) AS MATERIALIZED (
@@ -47,11 +47,11 @@ const selectFirst = query((value: ValueOf<{ beforeMs: number }>) =>
   ),
 );
 
-/** Counts the deleted events in the ids' records. An upsert, because an UPDATE with a join might read all records. */
+/** Counts the deleted events in the ids' records. It is an upsert, because an UPDATE with a join might read all records. */
 const countDeleted = query((value: ValueOf<RetentionStep>) => {
   const { environmentId, distinctId, lastSeenAtMs, isDeviceForm } = distinctIds;
   const { eventCount, deletedCount, eventBytes } = distinctIds;
-  const gone = sql`
+  const deleted = sql`
     SELECT ${analyticsEvents.environmentId}, ${analyticsEvents.distinctId}, count(*), sum(octet_length(${analyticsEvents.properties}))
     FROM page CROSS JOIN ${analyticsEvents} ON ${rowid} = page.place
     GROUP BY ${analyticsEvents.environmentId}, ${analyticsEvents.distinctId}`;
@@ -62,12 +62,12 @@ const countDeleted = query((value: ValueOf<RetentionStep>) => {
     deletedCount: sql`${deletedCount} + excluded.${names(deletedCount)}`,
     eventBytes: sql`${eventBytes} - excluded.${names(eventBytes)}`,
   });
-  return sql`${withPage(value)}, gone (tenant, who, number, size) AS MATERIALIZED (${gone})
+  return sql`${withPage(value)}, gone (tenant, who, number, size) AS MATERIALIZED (${deleted})
     ${insertFrom(distinctIds, { ...kept, deletedCount: sql`gone.number`, eventBytes: sql`gone.size` }, from)}
     ON CONFLICT (${names(environmentId, distinctId)}) DO UPDATE SET ${set}`;
 });
 
-/** Counts the freed bytes, because the file keeps its size and reuses them. */
+/** Counts the freed bytes. The database's file keeps its size and reuses them. */
 const countFreedByRetention = query((value: ValueOf<RetentionStep>) => {
   const freed = sql`(SELECT coalesce(sum(${storedBytes()}), 0) FROM page CROSS JOIN ${analyticsEvents} ON ${rowid} = page.place)`;
   const { freedBytes } = databaseSize;

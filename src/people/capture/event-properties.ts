@@ -7,15 +7,15 @@ import { type EventFields, firstPresent, type ReadEventFields, readFields } from
 /** SQLite reads JSON of at most 1,000 levels, and an export adds levels around stored events. */
 const EVENT_LEVELS_MAX = 900;
 /** The most bytes of an event's properties (L1). */
-const BYTES_MAX = 256 * 1024;
+const EVENT_PROPERTIES_BYTES_MAX = 256 * 1024;
 
 const CHANGES_BYTES_MAX = 4_096;
 
-/** Members that may also stand beside the properties. */
-export const BESIDE = ["$set", "$set_once", "$unset"] as const;
-/** The members of the properties that Purser reads, or that a protocol version adds. */
-export const PROPERTIES = new Names([
-  ...["distinct_id", "$process_person_profile", "$anon_distinct_id", "alias", "$ignore_sent_at", ...BESIDE],
+/** The changes to a person's properties. They may be in the event's properties or beside them. */
+export const CHANGE_NAMES = ["$set", "$set_once", "$unset"] as const;
+/** The names in the properties that Purser reads, or that a protocol version adds. */
+export const PROPERTY_NAMES = new Names([
+  ...["distinct_id", "$process_person_profile", "$anon_distinct_id", "alias", "$ignore_sent_at", ...CHANGE_NAMES],
   ...[
     "$is_identified",
     "$device_id",
@@ -30,7 +30,7 @@ export const PROPERTIES = new Names([
   ],
 ]);
 
-/** The properties of an event: their text as sent, with the members from beside them. */
+/** The properties of an event: their text as sent, and with the changes from beside them. */
 export class EventProperties {
   readonly #json: JsonBytes;
   readonly #fields: EventFields;
@@ -46,7 +46,7 @@ export class EventProperties {
     return this.#json.text(this.#whole);
   }
 
-  /** A member that is not null. */
+  /** Returns a member that is not null. */
   find(name: string): Span | undefined {
     return firstPresent(this.#json, this.#fields, name);
   }
@@ -55,7 +55,8 @@ export class EventProperties {
     return this.#json;
   }
 
-  is(name: string, text: string): boolean {
+  /** Returns whether the JSON text of a member is `text`. */
+  equals(name: string, text: string): boolean {
     const span = this.find(name);
     return span !== undefined && span.end - span.start === text.length && this.#json.text(span) === text;
   }
@@ -65,49 +66,49 @@ export class EventProperties {
     return span === undefined ? null : membersAt(this.#json, span.start);
   }
 
-  /** The texts of the event's changes to a person's properties. Null when they are long. */
+  /** Returns the texts of the event's changes to a person's properties. Null when they are long. */
   changes(): string | null {
-    const spans = BESIDE.map((name) => this.find(name));
+    const spans = CHANGE_NAMES.map((name) => this.find(name));
     const bytes = spans.reduce((sum, span) => sum + (span === undefined ? 0 : span.end - span.start), 0);
     if (bytes > CHANGES_BYTES_MAX) return null;
     return spans.map((span) => (span === undefined ? "" : this.#json.text(span))).join("\n");
   }
 
-  /** `$unset` is a list of names. Some clients send an object with the names as keys. */
+  /** Returns the names in `$unset`, which is a list of names. Some clients send an object with the names as keys. */
   unset(): Members | null {
     const span = this.find("$unset");
     return span === undefined ? null : (namesAt(this.#json, span.start) ?? membersAt(this.#json, span.start));
   }
 }
 
-const tooLargeProperties = `is larger than ${BYTES_MAX} bytes`;
+const tooLargeProperties = `is larger than ${EVENT_PROPERTIES_BYTES_MAX} bytes`;
 
 /**
- * Reads the properties of an event and adds `added`, JSON texts by name. When a name that Purser reads occurs twice, only the last
- * value is kept, because that one is interpreted. Returns a message when the properties are invalid.
+ * Reads the properties of an event and adds `added`, which are JSON texts by name. When a name that Purser reads occurs
+ * twice, only the last value is stored, because Purser uses that value. Returns a message when the properties are invalid.
  */
 export function readProperties(
   json: JsonBytes,
   { fields, properties }: ReadEventFields,
   added: ReadonlyMap<string, string>,
 ): EventProperties | string {
-  const given = properties === null ? undefined : fields.get("properties");
-  const sent = [given, ...BESIDE.map((name) => fields.get(name))];
+  const sentSpan = properties === null ? undefined : fields.get("properties");
+  const spans = [sentSpan, ...CHANGE_NAMES.map((name) => fields.get(name))];
   const lengths = [
-    ...sent.map((span) => (span === undefined ? 0 : span.end - span.start)),
+    ...spans.map((span) => (span === undefined ? 0 : span.end - span.start)),
     ...[...added.values()].map((text) => text.length),
   ];
   const bytes = lengths.reduce((sum, length) => sum + length, 0);
-  if (bytes > BYTES_MAX) return tooLargeProperties;
-  const within = properties?.fields ?? new Map<string, Span>();
-  const changes = new Map([...besideTexts(json, fields, within), ...added]);
+  if (bytes > EVENT_PROPERTIES_BYTES_MAX) return tooLargeProperties;
+  const innerFields = properties?.fields ?? new Map<string, Span>();
+  const changes = new Map([...outerChanges(json, fields, innerFields), ...added]);
   const isRepeated = properties?.isRepeated ?? false;
-  if (changes.size === 0 && given !== undefined && !isRepeated) {
-    return (properties?.levels ?? 0) > EVENT_LEVELS_MAX ? tooDeep : new EventProperties(json, within, given);
+  if (changes.size === 0 && sentSpan !== undefined && !isRepeated) {
+    return (properties?.levels ?? 0) > EVENT_LEVELS_MAX ? tooDeep : new EventProperties(json, innerFields, sentSpan);
   }
-  const whole = new JsonBytes(utf8(withMembers(json, given, within, changes, isRepeated)));
-  const read = readFields(whole, 0, PROPERTIES);
-  if (read.end > BYTES_MAX) return tooLargeProperties;
+  const whole = new JsonBytes(utf8(withMembers(json, sentSpan, innerFields, changes, isRepeated)));
+  const read = readFields(whole, 0, PROPERTY_NAMES);
+  if (read.end > EVENT_PROPERTIES_BYTES_MAX) return tooLargeProperties;
   return read.levels > EVENT_LEVELS_MAX
     ? tooDeep
     : new EventProperties(whole, read.fields, { start: 0, end: read.end });
@@ -115,55 +116,58 @@ export function readProperties(
 
 const tooDeep = `is nested deeper than ${EVENT_LEVELS_MAX} levels`;
 
-/** `$set`, `$set_once` and `$unset` from beside the properties, so that no part of the event is lost. */
-function besideTexts(json: JsonBytes, fields: EventFields, within: EventFields): [string, string][] {
-  return BESIDE.flatMap((name): [string, string][] => {
-    const beside = firstPresent(json, fields, name);
-    const inner = firstPresent(json, within, name);
-    if (beside === undefined) return [];
-    if (inner === undefined) return [[name, json.text(beside)]];
-    const areObjects = [beside, inner].every(({ start }) => json.kindAt(start) === "object");
-    return areObjects ? [[name, mergedText(json, inner, beside)]] : [];
+/** Returns `$set`, `$set_once` and `$unset` from beside the properties, merged with those in the properties. */
+function outerChanges(json: JsonBytes, fields: EventFields, innerFields: EventFields): [string, string][] {
+  return CHANGE_NAMES.flatMap((name): [string, string][] => {
+    const outer = firstPresent(json, fields, name);
+    const inner = firstPresent(json, innerFields, name);
+    if (outer === undefined) return [];
+    if (inner === undefined) return [[name, json.text(outer)]];
+    const areObjects = [outer, inner].every(({ start }) => json.kindAt(start) === "object");
+    return areObjects ? [[name, mergedText(json, inner, outer)]] : [];
   });
 }
 
-/** The members of both objects. `second` wins for a name in both. */
+/** Returns an object with the members of both objects. For a name in both, the value of `second` counts. */
 function mergedText(json: JsonBytes, first: Span, second: Span): string {
   const texts = new Map<string, string>();
   for (const { start } of [first, second]) membersAt(json, start)?.((name, text) => texts.set(name, text));
   return objectText(texts);
 }
 
-/** The text of an object. */
+/** Returns the JSON text of an object. */
 function objectText(members: ReadonlyMap<string, string>): string {
   return `{${Array.from(members, ([name, text]) => `${JSON.stringify(name)}:${text}`).join()}}`;
 }
 
-/** The text of an object with changed members. The others stay as sent, only the last one for each name that Purser reads. */
+/**
+ * Returns the JSON text of an object with changed members. Others stay as sent, but a name that Purser reads keeps only its
+ * last value.
+ */
 function withMembers(
   json: JsonBytes,
-  given: Span | undefined,
+  sentSpan: Span | undefined,
   fields: EventFields,
   changes: ReadonlyMap<string, string>,
   isRepeated: boolean,
 ): string {
   const changed = objectText(changes);
-  if (given === undefined || json.isEmptyAt(given.start)) return changed;
+  if (sentSpan === undefined || json.isEmptyAt(sentSpan.start)) return changed;
   const isNew = !isRepeated && [...changes.keys()].every((name) => !fields.has(name));
-  if (isNew) return `${json.text({ start: given.start, end: given.end - 1 })},${changed.slice(1)}`;
-  const kept: string[] = [];
-  json.members(given.start, (name, valueStart) => {
+  if (isNew) return `${json.text({ start: sentSpan.start, end: sentSpan.end - 1 })},${changed.slice(1)}`;
+  const keptMembers: string[] = [];
+  json.members(sentSpan.start, (name, valueStart) => {
     const end = json.skip(valueStart);
-    const known = json.find(PROPERTIES, name);
+    const known = json.find(PROPERTY_NAMES, name);
     const isKept = known === undefined || (!changes.has(known) && fields.get(known)?.start === valueStart);
-    if (isKept) kept.push(json.text({ start: name.start, end }));
+    if (isKept) keptMembers.push(json.text({ start: name.start, end }));
     return end;
   });
-  if (kept.length === 0) return changed;
-  return changes.size === 0 ? `{${kept.join()}}` : `{${kept.join()},${changed.slice(1)}`;
+  if (keptMembers.length === 0) return changed;
+  return changes.size === 0 ? `{${keptMembers.join()}}` : `{${keptMembers.join()},${changed.slice(1)}`;
 }
 
-/** The times that an export can write. */
+/** The earliest and the latest time that an export can write. */
 const EARLIEST_EVENT_MS = Date.parse("0000-01-01T00:00:00Z");
 const LATEST_EVENT_MS = Date.parse("9999-12-31T23:59:59.999Z");
 const ISO_WITHOUT_ZONE = /^\d{4}-\d{2}-\d{2}([Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?$/;
@@ -181,21 +185,21 @@ export interface ClientTime {
   readonly sentAtMs: number | null;
 }
 
-/** A time in any format of PostHog's clients. Without a zone it is UTC. Null when it is not a time. */
+/** Parses a time in any format of PostHog's clients. Without a zone it is UTC. Returns null when it is not a time. */
 export function parseClientTime(text: string): number | null {
   const exact = parseTimestamp(text);
   if (exact !== null) return exact;
   if (ISO_WITHOUT_ZONE.test(text)) return parseTimestamp(text.length === 10 ? `${text}T00:00Z` : `${text}Z`);
   if (ISO_WITH_SHORT_ZONE.test(text)) return parseTimestamp(`${text}:00`);
   if (EPOCH.test(text)) return Number(text.padEnd(13, "0"));
-  // Outside of RFC 2822, Date.parse accepts almost any text.
+  // Date.parse would accept almost any other text too.
   const atMs = RFC_2822.test(text) ? Date.parse(text) : Number.NaN;
   return Number.isNaN(atMs) ? null : atMs;
 }
 
 /**
- * When an event happened, by this service's clock, computed like PostHog: now minus `offset`; else the client's timestamp,
- * corrected by the difference of the clocks; else now. A time in the future is kept (L5).
+ * Returns when an event happened, by this service's clock. As in PostHog, this is now minus `offset`; otherwise the client's
+ * timestamp, corrected by the difference of the clocks; otherwise now. The time may be in the future (L5).
  */
 export function eventTimeMs(client: ClientTime, nowMs: number): number {
   let atMs = nowMs;

@@ -13,17 +13,20 @@ export interface CaptureRequest {
 
 const SENT_AT_BYTES_MAX = 100;
 
-/** `sentAtQuery` is the `_` of the query string, in milliseconds. Throws `invalid_request`, `payload_too_large`. */
+/**
+ * Reads a v0 request. `sentAtQuery` is `_` of the query string, in milliseconds. Throws `invalid_request`,
+ * `payload_too_large`.
+ */
 export function readCaptureRequest(body: ScannedBody, sentAtQuery: string | undefined): CaptureRequest {
   assertEvents(body);
-  const queried = sentAtQuery !== undefined && /^\d{1,15}$/.test(sentAtQuery) ? Number(sentAtQuery) : null;
-  return { body, sentAtMs: sentAtOf(body, queried) };
+  const queryTimeMs = sentAtQuery !== undefined && /^\d{1,15}$/.test(sentAtQuery) ? Number(sentAtQuery) : null;
+  return { body, sentAtMs: sentAtOf(body, queryTimeMs) };
 }
 
-/** The client's clock when it sent the request. */
-function sentAtOf({ json, envelope }: ScannedBody, otherwise: number | null): number | null {
+/** Returns the client's time when it sent the request: `sent_at` of the body, otherwise `fallbackMs`. */
+function sentAtOf({ json, envelope }: ScannedBody, fallbackMs: number | null): number | null {
   const span = envelope === null ? undefined : firstPresent(json, envelope.fields, "sent_at");
-  if (span === undefined || json.kindAt(span.start) !== "string") return otherwise;
+  if (span === undefined || json.kindAt(span.start) !== "string") return fallbackMs;
   return span.end - span.start > SENT_AT_BYTES_MAX ? null : parseClientTime(json.string(span));
 }
 
@@ -44,9 +47,14 @@ export interface V1Request {
   readonly added: AddedProperties;
 }
 
-const UUID = new Names(["uuid"]);
+const UUID_NAME = new Names(["uuid"]);
 const UUID_BYTES_MAX = 200;
-const OPTIONS = new Names(["product_tour_id", "cookieless_mode", "disable_skew_correction", "process_person_profile"]);
+const OPTION_NAMES = new Names([
+  "product_tour_id",
+  "cookieless_mode",
+  "disable_skew_correction",
+  "process_person_profile",
+]);
 /** The flags of a v1 event, and the properties that v0 clients send instead. */
 const FLAGS = [
   ["cookieless_mode", "$cookieless_mode"],
@@ -67,7 +75,7 @@ export function readV1Request(body: ScannedBody, headers: V1Headers): V1Request 
   assertEvents(body);
   const uuids = events.map(({ start }, index) => {
     if (json.kindAt(start) !== "object") throw invalid(`batch[${index}]`, "must be an object");
-    const span = readFields(json, start, UUID).fields.get("uuid");
+    const span = readFields(json, start, UUID_NAME).fields.get("uuid");
     if (span === undefined || json.kindAt(span.start) !== "string") {
       throw invalid(`batch[${index}].uuid`, "must be a string");
     }
@@ -79,14 +87,14 @@ export function readV1Request(body: ScannedBody, headers: V1Headers): V1Request 
   return { body, uuids, sentAtMs, added: addedBy(headers) };
 }
 
-/** Puts the fields that a v1 client moves out of `properties` back there. */
+/** Returns the function that adds to `properties` what v0 clients send there and v1 clients elsewhere. */
 function addedBy(headers: V1Headers): AddedProperties {
   const [library, version] = (headers.sdkInfo ?? "").split("/");
-  const ofClient: [string, string][] = [];
-  if (library !== undefined && library !== "") ofClient.push(["$lib", JSON.stringify(library)]);
-  if (version !== undefined) ofClient.push(["$lib_version", JSON.stringify(version)]);
+  const headerProperties: [string, string][] = [];
+  if (library !== undefined && library !== "") headerProperties.push(["$lib", JSON.stringify(library)]);
+  if (version !== undefined) headerProperties.push(["$lib_version", JSON.stringify(version)]);
   return (json, fields) => {
-    const added = new Map(ofClient);
+    const added = new Map(headerProperties);
     const add = (property: string, span: Span | undefined) => {
       if (span !== undefined) added.set(property, json.text(span));
     };
@@ -105,7 +113,7 @@ function addedBy(headers: V1Headers): AddedProperties {
 function optionsOf(json: JsonBytes, fields: EventFields): EventFields {
   const options = fields.get("options");
   if (options === undefined || json.kindAt(options.start) !== "object") return new Map();
-  return readFields(json, options.start, OPTIONS).fields;
+  return readFields(json, options.start, OPTION_NAMES).fields;
 }
 
 const FLAG_BYTES_MAX = 100;

@@ -5,10 +5,10 @@ import { flawOfLink, isSharedId, type Link } from "../claims.ts";
 import type { Members } from "../id-properties.ts";
 import { nameOrId } from "../schemas.ts";
 import {
-  BESIDE,
+  CHANGE_NAMES,
   type EventProperties,
   eventTimeMs,
-  PROPERTIES,
+  PROPERTY_NAMES,
   parseClientTime,
   readProperties,
 } from "./event-properties.ts";
@@ -22,7 +22,7 @@ export interface CapturedEvent {
   readonly timestampMs: number;
   /** JSON object, as sent. It includes `$set`, `$set_once` and `$unset`, even if they were sent beside it. */
   readonly properties: string;
-  /** Sent with `$process_person_profile: false` or under a shared id. It creates no person and links nothing. */
+  /** Whether it has `$process_person_profile: false` or a shared id. Then it creates no person and links nothing. */
   readonly isPersonless: boolean;
   readonly isIdentify: boolean;
   readonly isSignedIn: boolean;
@@ -43,12 +43,12 @@ interface Mention {
   readonly id: string;
 }
 
-/** One event of a request: read, or refused. The message names what is wrong and never repeats its value. */
+/** One event of a request: read, or refused. The message says what is wrong and never contains a value of the caller. */
 export type ReadEvent =
   | { readonly captured: CapturedEvent; readonly warning: string | null }
   | { readonly refused: { readonly param: string; readonly message: string } };
 
-/** A request's times, when the client sent it and when it was received, and the source of new UUIDs. */
+/** The parts of a request that reading its events needs: when it was sent and received, new UUIDs, and the check of keys. */
 export interface Arrival {
   readonly nowMs: number;
   readonly sentAtMs: number | null;
@@ -57,14 +57,14 @@ export interface Arrival {
   readonly isForeignKey: (text: string) => boolean;
 }
 
-/** The properties that a protocol version adds to an event: JSON texts by name. */
+/** Returns the properties that a protocol version adds to an event, as JSON texts by name. */
 export type AddedProperties = (json: JsonBytes, fields: EventFields) => ReadonlyMap<string, string>;
 
 /** The longest JSON string for a name of 200 code points: each may be escaped as two surrogates. */
 const NAME_BYTES_MAX = 200 * 12 + 2;
 
-const EVENT = namesWithKey(
-  ...["event", "distinct_id", "$distinct_id", "uuid", "timestamp", "offset", ...BESIDE],
+const EVENT_NAMES = namesWithKey(
+  ...["event", "distinct_id", "$distinct_id", "uuid", "timestamp", "offset", ...CHANGE_NAMES],
   ...["session_id", "window_id", "options"],
 );
 
@@ -73,9 +73,12 @@ function refuseEvent(param: string, message: string): ReadEvent {
 }
 
 /** The refusal of an event that names the key of another environment (P1). */
-export const foreign: ReadEvent = refuseEvent("api_key", "must be of the environment of the request's key");
+export const foreignEvent: ReadEvent = refuseEvent("api_key", "must be of the environment of the request's key");
 
-/** A name or id as text. PostHog's clients also send numbers, whose digits are used. Returns a message when it is invalid. */
+/**
+ * Returns a name or id as text. PostHog's clients also send numbers, whose digits are used. Returns a message when it is
+ * invalid.
+ */
 function readName(json: JsonBytes, span: Span | undefined, types: string): { text: string } | { flaw: string } {
   if (span === undefined) return { flaw: `must be ${types}` };
   if (span.end - span.start > NAME_BYTES_MAX) return { flaw: "must have at most 200 code points" };
@@ -89,12 +92,12 @@ function readName(json: JsonBytes, span: Span | undefined, types: string): { tex
 const STRING = "a string";
 const STRING_OR_NUMBER = "a string or a number";
 
-/** Reads the event at `start`, in PostHog's v0 format when `added` is in its properties. Does not throw. */
+/** Reads the event at `start`. For a v1 event, `added` returns the properties that v0 clients send. Does not throw. */
 export function readEvent(json: JsonBytes, start: number, arrival: Arrival, added?: AddedProperties): ReadEvent {
   if (json.kindAt(start) !== "object") return refuseEvent("", "must be an object");
-  const read = readEventFields(json, start, EVENT, PROPERTIES);
+  const read = readEventFields(json, start, EVENT_NAMES, PROPERTY_NAMES);
   const { fields } = read;
-  if (arrival.isForeignKey(keyOf(json, read) ?? "")) return foreign;
+  if (arrival.isForeignKey(keyOf(json, read) ?? "")) return foreignEvent;
   const isAbsent = firstPresent(json, fields, "properties") === undefined;
   if (!isAbsent && read.properties === null) return refuseEvent("properties", "must be an object");
   const event = readName(json, fields.get("event"), STRING);
@@ -110,8 +113,8 @@ export function readEvent(json: JsonBytes, start: number, arrival: Arrival, adde
   const properties = readProperties(json, read, added?.(json, fields) ?? new Map());
   if (typeof properties === "string") return refuseEvent("properties", properties);
   const isShared = isSharedId(distinctId.text);
-  const isPersonless = isShared || properties.is("$process_person_profile", "false");
-  const { link, warning } = properties.is("$process_person_profile", "false")
+  const isPersonless = isShared || properties.equals("$process_person_profile", "false");
+  const { link, warning } = properties.equals("$process_person_profile", "false")
     ? noLink
     : readLink(event.text, properties);
   const [set, setOnce, unset] = [properties.members("$set"), properties.members("$set_once"), properties.unset()];
@@ -123,7 +126,7 @@ export function readEvent(json: JsonBytes, start: number, arrival: Arrival, adde
     properties: properties.text,
     isPersonless,
     isIdentify: event.text === "$identify",
-    isSignedIn: properties.is("$is_identified", "true"),
+    isSignedIn: properties.equals("$is_identified", "true"),
     link: isShared ? null : link,
     mentions: () => readMentions(properties, distinctId.text),
     set,
@@ -134,7 +137,7 @@ export function readEvent(json: JsonBytes, start: number, arrival: Arrival, adde
   return { captured, warning: isShared && link !== null ? flawOfLink(distinctId.text, link) : warning };
 }
 
-/** The event's UUID, or a new one when it is empty or absent. Null when it is malformed. */
+/** Returns the event's UUID, or a new UUID when it is empty or absent. Null when it is malformed. */
 function readUuid(json: JsonBytes, fields: EventFields, newUuid: () => string | null): string | null {
   const span = firstPresent(json, fields, "uuid");
   if (span === undefined) return newUuid();
@@ -145,7 +148,7 @@ function readUuid(json: JsonBytes, fields: EventFields, newUuid: () => string | 
 
 const noLink = { link: null, warning: null };
 
-/** The id that the event links to its own. If that id is invalid, nothing is linked, but the event is stored. */
+/** Returns the link from the event's own id to another id. If the other id is invalid, the event is stored with a warning. */
 function readLink(
   event: string,
   properties: EventProperties,
@@ -175,12 +178,12 @@ export const IDS_OF_EVENT_MAX = 2 + ID_PROPERTIES.length;
 const OWN_ID = new Names(["distinct_id", "$distinct_id", "properties"]);
 const OTHER_IDS = new Names(ID_PROPERTIES);
 
-/** The ids that the event at `start` names: its own, and those of its properties. Ids that are refused are left out. */
+/** Returns the valid ids that the event at `start` names: its own id, and the ids in its properties. */
 export function idsNamedAt(json: JsonBytes, start: number): string[] {
   if (json.kindAt(start) !== "object") return [];
   const { fields, properties } = readEventFields(json, start, OWN_ID, OTHER_IDS);
-  const named = [...fields, ...(properties?.fields ?? [])].filter(([name]) => name !== "properties");
-  return named.flatMap(([, span]) => {
+  const idFields = [...fields, ...(properties?.fields ?? [])].filter(([name]) => name !== "properties");
+  return idFields.flatMap(([, span]) => {
     const id = readName(json, span, STRING_OR_NUMBER);
     return "flaw" in id ? [] : [id.text];
   });
@@ -199,7 +202,7 @@ function readTime(json: JsonBytes, fields: EventFields, properties: EventPropert
     {
       timestampMs: typeof timestamp === "string" ? parseClientTime(timestamp) : numberValue(timestamp),
       offsetMs: numberValue(scalar("offset")),
-      sentAtMs: properties.is("$ignore_sent_at", "true") ? null : arrival.sentAtMs,
+      sentAtMs: properties.equals("$ignore_sent_at", "true") ? null : arrival.sentAtMs,
     },
     arrival.nowMs,
   );

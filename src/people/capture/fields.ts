@@ -1,29 +1,29 @@
 import { type JsonBytes, Names, type Span } from "../../lib/json-bytes.ts";
 
-/** The positions of members' values, by name. If a name occurs twice, the last counts, as for JSON.parse. */
+/** The positions of members' values, by name. If a name occurs twice, the last value counts, as in JSON.parse. */
 export type EventFields = ReadonlyMap<string, Span>;
 
 interface ReadFields {
   readonly fields: EventFields;
   readonly end: number;
-  /** The levels of objects and lists in the object, itself included. */
+  /** How many levels of objects and lists the object has, including itself. */
   readonly levels: number;
   /** Whether one of the names occurs twice. */
   readonly isRepeated: boolean;
 }
 
-/** The members of the object at `start` with one of `names`. `pass` skips a value, and returns the position after it. */
+/** Finds the members of the object at `start` with one of `names`. `skipValue` returns the position after a value. */
 export function readFields(
   json: JsonBytes,
   start: number,
   names: Names,
-  pass: (name: string, valueStart: number) => number = (_name, valueStart) => json.skip(valueStart),
+  skipValue: (name: string, valueStart: number) => number = (_name, valueStart) => json.skip(valueStart),
 ): ReadFields {
   const fields = new Map<string, Span>();
   let [levels, isRepeated] = [0, false];
   const end = json.members(start, (nameSpan, valueStart) => {
     const name = json.find(names, nameSpan);
-    const valueEnd = name === undefined ? json.skip(valueStart) : pass(name, valueStart);
+    const valueEnd = name === undefined ? json.skip(valueStart) : skipValue(name, valueStart);
     if (name !== undefined) {
       isRepeated ||= fields.has(name);
       fields.set(name, { start: valueStart, end: valueEnd });
@@ -34,7 +34,7 @@ export function readFields(
   return { fields, end, levels: levels + 1, isRepeated };
 }
 
-/** The first of these members that is present and not null. */
+/** Returns the first of these members that is present and not null. */
 export function firstPresent(json: JsonBytes, fields: EventFields, ...names: readonly string[]): Span | undefined {
   for (const name of names) {
     const span = fields.get(name);
@@ -44,44 +44,45 @@ export function firstPresent(json: JsonBytes, fields: EventFields, ...names: rea
 }
 
 export interface ReadEventFields extends ReadFields {
-  /** The members of `properties` with one of the inner names. Null when it is not an object. */
+  /** The members of `properties` with one of the inner names. Null when `properties` is not an object. */
   readonly properties: ReadFields | null;
 }
 
-/** Like `readFields`, for an event: also the members of its `properties` that have one of `innerNames`. */
+/** Does the same as `readFields`, and also finds the members of `properties` with one of `innerNames`. */
 export function readEventFields(
   json: JsonBytes,
   start: number,
   names: Names,
   innerNames: Names,
-  pass: (name: string, valueStart: number) => number = (_name, valueStart) => json.skip(valueStart),
+  skipValue: (name: string, valueStart: number) => number = (_name, valueStart) => json.skip(valueStart),
 ): ReadEventFields {
-  const inner: ReadFields[] = [];
+  const readProperties: ReadFields[] = [];
   const read = readFields(json, start, names, (name, valueStart) => {
-    if (name !== "properties" || json.kindAt(valueStart) !== "object") return pass(name, valueStart);
+    if (name !== "properties" || json.kindAt(valueStart) !== "object") return skipValue(name, valueStart);
     const properties = readFields(json, valueStart, innerNames);
-    inner.push(properties);
+    readProperties.push(properties);
     return properties.end;
   });
   const last = read.fields.get("properties");
   const isObject = last !== undefined && json.kindAt(last.start) === "object";
-  return { ...read, properties: (isObject ? inner.at(-1) : null) ?? null };
+  return { ...read, properties: (isObject ? readProperties.at(-1) : null) ?? null };
 }
 
 const KEY_BYTES_MAX = 1_000;
 const KEY_NAMES = ["api_key", "token", "$token"] as const;
-/** The names that `keyOf` needs in addition to others, on the top level and within the properties. */
+/** Adds the names that `keyOf` needs at the top level of an event or a batch. */
 export const namesWithKey = (...names: readonly string[]): Names => new Names([...KEY_NAMES, "properties", ...names]);
+/** The names that `keyOf` needs in the properties. */
 export const keyInProperties = new Names(["token"]);
 
-/** The text of a key. Null when the value is no string. */
+/** Returns the text of a key. Null when the value is not a string. */
 export function keyAt(json: JsonBytes, span: Span): string | null {
   if (json.kindAt(span.start) !== "string") return null;
-  // Longer than any key.
+  // The text is longer than any key.
   return span.end - span.start > KEY_BYTES_MAX ? "" : json.string(span);
 }
 
-/** The key beside an event or a batch, else the one in its properties. Null when there is none. */
+/** Returns the key beside an event or a batch, otherwise the key in its properties. Null when there is none. */
 export function keyOf(json: JsonBytes, { fields, properties }: ReadEventFields): string | null {
   const span = firstPresent(json, fields, ...KEY_NAMES) ?? properties?.fields.get("token");
   return span === undefined ? null : keyAt(json, span);

@@ -1,7 +1,7 @@
 import { invalid, PurserError } from "../../errors.ts";
 import { BODY_BYTES_MAX } from "../../http/body.ts";
 
-/** The headers that may say how a body is packed. Not every client sends them. */
+/** The headers that may say how a body is packed. Some clients do not send them. */
 export interface Packing {
   readonly contentType: string | undefined;
   readonly contentEncoding: string | undefined;
@@ -15,9 +15,9 @@ const UTF8_PIECE_BYTES = 64 * 1024;
 const notJson = () => invalid("body", "The body is not valid JSON.");
 
 /**
- * The JSON text of a body from PostHog's clients, as UTF-8. The body may be plain, gzip, or base64, alone or in the form field
- * `data`; its bytes decide, because clients' headers are unreliable. Unpacks about `bytesMax` bytes at most. Throws
- * `invalid_request` and `payload_too_large`.
+ * Returns the JSON text of a body from PostHog's clients, as UTF-8. The body may be plain, gzip, or base64, alone or in the
+ * form field `data`. Its bytes decide, because the headers of clients are unreliable. Unpacks at most about `bytesMax` bytes.
+ * Throws `invalid_request` and `payload_too_large`.
  */
 export async function unpack(
   body: Uint8Array,
@@ -29,11 +29,11 @@ export async function unpack(
   }
   const plain = await unzipText(body, bytesMax);
   if (looksLikeJson(plain.bytes)) return plain;
-  // Base64 and forms contain no further packing.
+  // The unpacked text is base64 or a form, which is not compressed a second time.
   if (plain.bytes.length > BODY_BYTES_MAX) throw notJson();
   const text = new TextDecoder().decode(plain.bytes);
   const inner = FORM.test(packing.contentType ?? "")
-    ? formData(text, 2 * bytesMax)
+    ? dataField(text, 2 * bytesMax)
     : { text: text.slice(0, 2 * bytesMax), isWhole: text.length <= 2 * bytesMax };
   const isWhole = plain.isWhole && inner.isWhole;
   if (/^\s*[{[]/.test(inner.text)) return { bytes: new TextEncoder().encode(inner.text), isWhole };
@@ -41,7 +41,7 @@ export async function unpack(
   return { bytes: decoded.bytes, isWhole: isWhole && decoded.isWhole };
 }
 
-/** Refuses bytes that are not UTF-8, because lenient decoding could turn two ids into one. */
+/** Decompresses gzip. Refuses bytes that are not UTF-8, because lenient decoding could turn two ids into one. */
 async function unzipText(packed: Uint8Array, bytesMax: number, isComplete = true): Promise<Unpacked> {
   const unpacked = isGzip(packed) ? await unzip(packed, bytesMax) : { bytes: packed, isWhole: isComplete };
   const { bytes, isWhole } = unpacked;
@@ -63,8 +63,8 @@ function looksLikeJson(bytes: Uint8Array): boolean {
   return first === 0x5b || first === 0x7b;
 }
 
-/** The form's field `data`, or its beginning. */
-function formData(text: string, charactersMax: number): { readonly text: string; readonly isWhole: boolean } {
+/** Returns the form's field `data`, or its beginning. */
+function dataField(text: string, charactersMax: number): { readonly text: string; readonly isWhole: boolean } {
   const start = text.startsWith("data=") ? 0 : text.indexOf("&data=") + 1;
   if (!text.startsWith("data=", start)) return { text: "", isWhole: true };
   const found = text.indexOf("&", start);
@@ -72,7 +72,7 @@ function formData(text: string, charactersMax: number): { readonly text: string;
   const isWhole = end - start <= charactersMax;
   const escaped = text.slice(start + 5, isWhole ? end : start + charactersMax);
   try {
-    // An escape may be truncated.
+    // The last escapes may be truncated.
     const field = isWhole ? escaped : escaped.replace(/(%[0-9a-f]{2})*%?[0-9a-f]?$/i, "");
     return { text: decodeURIComponent(field.replaceAll("+", " ")), isWhole };
   } catch {
@@ -80,7 +80,7 @@ function formData(text: string, charactersMax: number): { readonly text: string;
   }
 }
 
-/** Undoes two habits: forms turn `+` into a space, and some clients omit the padding. */
+/** Decodes base64. Forms turn `+` into a space, and some clients omit the padding. */
 function decodeBase64(text: string, isWhole: boolean): Uint8Array {
   const packed = text.trim().replaceAll(" ", "+");
   let end = isWhole ? packed.length : packed.length - (packed.length % 4);
@@ -93,21 +93,21 @@ function decodeBase64(text: string, isWhole: boolean): Uint8Array {
   return bytes;
 }
 
-/** The most bytes of a decompressed body. Before that, the limit is 1 MiB, as for every body (W4). */
+/** The most bytes of a decompressed body. As sent, it may have at most 1 MiB, as every body (W4). */
 const UNPACKED_BYTES_MAX = 10 * 1024 * 1024;
 
-/** The most bytes to which one byte of gzip can unpack. */
+/** The most bytes that one byte of gzip can contain. */
 const UNPACKED_A_BYTE = 1_032;
 /**
- * The runtime unpacks all bytes that are written, even before they are read. So only this many bytes are written at a time, and
- * their output is read immediately.
+ * The runtime unpacks all written bytes, even if nobody reads the output. So only this many bytes are written at a time, and their
+ * output is read immediately.
  */
 const PIECE_BYTES = 256;
 const READ_BYTES = UNPACKED_A_BYTE * PIECE_BYTES;
 
 const isGzip = (bytes: Uint8Array): boolean => bytes[0] === 0x1f && bytes[1] === 0x8b;
 
-/** The unpacked bytes: all, or the first ones. */
+/** The unpacked bytes: all bytes, or the first bytes. */
 export interface Unpacked {
   readonly bytes: Uint8Array;
   readonly isWhole: boolean;
@@ -127,7 +127,7 @@ export async function unzip(bytes: Uint8Array, bytesMax = Number.POSITIVE_INFINI
     }
     if (!isOver) await writer.close();
   };
-  // When the body is malformed, the reader throws too, so this error is ignored.
+  // This error is ignored, because for a malformed body the reader throws too.
   const written = write().catch(() => {});
   try {
     return await readAll(reader, bytes, bytesMax);
@@ -137,13 +137,13 @@ export async function unzip(bytes: Uint8Array, bytesMax = Number.POSITIVE_INFINI
   }
 }
 
-/** The unpacked length that gzip's last four bytes declare. It may be wrong, so the caller also bounds it by the packed length. */
-const saidLength = (bytes: Uint8Array): number =>
+/** Returns the unpacked length that the last four bytes declare. It may be wrong, so the caller has further limits. */
+const declaredLength = (bytes: Uint8Array): number =>
   bytes.length < 4 ? 0 : new DataView(bytes.buffer, bytes.byteOffset).getUint32(bytes.length - 4, true);
 
 async function readAll(reader: ReadableStreamBYOBReader, packed: Uint8Array, bytesMax: number): Promise<Unpacked> {
-  // Growing would keep the old buffers in memory until garbage collection.
-  const lengthMax = Math.min(UNPACKED_BYTES_MAX, UNPACKED_A_BYTE * packed.length, saidLength(packed), bytesMax);
+  // The buffer has its full length from the beginning. If it grew, the old buffers would stay in memory until garbage collection.
+  const lengthMax = Math.min(UNPACKED_BYTES_MAX, UNPACKED_A_BYTE * packed.length, declaredLength(packed), bytesMax);
   let whole = new Uint8Array(lengthMax);
   let length = 0;
   let buffer = new ArrayBuffer(READ_BYTES);

@@ -3,12 +3,12 @@ import { utf8 } from "../../lib/encoding.ts";
 import { JsonBytes, Names } from "../../lib/json-bytes.ts";
 import type { CapturedEvent } from "./event.ts";
 
-/** The ids for which events are written: their own, and those that verified claims name (E4). */
+/** Returns the ids for which events are written: their own ids, and the ids that verified claims name (E4). */
 export function idsWritten(events: readonly CapturedEvent[], isVerified: boolean): string[] {
   return events.flatMap(({ distinctId, link }) => [distinctId, ...(isVerified && link !== null ? [link.otherId] : [])]);
 }
 
-/** All further ids that events name as other ids of the same person. */
+/** Returns all ids that events name as other ids of the same person. */
 export function idsMentioned(events: readonly CapturedEvent[]): string[] {
   return events.flatMap(({ mentions }) => mentions().map(({ id }) => id));
 }
@@ -17,29 +17,29 @@ export function idsMentioned(events: readonly CapturedEvent[]): string[] {
 export interface Remaining {
   readonly erased: ReadonlyMap<string, ErasedId>;
   /**
-   * The events to store: without those of blocked ids, and with mentions of erased ids removed from the others.
+   * Returns the events to store. Events of blocked ids are left out, and mentions of erased ids are removed from the others.
    */
-  readonly of: (events: readonly CapturedEvent[]) => readonly CapturedEvent[];
+  readonly toStore: (events: readonly CapturedEvent[]) => readonly CapturedEvent[];
 }
 
-export const nothingErased: Remaining = { erased: new Map(), of: (events) => events };
+export const nothingErased: Remaining = { erased: new Map(), toStore: (events) => events };
 
 /** Removes erased ids from the events of a request. */
 export function withoutErased(
-  all: readonly CapturedEvent[],
+  requested: readonly CapturedEvent[],
   erased: ReadonlyMap<string, ErasedId>,
   isVerified: boolean,
 ): Remaining {
   const isKept = ({ distinctId }: CapturedEvent) => erased.get(distinctId)?.blocks !== true;
-  const written = new Set(idsWritten(all.filter(isKept), isVerified));
-  const cut = new Set(Array.from(erased).flatMap(([id, { blocks }]) => (blocks || !written.has(id) ? [id] : [])));
-  return { erased, of: (events) => events.filter(isKept).map((event) => withoutMentions(event, cut)) };
+  const written = new Set(idsWritten(requested.filter(isKept), isVerified));
+  const removed = new Set(Array.from(erased).flatMap(([id, { blocks }]) => (blocks || !written.has(id) ? [id] : [])));
+  return { erased, toStore: (events) => events.filter(isKept).map((event) => withoutMentions(event, removed)) };
 }
 
 function withoutMentions(event: CapturedEvent, ids: ReadonlySet<string>): CapturedEvent {
   const mentions = event.mentions();
-  const cut = mentions.filter(({ id }) => ids.has(id));
-  if (cut.length === 0) return event;
+  const removed = mentions.filter(({ id }) => ids.has(id));
+  if (removed.length === 0) return event;
   const rest = mentions.filter(({ id }) => !ids.has(id));
   return {
     ...event,
@@ -47,12 +47,12 @@ function withoutMentions(event: CapturedEvent, ids: ReadonlySet<string>): Captur
     mentions: () => rest,
     properties: withoutMembers(
       event.properties,
-      cut.map(({ property }) => property),
+      removed.map(({ property }) => property),
     ),
   };
 }
 
-/** The text of an object without some members. The others stay as sent. */
+/** Returns the text of an object without some members. The others stay as sent. */
 function withoutMembers(text: string, properties: readonly string[]): string {
   const json = new JsonBytes(utf8(text));
   const names = new Names(properties);

@@ -15,7 +15,7 @@ import {
   type IdUse,
   isCounted,
   type ReachedLimit,
-  roomGuards,
+  spaceGuards,
 } from "../limits/count.ts";
 import type { PeopleChange } from "../plan-people.ts";
 import { type PeopleRow, peopleReads, storedPeople } from "../read-people.ts";
@@ -23,7 +23,7 @@ import { peopleWrites } from "../write-people.ts";
 import type { CapturedEvent } from "./event.ts";
 import type { Remaining } from "./without-erased.ts";
 
-/** The most bytes of stored properties that one request may need. A client that sends half as many events needs less. */
+/** The most bytes of stored properties that the plan of one request may read. */
 const PROPERTIES_BYTES_MAX = 16 * 1024 * 1024;
 
 /** The memory budget that the parts of one request share. */
@@ -51,7 +51,7 @@ const hasConsent = () =>
     consentLog,
     sql`${and(eq(consentLog.environmentId, environmentId), eq(consentLog.distinctId, distinctId))} AND ${consentLog.isDevice} = 0`,
   );
-/** Whether the id's first stored event came with a secret key. Reads one event, because no index has this column. */
+/** SQL: whether the id's first stored event was sent with a secret key. Reads one event, because no index has this column. */
 const isFirstVerified = () =>
   scalar(
     drizzle
@@ -61,8 +61,11 @@ const isFirstVerified = () =>
       .orderBy(analyticsEvents.seq)
       .limit(1),
   );
-/** A secret key's event makes its sender a user, unless it is personless. So other senders come from publishable keys. */
-const isOfPages = () => or(sql`${distinctIds.isSender} = 1`, sql`${isFirstVerified()} = 0`);
+/**
+ * SQL: whether the id sent events with publishable keys. It is not a user, so a sender did: an event of a secret key makes
+ * its sender a user, unless it is personless.
+ */
+const isSentByPages = () => or(sql`${distinctIds.isSender} = 1`, sql`${isFirstVerified()} = 0`);
 
 const selectDevices = query((value: ValueOf<DeviceIds>) =>
   drizzle
@@ -75,17 +78,17 @@ const selectDevices = query((value: ValueOf<DeviceIds>) =>
         sql`${distinctIds.isUser} = 0`,
         not(hasOwnAccount()),
         not(hasConsent()),
-        isOfPages(),
+        isSentByPages(),
       ),
     )
     .limit(1),
 );
 
 /**
- * Finds a page's device id that these events of a secret key would turn into a user (P2, W16). Send it in the events' batch, before
- * the writes. Empty when no event does that.
+ * Returns a statement that finds a page's device id that these events of a secret key turn into a user (P2, W16). Send it in
+ * the batch of the events, before the writes. Empty when no event does that.
  */
-function devicesMadeUsers(ctx: TenantCtx, events: readonly CapturedEvent[]): Statement<DeviceRow>[] {
+function selectDevicesMadeUsers(ctx: TenantCtx, events: readonly CapturedEvent[]): Statement<DeviceRow>[] {
   if (ctx.caller.kind !== "secret") return [];
   const ids = new Set(events.filter((event) => makesUser(event, true)).map((event) => event.distinctId));
   const devices = [...ids].filter(isDeviceForm);
@@ -93,7 +96,7 @@ function devicesMadeUsers(ctx: TenantCtx, events: readonly CapturedEvent[]): Sta
   return [selectDevices({ environmentId: ctx.environment.id, ids: JSON.stringify(devices) })];
 }
 
-/** The guards of a batch of events, and which of its events are stored. All attempts at the batch share them. */
+/** The guards of a batch of events, and which of its events are stored. They are the same for all attempts at the batch. */
 export interface EventBatch {
   /** The guards of a batch that stores some events. */
   readonly guards: (events: readonly CapturedEvent[]) => Promise<readonly Statement[]>;
@@ -118,22 +121,22 @@ export async function writeEvents(
   nowMs: number,
   { change, guard, following = [] }: OtherWrites,
 ): Promise<void> {
-  const kept = remaining.of(events);
+  const kept = remaining.toStore(events);
   const isErased = ({ distinctId }: CapturedEvent) => remaining.erased.get(distinctId)?.blocks === true;
   const dayMs = ctx.realNow();
-  const before = [...(await guards(kept)), ...(guard === undefined ? [] : [guard])];
-  const devices = devicesMadeUsers(ctx, kept);
+  const batchGuards = [...(await guards(kept)), ...(guard === undefined ? [] : [guard])];
+  const devices = selectDevicesMadeUsers(ctx, kept);
   const rows: readonly unknown[][] = await batch(ctx.db, [
-    ...before,
+    ...batchGuards,
     ...devices,
-    ...roomGuards(ctx, kept, dayMs),
+    ...spaceGuards(ctx, kept, dayMs),
     ...eventWrites(ctx, kept, nowMs),
     ...dayCounts(ctx, change.ids, dayMs),
     ...erasedCounts(ctx, isCounted(ctx) ? events.filter(isErased) : [], dayMs),
     ...peopleWrites(ctx, change, { nowMs, dayMs }),
     ...following,
   ]);
-  const found = rows.slice(before.length, before.length + devices.length);
+  const found = rows.slice(batchGuards.length, batchGuards.length + devices.length);
   if (found.some(({ length }) => length > 0)) warn(ctx, "device_made_user");
 }
 
@@ -151,7 +154,7 @@ const selectUuids = query((value: ValueOf<{ environmentId: number; uuids: string
 
 type NewEvents = { environmentId: number; events: string; nowMs: number; aheadMs: number | null; isVerified: number };
 
-/** Appends events after the id's last seq, even if that event is deleted. Skips stored UUIDs. */
+/** Appends events after the id's last seq, even if the event with that seq is deleted. Skips stored UUIDs. */
 const insertEvents = query((value: ValueOf<NewEvents>) => {
   const [e, last, d] = [analyticsEvents, alias(analyticsEvents, "last"), distinctIds];
   const ofEnvironment = value("environmentId");
@@ -184,19 +187,22 @@ const insertEvents = query((value: ValueOf<NewEvents>) => {
   );
 });
 
-/** Reads in one batch which events are already stored, and the data that the plan of the first events needs. */
+/**
+ * Reads, in one batch, which events are already stored and the data for the plan. Returns the first events, for which the
+ * data is complete.
+ */
 export async function readStoredEvents(
   ctx: TenantCtx,
-  asked: readonly CapturedEvent[],
+  events: readonly CapturedEvent[],
   budget: CaptureBudget,
   useReads: readonly Statement<IdUse>[],
 ) {
   const environmentId = ctx.environment.id;
-  const uuids = jsonChunks(asked.map(({ uuid }) => uuid));
+  const uuids = jsonChunks(events.map(({ uuid }) => uuid));
   const reads: Statement<UuidRow | PeopleRow | IdUse>[] = uuids.map((chunk) =>
     selectUuids({ environmentId, uuids: chunk }),
   );
-  const results = await batch(ctx.db, [...reads, ...peopleReads(ctx, asked), ...useReads]);
+  const results = await batch(ctx.db, [...reads, ...peopleReads(ctx, events), ...useReads]);
   const storedUuids = new Set<string>();
   const rows: PeopleRow[] = [];
   const uses: IdUse[] = [];
@@ -207,9 +213,9 @@ export async function readStoredEvents(
   }
   const stored = storedPeople(rows);
   budget.spend(stored.properties.reduce((sum, { properties }) => sum + properties.length, 0));
-  const end = asked.findIndex((event) => needsStoredPeople(event) && stored.unread.has(event.distinctId));
-  const sent = end === -1 ? asked : asked.slice(0, end);
-  return { sent, newEvents: sent.filter(({ uuid }) => !storedUuids.has(uuid)), stored, uses };
+  const end = events.findIndex((event) => needsStoredPeople(event) && stored.unread.has(event.distinctId));
+  const firstEvents = end === -1 ? events : events.slice(0, end);
+  return { firstEvents, newEvents: firstEvents.filter(({ uuid }) => !storedUuids.has(uuid)), stored, uses };
 }
 
 function eventWrites(ctx: TenantCtx, events: readonly CapturedEvent[], nowMs: number): Statement[] {
@@ -227,23 +233,23 @@ export interface StoredEvents {
   readonly warnings: ReadonlyMap<string, string>;
   /** Why an event was not stored: the reached limit of analytics (L3). */
   readonly drops: ReadonlyMap<string, ReachedLimit>;
-  /** The reached limit of the environment. Then no more events of the request are stored. */
-  readonly full: ReachedLimit | null;
+  /** The limit of the environment that was reached, or null. After it, no more events of the request are stored. */
+  readonly reachedLimit: ReachedLimit | null;
 }
 
 /** Drops all events, because a limit of the environment is reached. */
-export function dropAll(events: readonly CapturedEvent[], full: ReachedLimit): StoredEvents {
-  return { warnings: new Map(), drops: new Map(events.map(({ uuid }) => [uuid, full])), full };
+export function dropAll(events: readonly CapturedEvent[], reachedLimit: ReachedLimit): StoredEvents {
+  return { warnings: new Map(), drops: new Map(events.map(({ uuid }) => [uuid, reachedLimit])), reachedLimit };
 }
 
-/** The events that were dropped because their ids exceed a limit. */
+/** Returns the events that were dropped because their ids exceed a limit, by UUID. */
 export function dropsOf(
   events: readonly CapturedEvent[],
-  over: ReadonlyMap<string, AnalyticsLimit>,
+  overLimit: ReadonlyMap<string, AnalyticsLimit>,
 ): ReadonlyMap<string, AnalyticsLimit> {
   const drops = new Map<string, AnalyticsLimit>();
   for (const { uuid, distinctId } of events) {
-    const limit = over.get(distinctId);
+    const limit = overLimit.get(distinctId);
     if (limit !== undefined) drops.set(uuid, limit);
   }
   return drops;

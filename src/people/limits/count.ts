@@ -10,7 +10,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import { isSharedId } from "../claims.ts";
 
 /**
- * The default limits of an environment's analytics in a UTC day (L3), which no honest client reaches. They count events from
+ * The default limits of an environment's analytics in a UTC day (L3). No honest client reaches them. They apply to events from
  * publishable and relay keys. drizzle/0001_invariants.sql repeats them.
  */
 export const analyticsDefaults = {
@@ -22,17 +22,17 @@ export const analyticsDefaults = {
 
 export type AnalyticsLimit = keyof typeof analyticsDefaults;
 export type AnalyticsLimits = Readonly<Record<AnalyticsLimit, number>>;
-/** A limit that can be reached: one of the day's, or the database's room for analytics. */
+/** A limit that can be reached: a daily limit, or the space for analytics in the database. */
 export type ReachedLimit = AnalyticsLimit | "databaseBytes";
 
 /** The fixed bytes of a stored event and of an id's record, without their texts. */
 export const EVENT_BYTES = 400;
 const RECORD_BYTES = 600;
 
-/** The stored bytes of an event. Its id is in an index too. */
+/** Returns the stored bytes of an event. Its id counts twice, because an index has it too. */
 export const storedBytesOf = ({ distinctId, event, properties }: CountedEvent): number =>
   EVENT_BYTES + 2 * utf8Length(distinctId) + utf8Length(event) + utf8Length(properties);
-/** The bytes of an id's record. */
+/** Returns the bytes of an id's record. */
 export const recordBytesOf = (distinctId: string): number => RECORD_BYTES + 3 * utf8Length(distinctId);
 
 /** SQL: the stored bytes of a row of `analyticsEvents`. */
@@ -43,27 +43,27 @@ export const storedBytes = () => {
 /** SQL: the bytes of an id's record. */
 export const recordBytes = (distinctId: SQL) => sql`(${RECORD_BYTES} + 3 * octet_length(${distinctId}))`;
 
-/** The limits in force, from the stored setting. */
+/** Returns the limits in force, from the stored setting. */
 export function analyticsLimitsOf(stored: string | null): AnalyticsLimits {
-  // Written by `setAnalyticsLimits`.
-  const set = stored === null ? {} : (JSON.parse(stored) as Partial<AnalyticsLimits>);
-  return { ...analyticsDefaults, ...set };
+  // `setLimits` wrote this JSON.
+  const limits = stored === null ? {} : (JSON.parse(stored) as Partial<AnalyticsLimits>);
+  return { ...analyticsDefaults, ...limits };
 }
 
 /** SQL: a limit in force of an environment. */
 const limitInForce = (limit: AnalyticsLimit) =>
   sql`coalesce(${environments.analyticsLimits} ->> ${limit}, ${analyticsDefaults[limit]})`;
 
-/** The UTC day of a real time, in days since 1970. The limits use real time even with a test clock (D3). */
+/** SQL: the UTC day of a real time, in days since 1970. The limits use real time even with a test clock (D3). */
 export const dayOf = (value: ValueOf<{ dayMs: number }>) => sql<number>`(${asInteger(value("dayMs"))} / 86400000)`;
 
-/** Whether a D1 error reports an id's limit. */
+/** Returns whether a D1 error reports an id's limit. */
 export function isIdLimit(error: unknown): boolean {
   const constraint = constraintOf(error);
   return constraint === "limit_id_events" || constraint === "limit_id_bytes";
 }
 
-/** The limit of the environment or the database that a D1 error reports. Null for any other error. */
+/** Returns the limit of the environment or the database that a D1 error reports. Null for any other error. */
 export function environmentLimitIn(error: unknown): ReachedLimit | null {
   const constraint = constraintOf(error);
   if (constraint === "limit_space") return "databaseBytes";
@@ -71,14 +71,14 @@ export function environmentLimitIn(error: unknown): ReachedLimit | null {
   return constraint === "limit_bytes" ? "bytesADay" : null;
 }
 
-/** The share of the database's size from which on analytics are not stored, so that the books have the rest (L3). */
+/** Above this share of the database's size, analytics are not stored, so that the rest is left for the books (L3). */
 export const SHARE_OF_PUBLIC_KEYS = 0.8;
 export const SHARE_OF_SECRET_KEYS = 0.95;
 
-type Room = { environmentId: number; uuids: string; dayMs: number; isCounted: number; bytesMax: number };
+type SpaceValues = { environmentId: number; uuids: string; dayMs: number; isCounted: number; bytesMax: number };
 
-/** Aborts the batch early when the database or the day is full and one of the events is new. */
-const guardRoom = query((value: ValueOf<Room>) => {
+/** Aborts the batch at its beginning if the database or the day is full and one of the events is new. */
+const guardSpace = query((value: ValueOf<SpaceValues>) => {
   const { environmentId, uuid } = analyticsEvents;
   const ofEnvironment = sql`${value("isCounted")} AND ${environments.id} = ${value("environmentId")}`;
   const ofDay = and(eq(analyticsDays.environmentId, environments.id), eq(analyticsDays.day, dayOf(value)));
@@ -92,20 +92,20 @@ const guardRoom = query((value: ValueOf<Room>) => {
   const isAnyNew = sql`EXISTS (SELECT 1 FROM json_each(${value("uuids")}) AS i WHERE ${not(isStored)})`;
   return insertFrom(
     guards,
-    { name: sql`room.limited_by`, holds: sql`0` },
-    sql`FROM (${full}) AS room WHERE room.limited_by IS NOT NULL AND ${isAnyNew}`,
+    { name: sql`space.limited_by`, holds: sql`0` },
+    sql`FROM (${full}) AS space WHERE space.limited_by IS NOT NULL AND ${isAnyNew}`,
   );
 });
 
-/** An id whose record a batch writes, and by how many bytes its properties grow. */
+/** An id whose record a batch writes, and how many bytes its properties grow. */
 export interface RecordedId {
   readonly distinctId: string;
   readonly addedPropertiesBytes: number;
 }
 
 /**
- * Counts the stored events, through the view whose trigger enforces the limits. It comes after the events are inserted, and before
- * the ids' records count them.
+ * Counts the stored events, by the view whose trigger enforces the limits. Send it after the statements that insert the events, and
+ * before those that count the events in the ids' records.
  */
 const countArrivals = query((value: ValueOf<{ environmentId: number; ids: string; dayMs: number }>) => {
   const { day, dayEvents, dayBytes, eventCount } = distinctIds;
@@ -150,7 +150,10 @@ const insertCount = query((value: ValueOf<{ environmentId: number; events: numbe
   return insertFrom(analyticsCounts, counts, sql``);
 });
 
-/** Counts events of erased ids for the environment's day only, because erased ids have no record and their events are not stored. */
+/**
+ * Returns the statements that count events of erased ids. Only the environment's day counts them, because erased ids have no
+ * record.
+ */
 export function erasedCounts(ctx: TenantCtx, events: readonly CountedEvent[], dayMs: number): Statement[] {
   if (events.length === 0) return [];
   const bytes = events.reduce((sum, event) => sum + storedBytesOf(event), 0);
@@ -185,20 +188,23 @@ export interface CountedEvent {
   readonly properties: string;
 }
 
-/** Whether the caller's events are counted: those of publishable and relay keys. */
+/** Returns whether the caller's events are counted. This is so for publishable and relay keys. */
 export const isCounted = ({ caller }: TenantCtx): boolean => caller.kind !== "secret";
 
 const countedIdsOf = (events: readonly CountedEvent[]) => [...new Set(events.map(({ distinctId }) => distinctId))];
 
-/** The statements that come before the events of a batch. */
-export function roomGuards(ctx: TenantCtx, events: readonly CountedEvent[], dayMs: number): Statement[] {
+/** Returns the guards of a batch, which come before its events. */
+export function spaceGuards(ctx: TenantCtx, events: readonly CountedEvent[], dayMs: number): Statement[] {
   const share = isCounted(ctx) ? SHARE_OF_PUBLIC_KEYS : SHARE_OF_SECRET_KEYS;
   const bytesMax = Math.floor(share * ctx.settings.databaseBytesMax);
   const values = { environmentId: ctx.environment.id, dayMs, isCounted: Number(isCounted(ctx)), bytesMax };
-  return jsonChunks(events.map(({ uuid }) => uuid)).map((uuids) => guardRoom({ ...values, uuids }));
+  return jsonChunks(events.map(({ uuid }) => uuid)).map((uuids) => guardSpace({ ...values, uuids }));
 }
 
-/** The statements that come after the events of a batch, and before the records of these ids are written. */
+/**
+ * Returns the statements that come after the events of a batch, and before the statements that write the records of these
+ * ids.
+ */
 export function dayCounts(ctx: TenantCtx, ids: readonly RecordedId[], dayMs: number): Statement[] {
   if (!isCounted(ctx)) return [];
   const environmentId = ctx.environment.id;
@@ -208,13 +214,16 @@ export function dayCounts(ctx: TenantCtx, ids: readonly RecordedId[], dayMs: num
   return jsonChunks(rows).map((chunk) => countArrivals({ environmentId, ids: chunk, dayMs }));
 }
 
-/** The statements that read today's counts of some events' ids. */
+/** Returns the statements that read today's counts of the ids of some events. */
 export function idUseReads(ctx: TenantCtx, events: readonly CountedEvent[], dayMs: number): Statement<IdUse>[] {
   const environmentId = ctx.environment.id;
   return jsonChunks(countedIdsOf(events)).map((ids) => selectIdUse({ environmentId, ids, dayMs }));
 }
 
-/** The ids that these new events would bring over a limit, each with that limit. `ids` are their records. Shared ids have no limit. */
+/**
+ * Returns the ids that would exceed a limit by these new events, each with that limit. `ids` are their records. Shared ids
+ * have no limit.
+ */
 export function idsOverLimit(
   uses: readonly IdUse[],
   events: readonly CountedEvent[],
@@ -227,14 +236,15 @@ export function idsOverLimit(
   }
   const addedProperties = new Map(ids.map((id) => [id.distinctId, id.addedPropertiesBytes]));
   const limits = analyticsLimitsOf(uses[0]?.limits ?? null);
-  const over = new Map<string, AnalyticsLimit>();
+  const overLimit = new Map<string, AnalyticsLimit>();
   for (const use of uses) {
-    const more = added.get(use.distinctId);
-    if (more === undefined || isSharedId(use.distinctId)) continue;
+    const addedByEvents = added.get(use.distinctId);
+    if (addedByEvents === undefined || isSharedId(use.distinctId)) continue;
     const record = use.isNew ? recordBytesOf(use.distinctId) : 0;
-    const bytes = use.bytes + more.bytes + record + (addedProperties.get(use.distinctId) ?? 0);
-    if (use.events + more.events > limits.eventsADayOfOneId) over.set(use.distinctId, "eventsADayOfOneId");
-    else if (bytes > limits.bytesADayOfOneId) over.set(use.distinctId, "bytesADayOfOneId");
+    const bytes = use.bytes + addedByEvents.bytes + record + (addedProperties.get(use.distinctId) ?? 0);
+    if (use.events + addedByEvents.events > limits.eventsADayOfOneId)
+      overLimit.set(use.distinctId, "eventsADayOfOneId");
+    else if (bytes > limits.bytesADayOfOneId) overLimit.set(use.distinctId, "bytesADayOfOneId");
   }
-  return over;
+  return overLimit;
 }

@@ -44,7 +44,7 @@ const selectSize = query((_value: ValueOf<Record<never, never>>) =>
     .where(sql`${databaseSize.id} = 1`),
 );
 
-/** How full the environment's database is, as the cron last measured it. 1 is full. */
+/** Returns how full the environment's database was when the cron last measured it. 1 is full. */
 export async function readFullness({ db, settings }: Pick<TenantCtx, "db" | "settings">): Promise<number> {
   const [size] = await all(db, selectSize({}));
   return (size?.bytes ?? 0) / settings.databaseBytesMax;
@@ -52,10 +52,10 @@ export async function readFullness({ db, settings }: Pick<TenantCtx, "db" | "set
 
 const DAYS_SHOWN = 30;
 
-type At = { environmentId: number; dayMs: number };
+type EnvironmentDay = { environmentId: number; dayMs: number };
 
 /** The stored limits of an environment, and today's use of them. */
-const selectToday = query((value: ValueOf<At>) => {
+const selectToday = query((value: ValueOf<EnvironmentDay>) => {
   const { environmentId, day, events, bytes, idEvents, idBytes } = analyticsDays;
   const used = computed({
     day: dayOf(value),
@@ -71,7 +71,7 @@ const selectToday = query((value: ValueOf<At>) => {
     .where(eq(environments.id, value("environmentId")));
 });
 
-const selectReached = query((value: ValueOf<At>) => {
+const selectReached = query((value: ValueOf<EnvironmentDay>) => {
   const { environmentId, day, limitName, reachedAtMs } = limitsReached;
   return drizzle
     .select({
@@ -83,14 +83,14 @@ const selectReached = query((value: ValueOf<At>) => {
     .orderBy(desc(reachedAtMs), limitName);
 });
 
-/** The statements that read an environment's limits. */
-const limitReads = (at: At) => [selectToday(at), selectReached(at)] as const;
+/** Returns the statements that read an environment's limits. */
+const limitReads = (values: EnvironmentDay) => [selectToday(values), selectReached(values)] as const;
 type FoundToday = RowsOf<ReturnType<typeof limitReads>>;
 type TodayRow = FoundToday[0][number];
 
-/** The response from the rows of `limitReads`. */
+/** Returns the response from the rows of `limitReads`. */
 function presentLimits(appId: string, mode: Mode, today: TodayRow | undefined, reached: FoundToday[1]): LimitsOutput {
-  assert(today !== undefined, "an environment that was found is still there");
+  assert(today !== undefined, "an environment is never deleted");
   return {
     appId,
     mode,
@@ -106,7 +106,7 @@ function presentLimits(appId: string, mode: Mode, today: TodayRow | undefined, r
   };
 }
 
-/** The limits in force, today's use, and the limits that were reached recently. Throws `not_found`. */
+/** Returns the limits in force, today's use, and the limits that were reached recently. Throws `not_found`. */
 export async function readLimits(root: SystemCtx, appId: string, mode: Mode): Promise<LimitsOutput> {
   const { id: environmentId } = await requireEnvironment(root, appId, mode);
   const dayMs = root.now();
@@ -132,12 +132,12 @@ const updateLimits = query((value: ValueOf<LimitsSetting & AuditEntryKey>) =>
 /** Replaces all limits of an environment's analytics, with immediate effect (L3). Throws `not_found`. */
 export async function setLimits(admin: AdminCtx, appId: string, input: SetLimitsInput): Promise<LimitsOutput> {
   const { id: environmentId } = await requireEnvironment(admin, appId, input.mode);
-  // In the schema's order, so that equal limits are equal texts.
-  const set = Object.fromEntries(
+  // The limits are in the schema's order, so that equal limits are equal texts.
+  const limits = Object.fromEntries(
     Object.entries(input.analytics ?? {}).filter((entry): entry is [string, number] => entry[1] !== undefined),
   );
-  const stored = Object.keys(set).length === 0 ? null : JSON.stringify(set);
-  const details = { mode: input.mode, ...set };
+  const stored = Object.keys(limits).length === 0 ? null : JSON.stringify(limits);
+  const details = { mode: input.mode, ...limits };
   const act = newAuditEntry(admin, { appId, action: "limits.set", target: appId, details });
   const values = { ...act, environmentId, stored };
   const [, , [today], reached] = await batch(admin.db, [
@@ -148,7 +148,7 @@ export async function setLimits(admin: AdminCtx, appId: string, input: SetLimits
   return presentLimits(appId, input.mode, today, reached);
 }
 
-const selectNew = query((value: ValueOf<{ environmentId: number; sizes: string }>) => {
+const selectNewEvents = query((value: ValueOf<{ environmentId: number; sizes: string }>) => {
   const { environmentId, uuid } = analyticsEvents;
   const isStored = hasRow(
     analyticsEvents,
@@ -169,31 +169,37 @@ const selectNew = query((value: ValueOf<{ environmentId: number; sizes: string }
 });
 
 /** A request that is stored in parts. */
-interface Request {
+interface PartedRequest {
   readonly events: number;
-  /** An upper bound of the bytes that it can add. */
+  /** At least the bytes that it can add. */
   readonly bytesMax: number;
-  /** For each event its UUID, the most bytes that it adds without its id's record, and its id. Called only near a limit. */
+  /**
+   * Returns for each event its UUID, the most bytes that it adds without its id's record, and its id. Called only near a
+   * limit.
+   */
   readonly sizes: () => readonly (readonly [uuid: string, bytes: number, distinctId: string])[];
 }
 
 /**
- * The limit of the environment that a request would exceed in one of its later parts. Null when all its new events fit, and when
- * none fits, because storing the first one then refuses it.
+ * Returns the limit of the environment that one of the later parts of a request would exceed. Null when all new events fit.
+ * Null also when not even the first event fits, because storing it then reports the limit.
  */
-export async function limitAhead(ctx: TenantCtx, { events, bytesMax, sizes }: Request): Promise<AnalyticsLimit | null> {
+export async function findLimitAhead(
+  ctx: TenantCtx,
+  { events, bytesMax, sizes }: PartedRequest,
+): Promise<AnalyticsLimit | null> {
   if (!isCounted(ctx)) return null;
   const environmentId = ctx.environment.id;
   const [use] = await all(ctx.db, selectToday({ environmentId, dayMs: ctx.realNow() }));
   if (use === undefined) return null;
   const limits = analyticsLimitsOf(use.stored);
-  const room = { events: limits.eventsADay - use.events, bytes: limits.bytesADay - use.bytes };
-  if (room.events <= 0 || room.bytes <= 0 || (room.events >= events && room.bytes >= bytesMax)) return null;
+  const left = { events: limits.eventsADay - use.events, bytes: limits.bytesADay - use.bytes };
+  if (left.events <= 0 || left.bytes <= 0 || (left.events >= events && left.bytes >= bytesMax)) return null;
   for (const chunk of jsonChunks([...new Map(sizes().map((size) => [size[0], size])).values()])) {
-    const [added] = await all(ctx.db, selectNew({ environmentId, sizes: chunk }));
-    room.events -= added?.events ?? 0;
-    room.bytes -= added?.bytes ?? 0;
+    const [added] = await all(ctx.db, selectNewEvents({ environmentId, sizes: chunk }));
+    left.events -= added?.events ?? 0;
+    left.bytes -= added?.bytes ?? 0;
   }
-  if (room.events < 0) return "eventsADay";
-  return room.bytes < 0 ? "bytesADay" : null;
+  if (left.events < 0) return "eventsADay";
+  return left.bytes < 0 ? "bytesADay" : null;
 }

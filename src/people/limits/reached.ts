@@ -11,13 +11,13 @@ import { dayOf, type ReachedLimit } from "./count.ts";
 
 type ReachedValues = { environmentId: number; limit: ReachedLimit; nowMs: number; dayMs: number; messageId: string };
 
-const isNew = (value: ValueOf<ReachedValues>) => {
+const isUnrecorded = (value: ValueOf<ReachedValues>) => {
   const { environmentId, day, limitName } = limitsReached;
   const isSame = and(eq(environmentId, value("environmentId")), eq(day, dayOf(value)), eq(limitName, value("limit")));
   return not(hasRow(limitsReached, isSame));
 };
-/** The endpoints of the environment that want `limits.reached`. Only this part of a capture reads them. */
-const endpoints = (value: ValueOf<ReachedValues>) => sql`
+/** FROM: the endpoints of the environment that want `limits.reached`. */
+const wantingEndpoints = (value: ValueOf<ReachedValues>) => sql`
   ${environments} CROSS JOIN json_each(${environments.features} -> 'webhooks') AS w
   ON ${environments.id} = ${value("environmentId")} AND (w.value ->> 'types' IS NULL OR EXISTS (
     SELECT 1 FROM json_each(w.value -> 'types') AS t WHERE ${meet(sql`'limits.reached'`, sql`t.value`)}
@@ -31,7 +31,11 @@ const insertReachedMessage = query((value: ValueOf<ReachedValues>) => {
     atMs: asInteger(value("nowMs")),
     data: sql`json_object('limit', ${value("limit")}, 'environment', ${environments.mode})`,
   };
-  return insertFrom(webhookMessages, message, sql`FROM ${endpoints(value)} WHERE ${isNew(value)} LIMIT 1`);
+  return insertFrom(
+    webhookMessages,
+    message,
+    sql`FROM ${wantingEndpoints(value)} WHERE ${isUnrecorded(value)} LIMIT 1`,
+  );
 });
 
 const insertReachedDeliveries = query((value: ValueOf<ReachedValues & { atMs: number; dueAtMs: number }>) => {
@@ -40,7 +44,7 @@ const insertReachedDeliveries = query((value: ValueOf<ReachedValues & { atMs: nu
   return insertFrom(
     webhookDeliveries,
     delivery,
-    sql`FROM ${endpoints(value)} CROSS JOIN ${written} WHERE ${isNew(value)}`,
+    sql`FROM ${wantingEndpoints(value)} CROSS JOIN ${written} WHERE ${isUnrecorded(value)}`,
   );
 });
 
@@ -51,30 +55,32 @@ const insertReached = query((value: ValueOf<ReachedValues>) => {
     limitName: value("limit"),
     reachedAtMs: asInteger(value("dayMs")),
   };
-  return insertFrom(limitsReached, reached, sql`WHERE ${isNew(value)}`);
+  return insertFrom(limitsReached, reached, sql`WHERE ${isUnrecorded(value)}`);
 });
 
-/** Limits that this isolate knows to be recorded. Only saves repeated writes. */
+/** The limits that this isolate knows to be recorded. It only saves repeated writes. */
 const recordedLimitsOf = rememberPerObject(() => new Set<string>());
 const RECORDED_MAX = 1_000;
 
-/** Statements that record reached limits and send their messages, once a day each (L3). */
+/** Statements that record reached limits and write their messages, once a day for each limit (L3). */
 export interface ReachedWrites {
   readonly statements: readonly Statement[];
   /** Call it after the statements have succeeded. */
   readonly onWritten: () => void;
 }
 
-/** The statements that record reached limits and send their messages. None for those that this isolate has recorded. */
+/**
+ * Returns the statements that record reached limits and write their messages. It skips limits that this isolate has recorded.
+ */
 export function reachedWrites(ctx: TenantCtx, limits: Iterable<ReachedLimit>, nowMs: number): ReachedWrites {
   const dayMs = ctx.realNow();
-  const known = recordedLimitsOf(ctx.isolate);
-  const fresh = [...new Set(limits)]
-    .map((limit) => ({ limit, record: recordOf(ctx, limit, dayMs), id: ctx.newId(messageIdAt(dayMs)) }))
-    .filter(({ record }) => !known.has(record));
-  const statements = fresh.flatMap(({ limit, id }) => {
+  const recorded = recordedLimitsOf(ctx.isolate);
+  const unrecorded = [...new Set(limits)]
+    .map((limit) => ({ limit, recordKey: limitRecordKey(ctx, limit, dayMs), id: ctx.newId(messageIdAt(dayMs)) }))
+    .filter(({ recordKey }) => !recorded.has(recordKey));
+  const statements = unrecorded.flatMap(({ limit, id }) => {
     const values = { environmentId: ctx.environment.id, limit, nowMs, dayMs, messageId: id };
-    // The row that prevents a second message comes last.
+    // The last statement inserts the row that prevents a second message.
     return [
       insertReachedMessage(values),
       insertReachedDeliveries({ ...values, ...deliveryTimes(ctx) }),
@@ -82,12 +88,12 @@ export function reachedWrites(ctx: TenantCtx, limits: Iterable<ReachedLimit>, no
     ];
   });
   const onWritten = () => {
-    if (known.size >= RECORDED_MAX) known.clear();
-    for (const { record } of fresh) known.add(record);
-    noteMessages(ctx, fresh);
+    if (recorded.size >= RECORDED_MAX) recorded.clear();
+    for (const { recordKey } of unrecorded) recorded.add(recordKey);
+    noteMessages(ctx, unrecorded);
   };
   return { statements, onWritten };
 }
 
-const recordOf = ({ environment }: TenantCtx, limit: ReachedLimit, dayMs: number): string =>
+const limitRecordKey = ({ environment }: TenantCtx, limit: ReachedLimit, dayMs: number): string =>
   `${environment.appId} ${environment.mode} ${Math.floor(dayMs / DAY_MS)} ${limit}`;
