@@ -119,7 +119,7 @@ const rows = shown.map((figure) => [
   ...[figure.shape.name, `${figure.status ?? "the isolate ended"}`, `${figure.cpuSeconds.toFixed(2)} s`],
   ...[`${(figure.bytes / MIB).toFixed(0)} MiB`, isWithin(figure) ? "yes" : "**no**"],
 ]);
-console.log(table(["Request", "Response", "CPU", "Memory beside the body", "Within the bounds"], rows));
+console.log(table(["Request", "Response", "CPU", "Memory besides the body", "Within the bounds"], rows));
 const broken = figures.filter((figure) => !isWithin(figure)).length;
 console.log(`${figures.length} shapes, ${broken} beyond their bounds. ${machine()}`);
 if (broken > 0) process.exitCode = 1;
