@@ -8,7 +8,7 @@ import { Clock, makeApp, makeClient, makePack } from "../support/world.ts";
 import { wrappedD1 } from "../support/wrapped-d1.ts";
 
 /** D1's limit of queries for one invocation on the free plan. */
-const QUERIES_MAX = 50;
+const FREE_QUERIES_MAX = 50;
 /** Cloudflare's prices for a million requests, rows written and rows read. */
 const DOLLARS = { requests: 0.3, rowsWritten: 1, rowsRead: 0.001 };
 
@@ -135,19 +135,19 @@ describe("docs/deployment.md", () => {
       expect(queries, name).toBeLessThanOrEqual(published[index]?.queries ?? 0);
       expect(Math.abs((published[index]?.dollars ?? 0) - dollars), name).toBeLessThan(0.02);
     }
-    expect(lines.filter(({ queries }) => queries > QUERIES_MAX)).toEqual([]);
+    expect(lines.filter(({ queries }) => queries > FREE_QUERIES_MAX)).toEqual([]);
   });
 
   it("is right that only lists of many events and erasures exceed the free plan's queries", async () => {
     const { run } = await makeWorld();
     const many = async (count: number) => (await run("POST", `${USAGE}/events/batch`, useMany(count))).queries;
-    expect([await many(20), await many(100)].map((queries) => queries <= QUERIES_MAX)).toEqual([true, false]);
+    expect([await many(20), await many(100)].map((queries) => queries <= FREE_QUERIES_MAX)).toEqual([true, false]);
     const users = (count: number) => useMany(count, (index) => `v${index}`);
     for (let n = 0; n < 30; n++) await run("POST", `${CREDITS}/grant`, { userId: `v${n}`, packId: "Pack" });
     const few = await run("POST", `${USAGE}/events/batch`, users(12));
     const more = await run("POST", `${USAGE}/events/batch`, users(30));
-    expect([few.queries <= QUERIES_MAX, more.queries <= QUERIES_MAX]).toEqual([true, false]);
+    expect([few.queries <= FREE_QUERIES_MAX, more.queries <= FREE_QUERIES_MAX]).toEqual([true, false]);
     const erasure = await run("POST", "/api/v1/erase-person", { distinctId: "u" });
-    expect(erasure.queries).toBeGreaterThan(QUERIES_MAX);
+    expect(erasure.queries).toBeGreaterThan(FREE_QUERIES_MAX);
   });
 });

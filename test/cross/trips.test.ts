@@ -48,7 +48,7 @@ const sendEvent = ({ post }: Isolate, tag: string) => post(`${USAGE}/events`, { 
 const sendReservation = ({ post }: Isolate, tag: string) =>
   post(`${USAGE}/reservations`, { ...use, userId: "u", reservationId: `res_${tag}` });
 const consent = { distinctId: "u", purpose: "p", decision: "granted" };
-const taggedEvent = (tag: string, properties = {}) => ({
+const seenEvent = (tag: string, properties = {}) => ({
   event: "seen",
   distinct_id: "u",
   properties: { tag, ...properties },
@@ -223,16 +223,16 @@ const operations: readonly Operation[] = [
     cold: 1,
     warm: 1,
     run: ({ call }, tag) =>
-      call("POST", "/batch/", { body: { api_key: tag, batch: [taggedEvent(tag), taggedEvent(tag)] } }),
+      call("POST", "/batch/", { body: { api_key: tag, batch: [seenEvent(tag), seenEvent(tag)] } }),
   },
   {
     name: "capture that repeats a $set",
     cold: 2,
     warm: 1,
     prepare: ({ call }, tag) =>
-      call("POST", "/batch/", { body: { api_key: tag, batch: [taggedEvent(tag, { $set: { a: 1 } })] } }),
+      call("POST", "/batch/", { body: { api_key: tag, batch: [seenEvent(tag, { $set: { a: 1 } })] } }),
     run: ({ call }, tag) =>
-      call("POST", "/batch/", { body: { api_key: tag, batch: [taggedEvent(tag, { $set: { a: 1 } })] } }),
+      call("POST", "/batch/", { body: { api_key: tag, batch: [seenEvent(tag, { $set: { a: 1 } })] } }),
   },
   {
     name: "capture that repeats an $identify",
@@ -247,7 +247,7 @@ const operations: readonly Operation[] = [
     warm: 2,
     run: ({ call }, tag) =>
       call("POST", "/batch/", {
-        body: { api_key: tag, batch: [taggedEvent(tag, { $set: { at: crypto.randomUUID() } })] },
+        body: { api_key: tag, batch: [seenEvent(tag, { $set: { at: crypto.randomUUID() } })] },
       }),
   },
   { name: "mint", cold: 1, warm: 1, run: ({ post }) => post("/api/v1/export-person", { distinctId: "u" }) },

@@ -48,6 +48,9 @@ export async function erasureWorld(bindings: Bindings = {}): Promise<ErasureWorl
   };
 }
 
+/** A usage event of one token, without its user and id. */
+export const oneToken = { event: "chat.done", quantities: { tokens: 1 } };
+
 const consentTexts = { source: text("source"), method: text("method"), noticeVersion: text("notice") };
 const chatUsage = (tokens: number) => ({ event: "chat.completed", model: "large", quantities: { tokens } });
 

@@ -47,6 +47,12 @@ export async function documentOf(app: TestApp, distinctId: string, clock: Clock,
   return readDocument(text);
 }
 
+/** The document without the list of its own openings. */
+export const withoutOpenings = (document: ExportDocument): ExportDocument => ({
+  ...document,
+  person: document.person === null ? null : { ...document.person, exports: [] },
+});
+
 /** The audit rows of an id, in order. */
 export async function auditOf(app: TestApp, distinctId: string): Promise<string[]> {
   const { results } = await env.DB.prepare(

@@ -10,6 +10,10 @@ export interface SentEvent {
   readonly [key: string]: unknown;
 }
 
+/** PostHog's responses to events that are stored, and to events above a limit. */
+export const OK = { status: 1 };
+export const LIMITED = { status: 1, quota_limited: ["events"] };
+
 /** The id of a device, by number. */
 export const device = (n: number | string): string => `0194685f-8a3c-7d11-9f2b-${`${n}`.padStart(12, "0")}`;
 export const seen = (id: string, properties: object = {}): SentEvent => ({

@@ -3,6 +3,7 @@ import { expect } from "vitest";
 import { holdsPart } from "../../src/books/usage/expire.ts";
 import { scheduled } from "../../src/cron.ts";
 import { randomId } from "../../src/lib/ids.ts";
+import { RESERVATIONS } from "./paths.ts";
 import {
   type Answer,
   bound,
@@ -93,6 +94,14 @@ function spenderOf(
     ledger: async () => (await get(`/api/v1/credits/history?userId=${userId}&limit=500`)).body.entries,
   };
 }
+
+/** Commits, releases or extends a reservation. */
+export const changeReservation = (
+  { post }: Pick<Spender, "post">,
+  id: string,
+  verb: "commit" | "release" | "extend",
+  body?: object,
+): Promise<Answer> => post(`${RESERVATIONS}/${id}/${verb}`, body);
 
 /** Runs the cron's part that returns and charges due holds. */
 export async function runHoldsPart({ clock }: Pick<Spender, "clock">, d1: D1Database = env.DB): Promise<void> {

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
 import { erasurePageStatements } from "../../../src/erasure/page.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
-import { ANA, erasureWorld } from "../../support/erasure.ts";
+import { ANA, erasureWorld, oneToken } from "../../support/erasure.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { seedAnalytics, seedBalances, seedConsents, seedEntries, seedUsage } from "../../support/seed-rows.ts";
 import { makeClient } from "../../support/world.ts";
@@ -25,8 +25,6 @@ async function world() {
   };
   return { ...world, counted: post };
 }
-
-const oneToken = { event: "chat.done", quantities: { tokens: 1 } };
 
 it.each([1, 40, 400])(
   "a dry run takes one trip and writes nothing, an erasure takes seven trips, and a repeat three: %i rows of each kind",

@@ -11,6 +11,7 @@ import {
   erasureWorld,
   fillPerson,
   findInDatabase,
+  oneToken,
   TRACES,
 } from "../../support/erasure.ts";
 import { FAULTS, faultyD1 } from "../../support/faulty-d1.ts";
@@ -22,7 +23,6 @@ import { bound, inTurn, makeClient, makeCtx } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
-const oneToken = { event: "chat.done", quantities: { tokens: 1 } };
 const input = { distinctId: ANA, dryRun: false, keepConsent: false };
 
 async function erase({ post }: ErasureWorld, more: object = {}): Promise<string> {

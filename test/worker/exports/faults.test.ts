@@ -1,7 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
-import type { ExportDocument } from "../../../src/exports/responses.ts";
-import { auditOf, linkTo, open, readAll, readDocument } from "../../support/exports.ts";
+import { auditOf, linkTo, open, readAll, readDocument, withoutOpenings } from "../../support/exports.ts";
 import { FAULTS, type FaultPlan, faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import {
@@ -37,12 +36,6 @@ async function seed(app: TestApp, events: number): Promise<void> {
   const [balanceId = ""] = await seedBalances(live, "ana", events > 1_000 ? 501 : 2);
   await seedEntries(live, "ana", balanceId, 5);
 }
-
-/** The document without the list of its own openings. */
-const withoutOpenings = (document: ExportDocument): unknown => ({
-  ...document,
-  person: { ...document.person, exports: [] },
-});
 
 async function attempt(app: TestApp, plan: FaultPlan | null) {
   const clock = new Clock();

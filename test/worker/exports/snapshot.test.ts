@@ -1,7 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
-import type { ExportDocument } from "../../../src/exports/responses.ts";
-import { auditOf, documentOf, linkTo, open, readAll, readDocument } from "../../support/exports.ts";
+import { auditOf, documentOf, linkTo, open, readAll, readDocument, withoutOpenings } from "../../support/exports.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { send } from "../../support/people.ts";
@@ -21,6 +20,9 @@ afterAll(expectLedgerInvariants);
 const EVENT_COUNT = 4_500;
 const plain = (count: number): string[] => Array.from({ length: count }, (_, index) => `{"index":${index}}`);
 
+/** The document without the fields that every opening changes. */
+const dataOf = (document: ExportDocument) => ({ ...withoutOpenings(document), exportedAt: "" });
+
 /** Seeds a person with two ids whose lists take several pages, and with 700 balances, one of which has many entries. */
 async function longLife(app: TestApp): Promise<{ balanceIds: string[] }> {
   const { live } = app.environments;
@@ -35,13 +37,6 @@ async function longLife(app: TestApp): Promise<{ balanceIds: string[] }> {
   return { balanceIds };
 }
 
-/** The document without the fields that every opening changes. */
-const withoutOpenings = (document: ExportDocument): unknown => ({
-  ...document,
-  exportedAt: "",
-  person: document.person === null ? null : { ...document.person, exports: [] },
-});
-
 async function readWhile(app: TestApp, clock: Clock, meanwhile: (trip: number) => Promise<void>) {
   const response = await open(await linkTo(app, "ana", clock), clock, hookedD1(env.DB, meanwhile));
   return { status: response.status, text: await readAll(response) };
@@ -53,7 +48,7 @@ it("an export shows one moment, whatever is written while it is sent", async () 
   const app = await makeApp();
   const { live } = app.environments;
   const { balanceIds } = await longLife(app);
-  const before = withoutOpenings(await documentOf(app, "ana", clock));
+  const before = dataOf(await documentOf(app, "ana", clock));
   let isMerged = false;
   const { text } = await readWhile(app, clock, async (trip) => {
     if (trip === 1) return;
@@ -76,7 +71,7 @@ it("an export shows one moment, whatever is written while it is sent", async () 
     ]);
     isMerged = true;
   });
-  expect(withoutOpenings(readDocument(text))).toEqual(before);
+  expect(dataOf(readDocument(text))).toEqual(before);
   expect(isMerged).toBe(true);
   expect((await documentOf(app, "ana", clock)).person?.distinctIds).toHaveLength(3);
 });
@@ -111,7 +106,7 @@ it("an export shows that moment even for a revoked balance to which a hold retur
     ]);
   });
   expect(isDone).toBe(true);
-  expect(withoutOpenings(readDocument(text))).toEqual(withoutOpenings(before));
+  expect(dataOf(readDocument(text))).toEqual(dataOf(before));
 });
 
 it.each([

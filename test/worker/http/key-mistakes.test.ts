@@ -2,7 +2,7 @@ import { describeMistakes, type Mistake, type MistakenRequest, type MistakenWorl
 
 const LIST_OF_ANA = "/api/v1/credits?userId=ana";
 const HOW = "`Authorization: Bearer <key>`";
-const GRANT = { path: "/api/v1/credits/grant", body: { userId: "ana", packId: "Starter" } };
+const GRANT_REQUEST = { path: "/api/v1/credits/grant", body: { userId: "ana", packId: "Starter" } };
 
 /** A request for a list with another `Authorization` header. */
 const header =
@@ -50,7 +50,11 @@ describeMistakes("a key that is sent in a wrong way is refused with the right wa
     "URLs are logged",
     "Replace",
   ),
-  mistake("in the body", ({ keys }) => ({ ...GRANT, body: { ...GRANT.body, apiKey: keys.sk_live }, key: null }), HOW),
+  mistake(
+    "in the body",
+    ({ keys }) => ({ ...GRANT_REQUEST, body: { ...GRANT_REQUEST.body, apiKey: keys.sk_live }, key: null }),
+    HOW,
+  ),
   mistake(
     "only a user's token",
     ({ userToken }) => ({ path: LIST_OF_ANA, key: null, headers: { "x-user-token": userToken } }),
@@ -250,7 +254,7 @@ describeMistakes("another text in place of a key is refused by what it is", [
 describeMistakes("a wrong key of Purser's own is refused with the right one", [
   {
     name: "a publishable key for a grant",
-    send: ({ keys }) => ({ ...GRANT, key: keys.pk_live }),
+    send: ({ keys }) => ({ ...GRANT_REQUEST, key: keys.pk_live }),
     code: "forbidden",
     says: ["secret key", "backend"],
   },

@@ -13,7 +13,7 @@ import { bound, Clock, inTurn, makeApp, makeClient, makePack, type TestItem } fr
 afterAll(expectLedgerInvariants);
 
 const ALERTS = ["credits.low", "credits.depleted"];
-const tokensItem = (amount: number, others: Partial<TestItem> = {}): TestItem => ({
+const itemOfTokens = (amount: number, others: Partial<TestItem> = {}): TestItem => ({
   amountSteps: amount * 1_000,
   unit: "tokens",
   ...others,
@@ -28,7 +28,7 @@ interface Given {
 let events = 0;
 
 /** An application with a pack, an endpoint and alerts, and calls for the user `u`. */
-async function world({ items = [tokensItem(100)], alerts = [], types = ALERTS }: Given = {}) {
+async function world({ items = [itemOfTokens(100)], alerts = [], types = ALERTS }: Given = {}) {
   const clock = new Clock();
   const app = await makeApp();
   const { d1, spent } = countingD1(env.DB);
@@ -176,8 +176,8 @@ describe("an alert on an amount", () => {
 
   it("watches the balances of its unit that cover its event", async () => {
     const items = [
-      tokensItem(100, { matches: [{ event: "chat.*" }] }),
-      tokensItem(100, { matches: [{ event: "image" }, { model: "m" }] }),
+      itemOfTokens(100, { matches: [{ event: "chat.*" }] }),
+      itemOfTokens(100, { matches: [{ event: "image" }, { model: "m" }] }),
       { amountSteps: 100_000_000, unit: "cents" } as const,
     ];
     const alerts = [
@@ -298,7 +298,7 @@ describe("an alert on a percentage", () => {
 
 describe("credits.depleted", () => {
   it("fires once when a user has no active credits left in any unit, even without alerts", async () => {
-    const items = [tokensItem(1), { amountSteps: 1_000_000, unit: "cents" } as const];
+    const items = [itemOfTokens(1), { amountSteps: 1_000_000, unit: "cents" } as const];
     const { app, grant, spend, sent } = await world({ items });
     await grant();
     await spend(1);

@@ -16,7 +16,6 @@ import { makeAdminCtx, makeLegacyPack, makePack } from "../../../support/world.t
 
 afterAll(expectLedgerInvariants);
 
-const MAX = USER_BALANCES_MAX;
 /** How many balances one write debits or holds. */
 const LEGS = 10_000;
 /** 100 rules of 20 kB. With LONG_BALANCES_MAX such balances, a user's rules have the maximum length. */
@@ -38,7 +37,7 @@ async function crowdedWorld(count: number, matches = "[]") {
 
 function expectFull(answer: Awaited<ReturnType<CreditsWorld["grant"]>>): void {
   expectError(answer, "invalid_request", "userId");
-  expect(answer.body.error.details).toEqual({ limit: MAX });
+  expect(answer.body.error.details).toEqual({ limit: USER_BALANCES_MAX });
 }
 
 /** A user with `count` balances that have long rules, a pack of one such balance, and a pack of two. */
@@ -109,15 +108,15 @@ describe("a user with the maximum number of balances", () => {
   );
 
   it.runIf(isSoak)("has at most 40,000, and a list of more is refused", { timeout: 600_000 }, async () => {
-    const w = await crowdedWorld(MAX - 1);
+    const w = await crowdedWorld(USER_BALANCES_MAX - 1);
     expect((await w.grant()).status).toBe(200);
     expectFull(await w.grant());
-    expect((await w.list({ userId: "u" })).body.credits).toHaveLength(MAX);
+    expect((await w.list({ userId: "u" })).body.credits).toHaveLength(USER_BALANCES_MAX);
     await w.revoke({ balanceId: w.idOf(0) });
     expect((await w.grant()).status).toBe(200);
     const refusal = await w.list({ userId: "u", includeExpired: "true" });
     expectError(refusal, "invalid_request");
-    expect(refusal.body.error.details).toEqual({ limit: MAX });
+    expect(refusal.body.error.details).toEqual({ limit: USER_BALANCES_MAX });
   });
 });
 

@@ -25,7 +25,7 @@ beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
 });
 
-const ctxOf = (spender: Spender, d1: D1Database = env.DB): TenantCtx =>
+const spenderCtx = (spender: Spender, d1: D1Database = env.DB): TenantCtx =>
   makeCtx(spender.app.environments.live, spender.clock, d1);
 
 /** A user with 6 of 10 cents left. The other 4 are held by a reservation that is due. */
@@ -107,7 +107,7 @@ describe.each([
     ];
     for (const nameOf of ways) {
       const spender = await overdue();
-      expect(await run(ctxOf(spender), await nameOf(spender), verbOf(spender))).toBe(answer);
+      expect(await run(spenderCtx(spender), await nameOf(spender), verbOf(spender))).toBe(answer);
       await expectReturned(spender);
     }
   });
@@ -115,7 +115,7 @@ describe.each([
   it("does not return holds that are not due, to the millisecond", async () => {
     const spender = await overdue();
     spender.clock.advance(-1);
-    expect(await run(ctxOf(spender), { userId: spender.userId }, verbOf(spender))).toBe(answer);
+    expect(await run(spenderCtx(spender), { userId: spender.userId }, verbOf(spender))).toBe(answer);
     expect(await reasonsOf(spender)).not.toContain("reservation_expired");
   });
 
@@ -126,7 +126,7 @@ describe.each([
       const other = async (trip: number) => {
         if (trip === at) await spender.post("/api/v1/usage/reservations/res_due/release");
       };
-      const ctx = ctxOf(spender, hookedD1(env.DB, other));
+      const ctx = spenderCtx(spender, hookedD1(env.DB, other));
       expect(await run(ctx, { userId: spender.userId }, verbOf(spender))).toBe(answer);
       await expectReturned(spender);
     }
@@ -135,7 +135,9 @@ describe.each([
   it("returns due holds once when ten race", async () => {
     const spender = await overdue();
     const user = { userId: spender.userId };
-    const answers = await Promise.all(Array.from({ length: 10 }, () => run(ctxOf(spender), user, verbOf(spender))));
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, () => run(spenderCtx(spender), user, verbOf(spender))),
+    );
     expect(answers).toEqual(Array(10).fill(answer));
     const reasons = await reasonsOf(spender);
     expect(reasons.filter((reason) => reason === "reservation_expired")).toHaveLength(1);
@@ -149,7 +151,7 @@ describe.each([
         const spender = await overdue();
         const faulty = faultyD1(env.DB);
         faulty.plan({ fault, at });
-        const outcome = await run(ctxOf(spender, faulty.d1), { userId: spender.userId }, verbOf(spender));
+        const outcome = await run(spenderCtx(spender, faulty.d1), { userId: spender.userId }, verbOf(spender));
         expect(faulty.trips(), `${fault} at ${at}`).toBeGreaterThanOrEqual(at);
         if (fault === "overloaded") {
           expect(outcome).toBe("temporarily_unavailable");
@@ -175,7 +177,7 @@ describe("a conflict", () => {
       clock.advance(10);
       if (trip === 2) await spender.spend("other", { quantities: { cents: 8 } });
     };
-    const ctx = ctxOf(spender, hookedD1(env.DB, other));
+    const ctx = spenderCtx(spender, hookedD1(env.DB, other));
     const seen: unknown[] = [];
     const answer = await writeForUser(ctx, {
       user: { userId },
@@ -206,11 +208,11 @@ describe("a conflict", () => {
     const decide = vi.fn((_: unknown, account: AccountAtRead) => writeAll([exceedQuota(account)], () => "written"));
     const verb = { user: { userId }, nonce: "abc", read: () => [], decide } as const;
     const of = (work: Promise<unknown>) => work.then(() => null).catch((error: unknown) => error);
-    expect(await of(writeForUser(ctxOf(spender), { ...verb, refusals: { environments_test_quota: refused } }))).toEqual(
-      refused(),
-    );
+    expect(
+      await of(writeForUser(spenderCtx(spender), { ...verb, refusals: { environments_test_quota: refused } })),
+    ).toEqual(refused());
     expect(decide).toHaveBeenCalledTimes(1);
-    expect(String(await of(writeForUser(ctxOf(spender), verb)))).toContain("environments_test_quota");
+    expect(String(await of(writeForUser(spenderCtx(spender), verb)))).toContain("environments_test_quota");
     expect(decide).toHaveBeenCalledTimes(2);
   });
 
@@ -219,7 +221,9 @@ describe("a conflict", () => {
     const failWithBug = () => {
       throw new TypeError("a bug");
     };
-    await expect(run(ctxOf(spender), { userId: spender.userId }, { decide: failWithBug })).rejects.toThrow("a bug");
+    await expect(run(spenderCtx(spender), { userId: spender.userId }, { decide: failWithBug })).rejects.toThrow(
+      "a bug",
+    );
     expect(await reasonsOf(spender)).toEqual(["grant", "reservation_held"]);
   });
 });
@@ -242,7 +246,8 @@ describe("an unknown user", () => {
     const counts = async () => [await rowsOf("accounts"), await rowsOf("credit_ledger")];
     const before = await counts();
     const decide = vi.fn((_: unknown, account: AccountAtRead) => writeAll(debit(spender, account), () => "written"));
-    for (const user of users) expect(await run(ctxOf(stranger), user, { decide }), JSON.stringify(user)).toBeNull();
+    for (const user of users)
+      expect(await run(spenderCtx(stranger), user, { decide }), JSON.stringify(user)).toBeNull();
     expect(decide).not.toHaveBeenCalled();
     expect(await counts()).toEqual(before);
     // Another mode of the same application is another environment as well.
@@ -252,7 +257,7 @@ describe("an unknown user", () => {
 
   it("that is named by its id gets an account with the first write, only one when ten race, and none by a replay or a refusal", async () => {
     const spender = await makeSpender([]);
-    const ctx = ctxOf(spender);
+    const ctx = spenderCtx(spender);
     const accounts = async () =>
       (await env.DB.prepare("SELECT id FROM accounts WHERE user_id = ?").bind(spender.userId).all()).results;
     for (const end of ["replay", "refusal by the verb", "refusal by a constraint"]) {
@@ -290,7 +295,7 @@ describe("the time of an attempt", () => {
     const spender = await overdue();
     const { clock } = spender;
     const jumping: TenantCtx = {
-      ...ctxOf(spender),
+      ...spenderCtx(spender),
       now: () => {
         clock.advance(1_000);
         return clock.ms;

@@ -6,7 +6,7 @@ import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { RESERVATIONS } from "../../../support/paths.ts";
 import { expectError } from "../../../support/refusals.ts";
-import { cents, makeSpender, runHoldsPart, type Spender, wallet } from "../../../support/spender.ts";
+import { cents, changeReservation, makeSpender, runHoldsPart, type Spender, wallet } from "../../../support/spender.ts";
 import { type Answer, makeClient, makeLegacyPack } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
@@ -14,10 +14,8 @@ afterAll(expectLedgerInvariants);
 const reserveToCharge = (spender: Pick<Spender, "reserve">, reservationId: string, amount: number, seconds = 60) =>
   spender.reserve({ reservationId, onExpiry: "charge", expiresInSeconds: seconds, ...cents(amount) });
 const read = async ({ get }: Spender, id = "res_1") => (await get(`${RESERVATIONS}/${id}`)).body;
-const changeReservation = ({ post }: Pick<Spender, "post">, verb: string, body?: object, id = "res_1") =>
-  post(`${RESERVATIONS}/${id}/${verb}`, body);
 const commit = (spender: Pick<Spender, "post">, eventId = "e1", amount = 1) =>
-  changeReservation(spender, "commit", { eventId, ...cents(amount) });
+  changeReservation(spender, "res_1", "commit", { eventId, ...cents(amount) });
 const entryLines = async (spender: Spender) =>
   (await spender.ledger()).toReversed().map(({ delta, reason, eventId }) => `${delta} ${reason} ${eventId}`);
 const totals = async ({ get, userId }: Spender) => (await get(`/api/v1/usage?userId=${userId}`)).body.totals;
@@ -48,10 +46,14 @@ const ways: readonly {
   { name: "a refused reservation", act: ({ reserve }) => reserve(cents(7)), code: "insufficient_credits" },
   { name: "a late commit", act: (spender) => commit(spender), code: "reservation_closed" },
   { name: "a late commit by its own id", act: (spender) => commit(spender, "res_1", 4), code: "reservation_closed" },
-  { name: "a late release", act: (spender) => changeReservation(spender, "release"), code: "reservation_closed" },
+  {
+    name: "a late release",
+    act: (spender) => changeReservation(spender, "res_1", "release"),
+    code: "reservation_closed",
+  },
   {
     name: "a late extension",
-    act: (spender) => changeReservation(spender, "extend", { expiresInSeconds: 600 }),
+    act: (spender) => changeReservation(spender, "res_1", "extend", { expiresInSeconds: 600 }),
     code: "reservation_closed",
   },
   { name: "an event under its id", act: ({ spend }) => spend("res_1", cents(1)), code: "idempotency_conflict" },
@@ -106,8 +108,8 @@ describe("a reservation that is charged if nobody settles it", () => {
     const spender = await makeSpender([wallet]);
     for (const id of ["res_1", "res_2", "res_3"]) await reserveToCharge(spender, id, 1);
     await commit(spender);
-    await changeReservation(spender, "release", undefined, "res_2");
-    await changeReservation(spender, "extend", { expiresInSeconds: 600 }, "res_3");
+    await changeReservation(spender, "res_2", "release");
+    await changeReservation(spender, "res_3", "extend", { expiresInSeconds: 600 });
     spender.clock.advance(61_000);
     await runHoldsPart(spender);
     expect(await spender.remaining()).toEqual([8]);
@@ -279,7 +281,7 @@ describe("a charge that races", () => {
     spender.clock.advance(60_000);
     const d1 = beforeTrip(trip, async () => {
       spender.clock.advance(-1);
-      const answer = await changeReservation(spender.inNewIsolate(), "extend", { expiresInSeconds: 600 });
+      const answer = await changeReservation(spender.inNewIsolate(), "res_1", "extend", { expiresInSeconds: 600 });
       expect(answer.status).toBe(200);
       spender.clock.advance(1);
     });

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { randomId } from "../../../../src/lib/ids.ts";
 import { type Cost, countingD1 } from "../../../support/counting-d1.ts";
 import { makeAccount } from "../../../support/seed-rows.ts";
-import { cents, makeSpender, type Spender } from "../../../support/spender.ts";
+import { cents, changeReservation, makeSpender, type Spender } from "../../../support/spender.ts";
 
 // Only other files check the ledger's invariants: over so many expired balances the check takes longer than the tests.
 const DEAD = 4_000;
@@ -79,8 +79,6 @@ function expectWithin(cost: Cost, live: number, { trips, moved, writtenMax, turn
   expect(cost.rowsWritten).toBeLessThanOrEqual(writtenMax + turned);
 }
 
-const changeReservation = (spender: Spender, id: string, verb: "commit" | "release" | "extend", body?: object) =>
-  spender.post(`/api/v1/usage/reservations/${id}/${verb}`, body);
 const commitWith = (id: string, amount: number) => (spender: Spender) =>
   changeReservation(spender, id, "commit", { eventId: `of ${id}`, ...cents(amount) });
 const reserveWith = (reservationId: string, amount: number) => (spender: Spender) =>

@@ -2,13 +2,12 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { utf8 } from "../../../../src/lib/encoding.ts";
 import { HOUR_MS } from "../../../../src/lib/time.ts";
-import { gzip } from "../../../support/gzip.ts";
+import { base64, gzip } from "../../../support/encode.ts";
 import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { claimsOf, eventsOf, exportOf, idOf, idsOf, personIds, send } from "../../../support/people.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { type Client, Clock, makeApp, makeClient, type TestApp } from "../../../support/world.ts";
 
-const base64 = (bytes: Uint8Array): string => btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
 const FORM = { "content-type": "application/x-www-form-urlencoded" };
 const TEXT = { "content-type": "text/plain" };
 

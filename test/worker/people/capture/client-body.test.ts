@@ -6,11 +6,11 @@ import { randomId } from "../../../../src/lib/ids.ts";
 import { JsonBytes } from "../../../../src/lib/json-bytes.ts";
 import { findKey } from "../../../../src/people/capture/client-body.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
-import { gzip, spyOnDecompressor } from "../../../support/gzip.ts";
+import { base64, gzip, spyOnDecompressor } from "../../../support/encode.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { Clock, makeApp, makeClient, type TestApp } from "../../../support/world.ts";
 
-/** How many bytes were given to the decompressor. */
+/** Returns how many bytes the decompressor has received. */
 let givenBytes: () => number;
 beforeEach(() => {
   givenBytes = spyOnDecompressor();
@@ -38,13 +38,12 @@ const large = (count: number, more = "") =>
     return `{"event":"e${n}","distinct_id":"u","uuid":"${uuid}","properties":{"noise":"${noise}"${more}}}`;
   });
 
-const storedOf = async (app: TestApp) =>
+const storedEventCount = async (app: TestApp) =>
   env.DB.prepare("SELECT count(*) AS n FROM analytics_events WHERE environment_id = ?")
     .bind(app.environments.live.id)
     .first<number>("n");
 
 const FORM = { "content-type": "application/x-www-form-urlencoded" };
-const base64 = (bytes: Uint8Array) => btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
 /** The ways in which clients encode a body: name, function and headers. */
 const PACKINGS: readonly (readonly [string, (text: string) => Promise<Uint8Array>, Record<string, string>])[] = [
   ["plain", async (text) => utf8(text), {}],
@@ -80,7 +79,7 @@ describe.each(PACKINGS)("a large body, %s,", (_, pack, headers) => {
     const { app, call } = await world();
     const body = await pack(make(app.keys.pk_live));
     expect((await call("POST", "/batch/", { headers, body })).status).toBe(200);
-    expect(await storedOf(app)).toBeGreaterThanOrEqual(2);
+    expect(await storedEventCount(app)).toBeGreaterThanOrEqual(2);
   });
 
   it.each(bodies)("%s, is hardly unpacked and not parsed if the key is not valid", async (_name, make) => {
@@ -92,7 +91,7 @@ describe.each(PACKINGS)("a large body, %s,", (_, pack, headers) => {
     // 64 KiB of the text are at most about 40 KiB of gzip.
     expect(givenBytes()).toBeLessThan(100_000);
     expect(spent().roundTrips).toBe(1);
-    expect(await storedOf(app)).toBe(0);
+    expect(await storedEventCount(app)).toBe(0);
   });
 
   it("whose key comes later is still stored, and nothing is stored without a valid key", async () => {
@@ -100,9 +99,9 @@ describe.each(PACKINGS)("a large body, %s,", (_, pack, headers) => {
     const send = async (key: string) =>
       call("POST", "/batch/", { headers, body: await pack(`{"batch":[${large(4).join()}],"api_key":"${key}"}`) });
     expect((await send(app.keys.pk_live)).status).toBe(200);
-    expect(await storedOf(app)).toBe(4);
+    expect(await storedEventCount(app)).toBe(4);
     expectError(await send(unknown), "invalid_key");
-    expect(await storedOf(app)).toBe(4);
+    expect(await storedEventCount(app)).toBe(4);
   });
 
   it("with another key further on is refused", async () => {
@@ -110,7 +109,7 @@ describe.each(PACKINGS)("a large body, %s,", (_, pack, headers) => {
     const { pk_live, pk_test } = app.keys;
     const body = await pack(`{"token":"${pk_live}","batch":[${large(2).join()}],"api_key":"${pk_test}"}`);
     expectError(await call("POST", "/batch/", { headers, body }), "invalid_request", "body");
-    expect(await storedOf(app)).toBe(0);
+    expect(await storedEventCount(app)).toBe(0);
   });
 
   it("with a property `token` of its own is stored by its key", async () => {
@@ -120,7 +119,7 @@ describe.each(PACKINGS)("a large body, %s,", (_, pack, headers) => {
       event.replace('{"noise"', '{"token":"mine","noise"').replace(/\}$/, `,"api_key":"${app.keys.pk_live}"}`),
     );
     expect((await call("POST", "/capture/", { headers, body })).status).toBe(200);
-    expect(await storedOf(app)).toBe(1);
+    expect(await storedEventCount(app)).toBe(1);
   });
 });
 
@@ -131,7 +130,7 @@ it("a large body of v1 is unpacked after its key is known", async () => {
   expectError(await send(unknown), "invalid_key");
   expect(givenBytes()).toBeLessThan(100_000);
   expect((await send(app.keys.sk_live)).status).toBe(200);
-  expect(await storedOf(app)).toBe(4);
+  expect(await storedEventCount(app)).toBe(4);
 });
 
 it("a small body takes one trip, and a large one takes two", async () => {

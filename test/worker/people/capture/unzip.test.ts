@@ -1,6 +1,6 @@
 import { expect, it, vi } from "vitest";
 import { unzip } from "../../../../src/people/capture/unpack.ts";
-import { gzip, spyOnDecompressor } from "../../../support/gzip.ts";
+import { gzip, spyOnDecompressor } from "../../../support/encode.ts";
 
 it("unzip stops above the limit: of 100 MiB in 100 kB the decompressor gets less than a ninth", async () => {
   const packed = await gzip(new Uint8Array(100 * 1024 * 1024));

@@ -6,26 +6,23 @@ import { sizePart } from "../../../../src/people/limits/limits.ts";
 import { readSettings } from "../../../../src/settings.ts";
 import { browse } from "../../../support/browse.ts";
 import { runPart } from "../../../support/cron.ts";
-import { exportOf, send } from "../../../support/people.ts";
+import { exportOf, LIMITED, OK, send } from "../../../support/people.ts";
 import { makeEndpoint, storedMessages } from "../../../support/webhooks.ts";
 import { bound, Clock, makeAdminCtx, makeApp, makeClient, makePack } from "../../../support/world.ts";
 
 // From 80 % of the database's size on, analytics by publishable keys are not stored. From 95 % on, none are stored (L3).
 
-const MAX = 1_000_000_000;
+const BYTES_MAX = 1_000_000_000;
 const setSize = (bytes: number, freed = 0) =>
   env.DB.prepare("UPDATE database_size SET bytes = ?, freed_bytes = ?").bind(bytes, freed).run();
 const sizeOf = () =>
   env.DB.prepare("SELECT bytes, freed_bytes AS freed FROM database_size").first<{ bytes: number; freed: number }>();
 afterEach(() => setSize(0));
 
-const OK = { status: 1 };
-const LIMITED = { status: 1, quota_limited: ["events"] };
-
 async function world() {
   const clock = new Clock();
   const app = await makeApp();
-  const call = makeClient(clock, { DATABASE_BYTES_MAX: `${MAX}` });
+  const call = makeClient(clock, { DATABASE_BYTES_MAX: `${BYTES_MAX}` });
   const seen = (uuid = crypto.randomUUID()) => ({ uuid, event: "seen", distinct_id: "ana", properties: {} });
   const v0 = async (key: string, batch = [seen()]) =>
     (await call("POST", "/batch/", { body: { api_key: key, batch } })).body;
@@ -36,16 +33,16 @@ describe("near the maximum size of the database,", () => {
   it("analytics stop for publishable keys at 80 %, for secret keys at 95 %, in PostHog's own terms", async () => {
     const { app, call, seen, v0 } = await world();
     const { pk_live: page, sk_live: server } = app.keys;
-    await setSize(0.8 * MAX - 1);
+    await setSize(0.8 * BYTES_MAX - 1);
     const before = seen();
     expect(await v0(page, [before])).toEqual(OK);
-    await setSize(0.8 * MAX);
+    await setSize(0.8 * BYTES_MAX);
     expect(await v0(page)).toEqual(LIMITED);
     expect(await v0(page, [before]), "a repeat is answered as stored").toEqual(OK);
     expect(await v0(server)).toEqual(OK);
-    await setSize(0.95 * MAX - 1);
+    await setSize(0.95 * BYTES_MAX - 1);
     expect(await v0(server)).toEqual(OK);
-    await setSize(0.95 * MAX);
+    await setSize(0.95 * BYTES_MAX);
     expect(await v0(server)).toEqual(LIMITED);
     const batch = [seen()];
     const { body } = await call("POST", "/i/v1/analytics/events", { key: server, body: { batch } });
@@ -57,7 +54,7 @@ describe("near the maximum size of the database,", () => {
   it("grants, debits and exports continue", async () => {
     const { app, call } = await world();
     await makePack(app.appId, "Pack", [{ amountSteps: 100_000, unit: "tokens" }]);
-    await setSize(MAX);
+    await setSize(BYTES_MAX);
     const key = app.keys.sk_live;
     const post = (path: string, body: object) => call("POST", `/api/v1/${path}`, { key, body });
     const event = { eventId: "e", userId: "ana", event: "chat", quantities: { tokens: 1 } };
@@ -75,7 +72,7 @@ describe("near the maximum size of the database,", () => {
   it("the limit is reported once a day by `limits.reached`, and in the limits", async () => {
     const { app, call, v0 } = await world();
     await makeEndpoint(app.environments.live, ["limits.*"]);
-    await setSize(MAX);
+    await setSize(BYTES_MAX);
     for (let times = 0; times < 3; times++) expect(await v0(app.keys.pk_live)).toEqual(LIMITED);
     expect((await storedMessages(app.environments.live)).map(({ data }) => data)).toEqual([
       { limit: "databaseBytes", environment: "live" },
@@ -87,16 +84,16 @@ describe("near the maximum size of the database,", () => {
 
   it("the dashboard warns on the overview from 80 % on, and shows the limit once it was reached", async () => {
     const { app, clock, v0 } = await world();
-    const browser = browse(clock, { DATABASE_BYTES_MAX: `${MAX}` });
+    const browser = browse(clock, { DATABASE_BYTES_MAX: `${BYTES_MAX}` });
     await browser.signIn();
     const read = async (path: string) => (await browser.get(`/admin/apps/${app.appId}/live${path}`)).text();
-    await setSize(0.8 * MAX - 1);
+    await setSize(0.8 * BYTES_MAX - 1);
     expect(await read("/overview")).not.toContain("% full");
-    await setSize(0.8 * MAX);
+    await setSize(0.8 * BYTES_MAX);
     expect(await read("/overview")).toMatch(
       /is 80 % full\.<.*>Analytics by publishable and relay keys are not stored/s,
     );
-    await setSize(0.95 * MAX);
+    await setSize(0.95 * BYTES_MAX);
     expect(await read("/overview")).toMatch(/is 95 % full\.<.*>Analytics are not stored any more/s);
     expect(await read("/limits")).not.toContain("Database almost full");
     await v0(app.keys.pk_live);
@@ -121,7 +118,7 @@ describe("the size", () => {
   it("is less by the data that retention deletes, so that analytics may continue", async () => {
     const { app, clock, v0 } = await world();
     await send(makeClient(clock), app.keys.pk_live, [{ event: "seen", distinct_id: "ana", properties: { a: 1 } }]);
-    await setSize(0.8 * MAX);
+    await setSize(0.8 * BYTES_MAX);
     expect(await v0(app.keys.pk_live)).toEqual(LIMITED);
     clock.advance(40 * DAY_MS);
     const settings = readSettings(bound({ ANALYTICS_RETENTION_DAYS: "30" }));
@@ -135,11 +132,11 @@ describe("the size", () => {
     const { app, call, clock } = await world();
     const events = Array.from({ length: 3 }, () => ({ event: "seen", distinct_id: "bo", properties: { a: 1 } }));
     await send(makeClient(clock), app.keys.sk_live, events);
-    await setSize(MAX);
+    await setSize(BYTES_MAX);
     const body = { distinctId: "bo" };
     expect((await call("POST", "/api/v1/erase-person", { key: app.keys.sk_live, body })).status).toBe(200);
     // Three events, without their ids and names, and the id's record.
-    expect(await sizeOf()).toEqual({ bytes: MAX, freed: 3 * (400 + 7) + 600 + 3 * 2 });
+    expect(await sizeOf()).toEqual({ bytes: BYTES_MAX, freed: 3 * (400 + 7) + 600 + 3 * 2 });
     await call("POST", "/api/v1/erase-person", { key: app.keys.sk_live, body });
     expect((await sizeOf())?.freed).toBe(3 * (400 + 7) + 600 + 3 * 2);
   });

@@ -5,6 +5,7 @@ import { analyticsDefaults } from "../../../../src/people/limits/count.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { faultyD1 } from "../../../support/faulty-d1.ts";
 import { APPS } from "../../../support/paths.ts";
+import { LIMITED, OK } from "../../../support/people.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { makeEndpoint, storedMessages } from "../../../support/webhooks.ts";
 import { type Bindings, Clock, inTurn, makeApp, makeClient } from "../../../support/world.ts";
@@ -57,9 +58,6 @@ const utf8Length = (text: string) => new TextEncoder().encode(text).length;
 const ofEvent = (id: string, properties: object) =>
   400 + 2 * utf8Length(id) + "seen".length + utf8Length(JSON.stringify(properties));
 const ofRecord = (id: string) => 600 + 3 * utf8Length(id);
-
-const OK = { status: 1 };
-const LIMITED = { status: 1, quota_limited: ["events"] };
 
 describe("the limits of an environment", () => {
   it("are the defaults until they are set, and a missing value is again the default", async () => {

@@ -5,7 +5,10 @@ export async function gzip(data: string | Uint8Array<ArrayBuffer>): Promise<Uint
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/** Spies on the decompressor. Returns a function that tells how many bytes it has been given since. */
+export const base64 = (bytes: Uint8Array): string =>
+  btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+
+/** Spies on the decompressor. Returns a function that returns how many bytes the decompressor has received since then. */
 export function spyOnDecompressor(): () => number {
   let bytes = 0;
   const write = WritableStreamDefaultWriter.prototype.write;
