@@ -7,7 +7,7 @@ import { idIn } from "../../src/db/session.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
 import { compareState } from "../support/compare-state.ts";
-import { exchange, type Pair } from "../support/history.ts";
+import { type Pair, sendToBoth } from "../support/history.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createModel, type Pack } from "../support/model.ts";
 import { createErasures } from "../support/model-erasure.ts";
@@ -167,7 +167,7 @@ async function reserveBoth(pair: Pair, { userId, interleaving: { order, targets 
     const reservationId = reservationOf(userId, index);
     // Half of the users' reservations are charged when they expire.
     const onExpiry = Number(userId.replace(/\D/g, "")) % 2 === 0 ? "charge" : "return";
-    const answer = await exchange(pair, { kind: "reserve", use, seconds, onExpiry, reservationId }, "a hold");
+    const answer = await sendToBoth(pair, { kind: "reserve", use, seconds, onExpiry, reservationId }, "a hold");
     expect(answer.status).toBe(200);
   }
 }
@@ -212,19 +212,19 @@ async function play(chunk: readonly Interleaving[], withCron: boolean): Promise<
   await compareState(pair, "before the first action");
   for (let place = 0; place < ACTIONS.length; place++) {
     clock.advance(STEP_MS);
-    if (withCron) await exchange(pair, { kind: "cron" }, "the cron");
+    if (withCron) await sendToBoth(pair, { kind: "cron" }, "the cron");
     await Promise.all(
       users.map(async ({ userId, interleaving }) => {
         const action = interleaving.order[place];
         const request = action === undefined ? null : requestOf(pair, userId, action, interleaving);
         const where = `action ${place + 1} of ${JSON.stringify(interleaving)}`;
-        if (request !== null) await exchange(pair, request, where);
+        if (request !== null) await sendToBoth(pair, request, where);
       }),
     );
     await compareState(pair, `after action ${place + 1}`);
   }
   clock.advance(DAY_MS);
-  await exchange(pair, { kind: "cron" }, "the last cron");
+  await sendToBoth(pair, { kind: "cron" }, "the last cron");
   await compareState(pair, "at the end");
   expect([...pair.model.holds.values()].map(({ state }) => state)).not.toContain("open");
 }

@@ -3,7 +3,7 @@ import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { scheduled } from "../../src/cron.ts";
 import { compareState } from "../support/compare-state.ts";
 import { FAULTS, type FaultPlan, faultyD1 } from "../support/faulty-d1.ts";
-import { exchange, type Pair } from "../support/history.ts";
+import { type Pair, sendToBoth } from "../support/history.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createModel, type Pack } from "../support/model.ts";
 import type { Unit } from "../support/model-amounts.ts";
@@ -191,7 +191,7 @@ async function play(seed: number): Promise<void> {
     past.push(request);
     const plan = someFault(random, request);
     const where = `operation ${count} (PROOF_SEED=${seed})`;
-    await exchange(pair, request, where, plan === null ? null : { faulty, plan });
+    await sendToBoth(pair, request, where, plan === null ? null : { faulty, plan });
     await compareState(pair, `after ${where}: ${JSON.stringify(request)}`);
     if (endpointId !== null && count % 20 === 0) await compareMessages(pair, `after ${where}`);
     // After an erasure, the user has no balances at any moment, past or present.

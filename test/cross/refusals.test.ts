@@ -7,7 +7,7 @@ afterAll(expectLedgerInvariants);
 
 const items = [{ amountSteps: 5_000, unit: "tokens" }] as const;
 
-async function granted(call: Client, app: TestApp): Promise<string> {
+async function grantToUser(call: Client, app: TestApp): Promise<string> {
   const packId = await makePack(app.appId, "Starter", items);
   const body = { userId: "u1", packId };
   return (await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body })).body.balanceId;
@@ -28,7 +28,7 @@ describeRefusals("POST /api/v1/credits/revoke", {
   prepare: async (call, app) => ({
     method: "POST",
     path: "/api/v1/credits/revoke",
-    body: { balanceId: await granted(call, app) },
+    body: { balanceId: await grantToUser(call, app) },
   }),
   publishable: "forbidden",
   stranger: "credit_balance_not_found",
@@ -36,7 +36,7 @@ describeRefusals("POST /api/v1/credits/revoke", {
 
 describeRefusals("GET /api/v1/credits", {
   prepare: async (call, app) => {
-    await granted(call, app);
+    await grantToUser(call, app);
     return { method: "GET", path: "/api/v1/credits?userId=u1&includeExpired=true" };
   },
   publishable: "end-user",
@@ -45,7 +45,7 @@ describeRefusals("GET /api/v1/credits", {
 
 describeRefusals("GET /api/v1/credits/history", {
   prepare: async (call, app) => {
-    await granted(call, app);
+    await grantToUser(call, app);
     return { method: "GET", path: "/api/v1/credits/history?userId=u1" };
   },
   publishable: "requires_secret_key",
@@ -55,7 +55,7 @@ describeRefusals("GET /api/v1/credits/history", {
 describeRefusals("GET /api/v1/credits/history of one balance", {
   prepare: async (call, app) => ({
     method: "GET",
-    path: `/api/v1/credits/history?userId=u1&balanceId=${await granted(call, app)}`,
+    path: `/api/v1/credits/history?userId=u1&balanceId=${await grantToUser(call, app)}`,
   }),
   publishable: "requires_secret_key",
   stranger: "credit_balance_not_found",

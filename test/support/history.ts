@@ -328,8 +328,8 @@ function withoutRepeatDifferences(
   return { ...rest, body: shown };
 }
 
-/** Sends a request again after a 503, if that is safe. */
-async function persist(pair: Pair, request: Request, faulty: FaultyD1, plan: FaultPlan) {
+/** Sends a request whose trips fail as planned, and sends it again after a 503. */
+async function sendWithFault(pair: Pair, request: Request, faulty: FaultyD1, plan: FaultPlan) {
   faulty.plan(plan);
   const answer = await sendTo(pair, request);
   faulty.plan(null);
@@ -339,7 +339,7 @@ async function persist(pair: Pair, request: Request, faulty: FaultyD1, plan: Fau
 }
 
 /** Sends one request to Purser and to the model, with or without a fault. Both must give the same response. */
-export async function exchange(
+export async function sendToBoth(
   pair: Pair,
   request: Request,
   where: string,
@@ -349,7 +349,7 @@ export async function exchange(
   const { answer, isRepeat } =
     planned === null
       ? { answer: await sendTo(pair, request), isRepeat: false }
-      : await persist(pair, request, planned.faulty, planned.plan);
+      : await sendWithFault(pair, request, planned.faulty, planned.plan);
   const modelForm = inModelForm(request, answer);
   const expected = askModel(pair, request, answer);
   pair.model.limits.endRequest();

@@ -5,7 +5,7 @@ import type { Request } from "./requests.ts";
 type Model = ReturnType<typeof createModel>;
 
 /** The users for whom a request writes. */
-function writtenFor(model: Model, request: Request): readonly string[] {
+function usersOf(model: Model, request: Request): readonly string[] {
   if (request.kind === "grant" || request.kind === "refund" || request.kind === "own amount") return [request.userId];
   if (request.kind === "event" || request.kind === "reserve") return [request.use.userId];
   if (request.kind === "revoke" || request.kind === "adjust") {
@@ -34,7 +34,7 @@ export function createErasures(model: Model, refund: ReturnType<typeof createRef
     isErased: (userId: string): boolean => erased.has(userId),
     /** The refusal of a write for an erased user, or for a row that an erased user left. */
     refuse: (request: Request): Answer | null =>
-      writtenFor(model, request).some((userId) => erased.has(userId) || names.has(userId))
+      usersOf(model, request).some((userId) => erased.has(userId) || names.has(userId))
         ? refuse(409, "person_erased")
         : null,
     erase(userId: string): Answer {

@@ -4,7 +4,7 @@ import { APPS } from "../../support/paths.ts";
 import { bound, Clock, startIsolate } from "../../support/world.ts";
 
 /** A rate limiter that all isolates share: ten requests a key, as in wrangler.toml. */
-function platform(): RateLimit {
+function sharedLimiter(): RateLimit {
   const counts = new Map<string, number>();
   return {
     limit: async ({ key }) => {
@@ -18,7 +18,7 @@ function platform(): RateLimit {
 /** Makes isolates of one deployment. Each returns the status of a request with a token. */
 function deployment(bindings: Partial<Env> = {}) {
   const clock = new Clock();
-  const shared = bound({ ADMIN_TRIES: platform(), ...bindings });
+  const shared = bound({ ADMIN_TRIES: sharedLimiter(), ...bindings });
   const isolate = () => {
     const { request } = startIsolate(clock);
     const status = async (path: string, init: RequestInit, address: string) => {

@@ -32,7 +32,7 @@ async function costOf(app: TestApp, distinctId: string) {
   return { ...counting.spent(), rows: lists.reduce((sum, length) => sum + length, 0), pages };
 }
 
-async function crowd(app: TestApp): Promise<void> {
+async function addOtherPeople(app: TestApp): Promise<void> {
   const { live } = app.environments;
   const others = Array.from({ length: 500 }, (_, index) => `other-${index}`);
   await seedPerson(live, {}, others);
@@ -43,7 +43,7 @@ async function crowd(app: TestApp): Promise<void> {
 describe("an export", () => {
   it("takes two trips and writes two rows if it is small, however many other people there are", async () => {
     const app = await makeApp();
-    await crowd(app);
+    await addOtherPeople(app);
     await seedPerson(app.environments.live, {}, ["ana"]);
     await seedAnalytics(app.environments.live, "ana", ["{}", "{}"]);
     const cost = await costOf(app, "ana");
@@ -54,7 +54,7 @@ describe("an export", () => {
   it("takes one trip a page and one more, and reads each row once", async () => {
     const app = await makeApp();
     const { live } = app.environments;
-    await crowd(app);
+    await addOtherPeople(app);
     await seedPerson(live, {}, ["ana", "device"]);
     for (const id of ["ana", "device"]) {
       await seedAnalytics(

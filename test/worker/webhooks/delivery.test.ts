@@ -11,7 +11,7 @@ import { expectError } from "../../support/refusals.ts";
 import { receiverWorld } from "../../support/webhooks.ts";
 import { makeClient, makeLegacyPack } from "../../support/world.ts";
 
-async function granting(answer?: Parameters<typeof receiverWorld>[0]) {
+async function grantingWorld(answer?: Parameters<typeof receiverWorld>[0]) {
   const world = await receiverWorld(answer);
   const packId = await makeLegacyPack(world.app.appId, "Legacy", "count");
   const grant = async (userId = "u") => {
@@ -26,7 +26,7 @@ async function granting(answer?: Parameters<typeof receiverWorld>[0]) {
 
 describe("a message", () => {
   it("is sent after the response that caused it, signed as in Standard Webhooks, and is delivered once", async () => {
-    const { app, clock, received, grant, settled, create, deliveries, cron } = await granting();
+    const { app, clock, received, grant, settled, create, deliveries, cron } = await grantingWorld();
     const { webhookId, secret } = await create();
     const { balanceId } = await grant();
     await settled();
@@ -62,7 +62,7 @@ describe("a message", () => {
   });
 
   it("is signed by the new and the previous secret for a day, then by the new one alone", async () => {
-    const { clock, received, create, admin, settled } = await granting();
+    const { clock, received, create, admin, settled } = await grantingWorld();
     const { webhookId, secret: first } = await create();
     const path = `/webhooks/${webhookId}`;
     const { secret: second } = (await admin("POST", `${path}/rotate`)).body;
@@ -91,7 +91,7 @@ describe("a message", () => {
   });
 
   it("is attempted eleven times on the schedule, each up to 10 % later, and then fails", async () => {
-    const { clock, received, grant, settled, create, deliveries, cron } = await granting(() => 500);
+    const { clock, received, grant, settled, create, deliveries, cron } = await grantingWorld(() => 500);
     const { webhookId } = await create();
     const startMs = clock.ms;
     await grant();
@@ -141,7 +141,7 @@ describe("a message", () => {
   ])("is tried again after %s, five seconds later and by the cron", async (_, answer, attempt) => {
     let attempts = 0;
     const answered = () => (++attempts > 2 ? 204 : typeof answer === "function" ? answer() : answer);
-    const { clock, grant, settled, create, deliveries, cron } = await granting(answered);
+    const { clock, grant, settled, create, deliveries, cron } = await grantingWorld(answered);
     const { webhookId } = await create();
     await grant();
     await settled();
@@ -160,7 +160,7 @@ describe("a message", () => {
   it.each(["the person is erased", "the endpoint is switched off", "the endpoint is deleted"])(
     "is not tried a second time if %s before that",
     async (change) => {
-      const world = await granting(() => 500);
+      const world = await grantingWorld(() => 500);
       const { app, clock, admin, call, grant, received, settled, create } = world;
       const { webhookId } = await create({ types: ["credits.granted"] });
       let isDone = false;
@@ -190,7 +190,7 @@ describe("a message", () => {
           },
         }),
       );
-    const { grant, settled, create, deliveries } = await granting(endless);
+    const { grant, settled, create, deliveries } = await grantingWorld(endless);
     const { webhookId } = await create();
     await grant();
     await settled();
@@ -206,7 +206,7 @@ describe("a message", () => {
     ["-5", 0],
   ])("waits for the Retry-After %s, but at most a day", async (after, ms) => {
     const refuse = () => new Response(null, { status: 429, headers: { "retry-after": after } });
-    const { clock, received, grant, settled, create, deliveries } = await granting(refuse);
+    const { clock, received, grant, settled, create, deliveries } = await grantingWorld(refuse);
     const { webhookId } = await create();
     const startMs = clock.ms;
     await grant();
@@ -218,7 +218,7 @@ describe("a message", () => {
 
   it("disables its endpoint after a 410, pending messages fail, and no more are written for the endpoint", async () => {
     let status = 500;
-    const { clock, grant, settled, create, deliveries, admin } = await granting(() => status);
+    const { clock, grant, settled, create, deliveries, admin } = await grantingWorld(() => status);
     const { webhookId } = await create();
     await grant();
     await settled();
@@ -242,7 +242,7 @@ describe("a message", () => {
 
   it("disables its endpoint if no message was delivered for five days, and not if one was", async () => {
     let status = 500;
-    const { clock, grant, settled, create, admin } = await granting(() => status);
+    const { clock, grant, settled, create, admin } = await grantingWorld(() => status);
     await create();
     const attempt = async (answered: number) => {
       status = answered;
@@ -263,7 +263,7 @@ describe("a message", () => {
 
   it("is not sent without SETTINGS_SECRET, records that as an attempt, and is sent once there is one", async () => {
     let status = 500;
-    const { grant, settled, create, deliveries, cron, received, root, clock } = await granting(() => status);
+    const { grant, settled, create, deliveries, cron, received, root, clock } = await grantingWorld(() => status);
     const { webhookId } = await create();
     await grant();
     await settled();
@@ -294,7 +294,7 @@ const forget = ({ environments: { live } }: { readonly environments: { readonly 
 
 describe("the cron", () => {
   it("makes no attempt twice, even if its runs overlap with each other and with a request's own attempts", async () => {
-    const { received, grant, settled, create, cron, clock } = await granting();
+    const { received, grant, settled, create, cron, clock } = await grantingWorld();
     await create();
     await create({ url: "https://second.example/" });
     for (let n = 0; n < 5; n++) await grant();
@@ -306,7 +306,7 @@ describe("the cron", () => {
   });
 
   it("makes the attempts of a replay that exceed the twenty of an invocation", async () => {
-    const { admin, create, received, settled, cron, clock } = await granting();
+    const { admin, create, received, settled, cron, clock } = await grantingWorld();
     const { webhookId } = await create();
     const from = new Date(clock.ms).toISOString();
     for (let n = 0; n < 25; n++) {
@@ -322,7 +322,7 @@ describe("the cron", () => {
   });
 
   it("makes the first attempts that exceed the twenty of an invocation", async () => {
-    const { app, call, received, grant, settled, create, cron } = await granting();
+    const { app, call, received, grant, settled, create, cron } = await grantingWorld();
     await create({ types: ["usage.recorded"] });
     await grant();
     await settled();
@@ -337,7 +337,7 @@ describe("the cron", () => {
   });
 
   it("has nothing left to do if each request made its own attempts, even to seven endpoints", async () => {
-    const { received, grant, settled, create, cron } = await granting();
+    const { received, grant, settled, create, cron } = await grantingWorld();
     for (let n = 0; n < 7; n++) await create({ url: `https://receiver.example/${n}` });
     const packs = await Promise.all([grant("a"), grant("b"), grant("c")]);
     expect(packs).toHaveLength(3);
@@ -384,7 +384,7 @@ describe("the cron", () => {
   });
 
   it("fails pending deliveries of a disabled or deleted endpoint in steps, and continues where a request ended", async () => {
-    const { app, create, admin, root, deliveries } = await granting();
+    const { app, create, admin, root, deliveries } = await grantingWorld();
     const [off, gone] = [await create(), await create({ url: "https://gone.example/" })];
     const count = 23_500;
     const ids = [off, gone].map(({ webhookId }) => webhookId);
@@ -420,7 +420,7 @@ describe("the cron", () => {
   });
 
   it("fails the pending deliveries of a disabled endpoint, which cannot be enabled again before that", async () => {
-    const { app, create, admin, root, deliveries } = await granting();
+    const { app, create, admin, root, deliveries } = await grantingWorld();
     const { webhookId } = await create();
     await env.DB.batch([
       env.DB.prepare(
@@ -444,7 +444,7 @@ describe("the cron", () => {
   });
 
   it("deletes messages after thirty days, with their deliveries, in steps", async () => {
-    const { app, clock, grant, create, settled, root } = await granting();
+    const { app, clock, grant, create, settled, root } = await grantingWorld();
     const { webhookId } = await create();
     await grant();
     await settled();
@@ -472,7 +472,7 @@ describe("the cron", () => {
 describe("the log", () => {
   it("is listed newest first, by status, in pages that stay stable while messages are written", async () => {
     let status = 200;
-    const { admin, create, clock, deliveries, settled } = await granting(() => status);
+    const { admin, create, clock, deliveries, settled } = await grantingWorld(() => status);
     const { webhookId } = await create();
     const sent: string[] = [];
     for (const answered of [200, 500, 200, 500, 200]) {
@@ -504,7 +504,7 @@ describe("the log", () => {
   });
 
   it("finds the few of one status among many in pages that read a bounded number of rows", async () => {
-    const { app, create, clock } = await granting();
+    const { app, create, clock } = await grantingWorld();
     const { webhookId } = await create();
     const count = 2 * SEARCHED_DELIVERIES_MAX + 5;
     const rows = JSON.stringify(
@@ -546,7 +546,7 @@ describe("the log", () => {
 
   it("resends one message once more, and a delivered one stays delivered", async () => {
     let status = 200;
-    const { admin, create, received, deliveries, settled, cron, clock } = await granting(() => status);
+    const { admin, create, received, deliveries, settled, cron, clock } = await grantingWorld(() => status);
     const { webhookId } = await create();
     await create({ url: "https://second.example/" });
     const { messageId } = (await admin("POST", `/webhooks/${webhookId}/test`)).body;
@@ -564,7 +564,7 @@ describe("the log", () => {
   });
 
   it("replays the messages of a span, its end excluded, whatever their status", async () => {
-    const { admin, create, received, settled, clock } = await granting();
+    const { admin, create, received, settled, clock } = await grantingWorld();
     const { webhookId } = await create();
     const path = `/webhooks/${webhookId}`;
     const times: string[] = [];
@@ -592,7 +592,7 @@ describe("the log", () => {
 
 describe("person.exported", () => {
   it("reports a created link, and each opening, and writes nothing if nobody receives it", async () => {
-    const { app, call, received, settled, create, clock } = await granting();
+    const { app, call, received, settled, create, clock } = await grantingWorld();
     const mint = () => call("POST", "/api/v1/export-person", { key: app.keys.sk_live, body: { distinctId: "ana" } });
     await mint();
     await create({ types: ["credits.*"] });

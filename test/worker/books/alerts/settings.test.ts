@@ -4,7 +4,7 @@ import { countingD1 } from "../../../support/counting-d1.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { Clock, makeApp, makeClient } from "../../../support/world.ts";
 
-async function office() {
+async function world() {
   const clock = new Clock();
   const { appId, environments } = await makeApp();
   const call = makeClient(clock);
@@ -25,7 +25,7 @@ const low = { mode: "live", name: "Low", unit: "tokens", below: { amount: 0.5 } 
 
 describe("alerts", () => {
   it("are created, listed oldest first for their mode, and deleted", async () => {
-    const { send, alerts, clock } = await office();
+    const { send, alerts, clock } = await world();
     const first = await send("POST", "/alerts", low);
     const createdAt = "2026-01-15T12:00:00.000Z";
     const alert = { alertId: expect.stringMatching(/^alr_[0-9A-Za-z]{22}$/), ...low, event: null, createdAt };
@@ -44,7 +44,7 @@ describe("alerts", () => {
   });
 
   it("list the users for whom they fired, change only the given fields, and then forget those users", async () => {
-    const { send, count, environments } = await office();
+    const { send, count, environments } = await world();
     const { alertId } = (await send("POST", "/alerts", { ...low, event: "chat.*" })).body;
     const path = `/alerts/${alertId}`;
     const fire = async (userId: string) => {
@@ -93,9 +93,9 @@ describe("alerts", () => {
   });
 
   it("of another application are not found", async () => {
-    const mine = await office();
+    const mine = await world();
     const { alertId } = (await mine.send("POST", "/alerts", low)).body;
-    const other = await office();
+    const other = await world();
     expectError(await other.send("DELETE", `/alerts/${alertId}`), "not_found", "alertId");
     expect(await mine.alerts()).toHaveLength(1);
   });
@@ -121,13 +121,13 @@ describe("alerts", () => {
     ["no name", { name: "" }, "name"],
     ["another mode", { mode: "both" }, "mode"],
   ])("refuse %s, and nothing is written", async (_, fields, param) => {
-    const { send, count } = await office();
+    const { send, count } = await world();
     expectError(await send("POST", "/alerts", { ...low, ...fields }), "invalid_request", param);
     expect(await count("alerts")).toBe(0);
   });
 
   it("accept amounts from one step to the maximum of the unit, and 0.001 to 100 percent", async () => {
-    const { send } = await office();
+    const { send } = await world();
     for (const below of [{ amount: 0.001 }, { amount: 8_796_093_022_208 }, { percent: 0.001 }, { percent: 100 }]) {
       expect((await send("POST", "/alerts", { ...low, below })).body.below).toEqual(below);
     }
@@ -157,7 +157,7 @@ describe("alerts", () => {
   });
 
   it("are at most 20 an environment, even with thirty concurrent requests, and a deleted one makes room", async () => {
-    const { send, alerts, count } = await office();
+    const { send, alerts, count } = await world();
     const answers = await Promise.all(Array.from({ length: 30 }, () => send("POST", "/alerts", low)));
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(20);
     const refused = await send("POST", "/alerts", low);
@@ -172,7 +172,7 @@ describe("alerts", () => {
 
 describe("notices of expiry", () => {
   it("are empty until they are set, are sorted by days in descending order, and are separate for each mode", async () => {
-    const { appId, send } = await office();
+    const { appId, send } = await world();
     const read = async (mode: string) => (await send("GET", `/expiry-notices?mode=${mode}`)).body;
     expect(await read("live")).toEqual({ appId, mode: "live", days: [] });
     const set = await send("PUT", "/expiry-notices", { mode: "live", days: [7, 365, 1] });
@@ -184,7 +184,7 @@ describe("notices of expiry", () => {
   });
 
   it("keep the start of a number that stays, and start a new number at the present time", async () => {
-    const { appId, clock, send } = await office();
+    const { appId, clock, send } = await world();
     await send("PUT", "/expiry-notices", { mode: "live", days: [7, 1] });
     clock.advance(1_000);
     await send("PUT", "/expiry-notices", { mode: "live", days: [30, 7] });
@@ -210,7 +210,7 @@ describe("notices of expiry", () => {
     ["eleven numbers", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], "days"],
     ["a number instead of a list", 7, "days"],
   ])("refuse %s, and nothing is written", async (_, days, param) => {
-    const { send, count } = await office();
+    const { send, count } = await world();
     expectError(await send("PUT", "/expiry-notices", { mode: "live", days }), "invalid_request", param);
     expect(await count("expiry_notices")).toBe(0);
   });

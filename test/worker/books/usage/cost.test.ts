@@ -9,7 +9,7 @@ import { cents, changeReservation, makeSpender, type Spender } from "../../../su
 const DEAD = 4_000;
 
 /** Inserts DEAD expired balances, more than any request here may read. They must cost nothing. */
-async function bury(spender: Spender): Promise<void> {
+async function addDeadBalances(spender: Spender): Promise<void> {
   const accountId = await makeAccount(spender.app.environments.live.id, spender.userId);
   await env.DB.prepare(
     `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${DEAD})
@@ -35,7 +35,7 @@ async function makeMeasured(live: number): Promise<Measured> {
   const counting = countingD1(env.DB);
   const items = Array.from({ length: live }, () => ({ amountSteps: 10_000_000, unit: "cents" }) as const);
   const granted = await makeSpender(items, { DB: counting.d1 });
-  await bury(granted);
+  await addDeadBalances(granted);
   // A user's first event that is not yet in a day sum writes a mark for the account.
   expect((await granted.spend("before all", { quantities: { count: 0 } })).status).toBe(200);
   // The isolate that granted does not know of the expired balances, so another one is measured.

@@ -8,20 +8,20 @@ afterAll(expectLedgerInvariants);
 
 const quantities = { cents: 1 };
 
-async function granted(call: Client, app: TestApp): Promise<void> {
+async function grantToUser(call: Client, app: TestApp): Promise<void> {
   const packId = await makePack(app.appId, "Wallet", [{ amountSteps: 5_000_000, unit: "cents" }]);
   await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body: { userId: "u1", packId } });
 }
 
 async function reserved(call: Client, app: TestApp): Promise<string> {
-  await granted(call, app);
+  await grantToUser(call, app);
   const body = { userId: "u1", event: "chat", quantities };
   return (await call("POST", `${USAGE}/reservations`, { key: app.keys.sk_live, body })).body.reservationId;
 }
 
 describeRefusals("POST /api/v1/usage/events", {
   prepare: async (call, app) => {
-    await granted(call, app);
+    await grantToUser(call, app);
     return {
       method: "POST",
       path: `${USAGE}/events`,
@@ -34,7 +34,7 @@ describeRefusals("POST /api/v1/usage/events", {
 
 describeRefusals("POST /api/v1/usage/reservations", {
   prepare: async (call, app) => {
-    await granted(call, app);
+    await grantToUser(call, app);
     return { method: "POST", path: `${USAGE}/reservations`, body: { userId: "u1", event: "chat", quantities } };
   },
   publishable: "forbidden",
@@ -87,7 +87,7 @@ describeRefusals("GET /api/v1/usage/reservations", {
 
 describeRefusals("POST /api/v1/credits/plan", {
   prepare: async (call, app) => {
-    await granted(call, app);
+    await grantToUser(call, app);
     return { method: "POST", path: "/api/v1/credits/plan", body: { userId: "u1", event: "chat", quantities } };
   },
   publishable: "forbidden",
@@ -97,7 +97,7 @@ describeRefusals("POST /api/v1/credits/plan", {
 
 describeRefusals("GET /api/v1/usage", {
   prepare: async (call, app) => {
-    await granted(call, app);
+    await grantToUser(call, app);
     const body = { eventId: "e1", userId: "u1", event: "chat", quantities };
     await call("POST", `${USAGE}/events`, { key: app.keys.sk_live, body });
     return { method: "GET", path: `${USAGE}?userId=u1` };

@@ -13,7 +13,7 @@ const items = [{ amount: 400, unit: "tokens" }];
 
 type Send = (method: string, path: string, body?: object) => Promise<Answer>;
 
-interface Office {
+interface AuditWorld {
   readonly appId: string;
   readonly clock: Clock;
   /** Sends a request of the administrator, with a path below the application's. */
@@ -22,7 +22,7 @@ interface Office {
   readonly entries: () => Promise<{ at: string; by: string; action: string; target: string; details: object }[]>;
 }
 
-async function openOffice(bindings: Partial<Env> = {}): Promise<Office> {
+async function makeAuditWorld(bindings: Partial<Env> = {}): Promise<AuditWorld> {
   const clock = new Clock();
   const faultless = makeClient(clock);
   const call = makeClient(clock, bindings);
@@ -37,15 +37,15 @@ async function openOffice(bindings: Partial<Env> = {}): Promise<Office> {
   };
 }
 
-interface Made {
+interface AuditedObjects {
   readonly keyId: string;
   readonly packId: string;
   readonly archivedId: string;
   readonly alertId: string;
 }
 
-/** Makes one object of each kind that the acts need. */
-async function furnish({ send }: Office): Promise<Made> {
+/** Creates one object of each kind that the acts need. */
+async function createObjects({ send }: AuditWorld): Promise<AuditedObjects> {
   const { keyId } = (await send("POST", "/keys", { kind: "secret", mode: "live" })).body;
   const { packId } = (await send("POST", "/packs", { packName: "Starter", items })).body;
   const archivedId = (await send("POST", "/packs", { packName: "Old", items })).body.packId;
@@ -56,8 +56,8 @@ async function furnish({ send }: Office): Promise<Made> {
 
 interface AuditedAct {
   readonly action: string;
-  readonly act: (send: Send, made: Made) => Promise<Answer>;
-  readonly target: (answer: Answer, office: Office, made: Made) => string;
+  readonly act: (send: Send, objects: AuditedObjects) => Promise<Answer>;
+  readonly target: (answer: Answer, world: AuditWorld, objects: AuditedObjects) => string;
   readonly details: object;
   /** Whether a repeat has no effect. */
   readonly isIdempotent: boolean;
@@ -151,7 +151,7 @@ beforeEach(() => {
 });
 
 it("the audit begins with the application's creation", async () => {
-  const { appId, entries } = await openOffice();
+  const { appId, entries } = await makeAuditWorld();
   const at = "2026-01-15T12:00:00.000Z";
   expect(await entries()).toEqual([{ at, by: "api", action: "app.created", target: appId, userId: null, details: {} }]);
 });
@@ -169,15 +169,15 @@ it("the audit has one entry for an application even if a trip of its creation fa
 
 describe.each(acts)("$action", ({ action, act, target, details, isIdempotent }) => {
   it("is one entry with time, author and object, and without secrets and names", async () => {
-    const office = await openOffice();
-    const objects = await furnish(office);
-    const before = await office.entries();
-    office.clock.advance(1_000);
-    const answer = await act(office.send, objects);
+    const world = await makeAuditWorld();
+    const objects = await createObjects(world);
+    const before = await world.entries();
+    world.clock.advance(1_000);
+    const answer = await act(world.send, objects);
     expect(answer.status).toBe(200);
-    const about = { action, target: target(answer, office, objects), userId: null, details };
+    const about = { action, target: target(answer, world, objects), userId: null, details };
     const entry = { at: "2026-01-15T12:00:01.000Z", by: "api", ...about };
-    expect(await office.entries()).toEqual([...before, entry]);
+    expect(await world.entries()).toEqual([...before, entry]);
     for (const word of [secret, "Starter", "Begin", "Page"]) expect(JSON.stringify(entry)).not.toContain(word);
   });
 
@@ -185,12 +185,12 @@ describe.each(acts)("$action", ({ action, act, target, details, isIdempotent }) 
     /** Acts while trips fail as planned. Returns the status, the number of trips and the number of new entries. */
     const underFault = async (plan: FaultPlan | null) => {
       const faulty = faultyD1(env.DB);
-      const office = await openOffice({ DB: faulty.d1 });
-      const objects = await furnish(office);
-      const before = (await office.entries()).length;
+      const world = await makeAuditWorld({ DB: faulty.d1 });
+      const objects = await createObjects(world);
+      const before = (await world.entries()).length;
       faulty.plan(plan);
-      const { status } = await act(office.send, objects);
-      return { status, trips: faulty.trips(), rows: (await office.entries()).length - before };
+      const { status } = await act(world.send, objects);
+      return { status, trips: faulty.trips(), rows: (await world.entries()).length - before };
     };
     const { trips } = await underFault(null);
     for (const fault of FAULTS) {
@@ -211,66 +211,66 @@ describe.each(acts)("$action", ({ action, act, target, details, isIdempotent }) 
 
   it("is not recorded again if it is repeated, even by five requests at once", async () => {
     if (!isIdempotent) return;
-    const office = await openOffice();
-    const objects = await furnish(office);
-    const before = (await office.entries()).length;
-    await Promise.all(Array.from({ length: 5 }, () => act(office.send, objects)));
-    await act(office.send, objects);
-    expect((await office.entries()).length - before).toBe(1);
+    const world = await makeAuditWorld();
+    const objects = await createObjects(world);
+    const before = (await world.entries()).length;
+    await Promise.all(Array.from({ length: 5 }, () => act(world.send, objects)));
+    await act(world.send, objects);
+    expect((await world.entries()).length - before).toBe(1);
   });
 });
 
 it("the audit has no entry for a refused act", async () => {
-  const office = await openOffice();
-  const { packId, archivedId } = await furnish(office);
-  await office.send("PATCH", `/packs/${packId}`, { packName: "Taken" });
-  await office.send("POST", "/packs", { packName: "Old", items });
-  const before = await office.entries();
+  const world = await makeAuditWorld();
+  const { packId, archivedId } = await createObjects(world);
+  await world.send("PATCH", `/packs/${packId}`, { packName: "Taken" });
+  await world.send("POST", "/packs", { packName: "Old", items });
+  const before = await world.entries();
   const refusals: readonly (readonly [Promise<Answer>, Parameters<typeof expectError>[1]])[] = [
-    [office.send("POST", "/keys", { kind: "secret" }), "invalid_request"],
-    [office.send("DELETE", "/keys/key_none"), "not_found"],
-    [office.send("POST", "/packs", { packName: "taken", items }), "pack_name_taken"],
-    [office.send("PATCH", `/packs/${packId}`, { packName: "old" }), "pack_name_taken"],
-    [office.send("PATCH", `/packs/${packId}`, { unit: "count" }), "invalid_request"],
-    [office.send("PATCH", `/packs/${packId}`, { version: 1, defaultExpiryDays: 9 }), "changed_meanwhile"],
-    [office.send("POST", `/packs/${archivedId}/restore`), "pack_name_taken"],
-    [office.send("POST", "/packs/cpk_none/archive"), "not_found"],
+    [world.send("POST", "/keys", { kind: "secret" }), "invalid_request"],
+    [world.send("DELETE", "/keys/key_none"), "not_found"],
+    [world.send("POST", "/packs", { packName: "taken", items }), "pack_name_taken"],
+    [world.send("PATCH", `/packs/${packId}`, { packName: "old" }), "pack_name_taken"],
+    [world.send("PATCH", `/packs/${packId}`, { unit: "count" }), "invalid_request"],
+    [world.send("PATCH", `/packs/${packId}`, { version: 1, defaultExpiryDays: 9 }), "changed_meanwhile"],
+    [world.send("POST", `/packs/${archivedId}/restore`), "pack_name_taken"],
+    [world.send("POST", "/packs/cpk_none/archive"), "not_found"],
   ];
   for (const [answer, code] of refusals) expectError(await answer, code);
-  expect(await office.entries()).toEqual(before);
+  expect(await world.entries()).toEqual(before);
 });
 
 it("the audit has an entry for each of twenty racing acts, numbered without gaps", async () => {
-  const office = await openOffice();
+  const world = await makeAuditWorld();
   await Promise.all(
-    Array.from({ length: 20 }, (_, i) => office.send("POST", "/packs", { packName: `Pack ${i}`, items })),
+    Array.from({ length: 20 }, (_, i) => world.send("POST", "/packs", { packName: `Pack ${i}`, items })),
   );
-  expect(await office.entries()).toHaveLength(21);
+  expect(await world.entries()).toHaveLength(21);
   const { results } = await env.DB.prepare("SELECT seq FROM admin_audit WHERE app_id = ? ORDER BY seq")
-    .bind(office.appId)
+    .bind(world.appId)
     .all<{ seq: number }>();
   expect(results.map(({ seq }) => seq)).toEqual(Array.from({ length: 21 }, (_, i) => i + 1));
 });
 
 it("the audit ends with the setting in force, even if a response is lost and another setting follows", async () => {
-  const office = await openOffice();
+  const world = await makeAuditWorld();
   let isLost = false;
   const losing = faultyD1(env.DB);
-  const first = makeClient(office.clock, { DB: losing.d1 });
+  const first = makeClient(world.clock, { DB: losing.d1 });
   vi.mocked(scheduler.wait).mockImplementation(async () => {
     isLost = true;
-    await office.send("PUT", "/end-user-auth", { mode: "live", setting: null });
+    await world.send("PUT", "/end-user-auth", { mode: "live", setting: null });
   });
   losing.plan({ fault: "after", at: 2 });
-  await first("PUT", `${APPS}/${office.appId}/end-user-auth`, { key, body: hs256 });
+  await first("PUT", `${APPS}/${world.appId}/end-user-auth`, { key, body: hs256 });
   expect(isLost).toBe(true);
   const stored = await env.DB.prepare(
     "SELECT end_user_auth AS setting FROM environments WHERE app_id = ?1 AND mode = 'live'",
   )
-    .bind(office.appId)
+    .bind(world.appId)
     .first();
   expect(stored).toEqual({ setting: null });
-  expect((await office.entries()).slice(1).map(({ details }) => details)).toEqual([
+  expect((await world.entries()).slice(1).map(({ details }) => details)).toEqual([
     { mode: "live", type: "hs256" },
     { mode: "live", type: null },
   ]);
@@ -278,28 +278,28 @@ it("the audit ends with the setting in force, even if a response is lost and ano
 
 describe("the list of the audit", () => {
   it("has the newest entry first, fifty a page by default, and its cursors are stable", async () => {
-    const office = await openOffice();
-    for (let i = 0; i < 60; i++) await office.send("POST", "/keys", { kind: "secret", mode: "test" });
-    const all = (await office.entries()).toReversed();
-    const first = (await office.send("GET", "/audit")).body;
+    const world = await makeAuditWorld();
+    for (let i = 0; i < 60; i++) await world.send("POST", "/keys", { kind: "secret", mode: "test" });
+    const all = (await world.entries()).toReversed();
+    const first = (await world.send("GET", "/audit")).body;
     expect(first.entries).toEqual(all.slice(0, 50));
-    await office.send("POST", "/keys", { kind: "secret", mode: "test" });
-    const rest = (await office.send("GET", `/audit?cursor=${first.nextCursor}`)).body;
+    await world.send("POST", "/keys", { kind: "secret", mode: "test" });
+    const rest = (await world.send("GET", `/audit?cursor=${first.nextCursor}`)).body;
     expect(rest).toEqual({ entries: all.slice(50), nextCursor: null });
     expect(rest.entries.at(-1).action).toBe("app.created");
   });
 
   it("refuses a limit out of bounds, and an altered or foreign cursor", async () => {
-    const office = await openOffice();
-    const other = await openOffice();
+    const world = await makeAuditWorld();
+    const other = await makeAuditWorld();
     await other.send("POST", "/keys", { kind: "secret", mode: "test" });
     const { nextCursor } = (await other.send("GET", "/audit?limit=1")).body;
     expect((await other.send("GET", `/audit?cursor=${nextCursor}`)).body.entries).toHaveLength(1);
     for (const cursor of [nextCursor, `${nextCursor}A`, "", "x"]) {
-      expectError(await office.send("GET", `/audit?cursor=${cursor}`), "invalid_request", "cursor");
+      expectError(await world.send("GET", `/audit?cursor=${cursor}`), "invalid_request", "cursor");
     }
     for (const limit of ["0", "501", "-1", "x"]) {
-      expectError(await office.send("GET", `/audit?limit=${limit}`), "invalid_request", "limit");
+      expectError(await world.send("GET", `/audit?limit=${limit}`), "invalid_request", "limit");
     }
   });
 });

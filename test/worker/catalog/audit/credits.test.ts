@@ -16,7 +16,7 @@ const USER = "ana@example.com";
 const items = [1, 2].map((amount) => ({ amountSteps: amount * 1_000_000, unit: "cents" }) as const);
 
 /** An application with a user who has balances, and an administrator's context. */
-async function openOffice(d1: D1Database = env.DB) {
+async function makeAuditWorld(d1: D1Database = env.DB) {
   const clock = new Clock();
   const app = await makeApp();
   const packId = await makePack(app.appId, "Pack", items);
@@ -33,24 +33,24 @@ async function openOffice(d1: D1Database = env.DB) {
   };
   return { app, clock, ctx, packId, balanceId: output.balanceId, entries };
 }
-type Office = Awaited<ReturnType<typeof openOffice>>;
+type AuditWorld = Awaited<ReturnType<typeof makeAuditWorld>>;
 
 interface CreditAct {
   readonly action: string;
   /** The same request each time, so that a repeat is a replay. */
-  readonly act: (office: Pick<Office, "ctx" | "packId" | "balanceId">) => Promise<unknown>;
-  readonly target: (office: Office) => string;
-  readonly details: (result: unknown, office: Office) => object;
+  readonly act: (world: Pick<AuditWorld, "ctx" | "packId" | "balanceId">) => Promise<unknown>;
+  readonly target: (world: AuditWorld) => string;
+  readonly details: (result: unknown, world: AuditWorld) => object;
   /** The same act, in a way that is refused. */
-  readonly refused: (office: Office) => Promise<unknown>;
+  readonly refused: (world: AuditWorld) => Promise<unknown>;
 }
 
-const grantBy = ({ ctx, packId }: Pick<Office, "ctx" | "packId">) =>
+const grantBy = ({ ctx, packId }: Pick<AuditWorld, "ctx" | "packId">) =>
   grantPack(ctx, { userId: USER, packId, externalRef: "dashboard:1", source: "manual", notes: NOTE });
-const adjustBy = ({ ctx, balanceId }: Pick<Office, "ctx" | "balanceId">, delta: number, adjustmentId: string) =>
+const adjustBy = ({ ctx, balanceId }: Pick<AuditWorld, "ctx" | "balanceId">, delta: number, adjustmentId: string) =>
   adjustBalance(ctx, { balanceId, delta, note: NOTE, adjustmentId });
 
-const refundBy = ({ ctx }: Pick<Office, "ctx">, externalRef: string) =>
+const refundBy = ({ ctx }: Pick<AuditWorld, "ctx">, externalRef: string) =>
   refundCredits(ctx, { userId: USER, externalRef, refundRef: "ref-1", share: { part: 1, of: 2 }, reason: NOTE });
 
 const acts: readonly CreditAct[] = [
@@ -69,10 +69,10 @@ const acts: readonly CreditAct[] = [
   },
   {
     action: "credits.adjusted",
-    act: (office) => adjustBy(office, -0.5, "of ana"),
+    act: (world) => adjustBy(world, -0.5, "of ana"),
     target: ({ balanceId }) => balanceId,
     details: (_, { balanceId }) => ({ mode: "test", balanceId, unit: "cents", amount: -0.5, seq: 3 }),
-    refused: (office) => adjustBy(office, -100, "too much"),
+    refused: (world) => adjustBy(world, -100, "too much"),
   },
   {
     action: "credits.revoked",
@@ -83,7 +83,7 @@ const acts: readonly CreditAct[] = [
   },
   {
     action: "credits.refunded",
-    act: (office) => refundBy(office, "order-1"),
+    act: (world) => refundBy(world, "order-1"),
     target: ({ balanceId }) => balanceId,
     details: (result) => {
       const { output } = result as Awaited<ReturnType<typeof refundCredits>>;
@@ -92,7 +92,7 @@ const acts: readonly CreditAct[] = [
       });
       return { mode: "test", entries: [entryOf(0), entryOf(1)] };
     },
-    refused: (office) => refundBy(office, "order-2"),
+    refused: (world) => refundBy(world, "order-2"),
   },
 ];
 
@@ -104,39 +104,39 @@ beforeEach(() => {
 describe.each(acts)("$action", ({ action, act, target, details, refused }) => {
   it("by the administrator is one entry, in the batch of its effect, without the user's id or notes", async () => {
     const { d1, spent } = countingD1(env.DB);
-    const office = await openOffice(d1);
-    office.clock.advance(1_000);
-    const answer = await act(office);
+    const world = await makeAuditWorld(d1);
+    world.clock.advance(1_000);
+    const answer = await act(world);
     expect(spent().roundTrips).toBe(2);
-    const entries = await office.entries();
+    const entries = await world.entries();
     expect(entries).toEqual([
-      { atMs: office.clock.ms, by: "eva", action, target: target(office), details: details(answer, office) },
+      { atMs: world.clock.ms, by: "eva", action, target: target(world), details: details(answer, world) },
     ]);
     for (const word of [USER, NOTE, "of ana", "dashboard:1", "order-1", "ref-1"])
       expect(JSON.stringify(entries)).not.toContain(word);
   });
 
   it("is not recorded if it is refused, and not recorded again if it is repeated, even by five at once", async () => {
-    const office = await openOffice();
-    await expect(refused(office)).rejects.toThrow();
-    expect(await office.entries()).toEqual([]);
-    await Promise.all(Array.from({ length: 5 }, () => act(office)));
-    await act(office);
-    expect(await office.entries()).toHaveLength(1);
+    const world = await makeAuditWorld();
+    await expect(refused(world)).rejects.toThrow();
+    expect(await world.entries()).toEqual([]);
+    await Promise.all(Array.from({ length: 5 }, () => act(world)));
+    await act(world);
+    expect(await world.entries()).toHaveLength(1);
   });
 
   it("is one entry if it happened, and none if it did not, whichever trip fails", async () => {
     const underFault = async (plan: FaultPlan | null) => {
       const faulty = faultyD1(env.DB);
-      const office = await openOffice(faulty.d1);
+      const world = await makeAuditWorld(faulty.d1);
       faulty.plan(plan);
-      const isDone = await act(office).then(
+      const isDone = await act(world).then(
         () => true,
         () => false,
       );
       const trips = faulty.trips();
       faulty.plan(null);
-      return { isDone, trips, rows: (await office.entries()).length };
+      return { isDone, trips, rows: (await world.entries()).length };
     };
     const { trips } = await underFault(null);
     for (const fault of FAULTS) {
@@ -151,8 +151,8 @@ describe.each(acts)("$action", ({ action, act, target, details, refused }) => {
   });
 
   it("by the application's own key is not in the audit", async () => {
-    const office = await openOffice();
-    await act({ ...office, ctx: { ...office.ctx, caller: { kind: "secret", keyId: "key_1" } as never } });
-    expect(await office.entries()).toEqual([]);
+    const world = await makeAuditWorld();
+    await act({ ...world, ctx: { ...world.ctx, caller: { kind: "secret", keyId: "key_1" } as never } });
+    expect(await world.entries()).toEqual([]);
   });
 });

@@ -11,7 +11,7 @@ afterAll(expectLedgerInvariants);
 
 const items = [{ amountSteps: 5_000_000, unit: "cents" }] as const;
 
-async function openOffice() {
+async function makeAuditWorld() {
   const clock = new Clock();
   const app = await makeApp();
   const packId = await makePack(app.appId, "Pack", items);
@@ -35,7 +35,7 @@ async function openOffice() {
 
 describe("the audit about users", () => {
   it("shows the user of each act, and finds the acts about one user in one mode", async () => {
-    const { call, grant, audit, about } = await openOffice();
+    const { call, grant, audit, about } = await makeAuditWorld();
     const { output } = await grant("ana");
     await grant("bob");
     await grant("ana", "test");
@@ -60,7 +60,7 @@ describe("the audit about users", () => {
   });
 
   it("shows an erased user only by their pseudonym", async () => {
-    const { app, call, grant, audit, about } = await openOffice();
+    const { app, call, grant, audit, about } = await makeAuditWorld();
     await grant("ana@example.com");
     const body = { distinctId: "ana@example.com" };
     const key = app.keys.sk_live;
@@ -74,7 +74,7 @@ describe("the audit about users", () => {
   });
 
   it("has the export links that an operator made and ended, but not those that a key made", async () => {
-    const { app, call, clock, byOperator, grant, about } = await openOffice();
+    const { app, call, clock, byOperator, grant, about } = await makeAuditWorld();
     await grant("ana");
     const key = app.keys.sk_live;
     await call("POST", "/api/v1/export-person", { key, body: { distinctId: "ana" } });
@@ -96,7 +96,7 @@ describe("the audit about users", () => {
   });
 
   it("refuses a user without a mode, a mode without a user, and a foreign cursor", async () => {
-    const { app, call, grant, audit } = await openOffice();
+    const { app, call, grant, audit } = await makeAuditWorld();
     await grant("ana");
     await grant("ana");
     const path = `/api/v1/admin/apps/${app.appId}/audit`;
