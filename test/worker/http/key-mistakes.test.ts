@@ -23,35 +23,35 @@ const mistake = (name: string, send: Mistake["send"], ...says: string[]): Mistak
 
 const exportToken = `${btoa('{"appId":"a","mode":"live"}').replace(/=+$/, "")}.c2lnbmF0dXJl`;
 
-describeMistakes("a key that is sent in a wrong way is refused with the right way", [
-  mistake("no key at all", () => ({ path: LIST_OF_ANA, key: null }), HOW),
+describeMistakes("a key that is sent in a wrong way is refused, and the message says how to send it", [
+  mistake("no key", () => ({ path: LIST_OF_ANA, key: null }), HOW),
   mistake(
-    "in X-Api-Key",
+    "a key in X-Api-Key",
     ({ keys }) => ({ path: LIST_OF_ANA, key: null, headers: { "X-Api-Key": keys.sk_live } }),
     HOW,
     "`x-api-key`",
   ),
   mistake(
-    "in apikey",
+    "a key in apikey",
     ({ keys }) => ({ path: LIST_OF_ANA, key: null, headers: { apikey: keys.sk_live } }),
     HOW,
     "`apikey`",
   ),
   mistake(
-    "in Authentication",
+    "a key in Authentication",
     ({ keys }) => ({ path: LIST_OF_ANA, key: null, headers: { Authentication: `Bearer ${keys.sk_live}` } }),
     HOW,
     "`authentication`",
   ),
   mistake(
-    "in the query",
+    "a key in the query",
     ({ keys }) => ({ path: `${LIST_OF_ANA}&api_key=${keys.sk_live}`, key: null }),
     HOW,
     "URLs are logged",
     "Replace",
   ),
   mistake(
-    "in the body",
+    "a key in the body",
     ({ keys }) => ({ ...GRANT_REQUEST, body: { ...GRANT_REQUEST.body, apiKey: keys.sk_live }, key: null }),
     HOW,
   ),
@@ -62,7 +62,7 @@ describeMistakes("a key that is sent in a wrong way is refused with the right wa
     "publishable key",
   ),
   mistake(
-    "without Bearer",
+    "a key without Bearer",
     header(({ keys }) => keys.sk_live),
     HOW,
     "missing before the key",
@@ -80,7 +80,7 @@ describeMistakes("a key that is sent in a wrong way is refused with the right wa
     "a space",
   ),
   mistake(
-    "Bearer and nothing",
+    "Bearer without a key",
     header(() => "Bearer "),
     HOW,
     "no key",
@@ -92,40 +92,40 @@ describeMistakes("a key that is sent in a wrong way is refused with the right wa
     "one header",
   ),
   mistake(
-    "by Basic",
+    "a key with Basic",
     header(({ keys }) => `Basic ${btoa(`${keys.sk_live}:`)}`),
     HOW,
     "the scheme is `Bearer`",
   ),
   mistake(
-    "by Token",
+    "a key with Token",
     header(({ keys }) => `Token ${keys.sk_live}`),
     HOW,
     "the scheme is `Bearer`",
   ),
   mistake(
-    "with a space in it",
+    "a key with a space in it",
     header(({ keys }) => `Bearer ${keys.sk_live.slice(0, 9)} ${keys.sk_live.slice(9)}`),
     HOW,
     "white space",
   ),
   mistake(
-    "with quotes",
+    "a key in quotes",
     key(({ keys }) => `"${keys.sk_live}"`),
     "quotes",
   ),
   mistake(
-    "a variable of a shell that was not filled in",
+    "a shell variable that was not replaced",
     key(() => "$PURSER_KEY"),
     "placeholder",
   ),
   mistake(
-    "a variable of a template that was not filled in",
+    "a template variable that was not replaced",
     key(() => "{{purser_key}}"),
     "placeholder",
   ),
   mistake(
-    "angle brackets of the documentation",
+    "a placeholder in angle brackets",
     key(({ keys }) => `<${keys.sk_live}>`),
     "placeholder",
   ),
@@ -143,7 +143,7 @@ describeMistakes("a key that is sent in a wrong way is refused with the right wa
   ),
 ]);
 
-describeMistakes("another text in place of a key is refused by what it is", [
+describeMistakes("another text in place of a key is refused, and the message says what the text is", [
   mistake(
     "the hint of a key",
     key(() => "sk_live_...AbCd"),
@@ -151,12 +151,12 @@ describeMistakes("another text in place of a key is refused by what it is", [
     "shown once",
   ),
   mistake(
-    "a key that lost a character",
+    "a key without one of its characters",
     key(({ keys }) => keys.sk_live.slice(0, -1)),
     "mistyped or incomplete",
   ),
   mistake(
-    "a key with a character exchanged",
+    "a key with another character",
     key(({ keys }) => keys.sk_live.replace(/.$/, "!")),
     "mistyped or incomplete",
   ),
@@ -171,7 +171,7 @@ describeMistakes("another text in place of a key is refused by what it is", [
     "`sk_`",
   ),
   mistake(
-    "a live key made a test key by hand",
+    "a live key with the prefix of a test key",
     key(({ keys }) => keys.sk_live.replace("live", "test")),
     "mistyped or incomplete",
   ),
@@ -240,12 +240,12 @@ describeMistakes("another text in place of a key is refused by what it is", [
     "signing secret",
   ),
   mistake(
-    "a key of a model's provider",
+    "a key of a model provider",
     key(() => `sk-proj-${"a1B2".repeat(10)}`),
     "`sk_`",
   ),
   mistake(
-    "some other text",
+    "any other text",
     key(() => "correct-horse-battery-staple"),
     "not a key of Purser",
   ),
