@@ -9,11 +9,11 @@ import { readDebt, selectDebts } from "./stored-debts.ts";
 import { readPayment, type StoredPayment, selectCustomer, selectPayments } from "./stored-payment.ts";
 
 export interface EventBooks extends Books {
-  /** The event's own payment, the first of `payments`. */
-  readonly own: PaymentState;
+  /** The payment that the event is about, the first of `payments`. */
+  readonly eventPayment: PaymentState;
 }
 
-/** The stored state of everything that an event concerns, joined with the event. */
+/** Returns the stored state of everything that an event concerns, joined with the event. */
 export function booksOf(
   rows: readonly StoredPayment[],
   change: Pick<PaymentChange, "names" | "facts" | "customer">,
@@ -21,27 +21,27 @@ export function booksOf(
   { customerUser, debts }: { readonly customerUser: string | null; readonly debts: readonly StoredDebt[] },
 ): EventBooks {
   const isNamed = (names: readonly string[]) => (row: StoredPayment) => row.names.some((name) => names.includes(name));
-  const isOwn = isNamed(change.names);
-  const ownRows = rows.filter(isOwn);
-  const ownNames = [...change.names, ...ownRows.flatMap(({ names }) => names)];
-  const beside = credited.filter(({ invoice }) => ownNames.includes(invoice)).flatMap(({ facts }) => facts);
-  const own = stateOf(ownRows, { ...change, facts: [...change.facts, ...beside] }, customerUser);
-  const others = credited.filter(({ invoice }) => !ownNames.includes(invoice));
-  const known = rows.filter((row) => !isOwn(row));
-  const stored = known.map((row) => {
-    const facts = others.filter(({ invoice }) => row.names.includes(invoice)).flatMap((one) => one.facts);
+  const isEventRow = isNamed(change.names);
+  const eventRows = rows.filter(isEventRow);
+  const eventNames = [...change.names, ...eventRows.flatMap(({ names }) => names)];
+  const creditFacts = credited.filter(({ invoice }) => eventNames.includes(invoice)).flatMap(({ facts }) => facts);
+  const eventPayment = stateOf(eventRows, { ...change, facts: [...change.facts, ...creditFacts] }, customerUser);
+  const otherCredits = credited.filter(({ invoice }) => !eventNames.includes(invoice));
+  const otherRows = rows.filter((row) => !isEventRow(row));
+  const stored = otherRows.map((row) => {
+    const facts = otherCredits.filter(({ invoice }) => row.names.includes(invoice)).flatMap((credit) => credit.facts);
     return stateOf([row], { names: [], facts, customer: null }, null);
   });
-  const fresh = others
-    .filter(({ invoice }) => !known.some(isNamed([invoice])))
+  const notStored = otherCredits
+    .filter(({ invoice }) => !otherRows.some(isNamed([invoice])))
     .map(({ invoice, facts }) => stateOf([], { names: [invoice], facts, customer: null }, null));
-  const customer = change.customer ?? own.customer ?? "";
-  return { own, payments: [own, ...stored, ...fresh], debts, customer };
+  const customer = change.customer ?? eventPayment.customer ?? "";
+  return { eventPayment, payments: [eventPayment, ...stored, ...notStored], debts, customer };
 }
 
-/** The payments that a batch stores, each with its status. `all`: also those with new facts only. */
+/** Returns the payments that a batch stores, each with its status. `all`: also payments that only have new facts. */
 export function paymentsToStore(
-  { own, payments }: EventBooks,
+  { eventPayment, payments }: EventBooks,
   { motions, lines }: Pick<AccountPlan, "motions" | "lines">,
   standing: PaymentStanding,
   all: boolean,
@@ -49,20 +49,20 @@ export function paymentsToStore(
   const isTouched = (payment: PaymentState) =>
     motions.some((motion) => motion.payment === payment) || lines.some((line) => line.payment === payment);
   return payments
-    .filter((payment) => isTouched(payment) || (all && (payment === own || payment.isChanged)))
-    .map((payment) => ({ payment, standing: payment === own ? standing : standingOfKnown(payment) }));
+    .filter((payment) => isTouched(payment) || (all && (payment === eventPayment || payment.isChanged)))
+    .map((payment) => ({ payment, standing: payment === eventPayment ? standing : standingOfKnown(payment) }));
 }
 
-/** The lines of a payment after a plan. */
+/** Returns the lines of a payment after a plan. */
 export function linesAfter(payment: PaymentState, { lines }: Pick<AccountPlan, "lines">) {
-  const planned = lines.filter((one) => one.payment === payment).map(({ line }) => line);
+  const planned = lines.filter((plannedLine) => plannedLine.payment === payment).map(({ line }) => line);
   const kept = payment.lines.filter(({ key }) => !planned.some((line) => line.key === key));
   return [...kept, ...planned];
 }
 
 /**
- * The queries for everything that an event concerns: its payment, payments that it credits or whose lines get something back (`more`
- * has their names), and the debts, including those of the user to whom it may grant.
+ * Returns the queries for everything that an event concerns: its payment, the payments that it credits, further payments (`more` has
+ * their names), and the debts, including the debts of the user to whom it may grant.
  */
 export function selectBooks(
   environmentId: number,
@@ -81,25 +81,25 @@ export function selectBooks(
 
 export type BooksRows = RowsOf<ReturnType<typeof selectBooks>>;
 
-/** The rows of these queries, joined with the event. */
+/** Joins the rows of these queries with the event. */
 export function readBooks({ change, credited = [] }: Move, [rows, customers, debts]: BooksRows): EventBooks {
   const known = { customerUser: customers[0]?.userId ?? null, debts: debts.map(readDebt) };
   return booksOf(rows.map(readPayment), change, credited, known);
 }
 
-/** Whether the user must still be stored. A grant's account has its user, and an erased person is not named again (E4). */
+/** Returns whether to store the user. After a grant its account has the user, and an erased person is not stored again (E4). */
 const needsUser = ({ status, reason }: PaymentStanding): boolean => status !== "granted" && reason !== "person_erased";
 
-/** The customer to store. */
+/** Returns the customer to store. */
 export const customerToStore = ({ customer }: PaymentState, standing: PaymentStanding): string | null =>
   needsUser(standing) ? customer : null;
 
-/** The amounts to store, for filters and sums. */
+/** Returns the amounts to store, for filters and sums. */
 export function moneyToStore({ money: { currency, captured, refunded, withheld } }: PaymentState) {
   return { currency, captured: Number(captured), refunded: Number(refunded), withheld: Number(withheld) };
 }
 
-/** The facts to store. */
+/** Returns the facts to store. */
 export function factsToStore({ facts }: PaymentState, standing: PaymentStanding): PaymentState["facts"] {
   if (needsUser(standing)) return facts;
   return facts.map((fact) => (fact.userId === null ? fact : { ...fact, userId: null }));

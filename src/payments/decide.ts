@@ -26,9 +26,9 @@ export interface Move extends Granting {
     /** For the log. Null without an event. */
     readonly asked: PaymentChange["asked"] | null;
   };
-  /** The key of the event's own payment, if another payment is moved. For the log. */
-  readonly ownKey?: string | undefined;
-  /** The event's credits of other invoices, as facts of their payments. */
+  /** For the log: the key of the event's payment, if the move changes another payment. */
+  readonly eventPaymentKey?: string | undefined;
+  /** The event's credits for other invoices, as facts of their payments. */
   readonly credited?: readonly Credited[];
   /** The administrator's grant, instead of the one from Stripe's data. Throws to refuse. */
   readonly settle?: {
@@ -46,37 +46,37 @@ export interface Credited {
 
 type Terms = Pick<GrantTerms, "nowMs" | "newId" | "packOf">;
 
-/** The statements that store a plan's changes, and with `all` all other news, in one batch with its motions. */
+/** Returns the statements that store a plan's changes, and with `all` everything else that is new. Sent in the batch of the motions. */
 export type Storing = (books: Books, plan: AccountPlan, outcome: PaymentOutcome, all: boolean) => readonly Statement[];
 
-interface PlanOf {
+interface PlanInput {
   readonly books: Books;
   readonly state: PaymentState;
   readonly account: AccountAtRead;
   readonly newDebtId: () => string;
 }
 
-interface GrantOf extends PlanOf, Terms {
+interface GrantDecisionInput extends PlanInput, Terms {
   readonly offers: readonly Offer[];
   readonly paymentId: string;
   readonly trials: ReadonlySet<string>;
 }
 
-/** A grant, and in the same batch the amounts that are already due back. Otherwise the reason why there is no grant. */
+/** Decides a grant, and to take in the same batch the amounts that are already due back. Or returns why there is no grant. */
 export function decidePaymentGrant(
   ctx: TenantCtx,
   move: Move,
-  of: GrantOf,
+  input: GrantDecisionInput,
   storing: Storing,
 ): Decision<true> | Refusal {
-  const { books, state, account, paymentId } = of;
-  const planned = planGrants(move, of);
+  const { books, state, account, paymentId } = input;
+  const planned = planGrants(move, input);
   if (typeof planned === "string") return planned;
   if (planned.length === 0) return "nothing";
   const grants = planned.map(({ grant }) => grant);
   const { statements, count } = issueBalances(ctx, account, grants);
   const issued = planned.map(({ line, grant }): Issued => ({ payment: state, line, balances: grant.balances }));
-  const plan = planAccount(books, { ...termsOf(of), issued });
+  const plan = planAccount(books, { ...termsOf(input), issued });
   const rows = issued.flatMap(({ line, balances }) => balances.map(({ id }) => ({ id, line })));
   const balanceIds = rows.map(({ id }) => id);
   const packIds = [...new Set(grants.map(({ packId }) => packId))];
@@ -96,22 +96,23 @@ export function decidePaymentGrant(
     {
       audit: { action: "payment.settled", target: shownKey(state.names), details: { packIds }, balanceIds },
       messages: () => [
-        ...granted(account.userId, grants, plan.motions.length),
+        ...grantMessages(account.userId, grants, plan.motions.length),
         ...movedMessages(account.userId, plan.motions),
       ],
     },
   );
 }
 
-function granted(userId: string, grants: readonly NewBalances[], motions: number): LedgerMessage[] {
+/** Returns the messages about grants. `motions` is the number of entries after those of the grants. */
+function grantMessages(userId: string, grants: readonly NewBalances[], motions: number): LedgerMessage[] {
   return grants.map((grant, index) => {
-    const later = grants.slice(index + 1).reduce((sum, { balances }) => sum + balances.length, motions);
-    return creditsGranted(userId, grant, { after: later });
+    const after = grants.slice(index + 1).reduce((sum, { balances }) => sum + balances.length, motions);
+    return creditsGranted(userId, grant, { after });
   });
 }
 
-/** Amounts that due holds return in the same batch count as available. */
-function termsOf({ account, newDebtId }: PlanOf) {
+/** Returns the terms of a plan. Amounts that due holds return in the same batch count as available. */
+function termsOf({ account, newDebtId }: PlanInput) {
   const returns = new Map<string, number>();
   for (const { balanceId, amountSteps } of account.due.flatMap(({ legs }) => legs)) {
     returns.set(balanceId, (returns.get(balanceId) ?? 0) + amountSteps);
@@ -119,27 +120,32 @@ function termsOf({ account, newDebtId }: PlanOf) {
   return { accountId: account.accountId, nowMs: account.nowMs, newDebtId, returns };
 }
 
-/** The balances of the first offer that can be granted. Otherwise the reason why the first offer cannot. */
+/** Returns the balances of the first offer that can be granted, or the reason why the first offer cannot be granted. */
 function planGrants(
   { setting, settle, change }: Move,
-  { state, offers, nowMs, newId, packOf, trials }: GrantOf,
+  { state, offers, nowMs, newId, packOf, trials }: GrantDecisionInput,
 ): readonly PlannedGrant[] | Refusal {
   const terms = { nowMs, newId, packOf };
   if (settle !== undefined) return settle.plan(state, terms);
-  const all = { ...terms, trials, currency: setting.currency, note: change.note };
-  const planned = offers.map((offer) => planOffer(offer, all));
+  const offerTerms = { ...terms, trials, currency: setting.currency, note: change.note };
+  const planned = offers.map((offer) => planOffer(offer, offerTerms));
   return planned.find((plan) => typeof plan !== "string") ?? planned[0] ?? "no_user";
 }
 
-interface MotionsOf extends PlanOf {
+interface MotionsDecisionInput extends PlanInput {
   readonly deficits: ReadonlyMap<string, number>;
   readonly isLast: boolean;
 }
 
-/** Takes and gives back credits of one account until its payments' balances match the amounts due. */
-export function decideMotions(ctx: TenantCtx, move: Move, of: MotionsOf, storing: Storing): Decision<true> {
-  const { books, state, account, deficits, isLast } = of;
-  const plan = planAccount(books, { ...termsOf(of), deficits });
+/** Decides to take and give back credits of one account, so that its payments' balances match the amounts due. */
+export function decideMotions(
+  ctx: TenantCtx,
+  move: Move,
+  input: MotionsDecisionInput,
+  storing: Storing,
+): Decision<true> {
+  const { books, state, account, deficits, isLast } = input;
+  const plan = planAccount(books, { ...termsOf(input), deficits });
   // The next step reads or returns the amounts that other lines must get back first.
   if (isEmptyPlan(plan) || (deficits.size === 0 && plan.needs.length > 0)) return replay(true);
   const { motions } = plan;
@@ -168,16 +174,16 @@ function countTaken({ environment }: TenantCtx, { nowMs }: AccountAtRead, rows: 
   return true;
 }
 
-/** The messages about a batch's motions, which are its last entries: for each payment the taken amounts, then the returned ones. */
+/** Returns the messages about a batch's motions, which are its last entries: for each payment, first what is taken, then what is given back. */
 function movedMessages(userId: string, motions: readonly PlannedMotion[]): LedgerMessage[] {
-  const groups: { readonly of: PlannedMotion; count: number }[] = [];
+  const groups: { readonly first: PlannedMotion; count: number }[] = [];
   for (const motion of motions) {
     const last = groups.at(-1);
-    if (last !== undefined && last.of.payment === motion.payment && last.of.isMore === motion.isMore) last.count++;
-    else groups.push({ of: motion, count: 1 });
+    if (last?.first.payment === motion.payment && last.first.isMore === motion.isMore) last.count++;
+    else groups.push({ first: motion, count: 1 });
   }
   let after = motions.length;
-  return groups.map(({ of: { payment, isMore }, count }) => {
+  return groups.map(({ first: { payment, isMore }, count }) => {
     after -= count;
     return {
       type: isMore ? "payment.taken" : "payment.restored",

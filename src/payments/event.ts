@@ -25,20 +25,20 @@ export interface PaymentChange {
   readonly at: number;
   /** The text for ledger notes: its type and the id of its object. */
   readonly note: string;
-  /** Stripe ids that the event shows to be one payment. */
+  /** The Stripe ids that, as the event shows, belong to one payment. */
   readonly names: readonly string[];
   readonly facts: readonly Fact[];
   /** The Stripe customer of an invoice. */
   readonly customer: string | null;
-  /** The credits of other invoices by negative lines. */
+  /** The credits of negative lines, possibly for other invoices. */
   readonly credits: readonly Credit[];
-  /** The user of a customer, from a subscription's session. */
+  /** The user of a customer, from the checkout session of a subscription. */
   readonly link: { readonly customer: string; readonly userId: string } | null;
   /** The names in the event, for the log. */
   readonly asked: AskedGrant;
 }
 
-/** An event that does not concern Purser, and why. */
+/** An event that does not concern Purser, with the reason. */
 export interface IgnoredEvent {
   readonly ignored: IgnoredReason;
   readonly asked: AskedGrant;
@@ -47,7 +47,7 @@ export interface IgnoredEvent {
 type ReadParts = Partial<Pick<PaymentChange, "names" | "facts" | "customer" | "credits" | "link">>;
 type EventReading = (ReadParts | { readonly ignored: IgnoredReason }) & { readonly asked?: Partial<AskedGrant> };
 
-/** The change of a payment by an event, or the reason why the event is ignored. */
+/** Returns the change of a payment by an event, or the reason why the event is ignored. */
 export function readChange(event: StripeEvent): PaymentChange | IgnoredEvent {
   const { object } = event.data;
   const { id } = object;
@@ -68,24 +68,24 @@ type EventReader = (object: unknown, event: StripeEvent) => EventReading;
 
 const readSession: EventReader = (object, { created: at }) => {
   const found = parse(session, object);
-  const { id, payment_intent: payment, metadata: own } = found;
-  const named = found.client_reference_id || own?.user || null;
+  const { id, payment_intent: payment, metadata } = found;
+  const named = found.client_reference_id || metadata?.user || null;
   const userId = userIn(named);
   const names = namesOf(payment, found.invoice, id);
   const goods =
     found.amount_subtotal == null ? null : found.amount_subtotal - (found.total_details?.amount_discount ?? 0);
-  const asked = askedOf(found.mode === "subscription" ? "subscription" : "session", own, named, goods);
+  const asked = askedOf(found.mode === "subscription" ? "subscription" : "session", metadata, named, goods);
   if (found.mode === "subscription") {
     if (userId === null || typeof found.customer !== "string") return { ignored: "no_user", asked };
     const link = { customer: found.customer, userId };
     return { names: typeof found.invoice === "string" ? names : [], link, asked };
   }
   if (found.mode !== "payment") return { ignored: "setup_mode", asked };
-  if (named === null && !own?.pack) return { ignored: "another_product", asked };
+  if (named === null && !metadata?.pack) return { ignored: "another_product", asked };
   if (found.payment_status === "unpaid") return { ignored: "unpaid", asked };
   const data = {
-    pack: own?.pack ?? null,
-    quantity: own?.quantity ?? null,
+    pack: metadata?.pack ?? null,
+    quantity: metadata?.quantity ?? null,
     goods,
     total: found.amount_total ?? null,
     currency: found.currency ?? null,
@@ -94,7 +94,7 @@ const readSession: EventReader = (object, { created: at }) => {
   return { names, facts: [{ kind: "session", id, at, userId, data }], asked };
 };
 
-/** An off-session payment that names its pack and its user in its own metadata. */
+/** Reads an off-session payment, which names its pack and its user in its metadata. */
 const readIntent: EventReader = (object, { created: at }) => {
   const { id, invoice: of, metadata, amount_received: paid, currency } = parse(intent, object);
   const named = metadata?.user || null;
@@ -135,15 +135,22 @@ const readDispute: EventReader = (object, { created: at, type }) => {
   const { id, charge: ofCharge, amount, currency } = found;
   const of = found.payment_intent ?? ofCharge;
   const isReinstated = type === "charge.dispute.funds_reinstated";
-  const data = { charge: ofCharge, of, amount, out: isReinstated ? stillOut(found) : amount, currency, isReinstated };
+  const data = {
+    charge: ofCharge,
+    of,
+    amount,
+    out: isReinstated ? withdrawnAmount(found) : amount,
+    currency,
+    isReinstated,
+  };
   return { names: [of], facts: [{ kind: "dispute", id, at, userId: null, data }] };
 };
 
 /**
- * The part of a dispute that is still withdrawn, by its balance transactions, in any currency. It is rounded up, so that it is never
- * too small.
+ * Returns the part of a dispute's amount that is still withdrawn, by the ratio of its balance transactions, in whatever currency. Rounds
+ * up, so that it is never too small.
  */
-function stillOut({ amount, status, balance_transactions }: z.infer<typeof dispute>): number {
+function withdrawnAmount({ amount, status, balance_transactions }: z.infer<typeof dispute>): number {
   const moved = (balance_transactions ?? []).map((transaction) => BigInt(transaction.amount));
   const withdrawn = moved.reduce((sum, each) => (each < 0n ? sum - each : sum), 0n);
   const out = -moved.reduce((sum, each) => sum + each, 0n);

@@ -1,6 +1,6 @@
 /**
- * The latest data from Stripe about each object of a payment. Facts join to the same set in any order and with repetitions: the newer
- * `created` wins, and in the same second the fact that S2 names.
+ * The latest data from Stripe about an object of a payment. Facts may be joined in any order and repeatedly, with the same result: the
+ * newer `created` wins, and within a second the fact that S2 names.
  */
 interface FactOf<Kind extends string, Data> {
   readonly kind: Kind;
@@ -8,7 +8,7 @@ interface FactOf<Kind extends string, Data> {
   readonly id: string;
   /** `created` of the event, in seconds. */
   readonly at: number;
-  /** The user that it names. Only sessions, intents and invoices name one. */
+  /** The user that the object names. Only sessions, intents and invoices name a user. */
   readonly userId: string | null;
   readonly data: Data;
 }
@@ -23,7 +23,7 @@ export type SessionFact = FactOf<
     readonly goods: number | null;
     readonly total: number | null;
     readonly currency: string | null;
-    /** Its payment intent, else its own id. */
+    /** Its payment intent, or its id if it has none. */
     readonly ref: string;
   }
 >;
@@ -65,7 +65,7 @@ export type InvoiceFact = FactOf<
 export type CreditFact = FactOf<
   "credit",
   {
-    /** The ids of the credited lines. Several share it by their net amounts. */
+    /** The ids of the credited lines. Several lines share the credit by their net amounts. */
     readonly lines: readonly string[];
     /** Above 0. */
     readonly amount: number;
@@ -76,7 +76,7 @@ export type CreditFact = FactOf<
 /** The part of an invoice that a payment intent paid. Its id is the intent's, or the charge's. */
 type InvoicePaymentFact = FactOf<"invoice_payment", { readonly paid: number; readonly currency: string }>;
 
-/** `of` is the charge's payment intent, else the charge. */
+/** `of` is the charge's payment intent, or the charge if it has none. */
 type ChargeFact = FactOf<
   "charge",
   { readonly of: string; readonly refunded: number; readonly captured: number; readonly currency: string }
@@ -88,7 +88,7 @@ type RefundFact = FactOf<
     readonly charge: string | null;
     readonly of: string;
     readonly amount: number;
-    /** The earliest `created` of an event that reported its failure. Null when none did. */
+    /** The earliest `created` of an event that reported its failure. Null if no event did. */
     readonly failedAt: number | null;
     readonly isFailed: boolean;
   }
@@ -117,7 +117,7 @@ export type Fact =
   | RefundFact
   | DisputeFact;
 
-/** The order of facts of one second: the higher rank wins. */
+/** Returns the rank of a fact among facts of one second. The highest rank wins. */
 function rank(fact: Fact): number {
   switch (fact.kind) {
     case "charge":
@@ -144,7 +144,7 @@ function withFailure(fact: Fact, other: Fact): Fact {
 
 const factKey = ({ kind, id }: Fact): string => `${kind} ${id}`;
 
-/** Joins facts. Without news it returns the known objects themselves. */
+/** Joins facts. A known fact without newer data is returned as the same object. */
 export function joinFacts(known: readonly Fact[], more: readonly Fact[]): readonly Fact[] {
   const facts = new Map(known.map((fact) => [factKey(fact), fact]));
   for (const fact of more) {
@@ -156,7 +156,7 @@ export function joinFacts(known: readonly Fact[], more: readonly Fact[]): readon
   return [...facts.values()];
 }
 
-/** The facts of one kind. */
+/** Returns the facts of one kind. */
 export function factsOf<Kind extends Fact["kind"]>(facts: readonly Fact[], kind: Kind) {
   return facts.filter((fact): fact is Extract<Fact, { kind: Kind }> => fact.kind === kind);
 }

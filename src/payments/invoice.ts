@@ -34,8 +34,8 @@ const invoice = z.lazy(() =>
     amount_paid: whole,
     total: z.nullish(whole),
     currency: z.string(),
-    // Only in API versions before 2025-03-31, like `subscription` and `subscription_details` here, and in lines `price`,
-    // `proration`, `proration_details` and `subscription`.
+    // API versions before 2025-03-31 send `payment_intent`, `charge`, `subscription` and `subscription_details` here, and `price`,
+    // `proration`, `proration_details` and `subscription` in lines.
     payment_intent: nullableText,
     charge: nullableText,
     subscription: nullableText,
@@ -57,14 +57,14 @@ export interface Credit {
 /** The most lines that an event contains. */
 const LINES_MAX = 100;
 
-/** The change of a payment by `invoice.paid`. */
+/** Returns the change of a payment by `invoice.paid`. */
 export function readInvoice(object: unknown, { created: at }: { readonly created: number }) {
   const found = parse(invoice, object);
   const details = found.parent?.subscription_details ?? found.subscription_details ?? null;
   const subscription = found.subscription ?? details?.subscription ?? null;
   const isSubscription = details !== null || subscription !== null;
-  const taken = found.lines.data.slice(0, LINES_MAX);
-  const lines = taken.map((one) => readLine(one, subscription));
+  const stripeLines = found.lines.data.slice(0, LINES_MAX);
+  const lines = stripeLines.map((line) => readLine(line, subscription));
   const data = {
     ...{ isSubscription, subscription, lines },
     hasMore: found.lines.has_more === true || found.lines.data.length > LINES_MAX,
@@ -80,9 +80,9 @@ export function readInvoice(object: unknown, { created: at }: { readonly created
     facts: [fact],
     customer: found.customer ?? null,
     asked: askedOf("invoice", metadata, metadata?.user || null),
-    credits: taken.flatMap((one, index) => {
-      const read = lines[index];
-      return read === undefined || read.net >= 0 ? [] : (creditOfLine(fact, one, read) ?? []);
+    credits: stripeLines.flatMap((stripeLine, index) => {
+      const line = lines[index];
+      return line === undefined || line.net >= 0 ? [] : (creditOfLine(fact, stripeLine, line) ?? []);
     }),
   };
 }
@@ -98,7 +98,7 @@ function readLine(found: FoundLine, subscription: string | null): InvoiceLine {
   return {
     ...{ id, quantity, amount },
     price: found.pricing?.price_details?.price ?? found.price?.id ?? null,
-    // A discount makes a negative line smaller too.
+    // A discount also brings a negative line nearer to 0.
     net: Math.sign(amount) * Math.max(0, Math.abs(amount) - discount),
     unitAmount: found.price?.unit_amount ?? null,
     subscription: found.subscription ?? parent?.subscription ?? subscription,
@@ -107,17 +107,17 @@ function readLine(found: FoundLine, subscription: string | null): InvoiceLine {
   };
 }
 
-function creditOfLine({ id, at, data }: InvoiceFact, found: FoundLine, read: InvoiceLine): Credit | null {
-  const { price, subscription } = read;
+function creditOfLine({ id, at, data }: InvoiceFact, found: FoundLine, line: InvoiceLine): Credit | null {
+  const { price, subscription } = line;
   if (price === null) return null;
   const named = (found.proration_details ?? parentOf(found)?.proration_details)?.credited_items ?? null;
   const items = named?.invoice_line_items ?? [];
   const isNamed = typeof named?.invoice === "string" && items.length > 0;
-  const beside = data.lines.filter((one) => one.price === price && one.net > 0).map((one) => one.id);
+  const ofSameInvoice = data.lines.filter((other) => other.price === price && other.net > 0).map((other) => other.id);
   const fact = (lines: readonly string[]): CreditFact => ({
-    ...{ kind: "credit", id: `${id}:${read.id}`, at, userId: null },
-    data: { lines, amount: -read.net, currency: data.currency },
+    ...{ kind: "credit", id: `${id}:${line.id}`, at, userId: null },
+    data: { lines, amount: -line.net, currency: data.currency },
   });
   if (isNamed) return { invoice: named.invoice ?? null, price, subscription, fact: fact(items) };
-  return { invoice: beside.length > 0 ? id : null, price, subscription, fact: fact(beside) };
+  return { invoice: ofSameInvoice.length > 0 ? id : null, price, subscription, fact: fact(ofSameInvoice) };
 }

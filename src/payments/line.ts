@@ -13,13 +13,13 @@ export interface StoredLine {
   readonly subscription: string | null;
   /** The credited amount that is already applied. */
   readonly credited: FractionText;
-  /** The share of its balances that was taken for the credit: `r` of S6. */
+  /** The share of its balances that was taken for credits: `r` of S6. */
   readonly returned: FractionText;
   /** The amount of debts that it paid: `p` of S6, times `net`. */
   readonly paid: number;
   /** The amount that it adds to its debt. */
   readonly owed: number;
-  /** The debt that it adds to. Null if it was neither credited nor paid a debt. */
+  /** The debt to which it adds. Null if it was not credited and paid no debt. */
   readonly debt: string | null;
 }
 
@@ -31,7 +31,7 @@ export interface StoredDebt {
   readonly customer: string | null;
   readonly currency: string;
   readonly amount: number;
-  /** Since when it is above 0. */
+  /** When it last rose above 0. */
   readonly sinceMs: number;
   /** The lines that paid a part of it. */
   readonly payers: readonly DebtPayer[];
@@ -43,7 +43,7 @@ export interface DebtPayer {
   readonly atMs: number;
 }
 
-/** An exact fraction as it is stored: a double would round it. */
+/** An exact fraction in its stored form. A double would round it. */
 export type FractionText = readonly [numerator: string, denominator: string];
 
 export const fractionText = ({ numerator, denominator }: Fraction): FractionText => [`${numerator}`, `${denominator}`];
@@ -51,31 +51,31 @@ export const readFraction = ([numerator, denominator]: FractionText): Fraction =
   numerator: BigInt(numerator),
   denominator: BigInt(denominator),
 });
-/** The invoice of a line's key. It is one of its payment's names. */
+/** Returns the invoice of a line's key. It is one of the payment's names. */
 export const invoiceOf = (key: string): string => key.slice(0, key.indexOf(":"));
 
-/** The key of a line, unique in an environment. */
+/** Returns the key of a line, which is unique in an environment. */
 export const lineKey = (invoiceId: string, lineId: string): string => `${invoiceId}:${lineId}`;
 
-function newLine(key: string, of: Pick<StoredLine, "net" | "currency" | "price" | "subscription">): StoredLine {
+function newLine(key: string, line: Pick<StoredLine, "net" | "currency" | "price" | "subscription">): StoredLine {
   const none = fractionText(ZERO);
-  return { key, ...of, credited: none, returned: none, paid: 0, owed: 0, debt: null };
+  return { key, ...line, credited: none, returned: none, paid: 0, owed: 0, debt: null };
 }
 
-/** The line of a key, from the facts about the payment's invoices. Null when there is no such paid line. */
+/** Returns the line of a key, from the facts about the payment's invoices. Null when there is no such paid line. */
 export function lineOf(facts: readonly Fact[], key: string): StoredLine | null {
   for (const { id, data } of factsOf(facts, "invoice")) {
     const { currency, subscription } = data;
     const net = netOf(data.lines);
     if (key === lineKey(id, "") && net > 0) return newLine(key, { net, currency, price: null, subscription });
-    const line = data.lines.find((one) => lineKey(id, one.id) === key);
+    const line = data.lines.find((candidate) => lineKey(id, candidate.id) === key);
     if (line === undefined || line.net <= 0) continue;
     return newLine(key, { net: line.net, currency, price: line.price, subscription: line.subscription });
   }
   return null;
 }
 
-/** The credited amount of a line, in its currency. Several lines share a credit by their net amounts. */
+/** Returns the credited amount of a line, in its currency. Several lines share a credit by their net amounts. */
 export function creditOf(facts: readonly Fact[], { key, currency }: StoredLine): Fraction {
   const invoice = factsOf(facts, "invoice").find(({ id }) => id === invoiceOf(key));
   const nets = new Map(invoice?.data.lines.map(({ id, net }) => [lineKey(invoice.id, id), Math.max(0, net)]));
@@ -83,7 +83,7 @@ export function creditOf(facts: readonly Fact[], { key, currency }: StoredLine):
   for (const { data } of factsOf(facts, "credit")) {
     if (data.currency !== currency) continue;
     const shares = new Map(data.lines.map((id) => [lineKey(invoiceOf(key), id), 0]));
-    for (const one of shares.keys()) shares.set(one, nets.get(one) ?? 0);
+    for (const lineOfCredit of shares.keys()) shares.set(lineOfCredit, nets.get(lineOfCredit) ?? 0);
     const all = [...shares.values()].reduce((total, net) => total + net, 0);
     // An invoice that was settled by hand counts as one line.
     if (key.endsWith(":")) sum = addFractions(sum, fraction(data.amount));
@@ -105,9 +105,9 @@ export interface MoneyState {
 }
 
 /** A charge, or the charges of one payment intent whose amounts are unknown. */
-interface LineUnit {
-  readonly of: string;
-  /** Null when no event had the captured amount. */
+interface ChargeUnit {
+  readonly paymentId: string;
+  /** Null if no event had the captured amount. */
   captured: bigint | null;
   refunded: bigint;
   withheld: bigint;
@@ -117,39 +117,39 @@ export const least = (a: bigint, b: bigint): bigint => (a < b ? a : b);
 const most = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 const positive = (a: bigint): bigint => (a > 0n ? a : 0n);
 
-/** The state of a payment's money, from Stripe's latest data. */
+/** Returns the state of a payment's money, from Stripe's latest data. */
 export function moneyOf(facts: readonly Fact[]): MoneyState {
   const units = unitsOf(facts);
   const known = units.reduce((sum, { captured }) => sum + (captured ?? 0n), 0n);
-  // Charges without an amount share the invoice's or session's amount, less the other charges.
-  const rest = units.length === 0 || units.some(({ captured }) => captured === null);
-  const unknown = rest ? positive(totalOf(facts) - known) : 0n;
-  let [refunded, withheld, taken, ofUnknown] = [0n, 0n, 0n, 0n];
+  // The charges without an amount together have the invoice's or session's amount, less the other charges.
+  const hasUnknown = units.length === 0 || units.some(({ captured }) => captured === null);
+  const unknown = hasUnknown ? positive(totalOf(facts) - known) : 0n;
+  let [refunded, withheld, taken, takenOfUnknown] = [0n, 0n, 0n, 0n];
   for (const unit of units) {
     refunded += unit.refunded;
     withheld += unit.withheld;
-    if (unit.captured === null) ofUnknown += unit.refunded + unit.withheld;
+    if (unit.captured === null) takenOfUnknown += unit.refunded + unit.withheld;
     else taken += least(unit.captured, unit.refunded + unit.withheld);
   }
-  taken += least(unknown, ofUnknown);
+  taken += least(unknown, takenOfUnknown);
   const captured = known + unknown;
   const whole = worthOf(facts, captured);
   const share = whole === 0n ? ZERO : { numerator: taken, denominator: whole };
   return { currency: currencyOf(facts), captured, refunded, withheld, whole, share: reduceFraction(share) };
 }
 
-/** The amount due back of a balance, rounded down to a step. */
+/** Returns the amount that is due back from a balance, rounded down to a step. */
 export function dueOf(initialSteps: Steps, { numerator, denominator }: Fraction): Steps {
   return Number((BigInt(initialSteps) * numerator) / denominator) as Steps;
 }
 
-/** The total value of a payment. Parts that credits or a customer's balance paid are not refunded. */
+/** Returns the total value of a payment, including parts that credits or a customer's balance paid, which cannot be refunded. */
 function worthOf(facts: readonly Fact[], captured: bigint): bigint {
   const worths = factsOf(facts, "invoice").flatMap(({ data }) => [data.total, netOf(data.lines)]);
   return worths.map(BigInt).reduce(most, captured);
 }
 
-/** The net sum of the lines above 0. */
+/** Returns the sum of the positive net amounts. */
 const netOf = (lines: readonly Pick<InvoiceLine, "net">[]): number =>
   lines.reduce((sum, { net }) => sum + Math.max(0, net), 0);
 
@@ -167,14 +167,14 @@ function totalOf(facts: readonly Fact[]): bigint {
   const paid = factsOf(facts, "invoice").map(({ data }) => data.paid);
   const totals = factsOf(facts, "session").map(({ data }) => data.total ?? 0);
   const received = factsOf(facts, "intent").map(({ data }) => data.total ?? 0);
-  const [said = []] = [paid, totals, received].filter((amounts) => amounts.length > 0);
-  return BigInt(Math.max(0, ...said));
+  const [amounts = []] = [paid, totals, received].filter((kindAmounts) => kindAmounts.length > 0);
+  return BigInt(Math.max(0, ...amounts));
 }
 
-function unitsOf(facts: readonly Fact[]): readonly LineUnit[] {
-  const units = new Map<string, LineUnit>();
-  const unitOf = (id: string, of: string): LineUnit => {
-    const unit = units.get(id) ?? { of, captured: null, refunded: 0n, withheld: 0n };
+function unitsOf(facts: readonly Fact[]): readonly ChargeUnit[] {
+  const units = new Map<string, ChargeUnit>();
+  const unitOf = (id: string, paymentId: string): ChargeUnit => {
+    const unit = units.get(id) ?? { paymentId, captured: null, refunded: 0n, withheld: 0n };
     units.set(id, unit);
     return unit;
   };
@@ -193,9 +193,9 @@ function unitsOf(facts: readonly Fact[]): readonly LineUnit[] {
     unit.withheld += BigInt(data.out);
   }
   for (const { id, data } of factsOf(facts, "invoice_payment")) {
-    const own = [...units.values()].filter(({ of }) => of === id);
-    if (own.some(({ captured }) => captured !== null)) continue;
-    const unit = own[0] ?? unitOf(id, id);
+    const unitsOfPayment = [...units.values()].filter(({ paymentId }) => paymentId === id);
+    if (unitsOfPayment.some(({ captured }) => captured !== null)) continue;
+    const unit = unitsOfPayment[0] ?? unitOf(id, id);
     unit.captured = BigInt(data.paid);
   }
   return [...units.values()];

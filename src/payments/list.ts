@@ -23,7 +23,7 @@ import {
   selectShownPayment,
 } from "./stored-payment.ts";
 
-/** The payments of an environment, newest first. Throws `not_found`. */
+/** Returns the payments of an environment, newest first. Throws `not_found`. */
 export async function listPayments(
   root: SystemCtx,
   appId: string,
@@ -53,24 +53,24 @@ export async function listPayments(
   };
 }
 
-/** The payments that granted some balances, and a user's newest payments before a moment that granted nothing. */
+/** Returns the payments that granted some balances, and a user's newest payments before a moment that granted nothing. */
 export async function paymentsBefore(
   ctx: TenantCtx,
-  { balanceIds, ...of }: { balanceIds: readonly string[]; userId: string; beforeMs: number; limit: number },
+  { balanceIds, ...search }: { balanceIds: readonly string[]; userId: string; beforeMs: number; limit: number },
 ) {
   const environmentId = ctx.environment.id;
   const [granted, ungranted] = await batch(ctx.db, [
     selectOfBalances({ environmentId, balanceIds: JSON.stringify(balanceIds) }),
-    selectUngranted({ environmentId, ...of }),
+    selectUngranted({ environmentId, ...search }),
   ]);
   const show = (rows: typeof granted) => rows.map((row) => present(readPayment(row), readEvents(row)));
   return { ofBalances: show(granted), ungranted: show(ungranted) };
 }
 
-/** The request of an object at Stripe. */
-interface AskedFor {
+/** The pack and the quantity that an object at Stripe names. */
+interface RequestedGrant {
   readonly objectId: string;
-  /** A pack's id or name; of an invoice's line its price. */
+  /** A pack's id or name; for a line of an invoice, its price. */
   readonly pack: string | null;
   readonly quantity: string | null;
 }
@@ -87,7 +87,7 @@ const selectLogOf = query((value: ValueOf<{ environmentId: number; eventIds: str
     ),
 );
 
-/** The payment with this Stripe id, what was asked for, and what the log says of its events. Throws `not_found`. */
+/** Returns the payment with this Stripe id, the grants that Stripe's objects request, and the log of its events. Throws `not_found`. */
 export async function findPayment(root: SystemCtx, appId: string, mode: Mode, paymentKey: string) {
   const { id: environmentId } = await requireEnvironment(root, appId, mode);
   const [row] = await all(root.db, selectShownPayment({ environmentId, names: JSON.stringify([paymentKey]) }));
@@ -96,13 +96,13 @@ export async function findPayment(root: SystemCtx, appId: string, mode: Mode, pa
   const shown = present(payment, readEvents(row));
   const eventIds = JSON.stringify(shown.events.map(({ eventId }) => eventId));
   const log = await all(root.db, selectLogOf({ environmentId, eventIds }));
-  return { ...shown, asked: askedFor(payment.facts), log: new Map(log.map((entry) => [entry.eventId, entry])) };
+  return { ...shown, asked: requestedGrants(payment.facts), log: new Map(log.map((entry) => [entry.eventId, entry])) };
 }
 
-function askedFor(facts: StoredPayment["facts"]): AskedFor[] {
-  const once = [...factsOf(facts, "session"), ...factsOf(facts, "intent")];
+function requestedGrants(facts: StoredPayment["facts"]): RequestedGrant[] {
+  const singleGrants = [...factsOf(facts, "session"), ...factsOf(facts, "intent")];
   return [
-    ...once.map(({ id, data: { pack, quantity } }) => ({ objectId: id, pack, quantity })),
+    ...singleGrants.map(({ id, data: { pack, quantity } }) => ({ objectId: id, pack, quantity })),
     ...factsOf(facts, "invoice").flatMap(({ id, data }) =>
       data.lines.map(({ price, quantity }) => ({
         ...{ objectId: id, pack: price },
@@ -113,7 +113,7 @@ function askedFor(facts: StoredPayment["facts"]): AskedFor[] {
 }
 
 export function noPayment(): PurserError {
-  const message = "The application has no such payment in this mode. A payment is found by each of its ids at Stripe.";
+  const message = "The application has no such payment in this mode. Use any of the payment's ids at Stripe.";
   return new PurserError("not_found", message, { param: "paymentKey" });
 }
 
@@ -129,7 +129,7 @@ function present(payment: StoredPayment, events: ReturnType<typeof readEvents>):
     refunds: refunded === 0n ? "none" : refunded >= captured ? "whole" : "part",
     isDisputed: withheld > 0n,
     settledBy: status !== "granted" ? null : payment.settledBy === null ? "stripe" : "admin",
-    // Written by `movePayment` from these.
+    // Only `movePayment` writes this column.
     reason: reason as Reason | null,
     userId: grants[0]?.userId ?? named.find((userId) => userId !== null) ?? customerUser,
     currency,
@@ -148,9 +148,9 @@ function present(payment: StoredPayment, events: ReturnType<typeof readEvents>):
   };
 }
 
-/** The part of a balance that paid debts: its line's paid share of the net amount (S6). */
+/** Returns the part of a balance that paid debts: the share of its line's net amount that paid debts (S6). */
 function paidOf(initialSteps: Steps, lines: StoredPayment["lines"], key: string | null): Steps {
-  const line = lines.find((one) => one.key === key);
+  const line = lines.find((candidate) => candidate.key === key);
   return line === undefined ? (0 as Steps) : dueOf(initialSteps, fraction(line.paid, line.net));
 }
 
@@ -165,7 +165,7 @@ const selectUnmatched = query((value: ValueOf<{ environmentId: number }>) =>
     ) AS ${payments}`),
 );
 
-/** The number of payments without a known user and pack, and the time of the oldest. */
+/** Returns the number of unmatched payments, at most one more than `countedUnmatchedMax`, and the time of the oldest. */
 export async function countUnmatched(ctx: TenantCtx): Promise<{ count: number; oldestAt: string | null }> {
   const [row] = await all(ctx.db, selectUnmatched({ environmentId: ctx.environment.id }));
   const oldestAtMs = row?.oldestAtMs ?? null;
@@ -203,11 +203,11 @@ const selectStripeEventsPage = query((value: ValueOf<StripeEventsPage>) => {
     .limit(boundLimit(value("limit")));
 });
 
-/** The position of an event: by time, then by outcome and id. */
+/** Returns the position of an event: its time, its outcome and its id. */
 const positionOf = ({ atMs, outcome, eventId }: StripeEventRow): string =>
   `${atMs} ${OUTCOMES.indexOf(outcome)} ${eventId}`;
 
-/** The start position of a page of one outcome. */
+/** Returns the position after which a page of one outcome begins. */
 function beforeOf(position: string | null, outcome: PaymentOutcome): Pick<StripeEventsPage, "beforeMs" | "beforeId"> {
   if (position === null) return { beforeMs: Number.MAX_SAFE_INTEGER, beforeId: "" };
   const [at = "", after = "", ...id] = position.split(" ");
@@ -215,7 +215,7 @@ function beforeOf(position: string | null, outcome: PaymentOutcome): Pick<Stripe
   return { beforeMs: Number(at) + (later > 0 ? 1 : 0), beforeId: later === 0 ? id.join(" ") : "" };
 }
 
-/** The log of Stripe's events, newest first (S5). Throws `not_found`. */
+/** Returns the log of Stripe's events, newest first (S5). Throws `not_found`. */
 export async function listStripeEvents(
   root: SystemCtx,
   appId: string,
@@ -225,11 +225,11 @@ export async function listStripeEvents(
   const scope = ["stripe_log", environmentId, outcome ?? ""];
   const position = cursor === undefined ? null : decodeTextCursor(cursor, scope);
   if (cursor !== undefined && position === null) throw invalidCursor();
-  const wanted = outcome === undefined ? OUTCOMES : [outcome];
+  const outcomes = outcome === undefined ? OUTCOMES : [outcome];
   const found = await batch(
     root.db,
-    wanted.map((each) =>
-      selectStripeEventsPage({ environmentId, outcome: each, ...beforeOf(position, each), limit: limit + 1 }),
+    outcomes.map((listed) =>
+      selectStripeEventsPage({ environmentId, outcome: listed, ...beforeOf(position, listed), limit: limit + 1 }),
     ),
   );
   const rows = found.flat().toSorted((a, b) => b.atMs - a.atMs);

@@ -19,8 +19,9 @@ import type { LogReason } from "./reasons.ts";
 import { OUTCOMES } from "./schemas.ts";
 import type { PaymentOutcome } from "./stored-payment.ts";
 
-/** How many ignored events of an environment are kept, and for how long. */
+/** How many ignored events of an environment are kept. */
 const IGNORED_MAX = 10_000;
+/** How long ignored events are kept. */
 const IGNORED_KEPT_MS = 30 * DAY_MS;
 
 /** The result of an event, for the log. */
@@ -36,7 +37,7 @@ export interface LogEntry {
   readonly paymentKey: string | null;
 }
 
-/** A session that names a customer's user. It is logged only if it is the newest one. */
+/** A session that names a customer's user. It is logged only if it is the customer's newest session. */
 interface NewestLink {
   readonly customer: string;
   readonly at: number;
@@ -53,24 +54,24 @@ const newestOfLog = (environmentId: SQL, outcome: SQL) => sql`coalesce((
   SELECT max(${stripeLog.atMs}) FROM ${stripeLog}
   WHERE ${stripeLog.environmentId} = ${environmentId} AND ${stripeLog.outcome} = ${outcome}
 ), 0)`;
-/** When the environment's newest event arrived. 0 when none did. */
+/** Returns SQL for the time when the environment's newest event arrived; 0 if there is none. */
 export const newestAt = (environmentId: SQL) => {
   const each = OUTCOMES.map((outcome) => newestOfLog(environmentId, sql`${outcome}`));
   return sql<number>`max(${sql.join(each, sql`, `)})`;
 };
 
-/** The rank of outcomes. If an event has two, the lower rank stays. */
+/** Returns SQL for the rank of an outcome. If an event has two outcomes, the lower rank stays. */
 const outcomeRank = (outcome: SQL) => sql`instr(${OUTCOMES.join(" ")}, ${outcome})`;
 
 const excluded = (column: SQLiteColumn) => sql`excluded.${names(column)}`;
-/** Whether a repeated event has a more important outcome than before. */
+/** Returns a condition: a repeated event has a more important outcome than before. */
 const isMoreImportant = (): SQL => {
   const { outcome, reason, hint } = stripeLog;
   const [before, after] = [outcomeRank(sql`${outcome}`), outcomeRank(excluded(outcome))];
   return sql`${after} < ${before} OR ${after} = ${before} AND ${excluded(reason)} <> 'nothing_new'
     AND (${excluded(reason)}, ${excluded(hint)}) IS NOT (${reason}, ${hint})`;
 };
-const updates = () => {
+const logUpdates = () => {
   const { atMs, ordinal, outcome, reason, askedPack, askedUser, hint, paymentKey } = stripeLog;
   return {
     ...{
@@ -104,12 +105,12 @@ const upsert = query((value: ValueOf<LogValues>) =>
     })
     .onConflictDoUpdate({
       target: [stripeLog.environmentId, stripeLog.eventId],
-      set: updates(),
+      set: logUpdates(),
       setWhere: isMoreImportant(),
     }),
 );
 
-/** The same upsert from a SELECT with a condition. */
+/** Returns the same upsert with a condition, as INSERT from a SELECT. */
 const upsertWhere = (value: ValueOf<LogValues>, { atMs, ordinal, where }: { atMs: SQL; ordinal: SQL; where: SQL }) => {
   const row = {
     environmentId: asInteger(value("environmentId")),
@@ -125,7 +126,7 @@ const upsertWhere = (value: ValueOf<LogValues>, { atMs, ordinal, where }: { atMs
     paymentKey: sql`${value("paymentKey")}`,
   };
   return sql`${insertFrom(stripeLog, row, sql`WHERE ${where}`)} ON CONFLICT (${names(stripeLog.environmentId, stripeLog.eventId)})
-    DO UPDATE SET ${assignments(stripeLog, updates())} WHERE ${isMoreImportant()}`;
+    DO UPDATE SET ${assignments(stripeLog, logUpdates())} WHERE ${isMoreImportant()}`;
 };
 /** Each ignored event gets a later time than the previous one, so that ordinals and times have the same order. */
 const upsertIgnored = query((value: ValueOf<LogValues>) => {
@@ -148,7 +149,7 @@ const upsertLink = query((value: ValueOf<LogValues & NewestLink>) => {
   return upsertWhere(value, { atMs: asInteger(value("nowMs")), ordinal: sql`0`, where: isNewest });
 });
 
-const deleteBeyond = query((value: ValueOf<{ environmentId: number; kept: number }>) => {
+const deleteSurplus = query((value: ValueOf<{ environmentId: number; kept: number }>) => {
   const { environmentId, eventId, atMs, ordinal, outcome } = stripeLog;
   const ofIgnored = sql`${environmentId} = ${value("environmentId")} AND ${outcome} = 'ignored'`;
   const newest = sql`(SELECT ${ordinal} FROM ${stripeLog} WHERE ${ofIgnored} ORDER BY ${atMs} DESC LIMIT 1)`;
@@ -162,7 +163,7 @@ const deleteBeyond = query((value: ValueOf<{ environmentId: number; kept: number
 const TEXT_MAX = 200;
 const truncate = (text: string | null): string | null => text?.slice(0, TEXT_MAX) ?? null;
 
-/** The statement that logs an event's outcome. An earlier, more important outcome stays. */
+/** Returns the statement that logs an event's outcome. An earlier outcome stays if it is more important. */
 export function logStatement(ctx: TenantCtx, { asked, ...entry }: LogEntry, link?: NewestLink): Statement {
   const isIgnored = entry.outcome === "ignored";
   const values = {
@@ -186,11 +187,11 @@ export async function logIgnored(
 ): Promise<void> {
   await batch(ctx.db, [
     logStatement(ctx, { ...entry, outcome: "ignored" }),
-    deleteBeyond({ environmentId: ctx.environment.id, kept }),
+    deleteSurplus({ environmentId: ctx.environment.id, kept }),
   ]);
 }
 
-/** Whether an event is already in the log, so that a repeat need not be logged. */
+/** Selects an event in the log. A repeat of a logged event is not logged again. */
 export const selectLogged = query((value: ValueOf<{ environmentId: number; eventId: string }>) =>
   drizzle
     .select(fields(stripeLog, "outcome"))

@@ -41,48 +41,48 @@ import { type PaymentState, shownKey } from "./state.ts";
 import { guardNoCustomer, type PaymentWrite, storePayment } from "./store-payment.ts";
 import { type PaymentOutcome, selectTrials } from "./stored-payment.ts";
 
-/** After this time a message reports a payment that is still unmatched. */
-const TELL_AFTER_MS = 10 * 60 * 1_000;
+/** When a message reports a payment that is still unmatched. */
+const REPORT_AFTER_MS = 10 * 60 * 1_000;
 
-const NOTHING: AccountPlan = {
-  ...{ motions: [], lines: [], debts: [], payers: [], judged: [], deficits: new Map(), needs: [] },
+const EMPTY_PLAN: AccountPlan = {
+  ...{ motions: [], lines: [], debts: [], payers: [], assumedRemaining: [], deficits: new Map(), needs: [] },
 };
 
 export interface Moved {
   readonly outcome: PaymentOutcome;
   readonly paymentKey: string;
-  /** Whether the log has the event already. */
+  /** Whether the log already has the event. */
   readonly isLogged: boolean;
-  /** Whether nothing was granted because the user had the trial. */
+  /** Whether nothing was granted because the user had already had the trial. */
   readonly isTrialOver: boolean;
 }
 
-/** The more important of two outcomes. */
-export const stronger = (a: PaymentOutcome, b: PaymentOutcome): PaymentOutcome =>
+/** Returns the more important of two outcomes. */
+export const moreImportant = (a: PaymentOutcome, b: PaymentOutcome): PaymentOutcome =>
   OUTCOMES.indexOf(a) <= OUTCOMES.indexOf(b) ? a : b;
 
 /**
  * Brings a payment to the state that its facts require, step by step. Each step reads, and writes one batch that includes the new
- * fact. So a repeated event completes an interrupted one, and otherwise changes nothing.
+ * facts. So if an event was interrupted, its repetition completes it; otherwise a repetition changes nothing.
  */
 export async function movePayment(ctx: TenantCtx, move: Move): Promise<Moved> {
   const run = new Run(ctx, move);
   return attempt(ctx, () => run.finish());
 }
 
-/** The further rows that a grant reads. */
+/** Further rows that a grant reads. */
 interface FoundBooks {
   readonly packOf: (pack: string) => Pack | null;
   readonly trials: ReadonlySet<string>;
 }
 
-/** Whether a quantity is given for a pack with items. */
+/** Returns whether a quantity is given for a pack with items. */
 const disregardsQuantity = ({ facts }: PaymentState, { packOf }: FoundBooks): boolean =>
   [...factsOf(facts, "session"), ...factsOf(facts, "intent")].some(
     ({ data: { pack, quantity } }) => quantity !== null && pack !== null && (packOf(pack)?.items.length ?? 0) > 0,
   );
 
-/** The state of a move: constant over its attempts, and its results so far. */
+/** The state of a move during its attempts, with its results so far. */
 class Run {
   readonly #ctx: TenantCtx;
   readonly #move: Move;
@@ -92,11 +92,11 @@ class Run {
   #sent: { readonly nonce: string; readonly outcome: PaymentOutcome } | null = null;
   /** Why the grant was refused. */
   #refusal: Refusal | null = null;
-  /** The log's remark about a grant. */
+  /** A remark about the grant, for the log. */
   #remark: string | null = null;
-  /** Further payments to read, because their lines paid debts. */
+  /** Names of further payments to read, because their lines paid debts. */
   readonly #more = new Set<string>();
-  /** The ids of new rows, the same in every attempt. */
+  /** The ids of new payments, the same in every attempt. */
   readonly #paymentIds = new Map<string, string>();
   #isLogged = false;
 
@@ -110,14 +110,14 @@ class Run {
     for (;;) {
       const eventId = this.#move.change.eventId ?? "";
       const logged = selectLogged({ environmentId: this.#ctx.environment.id, eventId });
-      const [[known], ...rows] = await batch(this.#ctx.db, [logged, ...this.#reads("")] as const);
-      this.#isLogged = known !== undefined;
+      const [[logRow], ...rows] = await batch(this.#ctx.db, [logged, ...this.#reads("")] as const);
+      this.#isLogged = logRow !== undefined;
       const books = this.#booksOf(rows);
       const terms = { nowMs: this.#ctx.now(), newDebtId: this.#newDebtId };
-      const step = nextStep(books, offersNow(books.own, this.#move), this.#refusal, terms);
+      const step = nextStep(books, offersNow(books.eventPayment, this.#move), this.#refusal, terms);
       if (await this.#take(books, step)) {
         const isTrialOver = this.#refusal === "trial_over";
-        const paymentKey = shownKey(books.own.names);
+        const paymentKey = shownKey(books.eventPayment.names);
         return { outcome: this.#outcome, paymentKey, isLogged: this.#isLogged, isTrialOver };
       }
     }
@@ -156,54 +156,63 @@ class Run {
   }
 
   #confirm(): void {
-    if (this.#sent !== null) this.#outcome = stronger(this.#outcome, this.#sent.outcome);
+    if (this.#sent !== null) this.#outcome = moreImportant(this.#outcome, this.#sent.outcome);
     this.#sent = null;
   }
 
-  /** The statements that store a batch's changes with this outcome. `grantee`: the user of its grant. */
+  /** Returns the function that stores a batch's changes with an outcome. `grantee` is the user of its grant. */
   #storing(books: EventBooks, standing: PaymentStanding, grantee: string | null = null): Storing {
     return (_, plan, outcome, all) => {
       const nonce = this.#ctx.newId("");
       this.#sent = { nonce, outcome };
       return [
-        ...paymentsToStore(books, plan, standing, all).flatMap(({ payment, standing: own }) =>
-          storePayment(this.#writeOf(payment, own, { nonce, outcome, plan, isOwn: payment === books.own })),
-        ),
+        ...paymentsToStore(books, plan, standing, all).flatMap((toStore) => {
+          const isEventPayment = toStore.payment === books.eventPayment;
+          const write = { nonce, outcome, plan, isEventPayment };
+          return storePayment(this.#writeOf(toStore.payment, toStore.standing, write));
+        }),
         ...this.#logOf(books, standing, outcome, grantee),
       ];
     };
   }
 
-  /** Logs the event's outcome, in the batch with its effect. */
-  #logOf({ own }: EventBooks, standing: PaymentStanding, outcome: PaymentOutcome, grantee: string | null): Statement[] {
+  /** Returns the statement that logs the event's outcome. Sent in the batch of its effect. */
+  #logOf(
+    { eventPayment }: EventBooks,
+    standing: PaymentStanding,
+    outcome: PaymentOutcome,
+    grantee: string | null,
+  ): Statement[] {
     const { eventId, type, asked } = this.#move.change;
     if (eventId === null || asked === null) return [];
     const { objectId, pack } = asked;
-    // The batch aborts if these users were erased (E4). It names no others.
-    const guarded = [grantee, ...factsToStore(own, standing).map(({ userId }) => userId)];
+    // The batch aborts if one of these users was erased (E4). The log names no other user.
+    const guarded = [grantee, ...factsToStore(eventPayment, standing).map(({ userId }) => userId)];
     const user = guarded.includes(asked.user) ? asked.user : null;
-    const why = outcome === "unmatched" ? (standing.reason as Reason | null) : null;
-    const hint = why === null ? this.#remark : hintOf(why, type, asked.hint);
-    const entry = { eventId, type, outcome, reason: why, objectId, asked: { pack, user }, hint };
-    return [logStatement(this.#ctx, { ...entry, paymentKey: this.#move.ownKey ?? shownKey(own.names) })];
+    const reason = outcome === "unmatched" ? (standing.reason as Reason | null) : null;
+    const hint = reason === null ? this.#remark : hintOf(reason, type, asked.hint);
+    const paymentKey = this.#move.eventPaymentKey ?? shownKey(eventPayment.names);
+    const entry = { eventId, type, outcome, reason, objectId, asked: { pack, user }, hint, paymentKey };
+    return [logStatement(this.#ctx, entry)];
   }
 
   #writeOf(
     state: PaymentState,
     standing: PaymentStanding,
-    { nonce, outcome, plan, isOwn }: { nonce: string; outcome: PaymentOutcome; plan: AccountPlan; isOwn: boolean },
+    write: { nonce: string; outcome: PaymentOutcome; plan: AccountPlan; isEventPayment: boolean },
   ): PaymentWrite {
+    const { nonce, outcome, plan, isEventPayment } = write;
     const { change, settle } = this.#move;
     const { environment, now } = this.#ctx;
     const [kept] = state.known;
     const unmatched = state.known.find((payment) => payment.status === "unmatched");
-    const tellAtMs = unmatched === undefined ? now() + TELL_AFTER_MS : unmatched.tellAtMs;
+    const tellAtMs = unmatched === undefined ? now() + REPORT_AFTER_MS : unmatched.tellAtMs;
     return {
       ...{ environmentId: environment.id, nowMs: now(), writtenBy: nonce, ...standing, outcome },
       ...{ known: state.known, names: state.names, facts: factsToStore(state, standing) },
       ...{ customer: customerToStore(state, standing), lines: linesAfter(state, plan) },
       id: this.#idOf(state),
-      settledBy: (isOwn ? settle?.stamp : undefined) ?? kept?.settledBy ?? null,
+      settledBy: (isEventPayment ? settle?.stamp : undefined) ?? kept?.settledBy ?? null,
       tellAtMs: standing.status === "unmatched" ? tellAtMs : null,
       surplus: state.grants.flatMap(({ balanceId, isSurplus }) => (isSurplus === 1 ? [balanceId] : [])),
       event: change.eventId === null ? null : { ...change, eventId: change.eventId },
@@ -221,24 +230,24 @@ class Run {
   async #store(books: EventBooks, { outcome, ...standing }: Extract<Step, { kind: "store" }>): Promise<void> {
     const ctx = this.#ctx;
     const { environment, db } = ctx;
-    const { customer, customerUser } = books.own;
-    // Another event may name the customer's user meanwhile.
-    const isForNobody = standing.reason === "no_user" && customer !== null && customerUser === null;
-    const guard = isForNobody ? [guardNoCustomer({ environmentId: environment.id, customer })] : [];
-    const userOfCustomer = customerToStore(books.own, standing) === null ? null : customerUser;
-    const named = paymentsToStore(books, NOTHING, standing, true).flatMap(({ payment, standing: own }) =>
-      factsToStore(payment, own).map(({ userId }) => userId),
+    const { customer, customerUser } = books.eventPayment;
+    // The guard aborts if another event has named the customer's user since the read.
+    const hasUnknownUser = standing.reason === "no_user" && customer !== null && customerUser === null;
+    const guard = hasUnknownUser ? [guardNoCustomer({ environmentId: environment.id, customer })] : [];
+    const userOfCustomer = customerToStore(books.eventPayment, standing) === null ? null : customerUser;
+    const usersInFacts = paymentsToStore(books, EMPTY_PLAN, standing, true).flatMap((toStore) =>
+      factsToStore(toStore.payment, toStore.standing).map(({ userId }) => userId),
     );
-    const ids = [userOfCustomer, ...named].filter((userId) => userId !== null);
+    const ids = [userOfCustomer, ...usersInFacts].filter((userId) => userId !== null);
     const send = async (guards: readonly Statement[]) =>
-      batch(db, [...guards, ...guard, ...this.#storing(books, standing)(books, NOTHING, outcome, true)]);
-    // Users who were erased since the read are not named (E4).
+      batch(db, [...guards, ...guard, ...this.#storing(books, standing)(books, EMPTY_PLAN, outcome, true)]);
+    // The guards abort if one of these users was erased since the read (E4).
     if (ids.length === 0) await send([]);
     else await withTombstones(ctx, async (known, first) => send([first, ...(await personGuards(ctx, known, ids))]));
     this.#confirm();
   }
 
-  /** Decides on the state that was read together with the account. */
+  /** Writes for an account. `decide` receives the payments and debts that were read together with the account. */
   async #write(
     user: User,
     { packs, trials }: { readonly packs: readonly string[]; readonly trials: readonly string[] },
@@ -253,9 +262,9 @@ class Run {
           selectTrials(ctx, user, { refs: JSON.stringify(trials) }),
           ...packs.map((pack) => selectPack(ctx, pack)),
         ] as const,
-      decide: ([payments, customers, debts, had, ...packRows], account) =>
+      decide: ([payments, customers, debts, trialRows, ...packRows], account) =>
         decide(this.#booksOf([payments, customers, debts]), account, {
-          trials: new Set(had.map(({ externalRef }) => externalRef)),
+          trials: new Set(trialRows.map(({ externalRef }) => externalRef)),
           packOf: (pack) => choosePack(pack, packRows[packs.indexOf(pack)] ?? []),
         }),
       refusals: grantRefusals(ctx),
@@ -272,21 +281,21 @@ class Run {
     };
     try {
       await this.#write({ userId }, read, (books, account, found) => {
-        const { own: state } = books;
-        const own = offersNow(state, this.#move).filter((offer) => offer.userId === userId);
-        const isRead = own
+        const { eventPayment: state } = books;
+        const currentOffers = offersNow(state, this.#move).filter((offer) => offer.userId === userId);
+        const isRead = currentOffers
           .flatMap((offer) => offer.parts)
           .every(
             ({ pack, isTrial, externalRef }) =>
               (pack === null || read.packs.includes(pack)) && (!isTrial || read.trials.includes(externalRef)),
           );
-        if (own.length === 0 || !isRead) return replay(true);
+        if (currentOffers.length === 0 || !isRead) return replay(true);
         const terms = { nowMs: account.nowMs, newId: this.#newId, newDebtId: this.#newDebtId, ...found };
         this.#remark = settle === undefined && disregardsQuantity(state, found) ? QUANTITY_DISREGARDED : null;
-        const of = { books, state, account, offers: own, paymentId: this.#idOf(state), ...terms };
-        const decided = decidePaymentGrant(this.#ctx, this.#move, of, this.#storing(books, GRANTED, userId));
-        if (typeof decided !== "string") return decided;
-        this.#refusal = decided;
+        const input = { books, state, account, offers: currentOffers, paymentId: this.#idOf(state), ...terms };
+        const decision = decidePaymentGrant(this.#ctx, this.#move, input, this.#storing(books, GRANTED, userId));
+        if (typeof decision !== "string") return decision;
+        this.#refusal = decision;
         return replay(true);
       });
     } catch (error) {
@@ -304,8 +313,9 @@ class Run {
 
   async #adjust({ accountId, deficits, isLast }: Extract<Step, { kind: "adjust" }>): Promise<void> {
     await this.#write({ accountId }, { packs: [], trials: [] }, (books, account) => {
-      const of = { books, state: books.own, account, deficits, isLast, newDebtId: this.#newDebtId };
-      return decideMotions(this.#ctx, this.#move, of, this.#storing(books, standingOfKnown(books.own)));
+      const { eventPayment: state } = books;
+      const input = { books, state, account, deficits, isLast, newDebtId: this.#newDebtId };
+      return decideMotions(this.#ctx, this.#move, input, this.#storing(books, standingOfKnown(state)));
     });
   }
 }

@@ -1,4 +1,4 @@
-import { type Fraction, fromSteps, ONE, toSteps, type Unit } from "../books/amounts/amount.ts";
+import { type Fraction, fraction, fromSteps, ONE, toSteps, type Unit } from "../books/amounts/amount.ts";
 import { USER_BALANCES_MAX } from "../books/credits/grant.ts";
 import { type NewBalances, planGrant } from "../books/ledger/new-balances.ts";
 import type { Pack } from "../catalog/pack.ts";
@@ -12,7 +12,7 @@ import type { PriceSetting, StripeSetting } from "./stripe-setting.ts";
 /** A grant that a payment would make, with its user. */
 export interface Offer {
   readonly userId: string | null;
-  /** The bought parts, in the order of its lines. */
+  /** The bought parts, in the order of the invoice's lines. */
   readonly parts: readonly OfferPart[];
   /** The reason why nothing can be granted, although the parts could be. */
   readonly flaw: "lines_missing" | "proration" | null;
@@ -23,7 +23,7 @@ export interface OfferPart {
   /** The invoice line. Null for a session, and for an unpaid line. */
   readonly line: string | null;
   readonly isTrial: boolean;
-  /** A pack's id or name. Null when none is named. */
+  /** A pack's id or name. Null if no pack is named. */
   readonly pack: string | null;
   /** The factor by which the amounts of a pack with items are multiplied. */
   readonly times: Fraction;
@@ -31,11 +31,11 @@ export interface OfferPart {
   readonly quantity: { readonly units: string | number } | { readonly amount: SessionFact["data"] };
   /** When its balances expire. Undefined for the pack's default. */
   readonly expiresAtMs: number | undefined;
-  /** When they expire if `expiresAtMs` is in the past. */
+  /** When its balances expire if `expiresAtMs` is in the past. */
   readonly elseExpiresAtMs: number | undefined;
 }
 
-/** The reference of a payment's grants. References from callers must not begin like it (C21). */
+/** Returns the reference of a payment's grants. References from callers must not begin with `stripe:` (C21). */
 export const refOf = (...parts: readonly string[]): string => ["stripe", ...parts].join(":");
 
 const TIMES_MAX = 100n;
@@ -46,28 +46,28 @@ export interface GrantTerms {
   readonly currency: string;
   readonly note: string;
   readonly nowMs: number;
-  /** The id of a new balance: the same in every attempt. */
+  /** Returns the id of a new balance: the same in every attempt. */
   readonly newId: (index: number) => string;
-  /** The pack of an id or a name. */
+  /** Returns the pack with an id or a name. */
   readonly packOf: (pack: string) => Pack | null;
   /** The references of the user's past trials. */
   readonly trials: ReadonlySet<string>;
 }
 
-/** The possible grants of a payment: from a session, else an invoice, else an intent. None for products that are not set up. */
+/** Returns the possible grants of a payment, from its sessions, invoices and intents, in this order. None for products that are not set up. */
 export function offersOf(
   facts: readonly Fact[],
   setting: Pick<StripeSetting, "prices" | "currency">,
   customerUser: string | null,
 ): readonly Offer[] {
   return [
-    ...factsOf(facts, "session").map(ofSession),
-    ...factsOf(facts, "invoice").flatMap((invoice) => ofInvoice(invoice, setting, customerUser) ?? []),
-    ...factsOf(facts, "intent").map(ofSession),
+    ...factsOf(facts, "session").map(offerOfSession),
+    ...factsOf(facts, "invoice").flatMap((invoice) => offerOfInvoice(invoice, setting, customerUser) ?? []),
+    ...factsOf(facts, "intent").map(offerOfSession),
   ];
 }
 
-function ofSession({ userId, data }: SessionFact | IntentFact): Offer {
+function offerOfSession({ userId, data }: SessionFact | IntentFact): Offer {
   const part = {
     externalRef: refOf(data.ref),
     ...{ line: null, isTrial: false, pack: data.pack, times: ONE },
@@ -77,8 +77,8 @@ function ofSession({ userId, data }: SessionFact | IntentFact): Offer {
   return { userId, parts: [part], flaw: null };
 }
 
-/** The grant of an invoice. Null when none of its prices is in the setting. */
-function ofInvoice(
+/** Returns the grant of an invoice. Null if none of its prices is in the setting. */
+function offerOfInvoice(
   invoice: InvoiceFact,
   setting: Pick<StripeSetting, "prices" | "currency">,
   customerUser: string | null,
@@ -98,7 +98,7 @@ function ofInvoice(
   return { userId, parts, flaw: isShareUnknown ? "proration" : hasMore ? "lines_missing" : null };
 }
 
-/** How many times a line buys its price's pack. Null for nothing. `proration` when the share is unknown. */
+/** Returns how many times a line buys the pack of its price. Null for nothing; `proration` if the share is unknown. */
 function timesOfLine(
   { data }: InvoiceFact,
   line: InvoiceLine,
@@ -115,16 +115,16 @@ function timesOfLine(
   return whole === null ? "proration" : { numerator: BigInt(net) * whole.denominator, denominator: whole.numerator };
 }
 
-/** The full amount of one unit of a price. */
+/** Returns the full amount of one unit of a price. */
 function wholeOf(
-  { lines, currency: ofInvoice }: InvoiceFact["data"],
+  { lines, currency: invoiceCurrency }: InvoiceFact["data"],
   line: InvoiceLine,
   price: PriceSetting,
   currency: string,
 ): Fraction | null {
-  if (price.amount !== undefined && ofInvoice === currency) return { numerator: BigInt(price.amount), denominator: 1n };
+  if (price.amount !== undefined && invoiceCurrency === currency) return fraction(price.amount);
   const whole = lines.find(
-    (one) => one.price === line.price && !one.isProration && one.amount > 0 && (one.quantity ?? 1) > 0,
+    (other) => other.price === line.price && !other.isProration && other.amount > 0 && (other.quantity ?? 1) > 0,
   );
   if (whole !== undefined) return { numerator: BigInt(whole.amount), denominator: BigInt(whole.quantity ?? 1) };
   const { unitAmount } = line;
@@ -150,16 +150,16 @@ export interface PlannedGrant {
   readonly grant: NewBalances;
 }
 
-/** The grants of an offer, or the reason why there are none. `trial_over` when it only has a trial that the user already had. */
+/** Returns the grants of an offer, or the reason why there are none: `trial_over` if it only has a trial that the user already had. */
 export function planOffer(offer: Offer, terms: GrantTerms): readonly PlannedGrant[] | Reason | "trial_over" {
   const { userId } = offer;
   if (userId === null) return "no_user";
-  const had = new Set(terms.trials);
+  const usedTrials = new Set(terms.trials);
   const planned: PlannedGrant[] = [];
   let count = 0;
   for (const part of offer.parts) {
-    if (part.isTrial && had.has(part.externalRef)) continue;
-    if (part.isTrial) had.add(part.externalRef);
+    if (part.isTrial && usedTrials.has(part.externalRef)) continue;
+    if (part.isTrial) usedTrials.add(part.externalRef);
     const idOf = (index: number) => terms.newId(count + index);
     const grant = planPart(part, { ...terms, userId, newId: idOf });
     if (typeof grant === "string") return grant;
@@ -176,12 +176,12 @@ function planPart(part: OfferPart, terms: GrantTerms & { readonly userId: string
   const { externalRef, times } = part;
   const pack = part.pack === null ? null : terms.packOf(part.pack);
   if (pack === null || pack.archivedAtMs !== null) return "no_pack";
-  const isOnce = pack.items.length > 0;
+  const hasItems = pack.items.length > 0;
   const quantity = pack.unit === null ? null : quantityOf(part, pack.unit, terms.currency);
   if (typeof quantity === "string") return quantity;
-  if (isOnce && times.numerator > TIMES_MAX * times.denominator) return "quantity";
-  const isOver = part.expiresAtMs !== undefined && part.expiresAtMs <= nowMs;
-  const expiresAt = isOver ? (part.elseExpiresAtMs ?? part.expiresAtMs) : part.expiresAtMs;
+  if (hasItems && times.numerator > TIMES_MAX * times.denominator) return "quantity";
+  const hasExpired = part.expiresAtMs !== undefined && part.expiresAtMs <= nowMs;
+  const expiresAt = hasExpired ? (part.elseExpiresAtMs ?? part.expiresAtMs) : part.expiresAtMs;
   const common = {
     userId,
     packId: pack.id,
@@ -190,21 +190,21 @@ function planPart(part: OfferPart, terms: GrantTerms & { readonly userId: string
     source: "purchase" as const,
     cause: "payment" as const,
   };
-  // A share below one step makes no balance.
+  // A share below one step issues no balance.
   const isShare = !("amount" in part.quantity) && Number(part.quantity.units) > 0 && times.numerator > 0n;
-  const isNothing = !isOnce && quantity === 0 && isShare;
+  const isBelowStep = !hasItems && quantity === 0 && isShare;
   try {
-    const input = { ...common, quantity: isNothing ? 1 : quantity, expiresAt };
+    const input = { ...common, quantity: isBelowStep ? 1 : quantity, expiresAt };
     const planned = planGrant(input, pack, nowMs, terms.newId);
-    if (isNothing) return { ...planned, balances: [] };
-    return isOnce ? (multiplyGrant(planned, times) ?? "quantity") : planned;
+    if (isBelowStep) return { ...planned, balances: [] };
+    return hasItems ? (multiplyGrant(planned, times) ?? "quantity") : planned;
   } catch (error) {
     if (!(error instanceof PurserError)) throw error;
     return error.code === "invalid_quantity" ? "quantity" : "period_over";
   }
 }
 
-/** The quantity of a legacy pack of a unit, rounded down to a step. */
+/** Returns the quantity for a legacy pack in its unit, rounded down to a step. */
 export function quantityOf(
   { quantity, times }: Pick<OfferPart, "quantity" | "times">,
   unit: Unit,
@@ -225,7 +225,7 @@ export function quantityOf(
 const shareOf = (steps: number, { numerator, denominator }: Fraction): bigint =>
   (BigInt(steps) * numerator) / denominator;
 
-/** The balances of a pack with items times a factor, without empty ones. Null when one exceeds its unit's maximum. */
+/** Returns the balances of a pack with items, multiplied by a factor, without empty balances. Null if one exceeds its unit's maximum. */
 function multiplyGrant(grant: NewBalances, times: Fraction): NewBalances | null {
   const balances = grant.balances.map((balance) => {
     const steps = Number(shareOf(balance.amountSteps, times)) as Steps;

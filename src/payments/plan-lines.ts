@@ -48,22 +48,22 @@ export interface PlannedLine {
   line: StoredLine;
 }
 
-/** The share of a payment that Stripe returned, for its balances (S4). */
+/** Returns the share of a balance that is due back because of refunds and disputes of its payment (S4). */
 export const shareOfGrant = ({ money }: Pick<PaymentState, "money">, { isSurplus }: Pick<MovingGrant, "isSurplus">) =>
   isSurplus === 1 ? ONE : money.share;
 
-/** The share of a line that paid debts: `p` of S6. */
+/** Returns the share of a line that paid debts: `p` of S6. */
 const paidShare = ({ paid, net }: StoredLine): Fraction => fraction(paid, net);
 
-/** The amount due of a balance: S4's share plus `r` and `p` of its line, at most everything. */
+/** Returns the amount that is due back from a balance: the share of S4 plus `r` and `p` of its line, at most the whole balance. */
 export function dueOfGrant(share: Fraction, grant: Pick<MovingGrant, "initialSteps">, line: StoredLine | null): Steps {
   if (line === null) return dueOf(grant.initialSteps, share);
   const all = addFractions(addFractions(share, readFraction(line.returned)), paidShare(line));
   return dueOf(grant.initialSteps, leastOf(all, ONE));
 }
 
-/** A balance after the given amount is due, computed like insert-takings.ts does. */
-export function moved(grant: MovingGrant, due: Steps): { readonly remaining: number; readonly taken: number } {
+/** Returns a balance after `due` is due back. It computes what the SQL of insert-takings.ts does. */
+export function afterMotion(grant: MovingGrant, due: Steps): { readonly remaining: number; readonly taken: number } {
   const { remainingSteps: remaining, takenSteps: taken } = grant;
   if (due === grant.dueSteps || grant.isClosed === 1) return { remaining, taken };
   const delta = due === grant.initialSteps ? -remaining : Math.max(taken - due, -remaining);
@@ -73,36 +73,36 @@ export function moved(grant: MovingGrant, due: Steps): { readonly remaining: num
 const ofOperator = ({ operatorSteps }: MovingGrant): number => Math.max(0, operatorSteps);
 
 /**
- * Applies new credits of a line: takes the share `r`, as far as every balance still has it, and computes the line's debt. The rest of
- * the credit was for credits that are spent or also refunded.
+ * Applies new credits of a line: takes the share `r`, as far as every balance still has it, and computes the amount that the line adds
+ * to its debt. The rest of the credit was for credits that are already spent or refunded.
  */
 export function settleLine({ payment, grants, line }: Pick<PlannedLine, "payment" | "grants" | "line">): StoredLine {
   const [first] = grants;
   if (first === undefined) return line;
   const share = shareOfGrant(payment, first);
   const credited = creditOf(payment.facts, line);
-  const news = subtractFractions(credited, readFraction(line.credited));
+  const newCredit = subtractFractions(credited, readFraction(line.credited));
   let returned = readFraction(line.returned);
-  if (news.numerator > 0n) {
-    const has = grants.map((grant) => {
-      const { remaining } = moved(grant, dueOfGrant(share, grant, line));
+  if (newCredit.numerator > 0n) {
+    const availableShares = grants.map((grant) => {
+      const { remaining } = afterMotion(grant, dueOfGrant(share, grant, line));
       return fraction(remaining + ofOperator(grant), grant.initialSteps);
     });
-    const part = multiplyFractions(news, fraction(1, line.net));
-    returned = addFractions(returned, has.reduce(leastOf, leastOf(part, subtractFractions(ONE, returned))));
+    const part = multiplyFractions(newCredit, fraction(1, line.net));
+    returned = addFractions(returned, availableShares.reduce(leastOf, leastOf(part, subtractFractions(ONE, returned))));
   }
   const after = { ...line, credited: fractionText(credited), returned: fractionText(returned) };
   return { ...after, owed: owedOf(share, grants, after) };
 }
 
-/** The amount that a line adds to its debt, rounded up. */
+/** Returns the amount that a line adds to its debt, rounded up. */
 function owedOf(share: Fraction, grants: readonly MovingGrant[], line: StoredLine): number {
   const returned = readFraction(line.returned);
   const credited = addFractions(returned, paidShare(line));
   const lack = grants
     .map((grant) => {
       const due = dueOfGrant(share, grant, line);
-      return fraction(Math.max(0, due - moved(grant, due).taken - ofOperator(grant)), grant.initialSteps);
+      return fraction(Math.max(0, due - afterMotion(grant, due).taken - ofOperator(grant)), grant.initialSteps);
     })
     .reduce(mostOf, ZERO);
   const beyond = mostOf(ZERO, subtractFractions(addFractions(share, credited), ONE));
@@ -111,8 +111,8 @@ function owedOf(share: Fraction, grants: readonly MovingGrant[], line: StoredLin
   return roundUp(addFractions(spent, multiplyFractions(refunded, fraction(line.net))));
 }
 
-/** Whether a line's amounts depend on its balances. Then the batch aborts if those have changed. */
-export const isLineJudged = ({ returned, paid }: StoredLine): boolean => paid > 0 || returned[0] !== "0";
+/** Returns whether a line's amounts depend on its balances. Then the batch aborts if the balances have changed. */
+export const dependsOnBalances = ({ returned, paid }: StoredLine): boolean => paid > 0 || returned[0] !== "0";
 
 interface WorkingDebt extends Omit<StoredDebt, "accountId" | "amount" | "sinceMs" | "payers"> {
   /** Null when the user has no account yet. */
@@ -141,11 +141,11 @@ export interface DebtTerms {
   readonly nowMs: number;
   /** The id of a new debt. */
   readonly newDebtId: () => string;
-  /** Reductions of these debts, because other accounts' lines will owe less. */
+  /** By how much these debts will decrease, because lines of other accounts will owe less. */
   readonly deficits?: ReadonlyMap<string, number>;
 }
 
-/** The debts that a batch may change, during planning. A negative amount is a deficit, which lines that paid must get back. */
+/** The debts that a batch may change, during planning. If an amount is negative, the lines that paid the debt must get that amount back. */
 export class DebtBook {
   readonly #debts: Map<string, WorkingDebt>;
   readonly #terms: DebtTerms;
@@ -161,7 +161,7 @@ export class DebtBook {
     );
   }
 
-  /** The id of the debt of a user, a customer and a currency. */
+  /** Returns the id of the debt of a user and a customer in a currency. Adds the debt if there is none. */
   idOf(accountId: number | null, customer: string, currency: string): string {
     for (const debt of this.#debts.values()) {
       if (debt.accountId === accountId && debt.customer === customer && debt.currency === currency) return debt.id;
@@ -172,7 +172,7 @@ export class DebtBook {
     return id;
   }
 
-  /** Changes a debt's amount. A debt that an erasure ended stays ended. */
+  /** Changes a debt's amount. A debt that an erasure ended does not change. */
   add(id: string, delta: number): void {
     const debt = this.#debts.get(id);
     if (debt === undefined || debt.customer === null || delta === 0) return;
@@ -214,7 +214,7 @@ export class DebtBook {
     return new Map(left.filter(([, deficit]) => deficit > 0));
   }
 
-  /** The lines that paid a debt and would get back `deficit`, the newest first. */
+  /** Returns the lines that paid a debt and would get back `deficit` in total, the newest first. */
   payersOf(id: string, deficit: number): readonly { readonly line: string; readonly amount: number }[] {
     const payers = [...(this.#debts.get(id)?.payers.values() ?? [])].filter(({ amount }) => amount > 0);
     let left = deficit;
@@ -227,11 +227,11 @@ export class DebtBook {
       });
   }
 
-  /** Gives a line back an amount that it paid of a debt. */
+  /** Gives a line back an amount that it paid towards a debt. */
   giveBack(id: string, line: string, amount: number): void {
     const debt = this.#debts.get(id);
     const payer = debt?.payers.get(line);
-    assert(debt !== undefined && payer !== undefined, "only a line that paid gets back what it paid");
+    assert(debt !== undefined && payer !== undefined, "only a line that paid a debt gets an amount back");
     debt.amount += amount;
     this.#setPayer(debt, { ...payer, amount: payer.amount - amount });
   }

@@ -7,8 +7,8 @@ import {
   type ChangedPayer,
   DebtBook,
   type DebtTerms,
+  dependsOnBalances,
   dueOfGrant,
-  isLineJudged,
   type MovingGrant,
   type PlannedLine,
   settleLine,
@@ -16,7 +16,7 @@ import {
 } from "./plan-lines.ts";
 import type { PaymentState } from "./state.ts";
 
-/** Everything that an event concerns: its payment, those whose lines it credits or that paid a debt, and the debts. */
+/** Everything that an event concerns: its payment, the payments whose lines it credits or whose lines paid a debt, and the debts. */
 export interface Books {
   readonly payments: readonly PaymentState[];
   readonly debts: readonly StoredDebt[];
@@ -40,64 +40,69 @@ export interface AccountPlan {
   readonly lines: readonly PlannedLine[];
   readonly debts: readonly ChangedDebt[];
   readonly payers: readonly ChangedPayer[];
-  /** The remaining amounts on which the plan depends. */
-  readonly judged: readonly { readonly balanceId: string; readonly remainingSteps: number }[];
+  /** The remaining amounts on which the plan depends. The batch aborts if they have changed. */
+  readonly assumedRemaining: readonly { readonly balanceId: string; readonly remainingSteps: number }[];
   /** Debts that would become negative, until other accounts' lines get back the parts that they paid. */
   readonly deficits: ReadonlyMap<string, number>;
+  /** The keys of these lines. */
   readonly needs: readonly string[];
 }
 
 export interface AccountTerms extends DebtTerms {
-  /** Null when the user has none yet. */
+  /** Null when the user has no account yet. */
   readonly accountId: number | null;
   readonly issued?: readonly Issued[];
   /** The amounts that due holds return in the same batch. */
   readonly returns?: ReadonlyMap<string, number>;
 }
 
-/** The difference between the amounts due and the current state of one account. Pure, except for ids of new debts. */
+/** Plans the changes that bring one account from its current state to the amounts due. Pure, except for ids of new debts. */
 export function planAccount(books: Books, terms: AccountTerms): AccountPlan {
   const { accountId, issued = [], returns = new Map() } = terms;
   const book = new DebtBook(books.debts, terms);
   const known = books.payments.flatMap((payment) => linesOf(payment, accountId, returns));
-  for (const one of known) settle(one, book, books, accountId);
-  const fresh = issued.flatMap((one) => newLineOf(one));
+  for (const planned of known) settle(planned, book, books, accountId);
+  const newLines = issued.flatMap((grant) => newLineOf(grant));
   const isCredited = ({ payment, line }: PlannedLine) => creditOf(payment.facts, line).numerator > 0n;
-  for (const one of fresh.toSorted((a, b) => Number(isCredited(b)) - Number(isCredited(a)))) {
-    one.line = { ...one.line, paid: book.pay(accountId, books.customer, one.line) };
-    settle(one, book, books, accountId);
+  for (const planned of newLines.toSorted((a, b) => Number(isCredited(b)) - Number(isCredited(a)))) {
+    planned.line = { ...planned.line, paid: book.pay(accountId, books.customer, planned.line) };
+    settle(planned, book, books, accountId);
   }
-  const lines = [...known, ...fresh];
-  const needs = relieve(lines, book, books, accountId);
+  const lines = [...known, ...newLines];
+  const needs = giveBackDeficits(lines, book, books, accountId);
   const changed = lines.filter(({ before, line }) => JSON.stringify(before) !== JSON.stringify(line));
   const grants = books.payments.flatMap((payment) => grantsOf(payment, accountId, returns));
-  const news = issued.flatMap(({ payment, line, balances }) =>
+  const newGrants = issued.flatMap(({ payment, line, balances }) =>
     balances.map((balance) => ({ payment, grant: grantOf(balance, line) })),
   );
-  const motions = [...grants, ...news].flatMap(({ payment, grant }) => motionOf(payment, grant, lines) ?? []);
+  const motions = [...grants, ...newGrants].flatMap(({ payment, grant }) => motionOf(payment, grant, lines) ?? []);
   return {
     motions: motions.toSorted((a, b) => Number(b.isMore) - Number(a.isMore)),
     ...{ lines: changed, ...book.changes, deficits: book.deficits, needs },
-    judged: changed
-      .filter(({ before, line }) => before !== null && isLineJudged(line))
-      .flatMap(({ grants: own }) => own.map(({ balanceId, remainingSteps }) => ({ balanceId, remainingSteps }))),
+    assumedRemaining: changed
+      .filter(({ before, line }) => before !== null && dependsOnBalances(line))
+      .flatMap((line) => line.grants.map(({ balanceId, remainingSteps }) => ({ balanceId, remainingSteps }))),
   };
 }
 
 export const isEmptyPlan = ({ motions, lines }: AccountPlan): boolean => motions.length === 0 && lines.length === 0;
 
-interface OwnGrant {
+interface GrantOfAccount {
   readonly payment: PaymentState;
   readonly grant: MovingGrant;
 }
 
-function grantsOf(payment: PaymentState, accountId: number | null, returns: ReadonlyMap<string, number>): OwnGrant[] {
+function grantsOf(
+  payment: PaymentState,
+  accountId: number | null,
+  returns: ReadonlyMap<string, number>,
+): GrantOfAccount[] {
   return payment.grants
     .filter((grant) => grant.accountId === accountId)
     .map((grant) => ({ payment, grant: withReturn(grant, returns.get(grant.balanceId) ?? 0) }));
 }
 
-/** A return to a revoked balance is taken back immediately (U9). */
+/** Returns a grant after holds returned some steps. A return to a revoked balance is taken back immediately (U9). */
 export function withReturn(grant: MovingGrant, steps: number): MovingGrant {
   if (steps === 0) return grant;
   if (grant.isClosed === 1) return { ...grant, operatorSteps: grant.operatorSteps + steps };
@@ -107,9 +112,9 @@ export function withReturn(grant: MovingGrant, steps: number): MovingGrant {
 }
 
 function linesOf(payment: PaymentState, accountId: number | null, returns: ReadonlyMap<string, number>): PlannedLine[] {
-  const own = grantsOf(payment, accountId, returns).map(({ grant }) => grant);
+  const grantsOfAccount = grantsOf(payment, accountId, returns).map(({ grant }) => grant);
   return payment.lines.flatMap((line) => {
-    const grants = own.filter((grant) => grant.line === line.key && grant.isErased === 0);
+    const grants = grantsOfAccount.filter((grant) => grant.line === line.key && grant.isErased === 0);
     return grants.length === 0 ? [] : [{ payment, grants, before: line, line }];
   });
 }
@@ -128,30 +133,39 @@ function grantOf({ id, amountSteps }: Issued["balances"][number], line: string |
   };
 }
 
-function settle(one: PlannedLine, book: DebtBook, books: Books, accountId: number | null): void {
-  const { owed } = one.line;
-  const settled = settleLine(one);
+/** Applies new credits of a line, and changes its debt by the difference. */
+function settle(planned: PlannedLine, book: DebtBook, books: Books, accountId: number | null): void {
+  const { owed } = planned.line;
+  const settled = settleLine(planned);
   const isTouched = settled.owed > 0 || settled.paid > 0 || settled.credited[0] !== "0";
   const debt = settled.debt ?? (isTouched ? book.idOf(accountId, books.customer, settled.currency) : null);
-  one.line = { ...settled, debt };
+  planned.line = { ...settled, debt };
   if (debt !== null) book.add(debt, settled.owed - owed);
 }
 
-/** If a debt would become negative, the newest lines that paid it get that amount back. Returns those of other accounts. */
-function relieve(lines: readonly PlannedLine[], book: DebtBook, books: Books, accountId: number | null): string[] {
+/**
+ * If a debt would become negative, gives that amount back to the newest lines that paid it. Returns the keys of such lines that belong
+ * to other accounts.
+ */
+function giveBackDeficits(
+  lines: readonly PlannedLine[],
+  book: DebtBook,
+  books: Books,
+  accountId: number | null,
+): string[] {
   const needs = new Set<string>();
   for (let isMore = true; isMore; ) {
     isMore = false;
     for (const [id, deficit] of book.deficits) {
       for (const { line: key, amount } of book.payersOf(id, deficit)) {
-        const own = lines.find(({ line }) => line.key === key);
-        if (own === undefined) {
+        const payer = lines.find(({ line }) => line.key === key);
+        if (payer === undefined) {
           needs.add(key);
           continue;
         }
         book.giveBack(id, key, amount);
-        own.line = { ...own.line, paid: own.line.paid - amount };
-        settle(own, book, books, accountId);
+        payer.line = { ...payer.line, paid: payer.line.paid - amount };
+        settle(payer, book, books, accountId);
         isMore = true;
       }
     }

@@ -31,7 +31,7 @@ const IGNORED_REASONS = [
 ] as const;
 export type IgnoredReason = (typeof IGNORED_REASONS)[number] | "no_user";
 
-/** The reasons why an event granted nothing, of ignored events and of unmatched payments. */
+/** The reasons why an event granted nothing: those of unmatched payments and those of ignored events. */
 export const LOG_REASONS = [...REASONS, ...IGNORED_REASONS] as const;
 export type LogReason = (typeof LOG_REASONS)[number];
 
@@ -40,15 +40,15 @@ const REFUSALS = new Map<string, Reason>([
   ["person_erased", "person_erased"],
 ]);
 
-/** Why a grant was refused. Null for errors that are not a reason of a payment. */
+/** Returns why a grant was refused. Null for errors that do not make a payment unmatched. */
 export function reasonOf(error: unknown): Reason | null {
   if (!(error instanceof PurserError)) return null;
   // The user has the maximum number of balances (L6).
   return error.details?.limit === undefined ? (REFUSALS.get(error.code) ?? null) : "quota";
 }
 
-/** The likely meaning of unknown metadata keys. They are compared without case, hyphens and underscores. */
-const MEANT: Readonly<Record<"user" | "pack" | "quantity", readonly string[]>> = {
+/** The likely meaning of unknown metadata keys. They are compared without letter case, hyphens and underscores. */
+const MISTAKEN_KEYS: Readonly<Record<"user" | "pack" | "quantity", readonly string[]>> = {
   user: [
     ...["userid", "users", "uid", "customerid", "customer", "accountid", "account", "memberid", "member", "username"],
     ...["clientreferenceid", "clientreference", "clientid", "externalid", "externaluserid", "appuserid", "purseruser"],
@@ -61,14 +61,16 @@ const MEANT: Readonly<Record<"user" | "pack" | "quantity", readonly string[]>> =
 };
 const KEYS = ["user", "pack", "quantity"] as const;
 
-const plain = (key: string): string => key.toLowerCase().replace(/[-_\s]/g, "");
+const plainKey = (key: string): string => key.toLowerCase().replace(/[-_\s]/g, "");
 
-/** The right names for unknown metadata keys, a sentence each. Values are not repeated. */
+/** Returns a sentence with the right name for each wrong metadata key. The sentences contain no values. */
 export function misnamed(metadata: Readonly<Record<string, unknown>> | null | undefined): readonly string[] {
   const keys = Object.keys(metadata ?? {});
   return KEYS.flatMap((name) => {
     if (metadata?.[name] !== undefined && metadata[name] !== "") return [];
-    const found = keys.find((key) => key !== name && (plain(key) === name || MEANT[name].includes(plain(key))));
+    const found = keys.find(
+      (key) => key !== name && (plainKey(key) === name || MISTAKEN_KEYS[name].includes(plainKey(key))),
+    );
     return found === undefined ? [] : [`\`metadata.${found.slice(0, 40)}\` is not read: name it \`${name}\`.`];
   });
 }
@@ -92,9 +94,9 @@ const INSTEAD: Readonly<Record<string, string>> = {
   "customer.subscription.created": "A subscription's invoices grant: choose `invoice.paid`.",
   "customer.subscription.updated": "A subscription's invoices grant: choose `invoice.paid`.",
   "charge.refund.updated": "Choose `refund.updated` and `refund.failed`.",
-  "refund.created": "Choose `charge.refunded`, which tells all that was refunded of a charge.",
-  "charge.dispute.created": "Choose `charge.dispute.funds_withdrawn`, which tells what was withdrawn.",
-  "charge.dispute.closed": "Choose `charge.dispute.funds_reinstated`, which tells what came back.",
+  "refund.created": "Choose `charge.refunded`, which has the whole refunded amount of a charge.",
+  "charge.dispute.created": "Choose `charge.dispute.funds_withdrawn`, which has the withdrawn amount.",
+  "charge.dispute.closed": "Choose `charge.dispute.funds_reinstated`, which has the returned amount.",
   "charge.dispute.updated": "Choose `charge.dispute.funds_withdrawn` and `charge.dispute.funds_reinstated`.",
 };
 
@@ -103,7 +105,7 @@ export interface HintFacts {
   /** The sentences of `misnamed`. */
   readonly misnamed: readonly string[];
   readonly kind: "session" | "intent" | "subscription" | "invoice" | "other";
-  /** Whether it names a user, and whether that could be a user's id. */
+  /** Whether the event names a user, and whether the name is a valid user id. */
   readonly user: "none" | "invalid" | "named";
   readonly hasPack: boolean;
   readonly quantity: "none" | "given";
@@ -111,7 +113,7 @@ export interface HintFacts {
   readonly goods: number | null;
   /** Prices of the invoice's lines that are not in the setting. */
   readonly unset: readonly string[];
-  /** Whether the invoice has a line of a set price of which nothing was paid. */
+  /** Whether the invoice has a line with a price of the setting for which nothing was paid. */
   readonly hasFree: boolean;
 }
 export const NO_FACTS: HintFacts = {
@@ -130,20 +132,21 @@ export const NO_FACTS: HintFacts = {
 const GENERIC: Readonly<Partial<Record<LogReason, string>>> = {
   period_over: "The period that was paid for has ended. Settle the payment by hand.",
   proration: "Set the price's full `amount` in the setting, so that the share of a proration line is known.",
-  lines_missing: "The invoice has more lines than an event holds. Settle the payment by hand.",
+  lines_missing: "The invoice has more lines than an event contains. Settle the payment by hand.",
   person_erased: "The user was erased. Refund the payment at Stripe, or settle it by hand for another user.",
-  trial_over: "The user had the trial of this price before: it is granted once.",
+  trial_over: "The user already had the trial of this price. It is granted only once.",
   quota:
-    "The user, or in test mode the application, has as many balances as it may have. Then send the event again at Stripe.",
+    "The user, or in test mode the application, has the maximum number of balances. Resend the event at Stripe when there are fewer.",
   currency:
-    "It was paid in another currency than the setting's `currency`. Set that, or `metadata.quantity`, which needs no currency.",
+    "It was paid in another currency than the setting's `currency`. Change the setting, or send `metadata.quantity`, which needs no currency.",
   connect:
-    "It is of a connected account. At Stripe make an endpoint that listens to events on your account, not on connected ones.",
+    "It is an event of a connected account. At Stripe, create an endpoint for events on your account, not on connected accounts.",
   thin_event:
-    "It is a thin event, which holds no object. At Stripe choose the payload style Snapshot for this endpoint.",
-  setup_mode: 'A session with `mode: "setup"` is paid nothing.',
-  unpaid: "It is not paid yet. Choose `checkout.session.async_payment_succeeded` too: it tells when it is.",
-  no_payment: "It names neither payment intent nor charge: money that moved outside of Stripe moves nothing here.",
+    "It is a thin event, which contains no object. At Stripe, choose the payload style Snapshot for this endpoint.",
+  setup_mode: 'Nothing is paid in a session with `mode: "setup"`.',
+  unpaid:
+    "It is not paid yet. Also choose `checkout.session.async_payment_succeeded`, which Stripe sends when it is paid.",
+  no_payment: "It names no payment intent and no charge. Money that moved outside of Stripe has no effect here.",
 };
 
 const TO_GRANT: Readonly<Record<HintFacts["kind"], string | null>> = {
@@ -162,36 +165,37 @@ const NAME_USER: Readonly<Record<HintFacts["kind"], string>> = {
   other: "No user is named.",
 };
 
-/** The change that would have made an event grant. Null when there is none, or nothing is wrong. */
+/** Returns how to change the integration so that such an event grants. Null if nothing is wrong, or no change helps. */
 export function hintOf(reason: LogReason, type: string, facts: HintFacts): string | null {
-  return (
-    [...misnamedFor(reason, facts), ownHint(reason, type, facts)].filter((text) => text !== null).join(" ") || null
-  );
+  const sentences = [...misnamedFor(reason, facts), hintForReason(reason, type, facts)];
+  return sentences.filter((text) => text !== null).join(" ") || null;
 }
 
-const OF_METADATA: readonly LogReason[] = ["no_user", "no_pack", "quantity", "another_product", "price_not_set"];
-const misnamedFor = (reason: LogReason, facts: HintFacts) => (OF_METADATA.includes(reason) ? facts.misnamed : []);
+const METADATA_REASONS: readonly LogReason[] = ["no_user", "no_pack", "quantity", "another_product", "price_not_set"];
+const misnamedFor = (reason: LogReason, facts: HintFacts) => (METADATA_REASONS.includes(reason) ? facts.misnamed : []);
 
-function ownHint(reason: LogReason, type: string, facts: HintFacts): string | null {
+function hintForReason(reason: LogReason, type: string, facts: HintFacts): string | null {
   const { kind, user, hasPack } = facts;
   switch (reason) {
     case "another_type":
-      return INSTEAD[type] ?? "Nothing is read of this type. You may take it out of the endpoint's events.";
+      return INSTEAD[type] ?? "Purser does not use this type. You may remove it from the endpoint's events.";
     case "another_product":
       return facts.misnamed.length > 0 ? null : TO_GRANT[kind];
     case "no_user":
-      if (user === "invalid") return "The user that it names is no user id: 1 to 200 characters, none of control.";
+      if (user === "invalid")
+        return "The user that it names is not a valid user id, which has 1 to 200 characters and no control characters.";
       return facts.misnamed.some((text) => text.endsWith("`user`.")) ? null : NAME_USER[kind];
     case "no_pack":
-      if (kind === "invoice") return "The pack of a line's price is gone or archived: set the price's `packId` anew.";
-      if (hasPack) return "The application has no pack of this id or name, or it is archived.";
+      if (kind === "invoice")
+        return "The pack of a line's price does not exist or is archived. Change the price's `packId`.";
+      if (hasPack) return "The application has no pack with this id or name, or it is archived.";
       return facts.misnamed.some((text) => text.endsWith("`pack`.")) ? null : "`metadata.pack` is missing.";
     case "quantity":
       return quantityHint(facts);
     case "price_not_set":
       return priceHint(facts);
     case "livemode":
-      return "Its `livemode` is not this URL's mode: live events go to `/live`, those of test mode and sandboxes to `/test`.";
+      return "Its `livemode` is not the mode of this URL. Send live events to `/live`, and events of test mode and sandboxes to `/test`.";
     default:
       return GENERIC[reason] ?? null;
   }
@@ -201,7 +205,7 @@ function priceHint({ unset, hasFree }: HintFacts): string {
   if (unset.length > 0) {
     return `Add ${unset.map((price) => `\`${price.slice(0, 60)}\``).join(", ")} to the setting's \`prices\`.`;
   }
-  if (hasFree) return "Nothing was paid for its lines: a trial grants where the price's setting says `trial: true`.";
+  if (hasFree) return "Nothing was paid for its lines. A trial grants only if the price's setting has `trial: true`.";
   return "No line of the invoice has a price and an amount above 0.";
 }
 

@@ -11,7 +11,7 @@ import type { Environment, SystemCtx, TenantCtx } from "../runtime.ts";
 const receiverFields = {
   ...fields(environments, { environmentId: "id" }),
   ...fields(stripeSettings, "refusedAtMs"),
-  // The condition says that there is one.
+  // The condition of the query excludes null.
   ...computed({ stored: sql<string>`${stripeSettings.setting}`, clock: clockOf() }),
 };
 export type Receiver = RowOf<typeof receiverFields>;
@@ -43,8 +43,8 @@ export function tenantOf(root: SystemCtx, appId: string, mode: string, { environ
 }
 
 const REFUSED_EVERY_MS = 60_000;
-type Refused = { environmentId: number; nowMs: number; beforeMs: number; reason: string };
-const updateRefused = query((value: ValueOf<Refused>) =>
+type RefusedRequest = { environmentId: number; nowMs: number; beforeMs: number; reason: string };
+const updateRefused = query((value: ValueOf<RefusedRequest>) =>
   drizzle
     .update(stripeSettings)
     .set({
@@ -73,7 +73,7 @@ export async function noteRefused(
 const TOLERANCE_SECONDS = 300;
 const SIGNATURE = /^[0-9a-f]{64}$/;
 
-/** The reasons why a request was not accepted as Stripe's (S5). */
+/** The reasons why a request was not accepted as one of Stripe's (S5). */
 export const SIGNATURE_FAULTS = ["header_missing", "header_malformed", "wrong_secret", "too_old"] as const;
 export type SignatureFault = (typeof SIGNATURE_FAULTS)[number];
 
@@ -96,7 +96,7 @@ export async function checkSignature(
   secrets: readonly string[],
   nowMs: number,
 ): Promise<void> {
-  if (header === undefined) throw new SignatureRefusal("header_missing", "is missing: Stripe sends it");
+  if (header === undefined) throw new SignatureRefusal("header_missing", "is missing. Stripe always sends it");
   const fields = header.split(",").map((field) => field.trim().split("=", 2));
   const valuesOf = (name: string) => fields.flatMap(([key, value = ""]) => (key === name ? [value] : []));
   const [time = "", ...otherTimes] = valuesOf("t");
@@ -119,7 +119,7 @@ export async function checkSignature(
     throw new SignatureRefusal("wrong_secret", advice);
   }
   if (Math.abs(Math.floor(nowMs / 1_000) - Number(time)) > TOLERANCE_SECONDS) {
-    throw new SignatureRefusal("too_old", `is of a time more than ${TOLERANCE_SECONDS} seconds away`);
+    throw new SignatureRefusal("too_old", `has a time that differs from now by more than ${TOLERANCE_SECONDS} seconds`);
   }
 }
 
@@ -134,4 +134,4 @@ function isEqual(given: string, expected: string): boolean {
 }
 
 const malformed = (what: string): SignatureRefusal =>
-  new SignatureRefusal("header_malformed", `must be a signature of Stripe's, with ${what}`);
+  new SignatureRefusal("header_malformed", `must be a signature of Stripe, with ${what}`);

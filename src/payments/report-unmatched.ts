@@ -27,7 +27,7 @@ const unmatchedFields = {
   ...fields(environments, { environmentId: "id", appId: "appId", mode: "mode", features: "features" }),
   ...fields(payments, "id", "version"),
   ...computed({
-    // An unmatched payment has both.
+    // An unmatched payment has both values.
     reason: sql<string>`${payments.reason}`,
     momentMs: sql<number>`${payments.tellAtMs}`,
     namesJson: sql<string>`(
@@ -39,7 +39,7 @@ const unmatchedFields = {
 type Due = RowOf<typeof unmatchedFields>;
 
 type Until = { nowMs: number; limit: number };
-const due = (value: ValueOf<Until>, ofEnvironment: SQL) =>
+const buildDue = (value: ValueOf<Until>, ofEnvironment: SQL) =>
   drizzle
     .select(unmatchedFields)
     .from(sql`${payments} INDEXED BY payments_tell`)
@@ -49,24 +49,26 @@ const due = (value: ValueOf<Until>, ofEnvironment: SQL) =>
     .limit(boundLimit(value("limit")));
 
 // Environments with a test clock are processed by src/clocks.
-const selectDue = query((value: ValueOf<Until>) => due(value, sql`${environments.features} ->> '$.clock' IS NULL`));
+const selectDue = query((value: ValueOf<Until>) =>
+  buildDue(value, sql`${environments.features} ->> '$.clock' IS NULL`),
+);
 
 const selectNext = query((value: ValueOf<Until & { environmentId: number }>) =>
-  due(value, eq(environments.id, value("environmentId"))),
+  buildDue(value, eq(environments.id, value("environmentId"))),
 );
 
 export type NextUnmatched = Due;
 
-/** The query for an environment's next unmatched payment to report, up to `untilMs`. */
+/** Selects an environment's next unmatched payment to report, up to `untilMs`. */
 export const selectNextUnmatched = (environmentId: number, untilMs: number): Statement<Due> =>
   selectNext({ environmentId, nowMs: untilMs, limit: 1 });
 
-type Told = { environmentId: number; id: string; version: number };
-const ofUnmatched = (value: ValueOf<Told>) =>
+type ReportKey = { environmentId: number; id: string; version: number };
+const ofUnmatched = (value: ValueOf<ReportKey>) =>
   and(eq(payments.environmentId, value("environmentId")), eq(payments.id, value("id")));
 
-/** Aborts the batch with `guard_payment` when the payment has changed. */
-const guardVersion = query((value: ValueOf<Told>) =>
+/** Aborts the batch with `guard_payment` if the payment has changed since it was read. */
+const guardVersion = query((value: ValueOf<ReportKey>) =>
   insertFrom(
     guards,
     {
@@ -76,7 +78,7 @@ const guardVersion = query((value: ValueOf<Told>) =>
     sql``,
   ),
 );
-const updateTold = query((value: ValueOf<Told>) =>
+const markReported = query((value: ValueOf<ReportKey>) =>
   drizzle
     .update(payments)
     .set({ tellAtMs: null, version: sql`${payments.version} + 1` })
@@ -111,12 +113,12 @@ export async function reportPayment(ctx: TenantCtx, due: Due): Promise<void> {
     await batch(ctx.db, [
       guardFeatures({ environmentId, features }),
       guardVersion(values),
-      updateTold(values),
+      markReported(values),
       ...messageWrites(ctx, messages, ctx.now()),
     ]);
     noteMessages(ctx, messages);
   } catch (error) {
-    // Something changed meanwhile. The next run tries again.
+    // The payment or the features changed since they were read. The next run tries again.
     if (!isConflict(error)) throw error;
   }
 }

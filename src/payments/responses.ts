@@ -11,7 +11,7 @@ const money = z.int().describe("In the currency's smallest unit, as at Stripe.")
 export const stripeEventOutput = z
   .strictObject({
     received: z.literal(true),
-    outcome: outcome.describe("The effect of this delivery. `ignored`: none, for example because it is a repeat."),
+    outcome: outcome.describe("The effect of this delivery. `ignored`: no effect, for example because it is a repeat."),
     paymentKey: z.string().optional().describe("The payment's id at Stripe: its payment intent, if it has one."),
   })
   .meta({ id: "StripeEventReceived" });
@@ -54,7 +54,7 @@ const loggedEvent = z
     eventId: z.string(),
     type: z.string(),
     at: time.describe("The time of its arrival."),
-    outcome: outcome.describe("The outcome. Of several deliveries, the most important one."),
+    outcome: outcome.describe("The outcome. If the event was delivered several times, the most important outcome."),
     reason: z
       .enum(LOG_REASONS)
       .meta({ id: "StripeEventReason" })
@@ -65,7 +65,7 @@ const loggedEvent = z
       .strictObject({ pack: z.string().nullable(), user: z.string().nullable() })
       .nullable()
       .describe("The pack and the user that it named. No user is stored for an ignored event."),
-    hint: z.string().nullable().describe("How to correct it."),
+    hint: z.string().nullable().describe("How to change the integration so that such an event grants."),
     paymentKey: z.string().nullable(),
   })
   .meta({ id: "StripeLogEntry" });
@@ -99,13 +99,13 @@ const payment = z
     paymentKey: z.string().describe("Its payment intent, if it has one."),
     names: z.array(z.string()).describe("All Stripe ids of this payment."),
     status: paymentStatus.describe(
-      "`unmatched`: it was paid, but nothing could be granted. `waiting`: no event has shown yet what it pays for.",
+      "`unmatched`: it was paid, but nothing could be granted. `waiting`: no event has shown yet what was bought.",
     ),
     refunds: paymentRefunds.describe("How much of it was refunded."),
-    isDisputed: z.boolean().describe("Whether a dispute withholds something of it."),
+    isDisputed: z.boolean().describe("Whether a dispute withholds a part of it."),
     settledBy: paymentSettler
       .nullable()
-      .describe("Who granted it: a Stripe event, or the administrator by hand. Null when it is not granted."),
+      .describe("Whether a Stripe event granted it, or the administrator by hand. Null if it is not granted."),
     reason: z
       .enum(REASONS)
       .meta({ id: "UnmatchedReason" })

@@ -29,7 +29,7 @@ const openReceiver = createMiddleware<AppEnv & { Variables: { receiver: Receiver
   const root = inDatabaseOf(c.var.root, appId);
   const [receiver] = await all(root.db, selectReceiver({ appId, mode }));
   if (receiver === undefined) {
-    throw new PurserError("not_found", "No application takes Stripe's events here in this mode.");
+    throw new PurserError("not_found", "No application accepts Stripe's events at this URL in this mode.");
   }
   c.set("ctx", tenantOf(root, appId, mode, receiver));
   c.set("receiver", receiver);
@@ -50,7 +50,7 @@ const requireSignature = createMiddleware<AppEnv & { Variables: { receiver: Rece
   await next();
 });
 
-/** Stripe's ids and types are not longer. */
+/** The most characters of an id or a type. Stripe's are shorter. */
 const SIGNED_ID_MAX = 200;
 const signedInput = z.lazy(() =>
   z.looseObject({
@@ -75,7 +75,8 @@ const logRefused = createMiddleware<AppEnv>(async (c, next) => {
   const { id: eventId, type, object, data, related_object: related } = signed;
   const isThin = object === "v2.core.event";
   const reason = isThin ? "thin_event" : error.param === "livemode" ? "livemode" : "shape";
-  const hint = reason === "shape" ? `It is not as Stripe sends it: ${error.message}` : hintOf(reason, type, NO_FACTS);
+  const hint =
+    reason === "shape" ? `The event differs from what Stripe sends: ${error.message}` : hintOf(reason, type, NO_FACTS);
   const objectId = data?.object.id ?? related?.id ?? null;
   const asked = { pack: null, user: null };
   await logIgnored(c.var.ctx, { eventId, type, reason, objectId, asked, hint, paymentKey: null });
@@ -89,7 +90,7 @@ function parseOrNull(text: string): unknown {
   }
 }
 
-/** The route of Stripe's events (S1). They are signed, so it needs no key. */
+/** The route for Stripe's events (S1). The events are signed, so it needs no key. */
 export const stripeRoutes = createRoutes().post(
   "/:appId/:mode",
   limitStripe,
@@ -103,7 +104,10 @@ export const stripeRoutes = createRoutes().post(
     const { ctx, receiver } = c.var;
     const event = c.req.valid("json");
     if (event.livemode !== (ctx.environment.mode === "live")) {
-      throw invalid("livemode", "is not that of this URL's mode. Send the events of each mode to its own URL");
+      throw invalid(
+        "livemode",
+        "does not match the mode of this URL. Send the events of each mode to the URL of that mode",
+      );
     }
     const output = await callVerb(c, (at) => takeEvent(at, readStoredSetting(receiver.stored), event));
     return c.json(output);

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { anyNumber, cursor, identifier, mode, pageLimit, queryFlag, userId } from "../http/fields.ts";
 
 const PRICES_MAX = 100;
-/** Stripe's largest amount has eight digits, or twelve for currencies with small units. */
+/** Stripe's amounts have at most eight digits, or twelve in currencies with small units. */
 const AMOUNT_MAX = 999_999_999_999;
 
 /** How much of a payment was refunded. */
@@ -23,21 +23,23 @@ const price = z.lazy(() =>
     .strictObject({
       price: identifier().describe("The price's id at Stripe, `price_…`."),
       packId: identifier().describe("The pack's id (`cpk_…`), or its name in any case."),
-      quantity: anyNumber.optional().describe("For a pack without items: the amount of one, in the pack's unit."),
+      quantity: anyNumber
+        .optional()
+        .describe("For a pack without items: the amount to grant for one unit of the price, in the pack's unit."),
       expires: expires
         .default("pack")
         .describe("`period`: the balances expire when the period that was paid for ends."),
       trial: z
         .boolean()
         .optional()
-        .describe("Whether a line with nothing to pay grants too, once a user. Default: false."),
+        .describe("Whether a line for which nothing is paid also grants, once for each user. Default: false."),
       amount: z
         .int()
         .min(1, "must be at least 1")
         .max(AMOUNT_MAX, `must be at most ${AMOUNT_MAX}`)
         .optional()
         .describe(
-          "The full price of one, in the smallest unit of the setting's `currency`. A proration line grants the share of the pack that it pays of this price. Default: the invoice's amount.",
+          "The full price of one unit, in the smallest unit of the setting's `currency`. A proration line grants the share of the pack that corresponds to the paid share of this price. Default: the invoice's amount.",
         ),
     })
     .meta({ id: "StripePrice" }),
@@ -51,7 +53,7 @@ const settingInput = z.lazy(() =>
           z
             .string()
             .max(200, "must have at most 200 characters")
-            .regex(/^whsec_[\w+/=-]{8,}$/, "must be a signing secret of an endpoint at Stripe, `whsec_…`"),
+            .regex(/^whsec_[\w+/=-]{8,}$/, "must be the signing secret of an endpoint at Stripe, `whsec_…`"),
         )
         .min(1, "must have one secret, or two")
         .max(2, "must have one secret, or two")
@@ -61,13 +63,13 @@ const settingInput = z.lazy(() =>
         .string()
         .regex(/^[a-z]{3}$/, "must be a currency as Stripe writes it, such as `usd`")
         .default("usd")
-        .describe("The currency in which amounts top up a pack in `cents`."),
+        .describe("The currency of amounts that are granted as a pack in `cents`."),
       prices: z
         .array(price)
         .max(PRICES_MAX, `must have at most ${PRICES_MAX} prices`)
         .refine(
-          (prices: readonly { price: string }[]) => new Set(prices.map((one) => one.price)).size === prices.length,
-          "must have each price once",
+          (prices: readonly { price: string }[]) => new Set(prices.map(({ price }) => price)).size === prices.length,
+          "must have each price only once",
         )
         .default([])
         .describe("The grants of invoice lines, by price."),

@@ -27,19 +27,19 @@ type PaymentsPage = PaymentFilters & { beforeMs: number; beforeId: string; limit
 const refundsOf = sql`iif(${payments.refunded} = 0, 'none', iif(${payments.refunded} >= ${payments.captured}, 'whole', 'part'))`;
 const settlerOf = sql`iif(${payments.status} <> 'granted', '', iif(${payments.settledBy} IS NULL, 'stripe', 'admin'))`;
 
-const isWanted = (value: ValueOf<PaymentFilters>) => {
-  const isAny = (name: keyof PaymentFilters, column: SQL) =>
+const matchesFilters = (value: ValueOf<PaymentFilters>) => {
+  const isAnyOr = (name: keyof PaymentFilters, column: SQL) =>
     sql`(${value(name)} IS NULL OR ${column} = ${value(name)})`;
   return and(
     eq(payments.environmentId, value("environmentId")),
-    isAny("status", sql`${payments.status}`),
-    isAny("refunds", refundsOf),
-    isAny("isDisputed", sql`(${payments.withheld} > 0)`),
-    isAny("settledBy", settlerOf),
+    isAnyOr("status", sql`${payments.status}`),
+    isAnyOr("refunds", refundsOf),
+    isAnyOr("isDisputed", sql`(${payments.withheld} > 0)`),
+    isAnyOr("settledBy", settlerOf),
   );
 };
 
-/** The payments of a user: those whose grants the user has, that name the user, or whose customer the user is. */
+/** Selects the payments of a user: those that granted to the user, that name the user, or whose customer is the user. */
 const paymentsOfUser = (value: ValueOf<PaymentFilters>) => sql`
   SELECT ${paymentGrants.paymentId} FROM ${accounts}
   CROSS JOIN ${creditBalances} ON ${creditBalances.accountId} = ${accounts.id}
@@ -49,7 +49,7 @@ const paymentsOfUser = (value: ValueOf<PaymentFilters>) => sql`
   UNION ${paymentsThatName(value)}`;
 
 type NamedUser = { environmentId: number; userId: string | null };
-/** The payments that name a user, or whose customer the user is. */
+/** Selects the payments that name a user, or whose customer is the user. */
 const paymentsThatName = (value: ValueOf<NamedUser>) => sql`
   SELECT ${paymentFacts.paymentId} FROM ${paymentFacts} INDEXED BY payment_facts_user
   WHERE ${paymentFacts.environmentId} = ${value("environmentId")} AND ${paymentFacts.userId} = ${value("userId")}
@@ -57,14 +57,14 @@ const paymentsThatName = (value: ValueOf<NamedUser>) => sql`
   CROSS JOIN ${payments} INDEXED BY payments_customer ON ${payments.environmentId} = ${stripeCustomers.environmentId}
   AND ${payments.customer} = ${stripeCustomers.customer} AND ${payments.status} = 'unmatched'
   WHERE ${stripeCustomers.environmentId} = ${value("environmentId")} AND ${stripeCustomers.userId} = ${value("userId")}`;
-/** The payments that granted something under a reference. */
+/** Selects the payments that granted balances under a reference. */
 const ofRef = (value: ValueOf<PaymentFilters>) => sql`
   SELECT ${paymentGrants.paymentId} FROM ${creditBalances} INDEXED BY credit_balances_external_ref
   CROSS JOIN ${paymentGrants} ON ${paymentGrants.balanceId} = ${creditBalances.id}
   AND ${paymentGrants.environmentId} = ${value("environmentId")}
   WHERE ${creditBalances.externalRef} = ${value("externalRef")}`;
 
-/** FROM, with the index to use, and the condition that selects it. */
+/** The FROM clause, with the index to use, and the condition that makes SQLite use the index. */
 interface Source {
   readonly from: SQL;
   readonly where?: (value: ValueOf<PaymentFilters>) => SQL | undefined;
@@ -108,7 +108,7 @@ const pageOf = ({ from, where }: Source) =>
       .from(from)
       .where(
         and(
-          isWanted(value),
+          matchesFilters(value),
           where?.(value),
           sql`(${payments.createdAtMs}, ${payments.id}) < (${asInteger(value("beforeMs"))}, ${value("beforeId")})`,
         ),
@@ -128,7 +128,7 @@ const sumsOf = ({ from, where }: Source) =>
         }),
       })
       .from(from)
-      .where(and(isWanted(value), where?.(value), isNotNull(payments.currency)))
+      .where(and(matchesFilters(value), where?.(value), isNotNull(payments.currency)))
       .groupBy(payments.currency)
       .orderBy(payments.currency),
   );
@@ -143,12 +143,12 @@ const STATEMENTS: Readonly<Record<keyof typeof SOURCES, Statements>> = {
   all: { page: pageOf(SOURCES.all), sums: sumsOf(SOURCES.all) },
 };
 
-/** A page of payments, newest first. */
+/** Selects a page of payments, newest first. */
 export const selectPage = (page: PaymentsPage) => STATEMENTS[sourceOf(page)].page(page);
-/** The paid and returned amounts of all payments that match the filters, by currency. */
+/** Selects the paid and returned amounts of all payments that match the filters, by currency. */
 export const selectSums = (filters: PaymentFilters) => STATEMENTS[sourceOf(filters)].sums(filters);
 
-/** How many payments that name a user are searched for those that granted nothing. */
+/** How many payments that name a user are examined in the search for payments that granted nothing. */
 const SEARCHED_PAYMENTS_MAX = 500;
 
 /** A user's payments that have granted nothing, newest first. */

@@ -23,7 +23,7 @@ import { noPayment } from "./list.ts";
 import { movePayment } from "./move.ts";
 import { quantityOf, refOf } from "./offer.ts";
 import { planAccount, withReturn } from "./plan.ts";
-import { moved } from "./plan-lines.ts";
+import { afterMotion } from "./plan-lines.ts";
 import type { SettlePaymentInput } from "./schemas.ts";
 import { type PaymentState, shownKey, stateOf } from "./state.ts";
 import { readDebt, selectDebts } from "./stored-debts.ts";
@@ -31,9 +31,9 @@ import { readPayment, type StoredPayment, selectPayments } from "./stored-paymen
 import { readStoredSetting, type StripeSetting, selectSetting } from "./stripe-setting.ts";
 
 /**
- * Grants a pack for an unmatched payment to the user whom the administrator names. Amounts that are already due back are taken in
- * the same batch. A repeat returns the first grant. Throws `not_found`, `credit_pack_not_found`, `invalid_quantity`, and
- * `idempotency_conflict` for a granted payment.
+ * Grants a pack for an unmatched payment to the user whom the administrator names. The same batch takes amounts that are already due
+ * back. A repeat returns the first grant. Throws `not_found`, `credit_pack_not_found`, `invalid_quantity`, and `idempotency_conflict`
+ * for a payment that has another grant.
  */
 export async function settlePayment(
   admin: AdminCtx,
@@ -71,7 +71,7 @@ export async function settlePayment(
   const replayed = outcome !== "granted";
   const settledBy = payment.settledBy ?? "";
   if (replayed && compareStamp(settledBy, stamp) === "other") {
-    throw idempotencyConflict("The payment has its grant.", "paymentKey", settledBy, stamp);
+    throw idempotencyConflict("The payment already has another grant.", "paymentKey", settledBy, stamp);
   }
   const isOfItems = payment.grants.some(({ packItemId, isSurplus }) => isSurplus === 0 && packItemId !== "");
   if (isOfItems && typeof quantity === "number") warn(ctx, "quantity_disregarded");
@@ -80,7 +80,7 @@ export async function settlePayment(
 
 type SettleTerms = Parameters<NonNullable<Move["settle"]>["plan"]>[1];
 
-/** The administrator's grant for a payment. Without a quantity it uses Stripe's. */
+/** Returns the administrator's grant for a payment. Without a quantity, Stripe's quantity is used. */
 function planSettlement(
   { packId, quantity }: SettlePaymentInput,
   state: PaymentState,
@@ -93,15 +93,15 @@ function planSettlement(
   const stripeQuantity =
     session?.data.quantity === null ? { amount: session.data } : { units: session?.data.quantity ?? "" };
   const unit = pack?.unit ?? null;
-  const ofStripe = unit === null ? null : quantityOf({ quantity: stripeQuantity, times: ONE }, unit, currency);
+  const quantityAtStripe = unit === null ? null : quantityOf({ quantity: stripeQuantity, times: ONE }, unit, currency);
   const key = shownKey(state.names);
-  const given = quantity ?? (typeof ofStripe === "number" ? ofStripe : null);
+  const grantedQuantity = quantity ?? (typeof quantityAtStripe === "number" ? quantityAtStripe : null);
   const notes = `Stripe ${key}: settled by the administrator`;
   const paid = { source: "purchase" as const, cause: "payment" as const, externalRef: refOf(key), notes };
-  return planGrant({ packId, quantity: given, ...paid }, pack, nowMs, newId);
+  return planGrant({ packId, quantity: grantedQuantity, ...paid }, pack, nowMs, newId);
 }
 
-/** An invoice that is settled by hand counts as one line, with the sum of its positive net amounts (S6). */
+/** Returns the key of the line. An invoice that is settled by hand counts as one line, with the sum of its positive net amounts (S6). */
 function settledLine({ facts }: PaymentState): string | null {
   const [invoice] = factsOf(facts, "invoice");
   return invoice === undefined ? null : lineKey(invoice.id, "");
@@ -111,12 +111,12 @@ const settingOf = (stored: { readonly setting: string | null } | undefined) =>
   stored?.setting == null ? { currency: "", prices: [] } : readStoredSetting(stored.setting);
 
 function outputOf({ grants }: StoredPayment): GrantOutput {
-  const own = grants.filter(({ isSurplus }) => isSurplus === 0);
-  assert(own.length > 0, "a payment that is granted has its grant");
-  return presentGrant(own.map((grant) => ({ ...grant, id: grant.balanceId })));
+  const firstGrants = grants.filter(({ isSurplus }) => isSurplus === 0);
+  assert(firstGrants.length > 0, "a granted payment has a grant");
+  return presentGrant(firstGrants.map((grant) => ({ ...grant, id: grant.balanceId })));
 }
 
-/** The balances that a settlement would issue now. It refuses like `settlePayment`, except for the test quota. */
+/** Returns the balances that a settlement would issue now. Throws the refusals of `settlePayment`, except for the test quota. */
 export async function previewSettlement(ctx: TenantCtx, paymentKey: string, input: SettlePaymentInput) {
   const environmentId = ctx.environment.id;
   const names = [paymentKey];
@@ -157,7 +157,7 @@ const selectReturns = query((value: ValueOf<{ environmentId: number; name: strin
     .groupBy(sql`1`),
 );
 
-/** The amounts that a refund of a share of a payment would take from its balances now (C21). Throws `not_found`. */
+/** Returns the amounts that a refund of a share of a payment would take from its balances now (C21). Throws `not_found`. */
 export async function previewPaymentRefund(
   ctx: TenantCtx,
   paymentKey: string,
@@ -173,7 +173,7 @@ export async function previewPaymentRefund(
   ]);
   if (rows.length === 0) throw noPayment();
   const stored = stateOf(rows.map(readPayment), { names: [paymentKey], facts: [], customer: null }, null);
-  // Stripe refunds whole units.
+  // Stripe refunds whole numbers of the currency's smallest unit.
   const amount = (stored.money.captured * BigInt(part)) / BigInt(of);
   const state = { ...stored, money: afterRefund(stored.money, amount) };
   const books = { payments: [state], debts: debtRows.map(readDebt), customer: state.customer ?? "" };
@@ -184,13 +184,13 @@ export async function previewPaymentRefund(
   const balances = state.grants.map((grant) => {
     const motion = motions.find(({ balanceId }) => balanceId === grant.balanceId);
     const returned = withReturn(grant, returns.get(grant.balanceId) ?? 0);
-    const { taken, remaining } = moved(returned, (motion?.dueSteps ?? grant.dueSteps) as Steps);
+    const { taken, remaining } = afterMotion(returned, (motion?.dueSteps ?? grant.dueSteps) as Steps);
     return presentPreview(grant, { taken: taken - grant.takenSteps, remaining });
   });
   return { amount: Number(amount), currency: state.money.currency, balances };
 }
 
-/** The money of a payment after a refund, which is at most what was paid. */
+/** Returns a payment's money after a refund, which is at most the paid amount. */
 function afterRefund(money: PaymentState["money"], amount: bigint): PaymentState["money"] {
   const { captured, whole, share } = money;
   if (whole === 0n) return money;

@@ -14,11 +14,11 @@ export interface PaymentState {
   readonly customer: string | null;
   readonly customerUser: string | null;
   readonly money: MoneyState;
-  /** Whether there is anything to store. */
+  /** Whether there is something to store. */
   readonly isChanged: boolean;
 }
 
-const isBefore = (a: StoredPayment, b: StoredPayment): number =>
+const compareAge = (a: StoredPayment, b: StoredPayment): number =>
   a.createdAtMs - b.createdAtMs || (a.id < b.id ? -1 : 1);
 
 /** Joins the stored payments with an event's data. */
@@ -27,7 +27,7 @@ export function stateOf(
   change: Pick<PaymentChange, "names" | "facts" | "customer">,
   customerUser: string | null,
 ): PaymentState {
-  const known = rows.toSorted(isBefore);
+  const known = rows.toSorted(compareAge);
   const stored = known.reduce<readonly Fact[]>((facts, payment) => joinFacts(facts, payment.facts), []);
   const facts = joinFacts(stored, change.facts);
   const storedNames = known.flatMap(({ names }) => names);
@@ -55,7 +55,7 @@ function withSurplus(known: readonly StoredPayment[]): readonly StoredGrant[] {
   const firstOf = ({ grants }: StoredPayment) => Math.min(...grants.map(({ grantedAtMs }) => grantedAtMs));
   const [first] = known
     .filter(({ grants }) => grants.some(({ isSurplus }) => isSurplus === 0))
-    .toSorted((a, b) => firstOf(a) - firstOf(b) || isBefore(a, b));
+    .toSorted((a, b) => firstOf(a) - firstOf(b) || compareAge(a, b));
   return known.flatMap((payment) =>
     payment.grants.map((grant) => ({ ...grant, isSurplus: payment === first ? grant.isSurplus : (1 as const) })),
   );
@@ -67,7 +67,7 @@ const kindOf = (name: string): number => {
   return index === -1 ? KINDS.length : index;
 };
 
-/** The Stripe ids in display order. The first is the payment's key: its payment intent, if it has one. */
+/** Returns the Stripe ids in display order. The first is the payment's key: its payment intent, if it has one. */
 export function namesInOrder(names: readonly string[]): readonly string[] {
   return names.toSorted((a, b) => kindOf(a) - kindOf(b) || (a < b ? -1 : 1));
 }

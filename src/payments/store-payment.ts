@@ -30,13 +30,13 @@ export interface PaymentWrite {
   readonly names: readonly string[];
   readonly facts: readonly Fact[];
   readonly lines: readonly StoredLine[];
-  /** The grants to take back completely, because another grant of the payment came first. */
+  /** The ids of balances to take back completely, because another grant of the payment came first. */
   readonly surplus: readonly string[];
   readonly event: Pick<PaymentChange, "eventId" | "type" | "at"> | null;
   readonly outcome: PaymentOutcome;
 }
 
-/** Statements that store a payment. They abort with `guard_payment` or `payment_names_taken` when it has changed since. */
+/** Returns the statements that store a payment. They abort with `guard_payment` or `payment_names_taken` if it has changed since. */
 export function storePayment(write: PaymentWrite): Statement[] {
   const { environmentId, nowMs, writtenBy, known, id, status, reason, customer, settledBy, tellAtMs, outcome } = write;
   const [kept, ...others] = known;
@@ -51,7 +51,7 @@ export function storePayment(write: PaymentWrite): Statement[] {
   const createdAtMs = Math.min(nowMs, ...known.map((payment) => payment.createdAtMs));
   const merges = { environmentId, id, otherIds };
   return [
-    // First, so that a repeated batch fails on the name.
+    // The names come first, so that a repeated batch fails on a name.
     ...(newNames.length === 0 ? [] : [insertNames({ environmentId, id, names: JSON.stringify(newNames) })]),
     ...(kept === undefined
       ? [insertPayment({ ...values, createdAtMs })]
@@ -128,7 +128,7 @@ const updatePayment = query((value: ValueOf<PaymentValues>) =>
     .where(and(eq(payments.environmentId, value("environmentId")), eq(payments.id, value("id")))),
 );
 
-/** Aborts the batch with `guard_payment` when another write came first. */
+/** Aborts the batch with `guard_payment` if another write came first. */
 const guardVersions = query((value: ValueOf<{ environmentId: number; versions: string }>) =>
   insertFrom(
     guards,
@@ -139,7 +139,7 @@ const guardVersions = query((value: ValueOf<{ environmentId: number; versions: s
   ),
 );
 
-/** Aborts the batch with `guard_payment` when the customer's user became known meanwhile. */
+/** Aborts the batch with `guard_payment` if the customer's user has become known since the read. */
 export const guardNoCustomer = query((value: ValueOf<{ environmentId: number; customer: string }>) => {
   const { environmentId, customer } = stripeCustomers;
   const isKnown = hasRow(
@@ -151,7 +151,7 @@ export const guardNoCustomer = query((value: ValueOf<{ environmentId: number; cu
 
 type Merge = { environmentId: number; id: string; otherIds: string };
 const othersOf = (value: ValueOf<Merge>) => sql`SELECT value FROM json_each(${value("otherIds")})`;
-/** Whether a row belongs to the payments that are merged into another. */
+/** Returns a condition: a row belongs to one of the payments that are merged into another. */
 const ofOthers = (
   { environmentId, paymentId }: { readonly environmentId: SQLiteColumn; readonly paymentId: SQLiteColumn },
   value: ValueOf<Merge>,
@@ -211,13 +211,13 @@ const upsertFacts = query((value: ValueOf<{ environmentId: number; id: string; f
     },
     sql`FROM json_each(${value("facts")}) AS fact WHERE 1`,
   );
-  const news = assignments(paymentFacts, {
+  const newValues = assignments(paymentFacts, {
     atSeconds: sql`excluded.${names(atSeconds)}`,
     userId: sql`excluded.${names(userId)}`,
     data: sql`excluded.${names(data)}`,
     subscription: sql`excluded.${names(subscription)}`,
   });
-  return sql`${insert} ON CONFLICT (${names(environmentId, paymentId, kind, id)}) DO UPDATE SET ${news}`;
+  return sql`${insert} ON CONFLICT (${names(environmentId, paymentId, kind, id)}) DO UPDATE SET ${newValues}`;
 });
 
 type EventValues = {
@@ -246,7 +246,7 @@ const upsertEvent = query((value: ValueOf<EventValues>) => {
     });
 });
 
-/** Records the balances that the batch granted before as the payment's, each with its line. */
+/** Records the balances that the batch has issued as grants of the payment, each with its line. */
 export const insertGrants = query((value: ValueOf<WriteContext & { paymentId: string; grants: string }>) =>
   insertFrom(
     paymentGrants,

@@ -38,15 +38,15 @@ const debtFields = {
   ...computed({ payersJson: payers }),
 };
 
-type Sought = { environmentId: number; names: string; customer: string; userId: string };
+type DebtSearch = { environmentId: number; names: string; customer: string; userId: string };
 
-/** One row if the environment has any debt. Most have none, and then no other rows are read. */
-const someDebt = (value: ValueOf<Sought>) => sql`(
+/** Returns SQL for one row if the environment has any debt. Most environments have none, and then no other rows are read. */
+const anyDebt = (value: ValueOf<DebtSearch>) => sql`(
   SELECT 1 FROM ${paymentDebts} WHERE ${paymentDebts.environmentId} = ${value("environmentId")} LIMIT 1
 ) AS some`;
 
-/** The debts of users with grants for lines of the payments with these names. */
-const ofNames = (value: ValueOf<Sought>) => sql`SELECT ${paymentDebts.id} AS debt FROM ${someDebt(value)}
+/** Selects the debts of users with grants for lines of the payments with these names. */
+const ofNames = (value: ValueOf<DebtSearch>) => sql`SELECT ${paymentDebts.id} AS debt FROM ${anyDebt(value)}
   CROSS JOIN ${paymentDebts} INDEXED BY payment_debts_of
   WHERE ${paymentDebts.environmentId} = ${value("environmentId")} AND ${paymentDebts.accountId} IN (
     SELECT ${paymentGrants.accountId} FROM ${paymentNames}
@@ -58,12 +58,12 @@ const ofNames = (value: ValueOf<Sought>) => sql`SELECT ${paymentDebts.id} AS deb
     AND ${paymentNames.name} IN (SELECT value FROM json_each(${value("names")}))
   )`;
 
-const ofCustomer = (value: ValueOf<Sought>) => sql`SELECT ${paymentDebts.id}
+const ofCustomer = (value: ValueOf<DebtSearch>) => sql`SELECT ${paymentDebts.id}
   FROM ${paymentDebts} INDEXED BY payment_debts_customer
   WHERE ${paymentDebts.environmentId} = ${value("environmentId")} AND ${paymentDebts.customer} = ${value("customer")}
   AND ${value("customer")} <> ''`;
 
-const debtsOfUser = (value: ValueOf<Sought>) => sql`SELECT ${paymentDebts.id}
+const debtsOfUser = (value: ValueOf<DebtSearch>) => sql`SELECT ${paymentDebts.id}
   FROM ${paymentDebts} INDEXED BY payment_debts_of
   WHERE ${paymentDebts.environmentId} = ${value("environmentId")} AND ${value("userId")} <> ''
   AND ${paymentDebts.accountId} = (
@@ -72,10 +72,10 @@ const debtsOfUser = (value: ValueOf<Sought>) => sql`SELECT ${paymentDebts.id}
   )`;
 
 /**
- * The debts that an event may change: those of the users of the payments that have some of these names, of the customer,
- * and of the user to whom it may grant.
+ * Selects the debts that an event may change: those of the users of the payments with some of these names, of the customer, and of the
+ * user to whom the event may grant.
  */
-export const selectDebts = query((value: ValueOf<Sought>) =>
+export const selectDebts = query((value: ValueOf<DebtSearch>) =>
   drizzle
     .select(debtFields)
     .from(sql`(${ofNames(value)} UNION ${ofCustomer(value)} UNION ${debtsOfUser(value)}) AS found`)
@@ -90,7 +90,7 @@ export function readDebt({ payersJson, ...row }: RowOf<typeof debtFields>): Stor
 
 type DebtValues = WriteContext & { rows: string };
 
-/** Aborts the batch with `guard_payment` when a debt or a balance differs from the planned state. */
+/** Aborts the batch with `guard_payment` if a debt or a balance differs from the state on which the plan relies. */
 const guardDebts = query((value: ValueOf<DebtValues>) =>
   insertFrom(
     guards,
@@ -125,7 +125,7 @@ const insertDebts = query((value: ValueOf<DebtValues>) =>
     sql`FROM json_each(${value("rows")}) AS debt`,
   ),
 );
-// By an IN, so that each is found by its key: a join with the list would read all debts of the environment.
+// Because of the IN, SQLite finds each debt by its key. A join with the list would read all debts of the environment.
 const updateDebts = query((value: ValueOf<DebtValues>) => {
   const { environmentId, id } = paymentDebts;
   const known = (name: string) =>
@@ -153,23 +153,26 @@ const upsertPayers = query((value: ValueOf<DebtValues>) => {
     },
     sql`FROM json_each(${value("rows")}) AS payer WHERE 1`,
   );
-  const news = assignments(paymentDebtPayers, { amount: sql`excluded.${names(amount)}` });
-  return sql`${insert} ON CONFLICT (${names(environmentId, debtId, line)}) DO UPDATE SET ${news}`;
+  const newValues = assignments(paymentDebtPayers, { amount: sql`excluded.${names(amount)}` });
+  return sql`${insert} ON CONFLICT (${names(environmentId, debtId, line)}) DO UPDATE SET ${newValues}`;
 });
 
-/** The statements that write a plan's debts, and their guards. They come before its motions. */
-export function storeDebts(writing: WriteContext, { debts, payers: changed, judged }: AccountPlan): Statement[] {
-  const send = (statementOf: (values: DebtValues) => Statement, rows: readonly object[]): Statement[] =>
+/** Returns the statements that write a plan's debts, with their guards. Send them before the plan's motions. */
+export function storeDebts(
+  writing: WriteContext,
+  { debts, payers: changedPayers, assumedRemaining }: AccountPlan,
+): Statement[] {
+  const ifAny = (statementOf: (values: DebtValues) => Statement, rows: readonly object[]): Statement[] =>
     rows.length === 0 ? [] : [statementOf({ ...writingValues(writing), rows: JSON.stringify(rows) })];
   const known = debts.filter(({ before }) => before !== null);
   return [
-    ...send(guardRemaining, judged),
-    ...send(guardDebts, known),
-    ...send(
+    ...ifAny(guardRemaining, assumedRemaining),
+    ...ifAny(guardDebts, known),
+    ...ifAny(
       insertDebts,
       debts.filter(({ before }) => before === null),
     ),
-    ...send(updateDebts, known),
-    ...send(upsertPayers, changed),
+    ...ifAny(updateDebts, known),
+    ...ifAny(upsertPayers, changedPayers),
   ];
 }

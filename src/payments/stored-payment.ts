@@ -31,20 +31,20 @@ export interface StoredGrant {
   readonly expiresAtMs: number;
   readonly grantedAtMs: number;
   readonly grantSeq: number;
-  /** The invoice line that it was granted for (line.ts). Null when the payment is no invoice. */
+  /** The invoice line for which it was granted (line.ts). Null if the payment is not for an invoice. */
   readonly line: string | null;
-  /** The amount due when it was last changed. */
+  /** The amount that is due back, as of the last change. */
   readonly dueSteps: Steps;
   readonly takenSteps: Steps;
-  /** The amount that the operator or an erasure took by revokes and adjustments. */
+  /** The amount that revokes, adjustments and erasures took. */
   readonly operatorSteps: number;
   readonly isSurplus: 0 | 1;
-  /** Whether something other than its payment revoked it. Then it gets nothing back. */
+  /** Whether something other than its payment revoked it. Then nothing is given back to it. */
   readonly isClosed: 0 | 1;
   readonly isErased: 0 | 1;
 }
 
-/** Whether a row of a table is of the payment. */
+/** Returns a condition: a row of a table belongs to the payment. */
 const ofPayment = ({ environmentId, paymentId }: { environmentId: SQLiteColumn; paymentId: SQLiteColumn }) =>
   sql`${environmentId} = ${payments.environmentId} AND ${paymentId} = ${payments.id}`;
 
@@ -87,7 +87,7 @@ const paymentFields = {
       FROM ${paymentFacts} WHERE ${ofPayment(paymentFacts)}
     )`,
     grantsJson,
-    /** The user of its customer. */
+    /** The user of the payment's customer. */
     customerUser: sql<string | null>`(
       SELECT ${stripeCustomers.userId} FROM ${stripeCustomers}
       WHERE ${stripeCustomers.environmentId} = ${payments.environmentId} AND ${stripeCustomers.customer} = ${payments.customer}
@@ -125,26 +125,26 @@ export interface StoredPayment extends Omit<StoredPaymentRow, "namesJson" | "fac
   readonly lines: readonly StoredLine[];
 }
 
-type Named = { environmentId: number; names: string };
+type NamedPayments = { environmentId: number; names: string };
 const hasSomeOf = (
-  value: ValueOf<Named>,
+  value: ValueOf<NamedPayments>,
 ) => sql`${payments.environmentId} = ${value("environmentId")} AND ${payments.id} IN (
   SELECT ${paymentNames.paymentId} FROM ${paymentNames} WHERE ${paymentNames.environmentId} = ${value("environmentId")}
   AND ${paymentNames.name} IN (SELECT value FROM json_each(${value("names")}))
 )`;
 
-/** The payments that have some of these names. */
-export const selectPayments = query((value: ValueOf<Named>) =>
+/** Selects the payments with some of these names. */
+export const selectPayments = query((value: ValueOf<NamedPayments>) =>
   drizzle.select(paymentFields).from(payments).where(hasSomeOf(value)),
 );
-/** The payments with some of these names, with their events. */
-export const selectShownPayment = query((value: ValueOf<Named>) =>
+/** Selects the payments with some of these names, with their events. */
+export const selectShownPayment = query((value: ValueOf<NamedPayments>) =>
   drizzle.select(shownFields).from(payments).where(hasSomeOf(value)),
 );
 
 type OfCustomer = { environmentId: number; customer: string };
 
-/** A name of each payment of a customer that is unmatched because its user is unknown. */
+/** Selects one name of each payment of a customer that is unmatched because its user is unknown. */
 export const selectUnmatchedOf = query((value: ValueOf<OfCustomer>) =>
   drizzle
     .select(
@@ -173,7 +173,7 @@ export const selectCustomer = query((value: ValueOf<OfCustomer>) =>
     ),
 );
 
-/** The user's past trials among some references (S3). */
+/** Selects the user's past trials among some references (S3). */
 export const selectTrials = accountQuery((value: ValueOf<{ refs: string }>, account) =>
   drizzle
     .selectDistinct(computed({ externalRef: sql<string>`${creditBalances.externalRef}` }))

@@ -3,7 +3,8 @@ import { identifier } from "../http/fields.ts";
 import { refusalOfIssues } from "../http/validate.ts";
 import { type HintFacts, misnamed, NO_FACTS } from "./reasons.ts";
 
-/** The used fields of Stripe's objects. Other fields are ignored, because Stripe may add fields at any time. */
+// The fields of Stripe's objects that Purser uses. Other fields are ignored, because Stripe may add fields at any time.
+
 export const nullableText = z.lazy(() => z.string().nullish());
 export const whole = z.lazy(() => z.int());
 export const metadata = z.lazy(() =>
@@ -33,7 +34,7 @@ export const intent = z.lazy(() =>
     amount_received: whole,
     currency: z.string(),
     metadata,
-    // Of API versions before 2025-03-31.
+    // Only in API versions before 2025-03-31.
     invoice: nullableText,
   }),
 );
@@ -74,7 +75,7 @@ export const dispute = z.lazy(() =>
   }),
 );
 
-/** The used fields of an event's object. Throws `invalid_request` for an object that Stripe would not send. */
+/** Returns the used fields of an event's object. Throws `invalid_request` for an object that Stripe would not send. */
 export function parse<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   const result = schema.safeParse(value);
   if (!result.success) throw refusalOfIssues(result.error.issues, "data.object");
@@ -84,7 +85,7 @@ export function parse<Schema extends z.ZodType>(schema: Schema, value: unknown):
 type Texts = readonly (string | null | undefined)[];
 
 const USER = z.lazy(() => identifier());
-/** The first valid user id among these texts. Null when there is none. */
+/** Returns the first of these texts that is not empty, if it is a valid user id; otherwise null. */
 export function userIn(...texts: Texts): string | null {
   const found = texts.find((value) => value !== null && value !== undefined && value !== "");
   return found !== undefined && USER.safeParse(found).success ? (found ?? null) : null;
@@ -92,7 +93,7 @@ export function userIn(...texts: Texts): string | null {
 
 export const namesOf = (...names: Texts): string[] => [...new Set(names.filter((name) => typeof name === "string"))];
 
-/** The names in an event, unchanged (S5). */
+/** The object, the pack and the user that an event names, unchanged (S5). */
 export interface AskedGrant {
   readonly objectId: string | null;
   readonly pack: string | null;
@@ -100,7 +101,7 @@ export interface AskedGrant {
   readonly hint: HintFacts;
 }
 
-/** The names in an event's metadata. */
+/** Returns the pack and the user that an event names, and the data for its hint. */
 export function askedOf(
   kind: HintFacts["kind"],
   metadata: { readonly pack?: unknown; readonly quantity?: unknown } | null | undefined,

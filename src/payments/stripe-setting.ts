@@ -35,9 +35,9 @@ export interface PriceSetting {
   readonly packId: string;
   readonly quantity?: number | undefined;
   readonly expires: "pack" | "period";
-  /** Whether a line with nothing to pay grants, once a user. */
+  /** Whether a line for which nothing is paid grants, once for each user. */
   readonly trial?: boolean | undefined;
-  /** The full price of one, in the setting's currency. */
+  /** The full price of one unit, in the setting's currency. */
   readonly amount?: number | undefined;
 }
 
@@ -52,7 +52,7 @@ interface StoredSetting extends StripeSetting {
   readonly secrets: readonly { readonly hint: string; readonly sealed: string }[];
 }
 
-type NeedsStripeSetting = Pick<TenantCtx, "settings">;
+type SecretsCtx = Pick<TenantCtx, "settings">;
 type Owner = Pick<Environment, "appId" | "mode">;
 const stripeSettingPlace = (environment: Owner) => ({ purpose: "stripe" as const, environment });
 
@@ -61,15 +61,15 @@ export function readStoredSetting(stored: string): StoredSetting {
   return JSON.parse(stored) as StoredSetting;
 }
 
-/** The first and the last characters, by which the administrator recognises it. */
+/** Returns the first and the last characters of a secret, by which the administrator recognises it. */
 const settingHint = (secret: string): string => `${secret.slice(0, "whsec_".length)}…${secret.slice(-4)}`;
 
 /**
- * The setting as JSON to store. Without new secrets it keeps those of `before`. Null when there are none. Throws
+ * Returns the setting as JSON to store. Without new secrets, it keeps the secrets of `before`. Returns null if there are none. Throws
  * `secrets_unavailable` without `SETTINGS_SECRET`.
  */
 export async function sealStripeSetting(
-  ctx: NeedsStripeSetting,
+  ctx: SecretsCtx,
   owner: Owner,
   { signingSecrets, currency, prices }: NonNullable<SetStripeInput["setting"]>,
   before: string | null,
@@ -83,12 +83,8 @@ export async function sealStripeSetting(
   return JSON.stringify({ currency, prices, secrets } satisfies StoredSetting);
 }
 
-/** The signing secrets. Throws `secrets_unavailable` when they cannot be read. */
-export async function openSecrets(
-  ctx: NeedsStripeSetting,
-  owner: Owner,
-  { secrets }: StoredSetting,
-): Promise<string[]> {
+/** Returns the signing secrets. Throws `secrets_unavailable` if they cannot be decrypted. */
+export async function openSecrets(ctx: SecretsCtx, owner: Owner, { secrets }: StoredSetting): Promise<string[]> {
   const opened: string[] = [];
   for (const { sealed } of secrets) opened.push(await openSecret(ctx, stripeSettingPlace(owner), sealed));
   return opened;
@@ -112,7 +108,7 @@ export const selectSetting = query(selectSettingOf);
 function presentStripeSetting(mode: Mode, stored: StoredStripe | undefined): StripeOutput {
   const { setting = null, lastEventAtMs = 0, refusedAtMs = null, refusedReason = null } = stored ?? {};
   const lastEventAt = lastEventAtMs === 0 ? null : iso(lastEventAtMs);
-  // Written by the route, of `SIGNATURE_FAULTS`.
+  // Only `noteRefused` writes this column, with one of `SIGNATURE_FAULTS`.
   const refused = refusedAtMs === null ? null : { at: iso(refusedAtMs), reason: refusedReason as SignatureFault };
   if (setting === null) return { mode, setting: null, lastEventAt, refused };
   const { currency, prices, secrets } = readStoredSetting(setting);
@@ -120,7 +116,7 @@ function presentStripeSetting(mode: Mode, stored: StoredStripe | undefined): Str
   return { mode, setting: { signingSecrets, currency, prices: [...prices] }, lastEventAt, refused };
 }
 
-/** The setting without its secrets (S1). Throws `not_found`. */
+/** Returns the setting without its secrets (S1). Throws `not_found`. */
 export async function readStripe(root: SystemCtx, appId: string, mode: Mode): Promise<StripeOutput> {
   const { id: environmentId } = await requireEnvironment(root, appId, mode);
   const [stored] = await all(root.db, selectSetting({ environmentId }));
@@ -147,7 +143,7 @@ const updateSetting = query((value: ValueOf<SettingValues & AuditEntryKey>) => {
 });
 
 /**
- * Sets the Stripe setting. Secrets that are left out stay (S1). Throws `not_found`, `credit_pack_not_found`,
+ * Sets the Stripe setting. If no secrets are sent, the current ones stay (S1). Throws `not_found`, `credit_pack_not_found`,
  * `secrets_unavailable`, and `invalid_request` for a setting without any secret or a legacy pack without a quantity.
  */
 export async function setStripe(admin: AdminCtx, appId: string, input: SetStripeInput): Promise<StripeOutput> {
@@ -155,7 +151,7 @@ export async function setStripe(admin: AdminCtx, appId: string, input: SetStripe
   const environmentId = environment.id;
   const [before] = await all(admin.db, selectSetting({ environmentId }));
   const stored =
-    input.setting === null ? null : await sealed(admin, environment, input.setting, before?.setting ?? null);
+    input.setting === null ? null : await validateAndSeal(admin, environment, input.setting, before?.setting ?? null);
   const details = { mode: input.mode, prices: input.setting?.prices.map(({ price }) => price) ?? null };
   const auditEntry = newAuditEntry(admin, { appId, action: "stripe.set", target: appId, details });
   const values = { ...auditEntry, environmentId, stored };
@@ -167,7 +163,7 @@ export async function setStripe(admin: AdminCtx, appId: string, input: SetStripe
   return presentStripeSetting(input.mode, after);
 }
 
-async function sealed(
+async function validateAndSeal(
   admin: AdminCtx,
   environment: Environment,
   setting: NonNullable<SetStripeInput["setting"]>,
@@ -175,7 +171,7 @@ async function sealed(
 ): Promise<string> {
   await assertPacks(admin, environment, setting.prices);
   const stored = await sealStripeSetting(admin, environment, setting, before);
-  if (stored === null) throw invalid("setting.signingSecrets", "is required while none is set");
+  if (stored === null) throw invalid("setting.signingSecrets", "is required, because no secret is set yet");
   return stored;
 }
 
@@ -200,7 +196,7 @@ async function assertPacks(
   }
 }
 
-/** Throws `invalid_request` when a legacy pack's price has no quantity, or one that is invalid for the unit. */
+/** Throws `invalid_request` if the price of a legacy pack has no quantity, or a quantity that is invalid for the unit. */
 function assertQuantity(param: string, unit: Unit, quantity: number | undefined): void {
   if (quantity === undefined) throw invalid(param, `is required for a pack without items, in its unit \`${unit}\``);
   if (!(quantity > 0)) throw invalid(param, "must be more than 0");

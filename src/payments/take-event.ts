@@ -9,7 +9,7 @@ import { type PaymentChange, readChange } from "./event.ts";
 import { type CreditFact, factsOf } from "./facts.ts";
 import type { Credit } from "./invoice.ts";
 import { type LogEntry, logIgnored, logStatement } from "./log.ts";
-import { type Moved, movePayment, stronger } from "./move.ts";
+import { type Moved, moreImportant, movePayment } from "./move.ts";
 import { offersOf } from "./offer.ts";
 import { hintOf, type IgnoredReason } from "./reasons.ts";
 import type { StripeEventOutput } from "./responses.ts";
@@ -24,9 +24,9 @@ export async function takeEvent(
   setting: StripeSetting,
   event: StripeEvent,
 ): Promise<StripeEventOutput> {
-  const read = readChange(event);
-  if ("ignored" in read) return ignore(ctx, event, read.ignored, read.asked);
-  const change = { ...read, credits: read.credits.filter(({ price }) => isSet(setting, price)) };
+  const reading = readChange(event);
+  if ("ignored" in reading) return ignore(ctx, event, reading.ignored, reading.asked);
+  const change = { ...reading, credits: reading.credits.filter(({ price }) => isSet(setting, price)) };
   const { link, facts, credits, asked } = change;
   const credited = credits.length === 0 ? [] : await creditedBy(ctx, credits);
   if (credited.length === 0 && hasNoSetPrice(change, setting)) {
@@ -35,36 +35,37 @@ export async function takeEvent(
   }
   let outcome: PaymentOutcome = "ignored";
   let paymentKey: string | undefined;
-  /** The event's own payment, which the response and the log name even if other payments are moved too. */
-  let ownKey: string | undefined;
+  /** The key of the event's payment, which the response and the log name even if other payments also change. */
+  let eventPaymentKey: string | undefined;
   let reason: IgnoredReason = "nothing_new";
   let isLogged = false;
   const move = async (part: Partial<PaymentChange>): Promise<void> => {
     const mayGrant = link !== null || facts.some(({ kind }) => GRANTING.includes(kind));
-    const moving = { ...change, ...part };
-    const moved: Moved = await movePayment(ctx, { setting, change: moving, credited, mayGrant, ownKey });
-    const isMore = stronger(moved.outcome, outcome) !== outcome;
-    if (ownKey === undefined && (paymentKey === undefined || isMore)) paymentKey = moved.paymentKey;
-    outcome = stronger(outcome, moved.outcome);
+    const changeOfPart = { ...change, ...part };
+    const input = { setting, change: changeOfPart, credited, mayGrant, eventPaymentKey };
+    const moved: Moved = await movePayment(ctx, input);
+    const isMoreImportant = moreImportant(moved.outcome, outcome) !== outcome;
+    if (eventPaymentKey === undefined && (paymentKey === undefined || isMoreImportant)) paymentKey = moved.paymentKey;
+    outcome = moreImportant(outcome, moved.outcome);
     if (moved.isTrialOver) reason = "trial_over";
     isLogged ||= moved.isLogged;
   };
   if (link !== null && (await rememberCustomer(ctx, link, change))) outcome = "remembered";
   if (change.names.length > 0) await move({});
-  ownKey = paymentKey;
+  eventPaymentKey = paymentKey;
   if (link !== null) {
     const { customer } = link;
     const waiting = await all(ctx.db, selectUnmatchedOf({ environmentId: ctx.environment.id, customer }));
     for (const { name } of waiting) await move({ names: [name] });
   }
-  // A repeated event is in the log already.
+  // The log already has a repeated event.
   if (outcome === "ignored" && !isLogged) await logIgnored(ctx, entryOf(event, reason, asked, paymentKey));
   return { received: true, outcome, ...(paymentKey === undefined ? {} : { paymentKey }) };
 }
 
 const GRANTING: readonly string[] = ["session", "invoice", "intent"];
 
-/** The log entry of an ignored event. */
+/** Returns the log entry of an ignored event. */
 function entryOf(
   { id, type }: Pick<StripeEvent, "id" | "type">,
   reason: IgnoredReason,
@@ -89,7 +90,7 @@ async function ignore(
 }
 
 const UNSET_SHOWN = 3;
-/** Prices of an invoice's lines that are not in the setting. */
+/** Returns the prices of an invoice's lines that are not in the setting. */
 function unsetPrices({ facts }: PaymentChange, setting: StripeSetting): readonly string[] {
   const lines = factsOf(facts, "invoice").flatMap(({ data }) => data.lines);
   const prices = lines.flatMap(({ price }) => (price === null || isSet(setting, price) ? [] : [price]));
@@ -101,18 +102,19 @@ const hasFreeLine = ({ facts }: PaymentChange, setting: StripeSetting): boolean 
     data.lines.some(({ price, net }) => net === 0 && price !== null && isSet(setting, price)),
   );
 
-const isSet = ({ prices }: StripeSetting, price: string): boolean => prices.some((one) => one.price === price);
+const isSet = ({ prices }: StripeSetting, price: string): boolean =>
+  prices.some((setPrice) => setPrice.price === price);
 
-/** Whether it is an invoice without a price of the setting. */
+/** Returns whether the event is about an invoice without a price of the setting. */
 function hasNoSetPrice({ facts }: PaymentChange, setting: StripeSetting): boolean {
   const isInvoice = facts.some(({ kind }) => kind === "invoice");
   return isInvoice && offersOf(facts, setting, null).length === 0;
 }
 
-type Unnamed = { environmentId: number; id: string; price: string; subscription: string | null };
+type CreditWithoutLine = { environmentId: number; id: string; price: string; subscription: string | null };
 const creditedLine = computed({ invoice: sql<string>`found.invoice`, lines: sql<string>`found.credited` });
-// A repeated event keeps the line that it credited before.
-const selectCreditedLine = query((value: ValueOf<Unnamed>) => {
+// A repeated event credits the line that it credited before.
+const selectCreditedLine = query((value: ValueOf<CreditWithoutLine>) => {
   const { environmentId, paymentId, id, kind, data, subscription, atSeconds } = paymentFacts;
   const invoice = sql`(
     SELECT ${paymentNames.name} FROM ${paymentNames} WHERE ${paymentNames.environmentId} = ${environmentId}
@@ -135,7 +137,7 @@ const selectCreditedLine = query((value: ValueOf<Unnamed>) => {
     .limit(1);
 });
 
-/** The credits of negative lines, by the invoices of the credited lines. Without a matching line there is no credit. */
+/** Returns the credits of negative lines, by the invoices of the credited lines. Without a matching line there is no credit. */
 async function creditedBy(ctx: TenantCtx, credits: readonly Credit[]): Promise<readonly Credited[]> {
   const environmentId = ctx.environment.id;
   const found = await batch(
@@ -159,7 +161,7 @@ async function creditedBy(ctx: TenantCtx, credits: readonly Credit[]): Promise<r
   const invoices = [...new Set(named.map(({ invoice }) => invoice))];
   return invoices.map((invoice) => ({
     invoice,
-    facts: named.filter((one) => one.invoice === invoice).map(({ fact }) => fact),
+    facts: named.filter((credit) => credit.invoice === invoice).map(({ fact }) => fact),
   }));
 }
 
@@ -182,7 +184,7 @@ const upsertCustomer = query((value: ValueOf<CustomerLink>) => {
     .returning(fields(stripeCustomers, "customer"));
 });
 
-/** Stores the customer's user, from the newest session. Returns whether it changed. */
+/** Stores the user that the customer's newest session names. Returns whether the user changed. */
 async function rememberCustomer(
   ctx: TenantCtx,
   link: NonNullable<PaymentChange["link"]>,

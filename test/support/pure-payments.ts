@@ -72,7 +72,7 @@ export function takePurely(books: PureBooks, shop: PureShop, change: PaymentChan
         debts: books.debts,
       },
     );
-    const step = nextStep(read, offersNow(read.own, granting), refusal, terms);
+    const step = nextStep(read, offersNow(read.eventPayment, granting), refusal, terms);
     if (step.kind === "none") return;
     if (step.kind === "read") for (const name of step.names) more.add(name);
     if (step.kind === "store") {
@@ -82,7 +82,7 @@ export function takePurely(books: PureBooks, shop: PureShop, change: PaymentChan
     if (step.kind === "adjust") {
       const plan = planAccount(read, { ...terms, accountId: step.accountId, deficits: step.deficits });
       applyMotions(books, plan.motions);
-      store(books, read, plan, standingOfKnown(read.own), step.isLast);
+      store(books, read, plan, standingOfKnown(read.eventPayment), step.isLast);
     }
     if (step.kind === "grant") {
       const terms = { currency: setting.currency, note: change.note, nowMs, packOf, trials: trialsOf(books) };
@@ -108,7 +108,9 @@ function grantOffers(
   const issued = planned.find((plan) => typeof plan !== "string") ?? planned[0] ?? "no_user";
   if (typeof issued === "string") return issued;
   if (issued.length === 0) return "nothing";
-  const lines = issued.map(({ line, grant }): Issued => ({ payment: read.own, line, balances: grant.balances }));
+  const lines = issued.map(
+    ({ line, grant }): Issued => ({ payment: read.eventPayment, line, balances: grant.balances }),
+  );
   const plan = planAccount(read, { ...MORE, nowMs: terms.nowMs, accountId: ACCOUNT, issued: lines });
   let grantSeq = Object.keys(books.balances).length;
   const grants = issued.flatMap(({ line, grant: { packId, balances } }) =>
@@ -116,7 +118,11 @@ function grantOffers(
       books.balances[id] = { remaining: amountSteps, isRevoked: false, isExpired: false, held: 0, owed: 0 };
       grantSeq += 1;
       return {
-        ...{ balanceId: id, accountId: ACCOUNT, userId: read.own.facts.find((f) => f.userId !== null)?.userId ?? "u" },
+        ...{
+          balanceId: id,
+          accountId: ACCOUNT,
+          userId: read.eventPayment.facts.find((f) => f.userId !== null)?.userId ?? "u",
+        },
         ...{ packId, packItemId: "", unit, line, initialSteps: amountSteps, remainingSteps: amountSteps },
         ...{ expiresAtMs: 1, dueSteps: steps(0), takenSteps: steps(0), operatorSteps: 0 },
         ...{ isSurplus: 0, isClosed: 0, isErased: 0, grantedAtMs: grantSeq, grantSeq },
@@ -190,7 +196,7 @@ function store(
   const isTouched = (state: PaymentState) =>
     plan.motions.some(({ payment }) => payment === state) || plan.lines.some(({ payment }) => payment === state);
   for (const state of read.payments) {
-    const isOwn = state === read.own;
+    const isOwn = state === read.eventPayment;
     if (!(isTouched(state) || (all && (isOwn || state.isChanged)))) continue;
     storeOne(books, state, plan, isOwn ? standing : standingOfKnown(state), isOwn ? grants : []);
   }

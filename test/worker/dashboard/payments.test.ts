@@ -48,7 +48,7 @@ it("an unmatched payment is settled once, and a refusal is shown beside its fiel
   const fields = { client_reference_id: "ada", metadata: { pack: "gone" }, payment_intent: "pi_1" };
   await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)));
   expect((await w.read("payments?status=unmatched")).text).toContain("No such pack");
-  for (const part of ["gone", "The application has no pack of this id or name"]) {
+  for (const part of ["gone", "The application has no pack with this id or name"]) {
     expect((await w.read("payments/pi_1")).text).toContain(part);
   }
   const form = { userId: "ada", packId: w.packs.tokens };
