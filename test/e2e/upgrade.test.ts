@@ -97,15 +97,15 @@ it("the next migration keeps every row, which the server then serves, and a fail
 
   const before = rowsByTable();
   expect(before.credit_ledger?.length).toBeGreaterThan(10);
-  writeFileSync(join(directory, "drizzle/0002_made_up.sql"), NEXT);
-  writeFileSync(join(directory, "drizzle/0003_failing.sql"), FAILING);
+  writeFileSync(join(directory, "drizzle/0003_made_up.sql"), NEXT);
+  writeFileSync(join(directory, "drizzle/0004_failing.sql"), FAILING);
   await expect(startCheckout(directory)).rejects.toThrow("could not be migrated");
   const { made_up_counts: counts = [], ...after } = rowsByTable();
   expect(counts.length).toBe(new Set(before.credit_ledger?.map((row) => row.account_id)).size);
   const packs = before.credit_packs?.map((row) => ({ ...row, made_up_note: null }));
   expect(after).toEqual({ ...before, credit_packs: packs });
 
-  rmSync(join(directory, "drizzle/0003_failing.sql"));
+  rmSync(join(directory, "drizzle/0004_failing.sql"));
   running = await startCheckout(directory);
   const replayed = await call(key, "POST", "/credits/grant", grant);
   expect(replayed.headers.get("idempotent-replayed")).toBe("true");

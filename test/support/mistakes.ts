@@ -40,12 +40,23 @@ export interface Mistake {
   readonly says: readonly string[];
 }
 
-/** The tables that a request might change. */
-const COUNTED = ["credit_balances", "credit_ledger", "usage_events", "reservations", "consent_log", "credit_packs"];
+const OF_APP = "environment_id IN (SELECT id FROM environments WHERE app_id = ?1)";
+const OF_ACCOUNTS = `account_id IN (SELECT id FROM accounts WHERE ${OF_APP})`;
+/** The tables that a request might change, and how to find an application's rows. */
+const COUNTED = [
+  ["credit_balances", OF_ACCOUNTS],
+  ["credit_ledger", OF_ACCOUNTS],
+  ["usage_events", OF_ACCOUNTS],
+  ["reservations", OF_APP],
+  ["consent_log", OF_APP],
+  ["credit_packs", "app_id = ?1"],
+] as const;
 
-async function countRows(): Promise<unknown> {
-  const counts = COUNTED.map((table) => `(SELECT COUNT(*) FROM ${table}) AS ${table}`);
-  return env.DB.prepare(`SELECT ${counts.join(", ")}`).first();
+async function countRows({ appId }: TestApp): Promise<unknown> {
+  const counts = COUNTED.map(([table, where]) => `(SELECT count(*) FROM ${table} WHERE ${where}) AS ${table}`);
+  return env.DB.prepare(`SELECT ${counts.join(", ")}`)
+    .bind(appId)
+    .first();
 }
 
 async function makeWorld(clock: Clock): Promise<MistakenWorld> {
@@ -77,7 +88,7 @@ export function describeMistakes(about: string, mistakes: readonly Mistake[]): v
 
     it.each(mistakes.map((mistake) => [mistake.name, mistake] as const))("example: %s", async (_name, mistake) => {
       const { method, path, key = world.keys.sk_live, headers = {}, body } = mistake.send(world);
-      const before = await countRows();
+      const before = await countRows(world.app);
       const answer = await call(method ?? (body === undefined ? "GET" : "POST"), path, {
         headers,
         ...(key === null ? {} : { key }),
@@ -97,7 +108,7 @@ export function describeMistakes(about: string, mistakes: readonly Mistake[]): v
       for (const secret of secrets.filter((text) => text.length > 12)) {
         expect(JSON.stringify(answer.body)).not.toContain(secret);
       }
-      expect(await countRows()).toEqual(before);
+      expect(await countRows(world.app)).toEqual(before);
     });
   });
 }

@@ -4,7 +4,14 @@ import { erasurePageStatements } from "../../../src/erasure/page.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { ANA, erasureWorld, oneToken } from "../../support/erasure.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { seedAnalytics, seedBalances, seedConsents, seedEntries, seedUsage } from "../../support/seed-rows.ts";
+import {
+  seedAnalytics,
+  seedBalances,
+  seedConsents,
+  seedEntries,
+  seedPerson,
+  seedUsage,
+} from "../../support/seed-rows.ts";
 import { makeClient } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
@@ -51,6 +58,21 @@ it.each([1, 40, 400])(
     expect(again.cost.rowsRead).toBeLessThanOrEqual(30);
   },
 );
+
+it("an erasure reads rows in proportion to the person's ids", async () => {
+  for (const count of [300, 3_000]) {
+    const { app, counted } = await world();
+    await seedPerson(app.environments.live, {}, [ANA, ...Array.from({ length: count }, (_, n) => `${ANA}-${n}`)]);
+    const body = { distinctId: ANA, distinctIdCount: count + 1 };
+    let rowsRead = 0;
+    for (let status = "running", calls = 0; status === "running" && calls < 40; calls++) {
+      const { answer, cost } = await counted("erase-person", body);
+      ({ status } = answer);
+      rowsRead += cost.rowsRead;
+    }
+    expect(rowsRead).toBeLessThanOrEqual(100 * count);
+  }
+});
 
 it("an erasure scans no table, and never reads all rows of an environment", async () => {
   const tables = await env.DB.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all<{ name: string }>();
