@@ -15,8 +15,8 @@ export interface Subject {
 }
 
 /**
- * A row of the audit. Its id is made before the write, so that a repeated write takes effect once. It has the SHA-256 of the token,
- * never the token itself.
+ * A row of the audit. Its id is generated before the write, so that a repeated write takes effect once. It has the SHA-256 of the
+ * token, never the token.
  */
 export type ExportAuditRow = Pick<
   typeof exportAudit.$inferSelect,
@@ -75,7 +75,7 @@ export const exportAuditFields = {
 
 export const presentAuditRow = presenter(exportAuditFields);
 
-const shownAudit = () => fields(exportAudit, "distinctId", "seq", "action", "tokenHash", "keyId", "occurredAtMs");
+const auditFields = () => fields(exportAudit, "distinctId", "seq", "action", "tokenHash", "keyId", "occurredAtMs");
 const isAuditOfEnvironment = (value: ValueOf<{ environmentId: number }>) =>
   eq(exportAudit.environmentId, value("environmentId"));
 
@@ -85,7 +85,7 @@ export const SEARCHED_LINKS_MAX = 1_000;
 const selectAuditRows = query((value: ValueOf<{ environmentId: number; distinctId: string; seq: number }>) => {
   const { distinctId, seq } = exportAudit;
   return drizzle
-    .select(shownAudit())
+    .select(auditFields())
     .from(exportAudit)
     .where(and(isAuditOfEnvironment(value), sql`(${distinctId}, ${seq}) > (${value("distinctId")}, ${value("seq")})`))
     .orderBy(distinctId, seq)
@@ -93,9 +93,9 @@ const selectAuditRows = query((value: ValueOf<{ environmentId: number; distinctI
 });
 
 /**
- * Export links that were created or opened in a span of time, for all people. The audit has no index by time, so a page reads
- * `SEARCHED_LINKS_MAX` rows in the order of distinct ids, and may show few of them while more follow. Within a page the latest come
- * first. Throws `invalid_request` for another list's cursor.
+ * Returns the export links of all people that were created or opened in a span of time. The audit has no index by time, so a
+ * page reads `SEARCHED_LINKS_MAX` rows in the order of distinct ids. It may have few links although more follow. Within a
+ * page the latest links come first. Throws `invalid_request` for another list's cursor.
  */
 export async function findLinks(
   ctx: TenantCtx,
@@ -131,7 +131,7 @@ const newestOfIds = query((value: ValueOf<{ environmentId: number; ids: string }
     .orderBy(desc(exportAudit.seq))
     .limit(1);
   return drizzle
-    .select(shownAudit())
+    .select(auditFields())
     .from(sql`json_each(${value("ids")}) AS item`)
     .crossJoin(exportAudit)
     .where(and(ofId, sql`${exportAudit.seq} > ${scalar(newest)} - ${LISTED_EVENTS_MAX}`))
@@ -139,7 +139,7 @@ const newestOfIds = query((value: ValueOf<{ environmentId: number; ids: string }
     .limit(LISTED_EVENTS_MAX);
 });
 
-/** The export history of these ids, newest first. */
+/** Returns the export history of these ids, newest first. */
 export async function listExportEvents(ctx: TenantCtx, distinctIds: readonly string[]) {
   const values = { environmentId: ctx.environment.id, ids: JSON.stringify(distinctIds) };
   return (await all(ctx.db, newestOfIds(values))).map(presentAuditRow);

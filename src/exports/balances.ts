@@ -7,14 +7,21 @@ import { all } from "../db/sql.ts";
 import { type Utf8, utf8 } from "../lib/encoding.ts";
 import type { PersonKey } from "../people/person-walk.ts";
 import { isOfAccount, owner, ownersOfSpans, requestedOwner } from "./lists.ts";
-import { type Bound, isStillThere, type Reading, ROWS_OF_BALANCE, type StillThere, stillThere } from "./span-cursor.ts";
+import {
+  type Bound,
+  isUnchangedPerson,
+  type Reading,
+  type RequestedId,
+  ROWS_OF_BALANCE,
+  requestedIdOf,
+} from "./span-cursor.ts";
 
 const PAGE_BALANCES = 500;
 
 /** The remaining steps of a balance at the snapshot, and whether it was revoked. */
-type State = readonly [remainingSteps: Steps, isRevoked: 0 | 1];
+type BalanceState = readonly [remainingSteps: Steps, isRevoked: 0 | 1];
 // `stateAtSnapshot` wrote this JSON.
-const readState = (json: string): State | null => JSON.parse(json) as State;
+const readState = (json: string): BalanceState | null => JSON.parse(json) as BalanceState;
 
 /** A balance's current row, its owner's id, and its state at the snapshot if it has changed since. */
 const pageFields = (state: SQL) => ({
@@ -26,7 +33,7 @@ export type BalancePageRow = RowOf<ReturnType<typeof pageFields>>;
 
 const isOwned = isOfAccount(creditBalances);
 
-/** The first balances of the requested id, whose balances come first. */
+/** The first balances of the requested id, which are the first balances of the document. */
 export const firstBalances = query((value: ValueOf<PersonKey>) =>
   read(
     pageFields(sql`NULL`),
@@ -37,8 +44,8 @@ export const firstBalances = query((value: ValueOf<PersonKey>) =>
 );
 
 /**
- * SQL: a balance's state when its user's ledger had reached the span's bound. It is found by following the balance's entries
- * backwards. All other columns never change.
+ * SQL: a balance's state when its user's ledger ended at the bound of the span. It is found by following the balance's entries
+ * backwards. The other columns never change.
  */
 function stateAtSnapshot(): SQL {
   const back = alias(creditLedger, "back");
@@ -58,21 +65,21 @@ function stateAtSnapshot(): SQL {
 }
 
 /** Balances that were issued before the snapshot, starting at a position in the first id's balances. */
-const balancesOfSpans = query((value: ValueOf<StillThere & { spans: string; count: number }>) => {
+const balancesOfSpans = query((value: ValueOf<RequestedId & { spans: string; count: number }>) => {
   const { grantSeq } = creditBalances;
   const isInSpan = sql`${grantSeq} > owner.span ->> 2 AND ${grantSeq} <= owner.span ->> 1`;
   return read(
     pageFields(stateAtSnapshot()),
     (list) => sql`
       SELECT ${list} FROM ${ownersOfSpans(value)} CROSS JOIN ${creditBalances}
-      WHERE ${and(isOwned(value("environmentId")), isInSpan, isStillThere(value))} LIMIT ${asInteger(value("count"))}`,
+      WHERE ${and(isOwned(value("environmentId")), isInSpan, isUnchangedPerson(value))} LIMIT ${asInteger(value("count"))}`,
   );
 });
 
-/** A page after the grant `afterSeq` of the first id. `bounds` are few enough for one value. */
+/** Reads a page after the grant `afterSeq` of the first id. `bounds` must be few enough for one value. */
 function readBalancesPage(reading: Reading, bounds: readonly Bound[], afterSeq: number, count: number) {
   const spans = bounds.map(({ id, last }, index) => [id, last, index === 0 ? afterSeq : 0]);
-  const values = { ...stillThere(reading), spans: JSON.stringify(spans), count };
+  const values = { ...requestedIdOf(reading), spans: JSON.stringify(spans), count };
   return all(reading.db, balancesOfSpans(values));
 }
 
@@ -88,8 +95,8 @@ function presentExportedBalance(row: BalancePageRow, atMs: number): string {
 }
 
 /**
- * Balances as JSON without brackets, in pieces of a page. `bounds` are the ledger's, because every balance has an entry there. The
- * first balances of the requested id were read with the snapshot.
+ * Returns balances as JSON without brackets, a page at a time. `bounds` are those of the ledger, because every balance has an entry
+ * there. `first` are the balances of the requested id that were read with the snapshot.
  */
 export async function* balancePieces(
   reading: Reading,
@@ -99,33 +106,33 @@ export async function* balancePieces(
 ): AsyncGenerator<Utf8> {
   // The budget counts a balance as several rows of a list.
   const count = Math.max(PAGE_BALANCES, Math.ceil(reading.pageRowsMin / ROWS_OF_BALANCE));
-  const rest = bounds[Symbol.iterator]();
+  const remainingBounds = bounds[Symbol.iterator]();
   let pageMax = PAGE_BALANCES;
   let page = first;
-  let wanted = first.length === 0 ? [] : nextBounds(rest, 1);
+  let pageBounds = first.length === 0 ? [] : nextBounds(remainingBounds, 1);
   for (;;) {
     if (page.length > 0) yield utf8(page.map((row) => presentExportedBalance(row, exportedAtMs)).join(","));
     const last = page.length === pageMax ? page.at(-1) : undefined;
-    wanted = last === undefined ? [] : wanted.slice(wanted.findIndex(({ id }) => id === last.ownerId));
-    // Each id has a balance, so a page cannot reach more ids than this. Their names take at most half of D1's 2 MB for a value.
-    wanted.push(...nextBounds(rest, PAGE_BALANCES - wanted.length));
-    if (wanted.length === 0) return;
+    pageBounds = last === undefined ? [] : pageBounds.slice(pageBounds.findIndex(({ id }) => id === last.ownerId));
+    // Each id has a balance, so a page cannot contain more ids than balances. The ids take at most half of D1's 2 MB for a value.
+    pageBounds.push(...nextBounds(remainingBounds, PAGE_BALANCES - pageBounds.length));
+    if (pageBounds.length === 0) return;
     pageMax = count;
-    page = await readBalancesPage(reading, wanted, last?.grantSeq ?? 0, count);
+    page = await readBalancesPage(reading, pageBounds, last?.grantSeq ?? 0, count);
   }
 }
 
-function nextBounds(rest: Iterator<Bound>, count: number): Bound[] {
+function nextBounds(remainingBounds: Iterator<Bound>, count: number): Bound[] {
   const bounds: Bound[] = [];
   while (bounds.length < count) {
-    const { value, done } = rest.next();
+    const { value, done } = remainingBounds.next();
     if (done === true) break;
     bounds.push(value);
   }
   return bounds;
 }
 
-/** Whether `first` has all balances of its ids. */
+/** Returns whether `first` has all balances of the requested id. */
 export function hasAllBalances(first: readonly BalancePageRow[]): boolean {
   return first.length < PAGE_BALANCES;
 }

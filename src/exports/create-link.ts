@@ -31,10 +31,7 @@ export interface ExportSecrets {
   readonly previous: string | null;
 }
 
-/**
- * Returns `base64url(payload).base64url(HMAC-SHA-256 of the first part's ASCII)`. The contract fixes this form, which is no
- * JWT (P6).
- */
+/** Returns `base64url(payload).base64url(HMAC-SHA-256 of the first part's ASCII)`. P6 fixes this form, which is not a JWT. */
 export async function signToken(claims: ExportClaims, secret: string): Promise<string> {
   const { appId, mode, distinctId, expiresAt } = claims;
   const payload = encodeBase64url(new TextEncoder().encode(JSON.stringify({ appId, mode, distinctId, expiresAt })));
@@ -42,8 +39,8 @@ export async function signToken(claims: ExportClaims, secret: string): Promise<s
 }
 
 /**
- * The claims of a token, if it is signed, in canonical form and not expired. Null for every other token, so that nobody learns
- * what was wrong. The signature is checked over the received characters, before anything is parsed.
+ * Returns the claims of a token that is signed, in canonical form and not expired. Returns null for every other token, so
+ * that nobody learns what was wrong. The signature is checked over the received characters, before anything is parsed.
  */
 export async function openToken(token: string, secrets: ExportSecrets, nowMs: number): Promise<ExportClaims | null> {
   const [payload, signature, ...rest] = token.split(".");
@@ -74,8 +71,8 @@ function readClaims(payload: string): ExportClaims | null {
 }
 
 /**
- * Creates and signs a download link that is valid for 24 hours, on the configured origin or else the request's. It does not
- * read the person's data, so it returns a link even if nothing is stored (P8). Throws `export_unavailable` if no secret is
+ * Creates a signed download link that is valid for 24 hours. Its origin is the configured one, or else the origin of the request. It
+ * does not read the person's data, so it returns a link even if nothing is stored (P8). Throws `export_unavailable` if no secret is
  * set or the configured origin is malformed.
  */
 export async function createLink(
@@ -118,7 +115,7 @@ export async function createLink(
   return { downloadUrl: `${origin}/api/v1/export-download?token=${token}`, expiresAt, format: "json" };
 }
 
-/** Throws `export_unavailable` if there is no secret of sufficient length (P7). */
+/** Returns the secrets that sign links. Throws `export_unavailable` if no secret of sufficient length is set (P7). */
 export function exportSecrets(ctx: Pick<SystemCtx, "settings">): ExportSecrets {
   const { exportSecrets: secrets } = ctx.settings;
   if (secrets !== null) return secrets;

@@ -17,13 +17,13 @@ import { boundsOf, type PersonId, type PersonIds } from "./person-ids.ts";
 import type { Snapshot } from "./snapshot.ts";
 import type { Reading } from "./span-cursor.ts";
 
-/** The limits of a page. Ids have at most 800 bytes, and D1 takes 2 MB for one value. */
+/** The limits of a page of properties. Ids have at most 800 bytes, and D1 accepts 2 MB for one value. */
 const PROPERTY_IDS_A_PAGE = 1_000;
 const PROPERTIES_PAGE_BYTES = 2_000_000;
-/** The most written names that memory remembers. Beyond them, a name that several ids have may occur twice. */
+/** The most property names that are remembered. Beyond them, a name that several ids have may occur twice in the document. */
 const NAMES_MAX = 100_000;
 
-/** Properties as they were at the snapshot. Changed ones are not found. */
+/** Properties as they were at the snapshot. Properties that have changed since are not found. */
 const propertiesAtSnapshot = query((value: ValueOf<{ environmentId: number; ids: string }>) =>
   drizzle
     .select(fields(idProperties, "properties"))
@@ -37,8 +37,8 @@ const propertiesAtSnapshot = query((value: ValueOf<{ environmentId: number; ids:
     ),
 );
 
-/** The ids whose properties were not read with the snapshot, nearest first. */
-function* laterIds({ each, firstProperties }: PersonIds): Generator<PersonId> {
+/** Returns the ids whose properties were not read with the snapshot, nearest first. */
+function* idsToRead({ each, firstProperties }: PersonIds): Generator<PersonId> {
   let index = 0;
   for (const id of each()) {
     if (id.propertiesVersion > 0 && (firstProperties[index] ?? null) === null) yield id;
@@ -46,31 +46,35 @@ function* laterIds({ each, firstProperties }: PersonIds): Generator<PersonId> {
   }
 }
 
-/** Whether the snapshot has all properties. */
-const hasAllProperties = (ids: PersonIds): boolean => laterIds(ids).next().done === true;
+/** Returns whether the snapshot has all properties. */
+const hasAllProperties = (ids: PersonIds): boolean => idsToRead(ids).next().done === true;
 
 /**
- * The texts of all properties, nearest first. Throws when one was changed after the snapshot, because P10 would be violated.
+ * Returns the JSON texts of all properties, nearest first. Throws when properties have changed since the snapshot, because the
+ * document shows one moment (P10).
  */
 async function* propertiesTexts({ db, environmentId }: Reading, ids: PersonIds): AsyncGenerator<string> {
   for (const text of ids.firstProperties) if (text !== null) yield text;
-  const later = laterIds(ids);
+  const remainingIds = idsToRead(ids);
   for (;;) {
-    const wanted: [string, number][] = [];
-    for (let bytes = 0; wanted.length < PROPERTY_IDS_A_PAGE && bytes < PROPERTIES_PAGE_BYTES; ) {
-      const { value, done } = later.next();
+    const pageIds: [string, number][] = [];
+    for (let bytes = 0; pageIds.length < PROPERTY_IDS_A_PAGE && bytes < PROPERTIES_PAGE_BYTES; ) {
+      const { value, done } = remainingIds.next();
       if (done === true) break;
-      wanted.push([value.distinctId, value.propertiesVersion]);
+      pageIds.push([value.distinctId, value.propertiesVersion]);
       bytes += value.propertiesBytes;
     }
-    if (wanted.length === 0) return;
-    const found = await all(db, propertiesAtSnapshot({ environmentId, ids: JSON.stringify(wanted) }));
-    assert(found.length === wanted.length, "properties are as they were at the snapshot");
+    if (pageIds.length === 0) return;
+    const found = await all(db, propertiesAtSnapshot({ environmentId, ids: JSON.stringify(pageIds) }));
+    assert(found.length === pageIds.length, "properties are as they were at the snapshot");
     for (const { properties } of found) yield properties;
   }
 }
 
-/** The merged properties as one JSON object, in pieces. The nearest id wins for each name. Values keep their stored digits. */
+/**
+ * Returns the merged properties as one JSON object, in pieces. For each name the nearest id's value counts. Numbers keep
+ * their digits.
+ */
 async function* propertiesPieces(reading: Reading, ids: PersonIds): AsyncGenerator<Utf8> {
   const names = new Set<string>();
   yield utf8("{");
@@ -102,23 +106,23 @@ async function* personHead({ reading, isPerson, isIdentified, ids }: Snapshot): 
   const { environmentId, distinctId, firstSeenAtMs } = reading;
   yield utf8(`{"personId":"${await personIdOf(environmentId, distinctId)}","distinctIds":[`);
   let piece: string[] = [];
-  let isOwn = true;
+  let isRequested = true;
   for (const id of ids.each()) {
-    const entry = JSON.stringify(isOwn ? presentOwn(distinctId, firstSeenAtMs) : presentExportedId(id));
-    piece.push(isOwn ? entry : `,${entry}`);
-    isOwn = false;
+    const entry = JSON.stringify(isRequested ? presentRequestedId(distinctId, firstSeenAtMs) : presentExportedId(id));
+    piece.push(isRequested ? entry : `,${entry}`);
+    isRequested = false;
     if (piece.length < IDS_OF_PIECE) continue;
     yield utf8(piece.join(""));
     piece = [];
   }
   yield utf8(`${piece.join("")}],"properties":`);
   yield* propertiesPieces(reading, ids);
-  const seen = { createdAt: iso(ids.firstSeenAtMs), lastSeenAt: iso(ids.lastSeenAtMs), isIdentified };
-  yield utf8(`,${JSON.stringify(seen).slice(1, -1)}`);
+  const lastFields = { createdAt: iso(ids.firstSeenAtMs), lastSeenAt: iso(ids.lastSeenAtMs), isIdentified };
+  yield utf8(`,${JSON.stringify(lastFields).slice(1, -1)}`);
 }
 
 /** The requested id is shown without its claimer, which may be another person. */
-const presentOwn = (distinctId: string, firstSeenAtMs: number | null) => ({
+const presentRequestedId = (distinctId: string, firstSeenAtMs: number | null) => ({
   distinctId,
   linkedAt: firstSeenAtMs === null ? null : iso(firstSeenAtMs),
   via: null,
@@ -134,7 +138,7 @@ const presentExportedId = ({ distinctId, claimedAtMs, via, claimedBy, isVerified
   isVerified,
 });
 
-/** Whether anything is stored about the person. Earlier exports do not count (P8). */
+/** Returns whether anything is stored about the person. Earlier exports do not count (P8). */
 function hasData({ isPerson, ids: { sizes, recurring }, limits }: Snapshot): boolean {
   // A user with an own amount, or with counted usage, has a counter.
   if (recurring.length > 0 || limits.some((row) => counterOf(row) !== undefined)) return true;
@@ -142,12 +146,12 @@ function hasData({ isPerson, ids: { sizes, recurring }, limits }: Snapshot): boo
 }
 
 /** With more ids, the whole document would be too large for memory. */
-const IDS_OF_WHOLE = 1_000;
+const SNAPSHOT_IDS_MAX = 1_000;
 
-/** Whether the snapshot has all rows. Then `documentPieces` reads nothing more from the database. */
+/** Returns whether the snapshot has all rows. Then `documentPieces` reads nothing more from the database. */
 export function fitsInSnapshot({ ids, first, firstBalances, isPerson }: Snapshot): boolean {
   return (
-    ids.count <= IDS_OF_WHOLE &&
+    ids.count <= SNAPSHOT_IDS_MAX &&
     (!isPerson || hasAllProperties(ids)) &&
     ids.sizes.ledger.ids <= 1 &&
     hasAllBalances(firstBalances) &&
@@ -165,17 +169,17 @@ async function* withCommas(pieces: AsyncIterable<Utf8>): AsyncGenerator<Utf8> {
   }
 }
 
-/** The recurring grants of all ids, without brackets. */
+/** Returns the recurring grants of all ids as JSON without brackets. */
 async function* recurringPieces({ recurring }: Snapshot["ids"], exportedAtMs: number): AsyncGenerator<Utf8> {
   for (const stored of recurring) yield utf8(JSON.stringify(presentRecurringJson(stored, exportedAtMs)).slice(1, -1));
 }
 
-/** The end of the document. The sender writes it last. It is a new array each time, because a reader may detach it. */
+/** Returns the end of the document. It is a new array each time, because the reader of a stream may detach it. */
 export const documentEnd = (): Utf8 => utf8("]}");
 
 /**
- * The export document as JSON without `documentEnd`, in pieces of a page or less. It removes the first rows from the snapshot.
- * Throws when a row of the snapshot was deleted. The JSON that was sent by then does not parse.
+ * Returns the export document as JSON without `documentEnd`, in pieces of a page or less. It removes the first rows from the
+ * snapshot. Throws when a row of the snapshot was deleted. The JSON that was sent until then is not valid.
  */
 export async function* documentPieces(
   subject: Subject,

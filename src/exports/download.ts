@@ -17,18 +17,18 @@ import { guardLink, isEndOfLink, isLinkEnded } from "./end-links.ts";
 import { takeSnapshot } from "./snapshot.ts";
 
 export interface Download {
-  /** The whole document if it is small. Otherwise a stream; if anything fails, it ends without its closing braces. */
+  /** The whole document if it is small, otherwise a stream. A stream that fails ends without its closing braces. */
   readonly body: Utf8 | ReadableStream<Utf8>;
   /** Resolves after the last audit row is written, to null or to the error that interrupted the document. */
   readonly ended: Promise<unknown>;
 }
 
-/** The same refusal for every invalid token, so that an attacker learns nothing (P6). */
+/** Returns the same refusal for every invalid token, so that an attacker learns nothing (P6). */
 function invalidToken(): PurserError {
   return new PurserError("invalid_or_expired_token", "The link is not valid or has expired. Ask for a new one.");
 }
 
-/** Thrown before the first byte if the document would not fit into one download. A repeat does not help. */
+/** Returns the refusal of a document that would not fit into one download. It is thrown before the first byte. */
 function tooLarge(): PurserError {
   const message = "The data of this person is too large for one download. docs/limits.md has the limit.";
   return new PurserError("export_unavailable", message, {
@@ -41,8 +41,8 @@ const OPENINGS_AN_HOUR_MAX = 60;
 const openingsOf = rememberPerObject(() => new MinuteCounts(HOUR_MS));
 
 /**
- * Counts the opening of a link before anything is read. The count is kept in this isolate, because a count in the database would
- * cost a row for each opening. Throws `rate_limited` (P12).
+ * Counts the opening of a link before anything is read. This isolate has the count, because in the database each opening would
+ * write a row. Throws `rate_limited` (P12).
  */
 async function countOpening({ isolate, now }: SystemCtx, token: string): Promise<void> {
   const openings = openingsOf(isolate);
@@ -54,7 +54,7 @@ async function countOpening({ isolate, now }: SystemCtx, token: string): Promise
   });
 }
 
-/** The claims of a link's token. The link may have been ended. Throws `export_unavailable`, `invalid_or_expired_token`. */
+/** Returns the claims of a link's token. The link may be revoked. Throws `export_unavailable`, `invalid_or_expired_token`. */
 async function readLinkToken(ctx: SystemCtx, token: string | null): Promise<ExportClaims> {
   const secrets = exportSecrets(ctx);
   const claims = token === null ? null : await openToken(token, secrets, ctx.now());
@@ -62,15 +62,15 @@ async function readLinkToken(ctx: SystemCtx, token: string | null): Promise<Expo
   return claims;
 }
 
-/** Whether a link would open (P12). It reads only whether the link was ended. Throws what `downloadExport` throws. */
+/** Checks whether a link would open (P12), without reading the person's data. Throws the errors of `downloadExport`. */
 export async function verifyLink(root: SystemCtx, token: string | null): Promise<void> {
   const claims = await readLinkToken(root, token);
   if (await isLinkEnded(inDatabaseOf(root, claims.appId), claims)) throw invalidToken();
 }
 
 /**
- * The person's data at this moment, for the holder of the link (P8 to P13). A document that fits into one read is returned
- * whole; a larger one is streamed page by page. Throws `export_unavailable`, `invalid_or_expired_token`, `rate_limited`.
+ * Returns the person's data at this moment, for the holder of the link (P8 to P13). A document that fits into one read is returned
+ * whole. A larger document is streamed page by page. Throws `export_unavailable`, `invalid_or_expired_token`, `rate_limited`.
  */
 export async function downloadExport(root: SystemCtx, token: string | null): Promise<Download> {
   const claims = await readLinkToken(root, token);
@@ -88,33 +88,35 @@ async function openDocument(ctx: SystemCtx, claims: ExportClaims, token: string,
   const { appId, mode, distinctId } = claims;
   const subject = { appId, mode, distinctId };
   const environment = { appId, mode };
-  const placeNow = () => ({ ...ctx, ...timesOf(knownClock(ctx, environment), ctx), environment });
-  const place = placeNow();
-  const rowOf = await rowsOf(ctx, token);
+  const environmentCtx = () => ({ ...ctx, ...timesOf(knownClock(ctx, environment), ctx), environment });
+  const currentCtx = environmentCtx();
+  const auditRow = await auditRowsOf(ctx, token);
   const { name, lifts, snapshot } = await underName(
-    place,
+    currentCtx,
     distinctId,
     async (name, guards, lifts) => ({
       name,
       lifts,
-      snapshot: await takeSnapshot(place, { appId, mode, distinctId: name }, rowOf("opened", place.now()), [
-        ...guards,
-        guard,
-      ]),
+      snapshot: await takeSnapshot(
+        currentCtx,
+        { appId, mode, distinctId: name },
+        auditRow("opened", currentCtx.now()),
+        [...guards, guard],
+      ),
     }),
     "audit",
   );
   const audit: Audit = {
     write: (action) =>
       atLatestClock(() => {
-        const place = placeNow();
+        const currentCtx = environmentCtx();
         return underName(
-          place,
+          currentCtx,
           distinctId,
           async (latest, guards, latestLifts) => {
-            // After a lift it is unknown whether the person was erased in between.
+            // If an erasure was lifted, the person may have been erased in between.
             const isErased = latest !== name || latestLifts !== lifts;
-            const row = rowOf(isErased && action === "completed" ? "failed" : action, place.now());
+            const row = auditRow(isErased && action === "completed" ? "failed" : action, currentCtx.now());
             await batch(ctx.db, [...guards, insertAuditRow({ appId, mode, distinctId: latest }, row)]);
             return !isErased;
           },
@@ -122,37 +124,37 @@ async function openDocument(ctx: SystemCtx, claims: ExportClaims, token: string,
         );
       }),
   };
-  // The token is signed correctly, so its application was deleted.
+  // The token's signature is valid, so its application was deleted.
   if (snapshot === null) throw invalidToken();
   if (snapshot === "too large") {
     await audit.write("failed");
     throw tooLarge();
   }
-  const opened = { id: snapshot.reading.environmentId, database: databaseIndexOf(appId) ?? 0 };
-  countActivity(opened, "opened", place.now());
-  const pieces = documentPieces(subject, snapshot, place.now());
+  const environmentKey = { id: snapshot.reading.environmentId, database: databaseIndexOf(appId) ?? 0 };
+  countActivity(environmentKey, "opened", currentCtx.now());
+  const pieces = documentPieces(subject, snapshot, currentCtx.now());
   if (!fitsInSnapshot(snapshot)) return streamDocument(pieces, audit);
-  const whole: Utf8[] = [];
+  const allPieces: Utf8[] = [];
   try {
-    for await (const piece of pieces) whole.push(piece);
+    for await (const piece of pieces) allPieces.push(piece);
   } catch (cause) {
     await audit.write("failed").catch(() => {});
     throw cause;
   }
   if (!(await audit.write("completed"))) return openDocument(ctx, claims, token, guard);
-  const body = new Uint8Array(await new Blob([...whole, documentEnd()]).arrayBuffer());
+  const body = new Uint8Array(await new Blob([...allPieces, documentEnd()]).arrayBuffer());
   return { body, ended: Promise.resolve(null) };
 }
 
 /** Writes the audit rows of one download. */
 interface Audit {
-  /** Returns whether the person was not erased since the snapshot. If they were, the download fails. */
+  /** Returns false if the person was erased since the snapshot. Then the download fails. */
   readonly write: (action: ExportAuditRow["action"]) => Promise<boolean>;
 }
 
 type AuditRowOf = (action: ExportAuditRow["action"], occurredAtMs: number) => ExportAuditRow;
 
-async function rowsOf(ctx: SystemCtx, token: string): Promise<AuditRowOf> {
+async function auditRowsOf(ctx: SystemCtx, token: string): Promise<AuditRowOf> {
   const tokenHash = await sha256(token);
   return (action, occurredAtMs) => ({
     id: ctx.newId("exp_"),
@@ -164,11 +166,11 @@ async function rowsOf(ctx: SystemCtx, token: string): Promise<AuditRowOf> {
   });
 }
 
-/** Reads the next page while one is sent. */
+/** Returns a function that returns the next piece. While the caller sends a piece, the piece after it is read. */
 function readAhead(pieces: AsyncGenerator<Utf8>): () => Promise<IteratorResult<Utf8, void>> {
   const read = () => {
     const next = pieces.next();
-    // The failure is handled when this piece is read.
+    // The failure is handled when the caller awaits this piece.
     next.catch(() => {});
     return next;
   };
@@ -181,22 +183,22 @@ function readAhead(pieces: AsyncGenerator<Utf8>): () => Promise<IteratorResult<U
 }
 
 function streamDocument(pieces: AsyncGenerator<Utf8>, audit: Audit): Download {
-  const ending = Promise.withResolvers<unknown>();
-  const take = readAhead(pieces);
+  const end = Promise.withResolvers<unknown>();
+  const nextPiece = readAhead(pieces);
   let isOver = false;
   const fail = async (cause: unknown): Promise<void> => {
-    // The reader may disconnect while a page is read. That page's result must not end the export a second time.
+    // The client may disconnect while a page is read. The result of that page must not end the export a second time.
     if (isOver) return;
     isOver = true;
-    // The database may be the cause of the failure, so writing the audit row may fail too.
+    // If the database is the cause of the failure, writing the audit row fails too.
     await audit.write("failed").catch(() => {});
-    ending.resolve(cause);
+    end.resolve(cause);
   };
   const body = new ReadableStream<Utf8>(
     {
       pull: async (controller) => {
         try {
-          const { value, done } = await take();
+          const { value, done } = await nextPiece();
           if (isOver) return;
           if (done !== true) return controller.enqueue(value);
         } catch (cause) {
@@ -206,20 +208,20 @@ function streamDocument(pieces: AsyncGenerator<Utf8>, audit: Audit): Download {
         }
         isOver = true;
         const isWhole = await audit.write("completed").catch((cause) => {
-          ending.resolve(cause);
+          end.resolve(cause);
           return false;
         });
         if (!isWhole) {
-          ending.resolve(null);
+          end.resolve(null);
           throw new Error("The export was interrupted.");
         }
         controller.enqueue(documentEnd());
         controller.close();
-        ending.resolve(null);
+        end.resolve(null);
       },
       cancel: () => fail(null),
     },
     { highWaterMark: 0 },
   );
-  return { body, ended: ending.promise };
+  return { body, ended: end.promise };
 }

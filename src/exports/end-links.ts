@@ -14,7 +14,7 @@ import type { CronCtx, CronPart, SystemCtx, TenantCtx } from "../runtime.ts";
 import { type ExportClaims, type ExportPersonInput, exportSecrets, TOKEN_LIFE_MS } from "./create-link.ts";
 import type { RevokeLinksOutput } from "./responses.ts";
 
-/** The keyed hash of an id in `link_ends`. Without the secret nobody can tell whose links were ended. */
+/** Returns the keyed hash of an id for `link_ends`. Without the secret nobody can find out whose links were revoked. */
 async function hashId({ appId, mode, distinctId }: Omit<ExportClaims, "expiresAt">, secret: string): Promise<string> {
   return encodeBase64url(await signHmac(secret, JSON.stringify(["link end", appId, mode, distinctId])));
 }
@@ -28,7 +28,10 @@ const isEndOfId = (value: ValueOf<{ hashes: string }>) =>
 
 type ExpiringLink = LinkIds & { endedFromMs: number };
 
-/** Whether a link was ended: whether there is an end after its creation, 24 hours before it expires. */
+/**
+ * SQL: whether a link was revoked: the id has an end that is not older than the link, which was created 24 hours before it
+ * expires.
+ */
 const isEnded = (value: ValueOf<ExpiringLink>): SQL =>
   hasRow(
     linkEnds,
@@ -54,12 +57,12 @@ async function linkValues(
   { expiresAt, ...subject }: ExportClaims,
 ): Promise<ExpiringLink> {
   const { appId, mode } = subject;
-  // A link's time was parsed when its signature was checked.
+  // The time is valid, because it was parsed when the signature was checked.
   const endedFromMs = (parseTimestamp(expiresAt) ?? 0) - TOKEN_LIFE_MS;
   return { appId, mode, hashes: await linkHashesOf(ctx, subject), endedFromMs };
 }
 
-/** The id's hash with each secret that still opens links. */
+/** Returns the id's hash with each secret that still opens links, as a JSON list. */
 async function linkHashesOf(
   ctx: Pick<SystemCtx, "settings">,
   subject: Omit<ExportClaims, "expiresAt">,
@@ -69,14 +72,14 @@ async function linkHashesOf(
   return JSON.stringify(await Promise.all(secrets.map((secret) => hashId(subject, secret))));
 }
 
-/** Whether a link was ended (P14). */
+/** Returns whether a link was revoked (P14). */
 export async function isLinkEnded(ctx: Pick<SystemCtx, "db" | "settings">, claims: ExportClaims): Promise<boolean> {
   const [found] = await all(ctx.db, selectEnded(await linkValues(ctx, claims)));
   // Links of a deleted application do not open either.
   return found?.isEnded !== false;
 }
 
-/** Aborts the batch when the link was ended. `isEndOfLink` recognises the error. */
+/** Aborts the batch when the link was revoked. `isEndOfLink` recognises the error. */
 export async function guardLink(ctx: Pick<SystemCtx, "settings">, claims: ExportClaims): Promise<Statement> {
   return guardNotEnded(await linkValues(ctx, claims));
 }
@@ -84,7 +87,7 @@ export const isEndOfLink = (error: unknown): boolean => constraintOf(error) === 
 
 type Revocation = LinkIds & { environmentId: number; distinctId: string; nowMs: number; endedByMs: number };
 
-/** Counts the links that are neither expired nor ended. A link with a later expiry was created after this moment. */
+/** Counts the links that have neither expired nor been revoked. It ignores links that were created after this moment. */
 const countValid = query((value: ValueOf<Revocation>) => {
   const endedBefore = drizzle
     .select(fields(linkEnds, "endedAtMs"))
@@ -115,7 +118,7 @@ const insertEnd = query((value: ValueOf<{ environmentId: number; idHash: string;
 });
 
 /**
- * Ends all existing export links of an id (P14). Downloads that have started continue. Throws `export_unavailable`.
+ * Revokes all existing export links of an id (P14). Downloads that have started continue. Throws `export_unavailable`.
  */
 export async function revokeLinks(ctx: TenantCtx, { distinctId }: ExportPersonInput): Promise<RevokeLinksOutput> {
   const { id: environmentId, appId, mode } = ctx.environment;
@@ -150,7 +153,7 @@ const deleteStep = query((value: ValueOf<{ beforeMs: number }>) => {
   return sql`DELETE FROM ${linkEnds} WHERE (${names(environmentId, idHash, endedAtMs)}) IN (${old})`;
 });
 
-/** Deletes ends whose links have all expired. The next run deletes more. */
+/** Deletes ends whose links have all expired, a limited number in each run. */
 async function deleteOldEnds({ db, now, allowance }: CronCtx): Promise<readonly unknown[]> {
   if (allowance.has(1)) await all(db, deleteStep({ beforeMs: now() - TOKEN_LIFE_MS }));
   return [];

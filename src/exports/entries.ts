@@ -9,17 +9,17 @@ import {
   type Bound,
   type EntryRow,
   type ExportSpan,
-  isStillThere,
+  isUnchangedPerson,
   openSpanCursor,
   type Reading,
-  type StillThere,
-  stillThere,
+  type RequestedId,
+  requestedIdOf,
 } from "./span-cursor.ts";
 
 const PAGE_ROWS_MAX = 2_000;
 const PAGE_BYTES = 1_500_000;
 /** The most bytes of a query for large rows, unless a single row has more. */
-const HEAVY_BYTES = 4_000_000;
+const LARGE_ROWS_BYTES = 4_000_000;
 /** The most bytes of a page whose rows are larger than expected. */
 const PAGE_BYTES_MAX = 8_000_000;
 
@@ -27,12 +27,12 @@ const PAGE_BYTES_MAX = 8_000_000;
 const FIRST_ROWS_MAX = PAGE_ROWS_MAX;
 const FIRST_BODY_BYTES_MAX = 2_048;
 
-const isReadWhole = "every row that the snapshot counted is there";
+const HAS_ALL_ROWS = "every row that the snapshot counted is read";
 
 export type FirstRow = { readonly seq: number; readonly text: string | number; readonly position: number };
-type Spans = StillThere & { spans: string };
+type Spans = RequestedId & { spans: string };
 
-/** A row's seq, its JSON (or the size of JSON that is too large for the page), and its value of `orderedBy`. */
+/** SQL: a row's seq, its JSON (or only the size of JSON that is too large for the page), and its value of `orderedBy`. */
 function selection(list: List, bodyBytesMax: SQL) {
   const { head, body } = jsonOf(list);
   const bytes = list.bodyBytes();
@@ -43,10 +43,13 @@ function selection(list: List, bodyBytesMax: SQL) {
   };
 }
 
-/** FROM: the rows of spans in order, which primary keys give without sorting. No rows if the person was deleted. */
+/**
+ * FROM: the rows of spans, in the order of their primary key, so that SQLite need not sort. No rows if the person was
+ * deleted.
+ */
 const ofSpans = (value: ValueOf<Spans>, list: List, ...seqs: readonly (SQL | undefined)[]): SQL => sql`
   FROM ${ownersOfSpans(value)} CROSS JOIN ${list.table}
-  WHERE ${and(list.isOwned(value("environmentId")), ...seqs, isStillThere(value))}`;
+  WHERE ${and(list.isOwned(value("environmentId")), ...seqs, isUnchangedPerson(value))}`;
 
 const [after, to, afterPosition] = [sql`owner.span ->> 1`, sql`owner.span ->> 2`, sql`owner.span ->> 3`];
 
@@ -57,14 +60,14 @@ const pageStatement = (list: List) =>
       list.orderedBy === null
         ? sql`${seq} > ${after} AND ${seq} <= ${to}`
         : sql`(${list.orderedBy}, ${seq}) > (${afterPosition}, ${after}) AND ${seq} <= ${to}`;
-    const { seq: of, text, position } = selection(list, asInteger(value("bodyBytesMax")));
+    const { seq: rowSeq, text, position } = selection(list, asInteger(value("bodyBytesMax")));
     return readArrays(
-      [of, text, position] as const,
+      [rowSeq, text, position] as const,
       (selected) => sql`SELECT ${selected} ${ofSpans(value, list, seqs)} LIMIT ${asInteger(value("count"))}`,
     );
   });
 
-const heavyStatement = (list: List) =>
+const largeRowsStatement = (list: List) =>
   query((value: ValueOf<Spans>) => {
     const { orderedBy } = list;
     const ofPosition = orderedBy === null ? undefined : sql`${orderedBy} = ${afterPosition}`;
@@ -86,15 +89,15 @@ const firstStatement = (list: List) =>
     ),
   );
 
-const ofEach = <Made>(make: (list: List) => Made) =>
+const forEachList = <Result>(make: (list: List) => Result) =>
   // LISTS contains every name, so the record is complete.
-  Object.fromEntries(LISTS.map((name) => [name, make(lists[name])])) as Record<ListName, Made>;
+  Object.fromEntries(LISTS.map((name) => [name, make(lists[name])])) as Record<ListName, Result>;
 
-const pageStatements = ofEach(pageStatement);
-const heavyStatements = ofEach(heavyStatement);
-const firstStatements = ofEach(firstStatement);
+const pageStatements = forEachList(pageStatement);
+const largeRowsStatements = forEachList(largeRowsStatement);
+const firstStatements = forEachList(firstStatement);
 
-/** The first rows of the requested id's list. They begin the whole list, because that id comes first. */
+/** Returns the statement that reads the first rows of the requested id. They are the first rows of the whole list. */
 export const firstEntries = (name: ListName, key: PersonKey): Statement<FirstRow> => firstStatements[name](key);
 
 async function readPage(
@@ -103,15 +106,15 @@ async function readPage(
   { spans, count }: { readonly spans: readonly ExportSpan[]; readonly count: number },
   bodyBytesMax: number,
 ): Promise<EntryRow[]> {
-  const values = { ...stillThere(reading), spans: JSON.stringify(spans), bodyBytesMax, count };
-  // As arrays: making an object of each row would take a quarter of the export's time.
+  const values = { ...requestedIdOf(reading), spans: JSON.stringify(spans), bodyBytesMax, count };
+  // Rows are read as arrays, because an object for each row would take a quarter of the export's time.
   const page = await arrays(reading.db, pageStatements[name](values));
-  assert(page.length === count, isReadWhole);
+  assert(page.length === count, HAS_ALL_ROWS);
   return page;
 }
 
-/** The next rows that were too large for the page, as many as fit into a separate page. */
-async function readHeavy(
+/** Reads the next rows that were too large for their page, as many as fit into a separate page. */
+async function readLargeRows(
   reading: Reading,
   name: ListName,
   page: readonly EntryRow[],
@@ -122,23 +125,23 @@ async function readHeavy(
   for (const [index, [seq, text, position]] of page.entries()) {
     if (typeof text === "string") continue;
     bytes += text;
-    if (spans.length > 0 && bytes > HEAVY_BYTES) break;
+    if (spans.length > 0 && bytes > LARGE_ROWS_BYTES) break;
     spans.push([ids[index] ?? "", seq - 1, seq, position]);
   }
   const found = await arrays(
     reading.db,
-    heavyStatements[name]({ ...stillThere(reading), spans: JSON.stringify(spans) }),
+    largeRowsStatements[name]({ ...requestedIdOf(reading), spans: JSON.stringify(spans) }),
   );
-  assert(found.length === spans.length, isReadWhole);
+  assert(found.length === spans.length, HAS_ALL_ROWS);
   return found.map(([head, body]) => {
-    assert(body !== null, isReadWhole);
+    assert(body !== null, HAS_ALL_ROWS);
     return `${head}${body}}`;
   });
 }
 
 /**
- * A page's entries. Rows that were too large are read when they are needed, a few at a time. It empties the page, because a paused
- * generator would otherwise keep its rows in memory.
+ * Returns a page's entries. It reads the rows that were too large for the page when they are needed, a few at a time. It
+ * empties the page, because a paused generator would otherwise keep the rows in memory.
  */
 async function* pagePieces(
   reading: Reading,
@@ -147,39 +150,42 @@ async function* pagePieces(
   ids: readonly string[],
 ): AsyncGenerator<Utf8> {
   const texts: string[] = [];
-  let heavy: string[] = [];
+  let largeRows: string[] = [];
   for (const [index, [, text]] of page.entries()) {
     if (typeof text === "string") {
       texts.push(text);
       continue;
     }
     assert(typeof text === "number", "an entry has all of its text");
-    if (heavy.length === 0) {
+    if (largeRows.length === 0) {
       if (texts.length > 0) yield utf8(texts.splice(0).join(","));
-      heavy = await readHeavy(reading, name, page.slice(index), ids.slice(index));
+      largeRows = await readLargeRows(reading, name, page.slice(index), ids.slice(index));
     }
-    texts.push(heavy.shift() ?? "");
+    texts.push(largeRows.shift() ?? "");
   }
   page.length = 0;
   if (texts.length > 0) yield utf8(texts.splice(0).join(","));
 }
 
-/** The number of rows of the next page, estimated from the previous page's sizes. More if the query budget requires it. */
+/**
+ * Returns the number of rows of the next page, from the sizes in the previous page. It is larger if the query budget requires
+ * it.
+ */
 function rowsOfNextPage(page: readonly EntryRow[], pageRowsMin: number): number {
   let bytes = 1;
   for (const [, text] of page) bytes += typeof text === "string" ? text.length : text;
   const rowsOf = (weight: number) => Math.floor((weight * Math.max(page.length, 1)) / bytes);
-  const fair = Math.min(pageRowsMin, rowsOf(PAGE_BYTES_MAX / 2));
-  return Math.max(1, fair, Math.min(Math.max(PAGE_ROWS_MAX, pageRowsMin), rowsOf(PAGE_BYTES)));
+  const budgetRows = Math.min(pageRowsMin, rowsOf(PAGE_BYTES_MAX / 2));
+  return Math.max(1, budgetRows, Math.min(Math.max(PAGE_ROWS_MAX, pageRowsMin), rowsOf(PAGE_BYTES)));
 }
 
-/** Whether the first rows are the whole list of `rows` rows, and none was too large. */
+/** Returns whether the first rows are the whole list of `rows` rows, and none was too large. */
 export function hasAllEntries(rows: number, first: readonly EntryRow[]): boolean {
   return first.length === rows && first.every(([, text]) => typeof text === "string");
 }
 
 /**
- * A list's entries as JSON without brackets, in pieces of a page or less. It empties `first`. Throws when a row is missing.
+ * Returns a list's entries as JSON without brackets, in pieces of a page or less. It empties `first`. Throws when a row is missing.
  */
 export async function* entryPieces(
   reading: Reading,
@@ -192,7 +198,7 @@ export async function* entryPieces(
   let { spans } = cursor.take(first.length);
   for (;;) {
     const rowsMax = rowsOfNextPage(page, reading.pageRowsMin);
-    yield* pagePieces(reading, name, page, cursor.moveOver(spans, page));
+    yield* pagePieces(reading, name, page, cursor.idsOfPage(spans, page));
     const next = cursor.take(rowsMax);
     if (next.count === 0) return;
     page = await readPage(reading, name, next, Math.floor(PAGE_BYTES_MAX / rowsMax));

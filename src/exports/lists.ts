@@ -1,6 +1,5 @@
 /**
- * The document's long lists. SQLite writes their JSON, because concatenating text takes a third of the CPU time of serialising
- * objects.
+ * The long lists of the document. SQLite writes their JSON, because this takes a third of the CPU time of serialising objects.
  */
 
 import { and, eq, type Placeholder, type SQL, sql } from "drizzle-orm";
@@ -29,14 +28,14 @@ export type ListName = (typeof LISTS)[number];
 
 export interface List {
   readonly table: SQLiteTable & { readonly seq: SQLiteColumn };
-  /** Whether a row belongs to the id `owner`. */
+  /** SQL: whether a row belongs to the id `owner`. */
   readonly isOwned: (environmentId: Placeholder | SQLiteColumn) => SQL | undefined;
   /** The column that orders an id's rows before `seq`. Null if there is none. */
   readonly orderedBy: SQLiteColumn | null;
   readonly fields: { readonly [Name in string]: Pick<WireFields[string], "json"> };
   /** The first field of an entry's body, which may be long. */
   readonly bodyFrom: string;
-  /** The length of the body's long part. SQLite knows it without reading the value. */
+  /** SQL: the bytes of the long part of the body. SQLite finds them without reading the value. */
   readonly bodyBytes: () => SQL;
 }
 
@@ -54,7 +53,7 @@ export const requestedOwner = (value: ValueOf<PersonKey>) => sql`(
   FROM ${environments} WHERE ${environments.appId} = ${value("appId")} AND ${environments.mode} = ${value("mode")}
 ) AS ${owner}`;
 
-/** Whether a row belongs to the account of the id. */
+/** SQL: whether a row belongs to the account of the id `owner`. */
 export const isOfAccount =
   ({ accountId }: { readonly accountId: SQLiteColumn }) =>
   (environmentId: Placeholder | SQLiteColumn) =>
@@ -134,7 +133,7 @@ export const lists: Readonly<Record<ListName, List>> = {
   },
 };
 
-/** The properties of a usage event, from either table. */
+/** SQL: the properties of a usage event, from either table. */
 function usagePropertiesJson(): SQL {
   const { accountId, occurredByMs, seq, properties, largePropertiesBytes } = usageEvents;
   const isOfEvent = and(
@@ -158,6 +157,6 @@ export function jsonOf({ fields, bodyFrom }: Pick<List, "fields" | "bodyFrom">):
   ]);
   // The first part ends with the key of the body's first field.
   const bodyAt = 2 * Object.keys(fields).indexOf(bodyFrom) + 1;
-  const concatenated = (some: readonly SQL[]) => sql.join([...some], sql` || `);
-  return { head: concatenated(parts.slice(0, bodyAt)), body: concatenated(parts.slice(bodyAt)) };
+  const concatenate = (texts: readonly SQL[]) => sql.join([...texts], sql` || `);
+  return { head: concatenate(parts.slice(0, bodyAt)), body: concatenate(parts.slice(bodyAt)) };
 }

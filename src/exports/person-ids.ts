@@ -27,8 +27,7 @@ export interface PersonId {
 }
 
 /**
- * The requested id, then the ids that it claims, nearest first. Kept as bytes, because as objects they would not fit into
- * memory.
+ * The requested id, then the ids that it claims, nearest first. They are stored as bytes, because objects would not fit into memory.
  */
 export interface PersonIds {
   readonly count: number;
@@ -41,18 +40,18 @@ export interface PersonIds {
   readonly propertiesCount: number;
   /** The properties of the first ids. Null for an id that has none, or very large ones. */
   readonly firstProperties: readonly (string | null)[];
-  /** The recurring grants of ids: lists for `presentRecurringJson`, separated by commas. */
+  /** The recurring grants of the ids. Each text has lists for `presentRecurringJson`, separated by commas. */
   readonly recurring: readonly string[];
   readonly each: () => Generator<PersonId>;
 }
 
-/** A person with at most this many ids is read id by id, which reads the fewest rows. */
+/** A person with at most this many ids is read with a row for each id, which reads the fewest rows. */
 const FEW_IDS = 150;
 /** For a larger person, how many ids' properties are read with the snapshot. Each id has at most 64 KiB (L1). */
 const FIRST_PROPERTIES = 32;
 const FIRST_PROPERTIES_BYTES_MAX = 100_000;
 const EXPORTED_IDS_MAX = 1_000_000;
-/** The most characters of all ids together. Memory must briefly hold them twice. */
+/** The most characters of all ids together. For a moment they are in memory twice. */
 const ID_CHARACTERS_MAX = 20_000_000;
 const IDS_OF_CHUNK = 4_000;
 
@@ -76,7 +75,7 @@ const rowOfAccount = ({ accountId }: { readonly accountId: SQLiteColumn }) => eq
 
 /** Control characters separate ids and fields, because ids contain none (W9). */
 const TAB = sql`char(9)`;
-/** SQL: who claims an id. Empty for the requested id, because it claims the most. */
+/** SQL: the id that claims an id. It is empty if that is the requested id, which usually claims most ids. */
 const claimer = (value: ValueOf<PersonKey>) =>
   sql`iif(${personTable.claimedBy} = ${value("distinctId")}, '', coalesce(${personTable.claimedBy}, ''))`;
 
@@ -128,7 +127,7 @@ export interface ChunkRow {
   readonly recurring: string | null;
 }
 
-/** The first ids, one row each: all ids, unless `isMore` returns true. */
+/** The first ids, one row each. These are all ids unless `hasMoreIds` returns true. */
 export const findFewIds = query((value: ValueOf<PersonKey>) => {
   const row = computed({
     lines: sql<string | null>`${idLine(value)}`,
@@ -147,20 +146,22 @@ export const findFewIds = query((value: ValueOf<PersonKey>) => {
   );
 });
 
-export const isMore = (few: readonly ChunkRow[]): boolean => few.length > FEW_IDS;
+export const hasMoreIds = (few: readonly ChunkRow[]): boolean => few.length > FEW_IDS;
 
 /** All ids in chunks, in order. Each of the first ids has a separate chunk with its properties. */
 export const findManyIds = query((value: ValueOf<PersonKey>) => {
   const row = computed({
-    lines: sql<string | null>`iif(max(one.characters) > ${ID_CHARACTERS_MAX}, NULL, group_concat(one.entry, char(10)))`,
+    lines: sql<
+      string | null
+    >`iif(max(item.characters) > ${ID_CHARACTERS_MAX}, NULL, group_concat(item.entry, char(10)))`,
     ids: sql<number>`count(*)`,
-    firstSeenAtMs: sql<number | null>`min(one.earliest)`,
-    lastSeenAtMs: sql<number | null>`max(one.latest)`,
-    analyticsBytes: sql<number | null>`sum(one.analytics)`,
-    propertiesBytes: sql<number | null>`sum(one.heavy)`,
-    propertiesCount: sql<number>`count(one.heavy)`,
-    properties: sql<string | null>`max(one.shown)`,
-    recurring: sql<string | null>`group_concat(one.recurring)`,
+    firstSeenAtMs: sql<number | null>`min(item.earliest)`,
+    lastSeenAtMs: sql<number | null>`max(item.latest)`,
+    analyticsBytes: sql<number | null>`sum(item.analytics)`,
+    propertiesBytes: sql<number | null>`sum(item.size)`,
+    propertiesCount: sql<number>`count(item.size)`,
+    properties: sql<string | null>`max(item.shown)`,
+    recurring: sql<string | null>`group_concat(item.recurring)`,
   });
   const [first, chunk] = [asInteger(sql`${FIRST_PROPERTIES}`), asInteger(sql`${IDS_OF_CHUNK}`)];
   const { properties } = idProperties;
@@ -168,23 +169,23 @@ export const findManyIds = query((value: ValueOf<PersonKey>) => {
     SELECT row_number() OVER w AS n, sum(length(${personTable.distinctId}) + length(${claimer(value)})) OVER w AS characters,
       ${idLine(value)} || ${TAB} || row_number() OVER w AS entry,
       ${personTable.firstSeenAtMs} AS earliest, ${personTable.lastSeenAtMs} AS latest, ${personTable.eventBytes} AS analytics,
-      octet_length(${properties}) AS heavy,
+      octet_length(${properties}) AS size,
       iif(row_number() OVER w <= ${first} AND ${isSmallOrOwn(value)}, ${properties}, NULL) AS shown,
       ${recurringJson()} AS recurring
     ${fromPerson()} WINDOW w AS (ROWS UNBOUNDED PRECEDING)`;
   return read(
     row,
-    (list) => sql`${withPerson(value, { idsMax: EXPORTED_IDS_MAX + 1, columns })} SELECT ${list} FROM (${ids}) AS one
-      GROUP BY iif(one.n <= ${first}, one.n - ${first} - 1, one.n / ${chunk})`,
+    (list) => sql`${withPerson(value, { idsMax: EXPORTED_IDS_MAX + 1, columns })} SELECT ${list} FROM (${ids}) AS item
+      GROUP BY iif(item.n <= ${first}, item.n - ${first} - 1, item.n / ${chunk})`,
   );
 });
 
-/** Null when the ids do not fit into memory. */
+/** Returns the ids from the rows of `findFewIds` or `findManyIds`. Null when they do not fit into memory. */
 export function readIds(rows: readonly ChunkRow[]): PersonIds | null {
   const count = rows.reduce((sum, row) => sum + row.ids, 0);
   if (count > EXPORTED_IDS_MAX || rows.some((row) => row.lines === null)) return null;
   const chunks = rows.map((row) => utf8(row.lines ?? ""));
-  const sum = (of: (row: ChunkRow) => number | null) => rows.reduce((total, row) => total + (of(row) ?? 0), 0);
+  const sum = (column: (row: ChunkRow) => number | null) => rows.reduce((total, row) => total + (column(row) ?? 0), 0);
   const each = () => eachId(chunks);
   return {
     count,
@@ -194,7 +195,7 @@ export function readIds(rows: readonly ChunkRow[]): PersonIds | null {
     analyticsBytes: sum((row) => row.analyticsBytes),
     propertiesBytes: sum((row) => row.propertiesBytes),
     propertiesCount: sum((row) => row.propertiesCount),
-    firstProperties: (isMore(rows) || rows.length < count ? rows.slice(0, FIRST_PROPERTIES) : rows).map(
+    firstProperties: (hasMoreIds(rows) || rows.length < count ? rows.slice(0, FIRST_PROPERTIES) : rows).map(
       (row) => row.properties,
     ),
     recurring: rows.flatMap(({ recurring }) => recurring ?? []),
@@ -210,7 +211,7 @@ function* eachId(chunks: readonly Utf8[]): Generator<PersonId> {
     for (const text of decoder.decode(chunk).split("\n")) {
       const [distinctId = "", claimer = "", fields = "", position] = text.split("\t");
       index++;
-      assert(position === undefined || Number(position) === index, "ids come in their order");
+      assert(position === undefined || Number(position) === index, "ids are in order");
       yield readIdLine(distinctId, requestedId === null || claimer !== "" ? claimer : requestedId, fields);
       requestedId ??= distinctId;
     }
@@ -219,18 +220,24 @@ function* eachId(chunks: readonly Utf8[]): Generator<PersonId> {
 
 function readIdLine(distinctId: string, claimedBy: string, text: string): PersonId {
   const fields = text.split(",");
-  const of = (index: number): number => Number(fields[index] ?? 0);
-  const flags = of(1);
+  const numberAt = (index: number): number => Number(fields[index] ?? 0);
+  const flags = numberAt(1);
   return {
     distinctId,
     claimedBy,
-    claimedAtMs: of(0),
+    claimedAtMs: numberAt(0),
     via: (flags & 1) === 1 ? "alias" : "identify",
     isVerified: (flags & 2) === 2,
-    last: { analytics: of(2), metering: of(3), ledger: of(4), consent: of(5), exports: of(6) },
-    propertiesVersion: of(7),
-    propertiesBytes: of(8),
-    deletedAnalytics: of(9),
+    last: {
+      analytics: numberAt(2),
+      metering: numberAt(3),
+      ledger: numberAt(4),
+      consent: numberAt(5),
+      exports: numberAt(6),
+    },
+    propertiesVersion: numberAt(7),
+    propertiesBytes: numberAt(8),
+    deletedAnalytics: numberAt(9),
   };
 }
 
@@ -253,7 +260,7 @@ function sizesOf(each: () => Generator<PersonId>): PersonIds["sizes"] {
 const deletedOf = ({ deletedAnalytics }: PersonId, name: ListName): number =>
   name === "analytics" ? deletedAnalytics : 0;
 
-/** The ids with rows in a list, and the bounds of their seqs. */
+/** Returns the ids with rows in a list, and the bounds of their seqs. */
 export function* boundsOf({ each, sizes }: Pick<PersonIds, "each" | "sizes">, name: ListName): Generator<Bound> {
   let left = sizes[name].ids;
   if (left === 0) return;

@@ -12,7 +12,10 @@ const format = z.literal("json");
 
 export const exportPersonOutput = z
   .strictObject({
-    downloadUrl: z.string().meta({ format: "uri" }).describe("Anyone with this URL can download until it expires."),
+    downloadUrl: z
+      .string()
+      .meta({ format: "uri" })
+      .describe("Anyone with this URL can download the document until the URL expires."),
     expiresAt: time,
     format,
   })
@@ -56,7 +59,7 @@ const exportAuditEntry = z
     distinctId: z.string(),
     tokenHash: z
       .string()
-      .describe("SHA-256 of the link's token, base64url: identifies the link; cannot be used to open it."),
+      .describe("SHA-256 of the link's token, base64url. It identifies the link, and cannot open it."),
     keyId: z.string().nullable().describe("The key that created the link. Null for actions of the link's holder."),
     occurredAt: time,
   })
@@ -67,7 +70,7 @@ const exportedPerson = z
     personId: z
       .string()
       .nullable()
-      .describe("Always the same for the same id. Null when only credits, usage or consents are stored."),
+      .describe("The same in every export of the same id. Null when only credits, usage or consents are stored."),
     distinctIds: z
       .array(exportedDistinctId)
       .describe("The requested id, then the ids linked to it, and the ids linked to those; nearest first."),
@@ -122,7 +125,7 @@ const meteringEvent = z
 export const exportDocument = z
   .strictObject({
     format,
-    exportedAt: time.describe("The time whose state the document contains."),
+    exportedAt: time.describe("The document contains the state at this time."),
     appId: z.string(),
     mode,
     distinctId: z.string().describe("The requested id."),

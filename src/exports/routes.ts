@@ -22,8 +22,8 @@ const DOWNLOAD_HEADERS = {
 const downloadHeaders = factory.createMiddleware(async (c, next) => {
   for (const [name, value] of Object.entries(DOWNLOAD_HEADERS)) c.header(name, value);
   await next();
-  // A person opens the link in a browser, so the body is a page. The status and the other headers stay (P6).
-  if (c.res.status !== 401 || !takesPage(c.req.header("accept"))) return;
+  // People open the link in a browser, so the body of the refusal is a page. The status and the other headers stay the same (P6).
+  if (c.res.status !== 401 || !acceptsHtml(c.req.header("accept"))) return;
   const headers = new Headers(c.res.headers);
   headers.delete("Content-Disposition");
   headers.set("Content-Type", "text/html; charset=utf-8");
@@ -33,7 +33,7 @@ const downloadHeaders = factory.createMiddleware(async (c, next) => {
   c.res = new Response(c.req.method === "HEAD" ? null : EXPIRED_PAGE, { status, headers });
 });
 
-const takesPage = (accept = ""): boolean => /(^|,)\s*text\/html\s*(;|,|$)/i.test(accept);
+const acceptsHtml = (accept = ""): boolean => /(^|,)\s*text\/html\s*(;|,|$)/i.test(accept);
 
 /** The same page for every invalid link. */
 const EXPIRED_PAGE = `<!doctype html>

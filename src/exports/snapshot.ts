@@ -12,7 +12,7 @@ import { type ExportAuditRow, insertAuditRow, type Subject } from "./audit.ts";
 import { type BalancePageRow, firstBalances } from "./balances.ts";
 import { type FirstRow, firstEntries } from "./entries.ts";
 import type { ListName } from "./lists.ts";
-import { findFewIds, findManyIds, isMore, type PersonIds, readIds } from "./person-ids.ts";
+import { findFewIds, findManyIds, hasMoreIds, type PersonIds, readIds } from "./person-ids.ts";
 import { type EntryRow, pageRowsMin, type Reading } from "./span-cursor.ts";
 
 /** A person at one moment: all data that can change, and the last seq and the first rows of each append-only list. */
@@ -23,7 +23,7 @@ export interface Snapshot {
   readonly isIdentified: boolean;
   /** The requested id, then the ids that it claims, nearest first. */
   readonly ids: PersonIds;
-  /** The first rows of the requested id's own lists. */
+  /** The first rows of each list of the requested id. */
   readonly first: Readonly<Record<ListName, EntryRow[]>>;
   readonly firstBalances: readonly BalancePageRow[];
   /** The limits of the environment, each with the counter of the requested id. */
@@ -34,7 +34,7 @@ export interface Snapshot {
  * The record of the requested id. Its fields are null if the id never sent an event and is not linked. `isClaimed`: whether another
  * id claims it by a claim that counts.
  */
-const findOwn = query((value: ValueOf<PersonKey>) => {
+const findRequestedId = query((value: ValueOf<PersonKey>) => {
   const isClaimed = sql`iif(${distinctIds.claimedBy} IS NOT NULL, ${claimCounts(distinctIds)}, 0)`;
   return drizzle
     .select({
@@ -69,8 +69,9 @@ const findLimits = query((value: ValueOf<PersonKey>) =>
 );
 
 /**
- * Writes the audit row of the opening and reads the snapshot, in one batch, which D1 isolates. Returns null, and writes nothing,
- * when the application does not exist. Returns "too large" when the data does not fit into one download.
+ * Writes the audit row of the opening and reads the snapshot, in one batch, so that no other write happens in between.
+ * Returns null, and writes nothing, when the application does not exist. Returns "too large" when the data does not fit into
+ * one download.
  */
 export async function takeSnapshot(
   ctx: Runtime & Pick<TenantCtx, "realNow"> & { readonly db: Db },
@@ -81,37 +82,48 @@ export async function takeSnapshot(
   const { db } = ctx;
   const { appId, mode, distinctId } = subject;
   const key = { appId, mode, distinctId };
-  const [, firstOwn, few, ledger, exports, analytics, metering, consent, firstOwnBalances, limits, messages] =
-    await batchWithGuards(db, guards, [
-      insertAuditRow(subject, opened),
-      findOwn(key),
-      findFewIds(key),
-      firstEntries("ledger", key),
-      firstEntries("exports", key),
-      firstEntries("analytics", key),
-      firstEntries("metering", key),
-      firstEntries("consent", key),
-      firstBalances(key),
-      findLimits(key),
-      ...personExported(ctx, subject, "opened"),
-    ] as const);
+  const [
+    ,
+    firstRequested,
+    few,
+    ledger,
+    exports,
+    analytics,
+    metering,
+    consent,
+    firstRequestedBalances,
+    limits,
+    messages,
+  ] = await batchWithGuards(db, guards, [
+    insertAuditRow(subject, opened),
+    findRequestedId(key),
+    findFewIds(key),
+    firstEntries("ledger", key),
+    firstEntries("exports", key),
+    firstEntries("analytics", key),
+    firstEntries("metering", key),
+    firstEntries("consent", key),
+    firstBalances(key),
+    findLimits(key),
+    ...personExported(ctx, subject, "opened"),
+  ] as const);
   noteMessages({ ...ctx, environment: { database: databaseIndexOf(appId) ?? 0 } }, messages);
-  // For a larger person, all data that can change is read again in one batch. The first rows of lists never change.
-  const [[own], idRows, balances] = isMore(few)
-    ? await batch(db, [findOwn(key), findManyIds(key), firstBalances(key)] as const)
-    : [firstOwn, few, firstOwnBalances];
-  if (own === undefined) return null;
+  // For a person with more ids, all data that can change is read again in one batch. The first rows of lists never change.
+  const [[requested], idRows, balances] = hasMoreIds(few)
+    ? await batch(db, [findRequestedId(key), findManyIds(key), firstBalances(key)] as const)
+    : [firstRequested, few, firstRequestedBalances];
+  if (requested === undefined) return null;
   const found = readIds(idRows);
   if (found === null) return "too large";
-  const isPerson = own.isSender === true || own.isClaimed || found.count > 1;
+  const isPerson = requested.isSender === true || requested.isClaimed || found.count > 1;
   const ids = isPerson ? found : withoutAnalytics(found);
   const rowsMin = pageRowsMin(ids.sizes, ids);
   if (rowsMin === null) return "too large";
-  const { environmentId, firstSeenAtMs } = own;
+  const { environmentId, firstSeenAtMs } = requested;
   return {
     reading: { db, environmentId, distinctId, firstSeenAtMs, pageRowsMin: rowsMin },
     isPerson,
-    isIdentified: own.isIdentified === true,
+    isIdentified: requested.isIdentified === true,
     ids,
     first: {
       ledger: entryRows(ledger),

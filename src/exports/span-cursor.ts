@@ -5,30 +5,30 @@ import type { Db } from "../db/sql.ts";
 import { assert } from "../errors.ts";
 import { LISTS, type ListName } from "./lists.ts";
 
-/** A row of a list: its seq, its JSON (or the size of JSON that was too large), and its value of `orderedBy`, else 0. */
+/** A row of a list: its seq, its JSON (or only the size of JSON that was too large), and its value of `orderedBy`, or 0. */
 export type EntryRow = readonly [seq: number, text: string | number, position: number];
 
 /** The requested rows of one id: after a seq, up to a seq, after a value of `orderedBy`. */
 export type ExportSpan = readonly [id: string, afterSeq: number, toSeq: number, afterPosition: number];
 
 const BEFORE_ALL = Number.MIN_SAFE_INTEGER;
-/** D1 takes at most 2 MB for one value. */
+/** D1 accepts at most 2 MB for one value. */
 const SPANS_BYTES_MAX = 500_000;
 
 /** The reading position in a list. */
 export interface SpanCursor {
   /**
-   * The next spans with up to `rowsMax` rows together, and their number of rows. Only the last span may end before its id's bound;
-   * the statement's LIMIT ends it at the same row.
+   * Returns the next spans, which together have up to `rowsMax` rows, and their number of rows. Only the last span may end before
+   * its id's bound. The statement's LIMIT ends at the same row.
    */
   readonly take: (rowsMax: number) => { readonly spans: readonly ExportSpan[]; readonly count: number };
-  /** The id of each row of the page that was read for the spans. Throws when a row is missing, because it was deleted. */
-  readonly moveOver: (spans: readonly ExportSpan[], page: readonly EntryRow[]) => string[];
+  /** Returns the id of each row of a page that was read for the spans. Throws when a row is missing, because it was deleted. */
+  readonly idsOfPage: (spans: readonly ExportSpan[], page: readonly EntryRow[]) => string[];
 }
 
 export function openSpanCursor(bounds: Iterable<Bound>): SpanCursor {
-  const rest = bounds[Symbol.iterator]();
-  let bound: Bound | undefined = rest.next().value;
+  const remainingBounds = bounds[Symbol.iterator]();
+  let bound: Bound | undefined = remainingBounds.next().value;
   let seq = bound?.after ?? 0;
   let position = BEFORE_ALL;
   return {
@@ -42,13 +42,13 @@ export function openSpanCursor(bounds: Iterable<Bound>): SpanCursor {
         bytes += bound.id.length * 3;
         seq = toSeq;
         if (toSeq < bound.last) break;
-        bound = rest.next().value;
+        bound = remainingBounds.next().value;
         seq = bound?.after ?? 0;
         position = BEFORE_ALL;
       }
       return { spans, count };
     },
-    moveOver: (spans, page) => {
+    idsOfPage: (spans, page) => {
       const ids: string[] = [];
       for (const [id, afterSeq, toSeq] of spans) {
         for (let next = afterSeq + 1; next <= toSeq; next++) {
@@ -57,14 +57,14 @@ export function openSpanCursor(bounds: Iterable<Bound>): SpanCursor {
           ids.push(id);
         }
       }
-      assert(ids.length === page.length, "no row beyond the snapshot is read");
+      assert(ids.length === page.length, "no row after the snapshot is read");
       if (seq > 0) position = page.at(-1)?.[2] ?? BEFORE_ALL;
       return ids;
     },
   };
 }
 
-/** The values with which every page is read. */
+/** The values that the reading of every page needs. */
 export interface Reading {
   readonly db: Db;
   readonly environmentId: number;
@@ -75,26 +75,26 @@ export interface Reading {
   readonly pageRowsMin: number;
 }
 
-/** The named values of `isStillThere`. */
-export type StillThere = { environmentId: number; askedId: string; firstSeenAtMs: number | null };
+/** The named values of `isUnchangedPerson`. */
+export type RequestedId = { environmentId: number; requestedId: string; firstSeenAtMs: number | null };
 
-export const stillThere = ({ environmentId, distinctId, firstSeenAtMs }: Reading): StillThere => ({
+export const requestedIdOf = ({ environmentId, distinctId, firstSeenAtMs }: Reading): RequestedId => ({
   environmentId,
-  askedId: distinctId,
+  requestedId: distinctId,
   firstSeenAtMs,
 });
 
 /**
- * Whether the requested id was neither deleted nor created again after the snapshot. Lists are append-only, so their seqs reveal
- * every other change. SQLite evaluates this condition once for each statement, so it costs one row.
+ * SQL: whether the requested id was neither deleted nor created again after the snapshot. Lists are append-only, so their
+ * seqs reveal every other change. SQLite evaluates this condition once for each statement, so it reads one row.
  */
-export function isStillThere(value: ValueOf<StillThere>): SQL {
-  const asked = and(
+export function isUnchangedPerson(value: ValueOf<RequestedId>): SQL {
+  const isSameRecord = and(
     eq(distinctIds.environmentId, value("environmentId")),
-    eq(distinctIds.distinctId, value("askedId")),
+    eq(distinctIds.distinctId, value("requestedId")),
     eq(distinctIds.firstSeenAtMs, value("firstSeenAtMs")),
   );
-  return sql`(${value("firstSeenAtMs")} IS NULL OR ${hasRow(distinctIds, asked)})`;
+  return sql`(${value("firstSeenAtMs")} IS NULL OR ${hasRow(distinctIds, isSameRecord)})`;
 }
 
 /** The seqs of one id's rows of a list at the snapshot: those after `after` up to `last`. */
@@ -105,7 +105,7 @@ export interface Bound {
   readonly last: number;
 }
 
-/** D1 allows 1,000 queries a request. The others are kept for retries. */
+/** The most queries of an export. D1 allows 1,000 queries a request. The others are reserved for retries. */
 export const queriesMax = 900;
 /** The queries of the snapshot, the audit and the ends of lists. */
 const QUERIES_FIXED = 50;
@@ -113,13 +113,13 @@ const QUERIES_FIXED = 50;
 const PAGE_ROWS_LIMIT = 20_000;
 /** The most bytes of ids in a query, the most bytes of large rows in its result, and the most ids of a page of balances. */
 const SPANS_BYTES = 500_000;
-const HEAVY_PAGE_BYTES = 2_000_000;
+const LARGE_ROWS_PAGE_BYTES = 2_000_000;
 const BALANCE_IDS = 500;
 
 /** A query returns the properties of at most 1,000 ids, so each id counts as at least this many bytes. */
-const PROPERTIES_BYTES_MIN = HEAVY_PAGE_BYTES / 1_000;
+const PROPERTIES_BYTES_MIN = LARGE_ROWS_PAGE_BYTES / 1_000;
 
-/** A balance counts like four rows of a list, because it is larger. */
+/** A balance counts as four rows of a list, because it is larger. */
 export const ROWS_OF_BALANCE = 4;
 
 /** The weight of a list's rows: 2 when rows may be large, because a large row takes another query. */
@@ -133,24 +133,24 @@ export interface ListSize {
 }
 
 /** The bytes of the properties of all events and of all ids, and the number of ids with properties. */
-interface HeavySizes {
+interface PropertySizes {
   readonly analyticsBytes: number;
   readonly propertiesBytes: number;
   readonly propertiesCount: number;
 }
 
 /**
- * The smallest page size, in rows, with which all lists together take at most `queriesMax` queries. Null when such a page would not
- * fit into memory; then the export is refused before its first byte.
+ * Returns the smallest page size, in rows, with which all lists together take at most `queriesMax` queries. Returns null when
+ * such a page would not fit into memory. The export is then refused before its first byte.
  */
 export function pageRowsMin(
   sizes: Readonly<Record<ListName, ListSize>>,
-  { analyticsBytes, propertiesBytes, propertiesCount }: HeavySizes,
+  { analyticsBytes, propertiesBytes, propertiesCount }: PropertySizes,
 ): number | null {
-  const heavyBytes = analyticsBytes + propertiesBytes + PROPERTIES_BYTES_MIN * propertiesCount;
+  const propertyBytes = analyticsBytes + propertiesBytes + PROPERTIES_BYTES_MIN * propertiesCount;
   // Every balance has an entry in the ledger, so there are at most as many balances as entries.
   let rows = ROWS_OF_BALANCE * sizes.ledger.rows;
-  let fixed = QUERIES_FIXED + sizes.ledger.ids / BALANCE_IDS + heavyBytes / HEAVY_PAGE_BYTES;
+  let fixed = QUERIES_FIXED + sizes.ledger.ids / BALANCE_IDS + propertyBytes / LARGE_ROWS_PAGE_BYTES;
   for (const name of LISTS) {
     rows += WEIGHTS[name] * sizes[name].rows;
     fixed += sizes[name].idBytes / SPANS_BYTES;
