@@ -16,7 +16,7 @@ import {
 import type { RowsOf, Statement } from "../db/sql.ts";
 import { type ErasureSecret, hashName } from "../db/tombstones.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { erasureNamesOf, isGiven, newName } from "./page-of-books.ts";
+import { erasureNamesOf, isSentReference, newName } from "./page-of-books.ts";
 import { type ErasurePage, id, idsWithOpenBooks, ofRow, rowsMax } from "./page-rows.ts";
 
 const ACCOUNTS_MAX = 10;
@@ -25,7 +25,10 @@ const ERASED_BALANCES_MAX = 500;
 const REFERENCES_MAX = 500;
 const atMost = (value: ValueOf<ErasurePage>, max: number) => sql`min(${rowsMax(value)}, ${max})`;
 
-/** Accounts with credits that are not revoked or with open reservations. Each account has its own limits, so lists are JSON. */
+/**
+ * Accounts with open reservations or with credits that are not revoked. The lists are JSON, so that each account has its own
+ * limits.
+ */
 export const selectOpenBooks = query((value: ValueOf<ErasurePage>) => {
   const hold = [reservations.id, reservations.legs];
   const holds = sql`(
@@ -67,32 +70,35 @@ const readHolds = (holds: string) =>
   }));
 
 /** Deletes owed amounts, because everything that the holds return is revoked (E2). */
-const endOwed = query((value: ValueOf<{ accountId: number }>) =>
+const deleteOwed = query((value: ValueOf<{ accountId: number }>) =>
   drizzle.delete(refundOwed).where(eq(refundOwed.accountId, value("accountId"))),
 );
 
-/** Releases all open reservations, even those that would be charged on expiry, and then revokes the remaining credits. */
+/**
+ * Returns statements that close accounts. They first release all open reservations, even those that would be charged on
+ * expiry. When an account has none, they revoke its remaining credits.
+ */
 export function closeBooks(ctx: TenantCtx, books: OpenBooks): Statement[] {
   return books.flatMap(({ accountId, userId, holds, balanceIds }) => {
-    const writing = { environmentId: ctx.environment.id, userId, accountId, nowMs: ctx.now(), by: byOf(ctx) };
-    if (holds.length > 0) return [endOwed({ accountId }), ...settleHolds(writing, holds, { state: "released" })];
+    const settlement = { environmentId: ctx.environment.id, userId, accountId, nowMs: ctx.now(), by: byOf(ctx) };
+    if (holds.length > 0) return [deleteOwed({ accountId }), ...settleHolds(settlement, holds, { state: "released" })];
     const takings = (JSON.parse(balanceIds) as string[]).map((balanceId) => ({
       balanceId,
       dueSteps: 0 as Steps,
       revokes: true,
     }));
-    return [guardNoneRevoked({ balanceIds }), insertTakings(writing, takings, { cause: "erasure", note: null })];
+    return [guardNoneRevoked({ balanceIds }), insertTakings(settlement, takings, { cause: "erasure", note: null })];
   });
 }
 
-type Referring = typeof creditBalances | typeof creditRefunds;
+type TableWithReference = typeof creditBalances | typeof creditRefunds;
 const hasReferenceName = (account: SQL | SQLiteColumn, reference: SQL | SQLiteColumn) =>
   sql`EXISTS (SELECT 1 ${erasureNamesOf(account, "reference", reference)})`;
 
-/** References from callers that are not hashed yet. */
+/** The references of callers that are not hashed yet. */
 export const selectReferences = query((value: ValueOf<ErasurePage>) => {
   const found = alias(erasureNames, "found");
-  const referencesOf = (table: Referring, column: SQLiteColumn, when: SQL) => sql`
+  const referencesOf = (table: TableWithReference, column: SQLiteColumn, when: SQL) => sql`
     SELECT ${ofRow(table.accountId)} AS ${names(found.accountId)}, ${ofRow(column)} AS ${names(found.oldName)}
     FROM ${idsWithOpenBooks(value)} CROSS JOIN ${table} AS r ON ${ofRow(table.accountId)} = ${id.accountId} WHERE ${when}`;
   const { accountId, externalRef, refundRef, requestHash } = creditRefunds;
@@ -103,7 +109,7 @@ export const selectReferences = query((value: ValueOf<ErasurePage>) => {
   return read(
     { ...fields(found, "accountId"), ...fields(found, { reference: "oldName" }) },
     (list) => sql`SELECT ${list} FROM (
-      ${referencesOf(creditBalances, creditBalances.externalRef, isGiven())}
+      ${referencesOf(creditBalances, creditBalances.externalRef, isSentReference())}
       UNION ${ofRefunds(externalRef)} UNION ${ofRefunds(refundRef)}
     ) AS ${found} LIMIT ${atMost(value, REFERENCES_MAX)}`,
   );
@@ -154,7 +160,9 @@ const eraseRefunds = query((value: ValueOf<ReferenceHashes>) => {
     );
 });
 
-/** Replaces references by keyed hashes, so that the entry of a known reference can still be found (E2). */
+/**
+ * Returns statements that replace references by keyed hashes, so that the entry of a known reference can still be found (E2).
+ */
 export async function hashReferences(
   ctx: TenantCtx,
   secret: ErasureSecret,

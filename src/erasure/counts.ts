@@ -22,7 +22,7 @@ import { id, namesId } from "./page-rows.ts";
 import type { ErasureCounts } from "./responses.ts";
 
 const DELETED_KINDS = ["analytics", "ids", "properties", "messages", "customers", "refusals"] as const;
-const KEPT = [
+const KEPT_KINDS = [
   "balances",
   "ledger",
   "metering",
@@ -33,9 +33,9 @@ const KEPT = [
   "exports",
 ] as const;
 
-type CountedKind = (typeof DELETED_KINDS)[number] | "consent" | (typeof KEPT)[number];
+type CountedKind = (typeof DELETED_KINDS)[number] | "consent" | (typeof KEPT_KINDS)[number];
 
-/** The rows of each kind, and the amount to revoke of each unit, as two sums because one could overflow. */
+/** The rows of each kind, and the amount to revoke of each unit. The amount has two sums, because one sum could overflow. */
 type Counts = Readonly<Record<CountedKind, number>> & {
   readonly revoked: Readonly<Record<Unit, readonly [high: number, low: number]>>;
 };
@@ -46,7 +46,7 @@ const account = alias(accounts, "a");
 
 const countOfAccount = (table: { readonly accountId: SQLiteColumn }) => eq(table.accountId, account.id);
 const count = (table: SQLiteTable, where: SQL | undefined) => sql`(SELECT count(*) FROM ${table} WHERE ${where})`;
-/** The last seq, which is the number of rows because seqs have no gaps. */
+/** SQL: the last seq, which is the number of rows because seqs have no gaps. */
 const countBySeq = (seq: SQLiteColumn, where: SQL | undefined, ...order: readonly SQL[]) =>
   sql`coalesce((SELECT ${seq} FROM ${seq.table} WHERE ${where} ORDER BY ${sql.join([...order, desc(seq)], sql`, `)} LIMIT 1), 0)`;
 
@@ -62,7 +62,7 @@ const countsOf = (): Readonly<Record<CountedKind, SQL>> => ({
   ledger: countBySeq(creditLedger.seq, countOfAccount(creditLedger)),
   metering: countBySeq(usageEvents.seq, countOfAccount(usageEvents), desc(usageEvents.occurredByMs)),
   reservations: sql.join(
-    // Each state has an index of its own.
+    // There is one index for open reservations and another for the others.
     [sql`${reservations.state} = 'open'`, sql`${reservations.state} <> 'open'`].map((state) =>
       count(reservations, and(countOfAccount(reservations), state)),
     ),
@@ -77,7 +77,7 @@ const countsOf = (): Readonly<Record<CountedKind, SQL>> => ({
 const splitSumsOf = (steps: SQL | SQLiteColumn, from: SQL) =>
   Object.values(partsOf(steps)).map((part) => sql`coalesce((SELECT sum(${part}) FROM ${from}), 0)`);
 
-/** The remaining amount of a unit, including holds of open reservations on balances that are not revoked. */
+/** SQL: the remaining amount of a unit, including holds of open reservations on balances that are not revoked. */
 function remainingOfUnit(unit: Unit): SQL {
   const isOfUnit = and(countOfAccount(creditBalances), eq(creditBalances.unit, unit));
   const left = splitSumsOf(creditBalances.remainingSteps, sql`${creditBalances} WHERE ${isOfUnit}`);
@@ -110,9 +110,9 @@ export function selectCountsOf(from: SQL): SQL {
 /** The sums of `stored`, a JSON list of results of `selectCountsOf`. A consent log that is kept is not counted. */
 export function readCounts(stored: string, keepConsent: boolean): ErasureCounts {
   const counts = JSON.parse(stored) as readonly Counts[];
-  const sum = (of: (part: Counts) => number): number => counts.reduce((total, part) => total + of(part), 0);
+  const sum = (count: (part: Counts) => number): number => counts.reduce((total, part) => total + count(part), 0);
   // The record contains every name.
-  const listed = <Name extends CountedKind>(names: readonly Name[]) =>
+  const sumsOf = <Name extends CountedKind>(names: readonly Name[]) =>
     Object.fromEntries(names.map((name) => [name, sum((part) => part[name])])) as Record<Name, number>;
   const revoked: { [U in Unit]?: number } = {};
   for (const unit of UNITS) {
@@ -121,8 +121,8 @@ export function readCounts(stored: string, keepConsent: boolean): ErasureCounts 
     if (steps > 0n) revoked[unit] = amountOfSteps(unit, steps);
   }
   return {
-    erased: { ...listed(DELETED_KINDS), ...(keepConsent ? {} : listed(["consent"])) },
-    pseudonymised: listed(KEPT),
+    erased: { ...sumsOf(DELETED_KINDS), ...(keepConsent ? {} : sumsOf(["consent"])) },
+    pseudonymised: sumsOf(KEPT_KINDS),
     revoked,
   };
 }

@@ -48,9 +48,9 @@ const insertErasure = query((value: ValueOf<NewErasure>) =>
 );
 
 /**
- * Erases a person (E1 to E3), or counts what would be erased. One call is enough for most people. Repeating it continues the
- * erasure, and blocks further `blockIds`. Throws `erasure_unavailable`, `changed_meanwhile` when the person has other ids
- * than given, and `invalid_request` when `blockIds` has an id that is not erased.
+ * Erases a person (E1 to E3), or in a dry run counts what would be erased. One call is enough for most people. A repeated call
+ * continues the erasure, and blocks further `blockIds`. Throws `erasure_unavailable`, `changed_meanwhile` when the person has other
+ * ids than the request, and `invalid_request` when `blockIds` has an id that is not erased.
  */
 export async function erasePerson(
   ctx: TenantCtx,
@@ -75,7 +75,7 @@ interface StartedErasure {
   readonly notErased: { readonly notErased?: string[] };
 }
 
-/** The response of a dry run, or the erasure that this call or an earlier one started. */
+/** Returns the response of a dry run, or the erasure that this call or an earlier call started. */
 async function startErasure(
   ctx: TenantCtx,
   input: ErasePersonInput,
@@ -85,11 +85,11 @@ async function startErasure(
   const { id: environmentId, appId, mode } = ctx.environment;
   const { distinctId, dryRun, keepConsent, blockIds = [] } = input;
   const key = { appId, mode, distinctId };
-  const given = input.distinctIds === undefined ? null : JSON.stringify(input.distinctIds);
-  const [[stored], ids, [held], [before]] = await batch(ctx.db, [
+  const expectedIds = input.distinctIds === undefined ? null : JSON.stringify(input.distinctIds);
+  const [[stored], ids, [counted], [earlier]] = await batch(ctx.db, [
     selectErasureFeatures({ environmentId }),
     selectIds(key),
-    selectCounts({ ...key, given }),
+    selectCounts({ ...key, expectedIds }),
     selectErasureOf({ environmentId, hashes }),
   ] as const);
   const features = stored?.features ?? null;
@@ -97,17 +97,17 @@ async function startErasure(
   const fingerprints = tombstoneSecretsIn(features);
   await requireSecrets(ctx, fingerprints);
   // An id that is being erased belongs to no person.
-  const hasNoPerson = ids.length === 0 || before !== undefined;
+  const hasNoPerson = ids.length === 0 || earlier !== undefined;
   const found: readonly FoundId[] = hasNoPerson ? [{ distinctId, isVerified: true }] : ids.slice(0, LISTED_IDS_MAX);
-  const person = found.map((one) => one.distinctId);
-  if (before !== undefined && !dryRun) {
-    await blockMore(ctx, before.id, blockIds);
-    return { id: before.id, distinctIds: person, notErased: {} };
+  const person = found.map((id) => id.distinctId);
+  if (earlier !== undefined && !dryRun) {
+    await blockMore(ctx, earlier.id, blockIds);
+    return { id: earlier.id, distinctIds: person, notErased: {} };
   }
   const isWhole = ids.length <= LISTED_IDS_MAX;
-  const { erased, notErased } = dividedBy(input, found);
-  const distinctIds = erased.map((one) => one.distinctId);
-  const distinctIdCount = Math.max(1, held?.ids ?? 0);
+  const { erased, notErased } = divideIds(input, found);
+  const distinctIds = erased.map((id) => id.distinctId);
+  const distinctIdCount = Math.max(1, counted?.ids ?? 0);
   if (input.distinctIdCount !== undefined && input.distinctIdCount !== distinctIdCount) {
     throw new PurserError(
       "changed_meanwhile",
@@ -118,7 +118,7 @@ async function startErasure(
       },
     );
   }
-  if (input.distinctIds !== undefined && !(isWhole && isSame(input.distinctIds, distinctIds))) {
+  if (input.distinctIds !== undefined && !(isWhole && haveSameIds(input.distinctIds, distinctIds))) {
     throw new PurserError(
       "changed_meanwhile",
       "The person's ids have changed. List them again in a dry run, and send the new list.",
@@ -128,14 +128,14 @@ async function startErasure(
       },
     );
   }
-  const more = isWhole ? [] : await all(ctx.db, selectIdsAmong({ ...key, ids: JSON.stringify(blockIds) }));
-  const begun = new Map([...erased, ...more].map((one) => [one.distinctId, one.isVerified]));
-  if (!blockIds.every((id) => begun.has(id))) throw notAmongErased();
+  const furtherIds = isWhole ? [] : await all(ctx.db, selectIdsAmong({ ...key, ids: JSON.stringify(blockIds) }));
+  const isVerifiedById = new Map([...erased, ...furtherIds].map((id) => [id.distinctId, id.isVerified]));
+  if (!blockIds.every((id) => isVerifiedById.has(id))) throw notAmongErased();
   if (dryRun) {
-    return { distinctIds, distinctIdCount, ...notErased, ...readCounts(`[${held?.counts ?? ""}]`, keepConsent) };
+    return { distinctIds, distinctIdCount, ...notErased, ...readCounts(`[${counted?.counts ?? ""}]`, keepConsent) };
   }
   const blocked = new Set(blockIds);
-  const idsToErase = Array.from(begun, ([id, isVerified]) => ({
+  const idsToErase = Array.from(isVerifiedById, ([id, isVerified]) => ({
     distinctId: id,
     blocks: isVerified || blocked.has(id),
   }));
@@ -146,13 +146,16 @@ async function startErasure(
   return { id: erasureId, distinctIds, notErased };
 }
 
-/** Splits the ids into those to erase, and those that `distinctIds` leaves out and only unverified claims reach. */
-function dividedBy({ distinctIds }: ErasePersonInput, found: readonly FoundId[]) {
+/**
+ * Splits the ids into those to erase and the others. An id is not erased if `distinctIds` lacks it and only unverified claims
+ * reach it.
+ */
+function divideIds({ distinctIds }: ErasePersonInput, found: readonly FoundId[]) {
   if (distinctIds === undefined) return { erased: found, notErased: {} };
   const named = new Set(distinctIds);
   const isErased = ({ distinctId, isVerified }: FoundId) => isVerified || named.has(distinctId);
-  const leftOut = found.filter((one) => !isErased(one)).map(({ distinctId }) => distinctId);
-  return { erased: found.filter(isErased), notErased: { notErased: leftOut } };
+  const notErased = found.filter((id) => !isErased(id)).map(({ distinctId }) => distinctId);
+  return { erased: found.filter(isErased), notErased: { notErased } };
 }
 
 const notAmongErased = () => invalid("blockIds", "must be among the ids that are erased");
@@ -176,26 +179,26 @@ const raiseTombstones = query((value: ValueOf<BlockedHashes>) =>
     .where(and(isTombstoneOf(value), eq(tombstones.blocks, 0))),
 );
 
-/** Makes non-blocking tombstones of an erasure block. Throws `invalid_request` for an id without a tombstone of the erasure. */
+/** Makes non-blocking tombstones of an erasure blocking. Throws `invalid_request` for an id without a tombstone of the erasure. */
 async function blockMore(ctx: TenantCtx, erasureId: string, blockIds: readonly string[]): Promise<void> {
   if (blockIds.length === 0) return;
-  const ofIds: string[][] = [];
-  for (const id of blockIds) ofIds.push(await hashesOf(ctx, id));
-  const values = { environmentId: ctx.environment.id, erasureId, hashes: JSON.stringify(ofIds.flat()) };
+  const hashesOfEach: string[][] = [];
+  for (const id of blockIds) hashesOfEach.push(await hashesOf(ctx, id));
+  const values = { environmentId: ctx.environment.id, erasureId, hashes: JSON.stringify(hashesOfEach.flat()) };
   const tombstoneHashes = new Set((await all(ctx.db, selectTombstones(values))).map(({ hash }) => hash));
-  if (!ofIds.every((hashes) => hashes.some((hash) => tombstoneHashes.has(hash)))) throw notAmongErased();
+  if (!hashesOfEach.every((hashes) => hashes.some((hash) => tombstoneHashes.has(hash)))) throw notAmongErased();
   await batch(ctx.db, [raiseTombstones(values)]);
 }
 
-/** The person's ids that only unverified claims reach. Their tombstones do not block unless `blockIds` names them. */
+/** Returns the person's ids that only unverified claims reach. Their tombstones do not block unless `blockIds` names them. */
 export async function findUnverifiedIds(ctx: TenantCtx, distinctId: string): Promise<string[]> {
   const { appId, mode } = ctx.environment;
   const ids = await all(ctx.db, selectIds({ appId, mode, distinctId }));
   return ids.filter(({ isVerified }) => !isVerified).map((id) => id.distinctId);
 }
 
-const isSame = (given: readonly string[], ids: readonly string[]): boolean => {
-  const set = new Set(given);
+const haveSameIds = (expectedIds: readonly string[], ids: readonly string[]): boolean => {
+  const set = new Set(expectedIds);
   return set.size === ids.length && ids.every((id) => set.has(id));
 };
 
@@ -204,7 +207,7 @@ const auditErasureStarted = insertAuditEntry();
 async function startStatements(
   ctx: TenantCtx,
   { distinctId, distinctIds, keepConsent, reason }: ErasePersonInput,
-  at: {
+  start: {
     readonly erasureId: string;
     readonly ids: readonly IdToErase[];
     readonly isWhole: boolean;
@@ -212,7 +215,7 @@ async function startStatements(
   },
 ): Promise<Statement[]> {
   const { caller, environment } = ctx;
-  const { erasureId, ids, isWhole, fingerprints } = at;
+  const { erasureId, ids, isWhole, fingerprints } = start;
   const { id: environmentId, appId, mode } = environment;
   const [secret] = await erasureSecrets(ctx);
   const { fingerprint } = secret;

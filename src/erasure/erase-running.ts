@@ -41,8 +41,8 @@ const selectRunning = query((value: ValueOf<{ limit: number }>) =>
 );
 
 /**
- * Continues running erasures (E1), a page of each, starting with another one every minute. Returns the errors: a failure concerns
- * only its own erasure, and the next run tries again.
+ * Continues running erasures (E1) in turn, a page at a time, and starts with another erasure every minute. Returns the errors: a
+ * failure stops only its own erasure, and the next run tries again.
  */
 async function eraseRunning(root: CronCtx): Promise<readonly unknown[]> {
   const { db, database, allowance } = root;
@@ -51,15 +51,15 @@ async function eraseRunning(root: CronCtx): Promise<readonly unknown[]> {
   const turn = found.length === 0 ? 0 : Math.floor(root.now() / MINUTE_MS) % found.length;
   const running = [...found.slice(turn), ...found.slice(0, turn)];
   for (let pages = 0; pages < ERASURE_PAGES_A_RUN_MAX; pages++) {
-    const one = running.shift();
-    if (one === undefined || !allowance.has(ERASURE_QUERIES_A_PAGE)) break;
-    const { erasureId, clock, ...row } = one;
+    const erasure = running.shift();
+    if (erasure === undefined || !allowance.has(ERASURE_QUERIES_A_PAGE)) break;
+    const { erasureId, clock, ...row } = erasure;
     try {
       const isComplete = await continueErasure(cronIn(root, { ...row, database }, clock), erasureId, {
         pages: 1,
         rows: ROWS_OF_PAGE,
       });
-      if (!isComplete) running.push(one);
+      if (!isComplete) running.push(erasure);
     } catch (error) {
       failures.push(error);
     }
@@ -81,9 +81,10 @@ export interface ErasureBudget {
   readonly rows: number;
 }
 
-const ofCall: ErasureBudget = { pages: 12, rows: 4_000 };
+/** The budget of a request. */
+const CALL_BUDGET: ErasureBudget = { pages: 12, rows: 4_000 };
 
-/** One of the ids that an erasure still processes. */
+/** One of the ids that an erasure has not finished. */
 const selectIdLeft = query((value: ValueOf<ErasureKey>) =>
   drizzle.select(fields(erasureIds, "position")).from(erasureIds).where(isIdOf(value)).limit(1),
 );
@@ -116,12 +117,12 @@ export const selectErasureFeatures = query((value: ValueOf<{ environmentId: numb
 );
 
 /** Continues an erasure until it is complete or the budget is spent. Returns whether it is complete. */
-export async function continueErasure(ctx: TenantCtx, erasureId: string, budget = ofCall): Promise<boolean> {
+export async function continueErasure(ctx: TenantCtx, erasureId: string, budget = CALL_BUDGET): Promise<boolean> {
   for (let page = 0; page < budget.pages; page++) {
     try {
       if (await erasePage(ctx, { ...erasureKey(ctx, erasureId), rows: budget.rows })) return true;
     } catch (error) {
-      // Another page, of another call or of the cron, was faster: what is left is read again.
+      // Another call or the cron processed a page at the same time. The next iteration reads the remaining data.
       if (!isConflict(error)) throw error;
     }
   }
@@ -137,7 +138,7 @@ async function erasePage(ctx: TenantCtx, page: ErasurePage): Promise<boolean> {
     selectOpenBooks(page),
     selectReferences(page),
   ] as const);
-  assert(erasure !== undefined, "an erasure that was begun is there");
+  assert(erasure !== undefined, "a started erasure has a row");
   if (erasure.completedAtMs !== null) return true;
   requireClock(ctx, stored?.features ?? null);
   if (erasure.isCollected === 0) {
@@ -169,7 +170,7 @@ async function complete(ctx: TenantCtx, key: ErasureKey, features: string | null
   noteMessages(ctx, messages);
 }
 
-/** Counts what was erased of credits, for the overview. */
+/** Counts the erased credits, for the overview. */
 function countErased({ environment, now }: TenantCtx, { counts, keepConsent }: ErasureRow): void {
   const { revoked } = readCounts(counts, keepConsent);
   for (const unit of UNITS) {
@@ -178,7 +179,7 @@ function countErased({ environment, now }: TenantCtx, { counts, keepConsent }: E
   }
 }
 
-/** Collects further ids of a person who has more than the first batch took. */
+/** Collects further ids of a person whose ids did not fit into the first batch. */
 async function collect(ctx: TenantCtx, key: ErasureKey, erasure: ErasureRow): Promise<void> {
   const [found] = await batch(ctx.db, [selectMoreIds(key)] as const);
   const ids = found.map(({ distinctId, isVerified }) => ({ distinctId, blocks: isVerified }));
@@ -189,9 +190,9 @@ async function collect(ctx: TenantCtx, key: ErasureKey, erasure: ErasureRow): Pr
   await batch(ctx.db, await startErasingIds(ctx, await erasureSecretOf(ctx, erasure), erasure.id, ids));
 }
 
-/** The secret with which the erasure started. Throws `erasure_unavailable` when it is no longer set. */
+/** Returns the secret with which the erasure started. Throws `erasure_unavailable` when it is no longer set. */
 async function erasureSecretOf(ctx: TenantCtx, { fingerprint }: ErasureRow): Promise<ErasureSecret> {
-  const secret = (await erasureSecrets(ctx)).find((one) => one.fingerprint === fingerprint);
+  const secret = (await erasureSecrets(ctx)).find((each) => each.fingerprint === fingerprint);
   if (secret === undefined) throw erasureUnavailable();
   return secret;
 }

@@ -19,8 +19,11 @@ const ERASED_IDS_MAX = 1_000_000;
 const IDS_OF_PAGE_MAX = 5_000;
 
 const other = alias(erasureIds, "other");
-/** Whether no erasure has begun with an id. */
-const isFree = ({ environmentId, distinctId }: Readonly<Record<"environmentId" | "distinctId", SQLiteColumn>>) =>
+/** SQL: whether no running erasure has an id. */
+const isNotBeingErased = ({
+  environmentId,
+  distinctId,
+}: Readonly<Record<"environmentId" | "distinctId", SQLiteColumn>>) =>
   sql`NOT EXISTS (
     SELECT 1 FROM ${erasureIds} AS ${other}
     WHERE ${other.environmentId} = ${environmentId} AND ${other.distinctId} = ${distinctId}
@@ -30,9 +33,9 @@ const isFree = ({ environmentId, distinctId }: Readonly<Record<"environmentId" |
 const idsTable = alias(distinctIds, "ids");
 const isVerifiedId = sql`ids.verified`;
 
-/** WITH: the person's ids, without those of another erasure. */
+/** WITH: the person's ids, without ids that another erasure erases. */
 const withIds = (value: ValueOf<PersonKey>, idsMax: number): SQL =>
-  sql`${withPerson(value, { idsMax })}, ${idsTable} AS (SELECT * FROM ${personTable} WHERE ${isFree(personTable)})`;
+  sql`${withPerson(value, { idsMax })}, ${idsTable} AS (SELECT * FROM ${personTable} WHERE ${isNotBeingErased(personTable)})`;
 
 /** An id of the person. `isVerified`: whether only verified claims lead to it. */
 const foundId = () => ({
@@ -46,7 +49,7 @@ export const selectIds = query((value: ValueOf<PersonKey>) =>
   read(foundId(), (list) => sql`${withIds(value, LISTED_IDS_MAX + 1)} SELECT ${list} FROM ${idsTable}`),
 );
 
-/** The given ids that belong to the person. */
+/** The ids of the value `ids` that belong to the person. */
 export const selectIdsAmong = query((value: ValueOf<PersonKey & { ids: string }>) =>
   read(
     foundId(),
@@ -56,12 +59,12 @@ export const selectIdsAmong = query((value: ValueOf<PersonKey & { ids: string }>
 );
 
 /**
- * The number of the person's ids, and the counts of their data as JSON. With `given`, a JSON list, it leaves out ids that are
+ * The number of the person's ids, and the counts of their data as JSON. With `expectedIds`, a JSON list, it leaves out ids that are
  * not in the list and that only unverified claims reach.
  */
-export const selectCounts = query((value: ValueOf<PersonKey & { given: string | null }>) => {
-  const isGiven = sql`(
-    ${value("given")} IS NULL OR ${idsTable.distinctId} IN (SELECT value FROM json_each(${value("given")}))
+export const selectCounts = query((value: ValueOf<PersonKey & { expectedIds: string | null }>) => {
+  const isExpected = sql`(
+    ${value("expectedIds")} IS NULL OR ${idsTable.distinctId} IN (SELECT value FROM json_each(${value("expectedIds")}))
   )`;
   return read(
     computed({
@@ -69,11 +72,11 @@ export const selectCounts = query((value: ValueOf<PersonKey & { given: string | 
       counts: sql<string>`(${selectCountsOf(sql`erased`)})`,
     }),
     (list) => sql`${withIds(value, ERASED_IDS_MAX)},
-      erased AS (SELECT * FROM ${idsTable} WHERE ${isVerifiedId} = 1 OR ${isGiven}) SELECT ${list}`,
+      erased AS (SELECT * FROM ${idsTable} WHERE ${isVerifiedId} = 1 OR ${isExpected}) SELECT ${list}`,
   );
 });
 
-/** Further ids that an erasure's ids claim by claims that count. */
+/** Further ids of the person: the ids of an erasure claim them by claims that count. */
 export const selectMoreIds = query((value: ValueOf<ErasureKey>) =>
   drizzle
     .select(fields(distinctIds, { distinctId: "distinctId", isVerified: "claimIsVerified" }))
@@ -83,7 +86,7 @@ export const selectMoreIds = query((value: ValueOf<ErasureKey>) =>
         isIdOf(value),
         eq(distinctIds.environmentId, erasureIds.environmentId),
         eq(distinctIds.claimedBy, erasureIds.distinctId),
-        sql`${distinctIds.claimedBy} IS NOT NULL AND ${claimCounts(distinctIds)} AND ${isFree(distinctIds)}`,
+        sql`${distinctIds.claimedBy} IS NOT NULL AND ${claimCounts(distinctIds)} AND ${isNotBeingErased(distinctIds)}`,
       ),
     )
     .limit(IDS_OF_PAGE_MAX),
@@ -116,8 +119,8 @@ const insertIds = query((value: ValueOf<IdRows>) => {
   );
 });
 
-/** FROM: the newly found ids, which have no tombstone yet. */
 const idsOfErasure = sql`${erasureIds} AS ${id}`;
+/** SQL: whether an id of the erasure is new, so that it has no tombstone yet. */
 const isNewId = (value: ValueOf<ErasureKey>) =>
   sql`${id.environmentId} = ${value("environmentId")} AND ${id.erasureId} = ${value("erasureId")} AND NOT EXISTS (
     SELECT 1 FROM ${tombstones} WHERE ${tombstones.environmentId} = ${id.environmentId} AND ${tombstones.hash} = ${id.hash}
@@ -165,7 +168,8 @@ const deleteNonBlockingOfErasure = query((value: ValueOf<IdRows>) =>
 );
 
 /**
- * Counts like a lift, because non-blocking ids can be used again, and isolates must forget what they remember of them.
+ * Increases the number of lifts, as a lift does. Ids whose tombstones do not block can be used again, so isolates must forget what
+ * they remember about them.
  */
 const countLift = query((value: ValueOf<{ environmentId: number }>) => {
   const { features } = environments;
@@ -183,8 +187,8 @@ export interface IdToErase {
 }
 
 /**
- * The statements that start erasing ids: they count the ids' data, remove the names of their accounts, and add tombstones, after
- * which writes are refused. `check` runs after the ids are inserted.
+ * Returns the statements that start erasing ids. They count the ids' data, remove the user ids from their accounts, and add the
+ * tombstones, which refuse writes. `check` runs after the ids are inserted.
  */
 export async function startErasingIds(
   ctx: TenantCtx,
@@ -216,16 +220,16 @@ export async function startErasingIds(
  * allowed if only unverified claims reach them.
  */
 export const guardIds = query((value: ValueOf<PersonKey & ErasureKey & { leavesOut: number }>) => {
-  const own = alias(erasureIds, "own");
+  const erased = alias(erasureIds, "own");
   const isOther = and(
     sql`(${isVerified} = 1 OR ${value("leavesOut")} = 0)`,
-    sql`${personTable.distinctId} NOT IN (SELECT ${own.distinctId} FROM ${own})`,
-    isFree(personTable),
+    sql`${personTable.distinctId} NOT IN (SELECT ${erased.distinctId} FROM ${erased})`,
+    isNotBeingErased(personTable),
   );
   const holds = sql`(${withPerson(value, { idsMax: LISTED_IDS_MAX + 1 })},
-    ${own} (${names(own.distinctId)}) AS (SELECT ${erasureIds.distinctId} FROM ${erasureIds} WHERE ${isIdOf(value)})
+    ${erased} (${names(erased.distinctId)}) AS (SELECT ${erasureIds.distinctId} FROM ${erasureIds} WHERE ${isIdOf(value)})
     SELECT NOT EXISTS (SELECT 1 FROM ${personTable} WHERE ${isOther}) AND NOT EXISTS (
-      SELECT 1 FROM ${own} WHERE ${own.distinctId} NOT IN (SELECT ${personTable.distinctId} FROM ${personTable})
+      SELECT 1 FROM ${erased} WHERE ${erased.distinctId} NOT IN (SELECT ${personTable.distinctId} FROM ${personTable})
     )
   )`;
   return insertFrom(guards, { name: sql`'people'`, holds }, sql``);

@@ -34,14 +34,14 @@ const deleteTombstones = query((value: ValueOf<ErasureKey>) =>
 const updateTombstonesFeature = query((value: ValueOf<{ environmentId: number }>) => {
   const { features } = environments;
   const { fingerprint } = erasures;
-  const standing = sql`(
+  const fingerprints = sql`(
     SELECT nullif(json_group_array(${fingerprint}), '[]') FROM (
       SELECT ${fingerprint} FROM ${erasures}
       WHERE ${erasures.environmentId} = ${value("environmentId")} AND ${erasures.liftedAtMs} IS NULL
       GROUP BY ${fingerprint} ORDER BY min(${erasures.startedAtMs}), ${fingerprint}
     ) AS ${erasures}
   )`;
-  const parts = sql`json_object('lifts', coalesce(${features} ->> '$.lifts', 0) + 1, 'tombstones', json(${standing}))`;
+  const parts = sql`json_object('lifts', coalesce(${features} ->> '$.lifts', 0) + 1, 'tombstones', json(${fingerprints}))`;
   return drizzle
     .update(environments)
     .set({ features: sql`json_patch(${features}, ${parts})` })
@@ -77,47 +77,47 @@ export async function liftErasure(ctx: TenantCtx, erasureId: string): Promise<Er
   return presentErasure(await requireErasure(ctx, erasureId));
 }
 
-type OfSecret = { environmentId: number; fingerprint: string };
+type SecretKey = { environmentId: number; fingerprint: string };
 
-const ofSecret = (value: ValueOf<OfSecret>) =>
+const isOfSecret = (value: ValueOf<SecretKey>) =>
   and(eq(erasures.environmentId, value("environmentId")), eq(erasures.fingerprint, value("fingerprint")));
-const standingTombstones = (value: ValueOf<OfSecret>) => and(ofSecret(value), isNull(erasures.liftedAtMs));
-const isRunning = (value: ValueOf<OfSecret>) =>
-  hasRow(erasures, and(standingTombstones(value), isNull(erasures.completedAtMs)));
+const isUnliftedOfSecret = (value: ValueOf<SecretKey>) => and(isOfSecret(value), isNull(erasures.liftedAtMs));
+const isRunning = (value: ValueOf<SecretKey>) =>
+  hasRow(erasures, and(isUnliftedOfSecret(value), isNull(erasures.completedAtMs)));
 
-const ofErasures = (value: ValueOf<OfSecret>) =>
+const isTombstoneOfSecret = (value: ValueOf<SecretKey>) =>
   and(
     eq(tombstones.environmentId, value("environmentId")),
-    inArray(tombstones.erasureId, drizzle.select(fields(erasures, "id")).from(erasures).where(ofSecret(value))),
+    inArray(tombstones.erasureId, drizzle.select(fields(erasures, "id")).from(erasures).where(isOfSecret(value))),
   );
 
-const selectState = query((value: ValueOf<OfSecret>) =>
+const selectState = query((value: ValueOf<SecretKey>) =>
   drizzle
     .select(
       computed({
-        isStanding: hasRow(erasures, standingTombstones(value)).mapWith(Boolean),
+        hasUnlifted: hasRow(erasures, isUnliftedOfSecret(value)).mapWith(Boolean),
         isRunning: isRunning(value).mapWith(Boolean),
         tombstones: scalar(
           drizzle
             .select(computed({ count: sql<number>`count(*)` }))
             .from(tombstones)
-            .where(ofErasures(value)),
+            .where(isTombstoneOfSecret(value)),
         ),
       }),
     )
     .from(sql`(SELECT 1)`),
 );
-const auditTombstonesForgotten = insertAuditEntry<OfSecret>(
-  (value) => sql`${hasRow(erasures, standingTombstones(value))} AND NOT ${isRunning(value)}`,
+const auditTombstonesForgotten = insertAuditEntry<SecretKey>(
+  (value) => sql`${hasRow(erasures, isUnliftedOfSecret(value))} AND NOT ${isRunning(value)}`,
 );
-const setAllLifted = query((value: ValueOf<OfSecret & { nowMs: number }>) =>
+const setAllLifted = query((value: ValueOf<SecretKey & { nowMs: number }>) =>
   drizzle
     .update(erasures)
     .set({ liftedAtMs: value("nowMs", erasures.liftedAtMs) })
-    .where(sql`${standingTombstones(value)} AND NOT ${isRunning(value)}`),
+    .where(sql`${isUnliftedOfSecret(value)} AND NOT ${isRunning(value)}`),
 );
-const deleteTombstonesOfSecret = query((value: ValueOf<OfSecret>) =>
-  drizzle.delete(tombstones).where(sql`${ofErasures(value)} AND NOT ${isRunning(value)}`),
+const deleteTombstonesOfSecret = query((value: ValueOf<SecretKey>) =>
+  drizzle.delete(tombstones).where(sql`${isTombstoneOfSecret(value)} AND NOT ${isRunning(value)}`),
 );
 
 /**
@@ -138,7 +138,7 @@ export async function forgetTombstones(
   const act = newAuditEntry(admin, { appId, action: "tombstones.forgotten", target: fingerprint, details: { mode } });
   const [state] = await all(admin.db, selectState(key));
   if (state?.isRunning === true) throw stillRunning();
-  if (state?.isStanding !== true) return { forgotten: 0 };
+  if (state?.hasUnlifted !== true) return { forgotten: 0 };
   await batch(admin.db, [
     auditTombstonesForgotten({ ...act, ...key }),
     setAllLifted({ ...key, nowMs: admin.now() }),
@@ -149,7 +149,4 @@ export async function forgetTombstones(
 }
 
 const stillRunning = (): PurserError =>
-  new PurserError(
-    "changed_meanwhile",
-    "An erasure under this secret is still running. Try again when it is completed.",
-  );
+  new PurserError("changed_meanwhile", "An erasure with this secret is still running. Try again when it is completed.");

@@ -26,22 +26,25 @@ const lastSeq = (table: TableOfBooks & { readonly seq: SQLiteColumn }, ...order:
 const lastLedger = () => lastSeq(creditLedger, desc(creditLedger.seq));
 const lastUsage = () => lastSeq(usageEvents, desc(usageEvents.occurredByMs), desc(usageEvents.seq));
 
-const takenRows = alias(erasureIds, "taken");
+const pageEnds = alias(erasureIds, "ends");
 
-/** Adds the next rows of the current accounts to the page, one account after another. */
-const take = (from: "ledgerFrom" | "usageFrom", to: "ledgerTo" | "usageTo", last: () => SQL) =>
+/** Extends the page by the next rows of the current accounts, one account after another. */
+const extendPage = (from: "ledgerFrom" | "usageFrom", to: "ledgerTo" | "usageTo", last: () => SQL) =>
   query(
     (value: OfBooksPage) => sql`
-  UPDATE ${erasureIds} SET ${names(erasureIds[to])} = taken.upto FROM (
+  UPDATE ${erasureIds} SET ${names(erasureIds[to])} = ends.upto FROM (
     SELECT ${id.accountId} AS ${names(id.accountId)}, ${id[from]} + max(0, min(todo, ${rowsMax(value)} - before)) AS upto FROM (
       SELECT *, sum(todo) OVER (ORDER BY ${id.position} ROWS UNBOUNDED PRECEDING) - todo AS before
       FROM (SELECT ${id}.*, ${last()} - ${id[from]} AS todo FROM ${idsWithOpenBooks(value)}) AS ${id}
     ) AS ${id}
-  ) AS ${takenRows} WHERE ${erasureIds.accountId} = ${takenRows.accountId}`,
+  ) AS ${pageEnds} WHERE ${erasureIds.accountId} = ${pageEnds.accountId}`,
   );
 
-/** The time bounds of the page. The time that leads the primary key of usage events never decreases as seq grows. */
-const takeUsageTimes = query((value: OfBooksPage) => {
+/**
+ * Sets the time at which the page of usage events ends. This time, the first column of the primary key, never decreases as
+ * seq grows.
+ */
+const setUsagePageEnd = query((value: OfBooksPage) => {
   const { accountId, occurredByMs, seq } = usageEvents;
   const { usageFromMs, usageFrom, usageTo } = erasureIds;
   const usageToMs = sql`(
@@ -80,9 +83,9 @@ interface Book {
   readonly key: readonly SQLiteColumn[];
   /** FROM: the table's rows `r` in the page. */
   readonly page: (value: OfBooksPage) => SQL;
-  /** SET: the columns to empty. */
-  readonly emptied: SQL;
-  /** The columns that hold an id of an event, a reservation or an adjustment. */
+  /** SET: the columns to clear. */
+  readonly cleared: SQL;
+  /** The columns with an id of an event, a reservation or an adjustment. */
   readonly ids: readonly SQLiteColumn[];
 }
 
@@ -92,28 +95,28 @@ const ledger: Book = {
   table: creditLedger,
   key: [creditLedger.accountId, creditLedger.seq],
   page: erasedLedgerPage,
-  emptied: assignments(creditLedger, { note: sql`NULL` }),
+  cleared: assignments(creditLedger, { note: sql`NULL` }),
   ids: [creditLedger.eventId, creditLedger.reservationId],
 };
 const adjustments: Book = {
   table: creditAdjustments,
   key: [creditAdjustments.environmentId, creditAdjustments.id],
   page: byLedgerSeq(creditAdjustments),
-  emptied: assignments(creditAdjustments, { requestHash: noHash }),
+  cleared: assignments(creditAdjustments, { requestHash: noHash }),
   ids: [creditAdjustments.id],
 };
 const usage: Book = {
   table: usageEvents,
   key: usageKey,
   page: usagePage,
-  emptied: assignments(usageEvents, { requestHash: noHash, properties: sql`NULL`, largePropertiesBytes: sql`NULL` }),
+  cleared: assignments(usageEvents, { requestHash: noHash, properties: sql`NULL`, largePropertiesBytes: sql`NULL` }),
   ids: [usageEvents.eventId, usageEvents.reservationId],
 };
 const holds: Book = {
   table: reservations,
   key: [reservations.environmentId, reservations.id],
   page: erasedReservationPage,
-  emptied: assignments(reservations, { requestHash: noHash }),
+  cleared: assignments(reservations, { requestHash: noHash }),
   ids: [reservations.id, reservations.settledEventId],
 };
 
@@ -126,7 +129,7 @@ const recurringBook: Book = {
     LIMIT ${rowsMax(value)}
   ) AS r`,
   // Recurring grants end (E2).
-  emptied: assignments(recurringGrants, {
+  cleared: assignments(recurringGrants, {
     requestHash: noHash,
     state: sql`'ended'`,
     reason: sql`NULL`,
@@ -143,14 +146,14 @@ export const erasureNamesOf = (account: SQL | SQLiteColumn, kind: NameKind, name
   sql`FROM ${erasureNames} WHERE ${erasureNames.accountId} = ${account} AND ${erasureNames.kind} = ${kind}
     AND ${erasureNames.oldName} = ${name}`;
 
-/** The replacement for the name in a column. Null when the column holds no name. */
+/** SQL: the replacement for the name in a column. Null when the column has no name. */
 export const newName = (table: TableOfBooks, column: SQLiteColumn, kind: NameKind): SQL =>
   sql`(SELECT ${erasureNames.newName} ${erasureNamesOf(table.accountId, kind, column)})`;
 
 const foundNames = alias(erasureNames, "found");
 
-/** Gives each id in a page a random replacement. Ids that are equal, as of a charge (U15), get equal replacements. */
-const nameIds = ({ table, page, ids }: Book) =>
+/** Gives each id in a page a random replacement. Equal ids, as those of a charge (U15), get the same replacement. */
+const insertNewIds = ({ table, page, ids }: Book) =>
   query((value: OfBooksPage) => {
     const namesOfPage = sql`
       SELECT DISTINCT ${ofRow(table.accountId)} AS ${names(foundNames.accountId)}, item.value AS ${names(foundNames.oldName)}
@@ -168,10 +171,10 @@ const nameIds = ({ table, page, ids }: Book) =>
     );
   });
 
-const eraseBook = ({ table, key, page, emptied, ids }: Book, when = sql`1`) =>
+const eraseBook = ({ table, key, page, cleared, ids }: Book, when = sql`1`) =>
   query((value: OfBooksPage) => {
     const renamed = ids.map((column) => sql`${names(column)} = ${newName(table, column, "id")}`);
-    return sql`UPDATE ${table} SET ${sql.join([emptied, ...renamed], sql`, `)}
+    return sql`UPDATE ${table} SET ${sql.join([cleared, ...renamed], sql`, `)}
       WHERE (${names(...key)}) IN (SELECT ${sql.join(key.map(ofRow), sql`, `)} FROM ${page(value)} WHERE ${when})`;
   });
 
@@ -186,7 +189,7 @@ const eraseNotes = query((value: OfBooksPage) =>
     )`,
     ),
 );
-// This runs after the events no longer refer to their large properties.
+// This runs after the statement that removes the events' references to their large properties.
 const deleteLargeProperties = query((value: OfBooksPage) => {
   const { accountId, occurredByMs, seq } = largeProperties;
   return drizzle.delete(largeProperties).where(
@@ -201,10 +204,10 @@ const hasName = sql`${ofRow(creditLedger.note)} IS NOT NULL OR ${ofRow(creditLed
 
 /** The statements that remove names and texts from the books, in order. */
 export const booksOfPage = [
-  take("ledgerFrom", "ledgerTo", lastLedger),
-  take("usageFrom", "usageTo", lastUsage),
-  takeUsageTimes,
-  ...[ledger, adjustments, usage, holds, recurringBook].map(nameIds),
+  extendPage("ledgerFrom", "ledgerTo", lastLedger),
+  extendPage("usageFrom", "usageTo", lastUsage),
+  setUsagePageEnd,
+  ...[ledger, adjustments, usage, holds, recurringBook].map(insertNewIds),
   eraseNotes,
   eraseBook(ledger, hasName),
   eraseBook(adjustments),
@@ -214,7 +217,7 @@ export const booksOfPage = [
   eraseBook(recurringBook),
 ];
 
-/** Marks the page as processed. It comes after the last statement that reads the ledger's page. */
+/** Marks the page as processed. It runs after the last statement that reads the page of the ledger. */
 export const closePage = query((value: OfBooksPage) => {
   const { accountId, ledgerTo, usageTo, usageToMs } = erasureIds;
   return drizzle
@@ -223,8 +226,8 @@ export const closePage = query((value: OfBooksPage) => {
     .where(sql`${accountId} IN ${accountsWithOpenBooks(value)}`);
 });
 
-/** Whether a caller gave the reference of a balance `r`. References of payments are kept. */
-export const isGiven = (): SQL => {
+/** SQL: whether a caller sent the reference of a balance `r`, and it is not hashed yet. References of payments are kept. */
+export const isSentReference = (): SQL => {
   const [accountId, externalRef] = [ofRow(creditBalances.accountId), ofRow(creditBalances.externalRef)];
   return sql`${externalRef} NOT GLOB 'stripe:*' AND NOT EXISTS (
     SELECT 1 FROM ${erasureNames} WHERE ${erasureNames.accountId} = ${accountId}
@@ -232,22 +235,22 @@ export const isGiven = (): SQL => {
   )`;
 };
 
-const has = (table: TableOfBooks, condition: SQL | undefined): SQL =>
+const hasRowOfAccount = (table: TableOfBooks, condition: SQL | undefined): SQL =>
   sql`EXISTS (SELECT 1 FROM ${table} AS r WHERE ${ofRow(table.accountId)} = ${id.accountId} AND ${condition})`;
 
-/** Whether the books of an account still contain identifying values. */
-export const isInBooks = (): SQL => {
+/** SQL: whether the books of an account still contain identifying values. */
+export const areBooksIdentifying = (): SQL => {
   const state = ofRow(reservations.state);
   return sql`(${sql.join(
     [
       sql`${id.ledgerFrom} < ${lastLedger()}`,
       sql`${id.usageFrom} < ${lastUsage()}`,
-      has(reservations, sql`${state} = 'open'`),
-      has(reservations, sql`${state} <> 'open' AND ${ofRow(reservations.requestHash)} <> ''`),
-      has(recurringGrants, sql`${ofRow(recurringGrants.requestHash)} <> ''`),
-      has(creditBalances, sql`${ofRow(creditBalances.revokedAtMs)} IS NULL`),
-      has(creditRefunds, sql`${ofRow(creditRefunds.requestHash)} <> ''`),
-      has(creditBalances, isGiven()),
+      hasRowOfAccount(reservations, sql`${state} = 'open'`),
+      hasRowOfAccount(reservations, sql`${state} <> 'open' AND ${ofRow(reservations.requestHash)} <> ''`),
+      hasRowOfAccount(recurringGrants, sql`${ofRow(recurringGrants.requestHash)} <> ''`),
+      hasRowOfAccount(creditBalances, sql`${ofRow(creditBalances.revokedAtMs)} IS NULL`),
+      hasRowOfAccount(creditRefunds, sql`${ofRow(creditRefunds.requestHash)} <> ''`),
+      hasRowOfAccount(creditBalances, isSentReference()),
     ],
     sql` OR `,
   )})`;

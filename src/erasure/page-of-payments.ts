@@ -23,16 +23,16 @@ import {
   rowsOfIds,
 } from "./page-rows.ts";
 
-/** The balances that the page's grants made. */
+/** The balances whose grants are in the page. */
 const grantedInPage = (value: OfPage) =>
   sql`(SELECT ${ofRow(creditLedger.balanceId)} FROM ${erasedLedgerPage(value)} WHERE ${ofRow(creditLedger.reason)} = 'grant')`;
 
-/** Payments that name the person: those of the granted balances, and those without a grant. */
+/** Payments with data that names the person. */
 const erasedPaymentPage = (value: OfPage) => sql`(
   SELECT ${ofRow(paymentFacts.paymentId)} FROM ${rowsOfIds(value, paymentFacts, paymentFacts.userId)} LIMIT ${rowsMax(value)}
 )`;
-// The reason stays, so that a repeated event, or one that read the payment earlier, does not restore the customer.
-const asErased = {
+// The reason is kept, so that a repeated event, or an event that read the payment earlier, does not restore the customer.
+const erasedColumns = {
   customer: sql`NULL`,
   settledBy: sql`iif(${payments.settledBy} IS NULL, NULL, '')`,
   version: sql`${payments.version} + 1`,
@@ -41,7 +41,7 @@ const asErased = {
 const erasePayments = query((value: OfPage) =>
   drizzle
     .update(payments)
-    .set(asErased)
+    .set(erasedColumns)
     .where(
       and(
         isOfErasedEnvironment(value, payments),
@@ -108,11 +108,11 @@ const endOwnAmounts = query((value: OfPage) => {
 /** Removes the customer from payments that are unmatched because nobody has assigned their customer to a user. */
 export const erasePaymentCustomers = query(
   (value: OfPage) => sql`
-  UPDATE ${payments} INDEXED BY payments_customer SET ${assignments(payments, asErased)}
+  UPDATE ${payments} INDEXED BY payments_customer SET ${assignments(payments, erasedColumns)}
   WHERE ${isOfErasedEnvironment(value, payments)} AND ${payments.status} = 'unmatched' AND ${payments.customer} IN (
     SELECT ${ofRow(stripeCustomers.customer)} FROM ${rowsOfIds(value, stripeCustomers, stripeCustomers.userId)}
   )`,
 );
 
-/** The steps that a page takes for the payments of its ids while their books are open, in order. */
+/** The statements that erase the payments of a page's ids, in order. They run while the books of the ids are not finished. */
 export const paymentsOfPage = [erasePayments, eraseGrants, eraseFacts, eraseLog, endDebts, endOwnAmounts];

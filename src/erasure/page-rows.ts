@@ -17,15 +17,15 @@ export const rowsMax = (value: OfPage) => asInteger(value("rows"));
 export const isIdOf = (value: ValueOf<ErasureKey>) =>
   and(eq(erasureIds.environmentId, value("environmentId")), eq(erasureIds.erasureId, value("erasureId")));
 
-/** The alias of an id of a page. */
+/** An id of a page. */
 export const id = alias(erasureIds, "i");
 
-/** The current ids, latest found first, so that an id is finished after all ids that it claims. */
+/** FROM: the current ids, the last found first, so that an id is finished after all ids that it claims. */
 export const currentIds = (value: OfPage) => sql`(
   SELECT * FROM ${erasureIds} WHERE ${isIdOf(value)} ORDER BY ${erasureIds.position} DESC LIMIT ${IDS_OF_PAGE}
 ) AS ${id}`;
 
-/** The current ids whose books are not finished. */
+/** FROM: the current ids whose books are not finished. */
 export const idsWithOpenBooks = (value: OfPage) => sql`(
   SELECT * FROM ${currentIds(value)} WHERE ${id.accountId} IS NOT NULL AND ${id.isDone} = 0
 ) AS ${id}`;
@@ -37,17 +37,17 @@ export const accountsWithOpenBooks = (value: OfPage) => sql`(SELECT ${id.account
 /** A column of `r`, a row of the page. */
 export const ofRow = (column: SQLiteColumn) => sql`r.${names(column)}`;
 
-/** A table whose rows name ids. */
+/** A table whose rows contain ids. */
 export type TableOfIds = SQLiteTable & { readonly environmentId: SQLiteColumn };
 
-/** Whether the column `named` of a row holds an id. */
-export const namesId = ({ environmentId }: Pick<TableOfIds, "environmentId">, named: SQLiteColumn) =>
-  and(eq(environmentId, id.environmentId), eq(named, id.distinctId));
+/** SQL: whether `column` of a row contains the id. */
+export const namesId = ({ environmentId }: Pick<TableOfIds, "environmentId">, column: SQLiteColumn) =>
+  and(eq(environmentId, id.environmentId), eq(column, id.distinctId));
 
-/** FROM: the rows `r` of a table whose column `named` holds one of the current ids. */
 export const isOfErasedEnvironment = (value: OfPage, { environmentId }: TableOfIds) =>
   eq(environmentId, value("environmentId"));
 
-export const rowsOfIds = (value: OfPage, table: TableOfIds, named: SQLiteColumn): SQL => sql`
+/** FROM: the rows `r` of a table whose `column` contains one of the current ids. */
+export const rowsOfIds = (value: OfPage, table: TableOfIds, column: SQLiteColumn): SQL => sql`
   ${currentIds(value)} CROSS JOIN ${table} AS r
-  ON ${ofRow(table.environmentId)} = ${id.environmentId} AND ${ofRow(named)} = ${id.distinctId}`;
+  ON ${ofRow(table.environmentId)} = ${id.environmentId} AND ${ofRow(column)} = ${id.distinctId}`;

@@ -21,7 +21,7 @@ import {
 } from "../db/schema.ts";
 import type { Statement } from "../db/sql.ts";
 import { EVENT_BYTES, recordBytes } from "../people/limits/count.ts";
-import { booksOfPage, closePage, isInBooks } from "./page-of-books.ts";
+import { areBooksIdentifying, booksOfPage, closePage } from "./page-of-books.ts";
 import { erasePaymentCustomers, paymentsOfPage } from "./page-of-payments.ts";
 import {
   currentDistinctIds,
@@ -38,11 +38,14 @@ import {
 } from "./page-rows.ts";
 import { isErasure } from "./receipt.ts";
 
-/** `by` names the index when ids do not lead the primary key. Otherwise SQLite would read all rows of the environment. */
-const deleteOfIds = (table: TableOfIds, named: SQLiteColumn, by = sql``) =>
+/**
+ * Deletes the rows of the current ids. `indexedBy` is needed when the primary key does not begin with the id. Otherwise
+ * SQLite would read all rows of the environment.
+ */
+const deleteOfIds = (table: TableOfIds, column: SQLiteColumn, indexedBy = sql``) =>
   query(
     (value: OfPage) =>
-      sql`DELETE FROM ${table} ${by} WHERE ${isOfErasedEnvironment(value, table)} AND ${named} IN ${currentDistinctIds(value)}`,
+      sql`DELETE FROM ${table} ${indexedBy} WHERE ${isOfErasedEnvironment(value, table)} AND ${column} IN ${currentDistinctIds(value)}`,
   );
 
 const deleteEvents = query((value: OfPage) =>
@@ -124,7 +127,7 @@ const deleteConsent = query((value: OfPage) => {
   );
 });
 
-/** Moves an id's rows to its hash, after any rows from an earlier, lifted erasure. */
+/** Moves an id's rows to its hash. They follow rows that an earlier, lifted erasure moved there. */
 const moveRows = (table: typeof consentLog | typeof exportAudit, when: (value: OfPage) => SQL = () => sql`1`) =>
   query((value: OfPage) => {
     const { environmentId, distinctId, seq } = table;
@@ -162,8 +165,8 @@ const endClaims = query((value: OfPage) =>
     ),
 );
 
-const hasRows = (table: TableOfIds, named: SQLiteColumn) => hasRow(table, namesId(table, named));
-/** Whether an id still has rows of the kinds that are processed row by row, which may take several pages. */
+const hasRows = (table: TableOfIds, column: SQLiteColumn) => hasRow(table, namesId(table, column));
+/** SQL: whether an id still has rows of the kinds that may need several pages. */
 const hasRowsLeft = () =>
   sql.join(
     [
@@ -174,7 +177,7 @@ const hasRowsLeft = () =>
       hasRows(paymentFacts, paymentFacts.userId),
       hasRows(stripeLog, stripeLog.askedUser),
       hasRows(distinctIds, distinctIds.claimedBy),
-      sql`(${id.accountId} IS NOT NULL AND ${isInBooks()})`,
+      sql`(${id.accountId} IS NOT NULL AND ${areBooksIdentifying()})`,
     ],
     sql` OR `,
   );
@@ -231,8 +234,8 @@ const PAGE = [
 ];
 
 /**
- * The statements of one page, in order. Each processes a part of the remaining data, which it finds by the rows themselves and the
- * seqs in `erasure_ids`. So a page may be repeated, and two may run at the same time.
+ * Returns the statements of one page, in order. Each processes a part of the remaining data, which it finds by the rows
+ * themselves and the seqs in `erasure_ids`. So a page may be repeated, and two pages may run at the same time.
  */
 export function erasurePageStatements(page: ErasurePage): Statement[] {
   return PAGE.map((statementOf) => statementOf(page));

@@ -18,7 +18,7 @@ export const selectErasure = query((value: ValueOf<ErasureKey>) =>
   drizzle.select(fields(erasures)).from(erasures).where(isErasure(value)),
 );
 
-/** The erasure that made one of these tombstones, if the tombstone blocks. */
+/** The erasure that added one of these tombstones, if the tombstone blocks. */
 export const selectErasureOf = query((value: ValueOf<{ environmentId: number; hashes: string }>) => {
   const erasureId = sql`(
     SELECT ${tombstones.erasureId} FROM json_each(${value("hashes")}) AS item CROSS JOIN ${tombstones}
@@ -39,7 +39,7 @@ export const erasureKey = (ctx: TenantCtx, erasureId: string): ErasureKey => ({
   erasureId,
 });
 
-/** The row of an erasure. Throws `not_found`. */
+/** Returns the row of an erasure. Throws `not_found`. */
 export async function requireErasure(ctx: TenantCtx, erasureId: string): Promise<ErasureRow> {
   const [row] = await all(ctx.db, selectErasure(erasureKey(ctx, erasureId)));
   if (row !== undefined) return row;
@@ -59,7 +59,7 @@ export function presentProgress(row: ErasureRow) {
   };
 }
 
-/** The state of an erasure, and its receipt, which contains no ids (E6). Throws `not_found`. */
+/** Returns the state of an erasure, and its receipt, which contains no ids (E6). Throws `not_found`. */
 export async function readErasure(ctx: TenantCtx, erasureId: string): Promise<ErasureOutput> {
   return presentErasure(await requireErasure(ctx, erasureId));
 }

@@ -12,7 +12,7 @@ const countsOutput = {
       consent: rows.optional().describe("Entries of the consent log. Absent when they are kept."),
       ids: rows.describe("Records of ids, with the claims on them."),
       properties: rows.describe("Ids with properties."),
-      messages: rows.describe("Messages to endpoints, also those that were not delivered."),
+      messages: rows.describe("Messages to endpoints, even if they were not delivered."),
       customers: rows.describe("Customers of Stripe."),
       refusals: rows.describe("Recently refused usage and grants, for the overview."),
     })
@@ -54,7 +54,7 @@ export const erasePersonOutput = z
     notErased: z
       .array(z.string())
       .optional()
-      .describe("Ids that are not in `distinctIds` and that only claims by publishable keys reach."),
+      .describe("Ids that are not in the request's `distinctIds`, and that only claims by publishable keys reach."),
     ...countsOutput,
   })
   .meta({ id: "ErasedPerson" });

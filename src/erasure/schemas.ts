@@ -10,7 +10,7 @@ export const erasureReason = z.lazy(() =>
     .meta({ id: "ErasureReason" }),
 );
 
-const someIds = () =>
+const idList = () =>
   z.array(identifier()).min(1, "must not be empty").max(LISTED_IDS_MAX, `must have at most ${LISTED_IDS_MAX} ids`);
 
 export const erasePersonInput = z.lazy(() =>
@@ -18,22 +18,22 @@ export const erasePersonInput = z.lazy(() =>
     .strictObject({
       distinctId: identifier().describe("Any id of the person. That id and all ids that it claims are erased."),
       dryRun: z.boolean().default(false).describe("Changes nothing, and returns what would be erased."),
-      distinctIds: someIds()
+      distinctIds: idList()
         .optional()
         .describe(
-          "The person's ids, as a dry run listed them. If they have changed since, nothing is erased. Ids that only claims by publishable keys reach may be missing; they are then not erased.",
+          "The person's ids, as a dry run listed them. If they have changed since, nothing is erased. You may leave out ids that only claims by publishable keys reach. They are then not erased.",
         ),
       distinctIdCount: z
         .int()
         .min(1)
         .optional()
         .describe(
-          "How many ids the person has, as a dry run counted them. It replaces `distinctIds` for a person with more ids than that list may have. If the number has changed since, nothing is erased.",
+          "How many ids the person has, as a dry run counted them. Use it instead of `distinctIds` for a person with more ids than that list may have. If the number has changed since, nothing is erased.",
         ),
-      blockIds: someIds()
+      blockIds: idList()
         .optional()
         .describe(
-          "Ids to block too, among those that only claims by publishable keys reach. Nothing is stored for a blocked id from then on. For the others only mentions are removed, until something new is sent under them.",
+          "Further ids to block, among those that only claims by publishable keys reach. Purser stores nothing more for a blocked id. For an id that is not blocked, only mentions are removed, until something new is sent with it.",
         ),
       keepConsent: z
         .boolean()
@@ -43,7 +43,7 @@ export const erasePersonInput = z.lazy(() =>
     })
     .refine((input) => input.distinctIds === undefined || input.distinctIdCount === undefined, {
       path: ["distinctIdCount"],
-      message: "must not be given beside `distinctIds`",
+      message: "must not be sent together with `distinctIds`",
     })
     .meta({ id: "ErasePerson" }),
 );
@@ -57,7 +57,7 @@ export const forgetTombstonesInput = z.lazy(() =>
         .string()
         .min(1)
         .max(100)
-        .describe("The fingerprint of the lost secret, as the receipts of its erasures have it (`fingerprint`)."),
+        .describe("The fingerprint of the lost secret: `fingerprint` in the receipts of its erasures."),
     })
     .meta({ id: "ForgetTombstones" }),
 );
