@@ -3,7 +3,7 @@ import type { PurserError } from "../errors.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { Environment, TenantCtx } from "../runtime.ts";
 import { asInteger, assignments, drizzle, insertFrom, names, query, type ValueOf } from "./query.ts";
-import { flushRefusals, noteRefusal, type RefusalKind, type RefusedRequest } from "./refusals.ts";
+import { flushRefusals, noteRefusal, type RefusalKind, type RefusedOperation } from "./refusals.ts";
 import { accounts, apiKeys, dailyActivity, distinctIds, firstSeenOfKnownId } from "./schema.ts";
 import { databaseAt } from "./session.ts";
 
@@ -60,7 +60,7 @@ export function countActivity(
 }
 
 /** Counts a refusal, and notes what was refused. */
-export function countRefusal(ctx: TenantCtx, kind: RefusalKind, refusal: PurserError, request: RefusedRequest): void {
+export function countRefusal(ctx: TenantCtx, kind: RefusalKind, refusal: PurserError, request: RefusedOperation): void {
   countActivity(ctx.environment, kind, ctx.now());
   noteRefusal(ctx, kind, refusal, request);
 }

@@ -37,7 +37,7 @@ interface NotedRefusal {
 let notedRefusals = new Map<string, NotedRefusal>();
 
 /** The refused request: its user, and the event and model of a usage or the pack of a grant. */
-export interface RefusedRequest {
+export interface RefusedOperation {
   readonly userId: string;
   readonly subject: string;
   readonly model?: string | null | undefined;
@@ -72,7 +72,7 @@ export function noteRefusal(
   { environment, realNow }: Pick<TenantCtx, "environment" | "realNow">,
   kind: RefusalKind,
   refusal: PurserError,
-  request: RefusedRequest,
+  request: RefusedOperation,
 ): void {
   const lastAtMs = realNow();
   const userId = refusal.code === "person_erased" ? "" : request.userId;

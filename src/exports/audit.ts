@@ -75,7 +75,7 @@ export const exportAuditFields = {
 
 export const presentAuditRow = presenter(exportAuditFields);
 
-const auditFields = () => fields(exportAudit, "distinctId", "seq", "action", "tokenHash", "keyId", "occurredAtMs");
+const auditRowFields = () => fields(exportAudit, "distinctId", "seq", "action", "tokenHash", "keyId", "occurredAtMs");
 const isAuditOfEnvironment = (value: ValueOf<{ environmentId: number }>) =>
   eq(exportAudit.environmentId, value("environmentId"));
 
@@ -85,7 +85,7 @@ export const SEARCHED_LINKS_MAX = 1_000;
 const selectAuditRows = query((value: ValueOf<{ environmentId: number; distinctId: string; seq: number }>) => {
   const { distinctId, seq } = exportAudit;
   return drizzle
-    .select(auditFields())
+    .select(auditRowFields())
     .from(exportAudit)
     .where(and(isAuditOfEnvironment(value), sql`(${distinctId}, ${seq}) > (${value("distinctId")}, ${value("seq")})`))
     .orderBy(distinctId, seq)
@@ -131,7 +131,7 @@ const newestOfIds = query((value: ValueOf<{ environmentId: number; ids: string }
     .orderBy(desc(exportAudit.seq))
     .limit(1);
   return drizzle
-    .select(auditFields())
+    .select(auditRowFields())
     .from(sql`json_each(${value("ids")}) AS item`)
     .crossJoin(exportAudit)
     .where(and(ofId, sql`${exportAudit.seq} > ${scalar(newest)} - ${LISTED_EVENTS_MAX}`))
