@@ -1,4 +1,3 @@
-import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import {
   alias,
@@ -11,7 +10,7 @@ import {
   seen,
   WITH_SECRET_KEY,
 } from "../support/claims-world.ts";
-import { isSoak, soakPart, timeoutOf } from "../support/soak.ts";
+import { isSoak, RANDOM_SEED, soakPart, timeoutOf } from "../support/soak.ts";
 import { makeKey } from "../support/world.ts";
 
 // Each test runs hundreds of attacks, and must also pass on a slow machine.
@@ -65,8 +64,6 @@ const USER_MAKERS = [
   "a verified claim on it",
   "an event as a signed-in user",
 ] as const;
-
-const SEED = Number(env.PROOF_SEED) || Date.now() % 1_000_000;
 
 const isUserMaker = (state: State): boolean => USER_MAKERS.some((one) => one === state);
 
@@ -135,7 +132,7 @@ function cellsAgainst(state: State, newVictimId: () => string, turn: number): Ce
   for (const [index, attackerState] of [...ATTACKER_STATES, ...ATTACKER_STATES].entries()) {
     for (const [at, [attack, links]] of Object.entries(ATTACKS).entries()) {
       // Each kind of user gets a tenth of the attacks, which differs from run to run. The soak runs all of them.
-      if (state !== "nothing yet" && !isSoak && (2 * index + at + turn + SEED) % 10 > 0) continue;
+      if (state !== "nothing yet" && !isSoak && (2 * index + at + turn + RANDOM_SEED) % 10 > 0) continue;
       const inTurn = WAYS_OF_SENDING.filter((_, way) => isSoak || way === (index + at + turn) % WAYS_OF_SENDING.length);
       for (const way of inTurn) {
         const isErased = isSoak || isUserMaker(state) || cells.length % 8 === 0;
@@ -143,7 +140,7 @@ function cellsAgainst(state: State, newVictimId: () => string, turn: number): Ce
         const attacker = index < ATTACKER_STATES.length ? `mallory_${crypto.randomUUID()}` : newDevice();
         const kind = isDevice(attacker) ? "a UUID" : "a name";
         const inBatch = way.isOneBatch ? ", one batch" : "";
-        const name = `${kind}, ${attackerState}: ${attack} (${way.dialect}${inBatch}, PROOF_SEED=${SEED})`;
+        const name = `${kind}, ${attackerState}: ${attack} (${way.dialect}${inBatch}, PROOF_SEED=${RANDOM_SEED})`;
         cells.push({
           name,
           victim,

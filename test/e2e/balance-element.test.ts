@@ -6,11 +6,12 @@ import { gzipSync } from "node:zlib";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { userToken } from "../../scripts/seed.mjs";
+import { DAY_MS } from "../../src/lib/time.ts";
+import { END_USER_SECRET, END_USER_SETTING } from "../support/end-user-setting.ts";
 import { chromiumPath, connectBrowser, withoutChromium } from "./support/browser.ts";
 import { expectAccessible } from "./support/dashboard.ts";
 import { ADMIN_TOKEN, type ServedApp, type Server, sharedServer } from "./support/server.ts";
 
-const SECRET = "a-secret-of-32-bytes-and-no-less!";
 const EXAMPLE = readFileSync(join(import.meta.dirname, "../../examples/balance.html"), "utf8");
 
 /** A page of another origin. Its policy allows no style except its own. */
@@ -33,7 +34,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     [server, browser, shop] = await Promise.all([sharedServer(), connectBrowser(), startShop()]);
     // A server that listens on a TCP port has an address of this form.
     shopUrl = `http://127.0.0.1:${(shop.address() as AddressInfo).port}`;
-    app = await server.makeApp({ type: "hs256", secret: SECRET });
+    app = await server.makeApp(END_USER_SETTING);
     for (const unit of ["tokens", "cents", "count"]) {
       await post(`/api/v1/admin/apps/${app.appId}/packs`, { packName: unit, items: [], unit }, ADMIN_TOKEN);
     }
@@ -64,7 +65,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     const markup = `<purser-balance publishable-key="${app.keys.pk_live}" user-id="${userId}" ${attributes}></purser-balance>`;
     await page.evaluate(
       `document.querySelector("main").innerHTML = ${JSON.stringify(markup)};
-       document.querySelector("purser-balance").getToken = () => ${JSON.stringify(await userToken(SECRET, userId))};
+       document.querySelector("purser-balance").getToken = () => ${JSON.stringify(await userToken(END_USER_SECRET, userId))};
        document.head.append(Object.assign(document.createElement("script"), { type: "module", src: "${server.url}/purser-balance.js" }));`,
     );
     return { page, complaints };
@@ -152,15 +153,15 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     // React sets a property if the element has it, and otherwise an attribute.
     expect(await run(page, '"getToken" in document.createElement("purser-balance")')).toBe(true);
     // The first function makes the element read. Later functions do not.
-    const token = JSON.stringify(await userToken(SECRET, "rea"));
+    const token = JSON.stringify(await userToken(END_USER_SECRET, "rea"));
     await run(
       page,
-      `globalThis.asked = 0; const late = balance.cloneNode(); balance.replaceWith(late);
-      for (let n = 0; n < 3; n++) setTimeout(() => { late.getToken = () => { asked++; return ${token}; }; }, 50 * n);`,
+      `globalThis.tokenCalls = 0; const late = balance.cloneNode(); balance.replaceWith(late);
+      for (let n = 0; n < 3; n++) setTimeout(() => { late.getToken = () => { tokenCalls++; return ${token}; }; }, 50 * n);`,
     );
     expect(await textIn(page, "ok")).toBe("Tokens 100");
     await page.waitForTimeout(300);
-    expect(await run(page, "globalThis.asked")).toBe(1);
+    expect(await run(page, "globalThis.tokenCalls")).toBe(1);
     await run(
       page,
       `globalThis.changes = 0; new MutationObserver(() => changes++).observe(balance.shadowRoot, { childList: true, subtree: true });
@@ -210,7 +211,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     );
     await textIn(page, "unknown");
     expect(await run(page, "globalThis.heard")).toContain("token");
-    await run(page, `globalThis.late(${JSON.stringify(await userToken(SECRET, "mallory"))})`);
+    await run(page, `globalThis.late(${JSON.stringify(await userToken(END_USER_SECRET, "mallory"))})`);
     await run(page, "globalThis.first");
     expect(await textIn(page, "unknown")).toContain("cannot be shown");
     await page.context().close();
@@ -221,7 +222,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await page.waitForSelector("purser-balance[data-state]", { state: "attached" });
     const logged: string[] = [];
     page.on("console", (message) => logged.push(message.text()));
-    const told = async (change: string, words: string[]) => {
+    const expectAdvice = async (change: string, words: string[]) => {
       logged.length = 0;
       await run(page, `${change}; balance.refresh().then(() => balance.refresh());`);
       const warnings = () => logged.filter((text) => text.startsWith("<purser-balance>"));
@@ -231,12 +232,15 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
       for (const word of words) expect(warnings()[0]).toContain(word);
     };
     const key = app.keys.pk_live;
-    await told(`balance.getToken = () => "no.token"`, ["(malformed)", "getToken"]);
-    await told(`balance.getToken = () => ${JSON.stringify(await userToken(SECRET, "eve"))}`, ["user-id"]);
-    await told(`balance.setAttribute("publishable-key", "${key.slice(0, -1)}x")`, ["publishable-key"]);
-    await told(`balance.setAttribute("publishable-key", "${key}"); balance.setAttribute("url", "http://127.0.0.1:9")`, [
-      "connect-src",
+    await expectAdvice(`balance.getToken = () => "no.token"`, ["(malformed)", "getToken"]);
+    await expectAdvice(`balance.getToken = () => ${JSON.stringify(await userToken(END_USER_SECRET, "eve"))}`, [
+      "user-id",
     ]);
+    await expectAdvice(`balance.setAttribute("publishable-key", "${key.slice(0, -1)}x")`, ["publishable-key"]);
+    await expectAdvice(
+      `balance.setAttribute("publishable-key", "${key}"); balance.setAttribute("url", "http://127.0.0.1:9")`,
+      ["connect-src"],
+    );
     await page.context().close();
   });
 
@@ -247,7 +251,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
       url: server.url,
       key: app.keys.pk_live,
       user: "walt",
-      token: await userToken(SECRET, "walt"),
+      token: await userToken(END_USER_SECRET, "walt"),
     });
     await page.goto(`${shopUrl}/example#${fragment}`);
     expect(await textIn(page, "ok")).toBe("Balance $10.00");
@@ -269,7 +273,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await post(limits, { ...limit, name: "Pictures", amount: 12, every: "month" }, ADMIN_TOKEN);
     await grant("lim", "count", 100);
     // Its next period is far away, so that the text does not depend on the day.
-    const startsAt = new Date(Date.now() + 300 * 86_400_000);
+    const startsAt = new Date(Date.now() + 300 * DAY_MS);
     const recurring = {
       userId: "lim",
       packId: "tokens",
@@ -309,30 +313,30 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await page.context().close();
   });
 
-  it("requests limits and recurring grants only if asked to", async () => {
+  it("requests limits and recurring grants only if paths to", async () => {
     await grant("plain", "count", 1);
-    const asked: string[] = [];
+    const paths: string[] = [];
     const { page } = await openElement("plain");
-    page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+    page.on("request", (request) => paths.push(new URL(request.url()).pathname));
     await textIn(page, "ok");
     await run(page, "balance.refresh()");
-    expect(new Set(asked.filter((path) => path.startsWith("/api/")))).toEqual(new Set(["/api/v1/credits"]));
+    expect(new Set(paths.filter((path) => path.startsWith("/api/")))).toEqual(new Set(["/api/v1/credits"]));
     await page.context().close();
   });
 
   it("reports a secret key in the page and in the console, and does not send it", async () => {
     const { page } = await openElement("ada");
     await page.waitForSelector("purser-balance[data-state]", { state: "attached" });
-    const told: string[] = [];
+    const printed: string[] = [];
     const sent: string[] = [];
-    page.on("console", (message) => told.push(`${message.type()} ${message.text()}`));
+    page.on("console", (message) => printed.push(`${message.type()} ${message.text()}`));
     page.on("request", (request) => sent.push(request.url()));
     for (const key of [app.keys.sk_live, "rk_live_x", "ak_x", " sk_test_x"]) {
-      told.length = 0;
+      printed.length = 0;
       await run(page, `balance.setAttribute("publishable-key", ${JSON.stringify(key)})`);
       expect(await textIn(page, "unknown")).toContain("was given a secret key");
-      expect(told.join()).toMatch(/^error .*secret key/);
-      expect(told.join()).not.toContain(key);
+      expect(printed.join()).toMatch(/^error .*secret key/);
+      expect(printed.join()).not.toContain(key);
     }
     expect(sent).toEqual([]);
     await run(page, `balance.setAttribute("publishable-key", ${JSON.stringify(app.keys.pk_live)})`);

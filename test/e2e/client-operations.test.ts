@@ -213,7 +213,7 @@ describe("the built client", () => {
       setInterval,
       setTimeout,
     };
-    const asked: string[] = [];
+    const paths: string[] = [];
     const answers: Readonly<Record<string, object>> = {
       "/api/v1/usage/reservations": { reservationId: "res_1", holds: [] },
       "/api/v1/credits/history": { entries: [1, 2], nextCursor: null },
@@ -222,9 +222,9 @@ describe("the built client", () => {
       ...common,
       fetch: async (url: string) => {
         const { pathname } = new URL(url);
-        asked.push(pathname);
+        paths.push(pathname);
         // The first response is lost.
-        if (asked.length === 1) throw new TypeError("fetch failed");
+        if (paths.length === 1) throw new TypeError("fetch failed");
         if (pathname.endsWith("/release")) return Response.json({ error: { code: "not_found" } }, { status: 404 });
         return Response.json(answers[pathname] ?? {});
       },
@@ -248,7 +248,7 @@ describe("the built client", () => {
       forged: "WebhookVerificationError",
     });
     const hold = "/api/v1/usage/reservations";
-    expect(asked).toEqual([
+    expect(paths).toEqual([
       hold,
       hold,
       `${hold}/res_1/commit`,

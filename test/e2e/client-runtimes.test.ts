@@ -9,6 +9,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { PurserAdmin } from "../../clients/typescript/src/admin.ts";
 import { Purser } from "../../clients/typescript/src/index.ts";
 import { userToken } from "../../scripts/seed.mjs";
+import { END_USER_SECRET, END_USER_SETTING } from "../support/end-user-setting.ts";
 import { chromiumPath, connectBrowser, withoutChromium } from "./support/browser.ts";
 import { type FaultyProxy, startFaultyProxy } from "./support/faulty-proxy.ts";
 import { clientRuntimes } from "./support/runtimes.ts";
@@ -18,7 +19,6 @@ const run = promisify(execFile);
 /** The client as it is published. `npm run reference` bundles it, and so does each run of the tests. */
 const CLIENT = join(import.meta.dirname, "../../clients/typescript/dist/index.js");
 const STORY = join(import.meta.dirname, "support/client-story.mjs");
-const END_USER_SECRET = "a-secret-of-32-bytes-and-no-less!";
 
 let server: Server;
 let proxy: FaultyProxy;
@@ -26,7 +26,7 @@ let app: ServedApp;
 beforeAll(async () => {
   server = await sharedServer();
   proxy = await startFaultyProxy(server.url);
-  app = await server.makeApp({ type: "hs256", secret: END_USER_SECRET });
+  app = await server.makeApp(END_USER_SETTING);
   const admin = new PurserAdmin({ url: server.url, key: ADMIN_TOKEN });
   await admin.createPack({ appId: app.appId, packName: "Tokens", items: [], unit: "tokens" });
 });
@@ -91,17 +91,17 @@ describe.skipIf(chromiumPath === null)(`the built client in a page${withoutChrom
     const seen = await page.evaluate(`(async () => {
       const { Purser, PurserError } = await import("/purser-client.js");
       const tokens = ${JSON.stringify(tokens)};
-      let asked = 0;
+      let tokenCalls = 0;
       const purser = new Purser({
         url: ${JSON.stringify(proxy.url)},
         key: ${JSON.stringify(app.keys.pk_live)},
-        userToken: async () => (asked++, tokens.ada),
+        userToken: async () => (tokenCalls++, tokens.ada),
       });
       const codeOf = (call) => call.then(() => "none", (error) => [error instanceof PurserError, error.code ?? null, typeof error.requestId]);
       const { credits } = await purser.listBalances({ userId: "ada" });
       return {
         remaining: credits.map(({ remaining }) => remaining),
-        hasAskedAgain: asked > 1,
+        hasAskedAgain: tokenCalls > 1,
         hasBookmark: purser.bookmark !== null,
         eve: await codeOf(purser.listBalances({ userId: "ada" }, { userToken: tokens.eve })),
         write: await codeOf(purser.grantCredits({ userId: "ada", packId: "tokens", quantity: 1 })),

@@ -4,13 +4,13 @@ import { Purser } from "../../clients/typescript/src/index.ts";
 import { createRandom, type Random } from "../support/random.ts";
 import { type Fault, type FaultyProxy, startFaultyProxy } from "./support/faulty-proxy.ts";
 import { ADMIN_TOKEN, type ServedApp, type Server, sharedServer } from "./support/server.ts";
+import { RANDOM_SEED, SOAK_OPERATIONS } from "./support/soak.ts";
 
-const SEED = Number(process.env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
 const USERS = 3;
 /** Each user has two workers, so that debits race. */
 const WORKERS = 2 * USERS;
 /** The calls of each worker. */
-const CALLS = Number(process.env.SOAK_OPERATIONS) > 0 ? 150 : 14;
+const CALLS = SOAK_OPERATIONS > 0 ? 150 : 14;
 const GRANTED = 1_000_000;
 /** The most faults of one request, so that its last try arrives. */
 const FAULTS_MAX = 3;
@@ -35,10 +35,10 @@ afterAll(async () => {
 function cutConnections(random: Random): Map<Fault, number> {
   const met = new Map<string, number>();
   const cuts = new Map<Fault, number>();
-  proxy.chance = (asked) => {
-    const before = met.get(asked) ?? 0;
+  proxy.chance = (request) => {
+    const before = met.get(request) ?? 0;
     if (before === FAULTS_MAX || !random.chance(0.4)) return null;
-    met.set(asked, before + 1);
+    met.set(request, before + 1);
     const fault: Fault = random.pick(FAULTS);
     cuts.set(fault, (cuts.get(fault) ?? 0) + 1);
     return fault;
@@ -109,9 +109,9 @@ async function act(random: Random, purser: Purser, expected: Expected): Promise<
   else charge(amount);
 }
 
-describe(`the client while connections are cut, PROOF_SEED=${SEED}`, () => {
+describe(`the client while connections are cut, PROOF_SEED=${RANDOM_SEED}`, () => {
   it("debits each call exactly once, and leaves no hold open", async () => {
-    const random = createRandom(SEED);
+    const random = createRandom(RANDOM_SEED);
     const cuts = cutConnections(random);
     const everybody: Expected[] = [];
     for (let n = 0; n < USERS; n++) {
@@ -126,13 +126,15 @@ describe(`the client while connections are cut, PROOF_SEED=${SEED}`, () => {
     await Promise.all(
       Array.from({ length: WORKERS }, async (_, worker) => {
         const purser = new Purser({ url: proxy.url, key: app.keys.sk_live, retries: 8 });
-        const own = createRandom(SEED + worker + 1);
+        const own = createRandom(RANDOM_SEED + worker + 1);
         // `everybody` has this index.
         const expected = everybody[worker % USERS] as Expected;
         for (let call = 0; call < CALLS; call++) await act(own, purser, expected);
       }),
     );
-    console.info(`client-storm.test.ts: PROOF_SEED=${SEED}, cut ${JSON.stringify([...cuts])} of ${proxy.seen.length}`);
+    console.info(
+      `client-storm.test.ts: PROOF_SEED=${RANDOM_SEED}, cut ${JSON.stringify([...cuts])} of ${proxy.seen.length}`,
+    );
     expect(cuts.size).toBe(FAULTS.length);
     expect([...cuts.values()].reduce((sum, each) => sum + each)).toBeGreaterThan(40);
 

@@ -6,10 +6,9 @@ import { PurserAdmin } from "../../clients/typescript/src/admin.ts";
 import { InsufficientCredits, Purser, PurserError, verifyWebhook } from "../../clients/typescript/src/index.ts";
 import { type AskModel, chatServer } from "../../examples/ai-chat.mjs";
 import { userToken } from "../../scripts/seed.mjs";
+import { END_USER_SECRET, END_USER_SETTING } from "../support/end-user-setting.ts";
 import { type FaultyProxy, startFaultyProxy } from "./support/faulty-proxy.ts";
 import { ADMIN_TOKEN, type ServedApp, type Server, sharedServer } from "./support/server.ts";
-
-const END_USER_SECRET = "a-secret-of-32-bytes-and-no-less!";
 
 let server: Server;
 let proxy: FaultyProxy;
@@ -18,7 +17,7 @@ let purser: Purser;
 beforeAll(async () => {
   server = await sharedServer();
   proxy = await startFaultyProxy(server.url);
-  app = await server.makeApp({ type: "hs256", secret: END_USER_SECRET });
+  app = await server.makeApp(END_USER_SETTING);
   purser = new Purser({ url: `${proxy.url}/`, key: app.keys.sk_live });
   const admin = new PurserAdmin({ url: server.url, key: ADMIN_TOKEN });
   const items = [

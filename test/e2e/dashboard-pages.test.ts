@@ -1,12 +1,14 @@
 import type { Browser } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { DAY_MS } from "../../src/lib/time.ts";
 import { chromiumPath, connectBrowser, withoutChromium } from "./support/browser.ts";
 import { expectAccessible, loadAxe, openPage, RULES_OF_LOOKS, signIn, type Watched } from "./support/dashboard.ts";
 import { type DashboardWorld, EVIL, fillDashboard, fillDay } from "./support/dashboard-world.ts";
 import { startReceiver } from "./support/receiver.ts";
 import { type Server, sharedServer } from "./support/server.ts";
+import { SOAK_OPERATIONS } from "./support/soak.ts";
 
-const IS_SOAK = Number(process.env.SOAK_OPERATIONS) > 0;
+const IS_SOAK = SOAK_OPERATIONS > 0;
 const SCHEMES = ["light", "dark"] as const;
 const SIZES = [
   { width: 1_280, height: 900 },
@@ -18,7 +20,7 @@ const WIDTHS = [1_440, 768, 390] as const;
 
 const query = (fields: Record<string, string>) => `?${new URLSearchParams(fields)}`;
 
-const dayIn = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
+const dayIn = (days: number) => new Date(Date.now() + days * DAY_MS).toISOString().slice(0, 10);
 /** The last day for lists of expiries: the pack of this application expires after 30 days. */
 const AHEAD = dayIn(31);
 

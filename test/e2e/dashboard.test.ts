@@ -1,12 +1,12 @@
 import { SignJWT } from "jose";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { END_USER_SECRET } from "../support/end-user-setting.ts";
 import { chromiumPath, connectBrowser, withoutChromium } from "./support/browser.ts";
 import { expectAccessible, openPage, signIn, type Watched } from "./support/dashboard.ts";
+import { EVIL } from "./support/dashboard-world.ts";
 import { type Server, sharedServer } from "./support/server.ts";
 
-const EVIL = `"><img src=x onerror=alert(1)><script>alert(2)</script>'`;
-const SECRET = "a-secret-of-32-bytes-and-no-less!";
 const USER = `ada ${EVIL}`;
 /** A publishable key may link only an id that has the form of a device's id. */
 const DEVICE = "0194685f-1b2c-7d3e-8f40-5a6b7c8d9e0f";
@@ -79,13 +79,15 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await submit("Save");
     expect(await fieldError()).toContain("Shared secret must have at least 32 bytes");
     await page.getByLabel("Verified by").selectOption("hs256");
-    await page.getByLabel("Shared secret").fill(SECRET);
+    await page.getByLabel("Shared secret").fill(END_USER_SECRET);
     await submit("Save");
     expect(await notice()).toContain("takes effect now");
-    expect(await page.content()).not.toContain(SECRET);
+    expect(await page.content()).not.toContain(END_USER_SECRET);
 
     const token = (exp: number) =>
-      new SignJWT({ sub: USER, exp }).setProtectedHeader({ alg: "HS256" }).sign(new TextEncoder().encode(SECRET));
+      new SignJWT({ sub: USER, exp })
+        .setProtectedHeader({ alg: "HS256" })
+        .sign(new TextEncoder().encode(END_USER_SECRET));
     const test = async (text: string) => {
       await page.getByLabel(/User token/).fill(text);
       await submit("Verify token");

@@ -5,14 +5,13 @@ import { findInCopies } from "./support/copies.ts";
 import { type KillableServer, startKillableServer } from "./support/killable-server.ts";
 import { type Receiver, startReceiver } from "./support/receiver.ts";
 import { ADMIN_TOKEN } from "./support/server.ts";
+import { RANDOM_SEED, SOAK_OPERATIONS } from "./support/soak.ts";
 
 // The whole server is killed repeatedly while it erases a person, and other callers write for this person meanwhile. The erasure
 // completes once, and nothing of the person remains in the file of the database (E1, E7).
 
-const SOAK = Number(process.env.SOAK_OPERATIONS) || 0;
-const ROUNDS = SOAK === 0 ? 1 : Math.min(20, Math.ceil(SOAK / 2_000));
-const SEED = Number(process.env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
-const KILLS_OF_ONE = SOAK === 0 ? 2 : 3;
+const ROUNDS = SOAK_OPERATIONS === 0 ? 1 : Math.min(20, Math.ceil(SOAK_OPERATIONS / 2_000));
+const KILLS_OF_ONE = SOAK_OPERATIONS === 0 ? 2 : 3;
 const WRITERS = 6;
 /** A part of every id and every text of every person in this test. */
 const MARK = "Zq7-marked";
@@ -187,7 +186,7 @@ interface Count {
 
 /** Erases one person, and kills the server meanwhile. */
 async function eraseDuringKills(round: number, by: "call" | "cron", count: Count): Promise<void> {
-  const random = createRandom(SEED + round);
+  const random = createRandom(RANDOM_SEED + round);
   const person = await makePerson(round);
   const [ana] = person.ids;
   const before = await running();
@@ -200,13 +199,13 @@ async function eraseDuringKills(round: number, by: "call" | "cron", count: Count
       while (!isOver) {
         const [path, body] = someRequest(random, person);
         if (by === "cron" && kills > 0 && path.endsWith("erase-person")) continue;
-        const told = await post(path, person.key, body).catch(() => null);
-        if (told === null) count.unanswered++;
+        const answer = await post(path, person.key, body).catch(() => null);
+        if (answer === null) count.unanswered++;
         else {
           count.answers++;
           // A reference can be refunded completely only once. A later refund is refused.
-          const isAllowed = told.status === 409 ? told.text.includes("person_erased") : ALLOWED.has(told.status);
-          if (!isAllowed && !path.endsWith("refund")) disallowed.push(`${path} ${told.status} ${told.text}`);
+          const isAllowed = answer.status === 409 ? answer.text.includes("person_erased") : ALLOWED.has(answer.status);
+          if (!isAllowed && !path.endsWith("refund")) disallowed.push(`${path} ${answer.status} ${answer.text}`);
         }
       }
     });
@@ -232,7 +231,7 @@ async function eraseDuringKills(round: number, by: "call" | "cron", count: Count
     if (kept !== null) expect(await books(person)).toEqual(kept);
   }
   if (by === "cron") for (let runs = 0; runs < 60 && (await running()).length > 0; runs++) await server.cron();
-  const told = await done("/api/v1/erase-person", person.key, { distinctId: ana });
+  const receipt = await done("/api/v1/erase-person", person.key, { distinctId: ana });
   for (let calls = 0; calls < 20 && (await running()).length > 0; calls++) {
     await done("/api/v1/erase-person", person.key, { distinctId: ana });
   }
@@ -242,7 +241,7 @@ async function eraseDuringKills(round: number, by: "call" | "cron", count: Count
     .prepare("SELECT id FROM erasures WHERE environment_id = ?")
     .bind(person.environmentId)
     .all<{ id: string }>();
-  expect(receipts.results).toEqual([{ id: told.erasureId }]);
+  expect(receipts.results).toEqual([{ id: receipt.erasureId }]);
   const messages = await db
     .prepare(
       // A later export sends a message that names only the hash.
@@ -250,13 +249,13 @@ async function eraseDuringKills(round: number, by: "call" | "cron", count: Count
     )
     .bind(person.environmentId)
     .all();
-  const data = JSON.stringify({ erasureId: told.erasureId });
+  const data = JSON.stringify({ erasureId: receipt.erasureId });
   expect(messages.results).toEqual([{ type: "person.erased", subject: null, data }]);
   if (kept !== null) expect(await books(person)).toEqual(kept);
   await expectClosed(person);
 }
 
-describe(`erasures while the server is killed, from PROOF_SEED=${SEED}`, () => {
+describe(`erasures while the server is killed, from PROOF_SEED=${RANDOM_SEED}`, () => {
   it("complete once, by call and by cron, and leave nothing of a person in the database's file", {
     timeout: 120_000 * ROUNDS,
   }, async () => {
@@ -267,8 +266,8 @@ describe(`erasures while the server is killed, from PROOF_SEED=${SEED}`, () => {
       expect(findInCopies(server.state, [MARK, MARK.replaceAll("-", ""), DEVICE])).toEqual([]);
       await server.start();
     }
-    const told = `${count.kills} kills, ${count.unfinished} of them during an erasure, ${count.answers} answers, ${count.unanswered} lost`;
-    console.info(`soak: kills during erasures: ${told}, PROOF_SEED=${SEED}`);
+    const summary = `${count.kills} kills, ${count.unfinished} of them during an erasure, ${count.answers} answers, ${count.unanswered} lost`;
+    console.info(`soak: kills during erasures: ${summary}, PROOF_SEED=${RANDOM_SEED}`);
     expect(count.unfinished).toBeGreaterThan(0);
   });
 });

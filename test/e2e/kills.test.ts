@@ -5,14 +5,13 @@ import { type KillableServer, startKillableServer } from "./support/killable-ser
 import { BELOW_CENTS, expectMessages } from "./support/messages.ts";
 import { type Receiver, startReceiver } from "./support/receiver.ts";
 import { ADMIN_TOKEN } from "./support/server.ts";
+import { RANDOM_SEED, SOAK_OPERATIONS } from "./support/soak.ts";
 import { isDecided, type Sent, Storm, send } from "./support/storm.ts";
 
 // Many random requests to the built Worker, whose process is killed meanwhile. Acknowledged writes exist exactly once. The others
 // are repeated, and then exist exactly once too. An endpoint gets one message for every effect, and no other message (H3, H5).
 
-const SOAK = Number(process.env.SOAK_OPERATIONS) || 0;
-const KILLS = SOAK === 0 ? 2 : Math.max(2, Math.round(SOAK / 500));
-const SEED = Number(process.env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
+const KILLS = SOAK_OPERATIONS === 0 ? 2 : Math.max(2, Math.round(SOAK_OPERATIONS / 500));
 const CALLERS = 16;
 const STORM_MS = { min: 200, max: 1_500 };
 
@@ -272,7 +271,7 @@ function tell(counts: readonly Count[], count: number, isImpatient: boolean): vo
   console.info(
     `soak: ${isImpatient ? "callers that leave" : "kills of the server"}: ` +
       `${counts.length === count ? "" : `${counts.length} of `}${count} storms, ${sum("requests")} requests, ` +
-      `${sum("messages")} messages, ${sum("unanswered")} without an answer and sent again, ${sum("landed")} of them had landed, PROOF_SEED=${SEED}`,
+      `${sum("messages")} messages, ${sum("unanswered")} without an answer and sent again, ${sum("landed")} of them had landed, PROOF_SEED=${RANDOM_SEED}`,
   );
 }
 
@@ -281,10 +280,10 @@ async function play(count: number, isImpatient: boolean, cut: () => Promise<void
   const counts: Count[] = [];
   for (let cycle = 0; cycle < count; cycle++) {
     // Each storm needs different ids, which come from its seed.
-    const world = await enter(cycle, SEED + cycle + (isImpatient ? 1_000 : 0));
+    const world = await enter(cycle, RANDOM_SEED + cycle + (isImpatient ? 1_000 : 0));
     let isOver = false;
     const callers = Array.from({ length: CALLERS }, () => world.storm.run(server.url(), () => isOver, isImpatient));
-    const stormMs = STORM_MS.min + (((SEED + cycle) * 7_919) % (STORM_MS.max - STORM_MS.min));
+    const stormMs = STORM_MS.min + (((RANDOM_SEED + cycle) * 7_919) % (STORM_MS.max - STORM_MS.min));
     await new Promise((resolve) => setTimeout(resolve, stormMs));
     // On a busy machine no request may have a response yet, so the storm continues until one has.
     for (let waits = 0; waits < 600 && !world.storm.sent.some(isAcknowledged); waits++) {
@@ -296,11 +295,11 @@ async function play(count: number, isImpatient: boolean, cut: () => Promise<void
     await cut();
     await Promise.all([...callers, cron]);
     counts.push(await settle(world));
-    if (counts.length === count || (SOAK > 0 && counts.length % 10 === 0)) tell(counts, count, isImpatient);
+    if (counts.length === count || (SOAK_OPERATIONS > 0 && counts.length % 10 === 0)) tell(counts, count, isImpatient);
   }
 }
 
-describe(`many random requests to the built Worker, from PROOF_SEED=${SEED}`, () => {
+describe(`many random requests to the built Worker, from PROOF_SEED=${RANDOM_SEED}`, () => {
   const timeout = 120_000 + KILLS * 60_000;
 
   it(

@@ -6,11 +6,11 @@ import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { PurserAdmin } from "../../clients/typescript/src/admin.ts";
+import { END_USER_SECRET, END_USER_SETTING } from "../support/end-user-setting.ts";
 import { ADMIN_TOKEN, sharedServer } from "./support/server.ts";
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
-const END_USER_SECRET = "a-secret-of-32-bytes-and-no-less!";
 const bin = (name: string) => join(root, "node_modules/.bin", name);
 
 const PACKAGES = [
@@ -65,7 +65,7 @@ describe("the packages, as they would be published", () => {
 
   it("purser-client is below 10 KiB compressed, without dependencies, and its README's examples compile and run", async () => {
     const server = await sharedServer();
-    const app = await server.makeApp({ type: "hs256", secret: END_USER_SECRET });
+    const app = await server.makeApp(END_USER_SETTING);
     const admin = new PurserAdmin({ url: server.url, key: ADMIN_TOKEN });
     const items = [
       { amount: 100_000, unit: "tokens", matches: [{ event: "chat.*" }] },

@@ -5,13 +5,12 @@ import { createRandom, type Random } from "../support/random.ts";
 import type { TestEvent } from "../support/stripe-events.ts";
 import { type KillableServer, startKillableServer } from "./support/killable-server.ts";
 import { ADMIN_TOKEN } from "./support/server.ts";
+import { RANDOM_SEED, SOAK_OPERATIONS } from "./support/soak.ts";
 
 // Sends Stripe's events, signed by Stripe's own package, to the built Worker, whose process is killed meanwhile. Stripe resends
 // events that did not get a 200, in any order. In the end each payment has the same state as if each event had arrived once.
 
-const SOAK = Number(process.env.SOAK_OPERATIONS) || 0;
-const KILLS = SOAK === 0 ? 2 : Math.min(60, Math.ceil(SOAK / 500));
-const SEED = Number(process.env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
+const KILLS = SOAK_OPERATIONS === 0 ? 2 : Math.min(60, Math.ceil(SOAK_OPERATIONS / 500));
 const PAYMENTS = 12;
 const CALLERS = 16;
 const SIGNING_SECRET = "whsec_of_the_tests_0001";
@@ -95,7 +94,7 @@ interface Count {
 }
 
 async function storm(cycle: number): Promise<Count> {
-  const random = createRandom(SEED + cycle);
+  const random = createRandom(RANDOM_SEED + cycle);
   const shop = await openShop(cycle);
   const users = Array.from({ length: PAYMENTS }, (_, index) => `user-${cycle}-${index}`);
   const stories = users.map((userId, index) =>
@@ -190,18 +189,18 @@ async function expectTrue({ appId }: Shop): Promise<void> {
   expect(gaps.results).toEqual([]);
 }
 
-describe(`Stripe's events to the built Worker, from PROOF_SEED=${SEED}`, () => {
+describe(`Stripe's events to the built Worker, from PROOF_SEED=${RANDOM_SEED}`, () => {
   it(`each take effect once when the whole server is killed ${KILLS} times`, {
     timeout: 60_000 + KILLS * 60_000,
   }, async () => {
     const counts: Count[] = [];
     for (let cycle = 0; cycle < KILLS; cycle++) {
       counts.push(await storm(cycle));
-      if (counts.length < KILLS && (SOAK === 0 || counts.length % 10 > 0)) continue;
+      if (counts.length < KILLS && (SOAK_OPERATIONS === 0 || counts.length % 10 > 0)) continue;
       const sum = (field: keyof Count) => counts.reduce((total, one) => total + one[field], 0).toLocaleString("en");
       console.info(
         `soak: kills during Stripe's events: ${counts.length} of ${KILLS} kills, ${sum("deliveries")} deliveries, ` +
-          `${sum("unanswered")} without an answer and sent again, ${sum("idle")} of them did nothing then, PROOF_SEED=${SEED}`,
+          `${sum("unanswered")} without an answer and sent again, ${sum("idle")} of them did nothing then, PROOF_SEED=${RANDOM_SEED}`,
       );
     }
     expect(counts.some(({ unanswered }) => unanswered > 0)).toBe(true);

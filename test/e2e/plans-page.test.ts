@@ -4,6 +4,7 @@ import Stripe from "stripe";
 import { beforeAll, expect, it } from "vitest";
 import { PurserAdmin } from "../../clients/typescript/src/admin.ts";
 import { Purser } from "../../clients/typescript/src/index.ts";
+import { DAY_MS } from "../../src/lib/time.ts";
 import { eventOf } from "../support/stripe-events.ts";
 import { invoice } from "../support/stripe-invoices.ts";
 import { ADMIN_TOKEN, type ServedApp, type Server, sharedServer } from "./support/server.ts";
@@ -13,7 +14,6 @@ import { ADMIN_TOKEN, type ServedApp, type Server, sharedServer } from "./suppor
 const page = readFileSync(join(import.meta.dirname, "../../docs/plans.md"), "utf8");
 const signingSecret = "whsec_of_the_tests_0001";
 const JANUARY_31_MS = Date.parse("2027-01-31T12:00:00Z");
-const DAY_MS = 86_400_000;
 
 let server: Server;
 let app: ServedApp;

@@ -7,11 +7,11 @@ import { createElement, type FunctionComponent, StrictMode } from "react";
 import { renderToString } from "react-dom/server";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { userToken } from "../../scripts/seed.mjs";
+import { END_USER_SECRET, END_USER_SETTING } from "../support/end-user-setting.ts";
 import { chromiumPath, connectBrowser, withoutChromium } from "./support/browser.ts";
 import { ADMIN_TOKEN, type ServedApp, type Server, sharedServer } from "./support/server.ts";
 
 const root = join(import.meta.dirname, "../..");
-const SECRET = "a-secret-of-32-bytes-and-no-less!";
 
 interface Options {
   readonly url: string;
@@ -103,7 +103,7 @@ describe.skipIf(chromiumPath === null)(`purser-react, rendered on a server and h
   beforeAll(async () => {
     [server, browser, script] = await Promise.all([sharedServer(), connectBrowser(), bundlePage()]);
     await new Promise<void>((resolve) => shop.listen(0, "127.0.0.1", resolve));
-    app = await server.makeApp({ type: "hs256", secret: SECRET });
+    app = await server.makeApp(END_USER_SETTING);
     const send = (path: string, key: string, body: object) =>
       fetch(server.url + path, {
         method: "POST",
@@ -129,7 +129,7 @@ describe.skipIf(chromiumPath === null)(`purser-react, rendered on a server and h
       const rendered = renderToString(
         createElement(StrictMode, null, createElement(way === "hook" ? Own : Element, options)),
       );
-      const given = JSON.stringify({ ...props, way, token: await userToken(SECRET, "ada") });
+      const given = JSON.stringify({ ...props, way, token: await userToken(END_USER_SECRET, "ada") });
       html = `<!doctype html><html lang="en"><title>Shop</title><main>${rendered}</main><script>window.given=${given}</script><script type="module" src="/page.js"></script>`;
       const page = await browser.newPage();
       const printed: string[] = [];

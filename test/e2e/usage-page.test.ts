@@ -5,6 +5,7 @@ import { promisify } from "node:util";
 import { beforeAll, expect, it } from "vitest";
 import { PurserAdmin } from "../../clients/typescript/src/admin.ts";
 import { Purser } from "../../clients/typescript/src/index.ts";
+import { DAY_MS } from "../../src/lib/time.ts";
 import { node20 } from "./support/runtimes.ts";
 import { ADMIN_TOKEN, type ServedApp, type Server, sharedServer } from "./support/server.ts";
 
@@ -12,7 +13,6 @@ import { ADMIN_TOKEN, type ServedApp, type Server, sharedServer } from "./suppor
 
 const run = promisify(execFile);
 const page = readFileSync(join(import.meta.dirname, "../../docs/usage.md"), "utf8");
-const DAY_MS = 86_400_000;
 
 /** Returns the code below a heading of the page. */
 function codeOf(heading: string): string {

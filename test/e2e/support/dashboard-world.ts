@@ -1,3 +1,4 @@
+import { DAY_MS } from "../../../src/lib/time.ts";
 import { charge, eventOf, session } from "../../support/stripe-events.ts";
 import { stripeSignature } from "../../support/stripe-signature.ts";
 import { ADMIN_TOKEN, type ServedApp, type Server } from "./server.ts";
@@ -46,7 +47,7 @@ export async function fillDashboard(server: Server, name = `Desk ${EVIL}`): Prom
   const prices = [{ price: `price ${EVIL}`.slice(0, 40), packId: wallet, quantity: 100, expires: "period" }];
   await admin("stripe", { mode, setting: { signingSecrets: [SIGNING_SECRET], prices } }, "PUT");
 
-  await admin("clock", { now: new Date(Date.now() + 40 * 86_400_000).toISOString() }, "PUT");
+  await admin("clock", { now: new Date(Date.now() + 40 * DAY_MS).toISOString() }, "PUT");
 
   const userId = `ada ${EVIL}`;
   const granted = await post("credits/grant", {

@@ -19,7 +19,7 @@ export interface FaultyProxy {
   /** The faults of the next requests, in this order; null is no fault. */
   readonly faults: (Fault | null)[];
   /** The faults of later requests, by their content, which is the same for each retry. */
-  chance: (asked: string) => Fault | null;
+  chance: (request: string) => Fault | null;
   /** All requests, also those with a fault. */
   readonly seen: { readonly method: string; readonly path: string; readonly headers: IncomingMessage["headers"] }[];
   readonly close: () => Promise<void>;
