@@ -6,40 +6,41 @@ import type { LeasedDelivery } from "./lease.ts";
 import { LEASE_MS, messageText } from "./outbox.ts";
 import type { AttemptOutcome } from "./record-outcomes.ts";
 
-/** How long an endpoint may take to answer. */
+/** How long an endpoint may take to respond. */
 export const ATTEMPT_MS_MAX = 10_000;
 /** A failed first attempt is repeated in the same invocation if the second is due within this time. */
 const SOON_MS = 6_000;
-/** An endpoint that has failed for this long, or answers 410, is disabled. */
+/** An endpoint that has failed for this long, or responds with 410, is disabled. */
 const DISABLE_AFTER_MS = 5 * DAY_MS;
 const GONE = 410;
 
-type Answer = { readonly status: number; readonly retryAfterMs: number } | { readonly error: string };
+/** The response of an endpoint, or why there was none. */
+type PostResult = { readonly status: number; readonly retryAfterMs: number } | { readonly error: string };
 
-/** Sends a delivery once. Returns the outcome, which the caller records. No second attempt is planned after `untilMs`. */
+/** Sends a delivery once. Returns the outcome, which the caller must record. It plans no second attempt after `untilMs`. */
 export async function attemptDelivery(
   ctx: SystemCtx,
   delivery: LeasedDelivery,
   untilMs: number,
 ): Promise<AttemptOutcome> {
   const startMs = ctx.now();
-  const answer = await post(ctx, delivery, startMs);
+  const result = await post(ctx, delivery, startMs);
   const endMs = ctx.now();
-  const shown = "error" in answer ? { status: null, error: answer.error } : { status: answer.status, error: null };
+  const response = "error" in result ? { status: null, error: result.error } : { status: result.status, error: null };
   const base = {
     endpointId: delivery.endpointId,
     environmentId: delivery.environmentId,
     messageId: delivery.id,
     leaseMs: delivery.dueAtMs,
   };
-  const written = { at: new Date(startMs).toISOString(), durationMs: endMs - startMs, ...shown };
+  const attempt = { at: new Date(startMs).toISOString(), durationMs: endMs - startMs, ...response };
   const failingSinceMs = delivery.failingSinceMs ?? endMs;
-  if (shown.status !== null && shown.status >= 200 && shown.status < 300) {
+  if (response.status !== null && response.status >= 200 && response.status < 300) {
     const changes = delivery.failingSinceMs === null ? {} : { failingSinceMs: null };
     return {
       ...base,
       ...changes,
-      attempt: written,
+      attempt,
       tries: delivery.tries + 1,
       status: "delivered",
       nextMs: endMs,
@@ -47,19 +48,19 @@ export async function attemptDelivery(
     };
   }
   const tries = delivery.tries + 1;
-  const delay = nextDelayMs(tries, "error" in answer ? 0 : answer.retryAfterMs, ctx.newId(""));
+  const delay = nextDelayMs(tries, "error" in result ? 0 : result.retryAfterMs, ctx.newId(""));
   // If the deployment cannot read the secret, the endpoint is not at fault, and a quick retry does not help.
-  const isOurFault = shown.error === "secrets_unavailable";
-  const disablesEndpoint = !isOurFault && (shown.status === GONE || failingSinceMs <= endMs - DISABLE_AFTER_MS);
+  const isOurFault = response.error === "secrets_unavailable";
+  const disablesEndpoint = !isOurFault && (response.status === GONE || failingSinceMs <= endMs - DISABLE_AFTER_MS);
   const nextMs = endMs + (delay ?? 0);
-  const mayFollow = shown.error !== "timeout" && !disablesEndpoint && !isOurFault;
+  const mayFollow = response.error !== "timeout" && !disablesEndpoint && !isOurFault;
   const isSoon = tries === 1 && delay !== null && delay <= SOON_MS && mayFollow && nextMs <= untilMs;
   const dueMs = isSoon ? nextMs + LEASE_MS : nextMs;
   return {
     ...base,
     ...(delivery.failingSinceMs === null && !isOurFault ? { failingSinceMs } : {}),
     ...(disablesEndpoint ? { disablesEndpoint } : {}),
-    attempt: written,
+    attempt,
     tries,
     status: delay === null ? "failed" : "pending",
     nextMs,
@@ -68,10 +69,10 @@ export async function attemptDelivery(
   };
 }
 
-async function post(ctx: SystemCtx, delivery: LeasedDelivery, nowMs: number): Promise<Answer> {
+async function post(ctx: SystemCtx, delivery: LeasedDelivery, nowMs: number): Promise<PostResult> {
   const place = { purpose: "webhook" as const, environment: delivery };
-  const isBoth = delivery.previousSecret !== null && (delivery.previousUntilMs ?? 0) > nowMs;
-  const sealed = [delivery.secret, ...(isBoth ? [delivery.previousSecret ?? ""] : [])];
+  const hasTwoSecrets = delivery.previousSecret !== null && (delivery.previousUntilMs ?? 0) > nowMs;
+  const sealed = [delivery.secret, ...(hasTwoSecrets ? [delivery.previousSecret ?? ""] : [])];
   const secrets = await Promise.all(sealed.map((text) => openSecret(ctx, place, text))).catch(() => null);
   if (secrets === null) return { error: "secrets_unavailable" };
   const body = messageText(delivery);
@@ -92,7 +93,7 @@ async function post(ctx: SystemCtx, delivery: LeasedDelivery, nowMs: number): Pr
   }
 }
 
-/** The headers of an attempt: a signature for each secret, `whsec_` and base64. */
+/** Returns the headers of an attempt, with a signature by each secret. Secrets are `whsec_` and base64. */
 function signedHeaders(id: string, atMs: number, body: string, secrets: readonly string[]): Record<string, string> {
   const signatures = secrets.map((secret) => new Webhook(secret).sign(id, new Date(atMs), body));
   return {
@@ -117,21 +118,24 @@ const DELAYS_MS = [
 
 export const TRIES_MAX = DELAYS_MS.length + 1;
 
-/** Up to 10 % later, so that deliveries that failed together are not repeated together. `characters` are random. */
+/**
+ * Returns a factor from 1 to 1.1 for a delay, so that deliveries that failed at the same time are not repeated at the same time.
+ * `characters` are random.
+ */
 function jitter(characters: string): number {
   let sum = 0;
   for (const character of characters) sum = (sum * 31 + character.charCodeAt(0)) % 1_000;
   return 1 + sum / 10_000;
 }
 
-/** `Retry-After` in milliseconds, at most a day. 0 when it is absent or malformed. */
+/** Returns `Retry-After` in milliseconds, at most a day. Returns 0 when it is absent or malformed. */
 function retryAfterMs(header: string | null, nowMs: number): number {
   if (header === null) return 0;
   const ms = /^\d+$/.test(header) ? Number(header) * SECOND_MS : Date.parse(header) - nowMs;
   return ms > 0 ? Math.min(ms, DAY_MS) : 0;
 }
 
-/** The delay after the nth attempt, from 1, before the next delivery. Null after the last. */
+/** Returns the delay after attempt number `tries` and before the next attempt. Null after the last attempt. */
 function nextDelayMs(tries: number, atLeastMs: number, characters: string): number | null {
   const delay = DELAYS_MS[tries - 1];
   return delay === undefined ? null : Math.round(Math.max(delay * jitter(characters), atLeastMs));

@@ -38,7 +38,7 @@ const deleteMessages = query((value: ValueOf<{ last: string }>) =>
   drizzle.delete(webhookMessages).where(lte(webhookMessages.id, value("last"))),
 );
 
-/** Deletes messages after 30 days, with their attempts (H8), the oldest first. */
+/** Deletes messages that are older than 30 days, with their deliveries (H8), the oldest first. */
 export async function deleteOldMessages(
   { db, now, allowance }: CronCtx,
   { steps, messages } = { steps: STEPS_A_RUN, messages: MESSAGES_A_STEP },

@@ -8,22 +8,22 @@ import { openPool, type Pool, type PoolJob } from "./pool.ts";
 import { type AttemptOutcome, openRecorder } from "./record-outcomes.ts";
 
 /** The platform ends an invocation 30 seconds after its response, and an attempt takes up to 10. */
-const BEGIN_WITHIN_MS = 18_000;
+const START_WITHIN_MS = 18_000;
 
 /**
- * Makes the first attempts of an invocation's oldest twenty messages after its response (H4). Its other messages are due
- * immediately, and the cron attempts them.
+ * Makes the first attempts of the oldest twenty messages that an invocation wrote, after its response (H4). Its other messages are
+ * due immediately, so the cron attempts them.
  */
 export async function makeFirstAttempts(root: SystemCtx, outbox: Outbox): Promise<void> {
-  const pool = openDeliveries(root, root.now() + BEGIN_WITHIN_MS);
+  const pool = openDeliveries(root, root.now() + START_WITHIN_MS);
   const byDatabase = Map.groupBy(outbox, ({ database }) => database);
   let left = FIRST_ATTEMPTS_MAX;
   for (const { index, db } of root.databases) {
-    const own = byDatabase.get(index) ?? [];
-    if (own.length === 0) continue;
-    const found = await readLeased(root, db, own.slice(0, left), left + 1);
+    const messages = byDatabase.get(index) ?? [];
+    if (messages.length === 0) continue;
+    const found = await readLeased(root, db, messages.slice(0, left), left + 1);
     const kept = found.slice(0, left);
-    if (own.length > left || found.length > left) await releaseLeases(root, db, own, kept);
+    if (messages.length > left || found.length > left) await releaseLeases(root, db, messages, kept);
     left -= kept.length;
     pool.add(db, kept);
   }
@@ -32,14 +32,14 @@ export async function makeFirstAttempts(root: SystemCtx, outbox: Outbox): Promis
 
 /** How many deliveries are leased at a time: few enough to be started before their lease ends. */
 const DELIVERIES_A_ROUND = 10;
-/** The queries to lease a round, and to record an attempt, usually together with others. */
+/** The queries to lease a round, and to record an attempt. Attempts are usually recorded together. */
 const QUERIES_A_LEASE = 2;
 const QUERIES_A_RECORD = 2;
 const QUERIES_A_ROUND = QUERIES_A_LEASE + DELIVERIES_A_ROUND * QUERIES_A_RECORD;
 
 /**
- * Attempts due deliveries (H4), endpoint by endpoint in turn, starting with a random one, as far as a run's queries and time allow.
- * First it fails the pending deliveries of disabled endpoints.
+ * Attempts due deliveries (H4) while the queries and the time of the run last. The endpoints take turns, and a random
+ * endpoint is the first. Before that, it fails the pending deliveries of disabled endpoints.
  */
 export async function deliverDue(root: CronCtx): Promise<readonly unknown[]> {
   const { db, allowance } = root;
@@ -51,7 +51,7 @@ export async function deliverDue(root: CronCtx): Promise<readonly unknown[]> {
     const round = await leaseRound(root, db, { start, excluded: pool.busy() }, DELIVERIES_A_ROUND);
     if (round.length === 0 && start === "") {
       if (pool.size() === 0) break;
-      // Busy endpoints were left out of the round, so they may have more due deliveries.
+      // The round leaves out busy endpoints, so they may have more due deliveries.
       await pool.changed();
       continue;
     }
@@ -79,28 +79,28 @@ type DeliveryPool = Omit<Pool<PooledDelivery>, "add" | "follow"> & {
 };
 
 /**
- * Attempts leased deliveries and records the results. After some seconds it makes the second attempts of those still pending (H4).
- * No attempt starts after `untilMs`, or so late that its lease could end first. The cron makes the remaining ones.
+ * Attempts leased deliveries and records the results. A few seconds after a failed first attempt it makes the second (H4). No
+ * attempt starts after `untilMs`, or so late that its lease could end before it. The cron makes the remaining attempts.
  */
 function openDeliveries(ctx: SystemCtx, untilMs: number): DeliveryPool {
   const record = openRecorder();
-  const pooled = (db: Db, leased: readonly LeasedDelivery[]): readonly PooledDelivery[] =>
-    leased.map((one) => ({ ...one, db, isFailing: one.failingSinceMs !== null }));
+  const toJobs = (db: Db, leased: readonly LeasedDelivery[]): readonly PooledDelivery[] =>
+    leased.map((delivery) => ({ ...delivery, db, isFailing: delivery.failingSinceMs !== null }));
   const finish = async (db: Db, outcome: AttemptOutcome): Promise<readonly PooledDelivery[]> => {
     await record(db, outcome);
     const { again } = outcome;
     if (again === undefined) return [];
     await scheduler.wait(Math.max(0, again.dueAtMs - LEASE_MS - ctx.now()));
-    return pooled(db, await readLeased(ctx, db, [again]));
+    return toJobs(db, await readLeased(ctx, db, [again]));
   };
-  const pool = openPool<PooledDelivery>(async (one) => {
+  const pool = openPool<PooledDelivery>(async (delivery) => {
     const nowMs = ctx.now();
-    if (nowMs > untilMs || nowMs + ATTEMPT_MS_MAX >= one.dueAtMs) return "left";
-    const outcome = await attemptDelivery(ctx, one, untilMs);
-    pool.follow(finish(one.db, outcome));
+    if (nowMs > untilMs || nowMs + ATTEMPT_MS_MAX >= delivery.dueAtMs) return "skipped";
+    const outcome = await attemptDelivery(ctx, delivery, untilMs);
+    pool.follow(finish(delivery.db, outcome));
     if (outcome.status === "delivered") return "delivered";
-    if (outcome.disablesEndpoint === true) return "closed";
-    return outcome.attempt.error === "timeout" ? "silent" : "failed";
+    if (outcome.disablesEndpoint === true) return "disabled";
+    return outcome.attempt.error === "timeout" ? "timed out" : "failed";
   });
-  return { ...pool, add: (db, leased) => pool.add(pooled(db, leased)) };
+  return { ...pool, add: (db, leased) => pool.add(toJobs(db, leased)) };
 }

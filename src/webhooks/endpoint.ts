@@ -59,7 +59,7 @@ export const selectEndpoint = query((value: ValueOf<EndpointKey>) =>
 );
 export type EndpointRow = StatementRow<typeof selectEndpoint>;
 
-/** An application's endpoint. Throws `not_found` and `forbidden`. */
+/** Returns an application's endpoint. Throws `not_found` and `forbidden`. */
 export async function requireEndpoint(root: SystemCtx, appId: string, webhookId: string): Promise<EndpointRow> {
   const [row] = await all(root.db, selectEndpoint({ appId, webhookId }));
   if (row !== undefined) return admitRow(root, row);
@@ -67,7 +67,7 @@ export async function requireEndpoint(root: SystemCtx, appId: string, webhookId:
   throw new PurserError("not_found", "The application has no such endpoint.", { param: "webhookId" });
 }
 
-/** The endpoint to which a message is to be sent. Also throws `invalid_request` when it is disabled. */
+/** Does the same as `requireEndpoint`, and throws `invalid_request` when the endpoint is disabled. */
 export async function requireEnabledEndpoint(root: SystemCtx, appId: string, webhookId: string): Promise<EndpointRow> {
   const row = await requireEndpoint(root, appId, webhookId);
   if (row.isEnabled) return row;
@@ -94,18 +94,18 @@ export function presentEndpoint(root: Pick<SystemCtx, "rights">, row: EndpointRo
   };
 }
 
-/** A new secret, and its stored form. Throws `secrets_unavailable`. */
+/** Returns a new secret, and its stored form. Throws `secrets_unavailable`. */
 export async function makeSecret(
   admin: AdminCtx,
   environment: Pick<Environment, "appId" | "mode">,
 ): Promise<{ readonly secret: string; readonly sealed: string }> {
-  // The base64 of a hash over more random bits than the hash has.
+  // The secret is the base64 of a hash. The hashed characters have more random bits than the hash.
   const hash = await sha256(admin.newId("") + admin.newId(""));
   const secret = `whsec_${hash.replaceAll("-", "+").replaceAll("_", "/")}=`;
   return { secret, sealed: await sealSecret(admin, { purpose: "webhook", environment }, secret) };
 }
 
-const enabled = () => {
+const enabledEndpoints = () => {
   const { id, types, wantsExports, environmentId, isEnabled } = webhookEndpoints;
   return sql`(
     SELECT json_group_array(json_object('id', ${id}, 'types', json(${types}), 'exports', ${wantsExports}) ORDER BY ${id})
@@ -118,21 +118,21 @@ const enabled = () => {
  */
 export const syncEndpoints = query((value: ValueOf<{ ids: string }>) => {
   const before = sql`coalesce(${environments.features}, '{}')`;
-  const features = sql`nullif(iif(${enabled()} = '[]', json_remove(${before}, '$.webhooks'),
-    json_set(${before}, '$.webhooks', json(${enabled()}))), '{}')`;
+  const features = sql`nullif(iif(${enabledEndpoints()} = '[]', json_remove(${before}, '$.webhooks'),
+    json_set(${before}, '$.webhooks', json(${enabledEndpoints()}))), '{}')`;
   return sql`UPDATE ${environments} SET ${assignments(environments, { features })}
     WHERE ${environments.id} IN (SELECT value FROM json_each(${value("ids")}))`;
 });
 
 const DELIVERIES_A_STEP = 1_000;
-/** For a request. The cron does the rest. */
+/** The most steps in a request. The cron makes the remaining ones. */
 const REQUEST_STEPS_MAX = 20;
 
-/** Whether an endpoint is enabled. */
+/** SQL: whether an endpoint is enabled. */
 const isEndpointEnabled = (id: SQL) =>
   hasRow(webhookEndpoints, sql`${webhookEndpoints.id} = ${id} AND ${webhookEndpoints.isEnabled} = 1`);
 
-/** Fails some pending deliveries of disabled or deleted endpoints. `ids`: the endpoints. */
+/** Fails up to `DELIVERIES_A_STEP` pending deliveries of disabled or deleted endpoints. `ids`: the endpoints. */
 export const failPending = query((value: ValueOf<{ ids: string }>) => {
   const { endpointId, messageId, status } = webhookDeliveries;
   return returning(
@@ -147,7 +147,7 @@ export const failPending = query((value: ValueOf<{ ids: string }>) => {
   );
 });
 
-/** Repeats `failPending` while `mayContinue`. Returns whether nothing is left. */
+/** Repeats `failPending` while `mayContinue()` is true. Returns whether no pending deliveries are left. */
 export async function failAllPending(
   db: Db,
   ids: readonly string[],
@@ -165,7 +165,7 @@ function upTo(steps: number): () => boolean {
   return () => left-- > 0;
 }
 
-/** The next endpoint, by id, with pending deliveries. */
+/** SQL: the next endpoint, by id, with pending deliveries. */
 export const nextEndpointWithPending = (after: SQL | Placeholder | SQLiteColumn) => {
   const { endpointId, status } = webhookDeliveries;
   return sql`(

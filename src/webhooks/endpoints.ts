@@ -27,8 +27,8 @@ const ENDPOINTS_MAX = 10;
 
 type EndpointIdKey = { environmentId: number; webhookId: string };
 
-// The second condition lets a repeated batch find its own endpoint.
-const endpointIsPossible = (value: ValueOf<EndpointIdKey>) => {
+// The second condition makes a repeated batch insert nothing.
+const mayAddEndpoint = (value: ValueOf<EndpointIdKey>) => {
   const { environmentId, id } = webhookEndpoints;
   const ofEnvironment = eq(environmentId, value("environmentId"));
   const count = drizzle
@@ -47,7 +47,7 @@ type NewEndpoint = EndpointIdKey & {
   nowMs: number;
 };
 
-const auditEndpointCreated = insertAuditEntry<EndpointIdKey>(endpointIsPossible);
+const auditEndpointCreated = insertAuditEntry<EndpointIdKey>(mayAddEndpoint);
 const insertEndpoint = query((value: ValueOf<NewEndpoint>) =>
   insertFrom(
     webhookEndpoints,
@@ -61,7 +61,7 @@ const insertEndpoint = query((value: ValueOf<NewEndpoint>) =>
       secret: value("sealed"),
       createdAtMs: value("nowMs"),
     },
-    sql`WHERE ${endpointIsPossible(value)}`,
+    sql`WHERE ${mayAddEndpoint(value)}`,
   ),
 );
 /** Creates an endpoint (H1). Throws `not_found`, `secrets_unavailable`, and `invalid_request` when there are ten already. */
@@ -79,13 +79,13 @@ export async function createWebhook(
     types,
     wantsExports: wantsType(types, "person.exported"),
   };
-  const [, , , [written]] = await batch(admin.db, [
+  const [, , , [created]] = await batch(admin.db, [
     auditEndpointCreated({ ...act, ...key }),
     insertEndpoint(row),
     syncEndpoints({ ids: JSON.stringify([environment.id]) }),
     selectEndpoint({ appId, webhookId: key.webhookId }),
   ]);
-  if (written !== undefined) return { ...presentEndpoint(admin, written), secret };
+  if (created !== undefined) return { ...presentEndpoint(admin, created), secret };
   throw new PurserError("invalid_request", `An environment may have ${ENDPOINTS_MAX} endpoints. Delete one first.`, {
     details: { limit: ENDPOINTS_MAX },
   });
@@ -93,8 +93,8 @@ export async function createWebhook(
 
 type Change = { webhookId: string; change: string };
 
-/** A column's value after a change. The change is JSON with the sent fields. */
-const next = (value: ValueOf<Change>, field: string, column: SQLiteColumn) =>
+/** SQL: a column's value after a change. The change is JSON with the fields of the request. */
+const changedValue = (value: ValueOf<Change>, field: string, column: SQLiteColumn) =>
   sql`iif(json_type(${value("change")}, ${`$.${field}`}) IS NULL, ${column}, ${value("change")} ->> ${field})`;
 
 const { url, types, wantsExports, description, isEnabled } = webhookEndpoints;
@@ -102,14 +102,16 @@ const CHANGEABLE = { url, types, wantsExports, description, isEnabled };
 
 const ofEndpoint = (value: ValueOf<{ webhookId: string }>) => eq(webhookEndpoints.id, value("webhookId"));
 const differs = (value: ValueOf<Change>) =>
-  or(...Object.entries(CHANGEABLE).map(([field, column]) => sql`${column} IS NOT ${next(value, field, column)}`));
+  or(
+    ...Object.entries(CHANGEABLE).map(([field, column]) => sql`${column} IS NOT ${changedValue(value, field, column)}`),
+  );
 
 const auditChanged = insertAuditEntry<Change>((value) =>
   hasRow(webhookEndpoints, and(ofEndpoint(value), differs(value))),
 );
 const updateEndpoint = query((value: ValueOf<Change & AuditEntryKey>) => {
   const changed = Object.fromEntries(
-    Object.entries(CHANGEABLE).map(([field, column]) => [field, next(value, field, column)]),
+    Object.entries(CHANGEABLE).map(([field, column]) => [field, changedValue(value, field, column)]),
   );
   return sql`UPDATE ${webhookEndpoints} SET ${assignments(webhookEndpoints, { ...changed, failingSinceMs: sql`NULL` })}
     WHERE ${and(ofEndpoint(value), auditEntryIsLatest(value))}`;
@@ -154,7 +156,7 @@ const deleteEndpoint = query((value: ValueOf<{ webhookId: string }>) =>
   drizzle.delete(webhookEndpoints).where(ofEndpoint(value)),
 );
 
-/** Deletes an endpoint, and returns it as it was. Its pending messages are not sent. Throws `not_found`. */
+/** Deletes an endpoint, and returns its last state. Its pending messages are not sent. Throws `not_found`. */
 export async function deleteWebhook(admin: AdminCtx, appId: string, webhookId: string): Promise<WebhookOutput> {
   const row = await requireEndpoint(admin, appId, webhookId);
   const act = newAuditEntry(admin, {
@@ -182,7 +184,7 @@ const selectEndpoints = query((value: ValueOf<{ environmentId: number }>) =>
     .orderBy(webhookEndpoints.createdAtMs, webhookEndpoints.id),
 );
 
-/** The endpoints of one mode, oldest first. Throws `not_found`. */
+/** Returns the endpoints of one mode, oldest first. Throws `not_found`. */
 export async function listWebhooks(root: SystemCtx, appId: string, mode: Mode): Promise<ListWebhooksOutput> {
   const { id: environmentId } = await requireEnvironment(root, appId, mode);
   return {
@@ -204,7 +206,7 @@ const updateSecret = query((value: ValueOf<AuditEntryKey & { webhookId: string; 
     .where(and(eq(id, value("webhookId")), ne(secret, value("sealed")), auditEntryIsLatest(value)));
 });
 
-/** Gives an endpoint a new secret. The previous one signs too for a day. Throws `not_found`, `secrets_unavailable`. */
+/** Gives an endpoint a new secret. For a day the previous secret signs too. Throws `not_found`, `secrets_unavailable`. */
 export async function rotateSecret(admin: AdminCtx, appId: string, webhookId: string): Promise<NewSecretOutput> {
   const row = await requireEndpoint(admin, appId, webhookId);
   const { secret, sealed } = await makeSecret(admin, row);

@@ -29,7 +29,10 @@ const selectLeased = query((value: ValueOf<{ messageIds: string; nowMs: number; 
 /** A delivery that this invocation has leased. Its `dueAtMs` is the end of the lease. */
 export type LeasedDelivery = RowsOf<[ReturnType<typeof selectLeased>]>[0][number];
 
-/** Selects deliveries. Without `endpointId`, those to all endpoints. With `dueAtMs`, only while that lease lasts. */
+/**
+ * Selects deliveries of a message: to one endpoint, or to all endpoints without `endpointId`. With `dueAtMs`, only under that
+ * lease.
+ */
 export interface DeliveryKey {
   readonly messageId: string;
   readonly endpointId?: string | undefined;
@@ -55,13 +58,13 @@ export async function readLeased(
 
 const endLeasesExcept = query((value: ValueOf<{ keys: string; kept: string; nowMs: number }>) => {
   const [m, w, d] = [webhookMessages, webhookEndpoints, webhookDeliveries];
-  const written = sql`
+  const leasedDeliveries = sql`
     SELECT ${d.endpointId}, ${d.messageId} FROM json_each(${value("keys")}) AS j CROSS JOIN ${m} ON ${m.id} = j.value ->> 0
     CROSS JOIN ${w} ON ${w.environmentId} = ${m.environmentId} AND ${w.id} = coalesce(j.value ->> 1, ${w.id})
     CROSS JOIN ${d} ON ${d.endpointId} = ${w.id} AND ${d.messageId} = ${m.id}`;
   const kept = sql`SELECT k.value ->> 0, k.value ->> 1 FROM json_each(${value("kept")}) AS k`;
   return sql`UPDATE ${d} SET ${assignments(d, { dueAtMs: asInteger(value("nowMs")) })}
-    WHERE (${names(d.endpointId, d.messageId)}) IN (${written}) AND (${names(d.endpointId, d.messageId)}) NOT IN (${kept})
+    WHERE (${names(d.endpointId, d.messageId)}) IN (${leasedDeliveries}) AND (${names(d.endpointId, d.messageId)}) NOT IN (${kept})
       AND ${d.status} = 'pending' AND ${d.dueAtMs} > ${value("nowMs")}`;
 });
 
@@ -79,7 +82,7 @@ export async function releaseLeases(
 
 type Round = { start: string; excluded: string; nowMs: number; leaseMs: number; limit: number };
 
-/** Leases a round of due deliveries: one of each endpoint, then a second, and so on. Failing endpoints come last. */
+/** Leases a round of due deliveries: one of each endpoint, then a second of each, and so on. Failing endpoints come last. */
 const leaseRoundOf = query((value: ValueOf<Round>) => {
   const [d, w] = [webhookDeliveries, webhookEndpoints];
   const waiting = alias(d, "waiting");

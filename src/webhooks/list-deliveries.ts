@@ -15,15 +15,15 @@ import type { ListDeliveriesInput } from "./schemas.ts";
 /** How many deliveries a page of one status reads, because no index has the status. */
 export const SEARCHED_DELIVERIES_MAX = 2_000;
 
-type LookedAt = { webhookId: string; before: string };
-const lookedAt = (value: ValueOf<LookedAt>) => {
+type DeliveriesBefore = { webhookId: string; before: string };
+const deliveriesBefore = (value: ValueOf<DeliveriesBefore>) => {
   const { endpointId, messageId } = webhookDeliveries;
   return sql`SELECT * FROM ${webhookDeliveries}
     WHERE ${endpointId} = ${value("webhookId")} AND ${messageId} < ${value("before")} ORDER BY ${messageId} DESC`;
 };
 
-type Wanted = LookedAt & { most: number; status: string | null; isEnabled: boolean; limit: number };
-const selectDeliveries = query((value: ValueOf<Wanted>) => {
+type DeliveryFilter = DeliveriesBefore & { readMax: number; status: string | null; isEnabled: boolean; limit: number };
+const selectDeliveries = query((value: ValueOf<DeliveryFilter>) => {
   const { messageId, status } = webhookDeliveries;
   // Pending deliveries of a disabled endpoint are shown as failed, because the cron will fail them.
   const shown = sql<
@@ -36,16 +36,17 @@ const selectDeliveries = query((value: ValueOf<Wanted>) => {
       ...fields(webhookDeliveries, "nextAttemptAtMs", "attempts"),
     },
     (list) => sql`
-      SELECT ${list} FROM (${lookedAt(value)} LIMIT ${asInteger(value("most"))}) AS ${webhookDeliveries}
+      SELECT ${list} FROM (${deliveriesBefore(value)} LIMIT ${asInteger(value("readMax"))}) AS ${webhookDeliveries}
       CROSS JOIN ${webhookMessages} ON ${webhookMessages.id} = ${messageId}
       WHERE coalesce(${shown} = ${value("status")}, 1) ORDER BY ${messageId} DESC LIMIT ${asInteger(value("limit"))}`,
   );
 });
-/** The last delivery that such a page reads. */
-const selectLast = query((value: ValueOf<LookedAt & { others: number }>) =>
+/** The last delivery that a page of one status reads. */
+const selectLast = query((value: ValueOf<DeliveriesBefore & { offset: number }>) =>
   read(
     fields(webhookDeliveries, { id: "messageId" }),
-    (list) => sql`SELECT ${list} FROM (${lookedAt(value)} LIMIT 1 OFFSET ${value("others")}) AS ${webhookDeliveries}`,
+    (list) =>
+      sql`SELECT ${list} FROM (${deliveriesBefore(value)} LIMIT 1 OFFSET ${value("offset")}) AS ${webhookDeliveries}`,
   ),
 );
 
@@ -53,8 +54,8 @@ const selectLast = query((value: ValueOf<LookedAt & { others: number }>) =>
 const END = "n";
 
 /**
- * The messages to an endpoint, newest first (H8). A page of one status may have fewer than `limit` entries, even none, while more
- * follow. Throws `not_found`, and `invalid_request` for another list's cursor.
+ * Returns the messages to an endpoint, newest first (H8). A page of one status may have fewer than `limit` entries, or none,
+ * although more follow. Throws `not_found`, and `invalid_request` for another list's cursor.
  */
 export async function listDeliveries(
   root: SystemCtx,
@@ -66,13 +67,13 @@ export async function listDeliveries(
   const scope = ["deliveries", webhookId, wanted ?? ""];
   const before = cursor === undefined ? END : decodeTextCursor(cursor, scope);
   if (before === null) throw invalidCursor();
-  const most = wanted === undefined ? limit + 1 : SEARCHED_DELIVERIES_MAX;
-  const place = { webhookId, before };
-  const [rows, [lastSeen]] = await batch(root.db, [
-    selectDeliveries({ ...place, most, status: wanted ?? null, isEnabled, limit: limit + 1 }),
-    selectLast({ ...place, others: most - 1 }),
+  const readMax = wanted === undefined ? limit + 1 : SEARCHED_DELIVERIES_MAX;
+  const position = { webhookId, before };
+  const [rows, [lastRead]] = await batch(root.db, [
+    selectDeliveries({ ...position, readMax, status: wanted ?? null, isEnabled, limit: limit + 1 }),
+    selectLast({ ...position, offset: readMax - 1 }),
   ]);
-  const { page, last = lastSeen } = cutPage(rows, limit);
+  const { page, last = lastRead } = cutPage(rows, limit);
   return {
     deliveries: page.map((row) => ({
       messageId: row.id,
@@ -88,7 +89,7 @@ export async function listDeliveries(
   };
 }
 
-/** How many of its newest messages decide an endpoint's health. */
+/** How many of the newest messages to an endpoint determine its health. */
 const HEALTH_MESSAGES_MAX = 50;
 
 const newestMessages = alias(webhookDeliveries, "newest");
@@ -119,7 +120,7 @@ export interface EndpointHealth {
   readonly webhookId: string;
   readonly url: string;
   readonly isEnabled: boolean;
-  /** Since when every attempt has failed. Null when the last one succeeded or none was made. */
+  /** Since when every attempt has failed. Null when the last attempt succeeded or none was made. */
   readonly failingSince: string | null;
   /** How many of its newest messages were attempted, and how many of them failed at the latest attempt. */
   readonly attempted: number;
@@ -133,7 +134,7 @@ const isSuccess = ({ status }: Attempt): boolean => status !== null && status >=
 const latestOf = (attempts: readonly Attempt[]): Attempt | null =>
   attempts.reduce<Attempt | null>((last, each) => (last === null || each.at > last.at ? each : last), null);
 
-/** The health of each endpoint of an environment, oldest first. */
+/** Returns the health of each endpoint of an environment, the oldest endpoint first. */
 export async function readHealth(ctx: TenantCtx): Promise<readonly EndpointHealth[]> {
   const rows = await all(ctx.db, selectNewest({ environmentId: ctx.environment.id }));
   return [...Map.groupBy(rows, ({ id }) => id).values()].flatMap((ofEndpoint) => {
@@ -142,21 +143,21 @@ export async function readHealth(ctx: TenantCtx): Promise<readonly EndpointHealt
     // Purser wrote this JSON. It is null when the endpoint has no message.
     const messages = ofEndpoint.map(({ attempts }) => JSON.parse(attempts ?? "[]") as readonly Attempt[]);
     const attempts = messages.flat();
-    const lasts = messages.map(latestOf).filter((last) => last !== null);
+    const latestAttempts = messages.map(latestOf).filter((last) => last !== null);
     return {
       webhookId: first.id,
       url: first.url,
       isEnabled: first.isEnabled,
       failingSince: first.failingSinceMs === null ? null : iso(first.failingSinceMs),
-      attempted: lasts.length,
-      failed: lasts.filter((last) => !isSuccess(last)).length,
+      attempted: latestAttempts.length,
+      failed: latestAttempts.filter((last) => !isSuccess(last)).length,
       lastSuccessAt: latestOf(attempts.filter(isSuccess))?.at ?? null,
       lastFailure: latestOf(attempts.filter((attempt) => !isSuccess(attempt))),
     };
   });
 }
 
-/** The most pending deliveries that are counted for an endpoint. */
+/** The count of an endpoint's pending deliveries stops above this number. */
 export const COUNTED_DELIVERIES_MAX = 1_000;
 
 const selectLag = query((value: ValueOf<{ environmentId: number }>) => {
@@ -185,7 +186,7 @@ const selectLag = query((value: ValueOf<{ environmentId: number }>) => {
   );
 });
 
-/** The number of pending messages for each endpoint, and the time of the oldest, which its id begins with. */
+/** Returns the number of pending messages for each endpoint, and the time of the oldest. */
 export async function readLag(ctx: TenantCtx) {
   const rows = await all(ctx.db, selectLag({ environmentId: ctx.environment.id }));
   return rows.map(({ oldestAtMs, ...row }) => ({

@@ -81,15 +81,15 @@ export const messageData = {
       seq,
     },
   ],
-  "credits.depleted": ["Nothing remains in any unit.", { userId: userIdSchema, seq }],
+  "credits.depleted": ["The user has no credits left in any unit.", { userId: userIdSchema, seq }],
   "recurring.suspended": [
-    "A period of a recurring grant was refused with this error code. Resume the recurring grant after you have removed the cause.",
+    "A period of a recurring grant was refused with the error code `reason`. Resume the recurring grant after you have removed the cause.",
     { userId: userIdSchema, recurringId: textSchema, reason: textSchema },
   ],
-  "balance.expiring": ["A balance expires in so many days.", { ...expiry, days: z.int() }],
-  "balance.expired": ["A balance expired with something left.", expiry],
+  "balance.expiring": ["A balance expires in `days` days.", { ...expiry, days: z.int() }],
+  "balance.expired": ["A balance with remaining credits expired.", expiry],
   "usage.recorded": [
-    "Usage was recorded: an event, a commit or a charge. Only for endpoints that request it.",
+    "Usage was recorded: an event, a commit or a charge. Sent only to endpoints that request this type.",
     {
       userId: userIdSchema,
       eventId: textSchema,
@@ -107,7 +107,7 @@ export const messageData = {
     },
   ],
   "usage.limit_reached": [
-    "A user has reached or exceeded the amount of a usage limit. Once a window.",
+    "A user has reached or exceeded the amount of a usage limit. Sent once a window.",
     {
       ...{ userId: userIdSchema, limitId: textSchema, name: textSchema, unit, amount: z.number(), used: z.number() },
       resetsAt: textSchema.meta({ format: "date-time" }),
@@ -130,7 +130,7 @@ export const messageData = {
   ],
   "person.erased": ["A person was erased.", { erasureId: textSchema }],
   "limits.reached": [
-    "A daily limit of the environment's analytics was reached. Once a day for each limit.",
+    "A daily limit of the environment's analytics was reached. Sent once a day for each limit.",
     { limit: textSchema, environment: mode },
   ],
   "payment.unmatched": [
@@ -138,7 +138,7 @@ export const messageData = {
     { paymentKey: textSchema, reason: textSchema },
   ],
   "payment.taken": ["A refund or dispute of a payment took back credits.", movedSchema],
-  "payment.restored": ["Credits came back that a refund or dispute had taken.", movedSchema],
+  "payment.restored": ["Credits that a refund or dispute took back were restored.", movedSchema],
   "purser.test": ["A test that an operator requested.", {}],
 } satisfies Readonly<Record<string, readonly [description: string, data: z.ZodRawShape]>>;
 export type MessageType = keyof typeof messageData;

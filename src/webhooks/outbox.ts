@@ -9,7 +9,7 @@ import { iso } from "../lib/time.ts";
 import type { Environment, Mode, TenantCtx } from "../runtime.ts";
 import type { MessageData, MessageType } from "./message-data.ts";
 
-/** The types of messages (H2): those of `messageData`, whose schemas no request needs. */
+/** The types of messages (H2), as in `messageData`. The Worker does not need the schemas there, so this is a separate list. */
 export const MESSAGE_TYPES = [
   "credits.granted",
   "credits.refunded",
@@ -39,13 +39,13 @@ interface EndpointFeature {
   readonly types: readonly string[] | null;
 }
 
-/** The enabled endpoints, from the text of an environment's features. */
+/** Returns the enabled endpoints, from the text of an environment's features. */
 export function endpointsOf(features: string | null): readonly EndpointFeature[] {
   // Only `syncEndpoints` writes this part.
   return (readFeatures(features).webhooks ?? []) as readonly EndpointFeature[];
 }
 
-/** Whether an endpoint with these globs wants a type of message. `*` does not include `usage.recorded`. */
+/** Returns whether an endpoint with these globs wants a type of message. `*` does not include `usage.recorded`. */
 export function wantsType(types: readonly string[] | null, type: MessageType): boolean {
   const mustBeNamed = type === "usage.recorded";
   if (types === null) return !mustBeNamed;
@@ -54,7 +54,7 @@ export function wantsType(types: readonly string[] | null, type: MessageType): b
 
 const TIME_DIGITS = 8;
 
-/** The prefix of ids of messages that are written at a time. Prefixes sort by time. */
+/** Returns the prefix of the ids of messages that are written at a time. Prefixes sort by time. */
 export function messageIdAt(atMs: number): string {
   return `msg_${toBase62(Math.max(0, atMs)).padStart(TIME_DIGITS, "0")}`;
 }
@@ -69,13 +69,16 @@ export interface MessageRow {
   readonly mode: Mode;
 }
 
-/** The body of a message, identical in every attempt. `data` is the stored text, so that numbers keep all digits. */
+/**
+ * Returns the body of a message, which is the same in every attempt. `data` is the stored text, so that numbers keep all
+ * digits.
+ */
 export function messageText({ id, type, atMs, appId, mode, data }: MessageRow): string {
   const head = JSON.stringify({ id, type, timestamp: iso(atMs), appId, mode });
   return `${head.slice(0, -1)},"data":${data}}`;
 }
 
-/** A message to the endpoints that want its type (H2). Its statement may add to `data` what only the database knows. */
+/** A message to the endpoints that want its type (H2). Its statement may add values to `data` that only the database knows. */
 export type NewMessage<Type extends MessageType = MessageType> = {
   readonly [Each in Type]: {
     readonly type: Each;
@@ -91,7 +94,10 @@ export type Outgoing<Message extends Pick<NewMessage, "type">> = Message & {
   readonly endpointIds: readonly string[];
 };
 
-/** The messages that an endpoint wants, by the text of the environment's features. Usually none. */
+/**
+ * Returns the messages that at least one endpoint wants, according to the text of the environment's features. Usually there
+ * are none.
+ */
 export function wantedMessages<Message extends Pick<NewMessage, "type">>(
   ctx: TenantCtx,
   features: string | null,
@@ -109,8 +115,8 @@ export function wantedMessages<Message extends Pick<NewMessage, "type">>(
 export type MessageValues = { environmentId: number; nowMs: number; messages: string };
 
 /**
- * A statement that writes messages. `data` is SQL for a message's data, in which `m.value` is the message as JSON. `condition`
- * selects the messages to write. A repeated batch writes nothing more.
+ * Makes a statement that writes messages. `data` is SQL for a message's data, in which `m.value` is the message as JSON.
+ * `condition` selects the messages to write. A repeated batch writes nothing more.
  */
 export function insertMessagesOf<Values extends MessageValues = MessageValues>(
   data: (value: ValueOf<Values>) => SQL,
@@ -151,15 +157,15 @@ const insertDeliveries = query((value: ValueOf<DeliveryValues>) => {
   return sql`${insertFrom(webhookDeliveries, delivery, from)} ${ON_REPEAT}`;
 });
 
-/** How long a delivery is leased for an attempt. No other invocation attempts it meanwhile. */
+/** How long a delivery is leased for an attempt. During this time no other invocation attempts it. */
 export const LEASE_MS = 30_000;
 
 /** How many messages an invocation attempts after its response. The cron attempts the others. */
 export const FIRST_ATTEMPTS_MAX = 20;
 
 /**
- * The statement that makes a delivery for each endpoint of the messages that the batch wrote before. A delivery is leased when this
- * invocation makes the first attempt (`noteMessages`), else due immediately.
+ * Returns the statement that inserts a delivery for each endpoint of the messages that the batch wrote before. If this
+ * invocation makes the first attempt (`noteMessages`), the delivery is leased. Otherwise it is due immediately.
  */
 export function deliver(ctx: TenantCtx, messages: readonly Outgoing<Pick<NewMessage, "type">>[]): Statement[] {
   if (messages.length === 0) return [];
@@ -173,14 +179,14 @@ export function deliver(ctx: TenantCtx, messages: readonly Outgoing<Pick<NewMess
   ];
 }
 
-/** When new deliveries are due: after a lease if this invocation makes their first attempts, else now. */
+/** Returns when new deliveries are due: after a lease if this invocation makes their first attempts, otherwise now. */
 export function deliveryTimes(ctx: TenantCtx): { atMs: number; dueAtMs: number } {
   const atMs = ctx.realNow();
-  const isOurs = ctx.outbox !== undefined && ctx.outbox.length < FIRST_ATTEMPTS_MAX;
-  return { atMs, dueAtMs: isOurs ? atMs + LEASE_MS : atMs };
+  const attemptsHere = ctx.outbox !== undefined && ctx.outbox.length < FIRST_ATTEMPTS_MAX;
+  return { atMs, dueAtMs: attemptsHere ? atMs + LEASE_MS : atMs };
 }
 
-/** Makes this invocation attempt the written messages after its response. */
+/** Lets this invocation attempt the written messages after its response. */
 export function noteMessages(
   { outbox, environment }: Pick<TenantCtx, "outbox"> & { readonly environment: Pick<Environment, "database"> },
   messages: readonly { readonly id: string }[],
@@ -188,7 +194,7 @@ export function noteMessages(
   for (const { id: messageId } of messages) outbox?.push({ database: environment.database, messageId });
 }
 
-/** The statements that write messages with known data, and their deliveries. `nowMs` is the environment's time. */
+/** Returns the statements that write messages with complete data, and their deliveries. `nowMs` is the environment's time. */
 export function messageWrites(ctx: TenantCtx, messages: readonly Outgoing<NewMessage>[], nowMs: number): Statement[] {
   if (messages.length === 0) return [];
   const values = { environmentId: ctx.environment.id, nowMs, messages: JSON.stringify(messages) };
@@ -221,8 +227,8 @@ const insertExportedDeliveries = query((value: ValueOf<ExportedValues & { atMs: 
 });
 
 /**
- * The statements that write `person.exported` and its deliveries if an endpoint wants it. They check that themselves, because their
- * batch is the first of its request. The first statement returns a row when it wrote the message.
+ * Returns the statements that write `person.exported` and its deliveries if an endpoint wants it. The statements check this,
+ * because their batch is the first of its request. The first statement returns a row when it wrote the message.
  */
 export function personExported(
   { now, realNow, newId, outbox }: Pick<TenantCtx, "now" | "realNow" | "newId" | "outbox">,

@@ -1,24 +1,29 @@
-/** An attempt in the pool: its endpoint, and whether that endpoint is failing. */
+/** An attempt in the pool: its endpoint, and whether the endpoint is failing. */
 export interface PoolJob {
   readonly endpointId: string;
   readonly isFailing: boolean;
 }
 
-/** How an attempt ended. After `silent` or `closed`, the pool makes no more attempts at that endpoint. */
-export type AttemptEnd = "delivered" | "failed" | "silent" | "closed" | "left";
+/**
+ * How an attempt ended. After `timed out` or `disabled`, the pool makes no more attempts at the endpoint. `skipped`: it was
+ * not made.
+ */
+export type AttemptEnd = "delivered" | "failed" | "timed out" | "disabled" | "skipped";
 
-/** The platform allows six connections at a time. The sixth is for the database. */
+/** How many attempts run at a time. The platform allows six connections, and the sixth is for the database. */
 export const AT_A_TIME = 5;
 
 export interface Pool<Job extends PoolJob> {
   readonly add: (jobs: readonly Job[]) => void;
-  /** Adds work that may produce further jobs. They run before waiting jobs, and the pool's end waits for the work. */
+  /** Adds work that may return further jobs. They run before waiting jobs. `done` also waits for the work. */
   readonly follow: (work: Promise<readonly Job[]>) => void;
-  /** The endpoints that take no further jobs now: those with waiting jobs, and those after `silent` or `closed`. */
+  /**
+   * The endpoints that take no further jobs now: they have waiting jobs, or an attempt ended with `timed out` or `disabled`.
+   */
   readonly busy: () => readonly string[];
-  /** The number of jobs that wait, run or may follow. */
+  /** The number of waiting jobs, running jobs and added work. */
   readonly size: () => number;
-  /** Resolves when fewer jobs wait than could run. */
+  /** Resolves when a further job could run. */
   readonly room: () => Promise<void>;
   /** Resolves when a job ends or is added. Never resolves when no job is left. */
   readonly changed: () => Promise<void>;
@@ -27,18 +32,18 @@ export interface Pool<Job extends PoolJob> {
 }
 
 /**
- * Runs attempts, five at a time, so that no endpoint delays another (H4). An endpoint uses one of the five until a delivery has
- * succeeded, and all failing endpoints share one.
+ * Runs attempts, five at a time, so that no endpoint delays another (H4). An endpoint has one attempt at a time until a
+ * delivery has succeeded. All failing endpoints together have one attempt at a time.
  */
 export function openPool<Job extends PoolJob>(attempt: (job: Job) => Promise<AttemptEnd>): Pool<Job> {
   const waiting: Job[] = [];
   const running = new Set<Job>();
   const ends = new Map<string, AttemptEnd>();
   const failures: unknown[] = [];
-  let following = 0;
+  let workCount = 0;
   const watchers: (() => void)[] = [];
 
-  const isOver = ({ endpointId }: Job) => ends.get(endpointId) === "silent" || ends.get(endpointId) === "closed";
+  const isClosed = (endpointId: string) => ends.get(endpointId) === "timed out" || ends.get(endpointId) === "disabled";
   const isFailing = ({ endpointId, isFailing: before }: Job) => before && ends.get(endpointId) !== "delivered";
   const mayRun = (job: Job): boolean => {
     if (ends.get(job.endpointId) === "delivered") return true;
@@ -48,51 +53,47 @@ export function openPool<Job extends PoolJob>(attempt: (job: Job) => Promise<Att
   };
   const run = async (job: Job): Promise<void> => {
     const end = await attempt(job);
-    // After a failure an endpoint gets one attempt at a time again.
-    if (end !== "left" && !isOver(job)) ends.set(job.endpointId, end);
+    // After a failure an endpoint has one attempt at a time again.
+    if (end !== "skipped" && !isClosed(job.endpointId)) ends.set(job.endpointId, end);
   };
-  const begin = (): void => {
-    for (const job of waiting.splice(0)) if (!isOver(job) && failures.length === 0) waiting.push(job);
+  const startJobs = (): void => {
+    for (const job of waiting.splice(0)) if (!isClosed(job.endpointId) && failures.length === 0) waiting.push(job);
     while (running.size < AT_A_TIME) {
       const index = waiting.findIndex(mayRun);
       const [job] = index < 0 ? [] : waiting.splice(index, 1);
       if (job === undefined) break;
       running.add(job);
-      const ended = () => {
-        running.delete(job);
-        begin();
-      };
       run(job)
         .catch((error: unknown) => failures.push(error))
-        .then(ended);
+        .then(() => {
+          running.delete(job);
+          startJobs();
+        });
     }
     for (const watcher of watchers.splice(0)) watcher();
   };
   const until = async (holds: () => boolean): Promise<void> => {
     while (!holds()) await new Promise<void>((resolve) => watchers.push(resolve));
   };
-  const isEmpty = () => waiting.length + running.size + following === 0;
+  const isEmpty = () => waiting.length + running.size + workCount === 0;
 
   return {
     add: (jobs) => {
       waiting.push(...jobs);
-      begin();
+      startJobs();
     },
     follow: (work) => {
-      following++;
+      workCount++;
       work
         .then((jobs) => waiting.unshift(...jobs))
         .catch((error: unknown) => failures.push(error))
         .then(() => {
-          following--;
-          begin();
+          workCount--;
+          startJobs();
         });
     },
-    busy: () => [
-      ...waiting.map(({ endpointId }) => endpointId),
-      ...[...ends].filter(([, end]) => end === "silent" || end === "closed").map(([endpointId]) => endpointId),
-    ],
-    size: () => waiting.length + running.size + following,
+    busy: () => [...waiting.map(({ endpointId }) => endpointId), ...[...ends.keys()].filter(isClosed)],
+    size: () => waiting.length + running.size + workCount,
     room: () => until(() => running.size < AT_A_TIME),
     changed: () => new Promise<void>((resolve) => watchers.push(resolve)),
     done: async () => {

@@ -10,7 +10,7 @@ export interface AttemptOutcome {
   readonly endpointId: string;
   readonly environmentId: number;
   readonly messageId: string;
-  /** The end of its lease. If another invocation has leased the delivery since, that one schedules the next attempt. */
+  /** The end of its lease. If another invocation has leased the delivery since, that invocation schedules the next attempt. */
   readonly leaseMs: number;
   readonly attempt: {
     readonly at: string;
@@ -26,13 +26,13 @@ export interface AttemptOutcome {
   readonly failingSinceMs?: number | null;
   /** Whether to disable the endpoint. */
   readonly disablesEndpoint?: boolean;
-  /** The delivery, when this invocation makes its second attempt. */
+  /** The delivery, if this invocation makes its second attempt. */
   readonly again?: Required<DeliveryKey> | undefined;
 }
 
 const ATTEMPTS_KEPT = 100;
 
-/** A field of an outcome. */
+/** SQL: a field of an outcome. */
 const outcomeField = (field: keyof AttemptOutcome) => sql`o.value ->> ${field}`;
 
 /** A delivered message stays delivered, even if a later resend fails. */
@@ -64,23 +64,23 @@ const updateEndpoints = query((value: ValueOf<{ outcomes: string }>) => {
     FROM json_each(${value("outcomes")}) AS o WHERE ${id} = ${outcomeField("endpointId")}`;
 });
 
-/** Records outcomes. Those that arrive while a write runs are written together afterwards. */
+/** Returns a function that records outcomes. Outcomes that arrive while a write runs are written together afterwards. */
 export function openRecorder(): (db: Db, outcome: AttemptOutcome) => Promise<void> {
-  const gathered = new Map<Db, { readonly outcomes: AttemptOutcome[]; readonly done: Promise<void> }>();
+  const groups = new Map<Db, { readonly outcomes: AttemptOutcome[]; readonly done: Promise<void> }>();
   let last = Promise.resolve();
-  const gather = (db: Db) => {
+  const openGroup = (db: Db) => {
     const outcomes: AttemptOutcome[] = [];
     const done = last.then(() => {
-      gathered.delete(db);
+      groups.delete(db);
       return recordOutcomes(db, outcomes);
     });
     last = done.catch(() => {});
     const group = { outcomes, done };
-    gathered.set(db, group);
+    groups.set(db, group);
     return group;
   };
   return (db, outcome) => {
-    const group = gathered.get(db) ?? gather(db);
+    const group = groups.get(db) ?? openGroup(db);
     group.outcomes.push(outcome);
     return group.done;
   };
@@ -89,7 +89,7 @@ export function openRecorder(): (db: Db, outcome: AttemptOutcome) => Promise<voi
 /** Records attempts, and disables endpoints that respond 410 or have failed for days. */
 async function recordOutcomes(db: Db, outcomes: readonly AttemptOutcome[]): Promise<void> {
   const disabling = outcomes.filter(({ disablesEndpoint }) => disablesEndpoint === true);
-  // One outcome for each endpoint: one that disables it, else a response, else the first.
+  // One outcome changes each endpoint: an outcome that disables it, otherwise a successful one, otherwise the first.
   const changes = new Map<string, AttemptOutcome>();
   for (const outcome of outcomes) {
     if (outcome.failingSinceMs === undefined && outcome.disablesEndpoint !== true) continue;

@@ -14,22 +14,24 @@ import type { ReplayInput } from "./schemas.ts";
 
 type ResentKey = { webhookId: string; messageId: string };
 
-/** Whether no invocation is attempting a delivery now. */
+/** SQL: whether no invocation is attempting a delivery now. */
 const isUnleased = (value: ValueOf<{ nowMs: number }>) => {
   const { status, dueAtMs, nextAttemptAtMs } = webhookDeliveries;
   return sql`NOT (${status} = 'pending' AND ${dueAtMs} > ${nextAttemptAtMs} AND ${dueAtMs} > ${value("nowMs")})`;
 };
 
-const ofKey = (value: ValueOf<ResentKey>) =>
+const isDelivery = (value: ValueOf<ResentKey>) =>
   and(eq(webhookDeliveries.endpointId, value("webhookId")), eq(webhookDeliveries.messageId, value("messageId")));
 
 const auditResent = insertAuditEntry();
 const selectDelivery = query((value: ValueOf<ResentKey>) =>
-  drizzle.select(fields(webhookDeliveries, "messageId")).from(webhookDeliveries).where(ofKey(value)),
+  drizzle.select(fields(webhookDeliveries, "messageId")).from(webhookDeliveries).where(isDelivery(value)),
 );
 
 type Resent = ResentKey & { nowMs: number; dueAtMs: number };
-/** Makes one extra attempt due. A pending delivery keeps its schedule. Leased, because this invocation attempts it. */
+/**
+ * Schedules one extra attempt, and leases it because this invocation makes it. A pending delivery keeps its number of tries.
+ */
 const resendOne = query((value: ValueOf<Resent & WrittenAuditEntry>) => {
   const { status, tries, nextAttemptAtMs, dueAtMs } = webhookDeliveries;
   return drizzle
@@ -40,12 +42,13 @@ const resendOne = query((value: ValueOf<Resent & WrittenAuditEntry>) => {
       nextAttemptAtMs: value("nowMs", nextAttemptAtMs),
       dueAtMs: value("dueAtMs", dueAtMs),
     })
-    .where(and(ofKey(value), isUnleased(value), auditEntryIsOwn(value)))
+    .where(and(isDelivery(value), isUnleased(value), auditEntryIsOwn(value)))
     .returning(fields(webhookDeliveries, "messageId"));
 });
 
 /**
- * Attempts a delivery once more, after the response (H8). Throws `not_found`, and `invalid_request` for a disabled endpoint.
+ * Makes an extra attempt at a delivery, after the response (H8). Throws `not_found`, and `invalid_request` for a disabled
+ * endpoint.
  */
 export async function resendMessage(
   admin: AdminCtx,
@@ -76,7 +79,7 @@ const REPLAY_MAX = 10_000;
 
 type MessageSpan = { webhookId: string; from: string; to: string };
 
-const ofTime = (value: ValueOf<MessageSpan>) => {
+const deliveriesInSpan = (value: ValueOf<MessageSpan>) => {
   const { endpointId, messageId } = webhookDeliveries;
   return drizzle
     .select(fields(webhookDeliveries, "messageId"))
@@ -86,15 +89,15 @@ const ofTime = (value: ValueOf<MessageSpan>) => {
     .limit(REPLAY_MAX);
 };
 
-const auditReplayed = insertAuditEntry<MessageSpan>((value) => exists(ofTime(value)));
+const auditReplayed = insertAuditEntry<MessageSpan>((value) => exists(deliveriesInSpan(value)));
 const countSpan = query((value: ValueOf<MessageSpan>) =>
-  read(computed({ messages: sql<number>`count(*)` }), (list) => sql`SELECT ${list} FROM ${ofTime(value)}`),
+  read(computed({ messages: sql<number>`count(*)` }), (list) => sql`SELECT ${list} FROM ${deliveriesInSpan(value)}`),
 );
-/** The oldest are leased, because this invocation attempts them after its response. The cron attempts the others. */
+/** Leases the oldest deliveries, because this invocation attempts them after its response. The cron attempts the others. */
 const replaySpan = query(
   (value: ValueOf<MessageSpan & WrittenAuditEntry & { nowMs: number; leaseMs: number; leased: number }>) => {
     const { endpointId, messageId, nextAttemptAtMs } = webhookDeliveries;
-    const oldest = sql`SELECT ${messageId} FROM (${ofTime(value)}) AS ${webhookDeliveries} ORDER BY ${messageId} LIMIT ${asInteger(value("leased"))}`;
+    const oldest = sql`SELECT ${messageId} FROM (${deliveriesInSpan(value)}) AS ${webhookDeliveries} ORDER BY ${messageId} LIMIT ${asInteger(value("leased"))}`;
     return drizzle
       .update(webhookDeliveries)
       .set({
@@ -106,7 +109,7 @@ const replaySpan = query(
       .where(
         and(
           eq(endpointId, value("webhookId")),
-          inArray(messageId, ofTime(value)),
+          inArray(messageId, deliveriesInSpan(value)),
           isUnleased(value),
           auditEntryIsOwn(value),
         ),
@@ -115,7 +118,7 @@ const replaySpan = query(
   },
 );
 
-/** Sends an endpoint's messages of a span of time again (H8). Throws the errors of `resendMessage`. */
+/** Sends the messages to an endpoint from a span of time again (H8). Throws the errors of `resendMessage`. */
 export async function replayMessages(
   admin: AdminCtx,
   appId: string,
@@ -155,7 +158,10 @@ const insertTest = query(
   },
 );
 
-/** Sends `purser.test` to an endpoint, whatever its types. Throws `not_found`, and `invalid_request` when it is disabled. */
+/**
+ * Sends `purser.test` to an endpoint, even if its types do not include it. Throws `not_found`, and `invalid_request` when it
+ * is disabled.
+ */
 export async function sendTest(admin: AdminCtx, appId: string, webhookId: string): Promise<SentOutput> {
   const row = await requireEnabledEndpoint(admin, appId, webhookId);
   const ctx = { ...admin, ...timesOf(row.clock, admin), environment: environmentOf(row) };

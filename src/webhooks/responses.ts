@@ -6,7 +6,7 @@ import { deliveryStatus } from "./schemas.ts";
 const endpointOutputFields = {
   webhookId: z.string(),
   mode,
-  url: z.string().describe("Its origin alone for an administration key without the scope `people`."),
+  url: z.string().describe("For an administration key without the scope `people`: only the origin."),
   types: z.array(z.string()).nullable(),
   description: z.string().nullable(),
   isEnabled: z.boolean(),
@@ -38,14 +38,14 @@ export type ReplayOutput = z.infer<typeof replayOutput>;
 const attemptOutput = z
   .strictObject({
     at: time,
-    status: z.int().nullable().describe("The HTTP status. Null: there was no answer."),
+    status: z.int().nullable().describe("The HTTP status. Null: there was no response."),
     durationMs: z.int(),
-    error: z.enum(["timeout", "unreachable", "secrets_unavailable"]).nullable().describe("Why there was no answer."),
+    error: z.enum(["timeout", "unreachable", "secrets_unavailable"]).nullable().describe("Why there was no response."),
   })
   .meta({ id: "DeliveryAttempt" });
 export type Attempt = z.infer<typeof attemptOutput>;
 
-/** A message as endpoints get it. */
+/** A message as endpoints receive it. */
 export const message = z
   .strictObject({
     id: z.string(),

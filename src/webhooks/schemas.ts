@@ -22,7 +22,7 @@ const url = z.lazy(() =>
 const types = z.lazy(() =>
   z
     .array(identifier())
-    .min(1, "must not be empty. Leave it out for all types")
+    .min(1, "must not be empty. Omit it for all types")
     .max(TYPES_MAX, `must have at most ${TYPES_MAX} types`)
     .superRefine((globs, context) => {
       for (const [at, glob] of globs.entries()) {
@@ -34,7 +34,7 @@ const types = z.lazy(() =>
     })
     .nullish()
     .describe(
-      "Types of messages, or globs such as `credits.*`. Default: all types except `usage.recorded`, which must be named.",
+      "Types of messages, or globs such as `credits.*`. Default: all types except `usage.recorded`, which you must name.",
     ),
 );
 
@@ -69,7 +69,7 @@ export const listDeliveriesInput = z.lazy(() =>
     status: deliveryStatus
       .optional()
       .describe(
-        "Only deliveries of this status. A page may then have fewer than `limit`, even none, while `nextCursor` is not null.",
+        "Only deliveries of this status. A page may then have fewer than `limit` deliveries, or none, although `nextCursor` is not null.",
       ),
     limit: pageLimit("deliveries"),
     cursor,

@@ -20,7 +20,7 @@ type Behave = (attempt: Attempt) => { readonly ms: number; readonly end: Attempt
 
 const wait = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 const FINE = { ms: 100, end: "delivered" } as const;
-const SILENT = { ms: 10_000, end: "silent" } as const;
+const SILENT = { ms: 10_000, end: "timed out" } as const;
 
 /** Makes all attempts in order. A first attempt that failed is repeated 5 s later. */
 async function deliverAll(jobs: readonly Attempt[], behave: Behave) {
@@ -124,7 +124,7 @@ describe("the pool", () => {
       isFailing: false,
     }));
     const { attempts } = await deliverAll(jobs, ({ endpointId, message }) => {
-      if (endpointId === "gone") return { ms: 1, end: "closed" };
+      if (endpointId === "gone") return { ms: 1, end: "disabled" };
       return message === 2 ? { ms: 1, end: "failed" } : FINE;
     });
     expect(attempts.map(({ endpointId, message }) => [endpointId, message])).toEqual([
