@@ -95,7 +95,7 @@ async function shareOut(
   for (const { part, databases } of works) {
     let share = Math.floor(((budget.left() - QUERIES_SPARE) * part.weight) / weights);
     weights -= part.weight;
-    const short: OpenDatabase[] = [];
+    const unfinished: OpenDatabase[] = [];
     for (const [index, database] of databases.entries()) {
       const left = databases.length - index;
       const queries = Math.max(Math.floor(share / left), part.queriesOfStep);
@@ -106,10 +106,10 @@ async function shareOut(
           ...{ budget, downTo: before - queries },
           untilMs: root.now() + (untilMs - root.now()) / left,
         }));
-      if (isShort) short.push(database);
+      if (isShort) unfinished.push(database);
       share -= before - budget.left();
     }
-    if (short.length > 0) waiting.push({ part, databases: short });
+    if (unfinished.length > 0) waiting.push({ part, databases: unfinished });
   }
   return waiting;
 }
@@ -129,13 +129,13 @@ async function workIn(
   { budget, downTo, untilMs }: Limits,
 ): Promise<boolean> {
   let isShort = false;
-  const has = (queries: number) => {
+  const hasQueries = (queries: number) => {
     const isEnough = budget.left() - queries >= downTo;
     isShort ||= !isEnough;
     return isEnough;
   };
   const { db, index } = database;
-  const ctx = { ...root, db, databases: [database], database: index, allowance: { has, untilMs } };
+  const ctx = { ...root, db, databases: [database], database: index, allowance: { has: hasQueries, untilMs } };
   report(part.code, await part.work(ctx).catch((error: unknown) => [error]));
   return isShort;
 }

@@ -51,7 +51,7 @@ const selectEnvironment = query((value: ValueOf<{ appId: string; mode: Mode }>) 
 );
 
 /**
- * Returns an application's environment for a mode. Each application has both environments from its creation. Throws `not_found`.
+ * Returns an application's environment for a mode. Each application has both environments from the start. Throws `not_found`.
  */
 export async function requireEnvironment(root: SystemCtx, appId: string, mode: Mode): Promise<StoredEnvironment> {
   const [found] = await all(root.db, selectEnvironment({ appId, mode }));
@@ -88,22 +88,23 @@ const insertEnvironments = query((value: ValueOf<{ appId: string }>) =>
  * has no keys yet. Throws `invalid_request` for a database that is not bound.
  */
 export async function createApp(admin: AdminCtx, { name, database }: CreateAppInput): Promise<AppOutput> {
-  const wanted = database ?? admin.settings.newAppsDatabase;
-  const home = admin.databases.find((each) => each.name === wanted);
-  if (home === undefined) {
-    throw invalid("database", `must be one of ${admin.databases.map((each) => each.name).join(", ")}`);
+  const databaseName = database ?? admin.settings.newAppsDatabase;
+  const chosen = admin.databases.find(({ name }) => name === databaseName);
+  if (chosen === undefined) {
+    throw invalid("database", `must be one of ${admin.databases.map(({ name }) => name).join(", ")}`);
   }
-  const appId = idIn(home.index, admin.newId("app_"));
+  const appId = idIn(chosen.index, admin.newId("app_"));
   const createdAtMs = admin.now();
-  await batch(home.db, [
+  await batch(chosen.db, [
     auditAppCreated(newAuditEntry(admin, { appId, action: "app.created", target: appId })),
     insertApp({ appId, name, createdAtMs }),
     insertEnvironments({ appId }),
   ]);
-  return { appId, name, database: home.name, createdAt: iso(createdAtMs) };
+  return { appId, name, database: chosen.name, createdAt: iso(createdAtMs) };
 }
 
-const EVERY_MODE = -1;
+/** SQLite reads a negative LIMIT as no limit. */
+const NO_LIMIT = -1;
 
 const selectApps = query((value: ValueOf<{ limit: number }>) =>
   drizzle
@@ -116,7 +117,7 @@ const selectApps = query((value: ValueOf<{ limit: number }>) =>
  * Returns the applications of every database, oldest first: all, or at most `limit` of each database. If a database fails, only
  * its own applications are missing, and the result names it (D2).
  */
-export async function listApps(root: SystemCtx, limit: number = EVERY_MODE): Promise<ListAppsOutput> {
+export async function listApps(root: SystemCtx, limit: number = NO_LIMIT): Promise<ListAppsOutput> {
   const answers = await Promise.allSettled(root.databases.map(({ db }) => all(db, selectApps({ limit }))));
   const unreachable = root.databases.filter((_, index) => answers[index]?.status === "rejected");
   if (unreachable.length === root.databases.length) throw noDatabase(answers[0]);
@@ -155,7 +156,7 @@ const updateEndUserAuth = query((value: ValueOf<EndUserAuthSetting & AuditEntryK
 );
 
 /**
- * Sets how end-user tokens are verified; `setting: null` stops publishable keys from reading. It takes effect as W3a says.
+ * Sets how end-user tokens are verified; `setting: null` stops publishable keys from reading. W3a says when this takes effect.
  * Throws `not_found`, and `secrets_unavailable` for a secret that cannot be stored.
  */
 export async function setEndUserAuth(

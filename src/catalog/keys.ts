@@ -71,8 +71,8 @@ const insertKey = query((value: ValueOf<NewKey & { keyId: string }>) =>
 );
 
 /**
- * Creates a key and returns its text, for the only time: Purser stores the SHA-256. `random` is 22 characters of base62; a
- * repeat with the same ones returns the same key, which exists once. Throws `not_found`.
+ * Creates a key and returns its text. No other call returns the text, because Purser stores only its SHA-256. `random` is 22
+ * characters of base62. A repeat with the same `random` returns the same key and creates no second one. Throws `not_found`.
  */
 export async function createKey(
   admin: AdminCtx,
@@ -126,14 +126,18 @@ export async function readKeyOfApp(root: SystemCtx, appId: string, keyId: string
 
 type KeyOfApp = { appId: string; keyId: string };
 const isInForce = (value: ValueOf<KeyOfApp>) => {
-  const ofApp = drizzle
+  const environmentIds = drizzle
     .select(fields(environments, "id"))
     .from(environments)
     .where(eq(environments.appId, value("appId")));
-  return and(inArray(apiKeys.environmentId, ofApp), eq(apiKeys.id, value("keyId")), isNull(apiKeys.revokedAtMs));
+  return and(
+    inArray(apiKeys.environmentId, environmentIds),
+    eq(apiKeys.id, value("keyId")),
+    isNull(apiKeys.revokedAtMs),
+  );
 };
-const auditRevoked = insertAuditEntry<KeyOfApp>((value) => hasRow(apiKeys, isInForce(value)));
-const revoke = query((value: ValueOf<KeyOfApp & { nowMs: number }>) =>
+const auditKeyRevoked = insertAuditEntry<KeyOfApp>((value) => hasRow(apiKeys, isInForce(value)));
+const updateRevokedKey = query((value: ValueOf<KeyOfApp & { nowMs: number }>) =>
   drizzle
     .update(apiKeys)
     .set({ revokedAtMs: value("nowMs", apiKeys.revokedAtMs) })
@@ -141,15 +145,15 @@ const revoke = query((value: ValueOf<KeyOfApp & { nowMs: number }>) =>
 );
 
 /**
- * Revokes a key. This takes effect at once where the primary is asked, and on a replica once it has the change (W3a). A repeat
+ * Revokes a key. This takes effect at once for reads from the primary, and for a replica once it has the change (W3a). A repeat
  * changes nothing. Throws `not_found` and `forbidden`.
  */
 export async function revokeKey(admin: AdminCtx, appId: string, keyId: string): Promise<KeyOutput> {
   // A key's kind and mode never change, so what is read first still holds in the batch.
   if (admin.rights !== undefined) admitRow(admin, await readKeyOfApp(admin, appId, keyId));
   const [, , [row]] = await batch(admin.db, [
-    auditRevoked({ ...newAuditEntry(admin, { appId, action: "key.revoked", target: keyId }), keyId }),
-    revoke({ appId, keyId, nowMs: admin.now() }),
+    auditKeyRevoked({ ...newAuditEntry(admin, { appId, action: "key.revoked", target: keyId }), keyId }),
+    updateRevokedKey({ appId, keyId, nowMs: admin.now() }),
     selectKey({ appId, keyId }),
   ]);
   if (row !== undefined) return presentKey(row);
@@ -159,8 +163,8 @@ export async function revokeKey(admin: AdminCtx, appId: string, keyId: string): 
 
 type KeysPage = { appId: string; mode: Mode | null; afterMs: number; afterId: string; limit: number };
 
-/** Returns up to `limit` keys of one mode. Uses an index, so that it reads no more rows than that. */
-const ofMode = (value: ValueOf<KeysPage>, mode: Mode) => {
+/** Selects up to `limit` keys of one mode. Uses an index, so that it reads no more rows than `limit`. */
+const selectKeysOfMode = (value: ValueOf<KeysPage>, mode: Mode) => {
   const position = sql`(${apiKeys.createdAtMs}, ${apiKeys.id}) > (${asInteger(value("afterMs"))}, ${value("afterId")})`;
   const page = drizzle
     .select(keyFields())
@@ -183,7 +187,7 @@ const selectKeys = query((value: ValueOf<KeysPage>) =>
   read(
     keyFields(),
     () =>
-      sql`${ofMode(value, "live")} UNION ALL ${ofMode(value, "test")} ORDER BY "createdAtMs", "keyId" LIMIT ${asInteger(value("limit"))}`,
+      sql`${selectKeysOfMode(value, "live")} UNION ALL ${selectKeysOfMode(value, "test")} ORDER BY "createdAtMs", "keyId" LIMIT ${asInteger(value("limit"))}`,
   ),
 );
 
@@ -192,10 +196,10 @@ interface KeyPosition {
   readonly afterId: string;
 }
 
-const START: KeyPosition = { afterMs: -1, afterId: "" };
+const FIRST_POSITION: KeyPosition = { afterMs: -1, afterId: "" };
 
 function openPosition(cursor: string | undefined, scope: readonly string[]): KeyPosition {
-  if (cursor === undefined) return START;
+  if (cursor === undefined) return FIRST_POSITION;
   const text = decodeTextCursor(cursor, scope);
   if (text === null) throw invalidCursor();
   // The cursor's checksum proves that `listKeys` wrote it.

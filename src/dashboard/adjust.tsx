@@ -93,7 +93,7 @@ async function confirmAdjust(c: Context<DashboardEnv>, form: Form, refused?: Pur
   );
 }
 
-/** Shows the form, which asks for the confirmation itself, so one page is enough. */
+/** Shows the form for an adjustment. The form itself asks for the confirmation, so there is no second page. */
 async function revokeForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
   const balance = await readBalance(c.var.ctx, form.balanceId ?? "");
   const { userId, balanceId, packName, remaining, unit, heldSteps } = balance;

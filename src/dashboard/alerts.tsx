@@ -41,9 +41,9 @@ const MEASURES = [
 
 /** Returns the threshold that the form gives. */
 function belowField(form: Form): Record<string, unknown> {
-  const of = form.of === "percent" ? "percent" : "amount";
-  const typed = of === "percent" ? { below: (form.below ?? "").replace(/\s*%\s*$/, "") } : form;
-  return { [of]: numberField(typed, "below", `below.${of}`) };
+  const measure = form.of === "percent" ? "percent" : "amount";
+  const fields = measure === "percent" ? { below: (form.below ?? "").replace(/\s*%\s*$/, "") } : form;
+  return { [measure]: numberField(fields, "below", `below.${measure}`) };
 }
 
 const belowOf = ({ below, unit }: AlertOutput) =>
@@ -144,9 +144,9 @@ const ALERT_ROWS = "50";
 /** Returns the alert in the path. Throws `not_found` for an alert of the other mode. */
 async function readAlert(c: Context<DashboardEnv>): Promise<AlertOutput> {
   const { appId, mode } = c.var.ctx.environment;
-  const { mode: own, ...row } = await requireAlert(c.var.root, appId, c.req.param("alertId") ?? "");
-  if (own !== mode) throw new PurserError("not_found", `There is no such alert in ${mode} mode.`);
-  return presentAlert(row, own);
+  const { mode: alertMode, ...row } = await requireAlert(c.var.root, appId, c.req.param("alertId") ?? "");
+  if (alertMode !== mode) throw new PurserError("not_found", `There is no such alert in ${mode} mode.`);
+  return presentAlert(row, alertMode);
 }
 
 async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, refusal?: PurserError) {
@@ -155,22 +155,22 @@ async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, refusal?:
   const input = parseForm(listAlertUsersInput, { limit: ALERT_ROWS, cursor });
   const { users, nextCursor } = await listAlertUsers(c.var.root, c.var.ctx.environment.appId, alertId, input);
   const at = pathIn(c, `alerts/${alertId}`);
-  const present = {
+  const storedForm = {
     name: alert.name,
     event: alert.event ?? "",
     below: amountText("amount" in below ? below.amount : below.percent),
     of: "amount" in below ? "amount" : "percent",
   };
-  const form = { ...present, ...c.var.form };
+  const form = { ...storedForm, ...c.var.form };
   const notice = c.req.query("notice") === "changed" ? "Alert changed. It starts again for every user." : undefined;
-  const remove = (
+  const deleteLink = (
     <a class="button quiet danger" href={`${at}/delete`}>
       Delete
     </a>
   );
   return page(
     c,
-    { title: alert.name, section: "alerts", refusal, notice, actions: remove },
+    { title: alert.name, section: "alerts", refusal, notice, actions: deleteLink },
     <>
       <form method="post" action={at} class="card">
         <h2>Edit</h2>

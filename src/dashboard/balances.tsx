@@ -93,8 +93,8 @@ async function asOfPage(c: Context<DashboardEnv>) {
   const form = c.req.query();
   const { userId = "" } = form;
   const cursor = textField(form, "cursor");
-  const isAsked = textField(form, "asOf") !== undefined;
-  const found: { result?: FoundBalances | undefined; refusal?: PurserError | undefined } = isAsked
+  const hasMoment = textField(form, "asOf") !== undefined;
+  const found: { result?: FoundBalances | undefined; refusal?: PurserError | undefined } = hasMoment
     ? await catchRefusal(async () => {
         const { asOf } = parseForm(listInput, { userId, asOf: timeField(form, "asOf") });
         if (asOf === undefined) throw invalid("asOf", "is missing");
@@ -121,12 +121,12 @@ async function asOfPage(c: Context<DashboardEnv>) {
         />
         <button type="submit">Show</button>
       </form>
-      {found.result !== undefined && <Then c={c} found={found.result} />}
+      {found.result !== undefined && <PastBalances c={c} found={found.result} />}
     </>,
   );
 }
 
-const Then = ({ c, found: { balances, nextCursor } }: { c: Context<DashboardEnv>; found: FoundBalances }) => {
+const PastBalances = ({ c, found: { balances, nextCursor } }: { c: Context<DashboardEnv>; found: FoundBalances }) => {
   const { userId, asOf, cursor } = c.req.query();
   const link = (more: { cursor?: string }) => `${pathIn(c, "users/as-of")}${queryString({ userId, asOf, ...more })}`;
   const isPartial = balances.some(({ past }) => past === null);

@@ -20,7 +20,7 @@ export interface SortedHead {
   readonly text: string;
   readonly isNumber: boolean;
   readonly href: string;
-  /** Null when the list is sorted otherwise. */
+  /** Null when the list is not sorted by this column. */
   readonly order: "asc" | "desc" | null;
 }
 type Head = string | NumberHead | SortedHead;

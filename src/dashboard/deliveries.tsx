@@ -23,8 +23,8 @@ const DELIVERY_STATUSES = ["", "pending", "delivered", "failed"] as const;
 
 /** Returns the page of an endpoint's deliveries that the query asks for. */
 export function readDeliveries(c: Context<DashboardEnv>, webhookId: string): Promise<ListDeliveriesOutput> {
-  const asked = c.req.query();
-  const fields = { status: textField(asked, "status"), cursor: textField(asked, "cursor") };
+  const params = c.req.query();
+  const fields = { status: textField(params, "status"), cursor: textField(params, "cursor") };
   const input = parseForm(listDeliveriesInput, fields);
   return listDeliveries(c.var.root, c.var.ctx.environment.appId, webhookId, { ...input, limit: DELIVERY_ROWS });
 }
@@ -46,7 +46,7 @@ interface DeliveriesProps {
   readonly listed: ListDeliveriesOutput;
 }
 
-/** Shows the messages sent to an endpoint, with every attempt, and the body that the receiver saw. */
+/** Shows the messages sent to an endpoint, with every attempt, and the body that Purser sent. */
 export const Deliveries = ({ c, webhook, listed: { deliveries, nextCursor } }: DeliveriesProps) => {
   const { status = "", cursor } = c.req.query();
   const at = pathIn(c, `webhooks/${webhook.webhookId}`);

@@ -173,8 +173,8 @@ function readFigureFilters(form: Form, nowMs: number): FigureFilters {
 
 async function figuresPage(c: Context<DashboardEnv>) {
   const form = c.req.query();
-  const asked = form.figure ?? "";
-  const name = isFigure(asked) ? asked : "granted";
+  const requestedFigure = form.figure ?? "";
+  const name = isFigure(requestedFigure) ? requestedFigure : "granted";
   const { title, about, read, hasUnits }: FigureList = FIGURES[name];
   const found = await catchRefusal(async () => {
     const filters = readFigureFilters(form, c.var.ctx.now());

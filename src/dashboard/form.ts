@@ -46,7 +46,7 @@ export function parseForm<Schema extends z.ZodType>(schema: Schema, value: unkno
   return result.data;
 }
 
-/** Returns the result of a verb, or its refusal, which the page shows with the form. Throws other errors. */
+/** Returns the result of a function, or its refusal, which the page shows with the form. Throws other errors. */
 export async function catchRefusal<T>(
   work: () => Promise<T>,
 ): Promise<{ result: T; refusal?: undefined } | { result?: undefined; refusal: PurserError }> {

@@ -32,16 +32,16 @@ interface KeysPageOptions {
 
 async function keysPage(c: Context<DashboardEnv>, options: KeysPageOptions = {}) {
   const { appId, mode } = c.var.ctx.environment;
-  const wanted = { limit: SHOWN_KEYS_MAX, cursor: textField(c.req.query(), "cursor") };
+  const input = { limit: SHOWN_KEYS_MAX, cursor: textField(c.req.query(), "cursor") };
   const { setting } = await readEndUserAuth(c.var.root, appId, mode);
-  const listed = await listKeys(c.var.root, appId, wanted, mode);
-  const made = await listAuditOf(
+  const listed = await listKeys(c.var.root, appId, input, mode);
+  const creationEntries = await listAuditOf(
     c.var.root,
     appId,
     listed.keys.map(({ keyId }) => keyId),
     "key.created",
   );
-  const madeBy = new Map((await nameActors(c.var.root)(made)).map(({ target, by }) => [target, by]));
+  const creatorById = new Map((await nameActors(c.var.root)(creationEntries)).map(({ target, by }) => [target, by]));
   const notice = KEY_NOTICES[c.req.query("notice") ?? ""];
   const created = await takeOnce<CreateKeyOutput>(c, "key");
   return page(
@@ -73,7 +73,7 @@ async function keysPage(c: Context<DashboardEnv>, options: KeysPageOptions = {})
         c={c}
         keys={listed.keys}
         next={listed.nextCursor}
-        madeBy={madeBy}
+        creatorById={creatorById}
         form={options.form ?? {}}
         refusal={options.refusal}
       />
@@ -167,14 +167,14 @@ interface KeysProps {
   readonly keys: readonly KeyOutput[];
   readonly next: string | null;
   /** The name of each key's creator, by the key's id. */
-  readonly madeBy: ReadonlyMap<string, string>;
+  readonly creatorById: ReadonlyMap<string, string>;
   /** The form that was refused, and why. */
   readonly form: Form;
   readonly refusal: PurserError | undefined;
 }
 
 /** Shows a page of the environment's keys, and the form for a new key. */
-const Keys = ({ c, keys, next, madeBy, form, refusal }: KeysProps) => (
+const Keys = ({ c, keys, next, creatorById, form, refusal }: KeysProps) => (
   <section class="card">
     <h2>{c.var.ctx.environment.mode === "live" ? "Live keys" : "Test keys"}</h2>
     <Table
@@ -187,7 +187,7 @@ const Keys = ({ c, keys, next, madeBy, form, refusal }: KeysProps) => (
         key.kind,
         key.name ?? "",
         <Time at={key.createdAt} />,
-        madeBy.get(key.keyId) ?? "",
+        creatorById.get(key.keyId) ?? "",
         <span class="num">{key.lastUsedOn ?? "not yet"}</span>,
         key.revokedAt === null ? (
           <a

@@ -27,10 +27,10 @@ export const ReservationLink = linkTo("users/reservation", "reservationId");
 
 export const userPath = (userId: string | undefined): string => `users${queryString({ userId })}`;
 
-/** The page that makes a recurring grant; the pages that change one are below it. */
+/** The path of the page that creates a recurring grant. The paths of the pages that change one are below it. */
 export const RECURRING_PATH = "users/recurring";
 
-/** The page that lists the suspended recurring grants of all users. */
+/** The path of the page that lists the suspended recurring grants of all users. */
 export const suspendedPath = "users/suspended";
 
 /** Returns the page that lists the refusals of a figure: each user, code and reason. */

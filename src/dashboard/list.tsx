@@ -9,20 +9,20 @@ import { amountText } from "./format.tsx";
 import { Icon } from "./icons.tsx";
 
 /**
- * This file shows a list in pages of 50 rows, sorts the whole list, and saves it as CSV. A list in its own order is read page by
- * page; a sorted list and a CSV file have its first 10,000 rows.
+ * This file shows a list in pages of 50 rows, sorts the whole list, and saves it as CSV. A list that nobody sorted is read page
+ * by page; a sorted list and a CSV file have its first 10,000 rows.
  */
 
 type CellValue = string | number | null;
 
-/** A column of a list: in the table, in the file, or in both. `View` is what its cells need besides the row. */
+/** A column of a list: in the table, in the CSV file, or in both. `View` is what its cells need besides the row. */
 export interface ListColumn<Row, View> {
   /** The name in `?sort=` and in the file's first line. */
   readonly name: string;
-  /** Absent for a column of the file alone. */
+  /** Absent for a column that is only in the file. */
   readonly head?: string | NumberHead;
   readonly cell?: (row: Row, view: View) => Child;
-  /** The value in the file. Absent for a column of the table alone. */
+  /** The value in the file. Absent for a column that is only in the table. */
   readonly value?: (row: Row) => CellValue;
   /** The values by which the list is sorted, the first one first. By default the file's value. */
   readonly sortKey?: (row: Row) => readonly CellValue[];
@@ -65,13 +65,14 @@ const sortKeyOf = <Row, View>({ value, sortKey }: ListColumn<Row, View>) =>
 function readSort<Row, View>(form: Form, columns: readonly ListColumn<Row, View>[]): ListSort<Row> | null {
   const name = textField(form, "sort");
   if (name === undefined) return null;
-  const names = columns.filter((each) => each.head !== undefined && sortKeyOf(each) !== undefined);
-  const column = names.find((each) => each.name === name);
+  const sortable = columns.filter((candidate) => candidate.head !== undefined && sortKeyOf(candidate) !== undefined);
+  const column = sortable.find((candidate) => candidate.name === name);
   const sortKey = column === undefined ? undefined : sortKeyOf(column);
-  if (sortKey === undefined) throw invalid("sort", `must be one of ${names.map((each) => each.name).join(", ")}`);
+  if (sortKey === undefined)
+    throw invalid("sort", `must be one of ${sortable.map((candidate) => candidate.name).join(", ")}`);
   const { order = "desc", page = "1" } = form;
   if (order !== "asc" && order !== "desc") throw invalid("order", "must be asc or desc");
-  if (!/^[1-9]\d{0,4}$/.test(page)) throw invalid("page", "must be a number of a page, from 1 on");
+  if (!/^[1-9]\d{0,4}$/.test(page)) throw invalid("page", "must be the number of a page, from 1");
   return { name, order, page: Number(page), sortKey };
 }
 
@@ -147,11 +148,11 @@ export async function csvFile<Row, View>(
 ): Promise<Response> {
   const sort = readSort(c.req.query(), columns);
   const { rows, isTruncated } = await readFirstRows(read);
-  const saved = columns.flatMap((each) => (each.value === undefined ? [] : [{ name: each.name, value: each.value }]));
+  const csvColumns = columns.flatMap(({ name, value }) => (value === undefined ? [] : [{ name, value }]));
   const lines = (sort === null ? rows : sortRows(rows, sort)).map((row) =>
-    saved.map(({ value }) => csvCell(value(row))).join(","),
+    csvColumns.map(({ value }) => csvCell(value(row))).join(","),
   );
-  const head = saved.map((each) => each.name).join(",");
+  const head = csvColumns.map(({ name }) => name).join(",");
   return c.body([head, ...lines, ""].join("\r\n"), 200, {
     "content-type": "text/csv; charset=utf-8",
     "content-disposition": `attachment; filename="${name}${isTruncated ? `-first-${rows.length}` : ""}.csv"`,
@@ -166,7 +167,7 @@ interface ListTableProps<Row, View> {
   readonly empty: Child;
   /** Returns the page of this list with other fields in its query, and the same filters. */
   readonly hrefOf: (fields: Readonly<Record<string, string>>) => string;
-  /** Does the same for the list's file. */
+  /** Does the same for the list's CSV file. */
   readonly csvHrefOf: (fields: Readonly<Record<string, string>>) => string;
   /** The texts of the links to other pages of the list in its own order. */
   readonly words?: readonly [first: string, next: string];

@@ -90,10 +90,10 @@ function expiredOf(expired: ReturnType<Business["expired"]>, unit: string): numb
 
 /** Shows how the outstanding amount came about. The first row is computed from the others. */
 export const Equation = ({ c, overview }: OverviewProps) => {
-  const { days, past, outstanding, business } = overview;
+  const { days, firstMs, outstanding, business } = overview;
   const closing = outstanding?.amounts ?? business?.outstanding;
   if (closing === undefined) return null;
-  const expired = business?.expired(past, days) ?? [];
+  const expired = business?.expired(firstMs, days) ?? [];
   const columns = UNITS.map((unit) => {
     const terms = {
       granted: sumOfUnit(overview.granted.now, unit),

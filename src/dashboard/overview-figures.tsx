@@ -79,8 +79,8 @@ export const Headline = ({ c, overview }: OverviewProps) => {
 const NotYet = () => <p class="soft">Not computed yet. It is computed every hour.</p>;
 
 const Revenue = ({ c, overview }: OverviewProps) => {
-  const { days, past, payments, isAllPayments } = overview;
-  const from = Math.floor(past / DAY_MS) * DAY_MS;
+  const { days, firstMs, payments, isAllPayments } = overview;
+  const from = Math.floor(firstMs / DAY_MS) * DAY_MS;
   const before = from - days * DAY_MS;
   const oldest = payments.at(-1)?.createdAt;
   const known = isAllPayments || oldest === undefined ? 0 : Date.parse(oldest);

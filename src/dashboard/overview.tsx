@@ -101,12 +101,12 @@ const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boole
       {units.map((unit) => {
         const series = [seriesOf("Granted", "granted", granted, unit), seriesOf("Spent", "spent", spent, unit)];
         const before = { name: "Spent before", days: inSpan(spent.before, unit, overview) };
-        const [given, used] = series.map((each) => shortAmount(sumOf(each)));
+        const [grantedSum, spentSum] = series.map((days) => shortAmount(sumOf(days)));
         return (
           <div class="card">
             <DayChart
               label={`Granted and spent, ${unit}`}
-              total={`${given} granted, ${used} spent`}
+              total={`${grantedSum} granted, ${spentSum} spent`}
               series={isCompared ? [...series, before] : series}
             />
           </div>
@@ -143,7 +143,7 @@ const Packs = ({ c, overview }: OverviewProps) => {
   const outstanding = business?.byPack ?? [];
   const ids = [...new Set([...packs, ...outstanding].map(({ packId }) => packId))];
   if (ids.length === 0) return null;
-  const of = (kind: PackFigure["kind"], packId: string) =>
+  const figuresOf = (kind: PackFigure["kind"], packId: string) =>
     packs.filter((figure) => figure.kind === kind && figure.packId === packId);
   const linkToFigure = (figure: FigureName, packId: string) => (unit: string) =>
     pathIn(c, figurePath(figure, { unit, packId, ...spanOf(overview) }));
@@ -164,8 +164,8 @@ const Packs = ({ c, overview }: OverviewProps) => {
             <a href={pathIn(c, `packs/${packId}`)}>
               {packs.find((figure) => figure.packId === packId)?.packName ?? packId}
             </a>,
-            <Amounts of={of("granted_of", packId)} hrefOf={linkToFigure("granted", packId)} />,
-            <Amounts of={of("spent_of", packId)} hrefOf={linkToFigure("spent", packId)} />,
+            <Amounts of={figuresOf("granted_of", packId)} hrefOf={linkToFigure("granted", packId)} />,
+            <Amounts of={figuresOf("spent_of", packId)} hrefOf={linkToFigure("spent", packId)} />,
             business === null ? (
               <span class="soft">not computed yet</span>
             ) : (
@@ -209,8 +209,8 @@ const Refusals = ({ c, overview }: OverviewProps) => {
         )}
       </div>
       <p class="soft">
-        An identity link is refused, and its event kept, when a publishable key sends it and the other id is a user, is
-        linked already, or neither id is known as a user's. Your server can link them with a secret key.
+        Purser refuses an identity link, but keeps its event, if a publishable key sends it and the other id is a user,
+        is linked already, or neither id is known as a user's. Your server can link them with a secret key.
       </p>
     </section>
   );

@@ -56,7 +56,7 @@ export const PackForm = ({ c, packId, draft, version, refusal, ruleTest }: PackF
             {(draft.items.length === 0 ? [blankItem] : draft.items).map((item, index) => (
               <Item item={item} index={`${index}`} refusal={refusal} param={`items[${index}]`} />
             ))}
-            {/* Without the script: one more, which is not an item while it is empty. */}
+            {/* Without the script, the form has one more row, which is not an item while it is empty. */}
             {draft.items.length > 0 && (
               <noscript>
                 <Item
@@ -92,7 +92,7 @@ export const PackForm = ({ c, packId, draft, version, refusal, ruleTest }: PackF
           <RuleFields prefix="" rules={draft.rules} refusal={refusal} param="matches" />
         </fieldset>
       </section>
-      {/* Before the tester: Enter presses the first button of a form. */}
+      {/* This button stands before the tester, because Enter presses the first button of a form. */}
       <section class="card">
         {packId !== null && <p>Existing balances do not change. Changes apply to new grants.</p>}
         <div class="row">

@@ -17,7 +17,7 @@ import { page } from "./layout.tsx";
 import { BalanceLink, paymentPath, stripeUrl, UserLink } from "./links.tsx";
 import { StatusTag } from "./payments.tsx";
 
-const userAsked = (c: Context<DashboardEnv>, user: string | null | undefined) =>
+const requestedUserLink = (c: Context<DashboardEnv>, user: string | null | undefined) =>
   user == null ? "" : <UserLink c={c} id={user} />;
 
 /** Shows a payment, with a form that settles it or a form that previews its refund. */
@@ -71,9 +71,9 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
           ])}
           empty="Nothing was granted."
         />
-        <h2>Asked for</h2>
+        <h2>Requested at Stripe</h2>
         <Table
-          label="Asked for"
+          label="Requested at Stripe"
           head={["At Stripe", "Pack or price", "Quantity"]}
           rows={payment.asked.map(({ objectId, pack, quantity }) => [
             <a href={stripeUrl(objectId, mode)}>{objectId}</a>,
@@ -86,12 +86,12 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
         <Table
           label="Events"
           csv="payment-events"
-          head={["At", "Event", "What it did", "For the user", "What to change", "Id"]}
+          head={["At", "Event", "Effect", "For the user", "What to change", "Id"]}
           rows={payment.events.map(({ at, type, outcome, eventId }) => [
             <Time at={at} />,
             type,
             outcome,
-            userAsked(c, payment.log.get(eventId)?.askedUser),
+            requestedUserLink(c, payment.log.get(eventId)?.askedUser),
             payment.log.get(eventId)?.hint ?? "",
             <a href={stripeUrl(eventId, mode)}>{eventId}</a>,
           ])}
@@ -203,7 +203,7 @@ function readSettlement(c: Context<DashboardEnv>, form: Form) {
   return parseForm(settlePaymentInput, { mode, userId, packId, quantity: numberField(form, "quantity") });
 }
 
-/** Shows what a settlement would grant, to whom, and what the user would then have. */
+/** Shows which credits a settlement would grant, to which user, and what that user would then have. */
 async function confirmSettlement(c: Context<DashboardEnv>, key: string, form: Form, refused?: PurserError) {
   const { ctx, root } = c.var;
   const read = await catchRefusal(async () => {
@@ -220,7 +220,7 @@ async function confirmSettlement(c: Context<DashboardEnv>, key: string, form: Fo
   const { input, plan, totals, payment, doubtsOfUser } = read.result;
   // A confirmation that is opened again after the grant has nothing left to confirm.
   if (payment.grants.length > 0) return c.redirect(paymentPath(c, key), 303);
-  const doubts = plan.amounts.flatMap((each) => doubtsOfAmount(each.unit, each.amount));
+  const doubts = plan.amounts.flatMap(({ unit, amount }) => doubtsOfAmount(unit, amount));
   return page(
     c,
     { title: "Confirm settlement", section: "payments", refusal: refused },

@@ -113,8 +113,8 @@ const PAYMENT_COLUMNS: readonly ListColumn<PaymentRow, Context<DashboardEnv>>[] 
 /** Returns the filters of the query, and the reader of the payments that pass them. */
 function paymentReader(c: Context<DashboardEnv>) {
   const { appId, mode } = c.var.ctx.environment;
-  const asked = c.req.query();
-  const filters = Object.fromEntries(FILTERS.flatMap((name) => (asked[name] ? [[name, asked[name]] as const] : [])));
+  const params = c.req.query();
+  const filters = Object.fromEntries(FILTERS.flatMap((name) => (params[name] ? [[name, params[name]] as const] : [])));
   const input = parseForm(listPaymentsInput, { mode, ...filters });
   let first: Pick<Awaited<ReturnType<typeof listPayments>>, "sums" | "debt"> = {};
   return {
@@ -131,11 +131,11 @@ function paymentReader(c: Context<DashboardEnv>) {
 
 async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;
-  const asked = c.req.query();
+  const params = c.req.query();
   const reader = paymentReader(c);
   const { filters } = reader;
   const { status } = filters;
-  const list = await readShownList(asked, PAYMENT_COLUMNS, reader.read);
+  const list = await readShownList(params, PAYMENT_COLUMNS, reader.read);
   const { sums = [], debt = [] } = reader.sums();
   const stripe = await readStripe(c.var.root, appId, mode);
   const notice = c.req.query("notice") === "set" ? "Setting saved. It takes effect now." : undefined;
@@ -146,7 +146,7 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
       <section class="card">
         <h2>Payments at Stripe</h2>
         <p>
-          <a href={pathIn(c, "stripe-events")}>What Stripe sent, and what it did</a>
+          <a href={pathIn(c, "stripe-events")}>What Stripe sent, and its effect</a>
         </p>
         <p class="ranges">
           {STATUSES.map((each) => (

@@ -12,39 +12,39 @@ import type { DashboardEnv } from "./form.ts";
 /** How many of the newest payments the revenue adds up. */
 const PAYMENTS_MAX = 100;
 
-/** Returns all that the overview shows, for some days and as many before them. */
+/** Returns all that the overview shows: figures for some days, and for as many days before them. */
 export async function readOverview(c: Context<DashboardEnv>, days: number) {
   const { ctx, root } = c.var;
   const today = ctx.now();
-  const past = today - (days - 1) * DAY_MS;
-  /** Reads these days, and as many before them. */
-  const both = async (kind: Figure["kind"]) =>
-    twoSpans(await readActivity(ctx, kind, past - days * DAY_MS, 2 * days), days);
-  const of = (kind: Figure["kind"]) => readActivity(ctx, kind, past, days);
+  const firstMs = today - (days - 1) * DAY_MS;
+  /** Reads a kind of figure for these days, and for as many days before them. */
+  const readTwoSpans = async (kind: Figure["kind"]) =>
+    twoSpans(await readActivity(ctx, kind, firstMs - days * DAY_MS, 2 * days), days);
+  const read = (kind: Figure["kind"]) => readActivity(ctx, kind, firstMs, days);
   const { appId, mode } = ctx.environment;
   const [granted, sold, spent, refunded, restored, revoked, adjusted, erased] = await Promise.all([
-    both("granted"),
-    of("sold"),
-    both("spent"),
-    of("refunded"),
-    of("restored"),
-    of("revoked"),
-    of("adjusted"),
-    of("erased"),
+    readTwoSpans("granted"),
+    read("sold"),
+    readTwoSpans("spent"),
+    read("refunded"),
+    read("restored"),
+    read("revoked"),
+    read("adjusted"),
+    read("erased"),
   ]);
   const [shortages, refused, minted, opened, links] = await Promise.all([
-    both("shortage"),
-    of("failed_grant"),
-    of("minted"),
-    of("opened"),
-    of("refused_claim"),
+    readTwoSpans("shortage"),
+    read("failed_grant"),
+    read("minted"),
+    read("opened"),
+    read("refused_claim"),
   ]);
   const [statement, business, outstanding, packs, lag, health, unmatched, suspended, fullness, paid] =
     await Promise.all([
       readNewestStatement(c),
       readBusiness(ctx),
       readOutstanding(ctx),
-      readPackFigures(ctx, past, days),
+      readPackFigures(ctx, firstMs, days),
       readLag(ctx),
       readHealth(ctx),
       countUnmatched(ctx),
@@ -55,7 +55,7 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
   // A walk that ended before the application had users has no useful figures.
   const isOlder = business?.users === 0 && (outstanding?.users ?? 0) > 0;
   return {
-    ...{ past, days, granted, sold, spent, refunded, restored, revoked, adjusted, erased },
+    ...{ firstMs, days, granted, sold, spent, refunded, restored, revoked, adjusted, erased },
     ...{ shortages, refused, minted, opened, links, statement },
     expiring: (isOlder ? null : business)?.expiring(today, AHEAD_DAYS) ?? [],
     ...{
@@ -89,9 +89,9 @@ export interface OverviewProps {
 }
 
 /** Returns the first and the last day of the overview. */
-export const spanOf = ({ past, days }: Overview) => ({
-  from: iso(past).slice(0, 10),
-  to: iso(past + (days - 1) * DAY_MS).slice(0, 10),
+export const spanOf = ({ firstMs, days }: Overview) => ({
+  from: iso(firstMs).slice(0, 10),
+  to: iso(firstMs + (days - 1) * DAY_MS).slice(0, 10),
 });
 
 /** Figures for some days, and for as many days before them. */
@@ -110,10 +110,10 @@ export const sumOf = ({ days }: { readonly days: readonly { readonly value: numb
   days.reduce((sum, day) => sum + day.value, 0);
 
 /** Returns a unit's days on the dates of the overview, with zeros where nothing was counted. */
-export function inSpan(figures: readonly Figure[], unit: string, span: { past: number; days: number }) {
+export function inSpan(figures: readonly Figure[], unit: string, span: { firstMs: number; days: number }) {
   const figure = figures.find((each) => each.unit === unit);
   return Array.from({ length: span.days }, (_, index) => ({
-    date: iso(span.past + index * DAY_MS).slice(0, 10),
+    date: iso(span.firstMs + index * DAY_MS).slice(0, 10),
     value: figure?.days[index]?.value ?? 0,
   }));
 }

@@ -55,8 +55,8 @@ interface TimelineUser {
 }
 
 /**
- * Returns what happened to a user before a moment, newest first. Each source is read back to a moment of its own, and the page ends
- * at the latest of these, so that nothing is missing on it. It has only the refusals that are still stored.
+ * Returns what happened to a user before a moment, newest first. The read rows of each source reach back to a different moment.
+ * The page ends at the latest of these moments, so that no item is missing on it. It has only the refusals that are still stored.
  */
 export async function readTimeline(
   root: SystemCtx,
@@ -76,24 +76,26 @@ export async function readTimeline(
   const balanceIds = rows.filter(({ cause }) => cause.startsWith("payment")).map(({ balanceId }) => balanceId);
   const reservationIds = rows.map(({ reservationId }) => reservationId).filter((id) => id !== null);
   const keyIds = rows.map(({ writtenBy }) => writtenBy).filter((by) => by.startsWith("key_"));
-  const [asked, keyNames, { ofBalances, ungranted }] = await Promise.all([
+  const [reservations, keyNames, { ofBalances, ungranted }] = await Promise.all([
     describeReservations(ctx, reservationIds),
     namesOfKeys(ctx, [...new Set(keyIds)]),
     paymentsBefore(ctx, { userId, balanceIds, beforeMs, limit: READ_MAX }),
   ]);
   const actions = await nameActors(root)(audit.entries);
   const actors = new Map(actions.flatMap((action) => seqsOfAction(action).map((seq) => [seq, action.by] as const)));
-  const makers = new Map(actions.map(({ action, target, by }) => [`${action} ${target}`, by]));
+  const creators = new Map(actions.map(({ action, target, by }) => [`${action} ${target}`, by]));
   const writerOf = ({ writtenBy }: LedgerRow) => keyNames.get(writtenBy) ?? writtenBy;
   const writers = new Map(rows.map((row) => [row.eventId, writerOf(row)]));
-  const grants = new Map(ofBalances.flatMap((each) => each.grants.map(({ balanceId }) => [balanceId, each] as const)));
+  const paymentsByBalance = new Map(
+    ofBalances.flatMap((payment) => payment.grants.map(({ balanceId }) => [balanceId, payment] as const)),
+  );
   const items: readonly TimelineItem[] = [
     ...entriesOfChanges(rows).map((group) => {
       const [first] = group;
       const { seq, occurredAtMs, reservationId, balanceId } = first;
       return {
         ...{ kind: "entries" as const, atMs: occurredAtMs, rows: group, by: actors.get(seq) ?? writerOf(first) },
-        ...{ asked: asked.get(reservationId ?? ""), payment: grants.get(balanceId) },
+        ...{ asked: reservations.get(reservationId ?? ""), payment: paymentsByBalance.get(balanceId) },
       };
     }),
     ...events.map((event) => ({
@@ -104,7 +106,7 @@ export async function readTimeline(
     ...ungranted.map((payment) => ({ kind: "payment" as const, atMs: Date.parse(payment.createdAt), payment })),
     ...recurring.map((grant) => ({
       ...{ kind: "recurring" as const, atMs: Date.parse(grant.createdAt), grant },
-      by: makers.get(`recurring.created ${grant.recurringId}`),
+      by: creators.get(`recurring.created ${grant.recurringId}`),
     })),
     ...audit.entries
       .filter((entry) => seqsOfAction(entry).length === 0 && entry.action !== "recurring.created")
@@ -128,10 +130,10 @@ function pageOfItems(items: readonly TimelineItem[], ends: readonly number[]) {
   const sorted = items.toSorted((a, b) => b.atMs - a.atMs);
   const endMs = Math.max(...ends, sorted[SHOWN_ITEMS_MAX]?.atMs ?? Number.NEGATIVE_INFINITY);
   if (endMs === Number.NEGATIVE_INFINITY) return { items: sorted, olderMs: null };
-  const above = sorted.filter(({ atMs }) => atMs > endMs);
-  // If all are of one moment, the page has what was read of that moment.
-  if (above.length === 0) return { items: sorted.filter(({ atMs }) => atMs >= endMs), olderMs: endMs };
-  return { items: above, olderMs: endMs + 1 };
+  const newerItems = sorted.filter(({ atMs }) => atMs > endMs);
+  // If all items have the same moment, the page has those that were read.
+  if (newerItems.length === 0) return { items: sorted.filter(({ atMs }) => atMs >= endMs), olderMs: endMs };
+  return { items: newerItems, olderMs: endMs + 1 };
 }
 
 /** Groups the entries of each change. Usage events are left out: the list of events also has the quantities that nobody paid. */
@@ -146,6 +148,6 @@ function entriesOfChanges(rows: readonly LedgerRow[]): (readonly [LedgerRow, ...
 
 /** Returns the numbers of the ledger entries of an administrative action. */
 function seqsOfAction({ details: { seq, entries } }: AuditEntry): readonly number[] {
-  const all = Array.isArray(entries) ? entries.map((entry: { readonly seq?: unknown }) => entry.seq) : [seq];
-  return all.filter((each) => typeof each === "number");
+  const numbers = Array.isArray(entries) ? entries.map((entry: { readonly seq?: unknown }) => entry.seq) : [seq];
+  return numbers.filter((number) => typeof number === "number");
 }

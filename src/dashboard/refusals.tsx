@@ -23,7 +23,7 @@ const WHY_NOT_PAID: Readonly<Record<string, string>> = {
 export function whyRefused({ limit, skipped, code, param }: RefusalReason): string {
   if (limit !== undefined) {
     const { name, unit, amount, used, asked } = limit;
-    return `limit ${name}: ${amountText(used)} of ${amountText(amount)} ${unit} used, ${amountText(asked)} more asked`;
+    return `limit ${name}: ${amountText(used)} of ${amountText(amount)} ${unit} used, ${amountText(asked)} more requested`;
   }
   if (code === undefined) {
     if (skipped === undefined || skipped.length === 0) return "the user had no balance to spend";
@@ -54,8 +54,8 @@ const REFUSAL_LISTS: Readonly<Record<RefusalKind, { title: string; about: string
 const isKind = (text: string): text is RefusalKind => Object.hasOwn(REFUSAL_LISTS, text);
 
 async function refusalsPage(c: Context<DashboardEnv>) {
-  const asked = c.req.query("kind") ?? "";
-  const kind = isKind(asked) ? asked : "shortage";
+  const requestedKind = c.req.query("kind") ?? "";
+  const kind = isKind(requestedKind) ? requestedKind : "shortage";
   const { title, about, subject } = REFUSAL_LISTS[kind];
   const refusals = await readRefusals(c.var.ctx, kind);
   const isUsage = kind !== "failed_grant";

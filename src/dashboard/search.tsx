@@ -41,7 +41,7 @@ async function readGroups(c: Context<DashboardEnv>, q: string): Promise<readonly
     listPacks(root, appId, SEARCH_LISTED_MAX),
     listKeys(root, appId, { limit: SEARCH_LISTED_MAX }, mode),
   ]);
-  const has = (...texts: readonly (string | null)[]) =>
+  const anyContains = (...texts: readonly (string | null)[]) =>
     texts.some((text) => text?.toLowerCase().includes(q.toLowerCase()) === true);
   return [
     {
@@ -77,7 +77,7 @@ async function readGroups(c: Context<DashboardEnv>, q: string): Promise<readonly
       title: "Packs",
       icon: "packs",
       found: packs
-        .filter(({ packId, packName }) => has(packId, packName))
+        .filter(({ packId, packName }) => anyContains(packId, packName))
         .slice(0, SHOWN_FOUND_MAX)
         .map(({ packId, packName }) => <a href={pathIn(c, `packs/${packId}`)}>{packName}</a>),
     },
@@ -85,7 +85,7 @@ async function readGroups(c: Context<DashboardEnv>, q: string): Promise<readonly
       title: "Keys",
       icon: "key",
       found: keys
-        .filter(({ keyId, hint, name }) => has(keyId, hint, name) || q.endsWith(hint.slice(-4)))
+        .filter(({ keyId, hint, name }) => anyContains(keyId, hint, name) || q.endsWith(hint.slice(-4)))
         .slice(0, SHOWN_FOUND_MAX)
         .map(({ hint, name, kind }) => (
           <a href={pathIn(c, "keys")}>

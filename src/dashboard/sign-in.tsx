@@ -142,7 +142,7 @@ function signInPage(c: Context<DashboardEnv>, { next, kept = null, name, refusal
 
 /**
  * Returns the operator's name for the audit. It is required, and must not look like an e-mail address or a key: the audit shows
- * those only where they were proved. Throws `invalid_request`.
+ * those only where Cloudflare Access or a key proved them. Throws `invalid_request`.
  */
 function readActorName(name: string): string {
   if (/[@:]/.test(name) || name.toLowerCase() === "api") throw invalid("name", "must not contain @ or :, nor be `api`");

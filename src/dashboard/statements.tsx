@@ -121,12 +121,12 @@ export const statementsRoutes = createDashboardRoutes()
   .get("/statements", (c) => listPage(c))
   .post("/statements", async (c) => {
     const { appId, mode } = c.var.ctx.environment;
-    const made = await catchRefusal(async () => {
+    const created = await catchRefusal(async () => {
       const input = parseForm(createStatementInput, { mode, month: c.var.form.month });
       return createStatement(c.var.admin, appId, input);
     });
-    if (made.refusal !== undefined) return listPage(c, made.refusal);
-    return c.redirect(pathIn(c, `statements/${made.result.statementId}`), 303);
+    if (created.refusal !== undefined) return listPage(c, created.refusal);
+    return c.redirect(pathIn(c, `statements/${created.result.statementId}`), 303);
   })
   .get("/statements/:statementId{stm_[^/]+\\.csv}", async (c) => {
     const { appId } = c.var.ctx.environment;

@@ -16,8 +16,8 @@ import { paymentPath, stripeUrl, UserLink } from "./links.tsx";
 
 const REFUSED_WORDS: Readonly<Record<NonNullable<StripeOutput["refused"]>["reason"], string>> = {
   header_missing: "no header Stripe-Signature",
-  header_malformed: "a header Stripe-Signature of another form",
-  wrong_secret: "signed with another secret than those set here",
+  header_malformed: "a malformed header Stripe-Signature",
+  wrong_secret: "signed with a secret other than those set here",
   too_old: "signed more than five minutes away from now",
 };
 
@@ -79,7 +79,7 @@ export const StripeSetup = (props: {
             param="setting.signingSecrets"
           />
           <Field
-            label="The secret before it"
+            label="Previous secret"
             name="previous"
             type="password"
             hint="while it is rotated"
@@ -127,8 +127,9 @@ const confirmOff = (c: Context<DashboardEnv>) =>
       isDangerous
     >
       <p>
-        Stripe's events of {c.var.ctx.environment.mode} mode are answered 404 from then on: nothing is granted or taken
-        back by them. The signing secrets and the prices are deleted, and must be entered again. Granted credits stay.
+        From then on, Purser answers 404 to Stripe's events of {c.var.ctx.environment.mode} mode. They grant nothing and
+        take nothing back. The signing secrets and the prices are deleted, and must be entered again. Granted credits
+        stay.
       </p>
     </Confirm>,
   );
@@ -175,7 +176,7 @@ async function eventsPage(c: Context<DashboardEnv>) {
     c,
     { title: "Stripe's events", section: "payments" },
     <section class="card">
-      <h2>What Stripe sent, and what it did</h2>
+      <h2>What Stripe sent, and its effect</h2>
       <p class="ranges">
         {["", ...OUTCOMES].map((each) => (
           <>
@@ -191,14 +192,14 @@ async function eventsPage(c: Context<DashboardEnv>) {
       <Table
         label="Stripe's events"
         csv="stripe-events"
-        head={["Came", "Event", "What it did", "Asked for", "What to change", "Payment"]}
-        rows={events.map(({ at, eventId, type, outcome: did, reason, objectId, asked, hint, paymentKey }) => [
+        head={["Received", "Event", "Effect", "Pack and user", "What to change", "Payment"]}
+        rows={events.map(({ at, eventId, type, outcome: eventOutcome, reason, objectId, asked, hint, paymentKey }) => [
           <Time at={at} />,
           <>
             {type} <a href={stripeUrl(eventId, mode)}>{eventId}</a>{" "}
             {objectId !== null && <a href={stripeUrl(objectId, mode)}>{objectId}</a>}
           </>,
-          reason === null ? did : `${did}: ${reason}`,
+          reason === null ? eventOutcome : `${eventOutcome}: ${reason}`,
           asked === null ? (
             ""
           ) : (

@@ -73,9 +73,9 @@ export const Timeline = ({ c, userId, page, balances }: TimelineProps) => {
 function changesOf(item: TimelineItem): string[] {
   const changes = changedSteps(item);
   return UNITS.flatMap((unit) => {
-    const own = changes.filter((change) => change.unit === unit);
-    const steps = own.reduce((sum, change) => sum + change.steps, 0n);
-    return own.length === 0 ? [] : [`${signed(amountOfSteps(unit, steps))} ${unit}`];
+    const changesInUnit = changes.filter((change) => change.unit === unit);
+    const steps = changesInUnit.reduce((sum, change) => sum + change.steps, 0n);
+    return changesInUnit.length === 0 ? [] : [`${signed(amountOfSteps(unit, steps))} ${unit}`];
   });
 }
 

@@ -113,23 +113,24 @@ async function usageLimitsPage(c: Context<DashboardEnv>, refusal?: PurserError) 
 /** Returns the limit in the path. Throws `not_found` for a limit of the other mode. */
 async function readLimit(c: Context<DashboardEnv>): Promise<UsageLimitOutput> {
   const { appId, mode } = c.var.ctx.environment;
-  const { mode: own, ...row } = await requireLimit(c.var.root, appId, c.req.param("limitId") ?? "");
-  if (own !== mode || row.isDeleted) throw new PurserError("not_found", `There is no such limit in ${mode} mode.`);
-  return presentLimit(row, own);
+  const { mode: limitMode, ...row } = await requireLimit(c.var.root, appId, c.req.param("limitId") ?? "");
+  if (limitMode !== mode || row.isDeleted)
+    throw new PurserError("not_found", `There is no such limit in ${mode} mode.`);
+  return presentLimit(row, limitMode);
 }
 
 async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, refusal?: PurserError) {
   const { limitId, name, unit, every } = limit;
   const at = pathIn(c, `usage-limits/${limitId}`);
   const form = { name, amount: amountText(limit.amount), ...c.var.form };
-  const remove = (
+  const deleteLink = (
     <a class="button quiet danger" href={`${at}/delete`}>
       Delete
     </a>
   );
   return page(
     c,
-    { title: name, section: "usage-limits", refusal, actions: remove },
+    { title: name, section: "usage-limits", refusal, actions: deleteLink },
     <form method="post" action={at} class="card">
       <h2>Edit</h2>
       <p class="soft">
@@ -177,15 +178,19 @@ export const UserLimits = ({ limits }: { limits: readonly UserLimitOutput[] }) =
         label="Usage limits"
         csv="usage-limits"
         head={["Limit", "Used", "Share", "Resets at"]}
-        rows={limits.map(({ name, unit, every, amount: of, used, resetsAt }) => [
+        rows={limits.map(({ name, unit, every, amount, used, resetsAt }) => [
           name,
-          of === null
+          amount === null
             ? `${amountText(used)} ${unit} ${PERIODS[every]}, no limit`
-            : `${amountText(used)} of ${amountText(of)} ${unit} ${PERIODS[every]}`,
-          of === null ? (
+            : `${amountText(used)} of ${amountText(amount)} ${unit} ${PERIODS[every]}`,
+          amount === null ? (
             ""
           ) : (
-            <progress max={of === 0 ? 1 : of} value={of === 0 ? 1 : Math.min(used, of)} aria-label={name} />
+            <progress
+              max={amount === 0 ? 1 : amount}
+              value={amount === 0 ? 1 : Math.min(used, amount)}
+              aria-label={name}
+            />
           ),
           <Time at={resetsAt} />,
         ])}

@@ -56,15 +56,15 @@ const Cards = ({ c, userId, balances }: CardsProps) => (
 
 const ListedBalance = ({ c, userId, balance }: { c: Context<DashboardEnv>; userId: string; balance: UserBalance }) => {
   const { balanceId } = balance;
-  const left = `${amountText(balance.remaining)} of ${amountText(balance.initial)} ${balance.unit}`;
+  const remainingText = `${amountText(balance.remaining)} of ${amountText(balance.initial)} ${balance.unit}`;
   return (
     <article class="card">
       <h3>
         <a href={`${pathIn(c, "users/balance")}${queryString({ balanceId })}`}>{balance.packName}</a>{" "}
         <Tag kind={balance.status}>{balance.status}</Tag>
       </h3>
-      <b>{left}</b>
-      <Meter label={`${left} remaining`} remaining={balance.remaining} initial={balance.initial} />
+      <b>{remainingText}</b>
+      <Meter label={`${remainingText} remaining`} remaining={balance.remaining} initial={balance.initial} />
       <p class="soft">
         Pays for <RuleList matches={balance.matches} />
         <br />
@@ -94,18 +94,18 @@ interface TotalsProps {
   readonly usage: UserModels;
 }
 
-/** Returns what follows a unit's amount if the user's usage says when it ends. */
-function whenItEnds({ daysSinceFirst: days, models, isPartial }: UserModels, unit: Unit, remaining: number): string {
+/** Returns the text after a unit's amount: when it runs out at the user's recent rate of usage. Empty if that is not known. */
+function runsOutNote({ daysSinceFirst: days, models, isPartial }: UserModels, unit: Unit, remaining: number): string {
   const used = models.reduce((sum, { quantities }) => sum + (quantities[unit] ?? 0), 0);
   if (used === 0 || isPartial) return "";
   return `. Runs out ${runsOutText((remaining / used) * days)}, if usage goes on as in the last ${days === 1 ? "day" : `${days} days`}`;
 }
 
-/** Returns what can be spent of a unit, by the events that it pays for. Empty if it all pays for every event. */
+/** Returns the spendable amounts of a unit, by the events that they pay for. Empty if all of them pay for every event. */
 function byRules({ balances, isTruncated }: BalanceList, unit: Unit) {
-  const live = balances.filter((balance) => balance.unit === unit && balance.status === "active");
-  if (isTruncated || live.every(({ matches }) => matches.length === 0)) return [];
-  return [...Map.groupBy(live, ({ matches }) => JSON.stringify(matches)).values()].map((group) => ({
+  const active = balances.filter((balance) => balance.unit === unit && balance.status === "active");
+  if (isTruncated || active.every(({ matches }) => matches.length === 0)) return [];
+  return [...Map.groupBy(active, ({ matches }) => JSON.stringify(matches)).values()].map((group) => ({
     matches: group[0]?.matches ?? [],
     amount: amountOfSteps(
       unit,
@@ -126,7 +126,7 @@ export const Totals = ({ list, totals, usage }: TotalsProps) => (
           <dd>
             <b class="num">{amountText(remaining)}</b> can be spent now
             {held > 0 ? `, and ${amountText(held)} more are held by open reservations` : ""}
-            {totals.isPartial ? "" : whenItEnds(usage, unit, remaining)}
+            {totals.isPartial ? "" : runsOutNote(usage, unit, remaining)}
             {byRules(list, unit).map(({ matches, amount }) => (
               <div>
                 <span class="num">{amountText(amount)}</span> for <RuleList matches={matches} />
@@ -137,7 +137,9 @@ export const Totals = ({ list, totals, usage }: TotalsProps) => (
       ))}
     </dl>
     {totals.isPartial && (
-      <p class="soft">At least: only {amountText(totals.balances)} balances and reservations are added up.</p>
+      <p class="soft">
+        The real totals may be larger: only {amountText(totals.balances)} balances and reservations are added up.
+      </p>
     )}
   </section>
 );

@@ -207,19 +207,19 @@ async function deletePage(c: Context<DashboardEnv>) {
   );
 }
 
-/** Returns whether two choices are equal, in any order. */
+/** Returns whether two lists of types have the same types, in any order. */
 const sameTypes = (a: readonly string[] | null, b: readonly string[] | null): boolean =>
   a === null || b === null ? a === b : JSON.stringify([...a].sort()) === JSON.stringify([...b].sort());
 
 /** Changes only the fields that differ, because the audit lists the changed ones. */
 const change: EndpointAction = async (c, { webhookId, url, types, description, isEnabled }) => {
   const { form, admin, ctx } = c.var;
-  const wanted = typesField(form);
+  const newTypes = typesField(form);
   const text = textField(form, "description") ?? null;
   const isOn = form.isEnabled === "yes";
   const input = parseForm(changeWebhookInput, {
     ...(form.url === url ? {} : { url: form.url }),
-    ...(sameTypes(wanted, types) ? {} : { types: wanted }),
+    ...(sameTypes(newTypes, types) ? {} : { types: newTypes }),
     ...(text === description ? {} : { description: text }),
     ...(isOn === isEnabled ? {} : { isEnabled: isOn }),
   });

@@ -49,19 +49,19 @@ export const HealthTag = ({ health }: { health: EndpointHealth }) => {
 /** A form's action on an endpoint. Returns the path of the page that shows the result, without `webhooks`. */
 export type EndpointAction = (c: Context<DashboardEnv>, webhook: WebhookOutput) => Promise<string>;
 
-/** Returns the purpose under which `keepOnce` stores an endpoint's new secret. */
+/** Returns the name under which `keepOnce` stores an endpoint's new secret. */
 export const secretOf = (webhookId: string): string => `webhook ${webhookId}`;
 
 /** The types that an endpoint can choose. Every endpoint receives the test message. */
-const CHOICES = MESSAGE_TYPES.filter((type) => type !== "purser.test");
-const isType = (text: string): boolean => CHOICES.some((type) => type === text);
+const SELECTABLE_TYPES = MESSAGE_TYPES.filter((type) => type !== "purser.test");
+const isType = (text: string): boolean => SELECTABLE_TYPES.some((type) => type === text);
 const fieldOf = (type: string): string => `type ${type}`;
 
 /** Returns the chosen types: ticked, or typed with spaces or commas between them. Null means all optional types. */
 export function typesField(form: Form): string[] | null {
   if (form.all === "yes") return null;
   const typed = (form.types ?? "").split(/[\s,]+/).filter((text) => text !== "");
-  const ticked = CHOICES.filter((type) => form[fieldOf(type)] === "yes" && !typed.includes(type));
+  const ticked = SELECTABLE_TYPES.filter((type) => form[fieldOf(type)] === "yes" && !typed.includes(type));
   const types = [...ticked, ...typed];
   return types.length === 0 ? null : types;
 }
@@ -73,7 +73,7 @@ export const fieldsOfTypes = (types: readonly string[] | null): Form => ({
   ...Object.fromEntries((types ?? []).filter(isType).map((type) => [fieldOf(type), "yes"])),
 });
 
-/** Shows the fields that a new endpoint and a change share. */
+/** Shows the fields that the forms for a new and for an existing endpoint share. */
 export const EndpointFields = ({ fields, refusal }: { fields: Form; refusal: PurserError | undefined }) => (
   <>
     <div class="row">
@@ -100,7 +100,7 @@ export const EndpointFields = ({ fields, refusal }: { fields: Form; refusal: Pur
       </div>
       <div class="when-chosen">
         <div class="checks">
-          {CHOICES.map((type) => (
+          {SELECTABLE_TYPES.map((type) => (
             <label>
               <input type="checkbox" name={fieldOf(type)} value="yes" checked={fields[fieldOf(type)] === "yes"} />
               <code>{type}</code>
@@ -108,7 +108,7 @@ export const EndpointFields = ({ fields, refusal }: { fields: Form; refusal: Pur
           ))}
         </div>
         <Field
-          label="More, by a glob (optional)"
+          label="More types, as patterns (optional)"
           name="types"
           value={fields.types}
           refusal={refusal}
@@ -139,21 +139,21 @@ async function webhooksPage(c: Context<DashboardEnv>, refusal?: PurserError) {
           head={["URL", "Status", "Newest messages", "Last success", "Types", ""]}
           rows={webhooks.map((webhook) => {
             const at = pathIn(c, `webhooks/${webhook.webhookId}`);
-            const its = health.find(({ webhookId }) => webhookId === webhook.webhookId);
+            const endpointHealth = health.find(({ webhookId }) => webhookId === webhook.webhookId);
             return [
               <>
                 <a href={at}>{webhook.url}</a>
                 {webhook.description !== null && <div class="soft">{webhook.description}</div>}
               </>,
-              its === undefined ? "" : <HealthTag health={its} />,
-              its === undefined ? (
+              endpointHealth === undefined ? "" : <HealthTag health={endpointHealth} />,
+              endpointHealth === undefined ? (
                 ""
               ) : (
                 <>
-                  {rateText(its)} {isFailing(its) && failureText(its)}
+                  {rateText(endpointHealth)} {isFailing(endpointHealth) && failureText(endpointHealth)}
                 </>
               ),
-              <Time at={its?.lastSuccessAt ?? null} otherwise="none known" />,
+              <Time at={endpointHealth?.lastSuccessAt ?? null} otherwise="none known" />,
               webhook.types === null ? (
                 <span class="soft">
                   all except <code>usage.recorded</code>

@@ -33,7 +33,7 @@ import {
 
 const isEmptyObject = (value: unknown): boolean => isJsonObject(value) && Object.keys(value).length === 0;
 
-/** Corrects zod's output. */
+/** Corrects the JSON Schema that zod writes. */
 const correctSchema: ZodOpenApiOverride = ({ jsonSchema, zodSchema, io }) => {
   // zod leaves out the default of a transformed argument.
   if (io === "input" && zodSchema instanceof z.ZodDefault) jsonSchema.default ??= zodSchema.def.defaultValue;
@@ -79,7 +79,7 @@ function describeOperation(operation: Operation): ZodOpenApiOperationObject {
   if (hasBookmark(operation)) names.push("x-d1-bookmark");
   if (success.replayable === true) names.push("idempotent-replayed");
   if (success.warns === true) names.push("purser-warning");
-  const own = Object.entries(success.headers ?? {}).map(([name, meaning]) => [
+  const ownHeaders = Object.entries(success.headers ?? {}).map(([name, meaning]) => [
     name,
     { description: meaning, schema: { type: "string" as const } },
   ]);
@@ -104,7 +104,7 @@ function describeOperation(operation: Operation): ZodOpenApiOperationObject {
     responses: {
       "200": {
         description: success.description,
-        headers: { ...headerRefs(names), ...Object.fromEntries(own) },
+        headers: { ...headerRefs(names), ...Object.fromEntries(ownHeaders) },
         content: contents(success, success.alternatives),
       },
       ...errorResponses(errorCodes(operation)),

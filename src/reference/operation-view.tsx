@@ -75,7 +75,7 @@ function BodyView({ operation }: { operation: DescribedOperation }) {
 function Success({ response }: { response: ApiResponse }) {
   const media = response.content?.["application/json"];
   const { headers } = readReference().components;
-  const shown = Object.keys(response.headers ?? {}).filter((name) => headers[name] !== undefined);
+  const shownHeaders = Object.keys(response.headers ?? {}).filter((name) => headers[name] !== undefined);
   return (
     <>
       <h4>Response</h4>
@@ -86,7 +86,7 @@ function Success({ response }: { response: ApiResponse }) {
       <details>
         <summary>Headers</summary>
         <ul class="fields">
-          {shown.map((name) => (
+          {shownHeaders.map((name) => (
             <FieldView name={name} schema={{ type: "string" }} mark={null} description={headers[name]?.description} />
           ))}
         </ul>

@@ -117,20 +117,20 @@ const withoutDetails = {
   schema: z.strictObject({ code: z.enum(otherCodes), ...commonDetails }),
 };
 
-const forms = [...codesWithDetails, withoutDetails];
+const errorForms = [...codesWithDetails, withoutDetails];
 const reference = (name: string): string => `#/components/schemas/${name}`;
 
-/** The components of the error forms, one for each code with details of its own. */
+/** The components of the forms of an error, one for each code that has details of its own. */
 export const errorComponents: Readonly<Record<string, z.ZodType>> = Object.fromEntries(
-  forms.map(({ name, schema }) => [name, schema]),
+  errorForms.map(({ name, schema }) => [name, schema]),
 );
 
 /** The schema of `ErrorDetail`: one of these forms, told apart by `code`. */
 export const errorDetailSchema = {
-  oneOf: forms.map(({ name }) => ({ $ref: reference(name) })),
+  oneOf: errorForms.map(({ name }) => ({ $ref: reference(name) })),
   discriminator: {
     propertyName: "code",
-    mapping: Object.fromEntries(forms.flatMap(({ name, codes }) => codes.map((code) => [code, reference(name)]))),
+    mapping: Object.fromEntries(errorForms.flatMap(({ name, codes }) => codes.map((code) => [code, reference(name)]))),
   },
 };
 

@@ -20,8 +20,8 @@ import { all, batch, type StatementRow } from "../../db/sql.ts";
 import { DAY_MS, HOUR_MS, iso } from "../../lib/time.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
 
-/** The age at which figures are computed again. */
-const AGE_MS = HOUR_MS;
+/** Figures older than this are computed again. */
+const FIGURES_AGE_MAX_MS = HOUR_MS;
 const ACCOUNTS_A_PAGE = 1_000;
 /** How many pages of each database one run of the cron processes. */
 const BUSINESS_PAGES_A_RUN_MAX = 30;
@@ -43,9 +43,9 @@ const selectWalk = query(() =>
 /** Begins a walk, unless one is running or the last one is recent. Two Workers at the same time begin only one. */
 const beginWalk = query((value: ValueOf<Moment>) => {
   const { beganAtMs, finishedAtMs } = businessWalks;
-  const isYoung = gt(beganAtMs, sql`${walkNow(value)} - ${AGE_MS}`);
-  const isAny = or(hasRow(accounts, undefined), hasRow(refusals, undefined));
-  const isDue = and(not(hasRow(businessWalks, or(isNull(finishedAtMs), isYoung))), isAny);
+  const isRecent = gt(beganAtMs, sql`${walkNow(value)} - ${FIGURES_AGE_MAX_MS}`);
+  const hasRows = or(hasRow(accounts, undefined), hasRow(refusals, undefined));
+  const isDue = and(not(hasRow(businessWalks, or(isNull(finishedAtMs), isRecent))), hasRows);
   return insertFrom(businessWalks, { beganAtMs: walkNow(value), afterAccountId: sql`0` }, sql`WHERE ${isDue}`);
 });
 
@@ -89,7 +89,7 @@ function figuresOf(value: ValueOf<BusinessPage>) {
   const balances = sql`FROM ${accounts} CROSS JOIN ${creditBalances} INDEXED BY credit_balances_remaining
     ON ${creditBalances.accountId} = ${id} AND ${creditBalances.hasRemaining} = 1 WHERE ${isInPage}`;
   // The time of the account's environment.
-  const time = sql`(${walkNow(value)} + coalesce((SELECT ahead.ms FROM ahead WHERE ahead.place = ${environmentId}), 0))`;
+  const time = sql`(${walkNow(value)} + coalesce((SELECT ahead.ms FROM ahead WHERE ahead.environment = ${environmentId}), 0))`;
   return sql`
     SELECT ${environmentId}, 'outstanding', ${packId}, ${unit}, ${parts}
     ${balances} AND ${expiresAtMs} > ${time} GROUP BY 1, 3, 4
@@ -108,8 +108,8 @@ function figuresOf(value: ValueOf<BusinessPage>) {
 }
 
 /**
- * Adds a page's sums, if the statement before it took the step. So a page counts once, even if another Worker walks too or the
- * batch is sent again.
+ * Adds a page's sums if the statement before it (`stepPage`) changed the position. So each page counts once, even if another
+ * Worker walks at the same time or the batch is sent again.
  */
 const addPage = query((value: ValueOf<BusinessPage>) => {
   const { features } = environments;
@@ -118,13 +118,13 @@ const addPage = query((value: ValueOf<BusinessPage>) => {
     SELECT ${environments.id}, coalesce(${features} ->> '$.clock.atMs' - ${walkNow(value)}, ${features} ->> '$.clock.aheadMs')
     FROM ${environments} INDEXED BY environments_clock WHERE ${features} ->> '$.clock' IS NOT NULL`;
   const figure = {
-    environmentId: sql`figure.place`,
+    environmentId: sql`figure.environment`,
     beganAtMs: asInteger(value("beganAtMs")),
-    kind: sql`figure.sort`,
-    label: sql`figure.about`,
-    unit: sql`figure.measure`,
-    whole: sql`figure.millions`,
-    rest: sql`figure.steps`,
+    kind: sql`figure.kind`,
+    label: sql`figure.label`,
+    unit: sql`figure.unit`,
+    whole: sql`figure.whole`,
+    rest: sql`figure.rest`,
   };
   const { environmentId, beganAtMs, kind, label, unit, whole, rest } = businessFigures;
   const sums = assignments(businessFigures, {
@@ -132,8 +132,8 @@ const addPage = query((value: ValueOf<BusinessPage>) => {
     rest: sql`${rest} + excluded.${names(rest)}`,
   });
   return sql`
-    WITH ahead (place, ms) AS MATERIALIZED (${ahead}),
-    figure (place, sort, about, measure, millions, steps) AS (${figuresOf(value)})
+    WITH ahead (environment, ms) AS MATERIALIZED (${ahead}),
+    figure (environment, kind, label, unit, whole, rest) AS (${figuresOf(value)})
     ${insertFrom(businessFigures, figure, sql`FROM figure WHERE changes() = 1`)}
     ON CONFLICT (${names(environmentId, beganAtMs, kind, label, unit)}) DO UPDATE SET ${sums}`;
 });
@@ -217,14 +217,14 @@ type FigureRow = StatementRow<typeof selectFigures>;
 /** Returns sums of rows by unit, in the order of units. */
 function byUnit(rows: readonly FigureRow[]): readonly { readonly unit: Unit; readonly amount: number }[] {
   return UNITS.flatMap((unit) => {
-    const own = rows.filter((row) => row.unit === unit);
-    if (own.length === 0) return [];
+    const rowsInUnit = rows.filter((row) => row.unit === unit);
+    if (rowsInUnit.length === 0) return [];
     return [
       {
         unit,
         amount: amountOfSteps(
           unit,
-          own.reduce((sum, row) => sum + stepsOfSum(row), 0n),
+          rowsInUnit.reduce((sum, row) => sum + stepsOfSum(row), 0n),
         ),
       },
     ];
@@ -260,10 +260,10 @@ export async function readBusiness(ctx: TenantCtx) {
 /** Returns sums of rows by unit and day. Leaves out a unit without any. */
 function byDay(rows: readonly FigureRow[], firstMs: number, count: number) {
   return UNITS.flatMap((unit) => {
-    const own = rows.filter((row) => row.unit === unit);
+    const rowsInUnit = rows.filter((row) => row.unit === unit);
     const days = Array.from({ length: count }, (_, index) => {
       const day = Math.floor(firstMs / DAY_MS) + index;
-      const row = own.find(({ label }) => label === `${day}`);
+      const row = rowsInUnit.find(({ label }) => label === `${day}`);
       return {
         date: iso(day * DAY_MS).slice(0, 10),
         value: row === undefined ? 0 : amountOfSteps(unit, stepsOfSum(row)),

@@ -47,7 +47,7 @@ const exampleLedgerEntry = {
   note: null,
   by: "key_4mLr9sGz1bFq0XnTdH7uYp",
 };
-const ofStatement = z.object({
+const statementParams = z.object({
   appId,
   statementId: z
     .string()
@@ -235,7 +235,7 @@ export const balanceOperations: readonly Operation[] = [
       path: "/apps/{appId}/statements/{statementId}",
       summary: "Get a statement",
       description: "Returns a statement, with its lines once it is ready. `{statementId}.csv` returns the same as CSV.",
-      params: ofStatement,
+      params: statementParams,
       success: {
         description: "The statement.",
         schema: statementOutput,

@@ -42,7 +42,7 @@ const featureFlags = z
   .looseObject({ flags: z.looseObject({}), featureFlags: z.looseObject({}), requestId: z.string() })
   .meta({ id: "FeatureFlags" });
 
-const ofToken = z.object({ token: z.string().describe("A publishable key.") });
+const tokenParams = z.object({ token: z.string().describe("A publishable key.") });
 const publishableKey = "pk_live_6nPz0vQ4tH8kXw2yBc5mAbCd";
 const uuid = "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b";
 const exampleAnalyticsEvent = { event: "signed up", distinct_id: "user_42", properties: { plan: "pro" } };
@@ -129,7 +129,7 @@ export const captureOperations: readonly Operation[] = [
     summary: "Get the client configuration",
     description: "Returns the configuration for PostHog's clients, in which every optional feature is off.",
     access: "key-inside",
-    params: ofToken,
+    params: tokenParams,
     success: {
       description: "The configuration.",
       schema: remoteConfig,
@@ -145,7 +145,7 @@ export const captureOperations: readonly Operation[] = [
     summary: "Get the client configuration as a script",
     description: "Returns the same configuration as a script, which posthog-js loads.",
     access: "key-inside",
-    params: ofToken,
+    params: tokenParams,
     success: {
       description: "The script.",
       type: "application/javascript",

@@ -38,7 +38,7 @@ const examplePack = {
   archivedAt: null,
   version: 1,
 };
-const ofPack = z.object({ appId, packId: z.string().describe("The id of the pack, `cpk_…`.") });
+const packParams = z.object({ appId, packId: z.string().describe("The id of the pack, `cpk_…`.") });
 
 /** Applications and their packs, and what an operator sets for an environment. */
 export const catalogOperations: readonly Operation[] = ofAdministration([
@@ -181,7 +181,7 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
       "Changes the fields that you send. `items` is the whole new list; an item with its `packItemId` keeps its " +
       "identity. Existing balances do not change. With the `version` that you read, the update is refused if the " +
       "pack was changed after that; `details.version` is the current version.",
-    params: ofPack,
+    params: packParams,
     body: { schema: patchPackInput, example: { version: 1, packName: "Starter", items: [packItem] } },
     success: { description: "The updated pack.", schema: pack, example: { ...examplePack, version: 2 } },
     errors: ["pack_name_taken", "changed_meanwhile"],
@@ -193,7 +193,7 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
     summary: "Archive a credit pack",
     description:
       "Archives a pack. It can no longer be granted, and its name can be used again. Existing balances do not change.",
-    params: ofPack,
+    params: packParams,
     success: {
       description: "The archived pack.",
       schema: pack,
@@ -209,7 +209,7 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
     description:
       "Restores a pack, so that it can be granted again under its name. Restoring a pack that is not archived " +
       "changes nothing.",
-    params: ofPack,
+    params: packParams,
     success: { description: "The pack.", schema: pack, example: { ...examplePack, version: 3 } },
     errors: ["pack_name_taken"],
   },

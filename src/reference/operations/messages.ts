@@ -59,9 +59,9 @@ const delivery = {
   attempts: [{ at: createdAt, status: 200, durationMs: 84, error: null }],
 };
 
-const ofWebhook = z.object({ appId, webhookId: z.string().describe("The id of the endpoint, `whk_…`.") });
+const webhookParams = z.object({ appId, webhookId: z.string().describe("The id of the endpoint, `whk_…`.") });
 
-const ofAlert = z.object({ appId, alertId: z.string().describe("The id of the alert, `alr_…`.") });
+const alertParams = z.object({ appId, alertId: z.string().describe("The id of the alert, `alr_…`.") });
 const newAlert = { mode: "live", name: "Nearly used up", unit: "tokens", below: { percent: 20 } };
 const alert = { alertId: "alr_7hNc4kR9wZ2yTfBq8mLx3D", event: null, createdAt, ...newAlert };
 const exampleNotices = { mode: "live", days: [30, 7, 1] };
@@ -98,7 +98,7 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/webhooks/{webhookId}",
     summary: "Change an endpoint",
     description: "Changes the fields that you send.",
-    params: ofWebhook,
+    params: webhookParams,
     body: { schema: changeWebhookInput, example: { isEnabled: true } },
     success: { description: "The endpoint.", schema: webhookOutput, example: webhook },
     errors: [],
@@ -109,7 +109,7 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/webhooks/{webhookId}",
     summary: "Delete an endpoint",
     description: "Deletes the endpoint. It gets no more messages.",
-    params: ofWebhook,
+    params: webhookParams,
     success: { description: "The deleted endpoint.", schema: webhookOutput, example: webhook },
     errors: [],
   },
@@ -120,7 +120,7 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     summary: "Rotate an endpoint's secret",
     description:
       "Creates a new secret for the endpoint. For 24 hours, messages are also signed with the previous secret.",
-    params: ofWebhook,
+    params: webhookParams,
     success: { description: "The endpoint and its secret.", schema: newSecretOutput, example: { ...webhook, secret } },
     errors: ["secrets_unavailable"],
   },
@@ -130,7 +130,7 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/webhooks/{webhookId}/test",
     summary: "Send a test message",
     description: "Sends `purser.test`, regardless of the endpoint's types.",
-    params: ofWebhook,
+    params: webhookParams,
     success: { description: "The message.", schema: sentOutput, example: { messageId } },
     errors: [],
   },
@@ -140,7 +140,7 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/webhooks/{webhookId}/deliveries",
     summary: "List deliveries",
     description: "Returns the deliveries to an endpoint in the last 30 days, newest first, with every attempt.",
-    params: ofWebhook,
+    params: webhookParams,
     query: listDeliveriesInput,
     success: {
       description: "A page of deliveries.",
@@ -155,7 +155,7 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/webhooks/{webhookId}/deliveries/{messageId}/resend",
     summary: "Send a message again",
     description: "Makes one more attempt to deliver the message, at once.",
-    params: ofWebhook.extend({ messageId: z.string().describe("The id of the message, `msg_…`.") }),
+    params: webhookParams.extend({ messageId: z.string().describe("The id of the message, `msg_…`.") }),
     success: { description: "The message.", schema: sentOutput, example: { messageId } },
     errors: [],
   },
@@ -165,7 +165,7 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/webhooks/{webhookId}/replay",
     summary: "Replay the messages of a period",
     description: "Sends the messages of a period again, at most 10,000, the oldest first. The cron sends them.",
-    params: ofWebhook,
+    params: webhookParams,
     body: { schema: replayInput, example: { from: createdAt } },
     success: {
       description: "The number of messages that are sent again.",
@@ -208,7 +208,7 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     description:
       "Changes the fields that you send; the unit cannot change. The alert starts again like a new one, so it may " +
       "fire again for users for whom it has fired before.",
-    params: ofAlert,
+    params: alertParams,
     body: { schema: changeAlertInput, example: { below: { percent: 10 } } },
     success: {
       description: "The alert.",
@@ -226,7 +226,7 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     description:
       "Returns the users for whom the alert has fired and who have stayed below the threshold since. They are " +
       "recorded only while the environment has an enabled endpoint.",
-    params: ofAlert,
+    params: alertParams,
     query: listAlertUsersInput,
     success: {
       description: "A page of users.",
@@ -241,7 +241,7 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/alerts/{alertId}",
     summary: "Delete an alert",
     description: "Deletes the alert. It sends no more messages.",
-    params: ofAlert,
+    params: alertParams,
     success: { description: "The deleted alert.", schema: alertOutput, example: alert },
     errors: [],
   },

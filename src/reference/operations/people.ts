@@ -35,7 +35,7 @@ const counts = {
   },
   revoked: { tokens: 1250 },
 };
-const ofErasure = z.object({ erasureId: z.string().describe("The erasure's id.") });
+const erasureParams = z.object({ erasureId: z.string().describe("The erasure's id.") });
 const erasure = {
   erasureId,
   status: "completed",
@@ -116,7 +116,7 @@ export const peopleOperations: readonly Operation[] = [
       "Returns an erasure: the erased and the kept data, the time, the key and the reason. It contains no personal " +
       "data.",
     access: "secret",
-    params: ofErasure,
+    params: erasureParams,
     success: { description: "The erasure.", schema: erasureOutput, example: erasure },
     errors: ["not_found"],
   },
@@ -129,7 +129,7 @@ export const peopleOperations: readonly Operation[] = [
     description:
       "Allows the ids of an erasure again. Erased data is not restored. A running erasure cannot be lifted yet.",
     access: "secret",
-    params: ofErasure,
+    params: erasureParams,
     success: {
       description: "The erasure.",
       schema: erasureOutput,

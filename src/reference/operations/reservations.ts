@@ -17,10 +17,10 @@ import { EXAMPLE } from "./common.ts";
 
 const { balanceId, packId, eventId } = EXAMPLE;
 const reservationId = "res_7hWk3yB5nC0eUi9fMvS4Lx";
-const paid = { balanceId, packId, unit: "tokens", amount: 120, remaining: 280 };
+const exampleDebit = { balanceId, packId, unit: "tokens", amount: 120, remaining: 280 };
 
-/** An example of the response to a paid event, and so to a commit. */
-export const exampleDebits = { eventId, debits: [paid], uncovered: null };
+/** An example of the response to a usage event, and of the response to a commit. */
+export const exampleDebits = { eventId, debits: [exampleDebit], uncovered: null };
 
 const reservation = {
   reservationId,
@@ -56,7 +56,7 @@ export const reservationOperations: readonly Operation[] = [
     success: {
       description: "The reservation.",
       schema: reserveOutput,
-      example: { reservationId, expiresAt: "2026-01-16T08:31:00.000Z", holds: [paid] },
+      example: { reservationId, expiresAt: "2026-01-16T08:31:00.000Z", holds: [exampleDebit] },
       replayable: true,
       warns: true,
     },

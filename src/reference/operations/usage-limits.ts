@@ -13,7 +13,7 @@ import type { Operation } from "../operation.ts";
 import { appId, appParams, EXAMPLE, ofAdministration } from "./common.ts";
 
 const limitId = "lim_5qWc1nY8aJ3vRb7kTxE2Mz";
-const ofLimit = z.object({ appId, limitId: limitParams.unwrap().shape.limitId });
+const usageLimitParams = z.object({ appId, limitId: limitParams.unwrap().shape.limitId });
 const newLimit = { name: "Free messages", matches: [{ event: "chat.*" }], unit: "count", amount: 50, every: "day" };
 const exampleLimit = { limitId, mode: "live", ...newLimit, createdAt: EXAMPLE.createdAt };
 const userLimit = { limitId, ...newLimit, used: 12, remaining: 38, resetsAt: "2026-01-17T00:00:00.000Z" };
@@ -100,7 +100,7 @@ export const usageLimitOperations: readonly Operation[] = [
       path: "/apps/{appId}/usage-limits/{limitId}",
       summary: "Change a usage limit",
       description: "Changes the fields that you send. After a change of the amount, the used amount stays.",
-      params: ofLimit,
+      params: usageLimitParams,
       body: { schema: changeLimitInput, example: { amount: 60 } },
       success: { description: "The limit.", schema: usageLimitOutput, example: { ...exampleLimit, amount: 60 } },
       errors: [],
@@ -111,7 +111,7 @@ export const usageLimitOperations: readonly Operation[] = [
       path: "/apps/{appId}/usage-limits/{limitId}",
       summary: "Delete a usage limit",
       description: "Deletes the limit and its counters. It no longer applies.",
-      params: ofLimit,
+      params: usageLimitParams,
       success: { description: "The deleted limit.", schema: usageLimitOutput, example: exampleLimit },
       errors: [],
     },

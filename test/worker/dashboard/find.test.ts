@@ -198,7 +198,7 @@ it("a preview of a debit is refused for 10,000 balances, and names the API call 
   const { status, text } = await read(`users${queryOf({ userId: "whale", event: "chat.x", tokens: "5" })}`);
   expect(status).toBe(400);
   expect(text).toContain("10,000 balances or more. POST /api/v1/credits/plan does it.");
-  expect(text).toContain("At least: only 10,000 balances");
+  expect(text).toContain("The real totals may be larger: only 10,000 balances");
 });
 
 it("the pages of verification verify one user or all users, and show the result", async () => {

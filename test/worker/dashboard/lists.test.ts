@@ -140,7 +140,7 @@ describe("a list that is longer than a page", () => {
       ["users?sort=isPartial", "must be one of"],
       ["users.csv?sort=name", "must be one of"],
       ["payments?sort=captured&order=up", "must be asc or desc"],
-      ["audit?sort=at&page=0", "must be a number of a page"],
+      ["audit?sort=at&page=0", "must be the number of a page"],
     ] as const) {
       const { status, text } = await w.read(path);
       expect([path, status, text.includes(part)]).toEqual([path, 400, true]);

@@ -34,7 +34,7 @@ it("the page of payments shows what to enter at Stripe, the last event, and what
   for (const part of ["<code>pi_1</code>", "<code>cs_1</code>", "charge.refunded", "taken", "250"])
     expect(page.text).toContain(part);
   expect(page.text).toContain('href="https://dashboard.stripe.com/payments/pi_1"');
-  const requested = /aria-label="Asked for"[\s\S]*?<\/table>/.exec(page.text)?.[0] ?? "";
+  const requested = /aria-label="Requested at Stripe"[\s\S]*?<\/table>/.exec(page.text)?.[0] ?? "";
   for (const part of ["cs_1", "wallet"]) expect(requested).toContain(part);
   const events = /aria-label="Events"[\s\S]*?<\/table>/.exec(page.text)?.[0] ?? "";
   for (const part of ["ada", "https://dashboard.stripe.com/events/evt_"]) expect(events).toContain(part);
