@@ -41,7 +41,7 @@ function sendHalf(target: string, method: string, headers: IncomingMessage["head
 export async function startFaultyProxy(target: string): Promise<FaultyProxy> {
   const faults: (Fault | null)[] = [];
   const seen: FaultyProxy["seen"] = [];
-  const proxy = { chance: (_asked: string): Fault | null => null };
+  const proxy = { chance: (_request: string): Fault | null => null };
 
   async function pass(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const { method = "", url = "", headers } = incoming;

@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { warningText } from "../../../src/http/factory.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { END_USER_SETTING } from "../../support/end-user-setting.ts";
 import { type Answer, Clock, makeApp, makeClient, makeKey, makeLegacyPack, makePack } from "../../support/world.ts";
@@ -12,6 +13,10 @@ const COUNT = /^A balance in count pays 1/;
 const AUDIENCE = /^The setting names no audience/;
 const PERCENT = /^The percentage is below 1/;
 const DEVICE = /^A secret key sent an event with the id of a device/;
+
+it("a response has the first three of its warnings", () => {
+  expect(warningText(new Set(["First.", "Second.", "Third.", "Fourth."]))).toBe("First. Second. Third.");
+});
 
 const warningOf = ({ status, headers }: Answer): string | null => {
   expect(status).toBe(200);

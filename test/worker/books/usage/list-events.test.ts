@@ -252,22 +252,34 @@ describe("totals by group", () => {
     }
   });
 
-  it("are refused above 5,000 events with a publishable key", async () => {
+  /** A user with this number of events, one at each millisecond since 1970. */
+  async function makeBusyWorld(count: number) {
     const w = await makeWorld();
     await env.DB.prepare(
       `INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, occurred_at_ms,
          received_at_ms, request_hash, debits)
-       WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5001)
+       WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < CAST(?2 AS INTEGER))
        SELECT (SELECT id FROM accounts WHERE environment_id = ?1), i, i, CAST(?1 AS INTEGER), 'e' || i, 'chat', 1000, i, 1, '', '[]' FROM n`,
     )
-      .bind(w.app.environments.live.id)
+      .bind(w.app.environments.live.id, count)
       .run();
-    const query = "?userId=u&from=1970-01-01T00:00Z&groupBy=day";
-    expectError(await w.get(query, await w.token(), w.app.keys.pk_live), "invalid_request", "from");
-    expect((await w.get(query)).body.totals).toEqual([
-      { time: "1970-01-01T00:00:00.000Z", events: 5_001, quantities: { count: 5_001 }, debited: {} },
-    ]);
-    const later = "?userId=u&from=1970-01-01T00:00:00.002Z&groupBy=day";
-    expect((await w.get(later, await w.token(), w.app.keys.pk_live)).status).toBe(200);
+    return w;
+  }
+  const since = (ms: number) => `?userId=u&from=${iso(ms)}&groupBy=day`;
+  const totalsOf = (count: number) => [
+    { time: "1970-01-01T00:00:00.000Z", events: count, quantities: { count }, debited: {} },
+  ];
+
+  it("are refused above 5,000 events with a publishable key", async () => {
+    const w = await makeBusyWorld(5_001);
+    expectError(await w.get(since(0), await w.token(), w.app.keys.pk_live), "invalid_request", "from");
+    expect((await w.get(since(0))).body.totals).toEqual(totalsOf(5_001));
+    expect((await w.get(since(2), await w.token(), w.app.keys.pk_live)).body.totals).toEqual(totalsOf(5_000));
+  });
+
+  it("are refused above 200,000 events with a secret key", { timeout: 120_000 }, async () => {
+    const w = await makeBusyWorld(200_001);
+    expectError(await w.get(since(0)), "invalid_request", "from");
+    expect((await w.get(since(2))).body.totals).toEqual(totalsOf(200_000));
   });
 });
