@@ -144,8 +144,8 @@ export const accountOfWrite = (value: ValueOf<WriteContext>) =>
 export const createAccount = query((value: ValueOf<WriteContext & { features: string | null }>) =>
   insertFrom(
     accounts,
-    { environmentId: sql`iif(guard.holds, ${asInteger(value("environmentId"))}, NULL)`, userId: value("userId") },
-    sql`FROM (SELECT ${hasFeatures(value)} AS holds) AS guard
-      WHERE NOT guard.holds OR NOT ${hasRow(accounts, accountOfUser(value))}`,
+    { environmentId: sql`iif(guard.is_same, ${asInteger(value("environmentId"))}, NULL)`, userId: value("userId") },
+    sql`FROM (SELECT ${hasFeatures(value)} AS is_same) AS guard
+      WHERE NOT guard.is_same OR NOT ${hasRow(accounts, accountOfUser(value))}`,
   ),
 );
