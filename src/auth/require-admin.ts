@@ -41,14 +41,14 @@ function routeOf(c: Context<AppEnv>): string {
  */
 async function openAdminKey(c: Context<AppEnv>, root: SystemCtx, key: string): Promise<AdminRights> {
   await countKey(c, KIND, key, false);
-  const [found] = isKnownInvalid(c, key) ? [] : await all(root.db, selectRights({ hash: await sha256(key) }));
-  noteKeyCheck(c, KIND, key, found !== undefined);
-  if (found === undefined) {
+  const [storedRights] = isKnownInvalid(c, key) ? [] : await all(root.db, selectRights({ hash: await sha256(key) }));
+  noteKeyCheck(c, KIND, key, storedRights !== undefined);
+  if (storedRights === undefined) {
     await countArrival(c);
     throw invalidKey("The administration key is unknown or was revoked. Send one that this deployment has.");
   }
   refuseBrowserPage(c, "adminKey");
-  return { ...found, route: routeOf(c) };
+  return { ...storedRights, route: routeOf(c) };
 }
 
 /**

@@ -124,10 +124,10 @@ const SCOPE_CHOICES: Readonly<Record<ScopeChoice["by"], string>> = {
 
 /** Returns the sentence of the reference about the rights that an administration key needs for a route. */
 export function requirementText(route: string): string {
-  const found = ROUTES[route];
-  assert(found !== undefined, "every route of administration has a scope");
-  if (found === null) return "It accepts only the admin token, no administration key.";
-  const { scope, mode, needsAllApps } = found;
+  const requirement = ROUTES[route];
+  assert(requirement !== undefined, "every route of administration has a scope");
+  if (requirement === null) return "It accepts only the admin token, no administration key.";
+  const { scope, mode, needsAllApps } = requirement;
   const scopes =
     typeof scope === "string"
       ? `\`${scope}\``
@@ -171,10 +171,10 @@ function checkFacts(rights: AdminRights, { scope, mode }: RouteRequirement, fact
  * arguments, or null if no right depends on them. Throws `forbidden`.
  */
 export function checkRoute(rights: AdminRights, appId: string | undefined): ((values: object) => void) | null {
-  const found = ROUTES[rights.route];
-  assert(found !== undefined, "every route of administration has a scope");
-  if (found === null) throw forbidden("This operation accepts only the admin token, no administration key.");
-  const { scope, mode, needsAllApps } = found;
+  const requirement = ROUTES[rights.route];
+  assert(requirement !== undefined, "every route of administration has a scope");
+  if (requirement === null) throw forbidden("This operation accepts only the admin token, no administration key.");
+  const { scope, mode, needsAllApps } = requirement;
   if (typeof scope === "string") requireScope(rights, scope);
   if (needsAllApps === true && rights.apps !== null) {
     throw forbidden("The administration key is not for all applications.", { appId: null });
@@ -185,7 +185,7 @@ export function checkRoute(rights: AdminRights, appId: string | undefined): ((va
   if (mode === "test") requireMode(rights, "test");
   if (mode === "none") for (const each of MODES) requireMode(rights, each);
   if (mode === "row" || (mode !== "argument" && typeof scope === "string")) return null;
-  return (values) => checkFacts(rights, found, { ...values });
+  return (values) => checkFacts(rights, requirement, { ...values });
 }
 
 type KeyCaller = Pick<SystemCtx, "rights">;
@@ -195,8 +195,8 @@ type KeyCaller = Pick<SystemCtx, "rights">;
  * "row"` calls it. Throws `forbidden`.
  */
 export function admitRow<Row extends { readonly mode: Mode }>({ rights }: KeyCaller, row: Row): Row {
-  const found = rights === undefined ? undefined : ROUTES[rights.route];
-  if (rights !== undefined && found?.mode === "row") checkFacts(rights, found, { ...row });
+  const requirement = rights === undefined ? undefined : ROUTES[rights.route];
+  if (rights !== undefined && requirement?.mode === "row") checkFacts(rights, requirement, { ...row });
   return row;
 }
 

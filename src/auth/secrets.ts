@@ -122,12 +122,12 @@ export async function resealSecrets(root: CronCtx, textsMax = TEXTS_A_RUN_MAX): 
   let [count, isLastPage] = [0, false];
   while (!isLastPage && count < textsMax && allowance.has(limit + 1)) {
     // Skips rows that failed to decrypt.
-    const found = await all(db, selectOld({ mark, limit, offset: failures.length }));
-    const results = await Promise.allSettled(found.map((stored) => resealStatement(root, stored, mark)));
+    const storedSecrets = await all(db, selectOld({ mark, limit, offset: failures.length }));
+    const results = await Promise.allSettled(storedSecrets.map((stored) => resealStatement(root, stored, mark)));
     const statements = results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
     if (statements.length > 0) await batch(db, statements);
     count += statements.length;
-    isLastPage = found.length < limit;
+    isLastPage = storedSecrets.length < limit;
     failures.push(...results.flatMap((result) => (result.status === "rejected" ? [result.reason] : [])));
   }
   const isDone = isLastPage && failures.length === 0;

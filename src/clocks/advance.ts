@@ -36,12 +36,12 @@ async function findNextDue(ctx: TenantCtx, untilMs: number): Promise<DueEvent | 
     selectNextExpiry(id, ctx.now(), untilMs),
     selectNextUnmatched(id, untilMs),
   ] as const);
-  const found: DueEvent[] = [];
-  if (period !== undefined) found.push({ kind: "period", momentMs: period.momentMs, row: period });
-  if (hold !== undefined) found.push({ kind: "hold", momentMs: hold.momentMs, row: hold });
-  if (expiry !== undefined) found.push({ kind: "expiry", momentMs: expiry.momentMs, row: expiry });
-  if (unmatched !== undefined) found.push({ kind: "unmatched", momentMs: unmatched.momentMs, row: unmatched });
-  return found.toSorted((a, b) => a.momentMs - b.momentMs)[0] ?? null;
+  const dueEvents: DueEvent[] = [];
+  if (period !== undefined) dueEvents.push({ kind: "period", momentMs: period.momentMs, row: period });
+  if (hold !== undefined) dueEvents.push({ kind: "hold", momentMs: hold.momentMs, row: hold });
+  if (expiry !== undefined) dueEvents.push({ kind: "expiry", momentMs: expiry.momentMs, row: expiry });
+  if (unmatched !== undefined) dueEvents.push({ kind: "unmatched", momentMs: unmatched.momentMs, row: unmatched });
+  return dueEvents.toSorted((a, b) => a.momentMs - b.momentMs)[0] ?? null;
 }
 
 /** Processes a due event at the environment's time. It does nothing if another call has processed it. */
@@ -159,8 +159,8 @@ const selectEnvironmentsWithClock = query((value: ValueOf<{ run: number; limit: 
 async function runClocks(root: CronCtx): Promise<readonly unknown[]> {
   const { allowance, database } = root;
   const run = Math.floor(root.now() / MINUTE_MS);
-  const found = await all(root.db, selectEnvironmentsWithClock({ run, limit: CLOCKS_A_RUN_MAX }));
-  return workOnEach(root, found, QUERIES_A_STEP, async ({ clock, ...row }) => {
+  const environmentsWithClock = await all(root.db, selectEnvironmentsWithClock({ run, limit: CLOCKS_A_RUN_MAX }));
+  return workOnEach(root, environmentsWithClock, QUERIES_A_STEP, async ({ clock, ...row }) => {
     const environment = { ...row, database };
     const isAdvancing = readClock(clock).atMs !== undefined;
     await (isAdvancing

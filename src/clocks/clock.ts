@@ -43,8 +43,8 @@ export async function setClock(
     await batch(admin.db, [auditSet(act), ...clockWrites(environment.id, clock, after)]);
     return { environment, replayed: false };
   });
-  let left = steps;
-  const allowance = { has: () => left-- > 0, untilMs: admin.now() + MS_A_REQUEST };
+  let stepsLeft = steps;
+  const allowance = { has: () => stepsLeft-- > 0, untilMs: admin.now() + MS_A_REQUEST };
   const status = await advanceClock(admin, environment, allowance);
   return { output: { now: iso(setMs), status }, replayed };
 }

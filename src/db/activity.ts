@@ -187,13 +187,13 @@ const updateUserDays = query((value: ValueOf<DayRows>) => {
  */
 const updatePersonDays = query((value: ValueOf<DayRows>) => {
   const { environmentId, distinctId, isDeviceForm, lastSeenAtMs, lastActiveDay } = distinctIds;
-  const kept = { environmentId, distinctId, isDeviceForm, firstSeenAtMs: firstSeenOfKnownId, lastSeenAtMs };
+  const unchanged = { environmentId, distinctId, isDeviceForm, firstSeenAtMs: firstSeenOfKnownId, lastSeenAtMs };
   const set = assignments(distinctIds, { lastActiveDay: sql`excluded.${names(lastActiveDay)}` });
   const from = sql`FROM json_each(${value("rows")}) AS s CROSS JOIN ${distinctIds}
     ON ${environmentId} = s.value ->> 0 AND ${distinctId} = s.value ->> 1
     WHERE coalesce(${lastActiveDay}, 0) < ${value("day")} AND ${distinctIds.isSender} = 1
       AND (${isDeviceForm} = 0 OR ${distinctIds.isIdentified} = 1)`;
-  return sql`${insertFrom(distinctIds, { ...kept, lastActiveDay: asInteger(value("day")) }, from)}
+  return sql`${insertFrom(distinctIds, { ...unchanged, lastActiveDay: asInteger(value("day")) }, from)}
     ON CONFLICT (${names(environmentId, distinctId)}) DO UPDATE SET ${set}`;
 });
 

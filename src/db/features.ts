@@ -160,10 +160,10 @@ export function rememberClock(
   environment: EnvironmentName,
   clock: string | null,
 ): void {
-  const known = clocksOf(isolate);
-  if (known.size >= CLOCKS_MAX) known.clear();
-  if (clock === null) known.delete(clockKey(environment));
-  else known.set(clockKey(environment), clock);
+  const clocks = clocksOf(isolate);
+  if (clocks.size >= CLOCKS_MAX) clocks.clear();
+  if (clock === null) clocks.delete(clockKey(environment));
+  else clocks.set(clockKey(environment), clock);
 }
 
 const CALLS_MAX = 8;

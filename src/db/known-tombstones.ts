@@ -75,12 +75,12 @@ export async function withTombstones<Answer>(
   ctx: TombstoneCtx,
   send: (fingerprints: TombstoneSecrets, guard: Statement, lifts: unknown) => Promise<Answer>,
 ): Promise<Answer> {
-  const known = knownTombstonesOf(ctx.isolate);
+  const remembered = knownTombstonesOf(ctx.isolate);
   const { id, appId, mode } = ctx.environment;
   const key = tombstonesKey(ctx);
   let isFresh = false;
   for (let count = 1; ; count++) {
-    const { fingerprints, text, lifts } = known.get(key) ?? KNOWN_NOTHING;
+    const { fingerprints, text, lifts } = remembered.get(key) ?? KNOWN_NOTHING;
     try {
       const values = { text, clock: ctx.clock };
       const guard =
@@ -94,8 +94,8 @@ export async function withTombstones<Answer>(
         throw temporarilyUnavailable("Too many erasures at the same time. Try again.", error);
       const [row] = await all(ctx.db, selectFeatures({ appId, mode }));
       requireClock(ctx, row?.features ?? null);
-      if (known.size >= REMEMBERED_ENVIRONMENTS_MAX) known.clear();
-      known.set(key, knownIn(row?.features ?? null));
+      if (remembered.size >= REMEMBERED_ENVIRONMENTS_MAX) remembered.clear();
+      remembered.set(key, knownIn(row?.features ?? null));
       isFresh = true;
     }
   }

@@ -30,9 +30,9 @@ export function wire<Table extends SQLiteTable>(table: Table) {
   type Name = keyof Row & string;
   const columns: Readonly<Record<string, SQLiteColumn>> = getTableColumns(table);
   const column = (name: string): SQLiteColumn => {
-    const found = columns[name];
-    if (found === undefined) throw new TypeError(`No column ${name}.`);
-    return found;
+    const match = columns[name];
+    if (match === undefined) throw new TypeError(`No column ${name}.`);
+    return match;
   };
   return {
     /** A text or a number, as stored. */

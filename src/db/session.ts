@@ -24,8 +24,8 @@ export function databaseAt(env: object, index: number): Database | null {
 
 /** Returns all bound databases, `DB` first. */
 export function allDatabases(env: object): readonly Database[] {
-  const found = Array.from({ length: DATABASES_MAX }, (_, index) => databaseAt(env, index));
-  return found.filter((database) => database !== null);
+  const databases = Array.from({ length: DATABASES_MAX }, (_, index) => databaseAt(env, index));
+  return databases.filter((database) => database !== null);
 }
 
 /** Returns the database index at the end of an application's or a balance's id. Null for other text. */

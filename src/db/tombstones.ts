@@ -165,10 +165,10 @@ export async function personGuards(
   await requireSecrets(ctx, fingerprints);
   const { appId, mode } = ctx.environment;
   const written = new Set(ids);
-  const others = new Set([...mentioned].filter((id) => !written.has(id)));
+  const mentionedOnly = new Set([...mentioned].filter((id) => !written.has(id)));
   const hashesOfIds = async (names: ReadonlySet<string>) => jsonChunks([...(await idsByHash(ctx, names)).keys()]);
   return [
-    ...(await hashesOfIds(others)).map((hashes) => guardMentioned({ appId, mode, hashes })),
+    ...(await hashesOfIds(mentionedOnly)).map((hashes) => guardMentioned({ appId, mode, hashes })),
     ...(await hashesOfIds(written)).flatMap((hashes) => [
       guardWritten({ appId, mode, hashes }),
       deleteNonBlockingOf({ appId, mode, hashes }),

@@ -80,14 +80,14 @@ const splitSumsOf = (steps: SQL | SQLiteColumn, from: SQL) =>
 /** SQL: the remaining amount of a unit, including holds of open reservations on balances that are not revoked. */
 function remainingOfUnit(unit: Unit): SQL {
   const isOfUnit = and(countOfAccount(creditBalances), eq(creditBalances.unit, unit));
-  const left = splitSumsOf(creditBalances.remainingSteps, sql`${creditBalances} WHERE ${isOfUnit}`);
-  const held = splitSumsOf(
+  const remainingSums = splitSumsOf(creditBalances.remainingSteps, sql`${creditBalances} WHERE ${isOfUnit}`);
+  const heldSums = splitSumsOf(
     sql`(leg.value ->> 'amountSteps')`,
     sql`${reservations}, json_each(${reservations.legs}) AS leg
       CROSS JOIN ${creditBalances} ON ${creditBalances.id} = leg.value ->> 'balanceId'
       WHERE ${countOfAccount(reservations)} AND ${reservations.state} = 'open' AND ${isOfUnit} AND ${creditBalances.revokedAtMs} IS NULL`,
   );
-  const [whole, rest] = left.map((sum, index) => sql`coalesce(sum(${sum} + ${held[index]}), 0)`);
+  const [whole, rest] = remainingSums.map((sum, index) => sql`coalesce(sum(${sum} + ${heldSums[index]}), 0)`);
   return sql`json_array(${whole}, ${rest})`;
 }
 

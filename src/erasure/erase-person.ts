@@ -98,14 +98,14 @@ async function startErasure(
   await requireSecrets(ctx, fingerprints);
   // An id that is being erased belongs to no person.
   const hasNoPerson = ids.length === 0 || earlier !== undefined;
-  const found: readonly FoundId[] = hasNoPerson ? [{ distinctId, isVerified: true }] : ids.slice(0, LISTED_IDS_MAX);
-  const person = found.map((id) => id.distinctId);
+  const foundIds: readonly FoundId[] = hasNoPerson ? [{ distinctId, isVerified: true }] : ids.slice(0, LISTED_IDS_MAX);
+  const person = foundIds.map((id) => id.distinctId);
   if (earlier !== undefined && !dryRun) {
     await blockMore(ctx, earlier.id, blockIds);
     return { id: earlier.id, distinctIds: person, notErased: {} };
   }
   const isWhole = ids.length <= LISTED_IDS_MAX;
-  const { erased, notErased } = divideIds(input, found);
+  const { erased, notErased } = divideIds(input, foundIds);
   const distinctIds = erased.map((id) => id.distinctId);
   const distinctIdCount = Math.max(1, counted?.ids ?? 0);
   if (input.distinctIdCount !== undefined && input.distinctIdCount !== distinctIdCount) {
@@ -150,12 +150,12 @@ async function startErasure(
  * Splits the ids into those to erase and the others. An id is not erased if `distinctIds` lacks it and only unverified claims
  * reach it.
  */
-function divideIds({ distinctIds }: ErasePersonInput, found: readonly FoundId[]) {
-  if (distinctIds === undefined) return { erased: found, notErased: {} };
+function divideIds({ distinctIds }: ErasePersonInput, foundIds: readonly FoundId[]) {
+  if (distinctIds === undefined) return { erased: foundIds, notErased: {} };
   const named = new Set(distinctIds);
   const isErased = ({ distinctId, isVerified }: FoundId) => isVerified || named.has(distinctId);
-  const notErased = found.filter((id) => !isErased(id)).map(({ distinctId }) => distinctId);
-  return { erased: found.filter(isErased), notErased: { notErased } };
+  const notErased = foundIds.filter((id) => !isErased(id)).map(({ distinctId }) => distinctId);
+  return { erased: foundIds.filter(isErased), notErased: { notErased } };
 }
 
 const notAmongErased = () => invalid("blockIds", "must be among the ids that are erased");

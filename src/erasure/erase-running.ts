@@ -47,9 +47,9 @@ const selectRunning = query((value: ValueOf<{ limit: number }>) =>
 async function eraseRunning(root: CronCtx): Promise<readonly unknown[]> {
   const { db, database, allowance } = root;
   const failures: unknown[] = [];
-  const found = await all(db, selectRunning({ limit: ERASURES_MAX }));
-  const turn = found.length === 0 ? 0 : Math.floor(root.now() / MINUTE_MS) % found.length;
-  const running = [...found.slice(turn), ...found.slice(0, turn)];
+  const rows = await all(db, selectRunning({ limit: ERASURES_MAX }));
+  const turn = rows.length === 0 ? 0 : Math.floor(root.now() / MINUTE_MS) % rows.length;
+  const running = [...rows.slice(turn), ...rows.slice(0, turn)];
   for (let pages = 0; pages < ERASURE_PAGES_A_RUN_MAX; pages++) {
     const erasure = running.shift();
     if (erasure === undefined || !allowance.has(ERASURE_QUERIES_A_PAGE)) break;
@@ -181,8 +181,8 @@ function countErased({ environment, now }: TenantCtx, { counts, keepConsent }: E
 
 /** Collects further ids of a person whose ids did not fit into the first batch. */
 async function collect(ctx: TenantCtx, key: ErasureKey, erasure: ErasureRow): Promise<void> {
-  const [found] = await batch(ctx.db, [selectMoreIds(key)] as const);
-  const ids = found.map(({ distinctId, isVerified }) => ({ distinctId, blocks: isVerified }));
+  const [rows] = await batch(ctx.db, [selectMoreIds(key)] as const);
+  const ids = rows.map(({ distinctId, isVerified }) => ({ distinctId, blocks: isVerified }));
   if (ids.length === 0) {
     await batch(ctx.db, [setCollected(key)]);
     return;

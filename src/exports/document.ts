@@ -65,9 +65,9 @@ async function* propertiesTexts({ db, environmentId }: Reading, ids: PersonIds):
       bytes += value.propertiesBytes;
     }
     if (pageIds.length === 0) return;
-    const found = await all(db, propertiesAtSnapshot({ environmentId, ids: JSON.stringify(pageIds) }));
-    assert(found.length === pageIds.length, "properties are as they were at the snapshot");
-    for (const { properties } of found) yield properties;
+    const rows = await all(db, propertiesAtSnapshot({ environmentId, ids: JSON.stringify(pageIds) }));
+    assert(rows.length === pageIds.length, "properties are as they were at the snapshot");
+    for (const { properties } of rows) yield properties;
   }
 }
 

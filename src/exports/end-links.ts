@@ -74,9 +74,9 @@ async function linkHashesOf(
 
 /** Returns whether a link was revoked (P14). */
 export async function isLinkEnded(ctx: Pick<SystemCtx, "db" | "settings">, claims: ExportClaims): Promise<boolean> {
-  const [found] = await all(ctx.db, selectEnded(await linkValues(ctx, claims)));
+  const [row] = await all(ctx.db, selectEnded(await linkValues(ctx, claims)));
   // Links of a deleted application do not open either.
-  return found?.isEnded !== false;
+  return row?.isEnded !== false;
 }
 
 /** Aborts the batch when the link was revoked. `isEndOfLink` recognises the error. */
@@ -137,8 +137,8 @@ export async function revokeLinks(ctx: TenantCtx, { distinctId }: ExportPersonIn
         insertEnd({ environmentId, idHash, nowMs }),
         ...auditOperator(ctx, name, { action: "export_link.revoked", target }),
       ] as const;
-      const [[found]] = await batchWithGuards(ctx.db, guards, statements);
-      return { revoked: found?.links ?? 0 };
+      const [[row]] = await batchWithGuards(ctx.db, guards, statements);
+      return { revoked: row?.links ?? 0 };
     },
     "audit",
   );

@@ -128,12 +128,12 @@ async function readLargeRows(
     if (spans.length > 0 && bytes > LARGE_ROWS_BYTES) break;
     spans.push([ids[index] ?? "", seq - 1, seq, position]);
   }
-  const found = await arrays(
+  const rows = await arrays(
     reading.db,
     largeRowsStatements[name]({ ...requestedIdOf(reading), spans: JSON.stringify(spans) }),
   );
-  assert(found.length === spans.length, HAS_ALL_ROWS);
-  return found.map(([head, body]) => {
+  assert(rows.length === spans.length, HAS_ALL_ROWS);
+  return rows.map(([head, body]) => {
     assert(body !== null, HAS_ALL_ROWS);
     return `${head}${body}}`;
   });

@@ -262,12 +262,12 @@ const deletedOf = ({ deletedAnalytics }: PersonId, name: ListName): number =>
 
 /** Returns the ids with rows in a list, and the bounds of their seqs. */
 export function* boundsOf({ each, sizes }: Pick<PersonIds, "each" | "sizes">, name: ListName): Generator<Bound> {
-  let left = sizes[name].ids;
-  if (left === 0) return;
+  let idsLeft = sizes[name].ids;
+  if (idsLeft === 0) return;
   for (const personId of each()) {
     const after = deletedOf(personId, name);
     if (personId.last[name] === after) continue;
     yield { id: personId.distinctId, after, last: personId.last[name] };
-    if (--left === 0) return;
+    if (--idsLeft === 0) return;
   }
 }

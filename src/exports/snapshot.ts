@@ -113,10 +113,10 @@ export async function takeSnapshot(
     ? await batch(db, [findRequestedId(key), findManyIds(key), firstBalances(key)] as const)
     : [firstRequested, few, firstRequestedBalances];
   if (requested === undefined) return null;
-  const found = readIds(idRows);
-  if (found === null) return "too large";
-  const isPerson = requested.isSender === true || requested.isClaimed || found.count > 1;
-  const ids = isPerson ? found : withoutAnalytics(found);
+  const allIds = readIds(idRows);
+  if (allIds === null) return "too large";
+  const isPerson = requested.isSender === true || requested.isClaimed || allIds.count > 1;
+  const ids = isPerson ? allIds : withoutAnalytics(allIds);
   const rowsMin = pageRowsMin(ids.sizes, ids);
   if (rowsMin === null) return "too large";
   const { environmentId, firstSeenAtMs } = requested;

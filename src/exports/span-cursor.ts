@@ -155,8 +155,8 @@ export function pageRowsMin(
     rows += WEIGHTS[name] * sizes[name].rows;
     fixed += sizes[name].idBytes / SPANS_BYTES;
   }
-  const left = queriesMax - Math.ceil(fixed);
-  if (left <= 0) return null;
-  const needed = Math.ceil(rows / left);
+  const queriesLeft = queriesMax - Math.ceil(fixed);
+  if (queriesLeft <= 0) return null;
+  const needed = Math.ceil(rows / queriesLeft);
   return needed > PAGE_ROWS_LIMIT ? null : needed;
 }

@@ -53,8 +53,8 @@ const ANY_METHOD = "ALL";
 
 /** Returns the methods that a path supports, in alphabetical order. */
 function methodsAt({ router, routes }: RoutedApp, path: string): string[] {
-  const known = new Set(routes.map((route) => route.method).filter((method) => method !== ANY_METHOD));
-  const matched = [...known].flatMap((method) => router.match(method, path)[0].map(([[, route]]) => route));
+  const allMethods = new Set(routes.map((route) => route.method).filter((method) => method !== ANY_METHOD));
+  const matched = [...allMethods].flatMap((method) => router.match(method, path)[0].map(([[, route]]) => route));
   const methods = new Set(matched.map((route) => route.method).filter((method) => method !== ANY_METHOD));
   if (methods.size === 0) return [];
   if (methods.has("GET")) methods.add("HEAD");

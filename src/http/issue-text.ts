@@ -79,10 +79,10 @@ function unknownField(name: string, input: unknown, schema: unknown): string {
   const value = memberOf(input, name);
   const holdsFields = isJsonObject(value) || (Array.isArray(value) && value.every(isJsonObject));
   const isWrapper = holdsFields && Object.keys(Object(input)).length === 1;
-  const known = Object.keys(shape);
-  if (isWrapper && known.length > 0)
+  const knownNames = Object.keys(shape);
+  if (isWrapper && knownNames.length > 0)
     return "is unknown: send the fields in it directly, without this field around them";
-  return `is unknown: ${fieldAdvice(id, known, name)}`;
+  return `is unknown: ${fieldAdvice(id, knownNames, name)}`;
 }
 
 /**

@@ -37,8 +37,10 @@ function assertDecodable(url: string, known: object): void {
 
 /** Refuses a known query parameter that is given twice (W14). Hono reads such a parameter as a list. */
 function assertGivenOnce(values: object, issues: readonly z.core.$ZodIssue[]): void {
-  const given = new Map<PropertyKey, unknown>(Object.entries(values));
-  const [name] = issues.flatMap((issue) => issue.path.slice(0, 1)).filter((key) => Array.isArray(given.get(key)));
+  const valuesByName = new Map<PropertyKey, unknown>(Object.entries(values));
+  const [name] = issues
+    .flatMap((issue) => issue.path.slice(0, 1))
+    .filter((key) => Array.isArray(valuesByName.get(key)));
   if (name !== undefined) throw invalid(String(name), "must be given once");
 }
 

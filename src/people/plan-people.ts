@@ -174,14 +174,14 @@ function settledIds(
       const version = link === null ? null : claims.settledVersion(distinctId, link);
       return link === null || version === null ? [] : [{ link: linkText(link), claimed: link.otherId, version }];
     });
-    const found = propertiesOf(distinctId);
+    const idState = propertiesOf(distinctId);
     // Null and empty changes are not remembered.
     const settled = ofId.flatMap((event) =>
-      event.changes && found?.idProperties.isSettled(event) ? event.changes : [],
+      event.changes && idState?.idProperties.isSettled(event) ? event.changes : [],
     );
     const changes = [...new Set(settled)];
     const properties =
-      found === null ? null : { version: found.version, bytes: found.idProperties.storedBytes, changes };
+      idState === null ? null : { version: idState.version, bytes: idState.idProperties.storedBytes, changes };
     return { distinctId, properties, links };
   });
 }

@@ -16,9 +16,9 @@ const MESSAGE_QUERIES_A_STEP = 3;
 const selectStep = query((value: ValueOf<{ before: string; limit: number }>) => {
   const { id } = webhookMessages;
   const page = alias(webhookMessages, "page");
-  const found = computed({ last: sql<string | null>`max(${page.id})`, messages: sql<number>`count(*)` });
+  const selected = computed({ last: sql<string | null>`max(${page.id})`, messages: sql<number>`count(*)` });
   const oldest = sql`SELECT ${id} FROM ${webhookMessages} WHERE ${id} < ${value("before")} ORDER BY ${id} LIMIT ${asInteger(value("limit"))}`;
-  return read(found, (list) => sql`SELECT ${list} FROM (${oldest}) AS ${page}`);
+  return read(selected, (list) => sql`SELECT ${list} FROM (${oldest}) AS ${page}`);
 });
 const deleteDeliveries = query((value: ValueOf<{ last: string }>) => {
   const { endpointId, messageId } = webhookDeliveries;

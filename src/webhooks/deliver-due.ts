@@ -17,15 +17,16 @@ const START_WITHIN_MS = 18_000;
 export async function makeFirstAttempts(root: SystemCtx, outbox: Outbox): Promise<void> {
   const pool = openDeliveries(root, root.now() + START_WITHIN_MS);
   const byDatabase = Map.groupBy(outbox, ({ database }) => database);
-  let left = FIRST_ATTEMPTS_MAX;
+  let attemptsLeft = FIRST_ATTEMPTS_MAX;
   for (const { index, db } of root.databases) {
     const messages = byDatabase.get(index) ?? [];
     if (messages.length === 0) continue;
-    const found = await readLeased(root, db, messages.slice(0, left), left + 1);
-    const kept = found.slice(0, left);
-    if (messages.length > left || found.length > left) await releaseLeases(root, db, messages, kept);
-    left -= kept.length;
-    pool.add(db, kept);
+    const leased = await readLeased(root, db, messages.slice(0, attemptsLeft), attemptsLeft + 1);
+    const attempted = leased.slice(0, attemptsLeft);
+    if (messages.length > attemptsLeft || leased.length > attemptsLeft)
+      await releaseLeases(root, db, messages, attempted);
+    attemptsLeft -= attempted.length;
+    pool.add(db, attempted);
   }
   await pool.done();
 }

@@ -161,8 +161,8 @@ export async function failAllPending(
 }
 
 function upTo(steps: number): () => boolean {
-  let left = steps;
-  return () => left-- > 0;
+  let stepsLeft = steps;
+  return () => stepsLeft-- > 0;
 }
 
 /** SQL: the next endpoint, by id, with pending deliveries. */

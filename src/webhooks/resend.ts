@@ -58,8 +58,8 @@ export async function resendMessage(
 ): Promise<SentOutput> {
   const row = await requireEnabledEndpoint(admin, appId, webhookId);
   const key = { webhookId, messageId };
-  const [[found]] = await batch(admin.db, [selectDelivery(key)]);
-  if (found === undefined) {
+  const [[delivery]] = await batch(admin.db, [selectDelivery(key)]);
+  if (delivery === undefined) {
     throw new PurserError("not_found", "The endpoint has no such message.", { param: "messageId" });
   }
   const details = { mode: row.mode, messageId };

@@ -182,7 +182,7 @@ export function keyOfRequest(body: ScannedBody): string | null {
  */
 export function findKey(bytes: Uint8Array): string | null {
   const json = new JsonBytes(bytes);
-  let found: string | null = null;
+  let foundKey: string | null = null;
   const searchFor = (names: Names) => (nameSpan: Span, valueStart: number) => {
     const name = json.find(names, nameSpan);
     if (name === "properties" && json.kindAt(valueStart) === "object") {
@@ -192,7 +192,7 @@ export function findKey(bytes: Uint8Array): string | null {
     const text = name === undefined ? null : keyAt(json, { start: valueStart, end });
     // A property `token` may be an ordinary property of the caller. Then the key may come after it.
     if (text === null || (names === keyInProperties && readKey(text) === null)) return end;
-    found = text;
+    foundKey = text;
     return STOPPED;
   };
   try {
@@ -202,7 +202,7 @@ export function findKey(bytes: Uint8Array): string | null {
   } catch (error) {
     if (!(error instanceof JsonSyntaxError)) throw error;
   }
-  return found;
+  return foundKey;
 }
 
 /** Throws `invalid_request` when there are no events, and `payload_too_large` when there are too many. */

@@ -55,7 +55,14 @@ const countDeleted = query((value: ValueOf<RetentionStep>) => {
     SELECT ${analyticsEvents.environmentId}, ${analyticsEvents.distinctId}, count(*), sum(octet_length(${analyticsEvents.properties}))
     FROM page CROSS JOIN ${analyticsEvents} ON ${rowid} = page.place
     GROUP BY ${analyticsEvents.environmentId}, ${analyticsEvents.distinctId}`;
-  const kept = { environmentId, distinctId, firstSeenAtMs: firstSeenOfKnownId, lastSeenAtMs, isDeviceForm, eventCount };
+  const unchanged = {
+    environmentId,
+    distinctId,
+    firstSeenAtMs: firstSeenOfKnownId,
+    lastSeenAtMs,
+    isDeviceForm,
+    eventCount,
+  };
   const from = sql`FROM gone CROSS JOIN ${distinctIds}
     ON ${environmentId} = gone.tenant AND ${distinctId} = gone.who WHERE true`;
   const set = assignments(distinctIds, {
@@ -63,7 +70,7 @@ const countDeleted = query((value: ValueOf<RetentionStep>) => {
     eventBytes: sql`${eventBytes} - excluded.${names(eventBytes)}`,
   });
   return sql`${withPage(value)}, gone (tenant, who, number, size) AS MATERIALIZED (${deleted})
-    ${insertFrom(distinctIds, { ...kept, deletedCount: sql`gone.number`, eventBytes: sql`gone.size` }, from)}
+    ${insertFrom(distinctIds, { ...unchanged, deletedCount: sql`gone.number`, eventBytes: sql`gone.size` }, from)}
     ON CONFLICT (${names(environmentId, distinctId)}) DO UPDATE SET ${set}`;
 });
 

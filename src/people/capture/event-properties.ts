@@ -158,8 +158,8 @@ function withMembers(
   const keptMembers: string[] = [];
   json.members(sentSpan.start, (name, valueStart) => {
     const end = json.skip(valueStart);
-    const known = json.find(PROPERTY_NAMES, name);
-    const isKept = known === undefined || (!changes.has(known) && fields.get(known)?.start === valueStart);
+    const knownName = json.find(PROPERTY_NAMES, name);
+    const isKept = knownName === undefined || (!changes.has(knownName) && fields.get(knownName)?.start === valueStart);
     if (isKept) keptMembers.push(json.text({ start: name.start, end }));
     return end;
   });

@@ -175,11 +175,11 @@ async function storeSome(
   if (newEvents.length === 0) return allStored(firstEvents.length);
   const planned = planPeople(remaining.toStore(newEvents), stored, isVerified);
   const overLimit = idsOverLimit(uses, newEvents, planned.ids);
-  const kept = newEvents.filter(({ distinctId }) => !overLimit.has(distinctId));
-  const change = overLimit.size === 0 ? planned : planPeople(remaining.toStore(kept), stored, isVerified);
-  attempts.warnings = warningsOf(kept, stored, change, attempts, isVerified);
+  const eventsToStore = newEvents.filter(({ distinctId }) => !overLimit.has(distinctId));
+  const change = overLimit.size === 0 ? planned : planPeople(remaining.toStore(eventsToStore), stored, isVerified);
+  attempts.warnings = warningsOf(eventsToStore, stored, change, attempts, isVerified);
   const reached = reachedWrites(ctx, overLimit.values(), nowMs);
-  await writeEvents(ctx, attempts, kept, nowMs, { change, following: reached.statements });
+  await writeEvents(ctx, attempts, eventsToStore, nowMs, { change, following: reached.statements });
   reached.onWritten();
   if (!isVerified && change.refusedClaims > 0) {
     countActivity(ctx.environment, "refused_claim", nowMs, "", change.refusedClaims);
@@ -210,15 +210,15 @@ async function writeRemembered(
   guard: Statement,
   nowMs: number,
 ) {
-  const kept = attempts.remaining.toStore(events);
+  const eventsToStore = attempts.remaining.toStore(events);
   const noChanges = { link: null, set: null, setOnce: null, unset: null, changes: "" };
   // A personless event stays as it is, because it changes no properties but may make its id a user.
-  const unchanging = kept.map((event) => (event.isPersonless ? event : { ...event, ...noChanges }));
+  const unchanging = eventsToStore.map((event) => (event.isPersonless ? event : { ...event, ...noChanges }));
   const change = planPeople(unchanging, noStoredPeople, ctx.caller.kind === "secret");
   try {
     await writeEvents(ctx, attempts, events, nowMs, { change, guard });
   } catch (error) {
-    if (constraintOf(error) === "guard_people") readPeopleFirst(ctx, kept, nowMs);
+    if (constraintOf(error) === "guard_people") readPeopleFirst(ctx, eventsToStore, nowMs);
     throw error;
   }
 }

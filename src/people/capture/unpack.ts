@@ -67,8 +67,8 @@ function looksLikeJson(bytes: Uint8Array): boolean {
 function dataField(text: string, charactersMax: number): { readonly text: string; readonly isWhole: boolean } {
   const start = text.startsWith("data=") ? 0 : text.indexOf("&data=") + 1;
   if (!text.startsWith("data=", start)) return { text: "", isWhole: true };
-  const found = text.indexOf("&", start);
-  const end = found === -1 ? text.length : found;
+  const ampersand = text.indexOf("&", start);
+  const end = ampersand === -1 ? text.length : ampersand;
   const isWhole = end - start <= charactersMax;
   const escaped = text.slice(start + 5, isWhole ? end : start + charactersMax);
   try {

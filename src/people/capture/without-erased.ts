@@ -56,11 +56,11 @@ function withoutMentions(event: CapturedEvent, ids: ReadonlySet<string>): Captur
 function withoutMembers(text: string, properties: readonly string[]): string {
   const json = new JsonBytes(utf8(text));
   const names = new Names(properties);
-  const kept: string[] = [];
+  const keptMembers: string[] = [];
   json.members(0, (name, valueStart) => {
     const end = json.skip(valueStart);
-    if (json.find(names, name) === undefined) kept.push(json.text({ start: name.start, end }));
+    if (json.find(names, name) === undefined) keptMembers.push(json.text({ start: name.start, end }));
     return end;
   });
-  return `{${kept.join()}}`;
+  return `{${keptMembers.join()}}`;
 }

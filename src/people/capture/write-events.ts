@@ -121,23 +121,23 @@ export async function writeEvents(
   nowMs: number,
   { change, guard, following = [] }: OtherWrites,
 ): Promise<void> {
-  const kept = remaining.toStore(events);
+  const eventsToStore = remaining.toStore(events);
   const isErased = ({ distinctId }: CapturedEvent) => remaining.erased.get(distinctId)?.blocks === true;
   const dayMs = ctx.realNow();
-  const batchGuards = [...(await guards(kept)), ...(guard === undefined ? [] : [guard])];
-  const devices = selectDevicesMadeUsers(ctx, kept);
+  const batchGuards = [...(await guards(eventsToStore)), ...(guard === undefined ? [] : [guard])];
+  const devices = selectDevicesMadeUsers(ctx, eventsToStore);
   const rows: readonly unknown[][] = await batch(ctx.db, [
     ...batchGuards,
     ...devices,
-    ...spaceGuards(ctx, kept, dayMs),
-    ...eventWrites(ctx, kept, nowMs),
+    ...spaceGuards(ctx, eventsToStore, dayMs),
+    ...eventWrites(ctx, eventsToStore, nowMs),
     ...dayCounts(ctx, change.ids, dayMs),
     ...erasedCounts(ctx, isCounted(ctx) ? events.filter(isErased) : [], dayMs),
     ...peopleWrites(ctx, change, { nowMs, dayMs }),
     ...following,
   ]);
-  const found = rows.slice(batchGuards.length, batchGuards.length + devices.length);
-  if (found.some(({ length }) => length > 0)) warn(ctx, "device_made_user");
+  const deviceRows = rows.slice(batchGuards.length, batchGuards.length + devices.length);
+  if (deviceRows.some(({ length }) => length > 0)) warn(ctx, "device_made_user");
 }
 
 type UuidRow = { readonly uuid: string };
