@@ -59,8 +59,8 @@ const insertAdminKey = query((value: ValueOf<NewAdminKey>) =>
 );
 
 /**
- * Creates an administration key and returns its text, for the only time. `random` is 22 characters of base62; a repeat with the
- * same ones makes one key. Throws `not_found` for an application that does not exist.
+ * Creates an administration key and returns its text. No other call returns the text. `random` is 22 characters of base62. A
+ * repeat with the same `random` creates no second key. Throws `not_found` for an application that does not exist.
  */
 export async function createAdminKey(
   admin: AdminCtx,
@@ -104,9 +104,9 @@ export function nameActors(root: SystemCtx) {
   return async <Entry extends { readonly by: string }>(entries: readonly Entry[]): Promise<readonly Entry[]> => {
     if (!entries.some(({ by }) => by.startsWith("ak:"))) return entries;
     names ??= readAdminKeyNames(root);
-    const known = await names;
+    const namesByActor = await names;
     return entries.map((entry) => {
-      const name = known.get(entry.by);
+      const name = namesByActor.get(entry.by);
       return name === undefined ? entry : { ...entry, by: `${name} (${entry.by})` };
     });
   };

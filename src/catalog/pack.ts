@@ -62,7 +62,7 @@ export function readPacks(rows: readonly PackRow[]): Pack[] {
 const packByName = alias(creditPacks, "named");
 // Two searches, each with its own index. For an OR, SQLite would read every pack of the application.
 const packsOfRows = query((value: ValueOf<{ appId: string; idOrName: string; nameKey: string }>) => {
-  const ofName = drizzle
+  const idsByName = drizzle
     .select(fields(packByName, "id"))
     .from(packByName)
     .where(
@@ -78,7 +78,7 @@ const packsOfRows = query((value: ValueOf<{ appId: string; idOrName: string; nam
     .where(
       and(
         eq(creditPacks.appId, value("appId")),
-        sql`${creditPacks.id} IN (SELECT ${value("idOrName")} UNION ALL ${ofName.getSQL()})`,
+        sql`${creditPacks.id} IN (SELECT ${value("idOrName")} UNION ALL ${idsByName.getSQL()})`,
       ),
     );
 });
@@ -97,13 +97,13 @@ export function choosePack(idOrName: string, rows: readonly PackRow[]): Pack | n
   return packs.find(({ id }) => id === idOrName) ?? packs[0] ?? null;
 }
 
-const NAMES_SEARCHED = 500;
+const SEARCHED_NAMES_MAX = 500;
 const selectNames = query((value: ValueOf<{ appId: string }>) =>
   drizzle
     .select(fields(creditPacks, "name"))
     .from(creditPacks)
     .where(and(eq(creditPacks.appId, value("appId")), isNull(creditPacks.archivedAtMs)))
-    .limit(NAMES_SEARCHED),
+    .limit(SEARCHED_NAMES_MAX),
 );
 
 /** Returns at most three names of packs that resemble an unknown name. */
@@ -170,7 +170,7 @@ export function insertItemsWhere<Values extends PackKey>(
   );
 }
 
-/** Returns a pack in the form of the API. Its items have unit, rules and priority; a pack without items has its own. */
+/** Returns a pack in the form of the API. Each item has a unit, rules and a priority; a pack without items has its own. */
 export function presentPack(pack: Pack): PackOutput {
   const isLegacy = pack.items.length === 0;
   return {

@@ -49,6 +49,16 @@ function belowField(form: Form): Record<string, unknown> {
 const belowOf = ({ below, unit }: AlertOutput) =>
   "amount" in below ? `${amountText(below.amount)} ${unit}` : `${below.percent} % of what was issued in ${unit}`;
 
+/** Shows the fields that the forms for a new and for an existing alert share. */
+const AlertFields = ({ form, refusal }: { form: Form; refusal: PurserError | undefined }) => (
+  <>
+    <Field label="Name" name="name" value={form.name} refusal={refusal} required />
+    <Field label="Below" name="below" value={form.below} refusal={refusal} param={`below.${form.of ?? ""}`} required />
+    <Choice label="Counted in" name="of" value={form.of} options={MEASURES} />
+    <Field label="Event (optional)" name="event" value={form.event} refusal={refusal} placeholder="chat.*" />
+  </>
+);
+
 async function alertsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;
   const { alerts } = await listAlerts(c.var.root, appId, mode);
@@ -91,7 +101,9 @@ async function alertsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
         <FormToken c={c} />
         <Hidden fields={{ nonce: form.nonce ?? c.var.root.newId("") }} />
         <div class="row">
-          <Field label="Name" name="name" value={form.name} refusal={refusal} required />
+          <AlertFields form={form} refusal={refusal} />
+        </div>
+        <div class="row">
           <Choice
             label="Unit"
             name="unit"
@@ -99,18 +111,6 @@ async function alertsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
             options={UNITS.map((unit) => [unit, unit])}
             refusal={refusal}
           />
-          <Field label="Event (optional)" name="event" value={form.event} refusal={refusal} placeholder="chat.*" />
-        </div>
-        <div class="row">
-          <Field
-            label="Below"
-            name="below"
-            value={form.below}
-            refusal={refusal}
-            param={`below.${form.of ?? ""}`}
-            required
-          />
-          <Choice label="Counted in" name="of" value={form.of} options={MEASURES} />
           <button type="submit">Create alert</button>
         </div>
       </form>
@@ -150,7 +150,7 @@ async function readAlert(c: Context<DashboardEnv>): Promise<AlertOutput> {
 }
 
 async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, refusal?: PurserError) {
-  const { alertId, unit, below } = alert;
+  const { alertId, below } = alert;
   const cursor = textField(c.req.query(), "cursor");
   const input = parseForm(listAlertUsersInput, { limit: ALERT_ROWS, cursor });
   const { users, nextCursor } = await listAlertUsers(c.var.root, c.var.ctx.environment.appId, alertId, input);
@@ -180,16 +180,7 @@ async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, refusal?:
         </p>
         <FormToken c={c} />
         <div class="row">
-          <Field label="Name" name="name" value={form.name} refusal={refusal} required />
-          <Field
-            label={`Below (${unit}, or per cent)`}
-            name="below"
-            value={form.below}
-            refusal={refusal}
-            param={`below.${form.of}`}
-          />
-          <Choice label="Counted in" name="of" value={form.of} options={MEASURES} />
-          <Field label="Event (optional)" name="event" value={form.event} refusal={refusal} placeholder="chat.*" />
+          <AlertFields form={form} refusal={refusal} />
           <button type="submit">Save alert</button>
         </div>
       </form>

@@ -99,7 +99,7 @@ async function grantForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
           label="Source"
           name="source"
           value={form.source ?? "manual"}
-          options={GRANT_SOURCES.map((each) => [each, each] as const)}
+          options={GRANT_SOURCES.map((source) => [source, source] as const)}
           refusal={refusal}
         />
       </div>
@@ -193,11 +193,11 @@ export const grantRoutes = createDashboardRoutes()
 interface IssuedProps {
   readonly plan: Awaited<ReturnType<typeof previewGrant>>;
   readonly totals: Awaited<ReturnType<typeof readUserTotals>>;
-  /** As it was typed. */
+  /** The quantity as it was typed. */
   readonly quantity: string | undefined;
 }
 
-/** Shows the balances that a grant would issue, and the totals the user would then have, for its confirmation. */
+/** Shows, in a confirmation, the balances that a grant would issue and the totals that the user would then have. */
 export const IssuedFacts = ({ plan, totals, quantity }: IssuedProps) => {
   const units = [...new Set(plan.amounts.map(({ unit }) => unit))];
   const after = units.map((unit) => {

@@ -19,7 +19,7 @@ import { GrantFields, listOfferedPacks } from "./grant.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { RECURRING_PATH, userPath } from "./links.tsx";
 
-async function newPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
+async function newRecurringPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
   const packs = await listOfferedPacks(c);
   return page(
     c,
@@ -69,7 +69,7 @@ async function newPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserErr
   );
 }
 
-function readNew(form: Form) {
+function readRecurringInput(form: Form) {
   return parseForm(createRecurringInput, {
     recurringId: form.recurringId,
     userId: form.userId,
@@ -82,12 +82,12 @@ function readNew(form: Form) {
   });
 }
 
-async function confirmNew(c: Context<DashboardEnv>, form: Form, refused?: PurserError) {
+async function confirmRecurring(c: Context<DashboardEnv>, form: Form, refused?: PurserError) {
   const read = await catchRefusal(async () => {
-    const input = readNew(form);
+    const input = readRecurringInput(form);
     return { input, doubts: await doubtsOfId(c.var.ctx, input.userId) };
   });
-  if (read.result === undefined) return newPage(c, form, read.refusal);
+  if (read.result === undefined) return newRecurringPage(c, form, read.refusal);
   const { input, doubts } = read.result;
   const packs = await listOfferedPacks(c);
   return page(
@@ -97,7 +97,7 @@ async function confirmNew(c: Context<DashboardEnv>, form: Form, refused?: Purser
       c={c}
       action={RECURRING_PATH}
       fields={formFields(form)}
-      button="Make recurring grant"
+      button="Create recurring grant"
       cancel={userPath(form.userId)}
       change={`${RECURRING_PATH}${queryString(formFields(form))}`}
       doubts={doubts}
@@ -119,15 +119,15 @@ async function confirmNew(c: Context<DashboardEnv>, form: Form, refused?: Purser
 }
 
 export const newRecurringRoutes = createDashboardRoutes()
-  .get(`/${RECURRING_PATH}`, (c) => newPage(c, c.req.query()))
-  .get(`/${RECURRING_PATH}/confirm`, (c) => confirmNew(c, c.req.query()))
+  .get(`/${RECURRING_PATH}`, (c) => newRecurringPage(c, c.req.query()))
+  .get(`/${RECURRING_PATH}/confirm`, (c) => confirmRecurring(c, c.req.query()))
   .post(`/${RECURRING_PATH}`, (c) =>
     redirectAfter(
       c,
       async () => {
-        await callVerb(c, (ctx) => createRecurring(ctx, readNew(c.var.form)));
+        await callVerb(c, (ctx) => createRecurring(ctx, readRecurringInput(c.var.form)));
         return "recurring";
       },
-      (refusal) => (refusal.param === "sure" ? confirmNew : newPage)(c, c.var.form, refusal),
+      (refusal) => (refusal.param === "sure" ? confirmRecurring : newRecurringPage)(c, c.var.form, refusal),
     ),
   );

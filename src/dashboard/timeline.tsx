@@ -127,7 +127,7 @@ const What = ({ c, item, packs }: WhatProps<TimelineItem>) => {
     case "recurring":
       return (
         <>
-          Recurring grant made: {item.grant.packName}, every {item.grant.every}
+          Recurring grant created: {item.grant.packName}, every {item.grant.every}
         </>
       );
     case "action":

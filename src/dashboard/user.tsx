@@ -62,7 +62,7 @@ const USER_NOTICES: Readonly<Record<string, string>> = {
   refunded: "Order refunded. See the ledger below.",
   "refunded-before": "This refund was made before. Nothing was taken again.",
   released: "Reservation released. The user can spend the held credits again.",
-  recurring: "Recurring grant made. Its due periods are granted.",
+  recurring: "Recurring grant created. Its due periods are granted.",
   "recurring-cancelled": "Recurring grant cancelled.",
   "recurring-resumed": "Recurring grant resumed.",
 };

@@ -80,8 +80,8 @@ it("the timeline of a user shows in one order what was granted, used, refused, h
   const expected = [
     /Expired, not spent: Tokens -2 tokens$/,
     new RegExp(`Granted: Tokens \\+2 tokens ${key}$`),
-    /Recurring grant made: Tokens, every month$|Granted for a period: Tokens \+3 tokens/,
-    /Recurring grant made: Tokens, every month$|Granted for a period: Tokens \+3 tokens/,
+    /Recurring grant created: Tokens, every month$|Granted for a period: Tokens \+3 tokens/,
+    /Recurring grant created: Tokens, every month$|Granted for a period: Tokens \+3 tokens/,
     /Nothing granted yet: No such pack , payment pi_2 of \$10\.00/,
     /Taken back: Wallet , payment pi_1 of \$10\.00, of which \$2\.50 refunded “.*” -250 cents stripe$/,
     /Granted: Wallet , payment pi_1 of \$10\.00.* \+1,000 cents stripe$/,
