@@ -120,7 +120,7 @@ const storedSetting = z.lazy(() =>
 type SettingOwner = Pick<Environment, "appId" | "mode">;
 type NeedsEndUserSetting = { readonly settings: Pick<Settings, "settingsSecrets"> };
 
-const settingPlace = (environment: SettingOwner) => ({ purpose: "end_user_auth" as const, environment });
+const secretContextOf = (environment: SettingOwner) => ({ purpose: "end_user_auth" as const, environment });
 
 /** Returns the setting as JSON to store. Throws `secrets_unavailable` when it has a secret and `SETTINGS_SECRET` is not set. */
 export async function sealEndUserSetting(
@@ -132,7 +132,7 @@ export async function sealEndUserSetting(
   const compact = origins === undefined || origins.length === 0 ? others : { ...others, origins };
   if (compact.type !== "hs256") return JSON.stringify(compact);
   const { secret, ...rest } = compact;
-  return JSON.stringify({ ...rest, sealed: await sealSecret(ctx, settingPlace(owner), secret) });
+  return JSON.stringify({ ...rest, sealed: await sealSecret(ctx, secretContextOf(owner), secret) });
 }
 
 /** Returns the stored setting, or null when there is none. Throws `secrets_unavailable` when its secret cannot be read. */
@@ -145,7 +145,7 @@ export async function openEndUserSetting(
   const setting = storedSetting.parse(JSON.parse(stored));
   if (setting.type !== "hs256") return endUserSetting.parse(setting);
   const { sealed, ...rest } = setting;
-  return endUserSetting.parse({ ...rest, secret: await openSecret(ctx, settingPlace(owner), sealed) });
+  return endUserSetting.parse({ ...rest, secret: await openSecret(ctx, secretContextOf(owner), sealed) });
 }
 
 /** Returns the stored setting without its secret. */

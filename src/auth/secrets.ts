@@ -10,12 +10,13 @@ import type { Settings } from "../settings.ts";
 type NeedsSettingsSecrets = { readonly settings: Pick<Settings, "settingsSecrets"> };
 
 /** The purpose and the owner of a stored secret. It can be decrypted only for the same purpose and owner. */
-export interface SecretPlace {
+export interface SecretContext {
   readonly purpose: "end_user_auth" | "stripe" | "webhook";
   readonly environment: Pick<Environment, "appId" | "mode">;
 }
 
-const sealContext = ({ purpose, environment }: SecretPlace) => `${purpose}\n${environment.appId}\n${environment.mode}`;
+const sealContext = ({ purpose, environment }: SecretContext) =>
+  `${purpose}\n${environment.appId}\n${environment.mode}`;
 
 function unavailable(fault: "not_set_up" | "secret_unreadable"): PurserError {
   const message =
@@ -28,22 +29,22 @@ function unavailable(fault: "not_set_up" | "secret_unreadable"): PurserError {
 /** Returns a secret as it is stored. Throws `secrets_unavailable` without `SETTINGS_SECRET`. */
 export async function sealSecret(
   { settings }: NeedsSettingsSecrets,
-  place: SecretPlace,
+  context: SecretContext,
   secret: string,
 ): Promise<string> {
   if (settings.settingsSecrets === null) throw unavailable("not_set_up");
-  return sealText(settings.settingsSecrets.current, sealContext(place), secret);
+  return sealText(settings.settingsSecrets.current, sealContext(context), secret);
 }
 
 /** Returns a stored secret in plain text. Throws `secrets_unavailable` without the setting that sealed it. */
 export async function openSecret(
   { settings }: NeedsSettingsSecrets,
-  place: SecretPlace,
+  context: SecretContext,
   sealed: string,
 ): Promise<string> {
   if (settings.settingsSecrets === null) throw unavailable("not_set_up");
   const { current, previous } = settings.settingsSecrets;
-  const secret = await openSealed([current, ...(previous === null ? [] : [previous])], sealContext(place), sealed);
+  const secret = await openSealed([current, ...(previous === null ? [] : [previous])], sealContext(context), sealed);
   if (secret === null) throw unavailable("secret_unreadable");
   return secret;
 }
@@ -145,11 +146,11 @@ export const oldSealsPart: CronPart = {
 /** Returns the statement that replaces the sealed texts in a stored text by new ones. */
 async function resealStatement(root: SystemCtx, { column, id, text, ...environment }: StoredSecret, mark: string) {
   const purpose = column === "webhook_previous" ? "webhook" : column;
-  const place = { purpose, environment } satisfies SecretPlace;
+  const context = { purpose, environment } satisfies SecretContext;
   let newText = text;
   for (const [sealed] of text.matchAll(sealedTexts)) {
     if (sealed.startsWith(mark))
-      newText = newText.replace(sealed, await sealSecret(root, place, await openSecret(root, place, sealed)));
+      newText = newText.replace(sealed, await sealSecret(root, context, await openSecret(root, context, sealed)));
   }
   return resealUpdates[column]({ id, text, newText });
 }

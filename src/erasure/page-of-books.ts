@@ -66,9 +66,9 @@ const byLedgerSeq = (table: typeof creditLedger | typeof creditAdjustments) => (
 /** FROM: the ledger entries `r` of the page. */
 export const erasedLedgerPage = byLedgerSeq(creditLedger);
 const usagePage = (value: OfBooksPage) => {
-  const place = sql`(${ofRow(usageEvents.occurredByMs)}, ${ofRow(usageEvents.seq)})`;
+  const position = sql`(${ofRow(usageEvents.occurredByMs)}, ${ofRow(usageEvents.seq)})`;
   return sql`${idsWithOpenBooks(value)} CROSS JOIN ${usageEvents} AS r ON ${ofRow(usageEvents.accountId)} = ${id.accountId}
-    AND ${place} > (${id.usageFromMs}, ${id.usageFrom}) AND ${place} <= (${id.usageToMs}, ${id.usageTo})`;
+    AND ${position} > (${id.usageFromMs}, ${id.usageFrom}) AND ${position} <= (${id.usageToMs}, ${id.usageTo})`;
 };
 const erasedReservationPage = (value: OfBooksPage) => sql`(
     SELECT r.* FROM ${idsWithOpenBooks(value)} CROSS JOIN ${reservations} AS r INDEXED BY reservations_settled

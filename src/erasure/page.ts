@@ -96,8 +96,8 @@ const deleteOrphanDeliveries = query((value: OfPage) => {
   const { endpointId, messageId } = webhookDeliveries;
   return drizzle.delete(webhookDeliveries).where(
     sql`(${endpointId}, ${messageId}) IN (
-      SELECT gone.${names(endpointId)}, ${ofRow(webhookMessages.id)} FROM ${messagePage(value)} AS r
-      CROSS JOIN ${deletedEndpoints} AS gone
+      SELECT deleted.${names(endpointId)}, ${ofRow(webhookMessages.id)} FROM ${messagePage(value)} AS r
+      CROSS JOIN ${deletedEndpoints} AS deleted
     )`,
   );
 });
@@ -136,12 +136,12 @@ const moveRows = (table: typeof consentLog | typeof exportAudit, when: (value: O
       ORDER BY ${seq} ${order} LIMIT 1
     )`;
     return sql`
-      UPDATE ${table} SET ${assignments(table, { distinctId: sql`moved.later`, seq: sql`moved.base + ${seq}` })} FROM (
-        SELECT ${id.environmentId} AS place, ${id.distinctId} AS own, ${id.hash} AS later, ${ofRow(seq)} AS nth,
+      UPDATE ${table} SET ${assignments(table, { distinctId: sql`moved.to_id`, seq: sql`moved.base + ${seq}` })} FROM (
+        SELECT ${id.environmentId} AS tenant, ${id.distinctId} AS from_id, ${id.hash} AS to_id, ${ofRow(seq)} AS nth,
           coalesce(${seqOf(id.hash, sql`DESC`)}, 0) + 1 - ${seqOf(id.distinctId, sql`ASC`)} AS base
         FROM ${rowsOfIds(value, table, distinctId)} WHERE ${when(value)}
         ORDER BY ${id.position}, ${ofRow(seq)} LIMIT ${rowsMax(value)}
-      ) AS moved WHERE ${environmentId} = moved.place AND ${distinctId} = moved.own AND ${seq} = moved.nth`;
+      ) AS moved WHERE ${environmentId} = moved.tenant AND ${distinctId} = moved.from_id AND ${seq} = moved.nth`;
   });
 
 const endClaims = query((value: OfPage) =>

@@ -70,10 +70,10 @@ export async function attemptDelivery(
 }
 
 async function post(ctx: SystemCtx, delivery: LeasedDelivery, nowMs: number): Promise<PostResult> {
-  const place = { purpose: "webhook" as const, environment: delivery };
+  const secretContext = { purpose: "webhook" as const, environment: delivery };
   const hasTwoSecrets = delivery.previousSecret !== null && (delivery.previousUntilMs ?? 0) > nowMs;
   const sealed = [delivery.secret, ...(hasTwoSecrets ? [delivery.previousSecret ?? ""] : [])];
-  const secrets = await Promise.all(sealed.map((text) => openSecret(ctx, place, text))).catch(() => null);
+  const secrets = await Promise.all(sealed.map((text) => openSecret(ctx, secretContext, text))).catch(() => null);
   if (secrets === null) return { error: "secrets_unavailable" };
   const body = messageText(delivery);
   try {

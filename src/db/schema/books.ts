@@ -169,7 +169,7 @@ export const creditAdjustments = sqliteTable(
     balanceId: text("balance_id").notNull(),
     /** The seq of its ledger entry. */
     seq: integer("seq").notNull(),
-    /** Like that of `usage_events`. */
+    /** As in `usage_events`. */
     requestHash: text("request_hash").notNull(),
   },
   (t) => [primaryKey({ columns: [t.environmentId, t.id] }), index("credit_adjustments_account").on(t.accountId, t.seq)],
@@ -193,7 +193,7 @@ export const creditRefunds = sqliteTable(
     /** The seqs of its ledger entries. */
     firstSeq: integer("first_seq").notNull(),
     lastSeq: integer("last_seq").notNull(),
-    /** Like that of `usage_events`. */
+    /** As in `usage_events`. */
     requestHash: text("request_hash").notNull(),
   },
   (t) => [

@@ -13,7 +13,7 @@ export const erasures = sqliteTable(
       enum: ["request", "consent_withdrawn", "objection", "not_needed", "unlawful", "legal_duty"],
     }),
     keepConsent: integer("keep_consent", { mode: "boolean" }).notNull(),
-    /** The key that asked for it, or the administrator. */
+    /** The key that requested it, or the administrator. */
     actor: text("actor").notNull(),
     /** Identifies the secret that hashes its tombstones (db/tombstones.ts). */
     fingerprint: text("fingerprint").notNull(),

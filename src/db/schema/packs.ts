@@ -69,7 +69,7 @@ export const recurringGrants = sqliteTable(
     every: text("every", { enum: ["day", "week", "month", "year"] }).notNull(),
     /** The beginning of period 1, from which all other periods are computed. */
     anchorMs: integer("anchor_ms").notNull(),
-    /** No period begins at or after this time. */
+    /** No period begins at this time or later. */
     endsAtMs: integer("ends_at_ms"),
     /** For how many further periods its credits stay valid. Null: as the pack says. */
     rolloverPeriods: integer("rollover_periods"),
@@ -87,7 +87,7 @@ export const recurringGrants = sqliteTable(
     /** How many balances of a period count towards the test quota (C19). */
     countedBalances: integer("counted_balances").notNull(),
     createdAtMs: integer("created_at_ms").notNull(),
-    /** Like that of `usage_events`. */
+    /** As in `usage_events`. */
     requestHash: text("request_hash").notNull(),
   },
   (t) => [

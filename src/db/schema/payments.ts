@@ -39,7 +39,7 @@ export const stripeLog = sqliteTable(
   (t) => [
     primaryKey({ columns: [t.environmentId, t.eventId] }),
     index("stripe_log_at").on(t.environmentId, t.outcome, t.atMs),
-    // So that an erasure finds them.
+    // An erasure finds the rows by this index.
     index("stripe_log_user").on(t.environmentId, t.askedUser).where(sql`asked_user IS NOT NULL`),
     check(
       "stripe_log_outcome",
@@ -56,7 +56,7 @@ export const stripeCustomers = sqliteTable(
     environmentId: integer("environment_id").notNull(),
     customer: text("customer").notNull(),
     userId: text("user_id").notNull(),
-    /** `created` of the event that said it, in seconds. */
+    /** `created` of the event that reported it, in seconds. */
     atSeconds: integer("at_seconds").notNull(),
   },
   (t) => [
@@ -78,7 +78,7 @@ export const payments = sqliteTable(
     customer: text("customer"),
     /** The stamp of the request that settled it by hand (books/ledger/decision.ts). Empty once it was erased. */
     settledBy: text("settled_by"),
-    /** When a message will report the payment as unmatched. Null when one was sent or none is due. */
+    /** When a message will report the payment as unmatched. Null when the message was sent or none is due. */
     tellAtMs: integer("tell_at_ms"),
     /** Grows by one with each write. A planned write compares it. */
     version: integer("version").notNull().default(1),
@@ -131,7 +131,7 @@ export const paymentFacts = sqliteTable(
     paymentId: text("payment_id").notNull(),
     kind: text("kind").notNull(),
     id: text("id").notNull(),
-    /** `created` of the event that said it, in seconds. */
+    /** `created` of the event that reported it, in seconds. */
     atSeconds: integer("at_seconds").notNull(),
     /** The user that a session or an invoice names. */
     userId: text("user_id"),
@@ -142,7 +142,7 @@ export const paymentFacts = sqliteTable(
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.paymentId, t.kind, t.id] }),
-    // So that an erasure finds them.
+    // An erasure finds the rows by this index.
     index("payment_facts_user").on(t.environmentId, t.userId).where(sql`user_id IS NOT NULL`),
     // Finds the newest invoice of a subscription, and the invoice that a negative line credited.
     index("payment_facts_subscription")

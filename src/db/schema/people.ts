@@ -65,8 +65,8 @@ export const distinctIds = sqliteTable(
 );
 
 /**
- * `first_seen_at_ms` in an upsert that changes a known id. Triggers refuse any other INSERT of a known id, and a row that keeps
- * this value, so `INSERT OR REPLACE` replaces none.
+ * `first_seen_at_ms` in an upsert that changes a known id. Triggers refuse any other INSERT of a known id, and a stored row with this
+ * value. So `INSERT OR REPLACE` cannot replace a row.
  */
 export const firstSeenOfKnownId = sql<number>`-1`;
 
@@ -75,7 +75,7 @@ const emailProperty = (properties: SQL | Column) =>
   sql`CASE WHEN json_valid(${properties}) THEN ${properties} ->> '$.email' END`;
 /** SQL: the e-mail address that `id_properties_email` sorts by. */
 export const emailIn = (properties: SQL | Column) => sql<string>`lower(${emailProperty(properties)})`;
-/** SQL: whether the index has it. No address is longer than 320 characters. */
+/** SQL: whether `id_properties_email` has the address. No address is longer than 320 characters. */
 export const hasEmail = (properties: SQL | Column) => sql`length(${emailProperty(properties)}) <= 320`;
 
 /** The properties that events `$set` for a distinct id. A separate table, so that other events rewrite nothing large. */
@@ -91,7 +91,7 @@ export const idProperties = sqliteTable(
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.distinctId] }),
-    // Finds people by their e-mail address. Others cost no row.
+    // Finds people by their e-mail address. Ids without an address are not in the index.
     index("id_properties_email").on(t.environmentId, emailIn(sql`properties`)).where(hasEmail(sql`properties`)),
   ],
 );

@@ -89,11 +89,11 @@ export const adminKeys = sqliteTable(
 export const adminAudit = sqliteTable(
   "admin_audit",
   {
-    /** Empty when an act concerns no application; such acts are in `DB` only. */
+    /** Empty when an action concerns no application. Such rows are in `DB` only. */
     appId: text("app_id").notNull(),
     /** Gapless per application, from 1. */
     seq: integer("seq").notNull(),
-    /** Made before the write, so that a repeated act is recognised. */
+    /** Generated before the write, so that a repeated write is recognised. */
     id: text("id").notNull(),
     atMs: integer("at_ms").notNull(),
     /** Who acted: an e-mail address or subject from Cloudflare Access, a name given at sign-in, `ak:…` for a key, or `api`. */
@@ -108,7 +108,7 @@ export const adminAudit = sqliteTable(
   (t) => [
     primaryKey({ columns: [t.appId, t.seq] }),
     uniqueIndex("admin_audit_id").on(t.appId, t.id),
-    // Lists the acts on one target.
+    // Lists the actions on one target.
     index("admin_audit_target").on(t.appId, t.target, t.seq),
     index("admin_audit_account").on(t.accountId, t.seq).where(sql`account_id IS NOT NULL`),
   ],

@@ -46,7 +46,7 @@ export const usageEvents = sqliteTable(
   ],
 );
 
-/** Large properties of usage events. A rowid table, so that large rows make no index tree deep. */
+/** Large properties of usage events. It is a rowid table, so that large rows do not make the tree of a primary key deep. */
 export const largeProperties = sqliteTable(
   "large_properties",
   {
@@ -90,7 +90,7 @@ export const reservations = sqliteTable(
     settledEventId: text("settled_event_id"),
     /** Whose call settled it. The ledger entries of the settlement name the same author. */
     settledBy: text("settled_by"),
-    /** Like that of `usage_events`. */
+    /** As in `usage_events`. */
     requestHash: text("request_hash").notNull(),
   },
   (t) => [
@@ -206,7 +206,7 @@ export const usageCounters = sqliteTable(
     usedSteps: stepsColumn("used_steps")
       .notNull()
       .default(0 as Steps),
-    /** How many counts the window has since the user reached the amount, including that count. */
+    /** The number of counts in the window since the user reached the amount, including the count that reached it. */
     reachedCount: integer("reached_count").notNull().default(0),
     /** Whether the user has an own amount. An own amount of null means unlimited (Q2). */
     hasOwnAmount: integer("has_own_amount", { mode: "boolean" }).notNull().default(false),

@@ -22,7 +22,7 @@ export const webhookEndpoints = sqliteTable(
     isEnabled: integer("is_enabled", { mode: "boolean" }).notNull().default(true),
     /** Sealed. */
     secret: text("secret").notNull(),
-    /** Sealed. Signs too until `previousUntilMs`. */
+    /** Sealed. It also signs until `previousUntilMs`. */
     previousSecret: text("previous_secret"),
     previousUntilMs: integer("previous_until_ms"),
     /** Since when every attempt has failed. Null when the last attempt succeeded or none was made. */

@@ -32,12 +32,12 @@ const rowid = sql`${analyticsEvents}.rowid`;
  * young, so that only the first seqs of an id are deleted even if the clocks of isolates differ.
  */
 const withPage = (value: ValueOf<RetentionStep>) => sql`WITH
-  head (place, arrived) AS MATERIALIZED (
+  head (event_rowid, arrived) AS MATERIALIZED (
     SELECT ${rowid}, ${arrivedMs} FROM ${analyticsEvents} ORDER BY ${rowid} LIMIT ${asInteger(value("limit"))}
   ),
-  page (place) AS MATERIALIZED (
-    SELECT place FROM head
-    WHERE place < coalesce((SELECT min(place) FROM head WHERE arrived >= ${value("beforeMs")}), 9223372036854775807)
+  page (event_rowid) AS MATERIALIZED (
+    SELECT event_rowid FROM head
+    WHERE event_rowid < coalesce((SELECT min(event_rowid) FROM head WHERE arrived >= ${value("beforeMs")}), 9223372036854775807)
   )`;
 
 const selectFirst = query((value: ValueOf<{ beforeMs: number }>) =>
@@ -53,7 +53,7 @@ const countDeleted = query((value: ValueOf<RetentionStep>) => {
   const { eventCount, deletedCount, eventBytes } = distinctIds;
   const deleted = sql`
     SELECT ${analyticsEvents.environmentId}, ${analyticsEvents.distinctId}, count(*), sum(octet_length(${analyticsEvents.properties}))
-    FROM page CROSS JOIN ${analyticsEvents} ON ${rowid} = page.place
+    FROM page CROSS JOIN ${analyticsEvents} ON ${rowid} = page.event_rowid
     GROUP BY ${analyticsEvents.environmentId}, ${analyticsEvents.distinctId}`;
   const unchanged = {
     environmentId,
@@ -63,20 +63,20 @@ const countDeleted = query((value: ValueOf<RetentionStep>) => {
     isDeviceForm,
     eventCount,
   };
-  const from = sql`FROM gone CROSS JOIN ${distinctIds}
-    ON ${environmentId} = gone.tenant AND ${distinctId} = gone.who WHERE true`;
+  const from = sql`FROM deleted CROSS JOIN ${distinctIds}
+    ON ${environmentId} = deleted.tenant AND ${distinctId} = deleted.sender WHERE true`;
   const set = assignments(distinctIds, {
     deletedCount: sql`${deletedCount} + excluded.${names(deletedCount)}`,
     eventBytes: sql`${eventBytes} - excluded.${names(eventBytes)}`,
   });
-  return sql`${withPage(value)}, gone (tenant, who, number, size) AS MATERIALIZED (${deleted})
-    ${insertFrom(distinctIds, { ...unchanged, deletedCount: sql`gone.number`, eventBytes: sql`gone.size` }, from)}
+  return sql`${withPage(value)}, deleted (tenant, sender, number, size) AS MATERIALIZED (${deleted})
+    ${insertFrom(distinctIds, { ...unchanged, deletedCount: sql`deleted.number`, eventBytes: sql`deleted.size` }, from)}
     ON CONFLICT (${names(environmentId, distinctId)}) DO UPDATE SET ${set}`;
 });
 
 /** Counts the freed bytes. The database's file keeps its size and reuses them. */
 const countFreedByRetention = query((value: ValueOf<RetentionStep>) => {
-  const freed = sql`(SELECT coalesce(sum(${storedBytes()}), 0) FROM page CROSS JOIN ${analyticsEvents} ON ${rowid} = page.place)`;
+  const freed = sql`(SELECT coalesce(sum(${storedBytes()}), 0) FROM page CROSS JOIN ${analyticsEvents} ON ${rowid} = page.event_rowid)`;
   const { freedBytes } = databaseSize;
   return sql`${withPage(value)} UPDATE ${databaseSize} SET ${assignments(databaseSize, { freedBytes: sql`${freedBytes} + ${freed}` })}
     WHERE ${databaseSize.id} = 1`;
@@ -86,7 +86,7 @@ const deleteEventsPage = query((value: ValueOf<RetentionStep>) =>
   returning(
     computed({ isDeleted: sql<1>`1` }),
     (list) => sql`${withPage(value)}
-      DELETE FROM ${analyticsEvents} WHERE ${rowid} IN (SELECT place FROM page) RETURNING ${list}`,
+      DELETE FROM ${analyticsEvents} WHERE ${rowid} IN (SELECT event_rowid FROM page) RETURNING ${list}`,
   ),
 );
 
