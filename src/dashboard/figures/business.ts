@@ -120,11 +120,11 @@ const addPage = query((value: ValueOf<BusinessPage>) => {
   const figure = {
     environmentId: sql`figure.environment`,
     beganAtMs: asInteger(value("beganAtMs")),
-    kind: sql`figure.kind`,
-    label: sql`figure.label`,
-    unit: sql`figure.unit`,
-    whole: sql`figure.whole`,
-    rest: sql`figure.rest`,
+    kind: sql`figure.row_kind`,
+    label: sql`figure.row_label`,
+    unit: sql`figure.row_unit`,
+    whole: sql`figure.millions`,
+    rest: sql`figure.steps`,
   };
   const { environmentId, beganAtMs, kind, label, unit, whole, rest } = businessFigures;
   const sums = assignments(businessFigures, {
@@ -133,7 +133,7 @@ const addPage = query((value: ValueOf<BusinessPage>) => {
   });
   return sql`
     WITH ahead (environment, ms) AS MATERIALIZED (${ahead}),
-    figure (environment, kind, label, unit, whole, rest) AS (${figuresOf(value)})
+    figure (environment, row_kind, row_label, row_unit, millions, steps) AS (${figuresOf(value)})
     ${insertFrom(businessFigures, figure, sql`FROM figure WHERE changes() = 1`)}
     ON CONFLICT (${names(environmentId, beganAtMs, kind, label, unit)}) DO UPDATE SET ${sums}`;
 });
