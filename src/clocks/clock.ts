@@ -29,7 +29,7 @@ export async function setClock(
   { now: setMs }: SetClockInput,
   steps = STEPS_A_REQUEST,
 ): Promise<{ readonly output: ClockOutput; readonly replayed: boolean }> {
-  const act = newAuditEntry(admin, {
+  const entry = newAuditEntry(admin, {
     appId,
     action: "clock.set",
     target: appId,
@@ -40,7 +40,7 @@ export async function setClock(
     const before = clock === null ? null : readClock(clock);
     if (before?.setMs === setMs) return { environment, replayed: true };
     const after = afterSetting(before, admin.now(), setMs);
-    await batch(admin.db, [auditSet(act), ...clockWrites(environment.id, clock, after)]);
+    await batch(admin.db, [auditSet(entry), ...clockWrites(environment.id, clock, after)]);
     return { environment, replayed: false };
   });
   let stepsLeft = steps;
@@ -88,12 +88,12 @@ const resetNotices = query((value: ValueOf<{ environmentId: number; nowMs: numbe
  * environment has credits, usage, payments or people, because their times would then be in the future.
  */
 export async function removeClock(admin: AdminCtx, appId: string): Promise<ClockOutput> {
-  const act = newAuditEntry(admin, { appId, action: "clock.removed", target: appId, details: { mode: "test" } });
+  const entry = newAuditEntry(admin, { appId, action: "clock.removed", target: appId, details: { mode: "test" } });
   return attempt(admin, async () => {
     const { id: environmentId, clock } = await requireEnvironment(admin, appId, "test");
     if (clock === null) return NO_CLOCK;
     const reset = resetNotices({ environmentId, nowMs: admin.now() });
-    const writes = [auditRemoved(act), ...clockWrites(environmentId, clock, null), reset];
+    const writes = [auditRemoved(entry), ...clockWrites(environmentId, clock, null), reset];
     await batch(admin.db, writes).catch(refuseRemoval);
     return NO_CLOCK;
   });

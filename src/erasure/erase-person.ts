@@ -220,7 +220,7 @@ async function startStatements(
   const [secret] = await erasureSecrets(ctx);
   const { fingerprint } = secret;
   const key = { environmentId, erasureId, appId, mode, distinctId, leavesOut: Number(distinctIds !== undefined) };
-  const act = { appId, action: "person.erased" as const, target: erasureId, details: { mode } };
+  const entry = { appId, action: "person.erased" as const, target: erasureId, details: { mode } };
   return [
     insertErasure({
       environmentId,
@@ -236,6 +236,6 @@ async function startStatements(
     ...(fingerprints.includes(fingerprint)
       ? []
       : [changeFeature(environmentId, "tombstones", [...fingerprints, fingerprint])]),
-    ...(caller.kind === "admin" ? [auditErasureStarted(newAuditEntry({ ...ctx, caller }, act))] : []),
+    ...(caller.kind === "admin" ? [auditErasureStarted(newAuditEntry({ ...ctx, caller }, entry))] : []),
   ];
 }

@@ -62,14 +62,14 @@ export async function liftErasure(ctx: TenantCtx, erasureId: string): Promise<Er
   if (row.liftedAtMs !== null) return presentErasure(row);
   const { caller, environment } = ctx;
   const key = erasureKey(ctx, erasureId);
-  const act = {
+  const entry = {
     appId: environment.appId,
     action: "erasure.lifted" as const,
     target: erasureId,
     details: { mode: environment.mode },
   };
   await batch(ctx.db, [
-    ...(caller.kind === "admin" ? [auditErasureLifted({ ...newAuditEntry({ ...ctx, caller }, act), ...key })] : []),
+    ...(caller.kind === "admin" ? [auditErasureLifted({ ...newAuditEntry({ ...ctx, caller }, entry), ...key })] : []),
     setLifted({ ...key, nowMs: ctx.realNow() }),
     deleteTombstones(key),
     updateTombstonesFeature({ environmentId: key.environmentId }),
@@ -135,12 +135,12 @@ export async function forgetTombstones(
     throw invalid("fingerprint", "belongs to a secret that is set. Lift its erasures one by one instead");
   }
   const key = { environmentId, fingerprint };
-  const act = newAuditEntry(admin, { appId, action: "tombstones.forgotten", target: fingerprint, details: { mode } });
+  const entry = newAuditEntry(admin, { appId, action: "tombstones.forgotten", target: fingerprint, details: { mode } });
   const [state] = await all(admin.db, selectState(key));
   if (state?.isRunning === true) throw stillRunning();
   if (state?.hasUnlifted !== true) return { forgotten: 0 };
   await batch(admin.db, [
-    auditTombstonesForgotten({ ...act, ...key }),
+    auditTombstonesForgotten({ ...entry, ...key }),
     setAllLifted({ ...key, nowMs: admin.now() }),
     deleteTombstonesOfSecret(key),
     updateTombstonesFeature({ environmentId }),

@@ -73,14 +73,14 @@ export async function createWebhook(
   const environment = await requireEnvironment(admin, appId, mode);
   const { secret, sealed } = await makeSecret(admin, environment);
   const key = { environmentId: environment.id, webhookId: admin.newId("whk_") };
-  const act = newAuditEntry(admin, { appId, action: "webhook.created", target: key.webhookId, details: { mode } });
+  const entry = newAuditEntry(admin, { appId, action: "webhook.created", target: key.webhookId, details: { mode } });
   const row = {
     ...{ ...key, url, description, sealed, nowMs: timesOf(environment.clock, admin).now() },
     types,
     wantsExports: wantsType(types, "person.exported"),
   };
   const [, , , [created]] = await batch(admin.db, [
-    auditEndpointCreated({ ...act, ...key }),
+    auditEndpointCreated({ ...entry, ...key }),
     insertEndpoint(row),
     syncEndpoints({ ids: JSON.stringify([environment.id]) }),
     selectEndpoint({ appId, webhookId: key.webhookId }),
@@ -140,10 +140,10 @@ export async function changeWebhook(
       : { types: input.types && JSON.stringify(input.types), wantsExports: wantsType(input.types, "person.exported") }),
   });
   const details = { mode: before.mode, changed: Object.keys(input) };
-  const act = newAuditEntry(admin, { appId, action: "webhook.changed", target: webhookId, details });
+  const entry = newAuditEntry(admin, { appId, action: "webhook.changed", target: webhookId, details });
   await batch(admin.db, [
-    auditChanged({ ...act, webhookId, change }),
-    updateEndpoint({ ...act, webhookId, change }),
+    auditChanged({ ...entry, webhookId, change }),
+    updateEndpoint({ ...entry, webhookId, change }),
     failPending({ ids: JSON.stringify([webhookId]) }),
     syncEndpoints({ ids: JSON.stringify([before.environmentId]) }),
   ]);
@@ -159,14 +159,14 @@ const deleteEndpoint = query((value: ValueOf<{ webhookId: string }>) =>
 /** Deletes an endpoint, and returns its last state. Its pending messages are not sent. Throws `not_found`. */
 export async function deleteWebhook(admin: AdminCtx, appId: string, webhookId: string): Promise<WebhookOutput> {
   const row = await requireEndpoint(admin, appId, webhookId);
-  const act = newAuditEntry(admin, {
+  const entry = newAuditEntry(admin, {
     appId,
     action: "webhook.deleted",
     target: webhookId,
     details: { mode: row.mode },
   });
   await batch(admin.db, [
-    auditDeleted({ ...act, webhookId }),
+    auditDeleted({ ...entry, webhookId }),
     deleteEndpoint({ webhookId }),
     failPending({ ids: JSON.stringify([webhookId]) }),
     syncEndpoints({ ids: JSON.stringify([row.environmentId]) }),
@@ -210,12 +210,15 @@ const updateSecret = query((value: ValueOf<AuditEntryKey & { webhookId: string; 
 export async function rotateSecret(admin: AdminCtx, appId: string, webhookId: string): Promise<NewSecretOutput> {
   const row = await requireEndpoint(admin, appId, webhookId);
   const { secret, sealed } = await makeSecret(admin, row);
-  const act = newAuditEntry(admin, {
+  const entry = newAuditEntry(admin, {
     appId,
     action: "webhook.rotated",
     target: webhookId,
     details: { mode: row.mode },
   });
-  await batch(admin.db, [auditRotated(act), updateSecret({ ...act, webhookId, sealed, untilMs: act.atMs + DAY_MS })]);
+  await batch(admin.db, [
+    auditRotated(entry),
+    updateSecret({ ...entry, webhookId, sealed, untilMs: entry.atMs + DAY_MS }),
+  ]);
   return { ...presentEndpoint(admin, row), secret };
 }

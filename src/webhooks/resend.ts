@@ -63,12 +63,12 @@ export async function resendMessage(
     throw new PurserError("not_found", "The endpoint has no such message.", { param: "messageId" });
   }
   const details = { mode: row.mode, messageId };
-  const act = newAuditEntry(admin, { appId, action: "webhook.resent", target: webhookId, details });
-  const nowMs = act.atMs;
+  const entry = newAuditEntry(admin, { appId, action: "webhook.resent", target: webhookId, details });
+  const nowMs = entry.atMs;
   const dueAtMs = admin.outbox === undefined ? nowMs : nowMs + LEASE_MS;
   const [, [leased]] = await batch(admin.db, [
-    auditResent(act),
-    resendOne({ ...act, ...key, nowMs, dueAtMs }),
+    auditResent(entry),
+    resendOne({ ...entry, ...key, nowMs, dueAtMs }),
   ] as const);
   const { database } = environmentOf(row);
   if (leased !== undefined) admin.outbox?.push({ database, messageId, endpointId: webhookId });
@@ -128,13 +128,13 @@ export async function replayMessages(
   const row = await requireEnabledEndpoint(admin, appId, webhookId);
   const { mode } = row;
   const span = { webhookId, from: messageIdAt(from), to: messageIdAt(to) };
-  const act = newAuditEntry(admin, { appId, action: "webhook.replayed", target: webhookId, details: { mode } });
-  const nowMs = act.atMs;
+  const entry = newAuditEntry(admin, { appId, action: "webhook.replayed", target: webhookId, details: { mode } });
+  const nowMs = entry.atMs;
   const lease = { leaseMs: nowMs + LEASE_MS, leased: admin.outbox === undefined ? 0 : FIRST_ATTEMPTS_MAX };
   const [, [counted], written] = await batch(admin.db, [
-    auditReplayed({ ...act, ...span }),
+    auditReplayed({ ...entry, ...span }),
     countSpan(span),
-    replaySpan({ ...act, ...span, ...lease, nowMs }),
+    replaySpan({ ...entry, ...span, ...lease, nowMs }),
   ] as const);
   const { database } = environmentOf(row);
   for (const { messageId, dueAtMs } of written) {
@@ -165,11 +165,16 @@ const insertTest = query(
 export async function sendTest(admin: AdminCtx, appId: string, webhookId: string): Promise<SentOutput> {
   const row = await requireEnabledEndpoint(admin, appId, webhookId);
   const ctx = { ...admin, ...timesOf(row.clock, admin), environment: environmentOf(row) };
-  const act = newAuditEntry(admin, { appId, action: "webhook.tested", target: webhookId, details: { mode: row.mode } });
-  const messageId = admin.newId(messageIdAt(act.atMs));
+  const entry = newAuditEntry(admin, {
+    appId,
+    action: "webhook.tested",
+    target: webhookId,
+    details: { mode: row.mode },
+  });
+  const messageId = admin.newId(messageIdAt(entry.atMs));
   const [, written] = await batch(admin.db, [
-    auditTested(act),
-    insertTest({ ...act, messageId, environmentId: row.environmentId, nowMs: ctx.now() }),
+    auditTested(entry),
+    insertTest({ ...entry, messageId, environmentId: row.environmentId, nowMs: ctx.now() }),
     ...deliver(ctx, [{ type: "purser.test", id: messageId, endpointIds: [webhookId] }]),
   ] as const);
   noteMessages(ctx, written);

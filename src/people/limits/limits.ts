@@ -138,8 +138,8 @@ export async function setLimits(admin: AdminCtx, appId: string, input: SetLimits
   );
   const stored = Object.keys(limits).length === 0 ? null : JSON.stringify(limits);
   const details = { mode: input.mode, ...limits };
-  const act = newAuditEntry(admin, { appId, action: "limits.set", target: appId, details });
-  const values = { ...act, environmentId, stored };
+  const entry = newAuditEntry(admin, { appId, action: "limits.set", target: appId, details });
+  const values = { ...entry, environmentId, stored };
   const [, , [today], reached] = await batch(admin.db, [
     auditAnalyticsLimitsSet(values),
     updateLimits(values),
