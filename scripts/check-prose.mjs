@@ -5,9 +5,6 @@
  */
 import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
 
-/** How many top-level names may occur in more than one file of src, most of them in descriptions of the reference. */
-const SHARED_NAMES_MAX = 1;
-
 /** Expressions that are hard to read, each with a plain one. */
 const DENIED = [
   [/\bof before\b/i, "earlier, previous"],
@@ -61,12 +58,8 @@ for (const file of globSync("src/**/*.{ts,tsx}").sort()) {
 for (const file of globSync(["drizzle/*.sql", "scripts/*.mjs", "test/**/*.ts", "package.json"])) {
   for (const [name] of read(file).matchAll(/\w+/g)) identifiers.add(name);
 }
-const shared = [...filesByName].filter(([, files]) => files.size > 1);
-if (shared.length > SHARED_NAMES_MAX) {
-  const list = shared.map(([name, files]) => `  ${name}: ${[...files].join(", ")}`).join("\n");
-  flaws.push(
-    `${shared.length} top-level names occur in several files of src, at most ${SHARED_NAMES_MAX} may:\n${list}`,
-  );
+for (const [name, files] of filesByName) {
+  if (files.size > 1) flaws.push(`The top-level name ${name} has several meanings: ${[...files].join(", ")}`);
 }
 
 for (const file of globSync(PROSE, { exclude: FOREIGN }).sort()) {

@@ -134,9 +134,8 @@ export async function openKeySession(options: KeySessionOptions): Promise<KeySes
     let flaw = await findRefusal(row, options, checksUser);
     const isBehind = bookmark !== null && !isAsLateAs(session.bookmark(), bookmark);
     if (start !== "first-primary" && (isBehind || flaw !== null || row?.clock !== clock())) {
-      // The replica may not yet have the key, the setting, the test clock, or the state that the caller saw. The caller's
-      // bookmark is
-      // not sent to D1, because D1 would return it as the bookmark of its own state, whatever it is.
+      // The replica may not yet have the key, the setting, the test clock, or the state that the caller saw. The caller's bookmark
+      // is not sent to D1, because D1 would return it as the bookmark of its own state, whatever it is.
       session = openSession(d1, "first-primary");
       ({ row, rows } = await sendWithKeyRow(statements));
       flaw = await findRefusal(row, options, checksUser);

@@ -49,14 +49,14 @@ type Terms = Pick<GrantTerms, "nowMs" | "newId" | "packOf">;
 /** Returns the statements that store a plan's changes, and with `all` everything else that is new. Sent in the batch of the motions. */
 export type Storing = (books: Books, plan: AccountPlan, outcome: PaymentOutcome, all: boolean) => readonly Statement[];
 
-interface PlanInput {
+interface AccountInput {
   readonly books: Books;
   readonly state: PaymentState;
   readonly account: AccountAtRead;
   readonly newDebtId: () => string;
 }
 
-interface GrantDecisionInput extends PlanInput, Terms {
+interface GrantDecisionInput extends AccountInput, Terms {
   readonly offers: readonly Offer[];
   readonly paymentId: string;
   readonly trials: ReadonlySet<string>;
@@ -112,7 +112,7 @@ function grantMessages(userId: string, grants: readonly NewBalances[], motions: 
 }
 
 /** Returns the terms of a plan. Amounts that due holds return in the same batch count as available. */
-function termsOf({ account, newDebtId }: PlanInput) {
+function termsOf({ account, newDebtId }: AccountInput) {
   const returns = new Map<string, number>();
   for (const { balanceId, amountSteps } of account.due.flatMap(({ legs }) => legs)) {
     returns.set(balanceId, (returns.get(balanceId) ?? 0) + amountSteps);
@@ -132,7 +132,7 @@ function planGrants(
   return planned.find((plan) => typeof plan !== "string") ?? planned[0] ?? "no_user";
 }
 
-interface MotionsDecisionInput extends PlanInput {
+interface MotionsDecisionInput extends AccountInput {
   readonly deficits: ReadonlyMap<string, number>;
   readonly isLast: boolean;
 }
