@@ -13,9 +13,8 @@ beforeAll(async () => {
 });
 
 describe("a client that is generated from openapi.json", () => {
-  it("compiles with TypeScript's strictest settings, and makes every call of the story", async () => {
-    // Generates the types, and checks the story against them.
-    await run("npm", ["run", "--silent", "check", "--workspace", "tools/generated-client"]);
+  // `npm run check` compiles the story against the generated types.
+  it("makes every call of the story", async () => {
     const env = { ...process.env, ADMIN_TOKEN };
     const { stdout } = await run(process.execPath, [join(CLIENT, "story.ts"), server.url], { env });
     expect(JSON.parse(stdout)).toEqual({
