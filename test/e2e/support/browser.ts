@@ -27,6 +27,8 @@ export async function startBrowser(): Promise<BrowserServer | null> {
       "--disable-sync",
       "--no-first-run",
       "--disable-gpu",
+      // Scripts run for a moment on each page, so optimising them takes longer than it saves.
+      "--js-flags=--no-opt --no-maglev",
     ],
   });
 }
