@@ -8,7 +8,7 @@ import { type AskModel, chatServer } from "../../examples/ai-chat.mjs";
 import { userToken } from "../../scripts/seed.mjs";
 import { END_USER_SECRET, END_USER_SETTING } from "../support/end-user-setting.ts";
 import { type FaultyProxy, startFaultyProxy } from "./support/faulty-proxy.ts";
-import { ADMIN_TOKEN, type ServedApp, type Server, sharedServer } from "./support/server.ts";
+import { ADMIN_TOKEN, type ServedApp, type Server, STARTER_ITEMS, sharedServer } from "./support/server.ts";
 
 let server: Server;
 let proxy: FaultyProxy;
@@ -20,11 +20,7 @@ beforeAll(async () => {
   app = await server.makeApp(END_USER_SETTING);
   purser = new Purser({ url: `${proxy.url}/`, key: app.keys.sk_live });
   const admin = new PurserAdmin({ url: server.url, key: ADMIN_TOKEN });
-  const items = [
-    { amount: 100_000, unit: "tokens", matches: [{ event: "chat.*" }] },
-    { amount: 500, unit: "cents" },
-  ] as const;
-  await admin.createPack({ appId: app.appId, packName: "Starter", items });
+  await admin.createPack({ appId: app.appId, packName: "Starter", items: STARTER_ITEMS });
   await admin.createPack({ appId: app.appId, packName: "Tokens", items: [], unit: "tokens" });
 });
 afterEach(() => {

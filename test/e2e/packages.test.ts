@@ -7,7 +7,7 @@ import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { PurserAdmin } from "../../clients/typescript/src/admin.ts";
 import { END_USER_SECRET, END_USER_SETTING } from "../support/end-user-setting.ts";
-import { ADMIN_TOKEN, sharedServer } from "./support/server.ts";
+import { ADMIN_TOKEN, STARTER_ITEMS, sharedServer } from "./support/server.ts";
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
@@ -67,11 +67,7 @@ describe("the packages, as they would be published", () => {
     const server = await sharedServer();
     const app = await server.makeApp(END_USER_SETTING);
     const admin = new PurserAdmin({ url: server.url, key: ADMIN_TOKEN });
-    const items = [
-      { amount: 100_000, unit: "tokens", matches: [{ event: "chat.*" }] },
-      { amount: 500, unit: "cents" },
-    ] as const;
-    await admin.createPack({ appId: app.appId, packName: "Starter", items });
+    await admin.createPack({ appId: app.appId, packName: "Starter", items: STARTER_ITEMS });
     // `npm pack` has built it.
     const client = join(root, "clients/typescript");
     expect(gzipSync(readFileSync(join(client, "dist/index.js"))).length).toBeLessThan(10 * 1_024);

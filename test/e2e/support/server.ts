@@ -16,6 +16,12 @@ export const ADMIN_TOKEN = "administrator-token-of-the-tests-0001";
 export const ANALYTICS_EXPORT_SECRET = "export-secret-of-the-tests";
 export const ERASURE_SECRET = "erasure-secret-of-the-tests-00001";
 
+/** The items of the pack "Starter" in the README of the client. */
+export const STARTER_ITEMS = [
+  { amount: 100_000, unit: "tokens", matches: [{ event: "chat.*" }] },
+  { amount: 500, unit: "cents" },
+] as const;
+
 /** An application for one test, with a key of each kind in each mode. */
 export interface ServedApp {
   readonly appId: string;
