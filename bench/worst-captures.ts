@@ -11,7 +11,7 @@ export interface Shape {
   readonly headers?: Readonly<Record<string, string>>;
   readonly body: Uint8Array;
   /** Makes the body again for each time that it is sent, if the same body would be a replay. */
-  readonly bodyAnew?: () => Uint8Array;
+  readonly makeBody?: () => Uint8Array;
   /** The size of the body after it is unpacked, if it is packed. */
   readonly unpackedBytes?: number;
   /** The memory that the request may take beside its body, if not the usual limit. */

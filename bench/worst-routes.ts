@@ -112,9 +112,9 @@ export function heavyBodies(): Shape[] {
   let sent = 0;
   /** A write for a user with nearly as many balances as a user may have (L6). */
   const ofWhale = (path: string, idName: string): Shape => {
-    const bodyAnew = () =>
+    const makeBody = () =>
       utf8(`{"${idName}":"res_whale_${++sent}","userId":"whale","event":"chat.e","quantities":{"tokens":1}}`);
-    return { ...post(path, "of 36,000 balances", ""), body: bodyAnew(), bodyAnew };
+    return { ...post(path, "of 36,000 balances", ""), body: makeBody(), makeBody };
   };
   return [
     ...Object.entries(texts(MIB - 200)).map(([name, text]) =>

@@ -18,9 +18,9 @@ const PLATFORM = "--max-old-space-size=128";
 /** Heaps in MB. Memory is measured in the first one in which a request survives. */
 const SMALL_HEAPS = [16, 20, 24, 32, 48, 64, 96, 128];
 
-async function send(url: string, { path, method = "POST", headers = {}, body, bodyAnew }: Omit<Shape, "name">) {
+async function send(url: string, { path, method = "POST", headers = {}, body, makeBody }: Omit<Shape, "name">) {
   // A Buffer is a part of a larger memory, so its bytes are copied.
-  const content = method === "GET" ? {} : { body: new Uint8Array(bodyAnew?.() ?? body) };
+  const content = method === "GET" ? {} : { body: new Uint8Array(makeBody?.() ?? body) };
   const response = await fetch(url + path, { method, headers, ...content }).catch(() => null);
   await response?.arrayBuffer().catch(() => null);
   // No response means that the isolate ended.

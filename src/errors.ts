@@ -57,7 +57,7 @@ export const errorMeaning: Readonly<Record<ErrorCode, string>> = {
   pack_name_taken: "Another pack of the application that is not archived has this name.",
   changed_meanwhile: "It was changed after you read it. `details` has what it is now.",
   person_erased: "The person of this id was erased (`POST /api/v1/erase-person`), and nothing is written for them.",
-  payload_too_large: "The body is larger than 1 MiB.",
+  payload_too_large: "The request exceeds a size limit, such as 1 MiB for a body. The message names the limit.",
   rate_limited: "Too many requests. Try again after `Retry-After` seconds.",
   test_quota_exceeded: "The application has reached its limit of test-mode balances.",
   usage_limit_reached:

@@ -25,7 +25,7 @@ const shownAuditFields = () => {
 };
 
 /** How many entries one page of a search examines. Only the target has an index. */
-export const SEARCHED_ENTRIES_MAX = 1_000;
+export const SEARCHED_AUDIT_ENTRIES_MAX = 1_000;
 
 export interface AuditFilters {
   readonly by: string | undefined;
@@ -50,7 +50,7 @@ const startsWith = (value: ValueOf<{ action: string }>) =>
   sql`substr(${adminAudit.action}, 1, length(${value("action")})) = ${value("action")}`;
 /** Returns the newest of some entries, under the name `admin_audit`. */
 const newestOf = (entries: SQL) =>
-  sql`(SELECT * FROM ${adminAudit} ${entries} ORDER BY ${adminAudit.seq} DESC LIMIT ${SEARCHED_ENTRIES_MAX}) AS ${adminAudit}`;
+  sql`(SELECT * FROM ${adminAudit} ${entries} ORDER BY ${adminAudit.seq} DESC LIMIT ${SEARCHED_AUDIT_ENTRIES_MAX}) AS ${adminAudit}`;
 const ofTarget = sql`INDEXED BY admin_audit_target`;
 
 /** The entries that a search examines: all of the application, those on one target, or those about one user. */
@@ -107,7 +107,7 @@ export interface AuditSearch {
 }
 
 /**
- * Returns the entries that pass the filters, newest first, among the next `SEARCHED_ENTRIES_MAX`. A page may have fewer than `limit`,
+ * Returns the entries that pass the filters, newest first, among the next `SEARCHED_AUDIT_ENTRIES_MAX`. A page may have fewer than `limit`,
  * or none, although others follow. Throws `invalid_request` for a cursor of another search.
  */
 export async function searchAudit(
@@ -128,7 +128,7 @@ export async function searchAudit(
   const { rows: selectRows, end: selectEnd } = searches[kind];
   const [rows, [end]] = await batch(root.db, [selectRows(values), selectEnd(values)]);
   const last = rows.length === limit ? rows.at(-1)?.seq : end?.lastSeq;
-  const isMore = rows.length === limit || end?.searched === SEARCHED_ENTRIES_MAX;
+  const isMore = rows.length === limit || end?.searched === SEARCHED_AUDIT_ENTRIES_MAX;
   const next = typeof last === "number" && last > 1 && isMore ? encodeCursor(last, scope) : null;
   const entries = rows.map((row) => ({
     ...presentAuditEntry(root, row),
@@ -150,10 +150,10 @@ const selectAuditOf = query((value: ValueOf<{ appId: string; targets: string; ac
       ),
     )
     .orderBy(desc(adminAudit.seq))
-    .limit(SEARCHED_ENTRIES_MAX),
+    .limit(SEARCHED_AUDIT_ENTRIES_MAX),
 );
 
-/** Returns the entries on some targets, newest first: at most `SEARCHED_ENTRIES_MAX`. */
+/** Returns the entries on some targets, newest first: at most `SEARCHED_AUDIT_ENTRIES_MAX`. */
 export async function listAuditOf(
   root: Pick<SystemCtx, "db" | "rights">,
   appId: string,

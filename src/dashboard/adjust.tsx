@@ -93,14 +93,14 @@ async function confirmAdjust(c: Context<DashboardEnv>, form: Form, refused?: Pur
   );
 }
 
-/** Shows the form for an adjustment. The form itself asks for the confirmation, so there is no second page. */
+/** Shows the form that revokes a balance. The form itself asks for the confirmation, so there is no second page. */
 async function revokeForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
   const balance = await readBalance(c.var.ctx, form.balanceId ?? "");
   const { userId, balanceId, packName, remaining, unit, heldSteps } = balance;
   const held =
     heldSteps === 0
       ? ""
-      : ` What reservations hold of it, ${amountText(fromSteps(unit, heldSteps))} ${unit}, is lost when it returns.`;
+      : ` Reservations hold ${amountText(fromSteps(unit, heldSteps))} ${unit} of it. What they return is lost.`;
   return page(
     c,
     { title: "Revoke balance", section: "users", refusal },

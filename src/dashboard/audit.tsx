@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import { nameActors } from "../catalog/admin-keys.ts";
 import { ACTIONS } from "../catalog/audit.ts";
 import type { AuditEntry } from "../catalog/responses.ts";
-import { SEARCHED_ENTRIES_MAX, type ShownAuditEntry, searchAudit } from "../catalog/search-audit.ts";
+import { SEARCHED_AUDIT_ENTRIES_MAX, type ShownAuditEntry, searchAudit } from "../catalog/search-audit.ts";
 import { Table } from "./components.tsx";
 import { Choice, Field } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
@@ -69,7 +69,9 @@ async function auditPage(c: Context<DashboardEnv>) {
           empty="No actions here."
         />
         {isFiltered && list.nextCursor !== null && (
-          <p class="soft">This page searched {amountText(SEARCHED_ENTRIES_MAX)} actions. Older pages may have more.</p>
+          <p class="soft">
+            This page searched {amountText(SEARCHED_AUDIT_ENTRIES_MAX)} actions. Older pages may have more.
+          </p>
         )}
       </section>
     </>,

@@ -5,7 +5,7 @@ import { nameActors } from "../catalog/admin-keys.ts";
 import { findGrantEntry, listAuditOf } from "../catalog/search-audit.ts";
 import { AuditTable } from "./audit.tsx";
 import { Meter } from "./chart.tsx";
-import { numbers, Table, Tag } from "./components.tsx";
+import { numberHead, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amountText, queryString, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
@@ -52,7 +52,7 @@ async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
         <h2>Other balances of this grant</h2>
         <Table
           label="Other balances of this grant"
-          head={["Balance", numbers("Remaining"), "Status"]}
+          head={["Balance", numberHead("Remaining"), "Status"]}
           empty="This grant issued no other balance."
           rows={siblings.map((each) => [
             <BalanceLink c={c} id={each.balanceId} />,

@@ -1,11 +1,11 @@
 import type { Context } from "hono";
-import { asOfEntriesMax, balancesAsOf, findBalances, searchedBalancesMax } from "../books/credits/list.ts";
+import { AS_OF_ENTRIES_MAX, balancesAsOf, findBalances, SEARCHED_BALANCES_MAX } from "../books/credits/list.ts";
 import type { ShownBalance } from "../books/credits/read-balance.ts";
 import { listInput } from "../books/credits/schemas.ts";
 import type { BalanceStatus } from "../books/ledger/balance.ts";
 import { listPacks } from "../catalog/pack.ts";
 import { invalid, type PurserError } from "../errors.ts";
-import { numbers, Pager, Table, Tag } from "./components.tsx";
+import { numberHead, Pager, Table, Tag } from "./components.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField, timeField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
@@ -56,7 +56,9 @@ async function balancesPage(c: Context<DashboardEnv>) {
       <section class="card">
         <BalanceTable c={c} balances={balances} />
         {nextCursor !== null && balances.length < BALANCE_ROWS && (
-          <p class="soft">This page searched {amountText(searchedBalancesMax)} balances. Older pages may have more.</p>
+          <p class="soft">
+            This page searched {amountText(SEARCHED_BALANCES_MAX)} balances. Older pages may have more.
+          </p>
         )}
         <Pager first={form.cursor === undefined ? null : link()} next={nextCursor && link(nextCursor)} />
       </section>
@@ -68,7 +70,7 @@ const BalanceTable = ({ c, balances }: { c: Context<DashboardEnv>; balances: rea
   <Table
     label="Balances"
     csv="balances"
-    head={["Balance", "Pack", numbers("Remaining"), "Status", "Reference", "Granted", "Expires"]}
+    head={["Balance", "Pack", numberHead("Remaining"), "Status", "Reference", "Granted", "Expires"]}
     empty="No balances here."
     rows={balances.map((balance) => [
       <BalanceLink c={c} id={balance.balanceId} />,
@@ -135,7 +137,7 @@ const PastBalances = ({ c, found: { balances, nextCursor } }: { c: Context<Dashb
       <p class="soft">Computed from the ledger. The newest balances first.</p>
       <Table
         label="Balances then"
-        head={["Balance", "Pack", "Remained", "Status", "Expires"]}
+        head={["Balance", "Pack", "Remaining then", "Status", "Expires"]}
         empty="The user had no balances then."
         rows={balances.map(({ balanceId, past }) => [
           <BalanceLink c={c} id={balanceId} />,
@@ -153,8 +155,8 @@ const PastBalances = ({ c, found: { balances, nextCursor } }: { c: Context<Dashb
       />
       {isPartial && (
         <p class="soft">
-          A page goes back over {amountText(asOfEntriesMax)} entries. If more entries were written since, the amount is
-          not shown here. <code>GET /api/v1/credits?asOf=</code> returns it.
+          A page reads the last {amountText(AS_OF_ENTRIES_MAX)} ledger entries. If more were written since, the amount
+          is not shown here. <code>GET /api/v1/credits?asOf=</code> returns it.
         </p>
       )}
       <Pager

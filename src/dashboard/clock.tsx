@@ -22,7 +22,7 @@ const JUMPS = [
 /** Returns a moment as the value of a `datetime-local` field, to the second. */
 const clockFieldOf = (atMs: number): string => iso(Math.ceil(atMs / 1_000) * 1_000).slice(0, 19);
 
-const LiveHasNone = ({ c }: { c: Context<DashboardEnv> }) => (
+const NoClockInLiveMode = ({ c }: { c: Context<DashboardEnv> }) => (
   <p class="card">
     Live mode uses real time.{" "}
     <a href={`/admin/apps/${c.var.ctx.environment.appId}/test/clock`}>The clock of test mode</a>
@@ -33,7 +33,7 @@ async function clockPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
   const { ctx } = c.var;
   const { appId, mode } = ctx.environment;
   const options = { title: "Test clock", section: "clock", refusal, notice: CLOCK_NOTICES[form.notice ?? ""] } as const;
-  if (mode === "live") return page(c, options, <LiveHasNone c={c} />);
+  if (mode === "live") return page(c, options, <NoClockInLiveMode c={c} />);
   const { now, status } = await readTestClock(c.var.root, appId);
   const nowMs = now === null ? ctx.realNow() : Date.parse(now);
   return page(

@@ -13,7 +13,7 @@ export const nextId = (name: string): string => {
 export interface NumberHead {
   readonly number: string;
 }
-export const numbers = (number: string): NumberHead => ({ number });
+export const numberHead = (number: string): NumberHead => ({ number });
 
 /** The head of a column by which a link sorts the whole list. */
 export interface SortedHead {
@@ -38,7 +38,7 @@ interface TableProps {
 }
 
 /** The number of rows from which a table scrolls by itself, under its head. */
-const TALL = 20;
+const TALL_TABLE_ROWS = 20;
 const classOf = (head: Head | undefined): string | undefined => {
   if (typeof head !== "object") return head === "" ? "menu" : undefined;
   return "number" in head || head.isNumber ? "end" : undefined;
@@ -69,7 +69,7 @@ export const Table = ({ label, head, rows, empty, csv, foot }: TableProps) => {
   const id = nextId("table");
   return (
     <>
-      <section id={id} class={rows.length > TALL ? "scroll tall" : "scroll"} tabindex={0} aria-label={label}>
+      <section id={id} class={rows.length > TALL_TABLE_ROWS ? "scroll tall" : "scroll"} tabindex={0} aria-label={label}>
         <table>
           <thead>
             <tr>

@@ -3,7 +3,7 @@ import { releaseReservation } from "../books/usage/commit.ts";
 import { readUsageEvent } from "../books/usage/list-events.ts";
 import { readReservation } from "../books/usage/reservations.ts";
 import type { PurserError } from "../errors.ts";
-import { numbers, Table, Tag } from "./components.tsx";
+import { numberHead, Table, Tag } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amountText, quantitiesText, queryString, timeText } from "./format.tsx";
@@ -49,7 +49,7 @@ async function eventPage(c: Context<DashboardEnv>, eventId: string) {
       <Table
         label="Debits"
         csv="debits"
-        head={["Balance", numbers("Amount"), "Remaining after it"]}
+        head={["Balance", numberHead("Amount"), "Remaining after it"]}
         empty="No debits."
         rows={event.debits.map((debit) => [
           <BalanceLink c={c} id={debit.balanceId} />,
@@ -108,7 +108,7 @@ async function reservationPage(c: Context<DashboardEnv>, reservationId: string, 
         <Table
           label="Holds"
           csv="holds"
-          head={["Balance", numbers("Amount")]}
+          head={["Balance", numberHead("Amount")]}
           empty="No holds."
           rows={reservation.holds.map((hold) => [
             <BalanceLink c={c} id={hold.balanceId} />,

@@ -3,9 +3,9 @@ import type { Child } from "hono/jsx";
 import { fromSteps, UNITS } from "../books/amounts/amount.ts";
 import {
   type EntriesOf,
-  examinedEntriesMax,
-  examinedExpiriesMax,
-  examinedUsersMax,
+  EXAMINED_ENTRIES_MAX,
+  EXAMINED_EXPIRIES_MAX,
+  EXAMINED_USERS_MAX,
   findEntries,
   listExpiries,
 } from "../books/credits/find-entries.ts";
@@ -13,7 +13,7 @@ import { listPacks } from "../catalog/pack.ts";
 import { invalid } from "../errors.ts";
 import { findLinks, SEARCHED_LINKS_MAX } from "../exports/audit.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
-import { Empty, type NumberHead, numbers, Pager, Table, Tag } from "./components.tsx";
+import { Empty, type NumberHead, numberHead, Pager, Table, Tag } from "./components.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, textField, timeField } from "./form.ts";
 import { amountText, queryString, signed, Time } from "./format.tsx";
@@ -28,13 +28,17 @@ interface FigureFilters {
   readonly toMs: number;
 }
 
-interface Found {
+interface FigurePage {
   readonly head: readonly (string | NumberHead)[];
   readonly rows: readonly (readonly Child[])[];
   readonly nextCursor: string | null;
 }
 
-type Read = (c: Context<DashboardEnv>, filters: FigureFilters, cursor: string | undefined) => Promise<Found>;
+type FigureReader = (
+  c: Context<DashboardEnv>,
+  filters: FigureFilters,
+  cursor: string | undefined,
+) => Promise<FigurePage>;
 
 interface FigureList {
   readonly title: string;
@@ -43,36 +47,36 @@ interface FigureList {
    * none is created at the start.
    */
   readonly about: string | (() => string);
-  readonly read: Read;
+  readonly read: FigureReader;
   readonly hasUnits: boolean;
 }
 
-const NEAR = `Entries by user. The entries are exact. Users are found by their activity, which is approximate: one may be
-  missing. A page searches ${examinedUsersMax} users and ${examinedEntriesMax} entries.`;
+const ABOUT_ENTRIES = `Entries by user. The entries are exact. Users are found by their activity, which is approximate, so some
+  may be missing. A page searches ${EXAMINED_USERS_MAX} users and ${EXAMINED_ENTRIES_MAX} entries.`;
 const FIGURES = {
-  granted: { title: "Granted", about: NEAR, read: entriesOf("granted"), hasUnits: true },
-  spent: { title: "Spent", about: NEAR, read: entriesOf("spent"), hasUnits: true },
+  granted: { title: "Granted", about: ABOUT_ENTRIES, read: entriesReader("granted"), hasUnits: true },
+  spent: { title: "Spent", about: ABOUT_ENTRIES, read: entriesReader("spent"), hasUnits: true },
   refunded: {
     title: "Refunded",
-    about: `Taken back by refunds, and by refunds and disputes at Stripe. ${NEAR}`,
-    read: entriesOf("refunded"),
+    about: `Taken back by refunds, and by refunds and disputes at Stripe. ${ABOUT_ENTRIES}`,
+    read: entriesReader("refunded"),
     hasUnits: true,
   },
   expired: {
     title: "Expired",
-    about: `Balances that expired with something left. A page searches ${examinedExpiriesMax} balances.`,
-    read: expiries(false),
+    about: `Balances that expired with something left. A page searches ${EXAMINED_EXPIRIES_MAX} balances.`,
+    read: expiriesReader(false),
     hasUnits: true,
   },
   expiring: {
     title: "Expiring",
     about: `Balances that were granted to expire on these days, with what remains of each. A page searches
-      ${examinedExpiriesMax} balances.`,
-    read: expiries(true),
+      ${EXAMINED_EXPIRIES_MAX} balances.`,
+    read: expiriesReader(true),
     hasUnits: true,
   },
-  minted: { title: "Export links created", about: linksAbout, read: exportLinks("minted"), hasUnits: false },
-  opened: { title: "Export links opened", about: linksAbout, read: exportLinks("opened"), hasUnits: false },
+  minted: { title: "Export links created", about: aboutLinks, read: linksReader("minted"), hasUnits: false },
+  opened: { title: "Export links opened", about: aboutLinks, read: linksReader("opened"), hasUnits: false },
 } as const satisfies Readonly<Record<string, FigureList>>;
 export type FigureName = keyof typeof FIGURES;
 
@@ -92,12 +96,12 @@ interface FigureLink {
 export const figurePath = (figure: FigureName, { unit, packId, from, to }: FigureLink): string =>
   `figures${queryString({ figure, unit: unit ?? undefined, packId, from, to })}`;
 
-function linksAbout(): string {
+function aboutLinks(): string {
   return `The audit of exports, by distinct id, which is exact. A page searches ${amountText(SEARCHED_LINKS_MAX)} of its rows.
     Where a person was erased, the id is a hash.`;
 }
 
-function entriesOf(kind: EntriesOf): Read {
+function entriesReader(kind: EntriesOf): FigureReader {
   return async (c, filters, cursor) => {
     const { entries, nextCursor } = await findEntries(c.var.ctx, kind, filters, cursor);
     const reason = kind === "refunded" ? "admin_adjust" : kind === "granted" ? "grant" : "event_committed";
@@ -120,11 +124,11 @@ function entriesOf(kind: EntriesOf): Read {
         </>,
       ];
     });
-    return { head: ["When", "User", numbers("Change"), "Pack", "Balance", "Source"], rows, nextCursor };
+    return { head: ["When", "User", numberHead("Change"), "Pack", "Balance", "Source"], rows, nextCursor };
   };
 }
 
-function expiries(includeSpent: boolean): Read {
+function expiriesReader(includeSpent: boolean): FigureReader {
   return async (c, { toMs, ...filters }, cursor) => {
     // A balance that has not expired yet does not count as expired.
     const until = includeSpent ? toMs : Math.min(toMs, c.var.ctx.now() + 1);
@@ -139,11 +143,11 @@ function expiries(includeSpent: boolean): Read {
       <BalanceLink c={c} id={balance.balanceId} />,
       <Tag kind={balance.status}>{balance.status}</Tag>,
     ]);
-    return { head: ["Expires", "User", numbers("Remaining"), "Pack", "Balance", "Status"], rows, nextCursor };
+    return { head: ["Expires", "User", numberHead("Remaining"), "Pack", "Balance", "Status"], rows, nextCursor };
   };
 }
 
-function exportLinks(action: "minted" | "opened"): Read {
+function linksReader(action: "minted" | "opened"): FigureReader {
   return async (c, filters, cursor) => {
     const { links, nextCursor } = await findLinks(c.var.ctx, { ...filters, action }, cursor);
     const rows = links.map((link): Child[] => [

@@ -33,7 +33,7 @@ export async function pageOfId(c: Context<DashboardEnv>, id: string): Promise<st
 }
 
 /** How many of the most recently active ids a search for a part of an id examines. */
-export const searchedIdsMax = 10_000;
+export const SEARCHED_IDS_MAX = 10_000;
 
 type Search = { environmentId: number; q: string; limit: number };
 // Erased users are skipped, because their ids name nobody.
@@ -43,7 +43,7 @@ const selectNewestUsers = query((value: ValueOf<Search>) =>
     (list) => sql`SELECT ${list} FROM (
       SELECT * FROM ${accounts} INDEXED BY accounts_active
       WHERE ${accounts.environmentId} = ${value("environmentId")} AND ${accounts.lastActiveDay} IS NOT NULL
-      ORDER BY ${accounts.lastActiveDay} DESC, ${accounts.id} DESC LIMIT ${searchedIdsMax}
+      ORDER BY ${accounts.lastActiveDay} DESC, ${accounts.id} DESC LIMIT ${SEARCHED_IDS_MAX}
     ) AS ${accounts}
     WHERE ${accounts.isErased} = 0 AND instr(lower(${accounts.userId}), ${value("q")}) LIMIT ${asInteger(value("limit"))}`,
   ),
@@ -55,7 +55,7 @@ const selectPeople = query((value: ValueOf<Search>) =>
     (list) => sql`SELECT ${list} FROM (
       SELECT ${distinctIds.distinctId} FROM ${distinctIds} INDEXED BY distinct_ids_active
       WHERE ${distinctIds.environmentId} = ${value("environmentId")} AND ${distinctIds.lastActiveDay} IS NOT NULL
-      ORDER BY ${distinctIds.lastActiveDay} DESC, ${distinctIds.distinctId} DESC LIMIT ${searchedIdsMax}
+      ORDER BY ${distinctIds.lastActiveDay} DESC, ${distinctIds.distinctId} DESC LIMIT ${SEARCHED_IDS_MAX}
     ) AS ${distinctIds}
     WHERE instr(lower(${distinctIds.distinctId}), ${value("q")}) LIMIT ${asInteger(value("limit"))}`,
   ),

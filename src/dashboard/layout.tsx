@@ -83,7 +83,7 @@ export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
-        <title>{[options.title, ...placeOf(c), "Purser"].join(" · ")}</title>
+        <title>{[options.title, ...titlePlaces(c), "Purser"].join(" · ")}</title>
         <link rel="stylesheet" href={assetPath("dashboard.css")} />
         <link rel="icon" href={assetPath("icon.svg")} type="image/svg+xml" />
         <script src={assetPath("dashboard.js")} defer />
@@ -176,7 +176,7 @@ const isRefusedForm = (c: Context<DashboardEnv>, { refusal, section }: PageOptio
   c.req.method === "POST" && refusal !== undefined && section !== undefined;
 
 /** Returns the application's name and mode on a page of an application. */
-const placeOf = ({ var: { appName, ctx } }: Context<DashboardEnv>): readonly string[] =>
+const titlePlaces = ({ var: { appName, ctx } }: Context<DashboardEnv>): readonly string[] =>
   appName === undefined ? [] : [`${appName} (${ctx.environment.mode})`];
 
 const Notice = (props: { refusal?: PurserError | undefined; notice?: string | undefined }) => (

@@ -4,7 +4,7 @@ import { type AnalyticsLimit, analyticsDefaults, type ReachedLimit } from "../pe
 import { readLimits, setLimits } from "../people/limits/limits.ts";
 import { setLimitsInput } from "../people/schemas.ts";
 import { Meter } from "./chart.tsx";
-import { numbers, Table } from "./components.tsx";
+import { numberHead, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, numberField, parseForm } from "./form.ts";
 import { amountText, timeText } from "./format.tsx";
@@ -43,18 +43,18 @@ async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
         </p>
         <Table
           label="Analytics today"
-          head={["Limit", numbers("Used"), numbers("At most"), "Share"]}
+          head={["Limit", numberHead("Used"), numberHead("At most"), "Share"]}
           rows={LIMITS.map((limit) => [
             NAMES[limit],
             amountText(used[limit]),
             amountText(analytics[limit]),
             <>
               <Meter
-                label={nearness(used[limit], analytics[limit])}
+                label={shareText(used[limit], analytics[limit])}
                 remaining={Math.min(used[limit], analytics[limit])}
                 initial={analytics[limit]}
               />
-              <span class="soft">{nearness(used[limit], analytics[limit])}</span>
+              <span class="soft">{shareText(used[limit], analytics[limit])}</span>
             </>,
           ])}
           empty=""
@@ -95,7 +95,7 @@ async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
   );
 }
 
-const nearness = (used: number, most: number): string =>
+const shareText = (used: number, most: number): string =>
   `${most === 0 ? 100 : Math.min(100, Math.floor((used / most) * 100))} %`;
 
 export const limitsRoutes = createDashboardRoutes()

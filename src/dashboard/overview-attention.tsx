@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
-import { countedSuspendedMax } from "../books/recurring/recurring.ts";
-import { countedUnmatchedMax } from "../payments/list.ts";
+import { COUNTED_SUSPENDED_MAX } from "../books/recurring/recurring.ts";
+import { COUNTED_UNMATCHED_MAX } from "../payments/list.ts";
 import { SHARE_OF_PUBLIC_KEYS, SHARE_OF_SECRET_KEYS } from "../people/limits/count.ts";
 import { COUNTED_DELIVERIES_MAX, type EndpointHealth } from "../webhooks/list-deliveries.ts";
 import type { DashboardEnv } from "./form.ts";
@@ -31,11 +31,11 @@ const DISPUTES_SHOWN = 5;
 /** Shows the problems that an operator should look at first. */
 export const Attention = ({ c, overview }: OverviewProps) => {
   const matters = [
-    ...ofDatabase(c, overview),
-    ...ofPayments(c, overview),
-    ...ofEndpoints(c, overview),
-    ...ofRecurring(c, overview),
-    ...ofShortages(c, overview),
+    ...databaseMatters(c, overview),
+    ...paymentMatters(c, overview),
+    ...endpointMatters(c, overview),
+    ...recurringMatters(c, overview),
+    ...shortageMatters(c, overview),
   ];
   return (
     <section class="card attention" aria-label="Needs attention" id="attention">
@@ -61,7 +61,7 @@ export const Attention = ({ c, overview }: OverviewProps) => {
   );
 };
 
-function ofDatabase(c: Context<DashboardEnv>, { fullness }: Overview): Matter[] {
+function databaseMatters(c: Context<DashboardEnv>, { fullness }: Overview): Matter[] {
   if (fullness < SHARE_OF_PUBLIC_KEYS) return [];
   const isNearEnd = fullness >= SHARE_OF_SECRET_KEYS;
   return [
@@ -75,9 +75,9 @@ function ofDatabase(c: Context<DashboardEnv>, { fullness }: Overview): Matter[] 
   ];
 }
 
-function ofPayments(c: Context<DashboardEnv>, { unmatched, payments }: Overview): Matter[] {
+function paymentMatters(c: Context<DashboardEnv>, { unmatched, payments }: Overview): Matter[] {
   const { count, oldestAt } = unmatched;
-  const many = count > countedUnmatchedMax ? `More than ${countedUnmatchedMax}` : amountText(count);
+  const many = count > COUNTED_UNMATCHED_MAX ? `More than ${COUNTED_UNMATCHED_MAX}` : amountText(count);
   const disputed = payments.filter(({ withheld }) => withheld > 0);
   return [
     ...(count === 0
@@ -105,7 +105,7 @@ function ofPayments(c: Context<DashboardEnv>, { unmatched, payments }: Overview)
   ];
 }
 
-function ofEndpoints(c: Context<DashboardEnv>, { health, lag }: Overview): Matter[] {
+function endpointMatters(c: Context<DashboardEnv>, { health, lag }: Overview): Matter[] {
   const nowMs = c.var.ctx.realNow();
   return health.flatMap((endpoint): Matter[] => {
     const { webhookId, url, isEnabled } = endpoint;
@@ -147,9 +147,9 @@ function endpointName(url: string): string {
   return name.length <= NAME_MAX ? name : `${name.slice(0, NAME_MAX)}…`;
 }
 
-function ofRecurring(c: Context<DashboardEnv>, { suspended }: Overview): Matter[] {
+function recurringMatters(c: Context<DashboardEnv>, { suspended }: Overview): Matter[] {
   if (suspended === 0) return [];
-  const many = suspended > countedSuspendedMax ? `More than ${countedSuspendedMax}` : amountText(suspended);
+  const many = suspended > COUNTED_SUSPENDED_MAX ? `More than ${COUNTED_SUSPENDED_MAX}` : amountText(suspended);
   return [
     {
       kind: "bad",
@@ -161,7 +161,7 @@ function ofRecurring(c: Context<DashboardEnv>, { suspended }: Overview): Matter[
   ];
 }
 
-function ofShortages(c: Context<DashboardEnv>, { shortages }: Overview): Matter[] {
+function shortageMatters(c: Context<DashboardEnv>, { shortages }: Overview): Matter[] {
   const days = [...(shortages.before[0]?.days ?? []), ...(shortages.now[0]?.days ?? [])].map(({ value }) => value);
   const today = days.at(-1) ?? 0;
   const usual = days.slice(-1 - USUAL_DAYS, -1).reduce((sum, value) => sum + value, 0) / USUAL_DAYS;

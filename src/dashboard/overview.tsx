@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { UNITS } from "../books/amounts/amount.ts";
 import { DayChart, type Series } from "./chart.tsx";
-import { Amounts, numbers, Table } from "./components.tsx";
+import { Amounts, numberHead, Table } from "./components.tsx";
 import { AHEAD_DAYS } from "./figures/business.ts";
 import type { Figure, PackFigure } from "./figures/read.ts";
 import { type FigureName, figurePath } from "./figures.tsx";
@@ -156,7 +156,12 @@ const Packs = ({ c, overview }: OverviewProps) => {
       <Table
         label="By pack"
         csv="by-pack"
-        head={["Pack", numbers(`Granted, ${days} days`), numbers(`Spent, ${days} days`), numbers("Outstanding")]}
+        head={[
+          "Pack",
+          numberHead(`Granted, ${days} days`),
+          numberHead(`Spent, ${days} days`),
+          numberHead("Outstanding"),
+        ]}
         empty=""
         rows={ids
           .slice(0, OVERVIEW_PACKS_MAX)

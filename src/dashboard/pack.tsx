@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { matchRule } from "../books/amounts/schemas.ts";
-import { countedRecurringMax, countRecurring } from "../books/recurring/recurring.ts";
+import { COUNTED_RECURRING_MAX, countRecurring } from "../books/recurring/recurring.ts";
 import { nameActors } from "../catalog/admin-keys.ts";
 import { archivePack, patchPack, restorePack } from "../catalog/change-pack.ts";
 import { createPack, testRules } from "../catalog/create-pack.ts";
@@ -71,7 +71,7 @@ async function packPage(
           Version {pack.version}. <code>{packId}</code>
         </p>
         <p class="soft">
-          {recurring > countedRecurringMax ? `More than ${amountText(countedRecurringMax)}` : amountText(recurring)}{" "}
+          {recurring > COUNTED_RECURRING_MAX ? `More than ${amountText(COUNTED_RECURRING_MAX)}` : amountText(recurring)}{" "}
           active {recurring === 1 ? "recurring grant grants" : "recurring grants grant"} it every period in{" "}
           {c.var.ctx.environment.mode} mode.
         </p>

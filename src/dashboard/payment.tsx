@@ -7,7 +7,7 @@ import { findPayment } from "../payments/list.ts";
 import type { PaymentOutput } from "../payments/responses.ts";
 import { settlePaymentInput } from "../payments/schemas.ts";
 import { previewPaymentRefund, previewSettlement, settlePayment } from "../payments/settle.ts";
-import { numbers, Table } from "./components.tsx";
+import { numberHead, Table } from "./components.tsx";
 import { assertSure, Confirm, doubtsOfAmount, doubtsOfId, formFields } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
@@ -61,7 +61,7 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
         <h2>Balances</h2>
         <Table
           label="Balances"
-          head={["Balance", "Unit", numbers("Issued"), numbers("Taken back"), numbers("Already spent")]}
+          head={["Balance", "Unit", numberHead("Issued"), numberHead("Taken back"), numberHead("Already spent")]}
           rows={payment.grants.map(({ balanceId, unit, initial, taken, short }) => [
             <BalanceLink c={c} id={balanceId} />,
             unit,
@@ -180,7 +180,7 @@ async function refundPage(c: Context<DashboardEnv>, key: string) {
         <h2>A refund of {moneyText(preview.amount, preview.currency)} would take</h2>
         <Table
           label="Balances"
-          head={["Balance", "Unit", numbers("Taken"), numbers("Then left")]}
+          head={["Balance", "Unit", numberHead("Taken"), numberHead("Then left")]}
           rows={preview.balances.map(({ balanceId, unit, taken, remaining }) => [
             <BalanceLink c={c} id={balanceId} />,
             unit,

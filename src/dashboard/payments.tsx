@@ -4,7 +4,7 @@ import { listPayments } from "../payments/list.ts";
 import type { PaymentOutput } from "../payments/responses.ts";
 import { listPaymentsInput } from "../payments/schemas.ts";
 import { readStripe } from "../payments/stripe-setting.ts";
-import { numbers, Tag } from "./components.tsx";
+import { numberHead, Tag } from "./components.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
 import { moneyText, queryString, Time } from "./format.tsx";
@@ -69,7 +69,7 @@ type PaymentRow = Awaited<ReturnType<typeof listPayments>>["payments"][number];
 /** A column of money: shown in its currency, saved in the currency's smallest units. */
 const moneyColumn = (name: "captured" | "refunded" | "withheld", head: string): ListColumn<PaymentRow, unknown> => ({
   name,
-  head: numbers(head),
+  head: numberHead(head),
   cell: (payment) => moneyText(payment[name], payment.currency),
   value: (payment) => payment[name],
   sortKey: (payment) => [payment.currency, payment[name]],
@@ -172,7 +172,10 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
           </dl>
         ))}
         {debt.map(({ currency, amount }) => (
-          <p>The user owes {moneyText(amount, currency)} of what was credited and had been spent.</p>
+          <p>
+            The user owes {moneyText(amount, currency)}: Stripe credited this amount for credits that the user had
+            already spent.
+          </p>
         ))}
         <ListTable
           label="Payments"

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { findPeople, recentPeople } from "../people/list-people.ts";
-import { numbers, Pager, Table, Tag } from "./components.tsx";
+import { numberHead, Pager, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
 import { queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
@@ -52,7 +52,7 @@ async function peoplePage(c: Context<DashboardEnv>) {
         <Table
           label="People"
           csv="people"
-          head={["Distinct id", "Last seen", "First seen", numbers("Events"), "Linked to"]}
+          head={["Distinct id", "Last seen", "First seen", numberHead("Events"), "Linked to"]}
           empty="No people yet. Ids appear with analytics events."
           rows={people.map((each) => [
             <>

@@ -5,7 +5,7 @@ import { createLink, exportPersonInput } from "../exports/create-link.ts";
 import { revokeLinks, revokeLinksInput } from "../exports/end-links.ts";
 import type { ExportPersonOutput } from "../exports/responses.ts";
 import { type Profile, readEventProperties, readProfile } from "../people/profile.ts";
-import { CopyBox, numbers, Table, Tag } from "./components.tsx";
+import { CopyBox, numberHead, Table, Tag } from "./components.tsx";
 import { Field, Hidden } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
 import { queryString, Time, timeText } from "./format.tsx";
@@ -119,7 +119,7 @@ const ClaimsView = ({ c, profile }: { c: Context<DashboardEnv>; profile: Profile
     <Table
       label="Linked ids"
       csv="linked-ids"
-      head={["Distinct id", "Linked to", "Method", "Linked", "Status", numbers("Events"), "Credits"]}
+      head={["Distinct id", "Linked to", "Method", "Linked", "Status", numberHead("Events"), "Credits"]}
       empty="No linked ids."
       rows={profile.claims.map((claim) => [
         <PersonLink c={c} id={claim.distinctId} />,

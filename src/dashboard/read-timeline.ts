@@ -18,7 +18,7 @@ import type { SystemCtx, TenantCtx } from "../runtime.ts";
 const READ_MAX = 50;
 const SHOWN_ITEMS_MAX = 25;
 /** How many of the newest administrative actions about a user are read. */
-export const timelineActionsMax = 100;
+export const TIMELINE_ACTIONS_MAX = 100;
 
 /** Something that happened to a user, with who did it if that is known. */
 export type TimelineItem = { readonly atMs: number; readonly by?: string | undefined } & (
@@ -71,7 +71,7 @@ export async function readTimeline(
     listEvents(ctx, { userId, limit: READ_MAX, ...(before === null ? {} : { to: before }) }, false),
     expiriesBefore(ctx, userId, beforeMs, READ_MAX),
     readRefusalsOfUser(ctx, userId),
-    searchAudit(root, appId, about, { limit: timelineActionsMax }),
+    searchAudit(root, appId, about, { limit: TIMELINE_ACTIONS_MAX }),
   ]);
   const balanceIds = rows.filter(({ cause }) => cause.startsWith("payment")).map(({ balanceId }) => balanceId);
   const reservationIds = rows.map(({ reservationId }) => reservationId).filter((id) => id !== null);

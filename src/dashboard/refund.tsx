@@ -3,7 +3,7 @@ import { previewRefund, refundCredits } from "../books/credits/refund.ts";
 import { refundInput } from "../books/credits/schemas.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { numbers, Table } from "./components.tsx";
+import { numberHead, Table } from "./components.tsx";
 import { Confirm, formFields, redirectAfter, requireReason } from "./confirm.tsx";
 import { Field, Hidden, LongText } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
@@ -89,7 +89,7 @@ async function confirmRefund(c: Context<DashboardEnv>, form: Form, refused?: Pur
       </dl>
       <Table
         label="What the refund takes"
-        head={["Balance", numbers("Balance afterwards"), numbers("Granted"), numbers("Already spent")]}
+        head={["Balance", numberHead("Balance afterwards"), numberHead("Granted"), numberHead("Already spent")]}
         empty=""
         rows={balances.map(({ balanceId, packName, unit, initial, remaining, taken, short, revokes }) => [
           <a href={`${pathIn(c, "users/balance")}${queryString({ balanceId })}`}>{packName}</a>,

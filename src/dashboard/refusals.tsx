@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { type RefusalKind, type RefusalReason, readRefusals } from "../db/refusals.ts";
-import { numbers, Table } from "./components.tsx";
+import { numberHead, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amountText, quantitiesText, queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
@@ -75,9 +75,9 @@ async function refusalsPage(c: Context<DashboardEnv>) {
           "User",
           subject,
           ...(isUsage ? ["Model"] : []),
-          ...(isShortage ? [numbers("Missing, the last time")] : []),
+          ...(isShortage ? [numberHead("Missing, the last time")] : []),
           "Why",
-          numbers("Times"),
+          numberHead("Times"),
           "Last",
         ]}
         csv={kind}

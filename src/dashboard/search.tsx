@@ -8,7 +8,7 @@ import { listPacks } from "../catalog/pack.ts";
 import { invalid } from "../errors.ts";
 import { findPeople } from "../people/list-people.ts";
 import { Empty, Id } from "./components.tsx";
-import { exists, findNewest, pageOfId, searchedIdsMax } from "./find.ts";
+import { exists, findNewest, pageOfId, SEARCHED_IDS_MAX } from "./find.ts";
 import { createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
 import { amountText, queryString } from "./format.tsx";
 import { Icon, type IconName } from "./icons.tsx";
@@ -135,7 +135,7 @@ async function searchPage(c: Context<DashboardEnv>) {
       )}
       <p class="soft">
         Ids are found by their beginning, and e-mail addresses exactly, however many there are. A part of an id is found
-        among the {amountText(searchedIdsMax)} users and people of the latest activity, and packs and keys among{" "}
+        among the {amountText(SEARCHED_IDS_MAX)} users and people of the latest activity, and packs and keys among{" "}
         {SEARCH_LISTED_MAX}.
       </p>
     </>,

@@ -3,7 +3,7 @@ import type { StatementLineOutput } from "../books/statements/responses.ts";
 import { createStatementInput } from "../books/statements/schemas.ts";
 import { createStatement, listStatements, readStatement, statementCsv } from "../books/statements/statements.ts";
 import type { PurserError } from "../errors.ts";
-import { numbers, Table, Tag } from "./components.tsx";
+import { numberHead, Table, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import type { FigureName } from "./figures.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
@@ -99,7 +99,7 @@ async function statementPage(c: Context<DashboardEnv>, statementId: string) {
       <section class="card">
         <Table
           label={`Statement ${month}`}
-          head={["Pack", "Unit", ...STATEMENT_COLUMNS.map(([head]) => numbers(head))]}
+          head={["Pack", "Unit", ...STATEMENT_COLUMNS.map(([head]) => numberHead(head))]}
           empty="Nothing was granted, spent or left in this month."
           rows={lines.map((line) => [
             line.packName,

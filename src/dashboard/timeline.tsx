@@ -4,13 +4,13 @@ import type { AuditEntry } from "../catalog/responses.ts";
 import { invalid } from "../errors.ts";
 import { iso } from "../lib/time.ts";
 import type { PaymentOutput } from "../payments/responses.ts";
-import { numbers, Pager, Table } from "./components.tsx";
+import { numberHead, Pager, Table } from "./components.tsx";
 import type { DashboardEnv, Form } from "./form.ts";
 import { amountText, moneyText, quantitiesText, queryString, signed, Time } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { EventLink, paymentPath, ReservationLink } from "./links.tsx";
 import { StatusTag } from "./payments.tsx";
-import { type TimelineItem, type TimelinePage, timelineActionsMax } from "./read-timeline.ts";
+import { TIMELINE_ACTIONS_MAX, type TimelineItem, type TimelinePage } from "./read-timeline.ts";
 import { whyRefused } from "./refusals.tsx";
 
 type ItemOf<Kind extends TimelineItem["kind"]> = Extract<TimelineItem, { kind: Kind }>;
@@ -44,7 +44,7 @@ export const Timeline = ({ c, userId, page, balances }: TimelineProps) => {
       <Table
         label="Timeline"
         csv="timeline"
-        head={["When", "What", numbers("Credits"), "By"]}
+        head={["When", "What", numberHead("Credits"), "By"]}
         empty={isFirst ? "Nothing happened yet." : "Nothing happened earlier."}
         rows={items.map((item) => [
           <Time at={iso(item.atMs)} />,
@@ -56,7 +56,7 @@ export const Timeline = ({ c, userId, page, balances }: TimelineProps) => {
       <p class="soft">
         Refusals are kept for 30 days, and may be incomplete. Equal ones are one row, at the last time.
         {!hasAllActions &&
-          ` Only the newest ${timelineActionsMax} actions of operators are shown here. The audit has all.`}
+          ` Only the newest ${TIMELINE_ACTIONS_MAX} actions of operators are shown here. The audit has all.`}
         {Math.abs(now() - realNow()) > 60_000 &&
           " Refusals and actions of operators have the real time, not the test clock's."}
       </p>

@@ -6,7 +6,7 @@ import { createLimit, listLimits, presentLimit, requireLimit } from "../books/li
 import type { UsageLimitOutput, UserLimitOutput } from "../books/limits/responses.ts";
 import { changeLimitInput, createLimitInput } from "../books/limits/schemas.ts";
 import { PurserError } from "../errors.ts";
-import { Empty, numbers, RowMenu, Table } from "./components.tsx";
+import { Empty, numberHead, RowMenu, Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, numberField, parseForm, textField } from "./form.ts";
@@ -45,7 +45,7 @@ async function usageLimitsPage(c: Context<DashboardEnv>, refusal?: PurserError) 
         <Table
           label="Usage limits"
           csv="usage-limits"
-          head={["Name", numbers("Amount"), "Every", "Events", "Created", ""]}
+          head={["Name", numberHead("Amount"), "Every", "Events", "Created", ""]}
           rows={limits.map((limit) => [
             <a href={pathIn(c, `usage-limits/${limit.limitId}`)}>{limit.name}</a>,
             `${amountText(limit.amount)} ${limit.unit}`,

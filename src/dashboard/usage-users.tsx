@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import { UNITS, type Unit } from "../books/amounts/amount.ts";
 import type { FoundUser } from "../books/credits/users.ts";
 import type { UsageFigures } from "../books/usage/usage-figures.ts";
-import { Amounts, numbers, Table } from "./components.tsx";
+import { Amounts, numberHead, Table } from "./components.tsx";
 import type { DashboardEnv } from "./form.ts";
 import { amountText, queryString, runsOutText, shortAmount } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
@@ -11,7 +11,7 @@ import { UserLink } from "./links.tsx";
 type UserUsed = UsageFigures["users"]["largest"][number];
 
 /** How many of the largest users' credits are read. */
-export const creditsReadMax = 100;
+export const CREDITS_READ_MAX = 100;
 const RUNNING_OUT_MAX = 25;
 
 /** Returns the units that some of these used. */
@@ -57,9 +57,9 @@ export const TopUsers = ({ c, largest, users }: UsersProps) => {
         label="Top users"
         head={[
           "User",
-          numbers("Events"),
-          numbers("× median"),
-          ...units.flatMap((unit) => [numbers(unit), numbers("× median")]),
+          numberHead("Events"),
+          numberHead("× median"),
+          ...units.flatMap((unit) => [numberHead(unit), numberHead("× median")]),
           "Can be spent now",
         ]}
         empty=""
@@ -106,13 +106,13 @@ export const RunsOut = ({ c, largest, users }: UsersProps) => {
         <h2>Runs out next</h2>
         <p class="soft">
           {amountText(soon)} {soon === 1 ? "user runs" : "users run"} out by tomorrow, if usage goes on as in these
-          days. Of the {creditsReadMax} users with the most events.
+          days. Of the {CREDITS_READ_MAX} users with the most events.
         </p>
       </div>
       <Table
         label="Runs out next"
         csv="runs-out-next"
-        head={["User", numbers("Can be spent now"), numbers("A day"), "Runs out", ""]}
+        head={["User", numberHead("Can be spent now"), numberHead("A day"), "Runs out", ""]}
         empty="Not known for any user: no user has used credits of a unit that they still have."
         rows={first.map(({ user, used, unit, left }) => [
           <UserLink c={c} id={user.userId} />,

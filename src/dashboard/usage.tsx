@@ -2,15 +2,20 @@ import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { type FoundUser, namedUsers } from "../books/credits/users.ts";
 import { environmentUsageInput } from "../books/usage/schemas.ts";
-import { figureSumsMax, figureTotalsMax, readUsageFigures, type UsageFigures } from "../books/usage/usage-figures.ts";
+import {
+  FIGURE_SUMS_MAX,
+  FIGURE_TOTALS_MAX,
+  readUsageFigures,
+  type UsageFigures,
+} from "../books/usage/usage-figures.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { DayChart } from "./chart.tsx";
-import { Empty, numbers, Table } from "./components.tsx";
+import { Empty, numberHead, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
 import { amountText, shortAmount, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
-import { creditsReadMax, RunsOut, TopUsers, unitsUsed } from "./usage-users.tsx";
+import { CREDITS_READ_MAX, RunsOut, TopUsers, unitsUsed } from "./usage-users.tsx";
 
 type Used = UsageFigures["totals"]["byDay"][number];
 
@@ -39,7 +44,7 @@ async function readUsage(c: Context<DashboardEnv>, days: DaysAsked) {
   const figures = await readUsageFigures(root, appId, span);
   const users = await namedUsers(
     ctx,
-    figures.users.largest.slice(0, creditsReadMax).map(({ userId }) => userId),
+    figures.users.largest.slice(0, CREDITS_READ_MAX).map(({ userId }) => userId),
   );
   return { figures, users };
 }
@@ -95,10 +100,10 @@ const UsageFound = ({ c, figures, users, to }: FoundProps) => {
   };
   return (
     <>
-      <LeftOut of={figures.users} lists="The lists of users" max={figureSumsMax} />
+      <LeftOut of={figures.users} lists="The lists of users" max={FIGURE_SUMS_MAX} />
       <RunsOut c={c} largest={figures.users.largest} users={users} />
       <TopUsers c={c} largest={figures.users.largest} users={users} />
-      <LeftOut of={figures.totals} lists="The figures of all users" max={figureTotalsMax} />
+      <LeftOut of={figures.totals} lists="The figures of all users" max={FIGURE_TOTALS_MAX} />
       <section class="two" aria-label="Usage by day">
         {charts.map(([label, of]) => (
           <div class="card">
@@ -160,7 +165,7 @@ const Grouped = ({ title, heads, groups, cellsOf }: GroupedProps) => {
       <h2>{title}</h2>
       <Table
         label={title}
-        head={[...heads, numbers("Events"), ...units.map(numbers)]}
+        head={[...heads, numberHead("Events"), ...units.map(numberHead)]}
         empty=""
         csv={title.toLowerCase().replaceAll(" ", "-")}
         rows={groups

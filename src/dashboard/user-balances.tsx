@@ -5,7 +5,7 @@ import type { readUserTotals } from "../books/credits/read-balance.ts";
 import type { UserModels } from "../books/usage/environment-usage.ts";
 import type { ReservationOutput } from "../books/usage/responses.ts";
 import { Meter } from "./chart.tsx";
-import { numbers, Table, Tag } from "./components.tsx";
+import { numberHead, Table, Tag } from "./components.tsx";
 import type { DashboardEnv } from "./form.ts";
 import { amountText, quantitiesText, queryString, runsOutText, timeText } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
@@ -154,7 +154,7 @@ export const ByModel = ({ usage: { days, models, isPartial } }: { usage: UserMod
       <Table
         label="Usage by model"
         csv="usage-by-model"
-        head={["Model", numbers("Events"), ...units.map((unit) => numbers(unit))]}
+        head={["Model", numberHead("Events"), ...units.map((unit) => numberHead(unit))]}
         empty=""
         rows={models.map(({ model, events, quantities }) => [
           model ?? <span class="soft">none</span>,

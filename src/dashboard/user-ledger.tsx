@@ -1,12 +1,12 @@
 import type { Context } from "hono";
 import { fromSteps } from "../books/amounts/amount.ts";
-import { searchedEntriesMax } from "../books/credits/history.ts";
+import { SEARCHED_LEDGER_ENTRIES_MAX } from "../books/credits/history.ts";
 import { ledgerReason } from "../books/credits/schemas.ts";
 import type { LedgerRow } from "../books/ledger/insert-entries.ts";
 import type { EventDescription } from "../books/usage/list-events.ts";
 import { iso } from "../lib/time.ts";
 import { StepChart } from "./chart.tsx";
-import { numbers } from "./components.tsx";
+import { numberHead } from "./components.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
 import type { DashboardEnv, Form } from "./form.ts";
 import { amountText, quantitiesText, queryString, signed, Time, timeText } from "./format.tsx";
@@ -75,7 +75,7 @@ export const Ledger = ({ c, form, balances, list, events, chart }: LedgerProps) 
       />
       {(reason !== "" || from !== "") && list.nextCursor !== null && (
         <p class="soft">
-          This page searched {amountText(searchedEntriesMax)} entries. Older pages may have more of these.
+          This page searched {amountText(SEARCHED_LEDGER_ENTRIES_MAX)} entries. Older pages may have more of these.
         </p>
       )}
     </section>
@@ -110,7 +110,7 @@ export const LEDGER_COLUMNS: readonly ListColumn<LedgerRow, LedgerView>[] = [
   columnOf("packId"),
   {
     name: "delta",
-    head: numbers("Change"),
+    head: numberHead("Change"),
     cell: (row) => (
       <span class={row.deltaSteps > 0 ? "num plus" : "num"}>
         {signed(fromSteps(row.unit, row.deltaSteps))} {row.unit}
@@ -122,7 +122,7 @@ export const LEDGER_COLUMNS: readonly ListColumn<LedgerRow, LedgerView>[] = [
   columnOf("unit"),
   {
     name: "remaining",
-    head: numbers("Balance after"),
+    head: numberHead("Balance after"),
     cell: (row) => <span class="num">{amountText(fromSteps(row.unit, row.balanceAfterSteps))}</span>,
     value: (row) => fromSteps(row.unit, row.balanceAfterSteps),
     sortKey: (row) => [row.unit, fromSteps(row.unit, row.balanceAfterSteps)],

@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import type { BalanceList } from "../books/credits/list.ts";
 import type { PlanOutput } from "../books/usage/responses.ts";
 import type { PurserError } from "../errors.ts";
-import { numbers, Table } from "./components.tsx";
+import { numberHead, Table } from "./components.tsx";
 import { Field, Hidden } from "./fields.tsx";
 import type { DashboardEnv, Form } from "./form.ts";
 import { amountText } from "./format.tsx";
@@ -62,7 +62,7 @@ const PlanResult = ({ list, plan }: { list: BalanceList; plan: PlanOutput }) => 
       </p>
       <Table
         label="Debits"
-        head={["Balance", numbers("Amount"), numbers("Remaining")]}
+        head={["Balance", numberHead("Amount"), numberHead("Remaining")]}
         empty="No debits."
         rows={plan.debits.map((debit) => [
           nameOf(debit.balanceId),

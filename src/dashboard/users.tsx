@@ -4,7 +4,7 @@ import { findReferences } from "../books/credits/find-entries.ts";
 import { type FoundUser, findUsers, recentUsers } from "../books/credits/users.ts";
 import { readUsageEvent } from "../books/usage/list-events.ts";
 import { PurserError } from "../errors.ts";
-import { Amounts, numbers, RowMenu, Table, Tag } from "./components.tsx";
+import { Amounts, numberHead, RowMenu, Table, Tag } from "./components.tsx";
 import { exists, pageOfId } from "./find.ts";
 import { createDashboardRoutes, type DashboardEnv, type Form, textField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
@@ -118,7 +118,7 @@ const ReferenceList = ({ c, balances }: ReferencesProps) => (
     <Table
       label="References"
       csv="references"
-      head={["Reference", "User", "Balance", "Pack", numbers("Remaining"), "Status", "Granted"]}
+      head={["Reference", "User", "Balance", "Pack", numberHead("Remaining"), "Status", "Granted"]}
       empty=""
       rows={balances.map((balance) => [
         <code>{balance.externalRef}</code>,
@@ -148,7 +148,7 @@ const USER_COLUMNS: readonly ListColumn<FoundUser, Context<DashboardEnv>>[] = [
   },
   {
     name: "remaining",
-    head: numbers("Can be spent now"),
+    head: numberHead("Can be spent now"),
     cell: (user) => (
       <>
         <Amounts of={user.remaining} />
@@ -160,7 +160,7 @@ const USER_COLUMNS: readonly ListColumn<FoundUser, Context<DashboardEnv>>[] = [
   ...UNITS.map((unit) => ({ name: unit, value: (user: FoundUser) => amountIn(user, unit) })),
   {
     name: "balances",
-    head: numbers("Balances"),
+    head: numberHead("Balances"),
     cell: (user) => (
       <span class="num">
         {user.isPartial ? "more than " : ""}

@@ -3,7 +3,7 @@ import type { VerifyOutput } from "../books/credits/responses.ts";
 import { verifyInput } from "../books/credits/schemas.ts";
 import { VERIFIED_ENTRIES_MAX, verifyUser, verifyUsers } from "../books/credits/verify.ts";
 import type { PurserError } from "../errors.ts";
-import { numbers, Table } from "./components.tsx";
+import { numberHead, Table } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
 import { amountText, queryString } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
@@ -54,7 +54,7 @@ const verifyPage = (c: Context<DashboardEnv>, { title, results, next, refusal }:
       </p>
       <Table
         label="Verification"
-        head={["User", numbers("Balances"), numbers("Entries"), "Result"]}
+        head={["User", numberHead("Balances"), numberHead("Entries"), "Result"]}
         empty="There is nothing to verify."
         rows={results.map((result) => [
           <UserLink c={c} id={result.userId} />,

@@ -95,7 +95,7 @@ type TableWithReference = typeof creditBalances | typeof creditRefunds;
 const hasReferenceName = (account: SQL | SQLiteColumn, reference: SQL | SQLiteColumn) =>
   sql`EXISTS (SELECT 1 ${erasureNamesOf(account, "reference", reference)})`;
 
-/** The references of callers that are not hashed yet. */
+/** Selects the references that callers sent and that are not hashed yet. */
 export const selectReferences = query((value: ValueOf<ErasurePage>) => {
   const found = alias(erasureNames, "found");
   const referencesOf = (table: TableWithReference, column: SQLiteColumn, when: SQL) => sql`

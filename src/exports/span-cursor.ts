@@ -106,14 +106,14 @@ export interface Bound {
 }
 
 /** The most queries of an export. D1 allows 1,000 queries a request. The others are reserved for retries. */
-export const queriesMax = 900;
+export const EXPORT_QUERIES_MAX = 900;
 /** The queries of the snapshot, the audit and the ends of lists. */
 const QUERIES_FIXED = 50;
 /** A page of more rows would not fit into an isolate's memory. */
 const PAGE_ROWS_LIMIT = 20_000;
-/** The most bytes of ids in a query, the most bytes of large rows in its result, and the most ids of a page of balances. */
-const SPANS_BYTES = 500_000;
+/** The most bytes of large rows in the result of a query. */
 const LARGE_ROWS_PAGE_BYTES = 2_000_000;
+/** The most ids of a page of balances. */
 const BALANCE_IDS = 500;
 
 /** A query returns the properties of at most 1,000 ids, so each id counts as at least this many bytes. */
@@ -140,7 +140,7 @@ interface PropertySizes {
 }
 
 /**
- * Returns the smallest page size, in rows, with which all lists together take at most `queriesMax` queries. Returns null when
+ * Returns the smallest page size, in rows, with which all lists together take at most `EXPORT_QUERIES_MAX` queries. Returns null when
  * such a page would not fit into memory. The export is then refused before its first byte.
  */
 export function pageRowsMin(
@@ -153,9 +153,9 @@ export function pageRowsMin(
   let fixed = QUERIES_FIXED + sizes.ledger.ids / BALANCE_IDS + propertyBytes / LARGE_ROWS_PAGE_BYTES;
   for (const name of LISTS) {
     rows += WEIGHTS[name] * sizes[name].rows;
-    fixed += sizes[name].idBytes / SPANS_BYTES;
+    fixed += sizes[name].idBytes / SPANS_BYTES_MAX;
   }
-  const queriesLeft = queriesMax - Math.ceil(fixed);
+  const queriesLeft = EXPORT_QUERIES_MAX - Math.ceil(fixed);
   if (queriesLeft <= 0) return null;
   const needed = Math.ceil(rows / queriesLeft);
   return needed > PAGE_ROWS_LIMIT ? null : needed;

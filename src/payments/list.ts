@@ -155,17 +155,17 @@ function paidOf(initialSteps: Steps, lines: StoredPayment["lines"], key: string 
 }
 
 /** The most unmatched payments that are counted. */
-export const countedUnmatchedMax = 100;
+export const COUNTED_UNMATCHED_MAX = 100;
 
 const selectUnmatched = query((value: ValueOf<{ environmentId: number }>) =>
   drizzle.select(computed({ count: count(), oldestAtMs: sql<number | null>`min(${payments.createdAtMs})` })).from(sql`(
       SELECT * FROM ${payments}
       WHERE ${payments.environmentId} = ${value("environmentId")} AND ${payments.status} = 'unmatched'
-      ORDER BY ${payments.createdAtMs}, ${payments.id} LIMIT ${countedUnmatchedMax + 1}
+      ORDER BY ${payments.createdAtMs}, ${payments.id} LIMIT ${COUNTED_UNMATCHED_MAX + 1}
     ) AS ${payments}`),
 );
 
-/** Returns the number of unmatched payments, at most one more than `countedUnmatchedMax`, and the time of the oldest. */
+/** Returns the number of unmatched payments, at most one more than `COUNTED_UNMATCHED_MAX`, and the time of the oldest. */
 export async function countUnmatched(ctx: TenantCtx): Promise<{ count: number; oldestAt: string | null }> {
   const [row] = await all(ctx.db, selectUnmatched({ environmentId: ctx.environment.id }));
   const oldestAtMs = row?.oldestAtMs ?? null;

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import type { ListName } from "../../src/exports/lists.ts";
-import { pageRowsMin, queriesMax } from "../../src/exports/span-cursor.ts";
+import { EXPORT_QUERIES_MAX, pageRowsMin } from "../../src/exports/span-cursor.ts";
 
 type Bounds = readonly { readonly id: string; readonly last: number }[];
 const sizeOf = (bounds: Bounds) => ({
@@ -18,7 +18,7 @@ it("shares the query budget between all lists: a million rows in each of two fit
   const million = sizeOfRows(1_000_000);
   const rows = pageRowsMin({ ...none, analytics: million, metering: million }, ofAnalytics(300_000_000)) ?? 0;
   expect(rows).toBeGreaterThan(2_000);
-  expect(2 * Math.ceil(1_000_000 / rows)).toBeLessThan(queriesMax / 2);
+  expect(2 * Math.ceil(1_000_000 / rows)).toBeLessThan(EXPORT_QUERIES_MAX / 2);
   expect(pageRowsMin({ ...none, analytics: sizeOfRows(4_000) }, ofAnalytics(1_000_000))).toBeLessThan(2_000);
 });
 
@@ -47,7 +47,9 @@ it("keeps all pages of lists, large rows and balances within the query limit", (
       const ledgerRows = ledger.reduce((sum, { last }) => sum + last, 0);
       const balances = Math.ceil(ledgerRows / Math.max(500, rowsMin / 4));
       const all = (["ledger", "exports", "analytics", "metering", "consent"] as const).map(pages);
-      expect(all.reduce((sum, count) => sum + count, 0) + heavy + balances + 12).toBeLessThanOrEqual(queriesMax);
+      expect(all.reduce((sum, count) => sum + count, 0) + heavy + balances + 12).toBeLessThanOrEqual(
+        EXPORT_QUERIES_MAX,
+      );
     }),
   );
 });

@@ -11,8 +11,8 @@ import { type ShownBalance, showBalance, shownBalanceFields } from "./read-balan
 import { rangeOf } from "./users.ts";
 
 /** How many users, and how many of their entries, one page examines. */
-export const examinedUsersMax = 50;
-export const examinedEntriesMax = 500;
+export const EXAMINED_USERS_MAX = 50;
+export const EXAMINED_ENTRIES_MAX = 500;
 
 /** The figures of the overview that are sums of ledger entries. */
 export type EntriesOf = "granted" | "spent" | "refunded";
@@ -106,8 +106,8 @@ export async function findEntries(
   const environmentId = ctx.environment.id;
   const scope = ["entries of all", environmentId, kind, fromMs, toMs, unit, packId];
   const place = entriesPositionOf(cursor, scope, fromMs);
-  const found = await all(ctx.db, selectUsersWithEntries({ environmentId, ...place, limit: examinedUsersMax + 1 }));
-  const users = found.slice(0, examinedUsersMax);
+  const found = await all(ctx.db, selectUsersWithEntries({ environmentId, ...place, limit: EXAMINED_USERS_MAX + 1 }));
+  const users = found.slice(0, EXAMINED_USERS_MAX);
   const accountIds = JSON.stringify(users.map(({ accountId }) => accountId));
   const [firsts, ends] = await batch(ctx.db, [
     selectFirstSeqs({ accounts: accountIds, atMs: fromMs }),
@@ -137,7 +137,7 @@ function entriesPositionOf(
 
 /** Returns the first user after a page. */
 function positionAfter(found: readonly UserRow[]): EntriesPosition | null {
-  const beyond = found[examinedUsersMax];
+  const beyond = found[EXAMINED_USERS_MAX];
   return beyond === undefined ? null : { ...beyond, seq: 1 };
 }
 
@@ -147,7 +147,7 @@ type Range = readonly [accountId: number, firstSeq: number, endSeq: number];
 /** Returns the entries that a page examines, by user, and where the next page continues within a user. */
 function takeRanges(users: readonly UserRow[], place: EntriesPosition, firsts: Seqs, ends: Seqs) {
   const ranges: Range[] = [];
-  let left = examinedEntriesMax;
+  let left = EXAMINED_ENTRIES_MAX;
   for (const { day, accountId } of users) {
     const from = accountId === place.accountId ? place.seq : 1;
     const first = Math.max(from, firsts.get(accountId) ?? 1);
@@ -162,7 +162,7 @@ function takeRanges(users: readonly UserRow[], place: EntriesPosition, firsts: S
 }
 
 /** How many balances one page examines. */
-export const examinedExpiriesMax = 500;
+export const EXAMINED_EXPIRIES_MAX = 500;
 
 type FoundExpiries = { environmentId: number; expiresAtMs: number; accountId: number; grantSeq: number; toMs: number };
 const selectExpiries = query((value: ValueOf<FoundExpiries>) => {
@@ -171,7 +171,7 @@ const selectExpiries = query((value: ValueOf<FoundExpiries>) => {
     WHERE ${environmentId} = ${value("environmentId")} AND ${expiresAtMs} < ${value("toMs")}
       AND (${expiresAtMs}, ${accountId}, ${grantSeq})
         > (${value("expiresAtMs")}, ${value("accountId")}, ${value("grantSeq")})
-    ORDER BY ${expiresAtMs}, ${accountId}, ${grantSeq} LIMIT ${examinedExpiriesMax + 1}`;
+    ORDER BY ${expiresAtMs}, ${accountId}, ${grantSeq} LIMIT ${EXAMINED_EXPIRIES_MAX + 1}`;
   return drizzle
     .select({ ...fields(accounts, { userId: "userId", accountId: "id" }), ...shownBalanceFields() })
     .from(sql`(${page}) AS ${balanceExpiries}`)
@@ -185,7 +185,7 @@ const selectExpiries = query((value: ValueOf<FoundExpiries>) => {
 
 /**
  * Returns balances of all users that expire in a range of time, the first to expire first. Uses the index of expiries (H6). A page
- * examines `examinedExpiriesMax` balances, so it may be short or empty although other pages follow. `includeSpent` includes balances
+ * examines `EXAMINED_EXPIRIES_MAX` balances, so it may be short or empty although other pages follow. `includeSpent` includes balances
  * with no remaining amount. Throws `invalid_request` for a cursor of another list.
  */
 export async function listExpiries(
@@ -203,7 +203,7 @@ export async function listExpiries(
   const [expiresAtMs = 0, accountId = 0, grantSeq = 0] = text.split(" ").map(Number);
   const rows = await all(ctx.db, selectExpiries({ environmentId, expiresAtMs, accountId, grantSeq, toMs }));
   const nowMs = ctx.now();
-  const { page, last } = cutPage(rows, examinedExpiriesMax);
+  const { page, last } = cutPage(rows, EXAMINED_EXPIRIES_MAX);
   const wanted = page.filter(
     (row) =>
       (unit === undefined || row.unit === unit) &&
@@ -218,14 +218,14 @@ export async function listExpiries(
 }
 
 /** How many references one search examines. The index has the references of all environments in the database. */
-const searchedReferencesMax = 500;
+const SEARCHED_REFERENCES_MAX = 500;
 
 type ReferenceSearch = { environmentId: number; from: string; to: string; limit: number };
 const selectMatchingReferences = query((value: ValueOf<ReferenceSearch>) => {
   const { externalRef } = creditBalances;
   const searched = sql`SELECT * FROM ${creditBalances} INDEXED BY credit_balances_external_ref
     WHERE ${and(gte(externalRef, value("from")), lt(externalRef, value("to")))}
-    ORDER BY ${externalRef} LIMIT ${searchedReferencesMax}`;
+    ORDER BY ${externalRef} LIMIT ${SEARCHED_REFERENCES_MAX}`;
   return drizzle
     .select({ ...fields(accounts, "userId"), ...shownBalanceFields() })
     .from(sql`(${searched}) AS ${creditBalances}`)

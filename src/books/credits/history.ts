@@ -160,7 +160,7 @@ export async function expiriesBefore(ctx: TenantCtx, userId: string, beforeMs: n
 }
 
 /** How many entries one page of a search examines, because there is no index by reason. */
-export const searchedEntriesMax = 1_000;
+export const SEARCHED_LEDGER_ENTRIES_MAX = 1_000;
 
 /** The filters of a ledger search. */
 export interface LedgerFilters {
@@ -177,7 +177,7 @@ const passesFilters = (row: LedgerRow, { reason, fromMs, toMs }: LedgerFilters):
   (toMs === undefined || row.occurredAtMs < toMs);
 
 /**
- * Returns a page like `ledgerPage`, with the entries that pass the filters among the next `searchedEntriesMax`. A page may have fewer
+ * Returns a page like `ledgerPage`, with the entries that pass the filters among the next `SEARCHED_LEDGER_ENTRIES_MAX`. A page may have fewer
  * than `limit` entries, or none, although other pages follow. Times never decrease with a user's seq, so a search by date begins at
  * `toMs` and ends at `fromMs`.
  */
@@ -187,7 +187,7 @@ export async function searchLedger(ctx: TenantCtx, input: HistoryInput, filters:
   const scope = scopeOf(ctx, input);
   const beginsAtDate = toMs !== undefined && input.cursor === undefined && input.balanceId === undefined;
   const start = beginsAtDate ? encodeCursor(await firstSeqFrom(ctx, input.userId, toMs), scope) : input.cursor;
-  const searched = await ledgerPage(ctx, { ...input, cursor: start, limit: searchedEntriesMax });
+  const searched = await ledgerPage(ctx, { ...input, cursor: start, limit: SEARCHED_LEDGER_ENTRIES_MAX });
   const found = searched.rows.filter((row) => passesFilters(row, filters));
   const last = found[input.limit - 1];
   const hasPassedStart = fromMs !== undefined && (searched.rows.at(-1)?.occurredAtMs ?? 0) < fromMs;

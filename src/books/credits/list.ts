@@ -33,7 +33,7 @@ import type { ListInput } from "./schemas.ts";
 import { rangeOf } from "./users.ts";
 
 /** How many balances one page of a search examines. */
-export const searchedBalancesMax = 1_000;
+export const SEARCHED_BALANCES_MAX = 1_000;
 
 export interface BalanceFilters {
   readonly status?: BalanceStatus | undefined;
@@ -59,7 +59,7 @@ function examinedBalances(account: SQL, value: ValueOf<SearchPosition>): SQL {
   const { accountId, grantSeq } = creditBalances;
   return sql`(
     SELECT * FROM ${creditBalances} WHERE ${accountId} = ${account} AND ${grantSeq} < ${value("beforeSeq")}
-    ORDER BY ${grantSeq} DESC LIMIT ${searchedBalancesMax}
+    ORDER BY ${grantSeq} DESC LIMIT ${SEARCHED_BALANCES_MAX}
   ) AS ${creditBalances}`;
 }
 
@@ -90,7 +90,7 @@ const selectBalancesEnd = accountQuery((value: ValueOf<SearchPosition>, account)
 );
 
 /**
- * Returns the user's balances that pass the filters, newest first, among the next `searchedBalancesMax`. A page may have fewer
+ * Returns the user's balances that pass the filters, newest first, among the next `SEARCHED_BALANCES_MAX`. A page may have fewer
  * than `limit`, or none, although other pages follow. Throws `invalid_request` for a cursor of another search.
  */
 export async function findBalances(
@@ -111,7 +111,7 @@ export async function findBalances(
   ]);
   const isFull = rows.length === limit;
   const last = isFull ? rows.at(-1)?.grantSeq : end?.lastSeq;
-  const hasMore = isFull || end?.examined === searchedBalancesMax;
+  const hasMore = isFull || end?.examined === SEARCHED_BALANCES_MAX;
   return {
     balances: rows.map((row) => showBalance(row, nowMs)),
     nextCursor: hasMore && typeof last === "number" ? encodeCursor(last, scope) : null,
@@ -192,11 +192,11 @@ export async function listAllBalances(ctx: TenantCtx, userId: string, limit: num
 }
 
 /** How many ledger entries one page reads backwards, for all its balances together. */
-export const asOfEntriesMax = 20_000;
+export const AS_OF_ENTRIES_MAX = 20_000;
 
 type BalancesPage = { asOfMs: number; beforeSeq: number; limit: number };
 
-/** Selects balances as of a moment. It follows each balance's entries backwards (C23), up to `asOfEntriesMax` entries. */
+/** Selects balances as of a moment. It follows each balance's entries backwards (C23), up to `AS_OF_ENTRIES_MAX` entries. */
 const selectBalancesPage = accountQuery((value: ValueOf<BalancesPage>, account) => {
   const { accountId, grantSeq } = creditBalances;
   const { seq, previousSeq, balanceAfterSteps, isRevoked, occurredAtMs } = creditLedger;
@@ -223,7 +223,7 @@ const selectBalancesPage = accountQuery((value: ValueOf<BalancesPage>, account) 
       SELECT step.issue, ${previousSeq}, ${balanceAfterSteps}, ${isRevoked}, ${occurredAtMs}
       FROM step CROSS JOIN ${creditLedger}
       WHERE step.moment > ${asOfMs} AND ${creditLedger.accountId} = ${account} AND ${seq} = step.previous
-      LIMIT ${asOfEntriesMax}
+      LIMIT ${AS_OF_ENTRIES_MAX}
     ), found AS MATERIALIZED (SELECT * FROM step WHERE moment <= ${asOfMs})
     SELECT ${list} FROM page AS ${creditBalances} LEFT JOIN found ON found.issue = ${grantSeq}
     ORDER BY ${grantSeq} DESC`,

@@ -150,7 +150,7 @@ const insertEntriesSql = query((value: ValueOf<WriteContext & { entries: string 
 });
 
 /** The most entries of one statement. A D1 value has at most 2 MB, and each entry names its event and reservation. */
-const entriesMax = 1_000;
+const ENTRIES_A_STATEMENT_MAX = 1_000;
 
 /**
  * Appends entries in order. A balance must not occur twice, because each entry starts from the balance before the statement. If a
@@ -162,10 +162,10 @@ export function insertEntries(
   settling: Pick<Motion, "eventIds"> = {},
 ): EntriesStatement[] {
   if (all.length === 0) return [];
-  const entries = all.slice(0, entriesMax);
+  const entries = all.slice(0, ENTRIES_A_STATEMENT_MAX);
   const values = { ...writingValues(writing), entries: JSON.stringify(entries) };
   const insert = returningEntries(insertEntriesSql(values));
-  const rest = insertEntries(writing, all.slice(entriesMax), settling);
+  const rest = insertEntries(writing, all.slice(ENTRIES_A_STATEMENT_MAX), settling);
   if (entries.every(({ reason }) => reason === "reservation_held")) return [insert, ...rest];
   const raises = entries.some(({ deltaSteps }) => deltaSteps > 0);
   return [moving(insert, { entries: entries.length, raises, ...settling }), ...rest];

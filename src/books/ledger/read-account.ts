@@ -122,7 +122,7 @@ export interface UserAtRead {
 }
 
 /** The most balances that are read for several users together. It bounds the memory of an isolate. */
-const balancesMax = 5_000;
+const READ_BALANCES_MAX = 5_000;
 
 type NamedUsers = { environmentId: number; userIds: string; nowMs: number };
 
@@ -156,7 +156,7 @@ const selectPayingOfAll = query((value: ValueOf<NamedUsers>) =>
     .crossJoin(accounts)
     .crossJoin(creditBalances)
     .where(and(isNamed(value), isSpendable(value, sql`${accounts.id}`)))
-    .limit(balancesMax),
+    .limit(READ_BALANCES_MAX),
 );
 
 /**
@@ -177,7 +177,7 @@ export async function readTogether<Row>(
   requireClock(ctx, accounts[0]?.features ?? null);
   const balances = Map.groupBy(paying, ({ userId }) => userId);
   // When the limit is reached, the last user's balances may be incomplete, and later users were not read.
-  const complete = paying.length < balancesMax ? accounts.length : userIds.indexOf(paying.at(-1)?.userId ?? "");
+  const complete = paying.length < READ_BALANCES_MAX ? accounts.length : userIds.indexOf(paying.at(-1)?.userId ?? "");
   const users = new Map<string, UserAtRead>();
   for (const row of accounts.slice(0, complete)) {
     const { features, userId, accountId, recurringDueAtMs, lastSeq, mustReadAlone, counters: stored } = row;

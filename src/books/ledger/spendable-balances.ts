@@ -103,7 +103,7 @@ export const selectUnderReferenceAsOf = accountQuery((value: ValueOf<AsOf & OfRe
 );
 
 /** The most balances that are read although they cannot pay. */
-const unspendableBalancesMax = 100;
+const UNSPENDABLE_BALANCES_MAX = 100;
 
 /** The newest balances that cannot pay now. */
 export const selectNewestUnspendable = accountQuery((value: ValueOf<AtNow>, account) =>
@@ -117,7 +117,7 @@ export const selectNewestUnspendable = accountQuery((value: ValueOf<AtNow>, acco
       ),
     )
     .orderBy(desc(creditBalances.grantSeq))
-    .limit(unspendableBalancesMax),
+    .limit(UNSPENDABLE_BALANCES_MAX),
 );
 
 const listedBalanceFields = () => drizzle.select(fields(creditBalances, ...BALANCE_FIELDS));

@@ -64,7 +64,7 @@ export async function listRecurring(ctx: TenantCtx, { userId }: { userId: string
 }
 
 /** The most recurring grants of a pack that are counted. */
-export const countedRecurringMax = 1_000;
+export const COUNTED_RECURRING_MAX = 1_000;
 
 const selectCount = query((value: ValueOf<{ environmentId: number; packId: string }>) => {
   const { environmentId, packId, state } = recurringGrants;
@@ -72,11 +72,11 @@ const selectCount = query((value: ValueOf<{ environmentId: number; packId: strin
     .select(computed({ isActive: sql<1>`1` }))
     .from(recurringGrants)
     .where(and(eq(environmentId, value("environmentId")), eq(packId, value("packId")), sql`${state} = 'active'`))
-    .limit(countedRecurringMax + 1);
+    .limit(COUNTED_RECURRING_MAX + 1);
   return drizzle.select(computed({ count: count() })).from(sql`${activeRows}`);
 });
 
-/** Returns the number of a pack's active recurring grants in one mode, at most one more than `countedRecurringMax`. */
+/** Returns the number of a pack's active recurring grants in one mode, at most one more than `COUNTED_RECURRING_MAX`. */
 export async function countRecurring({ db, environment }: TenantCtx, packId: string): Promise<number> {
   const [row] = await all(db, selectCount({ environmentId: environment.id, packId }));
   return row?.count ?? 0;
@@ -107,11 +107,11 @@ const countSuspendedRows = query((value: ValueOf<SuspendedPage>) =>
 );
 
 /** The most suspended recurring grants that are counted. */
-export const countedSuspendedMax = 100;
+export const COUNTED_SUSPENDED_MAX = 100;
 
-/** Returns how many recurring grants are suspended, at most one more than `countedSuspendedMax`. */
+/** Returns how many recurring grants are suspended, at most one more than `COUNTED_SUSPENDED_MAX`. */
 export async function countSuspended({ db, environment }: TenantCtx): Promise<number> {
-  const limit = countedSuspendedMax + 1;
+  const limit = COUNTED_SUSPENDED_MAX + 1;
   const [row] = await all(db, countSuspendedRows({ environmentId: environment.id, after: "", limit }));
   return row?.count ?? 0;
 }

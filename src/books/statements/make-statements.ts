@@ -35,7 +35,7 @@ import { isOpen } from "../ledger/hold.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
 import { addAmounts, type Line, monthLinesOf, readAmounts, storedAmounts } from "./lines.ts";
 
-/** How many accounts a page has, of all environments, by their integers. An account keeps its integer even if its name changes. */
+/** How many accounts a page has, of all environments, in the order of their ids. An account keeps its id if its name changes. */
 const STATEMENT_ACCOUNTS_A_PAGE = 200;
 const STATEMENT_QUERIES_A_PAGE = 10;
 
@@ -59,24 +59,24 @@ const isAtPosition = (value: ValueOf<StatementPosition>) =>
     isNull(statements.madeAtMs),
   );
 
-/** Returns SQL for the page's last integer; null at the end. */
-const endOfPage = (value: ValueOf<{ afterId: number }>) => sql<number | null>`(
+/** Returns SQL for the id of the page's last account; null if no account is left. */
+const lastAccountOfPage = (value: ValueOf<{ afterId: number }>) => sql<number | null>`(
   SELECT max(page.last) FROM (
     SELECT ${accounts.id} AS last FROM ${accounts} WHERE ${accounts.id} > ${value("afterId")} ORDER BY ${accounts.id} LIMIT ${STATEMENT_ACCOUNTS_A_PAGE}
   ) AS page
 )`;
 const selectStatementEnd = query((value: ValueOf<{ afterId: number }>) =>
-  read(computed({ endId: endOfPage(value) }), (list) => sql`SELECT ${list}`),
+  read(computed({ endId: lastAccountOfPage(value) }), (list) => sql`SELECT ${list}`),
 );
 
 const isInPage = (
   value: ValueOf<AccountsPage>,
-) => sql`${accounts.id} > ${value("afterId")} AND ${accounts.id} <= ${endOfPage(value)}
+) => sql`${accounts.id} > ${value("afterId")} AND ${accounts.id} <= ${lastAccountOfPage(value)}
   AND ${accounts.environmentId} = ${value("environmentId")}`;
-/** Accounts, read by their integers. */
+/** The accounts, which SQLite then reads by their ids instead of an index. */
 const fromAccounts = sql`${accounts} NOT INDEXED`;
-/** The columns by which balances are grouped: the first columns of each query. */
-const groupOf = (value: ValueOf<AccountsPage>) => ({
+/** The columns by which each query groups balances. They come first in its select list, for `GROUP BY 1, 2, …`. */
+const groupColumns = (value: ValueOf<AccountsPage>) => ({
   ...fields(creditBalances, "packId", "unit", "source"),
   ...computed({
     wasExpired: sql`${creditBalances.expiresAtMs} <= ${value("fromMs")}`.mapWith(Boolean),
@@ -87,7 +87,7 @@ const groupOf = (value: ValueOf<AccountsPage>) => ({
 /** The remaining amounts of the page's balances. */
 const selectRemaining = query((value: ValueOf<AccountsPage>) =>
   drizzle
-    .select({ ...groupOf(value), ...sumOfSteps(creditBalances.remainingSteps) })
+    .select({ ...groupColumns(value), ...sumOfSteps(creditBalances.remainingSteps) })
     .from(fromAccounts)
     .crossJoin(sql`${creditBalances} INDEXED BY credit_balances_remaining`)
     .where(and(isInPage(value), eq(creditBalances.accountId, accounts.id), eq(creditBalances.hasRemaining, 1)))
@@ -97,7 +97,7 @@ const selectRemaining = query((value: ValueOf<AccountsPage>) =>
 /** The held amounts of the page's balances. */
 const selectHeld = query((value: ValueOf<AccountsPage>) =>
   drizzle
-    .select({ ...groupOf(value), ...sumOfSteps(sql`(leg.value ->> 'amountSteps')`) })
+    .select({ ...groupColumns(value), ...sumOfSteps(sql`(leg.value ->> 'amountSteps')`) })
     .from(fromAccounts)
     .crossJoin(reservations)
     .crossJoin(sql`json_each(${reservations.legs}) AS leg`)
@@ -123,7 +123,7 @@ const selectMotions = query((value: ValueOf<AccountsPage>) => {
   const isAfter = sql`${back.occurredAtMs} >= ${value("toMs")}`;
   return read(
     {
-      ...groupOf(value),
+      ...groupColumns(value),
       ...computed({ cause: sql<string>`${back.cause}`, isAfter: isAfter.mapWith(Boolean) }),
       ...sumOfSteps(back.deltaSteps),
     },

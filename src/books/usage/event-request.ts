@@ -4,7 +4,7 @@ import { identifier } from "../../http/fields.ts";
 import { refusalOfIssues } from "../../http/validate.ts";
 import { isJsonObject, ownValue } from "../../lib/json.ts";
 import type { ListElement } from "./record-list.ts";
-import { assertNotAhead, cloudEvent, type EventInput, eventInput, eventsMax } from "./schemas.ts";
+import { assertNotAhead, cloudEvent, EVENTS_OF_LIST_MAX, type EventInput, eventInput } from "./schemas.ts";
 
 const CLOUD_EVENT = "application/cloudevents+json";
 const CLOUD_EVENT_BATCH = "application/cloudevents-batch+json";
@@ -74,7 +74,7 @@ function readList(format: Format, body: unknown, nowMs: number): ListElement[] {
   if (!Array.isArray(body)) {
     throw invalid("body", "must be a list: put the events into brackets, with nothing around them");
   }
-  if (body.length > eventsMax) throw invalid("body", `must hold at most ${eventsMax} events`);
+  if (body.length > EVENTS_OF_LIST_MAX) throw invalid("body", `must hold at most ${EVENTS_OF_LIST_MAX} events`);
   return body.map((element: unknown) => {
     try {
       if (format === PURSER_EVENT && isCloudEvent(element)) {

@@ -27,7 +27,7 @@ import type { PlanOutput } from "./responses.ts";
 import { assertNotAhead, type PlanInput } from "./schemas.ts";
 
 /** The most balances that a refusal explains. */
-const skippedBalancesMax = 20;
+const SKIPPED_BALANCES_MAX = 20;
 const SHORTAGE_REASONS = ["exhausted", "wrong_unit", "no_match"] as const;
 
 /**
@@ -59,7 +59,7 @@ export function insufficientCredits(
       ? "The user has no balance to spend in this mode: nothing was granted under this userId, or all of it is spent, expired or revoked."
       : "The user's balances do not cover the usage. `details.skipped` says why each does not.";
   return new PurserError("insufficient_credits", message, {
-    details: { uncovered: presentQuantities(uncovered), skipped: skipped.slice(0, skippedBalancesMax) },
+    details: { uncovered: presentQuantities(uncovered), skipped: skipped.slice(0, SKIPPED_BALANCES_MAX) },
   });
 }
 

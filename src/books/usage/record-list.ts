@@ -72,7 +72,7 @@ export type ListElement = { readonly input: EventInput } | EventRefusal;
 export type ElementResult = EventOutput | EventRefusal;
 
 /** A request may use six connections to D1 at a time. */
-const connectionsMax = 6;
+const CONNECTIONS_MAX = 6;
 
 /**
  * Records the events of a list, and returns a result for each, in order. All users are read in one batch. The events of a user are
@@ -102,8 +102,8 @@ export async function recordList(ctx: TenantCtx, elements: readonly ListElement[
   while (waiting.length > 0) {
     const { parts, later } = partsOfList(waiting);
     const read = parts.length > 1 ? readParts(ctx, parts) : undefined;
-    for (let at = 0; at < parts.length; at += connectionsMax) {
-      await Promise.all(parts.slice(at, at + connectionsMax).map((part) => record(part, read)));
+    for (let at = 0; at < parts.length; at += CONNECTIONS_MAX) {
+      await Promise.all(parts.slice(at, at + CONNECTIONS_MAX).map((part) => record(part, read)));
     }
     for (const { events } of parts) {
       for (const { input, place } of events) noteUnavailable(unavailable, input.eventId, results[place]);

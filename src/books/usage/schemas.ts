@@ -70,7 +70,7 @@ export const eventInput = z.lazy(() =>
 );
 export type EventInput = z.infer<typeof eventInput>;
 
-export const eventsMax = 100;
+export const EVENTS_OF_LIST_MAX = 100;
 
 /** The `data` of a CloudEvent. */
 const cloudEventData = z.lazy(() => {

@@ -13,8 +13,8 @@ import type { EnvironmentUsageInput } from "./schemas.ts";
 import { joinBits } from "./totals.ts";
 
 /** The most sums by user, and the most sums of all users together, that the usage page adds up. */
-export const figureSumsMax = 10_000;
-export const figureTotalsMax = 2_000;
+export const FIGURE_SUMS_MAX = 10_000;
+export const FIGURE_TOTALS_MAX = 2_000;
 /** How many users are listed, by events and by each unit. */
 const FIGURE_USERS_MAX = 100;
 
@@ -137,14 +137,14 @@ export async function readUsageFigures(
 ) {
   if (to < from) throw invalid("to", "must not be before `from`");
   const { id: environmentId, clock } = await requireEnvironment(root, appId, mode);
-  const span = { environmentId, from: from / DAY_MS, to: to / DAY_MS, limit: figureSumsMax + 1 };
+  const span = { environmentId, from: from / DAY_MS, to: to / DAY_MS, limit: FIGURE_SUMS_MAX + 1 };
   const [newestTotals, newestSums, [state]] = await batch(root.db, [
-    selectNewestTotals({ ...span, limit: figureTotalsMax + 1 }),
+    selectNewestTotals({ ...span, limit: FIGURE_TOTALS_MAX + 1 }),
     selectNewestSums(span),
     selectSumState({ appId, environmentId }),
   ]);
-  const { rows: totals, ...spanOfTotals } = wholeDays(newestTotals, figureTotalsMax, span);
-  const { rows: sums, ...spanOfUsers } = wholeDays(newestSums, figureSumsMax, span);
+  const { rows: totals, ...spanOfTotals } = wholeDays(newestTotals, FIGURE_TOTALS_MAX, span);
+  const { rows: sums, ...spanOfUsers } = wholeDays(newestSums, FIGURE_SUMS_MAX, span);
   const users = largestUsers(groupSums(sums, ({ accountId }) => accountId));
   const names = await all(root.db, selectFigureNames({ ids: JSON.stringify(users.map(({ row }) => row.accountId)) }));
   const nameOf = new Map(names.map(({ accountId, userId }) => [accountId, userId]));

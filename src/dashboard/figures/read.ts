@@ -35,8 +35,8 @@ const selectDays = query((value: ValueOf<Days & { kind: ActivityKind }>) =>
 const isUnit = (text: string): text is Unit => UNITS.some((unit) => unit === text);
 
 /**
- * Returns one kind of figure for `count` days from `firstMs`: one figure for each unit that occurs, or a plain count. count.ts
- * counts after each response, so figures are nearly complete and seconds late.
+ * Returns one kind of figure for `count` days from `firstMs`: one figure for each unit that occurs, or a plain count.
+ * db/activity.ts writes the counts after responses, so figures are nearly complete and some seconds late.
  */
 export async function readActivity(
   ctx: TenantCtx,

@@ -13,7 +13,7 @@ import {
   environmentUsageInput,
   eventInput,
   eventsInput,
-  eventsMax,
+  EVENTS_OF_LIST_MAX,
   totalsInput,
 } from "../../books/usage/schemas.ts";
 import type { Operation } from "../operation.ts";
@@ -96,11 +96,11 @@ export const usageOperations: readonly Operation[] = [
       "the list.",
     access: "secret",
     body: {
-      schema: z.array(eventInput).max(eventsMax),
+      schema: z.array(eventInput).max(EVENTS_OF_LIST_MAX),
       example: [exampleEvent],
       alternatives: {
         "application/cloudevents-batch+json": {
-          schema: z.array(cloudEvent).max(eventsMax),
+          schema: z.array(cloudEvent).max(EVENTS_OF_LIST_MAX),
           example: [exampleCloudEvent],
         },
       },

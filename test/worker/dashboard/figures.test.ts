@@ -2,9 +2,9 @@ import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import {
   type EntriesOf,
-  examinedEntriesMax,
-  examinedExpiriesMax,
-  examinedUsersMax,
+  EXAMINED_ENTRIES_MAX,
+  EXAMINED_EXPIRIES_MAX,
+  EXAMINED_USERS_MAX,
   findEntries,
   listExpiries,
 } from "../../../src/books/credits/find-entries.ts";
@@ -204,8 +204,8 @@ describe("a list in pages", () => {
   it("has every entry of the span once, of many users and of one with many entries", async () => {
     const app = await makeApp();
     const { id } = app.environments.live;
-    const users = 2 * examinedUsersMax + 7;
-    const many = 2 * examinedEntriesMax + 13;
+    const users = 2 * EXAMINED_USERS_MAX + 7;
+    const many = 2 * EXAMINED_ENTRIES_MAX + 13;
     const run = (sql: string, count: number) => env.DB.prepare(sql).bind(id, count).run();
     await run(
       `INSERT INTO accounts (environment_id, user_id, last_active_day) SELECT CAST(?1 AS INTEGER), 'u' || i, 100 + i % 3 FROM ${UNTIL}`,
@@ -222,8 +222,8 @@ describe("a list in pages", () => {
     const entryIds = async (kind: EntriesOf, fromMs: number, toMs: number) => {
       const pages = await all((cursor) => findEntries(ctx, kind, { fromMs, toMs }, cursor));
       for (const { entries } of pages) {
-        expect(entries.length).toBeLessThanOrEqual(examinedEntriesMax);
-        expect(new Set(entries.map(({ userId }) => userId)).size).toBeLessThanOrEqual(examinedUsersMax);
+        expect(entries.length).toBeLessThanOrEqual(EXAMINED_ENTRIES_MAX);
+        expect(new Set(entries.map(({ userId }) => userId)).size).toBeLessThanOrEqual(EXAMINED_USERS_MAX);
       }
       const ids = pages.flatMap(({ entries }) => entries.map(({ balanceId }) => balanceId));
       expect(new Set(ids).size).toBe(ids.length);
@@ -237,7 +237,7 @@ describe("a list in pages", () => {
 
     const filters = { fromMs: 200 * DAY_MS, toMs: 201 * DAY_MS, includeSpent: true };
     const expiries = await all((cursor) => listExpiries(ctx, filters, cursor));
-    expect(expiries.length).toBe(Math.ceil((users + many) / examinedExpiriesMax));
+    expect(expiries.length).toBe(Math.ceil((users + many) / EXAMINED_EXPIRIES_MAX));
     const ids = expiries.flatMap(({ balances }) => balances.map(({ balanceId }) => balanceId));
     expect([ids.length, new Set(ids).size]).toEqual([users + many, users + many]);
   });

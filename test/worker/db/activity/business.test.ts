@@ -63,7 +63,7 @@ describe("the cron's figures", () => {
 
     expect(business?.expiring(clock.ms, 30)).toEqual([]);
 
-    // Figures stay for an hour. Then they are computed anew, and the old ones are deleted.
+    // Figures stay for an hour. Then they are computed again, and the old ones are deleted.
     await grant("ana", calls, 100);
     // This balance expires within the span.
     await grant("cem", tokens, 9, new Date(clock.ms + 3 * DAY_MS).toISOString());
