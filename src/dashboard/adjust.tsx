@@ -100,7 +100,7 @@ async function revokeForm(c: Context<DashboardEnv>, form: Form, refusal?: Purser
   const held =
     heldSteps === 0
       ? ""
-      : ` Reservations hold ${amountText(fromSteps(unit, heldSteps))} ${unit} of it. What they return is lost.`;
+      : ` Reservations hold ${amountText(fromSteps(unit, heldSteps))} ${unit} of it. Returned holds are lost.`;
   return page(
     c,
     { title: "Revoke balance", section: "users", refusal },

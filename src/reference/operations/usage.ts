@@ -10,10 +10,10 @@ import {
 } from "../../books/usage/responses.ts";
 import {
   cloudEvent,
+  EVENTS_OF_LIST_MAX,
   environmentUsageInput,
   eventInput,
   eventsInput,
-  EVENTS_OF_LIST_MAX,
   totalsInput,
 } from "../../books/usage/schemas.ts";
 import type { Operation } from "../operation.ts";
