@@ -4,7 +4,8 @@ import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-worker
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-execFileSync("npm", ["run", "--silent", "reference"]);
+execFileSync(process.execPath, ["scripts/reference.mjs"]);
+process.env.REFERENCE_IS_MADE = "true";
 
 const isSoak = (process.env.SOAK_OPERATIONS ?? "") !== "";
 

@@ -1,9 +1,12 @@
 // `npm run reference`: makes the files that the Worker serves: the reference, the balance element, llms.txt, and what the pages of
-// the dashboard load. Wrangler and Vitest run it themselves.
+// the dashboard load. It also makes the TypeScript client's tables and bundles. Wrangler and Vitest run it themselves.
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { build } from "esbuild";
+
+// Wrangler and the clients' builds run this script too. In a run of the tests its files are up to date.
+if (process.env.REFERENCE_IS_MADE === "true") process.exit();
 
 const root = join(import.meta.dirname, "..");
 const directory = join(root, ".purser/reference");
@@ -69,3 +72,6 @@ for (const [name, text] of Object.entries(files)) {
   // Wrangler watches these files and would reload, so an unchanged file is not written.
   if (read(file) !== text) writeFileSync(file, text);
 }
+
+// It reads openapi.json.
+await import("../clients/typescript/scripts/operations.mjs");

@@ -1,6 +1,6 @@
 /**
  * Writes the client's tables of operations, src/generated/{operations,admin,intake}.ts, from openapi.json, and bundles its modules to
- * dist/, for `import` and for `require`. `npm run reference` runs it.
+ * dist/, for `import` and for `require`. scripts/reference.mjs imports it.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
