@@ -2,8 +2,14 @@ import { existsSync } from "node:fs";
 import { type Browser, type BrowserServer, chromium } from "playwright-core";
 import { inject } from "vitest";
 
-/** The usual paths of Chromium; CHROMIUM_PATH overrides them. */
-const PLACES = [process.env.CHROMIUM_PATH, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+/** The usual paths of Chromium; CHROMIUM_PATH overrides them. The shell takes half the CPU time. */
+const PLACES = [
+  process.env.CHROMIUM_PATH,
+  "/usr/bin/chromium-headless-shell",
+  "/usr/bin/chromium",
+  "/usr/bin/chromium-browser",
+  "/usr/bin/google-chrome",
+];
 
 /** The Chromium of this machine; null when there is none, and tests that need one are skipped. */
 export const chromiumPath: string | null = PLACES.find((path) => path !== undefined && existsSync(path)) ?? null;
