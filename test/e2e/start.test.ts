@@ -1,6 +1,7 @@
 import { execFile } from "node:child_process";
 import {
   appendFileSync,
+  cpSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -11,19 +12,55 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { withDatabases } from "../../scripts/databases.mjs";
 import { makeCheckout, type Started, startCheckout } from "./support/checkout.ts";
+import { ADMIN_TOKEN } from "./support/server.ts";
+
+// One checkout: its server starts, stops for the next release's migrations, starts again and dies.
 
 const run = promisify(execFile);
+const root = join(import.meta.dirname, "../..");
+const config = readFileSync(join(root, "wrangler.toml"), "utf8");
 const LOG = ".purser/server.log";
 const TRACES = ".wrangler/state/v3/observability";
+const STATE = ".wrangler/state/v3/d1/miniflare-D1DatabaseObject";
+
+/** A made-up next migration: a column, a filled table, an index and a changed trigger. */
+const NEXT = `ALTER TABLE credit_packs ADD COLUMN made_up_note TEXT;
+--> statement-breakpoint
+CREATE TABLE made_up_counts (account_id INTEGER PRIMARY KEY, entries INTEGER NOT NULL) STRICT;
+--> statement-breakpoint
+INSERT INTO made_up_counts SELECT account_id, count(*) FROM credit_ledger GROUP BY account_id;
+--> statement-breakpoint
+CREATE INDEX made_up_entries ON made_up_counts (entries);
+--> statement-breakpoint
+DROP TRIGGER credit_ledger_no_delete;
+--> statement-breakpoint
+CREATE TRIGGER credit_ledger_no_delete BEFORE DELETE ON credit_ledger
+BEGIN SELECT RAISE(ABORT, 'made_up_no_delete'); END;
+`;
+/** A migration whose second statement fails because of existing rows. */
+const FAILING = `ALTER TABLE credit_packs ADD COLUMN never_there TEXT;
+--> statement-breakpoint
+INSERT INTO made_up_counts SELECT account_id, entries FROM made_up_counts;
+`;
 
 let directory: string;
 let started: Started;
 
+/** Binds this number of databases, which all have the same name. */
+function bindDatabases(count: number): void {
+  const text = withDatabases(config, count).replaceAll(/^database_name = ".*"$/gm, 'database_name = "renamed"');
+  writeFileSync(join(directory, "wrangler.toml"), text);
+}
+
 beforeAll(async () => {
-  directory = makeCheckout();
+  directory = makeCheckout(["drizzle", "wrangler.toml"]);
+  cpSync(join(root, "drizzle"), join(directory, "drizzle"), { recursive: true });
+  bindDatabases(1);
   appendFileSync(join(directory, LOG), "earlier log\n");
   mkdirSync(join(directory, TRACES), { recursive: true });
   writeFileSync(join(directory, TRACES, "old.sqlite"), "a download token");
@@ -33,6 +70,37 @@ afterAll(async () => {
   await started.stop();
   rmSync(directory, { recursive: true });
 });
+
+/** Opens the only data file while no server has it open. */
+function onFile<Answer>(work: (database: DatabaseSync) => Answer): Answer {
+  const folder = join(directory, STATE);
+  const file = readdirSync(folder).find((name) => /^[0-9a-f]{64}\.sqlite$/.test(name)) ?? "";
+  const database = new DatabaseSync(join(folder, file));
+  try {
+    return work(database);
+  } finally {
+    database.close();
+  }
+}
+
+type Row = Record<string, unknown>;
+
+/** All rows of Purser's own tables. */
+const rowsByTable = (): Record<string, Row[]> =>
+  onFile((database) => {
+    const tables = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all() as { name: string }[];
+    const own = tables.filter(({ name }) => !/^(d1_|_cf_|sqlite_)/.test(name));
+    const rowsOf = (name: string): Row[] => database.prepare(`SELECT * FROM "${name}"`).all();
+    return Object.fromEntries(own.map(({ name }) => [name, rowsOf(name)]));
+  });
+
+async function call(key: string, method: string, path: string, body?: object): Promise<Response> {
+  return fetch(`${started.url}/api/v1${path}`, {
+    method,
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+}
 
 /** Returns the ids of this checkout's processes, which it finds in /proc. */
 function processes(): number[] {
@@ -62,6 +130,61 @@ describe("npm start", () => {
       expect(messages).toContain(type);
   });
 
+  it("stores no traces of requests, and appends to its log, which has no query strings", async () => {
+    await fetch(`${started.url}/api/v1/export-download?token=a-download-token`);
+    expect(existsSync(join(directory, TRACES))).toBe(false);
+    const log = readFileSync(join(directory, LOG), "utf8");
+    expect(log.startsWith("earlier log\n")).toBe(true);
+    expect(log.length).toBeGreaterThan("earlier log\n".length);
+    expect(log).not.toMatch(/a-download-token|token=|GET \//);
+  });
+
+  it("keeps every row in the next migration, serves it, and changes nothing by a migration that fails", async () => {
+    const { apps } = (await (await call(ADMIN_TOKEN, "GET", "/admin/apps")).json()) as { apps: { appId: string }[] };
+    const appId = apps[0]?.appId ?? "";
+    const made = await call(ADMIN_TOKEN, "POST", `/admin/apps/${appId}/keys`, { kind: "secret", mode: "live" });
+    const { key } = (await made.json()) as { key: string };
+    const pack = { packName: "Upgrade", items: [{ unit: "count", amount: 9 }] };
+    expect((await call(ADMIN_TOKEN, "POST", `/admin/apps/${appId}/packs`, pack)).status).toBe(200);
+    const grant = { userId: "kept", packId: "Upgrade", externalRef: "an earlier order" };
+    const granted = await (await call(key, "POST", "/credits/grant", grant)).text();
+    const listed = await (await call(key, "GET", "/credits?userId=kept")).text();
+    await started.stop();
+
+    const before = rowsByTable();
+    expect(before.credit_ledger?.length).toBeGreaterThan(10);
+    writeFileSync(join(directory, "drizzle/0003_made_up.sql"), NEXT);
+    writeFileSync(join(directory, "drizzle/0004_failing.sql"), FAILING);
+    await expect(startCheckout(directory)).rejects.toThrow("could not be migrated");
+    const { made_up_counts: counts = [], ...after } = rowsByTable();
+    expect(counts.length).toBe(new Set(before.credit_ledger?.map((row) => row.account_id)).size);
+    const packs = before.credit_packs?.map((row) => ({ ...row, made_up_note: null }));
+    expect(after).toEqual({ ...before, credit_packs: packs });
+    expect(() => onFile((database) => database.exec("DELETE FROM credit_ledger"))).toThrow("made_up_no_delete");
+
+    rmSync(join(directory, "drizzle/0004_failing.sql"));
+    bindDatabases(2);
+    started = await startCheckout(directory);
+    const replayed = await call(key, "POST", "/credits/grant", grant);
+    expect(replayed.headers.get("idempotent-replayed")).toBe("true");
+    expect(await replayed.text()).toBe(granted);
+    expect(await (await call(key, "GET", "/credits?userId=kept")).text()).toBe(listed);
+    const event = { userId: "kept", event: "call", quantities: { count: 2 }, eventId: "after" };
+    expect((await call(key, "POST", "/usage/events", event)).status).toBe(200);
+    const verified = await call(ADMIN_TOKEN, "POST", `/admin/apps/${appId}/verify`, { mode: "live" });
+    const { users } = (await verified.json()) as { users: { userId: string; isSound: boolean }[] };
+    expect(users.map(({ userId }) => userId)).toContain("kept");
+    expect(users.filter(({ isSound }) => !isSound)).toEqual([]);
+  }, 180_000);
+
+  it("migrates each database by its binding, also one that is added later and one whose name another has", async () => {
+    for (const [index, database] of ["DB", "DB_1"].entries()) {
+      const made = await call(ADMIN_TOKEN, "POST", "/admin/apps", { name: "Renamed", database });
+      const { appId } = (await made.json()) as { appId: string };
+      expect([made.status, appId.at(-1)]).toEqual([200, String(index)]);
+    }
+  });
+
   it("limits guesses of the admin token, whatever address the headers claim", async () => {
     const guess = async (n: number) => {
       const headers = { authorization: "Bearer wrong", "cf-connecting-ip": `192.0.2.${n}` };
@@ -70,15 +193,6 @@ describe("npm start", () => {
     const statuses: number[] = [];
     for (let n = 0; n < 12; n++) statuses.push(await guess(n));
     expect(statuses).toEqual([...Array(10).fill(401), 429, 429]);
-  });
-
-  it("stores no traces of requests, and appends to its log, which has no query strings", async () => {
-    await fetch(`${started.url}/api/v1/export-download?token=a-download-token`);
-    expect(existsSync(join(directory, TRACES))).toBe(false);
-    const log = readFileSync(join(directory, LOG), "utf8");
-    expect(log.startsWith("earlier log\n")).toBe(true);
-    expect(log.length).toBeGreaterThan("earlier log\n".length);
-    expect(log).not.toMatch(/a-download-token|token=|GET \//);
   });
 
   it.runIf(existsSync("/proc/self"))("ends, with all processes that it started, when the server has died", async () => {
