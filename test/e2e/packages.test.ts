@@ -30,9 +30,8 @@ describe("the packages, as they would be published", () => {
   const tree = async () => (await run("git", ["status", "--porcelain"], { cwd: root })).stdout;
   beforeAll(async () => {
     before = await tree();
-    for (const [, workspace] of PACKAGES) {
-      await run("npm", ["pack", "--workspace", workspace, "--pack-destination", directory], { cwd: root });
-    }
+    const workspaces = PACKAGES.flatMap(([, workspace]) => ["--workspace", workspace]);
+    await run("npm", ["pack", ...workspaces, "--pack-destination", directory], { cwd: root });
   });
   afterAll(() => rmSync(directory, { recursive: true, force: true }));
 

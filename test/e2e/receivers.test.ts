@@ -36,7 +36,7 @@ async function until(isSo: () => boolean | Promise<boolean>, withinMs: number, w
   const end = Date.now() + withinMs;
   while (!(await isSo())) {
     if (Date.now() > end) throw new Error(`not within ${withinMs} ms: ${what}`);
-    await sleep(50);
+    await sleep(200);
   }
 }
 

@@ -1,11 +1,10 @@
-import { spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { ensureDemo } from "../../scripts/seed.mjs";
 import { ADMIN_TOKEN, type Server, sharedServer } from "./support/server.ts";
 
-const SEED = join(import.meta.dirname, "../../scripts/seed.mjs");
 const NAME = "Lighthouse (demonstration)";
 
 let server: Server;
@@ -13,25 +12,37 @@ let directory: string;
 beforeAll(async () => {
   server = await sharedServer();
 });
+// The demonstration's files are in the working directory.
+const root = process.cwd();
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), "purser-seed-"));
+  process.chdir(directory);
 });
-afterEach(() => rmSync(directory, { recursive: true }));
+afterEach(() => {
+  process.chdir(root);
+  rmSync(directory, { recursive: true });
+});
 
-/** Seeds as `npm start` does, in a process that exits after `writesMax` writes. Returns its exit code. */
-function seed(writesMax = Infinity): Promise<number | null> {
-  const program = `
-    const real = fetch;
-    let writes = 0;
-    globalThis.fetch = async (url, init) => {
-      const answer = await real(url, init);
-      if (init?.method !== "GET" && ++writes >= ${writesMax}) process.exit(7);
-      return answer;
-    };
-    const { ensureDemo } = await import(${JSON.stringify(SEED)});
-    await ensureDemo(${JSON.stringify(server.url)}, ${JSON.stringify(ADMIN_TOKEN)});`;
-  const child = spawn(process.execPath, ["--input-type=module", "-e", program], { cwd: directory, stdio: "inherit" });
-  return new Promise((resolve) => child.once("exit", resolve));
+const INTERRUPTION = new Error("The process ends here.");
+
+/** Seeds as `npm start` does, and is interrupted after `writesMax` writes. Returns whether it was. */
+async function isInterrupted(writesMax = Infinity): Promise<boolean> {
+  const send = fetch;
+  let writes = 0;
+  vi.spyOn(globalThis, "fetch").mockImplementation(async (url, init) => {
+    const answer = await send(url, init);
+    if (init?.method !== "GET" && ++writes >= writesMax) throw INTERRUPTION;
+    return answer;
+  });
+  try {
+    await ensureDemo(server.url, ADMIN_TOKEN);
+    return false;
+  } catch (error) {
+    expect(error).toBe(INTERRUPTION);
+    return true;
+  } finally {
+    vi.restoreAllMocks();
+  }
 }
 
 const kept = () => JSON.parse(readFileSync(join(directory, ".purser/demo.json"), "utf8"));
@@ -83,9 +94,9 @@ async function forget(): Promise<void> {
 describe("the demonstration", () => {
   it("is seeded once when it is started twice", async () => {
     const before = await demonstrations();
-    expect(await seed()).toBe(0);
+    expect(await isInterrupted()).toBe(false);
     const first = kept();
-    expect(await seed()).toBe(0);
+    expect(await isInterrupted()).toBe(false);
     expect(kept()).toEqual(first);
     expect(await demonstrations()).toBe(before + 1);
     await expectWhole();
@@ -93,21 +104,21 @@ describe("the demonstration", () => {
 
   it("is complete, and exists once, even if seeding was interrupted repeatedly", async () => {
     const before = await demonstrations();
-    expect(await seed(1)).toBe(7);
+    expect(await isInterrupted(1)).toBe(true);
     let ended = 0;
-    while ((await seed(4)) === 7) expect(++ended).toBeLessThan(20);
+    while (await isInterrupted(4)) expect(++ended).toBeLessThan(20);
     expect(ended).toBeGreaterThan(3);
     expect(await demonstrations()).toBe(before + 1);
     await expectWhole();
   });
 
   it("is seeded again for another database", async () => {
-    expect(await seed(5)).toBe(7);
+    expect(await isInterrupted(5)).toBe(true);
     await forget();
-    expect(await seed()).toBe(0);
+    expect(await isInterrupted()).toBe(false);
     await expectWhole();
     await forget();
-    expect(await seed()).toBe(0);
+    expect(await isInterrupted()).toBe(false);
     await expectWhole();
     expect(await demonstrations()).toBe(1);
   });

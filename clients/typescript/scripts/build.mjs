@@ -8,7 +8,7 @@ const dist = join(import.meta.dirname, "../dist");
 const run = (command, args, cwd) => execFileSync(command, args, { cwd, stdio: "inherit" });
 
 // Generates openapi.json, the table of operations and the bundle.
-run("npm", ["run", "--silent", "reference"], join(import.meta.dirname, "../../.."));
+run(process.execPath, ["scripts/reference.mjs"], join(import.meta.dirname, "../../.."));
 await import("./types.mjs");
 run("tsc", ["--project", "tsconfig.json"], join(import.meta.dirname, ".."));
 
