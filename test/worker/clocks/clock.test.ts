@@ -193,13 +193,13 @@ describe("moving a clock far", () => {
     expect(await auditOf(w)).toHaveLength(2);
   });
 
-  it("does everything once even if the cron and ten requests continue it at once and others write meanwhile", async () => {
+  it("does everything once even if the cron and four requests continue it at once and others write meanwhile", async () => {
     const w = await busy();
     const writes = Array.from({ length: 10 }, (_, index) => {
       const event = { eventId: `e${index}`, userId: "u", event: "chat", quantities: { count: 0, tokens: 1 } };
       return w.call("POST", "/api/v1/usage/events", { key: w.app.keys.sk_test, body: event });
     });
-    const moves = Array.from({ length: 10 }, () => w.put(DAY_MS));
+    const moves = Array.from({ length: 4 }, () => w.put(DAY_MS));
     await Promise.all([...moves, w.cron()]);
     // Each write was served at the moment that was reached by then.
     expect((await Promise.all(writes)).map(({ status }) => status)).toEqual(Array(10).fill(200));
