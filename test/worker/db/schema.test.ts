@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { getTableColumns, is, Table } from "drizzle-orm";
 import { getTableConfig, type SQLiteTable } from "drizzle-orm/sqlite-core";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { NEVER_MS } from "../../../src/books/ledger/balance.ts";
 import { constraintOf } from "../../../src/db/attempt.ts";
 import * as schema from "../../../src/db/schema.ts";
@@ -10,17 +10,25 @@ import { expectLedgerInvariants } from "../../support/invariants.ts";
 afterAll(expectLedgerInvariants);
 
 const db = env.DB;
-const run = (sql: string) => {
-  untouched = null;
+/** The rows of `everything` before the attacks since the last write, or null if there was none. */
+let beforeAttacks: unknown = null;
+
+/** Expects that the attacks since the last write changed nothing. */
+async function expectUntouched(): Promise<void> {
+  if (beforeAttacks !== null) expect(await everything()).toEqual(beforeAttacks);
+  beforeAttacks = null;
+}
+afterEach(expectUntouched);
+
+async function run(sql: string) {
+  await expectUntouched();
   return db.prepare(sql).run();
-};
-/** The rows of `everything` after the last attack, or null after another write. */
-let untouched: unknown = null;
+}
 
 const OWN_ACCOUNTS = "account_id BETWEEN 9000001 AND 9000099";
 const OWN_ENVIRONMENTS = "environment_id BETWEEN -901 AND -900";
 
-/** All of this file's rows, which an attack must not change. Other files have too many rows to read each time. */
+/** All of this file's rows, which an attack must not change. Other files have too many rows to read. */
 async function everything(): Promise<unknown> {
   const tables = {
     accounts: `id BETWEEN 9000001 AND 9000099 OR ${OWN_ENVIRONMENTS}`,
@@ -41,16 +49,21 @@ async function everything(): Promise<unknown> {
   return answers.map((answer) => answer.results);
 }
 
-/** Runs a statement that must be refused and change nothing. Returns D1's error. */
+/** Runs a statement that must change nothing, which `expectUntouched` checks. Returns D1's error, or null. */
+async function attack(sql: string): Promise<unknown> {
+  beforeAttacks ??= await everything();
+  return db
+    .prepare(sql)
+    .run()
+    .then(
+      () => null,
+      (thrown: unknown) => thrown,
+    );
+}
+
+/** Runs an attack that must be refused. Returns D1's error. */
 async function expectRefused(sql: string): Promise<Error> {
-  const before = untouched ?? (await everything());
-  const error: unknown = await run(sql).then(
-    () => null,
-    (thrown: unknown) => thrown,
-  );
-  const after = await everything();
-  expect(after, sql).toEqual(before);
-  untouched = after;
+  const error = await attack(sql);
   if (!(error instanceof Error)) throw new Error(`The database took: ${sql}`);
   expect(error.message).toContain("SQLITE_CONSTRAINT");
   return error;
@@ -251,9 +264,7 @@ describe("a balance", () => {
         await expectRefused(balance(verb, { id: "crb_new", ...columns }));
       }
       // OR IGNORE may skip the row silently, but must not store it.
-      const before = await everything();
-      await run(balance("INSERT OR IGNORE", { id: "crb_new", ...columns })).catch(() => null);
-      expect(await everything()).toEqual(before);
+      await attack(balance("INSERT OR IGNORE", { id: "crb_new", ...columns }));
     }
   });
 
