@@ -37,27 +37,40 @@ async function makeAuditWorld(bindings: Partial<Env> = {}): Promise<AuditWorld> 
   };
 }
 
-interface AuditedObjects {
-  readonly keyId: string;
-  readonly packId: string;
-  readonly archivedId: string;
-  readonly alertId: string;
+/** The path of the object that an act needs, and its id. */
+interface AuditedObject {
+  readonly path: string;
+  readonly id: string;
 }
 
-/** Creates one object of each kind that the acts need. */
-async function createObjects({ send }: AuditWorld): Promise<AuditedObjects> {
+async function createKey(send: Send): Promise<AuditedObject> {
   const { keyId } = (await send("POST", "/keys", { kind: "secret", mode: "live" })).body;
-  const { packId } = (await send("POST", "/packs", { packName: "Starter", items })).body;
-  const archivedId = (await send("POST", "/packs", { packName: "Old", items })).body.packId;
-  await send("POST", `/packs/${archivedId}/archive`);
+  return { id: keyId, path: `/keys/${keyId}` };
+}
+
+async function createPack(send: Send, packName = "Starter"): Promise<AuditedObject> {
+  const { packId } = (await send("POST", "/packs", { packName, items })).body;
+  return { id: packId, path: `/packs/${packId}` };
+}
+
+async function createArchivedPack(send: Send): Promise<AuditedObject> {
+  const pack = await createPack(send, "Old");
+  await send("POST", `${pack.path}/archive`);
+  return pack;
+}
+
+async function createAlert(send: Send): Promise<AuditedObject> {
   const { alertId } = (await send("POST", "/alerts", low)).body;
-  return { keyId, packId, archivedId, alertId };
+  return { id: alertId, path: `/alerts/${alertId}` };
 }
 
 interface AuditedAct {
   readonly action: string;
-  readonly act: (send: Send, objects: AuditedObjects) => Promise<Answer>;
-  readonly target: (answer: Answer, world: AuditWorld, objects: AuditedObjects) => string;
+  /** Creates the object of the act, if it needs one. Default: the application. */
+  readonly create?: (send: Send) => Promise<AuditedObject>;
+  readonly act: (send: Send, path: string) => Promise<Answer>;
+  /** The new object's id, if the act creates one. */
+  readonly created?: (body: Answer["body"]) => string;
   readonly details: object;
   /** Whether a repeat has no effect. */
   readonly isIdempotent: boolean;
@@ -68,77 +81,74 @@ const acts: readonly AuditedAct[] = [
   {
     action: "key.created",
     act: (send) => send("POST", "/keys", { kind: "publishable", mode: "test", name: "Page" }),
-    target: ({ body }) => body.keyId,
+    created: ({ keyId }) => keyId,
     details: { kind: "publishable", mode: "test" },
     isIdempotent: false,
   },
   {
     action: "key.revoked",
-    act: (send, { keyId }) => send("DELETE", `/keys/${keyId}`),
-    target: ({ body }) => body.keyId,
+    create: createKey,
+    act: (send, path) => send("DELETE", path),
     details: {},
     isIdempotent: true,
   },
   {
     action: "end_user_auth.set",
     act: (send) => send("PUT", "/end-user-auth", hs256),
-    target: (_answer, { appId }) => appId,
     details: { mode: "live", type: "hs256" },
     isIdempotent: true,
   },
   {
     action: "limits.set",
     act: (send) => send("PUT", "/limits", { mode: "live", analytics: { eventsADay: 5 } }),
-    target: (_answer, { appId }) => appId,
     details: { mode: "live", eventsADay: 5 },
     isIdempotent: true,
   },
   {
     action: "alert.created",
     act: (send) => send("POST", "/alerts", low),
-    target: ({ body }) => body.alertId,
+    created: ({ alertId }) => alertId,
     details: { mode: "live" },
     isIdempotent: false,
   },
   {
     action: "alert.deleted",
-    act: (send, { alertId }) => send("DELETE", `/alerts/${alertId}`),
-    target: (_answer, _office, { alertId }) => alertId,
+    create: createAlert,
+    act: (send, path) => send("DELETE", path),
     details: { mode: "live" },
     isIdempotent: true,
   },
   {
     action: "expiry_notices.set",
     act: (send) => send("PUT", "/expiry-notices", { mode: "live", days: [30, 7] }),
-    target: (_answer, { appId }) => appId,
     details: { mode: "live", days: ["30", "7"] },
     isIdempotent: true,
   },
   {
     action: "pack.created",
     act: (send) => send("POST", "/packs", { packName: "New", items }),
-    target: ({ body }) => body.packId,
+    created: ({ packId }) => packId,
     details: { version: 1 },
     isIdempotent: false,
   },
   {
     action: "pack.changed",
-    act: (send, { packId }) => send("PATCH", `/packs/${packId}`, { packName: "Begin", defaultExpiryDays: 3 }),
-    target: ({ body }) => body.packId,
+    create: (send) => createPack(send),
+    act: (send, path) => send("PATCH", path, { packName: "Begin", defaultExpiryDays: 3 }),
     details: { version: 2, fields: ["packName", "defaultExpiryDays"], before: { defaultExpiryDays: null } },
     isIdempotent: true,
   },
   {
     action: "pack.archived",
-    act: (send, { packId }) => send("POST", `/packs/${packId}/archive`),
-    target: ({ body }) => body.packId,
+    create: (send) => createPack(send),
+    act: (send, path) => send("POST", `${path}/archive`),
     details: { version: 2 },
     isIdempotent: true,
   },
   {
     action: "pack.restored",
-    act: (send, { archivedId }) => send("POST", `/packs/${archivedId}/restore`),
-    target: ({ body }) => body.packId,
+    create: createArchivedPack,
+    act: (send, path) => send("POST", `${path}/restore`),
     details: { version: 3 },
     isIdempotent: true,
   },
@@ -167,15 +177,25 @@ it("the audit has one entry for an application even if a trip of its creation fa
   }
 });
 
-describe.each(acts)("$action", ({ action, act, target, details, isIdempotent }) => {
+describe.each(acts)("$action", ({ action, create, act, created, details, isIdempotent }) => {
+  /** An application with the object of the act. */
+  async function makeActWorld(bindings: Partial<Env> = {}) {
+    const world = await makeAuditWorld(bindings);
+    const object = (await create?.(world.send)) ?? { path: "", id: world.appId };
+    const countEntries = () =>
+      env.DB.prepare("SELECT count(*) AS count FROM admin_audit WHERE app_id = ? AND action = ?")
+        .bind(world.appId, action)
+        .first<number>("count");
+    return { ...world, object, act: () => act(world.send, object.path), countEntries };
+  }
+
   it("is one entry with time, author and object, and without secrets and names", async () => {
-    const world = await makeAuditWorld();
-    const objects = await createObjects(world);
+    const world = await makeActWorld();
     const before = await world.entries();
     world.clock.advance(1_000);
-    const answer = await act(world.send, objects);
+    const answer = await world.act();
     expect(answer.status).toBe(200);
-    const about = { action, target: target(answer, world, objects), userId: null, details };
+    const about = { action, target: created?.(answer.body) ?? world.object.id, userId: null, details };
     const entry = { at: "2026-01-15T12:00:01.000Z", by: "api", ...about };
     expect(await world.entries()).toEqual([...before, entry]);
     for (const word of [secret, "Starter", "Begin", "Page"]) expect(JSON.stringify(entry)).not.toContain(word);
@@ -185,12 +205,10 @@ describe.each(acts)("$action", ({ action, act, target, details, isIdempotent }) 
     /** Acts while trips fail as planned. Returns the status, the number of trips and the number of new entries. */
     const underFault = async (plan: FaultPlan | null) => {
       const faulty = faultyD1(env.DB);
-      const world = await makeAuditWorld({ DB: faulty.d1 });
-      const objects = await createObjects(world);
-      const before = (await world.entries()).length;
+      const world = await makeActWorld({ DB: faulty.d1 });
       faulty.plan(plan);
-      const { status } = await act(world.send, objects);
-      return { status, trips: faulty.trips(), rows: (await world.entries()).length - before };
+      const { status } = await world.act();
+      return { status, trips: faulty.trips(), rows: await world.countEntries() };
     };
     const { trips } = await underFault(null);
     for (const fault of FAULTS) {
@@ -209,31 +227,30 @@ describe.each(acts)("$action", ({ action, act, target, details, isIdempotent }) 
     }
   });
 
+  if (!isIdempotent) return;
   it("is not recorded again if it is repeated, even by five requests at once", async () => {
-    if (!isIdempotent) return;
-    const world = await makeAuditWorld();
-    const objects = await createObjects(world);
-    const before = (await world.entries()).length;
-    await Promise.all(Array.from({ length: 5 }, () => act(world.send, objects)));
-    await act(world.send, objects);
-    expect((await world.entries()).length - before).toBe(1);
+    const world = await makeActWorld();
+    await Promise.all(Array.from({ length: 5 }, world.act));
+    await world.act();
+    expect(await world.countEntries()).toBe(1);
   });
 });
 
 it("the audit has no entry for a refused act", async () => {
   const world = await makeAuditWorld();
-  const { packId, archivedId } = await createObjects(world);
-  await world.send("PATCH", `/packs/${packId}`, { packName: "Taken" });
+  const { path } = await createPack(world.send);
+  const archived = await createArchivedPack(world.send);
+  await world.send("PATCH", path, { packName: "Taken" });
   await world.send("POST", "/packs", { packName: "Old", items });
   const before = await world.entries();
   const refusals: readonly (readonly [Promise<Answer>, Parameters<typeof expectError>[1]])[] = [
     [world.send("POST", "/keys", { kind: "secret" }), "invalid_request"],
     [world.send("DELETE", "/keys/key_none"), "not_found"],
     [world.send("POST", "/packs", { packName: "taken", items }), "pack_name_taken"],
-    [world.send("PATCH", `/packs/${packId}`, { packName: "old" }), "pack_name_taken"],
-    [world.send("PATCH", `/packs/${packId}`, { unit: "count" }), "invalid_request"],
-    [world.send("PATCH", `/packs/${packId}`, { version: 1, defaultExpiryDays: 9 }), "changed_meanwhile"],
-    [world.send("POST", `/packs/${archivedId}/restore`), "pack_name_taken"],
+    [world.send("PATCH", path, { packName: "old" }), "pack_name_taken"],
+    [world.send("PATCH", path, { unit: "count" }), "invalid_request"],
+    [world.send("PATCH", path, { version: 1, defaultExpiryDays: 9 }), "changed_meanwhile"],
+    [world.send("POST", `${archived.path}/restore`), "pack_name_taken"],
     [world.send("POST", "/packs/cpk_none/archive"), "not_found"],
   ];
   for (const [answer, code] of refusals) expectError(await answer, code);
