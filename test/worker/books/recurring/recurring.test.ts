@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { grantDuePeriods } from "../../../../src/books/recurring/grant-due.ts";
 import { DAY_MS } from "../../../../src/lib/time.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
@@ -10,6 +10,8 @@ import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { RECURRING } from "../../../support/paths.ts";
 import { makeEndpoint, storedMessages } from "../../../support/webhooks.ts";
 import { Clock, makeAdminCtx, makeLegacyPack, makePack } from "../../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
 
 const JANUARY_15 = "2026-01-15T12:00:00.000Z";
 
@@ -69,7 +71,6 @@ describe("creating a recurring grant", () => {
       "2026-02-15T12:00:00.000Z",
       "2026-02-15T12:00:00.000Z",
     ]);
-    await expectLedgerInvariants();
   });
 
   it("returns the first response again, and 409 for another body", async () => {
@@ -155,7 +156,6 @@ describe("creating a recurring grant", () => {
     expect([answer.status, answer.body.period?.n]).toEqual([200, 3]);
     const stored = await storedBalances(world.app, "u");
     expect(stored.map(({ grant_seq }) => grant_seq)).toEqual(Array.from({ length: 69 }, (_, index) => index + 1));
-    await expectLedgerInvariants();
   });
 
   it("counts each item once in the test quota, even if it begins later", async () => {
@@ -195,7 +195,6 @@ describe("a due period", () => {
     );
     const [now] = await world.recurring();
     expect(now.period).toEqual({ n: 2, from: "2026-02-15T12:00:00.000Z", to: "2026-03-15T12:00:00.000Z" });
-    await expectLedgerInvariants();
   });
 
   it("is granted by a write that is refused or replayed", async () => {
@@ -208,7 +207,6 @@ describe("a due period", () => {
     world.clock.advance(31 * DAY_MS);
     expect((await world.use("e1", 30)).headers.get("idempotent-replayed")).toBe("true");
     expect(await storedBalances(world.app, "u")).toHaveLength(6);
-    await expectLedgerInvariants();
   });
 
   it("is granted once by ten debits and ten runs of the cron at once", async () => {
@@ -221,7 +219,6 @@ describe("a due period", () => {
     await Promise.all(runs);
     expect(await storedBalances(world.app, "u")).toHaveLength(4);
     expect((await world.balances()).map(({ remaining }: { remaining: number }) => remaining)).toEqual([5, 50]);
-    await expectLedgerInvariants();
   });
 
   it("is granted by the cron to many users in one batch, even with an endpoint, a fired alert and an erased person", async () => {
@@ -258,7 +255,6 @@ describe("a due period", () => {
     expect(await lows()).toBe(1);
     await spend("after");
     expect(await lows()).toBe(2);
-    await expectLedgerInvariants();
   });
 
   it("is skipped if its credits would have expired, and granted if they roll over", async () => {
@@ -334,7 +330,6 @@ describe("a refused period", () => {
     ]);
     expect((await world.post("/rec_a/resume", {})).body.error.code).toBe("invalid_request");
     expect((await world.post("/rec_none/resume", {})).body.error.code).toBe("not_found");
-    await expectLedgerInvariants();
   });
 });
 
@@ -355,7 +350,6 @@ describe("cancelling", () => {
     world.clock.advance(31 * DAY_MS);
     await world.cron();
     expect(await storedBalances(world.app, "u")).toHaveLength(2);
-    await expectLedgerInvariants();
   });
 
   it("with `now` also revokes the credits of a due period", async () => {
@@ -367,7 +361,6 @@ describe("cancelling", () => {
     expect(all.body.credits.map(({ status }: { status: string }) => status).sort()).toEqual([
       ...["expired", "expired", "revoked", "revoked"],
     ]);
-    await expectLedgerInvariants();
   });
 });
 
@@ -393,7 +386,6 @@ describe("other calls about periods", () => {
         ["recurring", "key_"],
       ],
     ]);
-    await expectLedgerInvariants();
   });
 
   it("refund a due period that no write has granted yet, with the same result as afterwards", async () => {
@@ -412,7 +404,6 @@ describe("other calls about periods", () => {
     expect(refunded.body.balances.map(({ balanceId }: { balanceId: string }) => balanceId).sort()).toEqual(due.sort());
     const again = await refund();
     expect([again.body, again.headers.get("idempotent-replayed")]).toEqual([refunded.body, "true"]);
-    await expectLedgerInvariants();
   });
 
   it("leave out a due period until it is written: balances as of a moment, history and verification", async () => {
