@@ -198,6 +198,50 @@ export async function seedBalancesOfMany(
   }
 }
 
+/**
+ * Inserts open reservations of users who have one balance each, a number for each user. Each holds `steps` of the balance, which
+ * are `quantities`.
+ */
+export async function seedHolds(
+  { id: environmentId }: Environment,
+  counts: ReadonlyMap<string, number>,
+  held: {
+    readonly steps: number;
+    readonly quantities: object;
+    readonly onExpiry?: "return" | "charge";
+    readonly createdAtMs: number;
+    readonly expiresAtMs: number;
+  },
+): Promise<void> {
+  const { steps, quantities, onExpiry = "return", createdAtMs, expiresAtMs } = held;
+  const each = `FROM json_each(?2) AS user
+    CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = user.value ->> 0
+    CROSS JOIN credit_balances AS b ON b.account_id = a.id
+    CROSS JOIN n ON n.i <= user.value ->> 1
+    ORDER BY a.id, n.i`;
+  const id = "'res_' || a.id || '_' || n.i";
+  const reservations = `INSERT INTO reservations (
+       environment_id, id, account_id, made_seq, event, quantities, legs, state, created_at_ms, expires_at_ms, request_hash,
+       on_expiry
+     )
+     ${counter(1, Math.max(...counts.values()))}
+     SELECT a.environment_id, ${id}, a.id, b.last_seq + n.i - 1, 'chat.completed', '${JSON.stringify(quantities)}',
+       json_array(json_object('balanceId', b.id, 'packId', b.pack_id, 'unit', b.unit, 'amountSteps', ${steps},
+         'remainingSteps', b.remaining_steps - ${steps} * n.i)),
+       'open', ${createdAtMs}, ${expiresAtMs}, 'hash', '${onExpiry}'
+     ${each}`;
+  const entries = `INSERT INTO credit_ledger (
+       account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, cause,
+       written_by, reservation_id, occurred_at_ms
+     )
+     ${counter(1, Math.max(...counts.values()))}
+     SELECT a.id, b.last_seq + n.i, b.id, b.pack_id, b.unit, -${steps}, b.remaining_steps - ${steps} * n.i,
+       b.last_seq + n.i - 1, 'reservation_held', 'hold', 'cron', ${id}, ${createdAtMs}
+     ${each}`;
+  const users = JSON.stringify([...counts]);
+  await env.DB.batch([reservations, entries].map((sql) => env.DB.prepare(sql).bind(environmentId, users)));
+}
+
 /** Debits one step from a balance, `entries` times. */
 export async function seedEntries(
   { id: environmentId }: Pick<Environment, "id">,

@@ -6,6 +6,7 @@ import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { RESERVATIONS } from "../../../support/paths.ts";
 import { expectError } from "../../../support/refusals.ts";
+import { seedHolds } from "../../../support/seed-rows.ts";
 import { cents, changeReservation, makeSpender, runHoldsPart, type Spender, wallet } from "../../../support/spender.ts";
 import { type Answer, makeClient, makeLegacyPack } from "../../../support/world.ts";
 
@@ -203,8 +204,11 @@ describe("a reservation that is charged if nobody settles it", () => {
 
   it("and hundreds of others of the user are charged by one run of the cron", async () => {
     const spender = await makeSpender([{ amountSteps: 500_000_000, unit: "cents" }]);
-    for (let index = 0; index < 410; index++) await reserveToCharge(spender, `res_${index}`, 1);
-    spender.clock.advance(61_000);
+    const { app, clock, userId } = spender;
+    const [steps, quantities] = [1_000_000, { cents: 1 }];
+    const due = { onExpiry: "charge", createdAtMs: clock.ms, expiresAtMs: clock.ms + 60_000 } as const;
+    await seedHolds(app.environments.live, new Map([[userId, 410]]), { steps, quantities, ...due });
+    clock.advance(61_000);
     await runHoldsPart(spender);
     expect(await spender.remaining()).toEqual([90]);
     expect((await totals(spender)).at(-1)).toMatchObject({ unit: "cents", amount: 410 });

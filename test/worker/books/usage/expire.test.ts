@@ -1,20 +1,27 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
-import { grantPack } from "../../../../src/books/credits/grant.ts";
-import { createReservation } from "../../../../src/books/usage/reserve.ts";
-import { reserveInput } from "../../../../src/books/usage/schemas.ts";
 import { randomId } from "../../../../src/lib/ids.ts";
 import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { expectError } from "../../../support/refusals.ts";
-import { cents, makeSpender, runHoldsPart, wallet } from "../../../support/spender.ts";
-import { makeCtx, makePack } from "../../../support/world.ts";
+import { seedBalancesOfMany, seedHolds } from "../../../support/seed-rows.ts";
+import { cents, makeSpender, runHoldsPart, type Spender, wallet } from "../../../support/spender.ts";
+import type { Clock } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
 /** The balance that pays last. */
 const spare = { ...wallet, priority: 200 };
 const OF_USER = "account_id IN (SELECT id FROM accounts WHERE user_id = ?)";
+
+const dueIn300Seconds = ({ ms }: Clock) => ({ createdAtMs: ms, expiresAtMs: ms + 300_000 });
+
+/** Adds holds of one cent each to a user's only balance. */
+const holdCents = ({ app, clock, userId }: Spender, count: number) =>
+  seedHolds(app.environments.live, new Map([[userId, count]]), {
+    ...{ steps: 1_000_000, quantities: { cents: 1 } },
+    ...dueIn300Seconds(clock),
+  });
 
 /** Changes what a reservation holds. A trigger refuses this, so it is dropped and restored in the same batch. */
 async function forgeLegs(userId: string, amountSteps: number): Promise<void> {
@@ -52,7 +59,7 @@ describe("the cron", () => {
   it("works through more than one page", async () => {
     const spender = await makeSpender([{ amountSteps: 8_000_000_000, unit: "cents" }]);
     const others = await Promise.all(Array.from({ length: 3 }, () => makeSpender([wallet])));
-    for (let index = 0; index < 220; index++) await spender.reserve(cents(1));
+    await holdCents(spender, 220);
     for (const other of others) await other.reserve(cents(1));
     spender.clock.advance(300_000);
     // One run returns the holds of some users, and other tests may have left some.
@@ -75,22 +82,18 @@ describe("the cron", () => {
     };
     // Returns the holds that other tests left.
     while ((await counted()) > 200);
-    const packId = await makePack(app.appId, "Wallet", [wallet]);
-    const ctx = makeCtx(app.environments.live, clock);
+    const { live } = app.environments;
     const users = Array.from({ length: 160 }, (_, index) => `${spender.userId}-${index}`);
-    for (const [index, userId] of users.entries()) {
-      await grantPack(ctx, { userId, packId, source: "grant" });
-      const input = reserveInput.parse({ userId, event: "e", quantities: { count: 0, cents: 0.01 } });
-      // The first user has more holds than one statement takes.
-      const holds = index === 0 ? 210 : (index % 2) + 1;
-      for (let count = 0; count < holds; count++) await createReservation(ctx, input);
-    }
+    await seedBalancesOfMany(live, new Map(users.map((userId) => [userId, 1])));
+    // The first user has more holds than one statement takes.
+    const holds = new Map(users.map((userId, index) => [userId, index === 0 ? 210 : (index % 2) + 1]));
+    await seedHolds(live, holds, { steps: 1_000, quantities: { cents: 0.001 }, ...dueIn300Seconds(clock) });
     clock.advance(300_000);
     const returned = async () =>
       (
         await env.DB.prepare(
           `SELECT count(*) AS users FROM accounts AS a CROSS JOIN credit_balances AS b ON b.account_id = a.id
-           WHERE a.environment_id = ? AND a.user_id LIKE ? AND b.remaining_steps = 10000000`,
+           WHERE a.environment_id = ? AND a.user_id LIKE ? AND b.remaining_steps = 1000000`,
         )
           .bind(app.environments.live.id, `${spender.userId}-%`)
           .first<{ users: number }>()
@@ -211,7 +214,7 @@ describe("a due hold returns with the user's next write", () => {
 
   it("if that is an event, even if hundreds of holds are due", async () => {
     const spender = await makeSpender([{ amountSteps: 8_000_000_000, unit: "cents" }]);
-    for (let index = 0; index < 210; index++) await spender.reserve(cents(1));
+    await holdCents(spender, 210);
     spender.clock.advance(300_000);
     expect((await spender.spend("e", cents(7_999))).status).toBe(200);
     expect(await spender.remaining()).toEqual([1]);
