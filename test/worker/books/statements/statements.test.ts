@@ -9,6 +9,7 @@ import { runPart } from "../../../support/cron.ts";
 import { FAULTS, faultyD1 } from "../../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { expectError } from "../../../support/refusals.ts";
+import { seedBalancesOfMany } from "../../../support/seed-rows.ts";
 import { clockWorld } from "../../../support/test-clock.ts";
 import { bound, Clock, makeAdminCtx, makeApp, makeClient, makePack } from "../../../support/world.ts";
 
@@ -176,17 +177,18 @@ describe("the statement of a month", () => {
   });
 
   it("counts each user of several pages once, even if credits change meanwhile", async () => {
-    const { clock, ask, make, post, packId } = await world();
+    const { app, clock, ask, make, post } = await world();
     const users = Array.from({ length: 210 }, (_, n) => `user ${n}`);
-    await Promise.all(users.map((userId) => post("credits/grant", { userId, packId, source: "grant" })));
+    await seedBalancesOfMany(app.environments.live, new Map(users.map((userId) => [userId, 1])));
     clock.ms = FEBRUARY + HOUR_MS;
     await ask();
     const use = (userId: string) =>
-      post("usage/events", { eventId: userId, userId, event: "chat", quantities: { tokens: 1, count: 0 } });
-    const [failures, ...used] = await Promise.all([make(), ...users.map(use)]);
+      post("usage/events", { eventId: userId, userId, event: "chat", quantities: { cents: 0.5, count: 0 } });
+    const spending = users.filter((_, n) => n % 5 === 0);
+    const [failures, ...used] = await Promise.all([make(), ...spending.map(use)]);
     expect(failures).toEqual([]);
-    expect(used.map(({ status }) => status)).toEqual(users.map(() => 200));
-    expect((await ask()).body.lines).toMatchObject([{ granted: { grant: 210_105 }, closing: 210_105 }]);
+    expect(used.map(({ status }) => status)).toEqual(spending.map(() => 200));
+    expect((await ask()).body.lines).toMatchObject([{ unit: "cents", opening: 210, spent: 0, closing: 210 }]);
   });
 
   it("is created once by concurrent requests", async () => {
