@@ -18,7 +18,8 @@ import { Clock, makeApp, makeClient, type TestApp } from "../../support/world.ts
 
 afterAll(expectLedgerInvariants);
 
-const EVENT_COUNT = 4_500;
+const EVENT_COUNT = 2_500;
+const CONSENT_COUNT = 1_100;
 const plain = (count: number): string[] => Array.from({ length: count }, (_, index) => `{"index":${index}}`);
 
 /** The document without the fields that every opening changes. */
@@ -31,7 +32,7 @@ async function longLife(app: TestApp): Promise<{ balanceIds: string[] }> {
   for (const id of ["ana", "device"]) {
     await seedAnalytics(live, id, plain(EVENT_COUNT));
     await seedUsage(live, id, EVENT_COUNT);
-    await seedConsents(live, id, 2_100);
+    await seedConsents(live, id, CONSENT_COUNT);
   }
   const balanceIds = await seedBalances(live, "ana", 700);
   await seedEntries(live, "ana", balanceIds[0] ?? "", 2_000);
@@ -56,7 +57,7 @@ it("an export shows one moment, whatever is written while it is sent", async () 
     for (const id of ["ana", "device"]) {
       await seedAnalytics(live, id, plain(3));
       await seedUsage(live, id, EVENT_COUNT + trip * 3 - 3, EVENT_COUNT + trip * 3 - 5);
-      await seedConsents(live, id, 2_099 + trip, 2_099 + trip);
+      await seedConsents(live, id, CONSENT_COUNT + trip - 1, CONSENT_COUNT + trip - 1);
     }
     await seedBalances(live, "ana", 2);
     for (const balanceId of balanceIds.slice(trip * 20, trip * 20 + 4)) await seedEntries(live, "ana", balanceId, 2);
@@ -114,7 +115,7 @@ it.each([
   {
     name: "events",
     guard: "analytics_events_kept",
-    sql: "DELETE FROM analytics_events WHERE environment_id = ?1 AND distinct_id = 'device' AND seq = 4400",
+    sql: "DELETE FROM analytics_events WHERE environment_id = ?1 AND distinct_id = 'device' AND seq = 2400",
   },
   {
     name: "ids",
