@@ -1,10 +1,11 @@
 import { NEVER_MS } from "../../src/books/ledger/balance.ts";
 
-// The statements of `world` insert at least one row into every table. They are the first statements of a batch that the database
-// then refuses, so nothing is stored. The integer ids are negative, so that no other test uses them.
+// The statements of `world` insert at least one row into every table. The integer ids are negative, so that no other test uses
+// them.
 
-export const LIVE = -1;
-export const TEST = -2;
+// While a trigger runs, -1 stands for an integer that SQLite has not chosen yet.
+export const LIVE = -21;
+export const TEST = -22;
 export const USER = -10;
 export const OTHER = -11;
 /** A full balance, a partly used one, and a revoked one. A reservation holds parts of the last two. */
@@ -333,6 +334,7 @@ export const LAST_SEQ = 7;
 
 export const world: readonly string[] = [
   app({ id: "app_w" }),
+  app({ id: "app_other" }),
   environment({ id: LIVE }),
   environment({ id: TEST, mode: "test" }),
   key({ hash: "hash_w", id: "key_w" }),
@@ -429,23 +431,23 @@ export const world: readonly string[] = [
   erasureId({}),
   erasureName({}),
   "INSERT INTO dashboard_sessions (id, actor, ends_at_ms) VALUES ('session_w', 'api', 1)",
-  "INSERT INTO analytics_counts (environment_id, day, events, bytes, id_events, id_bytes, consents) VALUES (-1, 1, 1, 1, 1, 1, 0)",
-  "INSERT INTO limits_reached (environment_id, day, limit_name, reached_at_ms) VALUES (-1, 1, 'eventsADay', 1)",
-  `INSERT INTO alerts (environment_id, id, name, unit, amount_steps, created_at_ms) VALUES (-1, 'alr_w', 'Low', 'count', 1, 1)`,
+  `INSERT INTO analytics_counts (environment_id, day, events, bytes, id_events, id_bytes, consents) VALUES (${LIVE}, 1, 1, 1, 1, 1, 0)`,
+  `INSERT INTO limits_reached (environment_id, day, limit_name, reached_at_ms) VALUES (${LIVE}, 1, 'eventsADay', 1)`,
+  `INSERT INTO alerts (environment_id, id, name, unit, amount_steps, created_at_ms) VALUES (${LIVE}, 'alr_w', 'Low', 'count', 1, 1)`,
   usageLimit({}),
   `INSERT INTO usage_counters (environment_id, limit_id, account_id, window_ms, used_steps)
     VALUES (${LIVE}, 'lim_w', ${USER}, 5, 3)`,
-  "INSERT INTO usage_days VALUES (-1, 1, -10, 'chat', '', 1, 0, 1000, 0, 0, 0, 0, 0, 0)",
-  "INSERT INTO usage_totals VALUES (-1, 1, 'chat', '', 1, 0, 1000, 0, 0, 0, 0, 0, 0)",
-  "INSERT INTO statements (environment_id, month, id, after_account_id, asked_at_ms) VALUES (-1, '2026-01', 'stm_w', 0, 1)",
+  `INSERT INTO usage_days VALUES (${LIVE}, 1, ${USER}, 'chat', '', 1, 0, 1000, 0, 0, 0, 0, 0, 0)`,
+  `INSERT INTO usage_totals VALUES (${LIVE}, 1, 'chat', '', 1, 0, 1000, 0, 0, 0, 0, 0, 0)`,
+  `INSERT INTO statements (environment_id, month, id, after_account_id, asked_at_ms) VALUES (${LIVE}, '2026-01', 'stm_w', 0, 1)`,
   "INSERT INTO statement_lines VALUES ('stm_w', 'count', 'cpk_w', 'W', '{}')",
   "UPDATE statements SET made_at_ms = 2 WHERE id = 'stm_w'",
-  "INSERT INTO statements (environment_id, month, id, after_account_id, asked_at_ms) VALUES (-1, '2026-02', 'stm_running', 0, 1)",
-  "INSERT INTO alert_states (environment_id, alert_id, account_id) VALUES (-1, 'alr_w', -10)",
-  "INSERT INTO balance_expiries (environment_id, expires_at_ms, account_id, grant_seq) VALUES (-1, 1, -10, 1)",
-  "INSERT INTO expiry_notices (environment_id, days, since_ms) VALUES (-1, 7, 1)",
-  "INSERT INTO daily_activity (environment_id, kind, day, unit, amount) VALUES (-1, 'minted', 1, '', 1)",
-  "INSERT INTO refusals VALUES (-1, 'u', 'shortage', 'chat', 'm', '{}', 1, 1)",
+  `INSERT INTO statements (environment_id, month, id, after_account_id, asked_at_ms) VALUES (${LIVE}, '2026-02', 'stm_running', 0, 1)`,
+  `INSERT INTO alert_states (environment_id, alert_id, account_id) VALUES (${LIVE}, 'alr_w', ${USER})`,
+  `INSERT INTO balance_expiries (environment_id, expires_at_ms, account_id, grant_seq) VALUES (${LIVE}, 1, ${USER}, 1)`,
+  `INSERT INTO expiry_notices (environment_id, days, since_ms) VALUES (${LIVE}, 7, 1)`,
+  `INSERT INTO daily_activity (environment_id, kind, day, unit, amount) VALUES (${LIVE}, 'minted', 1, '', 1)`,
+  `INSERT INTO refusals VALUES (${LIVE}, 'u', 'shortage', 'chat', 'm', '{}', 1, 1)`,
   "INSERT INTO business_walks (began_at_ms, after_account_id, finished_at_ms) VALUES (1, 0, 2)",
-  "INSERT INTO business_figures (environment_id, began_at_ms, kind, label, unit, whole, rest) VALUES (-1, 1, 'users', '', '', 1, 0)",
+  `INSERT INTO business_figures (environment_id, began_at_ms, kind, label, unit, whole, rest) VALUES (${LIVE}, 1, 'users', '', '', 1, 0)`,
 ];

@@ -8,7 +8,7 @@ declare namespace Cloudflare {
     SPARE: D1Database;
     /** A database whose triggers are dropped, so that flaws can be planted. */
     FLAWED: D1Database;
-    /** A database for a million users, so that no other test reads them. */
+    /** A database for a million users, and for rows that tests attack, so that no other test reads them. */
     CROWDED: D1Database;
     /** drizzle/*.sql, read by vitest.config.ts. */
     TEST_MIGRATIONS: import("cloudflare:test").D1Migration[];
