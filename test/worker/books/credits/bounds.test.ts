@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { USER_BALANCES_MAX } from "../../../../src/books/credits/grant.ts";
 import { DUE_HOLDS_MAX } from "../../../../src/books/ledger/hold.ts";
 import { expireReservations } from "../../../../src/books/usage/expire.ts";
-import { type CreditsWorld, creditsWorld, storedBalances, storedLedger } from "../../../support/credits.ts";
+import { type CreditsWorld, creditsWorld, storedLedger } from "../../../support/credits.ts";
 import { runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { EVENTS, RESERVATIONS } from "../../../support/paths.ts";
@@ -24,10 +24,10 @@ const LONG_BALANCES_MAX = Math.floor(8_000_000 / LONG_RULES.length);
 const TIMEOUT = { timeout: 120_000 };
 
 /** A user with `count` balances of 1,000 tokens, and a legacy pack of tokens. */
-async function crowdedWorld(count: number, matches = "[]") {
+async function crowdedWorld(count: number) {
   const w = await creditsWorld();
   const account = { environmentId: w.app.environments.live.id, userId: "u" };
-  for (const sql of liveBalancesSql(account, count, matches)) await env.DB.prepare(sql).run();
+  for (const sql of liveBalancesSql(account, count, "[]")) await env.DB.prepare(sql).run();
   await makeLegacyPack(w.app.appId, "Legacy", "tokens");
   const key = w.app.keys.sk_live;
   const post = (path: string, body: object) => w.call("POST", path, { key, body });
@@ -40,72 +40,81 @@ function expectFull(answer: Awaited<ReturnType<CreditsWorld["grant"]>>): void {
   expect(answer.body.error.details).toEqual({ limit: USER_BALANCES_MAX });
 }
 
-/** A user with `count` balances that have long rules, a pack of one such balance, and a pack of two. */
-async function fullWorld(count: number) {
-  const w = await crowdedWorld(count, LONG_RULES);
+/** A user with as many balances with long rules as possible, a pack of one such balance, and a pack of two. */
+async function fullWorld() {
+  const w = await paymentsWorld();
+  const account = { environmentId: w.app.environments.live.id, userId: "u" };
+  for (const sql of liveBalancesSql(account, LONG_BALANCES_MAX, LONG_RULES)) await env.DB.prepare(sql).run();
   const item = { amountSteps: 1_000, unit: "tokens", matches: JSON.parse(LONG_RULES) } as const;
   const one = await makePack(w.app.appId, "Long", [item]);
   const two = await makePack(w.app.appId, "Twice", [item, item]);
-  return { ...w, one, two };
+  const countBalances = () =>
+    env.DB.prepare(
+      `SELECT count(*) AS count FROM accounts AS a CROSS JOIN credit_balances AS b ON b.account_id = a.id
+       WHERE a.environment_id = ? AND a.user_id = 'u' AND b.matches <> '[]' AND b.revoked_at_ms IS NULL`,
+    )
+      .bind(account.environmentId)
+      .first<number>("count");
+  return {
+    ...{ ...w, one, two, countBalances },
+    grant: (body: object) => w.post("credits/grant", { userId: "u", ...body }),
+    revoke: (n: number) => w.post("credits/revoke", { balanceId: seededId(account, "live", n) }),
+  };
 }
 
 describe("a user with the maximum number of balances", () => {
-  it(
-    "gets the last balance from one of four racing grants, and a replay of that grant adds none",
-    TIMEOUT,
-    async () => {
-      const w = await fullWorld(LONG_BALANCES_MAX - 1);
-      expectFull(await w.grant({ packId: w.two }));
-      const references = ["a", "b", "c", "d"];
-      const answers = await Promise.all(references.map((externalRef) => w.grant({ packId: w.one, externalRef })));
-      expect(answers.map(({ status }) => status).sort()).toEqual([200, 400, 400, 400]);
-      for (const answer of answers) if (answer.status !== 200) expectFull(answer);
-      expect(await storedBalances(w.app, "u")).toHaveLength(LONG_BALANCES_MAX);
-      expect(await storedLedger(w.app, "u")).toHaveLength(LONG_BALANCES_MAX);
-      const landed = references[answers.findIndex(({ status }) => status === 200)];
-      const replay = await w.grant({ packId: w.one, externalRef: landed });
-      expect(replay.headers.get("idempotent-replayed")).toBe("true");
-      expect(replay.body).toEqual(answers.find(({ status }) => status === 200)?.body);
-      // Balances without rules, other users' balances and revoked balances do not count.
-      expect((await w.grant()).status).toBe(200);
-      expect((await w.grant({ userId: "v", packId: w.one })).status).toBe(200);
-      expect((await w.revoke({ balanceId: w.idOf(0) })).status).toBe(200);
-      expect((await w.grant({ packId: w.one })).status).toBe(200);
-      expectFull(await w.grant({ packId: w.one }));
-      expect((await w.list({ userId: "u" })).body.credits).toHaveLength(LONG_BALANCES_MAX + 1);
-    },
-  );
+  // Each test leaves the user full.
+  let w: Awaited<ReturnType<typeof fullWorld>>;
+  beforeAll(async () => {
+    w = await fullWorld();
+  }, TIMEOUT.timeout);
 
-  it("is still full while a balance is completely held, and has room once it is spent", TIMEOUT, async () => {
-    const w = await fullWorld(LONG_BALANCES_MAX);
-    const quantities = { tokens: 1_000 * LONG_BALANCES_MAX };
-    const event = `a${"a".repeat(100)}150`;
-    expect((await w.post(RESERVATIONS, { userId: "u", reservationId: "res_full", event, quantities })).status).toBe(
-      200,
-    );
-    expectFull(await w.grant({ packId: w.one }));
-    expect((await w.post(`${RESERVATIONS}/res_full/commit`, { eventId: "e", quantities })).status).toBe(200);
+  it("gets the last balance from one of four racing grants, and a replay of that grant adds none", async () => {
+    expect((await w.revoke(0)).status).toBe(200);
+    const entries = (await storedLedger(w.app, "u")).length;
+    expectFull(await w.grant({ packId: w.two }));
+    const references = ["a", "b", "c", "d"];
+    const answers = await Promise.all(references.map((externalRef) => w.grant({ packId: w.one, externalRef })));
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 400, 400, 400]);
+    for (const answer of answers) if (answer.status !== 200) expectFull(answer);
+    expect(await w.countBalances()).toBe(LONG_BALANCES_MAX);
+    expect(await storedLedger(w.app, "u")).toHaveLength(entries + 1);
+    const landed = references[answers.findIndex(({ status }) => status === 200)];
+    const replay = await w.grant({ packId: w.one, externalRef: landed });
+    expect(replay.headers.get("idempotent-replayed")).toBe("true");
+    expect(replay.body).toEqual(answers.find(({ status }) => status === 200)?.body);
+    // Balances without rules, other users' balances and revoked balances do not count.
+    expect((await w.grant({ packId: w.packs.tokens, quantity: 1 })).status).toBe(200);
+    expect((await w.grant({ userId: "v", packId: w.one })).status).toBe(200);
+    expect((await w.revoke(1)).status).toBe(200);
     expect((await w.grant({ packId: w.one })).status).toBe(200);
+    expectFull(await w.grant({ packId: w.one }));
+    const list = await w.call("GET", "/api/v1/credits?userId=u", { key: w.app.keys.sk_live });
+    expect(list.body.credits).toHaveLength(LONG_BALANCES_MAX + 1);
   });
 
-  it(
-    "gets nothing for a further payment, which is unmatched and can be settled for another user",
-    TIMEOUT,
-    async () => {
-      const w = await paymentsWorld();
-      const account = { environmentId: w.app.environments.live.id, userId: "u" };
-      for (const sql of liveBalancesSql(account, LONG_BALANCES_MAX, LONG_RULES)) await env.DB.prepare(sql).run();
-      await makePack(w.app.appId, "Long", [{ amountSteps: 1_000, unit: "tokens", matches: JSON.parse(LONG_RULES) }]);
-      const fields = { client_reference_id: "u", metadata: { pack: "long" }, payment_intent: "pi_1" };
-      const event = eventOf("checkout.session.completed", w.nowS, session("cs_1", fields));
-      expect(await w.deliver(event)).toBe("unmatched");
-      expect(await w.deliver(event)).toBe("ignored");
-      expect(await w.payments()).toMatchObject([{ status: "unmatched", reason: "quota", grants: [], userId: "u" }]);
-      expectFull(await w.settle("cs_1", { userId: "u", packId: "long" }));
-      expect((await w.settle("cs_1", { userId: "v", packId: "long" })).status).toBe(200);
-      expect((await w.payments())[0]).toMatchObject({ status: "granted", userId: "v" });
-    },
-  );
+  it("is still full while a balance is completely held, and has room once it is spent", async () => {
+    const quantities = { tokens: 1_000 };
+    const event = `a${"a".repeat(100)}150`;
+    const reservation = { userId: "u", reservationId: "res_full", event, quantities };
+    const held = await w.post("usage/reservations", reservation);
+    expect(held.body.holds).toMatchObject([{ amount: 1_000, remaining: 0 }]);
+    expectFull(await w.grant({ packId: w.one }));
+    expect((await w.post("usage/reservations/res_full/commit", { eventId: "e", quantities })).status).toBe(200);
+    expect((await w.grant({ packId: w.one })).status).toBe(200);
+    expectFull(await w.grant({ packId: w.one }));
+  });
+
+  it("gets nothing for a further payment, which is unmatched and can be settled for another user", async () => {
+    const fields = { client_reference_id: "u", metadata: { pack: "long" }, payment_intent: "pi_1" };
+    const event = eventOf("checkout.session.completed", w.nowS, session("cs_1", fields));
+    expect(await w.deliver(event)).toBe("unmatched");
+    expect(await w.deliver(event)).toBe("ignored");
+    expect(await w.payments()).toMatchObject([{ status: "unmatched", reason: "quota", grants: [], userId: "u" }]);
+    expectFull(await w.settle("cs_1", { userId: "u", packId: "long" }));
+    expect((await w.settle("cs_1", { userId: "other", packId: "long" })).status).toBe(200);
+    expect((await w.payments())[0]).toMatchObject({ status: "granted", userId: "other" });
+  });
 
   it.runIf(isSoak)("has at most 40,000, and a list of more is refused", { timeout: 600_000 }, async () => {
     const w = await crowdedWorld(USER_BALANCES_MAX - 1);
