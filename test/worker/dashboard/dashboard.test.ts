@@ -597,9 +597,8 @@ describe("a page's cost", () => {
     const clock = new Clock();
     const app = await makeApp();
     const environmentId = app.environments.live.id;
-    const packId = await makeLegacyPack(app.appId, "Pack", "count");
-    const ctx = makeCtx(app.environments.live, clock);
-    for (let n = 0; n < 600; n++) await grantPack(ctx, grantInput.parse({ userId: "u1", packId, quantity: 1 }));
+    await makeLegacyPack(app.appId, "Pack", "count");
+    await seedBalances(app.environments.live, "u1", 600);
     await env.DB.batch([
       env.DB.prepare(
         `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)

@@ -155,8 +155,10 @@ describe("the ledger by date", () => {
 
 it("the balances at a moment are shown page by page, and those with too many later entries are marked as not known", async () => {
   const { app, read, clock, grant, at } = await world();
+  const hundred = Array.from({ length: 100 }, () => ({ amountSteps: 10_000, unit: "count" }) as const);
+  await grant("ana", await makePack(app.appId, "Hundred", hundred));
   const packId = await makeLegacyPack(app.appId, "Any", "count");
-  for (let n = 0; n < 103; n++) await grant("ana", packId);
+  for (let n = 0; n < 3; n++) await grant("ana", packId);
   const moment = new Date(clock.ms).toISOString();
   clock.advance(1_000);
   const { output } = await grant("ana", packId);

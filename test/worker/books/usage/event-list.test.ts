@@ -8,6 +8,7 @@ import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { EVENTS } from "../../../support/paths.ts";
 import { createRandom, type Random } from "../../../support/random.ts";
 import { liveBalancesSql } from "../../../support/seed.ts";
+import { seedBalancesOfMany } from "../../../support/seed-rows.ts";
 import { soakCount, timeoutOf } from "../../../support/soak.ts";
 import { centsOnly, wallet } from "../../../support/spender.ts";
 import { times } from "../../../support/steps.ts";
@@ -72,7 +73,8 @@ describe("a list of 100 events", () => {
     const { d1, spent } = farD1(env.DB, { primaryMs: 0, replicaMs: 0 });
     // Half of the users are new.
     const users = times(100, (index) => `u${index}`);
-    const { send } = await enter({ users: users.slice(50), d1 });
+    const { app, send } = await enter({ users: [], d1 });
+    await seedBalancesOfMany(app.environments.live, new Map(users.slice(50).map((userId) => [userId, 1])));
     const list = users.map((userId) => event(userId, `of ${userId}`, 0.01, { onShortage: "partial" }));
     expect(codesOf(await send(list))).toEqual(times(100, () => null));
     const { inSequence, primary } = spent();
@@ -91,7 +93,8 @@ describe("a list of 100 events", () => {
       now--;
     });
     const users = times(100, (index) => `u${index}`);
-    const { send } = await enter({ users, d1 });
+    const { app, send } = await enter({ users: [], d1 });
+    await seedBalancesOfMany(app.environments.live, new Map(users.map((userId) => [userId, 1])));
     await send(users.map((userId) => event(userId, `of ${userId}`, 0.01)));
     expect(most).toBe(6);
     expect(statements).toBeLessThan(600);

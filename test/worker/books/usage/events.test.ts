@@ -319,9 +319,9 @@ describe("a CloudEvent", () => {
 });
 
 describe("in races and after lost responses,", () => {
-  it("100 identical events are one debit and get 100 equal answers", async () => {
+  it("40 identical events are one debit and get 40 equal answers", async () => {
     const { spend, remaining } = await makeSpender([wallet]);
-    const answers = await Promise.all(Array.from({ length: 100 }, () => spend("e1", { quantities: { cents: 1 } })));
+    const answers = await Promise.all(Array.from({ length: 40 }, () => spend("e1", { quantities: { cents: 1 } })));
     for (const answer of answers) expect(answer.body).toEqual(answers[0]?.body);
     expect(answers.filter(({ headers }) => headers.get("idempotent-replayed") === null)).toHaveLength(1);
     expect(await remaining()).toEqual([9]);

@@ -155,12 +155,15 @@ describe("keys", () => {
     const call = makeClient(clock);
     const appId = await madeApp(call);
     const path = `${ADMIN}/apps/${appId}/keys`;
-    const keyIds: string[] = [];
-    for (let i = 0; i < 103; i++) {
-      const body = { kind: "publishable", mode: i % 3 === 0 ? "live" : "test" };
-      keyIds.push((await call("POST", path, { key, body })).body.keyId);
-      if (i % 10 === 0) clock.advance(1);
-    }
+    const { results } = await env.DB.prepare(
+      `WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 102)
+       INSERT INTO api_keys (hash, id, environment_id, kind, hint, created_at_ms)
+       SELECT ?1 || i, 'key_' || ?1 || i, e.id, 'publishable', 'pk', CAST(?2 AS INTEGER) + i / 10
+       FROM n CROSS JOIN environments AS e ON e.app_id = ?1 AND e.mode = iif(i % 3 = 0, 'live', 'test') RETURNING id`,
+    )
+      .bind(appId, clock.ms)
+      .all<{ id: string }>();
+    const keyIds = results.map(({ id }) => id);
     const ids = (page: { keys: { keyId: string }[] }) => page.keys.map((each) => each.keyId);
     const first = (await call("GET", path, { key })).body;
     expect(first.keys).toHaveLength(100);
