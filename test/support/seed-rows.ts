@@ -200,7 +200,7 @@ export async function seedBalancesOfMany(
 
 /**
  * Inserts open reservations of users who have one balance each, a number for each user. Each holds `steps` of the balance, which
- * are `quantities`.
+ * are `quantities`. The first ends at `expiresAtMs`, and each further one of a user `intervalMs` later.
  */
 export async function seedHolds(
   { id: environmentId }: Environment,
@@ -211,9 +211,10 @@ export async function seedHolds(
     readonly onExpiry?: "return" | "charge";
     readonly createdAtMs: number;
     readonly expiresAtMs: number;
+    readonly intervalMs?: number;
   },
 ): Promise<void> {
-  const { steps, quantities, onExpiry = "return", createdAtMs, expiresAtMs } = held;
+  const { steps, quantities, onExpiry = "return", createdAtMs, expiresAtMs, intervalMs = 0 } = held;
   const each = `FROM json_each(?2) AS user
     CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = user.value ->> 0
     CROSS JOIN credit_balances AS b ON b.account_id = a.id
@@ -228,7 +229,7 @@ export async function seedHolds(
      SELECT a.environment_id, ${id}, a.id, b.last_seq + n.i - 1, 'chat.completed', '${JSON.stringify(quantities)}',
        json_array(json_object('balanceId', b.id, 'packId', b.pack_id, 'unit', b.unit, 'amountSteps', ${steps},
          'remainingSteps', b.remaining_steps - ${steps} * n.i)),
-       'open', ${createdAtMs}, ${expiresAtMs}, 'hash', '${onExpiry}'
+       'open', ${createdAtMs}, ${expiresAtMs} + ${intervalMs} * (n.i - 1), 'hash', '${onExpiry}'
      ${each}`;
   const entries = `INSERT INTO credit_ledger (
        account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, cause,

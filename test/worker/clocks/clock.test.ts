@@ -4,6 +4,7 @@ import { DAY_MS, MINUTE_MS } from "../../../src/lib/time.ts";
 import { FAULTS, faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { expectError } from "../../support/refusals.ts";
+import { seedHolds } from "../../support/seed-rows.ts";
 import { clockWorld } from "../../support/test-clock.ts";
 import { inTurn } from "../../support/world.ts";
 
@@ -140,15 +141,10 @@ describe("moving a clock far", () => {
     const w = await clockWorld({ pick: inTurn(2) });
     await w.listen();
     await w.grant();
-    for (let n = 1; n <= 9; n++) {
-      for (const m of [0, 1, 2, 3, 4]) {
-        await w.reserve({
-          quantities: { count: 0, tokens: 1 },
-          reservationId: `res_${n}_${m}`,
-          expiresInSeconds: (n * 5 + m) * 60,
-        });
-      }
-    }
+    await seedHolds(w.app.environments.test, new Map([["u", 45]]), {
+      ...{ steps: 1_000, quantities: { count: 0, tokens: 1 } },
+      ...{ createdAtMs: w.clock.ms, expiresAtMs: w.clock.ms + 5 * MINUTE_MS, intervalMs: MINUTE_MS },
+    });
     return w;
   };
 
