@@ -65,22 +65,30 @@ async function flawsAfter(app: App, userId: string, ...planted: readonly string[
   return flawNames(flaws);
 }
 
-/** A user with two balances. Entries 1 and 2 are their grants, and 3 to 6 are debits of both in turn. */
-async function makeUser() {
+/** An application with a pack of tokens and cents. */
+async function makeShop(): Promise<App> {
   const app = await makeOwnApp();
   const items = [
     { amount: 100, unit: "tokens", priority: 1 },
     { amount: 0.2, unit: "cents", priority: 2 },
   ];
   expect((await admin("POST", `/${app.appId}/packs`, { packName: "Two", items })).status).toBe(200);
+  return app;
+}
+
+/** A user with two balances. Entries 1 and 2 are their grants, and 3 to 6 are debits of both in turn. */
+async function makeUser(app: App, userId = "u") {
   const post = (path: string, body: object) =>
-    call("POST", `/api/v1/${path}`, { key: app.key, body: { userId: "u", ...body } });
+    call("POST", `/api/v1/${path}`, { key: app.key, body: { userId, ...body } });
   const granted = await post("credits/grant", { packId: "Two" });
   const [a, b]: string[] = granted.body.balances.map(({ balanceId }: { balanceId: string }) => balanceId);
   for (const [index, quantities] of [{ tokens: 10 }, { cents: 0.02 }, { tokens: 30 }, { cents: 0.04 }].entries()) {
-    await post("usage/events", { event: "e", eventId: `e${index}`, quantities: { count: 0, ...quantities } });
+    const eventId = `${userId} ${index}`;
+    expect((await post("usage/events", { event: "e", eventId, quantities: { count: 0, ...quantities } })).status).toBe(
+      200,
+    );
   }
-  return { app, a: a ?? "", b: b ?? "" };
+  return { app, userId, a: a ?? "", b: b ?? "" };
 }
 
 /** Users of more than one page. The balances of the first fit into a cursor, and those of the second do not. */
@@ -141,20 +149,20 @@ beforeAll(async () => {
 
 describe("the verification of a user", () => {
   it("counts the balances and entries, and finds nothing in correct books", async () => {
-    const { app } = await makeUser();
+    const { app } = await makeUser(await makeShop());
     const [page, ...others] = await pagesOf(app, "u");
     expect(page).toEqual({ userId: "u", balances: 2, entries: 6, isSound: true, flaws: [], nextCursor: null });
     expect(others).toEqual([]);
   });
 
   it("finds nothing for an unknown user", async () => {
-    const { app } = await makeUser();
+    const { app } = await makeUser(await makeShop());
     const empty = { userId: "nobody", balances: 0, entries: 0, isSound: true, flaws: [], nextCursor: null };
     expect(await pagesOf(app, "nobody")).toEqual([empty]);
   });
 
   it("finds nothing after refunds, revokes, holds that return to a revoked balance, and adjustments", async () => {
-    const { app, a, b } = await makeUser();
+    const { app, a, b } = await makeUser(await makeShop());
     const post = (path: string, body: object, key: string = app.key) => call("POST", `/api/v1/${path}`, { key, body });
     const hold = { userId: "u", event: "e", reservationId: `res_${app.appId}`, quantities: { count: 0, tokens: 5 } };
     expect((await post("usage/reservations", hold)).status).toBe(200);
@@ -210,6 +218,7 @@ describe("the verification of a user", () => {
 describe("flaws written without the triggers", () => {
   // Made while the triggers keep the books.
   const users: Awaited<ReturnType<typeof makeUser>>[] = [];
+  let ofOwnShop: Awaited<ReturnType<typeof makeUser>>;
   const takeUser = () => {
     const user = users.pop();
     if (user === undefined) throw new Error("too few users were made");
@@ -217,10 +226,12 @@ describe("flaws written without the triggers", () => {
   };
 
   beforeAll(async () => {
-    for (let count = 0; count < 17; count++) users.push(await makeUser());
+    const shop = await makeShop();
+    for (let count = 0; count < 16; count++) users.push(await makeUser(shop, `u${count}`));
+    ofOwnShop = await makeUser(await makeShop());
     for (const userId of ["a", "z"]) {
       const body = { userId, packId: "Two" };
-      const key = users[0]?.app.key ?? "";
+      const { key } = ofOwnShop.app;
       expect((await call("POST", "/api/v1/credits/grant", { key, body })).status).toBe(200);
     }
     const { results } = await DB.prepare(
@@ -312,9 +323,9 @@ describe("flaws written without the triggers", () => {
       ["gap of null", "sum of MORE"],
     ],
   ] as const)("are found by kind and balance: %s", async (_name, planted, expected) => {
-    const { app, a, b } = takeUser();
+    const { app, userId, a, b } = takeUser();
     const statements = planted.map((sql) => sql.replaceAll("'A'", `'${a}'`).replaceAll("'B'", `'${b}'`));
-    const found = await flawsAfter(app, "u", ...statements);
+    const found = await flawsAfter(app, userId, ...statements);
     const flaws = found.map((flaw) =>
       flaw
         .replace(a, "A")
@@ -365,9 +376,7 @@ describe("flaws written without the triggers", () => {
   });
 
   it("are found by the verification of an application, which lists all its users", async () => {
-    const [user] = users;
-    if (user === undefined) throw new Error("a user is left");
-    const { app, a } = user;
+    const { app, a } = ofOwnShop;
     const post = (body: object) => admin("POST", `/${app.appId}/verify`, body);
     await flawsAfter(app, "u", set("credit_balances", "remaining_steps = remaining_steps + 1", "grant_seq = 1"));
     const { body } = await post({ mode: "live" });
