@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 import * as z from "zod";
 import { type MessageType, messageData } from "../../src/webhooks/message-data.ts";
-import { WRONG_COUNTERS, wrongDaySums } from "./sums-sql.ts";
+import { wrongCounters, wrongDaySums } from "./sums-sql.ts";
 
 const dataSchemas = Object.fromEntries(
   Object.entries(messageData).map(([type, [, shape]]) => [type, z.strictObject(shape as z.ZodRawShape)]),
@@ -19,9 +19,10 @@ export async function rememberEarlierRows(): Promise<void> {
   Object.assign(before, last);
 }
 
-/** Checks the ledgers and counters of this file's users, and the schemas of the newest messages. For `afterAll` of each test file. */
-export async function expectLedgerInvariants(): Promise<void> {
-  const broken = await env.DB.prepare(
+/** SQL that finds rows that must not exist, by what they would be. */
+const mustFindNothing = (): readonly (readonly [what: string, text: string])[] => [
+  [
+    "balances that are not the sum of their ledger",
     `SELECT b.id FROM credit_balances AS b
      LEFT JOIN (
        SELECT account_id, balance_id, sum(delta_steps) AS total, max(seq) AS latest FROM credit_ledger
@@ -29,28 +30,28 @@ export async function expectLedgerInvariants(): Promise<void> {
      ) AS l ON l.account_id = b.account_id AND l.balance_id = b.id
      WHERE b.account_id > ${before.account} AND (coalesce(l.total, 0) <> b.remaining_steps OR b.remaining_steps < 0
        OR b.has_remaining <> (b.remaining_steps > 0) OR l.latest <> b.last_seq)`,
-  ).all();
-  expect(broken.results, "balances that are not the sum of their ledger").toEqual([]);
-  const gaps = await env.DB.prepare(
+  ],
+  [
+    "users whose ledger has gaps",
     `SELECT account_id FROM credit_ledger WHERE account_id > ${before.account}
      GROUP BY account_id HAVING max(seq) <> count(*) OR min(seq) <> 1`,
-  ).all();
-  expect(gaps.results, "users whose ledger has gaps").toEqual([]);
-  const strays = await env.DB.prepare(
+  ],
+  [
+    "ledger rows without a balance",
     `SELECT balance_id FROM credit_ledger AS l WHERE l.account_id > ${before.account}
        AND NOT EXISTS (SELECT 1 FROM credit_balances AS b WHERE b.id = l.balance_id)`,
-  ).all();
-  expect(strays.results, "ledger rows without a balance").toEqual([]);
-  const unreturned = await env.DB.prepare(
+  ],
+  [
+    "settled reservations that did not return exactly what they held",
     `SELECT r.id FROM reservations AS r CROSS JOIN json_each(r.legs) AS leg
      WHERE r.account_id > ${before.account} AND r.settled_seq IS NOT NULL AND NOT EXISTS (
        SELECT 1 FROM credit_ledger AS l
        WHERE l.account_id = r.account_id AND l.seq = r.settled_seq + leg.key AND l.reservation_id IS NOT NULL
          AND l.balance_id = leg.value ->> 'balanceId' AND l.delta_steps = leg.value ->> 'amountSteps'
      )`,
-  ).all();
-  expect(unreturned.results, "settled reservations that did not return exactly what they held").toEqual([]);
-  const untrue = await env.DB.prepare(
+  ],
+  [
+    "debts that differ from what lines owe less what lines paid",
     `SELECT d.id FROM payment_debts AS d
      WHERE (d.environment_id > ${before.environment} OR d.environment_id < 0) AND d.customer IS NOT NULL AND d.amount <> coalesce((
        SELECT sum(line.value ->> 'owed') FROM payments AS p, json_each(p.lines) AS line
@@ -58,36 +59,39 @@ export async function expectLedgerInvariants(): Promise<void> {
      ), 0) - coalesce((
        SELECT sum(amount) FROM payment_debt_payers WHERE environment_id = d.environment_id AND debt_id = d.id
      ), 0)`,
-  ).all();
-  expect(untrue.results, "debts that differ from what lines owe less what lines paid").toEqual([]);
-  const overdue = await env.DB.prepare(
+  ],
+  [
+    "balances that owe more than holds keep of them, or that are revoked and owe",
     `SELECT o.balance_id FROM refund_owed AS o
      LEFT JOIN credit_balances AS b ON b.account_id = o.account_id AND b.id = o.balance_id
      WHERE o.account_id > ${before.account} AND (b.id IS NULL OR b.revoked_at_ms IS NOT NULL OR o.owed_steps > coalesce((
        SELECT sum(leg.value ->> 'amountSteps') FROM reservations AS r CROSS JOIN json_each(r.legs) AS leg
        WHERE r.account_id = o.account_id AND r.state = 'open' AND r.made_seq < o.seq AND leg.value ->> 'balanceId' = o.balance_id
      ), 0))`,
-  ).all();
-  expect(overdue.results, "balances that owe more than holds keep of them, or that are revoked and owe").toEqual([]);
-  const miscounted = await env.DB.prepare(WRONG_COUNTERS).all();
-  expect(miscounted.results, "counters that are not the sum of the usage in their window").toEqual([]);
-  const unsummed = await env.DB.prepare(wrongDaySums(before.account)).all();
-  expect(unsummed.results, "day sums that differ from the events before their account's mark").toEqual([]);
-  const homeless = await env.DB.prepare(
+  ],
+  ["counters that are not the sum of the usage in their window", wrongCounters(before.account)],
+  ["day sums that differ from the events before their account's mark", wrongDaySums(before.account)],
+  [
+    "ledger entries, events or reservations without an account",
     ["credit_ledger", "usage_events", "reservations"]
       .map(
         (table) => `SELECT account_id FROM ${table} AS t WHERE account_id > ${before.account}
           AND NOT EXISTS (SELECT 1 FROM accounts WHERE id = t.account_id)`,
       )
       .join(" UNION "),
-  ).all();
-  expect(homeless.results, "ledger entries, events or reservations without an account").toEqual([]);
-  const messages = await env.DB.prepare(
+  ],
+];
+
+/** Checks the ledgers and counters of this file's users, and the schemas of the newest messages. For `afterAll` of each test file. */
+export async function expectLedgerInvariants(): Promise<void> {
+  const searches = mustFindNothing();
+  const newestMessages = env.DB.prepare(
     "SELECT type, data FROM webhook_messages WHERE environment_id > ? ORDER BY environment_id DESC, id DESC LIMIT 300",
-  )
-    .bind(before.environment)
-    .all<{ type: MessageType; data: string }>();
-  for (const { type, data } of messages.results) {
+  ).bind(before.environment);
+  const answers = await env.DB.batch([...searches.map(([, text]) => env.DB.prepare(text)), newestMessages]);
+  for (const [index, [what]] of searches.entries()) expect(answers[index]?.results, what).toEqual([]);
+  const messages = answers.at(-1)?.results as { type: MessageType; data: string }[];
+  for (const { type, data } of messages) {
     const { error } = dataSchemas[type].safeParse(JSON.parse(data));
     expect(error?.issues, `the data of ${type} does not match its schema: ${data}`).toBeUndefined();
   }

@@ -2,23 +2,23 @@ import { env } from "cloudflare:workers";
 import { unmatchedPart } from "../../src/payments/report-unmatched.ts";
 import { expectOk, makeCronRun, type Operation, type Scene } from "./operation.ts";
 import { PRICES } from "./payment-story.ts";
-import { SIGNING_SECRET, signatureOf } from "./payments.ts";
+import { newStripeSetting, signatureOf } from "./payments.ts";
 import { dispute } from "./stripe-disputes.ts";
 import { charge, eventOf, paymentIntent, session, type TestEvent } from "./stripe-events.ts";
 import { invoice, invoicePayment } from "./stripe-invoices.ts";
 import { makeEndpoint } from "./webhooks.ts";
-import type { Answer } from "./world.ts";
+import { type Answer, newApp, newLegacyPack } from "./world.ts";
 
 /** Creates an application for the scene, because Stripe's last event is stored for each application. Its objects have the user's name. */
 async function openShop(scene: Scene, isNoted = true) {
   const { userId, clock } = scene;
-  const admin = (method: string, path: string, body: object): Promise<Answer> =>
-    scene.send(method, `/api/v1/admin/apps${path}`, body, env.ADMIN_TOKEN);
-  const { appId } = (await expectOk(admin("POST", "", { name: userId }))).body;
-  await expectOk(admin("POST", `/${appId}/packs`, { packName: userId, items: [], unit: "cents" }));
+  const { app, inserts } = await newApp({ name: userId });
+  const { appId } = app;
+  const pack = newLegacyPack(appId, userId, "cents");
   const prices = [{ price: PRICES.wallet, packId: userId, quantity: 250.5 }];
-  const set = (setting: object) => admin("PUT", `/${appId}/stripe`, { mode: "live", setting });
-  await expectOk(set({ signingSecrets: [SIGNING_SECRET], prices }));
+  await env.DB.batch([...inserts, pack.insert, await newStripeSetting(app.environments.live, prices)]);
+  const admin = (method: string, path: string, body: object): Promise<Answer> =>
+    scene.send(method, `/api/v1/admin/apps/${appId}${path}`, body, env.ADMIN_TOKEN);
   const nowS = Math.floor(clock.ms / 1_000);
   const deliver = async (event: TestEvent): Promise<Answer> => {
     const body = JSON.stringify({ ...event, id: `evt_${event.type}_${userId}` });
@@ -33,9 +33,9 @@ async function openShop(scene: Scene, isNoted = true) {
     session(`cs_${userId}`, { client_reference_id: userId, metadata: { pack }, payment_intent: pi });
   const bill = { metadata: { user: userId }, lines: [{ id: "il_1", price: PRICES.wallet }] };
   return {
-    ...{ appId, set, deliver, ignored },
-    settle: () =>
-      admin("POST", `/${appId}/payments/${pi}/settle`, { mode: "live", userId, packId: userId, quantity: 12.5 }),
+    ...{ live: app.environments.live, deliver, ignored },
+    set: (setting: object) => admin("PUT", "/stripe", { mode: "live", setting }),
+    settle: () => admin("POST", `/payments/${pi}/settle`, { mode: "live", userId, packId: userId, quantity: 12.5 }),
     paid: eventOf("checkout.session.completed", nowS, bought(userId)),
     paidForNothing: eventOf("checkout.session.completed", nowS, bought("gone")),
     received: eventOf(
@@ -112,11 +112,8 @@ export const paymentOperations: readonly Operation[] = [
       // Lets the cron first report the payments that other tests left.
       scene.clock.advance(700_000);
       await scene.cron(unmatchedPart);
-      const { appId, deliver, paidForNothing } = await openShop(scene);
-      const id = await env.DB.prepare("SELECT id FROM environments WHERE app_id = ? AND mode = 'live'")
-        .bind(appId)
-        .first<number>("id");
-      await makeEndpoint({ id: id ?? 0, appId, mode: "live", database: 0 }, null, scene.clock.ms);
+      const { live, deliver, paidForNothing } = await openShop(scene);
+      await makeEndpoint(live, null, scene.clock.ms);
       await expectOk(deliver(paidForNothing));
       scene.clock.advance(600_000);
       return makeCronRun(scene, unmatchedPart);

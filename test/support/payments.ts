@@ -1,45 +1,52 @@
 import { env } from "cloudflare:workers";
+import { setStripeInput } from "../../src/payments/schemas.ts";
+import { sealStripeSetting } from "../../src/payments/stripe-setting.ts";
+import type { Environment } from "../../src/runtime.ts";
+import { readSettings } from "../../src/settings.ts";
 import { PRICES } from "./payment-story.ts";
 import type { TestEvent } from "./stripe-events.ts";
 import { stripeSignature } from "./stripe-signature.ts";
-import { type Answer, type Bindings, Clock, makeApp, makeClient, makeLegacyPack, makePack } from "./world.ts";
+import { type Answer, type Bindings, Clock, makeClient, newApp, newLegacyPack, newPack } from "./world.ts";
 
 export const SIGNING_SECRET = "whsec_of_the_tests_0001";
 
 export const signatureOf = (payload: string, clock: Clock, secret = SIGNING_SECRET): Promise<string> =>
   stripeSignature(payload, secret, Math.floor(clock.ms / 1_000));
 
+/** Returns the statement that stores the Stripe setting of a new application. */
+export async function newStripeSetting(
+  environment: Environment,
+  prices: readonly object[],
+): Promise<D1PreparedStatement> {
+  const sent = { mode: environment.mode, setting: { signingSecrets: [SIGNING_SECRET], prices } };
+  const { setting } = setStripeInput.parse(sent);
+  if (setting === null) throw new Error("The setting is null.");
+  const stored = await sealStripeSetting({ settings: readSettings(env) }, environment, setting, null);
+  return env.DB.prepare("INSERT INTO stripe_settings (environment_id, setting) VALUES (CAST(? AS INTEGER), ?)").bind(
+    ...[environment.id, stored],
+  );
+}
+
 /** An application with a Stripe setting, a pack of two items, a wallet in cents and a pack in tokens. */
 export async function paymentsWorld(bindings: Bindings = {}, walletDays: number | null = null) {
   const clock = new Clock();
-  const app = await makeApp();
+  const { app, inserts } = await newApp();
   const admin = makeClient(clock);
-  const items = await makePack(app.appId, "Two", [
+  const items = newPack(app.appId, "Two", [
     { amountSteps: 400_000, unit: "tokens" },
     { amountSteps: 5_000_000, unit: "cents" },
   ]);
-  const wallet = await makeLegacyPack(app.appId, "Wallet", "cents");
-  const tokens = await makeLegacyPack(app.appId, "Tokens", "tokens");
-  if (walletDays !== null) {
-    await env.DB.prepare(
-      "UPDATE credit_packs SET default_expiry_days = CAST(? AS INTEGER), version = version + 1 WHERE id = ?",
-    )
-      .bind(walletDays, wallet)
-      .run();
-  }
-  const setting = {
-    signingSecrets: [SIGNING_SECRET],
-    prices: [
-      { price: PRICES.items, packId: items },
-      { price: PRICES.wallet, packId: "wallet", quantity: 250.5 },
-      { price: PRICES.period, packId: tokens, quantity: 100, expires: "period" },
-    ],
-  };
+  const wallet = newLegacyPack(app.appId, "Wallet", "cents", { expiryDays: walletDays });
+  const tokens = newLegacyPack(app.appId, "Tokens", "tokens");
+  const insertSetting = await newStripeSetting(app.environments.live, [
+    { price: PRICES.items, packId: items.packId },
+    { price: PRICES.wallet, packId: "wallet", quantity: 250.5 },
+    { price: PRICES.period, packId: tokens.packId, quantity: 100, expires: "period" },
+  ]);
+  await env.DB.batch([...inserts, ...items.inserts, wallet.insert, tokens.insert, insertSetting]);
   const path = `/api/v1/admin/apps/${app.appId}`;
   const set = (value: object | null, mode = "live"): Promise<Answer> =>
     admin("PUT", `${path}/stripe`, { key: env.ADMIN_TOKEN, body: { mode, setting: value } });
-  const answer = await set(setting);
-  if (answer.status !== 200) throw new Error(`The setting got ${answer.status}: ${JSON.stringify(answer.body)}`);
 
   const call = makeClient(clock, bindings);
   const send = async (event: TestEvent, client = call): Promise<Answer> => {
@@ -49,7 +56,16 @@ export async function paymentsWorld(bindings: Bindings = {}, walletDays: number 
   };
   const key = app.keys.sk_live;
   return {
-    ...{ clock, app, call, admin, set, send, path, packs: { items, wallet, tokens } },
+    ...{
+      clock,
+      app,
+      call,
+      admin,
+      set,
+      send,
+      path,
+      packs: { items: items.packId, wallet: wallet.packId, tokens: tokens.packId },
+    },
     nowS: Math.floor(clock.ms / 1_000),
     /** Delivers an event, and returns the outcome. */
     deliver: async (event: TestEvent): Promise<string> => {

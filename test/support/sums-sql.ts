@@ -1,6 +1,6 @@
 /** SQL that finds counters of usage limits that are not the sum of the counted usage in their window (Q3). */
-export const WRONG_COUNTERS = `
-  SELECT c.limit_id, c.account_id, c.used_steps FROM usage_counters AS c WHERE c.used_steps <> coalesce((
+export const wrongCounters = (afterAccountId: number): string => `
+  SELECT c.limit_id, c.account_id, c.used_steps FROM usage_counters AS c WHERE c.account_id > ${afterAccountId} AND c.used_steps <> coalesce((
      SELECT sum(n.value ->> 'steps') FROM usage_events AS e, json_each(e.counted) AS n
      WHERE e.account_id = c.account_id AND n.value ->> 'limitId' = c.limit_id AND n.value ->> 'windowMs' = c.window_ms
    ), 0) + coalesce((

@@ -60,35 +60,54 @@ export async function makeKey(environment: Environment, kind: KeyKind): Promise<
   return key;
 }
 
-/** Creates an application with its keys, in two trips: nearly every test creates one. */
-export async function makeApp(endUserAuth: object | null = null): Promise<TestApp> {
+/** The id of the last application's first environment. */
+let lastEnvironmentId = 0;
+/** Returns ids that the database does not have yet. The API takes the ids after them, and no test makes 10,000 applications with it. */
+function newEnvironmentIds(): Readonly<Record<Mode, number>> {
+  lastEnvironmentId += 10_000;
+  return { live: lastEnvironmentId, test: lastEnvironmentId + 1 };
+}
+
+/** Returns a new application with its keys, and the statements that store them. */
+export async function newApp({
+  name = "Test",
+  endUserAuth = null,
+}: {
+  name?: string;
+  endUserAuth?: object | null;
+} = {}) {
   const database = home();
   const appId = idIn(database, randomId("app_"));
-  const insertEnvironment = env.DB.prepare(
-    "INSERT INTO environments (app_id, mode, end_user_auth) VALUES (?, ?, ?) RETURNING id",
-  );
-  const settingOf = (mode: Mode) => storedSettingOf({ appId, mode }, endUserAuth);
-  const [, live, test] = await env.DB.batch<{ id: number }>([
-    env.DB.prepare("INSERT INTO apps (id, name, created_at_ms) VALUES (?, 'Test', 0)").bind(appId),
-    insertEnvironment.bind(appId, "live", await settingOf("live")),
-    insertEnvironment.bind(appId, "test", await settingOf("test")),
-  ]);
+  const ids = newEnvironmentIds();
   const environments = {
-    live: { id: live?.results[0]?.id ?? 0, appId, mode: "live", database },
-    test: { id: test?.results[0]?.id ?? 0, appId, mode: "test", database },
+    live: { id: ids.live, appId, mode: "live", database },
+    test: { id: ids.test, appId, mode: "test", database },
   } as const;
+  const insertEnvironment = async ({ id, mode }: Environment) =>
+    env.DB.prepare(
+      "INSERT INTO environments (id, app_id, mode, end_user_auth) VALUES (CAST(? AS INTEGER), ?, ?, ?)",
+    ).bind(id, appId, mode, await storedSettingOf({ appId, mode }, endUserAuth));
   const [skLive, pkLive, skTest, pkTest] = await Promise.all([
     newKey(environments.live, "secret"),
     newKey(environments.live, "publishable"),
     newKey(environments.test, "secret"),
     newKey(environments.test, "publishable"),
   ]);
-  await env.DB.batch([skLive.insert, pkLive.insert, skTest.insert, pkTest.insert]);
-  return {
-    appId,
-    environments,
-    keys: { sk_live: skLive.key, pk_live: pkLive.key, sk_test: skTest.key, pk_test: pkTest.key },
-  };
+  const inserts = [
+    env.DB.prepare("INSERT INTO apps (id, name, created_at_ms) VALUES (?, ?, 0)").bind(appId, name),
+    await insertEnvironment(environments.live),
+    await insertEnvironment(environments.test),
+    ...[skLive, pkLive, skTest, pkTest].map(({ insert }) => insert),
+  ];
+  const keys = { sk_live: skLive.key, pk_live: pkLive.key, sk_test: skTest.key, pk_test: pkTest.key };
+  return { app: { appId, environments, keys } satisfies TestApp as TestApp, inserts };
+}
+
+/** Creates an application with its keys. */
+export async function makeApp(endUserAuth: object | null = null): Promise<TestApp> {
+  const { app, inserts } = await newApp({ endUserAuth });
+  await env.DB.batch(inserts);
+  return app;
 }
 
 /**
@@ -120,14 +139,14 @@ export function bound(bindings: Bindings = {}): Env {
   return { ...env, ...counters, NEW_APPS_DATABASE: home() === 0 ? "DB" : "DB_1", ...others, ...databases };
 }
 
-/** Inserts a pack with items. */
-export async function makePack(appId: string, name: string, items: readonly TestItem[]): Promise<string> {
+/** Returns a new pack with items, and the statements that store it. */
+export function newPack(appId: string, name: string, items: readonly TestItem[]) {
   const packId = randomId("cpk_");
   const insertItem = env.DB.prepare(
     `INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_steps, unit, matches, priority)
      VALUES (?, ?, CAST(? AS INTEGER), ?, CAST(? AS INTEGER), ?, ?, CAST(? AS INTEGER))`,
   );
-  await env.DB.batch([
+  const inserts = [
     env.DB.prepare("INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms) VALUES (?, ?, ?, ?, 0)").bind(
       ...[appId, packId, name, nameKey(name)],
     ),
@@ -136,23 +155,41 @@ export async function makePack(appId: string, name: string, items: readonly Test
         ...[appId, packId, position, randomId("cpi_"), amountSteps, unit, JSON.stringify(matches), priority],
       ),
     ),
-  ]);
+  ];
+  return { packId, inserts };
+}
+
+/** Creates a pack with items. */
+export async function makePack(appId: string, name: string, items: readonly TestItem[]): Promise<string> {
+  const { packId, inserts } = newPack(appId, name, items);
+  await env.DB.batch(inserts);
   return packId;
 }
 
-/** Inserts a legacy pack, which has no items but a unit of its own. */
+/** Returns a new legacy pack, which has no items but a unit of its own, and the statement that stores it. */
+export function newLegacyPack(
+  appId: string,
+  name: string,
+  unit: Unit,
+  { matches = [], expiryDays = null }: { matches?: readonly MatchRule[]; expiryDays?: number | null } = {},
+) {
+  const packId = randomId("cpk_");
+  const insert = env.DB.prepare(
+    `INSERT INTO credit_packs (app_id, id, name, name_key, unit, matches, default_expiry_days, created_at_ms)
+     VALUES (?, ?, ?, ?, ?, ?, CAST(? AS INTEGER), 0)`,
+  ).bind(appId, packId, name, nameKey(name), unit, JSON.stringify(matches), expiryDays);
+  return { packId, insert };
+}
+
+/** Creates a legacy pack. */
 export async function makeLegacyPack(
   appId: string,
   name: string,
   unit: Unit,
   matches: readonly MatchRule[] = [],
 ): Promise<string> {
-  const packId = randomId("cpk_");
-  await env.DB.prepare(
-    "INSERT INTO credit_packs (app_id, id, name, name_key, unit, matches, created_at_ms) VALUES (?, ?, ?, ?, ?, ?, 0)",
-  )
-    .bind(appId, packId, name, nameKey(name), unit, JSON.stringify(matches))
-    .run();
+  const { packId, insert } = newLegacyPack(appId, name, unit, { matches });
+  await insert.run();
   return packId;
 }
 

@@ -123,6 +123,7 @@ describe("the setting of Stripe", () => {
   it("is shown without its secrets, keeps them if they are left out, and rotates them", async () => {
     const w = await paymentsWorld();
     const read = async () => (await w.admin("GET", `${w.path}/stripe?mode=live`, { key: env.ADMIN_TOKEN })).body;
+    expect((await w.set({ signingSecrets: [SIGNING_SECRET] })).status).toBe(200);
     expect(await read()).toMatchObject({
       mode: "live",
       setting: { signingSecrets: ["whsec_…0001"], currency: "usd" },
