@@ -131,8 +131,8 @@ function cellsAgainst(state: State, newVictimId: () => string, turn: number): Ce
   const cells: Cell[] = [];
   for (const [index, attackerState] of [...ATTACKER_STATES, ...ATTACKER_STATES].entries()) {
     for (const [at, [attack, links]] of Object.entries(ATTACKS).entries()) {
-      // Each kind of user gets a fifth of the attacks, which differs from run to run. The soak runs all of them.
-      if (state !== "nothing yet" && !isSoak && (2 * index + at + turn + RANDOM_SEED) % 5 > 0) continue;
+      // Each kind of user gets a tenth of the attacks, which differs from run to run. The soak runs all of them.
+      if (state !== "nothing yet" && !isSoak && (3 * index + at + turn + RANDOM_SEED) % 10 > 0) continue;
       const inTurn = WAYS_OF_SENDING.filter((_, way) => isSoak || way === (index + at + turn) % WAYS_OF_SENDING.length);
       for (const way of inTurn) {
         const isErased = isSoak || isUserMaker(state) || cells.length % 8 === 0;

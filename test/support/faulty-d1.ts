@@ -1,11 +1,14 @@
+import { isSoak } from "./soak.ts";
 import { type Travel, wrappedD1 } from "./wrapped-d1.ts";
 
 /**
  * The faults of a trip to D1: it fails before anything is done; it fails before the commit; its answer is lost after the
  * commit; or D1's queue is full.
  */
-export const FAULTS = ["before", "amid", "after", "overloaded"] as const;
-type Fault = (typeof FAULTS)[number];
+const ALL_FAULTS = ["before", "amid", "after", "overloaded"] as const;
+type Fault = (typeof ALL_FAULTS)[number];
+/** A trip that fails before anything is done looks to Purser like one whose batch is rolled back, so only the soak has both. */
+export const FAULTS: readonly Fault[] = ALL_FAULTS.filter((fault) => isSoak || fault !== "before");
 /** The trip never returns, as if the isolate had ended or the caller had left. It fails before or after the commit. */
 export const SILENCES = ["silent before", "silent after"] as const;
 
