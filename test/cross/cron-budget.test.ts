@@ -18,7 +18,7 @@ import { expectLedgerInvariants } from "../support/invariants.ts";
 import { receiverWorld } from "../support/webhooks.ts";
 import { withoutTrigger } from "../support/without-trigger.ts";
 import { bound, Clock, makeCtx, makeLegacyPack } from "../support/world.ts";
-import { wrappedD1 } from "../support/wrapped-d1.ts";
+import { type Travel, wrappedD1 } from "../support/wrapped-d1.ts";
 
 // Rules D2, H4 and U8: the parts of the cron's work share the 1,000 queries that a Worker may send in one invocation.
 
@@ -35,13 +35,19 @@ beforeEach(async () => {
 
 const select = query(() => read(computed({ one: sql<1>`1` }), (list) => sql`SELECT ${list}`));
 
+/** Answers the queries of `endless` itself, because they are only counted. D1 answers all others. */
+const sendUnlessEndless: Travel = async (send, statements) =>
+  statements.every(({ text }) => text === select({}).text)
+    ? statements.map(() => ({ success: true, meta: {} as D1Result["meta"], results: [] }))
+    : send(statements);
+
 /** Counts the queries to D1, over all databases. */
 function countedEnv(more: object = {}) {
   let queries = 0;
   const counted = (d1: D1Database) =>
-    wrappedD1(d1, (send, statements) => {
+    wrappedD1(d1, (send, statements, start) => {
       queries += statements.length;
-      return send(statements);
+      return sendUnlessEndless(send, statements, start);
     });
   const spent = () => {
     const before = queries;
@@ -136,9 +142,9 @@ describe("one run of the cron", () => {
   it("counts queries that are repeated after a fault", async () => {
     let [queries, trips, lost] = [0, 0, 0];
     const flaky = (d1: D1Database) =>
-      wrappedD1(d1, (send, statements) => {
+      wrappedD1(d1, (send, statements, start) => {
         queries += statements.length;
-        if (++trips % 3 !== 0) return send(statements);
+        if (++trips % 3 !== 0) return sendUnlessEndless(send, statements, start);
         lost++;
         throw new Error("D1_ERROR: Network connection lost.");
       });

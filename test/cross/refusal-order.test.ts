@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import * as z from "zod";
 import { writeKey } from "../../src/auth/key.ts";
 import { BODY_BYTES_MAX } from "../../src/http/body.ts";
+import { utf8 } from "../../src/lib/encoding.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { operations } from "../../src/reference/api-document.ts";
 import { errorCodes, type Operation, unwrapped, wrongKindOf } from "../../src/reference/operation.ts";
@@ -14,7 +15,7 @@ import { Clock, makeApp, makeClient, makeKey, type TestApp } from "../support/wo
 // fails one check and every later one, so the response shows which check comes first.
 
 const call = makeClient(new Clock());
-const tooLarge = `[${" ".repeat(BODY_BYTES_MAX)}`;
+const tooLarge = utf8(`[${" ".repeat(BODY_BYTES_MAX)}`);
 const malformed = { "no-such-field": true };
 /** The headers that a browser adds to a page's request. */
 const PAGE = { origin: "https://shop.example", "sec-fetch-site": "cross-site" };
