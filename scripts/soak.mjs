@@ -20,6 +20,7 @@ const PARTS = [
   ...["usage-days", "erased-answers"],
 ].map((name) => `test/cross/${name}`);
 const FILES = [
+  "test/unit/payment-orders",
   ...PARTS,
   "test/worker/books/usage/event-list",
   "test/worker/books/credits/bounds",
@@ -35,7 +36,7 @@ const FILES = [
 
 if (!/^[1-9]\d*$/.test(OPERATIONS)) throw new Error("SOAK_OPERATIONS must be a whole number of 1 or more.");
 const startMs = Date.now();
-const vitest = spawn("vitest", ["run", "--project", "worker", "--project", "e2e", ...FILES, ...process.argv.slice(2)], {
+const vitest = spawn("vitest", ["run", ...FILES, ...process.argv.slice(2)], {
   env: { ...process.env, SOAK_OPERATIONS: OPERATIONS },
   stdio: ["inherit", "pipe", "inherit"],
 });
