@@ -33,6 +33,7 @@ const LONGEST = [
   "e2e/balance-element",
   "e2e/generated-client",
   "e2e/seed",
+  "unit/payment-orders",
   "cross/takeover",
   "cross/faults",
   "worker/erasure/tombstones",
@@ -94,6 +95,8 @@ const worker = {
     restoreMocks: true,
     include: ["test/worker/**/*.test.ts", "test/cross/**/*.test.ts"],
     setupFiles: ["test/support/migrate.ts"],
+    // A test that compares all rows of a user shows them whole.
+    chaiConfig: { truncateThreshold: 0 },
     // What looks at a whole database looks at all that the soak wrote.
     testTimeout: isSoak ? 600_000 : 30_000,
     hookTimeout: isSoak ? 600_000 : 30_000,
