@@ -63,7 +63,7 @@ class LongestFirst extends BaseSequencer {
 }
 
 // Pure rooms share nothing that a test could leave behind.
-const unit = { test: { name: "unit", include: ["test/unit/**/*.test.ts"], isolate: false, testTimeout: 30_000 } };
+const unit = { test: { name: "unit", include: ["test/unit/**/*.test.ts"], isolate: false, testTimeout: 120_000 } };
 
 const worker = {
   plugins: [
@@ -98,8 +98,8 @@ const worker = {
     // A test that compares all rows of a user shows them whole.
     chaiConfig: { truncateThreshold: 0 },
     // What looks at a whole database looks at all that the soak wrote.
-    testTimeout: isSoak ? 600_000 : 30_000,
-    hookTimeout: isSoak ? 600_000 : 30_000,
+    testTimeout: isSoak ? 600_000 : 120_000,
+    hookTimeout: isSoak ? 600_000 : 120_000,
   },
 };
 
@@ -110,8 +110,8 @@ const e2e = {
     globalSetup: ["test/e2e/support/build.ts"],
     // Each file serves what it tests by itself. What it imports, wrangler above all, takes a second and more of each process.
     isolate: false,
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
   },
 };
 
