@@ -4,12 +4,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { TestProject } from "vitest/node";
+import { type Unstable_MiniflareWorkerOptions, unstable_getMiniflareWorkerOptions } from "wrangler";
 import { startBrowser } from "./browser.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
     /** The directory of the Worker as it is deployed, which every server of the tests serves. */
     readonly builtWorker: string;
+    /** Its bindings and settings of wrangler.toml. */
+    readonly workerOptions: Unstable_MiniflareWorkerOptions["workerOptions"];
     /** Wrangler's output. */
     readonly buildLog: string;
     /** Where the run's browser listens; null on a machine without Chromium. */
@@ -24,6 +27,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const directory = await mkdtemp(join(tmpdir(), "purser-built-"));
   const [buildLog, browser] = await Promise.all([buildWorker(directory), startBrowser()]);
   project.provide("builtWorker", directory);
+  // Read here, because every process that imports Wrangler computes for two seconds.
+  project.provide("workerOptions", unstable_getMiniflareWorkerOptions(join(root, "wrangler.toml")).workerOptions);
   project.provide("buildLog", buildLog);
   project.provide("browserAddress", browser?.wsEndpoint() ?? null);
   return async () => {

@@ -2,10 +2,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
-import { inject } from "vitest";
 import { migrate } from "../../../bench/serve.ts";
-import { SETTINGS_SECRET } from "../../support/end-user-setting.ts";
-import { ADMIN_TOKEN, ANALYTICS_EXPORT_SECRET, ERASURE_SECRET } from "./server.ts";
+import { builtModule, runCron, SECRETS, WORKER } from "./server.ts";
 
 /** The built Worker in its own workerd process. Its database is on disk and survives the process. */
 export interface KillableServer {
@@ -33,19 +31,15 @@ const isWorkerd = (pid: number): boolean => pid > 0 && readFileSync(`/proc/${pid
 export async function startKillableServer(): Promise<KillableServer> {
   const directory = mkdtempSync(join(tmpdir(), "purser-kills-"));
   const state = join(directory, "state");
-  const contents = readFileSync(join(inject("builtWorker"), "index.js"), "utf8");
   const options = convertV4MiniflareOptions({
     resourcePersistencePath: state,
     workers: [
       {
-        name: "purser",
-        modules: [{ type: "ESModule", path: "index.js", contents }],
+        name: WORKER,
+        modules: [builtModule()],
         compatibilityDate: "2026-10-01",
         d1Databases: { DB: "kills" },
-        bindings: {
-          ...{ ADMIN_TOKEN, ERASURE_SECRET, ANALYTICS_EXPORT_SECRET, SETTINGS_SECRET },
-          ...{ NEW_APPS_DATABASE: "DB", TEST_BALANCE_QUOTA: "1000" },
-        },
+        bindings: { ...SECRETS, NEW_APPS_DATABASE: "DB", TEST_BALANCE_QUOTA: "1000" },
         unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
       },
     ],
@@ -58,7 +52,7 @@ export async function startKillableServer(): Promise<KillableServer> {
   const start = async () => {
     const before = new Set(children());
     const miniflare = new Miniflare(options);
-    const url = (await miniflare.unsafeGetDirectURL("purser")).origin;
+    const url = (await miniflare.unsafeGetDirectURL(WORKER)).origin;
     const pid = children().find((one) => !before.has(one) && isWorkerd(one));
     if (pid === undefined) throw new Error("No workerd process was found.");
     running = { miniflare, pid, url };
@@ -70,17 +64,11 @@ export async function startKillableServer(): Promise<KillableServer> {
     await miniflare.dispose().catch(() => {});
   };
   await start();
-  await migrate(await now().miniflare.getD1Database("DB", "purser"));
+  await migrate(await now().miniflare.getD1Database("DB", WORKER));
   return {
     url: () => now().url,
-    db: () => now().miniflare.getD1Database("DB", "purser"),
-    cron: async () => {
-      const found: unknown = await now().miniflare.getWorker("purser");
-      // Miniflare's types do not have this method of a Worker's fetcher.
-      const worker = found as { scheduled: (options: object) => Promise<{ outcome: string }> };
-      const { outcome } = await worker.scheduled({ cron: "* * * * *" });
-      if (outcome !== "ok") throw new Error(`the cron ended with ${outcome}`);
-    },
+    db: () => now().miniflare.getD1Database("DB", WORKER),
+    cron: () => runCron(now().miniflare),
     kill,
     start,
     state,

@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 import { inject } from "vitest";
-import { createTestHarness } from "wrangler";
 import { migrate } from "../../../bench/serve.ts";
-import { localConfig } from "../../../scripts/databases.mjs";
+import { boundDatabases, withDatabases } from "../../../scripts/databases.mjs";
 import { writeKey } from "../../../src/auth/key.ts";
 import { keyIdOf } from "../../../src/auth/key-session.ts";
 import { idIn } from "../../../src/db/session.ts";
@@ -13,8 +14,11 @@ import { SETTINGS_SECRET, storedSettingOf } from "../../support/end-user-setting
 
 /** The secrets of every Worker that these tests start. */
 export const ADMIN_TOKEN = "administrator-token-of-the-tests-0001";
-export const ANALYTICS_EXPORT_SECRET = "export-secret-of-the-tests";
-export const ERASURE_SECRET = "erasure-secret-of-the-tests-00001";
+const ANALYTICS_EXPORT_SECRET = "export-secret-of-the-tests";
+const ERASURE_SECRET = "erasure-secret-of-the-tests-00001";
+export const SECRETS = { ADMIN_TOKEN, ANALYTICS_EXPORT_SECRET, SETTINGS_SECRET, ERASURE_SECRET };
+/** The Worker's name in Miniflare. */
+export const WORKER = "purser";
 
 /** The items of the pack "Starter" in the README of the client. */
 export const STARTER_ITEMS = [
@@ -47,7 +51,23 @@ export interface ServerOptions {
   readonly databases?: number;
 }
 
-const root = join(import.meta.dirname, "../../..");
+/** The Worker's code, as it is deployed. */
+export const builtModule = () => ({
+  type: "ESModule" as const,
+  path: "index.js",
+  contents: readFileSync(join(inject("builtWorker"), "index.js"), "utf8"),
+});
+
+/** Runs the Worker's cron until its work is done. */
+export async function runCron(miniflare: Miniflare): Promise<void> {
+  const found: unknown = await miniflare.getWorker(WORKER);
+  // Miniflare's types do not have this method of a Worker's fetcher.
+  const worker = found as { scheduled: (options: object) => Promise<{ outcome: string }> };
+  const { outcome } = await worker.scheduled({ cron: "* * * * *" });
+  if (outcome !== "ok") throw new Error(`the cron ended with ${outcome}`);
+}
+
+const config = readFileSync(join(import.meta.dirname, "../../../wrangler.toml"), "utf8");
 
 let shared: Promise<Server> | undefined;
 /**
@@ -60,35 +80,31 @@ export function sharedServer(): Promise<Server> {
 }
 
 /** Serves the Worker as it is deployed on a free port, over an empty database with all migrations applied. */
-export async function startServer(options: ServerOptions = {}): Promise<Server> {
-  const { file, databases } = localConfig(options.databases ?? 1);
-  const harness = createTestHarness({
-    root,
-    workers: [
-      {
-        configPath: file,
-        prebuiltWorkerDir: inject("builtWorker"),
-        vars: { ...options.vars },
-        secrets: { ADMIN_TOKEN, ANALYTICS_EXPORT_SECRET, SETTINGS_SECRET, ERASURE_SECRET },
-      },
-    ],
-  });
-  const { url } = await harness.listen();
-  const worker = harness.getWorker<Readonly<Record<string, D1Database>>>();
-  const env = await worker.getEnv();
-  const migrated = databases.map((binding) => env[binding]).filter((database) => database !== undefined);
-  for (const database of migrated) await migrate(database);
-  const [db] = migrated;
-  if (db === undefined) throw new Error("the Worker has no database");
+export async function startServer({ vars = {}, databases = 1 }: ServerOptions = {}): Promise<Server> {
+  const options = inject("workerOptions");
+  const bound = boundDatabases(withDatabases(config, databases));
+  const miniflare = new Miniflare(
+    convertV4MiniflareOptions({
+      workers: [
+        {
+          ...options,
+          name: WORKER,
+          modules: [builtModule()],
+          d1Databases: bound,
+          bindings: Object.assign({}, options.bindings, SECRETS, vars),
+        },
+      ],
+    }),
+  );
+  const { origin } = await miniflare.ready;
+  for (const binding of bound) await migrate(await miniflare.getD1Database(binding, WORKER));
+  const db = await miniflare.getD1Database("DB", WORKER);
   return {
-    url: url.origin,
+    url: origin,
     db,
     makeApp: (endUserAuth) => makeApp(db, endUserAuth),
-    cron: async () => {
-      const { outcome } = await worker.scheduled({ cron: "* * * * *" });
-      if (outcome !== "ok") throw new Error(`the cron ended with ${outcome}`);
-    },
-    close: () => harness.close(),
+    cron: () => runCron(miniflare),
+    close: () => miniflare.dispose(),
   };
 }
 
