@@ -27,13 +27,13 @@ async function world() {
   return { app, call, spent, unknown };
 }
 
+const noise = Array.from(crypto.getRandomValues(new Uint8Array(50_000)), (byte) =>
+  byte.toString(16).padStart(2, "0"),
+).join("");
 let uuids = 0;
-/** Events of about 100 KiB each, which gzip hardly compresses. */
+/** Events of about 100 KiB each, which gzip hardly compresses: it finds no repetition over more than 32 KiB. */
 const large = (count: number, more = "") =>
   Array.from({ length: count }, (_, n) => {
-    const noise = Array.from(crypto.getRandomValues(new Uint8Array(50_000)), (byte) =>
-      byte.toString(16).padStart(2, "0"),
-    ).join("");
     const uuid = `00000000-0000-4000-8000-${`${uuids++}`.padStart(12, "0")}`;
     return `{"event":"e${n}","distinct_id":"u","uuid":"${uuid}","properties":{"noise":"${noise}"${more}}}`;
   });
