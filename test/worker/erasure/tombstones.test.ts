@@ -359,7 +359,7 @@ describe("an interrupted erasure", () => {
     await fillPerson(world);
     const before = await books(world);
     const call = makeClient(clock, {}, randomId, inTurn(8));
-    const erasures = Array.from({ length: 40 }, () =>
+    const erasures = Array.from({ length: 20 }, () =>
       call("POST", "/api/v1/erase-person", { key: app.keys.sk_live, body: { distinctId: ANA } }),
     );
     const answers = await Promise.all(erasures);
