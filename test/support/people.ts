@@ -75,16 +75,16 @@ export interface StoredId {
   readonly properties: string | null;
 }
 
+const SELECT_IDS = `SELECT d.distinct_id AS distinctId, first_seen_at_ms AS firstSeenAtMs, last_seen_at_ms AS lastSeenAtMs,
+    event_count AS eventCount, event_bytes AS eventBytes, is_device_form AS isDeviceForm, is_sender AS isSender,
+    is_identified AS isIdentified, claimed_by AS claimedBy, claimed_via AS via, claimed_at_ms AS claimedAtMs,
+    claim_is_verified AS isVerified, claim_version AS version, p.properties AS properties
+  FROM distinct_ids AS d LEFT JOIN id_properties AS p USING (environment_id, distinct_id)
+  WHERE environment_id = ?`;
+
 /** All stored records of an environment's ids, by id. */
 export async function idsOf(app: TestApp, mode: "live" | "test" = "live"): Promise<StoredId[]> {
-  const { results } = await env.DB.prepare(
-    `SELECT d.distinct_id AS distinctId, first_seen_at_ms AS firstSeenAtMs, last_seen_at_ms AS lastSeenAtMs,
-       event_count AS eventCount, event_bytes AS eventBytes, is_device_form AS isDeviceForm, is_sender AS isSender,
-       is_identified AS isIdentified, claimed_by AS claimedBy, claimed_via AS via, claimed_at_ms AS claimedAtMs,
-       claim_is_verified AS isVerified, claim_version AS version, p.properties AS properties
-     FROM distinct_ids AS d LEFT JOIN id_properties AS p USING (environment_id, distinct_id)
-     WHERE environment_id = ? ORDER BY d.distinct_id`,
-  )
+  const { results } = await env.DB.prepare(`${SELECT_IDS} ORDER BY d.distinct_id`)
     .bind(app.environments[mode].id)
     .all<StoredId>();
   return results;
@@ -92,14 +92,18 @@ export async function idsOf(app: TestApp, mode: "live" | "test" = "live"): Promi
 
 /** The stored record of one id. */
 export async function idOf(app: TestApp, distinctId: string): Promise<StoredId | null> {
-  return (await idsOf(app)).find((row) => row.distinctId === distinctId) ?? null;
+  return env.DB.prepare(`${SELECT_IDS} AND d.distinct_id = ?`).bind(app.environments.live.id, distinctId).first();
 }
 
 /** The claims, as `claimed < claimer`, with `!` for a verified claim. */
 export async function claimsOf(app: TestApp): Promise<string[]> {
-  return (await idsOf(app)).flatMap(({ distinctId, claimedBy, isVerified }) =>
-    claimedBy === null ? [] : [`${distinctId} < ${claimedBy}${isVerified === 1 ? "!" : ""}`],
-  );
+  const { results } = await env.DB.prepare(
+    `SELECT distinct_id || ' < ' || claimed_by || iif(claim_is_verified, '!', '') AS claim FROM distinct_ids
+     WHERE environment_id = ? AND claimed_by IS NOT NULL ORDER BY distinct_id`,
+  )
+    .bind(app.environments.live.id)
+    .all<{ claim: string }>();
+  return results.map(({ claim }) => claim);
 }
 
 /** The export document of a person. */
