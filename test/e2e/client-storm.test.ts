@@ -10,7 +10,7 @@ const USERS = 3;
 /** Each user has two workers, so that debits race. */
 const WORKERS = 2 * USERS;
 /** The calls of each worker. */
-const CALLS = SOAK_OPERATIONS > 0 ? 150 : 20;
+const CALLS = SOAK_OPERATIONS > 0 ? 150 : 15;
 const GRANTED = 1_000_000;
 /** The most faults of one request, so that its last try arrives. */
 const FAULTS_MAX = 3;

@@ -92,6 +92,7 @@ globalThis.yourSignIn = { getToken: () => userToken(${JSON.stringify(END_USER_SE
       types: ["node"],
       strict: true,
       noEmit: true,
+      skipDefaultLibCheck: true,
       exactOptionalPropertyTypes: true,
     };
     writeFileSync(join(examples, "tsconfig.json"), JSON.stringify({ compilerOptions: options, include: ["*.ts"] }));

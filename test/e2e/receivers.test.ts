@@ -1,28 +1,26 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type KillableServer, startKillableServer } from "./support/killable-server.ts";
 import { type Behaviour, type Receiver, startReceiver } from "./support/receiver.ts";
-import { ADMIN_TOKEN } from "./support/server.ts";
+import { ADMIN_TOKEN, type Server, sharedServer } from "./support/server.ts";
 
 // H1, H4: the built Worker sends to receivers that fail in every way. All receivers count messages, and verify signatures with
 // the `standardwebhooks` package.
 
-let server: KillableServer;
+let server: Server;
 const receivers: Receiver[] = [];
 beforeAll(async () => {
-  server = await startKillableServer();
-}, 120_000);
+  server = await sharedServer();
+});
 afterAll(async () => {
   await Promise.all(receivers.map((receiver) => receiver.close()));
-  await server.close();
 });
 
 type Attempt = { at: string; status: number | null; durationMs: number; error: string | null };
 type Delivery = { messageId: string; status: string; nextAttemptAt: string | null; attempts: Attempt[] };
 
 async function request(method: string, path: string, key: string, body?: object) {
-  const answer = await fetch(`${server.url()}/api/v1/${path}`, {
+  const answer = await fetch(`${server.url}/api/v1/${path}`, {
     method,
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
@@ -46,7 +44,6 @@ async function world(behave: Behaviour, { isSelfSigned = false } = {}) {
   const admin = (method: string, path: string, body?: object) =>
     request(method, `admin/apps/${appId}${path}`, ADMIN_TOKEN, body);
   const { key } = (await admin("POST", "/keys", { kind: "secret", mode: "live" })).body;
-  const db = await server.db();
   const items = [{ amount: 1_000, unit: "tokens" }];
   expect((await admin("POST", "/packs", { packName: "Starter", items })).status).toBe(200);
   const receiver = await startReceiver(behave, { isSelfSigned });
@@ -59,7 +56,7 @@ async function world(behave: Behaviour, { isSelfSigned = false } = {}) {
   // The API refuses an https endpoint at a loopback host (H1), so the test writes its address directly.
   const { webhookId, secret } = await listen(isSelfSigned ? "https://receiver.example/hook" : receiver.url);
   if (isSelfSigned) {
-    await db.prepare("UPDATE webhook_endpoints SET url = ? WHERE id = ?").bind(receiver.url, webhookId).run();
+    await server.db.prepare("UPDATE webhook_endpoints SET url = ? WHERE id = ?").bind(receiver.url, webhookId).run();
   }
   const grant = async (userId = "ana") => {
     const startMs = Date.now();
@@ -79,7 +76,7 @@ async function world(behave: Behaviour, { isSelfSigned = false } = {}) {
   };
   /** Makes the next attempt due now, and runs the cron. */
   const cron = async () => {
-    await db
+    await server.db
       .prepare(
         "UPDATE webhook_deliveries SET next_attempt_at_ms = 1, due_at_ms = 1 WHERE endpoint_id = ? AND status = 'pending'",
       )

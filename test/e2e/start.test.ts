@@ -102,6 +102,13 @@ async function call(key: string, method: string, path: string, body?: object): P
   });
 }
 
+async function answerOf<Answer>(key: string, method: string, path: string, body?: object): Promise<Answer> {
+  const response = await call(key, method, path, body);
+  expect(response.status, `${method} ${path}`).toBe(200);
+  // The assertions check its shape.
+  return (await response.json()) as Answer;
+}
+
 /** Returns the ids of this checkout's processes, which it finds in /proc. */
 function processes(): number[] {
   return readdirSync("/proc")
@@ -140,12 +147,12 @@ describe("npm start", () => {
   });
 
   it("keeps every row in the next migration, serves it, and changes nothing by a migration that fails", async () => {
-    const { apps } = (await (await call(ADMIN_TOKEN, "GET", "/admin/apps")).json()) as { apps: { appId: string }[] };
-    const appId = apps[0]?.appId ?? "";
-    const made = await call(ADMIN_TOKEN, "POST", `/admin/apps/${appId}/keys`, { kind: "secret", mode: "live" });
-    const { key } = (await made.json()) as { key: string };
+    const { apps } = await answerOf<{ apps: { appId: string }[] }>(ADMIN_TOKEN, "GET", "/admin/apps");
+    const at = `/admin/apps/${apps[0]?.appId}`;
+    const made = { kind: "secret", mode: "live" };
+    const { key } = await answerOf<{ key: string }>(ADMIN_TOKEN, "POST", `${at}/keys`, made);
     const pack = { packName: "Upgrade", items: [{ unit: "count", amount: 9 }] };
-    expect((await call(ADMIN_TOKEN, "POST", `/admin/apps/${appId}/packs`, pack)).status).toBe(200);
+    await answerOf(ADMIN_TOKEN, "POST", `${at}/packs`, pack);
     const grant = { userId: "kept", packId: "Upgrade", externalRef: "an earlier order" };
     const granted = await (await call(key, "POST", "/credits/grant", grant)).text();
     const listed = await (await call(key, "GET", "/credits?userId=kept")).text();
@@ -170,18 +177,28 @@ describe("npm start", () => {
     expect(await replayed.text()).toBe(granted);
     expect(await (await call(key, "GET", "/credits?userId=kept")).text()).toBe(listed);
     const event = { userId: "kept", event: "call", quantities: { count: 2 }, eventId: "after" };
-    expect((await call(key, "POST", "/usage/events", event)).status).toBe(200);
-    const verified = await call(ADMIN_TOKEN, "POST", `/admin/apps/${appId}/verify`, { mode: "live" });
-    const { users } = (await verified.json()) as { users: { userId: string; isSound: boolean }[] };
+    await answerOf(key, "POST", "/usage/events", event);
+    type Verified = { users: { userId: string; isSound: boolean }[] };
+    const { users } = await answerOf<Verified>(ADMIN_TOKEN, "POST", `${at}/verify`, { mode: "live" });
     expect(users.map(({ userId }) => userId)).toContain("kept");
     expect(users.filter(({ isSound }) => !isSound)).toEqual([]);
   }, 180_000);
 
-  it("migrates each database by its binding, also one that is added later and one whose name another has", async () => {
-    for (const [index, database] of ["DB", "DB_1"].entries()) {
-      const made = await call(ADMIN_TOKEN, "POST", "/admin/apps", { name: "Renamed", database });
-      const { appId } = (await made.json()) as { appId: string };
-      expect([made.status, appId.at(-1)]).toEqual([200, String(index)]);
+  it("migrates and serves each database by its binding, also one that is added later and one whose name another has", async () => {
+    for (const [database, digit] of [
+      ["DB", "0"],
+      ["DB_1", "1"],
+    ] as const) {
+      const { appId } = await answerOf<{ appId: string }>(ADMIN_TOKEN, "POST", "/admin/apps", { name: "A", database });
+      expect(appId.at(-1)).toBe(digit);
+      const at = `/admin/apps/${appId}`;
+      const made = { kind: "secret", mode: "live" };
+      const { key, keyId } = await answerOf<{ key: string; keyId: string }>(ADMIN_TOKEN, "POST", `${at}/keys`, made);
+      await answerOf(ADMIN_TOKEN, "POST", `${at}/packs`, { packName: "P", items: [], unit: "tokens" });
+      await answerOf(key, "POST", "/credits/grant", { userId: "u", packId: "P", quantity: 5 });
+      expect(await answerOf(key, "GET", "/credits?userId=u")).toMatchObject({ credits: [{ remaining: 5 }] });
+      await answerOf(ADMIN_TOKEN, "DELETE", `${at}/keys/${keyId}`);
+      expect((await call(key, "GET", "/credits?userId=u")).status).toBe(401);
     }
   });
 

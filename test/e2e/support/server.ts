@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 import { inject } from "vitest";
 import { migrate } from "../../../bench/serve.ts";
-import { boundDatabases, withDatabases } from "../../../scripts/databases.mjs";
 import { writeKey } from "../../../src/auth/key.ts";
 import { keyIdOf } from "../../../src/auth/key-session.ts";
 import { idIn } from "../../../src/db/session.ts";
@@ -47,8 +46,6 @@ export interface Server {
 
 export interface ServerOptions {
   readonly vars?: Readonly<Record<string, string>>;
-  /** The number of bound databases. Default 1. */
-  readonly databases?: number;
 }
 
 /** The Worker's code, as it is deployed. */
@@ -67,8 +64,6 @@ export async function runCron(miniflare: Miniflare): Promise<void> {
   if (outcome !== "ok") throw new Error(`the cron ended with ${outcome}`);
 }
 
-const config = readFileSync(join(import.meta.dirname, "../../../wrangler.toml"), "utf8");
-
 let shared: Promise<Server> | undefined;
 /**
  * The server of all test files of this process that need no setting of their own: a start computes for more than a second. It ends
@@ -80,9 +75,8 @@ export function sharedServer(): Promise<Server> {
 }
 
 /** Serves the Worker as it is deployed on a free port, over an empty database with all migrations applied. */
-export async function startServer({ vars = {}, databases = 1 }: ServerOptions = {}): Promise<Server> {
+export async function startServer({ vars = {} }: ServerOptions = {}): Promise<Server> {
   const options = inject("workerOptions");
-  const bound = boundDatabases(withDatabases(config, databases));
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
       workers: [
@@ -90,15 +84,14 @@ export async function startServer({ vars = {}, databases = 1 }: ServerOptions = 
           ...options,
           name: WORKER,
           modules: [builtModule()],
-          d1Databases: bound,
           bindings: Object.assign({}, options.bindings, SECRETS, vars),
         },
       ],
     }),
   );
   const { origin } = await miniflare.ready;
-  for (const binding of bound) await migrate(await miniflare.getD1Database(binding, WORKER));
   const db = await miniflare.getD1Database("DB", WORKER);
+  await migrate(db);
   return {
     url: origin,
     db,
