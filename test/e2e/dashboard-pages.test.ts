@@ -192,7 +192,11 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
     const follow = (name: string) => watched.page.getByRole("link", { name, exact: true }).click();
     const sees = (text: string | RegExp) => watched.page.getByText(text).first().waitFor();
     const rows = (region: string) => watched.page.getByRole("region", { name: region }).locator("tbody tr");
-    beforeAll(() => watched.page.setViewportSize(DESKTOP));
+    const show = async (size: typeof DESKTOP, colorScheme: "light" | "dark") => {
+      await watched.page.setViewportSize(size);
+      await watched.page.emulateMedia({ colorScheme });
+    };
+    beforeAll(() => show(DESKTOP, "light"));
     afterEach(() => expect(watched.complaints).toEqual([]));
 
     it("settles an unmatched payment after a confirmation that names the grant, once even if resubmitted", async () => {
@@ -222,14 +226,15 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
       expect(await page.locator("#totals").textContent()).toContain("1,000");
     });
 
-    it("creates an endpoint, tests it, shows the attempt, sends the message again, and replays the day", {
+    it("creates an endpoint, tests it, shows the attempt, sends the message again, replays the day, and deletes it, on a dark phone", {
       timeout: 90_000,
     }, async () => {
       const { page } = watched;
       const receiver = await startReceiver((response) => response.writeHead(204).end());
+      await show(PHONE, "dark");
       try {
         await go("webhooks");
-        await page.getByLabel("URL").fill(receiver.url);
+        await page.getByLabel("URL").fill(`${receiver.url}/${"long".repeat(50)}`);
         await press("Create endpoint");
         const secret = await page.getByLabel("Signing secret").inputValue();
         // The cron also sends other messages to this endpoint.
@@ -257,8 +262,13 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
         expect(new Set(tests().map(({ message }) => message.id)).size).toBe(1);
         receiver.verifyAll(secret);
         expect(() => receiver.verifyAll(`whsec_${"A".repeat(43)}=`)).toThrow();
+        await follow("Delete");
+        await sees("This cannot be undone.");
+        await press("Delete endpoint");
+        await sees("Endpoint deleted.");
       } finally {
         await receiver.close();
+        await show(DESKTOP, "light");
       }
     });
 

@@ -348,26 +348,6 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     expect((await api("/api/v1/credits?userId=u", secretKey)).status).toBe(401);
   });
 
-  it("creates, tests and deletes an endpoint at phone width and in the dark", async () => {
-    const phone = await openPage(browser, { viewport: { width: 360, height: 740 }, colorScheme: "dark" });
-    await signIn(phone.page, server.url);
-    await phone.page.getByRole("link", { name: "live" }).first().click();
-    const root = phone.page.url().replace(/\/overview$/, "");
-    await phone.page.goto(`${root}/webhooks`);
-    await phone.page.getByLabel("URL").fill(`http://127.0.0.1:9/${"long".repeat(50)}`);
-    await phone.page.getByRole("button", { name: "Create endpoint" }).click();
-    await phone.page.getByLabel("Signing secret").waitFor();
-    await phone.page.getByRole("button", { name: "Send a test" }).click();
-    await phone.page.getByText("purser.test", { exact: true }).waitFor();
-    await expectAccessible(phone.page);
-    await phone.page.getByRole("link", { name: "Delete" }).click();
-    await phone.page.getByText("This cannot be undone.").waitFor();
-    await phone.page.getByRole("button", { name: "Delete endpoint" }).click();
-    await phone.page.getByText("Endpoint deleted.").waitFor();
-    expect(phone.complaints).toEqual([]);
-    await phone.context.close();
-  });
-
   it("creates an application and a pack, finds a user and grants without JavaScript", async () => {
     const plain = await openPage(browser, { javaScriptEnabled: false });
     const at = plain.page;
