@@ -5,11 +5,11 @@ import { holdsPart } from "../../src/books/usage/expire.ts";
 import { refusalIn } from "../../src/errors.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { runPart } from "../support/cron.ts";
-import { FAULTS, type FaultPlan, type FaultyD1, faultyD1, SILENCES } from "../support/faulty-d1.ts";
+import { FAULTS, type FaultPlan, type FaultyD1, faultyD1 } from "../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import type { Operation, Scene } from "../support/operation.ts";
 import { operations } from "../support/operations.ts";
-import { isSoak } from "../support/soak.ts";
+import { isSoak, RANDOM_SEED } from "../support/soak.ts";
 import { userRowsReader } from "../support/user-rows.ts";
 import {
   type Answer,
@@ -151,6 +151,8 @@ const NOT_NOW = [
 const isPassing = ({ fault, persists, says }: FaultPlan): boolean =>
   fault !== "overloaded" && persists !== true && !(says !== undefined && NOT_NOW.includes(says));
 
+const nameOf = (plan: FaultPlan): string => `${JSON.stringify(plan)}, PROOF_SEED=${RANDOM_SEED}`;
+
 async function underFault(operation: Operation, plan: FaultPlan, expected: Awaited<ReturnType<typeof flawless>>) {
   const scene = enter(expected.isolates);
   faulty.plan(null);
@@ -160,7 +162,7 @@ async function underFault(operation: Operation, plan: FaultPlan, expected: Await
   const held = await heldOf(scene.userId);
   if (isPassing(plan)) {
     // The caller does not notice one passing fault.
-    expect(named(scene, held, responseOf(answer))).toBe(expected.answered);
+    expect(named(scene, held, responseOf(answer)), nameOf(plan)).toBe(expected.answered);
     return;
   }
   if (operation.isList === true && answer.status === 200) {
@@ -170,19 +172,23 @@ async function underFault(operation: Operation, plan: FaultPlan, expected: Await
     expect(answer).toMatchObject({ status: 503, body: { error: { code: "temporarily_unavailable" } } });
     expect(answer.headers.get("retry-after")).toMatch(/^[1-9]\d*$/);
   }
-  expect(expected.states).toContain(named(scene, held));
+  expect(expected.states, nameOf(plan)).toContain(named(scene, held));
   if (!operation.isIdempotent) return;
   const again = await attempt(run, null);
   if (operation.tellsWhatItDid === true) {
     expect(again.status).toBe(200);
-    expect(named(scene, await heldOf(scene.userId))).toBe(expected.states[1]);
+    expect(named(scene, await heldOf(scene.userId)), nameOf(plan)).toBe(expected.states[1]);
     return;
   }
-  expect(named(scene, await heldOf(scene.userId), responseOf(again))).toBe(expected.answered);
+  expect(named(scene, await heldOf(scene.userId), responseOf(again)), nameOf(plan)).toBe(expected.answered);
 }
 
-/** The faults that differ in what they leave behind: nothing, or all of a batch. */
+/**
+ * A failed trip leaves behind nothing, or all of its batch. At each trip the suite tries one of both, which differs from run to
+ * run. The soak tries both.
+ */
 const EFFECTS = ["before", "after"] as const;
+const effectsAt = (at: number) => EFFECTS.filter((_, index) => isSoak || (at + RANDOM_SEED) % 2 === index);
 
 // One isolate plans a write from its memory; with two isolates, one does not know the other's writes.
 const everywhere = operations.flatMap((operation) =>
@@ -195,20 +201,29 @@ describe.each(everywhere)("$name, isolates: $isolates", ({ isolates, ...operatio
     expected = await flawless(operation, isolates);
   });
 
-  // A second isolate sees only the effect of a failed trip, so the kind of the failure does not matter.
-  for (const fault of isolates > 1 && !isSoak ? EFFECTS : FAULTS) {
-    it(`takes effect once or not at all, and succeeds or returns 503, when one trip fails (${fault})`, async () => {
-      for (let at = 1; at <= expected.trips; at++) await underFault(operation, { fault, at }, expected);
+  if (isolates > 1) {
+    // A second isolate sees only the effect of a failed trip, so the kind of the failure does not matter.
+    it("takes effect once or not at all, and succeeds or returns 503, when one trip fails", async () => {
+      for (let at = 1; at <= expected.trips; at++) {
+        for (const fault of effectsAt(at)) await underFault(operation, { fault, at }, expected);
+      }
     });
+    return;
   }
 
+  it.each(FAULTS)(
+    "takes effect once or not at all, and succeeds or returns 503, when one trip fails (%s)",
+    async (fault) => {
+      for (let at = 1; at <= expected.trips; at++) await underFault(operation, { fault, at }, expected);
+    },
+  );
+
   // After these faults no isolate's memory is used. Without a later trip, only the effects of the trips matter.
-  if (isolates > 1) return;
-  for (const fault of isSoak ? FAULTS : EFFECTS) {
-    it(`takes effect once or not at all, and returns 503, when one trip and all later ones fail (${fault})`, async () => {
-      for (let at = 1; at <= expected.trips; at++) await underFault(operation, { fault, at, persists: true }, expected);
-    });
-  }
+  it("takes effect once or not at all, and returns 503, when one trip and all later ones fail", async () => {
+    for (let at = 1; at <= expected.trips; at++) {
+      for (const fault of effectsAt(at)) await underFault(operation, { fault, at, persists: true }, expected);
+    }
+  });
 });
 
 /** Each of D1's errors, before and after the batch runs. Without a soak, each error has one of both, because one function reads all errors. */
@@ -258,10 +273,12 @@ describe.each(operations)("$name", (operation) => {
 
   it("takes effect once or not at all when its isolate or its caller ends at any point, and the next request is served", async () => {
     const expected = await flawless(operation, 1);
-    for (const [index, fault] of SILENCES.entries()) {
-      for (let at = 1; at <= expected.trips; at++) {
+    for (let at = 1; at <= expected.trips; at++) {
+      for (const effect of effectsAt(at)) {
         // One ends the isolate, the other leaves it to serve the next request.
-        await underSilence(operation, { fault, at }, expected, (index + at) % 2 === 0);
+        for (const isIsolateEnded of isSoak ? [true, false] : [(at + RANDOM_SEED) % 4 < 2]) {
+          await underSilence(operation, { fault: `silent ${effect}`, at }, expected, isIsolateEnded);
+        }
       }
     }
   });
@@ -281,17 +298,17 @@ async function underSilence(
   void run();
   await faulty.silenced();
   faulty.plan(null);
-  expect(expected.states).toContain(named(scene, await heldOf(scene.userId)));
+  expect(expected.states, nameOf(plan)).toContain(named(scene, await heldOf(scene.userId)));
   if (isIsolateEnded) isolate++;
   expect((await scene.send("GET", `/api/v1/credits?userId=${scene.userId}`)).status).toBe(200);
   if (!operation.isIdempotent) return;
   const again = await attempt(run, null);
   if (operation.tellsWhatItDid === true) {
     expect(again.status).toBe(200);
-    expect(named(scene, await heldOf(scene.userId))).toBe(expected.states[1]);
+    expect(named(scene, await heldOf(scene.userId)), nameOf(plan)).toBe(expected.states[1]);
     return;
   }
-  expect(named(scene, await heldOf(scene.userId), responseOf(again))).toBe(expected.answered);
+  expect(named(scene, await heldOf(scene.userId), responseOf(again)), nameOf(plan)).toBe(expected.answered);
 }
 
 it("the count of test balances has each balance once, and each item of a recurring grant once, whichever responses were lost", async () => {

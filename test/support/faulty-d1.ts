@@ -10,10 +10,10 @@ type Fault = (typeof ALL_FAULTS)[number];
 /** A trip that fails before anything is done looks to Purser like one whose batch is rolled back, so only the soak has both. */
 export const FAULTS: readonly Fault[] = ALL_FAULTS.filter((fault) => isSoak || fault !== "before");
 /** The trip never returns, as if the isolate had ended or the caller had left. It fails before or after the commit. */
-export const SILENCES = ["silent before", "silent after"] as const;
+type Silence = "silent before" | "silent after";
 
 export interface FaultPlan {
-  readonly fault: Fault | (typeof SILENCES)[number];
+  readonly fault: Fault | Silence;
   /** D1's error message, instead of a lost connection. */
   readonly says?: string;
   /** The number of the trip that fails, from 1. */
