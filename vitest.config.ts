@@ -71,7 +71,7 @@ const worker = {
       main: "./src/index.ts",
       wrangler: { configPath: "./wrangler.toml" },
       miniflare: {
-        // For test/support/lagging-d1.ts, test/worker/books/credits/verify.test.ts and test/worker/dashboard/rows.test.ts alone.
+        // test/support/cloudflare.d.ts says what each is for.
         d1Databases: { REPLICA: "replica", SPARE: "spare", FLAWED: "flawed", CROWDED: "crowded" },
         bindings: {
           TEST_MIGRATIONS: await readD1Migrations("drizzle"),
