@@ -26,7 +26,7 @@ const expectSound = async ({ callOk }: World) =>
   expect(await callOk("GET", "/credits/verify?userId=u")).toMatchObject({ isSound: true });
 
 describe("usage limits in three isolates", () => {
-  it("let exactly ten units of a hundred concurrent events, holds and lists pass, and send one message when ten is reached", async () => {
+  it("let exactly ten units of fifty concurrent events, holds and lists pass, and send one message when ten is reached", async () => {
     const world = await limitsWorld({ limits: [{ amount: 10 }, { amount: 1_000, every: "month" }], pick: inTurn(3) });
     await makeEndpoint(world.app.environments.live, ["usage.limit_reached"], world.clock.ms);
     const list = (index: number) =>
@@ -36,7 +36,7 @@ describe("usage limits in three isolates", () => {
         times(3, (place) => ({ eventId: `l${index}-${place}`, userId: "u", event: "chat" })),
       );
     const answers = await Promise.all(
-      times(100, (index) => (index % 5 === 0 ? list(index) : index % 2 === 0 ? world.hold(1) : world.event(1))),
+      times(50, (index) => (index % 5 === 0 ? list(index) : index % 2 === 0 ? world.hold(1) : world.event(1))),
     );
     const results = answers.flatMap(({ body }): { error?: { code: string } }[] => body.results ?? [body]);
     expect(results.filter(({ error }) => error === undefined)).toHaveLength(10);
@@ -94,7 +94,7 @@ describe("usage limits in three isolates", () => {
     const world = await limitsWorld({ limits: [{ amount: 1_000 }], pick: inTurn(3) });
     const path = `/usage/limits/${world.limitIds[0]}/amount`;
     const [events] = await Promise.all([
-      Promise.all(times(40, () => world.event(1))),
+      Promise.all(times(25, () => world.event(1))),
       world.callOk("PUT", path, { userId: "u", amount: 20 }),
     ]);
     const [used = 0] = await world.used();

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { scheduled } from "../../../src/cron.ts";
 import { erasePerson } from "../../../src/erasure/erase-person.ts";
 import { continueErasure } from "../../../src/erasure/erase-running.ts";
@@ -21,6 +21,10 @@ import { expectError } from "../../support/refusals.ts";
 import { bound, inTurn, makeClient, makeCtx } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
+// Repeated attempts do not wait.
+beforeEach(() => {
+  vi.spyOn(scheduler, "wait").mockResolvedValue();
+});
 
 const input = { distinctId: ANA, dryRun: false, keepConsent: false };
 
