@@ -10,7 +10,7 @@ import { type Client, Clock, makeApp, makeClient, makeLegacyPack, type TestApp }
 // An isolate remembers which changes of people it has applied, so that a repeat takes one trip. The stored data and the responses
 // are always the same as without memory.
 
-const HISTORIES = soakCount(3, 24);
+const HISTORIES = soakCount(2, 24);
 const DEVICE = "0190d6a1-0000-7000-8000-000000000001";
 const OTHER = "0190d6a1-0000-7000-8000-000000000002";
 

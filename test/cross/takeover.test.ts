@@ -135,7 +135,7 @@ function cellsAgainst(state: State, newVictimId: () => string, turn: number): Ce
       if (state !== "nothing yet" && !isSoak && (3 * index + at + turn + RANDOM_SEED) % 10 > 0) continue;
       const inTurn = WAYS_OF_SENDING.filter((_, way) => isSoak || way === (index + at + turn) % WAYS_OF_SENDING.length);
       for (const way of inTurn) {
-        const isErased = isSoak || isUserMaker(state) || cells.length % 8 === 0;
+        const isErased = isSoak || cells.length % (isUserMaker(state) ? 3 : 8) === 0;
         const victim = { id: newVictimId(), marker: `marker-${crypto.randomUUID()}` };
         const attacker = index < ATTACKER_STATES.length ? `mallory_${crypto.randomUUID()}` : newDevice();
         const kind = isDevice(attacker) ? "a UUID" : "a name";

@@ -101,37 +101,42 @@ export async function startServer({ vars = {} }: ServerOptions = {}): Promise<Se
   };
 }
 
+/** The id of the last application's first environment. The API takes the ids after it. */
+let lastEnvironmentId = 0;
+
 async function makeApp(db: D1Database, endUserAuth?: object): Promise<ServedApp> {
   const appId = idIn(0, randomId("app_"));
-  await db.prepare("INSERT INTO apps (id, name, created_at_ms) VALUES (?, 'Test', 0)").bind(appId).run();
-  const environmentOf = async (mode: Mode): Promise<number> => {
-    const row = await db
-      .prepare("INSERT INTO environments (app_id, mode, end_user_auth) VALUES (?, ?, ?) RETURNING id")
-      .bind(appId, mode, await storedSettingOf({ appId, mode }, endUserAuth))
-      .first<{ id: number }>();
-    return row?.id ?? 0;
-  };
-  const environmentIds = { live: await environmentOf("live"), test: await environmentOf("test") };
-  const keyOf = async (kind: "secret" | "publishable", mode: Mode): Promise<string> => {
-    const key = writeKey(kind, { id: environmentIds[mode], appId, mode }, randomId(""));
+  lastEnvironmentId += 10_000;
+  const environmentIds = { live: lastEnvironmentId, test: lastEnvironmentId + 1 };
+  const insertEnvironment = async (mode: Mode) =>
+    db
+      .prepare("INSERT INTO environments (id, app_id, mode, end_user_auth) VALUES (CAST(? AS INTEGER), ?, ?, ?)")
+      .bind(environmentIds[mode], appId, mode, await storedSettingOf({ appId, mode }, endUserAuth));
+  const newKey = (kind: "secret" | "publishable", mode: Mode): string =>
+    writeKey(kind, { id: environmentIds[mode], appId, mode }, randomId(""));
+  const insertKey = (key: string, kind: "secret" | "publishable", mode: Mode) => {
     const hash = createHash("sha256").update(key).digest("base64url");
-    await db
+    return db
       .prepare(
         `INSERT INTO api_keys (hash, id, environment_id, kind, hint, created_at_ms)
          VALUES (?, ?, CAST(? AS INTEGER), ?, ?, 0)`,
       )
-      .bind(hash, keyIdOf(hash), environmentIds[mode], kind, key.slice(0, 12))
-      .run();
-    return key;
+      .bind(hash, keyIdOf(hash), environmentIds[mode], kind, key.slice(0, 12));
   };
-  return {
-    appId,
-    environmentIds,
-    keys: {
-      sk_live: await keyOf("secret", "live"),
-      pk_live: await keyOf("publishable", "live"),
-      sk_test: await keyOf("secret", "test"),
-      pk_test: await keyOf("publishable", "test"),
-    },
+  const keys = {
+    sk_live: newKey("secret", "live"),
+    pk_live: newKey("publishable", "live"),
+    sk_test: newKey("secret", "test"),
+    pk_test: newKey("publishable", "test"),
   };
+  await db.batch([
+    db.prepare("INSERT INTO apps (id, name, created_at_ms) VALUES (?, 'Test', 0)").bind(appId),
+    await insertEnvironment("live"),
+    await insertEnvironment("test"),
+    insertKey(keys.sk_live, "secret", "live"),
+    insertKey(keys.pk_live, "publishable", "live"),
+    insertKey(keys.sk_test, "secret", "test"),
+    insertKey(keys.pk_test, "publishable", "test"),
+  ]);
+  return { appId, environmentIds, keys };
 }
