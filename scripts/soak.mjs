@@ -6,33 +6,24 @@ import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 
 const OPERATIONS = process.env.SOAK_OPERATIONS ?? "20000";
-const PARTS = [
-  ...["model", "payments-model", "alerts", "limits-model", "interleavings", "storms", "claims", "known-people"],
-  ...[
-    "takeover",
-    "faults",
-    "recurring-model",
-    "limit-storms",
-    "period-storms",
-    "payment-switches",
-    "monthly-statements",
+/** The tests that try more cases in the soak than in the suite, by folder. */
+const TESTS = {
+  unit: ["payment-orders"],
+  cross: [
+    ...["model", "payments-model", "alerts", "limits-model", "interleavings", "storms", "claims", "known-people"],
+    ...["takeover", "faults", "message-faults", "recurring-model", "limit-storms", "period-storms"],
+    ...["payment-switches", "monthly-statements", "usage-days", "erased-answers"],
   ],
-  ...["usage-days", "erased-answers"],
-].map((name) => `test/cross/${name}`);
-const FILES = [
-  "test/unit/payment-orders",
-  ...PARTS,
-  "test/worker/books/usage/event-list",
-  "test/worker/books/credits/bounds",
-  "test/worker/exports/limits",
-  "test/worker/exports/large",
-  "test/worker/dashboard/rows",
-  "test/e2e/client-storm",
-  "test/e2e/dashboard-pages",
-  "test/e2e/kills",
-  "test/e2e/payment-kills",
-  "test/e2e/erasure-kills",
-];
+  worker: [
+    ...["auth/jwt", "auth/reseal-secrets", "catalog/admin-keys", "catalog/audit", "clocks/clock", "dashboard/rows"],
+    ...["books/credits/bounds", "books/ledger/write", "books/statements", "books/usage/event-list"],
+    ...["books/usage/environment-usage", "people/capture/faults", "people/capture/retention", "people/identity"],
+    ...["erasure/forget-tombstones", "erasure/messages", "erasure/tombstones"],
+    ...["exports/faults", "exports/large", "exports/limits"],
+  ],
+  e2e: ["client-storm", "dashboard-pages", "kills", "payment-kills", "erasure-kills"],
+};
+const FILES = Object.entries(TESTS).flatMap(([folder, names]) => names.map((name) => `test/${folder}/${name}`));
 
 if (!/^[1-9]\d*$/.test(OPERATIONS)) throw new Error("SOAK_OPERATIONS must be a whole number of 1 or more.");
 const startMs = Date.now();
