@@ -12,7 +12,7 @@ import { callKeyed, type KeyedRoute, keyedRoutes, prepareKeyed, userToken } from
 import { copyApp, laggingD1 } from "../support/lagging-d1.ts";
 import { LIST } from "../support/paths.ts";
 import { expectError } from "../support/refusals.ts";
-import { Clock, home, makeApp, makeClient, makePack, type TestApp } from "../support/world.ts";
+import { Clock, home, makeApp, makeClient, makePack, newEnvironmentIds, type TestApp } from "../support/world.ts";
 import { wrappedD1 } from "../support/wrapped-d1.ts";
 
 // Rule W3a: a key is checked in the first trip of every call, and nothing about it is remembered.
@@ -350,7 +350,7 @@ describe("two databases", () => {
 
   it("are kept apart in an isolate's memory if both have an environment with the same integer id", async () => {
     const call = makeClient(new Clock());
-    const id = 1_000_000 + Math.floor(Math.random() * 1e9);
+    const { live: id } = newEnvironmentIds();
     const databases = home() === 0 ? [env.DB, env.SPARE] : [env.SPARE, env.DB];
     const keys = await Promise.all(
       databases.map(async (d1, index) => {

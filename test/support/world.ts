@@ -62,8 +62,11 @@ export async function makeKey(environment: Environment, kind: KeyKind): Promise<
 
 /** The id of the last application's first environment. */
 let lastEnvironmentId = 0;
-/** Returns ids that the database does not have yet. The API takes the ids after them, and no test makes 10,000 applications with it. */
-function newEnvironmentIds(): Readonly<Record<Mode, number>> {
+/**
+ * Returns ids that are higher than all others in the database. The API takes the ids after them, and no test makes 10,000
+ * applications with it.
+ */
+export function newEnvironmentIds(): Readonly<Record<Mode, number>> {
   lastEnvironmentId += 10_000;
   return { live: lastEnvironmentId, test: lastEnvironmentId + 1 };
 }
