@@ -101,7 +101,7 @@ const worker = {
     include: ["test/worker/**/*.test.ts", "test/cross/**/*.test.ts"],
     setupFiles: ["test/support/migrate.ts"],
     // A test that compares all rows of a user shows them whole.
-    chaiConfig: { truncateThreshold: 0 },
+    chaiConfig: { truncateThreshold: 20_000 },
     // What looks at a whole database looks at all that the soak wrote.
     testTimeout: isSoak ? 600_000 : 120_000,
     hookTimeout: isSoak ? 600_000 : 120_000,

@@ -13,6 +13,7 @@ import {
   type Bindings,
   bound,
   Clock,
+  makeAdminCtx,
   makeApp,
   makeClient,
   startIsolate,
@@ -267,7 +268,7 @@ describe("the usage of an environment is refused", () => {
     )
       .bind(live.id)
       .run();
-    const root = systemCtx(bound(), { isolate: {}, now: clock.now, newId: randomId });
+    const root = makeAdminCtx(clock);
     const read = (groupBy: "day" | "user", days: number) =>
       readEnvironmentUsage(
         root,
