@@ -156,10 +156,6 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
     await page.goto(url);
     expect(await page.title(), url).toContain("Purser");
     await page.evaluate('for (const one of document.querySelectorAll("main details:not(.row-menu)")) one.open = true');
-    // The table of a chart has a row for each day, which looks like one of the last five.
-    await page.evaluate(
-      'for (const row of document.querySelectorAll(".chart tbody tr:nth-last-of-type(n + 6)")) row.remove()',
-    );
     for (const [index, { size, schemes }] of looks.entries()) {
       await page.setViewportSize(size);
       const [wide, room] = (await page.evaluate(
