@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { releaseReservation } from "../books/usage/commit.ts";
-import { readUsageEvent } from "../books/usage/list-events.ts";
+import { readUsageEvent } from "../books/usage/describe-events.ts";
 import { readReservation } from "../books/usage/reservations.ts";
 import type { PurserError } from "../errors.ts";
 import { numberHead, Table, Tag } from "./components.tsx";

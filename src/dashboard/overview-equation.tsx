@@ -4,7 +4,7 @@ import type { StatementLineOutput } from "../books/statements/responses.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { Empty } from "./components.tsx";
 import { Hidden } from "./fields.tsx";
-import type { Business } from "./figures/business.ts";
+import type { Business } from "./figures/read-business.ts";
 import { type FigureName, figurePath } from "./figures.tsx";
 import { amountText, Time, Updated } from "./format.tsx";
 import { FormToken, pathIn } from "./layout.tsx";

@@ -5,8 +5,9 @@ import { DAY_MS, iso } from "../lib/time.ts";
 import { countUnmatched, listPayments } from "../payments/list.ts";
 import { readFullness } from "../people/limits/limits.ts";
 import { readHealth, readLag } from "../webhooks/list-deliveries.ts";
-import { AHEAD_DAYS, readBusiness } from "./figures/business.ts";
+import { AHEAD_DAYS } from "./figures/business.ts";
 import { type Figure, readActivity, readOutstanding, readPackFigures } from "./figures/read.ts";
+import { readBusiness } from "./figures/read-business.ts";
 import type { DashboardEnv } from "./form.ts";
 
 /** How many of the newest payments the revenue adds up. */

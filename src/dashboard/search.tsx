@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { findReferences } from "../books/credits/find-entries.ts";
 import { findUsers } from "../books/credits/users.ts";
-import { readUsageEvent } from "../books/usage/list-events.ts";
+import { readUsageEvent } from "../books/usage/describe-events.ts";
 import { listKeys } from "../catalog/keys.ts";
 import { listPacks } from "../catalog/pack.ts";
 import { invalid } from "../errors.ts";

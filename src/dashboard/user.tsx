@@ -6,8 +6,8 @@ import { type HistoryInput, historyInput, ledgerReason } from "../books/credits/
 import { isKnownUser } from "../books/credits/users.ts";
 import { readUserLimits } from "../books/limits/user-limits.ts";
 import { listRecurring } from "../books/recurring/recurring.ts";
+import { describeEvents } from "../books/usage/describe-events.ts";
 import { readUserModels } from "../books/usage/environment-usage.ts";
-import { describeEvents } from "../books/usage/list-events.ts";
 import { planUsage } from "../books/usage/plan.ts";
 import { listReservations } from "../books/usage/reservations.ts";
 import type { PlanOutput } from "../books/usage/responses.ts";

@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import { UNITS } from "../books/amounts/amount.ts";
 import { findReferences } from "../books/credits/find-entries.ts";
 import { type FoundUser, findUsers, recentUsers } from "../books/credits/users.ts";
-import { readUsageEvent } from "../books/usage/list-events.ts";
+import { readUsageEvent } from "../books/usage/describe-events.ts";
 import { PurserError } from "../errors.ts";
 import { Amounts, numberHead, RowMenu, Table, Tag } from "./components.tsx";
 import { exists, pageOfId } from "./find.ts";

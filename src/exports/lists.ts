@@ -5,7 +5,7 @@
 import { and, eq, type Placeholder, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn, type SQLiteTable } from "drizzle-orm/sqlite-core";
 import { exportedEntryFields } from "../books/credits/history.ts";
-import { describedEvent, usageTimes } from "../books/usage/list-events.ts";
+import { describedEvent, usageTimes } from "../books/usage/describe-events.ts";
 import { type WireFields, wire } from "../db/presenter.ts";
 import { names, type ValueOf } from "../db/query.ts";
 import {

@@ -1,5 +1,4 @@
 import { and, eq, sql } from "drizzle-orm";
-import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { accountOfWrite, type WriteContext } from "../books/ledger/account.ts";
 import { asInteger, assignments, drizzle, hasRow, insertFrom, names, query, type ValueOf } from "../db/query.ts";
 import { paymentEvents, paymentFacts, paymentGrants, paymentNames, payments, stripeCustomers } from "../db/schema.ts";
@@ -8,6 +7,7 @@ import { guards } from "../db/views.ts";
 import type { PaymentChange } from "./event.ts";
 import type { Fact } from "./facts.ts";
 import type { StoredLine } from "./line.ts";
+import { mergePayments } from "./merge-payments.ts";
 import type { PaymentOutcome, StoredPayment } from "./stored-payment.ts";
 
 /** A write of a payment: its changes, and the stored payments that turned out to be the same. */
@@ -44,27 +44,18 @@ export function storePayment(write: PaymentWrite): Statement[] {
   const { currency, captured, refunded, withheld } = write;
   const money = { currency, captured, refunded, withheld };
   const values = { environmentId, id, status, reason, customer, settledBy, ...money, tellAtMs, writtenBy, lines };
-  const otherIds = JSON.stringify(others.map((payment) => payment.id));
+  const otherIds = others.map((payment) => payment.id);
   const versions = JSON.stringify(known.map((payment) => ({ id: payment.id, version: payment.version })));
   const newNames = write.names.filter((name) => !known.some((payment) => payment.names.includes(name)));
   const newFacts = write.facts.filter((fact) => !kept?.facts.includes(fact));
   const createdAtMs = Math.min(nowMs, ...known.map((payment) => payment.createdAtMs));
-  const merges = { environmentId, id, otherIds };
   return [
     // The names come first, so that a repeated batch fails on a name.
     ...(newNames.length === 0 ? [] : [insertNames({ environmentId, id, names: JSON.stringify(newNames) })]),
     ...(kept === undefined
       ? [insertPayment({ ...values, createdAtMs })]
       : [guardVersions({ environmentId, versions }), updatePayment({ ...values, createdAtMs })]),
-    ...(others.length === 0
-      ? []
-      : [
-          moveNames(merges),
-          moveGrants({ ...merges, surplus: JSON.stringify(write.surplus) }),
-          moveEvents(merges),
-          deleteFacts(merges),
-          deletePayments(merges),
-        ]),
+    ...mergePayments({ environmentId, id, otherIds, surplus: write.surplus }),
     ...(newFacts.length === 0 ? [] : [upsertFacts({ environmentId, id, facts: JSON.stringify(newFacts) })]),
     ...(write.event === null ? [] : [upsertEvent({ environmentId, id, ...write.event, outcome })]),
   ];
@@ -148,44 +139,6 @@ export const guardNoCustomer = query((value: ValueOf<{ environmentId: number; cu
   );
   return insertFrom(guards, { name: sql`'payment'`, holds: sql`NOT ${isKnown}` }, sql``);
 });
-
-type Merge = { environmentId: number; id: string; otherIds: string };
-const othersOf = (value: ValueOf<Merge>) => sql`SELECT value FROM json_each(${value("otherIds")})`;
-/** Returns a condition: a row belongs to one of the payments that are merged into another. */
-const ofOthers = (
-  { environmentId, paymentId }: { readonly environmentId: SQLiteColumn; readonly paymentId: SQLiteColumn },
-  value: ValueOf<Merge>,
-) => sql`${environmentId} = ${value("environmentId")} AND ${paymentId} IN (${othersOf(value)})`;
-
-const moveNames = query((value: ValueOf<Merge>) =>
-  drizzle
-    .update(paymentNames)
-    .set({ paymentId: value("id", paymentNames.paymentId) })
-    .where(ofOthers(paymentNames, value)),
-);
-const moveEvents = query((value: ValueOf<Merge>) =>
-  drizzle
-    .update(paymentEvents)
-    .set({ paymentId: value("id", paymentEvents.paymentId) })
-    .where(ofOthers(paymentEvents, value)),
-);
-const moveGrants = query((value: ValueOf<Merge & { surplus: string }>) => {
-  const { environmentId, paymentId, balanceId, isSurplus } = paymentGrants;
-  return drizzle
-    .update(paymentGrants)
-    .set({
-      paymentId: value("id", paymentId),
-      isSurplus: sql`max(${isSurplus}, ${balanceId} IN (SELECT value FROM json_each(${value("surplus")})))`,
-    })
-    .where(
-      sql`${environmentId} = ${value("environmentId")}
-        AND ${paymentId} IN (${othersOf(value)} UNION ALL SELECT ${value("id")})`,
-    );
-});
-const deleteFacts = query((value: ValueOf<Merge>) => drizzle.delete(paymentFacts).where(ofOthers(paymentFacts, value)));
-const deletePayments = query((value: ValueOf<Merge>) =>
-  drizzle.delete(payments).where(ofOthers({ environmentId: payments.environmentId, paymentId: payments.id }, value)),
-);
 
 const insertNames = query((value: ValueOf<{ environmentId: number; id: string; names: string }>) =>
   insertFrom(

@@ -1,5 +1,4 @@
-import { and, desc, eq, gte, type SQL, sql } from "drizzle-orm";
-import { presenter, type WireField, wire } from "../../db/presenter.ts";
+import { and, desc, eq, gte, sql } from "drizzle-orm";
 import { boundLimit, computed, drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
 import { accounts, largeProperties, usageEvents } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
@@ -7,54 +6,12 @@ import { invalid, invalidCursor, PurserError } from "../../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { amountJson, presentQuantities } from "../amounts/amount.ts";
 import { filterCovers } from "../amounts/match.ts";
 import type { Debit } from "../amounts/responses.ts";
 import { accountQuery } from "../ledger/account.ts";
+import { describedFields, presentDescription, presentUsageTimes } from "./describe-events.ts";
 import type { EventsOutput, ShownEvent } from "./responses.ts";
 import type { EventsInput } from "./schemas.ts";
-
-const { plain, time } = wire(usageEvents);
-
-/** The columns of a usage event's name, model and quantities. */
-const describedFields = () =>
-  fields(usageEvents, "eventId", "event", "model", "countSteps", "tokensSteps", "secondsSteps", "centsSteps");
-type DescribedRow = RowOf<ReturnType<typeof describedFields>>;
-
-type QuantityColumns = Pick<DescribedRow, "countSteps" | "tokensSteps" | "secondsSteps" | "centsSteps">;
-
-/** The event's quantities. A quantity of 0 is left out, except `count`. */
-const quantitiesField: WireField<QuantityColumns, ReturnType<typeof presentQuantities>> = {
-  of: ({ countSteps, tokensSteps, secondsSteps, centsSteps }) => {
-    const steps = { count: countSteps, tokens: tokensSteps, seconds: secondsSteps, cents: centsSteps };
-    return presentQuantities(
-      Object.fromEntries(Object.entries(steps).filter(([unit, value]) => unit === "count" || (value ?? 0) > 0)),
-    );
-  },
-  json: quantitiesJson,
-};
-
-function quantitiesJson(): SQL {
-  const others = [
-    ["tokens", usageEvents.tokensSteps],
-    ["seconds", usageEvents.secondsSteps],
-    ["cents", usageEvents.centsSteps],
-  ] as const;
-  const parts = others.map(
-    ([unit, steps]) => sql`iif(${steps} > 0, ${`,"${unit}":`} || ${amountJson(steps, unit)}, '')`,
-  );
-  return sql`'{"count":' || ${amountJson(usageEvents.countSteps, "count")} || ${sql.join(parts, sql` || `)} || '}'`;
-}
-
-/** The fields of an event in lists, in the dashboard and in exports. */
-export const describedEvent = { event: plain("event"), model: plain("model"), quantities: quantitiesField };
-export const usageTimes = { occurredAt: time("occurredAtMs"), receivedAt: time("receivedAtMs") };
-
-/** An event's name, model and quantities. */
-const describe = presenter(describedEvent);
-export type EventDescription = ReturnType<typeof describe>;
-/** When an event occurred and when it arrived. */
-const presentUsageTimes = presenter(usageTimes);
 
 /** How many events a page with a filter examines. So it reads at most 4,000 rows. */
 const EXAMINED_MAX = 1_990;
@@ -203,7 +160,7 @@ async function withProperties(
 function presentListedEvent(row: ListedEventRow, properties?: string | null): ShownEvent {
   return {
     eventId: row.eventId,
-    ...describe(row),
+    ...presentDescription(row),
     ...presentUsageTimes(row),
     reservationId: row.reservationId,
     // The stored JSON has the form of the response, but also the remaining amounts after each debit.
@@ -213,58 +170,4 @@ function presentListedEvent(row: ListedEventRow, properties?: string | null): Sh
       ? {}
       : { properties: properties === null ? null : (JSON.parse(properties) as JsonObject) }),
   };
-}
-
-const selectDescribedEvent = query((value: ValueOf<{ environmentId: number; eventId: string }>) =>
-  drizzle
-    .select({
-      ...describedFields(),
-      ...fields(usageEvents, "occurredAtMs", "receivedAtMs", "reservationId", "debits", "uncovered"),
-      ...fields(accounts, "userId"),
-    })
-    .from(usageEvents)
-    .innerJoin(accounts, eq(accounts.id, usageEvents.accountId))
-    .where(and(eq(usageEvents.environmentId, value("environmentId")), eq(usageEvents.eventId, value("eventId")))),
-);
-const selectDescribedEvents = query((value: ValueOf<{ environmentId: number; eventIds: string }>) =>
-  drizzle
-    .select(describedFields())
-    .from(usageEvents)
-    .where(
-      and(
-        eq(usageEvents.environmentId, value("environmentId")),
-        sql`${usageEvents.eventId} IN (SELECT value FROM json_each(${value("eventIds")}))`,
-      ),
-    ),
-);
-
-/** Returns a usage event with its user's id, without its properties, for the dashboard. Throws `not_found`. */
-export async function readUsageEvent(ctx: TenantCtx, eventId: string) {
-  const [row] = await all(ctx.db, selectDescribedEvent({ environmentId: ctx.environment.id, eventId }));
-  if (row === undefined)
-    throw new PurserError("not_found", "There is no usage event with this id.", { param: "eventId" });
-  const { userId, reservationId, debits, uncovered } = row;
-  return {
-    eventId,
-    userId,
-    reservationId,
-    ...describe(row),
-    ...presentUsageTimes(row),
-    // JSON in the form of the response.
-    debits: JSON.parse(debits) as readonly Debit[],
-    uncovered: uncovered === null ? null : (JSON.parse(uncovered) as EventDescription["quantities"]),
-  };
-}
-
-/** Descriptions of some usage events, by id. */
-export async function describeEvents(
-  ctx: TenantCtx,
-  eventIds: readonly string[],
-): Promise<ReadonlyMap<string, EventDescription>> {
-  if (eventIds.length === 0) return new Map();
-  const rows = await all(
-    ctx.db,
-    selectDescribedEvents({ environmentId: ctx.environment.id, eventIds: JSON.stringify(eventIds) }),
-  );
-  return new Map(rows.map((row) => [row.eventId, describe(row)]));
 }

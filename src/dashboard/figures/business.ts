@@ -1,5 +1,5 @@
-import { and, desc, eq, gt, isNotNull, isNull, lt, not, or, sql } from "drizzle-orm";
-import { amountOfSteps, partsOf, stepsOfSum, UNITS, type Unit } from "../../books/amounts/amount.ts";
+import { and, eq, gt, isNotNull, isNull, lt, not, or, sql } from "drizzle-orm";
+import { partsOf } from "../../books/amounts/amount.ts";
 import {
   asInteger,
   assignments,
@@ -16,9 +16,9 @@ import {
 } from "../../db/query.ts";
 import { deleteOldRefusals } from "../../db/refusals.ts";
 import { accounts, businessFigures, businessWalks, creditBalances, environments, refusals } from "../../db/schema.ts";
-import { all, batch, type StatementRow } from "../../db/sql.ts";
-import { DAY_MS, HOUR_MS, iso } from "../../lib/time.ts";
-import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
+import { all, batch } from "../../db/sql.ts";
+import { DAY_MS, HOUR_MS } from "../../lib/time.ts";
+import type { CronCtx, CronPart } from "../../runtime.ts";
 
 /** Figures older than this are computed again. */
 const FIGURES_AGE_MAX_MS = HOUR_MS;
@@ -77,7 +77,7 @@ const stepPage = query((value: ValueOf<BusinessPage>) =>
 /** How many days ahead the figures show amounts that will expire. */
 export const AHEAD_DAYS = 30;
 /** The numbers of days for which active users are counted. */
-const ACTIVE_DAYS = [7, 30, 90] as const;
+export const ACTIVE_DAYS = [7, 30, 90] as const;
 
 /** Selects the figures of a page: the environment, the kind, its label, the unit, and the sum in two parts. */
 function figuresOf(value: ValueOf<BusinessPage>) {
@@ -183,93 +183,3 @@ export const figuresPart: CronPart = {
   queriesOfStep: BUSINESS_QUERIES_A_PAGE + 2,
   work: walkBusiness,
 };
-
-/** The most rows that are read. An application may have any number of packs. */
-const BUSINESS_ROWS_MAX = 2_000;
-
-const { beganAtMs, finishedAtMs } = businessWalks;
-const selectTimes = query(() =>
-  drizzle
-    .select({ ...fields(businessWalks, "beganAtMs"), ...computed({ finishedAtMs: sql<number>`${finishedAtMs}` }) })
-    .from(businessWalks)
-    .where(isNotNull(finishedAtMs))
-    .orderBy(desc(beganAtMs))
-    .limit(1),
-);
-const lastBegan = () =>
-  scalar(
-    drizzle
-      .select(fields(businessWalks, "beganAtMs"))
-      .from(businessWalks)
-      .where(isNotNull(finishedAtMs))
-      .orderBy(desc(beganAtMs))
-      .limit(1),
-  );
-const selectFigures = query((value: ValueOf<{ environmentId: number }>) =>
-  drizzle
-    .select(fields(businessFigures, "kind", "label", "unit", "whole", "rest"))
-    .from(businessFigures)
-    .where(and(eq(businessFigures.environmentId, value("environmentId")), eq(businessFigures.beganAtMs, lastBegan())))
-    .limit(BUSINESS_ROWS_MAX),
-);
-type FigureRow = StatementRow<typeof selectFigures>;
-
-/** Returns sums of rows by unit, in the order of units. */
-function byUnit(rows: readonly FigureRow[]): readonly { readonly unit: Unit; readonly amount: number }[] {
-  return UNITS.flatMap((unit) => {
-    const rowsInUnit = rows.filter((row) => row.unit === unit);
-    if (rowsInUnit.length === 0) return [];
-    return [
-      {
-        unit,
-        amount: amountOfSteps(
-          unit,
-          rowsInUnit.reduce((sum, row) => sum + stepsOfSum(row), 0n),
-        ),
-      },
-    ];
-  });
-}
-
-/**
- * Returns the result of the cron's last finished walk over an environment. Null before the first walk. Each user appears as it
- * was at some moment between `beganAt` and `finishedAt`.
- */
-export async function readBusiness(ctx: TenantCtx) {
-  const [[times], rows] = await batch(ctx.db, [selectTimes({}), selectFigures({ environmentId: ctx.environment.id })]);
-  if (times === undefined) return null;
-  const of = (kind: FigureRow["kind"]) => rows.filter((row) => row.kind === kind);
-  const outstanding = of("outstanding");
-  const packIds = [...new Set(outstanding.map(({ label }) => label))];
-  const countOf = (kind: "users" | "active", label: string) => of(kind).find((row) => row.label === label)?.whole ?? 0;
-  return {
-    beganAt: iso(times.beganAtMs),
-    finishedAt: iso(times.finishedAtMs),
-    isPartial: rows.length >= BUSINESS_ROWS_MAX,
-    outstanding: byUnit(outstanding),
-    byPack: packIds.map((packId) => ({ packId, amounts: byUnit(outstanding.filter((row) => row.label === packId)) })),
-    users: countOf("users", ""),
-    active: ACTIVE_DAYS.map((days) => ({ days, users: countOf("active", `${days}`) })),
-    /** The amounts that were left when balances expired, by day. */
-    expired: (firstMs: number, count: number) => byDay(of("expired"), firstMs, count),
-    /** The amounts that remain in balances that will expire, by day. */
-    expiring: (firstMs: number, count: number) => byDay(of("expiring"), firstMs, count),
-  };
-}
-
-/** Returns sums of rows by unit and day. Leaves out a unit without any. */
-function byDay(rows: readonly FigureRow[], firstMs: number, count: number) {
-  return UNITS.flatMap((unit) => {
-    const rowsInUnit = rows.filter((row) => row.unit === unit);
-    const days = Array.from({ length: count }, (_, index) => {
-      const day = Math.floor(firstMs / DAY_MS) + index;
-      const row = rowsInUnit.find(({ label }) => label === `${day}`);
-      return {
-        date: iso(day * DAY_MS).slice(0, 10),
-        value: row === undefined ? 0 : amountOfSteps(unit, stepsOfSum(row)),
-      };
-    });
-    return days.some(({ value }) => value > 0) ? [{ unit, days }] : [];
-  });
-}
-export type Business = NonNullable<Awaited<ReturnType<typeof readBusiness>>>;

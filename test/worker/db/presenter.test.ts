@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { amountJson, fromSteps } from "../../../src/books/amounts/amount.ts";
 import { entryFields, presentEntry } from "../../../src/books/credits/history.ts";
-import { describedEvent, usageTimes } from "../../../src/books/usage/list-events.ts";
+import { describedEvent, usageTimes } from "../../../src/books/usage/describe-events.ts";
 import { isoJson, presenter, type WireFields } from "../../../src/db/presenter.ts";
 import { names, query, readArrays, type ValueOf } from "../../../src/db/query.ts";
 import { consentLog, creditLedger, exportAudit, usageEvents } from "../../../src/db/schema.ts";

@@ -1,0 +1,98 @@
+import { and, desc, eq, isNotNull, sql } from "drizzle-orm";
+import { amountOfSteps, stepsOfSum, UNITS, type Unit } from "../../books/amounts/amount.ts";
+import { computed, drizzle, fields, query, scalar, type ValueOf } from "../../db/query.ts";
+import { businessFigures, businessWalks } from "../../db/schema.ts";
+import { batch, type StatementRow } from "../../db/sql.ts";
+import { DAY_MS, iso } from "../../lib/time.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import { ACTIVE_DAYS } from "./business.ts";
+
+/** The most rows that are read. An application may have any number of packs. */
+const BUSINESS_ROWS_MAX = 2_000;
+
+const { beganAtMs, finishedAtMs } = businessWalks;
+const selectTimes = query(() =>
+  drizzle
+    .select({ ...fields(businessWalks, "beganAtMs"), ...computed({ finishedAtMs: sql<number>`${finishedAtMs}` }) })
+    .from(businessWalks)
+    .where(isNotNull(finishedAtMs))
+    .orderBy(desc(beganAtMs))
+    .limit(1),
+);
+const lastBegan = () =>
+  scalar(
+    drizzle
+      .select(fields(businessWalks, "beganAtMs"))
+      .from(businessWalks)
+      .where(isNotNull(finishedAtMs))
+      .orderBy(desc(beganAtMs))
+      .limit(1),
+  );
+const selectFigures = query((value: ValueOf<{ environmentId: number }>) =>
+  drizzle
+    .select(fields(businessFigures, "kind", "label", "unit", "whole", "rest"))
+    .from(businessFigures)
+    .where(and(eq(businessFigures.environmentId, value("environmentId")), eq(businessFigures.beganAtMs, lastBegan())))
+    .limit(BUSINESS_ROWS_MAX),
+);
+type FigureRow = StatementRow<typeof selectFigures>;
+
+/** Returns sums of rows by unit, in the order of units. */
+function byUnit(rows: readonly FigureRow[]): readonly { readonly unit: Unit; readonly amount: number }[] {
+  return UNITS.flatMap((unit) => {
+    const rowsInUnit = rows.filter((row) => row.unit === unit);
+    if (rowsInUnit.length === 0) return [];
+    return [
+      {
+        unit,
+        amount: amountOfSteps(
+          unit,
+          rowsInUnit.reduce((sum, row) => sum + stepsOfSum(row), 0n),
+        ),
+      },
+    ];
+  });
+}
+
+/**
+ * Returns the result of the cron's last finished walk over an environment. Null before the first walk. Each user appears as it
+ * was at some moment between `beganAt` and `finishedAt`.
+ */
+export async function readBusiness(ctx: TenantCtx) {
+  const [[times], rows] = await batch(ctx.db, [selectTimes({}), selectFigures({ environmentId: ctx.environment.id })]);
+  if (times === undefined) return null;
+  const of = (kind: FigureRow["kind"]) => rows.filter((row) => row.kind === kind);
+  const outstanding = of("outstanding");
+  const packIds = [...new Set(outstanding.map(({ label }) => label))];
+  const countOf = (kind: "users" | "active", label: string) => of(kind).find((row) => row.label === label)?.whole ?? 0;
+  return {
+    beganAt: iso(times.beganAtMs),
+    finishedAt: iso(times.finishedAtMs),
+    isPartial: rows.length >= BUSINESS_ROWS_MAX,
+    outstanding: byUnit(outstanding),
+    byPack: packIds.map((packId) => ({ packId, amounts: byUnit(outstanding.filter((row) => row.label === packId)) })),
+    users: countOf("users", ""),
+    active: ACTIVE_DAYS.map((days) => ({ days, users: countOf("active", `${days}`) })),
+    /** The amounts that were left when balances expired, by day. */
+    expired: (firstMs: number, count: number) => byDay(of("expired"), firstMs, count),
+    /** The amounts that remain in balances that will expire, by day. */
+    expiring: (firstMs: number, count: number) => byDay(of("expiring"), firstMs, count),
+  };
+}
+
+/** Returns sums of rows by unit and day. Leaves out a unit without any. */
+function byDay(rows: readonly FigureRow[], firstMs: number, count: number) {
+  return UNITS.flatMap((unit) => {
+    const rowsInUnit = rows.filter((row) => row.unit === unit);
+    const days = Array.from({ length: count }, (_, index) => {
+      const day = Math.floor(firstMs / DAY_MS) + index;
+      const row = rowsInUnit.find(({ label }) => label === `${day}`);
+      return {
+        date: iso(day * DAY_MS).slice(0, 10),
+        value: row === undefined ? 0 : amountOfSteps(unit, stepsOfSum(row)),
+      };
+    });
+    return days.some(({ value }) => value > 0) ? [{ unit, days }] : [];
+  });
+}
+export type Business = NonNullable<Awaited<ReturnType<typeof readBusiness>>>;
