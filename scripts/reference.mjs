@@ -13,7 +13,7 @@ const directory = join(root, ".purser/reference");
 
 const { outputFiles } = await build({
   absWorkingDir: root,
-  entryPoints: ["src/reference/files.tsx"],
+  entryPoints: ["src/reference/files.ts"],
   bundle: true,
   format: "esm",
   platform: "node",
@@ -57,11 +57,25 @@ const dashboardFiles = {
   ...Object.fromEntries(dashboard.outputFiles.map(({ path, text }) => [basename(path), text])),
   "dashboard.svg": readFileSync(join(root, "clients/dashboard/icon.svg"), "utf8"),
 };
+const docs = await build({
+  absWorkingDir: root,
+  entryPoints: ["clients/docs/docs.ts", "clients/docs/docs.css"],
+  bundle: true,
+  minify: true,
+  charset: "utf8",
+  format: "iife",
+  target: "es2022",
+  outdir: directory,
+  write: false,
+});
 const files = {
   ...reference.referenceFiles(),
   ...dashboardFiles,
   // The addresses of the dashboard's files contain this version, so that browsers may cache the files forever.
   "dashboard.version": createHash("sha256").update(JSON.stringify(dashboardFiles)).digest("hex").slice(0, 12),
+  "docs.html": readFileSync(join(root, "clients/docs/docs.html"), "utf8"),
+  ...Object.fromEntries(docs.outputFiles.map(({ path, text }) => [basename(path), text])),
+  "scalar.js": readFileSync(join(root, "node_modules/@scalar/api-reference/dist/browser/standalone.js"), "utf8"),
   "purser-balance.js": element.outputFiles[0].text,
   "llms.txt": readFileSync(join(root, "docs/llms.txt"), "utf8"),
 };

@@ -108,18 +108,21 @@ export const warn = (runtime: Pick<Runtime, "warn">, warning: Warning): void => 
 export const warningText = (sentences: ReadonlySet<string>): string => [...sentences].slice(0, WARNINGS_MAX).join(" ");
 
 /** The files that `npm run reference` generates from the schemas before the Worker is built. */
-export type ReferenceFile = "openapi.json" | "export-document.schema.json" | "docs.html";
+export type ReferenceFile = "openapi.json" | "export-document.schema.json";
 
 /** The files that `npm run reference` builds from other sources: clients/balance, docs/llms.txt and clients/dashboard. */
 type OtherFile = "purser-balance.js" | "llms.txt" | DashboardFile;
 export type DashboardFile = "dashboard.css" | "dashboard.js" | "dashboard.svg" | "dashboard.version";
+
+/** Returns the address of a file among the assets. Its host is of no effect. */
+export const referenceUrl = (name: string): string => `https://reference.invalid/${name}`;
 
 /**
  * Returns the text of a file of the reference. It is a static asset, so that the code that generates it is not part of the
  * Worker.
  */
 export async function referenceFile(env: Env, name: ReferenceFile | OtherFile): Promise<string> {
-  const response = await env.REFERENCE.fetch(`https://reference.invalid/${name}`);
+  const response = await env.REFERENCE.fetch(referenceUrl(name));
   if (!response.ok) throw new Error(`The reference has no ${name}.`);
   return response.text();
 }

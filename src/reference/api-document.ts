@@ -1,5 +1,6 @@
 import * as z from "zod";
 import packageFile from "../../package.json" with { type: "json" };
+import { type ErrorCode, errorMeaning, errorStatus } from "../errors.ts";
 import { type OpenApiDocument, openApiDocument } from "./describe.ts";
 import type { Operation } from "./operation.ts";
 import { balanceOperations } from "./operations/balances.ts";
@@ -67,6 +68,12 @@ export const operations: readonly Operation[] = [
   ...serviceOperations,
 ];
 
+/** Returns the table of all error codes, in CommonMark with GitHub's tables. */
+const errorRows = (): string =>
+  Object.entries(errorMeaning)
+    .map(([code, meaning]) => `| ${errorStatus[code as ErrorCode]} | \`${code}\` | ${meaning} |`)
+    .join("\n");
+
 const about = {
   title: "Purser",
   version: packageFile.version,
@@ -88,7 +95,15 @@ the arguments, existence, rule.
 **Reads after writes.** Every response to a valid key has the header \`x-d1-bookmark\`. Send it with a later read to see at least that state.
 
 **Clients.** The repository has one for TypeScript. \`/purser-balance.js\` is an element that shows a user's credits on your page.
-\`/llms.txt\` tells a coding assistant how to call Purser.`,
+\`/llms.txt\` tells a coding assistant how to call Purser.
+
+# Errors
+
+All error codes. The list is closed.
+
+| Status | Code | Meaning |
+| --- | --- | --- |
+${errorRows()}`,
   tags: [
     {
       name: "Credits",

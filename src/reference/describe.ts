@@ -131,7 +131,7 @@ function describeMessage(type: string, description: string, data: z.ZodRawShape)
   return {
     operationId: `on${type.replace(/(^|\.)([a-z])/g, (_, _dot, letter: string) => letter.toUpperCase())}`,
     tags: ["Messages"],
-    summary: `\`${type}\``,
+    summary: type,
     description,
     security: [],
     requestBody: { required: true, content: { "application/json": { schema } } },

@@ -1,6 +1,5 @@
-import { encodeBase64 } from "hono/utils/encode";
 import { limitArrivals } from "../auth/arrivals.ts";
-import { createRoutes, referenceFile } from "../http/factory.ts";
+import { createRoutes, referenceFile, referenceUrl } from "../http/factory.ts";
 
 /** The route `GET /api/v1/openapi.json`. */
 export const openApiRoutes = createRoutes().get("/openapi.json", limitArrivals, async (c) =>
@@ -21,27 +20,38 @@ export const fileRoutes = createRoutes()
     c.text(atOrigin(await referenceFile(c.env, "llms.txt"), new URL(c.req.url).origin)),
   );
 
-/** Returns a policy that allows only the page's own style sheet, by its hash. */
-async function contentSecurityPolicy(page: string): Promise<string> {
-  const [, style = ""] = /<style>([^<]*)<\/style>/.exec(page) ?? [];
-  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(style));
-  return `default-src 'none'; style-src 'sha256-${encodeBase64(digest)}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
+/** The files of the page at /docs, with the path and the type of each. Scalar draws the page from openapi.json. */
+const DOCS_FILES = {
+  "/": ["docs.html", "text/html; charset=utf-8"],
+  "/docs.css": ["docs.css", "text/css; charset=utf-8"],
+  "/docs.js": ["docs.js", "text/javascript; charset=utf-8"],
+  "/scalar.js": ["scalar.js", "text/javascript; charset=utf-8"],
+} as const;
+
+/** Scalar sets styles in the page. Nothing else of the page comes from outside its own files, and nothing is sent elsewhere. */
+const DOCS_POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src 'self' data:; " +
+  "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/** The routes `GET /docs` and of the files that it loads: the reference for people. Browsers ask whether a file has changed. */
+export const docsRoutes = createRoutes();
+for (const [path, [file, type]] of Object.entries(DOCS_FILES)) {
+  docsRoutes.get(path, limitArrivals, async (c) => {
+    const known = c.req.header("if-none-match");
+    const request = new Request(referenceUrl(file), known === undefined ? {} : { headers: { "if-none-match": known } });
+    const { body, headers } = await c.env.REFERENCE.fetch(request);
+    const etag = headers.get("etag");
+    if (etag !== null) c.header("etag", etag);
+    c.header("cache-control", "no-cache");
+    c.header("content-type", type);
+    c.header("content-security-policy", DOCS_POLICY);
+    c.header("referrer-policy", "no-referrer");
+    return body === null ? c.body(null, 304) : c.body(body, 200);
+  });
 }
 
-/** The route `GET /docs`: the reference for people, generated from openapi.json. */
-export const docsRoutes = createRoutes().get("/", limitArrivals, async (c) => {
-  const page = await referenceFile(c.env, "docs.html");
-  c.header("Content-Security-Policy", await contentSecurityPolicy(page));
-  c.header("X-Content-Type-Options", "nosniff");
-  c.header("Referrer-Policy", "no-referrer");
-  return c.html(atOrigin(page, new URL(c.req.url).origin));
-});
+/** The placeholder in llms.txt for the origin at which it is read. */
+const ORIGIN_PLACEHOLDER = "https://origin.invalid";
 
-/** The placeholder in the generated page for the origin at which it is read. */
-export const ORIGIN_PLACEHOLDER = "https://origin.invalid";
-
-/** Returns the page for a reader at `origin`. Escapes the host, which may have characters with a meaning in HTML. */
-function atOrigin(page: string, origin: string): string {
-  const escaped = origin.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
-  return page.replaceAll(ORIGIN_PLACEHOLDER, () => escaped);
-}
+/** Returns the text for a reader at `origin`. */
+const atOrigin = (text: string, origin: string): string => text.replaceAll(ORIGIN_PLACEHOLDER, () => origin);

@@ -1,8 +1,6 @@
 import { exportDocumentSchema } from "../exports/responses.ts";
 import type { ReferenceFile } from "../http/factory.ts";
 import { apiDocument } from "./api-document.ts";
-import { Page } from "./page.tsx";
-import { ORIGIN_PLACEHOLDER } from "./routes.ts";
 
 /**
  * Returns the files of the reference, for scripts/reference.mjs. They are generated before the build and are not part of the
@@ -12,6 +10,5 @@ export function referenceFiles(): Readonly<Record<ReferenceFile, string>> {
   return {
     "openapi.json": JSON.stringify(apiDocument()),
     "export-document.schema.json": JSON.stringify(exportDocumentSchema()),
-    "docs.html": `<!DOCTYPE html>${<Page origin={ORIGIN_PLACEHOLDER} />}`,
   };
 }
