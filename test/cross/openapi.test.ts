@@ -11,7 +11,7 @@ import { Clock, makeClient } from "../support/world.ts";
 
 /** Pages for people, files, and paths of PostHog's clients with a slash at the end. */
 const NOT_DESCRIBED: readonly RegExp[] = [
-  /^GET \/(docs|purser-balance\.js|llms\.txt)?$/,
+  /^GET \/(docs(\/(docs\.css|docs\.js|scalar\.js))?|purser-balance\.js|llms\.txt)?$/,
   /^(GET|POST) \/admin(\/|$)/,
   /^POST \/.*\/$/,
 ];
