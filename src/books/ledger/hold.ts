@@ -97,8 +97,12 @@ export const isOpen = (reservation: Pick<ColumnsOf<typeof reservations>, "state"
   sql`${reservation.state} = 'open'`;
 
 /** Returns a condition: a reservation of the account is due. */
-export const isDue = (value: ValueOf<DueAt>, account: SQL | SQLiteColumn): SQL =>
-  sql`${reservations.accountId} = ${account} AND ${isOpen()} AND ${reservations.expiresAtMs} <= ${value("nowMs")}`;
+export const isDue = (
+  value: ValueOf<DueAt>,
+  account: SQL | SQLiteColumn,
+  reservation: Pick<ColumnsOf<typeof reservations>, "accountId" | "state" | "expiresAtMs"> = reservations,
+): SQL =>
+  sql`${reservation.accountId} = ${account} AND ${isOpen(reservation)} AND ${reservation.expiresAtMs} <= ${value("nowMs")}`;
 
 /** The steps that open reservations hold of a row of `creditBalances`. */
 export const heldStepsOfBalance = () => sql<Steps>`coalesce((

@@ -110,11 +110,11 @@ export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanO
       selectUserLimits(ctx, input.userId),
       selectDuePeriods(ctx, user, { nowMs }),
     ]);
-  let [paying, unspendable, due, limits, [periods]] = await readWith(selectPayingNow);
+  let [paying, unspendable, due, limits, periods] = await readWith(selectPayingNow);
   // Balances that have expired since the reservation's end may still pay its charge.
   if (due.some(({ isToCharge }) => isToCharge === 1))
-    [paying, unspendable, due, limits, [periods]] = await readWith(selectBalancesOfDue);
-  const granted = balancesOfPeriods(readDuePeriods(ctx, periods?.due ?? null, { nowMs, isWhole: true }));
+    [paying, unspendable, due, limits, periods] = await readWith(selectBalancesOfDue);
+  const granted = balancesOfPeriods(readDuePeriods(ctx, periods, nowMs));
   due.sort(inOrderOfEnds);
   const holds = new Map(due.map((row) => [row.holdId, readDueHold(row)]));
   const after = planDue([...paying, ...unspendable, ...due, ...granted], [...holds.values()]);
