@@ -17,9 +17,6 @@ export function nameKey(name: string): string {
   return name.normalize("NFKC").toLowerCase();
 }
 
-/** The most bytes of a pack's items and rules, as JSON. What a batch carries of several packs then fits into a value of D1. */
-export const PACK_BYTES_MAX = 65_536;
-
 type ItemRow = typeof creditPackItems.$inferSelect;
 type PackItem = Pick<ItemRow, "position" | "id" | "amountSteps" | "unit" | "matches" | "priority">;
 

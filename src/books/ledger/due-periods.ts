@@ -1,6 +1,7 @@
 import { and, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
-import { PACK_BYTES_MAX, type Pack } from "../../catalog/pack.ts";
+import type { Pack } from "../../catalog/pack.ts";
+import { PACK_BYTES_MAX } from "../../catalog/schemas.ts";
 import { asInteger, computed, drizzle, fields, insertFrom, names, query, read, type ValueOf } from "../../db/query.ts";
 import {
   creditBalances,

@@ -215,8 +215,8 @@ const selectNextDue = query((value: ValueOf<{ environmentId: number; realMs: num
       and(
         eq(accounts.environmentId, value("environmentId")),
         eq(accounts.isErased, 0),
-        lte(accounts.recurringDueAtMs, value("untilMs")),
         mayTry(PERIODS, value, accounts.id),
+        lte(accounts.recurringDueAtMs, value("untilMs")),
       ),
     )
     .orderBy(accounts.recurringDueAtMs, accounts.id)

@@ -28,6 +28,7 @@ import {
 } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { guards } from "../../db/views.ts";
+import { jsonChunks } from "../../lib/json.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
 import { stepsOfSum, sumOfSteps } from "../amounts/amount.ts";
 import { spanOfMonth } from "../ledger/calendar.ts";
@@ -234,7 +235,7 @@ async function addStatementPage(root: CronCtx, statement: RunningStatement, afte
   });
   await batch(db, [
     guardPosition(position),
-    ...(sums.length === 0 ? [] : [upsertLines({ statementId, lines: JSON.stringify(sums) })]),
+    ...jsonChunks(sums).map((chunk) => upsertLines({ statementId, lines: chunk })),
     moveStatement({ ...position, endId }),
   ]);
   return endId;
