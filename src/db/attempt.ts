@@ -13,6 +13,7 @@ const CONSTRAINT_ERRORS = {
   credit_balances_revoked_once: "credit_balances_revoked_once",
   credit_balances_revoked: "credit_balances_revoked",
   credit_balances_bounded: "credit_balances_bounded",
+  credit_balances_of_reference_bounded: "credit_balances_of_reference_bounded",
   clock_kept: "clock_kept",
   guard_account: "guard_account",
   guard_balance: "guard_balance",
