@@ -184,6 +184,19 @@ CREATE TABLE `refund_owed` (
 	CONSTRAINT "refund_owed_positive" CHECK("refund_owed"."owed_steps" > 0)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE TABLE `cron_faults` (
+	`part` text NOT NULL,
+	`subject` text NOT NULL,
+	`environment_id` integer NOT NULL,
+	`kind` text NOT NULL,
+	`tries` integer NOT NULL,
+	`failed_at_ms` integer NOT NULL,
+	`retry_at_ms` integer NOT NULL,
+	PRIMARY KEY(`part`, `subject`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `cron_faults_environment` ON `cron_faults` (`environment_id`);--> statement-breakpoint
+CREATE INDEX `cron_faults_retry` ON `cron_faults` (`retry_at_ms`);--> statement-breakpoint
 CREATE TABLE `erasure_ids` (
 	`environment_id` integer NOT NULL,
 	`erasure_id` text NOT NULL,

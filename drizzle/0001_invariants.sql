@@ -340,7 +340,7 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_balances_external_ref');
 END;
 --> statement-breakpoint
--- Limits the balances that a list, a debit or a refund loads into memory: 40,000, with 8 MB of long rules (L6). An account with
+-- Limits the balances that a list or a debit loads into memory: 40,000, with 8 MB of long rules (L6). An account with
 -- fewer entries has fewer balances, so nothing is counted. AFTER INSERT, so that a replay finds the existing grant first.
 CREATE TRIGGER credit_balances_bounded AFTER INSERT ON credit_balances
 WHEN (new.grant_seq > 40000 OR octet_length(new.matches) > 500) AND (
@@ -352,12 +352,18 @@ WHEN (new.grant_seq > 40000 OR octet_length(new.matches) > 500) AND (
       WHERE r.account_id = new.account_id AND r.state = 'open'
     ) AS held CROSS JOIN credit_balances AS b ON b.id = held.id AND b.has_remaining = 0
   ))
-  OR (new.grant_seq > 40000 AND new.external_ref IS NOT NULL AND 40000 < (
-    SELECT count(*) FROM credit_balances WHERE account_id = new.account_id AND external_ref = new.external_ref
-  ))
 )
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_bounded');
+END;
+--> statement-breakpoint
+-- Limits the balances under a reference to 5,000, so that what a refund of all of them tells fits into a value (L6).
+CREATE TRIGGER credit_balances_of_reference_bounded AFTER INSERT ON credit_balances
+WHEN new.grant_seq > 5000 AND new.external_ref IS NOT NULL AND 5000 < (
+  SELECT count(*) FROM credit_balances WHERE account_id = new.account_id AND external_ref = new.external_ref
+)
+BEGIN
+  SELECT RAISE(ABORT, 'credit_balances_of_reference_bounded');
 END;
 --> statement-breakpoint
 CREATE TRIGGER credit_balances_write_grant AFTER INSERT ON credit_balances

@@ -6,10 +6,8 @@ import { statementsPart } from "./books/statements/make-statements.ts";
 import { holdsPart } from "./books/usage/expire.ts";
 import { daySumsPart } from "./books/usage/sum-days.ts";
 import { clocksPart } from "./clocks/advance.ts";
-import { constraintOf } from "./db/attempt.ts";
-import { type QueryBudget, queryBudget } from "./db/cron-work.ts";
+import { oldFaultsPart, type QueryBudget, queryBudget, reportFailures } from "./db/cron-work.ts";
 import { erasuresPart } from "./erasure/erase-running.ts";
-import { refusalIn } from "./errors.ts";
 import { oldLinkEndsPart } from "./exports/end-links.ts";
 
 import { MINUTE_MS } from "./lib/time.ts";
@@ -47,6 +45,7 @@ export const cronParts: readonly CronPart[] = [
   oldEventsPart,
   oldLinkEndsPart,
   oldSealsPart,
+  oldFaultsPart,
   deliveriesPart,
 ];
 
@@ -136,13 +135,6 @@ async function workIn(
   };
   const { db, index } = database;
   const ctx = { ...root, db, databases: [database], database: index, allowance: { has: hasQueries, untilMs } };
-  report(part.code, await part.work(ctx).catch((error: unknown) => [error]));
+  reportFailures(part.code, await part.work(ctx).catch((error: unknown) => [error]));
   return isShort;
-}
-
-/** Logs only the kinds of failures, because a message can contain a user's id. */
-function report(code: string, failures: readonly unknown[]): void {
-  if (failures.length === 0) return;
-  const kinds = failures.map((error) => refusalIn(error)?.code ?? constraintOf(error) ?? "unknown");
-  console.error(JSON.stringify({ level: "error", code, kinds: [...new Set(kinds)] }));
 }

@@ -59,13 +59,25 @@ export const setEndUserAuthInput = z.lazy(() =>
 export type SetEndUserAuthInput = z.infer<typeof setEndUserAuthInput>;
 
 export const ITEMS_MAX = 100;
+/** The most bytes of a pack's items, or of its rules, as JSON. What a batch carries of several packs then fits into a value of D1. */
+export const PACK_BYTES_MAX = 65_536;
 export const PACK_RULES_MAX = 100;
 const PRIORITY_MAX = 1_000_000;
 const EXPIRY_DAYS_MAX = 36_500;
 
 const packName = () =>
   displayName().describe("Unique among the application's packs that are not archived. Letter case does not matter.");
-const packMatches = z.lazy(() => z.array(matchRule).max(PACK_RULES_MAX, `must have at most ${PACK_RULES_MAX} rules`));
+/** Refuses items or rules whose JSON is too long, because the cron reads the packs of many users at once. */
+const fitsPack = [
+  (value: unknown) => new TextEncoder().encode(JSON.stringify(value)).length <= PACK_BYTES_MAX,
+  `must have at most ${PACK_BYTES_MAX} bytes as JSON: use fewer or shorter match rules, such as a glob instead of a list of names`,
+] as const;
+const packMatches = z.lazy(() =>
+  z
+    .array(matchRule)
+    .max(PACK_RULES_MAX, `must have at most ${PACK_RULES_MAX} rules`)
+    .refine(...fitsPack),
+);
 const priority = () => z.int().min(-PRIORITY_MAX).max(PRIORITY_MAX).describe("Lower values are spent first.");
 const defaultExpiryDays = () =>
   z
@@ -105,7 +117,10 @@ const keptItem = z.lazy(() =>
 );
 
 const itemListOf = <Item extends z.ZodType>(item: Item) =>
-  z.array(item).max(ITEMS_MAX, `must have at most ${ITEMS_MAX} items`);
+  z
+    .array(item)
+    .max(ITEMS_MAX, `must have at most ${ITEMS_MAX} items`)
+    .refine(...fitsPack);
 
 const WITHOUT_ITEMS = "Only for a pack without items.";
 const legacyFields = () => ({

@@ -1,14 +1,14 @@
-import { eq, sql } from "drizzle-orm";
+import { and, eq, sql } from "drizzle-orm";
 import { type NextExpiry, selectNextExpiry, sendNotices } from "../books/alerts/find-expiries.ts";
 import { settleDueHolds } from "../books/ledger/write.ts";
 import { type NextPeriod, selectNextPeriod } from "../books/recurring/grant-due.ts";
 import { type NextHold, selectNextHold } from "../books/usage/expire.ts";
 import { isConflict } from "../db/attempt.ts";
-import { cronIn, workOnEach } from "../db/cron-work.ts";
+import { cronIn, hasFailed, isPassing, mayTry, reportFailures, tryPiece, workOnEach } from "../db/cron-work.ts";
 import { changeFeature, clockOf, guardClock, readClock, type TestClock } from "../db/features.ts";
 import { asInteger, boundLimit, computed, drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { environments } from "../db/schema.ts";
-import { all, batch, type Statement } from "../db/sql.ts";
+import { all, batch, type Statement, type StatementRow } from "../db/sql.ts";
 import { refusalIn } from "../errors.ts";
 import { MINUTE_MS } from "../lib/time.ts";
 import { type NextUnmatched, reportPayment, selectNextUnmatched } from "../payments/report-unmatched.ts";
@@ -31,8 +31,8 @@ export type DueEvent =
 async function findNextDue(ctx: TenantCtx, untilMs: number): Promise<DueEvent | null> {
   const { id } = ctx.environment;
   const [[period], [hold], [expiry], [unmatched]] = await batch(ctx.db, [
-    selectNextPeriod(id, untilMs),
-    selectNextHold(id, untilMs),
+    selectNextPeriod(id, ctx.realNow(), untilMs),
+    selectNextHold(id, ctx.realNow(), untilMs),
     selectNextExpiry(id, ctx.now(), untilMs),
     selectNextUnmatched(id, untilMs),
   ] as const);
@@ -44,11 +44,20 @@ async function findNextDue(ctx: TenantCtx, untilMs: number): Promise<DueEvent | 
   return dueEvents.toSorted((a, b) => a.momentMs - b.momentMs)[0] ?? null;
 }
 
-/** Processes a due event at the environment's time. It does nothing if another call has processed it. */
+/**
+ * Processes a due event at the environment's time. It does nothing if another call has processed it. A user whose write fails is set
+ * aside, so that the clock goes on without what is due for this user.
+ */
 async function processDue(ctx: TenantCtx, due: DueEvent): Promise<void> {
-  if (due.kind === "hold" || due.kind === "period") await settleDueHolds(ctx, { accountId: due.row.accountId });
-  else if (due.kind === "expiry") return sendNotices(ctx, due.row);
-  else return reportPayment(ctx, due.row);
+  if (due.kind === "expiry") return reportFailures("expiries_not_found", await sendNotices(ctx, due.row));
+  if (due.kind === "unmatched") return reportPayment(ctx, due.row);
+  const part = due.kind === "hold" ? "holds_not_returned" : "periods_not_granted";
+  const { accountId, hasFailed } = due.row;
+  const piece = { part, environmentId: ctx.environment.id, subject: accountId, hasFailed } as const;
+  const errors = await tryPiece({ db: ctx.db, now: ctx.realNow }, piece, () => settleDueHolds(ctx, { accountId }));
+  // Nobody was set aside.
+  if (errors.some(isPassing)) throw errors[0];
+  reportFailures(part, errors);
 }
 
 /** How many queries a step usually takes, including its messages. */
@@ -133,24 +142,27 @@ async function ignoreConflict(work: () => Promise<void>): Promise<void> {
   }
 }
 
+const CLOCKS = "clocks_not_run";
 const CLOCKS_A_RUN_MAX = 100;
 
 /**
  * The environments with a test clock. First those whose clock is being advanced, then the others in an order that changes
  * with each run.
  */
-const selectEnvironmentsWithClock = query((value: ValueOf<{ run: number; limit: number }>) => {
+const selectEnvironmentsWithClock = query((value: ValueOf<{ run: number; realMs: number; limit: number }>) => {
   const { id, features } = environments;
   return drizzle
     .select({
       ...fields(environments, "id", "appId", "mode"),
-      ...computed({ clock: sql<string>`${clockOf()}` }),
+      ...computed({ clock: sql<string>`${clockOf()}`, hasFailed: hasFailed(CLOCKS, id) }),
     })
     .from(sql`${environments} INDEXED BY environments_clock`)
-    .where(sql`${features} ->> '$.clock' IS NOT NULL`)
+    .where(and(sql`${features} ->> '$.clock' IS NOT NULL`, mayTry(CLOCKS, value, id)))
     .orderBy(sql`${features} ->> '$.clock.atMs' IS NULL`, sql`(${id} + ${asInteger(value("run"))}) * 104729 % 15485863`)
     .limit(boundLimit(value("limit")));
 });
+
+type EnvironmentWithClock = StatementRow<typeof selectEnvironmentsWithClock>;
 
 /**
  * Continues test clocks that are being advanced, and processes due events of environments whose clock runs (D3). Returns errors: an
@@ -159,9 +171,15 @@ const selectEnvironmentsWithClock = query((value: ValueOf<{ run: number; limit: 
 async function runClocks(root: CronCtx): Promise<readonly unknown[]> {
   const { allowance, database } = root;
   const run = Math.floor(root.now() / MINUTE_MS);
-  const environmentsWithClock = await all(root.db, selectEnvironmentsWithClock({ run, limit: CLOCKS_A_RUN_MAX }));
-  return workOnEach(root, environmentsWithClock, QUERIES_A_STEP, async ({ clock, ...row }) => {
-    const environment = { ...row, database };
+  const page = { run, realMs: root.now(), limit: CLOCKS_A_RUN_MAX };
+  const environmentsWithClock = await all(root.db, selectEnvironmentsWithClock(page));
+  const pieces = {
+    queries: QUERIES_A_STEP,
+    pieceOf: ({ id, hasFailed }: EnvironmentWithClock) =>
+      ({ part: CLOCKS, environmentId: id, subject: id, hasFailed }) as const,
+  };
+  return workOnEach(root, environmentsWithClock, pieces, async ({ id, appId, mode, clock }) => {
+    const environment = { id, appId, mode, database };
     const isAdvancing = readClock(clock).atMs !== undefined;
     await (isAdvancing
       ? advanceClock(root, environment, allowance)
@@ -170,7 +188,7 @@ async function runClocks(root: CronCtx): Promise<readonly unknown[]> {
 }
 
 export const clocksPart: CronPart = {
-  code: "clocks_not_run",
+  code: CLOCKS,
   weight: 3,
   queriesOfStep: QUERIES_A_STEP + 2,
   work: runClocks,

@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { COUNTED_SUSPENDED_MAX } from "../books/recurring/recurring.ts";
+import { COUNTED_FAULTS_MAX } from "../db/cron-work.ts";
 import { COUNTED_UNMATCHED_MAX } from "../payments/list.ts";
 import { SHARE_OF_PUBLIC_KEYS, SHARE_OF_SECRET_KEYS } from "../people/limits/count.ts";
 import { COUNTED_DELIVERIES_MAX, type EndpointHealth } from "../webhooks/list-deliveries.ts";
@@ -32,6 +33,7 @@ const DISPUTES_SHOWN = 5;
 export const Attention = ({ c, overview }: OverviewProps) => {
   const matters = [
     ...databaseMatters(c, overview),
+    ...cronMatters(c, overview),
     ...paymentMatters(c, overview),
     ...endpointMatters(c, overview),
     ...recurringMatters(c, overview),
@@ -71,6 +73,21 @@ function databaseMatters(c: Context<DashboardEnv>, { fullness }: Overview): Matt
       detail: `Analytics ${isNearEnd ? "" : "by publishable and relay keys "}are not stored any more. Credits, usage and exports continue.`,
       href: pathIn(c, "limits"),
       action: "See the limits",
+    },
+  ];
+}
+
+/** Work of the cron that fails again and again: the log has its kind, and each user's own next write tries it too. */
+function cronMatters(c: Context<DashboardEnv>, { faults }: Overview): Matter[] {
+  if (faults === 0) return [];
+  const many = faults > COUNTED_FAULTS_MAX ? `More than ${COUNTED_FAULTS_MAX}` : amountText(faults);
+  return [
+    {
+      kind: "bad",
+      title: `${many} ${faults === 1 ? "task" : "tasks"} of the cron failed.`,
+      detail: `${faults === 1 ? "It is" : "They are"} tried again, at least once in 64 minutes. The Worker's log says which, and why.`,
+      href: pathIn(c, "verify"),
+      action: "Verify the books",
     },
   ];
 }

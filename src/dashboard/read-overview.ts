@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import { countSuspended } from "../books/recurring/recurring.ts";
 import { listStatements, readStatement } from "../books/statements/statements.ts";
+import { countFaults } from "../db/cron-work.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { countUnmatched, listPayments } from "../payments/list.ts";
 import { readFullness } from "../people/limits/limits.ts";
@@ -40,7 +41,7 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
     read("opened"),
     read("refused_claim"),
   ]);
-  const [statement, business, outstanding, packs, lag, health, unmatched, suspended, fullness, paid] =
+  const [statement, business, outstanding, packs, lag, health, unmatched, suspended, faults, fullness, paid] =
     await Promise.all([
       readNewestStatement(c),
       readBusiness(ctx),
@@ -50,6 +51,7 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
       readHealth(ctx),
       countUnmatched(ctx),
       countSuspended(ctx),
+      countFaults(ctx),
       readFullness(ctx),
       listPayments(root, appId, { mode, limit: PAYMENTS_MAX }),
     ]);
@@ -67,6 +69,7 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
       health,
       unmatched,
       suspended,
+      faults,
       fullness,
       payments: paid.payments,
       isAllPayments: paid.nextCursor === null,

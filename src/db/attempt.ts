@@ -13,6 +13,7 @@ const CONSTRAINT_ERRORS = {
   credit_balances_revoked_once: "credit_balances_revoked_once",
   credit_balances_revoked: "credit_balances_revoked",
   credit_balances_bounded: "credit_balances_bounded",
+  credit_balances_of_reference_bounded: "credit_balances_of_reference_bounded",
   clock_kept: "clock_kept",
   guard_account: "guard_account",
   guard_balance: "guard_balance",
@@ -137,17 +138,21 @@ export function isConflict(error: unknown): boolean {
 
 /**
  * Makes an attempt at a write: `once` reads, decides and sends one batch. If the batch fails because another write came first,
- * calls `once` again; later repeats wait a random time that grows. Throws other errors, and `temporarily_unavailable` after 64
- * attempts.
+ * calls `once` again; later repeats wait a random time that grows. Throws other errors, and `temporarily_unavailable` after
+ * `attemptsMax` attempts.
  */
-export async function attempt<Answer>({ newId }: Pick<Runtime, "newId">, once: () => Promise<Answer>): Promise<Answer> {
+export async function attempt<Answer>(
+  { newId }: Pick<Runtime, "newId">,
+  once: () => Promise<Answer>,
+  attemptsMax = ATTEMPTS_MAX,
+): Promise<Answer> {
   let nonce = "";
   for (let count = 1; ; count++) {
     try {
       return await once();
     } catch (error) {
       if (!isConflict(error)) throw error;
-      if (count === ATTEMPTS_MAX)
+      if (count === attemptsMax)
         throw temporarilyUnavailable("Too many writes at the same time. Try again shortly.", error);
     }
     if (count < ATTEMPTS_WITHOUT_PAUSE) continue;

@@ -1,7 +1,7 @@
 import { eq, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { byOf } from "../books/ledger/account.ts";
-import { readLegs, settleHolds } from "../books/ledger/hold.ts";
+import { settleHolds } from "../books/ledger/hold.ts";
 import { guardNoneRevoked, insertTakings } from "../books/ledger/insert-takings.ts";
 import { computed, drizzle, fields, insertFrom, names, query, read, type ValueOf } from "../db/query.ts";
 import {
@@ -30,10 +30,9 @@ const atMost = (value: ValueOf<ErasurePage>, max: number) => sql`min(${rowsMax(v
  * limits.
  */
 export const selectOpenBooks = query((value: ValueOf<ErasurePage>) => {
-  const hold = [reservations.id, reservations.legs];
   const holds = sql`(
-    SELECT json_group_array(json_array(${sql.join(hold, sql`, `)})) FROM (
-      SELECT ${sql.join(hold, sql`, `)} FROM ${reservations}
+    SELECT json_group_array(${reservations.id}) FROM (
+      SELECT ${reservations.id} FROM ${reservations}
       WHERE ${reservations.accountId} = ${id.accountId} AND ${reservations.state} = 'open'
       LIMIT ${atMost(value, HOLDS_MAX)}
     ) AS ${reservations}
@@ -63,11 +62,7 @@ export const selectOpenBooks = query((value: ValueOf<ErasurePage>) => {
 type OpenBooks = RowsOf<[ReturnType<typeof selectOpenBooks>]>[0];
 
 // `selectOpenBooks` wrote this JSON.
-const readHolds = (holds: string) =>
-  (JSON.parse(holds) as [string, string][]).map(([reservationId, legs]) => ({
-    id: reservationId,
-    legs: readLegs(legs),
-  }));
+const readHolds = (holds: string) => (JSON.parse(holds) as string[]).map((reservationId) => ({ id: reservationId }));
 
 /** Deletes owed amounts, because everything that the holds return is revoked (E2). */
 const deleteOwed = query((value: ValueOf<{ accountId: number }>) =>

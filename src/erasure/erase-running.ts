@@ -2,7 +2,7 @@ import { and, eq, isNull, sql } from "drizzle-orm";
 import { toSteps, UNITS } from "../books/amounts/amount.ts";
 import { countActivity } from "../db/activity.ts";
 import { isConflict } from "../db/attempt.ts";
-import { cronIn } from "../db/cron-work.ts";
+import { cronIn, hasFailed, mayTry, tryPiece } from "../db/cron-work.ts";
 import { clockOf, guardFeatures, requireClock } from "../db/features.ts";
 import { boundLimit, computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { environments, erasureIds, erasures } from "../db/schema.ts";
@@ -26,49 +26,54 @@ const ERASURE_QUERIES_A_PAGE = 60;
 const ROWS_OF_PAGE = 8_000;
 const ERASURES_MAX = 200;
 
-const selectRunning = query((value: ValueOf<{ limit: number }>) =>
+const ERASURES = "erasures_not_continued";
+const selectRunning = query((value: ValueOf<{ realMs: number; limit: number }>) =>
   drizzle
     .select({
       ...fields(erasures, { erasureId: "id" }),
       ...fields(environments, "id", "appId", "mode"),
-      ...computed({ clock: clockOf() }),
+      ...computed({ clock: clockOf(), hasFailed: hasFailed(ERASURES, erasures.id) }),
     })
     .from(sql`${erasures} INDEXED BY erasures_running`)
     .crossJoin(environments)
-    .where(and(isNull(erasures.completedAtMs), eq(environments.id, erasures.environmentId)))
+    .where(
+      and(
+        isNull(erasures.completedAtMs),
+        eq(environments.id, erasures.environmentId),
+        mayTry(ERASURES, value, erasures.id),
+      ),
+    )
     .orderBy(erasures.startedAtMs)
     .limit(boundLimit(value("limit"))),
 );
 
 /**
- * Continues running erasures (E1) in turn, a page at a time, and starts with another erasure every minute. Returns the errors: a
- * failure stops only its own erasure, and the next run tries again.
+ * Continues running erasures (E1) in turn, a page at a time, and starts with another erasure every minute. An erasure that
+ * fails is set aside. Returns the errors.
  */
 async function eraseRunning(root: CronCtx): Promise<readonly unknown[]> {
   const { db, database, allowance } = root;
   const failures: unknown[] = [];
-  const rows = await all(db, selectRunning({ limit: ERASURES_MAX }));
+  const rows = await all(db, selectRunning({ realMs: root.now(), limit: ERASURES_MAX }));
   const turn = rows.length === 0 ? 0 : Math.floor(root.now() / MINUTE_MS) % rows.length;
   const running = [...rows.slice(turn), ...rows.slice(0, turn)];
   for (let pages = 0; pages < ERASURE_PAGES_A_RUN_MAX; pages++) {
     const erasure = running.shift();
     if (erasure === undefined || !allowance.has(ERASURE_QUERIES_A_PAGE)) break;
-    const { erasureId, clock, ...row } = erasure;
-    try {
-      const isComplete = await continueErasure(cronIn(root, { ...row, database }, clock), erasureId, {
-        pages: 1,
-        rows: ROWS_OF_PAGE,
-      });
-      if (!isComplete) running.push(erasure);
-    } catch (error) {
-      failures.push(error);
-    }
+    const { erasureId, clock, hasFailed, id, appId, mode } = erasure;
+    const piece = { part: ERASURES, environmentId: id, subject: erasureId, hasFailed } as const;
+    const work = async () => {
+      const ctx = cronIn(root, { id, appId, mode, database }, clock);
+      const isComplete = await continueErasure(ctx, erasureId, { pages: 1, rows: ROWS_OF_PAGE });
+      if (!isComplete) running.push({ ...erasure, hasFailed: 0 });
+    };
+    failures.push(...(await tryPiece(root, piece, work)));
   }
   return failures;
 }
 
 export const erasuresPart: CronPart = {
-  code: "erasures_not_continued",
+  code: ERASURES,
   weight: 5,
   queriesOfStep: ERASURE_QUERIES_A_PAGE + 1,
   work: eraseRunning,

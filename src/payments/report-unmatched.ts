@@ -1,6 +1,6 @@
 import { and, eq, lte, type SQL, sql } from "drizzle-orm";
 import { isConflict } from "../db/attempt.ts";
-import { cronIn, workOnEach } from "../db/cron-work.ts";
+import { cronIn, hasFailed, mayTry, workOnEach } from "../db/cron-work.ts";
 import { guardFeatures } from "../db/features.ts";
 import {
   boundLimit,
@@ -30,6 +30,7 @@ const unmatchedFields = {
     // An unmatched payment has both values.
     reason: sql<string>`${payments.reason}`,
     momentMs: sql<number>`${payments.tellAtMs}`,
+    hasFailed: hasFailed("payments_not_told", payments.id),
     namesJson: sql<string>`(
       SELECT json_group_array(${paymentNames.name}) FROM ${paymentNames}
       WHERE ${paymentNames.environmentId} = ${payments.environmentId} AND ${paymentNames.paymentId} = ${payments.id}
@@ -48,9 +49,11 @@ const buildDue = (value: ValueOf<Until>, ofEnvironment: SQL) =>
     .orderBy(payments.tellAtMs)
     .limit(boundLimit(value("limit")));
 
+const UNMATCHED = "payments_not_told";
+
 // Environments with a test clock are processed by src/clocks.
-const selectDue = query((value: ValueOf<Until>) =>
-  buildDue(value, sql`${environments.features} ->> '$.clock' IS NULL`),
+const selectDue = query((value: ValueOf<Until & { realMs: number }>) =>
+  buildDue(value, sql`${environments.features} ->> '$.clock' IS NULL AND ${mayTry(UNMATCHED, value, payments.id)}`),
 );
 
 const selectNext = query((value: ValueOf<Until & { environmentId: number }>) =>
@@ -87,15 +90,21 @@ const markReported = query((value: ValueOf<ReportKey>) =>
 
 /** Sends one message for each payment that has been unmatched for ten minutes (S3), for the cron. Returns errors. */
 export async function reportUnmatched(root: CronCtx): Promise<readonly unknown[]> {
-  const found = await all(root.db, selectDue({ nowMs: root.now(), limit: PAYMENTS_A_RUN_MAX }));
-  return workOnEach(root, found, QUERIES_A_PAYMENT, (due) => {
+  const nowMs = root.now();
+  const found = await all(root.db, selectDue({ nowMs, realMs: nowMs, limit: PAYMENTS_A_RUN_MAX }));
+  const pieces = {
+    queries: QUERIES_A_PAYMENT,
+    pieceOf: ({ environmentId, id, hasFailed }: Due) =>
+      ({ part: UNMATCHED, environmentId, subject: id, hasFailed }) as const,
+  };
+  return workOnEach(root, found, pieces, (due) => {
     const { environmentId: id, appId, mode } = due;
     return reportPayment(cronIn(root, { id, appId, mode, database: root.database }, null), due);
   });
 }
 
 export const unmatchedPart: CronPart = {
-  code: "payments_not_told",
+  code: UNMATCHED,
   weight: 2,
   queriesOfStep: QUERIES_A_PAYMENT + 1,
   work: reportUnmatched,

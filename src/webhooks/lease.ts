@@ -3,6 +3,7 @@ import { alias } from "drizzle-orm/sqlite-core";
 import { asInteger, assignments, fields, names, query, read, returning, type ValueOf } from "../db/query.ts";
 import { environments, webhookDeliveries, webhookEndpoints, webhookMessages } from "../db/schema.ts";
 import { all, type Db, type RowsOf } from "../db/sql.ts";
+import { jsonChunks } from "../lib/json.ts";
 import type { SystemCtx } from "../runtime.ts";
 import { nextEndpointWithPending } from "./endpoint.ts";
 import { LEASE_MS } from "./outbox.ts";
@@ -75,9 +76,9 @@ export async function releaseLeases(
   keys: readonly DeliveryKey[],
   kept: readonly LeasedDelivery[],
 ): Promise<void> {
-  const keysText = JSON.stringify(keys.map(({ messageId, endpointId }) => [messageId, endpointId ?? null]));
   const keptText = JSON.stringify(kept.map(({ id, endpointId }) => [endpointId, id]));
-  await all(db, endLeasesExcept({ keys: keysText, kept: keptText, nowMs: now() }));
+  for (const keysText of jsonChunks(keys.map(({ messageId, endpointId }) => [messageId, endpointId ?? null])))
+    await all(db, endLeasesExcept({ keys: keysText, kept: keptText, nowMs: now() }));
 }
 
 type Round = { start: string; excluded: string; nowMs: number; leaseMs: number; limit: number };

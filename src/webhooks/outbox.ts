@@ -5,6 +5,7 @@ import { asInteger, fields, insertFrom, query, returning, type ValueOf } from ".
 import { environments, webhookDeliveries, webhookMessages } from "../db/schema.ts";
 import type { Statement } from "../db/sql.ts";
 import { toBase62 } from "../lib/encoding.ts";
+import { jsonChunks } from "../lib/json.ts";
 import { iso } from "../lib/time.ts";
 import type { Environment, Mode, TenantCtx } from "../runtime.ts";
 import type { MessageData, MessageType } from "./message-data.ts";
@@ -170,13 +171,8 @@ export const FIRST_ATTEMPTS_MAX = 20;
 export function deliver(ctx: TenantCtx, messages: readonly Outgoing<Pick<NewMessage, "type">>[]): Statement[] {
   if (messages.length === 0) return [];
   const deliveries = messages.flatMap(({ id, endpointIds }) => endpointIds.map((endpointId) => [endpointId, id]));
-  return [
-    insertDeliveries({
-      environmentId: ctx.environment.id,
-      deliveries: JSON.stringify(deliveries),
-      ...deliveryTimes(ctx),
-    }),
-  ];
+  const values = { environmentId: ctx.environment.id, ...deliveryTimes(ctx) };
+  return jsonChunks(deliveries).map((chunk) => insertDeliveries({ ...values, deliveries: chunk }));
 }
 
 /** Returns when new deliveries are due: after a lease if this invocation makes their first attempts, otherwise now. */

@@ -64,6 +64,9 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
     kept: ["id", "environment_id", "is_erased", "last_active_day", "recurring_due_at_ms"],
   },
   business_walks: { operational: ["began_at_ms", "after_account_id", "finished_at_ms"] },
+  cron_faults: {
+    operational: ["part", "subject", "environment_id", "kind", "tries", "failed_at_ms", "retry_at_ms"],
+  },
   business_figures: { operational: ["environment_id", "began_at_ms", "kind", "label", "unit", "whole", "rest"] },
   credit_balances: {
     names: ["external_ref"],

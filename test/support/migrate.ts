@@ -1,6 +1,9 @@
 import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { enforceD1Limits } from "./d1-limits.ts";
 import { rememberEarlierRows } from "./invariants.ts";
+
+enforceD1Limits(env.DB);
 
 for (const db of [env.DB, env.SPARE]) {
   await applyD1Migrations(db, env.TEST_MIGRATIONS);

@@ -1,9 +1,11 @@
 import { and, eq, exists, lte, not, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
+import { hasFailed, mayTry } from "../../db/cron-work.ts";
 import { hasFeatures } from "../../db/features.ts";
 import {
   asInteger,
   type ColumnsOf,
+  computed,
   drizzle,
   fields,
   hasRow,
@@ -39,6 +41,8 @@ export type ExpiryPage = {
   doneAccountId: number;
   doneSeq: number;
   nowMs: number;
+  /** The real time, by which failed periods are tried again. */
+  realMs: number;
 };
 
 interface PagePosition {
@@ -101,7 +105,10 @@ const { doneExpiresAtMs, doneAccountId, doneGrantSeq } = expiryNotices;
 /** Selects the users of the page's expired balances whose next period has begun but is not granted yet. */
 const usersWithDuePeriods = (value: ValueOf<ExpiryPage>) =>
   drizzle
-    .selectDistinct(fields(accounts, { accountId: "id" }))
+    .selectDistinct({
+      ...fields(accounts, { accountId: "id" }),
+      ...computed({ hasFailed: hasFailed("periods_not_granted", accounts.id) }),
+    })
     .from(sql`(${selectExpiryPage(value)}) AS ${expiryPage}`)
     .crossJoin(accounts)
     .where(
@@ -110,6 +117,8 @@ const usersWithDuePeriods = (value: ValueOf<ExpiryPage>) =>
         eq(accounts.id, expiryPage.accountId),
         lte(accounts.recurringDueAtMs, value("nowMs")),
         eq(accounts.isErased, 0),
+        // Nobody waits for a user whose periods cannot be granted.
+        mayTry("periods_not_granted", value, accounts.id),
       ),
     );
 

@@ -1,7 +1,7 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { isConflict } from "../../db/attempt.ts";
-import { cronIn } from "../../db/cron-work.ts";
+import { cronIn, hasFailed, isPassing, mayTry, tryPiece } from "../../db/cron-work.ts";
 import { clockOf } from "../../db/features.ts";
 import { asInteger, computed, fields, query, read, type ValueOf } from "../../db/query.ts";
 import { balanceExpiries, environments, expiryNotices } from "../../db/schema.ts";
@@ -27,7 +27,10 @@ const EXPIRY_PAGES_A_RUN_MAX = 16;
 const EXPIRY_QUERIES_A_PAGE = 8;
 /** How many queries it takes to grant the due periods of a user. */
 const QUERIES_A_USER_TO_GRANT = 12;
+/** Each round grants 50 users, and a page has 1,000 balances. */
+const GRANT_ROUNDS_MAX = 20;
 
+const EXPIRIES = "expiries_not_found";
 type ExpiriesUntil = { nowMs: number; untilMs: number; limit: number };
 
 const firstExpiry = alias(expiryNotices, "first");
@@ -52,7 +55,11 @@ function readDue(value: ValueOf<ExpiriesUntil>, isOfExpiry: SQL | undefined, isE
         doneAccountId: "doneAccountId",
         doneSeq: "doneGrantSeq",
       }),
-      ...computed({ fromMs: sql<number>`start.begin`, momentMs: moment }),
+      ...computed({
+        fromMs: sql<number>`start.begin`,
+        momentMs: moment,
+        hasFailed: hasFailed(EXPIRIES, environments.id),
+      }),
     },
     (list) => sql`SELECT ${list}
       FROM (
@@ -83,7 +90,9 @@ function readDue(value: ValueOf<ExpiriesUntil>, isOfExpiry: SQL | undefined, isE
 }
 
 // Environments with a test clock have their own time (src/clocks).
-const selectDueNotices = query((value: ValueOf<ExpiriesUntil>) => readDue(value, undefined, sql`${clockOf()} IS NULL`));
+const selectDueNotices = query((value: ValueOf<ExpiriesUntil & { realMs: number }>) =>
+  readDue(value, undefined, sql`${clockOf()} IS NULL AND ${mayTry(EXPIRIES, value, environments.id)}`),
+);
 
 const selectNextNotice = query((value: ValueOf<ExpiriesUntil & { environmentId: number }>) =>
   readDue(value, eq(firstExpiry.environmentId, value("environmentId")), undefined),
@@ -96,32 +105,36 @@ export type NextExpiry = StatementRow<typeof selectNextNotice>;
 export const selectNextExpiry = (environmentId: number, nowMs: number, untilMs: number): Statement<NextExpiry> =>
   selectNextNotice({ environmentId, nowMs, untilMs, limit: 1 });
 
-/** Sends the due notices of a page, at the environment's time. */
+/** Sends the due notices of a page, at the environment's time. Returns errors of users who were set aside. */
 export async function sendNotices(
   ctx: TenantCtx,
-  { id, appId: _, mode: __, features, momentMs: ___, ...page }: NextExpiry,
-): Promise<void> {
-  await findPage(ctx, features, { ...page, environmentId: id, nowMs: ctx.now() }, () => true);
+  { id, appId: _, mode: __, features, momentMs: ___, hasFailed: ____, ...page }: NextExpiry,
+): Promise<readonly unknown[]> {
+  const times = { nowMs: ctx.now(), realMs: ctx.realNow() };
+  return findPage(ctx, features, { ...page, environmentId: id, ...times }, () => true);
 }
 
 /**
  * Finds the balances that expire now or in some days, sends their notices (H6), and evaluates the alerts of expired balances
- * (H5). A run processes a bounded number; the next run continues. Returns errors; an error stops only the page in which it occurs.
+ * (H5). A run processes a bounded number; the next run continues. An environment whose page fails is set aside. Returns errors.
  */
 export async function findExpiries(root: CronCtx): Promise<readonly unknown[]> {
   const { db, database, allowance } = root;
   const failures: unknown[] = [];
   for (let pages = EXPIRY_PAGES_A_RUN_MAX; pages > 0; ) {
     const nowMs = root.now();
-    const due = await all(db, selectDueNotices({ nowMs, untilMs: nowMs, limit: pages }));
+    const due = await all(db, selectDueNotices({ nowMs, realMs: nowMs, untilMs: nowMs, limit: pages }));
     if (due.length === 0) break;
-    for (const { id, appId, mode, features, momentMs: _, ...page } of due) {
+    for (const { id, appId, mode, features, momentMs: _, hasFailed, ...page } of due) {
       if (!allowance.has(EXPIRY_QUERIES_A_PAGE + 1)) return failures;
       const ctx = cronIn(root, { id, appId, mode, database }, null);
       const mayGrant = () => allowance.has(QUERIES_A_USER_TO_GRANT);
-      await findPage(ctx, features, { ...page, environmentId: id, nowMs }, mayGrant).catch((error: unknown) =>
-        failures.push(error),
-      );
+      const piece = { part: EXPIRIES, environmentId: id, subject: id, hasFailed } as const;
+      const times = { nowMs, realMs: nowMs };
+      const work = async () => {
+        failures.push(...(await findPage(ctx, features, { ...page, environmentId: id, ...times }, mayGrant)));
+      };
+      failures.push(...(await tryPiece(root, piece, work)));
       pages--;
     }
   }
@@ -129,7 +142,7 @@ export async function findExpiries(root: CronCtx): Promise<readonly unknown[]> {
 }
 
 export const expiriesPart: CronPart = {
-  code: "expiries_not_found",
+  code: EXPIRIES,
   weight: 5,
   queriesOfStep: EXPIRY_QUERIES_A_PAGE + 2,
   work: findExpiries,
@@ -137,26 +150,38 @@ export const expiriesPart: CronPart = {
 
 /**
  * Sends the notices of one page of an environment's balances, after the due periods of its users (R3). Does nothing if another run
- * has processed the page. If this run may grant no more periods, it leaves the page to the next run.
+ * has processed the page. If this run may grant no more periods, it leaves the page to the next run. A user whose periods cannot be
+ * granted is set aside. Returns the errors of these users.
  */
 async function findPage(
   ctx: TenantCtx,
   features: string | null,
   page: ExpiryPage,
   mayGrant: () => boolean,
-): Promise<void> {
-  if (await sendPage(ctx, features, { ...page, awaitsPeriods: 1 })) return;
-  for (let isFirst = true; ; isFirst = false) {
+): Promise<readonly unknown[]> {
+  const failures: unknown[] = [];
+  if (await sendPage(ctx, features, { ...page, awaitsPeriods: 1 })) return failures;
+  const real = { db: ctx.db, now: ctx.realNow };
+  for (let round = 0; round < GRANT_ROUNDS_MAX; round++) {
     const users = page.days === 0 ? await all(ctx.db, selectUsersToGrant(page)) : [];
     // No period was due, so another run has processed the page.
-    if (users.length === 0 && isFirst) return;
+    if (users.length === 0 && round === 0) return failures;
     if (users.length === 0) break;
-    for (const { accountId } of users) {
-      if (!mayGrant()) return;
-      while (await settleDueHolds(ctx, { accountId }));
+    for (const { accountId, hasFailed } of users) {
+      if (!mayGrant()) return failures;
+      const { environmentId } = page;
+      const piece = { part: "periods_not_granted", environmentId, subject: accountId, hasFailed } as const;
+      const work = async () => {
+        while (await settleDueHolds(ctx, { accountId }));
+      };
+      const errors = await tryPiece(real, piece, work);
+      failures.push(...errors);
+      // Nobody was set aside, so the next run continues.
+      if (errors.length > 1 || errors.some(isPassing)) return failures;
     }
   }
   await sendPage(ctx, features, { ...page, awaitsPeriods: 0 });
+  return failures;
 }
 
 /** Returns whether the page was sent. */

@@ -173,11 +173,22 @@ export function issueBalances(ctx: TenantCtx, account: AccountAtRead, grants: re
 
 export const grantRefusals = (ctx: TenantCtx) => ({
   credit_balances_bounded: tooManyBalances,
+  credit_balances_of_reference_bounded: tooManyOfReference,
   environments_test_quota: () => quotaExceeded(ctx.settings.testBalanceQuota),
 });
 
-/** The most balances of a user that can pay, or that share one reference (L6). */
+/** The most balances of a user that can pay (L6). */
 export const USER_BALANCES_MAX = 40_000;
+/** The most balances of a user under one reference (L6). The message of a refund names them all in one value. */
+export const REFERENCE_BALANCES_MAX = 5_000;
+
+export function tooManyOfReference(): PurserError {
+  const message = "More balances than this may not share one reference. Use a reference for each purchase.";
+  return new PurserError("invalid_request", message, {
+    param: "externalRef",
+    details: { limit: REFERENCE_BALANCES_MAX },
+  });
+}
 
 function tooManyBalances(): PurserError {
   const message =

@@ -129,12 +129,12 @@ export async function listBalances(ctx: TenantCtx, input: ListInput): Promise<Li
   const nowMs = ctx.now();
   const atMs = input.asOf ?? nowMs;
   if (atMs > nowMs) throw invalid("asOf", "must not be in the future");
-  const [stored, [{ due = null } = {}] = []] = await batch(ctx.db, [
+  const [stored, due = []] = await batch(ctx.db, [
     selectListed(ctx, input, atMs),
     ...(showsDue(input) ? [selectDuePeriods(ctx, input, { nowMs })] : []),
   ] as const);
   // The balances of due periods are listed as they will be written (R3).
-  const periods = readDuePeriods(ctx, due, { nowMs, isWhole: true });
+  const periods = readDuePeriods(ctx, due, nowMs);
   const rows = [
     ...stored,
     ...balancesOfPeriods(periods).filter((row) => input.includeExpired || row.expiresAtMs > nowMs),
@@ -175,12 +175,12 @@ export interface BalanceList {
 /** Returns a user's balances for the dashboard: at most `limit` that can pay and `limit` others, so that the cost is bounded. */
 export async function listAllBalances(ctx: TenantCtx, userId: string, limit: number): Promise<BalanceList> {
   const nowMs = ctx.now();
-  const [active, ofAnyStatus, [{ due = null } = {}]] = await batch(ctx.db, [
+  const [active, ofAnyStatus, due] = await batch(ctx.db, [
     selectActiveUpTo(ctx, { userId }, { nowMs, limit: limit + 1 }),
     selectBalancesUpTo(ctx, { userId }, { limit: limit + 1 }),
     selectDuePeriods(ctx, { userId }, { nowMs }),
   ] as const);
-  const spendable = [...active, ...balancesOfPeriods(readDuePeriods(ctx, due, { nowMs, isWhole: true }))];
+  const spendable = [...active, ...balancesOfPeriods(readDuePeriods(ctx, due, nowMs))];
   const inOrder = (rows: readonly BalanceRow[]) =>
     inSpendingOrder(rows).map((row) => ({ ...presentBalance(row, nowMs), source: row.source, notes: row.notes }));
   const spendableIds = new Set(spendable.map((row) => row.id));

@@ -21,6 +21,7 @@ import { insertRefundOwed } from "../ledger/owed.ts";
 import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { writeForUser } from "../ledger/write.ts";
+import { REFERENCE_BALANCES_MAX, tooManyOfReference } from "./grant.ts";
 import type { RefundOutput } from "./responses.ts";
 import type { RefundInput } from "./schemas.ts";
 import {
@@ -91,6 +92,7 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
 
   const covered = balancesToRefund(input, issued);
   if (covered.length === 0) throw nothingGranted(issued.length === 0 ? "externalRef" : "packId");
+  if (covered.length > REFERENCE_BALANCES_MAX) throw tooManyOfReference();
   if (refunds.length >= REFUNDS_MAX) throw tooManyRefunds();
   const share = input.share ?? null;
   const due = planRefundDue(covered, refunds, share);
@@ -152,6 +154,7 @@ export async function previewRefund(ctx: TenantCtx, input: Omit<RefundInput, "re
   ]);
   const covered = balancesToRefund(input, issued);
   if (covered.length === 0) throw nothingGranted(issued.length === 0 ? "externalRef" : "packId");
+  if (covered.length > REFERENCE_BALANCES_MAX) throw tooManyOfReference();
   if (refunds.length >= REFUNDS_MAX) throw tooManyRefunds();
   const due = planRefundDue(covered, refunds, share);
   if (share === null && due.every(({ wasWhole }) => wasWhole)) throw nothingLeft();

@@ -31,7 +31,12 @@ export interface Payment<B extends Spendable = Spendable> {
   readonly legs: readonly Leg<B>[];
   /** The quantities that no balance covers, each rounded up to a step of its unit. Null when all quantities are covered. */
   readonly uncovered: Quantities | null;
+  /** Set if further balances could pay, but the usage already has the maximum number of them. */
+  readonly isCut?: true;
 }
+
+/** The most balances that pay for one usage. What an event or a hold stores of them fits into a row of D1. */
+export const LEGS_MAX = 10_000;
 
 const compareValues = (a: number | string, b: number | string): number => (a < b ? -1 : a > b ? 1 : 0);
 
@@ -54,7 +59,7 @@ const ceilDivide = (dividend: bigint, divisor: bigint): bigint => (dividend + di
 /**
  * Divides one usage over balances, in the given order (U2). Each balance pays as much as it can, in its own unit. The rest of the
  * event is an exact fraction, which the next balances pay. Only the balance that pays the last part rounds up to a step.
- * The caller leaves out expired balances. This function skips balances that are empty, in another unit or without a matching rule.
+ * At most `LEGS_MAX` balances pay; the rest is uncovered. The caller leaves out expired balances. This function skips balances that are empty, in another unit or without a matching rule.
  */
 export function burnDown<B extends Spendable>(balances: readonly B[], usage: Usage): Payment<B> {
   const usedUnits = UNITS.filter((unit) => (usage.quantities[unit] ?? 0) > 0);
@@ -62,10 +67,15 @@ export function burnDown<B extends Spendable>(balances: readonly B[], usage: Usa
 
   const legs: Leg<B>[] = [];
   let left: Fraction = { numerator: 1n, denominator: 1n };
+  let isCut = false;
   for (const balance of balances) {
     const quantity = BigInt(usage.quantities[balance.unit] ?? 0);
     if (quantity === 0n || balance.remainingSteps === 0) continue;
     if (!rulesCover(balance.rules, usage.event, usage.model)) continue;
+    if (legs.length === LEGS_MAX) {
+      isCut = true;
+      break;
+    }
     const remaining = BigInt(balance.remainingSteps);
     const needed = ceilDivide(quantity * left.numerator, left.denominator);
     if (needed <= remaining) {
@@ -83,5 +93,5 @@ export function burnDown<B extends Spendable>(balances: readonly B[], usage: Usa
     const part = ceilDivide(BigInt(usage.quantities[unit] ?? 0) * left.numerator, left.denominator);
     uncovered[unit] = Number(part) as Steps;
   }
-  return { legs, uncovered };
+  return { legs, uncovered, ...(isCut ? { isCut } : {}) };
 }

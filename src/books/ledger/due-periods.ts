@@ -1,7 +1,8 @@
 import { and, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import type { Pack } from "../../catalog/pack.ts";
-import { asInteger, computed, drizzle, insertFrom, query, read, type ValueOf } from "../../db/query.ts";
+import { PACK_BYTES_MAX } from "../../catalog/schemas.ts";
+import { asInteger, computed, drizzle, fields, insertFrom, names, query, read, type ValueOf } from "../../db/query.ts";
 import {
   creditBalances,
   creditLedger,
@@ -10,7 +11,7 @@ import {
   environments,
   recurringGrants,
 } from "../../db/schema.ts";
-import type { Statement } from "../../db/sql.ts";
+import type { Statement, StatementRow } from "../../db/sql.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { accountIdOfUser, accountQuery, type WriteContext, writingValues } from "./account.ts";
@@ -21,10 +22,9 @@ import {
   type DuePeriod,
   NO_PERIODS,
   type PeriodPlan,
-  type PlanTerms,
   planPeriods,
+  type Recurring,
   type RecurringChange,
-  type RecurringOfPack,
 } from "./plan-periods.ts";
 
 /** Returns a condition: the next period of a recurring grant of the account has begun. It repeats the condition of the partial index. */
@@ -32,13 +32,13 @@ export const hasBegun = (value: ValueOf<{ nowMs: number }>, account: SQL | SQLit
   sql`${recurringGrants.accountId} = ${account} AND ${recurringGrants.nextAtMs} IS NOT NULL
     AND ${recurringGrants.nextAtMs} <= ${value("nowMs")}`;
 
-/** The pack of a row of `recurringGrants` with its items, as JSON. */
+/** The pack of a row of `recurringGrants` with its items, as JSON. The rules are not text within it, whose quotes would double its size. */
 export const packJson = () => sql<string | null>`(
   SELECT json_object('id', ${creditPacks.id}, 'name', ${creditPacks.name}, 'defaultExpiryDays', ${creditPacks.defaultExpiryDays},
-    'unit', ${creditPacks.unit}, 'matches', ${creditPacks.matches}, 'priority', ${creditPacks.priority},
+    'unit', ${creditPacks.unit}, 'matches', json(${creditPacks.matches}), 'priority', ${creditPacks.priority},
     'archivedAtMs', ${creditPacks.archivedAtMs}, 'items', (
       SELECT json_group_array(json_object('id', ${creditPackItems.id}, 'amountSteps', ${creditPackItems.amountSteps},
-        'unit', ${creditPackItems.unit}, 'matches', ${creditPackItems.matches}, 'priority', ${creditPackItems.priority}
+        'unit', ${creditPackItems.unit}, 'matches', json(${creditPackItems.matches}), 'priority', ${creditPackItems.priority}
       ) ORDER BY ${creditPackItems.position})
       FROM ${creditPackItems}
       WHERE ${creditPackItems.appId} = ${creditPacks.appId} AND ${creditPackItems.packId} = ${creditPacks.id}
@@ -48,42 +48,113 @@ export const packJson = () => sql<string | null>`(
     AND ${creditPacks.appId} = ${environments.appId} AND ${creditPacks.id} = ${recurringGrants.packId}
 )`;
 
-/** Reads the JSON of `packJson`. Null when there is no pack. */
-export const readPackJson = (stored: string | null): Pack | null => JSON.parse(stored ?? "null") as Pack | null;
+type WithRules<Row> = Omit<Row, "matches"> & { readonly matches: readonly unknown[] };
+type PackJson = WithRules<Pack> & { readonly items: readonly WithRules<Pack["items"][number]>[] };
 
-/** Returns SQL for an account's recurring grants with a due period, as JSON for `readDuePeriods`. Null when there are none. */
+/** Reads the JSON of `packJson`. Null when there is no pack. */
+export function readPackJson(stored: PackJson | string | null): Pack | null {
+  const pack = typeof stored === "string" ? (JSON.parse(stored) as PackJson) : stored;
+  if (pack === null) return null;
+  // Rules are stored as JSON.stringify writes them.
+  const withText = <Row extends { readonly matches: readonly unknown[] }>(row: Row) => ({
+    ...row,
+    matches: JSON.stringify(row.matches),
+  });
+  return { ...withText(pack), items: pack.items.map(withText) };
+}
+
+/** The fields of a recurring grant that the plan of its periods needs. */
+const RECURRING_FIELDS = [
+  ...(["ordinal", "id", "packId", "quantity", "every", "anchorMs", "endsAtMs", "rolloverPeriods"] as const),
+  ...(["idSeed", "state", "lastN", "countedBalances"] as const),
+] as const;
+
+const dueOfAccount = (value: ValueOf<{ nowMs: number }>, account: SQL | SQLiteColumn) =>
+  sql`${recurringGrants} INDEXED BY recurring_grants_due WHERE ${hasBegun(value, account)}`;
+
+/** The environment's test balances, for a row of `recurringGrants`. */
+const usedOfQuota = () =>
+  sql<number>`(SELECT ${environments.testBalanceCount} FROM ${environments} WHERE ${environments.id} = ${recurringGrants.environmentId})`;
+
+/** The most bytes of packs in one value of a read. D1 takes 2 MB, and one pack, or what else is read of 100 grants, adds less than half. */
+const PACK_BYTES_A_READ_MAX = 700_000;
+
+/**
+ * Returns SQL for an account's recurring grants with a due period, as JSON for `readDueJson`. Null when there are none. Has the packs
+ * of the first grants to become due: at least one, and as many as fit into a value. The other grants are left for the next batch.
+ */
 export const dueRecurring = (value: ValueOf<{ nowMs: number }>, account: SQL | SQLiteColumn) => {
-  const r = recurringGrants;
+  const columns = RECURRING_FIELDS.map((name) => sql`${name}, due.${names(recurringGrants[name])}`);
+  const { nextAtMs, ordinal } = recurringGrants;
   return sql<string | null>`(
-    SELECT iif(count(*) = 0, NULL, json_object('used', (
-      SELECT ${environments.testBalanceCount} FROM ${environments} WHERE ${environments.id} = ${r.environmentId}
-    ), 'rows', json_group_array(json_object(
-      'ordinal', ${r.ordinal}, 'id', ${r.id}, 'packId', ${r.packId}, 'quantity', ${r.quantity}, 'every', ${r.every},
-      'anchorMs', ${r.anchorMs}, 'endsAtMs', ${r.endsAtMs}, 'rolloverPeriods', ${r.rolloverPeriods}, 'idSeed', ${r.idSeed},
-      'state', ${r.state}, 'lastN', ${r.lastN}, 'countedBalances', ${r.countedBalances}, 'pack', json(${packJson()})
+    SELECT iif(count(*) = 0, NULL, json_object('used', max(due.used), 'rows', json_group_array(json_object(
+      ${sql.join(columns, sql`, `)}, 'isLeft', due.bytes > ${PACK_BYTES_A_READ_MAX} AND due.place > 1,
+      'pack', json(iif(due.bytes > ${PACK_BYTES_A_READ_MAX} AND due.place > 1, NULL, due.pack))
     ))))
     FROM (
-      SELECT * FROM ${r} INDEXED BY recurring_grants_due
-      WHERE ${hasBegun(value, account)}
-    ) AS ${r}
+      SELECT *, sum(octet_length(pack)) OVER (ORDER BY ${names(nextAtMs)}, ${names(ordinal)}) AS bytes,
+        row_number() OVER (ORDER BY ${names(nextAtMs)}, ${names(ordinal)}) AS place
+      FROM (SELECT ${recurringGrants}.*, ${usedOfQuota()} AS used, ${packJson()} AS pack FROM ${dueOfAccount(value, account)})
+    ) AS due
   )`;
 };
 
-/** Returns the plan for the rows of `dueRecurring`: for one batch or, if `isWhole`, for all due periods. */
-export function readDuePeriods(
-  ctx: Reader,
-  stored: string | null,
-  terms: Pick<PlanTerms, "nowMs" | "isWhole">,
-): PeriodPlan {
+type DueJson = {
+  readonly used: number;
+  readonly rows: readonly (Recurring & { readonly isLeft: 0 | 1; readonly pack: PackJson | null })[];
+};
+
+/** Returns the plan of one batch for the JSON of `dueRecurring`. */
+export function readDueJson(ctx: Reader, stored: string | null, nowMs: number): PeriodPlan {
   if (stored === null) return NO_PERIODS;
-  const { used, rows } = JSON.parse(stored) as { used: number; rows: readonly RecurringOfPack[] };
-  return planPeriods(ctx.environment, rows, { ...terms, quota: quotaOf(ctx, used) });
+  const { used, rows } = JSON.parse(stored) as DueJson;
+  const recurring = rows.map((row) => ({ ...row, isLeft: row.isLeft === 1, pack: readPackJson(row.pack) }));
+  return planPeriods(ctx.environment, recurring, { nowMs, quota: quotaOf(ctx, used) });
 }
 
-/** Selects a user's due periods, for reads that show them as granted. `readDuePeriods` parses the result. */
+/** Selects a user's due periods, for reads that show them as granted: a row for each recurring grant. */
 export const selectDuePeriods = accountQuery((value: ValueOf<{ nowMs: number }>, account) =>
-  read(computed({ due: dueRecurring(value, account) }), (list) => sql`SELECT ${list}`),
+  read(
+    { ...fields(recurringGrants, ...RECURRING_FIELDS), ...computed({ used: usedOfQuota(), pack: packJson() }) },
+    (list) => sql`SELECT ${list} FROM ${dueOfAccount(value, account)}`,
+  ),
 );
+
+/** Returns the plan of all due periods for the rows of `selectDuePeriods`. */
+export function readDuePeriods(
+  ctx: Reader,
+  rows: readonly StatementRow<typeof selectDuePeriods>[],
+  nowMs: number,
+): PeriodPlan {
+  const recurring = rows.map((row) => ({ ...row, pack: readPackJson(row.pack) }));
+  return planPeriods(ctx.environment, recurring, { nowMs, quota: quotaOf(ctx, rows[0]?.used ?? 0), isWhole: true });
+}
+
+type DueOfMany = { accountIds: string; nowMs: number };
+const dueOfMany = (value: ValueOf<DueOfMany>) => sql`json_each(${value("accountIds")}) AS due
+  CROSS JOIN ${dueOfAccount(value, sql`due.value`)}`;
+
+/** Selects the recurring grants with a due period of several accounts, without their packs. */
+export const selectDueOfMany = query((value: ValueOf<DueOfMany>) =>
+  read(
+    fields(recurringGrants, "accountId", ...RECURRING_FIELDS),
+    (list) => sql`SELECT ${list} FROM ${dueOfMany(value)}`,
+  ),
+);
+
+const PACKS_OF_MANY_MAX = 100;
+/** Selects packs of these grants: not the very large ones of earlier versions, and a bounded number. */
+export const selectPacksOfMany = query((value: ValueOf<DueOfMany>) => {
+  const { environmentId, packId } = recurringGrants;
+  return read(
+    computed({ packId: sql<string>`pack.id`, pack: sql<string>`pack.json` }),
+    (list) => sql`SELECT ${list} FROM (
+      SELECT ${packId} AS id, ${packJson()} AS json FROM (
+        SELECT DISTINCT ${environmentId}, ${packId} FROM ${dueOfMany(value)} LIMIT ${PACKS_OF_MANY_MAX}
+      ) AS ${recurringGrants}
+    ) AS pack WHERE octet_length(pack.json) <= ${2 * PACK_BYTES_MAX}`,
+  );
+});
 
 type Changes = { changes: string };
 
@@ -114,7 +185,7 @@ const updateRecurring = query((value: ValueOf<Changes>) => {
 export type ChangeOfAccount = RecurringChange & { readonly accountId: number | null; readonly finalN?: number };
 
 export function changeRecurring(changes: readonly ChangeOfAccount[]): Statement[] {
-  return changes.length === 0 ? [] : [updateRecurring({ changes: JSON.stringify(changes) })];
+  return jsonChunks(changes).map((chunk) => updateRecurring({ changes: chunk }));
 }
 
 const lastPeriodEntry = alias(creditLedger, "last");

@@ -97,8 +97,12 @@ export const isOpen = (reservation: Pick<ColumnsOf<typeof reservations>, "state"
   sql`${reservation.state} = 'open'`;
 
 /** Returns a condition: a reservation of the account is due. */
-export const isDue = (value: ValueOf<DueAt>, account: SQL | SQLiteColumn): SQL =>
-  sql`${reservations.accountId} = ${account} AND ${isOpen()} AND ${reservations.expiresAtMs} <= ${value("nowMs")}`;
+export const isDue = (
+  value: ValueOf<DueAt>,
+  account: SQL | SQLiteColumn,
+  reservation: Pick<ColumnsOf<typeof reservations>, "accountId" | "state" | "expiresAtMs"> = reservations,
+): SQL =>
+  sql`${reservation.accountId} = ${account} AND ${isOpen(reservation)} AND ${reservation.expiresAtMs} <= ${value("nowMs")}`;
 
 /** The steps that open reservations hold of a row of `creditBalances`. */
 export const heldStepsOfBalance = () => sql<Steps>`coalesce((
@@ -117,27 +121,33 @@ export const willBeCharged = () =>
 
 /** Returns SQL for the owed amounts that a reservation's settlement may pay, oldest first. */
 const owedOfReservation = () =>
-  sql<readonly Owed[]>`(
+  sql`(
   SELECT json_group_array(json_object(
     'balanceId', ${refundOwed.balanceId}, 'seq', ${refundOwed.seq}, 'steps', ${refundOwed.owedSteps}
   ) ORDER BY ${refundOwed.seq})
   FROM json_each(${reservations.legs}) AS leg CROSS JOIN ${refundOwed}
     ON ${refundOwed.accountId} = ${reservations.accountId} AND ${refundOwed.balanceId} = leg.value ->> 'balanceId'
     AND ${refundOwed.seq} > ${reservations.madeSeq}
-)`.mapWith((stored: string) => JSON.parse(stored) as readonly Owed[]);
+)`;
+const readOwed = (stored: string) => JSON.parse(stored) as readonly Owed[];
 
-/** The fields of a `DueRow`. */
-export const dueFields = () => ({
+const emptyUnless = (condition: SQL, list: SQL | SQLiteColumn) => sql`iif(${condition}, ${list}, '[]')`;
+
+/** The fields of a `DueRow`. The long ones are empty lists unless `isFirst`, a condition that is true once for each hold. */
+export const dueFields = (isFirst: SQL = sql`1`) => ({
   ...fields(reservations, {
     holdId: "id",
-    legs: "legs",
     event: "event",
     model: "model",
     quantities: "quantities",
     counted: "counted",
     occurredAtMs: "expiresAtMs",
   }),
-  ...computed({ isToCharge: willBeCharged(), owed: owedOfReservation() }),
+  ...computed({
+    legs: sql<string>`${emptyUnless(isFirst, reservations.legs)}`,
+    isToCharge: willBeCharged(),
+    owed: emptyUnless(isFirst, owedOfReservation()).mapWith(readOwed),
+  }),
 });
 
 export type DueRow = RowOf<ReturnType<typeof dueFields>>;
@@ -209,7 +219,11 @@ export function insertSettlements(writing: WriteContext, settlements: readonly S
 }
 
 /** Settles open reservations of one user, all in the same way. */
-export function settleHolds(writing: WriteContext, holds: readonly Hold[], settlement: Settlement): Statement[] {
+export function settleHolds(
+  writing: WriteContext,
+  holds: readonly Pick<Hold, "id">[],
+  settlement: Settlement,
+): Statement[] {
   const statements: Statement[] = [];
   for (let at = 0; at < holds.length; at += HOLDS_A_STATEMENT_MAX) {
     const settlements = holds.slice(at, at + HOLDS_A_STATEMENT_MAX).map(({ id }) => ({ id, ...settlement }));

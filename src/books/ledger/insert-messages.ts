@@ -12,6 +12,7 @@ import {
   webhookMessages,
 } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
+import { jsonChunks } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { deliver, deliveryTimes, insertMessagesOf, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
 import { amountOf } from "../amounts/amount.ts";
@@ -143,7 +144,7 @@ export function ledgerMessageWrites(
 ): Statement[] {
   if (messages.length === 0) return [];
   return [
-    insertLedgerMessages({ ...writingValues(account), messages: JSON.stringify(messages) }),
+    ...jsonChunks(messages).map((chunk) => insertLedgerMessages({ ...writingValues(account), messages: chunk })),
     ...deliver(ctx, messages),
   ];
 }

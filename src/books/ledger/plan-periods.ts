@@ -28,6 +28,8 @@ export type Recurring = Pick<
 /** A recurring grant with its current pack. */
 export interface RecurringOfPack extends Recurring {
   readonly pack: Pack | null;
+  /** Whether its pack was not read, because it did not fit. Its periods are left for the next batch. */
+  readonly isLeft?: boolean;
 }
 
 /** A period to grant. */
@@ -66,8 +68,9 @@ export const NO_PERIODS: PeriodPlan = {
   refused: () => NO_PERIODS,
 };
 
-/** The most balances of due periods in one batch. */
+/** The most balances of due periods in one batch, and the most bytes of their rules. One period may have more. */
 const BALANCES_A_BATCH_MAX = 50;
+const RULE_BYTES_A_BATCH_MAX = 1_000_000;
 
 const STEP = 0x9e3779b97f4a7c15f39cc0605cedc8341n;
 const PERIOD_ID_LENGTH = 22;
@@ -170,11 +173,13 @@ export function planPeriods(
   );
   const periods: DuePeriod[] = [];
   let balances = 0;
+  let ruleBytes = 0;
   let newlyCounted = 0;
   let nextMs: number | null = null;
   for (const { row, n, atMs } of queue) {
     const progressOfRow = progress.get(row);
     if (progressOfRow === undefined || progressOfRow.refusal !== null) continue;
+    if (nextMs === null && row.isLeft === true) nextMs = atMs;
     if (nextMs !== null) {
       progressOfRow.nextN ??= n;
       continue;
@@ -186,12 +191,16 @@ export function planPeriods(
       progressOfRow.refusal = { n, code: typeof grant === "string" ? grant : "test_quota_exceeded" };
       continue;
     }
-    if (!isWhole && balances > 0 && balances + grant.balances.length > BALANCES_A_BATCH_MAX) {
+    const bytes = grant.balances.reduce((sum, { matches }) => sum + matches.length, 0);
+    const isBatchFull =
+      balances + grant.balances.length > BALANCES_A_BATCH_MAX || ruleBytes + bytes > RULE_BYTES_A_BATCH_MAX;
+    if (!isWhole && balances > 0 && isBatchFull) {
       nextMs = atMs;
       progressOfRow.nextN = n;
       continue;
     }
     balances += grant.balances.length;
+    ruleBytes += bytes;
     newlyCounted += more;
     progressOfRow.counted += more;
     periods.push({ recurringId: row.id, atMs, grant });

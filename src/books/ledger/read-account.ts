@@ -1,4 +1,5 @@
 import { and, eq, sql } from "drizzle-orm";
+import { alias } from "drizzle-orm/sqlite-core";
 import { featuresOf, requireClock } from "../../db/features.ts";
 import { computed, drizzle, fields, hasRow, optional, query, type ValueOf } from "../../db/query.ts";
 import { accounts, creditBalances, environments, reservations } from "../../db/schema.ts";
@@ -8,7 +9,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import { accountQuery, byOf, type User, type WriteContext } from "./account.ts";
 import { PAYING_FIELDS, type PayingRow } from "./balance.ts";
 import { type Counters, countersOf, readCounters } from "./counters.ts";
-import { dueRecurring, readDuePeriods } from "./due-periods.ts";
+import { dueRecurring, readDueJson } from "./due-periods.ts";
 import { DUE_HOLDS_MAX, type DueHold, dueFields, isDue, readDueHolds } from "./hold.ts";
 import { lastSeqOf } from "./insert-entries.ts";
 import { NO_PERIODS, type PeriodPlan } from "./plan-periods.ts";
@@ -30,6 +31,11 @@ export interface AccountAtRead extends WriteContext {
   readonly counters: Counters | null;
 }
 
+const firstDue = alias(reservations, "first_due");
+const firstDueHold = (value: ValueOf<{ nowMs: number }>) =>
+  sql`(SELECT ${firstDue.id} FROM ${reservations} AS ${firstDue} WHERE ${isDue(value, accounts.id, firstDue)}
+    ORDER BY ${firstDue.expiresAtMs}, ${firstDue.createdAtMs}, ${firstDue.id} LIMIT 1)`;
+
 /** Selects the environment's features and the account with its due periods, in a row for each due hold. One query is faster than several. */
 const selectAccount = accountQuery(
   (value: ValueOf<{ environmentId: number; nowMs: number; hashes: string }>, account) =>
@@ -41,9 +47,11 @@ const selectAccount = accountQuery(
           isErased: sql<0 | 1>`coalesce(${accounts.isErased}, 0)
           OR ${isBlocked(value, environments.features, sql`${value("hashes")}`)}`,
           lastSeq: lastSeqOf(sql`${accounts.id}`),
+          // Only the first of the due holds has them.
           periods: sql<
             string | null
-          >`iif(${accounts.recurringDueAtMs} <= ${value("nowMs")}, ${dueRecurring(value, accounts.id)}, NULL)`,
+          >`iif(${accounts.recurringDueAtMs} <= ${value("nowMs")} AND ${reservations.id} IS ${firstDueHold(value)},
+            ${dueRecurring(value, accounts.id)}, NULL)`,
           counters: countersOf(value, environments.features, accounts.id),
         }),
         ...optional(dueFields()),
@@ -52,7 +60,7 @@ const selectAccount = accountQuery(
       .leftJoin(accounts, eq(accounts.id, account))
       .leftJoin(reservations, isDue(value, accounts.id))
       .where(eq(environments.id, value("environmentId")))
-      .orderBy(reservations.expiresAtMs)
+      .orderBy(reservations.expiresAtMs, reservations.createdAtMs, reservations.id)
       .limit(DUE_HOLDS_MAX),
 );
 
@@ -96,9 +104,7 @@ export async function readAccount<const Reads extends readonly Statement[]>(
           by: byOf(ctx),
           lastSeq: stored?.lastSeq ?? 0,
           features: stored?.features ?? null,
-          ...(isErased
-            ? NOTHING_DUE
-            : dueInBatch(readDueHolds(rows), readDuePeriods(ctx, stored?.periods ?? null, { nowMs: atMs }))),
+          ...(isErased ? NOTHING_DUE : dueInBatch(readDueHolds(rows), readDueJson(ctx, stored?.periods ?? null, atMs))),
           recurringDueAtMs: stored?.recurringDueAtMs ?? null,
           counters: readCounters(stored?.counters ?? null),
         };

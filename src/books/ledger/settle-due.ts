@@ -13,7 +13,7 @@ import { fromSteps, presentQuantities } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "./account.ts";
 import { alertWrites } from "./alert-writes.ts";
 import type { PayingRow, SpendableBalance } from "./balance.ts";
-import { burnDown, type Payment } from "./burn-down.ts";
+import { burnDown, LEGS_MAX, type Payment } from "./burn-down.ts";
 import { keptJson } from "./counters.ts";
 import { debitsOfLegs, lastEventOf, placeOfEvent } from "./debits.ts";
 import { stampCharge } from "./decision.ts";
@@ -127,14 +127,30 @@ async function settleAsPlanned(ctx: TenantCtx, account: Account): Promise<void> 
   const statements: Statement[] = [];
   for (const run of inOrderOfMoments(periods, settled, ({ hold }) => hold.endsAtMs)) {
     statements.push(...grantPeriods(account, run.periods));
-    for (let at = 0; at < run.holds.length; at += HOLDS_A_STATEMENT_MAX) {
-      statements.push(...settlementOf(account, run.holds.slice(at, at + HOLDS_A_STATEMENT_MAX)));
-    }
+    for (const holds of inStatements(run.holds)) statements.push(...settlementOf(account, holds));
   }
   await sendSettlement(ctx, account, statements, settled);
   for (const { balance, amountSteps } of settled.flatMap(({ charged }) => charged?.payment.legs ?? [])) {
     countOfPack(ctx.environment, "spent", nowMs, balance, amountSteps);
   }
+}
+
+/** Divides settled holds, so that each statement has a bounded number of holds and of balances that are charged. */
+function inStatements(holds: readonly SettledHold[]): SettledHold[][] {
+  const groups: SettledHold[][] = [];
+  let legs = Infinity;
+  for (const settled of holds) {
+    const added = settled.charged?.payment.legs.length ?? 0;
+    const group = groups.at(-1);
+    if (group === undefined || group.length === HOLDS_A_STATEMENT_MAX || legs + added > LEGS_MAX) {
+      groups.push([settled]);
+      legs = added;
+    } else {
+      group.push(settled);
+      legs += added;
+    }
+  }
+  return groups;
 }
 
 async function sendSettlement(

@@ -189,10 +189,13 @@ export const selectBalancesOfDue = accountQuery((value: ValueOf<AtNow>, account)
   payingWhere(canPayOrBeCharged(value, account)).unionAll(payingWhere(isReservedBy(account, isDue(value, account)))),
 );
 
-/** The user's due holds, a row for each balance to which they return, even if it cannot pay. */
+/**
+ * The user's due holds, a row for each balance to which they return, even if it cannot pay. Only the first row of a hold has its legs,
+ * because a hold of thousands of balances has a megabyte of them.
+ */
 export const selectDueLegs = accountQuery((value: ValueOf<AtNow>, account) =>
   drizzle
-    .select({ ...dueFields(), ...fields(creditBalances, ...PAYING_FIELDS) })
+    .select({ ...dueFields(sql`leg.key = 0`), ...fields(creditBalances, ...PAYING_FIELDS) })
     .from(reservations)
     .crossJoin(sql`json_each(${reservations.legs}) AS leg`)
     .crossJoin(creditBalances)

@@ -57,14 +57,18 @@ export async function writeForUser<const Reads extends readonly Statement[], Ans
   });
 }
 
+/** A user's own writes settle what is due too, so more conflicts than this are a fault. */
+const CRON_ATTEMPTS_MAX = 8;
+
 /** Grants a user's first due periods, and returns or charges the first due holds, for the cron. Returns whether more may be due. */
 export async function settleDueHolds(ctx: TenantCtx, user: User): Promise<boolean> {
-  return attempt(ctx, async () => {
+  const once = async () => {
     const { account } = await readAccount(ctx, { user, read: () => [] });
     if (account === null) return false;
     await settleDue(ctx, account);
     return mayHaveMoreDue(account);
-  });
+  };
+  return attempt(ctx, once, CRON_ATTEMPTS_MAX);
 }
 
 const mayHaveMoreDue = ({ due, periods }: AccountAtRead): boolean =>

@@ -1,5 +1,6 @@
 import { and, eq, lte, sql } from "drizzle-orm";
-import { cronIn, workOnEach } from "../../db/cron-work.ts";
+import type { Pack } from "../../catalog/pack.ts";
+import { cronIn, hasFailed, mayTry, workOnEach } from "../../db/cron-work.ts";
 import { clockOf, guardFeatures } from "../../db/features.ts";
 import { asInteger, computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db/query.ts";
 import { accounts, environments, reservations } from "../../db/schema.ts";
@@ -11,41 +12,44 @@ import { rearmAlertsOfMany } from "../ledger/alert-writes.ts";
 import {
   balancesToIssue,
   changeRecurring,
-  dueRecurring,
   insertPeriodsOfMany,
   periodMessages,
-  readDuePeriods,
+  readPackJson,
+  selectDueOfMany,
+  selectPacksOfMany,
   writeForMany,
 } from "../ledger/due-periods.ts";
 import { isDue } from "../ledger/hold.ts";
 import { ledgerMessageWrites } from "../ledger/insert-messages.ts";
-import { countBalances, countGranted } from "../ledger/new-balances.ts";
+import { countBalances, countGranted, quotaOf } from "../ledger/new-balances.ts";
+import { type PeriodPlan, planPeriods } from "../ledger/plan-periods.ts";
 import { settleDueHolds } from "../ledger/write.ts";
 
+const PERIODS = "periods_not_granted";
 const USERS_A_PAGE_MAX = 200;
 const DUE_PAGES_A_RUN_MAX = 100;
 const DUE_QUERIES_A_PAGE = 12;
 /** How many queries it usually takes to grant a user's periods, including their messages. */
 const QUERIES_A_USER = 12;
 
-type DuePosition = { nowMs: number; afterMs: number; afterId: number; limit: number };
+type DuePosition = { nowMs: number; realMs: number; afterMs: number; afterId: number; limit: number };
 
 /** Selects users of all environments with a period that is due at `nowMs`, the earliest period first. */
 const selectUsersDue = query((value: ValueOf<DuePosition>) => {
   const { id, recurringDueAtMs } = accounts;
   const due = sql`SELECT * FROM ${accounts} INDEXED BY accounts_recurring_due
     WHERE ${recurringDueAtMs} IS NOT NULL AND ${recurringDueAtMs} <= ${value("nowMs")}
-      AND ${accounts.isErased} = 0
+      AND ${accounts.isErased} = 0 AND ${mayTry(PERIODS, value, id)}
       AND (${recurringDueAtMs}, ${id}) > (${value("afterMs")}, ${value("afterId")})
     ORDER BY ${recurringDueAtMs}, ${id} LIMIT ${asInteger(value("limit"))}`;
   return drizzle
     .select({
       ...fields(accounts, { accountId: "id", userId: "userId", dueAtMs: "recurringDueAtMs" }),
-      ...fields(environments, "id", "appId", "mode", "features"),
+      ...fields(environments, "id", "appId", "mode", "features", "testBalanceCount"),
       ...computed({
         clock: clockOf(),
-        due: dueRecurring(value, id),
         hasHold: sql<0 | 1>`${hasRow(reservations, isDue(value, id))}`,
+        hasFailed: hasFailed(PERIODS, id),
       }),
     })
     .from(sql`(${due}) AS ${accounts}`)
@@ -56,15 +60,16 @@ type UserDue = StatementRow<typeof selectUsersDue>;
 
 /**
  * Grants the due periods of all applications (R3), for up to 200 users of an environment in one batch. Grants them user by user if
- * that batch fails, for users with a due hold, and in environments with a test clock, which have few users. The next run continues
- * where this one ends. Returns errors.
+ * that batch fails, for users with a due hold or a very large pack, and in environments with a test clock, which have few users. A
+ * user whose own batch fails is set aside. The next run continues where this one ends. Returns errors.
  */
 export async function grantDuePeriods(root: CronCtx): Promise<readonly unknown[]> {
   const { db, allowance } = root;
   const failures: unknown[] = [];
   let position = { afterMs: -1, afterId: 0 };
   for (let page = 0; page < DUE_PAGES_A_RUN_MAX && allowance.has(DUE_QUERIES_A_PAGE); page++) {
-    const users = await all(db, selectUsersDue({ nowMs: root.now(), ...position, limit: USERS_A_PAGE_MAX }));
+    const nowMs = root.now();
+    const users = await all(db, selectUsersDue({ nowMs, realMs: nowMs, ...position, limit: USERS_A_PAGE_MAX }));
     const last = users.at(-1);
     if (last === undefined) break;
     position = { afterMs: last.dueAtMs ?? 0, afterId: last.accountId };
@@ -84,21 +89,83 @@ async function grantInEnvironment(root: CronCtx, users: readonly UserDue[]): Pro
   if (first === undefined) return [];
   const { id, appId, mode, features, clock } = first;
   const ctx = cronIn(root, { id, appId, mode, database: root.database }, clock);
-  const together = clock === null ? users.filter(({ hasHold }) => hasHold === 0) : [];
-  const rest = users.filter((user) => !together.includes(user));
-  const isGranted = together.length === 0 || (await grantTogether(ctx, features, together));
-  return workOnEach(root, isGranted ? rest : users, QUERIES_A_USER, async ({ accountId }) => {
-    while ((await settleDueHolds(ctx, { accountId })) && root.allowance.has(QUERIES_A_USER));
+  const granted = clock === null ? await grantTogether(root, ctx, features, users) : new Set<UserDue>();
+  const pieces = {
+    queries: QUERIES_A_USER,
+    pieceOf: ({ accountId, hasFailed }: UserDue) =>
+      ({ part: PERIODS, environmentId: id, subject: accountId, hasFailed }) as const,
+  };
+  return workOnEach(
+    root,
+    users.filter((user) => !granted.has(user)),
+    pieces,
+    async ({ accountId }) => {
+      while ((await settleDueHolds(ctx, { accountId })) && root.allowance.has(QUERIES_A_USER));
+    },
+  );
+}
+
+/** The most bytes of the rules of one batch. Each of its statements carries less than half of what a value of D1 takes. */
+const RULE_BYTES_TOGETHER_MAX = 4_000_000;
+
+/** Grants the due periods of several users in one batch, or a few if their match rules are long. Returns the users who got all. */
+async function grantTogether(
+  root: CronCtx,
+  ctx: TenantCtx,
+  features: string | null,
+  users: readonly UserDue[],
+): Promise<ReadonlySet<UserDue>> {
+  const granted = new Set<UserDue>();
+  let plans: UserPlan[] = [];
+  let bytes = 0;
+  const send = async () => {
+    if (plans.length > 0 && root.allowance.has(QUERIES_A_USER) && (await sendTogether(ctx, features, plans)))
+      for (const { user } of plans) granted.add(user);
+    plans = [];
+    bytes = 0;
+  };
+  // Whatever fails here fails again for the user whom it concerns, who is then set aside.
+  for (const userPlan of await planTogether(ctx, users).catch(() => [])) {
+    const added = ruleBytesOf(userPlan.plan);
+    if (plans.length > 0 && bytes + added > RULE_BYTES_TOGETHER_MAX) await send();
+    plans.push(userPlan);
+    bytes += added;
+  }
+  await send();
+  return granted;
+}
+
+interface UserPlan {
+  readonly user: UserDue;
+  readonly plan: PeriodPlan;
+}
+
+const ruleBytesOf = ({ periods }: PeriodPlan): number =>
+  periods.reduce((sum, { grant }) => sum + grant.balances.reduce((of, { matches }) => of + matches.length, 0), 0);
+
+/** Plans the periods of the users who can be granted together: who has no due hold, no earlier failure and no very large pack. */
+async function planTogether(ctx: TenantCtx, users: readonly UserDue[]): Promise<readonly UserPlan[]> {
+  const simple = users.filter(({ hasHold, hasFailed }) => hasHold === 0 && hasFailed === 0);
+  if (simple.length === 0) return [];
+  const nowMs = ctx.now();
+  const due = { accountIds: JSON.stringify(simple.map(({ accountId }) => accountId)), nowMs };
+  const [grants, rows] = await batch(ctx.db, [selectDueOfMany(due), selectPacksOfMany(due)] as const);
+  const packs = new Map(rows.map(({ packId, pack }) => [packId, readPackJson(pack)]));
+  const byAccount = Map.groupBy(grants, ({ accountId }) => accountId);
+  return simple.flatMap((user) => {
+    const recurring = (byAccount.get(user.accountId) ?? []).map((row) => ({ ...row, pack: packs.get(row.packId) }));
+    const isRead = recurring.every((row): row is typeof row & { pack: Pack } => row.pack !== undefined);
+    if (!isRead) return [];
+    const quota = quotaOf(ctx, user.testBalanceCount);
+    return [{ user, plan: planPeriods(ctx.environment, recurring, { nowMs, quota }) }];
   });
 }
 
-/** Grants the due periods of several users in one batch. Returns whether the batch succeeded. */
-async function grantTogether(ctx: TenantCtx, features: string | null, users: readonly UserDue[]): Promise<boolean> {
+/** Sends the plans of several users as one batch. Returns whether the batch succeeded. */
+async function sendTogether(ctx: TenantCtx, features: string | null, users: readonly UserPlan[]): Promise<boolean> {
   const writing = writeForMany(ctx);
   const { nowMs } = writing;
-  const plans = users.map(({ accountId, userId, due }) => ({
-    ...{ accountId, userId, plan: readDuePeriods(ctx, due, { nowMs }) },
-  }));
+  const plans = users.map(({ user: { accountId, userId }, plan }) => ({ accountId, userId, plan }));
   const counted = plans.reduce((sum, { plan }) => sum + plan.newlyCounted, 0);
   const messages = wantedMessages(ctx, features, () =>
     plans.flatMap(({ userId, plan }) => periodMessages(userId, plan)),
@@ -111,14 +178,14 @@ async function grantTogether(ctx: TenantCtx, features: string | null, users: rea
       ...(await personGuards(
         ctx,
         tombstoneSecretsIn(features),
-        users.map(({ userId }) => userId),
+        plans.map(({ userId }) => userId),
       )),
       ...changeRecurring(changes),
       ...insertPeriodsOfMany(writing, issued),
       ...countBalances(ctx, counted),
       ...rearmAlertsOfMany(
         { ...writing, features },
-        users.map(({ accountId }) => accountId),
+        plans.map(({ accountId }) => accountId),
       ),
       ...ledgerMessageWrites(ctx, writing, messages),
     ]);
@@ -131,20 +198,24 @@ async function grantTogether(ctx: TenantCtx, features: string | null, users: rea
 }
 
 export const periodsPart: CronPart = {
-  code: "periods_not_granted",
+  code: PERIODS,
   weight: 8,
   queriesOfStep: QUERIES_A_USER + 2,
   work: grantDuePeriods,
 };
 
-const selectNextDue = query((value: ValueOf<{ environmentId: number; untilMs: number }>) =>
+const selectNextDue = query((value: ValueOf<{ environmentId: number; realMs: number; untilMs: number }>) =>
   drizzle
-    .select(fields(accounts, { accountId: "id", momentMs: "recurringDueAtMs" }))
+    .select({
+      ...fields(accounts, { accountId: "id", momentMs: "recurringDueAtMs" }),
+      ...computed({ hasFailed: hasFailed(PERIODS, accounts.id) }),
+    })
     .from(accounts)
     .where(
       and(
         eq(accounts.environmentId, value("environmentId")),
         eq(accounts.isErased, 0),
+        mayTry(PERIODS, value, accounts.id),
         lte(accounts.recurringDueAtMs, value("untilMs")),
       ),
     )
@@ -154,9 +225,10 @@ const selectNextDue = query((value: ValueOf<{ environmentId: number; untilMs: nu
 export interface NextPeriod {
   readonly accountId: number;
   readonly momentMs: number;
+  readonly hasFailed: 0 | 1;
 }
 
-/** Selects the user whose period begins next in an environment, up to `untilMs`. */
-export const selectNextPeriod = (environmentId: number, untilMs: number): Statement<NextPeriod> =>
+/** Selects the user whose period begins next in an environment, up to `untilMs`, without users who are set aside at the real time. */
+export const selectNextPeriod = (environmentId: number, realMs: number, untilMs: number): Statement<NextPeriod> =>
   // The condition leaves out accounts without a next period.
-  selectNextDue({ environmentId, untilMs }) as Statement<NextPeriod>;
+  selectNextDue({ environmentId, realMs, untilMs }) as Statement<NextPeriod>;

@@ -1,7 +1,7 @@
 import { and, eq, isNull, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { isConflict } from "../../db/attempt.ts";
-import { workOnEach } from "../../db/cron-work.ts";
+import { hasFailed, mayTry, workOnEach } from "../../db/cron-work.ts";
 import { clockOf, timesOf } from "../../db/features.ts";
 import {
   asInteger,
@@ -28,6 +28,7 @@ import {
 } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { guards } from "../../db/views.ts";
+import { jsonChunks } from "../../lib/json.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
 import { stepsOfSum, sumOfSteps } from "../amounts/amount.ts";
 import { spanOfMonth } from "../ledger/calendar.ts";
@@ -35,16 +36,21 @@ import { isOpen } from "../ledger/hold.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
 import { addAmounts, type Line, monthLinesOf, readAmounts, storedAmounts } from "./lines.ts";
 
+const STATEMENTS = "statements_not_made";
 /** How many accounts a page has, of all environments, in the order of their ids. An account keeps its id if its name changes. */
 const STATEMENT_ACCOUNTS_A_PAGE = 200;
 const STATEMENT_QUERIES_A_PAGE = 10;
 
-const selectRunningStatements = query((_value: ValueOf<Record<never, never>>) =>
+const selectRunningStatements = query((value: ValueOf<{ realMs: number }>) =>
   drizzle
-    .select({ ...fields(statements), ...fields(environments, "appId"), ...computed({ clock: clockOf() }) })
+    .select({
+      ...fields(statements),
+      ...fields(environments, "appId"),
+      ...computed({ clock: clockOf(), hasFailed: hasFailed(STATEMENTS, statements.id) }),
+    })
     .from(sql`${statements} INDEXED BY statements_running`)
     .innerJoin(environments, eq(environments.id, statements.environmentId))
-    .where(isNull(statements.madeAtMs))
+    .where(and(isNull(statements.madeAtMs), mayTry(STATEMENTS, value, statements.id)))
     .limit(100),
 );
 
@@ -189,7 +195,7 @@ const finishStatement = query((value: ValueOf<StatementPosition & { nowMs: numbe
 );
 
 type RunningStatement = Awaited<ReturnType<typeof readRunning>>[number];
-const readRunning = ({ db }: Pick<CronCtx, "db">) => all(db, selectRunningStatements({}));
+const readRunning = ({ db, now }: Pick<CronCtx, "db" | "now">) => all(db, selectRunningStatements({ realMs: now() }));
 
 /** Adds a page to a statement, in one batch. Returns the page's last account, or null if the statement is complete. */
 async function addStatementPage(root: CronCtx, statement: RunningStatement, afterId: number): Promise<number | null> {
@@ -229,7 +235,7 @@ async function addStatementPage(root: CronCtx, statement: RunningStatement, afte
   });
   await batch(db, [
     guardPosition(position),
-    ...(sums.length === 0 ? [] : [upsertLines({ statementId, lines: JSON.stringify(sums) })]),
+    ...jsonChunks(sums).map((chunk) => upsertLines({ statementId, lines: chunk })),
     moveStatement({ ...position, endId }),
   ]);
   return endId;
@@ -237,17 +243,25 @@ async function addStatementPage(root: CronCtx, statement: RunningStatement, afte
 
 /** Makes the requested statements in bounded pages. Because of the guard on the position, each page is added once. */
 export async function makeStatements(root: CronCtx): Promise<readonly unknown[]> {
-  const failures = await workOnEach(root, await readRunning(root), STATEMENT_QUERIES_A_PAGE, async (statement) => {
+  const pieces = {
+    queries: STATEMENT_QUERIES_A_PAGE,
+    pieceOf: ({ id, environmentId, hasFailed }: RunningStatement) =>
+      ({ part: STATEMENTS, environmentId, subject: id, hasFailed }) as const,
+  };
+  return workOnEach(root, await readRunning(root), pieces, async (statement) => {
     let afterId: number | null = statement.afterAccountId;
-    while (afterId !== null && root.allowance.has(STATEMENT_QUERIES_A_PAGE))
-      afterId = await addStatementPage(root, statement, afterId);
+    while (afterId !== null && root.allowance.has(STATEMENT_QUERIES_A_PAGE)) {
+      // A conflict means that another run continues the statement, or that the response of a batch was lost.
+      afterId = await addStatementPage(root, statement, afterId).catch((error: unknown) => {
+        if (!isConflict(error)) throw error;
+        return null;
+      });
+    }
   });
-  // A conflict means that another run continues the statement, or that the response of a batch was lost.
-  return failures.filter((error) => !isConflict(error));
 }
 
 export const statementsPart: CronPart = {
-  code: "statements_not_made",
+  code: STATEMENTS,
   weight: 2,
   queriesOfStep: STATEMENT_QUERIES_A_PAGE + 1,
   work: makeStatements,

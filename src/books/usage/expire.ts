@@ -1,5 +1,5 @@
 import { and, eq, lte, sql } from "drizzle-orm";
-import { cronIn, workOnEach } from "../../db/cron-work.ts";
+import { cronIn, hasFailed, mayTry, workOnEach } from "../../db/cron-work.ts";
 import { clockOf } from "../../db/features.ts";
 import { asInteger, computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
 import { accounts, environments, reservations } from "../../db/schema.ts";
@@ -10,37 +10,45 @@ import { settleDueHolds } from "../ledger/write.ts";
 /** How many queries it usually takes to settle a user's holds, including their messages. */
 const HOLD_QUERIES_A_USER = 12;
 const USERS_A_RUN_MAX = 250;
+const PART = "holds_not_returned";
 
 /**
  * Returns or charges the due holds of all applications, user by user, each user in one or a few writes. Another write for the user
- * may have settled them already. The next run continues where this one ends (U8). Returns errors.
+ * may have settled them already. The next run continues where this one ends (U8). A user whose write fails is set aside. Returns
+ * errors.
  */
 export async function expireReservations(root: CronCtx): Promise<readonly unknown[]> {
   const { db, database, allowance } = root;
-  const due = await all(db, selectUsersWithDueHolds({ nowMs: root.now(), limit: USERS_A_RUN_MAX }));
-  return workOnEach(root, due, HOLD_QUERIES_A_USER, async ({ accountId, clock, ...row }) => {
-    const ctx = cronIn(root, { ...row, database }, clock);
+  const nowMs = root.now();
+  const due = await all(db, selectUsersWithDueHolds({ nowMs, realMs: nowMs, limit: USERS_A_RUN_MAX }));
+  const pieces = {
+    queries: HOLD_QUERIES_A_USER,
+    pieceOf: ({ id, accountId, hasFailed }: UserWithDueHolds) =>
+      ({ part: PART, environmentId: id, subject: accountId, hasFailed }) as const,
+  };
+  return workOnEach(root, due, pieces, async ({ accountId, id, appId, mode, clock }) => {
+    const ctx = cronIn(root, { id, appId, mode, database }, clock);
     while ((await settleDueHolds(ctx, { accountId })) && allowance.has(HOLD_QUERIES_A_USER));
   });
 }
 
 export const holdsPart: CronPart = {
-  code: "holds_not_returned",
+  code: PART,
   weight: 8,
   queriesOfStep: HOLD_QUERIES_A_USER + 1,
   work: expireReservations,
 };
 
 /** Selects users with a due hold. Reads only the index of open reservations, in its order. */
-const selectUsersWithDueHolds = query((value: ValueOf<{ nowMs: number; limit: number }>) => {
+const selectUsersWithDueHolds = query((value: ValueOf<{ nowMs: number; realMs: number; limit: number }>) => {
   const { accountId, state, expiresAtMs } = reservations;
   const due = sql`SELECT DISTINCT ${accountId} FROM ${reservations} INDEXED BY reservations_open
-    WHERE ${state} = 'open' AND ${expiresAtMs} <= ${value("nowMs")} ORDER BY ${accountId} LIMIT ${asInteger(value("limit"))}`;
+    WHERE ${state} = 'open' AND ${expiresAtMs} <= ${value("nowMs")} AND ${mayTry(PART, value, accountId)} ORDER BY ${accountId} LIMIT ${asInteger(value("limit"))}`;
   return drizzle
     .select({
       ...fields(accounts, { accountId: "id" }),
       ...fields(environments, "id", "appId", "mode"),
-      ...computed({ clock: clockOf() }),
+      ...computed({ clock: clockOf(), hasFailed: hasFailed(PART, accountId) }),
     })
     .from(sql`(${due}) AS ${reservations}`)
     .crossJoin(accounts)
@@ -48,16 +56,22 @@ const selectUsersWithDueHolds = query((value: ValueOf<{ nowMs: number; limit: nu
     .where(and(eq(accounts.id, accountId), eq(environments.id, accounts.environmentId)));
 });
 
-const selectNextHoldEnd = query((value: ValueOf<{ environmentId: number; untilMs: number }>) => {
+type UserWithDueHolds = StatementRow<typeof selectUsersWithDueHolds>;
+
+const selectNextHoldEnd = query((value: ValueOf<{ environmentId: number; realMs: number; untilMs: number }>) => {
   const { accountId, state, expiresAtMs } = reservations;
   return drizzle
-    .select(fields(reservations, { accountId: "accountId", momentMs: "expiresAtMs" }))
+    .select({
+      ...fields(reservations, { accountId: "accountId", momentMs: "expiresAtMs" }),
+      ...computed({ hasFailed: hasFailed(PART, accounts.id) }),
+    })
     .from(accounts)
     .crossJoin(sql`${reservations} INDEXED BY reservations_open`)
     .where(
       and(
         eq(accounts.environmentId, value("environmentId")),
         eq(accounts.isErased, 0),
+        mayTry(PART, value, accounts.id),
         eq(accountId, accounts.id),
         sql`${state} = 'open'`,
         lte(expiresAtMs, value("untilMs")),
@@ -68,6 +82,9 @@ const selectNextHoldEnd = query((value: ValueOf<{ environmentId: number; untilMs
 });
 export type NextHold = StatementRow<typeof selectNextHoldEnd>;
 
-/** Selects the user whose hold ends next in an environment, up to `untilMs`. Erased users are skipped: erasures release their holds. */
-export const selectNextHold = (environmentId: number, untilMs: number): Statement<NextHold> =>
-  selectNextHoldEnd({ environmentId, untilMs });
+/**
+ * Selects the user whose hold ends next in an environment, up to `untilMs`, without users who are set aside at the real time. Erased
+ * users are skipped: erasures release their holds.
+ */
+export const selectNextHold = (environmentId: number, realMs: number, untilMs: number): Statement<NextHold> =>
+  selectNextHoldEnd({ environmentId, realMs, untilMs });

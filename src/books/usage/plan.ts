@@ -8,7 +8,7 @@ import { fromSteps, presentQuantities, type Quantities, type Unit } from "../amo
 import { readStoredRules, rulesCover } from "../amounts/match.ts";
 import { impliesCount } from "../amounts/schemas.ts";
 import { inSpendingOrder, type PayingRow, type SpendableBalance, statusOf } from "../ledger/balance.ts";
-import { burnDown, type Usage } from "../ledger/burn-down.ts";
+import { burnDown, LEGS_MAX, type Usage } from "../ledger/burn-down.ts";
 import type { PlannedPayment } from "../ledger/debits.ts";
 import { readDuePeriods, selectDuePeriods } from "../ledger/due-periods.ts";
 import { type DueHold, inOrderOfEnds, readDueHold } from "../ledger/hold.ts";
@@ -26,20 +26,23 @@ import { counterOf, limitOf, selectUserLimits, type UserLimitRow } from "../limi
 import type { PlanOutput } from "./responses.ts";
 import { assertNotAhead, type PlanInput } from "./schemas.ts";
 
+/** The legs in further rows of a due hold. */
+const NO_LEGS = "[]";
 /** The most balances that a refusal explains. */
 const SKIPPED_BALANCES_MAX = 20;
 const SHORTAGE_REASONS = ["exhausted", "wrong_unit", "no_match"] as const;
 
 /**
  * Returns `insufficient_credits` (402), with the quantities that are not covered (U3), and why each balance that can pay now does
- * not cover them (U12). `spendable` is in spending order.
+ * not cover them (U12); `invalid_request` if too many balances would have to pay (L6). `spendable` is in spending order.
  */
 export function insufficientCredits(
   uncovered: Quantities,
-  { legs }: PlannedPayment,
+  { legs, isCut }: PlannedPayment,
   spendable: readonly SpendableBalance[],
   { event, model }: Pick<Usage, "event" | "model">,
 ): PurserError {
+  if (isCut) return tooManyLegs();
   const paying = new Set(legs.map(({ balance }) => balance.id));
   const reasonOf = ({ id, rules }: SpendableBalance): (typeof SHORTAGE_REASONS)[number] => {
     // If the rest is not covered, a balance that pays a part pays its whole amount.
@@ -61,6 +64,12 @@ export function insufficientCredits(
   return new PurserError("insufficient_credits", message, {
     details: { uncovered: presentQuantities(uncovered), skipped: skipped.slice(0, SKIPPED_BALANCES_MAX) },
   });
+}
+
+function tooManyLegs(): PurserError {
+  const message =
+    "More balances would have to pay for this usage than one write can debit. Split it into several smaller ones.";
+  return new PurserError("invalid_request", message, { param: "quantities", details: { limit: LEGS_MAX } });
 }
 
 /** The user, the event and the model of a usage. */
@@ -110,14 +119,14 @@ export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanO
       selectUserLimits(ctx, input.userId),
       selectDuePeriods(ctx, user, { nowMs }),
     ]);
-  let [paying, unspendable, due, limits, [periods]] = await readWith(selectPayingNow);
+  let [paying, unspendable, due, limits, periods] = await readWith(selectPayingNow);
   // Balances that have expired since the reservation's end may still pay its charge.
   if (due.some(({ isToCharge }) => isToCharge === 1))
-    [paying, unspendable, due, limits, [periods]] = await readWith(selectBalancesOfDue);
-  const granted = balancesOfPeriods(readDuePeriods(ctx, periods?.due ?? null, { nowMs, isWhole: true }));
+    [paying, unspendable, due, limits, periods] = await readWith(selectBalancesOfDue);
+  const granted = balancesOfPeriods(readDuePeriods(ctx, periods, nowMs));
   due.sort(inOrderOfEnds);
-  const holds = new Map(due.map((row) => [row.holdId, readDueHold(row)]));
-  const after = planDue([...paying, ...unspendable, ...due, ...granted], [...holds.values()]);
+  const holds = due.filter(({ legs }) => legs !== NO_LEGS).map(readDueHold);
+  const after = planDue([...paying, ...unspendable, ...due, ...granted], holds);
   const reportedIds = new Set([...unspendable, ...due].map(({ id }) => id));
   // Other expired balances were read only for a charge.
   const rows = after.rows.filter((row) => row.expiresAtMs > nowMs || reportedIds.has(row.id));
@@ -144,7 +153,7 @@ export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanO
       remaining: fromSteps(row.unit, row.remainingSteps),
       reason: whySkipped(row, input, nowMs),
     })),
-    limits: planLimits(limits, [...holds.values()], input, nowMs),
+    limits: planLimits(limits, holds, input, nowMs),
   };
 }
 

@@ -1,9 +1,20 @@
 import { and, eq, gte, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { isConflict } from "../../db/attempt.ts";
-import { assignments, boundLimit, drizzle, fields, insertFrom, names, query, type ValueOf } from "../../db/query.ts";
+import { hasFailed, mayTry, type Piece, workOnEach } from "../../db/cron-work.ts";
+import {
+  assignments,
+  boundLimit,
+  computed,
+  drizzle,
+  fields,
+  insertFrom,
+  names,
+  query,
+  type ValueOf,
+} from "../../db/query.ts";
 import { accounts, usageDays, usageEvents, usageToSum, usageTotals } from "../../db/schema.ts";
-import { all, batch, type StatementRow } from "../../db/sql.ts";
+import { all, batch, type Db, type StatementRow } from "../../db/sql.ts";
 import { usageSummed } from "../../db/views.ts";
 import { DAY_MS, MINUTE_MS } from "../../lib/time.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
@@ -17,6 +28,7 @@ const STRIDE = 7_919;
 /** The upper and the lower bits are summed separately, so that both sums are exact. */
 const LOW_BITS_RANGE = 2 ** 26;
 
+const PART = "usage_not_summed";
 type SumPosition = { environmentId: number; accountId: number };
 
 /** The account at which a run begins. */
@@ -30,7 +42,7 @@ const selectStart = query((value: ValueOf<{ from: number }>) =>
 );
 
 /** Events that are not summed yet, from a position on, account by account in order. */
-const selectUnsummedEvents = query((value: ValueOf<SumPosition & { limit: number }>) => {
+const selectUnsummedEvents = query((value: ValueOf<SumPosition & { realMs: number; limit: number }>) => {
   const { environmentId, accountId, occurredByMs, seq } = usageToSum;
   const { occurredByMs: byMs, seq: n } = usageEvents;
   return drizzle
@@ -41,6 +53,7 @@ const selectUnsummedEvents = query((value: ValueOf<SumPosition & { limit: number
         ...(["countSteps", "tokensSteps", "secondsSteps", "centsSteps"] as const),
       ),
       ...fields(usageToSum, { markSeq: "seq" }),
+      ...computed({ hasFailed: hasFailed(PART, accountId) }),
     })
     .from(usageToSum)
     .crossJoin(usageEvents)
@@ -50,6 +63,7 @@ const selectUnsummedEvents = query((value: ValueOf<SumPosition & { limit: number
         // Without the plus signs, SQLite would start at the first event of that time instead of at the mark.
         sql`(${byMs}, ${n}) >= (+${occurredByMs}, +${seq})`,
         sql`(${environmentId}, ${accountId}) >= (${value("environmentId")}, ${value("accountId")})`,
+        mayTry(PART, value, accountId),
       ),
     )
     .orderBy(environmentId, accountId, byMs, n)
@@ -128,30 +142,54 @@ function movedMarks(events: readonly Event[]): number[][] {
   return [...marks.values()];
 }
 
+/** Sums events in one batch, which fails if another run has summed some of them. */
+async function sumEvents(db: Db, events: readonly Event[]): Promise<void> {
+  await batch(db, [
+    moveMarks({ marks: JSON.stringify(movedMarks(events)) }),
+    addDaySums({ sums: pageSumsOf(events, DAY_COLUMNS) }),
+    addTotals({ sums: pageSumsOf(events, TOTAL_COLUMNS) }),
+  ]);
+}
+
+/** Sums the events of each account in a batch of its own. An account whose batch fails is set aside. Returns errors. */
+async function sumOneByOne(root: CronCtx, events: readonly Event[]): Promise<unknown[]> {
+  const accounts = [...Map.groupBy(events, ({ accountId }) => accountId)].map(([subject, ofAccount]) => ({
+    ...({ part: PART, environmentId: ofAccount[0]?.environmentId ?? 0, subject } as const),
+    ...({ hasFailed: ofAccount[0]?.hasFailed ?? 0, events: ofAccount } as const),
+  }));
+  const pieces = { queries: SUM_QUERIES_A_PAGE, pieceOf: (account: Piece) => account };
+  return workOnEach(root, accounts, pieces, ({ events: ofAccount }) => sumEvents(root.db, ofAccount));
+}
+
 /**
  * Adds the events of marked accounts to the sums of their days (U18). Each batch changes the marks together with the sums, and aborts
- * if a mark has changed. Runs begin at different accounts, so that no account waits forever. Returns errors.
+ * if a mark has changed. If a page fails, also if it conflicts twice, its accounts are summed one by one. Runs begin at different
+ * accounts, so that no account waits forever. Returns errors.
  */
-export async function sumDays({ db, allowance, now }: CronCtx): Promise<readonly unknown[]> {
+export async function sumDays(root: CronCtx): Promise<readonly unknown[]> {
+  const { db, allowance, now } = root;
+  const failures: unknown[] = [];
   const [start] = await all(db, selectStart({ from: Math.floor(now() / MINUTE_MS) * STRIDE }));
   if (start === undefined) return [];
   let position: SumPosition = start;
   let isFromStart = true;
+  let isAgain = false;
   for (let page = 0; page < SUM_PAGES_A_RUN_MAX && allowance.has(SUM_QUERIES_A_PAGE); page++) {
-    const events = await all(db, selectUnsummedEvents({ ...position, limit: EVENTS_A_PAGE_MAX }));
+    const events = await all(db, selectUnsummedEvents({ ...position, realMs: now(), limit: EVENTS_A_PAGE_MAX }));
     const last = events.at(-1);
     if (last !== undefined) {
-      const marks = JSON.stringify(movedMarks(events));
       try {
-        await batch(db, [
-          moveMarks({ marks }),
-          addDaySums({ sums: pageSumsOf(events, DAY_COLUMNS) }),
-          addTotals({ sums: pageSumsOf(events, TOTAL_COLUMNS) }),
-        ]);
+        if (events.some(({ hasFailed }) => hasFailed === 1)) failures.push(...(await sumOneByOne(root, events)));
+        else await sumEvents(db, events);
+        isAgain = false;
       } catch (error) {
-        if (!isConflict(error)) throw error;
         // Another run summed these events first.
-        continue;
+        if (isConflict(error) && !isAgain) {
+          isAgain = true;
+          continue;
+        }
+        isAgain = false;
+        failures.push(...(await sumOneByOne(root, events)));
       }
     }
     if (last !== undefined && events.length === EVENTS_A_PAGE_MAX) {
@@ -164,11 +202,11 @@ export async function sumDays({ db, allowance, now }: CronCtx): Promise<readonly
       break;
     }
   }
-  return [];
+  return failures;
 }
 
 export const daySumsPart: CronPart = {
-  code: "usage_not_summed",
+  code: PART,
   weight: 4,
   queriesOfStep: SUM_QUERIES_A_PAGE + 1,
   work: sumDays,

@@ -1,3 +1,4 @@
+import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, expect, it } from "vitest";
 import { makeStatements } from "../../../src/books/statements/make-statements.ts";
 import { walkBusiness } from "../../../src/dashboard/figures/business.ts";
@@ -201,6 +202,16 @@ it("the overview shows the newest statement by unit, or offers to make the last 
     expect(lineOf(closed, label), label).toEqual([term]);
   }
   expect(closed).toContain("figures?figure=spent&unit=tokens&from=2026-01-01&to=2026-01-31");
+});
+
+it("the overview counts the tasks of the cron that failed", async () => {
+  const { app, clock, read } = await world();
+  const { id } = app.environments.live;
+  const insert = env.DB.prepare(
+    "INSERT INTO cron_faults VALUES ('holds_not_returned', ?, CAST(? AS INTEGER), 'unknown', 1, 0, CAST(? AS INTEGER))",
+  );
+  await env.DB.batch([1, 2].map((n) => insert.bind(`overview ${n}`, id, clock.ms)));
+  expect(await read("overview")).toContain("2 tasks of the cron failed.");
 });
 
 it("the overview shows delayed messages to endpoints, and nothing about a healthy endpoint", async () => {

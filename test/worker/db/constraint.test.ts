@@ -125,6 +125,13 @@ const violations: Record<Constraint, readonly string[]> = {
        initial_steps, remaining_steps, has_remaining, source, grant_cause, granted_by, NULL, notes, granted_at_ms, NULL, expires_at_ms, NULL, 1 + value, 1 + value
      FROM credit_balances AS b CROSS JOIN json_each('[1,2,3,4,5]') WHERE b.id = 'crb_c1'`,
   ],
+  credit_balances_of_reference_bounded: [
+    balance("crb_c1", 1),
+    `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5001)
+     INSERT INTO credit_balances SELECT account_id, b.id || i, pack_id || i, pack_name, pack_item_id, unit, matches, priority,
+       initial_steps, remaining_steps, has_remaining, source, grant_cause, granted_by, 'many', notes, granted_at_ms, NULL, expires_at_ms, NULL, 1 + i, 1 + i
+     FROM credit_balances AS b CROSS JOIN n WHERE b.id = 'crb_c1'`,
+  ],
   clock_kept: [
     `INSERT INTO environments (id, app_id, mode, features)
      VALUES (-905, 'app_constraint', 'test', '{"clock":{"aheadMs":0,"setMs":1}}')`,

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { USER_BALANCES_MAX } from "../../../../src/books/credits/grant.ts";
+import { REFERENCE_BALANCES_MAX, USER_BALANCES_MAX } from "../../../../src/books/credits/grant.ts";
 import { DUE_HOLDS_MAX } from "../../../../src/books/ledger/hold.ts";
 import { expireReservations } from "../../../../src/books/usage/expire.ts";
 import { type CreditsWorld, creditsWorld, storedLedger } from "../../../support/credits.ts";
@@ -12,6 +12,7 @@ import { expectError } from "../../../support/refusals.ts";
 import { liveBalancesSql, seededId } from "../../../support/seed.ts";
 import { isSoak } from "../../../support/soak.ts";
 import { eventOf, session } from "../../../support/stripe-events.ts";
+import { makeEndpoint, storedMessages } from "../../../support/webhooks.ts";
 import { makeAdminCtx, makeLegacyPack, makePack } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
@@ -126,6 +127,58 @@ describe("a user with the maximum number of balances", () => {
     const refusal = await w.list({ userId: "u", includeExpired: "true" });
     expectError(refusal, "invalid_request");
     expect(refusal.body.error.details).toEqual({ limit: USER_BALANCES_MAX });
+  });
+});
+
+describe("a user with 10,001 balances", () => {
+  it("cannot use all of them at once, unless it has happened, and may use them in two parts", TIMEOUT, async () => {
+    const w = await crowdedWorld(LEGS + 1);
+    const all = { userId: "u", event: "chat", quantities: { tokens: 1_000 * (LEGS + 1) } };
+    for (const [path, more] of [
+      [EVENTS, { eventId: "e" }],
+      [RESERVATIONS, { reservationId: "res_all" }],
+    ] as const) {
+      const refused = await w.post(path, { ...more, ...all });
+      expectError(refused, "invalid_request", "quantities");
+      expect(refused.body.error.details).toEqual({ limit: LEGS });
+    }
+    const partial = await w.post(EVENTS, { eventId: "e", ...all, onShortage: "partial" });
+    expect(partial.status).toBe(200);
+    expect([partial.body.debits.length, partial.body.uncovered]).toEqual([LEGS, { count: 1, tokens: 1_000 }]);
+    const rest = await w.post(EVENTS, { ...all, eventId: "rest", quantities: { tokens: 1_000, count: 0 } });
+    expect([rest.status, rest.body.debits.length]).toEqual([200, 1]);
+  });
+});
+
+/** A user with `count` balances of 1,000 tokens under the reference "order", each of its own pack. */
+async function referencedWorld(count: number) {
+  const w = await crowdedWorld(1);
+  await env.DB.prepare(
+    `WITH RECURSIVE n (i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i <= ?)
+     INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, priority, initial_steps,
+       remaining_steps, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+     SELECT account_id, 'crb_order' || i, 'cpk_' || i, 'Pack', '', 'tokens', 100, 1000, 1000, 1, 'manual', 'order', 1,
+       expires_at_ms, i, i
+     FROM credit_balances AS b CROSS JOIN n WHERE b.id = ?`,
+  )
+    .bind(count, w.idOf(0))
+    .run();
+  return w;
+}
+
+describe("a reference with 5,000 balances", () => {
+  it("is refunded in one write, with one message, and takes no further balance", TIMEOUT, async () => {
+    const w = await referencedWorld(REFERENCE_BALANCES_MAX);
+    await makeEndpoint(w.app.environments.live, ["credits.refunded"]);
+    const refused = await w.grant({ externalRef: "order" });
+    expectError(refused, "invalid_request", "externalRef");
+    expect(refused.body.error.details).toEqual({ limit: REFERENCE_BALANCES_MAX });
+    expect((await w.grant({ externalRef: "another" })).status).toBe(200);
+    const refund = await w.post("/api/v1/credits/refund", { userId: "u", externalRef: "order", refundRef: "r" });
+    expect(refund.status).toBe(200);
+    expect(refund.body.balances).toHaveLength(REFERENCE_BALANCES_MAX);
+    const [message] = await storedMessages(w.app.environments.live);
+    expect(message?.data.balances).toHaveLength(REFERENCE_BALANCES_MAX);
   });
 });
 

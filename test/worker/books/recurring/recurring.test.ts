@@ -244,7 +244,7 @@ describe("a due period", () => {
     world.clock.advance(31 * DAY_MS);
     const counted = countingD1(env.DB);
     await runPart(grantDuePeriods, makeAdminCtx(world.clock, counted.d1));
-    expect(counted.spent().roundTrips).toBe(2);
+    expect(counted.spent().roundTrips).toBe(3);
     const granted = (await storedMessages(live)).filter(({ type, data }) => type === "credits.granted" && data.seq > 2);
     expect(granted.map(({ data }) => data.userId).sort()).toEqual(users.slice(0, 39).sort());
     for (const { data } of granted) {
