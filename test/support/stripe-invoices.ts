@@ -96,10 +96,7 @@ function lineOf(line: Line, version: ApiVersion): Fields {
     proration,
     proration_details: { credited_items: null },
     subscription: proration ? subscription : null,
-    tax_amounts:
-      tax === 0
-        ? []
-        : [{ amount: tax, inclusive: false, tax_rate: "txr_1", taxability_reason: null, taxable_amount: amount }],
+    tax_amounts: [],
     tax_rates: [],
     type: proration ? "invoiceitem" : "subscription",
     unit_amount_excluding_tax: `${amount}`,

@@ -4,7 +4,7 @@ import { PRICES } from "../../support/payment-story.ts";
 import { type PaymentsWorld, paymentsWorld } from "../../support/payments.ts";
 import { dispute } from "../../support/stripe-disputes.ts";
 import { charge, eventOf, refund, session, type TestEvent } from "../../support/stripe-events.ts";
-import { invoice, invoicePayment } from "../../support/stripe-invoices.ts";
+import { invoice } from "../../support/stripe-invoices.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 type Wrong = readonly [
