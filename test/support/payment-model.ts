@@ -79,7 +79,7 @@ export class PaymentModel {
     return balance === this.balances[0] ? this.#due : 1000;
   }
 
-  /** What an event grants. An invoice of no subscription waits until its payment intent is known. */
+  /** Whether an event grants the session or the invoice. An invoice of no subscription waits until its payment intent is known. */
   #grants(name: StoryEvent): ModelBalance["by"] | null {
     if (OF_SESSION.includes(name)) return "session";
     const isKnown = this.#has("tie") || this.#options.isSubscription === true || this.#options.version === BEFORE;

@@ -160,7 +160,11 @@ describe.each([
   ["whose session names its invoice", { isTied: true, version: TODAY }, false],
   ["whose session does not name its invoice", { isTied: false, version: TODAY }, false],
   ["of a subscription's invoice", { isTied: false, isSubscription: true, version: TODAY }, false],
-  ["of a subscription's invoice, which its session names", { isTied: true, isSubscription: true, version: TODAY }, false],
+  [
+    "of a subscription's invoice, which its session names",
+    { isTied: true, isSubscription: true, version: TODAY },
+    false,
+  ],
   ["of an older API version, in which the invoice names its payment intent", { isTied: false, version: BEFORE }, false],
   ["whose events are all created in one second", { isTied: false, version: TODAY, isAtOnce: true }, false],
   ["whose session names its invoice, with a debit, a hold and the expiry", { isTied: true, version: TODAY }, true],
