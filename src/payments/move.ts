@@ -54,7 +54,7 @@ export async function movePayment(ctx: TenantCtx, move: Move): Promise<Moved> {
 }
 
 /** A customer, and the keys under which it may be stored. */
-interface PayerKeys {
+interface InvoicePayer {
   readonly customer: string;
   readonly keys: readonly string[];
   /** The name of its row if it has none yet, the same in every attempt. */
@@ -62,7 +62,7 @@ interface PayerKeys {
 }
 
 /** Returns the queries for a payment, and for the customer of its invoice. */
-const selectPayment = (environmentId: number, names: readonly string[], payer: PayerKeys | null) =>
+const selectPayment = (environmentId: number, names: readonly string[], payer: InvoicePayer | null) =>
   [
     selectPayments({ environmentId, names: JSON.stringify(names) }),
     selectCustomer({ environmentId, customer: payer?.customer ?? "" }),
@@ -107,7 +107,7 @@ class Run {
   /** Why the grant was refused. */
   #refusal: Refusal | null = null;
   /** The customer of the invoice. */
-  #payer: PayerKeys | null = null;
+  #payer: InvoicePayer | null = null;
   /** The customer that the stored payment tells if the event does not. */
   #storedCustomer: string | null = null;
   readonly #grantFailures = new SameFailures();
