@@ -74,7 +74,10 @@ export function accountInvoice(
 }
 
 /** Returns the share of what was bought that the money paid for. All, if the invoice only has lines that cost nothing. */
-function shareOfBought({ bought, returned }: Readonly<Record<"bought" | "returned", bigint>>, paidFor: bigint): Fraction {
+function shareOfBought(
+  { bought, returned }: Readonly<Record<"bought" | "returned", bigint>>,
+  paidFor: bigint,
+): Fraction {
   if (bought === 0n) return returned === 0n ? ONE : ZERO;
   return fraction(paidFor, bought);
 }
