@@ -56,15 +56,22 @@ export async function fingerprintsOf(ctx: HasSettings): Promise<readonly string[
   return ctx.settings.erasureSecrets === null ? [] : (await erasureSecrets(ctx)).map(({ fingerprint }) => fingerprint);
 }
 
-/** Returns the keyed hash of an erased id, or of a reference in the books of its account. */
+/** Returns the keyed hash of an erased id, of a reference in the books of its account, or of its Stripe customer. */
 export function hashName(
   { key }: ErasureSecret,
   { appId, mode }: Pick<Environment, "appId" | "mode">,
-  kind: "id" | "reference",
+  kind: "id" | "reference" | "customer",
   name: string,
 ): Promise<string> {
   return hmac(key, [kind, appId, mode, name]);
 }
+
+/** Returns the keyed hash under which a Stripe customer is kept after an erasure (S6). No id of Stripe begins with `#`. */
+export const hashCustomer = async (
+  secret: ErasureSecret,
+  environment: Pick<Environment, "appId" | "mode">,
+  customer: string,
+): Promise<string> => `#${await hashName(secret, environment, "customer", customer)}`;
 
 /** Returns `erasure_unavailable` (503): the deployment lacks a secret that hashes tombstones. */
 export function erasureUnavailable(): PurserError {
