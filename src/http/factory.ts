@@ -90,6 +90,10 @@ const WARNINGS = {
   granted_before: "This externalRef was granted before with another quantity, and nothing more was granted.",
   count_implied:
     "A balance in count pays 1 for an event without count: send count with each event, and 0 if such a balance must not pay.",
+  quantity_rounded:
+    "A quantity was rounded: it has more decimals than its unit, so it was taken to 15 digits and then up to the next step.",
+  held_units_missing:
+    "The commit has none of the units that the reservation holds, so nothing that was held pays for it.",
   audience_missing:
     "The setting names no audience, so a token that its issuer made for another application is accepted too.",
   percent_below_one: "The percentage is below 1: write 20 for 20 percent.",

@@ -117,6 +117,14 @@ export const anyNumber = z.lazy(() =>
     }),
 );
 
+/** A JSON number of any size, as the decimal that was sent or, if a double represents it, its shortest decimal. */
+export const anyDecimal = z.lazy(() =>
+  z
+    .custom<number | symbol>(isNumber, { error: ({ input }) => wrongType("number", input) })
+    .meta({ type: "number" })
+    .transform((value) => (typeof value === "number" ? String(value) : (value.description ?? ""))),
+);
+
 /** A JSON object, unchanged, even with a key such as `__proto__`. For its numbers see `roundNumbers`. */
 export const jsonObject = z.lazy(() =>
   z.custom<JsonObject>(isJsonObject, { error: ({ input }) => wrongType("object", input) }).meta({ type: "object" }),

@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 import type { FaultPlan, FaultyD1 } from "./faulty-d1.ts";
 import type { createModel, Answer as ModelAnswer, Pack, Spent } from "./model.ts";
+import { rounded, roundedUse } from "./model-amounts.ts";
 import type { createErasures } from "./model-erasure.ts";
 import type { Limit } from "./model-limits.ts";
 import type { createPayments, PaymentMotion } from "./model-payments.ts";
@@ -83,6 +84,7 @@ async function sendTo(pair: Pair, request: Request): Promise<Pick<Answer, "statu
     case "commit":
       return post(`usage/reservations/${request.reservationId}/commit`, {
         quantities: request.quantities,
+        ...(request.model === undefined ? {} : { model: request.model }),
         ...request.spent,
       });
     case "release":
@@ -249,24 +251,32 @@ function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | 
       return model.adjust(balance, request.delta, request.note);
     }
     case "event":
-      return model.event(request.use, request.spent);
+      return model.event(roundedUse(request.use), request.spent);
     case "events":
       return {
         status: 200,
         body: request.list.map(({ use, spent }) =>
-          resultOf(erasures.refuse({ kind: "event", use, spent }) ?? model.event(use, spent)),
+          resultOf(erasures.refuse({ kind: "event", use, spent }) ?? model.event(roundedUse(use), spent)),
         ),
       };
     case "reserve": {
       const createdId = answer.status === 200 ? (answer.body.reservationId as string) : "res_refused";
-      return model.reserve(request.use, request.seconds, request.onExpiry, request.reservationId ?? createdId);
+      return model.reserve(
+        roundedUse(request.use),
+        request.seconds,
+        request.onExpiry,
+        request.reservationId ?? createdId,
+      );
     }
     case "commit":
     case "extend":
     case "release": {
       const hold = model.holds.get(request.reservationId);
       if (hold === undefined) return { status: 404, code: "reservation_not_found" };
-      if (request.kind === "commit") return model.commit(hold, request.quantities, request.spent);
+      if (request.kind === "commit") {
+        const { quantities, model: name } = request;
+        return model.commit(hold, { quantities: rounded(quantities), ...(name && { model: name }) }, request.spent);
+      }
       if (request.kind === "extend") return model.extend(hold, request.seconds);
       return model.release(hold);
     }
@@ -297,7 +307,7 @@ function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | 
     case "list":
       return { status: 200, body: modelList(model, request.userId, request.includeExpired, request.ref) };
     case "plan":
-      return { status: 200, body: modelPlan(model, request.use) };
+      return { status: 200, body: modelPlan(model, roundedUse(request.use)) };
     case "totals":
       return { status: 200, body: modelTotals(model, request.userId, request.fromMs, request.toMs) };
   }

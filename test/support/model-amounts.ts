@@ -7,6 +7,40 @@ export type Rule = { event?: string; model?: string };
 const SCALE = { count: 1_000, tokens: 1_000, seconds: 1_000, cents: 1_000_000 };
 export const UNITS = Object.keys(SCALE) as Unit[];
 export const toSteps = (unit: Unit, amount: number) => BigInt(Math.round(amount * SCALE[unit]));
+/**
+ * The steps of a used quantity, from a decimal without an exponent or with one (C1). Computed as a fraction: `n` / 10^`places`. A
+ * fraction of a step is rounded to 15 significant digits and then up.
+ */
+export function usedSteps(unit: Unit, decimal: string): bigint {
+  const [mantissa = "", exponent = "0"] = decimal.toLowerCase().split("e");
+  const [whole = "", fraction = ""] = mantissa.split(".");
+  let n = BigInt(whole + fraction);
+  let places = BigInt(fraction.length) - BigInt(exponent);
+  if (places < 0n) [n, places] = [n * 10n ** -places, 0n];
+  const scale = BigInt(SCALE[unit]);
+  if ((n * scale) % 10n ** places === 0n) return (n * scale) / 10n ** places;
+  const extra = BigInt(Math.max(0, `${n}`.length - 15));
+  const significant = (n + 10n ** extra / 2n) / 10n ** extra;
+  return (significant * 10n ** extra * scale + 10n ** places - 1n) / 10n ** places;
+}
+/** A usage whose quantities are rounded. */
+export const roundedUse = (use: Use): Use => (use.quantities ? { ...use, quantities: rounded(use.quantities) } : use);
+export const rounded = (quantities: Quantities): Quantities =>
+  Object.fromEntries(
+    UNITS.flatMap((unit) => {
+      const amount = quantities[unit];
+      return amount === undefined ? [] : [[unit, fromSteps(unit, usedSteps(unit, `${amount}`))]];
+    }),
+  );
+/** Whether quantities were sent and all of them are 0 (U1). */
+export const isFree = ({ quantities = {} }: Pick<Use, "quantities">) =>
+  Object.keys(quantities).length > 0 && Object.values(quantities).every((amount) => amount === 0);
+/** The quantities of a request as Purser compares them with those of a repeat. */
+export const sentQuantities = (use: Pick<Use, "quantities">) => ({
+  count: 1,
+  ...use.quantities,
+  ...(isFree(use) && { isFree: true }),
+});
 export const fromSteps = (unit: Unit, steps: bigint) => Number(steps) / SCALE[unit];
 /** A time as the API writes it. The models do not use Purser's own function. */
 export const timeText = (ms: number) => new Date(ms).toISOString();

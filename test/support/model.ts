@@ -1,9 +1,10 @@
 import {
   expiryText,
   fromSteps,
+  isFree,
   matches,
-  type Quantities,
   type Rule,
+  sentQuantities,
   timeText,
   toSteps,
   UNITS,
@@ -49,6 +50,7 @@ export type Hold = Readonly<{
   eventId: string | null;
 };
 
+const modelOf = ({ model }: Use) => (model === undefined ? {} : { model });
 const least = (a: bigint, b: bigint) => (a < b ? a : b);
 const ceil = (n: bigint, d: bigint) => (n + d - 1n) / d;
 export const refuse = (status: number, code: string, body?: object): Answer => ({
@@ -177,23 +179,29 @@ export function createModel(clock: { now: () => number }) {
     for (const [b, steps] of legs) post(b, -steps, "event_committed", { eventId, reservationId: eventId });
     const debits = legs.map(shown);
     payOwed(hold, before);
-    const quantities = { count: 1, ...use.quantities };
+    const quantities = sentQuantities(use);
     const request = { charged: eventId, quantities, occurredAt: timeText(expiresAt), onShortage: "partial" };
     // The charge keeps its hold's count in that window, and counts nothing more (Q3).
     events.set(eventId, { request, body: { eventId, debits, uncovered }, use, at: expiresAt, counted: hold.counted });
   };
-  /** Burn-down (U2). `left / of` is the part of the event that is not paid yet. The balances of `held` pay first (U6). */
+  /**
+   * Burn-down (U2). `left / of` is the part of the event that is not paid yet. The balances of `held` pay first (U6): one that has
+   * expired with what is held of it, the others with all that they have.
+   */
   const burn = (use: Use, held: Leg[] = [], at = clock.now()) => {
     const returning = (b: Balance) => held.find(([other]) => other === b)?.[1];
-    const quantity = (unit: Unit) => toSteps(unit, { count: 1, ...use.quantities }[unit] ?? 0);
-    const able = ordered(use.userId).filter((b) => !b.revoked && b.expiresAt > at && b.grantedAt <= at);
+    const quantity = (unit: Unit) => toSteps(unit, isFree(use) ? 0 : ({ count: 1, ...use.quantities }[unit] ?? 0));
+    const hasOf = (b: Balance) => (b.expiresAt > at ? b.remaining : 0n) + (returning(b) ?? 0n);
+    const able = ordered(use.userId).filter(
+      (b) => !b.revoked && (returning(b) !== undefined || (b.expiresAt > at && b.grantedAt <= at)),
+    );
     let [left, of] = [1n, 1n];
     const legs: Leg[] = [];
     for (const b of [...able.filter(returning), ...able.filter((b) => !returning(b))]) {
-      const has = b.remaining + (returning(b) ?? 0n);
+      const has = hasOf(b);
       if (left === 0n || quantity(b.unit) === 0n || has === 0n || !matches(b, use)) continue;
       const owed = ceil(quantity(b.unit) * left, of);
-      legs.push([b, owed < has ? owed : has]);
+      legs.push([b, least(owed, has)]);
       [left, of] = owed <= has ? [0n, 1n] : [quantity(b.unit) * left - has * of, quantity(b.unit) * of];
     }
     const short = UNITS.filter((unit) => quantity(unit) > 0n && left > 0n);
@@ -202,10 +210,10 @@ export function createModel(clock: { now: () => number }) {
       if (legs.some(([payer]) => payer === b)) return "exhausted";
       return matches(b, use) ? "wrong_unit" : "no_match";
     };
-    const live = able.filter((b) => b.remaining + (returning(b) ?? 0n) > 0n);
+    const live = able.filter((b) => hasOf(b) > 0n);
     const reasons = live.map((b) => ({
       ...{ balanceId: b.id, packName: b.packName, unit: b.unit },
-      remaining: fromSteps(b.unit, b.remaining + (returning(b) ?? 0n)),
+      remaining: fromSteps(b.unit, hasOf(b)),
       reason: why(b),
     }));
     const skipped = ["exhausted", "wrong_unit", "no_match"].flatMap((r) =>
@@ -214,10 +222,12 @@ export function createModel(clock: { now: () => number }) {
     const uncovered = rest.length === 0 ? null : Object.fromEntries(rest);
     return { legs, uncovered, skipped: skipped.slice(0, 20) }; // U12
   };
-  const spend = (use: Use, { eventId, occurredAt, onShortage = "reject" }: Spent, hold?: Hold): Answer => {
-    const { userId, event, model, quantities } = use;
-    const subject = hold ? { hold: hold.id } : { userId, event, model };
-    const sent = { quantities: { count: 1, ...quantities }, occurredAt, onShortage };
+  const spend = (given: Use, { eventId, occurredAt, onShortage = "reject" }: Spent, hold?: Hold): Answer => {
+    const { userId, event, model } = given;
+    // A commit's model replaces the reservation's (U6).
+    const use = hold && model === undefined ? { ...given, ...modelOf(hold.use) } : given;
+    const subject = hold ? { hold: hold.id, model } : { userId, event, model };
+    const sent = { quantities: sentQuantities(use), occurredAt, onShortage };
     const request = { ...subject, ...sent };
     expire(use.userId);
     const known = events.get(eventId); // a charge's too
@@ -290,11 +300,14 @@ export function createModel(clock: { now: () => number }) {
       post(b, steps, "admin_adjust", { cause: "adjustment", note });
       return { status: 200, body: { balanceId: b.id, remaining: left(b) } };
     },
-    commit: (hold: Hold, quantities: Quantities, spent: Spent) => spend({ ...hold.use, quantities }, spent, hold),
+    commit: (hold: Hold, { quantities, ...model }: Pick<Use, "quantities" | "model">, spent: Spent) => {
+      const { userId, event } = hold.use;
+      return spend({ userId, event, ...model, ...(quantities && { quantities }) }, spent, hold);
+    },
     reserve(use: Use, seconds: number, onExpiry: OnExpiry | undefined, id: string): Answer {
-      const { userId, event, model, quantities } = use;
+      const { userId, event, model } = use;
       const sent = {
-        quantities: { count: 1, ...quantities },
+        quantities: sentQuantities(use),
         expiresInSeconds: seconds,
         onExpiry: onExpiry ?? "return",
       };

@@ -72,6 +72,14 @@ export const reserveCredits = (scene: Scene, seconds = 60, more: object = {}): P
     }),
   );
 
+/** Creates a hold of a minute, of credits whose balances have expired since. */
+export async function heldAndExpired(scene: Scene, more: object = {}): Promise<void> {
+  const expiresAt = new Date(scene.clock.ms + 30_000).toISOString();
+  await expectOk(scene.send("POST", `${CREDITS}/grant`, { userId: scene.userId, packId: "Two", expiresAt }));
+  await reserveCredits(scene, 60, more);
+  scene.clock.advance(30_000);
+}
+
 /** Creates a due hold, which the next write must return. Returns the grant's response. */
 export async function dueHold(scene: Scene): Promise<Answer> {
   const granted = await grantCredits(scene);
@@ -95,9 +103,9 @@ export const makeEventRequest = (scene: Scene, tokens: number, more: object = {}
   return () => scene.send("POST", `${USAGE}/events`, body);
 };
 
-export const makeSettleRequest = (scene: Scene, verb: "commit" | "release", tokens = 0) => {
+export const makeSettleRequest = (scene: Scene, verb: "commit" | "release", tokens = 0, more: object = {}) => {
   const path = `${USAGE}/reservations/${reservationOf(scene)}/${verb}`;
-  const body = { eventId: idOf(scene, "commit"), quantities: { tokens, cents: tokens / 100 } };
+  const body = { eventId: idOf(scene, "commit"), quantities: { tokens, cents: tokens / 100 }, ...more };
   return () => scene.send("POST", path, verb === "commit" ? body : {});
 };
 

@@ -6,6 +6,7 @@ import {
   dueHold,
   expectOk,
   grantCredits,
+  heldAndExpired,
   idOf,
   makeCronRun,
   makeEventRequest,
@@ -137,6 +138,59 @@ export const usageOperations: readonly Operation[] = [
     prepare: async (scene) => {
       await dueHold(scene);
       return makeSettleRequest(scene, "commit", 200);
+    },
+  },
+  {
+    name: "commit of credits whose balance has expired since they were held",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await heldAndExpired(scene);
+      return makeSettleRequest(scene, "commit", 500);
+    },
+  },
+  {
+    name: "commit of more than is held of an expired balance",
+    isIdempotent: true,
+    status: 402,
+    prepare: async (scene) => {
+      await heldAndExpired(scene);
+      return makeSettleRequest(scene, "commit", 50_000);
+    },
+  },
+  {
+    name: "commit with another model than the reservation's",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await grantCredits(scene);
+      await reserveCredits(scene, 60, { model: "small" });
+      return makeSettleRequest(scene, "commit", 200, { model: "large" });
+    },
+  },
+  {
+    name: "free usage event, of quantities that are all 0",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await grantCredits(scene);
+      return makeEventRequest(scene, 0);
+    },
+  },
+  {
+    name: "usage event with a quantity that is rounded",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await grantCredits(scene);
+      return makeEventRequest(scene, 100 + 1 / 3);
+    },
+  },
+  {
+    name: "usage event that charges a due reservation whose balance expired before its end",
+    isIdempotent: true,
+    settlesFirst: true,
+    prepare: async (scene) => {
+      await heldAndExpired(scene, { onExpiry: "charge" });
+      await grantCredits(scene);
+      scene.clock.advance(60_000);
+      return makeEventRequest(scene, 100);
     },
   },
   {

@@ -14,7 +14,7 @@ export type Request =
   | { kind: "event"; use: Use; spent: Spent }
   | { kind: "events"; list: readonly { use: Use; spent: Spent }[] }
   | { kind: "reserve"; use: Use; seconds: number; onExpiry?: OnExpiry; reservationId: string | null }
-  | { kind: "commit"; reservationId: string; quantities: Quantities; spent: Spent }
+  | { kind: "commit"; reservationId: string; quantities: Quantities; model?: string; spent: Spent }
   | { kind: "release"; reservationId: string }
   | { kind: "extend"; reservationId: string; seconds: number }
   | StripeRequest
@@ -77,9 +77,12 @@ function someAmount(random: Random, unit: Unit): number {
   return random.integer(1, amountMax * 10 ** decimals) / 10 ** decimals;
 }
 
+/** Random quantities. Sometimes they are all 0, and sometimes sums of floats or smaller than a step, which are rounded (C1). */
 function someQuantities(random: Random): Quantities {
   const units = UNITS.filter((unit) => random.chance(unit === "count" ? 0.3 : 0.5));
-  return Object.fromEntries(units.map((unit) => [unit, someAmount(random, unit)]));
+  const isFree = random.chance(0.05);
+  const noise = random.chance(0.1) ? random.pick([1e-7, 0.1 + 0.2, 5e-324, 1 / 3]) : 0;
+  return Object.fromEntries(units.map((unit) => [unit, isFree ? 0 : someAmount(random, unit) + noise]));
 }
 
 function someUse(random: Random, known: Known): Use {
@@ -181,7 +184,8 @@ export function someRequest(random: Random, known: Known): Request {
   if (kind === "stripe") return someStripeEvent(random, known);
   const reservationId = someId(known.reservationIds, "res_unknown");
   if (kind === "commit") {
-    return { kind, reservationId, quantities: someQuantities(random), spent: someSpent(random, known) };
+    const model = random.chance(0.2) ? { model: random.pick(["small", "large"]) } : {};
+    return { kind, reservationId, quantities: someQuantities(random), ...model, spent: someSpent(random, known) };
   }
   if (kind === "release") return { kind, reservationId };
   if (kind === "extend") {

@@ -7,7 +7,11 @@ import {
   toSteps,
   UNITS,
   type Unit,
+  usedSteps,
 } from "../../src/books/amounts/amount.ts";
+import { quantities } from "../../src/books/amounts/schemas.ts";
+import { parseExactJson } from "../../src/lib/json.ts";
+import { usedSteps as modelSteps } from "../support/model-amounts.ts";
 import { steps as inSteps } from "../support/steps.ts";
 
 const decimalsOf: Record<Unit, number> = { count: 3, tokens: 3, seconds: 3, cents: 6 };
@@ -165,4 +169,106 @@ it("presentQuantities returns every given quantity, including zero, in the order
   expect(presentQuantities({ cents: inSteps(1_500_000), count: inSteps(0) })).toEqual({ count: 0, cents: 1.5 });
   const one = inSteps(1);
   expect(Object.keys(presentQuantities({ tokens: one, seconds: one, cents: one, count: one }))).toEqual([...UNITS]);
+});
+
+/** Decimals that a program may send: doubles of every kind, sums of short decimals, and more digits than a double has. */
+const digits = fc.oneof(
+  fc.double({ min: 0, noNaN: true, noDefaultInfinity: true }).map(String),
+  fc.double({ min: 0, max: 1e13, noNaN: true }).map(String),
+  fc.double({ min: 0, max: 1e-300, noNaN: true }).map(String),
+  fc.float({ min: 0, noNaN: true, noDefaultInfinity: true }).map(String),
+  fc.array(fc.integer({ min: 1, max: 99_999 }), { minLength: 1, maxLength: 12 }).map((list) => {
+    return String(list.reduce((sum, each) => sum + each / 1_000, 0));
+  }),
+  fc
+    .tuple(fc.bigInt({ min: 0n, max: 10n ** 40n }), fc.integer({ min: 0, max: 60 }))
+    .map(([n, places]) =>
+      `${n}`.padStart(places + 1, "0").replace(new RegExp(`(?=\\d{${places}}$)`), places ? "." : ""),
+    ),
+  fc
+    .tuple(fc.integer({ min: 0, max: 10 ** 15 }), fc.integer({ min: -450, max: 30 }), fc.constantFrom("e", "E", "e+"))
+    .map(([n, exponent, e]) => `${n}${exponent < 0 ? "e" : e}${exponent}`),
+  fc.constantFrom(
+    ...[
+      "0",
+      "-0",
+      "-0.000",
+      "0e9",
+      "1e21",
+      "1e-7",
+      "5e-324",
+      "1e-400",
+      "1.7976931348623157e308",
+      "2.2250738585072014e-308",
+    ],
+    ...["0.30000000000000004", "0.1000000000000000055511151231257827", "8796093022208.0001", "9007199254740993"],
+  ),
+);
+
+/** Compares two decimals, one of which may have an exponent, as fractions. */
+function isSameDecimal(a: string, b: string): boolean {
+  const [[n, p], [m, q]] = [a, b].map((text) => {
+    const [mantissa = "", exponent = "0"] = text.replace(/^-/, "").toLowerCase().split("e");
+    const [whole = "", fraction = ""] = mantissa.split(".");
+    return [BigInt(whole + fraction), BigInt(exponent) - BigInt(fraction.length)];
+  }) as [[bigint, bigint], [bigint, bigint]];
+  return p < q ? n === m * 10n ** (q - p) : n * 10n ** (p - q) === m;
+}
+
+describe("a used quantity", () => {
+  it("is rounded to 15 digits and then up to a step, exactly, as fractions of big integers are, for decimals of every kind", () => {
+    fc.assert(
+      fc.property(unit, digits, (of, text) => {
+        const steps = modelSteps(of, text.replace(/^-/, ""));
+        const isRounded = () => !isSameDecimal(written(of, Number(steps)), text);
+        expect(usedSteps(of, text)).toEqual(
+          steps > BigInt(amountStepsMax[of]) ? null : { steps: Number(steps), isRounded: isRounded() },
+        );
+      }),
+      { numRuns: 20_000 },
+    );
+  });
+
+  it("is the same from the JSON of a request, whose numbers keep their digits", () => {
+    fc.assert(
+      fc.property(unit, digits, (of, text) => {
+        const read = quantities.safeParse(parseExactJson(`{"${of}":${text}}`));
+        const used = usedSteps(of, text);
+        expect(read.success ? read.data[of] : null).toBe(used === null ? null : used.steps);
+      }),
+      { numRuns: 5_000 },
+    );
+  });
+
+  it("is never less than what was sent, but for the noise beyond 15 digits", () => {
+    fc.assert(
+      fc.property(unit, fc.double({ min: 0, max: 1e9, noNaN: true }), (of, amount) => {
+        const steps = usedSteps(of, String(amount))?.steps ?? 0;
+        expect(fromSteps(of, inSteps(steps))).toBeGreaterThanOrEqual(amount * (1 - 1e-14));
+      }),
+    );
+  });
+
+  it("takes away the noise of sums of floats", () => {
+    expect(usedSteps("cents", String(0.1 + 0.2))).toEqual({ steps: 300_000, isRounded: true });
+    expect(usedSteps("cents", "0.3")).toEqual({ steps: 300_000, isRounded: false });
+    let sum = 0;
+    for (let count = 0; count < 1_000; count++) sum += 0.1;
+    expect(usedSteps("tokens", String(sum))?.steps).toBe(100_000);
+  });
+
+  it("is unchanged if it is a whole number of steps, also with 16 digits", () => {
+    expect(usedSteps("tokens", "8796093022207.123")).toEqual({ steps: 8_796_093_022_207_123, isRounded: false });
+    expect(usedSteps("tokens", "1.50000000000000000000")).toEqual({ steps: 1_500, isRounded: false });
+  });
+
+  it("is refused when it is negative or not a number, even with a million digits", () => {
+    for (const text of ["-1", "-1e-400", "NaN", "Infinity", "", "1e", ".5"])
+      expect(usedSteps("cents", text)).toBeNull();
+    const million = "9".repeat(1_000_000);
+    expect(usedSteps("cents", million)).toBeNull();
+    expect(usedSteps("cents", `0.${million}`)).toEqual({ steps: 1_000_000, isRounded: true });
+    expect(usedSteps("cents", `1e-${million}`)).toEqual({ steps: 1, isRounded: true });
+    expect(usedSteps("cents", `1e${million}`)).toBeNull();
+  });
 });

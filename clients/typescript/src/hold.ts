@@ -21,14 +21,16 @@ export interface Hold {
   readonly reservationId: string;
   readonly eventId: string;
   readonly holds: Schemas["CreatedReservation"]["holds"];
-  /** Reports the total usage so far. The latest report counts. */
-  readonly used: (quantities: Quantities) => void;
+  /** Reports the total usage so far, and the model if it is not the reserved one. The latest report counts. */
+  readonly used: (quantities: Quantities, model?: string) => void;
 }
 
-/** The result of the work, and the response of the commit. */
+/** The result of the work, the response of the commit, and the quantities that no balance paid for. */
 export interface Held<Result> {
   readonly result: Result;
   readonly usage: Schemas["UsageEventResult"];
+  /** Null when the credits covered the usage. */
+  readonly uncovered: Schemas["UsageEventResult"]["uncovered"];
 }
 
 export type HoldUsage = <Result>(
@@ -66,18 +68,19 @@ export async function holdUsage<Result>(
 ): Promise<Held<Result>> {
   signal?.throwIfAborted();
   const { reservationId, holds } = await purser.createReservation(reservation);
-  const last: { used?: Quantities } = {};
-  const commit = (quantities: Quantities) =>
+  type Used = { readonly quantities: Quantities; readonly model?: string };
+  const last: { used?: Used } = {};
+  const commit = (used: Used) =>
     // The work is done, so the balances pay as much as they can. `uncovered` is the rest.
     purser.commitReservation({
       reservationId,
       eventId,
-      quantities,
+      ...used,
       onShortage: "partial",
       ...(properties === undefined ? {} : { properties }),
     });
-  const used = (quantities: Quantities) => {
-    last.used = quantities;
+  const used: Hold["used"] = (quantities, model) => {
+    last.used = { quantities, ...(model === undefined ? {} : { model }) };
   };
   const stop = keepOpen(purser, reservationId, reservation.expiresInSeconds ?? EXPIRES_IN_SECONDS);
   let result: Result;
@@ -94,5 +97,6 @@ export async function holdUsage<Result>(
   } finally {
     stop();
   }
-  return { result, usage: await commit(last.used) };
+  const usage = await commit(last.used);
+  return { result, usage, uncovered: usage.uncovered };
 }

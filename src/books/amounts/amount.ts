@@ -23,30 +23,88 @@ export const amountStepsMax: Readonly<Record<Unit, number>> = {
   cents: 8_589_934_592_000_000,
 };
 
-/** Returns the rule for an amount of a unit, for a message that begins with the amount's name (C1). */
+/** Returns the rule for a given amount of a unit, for a message that begins with the amount's name (C1). */
 export function amountRule(unit: Unit): string {
-  return `must have at most ${DECIMALS[unit]} decimals (round it first) and be at most ${fromSteps(unit, amountStepsMax[unit] as Steps)} (\`${unit}\`)`;
+  return `must have at most ${DECIMALS[unit]} decimals (round it first) and ${amountMaxRule(unit).replace("must ", "")}`;
 }
 
-const NUMBER = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/;
+/** Returns the rule for a used quantity, which may have any number of decimals. */
+export function amountMaxRule(unit: Unit): string {
+  return `must be at most ${fromSteps(unit, amountStepsMax[unit] as Steps)} (\`${unit}\`)`;
+}
+
+const NUMBER = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/;
+
+/** A decimal of any size: `digits` * 10^`exponent`. `digits` neither begins nor ends with a 0, and is empty for 0. */
+interface Decimal {
+  readonly isNegative: boolean;
+  readonly digits: string;
+  readonly exponent: number;
+}
+
+function readDecimal(text: string): Decimal | null {
+  const parts = NUMBER.exec(text);
+  if (parts === null) return null; // NaN and the infinities
+  const [, sign = "", whole = "", fraction = "", exponent = "0"] = parts;
+  const all = `${whole}${fraction}`;
+  let end = all.length;
+  while (all.charAt(end - 1) === "0") end--;
+  const digits = all.slice(0, end).replace(/^0+/, "");
+  return { isNegative: sign === "-", digits, exponent: Number(exponent) - fraction.length + all.length - end };
+}
+
+/** Returns digits * 10^shift as steps, or null above the unit's maximum. Zeros are counted first, because `shift` may be huge. */
+function stepsWithin(unit: Unit, digits: string, shift: number): Steps | null {
+  if (digits === "") return 0 as Steps;
+  if (digits.length + shift > String(amountStepsMax[unit]).length) return null;
+  const steps = BigInt(digits.padEnd(digits.length + shift, "0"));
+  return steps > BigInt(amountStepsMax[unit]) ? null : (Number(steps) as Steps);
+}
 
 /**
- * Returns the amount in steps of its unit, exactly the number's shortest decimal. Null when it has more decimals than the unit,
+ * Returns a given amount in steps of its unit, exactly the number's shortest decimal. Null when it has more decimals than the unit,
  * or its absolute value is above `amountStepsMax`.
  */
 export function toSteps(unit: Unit, amount: number): Steps | null {
-  const parts = NUMBER.exec(String(amount));
-  if (parts === null) return null; // NaN and the infinities
-  const [, sign = "", whole = "", fraction = "", exponent = "0"] = parts;
-  const shift = DECIMALS[unit] + Number(exponent) - fraction.length;
-  const digits = BigInt(whole + fraction);
-  if (digits === 0n) return 0 as Steps;
-  if (shift > 20 || shift < -400) return null;
-  if (shift < 0 && digits % 10n ** BigInt(-shift) !== 0n) return null;
-  const steps = shift < 0 ? digits / 10n ** BigInt(-shift) : digits * 10n ** BigInt(shift);
-  if (steps > BigInt(amountStepsMax[unit])) return null;
-  return (sign === "-" ? -Number(steps) : Number(steps)) as Steps;
+  const decimal = readDecimal(String(amount));
+  if (decimal === null) return null;
+  const shift = DECIMALS[unit] + decimal.exponent;
+  if (shift < 0 && decimal.digits !== "") return null;
+  const steps = stepsWithin(unit, decimal.digits, shift);
+  return steps === null || !decimal.isNegative || steps === 0 ? steps : (-steps as Steps);
 }
+
+/** A double has at least 15 significant digits. Later digits are often noise, as in 0.1 + 0.2. */
+const SIGNIFICANT_DIGITS = 15;
+
+/**
+ * Returns a used quantity in steps (C1). A decimal that is no whole number of steps is rounded to 15 significant digits, and then up
+ * to a step. Null for a negative decimal, or above `amountStepsMax`.
+ */
+export function usedSteps(unit: Unit, text: string): { readonly steps: Steps; readonly isRounded: boolean } | null {
+  const decimal = readDecimal(text);
+  if (decimal === null) return null;
+  const { digits, exponent } = decimal;
+  if (decimal.isNegative && digits !== "") return null;
+  const shift = DECIMALS[unit] + exponent;
+  const isRounded = shift < 0 && digits !== "";
+  const steps = isRounded ? roundedSteps(unit, digits, shift) : stepsWithin(unit, digits, shift);
+  return steps === null ? null : { steps, isRounded };
+}
+
+function roundedSteps(unit: Unit, digits: string, shift: number): Steps | null {
+  const extra = Math.max(0, digits.length - SIGNIFICANT_DIGITS);
+  const isHalfOrMore = extra > 0 && digits.charAt(SIGNIFICANT_DIGITS) >= "5";
+  const significant = BigInt(digits.slice(0, SIGNIFICANT_DIGITS)) + (isHalfOrMore ? 1n : 0n);
+  const left = shift + extra;
+  if (left >= 0) return stepsWithin(unit, `${significant}`, left);
+  // More than 16 decimals below a step, the quantity is less than a step.
+  const divisor = 10n ** BigInt(Math.min(-left, SIGNIFICANT_DIGITS + 1));
+  return stepsWithin(unit, `${ceilDivide(significant, divisor)}`, 0);
+}
+
+/** Divides two positive numbers and rounds up. */
+export const ceilDivide = (dividend: bigint, divisor: bigint): bigint => (dividend + divisor - 1n) / divisor;
 
 /** Returns the amount in its unit: the double nearest to steps / 10^decimals. It prints as exactly that decimal. */
 export function fromSteps(unit: Unit, steps: Steps): number {
@@ -114,7 +172,10 @@ export const stepsOfSum = ({ whole, rest }: { readonly whole: number; readonly r
   BigInt(whole) * BigInt(SUM_DIVISOR) + BigInt(rest);
 
 /** Amounts in steps, by unit. An absent unit, or an amount of 0, means that the event does not have the unit. */
-export type Quantities = { readonly [U in Unit]?: Steps };
+export type Quantities = { readonly [U in Unit]?: Steps } & {
+  /** The request named quantities, and all of them are 0. No balance pays for it, not even for its implied `count` of 1 (U1). */
+  readonly isFree?: true;
+};
 
 /** Returns quantities in the form of the API. Absent units stay absent. */
 export function presentQuantities(quantities: Quantities): { [U in Unit]?: number } {

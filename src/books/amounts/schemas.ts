@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { Steps } from "../../db/schema.ts";
-import { anyNumber, identifier, refuse } from "../../http/fields.ts";
-import { amountRule, type Quantities, toSteps, UNITS, type Unit } from "./amount.ts";
+import { anyDecimal, identifier, refuse } from "../../http/fields.ts";
+import { amountMaxRule, type Quantities, UNITS, type Unit, usedSteps } from "./amount.ts";
 
 export const unit = z.lazy(() => z.enum(UNITS).meta({ id: "Unit" }));
 
@@ -22,24 +22,25 @@ export const matchRule = z.lazy(() =>
     .meta({ id: "MatchRule", minProperties: 1 }),
 );
 
-const amountSchema = (of: Unit) =>
-  anyNumber
+/** A used quantity in steps, and whether it had to be rounded (C1). */
+const quantitySchema = (of: Unit) =>
+  anyDecimal
     .transform(
-      (amount, context): Steps =>
-        (amount >= 0 ? toSteps(of, amount) : null) ??
-        refuse(context, amount < 0 ? "must not be negative" : amountRule(of)),
+      (decimal, context) =>
+        usedSteps(of, decimal) ?? refuse(context, decimal.startsWith("-") ? "must not be negative" : amountMaxRule(of)),
     )
     .meta({ type: "number", minimum: 0 })
     .optional();
 
-/**
- * The quantities that were read from an object with other units and no `count`. A separate set holds them, so that they do not
- * change a request's hash.
- */
+/** Why a request's quantities may be a mistake (W16). Separate sets hold them, so that they do not change a request's hash. */
 const quantitiesWithImpliedCount = new WeakSet<object>();
+const roundedQuantities = new WeakSet<object>();
 
 /** Returns whether quantities with other units have a `count` of 1 only by default. */
 export const impliesCount = (read: Quantities): boolean => quantitiesWithImpliedCount.has(read);
+
+/** Returns whether a quantity had to be rounded (C1). */
+export const isRounded = (read: Quantities): boolean => roundedQuantities.has(read);
 
 const COUNT_STEPS_DEFAULT = 1_000 as Steps;
 
@@ -47,19 +48,23 @@ const COUNT_STEPS_DEFAULT = 1_000 as Steps;
 export const quantities = z.lazy(() =>
   z
     .strictObject({
-      count: amountSchema("count"),
-      tokens: amountSchema("tokens"),
-      seconds: amountSchema("seconds"),
-      cents: amountSchema("cents"),
+      count: quantitySchema("count"),
+      tokens: quantitySchema("tokens"),
+      seconds: quantitySchema("seconds"),
+      cents: quantitySchema("cents"),
     })
     .meta({ id: "UsageQuantities" })
     .transform((given): Quantities & { readonly count: Steps } => {
-      const read: { [U in Unit]?: Steps } & { count: Steps } = { count: COUNT_STEPS_DEFAULT };
-      for (const unit of UNITS) {
-        const steps = given[unit];
-        if (steps !== undefined) read[unit] = steps;
+      const steps: { [U in Unit]?: Steps } & { count: Steps } = { count: COUNT_STEPS_DEFAULT };
+      const sent = Object.values(given).filter((used) => used !== undefined);
+      for (const of of UNITS) {
+        const used = given[of];
+        if (used !== undefined) steps[of] = used.steps;
       }
-      if (given.count === undefined && Object.keys(given).length > 0) quantitiesWithImpliedCount.add(read);
+      const isFree = sent.length > 0 && sent.every((used) => used.steps === 0);
+      const read = isFree ? { ...steps, isFree } : steps;
+      if (given.count === undefined && sent.length > 0) quantitiesWithImpliedCount.add(read);
+      if (sent.some((used) => used.isRounded)) roundedQuantities.add(read);
       return read;
     }),
 );

@@ -1,6 +1,6 @@
 import type { Steps } from "../../db/schema.ts";
 import { assert } from "../../errors.ts";
-import { type Fraction, type Quantities, reduceFraction, UNITS, type Unit } from "../amounts/amount.ts";
+import { ceilDivide, type Fraction, type Quantities, reduceFraction, UNITS, type Unit } from "../amounts/amount.ts";
 import { type MatchRule, rulesCover } from "../amounts/match.ts";
 
 /** The fields of a balance that burn-down needs. */
@@ -54,16 +54,15 @@ export function spendingOrder(a: Spendable, b: Spendable): number {
   );
 }
 
-const ceilDivide = (dividend: bigint, divisor: bigint): bigint => (dividend + divisor - 1n) / divisor;
-
 /**
  * Divides one usage over balances, in the given order (U2). Each balance pays as much as it can, in its own unit. The rest of the
  * event is an exact fraction, which the next balances pay. Only the balance that pays the last part rounds up to a step.
- * At most `LEGS_MAX` balances pay; the rest is uncovered. The caller leaves out expired balances. This function skips balances that are empty, in another unit or without a matching rule.
+ * At most `LEGS_MAX` balances pay; the rest is uncovered. The caller leaves out expired balances. This function skips balances that
+ * are empty, in another unit or without a matching rule. No balance pays for a free usage (U1).
  */
 export function burnDown<B extends Spendable>(balances: readonly B[], usage: Usage): Payment<B> {
   const usedUnits = UNITS.filter((unit) => (usage.quantities[unit] ?? 0) > 0);
-  if (usedUnits.length === 0) return { legs: [], uncovered: null };
+  if (usedUnits.length === 0 || usage.quantities.isFree === true) return { legs: [], uncovered: null };
 
   const legs: Leg<B>[] = [];
   let left: Fraction = { numerator: 1n, denominator: 1n };

@@ -170,12 +170,13 @@ export const inOrderOfEnds = (a: DueRow, b: DueRow): number =>
 
 export function readDueHold(row: DueRow): DueHold {
   const { holdId: id, event, model, occurredAtMs, owed } = row;
+  const legs = readLegs(row.legs);
   const charge =
-    row.isToCharge === 1 ? { event, model, quantities: readQuantities(row.quantities), occurredAtMs } : null;
+    row.isToCharge === 1 ? { event, model, quantities: readQuantities(row.quantities, legs), occurredAtMs } : null;
   return {
     id,
     event,
-    legs: readLegs(row.legs),
+    legs,
     charge,
     owed,
     counted: readCounted(row.counted),
@@ -183,8 +184,8 @@ export function readDueHold(row: DueRow): DueHold {
   };
 }
 
-/** Reads stored quantities: JSON that Purser wrote, in units. */
-function readQuantities(stored: string): Quantities {
+/** Reads a reservation's quantities: JSON that Purser wrote, in units. Only a free usage (U1) is reserved without a hold. */
+function readQuantities(stored: string, legs: readonly HoldLeg[]): Quantities {
   const amounts = JSON.parse(stored) as { readonly [U in Unit]?: number };
   const quantities: { [U in Unit]?: Steps } = {};
   for (const unit of UNITS) {
@@ -192,7 +193,7 @@ function readQuantities(stored: string): Quantities {
     assert(steps !== null, "a stored quantity is a whole number of steps");
     if (amounts[unit] !== undefined) quantities[unit] = steps;
   }
-  return quantities;
+  return legs.length === 0 ? { ...quantities, isFree: true } : quantities;
 }
 
 /** Returns the entries of a hold's return, for the isolate's memory. */

@@ -33,7 +33,7 @@ import { OwedPlan } from "./owed.ts";
 import { balancesOfPeriods } from "./plan-periods.ts";
 import type { AccountAtRead } from "./read-account.ts";
 import { countPeriods, grantPeriods } from "./send.ts";
-import { reservedFirst, selectBalancesOfDue, spendableBalances } from "./spendable-balances.ts";
+import { payersOfHold, selectBalancesOfDue } from "./spendable-balances.ts";
 
 /** The settlement of a due hold. */
 export interface SettledHold {
@@ -46,7 +46,7 @@ export interface SettledHold {
 
 /**
  * Plans the settlement of due holds in order of their ends. Each hold is returned, charged if required (U15), and its balances pay
- * what they owe (C21). A charge is paid like a commit at the reservation's end: balances granted later do not pay, but balances that
+ * what they owe (C21). A charge is paid like a commit at the reservation's end: balances granted later do not pay, and balances that
  * expired since do. Returns each balance's final state once. Pure.
  */
 export function planDue<Row extends PayingRow>(
@@ -79,7 +79,7 @@ export function planDue<Row extends PayingRow>(
     const { event, model, quantities, occurredAtMs } = charge;
     const granted = [...balances.values()].filter(({ grantedAtMs }) => grantedAtMs <= occurredAtMs);
     const usage = { event, model: model ?? undefined, quantities };
-    const payment = burnDown(reservedFirst(spendableBalances(granted, occurredAtMs), hold), usage);
+    const payment = burnDown(payersOfHold(granted, hold, occurredAtMs), usage);
     return { charge, payment };
   }
   return { settled, rows: [...balances.values()] };

@@ -231,10 +231,28 @@ export function withReturns<Row extends Pick<PayingRow, "id" | "remainingSteps" 
 
 /** Returns the balances that can pay at a time, in spending order (C13). */
 export function spendableBalances(rows: readonly PayingRow[], atMs: number): SpendableBalance[] {
-  return rows
-    .filter((row) => row.revokedAtMs === null && row.expiresAtMs > atMs && row.remainingSteps > 0)
+  return payersAmong(rows.filter((row) => row.expiresAtMs > atMs));
+}
+
+const payersAmong = (rows: readonly PayingRow[]): SpendableBalance[] =>
+  rows
+    .filter((row) => row.revokedAtMs === null && row.remainingSteps > 0)
     .map(asSpendable)
     .sort(spendingOrder);
+
+/**
+ * Returns the balances that can pay for the commit or charge of a hold that `rows` already contain as returned: its own balances
+ * first, then the others, each group in spending order (U6). A held balance that has expired pays with its held amount alone.
+ */
+export function payersOfHold(rows: readonly PayingRow[], { legs }: Hold, atMs: number): SpendableBalance[] {
+  const heldSteps = new Map(legs.map(({ balanceId, amountSteps }) => [balanceId, amountSteps]));
+  const held = rows.flatMap((row): PayingRow[] => {
+    const amountSteps = heldSteps.get(row.id);
+    if (amountSteps === undefined) return [];
+    return [row.expiresAtMs > atMs ? row : { ...row, remainingSteps: amountSteps }];
+  });
+  const others = rows.filter(({ id }) => !heldSteps.has(id));
+  return [...payersAmong(held), ...spendableBalances(others, atMs)];
 }
 
 /** The due holds and periods that the batch of a write settles before the write itself. */
@@ -244,17 +262,15 @@ interface DueOfAccount {
   readonly nowMs: number;
 }
 
-/** Returns the balances that can pay for a write, in spending order (C13), after due holds and periods, and with `released` returned. */
-export function spendableAfterDue(
-  rows: readonly PayingRow[],
-  { periods, due, nowMs }: DueOfAccount,
-  released: readonly Hold[] = [],
-): SpendableBalance[] {
-  return spendableBalances(withReturns([...rows, ...balancesOfPeriods(periods)], [...due, ...released]), nowMs);
+const rowsAfterDue = (rows: readonly PayingRow[], { periods, due }: DueOfAccount, released: readonly Hold[]) =>
+  withReturns([...rows, ...balancesOfPeriods(periods)], [...due, ...released]);
+
+/** Returns the balances that can pay for a write, in spending order (C13), after due holds and periods. */
+export function spendableAfterDue(rows: readonly PayingRow[], account: DueOfAccount): SpendableBalance[] {
+  return spendableBalances(rowsAfterDue(rows, account, []), account.nowMs);
 }
 
-/** Returns the balances of a hold first, then the others, each group in its previous order (U6). */
-export function reservedFirst(balances: readonly SpendableBalance[], hold: Hold): SpendableBalance[] {
-  const reserved = new Set(hold.legs.map((leg) => leg.balanceId));
-  return [...balances.filter(({ id }) => reserved.has(id)), ...balances.filter(({ id }) => !reserved.has(id))];
+/** Returns the balances that can pay for the commit of a hold, in its order (`payersOfHold`), after due holds and periods. */
+export function payersOfCommit(rows: readonly PayingRow[], account: DueOfAccount, hold: Hold): SpendableBalance[] {
+  return payersOfHold(rowsAfterDue(rows, account, [hold]), hold, account.nowMs);
 }

@@ -1,8 +1,10 @@
 import { asInteger, drizzle, query, type ValueOf } from "../../db/query.ts";
 import { reservations } from "../../db/schema.ts";
 import { assert, invalid } from "../../errors.ts";
+import { warn } from "../../http/factory.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
+import type { Unit } from "../amounts/amount.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import {
   committedFields,
@@ -14,10 +16,10 @@ import {
   writeReturning,
 } from "../ledger/decision.ts";
 import { presentLeg, type ReservationRow, returnEntries, settleHolds } from "../ledger/hold.ts";
-import { reservedFirst, selectBalancesForCommit, spendableAfterDue } from "../ledger/spendable-balances.ts";
+import { payersOfCommit, selectBalancesForCommit, spendableAfterDue } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/count-usage.ts";
-import { insufficientCredits, noteIfRefused, warnOfCount } from "./plan.ts";
+import { insufficientCredits, noteIfRefused, warnOfQuantities } from "./plan.ts";
 import {
   asHold,
   commitLate,
@@ -35,7 +37,8 @@ import { assertNotAhead, type CommitInput, EXPIRES_IN_SECONDS_MAX, type ExtendIn
 import { answerEventRepeat, selectEvent, writeEvent } from "./write-event.ts";
 
 /**
- * Returns a reservation's holds and debits the actual usage, in one write (U6). A commit after the expiry is recorded, once, as a
+ * Returns a reservation's holds and debits the actual usage, in one write (U6). What is held pays even where its balance has
+ * expired. A commit after the expiry is recorded, once, as a
  * plain event (U8). Throws `reservation_not_found`, `idempotency_conflict`, `reservation_closed`, and `insufficient_credits`, after
  * which the hold remains.
  */
@@ -46,9 +49,10 @@ export async function commitReservation(
 ): Promise<Outcome<EventOutput>> {
   const { eventId } = input;
   assertNotAhead(input.occurredAt, ctx.now());
-  const stamp = await stampRequest(ctx, ["commit", reservationId], input, committedFields);
+  const stamp = await stampRequest(ctx, ["commit", reservationId], input, ["model", ...committedFields]);
   // `decide` fills it in before it throws, because only the reservation has the user, the event and the model.
   const refusedUsage: Parameters<typeof noteIfRefused>[1] = { userId: "", event: "", model: undefined };
+  let heldUnits: readonly Unit[] = [];
   const recorded = await noteIfRefused(ctx, refusedUsage, () =>
     writeForUser(ctx, {
       user: { reservationId },
@@ -64,26 +68,25 @@ export async function commitReservation(
       balances: ([, , rows]) => rows,
       decide: ([[reservation], [stored], rows], account) => {
         assert(reservation !== undefined, "the account was found by this reservation");
+        const hold = asHold(reservation);
+        heldUnits = hold.legs.map(({ unit }) => unit);
         // A charge closes the reservation, even for a commit with the charge's event id (U15).
         const isCharged = eventId === reservationId && stored !== undefined && isCharge(stored.requestHash);
         if (stored !== undefined && !isCharged) return replay(answerEventRepeat(eventId, stored, stamp));
         if (isClosed(reservation)) throw reservationClosed("The reservation is already committed or released.");
-        const hold = asHold(reservation);
         const isLate = reservation.state === "expired" || account.due.some(({ id }) => id === hold.id);
-        const spendable = spendableAfterDue(rows, account, isLate ? [] : [hold]);
-        const { event, model } = reservation;
-        const payment = burnDown(isLate ? spendable : reservedFirst(spendable, hold), {
-          event,
-          model: model ?? undefined,
-          quantities: input.quantities,
-        });
-        if (payment.uncovered !== null && input.onShortage === "reject") {
-          Object.assign(refusedUsage, { userId: account.userId, event, model: model ?? undefined });
-          throw insufficientCredits(payment.uncovered, payment, spendable, { event, model: model ?? undefined });
-        }
+        const payers = isLate ? spendableAfterDue(rows, account) : payersOfCommit(rows, account, hold);
         const { quantities, properties, occurredAt } = input;
+        const { event } = reservation;
+        const model = input.model ?? reservation.model;
+        const usage = { event, model: model ?? undefined, quantities };
+        const payment = burnDown(payers, usage);
+        if (payment.uncovered !== null && input.onShortage === "reject") {
+          Object.assign(refusedUsage, { ...usage, userId: account.userId });
+          throw insufficientCredits(payment.uncovered, payment, payers, usage);
+        }
         // Limits never refuse usage that has already happened (Q4).
-        const counts = countUsage(account, { event, model: model ?? undefined, quantities }, false);
+        const counts = countUsage(account, usage, false);
         const newEvent = { eventId, event, model, quantities, properties, occurredAt, reservationId, payment, counts };
         if (isLate) {
           return writeEvent(ctx, account, newEvent, stamp, {
@@ -99,7 +102,9 @@ export async function commitReservation(
     }),
   );
   if (recorded === null) throw reservationNotFound();
-  warnOfCount(ctx, input.quantities, recorded.output.debits);
+  warnOfQuantities(ctx, input.quantities, recorded.output.debits);
+  if (heldUnits.length > 0 && heldUnits.every((unit) => input.quantities[unit] === undefined))
+    warn(ctx, "held_units_missing");
   return recorded;
 }
 

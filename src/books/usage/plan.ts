@@ -6,9 +6,9 @@ import { warn } from "../../http/factory.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { fromSteps, presentQuantities, type Quantities, type Unit } from "../amounts/amount.ts";
 import { readStoredRules, rulesCover } from "../amounts/match.ts";
-import { impliesCount } from "../amounts/schemas.ts";
+import { impliesCount, isRounded } from "../amounts/schemas.ts";
 import { inSpendingOrder, type PayingRow, type SpendableBalance, statusOf } from "../ledger/balance.ts";
-import { burnDown, LEGS_MAX, type Usage } from "../ledger/burn-down.ts";
+import { burnDown, LEGS_MAX, spendingOrder, type Usage } from "../ledger/burn-down.ts";
 import type { PlannedPayment } from "../ledger/debits.ts";
 import { readDuePeriods, selectDuePeriods } from "../ledger/due-periods.ts";
 import { type DueHold, inOrderOfEnds, readDueHold } from "../ledger/hold.ts";
@@ -34,7 +34,8 @@ const SHORTAGE_REASONS = ["exhausted", "wrong_unit", "no_match"] as const;
 
 /**
  * Returns `insufficient_credits` (402), with the quantities that are not covered (U3), and why each balance that can pay now does
- * not cover them (U12); `invalid_request` if too many balances would have to pay (L6). `spendable` is in spending order.
+ * not cover them (U12); `invalid_request` if too many balances would have to pay (L6). `spendable` is in the order in which the
+ * balances pay.
  */
 export function insufficientCredits(
   uncovered: Quantities,
@@ -49,7 +50,7 @@ export function insufficientCredits(
     if (paying.has(id)) return "exhausted";
     return rulesCover(rules, event, model) ? "wrong_unit" : "no_match";
   };
-  const all = spendable.map((balance) => ({
+  const all = spendable.toSorted(spendingOrder).map((balance) => ({
     balanceId: balance.id,
     packName: balance.packName,
     unit: balance.unit,
@@ -97,9 +98,14 @@ export function noteRefusedUsage(ctx: TenantCtx, { userId, event, model }: Refus
   if (refusal.code === "usage_limit_reached") countRefusal(ctx, "usage_limit", refusal, usage);
 }
 
-/** Warns when a balance in `count` pays, or is held, for an event that names only other quantities (W16). */
-export function warnOfCount(ctx: TenantCtx, quantities: Quantities, legs: readonly { readonly unit: Unit }[]): void {
+/** Warns when a balance in `count` pays, or is held, for an event that names only other quantities, or if one was rounded (W16). */
+export function warnOfQuantities(
+  ctx: TenantCtx,
+  quantities: Quantities,
+  legs: readonly { readonly unit: Unit }[],
+): void {
   if (impliesCount(quantities) && legs.some(({ unit }) => unit === "count")) warn(ctx, "count_implied");
+  if (isRounded(quantities)) warn(ctx, "quantity_rounded");
 }
 
 /**
@@ -131,7 +137,7 @@ export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanO
   // Other expired balances were read only for a charge.
   const rows = after.rows.filter((row) => row.expiresAtMs > nowMs || reportedIds.has(row.id));
   const { legs, uncovered } = burnDown(spendableBalances(rows, nowMs), input);
-  warnOfCount(
+  warnOfQuantities(
     ctx,
     input.quantities,
     legs.map((leg) => leg.balance),

@@ -21,7 +21,7 @@ import type { AccountAtRead } from "../ledger/read-account.ts";
 import { selectPayingBalances, spendableAfterDue } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { afterCounts, countUsage } from "../limits/count-usage.ts";
-import { insufficientCredits, noteIfRefused, warnOfCount } from "./plan.ts";
+import { insufficientCredits, noteIfRefused, warnOfQuantities } from "./plan.ts";
 import type { EventOutput } from "./responses.ts";
 import type { EventInput } from "./schemas.ts";
 import { answerEventRepeat, eventConflict, type StoredEvent, selectEvent, writeEvent } from "./write-event.ts";
@@ -44,7 +44,7 @@ export async function recordEvent(ctx: TenantCtx, input: EventInput): Promise<Ou
     }),
   );
   assert(recorded !== null, "a user named by id is never unknown");
-  warnOfCount(ctx, input.quantities, recorded.output.debits);
+  warnOfQuantities(ctx, input.quantities, recorded.output.debits);
   return recorded;
 }
 

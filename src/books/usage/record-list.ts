@@ -3,7 +3,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import { type AccountAtRead, readTogether } from "../ledger/read-account.ts";
 import { selectPayingBalances, spendableAfterDue } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
-import { noteRefusedUsage, warnOfCount } from "./plan.ts";
+import { noteRefusedUsage, warnOfQuantities } from "./plan.ts";
 import { decideEvents, type EventResult, type StampedEvent, stampEvent } from "./record-event.ts";
 import type { EventOutput } from "./responses.ts";
 import type { EventInput } from "./schemas.ts";
@@ -165,7 +165,7 @@ async function recordPart(
   return found.map((result, index) => {
     const input = events[index]?.input;
     if (!(result instanceof PurserError)) {
-      if (input !== undefined) warnOfCount(ctx, input.quantities, result.debits);
+      if (input !== undefined) warnOfQuantities(ctx, input.quantities, result.debits);
       return result;
     }
     if (input !== undefined) noteRefusedUsage(ctx, input, result);

@@ -23,7 +23,7 @@ import { insertEntries, lastSeqOf } from "../ledger/insert-entries.ts";
 import { selectPayingBalances, spendableAfterDue } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/count-usage.ts";
-import { insufficientCredits, noteIfRefused, warnOfCount } from "./plan.ts";
+import { insufficientCredits, noteIfRefused, warnOfQuantities } from "./plan.ts";
 import { selectReservation } from "./reservations.ts";
 import type { ReserveOutput } from "./responses.ts";
 import type { ReserveInput } from "./schemas.ts";
@@ -74,7 +74,7 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
     }),
   );
   assert(reserved !== null, "a user named by id is never unknown");
-  warnOfCount(ctx, input.quantities, reserved.output.holds);
+  warnOfQuantities(ctx, input.quantities, reserved.output.holds);
   return reserved;
 }
 

@@ -177,9 +177,18 @@ export const reservationsInput = z.lazy(() =>
 export type ReservationsInput = z.infer<typeof reservationsInput>;
 
 export const commitInput = z.lazy(() => {
-  const { occurredAt, properties, onShortage } = usageFields();
+  const { model, occurredAt, properties, onShortage } = usageFields();
   return z
-    .strictObject({ eventId: eventId(), quantities, occurredAt, properties, onShortage })
+    .strictObject({
+      eventId: eventId(),
+      model: model.describe(
+        "The model that was used, if it is not the reserved one. The usage is matched and counted by it.",
+      ),
+      quantities,
+      occurredAt,
+      properties,
+      onShortage,
+    })
     .meta({ id: "CommitReservation" });
 });
 export type CommitInput = z.infer<typeof commitInput>;

@@ -10,6 +10,8 @@ import { type Answer, Clock, makeApp, makeClient, makeKey, makeLegacyPack, makeP
 const QUANTITY = /^The quantity is ignored/;
 const ANOTHER = /^This externalRef was granted before with another quantity/;
 const COUNT = /^A balance in count pays 1/;
+const ROUNDED = /^A quantity was rounded/;
+const HELD_UNITS = /^The commit has none of the units/;
 const AUDIENCE = /^The setting names no audience/;
 const PERCENT = /^The percentage is below 1/;
 const DEVICE = /^A secret key sent an event with the id of a device/;
@@ -103,6 +105,63 @@ describe("usage", () => {
     for (const quantities of [{ tokens: 5, count: 2 }, { tokens: 5, count: 0 }, {}]) {
       expect(warningOf(await plan(quantities))).toBeNull();
     }
+  });
+
+  it("warns if a quantity had to be rounded: of an event, a list, a hold, a commit and a plan, even on a replay", async () => {
+    const { app, post } = await world();
+    await makeLegacyPack(app.appId, "Tokens", "tokens");
+    await post("credits/grant", { userId: "ana", packId: "Tokens", quantity: 100 });
+    const noise = { tokens: 0.1 + 0.2, count: 0 };
+    const exact = { tokens: 0.3, count: 0 };
+    for (const [quantities, warning] of [[noise, ROUNDED] as const, [exact, null] as const]) {
+      const name = warning === null ? "exact" : "noise";
+      const reservation = { reservationId: `res_${name}`, userId: "ana", event: "chat", quantities };
+      const calls: [string, object][] = [
+        ["usage/events", event(name, quantities)],
+        ["usage/events", [event(`${name} 2`, exact), event(`${name} 3`, quantities)]],
+        ["usage/reservations", reservation],
+        [`usage/reservations/res_${name}/commit`, { eventId: `${name} 4`, quantities }],
+        ["credits/plan", { userId: "ana", event: "chat", quantities }],
+      ];
+      for (const [path, body] of [...calls, ...calls]) {
+        const answer = await post(path, body);
+        if (warning === null) expect(warningOf(answer), path).toBeNull();
+        else expect(warningOf(answer), path).toMatch(warning);
+      }
+    }
+    const [first] = (await post("credits/plan", { userId: "ana", event: "chat", quantities: noise })).body.debits;
+    expect(first).toMatchObject({ amount: 0.3 });
+  });
+
+  it("warns if a commit has none of the units that are held, even on a replay", async () => {
+    const { app, post } = await world();
+    for (const unit of ["tokens", "cents"] as const) {
+      await makeLegacyPack(app.appId, unit, unit);
+      await post("credits/grant", { userId: "ana", packId: unit, quantity: 100 });
+    }
+    const hold = async (id: string, quantities: object) => {
+      const body = {
+        reservationId: `res_${id}`,
+        userId: "ana",
+        event: "chat",
+        quantities: { count: 0, ...quantities },
+      };
+      expect(warningOf(await post("usage/reservations", body))).toBeNull();
+    };
+    const commit = (id: string, quantities: object) =>
+      post(`usage/reservations/res_${id}/commit`, { eventId: `of ${id}`, quantities });
+    await hold("a", { tokens: 5 });
+    for (let times = 0; times < 2; times++) {
+      const answer = await commit("a", { cents: 2, count: 0 });
+      expect(warningOf(answer)).toMatch(HELD_UNITS);
+      expect(answer.body.debits).toMatchObject([{ unit: "cents", amount: 2 }]);
+    }
+    await hold("b", { tokens: 200, cents: 2 });
+    expect(warningOf(await commit("b", { cents: 1 }))).toBeNull();
+    await hold("c", { tokens: 5 });
+    expect(warningOf(await commit("c", { tokens: 0 }))).toBeNull();
+    await hold("d", { tokens: 0 });
+    expect(warningOf(await commit("d", { cents: 1 }))).toBeNull();
   });
 
   it("warns for holds and commits too, but not if another balance pays or the event is refused", async () => {

@@ -57,6 +57,15 @@ describe("events", () => {
     expect(await used()).toEqual([1, 5]);
   });
 
+  it("that are free count 1 unless they say 0, so a limit also bounds free calls", async () => {
+    const { event, used } = await limitsWorld({ limits: [{ amount: 2 }, { unit: "cents", amount: 1 }] });
+    const free = { quantities: { cents: 0 } };
+    for (let times = 0; times < 2; times++) expect((await event(0, free)).status).toBe(200);
+    expect((await event(0, free)).body.error.code).toBe("usage_limit_reached");
+    expect((await event(0, { quantities: { count: 0, cents: 0 } })).status).toBe(200);
+    expect(await used()).toEqual([2, 0]);
+  });
+
   it("that add nothing to a limit are not refused by it", async () => {
     const { use, used } = await limitsWorld({
       limits: [
@@ -158,6 +167,15 @@ describe("holds", () => {
     await release(second);
     await release(second);
     expect(await used()).toEqual([8]);
+  });
+
+  it("are replaced by their commit in the limits that its model matches, and end in those of the reservation's", async () => {
+    const limits = ["small", "large"].map((model) => ({ matches: [{ model }] }));
+    const { holdOk, commit, used } = await limitsWorld({ limits });
+    const reservation = await holdOk(4, { model: "small" });
+    expect(await used()).toEqual([4, 0]);
+    expect((await commit(reservation, 3, { model: "large" })).status).toBe(200);
+    expect(await used()).toEqual([0, 3]);
   });
 
   it("can be committed even above the amount", async () => {

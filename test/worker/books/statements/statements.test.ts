@@ -134,6 +134,23 @@ describe("the statement of a month", () => {
     expect(await lineOf(february)).toMatchObject({ opening: 1000.5, closing: 0, expired: 1000.5 });
   });
 
+  it("counts what a hold used of credits that had expired as spent in its month, and no longer as expired", async () => {
+    const { clock, ask, make, post, packId } = await world();
+    await post("credits/grant", { userId: "ana", packId, expiresAt: "2026-01-31T23:59:59Z" });
+    clock.ms = FEBRUARY - 60_000;
+    const hold = { reservationId: "res_1", userId: "ana", event: "chat", quantities: { tokens: 400, count: 0 } };
+    await post("usage/reservations", hold);
+    clock.ms = FEBRUARY + 60_000;
+    const commit = { eventId: "e1", quantities: { tokens: 300, count: 0 } };
+    expect((await post("usage/reservations/res_1/commit", commit)).status).toBe(200);
+    clock.ms = Date.UTC(2026, 2, 1) + HOUR_MS;
+    const [january, february] = [await ask("2026-01"), await ask("2026-02")];
+    await make();
+    const lineOf = async ({ body }: typeof january) => (await ask(body.month)).body.lines[0];
+    expect(await lineOf(january)).toMatchObject({ opening: 0, spent: 0, expired: 1000.5, closing: 0, held: 0 });
+    expect(await lineOf(february)).toMatchObject({ opening: 0, spent: 300, expired: -300, closing: 0, held: 0 });
+  });
+
   it("has no line of zeros, and no lines for an empty month", async () => {
     const { clock, ask, make, admin } = await world();
     clock.ms = FEBRUARY + HOUR_MS;
