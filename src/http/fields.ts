@@ -44,6 +44,19 @@ export const identifier = (codePointsMax = 200) =>
     maxLength: codePointsMax,
   });
 
+/** Returns the schema of an id that begins with `prefix`, before any id that a caller chose (W9). */
+export const prefixedId = (prefix: string) => {
+  const hasPrefix: TextRule = [
+    (text) => text.startsWith(prefix) && text.length > prefix.length,
+    `must be \`${prefix}\` and 1 to 200 more characters`,
+  ];
+  const codePointsMax = prefix.length + 200;
+  return textWith([isShort(codePointsMax), hasPrefix, isWellFormed, hasNoControls], {
+    minLength: prefix.length + 1,
+    maxLength: codePointsMax,
+  });
+};
+
 /** Returns the schema of a name that the administrator gives: not blank, without white space at its start or end. */
 export const displayName = () =>
   textWith([isShort(200), isWellFormed, isNotEmpty, hasNoControls, isTrimmed], { minLength: 1, maxLength: 200 });

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { invalid } from "../../errors.ts";
-import { cursor, identifier, jsonObject, mode, pageLimit, timestamp, userId } from "../../http/fields.ts";
+import { cursor, identifier, jsonObject, mode, pageLimit, prefixedId, timestamp, userId } from "../../http/fields.ts";
 import { isFiniteJson, isNestedDeeperThan, roundNumbers } from "../../lib/json.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import { quantities } from "../amounts/schemas.ts";
@@ -47,14 +47,21 @@ const TIME_OF_USAGE = "The time of the usage, at most a day ahead. Default: now.
 
 const onShortageInput = z.lazy(() => z.enum(["reject", "partial"]).meta({ id: "OnShortage" }));
 
+/** An optional field. Null counts as absent (U1). */
+const nullAsAbsent = <Schema extends z.ZodType>(schema: Schema) =>
+  schema
+    .nullish()
+    .transform((value) => value ?? undefined)
+    .optional();
+
 /** The fields of a usage event besides its id (U1). */
 const usageFields = () => ({
   userId,
   event: identifier().describe("The event's name, such as `chat.completed`."),
-  model: identifier().optional().describe("The model that was used, for rules with a model."),
+  model: nullAsAbsent(identifier()).describe("The model that was used, for rules with a model."),
   quantities: quantities.prefault({}).describe("The usage in each unit. `count` is 1 unless it is given."),
   occurredAt: occurredAt.optional().describe(TIME_OF_USAGE),
-  properties: usageProperties.optional().describe("Stored with the event and contained in the person's export."),
+  properties: nullAsAbsent(usageProperties).describe("Stored with the event and contained in the person's export."),
   onShortage: onShortageInput
     .default("reject")
     .describe("If credits are insufficient: refuse, or debit what is available and report the rest."),
@@ -63,7 +70,12 @@ const usageFields = () => ({
 export const planInput = z.lazy(() => z.strictObject(usageFields()).meta({ id: "PreviewDebit" }));
 export type PlanInput = z.infer<typeof planInput>;
 
-const eventId = () => identifier().describe("Your own id of the event: its idempotency key. It does not expire.");
+/** Charged reservations use their own ids as the ids of events (U15). */
+const RESERVATION_PREFIX = "res_";
+const eventId = () =>
+  identifier()
+    .refine((id) => !id.startsWith(RESERVATION_PREFIX), "must not begin with `res_`: charged reservations use such ids")
+    .describe("Your own id of the event: its idempotency key. It does not expire.");
 
 export const eventInput = z.lazy(() =>
   z.strictObject({ eventId: eventId(), ...usageFields() }).meta({ id: "UsageEvent" }),
@@ -75,18 +87,22 @@ export const EVENTS_OF_LIST_MAX = 100;
 /** The `data` of a CloudEvent. */
 const cloudEventData = z.lazy(() => {
   const { model, quantities, properties } = usageFields();
-  return z
-    .strictObject({ model: model.nullish(), quantities, properties: properties.nullish() })
-    .meta({ id: "CloudEventData" });
+  return z.strictObject({ model, quantities, properties }).meta({ id: "CloudEventData" });
 });
+
+/** Returns the id of a CloudEvent as a usage event's. The standard makes the pair of source and id unique (U1). */
+export const cloudEventId = (source: string, id: string): string =>
+  `${source.replace(/[%#]/g, (character) => encodeURIComponent(character))}#${id}`;
+
+const idOfCloudEvent = z.lazy(() => identifier());
 
 /** A CloudEvent 1.0 as JSON, read as a usage event (U1). Extension attributes are ignored. */
 export const cloudEvent = z.lazy(() =>
   z
     .looseObject({
       specversion: z.literal("1.0"),
-      id: eventId(),
-      source: z.string().min(1, "must not be empty"),
+      id: idOfCloudEvent.describe("Unique with `source`. The event's id is the source, `#` and this id."),
+      source: idOfCloudEvent.describe("The source, in which `%` and `#` are percent-encoded for the event's id."),
       type: usageFields().event,
       subject: userId,
       time: occurredAt.nullish().describe(TIME_OF_USAGE),
@@ -96,15 +112,20 @@ export const cloudEvent = z.lazy(() =>
       path: ["data_base64"],
       message: "must not be given: the data of an event is JSON",
     })
+    .refine(({ source, id }) => eventId().safeParse(cloudEventId(source, id)).success, {
+      path: ["id"],
+      message:
+        "must, with `source` before it, be an event's id: at most 200 characters in all, and a source that does not begin with `res_`",
+    })
     .transform(
-      ({ id, type, subject, time, data }): EventInput => ({
-        eventId: id,
+      ({ id, source, type, subject, time, data }): EventInput => ({
+        eventId: cloudEventId(source, id),
         userId: subject,
         event: type,
-        model: data?.model ?? undefined,
+        model: data?.model,
         quantities: data?.quantities ?? quantities.parse({}),
         occurredAt: time ?? undefined,
-        properties: data?.properties ?? undefined,
+        properties: data?.properties,
         onShortage: "reject",
       }),
     )
@@ -117,8 +138,6 @@ export const reservationStatus = z.lazy(() =>
   }),
 );
 export type ReservationStatus = z.infer<typeof reservationStatus>;
-
-const reservationIdPattern = /^res_[A-Za-z0-9_-]{1,60}$/;
 
 const EXPIRES_IN_SECONDS_DEFAULT = 300;
 /** The longest that credits are held, from a reservation's creation on. */
@@ -133,11 +152,7 @@ export const reserveInput = z.lazy(() => {
   const { event, model } = usageFields();
   return z
     .strictObject({
-      reservationId: z
-        .string()
-        .regex(reservationIdPattern, "must be `res_` and 1 to 60 letters, digits, `_` or `-`")
-        .optional()
-        .describe("Your own id makes the call idempotent."),
+      reservationId: prefixedId(RESERVATION_PREFIX).optional().describe("Your own id makes the call idempotent."),
       userId,
       event,
       model,
@@ -201,7 +216,7 @@ export const eventsInput = z.lazy(() =>
   z
     .object({
       userId: userId.optional().describe("The user whose events they are."),
-      eventId: eventId().optional().describe("The id of one event, instead of `userId`. Needs a secret key."),
+      eventId: identifier().optional().describe("The id of one event, instead of `userId`. Needs a secret key."),
       event: identifier().optional().describe("An event name or a glob."),
       model: identifier().optional().describe("A model or a glob."),
       from: timestamp.optional().describe("Only events that occurred at this time or later."),
