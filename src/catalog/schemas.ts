@@ -59,7 +59,7 @@ export const setEndUserAuthInput = z.lazy(() =>
 export type SetEndUserAuthInput = z.infer<typeof setEndUserAuthInput>;
 
 export const ITEMS_MAX = 100;
-/** The most bytes of a pack's items, or of its rules, as JSON. What a batch carries of several packs then fits into a value of D1. */
+/** The most bytes of a pack's items, or of its rules, as JSON: a batch may carry those of several packs. */
 export const PACK_BYTES_MAX = 65_536;
 export const PACK_RULES_MAX = 100;
 const PRIORITY_MAX = 1_000_000;

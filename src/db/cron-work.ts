@@ -129,12 +129,12 @@ const noteFault = query((value: ValueOf<PieceKey & { environmentId: number; kind
 });
 
 /** Returns the kind of a failure, for the log: a message could contain a user's id. */
-const kindOf = (error: unknown): string => refusalIn(error)?.code ?? constraintOf(error) ?? "unknown";
+const failureKind = (error: unknown): string => refusalIn(error)?.code ?? constraintOf(error) ?? "unknown";
 
 /** Logs only the kinds of failures of a part. */
 export function reportFailures(code: string, failures: readonly unknown[]): void {
   if (failures.length === 0) return;
-  console.error(JSON.stringify({ level: "error", code, kinds: [...new Set(failures.map(kindOf))] }));
+  console.error(JSON.stringify({ level: "error", code, kinds: [...new Set(failures.map(failureKind))] }));
 }
 
 /**
@@ -153,7 +153,7 @@ export async function tryPiece(
     return [];
   } catch (error) {
     if (isPassing(error)) return [error];
-    const kind = kindOf(error);
+    const kind = failureKind(error);
     try {
       const [before] = await batch(db, [
         selectFault({ part, subject }),
@@ -181,7 +181,7 @@ export async function workOnEach<Row>(
   return failures;
 }
 
-const selectCount = query((value: ValueOf<{ environmentId: number; limit: number }>) => {
+const selectFaultCount = query((value: ValueOf<{ environmentId: number; limit: number }>) => {
   const ofEnvironment = drizzle
     .select(fields(cronFaults, "failedAtMs"))
     .from(cronFaults)
@@ -195,7 +195,7 @@ export const COUNTED_FAULTS_MAX = 100;
 
 /** Returns how many pieces of the cron's work failed in an environment and are tried again, at most one more than `COUNTED_FAULTS_MAX`. */
 export async function countFaults({ db, environment }: TenantCtx): Promise<number> {
-  const [row] = await all(db, selectCount({ environmentId: environment.id, limit: COUNTED_FAULTS_MAX + 1 }));
+  const [row] = await all(db, selectFaultCount({ environmentId: environment.id, limit: COUNTED_FAULTS_MAX + 1 }));
   return row?.count ?? 0;
 }
 

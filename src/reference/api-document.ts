@@ -90,7 +90,8 @@ the arguments, existence, rule.
 
 **Unknown fields** of a body are refused, so that a misspelt field is never silently ignored. Unknown query parameters are ignored.
 
-**Amounts** are exact: up to three decimals of \`count\`, \`tokens\` and \`seconds\`, up to six of \`cents\`. **Times** are ISO 8601.
+**Amounts** are exact: up to three decimals of \`count\`, \`tokens\` and \`seconds\`, up to six of \`cents\`. An amount that you
+grant or set with more decimals is rejected. A used quantity is rounded to 15 significant digits and then up, with a warning. **Times** are ISO 8601.
 
 **Reads after writes.** Every response to a valid key has the header \`x-d1-bookmark\`. Send it with a later read to see at least that state.
 

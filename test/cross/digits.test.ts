@@ -43,6 +43,8 @@ async function makeSeller() {
   return { app, grant, admin };
 }
 
+type Debit = { readonly amount: number };
+
 describe("an amount with many digits", () => {
   it("is refused as the quantity of a grant when only its nearest double is valid", async () => {
     const { grant } = await makeSeller();
@@ -69,22 +71,35 @@ describe("an amount with many digits", () => {
     }
   });
 
-  it("is refused in an event, a plan, a reservation and a commit, by the quantity's name", async () => {
-    const { post, userId, remaining } = await makeSpender([{ amountSteps: 10_000_000, unit: "cents" }]);
-    const body = (digits: string, more: string) =>
-      `{"userId":"${userId}","event":"e","quantities":{"cents":${digits}}${more}}`;
-    const reservation = await post("/api/v1/usage/reservations", body("1", ""));
-    const commit = `/api/v1/usage/reservations/${reservation.body.reservationId}/commit`;
-    for (const digits of ROUNDED) {
-      expectError(await post(EVENTS, body(digits, ',"eventId":"e1"')), "invalid_request", "quantities.cents");
-      expectError(await post("/api/v1/credits/plan", body(digits, "")), "invalid_request", "quantities.cents");
-      expectError(await post("/api/v1/usage/reservations", body(digits, "")), "invalid_request", "quantities.cents");
-      const settled = await post(commit, `{"eventId":"e1","quantities":{"cents":${digits}}}`);
-      expectError(settled, "invalid_request", "quantities.cents");
+  it("is rounded in an event, a plan, a reservation and a commit, with a warning", async () => {
+    const { post, userId } = await makeSpender([{ amountSteps: 8_000_000_000_000_000, unit: "cents" }]);
+    const quantities = (digits: string) => `"quantities":{"count":0,"cents":${digits}}`;
+    const body = (digits: string, more: string) => `{"userId":"${userId}","event":"e",${quantities(digits)}${more}}`;
+    for (const [index, digits] of ROUNDED.entries()) {
+      const reservationId = `res_${index}`;
+      const answers = [
+        await post("/api/v1/credits/plan", body(digits, "")),
+        await post(EVENTS, body(digits, `,"eventId":"e${index}","onShortage":"partial"`)),
+      ];
+      for (const { status, headers } of answers) {
+        expect(status, digits).toBe(200);
+        expect(headers.get("purser-warning"), digits).toContain("rounded");
+      }
+      const [planned, recorded] = answers.map(({ body: { debits } }) => debits.map(({ amount }: Debit) => amount));
+      expect(planned, digits).toEqual(recorded);
+      if (recorded.length === 0 || recorded[0] > 1e9) continue;
+      const held = await post("/api/v1/usage/reservations", body(digits, `,"reservationId":"${reservationId}"`));
+      expect(
+        held.body.holds.map(({ amount }: Debit) => amount),
+        digits,
+      ).toEqual(recorded);
+      const commit = `{"eventId":"c${index}",${quantities(digits)}}`;
+      const settled = await post(`/api/v1/usage/reservations/${reservationId}/commit`, commit);
+      expect(
+        settled.body.debits.map(({ amount }: Debit) => amount),
+        digits,
+      ).toEqual(recorded);
     }
-    const list = await post(EVENTS, `[${body("1.0000000000000001", ',"eventId":"e1"')}]`);
-    expect(list.body.results[0]).toMatchObject({ eventId: "e1", error: { param: "quantities.cents" } });
-    expect(await remaining()).toEqual([9]);
   });
 
   it("is refused in a pack's item and in an adjustment", async () => {

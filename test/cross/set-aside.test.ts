@@ -24,7 +24,7 @@ afterAll(expectLedgerInvariants);
 beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
 });
-// What this file sets aside must not wait in another file's run.
+// Other files must not wait for the pauses of this one.
 afterEach(async () => {
   await env.DB.prepare("DELETE FROM cron_faults").run();
 });

@@ -287,8 +287,18 @@ describe("usage.hold", () => {
 
   it("lets other balances pay usage beyond the hold, and reports the uncovered rest", async () => {
     const userId = await userWith(60);
-    const { usage } = await purser.usage.hold(hold(userId), ({ used }) => used({ tokens: 75 }));
+    const { usage, uncovered } = await purser.usage.hold(hold(userId), ({ used }) => used({ tokens: 75 }));
     expect(usage).toMatchObject({ debits: [{ amount: 60, remaining: 0 }], uncovered: { tokens: 15 } });
+    expect(uncovered).toEqual(usage.uncovered);
+  });
+
+  it("holds and commits free usage of a user without credits", async () => {
+    const free = { userId: "free", event: "chat", quantities: { cents: 0 } };
+    const { usage, uncovered } = await purser.usage.hold(free, ({ used, holds }) => {
+      expect(holds).toEqual([]);
+      used({ cents: 0 });
+    });
+    expect([usage.debits, uncovered]).toEqual([[], null]);
   });
 
   it("extends the reservation while the work runs, and keeps it when the commit fails", async () => {

@@ -449,5 +449,7 @@ export const world: readonly string[] = [
   `INSERT INTO daily_activity (environment_id, kind, day, unit, amount) VALUES (${LIVE}, 'minted', 1, '', 1)`,
   `INSERT INTO refusals VALUES (${LIVE}, 'u', 'shortage', 'chat', 'm', '{}', 1, 1)`,
   "INSERT INTO business_walks (began_at_ms, after_account_id, finished_at_ms) VALUES (1, 0, 2)",
+  `INSERT INTO cron_faults (part, subject, environment_id, kind, tries, failed_at_ms, retry_at_ms)
+   VALUES ('holds_not_returned', '1', -1, 'unknown', 1, 1, 2)`,
   `INSERT INTO business_figures (environment_id, began_at_ms, kind, label, unit, whole, rest) VALUES (${LIVE}, 1, 'users', '', '', 1, 0)`,
 ];

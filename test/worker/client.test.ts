@@ -16,10 +16,15 @@ it("the client sends calls, reads pages, holds credits, throws errors and checks
   await purser.grantCredits({ userId: "u", packId: "tokens", quantity: 100 });
   const usage = { userId: "u", event: "chat", quantities: { tokens: 60 } };
   const hold = await purser.usage.hold(usage, ({ used }) => {
-    used({ tokens: 40 });
+    used({ tokens: 40 }, "large");
     return "done";
   });
-  expect(hold).toMatchObject({ result: "done", usage: { debits: [{ amount: 40, remaining: 60 }] } });
+  expect(hold).toMatchObject({ result: "done", usage: { debits: [{ amount: 40, remaining: 60 }] }, uncovered: null });
+  const models: (string | null)[] = [];
+  for await (const { model } of purser.listUsageEvents({ userId: "u" })) models.push(model);
+  expect(models).toEqual(["large"]);
+  const free = { userId: "nobody", event: "chat", quantities: { cents: 0 } };
+  expect(await purser.usage.hold(free, ({ used }) => used({ cents: 0 }))).toMatchObject({ uncovered: null });
   await purser.recordUsageEvent(usage);
   await expect(purser.recordUsageEvent(usage)).rejects.toThrow(InsufficientCredits);
   const deltas: number[] = [];

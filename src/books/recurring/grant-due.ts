@@ -25,7 +25,7 @@ import { countBalances, countGranted, quotaOf } from "../ledger/new-balances.ts"
 import { type PeriodPlan, planPeriods } from "../ledger/plan-periods.ts";
 import { settleDueHolds } from "../ledger/write.ts";
 
-const PERIODS = "periods_not_granted";
+const PERIODS_PART = "periods_not_granted";
 const USERS_A_PAGE_MAX = 200;
 const DUE_PAGES_A_RUN_MAX = 100;
 const DUE_QUERIES_A_PAGE = 12;
@@ -39,7 +39,7 @@ const selectUsersDue = query((value: ValueOf<DuePosition>) => {
   const { id, recurringDueAtMs } = accounts;
   const due = sql`SELECT * FROM ${accounts} INDEXED BY accounts_recurring_due
     WHERE ${recurringDueAtMs} IS NOT NULL AND ${recurringDueAtMs} <= ${value("nowMs")}
-      AND ${accounts.isErased} = 0 AND ${mayTry(PERIODS, value, id)}
+      AND ${accounts.isErased} = 0 AND ${mayTry(PERIODS_PART, value, id)}
       AND (${recurringDueAtMs}, ${id}) > (${value("afterMs")}, ${value("afterId")})
     ORDER BY ${recurringDueAtMs}, ${id} LIMIT ${asInteger(value("limit"))}`;
   return drizzle
@@ -49,7 +49,7 @@ const selectUsersDue = query((value: ValueOf<DuePosition>) => {
       ...computed({
         clock: clockOf(),
         hasHold: sql<0 | 1>`${hasRow(reservations, isDue(value, id))}`,
-        hasFailed: hasFailed(PERIODS, id),
+        hasFailed: hasFailed(PERIODS_PART, id),
       }),
     })
     .from(sql`(${due}) AS ${accounts}`)
@@ -93,7 +93,7 @@ async function grantInEnvironment(root: CronCtx, users: readonly UserDue[]): Pro
   const pieces = {
     queries: QUERIES_A_USER,
     pieceOf: ({ accountId, hasFailed }: UserDue) =>
-      ({ part: PERIODS, environmentId: id, subject: accountId, hasFailed }) as const,
+      ({ part: PERIODS_PART, environmentId: id, subject: accountId, hasFailed }) as const,
   };
   return workOnEach(
     root,
@@ -124,7 +124,7 @@ async function grantTogether(
     plans = [];
     bytes = 0;
   };
-  // Whatever fails here fails again for the user whom it concerns, who is then set aside.
+  // A failure here occurs again for the user whom it concerns, who is then set aside.
   for (const userPlan of await planTogether(ctx, users).catch(() => [])) {
     const added = ruleBytesOf(userPlan.plan);
     if (plans.length > 0 && bytes + added > RULE_BYTES_TOGETHER_MAX) await send();
@@ -198,7 +198,7 @@ async function sendTogether(ctx: TenantCtx, features: string | null, users: read
 }
 
 export const periodsPart: CronPart = {
-  code: PERIODS,
+  code: PERIODS_PART,
   weight: 8,
   queriesOfStep: QUERIES_A_USER + 2,
   work: grantDuePeriods,
@@ -208,14 +208,14 @@ const selectNextDue = query((value: ValueOf<{ environmentId: number; realMs: num
   drizzle
     .select({
       ...fields(accounts, { accountId: "id", momentMs: "recurringDueAtMs" }),
-      ...computed({ hasFailed: hasFailed(PERIODS, accounts.id) }),
+      ...computed({ hasFailed: hasFailed(PERIODS_PART, accounts.id) }),
     })
     .from(accounts)
     .where(
       and(
         eq(accounts.environmentId, value("environmentId")),
         eq(accounts.isErased, 0),
-        mayTry(PERIODS, value, accounts.id),
+        mayTry(PERIODS_PART, value, accounts.id),
         lte(accounts.recurringDueAtMs, value("untilMs")),
       ),
     )

@@ -36,7 +36,7 @@ import { isOpen } from "../ledger/hold.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
 import { addAmounts, type Line, monthLinesOf, readAmounts, storedAmounts } from "./lines.ts";
 
-const STATEMENTS = "statements_not_made";
+const STATEMENTS_PART = "statements_not_made";
 /** How many accounts a page has, of all environments, in the order of their ids. An account keeps its id if its name changes. */
 const STATEMENT_ACCOUNTS_A_PAGE = 200;
 const STATEMENT_QUERIES_A_PAGE = 10;
@@ -46,11 +46,11 @@ const selectRunningStatements = query((value: ValueOf<{ realMs: number }>) =>
     .select({
       ...fields(statements),
       ...fields(environments, "appId"),
-      ...computed({ clock: clockOf(), hasFailed: hasFailed(STATEMENTS, statements.id) }),
+      ...computed({ clock: clockOf(), hasFailed: hasFailed(STATEMENTS_PART, statements.id) }),
     })
     .from(sql`${statements} INDEXED BY statements_running`)
     .innerJoin(environments, eq(environments.id, statements.environmentId))
-    .where(and(isNull(statements.madeAtMs), mayTry(STATEMENTS, value, statements.id)))
+    .where(and(isNull(statements.madeAtMs), mayTry(STATEMENTS_PART, value, statements.id)))
     .limit(100),
 );
 
@@ -246,7 +246,7 @@ export async function makeStatements(root: CronCtx): Promise<readonly unknown[]>
   const pieces = {
     queries: STATEMENT_QUERIES_A_PAGE,
     pieceOf: ({ id, environmentId, hasFailed }: RunningStatement) =>
-      ({ part: STATEMENTS, environmentId, subject: id, hasFailed }) as const,
+      ({ part: STATEMENTS_PART, environmentId, subject: id, hasFailed }) as const,
   };
   return workOnEach(root, await readRunning(root), pieces, async (statement) => {
     let afterId: number | null = statement.afterAccountId;
@@ -261,7 +261,7 @@ export async function makeStatements(root: CronCtx): Promise<readonly unknown[]>
 }
 
 export const statementsPart: CronPart = {
-  code: STATEMENTS,
+  code: STATEMENTS_PART,
   weight: 2,
   queriesOfStep: STATEMENT_QUERIES_A_PAGE + 1,
   work: makeStatements,

@@ -37,7 +37,7 @@ import { assertNotAhead, type CommitInput, EXPIRES_IN_SECONDS_MAX, type ExtendIn
 import { answerEventRepeat, selectEvent, writeEvent } from "./write-event.ts";
 
 /**
- * Returns a reservation's holds and debits the actual usage, in one write (U6). What is held pays even where its balance has
+ * Returns a reservation's holds and debits the actual usage, in one write (U6). A held balance pays even if it has
  * expired. A commit after the expiry is recorded, once, as a
  * plain event (U8). Throws `reservation_not_found`, `idempotency_conflict`, `reservation_closed`, and `insufficient_credits`, after
  * which the hold remains.

@@ -10,7 +10,7 @@ import { settleDueHolds } from "../ledger/write.ts";
 /** How many queries it usually takes to settle a user's holds, including their messages. */
 const HOLD_QUERIES_A_USER = 12;
 const USERS_A_RUN_MAX = 250;
-const PART = "holds_not_returned";
+const HOLDS_PART = "holds_not_returned";
 
 /**
  * Returns or charges the due holds of all applications, user by user, each user in one or a few writes. Another write for the user
@@ -24,7 +24,7 @@ export async function expireReservations(root: CronCtx): Promise<readonly unknow
   const pieces = {
     queries: HOLD_QUERIES_A_USER,
     pieceOf: ({ id, accountId, hasFailed }: UserWithDueHolds) =>
-      ({ part: PART, environmentId: id, subject: accountId, hasFailed }) as const,
+      ({ part: HOLDS_PART, environmentId: id, subject: accountId, hasFailed }) as const,
   };
   return workOnEach(root, due, pieces, async ({ accountId, id, appId, mode, clock }) => {
     const ctx = cronIn(root, { id, appId, mode, database }, clock);
@@ -33,7 +33,7 @@ export async function expireReservations(root: CronCtx): Promise<readonly unknow
 }
 
 export const holdsPart: CronPart = {
-  code: PART,
+  code: HOLDS_PART,
   weight: 8,
   queriesOfStep: HOLD_QUERIES_A_USER + 1,
   work: expireReservations,
@@ -43,12 +43,12 @@ export const holdsPart: CronPart = {
 const selectUsersWithDueHolds = query((value: ValueOf<{ nowMs: number; realMs: number; limit: number }>) => {
   const { accountId, state, expiresAtMs } = reservations;
   const due = sql`SELECT DISTINCT ${accountId} FROM ${reservations} INDEXED BY reservations_open
-    WHERE ${state} = 'open' AND ${expiresAtMs} <= ${value("nowMs")} AND ${mayTry(PART, value, accountId)} ORDER BY ${accountId} LIMIT ${asInteger(value("limit"))}`;
+    WHERE ${state} = 'open' AND ${expiresAtMs} <= ${value("nowMs")} AND ${mayTry(HOLDS_PART, value, accountId)} ORDER BY ${accountId} LIMIT ${asInteger(value("limit"))}`;
   return drizzle
     .select({
       ...fields(accounts, { accountId: "id" }),
       ...fields(environments, "id", "appId", "mode"),
-      ...computed({ clock: clockOf(), hasFailed: hasFailed(PART, accountId) }),
+      ...computed({ clock: clockOf(), hasFailed: hasFailed(HOLDS_PART, accountId) }),
     })
     .from(sql`(${due}) AS ${reservations}`)
     .crossJoin(accounts)
@@ -63,7 +63,7 @@ const selectNextHoldEnd = query((value: ValueOf<{ environmentId: number; realMs:
   return drizzle
     .select({
       ...fields(reservations, { accountId: "accountId", momentMs: "expiresAtMs" }),
-      ...computed({ hasFailed: hasFailed(PART, accounts.id) }),
+      ...computed({ hasFailed: hasFailed(HOLDS_PART, accounts.id) }),
     })
     .from(accounts)
     .crossJoin(sql`${reservations} INDEXED BY reservations_open`)
@@ -71,7 +71,7 @@ const selectNextHoldEnd = query((value: ValueOf<{ environmentId: number; realMs:
       and(
         eq(accounts.environmentId, value("environmentId")),
         eq(accounts.isErased, 0),
-        mayTry(PART, value, accounts.id),
+        mayTry(HOLDS_PART, value, accounts.id),
         eq(accountId, accounts.id),
         sql`${state} = 'open'`,
         lte(expiresAtMs, value("untilMs")),

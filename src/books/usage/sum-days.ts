@@ -28,7 +28,7 @@ const STRIDE = 7_919;
 /** The upper and the lower bits are summed separately, so that both sums are exact. */
 const LOW_BITS_RANGE = 2 ** 26;
 
-const PART = "usage_not_summed";
+const SUMS_PART = "usage_not_summed";
 type SumPosition = { environmentId: number; accountId: number };
 
 /** The account at which a run begins. */
@@ -53,7 +53,7 @@ const selectUnsummedEvents = query((value: ValueOf<SumPosition & { realMs: numbe
         ...(["countSteps", "tokensSteps", "secondsSteps", "centsSteps"] as const),
       ),
       ...fields(usageToSum, { markSeq: "seq" }),
-      ...computed({ hasFailed: hasFailed(PART, accountId) }),
+      ...computed({ hasFailed: hasFailed(SUMS_PART, accountId) }),
     })
     .from(usageToSum)
     .crossJoin(usageEvents)
@@ -63,7 +63,7 @@ const selectUnsummedEvents = query((value: ValueOf<SumPosition & { realMs: numbe
         // Without the plus signs, SQLite would start at the first event of that time instead of at the mark.
         sql`(${byMs}, ${n}) >= (+${occurredByMs}, +${seq})`,
         sql`(${environmentId}, ${accountId}) >= (${value("environmentId")}, ${value("accountId")})`,
-        mayTry(PART, value, accountId),
+        mayTry(SUMS_PART, value, accountId),
       ),
     )
     .orderBy(environmentId, accountId, byMs, n)
@@ -154,7 +154,7 @@ async function sumEvents(db: Db, events: readonly Event[]): Promise<void> {
 /** Sums the events of each account in a batch of its own. An account whose batch fails is set aside. Returns errors. */
 async function sumOneByOne(root: CronCtx, events: readonly Event[]): Promise<unknown[]> {
   const accounts = [...Map.groupBy(events, ({ accountId }) => accountId)].map(([subject, ofAccount]) => ({
-    ...({ part: PART, environmentId: ofAccount[0]?.environmentId ?? 0, subject } as const),
+    ...({ part: SUMS_PART, environmentId: ofAccount[0]?.environmentId ?? 0, subject } as const),
     ...({ hasFailed: ofAccount[0]?.hasFailed ?? 0, events: ofAccount } as const),
   }));
   const pieces = { queries: SUM_QUERIES_A_PAGE, pieceOf: (account: Piece) => account };
@@ -206,7 +206,7 @@ export async function sumDays(root: CronCtx): Promise<readonly unknown[]> {
 }
 
 export const daySumsPart: CronPart = {
-  code: PART,
+  code: SUMS_PART,
   weight: 4,
   queriesOfStep: SUM_QUERIES_A_PAGE + 1,
   work: sumDays,

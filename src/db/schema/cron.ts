@@ -1,12 +1,12 @@
 import { index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 
-/** Work that failed in the cron, and that waits for its next attempt (db/cron-faults.ts). */
+/** Work that failed in the cron, and that waits for its next attempt (db/cron-work.ts). */
 export const cronFaults = sqliteTable(
   "cron_faults",
   {
     /** The code of the cron's part, as in the log. */
     part: text("part").notNull(),
-    /** What failed: an account, an environment, an erasure or a statement, by an id that is unique in the database. */
+    /** The failed piece: an account, an environment, an erasure or a statement, by an id that is unique in the database. */
     subject: text("subject").notNull(),
     environmentId: integer("environment_id").notNull(),
     /** The kind of the last failure, as in the log. It names nobody. */

@@ -46,7 +46,8 @@ export const reservationOperations: readonly Operation[] = [
     summary: "Create a reservation",
     description:
       "Holds the credits that the usage may cost: all or nothing. The hold ends when the reservation is committed, released " +
-      'or expires. With your own `reservationId` the call is idempotent. With `onExpiry: "charge"` a reservation that nobody ' +
+      "or expires. Held credits pay for their commit or charge even if their balance has expired since, but not if it was revoked. " +
+      'With your own `reservationId` the call is idempotent. With `onExpiry: "charge"` a reservation that nobody ' +
       "settled in time is committed with the reserved quantities, as an event whose `eventId` is the `reservationId`.",
     access: "secret",
     body: {
@@ -103,7 +104,8 @@ export const reservationOperations: readonly Operation[] = [
     summary: "Commit a reservation",
     description:
       "Releases the holds and debits the actual usage in one transaction. The usage may be less or more than was held. The " +
-      "balances of the holds pay first. A commit after the reservation expired counts as a plain event, unless the " +
+      "balances of the holds pay first; one that has expired since pays what is held of it. A `model` replaces the " +
+      "reservation's. A commit after the reservation expired counts as a plain event, unless the " +
       "reservation was charged. On 402 the hold remains.",
     access: "secret",
     params: reservationParams,

@@ -488,9 +488,9 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: "credit_balances_of_reference_bounded",
     sql: WAYS.map(
       (verb) => `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5001)
-        ${verb} INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, priority, initial_steps,
-          remaining_steps, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
-        SELECT account_id, 'crb_ref_' || i, 'p' || i, pack_name, '', unit, 100, 1000, 1000, 1,
+        ${verb} INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
+          initial_steps, remaining_steps, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+        SELECT account_id, 'crb_ref_' || i, 'p' || i, pack_name, '', unit, '[]', 100, 1000, 1000, 1,
           'manual', 'many', 1, expires_at_ms, ${LAST_SEQ} + i, ${LAST_SEQ} + i
         FROM credit_balances AS b CROSS JOIN n WHERE b.id = '${WHOLE}'`,
     ),

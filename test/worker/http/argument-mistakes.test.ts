@@ -256,20 +256,6 @@ describeMistakes("a value of the wrong form is refused with the right form", [
     "must be a number, without quotes",
   ),
   wrongEvent("tokens below zero", { quantities: { tokens: -5 } }, "quantities.tokens", "must not be negative"),
-  wrongEvent(
-    "tokens with too many decimals",
-    { quantities: { tokens: 0.0001 } },
-    "quantities.tokens",
-    "at most 3 decimals",
-    "`tokens`",
-  ),
-  wrongEvent(
-    "cents with too many decimals",
-    { quantities: { cents: 0.0000001 } },
-    "quantities.cents",
-    "at most 6 decimals",
-    "`cents`",
-  ),
   wrongEvent("an amount above the maximum", { quantities: { cents: 1e12 } }, "quantities.cents", "at most 8589934592"),
   wrongEvent(
     "properties as text",

@@ -52,7 +52,6 @@ describeMistakes("a quantity under another service's name is refused with the ri
   wrongUnit("requests", "`count`"),
   wrongUnit("images", "`count`"),
   wrongUnit("characters", "`count`"),
-  wrongEventField({ quantities: { seconds: 0.1 + 0.2 } }, "quantities.seconds", "at most 3 decimals (round it first)"),
 ]);
 
 describeMistakes("a wrong argument of usage is refused with the correction", [

@@ -144,7 +144,7 @@ describe("a user with 10,001 balances", () => {
     }
     const partial = await w.post(EVENTS, { eventId: "e", ...all, onShortage: "partial" });
     expect(partial.status).toBe(200);
-    expect([partial.body.debits.length, partial.body.uncovered]).toEqual([LEGS, { count: 1, tokens: 1_000 }]);
+    expect([partial.body.debits.length, partial.body.uncovered]).toEqual([LEGS, { count: 0.001, tokens: 1_000 }]);
     const rest = await w.post(EVENTS, { ...all, eventId: "rest", quantities: { tokens: 1_000, count: 0 } });
     expect([rest.status, rest.body.debits.length]).toEqual([200, 1]);
   });
@@ -155,9 +155,9 @@ async function referencedWorld(count: number) {
   const w = await crowdedWorld(1);
   await env.DB.prepare(
     `WITH RECURSIVE n (i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i <= ?)
-     INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, priority, initial_steps,
-       remaining_steps, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
-     SELECT account_id, 'crb_order' || i, 'cpk_' || i, 'Pack', '', 'tokens', 100, 1000, 1000, 1, 'manual', 'order', 1,
+     INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
+       initial_steps, remaining_steps, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+     SELECT account_id, 'crb_order' || i, 'cpk_' || i, 'Pack', '', 'tokens', '[]', 100, 1000, 1000, 1, 'manual', 'order', 1,
        expires_at_ms, i, i
      FROM credit_balances AS b CROSS JOIN n WHERE b.id = ?`,
   )

@@ -90,7 +90,7 @@ describe("a commit in time", () => {
       ]);
       const again = await w.commit(3, {}, w.inNewIsolate());
       expect([again.headers.get("idempotent-replayed"), again.body]).toEqual(["true", body]);
-      // What the hold did not use is lost with its balance.
+      // The unused part is lost with its balance.
       expectError(await w.spend("e2", centsOnly(10.5)), "insufficient_credits");
     }
   });
