@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { anyNumber, freeText, identifier, prefixedId, timestamp, userId } from "../../http/fields.ts";
+import { anyNumber, freeText, identifier, prefixedIdentifier, timestamp, userId } from "../../http/fields.ts";
 
 const ROLLOVER_MAX = 12;
 const rolloverRange = `must be a whole number from 0 to ${ROLLOVER_MAX}, or null`;
@@ -9,7 +9,7 @@ export const everyPeriod = z.lazy(() => z.enum(["day", "week", "month", "year"])
 export const createRecurringInput = z.lazy(() =>
   z
     .strictObject({
-      recurringId: prefixedId("rec_").optional().describe("Your own id makes the call idempotent."),
+      recurringId: prefixedIdentifier("rec_").optional().describe("Your own id makes the call idempotent."),
       userId,
       packId: identifier().describe("The pack's id (`cpk_…`), or its name in any case."),
       quantity: anyNumber

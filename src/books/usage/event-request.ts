@@ -4,14 +4,7 @@ import { identifier } from "../../http/fields.ts";
 import { refusalOfIssues } from "../../http/validate.ts";
 import { isJsonObject, type JsonObject, ownValue } from "../../lib/json.ts";
 import type { ListElement } from "./record-list.ts";
-import {
-  assertNotAhead,
-  cloudEvent,
-  cloudEventId,
-  EVENTS_OF_LIST_MAX,
-  type EventInput,
-  eventInput,
-} from "./schemas.ts";
+import { assertNotAhead, cloudEvent, EVENTS_OF_LIST_MAX, type EventInput, eventIdOf, eventInput } from "./schemas.ts";
 
 const CLOUD_EVENT = "application/cloudevents+json";
 const CLOUD_EVENT_BATCH = "application/cloudevents-batch+json";
@@ -62,23 +55,21 @@ export function readEventList(contentType: string | undefined, body: unknown, no
 /** The names of fields in one format, for refusals. */
 interface Format {
   readonly schema: z.ZodType<EventInput>;
-  /** The id of an element that may be malformed; otherwise any value. */
-  readonly idOf: (element: JsonObject) => unknown;
+  /** The eventId of an element that may be malformed. */
+  readonly eventIdOf: (element: JsonObject) => unknown;
   readonly timeField: string;
 }
+const eventIdOfMalformed = (element: JsonObject): unknown => {
+  const [source, id] = [ownValue(element, "source"), ownValue(element, "id")];
+  return typeof source === "string" && typeof id === "string" ? eventIdOf(source, id) : null;
+};
+
 const PURSER_EVENT: Format = {
   schema: eventInput,
-  idOf: (element) => ownValue(element, "eventId"),
+  eventIdOf: (element) => ownValue(element, "eventId"),
   timeField: "occurredAt",
 };
-const CLOUD_EVENT_FORMAT: Format = {
-  schema: cloudEvent,
-  idOf: (element) => {
-    const [source, id] = [ownValue(element, "source"), ownValue(element, "id")];
-    return typeof source === "string" && typeof id === "string" ? cloudEventId(source, id) : null;
-  },
-  timeField: "time",
-};
+const CLOUD_EVENT_FORMAT: Format = { schema: cloudEvent, eventIdOf: eventIdOfMalformed, timeField: "time" };
 
 function readOne({ schema, timeField }: Format, body: unknown, nowMs: number): EventInput {
   const read = schema.safeParse(body);
@@ -102,13 +93,13 @@ function readList(format: Format, body: unknown, nowMs: number): ListElement[] {
       return { input: readOne(format, element, nowMs) };
     } catch (error) {
       if (!(error instanceof PurserError)) throw error;
-      return { eventId: readableId(element, format), refusal: error };
+      return { eventId: readableId(format, element), refusal: error };
     }
   });
 }
 
-function readableId(element: unknown, { idOf }: Format): string | null {
+function readableId(format: Format, element: unknown): string | null {
   if (!isJsonObject(element)) return null;
-  const read = identifier().safeParse(idOf(element));
+  const read = identifier().safeParse(format.eventIdOf(element));
   return read.success ? read.data : null;
 }

@@ -1,6 +1,16 @@
 import * as z from "zod";
 import { invalid } from "../../errors.ts";
-import { cursor, identifier, jsonObject, mode, pageLimit, prefixedId, timestamp, userId } from "../../http/fields.ts";
+import {
+  codePoints,
+  cursor,
+  identifier,
+  jsonObject,
+  mode,
+  pageLimit,
+  prefixedIdentifier,
+  timestamp,
+  userId,
+} from "../../http/fields.ts";
 import { isFiniteJson, isNestedDeeperThan, roundNumbers } from "../../lib/json.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import { quantities } from "../amounts/schemas.ts";
@@ -58,10 +68,16 @@ const nullAsAbsent = <Schema extends z.ZodType>(schema: Schema) =>
 const usageFields = () => ({
   userId,
   event: identifier().describe("The event's name, such as `chat.completed`."),
-  model: nullAsAbsent(identifier()).describe("The model that was used, for rules with a model."),
+  model: identifier()
+    .nullish()
+    .transform((given) => given ?? undefined)
+    .describe("The model that was used, for rules with a model."),
   quantities: quantities.prefault({}).describe("The usage in each unit. `count` is 1 unless it is given."),
   occurredAt: occurredAt.optional().describe(TIME_OF_USAGE),
-  properties: nullAsAbsent(usageProperties).describe("Stored with the event and contained in the person's export."),
+  properties: usageProperties
+    .nullish()
+    .transform((given) => given ?? undefined)
+    .describe("Stored with the event and contained in the person's export."),
   onShortage: onShortageInput
     .default("reject")
     .describe("If credits are insufficient: refuse, or debit what is available and report the rest."),
@@ -70,12 +86,16 @@ const usageFields = () => ({
 export const planInput = z.lazy(() => z.strictObject(usageFields()).meta({ id: "PreviewDebit" }));
 export type PlanInput = z.infer<typeof planInput>;
 
-/** Charged reservations use their own ids as the ids of events (U15). */
-const RESERVATION_PREFIX = "res_";
+/** Charges of reservations use their ids as eventIds (U15), so no caller's event may take one. */
+const isNoReservationId = [
+  (id: string) => !id.startsWith("res_"),
+  "must not begin with `res_`: charges of reservations have these ids",
+] as const;
+
 const eventId = () =>
   identifier()
-    .refine((id) => !id.startsWith(RESERVATION_PREFIX), "must not begin with `res_`: charged reservations use such ids")
-    .describe("Your own id of the event: its idempotency key. It does not expire.");
+    .refine(...isNoReservationId)
+    .describe("Your own id of the event: its idempotency key. It does not expire. It must not begin with `res_`.");
 
 export const eventInput = z.lazy(() =>
   z.strictObject({ eventId: eventId(), ...usageFields() }).meta({ id: "UsageEvent" }),
@@ -90,19 +110,19 @@ const cloudEventData = z.lazy(() => {
   return z.strictObject({ model, quantities, properties }).meta({ id: "CloudEventData" });
 });
 
-/** Returns the id of a CloudEvent as a usage event's. The standard makes the pair of source and id unique (U1). */
-export const cloudEventId = (source: string, id: string): string =>
-  `${source.replace(/[%#]/g, (character) => encodeURIComponent(character))}#${id}`;
+const EVENT_ID_CODE_POINTS_MAX = 200;
 
-const idOfCloudEvent = z.lazy(() => identifier());
+/** The eventId of a CloudEvent: its source and id together are unique, and the escapes keep two pairs from one eventId. */
+export const eventIdOf = (source: string, id: string): string =>
+  `${source.replaceAll("%", "%25").replaceAll("#", "%23")}#${id}`;
 
 /** A CloudEvent 1.0 as JSON, read as a usage event (U1). Extension attributes are ignored. */
 export const cloudEvent = z.lazy(() =>
   z
     .looseObject({
       specversion: z.literal("1.0"),
-      id: idOfCloudEvent.describe("Unique with `source`. The event's id is the source, `#` and this id."),
-      source: idOfCloudEvent.describe("The source, in which `%` and `#` are percent-encoded for the event's id."),
+      id: identifier().describe("Unique within the `source`. Both together are the eventId."),
+      source: identifier().refine(...isNoReservationId),
       type: usageFields().event,
       subject: userId,
       time: occurredAt.nullish().describe(TIME_OF_USAGE),
@@ -112,14 +132,13 @@ export const cloudEvent = z.lazy(() =>
       path: ["data_base64"],
       message: "must not be given: the data of an event is JSON",
     })
-    .refine(({ source, id }) => eventId().safeParse(cloudEventId(source, id)).success, {
+    .refine(({ source, id }) => codePoints(eventIdOf(source, id)) <= EVENT_ID_CODE_POINTS_MAX, {
       path: ["id"],
-      message:
-        "must, with `source` before it, be an event's id: at most 200 characters in all, and a source that does not begin with `res_`",
+      message: `and \`source\` must have at most ${EVENT_ID_CODE_POINTS_MAX} code points together, as \`source#id\` with escapes`,
     })
     .transform(
       ({ id, source, type, subject, time, data }): EventInput => ({
-        eventId: cloudEventId(source, id),
+        eventId: eventIdOf(source, id),
         userId: subject,
         event: type,
         model: data?.model,
@@ -152,7 +171,7 @@ export const reserveInput = z.lazy(() => {
   const { event, model } = usageFields();
   return z
     .strictObject({
-      reservationId: prefixedId(RESERVATION_PREFIX).optional().describe("Your own id makes the call idempotent."),
+      reservationId: prefixedIdentifier("res_").optional().describe("Your own id makes the call idempotent."),
       userId,
       event,
       model,
