@@ -461,9 +461,19 @@ BEGIN
   SELECT RAISE(ABORT, 'recurring_grants_bounded');
 END;
 --> statement-breakpoint
--- A period is granted once: the number of the last one never decreases. An ended recurring grant stays ended.
+CREATE TRIGGER recurring_grants_bounded_again BEFORE UPDATE OF state ON recurring_grants
+WHEN old.state = 'ended' AND new.state <> 'ended' AND 100 <= (
+  SELECT count(*) FROM recurring_grants WHERE account_id = new.account_id AND state <> 'ended'
+)
+BEGIN
+  SELECT RAISE(ABORT, 'recurring_grants_bounded');
+END;
+--> statement-breakpoint
+-- A period is granted once: the number of the last one never decreases. A recurring grant that ended by itself, or was cancelled with
+-- its credits, stays ended. A cancel at a period's end can be undone (R4), within the bound of those that have not ended.
 CREATE TRIGGER recurring_grants_in_order BEFORE UPDATE ON recurring_grants
-WHEN new.last_n < old.last_n OR (old.state = 'ended' AND new.state <> 'ended')
+WHEN new.last_n < old.last_n
+  OR (old.state = 'ended' AND new.state <> 'ended' AND (coalesce(old.final_n, 0) = 0 OR new.final_n IS NOT NULL))
 BEGIN
   SELECT RAISE(ABORT, 'recurring_grants_in_order');
 END;

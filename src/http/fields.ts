@@ -8,7 +8,7 @@ import { wrongType } from "./issue-text.ts";
 
 const NOT_EMPTY = "must not be empty";
 
-const codePoints = (text: string): number => {
+export const codePoints = (text: string): number => {
   let count = 0;
   for (const _ of text) count++;
   return count;
@@ -43,6 +43,18 @@ export const identifier = (codePointsMax = 200) =>
     minLength: 1,
     maxLength: codePointsMax,
   });
+
+/** Returns the schema of a caller's own id of a thing: `prefix`, followed by any identifier (W9). */
+export const prefixedIdentifier = (prefix: string) =>
+  textWith(
+    [
+      isShort(200 + prefix.length),
+      isWellFormed,
+      hasNoControls,
+      [(text) => text.startsWith(prefix) && text !== prefix, `must be \`${prefix}\` and 1 to 200 code points`],
+    ],
+    { minLength: prefix.length + 1, maxLength: 200 + prefix.length },
+  );
 
 /** Returns the schema of a name that the administrator gives: not blank, without white space at its start or end. */
 export const displayName = () =>

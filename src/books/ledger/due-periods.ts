@@ -169,7 +169,7 @@ const updateRecurring = query((value: ValueOf<Changes>) => {
       state: sql`change.value ->> 'state'`,
       reason: sql`change.value ->> 'reason'`,
       nextAtMs: sql`change.value ->> 'nextAtMs'`,
-      finalN: sql`coalesce(change.value ->> 'finalN', ${recurringGrants.finalN})`,
+      finalN: sql`iif(json_type(change.value, '$.finalN') IS NULL, ${recurringGrants.finalN}, change.value ->> 'finalN')`,
       countedBalances: sql`change.value ->> 'countedBalances'`,
     })
     .from(sql`json_each(${value("changes")}) AS change`)
@@ -181,8 +181,8 @@ const updateRecurring = query((value: ValueOf<Changes>) => {
     );
 });
 
-/** A change of an account's recurring grant. A cancellation has `finalN`. */
-export type ChangeOfAccount = RecurringChange & { readonly accountId: number | null; readonly finalN?: number };
+/** A change of an account's recurring grant. A cancellation has `finalN`, and one that is undone null. */
+export type ChangeOfAccount = RecurringChange & { readonly accountId: number | null; readonly finalN?: number | null };
 
 export function changeRecurring(changes: readonly ChangeOfAccount[]): Statement[] {
   return jsonChunks(changes).map((chunk) => updateRecurring({ changes: chunk }));

@@ -1,11 +1,11 @@
-import { and, eq, gt, gte, isNull, lt } from "drizzle-orm";
+import { and, eq, gt, gte, isNull, lt, sql } from "drizzle-orm";
 import { drizzle, fields, type ValueOf } from "../../db/query.ts";
 import { creditBalances, type Steps } from "../../db/schema.ts";
 import { assert, invalid } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { grantRefusals } from "../credits/grant.ts";
 import { accountQuery } from "../ledger/account.ts";
-import { lastPeriod, periodAt } from "../ledger/calendar.ts";
+import { lastPeriod, periodAt, periodStart } from "../ledger/calendar.ts";
 import { type Decision, replay, writeAll } from "../ledger/decision.ts";
 import { changeRecurring, insertPeriods, periodMessages, readPackJson } from "../ledger/due-periods.ts";
 import { moving } from "../ledger/insert-entries.ts";
@@ -15,9 +15,16 @@ import { countBalances, countGranted } from "../ledger/new-balances.ts";
 import { grantOfPeriod, planPeriods, RECURRING_REF, type RecurringChange } from "../ledger/plan-periods.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { writeForUser } from "../ledger/write.ts";
-import { presentRecurring, recurringNotFound, type StoredRecurring, selectRecurring, withChange } from "./recurring.ts";
+import {
+  presentRecurring,
+  recurringNotFound,
+  type StoredRecurring,
+  selectRecurring,
+  tooManyRecurring,
+  withChange,
+} from "./recurring.ts";
 import type { RecurringOutput } from "./responses.ts";
-import type { CancelRecurringInput } from "./schemas.ts";
+import type { CancelRecurringInput, ResumeRecurringInput } from "./schemas.ts";
 
 type UnexpiredSearch = { from: string; to: string; nowMs: number };
 
@@ -32,6 +39,8 @@ const selectUnexpired = accountQuery((value: ValueOf<UnexpiredSearch>, account) 
         eq(accountId, account),
         gte(externalRef, value("from")),
         lt(externalRef, value("to")),
+        // The id of another recurring grant may begin with this one's and a colon.
+        sql`substr(${externalRef}, 1 + length(${value("from")})) NOT GLOB '*[^0-9]*'`,
         isNull(revokedAtMs),
         gt(expiresAtMs, value("nowMs")),
       ),
@@ -118,11 +127,29 @@ function changeOf(
 const isSameState = (stored: StoredRecurring, { state, lastN, nextAtMs }: StoredRecurring): boolean =>
   stored.state === state && stored.lastN === lastN && stored.nextAtMs === nextAtMs;
 
+const isUndoable = ({ state, finalN, lastN, anchorMs, every }: StoredRecurring, nowMs: number): boolean =>
+  state === "ended" && finalN !== null && finalN > 0 && nowMs < periodStart(anchorMs, every, lastN + 1);
+
+/** Throws `invalid_request` for a recurring grant that has nothing to resume. */
+function assertResumable(row: StoredRecurring, undoCancel: boolean, nowMs: number): void {
+  if (row.state === "suspended" || (undoCancel && isUndoable(row, nowMs))) return;
+  if (!undoCancel) throw invalid("recurringId", `must be a suspended recurring grant; this one is ${row.state}`);
+  throw invalid(
+    "undoCancel",
+    "must name a recurring grant that was cancelled at a period's end, and whose last period has not ended",
+  );
+}
+
 /**
- * Resumes a suspended recurring grant with the current period, or ends it if no period is left (R4). Throws the refusal that
- * suspended it if it still applies, `invalid_request` if the grant is not suspended, and `not_found`.
+ * Resumes a suspended recurring grant with the current period, or ends it if no period is left. With `undoCancel` undoes a cancel at
+ * a period's end, until that end (R4). Throws the refusal that suspended it if it still applies, `invalid_request` if there is
+ * nothing to resume or the user has too many recurring grants, and `not_found`.
  */
-export async function resumeRecurring(ctx: TenantCtx, recurringId: string): Promise<RecurringOutput> {
+export async function resumeRecurring(
+  ctx: TenantCtx,
+  recurringId: string,
+  { undoCancel }: ResumeRecurringInput = { undoCancel: false },
+): Promise<RecurringOutput> {
   // The change that an earlier attempt of this call sent. Its response may have been lost.
   let sent: StoredRecurring | null = null;
   const resumed = await writeForUser(ctx, {
@@ -134,19 +161,18 @@ export async function resumeRecurring(ctx: TenantCtx, recurringId: string): Prom
       const row = withChange(stored, account.periods.changes);
       if (sent !== null && isSameState(stored, sent))
         return replay(presentRecurring(account.userId, sent, account.nowMs));
-      if (row.state !== "suspended")
-        throw invalid("recurringId", `must be a suspended recurring grant; this one is ${row.state}`);
+      assertResumable(row, undoCancel, account.nowMs);
       const { anchorMs, every, endsAtMs } = row;
       const currentN = periodAt(anchorMs, every, account.nowMs);
       const lastN = Math.max(row.lastN, Math.min(currentN, lastPeriod(anchorMs, every, endsAtMs) + 1) - 1);
-      const resumable = { ...row, pack: readPackJson(packJson), lastN };
+      const resumable = { ...row, pack: readPackJson(packJson), lastN, finalN: null };
       if (currentN <= lastPeriod(anchorMs, every, endsAtMs)) grantOfPeriod(ctx.environment, resumable, currentN);
       const plan = planPeriods(ctx.environment, [resumable], { nowMs: account.nowMs, quota: null, isWhole: true });
-      const after = withChange(row, plan.changes);
+      const after = { ...withChange(row, plan.changes), finalN: null };
       sent = after;
       return writeAll(
         [
-          ...changeRecurring([{ ...changeOf(row, after), accountId: account.accountId }]),
+          ...changeRecurring([{ ...changeOf(row, after), accountId: account.accountId, finalN: null }]),
           ...countBalances(ctx, plan.newlyCounted),
           ...insertPeriods(account, plan.periods).map((insert) => moving(insert, { entries: 0, raises: true })),
         ],
@@ -160,7 +186,7 @@ export async function resumeRecurring(ctx: TenantCtx, recurringId: string): Prom
         },
       );
     },
-    refusals: grantRefusals(ctx),
+    refusals: { ...grantRefusals(ctx), recurring_grants_bounded: tooManyRecurring },
   });
   if (resumed === null) throw recurringNotFound();
   return resumed;

@@ -25,16 +25,20 @@ import { countBalances, countGranted, planGrant } from "../ledger/new-balances.t
 import { grantOfPeriod, planPeriods, type RecurringOfPack } from "../ledger/plan-periods.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { writeForUser } from "../ledger/write.ts";
-import { asCreated, presentRecurring, type StoredRecurring, selectRecurring } from "./recurring.ts";
+import {
+  asCreated,
+  presentRecurring,
+  type StoredRecurring,
+  selectRecurring,
+  tooManyRecurring,
+  withChange,
+} from "./recurring.ts";
 import type { RecurringOutput } from "./responses.ts";
 import type { CreateRecurringInput } from "./schemas.ts";
 
 const stampedFields = [
   ...(["userId", "packId", "quantity", "every", "startsAt", "endsAt", "rolloverPeriods"] as const),
 ] as const;
-
-/** The most recurring grants of a user that have not ended (R5). */
-const RECURRING_MAX = 100;
 
 type CreatedRecurring = Outcome<RecurringOutput> & { readonly warning: Warning | null };
 
@@ -51,7 +55,8 @@ export async function createRecurring(ctx: TenantCtx, input: CreateRecurringInpu
     user: { userId: body.userId },
     read: () => [selectRecurring(ctx, recurringId), selectPack(ctx, body.packId)],
     decide: ([[stored], packs], account): Decision<CreatedRecurring> => {
-      if (stored !== undefined) return replay(answerRepeat(body, stored, stamp));
+      if (stored !== undefined)
+        return replay(answerRepeat(body, withChange(stored, account.periods.changes), stamp, account.nowMs));
       return decideCreate(ctx, { recurringId, body, stamp, idSeed, packs }, account);
     },
     refusals: { ...grantRefusals(ctx), recurring_grants_bounded: tooManyRecurring },
@@ -125,14 +130,14 @@ function recurringWarning({ quantity }: Creation["body"], stored: Pick<StoredRec
   return stored.quantity === null && typeof quantity === "number" ? "quantity_disregarded" : null;
 }
 
-function answerRepeat(body: Creation["body"], stored: StoredRecurring, stamp: Stamp): CreatedRecurring {
+/** Returns the recurring grant as it stands now (R1). */
+function answerRepeat(body: Creation["body"], stored: StoredRecurring, stamp: Stamp, nowMs: number): CreatedRecurring {
   const comparison = compareStamp(stored.requestHash, stamp);
   if (comparison === "other") {
     const message = "Another recurring grant was created with this id.";
     throw idempotencyConflict(message, "recurringId", stored.requestHash, stamp);
   }
-  // Repeats the first response.
-  const output = presentRecurring(body.userId, asCreated(stored), stored.createdAtMs);
+  const output = presentRecurring(body.userId, stored, nowMs);
   return { output, replayed: comparison === "replay", warning: recurringWarning(body, stored) };
 }
 
@@ -142,11 +147,6 @@ function checkTimes(startsAt: number, endsAt: number | null, nowMs: number): voi
     throw invalid("startsAt", `must be at most a year from now, between ${iso(earliest)} and ${iso(latest)}`);
   }
   if (endsAt !== null && endsAt <= startsAt) throw invalid("endsAt", `must be after the start, ${iso(startsAt)}`);
-}
-
-function tooManyRecurring(): PurserError {
-  const message = `A user has at most ${RECURRING_MAX} recurring grants that have not ended. Cancel one, or create one of a larger pack.`;
-  return new PurserError("invalid_request", message, { param: "userId", details: { limit: RECURRING_MAX } });
 }
 
 type NewRecurring = WriteContext & Omit<StoredRecurring, "accountId" | "ordinal">;

@@ -34,6 +34,14 @@ export const recurringNotFound = () =>
     { param: "recurringId" },
   );
 
+/** The most recurring grants of a user that have not ended (R5). */
+const RECURRING_MAX = 100;
+
+export function tooManyRecurring(): PurserError {
+  const message = `A user has at most ${RECURRING_MAX} recurring grants that have not ended. Cancel one, or create one of a larger pack.`;
+  return new PurserError("invalid_request", message, { param: "userId", details: { limit: RECURRING_MAX } });
+}
+
 const selectOfUser = accountQuery((value: ValueOf<{ nowMs: number }>, account) => {
   const hasBegun = sql`${recurringGrants.nextAtMs} <= ${value("nowMs")}`;
   const { testBalanceCount, id } = environments;

@@ -2,12 +2,17 @@ import { declareUser } from "../../auth/end-user.ts";
 import { requireKeyOrEndUser, requireSecretKey } from "../../auth/require-key.ts";
 import { readBody, readNoFields } from "../../http/body.ts";
 import { answerOutcome, callVerb, createRoutes } from "../../http/factory.ts";
-import { noFields } from "../../http/fields.ts";
 import { validate } from "../../http/validate.ts";
 import { cancelRecurring, resumeRecurring } from "./change.ts";
 import { createRecurring } from "./create.ts";
 import { listRecurring } from "./recurring.ts";
-import { cancelRecurringInput, createRecurringInput, listRecurringInput, recurringParams } from "./schemas.ts";
+import {
+  cancelRecurringInput,
+  createRecurringInput,
+  listRecurringInput,
+  recurringParams,
+  resumeRecurringInput,
+} from "./schemas.ts";
 
 export const recurringRoutes = createRoutes()
   .post("/", requireSecretKey("forbidden"), readBody, validate("json", createRecurringInput), async (c) =>
@@ -32,6 +37,7 @@ export const recurringRoutes = createRoutes()
     requireSecretKey("forbidden"),
     readNoFields,
     validate("param", recurringParams),
-    validate("json", noFields),
-    async (c) => c.json(await callVerb(c, (ctx) => resumeRecurring(ctx, c.req.valid("param").recurringId))),
+    validate("json", resumeRecurringInput),
+    async (c) =>
+      c.json(await callVerb(c, (ctx) => resumeRecurring(ctx, c.req.valid("param").recurringId, c.req.valid("json")))),
   );

@@ -1,7 +1,6 @@
 import * as z from "zod";
-import { anyNumber, freeText, identifier, timestamp, userId } from "../../http/fields.ts";
+import { anyNumber, freeText, identifier, prefixedIdentifier, timestamp, userId } from "../../http/fields.ts";
 
-const recurringIdPattern = /^rec_[A-Za-z0-9_-]{1,60}$/;
 const ROLLOVER_MAX = 12;
 const rolloverRange = `must be a whole number from 0 to ${ROLLOVER_MAX}, or null`;
 
@@ -10,11 +9,7 @@ export const everyPeriod = z.lazy(() => z.enum(["day", "week", "month", "year"])
 export const createRecurringInput = z.lazy(() =>
   z
     .strictObject({
-      recurringId: z
-        .string()
-        .regex(recurringIdPattern, "must be `rec_` and 1 to 60 letters, digits, `_` or `-`")
-        .optional()
-        .describe("Your own id makes the call idempotent."),
+      recurringId: prefixedIdentifier("rec_").optional().describe("Your own id makes the call idempotent."),
       userId,
       packId: identifier().describe("The pack's id (`cpk_…`), or its name in any case."),
       quantity: anyNumber
@@ -57,3 +52,12 @@ export const cancelRecurringInput = z.lazy(() =>
     .meta({ id: "CancelRecurringGrant" }),
 );
 export type CancelRecurringInput = z.infer<typeof cancelRecurringInput>;
+
+export const resumeRecurringInput = z.lazy(() =>
+  z
+    .strictObject({
+      undoCancel: z.boolean().default(false).describe("Undoes a cancel at `period_end`, until the last period ends."),
+    })
+    .meta({ id: "ResumeRecurringGrant" }),
+);
+export type ResumeRecurringInput = z.infer<typeof resumeRecurringInput>;

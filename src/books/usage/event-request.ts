@@ -2,9 +2,9 @@ import type * as z from "zod";
 import { invalid, PurserError } from "../../errors.ts";
 import { identifier } from "../../http/fields.ts";
 import { refusalOfIssues } from "../../http/validate.ts";
-import { isJsonObject, ownValue } from "../../lib/json.ts";
+import { isJsonObject, type JsonObject, ownValue } from "../../lib/json.ts";
 import type { ListElement } from "./record-list.ts";
-import { assertNotAhead, cloudEvent, EVENTS_OF_LIST_MAX, type EventInput, eventInput } from "./schemas.ts";
+import { assertNotAhead, cloudEvent, EVENTS_OF_LIST_MAX, type EventInput, eventIdOf, eventInput } from "./schemas.ts";
 
 const CLOUD_EVENT = "application/cloudevents+json";
 const CLOUD_EVENT_BATCH = "application/cloudevents-batch+json";
@@ -55,11 +55,21 @@ export function readEventList(contentType: string | undefined, body: unknown, no
 /** The names of fields in one format, for refusals. */
 interface Format {
   readonly schema: z.ZodType<EventInput>;
-  readonly idField: string;
+  /** The eventId of an element that may be malformed. */
+  readonly eventIdOf: (element: JsonObject) => unknown;
   readonly timeField: string;
 }
-const PURSER_EVENT: Format = { schema: eventInput, idField: "eventId", timeField: "occurredAt" };
-const CLOUD_EVENT_FORMAT: Format = { schema: cloudEvent, idField: "id", timeField: "time" };
+const eventIdOfMalformed = (element: JsonObject): unknown => {
+  const [source, id] = [ownValue(element, "source"), ownValue(element, "id")];
+  return typeof source === "string" && typeof id === "string" ? eventIdOf(source, id) : null;
+};
+
+const PURSER_EVENT: Format = {
+  schema: eventInput,
+  eventIdOf: (element) => ownValue(element, "eventId"),
+  timeField: "occurredAt",
+};
+const CLOUD_EVENT_FORMAT: Format = { schema: cloudEvent, eventIdOf: eventIdOfMalformed, timeField: "time" };
 
 function readOne({ schema, timeField }: Format, body: unknown, nowMs: number): EventInput {
   const read = schema.safeParse(body);
@@ -83,13 +93,13 @@ function readList(format: Format, body: unknown, nowMs: number): ListElement[] {
       return { input: readOne(format, element, nowMs) };
     } catch (error) {
       if (!(error instanceof PurserError)) throw error;
-      return { eventId: readableId(element, format.idField), refusal: error };
+      return { eventId: readableId(format, element), refusal: error };
     }
   });
 }
 
-function readableId(element: unknown, idField: string): string | null {
-  if (typeof element !== "object" || element === null) return null;
-  const read = identifier().safeParse(new Map(Object.entries(element)).get(idField));
+function readableId(format: Format, element: unknown): string | null {
+  if (!isJsonObject(element)) return null;
+  const read = identifier().safeParse(format.eventIdOf(element));
   return read.success ? read.data : null;
 }

@@ -22,7 +22,7 @@ import { selectPayingBalances, spendableAfterDue } from "../ledger/spendable-bal
 import { writeForUser } from "../ledger/write.ts";
 import { afterCounts, countUsage } from "../limits/count-usage.ts";
 import { insufficientCredits, noteIfRefused, warnOfQuantities } from "./plan.ts";
-import type { EventOutput } from "./responses.ts";
+import type { EventOutput, ListedEventOutput } from "./responses.ts";
 import type { EventInput } from "./schemas.ts";
 import { answerEventRepeat, eventConflict, type StoredEvent, selectEvent, writeEvent } from "./write-event.ts";
 
@@ -84,7 +84,7 @@ export interface StampedEvent {
 }
 
 /** The result of an event: its response or its refusal. */
-export type EventResult = EventOutput | PurserError;
+export type EventResult = ListedEventOutput | PurserError;
 
 /** Returns the result of one event from the batch's rows and the results of earlier events. */
 type ResultOf = (rows: readonly unknown[][], earlierResults: readonly EventResult[]) => EventResult;
@@ -142,7 +142,8 @@ export function decideEvents(
       isShort = true;
       resultsOf.push(() => decision);
     } else if (decision.kind === "replay") {
-      resultsOf.push(() => decision.answer.output);
+      const { output, replayed } = decision.answer;
+      resultsOf.push(() => (replayed ? { ...output, isReplayed: true } : output));
     } else {
       const at = statements.length;
       statements.push(...decision.statements);
@@ -181,7 +182,7 @@ function resultOfRepeat(earlier: { readonly place: number; readonly stamp: Stamp
   return (_, earlierResults) => {
     const first = earlierResults[earlier.place];
     assert(first !== undefined, "the results are made in the order of the events");
-    return first;
+    return first instanceof PurserError ? first : { ...first, isReplayed: true };
   };
 }
 

@@ -5,7 +5,7 @@ import { selectPayingBalances, spendableAfterDue } from "../ledger/spendable-bal
 import { writeForUser } from "../ledger/write.ts";
 import { noteRefusedUsage, warnOfQuantities } from "./plan.ts";
 import { decideEvents, type EventResult, type StampedEvent, stampEvent } from "./record-event.ts";
-import type { EventOutput } from "./responses.ts";
+import type { ListedEventOutput } from "./responses.ts";
 import type { EventInput } from "./schemas.ts";
 import { selectEvents } from "./write-event.ts";
 
@@ -22,8 +22,7 @@ export interface Part {
 
 /**
  * Splits a list into parts that can be written concurrently, and events that must wait. An event waits if an earlier event of another
- * user, or a waiting event, has its id, or if an earlier event of its user waits. An event whose id can be a reservation's is recorded
- * alone, after all events before it, because another user's next write may charge that reservation under this id (U15).
+ * user, or a waiting event, has its id, or if an earlier event of its user waits.
  */
 function partsOfList(events: readonly ListedEvent[]): {
   readonly parts: readonly Part[];
@@ -34,13 +33,8 @@ function partsOfList(events: readonly ListedEvent[]): {
   const owners = new Map<string, string>();
   const waitingUsers = new Set<string>();
   const waitingIds = new Set<string>();
-  const isOfSeveral = events.some(({ input }) => input.userId !== events[0]?.input.userId);
-  for (const [index, listed] of events.entries()) {
+  for (const listed of events) {
     const { userId, eventId } = listed.input;
-    if (isOfSeveral && eventId.startsWith("res_")) {
-      const alone = index === 0 ? [{ userId, events: [listed] }] : [];
-      return { parts: [...toParts(parts), ...alone], later: [...later, ...events.slice(index + alone.length)] };
-    }
     const owner = owners.get(eventId) ?? userId;
     owners.set(eventId, owner);
     if (owner !== userId || waitingIds.has(eventId)) waitingUsers.add(userId);
@@ -69,7 +63,7 @@ export interface EventRefusal {
 export type ListElement = { readonly input: EventInput } | EventRefusal;
 
 /** The result of an element. */
-export type ElementResult = EventOutput | EventRefusal;
+export type ElementResult = ListedEventOutput | EventRefusal;
 
 /** A request may use six connections to D1 at a time. */
 const CONNECTIONS_MAX = 6;

@@ -172,7 +172,7 @@ const NEWEST: ReservationPosition = { beforeMs: Number.MAX_SAFE_INTEGER, beforeI
 
 function readPosition(cursor: string, scope: readonly (string | number)[]): ReservationPosition {
   const text = decodeTextCursor(cursor, scope);
-  const [, beforeMs, beforeId] = /^(\d{1,15}) (res_.+)$/.exec(text ?? "") ?? [];
+  const [, beforeMs, beforeId] = /^(\d{1,15}) (res_.+)$/s.exec(text ?? "") ?? [];
   if (beforeMs === undefined || beforeId === undefined) throw invalidCursor();
   return { beforeMs: Number(beforeMs), beforeId };
 }

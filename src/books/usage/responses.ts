@@ -23,8 +23,13 @@ const eventError = z
   })
   .meta({ id: "UsageEventError" });
 
+const eventResult = eventOutput
+  .extend({ isReplayed: z.literal(true).optional().describe("Present if the event was recorded before.") })
+  .meta({ id: "UsageEventListResult" });
+export type ListedEventOutput = z.infer<typeof eventResult>;
+
 export const eventListOutput = z
-  .strictObject({ results: z.array(z.union([eventOutput, eventError])).describe("One for each event, in order.") })
+  .strictObject({ results: z.array(z.union([eventResult, eventError])).describe("One for each event, in order.") })
   .meta({ id: "UsageEventList" });
 export type EventListOutput = z.infer<typeof eventListOutput>;
 

@@ -1,6 +1,16 @@
 import * as z from "zod";
 import { invalid } from "../../errors.ts";
-import { cursor, identifier, jsonObject, mode, pageLimit, timestamp, userId } from "../../http/fields.ts";
+import {
+  codePoints,
+  cursor,
+  identifier,
+  jsonObject,
+  mode,
+  pageLimit,
+  prefixedIdentifier,
+  timestamp,
+  userId,
+} from "../../http/fields.ts";
 import { isFiniteJson, isNestedDeeperThan, roundNumbers } from "../../lib/json.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import { quantities } from "../amounts/schemas.ts";
@@ -47,14 +57,27 @@ const TIME_OF_USAGE = "The time of the usage, at most a day ahead. Default: now.
 
 const onShortageInput = z.lazy(() => z.enum(["reject", "partial"]).meta({ id: "OnShortage" }));
 
+/** An optional field. Null counts as absent (U1). */
+const nullAsAbsent = <Schema extends z.ZodType>(schema: Schema) =>
+  schema
+    .nullish()
+    .transform((value) => value ?? undefined)
+    .optional();
+
 /** The fields of a usage event besides its id (U1). */
 const usageFields = () => ({
   userId,
   event: identifier().describe("The event's name, such as `chat.completed`."),
-  model: identifier().optional().describe("The model that was used, for rules with a model."),
+  model: identifier()
+    .nullish()
+    .transform((given) => given ?? undefined)
+    .describe("The model that was used, for rules with a model."),
   quantities: quantities.prefault({}).describe("The usage in each unit. `count` is 1 unless it is given."),
   occurredAt: occurredAt.optional().describe(TIME_OF_USAGE),
-  properties: usageProperties.optional().describe("Stored with the event and contained in the person's export."),
+  properties: usageProperties
+    .nullish()
+    .transform((given) => given ?? undefined)
+    .describe("Stored with the event and contained in the person's export."),
   onShortage: onShortageInput
     .default("reject")
     .describe("If credits are insufficient: refuse, or debit what is available and report the rest."),
@@ -63,7 +86,16 @@ const usageFields = () => ({
 export const planInput = z.lazy(() => z.strictObject(usageFields()).meta({ id: "PreviewDebit" }));
 export type PlanInput = z.infer<typeof planInput>;
 
-const eventId = () => identifier().describe("Your own id of the event: its idempotency key. It does not expire.");
+/** Charges of reservations use their ids as eventIds (U15), so no caller's event may take one. */
+const isNoReservationId = [
+  (id: string) => !id.startsWith("res_"),
+  "must not begin with `res_`: charges of reservations have these ids",
+] as const;
+
+const eventId = () =>
+  identifier()
+    .refine(...isNoReservationId)
+    .describe("Your own id of the event: its idempotency key. It does not expire. It must not begin with `res_`.");
 
 export const eventInput = z.lazy(() =>
   z.strictObject({ eventId: eventId(), ...usageFields() }).meta({ id: "UsageEvent" }),
@@ -75,18 +107,22 @@ export const EVENTS_OF_LIST_MAX = 100;
 /** The `data` of a CloudEvent. */
 const cloudEventData = z.lazy(() => {
   const { model, quantities, properties } = usageFields();
-  return z
-    .strictObject({ model: model.nullish(), quantities, properties: properties.nullish() })
-    .meta({ id: "CloudEventData" });
+  return z.strictObject({ model, quantities, properties }).meta({ id: "CloudEventData" });
 });
+
+const EVENT_ID_CODE_POINTS_MAX = 200;
+
+/** The eventId of a CloudEvent: its source and id together are unique, and the escapes keep two pairs from one eventId. */
+export const eventIdOf = (source: string, id: string): string =>
+  `${source.replaceAll("%", "%25").replaceAll("#", "%23")}#${id}`;
 
 /** A CloudEvent 1.0 as JSON, read as a usage event (U1). Extension attributes are ignored. */
 export const cloudEvent = z.lazy(() =>
   z
     .looseObject({
       specversion: z.literal("1.0"),
-      id: eventId(),
-      source: z.string().min(1, "must not be empty"),
+      id: identifier().describe("Unique within the `source`. Both together are the eventId."),
+      source: identifier().refine(...isNoReservationId),
       type: usageFields().event,
       subject: userId,
       time: occurredAt.nullish().describe(TIME_OF_USAGE),
@@ -96,15 +132,19 @@ export const cloudEvent = z.lazy(() =>
       path: ["data_base64"],
       message: "must not be given: the data of an event is JSON",
     })
+    .refine(({ source, id }) => codePoints(eventIdOf(source, id)) <= EVENT_ID_CODE_POINTS_MAX, {
+      path: ["id"],
+      message: `and \`source\` must have at most ${EVENT_ID_CODE_POINTS_MAX} code points together, as \`source#id\` with escapes`,
+    })
     .transform(
-      ({ id, type, subject, time, data }): EventInput => ({
-        eventId: id,
+      ({ id, source, type, subject, time, data }): EventInput => ({
+        eventId: eventIdOf(source, id),
         userId: subject,
         event: type,
-        model: data?.model ?? undefined,
+        model: data?.model,
         quantities: data?.quantities ?? quantities.parse({}),
         occurredAt: time ?? undefined,
-        properties: data?.properties ?? undefined,
+        properties: data?.properties,
         onShortage: "reject",
       }),
     )
@@ -117,8 +157,6 @@ export const reservationStatus = z.lazy(() =>
   }),
 );
 export type ReservationStatus = z.infer<typeof reservationStatus>;
-
-const reservationIdPattern = /^res_[A-Za-z0-9_-]{1,60}$/;
 
 const EXPIRES_IN_SECONDS_DEFAULT = 300;
 /** The longest that credits are held, from a reservation's creation on. */
@@ -133,11 +171,7 @@ export const reserveInput = z.lazy(() => {
   const { event, model } = usageFields();
   return z
     .strictObject({
-      reservationId: z
-        .string()
-        .regex(reservationIdPattern, "must be `res_` and 1 to 60 letters, digits, `_` or `-`")
-        .optional()
-        .describe("Your own id makes the call idempotent."),
+      reservationId: prefixedIdentifier("res_").optional().describe("Your own id makes the call idempotent."),
       userId,
       event,
       model,
@@ -201,7 +235,7 @@ export const eventsInput = z.lazy(() =>
   z
     .object({
       userId: userId.optional().describe("The user whose events they are."),
-      eventId: eventId().optional().describe("The id of one event, instead of `userId`. Needs a secret key."),
+      eventId: identifier().optional().describe("The id of one event, instead of `userId`. Needs a secret key."),
       event: identifier().optional().describe("An event name or a glob."),
       model: identifier().optional().describe("A model or a glob."),
       from: timestamp.optional().describe("Only events that occurred at this time or later."),

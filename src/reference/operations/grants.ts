@@ -7,6 +7,7 @@ import {
   createRecurringInput,
   listRecurringInput,
   recurringParams,
+  resumeRecurringInput,
 } from "../../books/recurring/schemas.ts";
 import type { Operation } from "../operation.ts";
 import { EXAMPLE, ofAdministration } from "./common.ts";
@@ -123,7 +124,8 @@ export const grantOperations: readonly Operation[] = [
       "Grants the pack to the user once each period, with the pack's current version. Due periods are granted at " +
       "once. Periods are computed from `startsAt` by the calendar, in UTC; if a month lacks that day, the period " +
       "begins on its last day. The credits of a period have the `externalRef` `recurring:<recurringId>:<n>`, and " +
-      "expire at its end, or `rolloverPeriods` periods later. With your own `recurringId` the call is idempotent. A " +
+      "expire at its end, or `rolloverPeriods` periods later. With your own `recurringId` the call is idempotent: a " +
+      "repeat returns the recurring grant as it stands now. A " +
       "user may have at most 100 recurring grants that have not ended.",
     access: "secret",
     body: {
@@ -187,9 +189,10 @@ export const grantOperations: readonly Operation[] = [
     description:
       "Continues the recurring grant with the current period, which is granted at once. While the cause of the " +
       "suspension remains, the call returns that error and changes nothing. If no period is left, the recurring " +
-      "grant ends.",
+      "grant ends. With `undoCancel` it continues one that was cancelled at a period's end, until that end.",
     access: "secret",
     params: recurringParams,
+    body: { schema: resumeRecurringInput, example: {} },
     success: { description: "The recurring grant.", schema: recurringOutput, example: recurring },
     errors: ["not_found", "credit_pack_not_found", "invalid_quantity", "test_quota_exceeded"],
     writesForId: "refused",

@@ -46,7 +46,7 @@ const storedEvent = {
 
 const exampleCloudEvent = {
   specversion: "1.0",
-  id: eventId,
+  id: "A234-1234-1234",
   source: "/meters/chat",
   type: "chat.completed",
   subject: "user_42",
@@ -65,8 +65,8 @@ export const usageOperations: readonly Operation[] = [
     description:
       "Records usage once for each `eventId`, and debits the balances that pay for it, in spending order. Each balance pays " +
       "the part of the event that it can, in its own unit. If credits are insufficient, `reject` records nothing (402; the " +
-      "same id may be sent again) and `partial` debits what is available. A CloudEvent 1.0 is accepted as well: `id` is the " +
-      "eventId, `subject` the userId, `type` the event, `time` occurredAt. Lists go to `/api/v1/usage/events/batch`; this path " +
+      "same id may be sent again) and `partial` debits what is available. A CloudEvent 1.0 is accepted as well: its `source` (with " +
+      "`%` and `#` percent-encoded), `#` and `id` are the eventId, `subject` the userId, `type` the event, `time` occurredAt. Lists go to `/api/v1/usage/events/batch`; this path " +
       "takes them too.",
     access: "secret",
     body: {

@@ -32,7 +32,7 @@ it("accepts CloudEvents on the path of lists, and names the right content type i
   const data = { quantities: { cents: 1 } };
   const cloud = { specversion: "1.0", id: "e1", source: "/meter", type: "tick", subject: userId, data, extension: "x" };
   expect((await post(BATCH, [cloud], asBatch)).body.results).toMatchObject([
-    { eventId: "e1", debits: [{ amount: 1 }] },
+    { eventId: "/meter#e1", debits: [{ amount: 1 }] },
   ]);
   const mistaken = await post(BATCH, [cloud], asOne);
   expectError(mistaken, "invalid_request", "content-type");

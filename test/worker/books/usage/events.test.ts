@@ -250,6 +250,20 @@ describe("a list", () => {
   });
 });
 
+it("refuses an eventId that begins with `res_`, which charges of reservations have, and records nothing", async () => {
+  const { spend, remaining } = await makeSpender([wallet]);
+  expectError(await spend("res_1", { quantities: { cents: 1 } }), "invalid_request", "eventId");
+  expect(await remaining()).toEqual([10]);
+});
+
+it("takes a model and properties of null for absent, also when compared with a repeat", async () => {
+  const { spend, remaining } = await makeSpender([wallet]);
+  const quantities = { cents: 1 };
+  await spend("e1", { quantities, model: null, properties: null });
+  expect((await spend("e1", { quantities })).headers.get("idempotent-replayed")).toBe("true");
+  expect(await remaining()).toEqual([9]);
+});
+
 describe("a CloudEvent", () => {
   const single = { "content-type": "application/cloudevents+json; charset=UTF-8" };
   const batch = { "content-type": "application/cloudevents-batch+json" };
@@ -266,9 +280,9 @@ describe("a CloudEvent", () => {
       data: { model: "large-2", quantities: { cents: 2 }, properties: { a: 1 } },
     };
     const first = await post(EVENTS, event, single);
-    expect(first.body).toMatchObject({ eventId: "e1", debits: [{ amount: 2, remaining: 8 }] });
+    expect(first.body).toMatchObject({ eventId: "/meters#e1", debits: [{ amount: 2, remaining: 8 }] });
     const fields = { model: "large-2", quantities: { cents: 2 }, properties: { a: 1 } };
-    const again = await spend("e1", { ...fields, occurredAt: "2026-01-10T08:00:00Z" });
+    const again = await spend("/meters#e1", { ...fields, occurredAt: "2026-01-10T08:00:00Z" });
     expect(again.headers.get("idempotent-replayed")).toBe("true");
     expect(await remaining()).toEqual([8]);
     const to = "2026-01-10T08:00:00.001Z";
@@ -277,6 +291,26 @@ describe("a CloudEvent", () => {
     );
     const bare = await post(EVENTS, { ...attributes, id: "e2", subject: userId }, single);
     expectError(bare, "insufficient_credits");
+  });
+
+  it("is recorded once for each pair of source and id, also where they contain `#` and `%`", async () => {
+    const { post, userId, remaining } = await makeSpender([wallet]);
+    const pairs = [
+      ["a", "b#c"],
+      ["a#b", "c"],
+      ["a%23b", "c"],
+      ["%".repeat(66), "1"],
+    ] as const;
+    const eventIds = ["a#b#c", "a%23b#c", "a%2523b#c", `${"%25".repeat(66)}#1`];
+    for (const [index, [source, id]] of pairs.entries()) {
+      const event = { ...attributes, source, id, subject: userId, data: { quantities: { cents: 1 } } };
+      for (const replayed of [null, "true"]) {
+        const answer = await post(EVENTS, event, single);
+        expect(answer.body.eventId).toBe(eventIds[index]);
+        expect(answer.headers.get("idempotent-replayed")).toBe(replayed);
+      }
+    }
+    expect(await remaining()).toEqual([6]);
   });
 
   it("in a batch is answered as in a list", async () => {
@@ -288,8 +322,8 @@ describe("a CloudEvent", () => {
       batch,
     );
     expect(body.results).toMatchObject([
-      { eventId: "e1", debits: [{ amount: 1 }] },
-      { eventId: "e2", error: { code: "invalid_request", param: "subject" } },
+      { eventId: "/meters#e1", debits: [{ amount: 1 }] },
+      { eventId: "/meters#e2", error: { code: "invalid_request", param: "subject" } },
       { eventId: null, error: { code: "invalid_request" } },
     ]);
   });
@@ -300,6 +334,8 @@ describe("a CloudEvent", () => {
       ["specversion", { specversion: "0.3" }],
       ["id", { id: "" }],
       ["source", { source: undefined }],
+      ["source", { source: "res_1" }],
+      ["id", { source: "%".repeat(66), id: "12" }],
       ["type", { type: 5 }],
       ["subject", { subject: undefined }],
       ["time", { time: "noon" }],
