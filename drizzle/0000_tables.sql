@@ -464,7 +464,7 @@ CREATE TABLE `analytics_events` (
 	CONSTRAINT "analytics_events_replaced_whole" CHECK(("analytics_events"."replaced_by" IS NULL) = ("analytics_events"."replaced_at_ms" IS NULL))
 ) STRICT;
 --> statement-breakpoint
-CREATE UNIQUE INDEX `analytics_events_uuid` ON `analytics_events` (`environment_id`,`distinct_id`,`uuid`,`is_verified`);--> statement-breakpoint
+CREATE UNIQUE INDEX `analytics_events_uuid` ON `analytics_events` (`environment_id`,`uuid`,`distinct_id`,`is_verified`);--> statement-breakpoint
 CREATE INDEX `analytics_events_replaced` ON `analytics_events` (`replaced_at_ms`) WHERE replaced_at_ms IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `consent_log` (
 	`environment_id` integer NOT NULL,
@@ -542,7 +542,7 @@ CREATE TABLE `export_audit` (
 CREATE TABLE `id_properties` (
 	`environment_id` integer NOT NULL,
 	`distinct_id` text NOT NULL,
-	`is_verified` integer NOT NULL,
+	`is_verified` integer DEFAULT false NOT NULL,
 	`properties` text NOT NULL,
 	`version` integer DEFAULT 1 NOT NULL,
 	PRIMARY KEY(`environment_id`, `distinct_id`, `is_verified`)

@@ -102,7 +102,7 @@ export const idProperties = sqliteTable(
     environmentId: integer("environment_id").notNull(),
     distinctId: text("distinct_id").notNull(),
     /** Whether secret keys set them. */
-    isVerified: integer("is_verified", { mode: "boolean" }).notNull(),
+    isVerified: integer("is_verified", { mode: "boolean" }).notNull().default(false),
     /** JSON object. */
     properties: text("properties").notNull(),
     /** Grows by one with every change. A planned write compares it. */
@@ -140,7 +140,8 @@ export const analyticsEvents = sqliteTable(
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.distinctId, t.seq] }),
-    uniqueIndex("analytics_events_uuid").on(t.environmentId, t.distinctId, t.uuid, t.isVerified),
+    // It does not begin with the id, so that SQLite reads an id's events by the primary key, in order.
+    uniqueIndex("analytics_events_uuid").on(t.environmentId, t.uuid, t.distinctId, t.isVerified),
     // For the cron, which deletes replaced events.
     index("analytics_events_replaced").on(t.replacedAtMs).where(sql`replaced_at_ms IS NOT NULL`),
     check("analytics_events_replaced_whole", sql`(${t.replacedBy} IS NULL) = (${t.replacedAtMs} IS NULL)`),
