@@ -524,7 +524,7 @@ CREATE TABLE `distinct_ids` (
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `distinct_ids_active` ON `distinct_ids` (`environment_id`,`last_active_day`,`distinct_id`) WHERE last_active_day IS NOT NULL;--> statement-breakpoint
-CREATE INDEX `distinct_ids_claimed_by` ON `distinct_ids` (`environment_id`,`claimed_by`,`claim_is_verified`) WHERE claimed_by IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `distinct_ids_claimed_by` ON `distinct_ids` (`environment_id`,`claimed_by`,claim_is_verified DESC) WHERE claimed_by IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `export_audit` (
 	`environment_id` integer NOT NULL,
 	`distinct_id` text NOT NULL,

@@ -64,7 +64,7 @@ export const distinctIds = sqliteTable(
       .where(sql`last_active_day IS NOT NULL`),
     // Verified claims can be read first, so that others do not crowd them out of a page.
     index("distinct_ids_claimed_by")
-      .on(t.environmentId, t.claimedBy, t.claimIsVerified)
+      .on(t.environmentId, t.claimedBy, sql`claim_is_verified DESC`)
       .where(sql`claimed_by IS NOT NULL`),
     check("distinct_ids_deleted_count", sql`${t.deletedCount} BETWEEN 0 AND ${t.eventCount}`),
     check("distinct_ids_replaced_count", sql`${t.replacedCount} BETWEEN 0 AND ${t.eventCount} - ${t.deletedCount}`),

@@ -195,17 +195,14 @@ async function storeSome(
       return allStored(batchEvents.length);
     }
   }
-  const otherReads = [
-    ...(attempts.isIdOverLimit ? idUseReads(ctx, batchEvents, ctx.realNow()) : []),
-    ...(attempts.isShareFull ? markedReads(ctx, batchEvents) : []),
-  ];
-  const read = await readStoredEvents(ctx, batchEvents, budget, otherReads);
-  const { firstEvents, stored, uses, markedIds } = read;
-  const newEvents = attempts.isShareFull
-    ? read.newEvents.filter(({ distinctId }) => markedIds.has(distinctId))
-    : read.newEvents;
+  const candidates = attempts.isShareFull ? await withMark(ctx, batchEvents) : batchEvents;
+  if (candidates.length === 0) return allStored(batchEvents.length);
+  const useReads = attempts.isIdOverLimit ? idUseReads(ctx, candidates, ctx.realNow()) : [];
+  const { firstEvents, newEvents, stored, uses } = await readStoredEvents(ctx, candidates, budget, useReads);
+  const lastEvent = firstEvents.at(-1);
+  const count = firstEvents.length === candidates.length || lastEvent === undefined ? batchEvents.length : batchEvents.indexOf(lastEvent) + 1;
   // An earlier attempt, whose response was lost, may have stored the events.
-  if (newEvents.length === 0) return allStored(firstEvents.length);
+  if (newEvents.length === 0) return allStored(count);
   const planned = planPeople(remaining.toStore(newEvents), stored, isVerified);
   const overLimit = idsOverLimit(uses, newEvents, planned.ids);
   const eventsToStore = newEvents.filter(({ distinctId }) => !overLimit.has(distinctId));
@@ -222,7 +219,14 @@ async function storeSome(
     countActivity(ctx.environment, "refused_claim", nowMs, "", change.refusedClaims);
   }
   rememberPeople(ctx, change.settled, nowMs);
-  return { ...allStored(firstEvents.length), drops: dropsOf(newEvents, overLimit) };
+  return { ...allStored(count), drops: dropsOf(newEvents, overLimit) };
+}
+
+/** Returns the events of ids with a verified mark, which have the rest of the day's limits for themselves (L3). */
+async function withMark(ctx: TenantCtx, events: readonly CapturedEvent[]): Promise<readonly CapturedEvent[]> {
+  const rows = await batch(ctx.db, markedReads(ctx, events));
+  const ids = new Set(rows.flat().map(({ markedId }) => markedId));
+  return events.filter(({ distinctId }) => ids.has(distinctId));
 }
 
 const noWarnings: ReadonlyMap<string, string> = new Map();

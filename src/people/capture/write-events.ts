@@ -17,7 +17,6 @@ import {
   erasedCounts,
   type IdUse,
   isCounted,
-  type MarkedId,
   spaceGuards,
 } from "../limits/count.ts";
 import { eventKey, type PeopleChange, type StoredPeople } from "../plan-people.ts";
@@ -214,22 +213,20 @@ export async function readStoredEvents(
   ctx: TenantCtx,
   events: readonly CapturedEvent[],
   budget: CaptureBudget,
-  otherReads: readonly Statement<IdUse | MarkedId>[],
+  useReads: readonly Statement<IdUse>[],
 ) {
   const environmentId = ctx.environment.id;
   const isVerified = Number(ctx.caller.kind === "secret");
   const keys = jsonChunks(events.map(({ distinctId, uuid }) => [distinctId, uuid]));
-  const reads: Statement<StoredEventRow | PeopleRow | IdUse | MarkedId>[] = keys.map((chunk) =>
+  const reads: Statement<StoredEventRow | PeopleRow | IdUse>[] = keys.map((chunk) =>
     selectStored({ environmentId, events: chunk, isVerified }),
   );
-  const results = await batch(ctx.db, [...reads, ...peopleReads(ctx, events), ...otherReads]);
+  const results = await batch(ctx.db, [...reads, ...peopleReads(ctx, events), ...useReads]);
   const storedKeys = new Set<string>();
-  const markedIds = new Set<string>();
   const rows: PeopleRow[] = [];
   const uses: IdUse[] = [];
   for (const row of results.flat()) {
     if ("uuid" in row) storedKeys.add(eventKey(row));
-    else if ("markedId" in row) markedIds.add(row.markedId);
     else if ("limits" in row) uses.push(row);
     else rows.push(row);
   }
@@ -238,7 +235,7 @@ export async function readStoredEvents(
   const end = events.findIndex((event) => needsStoredPeople(event) && stored.unread.has(event.distinctId));
   const firstEvents = end === -1 ? events : events.slice(0, end);
   const newEvents = firstEvents.filter((event) => !storedKeys.has(eventKey(event)));
-  return { firstEvents, newEvents, stored, uses, markedIds };
+  return { firstEvents, newEvents, stored, uses };
 }
 
 function eventWrites(ctx: TenantCtx, events: readonly CapturedEvent[], nowMs: number): Statement[] {

@@ -233,7 +233,7 @@ const selectMarkedIds = query((value: ValueOf<{ environmentId: number; ids: stri
       WHERE ${isUserBy(value("environmentId"), sql`i.value`, distinctIds.isVerifiedUser)}`,
   );
 });
-export type MarkedId = StatementRow<typeof selectMarkedIds>;
+type MarkedId = StatementRow<typeof selectMarkedIds>;
 
 /**
  * Returns the statements that find which ids of some events have a verified mark: one that no publishable or relay key can set (P2).

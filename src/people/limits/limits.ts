@@ -8,6 +8,7 @@ import { assert } from "../../errors.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { AdminCtx, CronCtx, CronPart, Mode, SystemCtx, TenantCtx } from "../../runtime.ts";
+import { isUserBy } from "../user-marks.ts";
 import type { LimitsOutput } from "../responses.ts";
 import type { SetLimitsInput } from "../schemas.ts";
 import {
@@ -158,9 +159,15 @@ const selectNewEvents = query((value: ValueOf<{ environmentId: number; sizes: st
     eq(distinctIds.environmentId, value("environmentId")),
     eq(distinctIds.distinctId, sql`fresh.sender`),
   );
+  const mark = sql`(SELECT ${distinctIds.isVerifiedUser} FROM ${distinctIds} WHERE ${ofId})`;
+  const isMarked = isUserBy(value("environmentId"), sql`fresh.sender`, mark);
   const record = sql`iif(fresh.nth = 1 AND ${not(hasRow(distinctIds, ofId))}, ${recordBytes(sql`fresh.sender`)}, 0)`;
   return read(
-    computed({ events: sql<number>`count(*)`, bytes: sql<number>`coalesce(sum(fresh.added + ${record}), 0)` }),
+    computed({
+      events: sql<number>`count(*)`,
+      bytes: sql<number>`coalesce(sum(fresh.added + ${record}), 0)`,
+      unmarked: sql<number>`coalesce(sum(fresh.nth = 1 AND NOT ${isMarked}), 0)`,
+    }),
     (list) => sql`SELECT ${list} FROM (
       SELECT i.value ->> 1 AS added, i.value ->> 2 AS sender, row_number() OVER (PARTITION BY i.value ->> 2) AS nth
       FROM json_each(${value("sizes")}) AS i WHERE ${not(isStored)}
@@ -189,8 +196,7 @@ interface LimitAhead {
 }
 
 /**
- * Returns the limit of the environment that one of the later parts of a request would exceed, if it is a request of ids without a
- * verified mark. Null when all new events fit. Null also when not even the first event fits, because storing it then reports the
+ * Returns the limit of the environment, or of ids without a verified mark, that one of the later parts of a request would exceed. Null when all new events fit. Null also when not even the first event fits, because storing it then reports the
  * limit.
  */
 export async function findLimitAhead(
@@ -203,23 +209,23 @@ export async function findLimitAhead(
   if (use === undefined) return null;
   const limits = analyticsLimitsOf(use.stored);
   const left = { events: limits.eventsADay - use.events, bytes: limits.bytesADay - use.bytes };
-  // The share matters once ids without a mark have begun to fill it.
-  const isShared = use.unmarkedEvents > 0;
   const share = {
-    events: isShared ? Math.floor(UNMARKED_SHARE * limits.eventsADay) - use.unmarkedEvents : left.events,
-    bytes: isShared ? Math.floor(UNMARKED_SHARE * limits.bytesADay) - use.unmarkedBytes : left.bytes,
+    events: Math.floor(UNMARKED_SHARE * limits.eventsADay) - use.unmarkedEvents,
+    bytes: Math.floor(UNMARKED_SHARE * limits.bytesADay) - use.unmarkedBytes,
   };
   if (share.events <= 0 || share.bytes <= 0 || left.events <= 0 || left.bytes <= 0) return null;
   if (Math.min(share.events, left.events) >= events && Math.min(share.bytes, left.bytes) >= bytesMax) return null;
-  const added = { events: 0, bytes: 0 };
+  const added = { events: 0, bytes: 0, unmarked: use.unmarkedEvents };
   const bySender = new Map(sizes().map((size) => [`${size[0]} ${size[2]}`, size]));
   for (const chunk of jsonChunks([...bySender.values()])) {
     const [ofChunk] = await all(ctx.db, selectNewEvents({ environmentId, sizes: chunk }));
     added.events += ofChunk?.events ?? 0;
     added.bytes += ofChunk?.bytes ?? 0;
+    added.unmarked += ofChunk?.unmarked ?? 0;
   }
   if (added.events > left.events) return { limit: "eventsADay", isOfAllIds: true };
   if (added.bytes > left.bytes) return { limit: "bytesADay", isOfAllIds: true };
+  if (added.unmarked === 0) return null;
   if (added.events > share.events) return { limit: "eventsADay", isOfAllIds: false };
   return added.bytes > share.bytes ? { limit: "bytesADay", isOfAllIds: false } : null;
 }

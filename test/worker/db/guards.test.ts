@@ -914,6 +914,7 @@ const attacks: Readonly<Record<string, Attack>> = {
   guards_link: { says: "guard_link", sql: ["INSERT INTO guards (name, holds) VALUES ('link', 0)"] },
   guards_origin: { says: "guard_origin", sql: ["INSERT INTO guards (name, holds) VALUES ('origin', 0)"] },
   guards_events: { says: "limit_events", sql: ["INSERT INTO guards (name, holds) VALUES ('events', 0)"] },
+  guards_share: { says: "limit_share", sql: ["INSERT INTO guards (name, holds) VALUES ('share', 0)"] },
   guards_space: { says: "limit_space", sql: ["INSERT INTO guards (name, holds) VALUES ('space', 0)"] },
   guards_bytes: { says: "limit_bytes", sql: ["INSERT INTO guards (name, holds) VALUES ('bytes', 0)"] },
   guards_account: { says: "guard_account", sql: [holds("0")] },
@@ -921,13 +922,16 @@ const attacks: Readonly<Record<string, Attack>> = {
   analytics_counts_within_limits: {
     says: "limit_",
     sql: [
-      "1000001, 1, 1, 1, 0",
-      "1, 1073741825, 1, 1, 0",
-      "1, 1, 100001, 1, 0",
-      "1, 1, 1, 104857601, 0",
-      "0, 0, 0, 0, 1000001",
+      "1000001, 1, 0, 0, 1, 1, 0, 1",
+      "1, 1073741825, 0, 0, 1, 1, 0, 1",
+      "750001, 1, 1, 1, 1, 1, 0, 0",
+      "1, 805306369, 1, 1, 1, 1, 0, 0",
+      "1, 1, 0, 0, 100001, 1, 0, 0",
+      "1, 1, 0, 0, 1, 104857601, 0, 0",
+      "0, 0, 0, 0, 0, 0, 1000001, 1",
     ].map(
-      (counts) => `INSERT INTO analytics_counts (environment_id, day, events, bytes, id_events, id_bytes, consents)
+      (counts) => `INSERT INTO analytics_counts (
+          environment_id, day, events, bytes, unmarked_events, unmarked_bytes, id_events, id_bytes, consents, is_share_full)
         VALUES (${TEST}, 1, ${counts})`,
     ),
     behind: "cannot modify analytics_counts",
@@ -952,7 +956,8 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: "analytics_events_kept",
     sql: [REPLACE, "REPLACE"].flatMap((verb) => [
       analyticsEvent({ uuid: "uuid-new" }, verb),
-      analyticsEvent({ distinct_id: "b" }, verb),
+      analyticsEvent({ seq: 2 }, verb),
+      analyticsEvent({ seq: 2, uuid: "uuid-new", replaced_by: 3, replaced_at_ms: 1 }, verb),
       analyticsEvent({}, verb),
     ]),
   },
