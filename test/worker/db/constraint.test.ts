@@ -149,7 +149,10 @@ const violations: Record<Constraint, readonly string[]> = {
   limit_bytes: ["INSERT INTO guards (name, holds) VALUES ('bytes', 0)"],
   limit_share: ["INSERT INTO guards (name, holds) VALUES ('share', 0)"],
   limit_unmarked_events: [counted(0), counts("unmarked_events", 750_001)],
-  limit_unmarked_bytes: [counted(0), counts("unmarked_bytes", 805_306_369).replace("unmarked_bytes", "unmarked_events")],
+  limit_unmarked_bytes: [
+    counted(0),
+    counts("unmarked_bytes", 805_306_369).replace("unmarked_bytes", "unmarked_events"),
+  ],
   limit_consents: [counted(0), counts("consents", 1_000_001)],
   limit_id_events: [counted(0), counts("id_events", 100_001)],
   limit_id_bytes: [counted(0), counts("id_bytes", 104_857_601)],

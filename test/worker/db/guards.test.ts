@@ -151,6 +151,10 @@ const OF_LIVE = `WHERE environment_id = ${LIVE}`;
 const OF_USER = `WHERE account_id = ${USER}`;
 
 /** Attacks on a log whose rows an erasure puts under the hash of the erased id. */
+/** The event of the id `a` is counted, and a verified event with its UUID arrives. */
+const eventIsCounted = `UPDATE distinct_ids SET event_count = 1 ${OF_LIVE} AND distinct_id = 'a'`;
+const verifiedEvent = analyticsEvent({ seq: 2, is_verified: 1 });
+
 function nameErased(table: string): Record<string, Attack> {
   const update = (set: string): string => `UPDATE ${table} SET ${set} ${OF_LIVE}`;
   const other = `INSERT INTO ${table} SELECT environment_id, 'hash_a', `;
@@ -172,7 +176,7 @@ function nameErased(table: string): Record<string, Attack> {
 }
 const columnsOf: Readonly<Record<string, string>> = {
   consent_log:
-    "seq, id, purpose, decision, method, notice_version, source, gpc, is_device, occurred_at_ms, received_at_ms",
+    "seq, id, purpose, decision, method, notice_version, source, gpc, is_device, day_place, occurred_at_ms, received_at_ms",
   export_audit: "seq, id, action, token_hash, key_id, occurred_at_ms, expires_at_ms",
 };
 
@@ -961,6 +965,24 @@ const attacks: Readonly<Record<string, Attack>> = {
       analyticsEvent({}, verb),
     ]),
   },
+  // The trigger has marked the event, which is marked once.
+  analytics_events_replace: {
+    says: "analytics_events_kept",
+    sql: [
+      [
+        eventIsCounted,
+        verifiedEvent,
+        `UPDATE analytics_events SET replaced_by = 2, replaced_at_ms = 1 ${OF_LIVE} AND seq = 1`,
+      ],
+    ],
+  },
+  // The record counts the marked event, so that not all of its events can be counted as deleted.
+  analytics_events_replaced: {
+    says: "distinct_ids_replaced_count",
+    sql: [
+      [eventIsCounted, verifiedEvent, `UPDATE distinct_ids SET deleted_count = 1 ${OF_LIVE} AND distinct_id = 'a'`],
+    ],
+  },
   analytics_events_no_update: {
     says: "analytics_events_kept",
     sql: ["properties = '{\"x\":1}'", "distinct_id = 'b'", "seq = 9", "uuid = 'x'"].flatMap((set) =>
@@ -1265,6 +1287,9 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   reservations_on_expiry: reservation({ id: "res_new", on_expiry: "keep" }),
   distinct_ids_claimed_by_another: ["DROP TRIGGER distinct_ids_no_circle", claim("c", "c", 1)],
   distinct_ids_deleted_count: "UPDATE distinct_ids SET deleted_count = 1 WHERE distinct_id = 'c'",
+  distinct_ids_replaced_count: "UPDATE distinct_ids SET replaced_count = 1 WHERE distinct_id = 'c'",
+  distinct_ids_verified_user: "UPDATE distinct_ids SET is_verified_user = 1 WHERE distinct_id = 'c'",
+  analytics_events_replaced_whole: analyticsEvent({ seq: 2, uuid: "uuid-new", replaced_at_ms: 1 }),
   distinct_ids_claims_made: "UPDATE distinct_ids SET claims_made = 1001 WHERE distinct_id = 'c'",
   distinct_ids_claim_whole: "UPDATE distinct_ids SET claimed_via = 'alias', claim_version = 1 WHERE distinct_id = 'c'",
   consent_log_decision: consent({ seq: 2, decision: "perhaps" }),
@@ -1299,7 +1324,10 @@ const uniques: Readonly<Record<string, readonly [sql: string, says?: string]>> =
   "credit_refunds.account_id, external_ref, refund_ref": [refund({ ordinal: 2 }), "credit_refunds_gapless"],
   "recurring_grants.environment_id, id": [recurring({ ordinal: 2 }), "recurring_grants_id"],
   "usage_events.environment_id, event_id": [usageEvent({ seq: 3 }), "usage_events_event_id"],
-  "analytics_events.environment_id, uuid": [analyticsEvent({ seq: 2 }), "analytics_events_kept"],
+  "analytics_events.environment_id, uuid, distinct_id, is_verified": [
+    analyticsEvent({ seq: 2 }),
+    "analytics_events_kept",
+  ],
   "erasure_ids.environment_id, distinct_id": [erasureId({ position: 5 }), "erasure_ids_kept"],
   "erasure_ids.account_id": [erasureId({ position: 5, distinct_id: "c" }), "erasure_ids_kept"],
   "erasure_names.account_id, kind, new_name": [erasureName({ old_name: "e8" })],

@@ -170,7 +170,8 @@ it("publishable keys may send 80 grants of an id a UTC day, and 100 entries incl
   // Those by secret keys do not count, in either direction.
   for (let n = 0; n < 3; n++) expect((await call("POST", PATH, { key: app.keys.sk_live, body })).status).toBe(200);
   expectError(await send("denied"), "rate_limited");
-  for (let n = 0; n < 101; n++) await call("POST", PATH, { key: app.keys.sk_live, body: { ...body, distinctId: "eve" } });
+  for (let n = 0; n < 101; n++)
+    await call("POST", PATH, { key: app.keys.sk_live, body: { ...body, distinctId: "eve" } });
   expect((await send("granted", "eve")).status).toBe(200);
   clock.advance(12 * HOUR_MS);
   expect((await send("granted")).status).toBe(200);
