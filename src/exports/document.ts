@@ -77,7 +77,7 @@ async function* propertiesTexts(reading: Reading, ids: PersonIds, isVerified: bo
       page.length > 0 &&
       (done === true || text !== null || page.length === PROPERTY_IDS_A_PAGE || bytes >= PROPERTIES_PAGE_BYTES)
     ) {
-      yield* readProperties(reading, page, isVerified);
+      yield* readPropertiesNow(reading, page, isVerified);
       page = [];
       bytes = 0;
     }
@@ -92,7 +92,11 @@ async function* propertiesTexts(reading: Reading, ids: PersonIds, isVerified: bo
 }
 
 /** Reads the properties of a page of ids, in as many queries as they need now. */
-async function* readProperties(reading: Reading, ids: readonly string[], isVerified: boolean): AsyncGenerator<string> {
+async function* readPropertiesNow(
+  reading: Reading,
+  ids: readonly string[],
+  isVerified: boolean,
+): AsyncGenerator<string> {
   for (let rest = ids; rest.length > 0; ) {
     const values = { ...requestedIdOf(reading), ids: JSON.stringify(rest), isVerified: Number(isVerified) };
     const rows = await all(reading.db, propertiesOfPage(values));
@@ -103,7 +107,7 @@ async function* readProperties(reading: Reading, ids: readonly string[], isVerif
 }
 
 /**
- * Returns the merged properties as one JSON object, in pieces. What secret keys set goes first, of each kind the nearest id's value
+ * Returns the merged properties as one JSON object, in pieces. Those of secret keys go first, of each kind the nearest id's value
  * (P9). Numbers keep their digits.
  */
 async function* propertiesPieces(reading: Reading, ids: PersonIds): AsyncGenerator<Utf8> {

@@ -170,7 +170,7 @@ export async function readProfile(ctx: TenantCtx, distinctId: string) {
       ? null
       : {
           personId: await personIdOf(environmentId, distinctId),
-          /** What secret keys set, and what other keys set. Null where there is none. */
+          /** Those that secret keys set, and those that other keys set. Null where there are none. */
           verifiedProperties: properties.find((row) => row.isVerified)?.properties ?? null,
           otherProperties: properties.find((row) => !row.isVerified)?.properties ?? null,
           isIdentified: requested.isIdentified,

@@ -73,7 +73,7 @@ export interface StoredId {
   readonly version: number;
   readonly isVerifiedUser: 0 | 1;
   readonly replacedCount: number;
-  /** JSON. What secret keys set, and what other keys set. Null if none was ever set. */
+  /** JSON, by secret keys and by other keys. Null if none was ever set. */
   readonly verifiedProperties: string | null;
   readonly properties: string | null;
 }

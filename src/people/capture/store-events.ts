@@ -200,7 +200,10 @@ async function storeSome(
   const useReads = attempts.isIdOverLimit ? idUseReads(ctx, candidates, ctx.realNow()) : [];
   const { firstEvents, newEvents, stored, uses } = await readStoredEvents(ctx, candidates, budget, useReads);
   const lastEvent = firstEvents.at(-1);
-  const count = firstEvents.length === candidates.length || lastEvent === undefined ? batchEvents.length : batchEvents.indexOf(lastEvent) + 1;
+  const count =
+    firstEvents.length === candidates.length || lastEvent === undefined
+      ? batchEvents.length
+      : batchEvents.indexOf(lastEvent) + 1;
   // An earlier attempt, whose response was lost, may have stored the events.
   if (newEvents.length === 0) return allStored(count);
   const planned = planPeople(remaining.toStore(newEvents), stored, isVerified);

@@ -37,7 +37,7 @@ export class CaptureBudget {
   #rewrittenBytes = 0;
 
   read(properties: StoredPeople["properties"]): void {
-    this.#readBytes += bytesOf(properties);
+    this.#readBytes += sizeOfProperties(properties);
     if (this.#readBytes <= READ_BYTES_MAX) return;
     throw tooManyProperties(`have more than ${READ_BYTES_MAX} bytes of properties`);
   }
@@ -45,13 +45,13 @@ export class CaptureBudget {
   /** Call it before the properties are written. */
   rewrite(ctx: TenantCtx, { properties }: PeopleChange): void {
     if (!isCounted(ctx)) return;
-    this.#rewrittenBytes += bytesOf(properties.filter(({ version }) => version > 0));
+    this.#rewrittenBytes += sizeOfProperties(properties.filter(({ version }) => version > 0));
     if (this.#rewrittenBytes <= REWRITTEN_BYTES_MAX) return;
     throw tooManyProperties(`change more than ${REWRITTEN_BYTES_MAX} bytes of stored properties`);
   }
 }
 
-const bytesOf = (stored: StoredPeople["properties"]): number =>
+const sizeOfProperties = (stored: StoredPeople["properties"]): number =>
   stored.reduce((sum, { properties }) => sum + utf8Length(properties), 0);
 
 function tooManyProperties(reason: string): PurserError {

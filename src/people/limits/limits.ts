@@ -8,9 +8,9 @@ import { assert } from "../../errors.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { AdminCtx, CronCtx, CronPart, Mode, SystemCtx, TenantCtx } from "../../runtime.ts";
-import { isUserBy } from "../user-marks.ts";
 import type { LimitsOutput } from "../responses.ts";
 import type { SetLimitsInput } from "../schemas.ts";
+import { isUserBy } from "../user-marks.ts";
 import {
   analyticsLimitsOf,
   dayOf,
