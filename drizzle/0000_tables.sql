@@ -14,6 +14,9 @@ CREATE TABLE `analytics_days` (
 	`day` integer NOT NULL,
 	`events` integer NOT NULL,
 	`bytes` integer NOT NULL,
+	`unmarked_events` integer NOT NULL,
+	`unmarked_bytes` integer NOT NULL,
+	`reached_limits` text,
 	`id_events` integer NOT NULL,
 	`id_bytes` integer NOT NULL,
 	`consents` integer NOT NULL,
@@ -458,10 +461,14 @@ CREATE TABLE `analytics_events` (
 	`ahead_ms` integer,
 	`is_verified` integer DEFAULT false NOT NULL,
 	`properties` text NOT NULL,
-	PRIMARY KEY(`environment_id`, `distinct_id`, `seq`)
+	`replaced_by` integer,
+	`replaced_at_ms` integer,
+	PRIMARY KEY(`environment_id`, `distinct_id`, `seq`),
+	CONSTRAINT "analytics_events_replaced_whole" CHECK(("analytics_events"."replaced_by" IS NULL) = ("analytics_events"."replaced_at_ms" IS NULL))
 ) STRICT;
 --> statement-breakpoint
-CREATE UNIQUE INDEX `analytics_events_uuid` ON `analytics_events` (`environment_id`,`uuid`);--> statement-breakpoint
+CREATE UNIQUE INDEX `analytics_events_uuid` ON `analytics_events` (`environment_id`,`uuid`,`distinct_id`,`is_verified`);--> statement-breakpoint
+CREATE INDEX `analytics_events_replaced` ON `analytics_events` (`replaced_at_ms`) WHERE replaced_at_ms IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `consent_log` (
 	`environment_id` integer NOT NULL,
 	`distinct_id` text NOT NULL,
@@ -474,6 +481,7 @@ CREATE TABLE `consent_log` (
 	`source` text,
 	`gpc` integer,
 	`is_device` integer DEFAULT false NOT NULL,
+	`day_place` integer,
 	`occurred_at_ms` integer NOT NULL,
 	`received_at_ms` integer NOT NULL,
 	PRIMARY KEY(`environment_id`, `distinct_id`, `seq`),
@@ -481,6 +489,7 @@ CREATE TABLE `consent_log` (
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `consent_log_of_user` ON `consent_log` (`environment_id`,`distinct_id`) WHERE is_device = 0;--> statement-breakpoint
+CREATE INDEX `consent_log_public` ON `consent_log` (`environment_id`,`distinct_id`,`seq`) WHERE day_place IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `distinct_ids` (
 	`environment_id` integer NOT NULL,
 	`distinct_id` text NOT NULL,
@@ -488,6 +497,7 @@ CREATE TABLE `distinct_ids` (
 	`last_seen_at_ms` integer NOT NULL,
 	`event_count` integer DEFAULT 0 NOT NULL,
 	`deleted_count` integer DEFAULT 0 NOT NULL,
+	`replaced_count` integer DEFAULT 0 NOT NULL,
 	`event_bytes` integer DEFAULT 0 NOT NULL,
 	`day` integer,
 	`day_events` integer DEFAULT 0 NOT NULL,
@@ -496,22 +506,28 @@ CREATE TABLE `distinct_ids` (
 	`is_sender` integer DEFAULT false NOT NULL,
 	`is_identified` integer DEFAULT false NOT NULL,
 	`is_user` integer DEFAULT false NOT NULL,
+	`is_verified_user` integer DEFAULT false NOT NULL,
 	`claimed_by` text,
 	`claimed_via` text,
 	`claimed_at_ms` integer,
 	`claim_is_verified` integer DEFAULT false NOT NULL,
 	`claims_made` integer DEFAULT 0 NOT NULL,
+	`claims_day` integer,
+	`day_claims` integer DEFAULT 0 NOT NULL,
+	`claims_over_limit` integer DEFAULT 0 NOT NULL,
 	`claim_version` integer DEFAULT 0 NOT NULL,
 	`last_active_day` integer,
 	PRIMARY KEY(`environment_id`, `distinct_id`),
 	CONSTRAINT "distinct_ids_deleted_count" CHECK("distinct_ids"."deleted_count" BETWEEN 0 AND "distinct_ids"."event_count"),
-	CONSTRAINT "distinct_ids_claims_made" CHECK("distinct_ids"."claims_made" <= 1000),
+	CONSTRAINT "distinct_ids_replaced_count" CHECK("distinct_ids"."replaced_count" BETWEEN 0 AND "distinct_ids"."event_count" - "distinct_ids"."deleted_count"),
+	CONSTRAINT "distinct_ids_verified_user" CHECK("distinct_ids"."is_verified_user" <= "distinct_ids"."is_user"),
+	CONSTRAINT "distinct_ids_claims_made" CHECK("distinct_ids"."claims_made" <= 1000 AND "distinct_ids"."day_claims" <= 100),
 	CONSTRAINT "distinct_ids_claimed_by_another" CHECK("distinct_ids"."claimed_by" <> "distinct_ids"."distinct_id"),
 	CONSTRAINT "distinct_ids_claim_whole" CHECK(iif("distinct_ids"."claimed_by" IS NULL, "distinct_ids"."claimed_via" IS NULL AND "distinct_ids"."claimed_at_ms" IS NULL AND "distinct_ids"."claim_is_verified" = 0, "distinct_ids"."claimed_via" IN ('identify', 'alias') AND "distinct_ids"."claimed_at_ms" IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `distinct_ids_active` ON `distinct_ids` (`environment_id`,`last_active_day`,`distinct_id`) WHERE last_active_day IS NOT NULL;--> statement-breakpoint
-CREATE INDEX `distinct_ids_claimed_by` ON `distinct_ids` (`environment_id`,`claimed_by`) WHERE claimed_by IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `distinct_ids_claimed_by` ON `distinct_ids` (`environment_id`,`claimed_by`,claim_is_verified DESC) WHERE claimed_by IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `export_audit` (
 	`environment_id` integer NOT NULL,
 	`distinct_id` text NOT NULL,
@@ -529,12 +545,13 @@ CREATE TABLE `export_audit` (
 CREATE TABLE `id_properties` (
 	`environment_id` integer NOT NULL,
 	`distinct_id` text NOT NULL,
+	`is_verified` integer DEFAULT false NOT NULL,
 	`properties` text NOT NULL,
 	`version` integer DEFAULT 1 NOT NULL,
-	PRIMARY KEY(`environment_id`, `distinct_id`)
+	PRIMARY KEY(`environment_id`, `distinct_id`, `is_verified`)
 ) STRICT;
 --> statement-breakpoint
-CREATE INDEX `id_properties_email` ON `id_properties` (`environment_id`,lower(CASE WHEN json_valid(properties) THEN properties ->> '$.email' END)) WHERE length(CASE WHEN json_valid(properties) THEN properties ->> '$.email' END) <= 320;--> statement-breakpoint
+CREATE INDEX `id_properties_email` ON `id_properties` (`environment_id`,lower(CASE WHEN json_valid(properties) THEN properties ->> '$.email' END),`is_verified`) WHERE length(CASE WHEN json_valid(properties) THEN properties ->> '$.email' END) <= 320;--> statement-breakpoint
 CREATE TABLE `link_ends` (
 	`environment_id` integer NOT NULL,
 	`id_hash` text NOT NULL,

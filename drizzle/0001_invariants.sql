@@ -1190,6 +1190,12 @@ BEGIN
   SELECT RAISE(ABORT, 'limit_bytes');
 END;
 --> statement-breakpoint
+CREATE TRIGGER guards_share INSTEAD OF INSERT ON guards
+WHEN new.name = 'share' AND NOT new.holds
+BEGIN
+  SELECT RAISE(ABORT, 'limit_share');
+END;
+--> statement-breakpoint
 CREATE TRIGGER guards_space INSTEAD OF INSERT ON guards
 WHEN new.name = 'space' AND NOT new.holds
 BEGIN
@@ -1199,15 +1205,25 @@ END;
 INSERT INTO database_size (id, bytes, freed_bytes) VALUES (1, 0, 0);
 --> statement-breakpoint
 -- Counts the analytics that a batch added to a day, and aborts above a limit of the environment. id_events and id_bytes are the
--- counts of the largest of its ids.
-CREATE VIEW analytics_counts (environment_id, day, events, bytes, id_events, id_bytes, consents) AS
-SELECT environment_id, day, events, bytes, id_events, id_bytes, consents FROM analytics_days;
+-- counts of the largest of its ids. Ids without a verified mark fill at most three quarters. Whether a batch fits into these depends
+-- on all its events, so that the answer does not tell which ids have a mark. With is_share_full it has only ids with a mark.
+CREATE VIEW analytics_counts (
+  environment_id, day, events, bytes, unmarked_events, unmarked_bytes, id_events, id_bytes, consents, is_share_full
+) AS
+SELECT environment_id, day, events, bytes, unmarked_events, unmarked_bytes, id_events, id_bytes, consents, 0 FROM analytics_days;
 --> statement-breakpoint
 CREATE TRIGGER analytics_counts_within_limits INSTEAD OF INSERT ON analytics_counts
 BEGIN
   SELECT
     iif(new.id_events > coalesce(e.analytics_limits ->> 'eventsADayOfOneId', 100000), RAISE(ABORT, 'limit_id_events'), 0),
     iif(new.id_bytes > coalesce(e.analytics_limits ->> 'bytesADayOfOneId', 104857600), RAISE(ABORT, 'limit_id_bytes'), 0),
+    iif(NOT new.is_share_full AND d.reached_limits IS coalesce(e.analytics_limits, ''), RAISE(ABORT, 'limit_share'), 0),
+    iif(NOT new.is_share_full AND coalesce(d.unmarked_events, 0) + new.unmarked_events > 0 AND
+      4 * (coalesce(d.unmarked_events, 0) + new.events) > 3 * coalesce(e.analytics_limits ->> 'eventsADay', 1000000),
+      RAISE(ABORT, 'limit_unmarked_events'), 0),
+    iif(NOT new.is_share_full AND coalesce(d.unmarked_events, 0) + new.unmarked_events > 0 AND
+      4 * (coalesce(d.unmarked_bytes, 0) + new.bytes) > 3 * coalesce(e.analytics_limits ->> 'bytesADay', 1073741824),
+      RAISE(ABORT, 'limit_unmarked_bytes'), 0),
     iif(new.events > 0 AND coalesce(d.events, 0) + new.events > coalesce(e.analytics_limits ->> 'eventsADay', 1000000),
       RAISE(ABORT, 'limit_events'), 0),
     iif(new.bytes > 0 AND coalesce(d.bytes, 0) + new.bytes > coalesce(e.analytics_limits ->> 'bytesADay', 1073741824),
@@ -1216,17 +1232,19 @@ BEGIN
       RAISE(ABORT, 'limit_consents'), 0)
   FROM environments AS e LEFT JOIN analytics_days AS d ON d.environment_id = e.id AND d.day = new.day
   WHERE e.id = new.environment_id;
-  INSERT INTO analytics_days (environment_id, day, events, bytes, id_events, id_bytes, consents)
-  VALUES (new.environment_id, new.day, new.events, new.bytes, new.id_events, new.id_bytes, new.consents)
+  INSERT INTO analytics_days (environment_id, day, events, bytes, unmarked_events, unmarked_bytes, id_events, id_bytes, consents)
+  VALUES (new.environment_id, new.day, new.events, new.bytes, new.unmarked_events, new.unmarked_bytes,
+    new.id_events, new.id_bytes, new.consents)
   ON CONFLICT (environment_id, day) DO UPDATE SET events = events + excluded.events, bytes = bytes + excluded.bytes,
+    unmarked_events = unmarked_events + excluded.unmarked_events, unmarked_bytes = unmarked_bytes + excluded.unmarked_bytes,
     id_events = max(id_events, excluded.id_events), id_bytes = max(id_bytes, excluded.id_bytes),
     consents = consents + excluded.consents;
 END;
 --> statement-breakpoint
 -- An event never changes. It is deleted only after the record of its id counts it as deleted, the oldest first (E8), or with its
--- id in an erasure. A running export notices both.
+-- id in an erasure, which a running export notices, or after a verified event replaced it (P4).
 CREATE TRIGGER analytics_events_kept BEFORE DELETE ON analytics_events
-WHEN NOT EXISTS (
+WHEN old.replaced_by IS NULL AND NOT EXISTS (
   SELECT 1 FROM erasure_ids WHERE environment_id = old.environment_id AND distinct_id = old.distinct_id
 ) AND NOT EXISTS (
   SELECT 1 FROM distinct_ids
@@ -1242,13 +1260,37 @@ WHEN EXISTS (
   SELECT 1 FROM analytics_events
   WHERE environment_id = new.environment_id AND distinct_id = new.distinct_id AND seq = new.seq
 ) OR EXISTS (
-  SELECT 1 FROM analytics_events WHERE environment_id = new.environment_id AND uuid = new.uuid
-)
+  SELECT 1 FROM analytics_events
+  WHERE environment_id = new.environment_id AND distinct_id = new.distinct_id AND uuid = new.uuid AND is_verified >= new.is_verified
+) OR new.replaced_by IS NOT NULL
 BEGIN
   SELECT RAISE(ABORT, 'analytics_events_kept');
 END;
 --> statement-breakpoint
+-- A verified event replaces the one with its id and UUID that is not. Exports of before still read that one, by the seq.
+CREATE TRIGGER analytics_events_replace AFTER INSERT ON analytics_events
+WHEN new.is_verified = 1
+BEGIN
+  UPDATE analytics_events SET replaced_by = new.seq, replaced_at_ms = new.received_at_ms - coalesce(new.ahead_ms, 0)
+  WHERE environment_id = new.environment_id AND distinct_id = new.distinct_id AND uuid = new.uuid AND is_verified = 0;
+END;
+--> statement-breakpoint
+CREATE TRIGGER analytics_events_replaced AFTER UPDATE OF replaced_by ON analytics_events
+BEGIN
+  UPDATE distinct_ids SET replaced_count = replaced_count + 1, event_bytes = event_bytes - octet_length(new.properties)
+  WHERE environment_id = new.environment_id AND distinct_id = new.distinct_id;
+END;
+--> statement-breakpoint
 CREATE TRIGGER analytics_events_no_update BEFORE UPDATE ON analytics_events
+WHEN old.replaced_by IS NOT NULL OR old.is_verified = 1 OR new.environment_id <> old.environment_id
+  OR new.distinct_id <> old.distinct_id OR new.seq <> old.seq OR new.uuid <> old.uuid OR new.event <> old.event
+  OR new.timestamp_ms <> old.timestamp_ms OR new.received_at_ms <> old.received_at_ms OR new.ahead_ms IS NOT old.ahead_ms
+  OR new.is_verified <> old.is_verified OR new.properties <> old.properties
+  OR NOT EXISTS (
+    SELECT 1 FROM analytics_events
+    WHERE environment_id = old.environment_id AND distinct_id = old.distinct_id AND uuid = old.uuid AND is_verified = 1
+      AND seq = new.replaced_by
+  )
 BEGIN
   SELECT RAISE(ABORT, 'analytics_events_kept');
 END;
@@ -1324,7 +1366,8 @@ END;
 -- A change of properties must know their latest version.
 CREATE TRIGGER id_properties_version BEFORE INSERT ON id_properties
 WHEN new.version <> 1 + coalesce((
-  SELECT version FROM id_properties WHERE environment_id = new.environment_id AND distinct_id = new.distinct_id
+  SELECT version FROM id_properties
+  WHERE environment_id = new.environment_id AND distinct_id = new.distinct_id AND is_verified = new.is_verified
 ), 0)
 BEGIN
   SELECT RAISE(ABORT, 'id_properties_version');
@@ -1340,7 +1383,7 @@ BEGIN
 END;
 --> statement-breakpoint
 CREATE TRIGGER consent_log_frozen BEFORE UPDATE OF
-  environment_id, id, purpose, decision, method, notice_version, source, gpc, is_by_user,
+  environment_id, id, purpose, decision, method, notice_version, source, gpc, is_device, day_place,
   occurred_at_ms, received_at_ms ON consent_log
 BEGIN
   SELECT RAISE(ABORT, 'consent_log_append_only');

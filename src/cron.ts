@@ -13,7 +13,7 @@ import { oldLinkEndsPart } from "./exports/end-links.ts";
 import { MINUTE_MS } from "./lib/time.ts";
 import { oldStripeEventsPart } from "./payments/log.ts";
 import { unmatchedPart } from "./payments/report-unmatched.ts";
-import { oldEventsPart } from "./people/capture/delete-old.ts";
+import { oldEventsPart, replacedEventsPart } from "./people/capture/delete-old.ts";
 import { sizePart } from "./people/limits/limits.ts";
 import { type CronPart, createRuntime, type OpenDatabase, type Runtime, type SystemCtx } from "./runtime.ts";
 import { oldMessagesPart } from "./webhooks/delete-old.ts";
@@ -43,6 +43,7 @@ export const cronParts: readonly CronPart[] = [
   oldMessagesPart,
   oldStripeEventsPart,
   oldEventsPart,
+  replacedEventsPart,
   oldLinkEndsPart,
   oldSealsPart,
   oldFaultsPart,

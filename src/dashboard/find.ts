@@ -66,7 +66,7 @@ const selectByEmail = query((value: ValueOf<Search>) =>
     fields(idProperties, "distinctId"),
     (list) => sql`SELECT ${list} FROM ${idProperties} INDEXED BY id_properties_email
       WHERE ${idProperties.environmentId} = ${value("environmentId")} AND ${hasEmail(idProperties.properties)}
-      AND ${emailIn(idProperties.properties)} = lower(${value("q")}) LIMIT ${asInteger(value("limit"))}`,
+      AND ${emailIn(idProperties.properties)} = lower(${value("q")}) ORDER BY ${idProperties.isVerified} DESC LIMIT ${asInteger(value("limit"))}`,
   ),
 );
 

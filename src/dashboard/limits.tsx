@@ -16,6 +16,7 @@ const NAMES: Readonly<Record<ReachedLimit, string>> = {
   eventsADayOfOneId: "Events a day of one id",
   bytesADayOfOneId: "Bytes a day of one id",
   databaseBytes: "Database almost full",
+  claims: "Links made by one id",
 };
 
 // Object.keys loses the type of the limits' names.

@@ -4,11 +4,12 @@ import { listExportEvents } from "../exports/audit.ts";
 import { createLink, exportPersonInput } from "../exports/create-link.ts";
 import { revokeLinks, revokeLinksInput } from "../exports/end-links.ts";
 import type { ExportPersonOutput } from "../exports/responses.ts";
+import { CLAIMS_A_DAY_MAX, CLAIMS_MADE_MAX } from "../people/claims.ts";
 import { type Profile, readEventProperties, readProfile } from "../people/profile.ts";
 import { CopyBox, numberHead, Table, Tag } from "./components.tsx";
 import { Field, Hidden } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
-import { queryString, Time, timeText } from "./format.tsx";
+import { amountText, queryString, Time, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { PersonLink } from "./links.tsx";
 import { keepOnce, takeOnce } from "./session.tsx";
@@ -74,14 +75,16 @@ const PersonFacts = ({ profile }: { profile: Profile }) => (
         <dd>
           {timeText(profile.person.createdAt)} to {timeText(profile.person.lastSeenAt)}
         </dd>
-        <dt>Properties</dt>
-        <dd>
-          <code>{profile.person.properties}</code>
-        </dd>
+        <dt>Properties set with secret keys</dt>
+        <dd>{propertiesText(profile.person.verifiedProperties)}</dd>
+        <dt>Properties set with other keys</dt>
+        <dd>{propertiesText(profile.person.otherProperties)}</dd>
       </dl>
     )}
   </section>
 );
+
+const propertiesText = (json: string | null) => (json === null ? "none" : <code>{json}</code>);
 
 type ClaimView = Profile["claims"][number];
 
@@ -110,6 +113,13 @@ const ClaimsView = ({ c, profile }: { c: Context<DashboardEnv>; profile: Profile
       A person is this id and the ids linked to it, by links that are counted. A link from a secret key is verified. A
       link from a publishable key proves nothing.
     </p>
+    {profile.claimsOverLimit > 0 && (
+      <p>
+        {amountText(profile.claimsOverLimit)} more links by publishable and relay keys had no effect: an id makes at
+        most {CLAIMS_A_DAY_MAX} a UTC day and {amountText(CLAIMS_MADE_MAX)} in all. Nobody does that by hand. A secret
+        key may link any number.
+      </p>
+    )}
     {profile.claimed !== null && (
       <p>
         This id is linked to <PersonLink c={c} id={profile.claimed.claimedBy ?? ""} />{" "}
@@ -205,7 +215,12 @@ const Events = ({ c, events }: { c: Context<DashboardEnv>; events: Profile["even
           <code>{event.properties}</code>
           {event.isTruncated && (
             <>
-              … <a href={`${pathIn(c, "people/properties")}${queryString({ uuid: event.uuid })}`}>All properties</a>
+              …{" "}
+              <a
+                href={`${pathIn(c, "people/properties")}${queryString({ distinctId: event.distinctId, uuid: event.uuid })}`}
+              >
+                All properties
+              </a>
             </>
           )}
         </details>,
@@ -235,7 +250,8 @@ const Consents = ({ consents }: { consents: Profile["consents"] }) => (
 
 export const personRoutes = createDashboardRoutes()
   .get("/people/properties", async (c) => {
-    const json = await readEventProperties(c.var.ctx, c.req.query("uuid") ?? "");
+    const { distinctId = "", uuid = "" } = c.req.query();
+    const json = await readEventProperties(c.var.ctx, { distinctId, uuid });
     return c.body(json, 200, { "content-type": "application/json; charset=utf-8" });
   })
   .post("/people/mint", async (c) => {

@@ -51,7 +51,7 @@ const countBySeq = (seq: SQLiteColumn, where: SQL | undefined, ...order: readonl
   sql`coalesce((SELECT ${seq} FROM ${seq.table} WHERE ${where} ORDER BY ${sql.join([...order, desc(seq)], sql`, `)} LIMIT 1), 0)`;
 
 const countsOf = (): Readonly<Record<CountedKind, SQL>> => ({
-  analytics: sql`coalesce(${record.eventCount} - ${record.deletedCount}, 0)`,
+  analytics: sql`coalesce(${record.eventCount} - ${record.deletedCount} - ${record.replacedCount}, 0)`,
   consent: countBySeq(consentLog.seq, namesId(consentLog, consentLog.distinctId)),
   ids: sql`${record.distinctId} IS NOT NULL`,
   properties: count(idProperties, namesId(idProperties, idProperties.distinctId)),

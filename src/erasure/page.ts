@@ -62,8 +62,8 @@ const deleteEvents = query((value: OfPage) =>
  * events.
  */
 const countFreed = query((value: OfPage) => {
-  const { distinctId, eventBytes, eventCount, deletedCount } = distinctIds;
-  const events = sql`${eventBytes} + (${eventCount} - ${deletedCount}) * ${EVENT_BYTES}`;
+  const { distinctId, eventBytes, eventCount, deletedCount, replacedCount } = distinctIds;
+  const events = sql`${eventBytes} + (${eventCount} - ${deletedCount} - ${replacedCount}) * ${EVENT_BYTES}`;
   const freed = sql`(
     SELECT coalesce(sum(${events} + ${recordBytes(sql`${distinctId}`)}), 0) FROM ${distinctIds}
     WHERE ${isOfErasedEnvironment(value, distinctIds)} AND ${distinctId} IN ${currentDistinctIds(value)}

@@ -1,7 +1,7 @@
-import { and, eq, sql } from "drizzle-orm";
+import { sql } from "drizzle-orm";
 import { counterOf, presentUserLimits } from "../books/limits/user-limits.ts";
 import { presentRecurringJson } from "../books/recurring/recurring.ts";
-import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
+import { computed, query, read, type ValueOf } from "../db/query.ts";
 import { idProperties } from "../db/schema.ts";
 import { all } from "../db/sql.ts";
 import { assert } from "../errors.ts";
@@ -15,7 +15,7 @@ import { entryPieces, hasAllEntries } from "./entries.ts";
 import { LISTS, type ListName } from "./lists.ts";
 import { boundsOf, type PersonId, type PersonIds } from "./person-ids.ts";
 import type { Snapshot } from "./snapshot.ts";
-import type { Reading } from "./span-cursor.ts";
+import { isUnchangedPerson, type Reading, type RequestedId, requestedIdOf } from "./span-cursor.ts";
 
 /** The limits of a page of properties. Ids have at most 800 bytes, and D1 accepts 2 MB for one value. */
 const PROPERTY_IDS_A_PAGE = 1_000;
@@ -23,74 +23,111 @@ const PROPERTIES_PAGE_BYTES = 2_000_000;
 /** The most property names that are remembered. Beyond them, a name that several ids have may occur twice in the document. */
 const NAMES_MAX = 100_000;
 
-/** Properties as they were at the snapshot. Properties that have changed since are not found. */
-const propertiesAtSnapshot = query((value: ValueOf<{ environmentId: number; ids: string }>) =>
-  drizzle
-    .select(fields(idProperties, "properties"))
-    .from(sql`json_each(${value("ids")}) AS item`)
-    .crossJoin(idProperties)
-    .where(
-      and(
-        eq(idProperties.environmentId, value("environmentId")),
-        sql`${idProperties.distinctId} = item.value ->> 0 AND ${idProperties.version} = item.value ->> 1`,
-      ),
-    ),
-);
+type PageOfProperties = { environmentId: number; ids: string; isVerified: number };
 
-/** Returns the ids whose properties were not read with the snapshot, nearest first. */
-function* idsToRead({ each, firstProperties }: PersonIds): Generator<PersonId> {
+/**
+ * The properties of ids as they are now, because they have no time (P10). They may have grown since the snapshot: those beyond
+ * `PROPERTIES_PAGE_BYTES` are null.
+ */
+const propertiesOfPage = query((value: ValueOf<PageOfProperties & RequestedId>) => {
+  const { environmentId, distinctId, isVerified, properties } = idProperties;
+  const size = sql`sum(octet_length(${properties})) OVER (ORDER BY item.key)`;
+  return read(
+    computed({
+      place: sql<number>`item.key`,
+      properties: sql<string | null>`iif(${size} <= ${PROPERTIES_PAGE_BYTES}, ${properties}, NULL)`,
+    }),
+    (list) => sql`
+      SELECT ${list} FROM json_each(${value("ids")}) AS item CROSS JOIN ${idProperties}
+      WHERE ${environmentId} = ${value("environmentId")} AND ${distinctId} = item.value
+        AND ${isVerified} = ${value("isVerified")} AND ${isUnchangedPerson(value)} ORDER BY item.key`,
+  );
+});
+
+/** Returns the ids, nearest first, with the properties of one kind that the snapshot has, if it has them. */
+function* propertiesOfKind(
+  { each, firstProperties }: PersonIds,
+  isVerified: boolean,
+): Generator<readonly [id: string, text: string | null, bytes: number]> {
   let index = 0;
   for (const id of each()) {
-    if (id.propertiesVersion > 0 && (firstProperties[index] ?? null) === null) yield id;
-    index++;
+    const first = firstProperties[index++];
+    const bytes = isVerified ? id.verifiedBytes : id.otherBytes;
+    if (bytes > 0) yield [id.distinctId, (isVerified ? first?.verified : first?.other) ?? null, bytes];
   }
 }
 
 /** Returns whether the snapshot has all properties. */
-const hasAllProperties = (ids: PersonIds): boolean => idsToRead(ids).next().done === true;
+function hasAllProperties(ids: PersonIds): boolean {
+  for (const isVerified of [true, false]) {
+    for (const [, text] of propertiesOfKind(ids, isVerified)) if (text === null) return false;
+  }
+  return true;
+}
 
-/**
- * Returns the JSON texts of all properties, nearest first. Throws when properties have changed since the snapshot, because the
- * document shows one moment (P10).
- */
-async function* propertiesTexts({ db, environmentId }: Reading, ids: PersonIds): AsyncGenerator<string> {
-  for (const text of ids.firstProperties) if (text !== null) yield text;
-  const remainingIds = idsToRead(ids);
+/** Returns the JSON texts of all properties of one kind, nearest first. */
+async function* propertiesTexts(reading: Reading, ids: PersonIds, isVerified: boolean): AsyncGenerator<string> {
+  const remaining = propertiesOfKind(ids, isVerified);
+  let page: string[] = [];
+  let bytes = 0;
   for (;;) {
-    const pageIds: [string, number][] = [];
-    for (let bytes = 0; pageIds.length < PROPERTY_IDS_A_PAGE && bytes < PROPERTIES_PAGE_BYTES; ) {
-      const { value, done } = remainingIds.next();
-      if (done === true) break;
-      pageIds.push([value.distinctId, value.propertiesVersion]);
-      bytes += value.propertiesBytes;
+    const { value, done } = remaining.next();
+    const [id, text, size] = value ?? [];
+    if (
+      page.length > 0 &&
+      (done === true || text !== null || page.length === PROPERTY_IDS_A_PAGE || bytes >= PROPERTIES_PAGE_BYTES)
+    ) {
+      yield* readPropertiesNow(reading, page, isVerified);
+      page = [];
+      bytes = 0;
     }
-    if (pageIds.length === 0) return;
-    const rows = await all(db, propertiesAtSnapshot({ environmentId, ids: JSON.stringify(pageIds) }));
-    assert(rows.length === pageIds.length, "properties are as they were at the snapshot");
-    for (const { properties } of rows) yield properties;
+    if (done === true) return;
+    if (typeof text === "string") {
+      yield text;
+      continue;
+    }
+    page.push(id ?? "");
+    bytes += size ?? 0;
+  }
+}
+
+/** Reads the properties of a page of ids, in as many queries as they need now. */
+async function* readPropertiesNow(
+  reading: Reading,
+  ids: readonly string[],
+  isVerified: boolean,
+): AsyncGenerator<string> {
+  for (let rest = ids; rest.length > 0; ) {
+    const values = { ...requestedIdOf(reading), ids: JSON.stringify(rest), isVerified: Number(isVerified) };
+    const rows = await all(reading.db, propertiesOfPage(values));
+    const unread = rows.find(({ properties }) => properties === null);
+    for (const { properties } of rows) if (properties !== null) yield properties;
+    rest = unread === undefined ? [] : rest.slice(unread.place);
   }
 }
 
 /**
- * Returns the merged properties as one JSON object, in pieces. For each name the nearest id's value counts. Numbers keep
- * their digits.
+ * Returns the merged properties as one JSON object, in pieces. Those of secret keys go first, of each kind the nearest id's value
+ * (P9). Numbers keep their digits.
  */
 async function* propertiesPieces(reading: Reading, ids: PersonIds): AsyncGenerator<Utf8> {
   const names = new Set<string>();
   yield utf8("{");
   let isFirst = true;
-  for await (const text of propertiesTexts(reading, ids)) {
-    const properties = parseJson(text);
-    assert(isJsonObject(properties), "an id's properties are a JSON object");
-    const members: string[] = [];
-    for (const [name, value] of Object.entries(properties)) {
-      if (names.has(name)) continue;
-      if (names.size < NAMES_MAX) names.add(name);
-      members.push(`${JSON.stringify(name)}:${JSON.stringify(value)}`);
+  for (const isVerified of [true, false]) {
+    for await (const text of propertiesTexts(reading, ids, isVerified)) {
+      const properties = parseJson(text);
+      assert(isJsonObject(properties), "an id's properties are a JSON object");
+      const members: string[] = [];
+      for (const [name, value] of Object.entries(properties)) {
+        if (names.has(name)) continue;
+        if (names.size < NAMES_MAX) names.add(name);
+        members.push(`${JSON.stringify(name)}:${JSON.stringify(value)}`);
+      }
+      if (members.length === 0) continue;
+      yield utf8(`${isFirst ? "" : ","}${members.join(",")}`);
+      isFirst = false;
     }
-    if (members.length === 0) continue;
-    yield utf8(`${isFirst ? "" : ","}${members.join(",")}`);
-    isFirst = false;
   }
   yield utf8("}");
 }

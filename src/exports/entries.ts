@@ -30,6 +30,7 @@ const FIRST_BODY_BYTES_MAX = 2_048;
 const HAS_ALL_ROWS = "every row that the snapshot counted is read";
 
 export type FirstRow = { readonly seq: number; readonly text: string | number; readonly position: number };
+const place = sql<number>`owner.place`;
 type Spans = RequestedId & { spans: string };
 
 /** SQL: a row's seq, its JSON (or only the size of JSON that is too large for the page), and its value of `orderedBy`. */
@@ -49,9 +50,10 @@ function selection(list: List, bodyBytesMax: SQL) {
  */
 const ofSpans = (value: ValueOf<Spans>, list: List, ...seqs: readonly (SQL | undefined)[]): SQL => sql`
   FROM ${ownersOfSpans(value)} CROSS JOIN ${list.table}
-  WHERE ${and(list.isOwned(value("environmentId")), ...seqs, isUnchangedPerson(value))}`;
+  WHERE ${and(list.isOwned(value("environmentId")), ...seqs, list.isShown?.(last), isUnchangedPerson(value))}`;
 
 const [after, to, afterPosition] = [sql`owner.span ->> 1`, sql`owner.span ->> 2`, sql`owner.span ->> 3`];
+const last = sql`owner.span ->> 4`;
 
 const pageStatement = (list: List) =>
   query((value: ValueOf<Spans & { bodyBytesMax: number; count: number }>) => {
@@ -62,7 +64,7 @@ const pageStatement = (list: List) =>
         : sql`(${list.orderedBy}, ${seq}) > (${afterPosition}, ${after}) AND ${seq} <= ${to}`;
     const { seq: rowSeq, text, position } = selection(list, asInteger(value("bodyBytesMax")));
     return readArrays(
-      [rowSeq, text, position] as const,
+      [rowSeq, text, position, place] as const,
       (selected) => sql`SELECT ${selected} ${ofSpans(value, list, seqs)} LIMIT ${asInteger(value("count"))}`,
     );
   });
@@ -85,7 +87,7 @@ const firstStatement = (list: List) =>
       computed(selection(list, sql`${FIRST_BODY_BYTES_MAX}`)),
       (selected) => sql`
         SELECT ${selected} FROM ${requestedOwner(value)} CROSS JOIN ${list.table}
-        WHERE ${list.isOwned(owner.environmentId)} LIMIT ${FIRST_ROWS_MAX}`,
+        WHERE ${and(list.isOwned(owner.environmentId), list.isShown?.(null))} LIMIT ${FIRST_ROWS_MAX}`,
     ),
   );
 
@@ -100,6 +102,8 @@ const firstStatements = forEachList(firstStatement);
 /** Returns the statement that reads the first rows of the requested id. They are the first rows of the whole list. */
 export const firstEntries = (name: ListName, key: PersonKey): Statement<FirstRow> => firstStatements[name](key);
 
+const noSpan: ExportSpan = ["", 0, 0, 0, 0, 0];
+
 async function readPage(
   reading: Reading,
   name: ListName,
@@ -108,9 +112,7 @@ async function readPage(
 ): Promise<EntryRow[]> {
   const values = { ...requestedIdOf(reading), spans: JSON.stringify(spans), bodyBytesMax, count };
   // Rows are read as arrays, because an object for each row would take a quarter of the export's time.
-  const page = await arrays(reading.db, pageStatements[name](values));
-  assert(page.length === count, HAS_ALL_ROWS);
-  return page;
+  return arrays(reading.db, pageStatements[name](values));
 }
 
 /** Reads the next rows that were too large for their page, as many as fit into a separate page. */
@@ -118,15 +120,16 @@ async function readLargeRows(
   reading: Reading,
   name: ListName,
   page: readonly EntryRow[],
-  ids: readonly string[],
+  ofPage: readonly ExportSpan[],
 ): Promise<string[]> {
   const spans: ExportSpan[] = [];
   let bytes = 0;
-  for (const [index, [seq, text, position]] of page.entries()) {
+  for (const [seq, text, position, place] of page) {
     if (typeof text === "string") continue;
     bytes += text;
     if (spans.length > 0 && bytes > LARGE_ROWS_BYTES) break;
-    spans.push([ids[index] ?? "", seq - 1, seq, position]);
+    const [id, , , , last, rows] = ofPage[place] ?? noSpan;
+    spans.push([id, seq - 1, seq, position, last, rows]);
   }
   const rows = await arrays(
     reading.db,
@@ -147,7 +150,7 @@ async function* pagePieces(
   reading: Reading,
   name: ListName,
   page: EntryRow[],
-  ids: readonly string[],
+  spans: readonly ExportSpan[],
 ): AsyncGenerator<Utf8> {
   const texts: string[] = [];
   let largeRows: string[] = [];
@@ -159,7 +162,7 @@ async function* pagePieces(
     assert(typeof text === "number", "an entry has all of its text");
     if (largeRows.length === 0) {
       if (texts.length > 0) yield utf8(texts.splice(0).join(","));
-      largeRows = await readLargeRows(reading, name, page.slice(index), ids.slice(index));
+      largeRows = await readLargeRows(reading, name, page.slice(index), spans);
     }
     texts.push(largeRows.shift() ?? "");
   }
@@ -195,10 +198,11 @@ export async function* entryPieces(
 ): AsyncGenerator<Utf8> {
   const cursor = openSpanCursor(bounds);
   let page = first;
-  let { spans } = cursor.take(first.length);
+  let spans = cursor.takeFirst(first);
   for (;;) {
     const rowsMax = rowsOfNextPage(page, reading.pageRowsMin);
-    yield* pagePieces(reading, name, page, cursor.idsOfPage(spans, page));
+    cursor.checkPage(spans, page);
+    yield* pagePieces(reading, name, page, spans);
     const next = cursor.take(rowsMax);
     if (next.count === 0) return;
     page = await readPage(reading, name, next, Math.floor(PAGE_BYTES_MAX / rowsMax));

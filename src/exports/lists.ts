@@ -30,6 +30,11 @@ export interface List {
   readonly table: SQLiteTable & { readonly seq: SQLiteColumn };
   /** SQL: whether a row belongs to the id `owner`. */
   readonly isOwned: (environmentId: Placeholder | SQLiteColumn) => SQL | undefined;
+  /**
+   * SQL: whether a row was shown at the snapshot, when `last` was its id's last seq. Null for lists whose rows are always shown. Rows
+   * that are not shown have no part in the list's number of rows.
+   */
+  readonly isShown: ((last: SQL | null) => SQL) | null;
   /** The column that orders an id's rows before `seq`. Null if there is none. */
   readonly orderedBy: SQLiteColumn | null;
   readonly fields: { readonly [Name in string]: Pick<WireFields[string], "json"> };
@@ -39,12 +44,12 @@ export interface List {
   readonly bodyBytes: () => SQL;
 }
 
-/** An id whose rows are read. `owner.span` is the span of rows as JSON. */
+/** An id whose rows are read. `owner.span` is the span of rows as JSON, and `owner.place` its index. */
 export const owner = alias(distinctIds, "owner");
 
 /** FROM: the ids of the value `spans`. */
 export const ownersOfSpans = (value: ValueOf<{ spans: string }>) => sql`(
-  SELECT value AS span, value ->> 0 AS ${names(owner.distinctId)} FROM json_each(${value("spans")})
+  SELECT value AS span, key AS place, value ->> 0 AS ${names(owner.distinctId)} FROM json_each(${value("spans")})
 ) AS ${owner}`;
 
 /** FROM: the requested id. */
@@ -75,6 +80,11 @@ export const lists: Readonly<Record<ListName, List>> = {
   analytics: {
     table: analyticsEvents,
     isOwned: isOfId(analyticsEvents),
+    // An event that was replaced after the snapshot is shown, and the event that replaced it is not (P10).
+    isShown: (last) => {
+      const { replacedBy } = analyticsEvents;
+      return last === null ? sql`${replacedBy} IS NULL` : sql`(${replacedBy} IS NULL OR ${replacedBy} > ${last})`;
+    },
     orderedBy: null,
     fields: {
       uuid: analytics.plain("uuid"),
@@ -91,6 +101,7 @@ export const lists: Readonly<Record<ListName, List>> = {
   metering: {
     table: usageEvents,
     isOwned: isOfAccount(usageEvents),
+    isShown: null,
     orderedBy: usageEvents.occurredByMs,
     fields: {
       eventId: metering.plain("eventId"),
@@ -110,6 +121,7 @@ export const lists: Readonly<Record<ListName, List>> = {
   ledger: {
     table: creditLedger,
     isOwned: isOfAccount(creditLedger),
+    isShown: null,
     orderedBy: null,
     fields: exportedEntryFields,
     bodyFrom: "note",
@@ -118,6 +130,7 @@ export const lists: Readonly<Record<ListName, List>> = {
   consent: {
     table: consentLog,
     isOwned: isOfId(consentLog),
+    isShown: null,
     orderedBy: null,
     fields: consentWireFields,
     bodyFrom: "receivedAt",
@@ -126,6 +139,7 @@ export const lists: Readonly<Record<ListName, List>> = {
   exports: {
     table: exportAudit,
     isOwned: isOfId(exportAudit),
+    isShown: null,
     orderedBy: null,
     fields: exportAuditFields,
     bodyFrom: "occurredAt",

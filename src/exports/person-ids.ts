@@ -1,5 +1,5 @@
 import { and, desc, eq, type SQL, sql } from "drizzle-orm";
-import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
+import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { recurringJson } from "../books/recurring/recurring.ts";
 import { asInteger, computed, query, read, type ValueOf } from "../db/query.ts";
 import { accounts, consentLog, creditLedger, exportAudit, idProperties, usageEvents } from "../db/schema.ts";
@@ -21,9 +21,17 @@ export interface PersonId {
   readonly last: Readonly<Record<ListName, number>>;
   /** How many of its first analytics events are deleted (E8). */
   readonly deletedAnalytics: number;
-  /** The version of its properties. 0 if it has none. */
-  readonly propertiesVersion: number;
-  readonly propertiesBytes: number;
+  /** How many of the others a verified event replaced (P4). */
+  readonly replacedAnalytics: number;
+  /** The bytes of its properties that secret keys set, and of those that other keys set. */
+  readonly verifiedBytes: number;
+  readonly otherBytes: number;
+}
+
+/** The properties of an id that were read with the snapshot: what secret keys set, and what other keys set. */
+export interface FirstProperties {
+  readonly verified: string | null;
+  readonly other: string | null;
 }
 
 /**
@@ -38,8 +46,8 @@ export interface PersonIds {
   /** The bytes of all properties, and the number of ids with properties. */
   readonly propertiesBytes: number;
   readonly propertiesCount: number;
-  /** The properties of the first ids. Null for an id that has none, or very large ones. */
-  readonly firstProperties: readonly (string | null)[];
+  /** The properties of the first ids. Null where there are none, or large ones. */
+  readonly firstProperties: readonly FirstProperties[];
   /** The recurring grants of the ids. Each text has lists for `presentRecurringJson`, separated by commas. */
   readonly recurring: readonly string[];
   readonly each: () => Generator<PersonId>;
@@ -47,9 +55,9 @@ export interface PersonIds {
 
 /** A person with at most this many ids is read with a row for each id, which reads the fewest rows. */
 const FEW_IDS = 150;
-/** For a larger person, how many ids' properties are read with the snapshot. Each id has at most 64 KiB (L1). */
+/** For a larger person, how many ids' properties are read with the snapshot. Those of other ids than the requested are small. */
 const FIRST_PROPERTIES = 32;
-const FIRST_PROPERTIES_BYTES_MAX = 100_000;
+const FIRST_PROPERTIES_BYTES_MAX = 32_768;
 const EXPORTED_IDS_MAX = 1_000_000;
 /** The most characters of all ids together. For a moment they are in memory twice. */
 const ID_CHARACTERS_MAX = 20_000_000;
@@ -65,6 +73,7 @@ const columns = [
   "eventBytes",
   "eventCount",
   "deletedCount",
+  "replacedCount",
 ] as const;
 
 const lastSeqs = (seq: SQLiteColumn, where: SQL | undefined, ...order: readonly SQL[]) =>
@@ -89,9 +98,10 @@ function idLine(value: ValueOf<PersonKey>): SQL {
     lastSeqs(creditLedger.seq, rowOfAccount(creditLedger)),
     lastSeqs(consentLog.seq, recordOfId(consentLog)),
     lastSeqs(exportAudit.seq, recordOfId(exportAudit)),
-    idProperties.version,
-    sql`octet_length(${idProperties.properties})`,
+    sql`octet_length(${verifiedProperties.properties})`,
+    sql`octet_length(${otherProperties.properties})`,
     sql`nullif(${personTable.deletedCount}, 0)`,
+    sql`nullif(${personTable.replacedCount}, 0)`,
   ];
   const joined = sql.join(
     fields.map((field) => sql`${field}`),
@@ -100,17 +110,28 @@ function idLine(value: ValueOf<PersonKey>): SQL {
   return sql`${personTable.distinctId} || ${TAB} || ${claimer(value)} || ${TAB} || rtrim(concat(${joined}), ',')`;
 }
 
+/** The properties of an id of `person`: what secret keys set, and what other keys set. */
+const [verifiedProperties, otherProperties] = [alias(idProperties, "verified"), alias(idProperties, "other")];
+
 /** FROM: the ids of `person` with their accounts and properties. */
 const fromPerson = () => sql`FROM ${personTable}
   LEFT JOIN ${accounts} ON ${and(
     eq(accounts.environmentId, personTable.environmentId),
     eq(accounts.userId, personTable.distinctId),
   )}
-  LEFT JOIN ${idProperties} ON ${recordOfId(idProperties)}`;
+  LEFT JOIN ${idProperties} AS ${verifiedProperties} ON ${recordOfId(verifiedProperties)} AND ${verifiedProperties.isVerified} = 1
+  LEFT JOIN ${idProperties} AS ${otherProperties} ON ${recordOfId(otherProperties)} AND ${otherProperties.isVerified} = 0`;
 
-const isSmallOrOwn = (value: ValueOf<PersonKey>) => sql`(
-  ${personTable.distinctId} = ${value("distinctId")} OR octet_length(${idProperties.properties}) <= ${FIRST_PROPERTIES_BYTES_MAX}
+/** SQL: the properties if they are small, or of the requested id. */
+const ifSmallOrOwn = (value: ValueOf<PersonKey>, { properties }: { readonly properties: SQLiteColumn }) => sql<
+  string | null
+>`iif(
+  ${personTable.distinctId} = ${value("distinctId")} OR octet_length(${properties}) <= ${FIRST_PROPERTIES_BYTES_MAX}, ${properties}, NULL
 )`;
+const propertiesBytes = () =>
+  sql<number>`(coalesce(octet_length(${verifiedProperties.properties}), 0) + coalesce(octet_length(${otherProperties.properties}), 0))`;
+const propertiesCount = () =>
+  sql<number>`((${verifiedProperties.version} IS NOT NULL) + (${otherProperties.version} IS NOT NULL))`;
 
 export interface ChunkRow {
   /** The lines of its ids. Null when there are more characters than `ID_CHARACTERS_MAX`. */
@@ -122,7 +143,8 @@ export interface ChunkRow {
   readonly propertiesBytes: number | null;
   readonly propertiesCount: number;
   /** The properties of one of the first ids. */
-  readonly properties: string | null;
+  readonly verified: string | null;
+  readonly other: string | null;
   /** The recurring grants of the chunk's ids, separated by commas. Null when there are none. */
   readonly recurring: string | null;
 }
@@ -135,9 +157,10 @@ export const findFewIds = query((value: ValueOf<PersonKey>) => {
     firstSeenAtMs: sql<number | null>`${personTable.firstSeenAtMs}`,
     lastSeenAtMs: sql<number | null>`${personTable.lastSeenAtMs}`,
     analyticsBytes: sql<number | null>`${personTable.eventBytes}`,
-    propertiesBytes: sql<number | null>`octet_length(${idProperties.properties})`,
-    propertiesCount: sql<number>`${idProperties.version} IS NOT NULL`,
-    properties: sql<string | null>`iif(${isSmallOrOwn(value)}, ${idProperties.properties}, NULL)`,
+    propertiesBytes: propertiesBytes(),
+    propertiesCount: propertiesCount(),
+    verified: ifSmallOrOwn(value, verifiedProperties),
+    other: ifSmallOrOwn(value, otherProperties),
     recurring: recurringJson(),
   });
   return read(
@@ -159,18 +182,19 @@ export const findManyIds = query((value: ValueOf<PersonKey>) => {
     lastSeenAtMs: sql<number | null>`max(item.latest)`,
     analyticsBytes: sql<number | null>`sum(item.analytics)`,
     propertiesBytes: sql<number | null>`sum(item.size)`,
-    propertiesCount: sql<number>`count(item.size)`,
-    properties: sql<string | null>`max(item.shown)`,
+    propertiesCount: sql<number>`sum(item.rooms)`,
+    verified: sql<string | null>`max(item.verified)`,
+    other: sql<string | null>`max(item.other)`,
     recurring: sql<string | null>`group_concat(item.recurring)`,
   });
   const [first, chunk] = [asInteger(sql`${FIRST_PROPERTIES}`), asInteger(sql`${IDS_OF_CHUNK}`)];
-  const { properties } = idProperties;
+  const ifFirst = (shown: SQL) => sql`iif(row_number() OVER w <= ${first}, ${shown}, NULL)`;
   const ids = sql`
     SELECT row_number() OVER w AS n, sum(length(${personTable.distinctId}) + length(${claimer(value)})) OVER w AS characters,
       ${idLine(value)} || ${TAB} || row_number() OVER w AS entry,
       ${personTable.firstSeenAtMs} AS earliest, ${personTable.lastSeenAtMs} AS latest, ${personTable.eventBytes} AS analytics,
-      octet_length(${properties}) AS size,
-      iif(row_number() OVER w <= ${first} AND ${isSmallOrOwn(value)}, ${properties}, NULL) AS shown,
+      ${propertiesBytes()} AS size, ${propertiesCount()} AS rooms,
+      ${ifFirst(ifSmallOrOwn(value, verifiedProperties))} AS verified, ${ifFirst(ifSmallOrOwn(value, otherProperties))} AS other,
       ${recurringJson()} AS recurring
     ${fromPerson()} WINDOW w AS (ROWS UNBOUNDED PRECEDING)`;
   return read(
@@ -196,7 +220,7 @@ export function readIds(rows: readonly ChunkRow[]): PersonIds | null {
     propertiesBytes: sum((row) => row.propertiesBytes),
     propertiesCount: sum((row) => row.propertiesCount),
     firstProperties: (hasMoreIds(rows) || rows.length < count ? rows.slice(0, FIRST_PROPERTIES) : rows).map(
-      (row) => row.properties,
+      ({ verified, other }) => ({ verified, other }),
     ),
     recurring: rows.flatMap(({ recurring }) => recurring ?? []),
     each,
@@ -235,39 +259,43 @@ function readIdLine(distinctId: string, claimedBy: string, text: string): Person
       consent: numberAt(5),
       exports: numberAt(6),
     },
-    propertiesVersion: numberAt(7),
-    propertiesBytes: numberAt(8),
+    verifiedBytes: numberAt(7),
+    otherBytes: numberAt(8),
     deletedAnalytics: numberAt(9),
+    replacedAnalytics: numberAt(10),
   };
 }
 
 function sizesOf(each: () => Generator<PersonId>): PersonIds["sizes"] {
-  const none = () => ({ rows: 0, ids: 0, idBytes: 0 });
+  const none = () => ({ rows: 0, seqs: 0, ids: 0, idBytes: 0 });
   const sizes = { ledger: none(), exports: none(), analytics: none(), metering: none(), consent: none() };
   for (const personId of each()) {
-    const { distinctId, last } = personId;
     for (const name of LISTS) {
-      const after = deletedOf(personId, name);
-      if (last[name] === after) continue;
-      sizes[name].rows += last[name] - after;
+      const { id, after, last, rows } = boundOf(personId, name);
+      if (rows === 0) continue;
+      sizes[name].rows += rows;
+      sizes[name].seqs += last - after;
       sizes[name].ids++;
-      sizes[name].idBytes += 3 * distinctId.length;
+      sizes[name].idBytes += 3 * id.length;
     }
   }
   return sizes;
 }
 
-const deletedOf = ({ deletedAnalytics }: PersonId, name: ListName): number =>
-  name === "analytics" ? deletedAnalytics : 0;
+function boundOf({ distinctId: id, last, deletedAnalytics, replacedAnalytics }: PersonId, name: ListName): Bound {
+  if (name !== "analytics") return { id, after: 0, last: last[name], rows: last[name] };
+  const rows = last.analytics - deletedAnalytics - replacedAnalytics;
+  return { id, after: deletedAnalytics, last: last.analytics, rows };
+}
 
 /** Returns the ids with rows in a list, and the bounds of their seqs. */
 export function* boundsOf({ each, sizes }: Pick<PersonIds, "each" | "sizes">, name: ListName): Generator<Bound> {
   let idsLeft = sizes[name].ids;
   if (idsLeft === 0) return;
   for (const personId of each()) {
-    const after = deletedOf(personId, name);
-    if (personId.last[name] === after) continue;
-    yield { id: personId.distinctId, after, last: personId.last[name] };
+    const bound = boundOf(personId, name);
+    if (bound.rows === 0) continue;
+    yield bound;
     if (--idsLeft === 0) return;
   }
 }

@@ -39,7 +39,7 @@ const findRequestedId = query((value: ValueOf<PersonKey>) => {
   return drizzle
     .select({
       ...fields(environments, { environmentId: "id" }),
-      ...optional(fields(distinctIds, "firstSeenAtMs", "isSender", "isIdentified")),
+      ...optional(fields(distinctIds, "firstSeenAtMs", "isSender", "isIdentified", "replacedCount")),
       ...computed({ isClaimed: isClaimed.mapWith(Boolean) }),
     })
     .from(environments)
@@ -108,11 +108,13 @@ export async function takeSnapshot(
     ...personExported(ctx, subject, "opened"),
   ] as const);
   noteMessages({ ...ctx, environment: { database: databaseIndexOf(appId) ?? 0 } }, messages);
-  // For a person with more ids, all data that can change is read again in one batch. The first rows of lists never change.
+  // For a person with more ids, all data that can change is read again in one batch. The first rows of lists stay as they are, unless
+  // an event was replaced in between (P4).
   const [[requested], idRows, balances] = hasMoreIds(few)
     ? await batch(db, [findRequestedId(key), findManyIds(key), firstBalances(key)] as const)
     : [firstRequested, few, firstRequestedBalances];
   if (requested === undefined) return null;
+  const isReplaced = requested.replacedCount !== firstRequested[0]?.replacedCount;
   const allIds = readIds(idRows);
   if (allIds === null) return "too large";
   const isPerson = requested.isSender === true || requested.isClaimed || allIds.count > 1;
@@ -128,7 +130,7 @@ export async function takeSnapshot(
     first: {
       ledger: entryRows(ledger),
       exports: entryRows(exports),
-      analytics: isPerson ? entryRows(analytics) : [],
+      analytics: isPerson && !isReplaced ? entryRows(analytics) : [],
       metering: entryRows(metering),
       consent: entryRows(consent),
     },
@@ -137,9 +139,9 @@ export async function takeSnapshot(
   };
 }
 
-const entryRows = (rows: readonly FirstRow[]): EntryRow[] => rows.map((row) => [row.seq, row.text, row.position]);
+const entryRows = (rows: readonly FirstRow[]): EntryRow[] => rows.map((row) => [row.seq, row.text, row.position, 0]);
 
 /** Analytics of an id that belongs to no person are anonymous, and never exported (P3). */
 function withoutAnalytics(ids: PersonIds): PersonIds {
-  return { ...ids, sizes: { ...ids.sizes, analytics: { rows: 0, ids: 0, idBytes: 0 } }, analyticsBytes: 0 };
+  return { ...ids, sizes: { ...ids.sizes, analytics: { rows: 0, seqs: 0, ids: 0, idBytes: 0 } }, analyticsBytes: 0 };
 }

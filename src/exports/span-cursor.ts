@@ -5,11 +5,20 @@ import type { Db } from "../db/sql.ts";
 import { assert } from "../errors.ts";
 import { LISTS, type ListName } from "./lists.ts";
 
-/** A row of a list: its seq, its JSON (or only the size of JSON that was too large), and its value of `orderedBy`, or 0. */
-export type EntryRow = readonly [seq: number, text: string | number, position: number];
+/**
+ * A row of a list: its seq, its JSON (or only the size of JSON that was too large), its value of `orderedBy`, or 0, and the index of
+ * its span.
+ */
+export type EntryRow = readonly [seq: number, text: string | number, position: number, place: number];
 
-/** The requested rows of one id: after a seq, up to a seq, after a value of `orderedBy`. */
-export type ExportSpan = readonly [id: string, afterSeq: number, toSeq: number, afterPosition: number];
+/**
+ * The requested rows of one id: after a seq, up to a seq, after a value of `orderedBy`. Then the id's last seq at the snapshot, and its
+ * number of rows.
+ */
+export type ExportSpan = readonly [
+  ...[id: string, afterSeq: number, toSeq: number, afterPosition: number],
+  ...[last: number, rows: number],
+];
 
 const BEFORE_ALL = Number.MIN_SAFE_INTEGER;
 /** D1 accepts at most 2 MB for one value. */
@@ -17,13 +26,15 @@ const SPANS_BYTES_MAX = 500_000;
 
 /** The reading position in a list. */
 export interface SpanCursor {
+  /** Returns the span of the first rows of the first id, which were read with the snapshot. */
+  readonly takeFirst: (first: readonly EntryRow[]) => readonly ExportSpan[];
   /**
-   * Returns the next spans, which together have up to `rowsMax` rows, and their number of rows. Only the last span may end before
-   * its id's bound. The statement's LIMIT ends at the same row.
+   * Returns the next spans, which together have up to `rowsMax` rows, and the most rows that they have. Only the last span may end
+   * before its id's bound.
    */
   readonly take: (rowsMax: number) => { readonly spans: readonly ExportSpan[]; readonly count: number };
-  /** Returns the id of each row of a page that was read for the spans. Throws when a row is missing, because it was deleted. */
-  readonly idsOfPage: (spans: readonly ExportSpan[], page: readonly EntryRow[]) => string[];
+  /** Checks the rows of a page that was read for the spans. Throws when an id ends with fewer rows, because some were deleted. */
+  readonly checkPage: (spans: readonly ExportSpan[], page: readonly EntryRow[]) => void;
 }
 
 export function openSpanCursor(bounds: Iterable<Bound>): SpanCursor {
@@ -31,35 +42,51 @@ export function openSpanCursor(bounds: Iterable<Bound>): SpanCursor {
   let bound: Bound | undefined = remainingBounds.next().value;
   let seq = bound?.after ?? 0;
   let position = BEFORE_ALL;
+  /** The rows of the last span's id that earlier pages had. */
+  let rowsBefore = 0;
+  const goTo = (toSeq: number): ExportSpan[] => {
+    if (bound === undefined) return [];
+    const { id, last, rows } = bound;
+    const span: ExportSpan = [id, seq, toSeq, position, last, rows];
+    seq = toSeq;
+    if (toSeq === last) {
+      bound = remainingBounds.next().value;
+      seq = bound?.after ?? 0;
+      position = BEFORE_ALL;
+    }
+    return [span];
+  };
   return {
+    takeFirst: (first) => {
+      const lastRow = first.at(-1);
+      return lastRow === undefined ? [] : goTo(lastRow[0]);
+    },
     take: (rowsMax) => {
       const spans: ExportSpan[] = [];
       let count = 0;
       for (let bytes = 0; bound !== undefined && count < rowsMax && bytes < SPANS_BYTES_MAX; ) {
         const toSeq = Math.min(bound.last, seq + rowsMax - count);
-        spans.push([bound.id, seq, toSeq, position]);
         count += toSeq - seq;
         bytes += bound.id.length * 3;
-        seq = toSeq;
-        if (toSeq < bound.last) break;
-        bound = remainingBounds.next().value;
-        seq = bound?.after ?? 0;
-        position = BEFORE_ALL;
+        spans.push(...goTo(toSeq));
       }
       return { spans, count };
     },
-    idsOfPage: (spans, page) => {
-      const ids: string[] = [];
-      for (const [id, afterSeq, toSeq] of spans) {
-        for (let next = afterSeq + 1; next <= toSeq; next++) {
-          const row = page[ids.length];
-          assert(row?.[0] === next, "rows of an id follow each other without a gap");
-          ids.push(id);
+    checkPage: (spans, page) => {
+      let next = 0;
+      for (const [place, [, afterSeq, toSeq, , last, rows]] of spans.entries()) {
+        for (let previous = afterSeq; page[next]?.[3] === place; next++) {
+          const rowSeq = page[next]?.[0] ?? 0;
+          assert(rowSeq > previous && rowSeq <= toSeq, "rows are of their span, in order");
+          previous = rowSeq;
+          rowsBefore++;
         }
+        if (toSeq !== last) continue;
+        assert(rowsBefore === rows, "every row of the snapshot is read");
+        rowsBefore = 0;
       }
-      assert(ids.length === page.length, "no row after the snapshot is read");
+      assert(next === page.length, "no row after the snapshot is read");
       if (seq > 0) position = page.at(-1)?.[2] ?? BEFORE_ALL;
-      return ids;
     },
   };
 }
@@ -103,6 +130,8 @@ export interface Bound {
   /** 0, except after analytics events were deleted because of their age. */
   readonly after: number;
   readonly last: number;
+  /** How many of these rows the snapshot shows. */
+  readonly rows: number;
 }
 
 /** The most queries of an export. D1 allows 1,000 queries a request. The others are reserved for retries. */
@@ -125,9 +154,10 @@ export const ROWS_OF_BALANCE = 4;
 /** The weight of a list's rows: 2 when rows may be large, because a large row takes another query. */
 const WEIGHTS: Readonly<Record<ListName, number>> = { analytics: 2, metering: 2, ledger: 2, consent: 1, exports: 1 };
 
-/** The size of a list: its rows, the ids with rows, and the bytes of these ids. */
+/** The size of a list: its rows, its seqs (pages are spans of seqs), the ids with rows, and the bytes of these ids. */
 export interface ListSize {
   readonly rows: number;
+  readonly seqs: number;
   readonly ids: number;
   readonly idBytes: number;
 }
@@ -152,7 +182,7 @@ export function pageRowsMin(
   let rows = ROWS_OF_BALANCE * sizes.ledger.rows;
   let fixed = QUERIES_FIXED + sizes.ledger.ids / BALANCE_IDS + propertyBytes / LARGE_ROWS_PAGE_BYTES;
   for (const name of LISTS) {
-    rows += WEIGHTS[name] * sizes[name].rows;
+    rows += WEIGHTS[name] * sizes[name].seqs;
     fixed += sizes[name].idBytes / SPANS_BYTES_MAX;
   }
   const queriesLeft = EXPORT_QUERIES_MAX - Math.ceil(fixed);

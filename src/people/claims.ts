@@ -95,8 +95,11 @@ export interface ClaimRecord {
   readonly claim: Claim | null;
   readonly version: number;
   readonly isUser: boolean;
-  /** How many claims it made with publishable keys. */
+  /** Whether it is a user by a mark that no publishable or relay key can set. */
+  readonly isVerifiedUser: boolean;
+  /** How many claims it made with publishable and relay keys, in all and today. */
   readonly claimsMade: number;
+  readonly claimsToday: number;
 }
 
 /** A change of one id's claim. */
@@ -107,8 +110,9 @@ export interface ClaimChange {
   readonly version: number;
 }
 
-/** The most claims that an id can make with publishable keys (L1). */
-const CLAIMS_MADE_MAX = 1_000;
+/** The most claims that an id can make with publishable and relay keys, in all and on a UTC day (L1). */
+export const CLAIMS_MADE_MAX = 1_000;
+export const CLAIMS_A_DAY_MAX = 100;
 
 const SHARED = "an id that many clients share is not linked";
 const NO_DEVICE = "the other id does not have the form of a device id, so only a secret key can link it";
@@ -132,6 +136,8 @@ export class Claims {
   readonly #users = new Set<string>();
   readonly #changed = new Map<string, ClaimChange["claim"]>();
   readonly #claimsMade = new Map<string, number>();
+  readonly #claimsOverLimit = new Map<string, number>();
+  #hasDoubtfulAlias = false;
 
   /** `isVerified`: whether the events were sent with a secret key. */
   constructor(records: readonly ClaimRecord[], isVerified: boolean) {
@@ -146,11 +152,13 @@ export class Claims {
   apply(event: PersonEvent): string | null {
     const { distinctId, link, isPersonless } = event;
     // The direction of an alias depends on the state before this event.
-    const isReversed = link?.via === "alias" && this.#isDevice(distinctId) && !this.#isDevice(link.otherId);
+    const isReversed = link?.via === "alias" && this.#isReversed(distinctId, link.otherId);
+    const isDoubtful = link?.via === "alias" && !isReversed && this.#isDoubtfulAlias(distinctId, link.otherId);
     if (makesUser(event, this.#isVerified) && !isSharedId(distinctId)) this.#users.add(distinctId);
     if (isPersonless || link === null || link.otherId === distinctId) return null;
     if (isSharedId(distinctId) || isSharedId(link.otherId)) return SHARED;
     if (this.#isVerified) this.#users.add(link.otherId);
+    this.#hasDoubtfulAlias ||= isDoubtful;
     const [claimer, claimed] = isReversed ? [link.otherId, distinctId] : [distinctId, link.otherId];
     const refusal = this.#isVerified ? this.#refuseVerified(claimer, claimed) : this.#refuse(claimer, claimed);
     if (refusal !== null) return refusal;
@@ -177,6 +185,11 @@ export class Claims {
     return this.#users;
   }
 
+  /** Whether a secret key's alias made a device's id claim an id that is none, which is usually meant the other way (W16). */
+  get hasDoubtfulAlias(): boolean {
+    return this.#hasDoubtfulAlias;
+  }
+
   get changes(): ClaimChange[] {
     return Array.from(this.#changed, ([distinctId, claim]) => ({
       distinctId,
@@ -185,9 +198,14 @@ export class Claims {
     }));
   }
 
-  /** The number of claims with publishable keys, by id. */
+  /** The number of claims with publishable and relay keys, by id. */
   get claimsMade(): ReadonlyMap<string, number> {
     return this.#claimsMade;
+  }
+
+  /** The number of claims that linked nothing because of the limits, by the id that made them. */
+  get claimsOverLimit(): ReadonlyMap<string, number> {
+    return this.#claimsOverLimit;
   }
 
   #versionOf(distinctId: string): number {
@@ -207,6 +225,23 @@ export class Claims {
     return this.#users.has(distinctId) || this.#records.get(distinctId)?.isUser === true;
   }
 
+  /** Whether marks that no publishable or relay key can set make the id a user. */
+  #isVerifiedUser(distinctId: string): boolean {
+    const isMarkedNow = this.#isVerified && this.#users.has(distinctId);
+    return isMarkedNow || this.#records.get(distinctId)?.isVerifiedUser === true;
+  }
+
+  /** Whether the other id of an alias claims the event's own id. Unverified events never reverse a verified alias. */
+  #isReversed(distinctId: string, otherId: string): boolean {
+    if (!this.#isVerified) return this.#isDevice(distinctId) && !this.#isDevice(otherId);
+    return isDeviceForm(distinctId) && !this.#isVerifiedUser(distinctId) && this.#isVerifiedUser(otherId);
+  }
+
+  #isDoubtfulAlias(distinctId: string, otherId: string): boolean {
+    if (!this.#isVerified || !isDeviceForm(distinctId) || isDeviceForm(otherId)) return false;
+    return !this.#isVerifiedUser(distinctId) && !this.#isVerifiedUser(otherId);
+  }
+
   /**
    * Returns why a publishable key's claim is refused: it would not count, or another claim exists. Null when it is accepted.
    */
@@ -216,10 +251,17 @@ export class Claims {
     if (this.#isDevice(claimer)) return "neither id is known to be a user, so only a secret key can link them";
     const existing = this.#claimOn(claimed);
     if (existing !== null) return existing.by === claimer ? null : "the other id is already linked to another id";
-    if ((this.#records.get(claimer)?.claimsMade ?? 0) + (this.#claimsMade.get(claimer) ?? 0) >= CLAIMS_MADE_MAX) {
-      return `this id already links ${CLAIMS_MADE_MAX} others, so only a secret key can link more`;
+    if (!this.#mayClaim(claimer)) {
+      this.#claimsOverLimit.set(claimer, (this.#claimsOverLimit.get(claimer) ?? 0) + 1);
+      return "this id has made too many links, so only a secret key can make more";
     }
     return null;
+  }
+
+  #mayClaim(claimer: string): boolean {
+    const { claimsMade = 0, claimsToday = 0 } = this.#records.get(claimer) ?? {};
+    const now = this.#claimsMade.get(claimer) ?? 0;
+    return claimsMade + now < CLAIMS_MADE_MAX && claimsToday + now < CLAIMS_A_DAY_MAX;
   }
 
   /**

@@ -1,4 +1,4 @@
-import { and, desc, eq, not, type SQL, sql } from "drizzle-orm";
+import { and, desc, eq, gte, isNotNull, not, type SQL, sql } from "drizzle-orm";
 import { attempt, constraintOf } from "../db/attempt.ts";
 import { dayStartOf, readClock } from "../db/features.ts";
 import { batchWithGuards, withTombstones } from "../db/known-tombstones.ts";
@@ -53,7 +53,7 @@ export const presentConsent: (row: RowOf<ReturnType<typeof consentFields>>) => C
 
 type ConsentKey = { environmentId: number; distinctId: string; consentId: string };
 type NewConsent = ConsentKey & {
-  /** The most entries that the id may have today. Null for any number. */
+  /** The most entries that publishable keys may have sent for the id today. Null for a secret key, whose entries do not count. */
   entriesADayMax: number | null;
   dayStartMs: number;
   purpose: string;
@@ -81,20 +81,27 @@ const lastConsentSeq = (value: ValueOf<ConsentKey>) =>
       .limit(1),
   );
 
-/**
- * WHERE: the entry is not stored yet, and its id has not reached today's limit. Entries have no gaps and are in order of time, so
- * one look-up is enough.
- */
+/** SQL: how many entries publishable keys sent for the id on this UTC day. Their last one has its place on its day. */
+function publicEntriesToday(value: ValueOf<NewConsent>): SQL {
+  const last = drizzle
+    .select(fields(consentLog, "seq"))
+    .from(sql`${consentLog} INDEXED BY consent_log_public`)
+    .where(and(ofId(value), isNotNull(consentLog.dayPlace)))
+    .orderBy(desc(consentLog.seq))
+    .limit(1);
+  const place = drizzle
+    .select(fields(consentLog, "dayPlace"))
+    .from(consentLog)
+    .where(
+      and(ofId(value), sql`${consentLog.seq} = ${scalar(last)}`, gte(consentLog.receivedAtMs, value("dayStartMs"))),
+    );
+  return sql`coalesce(${scalar(place)}, 0)`;
+}
+
+/** WHERE: the entry is not stored yet, and its id has not reached today's limit. */
 function isNewEntryWithinLimit(value: ValueOf<NewConsent>): SQL {
-  const isFull = hasRow(
-    consentLog,
-    and(
-      ofId(value),
-      sql`${consentLog.seq} = 1 - ${value("entriesADayMax")} + ${lastConsentSeq(value)}`,
-      sql`${consentLog.receivedAtMs} >= ${value("dayStartMs")}`,
-    ),
-  );
-  const isWithinLimit = sql`(${value("entriesADayMax")} IS NULL OR ${not(isFull)})`;
+  const max = value("entriesADayMax");
+  const isWithinLimit = sql`(${max} IS NULL OR ${publicEntriesToday(value)} < ${max})`;
   return sql`WHERE ${not(hasRow(consentLog, consentsOfId(value)))} AND ${isWithinLimit}`;
 }
 
@@ -111,6 +118,7 @@ const insertConsent = query((value: ValueOf<NewConsent>) => {
     source: value("source"),
     gpc: value("gpc", consentLog.gpc),
     isDevice: value("isDevice", consentLog.isDevice),
+    dayPlace: sql`iif(${value("entriesADayMax")} IS NULL, NULL, 1 + ${publicEntriesToday(value)})`,
     occurredAtMs: value("occurredAtMs"),
     receivedAtMs: value("receivedAtMs"),
   };
@@ -122,7 +130,8 @@ const insertConsent = query((value: ValueOf<NewConsent>) => {
  * full.
  */
 const countConsent = query((value: ValueOf<NewConsent & { dayMs: number }>) => {
-  const otherCounts = { events: sql`0`, bytes: sql`0`, idEvents: sql`0`, idBytes: sql`0` };
+  const ofEvents = { events: sql`0`, bytes: sql`0`, idEvents: sql`0`, idBytes: sql`0` };
+  const otherCounts = { ...ofEvents, unmarkedEvents: sql`0`, unmarkedBytes: sql`0`, isShareFull: sql`1` };
   const counts = {
     environmentId: asInteger(value("environmentId")),
     day: dayOf(value),

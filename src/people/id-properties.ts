@@ -35,7 +35,7 @@ export function namesAt(json: JsonBytes, start: number): Members | null {
   };
 }
 
-/** The most bytes and names of an id's properties (L1). */
+/** The most bytes and names of an id's properties, those of secret keys and those of other keys each for itself (L1). */
 export const ID_PROPERTIES_BYTES_MAX = 64 * 1024;
 export const ID_PROPERTIES_NAMES_MAX = 1_000;
 
@@ -82,7 +82,7 @@ export class IdProperties {
    * Applies `$unset`, `$set_once` and `$set` of an event. As in PostHog, a name that the event unsets is not set. Returns
    * false when a property was not set because the id's properties would exceed their limits.
    */
-  apply({ set, setOnce, unset }: PropertyChanges): boolean {
+  apply({ set, setOnce, unset }: Pick<PropertyChanges, "set" | "setOnce" | "unset">): boolean {
     const removed = new Set<string>();
     unset?.((name) => {
       removed.add(name);
@@ -115,11 +115,6 @@ export class IdProperties {
   /** The size of the JSON to store. */
   get storedBytes(): number {
     return this.isChanged ? this.#textBytes : utf8Length(this.#stored ?? "");
-  }
-
-  /** How many bytes larger the JSON to store is than the stored JSON. */
-  get addedBytes(): number {
-    return this.isChanged ? Math.max(0, this.#textBytes - utf8Length(this.#stored ?? "")) : 0;
   }
 
   /** The bytes of `text`. The last member has no comma. */

@@ -10,7 +10,9 @@ import type { TenantCtx } from "../runtime.ts";
 const { environmentId, distinctId, lastActiveDay } = distinctIds;
 const idFields = () => ({
   ...fields(distinctIds, "distinctId", "firstSeenAtMs", "lastSeenAtMs", "isIdentified", "claimedBy"),
-  ...computed({ eventCount: sql<number>`${distinctIds.eventCount} - ${distinctIds.deletedCount}` }),
+  ...computed({
+    eventCount: sql<number>`${distinctIds.eventCount} - ${distinctIds.deletedCount} - ${distinctIds.replacedCount}`,
+  }),
 });
 type IdRow = RowOf<ReturnType<typeof idFields>>;
 

@@ -8,7 +8,7 @@ import { rememberPerObject } from "../lib/memory.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { linkText, needsStoredPeople, type PersonEvent } from "./claims.ts";
 import type { SettledId } from "./plan-people.ts";
-import { isUserBy } from "./read-people.ts";
+import { isUserBy } from "./user-marks.ts";
 
 const REMEMBERED_IDS_MAX = 1_000;
 /** The most characters of sent texts that an isolate remembers. */
@@ -112,6 +112,7 @@ const guardPeople = query((value: ValueOf<Versions>) => {
   const hasOtherProperties = sql`EXISTS (
     SELECT 1 FROM json_each(${value("properties")}) AS i
     LEFT JOIN ${p} ON ${p.environmentId} = ${value("environmentId")} AND ${p.distinctId} = ${id}
+      AND ${p.isVerified} = ${value("isVerified")}
     WHERE coalesce(${p.version}, 0) <> i.value ->> 1 OR coalesce(octet_length(${p.properties}), 0) <> i.value ->> 2
   )`;
   const hasOtherClaims = sql`EXISTS (

@@ -3,7 +3,7 @@ import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { names, type ValueOf } from "../db/query.ts";
 import { distinctIds, environments } from "../db/schema.ts";
 import { DIGITS } from "../lib/encoding.ts";
-import { hasAccount, hasOwnConsent, isUserBy } from "./read-people.ts";
+import { hasAccount, hasOwnConsent, isUserBy } from "./user-marks.ts";
 
 /** The columns of an id's record that the rules for claims need, from the table or an alias. */
 type IdRecord = Readonly<

@@ -12,6 +12,8 @@ import { changesProperties, ID_PROPERTIES_BYTES_MAX, ID_PROPERTIES_NAMES_MAX, Id
 
 export interface StoredProperties {
   readonly distinctId: string;
+  /** Whether secret keys set them. */
+  readonly isVerified: boolean;
   /** JSON text of an object. */
   readonly properties: string;
   readonly version: number;
@@ -41,10 +43,11 @@ export interface IdUpdate {
   readonly isSender: boolean;
   readonly isIdentified: boolean;
   readonly isUser: boolean;
-  /** How many claims it makes with a publishable key. */
+  /** How many claims it makes with a publishable or relay key, and how many more link nothing because of the limits (L1). */
   readonly claimsMade: number;
-  /** By how many bytes its stored properties grow. */
-  readonly addedPropertiesBytes: number;
+  readonly claimsOverLimit: number;
+  /** How many bytes of its properties are written. */
+  readonly writtenPropertiesBytes: number;
 }
 
 /** The changes to people by some events. */
@@ -53,9 +56,11 @@ export interface PeopleChange {
   readonly changes: readonly ClaimChange[];
   /** How many claims were refused because of what is stored, such as that the claimed id is a user. */
   readonly refusedClaims: number;
+  /** Whether a secret key's alias made a device's id claim an id that is none (W16). */
+  readonly hasDoubtfulAlias: boolean;
   /** The new properties. `version` is the one that was read; 0 if nothing was stored. */
   readonly properties: readonly StoredProperties[];
-  /** Why an event linked or set nothing, by the event's UUID. */
+  /** Why an event linked or set nothing, by the result of `eventKey`. */
   readonly warnings: ReadonlyMap<string, string>;
   /** The changes that are made now, so that the same events have no effect. */
   readonly settled: readonly SettledId[];
@@ -63,8 +68,12 @@ export interface PeopleChange {
 
 const TOO_MANY_PROPERTIES = `the id's properties have at most ${ID_PROPERTIES_NAMES_MAX} names and ${ID_PROPERTIES_BYTES_MAX} bytes: the properties beyond these limits were not set`;
 
+/** Returns the text that identifies an event among those of its request: an event is one by UUID and id (P4). */
+export const eventKey = ({ uuid, distinctId }: Pick<PersonEvent, "uuid" | "distinctId">): string =>
+  `${uuid} ${distinctId}`;
+
 /**
- * Returns the warnings for a publishable key, by UUID. They depend only on the events, so that they reveal no stored data
+ * Returns the warnings for a publishable key, by `eventKey`. They depend only on the events, so that they reveal no stored data
  * (P2, L1, E4).
  */
 export function warningsFromEvents(events: readonly PersonEvent[]): ReadonlyMap<string, string> {
@@ -72,9 +81,10 @@ export function warningsFromEvents(events: readonly PersonEvent[]): ReadonlyMap<
   for (const event of events) {
     if (event.isPersonless) continue;
     const flaw = event.link === null ? null : flawOfLink(event.distinctId, event.link);
-    if (flaw !== null) warnings.set(event.uuid, flaw);
+    if (flaw !== null) warnings.set(eventKey(event), flaw);
     // Changes that are short enough to remember never exceed the limits of an id.
-    if (event.changes === null && !new IdProperties(null).apply(event)) warnings.set(event.uuid, TOO_MANY_PROPERTIES);
+    if (event.changes === null && !new IdProperties(null).apply(event))
+      warnings.set(eventKey(event), TOO_MANY_PROPERTIES);
   }
   return warnings;
 }
@@ -85,8 +95,7 @@ export function warningsFromEvents(events: readonly PersonEvent[]): ReadonlyMap<
  */
 export function planPeople(events: readonly PersonEvent[], stored: StoredPeople, isVerified: boolean): PeopleChange {
   const claims = new Claims(stored.claims, isVerified);
-  const storedById = new Map(stored.properties.map((entry) => [entry.distinctId, entry]));
-  const properties = new Map<string, IdProperties>();
+  const rooms = new PropertyRooms(stored.properties, isVerified);
   const ids = new Map<string, IdUpdate>();
   const warnings = new Map<string, string>();
   let refusedClaims = 0;
@@ -99,50 +108,103 @@ export function planPeople(events: readonly PersonEvent[], stored: StoredPeople,
       isIdentified: isIdentified || before?.isIdentified === true,
       isUser: false,
       claimsMade: 0,
-      addedPropertiesBytes: 0,
+      claimsOverLimit: 0,
+      writtenPropertiesBytes: 0,
     });
   };
   for (const event of events) {
-    const { uuid, distinctId, link, isIdentify, isPersonless } = event;
+    const { distinctId, link, isIdentify, isPersonless } = event;
     update(distinctId, !isPersonless, !isPersonless && isIdentify);
     const refusal = claims.apply(event);
     if (isPersonless) continue;
-    if (refusal !== null) warnings.set(uuid, refusal);
+    if (refusal !== null) warnings.set(eventKey(event), refusal);
     if (refusal !== null && link !== null && flawOfLink(distinctId, link) === null) refusedClaims++;
     if (!changesProperties(event)) continue;
-    const idProperties = properties.get(distinctId) ?? new IdProperties(storedById.get(distinctId)?.properties ?? null);
-    properties.set(distinctId, idProperties);
-    if (!idProperties.apply(event)) warnings.set(uuid, TOO_MANY_PROPERTIES);
+    if (!rooms.apply(event)) warnings.set(eventKey(event), TOO_MANY_PROPERTIES);
   }
-  const { changes, users, claimsMade } = claims;
-  const otherIds = [...users, ...changes.flatMap(({ distinctId, claim }) => [distinctId, claim.by])];
+  const { changes, users, claimsMade, claimsOverLimit } = claims;
+  const otherIds = [
+    ...users,
+    ...claimsOverLimit.keys(),
+    ...changes.flatMap(({ distinctId, claim }) => [distinctId, claim.by]),
+  ];
   for (const id of otherIds) update(id, false, false);
   return {
     ids: Array.from(ids.values(), (id) => ({
       ...id,
       isUser: users.has(id.distinctId),
       claimsMade: claimsMade.get(id.distinctId) ?? 0,
-      addedPropertiesBytes: properties.get(id.distinctId)?.addedBytes ?? 0,
+      claimsOverLimit: claimsOverLimit.get(id.distinctId) ?? 0,
+      writtenPropertiesBytes: rooms.writtenBytesOf(id.distinctId),
     })),
     changes,
     refusedClaims,
-    properties: Array.from(properties).flatMap(([distinctId, idProperties]) =>
-      idProperties.isChanged
-        ? [{ distinctId, properties: idProperties.text, version: storedById.get(distinctId)?.version ?? 0 }]
-        : [],
-    ),
+    hasDoubtfulAlias: claims.hasDoubtfulAlias,
+    properties: rooms.changed(),
     warnings,
     settled: settledIds(
-      events.filter((event) => needsStoredPeople(event) && !warnings.has(event.uuid)),
+      events.filter((event) => needsStoredPeople(event) && !warnings.has(eventKey(event))),
       claims,
-      (distinctId) => {
-        const idProperties = properties.get(distinctId);
-        const version = storedById.get(distinctId)?.version ?? 0;
-        return idProperties === undefined ? null : { idProperties, version: version + Number(idProperties.isChanged) };
-      },
+      rooms,
     ),
   };
 }
+
+/** One id's properties of one kind, and the version that was read; 0 if nothing was stored. */
+interface Room {
+  readonly distinctId: string;
+  readonly isVerified: boolean;
+  readonly idProperties: IdProperties;
+  readonly version: number;
+}
+
+/** The properties of ids, to which one event after another is applied: what secret keys set is apart from what other keys set. */
+class PropertyRooms {
+  readonly #isVerified: boolean;
+  readonly #stored: ReadonlyMap<string, StoredProperties>;
+  readonly #rooms = new Map<string, Room>();
+
+  /** `isVerified`: whether the events were sent with a secret key. */
+  constructor(stored: readonly StoredProperties[], isVerified: boolean) {
+    this.#isVerified = isVerified;
+    this.#stored = new Map(stored.map((entry) => [roomKey(entry.distinctId, entry.isVerified), entry]));
+  }
+
+  /** Applies an event. Returns false when a property was not set, because the limits of its kind would be exceeded. */
+  apply(event: PersonEvent): boolean {
+    const { distinctId, unset } = event;
+    if (this.#isVerified && unset !== null)
+      this.#open(distinctId, false).idProperties.apply({ set: null, setOnce: null, unset });
+    return this.#open(distinctId, this.#isVerified).idProperties.apply(event);
+  }
+
+  /** The id's properties of the caller's kind. Null when no event changed them. */
+  find(distinctId: string): Room | null {
+    return this.#rooms.get(roomKey(distinctId, this.#isVerified)) ?? null;
+  }
+
+  changed(): StoredProperties[] {
+    const changed = [...this.#rooms.values()].filter(({ idProperties }) => idProperties.isChanged);
+    return changed.map(({ idProperties, ...room }) => ({ ...room, properties: idProperties.text }));
+  }
+
+  writtenBytesOf(distinctId: string): number {
+    const rooms = [true, false].flatMap((isVerified) => this.#rooms.get(roomKey(distinctId, isVerified)) ?? []);
+    return rooms.reduce((sum, { idProperties }) => sum + (idProperties.isChanged ? idProperties.storedBytes : 0), 0);
+  }
+
+  #open(distinctId: string, isVerified: boolean): Room {
+    const key = roomKey(distinctId, isVerified);
+    const existing = this.#rooms.get(key);
+    if (existing !== undefined) return existing;
+    const { properties = null, version = 0 } = this.#stored.get(key) ?? {};
+    const room = { distinctId, isVerified, idProperties: new IdProperties(properties), version };
+    this.#rooms.set(key, room);
+    return room;
+  }
+}
+
+const roomKey = (distinctId: string, isVerified: boolean): string => `${Number(isVerified)} ${distinctId}`;
 
 /** The settled changes of an id. While the versions are the same, events with these changes have no effect and no warning. */
 export interface SettledId {
@@ -162,11 +224,7 @@ export interface SettledLink {
 const SETTLED_EVENTS_MAX = 100;
 
 /** Returns the settled changes of events that caused no warning. */
-function settledIds(
-  events: readonly PersonEvent[],
-  claims: Claims,
-  propertiesOf: (distinctId: string) => { readonly idProperties: IdProperties; readonly version: number } | null,
-): SettledId[] {
+function settledIds(events: readonly PersonEvent[], claims: Claims, rooms: PropertyRooms): SettledId[] {
   if (events.length > SETTLED_EVENTS_MAX) return [];
   const byId = Map.groupBy(events, ({ distinctId }) => distinctId);
   return Array.from(byId, ([distinctId, ofId]) => {
@@ -174,14 +232,15 @@ function settledIds(
       const version = link === null ? null : claims.settledVersion(distinctId, link);
       return link === null || version === null ? [] : [{ link: linkText(link), claimed: link.otherId, version }];
     });
-    const idState = propertiesOf(distinctId);
-    // Null and empty changes are not remembered.
+    const room = rooms.find(distinctId);
+    if (room === null) return { distinctId, properties: null, links };
+    const { idProperties, isVerified } = room;
+    // Null and empty changes are not remembered, and no `$unset` by a secret key, which also changes what other keys set.
     const settled = ofId.flatMap((event) =>
-      event.changes && idState?.idProperties.isSettled(event) ? event.changes : [],
+      event.changes && !(isVerified && event.unset !== null) && idProperties.isSettled(event) ? event.changes : [],
     );
-    const changes = [...new Set(settled)];
-    const properties =
-      idState === null ? null : { version: idState.version, bytes: idState.idProperties.storedBytes, changes };
+    const version = room.version + Number(idProperties.isChanged);
+    const properties = { version, bytes: idProperties.storedBytes, changes: [...new Set(settled)] };
     return { distinctId, properties, links };
   });
 }

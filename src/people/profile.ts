@@ -1,4 +1,4 @@
-import { and, eq, sql } from "drizzle-orm";
+import { and, eq, isNull, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { computed, drizzle, fields, query, type RowOf, read, type ValueOf } from "../db/query.ts";
 import { analyticsEvents, consentLog, distinctIds, idProperties } from "../db/schema.ts";
@@ -34,11 +34,11 @@ const profileIdFields = () => ({
     firstSeenAtMs: "firstSeenAtMs",
     lastSeenAtMs: "lastSeenAtMs",
   }),
-  ...fields(distinctIds, "isSender", "isIdentified"),
+  ...fields(distinctIds, "isSender", "isIdentified", "claimsOverLimit"),
   ...computed({
     counts: sql<boolean>`${claimCounts(distinctIds)}`.mapWith(Boolean),
     flaws: claimFlaws(distinctIds),
-    eventCount: sql<number>`${distinctIds.eventCount} - ${distinctIds.deletedCount}`,
+    eventCount: sql<number>`${distinctIds.eventCount} - ${distinctIds.deletedCount} - ${distinctIds.replacedCount}`,
   }),
 });
 type ProfileIdRow = RowOf<ReturnType<typeof profileIdFields>>;
@@ -57,14 +57,14 @@ const idsOfPerson = query((value: ValueOf<PersonKey>) =>
 
 type IdKey = { environmentId: number; distinctId: string };
 
-/** The ids that the requested id claims, even by claims that do not count. */
+/** The ids that the requested id claims, even by claims that do not count. Verified claims come first. */
 const claimsOfId = query((value: ValueOf<IdKey>) =>
   read(
     profileIdFields(),
     (list) => sql`
       SELECT ${list} FROM ${distinctIds} INDEXED BY distinct_ids_claimed_by
       WHERE ${distinctIds.environmentId} = ${value("environmentId")} AND ${distinctIds.claimedBy} = ${value("distinctId")}
-        AND ${distinctIds.claimedBy} IS NOT NULL LIMIT ${PROFILE_IDS_MAX + 1}`,
+        AND ${distinctIds.claimedBy} IS NOT NULL ORDER BY ${distinctIds.claimIsVerified} DESC LIMIT ${PROFILE_IDS_MAX + 1}`,
   ),
 );
 
@@ -74,7 +74,7 @@ const SHOWN_CHARACTERS_MAX = 4_000;
 const propertiesOfId = query((value: ValueOf<IdKey>) => {
   const { environmentId, distinctId } = idProperties;
   return drizzle
-    .select(fields(idProperties, "properties"))
+    .select(fields(idProperties, "properties", "isVerified"))
     .from(idProperties)
     .where(and(eq(environmentId, value("environmentId")), eq(distinctId, value("distinctId"))));
 });
@@ -92,22 +92,27 @@ const lastEvents = query((value: ValueOf<PersonKey>) => {
     (list) => sql`${withProfileIds(value)}
       SELECT ${list} FROM ${personTable} CROSS JOIN ${distinctIds} ON ${ofPerson}
       CROSS JOIN ${e} ON ${e.environmentId} = ${distinctIds.environmentId} AND ${e.distinctId} = ${distinctIds.distinctId}
-        AND ${e.seq} > ${distinctIds.eventCount} - ${ROWS_OF_ID}
+        AND ${e.seq} > ${distinctIds.eventCount} - ${ROWS_OF_ID} AND ${e.replacedBy} IS NULL
       ORDER BY ${e.receivedAtMs} DESC, ${e.seq} DESC LIMIT ${ROWS_OF_ID}`,
   );
 });
 
-const propertiesOfEvent = query((value: ValueOf<{ environmentId: number; uuid: string }>) => {
-  const { environmentId, uuid } = analyticsEvents;
+type EventKey = { environmentId: number; distinctId: string; uuid: string };
+const propertiesOfEvent = query((value: ValueOf<EventKey>) => {
+  const { environmentId, distinctId, uuid, replacedBy } = analyticsEvents;
+  const ofId = and(eq(environmentId, value("environmentId")), eq(distinctId, value("distinctId")));
   return drizzle
     .select(fields(analyticsEvents, "properties"))
     .from(analyticsEvents)
-    .where(and(eq(environmentId, value("environmentId")), eq(uuid, value("uuid"))));
+    .where(and(ofId, eq(uuid, value("uuid")), isNull(replacedBy)));
 });
 
 /** Returns all properties of an event, as JSON. Throws `not_found`. */
-export async function readEventProperties(ctx: TenantCtx, uuid: string): Promise<string> {
-  const [row] = await all(ctx.db, propertiesOfEvent({ environmentId: ctx.environment.id, uuid }));
+export async function readEventProperties(
+  ctx: TenantCtx,
+  event: { readonly distinctId: string; readonly uuid: string },
+): Promise<string> {
+  const [row] = await all(ctx.db, propertiesOfEvent({ environmentId: ctx.environment.id, ...event }));
   if (row === undefined) throw new PurserError("not_found", "The environment has no such event.", { param: "uuid" });
   return row.properties;
 }
@@ -148,7 +153,7 @@ export async function readProfile(ctx: TenantCtx, distinctId: string) {
   const { id: environmentId, appId, mode } = ctx.environment;
   const key = { appId, mode, distinctId };
   const idKey = { environmentId, distinctId };
-  const [ids, claims, [properties], events, consents] = await batch(ctx.db, [
+  const [ids, claims, properties, events, consents] = await batch(ctx.db, [
     idsOfPerson(key),
     claimsOfId(idKey),
     propertiesOfId(idKey),
@@ -165,11 +170,15 @@ export async function readProfile(ctx: TenantCtx, distinctId: string) {
       ? null
       : {
           personId: await personIdOf(environmentId, distinctId),
-          properties: properties?.properties ?? "{}",
+          /** Those that secret keys set, and those that other keys set. Null where there are none. */
+          verifiedProperties: properties.find((row) => row.isVerified)?.properties ?? null,
+          otherProperties: properties.find((row) => !row.isVerified)?.properties ?? null,
           isIdentified: requested.isIdentified,
           createdAt: iso(Math.min(...ids.map((row) => row.firstSeenAtMs))),
           lastSeenAt: iso(Math.max(...ids.map((row) => row.lastSeenAtMs))),
         },
+    /** How many links that the id made by publishable and relay keys had no effect, because of its limits (L1). */
+    claimsOverLimit: requested?.claimsOverLimit ?? 0,
     /** The claim on the id itself. Null when there is none. */
     claimed: requested === undefined || requested.claimedBy === null ? null : presentClaim(requested),
     /** The ids that the id claims, then the ids that those ids claim. */

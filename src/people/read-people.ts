@@ -1,39 +1,18 @@
-import { type Placeholder, type SQL, sql } from "drizzle-orm";
+import { sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { computed, fields, names, query, read, type ValueOf } from "../db/query.ts";
-import { accounts, consentLog, distinctIds, idProperties } from "../db/schema.ts";
+import { distinctIds, idProperties } from "../db/schema.ts";
 import type { Statement } from "../db/sql.ts";
 import { jsonChunks } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type ClaimRecord, needsStoredPeople, type PersonEvent } from "./claims.ts";
 import { changesProperties, ID_PROPERTIES_BYTES_MAX } from "./id-properties.ts";
+import { dayOf } from "./limits/count.ts";
 import type { StoredPeople } from "./plan-people.ts";
-
-type SqlPart = SQL | SQLiteColumn | Placeholder;
-
-/**
- * SQL: whether an id is a user (P2): its record says so (`isMarked`), or it has an account or an own consent. This costs two more
- * index look-ups.
- */
-export const isUserBy = (environmentId: SqlPart, distinctId: SqlPart, isMarked: SqlPart): SQL<boolean> =>
-  sql<boolean>`(coalesce(${isMarked}, 0) = 1 OR ${hasAccount(environmentId, distinctId)}
-    OR ${hasOwnConsent(environmentId, distinctId)})`;
-
-/** SQL: whether an id has an account: it has credits, usage or refusals, or is known to Stripe. */
-export const hasAccount = (environmentId: SqlPart, distinctId: SqlPart): SQL =>
-  sql`EXISTS (
-    SELECT 1 FROM ${accounts} WHERE ${accounts.environmentId} = ${environmentId} AND ${accounts.userId} = ${distinctId}
-  )`;
-
-/** SQL: whether an id has a consent that does not belong to an anonymous device. */
-export const hasOwnConsent = (environmentId: SqlPart, distinctId: SqlPart): SQL =>
-  sql`EXISTS (
-    SELECT 1 FROM ${consentLog} INDEXED BY consent_log_of_user
-    WHERE ${consentLog.environmentId} = ${environmentId} AND ${consentLog.distinctId} = ${distinctId}
-      AND ${consentLog.isDevice} = 0
-  )`;
+import { isUserBy } from "./user-marks.ts";
 
 type LinkedIds = { environmentId: number; ids: string };
+type LinkedIdsOfDay = LinkedIds & { dayMs: number };
 
 interface ClaimRow {
   readonly distinctId: string;
@@ -42,10 +21,13 @@ interface ClaimRow {
   readonly version: number;
   /** Null for an id that is read only because it claims a linked id. */
   readonly isUser: boolean | null;
+  readonly isVerifiedUser: boolean;
   readonly claimsMade: number;
+  readonly claimsToday: number;
 }
 interface PropertiesRow {
   readonly distinctId: string;
+  readonly isVerified: boolean;
   /** Null when the properties of the ids before it already fill a read. */
   readonly properties: string | null;
   readonly version: number;
@@ -61,12 +43,17 @@ const claimFields = () =>
     version: sql<number>`coalesce(${distinctIds.claimVersion}, 0)`,
     claimsMade: sql<number>`coalesce(${distinctIds.claimsMade}, 0)`,
   });
+const noMarks = () =>
+  computed({ isUser: sql<null>`NULL`, isVerifiedUser: sql`0`.mapWith(toBoolean), claimsToday: sql<number>`0` });
 
 /** The ids that events link, stored or not. */
-const linkedIds = query((value: ValueOf<LinkedIds>) => {
+const linkedIds = query((value: ValueOf<LinkedIdsOfDay>) => {
+  const isVerifiedUser = isUserBy(value("environmentId"), sql`i.value`, distinctIds.isVerifiedUser).mapWith(toBoolean);
   const isUser = isUserBy(value("environmentId"), sql`i.value`, distinctIds.isUser).mapWith(toBoolean);
+  const claimsToday = sql<number>`iif(${distinctIds.claimsDay} = ${dayOf(value)}, ${distinctIds.dayClaims}, 0)`;
+  const marks = computed({ isUser, isVerifiedUser, claimsToday });
   return read(
-    { ...computed({ distinctId: sql<string>`i.value` }), ...claimFields(), ...computed({ isUser }) },
+    { ...computed({ distinctId: sql<string>`i.value` }), ...claimFields(), ...marks },
     (list) => sql`
       SELECT ${list} FROM json_each(${value("ids")}) AS i
       LEFT JOIN ${distinctIds} ON ${distinctIds.environmentId} = ${value("environmentId")} AND ${distinctIds.distinctId} = i.value`,
@@ -81,7 +68,7 @@ const idsAbove = query((value: ValueOf<LinkedIds>) => {
   const above = alias(distinctIds, "above");
   const isClaim = sql`${distinctIds.environmentId} = ${value("environmentId")} AND ${distinctIds.claimIsVerified} = 1`;
   return read(
-    { ...fields(distinctIds, "distinctId"), ...claimFields(), ...computed({ isUser: sql<null>`NULL` }) },
+    { ...fields(distinctIds, "distinctId"), ...claimFields(), ...noMarks() },
     (list) => sql`
       WITH RECURSIVE ${above} (${names(distinctIds.distinctId)}) AS (
         SELECT ${distinctIds.claimedBy} FROM json_each(${value("ids")}) AS i CROSS JOIN ${distinctIds}
@@ -94,37 +81,40 @@ const idsAbove = query((value: ValueOf<LinkedIds>) => {
   );
 });
 
-const propertiesOfIds = query((value: ValueOf<LinkedIds>) =>
+type NeededProperties = { environmentId: number; ids: string };
+
+/** SQL: whether a row has the properties of an element [id, whether secret keys set them] of the list. */
+const isNeeded = (value: ValueOf<NeededProperties>, row: PropertiesColumns) =>
+  sql`${row.environmentId} = ${value("environmentId")} AND ${row.distinctId} = i.value ->> 0 AND ${row.isVerified} = i.value ->> 1`;
+type PropertiesColumns = Readonly<Record<"environmentId" | "distinctId" | "isVerified", SQLiteColumn>>;
+
+const propertiesOfIds = query((value: ValueOf<NeededProperties>) =>
   read(
-    fields(idProperties, "distinctId", "properties", "version"),
+    fields(idProperties, "distinctId", "isVerified", "properties", "version"),
     (list) => sql`
-      SELECT ${list} FROM json_each(${value("ids")}) AS i CROSS JOIN ${idProperties}
-      WHERE ${idProperties.environmentId} = ${value("environmentId")} AND ${idProperties.distinctId} = i.value`,
+      SELECT ${list} FROM json_each(${value("ids")}) AS i CROSS JOIN ${idProperties} WHERE ${isNeeded(value, idProperties)}`,
   ),
 );
 
 /** The most bytes of properties that are read at a time. */
 const READ_PROPERTIES_BYTES_MAX = 2 * 1024 * 1024;
-/** The properties of this many ids always fit into a read. */
-const READ_PROPERTIES_IDS = READ_PROPERTIES_BYTES_MAX / ID_PROPERTIES_BYTES_MAX;
+/** This many rows of properties always fit into a read. */
+const READ_PROPERTIES_ROWS = READ_PROPERTIES_BYTES_MAX / ID_PROPERTIES_BYTES_MAX;
 
-/** The properties of the first ids, up to `READ_PROPERTIES_BYTES_MAX`. */
-const propertiesWithin = query((value: ValueOf<LinkedIds>) => {
+/** The properties of the first elements, up to `READ_PROPERTIES_BYTES_MAX`. */
+const propertiesWithin = query((value: ValueOf<NeededProperties>) => {
   const [o, p] = [alias(idProperties, "own"), idProperties];
   const sizes = sql`
-    SELECT i.value AS owner, sum(octet_length(${o.properties})) OVER (ORDER BY i.key) AS size
-    FROM json_each(${value("ids")}) AS i CROSS JOIN ${idProperties} AS ${o}
-    WHERE ${o.environmentId} = ${value("environmentId")} AND ${o.distinctId} = i.value`;
+    SELECT i.value, sum(octet_length(${o.properties})) OVER (ORDER BY i.key) AS size
+    FROM json_each(${value("ids")}) AS i CROSS JOIN ${idProperties} AS ${o} WHERE ${isNeeded(value, o)}`;
   return read(
     {
-      ...fields(p, "distinctId", "version"),
+      ...fields(p, "distinctId", "isVerified", "version"),
       ...computed({
-        properties: sql<string | null>`iif(s.size <= ${READ_PROPERTIES_BYTES_MAX}, ${p.properties}, NULL)`,
+        properties: sql<string | null>`iif(i.size <= ${READ_PROPERTIES_BYTES_MAX}, ${p.properties}, NULL)`,
       }),
     },
-    (list) => sql`
-      SELECT ${list} FROM (${sizes}) AS s CROSS JOIN ${p}
-      WHERE ${p.environmentId} = ${value("environmentId")} AND ${p.distinctId} = s.owner`,
+    (list) => sql`SELECT ${list} FROM (${sizes}) AS i CROSS JOIN ${p} WHERE ${isNeeded(value, p)}`,
   );
 });
 
@@ -134,19 +124,25 @@ const propertiesWithin = query((value: ValueOf<LinkedIds>) => {
  */
 export function peopleReads(ctx: TenantCtx, events: readonly PersonEvent[]): Statement<PeopleRow>[] {
   const environmentId = ctx.environment.id;
+  const isVerified = ctx.caller.kind === "secret";
   const linked = new Set<string>();
   const changing = new Set<string>();
+  const unsetting = new Set<string>();
   for (const event of events) {
     if (!needsStoredPeople(event)) continue;
     if (changesProperties(event)) changing.add(event.distinctId);
+    // A secret key's `$unset` also removes what other keys set.
+    if (isVerified && event.unset !== null) unsetting.add(event.distinctId);
     if (event.link !== null) linked.add(event.distinctId).add(event.link.otherId);
   }
+  const dayMs = ctx.realNow();
   const claims = jsonChunks([...linked]).flatMap((ids) => [
-    linkedIds({ environmentId, ids }),
-    ...(ctx.caller.kind === "secret" ? [idsAbove({ environmentId, ids })] : []),
+    linkedIds({ environmentId, ids, dayMs }),
+    ...(isVerified ? [idsAbove({ environmentId, ids })] : []),
   ]);
-  const properties = changing.size > READ_PROPERTIES_IDS ? propertiesWithin : propertiesOfIds;
-  return [...claims, ...jsonChunks([...changing]).map((ids) => properties({ environmentId, ids }))];
+  const needed = [...changing].flatMap((id) => [[id, Number(isVerified)], ...(unsetting.has(id) ? [[id, 0]] : [])]);
+  const properties = needed.length > READ_PROPERTIES_ROWS ? propertiesWithin : propertiesOfIds;
+  return [...claims, ...jsonChunks(needed).map((ids) => properties({ environmentId, ids }))];
 }
 
 /** Returns the stored people from the rows of `peopleReads`, and the ids whose properties were not read. */
@@ -165,7 +161,7 @@ export function storedPeople(rows: readonly PeopleRow[]): StoredPeople & { reado
   return { claims: [...claims.values()], properties, unread };
 }
 
-function claimRecord({ distinctId, claimedBy, isVerified, version, isUser, claimsMade }: ClaimRow): ClaimRecord {
+function claimRecord({ claimedBy, isVerified, isUser, ...row }: ClaimRow): ClaimRecord {
   const claim = claimedBy === null ? null : { by: claimedBy, isVerified };
-  return { distinctId, claim, version, isUser: isUser === true, claimsMade };
+  return { ...row, claim, isUser: isUser === true };
 }

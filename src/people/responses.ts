@@ -50,9 +50,11 @@ export const captureV1Output = z
 export type CaptureV1Output = z.infer<typeof captureV1Output>;
 
 const analyticsLimitOutput = z
-  .enum(["eventsADay", "bytesADay", "eventsADayOfOneId", "bytesADayOfOneId", "databaseBytes"])
+  .enum(["eventsADay", "bytesADay", "eventsADayOfOneId", "bytesADayOfOneId", "databaseBytes", "claims"])
   .meta({ id: "ReachedAnalyticsLimit" })
-  .describe("`databaseBytes`: the database was almost full, so that analytics were not stored.");
+  .describe(
+    "`databaseBytes`: the database was almost full, so that analytics were not stored. `claims`: an id made as many links by publishable and relay keys as it may (100 a day, 1,000 in all), and a further one linked nothing. `eventsADay`, `bytesADay`: the limit was reached, or ids without a verified mark filled three quarters of it.",
+  );
 
 export const limitsOutput = z
   .strictObject({

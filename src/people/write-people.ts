@@ -13,16 +13,17 @@ type PeopleRows = { environmentId: number; rows: string };
 type RowsAt = PeopleRows & { nowMs: number };
 
 const writeProperties = query((value: ValueOf<PeopleRows>) => {
-  const { environmentId, distinctId, properties, version } = idProperties;
+  const { environmentId, distinctId, isVerified, properties, version } = idProperties;
   const row = {
     environmentId: asInteger(value("environmentId")),
     distinctId: sql`value ->> 0`,
+    isVerified: sql`value ->> 3`,
     properties: sql`value ->> 1`,
     version: sql`value ->> 2`,
   };
   const changed = { properties: inserted(properties), version: inserted(version) };
   return sql`${insertFrom(idProperties, row, sql`FROM json_each(${value("rows")}) WHERE true`)}
-    ON CONFLICT (${names(environmentId, distinctId)}) DO UPDATE SET ${assignments(idProperties, changed)}`;
+    ON CONFLICT (${names(environmentId, distinctId, isVerified)}) DO UPDATE SET ${assignments(idProperties, changed)}`;
 });
 
 /** The inserted value of a column, in an upsert. */
@@ -71,7 +72,11 @@ const upsertIds = query((value: ValueOf<RowsAt & { isCounted: number; dayMs: num
     eventCount: sql`fresh.total`,
     eventBytes: sql`fresh.weights ->> 0`,
     claimsMade: sql`fresh.value ->> 4`,
+    claimsDay: sql`iif(fresh.value ->> 4 > 0, ${dayOf(value)}, NULL)`,
+    dayClaims: sql`fresh.value ->> 4`,
+    claimsOverLimit: sql`fresh.value ->> 7`,
     isUser: sql`fresh.value ->> 5`,
+    isVerifiedUser: sql`iif(${value("isCounted")}, 0, fresh.value ->> 5)`,
     day: ifCounted(dayOf(value), sql`NULL`),
     dayEvents: ifCounted(sql`fresh.total`, sql`0`),
     dayBytes: ifCounted(sql`iif(fresh.total > 0, (fresh.weights ->> 1) + (fresh.value ->> 6) + ${record}, 0)`, sql`0`),
@@ -83,6 +88,7 @@ const upsertIds = query((value: ValueOf<RowsAt & { isCounted: number; dayMs: num
     isSender: largest(distinctIds.isSender),
     isIdentified: largest(distinctIds.isIdentified),
     isUser: largest(distinctIds.isUser),
+    isVerifiedUser: largest(distinctIds.isVerifiedUser),
     lastSeenAtMs: sql`max(${distinctIds.lastSeenAtMs}, iif(${hasNewEvents}, ${inserted(distinctIds.lastSeenAtMs)}, 0))`,
     eventCount: inserted(distinctIds.eventCount),
     eventBytes: sql`${distinctIds.eventBytes} + ${inserted(distinctIds.eventBytes)}`,
@@ -90,12 +96,16 @@ const upsertIds = query((value: ValueOf<RowsAt & { isCounted: number; dayMs: num
     dayEvents: ofDay(distinctIds.dayEvents, sql`${inserted(distinctIds.eventCount)} - ${distinctIds.eventCount}`),
     dayBytes: ofDay(distinctIds.dayBytes, sql`iif(${hasNewEvents}, ${inserted(distinctIds.dayBytes)}, 0)`),
     claimsMade: sql`${distinctIds.claimsMade} + ${inserted(distinctIds.claimsMade)}`,
+    claimsDay: sql`coalesce(${inserted(distinctIds.claimsDay)}, ${distinctIds.claimsDay})`,
+    dayClaims: sql`iif(${inserted(distinctIds.claimsDay)} IS NULL OR ${distinctIds.claimsDay} = ${inserted(distinctIds.claimsDay)}, ${distinctIds.dayClaims}, 0)
+      + ${inserted(distinctIds.dayClaims)}`,
+    claimsOverLimit: sql`${distinctIds.claimsOverLimit} + ${inserted(distinctIds.claimsOverLimit)}`,
   };
   const grows = (column: SQLiteColumn) => sql`${inserted(column)} > ${column}`;
   return sql`${insertFrom(distinctIds, row, sql`FROM ${freshRows(value)} WHERE true`)}
     ON CONFLICT (${names(distinctIds.environmentId, distinctIds.distinctId)}) DO UPDATE SET ${assignments(distinctIds, changed)}
     WHERE ${hasNewEvents} OR ${grows(distinctIds.isSender)} OR ${grows(distinctIds.isIdentified)} OR ${grows(distinctIds.isUser)}
-      OR ${inserted(distinctIds.claimsMade)} > 0`;
+      OR ${grows(distinctIds.isVerifiedUser)} OR ${inserted(distinctIds.claimsMade)} > 0 OR ${inserted(distinctIds.claimsOverLimit)} > 0`;
 });
 
 /**
@@ -136,7 +146,9 @@ export function peopleWrites(
   times: { readonly nowMs: number; readonly dayMs: number },
 ): Statement[] {
   const environmentId = ctx.environment.id;
-  const properties = change.properties.map((row) => [row.distinctId, row.properties, row.version + 1]);
+  const properties = change.properties.map((row) => [
+    ...[row.distinctId, row.properties, row.version + 1, Number(row.isVerified)],
+  ]);
   const ids = change.ids.map((id) => [
     id.distinctId,
     Number(id.isDeviceForm),
@@ -144,7 +156,8 @@ export function peopleWrites(
     Number(id.isIdentified),
     id.claimsMade,
     Number(id.isUser),
-    id.addedPropertiesBytes,
+    id.writtenPropertiesBytes,
+    id.claimsOverLimit,
   ]);
   const claims = change.changes.map(({ distinctId, claim, version }) => [
     ...[distinctId, version + 1, claim.by, claim.via, Number(claim.isVerified)],

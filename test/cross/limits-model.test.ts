@@ -33,75 +33,136 @@ const recordBytesOf = (id: string): number => 600 + 3 * id.length;
 /** The stored size of a `$set` of one digit. */
 const SET_BYTES = '{"n":0}'.length;
 
+interface Stored {
+  readonly id: string;
+  readonly isVerified: boolean;
+}
+
+/** The events and bytes that new events add, the ids whose properties change, and the use of ids without a verified mark. */
+interface Added extends Use {
+  readonly unmarked: Use;
+}
+
 /** A model of rule L3: the stored events, and the used part of a day's limits. */
 class Model {
-  readonly stored = new Map<string, string>();
+  readonly stored = new Map<string, Stored>();
   #day = -1;
   #all: Use = { events: 0, bytes: 0 };
+  #unmarked: Use = { events: 0, bytes: 0 };
   #ofIds = new Map<string, Use>();
+  /** The limits that were in force when one was reached today. */
+  #reached: string | null = null;
   readonly #known = new Set<string>();
-  readonly #hasProperties = new Set<string>();
+  readonly #marked = new Set<string>();
+  readonly #values = new Map<string, unknown>();
 
-  /** The events and bytes that new events add, including new records and properties. */
-  #useOf(events: readonly Event[]): Use {
-    const ids = [...new Set(events.map((event) => event.distinct_id))];
-    const records = ids.filter((id) => !this.#known.has(id)).map(recordBytesOf);
-    const sets = ids.filter(
-      (id) =>
-        !this.#hasProperties.has(id) && events.some((event) => event.distinct_id === id && "$set" in event.properties),
+  #addedBy(events: readonly Event[]): Added {
+    const sum = (some: readonly number[]) => some.reduce((total, one) => total + one, 0);
+    const added: Added = { events: 0, bytes: 0, unmarked: { events: 0, bytes: 0 } };
+    for (const [id, ofId] of Map.groupBy(events, (event) => event.distinct_id)) {
+      let isSet = false;
+      let value = this.#values.get(id);
+      for (const { properties } of ofId) {
+        if (!("$set" in properties)) continue;
+        const { n } = properties.$set as { n: unknown };
+        isSet ||= n !== value;
+        value = n;
+      }
+      const record = this.#known.has(id) ? 0 : recordBytesOf(id);
+      const bytes = sum(ofId.map(bytesOf)) + record + (isSet ? SET_BYTES : 0);
+      for (const use of this.#marked.has(id) ? [added] : [added, added.unmarked]) {
+        use.events += ofId.length;
+        use.bytes += bytes;
+      }
+    }
+    return added;
+  }
+
+  #isOver(id: string, events: readonly Event[], limits: Limits): boolean {
+    const before = this.#ofIds.get(id) ?? { events: 0, bytes: 0 };
+    const more = this.#addedBy(events.filter((event) => event.distinct_id === id));
+    return (
+      before.events + more.events > limits.eventsADayOfOneId || before.bytes + more.bytes > limits.bytesADayOfOneId
     );
-    const bytes = [...events.map(bytesOf), ...records, ...sets.map(() => SET_BYTES)].reduce(
-      (sum, some) => sum + some,
-      0,
-    );
-    return { events: events.length, bytes };
   }
 
   /** The result of each event, in the order of the batch. */
   send(batch: readonly Event[], day: number, limits: Limits, isCounted: boolean): string[] {
     if (day !== this.#day) {
       this.#day = day;
+      this.#reached = null;
       this.#all = { events: 0, bytes: 0 };
+      this.#unmarked = { events: 0, bytes: 0 };
       this.#ofIds = new Map();
     }
     const firsts = new Map(batch.toReversed().map((event) => [event.uuid, event]));
-    const fresh = [...firsts.values()].filter(({ uuid }) => !this.stored.has(uuid));
-    const isNothingLeft = this.#all.events >= limits.eventsADay || this.#all.bytes >= limits.bytesADay;
-    if (isCounted && fresh.length > 0 && isNothingLeft) return batch.map(() => "drop");
-    const over = new Set<string>();
-    for (const id of isCounted ? new Set(fresh.map((event) => event.distinct_id)) : []) {
-      const before = this.#ofIds.get(id) ?? { events: 0, bytes: 0 };
-      const more = this.#useOf(fresh.filter((event) => event.distinct_id === id));
-      if (before.events + more.events > limits.eventsADayOfOneId) over.add(id);
-      if (before.bytes + more.bytes > limits.bytesADayOfOneId) over.add(id);
+    const fresh = batch.filter((event) => {
+      const stored = this.stored.get(event.uuid);
+      return firsts.get(event.uuid) === event && (stored === undefined || (!isCounted && !stored.isVerified));
+    });
+    const allDropped = batch.map(() => "drop");
+    if (!isCounted) {
+      this.#store(fresh, true);
+      for (const event of batch) this.#marked.add(event.distinct_id);
+      return batch.map(() => "ok");
     }
-    const kept = fresh.filter((event) => !over.has(event.distinct_id));
-    const more = this.#useOf(kept);
-    const isFull =
-      isCounted &&
-      kept.length > 0 &&
-      (this.#all.events + more.events > limits.eventsADay || this.#all.bytes + more.bytes > limits.bytesADay);
-    if (isFull) return batch.map(() => "drop");
-    const dropped = new Set(fresh.filter((event) => over.has(event.distinct_id)).map(({ uuid }) => uuid));
-    for (const event of kept) this.stored.set(event.uuid, event.distinct_id);
-    if (isCounted) this.#count(kept);
-    for (const event of kept) {
-      this.#known.add(event.distinct_id);
-      if ("$set" in event.properties) this.#hasProperties.add(event.distinct_id);
+    const kept = fresh.filter((event) => !this.#isOver(event.distinct_id, fresh, limits));
+    if (this.#reached !== JSON.stringify(limits)) {
+      if (fresh.length > 0 && this.#isFull(limits, { events: 0, bytes: 0 }, true))
+        return this.#reach(limits, allDropped);
+      const added = this.#addedBy(kept);
+      const isShared = this.#unmarked.events + added.unmarked.events > 0;
+      const isShareOver =
+        4 * (this.#unmarked.events + added.events) > 3 * limits.eventsADay ||
+        4 * (this.#unmarked.bytes + added.bytes) > 3 * limits.bytesADay;
+      const isShareFull = kept.length > 0 && isShared && isShareOver;
+      if (!isShareFull && kept.length > 0 && this.#isFull(limits, added)) return this.#reach(limits, allDropped);
+      if (!isShareFull) {
+        this.#store(kept, false);
+        const dropped = new Set(fresh.filter((event) => !kept.includes(event)).map(({ uuid }) => uuid));
+        return batch.map(({ uuid }) => (dropped.has(uuid) ? "drop" : "ok"));
+      }
+      this.#reach(limits, allDropped);
     }
-    return batch.map(({ uuid }) => (dropped.has(uuid) ? "drop" : "ok"));
+    const marked = kept.filter((event) => this.#marked.has(event.distinct_id));
+    if (!this.#isFull(limits, this.#addedBy(marked))) this.#store(marked, false);
+    return allDropped;
+  }
+
+  #reach(limits: Limits, answer: string[]): string[] {
+    this.#reached = JSON.stringify(limits);
+    return answer;
+  }
+
+  #isFull(limits: Limits, more: Use, isAlready = false): boolean {
+    const [events, bytes] = [this.#all.events + more.events, this.#all.bytes + more.bytes];
+    return isAlready
+      ? events >= limits.eventsADay || bytes >= limits.bytesADay
+      : events > limits.eventsADay || bytes > limits.bytesADay;
   }
 
   used(day: number): Use {
     return day === this.#day ? this.#all : { events: 0, bytes: 0 };
   }
 
-  #count(kept: readonly Event[]): void {
-    for (const [id, events] of Map.groupBy(kept, (event) => event.distinct_id)) {
-      const more = this.#useOf(events);
-      const before = this.#ofIds.get(id) ?? { events: 0, bytes: 0 };
-      this.#ofIds.set(id, { events: before.events + more.events, bytes: before.bytes + more.bytes });
-      this.#all = { events: this.#all.events + more.events, bytes: this.#all.bytes + more.bytes };
+  #store(events: readonly Event[], isVerified: boolean): void {
+    if (!isVerified) this.#count(events);
+    for (const event of events) {
+      this.stored.set(event.uuid, { id: event.distinct_id, isVerified });
+      this.#known.add(event.distinct_id);
+      if (!isVerified && "$set" in event.properties) {
+        this.#values.set(event.distinct_id, (event.properties.$set as { n: unknown }).n);
+      }
+    }
+  }
+
+  #count(events: readonly Event[]): void {
+    for (const [id, ofId] of Map.groupBy(events, (event) => event.distinct_id)) {
+      const more = this.#addedBy(ofId);
+      const plus = (before: Use, use: Use) => ({ events: before.events + use.events, bytes: before.bytes + use.bytes });
+      this.#ofIds.set(id, plus(this.#ofIds.get(id) ?? { events: 0, bytes: 0 }, more));
+      this.#all = plus(this.#all, more);
+      this.#unmarked = plus(this.#unmarked, more.unmarked);
     }
   }
 }
@@ -156,10 +217,16 @@ describe(`random analytics events, PROOF_SEED=${RANDOM_SEED}`, () => {
       tell();
     }
     const { results } = await env.DB.prepare(
-      "SELECT uuid, distinct_id AS id FROM analytics_events WHERE environment_id = ? ORDER BY uuid",
+      `SELECT uuid, distinct_id AS id, is_verified AS isVerified FROM analytics_events
+       WHERE environment_id = ? AND replaced_by IS NULL ORDER BY uuid`,
     )
       .bind(app.environments.live.id)
-      .all<{ uuid: string; id: string }>();
-    expect(results).toEqual([...model.stored].sort().map(([uuid, id]) => ({ uuid, id })));
+      .all<{ uuid: string; id: string; isVerified: number }>();
+    const expected = [...model.stored].map(([uuid, { id, isVerified }]) => ({
+      uuid,
+      id,
+      isVerified: Number(isVerified),
+    }));
+    expect(results).toEqual(expected.sort((a, b) => (a.uuid < b.uuid ? -1 : 1)));
   });
 });

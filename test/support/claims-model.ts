@@ -76,11 +76,17 @@ const changesProperties = ({ set = {}, setOnce = {}, unset = [] }: ModelEvent): 
 export class ClaimsModel {
   readonly #events: ModelEvent[] = [];
   readonly #holdings: ModelHolding[] = [];
-  readonly #properties = new Map<string, Map<string, string>>();
+  /** By the kind of key that set them, then by id. */
+  readonly #properties = {
+    secret: new Map<string, Map<string, string>>(),
+    publishable: new Map<string, Map<string, string>>(),
+  };
   /** The stored claims, by the claimed id. An id has at most one. */
   readonly #claims = new Map<string, Claim>();
   /** Ids that events made users. Ids with credits, usage or consents are users too. */
   readonly #users = new Set<string>();
+  /** Those of them that a secret key named. */
+  readonly #verifiedUsers = new Set<string>();
 
   hold(holding: ModelHolding): void {
     this.#holdings.push(holding);
@@ -89,11 +95,13 @@ export class ClaimsModel {
   play(sent: ModelEvent): void {
     const event = isShared(sent.id) ? { ...sent, isPersonless: true } : sent;
     if (event.isPersonless === true) {
-      if (event.kind === "identify" || (event.key === "secret" && changesProperties(event))) this.#users.add(event.id);
+      if (event.kind === "identify" || (event.key === "secret" && changesProperties(event)))
+        this.#mark(event, event.id);
     } else {
       this.#setProperties(event);
-      const wasDevice = this.#isDevice(event.id);
-      if (event.key === "secret" || event.kind === "identify" || event.isSignedIn) this.#users.add(event.id);
+      const wasDevice =
+        event.key === "secret" ? hasDeviceForm(event.id) && !this.#isVerifiedUser(event.id) : this.#isDevice(event.id);
+      if (event.key === "secret" || event.kind === "identify" || event.isSignedIn) this.#mark(event, event.id);
       if (event.other !== undefined) this.#link(event, event.other, wasDevice);
     }
     this.#events.push(event);
@@ -125,15 +133,22 @@ export class ClaimsModel {
 
   // The claim of an event about another id.
 
-  /** `wasDevice`: whether the event's own id had a device's form and was no user before the event. */
-  #link({ id, kind, key }: ModelEvent, other: string, wasDevice: boolean): void {
+  #mark({ key }: ModelEvent, id: string): void {
+    this.#users.add(id);
+    if (key === "secret") this.#verifiedUsers.add(id);
+  }
+
+  /** `wasDevice`: whether the event's own id had a device's form and was no user before the event, for a secret key by verified marks. */
+  #link(event: ModelEvent, other: string, wasDevice: boolean): void {
+    const { id, kind, key } = event;
     const via = kind === "identify" ? "identify" : "alias";
-    const isReversed = via === "alias" && wasDevice && (!hasDeviceForm(other) || this.#isUser(other));
+    const isOtherUser = key === "secret" ? this.#isVerifiedUser(other) : !hasDeviceForm(other) || this.#isUser(other);
+    const isReversed = via === "alias" && wasDevice && isOtherUser;
     const [claimer, claimed] = isReversed ? [other, id] : [id, other];
     if (claimer === claimed || isShared(claimer) || isShared(claimed)) return;
     if (key === "secret") {
       this.#claimVerified(claimer, claimed, via);
-      for (const each of [claimer, claimed]) this.#users.add(each);
+      for (const each of [claimer, claimed]) this.#mark(event, each);
     } else if (this.#counts(claimer, claimed) && !this.#claims.has(claimed)) {
       this.#claims.set(claimed, { claimer, via, isVerified: false });
     }
@@ -161,8 +176,12 @@ export class ClaimsModel {
   }
 
   #isUser(id: string): boolean {
+    return this.#users.has(id) || this.#isVerifiedUser(id);
+  }
+
+  #isVerifiedUser(id: string): boolean {
     const makesUser = (holding: ModelHolding) => holding.kind !== "consent" || holding.isDevice !== true;
-    return this.#users.has(id) || this.#holdings.some((holding) => holding.id === id && makesUser(holding));
+    return this.#verifiedUsers.has(id) || this.#holdings.some((holding) => holding.id === id && makesUser(holding));
   }
 
   #isDevice(id: string): boolean {
@@ -206,21 +225,25 @@ export class ClaimsModel {
 
   #mergedProperties(levels: readonly (readonly string[])[]): Map<string, string[]> {
     const merged = new Map<string, string[]>();
-    for (const level of levels) {
-      const ofLevel = level.flatMap((id) => [...(this.#properties.get(id) ?? [])]);
-      const isNew = new Set(ofLevel.map(([name]) => name).filter((name) => !merged.has(name)));
-      for (const [name, value] of ofLevel) {
-        if (isNew.has(name)) merged.set(name, [...(merged.get(name) ?? []), value]);
+    for (const room of [this.#properties.secret, this.#properties.publishable]) {
+      for (const level of levels) {
+        const ofLevel = level.flatMap((id) => [...(room.get(id) ?? [])]);
+        const isNew = new Set(ofLevel.map(([name]) => name).filter((name) => !merged.has(name)));
+        for (const [name, value] of ofLevel) {
+          if (isNew.has(name)) merged.set(name, [...(merged.get(name) ?? []), value]);
+        }
       }
     }
     return merged;
   }
 
-  #setProperties({ id, setOnce = {}, set = {}, unset = [] }: ModelEvent): void {
-    const properties = this.#properties.get(id) ?? new Map<string, string>();
+  #setProperties({ id, key, setOnce = {}, set = {}, unset = [] }: ModelEvent): void {
+    const room = this.#properties[key];
+    const properties = room.get(id) ?? new Map<string, string>();
     for (const [name, value] of Object.entries(setOnce)) if (!properties.has(name)) properties.set(name, value);
     for (const [name, value] of Object.entries(set)) properties.set(name, value);
-    for (const name of unset) properties.delete(name);
-    this.#properties.set(id, properties);
+    const others = key === "secret" ? this.#properties.publishable.get(id) : undefined;
+    for (const name of unset) for (const each of [properties, others]) each?.delete(name);
+    room.set(id, properties);
   }
 }

@@ -71,16 +71,22 @@ export interface StoredId {
   readonly claimedAtMs: number | null;
   readonly isVerified: 0 | 1;
   readonly version: number;
-  /** JSON. Null if none was ever set. */
+  readonly isVerifiedUser: 0 | 1;
+  readonly replacedCount: number;
+  /** JSON, by secret keys and by other keys. Null if none was ever set. */
+  readonly verifiedProperties: string | null;
   readonly properties: string | null;
 }
 
 const SELECT_IDS = `SELECT d.distinct_id AS distinctId, first_seen_at_ms AS firstSeenAtMs, last_seen_at_ms AS lastSeenAtMs,
     event_count AS eventCount, event_bytes AS eventBytes, is_device_form AS isDeviceForm, is_sender AS isSender,
     is_identified AS isIdentified, claimed_by AS claimedBy, claimed_via AS via, claimed_at_ms AS claimedAtMs,
-    claim_is_verified AS isVerified, claim_version AS version, p.properties AS properties
-  FROM distinct_ids AS d LEFT JOIN id_properties AS p USING (environment_id, distinct_id)
-  WHERE environment_id = ?`;
+    claim_is_verified AS isVerified, claim_version AS version, is_verified_user AS isVerifiedUser,
+    replaced_count AS replacedCount, v.properties AS verifiedProperties, p.properties AS properties
+  FROM distinct_ids AS d
+  LEFT JOIN id_properties AS v ON v.environment_id = d.environment_id AND v.distinct_id = d.distinct_id AND v.is_verified = 1
+  LEFT JOIN id_properties AS p ON p.environment_id = d.environment_id AND p.distinct_id = d.distinct_id AND p.is_verified = 0
+  WHERE d.environment_id = ?`;
 
 /** All stored records of an environment's ids, by id. */
 export async function idsOf(app: TestApp, mode: "live" | "test" = "live"): Promise<StoredId[]> {

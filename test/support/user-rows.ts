@@ -24,7 +24,7 @@ const TABLES: readonly Rows[] = [
   ["large_properties", OF_ACCOUNT, "seq"],
   ["reservations", OF_ACCOUNT, "created_at_ms", "settled_by"],
   ["distinct_ids", `${HERE} AND ?1 IN (distinct_id, claimed_by)`, "distinct_id"],
-  ["id_properties", `${HERE} AND distinct_id = ?1`, "distinct_id"],
+  ["id_properties", `${HERE} AND distinct_id = ?1`, "is_verified"],
   ["analytics_events", `${HERE} AND distinct_id = ?1`, "seq"],
   ["consent_log", `${HERE} AND distinct_id = ?1`, "seq"],
   ["export_audit", `${HERE} AND distinct_id = ?1`, "seq"],

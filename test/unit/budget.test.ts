@@ -6,6 +6,7 @@ import { EXPORT_QUERIES_MAX, pageRowsMin } from "../../src/exports/span-cursor.t
 type Bounds = readonly { readonly id: string; readonly last: number }[];
 const sizeOf = (bounds: Bounds) => ({
   rows: bounds.reduce((sum, { last }) => sum + last, 0),
+  seqs: bounds.reduce((sum, { last }) => sum + last, 0),
   ids: bounds.length,
   idBytes: bounds.reduce((sum, { id }) => sum + 3 * id.length, 0),
 });

@@ -76,7 +76,7 @@ export const businessFigures = sqliteTable(
 
 /** Counts for the limits of analytics (L3). */
 
-/** Analytics sent with publishable keys on a UTC day. Exact, because the batch that stores events counts them (L3). */
+/** Analytics sent with publishable and relay keys on a UTC day. Exact, because the batch that stores events counts them (L3). */
 export const analyticsDays = sqliteTable(
   "analytics_days",
   {
@@ -86,6 +86,11 @@ export const analyticsDays = sqliteTable(
     events: integer("events").notNull(),
     /** Bytes as they are stored. */
     bytes: integer("bytes").notNull(),
+    /** The events, and their bytes, of ids without a verified mark (P2). They fill at most three quarters of the limits. */
+    unmarkedEvents: integer("unmarked_events").notNull(),
+    unmarkedBytes: integer("unmarked_bytes").notNull(),
+    /** The environment's own limits when a limit was reached; empty for the default ones. Null while none was reached. */
+    reachedLimits: text("reached_limits"),
     /** The highest count of a single distinct id. */
     idEvents: integer("id_events").notNull(),
     idBytes: integer("id_bytes").notNull(),

@@ -16,8 +16,11 @@ export const distinctIds = sqliteTable(
     lastSeenAtMs: integer("last_seen_at_ms").notNull(),
     /** How many analytics events of this id arrived. Their seqs are 1 to this number. */
     eventCount: integer("event_count").notNull().default(0),
-    /** How many of the first events were deleted because of their age (E8), and the bytes of the others' properties. */
+    /** The seq up to which events were deleted because of their age (E8). */
     deletedCount: integer("deleted_count").notNull().default(0),
+    /** How many of the later seqs belong to events that a verified event replaced (P4). Readers leave these events out. */
+    replacedCount: integer("replaced_count").notNull().default(0),
+    /** The bytes of the properties of all other events. */
     eventBytes: integer("event_bytes").notNull().default(0),
     /** The last UTC day, since 1970, with events of this id by publishable keys; their number and bytes on that day (L3). */
     day: integer("day"),
@@ -34,14 +37,20 @@ export const distinctIds = sqliteTable(
      * user. An account or an own consent also makes it a user (people/read-people.ts). It stays set until the id is erased.
      */
     isUser: integer("is_user", { mode: "boolean" }).notNull().default(false),
+    /** Whether a secret key's event or claim identified it as a user. No publishable or relay key can set this. */
+    isVerifiedUser: integer("is_verified_user", { mode: "boolean" }).notNull().default(false),
     /** The id that claims this one. Null when there is none. */
     claimedBy: text("claimed_by"),
     claimedVia: text("claimed_via", { enum: ["identify", "alias"] }),
     claimedAtMs: integer("claimed_at_ms"),
     /** Whether the claim was sent with a secret key. */
     claimIsVerified: integer("claim_is_verified", { mode: "boolean" }).notNull().default(false),
-    /** How many claims it made with publishable keys (L1). */
+    /** How many claims it made with publishable and relay keys (L1): in all, and on the last UTC day with such a claim. */
     claimsMade: integer("claims_made").notNull().default(0),
+    claimsDay: integer("claims_day"),
+    dayClaims: integer("day_claims").notNull().default(0),
+    /** How many further claims linked nothing, because one of the two numbers was at its limit. */
+    claimsOverLimit: integer("claims_over_limit").notNull().default(0),
     /** Grows by one with every change of the claim. A planned write compares it. */
     claimVersion: integer("claim_version").notNull().default(0),
     /** The last day on which the id sent an event, in days since 1970. It may be outdated (db/activity.ts). */
@@ -53,9 +62,14 @@ export const distinctIds = sqliteTable(
     index("distinct_ids_active")
       .on(t.environmentId, t.lastActiveDay, t.distinctId)
       .where(sql`last_active_day IS NOT NULL`),
-    index("distinct_ids_claimed_by").on(t.environmentId, t.claimedBy).where(sql`claimed_by IS NOT NULL`),
+    // Verified claims can be read first, so that others do not crowd them out of a page.
+    index("distinct_ids_claimed_by")
+      .on(t.environmentId, t.claimedBy, sql`claim_is_verified DESC`)
+      .where(sql`claimed_by IS NOT NULL`),
     check("distinct_ids_deleted_count", sql`${t.deletedCount} BETWEEN 0 AND ${t.eventCount}`),
-    check("distinct_ids_claims_made", sql`${t.claimsMade} <= 1000`),
+    check("distinct_ids_replaced_count", sql`${t.replacedCount} BETWEEN 0 AND ${t.eventCount} - ${t.deletedCount}`),
+    check("distinct_ids_verified_user", sql`${t.isVerifiedUser} <= ${t.isUser}`),
+    check("distinct_ids_claims_made", sql`${t.claimsMade} <= 1000 AND ${t.dayClaims} <= 100`),
     check("distinct_ids_claimed_by_another", sql`${t.claimedBy} <> ${t.distinctId}`),
     check(
       "distinct_ids_claim_whole",
@@ -78,21 +92,28 @@ export const emailIn = (properties: SQL | Column) => sql<string>`lower(${emailPr
 /** SQL: whether `id_properties_email` has the address. No address is longer than 320 characters. */
 export const hasEmail = (properties: SQL | Column) => sql`length(${emailProperty(properties)}) <= 320`;
 
-/** The properties that events `$set` for a distinct id. A separate table, so that other events rewrite nothing large. */
+/**
+ * The properties that events `$set` for a distinct id: a row for those of secret keys, and a row for those of other keys, so that the
+ * public key cannot change, hide or crowd out what a server said (P9). A separate table, so that other events rewrite nothing large.
+ */
 export const idProperties = sqliteTable(
   "id_properties",
   {
     environmentId: integer("environment_id").notNull(),
     distinctId: text("distinct_id").notNull(),
+    /** Whether secret keys set them. */
+    isVerified: integer("is_verified", { mode: "boolean" }).notNull().default(false),
     /** JSON object. */
     properties: text("properties").notNull(),
     /** Grows by one with every change. A planned write compares it. */
     version: integer("version").notNull().default(1),
   },
   (t) => [
-    primaryKey({ columns: [t.environmentId, t.distinctId] }),
-    // Finds people by their e-mail address. Ids without an address are not in the index.
-    index("id_properties_email").on(t.environmentId, emailIn(sql`properties`)).where(hasEmail(sql`properties`)),
+    primaryKey({ columns: [t.environmentId, t.distinctId, t.isVerified] }),
+    // Finds people by their e-mail address, those whom secret keys gave it first. Ids without an address are not in the index.
+    index("id_properties_email")
+      .on(t.environmentId, emailIn(sql`properties`), t.isVerified)
+      .where(hasEmail(sql`properties`)),
   ],
 );
 
@@ -113,10 +134,17 @@ export const analyticsEvents = sqliteTable(
     isVerified: integer("is_verified", { mode: "boolean" }).notNull().default(false),
     /** JSON object, as it was sent. */
     properties: text("properties").notNull(),
+    /** The seq of the verified event that replaced this one, and when, in real time (P4). Null when there is none. */
+    replacedBy: integer("replaced_by"),
+    replacedAtMs: integer("replaced_at_ms"),
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.distinctId, t.seq] }),
-    uniqueIndex("analytics_events_uuid").on(t.environmentId, t.uuid),
+    // It does not begin with the id, so that SQLite reads an id's events by the primary key, in order.
+    uniqueIndex("analytics_events_uuid").on(t.environmentId, t.uuid, t.distinctId, t.isVerified),
+    // For the cron, which deletes replaced events.
+    index("analytics_events_replaced").on(t.replacedAtMs).where(sql`replaced_at_ms IS NOT NULL`),
+    check("analytics_events_replaced_whole", sql`(${t.replacedBy} IS NULL) = (${t.replacedAtMs} IS NULL)`),
   ],
 );
 
@@ -137,12 +165,15 @@ export const consentLog = sqliteTable(
     gpc: integer("gpc", { mode: "boolean" }),
     /** Whether it belongs to an anonymous visitor. Otherwise its id is a user (P2). */
     isDevice: integer("is_device", { mode: "boolean" }).notNull().default(false),
+    /** Its place among the entries of its id on its UTC day that publishable keys sent (P5). Null for one of a secret key. */
+    dayPlace: integer("day_place"),
     occurredAtMs: integer("occurred_at_ms").notNull(),
     receivedAtMs: integer("received_at_ms").notNull(),
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.distinctId, t.seq] }),
     index("consent_log_of_user").on(t.environmentId, t.distinctId).where(sql`is_device = 0`),
+    index("consent_log_public").on(t.environmentId, t.distinctId, t.seq).where(sql`day_place IS NOT NULL`),
     check("consent_log_decision", sql`${t.decision} IN ('granted', 'denied', 'withdrawn')`),
   ],
 );

@@ -4,7 +4,8 @@ import { utf8Length } from "../../lib/encoding.ts";
 import { uuidOf } from "../../lib/ids.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { isCounted, recordBytesOf, storedBytesOf } from "../limits/count.ts";
-import { findLimitAhead } from "../limits/limits.ts";
+import { type EventSize, findLimitAhead } from "../limits/limits.ts";
+import { eventKey } from "../plan-people.ts";
 import type { CaptureOutput, CaptureV1Output } from "../responses.ts";
 import { keyBesideEvents, type ScannedBody } from "./client-body.ts";
 import {
@@ -77,7 +78,7 @@ const BYTES_ADDED_PER_EVENT = 2_000;
 /**
  * Returns the most bytes that an event can add, without its id's record. It adds fewer if some of its data is stored already.
  */
-function sizeOf(captured: CapturedEvent): readonly [uuid: string, bytes: number, distinctId: string] {
+function sizeOf(captured: CapturedEvent): EventSize {
   const { uuid, distinctId, link, changes, properties } = captured;
   const claimed = link === null ? 0 : recordBytesOf(link.otherId);
   return [uuid, storedBytesOf(captured) + claimed + utf8Length(changes ?? properties), distinctId];
@@ -117,16 +118,17 @@ async function storeInParts(
   let reachedLimit: StoredEvents["reachedLimit"] = null;
   if (bytes > PART_BYTES_MAX) {
     const sizes = () =>
-      events.flatMap(({ start }): (readonly [string, number, string])[] => {
+      events.flatMap(({ start }): EventSize[] => {
         const read = readEvent(json, start, arrival, added);
         return "captured" in read ? [sizeOf(read.captured)] : [];
       });
-    reachedLimit = await findLimitAhead(ctx, {
+    const ahead = await findLimitAhead(ctx, {
       events: events.length,
       bytesMax: BYTES_ADDED_PER_BYTE * bytes + BYTES_ADDED_PER_EVENT * events.length,
       sizes,
     });
-    if (reachedLimit !== null) await noteReached(ctx, reachedLimit);
+    if (ahead !== null) await noteReached(ctx, ahead.limit);
+    reachedLimit = ahead?.isOfAllIds === true ? ahead.limit : null;
   }
   for (let next = 0; next < events.length; ) {
     const first = next;
@@ -153,9 +155,11 @@ type CaptureResult = CaptureV1Output["results"][string];
 
 function resultOf(event: ReadEvent, { warnings, drops }: StoredEvents): CaptureResult {
   if ("refused" in event) return { result: "drop", details: `${event.refused.param} ${event.refused.message}` };
-  const limit = drops.get(event.captured.uuid);
+  const key = eventKey(event.captured);
+  const limit = drops.get(key);
+  if (limit === "day") return { result: "drop", details: "the day's limits of analytics are reached" };
   if (limit === "databaseBytes") return { result: "drop", details: "the database is almost full" };
   if (limit !== undefined) return { result: "drop", details: `the limit ${limit} of today is reached` };
-  const details = event.warning ?? warnings.get(event.captured.uuid);
+  const details = event.warning ?? warnings.get(key);
   return details === undefined ? { result: "ok" } : { result: "warning", details };
 }

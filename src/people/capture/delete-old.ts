@@ -12,7 +12,7 @@ import {
 } from "../../db/query.ts";
 import { analyticsEvents, databaseSize, distinctIds, firstSeenOfKnownId } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
-import { DAY_MS } from "../../lib/time.ts";
+import { DAY_MS, HOUR_MS } from "../../lib/time.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
 import { storedBytes } from "../limits/count.ts";
 
@@ -50,9 +50,11 @@ const selectFirst = query((value: ValueOf<{ beforeMs: number }>) =>
 /** Counts the deleted events in the ids' records. It is an upsert, because an UPDATE with a join might read all records. */
 const countDeleted = query((value: ValueOf<RetentionStep>) => {
   const { environmentId, distinctId, lastSeenAtMs, isDeviceForm } = distinctIds;
-  const { eventCount, deletedCount, eventBytes } = distinctIds;
+  const { eventCount, deletedCount, replacedCount, eventBytes } = distinctIds;
+  const { seq, replacedBy, properties } = analyticsEvents;
   const deleted = sql`
-    SELECT ${analyticsEvents.environmentId}, ${analyticsEvents.distinctId}, count(*), sum(octet_length(${analyticsEvents.properties}))
+    SELECT ${analyticsEvents.environmentId}, ${analyticsEvents.distinctId}, max(${seq}), sum(${replacedBy} IS NULL),
+      coalesce(sum(octet_length(${properties})) FILTER (WHERE ${replacedBy} IS NULL), 0)
     FROM page CROSS JOIN ${analyticsEvents} ON ${rowid} = page.event_rowid
     GROUP BY ${analyticsEvents.environmentId}, ${analyticsEvents.distinctId}`;
   const unchanged = {
@@ -63,14 +65,21 @@ const countDeleted = query((value: ValueOf<RetentionStep>) => {
     isDeviceForm,
     eventCount,
   };
+  // The seqs up to the last one are those of the deleted events and of replaced events.
+  const counts = {
+    deletedCount: sql`deleted.last`,
+    replacedCount: sql`${replacedCount} - (deleted.last - ${deletedCount} - deleted.number)`,
+    eventBytes: sql`${eventBytes} - deleted.size`,
+  };
   const from = sql`FROM deleted CROSS JOIN ${distinctIds}
     ON ${environmentId} = deleted.tenant AND ${distinctId} = deleted.sender WHERE true`;
   const set = assignments(distinctIds, {
-    deletedCount: sql`${deletedCount} + excluded.${names(deletedCount)}`,
-    eventBytes: sql`${eventBytes} - excluded.${names(eventBytes)}`,
+    deletedCount: sql`excluded.${names(deletedCount)}`,
+    replacedCount: sql`excluded.${names(replacedCount)}`,
+    eventBytes: sql`excluded.${names(eventBytes)}`,
   });
-  return sql`${withPage(value)}, deleted (tenant, sender, number, size) AS MATERIALIZED (${deleted})
-    ${insertFrom(distinctIds, { ...unchanged, deletedCount: sql`deleted.number`, eventBytes: sql`deleted.size` }, from)}
+  return sql`${withPage(value)}, deleted (tenant, sender, last, number, size) AS MATERIALIZED (${deleted})
+    ${insertFrom(distinctIds, { ...unchanged, ...counts }, from)}
     ON CONFLICT (${names(environmentId, distinctId)}) DO UPDATE SET ${set}`;
 });
 
@@ -117,4 +126,40 @@ export const oldEventsPart: CronPart = {
   weight: 1,
   queriesOfStep: RETENTION_QUERIES_A_STEP + 1,
   work: deleteOldAnalytics,
+};
+
+/** How long a replaced event stays, for exports that began before (P4). */
+const REPLACED_FOR_MS = HOUR_MS;
+
+type ReplacedStep = { beforeMs: number; limit: number };
+const replacedPage = (value: ValueOf<ReplacedStep>) => sql`
+  SELECT ${rowid} FROM ${analyticsEvents} INDEXED BY analytics_events_replaced
+  WHERE ${analyticsEvents.replacedAtMs} IS NOT NULL AND ${analyticsEvents.replacedAtMs} < ${value("beforeMs")}
+  ORDER BY ${analyticsEvents.replacedAtMs} LIMIT ${asInteger(value("limit"))}`;
+
+const deleteReplacedPage = query((value: ValueOf<ReplacedStep>) =>
+  returning(
+    computed({ isDeleted: sql<1>`1` }),
+    (list) => sql`DELETE FROM ${analyticsEvents} WHERE ${rowid} IN (${replacedPage(value)}) RETURNING ${list}`,
+  ),
+);
+
+/** Deletes the events that verified events replaced an hour ago (P4). Their ids' records do not count them any more. */
+export async function deleteReplacedEvents(
+  { db, allowance, now }: CronCtx,
+  { steps, events } = { steps: RETENTION_STEPS_A_RUN, events: EVENTS_A_STEP },
+): Promise<readonly unknown[]> {
+  const step = { beforeMs: now() - REPLACED_FOR_MS, limit: events };
+  for (let n = 0; n < steps && allowance.has(1); n++) {
+    const deleted = await all(db, deleteReplacedPage(step));
+    if (deleted.length < events) break;
+  }
+  return [];
+}
+
+export const replacedEventsPart: CronPart = {
+  code: "replaced_events_not_deleted",
+  weight: 1,
+  queriesOfStep: 1,
+  work: deleteReplacedEvents,
 };

@@ -3,12 +3,24 @@ import { attempt, constraintOf, RetryAttempt } from "../../db/attempt.ts";
 import { withTombstones } from "../../db/known-tombstones.ts";
 import { batch, type Statement } from "../../db/sql.ts";
 import { findErased, personGuards } from "../../db/tombstones.ts";
+import { warn } from "../../http/factory.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { needsStoredPeople } from "../claims.ts";
-import { environmentLimitIn, idsOverLimit, idUseReads, isIdLimit, type ReachedLimit } from "../limits/count.ts";
+import {
+  type DropReason,
+  type EnvironmentLimit,
+  environmentLimitIn,
+  idsOverLimit,
+  idUseReads,
+  isIdLimit,
+  markDayReached,
+  markedReads,
+  shareLimitIn,
+} from "../limits/count.ts";
 import { reachedWrites } from "../limits/reached.ts";
 import { guardRemembered, readPeopleFirst, rememberPeople } from "../memory.ts";
 import {
+  eventKey,
   noStoredPeople,
   type PeopleChange,
   planPeople,
@@ -19,8 +31,8 @@ import {
 import type { CapturedEvent } from "./event.ts";
 import { idsMentioned, idsWritten, nothingErased, type Remaining, withoutErased } from "./without-erased.ts";
 import {
+  allDropped,
   type CaptureBudget,
-  dropAll,
   dropsOf,
   type EventBatch,
   readStoredEvents,
@@ -32,10 +44,11 @@ import {
 const LINKS_MAX = 1_000;
 
 /**
- * Stores events, each UUID once, with their changes to people (P2, P3) and their counts for the day's limits (L3), in one
+ * Stores events, each one by its id and UUID (P4), with their changes to people (P2, P3) and their counts for the day's limits (L3), in one
  * batch or a few. A repeated batch changes nothing. Events without changes to people need no read. If an id exceeds its
- * limit, none of its events are stored. If the environment reaches a limit, no more events are stored. `includesWarnings`:
- * whether the response contains warnings.
+ * limit, none of its events are stored. If the environment reaches a limit, no more events are stored. After ids without a verified
+ * mark have filled their share of the day, only events of other ids are stored, and every event is answered as dropped.
+ * `includesWarnings`: whether the response contains warnings.
  */
 export function storeEvents(
   ctx: TenantCtx,
@@ -75,25 +88,28 @@ async function storeAll(
   guards: EventBatch["guards"],
 ): Promise<StoredEvents> {
   const warnings = new Map<string, string>();
-  const drops = new Map<string, ReachedLimit>();
+  const drops = new Map<string, DropReason>();
+  let isShareFull = false;
   for (let rest = withoutRepeats(events); rest.length > 0; ) {
-    const attempts: Attempts = { guards, remaining, warnings: noWarnings, isIdOverLimit: false };
+    const attempts: Attempts = { guards, remaining, warnings: noWarnings, isIdOverLimit: false, isShareFull };
     const stored = await attempt(ctx, () => storeWithin(ctx, rest, budget, attempts));
+    isShareFull = attempts.isShareFull;
     const { reachedLimit } = stored;
-    for (const [uuid, limit] of reachedLimit === null ? stored.drops : dropAll(rest, reachedLimit).drops)
-      drops.set(uuid, limit);
-    if (reachedLimit !== null) return { warnings, drops, reachedLimit };
-    for (const [uuid, warning] of attempts.warnings) warnings.set(uuid, warning);
+    for (const [key, limit] of reachedLimit === null ? stored.drops : allDropped(rest, reachedLimit))
+      drops.set(key, limit);
+    if (reachedLimit !== null)
+      return { warnings, drops: isShareFull ? allDropped(events, "day") : drops, reachedLimit };
+    for (const [key, warning] of attempts.warnings) warnings.set(key, warning);
     for (const { distinctId } of remaining.toStore(rest.slice(0, stored.count)))
       noteUse("person", ctx.environment, distinctId, ctx.now());
     rest = rest.slice(stored.count);
   }
-  return { warnings, drops, reachedLimit: null };
+  return { warnings, drops: isShareFull ? allDropped(events, "day") : drops, reachedLimit: null };
 }
 
 function withoutRepeats(events: readonly CapturedEvent[]): readonly CapturedEvent[] {
   const first = new Map<string, CapturedEvent>();
-  for (const event of events) if (!first.has(event.uuid)) first.set(event.uuid, event);
+  for (const event of events) if (!first.has(eventKey(event))) first.set(eventKey(event), event);
   return [...first.values()];
 }
 
@@ -106,6 +122,7 @@ interface Attempts extends EventBatch {
   warnings: ReadonlyMap<string, string>;
   /** Whether an id exceeded a limit. Then the next attempt first reads today's counts of the ids. */
   isIdOverLimit: boolean;
+  isShareFull: boolean;
 }
 
 /** How many of the first events are processed, and their results. */
@@ -130,6 +147,12 @@ async function storeWithin(
       attempts.isIdOverLimit = true;
       throw new RetryAttempt("The next attempt reads the counts of the ids first.", { cause: error });
     }
+    const share = shareLimitIn(error);
+    if (share !== null) {
+      if (share.reached !== null) await noteReached(ctx, share.reached);
+      attempts.isShareFull = true;
+      throw new RetryAttempt("The next attempt stores only events of ids with a verified mark.", { cause: error });
+    }
     const reachedLimit = environmentLimitIn(error);
     if (reachedLimit === null) throw error;
     await noteReached(ctx, reachedLimit);
@@ -138,13 +161,16 @@ async function storeWithin(
 }
 
 /** Records that a limit of the environment was reached. */
-export async function noteReached(ctx: TenantCtx, reachedLimit: ReachedLimit): Promise<void> {
+export async function noteReached(ctx: TenantCtx, reachedLimit: EnvironmentLimit): Promise<void> {
   const reached = reachedWrites(ctx, [reachedLimit], ctx.now());
-  await batch(ctx.db, reached.statements);
+  await batch(ctx.db, [...reached.statements, ...markDayReached(ctx, reachedLimit, ctx.realNow())]);
   reached.onWritten();
 }
 
-/** Stores the first events, at least one, in one batch. Skips events of ids that exceed a limit. */
+/**
+ * Stores the first events, at least one, in one batch. Skips events of ids that exceed a limit, and, once their share of the day is
+ * full, of ids without a verified mark.
+ */
 async function storeSome(
   ctx: TenantCtx,
   rest: readonly CapturedEvent[],
@@ -155,7 +181,7 @@ async function storeSome(
   const { remaining } = attempts;
   const batchEvents = firstWithinLinks(rest);
   const nowMs = ctx.now();
-  if (!attempts.isIdOverLimit) {
+  if (!attempts.isIdOverLimit && !attempts.isShareFull) {
     if (!batchEvents.some(needsStoredPeople)) {
       const change = planPeople(remaining.toStore(batchEvents), noStoredPeople, isVerified);
       await writeEvents(ctx, attempts, batchEvents, nowMs, { change });
@@ -169,37 +195,55 @@ async function storeSome(
       return allStored(batchEvents.length);
     }
   }
-  const useReads = attempts.isIdOverLimit ? idUseReads(ctx, batchEvents, ctx.realNow()) : [];
-  const { firstEvents, newEvents, stored, uses } = await readStoredEvents(ctx, batchEvents, budget, useReads);
+  const candidates = attempts.isShareFull ? await withMark(ctx, batchEvents) : batchEvents;
+  if (candidates.length === 0) return allStored(batchEvents.length);
+  const useReads = attempts.isIdOverLimit ? idUseReads(ctx, candidates, ctx.realNow()) : [];
+  const { firstEvents, newEvents, stored, uses } = await readStoredEvents(ctx, candidates, budget, useReads);
+  const lastEvent = firstEvents.at(-1);
+  const count =
+    firstEvents.length === candidates.length || lastEvent === undefined
+      ? batchEvents.length
+      : batchEvents.indexOf(lastEvent) + 1;
   // An earlier attempt, whose response was lost, may have stored the events.
-  if (newEvents.length === 0) return allStored(firstEvents.length);
+  if (newEvents.length === 0) return allStored(count);
   const planned = planPeople(remaining.toStore(newEvents), stored, isVerified);
   const overLimit = idsOverLimit(uses, newEvents, planned.ids);
   const eventsToStore = newEvents.filter(({ distinctId }) => !overLimit.has(distinctId));
   const change = overLimit.size === 0 ? planned : planPeople(remaining.toStore(eventsToStore), stored, isVerified);
-  attempts.warnings = warningsOf(eventsToStore, stored, change, attempts, isVerified);
-  const reached = reachedWrites(ctx, overLimit.values(), nowMs);
+  budget.rewrite(ctx, change);
+  const answered = answeredPlan(eventsToStore, stored, change, attempts, isVerified);
+  attempts.warnings = answered.warnings;
+  const isOverClaims = change.ids.some(({ claimsOverLimit }) => claimsOverLimit > 0);
+  const reached = reachedWrites(ctx, [...overLimit.values(), ...(isOverClaims ? ["claims" as const] : [])], nowMs);
   await writeEvents(ctx, attempts, eventsToStore, nowMs, { change, following: reached.statements });
   reached.onWritten();
+  if (answered.hasDoubtfulAlias) warn(ctx, "device_claims_id");
   if (!isVerified && change.refusedClaims > 0) {
     countActivity(ctx.environment, "refused_claim", nowMs, "", change.refusedClaims);
   }
   rememberPeople(ctx, change.settled, nowMs);
-  return { ...allStored(firstEvents.length), drops: dropsOf(newEvents, overLimit) };
+  return { ...allStored(count), drops: dropsOf(newEvents, overLimit) };
+}
+
+/** Returns the events of ids with a verified mark, which have the rest of the day's limits for themselves (L3). */
+async function withMark(ctx: TenantCtx, events: readonly CapturedEvent[]): Promise<readonly CapturedEvent[]> {
+  const rows = await batch(ctx.db, markedReads(ctx, events));
+  const ids = new Set(rows.flat().map(({ markedId }) => markedId));
+  return events.filter(({ distinctId }) => ids.has(distinctId));
 }
 
 const noWarnings: ReadonlyMap<string, string> = new Map();
 
-/** Returns the warnings for a secret key. For erased ids they are the same as if the ids had never been seen (E4). */
-function warningsOf(
+/** Returns the plan that the answer tells of. For erased ids it is the same as if the ids had never been seen (E4). */
+function answeredPlan(
   events: readonly CapturedEvent[],
   stored: StoredPeople,
-  { warnings }: PeopleChange,
+  change: PeopleChange,
   { remaining: { erased } }: Attempts,
   isVerified: boolean,
-): ReadonlyMap<string, string> {
-  if (erased.size === 0 || !isVerified) return warnings;
-  return planPeople(events, withoutPeople(stored, erased), true).warnings;
+): Pick<PeopleChange, "warnings" | "hasDoubtfulAlias"> {
+  if (erased.size === 0 || !isVerified) return change;
+  return planPeople(events, withoutPeople(stored, erased), true);
 }
 
 /** Stores events that change nothing about people. The batch aborts when `guard` fails. */

@@ -1,56 +1,67 @@
 import { and, eq, not, or, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import { asInteger, drizzle, fields, hasRow, insertFrom, query, read, scalar, type ValueOf } from "../../db/query.ts";
-import { accounts, analyticsEvents, consentLog, distinctIds } from "../../db/schema.ts";
-import { batch, type Statement } from "../../db/sql.ts";
+import { asInteger, drizzle, fields, insertFrom, query, read, scalar, type ValueOf } from "../../db/query.ts";
+import { analyticsEvents, distinctIds } from "../../db/schema.ts";
+import { batch, type Statement, type StatementRow } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import { warn } from "../../http/factory.ts";
+import { utf8Length } from "../../lib/encoding.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { isDeviceForm, makesUser, needsStoredPeople } from "../claims.ts";
 import {
   type AnalyticsLimit,
+  type DropReason,
   dayCounts,
+  type EnvironmentLimit,
   erasedCounts,
   type IdUse,
   isCounted,
-  type ReachedLimit,
   spaceGuards,
 } from "../limits/count.ts";
-import type { PeopleChange } from "../plan-people.ts";
+import { eventKey, type PeopleChange, type StoredPeople } from "../plan-people.ts";
 import { type PeopleRow, peopleReads, storedPeople } from "../read-people.ts";
+import { isUserBy } from "../user-marks.ts";
 import { peopleWrites } from "../write-people.ts";
 import type { CapturedEvent } from "./event.ts";
 import type { Remaining } from "./without-erased.ts";
 
 /** The most bytes of stored properties that the plan of one request may read. */
-const PROPERTIES_BYTES_MAX = 16 * 1024 * 1024;
+const READ_BYTES_MAX = 16 * 1024 * 1024;
+/** The most bytes of stored properties that one request with a publishable or relay key may rewrite (L1). */
+const REWRITTEN_BYTES_MAX = 4 * 1024 * 1024;
 
-/** The memory budget that the parts of one request share. */
+/** The budget of stored properties that the parts of one request share. */
 export class CaptureBudget {
-  #bytes = PROPERTIES_BYTES_MAX;
+  #readBytes = 0;
+  #rewrittenBytes = 0;
 
-  spend(bytes: number): void {
-    this.#bytes -= bytes;
-    if (this.#bytes >= 0) return;
-    throw new PurserError(
-      "payload_too_large",
-      `The ids of these events have more than ${PROPERTIES_BYTES_MAX} bytes of properties. Send fewer events at a time.`,
-    );
+  read(properties: StoredPeople["properties"]): void {
+    this.#readBytes += sizeOfProperties(properties);
+    if (this.#readBytes <= READ_BYTES_MAX) return;
+    throw tooManyProperties(`have more than ${READ_BYTES_MAX} bytes of properties`);
   }
+
+  /** Call it before the properties are written. */
+  rewrite(ctx: TenantCtx, { properties }: PeopleChange): void {
+    if (!isCounted(ctx)) return;
+    this.#rewrittenBytes += sizeOfProperties(properties.filter(({ version }) => version > 0));
+    if (this.#rewrittenBytes <= REWRITTEN_BYTES_MAX) return;
+    throw tooManyProperties(`change more than ${REWRITTEN_BYTES_MAX} bytes of stored properties`);
+  }
+}
+
+const sizeOfProperties = (stored: StoredPeople["properties"]): number =>
+  stored.reduce((sum, { properties }) => sum + utf8Length(properties), 0);
+
+function tooManyProperties(reason: string): PurserError {
+  return new PurserError("payload_too_large", `The ids of these events ${reason}. Send fewer events at a time.`);
 }
 
 type DeviceIds = { environmentId: number; ids: string };
 export type DeviceRow = { readonly distinctId: string };
 
 const { environmentId, distinctId } = distinctIds;
-const hasOwnAccount = () =>
-  hasRow(accounts, and(eq(accounts.environmentId, environmentId), eq(accounts.userId, distinctId)));
-const hasConsent = () =>
-  hasRow(
-    consentLog,
-    sql`${and(eq(consentLog.environmentId, environmentId), eq(consentLog.distinctId, distinctId))} AND ${consentLog.isDevice} = 0`,
-  );
 /** SQL: whether the id's first stored event was sent with a secret key. Reads one event, because no index has this column. */
 const isFirstVerified = () =>
   scalar(
@@ -62,8 +73,8 @@ const isFirstVerified = () =>
       .limit(1),
   );
 /**
- * SQL: whether the id sent events with publishable keys. It is not a user, so a sender did: an event of a secret key makes
- * its sender a user, unless it is personless.
+ * SQL: whether the id sent events with publishable keys. It has no verified mark, so a sender did: an event of a secret key gives
+ * its sender such a mark, unless it is personless.
  */
 const isSentByPages = () => or(sql`${distinctIds.isSender} = 1`, sql`${isFirstVerified()} = 0`);
 
@@ -75,9 +86,7 @@ const selectDevices = query((value: ValueOf<DeviceIds>) =>
       and(
         eq(environmentId, value("environmentId")),
         sql`${distinctId} IN (SELECT value FROM json_each(${value("ids")}))`,
-        sql`${distinctIds.isUser} = 0`,
-        not(hasOwnAccount()),
-        not(hasConsent()),
+        not(isUserBy(environmentId, distinctId, distinctIds.isVerifiedUser)),
         isSentByPages(),
       ),
     )
@@ -101,6 +110,8 @@ export interface EventBatch {
   /** The guards of a batch that stores some events. */
   readonly guards: (events: readonly CapturedEvent[]) => Promise<readonly Statement[]>;
   readonly remaining: Remaining;
+  /** Whether a limit was reached today. Then only events of ids with a verified mark are stored (L3). */
+  readonly isShareFull: boolean;
 }
 
 /** The other writes of a batch of events. */
@@ -116,7 +127,7 @@ interface OtherWrites {
  */
 export async function writeEvents(
   ctx: TenantCtx,
-  { guards, remaining }: EventBatch,
+  { guards, remaining, isShareFull }: EventBatch,
   events: readonly CapturedEvent[],
   nowMs: number,
   { change, guard, following = [] }: OtherWrites,
@@ -129,9 +140,9 @@ export async function writeEvents(
   const rows: readonly unknown[][] = await batch(ctx.db, [
     ...batchGuards,
     ...devices,
-    ...spaceGuards(ctx, eventsToStore, dayMs),
+    ...spaceGuards(ctx, eventsToStore, dayMs, isShareFull),
     ...eventWrites(ctx, eventsToStore, nowMs),
-    ...dayCounts(ctx, change.ids, dayMs),
+    ...dayCounts(ctx, change.ids, dayMs, isShareFull),
     ...erasedCounts(ctx, isCounted(ctx) ? events.filter(isErased) : [], dayMs),
     ...peopleWrites(ctx, change, { nowMs, dayMs }),
     ...following,
@@ -140,21 +151,27 @@ export async function writeEvents(
   if (deviceRows.some(({ length }) => length > 0)) warn(ctx, "device_made_user");
 }
 
-type UuidRow = { readonly uuid: string };
+type StoredEventsKey = { environmentId: number; events: string; isVerified: number };
 
-const selectUuids = query((value: ValueOf<{ environmentId: number; uuids: string }>) => {
-  const { environmentId, uuid } = analyticsEvents;
+/** Of the events [distinct id, UUID], those that are stored, or that a verified event outranks (P4). */
+const selectStored = query((value: ValueOf<StoredEventsKey>) => {
+  const { environmentId, distinctId, uuid, isVerified } = analyticsEvents;
   return read(
-    fields(analyticsEvents, "uuid"),
+    fields(analyticsEvents, "uuid", "distinctId"),
     (list) => sql`
-      SELECT ${list} FROM json_each(${value("uuids")}) AS i CROSS JOIN ${analyticsEvents}
-      WHERE ${environmentId} = ${value("environmentId")} AND ${uuid} = i.value`,
+      SELECT ${list} FROM json_each(${value("events")}) AS i CROSS JOIN ${analyticsEvents}
+      WHERE ${environmentId} = ${value("environmentId")} AND ${distinctId} = i.value ->> 0 AND ${uuid} = i.value ->> 1
+        AND ${isVerified} >= ${value("isVerified")}`,
   );
 });
+type StoredEventRow = StatementRow<typeof selectStored>;
 
 type NewEvents = { environmentId: number; events: string; nowMs: number; aheadMs: number | null; isVerified: number };
 
-/** Appends events after the id's last seq, even if the event with that seq is deleted. Skips stored UUIDs. */
+/**
+ * Appends events after the id's last seq, even if the event with that seq is deleted. Skips events that are stored, or that a
+ * verified event outranks (P4).
+ */
 const insertEvents = query((value: ValueOf<NewEvents>) => {
   const [e, last, d] = [analyticsEvents, alias(analyticsEvents, "last"), distinctIds];
   const ofEnvironment = value("environmentId");
@@ -165,7 +182,8 @@ const insertEvents = query((value: ValueOf<NewEvents>) => {
   const counted = sql`(
     SELECT ${d.eventCount} FROM ${d} WHERE ${d.environmentId} = ${ofEnvironment} AND ${d.distinctId} = fresh.sender
   )`;
-  const stored = sql`SELECT 1 FROM ${e} WHERE ${e.environmentId} = ${ofEnvironment} AND ${e.uuid} = value ->> 0`;
+  const stored = sql`SELECT 1 FROM ${e} WHERE ${e.environmentId} = ${ofEnvironment} AND ${e.distinctId} = value ->> 2
+    AND ${e.uuid} = value ->> 0 AND ${e.isVerified} >= ${value("isVerified")}`;
   const row = {
     environmentId: asInteger(ofEnvironment),
     distinctId: sql`fresh.sender`,
@@ -198,24 +216,26 @@ export async function readStoredEvents(
   useReads: readonly Statement<IdUse>[],
 ) {
   const environmentId = ctx.environment.id;
-  const uuids = jsonChunks(events.map(({ uuid }) => uuid));
-  const reads: Statement<UuidRow | PeopleRow | IdUse>[] = uuids.map((chunk) =>
-    selectUuids({ environmentId, uuids: chunk }),
+  const isVerified = Number(ctx.caller.kind === "secret");
+  const keys = jsonChunks(events.map(({ distinctId, uuid }) => [distinctId, uuid]));
+  const reads: Statement<StoredEventRow | PeopleRow | IdUse>[] = keys.map((chunk) =>
+    selectStored({ environmentId, events: chunk, isVerified }),
   );
   const results = await batch(ctx.db, [...reads, ...peopleReads(ctx, events), ...useReads]);
-  const storedUuids = new Set<string>();
+  const storedKeys = new Set<string>();
   const rows: PeopleRow[] = [];
   const uses: IdUse[] = [];
   for (const row of results.flat()) {
-    if ("uuid" in row) storedUuids.add(row.uuid);
+    if ("uuid" in row) storedKeys.add(eventKey(row));
     else if ("limits" in row) uses.push(row);
     else rows.push(row);
   }
   const stored = storedPeople(rows);
-  budget.spend(stored.properties.reduce((sum, { properties }) => sum + properties.length, 0));
+  budget.read(stored.properties);
   const end = events.findIndex((event) => needsStoredPeople(event) && stored.unread.has(event.distinctId));
   const firstEvents = end === -1 ? events : events.slice(0, end);
-  return { firstEvents, newEvents: firstEvents.filter(({ uuid }) => !storedUuids.has(uuid)), stored, uses };
+  const newEvents = firstEvents.filter((event) => !storedKeys.has(eventKey(event)));
+  return { firstEvents, newEvents, stored, uses };
 }
 
 function eventWrites(ctx: TenantCtx, events: readonly CapturedEvent[], nowMs: number): Statement[] {
@@ -227,30 +247,33 @@ function eventWrites(ctx: TenantCtx, events: readonly CapturedEvent[], nowMs: nu
   );
 }
 
-/** The results of a request's events, by UUID. */
+/** The results of a request's events, by `eventKey`. */
 export interface StoredEvents {
   /** Why an event linked or set nothing. */
   readonly warnings: ReadonlyMap<string, string>;
   /** Why an event was not stored: the reached limit of analytics (L3). */
-  readonly drops: ReadonlyMap<string, ReachedLimit>;
+  readonly drops: ReadonlyMap<string, DropReason>;
   /** The limit of the environment that was reached, or null. After it, no more events of the request are stored. */
-  readonly reachedLimit: ReachedLimit | null;
+  readonly reachedLimit: EnvironmentLimit | null;
 }
 
 /** Drops all events, because a limit of the environment is reached. */
-export function dropAll(events: readonly CapturedEvent[], reachedLimit: ReachedLimit): StoredEvents {
-  return { warnings: new Map(), drops: new Map(events.map(({ uuid }) => [uuid, reachedLimit])), reachedLimit };
+export function dropAll(events: readonly CapturedEvent[], reachedLimit: EnvironmentLimit): StoredEvents {
+  return { warnings: new Map(), drops: allDropped(events, reachedLimit), reachedLimit };
 }
 
-/** Returns the events that were dropped because their ids exceed a limit, by UUID. */
+export const allDropped = (events: readonly CapturedEvent[], reason: DropReason): ReadonlyMap<string, DropReason> =>
+  new Map(events.map((event) => [eventKey(event), reason]));
+
+/** Returns the events that were dropped because their ids exceed a limit, by `eventKey`. */
 export function dropsOf(
   events: readonly CapturedEvent[],
   overLimit: ReadonlyMap<string, AnalyticsLimit>,
 ): ReadonlyMap<string, AnalyticsLimit> {
   const drops = new Map<string, AnalyticsLimit>();
-  for (const { uuid, distinctId } of events) {
-    const limit = overLimit.get(distinctId);
-    if (limit !== undefined) drops.set(uuid, limit);
+  for (const event of events) {
+    const limit = overLimit.get(event.distinctId);
+    if (limit !== undefined) drops.set(eventKey(event), limit);
   }
   return drops;
 }

@@ -1,6 +1,17 @@
-import { and, eq, not, type SQL, sql } from "drizzle-orm";
+import { and, eq, not, type Placeholder, type SQL, sql } from "drizzle-orm";
 import { constraintOf } from "../../db/attempt.ts";
-import { asInteger, computed, fields, hasRow, insertFrom, query, read, type ValueOf } from "../../db/query.ts";
+import {
+  asInteger,
+  assignments,
+  computed,
+  fields,
+  hasRow,
+  insertFrom,
+  names,
+  query,
+  read,
+  type ValueOf,
+} from "../../db/query.ts";
 import { analyticsDays, analyticsEvents, databaseSize, distinctIds, environments } from "../../db/schema.ts";
 import type { Statement, StatementRow } from "../../db/sql.ts";
 import { analyticsCounts, guards } from "../../db/views.ts";
@@ -8,6 +19,7 @@ import { utf8Length } from "../../lib/encoding.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { isSharedId } from "../claims.ts";
+import { isUserBy } from "../user-marks.ts";
 
 /**
  * The default limits of an environment's analytics in a UTC day (L3). No honest client reaches them. They apply to events from
@@ -22,8 +34,15 @@ export const analyticsDefaults = {
 
 export type AnalyticsLimit = keyof typeof analyticsDefaults;
 export type AnalyticsLimits = Readonly<Record<AnalyticsLimit, number>>;
-/** A limit that can be reached: a daily limit, or the space for analytics in the database. */
-export type ReachedLimit = AnalyticsLimit | "databaseBytes";
+/** A limit of a whole environment: a daily limit, or the space for analytics in the database. */
+export type EnvironmentLimit = "eventsADay" | "bytesADay" | "databaseBytes";
+/** A limit that can be reached. `claims`: an id's claims (L1). */
+export type ReachedLimit = AnalyticsLimit | EnvironmentLimit | "claims";
+/** Why an event was dropped. `day`: a limit of the day was reached, so no answer depends on the ids of its events. */
+export type DropReason = AnalyticsLimit | EnvironmentLimit | "day";
+
+/** The share of the day's limits that ids without a verified mark may fill. drizzle/0001_invariants.sql repeats it. */
+export const UNMARKED_SHARE = 3 / 4;
 
 /** The fixed bytes of a stored event and of an id's record, without their texts. */
 export const EVENT_BYTES = 400;
@@ -63,8 +82,19 @@ export function isIdLimit(error: unknown): boolean {
   return constraint === "limit_id_events" || constraint === "limit_id_bytes";
 }
 
+/**
+ * Returns whether a D1 error reports that ids without a verified mark fill their share of the day, and the limit that was reached by
+ * this batch. Null for any other error.
+ */
+export function shareLimitIn(error: unknown): { readonly reached: EnvironmentLimit | null } | null {
+  const constraint = constraintOf(error);
+  if (constraint === "limit_share") return { reached: null };
+  if (constraint === "limit_unmarked_events") return { reached: "eventsADay" };
+  return constraint === "limit_unmarked_bytes" ? { reached: "bytesADay" } : null;
+}
+
 /** Returns the limit of the environment or the database that a D1 error reports. Null for any other error. */
-export function environmentLimitIn(error: unknown): ReachedLimit | null {
+export function environmentLimitIn(error: unknown): EnvironmentLimit | null {
   const constraint = constraintOf(error);
   if (constraint === "limit_space") return "databaseBytes";
   if (constraint === "limit_events") return "eventsADay";
@@ -75,46 +105,72 @@ export function environmentLimitIn(error: unknown): ReachedLimit | null {
 export const SHARE_OF_PUBLIC_KEYS = 0.8;
 export const SHARE_OF_SECRET_KEYS = 0.95;
 
-type SpaceValues = { environmentId: number; uuids: string; dayMs: number; isCounted: number; bytesMax: number };
+/** SQL: whether a limit of the environment was reached today, and its limits were not changed since. */
+const isReachedToday = () => sql`${analyticsDays.reachedLimits} IS coalesce(${environments.analyticsLimits}, '')`;
 
-/** Aborts the batch at its beginning if the database or the day is full and one of the events is new. */
+type SpaceValues = {
+  environmentId: number;
+  /** [distinct id, UUID] of each event. */
+  events: string;
+  dayMs: number;
+  isCounted: number;
+  isShareFull: number;
+  bytesMax: number;
+};
+
+/**
+ * Aborts the batch at its beginning if the database or the day is full and one of the events is new, and, unless `isShareFull`, if a
+ * limit was reached today.
+ */
 const guardSpace = query((value: ValueOf<SpaceValues>) => {
-  const { environmentId, uuid } = analyticsEvents;
   const ofEnvironment = sql`${value("isCounted")} AND ${environments.id} = ${value("environmentId")}`;
   const ofDay = and(eq(analyticsDays.environmentId, environments.id), eq(analyticsDays.day, dayOf(value)));
   const full = sql`
     SELECT CASE WHEN ${databaseSize.bytes} - ${databaseSize.freedBytes} >= ${value("bytesMax")} THEN 'space'
+      WHEN ${value("isShareFull")} = 0 AND ${isReachedToday()} THEN 'share'
       WHEN ${analyticsDays.events} >= ${limitInForce("eventsADay")} THEN 'events'
       WHEN ${analyticsDays.bytes} >= ${limitInForce("bytesADay")} THEN 'bytes' END AS limited_by
     FROM ${databaseSize} LEFT JOIN ${environments} ON ${ofEnvironment} LEFT JOIN ${analyticsDays} ON ${ofDay}
     WHERE ${databaseSize.id} = 1`;
-  const isStored = hasRow(analyticsEvents, and(eq(environmentId, value("environmentId")), eq(uuid, sql`i.value`)));
-  const isAnyNew = sql`EXISTS (SELECT 1 FROM json_each(${value("uuids")}) AS i WHERE ${not(isStored)})`;
+  const isStored = isStoredEvent(value("environmentId"), sql`i.value ->> 0`, sql`i.value ->> 1`);
+  const isAnyNew = sql`EXISTS (SELECT 1 FROM json_each(${value("events")}) AS i WHERE ${not(isStored)})`;
   return insertFrom(
     guards,
     { name: sql`space.limited_by`, holds: sql`0` },
-    sql`FROM (${full}) AS space WHERE space.limited_by IS NOT NULL AND ${isAnyNew}`,
+    sql`FROM (${full}) AS space WHERE space.limited_by = 'share' OR (space.limited_by IS NOT NULL AND ${isAnyNew})`,
   );
 });
 
-/** An id whose record a batch writes, and how many bytes its properties grow. */
+/** SQL: whether an event with this id and UUID is stored, verified or not. */
+export const isStoredEvent = (environmentId: SQL | Placeholder, distinctId: SQL, uuid: SQL): SQL =>
+  hasRow(
+    analyticsEvents,
+    and(
+      sql`${analyticsEvents.environmentId} = ${environmentId}`,
+      sql`${analyticsEvents.distinctId} = ${distinctId}`,
+      sql`${analyticsEvents.uuid} = ${uuid}`,
+    ),
+  );
+
+/** An id whose record a batch writes, and how many bytes of its properties the batch writes. */
 export interface RecordedId {
   readonly distinctId: string;
-  readonly addedPropertiesBytes: number;
+  readonly writtenPropertiesBytes: number;
 }
 
 /**
  * Counts the stored events, by the view whose trigger enforces the limits. Send it after the statements that insert the events, and
  * before those that count the events in the ids' records.
  */
-const countArrivals = query((value: ValueOf<{ environmentId: number; ids: string; dayMs: number }>) => {
+const countArrivals = query((value: ValueOf<IdsOfDay & { isShareFull: number }>) => {
   const { day, dayEvents, dayBytes, eventCount } = distinctIds;
   const { seq } = analyticsEvents;
   const name = sql`(i.value ->> 0)`;
   const ofId = sql`${analyticsEvents.environmentId} = ${value("environmentId")} AND ${analyticsEvents.distinctId} = ${name}`;
+  const isMarked = isUserBy(value("environmentId"), name, distinctIds.isVerifiedUser);
   // For each id: today's counts so far, its stored events that are not counted yet, and its record if it is new.
   const arrivals = sql`
-    SELECT i.value ->> 2, iif(${day} = ${dayOf(value)}, ${dayEvents}, 0), iif(${day} = ${dayOf(value)}, ${dayBytes}, 0),
+    SELECT i.value ->> 2, NOT i.value ->> 2 AND ${isMarked}, iif(${day} = ${dayOf(value)}, ${dayEvents}, 0), iif(${day} = ${dayOf(value)}, ${dayBytes}, 0),
       coalesce((
         SELECT ${seq} FROM ${analyticsEvents} WHERE ${ofId} ORDER BY ${seq} DESC LIMIT 1
       ), ${eventCount}, 0) - coalesce(${eventCount}, 0),
@@ -128,24 +184,31 @@ const countArrivals = query((value: ValueOf<{ environmentId: number; ids: string
     day: dayOf(value),
     events: sql`sum(arrived)`,
     bytes: sql`sum(size)`,
+    unmarkedEvents: sql`sum(iif(is_marked OR ${value("isShareFull")}, 0, arrived))`,
+    unmarkedBytes: sql`sum(iif(is_marked OR ${value("isShareFull")}, 0, size))`,
     idEvents: sql`max(iif(arrived > 0 AND NOT is_shared, arrived_before + arrived, 0))`,
     idBytes: sql`max(iif(arrived > 0 AND NOT is_shared, size_before + size, 0))`,
     consents: sql`0`,
+    isShareFull: sql`${value("isShareFull")}`,
   };
   return sql`
-    WITH arrivals (is_shared, arrived_before, size_before, arrived, size) AS MATERIALIZED (${arrivals})
+    WITH arrivals (is_shared, is_marked, arrived_before, size_before, arrived, size) AS MATERIALIZED (${arrivals})
     ${insertFrom(analyticsCounts, counts, sql`FROM arrivals WHERE arrived > 0 OR size > 0 HAVING count(*) > 0`)}`;
 });
 
+/** Counts events of ids without a verified mark. */
 const insertCount = query((value: ValueOf<{ environmentId: number; events: number; bytes: number; dayMs: number }>) => {
   const counts = {
     environmentId: asInteger(value("environmentId")),
     day: dayOf(value),
     events: asInteger(value("events")),
     bytes: asInteger(value("bytes")),
+    unmarkedEvents: asInteger(value("events")),
+    unmarkedBytes: asInteger(value("bytes")),
     idEvents: sql`0`,
     idBytes: sql`0`,
     consents: sql`0`,
+    isShareFull: sql`0`,
   };
   return insertFrom(analyticsCounts, counts, sql``);
 });
@@ -160,8 +223,31 @@ export function erasedCounts(ctx: TenantCtx, events: readonly CountedEvent[], da
   return [insertCount({ environmentId: ctx.environment.id, events: events.length, bytes, dayMs })];
 }
 
+/** Of some ids, those with a verified mark. */
+const selectMarkedIds = query((value: ValueOf<{ environmentId: number; ids: string }>) => {
+  const ofId = sql`${distinctIds.environmentId} = ${value("environmentId")} AND ${distinctIds.distinctId} = i.value`;
+  return read(
+    computed({ markedId: sql<string>`i.value` }),
+    (list) => sql`
+      SELECT ${list} FROM json_each(${value("ids")}) AS i LEFT JOIN ${distinctIds} ON ${ofId}
+      WHERE ${isUserBy(value("environmentId"), sql`i.value`, distinctIds.isVerifiedUser)}`,
+  );
+});
+type MarkedId = StatementRow<typeof selectMarkedIds>;
+
+/**
+ * Returns the statements that find which ids of some events have a verified mark: one that no publishable or relay key can set (P2).
+ * A shared id has none.
+ */
+export function markedReads(ctx: TenantCtx, events: readonly CountedEvent[]): Statement<MarkedId>[] {
+  const ids = countedIdsOf(events).filter((id) => !isSharedId(id));
+  return jsonChunks(ids).map((chunk) => selectMarkedIds({ environmentId: ctx.environment.id, ids: chunk }));
+}
+
+type IdsOfDay = { environmentId: number; ids: string; dayMs: number };
+
 /** An id's counts of today, and the environment's stored limits. */
-const selectIdUse = query((value: ValueOf<{ environmentId: number; ids: string; dayMs: number }>) => {
+const selectIdUse = query((value: ValueOf<IdsOfDay>) => {
   const { day, dayEvents, dayBytes, eventCount } = distinctIds;
   const use = computed({
     isNew: sql`${eventCount} IS NULL`.mapWith(Boolean),
@@ -193,25 +279,68 @@ export const isCounted = ({ caller }: TenantCtx): boolean => caller.kind !== "se
 
 const countedIdsOf = (events: readonly CountedEvent[]) => [...new Set(events.map(({ distinctId }) => distinctId))];
 
-/** Returns the guards of a batch, which come before its events. */
-export function spaceGuards(ctx: TenantCtx, events: readonly CountedEvent[], dayMs: number): Statement[] {
+/**
+ * Returns the guards of a batch, which come before its events. `isShareFull`: it is known that a limit was reached today, so the batch
+ * has only events of ids with a verified mark.
+ */
+export function spaceGuards(
+  ctx: TenantCtx,
+  events: readonly CountedEvent[],
+  dayMs: number,
+  isShareFull: boolean,
+): Statement[] {
   const share = isCounted(ctx) ? SHARE_OF_PUBLIC_KEYS : SHARE_OF_SECRET_KEYS;
-  const bytesMax = Math.floor(share * ctx.settings.databaseBytesMax);
-  const values = { environmentId: ctx.environment.id, dayMs, isCounted: Number(isCounted(ctx)), bytesMax };
-  return jsonChunks(events.map(({ uuid }) => uuid)).map((uuids) => guardSpace({ ...values, uuids }));
+  const values = {
+    environmentId: ctx.environment.id,
+    dayMs,
+    isCounted: Number(isCounted(ctx)),
+    isShareFull: Number(isShareFull),
+    bytesMax: Math.floor(share * ctx.settings.databaseBytesMax),
+  };
+  const chunks = jsonChunks(events.map(({ distinctId, uuid }) => [distinctId, uuid]));
+  // Also a batch that stores nothing, such as one of erased ids, tells that a limit was reached.
+  return (chunks.length === 0 ? ["[]"] : chunks).map((chunk) => guardSpace({ ...values, events: chunk }));
 }
 
 /**
  * Returns the statements that come after the events of a batch, and before the statements that write the records of these
  * ids.
  */
-export function dayCounts(ctx: TenantCtx, ids: readonly RecordedId[], dayMs: number): Statement[] {
+export function dayCounts(
+  ctx: TenantCtx,
+  ids: readonly RecordedId[],
+  dayMs: number,
+  isShareFull: boolean,
+): Statement[] {
   if (!isCounted(ctx)) return [];
-  const environmentId = ctx.environment.id;
-  const rows = ids.map(({ distinctId, addedPropertiesBytes }) => [
-    ...[distinctId, addedPropertiesBytes, Number(isSharedId(distinctId))],
+  const rows = ids.map(({ distinctId, writtenPropertiesBytes }) => [
+    ...[distinctId, writtenPropertiesBytes, Number(isSharedId(distinctId))],
   ]);
-  return jsonChunks(rows).map((chunk) => countArrivals({ environmentId, ids: chunk, dayMs }));
+  const values = { environmentId: ctx.environment.id, dayMs, isShareFull: Number(isShareFull) };
+  return jsonChunks(rows).map((chunk) => countArrivals({ ...values, ids: chunk }));
+}
+
+const markReached = query((value: ValueOf<{ environmentId: number; dayMs: number }>) => {
+  const { environmentId, day, reachedLimits } = analyticsDays;
+  const none = { events: sql`0`, bytes: sql`0`, unmarkedEvents: sql`0`, unmarkedBytes: sql`0`, idEvents: sql`0` };
+  const row = {
+    ...none,
+    environmentId: environments.id,
+    day: dayOf(value),
+    reachedLimits: sql`coalesce(${environments.analyticsLimits}, '')`,
+    idBytes: sql`0`,
+    consents: sql`0`,
+  };
+  const now = sql`excluded.${names(reachedLimits)}`;
+  return sql`${insertFrom(analyticsDays, row, sql`FROM ${environments} WHERE ${environments.id} = ${value("environmentId")}`)}
+    ON CONFLICT (${names(environmentId, day)}) DO UPDATE SET ${assignments(analyticsDays, { reachedLimits: now })}
+    WHERE ${reachedLimits} IS NOT ${now}`;
+});
+
+/** Returns the statements that remember that a daily limit of the environment was reached. Its later answers say so. */
+export function markDayReached(ctx: TenantCtx, limit: ReachedLimit, dayMs: number): Statement[] {
+  const isOfDay = limit === "eventsADay" || limit === "bytesADay";
+  return isOfDay ? [markReached({ environmentId: ctx.environment.id, dayMs })] : [];
 }
 
 /** Returns the statements that read today's counts of the ids of some events. */
@@ -234,7 +363,7 @@ export function idsOverLimit(
     const before = added.get(event.distinctId) ?? { events: 0, bytes: 0 };
     added.set(event.distinctId, { events: before.events + 1, bytes: before.bytes + storedBytesOf(event) });
   }
-  const addedProperties = new Map(ids.map((id) => [id.distinctId, id.addedPropertiesBytes]));
+  const addedProperties = new Map(ids.map((id) => [id.distinctId, id.writtenPropertiesBytes]));
   const limits = analyticsLimitsOf(uses[0]?.limits ?? null);
   const overLimit = new Map<string, AnalyticsLimit>();
   for (const use of uses) {

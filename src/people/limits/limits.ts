@@ -2,14 +2,7 @@ import { and, desc, eq, not, sql } from "drizzle-orm";
 import { requireEnvironment } from "../../catalog/apps.ts";
 import { type AuditEntryKey, auditEntryIsLatest, insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
 import { computed, drizzle, fields, hasRow, query, read, type ValueOf } from "../../db/query.ts";
-import {
-  analyticsDays,
-  analyticsEvents,
-  databaseSize,
-  distinctIds,
-  environments,
-  limitsReached,
-} from "../../db/schema.ts";
+import { analyticsDays, databaseSize, distinctIds, environments, limitsReached } from "../../db/schema.ts";
 import { all, batch, type RowsOf } from "../../db/sql.ts";
 import { assert } from "../../errors.ts";
 import { jsonChunks } from "../../lib/json.ts";
@@ -17,7 +10,17 @@ import { DAY_MS, iso } from "../../lib/time.ts";
 import type { AdminCtx, CronCtx, CronPart, Mode, SystemCtx, TenantCtx } from "../../runtime.ts";
 import type { LimitsOutput } from "../responses.ts";
 import type { SetLimitsInput } from "../schemas.ts";
-import { type AnalyticsLimit, analyticsLimitsOf, dayOf, isCounted, type ReachedLimit, recordBytes } from "./count.ts";
+import { isUserBy } from "../user-marks.ts";
+import {
+  analyticsLimitsOf,
+  dayOf,
+  type EnvironmentLimit,
+  isCounted,
+  isStoredEvent,
+  type ReachedLimit,
+  recordBytes,
+  UNMARKED_SHARE,
+} from "./count.ts";
 
 /** The file grows only when its freed bytes are used up, so their count starts again at 0. */
 const updateSize = query((value: ValueOf<{ bytes: number }>) =>
@@ -56,11 +59,13 @@ type EnvironmentDay = { environmentId: number; dayMs: number };
 
 /** The stored limits of an environment, and today's use of them. */
 const selectToday = query((value: ValueOf<EnvironmentDay>) => {
-  const { environmentId, day, events, bytes, idEvents, idBytes } = analyticsDays;
+  const { environmentId, day, events, bytes, unmarkedEvents, unmarkedBytes, idEvents, idBytes } = analyticsDays;
   const used = computed({
     day: dayOf(value),
     events: sql<number>`coalesce(${events}, 0)`,
     bytes: sql<number>`coalesce(${bytes}, 0)`,
+    unmarkedEvents: sql<number>`coalesce(${unmarkedEvents}, 0)`,
+    unmarkedBytes: sql<number>`coalesce(${unmarkedBytes}, 0)`,
     idEvents: sql<number>`coalesce(${idEvents}, 0)`,
     idBytes: sql<number>`coalesce(${idBytes}, 0)`,
   });
@@ -149,18 +154,20 @@ export async function setLimits(admin: AdminCtx, appId: string, input: SetLimits
 }
 
 const selectNewEvents = query((value: ValueOf<{ environmentId: number; sizes: string }>) => {
-  const { environmentId, uuid } = analyticsEvents;
-  const isStored = hasRow(
-    analyticsEvents,
-    and(eq(environmentId, value("environmentId")), eq(uuid, sql`i.value ->> 0`)),
-  );
+  const isStored = isStoredEvent(value("environmentId"), sql`i.value ->> 2`, sql`i.value ->> 0`);
   const ofId = and(
     eq(distinctIds.environmentId, value("environmentId")),
     eq(distinctIds.distinctId, sql`fresh.sender`),
   );
+  const mark = sql`(SELECT ${distinctIds.isVerifiedUser} FROM ${distinctIds} WHERE ${ofId})`;
+  const isMarked = isUserBy(value("environmentId"), sql`fresh.sender`, mark);
   const record = sql`iif(fresh.nth = 1 AND ${not(hasRow(distinctIds, ofId))}, ${recordBytes(sql`fresh.sender`)}, 0)`;
   return read(
-    computed({ events: sql<number>`count(*)`, bytes: sql<number>`coalesce(sum(fresh.added + ${record}), 0)` }),
+    computed({
+      events: sql<number>`count(*)`,
+      bytes: sql<number>`coalesce(sum(fresh.added + ${record}), 0)`,
+      unmarked: sql<number>`coalesce(sum(fresh.nth = 1 AND NOT ${isMarked}), 0)`,
+    }),
     (list) => sql`SELECT ${list} FROM (
       SELECT i.value ->> 1 AS added, i.value ->> 2 AS sender, row_number() OVER (PARTITION BY i.value ->> 2) AS nth
       FROM json_each(${value("sizes")}) AS i WHERE ${not(isStored)}
@@ -177,29 +184,48 @@ interface PartedRequest {
    * Returns for each event its UUID, the most bytes that it adds without its id's record, and its id. Called only near a
    * limit.
    */
-  readonly sizes: () => readonly (readonly [uuid: string, bytes: number, distinctId: string])[];
+  readonly sizes: () => readonly EventSize[];
+}
+
+export type EventSize = readonly [uuid: string, bytes: number, distinctId: string];
+
+/** A limit that is reached: for all ids, or only for those without a verified mark. */
+interface LimitAhead {
+  readonly limit: EnvironmentLimit;
+  readonly isOfAllIds: boolean;
 }
 
 /**
- * Returns the limit of the environment that one of the later parts of a request would exceed. Null when all new events fit.
- * Null also when not even the first event fits, because storing it then reports the limit.
+ * Returns the limit of the environment, or of ids without a verified mark, that one of the later parts of a request would exceed. Null when all new events fit. Null also when not even the first event fits, because storing it then reports the
+ * limit.
  */
 export async function findLimitAhead(
   ctx: TenantCtx,
   { events, bytesMax, sizes }: PartedRequest,
-): Promise<AnalyticsLimit | null> {
+): Promise<LimitAhead | null> {
   if (!isCounted(ctx)) return null;
   const environmentId = ctx.environment.id;
   const [use] = await all(ctx.db, selectToday({ environmentId, dayMs: ctx.realNow() }));
   if (use === undefined) return null;
   const limits = analyticsLimitsOf(use.stored);
   const left = { events: limits.eventsADay - use.events, bytes: limits.bytesADay - use.bytes };
-  if (left.events <= 0 || left.bytes <= 0 || (left.events >= events && left.bytes >= bytesMax)) return null;
-  for (const chunk of jsonChunks([...new Map(sizes().map((size) => [size[0], size])).values()])) {
-    const [added] = await all(ctx.db, selectNewEvents({ environmentId, sizes: chunk }));
-    left.events -= added?.events ?? 0;
-    left.bytes -= added?.bytes ?? 0;
+  const share = {
+    events: Math.floor(UNMARKED_SHARE * limits.eventsADay) - use.unmarkedEvents,
+    bytes: Math.floor(UNMARKED_SHARE * limits.bytesADay) - use.unmarkedBytes,
+  };
+  if (share.events <= 0 || share.bytes <= 0 || left.events <= 0 || left.bytes <= 0) return null;
+  if (Math.min(share.events, left.events) >= events && Math.min(share.bytes, left.bytes) >= bytesMax) return null;
+  const added = { events: 0, bytes: 0, unmarked: use.unmarkedEvents };
+  const bySender = new Map(sizes().map((size) => [`${size[0]} ${size[2]}`, size]));
+  for (const chunk of jsonChunks([...bySender.values()])) {
+    const [ofChunk] = await all(ctx.db, selectNewEvents({ environmentId, sizes: chunk }));
+    added.events += ofChunk?.events ?? 0;
+    added.bytes += ofChunk?.bytes ?? 0;
+    added.unmarked += ofChunk?.unmarked ?? 0;
   }
-  if (left.events < 0) return "eventsADay";
-  return left.bytes < 0 ? "bytesADay" : null;
+  if (added.events > left.events) return { limit: "eventsADay", isOfAllIds: true };
+  if (added.bytes > left.bytes) return { limit: "bytesADay", isOfAllIds: true };
+  if (added.unmarked === 0) return null;
+  if (added.events > share.events) return { limit: "eventsADay", isOfAllIds: false };
+  return added.bytes > share.bytes ? { limit: "bytesADay", isOfAllIds: false } : null;
 }

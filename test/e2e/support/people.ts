@@ -41,7 +41,8 @@ export async function personIn(
          d.claimed_by || iif(d.claim_is_verified = 1, '!', '') AS claimedBy, (
            SELECT json_group_array(c.distinct_id) FROM distinct_ids AS c
            WHERE c.environment_id = ?1 AND ?2 IN (c.distinct_id, c.claimed_by)) AS ids
-       FROM distinct_ids AS d LEFT JOIN id_properties AS p USING (environment_id, distinct_id)
+       FROM distinct_ids AS d LEFT JOIN id_properties AS p
+         ON p.environment_id = d.environment_id AND p.distinct_id = d.distinct_id AND p.is_verified = 0
        WHERE d.environment_id = ?1 AND d.distinct_id = ?2 AND (d.is_sender = 1 OR d.claimed_by IS NOT NULL)`,
     )
     .bind(environmentId, distinctId)

@@ -83,9 +83,10 @@ const LIMIT = `INSERT INTO usage_limits (environment_id, id, ordinal, name, name
   VALUES (${ENVIRONMENT}, 'lim_1', 1, 'Limit', 'limit', '[]', 'count', 1, 'day', 1)`;
 
 /** Inserts counts of the environment that `counted` made. */
-const counts = (column: "id_events" | "id_bytes" | "consents", most: number) =>
-  `INSERT INTO analytics_counts (environment_id, day, events, bytes, ${column})
-   SELECT max(id), 1, 1, 1, ${most} FROM environments`;
+const counts = (column: "id_events" | "id_bytes" | "consents" | "unmarked_events" | "unmarked_bytes", most: number) =>
+  `INSERT INTO analytics_counts (environment_id, day, events, bytes, ${column}, is_share_full)
+   SELECT max(id), 1, ${column === "unmarked_events" ? most : 1}, ${column === "unmarked_bytes" ? most : 1}, ${most}, 0
+   FROM environments`;
 
 const endpoint = (n: number) => `INSERT INTO webhook_endpoints (id, environment_id, url, secret, created_at_ms)
   VALUES ('whk_constraint_${n}', ${ENVIRONMENT}, 'https://example.com', 'sealed', 1)`;
@@ -152,6 +153,12 @@ const violations: Record<Constraint, readonly string[]> = {
   limit_events: ["INSERT INTO guards (name, holds) VALUES ('events', 0)"],
   limit_space: ["INSERT INTO guards (name, holds) VALUES ('space', 0)"],
   limit_bytes: ["INSERT INTO guards (name, holds) VALUES ('bytes', 0)"],
+  limit_share: ["INSERT INTO guards (name, holds) VALUES ('share', 0)"],
+  limit_unmarked_events: [counted(0), counts("unmarked_events", 750_001)],
+  limit_unmarked_bytes: [
+    counted(0),
+    counts("unmarked_bytes", 805_306_369).replace("unmarked_bytes", "unmarked_events"),
+  ],
   limit_consents: [counted(0), counts("consents", 1_000_001)],
   limit_id_events: [counted(0), counts("id_events", 100_001)],
   limit_id_bytes: [counted(0), counts("id_bytes", 104_857_601)],

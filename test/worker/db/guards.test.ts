@@ -150,6 +150,10 @@ const OF_LIVE = `WHERE environment_id = ${LIVE}`;
 const OF_USER = `WHERE account_id = ${USER}`;
 
 /** Attacks on a log whose rows an erasure puts under the hash of the erased id. */
+/** The event of the id `a` is counted, and a verified event with its UUID arrives. */
+const eventIsCounted = `UPDATE distinct_ids SET event_count = 1 ${OF_LIVE} AND distinct_id = 'a'`;
+const verifiedEvent = analyticsEvent({ seq: 2, is_verified: 1 });
+
 function nameErased(table: string): Record<string, Attack> {
   const update = (set: string): string => `UPDATE ${table} SET ${set} ${OF_LIVE}`;
   const other = `INSERT INTO ${table} SELECT environment_id, 'hash_a', `;
@@ -171,7 +175,7 @@ function nameErased(table: string): Record<string, Attack> {
 }
 const columnsOf: Readonly<Record<string, string>> = {
   consent_log:
-    "seq, id, purpose, decision, method, notice_version, source, gpc, is_device, occurred_at_ms, received_at_ms",
+    "seq, id, purpose, decision, method, notice_version, source, gpc, is_device, day_place, occurred_at_ms, received_at_ms",
   export_audit: "seq, id, action, token_hash, key_id, occurred_at_ms, expires_at_ms",
 };
 
@@ -924,6 +928,7 @@ const attacks: Readonly<Record<string, Attack>> = {
   guards_link: { says: "guard_link", sql: ["INSERT INTO guards (name, holds) VALUES ('link', 0)"] },
   guards_origin: { says: "guard_origin", sql: ["INSERT INTO guards (name, holds) VALUES ('origin', 0)"] },
   guards_events: { says: "limit_events", sql: ["INSERT INTO guards (name, holds) VALUES ('events', 0)"] },
+  guards_share: { says: "limit_share", sql: ["INSERT INTO guards (name, holds) VALUES ('share', 0)"] },
   guards_space: { says: "limit_space", sql: ["INSERT INTO guards (name, holds) VALUES ('space', 0)"] },
   guards_bytes: { says: "limit_bytes", sql: ["INSERT INTO guards (name, holds) VALUES ('bytes', 0)"] },
   guards_account: { says: "guard_account", sql: [holds("0")] },
@@ -931,13 +936,16 @@ const attacks: Readonly<Record<string, Attack>> = {
   analytics_counts_within_limits: {
     says: "limit_",
     sql: [
-      "1000001, 1, 1, 1, 0",
-      "1, 1073741825, 1, 1, 0",
-      "1, 1, 100001, 1, 0",
-      "1, 1, 1, 104857601, 0",
-      "0, 0, 0, 0, 1000001",
+      "1000001, 1, 0, 0, 1, 1, 0, 1",
+      "1, 1073741825, 0, 0, 1, 1, 0, 1",
+      "750001, 1, 1, 1, 1, 1, 0, 0",
+      "1, 805306369, 1, 1, 1, 1, 0, 0",
+      "1, 1, 0, 0, 100001, 1, 0, 0",
+      "1, 1, 0, 0, 1, 104857601, 0, 0",
+      "0, 0, 0, 0, 0, 0, 1000001, 1",
     ].map(
-      (counts) => `INSERT INTO analytics_counts (environment_id, day, events, bytes, id_events, id_bytes, consents)
+      (counts) => `INSERT INTO analytics_counts (
+          environment_id, day, events, bytes, unmarked_events, unmarked_bytes, id_events, id_bytes, consents, is_share_full)
         VALUES (${TEST}, 1, ${counts})`,
     ),
     behind: "cannot modify analytics_counts",
@@ -962,9 +970,28 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: "analytics_events_kept",
     sql: [REPLACE, "REPLACE"].flatMap((verb) => [
       analyticsEvent({ uuid: "uuid-new" }, verb),
-      analyticsEvent({ distinct_id: "b" }, verb),
+      analyticsEvent({ seq: 2 }, verb),
+      analyticsEvent({ seq: 2, uuid: "uuid-new", replaced_by: 3, replaced_at_ms: 1 }, verb),
       analyticsEvent({}, verb),
     ]),
+  },
+  // The trigger has marked the event, which is marked once.
+  analytics_events_replace: {
+    says: "analytics_events_kept",
+    sql: [
+      [
+        eventIsCounted,
+        verifiedEvent,
+        `UPDATE analytics_events SET replaced_by = 2, replaced_at_ms = 1 ${OF_LIVE} AND seq = 1`,
+      ],
+    ],
+  },
+  // The record counts the marked event, so that not all of its events can be counted as deleted.
+  analytics_events_replaced: {
+    says: "distinct_ids_replaced_count",
+    sql: [
+      [eventIsCounted, verifiedEvent, `UPDATE distinct_ids SET deleted_count = 1 ${OF_LIVE} AND distinct_id = 'a'`],
+    ],
   },
   analytics_events_no_update: {
     says: "analytics_events_kept",
@@ -1261,6 +1288,9 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   reservations_on_expiry: reservation({ id: "res_new", on_expiry: "keep" }),
   distinct_ids_claimed_by_another: ["DROP TRIGGER distinct_ids_no_circle", claim("c", "c", 1)],
   distinct_ids_deleted_count: "UPDATE distinct_ids SET deleted_count = 1 WHERE distinct_id = 'c'",
+  distinct_ids_replaced_count: "UPDATE distinct_ids SET replaced_count = 1 WHERE distinct_id = 'c'",
+  distinct_ids_verified_user: "UPDATE distinct_ids SET is_verified_user = 1 WHERE distinct_id = 'c'",
+  analytics_events_replaced_whole: analyticsEvent({ seq: 2, uuid: "uuid-new", replaced_at_ms: 1 }),
   distinct_ids_claims_made: "UPDATE distinct_ids SET claims_made = 1001 WHERE distinct_id = 'c'",
   distinct_ids_claim_whole: "UPDATE distinct_ids SET claimed_via = 'alias', claim_version = 1 WHERE distinct_id = 'c'",
   consent_log_decision: consent({ seq: 2, decision: "perhaps" }),
@@ -1295,7 +1325,10 @@ const uniques: Readonly<Record<string, readonly [sql: string, says?: string]>> =
   "credit_refunds.account_id, external_ref, refund_ref": [refund({ ordinal: 2 }), "credit_refunds_gapless"],
   "recurring_grants.environment_id, id": [recurring({ ordinal: 2 }), "recurring_grants_id"],
   "usage_events.environment_id, event_id": [usageEvent({ seq: 3 }), "usage_events_event_id"],
-  "analytics_events.environment_id, uuid": [analyticsEvent({ seq: 2 }), "analytics_events_kept"],
+  "analytics_events.environment_id, uuid, distinct_id, is_verified": [
+    analyticsEvent({ seq: 2 }),
+    "analytics_events_kept",
+  ],
   "erasure_ids.environment_id, distinct_id": [erasureId({ position: 5 }), "erasure_ids_kept"],
   "erasure_ids.account_id": [erasureId({ position: 5, distinct_id: "c" }), "erasure_ids_kept"],
   "erasure_names.account_id, kind, new_name": [erasureName({ old_name: "e8" })],

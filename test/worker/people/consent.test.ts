@@ -145,8 +145,8 @@ it("publishable keys may send 80 grants of an id a UTC day, and 100 entries incl
   const { live } = app.environments;
   await env.DB.prepare(
     `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 178)
-     INSERT INTO consent_log (environment_id, distinct_id, seq, id, purpose, decision, is_device, occurred_at_ms, received_at_ms)
-     SELECT ?1, 'ana', i, ?2 || i, 'ads', 'granted', 0, 0, CAST(?3 AS INTEGER) - iif(i <= 100, 86400000, 0) FROM n`,
+     INSERT INTO consent_log (environment_id, distinct_id, seq, id, purpose, decision, is_device, day_place, occurred_at_ms, received_at_ms)
+     SELECT ?1, 'ana', i, ?2 || i, 'ads', 'granted', 0, iif(i <= 100, i, i - 100), 0, CAST(?3 AS INTEGER) - iif(i <= 100, 86400000, 0) FROM n`,
   )
     .bind(live.id, `con_${app.appId}`, clock.ms)
     .run();
@@ -167,7 +167,12 @@ it("publishable keys may send 80 grants of an id a UTC day, and 100 entries incl
   expect(await logOf(app, "ana")).toHaveLength(200);
   expect((await send("granted", "bob")).status).toBe(200);
   const body = { distinctId: "ana", purpose: "ads", decision: "granted" };
-  expect((await call("POST", PATH, { key: app.keys.sk_live, body })).status).toBe(200);
+  // Those by secret keys do not count, in either direction.
+  for (let n = 0; n < 3; n++) expect((await call("POST", PATH, { key: app.keys.sk_live, body })).status).toBe(200);
+  expectError(await send("denied"), "rate_limited");
+  for (let n = 0; n < 101; n++)
+    await call("POST", PATH, { key: app.keys.sk_live, body: { ...body, distinctId: "eve" } });
+  expect((await send("granted", "eve")).status).toBe(200);
   clock.advance(12 * HOUR_MS);
   expect((await send("granted")).status).toBe(200);
 });

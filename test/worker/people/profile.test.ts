@@ -34,10 +34,10 @@ it("a profile shows the ids that an id claims, which claims do not count and why
   expect(
     who.claims.map((claim) => [claim.distinctId, claim.claimedBy, claim.isVerified, claim.counts, claim.flaws]),
   ).toEqual([
+    [device(6), "ana", true, true, ["identified"]],
     [device(1), "ana", false, true, []],
     [device(2), "ana", false, false, ["identified", "account"]],
     [device(3), "ana", false, false, ["account"]],
-    [device(6), "ana", true, true, ["identified"]],
     [device(4), device(6), false, true, []],
   ]);
   expect(who.claimed).toBeNull();

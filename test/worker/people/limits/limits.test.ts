@@ -7,6 +7,7 @@ import { faultyD1 } from "../../../support/faulty-d1.ts";
 import { APPS } from "../../../support/paths.ts";
 import { LIMITED, OK } from "../../../support/people.ts";
 import { expectError } from "../../../support/refusals.ts";
+import { makeAccount } from "../../../support/seed-rows.ts";
 import { makeEndpoint, storedMessages } from "../../../support/webhooks.ts";
 import { type Bindings, Clock, inTurn, makeApp, makeClient } from "../../../support/world.ts";
 
@@ -107,27 +108,28 @@ describe("the limits of an environment", () => {
   });
 });
 
+/** The limit of the environment with which ids without a verified mark may fill `most`. */
+const shareOf = (most: number) => Math.ceil((4 * most) / 3);
+
 describe("above a limit of the environment", () => {
-  it("nothing of a request is stored, which both protocols report, and a later request that fits is stored", async () => {
-    const { v0, v1, stored, read } = await world({ eventsADay: 5 });
+  it("nothing of a request is stored, which both protocols report, and nothing of a later request", async () => {
+    const { v0, v1, stored, read } = await world({ eventsADay: 7 });
     expect((await v0(many(3))).body).toEqual(OK);
     const three = many(3, "v");
     expect((await v0(three)).body).toEqual(LIMITED);
-    const dropped = { result: "drop", details: "the limit eventsADay of today is reached" };
+    const dropped = { result: "drop", details: "the day's limits of analytics are reached" };
     expect((await v1(three)).body.results).toEqual(Object.fromEntries(three.map(({ uuid }) => [uuid, dropped])));
     expect(await stored()).toBe(3);
-    expect((await v1(many(2, "v"))).status).toBe(200);
-    expect(await stored()).toBe(5);
     const answer = await v0([seen()]);
     expect([answer.status, answer.body]).toEqual([200, LIMITED]);
-    expect(await stored()).toBe(5);
+    expect(await stored()).toBe(3);
     const { today, reached } = await read();
-    expect(today).toMatchObject({ events: 5, eventsOfOneId: 3 });
+    expect(today).toMatchObject({ events: 3, eventsOfOneId: 3 });
     expect(reached).toEqual([{ limit: "eventsADay", at: "2026-01-15T12:00:00.000Z" }]);
   });
 
   it("bytes are counted as they are stored: the event with its id, and the record of a new id", async () => {
-    const { v0, stored, read } = await world({ bytesADay: 2 * (ofEvent("ü", { a: "ż" }) + ofRecord("ü")) });
+    const { v0, stored, read } = await world({ bytesADay: shareOf(2 * (ofEvent("ü", { a: "ż" }) + ofRecord("ü"))) });
     expect((await v0([seen("ü", { a: "ż" })])).body).toEqual(OK);
     expect((await read()).today.bytes).toBe(400 + 2 * 2 + 4 + 10 + 600 + 3 * 2);
     expect((await v0([seen("ö", { a: "ż" })])).body).toEqual(OK);
@@ -138,7 +140,7 @@ describe("above a limit of the environment", () => {
     expect((await read()).reached).toMatchObject([{ limit: "bytesADay" }]);
   });
 
-  it("the growth of stored `$set` properties counts, and so does the record of a claimed device", async () => {
+  it("what `$set` stores and rewrites counts, and so does the record of a claimed device", async () => {
     const { v0, read, stored } = await world();
     const bytes = async () => (await read()).today.bytes;
     const setting = (value: unknown) => seen("ana", { $set: { plan: value } });
@@ -146,11 +148,11 @@ describe("above a limit of the environment", () => {
     const first = ofEvent("ana", { $set: { plan: "pro" } }) + ofRecord("ana") + '{"plan":"pro"}'.length;
     expect(await bytes()).toBe(first);
     await v0([setting("large")]);
-    const second = first + ofEvent("ana", { $set: { plan: "large" } }) + 2;
+    const second = first + ofEvent("ana", { $set: { plan: "large" } }) + '{"plan":"large"}'.length;
     expect(await bytes()).toBe(second);
     const shorter = setting("x");
     for (let times = 0; times < 2; times++) await v0([shorter]);
-    const third = second + ofEvent("ana", { $set: { plan: "x" } });
+    const third = second + ofEvent("ana", { $set: { plan: "x" } }) + '{"plan":"x"}'.length;
     expect(await bytes()).toBe(third);
     const device = "0194685f-8a3c-7d11-9f2b-000000000001";
     const identify = { ...seen("ana", { $anon_distinct_id: device }), event: "$identify" };
@@ -163,28 +165,28 @@ describe("above a limit of the environment", () => {
 
   it("nothing of a large request is stored, and everything if it fits", async () => {
     const large = (count: number) => many(count, "u", { text: "x".repeat(200_000) });
-    const { set, v0, v1, stored, read } = await world({ eventsADay: 3 });
+    const { set, v0, v1, stored, read } = await world({ eventsADay: 4 });
     const four = large(4);
     expect((await v0(four)).body).toEqual(LIMITED);
     const drops = Object.values<{ result: string }>((await v1(four)).body.results);
     expect(drops.map(({ result }) => result)).toEqual(Array(4).fill("drop"));
     expect(await stored()).toBe(0);
     const bytes = 4 * ofEvent("u", four[0]?.properties ?? {}) + ofRecord("u");
-    await set({ bytesADay: bytes - 1 });
+    await set({ bytesADay: shareOf(bytes) - 2 });
     expect((await v0(four)).body).toEqual(LIMITED);
     expect(await stored()).toBe(0);
     expect((await read()).reached).toMatchObject([{ limit: "bytesADay" }, { limit: "eventsADay" }]);
-    await set({ bytesADay: bytes });
+    await set({ bytesADay: shareOf(bytes) });
     expect((await v0(four)).body).toEqual(OK);
     expect((await v0(four)).body).toEqual(OK);
     // If a request repeats stored events, only its new events must fit.
-    await set({ eventsADay: 5 });
+    await set({ eventsADay: 7 });
     expect((await v0([...four, ...large(1)])).body).toEqual(OK);
     expect((await read()).today).toMatchObject({ events: 5, bytes: bytes + ofEvent("u", four[0]?.properties ?? {}) });
   });
 
   it("a repeat is answered as stored, and counts once", async () => {
-    const { v0, v1, stored, read } = await world({ eventsADay: 3 });
+    const { v0, v1, stored, read } = await world({ eventsADay: 4 });
     const three = many(3);
     for (let times = 0; times < 3; times++) expect((await v0(three)).body).toEqual(OK);
     expect(Object.values((await v1(three)).body.results)).toEqual(Array(3).fill({ result: "ok" }));
@@ -193,10 +195,12 @@ describe("above a limit of the environment", () => {
     expect((await read()).reached).toEqual([]);
     expect((await v0([...three, seen()])).body).toEqual(LIMITED);
     expect(await stored()).toBe(3);
+    // From then on every answer says so, whatever is stored.
+    expect((await v0(three)).body).toEqual(LIMITED);
   });
 
   it("secret keys continue, and are not counted", async () => {
-    const { app, v0, v1, stored, read } = await world({ eventsADay: 1, eventsADayOfOneId: 1 });
+    const { app, v0, v1, stored, read } = await world({ eventsADay: 2, eventsADayOfOneId: 1 });
     await v0([seen()]);
     expect((await v0(many(10), app.keys.sk_live)).body).toEqual(OK);
     expect(Object.values((await v1(many(10), app.keys.sk_live)).body.results)).toEqual(
@@ -208,12 +212,12 @@ describe("above a limit of the environment", () => {
   });
 
   it("counts start again with the next UTC day, and a changed limit takes effect at once", async () => {
-    const { clock, v0, set, read } = await world({ eventsADay: 2 });
+    const { clock, v0, set, read } = await world({ eventsADay: 3 });
     await v0(many(2));
     expect((await v0([seen()])).body).toEqual(LIMITED);
-    await set({ eventsADay: 3 });
+    await set({ eventsADay: 4 });
     expect((await v0([seen()])).body).toEqual(OK);
-    await set({ eventsADay: 1 });
+    await set({ eventsADay: 2 });
     expect((await v0([seen()])).body).toEqual(LIMITED);
     clock.ms = Math.ceil(clock.ms / DAY_MS) * DAY_MS - 1;
     expect((await v0([seen()])).body).toEqual(LIMITED);
@@ -234,18 +238,18 @@ describe("above a limit of the environment", () => {
   });
 
   it("exactly as many of racing requests are stored as fit, over many isolates", async () => {
-    const { app, clock, stored, read } = await world({ eventsADay: 50 });
+    const { app, clock, stored, read } = await world({ eventsADay: 67 });
     const call = makeClient(clock, {}, undefined, inTurn(5));
     const send = (n: number) =>
       call("POST", "/batch/", { body: { api_key: app.keys.pk_live, batch: many(7, `id-${n}`) } });
     const answers = await Promise.all(Array.from({ length: 20 }, (_, n) => send(n)));
     expect(answers.filter(({ body }) => body.quota_limited === undefined)).toHaveLength(7);
     expect(await stored()).toBe(49);
-    expect((await read()).today.events).toBe(49);
+    expect((await read()).today).toMatchObject({ events: 49 });
   });
 
   it("dropped events set and link nothing", async () => {
-    const { app, v0 } = await world({ eventsADay: 1 });
+    const { app, v0 } = await world({ eventsADay: 2 });
     await v0([seen("ana")]);
     const device = "0194685f-8a3c-7d11-9f2b-000000000001";
     const identify = { ...seen("ana", { $anon_distinct_id: device, $set: { a: 1 } }), event: "$identify" };
@@ -298,7 +302,7 @@ describe("above a limit of one id", () => {
   });
 
   it("a shared id has no limit of its own, and does not count as the largest id", async () => {
-    const { v0, v1, stored, read } = await world({ eventsADayOfOneId: 2, bytesADayOfOneId: 3_000, eventsADay: 11 });
+    const { v0, v1, stored, read } = await world({ eventsADayOfOneId: 2, bytesADayOfOneId: 3_000, eventsADay: 15 });
     for (const id of ["anonymous", " 'Guest' "]) expect((await v0(many(4, id))).body).toEqual(OK);
     const batch = [...many(3, "loud"), ...many(2, "anonymous")];
     const { results } = (await v1(batch)).body;
@@ -311,7 +315,7 @@ describe("above a limit of one id", () => {
   });
 
   it("dropped events do not use up the environment's limit", async () => {
-    const { v0, stored } = await world({ eventsADay: 4, eventsADayOfOneId: 2 });
+    const { v0, stored } = await world({ eventsADay: 6, eventsADayOfOneId: 2 });
     expect((await v0([...many(3, "loud"), ...many(2, "quiet")])).body).toEqual(LIMITED);
     expect([await stored("loud"), await stored("quiet")]).toEqual([0, 2]);
     expect((await v0(many(2, "other"))).body).toEqual(OK);
@@ -375,8 +379,8 @@ describe("the count", () => {
     expect(open.rowsRead - secret.rowsRead).toBeLessThanOrEqual(15);
   });
 
-  it("reads a few rows and writes nothing when the day is full: one trip, and one for the bookmark", async () => {
-    const { app, client, v0 } = await world({ eventsADay: 1 });
+  it("reads a few rows and writes nothing when the day is full, in two trips", async () => {
+    const { app, client, v0 } = await world({ eventsADay: 2 });
     const counting = countingD1(env.DB);
     const call = client({ DB: counting.d1 });
     await v0([seen("u")], app.keys.pk_live, call);
@@ -386,7 +390,7 @@ describe("the count", () => {
     expect((await v0(many(100, "v"), app.keys.pk_live, call)).body).toEqual(LIMITED);
     const cost = counting.spent();
     expect(cost).toMatchObject({ roundTrips: 2, rowsWritten: 0 });
-    expect(cost.rowsRead).toBeLessThanOrEqual(10);
+    expect(cost.rowsRead).toBeLessThanOrEqual(12);
     const { results } = await env.DB.prepare("SELECT limit_name FROM limits_reached WHERE environment_id = ?")
       .bind(app.environments.live.id)
       .all();
@@ -394,9 +398,48 @@ describe("the count", () => {
   });
 });
 
+describe("ids without a verified mark", () => {
+  const grant = (w: Awaited<ReturnType<typeof world>>, userId: string) =>
+    makeAccount(w.app.environments.live.id, userId);
+
+  it("fill three quarters of the day, and from then on every public answer says so, whatever is stored", async () => {
+    const w = await world({ eventsADay: 8 });
+    await grant(w, "payer");
+    await w.v0([seen("known")], w.app.keys.sk_live);
+    expect((await w.v0(many(6, "stranger"))).body).toEqual(OK);
+    const batch = [seen("stranger"), seen("payer"), seen("anonymous"), seen("known")];
+    const { results } = (await w.v1(batch)).body;
+    expect(batch.map(({ uuid }) => results[uuid].result)).toEqual(Array(4).fill("drop"));
+    expect([await w.stored("stranger"), await w.stored("payer"), await w.stored("known")]).toEqual([6, 1, 2]);
+    expect((await w.v0([seen("payer")])).body).toEqual(LIMITED);
+    expect([await w.stored("payer"), await w.stored("anonymous")]).toEqual([1, 0]);
+    expect((await w.v0([seen("known")], w.app.keys.sk_live)).body).toEqual(OK);
+    expect((await w.read()).today.events).toBe(8);
+    expect((await w.read()).reached).toMatchObject([{ limit: "eventsADay" }]);
+  });
+
+  it("fill three quarters by bytes too, and a mark that a publishable key sets is none", async () => {
+    const one = ofEvent("ana", {}) + ofRecord("ana");
+    const w = await world({ bytesADay: 4 * one });
+    const identified = { ...seen("bob"), event: "$identify" };
+    await w.v0([seen("ana"), seen("eve"), seen("ann")]);
+    expect((await w.v0([identified])).body).toEqual(LIMITED);
+    expect((await w.v0([seen("bob", { $is_identified: true })])).body).toEqual(LIMITED);
+    expect(await w.stored("bob")).toBe(0);
+  });
+
+  it("do not share in what users with a mark send, who may fill the whole day", async () => {
+    const w = await world({ eventsADay: 4 });
+    await grant(w, "payer");
+    for (let n = 0; n < 4; n++) expect((await w.v0([seen("payer")])).body).toEqual(OK);
+    expect((await w.v0([seen("payer")])).body).toEqual(LIMITED);
+    expect(await w.stored()).toBe(4);
+  });
+});
+
 describe("limits.reached", () => {
   it("is sent once a day for each limit, by the first isolate that reaches it", async () => {
-    const { app, client, clock, v0, v1, call } = await world({ eventsADay: 2, eventsADayOfOneId: 1 });
+    const { app, client, clock, v0, v1, call } = await world({ eventsADay: 3, eventsADayOfOneId: 1 });
     await makeEndpoint(app.environments.live, ["limits.*"]);
     const reached = async () =>
       (await storedMessages(app.environments.live)).map(({ data, deliveries }) => ({ ...data, deliveries }));
