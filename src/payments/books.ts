@@ -1,6 +1,7 @@
 import type { RowsOf } from "../db/sql.ts";
 import type { Credited, Move } from "./decide.ts";
 import type { PaymentChange } from "./event.ts";
+import type { Fact } from "./facts.ts";
 import type { StoredDebt } from "./line.ts";
 import { type PaymentStanding, standingOfKnown } from "./next-step.ts";
 import type { AccountPlan, Books } from "./plan.ts";
@@ -99,8 +100,12 @@ export function moneyToStore({ money: { currency, captured, refunded, withheld }
   return { currency, captured: Number(captured), refunded: Number(refunded), withheld: Number(withheld) };
 }
 
-/** Returns the facts to store. */
+/** Returns the facts to store. Those of a payment that needs no user have no texts of a caller either. */
 export function factsToStore({ facts }: PaymentState, standing: PaymentStanding): PaymentState["facts"] {
-  if (needsUser(standing)) return facts;
-  return facts.map((fact) => (fact.userId === null ? fact : { ...fact, userId: null }));
+  return needsUser(standing) ? facts : facts.map(withoutAsked);
+}
+
+function withoutAsked(fact: Fact): Fact {
+  if (fact.kind !== "session" && fact.kind !== "intent") return fact.userId === null ? fact : { ...fact, userId: null };
+  return { ...fact, userId: null, data: { ...fact.data, pack: null, quantity: null } };
 }
