@@ -1,4 +1,4 @@
-/** What a page must leave unchanged: tags, whose attributes carry values, and what a form sends back or a script runs. */
+/** Tags and characters. A page leaves tags unchanged, whose attributes carry values, and what a form sends back or a script runs. */
 const TAG_OR_INVISIBLE =
   /<(textarea|script|style)\b[^>]*>.*?<\/\1>|<[^>]*>|[\p{Default_Ignorable_Code_Point}\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u2800]/gsu;
 

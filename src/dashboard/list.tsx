@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { invalid } from "../errors.ts";
-import { csvFile as csvText } from "../lib/encoding.ts";
+import { csvText } from "../lib/encoding.ts";
 import { numberValue } from "../lib/json.ts";
 import { type NumberHead, Pager, Table } from "./components.tsx";
 import { type DashboardEnv, type Form, textField } from "./form.ts";

@@ -126,7 +126,7 @@ function csvCell(value: CsvValue, isRaw: boolean): string {
  * Returns a CSV file. It begins with a byte order mark, without which spreadsheets do not read UTF-8. An apostrophe before a text
  * stops a spreadsheet from reading it as a formula; `isRaw` leaves it out, for other programs.
  */
-export function csvFile(
+export function csvText(
   head: readonly string[],
   rows: readonly (readonly CsvValue[])[],
   { isRaw = false }: { readonly isRaw?: boolean } = {},

@@ -93,7 +93,7 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
   await write(`${id("Zq7anacommit")}/commit`, { eventId: `e3-${tag}`, quantities: { tokens: 12 } });
   await reserve("Zq7anarelease", {});
   await write(`${id("Zq7anarelease")}/release`, {});
-  // What operators do about these ids is in the audit of administration.
+  // The audit of administration has these actions of an operator.
   await reserve("Zq7anareleased", {});
   const operator: TenantCtx = { ...makeCtx(app.environments.live, clock), caller: { kind: "admin", by: "ops" } };
   await releaseReservation(operator, `res_Zq7anareleased_${app.environments.live.id}`);

@@ -1,9 +1,9 @@
 import * as z from "zod";
 import { mode } from "../../http/fields.ts";
-import { sum } from "../amounts/responses.ts";
+import { sumOutput } from "../amounts/responses.ts";
 import { unit } from "../amounts/schemas.ts";
 
-const amount = sum;
+const amount = sumOutput;
 
 const statementLine = z
   .strictObject({

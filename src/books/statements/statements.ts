@@ -6,7 +6,7 @@ import { drizzle, fields, hasRow, insertFrom, query, type RowOf, type ValueOf } 
 import { environments, statementLines, statements } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { invalid, PurserError, temporarilyUnavailable } from "../../errors.ts";
-import { csvFile } from "../../lib/encoding.ts";
+import { csvText } from "../../lib/encoding.ts";
 import { HOUR_MS, iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { exactAmount } from "../amounts/amount.ts";
@@ -183,5 +183,5 @@ export async function statementCsv(
     };
     return header.map((column) => flat[column] ?? "");
   });
-  return csvFile(header, rows, options);
+  return csvText(header, rows, options);
 }

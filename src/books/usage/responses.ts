@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { errorDetail, time } from "../../http/responses.ts";
-import { debit, quantitiesOutput, sum, summedQuantities } from "../amounts/responses.ts";
+import { debit, quantitiesOutput, summedQuantities, sumOutput } from "../amounts/responses.ts";
 import { unit } from "../amounts/schemas.ts";
 import { refusingLimitOutput } from "../limits/responses.ts";
 import { onExpiry, reservationStatus } from "./schemas.ts";
@@ -80,7 +80,7 @@ export type ReleaseOutput = z.infer<typeof releaseOutput>;
 
 export const totalsOutput = z
   .strictObject({
-    totals: z.array(z.strictObject({ event: z.string(), unit, amount: sum }).meta({ id: "UsageTotal" })),
+    totals: z.array(z.strictObject({ event: z.string(), unit, amount: sumOutput }).meta({ id: "UsageTotal" })),
   })
   .meta({ id: "UsageTotals" });
 export type TotalsOutput = z.infer<typeof totalsOutput>;
