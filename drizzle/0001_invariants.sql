@@ -1464,7 +1464,16 @@ BEGIN
   SELECT RAISE(ABORT, 'admin_audit_id');
 END;
 --> statement-breakpoint
-CREATE TRIGGER admin_audit_no_update BEFORE UPDATE ON admin_audit
+CREATE TRIGGER admin_audit_frozen BEFORE UPDATE OF app_id, seq, id, at_ms, actor, action, details, account_id ON admin_audit
+BEGIN
+  SELECT RAISE(ABORT, 'admin_audit_append_only');
+END;
+--> statement-breakpoint
+CREATE TRIGGER admin_audit_target_erased BEFORE UPDATE OF target ON admin_audit
+WHEN NOT EXISTS (
+  SELECT 1 FROM erasure_names
+  WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.target AND new_name = new.target
+)
 BEGIN
   SELECT RAISE(ABORT, 'admin_audit_append_only');
 END;

@@ -15,6 +15,8 @@ export interface Settings {
   readonly testBalanceQuota: number;
   /** After how many days analytics events are deleted (E8). Null: never. */
   readonly analyticsRetentionDays: number | null;
+  /** How many days D1's point-in-time recovery reaches back on the deployment's plan (E6). */
+  readonly recoveryDays: 7 | 30;
   /** The maximum size of a database. Near it analytics are refused, so that the books can still grow (L3). */
   readonly databaseBytesMax: number;
   /** The binding of the database in which new applications are created. */
@@ -73,6 +75,15 @@ function readRetention(text = ""): Settings["analyticsRetentionDays"] {
   return null;
 }
 
+/** Returns the 30 days of the platform's paid plan, and logs a line, for text that is neither `7` nor `30`. */
+function readRecoveryDays(text = ""): Settings["recoveryDays"] {
+  if (text === "7") return 7;
+  if (text !== "" && text !== "30") {
+    console.error(JSON.stringify({ level: "error", code: "setting_malformed", setting: "D1_RECOVERY_DAYS" }));
+  }
+  return 30;
+}
+
 /** Returns the default, and logs a line, for text that is not a whole number of at least 1. */
 function readDatabaseBytesMax(text = ""): number {
   if (/^[1-9]\d{0,14}$/.test(text)) return Number(text);
@@ -97,6 +108,7 @@ export const readSettings = rememberPerObject((env: Partial<Env>): Settings => {
     publicOrigin: readOrigin(env.PUBLIC_ORIGIN),
     testBalanceQuota: quota !== undefined && /^\d{1,9}$/.test(quota) ? Number(quota) : TEST_BALANCE_QUOTA_DEFAULT,
     analyticsRetentionDays: readRetention(env.ANALYTICS_RETENTION_DAYS),
+    recoveryDays: readRecoveryDays(env.D1_RECOVERY_DAYS),
     databaseBytesMax: readDatabaseBytesMax(env.DATABASE_BYTES_MAX),
     newAppsDatabase: env.NEW_APPS_DATABASE || "DB",
     isBehindCloudflare: env.BEHIND_CLOUDFLARE === "true",

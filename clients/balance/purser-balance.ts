@@ -303,8 +303,12 @@ export class PurserBalance extends Base {
     if (unit !== "cents" || currency === null) {
       return [new Intl.NumberFormat(this.#language(), { maximumFractionDigits: 2, ...floor }).format(amount)];
     }
-    const parts = new Intl.NumberFormat(this.#language(), { style: "currency", currency, ...floor });
-    return parts.formatToParts(amount / 100).map(({ type, value }) => (type === "currency" ? apart(value) : value));
+    const format = new Intl.NumberFormat(this.#language(), { style: "currency", currency, ...floor });
+    // `cents` are the currency's smallest unit: yen have no decimals, Kuwaiti dinars three.
+    const digits = format.resolvedOptions().maximumFractionDigits ?? 2;
+    return format
+      .formatToParts(amount / 10 ** digits)
+      .map(({ type, value }) => (type === "currency" ? apart(value) : value));
   }
 
   #language(): string | undefined {

@@ -35,8 +35,9 @@ function sortBy(table: HTMLTableElement, column: number): void {
   body.append(...keyed.map(({ row }) => row));
 }
 
+const isFormula = (text: string): boolean => /^[=+\-@\t\r]/.test(text) && !/^\+\d+$/.test(text);
 /** Returns a CSV cell that no spreadsheet reads as a formula, by the rule of src/lib/encoding.ts. */
-const csvCell = (text: string): string => `"${(/^[=+\-@\t\r]/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
+const csvCell = (text: string): string => `"${(isFormula(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
 
 function csvOf(table: HTMLTableElement): string {
   const lines = Array.from(table.rows, (row) =>
@@ -46,7 +47,7 @@ function csvOf(table: HTMLTableElement): string {
       return csvCell(moment ?? textOf(cell));
     }).join(","),
   );
-  return `${lines.join("\r\n")}\r\n`;
+  return `\ufeff${lines.join("\r\n")}\r\n`;
 }
 
 function saveCsv(button: HTMLButtonElement): void {

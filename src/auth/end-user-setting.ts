@@ -7,10 +7,10 @@ import { openSecret, sealSecret } from "./secrets.ts";
 const ORIGINS_MAX = 20;
 
 const isOrigin = (text: string): boolean =>
-  URL.canParse(text) && new URL(text).protocol === "https:" && new URL(text).origin === text;
+  URL.canParse(text) && new URL(text).protocol === "https:" && new URL(text).origin === text && !text.includes("*");
 
 const origin = () =>
-  z.string().refine(isOrigin, "must be an origin as browsers send it, such as `https://app.example.com`");
+  z.string().refine(isOrigin, "must be an origin as browsers send it, such as `https://app.example.com`, without `*`");
 
 const optionalText = (max: number) => z.string().min(1).max(max).optional();
 

@@ -37,8 +37,7 @@ const refuseRelay = ({ kind }: Key) => (kind === "relay" ? new PurserError("forb
  * `secretParams`.
  */
 export function requireKeyOrEndUser(secretParams: readonly string[] = []) {
-  const refusePublishable = refuseOthers("requires_secret_key");
-  const refuse = (key: Key) => refuseRelay(key) ?? refusePublishable(key);
+  const refuse = refuseOthers("requires_secret_key");
   return factory.createMiddleware(async (c, next) => {
     const needsSecret = secretParams.some((name) => c.req.query(name) !== undefined);
     const requirements = needsSecret ? { refuse } : { refuse: refuseRelay, needsUser: true };

@@ -10,6 +10,7 @@ import { FIELD_ERROR, RefusalText } from "./fields.tsx";
 import type { DashboardEnv } from "./form.ts";
 import { NowContext, queryString, timeText } from "./format.tsx";
 import { Icon } from "./icons.tsx";
+import { showInvisible } from "./invisible.ts";
 import { Bar, Brand, OutsideBar, type Place, type Section, Sidebar, sectionNamed } from "./shell.tsx";
 
 /** The files that the pages load, built from clients/dashboard. The pages load nothing from another site. */
@@ -91,7 +92,7 @@ export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child
       <Body c={c} options={options} main={main} />
     </html>
   );
-  return c.html(`<!DOCTYPE html>${document}`, status);
+  return c.html(`<!DOCTYPE html>${showInvisible(String(document))}`, status);
 }
 
 /** Returns the application's time on a page of an application. */

@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { invalid } from "../errors.ts";
-import { csvCell } from "../lib/encoding.ts";
+import { csvText } from "../lib/encoding.ts";
 import { numberValue } from "../lib/json.ts";
 import { type NumberHead, Pager, Table } from "./components.tsx";
 import { type DashboardEnv, type Form, textField } from "./form.ts";
@@ -149,11 +149,15 @@ export async function csvFile<Row, View>(
   const sort = readSort(c.req.query(), columns);
   const { rows, isTruncated } = await readFirstRows(read);
   const csvColumns = columns.flatMap(({ name, value }) => (value === undefined ? [] : [{ name, value }]));
-  const lines = (sort === null ? rows : sortRows(rows, sort)).map((row) =>
-    csvColumns.map(({ value }) => csvCell(value(row))).join(","),
+  const sorted = sort === null ? rows : sortRows(rows, sort);
+  const head = csvColumns.map(({ name }) => name);
+  const isRaw = c.req.query("raw") === "true";
+  const text = csvText(
+    head,
+    sorted.map((row) => csvColumns.map(({ value }) => value(row))),
+    { isRaw },
   );
-  const head = csvColumns.map(({ name }) => name).join(",");
-  return c.body([head, ...lines, ""].join("\r\n"), 200, {
+  return c.body(text, 200, {
     "content-type": "text/csv; charset=utf-8",
     "content-disposition": `attachment; filename="${name}${isTruncated ? `-first-${rows.length}` : ""}.csv"`,
   });

@@ -24,19 +24,25 @@ const TOMBSTONE_ATTEMPTS_MAX = 8;
 interface KnownTombstones {
   /** The fingerprints of the secrets that hashed the tombstones. */
   readonly fingerprints: TombstoneSecrets;
-  /** The text that the guard compares: the fingerprints, and the number of lifted erasures. */
+  /** The text that the guard compares: the fingerprints, and the number of lifts. */
   readonly text: string;
-  readonly lifts: unknown;
+  /** The text without lifts, for a write that uses nothing remembered about ids. Other persons' erasures do not change it. */
+  readonly textWithoutLifts: string;
 }
-const KNOWN_NOTHING: KnownTombstones = { fingerprints: [], text: "[null,null]", lifts: null };
+const KNOWN_NOTHING: KnownTombstones = { fingerprints: [], text: "null ", textWithoutLifts: "null " };
 
 function knownIn(features: string | null): KnownTombstones {
   const { tombstones = null, lifts = null } = readFeatures(features);
-  return { fingerprints: tombstoneSecretsIn(features), text: JSON.stringify([tombstones, lifts]), lifts };
+  const textWithoutLifts = `${JSON.stringify(tombstones)} `;
+  return {
+    fingerprints: tombstoneSecretsIn(features),
+    text: `${textWithoutLifts}${lifts ?? ""}`,
+    textWithoutLifts,
+  };
 }
 
 type AppAndMode = { appId: string; mode: Environment["mode"] };
-type GuardValues = { text: string; clock: string | null };
+type GuardValues = { text: string; withLifts: number; clock: string | null };
 
 const isEnvironmentOfApp = (value: ValueOf<AppAndMode>) =>
   and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode")));
@@ -44,8 +50,9 @@ const isEnvironmentOfApp = (value: ValueOf<AppAndMode>) =>
 /** Aborts the batch with `guard_tombstones` when the environment's tombstones differ from the remembered ones. */
 const guard = (value: ValueOf<GuardValues>, which: SQL | undefined): SQL => {
   const { features } = environments;
-  const text = sql`json_array(${features} -> '$.tombstones', ${features} -> '$.lifts')`;
-  const holds = sql`${text} = ${value("text")} AND ${features} -> '$.clock' IS ${value("clock")}`;
+  const lifts = sql`iif(${value("withLifts")}, coalesce(${features} ->> '$.lifts', ''), '')`;
+  const text = sql`coalesce(${features} -> '$.tombstones', 'null') || ' ' || ${lifts}`;
+  const holds = sql`(${text}) = ${value("text")} AND ${features} -> '$.clock' IS ${value("clock")}`;
   return insertFrom(guards, { name: sql`'tombstones'`, holds }, sql`FROM ${environments} WHERE ${which}`);
 };
 const guardTombstones = query((value: ValueOf<GuardValues & { id: number }>) =>
@@ -69,23 +76,26 @@ export const knownText = (ctx: TombstoneCtx): string =>
 /**
  * Runs a write that does not read the environment's features first, such as a consent. `send` receives the remembered fingerprints
  * (at first none) and sends its batch with `guard`. If they are outdated, the batch aborts. Then this function reads the features
- * and calls `send` again. Throws `clockMoved` when the test clock has changed (D3).
+ * and calls `send` again. `withLifts` is false for a write that uses nothing remembered about ids. Throws `clockMoved` when the
+ * test clock has changed (D3).
  */
 export async function withTombstones<Answer>(
   ctx: TombstoneCtx,
-  send: (fingerprints: TombstoneSecrets, guard: Statement, lifts: unknown) => Promise<Answer>,
+  send: (fingerprints: TombstoneSecrets, guard: Statement) => Promise<Answer>,
+  { withLifts = true }: { readonly withLifts?: boolean } = {},
 ): Promise<Answer> {
   const remembered = knownTombstonesOf(ctx.isolate);
   const { id, appId, mode } = ctx.environment;
   const key = tombstonesKey(ctx);
   let isFresh = false;
   for (let count = 1; ; count++) {
-    const { fingerprints, text, lifts } = remembered.get(key) ?? KNOWN_NOTHING;
+    const { fingerprints, ...texts } = remembered.get(key) ?? KNOWN_NOTHING;
     try {
-      const values = { text, clock: ctx.clock };
+      const text = withLifts ? texts.text : texts.textWithoutLifts;
+      const values = { text, withLifts: Number(withLifts), clock: ctx.clock };
       const guard =
         id === undefined ? guardTombstonesOf({ appId, mode, ...values }) : guardTombstones({ id, ...values });
-      return await send(fingerprints, guard, lifts);
+      return await send(fingerprints, guard);
     } catch (error) {
       // A refusal must not come from memory, because the tombstones of a lost secret may have been deleted since.
       const isRefusal = error instanceof PurserError && error.code === "erasure_unavailable";
@@ -114,21 +124,20 @@ export async function batchWithGuards<const Statements extends readonly Statemen
 
 /**
  * Runs a write about an id under its own name or, if the id is erased, under its tombstone's hash (E5). `write` sends the
- * guards with its batch, and is called again if the id was erased meanwhile. `lifts` changes with each lift. A write that
- * stores `data` of the id deletes its non-blocking tombstone. A write that only adds to an `audit` does not.
+ * guards with its batch, and is called again if the id was erased meanwhile. A write that stores `data` of the id deletes its
+ * non-blocking tombstone. A write that only adds to an `audit` does not.
  */
 export function underName<Answer>(
   ctx: TombstoneCtx,
   id: string,
-  write: (name: string, guards: readonly Statement[], lifts: unknown) => Promise<Answer>,
+  write: (name: string, guards: readonly Statement[]) => Promise<Answer>,
   kind: "data" | "audit" = "data",
 ): Promise<Answer> {
-  return attempt(ctx, () =>
-    withTombstones(ctx, async (fingerprints, guard, lifts) => {
-      const erased = (await findErased(ctx, fingerprints, [id])).get(id);
-      if (erased !== undefined && (erased.blocks || kind === "audit")) return write(erased.hash, [guard], lifts);
-      const [ids, mentioned] = kind === "audit" ? [[], [id]] : [[id], []];
-      return write(id, [guard, ...(await personGuards(ctx, fingerprints, ids, mentioned))], lifts);
-    }),
-  );
+  const send = async (fingerprints: TombstoneSecrets, guard: Statement) => {
+    const erased = (await findErased(ctx, fingerprints, [id])).get(id);
+    if (erased !== undefined && (erased.blocks || kind === "audit")) return write(erased.hash, [guard]);
+    const [ids, mentioned] = kind === "audit" ? [[], [id]] : [[id], []];
+    return write(id, [guard, ...(await personGuards(ctx, fingerprints, ids, mentioned))]);
+  };
+  return attempt(ctx, () => withTombstones(ctx, send, { withLifts: false }));
 }

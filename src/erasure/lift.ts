@@ -59,7 +59,7 @@ export async function liftErasure(ctx: TenantCtx, erasureId: string): Promise<Er
   if (row.completedAtMs === null) {
     throw new PurserError("changed_meanwhile", "This erasure is still running. Lift it when it is completed.");
   }
-  if (row.liftedAtMs !== null) return presentErasure(row);
+  if (row.liftedAtMs !== null) return presentErasure(ctx, row);
   const { caller, environment } = ctx;
   const key = erasureKey(ctx, erasureId);
   const entry = {
@@ -74,7 +74,7 @@ export async function liftErasure(ctx: TenantCtx, erasureId: string): Promise<Er
     deleteTombstones(key),
     updateTombstonesFeature({ environmentId: key.environmentId }),
   ]);
-  return presentErasure(await requireErasure(ctx, erasureId));
+  return presentErasure(ctx, await requireErasure(ctx, erasureId));
 }
 
 type SecretKey = { environmentId: number; fingerprint: string };

@@ -2,6 +2,7 @@ import { desc, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn, type SQLiteTable } from "drizzle-orm/sqlite-core";
 import { assignments, drizzle, insertFrom, names, query, type ValueOf } from "../db/query.ts";
 import {
+  adminAudit,
   creditAdjustments,
   creditBalances,
   creditLedger,
@@ -199,6 +200,23 @@ const deleteLargeProperties = query((value: OfBooksPage) => {
   );
 });
 
+/** SQL: whether the target of an entry `r` of the audit of administration is an id that has a replacement. */
+const isTargetNamed = () =>
+  sql`EXISTS (SELECT 1 ${erasureNamesOf(ofRow(adminAudit.accountId), "id", ofRow(adminAudit.target))})`;
+const eraseAuditTargets = query((value: OfBooksPage) => {
+  const { accountId, appId, seq, target } = adminAudit;
+  return drizzle
+    .update(adminAudit)
+    .set({ target: sql`(SELECT ${erasureNames.newName} ${erasureNamesOf(accountId, "id", target)})` })
+    .where(
+      sql`(${names(appId, seq)}) IN (
+        SELECT ${ofRow(appId)}, ${ofRow(seq)} FROM ${idsWithOpenBooks(value)}
+        CROSS JOIN ${adminAudit} AS r INDEXED BY admin_audit_account
+        ON ${ofRow(accountId)} = ${id.accountId} AND ${isTargetNamed()} LIMIT ${rowsMax(value)}
+      )`,
+    );
+});
+
 const hasName = sql`${ofRow(creditLedger.note)} IS NOT NULL OR ${ofRow(creditLedger.eventId)} IS NOT NULL
   OR ${ofRow(creditLedger.reservationId)} IS NOT NULL`;
 
@@ -215,6 +233,7 @@ export const booksOfPage = [
   deleteLargeProperties,
   eraseBook(holds),
   eraseBook(recurringBook),
+  eraseAuditTargets,
 ];
 
 /** Marks the page as processed. It runs after the last statement that reads the page of the ledger. */
@@ -251,6 +270,7 @@ export const areBooksIdentifying = (): SQL => {
       hasRowOfAccount(creditBalances, sql`${ofRow(creditBalances.revokedAtMs)} IS NULL`),
       hasRowOfAccount(creditRefunds, sql`${ofRow(creditRefunds.requestHash)} <> ''`),
       hasRowOfAccount(creditBalances, isSentReference()),
+      hasRowOfAccount(adminAudit, isTargetNamed()),
     ],
     sql` OR `,
   )})`;

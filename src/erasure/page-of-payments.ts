@@ -4,6 +4,7 @@ import { assignments, boundLimit, drizzle, fields, query, type ValueOf } from ".
 import {
   creditLedger,
   payerUsers,
+  paymentEvents,
   paymentFacts,
   paymentGrants,
   payments,
@@ -23,9 +24,13 @@ import { id, idsWithOpenBooks, isOfErasedEnvironment, type OfPage, ofRow, rowsMa
 const grantedInPage = (value: OfPage) =>
   sql`(SELECT ${ofRow(creditLedger.balanceId)} FROM ${erasedLedgerPage(value)} WHERE ${ofRow(creditLedger.reason)} = 'grant')`;
 
-/** Payments with data that names the person. */
+/** The payments of the person: those with data that names the person, and those whose grants are in the page. */
 const erasedPaymentPage = (value: OfPage) => sql`(
-  SELECT ${ofRow(paymentFacts.paymentId)} FROM ${rowsOfIds(value, paymentFacts, paymentFacts.userId)} LIMIT ${rowsMax(value)}
+  SELECT * FROM (
+    SELECT ${ofRow(paymentFacts.paymentId)} FROM ${rowsOfIds(value, paymentFacts, paymentFacts.userId)} LIMIT ${rowsMax(value)}
+  ) UNION
+  SELECT ${paymentGrants.paymentId} FROM ${erasedLedgerPage(value)} CROSS JOIN ${paymentGrants}
+  WHERE ${ofRow(creditLedger.reason)} = 'grant' AND ${paymentGrants.balanceId} = ${ofRow(creditLedger.balanceId)}
 )`;
 // The reason is kept, so that a repeated event, or an event that read the payment earlier, does not restore the customer.
 const erasedColumns = {
@@ -38,16 +43,7 @@ const erasePayments = query((value: OfPage) =>
   drizzle
     .update(payments)
     .set(erasedColumns)
-    .where(
-      and(
-        isOfErasedEnvironment(value, payments),
-        sql`${payments.id} IN (
-          SELECT * FROM ${erasedPaymentPage(value)} UNION
-          SELECT ${paymentGrants.paymentId} FROM ${erasedLedgerPage(value)} CROSS JOIN ${paymentGrants}
-          WHERE ${ofRow(creditLedger.reason)} = 'grant' AND ${paymentGrants.balanceId} = ${ofRow(creditLedger.balanceId)}
-        )`,
-      ),
-    ),
+    .where(and(isOfErasedEnvironment(value, payments), inArray(payments.id, erasedPaymentPage(value)))),
 );
 /** Prevents payments from restoring credits that an erasure revoked (S4). */
 const eraseGrants = query((value: OfPage) =>
@@ -56,14 +52,20 @@ const eraseGrants = query((value: OfPage) =>
     .set({ isRevoked: 0 })
     .where(and(eq(paymentGrants.isRevoked, 1), inArray(paymentGrants.balanceId, grantedInPage(value)))),
 );
+/** The texts that a caller chose in a session's or an intent's metadata. The other data are Stripe's ids, and numbers. */
+const askedData = sql`json_set(${paymentFacts.data}, '$.pack', NULL, '$.quantity', NULL)`;
 const eraseFacts = query((value: OfPage) =>
   drizzle
     .update(paymentFacts)
-    .set({ userId: null })
+    .set({
+      userId: null,
+      data: sql`iif(${paymentFacts.data} ->> '$.pack' IS NULL, ${paymentFacts.data}, ${askedData})`,
+    })
     .where(
       and(
         isOfErasedEnvironment(value, paymentFacts),
-        sql`${paymentFacts.userId} IS NOT NULL AND ${paymentFacts.paymentId} IN ${erasedPaymentPage(value)}`,
+        sql`(${paymentFacts.userId} IS NOT NULL OR ${paymentFacts.data} ->> '$.pack' IS NOT NULL)
+          AND ${paymentFacts.paymentId} IN ${erasedPaymentPage(value)}`,
       ),
     ),
 );
@@ -76,8 +78,12 @@ const eraseLog = query((value: OfPage) =>
       and(
         isOfErasedEnvironment(value, stripeLog),
         sql`${stripeLog.eventId} IN (
-          SELECT ${ofRow(stripeLog.eventId)} FROM ${rowsOfIds(value, stripeLog, stripeLog.askedUser)}
-          LIMIT ${rowsMax(value)}
+          SELECT * FROM (
+            SELECT ${ofRow(stripeLog.eventId)} FROM ${rowsOfIds(value, stripeLog, stripeLog.askedUser)}
+            LIMIT ${rowsMax(value)}
+          ) UNION
+          SELECT ${paymentEvents.eventId} FROM ${erasedPaymentPage(value)} AS erased CROSS JOIN ${paymentEvents}
+          WHERE ${isOfErasedEnvironment(value, paymentEvents)} AND ${paymentEvents.paymentId} = erased.payment_id
         )`,
       ),
     ),
@@ -152,4 +158,4 @@ export async function hashPayers(
 }
 
 /** The statements that erase the payments of a page's ids, in order. They run while the books of the ids are not finished. */
-export const paymentsOfPage = [erasePayments, eraseGrants, eraseFacts, eraseLog, endOwnAmounts];
+export const paymentsOfPage = [erasePayments, eraseGrants, eraseLog, eraseFacts, endOwnAmounts];

@@ -31,9 +31,6 @@ export const selectErasureOf = query((value: ValueOf<{ environmentId: number; ha
     .where(and(eq(erasures.environmentId, value("environmentId")), eq(erasures.id, erasureId)));
 });
 
-/** D1 can restore a database to any moment of the last 30 days. */
-const RECOVERABLE_DAYS = 30;
-
 export const erasureKey = (ctx: TenantCtx, erasureId: string): ErasureKey => ({
   environmentId: ctx.environment.id,
   erasureId,
@@ -61,10 +58,10 @@ export function presentProgress(row: ErasureRow) {
 
 /** Returns the state of an erasure, and its receipt, which contains no ids (E6). Throws `not_found`. */
 export async function readErasure(ctx: TenantCtx, erasureId: string): Promise<ErasureOutput> {
-  return presentErasure(await requireErasure(ctx, erasureId));
+  return presentErasure(ctx, await requireErasure(ctx, erasureId));
 }
 
-export function presentErasure(row: ErasureRow): ErasureOutput {
+export function presentErasure({ settings }: Pick<TenantCtx, "settings">, row: ErasureRow): ErasureOutput {
   const { completedAtMs, liftedAtMs } = row;
   return {
     ...presentProgress(row),
@@ -74,7 +71,7 @@ export function presentErasure(row: ErasureRow): ErasureOutput {
     fingerprint: row.fingerprint,
     startedAt: iso(row.startedAtMs),
     completedAt: completedAtMs === null ? null : iso(completedAtMs),
-    recoverableUntil: completedAtMs === null ? null : iso(completedAtMs + RECOVERABLE_DAYS * DAY_MS),
+    recoverableUntil: completedAtMs === null ? null : iso(completedAtMs + settings.recoveryDays * DAY_MS),
     liftedAt: liftedAtMs === null ? null : iso(liftedAtMs),
   };
 }

@@ -74,7 +74,9 @@ export const erasureOutput = z
     completedAt: time.nullable(),
     recoverableUntil: time
       .nullable()
-      .describe("Until this time, 30 days after the end, D1 can restore the database as it was before the erasure."),
+      .describe(
+        "Until this time D1 can restore the database as it was before the erasure: `D1_RECOVERY_DAYS` after the end, 30 by default, 7 on Cloudflare's free plan.",
+      ),
     liftedAt: time.nullable().describe("When its ids were allowed again."),
   })
   .meta({ id: "Erasure" });

@@ -1,6 +1,6 @@
-import { and, desc, eq, notInArray, sql } from "drizzle-orm";
+import { and, desc, eq, notInArray, type SQL, sql } from "drizzle-orm";
 import { presenter, wire } from "../db/presenter.ts";
-import { asInteger, drizzle, fields, insertFrom, query, scalar, type ValueOf } from "../db/query.ts";
+import { asInteger, computed, drizzle, fields, insertFrom, query, scalar, type ValueOf } from "../db/query.ts";
 import { environments, exportAudit } from "../db/schema.ts";
 import { all, type Statement } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
@@ -34,32 +34,77 @@ const newestOfSubject = (value: ValueOf<Subject>, name: "id" | "seq", count: num
     .orderBy(desc(exportAudit.seq))
     .limit(count);
 
-const appendRow = query((value: ValueOf<Subject & ExportAuditRow>) => {
-  const isNew = notInArray(sql`${value("id")}`, newestOfSubject(value, "id", NEWEST_ROWS));
-  const ofSubject = and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode")));
-  return insertFrom(
-    exportAudit,
-    {
-      environmentId: environments.id,
-      distinctId: value("distinctId"),
-      seq: sql`1 + coalesce(${scalar(newestOfSubject(value, "seq", 1))}, 0)`,
-      id: value("id"),
-      action: value("action"),
-      tokenHash: value("tokenHash"),
-      keyId: value("keyId"),
-      occurredAtMs: asInteger(value("occurredAtMs")),
-      expiresAtMs: asInteger(value("expiresAtMs")),
-    },
-    sql`FROM ${environments} WHERE ${and(ofSubject, isNew)}`,
-  );
-});
+const ofSubject = (value: ValueOf<Subject>) =>
+  and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode")));
+
+/** Returns the statement that appends a row if `when` is true and the row is not there yet. */
+const appendRow = <Values = Subject & ExportAuditRow>(
+  when: (value: ValueOf<Values & Subject & ExportAuditRow>) => SQL = () => sql`1`,
+) =>
+  query((value: ValueOf<Values & Subject & ExportAuditRow>) => {
+    const isNew = notInArray(sql`${value("id")}`, newestOfSubject(value, "id", NEWEST_ROWS));
+    return insertFrom(
+      exportAudit,
+      {
+        environmentId: environments.id,
+        distinctId: value("distinctId"),
+        seq: sql`1 + coalesce(${scalar(newestOfSubject(value, "seq", 1))}, 0)`,
+        id: value("id"),
+        action: value("action"),
+        tokenHash: value("tokenHash"),
+        keyId: value("keyId"),
+        occurredAtMs: asInteger(value("occurredAtMs")),
+        expiresAtMs: asInteger(value("expiresAtMs")),
+      },
+      sql`FROM ${environments} WHERE ${and(ofSubject(value), isNew, when(value))}`,
+    );
+  });
+const append = appendRow();
 
 /**
  * Appends a row to the audit of exports (P13). It writes nothing if the application does not exist, or if the row is already
  * there.
  */
 export function insertAuditRow({ appId, mode, distinctId }: Subject, row: ExportAuditRow): Statement<never> {
-  return appendRow({ ...row, appId, mode, distinctId });
+  return append({ ...row, appId, mode, distinctId });
+}
+
+type OfOpening = Subject & { openingId: string };
+/** SQL: whether the row of an opening still has the name under which it was written. An erasure moves it to the id's hash for good. */
+const isUnderName = (value: ValueOf<OfOpening>): SQL => {
+  const { environmentId, distinctId, id, seq } = exportAudit;
+  const opening = drizzle
+    .select(fields(exportAudit, "id"))
+    .from(exportAudit)
+    .where(and(eq(environmentId, environments.id), eq(distinctId, value("distinctId")), eq(id, value("openingId"))))
+    // The opening is among the newest rows.
+    .orderBy(desc(seq))
+    .limit(1);
+  return sql`${scalar(opening)} IS NOT NULL`;
+};
+const appendUnderName = appendRow<OfOpening>(isUnderName);
+const selectUnderName = query((value: ValueOf<OfOpening>) =>
+  drizzle
+    .select(computed({ isUnderName: isUnderName(value).mapWith(Boolean) }))
+    .from(environments)
+    .where(ofSubject(value)),
+);
+
+/**
+ * Ends the export of an opening with the row `completed`, or `failed` if its person was erased since. The first statement returns
+ * whether the export is complete.
+ */
+export function completeExport(
+  subject: Subject,
+  openingId: string,
+  row: ExportAuditRow,
+): readonly [Statement<{ isUnderName: boolean }>, ...Statement<never>[]] {
+  const values = { ...row, appId: subject.appId, mode: subject.mode, distinctId: subject.distinctId, openingId };
+  return [
+    selectUnderName(values),
+    appendUnderName({ ...values, action: "completed" }),
+    insertAuditRow(subject, { ...row, action: "failed" }),
+  ];
 }
 
 const { plain, time } = wire(exportAudit);

@@ -2,7 +2,7 @@ import { MinuteCounts } from "../auth/minute-counts.ts";
 import { inDatabaseOf } from "../auth/require-admin.ts";
 import { countActivity } from "../db/activity.ts";
 import { atLatestClock, knownClock, timesOf } from "../db/features.ts";
-import { underName } from "../db/known-tombstones.ts";
+import { batchWithGuards, underName } from "../db/known-tombstones.ts";
 import { databaseIndexOf } from "../db/session.ts";
 import { batch, type Statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
@@ -10,7 +10,7 @@ import { sha256, type Utf8 } from "../lib/encoding.ts";
 import { rememberPerObject } from "../lib/memory.ts";
 import { HOUR_MS } from "../lib/time.ts";
 import type { SystemCtx } from "../runtime.ts";
-import { type ExportAuditRow, insertAuditRow } from "./audit.ts";
+import { completeExport, type ExportAuditRow, insertAuditRow } from "./audit.ts";
 import { type ExportClaims, exportSecrets, openToken } from "./create-link.ts";
 import { documentEnd, documentPieces, fitsInSnapshot } from "./document.ts";
 import { guardLink, isEndOfLink, isLinkEnded } from "./end-links.ts";
@@ -91,18 +91,13 @@ async function openDocument(ctx: SystemCtx, claims: ExportClaims, token: string,
   const environmentCtx = () => ({ ...ctx, ...timesOf(knownClock(ctx, environment), ctx), environment });
   const currentCtx = environmentCtx();
   const auditRow = await auditRowsOf(ctx, token);
-  const { name, lifts, snapshot } = await underName(
+  const opening = auditRow("opened", currentCtx.now());
+  const { name, snapshot } = await underName(
     currentCtx,
     distinctId,
-    async (name, guards, lifts) => ({
+    async (name, guards) => ({
       name,
-      lifts,
-      snapshot: await takeSnapshot(
-        currentCtx,
-        { appId, mode, distinctId: name },
-        auditRow("opened", currentCtx.now()),
-        [...guards, guard],
-      ),
+      snapshot: await takeSnapshot(currentCtx, { appId, mode, distinctId: name }, opening, [...guards, guard]),
     }),
     "audit",
   );
@@ -113,12 +108,15 @@ async function openDocument(ctx: SystemCtx, claims: ExportClaims, token: string,
         return underName(
           currentCtx,
           distinctId,
-          async (latest, guards, latestLifts) => {
-            // If an erasure was lifted, the person may have been erased in between.
-            const isErased = latest !== name || latestLifts !== lifts;
-            const row = auditRow(isErased && action === "completed" ? "failed" : action, currentCtx.now());
-            await batch(ctx.db, [...guards, insertAuditRow({ appId, mode, distinctId: latest }, row)]);
-            return !isErased;
+          async (latest, guards) => {
+            const subject = { appId, mode, distinctId: latest };
+            const row = auditRow(action, currentCtx.now());
+            if (action === "completed" && latest === name) {
+              const [state] = await batchWithGuards(ctx.db, guards, completeExport(subject, opening.id, row));
+              return state[0]?.isUnderName === true;
+            }
+            await batch(ctx.db, [...guards, insertAuditRow(subject, { ...row, action: "failed" })]);
+            return false;
           },
           "audit",
         );
@@ -148,8 +146,8 @@ async function openDocument(ctx: SystemCtx, claims: ExportClaims, token: string,
 
 /** Writes the audit rows of one download. */
 interface Audit {
-  /** Returns false if the person was erased since the snapshot. Then the download fails. */
-  readonly write: (action: ExportAuditRow["action"]) => Promise<boolean>;
+  /** Returns whether the download is complete. It is not if the person was erased since the snapshot. */
+  readonly write: (action: "completed" | "failed") => Promise<boolean>;
 }
 
 type AuditRowOf = (action: ExportAuditRow["action"], occurredAtMs: number) => ExportAuditRow;

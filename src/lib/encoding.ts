@@ -109,13 +109,28 @@ export async function verifyHmac(secret: string, text: string, mac: Uint8Array):
   return crypto.subtle.verify("HMAC", await importKey(secret, "verify"), mac, new TextEncoder().encode(text));
 }
 
-/**
- * Returns a cell of a CSV line. Text is in quotes, and an apostrophe stops a spreadsheet from reading it as a formula. A number has
- * all its digits and no thousands separators.
- */
-export function csvCell(value: string | number | null): string {
+type CsvValue = string | number | null;
+
+/** Returns whether a spreadsheet would read the text as a formula. A `+` before digits alone is a telephone number. */
+const isFormula = (text: string): boolean => /^[=+\-@\t\r]/.test(text) && !/^\+\d+$/.test(text);
+
+/** Returns a cell. Text is in quotes. A number has all its digits and no thousands separators. */
+function csvCell(value: CsvValue, isRaw: boolean): string {
   if (value === null) return "";
   if (typeof value !== "string") return JSON.stringify(value);
-  const escaped = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
-  return `"${escaped.replaceAll('"', '""')}"`;
+  const text = !isRaw && isFormula(value) ? `'${value}` : value;
+  return `"${text.replaceAll('"', '""')}"`;
+}
+
+/**
+ * Returns a CSV file. It begins with a byte order mark, without which spreadsheets do not read UTF-8. An apostrophe before a text
+ * stops a spreadsheet from reading it as a formula; `isRaw` leaves it out, for other programs.
+ */
+export function csvText(
+  head: readonly string[],
+  rows: readonly (readonly CsvValue[])[],
+  { isRaw = false }: { readonly isRaw?: boolean } = {},
+): string {
+  const lines = rows.map((row) => row.map((value) => csvCell(value, isRaw)).join(","));
+  return `\ufeff${[head.join(","), ...lines].map((line) => `${line}\r\n`).join("")}`;
 }

@@ -171,3 +171,10 @@ export function joinFacts(known: readonly Fact[], more: readonly Fact[]): readon
 export function factsOf<Kind extends Fact["kind"]>(facts: readonly Fact[], kind: Kind) {
   return facts.filter((fact): fact is Extract<Fact, { kind: Kind }> => fact.kind === kind);
 }
+
+/** Returns a fact without what its object asked for: the user, and the pack and the quantity of its metadata. */
+export function withoutAsked(fact: Fact): Fact {
+  if (fact.kind !== "session" && fact.kind !== "intent") return fact.userId === null ? fact : { ...fact, userId: null };
+  // TypeScript does not narrow a union that is spread.
+  return { ...fact, userId: null, data: { ...fact.data, pack: null, quantity: null } } as Fact;
+}

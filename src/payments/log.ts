@@ -171,8 +171,8 @@ export function logStatement(ctx: TenantCtx, { asked, ...entry }: LogEntry, link
     environmentId: ctx.environment.id,
     nowMs: ctx.realNow(),
     objectId: truncate(entry.objectId),
-    askedPack: truncate(asked.pack),
-    // Ignored events store no user (S5).
+    // Ignored events store nothing that a caller chose (S5).
+    askedPack: isIgnored ? null : truncate(asked.pack),
     askedUser: isIgnored ? null : asked.user,
   };
   if (link !== undefined) return upsertLink({ ...values, ...link });

@@ -14,7 +14,7 @@ import { PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type Payer, payerAfter } from "./carry.ts";
 import { decideMotions, decidePaymentGrant, type Move, type Storing } from "./decide.ts";
-import type { Fact } from "./facts.ts";
+import { type Fact, withoutAsked } from "./facts.ts";
 import { logStatement, selectLogged } from "./log.ts";
 import { moneyOf } from "./money.ts";
 import { type Effect, nextStep, offersNow, type Refusal, type Step } from "./next-step.ts";
@@ -247,7 +247,7 @@ class Run {
   #factsToStore(state: PaymentState, hasGrants: boolean, planned: PlannedOffer | null): readonly Fact[] {
     const facts = planned?.account == null ? state.facts : [...state.facts, planned.account.fact];
     if (this.#keepsUsers(state, hasGrants)) return facts;
-    return facts.map((fact) => (fact.userId === null ? fact : { ...fact, userId: null }));
+    return facts.map(withoutAsked);
   }
 
   #writeOf(

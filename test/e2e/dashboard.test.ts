@@ -254,7 +254,9 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     const downloading = page.waitForEvent("download");
     await page.locator("#ledger").getByRole("link", { name: "CSV" }).click();
     const stream = await (await downloading).createReadStream();
-    const csv = Buffer.concat(await stream.toArray()).toString();
+    const csv = Buffer.concat(await stream.toArray())
+      .toString()
+      .replace(/^\ufeff/, "");
     const lines = csv.trimEnd().split("\r\n");
     expect(lines[0]).toBe(
       "occurredAt,balanceId,packId,delta,unit,remaining,reason,cause,by,eventId,reservationId,note",

@@ -1,7 +1,7 @@
 /**
  * The class of each column, which says what an erasure does with it. A test fails for a column without a class.
  *
- * - `names`: names a person, or is a key that leads to one.
+ * - `names`: names a person, or is a key that leads to one. So is every id that a caller chose.
  * - `text`: free text of a caller or a client, with any content.
  * - `kept`: stays for the books, without personal data once the names are gone. This includes random ids of Purser, and the hash of
  *   a link.
@@ -413,14 +413,18 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   },
   webhook_messages: { names: ["subject"], text: ["data"], operational: ["id", "environment_id", "type", "at_ms"] },
   webhook_deliveries: {
-    operational: ["endpoint_id", "message_id", "status", "tries", "next_attempt_at_ms", "due_at_ms", "attempts"],
+    // The endpoint's answers.
+    text: ["attempts"],
+    operational: ["endpoint_id", "message_id", "status", "tries", "next_attempt_at_ms", "due_at_ms"],
   },
   statements: {
     operational: ["environment_id", "month", "id", "after_account_id", "asked_at_ms", "made_at_ms"],
   },
   statement_lines: { operational: ["statement_id", "unit", "pack_id", "pack_name", "amounts"] },
   admin_audit: {
-    operational: ["app_id", "seq", "id", "at_ms", "actor", "action", "target", "details"],
+    // The id of a reservation or of a recurring grant is the caller's.
+    names: ["target"],
+    operational: ["app_id", "seq", "id", "at_ms", "actor", "action", "details"],
     kept: ["account_id"],
   },
   stripe_settings: { operational: ["environment_id", "setting", "refused_at_ms", "refused_reason"] },
@@ -452,7 +456,9 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   payment_names: { kept: ["environment_id", "name", "payment_id"] },
   payment_facts: {
     names: ["user_id"],
-    kept: ["environment_id", "payment_id", "kind", "id", "at_seconds", "data"],
+    // The pack and the quantity of a session's metadata. The other data are Stripe's ids, and numbers.
+    text: ["data"],
+    kept: ["environment_id", "payment_id", "kind", "id", "at_seconds"],
   },
   payment_grants: {
     kept: [

@@ -1,5 +1,8 @@
 import { env } from "cloudflare:workers";
+import { cancelRecurring } from "../../src/books/recurring/change.ts";
+import { releaseReservation } from "../../src/books/usage/commit.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
+import type { TenantCtx } from "../../src/runtime.ts";
 import { columnClasses } from "./column-classes.ts";
 import { expectOk } from "./operation.ts";
 import { send } from "./people.ts";
@@ -10,6 +13,7 @@ import {
   Clock,
   makeApp,
   makeClient,
+  makeCtx,
   makeLegacyPack,
   makePack,
 } from "./world.ts";
@@ -89,6 +93,11 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
   await write(`${id("Zq7anacommit")}/commit`, { eventId: `e3-${tag}`, quantities: { tokens: 12 } });
   await reserve("Zq7anarelease", {});
   await write(`${id("Zq7anarelease")}/release`, {});
+  // The audit of administration has these actions of an operator.
+  await reserve("Zq7anareleased", {});
+  const operator: TenantCtx = { ...makeCtx(app.environments.live, clock), caller: { kind: "admin", by: "ops" } };
+  await releaseReservation(operator, `res_Zq7anareleased_${app.environments.live.id}`);
+  await cancelRecurring(operator, recurringId, { at: "period_end" });
   await reserve("Zq7anacharged", { onExpiry: "charge", expiresInSeconds: 1 });
   clock.advance(2_000);
   await write("usage/events", { eventId: `e4-${tag}`, userId, ...chatUsage(1) });
@@ -120,11 +129,13 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
     [
       `INSERT INTO webhook_messages (id, environment_id, type, at_ms, subject, data)
        VALUES ('msg_${environmentId}', ${environmentId}, 'credits.granted', 1, '${userId}', '{"userId":"${userId}"}')`,
+      `INSERT INTO webhook_deliveries (endpoint_id, message_id, status, next_attempt_at_ms, due_at_ms, attempts)
+       VALUES ('whk_${environmentId}', 'msg_${environmentId}', 'failed', 1, 1, '[{"at":1,"status":400,"error":"no ${MARK}"}]')`,
       `INSERT INTO refusals VALUES (${environmentId}, '${userId}', 'shortage', 'chat ${MARK}', 'model ${MARK}', '{"tokens":1}', 1, 1)`,
       `INSERT INTO stripe_customers VALUES (${environmentId}, 'cus_${MARK}', '${userId}', 1)`,
       `INSERT INTO payments (environment_id, id, status, reason, customer, settled_by, tell_at_ms, written_by, created_at_ms)
        VALUES (${environmentId}, '${payment}', 'unmatched', 'no_pack', 'cus_${MARK}', '${MARK}', 1, 'w', 1)`,
-      `INSERT INTO payment_facts VALUES (${environmentId}, '${payment}', 'session', 'cs_1', 1, '${userId}', '{}')`,
+      `INSERT INTO payment_facts VALUES (${environmentId}, '${payment}', 'session', 'cs_1', 1, '${userId}', '{"pack":"${MARK}","quantity":"${MARK}","total":1}')`,
       `INSERT INTO stripe_log (environment_id, event_id, type, at_ms, ordinal, outcome, asked_pack, asked_user)
        VALUES (${environmentId}, 'evt_1', 'checkout.session.completed', 1, 1, 'granted', '${MARK}', '${userId}')`,
       `INSERT INTO stripe_payers VALUES (${environmentId}, 'cus_${MARK}', 'payer_1', 1, '{"usd":5}', '[]', '[]', 0)`,
@@ -153,6 +164,7 @@ export async function findInDatabase(texts: readonly string[], environmentId: nu
   classifiedColumns ??= await readClassifiedColumns();
   const accounts = `SELECT id FROM accounts WHERE environment_id = ${environmentId}`;
   const apps = `SELECT app_id FROM environments WHERE id = ${environmentId}`;
+  const endpoints = `SELECT 'whk_${environmentId}' UNION SELECT id FROM webhook_endpoints WHERE environment_id = ${environmentId}`;
   const statements = [...classifiedColumns].map(([name, ofTable]) => {
     const fields = ofTable.map(({ field }) => field);
     const scope = fields.includes("environment_id")
@@ -161,7 +173,9 @@ export async function findInDatabase(texts: readonly string[], environmentId: nu
         ? `account_id IN (${accounts})`
         : fields.includes("app_id")
           ? `app_id IN (${apps})`
-          : "1";
+          : fields.includes("endpoint_id")
+            ? `endpoint_id IN (${endpoints})`
+            : "1";
     const any = (field: string) => texts.map((_, n) => `instr(lower("${field}"), lower(?${n + 1})) > 0`).join(" OR ");
     const sums = fields.map((field) => `coalesce(sum(${any(field)}), 0) AS "${field}"`);
     return env.DB.prepare(`SELECT '${name}' AS "of", ${sums.join()} FROM "${name}" WHERE ${scope}`).bind(...texts);

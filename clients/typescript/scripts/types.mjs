@@ -13,5 +13,10 @@ const head = `// Made from openapi.json ${createHash("sha256").update(text).dige
 if (!existsSync(file) || !readFileSync(file, "utf8").startsWith(head)) {
   const require = createRequire(join(root, "tools/generated-client/package.json"));
   const { default: openapiTS, astToString } = require("openapi-typescript");
-  writeChanged(file, head + astToString(await openapiTS(JSON.parse(text))));
+  const { factory, SyntaxKind } = require("typescript");
+  const number = factory.createKeywordTypeNode(SyntaxKind.NumberKeyword);
+  const string = factory.createKeywordTypeNode(SyntaxKind.StringKeyword);
+  // A sum that a double would round comes from the client as a string with all its digits (src/send.ts).
+  const transform = (schema) => (schema["x-sum"] === true ? factory.createUnionTypeNode([number, string]) : undefined);
+  writeChanged(file, head + astToString(await openapiTS(JSON.parse(text), { transform })));
 }

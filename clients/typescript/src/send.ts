@@ -89,10 +89,24 @@ function assertKey({ operation, keys, takesUserToken }: Request, key: string, to
   }
 }
 
-/** Parses JSON. Returns null for other text, which Purser never sends. */
+/** A string, or a number with more than 15 digits or an exponent. A double represents all other numbers. */
+const STRING_OR_LONG_NUMBER = /"(?:[^"\\]|\\.)*"|-?\d[\d.]{15,}(?:[eE][+-]?\d+)?/g;
+
+/** Returns the digits of a decimal from the first to the last that is not 0. */
+const significantDigits = (decimal: string): string =>
+  decimal
+    .replace(/[eE].*$/, "")
+    .replace(/[.-]/g, "")
+    .replace(/^0+|0+$/g, "");
+
+/** Parses JSON. A number that a double would round becomes a string with all its digits. Returns null for other text. */
 function jsonIn(text: string): unknown {
+  const exact = text.replace(STRING_OR_LONG_NUMBER, (found) => {
+    const isExact = found.startsWith('"') || significantDigits(String(Number(found))) === significantDigits(found);
+    return isExact ? found : `"${found}"`;
+  });
   try {
-    return JSON.parse(text);
+    return JSON.parse(exact);
   } catch {
     return null;
   }

@@ -11,6 +11,19 @@ export const quantitiesOutput = z
   })
   .meta({ id: "Quantities" });
 
+/** A sum of amounts, which may have more digits than a double. The TypeScript client has a type of its own for it. */
+export const sumOutput = z.number().meta({ "x-sum": true });
+
+/** Sums of quantities: the units that have some. */
+export const summedQuantities = z
+  .strictObject({
+    count: sumOutput.optional(),
+    tokens: sumOutput.optional(),
+    seconds: sumOutput.optional(),
+    cents: sumOutput.optional(),
+  })
+  .meta({ id: "SummedQuantities" });
+
 /** The amount that one balance pays. */
 export const debit = z
   .strictObject({

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { creditLedger } from "../../db/schema.ts";
 import { time } from "../../http/responses.ts";
-import { quantitiesOutput } from "../amounts/responses.ts";
+import { summedQuantities } from "../amounts/responses.ts";
 import { matchRule, unit } from "../amounts/schemas.ts";
 import { ledgerReason } from "./schemas.ts";
 
@@ -104,7 +104,7 @@ const creditUser = z
   .strictObject({
     userId: z.string(),
     balances: z.int().describe("The number of spendable balances."),
-    remaining: quantitiesOutput.describe("The remaining amounts of these balances, by unit."),
+    remaining: summedQuantities.describe("The remaining amounts of these balances, by unit."),
     nextExpiresAt: time.nullable().describe("When the first of them expires. Null: never."),
   })
   .meta({ id: "CreditUser" });

@@ -1,8 +1,9 @@
 import * as z from "zod";
 import { mode } from "../../http/fields.ts";
+import { sumOutput } from "../amounts/responses.ts";
 import { unit } from "../amounts/schemas.ts";
 
-const amount = z.number();
+const amount = sumOutput;
 
 const statementLine = z
   .strictObject({

@@ -6,7 +6,7 @@ import { drizzle, fields, hasRow, insertFrom, query, type RowOf, type ValueOf } 
 import { environments, statementLines, statements } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { invalid, PurserError, temporarilyUnavailable } from "../../errors.ts";
-import { csvCell } from "../../lib/encoding.ts";
+import { csvText } from "../../lib/encoding.ts";
 import { HOUR_MS, iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { exactAmount } from "../amounts/amount.ts";
@@ -166,7 +166,12 @@ export async function readStatement(root: SystemCtx, appId: string, statementId:
 }
 
 /** Returns the statement as CSV, with a header row. Throws `temporarily_unavailable` while it is being made. */
-export async function statementCsv(root: SystemCtx, appId: string, statementId: string): Promise<string> {
+export async function statementCsv(
+  root: SystemCtx,
+  appId: string,
+  statementId: string,
+  options: { readonly isRaw: boolean },
+): Promise<string> {
   const { lines } = await readStatement(root, appId, statementId);
   if (lines === null) throw temporarilyUnavailable("The statement is still being made; try again in a minute.");
   const header = ["unit", "packId", "packName", ...COLUMNS];
@@ -176,7 +181,7 @@ export async function statementCsv(root: SystemCtx, appId: string, statementId: 
       ...rest,
       ...Object.fromEntries(Object.entries(granted).map(([name, value]) => [`granted.${name}`, value])),
     };
-    return header.map((column) => csvCell(flat[column] ?? ""));
+    return header.map((column) => flat[column] ?? "");
   });
-  return [header.join(","), ...rows.map((row) => row.join(","))].map((line) => `${line}\r\n`).join("");
+  return csvText(header, rows, options);
 }

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { errorDetail, time } from "../../http/responses.ts";
-import { debit, quantitiesOutput } from "../amounts/responses.ts";
+import { debit, quantitiesOutput, summedQuantities, sumOutput } from "../amounts/responses.ts";
 import { unit } from "../amounts/schemas.ts";
 import { refusingLimitOutput } from "../limits/responses.ts";
 import { onExpiry, reservationStatus } from "./schemas.ts";
@@ -85,7 +85,7 @@ export type ReleaseOutput = z.infer<typeof releaseOutput>;
 
 export const totalsOutput = z
   .strictObject({
-    totals: z.array(z.strictObject({ event: z.string(), unit, amount: z.number() }).meta({ id: "UsageTotal" })),
+    totals: z.array(z.strictObject({ event: z.string(), unit, amount: sumOutput }).meta({ id: "UsageTotal" })),
   })
   .meta({ id: "UsageTotals" });
 export type TotalsOutput = z.infer<typeof totalsOutput>;
@@ -99,8 +99,8 @@ export const groupedTotalsOutput = z
           event: z.string().optional(),
           model: z.string().nullable().optional().describe("Null for events without a model."),
           events: z.number().describe("How many events."),
-          quantities: quantitiesOutput.describe("The used quantities. Unused units are left out."),
-          debited: quantitiesOutput.describe("The debited amounts, by unit."),
+          quantities: summedQuantities.describe("The used quantities. Unused units are left out."),
+          debited: summedQuantities.describe("The debited amounts, by unit."),
         })
         .meta({ id: "GroupedUsageTotal" }),
     ),
@@ -118,7 +118,7 @@ export const environmentUsageOutput = z
           model: z.string().nullable().optional().describe("Null for events without a model."),
           userId: z.string().optional(),
           events: z.number().describe("How many events."),
-          quantities: quantitiesOutput.describe("The used quantities. Unused units are left out."),
+          quantities: summedQuantities.describe("The used quantities. Unused units are left out."),
         })
         .meta({ id: "EnvironmentUsageTotal" }),
     ),

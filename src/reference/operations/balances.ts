@@ -8,7 +8,7 @@ import {
 } from "../../books/credits/responses.ts";
 import { historyInput, listInput, usersInput, verifyInput, verifyUsersInput } from "../../books/credits/schemas.ts";
 import { statementListOutput, statementOutput } from "../../books/statements/responses.ts";
-import { createStatementInput, listStatementsInput } from "../../books/statements/schemas.ts";
+import { createStatementInput, listStatementsInput, readStatementInput } from "../../books/statements/schemas.ts";
 import { planOutput } from "../../books/usage/responses.ts";
 import { planInput } from "../../books/usage/schemas.ts";
 import type { Operation } from "../operation.ts";
@@ -236,6 +236,7 @@ export const balanceOperations: readonly Operation[] = [
       summary: "Get a statement",
       description: "Returns a statement, with its lines once it is ready. `{statementId}.csv` returns the same as CSV.",
       params: statementParams,
+      query: readStatementInput,
       success: {
         description: "The statement.",
         schema: statementOutput,

@@ -99,6 +99,8 @@ describe("origins in the setting", () => {
       "https://app.example.com:443",
       "app.example.com",
       "*",
+      "https://*.example.com",
+      "https://*",
       "null",
       "",
       7,

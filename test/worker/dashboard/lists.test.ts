@@ -23,7 +23,13 @@ async function world() {
     const { status, headers, text } = await read(path);
     expect([status, headers.get("content-type")]).toEqual([200, "text/csv; charset=utf-8"]);
     expect(text.endsWith("\r\n")).toBe(true);
-    return { name: headers.get("content-disposition"), lines: text.trimEnd().split("\r\n") };
+    return {
+      name: headers.get("content-disposition"),
+      lines: text
+        .replace(/^\ufeff/, "")
+        .trimEnd()
+        .split("\r\n"),
+    };
   };
   const grant = (userId: string, quantity: number) =>
     w.post("credits/grant", { userId, packId: w.packs.tokens, quantity });

@@ -1052,7 +1052,11 @@ const attacks: Readonly<Record<string, Attack>> = {
     sql: [adminAudit({ id: "aud_new" }, REPLACE), adminAudit({ seq: 3, id: "aud_new" })],
   },
   admin_audit_no_replace: { says: "admin_audit_id", sql: [adminAudit({ seq: 2 }, REPLACE)] },
-  ...appendOnly("admin_audit", ["actor", "seq"]),
+  ...frozen("admin_audit", ["actor", "seq", "details"]),
+  admin_audit_target_erased: {
+    says: "admin_audit_append_only",
+    sql: ["UPDATE admin_audit SET target = target", ...whileErasing("UPDATE admin_audit SET target = 'another'")],
+  },
 
   webhook_endpoints_limit: {
     says: "webhook_endpoints_limit",

@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, it } from "vitest";
+import { DAY_MS } from "../../../src/lib/time.ts";
 import { columnClasses } from "../../support/column-classes.ts";
 import { ANA, CRM, DEVICE, erasureWorld, fillPerson, findInDatabase, TRACES } from "../../support/erasure.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
@@ -47,6 +48,20 @@ describe("an erasure", () => {
     const again = await post("erase-person", { distinctId: distinctIds.at(-1) });
     expect(again.headers.get("idempotent-replayed")).toBe("true");
     expect(again.body).toEqual({ erasureId, status: "completed", ...counts });
+  });
+
+  it("tells in the receipt until when D1 can restore what it erased, by the plan that is set", async () => {
+    for (const [D1_RECOVERY_DAYS, days] of [
+      ["", 30],
+      ["30", 30],
+      ["7", 7],
+      ["14", 30],
+    ] as const) {
+      const { post, get } = await erasureWorld({ D1_RECOVERY_DAYS });
+      const { erasureId } = (await post("erase-person", { distinctId: "nobody" })).body;
+      const { completedAt, recoverableUntil } = (await get(`erasures/${erasureId}`)).body;
+      expect(Date.parse(recoverableUntil) - Date.parse(completedAt)).toBe(days * DAY_MS);
+    }
   });
 
   it("erases nothing if the person has other ids than those given, and returns them", async () => {

@@ -4,7 +4,7 @@ import type { ExportDocument } from "../../../src/exports/responses.ts";
 import { auditOf, documentOf, linkTo, open, readAll, readDocument, withoutOpenings } from "../../support/exports.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { send } from "../../support/people.ts";
+import { device, identify, seen, send } from "../../support/people.ts";
 import {
   seedAnalytics,
   seedBalances,
@@ -173,6 +173,30 @@ it.each([
     expect(results.map(({ id }) => id === "ana")).toEqual([false, isLifted]);
   },
 );
+
+it("exports complete while others are erased before each of their trips, with devices that are only cut out", async () => {
+  const clock = new Clock();
+  const app = await makeApp();
+  const call = makeClient(clock);
+  await longLife(app);
+  await seedUsage(app.environments.live, "bo", 3);
+  const before = dataOf(await documentOf(app, "ana", clock));
+  let erased = 0;
+  const eraseStranger = async () => {
+    const [user, other] = [`stranger-${++erased}`, device(erased)];
+    await send(call, app.keys.pk_live, [seen(other), identify(user, other)]);
+    const { body } = await call("POST", "/api/v1/erase-person", { key: app.keys.sk_live, body: { distinctId: user } });
+    expect([body.status, body.distinctIds]).toEqual(["completed", [user, other]]);
+  };
+  for (const id of ["ana", "bo"]) {
+    const response = await open(await linkTo(app, id, clock), clock, hookedD1(env.DB, eraseStranger));
+    const document = readDocument(await readAll(response));
+    if (id === "ana") expect(dataOf(document)).toEqual(before);
+    else expect(document.events.metering).toHaveLength(3);
+    expect((await auditOf(app, id)).slice(-2)).toEqual(["opened", "completed"]);
+  }
+  expect(erased).toBeGreaterThan(12);
+});
 
 it("an export records one failure if its reader leaves while a page is being read", async () => {
   const clock = new Clock();

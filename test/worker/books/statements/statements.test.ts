@@ -116,7 +116,14 @@ describe("the statement of a month", () => {
     const answer = await call("GET", `${path}/${statementId}.csv`, { key: env.ADMIN_TOKEN });
     expect(answer.headers.get("content-type")).toBe("text/csv; charset=utf-8");
     expect(answer.headers.get("content-disposition")).toContain("attachment");
-    expect(answer.body).toBe(
+    const raw = await call("GET", `${path}/${statementId}.csv?raw=true`, { key: env.ADMIN_TOKEN });
+    expect(raw.body).toBe(answer.body.replace("'=Starter", "=Starter"));
+    expectError(
+      await call("GET", `${path}/${statementId}.csv?raw=1`, { key: env.ADMIN_TOKEN }),
+      "invalid_request",
+      "raw",
+    );
+    expect(answer.body.replace(/^\ufeff/, "")).toBe(
       "unit,packId,packName,opening,granted.purchase,granted.grant,granted.refund,granted.manual,granted.payment,granted.recurring," +
         "spent,refunded,taken,restored,revoked,adjusted,erased,expired,closing,held\r\n" +
         `"tokens","${packId}","'=Starter",0,0,0,0,1000.5,0,0,0.5,0,0,0,0,0,0,0,1000,0\r\n`,
