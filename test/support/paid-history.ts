@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import type { GrantingModel, GrantingSetting, SoldPack, SoldPrice } from "./granting-model.ts";
 import { type Bill, type BillLine, type Happening, type NewBill, netOf, StripeModel } from "./stripe-model.ts";
-import { type ApiVersion, BEFORE, TODAY } from "./stripe-versions.ts";
+import { type ApiVersion, BEFORE, VERSIONS } from "./stripe-versions.ts";
 
 /** Legacy packs have one item here, and a quantity of it in the setting. */
-export const PACKS = {
+const PACKS = {
   basic: { name: "Basic", items: [{ unit: "tokens", steps: 1_000_000 }] },
   pro: {
     name: "Pro",
@@ -17,7 +17,7 @@ export const PACKS = {
 } as const satisfies Record<string, SoldPack>;
 
 /** The setting's amount of Pro differs from its price at Stripe, and that of a seat is not set. */
-export const SOLD: readonly SoldPrice[] = [
+const SOLD: readonly SoldPrice[] = [
   { price: "price_basic", pack: PACKS.basic, amount: 1000, trial: true },
   { price: "price_pro", pack: PACKS.pro, amount: 2900 },
   { price: "price_seat", pack: PACKS.seat, trial: true },
@@ -80,7 +80,7 @@ const action = fc.oneof(
 
 export const plots = (length: number): fc.Arbitrary<Plot> =>
   fc.record({
-    version: fc.constantFrom(TODAY, BEFORE),
+    version: fc.constantFrom(...VERSIONS),
     isTaxed: fc.boolean(),
     isInOrder: fc.boolean(),
     commands: fc.array(
@@ -167,9 +167,10 @@ export class PaidHistory {
     await this.#shop.take(happening);
   }
 
-  async #send(happenings: readonly Happening[], { isLate }: Command): Promise<void> {
-    for (const happening of happenings) {
-      if (isLate && !this.#plot.isInOrder) this.#late.push(happening);
+  /** Delivers events, or keeps some or all of them for later. */
+  async #send(happenings: readonly Happening[], { isLate, z }: Command): Promise<void> {
+    for (const [index, happening] of happenings.entries()) {
+      if (isLate && !this.#plot.isInOrder && (z + index) % 3 > 0) this.#late.push(happening);
       else await this.#deliver(happening);
     }
   }
@@ -288,13 +289,16 @@ export class PaidHistory {
         return;
       }
       case "topUp": {
-        // A checkout session with an invoice of its own. The session is told first.
+        // A checkout session with an invoice of its own. Whichever is told first grants.
         this.tainted.add(customer);
         const [start, end] = [stripe.nowS, stripe.nowS];
         const line = this.#line({ price: "price_basic", quantity: 1, coupon: 0, currency, start, end }, {});
         if (stripe.balance(customer, currency) > 0) return;
         const sold = { pack: PACKS.basic.name, user };
-        await this.#send(stripe.bill({ customer, currency, lines: [line], user, sold }), { ...command, isLate: false });
+        const [told, ...others] = stripe.bill({ customer, currency, lines: [line], user, sold });
+        const isInvoiceFirst = y % 2 === 0 && this.#judge.carry({ customer, currency }) === 0;
+        const inOrder = told === undefined ? others : isInvoiceFirst ? [...others, told] : [told, ...others];
+        await this.#send(inOrder, { ...command, isLate: false });
         return;
       }
       case "gift":
@@ -313,7 +317,11 @@ export class PaidHistory {
       }
       case "refund":
         if (bill === undefined) return;
-        await this.#send(stripe.refund(bill, y % 2 === 0 ? bill.cash : 1 + (y % bill.cash)), command);
+        if (y % 4 === 3) {
+          // Of two refunds the second is told first.
+          const told = [...stripe.refund(bill, 1 + (y % bill.cash)), ...stripe.refund(bill, bill.cash)];
+          await this.#send(this.#plot.isInOrder ? told : told.toReversed(), command);
+        } else await this.#send(stripe.refund(bill, y % 2 === 0 ? bill.cash : 1 + (y % bill.cash)), command);
         return;
       case "failRefund":
         if (bill === undefined) return;
