@@ -118,16 +118,19 @@ async function openShop(plot: Plot) {
     }
   };
 
-  const comparePayments = async (history: PaidHistory): Promise<void> => {
+  const comparePayments = async (): Promise<void> => {
     const payments = await w.payments("&limit=100");
     for (const { bill, isTold, shown } of judge.sales.values()) {
       const payment = payments.find(({ names }: { names: string[] }) => names.includes(bill.id));
       if (!isTold || shown.status === "none") continue;
-      const about = `${bill.id} after ${history.told.join("; ")}`;
-      expect(payment, about).toMatchObject({ status: shown.status, reason: shown.reason });
-      if (bill.sold !== null || shown.status !== "granted") continue;
-      const { bought, returned, carried } = shown;
-      expect(payment.invoice, about).toMatchObject({ bought, returned, carried });
+      const about = bill.id;
+      const { status, reason, bought, returned, carried } = shown;
+      expect(`${about}: ${payment?.status} ${payment?.reason}`).toBe(`${about}: ${status} ${reason}`);
+      if (bill.sold !== null || status !== "granted") continue;
+      const found = payment.invoice ?? {};
+      expect(`${about}: ${found.bought} ${found.returned} ${found.carried}`).toBe(
+        `${about}: ${bought} ${returned} ${carried}`,
+      );
     }
   };
 
@@ -194,7 +197,7 @@ async function openShop(plot: Plot) {
     },
     spend,
     check: async () => {
-      await comparePayments(history());
+      await comparePayments();
       const carry = await carries();
       const all = granted();
       const balances: Given["balances"] = stored.map((each) => ({

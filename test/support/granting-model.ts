@@ -382,7 +382,7 @@ export class GrantingModel {
       return;
     }
     if (bill.hasMore && !this.#has("lines missing: the shown lines are granted")) {
-      if (bill.total - bill.tax > 0) unmatched("lines_missing");
+      if (bill.total - bill.tax >= 0) unmatched(this.#userOf(bill) === null ? "no_user" : "lines_missing");
       else if (!this.#has("lines missing: a total below 0 is left out")) this.#cover(sale);
       return;
     }
