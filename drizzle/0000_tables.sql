@@ -5,7 +5,7 @@ CREATE TABLE IF NOT EXISTS `release_check` (
 	CONSTRAINT "This database was made by an earlier release of Purser, which nobody runs and which is not migrated. Start with an empty one: locally remove .wrangler/ and .purser/, on Cloudflare make a new D1 database" CHECK(`tables_of_before` = 0)
 ) STRICT;
 --> statement-breakpoint
-INSERT INTO `release_check` SELECT count(*) FROM sqlite_schema WHERE name IN ('persons');
+INSERT INTO `release_check` SELECT count(*) FROM sqlite_schema WHERE name IN ('persons', 'payment_debts');
 --> statement-breakpoint
 DROP TABLE `release_check`;
 --> statement-breakpoint
@@ -307,31 +307,14 @@ CREATE UNIQUE INDEX `recurring_grants_id` ON `recurring_grants` (`environment_id
 CREATE INDEX `recurring_grants_pack` ON `recurring_grants` (`environment_id`,`pack_id`) WHERE state = 'active';--> statement-breakpoint
 CREATE INDEX `recurring_grants_suspended` ON `recurring_grants` (`environment_id`,`id`) WHERE state = 'suspended';--> statement-breakpoint
 CREATE INDEX `recurring_grants_due` ON `recurring_grants` (`account_id`,`next_at_ms`) WHERE next_at_ms IS NOT NULL;--> statement-breakpoint
-CREATE TABLE `payment_debt_payers` (
+CREATE TABLE `payer_users` (
 	`environment_id` integer NOT NULL,
-	`debt_id` text NOT NULL,
-	`line` text NOT NULL,
-	`amount` integer NOT NULL,
-	`at_ms` integer NOT NULL,
-	PRIMARY KEY(`environment_id`, `debt_id`, `line`),
-	CONSTRAINT "payment_debt_payers_not_negative" CHECK("payment_debt_payers"."amount" >= 0)
+	`user_id` text NOT NULL,
+	`customer` text NOT NULL,
+	PRIMARY KEY(`environment_id`, `user_id`, `customer`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
-CREATE TABLE `payment_debts` (
-	`environment_id` integer NOT NULL,
-	`id` text NOT NULL,
-	`account_id` integer NOT NULL,
-	`customer` text,
-	`currency` text NOT NULL,
-	`amount` integer NOT NULL,
-	`since_ms` integer NOT NULL,
-	PRIMARY KEY(`environment_id`, `id`),
-	CONSTRAINT "payment_debts_not_negative" CHECK("payment_debts"."amount" >= 0),
-	CONSTRAINT "payment_debts_ended" CHECK("payment_debts"."customer" IS NOT NULL OR "payment_debts"."amount" = 0)
-) STRICT, WITHOUT ROWID;
---> statement-breakpoint
-CREATE UNIQUE INDEX `payment_debts_of` ON `payment_debts` (`environment_id`,`account_id`,`customer`,`currency`);--> statement-breakpoint
-CREATE INDEX `payment_debts_customer` ON `payment_debts` (`environment_id`,`customer`);--> statement-breakpoint
+CREATE INDEX `payer_users_customer` ON `payer_users` (`environment_id`,`customer`);--> statement-breakpoint
 CREATE TABLE `payment_events` (
 	`environment_id` integer NOT NULL,
 	`payment_id` text NOT NULL,
@@ -350,19 +333,15 @@ CREATE TABLE `payment_facts` (
 	`at_seconds` integer NOT NULL,
 	`user_id` text,
 	`data` text NOT NULL,
-	`subscription` text,
 	PRIMARY KEY(`environment_id`, `payment_id`, `kind`, `id`)
 ) STRICT;
 --> statement-breakpoint
 CREATE INDEX `payment_facts_user` ON `payment_facts` (`environment_id`,`user_id`) WHERE user_id IS NOT NULL;--> statement-breakpoint
-CREATE INDEX `payment_facts_subscription` ON `payment_facts` (`environment_id`,`subscription`,`at_seconds`) WHERE subscription IS NOT NULL;--> statement-breakpoint
-CREATE INDEX `payment_facts_credit` ON `payment_facts` (`environment_id`,`id`) WHERE kind = 'credit';--> statement-breakpoint
 CREATE TABLE `payment_grants` (
 	`balance_id` text PRIMARY KEY NOT NULL,
 	`environment_id` integer NOT NULL,
 	`payment_id` text NOT NULL,
 	`account_id` integer NOT NULL,
-	`line` text,
 	`due_steps` integer NOT NULL,
 	`taken_steps` integer NOT NULL,
 	`operator_steps` integer DEFAULT 0 NOT NULL,
@@ -391,14 +370,13 @@ CREATE TABLE `payments` (
 	`tell_at_ms` integer,
 	`version` integer DEFAULT 1 NOT NULL,
 	`written_by` text NOT NULL,
-	`lines` text DEFAULT '[]' NOT NULL,
 	`currency` text,
 	`captured` integer DEFAULT 0 NOT NULL,
 	`refunded` integer DEFAULT 0 NOT NULL,
 	`withheld` integer DEFAULT 0 NOT NULL,
 	`created_at_ms` integer NOT NULL,
 	PRIMARY KEY(`environment_id`, `id`),
-	CONSTRAINT "payments_status" CHECK("payments"."status" IN ('granted', 'waiting') AND "payments"."reason" IS NULL AND "payments"."tell_at_ms" IS NULL OR "payments"."status" = 'unmatched' AND "payments"."reason" IS NOT NULL)
+	CONSTRAINT "payments_status" CHECK("payments"."status" = 'unmatched' AND "payments"."reason" IS NOT NULL OR "payments"."status" = 'granted' AND "payments"."reason" = 'carry' OR "payments"."status" IN ('granted', 'waiting') AND ("payments"."reason" IS NULL OR "payments"."status" = 'granted' AND "payments"."reason" = 'covered_by_credit') AND "payments"."tell_at_ms" IS NULL)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `payments_created` ON `payments` (`environment_id`,`created_at_ms`,`id`);--> statement-breakpoint
@@ -406,7 +384,7 @@ CREATE INDEX `payments_status` ON `payments` (`environment_id`,`status`,`created
 CREATE INDEX `payments_refunded` ON `payments` (`environment_id`,`created_at_ms`,`id`) WHERE refunded > 0;--> statement-breakpoint
 CREATE INDEX `payments_disputed` ON `payments` (`environment_id`,`created_at_ms`,`id`) WHERE withheld > 0;--> statement-breakpoint
 CREATE INDEX `payments_settled` ON `payments` (`environment_id`,`created_at_ms`,`id`) WHERE settled_by IS NOT NULL;--> statement-breakpoint
-CREATE INDEX `payments_customer` ON `payments` (`environment_id`,`customer`) WHERE status = 'unmatched';--> statement-breakpoint
+CREATE INDEX `payments_customer` ON `payments` (`environment_id`,`customer`) WHERE customer IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `payments_tell` ON `payments` (`tell_at_ms`) WHERE tell_at_ms IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `stripe_customers` (
 	`environment_id` integer NOT NULL,
@@ -437,6 +415,18 @@ CREATE TABLE `stripe_log` (
 --> statement-breakpoint
 CREATE INDEX `stripe_log_at` ON `stripe_log` (`environment_id`,`outcome`,`at_ms`);--> statement-breakpoint
 CREATE INDEX `stripe_log_user` ON `stripe_log` (`environment_id`,`asked_user`) WHERE asked_user IS NOT NULL;--> statement-breakpoint
+CREATE TABLE `stripe_payers` (
+	`environment_id` integer NOT NULL,
+	`customer` text NOT NULL,
+	`id` text NOT NULL,
+	`version` integer NOT NULL,
+	`carries` text NOT NULL,
+	`prices` text NOT NULL,
+	`trials` text NOT NULL,
+	`coupon_until` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `customer`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
 CREATE TABLE `stripe_settings` (
 	`environment_id` integer PRIMARY KEY NOT NULL,
 	`setting` text,

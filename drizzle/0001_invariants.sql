@@ -571,7 +571,7 @@ BEGIN
   SELECT RAISE(ABORT, 'payment_grants_of_balance');
 END;
 --> statement-breakpoint
-CREATE TRIGGER payment_grants_frozen BEFORE UPDATE OF balance_id, environment_id, account_id, line ON payment_grants
+CREATE TRIGGER payment_grants_frozen BEFORE UPDATE OF balance_id, environment_id, account_id ON payment_grants
 BEGIN
   SELECT RAISE(ABORT, 'payment_grants_kept');
 END;
@@ -581,34 +581,27 @@ BEGIN
   SELECT RAISE(ABORT, 'payment_grants_kept');
 END;
 --> statement-breakpoint
--- The user and the customer of a debt never change, until an erasure ends it (S6). Nor does the amount that was paid.
-CREATE TRIGGER payment_debts_no_replace BEFORE INSERT ON payment_debts
-WHEN EXISTS (SELECT 1 FROM payment_debts WHERE environment_id = new.environment_id AND id = new.id)
+-- What is kept of a Stripe customer is never lost. Only its name changes, to its keyed hash, when a user is erased (S6).
+CREATE TRIGGER stripe_payers_no_replace BEFORE INSERT ON stripe_payers
+WHEN EXISTS (SELECT 1 FROM stripe_payers WHERE environment_id = new.environment_id AND customer = new.customer)
 BEGIN
-  SELECT RAISE(ABORT, 'payment_debts_kept');
+  SELECT RAISE(ABORT, 'stripe_payers_key');
 END;
 --> statement-breakpoint
-CREATE TRIGGER payment_debts_frozen BEFORE UPDATE OF environment_id, id, account_id, customer, currency ON payment_debts
-WHEN new.environment_id <> old.environment_id OR new.id <> old.id OR new.account_id <> old.account_id
-  OR new.currency <> old.currency OR (new.customer IS NOT old.customer AND new.customer IS NOT NULL)
+CREATE TRIGGER stripe_payers_frozen BEFORE UPDATE OF environment_id, id ON stripe_payers
 BEGIN
-  SELECT RAISE(ABORT, 'payment_debts_kept');
+  SELECT RAISE(ABORT, 'stripe_payers_kept');
 END;
 --> statement-breakpoint
-CREATE TRIGGER payment_debts_no_delete BEFORE DELETE ON payment_debts
+CREATE TRIGGER stripe_payers_name_erased BEFORE UPDATE OF customer ON stripe_payers
+WHEN old.customer GLOB '#*' OR new.customer NOT GLOB '#*'
 BEGIN
-  SELECT RAISE(ABORT, 'payment_debts_kept');
+  SELECT RAISE(ABORT, 'stripe_payers_kept');
 END;
 --> statement-breakpoint
-CREATE TRIGGER payment_debt_payers_of_debt BEFORE INSERT ON payment_debt_payers
-WHEN NOT EXISTS (SELECT 1 FROM payment_debts WHERE environment_id = new.environment_id AND id = new.debt_id)
+CREATE TRIGGER stripe_payers_no_delete BEFORE DELETE ON stripe_payers
 BEGIN
-  SELECT RAISE(ABORT, 'payment_debt_payers_of_debt');
-END;
---> statement-breakpoint
-CREATE TRIGGER payment_debt_payers_no_delete BEFORE DELETE ON payment_debt_payers
-BEGIN
-  SELECT RAISE(ABORT, 'payment_debt_payers_kept');
+  SELECT RAISE(ABORT, 'stripe_payers_kept');
 END;
 --> statement-breakpoint
 -- A name belongs to one payment. INSERT OR REPLACE would take it away.

@@ -38,6 +38,7 @@ export const ACTIONS = [
   "statement.created",
   "stripe.set",
   "payment.settled",
+  "payment.carry_set",
   "export_link.created",
   "export_link.revoked",
   "person.erased",

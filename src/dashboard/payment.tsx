@@ -55,6 +55,7 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
           <dd>{moneyText(payment.refunded, payment.currency)}</dd>
           <dt>Withheld</dt>
           <dd>{moneyText(payment.withheld, payment.currency)}</dd>
+          {payment.invoice !== null && <InvoiceFacts payment={payment} invoice={payment.invoice} />}
         </dl>
       </section>
       <section class="card">
@@ -107,6 +108,22 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
   );
 }
 
+const InvoiceFacts = (props: { payment: PaymentOutput; invoice: NonNullable<PaymentOutput["invoice"]> }) => {
+  const { payment, invoice } = props;
+  return (
+    <>
+      <dt>Bought by its invoice</dt>
+      <dd>{moneyText(invoice.bought, payment.currency)}</dd>
+      <dt>Returned by its invoice</dt>
+      <dd>{moneyText(invoice.returned, payment.currency)}</dd>
+      <dt>Paid by the customer's carry</dt>
+      <dd>{moneyText(invoice.carried, payment.currency)}</dd>
+      <dt>Share of the lines that is granted</dt>
+      <dd>{`${Math.floor(invoice.share * 10_000) / 100} %`}</dd>
+    </>
+  );
+};
+
 const SettleForm = (props: {
   c: Context<DashboardEnv>;
   payment: PaymentOutput;
@@ -124,7 +141,7 @@ const SettleForm = (props: {
           form={{ ...form, userId: form.userId ?? payment.userId ?? "" }}
           packs={packs}
           refusal={refusal}
-          quantityHint="only for packs without items; empty: what Stripe says"
+          quantityHint="the amount, or how many times a pack with items is granted; empty: what Stripe says"
         />
         <button type="submit">Continue</button>
       </div>

@@ -2,13 +2,14 @@ import type { Context } from "hono";
 import type { PurserError } from "../errors.ts";
 import { listPayments } from "../payments/list.ts";
 import type { PaymentOutput } from "../payments/responses.ts";
-import { listPaymentsInput } from "../payments/schemas.ts";
+import { listPaymentsInput, setCarryInput } from "../payments/schemas.ts";
+import { setCarry } from "../payments/set-carry.ts";
 import { readStripe } from "../payments/stripe-setting.ts";
 import { numberHead, Tag } from "./components.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
 import { moneyText, queryString, Time } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { FormToken, page, pathIn } from "./layout.tsx";
 import { paymentPath, UserLink } from "./links.tsx";
 import { csvFile, type ListColumn, type ListPage, ListTable, readShownList } from "./list.tsx";
 import { StripeSetup, saveStripe } from "./stripe.tsx";
@@ -24,6 +25,9 @@ const REASON_WORDS: Readonly<Record<NonNullable<PaymentOutput["reason"]>, string
   lines_missing: "Lines of the invoice are missing",
   person_erased: "The person was erased",
   quota: "Too many balances",
+  carry: "The carry took too much",
+  fault: "The grant failed",
+  covered_by_credit: "Covered by credit",
 };
 
 export const StatusTag = ({ payment: { status, reason } }: { payment: PaymentOutput }) => (
@@ -116,7 +120,7 @@ function paymentReader(c: Context<DashboardEnv>) {
   const params = c.req.query();
   const filters = Object.fromEntries(FILTERS.flatMap((name) => (params[name] ? [[name, params[name]] as const] : [])));
   const input = parseForm(listPaymentsInput, { mode, ...filters });
-  let first: Pick<Awaited<ReturnType<typeof listPayments>>, "sums" | "debt"> = {};
+  let first: Pick<Awaited<ReturnType<typeof listPayments>>, "sums" | "carry"> = {};
   return {
     filters,
     /** The sums of the payments, once their first page is read. */
@@ -129,6 +133,11 @@ function paymentReader(c: Context<DashboardEnv>) {
   };
 }
 
+const NOTICES = new Map([
+  ["set", "Setting saved. It takes effect now."],
+  ["carry", "The carry is set."],
+]);
+
 async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;
   const params = c.req.query();
@@ -136,9 +145,9 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
   const { filters } = reader;
   const { status } = filters;
   const list = await readShownList(params, PAYMENT_COLUMNS, reader.read);
-  const { sums = [], debt = [] } = reader.sums();
+  const { sums = [], carry = [] } = reader.sums();
   const stripe = await readStripe(c.var.root, appId, mode);
-  const notice = c.req.query("notice") === "set" ? "Setting saved. It takes effect now." : undefined;
+  const notice = NOTICES.get(c.req.query("notice") ?? "");
   return page(
     c,
     { title: "Payments", section: "payments", refusal, notice },
@@ -171,10 +180,10 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
             <dd>{moneyText(withheld, currency)}</dd>
           </dl>
         ))}
-        {debt.map(({ currency, amount }) => (
+        {carry.map(({ customer, currency, amount }) => (
           <p>
-            The user owes {moneyText(amount, currency)}: Stripe credited this amount for credits that the user had
-            already spent.
+            The Stripe customer <code>{customer}</code> has a carry of {moneyText(amount, currency)}: what its invoices
+            returned and have not bought since. Its next invoices grant that much less.
           </p>
         ))}
         <ListTable
@@ -188,14 +197,58 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
           empty="No payments."
         />
       </section>
+      <CarryForm c={c} refusal={refusal} />
       <StripeSetup c={c} stripe={stripe} refusal={refusal} />
     </>,
   );
 }
 
+/** The form that sets a customer's carry. */
+const CarryForm = ({ c, refusal }: { c: Context<DashboardEnv>; refusal: PurserError | undefined }) => {
+  const form: Form = c.req.method === "GET" ? {} : c.var.form;
+  return (
+    <form method="post" action={pathIn(c, "payments/carry")} class="card">
+      <FormToken c={c} />
+      <h2>Set a customer's carry</h2>
+      <p class="soft">
+        The carry is the money that Stripe credited for a plan and that has not paid for another one yet. Set it if
+        Stripe's own balance differs, for example because it was paid out.
+      </p>
+      <div class="row">
+        <Field label="Stripe customer" name="customer" value={form.customer} required refusal={refusal} />
+        <Field label="Currency" name="currency" value={form.currency} hint="as usd" required refusal={refusal} />
+        <Field
+          label="Carry"
+          name="amount"
+          value={form.amount}
+          hint="in the smallest unit; 0 ends it"
+          required
+          refusal={refusal}
+        />
+        <button type="submit">Set the carry</button>
+      </div>
+    </form>
+  );
+};
+
 export const paymentsRoutes = createDashboardRoutes()
   .get("/payments", (c) => paymentsPage(c))
   .get("/payments.csv", (c) => csvFile(c, "payments", PAYMENT_COLUMNS, paymentReader(c).read))
+  .post("/payments/carry", async (c) => {
+    const { form, admin, ctx } = c.var;
+    const { appId, mode } = ctx.environment;
+    const { customer, currency } = form;
+    const done = await catchRefusal(() =>
+      setCarry(
+        admin,
+        appId,
+        parseForm(setCarryInput, { mode, customer, currency, amount: numberField(form, "amount") }),
+      ),
+    );
+    return done.refusal === undefined
+      ? c.redirect(pathIn(c, "payments?notice=carry"), 303)
+      : paymentsPage(c, done.refusal);
+  })
   .post("/payments/stripe", async (c) => {
     const done = await catchRefusal(() => saveStripe(c));
     return done.refusal === undefined

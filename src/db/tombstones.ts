@@ -56,11 +56,11 @@ export async function fingerprintsOf(ctx: HasSettings): Promise<readonly string[
   return ctx.settings.erasureSecrets === null ? [] : (await erasureSecrets(ctx)).map(({ fingerprint }) => fingerprint);
 }
 
-/** Returns the keyed hash of an erased id, or of a reference in the books of its account. */
+/** Returns the keyed hash of an erased id, of a reference in the books of its account, or of its Stripe customer. */
 export function hashName(
   { key }: ErasureSecret,
   { appId, mode }: Pick<Environment, "appId" | "mode">,
-  kind: "id" | "reference",
+  kind: "id" | "reference" | "customer",
   name: string,
 ): Promise<string> {
   return hmac(key, [kind, appId, mode, name]);

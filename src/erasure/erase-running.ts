@@ -6,7 +6,7 @@ import { cronIn } from "../db/cron-work.ts";
 import { clockOf, guardFeatures, requireClock } from "../db/features.ts";
 import { boundLimit, computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { environments, erasureIds, erasures } from "../db/schema.ts";
-import { all, batch } from "../db/sql.ts";
+import { all, batch, type Statement } from "../db/sql.ts";
 import { type ErasureSecret, erasureSecrets, erasureUnavailable } from "../db/tombstones.ts";
 import { guards } from "../db/views.ts";
 import { assert } from "../errors.ts";
@@ -17,6 +17,7 @@ import { closeBooks, hashReferences, selectOpenBooks, selectReferences } from ".
 import { readCounts } from "./counts.ts";
 import { selectMoreIds, startErasingIds } from "./ids.ts";
 import { erasurePageStatements } from "./page.ts";
+import { hashPayers, selectErasedPayers } from "./page-of-payments.ts";
 import { type ErasureKey, type ErasurePage, isIdOf } from "./page-rows.ts";
 import { type ErasureRow, erasureKey, isErasure, selectErasure } from "./receipt.ts";
 
@@ -131,12 +132,13 @@ export async function continueErasure(ctx: TenantCtx, erasureId: string, budget 
 
 /** Processes one page. Returns whether the erasure is complete. */
 async function erasePage(ctx: TenantCtx, page: ErasurePage): Promise<boolean> {
-  const [[erasure], [idLeft], [stored], books, references] = await batch(ctx.db, [
+  const [[erasure], [idLeft], [stored], books, references, payers] = await batch(ctx.db, [
     selectErasure(page),
     selectIdLeft(page),
     selectErasureFeatures(page),
     selectOpenBooks(page),
     selectReferences(page),
+    selectErasedPayers(page),
   ] as const);
   assert(erasure !== undefined, "a started erasure has a row");
   if (erasure.completedAtMs !== null) return true;
@@ -151,9 +153,27 @@ async function erasePage(ctx: TenantCtx, page: ErasurePage): Promise<boolean> {
     return true;
   }
   const hashes =
-    references.length === 0 ? [] : await hashReferences(ctx, await erasureSecretOf(ctx, erasure), references);
+    references.length + payers.length === 0
+      ? []
+      : await hashNames(ctx, await erasureSecretOf(ctx, erasure), { references, payers });
   await batch(ctx.db, [...closeBooks(ctx, books), ...hashes, ...erasurePageStatements(page)]);
   return false;
+}
+
+/** Returns the statements that replace names by keyed hashes. */
+async function hashNames(
+  ctx: TenantCtx,
+  secret: ErasureSecret,
+  {
+    references,
+    payers,
+  }: {
+    readonly references: Parameters<typeof hashReferences>[2];
+    readonly payers: Parameters<typeof hashPayers>[2];
+  },
+): Promise<Statement[]> {
+  const ofPayers = payers.length === 0 ? [] : await hashPayers(ctx, secret, payers);
+  return [...(await hashReferences(ctx, secret, references)), ...ofPayers];
 }
 
 /** Completes the erasure, and sends its only message to the endpoints (E6). */

@@ -1,27 +1,24 @@
 import { and, eq, inArray, sql } from "drizzle-orm";
-import { assignments, drizzle, query } from "../db/query.ts";
+import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
+import { assignments, boundLimit, drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import {
   creditLedger,
-  paymentDebts,
+  payerUsers,
   paymentFacts,
   paymentGrants,
   payments,
   stripeCustomers,
   stripeLog,
+  stripePayers,
   usageCounters,
   usageLimits,
 } from "../db/schema.ts";
+import type { Statement } from "../db/sql.ts";
+import type { ErasureSecret } from "../db/tombstones.ts";
+import { hashCustomer } from "../payments/stored-payer.ts";
+import type { TenantCtx } from "../runtime.ts";
 import { erasedLedgerPage } from "./page-of-books.ts";
-import {
-  accountsWithOpenBooks,
-  id,
-  idsWithOpenBooks,
-  isOfErasedEnvironment,
-  type OfPage,
-  ofRow,
-  rowsMax,
-  rowsOfIds,
-} from "./page-rows.ts";
+import { id, idsWithOpenBooks, isOfErasedEnvironment, type OfPage, ofRow, rowsMax, rowsOfIds } from "./page-rows.ts";
 
 /** The balances whose grants are in the page. */
 const grantedInPage = (value: OfPage) =>
@@ -36,7 +33,7 @@ const erasedColumns = {
   customer: sql`NULL`,
   settledBy: sql`iif(${payments.settledBy} IS NULL, NULL, '')`,
   version: sql`${payments.version} + 1`,
-  reason: sql`iif(${payments.status} = 'unmatched', 'person_erased', NULL)`,
+  reason: sql`iif(${payments.status} = 'unmatched', 'person_erased', ${payments.reason})`,
 };
 const erasePayments = query((value: OfPage) =>
   drizzle
@@ -86,14 +83,6 @@ const eraseLog = query((value: OfPage) =>
       ),
     ),
 );
-/** Ends the user's debts (S6). */
-const endDebts = query(
-  (value: OfPage) => sql`
-  UPDATE ${paymentDebts} INDEXED BY payment_debts_of
-  SET ${assignments(paymentDebts, { customer: sql`NULL`, amount: sql`0` })}
-  WHERE ${isOfErasedEnvironment(value, paymentDebts)} AND ${paymentDebts.customer} IS NOT NULL
-    AND ${paymentDebts.accountId} IN ${accountsWithOpenBooks(value)}`,
-);
 /** Deletes a user's own amounts of limits. Counted usage stays under the pseudonym (E2). */
 const endOwnAmounts = query((value: OfPage) => {
   const { environmentId, limitId, accountId, hasOwnAmount } = usageCounters;
@@ -105,14 +94,63 @@ const endOwnAmounts = query((value: OfPage) => {
     .set({ hasOwnAmount: false, ownAmountSteps: null })
     .where(sql`(${environmentId}, ${limitId}, ${accountId}) IN (${ofAccounts}) AND ${hasOwnAmount} = 1`);
 });
-/** Removes the customer from payments that are unmatched because nobody has assigned their customer to a user. */
+/** Removes the customer from payments that granted nothing, whose customer is the user. */
 export const erasePaymentCustomers = query(
   (value: OfPage) => sql`
   UPDATE ${payments} INDEXED BY payments_customer SET ${assignments(payments, erasedColumns)}
-  WHERE ${isOfErasedEnvironment(value, payments)} AND ${payments.status} = 'unmatched' AND ${payments.customer} IN (
+  WHERE ${isOfErasedEnvironment(value, payments)} AND ${payments.customer} IN (
     SELECT ${ofRow(stripeCustomers.customer)} FROM ${rowsOfIds(value, stripeCustomers, stripeCustomers.userId)}
   )`,
 );
 
+type Customers = { environmentId: number; rows: string };
+const customersOfIds = (value: OfPage) => sql`
+  SELECT ${ofRow(payerUsers.customer)} AS customer FROM ${rowsOfIds(value, payerUsers, payerUsers.userId)}
+  UNION SELECT ${ofRow(stripeCustomers.customer)} FROM ${rowsOfIds(value, stripeCustomers, stripeCustomers.userId)}`;
+/** Selects the Stripe customers of a page's ids that are not hashed yet. */
+export const selectErasedPayers = query((value: OfPage) =>
+  drizzle
+    .select(fields(stripePayers, "customer"))
+    .from(sql`(${customersOfIds(value)}) AS found`)
+    .crossJoin(stripePayers)
+    .where(
+      and(
+        eq(stripePayers.environmentId, value("environmentId")),
+        sql`${stripePayers.customer} = found.customer AND ${stripePayers.customer} NOT GLOB '#*'`,
+      ),
+    )
+    .limit(boundLimit(value("rows"))),
+);
+
+/** Returns SQL for the hash of a customer in `rows`, a JSON list of [customer, hash]. */
+const hashOf = (value: ValueOf<Customers>, customer: SQLiteColumn) =>
+  sql`(SELECT item.value ->> 1 FROM json_each(${value("rows")}) AS item WHERE item.value ->> 0 = ${customer})`;
+const isAmong = (value: ValueOf<Customers>, table: typeof stripePayers | typeof payerUsers) =>
+  sql`${table.environmentId} = ${value("environmentId")}
+    AND ${table.customer} IN (SELECT item.value ->> 0 FROM json_each(${value("rows")}) AS item)`;
+const hashPayer = query((value: ValueOf<Customers>) =>
+  drizzle
+    .update(stripePayers)
+    .set({ customer: hashOf(value, stripePayers.customer) })
+    .where(isAmong(value, stripePayers)),
+);
+// Other users whom the customer's invoices named keep its carry in their list.
+const hashPayerUsers = query(
+  (value: ValueOf<Customers>) => sql`
+  UPDATE OR REPLACE ${payerUsers} INDEXED BY payer_users_customer
+  SET ${assignments(payerUsers, { customer: hashOf(value, payerUsers.customer) })} WHERE ${isAmong(value, payerUsers)}`,
+);
+
+/** Returns the statements that keep the carries of Stripe customers under keyed hashes (S6). */
+export async function hashPayers(
+  { environment }: TenantCtx,
+  secret: ErasureSecret,
+  payers: readonly { readonly customer: string }[],
+): Promise<Statement[]> {
+  const hashes = payers.map(async ({ customer }) => [customer, await hashCustomer(secret, environment, customer)]);
+  const values = { environmentId: environment.id, rows: JSON.stringify(await Promise.all(hashes)) };
+  return [hashPayer(values), hashPayerUsers(values)];
+}
+
 /** The statements that erase the payments of a page's ids, in order. They run while the books of the ids are not finished. */
-export const paymentsOfPage = [erasePayments, eraseGrants, eraseFacts, eraseLog, endDebts, endOwnAmounts];
+export const paymentsOfPage = [erasePayments, eraseGrants, eraseFacts, eraseLog, endOwnAmounts];

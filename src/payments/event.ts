@@ -1,6 +1,7 @@
 import * as z from "zod";
+import { type Fraction, fraction, fractionText, ONE, reduceFraction, ZERO } from "../books/amounts/amount.ts";
 import type { Fact } from "./facts.ts";
-import { type Credit, readInvoice } from "./invoice.ts";
+import { readInvoice } from "./invoice.ts";
 import { type IgnoredReason, NO_FACTS } from "./reasons.ts";
 import type { StripeEvent } from "./schemas.ts";
 import {
@@ -30,8 +31,6 @@ export interface PaymentChange {
   readonly facts: readonly Fact[];
   /** The Stripe customer of an invoice. */
   readonly customer: string | null;
-  /** The credits of negative lines, possibly for other invoices. */
-  readonly credits: readonly Credit[];
   /** The user of a customer, from the checkout session of a subscription. */
   readonly link: { readonly customer: string; readonly userId: string } | null;
   /** The names in the event, for the log. */
@@ -44,7 +43,7 @@ export interface IgnoredEvent {
   readonly asked: AskedGrant;
 }
 
-type ReadParts = Partial<Pick<PaymentChange, "names" | "facts" | "customer" | "credits" | "link">>;
+type ReadParts = Partial<Pick<PaymentChange, "names" | "facts" | "customer" | "link">>;
 type EventReading = (ReadParts | { readonly ignored: IgnoredReason }) & { readonly asked?: Partial<AskedGrant> };
 
 /** Returns the change of a payment by an event, or the reason why the event is ignored. */
@@ -61,10 +60,13 @@ export function readChange(event: StripeEvent): PaymentChange | IgnoredEvent {
   if ("ignored" in reading) return { ignored: reading.ignored, asked: all };
   const { id: objectId } = parse(z.object({ id: z.string() }), object);
   const common = { eventId: event.id, type: event.type, at: event.created, note: `Stripe ${event.type}: ${objectId}` };
-  return { names: [], facts: [], customer: null, credits: [], link: null, ...reading, ...common, asked: all };
+  return { names: [], facts: [], customer: null, link: null, ...reading, ...common, asked: all };
 }
 
 type EventReader = (object: unknown, event: StripeEvent) => EventReading;
+
+/** The values of `payment_status` that grant. */
+const PAID: readonly string[] = ["paid", "no_payment_required"];
 
 const readSession: EventReader = (object, { created: at }) => {
   const found = parse(session, object);
@@ -82,7 +84,7 @@ const readSession: EventReader = (object, { created: at }) => {
   }
   if (found.mode !== "payment") return { ignored: "setup_mode", asked };
   if (named === null && !metadata?.pack) return { ignored: "another_product", asked };
-  if (found.payment_status === "unpaid") return { ignored: "unpaid", asked };
+  if (!PAID.includes(found.payment_status)) return { ignored: "unpaid", asked };
   const data = {
     pack: metadata?.pack ?? null,
     quantity: metadata?.quantity ?? null,
@@ -106,12 +108,12 @@ const readIntent: EventReader = (object, { created: at }) => {
 };
 
 const readInvoicePayment: EventReader = (object, { created: at }) => {
-  const { payment, invoice: of, amount_paid: paid, currency } = parse(invoicePayment, object);
-  const id = payment.payment_intent ?? payment.charge;
-  // The invoice was paid outside of Stripe.
-  if (typeof id !== "string") return { ignored: "no_payment" };
+  const { id: ownId, payment, invoice: of, amount_paid: paid, currency } = parse(invoicePayment, object);
+  const name = payment.payment_intent ?? payment.charge;
+  // A payment outside of Stripe has no other name. Its invoice need not wait any more.
+  const id = name ?? ownId;
   const data = { paid: paid ?? 0, currency };
-  return { names: namesOf(id, of), facts: [{ kind: "invoice_payment", id, at, userId: null, data }] };
+  return { names: namesOf(name, of), facts: [{ kind: "invoice_payment", id, at, userId: null, data }] };
 };
 
 const readCharge: EventReader = (object, { created: at }) => {
@@ -139,23 +141,19 @@ const readDispute: EventReader = (object, { created: at, type }) => {
     charge: ofCharge,
     of,
     amount,
-    out: isReinstated ? withdrawnAmount(found) : amount,
+    out: fractionText(isReinstated ? withdrawnPart(found) : ONE),
     currency,
     isReinstated,
   };
   return { names: [of], facts: [{ kind: "dispute", id, at, userId: null, data }] };
 };
 
-/**
- * Returns the part of a dispute's amount that is still withdrawn, by the ratio of its balance transactions, in whatever currency. Rounds
- * up, so that it is never too small.
- */
-function withdrawnAmount({ amount, status, balance_transactions }: z.infer<typeof dispute>): number {
+/** Returns the part of a dispute that is still withdrawn, by its balance transactions, in whatever currency they are. */
+function withdrawnPart({ status, balance_transactions }: z.infer<typeof dispute>): Fraction {
   const moved = (balance_transactions ?? []).map((transaction) => BigInt(transaction.amount));
   const withdrawn = moved.reduce((sum, each) => (each < 0n ? sum - each : sum), 0n);
   const out = -moved.reduce((sum, each) => sum + each, 0n);
-  if (status === "won" || out <= 0n) return 0;
-  return Number((BigInt(amount) * out + withdrawn - 1n) / withdrawn);
+  return status === "won" || out <= 0n ? ZERO : reduceFraction(fraction(out, withdrawn));
 }
 
 const READERS = new Map<string, EventReader>([

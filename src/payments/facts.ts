@@ -1,3 +1,5 @@
+import type { FractionText } from "../books/amounts/amount.ts";
+
 /**
  * The latest data from Stripe about an object of a payment. Facts may be joined in any order and repeatedly, with the same result: the
  * newer `created` wins, and within a second the fact that S2 names.
@@ -37,11 +39,12 @@ export interface InvoiceLine {
   readonly quantity: number | null;
   /** Before discounts. */
   readonly amount: number;
-  /** After discounts. A negative line is a credit. */
+  /** After discounts, without the tax that is added to it. */
   readonly net: number;
-  /** The full amount of one unit, if the line has it. */
+  /** The tax that is added to `net`. */
+  readonly tax: number;
+  /** The full amount of one unit, if the line has it in the invoice's currency. */
   readonly unitAmount: number | null;
-  readonly subscription: string | null;
   readonly isProration: boolean;
   /** In seconds. */
   readonly start: number;
@@ -54,22 +57,30 @@ export type InvoiceFact = FactOf<
     readonly isSubscription: boolean;
     readonly lines: readonly InvoiceLine[];
     readonly hasMore: boolean;
+    /** When Stripe created the invoice, in seconds. */
+    readonly created: number;
     readonly paid: number;
+    /** Whether a payment intent or a charge paid a part of it. */
+    readonly isPaidAtStripe: boolean;
     readonly total: number;
+    readonly totalWithoutTax: number;
     readonly currency: string;
-    readonly subscription: string | null;
   }
 >;
 
-/** A negative invoice line, which credits lines of the payment's invoice (S6). Its id is `<invoice>:<line>`. */
-export type CreditFact = FactOf<
-  "credit",
+/**
+ * How an invoice changed the carry of its customer (S6). Purser makes this fact once, in the batch in which the carry changes. Its id
+ * is the invoice's.
+ */
+export type AccountFact = FactOf<
+  "account",
   {
-    /** The ids of the credited lines. Several lines share the credit by their net amounts. */
-    readonly lines: readonly string[];
-    /** Above 0. */
-    readonly amount: number;
-    readonly currency: string;
+    readonly bought: number;
+    readonly returned: number;
+    /** The amount that the carry took of the invoice. */
+    readonly carried: number;
+    /** The same with its tax, as an exact fraction. */
+    readonly carriedWithTax: FractionText;
   }
 >;
 
@@ -100,8 +111,8 @@ type DisputeFact = FactOf<
     readonly charge: string;
     readonly of: string;
     readonly amount: number;
-    /** The amount that is withheld now. */
-    readonly out: number;
+    /** The part of `amount` that is withheld now, as an exact fraction. */
+    readonly out: FractionText;
     readonly currency: string;
     readonly isReinstated: boolean;
   }
@@ -111,7 +122,7 @@ export type Fact =
   | SessionFact
   | IntentFact
   | InvoiceFact
-  | CreditFact
+  | AccountFact
   | InvoicePaymentFact
   | ChargeFact
   | RefundFact

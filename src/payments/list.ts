@@ -1,5 +1,5 @@
 import { and, count, desc, eq, sql } from "drizzle-orm";
-import { fraction, fromSteps } from "../books/amounts/amount.ts";
+import { fromSteps, roundUp } from "../books/amounts/amount.ts";
 import { requireEnvironment } from "../catalog/apps.ts";
 import { asInteger, boundLimit, computed, drizzle, fields, query, type RowOf, type ValueOf } from "../db/query.ts";
 import { payments, type Steps, stripeLog } from "../db/schema.ts";
@@ -8,13 +8,15 @@ import { invalidCursor, PurserError } from "../errors.ts";
 import { cutPage, decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
 import { iso } from "../lib/time.ts";
 import type { Mode, SystemCtx, TenantCtx } from "../runtime.ts";
+import { shareOfAccount } from "./carry.ts";
 import { factsOf } from "./facts.ts";
-import { dueOf, moneyOf } from "./line.ts";
-import type { LogReason, Reason } from "./reasons.ts";
+import { moneyOf } from "./money.ts";
+import type { LogReason } from "./reasons.ts";
 import type { ListPaymentsOutput, ListStripeEventsOutput, PaymentOutput } from "./responses.ts";
 import { type ListPaymentsInput, type ListStripeEventsInput, OUTCOMES } from "./schemas.ts";
-import { selectDebt, selectOfBalances, selectPage, selectSums, selectUngranted } from "./select-payments.ts";
+import { selectOfBalances, selectPage, selectSums, selectUngranted } from "./select-payments.ts";
 import { namesInOrder, shownKey } from "./state.ts";
+import { carriesOf, selectCarries } from "./stored-payer.ts";
 import {
   type PaymentOutcome,
   readEvents,
@@ -40,15 +42,15 @@ export async function listPayments(
   const before = { beforeMs: beforeMs === "" ? Number.MAX_SAFE_INTEGER : Number(beforeMs), beforeId };
   const selectRows = selectPage({ ...filters, ...before, limit: limit + 1 });
   const isFirst = cursor === undefined;
-  const [rows, sums, debt] = isFirst
-    ? await batch(root.db, [selectRows, selectSums(filters), selectDebt({ environmentId, userId: userId ?? "" })])
+  const [rows, sums, carries] = isFirst
+    ? await batch(root.db, [selectRows, selectSums(filters), selectCarries({ environmentId, userId: userId ?? "" })])
     : [await all(root.db, selectRows), [], []];
   const { page, last } = cutPage(rows, limit);
   return {
     payments: page.map((row) => present(readPayment(row), readEvents(row))),
     // The statement leaves out payments without a currency.
     ...(isFirst ? { sums: sums.map((sum) => ({ ...sum, currency: sum.currency ?? "" })) } : {}),
-    ...(isFirst && userId !== null ? { debt } : {}),
+    ...(isFirst && userId !== null ? { carry: carriesOf(carries) } : {}),
     nextCursor: last === undefined ? null : encodeTextCursor(`${last.createdAtMs} ${last.id}`, scope),
   };
 }
@@ -118,7 +120,7 @@ export function noPayment(): PurserError {
 }
 
 function present(payment: StoredPayment, events: ReturnType<typeof readEvents>): PaymentOutput {
-  const { names, facts, grants, lines, status, reason, createdAtMs, customerUser } = payment;
+  const { names, facts, grants, status, reason, createdAtMs, customerUser } = payment;
   const { currency, captured, refunded, withheld } = moneyOf(facts);
   const granting = [...factsOf(facts, "session"), ...factsOf(facts, "invoice"), ...factsOf(facts, "intent")];
   const named = granting.map(({ userId }) => userId);
@@ -127,31 +129,34 @@ function present(payment: StoredPayment, events: ReturnType<typeof readEvents>):
     names: [...namesInOrder(names)],
     status,
     refunds: refunded === 0n ? "none" : refunded >= captured ? "whole" : "part",
-    isDisputed: withheld > 0n,
-    settledBy: status !== "granted" ? null : payment.settledBy === null ? "stripe" : "admin",
-    // Only `movePayment` writes this column.
-    reason: reason as Reason | null,
+    isDisputed: withheld.numerator > 0n,
+    settledBy:
+      status !== "granted" || reason === "covered_by_credit" ? null : payment.settledBy === null ? "stripe" : "admin",
+    reason,
     userId: grants[0]?.userId ?? named.find((userId) => userId !== null) ?? customerUser,
     currency,
     captured: Number(captured),
     refunded: Number(refunded),
-    withheld: Number(withheld),
-    grants: grants.map(({ balanceId, packId, unit, initialSteps, takenSteps, dueSteps, line }) => ({
+    withheld: roundUp(withheld),
+    invoice: presentInvoice(facts),
+    grants: grants.map(({ balanceId, packId, unit, initialSteps, takenSteps, dueSteps }) => ({
       ...{ balanceId, packId, unit },
       initial: fromSteps(unit, initialSteps),
       taken: fromSteps(unit, takenSteps),
       short: fromSteps(unit, Math.max(0, dueSteps - takenSteps) as Steps),
-      paid: fromSteps(unit, Math.min(takenSteps, paidOf(initialSteps, lines, line)) as Steps),
     })),
     events: events.map(({ eventId, type, at, outcome }) => ({ eventId, type, at: iso(at * 1_000), outcome })),
     createdAt: iso(createdAtMs),
   };
 }
 
-/** Returns the part of a balance that paid debts: the share of its line's net amount that paid debts (S6). */
-function paidOf(initialSteps: Steps, lines: StoredPayment["lines"], key: string | null): Steps {
-  const line = lines.find((candidate) => candidate.key === key);
-  return line === undefined ? (0 as Steps) : dueOf(initialSteps, fraction(line.paid, line.net));
+/** Returns how the payment's invoice changed the carry of its customer (S6). Null if it has not. */
+function presentInvoice(facts: StoredPayment["facts"]): PaymentOutput["invoice"] {
+  const [account] = factsOf(facts, "account");
+  if (account === undefined) return null;
+  const { bought, returned, carried } = account.data;
+  const { numerator, denominator } = shareOfAccount(account);
+  return { bought, returned, carried, share: Number(numerator) / Number(denominator) };
 }
 
 /** The most unmatched payments that are counted. */

@@ -1,60 +1,43 @@
+import { roundUp } from "../books/amounts/amount.ts";
 import { grantRefusals } from "../books/credits/grant.ts";
 import type { User } from "../books/ledger/account.ts";
 import { type Decision, replay } from "../books/ledger/decision.ts";
 import type { AccountAtRead } from "../books/ledger/read-account.ts";
 import { writeForUser } from "../books/ledger/write.ts";
 import { choosePack, type Pack, selectPack } from "../catalog/pack.ts";
-import { attempt } from "../db/attempt.ts";
+import { attempt, constraintOf, isConflict } from "../db/attempt.ts";
 import { withTombstones } from "../db/known-tombstones.ts";
 import { idIn } from "../db/session.ts";
-import { batch, type Statement } from "../db/sql.ts";
+import { batch, type RowsOf, type Statement } from "../db/sql.ts";
 import { personGuards } from "../db/tombstones.ts";
+import { PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
-import {
-  type BooksRows,
-  customerToStore,
-  type EventBooks,
-  factsToStore,
-  linesAfter,
-  moneyToStore,
-  paymentsToStore,
-  readBooks,
-  selectBooks,
-} from "./books.ts";
+import { type Payer, payerAfter } from "./carry.ts";
 import { decideMotions, decidePaymentGrant, type Move, type Storing } from "./decide.ts";
-import { factsOf } from "./facts.ts";
+import type { Fact } from "./facts.ts";
 import { logStatement, selectLogged } from "./log.ts";
-import {
-  GRANTED,
-  nextStep,
-  offersNow,
-  type PaymentStanding,
-  type Refusal,
-  type Step,
-  standingOfKnown,
-} from "./next-step.ts";
-import type { Offer } from "./offer.ts";
-import type { AccountPlan } from "./plan.ts";
-import { hintOf, QUANTITY_DISREGARDED, type Reason, reasonOf } from "./reasons.ts";
+import { moneyOf } from "./money.ts";
+import { type Effect, nextStep, offersNow, type Refusal, type Step } from "./next-step.ts";
+import { type Offer, type PlannedOffer, TRIAL_REFS, TRIAL_REFS_END } from "./offer.ts";
+import { hintOf, type IgnoredReason, type Reason, reasonOf } from "./reasons.ts";
 import { OUTCOMES } from "./schemas.ts";
-import { type PaymentState, shownKey } from "./state.ts";
+import { openInvoice, type PaymentState, shownKey, stateOf } from "./state.ts";
 import { guardNoCustomer, type PaymentWrite, storePayment } from "./store-payment.ts";
-import { type PaymentOutcome, selectTrials } from "./stored-payment.ts";
+import { insertPayerUser, payerKeys, readPayer, selectPayer, writePayer } from "./stored-payer.ts";
+import { type PaymentOutcome, readPayment, selectCustomer, selectPayments, selectTrials } from "./stored-payment.ts";
 
 /** When a message reports a payment that is still unmatched. */
 const REPORT_AFTER_MS = 10 * 60 * 1_000;
-
-const EMPTY_PLAN: AccountPlan = {
-  ...{ motions: [], lines: [], debts: [], payers: [], assumedRemaining: [], deficits: new Map(), needs: [] },
-};
+/** A batch that fails so often although nothing has changed fails for ever. */
+const SAME_FAILURES_MAX = 2;
 
 export interface Moved {
   readonly outcome: PaymentOutcome;
   readonly paymentKey: string;
   /** Whether the log already has the event. */
   readonly isLogged: boolean;
-  /** Whether nothing was granted because the user had already had the trial. */
-  readonly isTrialOver: boolean;
+  /** Why the event did nothing. */
+  readonly reason: IgnoredReason | null;
 }
 
 /** Returns the more important of two outcomes. */
@@ -70,17 +53,48 @@ export async function movePayment(ctx: TenantCtx, move: Move): Promise<Moved> {
   return attempt(ctx, () => run.finish());
 }
 
-/** Further rows that a grant reads. */
-interface FoundBooks {
-  readonly packOf: (pack: string) => Pack | null;
-  readonly trials: ReadonlySet<string>;
+/** A customer, and the keys under which it may be stored. */
+interface PayerKeys {
+  readonly customer: string;
+  readonly keys: readonly string[];
+  /** The name of its row if it has none yet, the same in every attempt. */
+  readonly newId: string;
 }
 
-/** Returns whether a quantity is given for a pack with items. */
-const disregardsQuantity = ({ facts }: PaymentState, { packOf }: FoundBooks): boolean =>
-  [...factsOf(facts, "session"), ...factsOf(facts, "intent")].some(
-    ({ data: { pack, quantity } }) => quantity !== null && pack !== null && (packOf(pack)?.items.length ?? 0) > 0,
-  );
+/** Returns the queries for a payment, and for the customer of its invoice. */
+const selectPayment = (environmentId: number, names: readonly string[], payer: PayerKeys | null) =>
+  [
+    selectPayments({ environmentId, names: JSON.stringify(names) }),
+    selectCustomer({ environmentId, customer: payer?.customer ?? "" }),
+    selectPayer({ environmentId, keys: JSON.stringify(payer?.keys ?? []) }),
+  ] as const;
+type PaymentRows = RowsOf<ReturnType<typeof selectPayment>>;
+
+/** A payment as it was read, with the customer who pays its invoice. */
+interface Read {
+  readonly state: PaymentState;
+  readonly payer: Payer | null;
+}
+
+/** The same batch failed twice although nothing that it depends on has changed. */
+class RepeatedFailure extends Error {}
+
+/** Counts how often a batch failed although its attempts read the same. */
+class SameFailures {
+  #read: string | null = null;
+  #count = 0;
+
+  forget(): void {
+    this.#read = null;
+  }
+
+  /** Called before each attempt with what it read. Throws before the third attempt with the same. */
+  attempt(read: string): void {
+    this.#count = read === this.#read ? this.#count + 1 : 0;
+    this.#read = read;
+    if (this.#count >= SAME_FAILURES_MAX) throw new RepeatedFailure("A payment's batch failed twice.");
+  }
+}
 
 /** The state of a move during its attempts, with its results so far. */
 class Run {
@@ -92,12 +106,14 @@ class Run {
   #sent: { readonly nonce: string; readonly outcome: PaymentOutcome } | null = null;
   /** Why the grant was refused. */
   #refusal: Refusal | null = null;
-  /** A remark about the grant, for the log. */
-  #remark: string | null = null;
-  /** Names of further payments to read, because their lines paid debts. */
-  readonly #more = new Set<string>();
-  /** The ids of new payments, the same in every attempt. */
-  readonly #paymentIds = new Map<string, string>();
+  /** The customer of the invoice. */
+  #payer: PayerKeys | null = null;
+  /** The customer that the stored payment tells if the event does not. */
+  #storedCustomer: string | null = null;
+  readonly #grantFailures = new SameFailures();
+  readonly #storeFailures = new SameFailures();
+  /** The id of a new payment, the same in every attempt. */
+  #paymentId: string | null = null;
   #isLogged = false;
 
   constructor(ctx: TenantCtx, move: Move) {
@@ -107,166 +123,213 @@ class Run {
 
   async finish(): Promise<Moved> {
     this.#refusal = null;
+    await this.#setPayer(this.#move.change.customer);
     for (;;) {
       const eventId = this.#move.change.eventId ?? "";
       const logged = selectLogged({ environmentId: this.#ctx.environment.id, eventId });
-      const [[logRow], ...rows] = await batch(this.#ctx.db, [logged, ...this.#reads("")] as const);
-      this.#isLogged = logRow !== undefined;
-      const books = this.#booksOf(rows);
-      const terms = { nowMs: this.#ctx.now(), newDebtId: this.#newDebtId };
-      const step = nextStep(books, offersNow(books.eventPayment, this.#move), this.#refusal, terms);
-      if (await this.#take(books, step)) {
-        const isTrialOver = this.#refusal === "trial_over";
-        const paymentKey = shownKey(books.eventPayment.names);
-        return { outcome: this.#outcome, paymentKey, isLogged: this.#isLogged, isTrialOver };
+      const [[logRow], ...rows] = await batch(this.#ctx.db, [logged, ...this.#reads()] as const);
+      this.#isLogged ||= logRow !== undefined;
+      const read = this.#readOf(rows);
+      if (read === null) {
+        await this.#setPayer(this.#storedCustomer);
+        continue;
+      }
+      const { state } = read;
+      const step = nextStep(state, offersNow(state, this.#move, read.payer), this.#refusal, this.#move);
+      if (await this.#take(read, step)) {
+        const reason = step.kind === "none" ? step.reason : null;
+        return { outcome: this.#outcome, paymentKey: shownKey(state.names), isLogged: this.#isLogged, reason };
       }
     }
   }
 
   /** Takes a step. Returns whether it was the last one. */
-  async #take(books: EventBooks, step: Step): Promise<boolean> {
+  async #take(read: Read, step: Step): Promise<boolean> {
     switch (step.kind) {
       case "grant":
         await this.#grant(step.userId, step.offers);
         return this.#outcome === "granted";
       case "adjust":
-        await this.#adjust(step);
+        await this.#adjust(step.accountId);
         return step.isLast && this.#outcome !== "ignored";
-      case "read":
-        for (const name of step.names) this.#more.add(name);
-        return false;
       case "store":
-        await this.#store(books, step);
+        await this.#store(read, step);
         return true;
       case "none":
         return true;
     }
   }
 
-  #reads(userId: string) {
-    return selectBooks(this.#ctx.environment.id, this.#move, this.#more, userId);
+  async #setPayer(customer: string | null): Promise<void> {
+    if (customer === null || customer === "" || customer === this.#payer?.customer) return;
+    this.#payer = { customer, keys: await payerKeys(this.#ctx, customer), newId: this.#ctx.newId("payer_") };
   }
 
-  #booksOf(rows: BooksRows): EventBooks {
-    const books = readBooks(this.#move, rows);
-    const written = books.payments.flatMap((payment) => payment.known.map(({ writtenBy }) => writtenBy));
+  #reads() {
+    return selectPayment(this.#ctx.environment.id, this.#move.change.names, this.#payer);
+  }
+
+  /** Joins the rows with the event. Returns null if the customer's row must be read first. */
+  #readOf([rows, customers, payers]: PaymentRows): Read | null {
+    const state = stateOf(rows.map(readPayment), this.#move.change, customers[0]?.userId ?? null);
+    const written = state.known.map(({ writtenBy }) => writtenBy);
     if (this.#sent !== null && written.includes(this.#sent.nonce)) this.#confirm();
     this.#sent = null;
-    return books;
+    this.#storedCustomer = state.payerOf;
+    if ((state.payerOf ?? "") !== "" && this.#payer === null) return null;
+    return {
+      state,
+      payer: this.#payer === null ? null : readPayer(payers[0], this.#payer.customer, this.#payer.newId),
+    };
   }
 
   #confirm(): void {
-    if (this.#sent !== null) this.#outcome = moreImportant(this.#outcome, this.#sent.outcome);
+    if (this.#sent !== null) {
+      this.#outcome = moreImportant(this.#outcome, this.#sent.outcome);
+      this.#isLogged ||= this.#move.change.eventId !== null;
+    }
     this.#sent = null;
   }
 
-  /** Returns the function that stores a batch's changes with an outcome. `grantee` is the user of its grant. */
-  #storing(books: EventBooks, standing: PaymentStanding, grantee: string | null = null): Storing {
-    return (_, plan, outcome, all) => {
+  /** Returns the function that stores a batch's changes. `grantee` is the user of its grant. */
+  #storing({ state, payer }: Read, grantee: string | null): Storing {
+    return (effect, planned) => {
       const nonce = this.#ctx.newId("");
-      this.#sent = { nonce, outcome };
+      this.#sent = { nonce, outcome: effect.outcome };
       return [
-        ...paymentsToStore(books, plan, standing, all).flatMap((toStore) => {
-          const isEventPayment = toStore.payment === books.eventPayment;
-          const write = { nonce, outcome, plan, isEventPayment };
-          return storePayment(this.#writeOf(toStore.payment, toStore.standing, write));
-        }),
-        ...this.#logOf(books, standing, outcome, grantee),
+        ...storePayment(this.#writeOf(state, { nonce, effect, planned })),
+        ...this.#payerWrites(state, payer, planned, grantee),
+        ...this.#logOf(state, effect, grantee),
       ];
     };
   }
 
-  /** Returns the statement that logs the event's outcome. Sent in the batch of its effect. */
-  #logOf(
-    { eventPayment }: EventBooks,
-    standing: PaymentStanding,
-    outcome: PaymentOutcome,
+  /** Returns the statements that change the customer of an invoice (S6). */
+  #payerWrites(
+    state: PaymentState,
+    payer: Payer | null,
+    planned: PlannedOffer | null,
     grantee: string | null,
   ): Statement[] {
+    const invoice = openInvoice(state);
+    if (payer === null || this.#payer === null || planned?.account == null || invoice === null) return [];
+    const environmentId = this.#ctx.environment.id;
+    const { keys } = this.#payer;
+    // The customer of an erased person is stored only under its keyed hash (E4).
+    const before = this.#refusal === "person_erased" && payer.version === 0 ? { ...payer, key: keys[1] ?? "" } : payer;
+    const after = payerAfter(before, invoice, planned.account, planned.marks);
+    return [
+      ...writePayer(environmentId, keys, before, after),
+      ...(grantee === null ? [] : [insertPayerUser({ environmentId, userId: grantee, customer: after.key })]),
+    ];
+  }
+
+  /** Returns the statement that logs the event's outcome. Sent in the batch of its effect. */
+  #logOf(state: PaymentState, { reason: ofEffect, outcome }: Effect, grantee: string | null): Statement[] {
     const { eventId, type, asked } = this.#move.change;
     if (eventId === null || asked === null) return [];
     const { objectId, pack } = asked;
     // The batch aborts if one of these users was erased (E4). The log names no other user.
-    const guarded = [grantee, ...factsToStore(eventPayment, standing).map(({ userId }) => userId)];
+    const guarded = [grantee, ...this.#factsToStore(state, grantee !== null, null).map(({ userId }) => userId)];
     const user = guarded.includes(asked.user) ? asked.user : null;
-    const reason = outcome === "unmatched" ? (standing.reason as Reason | null) : null;
-    const hint = reason === null ? this.#remark : hintOf(reason, type, asked.hint);
-    const paymentKey = this.#move.eventPaymentKey ?? shownKey(eventPayment.names);
+    const reason = outcome === "unmatched" || outcome === "ignored" ? ofEffect : null;
+    const hint = reason === null ? null : hintOf(reason, type, asked.hint);
+    const paymentKey = this.#move.eventPaymentKey ?? shownKey(state.names);
     const entry = { eventId, type, outcome, reason, objectId, asked: { pack, user }, hint, paymentKey };
     return [logStatement(this.#ctx, entry)];
   }
 
+  /** Returns whether to store users. Balances have an account, and an erased person is not stored again (E4). */
+  #keepsUsers(state: PaymentState, hasGrants: boolean): boolean {
+    const isErased = this.#refusal === "person_erased" || state.known.some(({ reason }) => reason === "person_erased");
+    return !(hasGrants || isErased || state.grants.length > 0);
+  }
+
+  #factsToStore(state: PaymentState, hasGrants: boolean, planned: PlannedOffer | null): readonly Fact[] {
+    const facts = planned?.account == null ? state.facts : [...state.facts, planned.account.fact];
+    if (this.#keepsUsers(state, hasGrants)) return facts;
+    return facts.map((fact) => (fact.userId === null ? fact : { ...fact, userId: null }));
+  }
+
   #writeOf(
     state: PaymentState,
-    standing: PaymentStanding,
-    write: { nonce: string; outcome: PaymentOutcome; plan: AccountPlan; isEventPayment: boolean },
+    write: { readonly nonce: string; readonly effect: Effect; readonly planned: PlannedOffer | null },
   ): PaymentWrite {
-    const { nonce, outcome, plan, isEventPayment } = write;
+    const { nonce, effect, planned } = write;
+    const { status, reason, outcome } = effect;
     const { change, settle } = this.#move;
     const { environment, now } = this.#ctx;
-    const [kept] = state.known;
-    const unmatched = state.known.find((payment) => payment.status === "unmatched");
-    const tellAtMs = unmatched === undefined ? now() + REPORT_AFTER_MS : unmatched.tellAtMs;
+    const { known, names } = state;
+    const hasGrants = planned !== null && planned.grants.length > 0;
+    const facts = this.#factsToStore(state, hasGrants, planned);
+    const isTold = status === "unmatched" || reason === "carry";
+    const told = known.find((payment) =>
+      reason === "carry" ? payment.reason === "carry" : payment.status === "unmatched",
+    );
+    const { currency, captured, refunded, withheld } = moneyOf(facts);
     return {
-      ...{ environmentId: environment.id, nowMs: now(), writtenBy: nonce, ...standing, outcome },
-      ...{ known: state.known, names: state.names, facts: factsToStore(state, standing) },
-      ...{ customer: customerToStore(state, standing), lines: linesAfter(state, plan) },
+      ...{ environmentId: environment.id, nowMs: now(), writtenBy: nonce, status, reason, outcome },
+      ...{ known, names, facts },
+      customer: this.#keepsUsers(state, hasGrants) ? state.customer : null,
       id: this.#idOf(state),
-      settledBy: (isEventPayment ? settle?.stamp : undefined) ?? kept?.settledBy ?? null,
-      tellAtMs: standing.status === "unmatched" ? tellAtMs : null,
+      settledBy: settle?.stamp ?? known[0]?.settledBy ?? null,
+      tellAtMs: !isTold ? null : told === undefined ? now() + REPORT_AFTER_MS : told.tellAtMs,
       surplus: state.grants.flatMap(({ balanceId, isSurplus }) => (isSurplus === 1 ? [balanceId] : [])),
       event: change.eventId === null ? null : { ...change, eventId: change.eventId },
-      ...moneyToStore(state),
+      ...{ currency, captured: Number(captured), refunded: Number(refunded), withheld: roundUp(withheld) },
     };
   }
 
-  #idOf({ known, names }: PaymentState): string {
-    const name = names[0] ?? "";
-    const id = known[0]?.id ?? this.#paymentIds.get(name) ?? this.#ctx.newId("pay_");
-    this.#paymentIds.set(name, id);
-    return id;
+  #idOf({ known }: PaymentState): string {
+    this.#paymentId ??= this.#ctx.newId("pay_");
+    return known[0]?.id ?? this.#paymentId;
   }
 
-  async #store(books: EventBooks, { outcome, ...standing }: Extract<Step, { kind: "store" }>): Promise<void> {
+  async #store(read: Read, { effect, planned }: Extract<Step, { kind: "store" }>): Promise<void> {
     const ctx = this.#ctx;
+    this.#storeFailures.attempt(JSON.stringify([read.state.known, read.payer, effect]));
     const { environment, db } = ctx;
-    const { customer, customerUser } = books.eventPayment;
+    const { customer, customerUser } = read.state;
     // The guard aborts if another event has named the customer's user since the read.
-    const hasUnknownUser = standing.reason === "no_user" && customer !== null && customerUser === null;
+    const hasUnknownUser = effect.reason === "no_user" && customer !== null && customerUser === null;
     const guard = hasUnknownUser ? [guardNoCustomer({ environmentId: environment.id, customer })] : [];
-    const userOfCustomer = customerToStore(books.eventPayment, standing) === null ? null : customerUser;
-    const usersInFacts = paymentsToStore(books, EMPTY_PLAN, standing, true).flatMap((toStore) =>
-      factsToStore(toStore.payment, toStore.standing).map(({ userId }) => userId),
-    );
-    const ids = [userOfCustomer, ...usersInFacts].filter((userId) => userId !== null);
+    const keepsUsers = this.#keepsUsers(read.state, false);
+    const usersOfFacts = read.state.facts.map(({ userId }) => userId);
+    const ids = keepsUsers ? [customerUser, ...usersOfFacts].filter((userId) => userId !== null) : [];
     const send = async (guards: readonly Statement[]) =>
-      batch(db, [...guards, ...guard, ...this.#storing(books, standing)(books, EMPTY_PLAN, outcome, true)]);
-    // The guards abort if one of these users was erased since the read (E4).
+      batch(db, [...guards, ...guard, ...this.#storing(read, null)(effect, planned)]);
+    // The guards abort if one of these users was erased (E4).
     if (ids.length === 0) await send([]);
     else await withTombstones(ctx, async (known, first) => send([first, ...(await personGuards(ctx, known, ids))]));
     this.#confirm();
   }
 
-  /** Writes for an account. `decide` receives the payments and debts that were read together with the account. */
+  /** Writes for an account. `decide` receives the payment that was read together with the account. */
   async #write(
     user: User,
-    { packs, trials }: { readonly packs: readonly string[]; readonly trials: readonly string[] },
-    decide: (books: EventBooks, account: AccountAtRead, found: FoundBooks) => Decision<true>,
+    packs: readonly string[],
+    decide: (read: Read, account: AccountAtRead, found: FoundBooks) => Decision<true>,
   ): Promise<void> {
     const ctx = this.#ctx;
+    this.#grantFailures.forget();
     await writeForUser(ctx, {
       user,
       read: () =>
         [
-          ...this.#reads("userId" in user ? user.userId : ""),
-          selectTrials(ctx, user, { refs: JSON.stringify(trials) }),
+          ...this.#reads(),
+          selectTrials(ctx, user, { from: TRIAL_REFS, to: TRIAL_REFS_END }),
           ...packs.map((pack) => selectPack(ctx, pack)),
         ] as const,
-      decide: ([payments, customers, debts, trialRows, ...packRows], account) =>
-        decide(this.#booksOf([payments, customers, debts]), account, {
-          trials: new Set(trialRows.map(({ externalRef }) => externalRef)),
+      decide: ([payments, customers, payers, trialRows, ...packRows], account) => {
+        const read = this.#readOf([payments, customers, payers]);
+        if (read === null) return replay(true);
+        const rest = { trialRows, packRows, account: { ...account, nowMs: 0 } };
+        this.#grantFailures.attempt(JSON.stringify([payments, customers, payers, rest]));
+        return decide(read, account, {
+          trials: new Set(trialRows.map(({ externalRef }) => externalRef.slice(TRIAL_REFS.length))),
           packOf: (pack) => choosePack(pack, packRows[packs.indexOf(pack)] ?? []),
-        }),
+        });
+      },
       refusals: grantRefusals(ctx),
     });
     this.#confirm();
@@ -274,33 +337,32 @@ class Run {
 
   async #grant(userId: string, offers: readonly Offer[]): Promise<void> {
     const { settle } = this.#move;
-    const parts = offers.flatMap((offer) => offer.parts);
-    const read = {
-      packs: [...new Set(settle?.packs ?? parts.flatMap(({ pack }) => pack ?? []))],
-      trials: parts.filter(({ isTrial }) => isTrial).map(({ externalRef }) => externalRef),
-    };
+    const packs = [...new Set(settle?.packs ?? offers.flatMap(({ parts }) => parts.flatMap(({ pack }) => pack ?? [])))];
     try {
-      await this.#write({ userId }, read, (books, account, found) => {
-        const { eventPayment: state } = books;
-        const currentOffers = offersNow(state, this.#move).filter((offer) => offer.userId === userId);
+      await this.#write({ userId }, packs, (read, account, { trials, packOf }) => {
+        const { state, payer } = read;
+        const currentOffers = offersNow(state, this.#move, payer).filter((offer) => offer.userId === userId);
         const isRead = currentOffers
-          .flatMap((offer) => offer.parts)
-          .every(
-            ({ pack, isTrial, externalRef }) =>
-              (pack === null || read.packs.includes(pack)) && (!isTrial || read.trials.includes(externalRef)),
-          );
+          .flatMap(({ parts }) => parts)
+          .every(({ pack }) => pack === null || packs.includes(pack));
         if (currentOffers.length === 0 || !isRead) return replay(true);
-        const terms = { nowMs: account.nowMs, newId: this.#newId, newDebtId: this.#newDebtId, ...found };
-        this.#remark = settle === undefined && disregardsQuantity(state, found) ? QUANTITY_DISREGARDED : null;
-        const input = { books, state, account, offers: currentOffers, paymentId: this.#idOf(state), ...terms };
-        const decision = decidePaymentGrant(this.#ctx, this.#move, input, this.#storing(books, GRANTED, userId));
+        const terms = { nowMs: account.nowMs, newId: this.#newId, packOf };
+        const ofCustomer = new Set([...trials, ...(payer?.trials ?? [])]);
+        const input = { state, account, offers: currentOffers, payer, paymentId: this.#idOf(state), ...terms };
+        const decision = decidePaymentGrant(
+          this.#ctx,
+          this.#move,
+          { ...input, trials: ofCustomer },
+          this.#storing(read, userId),
+        );
         if (typeof decision !== "string") return decision;
         this.#refusal = decision;
         return replay(true);
       });
     } catch (error) {
-      this.#refusal = settle === undefined ? reasonOf(error) : null;
+      this.#refusal = settle === undefined ? refusalOf(error) : null;
       if (this.#refusal === null) throw error;
+      if (this.#refusal === "fault") logFault(this.#move.change.type, error);
     }
   }
 
@@ -309,13 +371,30 @@ class Run {
     return this.#balanceIds[index];
   };
 
-  readonly #newDebtId = (): string => this.#ctx.newId("dbt_");
-
-  async #adjust({ accountId, deficits, isLast }: Extract<Step, { kind: "adjust" }>): Promise<void> {
-    await this.#write({ accountId }, { packs: [], trials: [] }, (books, account) => {
-      const { eventPayment: state } = books;
-      const input = { books, state, account, deficits, isLast, newDebtId: this.#newDebtId };
-      return decideMotions(this.#ctx, this.#move, input, this.#storing(books, standingOfKnown(state)));
-    });
+  async #adjust(accountId: number): Promise<void> {
+    await this.#write({ accountId }, [], (read, account) =>
+      decideMotions(this.#ctx, this.#move, { state: read.state, account }, this.#storing(read, null)),
+    );
   }
+}
+
+/** Further rows that a grant reads. */
+interface FoundBooks {
+  readonly packOf: (pack: string) => Pack | null;
+  /** The packs of the user's past trials. */
+  readonly trials: ReadonlySet<string>;
+}
+
+/** Returns why a grant failed. Null for errors that the next delivery may not meet. */
+function refusalOf(error: unknown): Reason | null {
+  if (error instanceof RepeatedFailure) return "fault";
+  // A constraint that no other write can have caused fails again at each delivery.
+  const isFault = !(error instanceof PurserError) && constraintOf(error) !== null && !isConflict(error);
+  return isFault ? "fault" : reasonOf(error);
+}
+
+/** Logs a grant that fails again and again, without the values of its statements. */
+function logFault(type: string, error: unknown): void {
+  const constraint = constraintOf(error);
+  console.error(JSON.stringify({ level: "error", code: "payment_not_granted", type, constraint }));
 }

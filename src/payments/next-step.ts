@@ -1,31 +1,27 @@
-import { invoiceOf } from "./line.ts";
-import { type Offer, offersOf } from "./offer.ts";
-import { type AccountPlan, type Books, isEmptyPlan, planAccount } from "./plan.ts";
-import type { DebtTerms } from "./plan-lines.ts";
-import type { Reason } from "./reasons.ts";
-import type { PaymentState } from "./state.ts";
+import { factsOf } from "./facts.ts";
+import { type FreeOver, isCovered, type Offer, offersOf, type PayerTerms, type PlannedOffer } from "./offer.ts";
+import { planMotions } from "./plan.ts";
+import type { Reason, StandingReason } from "./reasons.ts";
+import { isWaiting, openInvoice, type PaymentState } from "./state.ts";
 import type { PaymentOutcome, StoredPayment } from "./stored-payment.ts";
 import type { StripeSetting } from "./stripe-setting.ts";
 
 /** The next step for a payment. Each step is one batch. */
 export type Step =
   | { readonly kind: "grant"; readonly userId: string; readonly offers: readonly Offer[] }
-  /** Adjusts an account's balances, lines and debts to the amounts due. `isLast`: no step follows. */
-  | {
-      readonly kind: "adjust";
-      readonly accountId: number;
-      readonly deficits: ReadonlyMap<string, number>;
-      readonly isLast: boolean;
-    }
-  /** Reads further payments, because their lines get back the debts that they paid. */
-  | { readonly kind: "read"; readonly names: readonly string[] }
-  | ({ readonly kind: "store"; readonly outcome: PaymentOutcome } & PaymentStanding)
-  | { readonly kind: "none" };
+  /** Adjusts an account's balances to the amounts due. `isLast`: no step follows. */
+  | { readonly kind: "adjust"; readonly accountId: number; readonly isLast: boolean }
+  /** `planned`: an invoice that its customer's credit covers. */
+  | { readonly kind: "store"; readonly effect: Effect; readonly planned: PlannedOffer | null }
+  | { readonly kind: "none"; readonly reason: FreeOver | "price_not_set" | null };
 
 /** The status of a payment. */
-export type PaymentStanding =
-  | { readonly status: "granted" | "waiting"; readonly reason: null }
-  | { readonly status: "unmatched"; readonly reason: string };
+export type PaymentStanding = {
+  readonly status: StoredPayment["status"];
+  readonly reason: StandingReason | null;
+};
+/** The status of a payment after an event, and what the event did. */
+export type Effect = PaymentStanding & { readonly outcome: PaymentOutcome };
 
 /** The terms on which a payment may grant. */
 export interface Granting {
@@ -36,81 +32,106 @@ export interface Granting {
   readonly settle?: { readonly userId: string } | undefined;
 }
 
-/** Returns the grants that the payment would make now. None if it may not grant or has granted. */
-export function offersNow({ facts, grants, customerUser }: PaymentState, granting: Granting): readonly Offer[] {
+/** Returns the grants that the payment would make now. None if it may not grant, has granted, or waits. */
+export function offersNow(state: PaymentState, granting: Granting, payer: PayerTerms["payer"]): readonly Offer[] {
+  const { facts, grants, customerUser } = state;
   const { mayGrant, settle, setting } = granting;
   if (!mayGrant || grants.length > 0) return [];
-  if (settle !== undefined) return [{ userId: settle.userId, parts: [], flaw: null }];
-  return offersOf(facts, setting, customerUser);
+  if (settle !== undefined) return [{ userId: settle.userId, parts: [], account: null, flaw: null }];
+  const accounts = factsOf(facts, "account");
+  const offering = facts.filter(
+    (fact) => fact.kind !== "invoice" || !(accounts.some(({ id }) => id === fact.id) || isWaiting(state, fact, facts)),
+  );
+  return offersOf(offering, setting, { customerUser, payer });
 }
 
-/** Why a payment grants nothing now. `trial_over` and `nothing` (less than a step) do not make it unmatched. */
-export type Refusal = Reason | "trial_over" | "nothing";
+/** Why a payment grants nothing now. A trial or a coupon that is over does not make it unmatched. */
+export type Refusal = Reason | FreeOver;
+const isFreeOver = (refusal: Refusal | null): refusal is FreeOver =>
+  refusal === "trial_over" || refusal === "coupon_over";
 
-/** Returns the next step. `refusal` is the reason why the grant was just refused. The first payment of the books is the event's payment. */
-export function nextStep(books: Books, offers: readonly Offer[], refusal: Refusal | null, terms: DebtTerms): Step {
-  const [eventPayment] = books.payments;
+/** Returns the next step. `refusal` is the reason why the grant was just refused. */
+export function nextStep(
+  state: PaymentState,
+  offers: readonly Offer[],
+  refusal: Refusal | null,
+  { mayGrant }: Pick<Granting, "mayGrant">,
+): Step {
   const userId = refusal === null ? (offers.find((offer) => offer.userId !== null)?.userId ?? null) : null;
-  const grants = books.payments.flatMap((payment) => payment.grants);
-  const accounts = new Map(grants.map((grant) => [grant.accountId, grant.userId]));
-  const pending = [...accounts]
-    .map(([accountId, user]) => ({ accountId, user, plan: planAccount(books, { ...terms, accountId }) }))
-    .filter(({ plan }) => !isEmptyPlan(plan));
-  const blocked = pending.find(({ plan }) => plan.needs.length > 0);
-  if (blocked !== undefined) return stepFor(books, blocked.plan);
-  // Other users come first, so that the event's payment is written last.
-  const others = pending.filter(({ user }) => user !== userId);
-  const [first] = others;
+  const accounts = new Map(state.grants.map((grant) => [grant.accountId, grant.userId]));
+  const pending = [...accounts].filter(
+    ([accountId, user]) => user !== userId && planMotions(state, grantsOf(state, accountId)).length > 0,
+  );
+  const [first] = pending;
   if (first !== undefined) {
-    const isLast = others.length === 1 && offers.length === 0;
-    return { kind: "adjust", accountId: first.accountId, deficits: new Map(), isLast };
+    return { kind: "adjust", accountId: first[0], isLast: pending.length === 1 && offers.length === 0 };
   }
   if (userId !== null) return { kind: "grant", userId, offers };
-  return eventPayment === undefined ? { kind: "none" } : storeChanges(eventPayment, books, offers, refusal);
+  const covered = refusal === null || refusal === "person_erased" ? offers.find(isCovered) : undefined;
+  if (covered !== undefined) {
+    const planned = { grants: [], account: covered.account, marks: { prices: [], trials: [], couponUntil: 0 } };
+    return { kind: "store", effect: effectOf(planned), planned };
+  }
+  return mayGrant && offers.length === 0 && isOfAnotherProduct(state)
+    ? { kind: "none", reason: "price_not_set" }
+    : storeChanges(state, offers, refusal);
 }
 
-/** Returns the step before a debt decreases: lines of other accounts must get back the part of the debt that they paid. */
-function stepFor(books: Books, { needs, deficits }: AccountPlan): Step {
-  const lines = books.payments.flatMap(({ grants }) => grants);
-  const payer = lines.find(({ line }) => line !== null && needs.includes(line));
-  if (payer === undefined) return { kind: "read", names: needs.map(invoiceOf) };
-  return { kind: "adjust", accountId: payer.accountId, deficits, isLast: false };
+export const grantsOf = ({ grants }: PaymentState, accountId: number | null) =>
+  grants.filter((grant) => grant.accountId === accountId);
+
+/** Whether an invoice that is not stored yet offers nothing. */
+function isOfAnotherProduct(state: PaymentState): boolean {
+  const invoice = openInvoice(state);
+  if (invoice === null || isWaiting(state, invoice, state.facts)) return false;
+  return !state.known.some(({ facts }) => factsOf(facts, "invoice").some(({ id }) => id === invoice.id));
+}
+
+/** Returns the effect of an offer's grants. */
+export function effectOf({ grants, account }: PlannedOffer): Effect {
+  const isCarryTooLarge = account?.isCarryTooLarge === true;
+  if (grants.length > 0) return { status: "granted", reason: isCarryTooLarge ? "carry" : null, outcome: "granted" };
+  if (isCarryTooLarge) return { status: "unmatched", reason: "carry", outcome: "unmatched" };
+  // The money buys less than a step.
+  if (account === null || account.paidFor > 0n) return { status: "granted", reason: null, outcome: "remembered" };
+  const outcome = account.fact.data.bought === 0 ? "remembered" : "ignored";
+  return { status: "granted", reason: "covered_by_credit", outcome };
 }
 
 /** Returns the step that stores changes without credits. */
-function storeChanges(
-  eventPayment: PaymentState,
-  books: Books,
-  offers: readonly Offer[],
-  refusal: Refusal | null,
-): Step {
-  const standing = paymentStandingOf(eventPayment, offers, refusal);
-  const [before] = eventPayment.known;
+function storeChanges(state: PaymentState, offers: readonly Offer[], refusal: Refusal | null): Step {
+  const standing = paymentStandingOf(state, offers, refusal);
+  const [before] = state.known;
   const hasNewStanding = standing.status !== before?.status || standing.reason !== before.reason;
-  if (!books.payments.some(({ isChanged }) => isChanged) && !hasNewStanding) return { kind: "none" };
-  const isOfTrial = refusal === "trial_over" && before === undefined && books.payments.length === 1;
-  if (isOfTrial) return { kind: "none" };
+  const reason = isFreeOver(refusal) ? refusal : null;
+  if (!state.isChanged && !hasNewStanding) return { kind: "none", reason };
+  if (reason !== null && before === undefined) return { kind: "none", reason };
   const becomesUnmatched = standing.status === "unmatched" && hasNewStanding;
-  return { kind: "store", outcome: becomesUnmatched ? "unmatched" : "remembered", ...standing };
+  const effect = { ...standing, outcome: becomesUnmatched ? ("unmatched" as const) : ("remembered" as const) };
+  return { kind: "store", effect, planned: null };
 }
 
 /** Returns the status of a payment for which the event grants nothing. */
-export function standingOfKnown({ known, grants }: Pick<PaymentState, "known" | "grants">): PaymentStanding {
-  return paymentStandingOf({ known, grants }, [], null);
-}
+export const standingOfKnown = (state: PaymentState): PaymentStanding => paymentStandingOf(state, [], null);
 
 function paymentStandingOf(
-  { known, grants }: { readonly known: readonly StoredPayment[]; readonly grants: readonly unknown[] },
+  { known, grants, facts }: PaymentState,
   offers: readonly Offer[],
   refusal: Refusal | null,
 ): PaymentStanding {
-  if (grants.length > 0) return GRANTED;
-  if (refusal === "trial_over" || refusal === "nothing") return { status: "waiting", reason: null };
+  const accounted = known.find((payment) => factsOf(payment.facts, "account").length > 0);
+  if (grants.length > 0) {
+    const isTooLarge = accounted?.status === "granted" && accounted.reason === "carry";
+    return { status: "granted", reason: isTooLarge ? "carry" : null };
+  }
+  // An invoice that changed the carry grants nothing any more.
+  if (accounted !== undefined && factsOf(facts, "session").length === 0) {
+    return { status: accounted.status, reason: accounted.reason };
+  }
+  if (isFreeOver(refusal)) return { status: "waiting", reason: null };
   const isErased = known.some(({ reason }) => reason === "person_erased");
   const withoutUser = isErased ? "person_erased" : "no_user";
   const before = known.find(({ reason }) => reason !== null)?.reason ?? null;
   const reason = refusal ?? (offers.length > 0 ? withoutUser : before);
   return reason === null ? { status: "waiting", reason } : { status: "unmatched", reason };
 }
-
-export const GRANTED: PaymentStanding = { status: "granted", reason: null };

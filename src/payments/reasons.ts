@@ -1,6 +1,6 @@
 import { PurserError } from "../errors.ts";
 
-/** Why a payment grants nothing (S3). */
+/** Why a payment is unmatched (S3); `carry` also without that (S6). */
 export const REASONS = [
   "no_user",
   "no_pack",
@@ -11,8 +11,14 @@ export const REASONS = [
   "lines_missing",
   "person_erased",
   "quota",
+  "carry",
+  "fault",
 ] as const;
 export type Reason = (typeof REASONS)[number];
+
+/** The reasons that a payment has: also why it grants nothing although nothing is to be done. */
+export const STANDING_REASONS = [...REASONS, "covered_by_credit"] as const;
+export type StandingReason = (typeof STANDING_REASONS)[number];
 
 /** The reasons why an event did nothing (S5). */
 const IGNORED_REASONS = [
@@ -27,12 +33,13 @@ const IGNORED_REASONS = [
   "another_product",
   "price_not_set",
   "trial_over",
+  "coupon_over",
   "no_payment",
 ] as const;
 export type IgnoredReason = (typeof IGNORED_REASONS)[number] | "no_user";
 
 /** The reasons why an event granted nothing: those of unmatched payments and those of ignored events. */
-export const LOG_REASONS = [...REASONS, ...IGNORED_REASONS] as const;
+export const LOG_REASONS = [...STANDING_REASONS, ...IGNORED_REASONS] as const;
 export type LogReason = (typeof LOG_REASONS)[number];
 
 const REFUSALS = new Map<string, Reason>([
@@ -134,7 +141,14 @@ const GENERIC: Readonly<Partial<Record<LogReason, string>>> = {
   proration: "Set the price's full `amount` in the setting, so that the share of a proration line is known.",
   lines_missing: "The invoice has more lines than an event contains. Settle the payment by hand.",
   person_erased: "The user was erased. Refund the payment at Stripe, or settle it by hand for another user.",
-  trial_over: "The user already had the trial of this price. It is granted only once.",
+  trial_over: "The user or the Stripe customer already had the trial of this pack. It is granted only once.",
+  coupon_over: "A coupon has already paid for a period of this customer that has not ended when this one begins.",
+  covered_by_credit:
+    "The customer's credit from earlier invoices covers it, so that it buys nothing. Nothing is to be done.",
+  carry:
+    "The credit that Purser keeps for the customer took more than Stripe's own balance paid. Compare the two, set the carry, and settle the payment by hand if credits are missing.",
+  fault:
+    "The grant failed twice for a reason of Purser's own, which its log has. Settle it by hand, and report the fault.",
   quota:
     "The user, or in test mode the application, has the maximum number of balances. Resend the event at Stripe when there are fewer.",
   currency:
@@ -212,12 +226,9 @@ function priceHint({ unset, hasFree }: HintFacts): string {
 function quantityHint({ kind, quantity, goods, misnamed: wrong }: HintFacts): string | null {
   if (kind === "invoice")
     return "A line's quantity is above 100, or the price's `quantity` does not fit the pack's unit.";
-  if (quantity === "given") return "`metadata.quantity` must be a number above 0 that the pack's unit can hold.";
+  if (quantity === "given")
+    return "`metadata.quantity` must be a number above 0 that the pack's unit can hold, and a whole number from 1 to 100 for a pack with items.";
   if (wrong.some((text) => text.endsWith("`quantity`."))) return null;
   if (goods === 0) return "Nothing was paid, and `metadata.quantity` is missing.";
   return "`metadata.quantity` is missing: a pack without items needs it, unless its unit is `cents`.";
 }
-
-/** The hint for a grant of a pack with items when a quantity was named (W16). */
-export const QUANTITY_DISREGARDED =
-  "`metadata.quantity` is ignored: the pack has items, and each item is granted with its own amount.";

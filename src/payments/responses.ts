@@ -2,7 +2,7 @@ import * as z from "zod";
 import { unit } from "../books/amounts/schemas.ts";
 import { mode } from "../http/fields.ts";
 import { time } from "../http/responses.ts";
-import { LOG_REASONS, REASONS } from "./reasons.ts";
+import { LOG_REASONS, STANDING_REASONS } from "./reasons.ts";
 import { SIGNATURE_FAULTS } from "./receiver.ts";
 import { expires, stripeOutcome as outcome, paymentRefunds, paymentSettler, paymentStatus } from "./schemas.ts";
 
@@ -86,7 +86,6 @@ const grant = z
     initial: z.number(),
     taken: z.number().describe("The amount taken back because of refunds and disputes."),
     short: z.number().describe("The due amount that could not be taken back."),
-    paid: z.number().describe("The part that was taken to pay a debt of the user."),
   })
   .meta({ id: "PaymentGrant" });
 
@@ -107,21 +106,40 @@ const payment = z
       .nullable()
       .describe("Whether a Stripe event granted it, or the administrator by hand. Null if it is not granted."),
     reason: z
-      .enum(REASONS)
-      .meta({ id: "UnmatchedReason" })
+      .enum(STANDING_REASONS)
+      .meta({ id: "PaymentReason" })
       .nullable()
-      .describe("Why nothing was granted. Null unless `unmatched`."),
+      .describe(
+        "Why nothing was granted. Also for a granted payment: `covered_by_credit`, if the customer's credit covers its invoice, so that nothing is granted, and `carry`, if the carry took money that Stripe's own balance did not pay.",
+      ),
     userId: z.string().nullable(),
     currency: z.string().nullable(),
     captured: money,
     refunded: money,
     withheld: money,
+    invoice: z
+      .strictObject({
+        bought: money.describe("The net amounts of its lines above 0. In the currency's smallest unit, as the others."),
+        returned: money.describe("The net amounts of its lines below 0."),
+        carried: money.describe("The part that the customer's carry took."),
+        share: z
+          .number()
+          .describe("The share of each line that was granted: what the money paid for, of what was bought."),
+      })
+      .meta({ id: "PaymentInvoice" })
+      .nullable()
+      .describe("How its invoice changed the carry of its Stripe customer. Null without an invoice, or before that."),
     grants: z.array(grant),
     events: z.array(paymentEvent).describe("The events that changed it, oldest first."),
     createdAt: time,
   })
   .meta({ id: "Payment" });
 export type PaymentOutput = z.infer<typeof payment>;
+
+export const setCarryOutput = z
+  .strictObject({ customer: z.string(), currency: z.string(), amount: money })
+  .meta({ id: "CustomerCarry" });
+export type SetCarryOutput = z.infer<typeof setCarryOutput>;
 
 export const listPaymentsOutput = z
   .strictObject({
@@ -134,11 +152,11 @@ export const listPaymentsOutput = z
       )
       .optional()
       .describe("The sums of all payments that match the filters. Only on the first page."),
-    debt: z
-      .array(z.strictObject({ currency: z.string(), amount: money }).meta({ id: "UserDebt" }))
+    carry: z
+      .array(setCarryOutput)
       .optional()
       .describe(
-        "The user's debts: money credited for credits that were already spent. Only on the first page, with `userId`.",
+        "The carries of the user's Stripe customers: what their invoices returned and have not bought since. Only on the first page, with `userId`.",
       ),
     nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
   })

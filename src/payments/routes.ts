@@ -15,10 +15,12 @@ import {
   listPaymentsInput,
   listStripeEventsInput,
   readStripeInput,
+  setCarryInput,
   setStripeInput,
   settlePaymentInput,
   stripeEventInput,
 } from "./schemas.ts";
+import { setCarry } from "./set-carry.ts";
 import { settlePayment } from "./settle.ts";
 import { openSecrets, readStoredSetting, readStripe, setStripe } from "./stripe-setting.ts";
 import { takeEvent } from "./take-event.ts";
@@ -127,6 +129,9 @@ export const paymentRoutes = createRoutes()
   )
   .get("/apps/:appId/payments", requireAdmin, validate("query", listPaymentsInput), async (c) =>
     c.json(await listPayments(c.var.admin, c.req.param("appId"), c.req.valid("query"))),
+  )
+  .post("/apps/:appId/payments/carry", requireAdmin, readBody, validate("json", setCarryInput), async (c) =>
+    c.json(await setCarry(c.var.admin, c.req.param("appId"), c.req.valid("json"))),
   )
   .post(
     "/apps/:appId/payments/:paymentKey/settle",

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { anyNumber, cursor, identifier, mode, pageLimit, queryFlag, userId } from "../http/fields.ts";
+import { CARRY_MAX } from "./carry.ts";
 
 const PRICES_MAX = 100;
 /** Stripe's amounts have at most eight digits, or twelve in currencies with small units. */
@@ -32,18 +33,23 @@ const price = z.lazy(() =>
       trial: z
         .boolean()
         .optional()
-        .describe("Whether a line for which nothing is paid also grants, once for each user. Default: false."),
+        .describe(
+          "Whether a line without a price, as in a trial, also grants: once for each user and for each Stripe customer. Default: false.",
+        ),
       amount: z
         .int()
         .min(1, "must be at least 1")
         .max(AMOUNT_MAX, `must be at most ${AMOUNT_MAX}`)
         .optional()
         .describe(
-          "The full price of one unit, in the smallest unit of the setting's `currency`. A proration line grants the share of the pack that corresponds to the paid share of this price. Default: the invoice's amount.",
+          "The full price of one unit, in the smallest unit of the setting's `currency`. A proration line grants the share of the pack that corresponds to the paid share of this price. An older API version tells the full price with the line, which is used first. Default: the amount of another line of the price on the same invoice.",
         ),
     })
     .meta({ id: "StripePrice" }),
 );
+
+/** A currency as Stripe writes it. */
+const currency = z.lazy(() => z.string().regex(/^[a-z]{3}$/, "must be a currency as Stripe writes it, such as `usd`"));
 
 const settingInput = z.lazy(() =>
   z
@@ -59,11 +65,7 @@ const settingInput = z.lazy(() =>
         .max(2, "must have one secret, or two")
         .optional()
         .describe("The endpoint's signing secret, and the previous one during a rotation. Default: the current ones."),
-      currency: z
-        .string()
-        .regex(/^[a-z]{3}$/, "must be a currency as Stripe writes it, such as `usd`")
-        .default("usd")
-        .describe("The currency of amounts that are granted as a pack in `cents`."),
+      currency: currency.default("usd").describe("The currency of amounts that are granted as a pack in `cents`."),
       prices: z
         .array(price)
         .max(PRICES_MAX, `must have at most ${PRICES_MAX} prices`)
@@ -127,12 +129,31 @@ export const settlePaymentInput = z.lazy(() =>
       quantity: anyNumber
         .nullish()
         .describe(
-          "For a pack without items. Default: the checkout session's quantity, or the paid amount for a pack in `cents`.",
+          "For a pack without items, the amount. For a pack with items, how many times it is granted, 1 to 100. Default: the checkout session's quantity, or the paid amount for a pack in `cents`.",
         ),
     })
     .meta({ id: "SettlePayment" }),
 );
 export type SettlePaymentInput = z.infer<typeof settlePaymentInput>;
+
+export const setCarryInput = z.lazy(() =>
+  z
+    .strictObject({
+      mode,
+      customer: identifier().describe("The customer's id at Stripe, `cus_…`, or the key that a list of carries shows."),
+      currency,
+      amount: z
+        .number()
+        .refine(
+          (amount: number) => Number.isInteger(amount) && amount >= 0 && amount <= CARRY_MAX,
+          `must be a whole number from 0 to ${CARRY_MAX}, in the currency's smallest unit`,
+        )
+        .meta({ type: "integer" })
+        .describe("The new carry, in the currency's smallest unit."),
+    })
+    .meta({ id: "SetCarry" }),
+);
+export type SetCarryInput = z.infer<typeof setCarryInput>;
 
 export const stripeEventInput = z.lazy(() =>
   z

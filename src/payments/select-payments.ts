@@ -1,14 +1,6 @@
 import { and, desc, eq, gt, isNotNull, lt, ne, type SQL, sql } from "drizzle-orm";
 import { asInteger, boundLimit, computed, drizzle, fields, query, type ValueOf } from "../db/query.ts";
-import {
-  accounts,
-  creditBalances,
-  paymentDebts,
-  paymentFacts,
-  paymentGrants,
-  payments,
-  stripeCustomers,
-} from "../db/schema.ts";
+import { accounts, creditBalances, paymentFacts, paymentGrants, payments, stripeCustomers } from "../db/schema.ts";
 import type { REFUNDS, SETTLERS } from "./schemas.ts";
 import { shownFields } from "./stored-payment.ts";
 
@@ -25,7 +17,7 @@ export type PaymentFilters = {
 type PaymentsPage = PaymentFilters & { beforeMs: number; beforeId: string; limit: number };
 
 const refundsOf = sql`iif(${payments.refunded} = 0, 'none', iif(${payments.refunded} >= ${payments.captured}, 'whole', 'part'))`;
-const settlerOf = sql`iif(${payments.status} <> 'granted', '', iif(${payments.settledBy} IS NULL, 'stripe', 'admin'))`;
+const settlerOf = sql`iif(${payments.status} <> 'granted' OR ${payments.reason} IS 'covered_by_credit', '', iif(${payments.settledBy} IS NULL, 'stripe', 'admin'))`;
 
 const matchesFilters = (value: ValueOf<PaymentFilters>) => {
   const isAnyOr = (name: keyof PaymentFilters, column: SQL) =>
@@ -55,7 +47,7 @@ const paymentsThatName = (value: ValueOf<NamedUser>) => sql`
   WHERE ${paymentFacts.environmentId} = ${value("environmentId")} AND ${paymentFacts.userId} = ${value("userId")}
   UNION SELECT ${payments.id} FROM ${stripeCustomers} INDEXED BY stripe_customers_user
   CROSS JOIN ${payments} INDEXED BY payments_customer ON ${payments.environmentId} = ${stripeCustomers.environmentId}
-  AND ${payments.customer} = ${stripeCustomers.customer} AND ${payments.status} = 'unmatched'
+  AND ${payments.customer} = ${stripeCustomers.customer}
   WHERE ${stripeCustomers.environmentId} = ${value("environmentId")} AND ${stripeCustomers.userId} = ${value("userId")}`;
 /** Selects the payments that granted balances under a reference. */
 const ofRef = (value: ValueOf<PaymentFilters>) => sql`
@@ -185,23 +177,3 @@ export const selectOfBalances = query((value: ValueOf<{ environmentId: number; b
       ),
     ),
 );
-
-/** A user's debts for credited amounts that were already spent (S6). */
-export const selectDebt = query((value: ValueOf<{ environmentId: number; userId: string }>) => {
-  const { environmentId, accountId, currency, amount } = paymentDebts;
-  return drizzle
-    .select({ ...fields(paymentDebts, "currency"), ...computed({ amount: sql<number>`sum(${amount})` }) })
-    .from(accounts)
-    .crossJoin(sql`${paymentDebts} INDEXED BY payment_debts_of`)
-    .where(
-      and(
-        eq(accounts.environmentId, value("environmentId")),
-        eq(accounts.userId, value("userId")),
-        eq(environmentId, accounts.environmentId),
-        eq(accountId, accounts.id),
-        gt(amount, 0),
-      ),
-    )
-    .groupBy(currency)
-    .orderBy(currency);
-});

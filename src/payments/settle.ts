@@ -1,6 +1,14 @@
 import { and, not, sql } from "drizzle-orm";
 import type * as z from "zod";
-import { fromSteps, ONE, reduceFraction, type Unit } from "../books/amounts/amount.ts";
+import {
+  addFractions,
+  fraction,
+  fromSteps,
+  leastOf,
+  multiplyFractions,
+  ONE,
+  type Unit,
+} from "../books/amounts/amount.ts";
 import { presentGrant } from "../books/credits/grant.ts";
 import type { GrantOutput } from "../books/credits/responses.ts";
 import type { shareAtMostOne } from "../books/credits/schemas.ts";
@@ -13,21 +21,18 @@ import { choosePack, selectPack } from "../catalog/pack.ts";
 import { computed, drizzle, query, type ValueOf } from "../db/query.ts";
 import { paymentGrants, paymentNames, reservations, type Steps } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
-import { assert } from "../errors.ts";
-import { warn } from "../http/factory.ts";
+import { assert, PurserError } from "../errors.ts";
 import type { AdminCtx, TenantCtx } from "../runtime.ts";
-import type { Move } from "./decide.ts";
+import type { SettleTerms } from "./decide.ts";
 import { factsOf } from "./facts.ts";
-import { least, lineKey } from "./line.ts";
 import { noPayment } from "./list.ts";
+import { shareOf } from "./money.ts";
 import { movePayment } from "./move.ts";
-import { quantityOf, refOf } from "./offer.ts";
-import { planAccount, withReturn } from "./plan.ts";
-import { afterMotion } from "./plan-lines.ts";
+import { multiplyGrant, refOf, timesOfText, unitsOf } from "./offer.ts";
+import { planMotions } from "./plan.ts";
 import type { SettlePaymentInput } from "./schemas.ts";
 import { type PaymentState, shownKey, stateOf } from "./state.ts";
-import { readDebt, selectDebts } from "./stored-debts.ts";
-import { readPayment, type StoredPayment, selectPayments } from "./stored-payment.ts";
+import { readPayment, type StoredGrant, type StoredPayment, selectPayments } from "./stored-payment.ts";
 import { readStoredSetting, type StripeSetting, selectSetting } from "./stripe-setting.ts";
 
 /**
@@ -47,9 +52,7 @@ export async function settlePayment(
   const stamp = await stampRequest(ctx, ["settle"], input, ["userId", "packId", "quantity"]);
   const [stored] = await all(admin.db, selectSetting({ environmentId: environment.id }));
   const setting = settingOf(stored);
-  const plan = (state: PaymentState, terms: SettleTerms) => [
-    { line: settledLine(state), grant: planSettlement(input, state, setting, terms) },
-  ];
+  const plan = (state: PaymentState, terms: SettleTerms) => planSettlement(input, state, setting, terms);
   const change = {
     ...{ eventId: null, asked: null },
     type: "",
@@ -73,12 +76,8 @@ export async function settlePayment(
   if (replayed && compareStamp(settledBy, stamp) === "other") {
     throw idempotencyConflict("The payment already has another grant.", "paymentKey", settledBy, stamp);
   }
-  const isOfItems = payment.grants.some(({ packItemId, isSurplus }) => isSurplus === 0 && packItemId !== "");
-  if (isOfItems && typeof quantity === "number") warn(ctx, "quantity_disregarded");
   return { output: outputOf(payment), replayed };
 }
-
-type SettleTerms = Parameters<NonNullable<Move["settle"]>["plan"]>[1];
 
 /** Returns the administrator's grant for a payment. Without a quantity, Stripe's quantity is used. */
 function planSettlement(
@@ -90,22 +89,31 @@ function planSettlement(
   if (state.known.length === 0) throw noPayment();
   const pack = packOf(packId);
   const [session] = [...factsOf(state.facts, "session"), ...factsOf(state.facts, "intent")];
-  const stripeQuantity =
-    session?.data.quantity === null ? { amount: session.data } : { units: session?.data.quantity ?? "" };
-  const unit = pack?.unit ?? null;
-  const quantityAtStripe = unit === null ? null : quantityOf({ quantity: stripeQuantity, times: ONE }, unit, currency);
+  const atStripe = session?.data.quantity ?? null;
   const key = shownKey(state.names);
-  const grantedQuantity = quantity ?? (typeof quantityAtStripe === "number" ? quantityAtStripe : null);
   const notes = `Stripe ${key}: settled by the administrator`;
   const paid = { source: "purchase" as const, cause: "payment" as const, externalRef: refOf(key), notes };
-  return planGrant({ packId, quantity: grantedQuantity, ...paid }, pack, nowMs, newId);
+  const input = { packId, ...paid };
+  if (pack === null || pack.unit === null) {
+    const times = timesOfText(quantity ?? atStripe ?? 1) ?? (quantity == null ? ONE : null);
+    const granted = planGrant(input, pack, nowMs, newId);
+    const multiplied = times === null ? null : multiplyGrant(granted, times);
+    if (multiplied === null) throw wrongTimes();
+    return multiplied;
+  }
+  const part = atStripe === null && session !== undefined ? { amount: session.data } : { units: atStripe ?? "" };
+  const units = quantity ?? unitsOf({ quantity: part }, pack.unit, currency);
+  return planGrant({ ...input, quantity: typeof units === "number" ? units : null }, pack, nowMs, newId);
 }
 
-/** Returns the key of the line. An invoice that is settled by hand counts as one line, with the sum of its positive net amounts (S6). */
-function settledLine({ facts }: PaymentState): string | null {
-  const [invoice] = factsOf(facts, "invoice");
-  return invoice === undefined ? null : lineKey(invoice.id, "");
-}
+const wrongTimes = (): PurserError =>
+  new PurserError(
+    "invalid_quantity",
+    "must be a whole number from 1 to 100 for a pack with items, and amounts that fit",
+    {
+      param: "quantity",
+    },
+  );
 
 const settingOf = (stored: { readonly setting: string | null } | undefined) =>
   stored?.setting == null ? { currency: "", prices: [] } : readStoredSetting(stored.setting);
@@ -131,7 +139,7 @@ export async function previewSettlement(ctx: TenantCtx, paymentKey: string, inpu
   const { packName, balances, expiresAtMs } = planSettlement(input, state, settingOf(stored), terms);
   return {
     packName,
-    ignoresQuantity: (packOf()?.items.length ?? 0) > 0 && typeof input.quantity === "number",
+    ignoresQuantity: false,
     expiresAt: presentExpiry(expiresAtMs),
     amounts: balances.map(({ unit, amountSteps }) => ({ unit, amount: fromSteps(unit, amountSteps), amountSteps })),
   };
@@ -166,21 +174,17 @@ export async function previewPaymentRefund(
   const environmentId = ctx.environment.id;
   const nowMs = ctx.now();
   const names = JSON.stringify([paymentKey]);
-  const [rows, debtRows, returnRows] = await batch(ctx.db, [
+  const [rows, returnRows] = await batch(ctx.db, [
     selectPayments({ environmentId, names }),
-    selectDebts({ environmentId, names, customer: "", userId: "" }),
     selectReturns({ environmentId, name: paymentKey, nowMs }),
   ]);
   if (rows.length === 0) throw noPayment();
-  const stored = stateOf(rows.map(readPayment), { names: [paymentKey], facts: [], customer: null }, null);
+  const state = stateOf(rows.map(readPayment), { names: [paymentKey], facts: [], customer: null }, null);
   // Stripe refunds whole numbers of the currency's smallest unit.
-  const amount = (stored.money.captured * BigInt(part)) / BigInt(of);
-  const state = { ...stored, money: afterRefund(stored.money, amount) };
-  const books = { payments: [state], debts: debtRows.map(readDebt), customer: state.customer ?? "" };
+  const amount = (state.money.captured * BigInt(part)) / BigInt(of);
+  const money = afterRefund(state.money, amount);
   const returns = new Map(returnRows.map(({ balanceId, steps }) => [balanceId, steps]));
-  const accountIds = [...new Set(state.grants.map(({ accountId }) => accountId))];
-  const plans = accountIds.map((accountId) => planAccount(books, { accountId, nowMs, newDebtId: String, returns }));
-  const motions = plans.flatMap((plan) => plan.motions);
+  const motions = planMotions({ money }, state.grants);
   const balances = state.grants.map((grant) => {
     const motion = motions.find(({ balanceId }) => balanceId === grant.balanceId);
     const returned = withReturn(grant, returns.get(grant.balanceId) ?? 0);
@@ -193,10 +197,24 @@ export async function previewPaymentRefund(
 /** Returns a payment's money after a refund, which is at most the paid amount. */
 function afterRefund(money: PaymentState["money"], amount: bigint): PaymentState["money"] {
   const { captured, whole, share } = money;
-  if (whole === 0n) return money;
-  const before = (share.numerator * whole) / share.denominator;
-  const after = least(captured, before + amount);
-  return { ...money, share: reduceFraction({ numerator: after, denominator: whole }) };
+  const after = leastOf(fraction(captured), addFractions(multiplyFractions(share, whole), fraction(amount)));
+  return { ...money, share: shareOf(after, whole) };
+}
+
+/** Returns a grant after holds returned some steps. A return to a revoked balance is taken back immediately (U9). */
+function withReturn(grant: StoredGrant, steps: number): StoredGrant {
+  if (steps === 0 || grant.isClosed === 1) return grant;
+  const isRevoked = grant.dueSteps === grant.initialSteps;
+  if (isRevoked) return { ...grant, takenSteps: (grant.takenSteps + steps) as Steps };
+  return { ...grant, remainingSteps: (grant.remainingSteps + steps) as Steps };
+}
+
+/** Returns a balance after `due` is due back. It computes what the SQL of insert-takings.ts does. */
+function afterMotion(grant: StoredGrant, due: Steps): { readonly remaining: number; readonly taken: number } {
+  const { remainingSteps: remaining, takenSteps: taken } = grant;
+  if (due === grant.dueSteps || grant.isClosed === 1) return { remaining, taken };
+  const delta = due === grant.initialSteps ? -remaining : Math.max(taken - due, -remaining);
+  return { remaining: remaining + delta, taken: taken - delta };
 }
 
 function presentPreview(

@@ -1,6 +1,6 @@
 import type { PaymentChange } from "./event.ts";
-import { type Fact, joinFacts } from "./facts.ts";
-import { type MoneyState, moneyOf, type StoredLine } from "./line.ts";
+import { type Fact, factsOf, type InvoiceFact, joinFacts } from "./facts.ts";
+import { type MoneyState, moneyOf } from "./money.ts";
 import type { StoredGrant, StoredPayment } from "./stored-payment.ts";
 
 /** A payment joined with an event. Several stored payments may turn out to be this one. */
@@ -10,8 +10,10 @@ export interface PaymentState {
   readonly names: readonly string[];
   readonly facts: readonly Fact[];
   readonly grants: readonly StoredGrant[];
-  readonly lines: readonly StoredLine[];
+  /** The Stripe customer to store. */
   readonly customer: string | null;
+  /** The customer who pays the invoice, whether it is stored or not. */
+  readonly payerOf: string | null;
   readonly customerUser: string | null;
   readonly money: MoneyState;
   /** Whether there is something to store. */
@@ -34,12 +36,15 @@ export function stateOf(
   const names = [...new Set([...storedNames, ...change.names])];
   const storedCustomer = known.map(({ customer }) => customer).find((customer) => customer !== null) ?? null;
   const grants = withSurplus(known);
-  // A granted payment no longer needs its customer, and an erased person's customer is not stored again (E4).
-  const isSettled = grants.length > 0 || known.some(({ reason }) => reason === "person_erased");
+  // A payment whose invoice was settled no longer needs its customer, and an erased person's customer is not stored again (E4).
+  const isSettled =
+    grants.length > 0 ||
+    factsOf(stored, "account").length > 0 ||
+    known.some(({ reason }) => reason === "person_erased");
   const customer = isSettled ? storedCustomer : (change.customer ?? storedCustomer);
   return {
-    ...{ known, names, facts, customer },
-    ...{ grants, lines: known.flatMap(({ lines }) => lines) },
+    ...{ known, names, facts, customer, grants },
+    payerOf: change.customer ?? storedCustomer,
     customerUser: customerUser ?? known.find((payment) => payment.customerUser !== null)?.customerUser ?? null,
     money: moneyOf(facts),
     isChanged:
@@ -49,6 +54,27 @@ export function stateOf(
       facts.some((fact) => !stored.includes(fact)),
   };
 }
+
+/** Returns the invoice of a payment that has not changed the carry of its customer yet. */
+export function openInvoice({ facts, grants }: Pick<PaymentState, "facts" | "grants">): InvoiceFact | null {
+  const accounts = factsOf(facts, "account");
+  const open = factsOf(facts, "invoice").find(({ id }) => !accounts.some((account) => account.id === id));
+  return grants.length > 0 ? null : (open ?? null);
+}
+
+/**
+ * Whether an invoice of no subscription waits until it is known which payment intent paid it (S3). Otherwise a session of the same
+ * payment might be granted beside it.
+ */
+export const isWaiting = (
+  { names }: Pick<PaymentState, "names">,
+  { id, data }: InvoiceFact,
+  facts: readonly Fact[],
+): boolean =>
+  !data.isSubscription &&
+  data.isPaidAtStripe &&
+  names.every((name) => name === id) &&
+  factsOf(facts, "invoice_payment").length === 0;
 
 /** A payment is granted once. If two payments turn out to be one, the later grant must be taken back completely. */
 function withSurplus(known: readonly StoredPayment[]): readonly StoredGrant[] {

@@ -6,7 +6,6 @@ import type { Statement } from "../db/sql.ts";
 import { guards } from "../db/views.ts";
 import type { PaymentChange } from "./event.ts";
 import type { Fact } from "./facts.ts";
-import type { StoredLine } from "./line.ts";
 import { mergePayments } from "./merge-payments.ts";
 import type { PaymentOutcome, StoredPayment } from "./stored-payment.ts";
 
@@ -29,7 +28,6 @@ export interface PaymentWrite {
   readonly tellAtMs: number | null;
   readonly names: readonly string[];
   readonly facts: readonly Fact[];
-  readonly lines: readonly StoredLine[];
   /** The ids of balances to take back completely, because another grant of the payment came first. */
   readonly surplus: readonly string[];
   readonly event: Pick<PaymentChange, "eventId" | "type" | "at"> | null;
@@ -40,10 +38,9 @@ export interface PaymentWrite {
 export function storePayment(write: PaymentWrite): Statement[] {
   const { environmentId, nowMs, writtenBy, known, id, status, reason, customer, settledBy, tellAtMs, outcome } = write;
   const [kept, ...others] = known;
-  const lines = JSON.stringify(write.lines);
   const { currency, captured, refunded, withheld } = write;
   const money = { currency, captured, refunded, withheld };
-  const values = { environmentId, id, status, reason, customer, settledBy, ...money, tellAtMs, writtenBy, lines };
+  const values = { environmentId, id, status, reason, customer, settledBy, ...money, tellAtMs, writtenBy };
   const otherIds = others.map((payment) => payment.id);
   const versions = JSON.stringify(known.map((payment) => ({ id: payment.id, version: payment.version })));
   const newNames = write.names.filter((name) => !known.some((payment) => payment.names.includes(name)));
@@ -74,7 +71,6 @@ type PaymentValues = {
   withheld: number;
   tellAtMs: number | null;
   writtenBy: string;
-  lines: string;
   createdAtMs: number;
 };
 
@@ -89,7 +85,6 @@ const insertPayment = query((value: ValueOf<PaymentValues>) =>
     tellAtMs: value("tellAtMs"),
     version: 1,
     writtenBy: value("writtenBy"),
-    lines: value("lines"),
     currency: value("currency"),
     captured: value("captured"),
     refunded: value("refunded"),
@@ -109,7 +104,6 @@ const updatePayment = query((value: ValueOf<PaymentValues>) =>
       tellAtMs: value("tellAtMs", payments.tellAtMs),
       version: sql`${payments.version} + 1`,
       writtenBy: value("writtenBy", payments.writtenBy),
-      lines: value("lines", payments.lines),
       currency: value("currency", payments.currency),
       captured: value("captured", payments.captured),
       refunded: value("refunded", payments.refunded),
@@ -149,7 +143,7 @@ const insertNames = query((value: ValueOf<{ environmentId: number; id: string; n
 );
 
 const upsertFacts = query((value: ValueOf<{ environmentId: number; id: string; facts: string }>) => {
-  const { environmentId, paymentId, kind, id, atSeconds, userId, data, subscription } = paymentFacts;
+  const { environmentId, paymentId, kind, id, atSeconds, userId, data } = paymentFacts;
   const insert = insertFrom(
     paymentFacts,
     {
@@ -160,7 +154,6 @@ const upsertFacts = query((value: ValueOf<{ environmentId: number; id: string; f
       atSeconds: sql`fact.value ->> 'at'`,
       userId: sql`fact.value ->> 'userId'`,
       data: sql`fact.value -> 'data'`,
-      subscription: sql`fact.value ->> '$.data.subscription'`,
     },
     sql`FROM json_each(${value("facts")}) AS fact WHERE 1`,
   );
@@ -168,7 +161,6 @@ const upsertFacts = query((value: ValueOf<{ environmentId: number; id: string; f
     atSeconds: sql`excluded.${names(atSeconds)}`,
     userId: sql`excluded.${names(userId)}`,
     data: sql`excluded.${names(data)}`,
-    subscription: sql`excluded.${names(subscription)}`,
   });
   return sql`${insert} ON CONFLICT (${names(environmentId, paymentId, kind, id)}) DO UPDATE SET ${newValues}`;
 });
@@ -199,16 +191,15 @@ const upsertEvent = query((value: ValueOf<EventValues>) => {
     });
 });
 
-/** Records the balances that the batch has issued as grants of the payment, each with its line. */
+/** Records the balances that the batch has issued as grants of the payment. `grants` is a JSON list of their ids. */
 export const insertGrants = query((value: ValueOf<WriteContext & { paymentId: string; grants: string }>) =>
   insertFrom(
     paymentGrants,
     {
-      balanceId: sql`given.value ->> 'id'`,
+      balanceId: sql`given.value`,
       environmentId: asInteger(value("environmentId")),
       paymentId: value("paymentId"),
       accountId: accountOfWrite(value),
-      line: sql`given.value ->> 'line'`,
       dueSteps: sql`0`,
       takenSteps: sql`0`,
       isRevoked: sql`0`,

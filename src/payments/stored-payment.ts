@@ -15,7 +15,7 @@ import {
   stripeCustomers,
 } from "../db/schema.ts";
 import type { Fact } from "./facts.ts";
-import type { StoredLine } from "./line.ts";
+import type { StandingReason } from "./reasons.ts";
 import type { OUTCOMES } from "./schemas.ts";
 
 /** A balance that a payment granted. */
@@ -31,8 +31,6 @@ export interface StoredGrant {
   readonly expiresAtMs: number;
   readonly grantedAtMs: number;
   readonly grantSeq: number;
-  /** The invoice line for which it was granted (line.ts). Null if the payment is not for an invoice. */
-  readonly line: string | null;
   /** The amount that is due back, as of the last change. */
   readonly dueSteps: Steps;
   readonly takenSteps: Steps;
@@ -50,7 +48,7 @@ const ofPayment = ({ environmentId, paymentId }: { environmentId: SQLiteColumn; 
 
 const grantsJson = sql<string>`(
   SELECT json_group_array(json_patch(json_object('balanceId', ${paymentGrants.balanceId},
-    'accountId', ${paymentGrants.accountId}, 'line', ${paymentGrants.line}, 'dueSteps', ${paymentGrants.dueSteps},
+    'accountId', ${paymentGrants.accountId}, 'dueSteps', ${paymentGrants.dueSteps},
     'takenSteps', ${paymentGrants.takenSteps}, 'operatorSteps', ${paymentGrants.operatorSteps},
     'isSurplus', ${paymentGrants.isSurplus},
     'isClosed', ${creditBalances.revokedAtMs} IS NOT NULL AND ${paymentGrants.isRevoked} = 0, 'isErased', ${accounts.isErased}),
@@ -78,7 +76,6 @@ const paymentFields = {
     "writtenBy",
     "createdAtMs",
   ),
-  ...fields(payments, { linesJson: "lines" }),
   ...computed({
     namesJson: sql<string>`(SELECT json_group_array(${paymentNames.name}) FROM ${paymentNames} WHERE ${ofPayment(paymentNames)})`,
     factsJson: sql<string>`(
@@ -118,11 +115,11 @@ export interface StoredPaymentEvent {
 /** The outcome of a delivery (S5). */
 export type PaymentOutcome = (typeof OUTCOMES)[number];
 
-export interface StoredPayment extends Omit<StoredPaymentRow, "namesJson" | "factsJson" | "grantsJson" | "linesJson"> {
+export interface StoredPayment extends Omit<StoredPaymentRow, "namesJson" | "factsJson" | "grantsJson" | "reason"> {
+  readonly reason: StandingReason | null;
   readonly names: readonly string[];
   readonly facts: readonly Fact[];
   readonly grants: readonly StoredGrant[];
-  readonly lines: readonly StoredLine[];
 }
 
 type NamedPayments = { environmentId: number; names: string };
@@ -161,7 +158,15 @@ export const selectUnmatchedOf = query((value: ValueOf<OfCustomer>) =>
         eq(payments.reason, "no_user"),
       ),
     )
-    .orderBy(payments.createdAtMs, payments.id),
+    // In the order in which Stripe created the invoices (S6).
+    .orderBy(
+      sql`(
+        SELECT min(${paymentFacts.data} ->> 'created') FROM ${paymentFacts}
+        WHERE ${ofPayment(paymentFacts)} AND ${paymentFacts.kind} = 'invoice'
+      )`,
+      payments.createdAtMs,
+      payments.id,
+    ),
 );
 
 export const selectCustomer = query((value: ValueOf<OfCustomer>) =>
@@ -173,27 +178,28 @@ export const selectCustomer = query((value: ValueOf<OfCustomer>) =>
     ),
 );
 
-/** Selects the user's past trials among some references (S3). */
-export const selectTrials = accountQuery((value: ValueOf<{ refs: string }>, account) =>
+/** Selects the packs of the user's past trials (S3), by their references. */
+export const selectTrials = accountQuery((value: ValueOf<{ from: string; to: string }>, account) =>
   drizzle
     .selectDistinct(computed({ externalRef: sql<string>`${creditBalances.externalRef}` }))
     .from(sql`${creditBalances} INDEXED BY credit_balances_external_ref`)
     .where(
       and(
         eq(creditBalances.accountId, account),
-        sql`${creditBalances.externalRef} IN (SELECT value FROM json_each(${value("refs")}))`,
+        sql`${creditBalances.externalRef} >= ${value("from")} AND ${creditBalances.externalRef} < ${value("to")}`,
       ),
     ),
 );
 
 /** Reads a row. SQLite built its JSON from values that Purser wrote. */
-export function readPayment({ namesJson, factsJson, grantsJson, linesJson, ...row }: StoredPaymentRow): StoredPayment {
+export function readPayment({ namesJson, factsJson, grantsJson, ...row }: StoredPaymentRow): StoredPayment {
   return {
     ...row,
+    // Only `storePayment` and erasures write this column.
+    reason: row.reason as StandingReason | null,
     names: JSON.parse(namesJson) as string[],
     facts: JSON.parse(factsJson) as Fact[],
     grants: (JSON.parse(grantsJson) as StoredGrant[]).toSorted((a, b) => a.grantSeq - b.grantSeq),
-    lines: JSON.parse(linesJson) as StoredLine[],
   };
 }
 

@@ -250,21 +250,15 @@ export const logged = writer("stripe_log", {
   outcome: "taken",
 });
 export const paymentName = writer("payment_names", { environment_id: LIVE, name: "pi_w", payment_id: "pay_w" });
-export const paymentDebt = writer("payment_debts", {
+export const payer = writer("stripe_payers", {
   environment_id: LIVE,
-  id: "dbt_w",
-  account_id: USER,
   customer: "cus_w",
-  currency: "usd",
-  amount: 5,
-  since_ms: 1,
-});
-export const debtPayer = writer("payment_debt_payers", {
-  environment_id: LIVE,
-  debt_id: "dbt_w",
-  line: "in_w:il_w",
-  amount: 1,
-  at_ms: 1,
+  id: "payer_w",
+  version: 1,
+  carries: '{"usd":5}',
+  prices: "[]",
+  trials: "[]",
+  coupon_until: 0,
 });
 export const paymentGrant = writer("payment_grants", {
   balance_id: REVOKED,
@@ -418,9 +412,8 @@ export const world: readonly string[] = [
   payment({ id: "pay_u", status: "unmatched", reason: "no_user", tell_at_ms: 1 }),
   paymentName({}),
   paymentGrant({}),
-  paymentDebt({}),
-  debtPayer({}),
-  `INSERT INTO payment_facts VALUES (${LIVE}, 'pay_w', 'charge', 'ch_w', 1, NULL, '{}', NULL)`,
+  payer({}),
+  `INSERT INTO payment_facts VALUES (${LIVE}, 'pay_w', 'charge', 'ch_w', 1, NULL, '{}')`,
   `INSERT INTO payment_events VALUES (${LIVE}, 'pay_w', 'evt_w', 'charge.refunded', 1, 'taken')`,
   logged({}),
   `INSERT INTO stripe_customers VALUES (${LIVE}, 'cus_w', 'u', 1)`,

@@ -405,14 +405,14 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
     names: ["customer"],
     text: ["settled_by"],
     kept: [
-      ...["environment_id", "id", "status", "reason", "tell_at_ms", "version", "written_by", "lines", "created_at_ms"],
+      ...["environment_id", "id", "status", "reason", "tell_at_ms", "version", "written_by", "created_at_ms"],
       ...["currency", "captured", "refunded", "withheld"],
     ],
   },
   payment_names: { kept: ["environment_id", "name", "payment_id"] },
   payment_facts: {
     names: ["user_id"],
-    kept: ["environment_id", "payment_id", "kind", "id", "at_seconds", "data", "subscription"],
+    kept: ["environment_id", "payment_id", "kind", "id", "at_seconds", "data"],
   },
   payment_grants: {
     kept: [
@@ -420,7 +420,6 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "environment_id",
       "payment_id",
       "account_id",
-      "line",
       "due_steps",
       "taken_steps",
       "operator_steps",
@@ -428,10 +427,11 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "is_surplus",
     ],
   },
-  payment_debts: {
+  // A customer is replaced by its keyed hash.
+  stripe_payers: {
     names: ["customer"],
-    kept: ["environment_id", "id", "account_id", "currency", "amount", "since_ms"],
+    kept: ["environment_id", "id", "version", "carries", "prices", "trials", "coupon_until"],
   },
-  payment_debt_payers: { kept: ["environment_id", "debt_id", "line", "amount", "at_ms"] },
+  payer_users: { names: ["user_id", "customer"], kept: ["environment_id"] },
   payment_events: { kept: ["environment_id", "payment_id", "event_id", "type", "at_seconds", "outcome"] },
 };

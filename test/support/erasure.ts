@@ -124,12 +124,11 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
       `INSERT INTO stripe_customers VALUES (${environmentId}, 'cus_${MARK}', '${userId}', 1)`,
       `INSERT INTO payments (environment_id, id, status, reason, customer, settled_by, tell_at_ms, written_by, created_at_ms)
        VALUES (${environmentId}, '${payment}', 'unmatched', 'no_pack', 'cus_${MARK}', '${MARK}', 1, 'w', 1)`,
-      `INSERT INTO payment_facts VALUES (${environmentId}, '${payment}', 'session', 'cs_1', 1, '${userId}', '{}', NULL)`,
+      `INSERT INTO payment_facts VALUES (${environmentId}, '${payment}', 'session', 'cs_1', 1, '${userId}', '{}')`,
       `INSERT INTO stripe_log (environment_id, event_id, type, at_ms, ordinal, outcome, asked_pack, asked_user)
        VALUES (${environmentId}, 'evt_1', 'checkout.session.completed', 1, 1, 'granted', '${MARK}', '${userId}')`,
-      `INSERT INTO payment_debts (environment_id, id, account_id, customer, currency, amount, since_ms)
-       SELECT environment_id, 'dbt_' || id, id, 'cus_${MARK}', 'usd', 0, 1 FROM accounts
-       WHERE environment_id = ${environmentId} AND user_id = '${userId}'`,
+      `INSERT INTO stripe_payers VALUES (${environmentId}, 'cus_${MARK}', 'payer_1', 1, '{"usd":5}', '[]', '[]', 0)`,
+      `INSERT INTO payer_users VALUES (${environmentId}, '${userId}', 'cus_${MARK}')`,
     ].map((sql) => env.DB.prepare(sql)),
   );
   const { body: link } = await write("export-person", { distinctId: userId });

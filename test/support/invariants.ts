@@ -51,14 +51,10 @@ const mustFindNothing = (): readonly (readonly [what: string, text: string])[] =
      )`,
   ],
   [
-    "debts that differ from what lines owe less what lines paid",
-    `SELECT d.id FROM payment_debts AS d
-     WHERE (d.environment_id > ${before.environment} OR d.environment_id < 0) AND d.customer IS NOT NULL AND d.amount <> coalesce((
-       SELECT sum(line.value ->> 'owed') FROM payments AS p, json_each(p.lines) AS line
-       WHERE p.environment_id = d.environment_id AND line.value ->> 'debt' = d.id
-     ), 0) - coalesce((
-       SELECT sum(amount) FROM payment_debt_payers WHERE environment_id = d.environment_id AND debt_id = d.id
-     ), 0)`,
+    "carries below 0",
+    `SELECT p.id FROM stripe_payers AS p CROSS JOIN json_each(p.carries) AS carry
+     WHERE (p.environment_id > ${before.environment} OR p.environment_id < 0)
+       AND (carry.type <> 'integer' AND carry.value <> CAST(carry.value AS INTEGER) OR carry.value < 0)`,
   ],
   [
     "balances that owe more than holds keep of them, or that are revoked and owe",

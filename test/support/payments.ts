@@ -75,6 +75,11 @@ export async function paymentsWorld(bindings: Bindings = {}, walletDays: number 
     },
     payments: async (query = "") =>
       (await admin("GET", `${path}/payments?mode=live${query}`, { key: env.ADMIN_TOKEN })).body.payments,
+    /** The carries of a user's customers. */
+    carries: async (userId: string) =>
+      (await admin("GET", `${path}/payments?mode=live&userId=${userId}`, { key: env.ADMIN_TOKEN })).body.carry,
+    setCarry: (body: object) =>
+      admin("POST", `${path}/payments/carry`, { key: env.ADMIN_TOKEN, body: { mode: "live", ...body } }),
     /** The log of events as the API lists it, newest first. */
     events: async (query = "") =>
       (await admin("GET", `${path}/stripe/events?mode=live${query}`, { key: env.ADMIN_TOKEN })).body.events,
@@ -116,7 +121,7 @@ export async function paymentsWorld(bindings: Bindings = {}, walletDays: number 
     stored: async () => {
       const tables = [
         ...["payments", "payment_names", "payment_facts", "payment_grants", "payment_events"],
-        ...["payment_debts", "payment_debt_payers"],
+        ...["stripe_payers", "payer_users"],
       ];
       const answers = await env.DB.batch(
         tables.map((table) =>

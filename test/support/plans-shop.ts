@@ -42,19 +42,15 @@ export async function plansShop(
     /** Adds steps, because a sum of decimal amounts may have more digits than the unit. */
     total: async (userId = "u") =>
       (await w.balances(userId)).reduce((sum, [, amount]) => sum + Math.round(amount * 1_000), 0) / 1_000,
-    debts: async (): Promise<number[]> => {
-      const [, , , , , debts = []] = await w.stored();
-      return (debts as { amount: number }[]).map(({ amount }) => amount).filter((amount) => amount > 0);
+    /** The carry of the only customer. */
+    carry: async (userId = "u"): Promise<number> => {
+      const [first] = await w.carries(userId);
+      return first?.amount ?? 0;
     },
   };
 }
 
 /** A line for the rest of a period. */
 export const prorated = (line: Line): Line => ({ ...line, proration: true });
-/** A negative line that credits other lines. */
-export const credit = (line: Line, of: string, lines: readonly string[]): Line => ({
-  ...line,
-  amount: -Math.abs(line.amount ?? 0),
-  proration: true,
-  credited: { invoice: of, lines },
-});
+/** A negative line, for what is given back. */
+export const credit = (line: Line): Line => ({ ...line, amount: -Math.abs(line.amount ?? 0), proration: true });

@@ -1,12 +1,20 @@
-import { booksOf, type EventBooks, linesAfter } from "../../src/payments/books.ts";
-import type { Credited } from "../../src/payments/decide.ts";
+import type { PaymentMotion } from "../../src/books/ledger/insert-takings.ts";
+import { newPayer, type Payer, payerAfter } from "../../src/payments/carry.ts";
 import { type PaymentChange, readChange } from "../../src/payments/event.ts";
-import type { StoredDebt } from "../../src/payments/line.ts";
-import { nextStep, offersNow, type Refusal, standingOfKnown } from "../../src/payments/next-step.ts";
-import { type Offer, offersOf, planOffer } from "../../src/payments/offer.ts";
-import { type AccountPlan, type Issued, type PlannedMotion, planAccount } from "../../src/payments/plan.ts";
+import { moneyOf } from "../../src/payments/money.ts";
+import {
+  effectOf,
+  grantsOf,
+  nextStep,
+  offersNow,
+  type PaymentStanding,
+  type Refusal,
+  standingOfKnown,
+} from "../../src/payments/next-step.ts";
+import { type Offer, type PlannedOffer, planOffer } from "../../src/payments/offer.ts";
+import { newGrant, planMotions } from "../../src/payments/plan.ts";
 import { stripeEventInput } from "../../src/payments/schemas.ts";
-import type { PaymentState } from "../../src/payments/state.ts";
+import { openInvoice, type PaymentState, stateOf } from "../../src/payments/state.ts";
 import type { StoredGrant, StoredPayment } from "../../src/payments/stored-payment.ts";
 import type { StripeSetting } from "../../src/payments/stripe-setting.ts";
 import { steps } from "./steps.ts";
@@ -28,7 +36,8 @@ interface PureBalance {
 export interface PureBooks {
   readonly payments: StoredPayment[];
   readonly balances: Record<string, PureBalance>;
-  readonly debts: StoredDebt[];
+  /** By Stripe customer. */
+  readonly payers: Record<string, Payer>;
 }
 
 export interface PureShop {
@@ -44,93 +53,70 @@ export function changeOf(event: object): PaymentChange {
 }
 
 const ACCOUNT = 1;
-const GRANTING = ["session", "invoice", "intent"];
-const MORE = { nowMs: 0, newDebtId: () => "dbt_1" };
+const GRANTING = ["session", "invoice", "intent", "invoice_payment"];
 
 /** Processes an event like `takeEvent`, with the pure functions of src, and with plain objects instead of the database. */
-export function takePurely(books: PureBooks, shop: PureShop, change: PaymentChange, nowMs = 0): void {
+export function takePurely(books: PureBooks, shop: PureShop, change: PaymentChange): void {
   const { setting, packOf } = shop;
-  const credits = change.credits.filter(({ price }) => setting.prices.some((listed) => listed.price === price));
-  const isInvoice = change.facts.some(({ kind }) => kind === "invoice");
-  if (isInvoice && credits.length === 0 && offersOf(change.facts, setting, null).length === 0) return;
-  const credited: Credited[] = credits.flatMap(({ invoice, fact }) =>
-    invoice === null ? [] : [{ invoice, facts: [fact] }],
-  );
   const granting = { setting, mayGrant: change.facts.some(({ kind }) => GRANTING.includes(kind)) };
-  const more = new Set<string>();
-  const terms = { ...MORE, nowMs };
   let refusal: Refusal | null = null;
   for (;;) {
-    const names = [...change.names, ...credited.map(({ invoice }) => invoice), ...more];
-    const rows = books.payments.filter((payment) => payment.names.some((name) => names.includes(name)));
-    const read = booksOf(
+    const rows = books.payments.filter((payment) => payment.names.some((name) => change.names.includes(name)));
+    const state = stateOf(
       rows.map((row) => withBalances(books, row)),
       change,
-      credited,
-      {
-        customerUser: null,
-        debts: books.debts,
-      },
+      null,
     );
-    const step = nextStep(read, offersNow(read.eventPayment, granting), refusal, terms);
+    const payer = books.payers[change.customer ?? ""] ?? newPayer(change.customer ?? "", "payer");
+    const step = nextStep(state, offersNow(state, granting, payer), refusal, granting);
     if (step.kind === "none") return;
-    if (step.kind === "read") for (const name of step.names) more.add(name);
     if (step.kind === "store") {
-      store(books, read, EMPTY, step, true);
+      store(books, state, step.effect, step.planned, payer);
       return;
     }
     if (step.kind === "adjust") {
-      const plan = planAccount(read, { ...terms, accountId: step.accountId, deficits: step.deficits });
-      applyMotions(books, plan.motions);
-      store(books, read, plan, standingOfKnown(read.eventPayment), step.isLast);
+      const motions = planMotions(state, grantsOf(state, step.accountId));
+      store(books, state, standingOfKnown(state), null, payer);
+      applyMotions(books, motions);
     }
     if (step.kind === "grant") {
-      const terms = { currency: setting.currency, note: change.note, nowMs, packOf, trials: trialsOf(books) };
-      const granted = grantOffers(books, read, step.offers, terms);
-      if (typeof granted === "string") refusal = granted;
+      const terms = { currency: setting.currency, note: change.note, nowMs: 0, packOf, trials: new Set(payer.trials) };
+      const granted = grantOffers(books, state, step.offers, payer, terms);
+      if (granted !== null) refusal = granted;
     }
   }
 }
 
-const EMPTY = { motions: [], lines: [], debts: [], payers: [] };
-const trialsOf = (books: PureBooks): Set<string> =>
-  new Set(Object.keys(books.balances).flatMap((id) => /^crb_of_(stripe:trial:.*)_\d+$/.exec(id)?.[1] ?? []));
-
 function grantOffers(
   books: PureBooks,
-  read: EventBooks,
+  state: PaymentState,
   offers: readonly Offer[],
+  payer: Payer,
   terms: Omit<Parameters<typeof planOffer>[1], "newId">,
 ): Refusal | null {
-  const planned = offers.map((offer) =>
+  const plans = offers.map((offer) =>
     planOffer(offer, { ...terms, newId: (index) => `crb_of_${offer.parts[0]?.externalRef}_${index}` }),
   );
-  const issued = planned.find((plan) => typeof plan !== "string") ?? planned[0] ?? "no_user";
-  if (typeof issued === "string") return issued;
-  if (issued.length === 0) return "nothing";
-  const lines = issued.map(
-    ({ line, grant }): Issued => ({ payment: read.eventPayment, line, balances: grant.balances }),
-  );
-  const plan = planAccount(read, { ...MORE, nowMs: terms.nowMs, accountId: ACCOUNT, issued: lines });
+  const planned = plans.find((plan) => typeof plan !== "string") ?? plans[0] ?? "no_user";
+  if (typeof planned === "string") return planned;
+  const facts = planned.account === null ? state.facts : [...state.facts, planned.account.fact];
+  const issued = planned.grants.flatMap(({ balances }) => balances);
+  const motions = planMotions({ money: moneyOf(facts) }, issued.map(newGrant));
   let grantSeq = Object.keys(books.balances).length;
-  const grants = issued.flatMap(({ line, grant: { packId, balances } }) =>
+  const grants = planned.grants.flatMap(({ packId, balances }) =>
     balances.map(({ id, unit, amountSteps }): StoredGrant => {
       books.balances[id] = { remaining: amountSteps, isRevoked: false, isExpired: false, held: 0, owed: 0 };
       grantSeq += 1;
       return {
-        ...{
-          balanceId: id,
-          accountId: ACCOUNT,
-          userId: read.eventPayment.facts.find((f) => f.userId !== null)?.userId ?? "u",
-        },
-        ...{ packId, packItemId: "", unit, line, initialSteps: amountSteps, remainingSteps: amountSteps },
+        ...{ balanceId: id, accountId: ACCOUNT, userId: "u", packId, packItemId: "", unit },
+        ...{ initialSteps: amountSteps, remainingSteps: amountSteps },
         ...{ expiresAtMs: 1, dueSteps: steps(0), takenSteps: steps(0), operatorSteps: 0 },
         ...{ isSurplus: 0, isClosed: 0, isErased: 0, grantedAtMs: grantSeq, grantSeq },
       };
     }),
   );
-  store(books, read, plan, { status: "granted", reason: null }, true, grants);
-  applyMotions(books, plan.motions);
+  store(books, state, effectOf(planned), planned, payer, grants);
+  applyMotions(books, motions);
   return null;
 }
 
@@ -153,9 +139,9 @@ function changeGrants({ payments }: PureBooks, change: (grant: StoredGrant) => S
 }
 
 /** A copy. Its changes do not affect `books`. */
-export function copyBooks({ payments, balances, debts }: PureBooks): PureBooks {
+export function copyBooks({ payments, balances, payers }: PureBooks): PureBooks {
   const copies = Object.entries(balances).map(([id, balance]) => [id, { ...balance }] as const);
-  return { payments: [...payments], balances: Object.fromEntries(copies), debts: [...debts] };
+  return { payments: [...payments], balances: Object.fromEntries(copies), payers: { ...payers } };
 }
 
 const withBalances = ({ balances }: PureBooks, payment: StoredPayment): StoredPayment => ({
@@ -167,7 +153,7 @@ const withBalances = ({ balances }: PureBooks, payment: StoredPayment): StoredPa
 });
 
 /** Applies motions, as insert-takings.ts does in SQL. */
-function applyMotions(books: PureBooks, motions: readonly PlannedMotion[]): void {
+function applyMotions(books: PureBooks, motions: readonly PaymentMotion[]): void {
   changeGrants(books, (grant) => {
     const motion = motions.find(({ balanceId }) => balanceId === grant.balanceId);
     const balance = books.balances[grant.balanceId];
@@ -182,46 +168,28 @@ function applyMotions(books: PureBooks, motions: readonly PlannedMotion[]): void
   });
 }
 
-type PaymentStatus = Pick<StoredPayment, "status" | "reason">;
-
-/** Stores payments and debts, as store-payment.ts and stored-debts.ts do in SQL. */
+/** Stores a payment and its customer, as store-payment.ts and stored-payer.ts do in SQL. */
 function store(
   books: PureBooks,
-  read: EventBooks,
-  plan: Pick<AccountPlan, "motions" | "lines" | "debts" | "payers">,
-  standing: PaymentStatus,
-  all: boolean,
-  grants: readonly StoredGrant[] = [],
+  state: PaymentState,
+  standing: PaymentStanding,
+  planned: PlannedOffer | null,
+  payer: Payer,
+  granted: readonly StoredGrant[] = [],
 ): void {
-  const isTouched = (state: PaymentState) =>
-    plan.motions.some(({ payment }) => payment === state) || plan.lines.some(({ payment }) => payment === state);
-  for (const state of read.payments) {
-    const isOwn = state === read.eventPayment;
-    if (!(isTouched(state) || (all && (isOwn || state.isChanged)))) continue;
-    storeOne(books, state, plan, isOwn ? standing : standingOfKnown(state), isOwn ? grants : []);
-  }
+  const invoice = openInvoice(state);
+  const account = planned?.account ?? null;
+  storeOne(books, account === null ? state : { ...state, facts: [...state.facts, account.fact] }, standing, granted);
   numberPayments(books);
-  for (const { id, customer, currency, amount, sinceMs } of plan.debts) {
-    const before = books.debts.findIndex((debt) => debt.id === id);
-    const payers = books.debts[before]?.payers ?? [];
-    if (amount < 0) throw new Error("A debt fell below 0.");
-    const debt = { id, accountId: ACCOUNT, customer, currency, amount, sinceMs, payers };
-    books.debts.splice(before === -1 ? books.debts.length : before, 1, debt);
-  }
-  for (const { debt: id, line, amount, atMs } of plan.payers) {
-    const index = books.debts.findIndex((debt) => debt.id === id);
-    const debt = books.debts[index];
-    if (debt === undefined) throw new Error("The debt that a line pays is unknown.");
-    const payers = [...debt.payers.filter((payer) => payer.line !== line), { line, amount, atMs }];
-    books.debts.splice(index, 1, { ...debt, payers });
+  if (planned !== null && account !== null && invoice !== null) {
+    books.payers[payer.key] = payerAfter(payer, invoice, account, planned.marks);
   }
 }
 
 function storeOne(
   books: PureBooks,
   state: PaymentState,
-  plan: Pick<AccountPlan, "lines">,
-  { status, reason }: PaymentStatus,
+  { status, reason }: PaymentStanding,
   granted: readonly StoredGrant[],
 ): void {
   const { known, names, facts } = state;
@@ -239,7 +207,6 @@ function storeOne(
     names: names.toSorted(),
     facts: facts.toSorted((a, b) => (`${a.kind} ${a.id}` < `${b.kind} ${b.id}` ? -1 : 1)),
     grants: [...earlierGrants, ...granted].toSorted((a, b) => a.grantSeq - b.grantSeq),
-    lines: linesAfter(state, plan),
   };
   const payment = { id: ids[0] ?? `of ${names[0]}`, status, reason, ...common, createdAtMs, ...rows };
   books.payments.splice(0, books.payments.length, ...others, payment);

@@ -72,7 +72,7 @@ class World {
   constructor(changes: Changes, model: (now: () => number) => PaymentModel, before?: World, act?: Act) {
     this.#changes = changes;
     this.model = model(() => (this.#isExpired ? 1 : 0));
-    this.books = before === undefined ? { payments: [], balances: {}, debts: [] } : copyBooks(before.books);
+    this.books = before === undefined ? { payments: [], balances: {}, payers: {} } : copyBooks(before.books);
     this.history = act === undefined ? [] : [...(before?.history ?? []), act];
     if (before !== undefined) {
       this.#isExpired = before.#isExpired;
@@ -147,10 +147,10 @@ class World {
       owed?.steps ?? 0,
       owed?.holdIds.some((id) => holds.has(id)),
     ]);
-    const payments = this.books.payments.map(({ facts, grants, lines, ...payment }) => [
-      ...[payment, facts.map(numberOf), grants.map(numberOf), lines.map(numberOf)],
+    const payments = this.books.payments.map(({ facts, grants, ...payment }) => [
+      ...[payment, facts.map(numberOf), grants.map(numberOf)],
     ]);
-    const books = [payments, this.books.balances, this.books.debts];
+    const books = [payments, this.books.balances, this.books.payers];
     const state = [books, [...known].toSorted(), owing, [...holds], this.#isExpired, spent, this.#legs];
     return JSON.stringify(state);
   }

@@ -159,6 +159,15 @@ export const fraction = (numerator: number | bigint, denominator: number | bigin
   denominator: BigInt(denominator),
 });
 
+/** An exact fraction in its stored form. A double would round it. */
+export type FractionText = readonly [numerator: string, denominator: string];
+
+export const fractionText = ({ numerator, denominator }: Fraction): FractionText => [`${numerator}`, `${denominator}`];
+export const readFraction = ([numerator, denominator]: FractionText): Fraction => ({
+  numerator: BigInt(numerator),
+  denominator: BigInt(denominator),
+});
+
 const isLess = (a: Fraction, b: Fraction): boolean => a.numerator * b.denominator < b.numerator * a.denominator;
 export const leastOf = (a: Fraction, b: Fraction): Fraction => (isLess(b, a) ? b : a);
 export const mostOf = (a: Fraction, b: Fraction): Fraction => (isLess(a, b) ? b : a);

@@ -25,7 +25,7 @@ const statementLine = z
       .describe("Grants by payments, by recurring grants, and other grants by their `source`."),
     spent: amount.describe("Debits by usage, by the time at which it was recorded."),
     refunded: amount,
-    taken: amount.describe("Amounts taken back by refunds and disputes of payments, and amounts that paid debts."),
+    taken: amount.describe("Amounts taken back because of refunds and disputes of payments."),
     restored: amount.describe("Amounts given back to payments."),
     revoked: amount,
     adjusted: amount.describe("Adjustments by hand: added less deducted amounts."),

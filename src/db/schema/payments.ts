@@ -1,7 +1,7 @@
 /** Payments through Stripe (S1 to S6). */
 
 import { sql } from "drizzle-orm";
-import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
+import { check, index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import { stepsColumn } from "./columns.ts";
 
 /** The Stripe setting of an environment (S1), and when the last request without a valid signature arrived (S5). */
@@ -72,7 +72,7 @@ export const payments = sqliteTable(
     environmentId: integer("environment_id").notNull(),
     id: text("id").notNull(),
     status: text("status", { enum: ["granted", "unmatched", "waiting"] }).notNull(),
-    /** Why nothing was granted. Set only while `unmatched`. */
+    /** Why nothing was granted; `carry` also for a granted payment (S6). */
     reason: text("reason"),
     /** The Stripe customer of its invoice. */
     customer: text("customer"),
@@ -84,8 +84,6 @@ export const payments = sqliteTable(
     version: integer("version").notNull().default(1),
     /** The nonce of the latest write, so that a write whose response was lost recognises itself. */
     writtenBy: text("written_by").notNull(),
-    /** JSON: the granted lines of its invoice, each with its credited and paid amounts (payments/line.ts). */
-    lines: text("lines").notNull().default("[]"),
     /** The paid and returned amounts (S4) in the currency's smallest unit, for filters and sums. */
     currency: text("currency"),
     captured: integer("captured").notNull().default(0),
@@ -100,11 +98,11 @@ export const payments = sqliteTable(
     index("payments_refunded").on(t.environmentId, t.createdAtMs, t.id).where(sql`refunded > 0`),
     index("payments_disputed").on(t.environmentId, t.createdAtMs, t.id).where(sql`withheld > 0`),
     index("payments_settled").on(t.environmentId, t.createdAtMs, t.id).where(sql`settled_by IS NOT NULL`),
-    index("payments_customer").on(t.environmentId, t.customer).where(sql`status = 'unmatched'`),
+    index("payments_customer").on(t.environmentId, t.customer).where(sql`customer IS NOT NULL`),
     index("payments_tell").on(t.tellAtMs).where(sql`tell_at_ms IS NOT NULL`),
     check(
       "payments_status",
-      sql`${t.status} IN ('granted', 'waiting') AND ${t.reason} IS NULL AND ${t.tellAtMs} IS NULL OR ${t.status} = 'unmatched' AND ${t.reason} IS NOT NULL`,
+      sql`${t.status} = 'unmatched' AND ${t.reason} IS NOT NULL OR ${t.status} = 'granted' AND ${t.reason} = 'carry' OR ${t.status} IN ('granted', 'waiting') AND (${t.reason} IS NULL OR ${t.status} = 'granted' AND ${t.reason} = 'covered_by_credit') AND ${t.tellAtMs} IS NULL`,
     ),
   ],
 );
@@ -137,18 +135,11 @@ export const paymentFacts = sqliteTable(
     userId: text("user_id"),
     /** JSON: ids and numbers. */
     data: text("data").notNull(),
-    /** The subscription of an invoice. */
-    subscription: text("subscription"),
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.paymentId, t.kind, t.id] }),
     // An erasure finds the rows by this index.
     index("payment_facts_user").on(t.environmentId, t.userId).where(sql`user_id IS NOT NULL`),
-    // Finds the newest invoice of a subscription, and the invoice that a negative line credited.
-    index("payment_facts_subscription")
-      .on(t.environmentId, t.subscription, t.atSeconds)
-      .where(sql`subscription IS NOT NULL`),
-    index("payment_facts_credit").on(t.environmentId, t.id).where(sql`kind = 'credit'`),
   ],
 );
 
@@ -160,8 +151,6 @@ export const paymentGrants = sqliteTable(
     environmentId: integer("environment_id").notNull(),
     paymentId: text("payment_id").notNull(),
     accountId: integer("account_id").notNull(),
-    /** The invoice line that it was granted for: a key of the payment's `lines`. */
-    line: text("line"),
     /** The amount due when it was last changed. */
     dueSteps: stepsColumn("due_steps").notNull(),
     takenSteps: stepsColumn("taken_steps").notNull(),
@@ -179,45 +168,41 @@ export const paymentGrants = sqliteTable(
   ],
 );
 
-/**
- * Money that was credited to a customer although the user had spent the credits (S6). One row a user, customer and currency.
- */
-export const paymentDebts = sqliteTable(
-  "payment_debts",
+/** What is kept of a Stripe customer, whose invoices change it (S3, S6). */
+export const stripePayers = sqliteTable(
+  "stripe_payers",
   {
     environmentId: integer("environment_id").notNull(),
+    /** The customer, or `#` and its keyed hash after the erasure of a user whom its invoices named. */
+    customer: text("customer").notNull(),
+    /** A random name for the audit, which must not name the customer. */
     id: text("id").notNull(),
-    accountId: integer("account_id").notNull(),
-    /** Null after the user's erasure, which ends the debt. */
-    customer: text("customer"),
-    currency: text("currency").notNull(),
-    /** In the currency's smallest unit: the debt of its lines minus the payments by lines. */
-    amount: integer("amount").notNull(),
-    /** Since when the amount is above 0. */
-    sinceMs: integer("since_ms").notNull(),
+    /** Grows by one with each write. A planned write compares it. */
+    version: integer("version").notNull(),
+    /** JSON: the carry of each currency, in its smallest unit. */
+    carries: text("carries").notNull(),
+    /** JSON list: the prices of lines that were granted. */
+    prices: text("prices").notNull(),
+    /** JSON list: the packs of trials that were granted. */
+    trials: text("trials").notNull(),
+    /** When the latest period ends that a coupon paid and that was granted, in seconds. */
+    couponUntil: integer("coupon_until").notNull(),
   },
-  (t) => [
-    primaryKey({ columns: [t.environmentId, t.id] }),
-    uniqueIndex("payment_debts_of").on(t.environmentId, t.accountId, t.customer, t.currency),
-    index("payment_debts_customer").on(t.environmentId, t.customer),
-    check("payment_debts_not_negative", sql`${t.amount} >= 0`),
-    check("payment_debts_ended", sql`${t.customer} IS NOT NULL OR ${t.amount} = 0`),
-  ],
+  (t) => [primaryKey({ columns: [t.environmentId, t.customer] })],
 );
 
-/** The amounts of debts that invoice lines paid. A line keeps fewer credits by that amount. */
-export const paymentDebtPayers = sqliteTable(
-  "payment_debt_payers",
+/** The users whom the invoices of a customer named. */
+export const payerUsers = sqliteTable(
+  "payer_users",
   {
     environmentId: integer("environment_id").notNull(),
-    debtId: text("debt_id").notNull(),
-    line: text("line").notNull(),
-    amount: integer("amount").notNull(),
-    atMs: integer("at_ms").notNull(),
+    userId: text("user_id").notNull(),
+    customer: text("customer").notNull(),
   },
   (t) => [
-    primaryKey({ columns: [t.environmentId, t.debtId, t.line] }),
-    check("payment_debt_payers_not_negative", sql`${t.amount} >= 0`),
+    primaryKey({ columns: [t.environmentId, t.userId, t.customer] }),
+    // An erasure finds the rows of a customer by this index.
+    index("payer_users_customer").on(t.environmentId, t.customer),
   ],
 );
 

@@ -106,10 +106,9 @@ const violations: Record<Constraint, readonly string[]> = {
     { length: 2 },
     () => `INSERT INTO payment_names (environment_id, name, payment_id) VALUES (${ENVIRONMENT}, 'pi_1', 'pay_1')`,
   ),
-  payment_debts_of: Array.from(
+  stripe_payers_key: Array.from(
     { length: 2 },
-    (_, n) => `INSERT INTO payment_debts (environment_id, id, account_id, customer, currency, amount, since_ms)
-      VALUES (${ENVIRONMENT}, 'dbt_${n}', ${ACCOUNT}, 'cus_1', 'usd', 1, 1)`,
+    (_, n) => `INSERT INTO stripe_payers VALUES (${ENVIRONMENT}, 'cus_1', 'payer_${n}', 1, '{}', '[]', '[]', 0)`,
   ),
   credit_balances_remaining_not_negative: [balance("crb_c1", 1), entry(2, -1_001, -1, 1)],
   credit_balances_remaining_within_bounds: [

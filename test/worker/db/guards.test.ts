@@ -11,7 +11,6 @@ import {
   claim,
   consent,
   counted,
-  debtPayer,
   distinctId,
   entry,
   environment,
@@ -32,8 +31,8 @@ import {
   owed,
   PART,
   pack,
+  payer,
   payment,
-  paymentDebt,
   paymentGrant,
   paymentName,
   REVOKED,
@@ -1076,7 +1075,7 @@ const attacks: Readonly<Record<string, Attack>> = {
   stripe_customers_make_account: makesAccount(`INSERT INTO stripe_customers VALUES (${LIVE}, 'cus_new', 'new', 1)`),
   stripe_customers_change_account: makesAccount("UPDATE stripe_customers SET user_id = 'new' WHERE customer = 'cus_w'"),
   payment_facts_make_account: makesAccount(
-    `INSERT INTO payment_facts VALUES (${LIVE}, 'pay_w', 'session', 'cs_new', 1, 'new', '{}', NULL)`,
+    `INSERT INTO payment_facts VALUES (${LIVE}, 'pay_w', 'session', 'cs_new', 1, 'new', '{}')`,
   ),
   payment_facts_change_account: makesAccount("UPDATE payment_facts SET user_id = 'new' WHERE id = 'ch_w'"),
   tombstone_ends_delete: {
@@ -1178,24 +1177,18 @@ const attacks: Readonly<Record<string, Attack>> = {
   },
   payment_grants_frozen: {
     says: "payment_grants_kept",
-    sql: ["balance_id = 'crb_nobody'", `environment_id = ${TEST}`, `account_id = ${OTHER}`, "line = 'x'"].map(
+    sql: ["balance_id = 'crb_nobody'", `environment_id = ${TEST}`, `account_id = ${OTHER}`].map(
       (set) => `UPDATE payment_grants SET ${set} WHERE balance_id = '${REVOKED}'`,
     ),
   },
   payment_grants_no_delete: { says: "payment_grants_kept", sql: ["DELETE FROM payment_grants"] },
-  payment_debts_no_replace: { says: "payment_debts_kept", sql: [paymentDebt({ amount: 0 }, REPLACE)] },
-  payment_debts_frozen: {
-    says: "payment_debts_kept",
-    sql: [`environment_id = ${TEST}`, "id = 'x'", `account_id = ${OTHER}`, "customer = 'x'", "currency = 'eur'"].map(
-      (set) => `UPDATE payment_debts SET ${set}`,
-    ),
+  stripe_payers_no_replace: { says: "stripe_payers_key", sql: [payer({ carries: "{}" }, REPLACE)] },
+  stripe_payers_frozen: {
+    says: "stripe_payers_kept",
+    sql: [`environment_id = ${TEST}`, "id = 'x'"].map((set) => `UPDATE stripe_payers SET ${set}`),
   },
-  payment_debts_no_delete: { says: "payment_debts_kept", sql: ["DELETE FROM payment_debts"] },
-  payment_debt_payers_of_debt: {
-    says: "payment_debt_payers_of_debt",
-    sql: [debtPayer({ debt_id: "dbt_none" }), debtPayer({ debt_id: "dbt_none" }, REPLACE)],
-  },
-  payment_debt_payers_no_delete: { says: "payment_debt_payers_kept", sql: ["DELETE FROM payment_debt_payers"] },
+  stripe_payers_name_erased: { says: "stripe_payers_kept", sql: ["UPDATE stripe_payers SET customer = 'cus_x'"] },
+  stripe_payers_no_delete: { says: "stripe_payers_kept", sql: ["DELETE FROM stripe_payers"] },
   payment_names_no_replace: {
     says: "payment_names_taken",
     sql: [REPLACE, "REPLACE"].map((verb) => paymentName({ payment_id: "pay_u" }, verb)),
@@ -1250,9 +1243,6 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   payments_status: payment({ id: "pay_new", reason: "no_user" }),
   stripe_log_outcome: logged({ event_id: "evt_new", outcome: "unmatched" }),
   stripe_log_user_of_ignored: logged({ event_id: "evt_new", outcome: "ignored", reason: "shape", asked_user: "u" }),
-  payment_debts_not_negative: "UPDATE payment_debts SET amount = -1",
-  payment_debts_ended: "UPDATE payment_debts SET customer = NULL",
-  payment_debt_payers_not_negative: "UPDATE payment_debt_payers SET amount = -1",
   refund_owed_positive: "UPDATE refund_owed SET owed_steps = 0",
   payment_grants_taken: "UPDATE payment_grants SET taken_steps = -1",
   payment_grants_flags: "UPDATE payment_grants SET is_revoked = 2",
@@ -1298,7 +1288,6 @@ const uniques: Readonly<Record<string, readonly [sql: string, says?: string]>> =
   "erasure_ids.environment_id, distinct_id": [erasureId({ position: 5 }), "erasure_ids_kept"],
   "erasure_ids.account_id": [erasureId({ position: 5, distinct_id: "c" }), "erasure_ids_kept"],
   "erasure_names.account_id, kind, new_name": [erasureName({ old_name: "e8" })],
-  "payment_debts.environment_id, account_id, customer, currency": [paymentDebt({ id: "dbt_new" })],
   "usage_limits.environment_id, name_key": [usageLimit({ id: "lim_new" })],
   "admin_audit.app_id, id": [adminAudit({ seq: 2 }), "admin_audit_id"],
 };

@@ -624,7 +624,7 @@ it("the first migration rejects a database of an earlier release with the reason
   const migrate = async () => {
     for (const query of statements.slice(0, check + 1)) await run(query);
   };
-  for (const table of ["persons"]) {
+  for (const table of ["persons", "payment_debts"]) {
     await run(`CREATE TABLE ${table} (id TEXT) STRICT`);
     for (let time = 0; time < 2; time++) await expect(migrate()).rejects.toThrow(words);
     await run(`DROP TABLE ${table}`);
