@@ -454,7 +454,7 @@ export class GrantingModel {
   /** Whether the carry took more than Stripe's own balance paid. */
   #tellsCarry({ bill, shown }: Sale): boolean {
     if (this.#has("a carry beyond Stripe's own balance is not told")) return false;
-    return (bill.total - bill.cash) * 100 < shown.carried * (100 + this.#taxPercent);
+    return shown.carried > 0 && (bill.total - bill.cash) * 100 < shown.carried * (100 + this.#taxPercent);
   }
 
   #userOf(bill: Bill): string | null {
