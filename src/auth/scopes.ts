@@ -82,6 +82,7 @@ export const ROUTES: Readonly<Record<string, RouteRequirement | null>> = {
   "GET /apps/:appId/stripe": needs("read", "argument"),
   "GET /apps/:appId/stripe/events": needs("people", "argument"),
   "GET /apps/:appId/payments": needs("people", "argument"),
+  "POST /apps/:appId/payments/carry": needs("grants", "argument"),
   "POST /apps/:appId/payments/:paymentKey/settle": needs("grants", "argument"),
 
   "POST /apps/:appId/verify": needs("people", "argument"),

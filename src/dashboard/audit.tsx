@@ -91,6 +91,7 @@ const SETTING_PAGES: Readonly<Partial<Record<AuditEntry["action"], string>>> = {
   "clock.set": "clock",
   "clock.removed": "clock",
   "stripe.set": "payments",
+  "payment.carry_set": "payments",
   "webhook.deleted": "webhooks",
 };
 

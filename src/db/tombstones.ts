@@ -66,6 +66,13 @@ export function hashName(
   return hmac(key, [kind, appId, mode, name]);
 }
 
+/** Returns the keyed hash under which a Stripe customer is kept after an erasure (S6). No id of Stripe begins with `#`. */
+export const hashCustomer = async (
+  secret: ErasureSecret,
+  environment: Pick<Environment, "appId" | "mode">,
+  customer: string,
+): Promise<string> => `#${await hashName(secret, environment, "customer", customer)}`;
+
 /** Returns `erasure_unavailable` (503): the deployment lacks a secret that hashes tombstones. */
 export function erasureUnavailable(): PurserError {
   const message =

@@ -14,8 +14,7 @@ import {
   usageLimits,
 } from "../db/schema.ts";
 import type { Statement } from "../db/sql.ts";
-import type { ErasureSecret } from "../db/tombstones.ts";
-import { hashCustomer } from "../payments/stored-payer.ts";
+import { type ErasureSecret, hashCustomer } from "../db/tombstones.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { erasedLedgerPage } from "./page-of-books.ts";
 import { id, idsWithOpenBooks, isOfErasedEnvironment, type OfPage, ofRow, rowsMax, rowsOfIds } from "./page-rows.ts";

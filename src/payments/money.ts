@@ -35,7 +35,6 @@ interface ChargeUnit {
   withheld: Fraction;
 }
 
-export const least = (a: bigint, b: bigint): bigint => (a < b ? a : b);
 const positive = (a: bigint): bigint => (a > 0n ? a : 0n);
 
 /** Returns the state of a payment's money, from Stripe's latest data. */

@@ -126,7 +126,7 @@ function offerOfInvoice(invoice: InvoiceFact, setting: Setting, { customerUser, 
     if (price === undefined || !grants(line, price)) continue;
     const isPaid = line.net > 0;
     const times = timesOfLine(invoice, line, price, setting.currency);
-    // What the money does not buy needs no full amount.
+    // A line for which no money is left needs no full amount.
     if (isPaid && account.paidFor === 0n) continue;
     if (times === null) flaw = "proration";
     else parts.push(partOf(invoice, line, price, { times, share: isPaid ? account.share : ONE, payer }));

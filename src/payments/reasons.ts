@@ -1,7 +1,7 @@
 import { PurserError } from "../errors.ts";
 
 /** Why a payment is unmatched (S3); `carry` also without that (S6). */
-export const REASONS = [
+const REASONS = [
   "no_user",
   "no_pack",
   "quantity",

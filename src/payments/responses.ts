@@ -2,6 +2,7 @@ import * as z from "zod";
 import { unit } from "../books/amounts/schemas.ts";
 import { mode } from "../http/fields.ts";
 import { time } from "../http/responses.ts";
+import { CARRY_MAX } from "./carry.ts";
 import { LOG_REASONS, STANDING_REASONS } from "./reasons.ts";
 import { SIGNATURE_FAULTS } from "./receiver.ts";
 import { expires, stripeOutcome as outcome, paymentRefunds, paymentSettler, paymentStatus } from "./schemas.ts";
@@ -137,7 +138,11 @@ const payment = z
 export type PaymentOutput = z.infer<typeof payment>;
 
 export const setCarryOutput = z
-  .strictObject({ customer: z.string(), currency: z.string(), amount: money })
+  .strictObject({
+    customer: z.string(),
+    currency: z.string(),
+    amount: z.number().min(0).max(CARRY_MAX).meta({ type: "integer" }).describe("In the currency's smallest unit."),
+  })
   .meta({ id: "CustomerCarry" });
 export type SetCarryOutput = z.infer<typeof setCarryOutput>;
 

@@ -46,7 +46,7 @@ export async function settlePayment(
   paymentKey: string,
   input: SettlePaymentInput,
 ): Promise<Outcome<GrantOutput>> {
-  const { mode, userId, packId, quantity } = input;
+  const { mode, userId, packId } = input;
   const environment = await requireEnvironment(admin, appId, mode);
   const ctx = inEnvironmentOf(admin, environment);
   const stamp = await stampRequest(ctx, ["settle"], input, ["userId", "packId", "quantity"]);

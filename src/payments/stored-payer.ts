@@ -2,9 +2,9 @@ import { and, eq, sql } from "drizzle-orm";
 import { drizzle, fields, insertFrom, query, type RowOf, type ValueOf } from "../db/query.ts";
 import { payerUsers, stripeCustomers, stripePayers } from "../db/schema.ts";
 import type { Statement } from "../db/sql.ts";
-import { type ErasureSecret, erasureSecrets, hashName } from "../db/tombstones.ts";
+import { erasureSecrets, hashCustomer } from "../db/tombstones.ts";
 import { guards } from "../db/views.ts";
-import type { Environment, TenantCtx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 import { newPayer, type Payer } from "./carry.ts";
 
 /** The keys under which a Stripe customer may be stored: itself, and after an erasure its keyed hash. */
@@ -15,14 +15,6 @@ export async function payerKeys(
   const secrets = settings.erasureSecrets === null ? [] : await erasureSecrets({ settings });
   return [customer, ...(await Promise.all(secrets.map((secret) => hashCustomer(secret, environment, customer))))];
 }
-
-const HASHED = "#";
-/** Returns the key of a customer after an erasure. An id of Stripe does not begin like it. */
-export const hashCustomer = async (
-  secret: ErasureSecret,
-  environment: Environment,
-  customer: string,
-): Promise<string> => `${HASHED}${await hashName(secret, environment, "customer", customer)}`;
 
 type PayerKeys = { environmentId: number; keys: string };
 /** Returns a condition: a row is that of the customer with these keys. */

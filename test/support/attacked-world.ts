@@ -413,6 +413,7 @@ export const world: readonly string[] = [
   paymentName({}),
   paymentGrant({}),
   payer({}),
+  `INSERT INTO payer_users VALUES (${LIVE}, 'u', 'cus_w')`,
   `INSERT INTO payment_facts VALUES (${LIVE}, 'pay_w', 'charge', 'ch_w', 1, NULL, '{}')`,
   `INSERT INTO payment_events VALUES (${LIVE}, 'pay_w', 'evt_w', 'charge.refunded', 1, 'taken')`,
   logged({}),

@@ -10,8 +10,8 @@ export interface Line {
   readonly proration?: boolean;
   readonly period?: { readonly start: number; readonly end: number };
   readonly discount?: number;
-  /** The lines that a negative line credits. */
-  readonly credited?: { readonly invoice: string; readonly lines: readonly string[] };
+  /** The tax that is added to its amount. */
+  readonly tax?: number;
   /** The full amount of one unit, which version BEFORE names. */
   readonly unitAmount?: number;
   readonly subscription?: string;
@@ -39,11 +39,19 @@ const priceOf = (id: string, amount: number): Acacia["line"]["price"] => ({
   unit_amount_decimal: `${amount}`,
 });
 
+const taxOf = (amount: number, of: number): Stripe.InvoiceLineItem.Tax => ({
+  amount,
+  tax_behavior: "exclusive",
+  tax_rate_details: { tax_rate: "txr_1" },
+  taxability_reason: "standard_rated",
+  taxable_amount: of,
+  type: "tax_rate_details",
+});
+
 function lineOf(line: Line, version: ApiVersion): Fields {
-  const { id, price, quantity = 1, amount = 1000, proration = false, period, discount = 0, credited } = line;
+  const { id, price, quantity = 1, amount = 1000, proration = false, period, discount = 0, tax = 0 } = line;
   const { unitAmount = amount, subscription = "sub_1" } = line;
-  const credits = credited && { invoice: credited.invoice, invoice_line_items: [...credited.lines] };
-  const details = { proration, proration_details: { credited_items: credits ?? null }, subscription };
+  const details = { proration, proration_details: { credited_items: null }, subscription };
   const parent: Stripe.InvoiceLineItem.Parent = proration
     ? {
         invoice_item_details: { ...details, invoice_item: "ii_1" },
@@ -79,14 +87,14 @@ function lineOf(line: Line, version: ApiVersion): Fields {
     quantity_decimal: `${quantity}`,
     subscription,
     subtotal: amount,
-    taxes: [],
+    taxes: tax === 0 ? [] : [taxOf(tax, amount)],
   };
   return asOf("line", version, today, {
     amount_excluding_tax: amount,
     plan: null,
     price: priceOf(price, unitAmount),
     proration,
-    proration_details: { credited_items: credits ?? null },
+    proration_details: { credited_items: null },
     subscription: proration ? subscription : null,
     tax_amounts: [],
     tax_rates: [],

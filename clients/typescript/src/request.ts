@@ -37,7 +37,7 @@ const ID_OF: Readonly<Record<string, readonly [field: string, prefix: string]>> 
 const REPEATABLE = new Set(
   (
     "refundCredits revokeBalance previewDebit releaseReservation cancelRecurringGrant extendReservation createExportLink " +
-    "revokeExportLinks verifyUsers archivePack restorePack settlePayment erasePerson liftErasure"
+    "revokeExportLinks verifyUsers archivePack restorePack settlePayment setCarry erasePerson liftErasure"
   ).split(" "),
 );
 

@@ -3,6 +3,7 @@ import { grantOutput } from "../../books/credits/responses.ts";
 import {
   listPaymentsOutput,
   listStripeEventsOutput,
+  setCarryOutput,
   stripeEventOutput,
   stripeOutput,
 } from "../../payments/responses.ts";
@@ -10,6 +11,7 @@ import {
   listPaymentsInput,
   listStripeEventsInput,
   readStripeInput,
+  setCarryInput,
   setStripeInput,
   settlePaymentInput,
   stripeEventInput,
@@ -155,7 +157,8 @@ export const paymentOperations: readonly Operation[] = [
               captured: 1500,
               refunded: 500,
               withheld: 0,
-              grants: [{ balanceId, packId, unit: "tokens", initial: 300_000, taken: 100_000, short: 0, paid: 0 }],
+              invoice: null,
+              grants: [{ balanceId, packId, unit: "tokens", initial: 300_000, taken: 100_000, short: 0 }],
               events: [
                 { eventId: "evt_1a", type: "checkout.session.completed", at: createdAt, outcome: "granted" },
                 { eventId: "evt_2b", type: "charge.refunded", at: "2026-01-16T09:00:00.000Z", outcome: "taken" },
@@ -170,12 +173,34 @@ export const paymentOperations: readonly Operation[] = [
       errors: [],
     },
     {
+      id: "setCarry",
+      method: "post",
+      path: "/apps/{appId}/payments/carry",
+      summary: "Set the carry of a Stripe customer",
+      description:
+        "The carry is the money that a customer's invoices returned for a plan, and that has not paid for another plan yet. " +
+        "The next invoices grant that much less. Set it if Stripe's own balance of the customer differs, for example " +
+        "because you paid it out. `listPayments` shows it with a `userId`.",
+      params: appParams,
+      body: {
+        schema: setCarryInput,
+        example: { mode: "live", customer: "cus_9s6XKzkNRiz8i3", currency: "usd", amount: 0 },
+      },
+      success: {
+        description: "The carry.",
+        schema: setCarryOutput,
+        example: { customer: "cus_9s6XKzkNRiz8i3", currency: "usd", amount: 0 },
+      },
+      errors: [],
+    },
+    {
       id: "settlePayment",
       method: "post",
       path: "/apps/{appId}/payments/{paymentKey}/settle",
       summary: "Settle a payment by hand",
       description:
-        "Grants a pack for an unmatched payment. Later refunds and disputes take it back like any grant of a payment.",
+        "Grants a pack for a payment that has granted nothing. Later refunds and disputes take it back like any grant of a " +
+        "payment. If its invoice has not changed the customer's carry, it does so now.",
       params: z.object({ appId, paymentKey: z.string().describe("Any of the payment's ids at Stripe.") }),
       body: { schema: settlePaymentInput, example: { mode: "live", userId: "user_42", packId } },
       success: {
@@ -188,7 +213,6 @@ export const paymentOperations: readonly Operation[] = [
           expiresAt: null,
         },
         replayable: true,
-        warns: true,
       },
       errors: ["credit_pack_not_found", "invalid_quantity", "test_quota_exceeded", "idempotency_conflict"],
     },

@@ -25,19 +25,45 @@ describe("a wallet", () => {
 });
 
 describe.each([TODAY, BEFORE])("an invoice of API version %s", (version) => {
-  it("grants a trial once for each user and price if the setting allows it, and is ignored if it has nothing else", async () => {
+  it("grants a trial of one quantity if the setting allows it, once for each user and once for each customer", async () => {
     const { w, paid, basic, pro, tokens } = await plansShop(version, { basic: { trial: true } });
     expect(await w.deliver(paid("in_0", [pro("il_0", 0)]))).toBe("ignored");
-    const free = { ...basic("il_1"), discount: 1000 };
-    expect(await w.deliver(paid("in_1", [free]))).toBe("granted");
+    expect(await w.deliver(paid("in_1", [{ ...basic("il_1", 0), quantity: 50 }]))).toBe("granted");
     expect(await tokens()).toEqual([1000]);
     const stored = await w.stored();
     expect(await w.deliver(paid("in_2", [basic("il_2", 0)]))).toBe("ignored");
     expect(await w.stored()).toEqual(stored);
+    expect((await w.events("&outcome=ignored"))[0]).toMatchObject({ reason: "trial_over" });
     expect(await w.deliver(paid("in_3", [basic("il_3", 0), pro("il_4")]))).toBe("granted");
     expect(await tokens()).toEqual([1000, 4000]);
-    expect(await w.deliver(paid("in_4", [basic("il_5", 0)], { subscription: { user: "v" } }))).toBe("granted");
+    const v = { subscription: { user: "v" } };
+    expect(await w.deliver(paid("in_4", [basic("il_5", 0)], v))).toBe("ignored");
+    expect(await w.deliver(paid("in_5", [basic("il_6", 0)], { customer: "cus_2" }))).toBe("ignored");
+    expect(await w.deliver(paid("in_6", [basic("il_7", 0)], { ...v, customer: "cus_2" }))).toBe("granted");
     expect(await tokens("v")).toEqual([1000]);
+  });
+
+  it("grants a trial once, whichever of two racing users of a customer comes first", async () => {
+    const { w, paid, basic, tokens } = await plansShop(version, { basic: { trial: true } });
+    const events = ["u", "v"].map((user) => paid(`in_${user}`, [basic("il_1", 0)], { subscription: { user } }));
+    const outcomes = await Promise.all(events.map((event) => w.deliver(event)));
+    expect(outcomes.toSorted()).toEqual(["granted", "ignored"]);
+    expect([...(await tokens("u")), ...(await tokens("v"))]).toEqual([1000]);
+  });
+
+  it("grants what a coupon paid whole, but not again before the granted period ends", async () => {
+    const { w, paid, basic, pro, tokens, carry } = await plansShop(version);
+    const month = (n: number) => ({ start: w.nowS + n * 2_592_000, end: w.nowS + (n + 1) * 2_592_000 });
+    const free = (id: string, n: number) => ({ ...basic(id), quantity: 2, discount: 1000, period: month(n) });
+    expect(await w.deliver(paid("in_1", [free("il_1", 0)]))).toBe("granted");
+    expect(await tokens()).toEqual([2000]);
+    const again = { ...pro("il_2"), discount: 3000, period: { ...month(0), start: w.nowS + 9 } };
+    expect(await w.deliver(paid("in_2", [again]))).toBe("ignored");
+    expect((await w.events("&outcome=ignored"))[0]).toMatchObject({ reason: "coupon_over" });
+    expect(await w.deliver(paid("in_3", [again, basic("il_3")]))).toBe("granted");
+    expect(await w.deliver(paid("in_4", [free("il_4", 1)]))).toBe("granted");
+    expect(await tokens()).toEqual([1000, 2000, 2000]);
+    expect(await carry()).toBe(0);
   });
 
   it("is taken back by the share of its lines' price, whatever the customer's balance at Stripe paid", async () => {

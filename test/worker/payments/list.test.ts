@@ -51,16 +51,16 @@ describe("the list of payments", () => {
     expect(await keys("&externalRef=stripe:pi_3")).toEqual(["pi_3"]);
     expect(await keys("&externalRef=stripe:pi_3&userId=v")).toEqual([]);
     expect(await keys("&externalRef=order-1")).toEqual([]);
-    const { sums, debt, payments } = await list("&limit=2");
+    const { sums, carry, payments } = await list("&limit=2");
     expect(sums).toEqual([
       { currency: "eur", captured: 1000, refunded: 0, withheld: 0 },
       { currency: "usd", captured: 6000, refunded: 1250, withheld: 400 },
     ]);
-    expect(debt).toBeUndefined();
+    expect(carry).toBeUndefined();
     expect(payments).toHaveLength(2);
     const of = await list("&userId=u&refunds=whole");
     expect(of.sums).toEqual([{ currency: "usd", captured: 1000, refunded: 1000, withheld: 0 }]);
-    expect(of.debt).toEqual([]);
+    expect(of.carry).toEqual([]);
     expect(of.payments).toMatchObject([{ refunds: "whole", isDisputed: false, settledBy: "stripe" }]);
   });
 
@@ -70,7 +70,7 @@ describe("the list of payments", () => {
     const next = await list(`&userId=u&limit=4&cursor=${first.nextCursor}`);
     expect(next.payments).toHaveLength(2);
     expect(next).not.toHaveProperty("sums");
-    expect(next).not.toHaveProperty("debt");
+    expect(next).not.toHaveProperty("carry");
     expect((await list(`&userId=v&cursor=${first.nextCursor}`)).error.code).toBe("invalid_request");
   });
 
@@ -163,19 +163,19 @@ function sumsOf(payments: readonly PaymentModel[]) {
   });
 }
 
-it("the list of payments shows a user's debt and what each balance paid of it", async () => {
-  const { w, paid, spend, basic } = await plansShop(TODAY);
+it("the list of payments shows the carries of a user's customers, and what each invoice bought and returned", async () => {
+  const { w, paid, basic } = await plansShop(TODAY);
   const list = async (query: string) =>
     (await w.admin("GET", `${w.path}/payments?mode=live${query}`, { key: env.ADMIN_TOKEN })).body;
   await w.deliver(paid("in_1", [basic("il_1")]));
-  await spend("e1", 1000);
-  await w.deliver(paid("in_2", [credit(basic("il_2", 600), "in_1", ["il_1"])]));
-  expect((await list("&userId=u")).debt).toEqual([{ currency: "usd", amount: 600 }]);
-  await w.deliver(paid("in_3", [basic("il_3", 1000)]));
-  const { debt, payments } = await list("&userId=u");
-  expect(debt).toEqual([]);
-  const third = payments.find(({ names }: { names: string[] }) => names.includes("in_3"));
-  expect(third.grants).toMatchObject([{ initial: 1000, taken: 600, paid: 600, short: 0 }]);
-  const first = payments.find(({ names }: { names: string[] }) => names.includes("in_1"));
-  expect(first.grants).toMatchObject([{ initial: 1000, paid: 0 }]);
+  await w.deliver(paid("in_2", [credit(basic("il_2", 600))]));
+  expect((await list("&userId=u")).carry).toEqual([{ customer: "cus_1", currency: "usd", amount: 600 }]);
+  expect((await list("&userId=v")).carry).toEqual([]);
+  await w.deliver(paid("in_3", [basic("il_3", 1000)], { paid: 400 }));
+  const { carry, payments } = await list("&userId=u");
+  expect(carry).toEqual([]);
+  const invoiceOf = (id: string) => payments.find(({ names }: { names: string[] }) => names.includes(id)).invoice;
+  expect(invoiceOf("in_1")).toEqual({ bought: 1000, returned: 0, carried: 0, share: 1 });
+  expect(invoiceOf("in_2")).toEqual({ bought: 0, returned: 600, carried: 0, share: 0 });
+  expect(invoiceOf("in_3")).toEqual({ bought: 1000, returned: 0, carried: 600, share: 0.4 });
 });

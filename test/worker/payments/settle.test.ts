@@ -60,20 +60,17 @@ describe("a payment that is settled by hand", () => {
     expectError(await w.settle("pi_2", { userId: "v", packId: "two" }), "idempotency_conflict", "paymentKey");
   });
 
-  it("warns about a quantity for a pack with items, and not about one for a legacy pack", async () => {
-    const w = await unmatchedWorld();
-    for (const repeat of [false, true]) {
-      const { status, headers } = await w.settle("pi_1", { userId: "v", packId: "two", quantity: 3 });
-      expect([status, headers.get("idempotent-replayed") === "true"]).toEqual([200, repeat]);
-      expect(headers.get("purser-warning")).toContain("The quantity is ignored");
+  it("grants a pack with items as many times as the quantity says, 1 to 100", async () => {
+    const w = await paymentsWorld();
+    const about = { client_reference_id: "u", metadata: { pack: "gone" }, payment_intent: "pi_1" };
+    await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", about)));
+    for (const quantity of [0, 101, 1.5, -1]) {
+      expectError(await w.settle("pi_1", { userId: "v", packId: "two", quantity }), "invalid_quantity", "quantity");
     }
-    expect(await w.balances("v")).toEqual([
-      ["tokens", 300, "active"],
-      ["cents", 3.75, "active"],
-    ]);
-    const other = await unmatchedWorld();
-    const counts = await other.settle("pi_1", { userId: "v", packId: "tokens", quantity: 3 });
-    expect([counts.status, counts.headers.get("purser-warning")]).toEqual([200, null]);
+    expect(await w.balances("v")).toEqual([]);
+    const { status, headers } = await w.settle("pi_1", { userId: "v", packId: "two", quantity: 3 });
+    expect([status, headers.get("purser-warning")]).toEqual([200, null]);
+    expect((await w.balances("v")).map(([, amount]) => amount)).toEqual([1200, 15]);
   });
 
   it("is granted by the same event once its pack exists", async () => {

@@ -1,8 +1,6 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { credit, plansShop, prorated } from "../../support/plans-shop.ts";
-import { charge, eventOf } from "../../support/stripe-events.ts";
-import { invoicePayment } from "../../support/stripe-invoices.ts";
 import { BEFORE, TODAY } from "../../support/stripe-versions.ts";
 
 afterAll(expectLedgerInvariants);
