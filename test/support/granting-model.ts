@@ -372,7 +372,8 @@ export class GrantingModel {
   /** Judges an invoice that may be granted now. */
   #try(sale: Sale): void {
     const { bill } = sale;
-    if (sale.isDone || !sale.isTold) return;
+    // Without the full amount of a line, only the operator settles an invoice.
+    if (sale.isDone || !sale.isTold || sale.shown.reason === "proration") return;
     const unmatched = (reason: string): void => {
       sale.shown = { ...NOTHING, status: "unmatched", reason };
     };
@@ -387,7 +388,8 @@ export class GrantingModel {
       return;
     }
     const counted = bill.lines.filter((line) => this.#counts(bill, line));
-    if (counted.length === 0) return;
+    const isSet = counted.some((line) => this.#soldAs(line) !== undefined || line.amount < 0);
+    if (!isSet) return;
     const { bought, returned } = this.sumsOf(bill);
     const { paidFor } = this.#paidFor(bill);
     const positives = counted.filter((line) => netOf(line) > 0 && this.#soldAs(line) !== undefined);
@@ -403,7 +405,7 @@ export class GrantingModel {
       return;
     }
     if (positives.length + free.length === 0) {
-      if (bought + returned > 0) this.#cover(sale);
+      if (bought + returned > 0) this.#cover(sale, null);
       return;
     }
     if (user === null) {
@@ -417,7 +419,10 @@ export class GrantingModel {
       return;
     }
     const granted = free.filter((line) => this.#isFree(bill, line, user));
-    if (bought + returned === 0 && granted.length === 0) return;
+    if (bought + returned === 0 && granted.length === 0) {
+      sale.shown = NOTHING;
+      return;
+    }
     sale.isDone = true;
     const share = this.#account(sale);
     const tells = this.#tellsCarry(sale);
@@ -441,13 +446,13 @@ export class GrantingModel {
   }
 
   /** An invoice that grants nothing changes the carry when it comes. */
-  #cover(sale: Sale): void {
+  #cover(sale: Sale, reason: "covered_by_credit" | null = "covered_by_credit"): void {
     sale.isDone = true;
     this.#account(sale);
     const tells = this.#tellsCarry(sale);
     const shown = tells
       ? ({ status: "unmatched", reason: "carry" } as const)
-      : ({ status: "granted", reason: "covered_by_credit" } as const);
+      : ({ status: "granted", reason } as const);
     sale.shown = { ...sale.shown, ...shown };
   }
 

@@ -377,7 +377,12 @@ export class PaidHistory {
       }
       case "carry":
         // Purser refuses customers of which it knows nothing.
-        if (![...this.#judge.sales.values()].some(({ bill, isDone }) => isDone && bill.customer === customer)) return;
+        if (
+          ![...this.#judge.sales.values()].some(
+            ({ bill, isDone }) => isDone && bill.sold === null && bill.customer === customer,
+          )
+        )
+          return;
         this.tainted.add(customer);
         this.told.push(`carry ${customer} ${currency} ${y % 2_000}`);
         await this.#shop.setCarry({ customer, currency }, y % 2_000);
