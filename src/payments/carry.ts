@@ -1,7 +1,7 @@
 import { type Fraction, fraction, fractionText, multiplyFractions, ONE, ZERO } from "../books/amounts/amount.ts";
 import type { AccountFact, InvoiceFact, InvoiceLine } from "./facts.ts";
 
-/** What Purser keeps of a Stripe customer, whose invoices change it. */
+/** A Stripe customer as Purser keeps it. Its invoices change it. */
 export interface Payer {
   /** The customer, or `#` and its keyed hash after an erasure. */
   readonly key: string;
@@ -23,7 +23,7 @@ export const newPayer = (key: string, id: string): Payer => ({
   ...{ key, id, version: 0, carries: {}, prices: [], trials: [], couponUntil: 0 },
 });
 
-/** What an invoice bought and returned, and what of it the money buys. */
+/** An invoice that was settled with the carry of its customer. */
 export interface InvoiceAccount {
   readonly fact: AccountFact;
   /** The carry afterwards. */

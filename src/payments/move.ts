@@ -28,7 +28,7 @@ import { type PaymentOutcome, readPayment, selectCustomer, selectPayments, selec
 
 /** When a message reports a payment that is still unmatched. */
 const REPORT_AFTER_MS = 10 * 60 * 1_000;
-/** A batch that fails so often although nothing has changed fails for ever. */
+/** A batch that fails so often although nothing has changed fails forever. */
 const SAME_FAILURES_MAX = 2;
 
 export interface Moved {

@@ -77,6 +77,7 @@ class Buyer {
 const TELLINGS = [
   { isTied: true, version: TODAY },
   { isTied: false, version: TODAY },
+  { isTied: false, isSubscription: true, version: TODAY },
   { isTied: false, version: BEFORE },
 ] as const;
 

@@ -58,11 +58,6 @@ const ALLOWED_SCANS: readonly AllowedScan[] = [
     why: "The oldest of the environment's marks, which users with new usage have. An index would cost each event one row.",
   },
   {
-    detail: "SEARCH payment_debts USING COVERING INDEX payment_debts_customer (environment_id=?)",
-    text: 'SELECT 1 FROM "payment_debts" WHERE "payment_debts"."environment_id" = ? LIMIT 1',
-    why: "Whether the environment has a debt: one row.",
-  },
-  {
     detail: "SEARCH accounts USING INDEX accounts_user (environment_id=?)",
     text: '"accounts"."recurring_due_at_ms" <= ?) order by "accounts"."recurring_due_at_ms"',
     why: "The next period of an environment with a test clock. Each step of the clock reads the users, as for holds.",

@@ -3,13 +3,8 @@ import { BEFORE } from "./stripe-versions.ts";
 
 export const INITIAL = 250_500_000;
 
-/** The events that grant. A session names its intent, so both are one payment. */
-const BY: Partial<Record<StoryEvent, ModelBalance["by"]>> = {
-  completed: "session",
-  asyncPaid: "session",
-  received: "session",
-  invoicePaid: "invoice",
-};
+/** The events that grant by the session. It names its intent, so both are one payment. */
+const OF_SESSION: readonly StoryEvent[] = ["completed", "asyncPaid", "received"];
 
 export interface ModelBalance {
   readonly by: "session" | "invoice";
@@ -37,11 +32,11 @@ export class PaymentModel {
   readonly known = new Set<StoryEvent>();
   readonly balances: ModelBalance[] = [];
   readonly holds = new Map<string, Hold>();
-  readonly #options: Pick<StoryOptions, "isTied" | "version">;
+  readonly #options: Pick<StoryOptions, "isTied" | "isSubscription" | "version">;
   readonly #lifeMs: number;
   readonly #now: () => number;
 
-  constructor(options: Pick<StoryOptions, "isTied" | "version">, now: () => number, lifeMs: number) {
+  constructor(options: Pick<StoryOptions, "isTied" | "isSubscription" | "version">, now: () => number, lifeMs: number) {
     this.#options = options;
     this.#now = now;
     this.#lifeMs = lifeMs;
@@ -84,9 +79,16 @@ export class PaymentModel {
     return balance === this.balances[0] ? this.#due : 1000;
   }
 
+  /** Whether an event grants the session or the invoice. An invoice of no subscription waits until its payment intent is known. */
+  #grants(name: StoryEvent): ModelBalance["by"] | null {
+    if (OF_SESSION.includes(name)) return "session";
+    const isKnown = this.#has("tie") || this.#options.isSubscription === true || this.#options.version === BEFORE;
+    return (name === "invoicePaid" || name === "tie") && this.#has("invoicePaid") && isKnown ? "invoice" : null;
+  }
+
   take(name: StoryEvent): void {
     this.known.add(name);
-    const by = BY[name] ?? null;
+    const by = this.#grants(name);
     const isGranted = this.balances.some((balance) => this.#isOne || balance.by === by);
     const isGrant = by !== null && !isGranted;
     // A write for the user first returns due holds (U8).

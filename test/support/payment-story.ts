@@ -28,6 +28,8 @@ export interface StoryOptions {
   readonly id: string;
   /** Whether the session names its invoice. */
   readonly isTied: boolean;
+  /** Whether the invoice is a subscription's. Otherwise it waits until its payment intent is known (S3). */
+  readonly isSubscription?: boolean;
   /** In version BEFORE, an invoice names its payment intent. */
   readonly version?: ApiVersion;
   /** Whether all events have the same second. */
@@ -35,7 +37,8 @@ export interface StoryOptions {
 }
 
 /** The events of a payment of 1000 for 250.5 cents of credits. */
-export function storyOf({ nowS, userId, id, isTied, version = TODAY, isAtOnce = false }: StoryOptions): Story {
+export function storyOf(options: StoryOptions): Story {
+  const { nowS, userId, id, isTied, isSubscription = false, version = TODAY, isAtOnce = false } = options;
   const [pi, cs, ch, inv, dp] = ["pi_", "cs_", "ch_", "in_", "dp_"].map((prefix) => `${prefix}${id}`) as [
     string,
     string,
@@ -45,7 +48,8 @@ export function storyOf({ nowS, userId, id, isTied, version = TODAY, isAtOnce = 
   ];
   const metadata = { pack: "wallet", quantity: "250.5" };
   const fields = { client_reference_id: userId, metadata, payment_intent: pi, invoice: isTied ? inv : null };
-  const bill = { metadata: { user: userId }, lines: [{ id: "il_1", price: PRICES.wallet }], paymentIntent: pi };
+  const named = isSubscription ? { subscription: { user: userId } } : { metadata: { user: userId } };
+  const bill = { ...named, lines: [{ id: "il_1", price: PRICES.wallet }], paymentIntent: pi };
   const tell = (type: string, seconds: number, object: Parameters<typeof eventOf>[2]) =>
     eventOf(type, nowS + (isAtOnce ? 0 : seconds), object, version);
   return {

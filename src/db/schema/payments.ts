@@ -168,7 +168,7 @@ export const paymentGrants = sqliteTable(
   ],
 );
 
-/** What is kept of a Stripe customer, whose invoices change it (S3, S6). */
+/** A Stripe customer: its carries, and what it was granted once (S3, S6). Its invoices change it. */
 export const stripePayers = sqliteTable(
   "stripe_payers",
   {

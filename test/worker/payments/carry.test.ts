@@ -218,7 +218,7 @@ describe("an erasure of a customer's user", () => {
 });
 
 describe("a batch that fails the same way again and again", () => {
-  it("is logged, shown as unmatched and told, and does not make Stripe deliver for ever", async () => {
+  it("is logged, shown as unmatched and told, and is not delivered forever", async () => {
     const shop = await plansShop(TODAY);
     const { w, paid, basic } = shop;
     const log = vi.spyOn(console, "error").mockReturnValue();
