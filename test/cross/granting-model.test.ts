@@ -13,8 +13,8 @@ beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
 });
 
-const HISTORIES = soakCount(15, 25);
-const LENGTH = 30;
+const HISTORIES = soakCount(6, 10);
+const LENGTH = 25;
 
 describe("Stripe's events of customers who switch, cancel, pay late and dispute", () => {
   it("grant and take back what the model says, after each step", {

@@ -237,7 +237,7 @@ export class GrantingModel {
       const { customer, user, at } = happening;
       if ((this.#users.get(customer)?.at ?? -1) < at) this.#users.set(customer, { user, at });
       const unmatched = [...this.sales.values()].filter(
-        ({ bill, shown }) => bill.customer === customer && shown.status === "unmatched",
+        ({ bill, shown }) => bill.customer === customer && shown.reason === "no_user",
       );
       const inOrder = unmatched.toSorted((a, b) => a.bill.created - b.bill.created);
       for (const sale of this.#if("waiting invoices are granted newest first", inOrder.toReversed(), inOrder))
@@ -372,8 +372,7 @@ export class GrantingModel {
   /** Judges an invoice that may be granted now. */
   #try(sale: Sale): void {
     const { bill } = sale;
-    // Without the full amount of a line, only the operator settles an invoice.
-    if (sale.isDone || !sale.isTold || sale.shown.reason === "proration") return;
+    if (sale.isDone || !sale.isTold) return;
     const unmatched = (reason: string): void => {
       sale.shown = { ...NOTHING, status: "unmatched", reason };
     };
