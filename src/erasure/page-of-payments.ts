@@ -122,7 +122,7 @@ export const selectErasedPayers = query((value: OfPage) =>
 );
 
 /** Returns SQL for the hash of a customer in `rows`, a JSON list of [customer, hash]. */
-const hashOf = (value: ValueOf<Customers>, customer: SQLiteColumn) =>
+const hashOfCustomer = (value: ValueOf<Customers>, customer: SQLiteColumn) =>
   sql`(SELECT item.value ->> 1 FROM json_each(${value("rows")}) AS item WHERE item.value ->> 0 = ${customer})`;
 const isAmong = (value: ValueOf<Customers>, table: typeof stripePayers | typeof payerUsers) =>
   sql`${table.environmentId} = ${value("environmentId")}
@@ -130,14 +130,14 @@ const isAmong = (value: ValueOf<Customers>, table: typeof stripePayers | typeof 
 const hashPayer = query((value: ValueOf<Customers>) =>
   drizzle
     .update(stripePayers)
-    .set({ customer: hashOf(value, stripePayers.customer) })
+    .set({ customer: hashOfCustomer(value, stripePayers.customer) })
     .where(isAmong(value, stripePayers)),
 );
 // Other users whom the customer's invoices named keep its carry in their list.
 const hashPayerUsers = query(
   (value: ValueOf<Customers>) => sql`
   UPDATE OR REPLACE ${payerUsers} INDEXED BY payer_users_customer
-  SET ${assignments(payerUsers, { customer: hashOf(value, payerUsers.customer) })} WHERE ${isAmong(value, payerUsers)}`,
+  SET ${assignments(payerUsers, { customer: hashOfCustomer(value, payerUsers.customer) })} WHERE ${isAmong(value, payerUsers)}`,
 );
 
 /** Returns the statements that keep the carries of Stripe customers under keyed hashes (S6). */

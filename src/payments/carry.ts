@@ -36,9 +36,9 @@ export interface InvoiceAccount {
   readonly isCarryTooLarge: boolean;
 }
 
-const positive = (amount: bigint): bigint => (amount > 0n ? amount : 0n);
+const atLeastZero = (amount: bigint): bigint => (amount > 0n ? amount : 0n);
 const least = (a: bigint, b: bigint): bigint => (a < b ? a : b);
-const sumOf = (amounts: readonly number[]): bigint => amounts.reduce((sum, amount) => sum + BigInt(amount), 0n);
+const sumOfAmounts = (amounts: readonly number[]): bigint => amounts.reduce((sum, amount) => sum + BigInt(amount), 0n);
 
 /** Settles an invoice with the carry of its customer (S6). `carry` is 0 without a customer. */
 export function accountInvoice(
@@ -51,9 +51,9 @@ export function accountInvoice(
   );
   // Without all its lines, only the invoice's total is known.
   const nets = data.hasMore ? [data.totalWithoutTax] : lines.map(({ net }) => net);
-  const bought = sumOf(nets.filter((net) => net > 0));
-  const returned = -sumOf(nets.filter((net) => net < 0));
-  const due = positive(bought - returned);
+  const bought = sumOfAmounts(nets.filter((net) => net > 0));
+  const returned = -sumOfAmounts(nets.filter((net) => net < 0));
+  const due = atLeastZero(bought - returned);
   const carried = least(BigInt(carry), due);
   const paidFor = due - carried;
   const carriedWithTax = multiplyFractions(fraction(carried), taxFactorOf(data, lines));
@@ -66,31 +66,34 @@ export function accountInvoice(
         carriedWithTax: fractionText(carriedWithTax),
       },
     },
-    carry: positive(BigInt(carry) + returned - bought),
+    carry: atLeastZero(BigInt(carry) + returned - bought),
     paidFor,
-    share: shareOf({ bought, returned }, paidFor),
+    share: shareOfBought({ bought, returned }, paidFor),
     isCarryTooLarge: carried > 0n && BigInt(data.total - data.paid) * denominator < numerator,
   };
 }
 
 /** Returns the share of what was bought that the money paid for. All, if the invoice only has lines that cost nothing. */
-function shareOf({ bought, returned }: Readonly<Record<"bought" | "returned", bigint>>, paidFor: bigint): Fraction {
+function shareOfBought(
+  { bought, returned }: Readonly<Record<"bought" | "returned", bigint>>,
+  paidFor: bigint,
+): Fraction {
   if (bought === 0n) return returned === 0n ? ONE : ZERO;
   return fraction(paidFor, bought);
 }
 
 export const shareOfAccount = ({ data: { bought, returned, carried } }: AccountFact): Fraction =>
-  shareOf(
+  shareOfBought(
     { bought: BigInt(bought), returned: BigInt(returned) },
-    positive(BigInt(bought) - BigInt(returned)) - BigInt(carried),
+    atLeastZero(BigInt(bought) - BigInt(returned)) - BigInt(carried),
   );
 
 /** Returns the factor that adds the tax to a net amount of the lines: by their own taxes or, if they tell none, by the invoice's. */
 function taxFactorOf(data: InvoiceFact["data"], lines: readonly InvoiceLine[]): Fraction {
-  const net = sumOf(lines.map((line) => line.net));
-  const tax = sumOf(lines.map((line) => line.tax));
+  const net = sumOfAmounts(lines.map((line) => line.net));
+  const tax = sumOfAmounts(lines.map((line) => line.tax));
   if (!data.hasMore && data.lines.some((line) => line.tax !== 0))
-    return net > 0n ? fraction(positive(net + tax), net) : ONE;
+    return net > 0n ? fraction(atLeastZero(net + tax), net) : ONE;
   const isTaxed = data.totalWithoutTax > 0 && data.total > data.totalWithoutTax;
   return isTaxed ? fraction(data.total, data.totalWithoutTax) : ONE;
 }

@@ -12,7 +12,7 @@ import type { Payer } from "./carry.ts";
 import type { PaymentChange } from "./event.ts";
 import { moneyOf } from "./money.ts";
 import { type Effect, effectOf, type Granting, grantsOf, type Refusal, standingOfKnown } from "./next-step.ts";
-import { accountOf, type GrantTerms, NO_MARKS, type Offer, type PlannedOffer, planOffer } from "./offer.ts";
+import { accountOfInvoice, type GrantTerms, NO_MARKS, type Offer, type PlannedOffer, planOffer } from "./offer.ts";
 import { newGrant, planMotions } from "./plan.ts";
 import { openInvoice, type PaymentState, shownKey } from "./state.ts";
 import { insertGrants } from "./store-payment.ts";
@@ -110,7 +110,7 @@ function planGrants(
   const terms = { nowMs, newId, packOf };
   if (settle !== undefined) {
     const invoice = openInvoice(state);
-    const account = invoice === null ? null : accountOf(invoice, setting, payer);
+    const account = invoice === null ? null : accountOfInvoice(invoice, setting, payer);
     return { grants: [settle.plan(state, terms)], account, marks: NO_MARKS };
   }
   const offerTerms = { ...terms, trials, currency: setting.currency, note: change.note };

@@ -54,7 +54,7 @@ export async function movePayment(ctx: TenantCtx, move: Move): Promise<Moved> {
 }
 
 /** A customer, and the keys under which it may be stored. */
-interface PayerKeys {
+interface InvoicePayer {
   readonly customer: string;
   readonly keys: readonly string[];
   /** The name of its row if it has none yet, the same in every attempt. */
@@ -62,7 +62,7 @@ interface PayerKeys {
 }
 
 /** Returns the queries for a payment, and for the customer of its invoice. */
-const selectPayment = (environmentId: number, names: readonly string[], payer: PayerKeys | null) =>
+const selectPayment = (environmentId: number, names: readonly string[], payer: InvoicePayer | null) =>
   [
     selectPayments({ environmentId, names: JSON.stringify(names) }),
     selectCustomer({ environmentId, customer: payer?.customer ?? "" }),
@@ -107,7 +107,7 @@ class Run {
   /** Why the grant was refused. */
   #refusal: Refusal | null = null;
   /** The customer of the invoice. */
-  #payer: PayerKeys | null = null;
+  #payer: InvoicePayer | null = null;
   /** The customer that the stored payment tells if the event does not. */
   #storedCustomer: string | null = null;
   readonly #grantFailures = new SameFailures();
@@ -147,8 +147,7 @@ class Run {
   async #take(read: Read, step: Step): Promise<boolean> {
     switch (step.kind) {
       case "grant":
-        await this.#grant(step.userId, step.offers);
-        return this.#outcome === "granted";
+        return this.#grant(step.userId, step.offers);
       case "adjust":
         await this.#adjust(step.accountId);
         return step.isLast && this.#outcome !== "ignored";
@@ -304,12 +303,12 @@ class Run {
     this.#confirm();
   }
 
-  /** Writes for an account. `decide` receives the payment that was read together with the account. */
+  /** Writes for an account. `decide` receives the payment that was read with the account. Returns whether a batch was sent. */
   async #write(
     user: User,
     packs: readonly string[],
     decide: (read: Read, account: AccountAtRead, found: FoundBooks) => Decision<true>,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const ctx = this.#ctx;
     this.#grantFailures.forget();
     await writeForUser(ctx, {
@@ -332,14 +331,17 @@ class Run {
       },
       refusals: grantRefusals(ctx),
     });
+    const isWritten = this.#sent !== null;
     this.#confirm();
+    return isWritten;
   }
 
-  async #grant(userId: string, offers: readonly Offer[]): Promise<void> {
+  /** Returns whether the payment is granted, or settled without a grant. */
+  async #grant(userId: string, offers: readonly Offer[]): Promise<boolean> {
     const { settle } = this.#move;
     const packs = [...new Set(settle?.packs ?? offers.flatMap(({ parts }) => parts.flatMap(({ pack }) => pack ?? [])))];
     try {
-      await this.#write({ userId }, packs, (read, account, { trials, packOf }) => {
+      return await this.#write({ userId }, packs, (read, account, { trials, packOf }) => {
         const { state, payer } = read;
         const currentOffers = offersNow(state, this.#move, payer).filter((offer) => offer.userId === userId);
         const isRead = currentOffers
@@ -363,6 +365,7 @@ class Run {
       this.#refusal = settle === undefined ? refusalOf(error) : null;
       if (this.#refusal === null) throw error;
       if (this.#refusal === "fault") logFault(this.#move.change.type, error);
+      return false;
     }
   }
 

@@ -62,7 +62,7 @@ const TIMES_MAX = 100n;
 /** A quantity in a session's metadata. Longer numbers could be rounded. */
 const DECIMAL = /^\d{1,13}(\.\d{1,6})?$/;
 /** The number of packs with items. */
-const WHOLE = /^\d{1,3}$/;
+const TIMES = /^\d{1,3}$/;
 
 export interface GrantTerms {
   readonly currency: string;
@@ -105,7 +105,7 @@ function offerOfSession({ userId, data }: SessionFact | IntentFact): Offer {
 }
 
 /** Returns how an invoice would settle with the carry of its customer. */
-export function accountOf(invoice: InvoiceFact, { prices }: Setting, payer: Payer | null): InvoiceAccount {
+export function accountOfInvoice(invoice: InvoiceFact, { prices }: Setting, payer: Payer | null): InvoiceAccount {
   const isSet = (price: string) => prices.some((setPrice) => setPrice.price === price);
   const isCounted = (price: string) => isSet(price) || payer?.prices.includes(price) === true;
   return accountInvoice(invoice, isCounted, payer?.carries[invoice.data.currency] ?? 0);
@@ -115,7 +115,7 @@ export function accountOf(invoice: InvoiceFact, { prices }: Setting, payer: Paye
 function offerOfInvoice(invoice: InvoiceFact, setting: Setting, { customerUser, payer }: PayerTerms): Offer | null {
   const { lines, hasMore, isSubscription, totalWithoutTax } = invoice.data;
   const userId = invoice.userId ?? (isSubscription ? customerUser : null);
-  const account = accountOf(invoice, setting, payer);
+  const account = accountOfInvoice(invoice, setting, payer);
   if (hasMore && setting.prices.length > 0) {
     return { userId, parts: [], account, flaw: totalWithoutTax < 0 ? null : "lines_missing" };
   }
@@ -232,10 +232,10 @@ export function planOffer(offer: Offer, terms: GrantTerms): PlannedOffer | Reaso
   if (offer.flaw !== null) return offer.flaw;
   const { bought = 0, returned = 0 } = account?.fact.data ?? {};
   if (planned.length === 0 && over !== null && bought === 0 && returned === 0) return over;
-  return { grants: planned.map(({ grant }) => grant), account, marks: marksOf(planned) };
+  return { grants: planned.map(({ grant }) => grant), account, marks: marksOfGrants(planned) };
 }
 
-function marksOf(planned: readonly { readonly part: OfferPart; readonly grant: NewBalances }[]): PayerMarks {
+function marksOfGrants(planned: readonly { readonly part: OfferPart; readonly grant: NewBalances }[]): PayerMarks {
   const coupons = planned.flatMap(({ part: { line, isTrial } }) => (line?.net === 0 && !isTrial ? [line.end] : []));
   return {
     prices: planned.flatMap(({ part }) => part.line?.price ?? []),
@@ -248,7 +248,7 @@ function planPart(part: OfferPart, pack: Pack, terms: GrantTerms & { readonly us
   const { userId, nowMs } = terms;
   const times = pack.unit === null ? timesOfItems(part) : part.times;
   if (times === null) return "quantity";
-  const quantity = pack.unit === null ? null : unitsOf(part, pack.unit, terms.currency);
+  const quantity = pack.unit === null ? null : unitsOfPart(part, pack.unit, terms.currency);
   if (typeof quantity === "string") return quantity;
   const hasExpired = part.expiresAtMs !== undefined && part.expiresAtMs <= nowMs;
   const expiresAt = hasExpired ? (part.elseExpiresAtMs ?? part.expiresAtMs) : part.expiresAtMs;
@@ -278,13 +278,13 @@ function timesOfItems({ times, quantity, line }: OfferPart): Fraction | null {
 
 /** Returns how many times a quantity buys a pack with items: 1 to 100 times; otherwise null. */
 export function timesOfText(quantity: string | number): Fraction | null {
-  if (!WHOLE.test(String(quantity))) return null;
+  if (!TIMES.test(String(quantity))) return null;
   const times = BigInt(quantity);
   return times >= 1n && times <= TIMES_MAX ? fraction(times) : null;
 }
 
 /** Returns the quantity of one unit of a legacy pack. */
-export function unitsOf({ quantity }: Pick<OfferPart, "quantity">, unit: Unit, currency: string): number | Reason {
+export function unitsOfPart({ quantity }: Pick<OfferPart, "quantity">, unit: Unit, currency: string): number | Reason {
   if ("amount" in quantity) {
     if (unit !== "cents") return "quantity";
     return quantity.amount.currency === currency ? (quantity.amount.goods ?? 0) : "currency";

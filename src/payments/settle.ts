@@ -28,7 +28,7 @@ import { factsOf } from "./facts.ts";
 import { noPayment } from "./list.ts";
 import { shareOf } from "./money.ts";
 import { movePayment } from "./move.ts";
-import { multiplyGrant, refOf, timesOfText, unitsOf } from "./offer.ts";
+import { multiplyGrant, refOf, timesOfText, unitsOfPart } from "./offer.ts";
 import { planMotions } from "./plan.ts";
 import type { SettlePaymentInput } from "./schemas.ts";
 import { type PaymentState, shownKey, stateOf } from "./state.ts";
@@ -102,7 +102,7 @@ function planSettlement(
     return multiplied;
   }
   const part = atStripe === null && session !== undefined ? { amount: session.data } : { units: atStripe ?? "" };
-  const units = quantity ?? unitsOf({ quantity: part }, pack.unit, currency);
+  const units = quantity ?? unitsOfPart({ quantity: part }, pack.unit, currency);
   return planGrant({ ...input, quantity: typeof units === "number" ? units : null }, pack, nowMs, newId);
 }
 

@@ -27,7 +27,7 @@ export async function takeEvent(
   const { link, facts } = change;
   const unset = { unset: unsetPrices(change, setting), hasFree: hasFreeLine(change, setting) };
   const asked = { ...change.asked, hint: { ...change.asked.hint, ...unset } };
-  if (isOfAnotherProduct(change, setting)) return ignore(ctx, event, "price_not_set", asked);
+  if (hasNoSetPrice(change, setting)) return ignore(ctx, event, "price_not_set", asked);
   let outcome: PaymentOutcome = "ignored";
   let paymentKey: string | undefined;
   /** The key of the event's payment, which the response and the log name even if other payments also change. */
@@ -105,7 +105,7 @@ const isSet = ({ prices }: StripeSetting, price: string): boolean =>
  * Whether the event is about an invoice that grants nothing, whoever its customer is. A negative line counts even if its price has left
  * the setting (S6).
  */
-function isOfAnotherProduct({ facts }: PaymentChange, setting: StripeSetting): boolean {
+function hasNoSetPrice({ facts }: PaymentChange, setting: StripeSetting): boolean {
   const invoices = factsOf(facts, "invoice");
   if (invoices.length === 0 || invoices.some(({ data }) => data.lines.some(({ net }) => net < 0))) return false;
   return offersOf(facts, setting, { customerUser: null, payer: null }).length === 0;

@@ -265,7 +265,7 @@ it("the reader of query plans finds scans of a table and of an alias that a subq
   ]);
   expect(
     await plansOf(
-      "SELECT 1 FROM payments AS r WHERE customer = ?1 AND EXISTS (SELECT 1 FROM (SELECT 1 AS i LIMIT 1) AS r)",
+      "SELECT 1 FROM payments AS r WHERE currency = ?1 AND EXISTS (SELECT 1 FROM (SELECT 1 AS i LIMIT 1) AS r)",
     ),
   ).toEqual(["SCAN r"]);
   expect(await plansOf("SELECT 1 FROM payments WHERE environment_id = ?1 AND id = ?2")).toEqual([]);
