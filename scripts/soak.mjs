@@ -8,11 +8,11 @@ import { createInterface } from "node:readline";
 const OPERATIONS = process.env.SOAK_OPERATIONS ?? "20000";
 /** The tests that try more cases in the soak than in the suite, by folder. */
 const TESTS = {
-  unit: ["payment-orders"],
+  unit: ["payment-orders", "granting-model"],
   cross: [
     ...["model", "payments-model", "alerts", "limits-model", "interleavings", "storms", "claims", "known-people"],
     ...["takeover", "faults", "message-faults", "recurring-model", "limit-storms", "period-storms"],
-    ...["payment-switches", "monthly-statements", "usage-days", "erased-answers"],
+    ...["granting-model", "payment-switches", "monthly-statements", "usage-days", "erased-answers"],
   ],
   worker: [
     ...["auth/jwt", "auth/reseal-secrets", "catalog/admin-keys", "catalog/audit", "clocks/clock", "dashboard/rows"],
