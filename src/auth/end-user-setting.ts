@@ -15,11 +15,19 @@ const origin = () =>
 const optionalText = (max: number) => z.string().min(1).max(max).optional();
 
 /** Returns the fields that both types of setting may have. */
-const claims = () => ({
-  issuer: optionalText(2_000),
-  audience: optionalText(2_000),
-  /** The claim that names the user; `sub` by default. */
-  claim: optionalText(200),
+const shared = () => ({
+  claim: optionalText(200).describe(
+    "The claim that names the user; `sub` by default. Where no claim has that name, it is a path such as `o.id`; a name with " +
+      "`:` or `/` is never a path.",
+  ),
+  trustUnverified: z
+    .boolean()
+    .optional()
+    .describe("True: an e-mail address or a phone number names the user although its `…_verified` is not true."),
+  trustUserWritten: z
+    .boolean()
+    .optional()
+    .describe("True: `claim` may be one that users write about themselves, such as `user_metadata.id`."),
   origins: z
     .array(origin())
     .max(ORIGINS_MAX)
@@ -29,21 +37,41 @@ const claims = () => ({
     ),
 });
 
+/** Returns whether users write this claim about themselves: `user_metadata`, `unsafe_metadata` (Clerk), `custom:` (Cognito). */
+const isUserWritten = (claim: string): boolean =>
+  claim.startsWith("custom:") ||
+  claim.split(/[.:/]/).some((name) => name === "user_metadata" || name === "unsafe_metadata");
+
+/** Refuses a claim in which any user could write another user's id. */
+function refuseUserWritten(
+  { claim, trustUserWritten }: { claim?: string | undefined; trustUserWritten?: boolean | undefined },
+  refinement: z.RefinementCtx,
+): void {
+  if (claim === undefined || trustUserWritten === true || !isUserWritten(claim)) return;
+  const message =
+    "is a claim that users can write themselves, so one could name another user. Take a claim that your sign-in sets; if " +
+    "users cannot write this one, set `trustUserWritten` to true";
+  refinement.addIssue({ code: "custom", path: ["claim"], message });
+}
+
 const HS256_SECRET_BYTES_MIN = 32;
 
 /**
- * Hosts that publish keys for the tokens of many applications, such as all applications with Firebase or Google. Only the issuer
- * and the audience say which application a token is for.
+ * Hosts that publish keys for the tokens of many applications, such as all applications with Firebase or Google. Only the
+ * audience says which application a token is for.
  */
 const SHARED_KEY_HOSTS = new Set([
   "www.googleapis.com",
   "googleapis.com",
   "login.microsoftonline.com",
   "login.microsoftonline.us",
+  "login.partner.microsoftonline.cn",
+  "login.windows.net",
   "login.live.com",
   "sts.windows.net",
   "appleid.apple.com",
   "account.apple.com",
+  "facebook.com",
   "www.facebook.com",
   "limited.facebook.com",
   "token.actions.githubusercontent.com",
@@ -58,6 +86,10 @@ const SHARED_KEY_HOSTS = new Set([
   "www.paypalobjects.com",
   "api.paypal.com",
   "oauth.telegram.org",
+  "kauth.kakao.com",
+  "identity.xero.com",
+  "login.salesforce.com",
+  "oidc.vercel.com",
 ]);
 
 function hasSharedKeys(url: string): boolean {
@@ -76,23 +108,33 @@ const publishedKeys = z.lazy(() =>
           if (message !== null) refinement.addIssue({ code: "custom", message });
         })
         .describe("https, or http on a loopback host."),
-      ...claims(),
+      issuer: z
+        .string()
+        .min(1)
+        .max(2_000)
+        .describe("The token's `iss`. `{tid}` in it stands for the token's `tid` (the tenant, with Microsoft Entra)."),
+      audience: z
+        .string()
+        .min(1)
+        .max(2_000)
+        .nullable()
+        .describe(
+          "What the token's `aud` contains; in a token without `aud`, its `azp`, else its `client_id`. Null: tokens for every " +
+            "application of the issuer are accepted.",
+        ),
+      ...shared(),
     })
     .superRefine((setting, refinement) => {
-      if (!hasSharedKeys(setting.url)) return;
-      for (const name of ["issuer", "audience"] as const) {
-        if (setting[name] !== undefined) continue;
-        const message = "is required, because these keys sign the tokens of other applications too";
-        refinement.addIssue({ code: "custom", path: [name], message });
-      }
+      refuseUserWritten(setting, refinement);
+      if (setting.audience !== null || !hasSharedKeys(setting.url)) return;
+      const message = "must not be null, because these keys sign the tokens of other applications too";
+      refinement.addIssue({ code: "custom", path: ["audience"], message });
     }),
 );
 
-/** The way to verify an application's end-user tokens: by its published keys, or by a shared secret. */
-export const endUserSetting = z.lazy(() =>
-  z.discriminatedUnion("type", [
-    publishedKeys,
-    z.strictObject({
+const sharedSecret = z.lazy(() =>
+  z
+    .strictObject({
       type: z.literal("hs256"),
       secret: z
         .string()
@@ -102,20 +144,52 @@ export const endUserSetting = z.lazy(() =>
           (text) => new TextEncoder().encode(text).length >= HS256_SECRET_BYTES_MIN,
           `must have at least ${HS256_SECRET_BYTES_MIN} bytes`,
         ),
-      ...claims(),
-    }),
-  ]),
+      issuer: optionalText(2_000),
+      audience: optionalText(2_000),
+      ...shared(),
+    })
+    .superRefine(refuseUserWritten),
 );
 
+/** The way to verify an application's end-user tokens: by its published keys, or by a shared secret. */
+export const endUserSetting = z.lazy(() => z.discriminatedUnion("type", [publishedKeys, sharedSecret]));
+
 export type EndUserSetting = z.infer<typeof endUserSetting>;
+
+/** The version of the stored form. Settings without one were stored when other rules applied, by which they still go on. */
+const STORED_VERSION = 2;
+
+/** The fields of a stored setting. They were checked when they were stored, by the rules of that time. */
+const storedFields = () => ({
+  issuer: z.string().optional(),
+  audience: z.string().nullable().optional(),
+  claim: z.string().optional(),
+  trustUnverified: z.boolean().optional(),
+  trustUserWritten: z.boolean().optional(),
+  origins: z.array(z.string()).optional(),
+  version: z.literal(STORED_VERSION).optional(),
+});
 
 /** The setting as it is stored, with the secret of `hs256` sealed. */
 const storedSetting = z.lazy(() =>
   z.discriminatedUnion("type", [
-    z.object({ type: z.literal("jwks"), url: z.string(), ...claims() }),
-    z.object({ type: z.literal("hs256"), sealed: z.string(), ...claims() }),
+    z.object({ type: z.literal("jwks"), url: z.string(), ...storedFields() }),
+    z.object({ type: z.literal("hs256"), sealed: z.string(), ...storedFields() }),
   ]),
 );
+
+/** The rules by which tokens are verified, with the fields of every setting that was ever stored. */
+export type TokenRules = (
+  | { readonly type: "jwks"; readonly url: string }
+  | { readonly type: "hs256"; readonly secret: string }
+) & {
+  readonly issuer?: string | undefined;
+  readonly audience?: string | null | undefined;
+  readonly claim?: string | undefined;
+  readonly trustUnverified?: boolean | undefined;
+  /** Whether the setting was stored before the stored form had a version. */
+  readonly isOlder?: boolean;
+};
 
 type SettingOwner = Pick<Environment, "appId" | "mode">;
 type NeedsEndUserSetting = { readonly settings: Pick<Settings, "settingsSecrets"> };
@@ -129,31 +203,33 @@ export async function sealEndUserSetting(
   setting: EndUserSetting,
 ): Promise<string> {
   const { origins, ...others } = setting;
-  const compact = origins === undefined || origins.length === 0 ? others : { ...others, origins };
-  if (compact.type !== "hs256") return JSON.stringify(compact);
+  const compact = { ...others, ...(origins === undefined || origins.length === 0 ? {} : { origins }) };
+  const version = STORED_VERSION;
+  if (compact.type !== "hs256") return JSON.stringify({ ...compact, version });
   const { secret, ...rest } = compact;
-  return JSON.stringify({ ...rest, sealed: await sealSecret(ctx, secretContextOf(owner), secret) });
+  return JSON.stringify({ ...rest, sealed: await sealSecret(ctx, secretContextOf(owner), secret), version });
 }
 
-/** Returns the stored setting, or null when there is none. Throws `secrets_unavailable` when its secret cannot be read. */
+/** Returns the rules of the stored setting, or null. Throws `secrets_unavailable` when its secret cannot be read. */
 export async function openEndUserSetting(
   ctx: NeedsEndUserSetting,
   owner: SettingOwner,
   stored: string | null,
-): Promise<EndUserSetting | null> {
+): Promise<TokenRules | null> {
   if (stored === null) return null;
-  const setting = storedSetting.parse(JSON.parse(stored));
-  if (setting.type !== "hs256") return endUserSetting.parse(setting);
+  const { version, ...setting } = storedSetting.parse(JSON.parse(stored));
+  const isOlder = version === undefined;
+  if (setting.type !== "hs256") return { ...setting, isOlder };
   const { sealed, ...rest } = setting;
-  return endUserSetting.parse({ ...rest, secret: await openSecret(ctx, secretContextOf(owner), sealed) });
+  return { ...rest, isOlder, secret: await openSecret(ctx, secretContextOf(owner), sealed) };
 }
 
 /** Returns the stored setting without its secret. */
 export function showEndUserSetting(stored: string | null) {
   if (stored === null) return null;
-  const setting = storedSetting.parse(JSON.parse(stored));
+  const { version: _, ...setting } = storedSetting.parse(JSON.parse(stored));
   if (setting.type !== "hs256") return setting;
-  const { sealed: _, ...shown } = setting;
+  const { sealed: __, ...shown } = setting;
   return shown;
 }
 

@@ -3,23 +3,20 @@ import { PurserError } from "../errors.ts";
 import type { AppEnv } from "../http/factory.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Runtime } from "../runtime.ts";
-import { type EndUserSetting, openEndUserSetting } from "./end-user-setting.ts";
+import { openEndUserSetting, type TokenRules } from "./end-user-setting.ts";
 import { publishedKeysFlaw } from "./jwks.ts";
-import { claimFlaw, readJwt, refuseToken, secretFlaw, userClaimOf } from "./jwt.ts";
+import { claimFlaw, readJwt, refuseToken, secretFlaw } from "./jwt.ts";
+import { userOf } from "./user-claim.ts";
 
 type VerificationRuntime = Pick<Runtime, "isolate" | "now">;
 
 /**
  * Verifies a JWT and returns the id of its end-user, from the claim that the setting names. Throws the errors of `verifyToken`, and
- * `invalid_user_token` when the claim is missing.
+ * `invalid_user_token` when the claim is missing or not verified.
  */
-export async function verifyEndUser(
-  runtime: VerificationRuntime,
-  setting: EndUserSetting,
-  token: string,
-): Promise<string> {
-  const user = (await verifyToken(runtime, setting, token))[userClaimOf(setting)];
-  if (typeof user !== "string" || user === "") throw refuseToken("claim", setting, token);
+export async function verifyEndUser(runtime: VerificationRuntime, setting: TokenRules, token: string): Promise<string> {
+  const user = userOf(await verifyToken(runtime, setting, token), setting);
+  if (user === null) throw refuseToken("claim", setting, token);
   return user;
 }
 
@@ -29,7 +26,7 @@ export async function verifyEndUser(
  */
 export async function verifyToken(
   runtime: VerificationRuntime,
-  setting: EndUserSetting,
+  setting: TokenRules,
   token: string,
 ): Promise<JsonObject> {
   const jwt = readJwt(token);
@@ -39,7 +36,7 @@ export async function verifyToken(
   return jwt.claims;
 }
 
-async function signatureFlaw(runtime: VerificationRuntime, setting: EndUserSetting, token: string, alg: string) {
+async function signatureFlaw(runtime: VerificationRuntime, setting: TokenRules, token: string, alg: string) {
   if (setting.type === "jwks") return publishedKeysFlaw(runtime, setting.url, token, alg);
   // The setting decides which algorithm to use, never the token.
   return alg === "HS256" ? secretFlaw(token, setting.secret) : "algorithm";

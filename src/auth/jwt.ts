@@ -10,7 +10,8 @@ import {
 import { PurserError } from "../errors.ts";
 import { decodeBase64url } from "../lib/encoding.ts";
 import { isJsonObject, type JsonObject } from "../lib/json.ts";
-import type { EndUserSetting } from "./end-user-setting.ts";
+import type { TokenRules } from "./end-user-setting.ts";
+import { needsVerification, userClaimOf } from "./user-claim.ts";
 
 /** The contents of a JWT before verification. They may be forged. */
 export interface UnverifiedJwt {
@@ -115,9 +116,6 @@ export const TOKEN_FLAWS = [
 ] as const;
 export type TokenFlaw = (typeof TOKEN_FLAWS)[number];
 
-/** Returns the claim that names the user. */
-export const userClaimOf = (setting: EndUserSetting): string => setting.claim ?? "sub";
-
 /** Returns advice about a text that is not a JWT, for the usual mistakes. */
 function malformedAdvice(token: string): string {
   if (/^Bearer\s/i.test(token)) return "begins with `Bearer`. Send the JWT alone in `X-User-Token`, without `Bearer`.";
@@ -129,7 +127,9 @@ function malformedAdvice(token: string): string {
 }
 
 /** Returns what to change, by flaw and by the setting's type. The advice never contains the token. */
-function adviceOf(flaw: TokenFlaw, { type, claim }: EndUserSetting, token: string): string {
+function adviceOf(flaw: TokenFlaw, setting: TokenRules, token: string): string {
+  const { type } = setting;
+  const claim = userClaimOf(setting);
   switch (flaw) {
     case "malformed":
       return malformedAdvice(token);
@@ -150,17 +150,17 @@ function adviceOf(flaw: TokenFlaw, { type, claim }: EndUserSetting, token: strin
     case "issuer":
       return "has an `iss` that differs from the setting's `issuer`.";
     case "audience":
-      return "has an `aud` without the setting's `audience`.";
+      return "does not name the setting's `audience` in `aud` (without `aud`: in `azp`, else in `client_id`).";
     case "claim":
       return (
-        "needs `exp` in seconds, not milliseconds, and the user's id as text in its claim " +
-        (claim === "email" ? "`email`, with an `email_verified` that is not false." : `\`${claim ?? "sub"}\`.`)
+        `needs \`exp\` in seconds, not milliseconds, and the user's id as text in its claim \`${claim}\`` +
+        (needsVerification(setting) ? `, with true in \`${claim}_verified\`.` : ".")
       );
   }
 }
 
 /** Returns `invalid_user_token` (401) with the flaw in `details.reason`. */
-export function refuseToken(flaw: TokenFlaw, setting: EndUserSetting, token: string): PurserError {
+export function refuseToken(flaw: TokenFlaw, setting: TokenRules, token: string): PurserError {
   const message = `The end-user token ${adviceOf(flaw, setting, token)}`;
   return new PurserError("invalid_user_token", message, { details: { reason: flaw } });
 }
@@ -168,18 +168,32 @@ export function refuseToken(flaw: TokenFlaw, setting: EndUserSetting, token: str
 /**
  * Returns the first flaw of a token's claims, in the order of TOKEN_FLAWS (jose's order differs), or null when there is none.
  */
-export function claimFlaw(claims: JsonObject, setting: EndUserSetting, nowMs: number): TokenFlaw | null {
-  const { exp, nbf, iat, iss, aud } = claims;
+export function claimFlaw(claims: JsonObject, setting: TokenRules, nowMs: number): TokenFlaw | null {
+  const { exp, nbf, iat } = claims;
   const nowSeconds = Math.floor(nowMs / 1_000);
   if (typeof exp === "number" && exp <= nowSeconds - CLOCK_TOLERANCE_SECONDS) return "expired";
   if (typeof nbf === "number" && nbf > nowSeconds + CLOCK_TOLERANCE_SECONDS) return "not_yet_valid";
-  if (setting.issuer !== undefined && iss !== setting.issuer) return "issuer";
-  const audiences: unknown[] = Array.isArray(aud) ? aud : [aud];
-  if (setting.audience !== undefined && !audiences.includes(setting.audience)) return "audience";
+  if (setting.issuer !== undefined && !isIssuer(claims, setting.issuer)) return "issuer";
+  const isForAnyone = setting.audience === undefined || setting.audience === null;
+  if (!isForAnyone && !audiencesOf(claims, setting).includes(setting.audience)) return "audience";
   const areTimes = typeof exp === "number" && [nbf, iat].every((time) => ["undefined", "number"].includes(typeof time));
-  if (!areTimes || exp > EXP_SECONDS_MAX) return "claim";
-  // Some sign-in services send this claim as text.
-  const isUnverified =
-    setting.claim === "email" && (claims.email_verified === false || claims.email_verified === "false");
-  return isUnverified ? "claim" : null;
+  return areTimes && exp <= EXP_SECONDS_MAX ? null : "claim";
+}
+
+const TENANT = "{tid}";
+
+/** Returns whether a token has the setting's issuer, with the token's tenant in the place of `{tid}`. */
+function isIssuer({ iss, tid }: JsonObject, issuer: string): boolean {
+  if (!issuer.includes(TENANT)) return iss === issuer;
+  return typeof tid === "string" && /^[\w-]+$/.test(tid) && iss === issuer.replaceAll(TENANT, tid);
+}
+
+/**
+ * Returns for whom a token was made. Clerk's tokens and Cognito's access tokens have no `aud`: they name the application, or its
+ * page, in `azp` or `client_id`.
+ */
+function audiencesOf({ aud, azp, client_id }: JsonObject, { isOlder }: TokenRules): readonly unknown[] {
+  const isAbsent = aud === undefined || aud === null || aud === "" || (Array.isArray(aud) && aud.length === 0);
+  if (isAbsent && isOlder !== true) return [azp || client_id];
+  return Array.isArray(aud) ? aud : [aud];
 }

@@ -170,7 +170,7 @@ export async function setEndUserAuth(
   const auditEntry = newAuditEntry(admin, { appId, action: "end_user_auth.set", target: appId, details });
   const values = { ...auditEntry, environmentId: environment.id, stored };
   await batch(admin.db, [auditEndUserAuthSet(values), updateEndUserAuth(values)]);
-  if (input.setting?.type === "jwks" && input.setting.audience === undefined) warn(admin, "audience_missing");
+  if (input.setting?.type === "jwks" && input.setting.audience === null) warn(admin, "audience_missing");
   return presentEndUserAuth(appId, input.mode, stored);
 }
 

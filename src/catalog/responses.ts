@@ -68,8 +68,10 @@ const shownEndUserAuth = z
     type: z.enum(["jwks", "hs256"]),
     url: z.string().optional(),
     issuer: z.string().optional(),
-    audience: z.string().optional(),
+    audience: z.string().nullable().optional(),
     claim: z.string().optional(),
+    trustUnverified: z.boolean().optional(),
+    trustUserWritten: z.boolean().optional(),
     origins: z.array(z.string()).optional(),
   })
   .meta({ id: "ShownEndUserSetting" });

@@ -18,10 +18,20 @@ interface TokenSettingProps {
 export const TokenSetting = ({ c, setting, form, refusal: all }: TokenSettingProps) => {
   const isRefused = form.type !== undefined;
   const refusal = isRefused ? all : undefined;
-  const Text = (props: { name: "url" | "issuer" | "audience" | "claim"; label: string; placeholder?: string }) => {
-    const value = isRefused ? form[props.name] : setting?.[props.name];
+  const Text = (props: {
+    name: "url" | "issuer" | "audience" | "claim";
+    label: string;
+    hint?: string;
+    placeholder?: string;
+  }) => {
+    const value = isRefused ? form[props.name] : (setting?.[props.name] ?? "");
     return <Field {...props} value={value} refusal={refusal} param={`setting.${props.name}`} />;
   };
+  const Check = ({ name, isSet, label }: { name: string; isSet: boolean; label: string }) => (
+    <label>
+      <input type="checkbox" name={name} value="yes" checked={isRefused ? form[name] === "yes" : isSet} /> {label}
+    </label>
+  );
   const hasSecret = setting?.type === "hs256";
   return (
     <form method="post" action={pathIn(c, "end-user-auth")} class="card" id="end-user-auth">
@@ -31,7 +41,7 @@ export const TokenSetting = ({ c, setting, form, refusal: all }: TokenSettingPro
         credits. {setting === null ? "Not set: publishable keys cannot read anything." : null}
         {hasSecret ? "A secret is set. Leave its field empty to keep it." : null}
       </p>
-      {setting?.type === "jwks" && setting.audience === undefined && (
+      {setting?.type === "jwks" && (setting.audience ?? null) === null && (
         <p class="notice bad">
           No audience is set. Tokens that your sign-in issues to other applications pass too, if the same keys sign
           them.
@@ -61,9 +71,26 @@ export const TokenSetting = ({ c, setting, form, refusal: all }: TokenSettingPro
         />
       </div>
       <div class="row">
-        <Text name="issuer" label="Issuer (optional)" />
-        <Text name="audience" label="Audience (optional)" />
+        <Text name="issuer" label="Issuer" hint="optional with a shared secret" />
+        <Text name="audience" label="Audience" hint="optional with a shared secret" />
         <Text name="claim" label="Claim with the user id" placeholder="sub" />
+      </div>
+      <div class="checks">
+        <Check
+          name="anyAudience"
+          isSet={setting?.type === "jwks" && (setting.audience ?? null) === null}
+          label="Published keys: accept tokens for every application of the issuer (leave the audience empty)"
+        />
+        <Check
+          name="trustUnverified"
+          isSet={setting?.trustUnverified === true}
+          label="Accept an e-mail address or phone number that the token does not call verified"
+        />
+        <Check
+          name="trustUserWritten"
+          isSet={setting?.trustUserWritten === true}
+          label="Accept a claim that users can write themselves, such as user_metadata"
+        />
       </div>
       <div class="row">
         <Field
@@ -111,8 +138,11 @@ export function tokenSettingOf(form: Form): unknown {
   const texts = Object.fromEntries(
     ["issuer", "audience", "claim"].map((name) => [name, textField(form, name)]).filter(([, value]) => value),
   );
-  const shared = { ...texts, ...(origins === undefined ? {} : { origins }) };
-  return form.type === "hs256"
-    ? { type: "hs256", secret: form.secret, ...shared }
-    : { type: "jwks", url: form.url, ...shared };
+  const trusted = Object.fromEntries(
+    ["trustUnverified", "trustUserWritten"].filter((name) => form[name] === "yes").map((name) => [name, true]),
+  );
+  const shared = { ...texts, ...trusted, ...(origins === undefined ? {} : { origins }) };
+  if (form.type === "hs256") return { type: "hs256", secret: form.secret, ...shared };
+  const anyAudience = form.anyAudience === "yes" && texts.audience === undefined ? { audience: null } : {};
+  return { type: "jwks", url: form.url, ...shared, ...anyAudience };
 }

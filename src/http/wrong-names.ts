@@ -51,6 +51,8 @@ const settingNames = {
   "setting.issuer": "issuer iss",
   "setting.audience": "audience aud",
   "setting.claim": "claim",
+  "setting.trustUnverified": "trustUnverified allowUnverified",
+  "setting.trustUserWritten": "trustUserWritten allowUserWritten",
   "setting.origins": "origins",
 };
 const itemNames = { amount: "quantity value credits", matches: RULES };

@@ -19,3 +19,7 @@ export async function storedSettingOf(
   // A test writes only settings that the API would accept.
   return sealEndUserSetting({ settings }, owner, setting as EndUserSetting);
 }
+
+/** A setting for keys published at `url`, in the least form that the API accepts. */
+export const jwksSetting = (url: string) =>
+  ({ type: "jwks", url, issuer: "https://issuer.example.com", audience: null }) as const;

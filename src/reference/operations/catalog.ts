@@ -11,7 +11,12 @@ import { appId, appParams, EXAMPLE, ofAdministration } from "./common.ts";
 
 const exampleApp = { appId: EXAMPLE.appId, name: "Writing desk", database: "DB", createdAt: EXAMPLE.createdAt };
 
-const setting = { type: "jwks", url: "https://auth.example.com/.well-known/jwks.json", audience: "writing-desk" };
+const setting = {
+  type: "jwks",
+  url: "https://auth.example.com/.well-known/jwks.json",
+  issuer: "https://auth.example.com",
+  audience: "writing-desk",
+};
 
 const limits = {
   appId: EXAMPLE.appId,
@@ -69,7 +74,8 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
     summary: "Set how user tokens are verified",
     description:
       "Sets, for one mode, how Purser verifies the tokens of your users. The setting takes effect at once, for " +
-      "reads at a replica within seconds. A secret is not returned again.",
+      "reads at a replica within seconds. A secret is not returned again. A claim that ends in `email`, `phone` or " +
+      "`phone_number` names the user only in a token where the same name with `_verified` is true.",
     params: appParams,
     body: { schema: setEndUserAuthInput, example: { mode: "live", setting } },
     success: {

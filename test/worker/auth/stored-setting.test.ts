@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { countingD1 } from "../../support/counting-d1.ts";
-import { END_USER_SETTING } from "../../support/end-user-setting.ts";
+import { END_USER_SETTING, jwksSetting } from "../../support/end-user-setting.ts";
 import { userToken } from "../../support/keyed-routes.ts";
 import { APPS, LIST } from "../../support/paths.ts";
 import { expectError } from "../../support/refusals.ts";
@@ -31,7 +31,7 @@ describe("the secret of an hs256 setting", () => {
     expect([status, JSON.stringify(body)]).toEqual([200, expect.not.stringContaining(END_USER_SETTING.secret)]);
     const stored = (await storedOf(app)) ?? "";
     expect(stored).not.toContain(END_USER_SETTING.secret);
-    expect(Object.keys(JSON.parse(stored)).sort()).toEqual(["sealed", "type"]);
+    expect(Object.keys(JSON.parse(stored)).sort()).toEqual(["sealed", "type", "version"]);
     expect((await list()).status).toBe(200);
     const { d1, spent } = countingD1(env.DB);
     expect((await list(client({ DB: d1 }))).status).toBe(200);
@@ -45,8 +45,7 @@ describe("the secret of an hs256 setting", () => {
       expectError(await set(END_USER_SETTING, call), "secrets_unavailable");
       expect(await storedOf(app)).toBeNull();
       // Settings that hold no secret can be set.
-      const jwks = { type: "jwks", url: "https://keys.example.com/jwks" };
-      expect((await set(jwks, call)).status).toBe(200);
+      expect((await set(jwksSetting("https://keys.example.com/jwks"), call)).status).toBe(200);
       expect((await set(null, call)).status).toBe(200);
     }
   });

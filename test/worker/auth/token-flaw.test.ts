@@ -192,22 +192,6 @@ it("the message about an `exp` that is missing or in milliseconds asks for secon
   }
 });
 
-it("a token with an unverified email is refused if the email identifies the user", async () => {
-  const claims = { email: "u@example.com", sub: "u@example.com", exp: seconds + 600 };
-  for (const [claim, email_verified, reason] of [
-    ["email", false, "claim"],
-    ["email", "false", "claim"],
-    ["email", true, null],
-    ["email", undefined, null],
-    ["sub", false, null],
-  ] as const) {
-    const { keys } = await makeApp({ type: "hs256", secret: END_USER_SECRET, claim });
-    const headers = { "x-user-token": await bySecret(END_USER_SECRET)({ ...claims, email_verified }) };
-    const answer = await call("GET", "/api/v1/credits?userId=u@example.com", { key: keys.pk_live, headers });
-    expect(answer.body.error?.details.reason ?? null).toBe(reason);
-  }
-});
-
 it("the message names the claim that the setting reads, and gives a hint if the token begins with Bearer or is a key", async () => {
   const { keys } = await makeApp({ type: "hs256", secret: END_USER_SECRET, claim: "uid" });
   const ask = (token: string) =>

@@ -252,14 +252,45 @@ it("the page of keys warns of a JWKS setting without an audience, and of no othe
   const { read, send } = await world();
   const warned = async () => (await read("keys")).text.includes("No audience is set");
   expect(await warned()).toBe(false);
-  const keys = { type: "jwks", url: "https://keys.example.com/jwks", issuer: "", claim: "", origins: "" };
-  expect((await send("end-user-auth", { ...keys, audience: "" })).status).toBe(303);
+  const keys = { type: "jwks", url: "https://keys.example.com/jwks", issuer: "https://issuer.example", claim: "" };
+  expect((await send("end-user-auth", { ...keys, audience: "" })).status).toBe(400);
+  expect((await send("end-user-auth", { ...keys, issuer: "", anyAudience: "yes" })).status).toBe(400);
+  expect((await send("end-user-auth", { ...keys, audience: "", anyAudience: "yes" })).status).toBe(303);
   expect(await warned()).toBe(true);
   expect((await send("end-user-auth", { ...keys, audience: "desk" })).status).toBe(303);
   expect(await warned()).toBe(false);
   const shared = { ...keys, type: "hs256", secret: END_USER_SECRET, audience: "" };
   expect((await send("end-user-auth", shared)).status).toBe(303);
   expect(await warned()).toBe(false);
+});
+
+it("an end-user setting is stored as the form says, which shows what is stored", async () => {
+  const { app, read, send } = await world();
+  const keys = {
+    type: "jwks",
+    url: "https://keys.example.com/jwks",
+    issuer: "https://issuer.example",
+    audience: "desk",
+  };
+  const stored = async () =>
+    JSON.parse(
+      (await env.DB.prepare("SELECT end_user_auth AS s FROM environments WHERE id = ?")
+        .bind(app.environments.live.id)
+        .first<string>("s")) ?? "null",
+    );
+  const isChecked = async (name: string) => (await read("keys")).text.includes(`name="${name}" value="yes" checked`);
+  for (const [claim, name] of [
+    ["email", "trustUnverified"],
+    ["user_metadata.id", "trustUserWritten"],
+  ] as const) {
+    expect((await send("end-user-auth", { ...keys, claim, [name]: "yes" })).status).toBe(303);
+    expect(await stored()).toMatchObject({ ...keys, claim, [name]: true });
+    expect(await isChecked(name)).toBe(true);
+  }
+  expect((await send("end-user-auth", { ...keys, claim: "user_metadata.id" })).status).toBe(400);
+  expect((await send("end-user-auth", { ...keys, claim: "email" })).status).toBe(303);
+  expect(Object.keys(await stored()).sort()).toEqual(["audience", "claim", "issuer", "type", "url", "version"]);
+  expect(await isChecked("trustUnverified")).toBe(false);
 });
 
 it("the page of sessions lists sessions, and ends another one", async () => {

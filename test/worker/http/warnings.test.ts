@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { warningText } from "../../../src/http/factory.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
-import { END_USER_SETTING } from "../../support/end-user-setting.ts";
+import { END_USER_SETTING, jwksSetting } from "../../support/end-user-setting.ts";
 import { type Answer, Clock, makeApp, makeClient, makeKey, makeLegacyPack, makePack } from "../../support/world.ts";
 
 // A request that succeeds but looks like a mistake gets a warning in a header, and nothing else changes (W16).
@@ -206,14 +206,14 @@ describe("usage", () => {
 });
 
 describe("administration", () => {
-  it("warns about a jwks setting without an audience", async () => {
+  it("warns about a jwks setting for any audience", async () => {
     const { admin } = await world();
     const url = "https://clerk.example/.well-known/jwks.json";
     const set = (setting: object | null) => admin("PUT", "end-user-auth", { mode: "live", setting });
     for (let times = 0; times < 2; times++) {
-      expect(warningOf(await set({ type: "jwks", url, issuer: "https://clerk.example" }))).toMatch(AUDIENCE);
+      expect(warningOf(await set(jwksSetting(url)))).toMatch(AUDIENCE);
     }
-    expect(warningOf(await set({ type: "jwks", url, audience: "purser" }))).toBeNull();
+    expect(warningOf(await set({ ...jwksSetting(url), audience: "purser" }))).toBeNull();
     expect(warningOf(await set(END_USER_SETTING))).toBeNull();
     expect(warningOf(await set(null))).toBeNull();
   });

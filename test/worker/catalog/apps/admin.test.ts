@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { sha256 } from "../../../../src/lib/encoding.ts";
-import { END_USER_SECRET } from "../../../support/end-user-setting.ts";
+import { END_USER_SECRET, jwksSetting } from "../../../support/end-user-setting.ts";
 import { ADMIN } from "../../../support/paths.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { type Client, Clock, home, makeApp, makeClient } from "../../../support/world.ts";
@@ -281,6 +281,12 @@ describe("the end-user token setting", () => {
       [{ type: "jwks", url: FIREBASE, issuer: "https://securetoken.google.com/desk" }, "setting.audience"],
       [{ type: "jwks", url: "https://WWW.googleapis.com./oauth2/v3/certs", audience: "desk" }, "setting.issuer"],
       [{ type: "jwks", url: "https://login.microsoftonline.com/common/discovery/v2.0/keys" }, "setting.issuer"],
+      [{ type: "jwks", url: "https://keys.example.com/jwks", audience: "desk" }, "setting.issuer"],
+      [{ type: "jwks", url: "https://keys.example.com/jwks", issuer: null, audience: "desk" }, "setting.issuer"],
+      [{ type: "jwks", url: "https://keys.example.com/jwks", issuer: "https://example.com" }, "setting.audience"],
+      [{ ...jwksSetting("https://keys.example.com/jwks"), audience: "" }, "setting.audience"],
+      [{ ...jwksSetting("https://keys.example.com/jwks"), trustUnverified: "yes" }, "setting.trustUnverified"],
+      [{ ...jwksSetting("https://keys.example.com/jwks"), trustUserWritten: 1 }, "setting.trustUserWritten"],
     ];
     for (const [setting, param] of wrong) {
       expectError(await call("PUT", path, { key, body: { mode: "live", setting } }), "invalid_request", param);
@@ -294,8 +300,50 @@ describe("the end-user token setting", () => {
       "http://[::1]:9/",
       "http://127.0.0.1/",
     ]) {
-      const answer = await call("PUT", path, { key, body: { mode: "test", setting: { type: "jwks", url } } });
-      expect(answer.body.setting).toEqual({ type: "jwks", url });
+      const answer = await call("PUT", path, { key, body: { mode: "test", setting: jwksSetting(url) } });
+      expect(answer.body.setting).toEqual(jwksSetting(url));
+    }
+  });
+
+  it.each([
+    "www.googleapis.com",
+    "login.microsoftonline.com",
+    "login.windows.net",
+    "login.partner.microsoftonline.cn",
+    "kauth.kakao.com",
+    "identity.xero.com",
+    "login.salesforce.com",
+    "oidc.vercel.com",
+    "facebook.com",
+  ])("is refused without an audience for %s, whose keys sign for many applications", async (host) => {
+    const call = makeClient(new Clock());
+    const path = `${ADMIN}/apps/${await madeApp(call)}/end-user-auth`;
+    const set = (setting: object) => call("PUT", path, { key, body: { mode: "live", setting } });
+    const setting = jwksSetting(`https://${host}/keys`);
+    expectError(await set(setting), "invalid_request", "setting.audience");
+    expect((await set({ ...setting, audience: "desk" })).status).toBe(200);
+  });
+
+  it("is refused with a claim that users write themselves, unless the setting trusts it", async () => {
+    const call = makeClient(new Clock());
+    const path = `${ADMIN}/apps/${await madeApp(call)}/end-user-auth`;
+    const set = (setting: object) => call("PUT", path, { key, body: { mode: "live", setting } });
+    for (const base of [{ type: "hs256", secret }, jwksSetting("https://keys.example.com/jwks")]) {
+      for (const claim of [
+        "user_metadata",
+        "user_metadata.id",
+        "https://example.com/user_metadata",
+        "unsafe_metadata.id",
+        "custom:user_id",
+      ]) {
+        expectError(await set({ ...base, claim }), "invalid_request", "setting.claim");
+        expectError(await set({ ...base, claim, trustUserWritten: false }), "invalid_request", "setting.claim");
+        const answer = await set({ ...base, claim, trustUserWritten: true });
+        expect([answer.status, answer.body.setting?.trustUserWritten]).toEqual([200, true]);
+      }
+      for (const claim of ["app_metadata.id", "public_metadata.id", "customId"]) {
+        expect((await set({ ...base, claim })).status).toBe(200);
+      }
     }
   });
 });
