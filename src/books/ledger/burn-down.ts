@@ -35,7 +35,7 @@ export interface Payment<B extends Spendable = Spendable> {
   readonly isCut?: true;
 }
 
-/** The most balances that pay for one usage. What an event or a hold stores of them fits into a row of D1. */
+/** The most balances that pay for one usage. Their amounts of an event or a hold fit into a row of D1. */
 export const LEGS_MAX = 10_000;
 
 const compareValues = (a: number | string, b: number | string): number => (a < b ? -1 : a > b ? 1 : 0);
