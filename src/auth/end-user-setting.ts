@@ -160,7 +160,7 @@ export type EndUserSetting = z.infer<typeof endUserSetting>;
 const STORED_VERSION = 2;
 
 /** The fields of a stored setting. They were checked when they were stored, by the rules of that time. */
-const storedSettingFields = () => ({
+const storedRuleFields = () => ({
   issuer: z.string().optional(),
   audience: z.string().nullable().optional(),
   claim: z.string().optional(),
@@ -173,8 +173,8 @@ const storedSettingFields = () => ({
 /** The setting as it is stored, with the secret of `hs256` sealed. */
 const storedSetting = z.lazy(() =>
   z.discriminatedUnion("type", [
-    z.object({ type: z.literal("jwks"), url: z.string(), ...storedSettingFields() }),
-    z.object({ type: z.literal("hs256"), sealed: z.string(), ...storedSettingFields() }),
+    z.object({ type: z.literal("jwks"), url: z.string(), ...storedRuleFields() }),
+    z.object({ type: z.literal("hs256"), sealed: z.string(), ...storedRuleFields() }),
   ]),
 );
 

@@ -37,12 +37,12 @@ export function userOf(claims: JsonObject, setting: TokenRules): string | null {
   const found = setting.isOlder === true ? { owner: claims, key: name } : findClaim(claims, name);
   if (found === null) return null;
   const user = ownValue(found.owner, found.key);
-  const isTrusted = setting.isOlder === true ? isTrustedByOlderRules(claims, name) : isVerifiedClaim(found, setting);
+  const isTrusted = setting.isOlder === true ? isTrustedByOlderRules(claims, name) : isClaimVerified(found, setting);
   return isTrusted && typeof user === "string" && user !== "" ? user : null;
 }
 
 /** Some sign-in services send the sibling as text. */
-function isVerifiedClaim({ owner, key }: FoundClaim, setting: TokenRules): boolean {
+function isClaimVerified({ owner, key }: FoundClaim, setting: TokenRules): boolean {
   return !needsVerification(setting) || [true, "true"].includes(ownValue(owner, `${key}_verified`) as never);
 }
 

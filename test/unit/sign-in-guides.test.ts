@@ -6,8 +6,9 @@ import { setEndUserAuthInput } from "../../src/catalog/schemas.ts";
 const pages = readdirSync("docs/sign-in").map((name) => [name, readFileSync(`docs/sign-in/${name}`, "utf8")] as const);
 
 describe("the sign-in guides", () => {
-  it("are one short page each for Clerk, Auth0, Supabase, Firebase and your own sessions", () => {
-    const names = ["auth0.md", "clerk.md", "firebase.md", "supabase.md", "your-own.md"];
+  it("are one short page for each sign-in service, and one for your own sessions", () => {
+    const services = ["auth0", "clerk", "cognito", "entra", "firebase", "keycloak", "supabase", "workos"];
+    const names = [...services, "your-own"].map((name) => `${name}.md`);
     expect(pages.map(([name]) => name).sort()).toEqual(names);
     for (const [name, text] of pages) expect(text.split("\n").length, name).toBeLessThan(80);
   });
