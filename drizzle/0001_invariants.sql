@@ -357,9 +357,16 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_balances_bounded');
 END;
 --> statement-breakpoint
--- Limits the balances under a reference to 5,000, so that what a refund of all of them tells fits into a value (L6).
+-- Limits the balances under a reference to 5,000, so that what a refund of all of them tells fits into a value (L6). Each pack is
+-- granted once under a reference, so nothing is counted while it has only one: else a grant would read the square of its items.
 CREATE TRIGGER credit_balances_of_reference_bounded AFTER INSERT ON credit_balances
-WHEN new.grant_seq > 5000 AND new.external_ref IS NOT NULL AND 5000 < (
+WHEN new.grant_seq > 5000 AND new.external_ref IS NOT NULL AND (EXISTS (
+  SELECT 1 FROM credit_balances
+  WHERE account_id = new.account_id AND external_ref = new.external_ref AND pack_id < new.pack_id
+) OR EXISTS (
+  SELECT 1 FROM credit_balances
+  WHERE account_id = new.account_id AND external_ref = new.external_ref AND pack_id > new.pack_id
+)) AND 5000 < (
   SELECT count(*) FROM credit_balances WHERE account_id = new.account_id AND external_ref = new.external_ref
 )
 BEGIN

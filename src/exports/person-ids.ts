@@ -1,6 +1,6 @@
 import { and, desc, eq, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
-import { recurringJson } from "../books/recurring/recurring.ts";
+import { hasTooManyRecurring, recurringJson } from "../books/recurring/recurring.ts";
 import { asInteger, computed, query, read, type ValueOf } from "../db/query.ts";
 import { accounts, consentLog, creditLedger, exportAudit, idProperties, usageEvents } from "../db/schema.ts";
 import { assert } from "../errors.ts";
@@ -134,7 +134,7 @@ const propertiesCount = () =>
   sql<number>`((${verifiedProperties.version} IS NOT NULL) + (${otherProperties.version} IS NOT NULL))`;
 
 export interface ChunkRow {
-  /** The lines of its ids. Null when there are more characters than `ID_CHARACTERS_MAX`. */
+  /** The lines of its ids. Null when there are more characters than `ID_CHARACTERS_MAX`, or too many recurring grants. */
   readonly lines: string | null;
   readonly ids: number;
   readonly firstSeenAtMs: number | null;
@@ -152,7 +152,7 @@ export interface ChunkRow {
 /** The first ids, one row each. These are all ids unless `hasMoreIds` returns true. */
 export const findFewIds = query((value: ValueOf<PersonKey>) => {
   const row = computed({
-    lines: sql<string | null>`${idLine(value)}`,
+    lines: sql<string | null>`iif(${hasTooManyRecurring()}, NULL, ${idLine(value)})`,
     ids: sql<number>`1`,
     firstSeenAtMs: sql<number | null>`${personTable.firstSeenAtMs}`,
     lastSeenAtMs: sql<number | null>`${personTable.lastSeenAtMs}`,
@@ -176,7 +176,7 @@ export const findManyIds = query((value: ValueOf<PersonKey>) => {
   const row = computed({
     lines: sql<
       string | null
-    >`iif(max(item.characters) > ${ID_CHARACTERS_MAX}, NULL, group_concat(item.entry, char(10)))`,
+    >`iif(max(item.characters) > ${ID_CHARACTERS_MAX} OR max(item.isTooLarge), NULL, group_concat(item.entry, char(10)))`,
     ids: sql<number>`count(*)`,
     firstSeenAtMs: sql<number | null>`min(item.earliest)`,
     lastSeenAtMs: sql<number | null>`max(item.latest)`,
@@ -195,7 +195,7 @@ export const findManyIds = query((value: ValueOf<PersonKey>) => {
       ${personTable.firstSeenAtMs} AS earliest, ${personTable.lastSeenAtMs} AS latest, ${personTable.eventBytes} AS analytics,
       ${propertiesBytes()} AS size, ${propertiesCount()} AS rooms,
       ${ifFirst(ifSmallOrOwn(value, verifiedProperties))} AS verified, ${ifFirst(ifSmallOrOwn(value, otherProperties))} AS other,
-      ${recurringJson()} AS recurring
+      ${recurringJson()} AS recurring, ${hasTooManyRecurring()} AS isTooLarge
     ${fromPerson()} WINDOW w AS (ROWS UNBOUNDED PRECEDING)`;
   return read(
     row,

@@ -283,7 +283,13 @@ describe("concurrent lists", () => {
     await grant("u", 50);
     const list = times(20, (index) => event(`e${index}`, 1));
     const answers = await all(20, () => post("usage/events", list));
-    expect(distinct(answers)).toBe(1);
+    const results = answers.flatMap(({ body }) => body.results as { eventId: string; isReplayed?: true }[]);
+    for (const { eventId } of list) {
+      const ofEvent = results.filter((result) => result.eventId === eventId);
+      expect(ofEvent.filter(({ isReplayed }) => isReplayed !== true)).toHaveLength(1);
+      expect(new Set(ofEvent.map((result) => JSON.stringify({ ...result, isReplayed: null }))).size).toBe(1);
+      expect(ofEvent).toHaveLength(20);
+    }
     expect(await remaining("u")).toEqual([30]);
   });
 });

@@ -2,7 +2,7 @@ import { sql } from "drizzle-orm";
 import { choosePack, type PackRow, selectPack } from "../../catalog/pack.ts";
 import { asInteger, drizzle, fields, insertFrom, query, scalar, type ValueOf } from "../../db/query.ts";
 import { recurringGrants } from "../../db/schema.ts";
-import { assert, invalid, PurserError } from "../../errors.ts";
+import { assert, invalid } from "../../errors.ts";
 import { type Warning, warn } from "../../http/factory.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";

@@ -1,4 +1,5 @@
-import { and, count, eq, getTableColumns, gt, sql } from "drizzle-orm";
+import { and, count, eq, gt, type SQL, sql } from "drizzle-orm";
+import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { boundLimit, computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
 import { accounts, environments, recurringGrants } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
@@ -133,12 +134,37 @@ export async function listSuspended(
   return rows.map(({ userId, ...row }) => presentRecurring(userId, row, ctx.now()));
 }
 
-/** Returns SQL for the recurring grants of a row of `accounts`, as JSON for `presentRecurringJson`. Null when there are none. */
+/** The fields of a recurring grant that the API shows. */
+const SHOWN_FIELDS = [
+  ...(["id", "packId", "packName", "quantity", "every", "anchorMs", "endsAtMs", "rolloverPeriods"] as const),
+  ...(["state", "reason", "nextAtMs", "finalN", "createdAtMs"] as const),
+] as const;
+type ShownRecurring = Pick<StoredRecurring, (typeof SHOWN_FIELDS)[number]>;
+
+/** The most bytes of the recurring grants of an account in one value. D1 takes 2 MB for a row, and a person's row has properties too. */
+const JSON_BYTES_MAX = 1_500_000;
+/** More than the names and the numbers of one in JSON. */
+const ROW_BYTES = 370;
+
+/** Returns SQL: whether the recurring grants of a row of `accounts` are too many for `recurringJson`. JSON at most doubles a name. */
+export const hasTooManyRecurring = () => {
+  const { id, packId, packName, accountId } = recurringGrants;
+  const bytesOf = (name: SQL | SQLiteColumn) => sql`2 * octet_length(${name})`;
+  return sql<0 | 1>`coalesce((
+    SELECT sum(${ROW_BYTES} + ${bytesOf(id)} + ${bytesOf(packId)} + ${bytesOf(packName)} + ${bytesOf(accounts.userId)})
+    FROM ${recurringGrants} WHERE ${accountId} = ${accounts.id}
+  ) > ${JSON_BYTES_MAX}, 0)`;
+};
+
+/**
+ * Returns SQL for the recurring grants of a row of `accounts`, as JSON for `presentRecurringJson`. Null when there are none, or too
+ * many.
+ */
 export const recurringJson = () => {
-  const columns = Object.entries(getTableColumns(recurringGrants)).map(([name, column]) => sql`${name}, ${column}`);
+  const columns = SHOWN_FIELDS.map((name) => sql`${name}, ${recurringGrants[name]}`);
   const row = sql`json_object('userId', ${accounts.userId}, ${sql.join(columns, sql`, `)})`;
   // Without an account, the query reads no row.
-  return sql<string | null>`iif(${accounts.id} IS NULL, NULL, (
+  return sql<string | null>`iif(${accounts.id} IS NULL OR ${hasTooManyRecurring()}, NULL, (
     SELECT iif(count(*) = 0, NULL, json_group_array(${row} ORDER BY ${recurringGrants.ordinal}))
     FROM ${recurringGrants} WHERE ${recurringGrants.accountId} = ${accounts.id}
   ))`;
@@ -146,7 +172,7 @@ export const recurringJson = () => {
 
 /** Returns the recurring grants of several `recurringJson` lists, joined by commas, as the API returns them. Ignores due periods. */
 export function presentRecurringJson(stored: string, nowMs: number): RecurringOutput[] {
-  const lists = JSON.parse(`[${stored}]`) as readonly (readonly (StoredRecurring & { readonly userId: string })[])[];
+  const lists = JSON.parse(`[${stored}]`) as readonly (readonly (ShownRecurring & { readonly userId: string })[])[];
   return lists.flat().map((row) => presentRecurring(row.userId, row, nowMs));
 }
 
@@ -165,7 +191,7 @@ export function asCreated(row: StoredRecurring): StoredRecurring {
 }
 
 /** Returns a recurring grant in the form of the API (R1). */
-export function presentRecurring(userId: string, row: StoredRecurring, nowMs: number): RecurringOutput {
+export function presentRecurring(userId: string, row: ShownRecurring, nowMs: number): RecurringOutput {
   return {
     recurringId: row.id,
     userId,
@@ -185,7 +211,7 @@ export function presentRecurring(userId: string, row: StoredRecurring, nowMs: nu
   };
 }
 
-function currentPeriod({ state, anchorMs, every, endsAtMs, finalN }: StoredRecurring, nowMs: number) {
+function currentPeriod({ state, anchorMs, every, endsAtMs, finalN }: ShownRecurring, nowMs: number) {
   const n = periodAt(anchorMs, every, nowMs);
   const last = finalN ?? lastPeriod(anchorMs, every, endsAtMs);
   if (state === "suspended" || n < 1 || n > last) return null;

@@ -758,6 +758,16 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: "recurring_grants_bounded",
     sql: [Array.from({ length: 100 }, (_, n) => recurring({ ordinal: n + 2, id: `rec_${n}` }))],
   },
+  recurring_grants_bounded_again: {
+    says: "recurring_grants_bounded",
+    sql: [
+      [
+        `UPDATE recurring_grants SET state = 'ended', next_at_ms = NULL, final_n = 1 ${OF_USER}`,
+        ...Array.from({ length: 100 }, (_, n) => recurring({ ordinal: n + 2, id: `rec_${n}` })),
+        `UPDATE recurring_grants SET state = 'active', next_at_ms = 5, final_n = NULL ${OF_USER} AND ordinal = 1`,
+      ],
+    ],
+  },
   recurring_grants_in_order: {
     says: "recurring_grants_in_order",
     sql: [

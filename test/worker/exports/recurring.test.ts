@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { DAY_MS } from "../../../src/lib/time.ts";
 import { creditsWorld } from "../../support/credits.ts";
-import { documentOf } from "../../support/exports.ts";
+import { documentOf, linkTo, open } from "../../support/exports.ts";
 import { RECURRING } from "../../support/paths.ts";
 import { send } from "../../support/people.ts";
 import { makePack } from "../../support/world.ts";
@@ -79,3 +79,32 @@ it("an export has no recurring grants after an erasure, which ends them", async 
     .all();
   expect(results).toEqual([{ state: "ended" }]);
 });
+
+it.each([
+  { count: 3_000, status: 200 },
+  { count: 9_000, status: 503 },
+])(
+  "an export of $count recurring grants of one user answers $status, and never fails of their size",
+  async ({ count, status }) => {
+    const { app, clock, make } = await world();
+    await make("u", { recurringId: "rec_first" });
+    await env.DB.prepare(
+      `WITH RECURSIVE n (i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < ?2)
+       INSERT INTO recurring_grants (account_id, ordinal, environment_id, id, pack_id, pack_name, every, anchor_ms,
+         rollover_periods, id_seed, state, last_n, final_n, counted_balances, created_at_ms, request_hash)
+       SELECT account_id, n.i, environment_id, 'rec_' || n.i, pack_id, pack_name, every, anchor_ms, rollover_periods,
+         id_seed, 'ended', 1, 1, 1, created_at_ms, request_hash
+       FROM n CROSS JOIN recurring_grants WHERE environment_id = CAST(?1 AS INTEGER) AND id = 'rec_first' ORDER BY n.i`,
+    )
+      .bind(app.environments.live.id, count)
+      .run();
+    const answer = await open(await linkTo(app, "u", clock), clock);
+    expect(answer.status).toBe(status);
+    const body = (await answer.json()) as {
+      person?: { credits: { recurring: object[] } };
+      error?: { code: string; details: object };
+    };
+    if (status === 200) expect(body.person?.credits.recurring).toHaveLength(count);
+    else expect(body.error).toMatchObject({ code: "export_unavailable", details: { reason: "too_large" } });
+  },
+);
