@@ -98,7 +98,7 @@ const itemFields = () => ({
 function checkAmount(item: { amount: number; unit: z.infer<typeof unit> }, context: z.core.$RefinementCtx): void {
   const refuse = (message: string) => context.addIssue({ code: "custom", path: ["amount"], message });
   if (!(item.amount > 0)) refuse("must be positive");
-  else if (toSteps(item.unit, item.amount) === null) refuse(amountRule(item.unit));
+  else if (toSteps(item.unit, item.amount) === null) refuse(amountRule(item.unit, item.amount));
 }
 
 const newItem = z.lazy(() =>
@@ -219,7 +219,10 @@ export const listAuditInput = z.lazy(() =>
       mode: mode.optional().describe("With `userId`: the mode that the user is in."),
     })
     .superRefine(({ userId, mode }, context) => {
-      if ((userId === undefined) !== (mode === undefined)) refuse(context, "`userId` and `mode` go together");
+      if (userId === undefined && mode !== undefined)
+        context.addIssue({ code: "custom", path: ["userId"], message: "is required with `mode`" });
+      if (userId !== undefined && mode === undefined)
+        context.addIssue({ code: "custom", path: ["mode"], message: "is required with `userId`" });
     }),
 );
 export type ListAuditInput = z.infer<typeof pageInput> & Partial<z.infer<typeof listAuditInput>>;
