@@ -3,7 +3,7 @@ import { endUserSetting } from "../auth/end-user-setting.ts";
 import { MODES, SCOPES } from "../auth/scopes.ts";
 import { amountRule, toSteps } from "../books/amounts/amount.ts";
 import { matchRule, unit } from "../books/amounts/schemas.ts";
-import { anyNumber, cursor, displayName, identifier, mode, pageLimit, refuse } from "../http/fields.ts";
+import { anyNumber, cursor, displayName, identifier, mode, pageLimit } from "../http/fields.ts";
 import type { Scope } from "../runtime.ts";
 
 export const kind = z.lazy(() =>
