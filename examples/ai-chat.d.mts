@@ -1,6 +1,16 @@
 import type { Server } from "node:http";
 
-export type AskModel = (request: { prompt: string; signal: AbortSignal }) => AsyncIterable<string>;
+/** A piece of an answer, and the tokens up to then as the provider counts them, once it reports them. */
+export interface Piece {
+  readonly text?: string;
+  readonly usage?: { readonly inputTokens: number; readonly outputTokens: number };
+}
+export type AskModel = (request: {
+  model: string;
+  prompt: string;
+  maxOutputTokens: number;
+  signal: AbortSignal;
+}) => AsyncIterable<Piece>;
 
 export interface Settings {
   readonly purserUrl: string;

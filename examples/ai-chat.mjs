@@ -23,18 +23,26 @@ function quantitiesOf(model, inputTokens, outputTokens) {
   return { tokens: inputTokens + outputTokens, cents: (inputTokens * input + outputTokens * output) / 1_000_000 };
 }
 
-/** Stands for a model's client: yields one token at a time, until the signal aborts. */
+/** An estimate for the hold, and for an answer that ends before the provider has counted: four characters are about a token. */
+const estimateTokens = (text) => Math.ceil(text.length / 4);
+
+/**
+ * Stands for a model's client: yields pieces of text, until the signal aborts. Like providers, it reports the tokens at the end, in a
+ * piece of its own.
+ */
 async function* mockModel({ prompt, signal }) {
-  for (const word of `You asked: ${prompt} A ship is a town that moves.`.split(" ")) {
+  const words = `You asked: ${prompt} A ship is a town that moves.`.split(" ");
+  for (const word of words) {
     await wait(20, null, { signal });
-    yield `${word} `;
+    yield { text: `${word} ` };
   }
+  yield { usage: { inputTokens: prompt.split(" ").length, outputTokens: words.length } };
 }
 
 async function answer(purser, askModel, { userId, model, prompt }, response) {
   const closed = new AbortController();
   response.once("close", () => closed.abort());
-  const inputTokens = prompt.split(" ").length;
+  const inputTokens = estimateTokens(prompt);
   const usage = {
     userId,
     event: "chat.completion",
@@ -44,12 +52,21 @@ async function answer(purser, askModel, { userId, model, prompt }, response) {
   };
   await purser.usage.hold(usage, async (hold) => {
     response.setHeader("content-type", "text/plain; charset=utf-8");
-    let outputTokens = 0;
-    for await (const token of askModel({ model, prompt, signal: closed.signal })) {
-      outputTokens++;
-      hold.used(quantitiesOf(model, inputTokens, outputTokens));
-      response.write(token);
-      if (outputTokens === OUTPUT_TOKENS_MAX) break;
+    // The provider bills the prompt from here on, even if the user leaves before the first word.
+    hold.used(quantitiesOf(model, inputTokens, 0));
+    const pieces = askModel({ model, prompt, maxOutputTokens: OUTPUT_TOKENS_MAX, signal: closed.signal });
+    let answered = "";
+    let counted = null;
+    for await (const { text = "", usage } of pieces) {
+      answered += text;
+      // A piece of text may be many tokens or a part of one. Only the provider's own count is what it bills.
+      counted = usage ?? counted;
+      hold.used(
+        counted === null
+          ? quantitiesOf(model, inputTokens, estimateTokens(answered))
+          : quantitiesOf(model, counted.inputTokens, counted.outputTokens),
+      );
+      if (text !== "") response.write(text);
     }
   });
   response.end();

@@ -11,7 +11,12 @@ interface Store {
   switchOff(userId: string, why: string): Promise<void>;
 }
 interface Payments {
-  readonly paymentIntents: { create(params: object, options: { idempotencyKey: string }): Promise<{ status: string }> };
+  readonly paymentIntents: {
+    search(params: { query: string }): Promise<{
+      data: readonly { readonly status: string; readonly metadata: Readonly<Record<string, string>> }[];
+    }>;
+    create(params: object, options: { idempotencyKey: string }): Promise<{ status: string }>;
+  };
 }
 interface Message {
   readonly type: string;

@@ -3,7 +3,7 @@ import { endUserSetting } from "../auth/end-user-setting.ts";
 import { MODES, SCOPES } from "../auth/scopes.ts";
 import { amountRule, toSteps } from "../books/amounts/amount.ts";
 import { matchRule, unit } from "../books/amounts/schemas.ts";
-import { anyNumber, cursor, displayName, identifier, mode, pageLimit, refuse } from "../http/fields.ts";
+import { anyNumber, cursor, displayName, identifier, mode, pageLimit } from "../http/fields.ts";
 import type { Scope } from "../runtime.ts";
 
 export const kind = z.lazy(() =>
@@ -98,7 +98,7 @@ const itemFields = () => ({
 function checkAmount(item: { amount: number; unit: z.infer<typeof unit> }, context: z.core.$RefinementCtx): void {
   const refuse = (message: string) => context.addIssue({ code: "custom", path: ["amount"], message });
   if (!(item.amount > 0)) refuse("must be positive");
-  else if (toSteps(item.unit, item.amount) === null) refuse(amountRule(item.unit));
+  else if (toSteps(item.unit, item.amount) === null) refuse(amountRule(item.unit, item.amount));
 }
 
 const newItem = z.lazy(() =>
@@ -219,7 +219,10 @@ export const listAuditInput = z.lazy(() =>
       mode: mode.optional().describe("With `userId`: the mode that the user is in."),
     })
     .superRefine(({ userId, mode }, context) => {
-      if ((userId === undefined) !== (mode === undefined)) refuse(context, "`userId` and `mode` go together");
+      if (userId === undefined && mode !== undefined)
+        context.addIssue({ code: "custom", path: ["userId"], message: "is required with `mode`" });
+      if (userId !== undefined && mode === undefined)
+        context.addIssue({ code: "custom", path: ["mode"], message: "is required with `userId`" });
     }),
 );
 export type ListAuditInput = z.infer<typeof pageInput> & Partial<z.infer<typeof listAuditInput>>;

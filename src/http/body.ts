@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { invalid, PurserError } from "../errors.ts";
-import { JsonBytes, JsonSyntaxError } from "../lib/json-bytes.ts";
+import { brokenElement, JsonBytes, JsonSyntaxError } from "../lib/json-bytes.ts";
 import { type AppEnv, factory } from "./factory.ts";
 
 export const BODY_BYTES_MAX = 1024 * 1024;
@@ -190,8 +190,13 @@ export function jsonAdvice(text: string, cause: unknown): string {
     return "The body is a form, not JSON. Send a JSON object with `Content-Type: application/json`.";
   }
   const position = cause instanceof Error ? /position (\d+)/.exec(cause.message)?.[1] : undefined;
+  const element = brokenElement(new TextEncoder().encode(text));
+  const places = [
+    ...(position === undefined ? [] : [`after ${position} characters`]),
+    ...(element === null ? [] : [`in element ${element} of the list (the first is 0)`]),
+  ];
   return (
-    `The body is not valid JSON${position === undefined ? "" : `: the error is after ${position} characters`}. ` +
+    `The body is not valid JSON${places.length === 0 ? "" : `: the error is ${places.join(", ")}`}. ` +
     "Send text from JSON.stringify or a similar function. Strings and names have double quotes. Values are strings, numbers, " +
     "true, false, null, objects and lists. There are no comments, and no comma after the last element."
   );

@@ -262,5 +262,23 @@ export class JsonBytes {
   }
 }
 
+/** Returns the index of the first element of a list that is not JSON, in linear time. Null when the text is no list, or has none. */
+export function brokenElement(bytes: Uint8Array): number | null {
+  const json = new JsonBytes(bytes);
+  const start = json.skipSpace(0);
+  if (json.kindAt(start) !== "list") return null;
+  let index = -1;
+  try {
+    json.elements(start, (at) => {
+      index++;
+      return json.skip(at);
+    });
+    return null;
+  } catch (error) {
+    if (error instanceof JsonSyntaxError) return Math.max(index, 0);
+    throw error;
+  }
+}
+
 /** A UTF-8 decoder that keeps a byte order mark as an ordinary character. */
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });

@@ -200,5 +200,5 @@ async function assertPacks(
 function assertQuantity(param: string, unit: Unit, quantity: number | undefined): void {
   if (quantity === undefined) throw invalid(param, `is required for a pack without items, in its unit \`${unit}\``);
   if (!(quantity > 0)) throw invalid(param, "must be more than 0");
-  if (toSteps(unit, quantity) === null) throw invalid(param, amountRule(unit));
+  if (toSteps(unit, quantity) === null) throw invalid(param, amountRule(unit, quantity));
 }

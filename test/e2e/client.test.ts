@@ -371,6 +371,7 @@ describe("examples/ai-chat.mjs", () => {
     const answer = await chat(userId, "Tell me of ships.");
     const text = await answer.text();
     expect(text).toContain("A ship is a town that moves.");
+    // The provider's own count, which comes last, is charged.
     expect(await remainingOf(userId)).toBe(600 - 4 - text.trim().split(" ").length);
     const poor = await chat(await userWith(100), "Tell me of ships.");
     expect([poor.status, await poor.text()]).toEqual([402, "You have too few credits for this."]);
@@ -379,7 +380,7 @@ describe("examples/ai-chat.mjs", () => {
   it("charges the streamed part when the reader leaves, and nothing when the model fails", async () => {
     const userId = await userWith(600);
     const leaving = await chat(userId, "one two", async function* ({ signal }) {
-      yield* ["a ", "b ", "c "];
+      yield* [{ text: "a " }, { text: "b " }, { text: "c " }, { usage: { inputTokens: 2, outputTokens: 3 } }];
       await new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
     });
     const reader = leaving.body?.getReader();

@@ -6,11 +6,12 @@ const message = (seq: number, type = "credits.low") => ({
   data: { userId: "u", alertId: "alr_1", seq },
 });
 
-/** A shop whose Stripe charges once for each idempotency key, until `error` is set. */
+/** A shop whose Stripe charges once for each idempotency key that it has not forgotten, until `error` is set. */
 function shop() {
   const charged = new Map<string, object>();
+  const intents: { status: string; metadata: Record<string, string> }[] = [];
   const reserved = new Map<string, number>();
-  const state = { isOff: false, error: null as object | null };
+  const state = { isOff: false, error: null as object | null, status: "succeeded", isAnswerLost: false };
   const store = {
     customerOf: async () => ({ customer: "cus_1", paymentMethod: "pm_1", isOff: state.isOff }),
     reserve: async (key: string, _: string, __: string, amount: number, max: number) => {
@@ -28,10 +29,18 @@ function shop() {
   };
   const create = async (params: object, { idempotencyKey }: { idempotencyKey: string }) => {
     if (state.error !== null) throw state.error;
+    if (!charged.has(idempotencyKey)) {
+      const { metadata } = params as { metadata: Record<string, string> };
+      intents.push({ status: state.status, metadata });
+    }
     charged.set(idempotencyKey, params);
-    return { status: "succeeded" };
+    if (state.isAnswerLost) throw { type: "StripeConnectionError" };
+    return { status: state.status };
   };
-  return { charged, reserved, state, given: { store, stripe: { paymentIntents: { create } } } };
+  const search = async ({ query }: { query: string }) => ({
+    data: intents.filter(({ metadata }) => query === `metadata["topup"]:"${metadata.topup}"`),
+  });
+  return { charged, intents, reserved, state, given: { store, stripe: { paymentIntents: { create, search } } } };
 }
 
 describe("the example for auto top-up", () => {
@@ -45,6 +54,44 @@ describe("the example for auto top-up", () => {
       metadata: { pack: "Wallet", user: "u" },
     });
     expect(await topUp(message(1, "credits.depleted"), given)).toBe("ignored");
+  });
+
+  it("charges once when a message is sent again after Stripe has forgotten its key, even if the first answer was lost", async () => {
+    const { charged, intents, state, given } = shop();
+    state.isAnswerLost = true;
+    await expect(topUp(message(7), given)).rejects.toMatchObject({ type: "StripeConnectionError" });
+    state.isAnswerLost = false;
+    charged.clear();
+    for (let replay = 0; replay < 3; replay++) expect(await topUp(message(7), given)).toBe("succeeded");
+    expect([intents.length, charged.size]).toEqual([1, 0]);
+  });
+
+  it("treats a declined charge that it finds as declined, and sends it no second time", async () => {
+    const { charged, intents, reserved, state, given } = shop();
+    Object.assign(state, { status: "requires_payment_method", isAnswerLost: true });
+    await expect(topUp(message(7), given)).rejects.toBeDefined();
+    charged.clear();
+    Object.assign(state, { status: "succeeded", isAnswerLost: false });
+    expect(await topUp(message(7), given)).toBe("declined");
+    expect([intents.length, charged.size, reserved.size, state.isOff]).toEqual([1, 0, 0, true]);
+  });
+
+  it("looks for the charge before it sends the key, and sends nothing if the search fails", async () => {
+    const { charged, given } = shop();
+    const search = () => Promise.reject(new Error("search is down"));
+    const stripe = { paymentIntents: { ...given.stripe.paymentIntents, search } };
+    await expect(topUp(message(7), { ...given, stripe })).rejects.toThrow("search is down");
+    expect(charged.size).toBe(0);
+  });
+
+  it("makes a key that Stripe accepts for users of every id", async () => {
+    const { charged, given } = shop();
+    for (const userId of ["é".repeat(200), 'a"b', "a:1", "a"]) {
+      const each = { ...message(7), data: { ...message(7).data, userId } };
+      expect(await topUp(each, given)).toBe("succeeded");
+    }
+    expect([...charged.keys()].every((key) => /^topup_[0-9a-f]{64}$/.test(key))).toBe(true);
+    expect(charged.size).toBe(4);
   });
 
   it("stops at the monthly maximum", async () => {

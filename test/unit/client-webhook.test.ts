@@ -46,6 +46,21 @@ describe("verifyWebhook", () => {
     await expect(verifyWebhook(headersWith(), BODY, before)).rejects.toMatchObject(refused);
   });
 
+  it("says in words that the secret is missing or the body was parsed", async () => {
+    const unknown = (value: unknown) => value as string;
+    for (const secret of [undefined, null, "", [], [undefined], "whsec_"]) {
+      const verified = verifyWebhook(headersWith(), BODY, unknown(secret));
+      await expect(verified, String(secret)).rejects.toThrow(/secret.* of the endpoint, whsec_…/);
+      await expect(verified).rejects.toBeInstanceOf(TypeError);
+    }
+    for (const body of [JSON.parse(BODY), null, undefined, [1]]) {
+      const verified = verifyWebhook(headersWith(), unknown(body), WEBHOOK_SECRET);
+      await expect(verified).rejects.toThrow("before any parsing");
+      await expect(verified).rejects.toBeInstanceOf(TypeError);
+    }
+    expect(await verifyWebhook(headersWith(), Buffer.from(BODY), WEBHOOK_SECRET)).toBeDefined();
+  });
+
   it("refuses an altered body, another signature, a missing header, and a malformed signature", async () => {
     await expect(verifyWebhook(headersWith(), BODY.replace("test", "tset"), WEBHOOK_SECRET)).rejects.toMatchObject(
       refused,

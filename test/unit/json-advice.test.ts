@@ -11,6 +11,23 @@ it("describes the error in a mebibyte of malformed JSON within a second, for any
   }
 });
 
+it.each([
+  ['[{"a": 1}, nope]', 1],
+  ["[{} {}]", 0],
+  ["[1, 2, {]", 2],
+  ["[", 0],
+])("names the element of a list that is not JSON: %s", (text, index) => {
+  const cause = (() => {
+    try {
+      return JSON.parse(text);
+    } catch (error) {
+      return error;
+    }
+  })();
+  expect(cause).toBeInstanceOf(SyntaxError);
+  expect(jsonAdvice(text, cause)).toContain(`in element ${index} of the list (the first is 0). Send text`);
+});
+
 it("names the position where the parser stopped, and quotes no part of the text", () => {
   const text = '{"a": 1 "alice@example.com": 2}';
   let cause: unknown;

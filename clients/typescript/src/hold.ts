@@ -1,5 +1,6 @@
 import type { Operations } from "./generated/operations.ts";
 import type { Input, Schemas } from "./operation.ts";
+import { assertNumbers } from "./request.ts";
 
 type Quantities = Input<"commitReservation">["quantities"];
 
@@ -67,6 +68,8 @@ export async function holdUsage<Result>(
   work: (hold: Hold) => Result | Promise<Result>,
 ): Promise<Held<Result>> {
   signal?.throwIfAborted();
+  // The commit is refused for these too, but the work would be done by then.
+  assertNumbers("usage.hold", properties, "properties");
   const { reservationId, holds } = await purser.createReservation(reservation);
   type Used = { readonly quantities: Quantities; readonly model?: string };
   const last: { used?: Used } = {};
@@ -80,6 +83,7 @@ export async function holdUsage<Result>(
       ...(properties === undefined ? {} : { properties }),
     });
   const used: Hold["used"] = (quantities, model) => {
+    assertNumbers("hold.used", quantities);
     last.used = { quantities, ...(model === undefined ? {} : { model }) };
   };
   const stop = keepOpen(purser, reservationId, reservation.expiresInSeconds ?? EXPIRES_IN_SECONDS);

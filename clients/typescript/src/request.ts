@@ -45,11 +45,26 @@ function withId(fields: Fields, [field, prefix]: readonly [string, string]): Fie
   return fields[field] === undefined ? { ...fields, [field]: prefix + crypto.randomUUID() } : fields;
 }
 
+/** Throws `TypeError` for a number that JSON cannot carry: a BigInt, NaN or an infinity, which JSON would turn into null. */
+export function assertNumbers(operation: string, value: unknown, path = ""): void {
+  if (typeof value === "bigint")
+    throw new TypeError(`${operation}: ${path} is a BigInt. Send a number: Number(value).`);
+  if (typeof value === "number" && !Number.isFinite(value))
+    throw new TypeError(`${operation}: ${path} is ${value}. Send a finite number.`);
+  if (typeof value !== "object" || value === null) return;
+  const isList = Array.isArray(value);
+  for (const [name, inner] of Object.entries(value)) {
+    const innerPath = isList ? `${path}[${name}]` : `${path}.${name}`;
+    assertNumbers(operation, inner, innerPath.replace(/^\./, ""));
+  }
+}
+
 const asText = (value: unknown): string => (value instanceof Date ? value.toISOString() : String(value));
 
 /** Returns the request of an operation. It is built once for a call, so that every retry has the same ids. */
 export function requestOf(name: string, described: Described, input: Fields | readonly Fields[] = {}): Request {
   const { method, path: template, list: _list, ...rest } = described;
+  assertNumbers(name, input);
   const id = ID_OF[name];
   const isRepeatable = /^(GET|PUT|DELETE)$/.test(method) || id !== undefined || REPEATABLE.has(name);
   const request = { ...rest, operation: name, method, isRepeatable };

@@ -32,16 +32,26 @@ function bytesOf(base64: string): Uint8Array<ArrayBuffer> | null {
 }
 
 /** Imports an endpoint's secret, `whsec_` and base64, as a key. */
-function importSecret(secret: string): Promise<CryptoKey> {
-  const bytes = bytesOf(secret.replace(/^whsec_/, ""));
+async function importSecret(secret: unknown): Promise<CryptoKey> {
+  const bytes = typeof secret === "string" ? bytesOf(secret.replace(/^whsec_/, "")) : null;
   if (bytes === null || bytes.length === 0)
-    throw new TypeError("The secret must be the secret of the endpoint, whsec_….");
+    throw new TypeError("The secret must be the secret of the endpoint, whsec_…. Check that its variable is set.");
   return crypto.subtle.importKey("raw", bytes, { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
+}
+
+/** Returns the received text. Throws `TypeError` for a parsed body, whose text can no longer be known. */
+function textOf(body: unknown): string {
+  if (typeof body === "string") return body;
+  if (body instanceof ArrayBuffer || ArrayBuffer.isView(body)) return new TextDecoder().decode(body);
+  throw new TypeError(
+    "The body must be the received text or bytes, before any parsing: `await request.text()`, or in Express " +
+      '`express.raw({ type: "application/json" })` for this route.',
+  );
 }
 
 /**
  * Returns the message of a webhook that was signed with the endpoint's secret in the last five minutes (Standard Webhooks).
- * Throws `WebhookVerificationError` otherwise. `body` is the received text, before any parsing. During a rotation give both
+ * Throws `WebhookVerificationError` otherwise, and `TypeError` for a missing secret or a parsed body. `body` is the received text, before any parsing. During a rotation give both
  * secrets.
  */
 export async function verifyWebhook(
@@ -49,16 +59,17 @@ export async function verifyWebhook(
   body: string | Uint8Array | ArrayBuffer,
   secret: string | readonly string[],
 ): Promise<WebhookMessage> {
+  const keys = await Promise.all((Array.isArray(secret) ? secret : [secret]).map(importSecret));
+  if (keys.length === 0) throw new TypeError("Give at least one secret of the endpoint, whsec_….");
+  const text = textOf(body);
   const id = headerOf(headers, "webhook-id");
   const timestamp = headerOf(headers, "webhook-timestamp");
   const signatures = headerOf(headers, "webhook-signature").split(" ");
   if (!/^\d+$/.test(timestamp) || Math.abs(Date.now() / 1_000 - Number(timestamp)) > TOLERANCE_SECONDS) {
     throw new WebhookVerificationError("The message was not sent in the last five minutes.");
   }
-  const text = typeof body === "string" ? body : new TextDecoder().decode(body);
   const signedBytes = encoder.encode(`${id}.${timestamp}.${text}`);
-  for (const each of typeof secret === "string" ? [secret] : secret) {
-    const key = await importSecret(each);
+  for (const key of keys) {
     for (const signature of signatures) {
       const bytes = signature.startsWith("v1,") ? bytesOf(signature.slice(3)) : null;
       // `verify` compares in constant time. The signed text is Purser's own JSON.

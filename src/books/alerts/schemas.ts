@@ -50,7 +50,7 @@ type Below = z.infer<typeof below>;
 /** Returns the amount in steps of the unit. Throws `invalid_request`. */
 export function amountStepsOf(unit: Unit, amount: number): Steps {
   const steps = toSteps(unit, amount);
-  if (steps === null) throw invalid("below.amount", amountRule(unit));
+  if (steps === null) throw invalid("below.amount", amountRule(unit, amount));
   return steps;
 }
 
@@ -70,7 +70,7 @@ function checkNewAlert(
 ): void {
   checkBelow(below, context, ["below"]);
   if (below.amount === undefined || !(below.amount > 0) || toSteps(unit, below.amount) !== null) return;
-  context.addIssue({ code: "custom", path: ["below", "amount"], message: amountRule(unit) });
+  context.addIssue({ code: "custom", path: ["below", "amount"], message: amountRule(unit, below.amount) });
 }
 
 export const createAlertInput = z.lazy(() => newAlertInput().superRefine(checkNewAlert).meta({ id: "CreateAlert" }));

@@ -23,9 +23,12 @@ export const amountStepsMax: Readonly<Record<Unit, number>> = {
   cents: 8_589_934_592_000_000,
 };
 
-/** Returns the rule for a given amount of a unit, for a message that begins with the amount's name (C1). */
-export function amountRule(unit: Unit): string {
-  return `must have at most ${DECIMALS[unit]} decimals (round it first) and ${amountMaxRule(unit).replace("must ", "")}`;
+/** Returns the rule that a given amount of a unit breaks, for a message that begins with the amount's name (C1). */
+export function amountRule(unit: Unit, amount: number): string {
+  const max = fromSteps(unit, amountStepsMax[unit] as Steps);
+  if (amount > max) return amountMaxRule(unit);
+  if (amount < -max) return `must be at least -${max} (\`${unit}\`)`;
+  return `must have at most ${DECIMALS[unit]} decimals (\`${unit}\`): round it first`;
 }
 
 /** Returns the rule for a used quantity, which may have any number of decimals. */

@@ -186,3 +186,9 @@ export const passesFilter = (filter: Text, rules: Text): SQL => sql`(${rules} = 
   SELECT 1 FROM (SELECT value ->> 'event' AS glob FROM json_each(${rules})) AS rule
   WHERE rule.glob IS NULL OR ${meet(filter, sql`rule.glob`)}
 ))`;
+
+/** Returns a rule in words, to follow "pays for". */
+export function ruleInWords({ event, model }: MatchRule): string {
+  const parts = [event === undefined ? "" : `event \`${event}\``, model === undefined ? "" : `model \`${model}\``];
+  return parts.filter((part) => part !== "").join(" with ");
+}

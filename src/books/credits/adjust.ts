@@ -199,7 +199,7 @@ interface Adjustable {
 function planAdjustment(balance: Adjustable, delta: number): Steps {
   if (balance.isRevoked) throw invalid("balanceId", "The balance is revoked.");
   const deltaSteps = toSteps(balance.unit, delta);
-  if (deltaSteps === null) throw invalid("delta", amountRule(balance.unit));
+  if (deltaSteps === null) throw invalid("delta", amountRule(balance.unit, delta));
   const remainingSteps = balance.remainingSteps + deltaSteps;
   if (remainingSteps < 0) {
     throw new PurserError("invalid_quantity", "would make the balance negative", { param: "delta" });

@@ -17,7 +17,7 @@ import { invalidCursor } from "../../errors.ts";
 import { cutPage, decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { amountOfSteps, stepsOfSum, sumOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
+import { amountOfSteps, exactAmount, stepsOfSum, sumOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import { presentExpiry } from "../ledger/balance.ts";
 import { isSpendable } from "../ledger/spendable-balances.ts";
 import type { UsersOutput } from "./responses.ts";
@@ -96,7 +96,7 @@ function presentUser(userId: string, units: readonly UnitRow[]): UsersOutput["us
   const remaining: { [U in Unit]?: number } = {};
   for (const unit of UNITS) {
     const row = units.find((unitRow) => unitRow.unit === unit);
-    if (row !== undefined) remaining[unit] = amountOfSteps(unit, stepsOfSum(row));
+    if (row !== undefined) remaining[unit] = exactAmount(unit, stepsOfSum(row));
   }
   const balances = units.reduce((count, row) => count + row.balances, 0);
   const nextExpiresAtMs = Math.min(...units.map((row) => row.nextExpiresAtMs));

@@ -114,7 +114,7 @@ function ofLegacyPack(pack: Pack, quantity: number | null | undefined, idOf: Bal
     throw refuse(`is required for this pack, which has no items, in its unit \`${pack.unit}\``);
   if (!(quantity > 0)) throw refuse("must be more than 0");
   const amountSteps = toSteps(pack.unit, quantity);
-  if (amountSteps === null) throw refuse(amountRule(pack.unit));
+  if (amountSteps === null) throw refuse(amountRule(pack.unit, quantity));
   return {
     id: idOf(0),
     packItemId: "",

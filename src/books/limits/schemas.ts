@@ -26,14 +26,14 @@ const amountOfWindow = () =>
 /** The error text for an amount of a unit, to follow the field's name. Null when the amount is valid. */
 function amountFlaw(unit: Unit, amount: number): string | null {
   if (amount < 0) return "must not be negative";
-  return toSteps(unit, amount) === null ? amountRule(unit) : null;
+  return toSteps(unit, amount) === null ? amountRule(unit, amount) : null;
 }
 
 /** The amount in steps of the unit, or an error text. */
 export function readAmount(unit: Unit, amount: number): { readonly steps: Steps } | { readonly flaw: string } {
   const flaw = amountFlaw(unit, amount);
   const steps = toSteps(unit, amount);
-  return flaw !== null || steps === null ? { flaw: flaw ?? amountRule(unit) } : { steps };
+  return flaw !== null || steps === null ? { flaw: flaw ?? amountRule(unit, amount) } : { steps };
 }
 
 export const createLimitInput = z.lazy(() =>

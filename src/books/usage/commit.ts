@@ -83,7 +83,7 @@ export async function commitReservation(
         const payment = burnDown(payers, usage);
         if (payment.uncovered !== null && input.onShortage === "reject") {
           Object.assign(refusedUsage, { ...usage, userId: account.userId });
-          throw insufficientCredits(payment.uncovered, payment, payers, usage);
+          throw insufficientCredits(payment.uncovered, payment, payers, usage, heldUnits);
         }
         // Limits never refuse usage that has already happened (Q4).
         const counts = countUsage(account, usage, false);

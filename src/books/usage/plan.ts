@@ -5,7 +5,7 @@ import { PurserError } from "../../errors.ts";
 import { warn } from "../../http/factory.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { fromSteps, presentQuantities, type Quantities, type Unit } from "../amounts/amount.ts";
-import { readStoredRules, rulesCover } from "../amounts/match.ts";
+import { readStoredRules, ruleInWords, rulesCover } from "../amounts/match.ts";
 import { impliesCount, isRounded } from "../amounts/schemas.ts";
 import { inSpendingOrder, type PayingRow, type SpendableBalance, statusOf } from "../ledger/balance.ts";
 import { burnDown, LEGS_MAX, spendingOrder, type Usage } from "../ledger/burn-down.ts";
@@ -42,6 +42,7 @@ export function insufficientCredits(
   { legs, isCut }: PlannedPayment,
   spendable: readonly SpendableBalance[],
   { event, model }: Pick<Usage, "event" | "model">,
+  heldUnits: readonly Unit[] = [],
 ): PurserError {
   if (isCut) return tooManyLegs();
   const paying = new Set(legs.map(({ balance }) => balance.id));
@@ -61,10 +62,32 @@ export function insufficientCredits(
   const message =
     spendable.length === 0
       ? "The user has no balance to spend in this mode: nothing was granted under this userId, or all of it is spent, expired or revoked."
-      : "The user's balances do not cover the usage. `details.skipped` says why each does not.";
-  return new PurserError("insufficient_credits", message, {
+      : `The user's balances do not cover the usage. \`details.skipped\` says why each does not.${adviceOnRules(
+          spendable.toSorted(spendingOrder).find((balance) => reasonOf(balance) === "no_match"),
+        )}`;
+  return new PurserError("insufficient_credits", message + adviceOnHeld(heldUnits, uncovered), {
     details: { uncovered: presentQuantities(uncovered), skipped: skipped.slice(0, SKIPPED_BALANCES_MAX) },
   });
+}
+
+/** The most rules of a balance that a message quotes. */
+const QUOTED_RULES_MAX = 3;
+
+/** Returns a sentence with the rules of a balance that does not pay for the event, in words. */
+function adviceOnRules(balance: SpendableBalance | undefined): string {
+  if (balance === undefined) return "";
+  const quoted = balance.rules.slice(0, QUOTED_RULES_MAX).map(ruleInWords);
+  const rest = balance.rules.length - quoted.length;
+  return ` The first with \`no_match\` pays only for ${quoted.join(" or ")}${rest > 0 ? `, or by ${rest} more rules` : ""}.`;
+}
+
+/** Returns a sentence with the units that a reservation held, if the commit misses one that they do not cover. */
+function adviceOnHeld(heldUnits: readonly Unit[], uncovered: Quantities): string {
+  const units = [...new Set(heldUnits)];
+  const isOther = units.length > 0 && units.every((unit) => (uncovered[unit] ?? 0) === 0);
+  return isOther
+    ? ` The reservation held ${units.map((unit) => `\`${unit}\``).join(" and ")}: commit in that unit.`
+    : "";
 }
 
 function tooManyLegs(): PurserError {

@@ -114,7 +114,10 @@ function scanBody(bytes: Uint8Array): ScannedBody {
       return read.end;
     });
   } catch (error) {
-    if (error instanceof JsonSyntaxError) throw invalid("body", "The body is not valid JSON.");
+    if (error instanceof JsonSyntaxError) {
+      const place = events.isListOpen ? `: the error is in event ${events.count} of the list (the first is 0)` : "";
+      throw invalid("body", `The body is not valid JSON${place}.`);
+    }
     throw error;
   }
   return { json, envelope: envelopes[0] ?? null, events: events.spans, eventCount: events.count };
@@ -124,6 +127,8 @@ class EventSpans {
   readonly #json: JsonBytes;
   spans: Span[] = [];
   count = 0;
+  /** Whether a list was begun and has not ended. */
+  isListOpen = false;
 
   constructor(json: JsonBytes) {
     this.#json = json;
@@ -133,11 +138,14 @@ class EventSpans {
   readList(start: number): number {
     this.spans = [];
     this.count = 0;
-    return this.#json.elements(start, (at) => {
+    this.isListOpen = true;
+    const listEnd = this.#json.elements(start, (at) => {
       const end = this.#json.skip(at);
       this.add({ start: at, end });
       return end;
     });
+    this.isListOpen = false;
+    return listEnd;
   }
 
   skip(start: number): number {

@@ -17,6 +17,7 @@ async function shop() {
   expect((await w.admin("POST", `${w.path}/alerts`, { key: env.ADMIN_TOKEN, body: alert })).status).toBe(200);
   expect((await w.post("credits/grant", { userId: "u", packId: "Wallet", quantity: 300 })).status).toBe(200);
   const charged = new Set<string>();
+  const intents: { status: string; metadata: Record<string, string> }[] = [];
   const state = { isOff: false, isDeclined: false, reserved: new Set<string>() };
   const stripe = {
     paymentIntents: {
@@ -26,8 +27,12 @@ async function shop() {
         const fields = { amount, amount_received: amount, metadata };
         const id = `pi_${[...charged].indexOf(by.idempotencyKey)}`;
         await w.deliver(eventOf("payment_intent.succeeded", w.nowS, paymentIntent(id, fields)));
+        intents.push({ status: "succeeded", metadata: metadata as Record<string, string> });
         return { status: "succeeded" };
       },
+      search: async ({ query }: { query: string }) => ({
+        data: intents.filter(({ metadata }) => query.includes(`"${metadata.topup}"`)),
+      }),
     },
   };
   const store = {
