@@ -73,13 +73,17 @@ describe("creating a recurring grant", () => {
     ]);
   });
 
-  it("returns the first response again, and 409 for another body", async () => {
+  it("answers a repeat with the grant as it stands now, and another body with 409", async () => {
     const world = await recurringWorld();
     const first = await world.make({ recurringId: "rec_a" });
     world.clock.advance(40 * DAY_MS);
     const again = await world.make({ recurringId: "rec_a" });
     expect(again.headers.get("idempotent-replayed")).toBe("true");
-    expect(again.body).toEqual(first.body);
+    expect(again.body).toEqual({
+      ...first.body,
+      period: { n: 2, from: first.body.nextAt, to: "2026-03-15T12:00:00.000Z" },
+      nextAt: "2026-03-15T12:00:00.000Z",
+    });
     const other = await world.make({ recurringId: "rec_a", every: "week" });
     expect([other.status, other.body.error.code]).toEqual([409, "idempotency_conflict"]);
     expect(other.body.error.details.differs).toEqual(["every"]);
