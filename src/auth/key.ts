@@ -88,7 +88,9 @@ export const keyHint = (key: string): string =>
 /** Parses a key. Returns null for text that is not a key. */
 export const readKey = (text: string): Key | null => (text.length > KEY_CHARACTERS_MAX ? null : readKeyForm(text));
 
-const readKeyForm = rememberUpTo(100, (text): Key | null => {
+const readKeyForm = rememberUpTo(100, readKeyParts);
+
+function readKeyParts(text: string): Key | null {
   const parts = KEY_FORM.exec(text);
   if (parts === null) return null;
   const [, prefix = "", mode, , app, environment = "", sum] = parts;
@@ -102,7 +104,50 @@ const readKeyForm = rememberUpTo(100, (text): Key | null => {
   }
   // The pattern matches only these two modes.
   return { kind, environment: { id, appId, mode: mode as Mode, database } };
-});
+}
+
+/** Matches text that begins as a key does. Matches do not overlap, so a search takes linear time. */
+const KEY_IN_TEXT = /[spr]k_(?:live|test)_[0-9A-Za-z]{52,59}|ak_[0-9A-Za-z]{28}/g;
+const KEY_CHARACTERS_MIN = 60;
+
+/** Returns the key at the beginning of a match. More letters may follow it. Its checksum decides where it ends. */
+function keyAtStart(match: string): string | null {
+  if (match.startsWith("ak_")) return isAdminKey(match) ? match : null;
+  for (let end = match.length; end >= KEY_CHARACTERS_MIN; end--) {
+    const key = match.slice(0, end);
+    if (readKeyParts(key) !== null) return key;
+  }
+  return null;
+}
+
+const WHOLE_KEY = /(?<!\w)[spr]k_(?:live|test)_[0-9A-Za-z]{52,59}(?!\w)/g;
+
+/** Returns the first application's key that stands alone in a text. Null when there is none. */
+export function findKey(text: string): string | null {
+  for (const [match] of text.matchAll(WHOLE_KEY)) if (readKeyParts(match) !== null) return match;
+  return null;
+}
+
+/** Returns the text with each key replaced by its hint (L1). */
+export const withoutKeys = (text: string): string =>
+  text.replace(KEY_IN_TEXT, (match) => {
+    const key = keyAtStart(match);
+    return key === null ? match : `${keyHint(key)}${match.slice(key.length)}`;
+  });
+
+/** An escaped backslash, or the escape of a printable ASCII character. */
+const ESCAPE = /\\(?:\\|u00([2-7][0-9a-f]))/gi;
+
+/** Does the same for the text of JSON, where a key's characters may be written as escapes. */
+export function jsonWithoutKeys(json: string): string {
+  const plain = json.replace(ESCAPE, (sent, code?: string) => {
+    const character = code === undefined ? "" : String.fromCharCode(Number.parseInt(code, 16));
+    return /^\w$/.test(character) ? character : sent;
+  });
+  const cut = withoutKeys(plain);
+  // Without a key the text stays as it was sent.
+  return cut === plain ? json : cut;
+}
 
 /**
  * Texts that callers send by mistake instead of a key, recognised by their form, with advice. The advice says what the text seems

@@ -100,8 +100,6 @@ describe("a request of PostHog's clients", () => {
     ["truncated gzip", async () => (await gzip(JSON.stringify({ batch: [] }))).slice(0, 20), TEXT],
     ["not JSON", async () => "event=seen", TEXT],
     ["an empty body", async () => "", TEXT],
-    ["wrongly padded base64", async () => "ab=", TEXT],
-    ["base64 of a text that is not JSON", async () => "data=YWJj", FORM],
     ["a form with an escape that is not UTF-8", async () => "data={%22batch%22:[%22%FF%22]}", FORM],
     ["gzip within gzip", async () => gzip(String.fromCharCode(0x1f, 0x8b)), TEXT],
     ["a form without data", async () => "ver=1", FORM],
@@ -109,6 +107,12 @@ describe("a request of PostHog's clients", () => {
   ])("is refused as invalid_request when it is %s", async (_what, body, headers) => {
     const { call } = await world();
     expectError(await call("POST", "/batch/", { body: await body(), headers }), "invalid_request");
+  });
+
+  it("is invalid_key when it unpacks to a text without a key that is not JSON", async () => {
+    const { call } = await world();
+    expectError(await call("POST", "/batch/", { body: "ab=", headers: TEXT }), "invalid_key");
+    expectError(await call("POST", "/batch/", { body: "data=YWJj", headers: FORM }), "invalid_key");
   });
 
   it("is checked for its key before its shape, and for its shape before its events", async () => {
@@ -136,11 +140,6 @@ describe("a request of PostHog's clients", () => {
       const sent = { body: { api_key: app.keys.sk_live, batch }, headers: { origin, "sec-fetch-site": "cross-site" } };
       expectError(await call("POST", "/batch/", sent), "forbidden");
     }
-    const two = [
-      { event: "seen", properties: { token: key, distinct_id: "ana" } },
-      { event: "seen", properties: { token: app.keys.pk_test, distinct_id: "ana" } },
-    ];
-    expectError(await call("POST", "/e/", { body: two }), "invalid_request", "batch");
     expect(await eventsOf(app, "ana")).toEqual([]);
   });
 
@@ -154,7 +153,7 @@ describe("a request of PostHog's clients", () => {
       },
     });
     expect(preflight.status).toBe(204);
-    expect(preflight.headers.get("access-control-allow-headers")).toContain("content-type");
+    expect(preflight.headers.get("access-control-allow-headers")).toContain("content-encoding");
     expect(preflight.headers.get("access-control-max-age")).toBe("86400");
     const got = await call("GET", "/batch/");
     expectError(got, "method_not_allowed");
