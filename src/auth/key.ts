@@ -106,16 +106,18 @@ function readKeyParts(text: string): Key | null {
   return { kind, environment: { id, appId, mode: mode as Mode, database } };
 }
 
-/** Matches text that begins as a key does. Matches do not overlap, so a search takes linear time. */
-const KEY_IN_TEXT = /[spr]k_(?:live|test)_[0-9A-Za-z]{52,59}|ak_[0-9A-Za-z]{28}/g;
+/** Matches the beginning of a key. A letter of a key's random part may begin another key, so only beginnings are matched. */
+const KEY_START = /[spr]k_(?:live|test)_|ak_/g;
 const KEY_CHARACTERS_MIN = 60;
+const ADMIN_KEY_CHARACTERS = 31;
 
-/** Returns the key at the beginning of a match. More letters may follow it. Its checksum decides where it ends. */
-function keyAtStart(match: string): string | null {
-  if (match.startsWith("ak_")) return isAdminKey(match) ? match : null;
-  for (let end = match.length; end >= KEY_CHARACTERS_MIN; end--) {
-    const key = match.slice(0, end);
-    if (readKeyParts(key) !== null) return key;
+/** Returns the key that begins at this position. More letters may follow it: its checksum decides where it ends. */
+function keyAt(text: string, start: number): string | null {
+  const admin = text.slice(start, start + ADMIN_KEY_CHARACTERS);
+  if (isAdminKey(admin)) return admin;
+  for (let length = KEY_CHARACTERS_MAX; length >= KEY_CHARACTERS_MIN; length--) {
+    const key = text.slice(start, start + length);
+    if (key.length === length && readKeyParts(key) !== null) return key;
   }
   return null;
 }
@@ -128,12 +130,18 @@ export function findKey(text: string): string | null {
   return null;
 }
 
-/** Returns the text with each key replaced by its hint (L1). */
-export const withoutKeys = (text: string): string =>
-  text.replace(KEY_IN_TEXT, (match) => {
-    const key = keyAtStart(match);
-    return key === null ? match : `${keyHint(key)}${match.slice(key.length)}`;
-  });
+/** Returns the text with each key replaced by its hint (L1). Takes linear time: no more than 67 characters of a key are read again. */
+export function withoutKeys(text: string): string {
+  const parts: string[] = [];
+  let end = 0;
+  for (const { index } of text.matchAll(KEY_START)) {
+    const key = index < end ? null : keyAt(text, index);
+    if (key === null) continue;
+    parts.push(text.slice(end, index), keyHint(key));
+    end = index + key.length;
+  }
+  return end === 0 ? text : `${parts.join("")}${text.slice(end)}`;
+}
 
 /** An escaped backslash, or the escape of a printable ASCII character. */
 const ESCAPE = /\\(?:\\|u00([2-7][0-9a-f]))/gi;

@@ -36,9 +36,8 @@ export class ClientBody {
   async key(): Promise<string | null> {
     const beginning = await this.#unpackBeginning();
     const key = findKey(asciiOf(beginning.bytes.subarray(0, UNKNOWN_KEY_BYTES_MAX)));
-    if (key !== null || !this.#isLarge) return key ?? (await this.#malformedKey(beginning));
-    const { bytes } = await this.#wholeOf(beginning);
-    return findKey(asciiOf(bytes)) ?? this.#malformedKey(beginning);
+    if (key !== null) return key;
+    return this.#isLarge ? findKey(asciiOf((await this.#wholeOf(beginning)).bytes)) : this.#malformedKey(beginning);
   }
 
   /** Returns the whole body, after its key was accepted. Throws `invalid_key`, and the errors of a malformed body. */

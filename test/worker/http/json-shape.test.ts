@@ -49,7 +49,7 @@ describe("an expensive body of PostHog's clients", () => {
     ["3 million objects", () => `[${repeatTo("{},", 10 * MIB - 10)}{}]`],
     ["5 million levels", () => repeatTo("[", 5 * MIB) + repeatTo("]", 5 * MIB)],
     ["a number of 3 MiB", () => `[{"n":${"1".repeat(3 * MIB)}},${repeatTo("{},", 6 * MIB)}{}]`],
-  ])("is refused for its key : %s", async (_what, make) => {
+  ])("is refused for its key: %s", async (_what, make) => {
     const call = makeClient(new Clock());
     const body = await gzip(make());
     expectError(await call("POST", "/batch/", { body }), "invalid_key");
