@@ -37,7 +37,7 @@ export async function unpack(
   const isWhole = plain.isWhole && inner.isWhole;
   if (/^\s*[{[]/.test(inner.text)) return { bytes: new TextEncoder().encode(inner.text), isWhole };
   const packed = decodeBase64(inner.text, isWhole);
-  if (packed === null) return plain;
+  if (packed === null || !(isGzip(packed) || looksLikeJson(packed))) return plain;
   const decoded = await unzipText(packed, bytesMax, isWhole);
   return { bytes: decoded.bytes, isWhole: isWhole && decoded.isWhole };
 }

@@ -99,7 +99,6 @@ describe("a request of PostHog's clients", () => {
   it.each([
     ["truncated gzip", async () => (await gzip(JSON.stringify({ batch: [] }))).slice(0, 20), TEXT],
     ["a form with an escape that is not UTF-8", async () => "data={%22batch%22:[%22%FF%22]}", FORM],
-    ["gzip within gzip", async () => gzip(String.fromCharCode(0x1f, 0x8b)), TEXT],
     ["bytes that are not UTF-8", async () => new Uint8Array([0x7b, 0x22, 0xff, 0x22, 0x7d]), TEXT],
   ])("is refused as invalid_request when it is %s", async (_what, body, headers) => {
     const { call } = await world();
@@ -110,6 +109,8 @@ describe("a request of PostHog's clients", () => {
     const { call } = await world();
     for (const body of ["", "ab=", "event=seen", '"seen"', "17", "a{"])
       expectError(await call("POST", "/batch/", { body, headers: TEXT }), "invalid_key");
+    const twice = await gzip(String.fromCharCode(0x1f, 0x8b));
+    expectError(await call("POST", "/batch/", { body: twice, headers: TEXT }), "invalid_key");
     for (const body of ["ver=1", "data=YWJj"])
       expectError(await call("POST", "/batch/", { body, headers: FORM }), "invalid_key");
   });
