@@ -254,11 +254,14 @@ CREATE TABLE `tombstones` (
 	`hash` text NOT NULL,
 	`erasure_id` text NOT NULL,
 	`blocks` integer NOT NULL,
+	`day` integer,
+	`day_events` integer DEFAULT 0 NOT NULL,
+	`day_bytes` integer DEFAULT 0 NOT NULL,
 	PRIMARY KEY(`environment_id`, `hash`),
 	FOREIGN KEY (`environment_id`,`erasure_id`) REFERENCES `erasures`(`environment_id`,`id`) ON UPDATE no action ON DELETE no action
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
-CREATE INDEX `tombstones_erasure` ON `tombstones` (`environment_id`,`erasure_id`,`blocks`);--> statement-breakpoint
+CREATE INDEX `tombstones_erasure` ON `tombstones` (`environment_id`,`erasure_id`,`blocks`,`day`,`day_events`,`day_bytes`);--> statement-breakpoint
 CREATE TABLE `credit_pack_items` (
 	`app_id` text NOT NULL,
 	`pack_id` text NOT NULL,

@@ -2,7 +2,7 @@ import { PurserError } from "../errors.ts";
 import { factory } from "../http/factory.ts";
 import { rememberPerObject } from "../lib/memory.ts";
 import { MINUTE_MS } from "../lib/time.ts";
-import type { Runtime } from "../runtime.ts";
+import type { Runtime, TenantCtx } from "../runtime.ts";
 import { readSettings } from "../settings.ts";
 import type { Key } from "./key.ts";
 import { MinuteCounts, MinuteMemory, mayPass } from "./minute-counts.ts";
@@ -79,18 +79,22 @@ class Arrivals {
 const arrivalsOf = rememberPerObject(() => new Arrivals());
 
 /**
- * Counts a request for its address. Returns the seconds to wait before the next try, or null when the request is within the
+ * Counts a request for its address, `times` times. Returns the seconds to wait before the next try, or null when the request is within the
  * share.
  */
-async function takeShare(c: IncomingRequest, share: AddressShare): Promise<number | null> {
+async function takeShare(c: IncomingRequest, share: AddressShare, times = 1): Promise<number | null> {
   const { isolate, now } = c.var.runtime;
   const { binding, aMinuteMax } = SHARES[share];
   const address = addressOf(c);
-  const isAllowed = await mayPass(c.env[binding], address);
-  if (isAllowed !== null) return isAllowed ? null : MINUTE_MS / 1_000;
+  for (let count = 1; count <= times; count++) {
+    const isAllowed = await mayPass(c.env[binding], address);
+    if (isAllowed === null) break;
+    if (!isAllowed) return MINUTE_MS / 1_000;
+    if (count === times) return null;
+  }
   const counts = arrivalsOf(isolate).counts[share];
   const nowMs = now();
-  return counts.add(address, nowMs) > aMinuteMax ? counts.secondsLeft(address, nowMs) : null;
+  return counts.add(address, nowMs, times) > aMinuteMax ? counts.secondsLeft(address, nowMs) : null;
 }
 
 /** Returns the refusal of a request over the limit. PostHog's clients retry a 503, and drop their events on a 429. */
@@ -101,8 +105,8 @@ function tooMany(seconds: number, isCapture: boolean): PurserError {
 }
 
 /** Counts a request against the public share of its address. Throws when the share is used up (L2). */
-export async function countArrival(c: IncomingRequest, isCapture = false): Promise<void> {
-  const seconds = await takeShare(c, "public");
+export async function countArrival(c: IncomingRequest, isCapture = false, times = 1): Promise<void> {
+  const seconds = await takeShare(c, "public", times);
   const { isolate, now } = c.var.runtime;
   const { overShare } = arrivalsOf(isolate);
   if (seconds !== null) {
@@ -133,6 +137,21 @@ export async function countCapture(c: IncomingRequest): Promise<boolean> {
   if (isServer(c)) return false;
   await countArrival(c, true);
   return true;
+}
+
+/** The events of a capture request that its one count on arrival covers, and those that each further count covers. */
+const EVENTS_OF_A_COUNT = 10;
+
+/**
+ * Counts a capture request with a publishable key once more for each ten events beyond ten, before they are stored (L2). Throws
+ * when the share is used up.
+ */
+export async function countEvents(
+  c: IncomingRequest & { readonly var: { readonly ctx: Pick<TenantCtx, "caller"> } },
+  events: number,
+): Promise<void> {
+  const times = Math.floor(events / EVENTS_OF_A_COUNT) - 1;
+  if (times > 0 && c.var.ctx.caller.kind === "publishable" && !isServer(c)) await countArrival(c, true, times);
 }
 
 function isServer(c: IncomingRequest): boolean {

@@ -88,7 +88,9 @@ export const keyHint = (key: string): string =>
 /** Parses a key. Returns null for text that is not a key. */
 export const readKey = (text: string): Key | null => (text.length > KEY_CHARACTERS_MAX ? null : readKeyForm(text));
 
-const readKeyForm = rememberUpTo(100, (text): Key | null => {
+const readKeyForm = rememberUpTo(100, readKeyParts);
+
+function readKeyParts(text: string): Key | null {
   const parts = KEY_FORM.exec(text);
   if (parts === null) return null;
   const [, prefix = "", mode, , app, environment = "", sum] = parts;
@@ -102,7 +104,58 @@ const readKeyForm = rememberUpTo(100, (text): Key | null => {
   }
   // The pattern matches only these two modes.
   return { kind, environment: { id, appId, mode: mode as Mode, database } };
-});
+}
+
+/** Matches the beginning of a key. A letter of a key's random part may begin another key, so only beginnings are matched. */
+const KEY_START = /[spr]k_(?:live|test)_|ak_/g;
+const KEY_CHARACTERS_MIN = 60;
+const ADMIN_KEY_CHARACTERS = 31;
+
+/** Returns the key that begins at this position. More letters may follow it: its checksum decides where it ends. */
+function keyAt(text: string, start: number): string | null {
+  const admin = text.slice(start, start + ADMIN_KEY_CHARACTERS);
+  if (isAdminKey(admin)) return admin;
+  for (let length = KEY_CHARACTERS_MAX; length >= KEY_CHARACTERS_MIN; length--) {
+    const key = text.slice(start, start + length);
+    if (key.length === length && readKeyParts(key) !== null) return key;
+  }
+  return null;
+}
+
+const WHOLE_KEY = /(?<!\w)[spr]k_(?:live|test)_[0-9A-Za-z]{52,59}(?!\w)/g;
+
+/** Returns the first application's key that stands alone in a text. Null when there is none. */
+export function findKey(text: string): string | null {
+  for (const [match] of text.matchAll(WHOLE_KEY)) if (readKeyParts(match) !== null) return match;
+  return null;
+}
+
+/** Returns the text with each key replaced by its hint (L1). Takes linear time: no more than 67 characters of a key are read again. */
+export function withoutKeys(text: string): string {
+  const parts: string[] = [];
+  let end = 0;
+  for (const { index } of text.matchAll(KEY_START)) {
+    const key = index < end ? null : keyAt(text, index);
+    if (key === null) continue;
+    parts.push(text.slice(end, index), keyHint(key));
+    end = index + key.length;
+  }
+  return end === 0 ? text : `${parts.join("")}${text.slice(end)}`;
+}
+
+/** An escaped backslash, or the escape of a printable ASCII character. */
+const ESCAPE = /\\(?:\\|u00([2-7][0-9a-f]))/gi;
+
+/** Does the same for the text of JSON, where a key's characters may be written as escapes. */
+export function jsonWithoutKeys(json: string): string {
+  const plain = json.replace(ESCAPE, (sent, code?: string) => {
+    const character = code === undefined ? "" : String.fromCharCode(Number.parseInt(code, 16));
+    return /^\w$/.test(character) ? character : sent;
+  });
+  const cut = withoutKeys(plain);
+  // Without a key the text stays as it was sent.
+  return cut === plain ? json : cut;
+}
 
 /**
  * Texts that callers send by mistake instead of a key, recognised by their form, with advice. The advice says what the text seems

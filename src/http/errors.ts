@@ -2,7 +2,7 @@ import type { Context, Hono } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { constraintOf } from "../db/attempt.ts";
 import { errorStatus, PurserError, presentRefusal, refusalIn } from "../errors.ts";
-import { type AppEnv, allowBrowsers } from "./factory.ts";
+import { type AppEnv, allowBrowsers, allowCaptureClients } from "./factory.ts";
 import type { ErrorBody } from "./responses.ts";
 import { plainName } from "./wrong-names.ts";
 
@@ -58,7 +58,8 @@ function methodsAt({ router, routes }: RoutedApp, path: string): string[] {
   const methods = new Set(matched.map((route) => route.method).filter((method) => method !== ANY_METHOD));
   if (methods.size === 0) return [];
   if (methods.has("GET")) methods.add("HEAD");
-  if (matched.some((route) => route.handler === allowBrowsers)) methods.add("OPTIONS");
+  if (matched.some((route) => route.handler === allowBrowsers || route.handler === allowCaptureClients))
+    methods.add("OPTIONS");
   return [...methods].sort();
 }
 

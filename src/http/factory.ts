@@ -47,14 +47,19 @@ export function answerOutcome<Output extends object>(
   return c.json(output);
 }
 
+const allowHeaders = (...more: string[]) =>
+  cors({
+    origin: "*",
+    allowMethods: ["GET", "POST"],
+    allowHeaders: ["authorization", "content-type", "x-user-token", "x-d1-bookmark", ...more],
+    exposeHeaders: ["x-d1-bookmark", "idempotent-replayed", "retry-after", "purser-warning", "x-request-id"],
+    maxAge: 86_400,
+  });
+
 /** Allows requests from browsers. Only routes that accept a publishable key use it (W11). */
-export const allowBrowsers = cors({
-  origin: "*",
-  allowMethods: ["GET", "POST"],
-  allowHeaders: ["authorization", "content-type", "x-user-token", "x-d1-bookmark"],
-  exposeHeaders: ["x-d1-bookmark", "idempotent-replayed", "retry-after", "purser-warning", "x-request-id"],
-  maxAge: 86_400,
-});
+export const allowBrowsers = allowHeaders();
+/** Allows PostHog's clients in browsers, which may send compressed bodies. */
+export const allowCaptureClients = allowHeaders("content-encoding");
 
 /**
  * Calls a verb with the time of its environment. If the key check or the guard of a write finds a test clock (D3) that this isolate

@@ -4,9 +4,6 @@ export interface Span {
   readonly end: number;
 }
 
-/** The value that a visitor of members returns, instead of the member's end, to stop the walk. */
-export const STOPPED = -1;
-
 /** The error for text that is not JSON. */
 export class JsonSyntaxError extends Error {}
 
@@ -89,7 +86,7 @@ export class JsonBytes {
 
   /**
    * Calls `visit` for each member with its name (quotes included) and the start of its value. `visit` returns the end of the
-   * value, or `STOPPED`. Returns the end of the object, or `STOPPED`.
+   * value. Returns the end of the object.
    */
   members(start: number, visit: (name: Span, valueStart: number) => number): number {
     let at = this.skipSpace(start + 1);
@@ -97,7 +94,6 @@ export class JsonBytes {
     for (;;) {
       const name = { start: at, end: this.#string(at) };
       const end = visit(name, this.skipSpace(this.#expect(this.skipSpace(name.end), COLON)));
-      if (end === STOPPED) return STOPPED;
       at = this.skipSpace(end);
       if (this.#bytes[at] === CLOSE_OBJECT) return at + 1;
       at = this.skipSpace(this.#expect(at, COMMA));

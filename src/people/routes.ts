@@ -1,3 +1,4 @@
+import { countEvents } from "../auth/arrivals.ts";
 import { declareUser } from "../auth/end-user.ts";
 import { requireAdmin } from "../auth/require-admin.ts";
 import {
@@ -8,10 +9,10 @@ import {
   servePublishableKey,
 } from "../auth/require-key.ts";
 import { readBody } from "../http/body.ts";
-import { allowBrowsers, callVerb, createRoutes } from "../http/factory.ts";
+import { allowCaptureClients, callVerb, createRoutes } from "../http/factory.ts";
 import { validate } from "../http/validate.ts";
 import { capture, captureV1 } from "./capture/capture.ts";
-import { ClientBody, keyBesideEvents, keyOfRequest } from "./capture/client-body.ts";
+import { ClientBody } from "./capture/client-body.ts";
 import { readCaptureRequest, readV1Request } from "./capture/event-request.ts";
 import { recordConsent } from "./consent.ts";
 import { readLimits, setLimits } from "./limits/limits.ts";
@@ -48,28 +49,31 @@ const FLAG_PATHS = withSlash("/flags", "/decide");
 /** The routes of PostHog's clients (P1). Their `api_key`, which is in the body, is a key of Purser. */
 export const captureRoutes = createRoutes();
 for (const path of [...CAPTURE_PATHS, ...V1_PATHS, ...FLAG_PATHS, "/array/:token/config", "/array/:token/config.js"]) {
-  captureRoutes.use(path, allowBrowsers);
+  captureRoutes.use(path, allowCaptureClients);
 }
 captureRoutes
   .on("POST", CAPTURE_PATHS, async (c) => {
-    const body = new ClientBody(c, keyOfRequest);
+    const body = new ClientBody(c);
     const answer = async () => {
       const request = readCaptureRequest(await body.scan(), c.req.query("_"));
+      await countEvents(c, request.body.eventCount);
       return callVerb(c, (ctx) => capture(ctx, request));
     };
     return c.json(await serveCaptureKey(c, () => body.key(), answer));
   })
   .on("POST", V1_PATHS, requireCaptureKey, async (c) => {
-    const request = readV1Request(await new ClientBody(c, keyOfRequest).scan(), {
+    const request = readV1Request(await new ClientBody(c).scan(), {
       sdkInfo: c.req.header("posthog-sdk-info"),
       requestTimestamp: c.req.header("posthog-request-timestamp"),
     });
+    await countEvents(c, request.body.eventCount);
     return c.json(await callVerb(c, (ctx) => captureV1(ctx, request)));
   })
   .on("POST", FLAG_PATHS, async (c) => {
-    const body = new ClientBody(c, keyBesideEvents);
+    const body = new ClientBody(c);
     const answer = async () => {
-      const key = keyBesideEvents(await body.scan());
+      await body.scan();
+      const key = await body.key();
       // A response must not contain a secret key.
       const token = c.var.ctx.caller.kind === "secret" ? "" : (key ?? "");
       return emptyFlags(token, c.var.requestId, c.var.runtime.now());

@@ -1,4 +1,6 @@
+import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { APPS } from "../support/paths.ts";
 import { createRandom, type Random } from "../support/random.ts";
 import { RANDOM_SEED, soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 import { Clock, makeApp, makeClient, makeKey } from "../support/world.ts";
@@ -126,4 +128,113 @@ describe("an answer about an erased id", () => {
     },
     timeoutOf(BATCHES, 200),
   );
+});
+
+const DIALECTS = ["v0", "v1"] as const;
+type Dialect = (typeof DIALECTS)[number];
+
+const withoutUuids = (value: unknown) => JSON.stringify(value).replace(/[0-9a-f]{8}-[0-9a-f-]{27}/g, "uuid");
+
+/** Two worlds with the same limits. In the first, `ana` is erased; in the second, she was never seen. */
+async function twoWorlds(analytics: object, bindings: object = {}) {
+  const clock = new Clock();
+  const call = makeClient(clock, bindings);
+  const worlds: { readonly key: string }[] = [];
+  for (const isErased of [true, false]) {
+    const app = await makeApp();
+    const server = app.keys.sk_live;
+    const seen = { event: "seen", distinct_id: "bob" };
+    expect((await call("POST", "/batch/", { body: { api_key: server, batch: [seen] } })).status).toBe(200);
+    if (isErased) {
+      const mark = { event: "seen", distinct_id: "ana" };
+      expect((await call("POST", "/batch/", { body: { api_key: server, batch: [mark] } })).status).toBe(200);
+      const erasure = await call("POST", "/api/v1/erase-person", { key: server, body: { distinctId: "ana" } });
+      expect(erasure.body).toMatchObject({ status: "completed" });
+    }
+    const limits = { key: env.ADMIN_TOKEN, body: { mode: "live", analytics } };
+    expect((await call("PUT", `${APPS}/${app.appId}/limits`, limits)).status).toBe(200);
+    worlds.push({ key: app.keys.pk_live });
+  }
+  const answersOf = async (dialect: Dialect, batches: readonly (readonly object[])[]) => {
+    const answers = [];
+    for (const { key } of worlds) {
+      const ofWorld: unknown[] = [];
+      for (const batch of batches) {
+        const { status, body } =
+          dialect === "v0"
+            ? await call("POST", "/batch/", { body: { api_key: key, batch } })
+            : await call("POST", "/i/v1/analytics/events", { key, body: { batch } });
+        const { requestId: _, ...error } = body.error ?? {};
+        ofWorld.push([status, error, status === 200 ? (body.results ?? body) : null].map((part) => withoutUuids(part)));
+      }
+      answers.push(ofWorld);
+    }
+    return answers;
+  };
+  return { clock, answersOf };
+}
+
+const of = (distinctId: string, properties: object = {}) => ({
+  ...{ event: "seen", distinct_id: distinctId, uuid: crypto.randomUUID(), properties },
+});
+const each = (sizes: readonly number[], make: () => object) => sizes.map((size) => Array.from({ length: size }, make));
+
+describe.each(DIALECTS)("in protocol %s, an answer about an erased id", (dialect) => {
+  const long = { text: "x".repeat(1_000) };
+  it.each([
+    ["of events of one id", { eventsADayOfOneId: 3 }, each([2, 1, 1, 2], () => of("ana"))],
+    ["of events of one id, by one batch", { eventsADayOfOneId: 3 }, each([4, 3, 1], () => of("ana"))],
+    ["of bytes of one id", { bytesADayOfOneId: 6_000 }, each([1, 1, 1, 1, 1], () => of("ana", long))],
+    ["of bytes of one id, exactly", { bytesADayOfOneId: 600 + 9 + 2 * 412 }, each([1, 1, 1], () => of("ana"))],
+    [
+      "of one id, beside other ids",
+      { eventsADayOfOneId: 2 },
+      each([2], () => of("ana")).concat([[of("ana"), of("eve")]]),
+    ],
+    ["of events", { eventsADay: 4 }, each([2, 1, 1, 1], () => of("ana"))],
+    ["of bytes", { bytesADay: 6_000 }, each([1, 1, 1, 1, 1], () => of("ana", long))],
+    ["of events, with users whom the server knows", { eventsADay: 4 }, [1, 2, 3].map(() => [of("ana"), of("bob")])],
+  ])("at the day's limit %s equals that about an id never seen", async (_what, limits, batches) => {
+    const { answersOf } = await twoWorlds(limits);
+    const [erased, unseen] = await answersOf(dialect, batches);
+    expect(erased).toEqual(unseen);
+    const isReached = JSON.stringify(unseen).includes(dialect === "v0" ? "quota_limited" : "drop");
+    expect(isReached).toBe(true);
+  });
+
+  it("begins anew on the next day", async () => {
+    const { answersOf, clock } = await twoWorlds({ eventsADayOfOneId: 1 });
+    for (let day = 0; day < 2; day++) {
+      const [erased, unseen] = await answersOf(
+        dialect,
+        each([1, 1], () => of("ana")),
+      );
+      expect(erased).toEqual(unseen);
+      clock.advance(86_400_000);
+    }
+  });
+
+  it("says that the database is full, as for an id never seen", async () => {
+    const { answersOf } = await twoWorlds({}, { DATABASE_BYTES_MAX: "1000000" });
+    await env.DB.prepare("UPDATE database_size SET bytes = 900000").run();
+    const [erased, unseen] = await answersOf(
+      dialect,
+      each([1], () => of("ana")),
+    );
+    await env.DB.prepare("UPDATE database_size SET bytes = 0").run();
+    expect(erased).toEqual(unseen);
+    expect(JSON.stringify(unseen)).toContain(dialect === "v0" ? "quota_limited" : "drop");
+  });
+
+  it("refuses malformed and too many ids, as for an id never seen", async () => {
+    const { answersOf } = await twoWorlds({});
+    const many = Array.from({ length: 1_001 }, (_, n) => ({
+      ...of("ana", { alias: `a${n}` }),
+      event: "$create_alias",
+    }));
+    const large = of("ana", { $set: { text: "x".repeat(66_000) } });
+    const malformed = { ...of("ana"), event: "" };
+    const [erased, unseen] = await answersOf(dialect, [many, [large, malformed], [malformed]]);
+    expect(erased).toEqual(unseen);
+  });
 });

@@ -371,7 +371,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "lifted_at_ms",
     ],
   },
-  tombstones: { kept: ["environment_id", "hash", "erasure_id", "blocks"] },
+  tombstones: { kept: ["environment_id", "hash", "erasure_id", "blocks", "day", "day_events", "day_bytes"] },
   erasure_ids: {
     names: ["distinct_id", "hash", "pseudonym", "account_id"],
     kept: [

@@ -1,6 +1,15 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isAdminKey, readKey, writeAdminKey, writeKey } from "../../src/auth/key.ts";
+import {
+  findKey,
+  isAdminKey,
+  jsonWithoutKeys,
+  keyHint,
+  readKey,
+  withoutKeys,
+  writeAdminKey,
+  writeKey,
+} from "../../src/auth/key.ts";
 import { crc32, DIGITS, fromBase62, toBase62 } from "../../src/lib/encoding.ts";
 import { randomId } from "../../src/lib/ids.ts";
 
@@ -64,6 +73,56 @@ describe("an administration key", () => {
 
   it("is shorter than every admin token", () => {
     expect(writeAdminKey(randomId("")).length).toBeLessThan(32);
+  });
+});
+
+describe("a text", () => {
+  const adminKey = writeAdminKey(randomId(""));
+  const letters = fc.stringMatching(/^[0-9A-Za-z_ "]{0,80}$/);
+
+  it("has each key replaced by its hint, wherever keys stand in it, also one after another", () => {
+    fc.assert(
+      fc.property(fc.array(fc.tuple(letters, keys)), letters, (parts, rest) => {
+        const text = parts.map(([before, key]) => `${before}${key.text}`).join("");
+        const cut = withoutKeys(`${text}${adminKey}${rest}`);
+        for (const [, key] of parts) expect(cut).not.toContain(key.text);
+        expect(cut).not.toContain(adminKey);
+        expect(cut).toContain(keyHint(adminKey));
+        expect(withoutKeys(cut)).toBe(cut);
+      }),
+    );
+  });
+
+  it("stays as it is where a key's checksum is wrong, or a key is cut", () => {
+    fc.assert(
+      fc.property(keys, letters, ({ text }, before) => {
+        const last = text.endsWith("0") ? "1" : "0";
+        const made = `${before}!${text.slice(0, -1)}${last} ${adminKey.slice(0, -1)}`;
+        expect(withoutKeys(made)).toBe(made);
+      }),
+    );
+  });
+
+  it("of JSON has keys replaced whose characters are escaped, and is otherwise unchanged", () => {
+    fc.assert(
+      fc.property(keys, fc.nat({ max: 59 }), fc.string(), ({ text }, at, other) => {
+        const code = text.charCodeAt(at).toString(16).padStart(4, "0");
+        const escaped = `${text.slice(0, at)}\\u${code}${text.slice(at + 1)}`;
+        const sent = `[${JSON.stringify(other)},"\\\\","${escaped}"]`;
+        expect(JSON.parse(jsonWithoutKeys(sent))).toEqual([withoutKeys(other), "\\", keyHint(text)]);
+        expect(jsonWithoutKeys(JSON.stringify([other]))).toBe(JSON.stringify([withoutKeys(other)]));
+      }),
+    );
+  });
+
+  it("names the first key that stands alone in it and has a correct checksum", () => {
+    fc.assert(
+      fc.property(keys, keys, ({ text: first }, { text: second }) => {
+        const made = `${first.slice(0, -1)}${first.endsWith("0") ? "1" : "0"}`;
+        expect(findKey(`{"a":"${made}","token":"${first}","b":"${second}"}`)).toBe(first);
+        expect(findKey(`{"token":"${made}"}`)).toBeNull();
+      }),
+    );
   });
 });
 

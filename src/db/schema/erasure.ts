@@ -42,11 +42,15 @@ export const tombstones = sqliteTable(
     erasureId: text("erasure_id").notNull(),
     /** Whether writes for the id are refused. Otherwise mentions of the id are removed until something is written for it. */
     blocks: integer("blocks").notNull(),
+    /** As of an id that is not erased: the last UTC day with events by publishable keys, and their number and bytes (L3, E4). */
+    day: integer("day"),
+    dayEvents: integer("day_events").notNull().default(0),
+    dayBytes: integer("day_bytes").notNull().default(0),
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.hash] }),
     // It covers every column, or SQLite would check the foreign key through all tombstones of the environment.
-    index("tombstones_erasure").on(t.environmentId, t.erasureId, t.blocks),
+    index("tombstones_erasure").on(t.environmentId, t.erasureId, t.blocks, t.day, t.dayEvents, t.dayBytes),
     foreignKey({ columns: [t.environmentId, t.erasureId], foreignColumns: [erasures.environmentId, erasures.id] }),
   ],
 );

@@ -1,13 +1,12 @@
 import type { Context } from "hono";
-import { readKey } from "../../auth/key.ts";
-import { invalid, PurserError } from "../../errors.ts";
+import { findKey } from "../../auth/key.ts";
+import { invalid, isRefusal, PurserError } from "../../errors.ts";
 import { readBytes, UNKNOWN_KEY_BYTES_MAX } from "../../http/body.ts";
 import type { AppEnv } from "../../http/factory.ts";
-import { JsonBytes, JsonSyntaxError, type Names, type Span, STOPPED } from "../../lib/json-bytes.ts";
+import { JsonBytes, JsonSyntaxError, type Span } from "../../lib/json-bytes.ts";
 import {
   type EventFields,
   firstPresent,
-  keyAt,
   keyInProperties,
   keyOf,
   namesWithKey,
@@ -22,36 +21,40 @@ import { type Unpacked, unpack } from "./unpack.ts";
  */
 export class ClientBody {
   readonly #c: Context<AppEnv>;
-  readonly #keyOf: (body: ScannedBody) => string | null;
   #beginning: Unpacked | null = null;
   #isLarge = false;
   #scanned: ScannedBody | null = null;
-  /** The key that was found before the whole body was read. */
-  #earlyKey: string | null = null;
 
-  /** `keyOf` returns the key of a body. */
-  constructor(c: Context<AppEnv>, keyOf: (body: ScannedBody) => string | null) {
+  constructor(c: Context<AppEnv>) {
     this.#c = c;
-    this.#keyOf = keyOf;
-  }
-
-  /** Returns the key in the body. Null when none was sent. Throws the errors of reading the body. */
-  async key(): Promise<string | null> {
-    const beginning = await this.#unpackBeginning();
-    this.#earlyKey = this.#isLarge ? findKey(beginning.bytes) : null;
-    return this.#earlyKey ?? this.#keyOf(await this.#scanAll(beginning));
   }
 
   /**
-   * Returns the whole body, after its key was accepted. Throws `invalid_key`, and `invalid_request` when it contains another
-   * key.
+   * Returns the first key in the beginning of the body, otherwise in the rest, otherwise what was sent instead of a key. Null when
+   * none was sent.
    */
+  async key(): Promise<string | null> {
+    const beginning = await this.#unpackBeginning();
+    const key = findKey(asciiOf(beginning.bytes.subarray(0, UNKNOWN_KEY_BYTES_MAX)));
+    if (key !== null) return key;
+    return this.#isLarge ? findKey(asciiOf((await this.#wholeOf(beginning)).bytes)) : this.#malformedKey(beginning);
+  }
+
+  /** Returns the whole body, after its key was accepted. Throws `invalid_key`, and the errors of a malformed body. */
   async scan(): Promise<ScannedBody> {
     const beginning = this.#beginning ?? (await this.#unpackBeginning());
     if (this.#isLarge) await this.#c.get("checkKey")?.();
-    const body = await this.#scanAll(beginning);
-    if (this.#earlyKey !== null && this.#keyOf(body) !== this.#earlyKey) throw invalid("body", "must contain one key");
-    return body;
+    return this.#scanAll(beginning);
+  }
+
+  /** Returns a text that was sent as a key and has no key's form, for the advice. Null when the body is not JSON. */
+  async #malformedKey(beginning: Unpacked): Promise<string | null> {
+    try {
+      return keyBesideEvents(await this.#scanAll(beginning));
+    } catch (error) {
+      if (isRefusal(error)) return null;
+      throw error;
+    }
   }
 
   /** Unpacks as much of the body as is allowed before its key is checked. */
@@ -63,10 +66,16 @@ export class ClientBody {
     return this.#beginning;
   }
 
-  async #scanAll({ bytes, isWhole }: Unpacked): Promise<ScannedBody> {
+  async #scanAll(beginning: Unpacked): Promise<ScannedBody> {
     if (this.#scanned !== null) return this.#scanned;
-    this.#scanned = scanBody(isWhole ? bytes : (await this.#unpack(this.#c.get("bodyBytes"))).bytes);
+    this.#scanned = scanBody((await this.#wholeOf(beginning)).bytes);
     return this.#scanned;
+  }
+
+  async #wholeOf(beginning: Unpacked): Promise<Unpacked> {
+    if (beginning.isWhole) return beginning;
+    this.#beginning = await this.#unpack(this.#c.get("bodyBytes"));
+    return this.#beginning;
   }
 
   #unpack(packed: Uint8Array, bytesMax?: number): Promise<Unpacked> {
@@ -75,6 +84,9 @@ export class ClientBody {
     return unpack(packed, packing, bytesMax);
   }
 }
+
+/** Reads bytes as one-byte characters, in which a key looks the same. It does not fail on a character that is cut. */
+const asciiOf = (bytes: Uint8Array): string => new TextDecoder("latin1").decode(bytes);
 
 /** A body of PostHog's clients, with the positions of its events, which are not parsed yet. */
 export interface ScannedBody {
@@ -90,7 +102,6 @@ export interface ScannedBody {
 const BATCH_EVENTS_MAX = 10_000;
 
 const ENVELOPE_NAMES = namesWithKey("batch", "sent_at");
-const BODY_KEY_NAMES = namesWithKey();
 
 /**
  * Finds the events of a body: `{ api_key, batch, sent_at }`, one event, or only a list of events. Throws `invalid_request`
@@ -163,54 +174,6 @@ class EventSpans {
 /** Returns the key beside the events. Null when none was sent. */
 export function keyBesideEvents({ json, envelope }: ScannedBody): string | null {
   return envelope === null ? null : keyOf(json, envelope);
-}
-
-/**
- * Returns the key of a request, which is beside the events or in each of them. Null when none was sent. Throws `invalid_request` if
- * events have different keys, because a request is for one environment.
- */
-export function keyOfRequest(body: ScannedBody): string | null {
-  const outerKey = keyBesideEvents(body);
-  if (outerKey !== null) return outerKey;
-  const { json, events } = body;
-  const keys = new Set(
-    events.map(({ start }) =>
-      json.kindAt(start) === "object"
-        ? keyOf(json, readEventFields(json, start, BODY_KEY_NAMES, keyInProperties))
-        : null,
-    ),
-  );
-  if (keys.size > 1) throw invalid("batch", "must contain one key");
-  return [...keys][0] ?? null;
-}
-
-/**
- * Returns the key in the top-level members of a body, or of the first event of a list. It stops at the key (L2), so `bytes` may be
- * only the beginning of a body. Null when they have no key.
- */
-export function findKey(bytes: Uint8Array): string | null {
-  const json = new JsonBytes(bytes);
-  let foundKey: string | null = null;
-  const searchFor = (names: Names) => (nameSpan: Span, valueStart: number) => {
-    const name = json.find(names, nameSpan);
-    if (name === "properties" && json.kindAt(valueStart) === "object") {
-      return json.members(valueStart, searchFor(keyInProperties));
-    }
-    const end = json.skip(valueStart);
-    const text = name === undefined ? null : keyAt(json, { start: valueStart, end });
-    // A property `token` may be an ordinary property of the caller. Then the key may come after it.
-    if (text === null || (names === keyInProperties && readKey(text) === null)) return end;
-    foundKey = text;
-    return STOPPED;
-  };
-  try {
-    const start = json.skipSpace(0);
-    const first = json.kindAt(start) === "list" ? json.skipSpace(start + 1) : start;
-    if (json.kindAt(first) === "object") json.members(first, searchFor(BODY_KEY_NAMES));
-  } catch (error) {
-    if (!(error instanceof JsonSyntaxError)) throw error;
-  }
-  return foundKey;
 }
 
 /** Throws `invalid_request` when there are no events, and `payload_too_large` when there are too many. */

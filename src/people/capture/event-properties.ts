@@ -1,3 +1,4 @@
+import { jsonWithoutKeys } from "../../auth/key.ts";
 import { utf8 } from "../../lib/encoding.ts";
 import { JsonBytes, Names, type Span } from "../../lib/json-bytes.ts";
 import { parseTimestamp } from "../../lib/time.ts";
@@ -27,8 +28,11 @@ export const PROPERTY_NAMES = new Names([
     "$product_tour_id",
     "$cookieless_mode",
     "token",
+    "api_key",
   ],
 ]);
+/** The properties that hold the key of an SDK. They are never stored (L1). */
+const KEY_PROPERTIES = ["token", "api_key"] as const;
 
 /** The properties of an event: their text as sent, and with the changes from beside them. */
 export class EventProperties {
@@ -103,10 +107,14 @@ export function readProperties(
   const innerFields = properties?.fields ?? new Map<string, Span>();
   const changes = new Map([...outerChanges(json, fields, innerFields), ...added]);
   const isRepeated = properties?.isRepeated ?? false;
-  if (changes.size === 0 && sentSpan !== undefined && !isRepeated) {
+  const isChanged = changes.size > 0 || isRepeated || KEY_PROPERTIES.some((name) => innerFields.has(name));
+  const sentText = sentSpan === undefined ? "{}" : json.text(sentSpan);
+  const text = isChanged ? withMembers(json, sentSpan, innerFields, changes, isRepeated) : sentText;
+  const stored = jsonWithoutKeys(text);
+  if (stored === sentText && sentSpan !== undefined) {
     return (properties?.levels ?? 0) > EVENT_LEVELS_MAX ? tooDeep : new EventProperties(json, innerFields, sentSpan);
   }
-  const whole = new JsonBytes(utf8(withMembers(json, sentSpan, innerFields, changes, isRepeated)));
+  const whole = new JsonBytes(utf8(stored));
   const read = readFields(whole, 0, PROPERTY_NAMES);
   if (read.end > EVENT_PROPERTIES_BYTES_MAX) return tooLargeProperties;
   return read.levels > EVENT_LEVELS_MAX
@@ -153,13 +161,18 @@ function withMembers(
 ): string {
   const changed = objectText(changes);
   if (sentSpan === undefined || json.isEmptyAt(sentSpan.start)) return changed;
-  const isNew = !isRepeated && [...changes.keys()].every((name) => !fields.has(name));
+  const isNew =
+    !isRepeated &&
+    KEY_PROPERTIES.every((name) => !fields.has(name)) &&
+    [...changes.keys()].every((name) => !fields.has(name));
   if (isNew) return `${json.text({ start: sentSpan.start, end: sentSpan.end - 1 })},${changed.slice(1)}`;
   const keptMembers: string[] = [];
   json.members(sentSpan.start, (name, valueStart) => {
     const end = json.skip(valueStart);
     const knownName = json.find(PROPERTY_NAMES, name);
-    const isKept = knownName === undefined || (!changes.has(knownName) && fields.get(knownName)?.start === valueStart);
+    const isKey = (KEY_PROPERTIES as readonly (string | undefined)[]).includes(knownName);
+    const isKept =
+      knownName === undefined || (!isKey && !changes.has(knownName) && fields.get(knownName)?.start === valueStart);
     if (isKept) keptMembers.push(json.text({ start: name.start, end }));
     return end;
   });
@@ -176,6 +189,18 @@ const RFC_2822 = /^[A-Z][a-z]{2}, \d{1,2} [A-Z][a-z]{2} \d{4} /;
 /** Seconds or milliseconds since the epoch. */
 const EPOCH = /^\d{10}(\d{3})?$/;
 
+/** A number below this is in seconds, otherwise in milliseconds. */
+const SECONDS_MAX = 1e11;
+/** Clients that send an earlier number have no clock. */
+const EARLIEST_NUMBER_MS = Date.UTC(2000, 0, 1);
+
+/** Returns the time of a number (L5). Null when it is no time of a client. */
+export function numericTime(value: number | null): number | null {
+  if (value === null) return null;
+  const atMs = value < SECONDS_MAX ? value * 1_000 : value;
+  return atMs >= EARLIEST_NUMBER_MS && atMs <= LATEST_EVENT_MS ? atMs : null;
+}
+
 /** The times that a client sends for an event, in milliseconds. Null if it does not send one. */
 export interface ClientTime {
   readonly timestampMs: number | null;
@@ -191,7 +216,7 @@ export function parseClientTime(text: string): number | null {
   if (exact !== null) return exact;
   if (ISO_WITHOUT_ZONE.test(text)) return parseTimestamp(text.length === 10 ? `${text}T00:00Z` : `${text}Z`);
   if (ISO_WITH_SHORT_ZONE.test(text)) return parseTimestamp(`${text}:00`);
-  if (EPOCH.test(text)) return Number(text.padEnd(13, "0"));
+  if (EPOCH.test(text)) return numericTime(Number(text));
   // Date.parse would accept almost any other text too.
   const atMs = RFC_2822.test(text) ? Date.parse(text) : Number.NaN;
   return Number.isNaN(atMs) ? null : atMs;
@@ -207,6 +232,5 @@ export function eventTimeMs(client: ClientTime, nowMs: number): number {
   else if (client.timestampMs !== null) {
     atMs = client.timestampMs - (client.sentAtMs === null ? 0 : client.sentAtMs - nowMs);
   }
-  if (atMs > LATEST_EVENT_MS) return nowMs;
-  return atMs >= EARLIEST_EVENT_MS ? Math.trunc(atMs) : 0;
+  return atMs >= EARLIEST_EVENT_MS && atMs <= LATEST_EVENT_MS ? Math.trunc(atMs) : nowMs;
 }

@@ -2,7 +2,7 @@ import { invalid } from "../../errors.ts";
 import { type JsonBytes, Names, type Span } from "../../lib/json-bytes.ts";
 import { assertEvents, type ScannedBody } from "./client-body.ts";
 import type { AddedProperties } from "./event.ts";
-import { parseClientTime } from "./event-properties.ts";
+import { numericTime, parseClientTime } from "./event-properties.ts";
 import { type EventFields, firstPresent, readFields } from "./fields.ts";
 
 /** A request of PostHog's v0 protocol: `/batch/`, `/e/`, `/capture/` and others. */
@@ -14,12 +14,13 @@ export interface CaptureRequest {
 const SENT_AT_BYTES_MAX = 100;
 
 /**
- * Reads a v0 request. `sentAtQuery` is `_` of the query string, in milliseconds. Throws `invalid_request`,
+ * Reads a v0 request. `sentAtQuery` is `_` of the query string. Throws `invalid_request`,
  * `payload_too_large`.
  */
 export function readCaptureRequest(body: ScannedBody, sentAtQuery: string | undefined): CaptureRequest {
   assertEvents(body);
-  const queryTimeMs = sentAtQuery !== undefined && /^\d{1,15}$/.test(sentAtQuery) ? Number(sentAtQuery) : null;
+  const queryTimeMs =
+    sentAtQuery !== undefined && /^\d{1,15}$/.test(sentAtQuery) ? numericTime(Number(sentAtQuery)) : null;
   return { body, sentAtMs: sentAtOf(body, queryTimeMs) };
 }
 

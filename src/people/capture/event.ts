@@ -8,6 +8,7 @@ import {
   CHANGE_NAMES,
   type EventProperties,
   eventTimeMs,
+  numericTime,
   PROPERTY_NAMES,
   parseClientTime,
   readProperties,
@@ -200,7 +201,7 @@ function readTime(json: JsonBytes, fields: EventFields, properties: EventPropert
   const timestamp = scalar("timestamp");
   return eventTimeMs(
     {
-      timestampMs: typeof timestamp === "string" ? parseClientTime(timestamp) : numberValue(timestamp),
+      timestampMs: typeof timestamp === "string" ? parseClientTime(timestamp) : numericTime(numberValue(timestamp)),
       offsetMs: numberValue(scalar("offset")),
       sentAtMs: properties.equals("$ignore_sent_at", "true") ? null : arrival.sentAtMs,
     },

@@ -197,7 +197,7 @@ async function storeSome(
   }
   const candidates = attempts.isShareFull ? await withMark(ctx, batchEvents) : batchEvents;
   if (candidates.length === 0) return allStored(batchEvents.length);
-  const useReads = attempts.isIdOverLimit ? idUseReads(ctx, candidates, ctx.realNow()) : [];
+  const useReads = attempts.isIdOverLimit ? idUseReads(ctx, candidates, remaining.erased, ctx.realNow()) : [];
   const { firstEvents, newEvents, stored, uses } = await readStoredEvents(ctx, candidates, budget, useReads);
   const lastEvent = firstEvents.at(-1);
   const count =

@@ -12,11 +12,10 @@ const BASE64 = /^[A-Za-z0-9+/]+$/;
 const ENCODINGS = new Set([undefined, "", "identity", "gzip", "x-gzip"]);
 const UTF8_PIECE_BYTES = 64 * 1024;
 
-const notJson = () => invalid("body", "The body is not valid JSON.");
-
 /**
  * Returns the JSON text of a body from PostHog's clients, as UTF-8. The body may be plain, gzip, or base64, alone or in the
- * form field `data`. Its bytes decide, because the headers of clients are unreliable. Unpacks at most about `bytesMax` bytes.
+ * form field `data`. Its bytes decide, because the headers of clients are unreliable. Other text is returned as it is, because its
+ * key is judged before its shape. Unpacks at most about `bytesMax` bytes.
  * Throws `invalid_request` and `payload_too_large`.
  */
 export async function unpack(
@@ -30,14 +29,16 @@ export async function unpack(
   const plain = await unzipText(body, bytesMax);
   if (looksLikeJson(plain.bytes)) return plain;
   // The unpacked text is base64 or a form, which is not compressed a second time.
-  if (plain.bytes.length > BODY_BYTES_MAX) throw notJson();
+  if (plain.bytes.length > BODY_BYTES_MAX) return plain;
   const text = new TextDecoder().decode(plain.bytes);
   const inner = FORM.test(packing.contentType ?? "")
     ? dataField(text, 2 * bytesMax)
     : { text: text.slice(0, 2 * bytesMax), isWhole: text.length <= 2 * bytesMax };
   const isWhole = plain.isWhole && inner.isWhole;
   if (/^\s*[{[]/.test(inner.text)) return { bytes: new TextEncoder().encode(inner.text), isWhole };
-  const decoded = await unzipText(decodeBase64(inner.text, isWhole), bytesMax, isWhole);
+  const packed = decodeBase64(inner.text, isWhole);
+  if (packed === null || !(isGzip(packed) || looksLikeJson(packed))) return plain;
+  const decoded = await unzipText(packed, bytesMax, isWhole);
   return { bytes: decoded.bytes, isWhole: isWhole && decoded.isWhole };
 }
 
@@ -80,13 +81,13 @@ function dataField(text: string, charactersMax: number): { readonly text: string
   }
 }
 
-/** Decodes base64. Forms turn `+` into a space, and some clients omit the padding. */
-function decodeBase64(text: string, isWhole: boolean): Uint8Array {
+/** Decodes base64. Null when it is none. Forms turn `+` into a space, and some clients omit the padding. */
+function decodeBase64(text: string, isWhole: boolean): Uint8Array | null {
   const packed = text.trim().replaceAll(" ", "+");
   let end = isWhole ? packed.length : packed.length - (packed.length % 4);
   while (packed.charAt(end - 1) === "=") end--;
   const digits = packed.slice(0, end);
-  if (digits.length % 4 === 1 || !BASE64.test(digits)) throw notJson();
+  if (digits.length % 4 === 1 || !BASE64.test(digits)) return null;
   const binary = atob(digits);
   const bytes = new Uint8Array(binary.length);
   for (let at = 0; at < bytes.length; at++) bytes[at] = binary.charCodeAt(at);

@@ -14,7 +14,6 @@ import {
   type DropReason,
   dayCounts,
   type EnvironmentLimit,
-  erasedCounts,
   type IdUse,
   isCounted,
   spaceGuards,
@@ -133,17 +132,15 @@ export async function writeEvents(
   { change, guard, following = [] }: OtherWrites,
 ): Promise<void> {
   const eventsToStore = remaining.toStore(events);
-  const isErased = ({ distinctId }: CapturedEvent) => remaining.erased.get(distinctId)?.blocks === true;
   const dayMs = ctx.realNow();
   const batchGuards = [...(await guards(eventsToStore)), ...(guard === undefined ? [] : [guard])];
   const devices = selectDevicesMadeUsers(ctx, eventsToStore);
   const rows: readonly unknown[][] = await batch(ctx.db, [
     ...batchGuards,
     ...devices,
-    ...spaceGuards(ctx, eventsToStore, dayMs, isShareFull),
+    ...spaceGuards(ctx, events, dayMs, isShareFull),
     ...eventWrites(ctx, eventsToStore, nowMs),
-    ...dayCounts(ctx, change.ids, dayMs, isShareFull),
-    ...erasedCounts(ctx, isCounted(ctx) ? events.filter(isErased) : [], dayMs),
+    ...dayCounts(ctx, change.ids, { events, erased: remaining.erased }, dayMs, isShareFull),
     ...peopleWrites(ctx, change, { nowMs, dayMs }),
     ...following,
   ]);

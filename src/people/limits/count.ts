@@ -1,4 +1,5 @@
 import { and, eq, not, type Placeholder, type SQL, sql } from "drizzle-orm";
+import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { constraintOf } from "../../db/attempt.ts";
 import {
   asInteger,
@@ -12,8 +13,16 @@ import {
   read,
   type ValueOf,
 } from "../../db/query.ts";
-import { analyticsDays, analyticsEvents, databaseSize, distinctIds, environments } from "../../db/schema.ts";
+import {
+  analyticsDays,
+  analyticsEvents,
+  databaseSize,
+  distinctIds,
+  environments,
+  tombstones,
+} from "../../db/schema.ts";
 import type { Statement, StatementRow } from "../../db/sql.ts";
+import type { ErasedId } from "../../db/tombstones.ts";
 import { analyticsCounts, guards } from "../../db/views.ts";
 import { utf8Length } from "../../lib/encoding.ts";
 import { jsonChunks } from "../../lib/json.ts";
@@ -162,7 +171,7 @@ export interface RecordedId {
  * Counts the stored events, by the view whose trigger enforces the limits. Send it after the statements that insert the events, and
  * before those that count the events in the ids' records.
  */
-const countArrivals = query((value: ValueOf<IdsOfDay & { isShareFull: number }>) => {
+const countArrivals = query((value: ValueOf<IdsOfDay & { erased: string; isShareFull: number }>) => {
   const { day, dayEvents, dayBytes, eventCount } = distinctIds;
   const { seq } = analyticsEvents;
   const name = sql`(i.value ->> 0)`;
@@ -178,7 +187,13 @@ const countArrivals = query((value: ValueOf<IdsOfDay & { isShareFull: number }>)
         SELECT sum(${storedBytes()}) FROM ${analyticsEvents} WHERE ${ofId} AND ${seq} > coalesce(${eventCount}, 0)
       ), 0) + (i.value ->> 1) + iif(${eventCount} IS NULL, ${recordBytes(name)}, 0)
     FROM json_each(${value("ids")}) AS i
-    LEFT JOIN ${distinctIds} ON ${distinctIds.environmentId} = ${value("environmentId")} AND ${distinctIds.distinctId} = ${name}`;
+    LEFT JOIN ${distinctIds} ON ${distinctIds.environmentId} = ${value("environmentId")} AND ${distinctIds.distinctId} = ${name}
+    UNION ALL
+    SELECT 0, 0, iif(${tombstones.day} = ${dayOf(value)}, ${tombstones.dayEvents}, 0),
+      iif(${tombstones.day} = ${dayOf(value)}, ${tombstones.dayBytes}, 0),
+      i.value ->> 1, (i.value ->> 2) + iif(${tombstones.day} IS NULL, i.value ->> 3, 0)
+    FROM json_each(${value("erased")}) AS i
+    CROSS JOIN ${tombstones} ON ${tombstones.environmentId} = ${value("environmentId")} AND ${tombstones.hash} = i.value ->> 0`;
   const counts = {
     environmentId: asInteger(value("environmentId")),
     day: dayOf(value),
@@ -196,32 +211,34 @@ const countArrivals = query((value: ValueOf<IdsOfDay & { isShareFull: number }>)
     ${insertFrom(analyticsCounts, counts, sql`FROM arrivals WHERE arrived > 0 OR size > 0 HAVING count(*) > 0`)}`;
 });
 
-/** Counts events of ids without a verified mark. */
-const insertCount = query((value: ValueOf<{ environmentId: number; events: number; bytes: number; dayMs: number }>) => {
-  const counts = {
-    environmentId: asInteger(value("environmentId")),
-    day: dayOf(value),
-    events: asInteger(value("events")),
-    bytes: asInteger(value("bytes")),
-    unmarkedEvents: asInteger(value("events")),
-    unmarkedBytes: asInteger(value("bytes")),
-    idEvents: sql`0`,
-    idBytes: sql`0`,
-    consents: sql`0`,
-    isShareFull: sql`0`,
-  };
-  return insertFrom(analyticsCounts, counts, sql``);
-});
+/** The events of an erased id in a batch: its tombstone's hash, their number and bytes, and the bytes of a new id's record. */
+type ErasedUse = readonly [hash: string, events: number, bytes: number, recordBytes: number];
 
-/**
- * Returns the statements that count events of erased ids. Only the environment's day counts them, because erased ids have no
- * record.
- */
-export function erasedCounts(ctx: TenantCtx, events: readonly CountedEvent[], dayMs: number): Statement[] {
-  if (events.length === 0) return [];
-  const bytes = events.reduce((sum, event) => sum + storedBytesOf(event), 0);
-  return [insertCount({ environmentId: ctx.environment.id, events: events.length, bytes, dayMs })];
+/** Returns what a batch's events of erased ids count as. They count like those of ids that were never seen (E4). */
+function erasedUses(events: readonly CountedEvent[], erased: ErasedIds): ErasedUse[] {
+  const uses = new Map<string, ErasedUse>();
+  for (const event of events) {
+    const { hash, blocks } = erased.get(event.distinctId) ?? { hash: "", blocks: false };
+    if (!blocks) continue;
+    const [, count, bytes] = uses.get(hash) ?? [hash, 0, 0];
+    uses.set(hash, [hash, count + 1, bytes + storedBytesOf(event), recordBytesOf(event.distinctId)]);
+  }
+  return [...uses.values()];
 }
+
+/** Counts the day's events of erased ids at their tombstones. */
+const countAtTombstones = query((value: ValueOf<{ environmentId: number; erased: string; dayMs: number }>) => {
+  const { environmentId, hash, day, dayEvents, dayBytes } = tombstones;
+  const ofDay = (column: SQLiteColumn, more: SQL) => sql`iif(${day} = ${dayOf(value)}, ${column}, 0) + ${more}`;
+  const changed = {
+    dayEvents: ofDay(dayEvents, sql`(i.value ->> 1)`),
+    dayBytes: ofDay(dayBytes, sql`(i.value ->> 2) + iif(${day} IS NULL, i.value ->> 3, 0)`),
+    day: dayOf(value),
+  };
+  return sql`
+    UPDATE ${tombstones} SET ${assignments(tombstones, changed)} FROM json_each(${value("erased")}) AS i
+    WHERE ${environmentId} = ${value("environmentId")} AND ${hash} = i.value ->> 0`;
+});
 
 /** Of some ids, those with a verified mark. */
 const selectMarkedIds = query((value: ValueOf<{ environmentId: number; ids: string }>) => {
@@ -245,21 +262,26 @@ export function markedReads(ctx: TenantCtx, events: readonly CountedEvent[]): St
 }
 
 type IdsOfDay = { environmentId: number; ids: string; dayMs: number };
+type ErasedIds = ReadonlyMap<string, ErasedId>;
 
-/** An id's counts of today, and the environment's stored limits. */
+/** Of ids [distinct id, its tombstone's hash]: their counts of today, and the environment's stored limits. */
 const selectIdUse = query((value: ValueOf<IdsOfDay>) => {
   const { day, dayEvents, dayBytes, eventCount } = distinctIds;
+  const ofDay = (column: SQL | SQLiteColumn, erased: SQL | SQLiteColumn) =>
+    sql<number>`iif(${day} = ${dayOf(value)}, ${column}, 0) + iif(${tombstones.day} = ${dayOf(value)}, ${erased}, 0)`;
   const use = computed({
-    isNew: sql`${eventCount} IS NULL`.mapWith(Boolean),
-    distinctId: sql<string>`i.value`,
-    events: sql<number>`iif(${day} = ${dayOf(value)}, ${dayEvents}, 0)`,
-    bytes: sql<number>`iif(${day} = ${dayOf(value)}, ${dayBytes}, 0)`,
+    isNew: sql`${eventCount} IS NULL AND ${tombstones.day} IS NULL`.mapWith(Boolean),
+    distinctId: sql<string>`(i.value ->> 0)`,
+    events: ofDay(sql`coalesce(${dayEvents}, 0)`, tombstones.dayEvents),
+    bytes: ofDay(sql`coalesce(${dayBytes}, 0)`, tombstones.dayBytes),
   });
   return read(
     { ...use, ...fields(environments, { limits: "analyticsLimits" }) },
     (list) => sql`
     SELECT ${list} FROM ${environments} CROSS JOIN json_each(${value("ids")}) AS i
-    LEFT JOIN ${distinctIds} ON ${distinctIds.environmentId} = ${value("environmentId")} AND ${distinctIds.distinctId} = i.value
+    LEFT JOIN ${distinctIds} ON ${distinctIds.environmentId} = ${value("environmentId")} AND ${distinctIds.distinctId} = i.value ->> 0
+    LEFT JOIN ${tombstones} ON ${tombstones.environmentId} = ${value("environmentId")} AND ${tombstones.hash} = i.value ->> 1
+      AND ${tombstones.blocks} = 1
     WHERE ${environments.id} = ${value("environmentId")}`,
   );
 });
@@ -298,7 +320,7 @@ export function spaceGuards(
     bytesMax: Math.floor(share * ctx.settings.databaseBytesMax),
   };
   const chunks = jsonChunks(events.map(({ distinctId, uuid }) => [distinctId, uuid]));
-  // Also a batch that stores nothing, such as one of erased ids, tells that a limit was reached.
+  // Also a batch without events tells that a limit was reached.
   return (chunks.length === 0 ? ["[]"] : chunks).map((chunk) => guardSpace({ ...values, events: chunk }));
 }
 
@@ -309,6 +331,7 @@ export function spaceGuards(
 export function dayCounts(
   ctx: TenantCtx,
   ids: readonly RecordedId[],
+  { events, erased }: { readonly events: readonly CountedEvent[]; readonly erased: ErasedIds },
   dayMs: number,
   isShareFull: boolean,
 ): Statement[] {
@@ -316,8 +339,15 @@ export function dayCounts(
   const rows = ids.map(({ distinctId, writtenPropertiesBytes }) => [
     ...[distinctId, writtenPropertiesBytes, Number(isSharedId(distinctId))],
   ]);
-  const values = { environmentId: ctx.environment.id, dayMs, isShareFull: Number(isShareFull) };
-  return jsonChunks(rows).map((chunk) => countArrivals({ ...values, ids: chunk }));
+  const environmentId = ctx.environment.id;
+  const values = { environmentId, dayMs, isShareFull: Number(isShareFull) };
+  const uses = erasedUses(events, erased);
+  const chunks = jsonChunks(rows);
+  const erasedChunks = jsonChunks(uses);
+  const counted = Array.from({ length: Math.max(chunks.length, erasedChunks.length) }, (_, index) =>
+    countArrivals({ ...values, ids: chunks[index] ?? "[]", erased: erasedChunks[index] ?? "[]" }),
+  );
+  return [...counted, ...erasedChunks.map((chunk) => countAtTombstones({ environmentId, dayMs, erased: chunk }))];
 }
 
 const markReached = query((value: ValueOf<{ environmentId: number; dayMs: number }>) => {
@@ -344,9 +374,16 @@ export function markDayReached(ctx: TenantCtx, limit: ReachedLimit, dayMs: numbe
 }
 
 /** Returns the statements that read today's counts of the ids of some events. */
-export function idUseReads(ctx: TenantCtx, events: readonly CountedEvent[], dayMs: number): Statement<IdUse>[] {
+export function idUseReads(
+  ctx: TenantCtx,
+  events: readonly CountedEvent[],
+  erased: ErasedIds,
+  dayMs: number,
+): Statement<IdUse>[] {
   const environmentId = ctx.environment.id;
-  return jsonChunks(countedIdsOf(events)).map((ids) => selectIdUse({ environmentId, ids, dayMs }));
+  return jsonChunks(countedIdsOf(events).map((id) => [id, erased.get(id)?.hash ?? null])).map((ids) =>
+    selectIdUse({ environmentId, ids, dayMs }),
+  );
 }
 
 /**

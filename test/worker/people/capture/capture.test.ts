@@ -98,26 +98,27 @@ describe("a request of PostHog's clients", () => {
 
   it.each([
     ["truncated gzip", async () => (await gzip(JSON.stringify({ batch: [] }))).slice(0, 20), TEXT],
-    ["not JSON", async () => "event=seen", TEXT],
-    ["an empty body", async () => "", TEXT],
-    ["wrongly padded base64", async () => "ab=", TEXT],
-    ["base64 of a text that is not JSON", async () => "data=YWJj", FORM],
     ["a form with an escape that is not UTF-8", async () => "data={%22batch%22:[%22%FF%22]}", FORM],
-    ["gzip within gzip", async () => gzip(String.fromCharCode(0x1f, 0x8b)), TEXT],
-    ["a form without data", async () => "ver=1", FORM],
     ["bytes that are not UTF-8", async () => new Uint8Array([0x7b, 0x22, 0xff, 0x22, 0x7d]), TEXT],
   ])("is refused as invalid_request when it is %s", async (_what, body, headers) => {
     const { call } = await world();
     expectError(await call("POST", "/batch/", { body: await body(), headers }), "invalid_request");
   });
 
+  it("is invalid_key when it is a text without a key that is not JSON", async () => {
+    const { call } = await world();
+    for (const body of ["", "ab=", "event=seen", '"seen"', "17", "a{"])
+      expectError(await call("POST", "/batch/", { body, headers: TEXT }), "invalid_key");
+    const twice = await gzip(String.fromCharCode(0x1f, 0x8b));
+    expectError(await call("POST", "/batch/", { body: twice, headers: TEXT }), "invalid_key");
+    for (const body of ["ver=1", "data=YWJj"])
+      expectError(await call("POST", "/batch/", { body, headers: FORM }), "invalid_key");
+  });
+
   it("is checked for its key before its shape, and for its shape before its events", async () => {
     const { call, key } = await world();
     for (const body of ['"seen"', "17", "[]", "{}", '{"batch":[]}', '{"batch":7}', '{"api_key":"phc_1","batch":[]}']) {
-      expectError(
-        await call("POST", "/batch/", { body }),
-        body.startsWith('"') || body === "17" ? "invalid_request" : "invalid_key",
-      );
+      expectError(await call("POST", "/batch/", { body }), "invalid_key");
     }
     for (const batch of [[], {}, "seen", null]) {
       expectError(await call("POST", "/batch/", { body: { api_key: key, batch } }), "invalid_request", "batch");
@@ -136,11 +137,6 @@ describe("a request of PostHog's clients", () => {
       const sent = { body: { api_key: app.keys.sk_live, batch }, headers: { origin, "sec-fetch-site": "cross-site" } };
       expectError(await call("POST", "/batch/", sent), "forbidden");
     }
-    const two = [
-      { event: "seen", properties: { token: key, distinct_id: "ana" } },
-      { event: "seen", properties: { token: app.keys.pk_test, distinct_id: "ana" } },
-    ];
-    expectError(await call("POST", "/e/", { body: two }), "invalid_request", "batch");
     expect(await eventsOf(app, "ana")).toEqual([]);
   });
 
@@ -154,7 +150,7 @@ describe("a request of PostHog's clients", () => {
       },
     });
     expect(preflight.status).toBe(204);
-    expect(preflight.headers.get("access-control-allow-headers")).toContain("content-type");
+    expect(preflight.headers.get("access-control-allow-headers")).toContain("content-encoding");
     expect(preflight.headers.get("access-control-max-age")).toBe("86400");
     const got = await call("GET", "/batch/");
     expectError(got, "method_not_allowed");

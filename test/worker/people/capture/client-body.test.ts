@@ -1,10 +1,9 @@
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { writeKey } from "../../../../src/auth/key.ts";
+import { keyHint, writeKey } from "../../../../src/auth/key.ts";
 import { utf8 } from "../../../../src/lib/encoding.ts";
 import { randomId } from "../../../../src/lib/ids.ts";
 import { JsonBytes } from "../../../../src/lib/json-bytes.ts";
-import { findKey } from "../../../../src/people/capture/client-body.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { base64, gzip, spyOnDecompressor } from "../../../support/encode.ts";
 import { expectError } from "../../../support/refusals.ts";
@@ -104,11 +103,11 @@ describe.each(PACKINGS)("a large body, %s,", (_, pack, headers) => {
     expect(await storedEventCount(app)).toBe(4);
   });
 
-  it("with another key further on is refused", async () => {
+  it("whose batch names another environment's key is refused", async () => {
     const { app, call } = await world();
     const { pk_live, pk_test } = app.keys;
     const body = await pack(`{"token":"${pk_live}","batch":[${large(2).join()}],"api_key":"${pk_test}"}`);
-    expectError(await call("POST", "/batch/", { headers, body }), "invalid_request", "body");
+    expectError(await call("POST", "/batch/", { headers, body }), "invalid_request", "batch[0].api_key");
     expect(await storedEventCount(app)).toBe(0);
   });
 
@@ -164,21 +163,62 @@ describe("a large body of Purser's own routes", () => {
   });
 });
 
-describe("findKey", () => {
-  it.each([
-    ["an empty text", "", null],
-    ["a text that is not JSON", "nonsense", null],
-    ["an empty object", "{}", null],
-    ["an empty list", "[]", null],
-    ["an object with a number before the key", '{"api_key":7,"token":"t"}', "t"],
-    ["an object with null before the key", '{"api_key":null,"$token":"t"}', "t"],
-    ["an object with an escaped name", '{"api_\\u006bey":"t"}', "t"],
-    ["a text that is cut after the key", '{"api_key":"t","batch":[{"a":"', "t"],
-    ["a text that is cut within the key", '{"api_key":"t', null],
-    ["a text that is invalid before the key", '{"a":tru,"api_key":"t"}', null],
-    ["a list with the key in its second event", '[{"event":"e"},{"token":"t"}]', null],
-    ["a batch with the key in its events", '{"batch":[{"token":"t"}]}', null],
-  ])("finds the key, or none, in %s", (_, text, key) => {
-    expect(findKey(utf8(text))).toBe(key);
+describe("a body of a capture client", () => {
+  it("is invalid_key behind an unknown key, also where it is not JSON", async () => {
+    const { app, call, unknown } = await world();
+    const send = (key: string) => call("POST", "/batch/", { body: `{"api_key":"${key}","batch":[{` });
+    expectError(await send(unknown), "invalid_key");
+    expectError(await send("phc_of_another_product"), "invalid_key");
+    expectError(await send(app.keys.pk_live), "invalid_request", "body");
+  });
+
+  it("refuses only the event that names another environment's key", async () => {
+    const { app, call } = await world();
+    const event = (token: string) => ({ event: "seen", distinct_id: "ana", properties: { token } });
+    const answer = await call("POST", "/batch/", { body: [app.keys.pk_live, app.keys.pk_test].map(event) });
+    expect(answer.status).toBe(200);
+    expect(answer.body.refused).toMatchObject([{ index: 1, param: "api_key" }]);
+    expect(await storedEventCount(app)).toBe(1);
+  });
+
+  it("counts once more for each ten events beyond ten, by publishable keys alone", async () => {
+    const { app } = await world();
+    const call = makeClient(new Clock(), { BEHIND_CLOUDFLARE: "true" });
+    const headers = { "cf-connecting-ip": "192.0.2.77" };
+    const send = (key: string, events: number) => {
+      const batch = Array.from({ length: events }, () => ({ event: "seen", distinct_id: "ana" }));
+      return call("POST", "/batch/", { headers, body: { api_key: key, batch } });
+    };
+    expect((await send(app.keys.pk_live, 10_000)).status).toBe(200);
+    // 1,000 counts are taken, and 199 + 1 are left.
+    expect((await send(app.keys.pk_live, 2_000)).status).toBe(200);
+    expectError(await send(app.keys.pk_live, 1), "temporarily_unavailable");
+    expect(await storedEventCount(app)).toBe(12_000);
+  });
+
+  it("stores no key, wherever it stands, and stays as sent without one", async () => {
+    const { app, call } = await world();
+    const { pk_live, sk_live } = app.keys;
+    const escaped = sk_live.replace("_", "\\u005f");
+    const properties = [
+      `{"token":"${pk_live}","api_key":"mine","a":1.0,"note":"x${sk_live}yz","${sk_live}":[{"b":"${escaped}"}],`,
+      `"$set":{"key":"${sk_live}"}}`,
+    ].join("");
+    const made = `${sk_live.slice(0, -1)}${sk_live.endsWith("0") ? "1" : "0"}`;
+    const plain = `{"made":"${made}","n":1.50,"t":"\\u0041"}`;
+    const body = `{"api_key":"${pk_live}","batch":[{"event":"e","distinct_id":"u","properties":${properties}},{"event":"e","distinct_id":"u","properties":${plain}}]}`;
+    expect((await call("POST", "/batch/", { body })).status).toBe(200);
+    const stored = await env.DB.prepare("SELECT properties FROM analytics_events WHERE environment_id = ? ORDER BY seq")
+      .bind(app.environments.live.id)
+      .all<{ properties: string }>();
+    const hint = keyHint(sk_live);
+    expect(stored.results.map((row) => row.properties)).toEqual([
+      `{"a":1.0,"note":"x${hint}yz","${hint}":[{"b":"${hint}"}],"$set":{"key":"${hint}"}}`,
+      plain,
+    ]);
+    const people = await env.DB.prepare("SELECT * FROM distinct_ids WHERE environment_id = ?")
+      .bind(app.environments.live.id)
+      .all();
+    expect(JSON.stringify(people.results)).not.toContain(sk_live);
   });
 });
