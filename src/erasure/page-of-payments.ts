@@ -82,8 +82,8 @@ const eraseLog = query((value: OfPage) =>
             SELECT ${ofRow(stripeLog.eventId)} FROM ${rowsOfIds(value, stripeLog, stripeLog.askedUser)}
             LIMIT ${rowsMax(value)}
           ) UNION
-          SELECT ${paymentEvents.eventId} FROM ${erasedPaymentPage(value)} AS erased CROSS JOIN ${paymentEvents}
-          WHERE ${isOfErasedEnvironment(value, paymentEvents)} AND ${paymentEvents.paymentId} = erased.payment_id
+          SELECT ${paymentEvents.eventId} FROM ${paymentEvents}
+          WHERE ${isOfErasedEnvironment(value, paymentEvents)} AND ${paymentEvents.paymentId} IN ${erasedPaymentPage(value)}
         )`,
       ),
     ),
@@ -110,7 +110,7 @@ export const erasePaymentCustomers = query(
 
 type Customers = { environmentId: number; rows: string };
 const customersOfIds = (value: OfPage) => sql`
-  SELECT ${ofRow(payerUsers.customer)} AS customer FROM ${rowsOfIds(value, payerUsers, payerUsers.userId)}
+  SELECT ${ofRow(payerUsers.customer)} AS payer FROM ${rowsOfIds(value, payerUsers, payerUsers.userId)}
   UNION SELECT ${ofRow(stripeCustomers.customer)} FROM ${rowsOfIds(value, stripeCustomers, stripeCustomers.userId)}`;
 /** Selects the Stripe customers of a page's ids that are not hashed yet. */
 export const selectErasedPayers = query((value: OfPage) =>
@@ -121,7 +121,7 @@ export const selectErasedPayers = query((value: OfPage) =>
     .where(
       and(
         eq(stripePayers.environmentId, value("environmentId")),
-        sql`${stripePayers.customer} = found.customer AND ${stripePayers.customer} NOT GLOB '#*'`,
+        sql`${stripePayers.customer} = found.payer AND ${stripePayers.customer} NOT GLOB '#*'`,
       ),
     )
     .limit(boundLimit(value("rows"))),

@@ -24,7 +24,8 @@ it.each([
     [() => purser.grantCredits({ userId: "u", packId: "p", quantity: wrong }), `grantCredits: quantity ${says}`],
     [() => purser.usage.hold(event, () => "done"), `createReservation: quantities.tokens ${says}`],
     [
-      () => purser.usage.hold({ ...usage, properties: { temperature: wrong } }, () => "done"),
+      () =>
+        purser.usage.hold({ ...usage, quantities: { tokens: 1 }, properties: { temperature: wrong } }, () => "done"),
       `usage.hold: properties.temperature ${says}`,
     ],
   ];

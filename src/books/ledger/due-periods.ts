@@ -88,11 +88,11 @@ export const dueRecurring = (value: ValueOf<{ nowMs: number }>, account: SQL | S
   const { nextAtMs, ordinal } = recurringGrants;
   return sql<string | null>`(
     SELECT iif(count(*) = 0, NULL, json_object('used', max(due.used), 'rows', json_group_array(json_object(
-      ${sql.join(columns, sql`, `)}, 'isLeft', due.bytes > ${PACK_BYTES_A_READ_MAX} AND due.place > 1,
-      'pack', json(iif(due.bytes > ${PACK_BYTES_A_READ_MAX} AND due.place > 1, NULL, due.pack))
+      ${sql.join(columns, sql`, `)}, 'isLeft', due.total > ${PACK_BYTES_A_READ_MAX} AND due.place > 1,
+      'pack', json(iif(due.total > ${PACK_BYTES_A_READ_MAX} AND due.place > 1, NULL, due.pack))
     ))))
     FROM (
-      SELECT *, sum(octet_length(pack)) OVER (ORDER BY ${names(nextAtMs)}, ${names(ordinal)}) AS bytes,
+      SELECT *, sum(octet_length(pack)) OVER (ORDER BY ${names(nextAtMs)}, ${names(ordinal)}) AS total,
         row_number() OVER (ORDER BY ${names(nextAtMs)}, ${names(ordinal)}) AS place
       FROM (SELECT ${recurringGrants}.*, ${usedOfQuota()} AS used, ${packJson()} AS pack FROM ${dueOfAccount(value, account)})
     ) AS due
@@ -147,9 +147,9 @@ const PACKS_OF_MANY_MAX = 100;
 export const selectPacksOfMany = query((value: ValueOf<DueOfMany>) => {
   const { environmentId, packId } = recurringGrants;
   return read(
-    computed({ packId: sql<string>`pack.id`, pack: sql<string>`pack.json` }),
+    computed({ packId: sql<string>`pack.ref`, pack: sql<string>`pack.json` }),
     (list) => sql`SELECT ${list} FROM (
-      SELECT ${packId} AS id, ${packJson()} AS json FROM (
+      SELECT ${packId} AS ref, ${packJson()} AS json FROM (
         SELECT DISTINCT ${environmentId}, ${packId} FROM ${dueOfMany(value)} LIMIT ${PACKS_OF_MANY_MAX}
       ) AS ${recurringGrants}
     ) AS pack WHERE octet_length(pack.json) <= ${2 * PACK_BYTES_MAX}`,

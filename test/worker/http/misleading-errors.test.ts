@@ -64,7 +64,9 @@ it("a list of events of which one is not JSON says which, and records none", asy
 });
 
 it("a shortage says in words what the first balance with `no_match` pays for", async () => {
-  const { spend } = await makeSpender([{ ...wallet, matches: [{ event: "image.*", model: "large" }, { model: "m*" }] }]);
+  const { spend } = await makeSpender([
+    { ...wallet, matches: [{ event: "image.*", model: "large" }, { model: "m*" }] },
+  ]);
   const answer = await spend("e1", cents(1));
   expectError(answer, "insufficient_credits");
   expect(answer.body.error.message).toContain(
@@ -75,8 +77,7 @@ it("a shortage says in words what the first balance with `no_match` pays for", a
 it("a commit in another unit than the held one says which unit was held, and the hold remains", async () => {
   const { reserve, post } = await makeSpender([wallet]);
   expect((await reserve({ reservationId: "res_1", ...cents(10) })).status).toBe(200);
-  const commit = (eventId: string, quantities: object) =>
-    post(`${RESERVATIONS}/res_1/commit`, { eventId, quantities });
+  const commit = (eventId: string, quantities: object) => post(`${RESERVATIONS}/res_1/commit`, { eventId, quantities });
   const answer = await commit("e1", { tokens: 5 });
   expectError(answer, "insufficient_credits");
   expect(answer.body.error.message).toContain("The reservation held `cents`: commit in that unit.");
