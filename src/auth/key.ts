@@ -112,7 +112,7 @@ const KEY_CHARACTERS_MIN = 60;
 const ADMIN_KEY_CHARACTERS = 31;
 
 /** Returns the key that begins at this position. More letters may follow it: its checksum decides where it ends. */
-function keyAt(text: string, start: number): string | null {
+function keyStartingAt(text: string, start: number): string | null {
   const admin = text.slice(start, start + ADMIN_KEY_CHARACTERS);
   if (isAdminKey(admin)) return admin;
   for (let length = KEY_CHARACTERS_MAX; length >= KEY_CHARACTERS_MIN; length--) {
@@ -135,7 +135,7 @@ export function withoutKeys(text: string): string {
   const parts: string[] = [];
   let end = 0;
   for (const { index } of text.matchAll(KEY_START)) {
-    const key = index < end ? null : keyAt(text, index);
+    const key = index < end ? null : keyStartingAt(text, index);
     if (key === null) continue;
     parts.push(text.slice(end, index), keyHint(key));
     end = index + key.length;

@@ -202,7 +202,7 @@ describe.each(DIALECTS)("in protocol %s, an answer about an erased id", (dialect
     expect(isReached).toBe(true);
   });
 
-  it("begins anew on the next day", async () => {
+  it("starts again on the next day", async () => {
     const { answersOf, clock } = await twoWorlds({ eventsADayOfOneId: 1 });
     for (let day = 0; day < 2; day++) {
       const [erased, unseen] = await answersOf(
