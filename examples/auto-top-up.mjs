@@ -11,7 +11,7 @@ export const PLAN = { amount: 1000, currency: "usd", pack: "Wallet", monthlyMax:
 /** The statuses of a charge whose card was declined, or whose bank wants the user to authenticate. */
 const FAILED = ["requires_payment_method", "requires_action"];
 
-/** Returns the charge that an earlier delivery made. Stripe's search finds it for ever, about a minute after it was made. */
+/** Returns the charge that an earlier delivery made. Stripe's search finds it forever, about a minute after it was made. */
 async function findCharge(stripe, key) {
   const { data } = await stripe.paymentIntents.search({ query: `metadata["topup"]:"${key}"` });
   return data.find(({ metadata }) => metadata.topup === key) ?? null;

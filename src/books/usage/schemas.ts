@@ -57,13 +57,6 @@ const TIME_OF_USAGE = "The time of the usage, at most a day ahead. Default: now.
 
 const onShortageInput = z.lazy(() => z.enum(["reject", "partial"]).meta({ id: "OnShortage" }));
 
-/** An optional field. Null counts as absent (U1). */
-const nullAsAbsent = <Schema extends z.ZodType>(schema: Schema) =>
-  schema
-    .nullish()
-    .transform((value) => value ?? undefined)
-    .optional();
-
 /** The fields of a usage event besides its id (U1). */
 const usageFields = () => ({
   userId,

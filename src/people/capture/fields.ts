@@ -76,7 +76,7 @@ export const namesWithKey = (...names: readonly string[]): Names => new Names([.
 export const keyInProperties = new Names(["token"]);
 
 /** Returns the text of a key. Null when the value is not a string. */
-export function keyAt(json: JsonBytes, span: Span): string | null {
+function keyAt(json: JsonBytes, span: Span): string | null {
   if (json.kindAt(span.start) !== "string") return null;
   // The text is longer than any key.
   return span.end - span.start > KEY_BYTES_MAX ? "" : json.string(span);
