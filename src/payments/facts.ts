@@ -172,9 +172,11 @@ export function factsOf<Kind extends Fact["kind"]>(facts: readonly Fact[], kind:
   return facts.filter((fact): fact is Extract<Fact, { kind: Kind }> => fact.kind === kind);
 }
 
+export const withoutUser = (fact: Fact): Fact => (fact.userId === null ? fact : { ...fact, userId: null });
+
 /** Returns a fact without what its object asked for: the user, and the pack and the quantity of its metadata. */
 export function withoutAsked(fact: Fact): Fact {
-  if (fact.kind !== "session" && fact.kind !== "intent") return fact.userId === null ? fact : { ...fact, userId: null };
+  if (fact.kind !== "session" && fact.kind !== "intent") return withoutUser(fact);
   // TypeScript does not narrow a union that is spread.
   return { ...fact, userId: null, data: { ...fact.data, pack: null, quantity: null } } as Fact;
 }

@@ -14,7 +14,7 @@ import { PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type Payer, payerAfter } from "./carry.ts";
 import { decideMotions, decidePaymentGrant, type Move, type Storing } from "./decide.ts";
-import { type Fact, withoutAsked } from "./facts.ts";
+import { type Fact, withoutAsked, withoutUser } from "./facts.ts";
 import { logStatement, selectLogged } from "./log.ts";
 import { moneyOf } from "./money.ts";
 import { type Effect, nextStep, offersNow, type Refusal, type Step } from "./next-step.ts";
@@ -238,16 +238,19 @@ class Run {
     return [logStatement(this.#ctx, entry)];
   }
 
+  #isErased(state: PaymentState): boolean {
+    return this.#refusal === "person_erased" || state.known.some(({ reason }) => reason === "person_erased");
+  }
+
   /** Returns whether to store users. Balances have an account, and an erased person is not stored again (E4). */
   #keepsUsers(state: PaymentState, hasGrants: boolean): boolean {
-    const isErased = this.#refusal === "person_erased" || state.known.some(({ reason }) => reason === "person_erased");
-    return !(hasGrants || isErased || state.grants.length > 0);
+    return !(hasGrants || this.#isErased(state) || state.grants.length > 0);
   }
 
   #factsToStore(state: PaymentState, hasGrants: boolean, planned: PlannedOffer | null): readonly Fact[] {
     const facts = planned?.account == null ? state.facts : [...state.facts, planned.account.fact];
     if (this.#keepsUsers(state, hasGrants)) return facts;
-    return facts.map(withoutAsked);
+    return facts.map(this.#isErased(state) ? withoutAsked : withoutUser);
   }
 
   #writeOf(

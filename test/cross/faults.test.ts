@@ -97,7 +97,9 @@ async function attempt(run: () => Promise<Answer>, plan: FaultPlan | null): Prom
 
 /** The response, without the id of the request in a refusal. */
 function responseOf({ status, body }: Answer): unknown {
-  return [status, JSON.parse(JSON.stringify(body, (name, value) => (name === "requestId" ? undefined : value)))];
+  // The repeat of a list whose answer was lost tells which elements are replays.
+  const varies = (name: string): boolean => name === "requestId" || name === "isReplayed";
+  return [status, JSON.parse(JSON.stringify(body, (name, value) => (varies(name) ? undefined : value)))];
 }
 
 /** Returns the operation's result without a fault. Each operation runs once without a fault. */

@@ -152,6 +152,14 @@ const ROWS: readonly Row[] = [
     { status: 404 },
   ),
 
+  route(
+    "grants",
+    "argument",
+    "POST /apps/:appId/payments/carry",
+    { customer: "cus_none", currency: "usd", amount: 0 },
+    { status: 404 },
+  ),
+
   route("settings", "both", "POST /apps", { name: "Another" }),
   route("settings", "argument", "POST /apps/:appId/keys", { kind: "publishable" }),
   route("settings", "row", "DELETE /apps/:appId/keys/:keyId", undefined, { keyId: "publishableKeyId" }),

@@ -75,11 +75,11 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
 
   it("sets how user tokens are verified, and verifies a pasted token", async () => {
     await page.getByLabel("Verified by").selectOption("hs256");
-    await page.getByLabel("Shared secret").fill("too short");
+    await page.getByRole("textbox", { name: /^Shared secret/ }).fill("too short");
     await submit("Save");
     expect(await fieldError()).toContain("Shared secret must have at least 32 bytes");
     await page.getByLabel("Verified by").selectOption("hs256");
-    await page.getByLabel("Shared secret").fill(END_USER_SECRET);
+    await page.getByRole("textbox", { name: /^Shared secret/ }).fill(END_USER_SECRET);
     await submit("Save");
     expect(await notice()).toContain("takes effect now");
     expect(await page.content()).not.toContain(END_USER_SECRET);

@@ -114,13 +114,16 @@ interface Result {
   readonly balances?: readonly { readonly balanceId: string }[];
   readonly results?: readonly Result[];
   readonly error?: object;
+  readonly isReplayed?: true;
 }
 
 /** The parts of a response that a repeat must contain: all except a grant's remaining amounts, and refusals that may be tried again. */
 function kept({ request, response }: Sent): unknown {
   const answer: Result = JSON.parse(response?.body ?? "null");
   if (request.kind === "grant") return answer.balances?.map(({ balanceId }) => balanceId);
-  if (request.kind === "list") return answer.results?.map((result) => (result.error === undefined ? result : null));
+  if (request.kind === "list") {
+    return answer.results?.map(({ isReplayed: _, ...result }) => (result.error === undefined ? result : null));
+  }
   return answer;
 }
 

@@ -99,9 +99,7 @@ function someSpent(random: Random, known: Known): Spent {
   const onShortage = random.pick([undefined, undefined, "reject", "partial"] as const);
   const occurredMs = known.nowMs - random.integer(0, HOUR_MS);
   return {
-    // An event may have the id of a reservation, because the event of a charge has it (U15).
-    eventId:
-      known.reservationIds.length > 0 && random.chance(0.04) ? random.pick(known.reservationIds) : random.id("evt-"),
+    eventId: random.id("evt-"),
     ...(random.chance(0.3) ? { occurredAt: new Date(occurredMs).toISOString() } : {}),
     ...(onShortage === undefined ? {} : { onShortage }),
   };

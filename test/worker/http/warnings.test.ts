@@ -270,18 +270,23 @@ describe("a secret key's event under a device's id", () => {
     }
   });
 
-  it("warns if a relay key's events created the id, and not if the id is a user, is new or has no device's form", async () => {
+  it("warns if a relay key's events created the id, and not if the id is a user by a verified mark, is new or has no device's form", async () => {
     const { app, post, v1, server, page } = await captureWorld();
     const relayed = crypto.randomUUID();
     await v1(await makeKey(app.environments.live, "relay"), [seen(relayed)]);
     expect(warningOf(await v1(server, [seen(relayed)]))).toMatch(DEVICE);
     const [identified, granted, consented, byServer] = Array.from({ length: 4 }, () => crypto.randomUUID());
-    const ids = [identified, granted, consented, "ana"].map(String);
-    await v1(page, [...ids.map((id) => seen(id)), { ...seen(String(identified)), event: "$identify" }]);
+    const ids = [granted, consented, "ana"].map(String);
+    await v1(page, [
+      ...[...ids, String(identified)].map((id) => seen(id)),
+      { ...seen(String(identified)), event: "$identify" },
+    ]);
     await makeLegacyPack(app.appId, "Wallet", "tokens");
     await post("credits/grant", { userId: granted, packId: "Wallet", quantity: 1 });
     await post("consent", { distinctId: consented, purpose: "analytics", decision: "granted" });
     await v1(server, [seen(String(byServer), personless)]);
+    // A page's own word makes no verified mark.
+    expect(warningOf(await v1(server, [seen(String(identified))]))).toMatch(DEVICE);
     for (const id of [...ids, String(byServer), crypto.randomUUID()]) {
       expect(warningOf(await v1(server, [seen(id)]))).toBeNull();
     }

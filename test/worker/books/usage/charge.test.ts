@@ -46,7 +46,6 @@ const ways: readonly {
   { name: "a refused event", act: ({ spend }) => spend("e1", cents(7)), code: "insufficient_credits" },
   { name: "a refused reservation", act: ({ reserve }) => reserve(cents(7)), code: "insufficient_credits" },
   { name: "a late commit", act: (spender) => commit(spender), code: "reservation_closed" },
-  { name: "a late commit by its own id", act: (spender) => commit(spender, "res_1", 4), code: "reservation_closed" },
   {
     name: "a late release",
     act: (spender) => changeReservation(spender, "res_1", "release"),
@@ -57,7 +56,6 @@ const ways: readonly {
     act: (spender) => changeReservation(spender, "res_1", "extend", { expiresInSeconds: 600 }),
     code: "reservation_closed",
   },
-  { name: "an event under its id", act: ({ spend }) => spend("res_1", cents(1)), code: "idempotency_conflict" },
 ];
 
 describe("a reservation that is charged if nobody settles it", () => {
@@ -119,30 +117,6 @@ describe("a reservation that is charged if nobody settles it", () => {
     await runHoldsPart(spender);
     expect(await spender.remaining()).toEqual([8]);
     expect((await entryLines(spender)).at(-1)).toBe("-1 event_committed res_3");
-  });
-
-  it("can be committed in time by an event that has its id, and a repeat is a replay", async () => {
-    const spender = await makeSpender([wallet]);
-    await reserveToCharge(spender, "res_1", 4);
-    const first = await commit(spender, "res_1", 3);
-    expect(first.status).toBe(200);
-    spender.clock.advance(61_000);
-    const again = await commit(spender, "res_1", 3);
-    expect(again.headers.get("idempotent-replayed")).toBe("true");
-    expect(again.body).toEqual(first.body);
-  });
-
-  it("is returned and not charged if an event with its id already exists, and may then be committed late", async () => {
-    const spender = await makeSpender([wallet]);
-    await reserveToCharge(spender, "res_1", 4);
-    await spender.spend("res_1", cents(1));
-    spender.clock.advance(61_000);
-    expect(await read(spender)).toMatchObject({ status: "expired", eventId: null });
-    await runHoldsPart(spender);
-    expect(await spender.remaining()).toEqual([9]);
-    expect((await entryLines(spender)).at(-1)).toBe("4 reservation_expired null");
-    expect((await commit(spender)).status).toBe(200);
-    expect(await spender.remaining()).toEqual([8]);
   });
 
   it("is paid by the balance that it held even if that has expired since, and not by one granted later", async () => {

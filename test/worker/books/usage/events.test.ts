@@ -227,7 +227,7 @@ describe("a list", () => {
       error(null, "invalid_request", { param: "body" }),
       error(null, "invalid_request", { param: "eventId" }),
       expect.objectContaining({ eventId: "d", uncovered: null }),
-      body.results[0],
+      { ...body.results[0], isReplayed: true },
       error("a", "idempotency_conflict", { param: "eventId", details: { differs: ["quantities"] } }),
       error("a", "idempotency_conflict", { param: "eventId", details: { differs: ["userId", "quantities"] } }),
     ]);
