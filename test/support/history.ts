@@ -217,7 +217,11 @@ function inModelForm(request: Request, answer: Partial<Answer> & Pick<Answer, "s
   }
 }
 
-const resultOf = ({ code, body }: ModelAnswer) => ({ ...(code && { code }), ...(body !== undefined && { body }) });
+/** The result of an element of a list, which tells whether it is a replay (U1). */
+const resultOf = ({ code, body, replayed }: ModelAnswer) => ({
+  ...(code && { code }),
+  ...(body !== undefined && { body: replayed === true ? { ...Object(body), isReplayed: true } : body }),
+});
 
 /** The model's response. Ids that Purser created are taken from Purser's response. */
 function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | "body">): ModelAnswer {
@@ -332,7 +336,7 @@ function withoutRepeatDifferences(
   const isShort = (code: string) => code === "insufficient_credits" || code === "usage_limit_reached";
   const shown = results.map((result, place) =>
     result.code === undefined
-      ? result
+      ? { body: { ...Object(result.body), isReplayed: undefined } }
       : { code: isTakenLater(place) || isShort(result.code) ? "refused" : result.code },
   );
   return { ...rest, body: shown };

@@ -211,8 +211,8 @@ describeMistakes("a value of the wrong form is refused with the right form", [
   wrongGrant("an expiry in the past", { expiresAt: "2020-01-31T12:00:00Z" }, "expiresAt", "must be in the future"),
   wrongEvent(
     "null for an optional field",
-    { onShortage: null },
-    "onShortage",
+    { occurredAt: null },
+    "occurredAt",
     "must be a string, not null: omit an optional field instead",
   ),
   wrongEvent(
