@@ -470,3 +470,73 @@ describe("other calls about periods", () => {
     expect(messages[0]?.data).toEqual({ userId: "u", recurringId: "rec_a", reason: "credit_pack_not_found" });
   });
 });
+
+describe("undoing a cancel", () => {
+  it("goes on after a cancel at the period's end, with the next period and nothing granted twice", async () => {
+    const world = await recurringWorld();
+    const id = (await world.make({ recurringId: "rec_a" })).body.recurringId;
+    expect((await world.post(`/${id}/cancel`, {})).body.status).toBe("ended");
+    const undone = await world.post(`/${id}/resume`, { undoCancel: true });
+    expect([undone.status, undone.body.status, undone.body.nextAt]).toEqual([
+      200,
+      "active",
+      "2026-02-15T12:00:00.000Z",
+    ]);
+    expect(await storedBalances(world.app, "u")).toHaveLength(2);
+    world.clock.advance(31 * DAY_MS);
+    await world.cron();
+    expect((await world.recurring())[0]).toMatchObject({ status: "active", period: { n: 2 } });
+    expect(await storedBalances(world.app, "u")).toHaveLength(4);
+  });
+
+  it("is refused after a cancel now, after the last period's end, and without `undoCancel`, and changes nothing", async () => {
+    const world = await recurringWorld();
+    for (const recurringId of ["rec_now", "rec_late", "rec_plain"]) await world.make({ recurringId });
+    await world.post("/rec_now/cancel", { at: "now" });
+    await world.post("/rec_late/cancel", {});
+    await world.post("/rec_plain/cancel", {});
+    const refused = async (id: string, body: object) => (await world.post(`/${id}/resume`, body)).body.error;
+    expect(await refused("rec_now", { undoCancel: true })).toMatchObject({
+      code: "invalid_request",
+      param: "undoCancel",
+    });
+    expect(await refused("rec_plain", {})).toMatchObject({ code: "invalid_request", param: "recurringId" });
+    world.clock.advance(31 * DAY_MS);
+    expect(await refused("rec_late", { undoCancel: true })).toMatchObject({
+      code: "invalid_request",
+      param: "undoCancel",
+    });
+    expect((await world.recurring()).map(({ status }: { status: string }) => status)).toEqual([
+      "ended",
+      "ended",
+      "ended",
+    ]);
+  });
+});
+
+describe("the id of a recurring grant", () => {
+  it("may be any text behind its prefix, also in a path", async () => {
+    const world = await recurringWorld();
+    for (const recurringId of [
+      "rec_free-auth0|abc",
+      "rec_ada@example.com",
+      "rec_a/b",
+      "rec_50%",
+      "rec_a:1",
+      "rec_ü #?",
+    ]) {
+      expect((await world.make({ recurringId })).body.recurringId).toBe(recurringId);
+      const ended = await world.post(`/${encodeURIComponent(recurringId)}/cancel`, {});
+      expect([ended.status, ended.body.recurringId, ended.body.status]).toEqual([200, recurringId, "ended"]);
+    }
+  });
+
+  it("that begins with another's and a colon keeps its credits when the other is cancelled now", async () => {
+    const world = await recurringWorld();
+    await world.make({ recurringId: "rec_a" });
+    await world.make({ recurringId: "rec_a:1" });
+    expect((await world.post("/rec_a/cancel", { at: "now" })).status).toBe(200);
+    expect((await world.balances()).length).toBe(2);
+    expect((await world.recurring()).map(({ status }: { status: string }) => status)).toEqual(["ended", "active"]);
+  });
+});
