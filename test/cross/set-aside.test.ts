@@ -133,7 +133,7 @@ const CASES: readonly Case[] = [
     part: "usage_not_summed",
     work: sumDays,
     prepare: async (world) => {
-      // What other files left to sum would fill the first pages.
+      // Days that other files left to sum would fill the first pages.
       for (let run = 0; run < 50 && (await countOf("SELECT count(*) AS count FROM usage_to_sum")) > 0; run++) {
         await runPart(sumDays, makeAdminCtx(world.clock));
       }
