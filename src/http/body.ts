@@ -78,7 +78,7 @@ const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
  * Decodes a body for the JSON validator. Refuses bytes that are not UTF-8, because a lenient decoder could turn two ids into
  * one.
  */
-export function bodyTextOf(bytes: Uint8Array): string {
+function bodyTextOf(bytes: Uint8Array): string {
   assertJsonShape(bytes);
   try {
     return strictUtf8.decode(bytes);

@@ -1,4 +1,4 @@
-import { type Context, Hono } from "hono";
+import { Hono } from "hono";
 import { cors } from "hono/cors";
 import { createMiddleware } from "hono/factory";
 import { atLatestClock, knownClock, timesOf } from "../db/features.ts";
@@ -37,15 +37,6 @@ export const factory = { createMiddleware: createMiddleware<AppEnv> };
 
 /** Creates the routes of a feature. */
 export const createRoutes = () => new Hono<AppEnv>();
-
-/** Responds with the result of an idempotent operation. A header marks a replay. */
-export function answerOutcome<Output extends object>(
-  c: Context,
-  { output, replayed }: { readonly output: Output; readonly replayed: boolean },
-): Response {
-  if (replayed) c.header("idempotent-replayed", "true");
-  return c.json(output);
-}
 
 const allowHeaders = (...more: string[]) =>
   cors({
