@@ -152,6 +152,10 @@ const insertEntriesSql = query((value: ValueOf<WriteContext & { entries: string 
 /** The most entries of one statement. A D1 value has at most 2 MB, and each entry names its event and reservation. */
 const ENTRIES_A_STATEMENT_MAX = 1_000;
 
+/** Divides a list into parts of at most `max` elements. */
+export const inSlices = <Element>(list: readonly Element[], max: number): Element[][] =>
+  Array.from({ length: Math.ceil(list.length / max) }, (_, index) => list.slice(index * max, (index + 1) * max));
+
 /**
  * Appends entries in order. A balance must not occur twice, because each entry starts from the balance before the statement. If a
  * balance would become negative, a CHECK aborts the whole batch.
@@ -161,12 +165,11 @@ export function insertEntries(
   all: readonly NewEntry[],
   settling: Pick<Motion, "eventIds"> = {},
 ): EntriesStatement[] {
-  if (all.length === 0) return [];
-  const entries = all.slice(0, ENTRIES_A_STATEMENT_MAX);
-  const values = { ...writingValues(writing), entries: JSON.stringify(entries) };
-  const insert = returningEntries(insertEntriesSql(values));
-  const rest = insertEntries(writing, all.slice(ENTRIES_A_STATEMENT_MAX), settling);
-  if (entries.every(({ reason }) => reason === "reservation_held")) return [insert, ...rest];
-  const raises = entries.some(({ deltaSteps }) => deltaSteps > 0);
-  return [moving(insert, { entries: entries.length, raises, ...settling }), ...rest];
+  return inSlices(all, ENTRIES_A_STATEMENT_MAX).map((entries) => {
+    const values = { ...writingValues(writing), entries: JSON.stringify(entries) };
+    const insert = returningEntries(insertEntriesSql(values));
+    if (entries.every(({ reason }) => reason === "reservation_held")) return insert;
+    const raises = entries.some(({ deltaSteps }) => deltaSteps > 0);
+    return moving(insert, { entries: entries.length, raises, ...settling });
+  });
 }
