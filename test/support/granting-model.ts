@@ -95,6 +95,7 @@ export const OTHER_MISTAKES = [
   "a trial is granted once a user alone",
   "a trial is granted once a customer alone",
   "a carry beyond Stripe's own balance is not told",
+  "a line whose price has left the setting is not told",
 ] as const;
 export type Mistake = (typeof MONEY_MISTAKES)[number] | (typeof OTHER_MISTAKES)[number];
 
@@ -308,7 +309,12 @@ export class GrantingModel {
     if (line.quantity === 0 && !this.#has("lines of quantity 0 count")) return false;
     if (this.#has("lines of other products count") || this.#soldAs(line) !== undefined) return true;
     if (this.#has("lines of a price that left the setting no longer count")) return false;
-    return this.#grantedPrices.has(`${bill.customer} ${line.price}`);
+    return this.#hasLeft(bill, line);
+  }
+
+  /** Whether a price has left the setting after a line of it was granted to the customer. */
+  #hasLeft(bill: Bill, line: BillLine): boolean {
+    return this.#soldAs(line) === undefined && this.#grantedPrices.has(`${bill.customer} ${line.price}`);
   }
 
   /** Bought and returned of an invoice. */
@@ -387,7 +393,7 @@ export class GrantingModel {
       return;
     }
     const counted = bill.lines.filter((line) => this.#counts(bill, line));
-    const isSet = counted.some((line) => this.#soldAs(line) !== undefined || line.amount < 0);
+    const isSet = counted.some((line) => this.#soldAs(line) !== undefined || netOf(line) !== 0);
     if (!isSet) return;
     const { bought, returned } = this.sumsOf(bill);
     const { paidFor } = this.#paidFor(bill);
@@ -403,13 +409,19 @@ export class GrantingModel {
       if (!isLeftOut) this.#cover(sale);
       return;
     }
-    if (positives.length + free.length === 0) {
+    const isTold = !this.#has("a line whose price has left the setting is not told");
+    const hasUnset = paidFor > 0 && isTold && counted.some((line) => netOf(line) > 0 && this.#hasLeft(bill, line));
+    if (positives.length + free.length === 0 && !hasUnset) {
       if (bought + returned > 0) this.#cover(sale, null);
       return;
     }
     if (user === null) {
       unmatched("no_user");
       if (this.#has("an invoice without a user changes the carry at once")) this.#account(sale);
+      return;
+    }
+    if (hasUnset) {
+      unmatched("no_pack");
       return;
     }
     if (isUnknown && !this.#has("an unknown full amount grants the whole")) {
