@@ -1,4 +1,4 @@
-import { type Bill, type BillLine, type Happening, netOf, type Ratio } from "./stripe-model.ts";
+import { type Bill, type BillLine, type Happening, netOf, type PartPayment, type Ratio } from "./stripe-model.ts";
 import { BEFORE } from "./stripe-versions.ts";
 
 /** A pack with the steps of its items. The quantity of a legacy pack stands here as one item. */
@@ -96,6 +96,8 @@ export const OTHER_MISTAKES = [
   "a trial is granted once a customer alone",
   "a carry beyond Stripe's own balance is not told",
   "a line whose price has left the setting is not told",
+  "refunds of an invoice's second payment are left out",
+  "a refund is a share of its own charge",
 ] as const;
 export type Mistake = (typeof MONEY_MISTAKES)[number] | (typeof OTHER_MISTAKES)[number];
 
@@ -122,21 +124,32 @@ export interface Shown {
 interface Sale {
   readonly bill: Bill;
   isTold: boolean;
-  /** Whether it is known which payment intent paid it. */
-  isTied: boolean;
+  /** The payment intents that are known to have paid it. */
+  readonly tied: Set<string>;
+  /** Whether an erasure removed the user whom it names. */
+  isForgotten: boolean;
   isSessionTold: boolean;
   /** Whether it was granted, or changed the carry. */
   isDone: boolean;
   shown: Shown;
   readonly granted: Granted[];
+  readonly returned: ReadonlyMap<PartPayment, Returned>;
+}
+
+/** What is known of the money of one charge that went back. */
+interface Returned {
   refunded: { readonly at: number; readonly amount: number };
   readonly failed: Map<string, { readonly at: number; readonly amount: number }>;
   withheld: { readonly at: number; readonly amount: Ratio };
 }
 
+const newReturned = (): Returned => ({
+  ...{ refunded: { at: 0, amount: 0 }, failed: new Map(), withheld: { at: 0, amount: [0n, 1n] } },
+});
 const NOTHING: Shown = { status: "none", reason: null, bought: 0, returned: 0, carried: 0 };
 const positive = (amount: number): number => Math.max(0, amount);
 const big = BigInt;
+const add = ([a, b]: Ratio, [c, d]: Ratio): Ratio => [a * d + c * b, b * d];
 const least = ([a, b]: Ratio, [c, d]: Ratio): Ratio => (a * d < c * b ? [a, b] : [c, d]);
 
 /** The rule of S3, S4 and S6, from its text alone. A mistake, if any, changes one of its sentences. */
@@ -214,20 +227,35 @@ export class GrantingModel {
   }
 
   isWhollyRefunded(bill: Bill): boolean {
-    const { isTied } = this.saleOf(bill);
-    return isTied && bill.cash > 0 && this.#refundedOf(bill) >= bill.cash;
+    return (
+      bill.parts.length > 0 && bill.parts.every((part) => this.#isTied(bill, part) && this.#isRefunded(bill, part))
+    );
   }
 
-  #refundedOf(bill: Bill): number {
-    const { refunded, failed } = this.saleOf(bill);
+  #isTied(bill: Bill, { intent }: PartPayment): boolean {
+    return this.saleOf(bill).tied.has(intent);
+  }
+
+  #isRefunded(bill: Bill, part: PartPayment): boolean {
+    return this.#refundedOf(this.#returnedOf(bill, part)) >= part.cash;
+  }
+
+  #returnedOf(bill: Bill, part: PartPayment): Returned {
+    const found = this.saleOf(bill).returned.get(part);
+    if (found === undefined) throw new Error("A charge is not of its invoice.");
+    return found;
+  }
+
+  #refundedOf({ refunded, failed }: Returned): number {
     const lost = [...failed.values()].filter(({ at }) => at > refunded.at);
     return positive(refunded.amount - lost.reduce((sum, { amount }) => sum + amount, 0));
   }
 
   saleOf(bill: Bill): Sale {
     const sale: Sale = this.sales.get(bill.id) ?? {
-      ...{ bill, isTold: false, isTied: false, isSessionTold: false, isDone: false, shown: NOTHING, granted: [] },
-      ...{ refunded: { at: 0, amount: 0 }, failed: new Map(), withheld: { at: 0, amount: [0n, 1n] } },
+      ...{ bill, isTold: false, isForgotten: false, isSessionTold: false, isDone: false, shown: NOTHING },
+      ...{ granted: [], tied: new Set() },
+      returned: new Map(bill.parts.map((part) => [part, newReturned()])),
     };
     this.sales.set(bill.id, sale);
     return sale;
@@ -247,45 +275,49 @@ export class GrantingModel {
     }
     const sale = this.saleOf(happening.bill);
     const { bill } = sale;
+    const [first] = bill.parts;
     switch (happening.what) {
       case "session":
-        sale.isTied = true;
+        if (first !== undefined) sale.tied.add(first.intent);
         sale.isSessionTold = true;
         this.#grantSession(sale);
-        break;
+        return;
       case "paid":
         if (sale.isTold && this.#has("a repeated invoice changes the carry again")) this.#account(sale);
         sale.isTold = true;
-        sale.isTied ||= this.#version === BEFORE;
+        if (this.#version === BEFORE && first !== undefined) sale.tied.add(first.intent);
         this.#try(sale);
-        break;
+        return;
       case "tied":
-        sale.isTied = true;
+        sale.tied.add(happening.part.intent);
         this.#try(sale);
-        break;
-      case "refunded": {
-        const isNewer = happening.at > sale.refunded.at || this.#has("the last refund to arrive counts");
-        if (isNewer) sale.refunded = { at: happening.at, amount: happening.refunded };
-        if (this.#has("a refund gives its amount to the carry")) {
-          this.#setCarry(bill, this.carry(bill) + happening.refunded);
-        }
-        break;
+        return;
+      default:
+        this.#takeBack(happening, this.#returnedOf(bill, happening.part));
+    }
+  }
+
+  /** Takes an event about money that went back, or did not. */
+  #takeBack(happening: Extract<Happening, { what: "refunded" | "refundFailed" | "disputed" }>, found: Returned): void {
+    const { bill, at } = happening;
+    if (happening.what === "refunded") {
+      const isNewer = at > found.refunded.at || this.#has("the last refund to arrive counts");
+      if (isNewer) found.refunded = { at, amount: happening.refunded };
+      if (this.#has("a refund gives its amount to the carry")) {
+        this.#setCarry(bill, this.carry(bill) + happening.refunded);
       }
-      case "refundFailed":
-        if (this.#has("a failed refund is not given back")) break;
-        sale.failed.set(happening.refund, { at: happening.at, amount: happening.amount });
-        break;
-      default: {
-        const { withheld: amount, at } = happening;
-        if (this.#has("a dispute gives its amount to the carry")) {
-          this.#setCarry(bill, this.carry(bill) + Number(amount[0] / amount[1]));
-        }
-        if (this.#has("a dispute counts after it was won") && amount[0] === 0n) break;
-        const rounded: Ratio = [(amount[0] + amount[1] - 1n) / amount[1], 1n];
-        if (at > sale.withheld.at) {
-          sale.withheld = { at, amount: this.#if("a withheld part is rounded to whole cents", rounded, amount) };
-        }
+    } else if (happening.what === "refundFailed") {
+      if (this.#has("a failed refund is not given back")) return;
+      found.failed.set(happening.refund, { at, amount: happening.amount });
+    } else {
+      const { withheld: amount } = happening;
+      if (this.#has("a dispute gives its amount to the carry")) {
+        this.#setCarry(bill, this.carry(bill) + Number(amount[0] / amount[1]));
       }
+      if (this.#has("a dispute counts after it was won") && amount[0] === 0n) return;
+      const rounded: Ratio = [(amount[0] + amount[1] - 1n) / amount[1], 1n];
+      if (at <= found.withheld.at) return;
+      found.withheld = { at, amount: this.#if("a withheld part is rounded to whole cents", rounded, amount) };
     }
   }
 
@@ -297,7 +329,7 @@ export class GrantingModel {
     if (pack === undefined) throw new Error(`No price sells ${name}.`);
     sale.isDone = true;
     sale.shown = { ...NOTHING, status: "granted" };
-    this.#grant(sale, user, `stripe:${bill.intent}`, null, pack, () => [1n, 1n]);
+    this.#grant(sale, user, `stripe:${bill.parts[0]?.intent}`, null, pack, () => [1n, 1n]);
     if (this.#has("an invoice that a session granted changes the carry")) this.#account(sale);
   }
 
@@ -382,7 +414,7 @@ export class GrantingModel {
     const unmatched = (reason: string): void => {
       sale.shown = { ...NOTHING, status: "unmatched", reason };
     };
-    const isWaiting = bill.subscription === null && bill.cash > 0 && !sale.isTied;
+    const isWaiting = bill.subscription === null && bill.cash > 0 && sale.tied.size === 0;
     if (isWaiting && !this.#has("an invoice of no subscription does not wait")) {
       if (bill.lines.some((line) => this.#counts(bill, line))) sale.shown = { ...NOTHING, status: "waiting" };
       return;
@@ -594,7 +626,7 @@ export class GrantingModel {
     sale.isDone = true;
     const reason = this.#tellsCarry(sale) ? "carry" : null;
     sale.shown = { ...sale.shown, status: "granted", reason };
-    const key = sale.isTied && bill.cash > 0 ? bill.intent : bill.id;
+    const [key = bill.id] = [...sale.tied].toSorted();
     this.#grant(sale, user, `stripe:${key}`, null, pack, () => [big(times), 1n]);
     return true;
   }
@@ -607,17 +639,26 @@ export class GrantingModel {
 
   /** The part of a payment that is due back. */
   shareOf(bill: Bill): Ratio {
-    const { withheld, isTied, shown } = this.saleOf(bill);
-    if (!isTied || bill.cash === 0) return [0n, 1n];
-    const back = big(this.#refundedOf(bill));
-    const [amount, of] = withheld.amount;
-    const taken = least([back * of + amount, of], [big(bill.cash), 1n]);
+    const { shown } = this.saleOf(bill);
+    const isFirstOnly = this.#has("refunds of an invoice's second payment are left out");
+    const parts = bill.parts.filter((part, index) => this.#isTied(bill, part) && !(isFirstOnly && index > 0));
+    if (parts.length === 0) return [0n, 1n];
+    const taken = parts.map((part): Ratio => {
+      const found = this.#returnedOf(bill, part);
+      const back = add([big(this.#refundedOf(found)), 1n], found.withheld.amount);
+      return least(back, [big(part.cash), 1n]);
+    });
+    if (this.#has("a refund is a share of its own charge")) {
+      const shares = taken.map(([of, by], index): Ratio => [of, by * big(parts[index]?.cash ?? 1)]);
+      return least(shares.reduce(add, [0n, 1n]), [1n, 1n]);
+    }
+    const [back, of] = taken.reduce(add, [0n, 1n]);
+    const cash = parts.reduce((sum, part) => sum + part.cash, 0);
     const tax = this.#if("a refund is a share of the total less the carry without its tax", 0, this.#taxPercent);
     const hundred = this.#if("a refund is a share of the total", 0, shown.carried) * (100 + tax);
     const worth = this.#if("a refund is a share of what the card paid", 0, bill.total * 100 - hundred);
     // In hundredths.
-    const whole = big(Math.max(bill.cash * 100, worth));
-    return [taken[0] * 100n, taken[1] * whole];
+    return [back * 100n, of * big(Math.max(cash * 100, worth))];
   }
 
   /** Returns the steps that a balance must give back. */

@@ -188,7 +188,8 @@ export class PaidHistory {
     }
     const isBefore = this.stripe.bills.some(({ customer, state }) => customer === about.customer && state === "open");
     if (isOdd || isBefore) this.tainted.add(about.customer);
-    await this.#send(this.stripe.bill({ ...about, lines, hasMore: isOdd, isDeclined }), command);
+    const isSplit = command.y % 3 === 0 && about.sold === undefined;
+    await this.#send(this.stripe.bill({ ...about, lines, hasMore: isOdd, isDeclined, isSplit }), command);
   }
 
   /** The part of a period that is left, in thousandths. With tax, amounts divide by ten. */
@@ -219,6 +220,7 @@ export class PaidHistory {
     const currency = y % 4 === 0 ? "eur" : "usd";
     const bills = stripe.bills.filter(({ state, cash }) => state === "paid" && cash > 0);
     const bill = bills[x % Math.max(1, bills.length)];
+    const part = bill?.parts[z % bill.parts.length];
     switch (name) {
       case "subscribe": {
         const [start, end] = [stripe.nowS, stripe.nowS + PERIOD_S];
@@ -316,26 +318,33 @@ export class PaidHistory {
         return;
       }
       case "refund":
-        if (bill === undefined) return;
+        if (bill === undefined || part === undefined) return;
         if (y % 4 === 3) {
           // Of two refunds the second is told first.
-          const told = [...stripe.refund(bill, 1 + (y % bill.cash)), ...stripe.refund(bill, bill.cash)];
+          const told = [...stripe.refund(bill, part, 1 + (y % part.cash)), ...stripe.refund(bill, part, part.cash)];
           await this.#send(this.#plot.isInOrder ? told : told.toReversed(), command);
-        } else await this.#send(stripe.refund(bill, y % 2 === 0 ? bill.cash : 1 + (y % bill.cash)), command);
+        } else if (y % 4 === 2) {
+          await this.#send(
+            bill.parts.flatMap((each) => stripe.refund(bill, each, each.cash)),
+            command,
+          );
+        } else await this.#send(stripe.refund(bill, part, y % 2 === 0 ? part.cash : 1 + (y % part.cash)), command);
         return;
       case "failRefund":
-        if (bill === undefined) return;
-        await this.#send(stripe.failRefund(bill, 1 + y), command);
+        if (bill === undefined || part === undefined) return;
+        await this.#send(stripe.failRefund(bill, part, 1 + y), command);
         return;
       case "dispute":
-        if (bill === undefined || bill.disputed > 0) return;
-        await this.#send(stripe.dispute(bill, y % 3 === 0 ? 1 + (y % bill.cash) : bill.cash), command);
+        if (bill === undefined || part === undefined || part.disputed > 0) return;
+        await this.#send(stripe.dispute(bill, part, y % 3 === 0 ? 1 + (y % part.cash) : part.cash), command);
         return;
       case "reinstate": {
-        const disputed = bills.filter((each) => each.disputed > 0);
+        const disputed = bills.flatMap((of) =>
+          of.parts.filter((each) => each.disputed > 0).map((each) => ({ of, each })),
+        );
         const back = disputed[x % Math.max(1, disputed.length)];
         if (back === undefined) return;
-        await this.#send(stripe.reinstate(back, y % 8, 7, z % 3 === 0), command);
+        await this.#send(stripe.reinstate(back.of, back.each, y % 8, 7, z % 3 === 0), command);
         return;
       }
       case "link":
