@@ -13,6 +13,8 @@ export interface SoldPrice {
   readonly trial?: boolean;
   /** The full amount of one, in the setting's currency. */
   readonly amount?: number;
+  /** Whether its credits expire with the period of the line. */
+  readonly isPeriod?: boolean;
 }
 
 export interface GrantingSetting {
@@ -61,6 +63,9 @@ export const MONEY_MISTAKES = [
   "lines missing: a total below 0 is left out",
   "lines missing: the shown lines are granted",
   "a carry of the operator is left out",
+  "an erasure forgets the carry of the user's customers",
+  "events that come at once do not see each other's carry",
+  "an event that comes twice at once is granted twice",
 ] as const;
 /** More such sentences of S3, S4 and S6. They move too little money for the properties, or none: the model finds them. */
 export const OTHER_MISTAKES = [
@@ -98,6 +103,12 @@ export const OTHER_MISTAKES = [
   "a line whose price has left the setting is not told",
   "refunds of an invoice's second payment are left out",
   "a refund is a share of its own charge",
+  "an erasure forgets the trials of the user's customers",
+  "an erased user is granted again",
+  "an erased user stays the user of the customer",
+  "credits of a period do not expire with it",
+  "a proration line whose period is over is refused",
+  "a line whose period is over is granted",
 ] as const;
 export type Mistake = (typeof MONEY_MISTAKES)[number] | (typeof OTHER_MISTAKES)[number];
 
@@ -110,6 +121,8 @@ export interface Granted {
   readonly bill: Bill;
   /** Null for what a session or the operator granted. */
   readonly line: BillLine | null;
+  /** When it expires with a period. Null if its pack says when. */
+  readonly expiresAtMs: number | null;
 }
 
 /** How Purser shows an invoice. */
@@ -152,6 +165,13 @@ const big = BigInt;
 const add = ([a, b]: Ratio, [c, d]: Ratio): Ratio => [a * d + c * b, b * d];
 const least = ([a, b]: Ratio, [c, d]: Ratio): Ratio => (a * d < c * b ? [a, b] : [c, d]);
 
+const copySale = (sale: Sale): Sale => ({
+  ...sale,
+  granted: [...sale.granted],
+  tied: new Set(sale.tied),
+  returned: new Map([...sale.returned].map(([part, found]) => [part, { ...found, failed: new Map(found.failed) }])),
+});
+
 /** The rule of S3, S4 and S6, from its text alone. A mistake, if any, changes one of its sentences. */
 export class GrantingModel {
   readonly sales = new Map<string, Sale>();
@@ -163,6 +183,9 @@ export class GrantingModel {
   readonly #alone = new Map<string, Ratio>();
   readonly #trials = new Set<string>();
   readonly #couponEnds = new Map<string, number>();
+  /** The users who were erased. */
+  readonly erased = new Set<string>();
+  nowMs = 0;
   readonly #mistake: Mistake | null;
   readonly #version: string;
   readonly #taxPercent: number;
@@ -188,6 +211,71 @@ export class GrantingModel {
   // A rule is changed where it is applied, so that each mistake is one change.
   #if<Value>(mistake: Mistake, wrong: Value, right: Value): Value {
     return this.#has(mistake) ? wrong : right;
+  }
+
+  get #parts() {
+    const maps = [this.set, this.#carries, this.#users, this.#alone, this.#couponEnds] as Map<string, unknown>[];
+    return { maps, sets: [this.#grantedPrices, this.#trials, this.erased] };
+  }
+
+  /** Takes over the state of a model of the same rule. */
+  become(other: GrantingModel): void {
+    for (const [index, map] of this.#parts.maps.entries()) {
+      const entries = [...(other.#parts.maps[index] ?? [])];
+      map.clear();
+      for (const [key, value] of entries) map.set(key, value);
+    }
+    for (const [index, each] of this.#parts.sets.entries()) {
+      const values = [...(other.#parts.sets[index] ?? [])];
+      each.clear();
+      for (const value of values) each.add(value);
+    }
+    const sales = [...other.sales];
+    this.sales.clear();
+    for (const [id, sale] of sales) this.sales.set(id, copySale(sale));
+    this.nowMs = other.nowMs;
+    this.#setting = other.#setting;
+  }
+
+  copy(): GrantingModel {
+    const about = { version: this.#version, taxPercent: this.#taxPercent };
+    const copy = new GrantingModel({ ...this.#setting, prices: this.#allPrices }, about, this.#mistake);
+    copy.become(this);
+    return copy;
+  }
+
+  /** Takes events that come at once, each twice. They count as if they came one after another, in some order. */
+  takeAtOnce(happenings: readonly Happening[]): void {
+    const before = new Map(this.#carries);
+    for (const happening of [...happenings, ...happenings]) {
+      if (this.#has("events that come at once do not see each other's carry")) {
+        for (const [key, carry] of before) this.#carries.set(key, carry);
+      }
+      if (this.#has("an event that comes twice at once is granted twice") && happening.what === "paid") {
+        this.saleOf(happening.bill).isDone = false;
+      }
+      this.take(happening);
+    }
+  }
+
+  /** Erases a user. The carries, the trials and the coupons of its customers stay. */
+  erase(user: string): void {
+    this.erased.add(user);
+    const customers = [...this.#users].filter(([, linked]) => linked.user === user).map(([customer]) => customer);
+    for (const customer of this.#has("an erased user stays the user of the customer") ? [] : customers) {
+      this.#users.delete(customer);
+    }
+    const sales = [...this.sales.values()].filter(
+      ({ bill }) => bill.user === user || customers.includes(bill.customer),
+    );
+    for (const sale of sales) {
+      if (this.#has("an erasure forgets the carry of the user's customers")) this.#setCarry(sale.bill, 0);
+      if (this.#has("an erasure forgets the trials of the user's customers")) {
+        for (const { pack } of this.#allPrices) this.#trials.delete(`customer ${sale.bill.customer} ${pack.name}`);
+      }
+      if (sale.bill.user === user && sale.isTold) sale.isForgotten = true;
+      if (sale.shown.status === "unmatched") sale.shown = { ...sale.shown, reason: "person_erased" };
+    }
   }
 
   setPrices(prices: readonly SoldPrice[]): void {
@@ -262,9 +350,10 @@ export class GrantingModel {
   }
 
   take(happening: Happening): void {
+    this.nowMs = Math.max(this.nowMs, happening.at * 1_000);
     if (happening.what === "linked") {
       const { customer, user, at } = happening;
-      if ((this.#users.get(customer)?.at ?? -1) < at) this.#users.set(customer, { user, at });
+      if (!this.#isErased(user) && (this.#users.get(customer)?.at ?? -1) < at) this.#users.set(customer, { user, at });
       const unmatched = [...this.sales.values()].filter(
         ({ bill, shown }) => bill.customer === customer && shown.reason === "no_user",
       );
@@ -325,12 +414,17 @@ export class GrantingModel {
     const { bill } = sale;
     if (sale.isDone || bill.sold === null) return;
     const { pack: name, user } = bill.sold;
+    if (this.#isErased(user)) throw new Error("The histories sell nothing to an erased user.");
     const pack = this.#setting.prices.find((each) => each.pack.name === name)?.pack;
     if (pack === undefined) throw new Error(`No price sells ${name}.`);
     sale.isDone = true;
     sale.shown = { ...NOTHING, status: "granted" };
     this.#grant(sale, user, `stripe:${bill.parts[0]?.intent}`, null, pack, () => [1n, 1n]);
     if (this.#has("an invoice that a session granted changes the carry")) this.#account(sale);
+  }
+
+  #isErased(user: string): boolean {
+    return this.erased.has(user) && !this.#has("an erased user is granted again");
   }
 
   #soldAs(line: BillLine): SoldPrice | undefined {
@@ -420,7 +514,10 @@ export class GrantingModel {
       return;
     }
     if (bill.hasMore && !this.#has("lines missing: the shown lines are granted")) {
-      if (bill.total - bill.tax >= 0) unmatched(this.#userOf(bill) === null ? "no_user" : "lines_missing");
+      const user = this.#userOf(sale);
+      const isErased = user === null ? sale.shown.reason === "person_erased" : this.#isErased(user);
+      const reason = isErased ? "person_erased" : user === null ? "no_user" : "lines_missing";
+      if (bill.total - bill.tax >= 0) unmatched(reason);
       else if (!this.#has("lines missing: a total below 0 is left out")) this.#cover(sale);
       return;
     }
@@ -431,7 +528,7 @@ export class GrantingModel {
     const { paidFor } = this.#paidFor(bill);
     const positives = counted.filter((line) => netOf(line) > 0 && this.#soldAs(line) !== undefined);
     const free = counted.filter((line) => this.#isCoupon(line) || this.#mayBeTrial(line));
-    const user = this.#userOf(bill);
+    const user = this.#userOf(sale);
     const isUnknown = positives.some((line) => line.isProration && this.#fullOf(bill, line) === null);
     if (paidFor === 0 && bought + returned > 0 && free.length === 0) {
       const isLeftOut =
@@ -447,9 +544,24 @@ export class GrantingModel {
       if (bought + returned > 0) this.#cover(sale, null);
       return;
     }
+    if (user !== null && this.#isErased(user)) {
+      unmatched("person_erased");
+      return;
+    }
     if (user === null) {
-      unmatched("no_user");
+      unmatched(sale.shown.reason === "person_erased" ? "person_erased" : "no_user");
       if (this.#has("an invoice without a user changes the carry at once")) this.#account(sale);
+      return;
+    }
+    const granted = free.filter((line) => this.#isFree(bill, line, user));
+    const isOver = counted.some(
+      (line) =>
+        (granted.includes(line) || (netOf(line) > 0 && paidFor > 0 && this.#soldAs(line) !== undefined)) &&
+        !(line.isProration && this.#fullOf(bill, line) === null) &&
+        this.#expiryOf(bill, line) === "over",
+    );
+    if (isOver) {
+      unmatched("period_over");
       return;
     }
     if (hasUnset) {
@@ -461,7 +573,6 @@ export class GrantingModel {
       if (this.#has("an unknown full amount changes the carry")) this.#account(sale);
       return;
     }
-    const granted = free.filter((line) => this.#isFree(bill, line, user));
     if (bought + returned === 0 && granted.length === 0) {
       sale.shown = NOTHING;
       return;
@@ -505,11 +616,24 @@ export class GrantingModel {
     return shown.carried > 0 && (bill.total - bill.cash) * 100 < shown.carried * (100 + this.#taxPercent);
   }
 
-  #userOf(bill: Bill): string | null {
+  #userOf({ bill, isForgotten }: Sale): string | null {
+    const own = isForgotten ? null : bill.user;
     const known = this.#users.get(bill.customer)?.user ?? null;
     const isOwnOnly = this.#has("an invoice of a subscription is granted to nobody but its own user");
-    if (bill.subscription !== null) return bill.user ?? (isOwnOnly ? null : known);
-    return bill.user ?? this.#if("an invoice without a subscription is granted to the customer's user", known, null);
+    if (bill.subscription !== null) return own ?? (isOwnOnly ? null : known);
+    return own ?? this.#if("an invoice without a subscription is granted to the customer's user", known, null);
+  }
+
+  /** When a line's credits expire, "over" if that is past, or null if its pack says when. */
+  #expiryOf({ lines }: Bill, line: BillLine): number | "over" | null {
+    if (this.#soldAs(line)?.isPeriod !== true || line.end <= line.start) return null;
+    if (this.#has("credits of a period do not expire with it")) return null;
+    const end = line.end * 1_000;
+    if (end > this.nowMs) return end;
+    const latest = Math.max(...lines.map((each) => each.end)) * 1_000;
+    const isElse = line.isProration && !this.#has("a proration line whose period is over is refused");
+    if (isElse && latest > this.nowMs) return latest;
+    return this.#has("a line whose period is over is granted") ? null : "over";
   }
 
   #isCoupon(line: BillLine): boolean {
@@ -613,7 +737,9 @@ export class GrantingModel {
       const [part, of] = timesOf(steps);
       const up = this.#if("a share is rounded up", of - 1n, 0n);
       const initial = Number((big(steps) * part + up) / of);
-      if (initial > 0) sale.granted.push({ user, ref, unit, initial, bill: sale.bill, line });
+      const expiry = line === null ? null : this.#expiryOf(sale.bill, line);
+      const expiresAtMs = expiry === "over" ? null : expiry;
+      if (initial > 0) sale.granted.push({ user, ref, unit, initial, bill: sale.bill, line, expiresAtMs });
     }
   }
 
