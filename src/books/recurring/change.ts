@@ -29,6 +29,9 @@ import type { CancelRecurringInput, ResumeRecurringInput } from "./schemas.ts";
 
 type UnexpiredSearch = { from: string; to: string; nowMs: number };
 
+/** The last period of a recurring grant that was cancelled with immediate effect. */
+const CANCELLED_NOW = -1;
+
 /** The most balances that one batch of a cancellation revokes: as many as a user can spend (L6). */
 const REVOKED_A_BATCH_MAX = USER_BALANCES_MAX;
 
@@ -85,14 +88,15 @@ async function cancelInOneBatch(ctx: TenantCtx, recurringId: string, { at, reaso
       const { pack: _, ...stored } = found;
       const row = withChange(stored, account.periods.changes);
       const takings = at === "now" ? takingsOfAll(account, recurringId, unexpired) : [];
-      const isDone = row.state === "ended" && (at === "period_end" || row.finalN === 0) && takings.length === 0;
+      const isDone =
+        row.state === "ended" && (at === "period_end" || row.finalN === CANCELLED_NOW) && takings.length === 0;
       const answer = (shown: StoredRecurring) => ({
         output: presentRecurring(account.userId, shown, account.nowMs),
         hasMore: at === "now" && unexpired.length === REVOKED_A_BATCH_MAX,
       });
       if (isDone) return replay(answer(row));
       // `now` also ends the current period.
-      const finalN = at === "now" ? 0 : row.lastN;
+      const finalN = at === "now" ? CANCELLED_NOW : row.lastN;
       const after = { ...row, state: "ended", reason: null, nextAtMs: null, finalN } as const;
       const revokes = [
         ...jsonChunks(takings.map(({ balanceId }) => balanceId)).map((balanceIds) => guardNoneRevoked({ balanceIds })),
@@ -140,7 +144,7 @@ const isSameState = (stored: StoredRecurring, { state, lastN, nextAtMs }: Stored
   stored.state === state && stored.lastN === lastN && stored.nextAtMs === nextAtMs;
 
 const isUndoable = ({ state, finalN, lastN, anchorMs, every }: StoredRecurring, nowMs: number): boolean =>
-  state === "ended" && finalN !== null && finalN > 0 && nowMs < periodStart(anchorMs, every, lastN + 1);
+  state === "ended" && finalN !== null && finalN !== CANCELLED_NOW && nowMs < periodStart(anchorMs, every, lastN + 1);
 
 /** Throws `invalid_request` for a recurring grant that has nothing to resume. */
 function assertResumable(row: StoredRecurring, undoCancel: boolean, nowMs: number): void {
