@@ -55,24 +55,24 @@ captureRoutes
   .on("POST", CAPTURE_PATHS, async (c) => {
     const body = new ClientBody(c);
     const answer = async () => {
-      const request = readCaptureRequest(await body.scan(), c.req.query("_"));
-      await countEvents(c, request.body.eventCount);
+      const request = readCaptureRequest(await body.parse(), c.req.query("_"));
+      await countEvents(c, request.body.events.length);
       return callVerb(c, (ctx) => capture(ctx, request));
     };
     return c.json(await serveCaptureKey(c, () => body.key(), answer));
   })
   .on("POST", V1_PATHS, requireCaptureKey, async (c) => {
-    const request = readV1Request(await new ClientBody(c).scan(), {
+    const request = readV1Request(await new ClientBody(c).parse(), {
       sdkInfo: c.req.header("posthog-sdk-info"),
       requestTimestamp: c.req.header("posthog-request-timestamp"),
     });
-    await countEvents(c, request.body.eventCount);
+    await countEvents(c, request.body.events.length);
     return c.json(await callVerb(c, (ctx) => captureV1(ctx, request)));
   })
   .on("POST", FLAG_PATHS, async (c) => {
     const body = new ClientBody(c);
     const answer = async () => {
-      await body.scan();
+      await body.parse();
       const key = await body.key();
       // A response must not contain a secret key.
       const token = c.var.ctx.caller.kind === "secret" ? "" : (key ?? "");
