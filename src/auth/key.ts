@@ -130,7 +130,10 @@ export function findKey(text: string): string | null {
   return null;
 }
 
-/** Returns the text with each key replaced by its hint (L1). Takes linear time: no more than 67 characters of a key are read again. */
+/**
+ * Returns the text with each key replaced by its hint (L1). The text may be JSON from JSON.stringify, which never escapes a key's
+ * characters. Takes linear time: no more than 67 characters of a key are read again.
+ */
 export function withoutKeys(text: string): string {
   const parts: string[] = [];
   let end = 0;
@@ -141,20 +144,6 @@ export function withoutKeys(text: string): string {
     end = index + key.length;
   }
   return end === 0 ? text : `${parts.join("")}${text.slice(end)}`;
-}
-
-/** An escaped backslash, or the escape of a printable ASCII character. */
-const ESCAPE = /\\(?:\\|u00([2-7][0-9a-f]))/gi;
-
-/** Does the same for the text of JSON, where a key's characters may be written as escapes. */
-export function jsonWithoutKeys(json: string): string {
-  const plain = json.replace(ESCAPE, (sent, code?: string) => {
-    const character = code === undefined ? "" : String.fromCharCode(Number.parseInt(code, 16));
-    return /^\w$/.test(character) ? character : sent;
-  });
-  const cut = withoutKeys(plain);
-  // Without a key the text stays as it was sent.
-  return cut === plain ? json : cut;
 }
 
 /**

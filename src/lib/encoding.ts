@@ -69,6 +69,31 @@ export function utf8(text: string): Utf8 {
   return encoder.encode(text) as Utf8;
 }
 
+const DECODED_PIECE_BYTES = 64 * 1024;
+
+/**
+ * Decodes UTF-8 without its byte order mark. Returns null for other bytes, because a lenient decoder could turn two ids into one. The
+ * runtime decodes ASCII fastest at once, and other text in pieces.
+ */
+export function textOfUtf8(bytes: Uint8Array): string | null {
+  const pieceBytes = isAscii(bytes) ? bytes.length : DECODED_PIECE_BYTES;
+  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
+  let [text, at] = ["", 0];
+  try {
+    for (; at + pieceBytes < bytes.length; at += pieceBytes) {
+      text += decoder.decode(bytes.subarray(at, at + pieceBytes), { stream: true });
+    }
+    return text + decoder.decode(bytes.subarray(at));
+  } catch {
+    return null;
+  }
+}
+
+function isAscii(bytes: Uint8Array): boolean {
+  for (let at = 0; at < bytes.length; at++) if ((bytes[at] ?? 0) >= 0x80) return false;
+  return true;
+}
+
 /** Returns how many bytes well-formed text takes in UTF-8. */
 export function utf8Length(text: string): number {
   let length = text.length;

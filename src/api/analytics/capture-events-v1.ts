@@ -28,11 +28,11 @@ export default operation({
     output: { results: { [uuid]: { result: "ok" } } },
   }),
   handler: async (c) => {
-    const request = readV1Request(await new ClientBody(c).scan(), {
+    const request = readV1Request(await new ClientBody(c).parse(), {
       sdkInfo: c.req.header("posthog-sdk-info"),
       requestTimestamp: c.req.header("posthog-request-timestamp"),
     });
-    await countEvents(c, request.body.eventCount);
+    await countEvents(c, request.body.events.length);
     return callVerb(c, (ctx) => captureV1(ctx, request));
   },
 });

@@ -39,8 +39,8 @@ export default operation({
       c,
       () => body.key(),
       async () => {
-        const request = readCaptureRequest(await body.scan(), c.req.query("_"));
-        await countEvents(c, request.body.eventCount);
+        const request = readCaptureRequest(await body.parse(), c.req.query("_"));
+        await countEvents(c, request.body.events.length);
         return callVerb(c, (ctx) => capture(ctx, request));
       },
     );

@@ -44,7 +44,7 @@ export default operation({
       c,
       () => body.key(),
       async () => {
-        await body.scan();
+        await body.parse();
         const key = await body.key();
         // A response must not contain a secret key.
         const token = c.var.ctx.caller.kind === "secret" ? "" : (key ?? "");

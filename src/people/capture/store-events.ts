@@ -260,7 +260,7 @@ async function writeRemembered(
   nowMs: number,
 ) {
   const eventsToStore = attempts.remaining.toStore(events);
-  const noChanges = { link: null, set: null, setOnce: null, unset: null, changes: "" };
+  const noChanges = { link: null, set: null, setOnce: null, unset: null };
   // A personless event stays as it is, because it changes no properties but may make its id a user.
   const unchanging = eventsToStore.map((event) => (event.isPersonless ? event : { ...event, ...noChanges }));
   const change = planPeople(unchanging, noStoredPeople, ctx.caller.kind === "secret");

@@ -6,7 +6,7 @@ import { batch, type Statement, type StatementRow } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import { warn } from "../../http/factory.ts";
 import { utf8Length } from "../../lib/encoding.ts";
-import { jsonChunks } from "../../lib/json.ts";
+import { jsonChunks, jsonChunksOf, jsonListOf } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { isDeviceForm, makesUser, needsStoredPeople } from "../claims.ts";
 import {
@@ -191,7 +191,7 @@ const insertEvents = query((value: ValueOf<NewEvents>) => {
     receivedAtMs: asInteger(value("nowMs")),
     aheadMs: asInteger(value("aheadMs")),
     isVerified: asInteger(value("isVerified")),
-    properties: sql`fresh.value ->> 4`,
+    properties: sql`fresh.value -> 4`,
   };
   return insertFrom(
     analyticsEvents,
@@ -238,8 +238,11 @@ export async function readStoredEvents(
 function eventWrites(ctx: TenantCtx, events: readonly CapturedEvent[], nowMs: number): Statement[] {
   const aheadMs = ctx.clock === null ? null : nowMs - ctx.realNow();
   const isVerified = Number(ctx.caller.kind === "secret");
-  const rows = events.map((event) => [event.uuid, event.event, event.distinctId, event.timestampMs, event.properties]);
-  return jsonChunks(rows).map((chunk) =>
+  // The properties are JSON inside of JSON, because a text would need an escape for each of its quotes.
+  const rows = events.map(({ uuid, event, distinctId, timestampMs, properties }) =>
+    jsonListOf([uuid, event, distinctId, timestampMs], properties),
+  );
+  return jsonChunksOf(rows).map((chunk) =>
     insertEvents({ environmentId: ctx.environment.id, events: chunk, nowMs, aheadMs, isVerified }),
   );
 }
