@@ -9,7 +9,7 @@ import {
   withoutKeys,
   writeAdminKey,
   writeKey,
-} from "../../src/auth/key.ts";
+} from "../../src/db/key-form.ts";
 import { crc32, DIGITS, fromBase62, toBase62 } from "../../src/lib/encoding.ts";
 import { randomId } from "../../src/lib/ids.ts";
 

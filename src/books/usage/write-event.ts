@@ -1,6 +1,6 @@
 import { and, eq, sql } from "drizzle-orm";
-import { jsonWithoutKeys } from "../../auth/key.ts";
 import { countOfPack } from "../../db/activity.ts";
+import { jsonWithoutKeys } from "../../db/key-form.ts";
 import { asInteger, drizzle, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
 import { largeProperties, type Steps, usageEvents } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";

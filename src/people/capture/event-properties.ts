@@ -1,4 +1,4 @@
-import { jsonWithoutKeys } from "../../auth/key.ts";
+import { jsonWithoutKeys } from "../../db/key-form.ts";
 import { utf8 } from "../../lib/encoding.ts";
 import { JsonBytes, Names, type Span } from "../../lib/json-bytes.ts";
 import { parseTimestamp } from "../../lib/time.ts";
