@@ -21,7 +21,11 @@ export const consentInput = z.lazy(() =>
         .describe(
           "Whether the consent is of an anonymous visitor, and the id is an SDK's device id. Otherwise the id is a user from then on, and no publishable key can link it. Only with a secret key.",
         ),
-      occurredAt: timestamp.optional().describe("When the decision was given. Default: now."),
+      occurredAt: timestamp
+        .optional()
+        .describe(
+          "When the decision was given. Default: now. With a publishable key at most a day ago and 5 minutes ahead; `denied` and `withdrawn` are stored anyway, with the time of arrival.",
+        ),
     })
     .meta({ id: "RecordConsent" }),
 );

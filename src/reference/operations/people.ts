@@ -75,7 +75,7 @@ export const peopleOperations: readonly Operation[] = [
         occurredAt: "2026-01-16T09:30:00+01:00",
       },
     },
-    success: { description: "The stored entry.", schema: consentEntry, example: exampleConsent },
+    success: { description: "The stored entry.", schema: consentEntry, example: exampleConsent, warns: true },
     errors: [],
     writesForId: "refused",
   },
