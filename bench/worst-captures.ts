@@ -1,5 +1,5 @@
 import { gzipSync } from "node:zlib";
-import { writeKey } from "../src/auth/key.ts";
+import { writeKey } from "../src/db/key-form.ts";
 import { APP_ID, PUBLISHABLE_KEY, SECRET_KEY } from "./serve.ts";
 
 /** A request whose cost must be bounded, whoever sends it. */

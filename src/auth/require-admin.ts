@@ -1,5 +1,6 @@
 import { and, eq, isNull } from "drizzle-orm";
 import type { Context } from "hono";
+import { isAdminKey, readKey } from "../db/key-form.ts";
 import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { adminKeys } from "../db/schema.ts";
 import { allDatabases, databaseIndexOf, openSession } from "../db/session.ts";
@@ -12,7 +13,7 @@ import { rememberPerObject } from "../lib/memory.ts";
 import type { AdminRights, RouteRequirement, Runtime, SystemCtx } from "../runtime.ts";
 import { readSettings } from "../settings.ts";
 import { addressOf, countArrival, countKey, isKnownInvalid, noteKeyCheck, type RequestHead } from "./arrivals.ts";
-import { adminTokenAdvice, invalidKey, isAdminKey, readKey, refuseBrowserPage } from "./key.ts";
+import { adminTokenAdvice, invalidKey, refuseBrowserPage } from "./key.ts";
 import { MinuteCounts, mayPass } from "./minute-counts.ts";
 import { checkRoute } from "./scopes.ts";
 import { keyInHeader } from "./serve-key.ts";

@@ -12,14 +12,23 @@ import type { PeopleChange } from "./plan-people.ts";
 type PeopleRows = { environmentId: number; rows: string };
 type RowsAt = PeopleRows & { nowMs: number };
 
-const writeProperties = query((value: ValueOf<PeopleRows>) => {
+/**
+ * Writes properties, if the version that was read is still stored. A server's `$unset` also removes what others set, whatever they
+ * change meanwhile (P9): otherwise whoever holds the public key could delay it.
+ */
+const writeProperties = query((value: ValueOf<PeopleRows & { isServer: number }>) => {
   const { environmentId, distinctId, isVerified, properties, version } = idProperties;
+  const stored = alias(idProperties, "stored");
+  const next = sql`1 + coalesce((
+    SELECT ${stored.version} FROM ${idProperties} AS ${stored} WHERE ${stored.environmentId} = ${value("environmentId")}
+      AND ${stored.distinctId} = value ->> 0 AND ${stored.isVerified} = 0
+  ), 0)`;
   const row = {
     environmentId: asInteger(value("environmentId")),
     distinctId: sql`value ->> 0`,
     isVerified: sql`value ->> 1`,
     properties: sql`value -> 3`,
-    version: sql`value ->> 2`,
+    version: sql`iif(${value("isServer")} AND value ->> 1 = 0, ${next}, value ->> 2)`,
   };
   const changed = { properties: inserted(properties), version: inserted(version) };
   return sql`${insertFrom(idProperties, row, sql`FROM json_each(${value("rows")}) WHERE true`)}
@@ -163,7 +172,9 @@ export function peopleWrites(
     ...[distinctId, version + 1, claim.by, claim.via, Number(claim.isVerified)],
   ]);
   return [
-    ...jsonChunksOf(properties).map((rows) => writeProperties({ environmentId, rows })),
+    ...jsonChunksOf(properties).map((rows) =>
+      writeProperties({ environmentId, rows, isServer: Number(ctx.caller.kind === "secret") }),
+    ),
     ...jsonChunks(ids).map((rows) => upsertIds({ environmentId, rows, ...times, isCounted: Number(isCounted(ctx)) })),
     ...jsonChunks(claims).map((rows) => changeClaims({ environmentId, rows, nowMs: times.nowMs })),
   ];

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { findKey, isAdminKey, keyHint, readKey, withoutKeys, writeAdminKey, writeKey } from "../../src/auth/key.ts";
+import { findKey, isAdminKey, keyHint, readKey, withoutKeys, writeAdminKey, writeKey } from "../../src/db/key-form.ts";
 import { crc32, DIGITS, fromBase62, toBase62 } from "../../src/lib/encoding.ts";
 import { randomId } from "../../src/lib/ids.ts";
 

@@ -26,6 +26,7 @@ export default operation({
   access: secretKeyOrUser([], "distinctId"),
   body: consentInput,
   output: () => consentEntry,
+  warns: true,
   writesForId: "refused",
   summary: "Record a consent decision",
   description:

@@ -1,4 +1,4 @@
-import { readKey } from "../../auth/key.ts";
+import { readKey } from "../../db/key-form.ts";
 import { invalid, PurserError } from "../../errors.ts";
 import { utf8Length } from "../../lib/encoding.ts";
 import { uuidOf } from "../../lib/ids.ts";

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { findKey } from "../../auth/key.ts";
+import { findKey } from "../../db/key-form.ts";
 import { invalid, isRefusal, PurserError } from "../../errors.ts";
 import { jsonAdvice, readBytes, UNKNOWN_KEY_BYTES_MAX } from "../../http/body.ts";
 import type { AppEnv } from "../../http/factory.ts";

@@ -1,4 +1,4 @@
-import { withoutKeys } from "../../auth/key.ts";
+import { withoutKeys } from "../../db/key-form.ts";
 import { utf8Length } from "../../lib/encoding.ts";
 import { isJsonObject, isNestedDeeperThan, type JsonObject, ownValue, parseJson } from "../../lib/json.ts";
 import { parseTimestamp } from "../../lib/time.ts";

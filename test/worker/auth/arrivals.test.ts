@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, it, vi } from "vitest";
 import { createWorkerApp } from "../../../src/app.ts";
-import { writeKey } from "../../../src/auth/key.ts";
+import { writeKey } from "../../../src/db/key-form.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { END_USER_SETTING } from "../../support/end-user-setting.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { keyHint, writeKey } from "../../../../src/auth/key.ts";
+import { keyHint, writeKey } from "../../../../src/db/key-form.ts";
 import { utf8 } from "../../../../src/lib/encoding.ts";
 import { randomId } from "../../../../src/lib/ids.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
