@@ -446,12 +446,11 @@ describe("concurrent commits of holds whose credits change meanwhile", () => {
       // Half of them use half as much again.
       const [commits, events] = await Promise.all([
         all(10, (index) => world.commit(ids[index] as string, index % 2 === 0 ? HELD : 1.5 * HELD)),
-        all(10, (index) =>
-          index % 3 === 0 ? world.cron() : post("usage/events", { ...use, eventId: randomId("e-") }),
-        ),
+        all(6, () => post("usage/events", { ...use, eventId: randomId("e-") })),
+        ...times(4, () => world.cron()),
       ]);
       expect(statuses(commits)).toEqual({ 200: 10 });
-      expect(statuses(events.filter((answer) => answer !== undefined))).toEqual({ 200: 6 });
+      expect(statuses(events)).toEqual({ 200: 6 });
       const debits = debitsOf(commits);
       const ofFirst = debits.filter(({ balanceId }) => balanceId === first);
       expect(ofFirst).toHaveLength(10);
