@@ -6,7 +6,7 @@ import { APPS } from "../support/paths.ts";
 import { claimsOf, device, eventsOf, exportOf, identify, idOf, OK, type SentEvent, send } from "../support/people.ts";
 import { Clock, makeApp, makeClient, makeCtx } from "../support/world.ts";
 
-// Whoever holds the public key, which everybody does, must not change, hide, crowd out or delay what a server said.
+// The public key, which everybody has, must not change, hide, crowd out or delay what a server said.
 
 beforeEach(() => {
   // Repeated attempts do not wait.
