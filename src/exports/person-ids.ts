@@ -197,7 +197,7 @@ export const findManyIds = query((value: ValueOf<PersonKey>) => {
   const bytesOf = (text: SQL | SQLiteColumn) => sql`octet_length(${text})`;
   const ids = sql`
     SELECT row_number() OVER w AS n, sum(length(${personTable.distinctId}) + length(${claimer(value)})) OVER w AS characters,
-      sum(${ID_LINE_BYTES} + ${bytesOf(personTable.distinctId)} + ${bytesOf(claimer(value))} + ${recurringBytes()}) OVER w AS size,
+      sum(${ID_LINE_BYTES} + ${bytesOf(personTable.distinctId)} + ${bytesOf(claimer(value))} + ${recurringBytes()}) OVER w AS weight,
       ${idLine(value)} || ${TAB} || row_number() OVER w AS entry,
       ${personTable.firstSeenAtMs} AS earliest, ${personTable.lastSeenAtMs} AS latest, ${personTable.eventBytes} AS analytics,
       ${propertiesBytes()} AS size, ${propertiesCount()} AS rooms,
@@ -207,7 +207,7 @@ export const findManyIds = query((value: ValueOf<PersonKey>) => {
   return read(
     row,
     (list) => sql`${withPerson(value, { idsMax: EXPORTED_IDS_MAX + 1, columns })} SELECT ${list} FROM (${ids}) AS item
-      GROUP BY iif(item.n <= ${first}, item.n - ${first} - 1, item.size / ${chunk})`,
+      GROUP BY iif(item.n <= ${first}, item.n - ${first} - 1, item.weight / ${chunk})`,
   );
 });
 

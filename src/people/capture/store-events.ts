@@ -37,6 +37,7 @@ import {
   type CaptureBudget,
   dropsOf,
   type EventBatch,
+  erasedIdsOf,
   readStoredEvents,
   type StoredEvents,
   writeEvents,
@@ -212,7 +213,7 @@ async function storeSome(
     return allStored(count);
   }
   const planned = planPeople(remaining.toStore(newEvents), stored, isVerified);
-  const overLimit = idsOverLimit(uses, newEvents, planned.ids);
+  const overLimit = idsOverLimit(uses, newEvents, [...planned.ids, ...erasedIdsOf(newEvents, remaining)]);
   const eventsToStore = newEvents.filter(({ distinctId }) => !overLimit.has(distinctId));
   const change = overLimit.size === 0 ? planned : planPeople(remaining.toStore(eventsToStore), stored, isVerified);
   budget.rewrite(ctx, change);

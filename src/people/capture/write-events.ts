@@ -18,7 +18,7 @@ import {
   isCounted,
   spaceGuards,
 } from "../limits/count.ts";
-import { eventKey, type PeopleChange, type StoredPeople } from "../plan-people.ts";
+import { eventKey, noStoredPeople, type PeopleChange, planPeople, type StoredPeople } from "../plan-people.ts";
 import { type PeopleRow, peopleReads, storedPeople } from "../read-people.ts";
 import { isUserBy } from "../user-marks.ts";
 import { peopleWrites } from "../write-people.ts";
@@ -140,12 +140,28 @@ export async function writeEvents(
     ...devices,
     ...spaceGuards(ctx, events, dayMs, isShareFull),
     ...eventWrites(ctx, eventsToStore, nowMs),
-    ...dayCounts(ctx, change.ids, { events, erased: remaining.erased }, dayMs, isShareFull),
+    ...dayCounts(
+      ctx,
+      change.ids,
+      { events, ...remaining, erasedIds: erasedIdsOf(events, remaining) },
+      dayMs,
+      isShareFull,
+    ),
     ...peopleWrites(ctx, change, { nowMs, dayMs }),
     ...following,
   ]);
   const deviceRows = rows.slice(batchGuards.length, batchGuards.length + devices.length);
   if (deviceRows.some(({ length }) => length > 0)) warn(ctx, "device_made_user");
+}
+
+/**
+ * Returns the records that the events of blocked ids would write if the ids had never been seen, so that what they set counts for the
+ * day (E4).
+ */
+export function erasedIdsOf(events: readonly CapturedEvent[], { erased }: Remaining): PeopleChange["ids"] {
+  const ofErased = erased.size === 0 ? [] : events.filter(({ distinctId }) => erased.get(distinctId)?.blocks === true);
+  if (ofErased.length === 0) return [];
+  return planPeople(ofErased, noStoredPeople, false).ids.filter(({ distinctId }) => erased.has(distinctId));
 }
 
 type StoredEventsKey = { environmentId: number; events: string; isVerified: number };
