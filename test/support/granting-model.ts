@@ -510,7 +510,10 @@ export class GrantingModel {
     };
     const isWaiting = bill.subscription === null && bill.cash > 0 && sale.tied.size === 0;
     if (isWaiting && !this.#has("an invoice of no subscription does not wait")) {
-      if (bill.lines.some((line) => this.#counts(bill, line))) sale.shown = { ...NOTHING, status: "waiting" };
+      const isErased = sale.shown.reason === "person_erased" || (bill.user !== null && this.#isErased(bill.user));
+      if (!bill.lines.some((line) => this.#counts(bill, line))) return;
+      if (isErased && !sale.isForgotten) unmatched("person_erased");
+      else sale.shown = { ...NOTHING, status: "waiting" };
       return;
     }
     if (bill.hasMore && !this.#has("lines missing: the shown lines are granted")) {
