@@ -149,7 +149,7 @@ interface Sale {
   readonly returned: ReadonlyMap<PartPayment, Returned>;
 }
 
-/** What is known of the money of one charge that went back. */
+/** The money of one charge that went back, as far as events told it. */
 interface Returned {
   refunded: { readonly at: number; readonly amount: number };
   readonly failed: Map<string, { readonly at: number; readonly amount: number }>;

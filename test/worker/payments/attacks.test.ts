@@ -5,7 +5,6 @@ import { dispute } from "../../support/stripe-disputes.ts";
 import { charge, eventOf, paymentIntent, session } from "../../support/stripe-events.ts";
 import { invoicePayment } from "../../support/stripe-invoices.ts";
 import { TODAY } from "../../support/stripe-versions.ts";
-import { makePack } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
