@@ -149,7 +149,7 @@ interface Sale {
   readonly returned: ReadonlyMap<PartPayment, Returned>;
 }
 
-/** The money of one charge that went back, as far as it is known. */
+/** The money of one charge that went back, as far as events told it. */
 interface Returned {
   refunded: { readonly at: number; readonly amount: number };
   readonly failed: Map<string, { readonly at: number; readonly amount: number }>;
@@ -510,7 +510,10 @@ export class GrantingModel {
     };
     const isWaiting = bill.subscription === null && bill.cash > 0 && sale.tied.size === 0;
     if (isWaiting && !this.#has("an invoice of no subscription does not wait")) {
-      if (bill.lines.some((line) => this.#counts(bill, line))) sale.shown = { ...NOTHING, status: "waiting" };
+      const isErased = sale.shown.reason === "person_erased" || (bill.user !== null && this.#isErased(bill.user));
+      if (!bill.lines.some((line) => this.#counts(bill, line))) return;
+      if (isErased && !sale.isForgotten) unmatched("person_erased");
+      else sale.shown = { ...NOTHING, status: "waiting" };
       return;
     }
     if (bill.hasMore && !this.#has("lines missing: the shown lines are granted")) {

@@ -53,7 +53,7 @@ export interface Bill {
   readonly applied: number;
   /** The part that the customer's card pays. */
   readonly cash: number;
-  /** The amount that the card paid. None if it pays nothing. */
+  /** The charges of the card. None if it pays nothing. */
   readonly parts: readonly PartPayment[];
   /** The pack that a checkout session of this payment names. */
   readonly sold: { readonly pack: string; readonly user: string } | null;
