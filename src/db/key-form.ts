@@ -1,4 +1,4 @@
-import { crc32, fromBase62, toBase62 } from "../lib/encoding.ts";
+import { crc32, DIGITS, fromBase62, toBase62 } from "../lib/encoding.ts";
 import { rememberUpTo } from "../lib/memory.ts";
 import type { Environment, Mode } from "../runtime.ts";
 import { databaseIndexOf } from "./session.ts";
@@ -83,18 +83,31 @@ const ADMIN_KEY_CHARACTERS = 31;
 /** A signing secret of webhooks: of Purser's, or of Stripe's. It has no checksum. */
 const SIGNING_SECRET = /whsec_[0-9A-Za-z+/]{24,88}={0,2}/y;
 
-/** Returns the key that begins at this position. More letters may follow it: its checksum decides where it ends. */
+/** The beginning of a key, and all letters that may belong to it. */
+const KEY_LETTERS = /[spr]k_(?:live|test)_[0-9A-Za-z]{52,59}/y;
+
+/**
+ * Returns the key that begins at this position. More letters may follow it: its checksum decides where it ends. Each letter is added
+ * to the checksum once, because a text may have many beginnings.
+ */
 function keyStartingAt(text: string, start: number): string | null {
   SIGNING_SECRET.lastIndex = start;
   const secret = SIGNING_SECRET.exec(text);
   if (secret !== null) return secret[0];
   const admin = text.slice(start, start + ADMIN_KEY_CHARACTERS);
   if (isAdminKey(admin)) return admin;
-  for (let length = KEY_CHARACTERS_MAX; length >= KEY_CHARACTERS_MIN; length--) {
-    const key = text.slice(start, start + length);
-    if (key.length === length && readKeyParts(key) !== null) return key;
+  KEY_LETTERS.lastIndex = start;
+  const letters = KEY_LETTERS.exec(text)?.[0] ?? "";
+  let [found, crc]: [string | null, number] = [null, 0];
+  for (let length = KEY_CHARACTERS_MIN, end = 0; length <= letters.length; length++) {
+    crc = crc32(letters.slice(end, length - CHECKSUM_CHARACTERS), crc);
+    end = length - CHECKSUM_CHARACTERS;
+    // The last letter alone excludes most texts.
+    if (DIGITS.charAt(crc % DIGITS.length) !== letters.charAt(length - 1)) continue;
+    const key = letters.slice(0, length);
+    if (readKeyParts(key) !== null) found = key;
   }
-  return null;
+  return found;
 }
 
 const WHOLE_KEY = /(?<!\w)[spr]k_(?:live|test)_[0-9A-Za-z]{52,59}(?!\w)/g;

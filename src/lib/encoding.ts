@@ -49,10 +49,11 @@ const crcTable = Uint32Array.from({ length: 256 }, (_, byte) => {
 });
 
 /**
- * Returns the CRC-32 of ASCII text (ISO 3309, as in zip). It detects every single mistyped character. It is not a signature.
+ * Returns the CRC-32 of ASCII text (ISO 3309, as in zip), or of the text after the one with the CRC `before`. It detects every single
+ * mistyped character. It is not a signature.
  */
-export function crc32(ascii: string): number {
-  let crc = 0xffffffff;
+export function crc32(ascii: string, before = 0): number {
+  let crc = ~before;
   for (let index = 0; index < ascii.length; index++) {
     crc = (crcTable[(crc ^ ascii.charCodeAt(index)) & 0xff] ?? 0) ^ (crc >>> 8);
   }

@@ -148,22 +148,30 @@ function isJson(text: string): boolean {
   }
 }
 
-/** Returns the JSON of a list of values and of one more element, which is JSON already. */
-export const jsonListOf = (values: readonly unknown[], last: string): string =>
-  `${JSON.stringify(values).slice(0, -1)},${last}]`;
+/** Returns the JSON of a text. JSON.stringify is slow for short texts. */
+export const quoted = (text: string): string => (PLAIN_TEXT.test(text) ? `"${text}"` : JSON.stringify(text));
+const PLAIN_TEXT = /^[\w $.@:+-]*$/;
 
-/** Does the same as `jsonChunksOf` for values. */
-export const jsonChunks = (list: readonly unknown[], bytesMax?: number): string[] =>
-  jsonChunksOf(
-    list.map((element) => JSON.stringify(element)),
-    bytesMax,
-  );
+/** Returns the JSON of a list of texts and numbers, and of one more element, which is JSON already. */
+export const jsonListOf = (values: readonly (string | number)[], last: string): string =>
+  `[${values.map((value) => (typeof value === "string" ? quoted(value) : value)).join()},${last}]`;
+
+const CHUNK_BYTES = 900_000;
 
 /**
- * Splits a list of JSON texts into JSON lists of at most `bytesMax` bytes each, because D1 takes strings of at most 2 MB. A larger
- * element gets a list of its own.
+ * Splits a list into JSON lists of at most `bytesMax` bytes each, because D1 takes strings of at most 2 MB. A larger element
+ * gets a list of its own.
  */
-export function jsonChunksOf(list: readonly string[], bytesMax = 900_000): string[] {
+export function jsonChunks(list: readonly unknown[], bytesMax = CHUNK_BYTES): string[] {
+  if (list.length === 0) return [];
+  const text = JSON.stringify(list);
+  if (list.length === 1 || utf8Length(text) <= bytesMax) return [text];
+  const half = Math.ceil(list.length / 2);
+  return [...jsonChunks(list.slice(0, half), bytesMax), ...jsonChunks(list.slice(half), bytesMax)];
+}
+
+/** Does the same as `jsonChunks` for elements that are JSON already. */
+export function jsonChunksOf(list: readonly string[], bytesMax = CHUNK_BYTES): string[] {
   const chunks: string[] = [];
   let parts: string[] = [];
   // `partBytes` counts each element with the comma or bracket that follows it. The opening bracket is counted here.

@@ -1,6 +1,6 @@
 import { assert } from "../errors.ts";
 import { utf8Length } from "../lib/encoding.ts";
-import { isJsonObject, type JsonObject, parseJson } from "../lib/json.ts";
+import { isJsonObject, type JsonObject, parseJson, quoted } from "../lib/json.ts";
 
 /** The most bytes and names of an id's properties, those of secret keys and those of other keys each for itself (L1). */
 export const ID_PROPERTIES_BYTES_MAX = 64 * 1024;
@@ -107,7 +107,3 @@ export class IdProperties {
 
 /** The bytes of a name with its quotes, colon and comma. */
 const nameBytes = (name: string): number => utf8Length(quoted(name)) + 2;
-
-/** Returns the same as JSON.stringify, which is slow for short texts. */
-const quoted = (name: string): string => (PLAIN_NAME.test(name) ? `"${name}"` : JSON.stringify(name));
-const PLAIN_NAME = /^[\w $.-]*$/;

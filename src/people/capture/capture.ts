@@ -12,8 +12,8 @@ import { type ClientEvents, keyBesideEvents } from "./client-body.ts";
 import {
   type Arrival,
   type CapturedEvent,
+  changesOf,
   foreignEvent,
-  IDS_OF_EVENT_MAX,
   idsNamedBy,
   type ReadEvent,
   readEvent,
@@ -89,18 +89,36 @@ function sizeOf(captured: CapturedEvent): EventSize {
 
 /** The most distinct ids that a request with a publishable or relay key names (L1). */
 const REQUEST_IDS_MAX = 1_000;
+/** The most bytes of the ids that a request names, where an id counts each time. Each is sent to D1 several times. */
+const REQUEST_ID_BYTES_MAX = 1024 * 1024;
 
-/** Throws `payload_too_large` when the events name too many distinct ids. Clients then send half as many events at a time. */
-function assertFewIds({ events }: ClientEvents): void {
-  if (events.length * IDS_OF_EVENT_MAX <= REQUEST_IDS_MAX) return;
+/** The most changes to people that a request with a publishable or relay key asks for, as `changesOf` counts them (L1). */
+const REQUEST_CHANGES_MAX = 20_000;
+
+/** Throws `payload_too_large` when the events name too many ids or change too much. Clients then send half as many events at a time. */
+function assertModest(ctx: TenantCtx, { events }: ClientEvents): void {
   const ids = new Set<string>();
+  let [idBytes, changes] = [0, 0];
   for (const event of events) {
-    for (const id of idsNamedBy(event)) ids.add(id);
-    if (ids.size <= REQUEST_IDS_MAX) continue;
-    const message = `With a publishable or relay key a request names at most ${REQUEST_IDS_MAX} distinct ids. Send fewer events at a time.`;
-    throw new PurserError("payload_too_large", message);
+    for (const id of idsNamedBy(event)) {
+      idBytes += utf8Length(id);
+      ids.add(id);
+    }
+    changes += changesOf(event);
+    if (idBytes > REQUEST_ID_BYTES_MAX)
+      throw tooMuch(`The ids of a request have at most ${REQUEST_ID_BYTES_MAX} bytes`);
+    if (!isCounted(ctx)) continue;
+    if (changes > REQUEST_CHANGES_MAX) {
+      throw tooMuch(`With a publishable or relay key a request has at most ${REQUEST_CHANGES_MAX} changes to people`);
+    }
+    if (ids.size > REQUEST_IDS_MAX) {
+      throw tooMuch(`With a publishable or relay key a request names at most ${REQUEST_IDS_MAX} distinct ids`);
+    }
   }
 }
+
+const tooMuch = (limit: string): PurserError =>
+  new PurserError("payload_too_large", `${limit}. Send fewer events at a time.`);
 
 /**
  * Reads and stores the events of a body in order, a part at a time, so that memory does not depend on their number. After an error
@@ -114,7 +132,7 @@ async function storeInParts(
   report: (read: ReadEvent, index: number, stored: StoredEvents) => void,
 ): Promise<void> {
   const { events, characters } = body;
-  if (isCounted(ctx)) assertFewIds(body);
+  assertModest(ctx, body);
   const budget = new CaptureBudget();
   const areOfOtherKey = arrival.isForeignKey(keyBesideEvents(body) ?? "");
   let reachedLimit: StoredEvents["reachedLimit"] = null;

@@ -10,7 +10,7 @@ const EVENT_LEVELS_MAX = 900;
 const EVENT_PROPERTIES_BYTES_MAX = 256 * 1024;
 
 /** The changes to a person's properties. They may be in the event's properties or beside them. */
-const CHANGE_NAMES = ["$set", "$set_once", "$unset"] as const;
+export const CHANGE_NAMES = ["$set", "$set_once", "$unset"] as const;
 /** The properties that hold the key of an SDK. They are never stored (L1). */
 const KEY_PROPERTIES = ["token", "api_key"] as const;
 

@@ -3,6 +3,7 @@ import { isJsonObject, type JsonObject, numberText, numberValue, ownValue } from
 import { flawOfLink, isSharedId, type Link } from "../claims.ts";
 import { nameOrId } from "../schemas.ts";
 import {
+  CHANGE_NAMES,
   eventTimeMs,
   membersIn,
   numericTime,
@@ -74,11 +75,14 @@ export const foreignEvent: ReadEvent = refuseEvent("api_key", "must be of the en
 function readName(value: unknown, types: string): { text: string } | { flaw: string } {
   const text = typeof value === "string" ? value : types === STRING ? null : numberText(value);
   if (text === null) return { flaw: `must be ${types}` };
+  if (PLAIN_NAME.test(text)) return { text };
   if (text.length > NAME_UNITS_MAX) return { flaw: "must have at most 200 code points" };
   const issue = nameOrId.safeParse(text).error?.issues[0];
   return issue === undefined ? { text } : { flaw: issue.message };
 }
 
+/** Most names. They are valid, and need no slower check. */
+const PLAIN_NAME = /^[ -~]{1,200}$/;
 const STRING = "a string";
 const STRING_OR_NUMBER = "a string or a number";
 
@@ -155,21 +159,41 @@ function readMentions(properties: JsonObject, distinctId: string): Mention[] {
   });
 }
 
-/** The most ids that an event names. */
-export const IDS_OF_EVENT_MAX = 2 + ID_PROPERTIES.length;
-
-/** Returns the valid ids that an event names: its own id, and the ids in its properties. */
+/** Returns the texts that an event names as ids: its own id, and those in its properties. Some may be invalid. */
 export function idsNamedBy(event: unknown): string[] {
   if (!isJsonObject(event)) return [];
+  const named: string[] = [];
+  for (const name of OWN_ID) addId(named, ownValue(event, name));
   const properties = objectIn(event, "properties");
-  const named = [
-    ...["distinct_id", "$distinct_id"].map((name) => ownValue(event, name)),
-    ...ID_PROPERTIES.map((name) => ownValue(properties, name)),
-  ];
-  return named.flatMap((value) => {
-    const id = readName(value, STRING_OR_NUMBER);
-    return "flaw" in id ? [] : [id.text];
-  });
+  for (const name of ID_PROPERTIES) addId(named, ownValue(properties, name));
+  return named;
+}
+
+/** What each link, `$set`, `$set_once` and `$unset` counts, beside the names in it. */
+const EVENT_CHANGES = 10;
+
+/**
+ * Returns how many changes to people an event asks for (L1): one for each name that it sets or unsets, and
+ * ten for each `$set`, `$set_once`, `$unset` and link.
+ */
+export function changesOf(event: unknown): number {
+  if (!isJsonObject(event)) return 0;
+  const name = ownValue(event, "event");
+  let changes = name === "$identify" || name === "$create_alias" ? EVENT_CHANGES : 0;
+  for (const owner of [event, objectIn(event, "properties")]) {
+    for (const changed of CHANGE_NAMES) {
+      const value = ownValue(owner, changed);
+      if (typeof value === "object" && value !== null) changes += EVENT_CHANGES + Object.keys(value).length;
+    }
+  }
+  return changes;
+}
+
+const OWN_ID = ["distinct_id", "$distinct_id"];
+
+function addId(ids: string[], value: unknown): void {
+  const text = typeof value === "string" ? value : numberText(value);
+  if (text !== null && text.length <= NAME_UNITS_MAX) ids.push(text);
 }
 
 function readTime(event: JsonObject, properties: JsonObject, arrival: Arrival): number {

@@ -112,7 +112,10 @@ async function storeAll(
 
 function withoutRepeats(events: readonly CapturedEvent[]): readonly CapturedEvent[] {
   const first = new Map<string, CapturedEvent>();
-  for (const event of events) if (!first.has(eventKey(event))) first.set(eventKey(event), event);
+  for (const event of events) {
+    const key = eventKey(event);
+    if (!first.has(key)) first.set(key, event);
+  }
   return [...first.values()];
 }
 
