@@ -1,7 +1,7 @@
 import { gzipSync } from "node:zlib";
 import { writeKey } from "../src/db/key-form.ts";
 import { jsonSizeOf } from "../src/lib/json.ts";
-import { changesOf, idsNamedBy } from "../src/people/capture/event.ts";
+import { idsNamedBy, peopleChangesOf } from "../src/people/capture/event.ts";
 import { APP_ID, PUBLISHABLE_KEY, SECRET_KEY } from "./serve.ts";
 
 /** A request whose cost must be bounded, whoever sends it. */
@@ -57,7 +57,7 @@ function fullBatch(make: (n: number) => string, key?: string): string {
     values += size.values + 1;
     escapes += size.escapes;
     for (const id of idsNamedBy(JSON.parse(event))) idBytes += utf8(id).length;
-    changes += changesOf(JSON.parse(event));
+    changes += peopleChangesOf(JSON.parse(event));
     if (
       bytes > 10 * MIB ||
       values > 100_000 ||

@@ -12,9 +12,9 @@ import { type ClientEvents, keyBesideEvents } from "./client-body.ts";
 import {
   type Arrival,
   type CapturedEvent,
-  changesOf,
   foreignEvent,
   idsNamedBy,
+  peopleChangesOf,
   type ReadEvent,
   readEvent,
 } from "./event.ts";
@@ -92,7 +92,7 @@ const REQUEST_IDS_MAX = 1_000;
 /** The most bytes of the ids that a request names, where an id counts each time. Each is sent to D1 several times. */
 const REQUEST_ID_BYTES_MAX = 1024 * 1024;
 
-/** The most changes to people that a request with a publishable or relay key asks for, as `changesOf` counts them (L1). */
+/** The most changes to people that a request with a publishable or relay key asks for, as `peopleChangesOf` counts them (L1). */
 const REQUEST_CHANGES_MAX = 20_000;
 
 /** Throws `payload_too_large` when the events name too many ids or change too much. Clients then send half as many events at a time. */
@@ -104,7 +104,7 @@ function assertModest(ctx: TenantCtx, { events }: ClientEvents): void {
       idBytes += utf8Length(id);
       ids.add(id);
     }
-    changes += changesOf(event);
+    changes += peopleChangesOf(event);
     if (idBytes > REQUEST_ID_BYTES_MAX)
       throw tooMuch(`The ids of a request have at most ${REQUEST_ID_BYTES_MAX} bytes`);
     if (!isCounted(ctx)) continue;

@@ -169,14 +169,14 @@ export function idsNamedBy(event: unknown): string[] {
   return named;
 }
 
-/** What each link, `$set`, `$set_once` and `$unset` counts, beside the names in it. */
+/** Each link, `$set`, `$set_once` and `$unset` counts this much, beside the names in it. */
 const EVENT_CHANGES = 10;
 
 /**
  * Returns how many changes to people an event asks for (L1): one for each name that it sets or unsets, and
  * ten for each `$set`, `$set_once`, `$unset` and link.
  */
-export function changesOf(event: unknown): number {
+export function peopleChangesOf(event: unknown): number {
   if (!isJsonObject(event)) return 0;
   const name = ownValue(event, "event");
   let changes = name === "$identify" || name === "$create_alias" ? EVENT_CHANGES : 0;
