@@ -29,6 +29,8 @@ export interface HandledRequest {
   readonly requestId: string;
   /** Sets a header of the response. */
   readonly setHeader: (name: string, value: string) => void;
+  /** Makes a response that is not the declared output. A `new Response` would lack the headers that every response has. */
+  readonly respond: (body: string, headers: Record<string, string>) => Response;
 }
 
 type Method = "get" | "post" | "put" | "patch" | "delete";
@@ -132,6 +134,7 @@ export function operation<
       origin: new URL(c.req.url).origin,
       requestId: c.var.requestId,
       setHeader: (name: string, value: string) => c.header(name, value),
+      respond: (text: string, headers: Record<string, string>) => c.body(text, 200, headers),
     };
     const result = await access.call(c, input, (ctx) => handler(ctx, input, request));
     if (result instanceof Response) return result;

@@ -44,14 +44,12 @@ export default operation({
   description: "Returns a statement, with its lines once it is ready. `{statementId}.csv` returns the same as CSV.",
   returns: "The statement.",
   example: () => ({ output: { ...statement, lines: [exampleStatementLine] } }),
-  handler: async (admin, { params: { appId, statementId }, query }) => {
+  handler: async (admin, { params: { appId, statementId }, query }, { respond }) => {
     if (!statementId.endsWith(CSV)) return readStatement(admin, appId, statementId);
     const text = await statementCsv(admin, appId, statementId.slice(0, -CSV.length), { isRaw: query.raw });
-    return new Response(text, {
-      headers: {
-        "content-type": "text/csv; charset=utf-8",
-        "content-disposition": 'attachment; filename="statement.csv"',
-      },
+    return respond(text, {
+      "content-type": "text/csv; charset=utf-8",
+      "content-disposition": 'attachment; filename="statement.csv"',
     });
   },
 });
