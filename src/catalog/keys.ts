@@ -23,7 +23,12 @@ import type { AdminCtx, Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 import { requireApp, requireEnvironment } from "./apps.ts";
 import { insertAuditEntry, newAuditEntry } from "./audit.ts";
 import type { CreateKeyOutput, KeyOutput, ListKeysOutput } from "./responses.ts";
-import type { CreateKeyInput, ListKeysInput } from "./schemas.ts";
+import type { CreateKeyInput } from "./schemas.ts";
+
+export interface ListKeysInput {
+  readonly limit: number;
+  readonly cursor?: string | undefined;
+}
 
 /** Returns the visible fields of a key, for a SELECT from `api_keys` and `environments`. */
 const keyFields = () => ({

@@ -1,6 +1,7 @@
+import * as z from "zod";
 import { listAlerts } from "../../books/alerts/alerts.ts";
 import { listAlertsOutput } from "../../books/alerts/responses.ts";
-import { listAlertsInput } from "../../books/alerts/schemas.ts";
+import { mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -13,7 +14,7 @@ export default operation({
   tag: "Administration",
   access: administration("read", "argument"),
   params: appParams,
-  query: listAlertsInput,
+  query: z.lazy(() => z.object({ mode: mode.describe("The mode whose alerts they are.") })),
   output: () => listAlertsOutput,
   summary: "List alerts",
   description: "Returns the alerts of one mode, oldest first.",

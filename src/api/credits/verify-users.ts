@@ -1,7 +1,8 @@
+import * as z from "zod";
 import { verifyUsersOutput } from "../../books/credits/responses.ts";
-import { verifyUsersInput } from "../../books/credits/schemas.ts";
 import { verifyUsers } from "../../books/credits/verify.ts";
 import { inEnvironmentOf, requireEnvironment } from "../../catalog/apps.ts";
+import { cursor, mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -13,7 +14,7 @@ export default operation({
   tag: "Administration",
   access: administration("people", "argument"),
   params: appParams,
-  body: verifyUsersInput,
+  body: z.lazy(() => z.strictObject({ mode, cursor }).meta({ id: "VerifyUsers" })),
   output: () => verifyUsersOutput,
   summary: "Verify the balances of an application's users",
   description:

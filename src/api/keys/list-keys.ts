@@ -1,7 +1,8 @@
+import * as z from "zod";
 import { onlyModeOf } from "../../auth/scopes.ts";
 import { listKeys } from "../../catalog/keys.ts";
 import { listKeysOutput } from "../../catalog/responses.ts";
-import { listKeysInput } from "../../catalog/schemas.ts";
+import { cursor, pageLimit } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -14,7 +15,12 @@ export default operation({
   tag: "Administration",
   access: administration("read", "own"),
   params: appParams,
-  query: listKeysInput,
+  query: z.lazy(() =>
+    z.object({
+      limit: pageLimit("keys", 100),
+      cursor,
+    }),
+  ),
   output: () => listKeysOutput,
   summary: "List an application's keys",
   description:

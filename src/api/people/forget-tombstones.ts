@@ -1,6 +1,7 @@
+import * as z from "zod";
 import { forgetTombstones } from "../../erasure/lift.ts";
 import { forgetTombstonesOutput } from "../../erasure/responses.ts";
-import { forgetTombstonesInput } from "../../erasure/schemas.ts";
+import { mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -12,7 +13,18 @@ export default operation({
   tag: "Administration",
   access: administration(null),
   params: appParams,
-  body: forgetTombstonesInput,
+  body: z.lazy(() =>
+    z
+      .strictObject({
+        mode,
+        fingerprint: z
+          .string()
+          .min(1)
+          .max(100)
+          .describe("The fingerprint of the lost secret: `fingerprint` in the receipts of its erasures."),
+      })
+      .meta({ id: "ForgetTombstones" }),
+  ),
   output: () => forgetTombstonesOutput,
   errors: ["changed_meanwhile"],
   summary: "Delete the tombstones of a lost secret",

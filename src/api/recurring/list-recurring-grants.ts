@@ -1,6 +1,7 @@
+import * as z from "zod";
 import { listRecurring } from "../../books/recurring/recurring.ts";
 import { recurringListOutput } from "../../books/recurring/responses.ts";
-import { listRecurringInput } from "../../books/recurring/schemas.ts";
+import { userId } from "../../http/fields.ts";
 import { secretKeyOrUser } from "../access.ts";
 import { operation } from "../operation.ts";
 import { recurring } from "./shapes.ts";
@@ -11,7 +12,7 @@ export default operation({
   path: "/api/v1/credits/recurring",
   tag: "Credits",
   access: secretKeyOrUser(),
-  query: listRecurringInput,
+  query: z.lazy(() => z.object({ userId })),
   output: () => recurringListOutput,
   summary: "List a user's recurring grants",
   description:

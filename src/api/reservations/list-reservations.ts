@@ -1,6 +1,8 @@
+import * as z from "zod";
 import { listReservations } from "../../books/usage/reservations.ts";
 import { reservationsOutput } from "../../books/usage/responses.ts";
-import { reservationsInput } from "../../books/usage/schemas.ts";
+import { reservationStatus } from "../../books/usage/schemas.ts";
+import { cursor, pageLimit, userId } from "../../http/fields.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
 import { reservation } from "./shapes.ts";
@@ -11,7 +13,14 @@ export default operation({
   path: "/api/v1/usage/reservations",
   tag: "Usage",
   access: secretKey({ rejects: "requires_secret_key" }),
-  query: reservationsInput,
+  query: z.lazy(() =>
+    z.object({
+      userId,
+      status: reservationStatus.optional().describe("Only reservations of this status."),
+      limit: pageLimit("reservations"),
+      cursor,
+    }),
+  ),
   output: () => reservationsOutput,
   summary: "List a user's reservations",
   description:

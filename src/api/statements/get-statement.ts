@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { statementOutput } from "../../books/statements/responses.ts";
-import { readStatementInput } from "../../books/statements/schemas.ts";
 import { readStatement, statementCsv } from "../../books/statements/statements.ts";
+import { queryFlag } from "../../http/fields.ts";
 import type { AdminCtx } from "../../runtime.ts";
 import { administrationOfRow } from "../access.ts";
 import { appId, EXAMPLE } from "../common.ts";
@@ -44,7 +44,15 @@ export default operation({
   tag: "Administration",
   access: administrationOfRow("read", loadStatement),
   params: statementParams,
-  query: readStatementInput,
+  query: z.lazy(() =>
+    z.object({
+      raw: queryFlag
+        .default(false)
+        .describe(
+          "For CSV: leaves out the apostrophe that stops spreadsheets from reading a text that begins like a formula as one.",
+        ),
+    }),
+  ),
   output: () => statementOutput,
   alternatives: { "text/csv": { schema: z.string(), example: "unit,packId,packName,opening,…" } },
   summary: "Get a statement",

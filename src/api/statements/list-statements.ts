@@ -1,6 +1,7 @@
+import * as z from "zod";
 import { statementListOutput } from "../../books/statements/responses.ts";
-import { listStatementsInput } from "../../books/statements/schemas.ts";
 import { listStatements } from "../../books/statements/statements.ts";
+import { mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -13,7 +14,7 @@ export default operation({
   tag: "Administration",
   access: administration("read", "argument"),
   params: appParams,
-  query: listStatementsInput,
+  query: z.lazy(() => z.object({ mode: mode.describe("The mode whose statements they are.") })),
   output: () => statementListOutput,
   summary: "List statements",
   description: "Returns the statements of one mode, the newest month first, without their lines.",

@@ -1,6 +1,7 @@
+import * as z from "zod";
 import { userLimitsOutput } from "../../books/limits/responses.ts";
-import { readUserLimitsInput } from "../../books/limits/schemas.ts";
 import { readUserLimits } from "../../books/limits/user-limits.ts";
+import { userId } from "../../http/fields.ts";
 import { secretKeyOrUser } from "../access.ts";
 import { operation } from "../operation.ts";
 import { userLimit } from "./shapes.ts";
@@ -11,7 +12,7 @@ export default operation({
   path: "/api/v1/usage/limits",
   tag: "Usage",
   access: secretKeyOrUser(),
-  query: readUserLimitsInput,
+  query: z.lazy(() => z.object({ userId })),
   output: () => userLimitsOutput,
   summary: "Get a user's usage limits",
   description:
