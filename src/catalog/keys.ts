@@ -22,8 +22,13 @@ import { DAY_MS, iso } from "../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 import { requireApp, requireEnvironment } from "./apps.ts";
 import { insertAuditEntry, newAuditEntry } from "./audit.ts";
-import type { CreateKeyOutput, KeyOutput, ListKeysOutput } from "./responses.ts";
+import type { CreateKeyOutput, KeyOutput } from "./responses.ts";
 import type { CreateKeyInput } from "./schemas.ts";
+
+export interface ListKeysOutput {
+  readonly keys: KeyOutput[];
+  readonly nextCursor: string | null;
+}
 
 export interface ListKeysInput {
   readonly limit: number;

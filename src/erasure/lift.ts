@@ -9,7 +9,11 @@ import { invalid, PurserError } from "../errors.ts";
 import type { AdminCtx, Mode, TenantCtx } from "../runtime.ts";
 import type { ErasureKey } from "./page-rows.ts";
 import { erasureKey, isErasure, presentErasure, requireErasure } from "./receipt.ts";
-import type { ErasureOutput, ForgetTombstonesOutput } from "./responses.ts";
+import type { ErasureOutput } from "./responses.ts";
+
+export interface ForgetTombstonesOutput {
+  readonly forgotten: number;
+}
 
 export interface ForgetTombstonesInput {
   readonly mode: Mode;

@@ -21,8 +21,12 @@ import {
   syncEndpoints,
 } from "./endpoint.ts";
 import { wantsType } from "./outbox.ts";
-import type { ListWebhooksOutput, NewSecretOutput, WebhookOutput } from "./responses.ts";
+import type { NewSecretOutput, WebhookOutput } from "./responses.ts";
 import type { ChangeWebhookInput, CreateWebhookInput } from "./schemas.ts";
+
+export interface ListWebhooksOutput {
+  readonly webhooks: WebhookOutput[];
+}
 
 const ENDPOINTS_MAX = 10;
 

@@ -1,5 +1,5 @@
+import * as z from "zod";
 import { listAlertUsers } from "../../books/alerts/alerts.ts";
-import { listAlertUsersOutput } from "../../books/alerts/responses.ts";
 import { listAlertUsersInput } from "../../books/alerts/schemas.ts";
 import { administrationOfRow } from "../access.ts";
 import { operation } from "../operation.ts";
@@ -13,7 +13,13 @@ export default operation({
   access: administrationOfRow("people", loadAlert),
   params: alertParams,
   query: listAlertUsersInput,
-  output: () => listAlertUsersOutput,
+  output: () =>
+    z
+      .strictObject({
+        users: z.array(z.strictObject({ userId: z.string() }).meta({ id: "AlertUser" })),
+        nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
+      })
+      .meta({ id: "AlertUserPage" }),
   summary: "List users for whom an alert has fired",
   description:
     "Returns the users for whom the alert has fired and who have stayed below the threshold since. They are " +

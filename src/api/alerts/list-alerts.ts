@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { listAlerts } from "../../books/alerts/alerts.ts";
-import { listAlertsOutput } from "../../books/alerts/responses.ts";
+import { alertOutput } from "../../books/alerts/responses.ts";
 import { mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
@@ -15,7 +15,7 @@ export default operation({
   access: administration("read", "argument"),
   params: appParams,
   query: z.lazy(() => z.object({ mode: mode.describe("The mode whose alerts they are.") })),
-  output: () => listAlertsOutput,
+  output: () => z.strictObject({ alerts: z.array(alertOutput) }).meta({ id: "AlertList" }),
   summary: "List alerts",
   description: "Returns the alerts of one mode, oldest first.",
   returns: "The alerts.",

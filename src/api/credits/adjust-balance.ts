@@ -1,6 +1,5 @@
 import * as z from "zod";
 import { adjustBalance, findTenant } from "../../books/credits/adjust.ts";
-import { adjustOutput } from "../../books/credits/responses.ts";
 import { adjustInput } from "../../books/credits/schemas.ts";
 import type { AdminCtx } from "../../runtime.ts";
 import { administrationOfRow } from "../access.ts";
@@ -23,7 +22,7 @@ export default operation({
   access: administrationOfRow("grants", loadTenant),
   params: z.object({ balanceId: z.string().describe("The id of the balance, `crb_…`.") }),
   body: adjustInput,
-  output: () => adjustOutput,
+  output: () => z.strictObject({ balanceId: z.string(), remaining: z.number() }).meta({ id: "AdjustResult" }),
   errors: ["invalid_quantity", "idempotency_conflict", "credit_balance_not_found"],
   replayable: true,
   writesForId: "refused",

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { verifyUsersOutput } from "../../books/credits/responses.ts";
+import { nextCursor, verifyOutput } from "../../books/credits/responses.ts";
 import { verifyUsers } from "../../books/credits/verify.ts";
 import { inEnvironmentOf, requireEnvironment } from "../../catalog/apps.ts";
 import { cursor, mode } from "../../http/fields.ts";
@@ -15,7 +15,7 @@ export default operation({
   access: administration("people", "argument"),
   params: appParams,
   body: z.lazy(() => z.strictObject({ mode, cursor }).meta({ id: "VerifyUsers" })),
-  output: () => verifyUsersOutput,
+  output: () => z.strictObject({ users: z.array(verifyOutput), nextCursor }).meta({ id: "LedgerVerificationList" }),
   summary: "Verify the balances of an application's users",
   description:
     "Recomputes the balances of one user after another from the ledger. A page verifies at most 10,000 entries; " +

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { onlyModeOf } from "../../auth/scopes.ts";
 import { listKeys } from "../../catalog/keys.ts";
-import { listKeysOutput } from "../../catalog/responses.ts";
+import { key } from "../../catalog/responses.ts";
 import { cursor, pageLimit } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
@@ -21,7 +21,13 @@ export default operation({
       cursor,
     }),
   ),
-  output: () => listKeysOutput,
+  output: () =>
+    z
+      .strictObject({
+        keys: z.array(key),
+        nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
+      })
+      .meta({ id: "ApiKeyList" }),
   summary: "List an application's keys",
   description:
     "Returns a page of keys, oldest first, including revoked ones. An administration key gets only the keys of " +

@@ -1,6 +1,5 @@
 import * as z from "zod";
 import { forgetTombstones } from "../../erasure/lift.ts";
-import { forgetTombstonesOutput } from "../../erasure/responses.ts";
 import { mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
@@ -25,7 +24,10 @@ export default operation({
       })
       .meta({ id: "ForgetTombstones" }),
   ),
-  output: () => forgetTombstonesOutput,
+  output: () =>
+    z
+      .strictObject({ forgotten: z.int().nonnegative().describe("How many tombstones were deleted.") })
+      .meta({ id: "ForgottenTombstones" }),
   errors: ["changed_meanwhile"],
   summary: "Delete the tombstones of a lost secret",
   description:

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { listRecurring } from "../../books/recurring/recurring.ts";
-import { recurringListOutput } from "../../books/recurring/responses.ts";
+import { recurringOutput } from "../../books/recurring/responses.ts";
 import { userId } from "../../http/fields.ts";
 import { secretKeyOrUser } from "../access.ts";
 import { operation } from "../operation.ts";
@@ -13,7 +13,10 @@ export default operation({
   tag: "Credits",
   access: secretKeyOrUser(),
   query: z.lazy(() => z.object({ userId })),
-  output: () => recurringListOutput,
+  output: () =>
+    z
+      .strictObject({ recurring: z.array(recurringOutput).describe("Oldest first.") })
+      .meta({ id: "RecurringGrantList" }),
   summary: "List a user's recurring grants",
   description:
     "Returns the user's recurring grants in the order of creation, including ended ones, with their current " +

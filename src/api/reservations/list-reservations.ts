@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { listReservations } from "../../books/usage/reservations.ts";
-import { reservationsOutput } from "../../books/usage/responses.ts";
+import { reservationOutput } from "../../books/usage/responses.ts";
 import { reservationStatus } from "../../books/usage/schemas.ts";
 import { cursor, pageLimit, userId } from "../../http/fields.ts";
 import { secretKey } from "../access.ts";
@@ -21,7 +21,13 @@ export default operation({
       cursor,
     }),
   ),
-  output: () => reservationsOutput,
+  output: () =>
+    z
+      .strictObject({
+        reservations: z.array(reservationOutput).describe("Newest first."),
+        nextCursor: z.string().nullable().describe("For the next page. Null on the last page."),
+      })
+      .meta({ id: "ReservationList" }),
   summary: "List a user's reservations",
   description:
     "Returns the user's reservations, newest first, of one status or of all. An expired reservation whose holds " +

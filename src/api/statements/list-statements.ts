@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { statementListOutput } from "../../books/statements/responses.ts";
+import { statementSummary } from "../../books/statements/responses.ts";
 import { listStatements } from "../../books/statements/statements.ts";
 import { mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
@@ -15,7 +15,10 @@ export default operation({
   access: administration("read", "argument"),
   params: appParams,
   query: z.lazy(() => z.object({ mode: mode.describe("The mode whose statements they are.") })),
-  output: () => statementListOutput,
+  output: () =>
+    z
+      .strictObject({ statements: z.array(statementSummary).describe("The newest month first, without lines.") })
+      .meta({ id: "StatementList" }),
   summary: "List statements",
   description: "Returns the statements of one mode, the newest month first, without their lines.",
   returns: "The statements.",

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { userLimitsOutput } from "../../books/limits/responses.ts";
+import { userLimitOutput } from "../../books/limits/responses.ts";
 import { readUserLimits } from "../../books/limits/user-limits.ts";
 import { userId } from "../../http/fields.ts";
 import { secretKeyOrUser } from "../access.ts";
@@ -13,7 +13,10 @@ export default operation({
   tag: "Usage",
   access: secretKeyOrUser(),
   query: z.lazy(() => z.object({ userId })),
-  output: () => userLimitsOutput,
+  output: () =>
+    z
+      .strictObject({ limits: z.array(userLimitOutput).describe("In the order of creation.") })
+      .meta({ id: "UserUsageLimits" }),
   summary: "Get a user's usage limits",
   description:
     "Returns the used amount of each limit in the current window, including open holds, in the order in which the " +

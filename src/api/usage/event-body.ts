@@ -4,7 +4,6 @@ import type { ListElement } from "../../books/usage/record-list.ts";
 import {
   assertNotAhead,
   type EventInput,
-  eventIdOf,
   eventInput,
   isNoReservationId,
   occurredAt,
@@ -16,6 +15,10 @@ import { codePoints, identifier, userId } from "../../http/fields.ts";
 import { refusalOfIssues } from "../../http/validate.ts";
 import { isJsonObject, type JsonObject, ownValue } from "../../lib/json.ts";
 import { BodyByType } from "../body.ts";
+
+/** The eventId of a CloudEvent: its source and id together are unique, and the escapes keep two pairs from one eventId. */
+const eventIdOf = (source: string, id: string): string =>
+  `${source.replaceAll("%", "%25").replaceAll("#", "%23")}#${id}`;
 
 const EVENT_ID_CODE_POINTS_MAX = 200;
 

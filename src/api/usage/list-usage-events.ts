@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { listEvents, readUsageEventById } from "../../books/usage/list-events.ts";
-import { eventsOutput, shownEvent } from "../../books/usage/responses.ts";
+import { shownEvent } from "../../books/usage/responses.ts";
 import { assert } from "../../errors.ts";
 import { cursor, identifier, pageLimit, timestamp, userId } from "../../http/fields.ts";
 import { secretKeyOrUser } from "../access.ts";
@@ -51,7 +51,20 @@ export default operation({
       }),
   ),
   output: () =>
-    z.union([eventsOutput, shownEvent.unwrap().extend({ userId: z.string() }).meta({ id: "UsageEventOfUser" })]),
+    z.union([
+      z.lazy(() =>
+        z
+          .strictObject({
+            events: z.array(shownEvent).describe("The newest by `occurredAt` first."),
+            nextCursor: z
+              .string()
+              .nullable()
+              .describe("For the next page, even if this page is short. Null on the last page."),
+          })
+          .meta({ id: "UsageEventPage" }),
+      ),
+      shownEvent.unwrap().extend({ userId: z.string() }).meta({ id: "UsageEventOfUser" }),
+    ]),
   errors: ["requires_secret_key", "not_found"],
   summary: "List usage events",
   description:

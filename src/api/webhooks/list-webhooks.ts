@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { mode } from "../../http/fields.ts";
 import { listWebhooks } from "../../webhooks/endpoints.ts";
-import { listWebhooksOutput } from "../../webhooks/responses.ts";
+import { webhookOutput } from "../../webhooks/responses.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -15,7 +15,7 @@ export default operation({
   access: administration("read", "argument"),
   params: appParams,
   query: z.lazy(() => z.object({ mode: mode.describe("The mode of the endpoints.") })),
-  output: () => listWebhooksOutput,
+  output: () => z.strictObject({ webhooks: z.array(webhookOutput) }).meta({ id: "WebhookList" }),
   summary: "List endpoints",
   description: "Returns the endpoints of one mode, oldest first.",
   returns: "The endpoints.",

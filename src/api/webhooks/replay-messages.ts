@@ -1,5 +1,5 @@
+import * as z from "zod";
 import { replayMessages } from "../../webhooks/resend.ts";
-import { replayOutput } from "../../webhooks/responses.ts";
 import { replayInput } from "../../webhooks/schemas.ts";
 import { administrationOfRow } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
@@ -16,7 +16,10 @@ export default operation({
   access: administrationOfRow("access", loadEndpoint),
   params: webhookParams,
   body: replayInput,
-  output: () => replayOutput,
+  output: () =>
+    z
+      .strictObject({ messages: z.int().describe("The number of messages that are sent again.") })
+      .meta({ id: "ReplayedMessages" }),
   summary: "Replay the messages of a period",
   description: "Sends the messages of a period again, at most 10,000, the oldest first. The cron sends them.",
   returns: "The number of messages that are sent again.",

@@ -22,8 +22,17 @@ import { cutPage, decodeCursor, encodeCursor } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { fromSteps, toSteps } from "../amounts/amount.ts";
-import type { AlertOutput, ListAlertsOutput, ListAlertUsersOutput } from "./responses.ts";
+import type { AlertOutput } from "./responses.ts";
 import { type CreateAlertInput, type ListAlertUsersInput, percentThousandths } from "./schemas.ts";
+
+export interface ListAlertUsersOutput {
+  readonly users: { readonly userId: string }[];
+  readonly nextCursor: string | null;
+}
+
+export interface ListAlertsOutput {
+  readonly alerts: AlertOutput[];
+}
 
 export type AlertRow = typeof alerts.$inferSelect;
 export type AlertKey = { environmentId: number; alertId: string };

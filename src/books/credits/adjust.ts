@@ -33,7 +33,11 @@ import { entryWritten } from "../ledger/messages.ts";
 import { withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { balanceNotFound, readBalance } from "./read-balance.ts";
-import type { AdjustOutput } from "./responses.ts";
+
+export interface AdjustOutput {
+  readonly balanceId: string;
+  readonly remaining: number;
+}
 
 export interface AdjustInput {
   readonly balanceId: string;

@@ -22,8 +22,12 @@ import { iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { fromSteps, toSteps } from "../amounts/amount.ts";
 import { readStoredRules } from "../amounts/match.ts";
-import type { ListLimitsOutput, UsageLimitOutput } from "./responses.ts";
+import type { UsageLimitOutput } from "./responses.ts";
 import type { CreateLimitInput } from "./schemas.ts";
+
+export interface ListLimitsOutput {
+  readonly limits: UsageLimitOutput[];
+}
 
 export type LimitRow = typeof usageLimits.$inferSelect;
 export type LimitKey = { environmentId: number; limitId: string };

@@ -11,8 +11,12 @@ import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { exactAmount } from "../amounts/amount.ts";
 import { spanOfMonth } from "../ledger/calendar.ts";
 import { COLUMNS, type Column, readAmounts } from "./lines.ts";
-import type { StatementLineOutput, StatementListOutput, StatementOutput, StatementSummary } from "./responses.ts";
+import type { StatementLineOutput, StatementOutput, StatementSummary } from "./responses.ts";
 import type { CreateStatementInput } from "./schemas.ts";
+
+export interface StatementListOutput {
+  readonly statements: StatementSummary[];
+}
 
 /** How long after its end a month closes. No isolate's clock is behind by this much. */
 const CLOSES_AFTER_MS = HOUR_MS;

@@ -10,7 +10,12 @@ import { filterCovers } from "../amounts/match.ts";
 import type { Debit } from "../amounts/responses.ts";
 import { accountQuery } from "../ledger/account.ts";
 import { describedFields, presentDescription, presentUsageTimes } from "./describe-events.ts";
-import type { EventsOutput, ShownEvent } from "./responses.ts";
+import type { ShownEvent } from "./responses.ts";
+
+export interface EventsOutput {
+  readonly events: ShownEvent[];
+  readonly nextCursor: string | null;
+}
 
 export interface EventsInput {
   readonly userId?: string | undefined;

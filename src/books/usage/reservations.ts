@@ -9,8 +9,13 @@ import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { accountQuery, type OfUser } from "../ledger/account.ts";
 import { type Hold, presentLeg, type ReservationRow, readLegs, willBeCharged } from "../ledger/hold.ts";
-import type { ReservationOutput, ReservationsOutput } from "./responses.ts";
+import type { ReservationOutput } from "./responses.ts";
 import type { ReservationStatus } from "./schemas.ts";
+
+export interface ReservationsOutput {
+  readonly reservations: ReservationOutput[];
+  readonly nextCursor: string | null;
+}
 
 export interface ReservationsInput {
   readonly userId: string;

@@ -85,10 +85,6 @@ export const eventInput = z.lazy(() =>
 );
 export type EventInput = z.infer<typeof eventInput>;
 
-/** The eventId of a CloudEvent: its source and id together are unique, and the escapes keep two pairs from one eventId. */
-export const eventIdOf = (source: string, id: string): string =>
-  `${source.replaceAll("%", "%25").replaceAll("#", "%23")}#${id}`;
-
 export const reservationStatus = z.lazy(() =>
   z.enum(["open", "committed", "released", "expired"]).meta({
     id: "ReservationStatus",
