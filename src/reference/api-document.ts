@@ -32,6 +32,9 @@ the arguments, existence, rule.
 **Amounts** are exact: up to three decimals of \`count\`, \`tokens\` and \`seconds\`, up to six of \`cents\`. An amount that you
 grant or set with more decimals is rejected. A used quantity is rounded to 15 significant digits and then up, with a warning. **Times** are ISO 8601.
 
+**Repeats.** A POST or PATCH with \`x-idempotent\` has no further effect when it is sent again: with the same value of the \`field\` that it
+names, or, if it is \`true\`, with the same body. GET, PUT and DELETE are always idempotent.
+
 **Reads after writes.** Every response to a valid key has the header \`x-d1-bookmark\`. Send it with a later read to see at least that state.
 
 **Clients.** The repository has one for TypeScript. \`/purser-balance.js\` is an element that shows a user's credits on your page.

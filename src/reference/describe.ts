@@ -92,6 +92,7 @@ function describeOperation(operation: DescribedOperation): ZodOpenApiOperationOb
     tags: [tag],
     summary,
     description,
+    ...(operation.idempotent === undefined ? {} : { "x-idempotent": operation.idempotent }),
     security: securityOf(operation),
     requestParams: {
       ...(params === undefined ? {} : { path: params }),

@@ -98,6 +98,7 @@ function entry({ path, method, operation }) {
     ...(list === null ? {} : { list }),
     ...(takesUserToken(operation) ? { takesUserToken: true } : {}),
     ...(answersText(operation) ? { answersText: true } : {}),
+    ...(operation["x-idempotent"] === undefined ? {} : { idempotent: operation["x-idempotent"] }),
   };
   const name = operation.operationId;
   return {

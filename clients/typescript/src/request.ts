@@ -11,6 +11,8 @@ export interface Described {
   readonly takesUserToken?: boolean;
   /** Whether the response is not JSON. */
   readonly answersText?: boolean;
+  /** Of a POST whose repeat has no further effect. With a field: if the field is the same. The client makes its value if absent. */
+  readonly idempotent?: true | { readonly field: string; readonly prefix?: string };
 }
 
 export interface Request extends Pick<Described, "keys" | "takesUserToken" | "answersText"> {
@@ -22,26 +24,7 @@ export interface Request extends Pick<Described, "keys" | "takesUserToken" | "an
   readonly isRepeatable: boolean;
 }
 
-/** The idempotency field of each operation, and the prefix of its ids. The client creates an id if the caller gives none. */
-const ID_OF: Readonly<Record<string, readonly [field: string, prefix: string]>> = {
-  grantCredits: ["externalRef", ""],
-  recordUsageEvent: ["eventId", ""],
-  recordUsageEvents: ["eventId", ""],
-  commitReservation: ["eventId", ""],
-  createReservation: ["reservationId", "res_"],
-  createRecurringGrant: ["recurringId", "rec_"],
-  adjustBalance: ["adjustmentId", ""],
-};
-
-/** Other POSTs that may be sent twice: a repeat returns the first result, or changes nothing. */
-const REPEATABLE = new Set(
-  (
-    "refundCredits revokeBalance previewDebit releaseReservation cancelRecurringGrant extendReservation createExportLink " +
-    "revokeExportLinks verifyUsers archivePack restorePack settlePayment setCarry erasePerson liftErasure"
-  ).split(" "),
-);
-
-function withId(fields: Fields, [field, prefix]: readonly [string, string]): Fields {
+function withId(fields: Fields, { field, prefix = "" }: { readonly field: string; readonly prefix?: string }): Fields {
   return fields[field] === undefined ? { ...fields, [field]: prefix + crypto.randomUUID() } : fields;
 }
 
@@ -63,10 +46,10 @@ const asText = (value: unknown): string => (value instanceof Date ? value.toISOS
 
 /** Returns the request of an operation. It is built once for a call, so that every retry has the same ids. */
 export function requestOf(name: string, described: Described, input: Fields | readonly Fields[] = {}): Request {
-  const { method, path: template, list: _list, ...rest } = described;
+  const { method, path: template, list: _list, idempotent, ...rest } = described;
   assertNumbers(name, input);
-  const id = ID_OF[name];
-  const isRepeatable = /^(GET|PUT|DELETE)$/.test(method) || id !== undefined || REPEATABLE.has(name);
+  const id = idempotent === true ? undefined : idempotent;
+  const isRepeatable = /^(GET|PUT|DELETE)$/.test(method) || idempotent !== undefined;
   const request = { ...rest, operation: name, method, isRepeatable };
   if (Array.isArray(input)) {
     const body = id === undefined ? input : input.map((each) => withId(each, id));

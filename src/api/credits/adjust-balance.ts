@@ -26,6 +26,7 @@ export default operation({
   errors: ["invalid_quantity", "idempotency_conflict", "credit_balance_not_found"],
   replayable: true,
   writesForId: "refused",
+  idempotent: { field: "adjustmentId" },
   summary: "Adjust a balance",
   description: "Adds credits to a balance, or deducts credits from it. The ledger records the note.",
   returns: "The balance after the adjustment.",

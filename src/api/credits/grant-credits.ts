@@ -23,6 +23,7 @@ export default operation({
   replayable: true,
   warns: true,
   writesForId: "refused",
+  idempotent: { field: "externalRef" },
   summary: "Grant a pack to a user",
   description:
     "Issues one balance for each item of the pack. For a legacy pack, which has no items, issues one balance of " +

@@ -16,6 +16,7 @@ export default operation({
   body: planInput,
   output: () => planOutput,
   warns: true,
+  idempotent: true,
   summary: "Preview a debit",
   description:
     "Takes the body of a usage event, without its id. Returns the debits that the event would make now, the " +

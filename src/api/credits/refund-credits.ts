@@ -18,6 +18,7 @@ export default operation({
   errors: ["idempotency_conflict", "credit_balance_not_found"],
   replayable: true,
   writesForId: "refused",
+  idempotent: true,
   summary: "Refund a grant by its reference",
   description:
     "Takes back a share of the issued amount of each balance under an `externalRef`, as far as credits remain. " +

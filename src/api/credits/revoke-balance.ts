@@ -17,6 +17,7 @@ export default operation({
   output: () => z.strictObject({ balanceId: z.string(), remaining: z.literal(0) }).meta({ id: "RevokeResult" }),
   errors: ["credit_balance_not_found"],
   writesForId: "refused",
+  idempotent: true,
   summary: "Revoke a balance",
   description:
     "Sets a balance's remaining amount to 0. Credits already spent stay spent. The ledger records the reason. Revoking it " +

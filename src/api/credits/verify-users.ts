@@ -16,6 +16,7 @@ export default operation({
   params: appParams,
   body: z.lazy(() => z.strictObject({ mode, cursor }).meta({ id: "VerifyUsers" })),
   output: () => z.strictObject({ users: z.array(verifyOutput), nextCursor }).meta({ id: "LedgerVerificationList" }),
+  idempotent: true,
   summary: "Verify the balances of an application's users",
   description:
     "Recomputes the balances of one user after another from the ledger. A page verifies at most 10,000 entries; " +

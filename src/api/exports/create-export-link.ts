@@ -14,6 +14,7 @@ export default operation({
   output: () => exportPersonOutput,
   errors: ["export_unavailable"],
   writesForId: "silent",
+  idempotent: true,
   summary: "Create a download link for a person's data",
   description:
     "Creates a link that is valid for 24 hours and needs no key. Give it only to the person. No data is read yet, " +

@@ -17,6 +17,7 @@ export default operation({
       .meta({ id: "RevokedExportLinks" }),
   errors: ["export_unavailable"],
   writesForId: "silent",
+  idempotent: true,
   summary: "Revoke a person's download links",
   description:
     "Ends every link that was created for this id until now. From then on, such a link is refused like an expired " +

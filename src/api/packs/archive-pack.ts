@@ -12,6 +12,7 @@ export default operation({
   access: administration("write", "none"),
   params: packParams,
   output: () => pack,
+  idempotent: true,
   summary: "Archive a credit pack",
   description:
     "Archives a pack. It can no longer be granted, and its name can be used again. Existing balances do not change.",

@@ -13,6 +13,7 @@ export default operation({
   params: packParams,
   output: () => pack,
   errors: ["pack_name_taken"],
+  idempotent: true,
   summary: "Restore an archived credit pack",
   description:
     "Restores a pack, so that it can be granted again under its name. Restoring a pack that is not archived " +

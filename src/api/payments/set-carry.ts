@@ -14,6 +14,7 @@ export default operation({
   params: appParams,
   body: setCarryInput,
   output: () => setCarryOutput,
+  idempotent: true,
   summary: "Set the carry of a Stripe customer",
   description:
     "The carry is the money that a customer's invoices returned for a plan, and that has not paid for another plan yet. " +

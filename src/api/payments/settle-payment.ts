@@ -20,6 +20,7 @@ export default operation({
   errors: ["credit_pack_not_found", "invalid_quantity", "test_quota_exceeded", "idempotency_conflict"],
   replayable: true,
 
+  idempotent: true,
   summary: "Settle a payment by hand",
   description:
     "Grants a pack for a payment that has granted nothing. Later refunds and disputes take it back like any grant of a " +

@@ -15,6 +15,7 @@ export default operation({
   output: () => erasePersonOutput,
   errors: ["changed_meanwhile", "erasure_unavailable"],
   replayable: true,
+  idempotent: true,
   summary: "Erase a person",
   description:
     "Deletes the person's data, and removes their names from the books. Remaining credits are revoked, and open " +

@@ -13,6 +13,7 @@ export default operation({
   params: erasureParams,
   output: () => erasureOutput,
   errors: ["not_found", "changed_meanwhile"],
+  idempotent: true,
   summary: "Lift an erasure",
   description:
     "Allows the ids of an erasure again. Erased data is not restored. A running erasure cannot be lifted yet.",

@@ -16,6 +16,7 @@ export default operation({
   output: () => recurringOutput,
   errors: ["not_found"],
   writesForId: "refused",
+  idempotent: true,
   summary: "End a recurring grant",
   description:
     'Ends the recurring grant. With `at: "now"` its balances that have not expired are revoked too, even if it has ' +

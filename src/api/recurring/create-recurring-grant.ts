@@ -17,6 +17,7 @@ export default operation({
   replayable: true,
   warns: true,
   writesForId: "refused",
+  idempotent: { field: "recurringId", prefix: "rec_" },
   summary: "Grant a pack every period",
   description:
     "Grants the pack to the user once each period, with the pack's current version. Due periods are granted at " +

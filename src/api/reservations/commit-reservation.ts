@@ -21,6 +21,7 @@ export default operation({
   replayable: true,
   warns: true,
   writesForId: "refused",
+  idempotent: { field: "eventId" },
   summary: "Commit a reservation",
   description:
     "Releases the holds and debits the actual usage in one transaction. The usage may be less or more than was held. The " +

@@ -17,6 +17,7 @@ export default operation({
   replayable: true,
   warns: true,
   writesForId: "refused",
+  idempotent: { field: "reservationId", prefix: "res_" },
   summary: "Create a reservation",
   description:
     "Holds the credits that the usage may cost: all or nothing. The hold ends when the reservation is committed, released " +

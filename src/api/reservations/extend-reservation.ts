@@ -23,6 +23,7 @@ export default operation({
   output: () => reservationOutput,
   errors: ["reservation_not_found", "reservation_closed"],
   writesForId: "refused",
+  idempotent: true,
   summary: "Extend a reservation",
   description:
     "Moves the expiry of an open reservation to `expiresInSeconds` from now. The expiry never becomes earlier, " +

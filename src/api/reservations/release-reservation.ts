@@ -18,6 +18,7 @@ export default operation({
   output: () => releaseOutput,
   errors: ["reservation_not_found", "reservation_closed"],
   writesForId: "refused",
+  idempotent: true,
   summary: "Release a reservation",
   description:
     "Returns the held credits. Releasing the reservation again, or after it expired, returns the same result. A " +

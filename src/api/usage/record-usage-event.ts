@@ -19,6 +19,7 @@ export default operation({
   replayable: true,
   warns: true,
   writesForId: "refused",
+  idempotent: { field: "eventId" },
   summary: "Record a usage event",
   description:
     "Records usage once for each `eventId`, and debits the balances that pay for it, in spending order. Each balance pays " +

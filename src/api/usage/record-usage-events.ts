@@ -18,6 +18,7 @@ export default operation({
   headers: {
     "retry-after": "When an event has the error `temporarily_unavailable`: seconds to wait before sending it again.",
   },
+  idempotent: { field: "eventId" },
   summary: "Record a list of usage events",
   description:
     "Up to 100 events as a bare list. Each event, even a malformed one, succeeds or fails separately, as with " +
