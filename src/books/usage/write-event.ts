@@ -1,5 +1,6 @@
 import { and, eq, sql } from "drizzle-orm";
 import { countOfPack } from "../../db/activity.ts";
+import { withoutKeys } from "../../db/key-form.ts";
 import { asInteger, drizzle, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
 import { largeProperties, type Steps, usageEvents } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
@@ -214,7 +215,7 @@ function eventValues(event: NewEvent, stamp: Stamp, receivedAtMs: number, largeB
 
 /** The statements that store large properties, if any, and then record the event and return its debits. */
 function insertEvent(writing: AccountAtRead, event: NewEvent, stamp: Stamp) {
-  const properties = event.properties === undefined ? null : JSON.stringify(event.properties);
+  const properties = event.properties === undefined ? null : withoutKeys(JSON.stringify(event.properties));
   const bytes = properties === null ? 0 : utf8Length(properties);
   const isLarge = bytes > PROPERTIES_BYTES_OF_ROW;
   const values = { ...writingValues(writing), ...eventValues(event, stamp, writing.nowMs, isLarge ? bytes : null) };

@@ -185,10 +185,10 @@ describe("another person's event", () => {
       expect((await call("POST", "/batch/", { body })).status).toBe(200);
       expect(await findInDatabase([DEVICE], app.environments.live.id)).toEqual([]);
       expect((await eventsOf(app, "bob")).map(({ properties }) => properties)).toEqual([
-        `{"a":1.50,"${escaped}":"${OTHER}","a":2}`,
-        `{"a":1.50,"${escaped}":null,"a":2}`,
-        `{"a":1.50,"a":2}`,
-        `{"a":1.50,"${property}":null,"a":2,"$set":{"b":1}}`,
+        `{"a":2,"${property}":"${OTHER}"}`,
+        `{"a":2,"${property}":null}`,
+        `{"a":2}`,
+        `{"a":2,"${property}":null,"$set":{"b":1}}`,
       ]);
     },
   );
