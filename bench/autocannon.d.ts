@@ -4,10 +4,7 @@ declare module "autocannon" {
   export default function autocannon(options: {
     readonly url: string;
     readonly connections: number;
-    /** How many requests to send. */
-    readonly amount?: number;
-    /** Or for how many seconds. */
-    readonly duration?: number;
+    readonly amount: number;
     /** How often, in milliseconds, a run looks whether it is over. */
     readonly sampleInt: number;
     readonly requests: readonly object[];

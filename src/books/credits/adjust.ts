@@ -30,7 +30,7 @@ import {
 import { heldStepsOfBalance } from "../ledger/hold.ts";
 import { insertEntries, lastSeqOf } from "../ledger/insert-entries.ts";
 import { entryWritten } from "../ledger/messages.ts";
-import { withReturns } from "../ledger/spendable-balances.ts";
+import { apply, changesOfHolds, settle } from "../ledger/settle.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { balanceNotFound, readBalance } from "./read-balance.ts";
 import type { AdjustOutput } from "./responses.ts";
@@ -93,7 +93,7 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
           replayed: comparison === "replay",
         });
       }
-      const [returned = balance] = withReturns([balance], writing.due);
+      const [returned = balance] = apply([balance], changesOfHolds(settle([], writing.due)));
       const heldSteps = balance.heldSteps - (returned.remainingSteps - balance.remainingSteps);
       const isRevoked = balance.revokedAtMs !== null;
       const deltaSteps = planAdjustment({ ...returned, isRevoked, heldSteps }, input.delta);

@@ -196,11 +196,6 @@ function readQuantities(stored: string, legs: readonly HoldLeg[]): Quantities {
   return legs.length === 0 ? { ...quantities, isFree: true } : quantities;
 }
 
-/** Returns the entries of a hold's return, for the isolate's memory. */
-export function returnEntries({ legs }: Hold): { readonly balanceId: string; readonly deltaSteps: number }[] {
-  return legs.map(({ balanceId, amountSteps }) => ({ balanceId, deltaSteps: amountSteps }));
-}
-
 /** Keeps a statement's JSON far below the 2 MB that D1 takes. */
 export const HOLDS_A_STATEMENT_MAX = 200;
 

@@ -4,26 +4,7 @@ import { creditBalances, creditLedger, paymentGrants, refundOwed, reservations }
 import type { Statement } from "../../db/sql.ts";
 import { owedSettlements } from "../../db/views.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
-import { isOpen, type Owed } from "./hold.ts";
-
-/** Plans how the balances of holds, settled in order, pay what they owe. */
-export class OwedPlan {
-  readonly #paid = new Map<string, number>();
-
-  /** Returns the amount that a balance pays from a return towards `owed`, in order. */
-  pay(owed: readonly Owed[], balanceId: string, returnedSteps: number): number {
-    let left = Math.max(0, returnedSteps);
-    for (const debt of owed) {
-      if (debt.balanceId !== balanceId) continue;
-      const key = `${debt.seq} ${balanceId}`;
-      const paid = this.#paid.get(key) ?? 0;
-      const pays = Math.min(left, debt.steps - paid);
-      this.#paid.set(key, paid + pays);
-      left -= pays;
-    }
-    return Math.max(0, returnedSteps) - left;
-  }
-}
+import { isOpen } from "./hold.ts";
 
 const payOwedSql = query((value: ValueOf<{ environmentId: number; reservationId: string }>) =>
   insertFrom(

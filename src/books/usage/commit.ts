@@ -15,8 +15,9 @@ import {
   writeAll,
   writeReturning,
 } from "../ledger/decision.ts";
-import { presentLeg, type ReservationRow, returnEntries, settleHolds } from "../ledger/hold.ts";
-import { payersOfCommit, selectBalancesForCommit, spendableAfterDue } from "../ledger/spendable-balances.ts";
+import { presentLeg, type ReservationRow, settleHolds } from "../ledger/hold.ts";
+import { payersOfCommit, returnsOf, spendableAfterDue } from "../ledger/settle.ts";
+import { selectBalancesForCommit } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/count-usage.ts";
 import { insufficientCredits, noteIfRefused, warnOfQuantities } from "./plan.ts";
@@ -95,7 +96,7 @@ export async function commitReservation(
         }
         return writeEvent(ctx, account, newEvent, stamp, {
           before: settleHolds(account, [hold], { state: "committed", eventId }),
-          returns: returnEntries(hold),
+          returns: returnsOf(hold),
           settledReservationId: reservationId,
         });
       },
@@ -133,7 +134,7 @@ export async function releaseReservation(ctx: TenantCtx, reservationId: string):
         () => presentRelease(reservation, "released"),
         {
           audit: { action: "reservation.released", target, balanceIds },
-          changes: { entries: returnEntries(hold), settledReservationId: reservationId },
+          changes: { entries: returnsOf(hold), settledReservationId: reservationId },
         },
       );
     },

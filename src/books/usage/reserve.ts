@@ -20,7 +20,8 @@ import {
 } from "../ledger/decision.ts";
 import { type OpenReservation, presentLeg, readLegs } from "../ledger/hold.ts";
 import { insertEntries, lastSeqOf } from "../ledger/insert-entries.ts";
-import { selectPayingBalances, spendableAfterDue } from "../ledger/spendable-balances.ts";
+import { spendableAfterDue } from "../ledger/settle.ts";
+import { selectPayingBalances } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/count-usage.ts";
 import { insufficientCredits, noteIfRefused, warnOfQuantities } from "./plan.ts";
