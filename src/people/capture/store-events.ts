@@ -12,10 +12,12 @@ import {
   environmentLimitIn,
   idsOverLimit,
   idUseReads,
+  isCounted,
   isIdLimit,
   markDayReached,
   markedReads,
   shareLimitIn,
+  spaceGuards,
 } from "../limits/count.ts";
 import { reachedWrites } from "../limits/reached.ts";
 import { guardRemembered, readPeopleFirst, rememberPeople } from "../memory.ts";
@@ -204,8 +206,11 @@ async function storeSome(
     firstEvents.length === candidates.length || lastEvent === undefined
       ? batchEvents.length
       : batchEvents.indexOf(lastEvent) + 1;
-  // An earlier attempt, whose response was lost, may have stored the events.
-  if (newEvents.length === 0) return allStored(count);
+  // Nothing is written, but the answer still depends on whether a limit was reached today.
+  if (newEvents.length === 0) {
+    if (isCounted(ctx) && !attempts.isShareFull) await batch(ctx.db, spaceGuards(ctx, [], ctx.realNow(), false));
+    return allStored(count);
+  }
   const planned = planPeople(remaining.toStore(newEvents), stored, isVerified);
   const overLimit = idsOverLimit(uses, newEvents, planned.ids);
   const eventsToStore = newEvents.filter(({ distinctId }) => !overLimit.has(distinctId));
