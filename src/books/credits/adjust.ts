@@ -28,7 +28,7 @@ import {
   writeReturning,
 } from "../ledger/decision.ts";
 import { heldStepsOfBalance } from "../ledger/hold.ts";
-import { insertEntries, lastSeqOf } from "../ledger/insert-entries.ts";
+import { insertMovingEntries, lastSeqOf } from "../ledger/insert-entries.ts";
 import { entryWritten } from "../ledger/messages.ts";
 import { apply, changesOfHolds, settle } from "../ledger/settle.ts";
 import { writeForUser } from "../ledger/write.ts";
@@ -106,7 +106,11 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
       const entry = { balanceId, deltaSteps, reason: "admin_adjust", cause: "adjustment", note } as const;
       return writeReturning(
         {
-          before: [countOperatorDeduction({ balanceId, deltaSteps }), adjustment, ...insertEntries(writing, [entry])],
+          before: [
+            countOperatorDeduction({ balanceId, deltaSteps }),
+            adjustment,
+            ...insertMovingEntries(writing, [entry]),
+          ],
           returning: selectAdjustment({ environmentId: writing.environmentId, adjustmentId }),
           audit: { action: "credits.adjusted", target: balanceId, balanceIds: [balanceId] },
           messages: () => [entryWritten("credits.adjusted", writing.userId)],

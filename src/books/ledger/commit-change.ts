@@ -14,7 +14,7 @@ import { accountOfWrite, createAccount, type WriteContext, writingValues } from 
 import { alertWrites, rearmAlerts } from "./alert-writes.ts";
 import type { Write } from "./decision.ts";
 import { inOrderOfMoments, insertPeriods, periodChanges, periodMessages } from "./due-periods.ts";
-import { motionsOf, selectSettled, type WrittenEntry, writesEntries } from "./insert-entries.ts";
+import { motionsOf, type WrittenEntry, writesEntries } from "./insert-entries.ts";
 import { ledgerMessageWrites, takingMessages } from "./insert-messages.ts";
 import { afterWrite, guardAccount, memoryOf, type StateBefore, type StateChanges } from "./memory.ts";
 import { limitMessages, messagesAmong } from "./messages.ts";
@@ -72,8 +72,6 @@ export async function commit(
   const sent: readonly Statement[] = [
     ...leading,
     ...statements,
-    // Triggers write the entries of a settled reservation but return no rows, so the last of these entries is read.
-    ...(before === null || ownId === undefined ? [] : [selectSettled(values, ownId)]),
     ...(decision === null ? [] : auditWrites(ctx, account, decision.audit)),
     ...ledgerMessageWrites(ctx, account, messages),
     ...takings.statements,
@@ -190,9 +188,7 @@ function remember(
   const isComplete = isOld || seq === latest.seq + count;
   // If another isolate's clock is ahead, new balances got a later time than this write's.
   const isAhead = changes.newBalances !== undefined && last?.atMs !== nowMs;
-  // The amounts that balances paid are unknown.
-  const hasPaid = entries.some(({ paid }) => paid === 1);
-  if (accountId === undefined || !isComplete || isAhead || hasPaid) return;
+  if (accountId === undefined || !isComplete || isAhead) return;
   memory.remember(ctx.environment, {
     accountId,
     userId,

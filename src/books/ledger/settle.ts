@@ -1,7 +1,8 @@
 import type { Steps } from "../../db/schema.ts";
 import type { PayingRow, SpendableBalance } from "./balance.ts";
 import { burnDown, type Payment } from "./burn-down.ts";
-import type { Charge, DueHold, Hold } from "./hold.ts";
+import type { Charge, DueHold, Ending, Hold } from "./hold.ts";
+import type { NewEntry } from "./insert-entries.ts";
 import { payersOfHold, spendableBalances } from "./payers.ts";
 import { balancesOfPeriods, type PeriodPlan } from "./plan-periods.ts";
 
@@ -39,44 +40,105 @@ function applyTo<Row extends Changeable>(balances: Map<string, Row>, changes: re
   }
 }
 
+/** A payment of an owed amount. `steps` may be 0. */
+export interface OwedPayment {
+  readonly balanceId: string;
+  /** The seq of the entry that took too little. */
+  readonly seq: number;
+  readonly steps: number;
+}
+
+/** The settlement of a reservation. */
+export interface Settlement {
+  readonly hold: Hold;
+  readonly ending: Ending;
+  /** Its returns, those of them that are taken back, the debits of its usage, and the payments of owed amounts. */
+  readonly entries: readonly NewEntry[];
+  readonly payments: readonly OwedPayment[];
+}
+
 /** The settlement of a due hold. */
-export interface SettledHold {
+export interface SettledHold extends Settlement {
   readonly hold: DueHold;
   /** Its charge and the debits that pay for it. Null if the hold is only returned. */
   readonly charged: { readonly charge: Charge; readonly payment: Payment<SpendableBalance> } | null;
-  /** Its returns, then the debits of its charge, then the payments of owed amounts. */
-  readonly changes: readonly BalanceChange[];
 }
 
 /** Returns the changes of all settled holds, in order. */
 export const changesOfHolds = (settled: readonly SettledHold[]): BalanceChange[] =>
-  settled.flatMap(({ changes }) => changes);
+  settled.flatMap(({ entries }) => entries);
 
 /**
- * Settles due holds, in the order of their ends: each is returned, charged if required (U15), and its balances pay what they owe
- * (C21). A charge is paid like a commit at the reservation's end: balances granted later do not pay, and balances that expired since
- * do. `rows` are the balances that may pay charges; without charges, none are needed. Pure.
+ * Settles a reservation: each hold returns, what returns to a revoked balance is taken back (U9), and after the debits of the usage
+ * its balances pay what they owe from the rest (C21). `paid` has the payments of earlier settlements, by debt. Pure.
+ */
+export function settleHold(
+  hold: Hold,
+  ending: Ending,
+  debits: readonly NewEntry[] = [],
+  paid: Map<string, number> = new Map(),
+): Settlement {
+  const reservationId = hold.id;
+  const taken = hold.revocations.flatMap(({ balanceId, seq }): NewEntry[] => {
+    const leg = hold.legs.find((one) => one.balanceId === balanceId);
+    if (leg === undefined) return [];
+    const deltaSteps = -leg.amountSteps;
+    return [{ balanceId, deltaSteps, reason: "admin_adjust", reservationId, repeatsSeq: seq, isRevoked: 1 }];
+  });
+  const payments = paymentsOfOwed(hold, debits, paid);
+  const paying = payments.flatMap(({ balanceId, seq, steps }): NewEntry[] => {
+    const entry = { balanceId, deltaSteps: -steps, reason: "admin_adjust", reservationId } as const;
+    return steps === 0 ? [] : [{ ...entry, repeatsSeq: seq, isRevoked: 0 }];
+  });
+  return { hold, ending, payments, entries: [...returnsOf(hold, ending), ...taken, ...debits, ...paying] };
+}
+
+/**
+ * Settles due holds, in the order of their ends, and charges those that must be (U15). A charge is paid like a commit at the
+ * reservation's end: balances granted later do not pay, and balances that expired since do. `rows` are the balances that may pay
+ * charges; without charges, none are needed. Pure.
  */
 export function settle(rows: readonly PayingRow[], due: readonly DueHold[]): SettledHold[] {
   const paid = new Map<string, number>();
   const balances = byId(rows);
   return due.map((hold) => {
-    const returns = returnsOf(hold);
-    applyTo(balances, returns);
-    const charged = hold.charge === null ? null : chargeHold([...balances.values()], hold, hold.charge);
-    const debits = (charged?.payment.legs ?? []).map(({ balance, amountSteps }) => ({
-      balanceId: balance.id,
-      deltaSteps: -amountSteps,
-    }));
-    const payments = paymentsOfOwed(hold, debits, paid);
-    applyTo(balances, [...debits, ...payments]);
-    return { hold, charged, changes: [...returns, ...debits, ...payments] };
+    const { charge, id } = hold;
+    applyTo(balances, returnsOf(hold));
+    const charged = charge === null ? null : chargeHold([...balances.values()], hold, charge);
+    const legs = charged?.payment.legs ?? [];
+    const debits = legs.map(({ balance, amountSteps }) => debitOf(balance.id, amountSteps, id, id));
+    const ending = charged === null ? DUE : { ...CHARGED, eventId: id };
+    const settlement = settleHold(hold, ending, debits, paid);
+    applyTo(balances, settlement.entries.slice(hold.legs.length));
+    return { ...settlement, hold, charged };
   });
 }
 
-/** Returns the changes by which a hold comes back. */
-export function returnsOf({ legs }: Hold): BalanceChange[] {
-  return legs.map(({ balanceId, amountSteps }) => ({ balanceId, deltaSteps: amountSteps }));
+const DUE = { state: "expired", isDue: true } as const;
+const CHARGED = { state: "committed", isDue: true } as const;
+
+/** Returns the entry of a usage event's debit. */
+export function debitOf(
+  balanceId: string,
+  amountSteps: number,
+  eventId: string,
+  reservationId: string | null,
+): NewEntry {
+  const debit = { balanceId, deltaSteps: -amountSteps, reason: "event_committed", cause: "usage", eventId } as const;
+  return reservationId === null ? debit : { ...debit, reservationId };
+}
+
+/** Returns the entries by which a hold comes back. */
+function returnsOf({ id, legs, revocations }: Hold, { state }: Pick<Ending, "state"> = DUE): NewEntry[] {
+  const revoked = new Set(revocations.map(({ balanceId }) => balanceId));
+  return legs.map(({ balanceId, amountSteps }) => ({
+    balanceId,
+    deltaSteps: amountSteps,
+    reason: state === "expired" ? "reservation_expired" : "reservation_released",
+    cause: "hold_returned",
+    reservationId: id,
+    isRevoked: revoked.has(balanceId) ? 1 : 0,
+  }));
 }
 
 function chargeHold(
@@ -90,8 +152,8 @@ function chargeHold(
   return { charge, payment: burnDown(payersOfHold(granted, hold, occurredAtMs), usage) };
 }
 
-/** Returns what the balances of a hold pay of what they owe, oldest first. `paid` has what earlier holds paid, by debt. */
-function paymentsOfOwed(hold: DueHold, debits: readonly BalanceChange[], paid: Map<string, number>): BalanceChange[] {
+/** Returns the payments of a hold's balances towards what they owe, oldest first. */
+function paymentsOfOwed(hold: Hold, debits: readonly BalanceChange[], paid: Map<string, number>): OwedPayment[] {
   if (hold.owed.length === 0) return [];
   const debited = new Map(debits.map(({ balanceId, deltaSteps }) => [balanceId, deltaSteps]));
   return hold.legs.flatMap(({ balanceId, amountSteps }) => {
@@ -100,10 +162,10 @@ function paymentsOfOwed(hold: DueHold, debits: readonly BalanceChange[], paid: M
       if (debt.balanceId !== balanceId) return [];
       const key = `${debt.seq} ${balanceId}`;
       const before = paid.get(key) ?? 0;
-      const pays = Math.min(left, debt.steps - before);
-      paid.set(key, before + pays);
-      left -= pays;
-      return pays === 0 ? [] : [{ balanceId, deltaSteps: -pays }];
+      const steps = Math.min(left, debt.steps - before);
+      paid.set(key, before + steps);
+      left -= steps;
+      return [{ balanceId, seq: debt.seq, steps }];
     });
   });
 }

@@ -2,20 +2,48 @@ import { sql } from "drizzle-orm";
 import { asInteger, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import { usageEvents } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
-import { fromSteps, presentQuantities } from "../amounts/amount.ts";
+import { presentQuantities } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "./account.ts";
 import { LEGS_MAX } from "./burn-down.ts";
 import { keptJson } from "./counters.ts";
-import { debitsOfLegs, lastEventOf, placeOfEvent } from "./debits.ts";
+import { debitsOfLegs, debitsOfPayment, lastEventOf, placeOfEvent, sumsAtDebits } from "./debits.ts";
 import { stampCharge } from "./decision.ts";
-import { HOLDS_A_STATEMENT_MAX, insertSettlements, type SettlementRow } from "./hold.ts";
-import type { Motion } from "./insert-entries.ts";
+import { guardReturned, settleReservations } from "./hold.ts";
+import { insertEntries, type Motion, type NewEntry } from "./insert-entries.ts";
 import { type LedgerMessage, reservationExpired, usageRecorded } from "./messages.ts";
-import type { BalanceChange, SettledHold } from "./settle.ts";
+import { lowerOwed } from "./owed.ts";
+import type { SettledHold, Settlement } from "./settle.ts";
+
+/** A statement's JSON must stay far below the 2 MB that D1 takes. */
+const HOLDS_A_STATEMENT_MAX = 200;
 
 /** Returns the statements that write some settled holds, in order. */
 export function settlementWrites(account: WriteContext, settled: readonly SettledHold[]): Statement[] {
-  return inStatements(settled).flatMap((holds) => writesOfSome(account, holds));
+  return inStatements(settled).flatMap((holds) => {
+    const { before, after } = writesOfSettlements(account, holds);
+    // The events of charges come first, because a settled reservation without its event no longer counts towards limits.
+    return [...chargeWrites(account, holds), ...before, ...after];
+  });
+}
+
+/** Returns the statements that settle reservations: those before and after the events whose usage they debit. */
+export function writesOfSettlements(account: WriteContext, settled: readonly Settlement[]) {
+  const entries: NewEntry[] = [];
+  const rows = settled.map(({ hold: { id, owed }, ending, entries: own }) => {
+    const offset = entries.length;
+    entries.push(...own);
+    return { id, owed, offset, ...ending };
+  });
+  const payments = settled.flatMap((one) => one.payments);
+  const { environmentId } = account;
+  return {
+    before: [settleReservations(account, rows)],
+    after: [
+      ...insertEntries(account, entries),
+      ...lowerOwed(account, payments),
+      guardReturned({ environmentId, ids: JSON.stringify(rows.map(({ id }) => id)) }),
+    ],
+  };
 }
 
 /** Divides settled holds, so that each statement has a bounded number of holds and of balances that are charged. */
@@ -51,38 +79,22 @@ export function settlementMessage(userId: string, { hold, charged }: SettledHold
   return usageRecorded(userId, { eventId: hold.id, event, model, quantities, reservationId: hold.id, hasEntries });
 }
 
-/** Returns the statements of some settled holds. The events of charges come before the entries of their debits. */
-function writesOfSome(account: WriteContext, holds: readonly SettledHold[]): Statement[] {
-  /** The sum of the earlier changes of each balance in this batch. The event of a charge tells the amount after it. */
-  const added = new Map<string, number>();
-  const add = (changes: readonly BalanceChange[]) => {
-    for (const { balanceId, deltaSteps } of changes) added.set(balanceId, (added.get(balanceId) ?? 0) + deltaSteps);
-  };
+/** Returns the statement that inserts the events of charges, which tell the amounts after their debits. */
+function chargeWrites(account: WriteContext, settled: readonly SettledHold[]): Statement[] {
+  const sums = new Map<string, number>();
   const events: object[] = [];
-  const settlements = holds.map(({ hold, charged, changes }): SettlementRow => {
-    const { id, legs, counted } = hold;
-    if (charged === null) {
-      add(changes);
-      return { id, state: "expired" };
-    }
+  for (const { hold, charged, entries } of settled) {
+    const steps = sumsAtDebits(entries, sums);
+    if (charged === null) continue;
     const { charge, payment } = charged;
-    const charges = changes.slice(legs.length, legs.length + payment.legs.length);
-    add(changes.slice(0, legs.length + payment.legs.length));
-    const debits = payment.legs.map(({ balance, amountSteps }) => {
-      const amount = fromSteps(balance.unit, amountSteps);
-      return { balanceId: balance.id, amount, lessSteps: -(added.get(balance.id) ?? 0) };
-    });
-    add(changes.slice(legs.length + payment.legs.length));
     const { quantities, occurredAtMs: occurredAt } = charge;
     const uncovered = payment.uncovered === null ? null : JSON.stringify(presentQuantities(payment.uncovered));
     const stamp = stampCharge({ quantities, occurredAt, onShortage: "partial" });
-    events.push({ id, ...charge, legs: debits, uncovered, stamp, counted: keptJson(counted) });
-    return { id, state: "committed", eventId: id, charges };
-  });
-  return [
-    ...(events.length === 0 ? [] : [insertCharges({ ...writingValues(account), charges: JSON.stringify(events) })]),
-    insertSettlements(account, settlements),
-  ];
+    const legs = debitsOfPayment(payment, steps);
+    events.push({ id: hold.id, ...charge, legs, uncovered, stamp, counted: keptJson(hold.counted) });
+  }
+  if (events.length === 0) return [];
+  return [insertCharges({ ...writingValues(account), charges: JSON.stringify(events) })];
 }
 
 /** Inserts the events of charges, in order of time, as their primary key requires. */
