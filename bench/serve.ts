@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
-import { writeKey } from "../src/auth/key.ts";
+import { writeKey } from "../src/db/key-form.ts";
 import type { Spent } from "./workers/measured.ts";
 
 export const root = join(import.meta.dirname, "..");

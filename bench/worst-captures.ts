@@ -1,5 +1,7 @@
 import { gzipSync } from "node:zlib";
-import { writeKey } from "../src/auth/key.ts";
+import { writeKey } from "../src/db/key-form.ts";
+import { jsonSizeOf } from "../src/lib/json.ts";
+import { idsNamedBy, peopleChangesOf } from "../src/people/capture/event.ts";
 import { APP_ID, PUBLISHABLE_KEY, SECRET_KEY } from "./serve.ts";
 
 /** A request whose cost must be bounded, whoever sends it. */
@@ -44,9 +46,30 @@ const eventOf = (id: string, properties: string, name = "e") =>
 const identify = (id: string, other: string) => eventOf(id, `{"$anon_distinct_id":"${other}"}`, "$identify");
 const setting = (id: string, properties: string) => eventOf(id, `{"$set":${properties}}`);
 const setOf = (count: number, from = 0) => `{${times(count, (n) => `"${(n + from).toString(36)}":${n % 10}`).join()}}`;
-/** As many events as fill 10 MiB, at most 10,000. */
-const fullBatch = (bytesOfOne: number, make: (n: number) => string, key?: string) =>
-  batchOf(times(Math.min(10_000, Math.floor((10 * MIB - 200) / bytesOfOne)), make), key);
+/** As many events as a body may have (L1): 10,000, in 10 MiB, and so on. */
+function fullBatch(make: (n: number) => string, key?: string): string {
+  const events: string[] = [];
+  let [bytes, values, escapes, idBytes, changes] = [200, 10, 0, 0, 0];
+  for (let n = 0; n < 10_000; n++) {
+    const event = make(n);
+    const size = jsonSizeOf(utf8(event));
+    bytes += utf8(event).length + 1;
+    values += size.values + 1;
+    escapes += size.escapes;
+    for (const id of idsNamedBy(JSON.parse(event))) idBytes += utf8(id).length;
+    changes += peopleChangesOf(JSON.parse(event));
+    if (
+      bytes > 10 * MIB ||
+      values > 100_000 ||
+      escapes > 1e6 ||
+      idBytes > MIB ||
+      (key === undefined && changes > 20_000)
+    )
+      break;
+    events.push(event);
+  }
+  return batchOf(events, key);
+}
 
 const packed = (name: string, path: string, text: string, others: Partial<Shape> = {}): Shape => ({
   ...{ name, path, body: gzipSync(text), unpackedBytes: utf8(text).length, ...others },
@@ -69,25 +92,30 @@ const captures: Readonly<Record<string, () => string>> = {
   "10,000 events that are malformed": () => batchOf(times(10_000, () => "[]")),
   "10,000 events, each with the key": () =>
     `[${times(10_000, (n) => eventOf(`id-${n % 1_000}`, `{"token":"${PUBLISHABLE_KEY}"}`)).join()}]`,
-  "a thousand properties an event": () => fullBatch(many.length + 60, () => eventOf("one", many)),
-  "a thousand $set an event, of one id": () =>
-    fullBatch(many.length + 70, (n) => setting("one", setOf(1_000, 1296 + (n % 2)))),
-  "40 $set an event, of one id": () => fullBatch(1_000, (n) => setting("one", setOf(40, n))),
-  "40 $set an event, of a thousand ids": () => fullBatch(1_000, (n) => setting(`id-${n % 1_000}`, setOf(40, n))),
-  "$unset of many names": () =>
-    fullBatch(200_000, () => eventOf("one", `{"$unset":[${times(49_000, () => '"a"').join()}]}`)),
-  "256 KiB of quotes an event": () => fullBatch(quotes.length + 100, () => eventOf("one", quotes)),
-  "900 levels an event": () => fullBatch(deep.length + 60, () => eventOf("one", deep)),
-  "names that are escaped": () =>
-    fullBatch(100_000, () => eventOf("one", filled("{", '"\\u0061":1,', '"a":1}', 99_000))),
-  "999 links of one id, ten times": () => batchOf(times(9_990, (n) => identify("ana", device(n % 999)))),
-  "500 links of long ids, 16 times": () => fullBatch(1_300, (n) => identify(longId(n % 500), device(n % 500))),
+  "a thousand properties an event": () => fullBatch(() => eventOf("one", many)),
+  "a thousand $set an event, of one id": () => fullBatch((n) => setting("one", setOf(1_000, 1296 + (n % 2)))),
+  "40 $set an event, of one id": () => fullBatch((n) => setting("one", setOf(40, n))),
+  "40 $set an event, of a thousand ids": () => fullBatch((n) => setting(`id-${n % 1_000}`, setOf(40, n))),
+  "$unset of many names": () => fullBatch(() => eventOf("one", `{"$unset":[${times(19_900, () => '"a"').join()}]}`)),
+  "256 KiB of quotes an event": () => fullBatch(() => eventOf("one", quotes)),
+  "900 levels an event": () => fullBatch(() => eventOf("one", deep)),
+  "names that are escaped": () => fullBatch(() => eventOf("one", filled("{", '"\\u0061":1,', '"a":1}', 99_000))),
+  "a name of its own in each object": () =>
+    fullBatch((n) => eventOf("one", `{"x":[${times(900, (m) => `{"${(n * 900 + m).toString(36)}":1}`).join()}]}`)),
+  "a $set of its own in each event": () => fullBatch((n) => setting("one", `{"${n.toString(36)}":1}`)),
+  "numbers of many digits": () =>
+    batchOf(times(24, () => eventOf("one", `{"x":[${times(990, () => "1234567890.1234567").join()}]}`))),
+  "names of numbers of many digits": () =>
+    batchOf(times(12, (n) => setting("one", setOf(1_900, 2_000 * n).replaceAll(/:\d/g, ":1234567890.1234567")))),
+  "keys with wrong checksums": () =>
+    fullBatch(() => eventOf("one", `{"a":"${`pk_live_${"a".repeat(60)}`.repeat(3_800)}"}`)),
+  "999 links of one id, twice": () => fullBatch((n) => identify("ana", device(n % 999))),
+  "500 links of long ids": () => fullBatch((n) => identify(longId(n % 500), device(n % 500))),
   // With a secret key, because these name more distinct ids than a publishable key's requests may (L1).
-  "secret key: events of many ids": () => fullBatch(60, (n) => `{"event":"e","distinct_id":"s-${n}"}`, SECRET_KEY),
-  "secret key: links of one id of many ids": () => fullBatch(150, (n) => identify("server", device(n)), SECRET_KEY),
-  "secret key: links of long ids of many ids": () =>
-    fullBatch(1_300, (n) => identify(longId(n), device(n)), SECRET_KEY),
-  "secret key: $set of many ids": () => fullBatch(1_000, (n) => setting(`s-${n}`, setOf(40, n)), SECRET_KEY),
+  "secret key: events of many ids": () => fullBatch((n) => `{"event":"e","distinct_id":"s-${n}"}`, SECRET_KEY),
+  "secret key: links of one id of many ids": () => fullBatch((n) => identify("server", device(n)), SECRET_KEY),
+  "secret key: links of long ids of many ids": () => fullBatch((n) => identify(longId(n), device(n)), SECRET_KEY),
+  "secret key: $set of many ids": () => fullBatch((n) => setting(`s-${n}`, setOf(40, n)), SECRET_KEY),
 };
 
 const v1Batch = (count: number, properties: (n: number) => string, uuid?: string) =>
@@ -97,9 +125,9 @@ const v1Batch = (count: number, properties: (n: number) => string, uuid?: string
 const capturesV1: Readonly<Record<string, () => string>> = {
   "10,000 events": () => v1Batch(10_000, () => "{}"),
   "10,000 events of one uuid": () => v1Batch(10_000, () => "{}", "0194685f-8a3c-7d11-9f2b-000000000000"),
-  "a thousand properties an event": () => v1Batch(1_000, () => setOf(1_000)),
+  "a thousand properties an event": () => v1Batch(99, () => setOf(1_000)),
   "999 links, ten times": () => `{"batch":[${times(9_990, (n) => identify("v1", device(n % 999))).join()}]}`,
-  "40 $set an event": () => v1Batch(10_000, (n) => `{"$set":${setOf(40, n)}}`),
+  "40 $set an event": () => v1Batch(390, (n) => `{"$set":${setOf(40, n)}}`),
   lists: () => filled('{"batch":[', "[],", "[]]}", tenMega),
   levels: () => `{"batch":${levels(tenMega - 40)}}`,
 };

@@ -483,7 +483,7 @@ END;
 -- its credits, stays ended. A cancel at a period's end can be undone (R4), within the bound of those that have not ended.
 CREATE TRIGGER recurring_grants_in_order BEFORE UPDATE ON recurring_grants
 WHEN new.last_n < old.last_n
-  OR (old.state = 'ended' AND new.state <> 'ended' AND (coalesce(old.final_n, 0) = 0 OR new.final_n IS NOT NULL))
+  OR (old.state = 'ended' AND new.state <> 'ended' AND (coalesce(old.final_n, -1) < 0 OR new.final_n IS NOT NULL))
 BEGIN
   SELECT RAISE(ABORT, 'recurring_grants_in_order');
 END;

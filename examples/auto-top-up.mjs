@@ -11,7 +11,11 @@ export const PLAN = { amount: 1000, currency: "usd", pack: "Wallet", monthlyMax:
 /** The statuses of a charge whose card was declined, or whose bank wants the user to authenticate. */
 const FAILED = ["requires_payment_method", "requires_action"];
 
-/** Returns the charge that an earlier delivery made. Stripe's search finds it forever, about a minute after it was made. */
+/**
+ * Returns the charge that an earlier delivery made. Stripe's search finds it forever, about a minute after it was made. A charge that an
+ * older version of this example made has no `metadata.topup`, so a search does not find it: do not send its message again
+ * (docs/payments.md).
+ */
 async function findCharge(stripe, key) {
   const { data } = await stripe.paymentIntents.search({ query: `metadata["topup"]:"${key}"` });
   return data.find(({ metadata }) => metadata.topup === key) ?? null;

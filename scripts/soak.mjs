@@ -12,11 +12,12 @@ const TESTS = {
   cross: [
     ...["model", "payments-model", "alerts", "limits-model", "interleavings", "storms", "claims", "known-people"],
     ...["takeover", "faults", "message-faults", "recurring-model", "limit-storms", "period-storms"],
-    ...["granting-model", "payment-switches", "monthly-statements", "usage-days", "erased-answers"],
+    ...["granting-model", "monthly-statements", "usage-days", "erased-answers"],
   ],
   worker: [
     ...["auth/jwt", "auth/reseal-secrets", "catalog/admin-keys", "catalog/audit", "clocks/clock", "dashboard/rows"],
-    ...["books/credits/bounds", "books/ledger/write", "books/statements", "books/usage/event-list"],
+    ...["books/credits/bounds", "books/ledger/write", "books/recurring/many-balances", "books/statements"],
+    ...["books/usage/event-list"],
     ...["books/usage/environment-usage", "people/capture/faults", "people/capture/retention", "people/identity"],
     ...["erasure/forget-tombstones", "erasure/messages", "erasure/tombstones"],
     ...["exports/faults", "exports/large", "exports/limits"],

@@ -35,7 +35,32 @@ export interface AdminCaller {
 /** The rights of an administration key. */
 export type Scope = "read" | "people" | "write" | "grants" | "settings" | "access";
 
-/** The rights of an administration key on the route that it called. */
+/**
+ * A scope that depends on an argument or a field of the row: `needs` if the field `by` equals `is`, or has any value when `is` is
+ * absent. Otherwise `otherwise`.
+ */
+export interface ScopeChoice {
+  readonly by: "kind" | "userId" | "groupBy";
+  readonly is?: string;
+  readonly needs: Scope;
+  readonly otherwise: Scope;
+}
+
+/**
+ * Where to find the mode of a route: in the argument `mode`, in the row of the id in its path, or always `test`. `none`: the
+ * route has no mode, and needs a key for both modes. `own`: the route accepts a key for any mode, and returns only rows of
+ * that mode.
+ */
+export type ModeOf = "argument" | "row" | "test" | "none" | "own";
+
+export interface RouteRequirement {
+  readonly scope: Scope | ScopeChoice;
+  readonly mode: ModeOf;
+  /** Whether the key must be for all applications. */
+  readonly needsAllApps?: boolean;
+}
+
+/** The rights of an administration key, and what the route that it called requires. */
 export interface AdminRights {
   readonly adminKeyId: string;
   readonly scopes: readonly Scope[];
@@ -43,8 +68,8 @@ export interface AdminRights {
   readonly apps: readonly string[] | null;
   /** Null: both modes. */
   readonly modes: readonly Mode[] | null;
-  /** The route, as `auth/scopes.ts` lists it. */
-  readonly route: string;
+  /** Null: the route takes only the admin token. */
+  readonly requirement: RouteRequirement | null;
 }
 
 /** The source of time and random ids, so that a test can control both. */

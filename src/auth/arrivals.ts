@@ -1,10 +1,10 @@
+import type { Key } from "../db/key-form.ts";
 import { PurserError } from "../errors.ts";
 import { factory } from "../http/factory.ts";
 import { rememberPerObject } from "../lib/memory.ts";
 import { MINUTE_MS } from "../lib/time.ts";
 import type { Runtime, TenantCtx } from "../runtime.ts";
 import { readSettings } from "../settings.ts";
-import type { Key } from "./key.ts";
 import { MinuteCounts, MinuteMemory, mayPass } from "./minute-counts.ts";
 
 /** The address that all requests share when the platform reports no client address. */

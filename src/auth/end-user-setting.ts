@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { refuseKeys } from "../http/fields.ts";
 import { urlAdvice } from "../lib/public-url.ts";
 import type { Environment } from "../runtime.ts";
 import type { Settings } from "../settings.ts";
@@ -12,7 +13,8 @@ const isOrigin = (text: string): boolean =>
 const origin = () =>
   z.string().refine(isOrigin, "must be an origin as browsers send it, such as `https://app.example.com`, without `*`");
 
-const optionalText = (max: number) => z.string().min(1).max(max).optional();
+const text = (max: number) => z.string().min(1).max(max).superRefine(refuseKeys);
+const optionalText = (max: number) => text(max).optional();
 
 /** Returns the fields that both types of setting may have. */
 const shared = () => ({
@@ -114,16 +116,12 @@ const publishedKeys = z.lazy(() =>
           const message = urlAdvice(text);
           if (message !== null) refinement.addIssue({ code: "custom", message });
         })
+        .superRefine(refuseKeys)
         .describe("https, or http on a loopback host."),
-      issuer: z
-        .string()
-        .min(1)
-        .max(2_000)
-        .describe("The token's `iss`. `{tid}` in it stands for the token's `tid` (the tenant, with Microsoft Entra)."),
-      audience: z
-        .string()
-        .min(1)
-        .max(2_000)
+      issuer: text(2_000).describe(
+        "The token's `iss`. `{tid}` in it stands for the token's `tid` (the tenant, with Microsoft Entra).",
+      ),
+      audience: text(2_000)
         .nullable()
         .describe(
           "What the token's `aud` contains; in a token without `aud`, its `azp`, else its `client_id`. Null: tokens for every " +

@@ -1,6 +1,7 @@
 import { and, eq, isNull, not, sql } from "drizzle-orm";
 import { constraintOf } from "../db/attempt.ts";
 import { clockOf } from "../db/features.ts";
+import type { Key } from "../db/key-form.ts";
 import { computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { apiKeys, environments } from "../db/schema.ts";
 import { isAsLateAs, openSession, type Session, type SessionStart } from "../db/session.ts";
@@ -10,7 +11,7 @@ import { clockMoved, isRefusal, PurserError } from "../errors.ts";
 import { sha256 } from "../lib/encoding.ts";
 import { rememberUpTo } from "../lib/memory.ts";
 import { isOriginAllowed } from "./end-user-setting.ts";
-import { invalidKey, type Key } from "./key.ts";
+import { invalidKey } from "./key.ts";
 
 /** The values by which a key is found. */
 export type KeyValues = { hash: string; environmentId: number; kind: Key["kind"] };

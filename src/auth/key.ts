@@ -1,10 +1,7 @@
 import type { Context } from "hono";
-import { databaseIndexOf } from "../db/session.ts";
+import { isAdminKey } from "../db/key-form.ts";
 import { PurserError } from "../errors.ts";
 import type { AppEnv } from "../http/factory.ts";
-import { crc32, fromBase62, toBase62 } from "../lib/encoding.ts";
-import { rememberUpTo } from "../lib/memory.ts";
-import type { Environment, Mode } from "../runtime.ts";
 
 const BEARER = /^Bearer +([^\s]+) *$/i;
 
@@ -31,130 +28,6 @@ export function invalidKey(
   message = "The key is unknown or was revoked. Send one that the application has on this deployment.",
 ): PurserError {
   return new PurserError("invalid_key", message, { headers: { "WWW-Authenticate": "Bearer" } });
-}
-
-/** The parts of a written key (W3). Only the database knows whether it is valid. */
-export interface Key {
-  readonly kind: "secret" | "publishable" | "relay";
-  readonly environment: Environment;
-}
-
-const KEY_PREFIXES = { secret: "sk", publishable: "pk", relay: "rk" } as const;
-const KEY_KINDS: ReadonlyMap<string, Key["kind"]> = new Map([
-  ["sk", "secret"],
-  ["pk", "publishable"],
-  ["rk", "relay"],
-]);
-const CHECKSUM_CHARACTERS = 6;
-
-/**
- * The length of the longest key. A key has `sk_live_`, 22 random characters, 23 characters of the application's id, the
- * environment's integer in base62, and a checksum. So a key names its environment, and by the application's id its database. Most
- * mistyped or invented keys are detected without a query.
- */
-const KEY_CHARACTERS_MAX = 67;
-const KEY_FORM = /^([spr]k)_(live|test)_([0-9A-Za-z]{22})([0-9A-Za-z]{23})([0-9A-Za-z]{1,8})([0-9A-Za-z]{6})$/;
-
-const checksum = (text: string): string => toBase62(crc32(text)).padStart(CHECKSUM_CHARACTERS, "0");
-
-/** Returns a new key of an environment. `random` is 22 random characters of base62, more than 128 bits. */
-export function writeKey(
-  kind: Key["kind"],
-  { id, appId, mode }: Pick<Environment, "id" | "appId" | "mode">,
-  random: string,
-): string {
-  const text = `${KEY_PREFIXES[kind]}_${mode}_${random}${appId.slice("app_".length)}${toBase62(id)}`;
-  return `${text}${checksum(text)}`;
-}
-
-const ADMIN_KEY = /^ak_[0-9A-Za-z]{28}$/;
-
-/** Returns a new administration key. `random` is 22 random characters of base62. */
-export function writeAdminKey(random: string): string {
-  const text = `ak_${random}`;
-  return `${text}${checksum(text)}`;
-}
-
-/** Returns whether a text has the form of an administration key. An admin token is always longer. */
-export const isAdminKey = (text: string): boolean =>
-  ADMIN_KEY.test(text) && checksum(text.slice(0, -CHECKSUM_CHARACTERS)) === text.slice(-CHECKSUM_CHARACTERS);
-
-const HINT_CHARACTERS = 4;
-
-/** Returns the short text by which people recognise a key. */
-export const keyHint = (key: string): string =>
-  `${key.slice(0, key.lastIndexOf("_") + 1)}…${key.slice(-HINT_CHARACTERS)}`;
-
-/** Parses a key. Returns null for text that is not a key. */
-export const readKey = (text: string): Key | null => (text.length > KEY_CHARACTERS_MAX ? null : readKeyForm(text));
-
-const readKeyForm = rememberUpTo(100, readKeyParts);
-
-function readKeyParts(text: string): Key | null {
-  const parts = KEY_FORM.exec(text);
-  if (parts === null) return null;
-  const [, prefix = "", mode, , app, environment = "", sum] = parts;
-  if (checksum(text.slice(0, -CHECKSUM_CHARACTERS)) !== sum) return null;
-  const kind = KEY_KINDS.get(prefix);
-  const id = fromBase62(environment);
-  const appId = `app_${app}`;
-  const database = databaseIndexOf(appId);
-  if (Number.isNaN(id) || toBase62(id) !== environment || database === null || kind === undefined) {
-    return null;
-  }
-  // The pattern matches only these two modes.
-  return { kind, environment: { id, appId, mode: mode as Mode, database } };
-}
-
-/** Matches the beginning of a key. A letter of a key's random part may begin another key, so only beginnings are matched. */
-const KEY_START = /[spr]k_(?:live|test)_|ak_/g;
-const KEY_CHARACTERS_MIN = 60;
-const ADMIN_KEY_CHARACTERS = 31;
-
-/** Returns the key that begins at this position. More letters may follow it: its checksum decides where it ends. */
-function keyStartingAt(text: string, start: number): string | null {
-  const admin = text.slice(start, start + ADMIN_KEY_CHARACTERS);
-  if (isAdminKey(admin)) return admin;
-  for (let length = KEY_CHARACTERS_MAX; length >= KEY_CHARACTERS_MIN; length--) {
-    const key = text.slice(start, start + length);
-    if (key.length === length && readKeyParts(key) !== null) return key;
-  }
-  return null;
-}
-
-const WHOLE_KEY = /(?<!\w)[spr]k_(?:live|test)_[0-9A-Za-z]{52,59}(?!\w)/g;
-
-/** Returns the first application's key that stands alone in a text. Null when there is none. */
-export function findKey(text: string): string | null {
-  for (const [match] of text.matchAll(WHOLE_KEY)) if (readKeyParts(match) !== null) return match;
-  return null;
-}
-
-/** Returns the text with each key replaced by its hint (L1). Takes linear time: no more than 67 characters of a key are read again. */
-export function withoutKeys(text: string): string {
-  const parts: string[] = [];
-  let end = 0;
-  for (const { index } of text.matchAll(KEY_START)) {
-    const key = index < end ? null : keyStartingAt(text, index);
-    if (key === null) continue;
-    parts.push(text.slice(end, index), keyHint(key));
-    end = index + key.length;
-  }
-  return end === 0 ? text : `${parts.join("")}${text.slice(end)}`;
-}
-
-/** An escaped backslash, or the escape of a printable ASCII character. */
-const ESCAPE = /\\(?:\\|u00([2-7][0-9a-f]))/gi;
-
-/** Does the same for the text of JSON, where a key's characters may be written as escapes. */
-export function jsonWithoutKeys(json: string): string {
-  const plain = json.replace(ESCAPE, (sent, code?: string) => {
-    const character = code === undefined ? "" : String.fromCharCode(Number.parseInt(code, 16));
-    return /^\w$/.test(character) ? character : sent;
-  });
-  const cut = withoutKeys(plain);
-  // Without a key the text stays as it was sent.
-  return cut === plain ? json : cut;
 }
 
 /**

@@ -1,6 +1,6 @@
 import { and, eq, isNull } from "drizzle-orm";
 import type { Context } from "hono";
-import { routePath } from "hono/route";
+import { isAdminKey, readKey } from "../db/key-form.ts";
 import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { adminKeys } from "../db/schema.ts";
 import { allDatabases, databaseIndexOf, openSession } from "../db/session.ts";
@@ -10,10 +10,10 @@ import { pathNotFound } from "../http/errors.ts";
 import { type AppEnv, factory } from "../http/factory.ts";
 import { equalSecrets, sha256 } from "../lib/encoding.ts";
 import { rememberPerObject } from "../lib/memory.ts";
-import type { AdminRights, Runtime, SystemCtx } from "../runtime.ts";
+import type { AdminRights, RouteRequirement, Runtime, SystemCtx } from "../runtime.ts";
 import { readSettings } from "../settings.ts";
 import { addressOf, countArrival, countKey, isKnownInvalid, noteKeyCheck, type RequestHead } from "./arrivals.ts";
-import { adminTokenAdvice, invalidKey, isAdminKey, readKey, refuseBrowserPage } from "./key.ts";
+import { adminTokenAdvice, invalidKey, refuseBrowserPage } from "./key.ts";
 import { MinuteCounts, mayPass } from "./minute-counts.ts";
 import { checkRoute } from "./scopes.ts";
 import { keyInHeader } from "./serve-key.ts";
@@ -27,19 +27,15 @@ const selectRights = query((value: ValueOf<{ hash: string }>) =>
     .where(and(eq(adminKeys.hash, value("hash")), isNull(adminKeys.revokedAtMs))),
 );
 
-const PREFIX = "/api/v1/admin";
-
-/** Returns the name of the route in `auth/scopes.ts`. */
-function routeOf(c: Context<AppEnv>): string {
-  const method = c.req.method === "HEAD" ? "GET" : c.req.method;
-  return `${method} ${routePath(c).slice(PREFIX.length)}`;
-}
-
 /**
  * Returns the rights of an administration key, read from the primary of `DB` (W3a), with which `root` begins. Counts the
  * request (L2). Throws `invalid_key`, and `forbidden` for a page in a browser.
  */
-async function openAdminKey(c: Context<AppEnv>, root: SystemCtx, key: string): Promise<AdminRights> {
+async function openAdminKey(
+  c: Context<AppEnv>,
+  root: SystemCtx,
+  key: string,
+): Promise<Omit<AdminRights, "requirement">> {
   await countKey(c, KIND, key, false);
   const [storedRights] = isKnownInvalid(c, key) ? [] : await all(root.db, selectRights({ hash: await sha256(key) }));
   noteKeyCheck(c, KIND, key, storedRights !== undefined);
@@ -48,7 +44,7 @@ async function openAdminKey(c: Context<AppEnv>, root: SystemCtx, key: string): P
     throw invalidKey("The administration key is unknown or was revoked. Send one that this deployment has.");
   }
   refuseBrowserPage(c, "adminKey");
-  return { ...storedRights, route: routeOf(c) };
+  return storedRights;
 }
 
 /**
@@ -120,29 +116,31 @@ export async function isAdminToken(
 }
 
 /**
- * Requires the admin token, or an administration key whose scopes cover the route (auth/scopes.ts), and sets `admin`. If the
- * settings have no admin token, administration responds with 404.
+ * Requires the admin token, or an administration key with the required rights, and sets `admin`. If the settings have no admin
+ * token, administration responds with 404.
  */
-export const requireAdmin = factory.createMiddleware(async (c, next) => {
-  const root = systemCtx(c.env, c.var.runtime);
-  const { adminToken } = root.settings;
-  if (adminToken === null) throw pathNotFound();
-  const token = await keyInHeader(c);
-  const id = c.req.param("appId") ?? c.req.param("balanceId") ?? "";
-  if (isAdminKey(token)) {
-    const rights = await openAdminKey(c, root, token);
-    const checkArguments = checkRoute(rights, c.req.param("appId"));
-    if (checkArguments !== null) c.set("checkArguments", checkArguments);
-    c.set("admin", { ...inDatabaseOf(root, id), rights, caller: { kind: "admin", by: `ak:${rights.adminKeyId}` } });
-    return next();
-  }
-  if (!(await isAdminToken(c, token, adminToken))) {
-    await countArrival(c);
-    const kind = readKey(token)?.kind;
-    if (kind === "secret" || kind === "relay") refuseBrowserPage(c, kind);
-    throw invalidKey(adminTokenAdvice(token));
-  }
-  refuseBrowserPage(c, "admin");
-  c.set("admin", { ...inDatabaseOf(root, id), caller: { kind: "admin", by: "api" } });
-  await next();
-});
+export function requireAdmin(requirement: RouteRequirement | null) {
+  return factory.createMiddleware(async (c, next) => {
+    const root = systemCtx(c.env, c.var.runtime);
+    const { adminToken } = root.settings;
+    if (adminToken === null) throw pathNotFound();
+    const token = await keyInHeader(c);
+    const id = c.req.param("appId") ?? c.req.param("balanceId") ?? "";
+    if (isAdminKey(token)) {
+      const rights = { ...(await openAdminKey(c, root, token)), requirement };
+      const checkArguments = checkRoute(rights, c.req.param("appId"));
+      if (checkArguments !== null) c.set("checkArguments", checkArguments);
+      c.set("admin", { ...inDatabaseOf(root, id), rights, caller: { kind: "admin", by: `ak:${rights.adminKeyId}` } });
+      return next();
+    }
+    if (!(await isAdminToken(c, token, adminToken))) {
+      await countArrival(c);
+      const kind = readKey(token)?.kind;
+      if (kind === "secret" || kind === "relay") refuseBrowserPage(c, kind);
+      throw invalidKey(adminTokenAdvice(token));
+    }
+    refuseBrowserPage(c, "admin");
+    c.set("admin", { ...inDatabaseOf(root, id), caller: { kind: "admin", by: "api" } });
+    await next();
+  });
+}

@@ -1,8 +1,9 @@
 import type { Context } from "hono";
+import type { Key } from "../db/key-form.ts";
 import { PurserError } from "../errors.ts";
 import { type AppEnv, factory } from "../http/factory.ts";
 import { countArrival, countCapture } from "./arrivals.ts";
-import { invalidKey, type Key } from "./key.ts";
+import { invalidKey } from "./key.ts";
 import { type KeyRequirements, keyInHeader, serveCounted, serveKey } from "./serve-key.ts";
 
 const NEEDS_SECRET_KEY =

@@ -1,13 +1,14 @@
 import type { Context } from "hono";
 import { noteUse } from "../db/activity.ts";
 import { knownClock, rememberClock, timesOf } from "../db/features.ts";
+import { type Key, readKey } from "../db/key-form.ts";
 import { databaseAt, isBookmark } from "../db/session.ts";
 import { invalid, isRefusal, PurserError } from "../errors.ts";
 import type { AppEnv } from "../http/factory.ts";
 import { readSettings } from "../settings.ts";
 import { countArrival, countCapture, countKey, isKnownInvalid, noteKeyCheck } from "./arrivals.ts";
 import { admitEndUser } from "./end-user.ts";
-import { bearerToken, invalidKey, type Key, keyAdvice, readKey, refuseBrowserPage } from "./key.ts";
+import { bearerToken, invalidKey, keyAdvice, refuseBrowserPage } from "./key.ts";
 import { openKeySession } from "./key-session.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { and, eq, isNull, not, sql } from "drizzle-orm";
-import { keyHint, writeAdminKey } from "../auth/key.ts";
 import { inDatabaseOf } from "../auth/require-admin.ts";
+import { keyHint, writeAdminKey } from "../db/key-form.ts";
 import { asInteger, drizzle, fields, hasRow, insertFrom, query, type RowOf, type ValueOf } from "../db/query.ts";
 import { adminKeys } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";

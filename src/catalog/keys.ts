@@ -1,7 +1,7 @@
 import { and, eq, inArray, isNull, not, sql } from "drizzle-orm";
-import { keyHint, writeKey } from "../auth/key.ts";
 import { keyIdOf } from "../auth/key-session.ts";
 import { admitRow } from "../auth/scopes.ts";
+import { keyHint, writeKey } from "../db/key-form.ts";
 import {
   asInteger,
   boundLimit,

@@ -5,109 +5,123 @@ import { time } from "../http/responses.ts";
 import { ACTIONS } from "./audit.ts";
 import { kind, scope } from "./schemas.ts";
 
-export const appOutputSchema = z
-  .strictObject({
-    appId: z.string(),
-    name: z.string(),
-    database: z.string().describe("The application's database."),
-    createdAt: time,
-  })
-  .meta({ id: "App" });
+export const appOutputSchema = z.lazy(() =>
+  z
+    .strictObject({
+      appId: z.string(),
+      name: z.string(),
+      database: z.string().describe("The application's database."),
+      createdAt: time,
+    })
+    .meta({ id: "App" }),
+);
 export type AppOutput = z.infer<typeof appOutputSchema>;
 
-export const listAppsOutput = z
-  .strictObject({
-    apps: z.array(appOutputSchema),
-    unreachable: z
-      .array(z.string())
-      .optional()
-      .describe("Databases that did not answer: their applications are missing."),
-  })
-  .meta({ id: "AppList" });
+export const listAppsOutput = z.lazy(() =>
+  z
+    .strictObject({
+      apps: z.array(appOutputSchema),
+      unreachable: z
+        .array(z.string())
+        .optional()
+        .describe("Databases that did not answer: their applications are missing."),
+    })
+    .meta({ id: "AppList" }),
+);
 export type ListAppsOutput = z.infer<typeof listAppsOutput>;
 
-export const createKeyOutput = z
-  .strictObject({
-    keyId: z.string(),
-    key: z.string().describe("The key. Returned only once."),
-    hint: z.string(),
-    kind,
-    mode,
-    createdAt: time,
-  })
-  .meta({ id: "NewApiKey" });
+export const createKeyOutput = z.lazy(() =>
+  z
+    .strictObject({
+      keyId: z.string(),
+      key: z.string().describe("The key. Returned only once."),
+      hint: z.string(),
+      kind,
+      mode,
+      createdAt: time,
+    })
+    .meta({ id: "NewApiKey" }),
+);
 export type CreateKeyOutput = z.infer<typeof createKeyOutput>;
 
-export const key = z
-  .strictObject({
-    keyId: z.string(),
-    name: z.string().nullable(),
-    hint: z.string().describe("The start and end of the key, to recognise it."),
-    kind,
-    mode,
-    createdAt: time,
-    revokedAt: time.nullable(),
-    lastUsedOn: z.string().nullable().meta({
-      description: "The day (UTC) of its last use, as far as is known. It is written after responses.",
-    }),
-  })
-  .meta({ id: "ApiKey" });
+export const key = z.lazy(() =>
+  z
+    .strictObject({
+      keyId: z.string(),
+      name: z.string().nullable(),
+      hint: z.string().describe("The start and end of the key, to recognise it."),
+      kind,
+      mode,
+      createdAt: time,
+      revokedAt: time.nullable(),
+      lastUsedOn: z.string().nullable().meta({
+        description: "The day (UTC) of its last use, as far as is known. It is written after responses.",
+      }),
+    })
+    .meta({ id: "ApiKey" }),
+);
 export type KeyOutput = z.infer<typeof key>;
 
-export const listKeysOutput = z
-  .strictObject({
-    keys: z.array(key),
-    nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
-  })
-  .meta({ id: "ApiKeyList" });
+export const listKeysOutput = z.lazy(() =>
+  z
+    .strictObject({
+      keys: z.array(key),
+      nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
+    })
+    .meta({ id: "ApiKeyList" }),
+);
 export type ListKeysOutput = z.infer<typeof listKeysOutput>;
 
 /** The visible part of the setting, without the secret. */
-const shownEndUserAuth = z
-  .strictObject({
-    type: z.enum(["jwks", "hs256"]),
-    url: z.string().optional(),
-    issuer: z.string().optional(),
-    audience: z.string().nullable().optional(),
-    claim: z.string().optional(),
-    trustUnverified: z.boolean().optional(),
-    trustUserWritten: z.boolean().optional(),
-    origins: z.array(z.string()).optional(),
-  })
-  .meta({ id: "ShownEndUserSetting" });
+const shownEndUserAuth = z.lazy(() =>
+  z
+    .strictObject({
+      type: z.enum(["jwks", "hs256"]),
+      url: z.string().optional(),
+      issuer: z.string().optional(),
+      audience: z.string().nullable().optional(),
+      claim: z.string().optional(),
+      trustUnverified: z.boolean().optional(),
+      trustUserWritten: z.boolean().optional(),
+      origins: z.array(z.string()).optional(),
+    })
+    .meta({ id: "ShownEndUserSetting" }),
+);
 
-export const endUserAuthOutput = z
-  .strictObject({ appId: z.string(), mode, setting: shownEndUserAuth.nullable() })
-  .meta({ id: "EndUserAuth" });
+export const endUserAuthOutput = z.lazy(() =>
+  z.strictObject({ appId: z.string(), mode, setting: shownEndUserAuth.nullable() }).meta({ id: "EndUserAuth" }),
+);
 export type EndUserAuthOutput = z.infer<typeof endUserAuthOutput>;
 
-export const pack = z
-  .strictObject({
-    packId: z.string(),
-    packName: z.string(),
-    defaultExpiryDays: z.number().nullable(),
-    items: z.array(
-      z
-        .strictObject({
-          packItemId: z.string(),
-          amount: z.number(),
-          unit,
-          matches: z.array(matchRule),
-          priority: z.number(),
-        })
-        .meta({ id: "CreditPackItem" }),
-    ),
-    unit: z.nullable(unit).describe("Null for a pack with items, as are `matches` and `priority`."),
-    matches: z.array(matchRule).nullable(),
-    priority: z.number().nullable(),
-    createdAt: time,
-    archivedAt: time.nullable(),
-    version: z.int().describe("Grows by one with each change, archiving and restoring."),
-  })
-  .meta({ id: "CreditPack" });
+export const pack = z.lazy(() =>
+  z
+    .strictObject({
+      packId: z.string(),
+      packName: z.string(),
+      defaultExpiryDays: z.number().nullable(),
+      items: z.array(
+        z
+          .strictObject({
+            packItemId: z.string(),
+            amount: z.number(),
+            unit,
+            matches: z.array(matchRule),
+            priority: z.number(),
+          })
+          .meta({ id: "CreditPackItem" }),
+      ),
+      unit: z.nullable(unit).describe("Null for a pack with items, as are `matches` and `priority`."),
+      matches: z.array(matchRule).nullable(),
+      priority: z.number().nullable(),
+      createdAt: time,
+      archivedAt: time.nullable(),
+      version: z.int().describe("Grows by one with each change, archiving and restoring."),
+    })
+    .meta({ id: "CreditPack" }),
+);
 export type PackOutput = z.infer<typeof pack>;
 
-export const listPacksOutput = z.strictObject({ packs: z.array(pack) }).meta({ id: "CreditPackList" });
+export const listPacksOutput = z.lazy(() => z.strictObject({ packs: z.array(pack) }).meta({ id: "CreditPackList" }));
 export type ListPacksOutput = z.infer<typeof listPacksOutput>;
 
 const adminKeyFields = {
@@ -120,46 +134,54 @@ const adminKeyFields = {
   createdAt: time,
 };
 
-export const createAdminKeyOutput = z
-  .strictObject({ ...adminKeyFields, key: z.string().describe("The key. Returned only here.") })
-  .meta({ id: "NewAdminKey" });
+export const createAdminKeyOutput = z.lazy(() =>
+  z
+    .strictObject({ ...adminKeyFields, key: z.string().describe("The key. Returned only here.") })
+    .meta({ id: "NewAdminKey" }),
+);
 export type CreateAdminKeyOutput = z.infer<typeof createAdminKeyOutput>;
 
-export const adminKeyOutput = z
-  .strictObject({ ...adminKeyFields, revokedAt: time.nullable() })
-  .meta({ id: "AdminKey" });
+export const adminKeyOutput = z.lazy(() =>
+  z.strictObject({ ...adminKeyFields, revokedAt: time.nullable() }).meta({ id: "AdminKey" }),
+);
 export type AdminKeyOutput = z.infer<typeof adminKeyOutput>;
 
-export const listAdminKeysOutput = z.strictObject({ keys: z.array(adminKeyOutput) }).meta({ id: "AdminKeyList" });
+export const listAdminKeysOutput = z.lazy(() =>
+  z.strictObject({ keys: z.array(adminKeyOutput) }).meta({ id: "AdminKeyList" }),
+);
 export type ListAdminKeysOutput = z.infer<typeof listAdminKeysOutput>;
 
-const auditEntry = z
-  .strictObject({
-    at: z.string().meta({ format: "date-time" }),
-    by: z
-      .string()
-      .describe(
-        "The e-mail address or subject that Cloudflare Access verified; the name of a sign-in; `ak:` and the id of an " +
-          "administration key; or `api`.",
-      ),
-    action: z.enum(ACTIONS),
-    target: z.string().describe("The id of the changed application, key or pack."),
-    userId: z
-      .string()
-      .nullable()
-      .describe(
-        "The current id of the user whom the action is about; an erased user has a pseudonym. Null for an action about no user, and for an administration key without the scope `people`.",
-      ),
-    details: z.looseObject({}).describe("Details of the action. They contain no secret, user id or free text."),
-  })
-  .meta({ id: "AuditEntry" });
+const auditEntry = z.lazy(() =>
+  z
+    .strictObject({
+      at: z.string().meta({ format: "date-time" }),
+      by: z
+        .string()
+        .describe(
+          "The e-mail address or subject that Cloudflare Access verified; the name of a sign-in; `ak:` and the id of an " +
+            "administration key; or `api`.",
+        ),
+      action: z.enum(ACTIONS),
+      target: z.string().describe("The id of the changed application, key or pack."),
+      userId: z
+        .string()
+        .nullable()
+        .describe(
+          "The current id of the user whom the action is about; an erased user has a pseudonym. Null for an action about no user, and for an administration key without the scope `people`.",
+        ),
+      details: z.looseObject({}).describe("Details of the action. They contain no secret, user id or free text."),
+    })
+    .meta({ id: "AuditEntry" }),
+);
 
 export type AuditEntry = z.infer<typeof auditEntry>;
 
-export const listAuditOutput = z
-  .strictObject({
-    entries: z.array(auditEntry),
-    nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
-  })
-  .meta({ id: "AuditPage" });
+export const listAuditOutput = z.lazy(() =>
+  z
+    .strictObject({
+      entries: z.array(auditEntry),
+      nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
+    })
+    .meta({ id: "AuditPage" }),
+);
 export type ListAuditOutput = z.infer<typeof listAuditOutput>;

@@ -1,4 +1,5 @@
 import { createContext, useContext } from "hono/jsx";
+import { doubleOf } from "../books/amounts/amount.ts";
 import { numberText } from "../lib/json.ts";
 
 /** This file formats numbers and times for people, the same on every page, in UTC. */
@@ -13,14 +14,14 @@ export function amountText(value: number): string {
 }
 export function shortAmount(value: number): string {
   compact ??= new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
-  return compact.format(value);
+  return compact.format(doubleOf(value));
 }
-export const signed = (value: number): string => (value > 0 ? `+${amountText(value)}` : amountText(value));
+export const signed = (value: number): string => `${doubleOf(value) > 0 ? "+" : ""}${amountText(value)}`;
 
 /** Returns quantities as text: `1 count, 500 tokens`. */
 export const quantitiesText = (quantities: object): string =>
   Object.entries(quantities)
-    .map(([unit, value]) => `${typeof value === "number" ? amountText(value) : value} ${unit}`)
+    .map(([unit, value]) => `${typeof value === "string" ? value : amountText(value)} ${unit}`)
     .join(", ");
 
 /** Returns `2026-01-15 12:00:00` for an ISO time. */

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { amountOfSteps } from "../books/amounts/amount.ts";
+import { exactAmount } from "../books/amounts/amount.ts";
 import { grantPack, previewGrant } from "../books/credits/grant.ts";
 import { readUserTotals } from "../books/credits/read-balance.ts";
 import { grantInput } from "../books/credits/schemas.ts";
@@ -204,7 +204,7 @@ export const IssuedFacts = ({ plan, totals, quantity }: IssuedProps) => {
     const issued = plan.amounts.filter((each) => each.unit === unit);
     const steps = issued.reduce((sum, each) => sum + BigInt(each.amountSteps), 0n);
     const before = totals.units.find((each) => each.unit === unit)?.remainingSteps ?? 0n;
-    return `${amountText(amountOfSteps(unit, before))} → ${amountText(amountOfSteps(unit, before + steps))} ${unit}`;
+    return `${amountText(exactAmount(unit, before))} → ${amountText(exactAmount(unit, before + steps))} ${unit}`;
   });
   return (
     <>

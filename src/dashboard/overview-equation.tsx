@@ -1,5 +1,5 @@
 import type { Child } from "hono/jsx";
-import { exactAmount, stepsOfExact, UNITS, type Unit } from "../books/amounts/amount.ts";
+import { doubleOf, exactAmount, stepsOfExact, UNITS, type Unit } from "../books/amounts/amount.ts";
 import type { StatementLineOutput } from "../books/statements/responses.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { Empty } from "./components.tsx";
@@ -105,7 +105,7 @@ export const Equation = ({ c, overview }: OverviewProps) => {
       erased: sumOfUnit(overview.erased, unit),
       expired: expiredOf(expired, unit),
     };
-    const end = closing.find((each) => each.unit === unit)?.amount ?? 0;
+    const end = doubleOf(closing.find((each) => each.unit === unit)?.amount);
     const change = EQUATION_TERMS.reduce((sum, { sign, name }) => sum + sign * terms[name], 0);
     return { unit, terms, end, start: roundTo(end - change) };
   }).filter(({ terms, end, start }) => end !== 0 || start !== 0 || Object.values(terms).some((term) => term !== 0));
@@ -135,7 +135,7 @@ export const Equation = ({ c, overview }: OverviewProps) => {
           ...rows,
           {
             label: outstanding === null ? "Outstanding" : "Outstanding now, including holds",
-            cells: columns.map(({ end }) => amountText(end)),
+            cells: columns.map(({ unit }) => amountText(closing.find((each) => each.unit === unit)?.amount ?? 0)),
           },
         ]}
       />

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { amountOfSteps, toSteps, UNITS, type Unit } from "../books/amounts/amount.ts";
+import { exactAmount, toSteps, UNITS, type Unit } from "../books/amounts/amount.ts";
 import type { AuditEntry } from "../catalog/responses.ts";
 import { invalid } from "../errors.ts";
 import { iso } from "../lib/time.ts";
@@ -75,7 +75,7 @@ function changesOf(item: TimelineItem): string[] {
   return UNITS.flatMap((unit) => {
     const changesInUnit = changes.filter((change) => change.unit === unit);
     const steps = changesInUnit.reduce((sum, change) => sum + change.steps, 0n);
-    return changesInUnit.length === 0 ? [] : [`${signed(amountOfSteps(unit, steps))} ${unit}`];
+    return changesInUnit.length === 0 ? [] : [`${signed(exactAmount(unit, steps))} ${unit}`];
   });
 }
 

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { UNITS, type Unit } from "../books/amounts/amount.ts";
+import { doubleOf, UNITS, type Unit } from "../books/amounts/amount.ts";
 import type { FoundUser } from "../books/credits/users.ts";
 import type { UsageFigures } from "../books/usage/usage-figures.ts";
 import { Amounts, numberHead, Table } from "./components.tsx";
@@ -16,7 +16,7 @@ const RUNNING_OUT_MAX = 25;
 
 /** Returns the units that some of these used. */
 export const unitsUsed = (groups: readonly Pick<UserUsed, "quantities">[]): readonly Unit[] =>
-  UNITS.filter((unit) => groups.some(({ quantities }) => (quantities[unit] ?? 0) > 0));
+  UNITS.filter((unit) => groups.some(({ quantities }) => doubleOf(quantities[unit]) > 0));
 
 /** Returns the middle value, or the mean of both middle ones. */
 function medianOf(values: readonly number[]): number {
@@ -28,9 +28,9 @@ function medianOf(values: readonly number[]): number {
 
 /** Returns after how many days a user's credits of a unit end at the current rate. Null when it is not known. */
 function daysLeft(user: FoundUser, { quantities, days }: UserUsed, unit: Unit): number | null {
-  const used = quantities[unit] ?? 0;
+  const used = doubleOf(quantities[unit]);
   const remaining = user.remaining.find((each) => each.unit === unit)?.amount;
-  return used === 0 || remaining === undefined || user.isPartial ? null : (remaining / used) * days;
+  return used === 0 || remaining === undefined || user.isPartial ? null : (doubleOf(remaining) / used) * days;
 }
 
 interface UsersProps {
@@ -44,7 +44,7 @@ interface UsersProps {
 export const TopUsers = ({ c, largest, users }: UsersProps) => {
   const units = unitsUsed(largest);
   const medians = new Map(
-    units.map((unit) => [unit, medianOf(largest.map(({ quantities }) => quantities[unit] ?? 0))]),
+    units.map((unit) => [unit, medianOf(largest.map(({ quantities }) => doubleOf(quantities[unit])))]),
   );
   const median = medianOf(largest.map(({ events }) => events));
   return (
@@ -72,7 +72,7 @@ export const TopUsers = ({ c, largest, users }: UsersProps) => {
             timesText(events, median),
             ...units.flatMap((unit) => {
               const used = quantities[unit] ?? 0;
-              return [amountText(used), timesText(used, medians.get(unit) ?? 0)];
+              return [amountText(used), timesText(doubleOf(used), medians.get(unit) ?? 0)];
             }),
             user === undefined ? <span class="soft">see the user</span> : <Amounts of={user.remaining} />,
           ];
@@ -117,7 +117,7 @@ export const RunsOut = ({ c, largest, users }: UsersProps) => {
         rows={first.map(({ user, used, unit, left }) => [
           <UserLink c={c} id={user.userId} />,
           `${amountText(user.remaining.find((each) => each.unit === unit)?.amount ?? 0)} ${unit}`,
-          `${shortAmount((used.quantities[unit] ?? 0) / used.days)} ${unit}`,
+          `${shortAmount(doubleOf(used.quantities[unit]) / used.days)} ${unit}`,
           runsOutText(left),
           <a class="button quiet small" href={`${pathIn(c, "users/grant")}${queryString({ userId: user.userId })}`}>
             Grant

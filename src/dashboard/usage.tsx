@@ -1,5 +1,6 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
+import { doubleOf } from "../books/amounts/amount.ts";
 import { type FoundUser, namedUsers } from "../books/credits/users.ts";
 import { environmentUsageInput } from "../books/usage/schemas.ts";
 import {
@@ -92,7 +93,7 @@ const UsageFound = ({ c, figures, users, to }: FoundProps) => {
   const onDay = new Map(byDay.map((used) => [used.day, used]));
   const charts: readonly (readonly [label: string, of: (used: Used) => number])[] = [
     ["Events", ({ events }) => events],
-    ...unitsUsed(byDay).map((unit) => [unit, ({ quantities }: Used) => quantities[unit] ?? 0] as const),
+    ...unitsUsed(byDay).map((unit) => [unit, ({ quantities }: Used) => doubleOf(quantities[unit])] as const),
   ];
   const valueOn = (date: string, of: (used: Used) => number) => {
     const used = onDay.get(date);

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { amountOfSteps, toSteps, UNITS, type Unit } from "../books/amounts/amount.ts";
+import { doubleOf, exactAmount, toSteps, UNITS, type Unit } from "../books/amounts/amount.ts";
 import type { BalanceList } from "../books/credits/list.ts";
 import type { readUserTotals } from "../books/credits/read-balance.ts";
 import type { UserModels } from "../books/usage/environment-usage.ts";
@@ -96,9 +96,9 @@ interface TotalsProps {
 
 /** Returns the text after a unit's amount: when it runs out at the user's recent rate of usage. Empty if that is not known. */
 function runsOutNote({ daysSinceFirst: days, models, isPartial }: UserModels, unit: Unit, remaining: number): string {
-  const used = models.reduce((sum, { quantities }) => sum + (quantities[unit] ?? 0), 0);
+  const used = models.reduce((sum, { quantities }) => sum + doubleOf(quantities[unit]), 0);
   if (used === 0 || isPartial) return "";
-  return `. Runs out ${runsOutText((remaining / used) * days)}, if usage goes on as in the last ${days === 1 ? "day" : `${days} days`}`;
+  return `. Runs out ${runsOutText((doubleOf(remaining) / used) * days)}, if usage goes on as in the last ${days === 1 ? "day" : `${days} days`}`;
 }
 
 /** Returns the spendable amounts of a unit, by the events that they pay for. Empty if all of them pay for every event. */
@@ -107,7 +107,7 @@ function byRules({ balances, isTruncated }: BalanceList, unit: Unit) {
   if (isTruncated || active.every(({ matches }) => matches.length === 0)) return [];
   return [...Map.groupBy(active, ({ matches }) => JSON.stringify(matches)).values()].map((group) => ({
     matches: group[0]?.matches ?? [],
-    amount: amountOfSteps(
+    amount: exactAmount(
       unit,
       group.reduce((sum, { remaining }) => sum + BigInt(toSteps(unit, remaining) ?? 0), 0n),
     ),
@@ -120,12 +120,12 @@ export const Totals = ({ list, totals, usage }: TotalsProps) => (
     <h2>Total</h2>
     {totals.units.length === 0 && <p class="empty">Nothing can be spent now.</p>}
     <dl class="facts">
-      {totals.units.map(({ unit, remaining, held }) => (
+      {totals.units.map(({ unit, remaining, held, heldSteps }) => (
         <>
           <dt>{unit}</dt>
           <dd>
             <b class="num">{amountText(remaining)}</b> can be spent now
-            {held > 0 ? `, and ${amountText(held)} more are held by open reservations` : ""}
+            {heldSteps > 0n ? `, and ${amountText(held)} more are held by open reservations` : ""}
             {totals.isPartial ? "" : runsOutNote(usage, unit, remaining)}
             {byRules(list, unit).map(({ matches, amount }) => (
               <div>
@@ -147,7 +147,7 @@ export const Totals = ({ list, totals, usage }: TotalsProps) => (
 /** Shows the user's usage by model. */
 export const ByModel = ({ usage: { days, models, isPartial } }: { usage: UserModels }) => {
   if (models.length === 0) return null;
-  const units = UNITS.filter((unit) => models.some(({ quantities }) => (quantities[unit] ?? 0) > 0));
+  const units = UNITS.filter((unit) => models.some(({ quantities }) => doubleOf(quantities[unit]) > 0));
   return (
     <section class="card" id="models">
       <h2>Usage in {days} days, by model</h2>

@@ -1,9 +1,10 @@
 import type { Context } from "hono";
-import { UNITS } from "../books/amounts/amount.ts";
+import { doubleOf, UNITS } from "../books/amounts/amount.ts";
 import { findReferences } from "../books/credits/find-entries.ts";
 import { type FoundUser, findUsers, recentUsers } from "../books/credits/users.ts";
 import { readUsageEvent } from "../books/usage/describe-events.ts";
 import { PurserError } from "../errors.ts";
+import { numberText } from "../lib/json.ts";
 import { Amounts, numberHead, RowMenu, Table, Tag } from "./components.tsx";
 import { exists, pageOfId } from "./find.ts";
 import { createDashboardRoutes, type DashboardEnv, type Form, textField } from "./form.ts";
@@ -136,8 +137,7 @@ const ReferenceList = ({ c, balances }: ReferencesProps) => (
   </section>
 );
 
-const amountIn = ({ remaining }: FoundUser, unit: string) =>
-  remaining.find((each) => each.unit === unit)?.amount ?? null;
+const amountIn = ({ remaining }: FoundUser, unit: string) => remaining.find((each) => each.unit === unit)?.amount;
 
 const USER_COLUMNS: readonly ListColumn<FoundUser, Context<DashboardEnv>>[] = [
   {
@@ -155,9 +155,13 @@ const USER_COLUMNS: readonly ListColumn<FoundUser, Context<DashboardEnv>>[] = [
         {user.isPartial ? <div class="soft">of the first balances; the user's page has all</div> : null}
       </>
     ),
-    sortKey: (user) => UNITS.map((unit) => amountIn(user, unit)),
+    sortKey: (user) =>
+      UNITS.map((unit) => {
+        const amount = amountIn(user, unit);
+        return amount === undefined ? null : doubleOf(amount);
+      }),
   },
-  ...UNITS.map((unit) => ({ name: unit, value: (user: FoundUser) => amountIn(user, unit) })),
+  ...UNITS.map((unit) => ({ name: unit, value: (user: FoundUser) => numberText(amountIn(user, unit)) })),
   {
     name: "balances",
     head: numberHead("Balances"),

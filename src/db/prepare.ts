@@ -6,6 +6,7 @@
 import { Column, fillPlaceholders, is, Param, Placeholder, SQL, sql } from "drizzle-orm";
 import { SQLiteSelectBase } from "drizzle-orm/sqlite-core";
 import type { SqliteRemoteDatabase } from "drizzle-orm/sqlite-proxy";
+import { withoutKeys } from "./key-form.ts";
 import type { Statement, Value } from "./sql.ts";
 
 /** The fields of a select list, each under the name of its column. */
@@ -60,7 +61,7 @@ export function prepare(drizzle: SqliteRemoteDatabase, source: StatementSource) 
     for (const name of names) {
       if (values[name] === undefined) throw new TypeError(`A statement was sent without its ${name}.`);
     }
-    return fillPlaceholders(encoded, values).map(requireBindable);
+    return fillPlaceholders(encoded, values).map(toBindable);
   };
   return { text, fill, rest: { isRead, ...(map === undefined ? {} : { map }) } };
 }
@@ -75,8 +76,10 @@ function keepNull(param: unknown): unknown {
   return new Param(value, { mapToDriverValue: (data) => (data === null ? null : encoder.mapToDriverValue(data)) });
 }
 
-function requireBindable(value: unknown): Value {
-  if (value === null || typeof value === "string" || typeof value === "number") return value;
+/** Returns a value to bind. Keys in a text are replaced here, so that no statement can store one (L1). */
+function toBindable(value: unknown): Value {
+  if (typeof value === "string") return withoutKeys(value);
+  if (value === null || typeof value === "number") return value;
   throw new TypeError(`A statement was sent with a value of type ${typeof value}: give \`value\` its column.`);
 }
 

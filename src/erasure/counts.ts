@@ -1,6 +1,6 @@
 import { and, desc, eq, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn, type SQLiteTable } from "drizzle-orm/sqlite-core";
-import { amountOfSteps, partsOf, stepsOfSum, UNITS, type Unit } from "../books/amounts/amount.ts";
+import { exactAmount, partsOf, stepsOfSum, UNITS, type Unit } from "../books/amounts/amount.ts";
 import {
   accounts,
   consentLog,
@@ -118,7 +118,7 @@ export function readCounts(stored: string, keepConsent: boolean): ErasureCounts 
   for (const unit of UNITS) {
     const [whole = 0, rest = 0] = [0, 1].map((index) => sum((part) => part.revoked[unit][index] ?? 0));
     const steps = stepsOfSum({ whole, rest });
-    if (steps > 0n) revoked[unit] = amountOfSteps(unit, steps);
+    if (steps > 0n) revoked[unit] = exactAmount(unit, steps);
   }
   return {
     erased: { ...sumsOf(DELETED_KINDS), ...(keepConsent ? {} : sumsOf(["consent"])) },

@@ -206,7 +206,7 @@ const auditErasureStarted = insertAuditEntry();
 
 async function startStatements(
   ctx: TenantCtx,
-  { distinctId, distinctIds, keepConsent, reason }: ErasePersonInput,
+  { distinctId, keepConsent, reason }: ErasePersonInput,
   start: {
     readonly erasureId: string;
     readonly ids: readonly IdToErase[];
@@ -219,7 +219,7 @@ async function startStatements(
   const { id: environmentId, appId, mode } = environment;
   const [secret] = await erasureSecrets(ctx);
   const { fingerprint } = secret;
-  const key = { environmentId, erasureId, appId, mode, distinctId, leavesOut: Number(distinctIds !== undefined) };
+  const key = { environmentId, erasureId, appId, mode, distinctId };
   const entry = { appId, action: "person.erased" as const, target: erasureId, details: { mode } };
   return [
     insertErasure({

@@ -1,5 +1,5 @@
 import { and, eq, isNull, sql } from "drizzle-orm";
-import { toSteps, UNITS } from "../books/amounts/amount.ts";
+import { stepsOfExact, UNITS } from "../books/amounts/amount.ts";
 import { countActivity } from "../db/activity.ts";
 import { isConflict } from "../db/attempt.ts";
 import { cronIn, hasFailed, mayTry, tryPiece } from "../db/cron-work.ts";
@@ -200,7 +200,7 @@ async function complete(ctx: TenantCtx, key: ErasureKey, features: string | null
 function countErased({ environment, now }: TenantCtx, { counts, keepConsent }: ErasureRow): void {
   const { revoked } = readCounts(counts, keepConsent);
   for (const unit of UNITS) {
-    const steps = toSteps(unit, revoked[unit] ?? 0) ?? 0;
+    const steps = Number(stepsOfExact(unit, revoked[unit] ?? 0));
     if (steps > 0) countActivity(environment, "erased", now(), unit, steps);
   }
 }

@@ -216,13 +216,13 @@ export async function startErasingIds(
 }
 
 /**
- * Aborts the batch with `guard_people` when the person's ids have changed since they were read. With `leavesOut`, further ids are
- * allowed if only unverified claims reach them.
+ * Aborts the batch with `guard_people` when the person's ids have changed since they were read. Further ids are allowed if only
+ * unverified claims reach them: otherwise whoever holds the public key could delay the erasure.
  */
-export const guardIds = query((value: ValueOf<PersonKey & ErasureKey & { leavesOut: number }>) => {
+export const guardIds = query((value: ValueOf<PersonKey & ErasureKey>) => {
   const erased = alias(erasureIds, "own");
   const isOther = and(
-    sql`(${isVerified} = 1 OR ${value("leavesOut")} = 0)`,
+    sql`${isVerified} = 1`,
     sql`${personTable.distinctId} NOT IN (SELECT ${erased.distinctId} FROM ${erased})`,
     isNotBeingErased(personTable),
   );

@@ -135,7 +135,7 @@ const recurringBook: Book = {
     state: sql`'ended'`,
     reason: sql`NULL`,
     nextAtMs: sql`NULL`,
-    finalN: sql`0`,
+    finalN: sql`-1`,
   }),
   ids: [recurringGrants.id],
 };

@@ -1,6 +1,6 @@
 import { and, desc, eq, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
-import { hasTooManyRecurring, recurringJson } from "../books/recurring/recurring.ts";
+import { hasTooManyRecurring, recurringBytes, recurringJson } from "../books/recurring/recurring.ts";
 import { asInteger, computed, query, read, type ValueOf } from "../db/query.ts";
 import { accounts, consentLog, creditLedger, exportAudit, idProperties, usageEvents } from "../db/schema.ts";
 import { assert } from "../errors.ts";
@@ -61,7 +61,12 @@ const FIRST_PROPERTIES_BYTES_MAX = 32_768;
 const EXPORTED_IDS_MAX = 1_000_000;
 /** The most characters of all ids together. For a moment they are in memory twice. */
 const ID_CHARACTERS_MAX = 20_000_000;
-const IDS_OF_CHUNK = 4_000;
+/**
+ * A chunk has at most this many bytes and one more id. An id's recurring grants have up to 1.5 MB, and D1 takes rows of 2 MB.
+ */
+const BYTES_OF_CHUNK = 400_000;
+/** More than the fields and separators of an id's line. */
+const ID_LINE_BYTES = 250;
 
 const columns = [
   "firstSeenAtMs",
@@ -187,10 +192,12 @@ export const findManyIds = query((value: ValueOf<PersonKey>) => {
     other: sql<string | null>`max(item.other)`,
     recurring: sql<string | null>`group_concat(item.recurring)`,
   });
-  const [first, chunk] = [asInteger(sql`${FIRST_PROPERTIES}`), asInteger(sql`${IDS_OF_CHUNK}`)];
+  const [first, chunk] = [asInteger(sql`${FIRST_PROPERTIES}`), asInteger(sql`${BYTES_OF_CHUNK}`)];
   const ifFirst = (shown: SQL) => sql`iif(row_number() OVER w <= ${first}, ${shown}, NULL)`;
+  const bytesOf = (text: SQL | SQLiteColumn) => sql`octet_length(${text})`;
   const ids = sql`
     SELECT row_number() OVER w AS n, sum(length(${personTable.distinctId}) + length(${claimer(value)})) OVER w AS characters,
+      sum(${ID_LINE_BYTES} + ${bytesOf(personTable.distinctId)} + ${bytesOf(claimer(value))} + ${recurringBytes()}) OVER w AS weight,
       ${idLine(value)} || ${TAB} || row_number() OVER w AS entry,
       ${personTable.firstSeenAtMs} AS earliest, ${personTable.lastSeenAtMs} AS latest, ${personTable.eventBytes} AS analytics,
       ${propertiesBytes()} AS size, ${propertiesCount()} AS rooms,
@@ -200,7 +207,7 @@ export const findManyIds = query((value: ValueOf<PersonKey>) => {
   return read(
     row,
     (list) => sql`${withPerson(value, { idsMax: EXPORTED_IDS_MAX + 1, columns })} SELECT ${list} FROM (${ids}) AS item
-      GROUP BY iif(item.n <= ${first}, item.n - ${first} - 1, item.n / ${chunk})`,
+      GROUP BY iif(item.n <= ${first}, item.n - ${first} - 1, item.weight / ${chunk})`,
   );
 });
 

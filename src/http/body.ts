@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import { invalid, PurserError } from "../errors.ts";
-import { brokenElement, JsonBytes, JsonSyntaxError } from "../lib/json-bytes.ts";
+import { textOfUtf8 } from "../lib/encoding.ts";
+import { brokenElement, jsonSizeOf } from "../lib/json.ts";
 import { type AppEnv, factory } from "./factory.ts";
 
 export const BODY_BYTES_MAX = 1024 * 1024;
@@ -72,23 +73,19 @@ export const limitBody = factory.createMiddleware(async (c, next) => {
   await next();
 });
 
-const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
-
-/**
- * Decodes a body for the JSON validator. Refuses bytes that are not UTF-8, because a lenient decoder could turn two ids into
- * one.
- */
-export function bodyTextOf(bytes: Uint8Array): string {
-  assertJsonShape(bytes);
-  try {
-    return strictUtf8.decode(bytes);
-  } catch {
+/** Decodes a body for the JSON validator. Throws `invalid_request` for bytes that are not UTF-8, and beyond the limits of JSON (L1). */
+function bodyTextOf(bytes: Uint8Array): string {
+  // Parsing a small body cannot cost much.
+  if (bytes.length > UNKNOWN_KEY_BYTES_MAX) assertJsonSize(bytes);
+  const text = textOfUtf8(bytes);
+  if (text === null) {
     const isGzip = bytes[0] === 0x1f && bytes[1] === 0x8b;
     throw invalid(
       "body",
       isGzip ? "The body is compressed. Send plain JSON." : "The body is not valid UTF-8. Encode it as UTF-8.",
     );
   }
+  return text;
 }
 
 /** Reads a body of at most 1 MiB as UTF-8, for any declared type, and sets `bodyText` for the JSON validator. */
@@ -160,26 +157,16 @@ export const drainBody = factory.createMiddleware(async (c, next) => {
   }
 });
 
-/** The size up to which a body needs no check of its shape, because parsing it cannot cost much. */
-const SMALL_BYTES = 64 * 1024;
 const CONTAINERS_MAX = 50_000;
 const LEVELS_MAX = 1_000;
 
 /**
  * Refuses a body that JSON.parse would turn into many times its size, or that is nested too deeply for a recursive reader (L1).
- * Ignores a body that is not JSON, because the JSON parser refuses it later.
  */
-function assertJsonShape(bytes: Uint8Array): void {
-  if (bytes.length <= SMALL_BYTES) return;
-  const json = new JsonBytes(bytes);
-  try {
-    json.whole((start) => json.skip(start));
-  } catch (error) {
-    if (error instanceof JsonSyntaxError) return;
-    throw error;
-  }
-  if (json.depth > LEVELS_MAX) throw invalid("body", `must nest at most ${LEVELS_MAX} levels`);
-  if (json.containers > CONTAINERS_MAX) throw invalid("body", `must have at most ${CONTAINERS_MAX} objects and lists`);
+function assertJsonSize(bytes: Uint8Array): void {
+  const { levels, containers } = jsonSizeOf(bytes);
+  if (levels > LEVELS_MAX) throw invalid("body", `must nest at most ${LEVELS_MAX} levels`);
+  if (containers > CONTAINERS_MAX) throw invalid("body", `must have at most ${CONTAINERS_MAX} objects and lists`);
 }
 
 /** Returns what to change about a text that is not JSON, in linear time. The advice repeats nothing of the text. */
@@ -190,7 +177,7 @@ export function jsonAdvice(text: string, cause: unknown): string {
     return "The body is a form, not JSON. Send a JSON object with `Content-Type: application/json`.";
   }
   const position = cause instanceof Error ? /position (\d+)/.exec(cause.message)?.[1] : undefined;
-  const element = brokenElement(new TextEncoder().encode(text));
+  const element = brokenElement(text);
   const places = [
     ...(position === undefined ? [] : [`after ${position} characters`]),
     ...(element === null ? [] : [`in element ${element} of the list (the first is 0)`]),

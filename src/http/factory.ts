@@ -1,4 +1,4 @@
-import { type Context, Hono } from "hono";
+import { Hono } from "hono";
 import { cors } from "hono/cors";
 import { createMiddleware } from "hono/factory";
 import { atLatestClock, knownClock, timesOf } from "../db/features.ts";
@@ -37,15 +37,6 @@ export const factory = { createMiddleware: createMiddleware<AppEnv> };
 
 /** Creates the routes of a feature. */
 export const createRoutes = () => new Hono<AppEnv>();
-
-/** Responds with the result of an idempotent operation. A header marks a replay. */
-export function answerOutcome<Output extends object>(
-  c: Context,
-  { output, replayed }: { readonly output: Output; readonly replayed: boolean },
-): Response {
-  if (replayed) c.header("idempotent-replayed", "true");
-  return c.json(output);
-}
 
 const allowHeaders = (...more: string[]) =>
   cors({
@@ -104,6 +95,8 @@ const WARNINGS = {
   percent_below_one: "The percentage is below 1: write 20 for 20 percent.",
   device_made_user:
     "A secret key sent an event with the id of a device: the id is a user from now on, and no page can link it to another user.",
+  consent_time_replaced:
+    "The time of this decision is not near its arrival, so the arrival was stored: send other times with a secret key.",
   device_claims_id:
     "An alias by a secret key joined the other id to the id of a device: send the user's id as distinct_id, and the device's as alias.",
 } as const;

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { withoutKeys } from "../db/key-form.ts";
 import { isJsonObject, type JsonObject } from "../lib/json.ts";
 import { parseTimestamp } from "../lib/time.ts";
 import { wrongType } from "./issue-text.ts";
@@ -20,6 +21,11 @@ const isWellFormed: TextRule = [(text) => text.isWellFormed(), "must be well-for
 const hasNoControls: TextRule = [(text) => !/\p{Cc}/u.test(text), "must not contain control characters"];
 const isTrimmed: TextRule = [(text) => text.trim() === text, "must not begin or end with white space"];
 const hasNoNul: TextRule = [(text) => !text.includes("\u0000"), "must not contain NUL"];
+/** An id or a name with a key is refused. Without the key it would be another id. */
+const hasNoKey: TextRule = [
+  (text) => withoutKeys(text) === text,
+  "must not contain a key or a signing secret, because Purser stores none. Send an id or a name of your own",
+];
 const isShort = (max: number): TextRule => [(text) => codePoints(text) <= max, `must have at most ${max} code points`];
 
 /**
@@ -36,13 +42,21 @@ const textWith = (rules: readonly TextRule[], lengths: { minLength?: number; max
 
 /**
  * Returns the schema of a name or id that a caller chose (W9): 1 to `codePointsMax` code points, well-formed, without control
- * characters. Purser compares it code unit by code unit, and never trims, normalises or truncates it.
+ * characters and keys. Purser compares it code unit by code unit, and never trims, normalises or truncates it.
  */
 export const identifier = (codePointsMax = 200) =>
-  textWith([isShort(codePointsMax), isWellFormed, isNotEmpty, hasNoControls], {
-    minLength: 1,
-    maxLength: codePointsMax,
-  });
+  textWith([...shortRules(codePointsMax), hasNoKey], { minLength: 1, maxLength: codePointsMax });
+
+const shortRules = (codePointsMax: number) => [isShort(codePointsMax), isWellFormed, isNotEmpty, hasNoControls];
+
+/** Returns the schema of a text with an identifier's rules that names nothing. Its keys are replaced by their hints (L1). */
+export const shortText = () => textWith(shortRules(200), { minLength: 1, maxLength: 200 }).transform(withoutKeys);
+
+/** Adds the refusal of keys to a schema of text that is no identifier, such as a URL. */
+export const refuseKeys = (text: string, context: z.core.$RefinementCtx): void => {
+  const [holds, message] = hasNoKey;
+  if (!holds(text)) context.addIssue({ code: "custom", message });
+};
 
 /** Returns the schema of a caller's own id of a thing: `prefix`, followed by any identifier (W9). */
 export const prefixedIdentifier = (prefix: string) =>
@@ -51,6 +65,7 @@ export const prefixedIdentifier = (prefix: string) =>
       isShort(200 + prefix.length),
       isWellFormed,
       hasNoControls,
+      hasNoKey,
       [(text) => text.startsWith(prefix) && text !== prefix, `must be \`${prefix}\` and 1 to 200 code points`],
     ],
     { minLength: prefix.length + 1, maxLength: 200 + prefix.length },
@@ -58,7 +73,10 @@ export const prefixedIdentifier = (prefix: string) =>
 
 /** Returns the schema of a name that the administrator gives: not blank, without white space at its start or end. */
 export const displayName = () =>
-  textWith([isShort(200), isWellFormed, isNotEmpty, hasNoControls, isTrimmed], { minLength: 1, maxLength: 200 });
+  textWith([isShort(200), isWellFormed, isNotEmpty, hasNoControls, isTrimmed, hasNoKey], {
+    minLength: 1,
+    maxLength: 200,
+  });
 
 /** The mode that keys, credits and people belong to. */
 export const mode = z.lazy(() => z.enum(["live", "test"]).meta({ id: "Mode" }));
@@ -72,10 +90,10 @@ export const cursor = z
 
 /**
  * Returns the schema of free text for people: up to `codePointsMax` code points, well-formed, without NUL. SQLite's text functions
- * stop at a NUL.
+ * stop at a NUL. Its keys are replaced by their hints (L1).
  */
 export const freeText = (codePointsMax = 2_000) =>
-  textWith([isShort(codePointsMax), isWellFormed, hasNoNul], { maxLength: codePointsMax });
+  textWith([isShort(codePointsMax), isWellFormed, hasNoNul], { maxLength: codePointsMax }).transform(withoutKeys);
 
 /** Makes the reference show the type that a field of a query string stands for, instead of a string. */
 const shownAs = (schema: { type: "boolean" | "integer"; minimum?: number; maximum?: number }) => ({

@@ -1,6 +1,4 @@
-import { temporarilyUnavailable } from "../errors.ts";
 import type { Runtime } from "../runtime.ts";
-import { createRoutes } from "./factory.ts";
 
 const QUERY_EVERY_MS = 1_000;
 const HEALTH_POLL_EVERY_MS = 20;
@@ -28,7 +26,7 @@ async function sendQuery({ isolate, now }: Isolate, d1: D1Database): Promise<boo
 }
 
 /** Returns whether D1 answers a trivial query. An isolate sends that query at most once a second. */
-async function isReached(runtime: Isolate, d1: D1Database): Promise<boolean> {
+export async function isReached(runtime: Isolate, d1: D1Database): Promise<boolean> {
   const last = lastQueries.get(runtime.isolate);
   if (last === undefined || runtime.now() - last.atMs >= QUERY_EVERY_MS) return sendQuery(runtime, d1);
   for (let waitedMs = 0; last.isReached === null && waitedMs < QUERY_EVERY_MS; waitedMs += HEALTH_POLL_EVERY_MS) {
@@ -37,9 +35,3 @@ async function isReached(runtime: Isolate, d1: D1Database): Promise<boolean> {
   // The request that sent the query may have been cancelled.
   return last.isReached ?? sendQuery(runtime, d1);
 }
-
-/** `GET /health` reports whether the database answers. It needs no key (W15). */
-export const healthRoutes = createRoutes().get("/", async (c) => {
-  if (await isReached(c.var.runtime, c.env.DB)) return c.json({ status: "ok" as const });
-  throw temporarilyUnavailable("The database cannot be reached.", undefined, "database_unreachable");
-});

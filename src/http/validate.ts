@@ -64,6 +64,16 @@ function validateJson<Schema extends z.ZodType>(schema: Schema) {
   });
 }
 
+/** Returns the middleware that reads a body by its media type. `read` throws `invalid_request`. */
+export const validateBodyBy = (read: (contentType: string | undefined, sent: unknown) => unknown) =>
+  createMiddleware<AppEnv>(async (c, next) => {
+    const sent = parseBody(c.get("bodyText"));
+    if (c.get("malformedHeader") !== undefined) throw c.get("malformedHeader");
+    const data = read(c.req.header("content-type"), sent);
+    c.req.addValidatedData("json", data as object);
+    await next();
+  });
+
 /** Returns a clearer refusal when the query string has the argument that is missing in the body. */
 function adviseOnBody(c: Context<AppEnv>, refusal: PurserError): PurserError {
   const { param } = refusal;

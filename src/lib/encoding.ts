@@ -49,10 +49,11 @@ const crcTable = Uint32Array.from({ length: 256 }, (_, byte) => {
 });
 
 /**
- * Returns the CRC-32 of ASCII text (ISO 3309, as in zip). It detects every single mistyped character. It is not a signature.
+ * Returns the CRC-32 of ASCII text (ISO 3309, as in zip), or of the text after the one with the CRC `before`. It detects every single
+ * mistyped character. It is not a signature.
  */
-export function crc32(ascii: string): number {
-  let crc = 0xffffffff;
+export function crc32(ascii: string, before = 0): number {
+  let crc = ~before;
   for (let index = 0; index < ascii.length; index++) {
     crc = (crcTable[(crc ^ ascii.charCodeAt(index)) & 0xff] ?? 0) ^ (crc >>> 8);
   }
@@ -67,6 +68,31 @@ export type Utf8 = Uint8Array<ArrayBuffer>;
 export function utf8(text: string): Utf8 {
   // An encoder never returns shared memory, although its type allows it.
   return encoder.encode(text) as Utf8;
+}
+
+const DECODED_PIECE_BYTES = 64 * 1024;
+
+/**
+ * Decodes UTF-8 without its byte order mark. Returns null for other bytes, because a lenient decoder could turn two ids into one. The
+ * runtime decodes ASCII fastest at once, and other text in pieces.
+ */
+export function textOfUtf8(bytes: Uint8Array): string | null {
+  const pieceBytes = isAscii(bytes) ? bytes.length : DECODED_PIECE_BYTES;
+  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
+  let [text, at] = ["", 0];
+  try {
+    for (; at + pieceBytes < bytes.length; at += pieceBytes) {
+      text += decoder.decode(bytes.subarray(at, at + pieceBytes), { stream: true });
+    }
+    return text + decoder.decode(bytes.subarray(at));
+  } catch {
+    return null;
+  }
+}
+
+function isAscii(bytes: Uint8Array): boolean {
+  for (let at = 0; at < bytes.length; at++) if ((bytes[at] ?? 0) >= 0x80) return false;
+  return true;
 }
 
 /** Returns how many bytes well-formed text takes in UTF-8. */

@@ -1,4 +1,4 @@
-import { DIGITS } from "./encoding.ts";
+import { DIGITS, fromBase62 } from "./encoding.ts";
 
 const LENGTH = 22;
 /**
@@ -37,11 +37,11 @@ export function parseUuid(text: string): string | null {
   return UUID_FORM.test(lower) ? lower : null;
 }
 
-/** Returns a version 4 UUID made of the random bits of `newId("")`. */
+/** Returns a version 4 UUID made of random bits of `newId("")`. */
 export function uuidOf(id: string): string {
-  let bits = 0n;
-  for (const character of id) bits = bits * 62n + BigInt(DIGITS.indexOf(character));
-  const hex = bits.toString(16).padStart(32, "0").slice(-32);
+  // Doubles represent eight digits of base62 exactly, and are faster than a BigInt.
+  const parts = [id.slice(0, 8), id.slice(8, 15), id.slice(15)];
+  const hex = parts.map((part) => fromBase62(part).toString(16).padStart(11, "0").slice(-11)).join("");
   const variant = "89ab".charAt(Number.parseInt(hex.charAt(16), 16) % 4);
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20)}`;
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }

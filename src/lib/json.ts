@@ -1,3 +1,5 @@
+import { utf8Length } from "./encoding.ts";
+
 /** A JSON object whose numbers keep all their digits, so that writing it again gives the same value. */
 export interface JsonObject {
   readonly [key: string]: unknown;
@@ -19,18 +21,27 @@ function parseNumbers(text: string, read: (digits: string, value: number) => unk
 }
 
 /**
- * Matches numbers that a double may not represent: many digits, an exponent, a negative zero. A match inside a string only costs
- * time.
+ * Matches numbers that a double may not represent: 16 digits or more, an exponent, a negative zero. A match inside a string only
+ * costs time.
  */
-const MAYBE_LOSSY = /\d[\d.]{15,}|\d[eE][+-]?\d|-0\b/;
+const MAYBE_LOSSY = /(?:^|[:,[\s])(?:-?(?:\d[\d.]{15}|[\d.]+[eE])|-0(?:\.0*)?(?![\d.]))/;
+
+/** Returns whether `parseJson` must look at every number of the text, which takes several times longer. */
+export const mayRoundNumbers = (text: string): boolean => MAYBE_LOSSY.test(text);
 
 /**
  * Parses JSON. A number that a double would round, such as 2^53 + 1 or 1e400, becomes a raw value, which `JSON.stringify` writes
  * with the same digits. Throws the errors of `JSON.parse`.
  */
 export function parseJson(text: string): unknown {
-  if (!MAYBE_LOSSY.test(text)) return JSON.parse(text);
-  return parseNumbers(text, (digits, value) => (String(value) === digits ? value : sourceJson.rawJSON(digits)));
+  if (!mayRoundNumbers(text)) return JSON.parse(text);
+  return parseNumbers(text, (digits, value) => (isExact(digits, value) ? value : sourceJson.rawJSON(digits)));
+}
+
+/** Returns whether JSON.stringify writes a number of the same value. */
+function isExact(digits: string, value: number): boolean {
+  const text = JSON.stringify(value);
+  return text === digits || (!digits.startsWith("-0") && significantDigits(text) === significantDigits(digits));
 }
 
 /** Returns the digits of a number as they were sent, or null if the value is not a number. */
@@ -56,25 +67,117 @@ export function ownValue(object: JsonObject, key: string): unknown {
 
 /** Returns whether objects and lists are nested deeper than `levelsMax`. */
 export function isNestedDeeperThan(value: unknown, levelsMax: number): boolean {
-  if (typeof value !== "object" || value === null) return false;
+  if (typeof value !== "object" || value === null || sourceJson.isRawJSON(value)) return false;
   if (levelsMax === 0) return true;
   return Object.values(value).some((inner) => isNestedDeeperThan(inner, levelsMax - 1));
 }
 
-const jsonEncoder = new TextEncoder();
+/** The size of the value of a JSON text. */
+export interface JsonSize {
+  /** The members of objects and the elements of lists, at all levels. */
+  readonly values: number;
+  readonly containers: number;
+  /** How deeply objects and lists are nested. */
+  readonly levels: number;
+  /** The escapes in names and strings. */
+  readonly escapes: number;
+}
+
+const [QUOTE, COMMA, BACKSLASH] = [0x22, 0x2c, 0x5c];
+const isOpening = (code: number): boolean => code === 0x7b || code === 0x5b;
+const isClosing = (code: number): boolean => code === 0x7d || code === 0x5d;
+
+/**
+ * Measures a JSON text in UTF-8 without parsing it, because JSON.parse may take a hundred times the text's size in memory. Takes linear
+ * time. If the text is not JSON, the result is some size.
+ */
+export function jsonSizeOf(bytes: Uint8Array): JsonSize {
+  let [commas, containers, levels, escapes] = [0, 0, 0, 0];
+  let level = 0;
+  let isInString = false;
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at] ?? 0;
+    if (byte === QUOTE) isInString = !isInString;
+    else if (isInString) {
+      if (byte !== BACKSLASH) continue;
+      escapes++;
+      at++;
+    } else if (byte === COMMA) commas++;
+    else if (isOpening(byte)) {
+      containers++;
+      if (++level > levels) levels = level;
+    } else if (isClosing(byte)) level--;
+  }
+  return { values: commas + containers, containers, levels, escapes };
+}
+
+/** Returns the index of the first element of a list that is not JSON. Null when the text is no list. Takes linear time. */
+export function brokenElement(text: string): number | null {
+  const start = text.length - text.trimStart().length;
+  if (text.charAt(start) !== "[") return null;
+  let [index, elementStart, level] = [0, start + 1, 0];
+  for (let at = start; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) at = endOfString(text, at);
+    else if (isOpening(code)) level++;
+    else if (isClosing(code)) level--;
+    const isEnd = level === 0;
+    if (!isEnd && (level > 1 || code !== COMMA)) continue;
+    const element = text.slice(elementStart, at);
+    if (!isJson(element)) return isEnd && index === 0 && element.trim() === "" ? null : index;
+    if (isEnd) return null;
+    index++;
+    elementStart = at + 1;
+  }
+  return index;
+}
+
+/** Returns the position of the quote that ends the string at `start`, or the end of the text. */
+function endOfString(text: string, start: number): number {
+  let at = start + 1;
+  while (at < text.length && text.charCodeAt(at) !== QUOTE) at += text.charCodeAt(at) === BACKSLASH ? 2 : 1;
+  return at;
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Returns the JSON of a text. JSON.stringify is slow for short texts. */
+export const quoted = (text: string): string => (PLAIN_TEXT.test(text) ? `"${text}"` : JSON.stringify(text));
+const PLAIN_TEXT = /^[\w $.@:+-]*$/;
+
+/** Returns the JSON of a list of texts and numbers, and of one more element, which is JSON already. */
+export const jsonListOf = (values: readonly (string | number)[], last: string): string =>
+  `[${values.map((value) => (typeof value === "string" ? quoted(value) : value)).join()},${last}]`;
+
+const CHUNK_BYTES = 900_000;
 
 /**
  * Splits a list into JSON lists of at most `bytesMax` bytes each, because D1 takes strings of at most 2 MB. A larger element
  * gets a list of its own.
  */
-export function jsonChunks(list: readonly unknown[], bytesMax = 900_000): string[] {
+export function jsonChunks(list: readonly unknown[], bytesMax = CHUNK_BYTES): string[] {
+  if (list.length === 0) return [];
+  const text = JSON.stringify(list);
+  if (list.length === 1 || utf8Length(text) <= bytesMax) return [text];
+  const half = Math.ceil(list.length / 2);
+  return [...jsonChunks(list.slice(0, half), bytesMax), ...jsonChunks(list.slice(half), bytesMax)];
+}
+
+/** Does the same as `jsonChunks` for elements that are JSON already. */
+export function jsonChunksOf(list: readonly string[], bytesMax = CHUNK_BYTES): string[] {
   const chunks: string[] = [];
   let parts: string[] = [];
   // `partBytes` counts each element with the comma or bracket that follows it. The opening bracket is counted here.
   let bytes = 1;
-  for (const element of list) {
-    const part = JSON.stringify(element);
-    const partBytes = jsonEncoder.encode(part).length + 1;
+  for (const part of list) {
+    const partBytes = utf8Length(part) + 1;
     if (parts.length > 0 && bytes + partBytes > bytesMax) {
       chunks.push(`[${parts.join()}]`);
       parts = [];

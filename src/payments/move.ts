@@ -115,6 +115,8 @@ class Run {
   /** The id of a new payment, the same in every attempt. */
   #paymentId: string | null = null;
   #isLogged = false;
+  /** Whether the last attempt to store the payment named an erased user. */
+  #wasErased = false;
 
   constructor(ctx: TenantCtx, move: Move) {
     this.#ctx = ctx;
@@ -152,8 +154,7 @@ class Run {
         await this.#adjust(step.accountId);
         return step.isLast && this.#outcome !== "ignored";
       case "store":
-        await this.#store(read, step);
-        return true;
+        return this.#store(read, step);
       case "none":
         return true;
     }
@@ -287,7 +288,8 @@ class Run {
     return known[0]?.id ?? this.#paymentId;
   }
 
-  async #store(read: Read, { effect, planned }: Extract<Step, { kind: "store" }>): Promise<void> {
+  /** Returns whether the payment is stored. Otherwise it names an erased user, whom the next step leaves out. */
+  async #store(read: Read, { effect, planned }: Extract<Step, { kind: "store" }>): Promise<boolean> {
     const ctx = this.#ctx;
     this.#storeFailures.attempt(JSON.stringify([read.state.known, read.payer, effect]));
     const { environment, db } = ctx;
@@ -301,9 +303,21 @@ class Run {
     const send = async (guards: readonly Statement[]) =>
       batch(db, [...guards, ...guard, ...this.#storing(read, null)(effect, planned)]);
     // The guards abort if one of these users was erased (E4).
-    if (ids.length === 0) await send([]);
-    else await withTombstones(ctx, async (known, first) => send([first, ...(await personGuards(ctx, known, ids))]));
+    try {
+      if (ids.length === 0) await send([]);
+      else await withTombstones(ctx, async (known, first) => send([first, ...(await personGuards(ctx, known, ids))]));
+    } catch (error) {
+      const isErased = constraintOf(error) === "guard_person";
+      // At first the state is read again: its user may have been erased since.
+      if (!isErased || !this.#wasErased) {
+        this.#wasErased = isErased;
+        throw error;
+      }
+      this.#refusal = "person_erased";
+      return false;
+    }
     this.#confirm();
+    return true;
   }
 
   /** Writes for an account. `decide` receives the payment that was read with the account. Returns whether a batch was sent. */

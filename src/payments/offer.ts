@@ -26,7 +26,7 @@ export interface Offer {
   /** How its invoice settles with the carry. Null for a session or an intent. */
   readonly account: InvoiceAccount | null;
   /** The reason why nothing can be granted, although the parts could be. */
-  readonly flaw: "lines_missing" | "proration" | null;
+  readonly flaw: "lines_missing" | "no_pack" | "proration" | null;
 }
 
 export interface OfferPart {
@@ -104,10 +104,15 @@ function offerOfSession({ userId, data }: SessionFact | IntentFact): Offer {
   return { userId, parts: [part], account: null, flaw: null };
 }
 
+export const isSet = ({ prices }: Pick<Setting, "prices">, price: string): boolean =>
+  prices.some((setPrice) => setPrice.price === price);
+/** Whether a price has left the setting after a line of it was granted to the customer. */
+const hasLeft = (setting: Pick<Setting, "prices">, price: string | null, payer: Payer | null): boolean =>
+  price !== null && !isSet(setting, price) && payer?.prices.includes(price) === true;
+
 /** Returns how an invoice would settle with the carry of its customer. */
-export function accountOfInvoice(invoice: InvoiceFact, { prices }: Setting, payer: Payer | null): InvoiceAccount {
-  const isSet = (price: string) => prices.some((setPrice) => setPrice.price === price);
-  const isCounted = (price: string) => isSet(price) || payer?.prices.includes(price) === true;
+export function accountOfInvoice(invoice: InvoiceFact, setting: Setting, payer: Payer | null): InvoiceAccount {
+  const isCounted = (price: string) => isSet(setting, price) || hasLeft(setting, price, payer);
   return accountInvoice(invoice, isCounted, payer?.carries[invoice.data.currency] ?? 0);
 }
 
@@ -120,7 +125,9 @@ function offerOfInvoice(invoice: InvoiceFact, setting: Setting, { customerUser, 
     return { userId, parts: [], account, flaw: totalWithoutTax < 0 ? null : "lines_missing" };
   }
   const parts: OfferPart[] = [];
-  let flaw: Offer["flaw"] = null;
+  // The customer paid for a line that its setting no longer grants.
+  const hasUnsetLine = lines.some((line) => line.net > 0 && line.quantity !== 0 && hasLeft(setting, line.price, payer));
+  let flaw: Offer["flaw"] = hasUnsetLine && account.paidFor > 0n ? "no_pack" : null;
   for (const line of lines) {
     const price = setting.prices.find((candidate) => candidate.price === line.price);
     if (price === undefined || !grants(line, price)) continue;
@@ -128,7 +135,7 @@ function offerOfInvoice(invoice: InvoiceFact, setting: Setting, { customerUser, 
     const times = timesOfLine(invoice, line, price, setting.currency);
     // A line for which no money is left needs no full amount.
     if (isPaid && account.paidFor === 0n) continue;
-    if (times === null) flaw = "proration";
+    if (times === null) flaw ??= "proration";
     else parts.push(partOf(invoice, line, price, { times, share: isPaid ? account.share : ONE, payer }));
   }
   const { bought, returned } = account.fact.data;

@@ -138,7 +138,8 @@ export const NO_FACTS: HintFacts = {
 
 const GENERIC: Readonly<Partial<Record<LogReason, string>>> = {
   period_over: "The period that was paid for has ended. Settle the payment by hand.",
-  proration: "Set the price's full `amount` in the setting, so that the share of a proration line is known.",
+  proration:
+    "Set the price's full `amount` in the setting, so that the share of a proration line is known, and resend the event at Stripe; or settle the payment by hand.",
   lines_missing: "The invoice has more lines than an event contains. Settle the payment by hand.",
   person_erased: "The user was erased. Refund the payment at Stripe, or settle it by hand for another user.",
   trial_over: "The user or the Stripe customer already had the trial of this pack. It is granted only once.",
@@ -201,7 +202,7 @@ function hintForReason(reason: LogReason, type: string, facts: HintFacts): strin
       return facts.misnamed.some((text) => text.endsWith("`user`.")) ? null : NAME_USER[kind];
     case "no_pack":
       if (kind === "invoice")
-        return "The pack of a line's price does not exist or is archived. Change the price's `packId`.";
+        return "A line's price has left the setting, or its pack does not exist or is archived. Set the price with a pack, and resend the event at Stripe; or settle the payment by hand.";
       if (hasPack) return "The application has no pack with this id or name, or it is archived.";
       return facts.misnamed.some((text) => text.endsWith("`pack`.")) ? null : "`metadata.pack` is missing.";
     case "quantity":

@@ -4,14 +4,16 @@ import { drizzle, fields, names, query, type ValueOf } from "../db/query.ts";
 import { stripeCustomers } from "../db/schema.ts";
 import { all } from "../db/sql.ts";
 import type { TenantCtx } from "../runtime.ts";
+import type { Payer } from "./carry.ts";
 import { type PaymentChange, readChange } from "./event.ts";
 import { factsOf } from "./facts.ts";
 import { type LogEntry, logIgnored, logStatement } from "./log.ts";
 import { type Moved, moreImportant, movePayment } from "./move.ts";
-import { offersOf } from "./offer.ts";
+import { isSet, offersOf } from "./offer.ts";
 import { hintOf, type IgnoredReason } from "./reasons.ts";
 import type { StripeEventOutput } from "./responses.ts";
 import type { StripeEvent } from "./schemas.ts";
+import { payerKeys, readPayer, selectPayer } from "./stored-payer.ts";
 import { type PaymentOutcome, selectUnmatchedOf } from "./stored-payment.ts";
 import type { AskedGrant } from "./stripe-objects.ts";
 import type { StripeSetting } from "./stripe-setting.ts";
@@ -27,7 +29,7 @@ export async function takeEvent(
   const { link, facts } = change;
   const unset = { unset: unsetPrices(change, setting), hasFree: hasFreeLine(change, setting) };
   const asked = { ...change.asked, hint: { ...change.asked.hint, ...unset } };
-  if (hasNoSetPrice(change, setting)) return ignore(ctx, event, "price_not_set", asked);
+  if (await hasNoCountedPrice(ctx, change, setting)) return ignore(ctx, event, "price_not_set", asked);
   let outcome: PaymentOutcome = "ignored";
   let paymentKey: string | undefined;
   /** The key of the event's payment, which the response and the log name even if other payments also change. */
@@ -98,17 +100,20 @@ const hasFreeLine = ({ facts }: PaymentChange, setting: StripeSetting): boolean 
     data.lines.some(({ price, net }) => net === 0 && price !== null && isSet(setting, price)),
   );
 
-const isSet = ({ prices }: StripeSetting, price: string): boolean =>
-  prices.some((setPrice) => setPrice.price === price);
-
 /**
- * Whether the event is about an invoice that grants nothing, whoever its customer is. A negative line counts even if its price has left
- * the setting (S6).
+ * Whether the event is about an invoice of another product. The lines of a price that was granted to the customer count even if the
+ * price has left the setting (S6).
  */
-function hasNoSetPrice({ facts }: PaymentChange, setting: StripeSetting): boolean {
+async function hasNoCountedPrice(ctx: TenantCtx, change: PaymentChange, setting: StripeSetting): Promise<boolean> {
+  const { facts, customer } = change;
   const invoices = factsOf(facts, "invoice");
   if (invoices.length === 0 || invoices.some(({ data }) => data.lines.some(({ net }) => net < 0))) return false;
-  return offersOf(facts, setting, { customerUser: null, payer: null }).length === 0;
+  const hasOffer = (payer: Payer | null) => offersOf(facts, setting, { customerUser: null, payer }).length > 0;
+  if (hasOffer(null)) return false;
+  if (customer === null) return true;
+  const keys = JSON.stringify(await payerKeys(ctx, customer));
+  const [row] = await all(ctx.db, selectPayer({ environmentId: ctx.environment.id, keys }));
+  return row === undefined || !hasOffer(readPayer(row, customer, ""));
 }
 
 type CustomerLink = { environmentId: number; customer: string; userId: string; at: number };

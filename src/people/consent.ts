@@ -18,7 +18,8 @@ import { consentLog } from "../db/schema.ts";
 import { personErased, personGuards } from "../db/tombstones.ts";
 import { analyticsCounts } from "../db/views.ts";
 import { assert, invalid, PurserError } from "../errors.ts";
-import { DAY_MS } from "../lib/time.ts";
+import { warn } from "../http/factory.ts";
+import { DAY_MS, MINUTE_MS } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { dayOf } from "./limits/count.ts";
 import type { ConsentEntry } from "./responses.ts";
@@ -151,7 +152,7 @@ const GRANTED_A_DAY_MAX = 80;
 
 /**
  * Appends a decision to the consent log of a distinct id, which may be unknown (P5). Entries never change. Throws `person_erased`,
- * `invalid_request` when `isDevice` comes without a secret key, and `rate_limited` for publishable keys.
+ * `invalid_request` when `isDevice` or a distant `occurredAt` comes without a secret key, and `rate_limited` for publishable keys.
  */
 export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promise<ConsentEntry> {
   if (input.isDevice === true && ctx.caller.kind !== "secret") {
@@ -173,7 +174,7 @@ export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promis
     source: input.source ?? null,
     gpc: input.gpc ?? null,
     isDevice: input.isDevice ?? false,
-    occurredAtMs: input.occurredAt ?? receivedAtMs,
+    occurredAtMs: occurredAtOf(ctx, input, receivedAtMs),
     receivedAtMs,
   };
   const write = () =>
@@ -190,6 +191,27 @@ export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promis
   if (row === undefined && isCounted) throw tooManyConsents(ID_LIMIT_MESSAGE, dayMs);
   assert(row !== undefined, "a written consent is found");
   return presentConsent(row);
+}
+
+/** How far from its arrival the time of a decision may be when a publishable key sends it (P5). */
+const AGE_MAX_MS = DAY_MS;
+const AHEAD_MAX_MS = 5 * MINUTE_MS;
+
+/**
+ * Returns when the decision was given. A user token only proves who decides now, so a publishable key names a time near the arrival.
+ * A refusal of consent with another time is kept, at its arrival, with a warning: it must never be lost.
+ */
+function occurredAtOf(ctx: TenantCtx, { occurredAt, decision }: ConsentInput, receivedAtMs: number): number {
+  if (occurredAt === undefined || ctx.caller.kind === "secret") return occurredAt ?? receivedAtMs;
+  if (occurredAt >= receivedAtMs - AGE_MAX_MS && occurredAt <= receivedAtMs + AHEAD_MAX_MS) return occurredAt;
+  if (decision === "granted") {
+    throw invalid(
+      "occurredAt",
+      "must be at most a day ago and 5 minutes ahead with a publishable key. A server with a secret key may send any time",
+    );
+  }
+  warn(ctx, "consent_time_replaced");
+  return receivedAtMs;
 }
 
 const ID_LIMIT_MESSAGE = `An id has at most ${ENTRIES_A_DAY_MAX} consent entries a day when a publishable key sends them. The last ones are reserved for "denied" and "withdrawn".`;

@@ -1,39 +1,6 @@
 import { assert } from "../errors.ts";
-import { utf8, utf8Length } from "../lib/encoding.ts";
-import { JsonBytes } from "../lib/json-bytes.ts";
-
-/** Calls `visit` with the name and the JSON text of each member of an object, which it reads one after another. */
-export type Members = (visit: (name: string, text: string) => void) => void;
-
-/** Returns the members of the object at `start`. Null when it has none, or is not an object. */
-export function membersAt(json: JsonBytes, start: number): Members | null {
-  if (json.kindAt(start) !== "object" || json.isEmptyAt(start)) return null;
-  return (visit) => {
-    json.members(start, (name, valueStart) => {
-      const end = json.skip(valueStart);
-      visit(json.string(name), json.text({ start: valueStart, end }));
-      return end;
-    });
-  };
-}
-
-/** Returns the members of an object's JSON text. */
-export function membersOf(text: string): Members | null {
-  const json = new JsonBytes(utf8(text));
-  return membersAt(json, json.skipSpace(0));
-}
-
-/** Returns the strings of the list at `start`, as names of members. Null when there are none. */
-export function namesAt(json: JsonBytes, start: number): Members | null {
-  if (json.kindAt(start) !== "list" || json.isEmptyAt(start)) return null;
-  return (visit) => {
-    json.elements(start, (at) => {
-      const end = json.skip(at);
-      if (json.kindAt(at) === "string") visit(json.string({ start: at, end }), "null");
-      return end;
-    });
-  };
-}
+import { utf8Length } from "../lib/encoding.ts";
+import { isJsonObject, type JsonObject, parseJson, quoted } from "../lib/json.ts";
 
 /** The most bytes and names of an id's properties, those of secret keys and those of other keys each for itself (L1). */
 export const ID_PROPERTIES_BYTES_MAX = 64 * 1024;
@@ -41,27 +8,22 @@ export const ID_PROPERTIES_NAMES_MAX = 1_000;
 
 /** The changes that an event makes to an id's properties. Null for none. */
 export interface PropertyChanges {
-  readonly set: Members | null;
-  readonly setOnce: Members | null;
-  /** Only its names are used. */
-  readonly unset: Members | null;
-  /**
-   * The JSON texts of `set`, `setOnce` and `unset`, as sent. Empty when there are none, null when they are too long to
-   * remember.
-   */
-  readonly changes: string | null;
+  readonly set: JsonObject | null;
+  readonly setOnce: JsonObject | null;
+  readonly unset: readonly string[] | null;
+  /** Returns the JSON texts of `set`, `setOnce` and `unset`. Null when they are too long to remember. */
+  readonly changes: () => string | null;
 }
 
-export function changesProperties({ changes }: PropertyChanges): boolean {
-  return changes !== "";
-}
+export const changesProperties = ({ set, setOnce, unset }: PropertyChanges): boolean =>
+  set !== null || setOnce !== null || unset !== null;
 
 /**
  * The properties of an id as JSON texts by name, to which one event after another is applied. The cost of an event depends on its
  * own size, not on the size of its id's properties.
  */
 export class IdProperties {
-  readonly #texts = new Map<string, string>();
+  readonly #texts: Map<string, string>;
   /** The bytes of all members, with quotes, colons and commas. */
   #bytes = 0;
   isChanged = false;
@@ -71,11 +33,10 @@ export class IdProperties {
   /** `stored`: the JSON text of an object; null when nothing is stored. */
   constructor(stored: string | null) {
     this.#stored = stored;
-    if (stored === null) return;
-    membersOf(stored)?.((name, text) => {
-      this.#texts.set(name, text);
-      this.#bytes += nameBytes(name) + utf8Length(text);
-    });
+    const properties = stored === null ? {} : parseJson(stored);
+    assert(isJsonObject(properties), "an id's properties are a JSON object");
+    this.#texts = new Map(Object.entries(properties).map(([name, value]) => [name, JSON.stringify(value)]));
+    for (const [name, text] of this.#texts) this.#bytes += nameBytes(name) + utf8Length(text);
   }
 
   /**
@@ -83,33 +44,28 @@ export class IdProperties {
    * false when a property was not set because the id's properties would exceed their limits.
    */
   apply({ set, setOnce, unset }: Pick<PropertyChanges, "set" | "setOnce" | "unset">): boolean {
-    const removed = new Set<string>();
-    unset?.((name) => {
-      removed.add(name);
-      this.#remove(name);
-    });
+    const removed = new Set(unset);
+    for (const name of removed) this.#remove(name);
     let areAllSet = true;
-    setOnce?.((name, text) => {
-      if (!removed.has(name) && !this.#texts.has(name) && !this.#put(name, text)) areAllSet = false;
-    });
-    set?.((name, text) => {
-      if (!removed.has(name) && !this.#put(name, text)) areAllSet = false;
-    });
+    for (const [name, value] of Object.entries(setOnce ?? {})) {
+      if (!removed.has(name) && !this.#texts.has(name) && !this.#put(name, value)) areAllSet = false;
+    }
+    for (const [name, value] of Object.entries(set ?? {})) {
+      if (!removed.has(name) && !this.#put(name, value)) areAllSet = false;
+    }
     return areAllSet;
   }
 
   /** Returns whether the same changes would have no effect now. */
   isSettled({ set, setOnce, unset }: PropertyChanges): boolean {
-    const removed = new Set<string>();
-    unset?.((name) => removed.add(name));
-    let isSettled = ![...removed].some((name) => this.#texts.has(name));
-    setOnce?.((name) => {
-      if (!removed.has(name) && !this.#texts.has(name)) isSettled = false;
-    });
-    set?.((name, text) => {
-      if (!removed.has(name) && this.#texts.get(name) !== text) isSettled = false;
-    });
-    return isSettled;
+    const removed = new Set(unset);
+    return (
+      ![...removed].some((name) => this.#texts.has(name)) &&
+      Object.keys(setOnce ?? {}).every((name) => removed.has(name) || this.#texts.has(name)) &&
+      Object.entries(set ?? {}).every(
+        ([name, value]) => removed.has(name) || this.#texts.get(name) === JSON.stringify(value),
+      )
+    );
   }
 
   /** The size of the JSON to store. */
@@ -126,7 +82,8 @@ export class IdProperties {
     return `{${Array.from(this.#texts, ([name, text]) => `${quoted(name)}:${text}`).join()}}`;
   }
 
-  #put(name: string, text: string): boolean {
+  #put(name: string, value: unknown): boolean {
+    const text = JSON.stringify(value);
     const before = this.#texts.get(name);
     if (before === text) return true;
     const growth = utf8Length(text) - (before === undefined ? -nameBytes(name) : utf8Length(before));
@@ -150,7 +107,3 @@ export class IdProperties {
 
 /** The bytes of a name with its quotes, colon and comma. */
 const nameBytes = (name: string): number => utf8Length(quoted(name)) + 2;
-
-/** Returns the same as JSON.stringify, which is slow for short texts. */
-const quoted = (name: string): string => (PLAIN_NAME.test(name) ? `"${name}"` : JSON.stringify(name));
-const PLAIN_NAME = /^[\w $.-]*$/;

@@ -7,6 +7,7 @@ import { guards } from "../db/views.ts";
 import { rememberPerObject } from "../lib/memory.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { linkText, needsStoredPeople, type PersonEvent } from "./claims.ts";
+import { changesProperties } from "./id-properties.ts";
 import type { SettledId } from "./plan-people.ts";
 import { isUserBy } from "./user-marks.ts";
 
@@ -136,9 +137,10 @@ export function guardRemembered(ctx: TenantCtx, events: readonly PersonEvent[], 
   for (const event of events) {
     if (!needsStoredPeople(event)) continue;
     const remembered = memory.find(peopleMemoryKey(ctx, event.distinctId), nowMs);
-    if (remembered === null || event.changes === null) return null;
-    if (event.changes !== "") {
-      if (remembered.properties?.changes.includes(event.changes) !== true) return null;
+    if (remembered === null) return null;
+    if (changesProperties(event)) {
+      const changes = event.changes();
+      if (changes === null || remembered.properties?.changes.includes(changes) !== true) return null;
       properties.set(event.distinctId, [event.distinctId, remembered.properties.version, remembered.properties.bytes]);
     }
     if (event.link === null) continue;

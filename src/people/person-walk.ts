@@ -45,8 +45,11 @@ export type PersonKey = { appId: string; mode: string; distinctId: string };
 
 interface WalkOptions {
   readonly idsMax: number;
-  /** The walk does not follow the claims of an id that claims more than this many ids. */
-  readonly claimsOfIdMax?: number;
+  /**
+   * The walk does not follow the claims of an id that claims more than this many ids by verified claims, and reads ids that verified
+   * claims reach before others. So nobody crowds them out of the first ids.
+   */
+  readonly verifiedClaimsMax?: number;
   /** Further columns of `person`. They are null for an id without a record. */
   readonly columns?: readonly (keyof typeof distinctIds.$inferSelect)[];
 }
@@ -56,7 +59,7 @@ interface WalkOptions {
  * that it claims by claims that count, nearest first (P3). The walk ends at an id that it reaches by an unverified claim. An
  * id has one claimer, and verified claims form no cycle, so each id occurs once.
  */
-export function withPerson(value: ValueOf<PersonKey>, { idsMax, claimsOfIdMax, columns = [] }: WalkOptions): SQL {
+export function withPerson(value: ValueOf<PersonKey>, { idsMax, verifiedClaimsMax, columns = [] }: WalkOptions): SQL {
   const requested = alias(distinctIds, "requested");
   const columnsOf = (from: typeof requested | typeof distinctIds) =>
     sql.join(columns.map((name) => sql`, ${from[name]}`));
@@ -68,7 +71,7 @@ export function withPerson(value: ValueOf<PersonKey>, { idsMax, claimsOfIdMax, c
     eq(claimedBy, personTable.distinctId),
     sql`${claimedBy} IS NOT NULL`,
     claimCounts(distinctIds),
-    claimsOfIdMax === undefined ? undefined : claimsAtMost(claimsOfIdMax),
+    verifiedClaimsMax === undefined ? undefined : verifiedClaimsAtMost(verifiedClaimsMax),
   );
   return sql`WITH RECURSIVE ${personTable} (
       ${names(environmentId, distinctId)}, verified${sql.join(columns.map((name) => sql`, ${names(distinctIds[name])}`))}
@@ -79,18 +82,18 @@ export function withPerson(value: ValueOf<PersonKey>, { idsMax, claimsOfIdMax, c
       UNION ALL
       SELECT ${environmentId}, ${distinctId}, ${claimIsVerified}${columnsOf(distinctIds)}
       FROM ${personTable} CROSS JOIN ${distinctIds} INDEXED BY distinct_ids_claimed_by WHERE ${isClaimed}
-      LIMIT ${idsMax}
+      ${verifiedClaimsMax === undefined ? sql`` : sql`ORDER BY 3 DESC`} LIMIT ${idsMax}
     )`;
 }
 
-/** SQL: whether the current id of `person` claims at most this many ids. */
-function claimsAtMost(max: number): SQL {
+/** SQL: whether the current id of `person` claims at most this many ids by verified claims. */
+function verifiedClaimsAtMost(max: number): SQL {
   const claims = alias(distinctIds, "claims");
   return sql`(
     SELECT count(*) FROM (
       SELECT 1 FROM ${distinctIds} AS ${claims} INDEXED BY distinct_ids_claimed_by
       WHERE ${claims.environmentId} = ${personTable.environmentId} AND ${claims.claimedBy} = ${personTable.distinctId}
-        AND ${claims.claimedBy} IS NOT NULL LIMIT ${max + 1}
+        AND ${claims.claimedBy} IS NOT NULL AND ${claims.claimIsVerified} = 1 LIMIT ${max + 1}
     )
   ) <= ${max}`;
 }

@@ -82,8 +82,7 @@ export function warningsFromEvents(events: readonly PersonEvent[]): ReadonlyMap<
     if (event.isPersonless) continue;
     const flaw = event.link === null ? null : flawOfLink(event.distinctId, event.link);
     if (flaw !== null) warnings.set(eventKey(event), flaw);
-    // Changes that are short enough to remember never exceed the limits of an id.
-    if (event.changes === null && !new IdProperties(null).apply(event))
+    if (changesProperties(event) && !new IdProperties(null).apply(event))
       warnings.set(eventKey(event), TOO_MANY_PROPERTIES);
   }
   return warnings;
@@ -235,10 +234,12 @@ function settledIds(events: readonly PersonEvent[], claims: Claims, rooms: Prope
     const room = rooms.find(distinctId);
     if (room === null) return { distinctId, properties: null, links };
     const { idProperties, isVerified } = room;
-    // Null and empty changes are not remembered, and no `$unset` by a secret key, which also changes what other keys set.
-    const settled = ofId.flatMap((event) =>
-      event.changes && !(isVerified && event.unset !== null) && idProperties.isSettled(event) ? event.changes : [],
-    );
+    // Long changes are not remembered, and no `$unset` by a secret key, which also changes what other keys set.
+    const settled = ofId.flatMap((event) => {
+      const isSettled =
+        changesProperties(event) && !(isVerified && event.unset !== null) && idProperties.isSettled(event);
+      return (isSettled ? event.changes() : null) ?? [];
+    });
     const version = room.version + Number(idProperties.isChanged);
     const properties = { version, bytes: idProperties.storedBytes, changes: [...new Set(settled)] };
     return { distinctId, properties, links };

@@ -43,9 +43,10 @@ const profileIdFields = () => ({
 });
 type ProfileIdRow = RowOf<ReturnType<typeof profileIdFields>>;
 
-// The walk does not follow ids that claim more ids than a page shows, so that the cost of a page is bounded.
+// The walk does not follow ids that claim more ids by verified claims than a page shows, so that the cost of a page is bounded. Of other
+// claims an id makes at most a thousand (L1).
 const withProfileIds = (value: ValueOf<PersonKey>) =>
-  withPerson(value, { idsMax: PROFILE_IDS_MAX, claimsOfIdMax: PROFILE_IDS_MAX });
+  withPerson(value, { idsMax: PROFILE_IDS_MAX, verifiedClaimsMax: PROFILE_IDS_MAX });
 const ofPerson = sql`${distinctIds.environmentId} = ${personTable.environmentId} AND ${distinctIds.distinctId} = ${personTable.distinctId}`;
 
 const idsOfPerson = query((value: ValueOf<PersonKey>) =>
@@ -79,6 +80,7 @@ const propertiesOfId = query((value: ValueOf<IdKey>) => {
     .where(and(eq(environmentId, value("environmentId")), eq(distinctId, value("distinctId"))));
 });
 
+/** The newest events. Of those that are read, verified ones come first, so that others do not crowd them out. */
 const lastEvents = query((value: ValueOf<PersonKey>) => {
   const e = analyticsEvents;
   return read(
@@ -93,7 +95,7 @@ const lastEvents = query((value: ValueOf<PersonKey>) => {
       SELECT ${list} FROM ${personTable} CROSS JOIN ${distinctIds} ON ${ofPerson}
       CROSS JOIN ${e} ON ${e.environmentId} = ${distinctIds.environmentId} AND ${e.distinctId} = ${distinctIds.distinctId}
         AND ${e.seq} > ${distinctIds.eventCount} - ${ROWS_OF_ID} AND ${e.replacedBy} IS NULL
-      ORDER BY ${e.receivedAtMs} DESC, ${e.seq} DESC LIMIT ${ROWS_OF_ID}`,
+      ORDER BY ${e.isVerified} DESC, ${e.receivedAtMs} DESC, ${e.seq} DESC LIMIT ${ROWS_OF_ID}`,
   );
 });
 
@@ -186,11 +188,13 @@ export async function readProfile(ctx: TenantCtx, distinctId: string) {
       presentClaim,
     ),
     isTruncated: claims.length > PROFILE_IDS_MAX || ids.length >= PROFILE_IDS_MAX,
-    events: events.map(({ timestampMs, receivedAtMs, ...event }) => ({
-      ...event,
-      timestamp: iso(timestampMs),
-      receivedAt: iso(receivedAtMs),
-    })),
+    events: events
+      .toSorted((a, b) => b.receivedAtMs - a.receivedAtMs)
+      .map(({ timestampMs, receivedAtMs, ...event }) => ({
+        ...event,
+        timestamp: iso(timestampMs),
+        receivedAt: iso(receivedAtMs),
+      })),
     consents: consents.map(presentConsent),
   };
 }

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { identifier, mode, timestamp } from "../http/fields.ts";
+import { identifier, mode, shortText, timestamp } from "../http/fields.ts";
 import { analyticsDefaults } from "./limits/count.ts";
 
 const distinctId = z.lazy(() => identifier()).describe("Any distinct id of the person.");
@@ -11,9 +11,9 @@ export const consentInput = z.lazy(() =>
       distinctId,
       purpose: identifier().describe("The purpose that was asked for, such as `analytics`."),
       decision,
-      method: identifier().optional().describe("How the decision was given, such as `banner`."),
-      noticeVersion: identifier().optional().describe("The version of the notice that was shown."),
-      source: identifier().optional().describe("Where it was given, such as a page."),
+      method: shortText().optional().describe("How the decision was given, such as `banner`."),
+      noticeVersion: shortText().optional().describe("The version of the notice that was shown."),
+      source: shortText().optional().describe("Where it was given, such as a page."),
       gpc: z.boolean().optional().describe("Whether the browser sent Global Privacy Control."),
       isDevice: z
         .boolean()
@@ -21,7 +21,11 @@ export const consentInput = z.lazy(() =>
         .describe(
           "Whether the consent is of an anonymous visitor, and the id is an SDK's device id. Otherwise the id is a user from then on, and no publishable key can link it. Only with a secret key.",
         ),
-      occurredAt: timestamp.optional().describe("When the decision was given. Default: now."),
+      occurredAt: timestamp
+        .optional()
+        .describe(
+          "When the decision was given. Default: now. With a publishable key at most a day ago and 5 minutes ahead; `denied` and `withdrawn` are stored anyway, with the time of arrival.",
+        ),
     })
     .meta({ id: "RecordConsent" }),
 );

@@ -3,7 +3,7 @@ import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { asInteger, assignments, insertFrom, names, query, type ValueOf } from "../db/query.ts";
 import { analyticsEvents, distinctIds, firstSeenOfKnownId, idProperties } from "../db/schema.ts";
 import type { Statement } from "../db/sql.ts";
-import { jsonChunks } from "../lib/json.ts";
+import { jsonChunks, jsonChunksOf, jsonListOf } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { dayOf, isCounted, recordBytes, storedBytes } from "./limits/count.ts";
 import type { PeopleChange } from "./plan-people.ts";
@@ -12,14 +12,23 @@ import type { PeopleChange } from "./plan-people.ts";
 type PeopleRows = { environmentId: number; rows: string };
 type RowsAt = PeopleRows & { nowMs: number };
 
-const writeProperties = query((value: ValueOf<PeopleRows>) => {
+/**
+ * Writes properties, if the version that was read is still stored. A server's `$unset` also removes what others set, whatever they
+ * change meanwhile (P9): otherwise whoever holds the public key could delay it.
+ */
+const writeProperties = query((value: ValueOf<PeopleRows & { isServer: number }>) => {
   const { environmentId, distinctId, isVerified, properties, version } = idProperties;
+  const stored = alias(idProperties, "stored");
+  const next = sql`1 + coalesce((
+    SELECT ${stored.version} FROM ${idProperties} AS ${stored} WHERE ${stored.environmentId} = ${value("environmentId")}
+      AND ${stored.distinctId} = value ->> 0 AND ${stored.isVerified} = 0
+  ), 0)`;
   const row = {
     environmentId: asInteger(value("environmentId")),
     distinctId: sql`value ->> 0`,
-    isVerified: sql`value ->> 3`,
-    properties: sql`value ->> 1`,
-    version: sql`value ->> 2`,
+    isVerified: sql`value ->> 1`,
+    properties: sql`value -> 3`,
+    version: sql`iif(${value("isServer")} AND value ->> 1 = 0, ${next}, value ->> 2)`,
   };
   const changed = { properties: inserted(properties), version: inserted(version) };
   return sql`${insertFrom(idProperties, row, sql`FROM json_each(${value("rows")}) WHERE true`)}
@@ -146,9 +155,9 @@ export function peopleWrites(
   times: { readonly nowMs: number; readonly dayMs: number },
 ): Statement[] {
   const environmentId = ctx.environment.id;
-  const properties = change.properties.map((row) => [
-    ...[row.distinctId, row.properties, row.version + 1, Number(row.isVerified)],
-  ]);
+  const properties = change.properties.map((row) =>
+    jsonListOf([row.distinctId, Number(row.isVerified), row.version + 1], row.properties),
+  );
   const ids = change.ids.map((id) => [
     id.distinctId,
     Number(id.isDeviceForm),
@@ -163,7 +172,9 @@ export function peopleWrites(
     ...[distinctId, version + 1, claim.by, claim.via, Number(claim.isVerified)],
   ]);
   return [
-    ...jsonChunks(properties).map((rows) => writeProperties({ environmentId, rows })),
+    ...jsonChunksOf(properties).map((rows) =>
+      writeProperties({ environmentId, rows, isServer: Number(ctx.caller.kind === "secret") }),
+    ),
     ...jsonChunks(ids).map((rows) => upsertIds({ environmentId, rows, ...times, isCounted: Number(isCounted(ctx)) })),
     ...jsonChunks(claims).map((rows) => changeClaims({ environmentId, rows, nowMs: times.nowMs })),
   ];

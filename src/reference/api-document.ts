@@ -1,72 +1,11 @@
-import * as z from "zod";
 import packageFile from "../../package.json" with { type: "json" };
+import { operations } from "../api/operations.ts";
 import { type ErrorCode, errorMeaning, errorStatus } from "../errors.ts";
 import { type OpenApiDocument, openApiDocument } from "./describe.ts";
-import type { Operation } from "./operation.ts";
-import { balanceOperations } from "./operations/balances.ts";
-import { captureOperations } from "./operations/capture.ts";
-import { catalogOperations } from "./operations/catalog.ts";
-import { exportOperations } from "./operations/exports.ts";
-import { grantOperations } from "./operations/grants.ts";
-import { keyOperations } from "./operations/keys.ts";
-import { messageOperations } from "./operations/messages.ts";
-import { paymentOperations } from "./operations/payments.ts";
-import { peopleOperations } from "./operations/people.ts";
-import { reservationOperations } from "./operations/reservations.ts";
-import { usageOperations } from "./operations/usage.ts";
-import { usageLimitOperations } from "./operations/usage-limits.ts";
+import { describedAtEachPath } from "./operation.ts";
 
-const serviceOperations: readonly Operation[] = [
-  {
-    id: "checkHealth",
-    method: "get",
-    path: "/health",
-    tag: "Service",
-    summary: "Check health",
-    description: "Runs one trivial query on the database.",
-    access: "open",
-    success: {
-      description: "The service is up.",
-      schema: z.strictObject({ status: z.literal("ok") }).meta({ id: "Health" }),
-      example: { status: "ok" },
-    },
-    errors: [],
-  },
-  {
-    id: "getOpenApi",
-    method: "get",
-    path: "/api/v1/openapi.json",
-    tag: "Service",
-    summary: "Get the OpenAPI document",
-    description: "The whole API as OpenAPI 3.1, generated from the schemas that validate requests.",
-    access: "open",
-    success: {
-      description: "The document.",
-      schema: z
-        .looseObject({ openapi: z.string(), info: z.looseObject({}), paths: z.looseObject({}) })
-        .meta({ id: "OpenApiDocument" }),
-      example: { openapi: "3.1.1", info: { title: "Purser", version: packageFile.version }, paths: {} },
-    },
-    errors: [],
-  },
-];
-
-/** Every operation of Purser. test/cross/openapi.test.ts compares them with the routes. */
-export const operations: readonly Operation[] = [
-  ...catalogOperations,
-  ...keyOperations,
-  ...grantOperations,
-  ...balanceOperations,
-  ...usageOperations,
-  ...reservationOperations,
-  ...usageLimitOperations,
-  ...captureOperations,
-  ...peopleOperations,
-  ...exportOperations,
-  ...paymentOperations,
-  ...messageOperations,
-  ...serviceOperations,
-];
+/** Every operation of Purser, as the reference shows it. */
+export const describedOperations = operations.flatMap(describedAtEachPath);
 
 /** Returns the table of all error codes, in CommonMark with GitHub's tables. */
 const errorRows = (): string =>
@@ -135,6 +74,6 @@ let document: OpenApiDocument | undefined;
 
 /** Returns the OpenAPI document. */
 export function apiDocument(): OpenApiDocument {
-  document ??= openApiDocument(about, operations);
+  document ??= openApiDocument(about, describedOperations);
   return document;
 }

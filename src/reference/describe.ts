@@ -12,14 +12,12 @@ import { isJsonObject } from "../lib/json.ts";
 import { messageData } from "../webhooks/message-data.ts";
 import { message } from "../webhooks/responses.ts";
 import {
-  adminRouteOf,
   type Content,
+  type DescribedOperation,
   errorCodes,
   isKeyed,
-  type Operation,
   securityOf,
   securitySchemes,
-  unwrapped,
 } from "./operation.ts";
 import {
   errorComponents,
@@ -41,7 +39,7 @@ const correctSchema: ZodOpenApiOverride = ({ jsonSchema, zodSchema, io }) => {
   // zod writes "any other field" as an empty schema, and no known fields as an empty list. Some generators misread both.
   if (isEmptyObject(additionalProperties)) jsonSchema.additionalProperties = true;
   if (isEmptyObject(properties) && jsonSchema.additionalProperties === true) delete jsonSchema.properties;
-  if (zodSchema === errorDetail) {
+  if (zodSchema === errorDetail.unwrap()) {
     for (const name of Object.keys(jsonSchema)) Reflect.deleteProperty(jsonSchema, name);
     Object.assign(jsonSchema, errorDetailSchema);
   }
@@ -68,12 +66,12 @@ function describeDefaults(schema: unknown): void {
 export type OpenApiDocument = ReturnType<typeof createDocument>;
 
 /** Returns whether responses have a bookmark: those to every request with a key, wherever the key was sent. */
-const hasBookmark = (operation: Operation): boolean =>
+const hasBookmark = (operation: DescribedOperation): boolean =>
   isKeyed(operation) || operation.access === "client" || operation.access === "key-inside";
 
-function describeOperation(operation: Operation): ZodOpenApiOperationObject {
+function describeOperation(operation: DescribedOperation): ZodOpenApiOperationObject {
   const { id, tag, summary, access, params, query, body, success } = operation;
-  const demanded = access === "admin" ? requirementText(adminRouteOf(operation)) : "";
+  const demanded = operation.requirement === undefined ? "" : requirementText(operation.requirement);
   const description = `${operation.description}${demanded && `\n\n${demanded}`}`;
   const names: HeaderName[] = ["x-request-id"];
   if (hasBookmark(operation)) names.push("x-d1-bookmark");
@@ -96,8 +94,8 @@ function describeOperation(operation: Operation): ZodOpenApiOperationObject {
     description,
     security: securityOf(operation),
     requestParams: {
-      ...(params === undefined ? {} : { path: unwrapped(params) }),
-      ...(query === undefined ? {} : { query: unwrapped(query) }),
+      ...(params === undefined ? {} : { path: params }),
+      ...(query === undefined ? {} : { query: query }),
     },
     ...(sharedParameters.length === 0 ? {} : { parameters: sharedParameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content: contents(body, body.alternatives) } }),
@@ -127,7 +125,7 @@ export interface About {
 
 /** A message that webhook endpoints receive. */
 function describeMessage(type: string, description: string, data: z.ZodRawShape): ZodOpenApiOperationObject {
-  const schema = message.extend({ type: z.literal(type), data: z.strictObject(data) });
+  const schema = message.unwrap().extend({ type: z.literal(type), data: z.strictObject(data) });
   return {
     operationId: `on${type.replace(/(^|\.)([a-z])/g, (_, _dot, letter: string) => letter.toUpperCase())}`,
     tags: ["Messages"],
@@ -143,7 +141,7 @@ function describeMessage(type: string, description: string, data: z.ZodRawShape)
 }
 
 /** Returns the OpenAPI 3.1 document of these operations and messages. */
-export function openApiDocument(about: About, operations: readonly Operation[]): OpenApiDocument {
+export function openApiDocument(about: About, operations: readonly DescribedOperation[]): OpenApiDocument {
   const paths: ZodOpenApiPathsObject = {};
   for (const operation of operations) {
     paths[operation.path] = {

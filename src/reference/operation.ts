@@ -1,58 +1,14 @@
 import * as z from "zod";
-import { ROUTES } from "../auth/scopes.ts";
-import type { ErrorCode } from "../errors.ts";
+import type { Access } from "../api/access.ts";
+import { BodyByType, Unread } from "../api/body.ts";
+import type { Operation } from "../api/operation.ts";
+import { assert, type ErrorCode } from "../errors.ts";
 import { codesInOrder } from "./response-components.ts";
 
-/**
- * The credentials that a request must send. `end-user`: a secret key, or a publishable key with the end-user's token. `client`:
- * a key of any kind. `key-inside`: a key in the body or in the path.
- */
-export type Access = "open" | "secret" | "end-user" | "admin" | "client" | "key-inside";
-
-/** The schema of a request. Request schemas are lazy, so that the Worker starts without building them. */
-type ObjectSchema = z.ZodObject | z.ZodLazy<z.ZodObject>;
-
-export const unwrapped = (schema: ObjectSchema): z.ZodObject =>
+export const unwrapped = (schema: z.ZodObject | z.ZodLazy<z.ZodObject>): z.ZodObject =>
   schema instanceof z.ZodLazy ? schema.unwrap() : schema;
 
-/** The description of one operation, with the schemas that its route validates with. */
-export interface Operation {
-  /** Unique. Generated clients use it as the name of a method: `grantCredits`. */
-  readonly id: string;
-  readonly method: "get" | "post" | "put" | "patch" | "delete";
-  /** With parameters in braces: `/api/v1/admin/apps/{appId}/keys`. */
-  readonly path: string;
-  readonly tag: string;
-  readonly summary: string;
-  /** CommonMark. */
-  readonly description: string;
-  readonly access: Access;
-  /**
-   * The error code for a publishable key where a secret key is required (W13). Given if it differs from the method's usual code.
-   */
-  readonly publishableGets?: "forbidden" | "requires_secret_key";
-  readonly params?: ObjectSchema;
-  readonly query?: ObjectSchema;
-  readonly body?: Content & { readonly alternatives?: Readonly<Record<string, Content>> };
-  readonly success: Content & {
-    readonly description: string;
-    /** Whether `idempotent-replayed` marks a repeat. */
-    readonly replayable?: boolean;
-    /** Whether the response may have a `purser-warning` (W16). */
-    readonly warns?: boolean;
-    readonly headers?: Readonly<Record<string, string>>;
-    /** By their types. */
-    readonly alternatives?: Readonly<Record<string, Content>>;
-  };
-  /** The operation's own codes. Codes that follow from its key, body and arguments are added. */
-  readonly errors: readonly ErrorCode[];
-  /**
-   * Whether it writes for a user id, which may be erased (E4). The write is then refused with a code, or silently dropped, as
-   * analytics are.
-   */
-  readonly writesForId?: "refused" | "silent";
-}
-
+/** A body of one media type, with its schema and an example. */
 export interface Content {
   /** `application/json` unless given. */
   readonly type?: string;
@@ -60,8 +16,64 @@ export interface Content {
   readonly example: unknown;
 }
 
+type RequestBody = Content & { readonly alternatives: Readonly<Record<string, Content>> };
+
+function describeBody({ body }: Operation, example: ReturnType<Operation["example"]>): RequestBody | undefined {
+  assert((body === undefined) === (example.body === undefined), "an operation with a body has an example of it");
+  if (body === undefined) return undefined;
+  if (body instanceof Unread) return { schema: body.schema(), example: example.body, alternatives: {} };
+  if (!(body instanceof BodyByType)) return { schema: body, example: example.body, alternatives: {} };
+  const [usual, ...others] = Object.entries(body.schemas());
+  assert(usual !== undefined, "a body has a media type");
+  const alternatives = others.map(([type, schema]) => [type, { schema, example: example.bodies?.[type] }] as const);
+  return { schema: usual[1], example: example.body, alternatives: Object.fromEntries(alternatives) };
+}
+
+/** The parameters that a handler reads itself are documented by an object, too. */
+const describePart = (part: Operation["params"]): z.ZodObject | undefined =>
+  part === undefined ? undefined : unwrapped(part instanceof Unread ? (part.schema() as z.ZodObject) : part);
+
+/** Builds the schemas and examples of an operation, for the reference. */
+function describe(declared: Operation) {
+  const { access, outputType, replayable, warns, headers, alternatives } = declared;
+  const example = declared.example();
+  return {
+    ...declared,
+    access: access.kind,
+    requirement: access.requirement,
+    publishableGets: access.publishableGets,
+    params: describePart(declared.params),
+    query: describePart(declared.query),
+    body: describeBody(declared, example),
+    errors: declared.errors ?? [],
+    success: {
+      description: declared.returns,
+      schema: declared.output(),
+      example: example.output,
+      ...{ replayable, warns, headers, alternatives },
+      ...(outputType === undefined ? {} : { type: outputType }),
+    },
+  };
+}
+
+/** An operation as the reference shows it, with its schemas. */
+export type DescribedOperation = ReturnType<typeof describe>;
+
+/** Returns an operation, and the same operation at its other paths, for the reference. */
+export function describedAtEachPath(declared: Operation): readonly DescribedOperation[] {
+  const described = describe(declared);
+  const others = (declared.aliases ?? []).map((path) => ({
+    ...described,
+    id: `${described.id}${path.replace(/\W+(\w)/g, (_match, letter: string) => letter.toUpperCase())}`,
+    path,
+    summary: `${described.summary} (\`${path}\`)`,
+    description: `The same as \`${described.path}\`, for older clients.`,
+  }));
+  return [described, ...others];
+}
+
 /** Returns every error code of the operation, in the order of the catalogue. */
-export function errorCodes(operation: Operation): ErrorCode[] {
+export function errorCodes(operation: DescribedOperation): ErrorCode[] {
   const codes = new Set<ErrorCode>([...operation.errors, "internal_error", "temporarily_unavailable"]);
   // PostHog's clients drop their events on a 429, so routes that store those events answer 503 (L2).
   const isCapture = operation.writesForId === "silent" && ["client", "key-inside"].includes(operation.access);
@@ -84,23 +96,19 @@ export function errorCodes(operation: Operation): ErrorCode[] {
  * Returns the error code for a publishable key where a secret key is required, and for a relay key on a route that refuses it
  * (W13).
  */
-export const wrongKindOf = ({ publishableGets, method, access }: Operation): ErrorCode =>
+export const wrongKindOf = ({ publishableGets, method, access }: DescribedOperation): ErrorCode =>
   publishableGets ?? (method === "get" && access === "secret" ? "requires_secret_key" : "forbidden");
 
 /** Returns whether the operation takes a key in the `Authorization` header, and so a bookmark. */
-export const isKeyed = ({ access }: Operation): boolean => access === "secret" || access === "end-user";
-
-/** Returns the name of a route of administration in `auth/scopes.ts`: `GET /apps/:appId/keys`. */
-export const adminRouteOf = ({ method, path }: Pick<Operation, "method" | "path">): string =>
-  `${method.toUpperCase()} ${path.replace("/api/v1/admin", "").replace(/\{(\w+)\}/g, ":$1")}`;
+export const isKeyed = ({ access }: DescribedOperation): boolean => access === "secret" || access === "end-user";
 
 /** Returns the security schemes of an operation; one of them suffices. */
-export const securityOf = (operation: Operation): Record<string, string[]>[] =>
-  operation.access === "admin" && ROUTES[adminRouteOf(operation)] !== null
+export const securityOf = (operation: DescribedOperation): Record<string, string[]>[] =>
+  operation.access === "admin" && operation.requirement !== null
     ? [...SECURITY.admin, { administrationKey: [] }]
     : SECURITY[operation.access];
 
-const SECURITY: Readonly<Record<Access, Record<string, string[]>[]>> = {
+const SECURITY: Readonly<Record<Access<unknown>["kind"], Record<string, string[]>[]>> = {
   open: [],
   secret: [{ secretKey: [] }],
   "end-user": [{ secretKey: [] }, { publishableKey: [] }],

@@ -98,7 +98,7 @@ const detailsByCode = {
   export_unavailable: z.strictObject({ reason: z.literal("too_large") }).optional(),
 } satisfies Partial<Record<ErrorCode, z.ZodType>>;
 
-const commonDetails = errorDetail.omit({ code: true, details: true }).shape;
+const commonDetails = errorDetail.unwrap().omit({ code: true, details: true }).shape;
 
 /** Returns `InsufficientCreditsError` for `insufficient_credits`. */
 const nameOf = (code: string): string =>

@@ -1,11 +1,6 @@
 import { limitArrivals } from "../auth/arrivals.ts";
 import { createRoutes, referenceFile, referenceUrl } from "../http/factory.ts";
 
-/** The route `GET /api/v1/openapi.json`. */
-export const openApiRoutes = createRoutes().get("/openapi.json", limitArrivals, async (c) =>
-  c.body(await referenceFile(c.env, "openapi.json"), 200, { "Content-Type": "application/json" }),
-);
-
 /** The routes `GET /purser-balance.js`, the element that pages of any origin load (W11), and `GET /llms.txt`. */
 export const fileRoutes = createRoutes()
   .get("/purser-balance.js", limitArrivals, async (c) => {

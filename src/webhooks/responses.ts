@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { mode } from "../http/fields.ts";
 import { time } from "../http/responses.ts";
+import { once } from "../lib/once.ts";
 import { deliveryStatus } from "./schemas.ts";
 
 const endpointOutputFields = {
@@ -13,67 +14,84 @@ const endpointOutputFields = {
   createdAt: time,
 };
 
-export const webhookOutput = z.strictObject(endpointOutputFields).meta({ id: "Webhook" });
+export const webhookOutput = z.lazy(() => z.strictObject(endpointOutputFields).meta({ id: "Webhook" }));
 export type WebhookOutput = z.infer<typeof webhookOutput>;
 
-export const newSecretOutput = z
-  .strictObject({
-    ...endpointOutputFields,
-    secret: z.string().describe("The secret that signs messages. Returned only here."),
-  })
-  .meta({ id: "WebhookWithSecret" });
+export const newSecretOutput = z.lazy(() =>
+  z
+    .strictObject({
+      ...endpointOutputFields,
+      secret: z.string().describe("The secret that signs messages. Returned only here."),
+    })
+    .meta({ id: "WebhookWithSecret" }),
+);
 export type NewSecretOutput = z.infer<typeof newSecretOutput>;
 
-export const listWebhooksOutput = z.strictObject({ webhooks: z.array(webhookOutput) }).meta({ id: "WebhookList" });
+export const listWebhooksOutput = z.lazy(() =>
+  z.strictObject({ webhooks: z.array(webhookOutput) }).meta({ id: "WebhookList" }),
+);
 export type ListWebhooksOutput = z.infer<typeof listWebhooksOutput>;
 
-export const sentOutput = z.strictObject({ messageId: z.string() }).meta({ id: "SentMessage" });
+export const sentOutput = z.lazy(() => z.strictObject({ messageId: z.string() }).meta({ id: "SentMessage" }));
 export type SentOutput = z.infer<typeof sentOutput>;
 
-export const replayOutput = z
-  .strictObject({ messages: z.int().describe("The number of messages that are sent again.") })
-  .meta({ id: "ReplayedMessages" });
+export const replayOutput = z.lazy(() =>
+  z
+    .strictObject({ messages: z.int().describe("The number of messages that are sent again.") })
+    .meta({ id: "ReplayedMessages" }),
+);
 export type ReplayOutput = z.infer<typeof replayOutput>;
 
-const attemptOutput = z
-  .strictObject({
-    at: time,
-    status: z.int().nullable().describe("The HTTP status. Null: there was no response."),
-    durationMs: z.int(),
-    error: z.enum(["timeout", "unreachable", "secrets_unavailable"]).nullable().describe("Why there was no response."),
-  })
-  .meta({ id: "DeliveryAttempt" });
+const attemptOutput = z.lazy(() =>
+  z
+    .strictObject({
+      at: time,
+      status: z.int().nullable().describe("The HTTP status. Null: there was no response."),
+      durationMs: z.int(),
+      error: z
+        .enum(["timeout", "unreachable", "secrets_unavailable"])
+        .nullable()
+        .describe("Why there was no response."),
+    })
+    .meta({ id: "DeliveryAttempt" }),
+);
 export type Attempt = z.infer<typeof attemptOutput>;
 
 /** A message as endpoints receive it. */
-export const message = z
-  .strictObject({
-    id: z.string(),
-    type: z.string(),
-    timestamp: time,
-    appId: z.string(),
-    mode,
-    data: z.looseObject({}),
-  })
-  .meta({ id: "Message" });
+export const message = z.lazy(
+  once(() =>
+    z
+      .strictObject({
+        id: z.string(),
+        type: z.string(),
+        timestamp: time,
+        appId: z.string(),
+        mode,
+        data: z.looseObject({}),
+      })
+      .meta({ id: "Message" }),
+  ),
+);
 export type MessageOutput = z.infer<typeof message>;
 
-export const listDeliveriesOutput = z
-  .strictObject({
-    deliveries: z.array(
-      z
-        .strictObject({
-          messageId: z.string(),
-          type: z.string(),
-          timestamp: time,
-          status: deliveryStatus,
-          nextAttemptAt: time.nullable(),
-          message,
-          attempts: z.array(attemptOutput),
-        })
-        .meta({ id: "Delivery" }),
-    ),
-    nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
-  })
-  .meta({ id: "DeliveryPage" });
+export const listDeliveriesOutput = z.lazy(() =>
+  z
+    .strictObject({
+      deliveries: z.array(
+        z
+          .strictObject({
+            messageId: z.string(),
+            type: z.string(),
+            timestamp: time,
+            status: deliveryStatus,
+            nextAttemptAt: time.nullable(),
+            message,
+            attempts: z.array(attemptOutput),
+          })
+          .meta({ id: "Delivery" }),
+      ),
+      nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
+    })
+    .meta({ id: "DeliveryPage" }),
+);
 export type ListDeliveriesOutput = z.infer<typeof listDeliveriesOutput>;

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { globMatches } from "../books/amounts/match.ts";
-import { cursor, freeText, identifier, mode, pageLimit, timestamp } from "../http/fields.ts";
+import { cursor, freeText, identifier, mode, pageLimit, refuseKeys, timestamp } from "../http/fields.ts";
 import { nearest } from "../http/wrong-names.ts";
 import { urlAdvice } from "../lib/public-url.ts";
 import { MESSAGE_TYPES } from "./outbox.ts";
@@ -16,6 +16,7 @@ const url = z.lazy(() =>
       const message = urlAdvice(text);
       if (message !== null) context.addIssue({ code: "custom", message });
     })
+    .superRefine(refuseKeys)
     .describe("https, or http on a loopback host."),
 );
 

@@ -187,6 +187,24 @@ describe.each(DIALECTS)("in protocol %s, an answer about an erased id", (dialect
     ["of bytes of one id", { bytesADayOfOneId: 6_000 }, each([1, 1, 1, 1, 1], () => of("ana", long))],
     ["of bytes of one id, exactly", { bytesADayOfOneId: 600 + 9 + 2 * 412 }, each([1, 1, 1], () => of("ana"))],
     [
+      "of bytes of one id, by what each event sets anew",
+      { bytesADayOfOneId: 30_000 },
+      Array.from({ length: 8 }, (_, n) => [of("ana", { $set: { text: `${n}`.repeat(2_000) } })]),
+    ],
+    [
+      "of bytes of one id, by what two events of a batch set",
+      { bytesADayOfOneId: 30_000 },
+      Array.from({ length: 6 }, (_, n) => [
+        of("ana", { $set: { text: `${n}`.repeat(2_000) }, $set_once: { first: 1 } }),
+        of("ana", { $set: { text: `${n}1`.repeat(1_000) } }),
+      ]),
+    ],
+    [
+      "of bytes, by what events set anew",
+      { bytesADay: 30_000 },
+      Array.from({ length: 8 }, (_, n) => [of("ana", { $set: { text: `${n}`.repeat(2_000) } })]),
+    ],
+    [
       "of one id, beside other ids",
       { eventsADayOfOneId: 2 },
       each([2], () => of("ana")).concat([[of("ana"), of("eve")]]),

@@ -27,7 +27,7 @@ describe("Stripe's events of customers who switch, cancel, pay late and dispute"
         await comparePlot(plot);
         tell();
       }),
-      { seed, numRuns: HISTORIES },
+      { seed, numRuns: HISTORIES, endOnFailure: true },
     );
   });
 });

@@ -1,8 +1,8 @@
 import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { writeKey } from "../../src/auth/key.ts";
 import { keyIdOf } from "../../src/auth/key-session.ts";
+import { writeKey } from "../../src/db/key-form.ts";
 import { sha256 } from "../../src/lib/encoding.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { countingD1 } from "../support/counting-d1.ts";

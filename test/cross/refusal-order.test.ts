@@ -1,12 +1,12 @@
 import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, it } from "vitest";
 import * as z from "zod";
-import { writeKey } from "../../src/auth/key.ts";
+import { writeKey } from "../../src/db/key-form.ts";
 import { BODY_BYTES_MAX } from "../../src/http/body.ts";
 import { utf8 } from "../../src/lib/encoding.ts";
 import { randomId } from "../../src/lib/ids.ts";
-import { operations } from "../../src/reference/api-document.ts";
-import { errorCodes, type Operation, unwrapped, wrongKindOf } from "../../src/reference/operation.ts";
+import { describedOperations as operations } from "../../src/reference/api-document.ts";
+import { type DescribedOperation, errorCodes, unwrapped, wrongKindOf } from "../../src/reference/operation.ts";
 import { END_USER_SETTING } from "../support/end-user-setting.ts";
 import { expectError } from "../support/refusals.ts";
 import { Clock, makeApp, makeClient, makeKey, type TestApp } from "../support/world.ts";
@@ -29,13 +29,14 @@ beforeAll(async () => {
   relayKey = await makeKey(app.environments.live, "relay");
 });
 
-const pathOf = (operation: Operation): string => operation.path.replace(/\{\w+\}/g, "x");
-const keyFor = (operation: Operation): string => (operation.access === "admin" ? env.ADMIN_TOKEN : app.keys.sk_live);
+const pathOf = (operation: DescribedOperation): string => operation.path.replace(/\{\w+\}/g, "x");
+const keyFor = (operation: DescribedOperation): string =>
+  operation.access === "admin" ? env.ADMIN_TOKEN : app.keys.sk_live;
 
-const hasBodyLimit = (operation: Operation): boolean => errorCodes(operation).includes("payload_too_large");
+const hasBodyLimit = (operation: DescribedOperation): boolean => errorCodes(operation).includes("payload_too_large");
 
 /** Calls the operation with the key and the body, and without a query. */
-function send(operation: Operation, key?: string, body?: unknown, headers: Record<string, string> = {}) {
+function send(operation: DescribedOperation, key?: string, body?: unknown, headers: Record<string, string> = {}) {
   const method = operation.method.toUpperCase();
   const sent = body === tooLarge ? tooLarge : { body, headers: {} };
   return call(method, pathOf(operation), {

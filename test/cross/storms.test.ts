@@ -338,6 +338,173 @@ describe("concurrent charges", () => {
   });
 });
 
+describe("concurrent commits of holds whose credits change meanwhile", () => {
+  const HOLDS = 16;
+  const HELD = 10;
+  const ROUNDS = soakCount(2, 1);
+
+  /** A user with holds of 10 cents each, all of one balance of 200 cents. `settle` sends requests for all holds at once. */
+  async function held(expiresAt?: string) {
+    const world = await enter();
+    const { app, call, post } = world;
+    const key = app.keys.sk_live;
+    const paid = { userId: "u", packId: "Wallet", quantity: 200, externalRef: "order" };
+    const granted = await post("credits/grant", { ...paid, ...(expiresAt && { expiresAt }) });
+    expect(granted.status).toBe(200);
+    const ids = times(HOLDS, () => randomId("res_"));
+    const use = { userId: "u", event: "call", quantities: { cents: HELD } };
+    const hold = (reservationId: string) =>
+      post("usage/reservations", { ...use, reservationId, expiresInSeconds: 7_200 });
+    expect(statuses(await Promise.all(ids.map(hold)))).toEqual({ 200: HOLDS });
+    const event = () => post("usage/events", { ...use, eventId: randomId("e-") });
+    return {
+      ...{ ...world, ids, event, hold, key, balanceId: granted.body.balanceId as string },
+      commit: (id: string, cents: number, more: object = {}) =>
+        post(`usage/reservations/${id}/commit`, { eventId: `of ${id}`, quantities: { cents }, ...more }),
+      cron: () => scheduled(bound(), { isolate: {}, now: clock.now, newId: randomId }),
+      /** The amounts of a balance's entries by reason, added up. */
+      sums: async (balanceId: string) => {
+        const { body } = await call("GET", `/api/v1/credits/history?userId=u&balanceId=${balanceId}&limit=500`, {
+          key,
+        });
+        const sums: Record<string, number> = {};
+        for (const { reason, delta } of body.entries as { reason: string; delta: number }[]) {
+          sums[reason] = (sums[reason] ?? 0) + delta;
+        }
+        return sums;
+      },
+    };
+  }
+  type Held = Awaited<ReturnType<typeof held>>;
+
+  const inAnHour = () => new Date(clock.ms + 3_600_000).toISOString();
+  const debitsOf = (answers: readonly Answer[]) =>
+    answers.flatMap(({ body }) => body.debits as { balanceId: string; amount: number }[]);
+
+  /** Commits three quarters of the holds twice each, and releases the others, while events, extensions and the cron run. */
+  async function settleAll({ ids, commit, post, event, cron }: Held) {
+    const [commits, others] = await Promise.all([
+      all(2 * ids.length, async (index) => {
+        const id = ids[index % ids.length] as string;
+        return index % 4 === 3 ? [] : [await commit(id, HELD)];
+      }),
+      all(ids.length, async (index) => {
+        if (index % 4 === 3) return post(`usage/reservations/${ids[index]}/release`, {});
+        if (index % 4 === 0) await cron();
+        return event();
+      }),
+    ]);
+    return { commits: commits.flat(), events: others.filter((_, index) => index % 4 !== 3) };
+  }
+
+  it("are all paid by what was held though it has expired, and nothing else is", async () => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const world = await held(inAnHour());
+      clock.advance(3_600_000);
+      const { commits, events } = await settleAll(world);
+      expect(statuses(commits)).toEqual({ 200: 24 });
+      for (const { balanceId, amount } of debitsOf(commits))
+        expect([balanceId, amount]).toEqual([world.balanceId, HELD]);
+      expect(statuses(events)).toEqual({ 402: 12 });
+      expect(await world.sums(world.balanceId)).toEqual({
+        ...{ grant: 200, reservation_held: -160, reservation_released: 160, event_committed: -120 },
+      });
+      expect(await world.remaining("u")).toEqual([80]);
+    }
+  });
+
+  it("are all paid by what was held when the balance expires in the middle of them", async () => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const world = await held(inAnHour());
+      const before = all(HOLDS / 2, (index) => world.commit(world.ids[index] as string, HELD));
+      clock.advance(3_600_000);
+      const after = all(HOLDS / 2, (index) => world.commit(world.ids[index + HOLDS / 2] as string, HELD));
+      const commits = [...(await before), ...(await after)];
+      expect(statuses(commits)).toEqual({ 200: HOLDS });
+      expect(debitsOf(commits)).toHaveLength(HOLDS);
+      expect((await world.sums(world.balanceId)).event_committed).toBe(-HOLDS * HELD);
+    }
+  });
+
+  it("are paid by the month's credits that they hold, and the next month's pay for the rest", async () => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const world = await held();
+      const { app, post, call, key } = world;
+      const packId = await makePack(app.appId, "Monthly", [{ amountSteps: 100_000_000, unit: "cents", priority: 1 }]);
+      const monthly = { userId: "v", packId, every: "month", recurringId: `rec_${app.environments.live.id}` };
+      const { period } = (await post("credits/recurring", monthly)).body;
+      const use = { userId: "v", event: "call", quantities: { cents: HELD } };
+      clock.advance(Date.parse(period.to) - clock.ms - 1_000);
+      const ids = times(10, () => randomId("res_"));
+      // Held in the last second of the month.
+      const holds = await Promise.all(
+        ids.map((reservationId) => post("usage/reservations", { ...use, reservationId })),
+      );
+      expect(statuses(holds)).toEqual({ 200: 10 });
+      const first = holds[0]?.body.holds[0].balanceId;
+      clock.advance(1_000);
+      // Half of them use half as much again.
+      const [commits, events] = await Promise.all([
+        all(10, (index) => world.commit(ids[index] as string, index % 2 === 0 ? HELD : 1.5 * HELD)),
+        all(6, () => post("usage/events", { ...use, eventId: randomId("e-") })),
+        ...times(4, () => world.cron()),
+      ]);
+      expect(statuses(commits)).toEqual({ 200: 10 });
+      expect(statuses(events)).toEqual({ 200: 6 });
+      const debits = debitsOf(commits);
+      const ofFirst = debits.filter(({ balanceId }) => balanceId === first);
+      expect(ofFirst).toHaveLength(10);
+      for (const { amount } of ofFirst) expect(amount).toBe(HELD);
+      const listed = await call("GET", "/api/v1/credits?userId=v", { key });
+      expect(listed.body.credits.map(({ remaining }: { remaining: number }) => remaining)).toEqual([100 - 25 - 60]);
+    }
+  });
+
+  it("are paid before a refund, which then takes what it is owed of the returns", async () => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const world = await held();
+      // 40 cents are free. Of the 160 that are held, the refunds are owed 110.
+      const refund = (refundRef: string) =>
+        world.post("credits/refund", {
+          ...{ userId: "u", externalRef: "order", refundRef },
+          share: { part: 3, of: 8 },
+        });
+      const [refunds, settled] = await Promise.all([all(2, (index) => refund(`re-${index}`)), settleAll(world)]);
+      expect(statuses(refunds)).toEqual({ 200: 2 });
+      expect(statuses(settled.commits)).toEqual({ 200: 24 });
+      const {
+        grant,
+        event_committed: spent = 0,
+        admin_adjust: taken = 0,
+        ...returns
+      } = await world.sums(world.balanceId);
+      expect([grant, returns]).toEqual([200, { reservation_held: -160, reservation_released: 160 }]);
+      // The commits were paid by what they held: 120. Events and refunds share the other 80.
+      expect(spent).toBeLessThanOrEqual(-120);
+      expect(taken).toBeGreaterThanOrEqual(-80);
+      expect(await world.remaining("u")).toEqual([0]);
+      expect(spent + taken).toBe(-200);
+    }
+  });
+
+  it("are not paid by a balance that is revoked meanwhile: it keeps nothing, and each hold returns once", async () => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const world = await held();
+      const [revoked, settled] = await Promise.all([
+        world.post("credits/revoke", { balanceId: world.balanceId, reason: "fraud" }),
+        settleAll(world),
+      ]);
+      expect(revoked.status).toBe(200);
+      expect(Object.keys(statuses(settled.commits)).every((status) => ["200", "402"].includes(status))).toBe(true);
+      for (const id of world.ids) await world.post(`usage/reservations/${id}/release`, {});
+      const { grant, reservation_released: returned, ...rest } = await world.sums(world.balanceId);
+      expect([grant, returned]).toEqual([200, 160]);
+      expect(Object.values(rest).reduce((sum, delta) => sum + delta, 0)).toBe(-360);
+      expect(await world.remaining("u")).toEqual([0]);
+    }
+  });
+});
+
 describe("concurrent requests of all kinds", () => {
   /** The allowed refusals of each request. */
   const ALLOWED_REFUSALS: Readonly<Record<string, readonly string[]>> = {

@@ -104,6 +104,25 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     }
   });
 
+  it.each([
+    ["JPY", 1_000, "en", "Balance ¥1,000"],
+    ["JPY", 1_000.9, "en", "Balance ¥1,000"],
+    ["KWD", 1_234, "en", "Balance KWD\u00a01.234"],
+    ["KWD", 7, "en", "Balance KWD\u00a00.007"],
+    ["USD", 1_234, "en", "Balance $12.34"],
+    ["USD", 29, "en", "Balance $0.29"],
+    ["JPY", 1_234_567, "de", "Balance 1.234.567\u00a0¥"],
+    ["KWD", 1_234_567, "de", "Balance 1.234,567\u00a0KWD"],
+  ])(
+    "shows %s of %d smallest units in %s with the currency's own digits, never more than remains",
+    async (currency, quantity, language, text) => {
+      const userId = crypto.randomUUID();
+      await grant(userId, "cents", quantity);
+      await openElement(userId, `lang="${language}" currency="${currency}"`);
+      expect(await textIn("ok")).toBe(text);
+    },
+  );
+
   it("supports any language through attributes, and styles through custom properties and parts", async () => {
     await grant("grace", "tokens", 1_234.5, "2099-12-03T12:00:00Z");
     await openElement(

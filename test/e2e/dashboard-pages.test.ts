@@ -222,6 +222,45 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
       expect(await page.locator("#totals").textContent()).toContain("1,000");
     });
 
+    it("sets a carry, and shows why it refuses one beside the field without writing anything", async () => {
+      const { page } = watched;
+      await go("payments");
+      const form = page.locator("form[action$='payments/carry']");
+      const errors = form.getByRole("alert");
+      const send = async (fields: Readonly<Record<string, string>>) => {
+        for (const [label, value] of Object.entries(fields)) await form.getByLabel(label).fill(value);
+        await form.getByRole("button", { name: "Set the carry" }).click();
+      };
+      const refuses = async (field: string, fields: Readonly<Record<string, string>>, text: RegExp) => {
+        await send(fields);
+        await errors.first().waitFor();
+        expect(await errors.allTextContents()).toEqual([expect.stringMatching(text)]);
+        // Nothing else that was typed is lost.
+        for (const [label, value] of Object.entries(fields))
+          expect(await form.getByLabel(label).inputValue()).toBe(value);
+        expect(await form.getByLabel(field).getAttribute("aria-describedby")).toBe(await errors.getAttribute("id"));
+      };
+      const known = { "Stripe customer": "cus_carry", Currency: "usd" };
+      const range = /must be a whole number from 0 to 9007199254740992/;
+      await refuses("Carry", { ...known, Carry: "-1" }, range);
+      await refuses("Carry", { ...known, Carry: "9007199254740994" }, range);
+      await refuses("Carry", { ...known, Carry: "1.5" }, range);
+      await refuses("Carry", { ...known, Carry: "ten" }, /must be a number/);
+      await refuses(
+        "Stripe customer",
+        { ...known, "Stripe customer": "cus_nobody", Carry: "5" },
+        /Purser keeps nothing/,
+      );
+      await refuses("Currency", { ...known, Currency: "dollars", Carry: "5" }, /must be/);
+      await go("payments?userId=carried");
+      expect(await page.getByText("has a carry of").count()).toBe(0);
+      await go("payments");
+      await send({ ...known, Carry: "1250" });
+      await sees("The carry is set.");
+      await go("payments?userId=carried");
+      await sees("cus_carry has a carry of");
+    });
+
     it("creates an endpoint, tests it, shows the attempt, sends the message again, replays the day, and deletes it, on a dark phone", {
       timeout: 90_000,
     }, async () => {

@@ -18,6 +18,7 @@ interface Options {
   readonly publishableKey: string;
   readonly userId: string;
   readonly getToken: () => string;
+  readonly currency?: string;
 }
 
 /** The package has a page's types, which conflict with those of Workers, so it is imported without types. */
@@ -111,7 +112,13 @@ describe.skipIf(chromiumPath === null)(`purser-react, rendered on a server and h
         body: JSON.stringify(body),
       });
     await send(`/api/v1/admin/apps/${app.appId}/packs`, ADMIN_TOKEN, { packName: "T", items: [], unit: "tokens" });
+    await send(`/api/v1/admin/apps/${app.appId}/packs`, ADMIN_TOKEN, { packName: "Money", items: [], unit: "cents" });
     await send("/api/v1/credits/grant", app.keys.sk_live, { userId: "ada", packId: "t", quantity: 12 });
+    for (const [userId, quantity] of [
+      ["yen", 1_000],
+      ["dinar", 1_234],
+    ])
+      await send("/api/v1/credits/grant", app.keys.sk_live, { userId, packId: "money", quantity });
   });
   afterAll(async () => {
     await browser.close();
@@ -119,17 +126,28 @@ describe.skipIf(chromiumPath === null)(`purser-react, rendered on a server and h
   });
 
   it.each([
-    ["<PurserBalance>", "element", "purser-balance[data-state=ok]", "12"],
-    ["usePurserBalance", "hook", "output:has-text('ok')", "ok 12"],
-  ])(
+    ["<PurserBalance>", "element", "purser-balance[data-state=ok]", "12", { userId: "ada" }],
+    [
+      "<PurserBalance> in yen",
+      "element",
+      "purser-balance[data-state=ok]",
+      "¥1,000",
+      { userId: "yen", currency: "JPY" },
+    ],
+    [
+      ...(["<PurserBalance> in dinars", "element", "purser-balance[data-state=ok]"] as const),
+      ...(["KWD\u00a01.234", { userId: "dinar", currency: "KWD" }] as const),
+    ],
+    ["usePurserBalance", "hook", "output:has-text('ok')", "ok 12", { userId: "ada" }],
+  ] as const)(
     "%s shows the remaining credits after one token and one request, without a warning, in strict mode",
-    async (_name, way, shown, text) => {
-      const props = { url: server.url, publishableKey: app.keys.pk_live, userId: "ada" };
+    async (_name, way, shown, text, own) => {
+      const props = { url: server.url, publishableKey: app.keys.pk_live, ...own };
       const options = { ...props, getToken: () => "the server's render asks for none" };
       const rendered = renderToString(
         createElement(StrictMode, null, createElement(way === "hook" ? Own : Element, options)),
       );
-      const given = JSON.stringify({ ...props, way, token: await userToken(END_USER_SECRET, "ada") });
+      const given = JSON.stringify({ ...props, way, token: await userToken(END_USER_SECRET, own.userId) });
       html = `<!doctype html><html lang="en"><title>Shop</title><main>${rendered}</main><script>window.given=${given}</script><script type="module" src="/page.js"></script>`;
       const page = await browser.newPage();
       const printed: string[] = [];

@@ -1,4 +1,4 @@
-import { type Bill, type BillLine, type Happening, netOf, type Ratio } from "./stripe-model.ts";
+import { type Bill, type BillLine, type Happening, netOf, type PartPayment, type Ratio } from "./stripe-model.ts";
 import { BEFORE } from "./stripe-versions.ts";
 
 /** A pack with the steps of its items. The quantity of a legacy pack stands here as one item. */
@@ -13,6 +13,8 @@ export interface SoldPrice {
   readonly trial?: boolean;
   /** The full amount of one, in the setting's currency. */
   readonly amount?: number;
+  /** Whether its credits expire with the period of the line. */
+  readonly isPeriod?: boolean;
 }
 
 export interface GrantingSetting {
@@ -61,6 +63,9 @@ export const MONEY_MISTAKES = [
   "lines missing: a total below 0 is left out",
   "lines missing: the shown lines are granted",
   "a carry of the operator is left out",
+  "an erasure forgets the carry of the user's customers",
+  "events that come at once do not see each other's carry",
+  "an event that comes twice at once is granted twice",
 ] as const;
 /** More such sentences of S3, S4 and S6. They move too little money for the properties, or none: the model finds them. */
 export const OTHER_MISTAKES = [
@@ -95,6 +100,15 @@ export const OTHER_MISTAKES = [
   "a trial is granted once a user alone",
   "a trial is granted once a customer alone",
   "a carry beyond Stripe's own balance is not told",
+  "a line whose price has left the setting is not told",
+  "refunds of an invoice's second payment are left out",
+  "a refund is a share of its own charge",
+  "an erasure forgets the trials of the user's customers",
+  "an erased user is granted again",
+  "an erased user stays the user of the customer",
+  "credits of a period do not expire with it",
+  "a proration line whose period is over is refused",
+  "a line whose period is over is granted",
 ] as const;
 export type Mistake = (typeof MONEY_MISTAKES)[number] | (typeof OTHER_MISTAKES)[number];
 
@@ -107,6 +121,8 @@ export interface Granted {
   readonly bill: Bill;
   /** Null for what a session or the operator granted. */
   readonly line: BillLine | null;
+  /** When it expires with a period. Null if its pack says when. */
+  readonly expiresAtMs: number | null;
 }
 
 /** How Purser shows an invoice. */
@@ -121,22 +137,40 @@ export interface Shown {
 interface Sale {
   readonly bill: Bill;
   isTold: boolean;
-  /** Whether it is known which payment intent paid it. */
-  isTied: boolean;
+  /** The payment intents that are known to have paid it. */
+  readonly tied: Set<string>;
+  /** Whether an erasure removed the user whom it names. */
+  isForgotten: boolean;
   isSessionTold: boolean;
   /** Whether it was granted, or changed the carry. */
   isDone: boolean;
   shown: Shown;
   readonly granted: Granted[];
+  readonly returned: ReadonlyMap<PartPayment, Returned>;
+}
+
+/** The money of one charge that went back, as far as events told it. */
+interface Returned {
   refunded: { readonly at: number; readonly amount: number };
   readonly failed: Map<string, { readonly at: number; readonly amount: number }>;
   withheld: { readonly at: number; readonly amount: Ratio };
 }
 
+const newReturned = (): Returned => ({
+  ...{ refunded: { at: 0, amount: 0 }, failed: new Map(), withheld: { at: 0, amount: [0n, 1n] } },
+});
 const NOTHING: Shown = { status: "none", reason: null, bought: 0, returned: 0, carried: 0 };
 const positive = (amount: number): number => Math.max(0, amount);
 const big = BigInt;
+const add = ([a, b]: Ratio, [c, d]: Ratio): Ratio => [a * d + c * b, b * d];
 const least = ([a, b]: Ratio, [c, d]: Ratio): Ratio => (a * d < c * b ? [a, b] : [c, d]);
+
+const copySale = (sale: Sale): Sale => ({
+  ...sale,
+  granted: [...sale.granted],
+  tied: new Set(sale.tied),
+  returned: new Map([...sale.returned].map(([part, found]) => [part, { ...found, failed: new Map(found.failed) }])),
+});
 
 /** The rule of S3, S4 and S6, from its text alone. A mistake, if any, changes one of its sentences. */
 export class GrantingModel {
@@ -149,6 +183,9 @@ export class GrantingModel {
   readonly #alone = new Map<string, Ratio>();
   readonly #trials = new Set<string>();
   readonly #couponEnds = new Map<string, number>();
+  /** The users who were erased. */
+  readonly erased = new Set<string>();
+  nowMs = 0;
   readonly #mistake: Mistake | null;
   readonly #version: string;
   readonly #taxPercent: number;
@@ -174,6 +211,71 @@ export class GrantingModel {
   // A rule is changed where it is applied, so that each mistake is one change.
   #if<Value>(mistake: Mistake, wrong: Value, right: Value): Value {
     return this.#has(mistake) ? wrong : right;
+  }
+
+  get #parts() {
+    const maps = [this.set, this.#carries, this.#users, this.#alone, this.#couponEnds] as Map<string, unknown>[];
+    return { maps, sets: [this.#grantedPrices, this.#trials, this.erased] };
+  }
+
+  /** Takes over the state of a model of the same rule. */
+  become(other: GrantingModel): void {
+    for (const [index, map] of this.#parts.maps.entries()) {
+      const entries = [...(other.#parts.maps[index] ?? [])];
+      map.clear();
+      for (const [key, value] of entries) map.set(key, value);
+    }
+    for (const [index, each] of this.#parts.sets.entries()) {
+      const values = [...(other.#parts.sets[index] ?? [])];
+      each.clear();
+      for (const value of values) each.add(value);
+    }
+    const sales = [...other.sales];
+    this.sales.clear();
+    for (const [id, sale] of sales) this.sales.set(id, copySale(sale));
+    this.nowMs = other.nowMs;
+    this.#setting = other.#setting;
+  }
+
+  copy(): GrantingModel {
+    const about = { version: this.#version, taxPercent: this.#taxPercent };
+    const copy = new GrantingModel({ ...this.#setting, prices: this.#allPrices }, about, this.#mistake);
+    copy.become(this);
+    return copy;
+  }
+
+  /** Takes events that come at once, each twice. They count as if they came one after another, in some order. */
+  takeAtOnce(happenings: readonly Happening[]): void {
+    const before = new Map(this.#carries);
+    for (const happening of [...happenings, ...happenings]) {
+      if (this.#has("events that come at once do not see each other's carry")) {
+        for (const [key, carry] of before) this.#carries.set(key, carry);
+      }
+      if (this.#has("an event that comes twice at once is granted twice") && happening.what === "paid") {
+        this.saleOf(happening.bill).isDone = false;
+      }
+      this.take(happening);
+    }
+  }
+
+  /** Erases a user. The carries, the trials and the coupons of its customers stay. */
+  erase(user: string): void {
+    this.erased.add(user);
+    const customers = [...this.#users].filter(([, linked]) => linked.user === user).map(([customer]) => customer);
+    for (const customer of this.#has("an erased user stays the user of the customer") ? [] : customers) {
+      this.#users.delete(customer);
+    }
+    const sales = [...this.sales.values()].filter(
+      ({ bill }) => bill.user === user || customers.includes(bill.customer),
+    );
+    for (const sale of sales) {
+      if (this.#has("an erasure forgets the carry of the user's customers")) this.#setCarry(sale.bill, 0);
+      if (this.#has("an erasure forgets the trials of the user's customers")) {
+        for (const { pack } of this.#allPrices) this.#trials.delete(`customer ${sale.bill.customer} ${pack.name}`);
+      }
+      if (sale.bill.user === user && sale.isTold) sale.isForgotten = true;
+      if (sale.shown.status === "unmatched") sale.shown = { ...sale.shown, reason: "person_erased" };
+    }
   }
 
   setPrices(prices: readonly SoldPrice[]): void {
@@ -213,29 +315,45 @@ export class GrantingModel {
   }
 
   isWhollyRefunded(bill: Bill): boolean {
-    const { isTied } = this.saleOf(bill);
-    return isTied && bill.cash > 0 && this.#refundedOf(bill) >= bill.cash;
+    return (
+      bill.parts.length > 0 && bill.parts.every((part) => this.#isTied(bill, part) && this.#isRefunded(bill, part))
+    );
   }
 
-  #refundedOf(bill: Bill): number {
-    const { refunded, failed } = this.saleOf(bill);
+  #isTied(bill: Bill, { intent }: PartPayment): boolean {
+    return this.saleOf(bill).tied.has(intent);
+  }
+
+  #isRefunded(bill: Bill, part: PartPayment): boolean {
+    return this.#refundedOf(this.#returnedOf(bill, part)) >= part.cash;
+  }
+
+  #returnedOf(bill: Bill, part: PartPayment): Returned {
+    const found = this.saleOf(bill).returned.get(part);
+    if (found === undefined) throw new Error("A charge is not of its invoice.");
+    return found;
+  }
+
+  #refundedOf({ refunded, failed }: Returned): number {
     const lost = [...failed.values()].filter(({ at }) => at > refunded.at);
     return positive(refunded.amount - lost.reduce((sum, { amount }) => sum + amount, 0));
   }
 
   saleOf(bill: Bill): Sale {
     const sale: Sale = this.sales.get(bill.id) ?? {
-      ...{ bill, isTold: false, isTied: false, isSessionTold: false, isDone: false, shown: NOTHING, granted: [] },
-      ...{ refunded: { at: 0, amount: 0 }, failed: new Map(), withheld: { at: 0, amount: [0n, 1n] } },
+      ...{ bill, isTold: false, isForgotten: false, isSessionTold: false, isDone: false, shown: NOTHING },
+      ...{ granted: [], tied: new Set() },
+      returned: new Map(bill.parts.map((part) => [part, newReturned()])),
     };
     this.sales.set(bill.id, sale);
     return sale;
   }
 
   take(happening: Happening): void {
+    this.nowMs = Math.max(this.nowMs, happening.at * 1_000);
     if (happening.what === "linked") {
       const { customer, user, at } = happening;
-      if ((this.#users.get(customer)?.at ?? -1) < at) this.#users.set(customer, { user, at });
+      if (!this.#isErased(user) && (this.#users.get(customer)?.at ?? -1) < at) this.#users.set(customer, { user, at });
       const unmatched = [...this.sales.values()].filter(
         ({ bill, shown }) => bill.customer === customer && shown.reason === "no_user",
       );
@@ -246,45 +364,49 @@ export class GrantingModel {
     }
     const sale = this.saleOf(happening.bill);
     const { bill } = sale;
+    const [first] = bill.parts;
     switch (happening.what) {
       case "session":
-        sale.isTied = true;
+        if (first !== undefined) sale.tied.add(first.intent);
         sale.isSessionTold = true;
         this.#grantSession(sale);
-        break;
+        return;
       case "paid":
         if (sale.isTold && this.#has("a repeated invoice changes the carry again")) this.#account(sale);
         sale.isTold = true;
-        sale.isTied ||= this.#version === BEFORE;
+        if (this.#version === BEFORE && first !== undefined) sale.tied.add(first.intent);
         this.#try(sale);
-        break;
+        return;
       case "tied":
-        sale.isTied = true;
+        sale.tied.add(happening.part.intent);
         this.#try(sale);
-        break;
-      case "refunded": {
-        const isNewer = happening.at > sale.refunded.at || this.#has("the last refund to arrive counts");
-        if (isNewer) sale.refunded = { at: happening.at, amount: happening.refunded };
-        if (this.#has("a refund gives its amount to the carry")) {
-          this.#setCarry(bill, this.carry(bill) + happening.refunded);
-        }
-        break;
+        return;
+      default:
+        this.#takeBack(happening, this.#returnedOf(bill, happening.part));
+    }
+  }
+
+  /** Takes an event about money that went back, or did not. */
+  #takeBack(happening: Extract<Happening, { what: "refunded" | "refundFailed" | "disputed" }>, found: Returned): void {
+    const { bill, at } = happening;
+    if (happening.what === "refunded") {
+      const isNewer = at > found.refunded.at || this.#has("the last refund to arrive counts");
+      if (isNewer) found.refunded = { at, amount: happening.refunded };
+      if (this.#has("a refund gives its amount to the carry")) {
+        this.#setCarry(bill, this.carry(bill) + happening.refunded);
       }
-      case "refundFailed":
-        if (this.#has("a failed refund is not given back")) break;
-        sale.failed.set(happening.refund, { at: happening.at, amount: happening.amount });
-        break;
-      default: {
-        const { withheld: amount, at } = happening;
-        if (this.#has("a dispute gives its amount to the carry")) {
-          this.#setCarry(bill, this.carry(bill) + Number(amount[0] / amount[1]));
-        }
-        if (this.#has("a dispute counts after it was won") && amount[0] === 0n) break;
-        const rounded: Ratio = [(amount[0] + amount[1] - 1n) / amount[1], 1n];
-        if (at > sale.withheld.at) {
-          sale.withheld = { at, amount: this.#if("a withheld part is rounded to whole cents", rounded, amount) };
-        }
+    } else if (happening.what === "refundFailed") {
+      if (this.#has("a failed refund is not given back")) return;
+      found.failed.set(happening.refund, { at, amount: happening.amount });
+    } else {
+      const { withheld: amount } = happening;
+      if (this.#has("a dispute gives its amount to the carry")) {
+        this.#setCarry(bill, this.carry(bill) + Number(amount[0] / amount[1]));
       }
+      if (this.#has("a dispute counts after it was won") && amount[0] === 0n) return;
+      const rounded: Ratio = [(amount[0] + amount[1] - 1n) / amount[1], 1n];
+      if (at <= found.withheld.at) return;
+      found.withheld = { at, amount: this.#if("a withheld part is rounded to whole cents", rounded, amount) };
     }
   }
 
@@ -292,12 +414,17 @@ export class GrantingModel {
     const { bill } = sale;
     if (sale.isDone || bill.sold === null) return;
     const { pack: name, user } = bill.sold;
+    if (this.#isErased(user)) throw new Error("The histories sell nothing to an erased user.");
     const pack = this.#setting.prices.find((each) => each.pack.name === name)?.pack;
     if (pack === undefined) throw new Error(`No price sells ${name}.`);
     sale.isDone = true;
     sale.shown = { ...NOTHING, status: "granted" };
-    this.#grant(sale, user, `stripe:${bill.intent}`, null, pack, () => [1n, 1n]);
+    this.#grant(sale, user, `stripe:${bill.parts[0]?.intent}`, null, pack, () => [1n, 1n]);
     if (this.#has("an invoice that a session granted changes the carry")) this.#account(sale);
+  }
+
+  #isErased(user: string): boolean {
+    return this.erased.has(user) && !this.#has("an erased user is granted again");
   }
 
   #soldAs(line: BillLine): SoldPrice | undefined {
@@ -308,7 +435,12 @@ export class GrantingModel {
     if (line.quantity === 0 && !this.#has("lines of quantity 0 count")) return false;
     if (this.#has("lines of other products count") || this.#soldAs(line) !== undefined) return true;
     if (this.#has("lines of a price that left the setting no longer count")) return false;
-    return this.#grantedPrices.has(`${bill.customer} ${line.price}`);
+    return this.#hasLeft(bill, line);
+  }
+
+  /** Whether a price has left the setting after a line of it was granted to the customer. */
+  #hasLeft(bill: Bill, line: BillLine): boolean {
+    return this.#soldAs(line) === undefined && this.#grantedPrices.has(`${bill.customer} ${line.price}`);
   }
 
   /** Bought and returned of an invoice. */
@@ -376,24 +508,30 @@ export class GrantingModel {
     const unmatched = (reason: string): void => {
       sale.shown = { ...NOTHING, status: "unmatched", reason };
     };
-    const isWaiting = bill.subscription === null && bill.cash > 0 && !sale.isTied;
+    const isWaiting = bill.subscription === null && bill.cash > 0 && sale.tied.size === 0;
     if (isWaiting && !this.#has("an invoice of no subscription does not wait")) {
-      if (bill.lines.some((line) => this.#counts(bill, line))) sale.shown = { ...NOTHING, status: "waiting" };
+      const isErased = sale.shown.reason === "person_erased" || (bill.user !== null && this.#isErased(bill.user));
+      if (!bill.lines.some((line) => this.#counts(bill, line))) return;
+      if (isErased && !sale.isForgotten) unmatched("person_erased");
+      else sale.shown = { ...NOTHING, status: "waiting" };
       return;
     }
     if (bill.hasMore && !this.#has("lines missing: the shown lines are granted")) {
-      if (bill.total - bill.tax >= 0) unmatched(this.#userOf(bill) === null ? "no_user" : "lines_missing");
+      const user = this.#userOf(sale);
+      const isErased = user === null ? sale.shown.reason === "person_erased" : this.#isErased(user);
+      const reason = isErased ? "person_erased" : user === null ? "no_user" : "lines_missing";
+      if (bill.total - bill.tax >= 0) unmatched(reason);
       else if (!this.#has("lines missing: a total below 0 is left out")) this.#cover(sale);
       return;
     }
     const counted = bill.lines.filter((line) => this.#counts(bill, line));
-    const isSet = counted.some((line) => this.#soldAs(line) !== undefined || line.amount < 0);
+    const isSet = counted.some((line) => this.#soldAs(line) !== undefined || netOf(line) !== 0);
     if (!isSet) return;
     const { bought, returned } = this.sumsOf(bill);
     const { paidFor } = this.#paidFor(bill);
     const positives = counted.filter((line) => netOf(line) > 0 && this.#soldAs(line) !== undefined);
     const free = counted.filter((line) => this.#isCoupon(line) || this.#mayBeTrial(line));
-    const user = this.#userOf(bill);
+    const user = this.#userOf(sale);
     const isUnknown = positives.some((line) => line.isProration && this.#fullOf(bill, line) === null);
     if (paidFor === 0 && bought + returned > 0 && free.length === 0) {
       const isLeftOut =
@@ -403,13 +541,34 @@ export class GrantingModel {
       if (!isLeftOut) this.#cover(sale);
       return;
     }
-    if (positives.length + free.length === 0) {
+    const isTold = !this.#has("a line whose price has left the setting is not told");
+    const hasUnset = paidFor > 0 && isTold && counted.some((line) => netOf(line) > 0 && this.#hasLeft(bill, line));
+    if (positives.length + free.length === 0 && !hasUnset) {
       if (bought + returned > 0) this.#cover(sale, null);
       return;
     }
+    if (user !== null && this.#isErased(user)) {
+      unmatched("person_erased");
+      return;
+    }
     if (user === null) {
-      unmatched("no_user");
+      unmatched(sale.shown.reason === "person_erased" ? "person_erased" : "no_user");
       if (this.#has("an invoice without a user changes the carry at once")) this.#account(sale);
+      return;
+    }
+    const granted = free.filter((line) => this.#isFree(bill, line, user));
+    const isOver = counted.some(
+      (line) =>
+        (granted.includes(line) || (netOf(line) > 0 && paidFor > 0 && this.#soldAs(line) !== undefined)) &&
+        !(line.isProration && this.#fullOf(bill, line) === null) &&
+        this.#expiryOf(bill, line) === "over",
+    );
+    if (isOver) {
+      unmatched("period_over");
+      return;
+    }
+    if (hasUnset) {
+      unmatched("no_pack");
       return;
     }
     if (isUnknown && !this.#has("an unknown full amount grants the whole")) {
@@ -417,7 +576,6 @@ export class GrantingModel {
       if (this.#has("an unknown full amount changes the carry")) this.#account(sale);
       return;
     }
-    const granted = free.filter((line) => this.#isFree(bill, line, user));
     if (bought + returned === 0 && granted.length === 0) {
       sale.shown = NOTHING;
       return;
@@ -461,11 +619,24 @@ export class GrantingModel {
     return shown.carried > 0 && (bill.total - bill.cash) * 100 < shown.carried * (100 + this.#taxPercent);
   }
 
-  #userOf(bill: Bill): string | null {
+  #userOf({ bill, isForgotten }: Sale): string | null {
+    const own = isForgotten ? null : bill.user;
     const known = this.#users.get(bill.customer)?.user ?? null;
     const isOwnOnly = this.#has("an invoice of a subscription is granted to nobody but its own user");
-    if (bill.subscription !== null) return bill.user ?? (isOwnOnly ? null : known);
-    return bill.user ?? this.#if("an invoice without a subscription is granted to the customer's user", known, null);
+    if (bill.subscription !== null) return own ?? (isOwnOnly ? null : known);
+    return own ?? this.#if("an invoice without a subscription is granted to the customer's user", known, null);
+  }
+
+  /** When a line's credits expire, "over" if that is past, or null if its pack says when. */
+  #expiryOf({ lines }: Bill, line: BillLine): number | "over" | null {
+    if (this.#soldAs(line)?.isPeriod !== true || line.end <= line.start) return null;
+    if (this.#has("credits of a period do not expire with it")) return null;
+    const end = line.end * 1_000;
+    if (end > this.nowMs) return end;
+    const latest = Math.max(...lines.map((each) => each.end)) * 1_000;
+    const isElse = line.isProration && !this.#has("a proration line whose period is over is refused");
+    if (isElse && latest > this.nowMs) return latest;
+    return this.#has("a line whose period is over is granted") ? null : "over";
   }
 
   #isCoupon(line: BillLine): boolean {
@@ -569,7 +740,9 @@ export class GrantingModel {
       const [part, of] = timesOf(steps);
       const up = this.#if("a share is rounded up", of - 1n, 0n);
       const initial = Number((big(steps) * part + up) / of);
-      if (initial > 0) sale.granted.push({ user, ref, unit, initial, bill: sale.bill, line });
+      const expiry = line === null ? null : this.#expiryOf(sale.bill, line);
+      const expiresAtMs = expiry === "over" ? null : expiry;
+      if (initial > 0) sale.granted.push({ user, ref, unit, initial, bill: sale.bill, line, expiresAtMs });
     }
   }
 
@@ -582,7 +755,7 @@ export class GrantingModel {
     sale.isDone = true;
     const reason = this.#tellsCarry(sale) ? "carry" : null;
     sale.shown = { ...sale.shown, status: "granted", reason };
-    const key = sale.isTied && bill.cash > 0 ? bill.intent : bill.id;
+    const [key = bill.id] = [...sale.tied].toSorted();
     this.#grant(sale, user, `stripe:${key}`, null, pack, () => [big(times), 1n]);
     return true;
   }
@@ -595,17 +768,26 @@ export class GrantingModel {
 
   /** The part of a payment that is due back. */
   shareOf(bill: Bill): Ratio {
-    const { withheld, isTied, shown } = this.saleOf(bill);
-    if (!isTied || bill.cash === 0) return [0n, 1n];
-    const back = big(this.#refundedOf(bill));
-    const [amount, of] = withheld.amount;
-    const taken = least([back * of + amount, of], [big(bill.cash), 1n]);
+    const { shown } = this.saleOf(bill);
+    const isFirstOnly = this.#has("refunds of an invoice's second payment are left out");
+    const parts = bill.parts.filter((part, index) => this.#isTied(bill, part) && !(isFirstOnly && index > 0));
+    if (parts.length === 0) return [0n, 1n];
+    const taken = parts.map((part): Ratio => {
+      const found = this.#returnedOf(bill, part);
+      const back = add([big(this.#refundedOf(found)), 1n], found.withheld.amount);
+      return least(back, [big(part.cash), 1n]);
+    });
+    if (this.#has("a refund is a share of its own charge")) {
+      const shares = taken.map(([of, by], index): Ratio => [of, by * big(parts[index]?.cash ?? 1)]);
+      return least(shares.reduce(add, [0n, 1n]), [1n, 1n]);
+    }
+    const [back, of] = taken.reduce(add, [0n, 1n]);
+    const cash = parts.reduce((sum, part) => sum + part.cash, 0);
     const tax = this.#if("a refund is a share of the total less the carry without its tax", 0, this.#taxPercent);
     const hundred = this.#if("a refund is a share of the total", 0, shown.carried) * (100 + tax);
     const worth = this.#if("a refund is a share of what the card paid", 0, bill.total * 100 - hundred);
     // In hundredths.
-    const whole = big(Math.max(bill.cash * 100, worth));
-    return [taken[0] * 100n, taken[1] * whole];
+    return [back * 100n, of * big(Math.max(cash * 100, worth))];
   }
 
   /** Returns the steps that a balance must give back. */

@@ -7,6 +7,7 @@ import { type Granted, GrantingModel } from "./granting-model.ts";
 import { type Given, moneyFlaws } from "./money-properties.ts";
 import { PaidHistory, type Plot, SETTING, type Shop, taxPercentOf } from "./paid-history.ts";
 import { paymentsWorld, SIGNING_SECRET } from "./payments.ts";
+import type { Happening } from "./stripe-model.ts";
 import { bound, inTurn, makeClient, makePack, newLegacyPack } from "./world.ts";
 
 /** The name of the pack without items. */
@@ -20,6 +21,20 @@ interface Stored {
   readonly remaining: number;
   readonly taken: number;
   readonly isRevoked: number;
+  readonly expiresAtMs: number;
+}
+
+/** Returns the orders in which events that come at once, each twice, may count. */
+function ordersOf(happenings: readonly Happening[]): readonly (readonly Happening[])[] {
+  const orders = permutationsOf(happenings);
+  return orders.flatMap((order) => [order, ...orders.map((again) => [...order, ...again])]);
+}
+
+function permutationsOf(happenings: readonly Happening[]): readonly (readonly Happening[])[] {
+  if (happenings.length < 2) return [happenings];
+  return happenings.flatMap((first) =>
+    permutationsOf(happenings.filter((each) => each !== first)).map((rest) => [first, ...rest]),
+  );
 }
 
 /** Purser with the prices of the histories, beside the model. */
@@ -39,8 +54,8 @@ async function openShop(plot: Plot) {
   }
   const idOf = (name: string): string => packIds.get(name) ?? expect.fail(`No pack is named ${name}.`);
   const setPrices = async (prices: (typeof SETTING)["prices"]): Promise<void> => {
-    const shown = prices.map(({ price, pack, amount, trial }) => ({
-      ...{ price, packId: pack.name, amount, trial },
+    const shown = prices.map(({ price, pack, amount, trial, isPeriod }) => ({
+      ...{ price, packId: pack.name, amount, trial, expires: isPeriod === true ? "period" : "pack" },
       ...(pack.name === LEGACY ? { quantity: (pack.items[0]?.steps ?? 0) / 1_000 } : {}),
     }));
     expect((await w.set({ signingSecrets: [SIGNING_SECRET], currency: SETTING.currency, prices: shown })).status).toBe(
@@ -56,39 +71,69 @@ async function openShop(plot: Plot) {
   const read = async (): Promise<readonly Stored[]> => {
     const { results } = await env.DB.prepare(
       `SELECT a.user_id AS user, b.external_ref AS ref, b.unit AS unit, b.initial_steps AS initial,
-         b.remaining_steps AS remaining, g.taken_steps AS taken, b.revoked_at_ms IS NOT NULL AS isRevoked
+         b.remaining_steps AS remaining, g.taken_steps AS taken, b.revoked_at_ms IS NOT NULL AS isRevoked,
+         b.expires_at_ms AS expiresAtMs
        FROM accounts AS a CROSS JOIN credit_balances AS b ON b.account_id = a.id
        LEFT JOIN payment_grants AS g ON g.balance_id = b.id
-       WHERE a.environment_id = ?`,
+       WHERE a.environment_id = ? AND a.is_erased = 0`,
     )
       .bind(environmentId)
       .all<Stored & Record<string, unknown>>();
     return results;
   };
-  const granted = (): ReadonlyMap<string, Granted> =>
+  /** The balances of users who were not erased. */
+  const grantedBy = (model: GrantingModel): ReadonlyMap<string, Granted> =>
     new Map(
-      judge.granted.map((each) => {
-        const trial = /^stripe:trial:(.*)$/.exec(each.ref)?.[1];
-        const ref = trial === undefined ? each.ref : `stripe:trial:${idOf(trial)}`;
-        return [keyOf({ ...each, ref }), each];
+      model.granted
+        .filter(({ user }) => !model.erased.has(user))
+        .map((each) => {
+          const trial = /^stripe:trial:(.*)$/.exec(each.ref)?.[1];
+          const ref = trial === undefined ? each.ref : `stripe:trial:${idOf(trial)}`;
+          return [keyOf({ ...each, ref }), each];
+        }),
+    );
+  const granted = () => grantedBy(judge);
+
+  interface Expected {
+    readonly remaining: number;
+    readonly taken: number;
+  }
+  /** Returns what an event that moves what is due leaves of each balance. */
+  const expectedAfter = (model: GrantingModel, before: ReadonlyMap<string, Expected>): ReadonlyMap<string, Expected> =>
+    new Map(
+      [...grantedBy(model)].map(([key, each]) => {
+        const due = model.dueOf(each);
+        const { remaining, taken } = before.get(key) ?? { remaining: each.initial, taken: 0 };
+        const more = due > taken ? Math.min(due - taken, remaining) : due - taken;
+        return [key, { remaining: remaining - more, taken: taken + more }];
       }),
     );
+  const expectedTexts = (model: GrantingModel, after: ReadonlyMap<string, Expected>): string[] =>
+    [...grantedBy(model)]
+      .map(([key, each]) => {
+        const { remaining, taken } = after.get(key) ?? expect.fail();
+        const revoked = model.dueOf(each) === each.initial ? ", revoked" : "";
+        const until = each.expiresAtMs === null ? "" : ` until ${each.expiresAtMs}`;
+        return `${key} ${each.initial}: ${remaining} remain, ${taken} taken${revoked}${until}`;
+      })
+      .toSorted();
+  const foundTexts = (model: GrantingModel): string[] => {
+    const all = grantedBy(model);
+    return stored
+      .map((each) => {
+        const key = keyOf(each);
+        const revoked = each.isRevoked === 1 ? ", revoked" : "";
+        const until = all.get(key)?.expiresAtMs == null ? "" : ` until ${each.expiresAtMs}`;
+        return `${key} ${each.initial}: ${each.remaining} remain, ${each.taken} taken${revoked}${until}`;
+      })
+      .toSorted();
+  };
 
   /** Compares all balances with the model, which knows what is due, after an event that moved what is due. */
   const compareMoved = async (): Promise<void> => {
     const before = new Map(stored.map((each) => [keyOf(each), each]));
     stored = await read();
-    const expected = [...granted()].map(([key, each]) => {
-      const due = judge.dueOf(each);
-      const { remaining, taken } = before.get(key) ?? { remaining: each.initial, taken: 0 };
-      const more = due > taken ? Math.min(due - taken, remaining) : due - taken;
-      return `${key} ${each.initial}: ${remaining - more} remain, ${taken + more} taken${due === each.initial ? ", revoked" : ""}`;
-    });
-    const found = stored.map(
-      (each) =>
-        `${keyOf(each)} ${each.initial}: ${each.remaining} remain, ${each.taken} taken${each.isRevoked === 1 ? ", revoked" : ""}`,
-    );
-    expect(found.toSorted()).toEqual(expected.toSorted());
+    expect(foundTexts(judge)).toEqual(expectedTexts(judge, expectedAfter(judge, before)));
   };
   /** Spending leaves nothing to spend that is due back. */
   const compareSpent = async (): Promise<void> => {
@@ -105,28 +150,40 @@ async function openShop(plot: Plot) {
     }
   };
 
-  const comparePayments = async (): Promise<void> => {
-    const payments = await w.payments("&limit=100");
-    for (const { bill, isTold, shown } of judge.sales.values()) {
-      const payment = payments.find(({ names }: { names: string[] }) => names.includes(bill.id));
-      if (!isTold || shown.status === "none") continue;
-      const about = bill.id;
-      const { status, reason, bought, returned, carried } = shown;
-      expect(`${about}: ${payment?.status} ${payment?.reason}`).toBe(`${about}: ${status} ${reason}`);
-      if (bill.sold !== null || status !== "granted") continue;
-      const found = payment.invoice ?? {};
-      expect(`${about}: ${found.bought} ${found.returned} ${found.carried}`).toBe(
-        `${about}: ${bought} ${returned} ${carried}`,
-      );
-    }
+  interface ShownPayment {
+    readonly names: readonly string[];
+    readonly status: string;
+    readonly reason: string | null;
+    readonly invoice: { readonly bought: number; readonly returned: number; readonly carried: number } | null;
+  }
+  /** Returns the payments as the model and as Purser show them. */
+  const paymentTexts = (model: GrantingModel, payments: readonly ShownPayment[]) => {
+    const sales = [...model.sales.values()].filter(({ isTold, shown }) => isTold && shown.status !== "none");
+    const hasSums = ({ bill, shown }: (typeof sales)[number]) => bill.sold === null && shown.status === "granted";
+    return {
+      expected: sales.map((sale) => {
+        const { status, reason, bought, returned, carried } = sale.shown;
+        return `${sale.bill.id}: ${status} ${reason}${hasSums(sale) ? ` ${bought} ${returned} ${carried}` : ""}`;
+      }),
+      found: sales.map((sale) => {
+        const payment = payments.find(({ names }) => names.includes(sale.bill.id));
+        const { invoice } = payment ?? {};
+        const sums = hasSums(sale) ? ` ${invoice?.bought} ${invoice?.returned} ${invoice?.carried}` : "";
+        return `${sale.bill.id}: ${payment?.status} ${payment?.reason}${sums}`;
+      }),
+    };
   };
+  const listPayments = (): Promise<readonly ShownPayment[]> => w.payments("&limit=100");
 
   const carries = async (): Promise<ReadonlyMap<string, number>> => {
     const found = new Map<string, number>();
-    for (const user of ["ada", "bob", "cy"]) {
+    for (const user of ["ada", "bob", "cy", "dee"]) {
       const query = `/api/v1/admin/apps/${appId}/payments?mode=live&userId=${user}`;
       const { carry } = (await w.admin("GET", query, { key: env.ADMIN_TOKEN })).body;
-      for (const { customer, currency, amount } of carry) found.set(`${customer} ${currency}`, amount);
+      // After an erasure, the customer's name is a hash.
+      for (const { customer, currency, amount } of carry) {
+        if (!customer.startsWith("#")) found.set(`${customer} ${currency}`, amount);
+      }
     }
     return found;
   };
@@ -152,18 +209,92 @@ async function openShop(plot: Plot) {
       else await post(`reservations/${id}/commit`, { eventId: randomId("e_"), quantities });
     } else {
       w.clock.advance(x % 2 === 0 ? 90_000 : DAY_MS);
+      judge.nowMs = w.clock.ms;
       await scheduled(bound(), { isolate: {}, now: w.clock.now, newId: randomId });
     }
     await compareSpent();
   };
 
+  /** Moves the clock to an event's time. The cron then settles what became due. */
+  const moveClock = async (happenings: readonly Happening[]): Promise<void> => {
+    const next = Math.max(w.clock.ms + 1, ...happenings.map(({ at }) => at * 1_000));
+    const isLong = next - w.clock.ms > 60_000;
+    w.clock.advance(next - w.clock.ms);
+    judge.nowMs = w.clock.ms;
+    if (isLong) await settleDue();
+  };
+  const settleDue = async (): Promise<void> => {
+    await scheduled(bound(), { isolate: {}, now: w.clock.now, newId: randomId });
+    await compareSpent();
+  };
+
+  /** Sends events at once, each twice, and again while they get a passing fault, as Stripe does. */
+  const sendAtOnce = async (happenings: readonly Happening[]): Promise<void> => {
+    let waiting = [...happenings, ...happenings];
+    for (let time = 0; waiting.length > 0; time++) {
+      expect(time, "deliveries at once get 503 again and again").toBeLessThan(10);
+      const answers = await Promise.all(waiting.map(({ event }) => w.send(event, call)));
+      for (const { status, body } of answers) expect([200, 503], JSON.stringify(body)).toContain(status);
+      waiting = waiting.filter((_, index) => answers[index]?.status === 503);
+    }
+  };
+
+  /** Finds an order of the events in which the model gets to Purser's state. */
+  const findOrder = async (happenings: readonly Happening[]): Promise<void> => {
+    const before = new Map<string, Expected>(stored.map((each) => [keyOf(each), each]));
+    stored = await read();
+    const payments = await listPayments();
+    const carry = await carries();
+    const differences: string[] = [];
+    for (const order of ordersOf(happenings)) {
+      const model = judge.copy();
+      let after: ReadonlyMap<string, Expected> = before;
+      for (const happening of order) {
+        model.take(happening);
+        after = expectedAfter(model, after);
+      }
+      const shown = paymentTexts(model, payments);
+      const expected = [...expectedTexts(model, after), ...shown.expected];
+      const found = [...foundTexts(model), ...shown.found];
+      for (const [key, amount] of carry) {
+        const [customer = "", currency = ""] = key.split(" ");
+        expected.push(`${key} ${model.carry({ customer, currency })}`);
+        found.push(`${key} ${amount}`);
+      }
+      const wrong = found.filter((text) => !expected.includes(text));
+      if (JSON.stringify(found) === JSON.stringify(expected)) {
+        judge.become(model);
+        return;
+      }
+      differences.push(
+        `${order.map(({ event }) => event.id)}: ${wrong.join("; ")} instead of ${expected.filter((text) => !found.includes(text)).join("; ")}`,
+      );
+    }
+    expect.fail(`No order of the events explains the state:\n${differences.join("\n")}`);
+  };
+
   const shop = (history: () => PaidHistory): Shop => ({
     take: async (happening) => {
-      w.clock.advance(1);
+      await moveClock([happening]);
       const answer = await w.send(happening.event, call);
       expect(answer.status, JSON.stringify(answer.body)).toBe(200);
       judge.take(happening);
       await compareMoved();
+    },
+    takeAtOnce: async (happenings) => {
+      await moveClock(happenings);
+      await sendAtOnce(happenings);
+      await findOrder(happenings);
+    },
+    erase: async (user) => {
+      const answer = await call("POST", "/api/v1/erase-person", {
+        key: w.app.keys.sk_live,
+        body: { distinctId: user },
+      });
+      expect(answer.body).toMatchObject({ status: "completed" });
+      judge.erase(user);
+      stored = await read();
+      await compareSpent();
     },
     setPrices: async (prices) => {
       await setPrices(prices);
@@ -184,13 +315,18 @@ async function openShop(plot: Plot) {
     },
     spend,
     check: async () => {
-      await comparePayments();
+      const shown = paymentTexts(judge, await listPayments());
+      expect(shown.found).toEqual(shown.expected);
       const carry = await carries();
       const all = granted();
-      const balances: Given["balances"] = stored.map((each) => ({
-        ...(all.get(keyOf(each)) ?? expect.fail()),
-        ...{ initial: each.initial, stands: each.remaining > 0 },
-      }));
+      const erased = judge.granted.filter(({ user }) => judge.erased.has(user));
+      const balances: Given["balances"] = [
+        ...stored.map((each) => ({
+          ...(all.get(keyOf(each)) ?? expect.fail()),
+          ...{ initial: each.initial, stands: each.remaining > 0 },
+        })),
+        ...erased.map((each) => ({ ...each, stands: false })),
+      ];
       const given: Given = {
         balances,
         carry: (of) => carry.get(`${of.customer} ${of.currency}`) ?? judge.carry(of),

@@ -19,7 +19,7 @@ const PACKS = {
 /** The setting's amount of Pro differs from its price at Stripe, and that of a seat is not set. */
 const SOLD: readonly SoldPrice[] = [
   { price: "price_basic", pack: PACKS.basic, amount: 1000, trial: true },
-  { price: "price_pro", pack: PACKS.pro, amount: 2900 },
+  { price: "price_pro", pack: PACKS.pro, amount: 2900, isPeriod: true },
   { price: "price_seat", pack: PACKS.seat, trial: true },
 ];
 export const SETTING: GrantingSetting = { currency: "usd", prices: SOLD };
@@ -52,9 +52,15 @@ const ACTIONS = {
     gift: 1,
   },
   ...{ refund: 4, failRefund: 2, dispute: 2, reinstate: 2, link: 2, late: 5, repeat: 3 },
+  ...{ atOnce: 5, erase: 1 },
   ...{ prices: 1, carry: 1, settle: 2, spend: 4, hold: 3, endHold: 3, wait: 2 },
 } as const;
 type Action = keyof typeof ACTIONS;
+/** The actions whose events may come at once. */
+const TOGETHER = ["switch", "cancel", "refund", "renew", "switch", "dispute", "link", "subscribe"] as const;
+const AT_ONCE_MAX = 3;
+/** The user for whom payments are settled after an erasure. */
+const HEIR = "dee";
 
 /** A step of a history. The numbers choose among what is possible at that moment. */
 export interface Command {
@@ -100,6 +106,9 @@ export const taxPercentOf = ({ isTaxed }: Plot): number => (isTaxed ? TAX_PERCEN
 /** A history acts on this: on models, or on Purser with its database. */
 export interface Shop {
   readonly take: (happening: Happening) => Promise<void> | void;
+  /** Takes events that come at once, each twice. */
+  readonly takeAtOnce: (happenings: readonly Happening[]) => Promise<void> | void;
+  readonly erase: (user: string) => Promise<void> | void;
   readonly setPrices: (prices: readonly SoldPrice[]) => Promise<void> | void;
   readonly setCarry: (of: Pick<Bill, "customer" | "currency">, amount: number) => Promise<void> | void;
   readonly settle: (bill: Bill, user: string, pack: SoldPack, times: number) => Promise<void> | void;
@@ -134,6 +143,8 @@ export class PaidHistory {
   readonly #id: string;
   readonly #late: Happening[] = [];
   readonly #came: Happening[] = [];
+  /** Collects events that are delivered at once. Null if they are delivered one by one. */
+  #atOnce: Happening[] | null = null;
   #subscriptions: Subscription[] = [];
   #prices = SOLD;
   #count = 0;
@@ -161,10 +172,37 @@ export class PaidHistory {
   }
 
   async #deliver(happening: Happening): Promise<void> {
+    if (this.#atOnce !== null) {
+      this.#atOnce.push(happening);
+      return;
+    }
     this.#came.push(happening);
     const of = happening.what === "linked" ? happening.customer : `${happening.bill.id} ${moneyOf(happening.bill)}`;
     this.told.push(`${happening.what} ${of}`);
     await this.#shop.take(happening);
+  }
+
+  /** Delivers at once what two other actions bring, a late event and a repeated one. The order of these is open. */
+  async #deliverAtOnce(command: Command): Promise<void> {
+    const { x, y, z } = command;
+    const events: Happening[] = [];
+    this.#atOnce = events;
+    await this.#act({ ...command, action: pick(TOGETHER, x), isLate: false });
+    await this.#act({ ...command, action: pick(TOGETHER, y), isLate: false, x: y, y: z, z: x });
+    await this.#act({ ...command, action: "late" });
+    await this.#act({ ...command, action: "repeat" });
+    this.#atOnce = null;
+    const chosen = [...new Set(events)];
+    const atOnce = chosen.splice(0, AT_ONCE_MAX);
+    for (const happening of atOnce) {
+      this.#came.push(happening);
+      this.told.push(
+        `at once: ${happening.what} ${happening.what === "linked" ? happening.customer : happening.bill.id}`,
+      );
+      this.tainted.add(happening.what === "linked" ? happening.customer : happening.bill.customer);
+    }
+    if (atOnce.length > 0) await this.#shop.takeAtOnce(atOnce);
+    for (const happening of chosen) await this.#deliver(happening);
   }
 
   /** Delivers events, or keeps some or all of them for later. */
@@ -188,7 +226,8 @@ export class PaidHistory {
     }
     const isBefore = this.stripe.bills.some(({ customer, state }) => customer === about.customer && state === "open");
     if (isOdd || isBefore) this.tainted.add(about.customer);
-    await this.#send(this.stripe.bill({ ...about, lines, hasMore: isOdd, isDeclined }), command);
+    const isSplit = command.y % 3 === 0 && about.sold === undefined;
+    await this.#send(this.stripe.bill({ ...about, lines, hasMore: isOdd, isDeclined, isSplit }), command);
   }
 
   /** The part of a period that is left, in thousandths. With tax, amounts divide by ten. */
@@ -219,14 +258,16 @@ export class PaidHistory {
     const currency = y % 4 === 0 ? "eur" : "usd";
     const bills = stripe.bills.filter(({ state, cash }) => state === "paid" && cash > 0);
     const bill = bills[x % Math.max(1, bills.length)];
+    const part = bill?.parts[z % bill.parts.length];
     switch (name) {
       case "subscribe": {
         const [start, end] = [stripe.nowS, stripe.nowS + PERIOD_S];
         const isTrial = y % 3 === 1;
         const coupon = pick([0, 0, 0, 0, 50, 100], y);
         this.#count += 1;
+        const named = this.#judge.erased.has(user) && y % 4 > 0 ? HEIR : user;
         const made: Subscription = {
-          ...{ id: `sub_${this.#id}_${this.#count}`, customer, currency, user: pick([null, user, user, "bob"], x) },
+          ...{ id: `sub_${this.#id}_${this.#count}`, customer, currency, user: pick([null, named, named, "bob"], x) },
           ...{
             price: pick(PLANS, z),
             quantity: 1 + (Math.floor(y / 10) % 3),
@@ -289,6 +330,7 @@ export class PaidHistory {
         return;
       }
       case "topUp": {
+        if (this.#judge.erased.has(user)) return;
         // A checkout session with an invoice of its own. Whichever is told first grants.
         this.tainted.add(customer);
         const [start, end] = [stripe.nowS, stripe.nowS];
@@ -316,30 +358,40 @@ export class PaidHistory {
         return;
       }
       case "refund":
-        if (bill === undefined) return;
+        if (bill === undefined || part === undefined) return;
         if (y % 4 === 3) {
           // Of two refunds the second is told first.
-          const told = [...stripe.refund(bill, 1 + (y % bill.cash)), ...stripe.refund(bill, bill.cash)];
+          const told = [...stripe.refund(bill, part, 1 + (y % part.cash)), ...stripe.refund(bill, part, part.cash)];
           await this.#send(this.#plot.isInOrder ? told : told.toReversed(), command);
-        } else await this.#send(stripe.refund(bill, y % 2 === 0 ? bill.cash : 1 + (y % bill.cash)), command);
+        } else if (y % 4 === 2) {
+          await this.#send(
+            bill.parts.flatMap((each) => stripe.refund(bill, each, each.cash)),
+            command,
+          );
+        } else await this.#send(stripe.refund(bill, part, y % 2 === 0 ? part.cash : 1 + (y % part.cash)), command);
         return;
       case "failRefund":
-        if (bill === undefined) return;
-        await this.#send(stripe.failRefund(bill, 1 + y), command);
+        if (bill === undefined || part === undefined) return;
+        await this.#send(stripe.failRefund(bill, part, 1 + y), command);
         return;
       case "dispute":
-        if (bill === undefined || bill.disputed > 0) return;
-        await this.#send(stripe.dispute(bill, y % 3 === 0 ? 1 + (y % bill.cash) : bill.cash), command);
+        if (bill === undefined || part === undefined || part.disputed > 0) return;
+        await this.#send(stripe.dispute(bill, part, y % 3 === 0 ? 1 + (y % part.cash) : part.cash), command);
         return;
       case "reinstate": {
-        const disputed = bills.filter((each) => each.disputed > 0);
+        const disputed = bills.flatMap((of) =>
+          of.parts.filter((each) => each.disputed > 0).map((each) => ({ of, each })),
+        );
         const back = disputed[x % Math.max(1, disputed.length)];
         if (back === undefined) return;
-        await this.#send(stripe.reinstate(back, y % 8, 7, z % 3 === 0), command);
+        await this.#send(stripe.reinstate(back.of, back.each, y % 8, 7, z % 3 === 0), command);
         return;
       }
       case "link":
         await this.#send(stripe.link(customer, user), command);
+        return;
+      case "atOnce":
+        await this.#deliverAtOnce(command);
         return;
       case "late": {
         const [next] = this.#late.splice(x % Math.max(1, this.#late.length), 1);
@@ -393,9 +445,16 @@ export class PaidHistory {
         if (bill === undefined) return;
         this.tainted.add(bill.customer);
         this.told.push(`settle ${bill.id}`);
-        await this.#shop.settle(bill, USER_OF[bill.customer.split("_")[1] ?? ""] ?? "", PACKS.basic, 1 + (y % 2));
+        const of = USER_OF[bill.customer.split("_")[1] ?? ""] ?? "";
+        await this.#shop.settle(bill, this.#judge.erased.has(of) ? HEIR : of, PACKS.basic, 1 + (y % 2));
         return;
       }
+      case "erase":
+        if (this.#judge.erased.has(user)) return;
+        for (const each of CUSTOMERS) this.tainted.add(`cus_${each}_${this.#id}`);
+        this.told.push(`erase ${user}`);
+        await this.#shop.erase(user);
+        return;
       case "spend":
       case "hold":
       case "endHold":

@@ -25,6 +25,15 @@ export interface BillLine {
 export const netOf = ({ amount, discount }: Pick<BillLine, "amount" | "discount">): number =>
   Math.sign(amount) * (Math.abs(amount) - discount);
 
+/** A charge of a payment intent. Several may pay one invoice. */
+export interface PartPayment {
+  readonly intent: string;
+  readonly cash: number;
+  refunded: number;
+  /** The amount of its dispute. */
+  disputed: number;
+}
+
 /** A payment of a customer: of an invoice, or of a checkout session without one. */
 export interface Bill {
   readonly id: string;
@@ -44,20 +53,27 @@ export interface Bill {
   readonly applied: number;
   /** The part that the customer's card pays. */
   readonly cash: number;
-  readonly intent: string;
+  /** The charges of the card. None if it pays nothing. */
+  readonly parts: readonly PartPayment[];
   /** The pack that a checkout session of this payment names. */
   readonly sold: { readonly pack: string; readonly user: string } | null;
   state: "open" | "paid" | "void";
-  refunded: number;
-  /** The amount of its dispute, and the amounts that were moved. */
-  disputed: number;
+}
+
+interface OfPart {
+  readonly bill: Bill;
+  readonly part: PartPayment;
 }
 
 type About =
-  | { readonly what: "paid" | "tied" | "session"; readonly bill: Bill }
-  | { readonly what: "refunded"; readonly bill: Bill; readonly refunded: number }
-  | { readonly what: "refundFailed"; readonly bill: Bill; readonly refund: string; readonly amount: number }
-  | { readonly what: "disputed"; readonly bill: Bill; readonly withheld: Ratio }
+  | { readonly what: "paid" | "session"; readonly bill: Bill }
+  | (OfPart &
+      (
+        | { readonly what: "tied" }
+        | { readonly what: "refunded"; readonly refunded: number }
+        | { readonly what: "refundFailed"; readonly refund: string; readonly amount: number }
+        | { readonly what: "disputed"; readonly withheld: Ratio }
+      ))
   | { readonly what: "linked"; readonly customer: string; readonly user: string };
 
 /** Something that happens at Stripe, and the event that tells it. */
@@ -73,6 +89,8 @@ export interface NewBill {
   /** Whether the card is declined, so that the invoice stays open. */
   readonly isDeclined?: boolean;
   readonly sold?: Bill["sold"];
+  /** Whether two payment intents pay it. API version BEFORE has only one. */
+  readonly isSplit?: boolean;
 }
 
 /**
@@ -142,9 +160,13 @@ export class StripeModel {
     const total = net + tax;
     const applied = Math.max(0, Math.min(total, this.balance(customer, currency)));
     const cash = Math.max(0, total) - applied;
+    const first = about.isSplit === true && this.#version !== BEFORE ? Math.ceil(cash / 3) : cash;
+    const parts = [first, cash - first]
+      .filter((amount) => amount > 0)
+      .map((amount) => ({ intent: this.#new("pi"), cash: amount, refunded: 0, disputed: 0 }));
     const bill: Bill = {
       ...{ id: this.#new("in"), customer, currency, created: this.#nextSecond, lines, subscription, user, hasMore },
-      ...{ tax, total, applied, cash, intent: this.#new("pi"), sold, state: "open", refunded: 0, disputed: 0 },
+      ...{ tax, total, applied, cash, parts, sold, state: "open" },
     };
     this.give(bill, total < 0 ? -total : -applied);
     this.bills.push(bill);
@@ -158,18 +180,23 @@ export class StripeModel {
     if (bill.sold !== null) {
       const fields = {
         ...{ client_reference_id: bill.sold.user, metadata: { pack: bill.sold.pack }, currency: bill.currency },
-        ...{ payment_intent: bill.intent, invoice: bill.id, amount_subtotal: bill.total, amount_total: bill.total },
+        ...{
+          payment_intent: bill.parts[0]?.intent ?? null,
+          invoice: bill.id,
+          amount_subtotal: bill.total,
+          amount_total: bill.total,
+        },
       };
       const object = session(`cs_${bill.id}`, fields, this.#version);
       happenings.push(this.#tell("checkout.session.completed", object, { what: "session", bill }));
     }
     happenings.push(this.#tell("invoice.paid", this.#invoiceOf(bill), { what: "paid", bill }));
-    if (bill.cash > 0 && this.#version !== BEFORE) {
+    for (const part of this.#version === BEFORE ? [] : bill.parts) {
       const object = {
-        ...invoicePayment(this.#new("inpay"), bill.id, bill.intent, bill.cash),
+        ...invoicePayment(this.#new("inpay"), bill.id, part.intent, part.cash),
         currency: bill.currency,
       };
-      happenings.push(this.#tell("invoice_payment.paid", object, { what: "tied", bill }));
+      happenings.push(this.#tell("invoice_payment.paid", object, { what: "tied", bill, part }));
     }
     return happenings;
   }
@@ -181,7 +208,7 @@ export class StripeModel {
   }
 
   #invoiceOf(bill: Bill): Fields {
-    const { id, customer, currency, created, lines, subscription, user, hasMore, tax, total, cash, intent } = bill;
+    const { id, customer, currency, created, lines, subscription, user, hasMore, tax, total, cash, parts } = bill;
     const shown = lines.map((line) => ({
       ...{ id: line.id, price: line.price, quantity: line.quantity, amount: line.amount, discount: line.discount },
       ...{ proration: line.isProration, period: { start: line.start, end: line.end }, unitAmount: line.told ?? 0 },
@@ -190,7 +217,15 @@ export class StripeModel {
     const own = subscription === null ? { metadata } : { subscription: metadata, subscriptionId: subscription };
     const object = invoice(
       id,
-      { lines: shown, customer, paid: cash, total, hasMore, ...own, ...(cash > 0 ? { paymentIntent: intent } : {}) },
+      {
+        lines: shown,
+        customer,
+        paid: cash,
+        total,
+        hasMore,
+        ...own,
+        ...(parts[0] === undefined ? {} : { paymentIntent: parts[0].intent }),
+      },
       this.#version,
     );
     const stored = (object.lines as { data: Fields[] }).data;
@@ -222,44 +257,45 @@ export class StripeModel {
     };
   }
 
-  /** Refunds up to `amount` more of what the card paid. */
-  refund(bill: Bill, amount: number): Happening[] {
-    bill.refunded = Math.min(bill.cash, bill.refunded + amount);
-    const { refunded } = bill;
-    return [this.#tell("charge.refunded", this.#chargeOf(bill), { what: "refunded", bill, refunded })];
+  /** Refunds up to `amount` more of a charge. */
+  refund(bill: Bill, part: PartPayment, amount: number): Happening[] {
+    part.refunded = Math.min(part.cash, part.refunded + amount);
+    const { refunded } = part;
+    return [this.#tell("charge.refunded", this.#chargeOf(bill, part), { what: "refunded", bill, part, refunded })];
   }
 
   /** A refund fails after it was told, so the money stays. */
-  failRefund(bill: Bill, amount: number): Happening[] {
-    const failed = Math.min(bill.refunded, amount);
+  failRefund(bill: Bill, part: PartPayment, amount: number): Happening[] {
+    const failed = Math.min(part.refunded, amount);
     if (failed === 0) return [];
-    bill.refunded -= failed;
+    part.refunded -= failed;
     const id = this.#new("re");
-    const object = { ...refund(id, `ch_${bill.intent}`, bill.intent, failed, "failed"), currency: bill.currency };
-    return [this.#tell("refund.failed", object, { what: "refundFailed", bill, refund: id, amount: failed })];
+    const { intent } = part;
+    const object = { ...refund(id, `ch_${intent}`, intent, failed, "failed"), currency: bill.currency };
+    return [this.#tell("refund.failed", object, { what: "refundFailed", bill, part, refund: id, amount: failed })];
   }
 
-  #chargeOf({ intent, refunded, cash, currency }: Bill): Fields {
+  #chargeOf({ currency }: Bill, { intent, refunded, cash }: PartPayment): Fields {
     return { ...charge(`ch_${intent}`, intent, refunded, cash, this.#version), currency };
   }
 
-  /** The customer disputes a part of what the card paid. */
-  dispute(bill: Bill, amount: number): Happening[] {
-    bill.disputed = Math.min(bill.cash, amount);
-    const withheld: Ratio = [BigInt(bill.disputed), 1n];
-    const about = { what: "disputed", bill, withheld } as const;
-    return [this.#tell("charge.dispute.funds_withdrawn", this.#disputeOf(bill, [-bill.disputed]), about)];
+  /** The customer disputes a part of a charge. */
+  dispute(bill: Bill, part: PartPayment, amount: number): Happening[] {
+    part.disputed = Math.min(part.cash, amount);
+    const withheld: Ratio = [BigInt(part.disputed), 1n];
+    const about = { what: "disputed", bill, part, withheld } as const;
+    return [this.#tell("charge.dispute.funds_withdrawn", this.#disputeOf(bill, part, [-part.disputed]), about)];
   }
 
   /** `back` of `of` parts of a disputed amount come back; all of it if the dispute is won. */
-  reinstate(bill: Bill, back: number, of: number, isWon: boolean): Happening[] {
-    const withheld: Ratio = isWon ? [0n, 1n] : [BigInt(bill.disputed) * BigInt(of - back), BigInt(of)];
+  reinstate(bill: Bill, part: PartPayment, back: number, of: number, isWon: boolean): Happening[] {
+    const withheld: Ratio = isWon ? [0n, 1n] : [BigInt(part.disputed) * BigInt(of - back), BigInt(of)];
     // The balance transactions may be in another currency, so only their ratio counts.
-    const object = this.#disputeOf(bill, [-of, back], isWon);
-    return [this.#tell("charge.dispute.funds_reinstated", object, { what: "disputed", bill, withheld })];
+    const object = this.#disputeOf(bill, part, [-of, back], isWon);
+    return [this.#tell("charge.dispute.funds_reinstated", object, { what: "disputed", bill, part, withheld })];
   }
 
-  #disputeOf({ intent, disputed, currency }: Bill, moved: readonly number[], isWon = false): Fields {
+  #disputeOf({ currency }: Bill, { intent, disputed }: PartPayment, moved: readonly number[], isWon = false): Fields {
     const status = isWon ? "won" : "needs_response";
     return dispute(`dp_${intent}`, `ch_${intent}`, intent, disputed, moved, currency, status, this.#version);
   }

@@ -11,7 +11,7 @@ const HISTORIES = process.env.SOAK_OPERATIONS === undefined ? 1_000 : Number(pro
 /** Returns the state of a model as text: its balances with the amounts due back, its carries and its invoices. */
 function seen(model: GrantingModel, history: PaidHistory): string {
   const balances = model.granted.map(
-    (each) => `${each.user} ${each.ref} ${each.unit} ${each.initial} ${model.dueOf(each)}`,
+    (each) => `${each.user} ${each.ref} ${each.unit} ${each.initial} ${model.dueOf(each)} ${each.expiresAtMs}`,
   );
   const carries = history.stripe.bills.map((bill) => model.carry(bill));
   const shown = history.stripe.bills.map((bill) => model.saleOf(bill).shown);
@@ -37,6 +37,12 @@ async function judgePlot(plot: Plot, mistake: Mistake | null): Promise<Verdict> 
     {
       take: (happening) => {
         for (const each of both) each.take(happening);
+      },
+      takeAtOnce: (happenings) => {
+        for (const each of both) each.takeAtOnce(happenings);
+      },
+      erase: (user) => {
+        for (const each of both) each.erase(user);
       },
       setPrices: (prices) => {
         for (const each of both) each.setPrices(prices);

@@ -1,13 +1,12 @@
 import { expect, it } from "vitest";
 import { jsonAdvice } from "../../src/http/body.ts";
 
-it("describes the error in a mebibyte of malformed JSON within a second, for any repeated text", () => {
+it("describes the error in a mebibyte of malformed JSON, whatever text repeats", () => {
   const length = 1024 * 1024;
   for (const piece of ["\n", " ", ",", "\n ", ", ", ": ", "[", "-", "a", "\n/", "'", "{", "[object "]) {
-    const startMs = performance.now();
-    jsonAdvice(`{${piece.repeat(length / piece.length)}`, null);
-    jsonAdvice(piece.repeat(length / piece.length), null);
-    expect(performance.now() - startMs, JSON.stringify(piece)).toBeLessThan(1_000);
+    const text = piece.repeat(length / piece.length);
+    for (const sent of [text, `{${text}`])
+      expect(jsonAdvice(sent, null).length, JSON.stringify(piece)).toBeLessThan(500);
   }
 });
 

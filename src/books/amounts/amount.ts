@@ -2,7 +2,7 @@ import { type Column, type SQL, type SQLWrapper, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { computed } from "../../db/query.ts";
 import type { Steps } from "../../db/schema.ts";
-import { numberText, parseJson } from "../../lib/json.ts";
+import { numberText, numberValue, parseJson } from "../../lib/json.ts";
 
 /**
  * The units of amounts. Inside Purser, amounts are integers in a unit's smallest step, and no float is ever added, multiplied or
@@ -123,6 +123,9 @@ export const exactAmount = (unit: Unit, steps: bigint): number => {
   // If a double cannot represent the number, `parseJson` returns a raw JSON value. Only JSON.stringify reads it.
   return parseJson(decimal) as number;
 };
+
+/** Returns the nearest double of an amount that `exactAmount` returned, to compute with. 0 if there is none. */
+export const doubleOf = (amount: number | undefined): number => numberValue(amount) ?? 0;
 
 /** Returns the steps of an amount that `exactAmount` returned. */
 export function stepsOfExact(unit: Unit, amount: number): bigint {

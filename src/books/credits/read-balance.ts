@@ -5,7 +5,7 @@ import { accounts, creditBalances, reservations } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { amountOfSteps, stepsOfSum, sumOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
+import { exactAmount, stepsOfSum, sumOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import { accountQuery, type OfUser } from "../ledger/account.ts";
 import { BALANCE_FIELDS, type BalanceRow, presentBalance } from "../ledger/balance.ts";
 import { heldStepsOfBalance, isOpen } from "../ledger/hold.ts";
@@ -132,9 +132,9 @@ export async function readUserTotals(ctx: TenantCtx, userId: string) {
     return [
       {
         unit,
-        remainingSteps,
-        remaining: amountOfSteps(unit, remainingSteps),
-        held: amountOfSteps(unit, heldSteps),
+        ...{ remainingSteps, heldSteps },
+        remaining: exactAmount(unit, remainingSteps),
+        held: exactAmount(unit, heldSteps),
       },
     ];
   });

@@ -111,7 +111,7 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
           ofParts: share?.of ?? null,
           entries: due.length,
         }),
-        insertTakings(account, takingsOf(due), { cause: "refund", note: reason }),
+        ...insertTakings(account, takingsOf(due), { cause: "refund", note: reason }),
         insertRefundOwed(account, takingsOf(due)),
       ],
       returning: selectTaken(ctx, { userId }, { externalRef, refundRef }),

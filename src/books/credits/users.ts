@@ -17,7 +17,7 @@ import { invalidCursor } from "../../errors.ts";
 import { cutPage, decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { amountOfSteps, exactAmount, stepsOfSum, sumOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
+import { exactAmount, stepsOfSum, sumOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import { presentExpiry } from "../ledger/balance.ts";
 import { isSpendable } from "../ledger/spendable-balances.ts";
 import type { UsersOutput } from "./responses.ts";
@@ -159,7 +159,7 @@ function presentFoundUser({ userId, balances: rows, lastEntryAtMs }: FoundUserRo
     return [
       {
         unit,
-        amount: amountOfSteps(
+        amount: exactAmount(
           unit,
           ofUnit.reduce((sum, [, steps]) => sum + BigInt(steps), 0n),
         ),

@@ -139,14 +139,16 @@ const insertEntriesSql = query((value: ValueOf<WriteContext & { entries: string 
 /** The most entries of one statement. A D1 value has at most 2 MB, and each entry names its event and reservation. */
 const ENTRIES_A_STATEMENT_MAX = 1_000;
 
+/** Divides a list into parts of at most `max` elements. */
+export const inSlices = <Element>(list: readonly Element[], max: number): Element[][] =>
+  Array.from({ length: Math.ceil(list.length / max) }, (_, index) => list.slice(index * max, (index + 1) * max));
+
 /** Appends entries in order. If a balance would become negative, a CHECK aborts the whole batch. */
 export function insertEntries(writing: WriteContext, all: readonly NewEntry[]): EntriesStatement[] {
-  const statements: EntriesStatement[] = [];
-  for (let at = 0; at < all.length; at += ENTRIES_A_STATEMENT_MAX) {
-    const entries = JSON.stringify(chained(all.slice(at, at + ENTRIES_A_STATEMENT_MAX)));
-    statements.push(returningEntries(insertEntriesSql({ ...writingValues(writing), entries })));
-  }
-  return statements;
+  return inSlices(all, ENTRIES_A_STATEMENT_MAX).map((slice) => {
+    const entries = JSON.stringify(chained(slice));
+    return returningEntries(insertEntriesSql({ ...writingValues(writing), entries }));
+  });
 }
 
 /** Adds to each entry the sum of its balance's entries so far, and the place of the previous one, within one statement. */

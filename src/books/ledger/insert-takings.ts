@@ -6,7 +6,7 @@ import { guards } from "../../db/views.ts";
 import { amountStepsMax, type Unit } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "./account.ts";
 import { heldStepsOfBalance } from "./hold.ts";
-import { type Cause, isBalanceOf, lastEntry, lastLedgerEntry, moving } from "./insert-entries.ts";
+import { type Cause, inSlices, isBalanceOf, lastEntry, lastLedgerEntry, moving } from "./insert-entries.ts";
 import { replacePaymentOwed } from "./owed.ts";
 
 /** Returns the statement that writes an `admin_adjust` entry for each balance that `from` joins. `position` numbers them from 0. */
@@ -85,10 +85,15 @@ const insertTakingsSql = query((value: ValueOf<WriteContext & Taken & { takings:
   );
 });
 
+/** The most takings of one statement. They have less than 400 kB. A D1 value has at most 2 MB. */
+const TAKINGS_A_STATEMENT_MAX = 5_000;
+
 /** Writes the entries of a refund, one for each balance, in order. Each entry takes what its balance has at that moment. */
-export function insertTakings(writing: WriteContext, takings: readonly Taking[], taken: Taken): Statement {
-  const insert = insertTakingsSql({ ...writingValues(writing), takings: JSON.stringify(takings), ...taken });
-  return moving(insert, { entries: takings.length, raises: false });
+export function insertTakings(writing: WriteContext, takings: readonly Taking[], taken: Taken): Statement[] {
+  return inSlices(takings, TAKINGS_A_STATEMENT_MAX).map((slice) => {
+    const insert = insertTakingsSql({ ...writingValues(writing), takings: JSON.stringify(slice), ...taken });
+    return moving(insert, { entries: slice.length, raises: false });
+  });
 }
 
 /** The change that a payment's state requires for a balance that it granted (S4, S6). */

@@ -10,50 +10,60 @@ const limit = {
   unit,
 };
 
-export const usageLimitOutput = z
-  .strictObject({
-    ...limit,
-    mode,
-    amount: z.number().describe("The amount that a user may use in a window."),
-    every,
-    createdAt: z.string().meta({ format: "date-time" }),
-  })
-  .meta({ id: "UsageLimit" });
+export const usageLimitOutput = z.lazy(() =>
+  z
+    .strictObject({
+      ...limit,
+      mode,
+      amount: z.number().describe("The amount that a user may use in a window."),
+      every,
+      createdAt: z.string().meta({ format: "date-time" }),
+    })
+    .meta({ id: "UsageLimit" }),
+);
 export type UsageLimitOutput = z.infer<typeof usageLimitOutput>;
 
-export const listLimitsOutput = z
-  .strictObject({ limits: z.array(usageLimitOutput).describe("In the order of creation.") })
-  .meta({ id: "UsageLimitList" });
+export const listLimitsOutput = z.lazy(() =>
+  z
+    .strictObject({ limits: z.array(usageLimitOutput).describe("In the order of creation.") })
+    .meta({ id: "UsageLimitList" }),
+);
 export type ListLimitsOutput = z.infer<typeof listLimitsOutput>;
 
-export const userLimitOutput = z
-  .strictObject({
-    ...limit,
-    every,
-    amount: z.number().nullable().describe("The user's own amount, or the limit's. Null: the user is unlimited."),
-    used: z.number().describe("The used amount in the current window."),
-    remaining: z
-      .number()
-      .nullable()
-      .describe("The unused part of the amount. Never negative. Null: the user is unlimited."),
-    resetsAt: z.string().meta({ format: "date-time" }).describe("When the window ends."),
-  })
-  .meta({ id: "UserUsageLimit" });
+export const userLimitOutput = z.lazy(() =>
+  z
+    .strictObject({
+      ...limit,
+      every,
+      amount: z.number().nullable().describe("The user's own amount, or the limit's. Null: the user is unlimited."),
+      used: z.number().describe("The used amount in the current window."),
+      remaining: z
+        .number()
+        .nullable()
+        .describe("The unused part of the amount. Never negative. Null: the user is unlimited."),
+      resetsAt: z.string().meta({ format: "date-time" }).describe("When the window ends."),
+    })
+    .meta({ id: "UserUsageLimit" }),
+);
 export type UserLimitOutput = z.infer<typeof userLimitOutput>;
 
-export const userLimitsOutput = z
-  .strictObject({ limits: z.array(userLimitOutput).describe("In the order of creation.") })
-  .meta({ id: "UserUsageLimits" });
+export const userLimitsOutput = z.lazy(() =>
+  z
+    .strictObject({ limits: z.array(userLimitOutput).describe("In the order of creation.") })
+    .meta({ id: "UserUsageLimits" }),
+);
 export type UserLimitsOutput = z.infer<typeof userLimitsOutput>;
 
-export const refusingLimitOutput = z
-  .strictObject({
-    limitId: z.string(),
-    name: z.string(),
-    unit,
-    amount: z.number(),
-    used: z.number().describe("The used amount in the current window."),
-    asked: z.number().describe("The amount that the usage would add."),
-    resetsAt: z.string().meta({ format: "date-time" }).describe("When the window ends."),
-  })
-  .meta({ id: "RefusingUsageLimit" });
+export const refusingLimitOutput = z.lazy(() =>
+  z
+    .strictObject({
+      limitId: z.string(),
+      name: z.string(),
+      unit,
+      amount: z.number(),
+      used: z.number().describe("The used amount in the current window."),
+      asked: z.number().describe("The amount that the usage would add."),
+      resetsAt: z.string().meta({ format: "date-time" }).describe("When the window ends."),
+    })
+    .meta({ id: "RefusingUsageLimit" }),
+);

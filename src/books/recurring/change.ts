@@ -1,9 +1,10 @@
-import { and, eq, gt, gte, isNull, lt, sql } from "drizzle-orm";
+import { and, desc, eq, gt, gte, isNull, lt, sql } from "drizzle-orm";
 import { drizzle, fields, type ValueOf } from "../../db/query.ts";
 import { creditBalances, type Steps } from "../../db/schema.ts";
 import { assert, invalid } from "../../errors.ts";
+import { jsonChunks } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { grantRefusals } from "../credits/grant.ts";
+import { grantRefusals, USER_BALANCES_MAX } from "../credits/grant.ts";
 import { accountQuery } from "../ledger/account.ts";
 import { lastPeriod, periodAt, periodStart } from "../ledger/calendar.ts";
 import { type Decision, replay, writeAll } from "../ledger/decision.ts";
@@ -28,7 +29,13 @@ import type { CancelRecurringInput, ResumeRecurringInput } from "./schemas.ts";
 
 type UnexpiredSearch = { from: string; to: string; nowMs: number };
 
-/** The balances of a recurring grant that are neither revoked nor expired. */
+/** The last period of a recurring grant that was cancelled with immediate effect. */
+const CANCELLED_NOW = -1;
+
+/** The most balances that one batch of a cancellation revokes: as many as a user can spend (L6). */
+const REVOKED_A_BATCH_MAX = USER_BALANCES_MAX;
+
+/** The first balances of a recurring grant that are neither revoked nor expired. Those that can be spent come first. */
 const selectUnexpired = accountQuery((value: ValueOf<UnexpiredSearch>, account) => {
   const { accountId, externalRef, revokedAtMs, expiresAtMs } = creditBalances;
   return drizzle
@@ -45,47 +52,58 @@ const selectUnexpired = accountQuery((value: ValueOf<UnexpiredSearch>, account) 
         gt(expiresAtMs, value("nowMs")),
       ),
     )
-    .orderBy(creditBalances.grantSeq);
+    .orderBy(desc(creditBalances.hasRemaining), creditBalances.grantSeq)
+    .limit(REVOKED_A_BATCH_MAX);
 });
 
 /**
  * Ends a recurring grant, so that no further period begins (R4). If `at` is `now`, also revokes its balances that have not expired;
- * the note of these entries is the reason. A repeat changes nothing. Throws `not_found`.
+ * the note of these entries is the reason. The first batch revokes all that can be spent. A repeat changes nothing. Throws `not_found`.
  */
 export async function cancelRecurring(
   ctx: TenantCtx,
   recurringId: string,
-  { at, reason }: CancelRecurringInput,
+  input: CancelRecurringInput,
 ): Promise<RecurringOutput> {
+  let cancelled = await cancelInOneBatch(ctx, recurringId, input);
+  while (cancelled?.hasMore) cancelled = await cancelInOneBatch(ctx, recurringId, input);
+  if (cancelled === null) throw recurringNotFound();
+  return cancelled.output;
+}
+
+type Cancelled = { readonly output: RecurringOutput; readonly hasMore: boolean };
+
+/** Returns null if there is no such recurring grant. If `hasMore`, further balances may have to be revoked. */
+async function cancelInOneBatch(ctx: TenantCtx, recurringId: string, { at, reason }: CancelRecurringInput) {
   const reference = `${RECURRING_REF}${recurringId}`;
-  const cancelled = await writeForUser(ctx, {
+  return writeForUser(ctx, {
     user: { recurringId },
     read: (nowMs) => [
       selectRecurring(ctx, recurringId),
       // `;` is the character after `:`, so this range has all references with the prefix.
       selectUnexpired(ctx, { recurringId }, { from: `${reference}:`, to: `${reference};`, nowMs }),
     ],
-    decide: ([[found], unexpired], account): Decision<RecurringOutput> => {
+    decide: ([[found], unexpired], account): Decision<Cancelled> => {
       assert(found !== undefined, "the account was found by this recurring grant");
       const { pack: _, ...stored } = found;
       const row = withChange(stored, account.periods.changes);
       const takings = at === "now" ? takingsOfAll(account, recurringId, unexpired) : [];
-      const isDone = row.state === "ended" && (at === "period_end" || row.finalN === 0) && takings.length === 0;
-      const answer = (shown: StoredRecurring) => presentRecurring(account.userId, shown, account.nowMs);
+      const isDone =
+        row.state === "ended" && (at === "period_end" || row.finalN === CANCELLED_NOW) && takings.length === 0;
+      const answer = (shown: StoredRecurring) => ({
+        output: presentRecurring(account.userId, shown, account.nowMs),
+        hasMore: at === "now" && unexpired.length === REVOKED_A_BATCH_MAX,
+      });
       if (isDone) return replay(answer(row));
       // `now` also ends the current period.
-      const finalN = at === "now" ? 0 : row.lastN;
+      const finalN = at === "now" ? CANCELLED_NOW : row.lastN;
       const after = { ...row, state: "ended", reason: null, nextAtMs: null, finalN } as const;
-      const balanceIds = JSON.stringify(takings.map(({ balanceId }) => balanceId));
       const revokes = [
-        guardNoneRevoked({ balanceIds }),
-        insertTakings(account, takings, { cause: "revoke", note: reason ?? null }),
+        ...jsonChunks(takings.map(({ balanceId }) => balanceId)).map((balanceIds) => guardNoneRevoked({ balanceIds })),
+        ...insertTakings(account, takings, { cause: "revoke", note: reason ?? null }),
       ];
       return writeAll(
-        [
-          ...changeRecurring([{ ...changeOf(row, after), accountId: account.accountId, finalN }]),
-          ...(takings.length > 0 ? revokes : []),
-        ],
+        [...changeRecurring([{ ...changeOf(row, after), accountId: account.accountId, finalN }]), ...revokes],
         () => answer(after),
         {
           audit: { action: "recurring.cancelled", target: recurringId, details: { at } },
@@ -95,8 +113,6 @@ export async function cancelRecurring(
       );
     },
   });
-  if (cancelled === null) throw recurringNotFound();
-  return cancelled;
 }
 
 function takingsOfAll({ periods }: AccountAtRead, recurringId: string, unexpired: readonly { readonly id: string }[]) {
@@ -128,7 +144,7 @@ const isSameState = (stored: StoredRecurring, { state, lastN, nextAtMs }: Stored
   stored.state === state && stored.lastN === lastN && stored.nextAtMs === nextAtMs;
 
 const isUndoable = ({ state, finalN, lastN, anchorMs, every }: StoredRecurring, nowMs: number): boolean =>
-  state === "ended" && finalN !== null && finalN > 0 && nowMs < periodStart(anchorMs, every, lastN + 1);
+  state === "ended" && finalN !== null && finalN !== CANCELLED_NOW && nowMs < periodStart(anchorMs, every, lastN + 1);
 
 /** Throws `invalid_request` for a recurring grant that has nothing to resume. */
 function assertResumable(row: StoredRecurring, undoCancel: boolean, nowMs: number): void {

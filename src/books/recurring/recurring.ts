@@ -146,15 +146,18 @@ const JSON_BYTES_MAX = 1_500_000;
 /** More than the names and the numbers of one in JSON. */
 const ROW_BYTES = 370;
 
-/** Returns SQL: whether the recurring grants of a row of `accounts` are too many for `recurringJson`. JSON at most doubles a name. */
-export const hasTooManyRecurring = () => {
+/** Returns SQL: at least the bytes of `recurringJson` of a row of `accounts`. JSON at most doubles a name. */
+export const recurringBytes = () => {
   const { id, packId, packName, accountId } = recurringGrants;
   const bytesOf = (name: SQL | SQLiteColumn) => sql`2 * octet_length(${name})`;
-  return sql<0 | 1>`coalesce((
+  return sql<number>`coalesce((
     SELECT sum(${ROW_BYTES} + ${bytesOf(id)} + ${bytesOf(packId)} + ${bytesOf(packName)} + ${bytesOf(accounts.userId)})
     FROM ${recurringGrants} WHERE ${accountId} = ${accounts.id}
-  ) > ${JSON_BYTES_MAX}, 0)`;
+  ), 0)`;
 };
+
+/** Returns SQL: whether the recurring grants of a row of `accounts` are too many for `recurringJson`. */
+export const hasTooManyRecurring = () => sql<0 | 1>`(${recurringBytes()} > ${JSON_BYTES_MAX})`;
 
 /**
  * Returns SQL for the recurring grants of a row of `accounts`, as JSON for `presentRecurringJson`. Null when there are none, or too

@@ -7,7 +7,7 @@ import { all, batch, type StatementRow } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { SystemCtx } from "../../runtime.ts";
-import { amountOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
+import { exactAmount, UNITS, type Unit } from "../amounts/amount.ts";
 import { selectSumState, summedUntil } from "./environment-usage.ts";
 import type { EnvironmentUsageInput } from "./schemas.ts";
 import { joinBits } from "./totals.ts";
@@ -109,7 +109,7 @@ function groupSums<Row extends TotalRow>(
 
 const presentFigure = ({ events, steps, row: { day, event, model } }: FigureGroup) => ({
   ...{ day: dateOfDay(day), event, model: model === "" ? null : model, events },
-  quantities: Object.fromEntries([...steps].map(([unit, sum]) => [unit, amountOfSteps(unit, sum)])) as {
+  quantities: Object.fromEntries([...steps].map(([unit, sum]) => [unit, exactAmount(unit, sum)])) as {
     readonly [U in Unit]?: number;
   },
 });

@@ -1,5 +1,4 @@
 import { and, eq, sql } from "drizzle-orm";
-import { jsonWithoutKeys } from "../../auth/key.ts";
 import { countOfPack } from "../../db/activity.ts";
 import { asInteger, drizzle, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
 import { largeProperties, type Steps, usageEvents } from "../../db/schema.ts";
@@ -226,7 +225,7 @@ function eventValues(
 
 /** The statements that store large properties, if any, and then record the event and return its debits. */
 function insertEvent(writing: AccountAtRead, event: NewEvent, stamp: Stamp, sums: ReadonlyMap<string, number>) {
-  const properties = event.properties === undefined ? null : jsonWithoutKeys(JSON.stringify(event.properties));
+  const properties = event.properties === undefined ? null : JSON.stringify(event.properties);
   const bytes = properties === null ? 0 : utf8Length(properties);
   const isLarge = bytes > PROPERTIES_BYTES_OF_ROW;
   const more = { sums, receivedAtMs: writing.nowMs, largeBytes: isLarge ? bytes : null };

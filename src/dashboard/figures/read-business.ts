@@ -1,5 +1,5 @@
 import { and, desc, eq, isNotNull, sql } from "drizzle-orm";
-import { amountOfSteps, stepsOfSum, UNITS, type Unit } from "../../books/amounts/amount.ts";
+import { amountOfSteps, exactAmount, stepsOfSum, UNITS, type Unit } from "../../books/amounts/amount.ts";
 import { computed, drizzle, fields, query, scalar, type ValueOf } from "../../db/query.ts";
 import { businessFigures, businessWalks } from "../../db/schema.ts";
 import { batch, type StatementRow } from "../../db/sql.ts";
@@ -45,7 +45,7 @@ function byUnit(rows: readonly FigureRow[]): readonly { readonly unit: Unit; rea
     return [
       {
         unit,
-        amount: amountOfSteps(
+        amount: exactAmount(
           unit,
           rowsInUnit.reduce((sum, row) => sum + stepsOfSum(row), 0n),
         ),

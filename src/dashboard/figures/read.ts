@@ -1,6 +1,14 @@
 import { and, between, eq, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import { amountOfSteps, fromSteps, stepsOfSum, sumOfSteps, UNITS, type Unit } from "../../books/amounts/amount.ts";
+import {
+  amountOfSteps,
+  exactAmount,
+  fromSteps,
+  stepsOfSum,
+  sumOfSteps,
+  UNITS,
+  type Unit,
+} from "../../books/amounts/amount.ts";
 import type { ActivityKind } from "../../db/activity.ts";
 import { computed, drizzle, fields, query, read, scalar, type ValueOf } from "../../db/query.ts";
 import { accounts, creditBalances, creditPacks, dailyActivity, reservations, type Steps } from "../../db/schema.ts";
@@ -108,7 +116,7 @@ export async function readPackFigures(ctx: TenantCtx, firstMs: number, count: nu
   const { id: environmentId, appId } = ctx.environment;
   const rows = await all(ctx.db, selectPackFigures({ appId, environmentId, firstDay, lastDay: firstDay + count - 1 }));
   return rows.flatMap(({ unit, whole, rest, ...row }) =>
-    isUnit(unit) ? [{ ...row, unit, amount: amountOfSteps(unit, BigInt(whole) * 1_000_000n + BigInt(rest)) }] : [],
+    isUnit(unit) ? [{ ...row, unit, amount: exactAmount(unit, BigInt(whole) * 1_000_000n + BigInt(rest)) }] : [],
   );
 }
 
@@ -192,7 +200,7 @@ export async function readOutstanding(ctx: TenantCtx) {
     const spendable = row === undefined ? 0n : stepsOfSum(row);
     const held = legs.reduce((sum, leg) => (leg.unit === unit ? sum + BigInt(leg.amountSteps) : sum), 0n);
     if (spendable + held === 0n) return [];
-    return [{ unit, amount: amountOfSteps(unit, spendable + held), held: amountOfSteps(unit, held) }];
+    return [{ unit, amount: exactAmount(unit, spendable + held), held: amountOfSteps(unit, held) }];
   });
   return { users, amounts };
 }

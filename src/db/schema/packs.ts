@@ -80,7 +80,7 @@ export const recurringGrants = sqliteTable(
     reason: text("reason"),
     /** The last period that was granted or skipped. */
     lastN: integer("last_n").notNull(),
-    /** The last period of a cancelled grant; 0 when it was cancelled with immediate effect. */
+    /** The last period of a grant that was cancelled at a period's end. -1 if it was cancelled with immediate effect. */
     finalN: integer("final_n"),
     /** When the next period begins. Null when there is none, and while suspended. */
     nextAtMs: integer("next_at_ms"),

@@ -1,29 +1,31 @@
-import { readKey } from "../../auth/key.ts";
+import { readKey } from "../../db/key-form.ts";
 import { invalid, PurserError } from "../../errors.ts";
 import { utf8Length } from "../../lib/encoding.ts";
 import { uuidOf } from "../../lib/ids.ts";
 import type { TenantCtx } from "../../runtime.ts";
+import { changesProperties } from "../id-properties.ts";
 import { isCounted, recordBytesOf, storedBytesOf } from "../limits/count.ts";
 import { type EventSize, findLimitAhead } from "../limits/limits.ts";
 import { eventKey } from "../plan-people.ts";
 import type { CaptureOutput, CaptureV1Output } from "../responses.ts";
-import { keyBesideEvents, type ScannedBody } from "./client-body.ts";
+import { type ClientEvents, keyBesideEvents } from "./client-body.ts";
 import {
-  type AddedProperties,
   type Arrival,
   type CapturedEvent,
   foreignEvent,
-  IDS_OF_EVENT_MAX,
-  idsNamedAt,
+  idsNamedBy,
+  peopleChangesOf,
   type ReadEvent,
   readEvent,
 } from "./event.ts";
-import type { CaptureRequest, V1Request } from "./event-request.ts";
+import type { AddedProperties, CaptureRequest, V1Request } from "./event-request.ts";
 import { noteReached, storeEvents } from "./store-events.ts";
 import { CaptureBudget, dropAll, type StoredEvents } from "./write-events.ts";
 
-/** The bytes of events that are read and stored at a time, unless a single event has more. */
-const PART_BYTES_MAX = 512 * 1024;
+/** The characters of properties that are stored at a time, unless a single event has more. */
+const PART_CHARACTERS_MAX = 512 * 1024;
+/** The characters of an event without its properties, at most about. */
+const EVENT_CHARACTERS = 500;
 
 const arrivalOf = (ctx: TenantCtx, sentAtMs: number | null): Arrival => ({
   nowMs: ctx.now(),
@@ -47,9 +49,9 @@ export async function capture(ctx: TenantCtx, { body, sentAtMs }: CaptureRequest
     isLimited ||= drops.size > 0;
   });
   const [first] = refused;
-  if (first !== undefined && refused.length === body.eventCount) {
+  if (first !== undefined && refused.length === body.events.length) {
     throw invalid(
-      [body.eventCount > 1 ? `batch[${first.index}]` : "", first.param].filter(Boolean).join("."),
+      [body.events.length > 1 ? `batch[${first.index}]` : "", first.param].filter(Boolean).join("."),
       first.message,
     );
   }
@@ -71,33 +73,52 @@ export async function captureV1(ctx: TenantCtx, request: V1Request): Promise<Cap
   return { results: Object.fromEntries(results.toReversed()) };
 }
 
-/** An event's ids are stored up to six times, and the properties that it sets twice. */
-const BYTES_ADDED_PER_BYTE = 8;
+/** An event's ids are stored up to six times, and the properties that it sets twice. A character has up to three bytes. */
+const BYTES_ADDED_PER_CHARACTER = 3 * 8;
 const BYTES_ADDED_PER_EVENT = 2_000;
 
 /**
  * Returns the most bytes that an event can add, without its id's record. It adds fewer if some of its data is stored already.
  */
 function sizeOf(captured: CapturedEvent): EventSize {
-  const { uuid, distinctId, link, changes, properties } = captured;
+  const { uuid, distinctId, link, properties } = captured;
   const claimed = link === null ? 0 : recordBytesOf(link.otherId);
-  return [uuid, storedBytesOf(captured) + claimed + utf8Length(changes ?? properties), distinctId];
+  const changed = changesProperties(captured) ? utf8Length(captured.changes() ?? properties) : 0;
+  return [uuid, storedBytesOf(captured) + claimed + changed, distinctId];
 }
 
 /** The most distinct ids that a request with a publishable or relay key names (L1). */
 const REQUEST_IDS_MAX = 1_000;
+/** The most bytes of the ids that a request names, where an id counts each time. Each is sent to D1 several times. */
+const REQUEST_ID_BYTES_MAX = 1024 * 1024;
 
-/** Throws `payload_too_large` when the events name too many distinct ids. Clients then send half as many events at a time. */
-function assertFewIds({ json, events }: ScannedBody): void {
-  if (events.length * IDS_OF_EVENT_MAX <= REQUEST_IDS_MAX) return;
+/** The most changes to people that a request with a publishable or relay key asks for, as `peopleChangesOf` counts them (L1). */
+const REQUEST_CHANGES_MAX = 20_000;
+
+/** Throws `payload_too_large` when the events name too many ids or change too much. Clients then send half as many events at a time. */
+function assertModest(ctx: TenantCtx, { events }: ClientEvents): void {
   const ids = new Set<string>();
-  for (const { start } of events) {
-    for (const id of idsNamedAt(json, start)) ids.add(id);
-    if (ids.size <= REQUEST_IDS_MAX) continue;
-    const message = `With a publishable or relay key a request names at most ${REQUEST_IDS_MAX} distinct ids. Send fewer events at a time.`;
-    throw new PurserError("payload_too_large", message);
+  let [idBytes, changes] = [0, 0];
+  for (const event of events) {
+    for (const id of idsNamedBy(event)) {
+      idBytes += utf8Length(id);
+      ids.add(id);
+    }
+    changes += peopleChangesOf(event);
+    if (idBytes > REQUEST_ID_BYTES_MAX)
+      throw tooMuch(`The ids of a request have at most ${REQUEST_ID_BYTES_MAX} bytes`);
+    if (!isCounted(ctx)) continue;
+    if (changes > REQUEST_CHANGES_MAX) {
+      throw tooMuch(`With a publishable or relay key a request has at most ${REQUEST_CHANGES_MAX} changes to people`);
+    }
+    if (ids.size > REQUEST_IDS_MAX) {
+      throw tooMuch(`With a publishable or relay key a request names at most ${REQUEST_IDS_MAX} distinct ids`);
+    }
   }
 }
+
+const tooMuch = (limit: string): PurserError =>
+  new PurserError("payload_too_large", `${limit}. Send fewer events at a time.`);
 
 /**
  * Reads and stores the events of a body in order, a part at a time, so that memory does not depend on their number. After an error
@@ -105,26 +126,25 @@ function assertFewIds({ json, events }: ScannedBody): void {
  */
 async function storeInParts(
   ctx: TenantCtx,
-  body: ScannedBody,
+  body: ClientEvents,
   arrival: Arrival,
   added: AddedProperties | undefined,
   report: (read: ReadEvent, index: number, stored: StoredEvents) => void,
 ): Promise<void> {
-  const { json, events } = body;
-  if (isCounted(ctx)) assertFewIds(body);
+  const { events, characters } = body;
+  assertModest(ctx, body);
   const budget = new CaptureBudget();
   const areOfOtherKey = arrival.isForeignKey(keyBesideEvents(body) ?? "");
-  const bytes = events.reduce((sum, { start, end }) => sum + end - start, 0);
   let reachedLimit: StoredEvents["reachedLimit"] = null;
-  if (bytes > PART_BYTES_MAX) {
+  if (characters > PART_CHARACTERS_MAX) {
     const sizes = () =>
-      events.flatMap(({ start }): EventSize[] => {
-        const read = readEvent(json, start, arrival, added);
+      events.flatMap((event): EventSize[] => {
+        const read = readEvent(event, arrival, added);
         return "captured" in read ? [sizeOf(read.captured)] : [];
       });
     const ahead = await findLimitAhead(ctx, {
       events: events.length,
-      bytesMax: BYTES_ADDED_PER_BYTE * bytes + BYTES_ADDED_PER_EVENT * events.length,
+      bytesMax: BYTES_ADDED_PER_CHARACTER * characters + BYTES_ADDED_PER_EVENT * events.length,
       sizes,
     });
     if (ahead !== null) await noteReached(ctx, ahead.limit);
@@ -133,11 +153,10 @@ async function storeInParts(
   for (let next = 0; next < events.length; ) {
     const first = next;
     const part: ReadEvent[] = [];
-    for (let bytes = 0; next < events.length; next++) {
-      const { start, end } = events[next] ?? { start: 0, end: 0 };
-      bytes += end - start;
-      if (part.length > 0 && bytes > PART_BYTES_MAX) break;
-      part.push(areOfOtherKey ? foreignEvent : readEvent(json, start, arrival, added));
+    for (let partCharacters = 0; next < events.length && partCharacters < PART_CHARACTERS_MAX; next++) {
+      const read = areOfOtherKey ? foreignEvent : readEvent(events[next], arrival, added);
+      part.push(read);
+      if ("captured" in read) partCharacters += read.captured.properties.length + EVENT_CHARACTERS;
     }
     const captured = part.flatMap((read) => ("captured" in read ? read.captured : []));
     // Only responses of v1 contain warnings.

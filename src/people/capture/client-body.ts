@@ -1,18 +1,11 @@
 import type { Context } from "hono";
-import { findKey } from "../../auth/key.ts";
+import { findKey } from "../../db/key-form.ts";
 import { invalid, isRefusal, PurserError } from "../../errors.ts";
-import { readBytes, UNKNOWN_KEY_BYTES_MAX } from "../../http/body.ts";
+import { jsonAdvice, readBytes, UNKNOWN_KEY_BYTES_MAX } from "../../http/body.ts";
 import type { AppEnv } from "../../http/factory.ts";
-import { JsonBytes, JsonSyntaxError, type Span } from "../../lib/json-bytes.ts";
-import {
-  type EventFields,
-  firstPresent,
-  keyInProperties,
-  keyOf,
-  namesWithKey,
-  type ReadEventFields,
-  readEventFields,
-} from "./fields.ts";
+import { textOfUtf8 } from "../../lib/encoding.ts";
+import { isJsonObject, type JsonObject, jsonSizeOf, mayRoundNumbers, ownValue, parseJson } from "../../lib/json.ts";
+import { keyOf } from "./fields.ts";
 import { type Unpacked, unpack } from "./unpack.ts";
 
 /**
@@ -23,7 +16,6 @@ export class ClientBody {
   readonly #c: Context<AppEnv>;
   #beginning: Unpacked | null = null;
   #isLarge = false;
-  #scanned: ScannedBody | null = null;
 
   constructor(c: Context<AppEnv>) {
     this.#c = c;
@@ -40,17 +32,21 @@ export class ClientBody {
     return this.#isLarge ? findKey(asciiOf((await this.#wholeOf(beginning)).bytes)) : this.#malformedKey(beginning);
   }
 
-  /** Returns the whole body, after its key was accepted. Throws `invalid_key`, and the errors of a malformed body. */
-  async scan(): Promise<ScannedBody> {
+  /** Returns the events of the body, after its key was accepted. Throws `invalid_key`, and the errors of a malformed body. */
+  async parse(): Promise<ClientEvents> {
     const beginning = this.#beginning ?? (await this.#unpackBeginning());
     if (this.#isLarge) await this.#c.get("checkKey")?.();
-    return this.#scanAll(beginning);
+    return parseEvents((await this.#wholeOf(beginning)).bytes);
   }
 
-  /** Returns a text that was sent as a key and has no key's form, for the advice. Null when the body is not JSON. */
-  async #malformedKey(beginning: Unpacked): Promise<string | null> {
+  /**
+   * Returns a text that was sent as a key and has no key's form, for the advice. Null when the body is not JSON. Throws
+   * `invalid_request` when it is not UTF-8.
+   */
+  async #malformedKey({ bytes }: Unpacked): Promise<string | null> {
+    if (textOfUtf8(bytes) === null) throw notUtf8();
     try {
-      return keyBesideEvents(await this.#scanAll(beginning));
+      return keyBesideEvents(parseEvents(bytes));
     } catch (error) {
       if (isRefusal(error)) return null;
       throw error;
@@ -64,12 +60,6 @@ export class ClientBody {
     const { bytes, isWhole } = this.#beginning;
     this.#isLarge = !isWhole || packed.length > UNKNOWN_KEY_BYTES_MAX || bytes.length > UNKNOWN_KEY_BYTES_MAX;
     return this.#beginning;
-  }
-
-  async #scanAll(beginning: Unpacked): Promise<ScannedBody> {
-    if (this.#scanned !== null) return this.#scanned;
-    this.#scanned = scanBody((await this.#wholeOf(beginning)).bytes);
-    return this.#scanned;
   }
 
   async #wholeOf(beginning: Unpacked): Promise<Unpacked> {
@@ -88,104 +78,71 @@ export class ClientBody {
 /** Reads bytes as one-byte characters, in which a key looks the same. It does not fail on a character that is cut. */
 const asciiOf = (bytes: Uint8Array): string => new TextDecoder("latin1").decode(bytes);
 
-/** A body of PostHog's clients, with the positions of its events, which are not parsed yet. */
-export interface ScannedBody {
-  readonly json: JsonBytes;
-  /** The members beside the events; null when the body is not an object. */
-  readonly envelope: ReadEventFields | null;
-  /** At most the first `BATCH_EVENTS_MAX` events. `eventCount` counts all. */
-  readonly events: readonly Span[];
-  readonly eventCount: number;
+/** The events of a body of PostHog's clients, which are not read yet. */
+export interface ClientEvents {
+  /** The object around the events, or the only event; null when the body is not an object. */
+  readonly envelope: JsonObject | null;
+  readonly events: readonly unknown[];
+  /** The length of the body's text, and so at least that of its events. */
+  readonly characters: number;
+}
+
+/** The most values of a body, which are all members of objects and elements of lists, at all levels. */
+const VALUES_MAX = 100_000;
+/** The most values of a body with a number that a double may not represent, because each value is then parsed with its digits. */
+const VALUES_WITH_DIGITS_MAX = 25_000;
+/** The most escapes in the strings of a body. JSON inside of JSON needs many, and each is written several times. */
+const ESCAPES_MAX = 1_000_000;
+
+/**
+ * Parses a body: `{ api_key, batch, sent_at }`, one event, or only a list of events. Throws `invalid_request` when it is not JSON, and
+ * `payload_too_large` when it has so many values that it would take too much time and memory.
+ */
+function parseEvents(bytes: Uint8Array): ClientEvents {
+  const { values, escapes } = jsonSizeOf(bytes);
+  if (values > VALUES_MAX) throw tooManyParts("members of objects and elements of lists", VALUES_MAX);
+  if (escapes > ESCAPES_MAX) throw tooManyParts("escapes in strings", ESCAPES_MAX);
+  const text = textOfUtf8(bytes);
+  if (text === null) throw notUtf8();
+  if (values > VALUES_WITH_DIGITS_MAX && mayRoundNumbers(text)) {
+    throw tooManyParts("members and elements beside a number of more than 15 digits", VALUES_WITH_DIGITS_MAX);
+  }
+  let value: unknown;
+  try {
+    value = parseJson(text);
+  } catch (cause) {
+    throw new PurserError("invalid_request", jsonAdvice(text, cause), { param: "body", cause });
+  }
+  const envelope = isJsonObject(value) ? value : null;
+  return { envelope, events: eventsOf(value), characters: text.length };
+}
+
+const notUtf8 = (): PurserError => invalid("body", "The body is not valid UTF-8.");
+const tooManyParts = (things: string, most: number): PurserError =>
+  new PurserError("payload_too_large", `A request may have at most ${most} ${things}. Send fewer events at a time.`);
+
+function eventsOf(value: unknown): readonly unknown[] {
+  if (Array.isArray(value)) return value;
+  if (!isJsonObject(value)) return [];
+  if (!Object.hasOwn(value, "batch")) return [value];
+  const batch = ownValue(value, "batch");
+  return Array.isArray(batch) ? batch : [];
+}
+
+/** Returns the key beside the events. Null when none was sent. */
+export function keyBesideEvents({ envelope }: ClientEvents): string | null {
+  return envelope === null ? null : keyOf(envelope);
 }
 
 /** The most events of a batch. For more events the response is 413. Clients then send half as many. */
 const BATCH_EVENTS_MAX = 10_000;
 
-const ENVELOPE_NAMES = namesWithKey("batch", "sent_at");
-
-/**
- * Finds the events of a body: `{ api_key, batch, sent_at }`, one event, or only a list of events. Throws `invalid_request`
- * when it is not JSON.
- */
-function scanBody(bytes: Uint8Array): ScannedBody {
-  const json = new JsonBytes(bytes);
-  const events = new EventSpans(json);
-  const envelopes: ReadEventFields[] = [];
-  try {
-    json.whole((start) => {
-      const kind = json.kindAt(start);
-      if (kind === "list") return events.readList(start);
-      if (kind !== "object") return json.skip(start);
-      const read = readEventFields(json, start, ENVELOPE_NAMES, keyInProperties, (name, valueStart) => {
-        if (name !== "batch") return json.skip(valueStart);
-        return json.kindAt(valueStart) === "list" ? events.readList(valueStart) : events.skip(valueStart);
-      });
-      if (!read.fields.has("batch")) events.add({ start, end: read.end });
-      envelopes.push(read);
-      return read.end;
-    });
-  } catch (error) {
-    if (error instanceof JsonSyntaxError) {
-      const place = events.isListOpen ? `: the error is in event ${events.count} of the list (the first is 0)` : "";
-      throw invalid("body", `The body is not valid JSON${place}.`);
-    }
-    throw error;
-  }
-  return { json, envelope: envelopes[0] ?? null, events: events.spans, eventCount: events.count };
-}
-
-class EventSpans {
-  readonly #json: JsonBytes;
-  spans: Span[] = [];
-  count = 0;
-  /** Whether a list was begun and has not ended. */
-  isListOpen = false;
-
-  constructor(json: JsonBytes) {
-    this.#json = json;
-  }
-
-  /** Reads a batch. If a body has two batches, the last one counts. */
-  readList(start: number): number {
-    this.spans = [];
-    this.count = 0;
-    this.isListOpen = true;
-    const listEnd = this.#json.elements(start, (at) => {
-      const end = this.#json.skip(at);
-      this.add({ start: at, end });
-      return end;
-    });
-    this.isListOpen = false;
-    return listEnd;
-  }
-
-  skip(start: number): number {
-    this.spans = [];
-    this.count = 0;
-    return this.#json.skip(start);
-  }
-
-  add(span: Span): void {
-    this.count++;
-    if (this.spans.length < BATCH_EVENTS_MAX) this.spans.push(span);
-  }
-}
-
-/** Returns the key beside the events. Null when none was sent. */
-export function keyBesideEvents({ json, envelope }: ScannedBody): string | null {
-  return envelope === null ? null : keyOf(json, envelope);
-}
-
 /** Throws `invalid_request` when there are no events, and `payload_too_large` when there are too many. */
-export function assertEvents({ json, envelope, eventCount }: ScannedBody): void {
-  if (envelope !== null && !isListOrAbsent(json, envelope.fields)) throw invalid("batch", "must be a list of events");
-  if (eventCount === 0) throw invalid("batch", "must have at least one event");
-  if (eventCount > BATCH_EVENTS_MAX) {
+export function assertEvents({ envelope, events }: ClientEvents): void {
+  const batch = envelope === null ? null : (ownValue(envelope, "batch") ?? null);
+  if (batch !== null && !Array.isArray(batch)) throw invalid("batch", "must be a list of events");
+  if (events.length === 0) throw invalid("batch", "must have at least one event");
+  if (events.length > BATCH_EVENTS_MAX) {
     throw new PurserError("payload_too_large", `A request may have at most ${BATCH_EVENTS_MAX} events.`);
   }
-}
-
-function isListOrAbsent(json: JsonBytes, fields: EventFields): boolean {
-  const batch = firstPresent(json, fields, "batch");
-  return batch === undefined || json.kindAt(batch.start) === "list";
 }

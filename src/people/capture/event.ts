@@ -1,19 +1,19 @@
 import { parseUuid } from "../../lib/ids.ts";
-import { numberText, numberValue, parseJson } from "../../lib/json.ts";
-import { type JsonBytes, Names, type Span } from "../../lib/json-bytes.ts";
+import { isJsonObject, type JsonObject, numberText, numberValue, ownValue } from "../../lib/json.ts";
 import { flawOfLink, isSharedId, type Link } from "../claims.ts";
-import type { Members } from "../id-properties.ts";
 import { nameOrId } from "../schemas.ts";
 import {
   CHANGE_NAMES,
-  type EventProperties,
   eventTimeMs,
+  membersIn,
   numericTime,
-  PROPERTY_NAMES,
   parseClientTime,
   readProperties,
+  textOfChanges,
+  unsetNames,
 } from "./event-properties.ts";
-import { type EventFields, firstPresent, keyOf, namesWithKey, readEventFields } from "./fields.ts";
+import type { AddedProperties } from "./event-request.ts";
+import { firstPresent, keyOf, objectIn } from "./fields.ts";
 
 /** An analytics event of either protocol version: what Purser stores, and what it says about a person. */
 export interface CapturedEvent {
@@ -32,11 +32,11 @@ export interface CapturedEvent {
   /** The ids that properties name as other ids of the same person, whether or not they are linked. */
   readonly mentions: () => readonly Mention[];
   /** Null for none. */
-  readonly set: Members | null;
-  readonly setOnce: Members | null;
-  readonly unset: Members | null;
-  /** The JSON texts of `set`, `setOnce` and `unset`. Empty when there are none, null when they are long. */
-  readonly changes: string | null;
+  readonly set: JsonObject | null;
+  readonly setOnce: JsonObject | null;
+  readonly unset: readonly string[] | null;
+  /** Returns the JSON texts of `set`, `setOnce` and `unset`. Null when they are long. */
+  readonly changes: () => string | null;
 }
 
 interface Mention {
@@ -58,16 +58,8 @@ export interface Arrival {
   readonly isForeignKey: (text: string) => boolean;
 }
 
-/** Returns the properties that a protocol version adds to an event, as JSON texts by name. */
-export type AddedProperties = (json: JsonBytes, fields: EventFields) => ReadonlyMap<string, string>;
-
-/** The longest JSON string for a name of 200 code points: each may be escaped as two surrogates. */
-const NAME_BYTES_MAX = 200 * 12 + 2;
-
-const EVENT_NAMES = namesWithKey(
-  ...["event", "distinct_id", "$distinct_id", "uuid", "timestamp", "offset", ...CHANGE_NAMES],
-  ...["session_id", "window_id", "options"],
-);
+/** The most UTF-16 units of a name of 200 code points. */
+const NAME_UNITS_MAX = 2 * 200;
 
 function refuseEvent(param: string, message: string): ReadEvent {
   return { refused: { param, message } };
@@ -77,88 +69,82 @@ function refuseEvent(param: string, message: string): ReadEvent {
 export const foreignEvent: ReadEvent = refuseEvent("api_key", "must be of the environment of the request's key");
 
 /**
- * Returns a name or id as text. PostHog's clients also send numbers, whose digits are used. Returns a message when it is
+ * Returns a name or id as text. PostHog's clients also send numbers as ids, whose digits are used. Returns a message when it is
  * invalid.
  */
-function readName(json: JsonBytes, span: Span | undefined, types: string): { text: string } | { flaw: string } {
-  if (span === undefined) return { flaw: `must be ${types}` };
-  if (span.end - span.start > NAME_BYTES_MAX) return { flaw: "must have at most 200 code points" };
-  const isString = json.kindAt(span.start) === "string";
-  const text = isString ? json.string(span) : types === STRING ? null : numberText(parseJson(json.text(span)));
+function readName(value: unknown, types: string): { text: string } | { flaw: string } {
+  const text = typeof value === "string" ? value : types === STRING ? null : numberText(value);
   if (text === null) return { flaw: `must be ${types}` };
+  if (PLAIN_NAME.test(text)) return { text };
+  if (text.length > NAME_UNITS_MAX) return { flaw: "must have at most 200 code points" };
   const issue = nameOrId.safeParse(text).error?.issues[0];
   return issue === undefined ? { text } : { flaw: issue.message };
 }
 
+/** Most names. They are valid, and need no slower check. */
+const PLAIN_NAME = /^[ -~]{1,200}$/;
 const STRING = "a string";
 const STRING_OR_NUMBER = "a string or a number";
 
-/** Reads the event at `start`. For a v1 event, `added` returns the properties that v0 clients send. Does not throw. */
-export function readEvent(json: JsonBytes, start: number, arrival: Arrival, added?: AddedProperties): ReadEvent {
-  if (json.kindAt(start) !== "object") return refuseEvent("", "must be an object");
-  const read = readEventFields(json, start, EVENT_NAMES, PROPERTY_NAMES);
-  const { fields } = read;
-  if (arrival.isForeignKey(keyOf(json, read) ?? "")) return foreignEvent;
-  const isAbsent = firstPresent(json, fields, "properties") === undefined;
-  if (!isAbsent && read.properties === null) return refuseEvent("properties", "must be an object");
-  const event = readName(json, fields.get("event"), STRING);
+/** Reads an event. For a v1 event, `added` returns the properties that v0 clients send. Does not throw. */
+export function readEvent(sent: unknown, arrival: Arrival, added?: AddedProperties): ReadEvent {
+  if (!isJsonObject(sent)) return refuseEvent("", "must be an object");
+  if (arrival.isForeignKey(keyOf(sent) ?? "")) return foreignEvent;
+  const sentProperties = firstPresent(sent, "properties");
+  if (sentProperties !== undefined && !isJsonObject(sentProperties))
+    return refuseEvent("properties", "must be an object");
+  const event = readName(ownValue(sent, "event"), STRING);
   if ("flaw" in event) return refuseEvent("event", event.flaw);
-  const idSpan =
-    firstPresent(json, fields, "distinct_id", "$distinct_id") ??
-    (read.properties === null ? undefined : firstPresent(json, read.properties.fields, "distinct_id"));
-  const distinctId = readName(json, idSpan, STRING_OR_NUMBER);
+  const distinctId = readName(ownIdOf(sent), STRING_OR_NUMBER);
   if ("flaw" in distinctId) return refuseEvent("distinct_id", distinctId.flaw);
-  const uuid = readUuid(json, fields, added === undefined ? arrival.newUuid : () => null);
+  const uuid = readUuid(sent, added === undefined ? arrival.newUuid : () => null);
   if (uuid === null) return refuseEvent("uuid", "must be a UUID");
 
-  const properties = readProperties(json, read, added?.(json, fields) ?? new Map());
+  const properties = readProperties(sent, added?.(sent) ?? {});
   if (typeof properties === "string") return refuseEvent("properties", properties);
+  const { members } = properties;
   const isShared = isSharedId(distinctId.text);
-  const isPersonless = isShared || properties.equals("$process_person_profile", "false");
-  const { link, warning } = properties.equals("$process_person_profile", "false")
-    ? noLink
-    : readLink(event.text, properties);
-  const [set, setOnce, unset] = [properties.members("$set"), properties.members("$set_once"), properties.unset()];
+  const hasNoProfile = ownValue(members, "$process_person_profile") === false;
+  const { link, warning } = hasNoProfile ? noLink : readLink(event.text, members);
   const captured = {
     uuid,
     event: event.text,
     distinctId: distinctId.text,
-    timestampMs: readTime(json, fields, properties, arrival),
+    timestampMs: readTime(sent, members, arrival),
     properties: properties.text,
-    isPersonless,
+    isPersonless: isShared || hasNoProfile,
     isIdentify: event.text === "$identify",
-    isSignedIn: properties.equals("$is_identified", "true"),
+    isSignedIn: ownValue(members, "$is_identified") === true,
     link: isShared ? null : link,
-    mentions: () => readMentions(properties, distinctId.text),
-    set,
-    setOnce,
-    unset,
-    changes: set === null && setOnce === null && unset === null ? "" : properties.changes(),
+    mentions: () => readMentions(members, distinctId.text),
+    set: membersIn(members, "$set"),
+    setOnce: membersIn(members, "$set_once"),
+    unset: unsetNames(members),
+    changes: () => textOfChanges(members),
   };
   return { captured, warning: isShared && link !== null ? flawOfLink(distinctId.text, link) : warning };
 }
 
+/** Returns the event's own id, as it was sent. */
+const ownIdOf = (event: JsonObject): unknown =>
+  firstPresent(event, "distinct_id", "$distinct_id") ?? firstPresent(objectIn(event, "properties"), "distinct_id");
+
 /** Returns the event's UUID, or a new UUID when it is empty or absent. Null when it is malformed. */
-function readUuid(json: JsonBytes, fields: EventFields, newUuid: () => string | null): string | null {
-  const span = firstPresent(json, fields, "uuid");
-  if (span === undefined) return newUuid();
-  if (json.kindAt(span.start) !== "string" || span.end - span.start > NAME_BYTES_MAX) return null;
-  const text = json.string(span);
-  return text === "" ? newUuid() : parseUuid(text);
+function readUuid(event: JsonObject, newUuid: () => string | null): string | null {
+  const uuid = firstPresent(event, "uuid") ?? "";
+  if (typeof uuid !== "string") return null;
+  return uuid === "" ? newUuid() : parseUuid(uuid);
 }
 
 const noLink = { link: null, warning: null };
 
 /** Returns the link from the event's own id to another id. If the other id is invalid, the event is stored with a warning. */
-function readLink(
-  event: string,
-  properties: EventProperties,
-): Pick<CapturedEvent, "link"> & { warning: string | null } {
+function readLink(event: string, properties: JsonObject): Pick<CapturedEvent, "link"> & { warning: string | null } {
   const via = event === "$identify" ? "identify" : event === "$create_alias" ? "alias" : null;
   const key = via === "identify" ? "$anon_distinct_id" : "alias";
-  const span = via === null ? undefined : properties.find(key);
-  if (via === null || span === undefined) return noLink;
-  const other = readName(properties.json, span, STRING_OR_NUMBER);
+  const sent = via === null ? undefined : firstPresent(properties, key);
+  if (via === null || sent === undefined) return noLink;
+  const other = readName(sent, STRING_OR_NUMBER);
   if ("flaw" in other) return { link: null, warning: `properties.${key} ${other.flaw}: nothing was linked` };
   return { link: { otherId: other.text, via }, warning: null };
 }
@@ -166,44 +152,57 @@ function readLink(
 /** The properties in which SDKs name an id (E2). */
 const ID_PROPERTIES = ["$anon_distinct_id", "alias", "$device_id", "$user_id", "distinct_id"];
 
-function readMentions(properties: EventProperties, distinctId: string): Mention[] {
+function readMentions(properties: JsonObject, distinctId: string): Mention[] {
   return ID_PROPERTIES.flatMap((property) => {
-    const other = readName(properties.json, properties.find(property), STRING_OR_NUMBER);
+    const other = readName(ownValue(properties, property), STRING_OR_NUMBER);
     return "flaw" in other || other.text === distinctId ? [] : [{ property, id: other.text }];
   });
 }
 
-/** The most ids that an event names. */
-export const IDS_OF_EVENT_MAX = 2 + ID_PROPERTIES.length;
-
-const OWN_ID = new Names(["distinct_id", "$distinct_id", "properties"]);
-const OTHER_IDS = new Names(ID_PROPERTIES);
-
-/** Returns the valid ids that the event at `start` names: its own id, and the ids in its properties. */
-export function idsNamedAt(json: JsonBytes, start: number): string[] {
-  if (json.kindAt(start) !== "object") return [];
-  const { fields, properties } = readEventFields(json, start, OWN_ID, OTHER_IDS);
-  const idFields = [...fields, ...(properties?.fields ?? [])].filter(([name]) => name !== "properties");
-  return idFields.flatMap(([, span]) => {
-    const id = readName(json, span, STRING_OR_NUMBER);
-    return "flaw" in id ? [] : [id.text];
-  });
+/** Returns the texts that an event names as ids: its own id, and those in its properties. Some may be invalid. */
+export function idsNamedBy(event: unknown): string[] {
+  if (!isJsonObject(event)) return [];
+  const named: string[] = [];
+  for (const name of OWN_ID) addId(named, ownValue(event, name));
+  const properties = objectIn(event, "properties");
+  for (const name of ID_PROPERTIES) addId(named, ownValue(properties, name));
+  return named;
 }
 
-const TIME_BYTES_MAX = 100;
+/** Each link, `$set`, `$set_once` and `$unset` counts this much, beside the names in it. */
+const EVENT_CHANGES = 10;
 
-function readTime(json: JsonBytes, fields: EventFields, properties: EventProperties, arrival: Arrival): number {
-  const scalar = (name: string): unknown => {
-    const span = fields.get(name);
-    if (span === undefined || span.end - span.start > TIME_BYTES_MAX) return undefined;
-    return json.kindAt(span.start) === "string" ? json.string(span) : parseJson(json.text(span));
-  };
-  const timestamp = scalar("timestamp");
+/**
+ * Returns how many changes to people an event asks for (L1): one for each name that it sets or unsets, and
+ * ten for each `$set`, `$set_once`, `$unset` and link.
+ */
+export function peopleChangesOf(event: unknown): number {
+  if (!isJsonObject(event)) return 0;
+  const name = ownValue(event, "event");
+  let changes = name === "$identify" || name === "$create_alias" ? EVENT_CHANGES : 0;
+  for (const owner of [event, objectIn(event, "properties")]) {
+    for (const changed of CHANGE_NAMES) {
+      const value = ownValue(owner, changed);
+      if (typeof value === "object" && value !== null) changes += EVENT_CHANGES + Object.keys(value).length;
+    }
+  }
+  return changes;
+}
+
+const OWN_ID = ["distinct_id", "$distinct_id"];
+
+function addId(ids: string[], value: unknown): void {
+  const text = typeof value === "string" ? value : numberText(value);
+  if (text !== null && text.length <= NAME_UNITS_MAX) ids.push(text);
+}
+
+function readTime(event: JsonObject, properties: JsonObject, arrival: Arrival): number {
+  const timestamp = ownValue(event, "timestamp");
   return eventTimeMs(
     {
       timestampMs: typeof timestamp === "string" ? parseClientTime(timestamp) : numericTime(numberValue(timestamp)),
-      offsetMs: numberValue(scalar("offset")),
-      sentAtMs: properties.equals("$ignore_sent_at", "true") ? null : arrival.sentAtMs,
+      offsetMs: numberValue(ownValue(event, "offset")),
+      sentAtMs: ownValue(properties, "$ignore_sent_at") === true ? null : arrival.sentAtMs,
     },
     arrival.nowMs,
   );

@@ -37,6 +37,7 @@ import {
   type CaptureBudget,
   dropsOf,
   type EventBatch,
+  erasedIdsOf,
   readStoredEvents,
   type StoredEvents,
   writeEvents,
@@ -111,7 +112,10 @@ async function storeAll(
 
 function withoutRepeats(events: readonly CapturedEvent[]): readonly CapturedEvent[] {
   const first = new Map<string, CapturedEvent>();
-  for (const event of events) if (!first.has(eventKey(event))) first.set(eventKey(event), event);
+  for (const event of events) {
+    const key = eventKey(event);
+    if (!first.has(key)) first.set(key, event);
+  }
   return [...first.values()];
 }
 
@@ -212,7 +216,7 @@ async function storeSome(
     return allStored(count);
   }
   const planned = planPeople(remaining.toStore(newEvents), stored, isVerified);
-  const overLimit = idsOverLimit(uses, newEvents, planned.ids);
+  const overLimit = idsOverLimit(uses, newEvents, [...planned.ids, ...erasedIdsOf(newEvents, remaining)]);
   const eventsToStore = newEvents.filter(({ distinctId }) => !overLimit.has(distinctId));
   const change = overLimit.size === 0 ? planned : planPeople(remaining.toStore(eventsToStore), stored, isVerified);
   budget.rewrite(ctx, change);
@@ -260,7 +264,7 @@ async function writeRemembered(
   nowMs: number,
 ) {
   const eventsToStore = attempts.remaining.toStore(events);
-  const noChanges = { link: null, set: null, setOnce: null, unset: null, changes: "" };
+  const noChanges = { link: null, set: null, setOnce: null, unset: null };
   // A personless event stays as it is, because it changes no properties but may make its id a user.
   const unchanging = eventsToStore.map((event) => (event.isPersonless ? event : { ...event, ...noChanges }));
   const change = planPeople(unchanging, noStoredPeople, ctx.caller.kind === "secret");

@@ -1,5 +1,6 @@
 import { invalid, PurserError } from "../../errors.ts";
 import { BODY_BYTES_MAX } from "../../http/body.ts";
+import { utf8 } from "../../lib/encoding.ts";
 
 /** The headers that may say how a body is packed. Some clients do not send them. */
 export interface Packing {
@@ -10,13 +11,17 @@ export interface Packing {
 const FORM = /^application\/x-www-form-urlencoded(;|$)/i;
 const BASE64 = /^[A-Za-z0-9+/]+$/;
 const ENCODINGS = new Set([undefined, "", "identity", "gzip", "x-gzip"]);
-const UTF8_PIECE_BYTES = 64 * 1024;
+
+/** The unpacked bytes: all bytes, or the first bytes. */
+export interface Unpacked {
+  readonly bytes: Uint8Array;
+  readonly isWhole: boolean;
+}
 
 /**
- * Returns the JSON text of a body from PostHog's clients, as UTF-8. The body may be plain, gzip, or base64, alone or in the
- * form field `data`. Its bytes decide, because the headers of clients are unreliable. Other text is returned as it is, because its
- * key is judged before its shape. Unpacks at most about `bytesMax` bytes.
- * Throws `invalid_request` and `payload_too_large`.
+ * Returns the JSON text of a body from PostHog's clients, as bytes. The body may be plain, gzip, or base64, alone or in the form field
+ * `data`. Its bytes decide, because the headers of clients are unreliable. Other bytes are returned as they are, because their key is
+ * judged before their shape. Unpacks at most about `bytesMax` bytes. Throws `invalid_request` and `payload_too_large`.
  */
 export async function unpack(
   body: Uint8Array,
@@ -26,41 +31,30 @@ export async function unpack(
   if (!ENCODINGS.has(packing.contentEncoding?.trim().toLowerCase())) {
     throw invalid("content-encoding", "must be gzip or absent");
   }
-  const plain = await unzipText(body, bytesMax);
-  if (looksLikeJson(plain.bytes)) return plain;
+  const plain = await unzipIfPacked({ bytes: body, isWhole: true }, bytesMax);
   // The unpacked text is base64 or a form, which is not compressed a second time.
-  if (plain.bytes.length > BODY_BYTES_MAX) return plain;
+  if (looksLikeJson(plain.bytes) || plain.bytes.length > BODY_BYTES_MAX) return plain;
   const text = new TextDecoder().decode(plain.bytes);
   const inner = FORM.test(packing.contentType ?? "")
     ? dataField(text, 2 * bytesMax)
     : { text: text.slice(0, 2 * bytesMax), isWhole: text.length <= 2 * bytesMax };
   const isWhole = plain.isWhole && inner.isWhole;
-  if (/^\s*[{[]/.test(inner.text)) return { bytes: new TextEncoder().encode(inner.text), isWhole };
+  if (/^\s*[{[]/.test(inner.text)) return { bytes: utf8(inner.text), isWhole };
   const packed = decodeBase64(inner.text, isWhole);
   if (packed === null || !(isGzip(packed) || looksLikeJson(packed))) return plain;
-  const decoded = await unzipText(packed, bytesMax, isWhole);
-  return { bytes: decoded.bytes, isWhole: isWhole && decoded.isWhole };
+  return unzipIfPacked({ bytes: packed, isWhole }, bytesMax);
 }
 
-/** Decompresses gzip. Refuses bytes that are not UTF-8, because lenient decoding could turn two ids into one. */
-async function unzipText(packed: Uint8Array, bytesMax: number, isComplete = true): Promise<Unpacked> {
-  const unpacked = isGzip(packed) ? await unzip(packed, bytesMax) : { bytes: packed, isWhole: isComplete };
-  const { bytes, isWhole } = unpacked;
-  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-  try {
-    for (let at = 0; at < bytes.length; at += UTF8_PIECE_BYTES) {
-      decoder.decode(bytes.subarray(at, at + UTF8_PIECE_BYTES), { stream: true });
-    }
-    if (isWhole) decoder.decode();
-  } catch {
-    throw invalid("body", "The body is not valid UTF-8.");
-  }
-  const hasByteOrderMark = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
-  return hasByteOrderMark ? { bytes: bytes.subarray(3), isWhole } : unpacked;
+async function unzipIfPacked(packed: Unpacked, bytesMax: number): Promise<Unpacked> {
+  if (!isGzip(packed.bytes)) return packed;
+  const { bytes, isWhole } = await unzip(packed.bytes, bytesMax);
+  return { bytes, isWhole: packed.isWhole && isWhole };
 }
 
+/** Returns whether the text begins like JSON, after white space or a byte order mark. */
 function looksLikeJson(bytes: Uint8Array): boolean {
-  const first = bytes.find((byte) => byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09);
+  const start = bytes[0] === 0xef ? 3 : 0;
+  const first = bytes.subarray(start).find((byte) => byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09);
   return first === 0x5b || first === 0x7b;
 }
 
@@ -107,12 +101,6 @@ const PIECE_BYTES = 256;
 const READ_BYTES = UNPACKED_A_BYTE * PIECE_BYTES;
 
 const isGzip = (bytes: Uint8Array): boolean => bytes[0] === 0x1f && bytes[1] === 0x8b;
-
-/** The unpacked bytes: all bytes, or the first bytes. */
-export interface Unpacked {
-  readonly bytes: Uint8Array;
-  readonly isWhole: boolean;
-}
 
 /**
  * Unpacks gzip, up to `bytesMax` bytes. Throws `payload_too_large` as soon as they exceed 10 MiB, and `invalid_request`.

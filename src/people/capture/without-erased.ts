@@ -1,6 +1,5 @@
 import type { ErasedId } from "../../db/tombstones.ts";
-import { utf8 } from "../../lib/encoding.ts";
-import { JsonBytes, Names } from "../../lib/json-bytes.ts";
+import { type JsonObject, parseJson } from "../../lib/json.ts";
 import type { CapturedEvent } from "./event.ts";
 
 /** Returns the ids for which events are written: their own ids, and the ids that verified claims name (E4). */
@@ -52,15 +51,9 @@ function withoutMentions(event: CapturedEvent, ids: ReadonlySet<string>): Captur
   };
 }
 
-/** Returns the text of an object without some members. The others stay as sent. */
-function withoutMembers(text: string, properties: readonly string[]): string {
-  const json = new JsonBytes(utf8(text));
-  const names = new Names(properties);
-  const keptMembers: string[] = [];
-  json.members(0, (name, valueStart) => {
-    const end = json.skip(valueStart);
-    if (json.find(names, name) === undefined) keptMembers.push(json.text({ start: name.start, end }));
-    return end;
-  });
-  return `{${keptMembers.join()}}`;
+/** Returns the text of an object without some members. */
+function withoutMembers(text: string, names: readonly string[]): string {
+  // The text is that of an event's properties.
+  const kept = Object.entries(parseJson(text) as JsonObject).filter(([name]) => !names.includes(name));
+  return JSON.stringify(Object.fromEntries(kept));
 }

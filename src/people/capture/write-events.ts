@@ -6,7 +6,7 @@ import { batch, type Statement, type StatementRow } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import { warn } from "../../http/factory.ts";
 import { utf8Length } from "../../lib/encoding.ts";
-import { jsonChunks } from "../../lib/json.ts";
+import { jsonChunks, jsonChunksOf, jsonListOf } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { isDeviceForm, makesUser, needsStoredPeople } from "../claims.ts";
 import {
@@ -18,7 +18,7 @@ import {
   isCounted,
   spaceGuards,
 } from "../limits/count.ts";
-import { eventKey, type PeopleChange, type StoredPeople } from "../plan-people.ts";
+import { eventKey, noStoredPeople, type PeopleChange, planPeople, type StoredPeople } from "../plan-people.ts";
 import { type PeopleRow, peopleReads, storedPeople } from "../read-people.ts";
 import { isUserBy } from "../user-marks.ts";
 import { peopleWrites } from "../write-people.ts";
@@ -140,12 +140,28 @@ export async function writeEvents(
     ...devices,
     ...spaceGuards(ctx, events, dayMs, isShareFull),
     ...eventWrites(ctx, eventsToStore, nowMs),
-    ...dayCounts(ctx, change.ids, { events, erased: remaining.erased }, dayMs, isShareFull),
+    ...dayCounts(
+      ctx,
+      change.ids,
+      { events, ...remaining, erasedIds: erasedIdsOf(events, remaining) },
+      dayMs,
+      isShareFull,
+    ),
     ...peopleWrites(ctx, change, { nowMs, dayMs }),
     ...following,
   ]);
   const deviceRows = rows.slice(batchGuards.length, batchGuards.length + devices.length);
   if (deviceRows.some(({ length }) => length > 0)) warn(ctx, "device_made_user");
+}
+
+/**
+ * Returns the records that the events of blocked ids would write if the ids had never been seen, so that what they set counts for the
+ * day (E4).
+ */
+export function erasedIdsOf(events: readonly CapturedEvent[], { erased }: Remaining): PeopleChange["ids"] {
+  const ofErased = erased.size === 0 ? [] : events.filter(({ distinctId }) => erased.get(distinctId)?.blocks === true);
+  if (ofErased.length === 0) return [];
+  return planPeople(ofErased, noStoredPeople, false).ids.filter(({ distinctId }) => erased.has(distinctId));
 }
 
 type StoredEventsKey = { environmentId: number; events: string; isVerified: number };
@@ -191,7 +207,7 @@ const insertEvents = query((value: ValueOf<NewEvents>) => {
     receivedAtMs: asInteger(value("nowMs")),
     aheadMs: asInteger(value("aheadMs")),
     isVerified: asInteger(value("isVerified")),
-    properties: sql`fresh.value ->> 4`,
+    properties: sql`fresh.value -> 4`,
   };
   return insertFrom(
     analyticsEvents,
@@ -238,8 +254,11 @@ export async function readStoredEvents(
 function eventWrites(ctx: TenantCtx, events: readonly CapturedEvent[], nowMs: number): Statement[] {
   const aheadMs = ctx.clock === null ? null : nowMs - ctx.realNow();
   const isVerified = Number(ctx.caller.kind === "secret");
-  const rows = events.map((event) => [event.uuid, event.event, event.distinctId, event.timestampMs, event.properties]);
-  return jsonChunks(rows).map((chunk) =>
+  // The properties are JSON inside of JSON, because a text would need an escape for each of its quotes.
+  const rows = events.map(({ uuid, event, distinctId, timestampMs, properties }) =>
+    jsonListOf([uuid, event, distinctId, timestampMs], properties),
+  );
+  return jsonChunksOf(rows).map((chunk) =>
     insertEvents({ environmentId: ctx.environment.id, events: chunk, nowMs, aheadMs, isVerified }),
   );
 }

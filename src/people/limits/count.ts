@@ -215,12 +215,13 @@ const countArrivals = query((value: ValueOf<IdsOfDay & { erased: string; isShare
 type ErasedUse = readonly [hash: string, events: number, bytes: number, recordBytes: number];
 
 /** Returns what a batch's events of erased ids count as. They count like those of ids that were never seen (E4). */
-function erasedUses(events: readonly CountedEvent[], erased: ErasedIds): ErasedUse[] {
+function erasedUses({ events, erased, erasedIds }: ArrivingEvents): ErasedUse[] {
   const uses = new Map<string, ErasedUse>();
+  const propertiesBytes = new Map(erasedIds.map((id) => [id.distinctId, id.writtenPropertiesBytes]));
   for (const event of events) {
     const { hash, blocks } = erased.get(event.distinctId) ?? { hash: "", blocks: false };
     if (!blocks) continue;
-    const [, count, bytes] = uses.get(hash) ?? [hash, 0, 0];
+    const [, count, bytes] = uses.get(hash) ?? [hash, 0, propertiesBytes.get(event.distinctId) ?? 0];
     uses.set(hash, [hash, count + 1, bytes + storedBytesOf(event), recordBytesOf(event.distinctId)]);
   }
   return [...uses.values()];
@@ -263,6 +264,14 @@ export function markedReads(ctx: TenantCtx, events: readonly CountedEvent[]): St
 
 type IdsOfDay = { environmentId: number; ids: string; dayMs: number };
 type ErasedIds = ReadonlyMap<string, ErasedId>;
+
+/** The events of a batch, and the erased ids among theirs. */
+interface ArrivingEvents {
+  readonly events: readonly CountedEvent[];
+  readonly erased: ErasedIds;
+  /** The records that events of blocked ids would write if the ids had never been seen. */
+  readonly erasedIds: readonly RecordedId[];
+}
 
 /** Of ids [distinct id, its tombstone's hash]: their counts of today, and the environment's stored limits. */
 const selectIdUse = query((value: ValueOf<IdsOfDay>) => {
@@ -331,7 +340,7 @@ export function spaceGuards(
 export function dayCounts(
   ctx: TenantCtx,
   ids: readonly RecordedId[],
-  { events, erased }: { readonly events: readonly CountedEvent[]; readonly erased: ErasedIds },
+  arriving: ArrivingEvents,
   dayMs: number,
   isShareFull: boolean,
 ): Statement[] {
@@ -341,7 +350,7 @@ export function dayCounts(
   ]);
   const environmentId = ctx.environment.id;
   const values = { environmentId, dayMs, isShareFull: Number(isShareFull) };
-  const uses = erasedUses(events, erased);
+  const uses = erasedUses(arriving);
   const chunks = jsonChunks(rows);
   const erasedChunks = jsonChunks(uses);
   const counted = Array.from({ length: Math.max(chunks.length, erasedChunks.length) }, (_, index) =>

@@ -2,7 +2,10 @@ import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
-/** Returns which of the texts the vacuumed databases of a directory contain (E7). The server must not be running. */
+/**
+ * Returns which of the texts the bytes of the vacuumed databases of a directory contain, in any case (E7). The server must not be
+ * running.
+ */
 export function findInCopies(state: string, texts: readonly string[]): string[] {
   const names = readdirSync(state, { recursive: true, encoding: "utf8" });
   const found = new Set<string>();
@@ -11,9 +14,10 @@ export function findInCopies(state: string, texts: readonly string[]): string[] 
     const database = new DatabaseSync(join(state, name));
     database.prepare("VACUUM INTO ?").run(copy);
     database.close();
-    const bytes = readFileSync(copy);
+    // Latin-1 keeps each byte as one character. The texts are ASCII.
+    const bytes = readFileSync(copy).toString("latin1").toLowerCase();
     rmSync(copy);
-    for (const each of texts) if (bytes.includes(each)) found.add(each);
+    for (const each of texts) if (bytes.includes(each.toLowerCase())) found.add(each);
   }
   return [...found].sort();
 }

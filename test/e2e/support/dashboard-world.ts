@@ -46,6 +46,8 @@ export async function fillDashboard(server: Server, name = `Desk ${EVIL}`): Prom
   });
   const prices = [{ price: `price ${EVIL}`.slice(0, 40), packId: wallet, quantity: 100, expires: "period" }];
   await admin("stripe", { mode, setting: { signingSecrets: [SIGNING_SECRET], prices } }, "PUT");
+  const carried = { mode: "subscription", customer: "cus_carry", client_reference_id: "carried" };
+  await pay("checkout.session.completed", Math.floor(Date.now() / 1_000), session("cs_carry", carried));
 
   await admin("clock", { now: new Date(Date.now() + 40 * DAY_MS).toISOString() }, "PUT");
 

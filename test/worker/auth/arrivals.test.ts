@@ -1,9 +1,8 @@
 import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, it, vi } from "vitest";
 import { createWorkerApp } from "../../../src/app.ts";
-import { writeKey } from "../../../src/auth/key.ts";
+import { writeKey } from "../../../src/db/key-form.ts";
 import { randomId } from "../../../src/lib/ids.ts";
-import { JsonBytes } from "../../../src/lib/json-bytes.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { END_USER_SETTING } from "../../support/end-user-setting.ts";
 import { callKeyed, keyedRoutes, prepareKeyed } from "../../support/keyed-routes.ts";
@@ -88,11 +87,7 @@ describe("a request above its address's limit", () => {
       const app = startIsolate(new Clock());
       const none = bound({ DB: d1, SPARE: d1, PUBLIC_REQUESTS: full, STRIPE_REQUESTS: full });
       const work = [
-        ...[
-          vi.spyOn(JsonBytes.prototype, "skip"),
-          vi.spyOn(JSON, "parse"),
-          vi.spyOn(globalThis, "DecompressionStream"),
-        ],
+        ...[vi.spyOn(JSON, "parse"), vi.spyOn(globalThis, "DecompressionStream")],
         ...[vi.spyOn(Request.prototype, "arrayBuffer"), vi.spyOn(Response.prototype, "formData")],
         // Only a hash shows whether a token is the administrator's, whose requests are served.
         ...(path.startsWith("/api/v1/admin/") ? [] : [vi.spyOn(crypto.subtle, "digest")]),

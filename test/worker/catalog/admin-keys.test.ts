@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { isAdminKey, writeAdminKey } from "../../../src/auth/key.ts";
+import { isAdminKey, writeAdminKey } from "../../../src/db/key-form.ts";
 import { sha256 } from "../../../src/lib/encoding.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import { firstDb, makeAdminKey } from "../../support/admin-keys.ts";

@@ -67,6 +67,48 @@ it.each([2, 200])(
   },
 );
 
+it("an export has the recurring grants of all ids of a person if together they are more than a row of D1 can have", async () => {
+  const { app, clock, make } = await world();
+  await make("u", { recurringId: "rec_first" });
+  // 200 ids with 50 recurring grants each, of some 300 bytes.
+  await env.DB.batch(
+    [
+      `INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms, claimed_by,
+         claimed_via, claimed_at_ms, claim_is_verified)
+       WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
+       SELECT CAST(?1 AS INTEGER), iif(i = 0, 'u', 'old ' || i), i > 0, 1, 1, iif(i = 0, NULL, 'u'), iif(i = 0, NULL, 'alias'),
+         iif(i = 0, NULL, i), i > 0 FROM n`,
+      `INSERT INTO accounts (environment_id, user_id) SELECT environment_id, distinct_id FROM distinct_ids
+       WHERE environment_id = ?1 AND distinct_id <> 'u'`,
+      `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50)
+       INSERT INTO recurring_grants (account_id, ordinal, environment_id, id, pack_id, pack_name, every, anchor_ms,
+         rollover_periods, id_seed, state, last_n, final_n, counted_balances, created_at_ms, request_hash)
+       SELECT a.id, n.i, a.environment_id, 'rec_' || a.id || '_' || n.i, r.pack_id, r.pack_name, r.every, r.anchor_ms,
+         r.rollover_periods, r.id_seed, 'ended', 1, 1, 1, r.created_at_ms, r.request_hash
+       FROM accounts AS a CROSS JOIN n JOIN recurring_grants AS r ON r.environment_id = a.environment_id AND r.id = 'rec_first'
+       WHERE a.environment_id = ?1 AND a.user_id <> 'u' ORDER BY a.id, n.i`,
+    ].map((text) => env.DB.prepare(text).bind(app.environments.live.id)),
+  );
+  const { person } = await documentOf(app, "u", clock);
+  expect(person?.credits.recurring).toHaveLength(1 + 200 * 50);
+  expect(JSON.stringify(person?.credits.recurring).length).toBeGreaterThan(2_000_000);
+});
+
+it("an export has all ids of a person if 4,000 of them are more than a row of D1 can have", async () => {
+  const { app, clock } = await world();
+  await env.DB.prepare(
+    `INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms, claimed_by,
+       claimed_via, claimed_at_ms)
+     WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 4000)
+     SELECT CAST(?1 AS INTEGER), iif(i = 0, 'u', ?2 || i), i > 0, 1, 1, iif(i = 0, NULL, 'u'), iif(i = 0, NULL, 'alias'),
+       iif(i = 0, NULL, i) FROM n`,
+  )
+    .bind(app.environments.live.id, "\u{1f4b8}".repeat(190))
+    .run();
+  const { person } = await documentOf(app, "u", clock);
+  expect(person?.distinctIds).toHaveLength(4_001);
+});
+
 it("an export has no recurring grants after an erasure, which ends them", async () => {
   const { app, call, clock, key, make } = await world();
   await make("u", {});

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { BODY_BYTES_MAX } from "../../../src/http/body.ts";
-import { operations } from "../../../src/reference/api-document.ts";
+import { describedOperations as operations } from "../../../src/reference/api-document.ts";
 import { CREDITS } from "../../support/paths.ts";
 import { expectError } from "../../support/refusals.ts";
 import { Clock, makeApp, makeClient, type TestApp } from "../../support/world.ts";

@@ -55,14 +55,26 @@ describe("an expensive body of PostHog's clients", () => {
     expectError(await call("POST", "/batch/", { body }), "invalid_key");
   });
 
-  it("with 10,000 events of 40 `$set` each for one id is stored", async () => {
+  it.each([
+    ["5 million levels, behind a key,", (key: string) => `{"api_key":"${key}","x":${"[".repeat(5e6)}`, 413],
+    ["100,000 values", (key: string) => valuesIn(key, 100_000), 200],
+    ["100,001 values", (key: string) => valuesIn(key, 100_001), 413],
+    ["100,000 brackets in strings", (key: string) => valuesIn(key, 100, `"${"[".repeat(100_000)}"`), 200],
+    ["25,000 values, one of many digits", (key: string) => valuesIn(key, 25_000, "1234567890.1234567"), 200],
+    ["25,001 values, one of many digits", (key: string) => valuesIn(key, 25_001, "1234567890.1234567"), 413],
+    ["a million escapes", (key: string) => valuesIn(key, 100, `"${"\\n".repeat(1e6)}"`), 200],
+    ["a million and one escapes", (key: string) => valuesIn(key, 100, `"${"\\n".repeat(1e6 + 1)}"`), 413],
+  ])("with %s is answered by the limits of L1", async (_what, make, status) => {
     const call = makeClient(new Clock());
     const { keys } = await makeApp();
-    const events = Array.from({ length: 10_000 }, (_, n) => {
-      const names = Array.from({ length: 40 }, (_, m) => [`n${(n + m) % 60}`, n]);
-      return { event: "e", distinct_id: "one", properties: { $set: Object.fromEntries(names) } };
-    });
-    const body = await gzip(JSON.stringify({ api_key: keys.pk_live, batch: events }));
-    expect((await call("POST", "/batch/", { body })).status).toBe(200);
+    expect((await call("POST", "/batch/", { body: await gzip(make(keys.pk_live)) })).status).toBe(status);
   });
+
+  /** A batch with so many members and elements in all. One is `value`. */
+  const valuesIn = (key: string, count: number, value = "1") => {
+    // The batch has four more: the key, the list, the event and its names.
+    const event = `{"event":"e","distinct_id":"u"}`;
+    const around = `{"api_key":"${key}","batch":[${event}],"other":[${value}`;
+    return `${around}${",1".repeat(count - 7)}]}`;
+  };
 });

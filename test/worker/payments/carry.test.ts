@@ -56,6 +56,42 @@ describe("the carry of a customer", () => {
     expect(await shop.tokens()).toEqual([1000, 1333.333]);
   });
 
+  it("tells as `no_pack` an invoice with a line whose price was granted before it left the setting, and grants it once the price is back", async () => {
+    const shop = await plansShop(TODAY);
+    const { w, paid, basic, pro, prices } = shop;
+    await w.deliver(paid("in_1", [basic("il_1")]));
+    await w.set({ prices: prices.filter(({ price }) => price !== "price_basic") });
+    const renewed = paid("in_2", [basic("il_2")]);
+    const mixed = paid("in_3", [credit(basic("il_3", 500)), basic("il_4"), pro("il_5")]);
+    for (const event of [renewed, mixed]) expect(await w.deliver(event)).toBe("unmatched");
+    expect((await w.events("&outcome=unmatched"))[0]).toMatchObject({
+      reason: "no_pack",
+      hint: expect.stringContaining("resend"),
+    });
+    // Another customer never had the price, so it is another product's.
+    expect(await w.deliver(paid("in_4", [basic("il_6")], { customer: "cus_2" }))).toBe("ignored");
+    await w.set({ prices });
+    for (const event of [renewed, mixed]) expect(await w.deliver(event)).toBe("granted");
+    expect(await shop.tokens()).toEqual([875, 1000, 1000, 3500]);
+  });
+
+  it("is used up by an invoice of a price that has left the setting", async () => {
+    const shop = await plansShop(TODAY);
+    const { w, paid, basic, pro, prices } = shop;
+    await w.deliver(paid("in_1", [basic("il_1")]));
+    await w.deliver(paid("in_2", [credit(basic("il_2", 700))]));
+    await w.set({ prices: prices.filter(({ price }) => price !== "price_basic") });
+    expect(await w.deliver(paid("in_3", [basic("il_3", 600)], { paid: 0 }))).toBe("ignored");
+    expect(await paymentOf(shop, "in_3")).toMatchObject({ status: "granted", reason: "covered_by_credit" });
+    expect(await shop.carry()).toBe(100);
+    // $4 are left to pay. Once it is settled, the carry is used up.
+    expect(await w.deliver(paid("in_4", [basic("il_4", 500)], { paid: 400 }))).toBe("unmatched");
+    expect((await w.settle("in_4", { userId: "u", packId: "Basic" })).status).toBe(200);
+    expect(await shop.carry()).toBe(0);
+    expect(await w.deliver(paid("in_5", [pro("il_5")]))).toBe("granted");
+    expect(await shop.tokens()).toEqual([1000, 1000, 4000]);
+  });
+
   it("does not change while the full amount is unknown, and changes once when the invoice is settled by hand", async () => {
     const shop = await plansShop(TODAY, { pro: { amount: undefined } });
     const { w, paid, basic, pro } = shop;

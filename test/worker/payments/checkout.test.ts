@@ -50,6 +50,24 @@ describe("a checkout session", () => {
     expect(await w.balances("u")).toEqual(both(400, 5, "active"));
   });
 
+  it("grants an item pack as often as its quantity says, from 1 to 100, and is unmatched with another quantity", async () => {
+    const w = await paymentsWorld();
+    const buy = (n: number, quantity: string) => {
+      const fields = { client_reference_id: `u${n}`, metadata: { pack: "two", quantity }, payment_intent: `pi_${n}` };
+      return w.deliver(eventOf(completed, w.nowS, session(`cs_${n}`, fields)));
+    };
+    for (const [n, quantity] of [1, 3, 100].entries()) {
+      expect(await buy(n, `${quantity}`)).toBe("granted");
+      expect(await w.balances(`u${n}`)).toEqual(both(400 * quantity, 5 * quantity, "active"));
+    }
+    for (const [n, quantity] of ["0", "101", "1.5", "-1", "three"].entries()) {
+      expect(await buy(10 + n, quantity)).toBe("unmatched");
+      expect(await w.balances(`u${10 + n}`)).toEqual([]);
+    }
+    const unmatched = (await w.payments()).filter(({ status }: { status: string }) => status === "unmatched");
+    expect(unmatched.map(({ reason }: { reason: string }) => reason)).toEqual(Array(5).fill("quantity"));
+  });
+
   it("waits for a payment that takes days, and needs no payment intent", async () => {
     const w = await paymentsWorld();
     const fields = { metadata: { pack: w.packs.items, user: "u" } };

@@ -114,6 +114,20 @@ it("a later invoice that names an erased user stores neither the user nor the cu
   expect(await w.payments()).toMatchObject([{ status: "unmatched", reason: "person_erased", userId: null }]);
 });
 
+it("an invoice that waits for its payment intent and names an erased user is `person_erased` at its first delivery", async () => {
+  const w = await paymentsWorld();
+  await w.post("credits/grant", { userId: user, packId: "Wallet", quantity: 1 });
+  expect((await w.post("erase-person", { distinctId: user })).body).toMatchObject({ status: "completed" });
+  const about = { customer: "cus_ada", lines: [{ id: "il_1", price: PRICES.items }], metadata: { user } };
+  const bill = eventOf("invoice.paid", w.nowS, invoice("in_9", about));
+  const tie = eventOf("invoice_payment.paid", w.nowS + 1, invoicePayment("inpay_1", "in_9", "pi_9"));
+  expect([await w.deliver(bill), await w.deliver(bill)]).toEqual(["unmatched", "ignored"]);
+  expect(await w.deliver(tie)).toBe("remembered");
+  expect(await w.payments()).toMatchObject([{ status: "unmatched", reason: "person_erased" }]);
+  const stored = JSON.stringify([await w.stored(), await w.log()]);
+  expect([user, "cus_ada"].filter((name) => stored.includes(name))).toEqual([]);
+});
+
 it("a refund after an erasure sends no message", async () => {
   const w = await paymentsWorld();
   const { live } = w.app.environments;

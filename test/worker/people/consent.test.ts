@@ -240,3 +240,67 @@ it("publishable keys may send as many entries of an environment a day as its lim
   clock.advance(12 * HOUR_MS);
   expect((await send("f")).status).toBe(200);
 });
+
+describe("the time of a decision that a page sends", () => {
+  const times: readonly (readonly [name: string, offsetMs: number, isNear: boolean])[] = [
+    ["a day ago", -DAY_MS, true],
+    ["a millisecond more than a day ago", -DAY_MS - 1, false],
+    ["years ago", -900 * DAY_MS, false],
+    ["5 minutes ahead", 300_000, true],
+    ["a millisecond more than 5 minutes ahead", 300_001, false],
+  ];
+  const sendAt = async (kind: "sk" | "pk", decision: string, offsetMs: number) => {
+    const clock = new Clock();
+    const app = await makeApp(END_USER_SETTING);
+    const headers = { "x-user-token": await userToken("ana", clock) };
+    const occurredAt = new Date(clock.ms + offsetMs).toISOString();
+    const body = { distinctId: "ana", purpose: "ads", decision, occurredAt };
+    const answer = await makeClient(clock)("POST", PATH, { key: app.keys[`${kind}_live`], headers, body });
+    return { app, answer, occurredAt, receivedAt: new Date(clock.ms).toISOString() };
+  };
+
+  it.each(times)("is taken when it is near, and refused for a grant otherwise: %s", async (_, offsetMs, isNear) => {
+    const { app, answer, occurredAt } = await sendAt("pk", "granted", offsetMs);
+    expect(answer.headers.get("purser-warning")).toBeNull();
+    if (isNear) expect([answer.status, answer.body.occurredAt]).toEqual([200, occurredAt]);
+    else expectError(answer, "invalid_request", "occurredAt");
+    expect(await logOf(app, "ana")).toHaveLength(isNear ? 1 : 0);
+  });
+
+  it.each(times.flatMap((time) => (["denied", "withdrawn"] as const).map((decision) => [decision, ...time] as const)))(
+    "is the arrival's, with a warning, for a %s of %s",
+    async (decision, _, offsetMs, isNear) => {
+      const { app, answer, occurredAt, receivedAt } = await sendAt("pk", decision, offsetMs);
+      expect([answer.status, answer.body.occurredAt]).toEqual([200, isNear ? occurredAt : receivedAt]);
+      const warning = answer.headers.get("purser-warning");
+      if (isNear) expect(warning).toBeNull();
+      else expect(warning).toMatch(/arrival was stored/);
+      const { results } = await env.DB.prepare("SELECT occurred_at_ms AS at FROM consent_log WHERE environment_id = ?")
+        .bind(app.environments.live.id)
+        .all();
+      expect(results).toEqual([{ at: Date.parse(isNear ? occurredAt : receivedAt) }]);
+    },
+  );
+
+  it("is any when a secret key sends it", async () => {
+    for (const [, offsetMs] of times) {
+      const { answer, occurredAt } = await sendAt("sk", "granted", offsetMs);
+      expect([answer.status, answer.body.occurredAt]).toEqual([200, occurredAt]);
+      expect(answer.headers.get("purser-warning")).toBeNull();
+    }
+  });
+
+  it("is measured by the environment's test clock", async () => {
+    const clock = new Clock();
+    const call = makeClient(clock);
+    const app = await makeApp(END_USER_SETTING);
+    const now = new Date(clock.ms + 30 * DAY_MS).toISOString();
+    const path = `/api/v1/admin/apps/${app.appId}/clock`;
+    expect((await call("PUT", path, { key: env.ADMIN_TOKEN, body: { now } })).body.status).toBe("ready");
+    const headers = { "x-user-token": await userToken("ana", clock) };
+    const body = (occurredAt: string) => ({ distinctId: "ana", purpose: "ads", decision: "granted", occurredAt });
+    const send = (occurredAt: string) => call("POST", PATH, { key: app.keys.pk_test, headers, body: body(occurredAt) });
+    expect((await send(now)).status).toBe(200);
+    expectError(await send(new Date(clock.ms).toISOString()), "invalid_request", "occurredAt");
+  });
+});

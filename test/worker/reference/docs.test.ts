@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type ErrorCode, errorMeaning, errorStatus } from "../../../src/errors.ts";
-import { operations } from "../../../src/reference/api-document.ts";
+import { describedOperations as operations } from "../../../src/reference/api-document.ts";
 import { Clock, makeClient } from "../../support/world.ts";
 
 const read = (address = "/docs") => makeClient(new Clock())("GET", address);

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
-import { writeKey } from "../../../../src/auth/key.ts";
+import { writeKey } from "../../../../src/db/key-form.ts";
 import type { ErrorCode } from "../../../../src/errors.ts";
 import { sha256 } from "../../../../src/lib/encoding.ts";
 import { randomId } from "../../../../src/lib/ids.ts";

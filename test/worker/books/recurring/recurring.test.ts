@@ -489,6 +489,29 @@ describe("undoing a cancel", () => {
     expect(await storedBalances(world.app, "u")).toHaveLength(4);
   });
 
+  it("goes on after a cancel before the first period, until that begins, but not after a cancel now", async () => {
+    const world = await recurringWorld();
+    const startsAt = "2026-02-01T00:00:00.000Z";
+    for (const recurringId of ["rec_a", "rec_now", "rec_late"]) await world.make({ recurringId, startsAt });
+    await world.post("/rec_a/cancel", {});
+    await world.post("/rec_late/cancel", {});
+    await world.post("/rec_now/cancel", {});
+    expect((await world.post("/rec_now/cancel", { at: "now" })).body.status).toBe("ended");
+    const undone = await world.post("/rec_a/resume", { undoCancel: true });
+    expect([undone.status, undone.body.status, undone.body.nextAt]).toEqual([200, "active", startsAt]);
+    expect((await world.post("/rec_now/resume", { undoCancel: true })).body.error.param).toBe("undoCancel");
+    expect(await storedBalances(world.app, "u")).toEqual([]);
+    world.clock.advance(18 * DAY_MS);
+    expect((await world.post("/rec_late/resume", { undoCancel: true })).body.error.param).toBe("undoCancel");
+    await world.cron();
+    expect(await storedBalances(world.app, "u")).toHaveLength(2);
+    expect((await world.recurring()).map(({ status }: { status: string }) => status)).toEqual([
+      "active",
+      "ended",
+      "ended",
+    ]);
+  });
+
   it("is refused after a cancel now, after the last period's end, and without `undoCancel`, and changes nothing", async () => {
     const world = await recurringWorld();
     for (const recurringId of ["rec_now", "rec_late", "rec_plain"]) await world.make({ recurringId });

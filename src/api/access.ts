@@ -1,0 +1,111 @@
+import type { Context, MiddlewareHandler } from "hono";
+import { limitArrivals } from "../auth/arrivals.ts";
+import { declareUser } from "../auth/end-user.ts";
+import { requireAdmin } from "../auth/require-admin.ts";
+import { requireCaptureKey, requireKeyOrEndUser, requireSecretKey } from "../auth/require-key.ts";
+import { type AppEnv, allowBrowsers, allowCaptureClients, callVerb } from "../http/factory.ts";
+import type { AdminCtx, RouteRequirement, Scope, ScopeChoice, TenantCtx } from "../runtime.ts";
+
+/** Who may call an operation, and what its handler receives. */
+export interface Access<Ctx> {
+  /** For the reference. */
+  readonly kind: "open" | "secret" | "end-user" | "admin" | "client" | "key-inside";
+  /** Checks the address's share, the key and its kind. */
+  readonly enter: readonly MiddlewareHandler<AppEnv>[];
+  /** Calls the handler with its context. `input` is validated. */
+  readonly call: <Result>(
+    c: Context<AppEnv>,
+    input: { readonly query: unknown; readonly body: unknown },
+    handler: (ctx: Ctx) => Result | Promise<Result>,
+  ) => Promise<Result>;
+  /** The rights that an administration key needs. Null: only the admin token will do. */
+  readonly requirement?: RouteRequirement | null;
+  /** Runs around every request to its paths, whatever the method. It answers preflights (W11). */
+  readonly around?: MiddlewareHandler<AppEnv>;
+  /** The error code for a publishable key, where it is not the usual one of the method (W13). */
+  readonly publishableGets?: "forbidden" | "requires_secret_key";
+}
+
+/** Hands the request itself to the handler, which is for a protocol that is not Purser's own. */
+const withRequest: Access<Context<AppEnv>>["call"] = async (c, _input, handler) => handler(c);
+
+/** Without a key. `enter` runs before the arguments are read. */
+export const open = (
+  enter: readonly MiddlewareHandler<AppEnv>[] = [limitArrivals],
+  around?: MiddlewareHandler<AppEnv>,
+): Access<Context<AppEnv>> => ({ kind: "open", enter, call: withRequest, ...(around === undefined ? {} : { around }) });
+
+/** With a key of any kind that may send analytics, in the header. */
+export const analyticsKey: Access<Context<AppEnv>> = {
+  kind: "client",
+  enter: [requireCaptureKey],
+  call: withRequest,
+  around: allowCaptureClients,
+};
+
+/** With a key in the body or in the path, which the handler checks (P1). */
+export const keyInside: Access<Context<AppEnv>> = {
+  kind: "key-inside",
+  enter: [],
+  call: withRequest,
+  around: allowCaptureClients,
+};
+
+/**
+ * With a secret key. A publishable one gets `forbidden`, and where `rejects` says so `requires_secret_key` (W13). Set `reads` for a
+ * POST that only reads.
+ */
+export function secretKey({
+  rejects = "forbidden",
+  reads = false,
+}: {
+  rejects?: "forbidden" | "requires_secret_key";
+  reads?: boolean;
+} = {}): Access<TenantCtx> {
+  return {
+    kind: "secret",
+    enter: [requireSecretKey(rejects, reads ? { reads } : {})],
+    call: (c, _input, handler) => callVerb(c, handler),
+    publishableGets: rejects,
+  };
+}
+
+/**
+ * With a secret key, or with a publishable one and the token of the user whom the argument `named` names. A query with one of
+ * `secretParams` needs a secret key.
+ */
+export function secretKeyOrUser(
+  secretParams: readonly string[] = [],
+  named: "userId" | "distinctId" = "userId",
+): Access<TenantCtx> {
+  return {
+    kind: "end-user",
+    enter: [requireKeyOrEndUser(secretParams)],
+    call: (c, { query, body }, handler) => {
+      const argument: unknown = { ...Object(query), ...Object(body) }[named];
+      if (typeof argument === "string") declareUser(c, named, argument);
+      return callVerb(c, handler);
+    },
+    around: allowBrowsers,
+  };
+}
+
+/** With the admin token, or an administration key that has these rights. `null`: only the admin token will do. */
+export function administration(
+  scope: Scope | ScopeChoice | null,
+  mode: RouteRequirement["mode"] = "none",
+  needsAllApps = false,
+): Access<AdminCtx> {
+  const requirement = scope === null ? null : { scope, mode, ...(needsAllApps ? { needsAllApps } : {}) };
+  return {
+    kind: "admin",
+    enter: [requireAdmin(requirement)],
+    call: async (c, _input, handler) => handler(c.var.admin),
+    requirement,
+  };
+}
+
+/** The rights for a key of an application: a publishable key opens nothing, and every other kind opens its data. */
+export const BY_KIND: ScopeChoice = { by: "kind", is: "publishable", needs: "settings", otherwise: "access" };
+export const BY_GROUP: ScopeChoice = { by: "groupBy", is: "user", needs: "people", otherwise: "read" };
+export const BY_USER: ScopeChoice = { by: "userId", needs: "people", otherwise: "read" };

@@ -1,0 +1,23 @@
+import { readExpiryNotices } from "../../books/alerts/expiry-notices.ts";
+import { expiryNoticesOutput } from "../../books/alerts/responses.ts";
+import { readExpiryNoticesInput } from "../../books/alerts/schemas.ts";
+import { administration } from "../access.ts";
+import { appParams, EXAMPLE } from "../common.ts";
+import { operation } from "../operation.ts";
+import { notices } from "./shapes.ts";
+
+export default operation({
+  id: "getExpiryNotices",
+  method: "get",
+  path: "/api/v1/admin/apps/{appId}/expiry-notices",
+  tag: "Administration",
+  access: administration("read", "argument"),
+  params: appParams,
+  query: readExpiryNoticesInput,
+  output: () => expiryNoticesOutput,
+  summary: "Get when notices of expiry are sent",
+  description: "Returns the setting of one mode.",
+  returns: "The setting.",
+  example: () => ({ output: { appId: EXAMPLE.appId, ...notices } }),
+  handler: (admin, { params, query }) => readExpiryNotices(admin, params.appId, query.mode),
+});

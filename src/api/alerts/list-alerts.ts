@@ -1,0 +1,23 @@
+import { listAlerts } from "../../books/alerts/alerts.ts";
+import { listAlertsOutput } from "../../books/alerts/responses.ts";
+import { listAlertsInput } from "../../books/alerts/schemas.ts";
+import { administration } from "../access.ts";
+import { appParams } from "../common.ts";
+import { operation } from "../operation.ts";
+import { alert } from "./shapes.ts";
+
+export default operation({
+  id: "listAlerts",
+  method: "get",
+  path: "/api/v1/admin/apps/{appId}/alerts",
+  tag: "Administration",
+  access: administration("read", "argument"),
+  params: appParams,
+  query: listAlertsInput,
+  output: () => listAlertsOutput,
+  summary: "List alerts",
+  description: "Returns the alerts of one mode, oldest first.",
+  returns: "The alerts.",
+  example: () => ({ output: { alerts: [alert] } }),
+  handler: (admin, { params, query }) => listAlerts(admin, params.appId, query.mode),
+});

@@ -1,0 +1,48 @@
+import * as z from "zod";
+import { countEvents } from "../../auth/arrivals.ts";
+import { serveCaptureKey } from "../../auth/require-key.ts";
+import { callVerb } from "../../http/factory.ts";
+import { capture } from "../../people/capture/capture.ts";
+import { ClientBody } from "../../people/capture/client-body.ts";
+import { readCaptureRequest } from "../../people/capture/event-request.ts";
+import { captureOutput } from "../../people/responses.ts";
+import { keyInside } from "../access.ts";
+import { Unread } from "../body.ts";
+import { operation } from "../operation.ts";
+import { captureBatch, captureEvent, captureOneEvent, exampleAnalyticsEvent, publishableKey } from "./shapes.ts";
+
+export default operation({
+  id: "captureEvents",
+  method: "post",
+  path: "/batch",
+  aliases: ["/e", "/i/v0/e", "/capture", "/track"],
+  maySlash: true,
+  tag: "Analytics",
+  access: keyInside,
+  body: new Unread(() =>
+    z.union([captureBatch, captureOneEvent, z.array(captureEvent)]).meta({ id: "CaptureRequest" }),
+  ),
+  output: () => captureOutput,
+  warns: true,
+  writesForId: "silent",
+  summary: "Store analytics events",
+  description:
+    "Stores the events of PostHog's clients. Each of the paths for these clients may end with a slash. The key is " +
+    "in the header `Authorization`, or in the body as `api_key`; the header takes precedence. A body is a batch, " +
+    "one event or a list of events; it may be compressed with gzip and encoded in base64. An event is stored once " +
+    "for each `uuid`. Malformed events are listed in `refused`.",
+  returns: "The events are stored.",
+  example: () => ({ body: { api_key: publishableKey, batch: [exampleAnalyticsEvent] }, output: { status: 1 } }),
+  handler: (c) => {
+    const body = new ClientBody(c);
+    return serveCaptureKey(
+      c,
+      () => body.key(),
+      async () => {
+        const request = readCaptureRequest(await body.parse(), c.req.query("_"));
+        await countEvents(c, request.body.events.length);
+        return callVerb(c, (ctx) => capture(ctx, request));
+      },
+    );
+  },
+});

@@ -1,0 +1,55 @@
+import { serveClientKey } from "../../auth/require-key.ts";
+import { ClientBody } from "../../people/capture/client-body.ts";
+import { keyInside } from "../access.ts";
+import { Unread } from "../body.ts";
+import { operation } from "../operation.ts";
+import { clientConfig, featureFlags, flagsRequest, publishableKey } from "./shapes.ts";
+
+/** Returns a response without feature flags. It is valid for `/flags/` (v1 and v2) and for the older `/decide/`. */
+function emptyFlags(token: string, requestId: string, nowMs: number) {
+  return {
+    ...clientConfig(token),
+    flags: {},
+    featureFlags: {},
+    featureFlagPayloads: {},
+    errorsWhileComputingFlags: false,
+    quotaLimited: [],
+    evaluatedAt: nowMs,
+    requestId,
+  };
+}
+
+export default operation({
+  id: "getFeatureFlags",
+  method: "post",
+  path: "/flags",
+  aliases: ["/decide"],
+  maySlash: true,
+  tag: "Analytics",
+  access: keyInside,
+  body: new Unread(() => flagsRequest),
+  output: () => featureFlags,
+  summary: "Get feature flags",
+  description:
+    "Returns no flags, because Purser has no feature flags. PostHog's clients require a response. The key is in the " +
+    "body, as `api_key` or `token`.",
+  returns: "No flags.",
+  example: () => ({
+    body: { api_key: publishableKey, distinct_id: "user_42" },
+    output: { flags: {}, featureFlags: {}, requestId: "req_4ZkX0uTn2mWq8hYc1LfRsa" },
+  }),
+  handler: (c) => {
+    const body = new ClientBody(c);
+    return serveClientKey(
+      c,
+      () => body.key(),
+      async () => {
+        await body.parse();
+        const key = await body.key();
+        // A response must not contain a secret key.
+        const token = c.var.ctx.caller.kind === "secret" ? "" : (key ?? "");
+        return emptyFlags(token, c.var.requestId, c.var.runtime.now());
+      },
+    );
+  },
+});

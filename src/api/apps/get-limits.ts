@@ -1,0 +1,23 @@
+import { readLimits } from "../../people/limits/limits.ts";
+import { limitsOutput } from "../../people/responses.ts";
+import { readLimitsInput } from "../../people/schemas.ts";
+import { administration } from "../access.ts";
+import { appParams } from "../common.ts";
+import { operation } from "../operation.ts";
+import { limits } from "./shapes.ts";
+
+export default operation({
+  id: "getLimits",
+  method: "get",
+  path: "/api/v1/admin/apps/{appId}/limits",
+  tag: "Administration",
+  access: administration("read", "argument"),
+  params: appParams,
+  query: readLimitsInput,
+  output: () => limitsOutput,
+  summary: "Get the limits of analytics, and what was used today",
+  description: "Returns the limits of one mode, what was used today, and the limits that were reached.",
+  returns: "The current limits, and today's usage.",
+  example: () => ({ output: limits }),
+  handler: (admin, { params, query }) => readLimits(admin, params.appId, query.mode),
+});

@@ -1,0 +1,23 @@
+import { removeClock } from "../../clocks/clock.ts";
+import { clockOutput } from "../../clocks/responses.ts";
+import { administration } from "../access.ts";
+import { appParams } from "../common.ts";
+import { operation } from "../operation.ts";
+
+export default operation({
+  id: "removeTestClock",
+  method: "delete",
+  path: "/api/v1/admin/apps/{appId}/clock",
+  tag: "Administration",
+  access: administration("settings", "test"),
+  params: appParams,
+  output: () => clockOutput,
+  errors: ["invalid_request"],
+  summary: "Take the test environment back to real time",
+  description:
+    "Removes the clock. This is possible only while the environment has no credits, usage, payments or people, " +
+    "because their times would be in the future; otherwise the response is `invalid_request`.",
+  returns: "Real time.",
+  example: () => ({ output: { now: null, status: "ready" } }),
+  handler: (admin, { params }) => removeClock(admin, params.appId),
+});

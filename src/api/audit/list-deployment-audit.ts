@@ -1,0 +1,41 @@
+import { NO_APP } from "../../catalog/audit.ts";
+import { listAudit } from "../../catalog/list-audit.ts";
+import { listAuditOutput } from "../../catalog/responses.ts";
+import { pageInput } from "../../catalog/schemas.ts";
+import { administration } from "../access.ts";
+import { EXAMPLE } from "../common.ts";
+import { exampleAdminKey, newAdminKey } from "../keys/shapes.ts";
+import { operation } from "../operation.ts";
+
+const { createdAt } = EXAMPLE;
+
+export default operation({
+  id: "listDeploymentAudit",
+  method: "get",
+  path: "/api/v1/admin/audit",
+  tag: "Administration",
+  access: administration(null),
+  query: pageInput,
+  output: () => listAuditOutput,
+  summary: "List the audit log of the deployment",
+  description:
+    "Returns the actions that belong to no application, newest first: administration keys that were created or " +
+    "revoked.",
+  returns: "A page of the audit log.",
+  example: () => ({
+    output: {
+      entries: [
+        {
+          at: createdAt,
+          by: "ann@example.com",
+          action: "admin_key.created",
+          target: exampleAdminKey.adminKeyId,
+          userId: null,
+          details: { scopes: newAdminKey.scopes, apps: null, modes: newAdminKey.modes },
+        },
+      ],
+      nextCursor: null,
+    },
+  }),
+  handler: (admin, { query }) => listAudit(admin, NO_APP, query),
+});

@@ -1,0 +1,27 @@
+import { revokeOutput } from "../../books/credits/responses.ts";
+import { revokeBalance } from "../../books/credits/revoke.ts";
+import { revokeInput } from "../../books/credits/schemas.ts";
+import { secretKey } from "../access.ts";
+import { EXAMPLE } from "../common.ts";
+import { operation } from "../operation.ts";
+
+const { balanceId } = EXAMPLE;
+
+export default operation({
+  id: "revokeBalance",
+  method: "post",
+  path: "/api/v1/credits/revoke",
+  tag: "Credits",
+  access: secretKey(),
+  body: revokeInput,
+  output: () => revokeOutput,
+  errors: ["credit_balance_not_found"],
+  writesForId: "refused",
+  summary: "Revoke a balance",
+  description:
+    "Sets a balance's remaining amount to 0. Credits already spent stay spent. The ledger records the reason. Revoking it " +
+    "again returns 200 and changes nothing.",
+  returns: "The revoked balance.",
+  example: () => ({ body: { balanceId, reason: "Payment refunded" }, output: { balanceId, remaining: 0 } }),
+  handler: (ctx, { body }) => revokeBalance(ctx, body),
+});

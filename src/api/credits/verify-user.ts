@@ -1,0 +1,23 @@
+import { verifyOutput } from "../../books/credits/responses.ts";
+import { verifyInput } from "../../books/credits/schemas.ts";
+import { verifyUser } from "../../books/credits/verify.ts";
+import { secretKey } from "../access.ts";
+import { operation } from "../operation.ts";
+
+export default operation({
+  id: "verifyUser",
+  method: "get",
+  path: "/api/v1/credits/verify",
+  tag: "Credits",
+  access: secretKey({ rejects: "requires_secret_key" }),
+  query: verifyInput,
+  output: () => verifyOutput,
+  summary: "Verify a user's balances",
+  description:
+    "Recomputes the user's balances from the ledger, in pages of at most 10,000 entries, and returns all flaws.",
+  returns: "A page of the verification. The ledger is sound if every page is.",
+  example: () => ({
+    output: { userId: "user_42", balances: 3, entries: 41, isSound: true, flaws: [], nextCursor: null },
+  }),
+  handler: (ctx, { query }) => verifyUser(ctx, query),
+});

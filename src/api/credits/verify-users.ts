@@ -1,0 +1,35 @@
+import { verifyUsersOutput } from "../../books/credits/responses.ts";
+import { verifyUsersInput } from "../../books/credits/schemas.ts";
+import { verifyUsers } from "../../books/credits/verify.ts";
+import { inEnvironmentOf, requireEnvironment } from "../../catalog/apps.ts";
+import { administration } from "../access.ts";
+import { appParams } from "../common.ts";
+import { operation } from "../operation.ts";
+
+export default operation({
+  id: "verifyUsers",
+  method: "post",
+  path: "/api/v1/admin/apps/{appId}/verify",
+  tag: "Administration",
+  access: administration("people", "argument"),
+  params: appParams,
+  body: verifyUsersInput,
+  output: () => verifyUsersOutput,
+  summary: "Verify the balances of an application's users",
+  description:
+    "Recomputes the balances of one user after another from the ledger. A page verifies at most 10,000 entries; " +
+    "a user with more continues on the next page. The call changes nothing, and is not recorded in the audit " +
+    "log.",
+  returns: "A page of users, each verified as by `GET /api/v1/credits/verify`.",
+  example: () => ({
+    body: { mode: "live" },
+    output: {
+      users: [{ userId: "user_42", balances: 3, entries: 41, isSound: true, flaws: [], nextCursor: null }],
+      nextCursor: null,
+    },
+  }),
+  handler: async (admin, { params, body }) => {
+    const environment = await requireEnvironment(admin, params.appId, body.mode);
+    return verifyUsers(inEnvironmentOf(admin, environment), body.cursor);
+  },
+});

@@ -1,0 +1,31 @@
+import { createLink, exportPersonInput } from "../../exports/create-link.ts";
+import { exportPersonOutput } from "../../exports/responses.ts";
+import { secretKey } from "../access.ts";
+import { operation } from "../operation.ts";
+import { exampleUserId } from "./shapes.ts";
+
+export default operation({
+  id: "createExportLink",
+  method: "post",
+  path: "/api/v1/export-person",
+  tag: "People",
+  access: secretKey({ rejects: "requires_secret_key" }),
+  body: exportPersonInput,
+  output: () => exportPersonOutput,
+  errors: ["export_unavailable"],
+  writesForId: "silent",
+  summary: "Create a download link for a person's data",
+  description:
+    "Creates a link that is valid for 24 hours and needs no key. Give it only to the person. No data is read yet, " +
+    "so a link is returned even if nothing is stored. The request is recorded and appears in the export.",
+  returns: "The link.",
+  example: () => ({
+    body: { distinctId: exampleUserId },
+    output: {
+      downloadUrl: "https://purser.example.com/api/v1/export-download?token=eyJhcHBJZCI6ImFwcF8x4oCmIn0.c2lnbmF0dXJl",
+      expiresAt: "2026-01-16T12:00:00.000Z",
+      format: "json",
+    },
+  }),
+  handler: (ctx, { body }, { origin }) => createLink(ctx, { ...body, requestOrigin: origin }),
+});

@@ -1,0 +1,24 @@
+import { revokeLinks, revokeLinksInput } from "../../exports/end-links.ts";
+import { revokeLinksOutput } from "../../exports/responses.ts";
+import { secretKey } from "../access.ts";
+import { operation } from "../operation.ts";
+import { exampleUserId } from "./shapes.ts";
+
+export default operation({
+  id: "revokeExportLinks",
+  method: "post",
+  path: "/api/v1/export-person/revoke",
+  tag: "People",
+  access: secretKey({ rejects: "requires_secret_key" }),
+  body: revokeLinksInput,
+  output: () => revokeLinksOutput,
+  errors: ["export_unavailable"],
+  writesForId: "silent",
+  summary: "Revoke a person's download links",
+  description:
+    "Ends every link that was created for this id until now. From then on, such a link is refused like an expired " +
+    "one. A download that has begun is finished. Links for other ids of the person stay valid.",
+  returns: "How many valid links were ended.",
+  example: () => ({ body: { distinctId: exampleUserId }, output: { revoked: 1 } }),
+  handler: (ctx, { body }) => revokeLinks(ctx, body),
+});

@@ -1,0 +1,26 @@
+import { createKey } from "../../catalog/keys.ts";
+import { createKeyOutput } from "../../catalog/responses.ts";
+import { createKeyInput } from "../../catalog/schemas.ts";
+import { administration, BY_KIND } from "../access.ts";
+import { appParams } from "../common.ts";
+import { operation } from "../operation.ts";
+import { exampleKey } from "./shapes.ts";
+
+export default operation({
+  id: "createKey",
+  method: "post",
+  path: "/api/v1/admin/apps/{appId}/keys",
+  tag: "Administration",
+  access: administration(BY_KIND, "argument"),
+  params: appParams,
+  body: createKeyInput,
+  output: () => createKeyOutput,
+  summary: "Create a key",
+  description: "Creates a key. It is returned only once, because Purser stores only its hash.",
+  returns: "The key.",
+  example: () => ({
+    body: { kind: "secret", mode: "live", name: "Backend" },
+    output: { ...exampleKey, key: "sk_live_6nPz0vQ4tH8kXw2yBc5mAbCd" },
+  }),
+  handler: (admin, { params, body }) => createKey(admin, params.appId, body),
+});

@@ -1,0 +1,19 @@
+import { listAdminKeys } from "../../catalog/admin-keys.ts";
+import { listAdminKeysOutput } from "../../catalog/responses.ts";
+import { administration } from "../access.ts";
+import { operation } from "../operation.ts";
+import { exampleAdminKey } from "./shapes.ts";
+
+export default operation({
+  id: "listAdminKeys",
+  method: "get",
+  path: "/api/v1/admin/keys",
+  tag: "Administration",
+  access: administration(null),
+  output: () => listAdminKeysOutput,
+  summary: "List administration keys",
+  description: "Returns all administration keys, oldest first, including revoked ones.",
+  returns: "The keys. A key itself is not shown; `hint` identifies it.",
+  example: () => ({ output: { keys: [{ ...exampleAdminKey, revokedAt: null }] } }),
+  handler: (admin) => listAdminKeys(admin),
+});

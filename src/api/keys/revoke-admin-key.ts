@@ -1,0 +1,21 @@
+import * as z from "zod";
+import { revokeAdminKey } from "../../catalog/admin-keys.ts";
+import { adminKeyOutput } from "../../catalog/responses.ts";
+import { administration } from "../access.ts";
+import { operation } from "../operation.ts";
+import { exampleAdminKey } from "./shapes.ts";
+
+export default operation({
+  id: "revokeAdminKey",
+  method: "delete",
+  path: "/api/v1/admin/keys/{adminKeyId}",
+  tag: "Administration",
+  access: administration(null),
+  params: z.object({ adminKeyId: z.string().describe("The id of the key, `adk_…`.") }),
+  output: () => adminKeyOutput,
+  summary: "Revoke an administration key",
+  description: "Revokes an administration key at once. Revoking it again changes nothing.",
+  returns: "The revoked key.",
+  example: () => ({ output: { ...exampleAdminKey, revokedAt: "2026-02-01T09:00:00.000Z" } }),
+  handler: (admin, { params }) => revokeAdminKey(admin, params.adminKeyId),
+});

@@ -1,0 +1,26 @@
+import * as z from "zod";
+import { revokeKey } from "../../catalog/keys.ts";
+import { key } from "../../catalog/responses.ts";
+import { administration, BY_KIND } from "../access.ts";
+import { appId } from "../common.ts";
+import { operation } from "../operation.ts";
+import { exampleKey } from "./shapes.ts";
+
+export default operation({
+  id: "revokeKey",
+  method: "delete",
+  path: "/api/v1/admin/apps/{appId}/keys/{keyId}",
+  tag: "Administration",
+  access: administration(BY_KIND, "row"),
+  params: z.object({ appId, keyId: z.string().describe("The id of the key, `key_…`.") }),
+  output: () => key,
+  summary: "Revoke a key",
+  description:
+    "Revokes a key. It stops working at once, for reads at a replica within seconds. Revoking it again changes " +
+    "nothing.",
+  returns: "The revoked key.",
+  example: () => ({
+    output: { ...exampleKey, name: "Backend", revokedAt: "2026-02-01T09:00:00.000Z", lastUsedOn: null },
+  }),
+  handler: (admin, { params }) => revokeKey(admin, params.appId, params.keyId),
+});

@@ -1,0 +1,23 @@
+import { restorePack } from "../../catalog/change-pack.ts";
+import { pack } from "../../catalog/responses.ts";
+import { administration } from "../access.ts";
+import { operation } from "../operation.ts";
+import { examplePack, packParams } from "./shapes.ts";
+
+export default operation({
+  id: "restorePack",
+  method: "post",
+  path: "/api/v1/admin/apps/{appId}/packs/{packId}/restore",
+  tag: "Administration",
+  access: administration("write", "none"),
+  params: packParams,
+  output: () => pack,
+  errors: ["pack_name_taken"],
+  summary: "Restore an archived credit pack",
+  description:
+    "Restores a pack, so that it can be granted again under its name. Restoring a pack that is not archived " +
+    "changes nothing.",
+  returns: "The pack.",
+  example: () => ({ output: { ...examplePack, version: 3 } }),
+  handler: (admin, { params }) => restorePack(admin, params.appId, params.packId),
+});

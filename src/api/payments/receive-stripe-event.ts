@@ -1,0 +1,144 @@
+import type { Context, MiddlewareHandler } from "hono";
+import { createMiddleware } from "hono/factory";
+import * as z from "zod";
+import { limitStripe } from "../../auth/arrivals.ts";
+import { inDatabaseOf, openRoot } from "../../auth/require-admin.ts";
+import { all } from "../../db/sql.ts";
+import { invalid, PurserError } from "../../errors.ts";
+import { limitBody } from "../../http/body.ts";
+import { type AppEnv, callVerb } from "../../http/factory.ts";
+import { logIgnored } from "../../payments/log.ts";
+import { hintOf, NO_FACTS } from "../../payments/reasons.ts";
+import {
+  checkSignature,
+  noteRefused,
+  type Receiver,
+  SignatureRefusal,
+  selectReceiver,
+  tenantOf,
+} from "../../payments/receiver.ts";
+import { stripeEventOutput } from "../../payments/responses.ts";
+import { stripeEventInput } from "../../payments/schemas.ts";
+import { openSecrets, readStoredSetting } from "../../payments/stripe-setting.ts";
+import { takeEvent } from "../../payments/take-event.ts";
+import type { Access } from "../access.ts";
+import { Unread } from "../body.ts";
+import { appId } from "../common.ts";
+import { operation } from "../operation.ts";
+
+type WithReceiver = AppEnv & { Variables: { receiver: Receiver } };
+
+/** Finds the environment of the URL, and sets `ctx`. Throws `not_found` when it has no Stripe setting. */
+const openReceiver = createMiddleware<WithReceiver>(async (c, next) => {
+  const [appId = "", mode = ""] = [c.req.param("appId"), c.req.param("mode")];
+  const root = inDatabaseOf(c.var.root, appId);
+  const [receiver] = await all(root.db, selectReceiver({ appId, mode }));
+  if (receiver === undefined) {
+    throw new PurserError("not_found", "No application accepts Stripe's events at this URL in this mode.");
+  }
+  c.set("ctx", tenantOf(root, appId, mode, receiver));
+  c.set("receiver", receiver);
+  await next();
+});
+
+/** Checks the signature before anything is parsed. */
+const requireSignature = createMiddleware<WithReceiver>(async (c, next) => {
+  const { ctx, receiver, bodyBytes, runtime } = c.var;
+  const secrets = await openSecrets(ctx, ctx.environment, readStoredSetting(receiver.stored));
+  try {
+    await checkSignature(c.req.header("stripe-signature"), bodyBytes, secrets, runtime.now());
+  } catch (error) {
+    if (error instanceof SignatureRefusal) await noteRefused(ctx, receiver, error.reason);
+    throw error;
+  }
+  await next();
+});
+
+/** The most characters of an id or a type. Stripe's are shorter. */
+const SIGNED_ID_MAX = 200;
+const signedInput = z.lazy(() =>
+  z.looseObject({
+    id: z.string().max(SIGNED_ID_MAX),
+    type: z.string().max(SIGNED_ID_MAX),
+    object: z.unknown(),
+    data: z
+      .looseObject({ object: z.looseObject({ id: z.string() }) })
+      .optional()
+      .catch(undefined),
+    related_object: z.looseObject({ id: z.string() }).optional().catch(undefined),
+  }),
+);
+
+/** Logs events that have a valid signature but are refused. */
+const logRefused = createMiddleware<AppEnv>(async (c, next) => {
+  await next();
+  const { error } = c;
+  if (!(error instanceof PurserError) || error.code !== "invalid_request") return;
+  const signed = signedInput.safeParse(parseOrNull(c.var.bodyText)).data;
+  if (signed === undefined) return;
+  const { id: eventId, type, object, data, related_object: related } = signed;
+  const isThin = object === "v2.core.event";
+  const reason = isThin ? "thin_event" : error.param === "livemode" ? "livemode" : "shape";
+  const hint =
+    reason === "shape" ? `The event differs from what Stripe sends: ${error.message}` : hintOf(reason, type, NO_FACTS);
+  const objectId = data?.object.id ?? related?.id ?? null;
+  const asked = { pack: null, user: null };
+  await logIgnored(c.var.ctx, { eventId, type, reason, objectId, asked, hint, paymentKey: null });
+});
+
+function parseOrNull(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** The request of an event whose signature is valid. */
+const signedByStripe: Access<Context<WithReceiver>> = {
+  kind: "open",
+  // Their types have `receiver`, which the other operations' environment lacks.
+  enter: [limitStripe, openRoot, openReceiver, limitBody, requireSignature, logRefused] as MiddlewareHandler<AppEnv>[],
+  // `openReceiver` sets it.
+  call: async (c, _input, handler) => handler(c as unknown as Context<WithReceiver>),
+};
+
+/** Stripe's events (S1). They are signed, so the operation needs no key. */
+export default operation({
+  id: "receiveStripeEvent",
+  method: "post",
+  path: "/api/v1/stripe/{appId}/{mode}",
+  tag: "Payments",
+  access: signedByStripe,
+  // `openReceiver` reads them: a mode that does not exist is `not_found`.
+  params: new Unread(() => z.object({ appId, mode: z.enum(["live", "test"]).describe("The mode of the events.") })),
+  body: stripeEventInput,
+  output: () => stripeEventOutput,
+  errors: ["invalid_signature", "not_found", "secrets_unavailable"],
+  summary: "Receive an event from Stripe",
+  description:
+    "For Stripe, not for you. Set this URL as an endpoint at Stripe, and its signing secret by `setStripe`. Events " +
+    "may come in any order, and repeatedly. It needs no key: `Stripe-Signature` proves the sender.",
+  returns: "The event was processed, or ignored.",
+  example: () => ({
+    body: {
+      id: "evt_1a",
+      object: "event",
+      type: "charge.refunded",
+      created: 1_768_478_400,
+      livemode: true,
+      data: { object: { id: "ch_1a", object: "charge", amount_captured: 1500, amount_refunded: 500 } },
+    },
+    output: { received: true, outcome: "taken", paymentKey: "pi_3Q5vXK2eZvKYlo2C1a2b3c4d" },
+  }),
+  handler: (c, { body: event }) => {
+    const { ctx, receiver } = c.var;
+    if (event.livemode !== (ctx.environment.mode === "live")) {
+      throw invalid(
+        "livemode",
+        "does not match the mode of this URL. Send the events of each mode to the URL of that mode",
+      );
+    }
+    return callVerb(c, (at) => takeEvent(at, readStoredSetting(receiver.stored), event));
+  },
+});

@@ -1,0 +1,38 @@
+import * as z from "zod";
+import { grantOutput } from "../../books/credits/responses.ts";
+import { settlePaymentInput } from "../../payments/schemas.ts";
+import { settlePayment } from "../../payments/settle.ts";
+import { administration } from "../access.ts";
+import { appId, EXAMPLE } from "../common.ts";
+import { operation } from "../operation.ts";
+
+const { balanceId, packId } = EXAMPLE;
+
+export default operation({
+  id: "settlePayment",
+  method: "post",
+  path: "/api/v1/admin/apps/{appId}/payments/{paymentKey}/settle",
+  tag: "Administration",
+  access: administration("grants", "argument"),
+  params: z.object({ appId, paymentKey: z.string().describe("Any of the payment's ids at Stripe.") }),
+  body: settlePaymentInput,
+  output: () => grantOutput,
+  errors: ["credit_pack_not_found", "invalid_quantity", "test_quota_exceeded", "idempotency_conflict"],
+  replayable: true,
+
+  summary: "Settle a payment by hand",
+  description:
+    "Grants a pack for a payment that has granted nothing. Later refunds and disputes take it back like any grant of a " +
+    "payment. If its invoice has not changed the customer's carry, it does so now.",
+  returns: "The balances.",
+  example: () => ({
+    body: { mode: "live", userId: "user_42", packId },
+    output: {
+      balances: [{ balanceId, packItemId: null, remaining: 1500, expiresAt: null }],
+      balanceId,
+      remaining: 1500,
+      expiresAt: null,
+    },
+  }),
+  handler: (admin, { params, body }) => settlePayment(admin, params.appId, params.paymentKey, body),
+});

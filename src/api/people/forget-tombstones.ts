@@ -1,0 +1,26 @@
+import { forgetTombstones } from "../../erasure/lift.ts";
+import { forgetTombstonesOutput } from "../../erasure/responses.ts";
+import { forgetTombstonesInput } from "../../erasure/schemas.ts";
+import { administration } from "../access.ts";
+import { appParams } from "../common.ts";
+import { operation } from "../operation.ts";
+
+export default operation({
+  id: "forgetTombstones",
+  method: "post",
+  path: "/api/v1/admin/apps/{appId}/tombstones/forget",
+  tag: "Administration",
+  access: administration(null),
+  params: appParams,
+  body: forgetTombstonesInput,
+  output: () => forgetTombstonesOutput,
+  errors: ["changed_meanwhile"],
+  summary: "Delete the tombstones of a lost secret",
+  description:
+    "If there are erased ids whose `ERASURE_SECRET` is not set, the environment refuses every write for an id, " +
+    "because it cannot tell whether that id was erased. If the secret is lost, this call deletes their tombstones: " +
+    "the ids can be used again, as after a lift.",
+  returns: "The number of deleted tombstones.",
+  example: () => ({ body: { mode: "live", fingerprint: "pP3xWc1Jm0aQ" }, output: { forgotten: 12 } }),
+  handler: (admin, { params, body }) => forgetTombstones(admin, params.appId, body),
+});

@@ -1,0 +1,23 @@
+import { readErasure } from "../../erasure/receipt.ts";
+import { erasureOutput } from "../../erasure/responses.ts";
+import { secretKey } from "../access.ts";
+import { operation } from "../operation.ts";
+import { erasure, erasureParams } from "./shapes.ts";
+
+export default operation({
+  id: "getErasure",
+  method: "get",
+  path: "/api/v1/erasures/{erasureId}",
+  tag: "People",
+  access: secretKey({ rejects: "requires_secret_key" }),
+  params: erasureParams,
+  output: () => erasureOutput,
+  errors: ["not_found"],
+  summary: "Get an erasure and its receipt",
+  description:
+    "Returns an erasure: the erased and the kept data, the time, the key and the reason. It contains no personal " +
+    "data.",
+  returns: "The erasure.",
+  example: () => ({ output: erasure }),
+  handler: (ctx, { params }) => readErasure(ctx, params.erasureId),
+});

@@ -1,0 +1,22 @@
+import { liftErasure } from "../../erasure/lift.ts";
+import { erasureOutput } from "../../erasure/responses.ts";
+import { secretKey } from "../access.ts";
+import { operation } from "../operation.ts";
+import { erasure, erasureParams } from "./shapes.ts";
+
+export default operation({
+  id: "liftErasure",
+  method: "post",
+  path: "/api/v1/erasures/{erasureId}/lift",
+  tag: "People",
+  access: secretKey(),
+  params: erasureParams,
+  output: () => erasureOutput,
+  errors: ["not_found", "changed_meanwhile"],
+  summary: "Lift an erasure",
+  description:
+    "Allows the ids of an erasure again. Erased data is not restored. A running erasure cannot be lifted yet.",
+  returns: "The erasure.",
+  example: () => ({ output: { ...erasure, liftedAt: "2026-03-01T10:00:00.000Z" } }),
+  handler: (ctx, { params }) => liftErasure(ctx, params.erasureId),
+});

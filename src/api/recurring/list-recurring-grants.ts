@@ -1,0 +1,23 @@
+import { listRecurring } from "../../books/recurring/recurring.ts";
+import { recurringListOutput } from "../../books/recurring/responses.ts";
+import { listRecurringInput } from "../../books/recurring/schemas.ts";
+import { secretKeyOrUser } from "../access.ts";
+import { operation } from "../operation.ts";
+import { recurring } from "./shapes.ts";
+
+export default operation({
+  id: "listRecurringGrants",
+  method: "get",
+  path: "/api/v1/credits/recurring",
+  tag: "Credits",
+  access: secretKeyOrUser(),
+  query: listRecurringInput,
+  output: () => recurringListOutput,
+  summary: "List a user's recurring grants",
+  description:
+    "Returns the user's recurring grants in the order of creation, including ended ones, with their current " +
+    "state: a due period is included even if it is not written yet. A publishable key needs the user's own token.",
+  returns: "The recurring grants.",
+  example: () => ({ output: { recurring: [recurring] } }),
+  handler: (ctx, { query }) => listRecurring(ctx, query),
+});

@@ -1,0 +1,27 @@
+import { resumeRecurring } from "../../books/recurring/change.ts";
+import { recurringOutput } from "../../books/recurring/responses.ts";
+import { recurringParams, resumeRecurringInput } from "../../books/recurring/schemas.ts";
+import { secretKey } from "../access.ts";
+import { operation } from "../operation.ts";
+import { recurring } from "./shapes.ts";
+
+export default operation({
+  id: "resumeRecurringGrant",
+  method: "post",
+  path: "/api/v1/credits/recurring/{recurringId}/resume",
+  tag: "Credits",
+  access: secretKey(),
+  params: recurringParams,
+  body: resumeRecurringInput,
+  output: () => recurringOutput,
+  errors: ["not_found", "credit_pack_not_found", "invalid_quantity", "test_quota_exceeded"],
+  writesForId: "refused",
+  summary: "Resume a suspended recurring grant",
+  description:
+    "Continues the recurring grant with the current period, which is granted at once. While the cause of the " +
+    "suspension remains, the call returns that error and changes nothing. If no period is left, the recurring " +
+    "grant ends. With `undoCancel` it continues one that was cancelled at a period's end, until that end.",
+  returns: "The recurring grant.",
+  example: () => ({ body: {}, output: recurring }),
+  handler: (ctx, { params, body }) => resumeRecurring(ctx, params.recurringId, body),
+});

@@ -1,0 +1,33 @@
+import { commitReservation } from "../../books/usage/commit.ts";
+import { eventOutput } from "../../books/usage/responses.ts";
+import { commitInput, reservationParams } from "../../books/usage/schemas.ts";
+import { secretKey } from "../access.ts";
+import { EXAMPLE } from "../common.ts";
+import { operation } from "../operation.ts";
+import { exampleDebits } from "../usage/shapes.ts";
+
+const { eventId } = EXAMPLE;
+
+export default operation({
+  id: "commitReservation",
+  method: "post",
+  path: "/api/v1/usage/reservations/{reservationId}/commit",
+  tag: "Usage",
+  access: secretKey(),
+  params: reservationParams,
+  body: commitInput,
+  output: () => eventOutput,
+  errors: ["insufficient_credits", "idempotency_conflict", "reservation_not_found", "reservation_closed"],
+  replayable: true,
+  warns: true,
+  writesForId: "refused",
+  summary: "Commit a reservation",
+  description:
+    "Releases the holds and debits the actual usage in one transaction. The usage may be less or more than was held. The " +
+    "balances of the holds pay first; one that has expired since pays what is held of it. A `model` replaces the " +
+    "reservation's. A commit after the reservation expired counts as a plain event, unless the " +
+    "reservation was charged. On 402 the hold remains.",
+  returns: "The debits.",
+  example: () => ({ body: { eventId, quantities: { tokens: 120 } }, output: exampleDebits }),
+  handler: (ctx, { params, body }) => commitReservation(ctx, params.reservationId, body),
+});

@@ -1,0 +1,29 @@
+import { extendReservation } from "../../books/usage/commit.ts";
+import { reservationOutput } from "../../books/usage/responses.ts";
+import { extendInput, reservationParams } from "../../books/usage/schemas.ts";
+import { secretKey } from "../access.ts";
+import { operation } from "../operation.ts";
+import { reservation } from "./shapes.ts";
+
+export default operation({
+  id: "extendReservation",
+  method: "post",
+  path: "/api/v1/usage/reservations/{reservationId}/extend",
+  tag: "Usage",
+  access: secretKey(),
+  params: reservationParams,
+  body: extendInput,
+  output: () => reservationOutput,
+  errors: ["reservation_not_found", "reservation_closed"],
+  writesForId: "refused",
+  summary: "Extend a reservation",
+  description:
+    "Moves the expiry of an open reservation to `expiresInSeconds` from now. The expiry never becomes earlier, " +
+    "and is at most a day after the reservation was created.",
+  returns: "The reservation with its new end.",
+  example: () => ({
+    body: { expiresInSeconds: 120 },
+    output: { ...reservation, expiresAt: "2026-01-16T08:32:30.000Z" },
+  }),
+  handler: (ctx, { params, body }) => extendReservation(ctx, params.reservationId, body),
+});

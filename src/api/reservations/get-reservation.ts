@@ -1,0 +1,24 @@
+import { readReservation } from "../../books/usage/reservations.ts";
+import { reservationOutput } from "../../books/usage/responses.ts";
+import { reservationParams } from "../../books/usage/schemas.ts";
+import { secretKey } from "../access.ts";
+import { operation } from "../operation.ts";
+import { reservation } from "./shapes.ts";
+
+export default operation({
+  id: "getReservation",
+  method: "get",
+  path: "/api/v1/usage/reservations/{reservationId}",
+  tag: "Usage",
+  access: secretKey({ rejects: "requires_secret_key" }),
+  params: reservationParams,
+  output: () => reservationOutput,
+  errors: ["reservation_not_found"],
+  summary: "Get a reservation",
+  description:
+    "Returns the current state of a reservation. An expired reservation whose holds have not returned yet already " +
+    "has its later status, and no `settledAt`.",
+  returns: "The reservation.",
+  example: () => ({ output: reservation }),
+  handler: (ctx, { params }) => readReservation(ctx, params.reservationId),
+});

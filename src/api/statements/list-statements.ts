@@ -1,0 +1,23 @@
+import { statementListOutput } from "../../books/statements/responses.ts";
+import { listStatementsInput } from "../../books/statements/schemas.ts";
+import { listStatements } from "../../books/statements/statements.ts";
+import { administration } from "../access.ts";
+import { appParams } from "../common.ts";
+import { operation } from "../operation.ts";
+import { statement } from "./shapes.ts";
+
+export default operation({
+  id: "listStatements",
+  method: "get",
+  path: "/api/v1/admin/apps/{appId}/statements",
+  tag: "Administration",
+  access: administration("read", "argument"),
+  params: appParams,
+  query: listStatementsInput,
+  output: () => statementListOutput,
+  summary: "List statements",
+  description: "Returns the statements of one mode, the newest month first, without their lines.",
+  returns: "The statements.",
+  example: () => ({ output: { statements: [statement] } }),
+  handler: (admin, { params, query }) => listStatements(admin, params.appId, query.mode),
+});

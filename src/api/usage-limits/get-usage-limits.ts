@@ -1,0 +1,23 @@
+import { userLimitsOutput } from "../../books/limits/responses.ts";
+import { readUserLimitsInput } from "../../books/limits/schemas.ts";
+import { readUserLimits } from "../../books/limits/user-limits.ts";
+import { secretKeyOrUser } from "../access.ts";
+import { operation } from "../operation.ts";
+import { userLimit } from "./shapes.ts";
+
+export default operation({
+  id: "getUsageLimits",
+  method: "get",
+  path: "/api/v1/usage/limits",
+  tag: "Usage",
+  access: secretKeyOrUser(),
+  query: readUserLimitsInput,
+  output: () => userLimitsOutput,
+  summary: "Get a user's usage limits",
+  description:
+    "Returns the used amount of each limit in the current window, including open holds, in the order in which the " +
+    "limits were created.",
+  returns: "The limits.",
+  example: () => ({ output: { limits: [userLimit] } }),
+  handler: (ctx, { query }) => readUserLimits(ctx, query),
+});

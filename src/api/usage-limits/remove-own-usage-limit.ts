@@ -1,0 +1,24 @@
+import { userLimitOutput } from "../../books/limits/responses.ts";
+import { limitParams, removeOwnAmountInput } from "../../books/limits/schemas.ts";
+import { removeOwnAmount } from "../../books/limits/user-limits.ts";
+import { secretKey } from "../access.ts";
+import { operation } from "../operation.ts";
+import { userLimit } from "./shapes.ts";
+
+export default operation({
+  id: "removeOwnUsageLimit",
+  method: "delete",
+  path: "/api/v1/usage/limits/{limitId}/amount",
+  tag: "Usage",
+  access: secretKey(),
+  params: limitParams,
+  query: removeOwnAmountInput,
+  output: () => userLimitOutput,
+  errors: ["not_found"],
+  writesForId: "refused",
+  summary: "Remove a user's own amount of a limit",
+  description: "Restores the limit's own amount for the user. Returns 200 also if the user has no own amount.",
+  returns: "The user's use of the limit.",
+  example: () => ({ output: userLimit }),
+  handler: (ctx, { params, query }) => removeOwnAmount(ctx, params.limitId, query.userId),
+});

@@ -1,0 +1,29 @@
+import { userLimitOutput } from "../../books/limits/responses.ts";
+import { limitParams, ownAmountInput } from "../../books/limits/schemas.ts";
+import { setOwnAmount } from "../../books/limits/user-limits.ts";
+import { secretKey } from "../access.ts";
+import { operation } from "../operation.ts";
+import { userLimit } from "./shapes.ts";
+
+export default operation({
+  id: "setOwnUsageLimit",
+  method: "put",
+  path: "/api/v1/usage/limits/{limitId}/amount",
+  tag: "Usage",
+  access: secretKey(),
+  params: limitParams,
+  body: ownAmountInput,
+  output: () => userLimitOutput,
+  errors: ["not_found"],
+  writesForId: "refused",
+  summary: "Set a user's own amount of a limit",
+  description:
+    "Sets an amount that replaces the amount of the limit for one user. It takes effect at once, also in the " +
+    "current window. If the amount is null, the limit does not apply to this user.",
+  returns: "The user's use of the limit.",
+  example: () => ({
+    body: { userId: "user_42", amount: 200 },
+    output: { ...userLimit, amount: 200, remaining: 188 },
+  }),
+  handler: (ctx, { params, body }) => setOwnAmount(ctx, params.limitId, body),
+});

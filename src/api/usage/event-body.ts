@@ -1,0 +1,151 @@
+import * as z from "zod";
+import type { ListElement } from "../../books/usage/record-list.ts";
+import {
+  assertNotAhead,
+  cloudEvent,
+  EVENTS_OF_LIST_MAX,
+  type EventInput,
+  eventIdOf,
+  eventInput,
+} from "../../books/usage/schemas.ts";
+import { invalid, PurserError } from "../../errors.ts";
+import { identifier } from "../../http/fields.ts";
+import { refusalOfIssues } from "../../http/validate.ts";
+import { isJsonObject, type JsonObject, ownValue } from "../../lib/json.ts";
+import { BodyByType } from "../body.ts";
+
+const CLOUD_EVENT = "application/cloudevents+json";
+const CLOUD_EVENT_BATCH = "application/cloudevents-batch+json";
+
+/** An event as it was sent, with the name that the request's format has for its time. */
+interface SentEvent {
+  readonly input: EventInput;
+  readonly timeField: string;
+}
+
+type SentElement = SentEvent | Exclude<ListElement, { readonly input: EventInput }>;
+
+type EventRequest =
+  | { readonly kind: "one"; readonly event: SentEvent }
+  | { readonly kind: "list"; readonly elements: readonly SentElement[] };
+
+const mediaTypeOf = (contentType: string | undefined): string =>
+  (contentType ?? "").replace(/;.*$/s, "").trim().toLowerCase();
+
+const isCloudEvent = (value: unknown): boolean => isJsonObject(value) && ownValue(value, "specversion") !== undefined;
+
+/** Throws `invalid_request` for a body whose form does not match its content type. */
+function assertDeclared(mediaType: string, body: unknown): void {
+  if (isCloudEvent(body) && !mediaType.startsWith("application/cloudevents")) {
+    throw invalid("content-type", `must be \`${CLOUD_EVENT}\` for a CloudEvent`);
+  }
+  if (mediaType !== CLOUD_EVENT || isCloudEvent(body)) return;
+  if (Array.isArray(body)) {
+    throw invalid("body", `must be an object, not a list: a list of CloudEvents is \`${CLOUD_EVENT_BATCH}\``);
+  }
+  if (isJsonObject(body) && ownValue(body, "eventId") !== undefined) {
+    throw invalid("content-type", "must be `application/json` for an event that is not a CloudEvent");
+  }
+}
+
+/** Throws `invalid_request` for a malformed single event. A malformed element of a list is refused separately. */
+function readEventRequest(contentType: string | undefined, body: unknown): EventRequest {
+  const mediaType = mediaTypeOf(contentType);
+  assertDeclared(mediaType, body);
+  if (mediaType === CLOUD_EVENT) return { kind: "one", event: readOne(CLOUD_EVENT_FORMAT, body) };
+  if (mediaType === CLOUD_EVENT_BATCH) return { kind: "list", elements: readList(CLOUD_EVENT_FORMAT, body) };
+  if (Array.isArray(body)) return { kind: "list", elements: readList(PURSER_EVENT, body) };
+  return { kind: "one", event: readOne(PURSER_EVENT, body) };
+}
+
+/** The elements of a list, for the route that accepts only lists. */
+function readEventList(contentType: string | undefined, body: unknown): readonly SentElement[] {
+  const mediaType = mediaTypeOf(contentType);
+  if (mediaType === CLOUD_EVENT_BATCH) return readList(CLOUD_EVENT_FORMAT, body);
+  if (mediaType === CLOUD_EVENT) {
+    throw invalid("content-type", `must be \`${CLOUD_EVENT_BATCH}\` for a list of CloudEvents`);
+  }
+  return readList(PURSER_EVENT, body);
+}
+
+/** The names of fields in one format, for refusals. */
+interface Format {
+  readonly schema: z.ZodType<EventInput>;
+  /** The eventId of an element that may be malformed. */
+  readonly eventIdOf: (element: JsonObject) => unknown;
+  readonly timeField: string;
+}
+const eventIdOfMalformed = (element: JsonObject): unknown => {
+  const [source, id] = [ownValue(element, "source"), ownValue(element, "id")];
+  return typeof source === "string" && typeof id === "string" ? eventIdOf(source, id) : null;
+};
+
+const PURSER_EVENT: Format = {
+  schema: eventInput,
+  eventIdOf: (element) => ownValue(element, "eventId"),
+  timeField: "occurredAt",
+};
+const CLOUD_EVENT_FORMAT: Format = { schema: cloudEvent, eventIdOf: eventIdOfMalformed, timeField: "time" };
+
+function readOne({ schema, timeField }: Format, body: unknown): SentEvent {
+  const read = schema.safeParse(body);
+  if (read.success) return { input: read.data, timeField };
+  throw refusalOfIssues(read.error.issues, "body");
+}
+
+function readList(format: Format, body: unknown): SentElement[] {
+  if (!Array.isArray(body)) {
+    throw invalid("body", "must be a list: put the events into brackets, with nothing around them");
+  }
+  if (body.length > EVENTS_OF_LIST_MAX) throw invalid("body", `must hold at most ${EVENTS_OF_LIST_MAX} events`);
+  return body.map((element: unknown) => {
+    try {
+      if (format === PURSER_EVENT && isCloudEvent(element)) {
+        throw invalid("content-type", `must be \`${CLOUD_EVENT_BATCH}\` for a list of CloudEvents`);
+      }
+      return readOne(format, element);
+    } catch (error) {
+      if (!(error instanceof PurserError)) throw error;
+      return { eventId: readableId(format, element), refusal: error };
+    }
+  });
+}
+
+function readableId(format: Format, element: unknown): string | null {
+  if (!isJsonObject(element)) return null;
+  const read = identifier().safeParse(format.eventIdOf(element));
+  return read.success ? read.data : null;
+}
+
+/** Returns the event of a request. Throws `invalid_request` when its time is ahead (L5). */
+export function eventAt({ input, timeField }: SentEvent, nowMs: number): EventInput {
+  assertNotAhead(input.occurredAt, nowMs, timeField);
+  return input;
+}
+
+/** Returns the elements of a list. Those whose time is ahead are refused, each for itself (L5). */
+export const elementsAt = (elements: readonly SentElement[], nowMs: number): ListElement[] =>
+  elements.map((element) => {
+    if (!("input" in element)) return element;
+    try {
+      return { input: eventAt(element, nowMs) };
+    } catch (error) {
+      if (!(error instanceof PurserError)) throw error;
+      return { eventId: element.input.eventId, refusal: error };
+    }
+  });
+
+/** The body of one event. It takes lists too. */
+export const oneEvent = new BodyByType(
+  () => ({ "application/json": eventInput, [CLOUD_EVENT]: cloudEvent }),
+  readEventRequest,
+);
+
+/** The body of a list of events. */
+export const listOfEvents = new BodyByType(
+  () => ({
+    "application/json": z.array(eventInput).max(EVENTS_OF_LIST_MAX),
+    [CLOUD_EVENT_BATCH]: z.array(cloudEvent).max(EVENTS_OF_LIST_MAX),
+  }),
+  readEventList,
+);

@@ -1,0 +1,25 @@
+import * as z from "zod";
+import { groupedTotalsOutput, totalsOutput } from "../../books/usage/responses.ts";
+import { totalsInput } from "../../books/usage/schemas.ts";
+import { readUsageTotals } from "../../books/usage/totals.ts";
+import { secretKeyOrUser } from "../access.ts";
+import { operation } from "../operation.ts";
+
+export default operation({
+  id: "getUsageTotals",
+  method: "get",
+  path: "/api/v1/usage",
+  tag: "Usage",
+  access: secretKeyOrUser(),
+  query: totalsInput,
+  output: () => z.union([totalsOutput, groupedTotalsOutput]),
+  summary: "Get usage totals",
+  description:
+    "Returns the used quantities, by event and unit, of events that occurred in `[from, to)`. These are not " +
+    "debits. `groupBy` groups them by event, model and hour, day or month, together with the debited amounts; it " +
+    "needs `from`. A span of more than 200,000 events is refused. A browser may call it with a publishable key " +
+    "and the user's token, for that user only, for up to 5,000 events.",
+  returns: "The totals. Units that were not used are left out.",
+  example: () => ({ output: { totals: [{ event: "chat.completed", unit: "tokens", amount: 1_200 }] } }),
+  handler: (ctx, { query }) => readUsageTotals(ctx, query),
+});

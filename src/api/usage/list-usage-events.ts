@@ -1,0 +1,49 @@
+import * as z from "zod";
+import { listEvents, readUsageEventById } from "../../books/usage/list-events.ts";
+import { eventsOutput, shownEvent } from "../../books/usage/responses.ts";
+import { eventsInput } from "../../books/usage/schemas.ts";
+import { assert } from "../../errors.ts";
+import { secretKeyOrUser } from "../access.ts";
+import { EXAMPLE } from "../common.ts";
+import { operation } from "../operation.ts";
+import { exampleDebits } from "./shapes.ts";
+
+const { eventId } = EXAMPLE;
+
+const storedEvent = {
+  eventId,
+  event: "chat.completed",
+  model: "large-2",
+  quantities: { count: 1, tokens: 120 },
+  occurredAt: "2026-01-16T08:30:00.000Z",
+  receivedAt: "2026-01-16T08:30:00.042Z",
+  reservationId: null,
+  debits: exampleDebits.debits.map(({ remaining: _, ...debit }) => debit),
+  uncovered: null,
+  properties: { conversation: "c_17" },
+};
+
+export default operation({
+  id: "listUsageEvents",
+  method: "get",
+  path: "/api/v1/usage/events",
+  tag: "Usage",
+  access: secretKeyOrUser(["eventId"]),
+  query: eventsInput,
+  output: () =>
+    z.union([eventsOutput, shownEvent.unwrap().extend({ userId: z.string() }).meta({ id: "UsageEventOfUser" })]),
+  errors: ["requires_secret_key", "not_found"],
+  summary: "List usage events",
+  description:
+    "Returns a user's events, newest by `occurredAt` first. A page with `event` or `model` examines a limited " +
+    "number of events, so it may be short, even empty, while `nextCursor` is not null. A browser may call it with " +
+    "a publishable key and the user's token, for that user only, and gets no `properties`. With `eventId` instead " +
+    "of `userId`, returns that event, with its `userId`.",
+  returns: "A page of events, or the event.",
+  example: () => ({ output: { events: [storedEvent], nextCursor: null } }),
+  handler: async (ctx, { query: { userId, eventId, ...page } }) => {
+    if (eventId !== undefined) return readUsageEventById(ctx, eventId);
+    assert(userId !== undefined, "a query names a user or an event");
+    return listEvents(ctx, { ...page, userId });
+  },
+});

@@ -1,0 +1,39 @@
+import { recordEvent } from "../../books/usage/record-event.ts";
+import { recordList } from "../../books/usage/record-list.ts";
+import { eventOutput } from "../../books/usage/responses.ts";
+import { secretKey } from "../access.ts";
+import { operation } from "../operation.ts";
+import { elementsAt, eventAt, oneEvent } from "./event-body.ts";
+import { exampleCloudEvent, exampleEvent, presentResults } from "./event-results.ts";
+import { exampleDebits } from "./shapes.ts";
+
+export default operation({
+  id: "recordUsageEvent",
+  method: "post",
+  path: "/api/v1/usage/events",
+  tag: "Usage",
+  access: secretKey(),
+  body: oneEvent,
+  output: () => eventOutput,
+  errors: ["insufficient_credits", "idempotency_conflict", "usage_limit_reached"],
+  replayable: true,
+  warns: true,
+  writesForId: "refused",
+  summary: "Record a usage event",
+  description:
+    "Records usage once for each `eventId`, and debits the balances that pay for it, in spending order. Each balance pays " +
+    "the part of the event that it can, in its own unit. If credits are insufficient, `reject` records nothing (402; the " +
+    "same id may be sent again) and `partial` debits what is available. A CloudEvent 1.0 is accepted as well: its `source` (with " +
+    "`%` and `#` percent-encoded), `#` and `id` are the eventId, `subject` the userId, `type` the event, `time` occurredAt. Lists go to `/api/v1/usage/events/batch`; this path " +
+    "takes them too.",
+  returns: "The debits.",
+  example: () => ({
+    body: exampleEvent,
+    bodies: { "application/cloudevents+json": exampleCloudEvent },
+    output: exampleDebits,
+  }),
+  handler: async (ctx, { body }, request) =>
+    body.kind === "one"
+      ? recordEvent(ctx, eventAt(body.event, ctx.now()))
+      : Response.json(presentResults(await recordList(ctx, elementsAt(body.elements, ctx.now())), request)),
+});

@@ -1,0 +1,34 @@
+import { recordList } from "../../books/usage/record-list.ts";
+import { eventListOutput } from "../../books/usage/responses.ts";
+import { secretKey } from "../access.ts";
+import { operation } from "../operation.ts";
+import { elementsAt, listOfEvents } from "./event-body.ts";
+import { exampleCloudEvent, exampleEvent, presentResults } from "./event-results.ts";
+import { exampleDebits } from "./shapes.ts";
+
+export default operation({
+  id: "recordUsageEvents",
+  method: "post",
+  path: "/api/v1/usage/events/batch",
+  tag: "Usage",
+  access: secretKey(),
+  body: listOfEvents,
+  output: () => eventListOutput,
+  warns: true,
+  headers: {
+    "retry-after": "When an event has the error `temporarily_unavailable`: seconds to wait before sending it again.",
+  },
+  summary: "Record a list of usage events",
+  description:
+    "Up to 100 events as a bare list. Each event, even a malformed one, succeeds or fails separately, as with " +
+    "`recordUsageEvent`. The response is 200 with a result for each. Events of one user are recorded in the order of " +
+    "the list.",
+  returns: "The result or the error of each event, in order.",
+  example: () => ({
+    body: [exampleEvent],
+    bodies: { "application/cloudevents-batch+json": [exampleCloudEvent] },
+    output: { results: [exampleDebits] },
+  }),
+  handler: async (ctx, { body }, request) =>
+    presentResults(await recordList(ctx, elementsAt(body, ctx.now())), request),
+});

@@ -1,0 +1,22 @@
+import { changeWebhook } from "../../webhooks/endpoints.ts";
+import { webhookOutput } from "../../webhooks/responses.ts";
+import { changeWebhookInput } from "../../webhooks/schemas.ts";
+import { administration } from "../access.ts";
+import { operation } from "../operation.ts";
+import { webhook, webhookParams } from "./shapes.ts";
+
+export default operation({
+  id: "changeWebhook",
+  method: "patch",
+  path: "/api/v1/admin/apps/{appId}/webhooks/{webhookId}",
+  tag: "Administration",
+  access: administration("access", "row"),
+  params: webhookParams,
+  body: changeWebhookInput,
+  output: () => webhookOutput,
+  summary: "Change an endpoint",
+  description: "Changes the fields that you send.",
+  returns: "The endpoint.",
+  example: () => ({ body: { isEnabled: true }, output: webhook }),
+  handler: (admin, { params, body }) => changeWebhook(admin, params.appId, params.webhookId, body),
+});

@@ -1,0 +1,26 @@
+import { createWebhook } from "../../webhooks/endpoints.ts";
+import { newSecretOutput } from "../../webhooks/responses.ts";
+import { createWebhookInput } from "../../webhooks/schemas.ts";
+import { administration } from "../access.ts";
+import { appParams } from "../common.ts";
+import { operation } from "../operation.ts";
+import { newWebhook, secret, webhook } from "./shapes.ts";
+
+export default operation({
+  id: "createWebhook",
+  method: "post",
+  path: "/api/v1/admin/apps/{appId}/webhooks",
+  tag: "Administration",
+  access: administration("access", "argument"),
+  params: appParams,
+  body: createWebhookInput,
+  output: () => newSecretOutput,
+  errors: ["secrets_unavailable"],
+  summary: "Create an endpoint",
+  description:
+    "Creates an endpoint in one mode, which may have at most 10. The endpoint gets messages according to Standard " +
+    "Webhooks 1.0, signed with its secret. The secret is returned only here.",
+  returns: "The endpoint and its secret.",
+  example: () => ({ body: newWebhook, output: { ...webhook, secret } }),
+  handler: (admin, { params, body }) => createWebhook(admin, params.appId, body),
+});

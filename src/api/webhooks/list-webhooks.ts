@@ -1,0 +1,23 @@
+import { listWebhooks } from "../../webhooks/endpoints.ts";
+import { listWebhooksOutput } from "../../webhooks/responses.ts";
+import { listWebhooksInput } from "../../webhooks/schemas.ts";
+import { administration } from "../access.ts";
+import { appParams } from "../common.ts";
+import { operation } from "../operation.ts";
+import { webhook } from "./shapes.ts";
+
+export default operation({
+  id: "listWebhooks",
+  method: "get",
+  path: "/api/v1/admin/apps/{appId}/webhooks",
+  tag: "Administration",
+  access: administration("read", "argument"),
+  params: appParams,
+  query: listWebhooksInput,
+  output: () => listWebhooksOutput,
+  summary: "List endpoints",
+  description: "Returns the endpoints of one mode, oldest first.",
+  returns: "The endpoints.",
+  example: () => ({ output: { webhooks: [webhook] } }),
+  handler: (admin, { params, query }) => listWebhooks(admin, params.appId, query.mode),
+});
