@@ -3,11 +3,12 @@ import { limitArrivals } from "../auth/arrivals.ts";
 import { declareUser } from "../auth/end-user.ts";
 import { requireAdmin } from "../auth/require-admin.ts";
 import { requireCaptureKey, requireKeyOrEndUser, requireSecretKey } from "../auth/require-key.ts";
+import { checkRow } from "../auth/scopes.ts";
 import { type AppEnv, allowBrowsers, allowCaptureClients, callVerb } from "../http/factory.ts";
-import type { AdminCtx, RouteRequirement, Scope, ScopeChoice, TenantCtx } from "../runtime.ts";
+import type { AdminCtx, Mode, RouteRequirement, Scope, ScopeChoice, TenantCtx } from "../runtime.ts";
 
 /** Who may call an operation, and what its handler receives. */
-export interface Access<Ctx> {
+export interface Access<Ctx, Params = unknown> {
   /** For the reference. */
   readonly kind: "open" | "secret" | "end-user" | "admin" | "client" | "key-inside";
   /** Checks the address's share, the key and its kind. */
@@ -15,7 +16,7 @@ export interface Access<Ctx> {
   /** Calls the handler with its context. `input` is validated. */
   readonly call: <Result>(
     c: Context<AppEnv>,
-    input: { readonly query: unknown; readonly body: unknown },
+    input: { readonly params: Params; readonly query: unknown; readonly body: unknown },
     handler: (ctx: Ctx) => Result | Promise<Result>,
   ) => Promise<Result>;
   /** The rights that an administration key needs. Null: only the admin token will do. */
@@ -93,7 +94,7 @@ export function secretKeyOrUser(
 /** With the admin token, or an administration key that has these rights. `null`: only the admin token will do. */
 export function administration(
   scope: Scope | ScopeChoice | null,
-  mode: RouteRequirement["mode"] = "none",
+  mode: Exclude<RouteRequirement["mode"], "row"> = "none",
   needsAllApps = false,
 ): Access<AdminCtx> {
   const requirement = scope === null ? null : { scope, mode, ...(needsAllApps ? { needsAllApps } : {}) };
@@ -101,6 +102,28 @@ export function administration(
     kind: "admin",
     enter: [requireAdmin(requirement)],
     call: async (c, _input, handler) => handler(c.var.admin),
+    requirement,
+  };
+}
+
+/**
+ * With the admin token, or an administration key whose rights the row of the id in the path decides. `load` returns that row, and
+ * throws `not_found`. The handler gets the row when the key's rights are checked.
+ */
+export function administrationOfRow<Params, Row extends { readonly mode: Mode }>(
+  scope: Scope | ScopeChoice,
+  load: (admin: AdminCtx, params: Params) => Promise<Row>,
+): Access<{ readonly admin: AdminCtx; readonly row: Row }, Params> {
+  const requirement = { scope, mode: "row" } as const;
+  return {
+    kind: "admin",
+    enter: [requireAdmin(requirement)],
+    call: async (c, { params }, handler) => {
+      const { admin } = c.var;
+      const row = await load(admin, params);
+      checkRow(admin, row);
+      return handler({ admin, row });
+    },
     requirement,
   };
 }

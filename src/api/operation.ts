@@ -29,6 +29,8 @@ export interface HandledRequest {
   readonly requestId: string;
   /** Sets a header of the response. */
   readonly setHeader: (name: string, value: string) => void;
+  /** Makes a response that is not the declared output. A `new Response` would lack the headers that every response has. */
+  readonly respond: (body: string, headers: Record<string, string>) => Response;
 }
 
 type Method = "get" | "post" | "put" | "patch" | "delete";
@@ -45,7 +47,7 @@ export interface Declaration<Ctx, Params, Query, Body, Output extends z.ZodType,
   /** Whether its paths may end with a slash. */
   readonly maySlash?: true;
   readonly tag: string;
-  readonly access: Access<Ctx>;
+  readonly access: Access<Ctx, InputOf<Params>>;
   readonly params?: Params;
   readonly query?: Query;
   /** A POST without it takes an empty body or `{}`. See also `byType` and `unread`. */
@@ -93,8 +95,8 @@ type Answer<Value> = Value | Promise<Value>;
 export type Operation = Omit<
   // biome-ignore lint/suspicious/noExplicitAny: a list holds operations of all types, and `mount` alone calls a handler.
   Declaration<any, PartSchema | undefined, PartSchema | undefined, BodySchema | undefined, z.ZodType, boolean>,
-  "handler"
-> & { readonly mount: (app: Hono<AppEnv>) => void };
+  "handler" | "access"
+> & { readonly access: Omit<Access<unknown>, "call">; readonly mount: (app: Hono<AppEnv>) => void };
 
 /**
  * Declares an operation, the only way to serve something. A request passes in W8's order: the address's share, the key and its kind
@@ -132,6 +134,7 @@ export function operation<
       origin: new URL(c.req.url).origin,
       requestId: c.var.requestId,
       setHeader: (name: string, value: string) => c.header(name, value),
+      respond: (text: string, headers: Record<string, string>) => c.body(text, 200, headers),
     };
     const result = await access.call(c, input, (ctx) => handler(ctx, input, request));
     if (result instanceof Response) return result;

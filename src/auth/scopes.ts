@@ -1,5 +1,3 @@
-/** Lists the scope that each administration route needs from an administration key, and checks such keys. */
-
 import { assert, PurserError } from "../errors.ts";
 import type { AdminRights, Mode, RouteRequirement, Scope, ScopeChoice, SystemCtx } from "../runtime.ts";
 
@@ -88,13 +86,9 @@ export function checkRoute(rights: AdminRights, appId: string | undefined): ((va
 
 type KeyCaller = Pick<SystemCtx, "rights">;
 
-/**
- * Checks an administration key by the row of the id in the path, and returns the row. Every verb of a route with `mode:
- * "row"` calls it. Throws `forbidden`.
- */
-export function admitRow<Row extends { readonly mode: Mode }>({ rights }: KeyCaller, row: Row): Row {
+/** Checks an administration key by the row of the id in the path, if its rights depend on it. Throws `forbidden`. */
+export function checkRow({ rights }: KeyCaller, row: { readonly mode: Mode }): void {
   if (rights?.requirement?.mode === "row") checkFacts(rights, rights.requirement, { ...row });
-  return row;
 }
 
 /** Returns whether the caller may see users, and links to them. */

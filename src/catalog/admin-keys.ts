@@ -10,8 +10,12 @@ import { iso } from "../lib/time.ts";
 import type { AdminCtx, SystemCtx } from "../runtime.ts";
 import { requireApp } from "./apps.ts";
 import { insertAuditEntry, NO_APP, newAuditEntry } from "./audit.ts";
-import type { AdminKeyOutput, CreateAdminKeyOutput, ListAdminKeysOutput } from "./responses.ts";
+import type { AdminKeyOutput, CreateAdminKeyOutput } from "./responses.ts";
 import type { CreateAdminKeyInput } from "./schemas.ts";
+
+export interface ListAdminKeysOutput {
+  readonly keys: AdminKeyOutput[];
+}
 
 const shownAdminKeyFields = () =>
   fields(adminKeys, {

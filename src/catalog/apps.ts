@@ -12,8 +12,13 @@ import { warn } from "../http/factory.ts";
 import { iso } from "../lib/time.ts";
 import type { AdminCtx, Environment, Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 import { type AuditEntryKey, auditEntryIsLatest, insertAuditEntry, newAuditEntry } from "./audit.ts";
-import type { AppOutput, EndUserAuthOutput, ListAppsOutput } from "./responses.ts";
+import type { AppOutput, EndUserAuthOutput } from "./responses.ts";
 import type { CreateAppInput, SetEndUserAuthInput } from "./schemas.ts";
+
+export interface ListAppsOutput {
+  readonly apps: AppOutput[];
+  readonly unreachable?: string[] | undefined;
+}
 
 export type AppRow = typeof apps.$inferSelect;
 

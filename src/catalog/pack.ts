@@ -9,8 +9,12 @@ import { assert, PurserError } from "../errors.ts";
 import { nearest } from "../http/wrong-names.ts";
 import { iso } from "../lib/time.ts";
 import type { SystemCtx, TenantCtx } from "../runtime.ts";
-import type { ListPacksOutput, PackOutput } from "./responses.ts";
+import type { PackOutput } from "./responses.ts";
 import type { CreatePackInput } from "./schemas.ts";
+
+export interface ListPacksOutput {
+  readonly packs: PackOutput[];
+}
 
 /** Returns the key by which pack names are compared (C7): NFKC, then lower case. `STRASSE` and `straße` are two names. */
 export function nameKey(name: string): string {

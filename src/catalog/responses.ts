@@ -17,19 +17,6 @@ export const appOutputSchema = z.lazy(() =>
 );
 export type AppOutput = z.infer<typeof appOutputSchema>;
 
-export const listAppsOutput = z.lazy(() =>
-  z
-    .strictObject({
-      apps: z.array(appOutputSchema),
-      unreachable: z
-        .array(z.string())
-        .optional()
-        .describe("Databases that did not answer: their applications are missing."),
-    })
-    .meta({ id: "AppList" }),
-);
-export type ListAppsOutput = z.infer<typeof listAppsOutput>;
-
 export const createKeyOutput = z.lazy(() =>
   z
     .strictObject({
@@ -61,16 +48,6 @@ export const key = z.lazy(() =>
     .meta({ id: "ApiKey" }),
 );
 export type KeyOutput = z.infer<typeof key>;
-
-export const listKeysOutput = z.lazy(() =>
-  z
-    .strictObject({
-      keys: z.array(key),
-      nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
-    })
-    .meta({ id: "ApiKeyList" }),
-);
-export type ListKeysOutput = z.infer<typeof listKeysOutput>;
 
 /** The visible part of the setting, without the secret. */
 const shownEndUserAuth = z.lazy(() =>
@@ -121,9 +98,6 @@ export const pack = z.lazy(() =>
 );
 export type PackOutput = z.infer<typeof pack>;
 
-export const listPacksOutput = z.lazy(() => z.strictObject({ packs: z.array(pack) }).meta({ id: "CreditPackList" }));
-export type ListPacksOutput = z.infer<typeof listPacksOutput>;
-
 const adminKeyFields = {
   adminKeyId: z.string(),
   hint: z.string().describe("The beginning and the end of the key, to recognise it by."),
@@ -145,11 +119,6 @@ export const adminKeyOutput = z.lazy(() =>
   z.strictObject({ ...adminKeyFields, revokedAt: time.nullable() }).meta({ id: "AdminKey" }),
 );
 export type AdminKeyOutput = z.infer<typeof adminKeyOutput>;
-
-export const listAdminKeysOutput = z.lazy(() =>
-  z.strictObject({ keys: z.array(adminKeyOutput) }).meta({ id: "AdminKeyList" }),
-);
-export type ListAdminKeysOutput = z.infer<typeof listAdminKeysOutput>;
 
 const auditEntry = z.lazy(() =>
   z

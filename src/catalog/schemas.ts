@@ -37,14 +37,6 @@ export const createKeyInput = z.lazy(() =>
 );
 export type CreateKeyInput = z.infer<typeof createKeyInput>;
 
-export const listKeysInput = z.lazy(() =>
-  z.object({
-    limit: pageLimit("keys", 100),
-    cursor,
-  }),
-);
-export type ListKeysInput = z.infer<typeof listKeysInput>;
-
 export const setEndUserAuthInput = z.lazy(() =>
   z
     .strictObject({

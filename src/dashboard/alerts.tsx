@@ -1,5 +1,12 @@
 import type { Context } from "hono";
-import { createAlert, listAlerts, listAlertUsers, presentAlert, requireAlert } from "../books/alerts/alerts.ts";
+import {
+  type AlertOfApp,
+  createAlert,
+  listAlerts,
+  listAlertUsers,
+  presentAlert,
+  requireAlert,
+} from "../books/alerts/alerts.ts";
 import { changeAlert, deleteAlert } from "../books/alerts/change.ts";
 import { readExpiryNotices, setExpiryNotices } from "../books/alerts/expiry-notices.ts";
 import type { AlertOutput } from "../books/alerts/responses.ts";
@@ -142,18 +149,23 @@ const ALERT_PATH = "/alerts/:alertId";
 const ALERT_ROWS = "50";
 
 /** Returns the alert in the path. Throws `not_found` for an alert of the other mode. */
-async function readAlert(c: Context<DashboardEnv>): Promise<AlertOutput> {
+async function alertOfPage(c: Context<DashboardEnv>): Promise<AlertOfApp> {
   const { appId, mode } = c.var.ctx.environment;
-  const { mode: alertMode, ...row } = await requireAlert(c.var.root, appId, c.req.param("alertId") ?? "");
-  if (alertMode !== mode) throw new PurserError("not_found", `There is no such alert in ${mode} mode.`);
-  return presentAlert(row, alertMode);
+  const alert = await requireAlert(c.var.root, appId, c.req.param("alertId") ?? "");
+  if (alert.mode !== mode) throw new PurserError("not_found", `There is no such alert in ${mode} mode.`);
+  return alert;
+}
+
+async function readAlert(c: Context<DashboardEnv>): Promise<AlertOutput> {
+  const alert = await alertOfPage(c);
+  return presentAlert(alert, alert.mode);
 }
 
 async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, refusal?: PurserError) {
   const { alertId, below } = alert;
   const cursor = textField(c.req.query(), "cursor");
   const input = parseForm(listAlertUsersInput, { limit: ALERT_ROWS, cursor });
-  const { users, nextCursor } = await listAlertUsers(c.var.root, c.var.ctx.environment.appId, alertId, input);
+  const { users, nextCursor } = await listAlertUsers(c.var.root, await alertOfPage(c), input);
   const at = pathIn(c, `alerts/${alertId}`);
   const storedForm = {
     name: alert.name,
@@ -257,8 +269,7 @@ export const alertsRoutes = createDashboardRoutes()
     const { form, admin } = c.var;
     const done = await catchRefusal(async () => {
       const fields = { name: form.name, event: textField(form, "event") ?? null, below: belowField(form) };
-      const { appId } = c.var.ctx.environment;
-      return changeAlert(admin, appId, alert.alertId, parseForm(changeAlertInput, fields));
+      return changeAlert(admin, await alertOfPage(c), parseForm(changeAlertInput, fields));
     });
     return done.refusal === undefined
       ? c.redirect(pathIn(c, `alerts/${alert.alertId}?notice=changed`), 303)
@@ -266,7 +277,6 @@ export const alertsRoutes = createDashboardRoutes()
   })
   .get(`${ALERT_PATH}/delete`, deleteAlertPage)
   .post(`${ALERT_PATH}/delete`, async (c) => {
-    const { alertId } = await readAlert(c);
-    await deleteAlert(c.var.admin, c.var.ctx.environment.appId, alertId);
+    await deleteAlert(c.var.admin, await alertOfPage(c));
     return c.redirect(pathIn(c, "alerts?notice=deleted"), 303);
   });

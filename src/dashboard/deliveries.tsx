@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import { invalid, type PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
+import { type EndpointRow, requireEndpoint } from "../webhooks/endpoint.ts";
 import { listDeliveries, SEARCHED_DELIVERIES_MAX } from "../webhooks/list-deliveries.ts";
 import { replayMessages, resendMessage } from "../webhooks/resend.ts";
 import type { Attempt, ListDeliveriesOutput, WebhookOutput } from "../webhooks/responses.ts";
@@ -21,12 +22,16 @@ const TICKED_MAX = 20;
 const DELIVERY_ROWS = 20;
 const DELIVERY_STATUSES = ["", "pending", "delivered", "failed"] as const;
 
+/** Returns the row of an endpoint as it is now. Throws `not_found`. */
+export const endpointOf = (c: Context<DashboardEnv>, webhookId: string): Promise<EndpointRow> =>
+  requireEndpoint(c.var.root, c.var.ctx.environment.appId, webhookId);
+
 /** Returns the page of an endpoint's deliveries that the query asks for. */
-export function readDeliveries(c: Context<DashboardEnv>, webhookId: string): Promise<ListDeliveriesOutput> {
+export async function readDeliveries(c: Context<DashboardEnv>, webhookId: string): Promise<ListDeliveriesOutput> {
   const params = c.req.query();
   const fields = { status: textField(params, "status"), cursor: textField(params, "cursor") };
   const input = parseForm(listDeliveriesInput, fields);
-  return listDeliveries(c.var.root, c.var.ctx.environment.appId, webhookId, { ...input, limit: DELIVERY_ROWS });
+  return listDeliveries(c.var.root, await endpointOf(c, webhookId), { ...input, limit: DELIVERY_ROWS });
 }
 
 /** Shows an attempt: its status, or why there was no response, and how long it took. */
@@ -167,13 +172,15 @@ export const resend: EndpointAction = async (c, { webhookId }) => {
   const ticked = Object.keys(form).flatMap((name) => (name.startsWith(TICKED) ? [name.slice(TICKED.length)] : []));
   const ids = messageId === undefined ? ticked.slice(0, TICKED_MAX) : [messageId];
   if (ids.length === 0) throw invalid("messageId", "Nothing was sent: tick the messages to resend.");
-  for (const id of ids) await resendMessage(await repeatable(c, `\n${id}`), c.var.ctx.environment.appId, webhookId, id);
+  for (const id of ids) {
+    await resendMessage(await repeatable(c, `\n${id}`), await endpointOf(c, webhookId), id);
+  }
   return `/${webhookId}?notice=${ids.length === 1 ? "resent" : "resent-all"}`;
 };
 
 export const replayPeriod: EndpointAction = async (c, { webhookId }) => {
   const { form } = c.var;
   const span = { from: timeField(form, "from"), to: timeField(form, "to") };
-  await replayMessages(await repeatable(c), c.var.ctx.environment.appId, webhookId, parseForm(replayInput, span));
+  await replayMessages(await repeatable(c), await endpointOf(c, webhookId), parseForm(replayInput, span));
   return `/${webhookId}?notice=replayed`;
 };

@@ -130,9 +130,8 @@ export const statementsRoutes = createDashboardRoutes()
   })
   .get("/statements/:statementId{stm_[^/]+\\.csv}", async (c) => {
     const { appId } = c.var.ctx.environment;
-    const text = await statementCsv(c.var.root, appId, c.req.param("statementId").slice(0, -".csv".length), {
-      isRaw: c.req.query("raw") === "true",
-    });
+    const statement = await readStatement(c.var.root, appId, c.req.param("statementId").slice(0, -".csv".length));
+    const text = statementCsv(statement, { isRaw: c.req.query("raw") === "true" });
     return c.body(text, 200, {
       "content-type": "text/csv; charset=utf-8",
       "content-disposition": 'attachment; filename="statement.csv"',

@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import { UNITS } from "../books/amounts/amount.ts";
 import { EVERY } from "../books/ledger/calendar.ts";
 import { changeLimit, deleteLimit } from "../books/limits/change.ts";
-import { createLimit, listLimits, presentLimit, requireLimit } from "../books/limits/limits.ts";
+import { createLimit, type LimitOfApp, listLimits, presentLimit, requireLimit } from "../books/limits/limits.ts";
 import type { UsageLimitOutput, UserLimitOutput } from "../books/limits/responses.ts";
 import { changeLimitInput, createLimitInput } from "../books/limits/schemas.ts";
 import { PurserError } from "../errors.ts";
@@ -111,12 +111,17 @@ async function usageLimitsPage(c: Context<DashboardEnv>, refusal?: PurserError) 
 }
 
 /** Returns the limit in the path. Throws `not_found` for a limit of the other mode. */
-async function readLimit(c: Context<DashboardEnv>): Promise<UsageLimitOutput> {
+async function limitOfPage(c: Context<DashboardEnv>): Promise<LimitOfApp> {
   const { appId, mode } = c.var.ctx.environment;
-  const { mode: limitMode, ...row } = await requireLimit(c.var.root, appId, c.req.param("limitId") ?? "");
-  if (limitMode !== mode || row.isDeleted)
+  const limit = await requireLimit(c.var.root, appId, c.req.param("limitId") ?? "");
+  if (limit.mode !== mode || limit.isDeleted)
     throw new PurserError("not_found", `There is no such limit in ${mode} mode.`);
-  return presentLimit(row, limitMode);
+  return limit;
+}
+
+async function readLimit(c: Context<DashboardEnv>): Promise<UsageLimitOutput> {
+  const limit = await limitOfPage(c);
+  return presentLimit(limit, limit.mode);
 }
 
 async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, refusal?: PurserError) {
@@ -218,18 +223,17 @@ export const usageLimitPages = createDashboardRoutes()
   })
   .get(USAGE_LIMIT_PATH, async (c) => limitPage(c, await readLimit(c)))
   .post(USAGE_LIMIT_PATH, async (c) => {
-    const limit = await readLimit(c);
+    const limit = await limitOfPage(c);
     const changed = await catchRefusal(async () => {
       const input = { name: c.var.form.name, amount: numberField(c.var.form, "amount") };
-      return changeLimit(c.var.admin, c.var.ctx.environment.appId, limit.limitId, parseForm(changeLimitInput, input));
+      return changeLimit(c.var.admin, limit, parseForm(changeLimitInput, input));
     });
     return changed.refusal === undefined
       ? c.redirect(`${pathIn(c, "usage-limits")}?notice=changed`, 303)
-      : limitPage(c, limit, changed.refusal);
+      : limitPage(c, presentLimit(limit, limit.mode), changed.refusal);
   })
   .get(`${USAGE_LIMIT_PATH}/delete`, deleteLimitPage)
   .post(`${USAGE_LIMIT_PATH}/delete`, async (c) => {
-    const { limitId } = await readLimit(c);
-    await deleteLimit(c.var.admin, c.var.ctx.environment.appId, limitId);
+    await deleteLimit(c.var.admin, await limitOfPage(c));
     return c.redirect(`${pathIn(c, "usage-limits")}?notice=deleted`, 303);
   });

@@ -9,7 +9,7 @@ import type { Attempt, ListDeliveriesOutput, WebhookOutput } from "../webhooks/r
 import { changeWebhookInput } from "../webhooks/schemas.ts";
 import { CopyBox } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
-import { Deliveries, ReplayForm, readDeliveries, replayPeriod, resend } from "./deliveries.tsx";
+import { Deliveries, endpointOf, ReplayForm, readDeliveries, replayPeriod, resend } from "./deliveries.tsx";
 import { Choice, Hidden } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
 import { Time, timeText } from "./format.tsx";
@@ -213,7 +213,7 @@ const sameTypes = (a: readonly string[] | null, b: readonly string[] | null): bo
 
 /** Changes only the fields that differ, because the audit lists the changed ones. */
 const change: EndpointAction = async (c, { webhookId, url, types, description, isEnabled }) => {
-  const { form, admin, ctx } = c.var;
+  const { form, admin } = c.var;
   const newTypes = typesField(form);
   const text = textField(form, "description") ?? null;
   const isOn = form.isEnabled === "yes";
@@ -223,23 +223,23 @@ const change: EndpointAction = async (c, { webhookId, url, types, description, i
     ...(text === description ? {} : { description: text }),
     ...(isOn === isEnabled ? {} : { isEnabled: isOn }),
   });
-  await changeWebhook(admin, ctx.environment.appId, webhookId, input);
+  await changeWebhook(admin, await endpointOf(c, webhookId), input);
   return `/${webhookId}?notice=changed`;
 };
 
 const rotate: EndpointAction = async (c, { webhookId }) => {
-  const { secret } = await rotateSecret(await repeatable(c), c.var.ctx.environment.appId, webhookId);
+  const { secret } = await rotateSecret(await repeatable(c), await endpointOf(c, webhookId));
   await keepOnce(c, secretOf(webhookId), { secret });
   return `/${webhookId}?notice=rotated`;
 };
 
 const remove: EndpointAction = async (c, { webhookId }) => {
-  await deleteWebhook(c.var.admin, c.var.ctx.environment.appId, webhookId);
+  await deleteWebhook(c.var.admin, await endpointOf(c, webhookId));
   return "?notice=deleted";
 };
 
 const test: EndpointAction = async (c, { webhookId }) => {
-  await sendTest(await repeatable(c), c.var.ctx.environment.appId, webhookId);
+  await sendTest(await repeatable(c), await endpointOf(c, webhookId));
   return `/${webhookId}?notice=tested`;
 };
 

@@ -6,11 +6,19 @@ import { environments, erasures, tombstones } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
 import { fingerprintsOf } from "../db/tombstones.ts";
 import { invalid, PurserError } from "../errors.ts";
-import type { AdminCtx, TenantCtx } from "../runtime.ts";
+import type { AdminCtx, Mode, TenantCtx } from "../runtime.ts";
 import type { ErasureKey } from "./page-rows.ts";
 import { erasureKey, isErasure, presentErasure, requireErasure } from "./receipt.ts";
-import type { ErasureOutput, ForgetTombstonesOutput } from "./responses.ts";
-import type { ForgetTombstonesInput } from "./schemas.ts";
+import type { ErasureOutput } from "./responses.ts";
+
+export interface ForgetTombstonesOutput {
+  readonly forgotten: number;
+}
+
+export interface ForgetTombstonesInput {
+  readonly mode: Mode;
+  readonly fingerprint: string;
+}
 
 const isUnlifted = (value: ValueOf<ErasureKey>) => and(isErasure(value), isNull(erasures.liftedAtMs));
 

@@ -101,10 +101,3 @@ export const erasureOutput = z.lazy(() =>
     .meta({ id: "Erasure" }),
 );
 export type ErasureOutput = z.infer<typeof erasureOutput>;
-
-export const forgetTombstonesOutput = z.lazy(() =>
-  z
-    .strictObject({ forgotten: z.int().nonnegative().describe("How many tombstones were deleted.") })
-    .meta({ id: "ForgottenTombstones" }),
-);
-export type ForgetTombstonesOutput = z.infer<typeof forgetTombstonesOutput>;

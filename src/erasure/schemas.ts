@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { identifier, mode } from "../http/fields.ts";
+import { identifier } from "../http/fields.ts";
 
 /** The most ids in a response's list and in a request. */
 export const LISTED_IDS_MAX = 10_000;
@@ -48,17 +48,3 @@ export const erasePersonInput = z.lazy(() =>
     .meta({ id: "ErasePerson" }),
 );
 export type ErasePersonInput = z.infer<typeof erasePersonInput>;
-
-export const forgetTombstonesInput = z.lazy(() =>
-  z
-    .strictObject({
-      mode,
-      fingerprint: z
-        .string()
-        .min(1)
-        .max(100)
-        .describe("The fingerprint of the lost secret: `fingerprint` in the receipts of its erasures."),
-    })
-    .meta({ id: "ForgetTombstones" }),
-);
-export type ForgetTombstonesInput = z.infer<typeof forgetTombstonesInput>;

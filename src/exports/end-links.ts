@@ -12,7 +12,10 @@ import { encodeBase64url, signHmac } from "../lib/encoding.ts";
 import { parseTimestamp } from "../lib/time.ts";
 import type { CronCtx, CronPart, SystemCtx, TenantCtx } from "../runtime.ts";
 import { type ExportClaims, type ExportPersonInput, exportSecrets, TOKEN_LIFE_MS } from "./create-link.ts";
-import type { RevokeLinksOutput } from "./responses.ts";
+
+export interface RevokeLinksOutput {
+  readonly revoked: number;
+}
 
 /** Returns the keyed hash of an id for `link_ends`. Without the secret nobody can find out whose links were revoked. */
 async function hashId({ appId, mode, distinctId }: Omit<ExportClaims, "expiresAt">, secret: string): Promise<string> {

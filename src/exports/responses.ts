@@ -24,13 +24,6 @@ export const exportPersonOutput = z.lazy(() =>
 );
 export type ExportPersonOutput = z.infer<typeof exportPersonOutput>;
 
-export const revokeLinksOutput = z.lazy(() =>
-  z
-    .strictObject({ revoked: z.int().nonnegative().describe("The links that were valid until now.") })
-    .meta({ id: "RevokedExportLinks" }),
-);
-export type RevokeLinksOutput = z.infer<typeof revokeLinksOutput>;
-
 /** Properties of an event or a person: any JSON object, as it was sent. */
 const properties = z.looseObject({}).meta({ additionalProperties: true });
 

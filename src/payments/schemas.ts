@@ -93,8 +93,6 @@ export const setStripeInput = z.lazy(() =>
 );
 export type SetStripeInput = z.infer<typeof setStripeInput>;
 
-export const readStripeInput = z.lazy(() => z.object({ mode: mode.describe("The mode whose setting it is.") }));
-
 export const listPaymentsInput = z.lazy(() =>
   z.object({
     mode: mode.describe("The mode of the payments."),

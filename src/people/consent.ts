@@ -23,7 +23,18 @@ import { DAY_MS, MINUTE_MS } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { dayOf } from "./limits/count.ts";
 import type { ConsentEntry } from "./responses.ts";
-import type { ConsentInput } from "./schemas.ts";
+
+export interface ConsentInput {
+  readonly distinctId: string;
+  readonly purpose: string;
+  readonly decision: "granted" | "denied" | "withdrawn";
+  readonly method?: string | undefined;
+  readonly noticeVersion?: string | undefined;
+  readonly source?: string | undefined;
+  readonly gpc?: boolean | undefined;
+  readonly isDevice?: boolean | undefined;
+  readonly occurredAt?: number | undefined;
+}
 
 /** The public fields of a consent. */
 export const consentFields = () =>

@@ -1,6 +1,6 @@
 import { and, eq, not, type Placeholder, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
-import { admitRow, maySeeUsers } from "../auth/scopes.ts";
+import { maySeeUsers } from "../auth/scopes.ts";
 import { sealSecret } from "../auth/secrets.ts";
 import { requireApp } from "../catalog/apps.ts";
 import { clockOf } from "../db/features.ts";
@@ -59,18 +59,17 @@ export const selectEndpoint = query((value: ValueOf<EndpointKey>) =>
 );
 export type EndpointRow = StatementRow<typeof selectEndpoint>;
 
-/** Returns an application's endpoint. Throws `not_found` and `forbidden`. */
+/** Returns an application's endpoint. Throws `not_found`. */
 export async function requireEndpoint(root: SystemCtx, appId: string, webhookId: string): Promise<EndpointRow> {
   const [row] = await all(root.db, selectEndpoint({ appId, webhookId }));
-  if (row !== undefined) return admitRow(root, row);
+  if (row !== undefined) return row;
   await requireApp(root, appId);
   throw new PurserError("not_found", "The application has no such endpoint.", { param: "webhookId" });
 }
 
-/** Does the same as `requireEndpoint`, and throws `invalid_request` when the endpoint is disabled. */
-export async function requireEnabledEndpoint(root: SystemCtx, appId: string, webhookId: string): Promise<EndpointRow> {
-  const row = await requireEndpoint(root, appId, webhookId);
-  if (row.isEnabled) return row;
+/** Throws `invalid_request` when the endpoint is disabled. */
+export function assertEnabled({ isEnabled }: EndpointRow): void {
+  if (isEnabled) return;
   throw invalid("webhookId", "The endpoint is disabled. Enable it first: set `isEnabled` to true.");
 }
 

@@ -10,6 +10,7 @@ import { PurserError, temporarilyUnavailable } from "../errors.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../runtime.ts";
 import {
+  type EndpointRow,
   endpointFields,
   failAllPending,
   failPending,
@@ -20,8 +21,12 @@ import {
   syncEndpoints,
 } from "./endpoint.ts";
 import { wantsType } from "./outbox.ts";
-import type { ListWebhooksOutput, NewSecretOutput, WebhookOutput } from "./responses.ts";
+import type { NewSecretOutput, WebhookOutput } from "./responses.ts";
 import type { ChangeWebhookInput, CreateWebhookInput } from "./schemas.ts";
+
+export interface ListWebhooksOutput {
+  readonly webhooks: WebhookOutput[];
+}
 
 const ENDPOINTS_MAX = 10;
 
@@ -123,11 +128,10 @@ const updateEndpoint = query((value: ValueOf<Change & AuditEntryKey>) => {
  */
 export async function changeWebhook(
   admin: AdminCtx,
-  appId: string,
-  webhookId: string,
+  before: EndpointRow,
   input: ChangeWebhookInput,
 ): Promise<WebhookOutput> {
-  const before = await requireEndpoint(admin, appId, webhookId);
+  const { id: webhookId, appId } = before;
   if (input.isEnabled === true && !before.isEnabled && !(await failAllPending(admin.db, [webhookId]))) {
     throw temporarilyUnavailable(
       "Earlier deliveries of the endpoint are still being marked as failed. Try again in a minute.",
@@ -157,8 +161,8 @@ const deleteEndpoint = query((value: ValueOf<{ webhookId: string }>) =>
 );
 
 /** Deletes an endpoint, and returns its last state. Its pending messages are not sent. Throws `not_found`. */
-export async function deleteWebhook(admin: AdminCtx, appId: string, webhookId: string): Promise<WebhookOutput> {
-  const row = await requireEndpoint(admin, appId, webhookId);
+export async function deleteWebhook(admin: AdminCtx, row: EndpointRow): Promise<WebhookOutput> {
+  const { id: webhookId, appId } = row;
   const entry = newAuditEntry(admin, {
     appId,
     action: "webhook.deleted",
@@ -207,8 +211,8 @@ const updateSecret = query((value: ValueOf<AuditEntryKey & { webhookId: string; 
 });
 
 /** Gives an endpoint a new secret. For a day the previous secret signs too. Throws `not_found`, `secrets_unavailable`. */
-export async function rotateSecret(admin: AdminCtx, appId: string, webhookId: string): Promise<NewSecretOutput> {
-  const row = await requireEndpoint(admin, appId, webhookId);
+export async function rotateSecret(admin: AdminCtx, row: EndpointRow): Promise<NewSecretOutput> {
+  const { id: webhookId, appId } = row;
   const { secret, sealed } = await makeSecret(admin, row);
   const entry = newAuditEntry(admin, {
     appId,

@@ -7,7 +7,7 @@ import { invalidCursor } from "../errors.ts";
 import { cutPage, decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
 import { iso } from "../lib/time.ts";
 import type { SystemCtx, TenantCtx } from "../runtime.ts";
-import { requireEndpoint } from "./endpoint.ts";
+import type { EndpointRow } from "./endpoint.ts";
 import { messageText } from "./outbox.ts";
 import type { Attempt, ListDeliveriesOutput, MessageOutput } from "./responses.ts";
 import type { ListDeliveriesInput } from "./schemas.ts";
@@ -59,11 +59,9 @@ const END = "n";
  */
 export async function listDeliveries(
   root: SystemCtx,
-  appId: string,
-  webhookId: string,
+  { id: webhookId, appId, mode, isEnabled }: EndpointRow,
   { status: wanted, limit, cursor }: ListDeliveriesInput,
 ): Promise<ListDeliveriesOutput> {
-  const { mode, isEnabled } = await requireEndpoint(root, appId, webhookId);
   const scope = ["deliveries", webhookId, wanted ?? ""];
   const before = cursor === undefined ? END : decodeTextCursor(cursor, scope);
   if (before === null) throw invalidCursor();

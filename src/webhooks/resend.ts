@@ -7,10 +7,14 @@ import { batch } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
 import { TRIES_MAX } from "./attempt.ts";
-import { environmentOf, requireEnabledEndpoint } from "./endpoint.ts";
+import { assertEnabled, type EndpointRow, environmentOf } from "./endpoint.ts";
 import { deliver, FIRST_ATTEMPTS_MAX, LEASE_MS, messageIdAt, noteMessages, ON_REPEAT } from "./outbox.ts";
-import type { ReplayOutput, SentOutput } from "./responses.ts";
+import type { SentOutput } from "./responses.ts";
 import type { ReplayInput } from "./schemas.ts";
+
+export interface ReplayOutput {
+  readonly messages: number;
+}
 
 type ResentKey = { webhookId: string; messageId: string };
 
@@ -50,13 +54,9 @@ const resendOne = query((value: ValueOf<Resent & WrittenAuditEntry>) => {
  * Makes an extra attempt at a delivery, after the response (H8). Throws `not_found`, and `invalid_request` for a disabled
  * endpoint.
  */
-export async function resendMessage(
-  admin: AdminCtx,
-  appId: string,
-  webhookId: string,
-  messageId: string,
-): Promise<SentOutput> {
-  const row = await requireEnabledEndpoint(admin, appId, webhookId);
+export async function resendMessage(admin: AdminCtx, row: EndpointRow, messageId: string): Promise<SentOutput> {
+  assertEnabled(row);
+  const { id: webhookId, appId } = row;
   const key = { webhookId, messageId };
   const [[delivery]] = await batch(admin.db, [selectDelivery(key)]);
   if (delivery === undefined) {
@@ -121,12 +121,11 @@ const replaySpan = query(
 /** Sends the messages to an endpoint from a span of time again (H8). Throws the errors of `resendMessage`. */
 export async function replayMessages(
   admin: AdminCtx,
-  appId: string,
-  webhookId: string,
+  row: EndpointRow,
   { from, to = admin.now() }: ReplayInput,
 ): Promise<ReplayOutput> {
-  const row = await requireEnabledEndpoint(admin, appId, webhookId);
-  const { mode } = row;
+  assertEnabled(row);
+  const { id: webhookId, appId, mode } = row;
   const span = { webhookId, from: messageIdAt(from), to: messageIdAt(to) };
   const entry = newAuditEntry(admin, { appId, action: "webhook.replayed", target: webhookId, details: { mode } });
   const nowMs = entry.atMs;
@@ -162,8 +161,9 @@ const insertTest = query(
  * Sends `purser.test` to an endpoint, even if its types do not include it. Throws `not_found`, and `invalid_request` when it
  * is disabled.
  */
-export async function sendTest(admin: AdminCtx, appId: string, webhookId: string): Promise<SentOutput> {
-  const row = await requireEnabledEndpoint(admin, appId, webhookId);
+export async function sendTest(admin: AdminCtx, row: EndpointRow): Promise<SentOutput> {
+  assertEnabled(row);
+  const { id: webhookId, appId } = row;
   const ctx = { ...admin, ...timesOf(row.clock, admin), environment: environmentOf(row) };
   const entry = newAuditEntry(admin, {
     appId,

@@ -27,20 +27,8 @@ export const newSecretOutput = z.lazy(() =>
 );
 export type NewSecretOutput = z.infer<typeof newSecretOutput>;
 
-export const listWebhooksOutput = z.lazy(() =>
-  z.strictObject({ webhooks: z.array(webhookOutput) }).meta({ id: "WebhookList" }),
-);
-export type ListWebhooksOutput = z.infer<typeof listWebhooksOutput>;
-
 export const sentOutput = z.lazy(() => z.strictObject({ messageId: z.string() }).meta({ id: "SentMessage" }));
 export type SentOutput = z.infer<typeof sentOutput>;
-
-export const replayOutput = z.lazy(() =>
-  z
-    .strictObject({ messages: z.int().describe("The number of messages that are sent again.") })
-    .meta({ id: "ReplayedMessages" }),
-);
-export type ReplayOutput = z.infer<typeof replayOutput>;
 
 const attemptOutput = z.lazy(() =>
   z

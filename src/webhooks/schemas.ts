@@ -61,8 +61,6 @@ export const changeWebhookInput = z.lazy(() =>
 );
 export type ChangeWebhookInput = z.infer<typeof changeWebhookInput>;
 
-export const listWebhooksInput = z.lazy(() => z.object({ mode: mode.describe("The mode of the endpoints.") }));
-
 export const deliveryStatus = z.lazy(() => z.enum(["pending", "delivered", "failed"]).meta({ id: "DeliveryStatus" }));
 
 export const listDeliveriesInput = z.lazy(() =>

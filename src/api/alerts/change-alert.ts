@@ -1,16 +1,16 @@
 import { changeAlert } from "../../books/alerts/change.ts";
 import { alertOutput } from "../../books/alerts/responses.ts";
 import { changeAlertInput } from "../../books/alerts/schemas.ts";
-import { administration } from "../access.ts";
+import { administrationOfRow } from "../access.ts";
 import { operation } from "../operation.ts";
-import { alert, alertParams } from "./shapes.ts";
+import { alert, alertParams, loadAlert } from "./shapes.ts";
 
 export default operation({
   id: "changeAlert",
   method: "patch",
   path: "/api/v1/admin/apps/{appId}/alerts/{alertId}",
   tag: "Administration",
-  access: administration("write", "row"),
+  access: administrationOfRow("write", loadAlert),
   params: alertParams,
   body: changeAlertInput,
   output: () => alertOutput,
@@ -21,5 +21,5 @@ export default operation({
     "fire again for users for whom it has fired before.",
   returns: "The alert.",
   example: () => ({ body: { below: { percent: 10 } }, output: { ...alert, below: { percent: 10 } } }),
-  handler: (admin, { params, body }) => changeAlert(admin, params.appId, params.alertId, body),
+  handler: ({ admin, row }, { body }) => changeAlert(admin, row, body),
 });

@@ -1,6 +1,7 @@
+import * as z from "zod";
 import { readExpiryNotices } from "../../books/alerts/expiry-notices.ts";
 import { expiryNoticesOutput } from "../../books/alerts/responses.ts";
-import { readExpiryNoticesInput } from "../../books/alerts/schemas.ts";
+import { mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams, EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -13,7 +14,7 @@ export default operation({
   tag: "Administration",
   access: administration("read", "argument"),
   params: appParams,
-  query: readExpiryNoticesInput,
+  query: z.lazy(() => z.object({ mode: mode.describe("The mode whose notices they are.") })),
   output: () => expiryNoticesOutput,
   summary: "Get when notices of expiry are sent",
   description: "Returns the setting of one mode.",

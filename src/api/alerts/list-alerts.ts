@@ -1,6 +1,7 @@
+import * as z from "zod";
 import { listAlerts } from "../../books/alerts/alerts.ts";
-import { listAlertsOutput } from "../../books/alerts/responses.ts";
-import { listAlertsInput } from "../../books/alerts/schemas.ts";
+import { alertOutput } from "../../books/alerts/responses.ts";
+import { mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -13,8 +14,8 @@ export default operation({
   tag: "Administration",
   access: administration("read", "argument"),
   params: appParams,
-  query: listAlertsInput,
-  output: () => listAlertsOutput,
+  query: z.lazy(() => z.object({ mode: mode.describe("The mode whose alerts they are.") })),
+  output: () => z.strictObject({ alerts: z.array(alertOutput) }).meta({ id: "AlertList" }),
   summary: "List alerts",
   description: "Returns the alerts of one mode, oldest first.",
   returns: "The alerts.",

@@ -1,6 +1,7 @@
+import * as z from "zod";
+import { mode } from "../../http/fields.ts";
 import { readLimits } from "../../people/limits/limits.ts";
 import { limitsOutput } from "../../people/responses.ts";
-import { readLimitsInput } from "../../people/schemas.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -13,7 +14,7 @@ export default operation({
   tag: "Administration",
   access: administration("read", "argument"),
   params: appParams,
-  query: readLimitsInput,
+  query: z.lazy(() => z.object({ mode: mode.describe("The mode of the limits.") })),
   output: () => limitsOutput,
   summary: "Get the limits of analytics, and what was used today",
   description: "Returns the limits of one mode, what was used today, and the limits that were reached.",

@@ -1,5 +1,6 @@
+import * as z from "zod";
 import { listApps } from "../../catalog/apps.ts";
-import { listAppsOutput } from "../../catalog/responses.ts";
+import { appOutputSchema } from "../../catalog/responses.ts";
 import { administration } from "../access.ts";
 import { operation } from "../operation.ts";
 import { exampleApp } from "./shapes.ts";
@@ -10,7 +11,16 @@ export default operation({
   path: "/api/v1/admin/apps",
   tag: "Administration",
   access: administration("read", "none"),
-  output: () => listAppsOutput,
+  output: () =>
+    z
+      .strictObject({
+        apps: z.array(appOutputSchema),
+        unreachable: z
+          .array(z.string())
+          .optional()
+          .describe("Databases that did not answer: their applications are missing."),
+      })
+      .meta({ id: "AppList" }),
   summary: "List applications",
   description:
     "Returns all applications, oldest first. An administration key gets only the applications that it is for.",

@@ -1,22 +1,28 @@
 import * as z from "zod";
 import { adjustBalance, findTenant } from "../../books/credits/adjust.ts";
-import { adjustOutput } from "../../books/credits/responses.ts";
 import { adjustInput } from "../../books/credits/schemas.ts";
-import { administration } from "../access.ts";
+import type { AdminCtx } from "../../runtime.ts";
+import { administrationOfRow } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
 
 const { balanceId } = EXAMPLE;
+
+/** Loads the tenant of the balance, whose mode decides a key's rights. */
+async function loadTenant(admin: AdminCtx, path: { readonly balanceId: string }) {
+  const tenant = await findTenant(admin, path.balanceId);
+  return { mode: tenant.environment.mode, tenant };
+}
 
 export default operation({
   id: "adjustBalance",
   method: "post",
   path: "/api/v1/admin/balances/{balanceId}/adjust",
   tag: "Administration",
-  access: administration("grants", "row"),
+  access: administrationOfRow("grants", loadTenant),
   params: z.object({ balanceId: z.string().describe("The id of the balance, `crb_…`.") }),
   body: adjustInput,
-  output: () => adjustOutput,
+  output: () => z.strictObject({ balanceId: z.string(), remaining: z.number() }).meta({ id: "AdjustResult" }),
   errors: ["invalid_quantity", "idempotency_conflict", "credit_balance_not_found"],
   replayable: true,
   writesForId: "refused",
@@ -24,6 +30,5 @@ export default operation({
   description: "Adds credits to a balance, or deducts credits from it. The ledger records the note.",
   returns: "The balance after the adjustment.",
   example: () => ({ body: { delta: 50, note: "Sorry for the outage" }, output: { balanceId, remaining: 330 } }),
-  handler: async (admin, { params: { balanceId }, body }) =>
-    adjustBalance(await findTenant(admin, balanceId), { balanceId, ...body }),
+  handler: ({ row: { tenant } }, { params: { balanceId }, body }) => adjustBalance(tenant, { balanceId, ...body }),
 });

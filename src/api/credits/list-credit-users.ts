@@ -1,6 +1,7 @@
+import * as z from "zod";
 import { usersOutput } from "../../books/credits/responses.ts";
-import { usersInput } from "../../books/credits/schemas.ts";
 import { listUsers } from "../../books/credits/users.ts";
+import { cursor, pageLimit } from "../../http/fields.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
 import { nextExpiresAt } from "./shapes.ts";
@@ -11,7 +12,12 @@ export default operation({
   path: "/api/v1/credits/users",
   tag: "Credits",
   access: secretKey({ rejects: "requires_secret_key" }),
-  query: usersInput,
+  query: z.lazy(() =>
+    z.object({
+      limit: pageLimit("users"),
+      cursor,
+    }),
+  ),
   output: () => usersOutput,
   summary: "List the users who have credits",
   description:

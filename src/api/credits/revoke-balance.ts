@@ -1,4 +1,4 @@
-import { revokeOutput } from "../../books/credits/responses.ts";
+import * as z from "zod";
 import { revokeBalance } from "../../books/credits/revoke.ts";
 import { revokeInput } from "../../books/credits/schemas.ts";
 import { secretKey } from "../access.ts";
@@ -14,7 +14,7 @@ export default operation({
   tag: "Credits",
   access: secretKey(),
   body: revokeInput,
-  output: () => revokeOutput,
+  output: () => z.strictObject({ balanceId: z.string(), remaining: z.literal(0) }).meta({ id: "RevokeResult" }),
   errors: ["credit_balance_not_found"],
   writesForId: "refused",
   summary: "Revoke a balance",

@@ -1,7 +1,8 @@
-import { verifyUsersOutput } from "../../books/credits/responses.ts";
-import { verifyUsersInput } from "../../books/credits/schemas.ts";
+import * as z from "zod";
+import { nextCursor, verifyOutput } from "../../books/credits/responses.ts";
 import { verifyUsers } from "../../books/credits/verify.ts";
 import { inEnvironmentOf, requireEnvironment } from "../../catalog/apps.ts";
+import { cursor, mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -13,8 +14,8 @@ export default operation({
   tag: "Administration",
   access: administration("people", "argument"),
   params: appParams,
-  body: verifyUsersInput,
-  output: () => verifyUsersOutput,
+  body: z.lazy(() => z.strictObject({ mode, cursor }).meta({ id: "VerifyUsers" })),
+  output: () => z.strictObject({ users: z.array(verifyOutput), nextCursor }).meta({ id: "LedgerVerificationList" }),
   summary: "Verify the balances of an application's users",
   description:
     "Recomputes the balances of one user after another from the ledger. A page verifies at most 10,000 entries; " +

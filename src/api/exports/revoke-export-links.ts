@@ -1,5 +1,5 @@
+import * as z from "zod";
 import { revokeLinks, revokeLinksInput } from "../../exports/end-links.ts";
-import { revokeLinksOutput } from "../../exports/responses.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
 import { exampleUserId } from "./shapes.ts";
@@ -11,7 +11,10 @@ export default operation({
   tag: "People",
   access: secretKey({ rejects: "requires_secret_key" }),
   body: revokeLinksInput,
-  output: () => revokeLinksOutput,
+  output: () =>
+    z
+      .strictObject({ revoked: z.int().nonnegative().describe("The links that were valid until now.") })
+      .meta({ id: "RevokedExportLinks" }),
   errors: ["export_unavailable"],
   writesForId: "silent",
   summary: "Revoke a person's download links",

@@ -1,5 +1,6 @@
+import * as z from "zod";
 import { listAdminKeys } from "../../catalog/admin-keys.ts";
-import { listAdminKeysOutput } from "../../catalog/responses.ts";
+import { adminKeyOutput } from "../../catalog/responses.ts";
 import { administration } from "../access.ts";
 import { operation } from "../operation.ts";
 import { exampleAdminKey } from "./shapes.ts";
@@ -10,7 +11,7 @@ export default operation({
   path: "/api/v1/admin/keys",
   tag: "Administration",
   access: administration(null),
-  output: () => listAdminKeysOutput,
+  output: () => z.strictObject({ keys: z.array(adminKeyOutput) }).meta({ id: "AdminKeyList" }),
   summary: "List administration keys",
   description: "Returns all administration keys, oldest first, including revoked ones.",
   returns: "The keys. A key itself is not shown; `hint` identifies it.",

@@ -1,7 +1,8 @@
+import * as z from "zod";
 import { onlyModeOf } from "../../auth/scopes.ts";
 import { listKeys } from "../../catalog/keys.ts";
-import { listKeysOutput } from "../../catalog/responses.ts";
-import { listKeysInput } from "../../catalog/schemas.ts";
+import { key } from "../../catalog/responses.ts";
+import { cursor, pageLimit } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -14,8 +15,19 @@ export default operation({
   tag: "Administration",
   access: administration("read", "own"),
   params: appParams,
-  query: listKeysInput,
-  output: () => listKeysOutput,
+  query: z.lazy(() =>
+    z.object({
+      limit: pageLimit("keys", 100),
+      cursor,
+    }),
+  ),
+  output: () =>
+    z
+      .strictObject({
+        keys: z.array(key),
+        nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
+      })
+      .meta({ id: "ApiKeyList" }),
   summary: "List an application's keys",
   description:
     "Returns a page of keys, oldest first, including revoked ones. An administration key gets only the keys of " +

@@ -1,7 +1,7 @@
 import * as z from "zod";
-import { revokeKey } from "../../catalog/keys.ts";
+import { readKeyOfApp, revokeKey } from "../../catalog/keys.ts";
 import { key } from "../../catalog/responses.ts";
-import { administration, BY_KIND } from "../access.ts";
+import { administrationOfRow, BY_KIND } from "../access.ts";
 import { appId } from "../common.ts";
 import { operation } from "../operation.ts";
 import { exampleKey } from "./shapes.ts";
@@ -11,7 +11,9 @@ export default operation({
   method: "delete",
   path: "/api/v1/admin/apps/{appId}/keys/{keyId}",
   tag: "Administration",
-  access: administration(BY_KIND, "row"),
+  access: administrationOfRow(BY_KIND, (admin, path: { readonly appId: string; readonly keyId: string }) =>
+    readKeyOfApp(admin, path.appId, path.keyId),
+  ),
   params: z.object({ appId, keyId: z.string().describe("The id of the key, `key_…`.") }),
   output: () => key,
   summary: "Revoke a key",
@@ -22,5 +24,5 @@ export default operation({
   example: () => ({
     output: { ...exampleKey, name: "Backend", revokedAt: "2026-02-01T09:00:00.000Z", lastUsedOn: null },
   }),
-  handler: (admin, { params }) => revokeKey(admin, params.appId, params.keyId),
+  handler: ({ admin }, { params }) => revokeKey(admin, params.appId, params.keyId),
 });

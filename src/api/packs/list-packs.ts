@@ -1,6 +1,7 @@
+import * as z from "zod";
 import { requireApp } from "../../catalog/apps.ts";
 import { listPacks } from "../../catalog/pack.ts";
-import { listPacksOutput } from "../../catalog/responses.ts";
+import { pack } from "../../catalog/responses.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -13,7 +14,7 @@ export default operation({
   tag: "Administration",
   access: administration("read", "own"),
   params: appParams,
-  output: () => listPacksOutput,
+  output: () => z.strictObject({ packs: z.array(pack) }).meta({ id: "CreditPackList" }),
   summary: "List an application's packs",
   description: "Returns all packs, oldest first, including archived ones.",
   returns: "The packs.",

@@ -1,5 +1,6 @@
+import * as z from "zod";
+import { mode } from "../../http/fields.ts";
 import { stripeOutput } from "../../payments/responses.ts";
-import { readStripeInput } from "../../payments/schemas.ts";
 import { readStripe } from "../../payments/stripe-setting.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
@@ -13,7 +14,7 @@ export default operation({
   tag: "Administration",
   access: administration("read", "argument"),
   params: appParams,
-  query: readStripeInput,
+  query: z.lazy(() => z.object({ mode: mode.describe("The mode whose setting it is.") })),
   output: () => stripeOutput,
   summary: "Get how Stripe's events are received",
   description: "Returns the setting of one mode, with the time of the last event.",

@@ -1,6 +1,6 @@
+import * as z from "zod";
 import { forgetTombstones } from "../../erasure/lift.ts";
-import { forgetTombstonesOutput } from "../../erasure/responses.ts";
-import { forgetTombstonesInput } from "../../erasure/schemas.ts";
+import { mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -12,8 +12,22 @@ export default operation({
   tag: "Administration",
   access: administration(null),
   params: appParams,
-  body: forgetTombstonesInput,
-  output: () => forgetTombstonesOutput,
+  body: z.lazy(() =>
+    z
+      .strictObject({
+        mode,
+        fingerprint: z
+          .string()
+          .min(1)
+          .max(100)
+          .describe("The fingerprint of the lost secret: `fingerprint` in the receipts of its erasures."),
+      })
+      .meta({ id: "ForgetTombstones" }),
+  ),
+  output: () =>
+    z
+      .strictObject({ forgotten: z.int().nonnegative().describe("How many tombstones were deleted.") })
+      .meta({ id: "ForgottenTombstones" }),
   errors: ["changed_meanwhile"],
   summary: "Delete the tombstones of a lost secret",
   description:

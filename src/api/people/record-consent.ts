@@ -1,8 +1,12 @@
+import * as z from "zod";
+import { identifier, shortText, timestamp } from "../../http/fields.ts";
 import { recordConsent } from "../../people/consent.ts";
 import { consentEntry } from "../../people/responses.ts";
-import { consentInput } from "../../people/schemas.ts";
+import { decision } from "../../people/schemas.ts";
 import { secretKeyOrUser } from "../access.ts";
 import { operation } from "../operation.ts";
+
+const distinctId = z.lazy(() => identifier()).describe("Any distinct id of the person.");
 
 const exampleConsent = {
   consentId: "con_2gYb6nR1tVj8mXq4sKc0Wd",
@@ -24,7 +28,30 @@ export default operation({
   path: "/api/v1/consent",
   tag: "People",
   access: secretKeyOrUser([], "distinctId"),
-  body: consentInput,
+  body: z.lazy(() =>
+    z
+      .strictObject({
+        distinctId,
+        purpose: identifier().describe("The purpose that was asked for, such as `analytics`."),
+        decision,
+        method: shortText().optional().describe("How the decision was given, such as `banner`."),
+        noticeVersion: shortText().optional().describe("The version of the notice that was shown."),
+        source: shortText().optional().describe("Where it was given, such as a page."),
+        gpc: z.boolean().optional().describe("Whether the browser sent Global Privacy Control."),
+        isDevice: z
+          .boolean()
+          .optional()
+          .describe(
+            "Whether the consent is of an anonymous visitor, and the id is an SDK's device id. Otherwise the id is a user from then on, and no publishable key can link it. Only with a secret key.",
+          ),
+        occurredAt: timestamp
+          .optional()
+          .describe(
+            "When the decision was given. Default: now. With a publishable key at most a day ago and 5 minutes ahead; `denied` and `withdrawn` are stored anyway, with the time of arrival.",
+          ),
+      })
+      .meta({ id: "RecordConsent" }),
+  ),
   output: () => consentEntry,
   warns: true,
   writesForId: "refused",

@@ -1,6 +1,7 @@
+import * as z from "zod";
 import { listRecurring } from "../../books/recurring/recurring.ts";
-import { recurringListOutput } from "../../books/recurring/responses.ts";
-import { listRecurringInput } from "../../books/recurring/schemas.ts";
+import { recurringOutput } from "../../books/recurring/responses.ts";
+import { userId } from "../../http/fields.ts";
 import { secretKeyOrUser } from "../access.ts";
 import { operation } from "../operation.ts";
 import { recurring } from "./shapes.ts";
@@ -11,8 +12,11 @@ export default operation({
   path: "/api/v1/credits/recurring",
   tag: "Credits",
   access: secretKeyOrUser(),
-  query: listRecurringInput,
-  output: () => recurringListOutput,
+  query: z.lazy(() => z.object({ userId })),
+  output: () =>
+    z
+      .strictObject({ recurring: z.array(recurringOutput).describe("Oldest first.") })
+      .meta({ id: "RecurringGrantList" }),
   summary: "List a user's recurring grants",
   description:
     "Returns the user's recurring grants in the order of creation, including ended ones, with their current " +

@@ -1,6 +1,7 @@
+import * as z from "zod";
 import { resumeRecurring } from "../../books/recurring/change.ts";
 import { recurringOutput } from "../../books/recurring/responses.ts";
-import { recurringParams, resumeRecurringInput } from "../../books/recurring/schemas.ts";
+import { recurringParams } from "../../books/recurring/schemas.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
 import { recurring } from "./shapes.ts";
@@ -12,7 +13,13 @@ export default operation({
   tag: "Credits",
   access: secretKey(),
   params: recurringParams,
-  body: resumeRecurringInput,
+  body: z.lazy(() =>
+    z
+      .strictObject({
+        undoCancel: z.boolean().default(false).describe("Undoes a cancel at `period_end`, until the last period ends."),
+      })
+      .meta({ id: "ResumeRecurringGrant" }),
+  ),
   output: () => recurringOutput,
   errors: ["not_found", "credit_pack_not_found", "invalid_quantity", "test_quota_exceeded"],
   writesForId: "refused",

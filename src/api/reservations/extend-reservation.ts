@@ -1,6 +1,7 @@
+import * as z from "zod";
 import { extendReservation } from "../../books/usage/commit.ts";
 import { reservationOutput } from "../../books/usage/responses.ts";
-import { extendInput, reservationParams } from "../../books/usage/schemas.ts";
+import { expiresInSeconds, reservationParams } from "../../books/usage/schemas.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
 import { reservation } from "./shapes.ts";
@@ -12,7 +13,13 @@ export default operation({
   tag: "Usage",
   access: secretKey(),
   params: reservationParams,
-  body: extendInput,
+  body: z.lazy(() =>
+    z
+      .strictObject({
+        expiresInSeconds: expiresInSeconds.describe("How long the credits are held from now on."),
+      })
+      .meta({ id: "ExtendReservation" }),
+  ),
   output: () => reservationOutput,
   errors: ["reservation_not_found", "reservation_closed"],
   writesForId: "refused",

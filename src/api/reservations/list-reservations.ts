@@ -1,6 +1,8 @@
+import * as z from "zod";
 import { listReservations } from "../../books/usage/reservations.ts";
-import { reservationsOutput } from "../../books/usage/responses.ts";
-import { reservationsInput } from "../../books/usage/schemas.ts";
+import { reservationOutput } from "../../books/usage/responses.ts";
+import { reservationStatus } from "../../books/usage/schemas.ts";
+import { cursor, pageLimit, userId } from "../../http/fields.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
 import { reservation } from "./shapes.ts";
@@ -11,8 +13,21 @@ export default operation({
   path: "/api/v1/usage/reservations",
   tag: "Usage",
   access: secretKey({ rejects: "requires_secret_key" }),
-  query: reservationsInput,
-  output: () => reservationsOutput,
+  query: z.lazy(() =>
+    z.object({
+      userId,
+      status: reservationStatus.optional().describe("Only reservations of this status."),
+      limit: pageLimit("reservations"),
+      cursor,
+    }),
+  ),
+  output: () =>
+    z
+      .strictObject({
+        reservations: z.array(reservationOutput).describe("Newest first."),
+        nextCursor: z.string().nullable().describe("For the next page. Null on the last page."),
+      })
+      .meta({ id: "ReservationList" }),
   summary: "List a user's reservations",
   description:
     "Returns the user's reservations, newest first, of one status or of all. An expired reservation whose holds " +

@@ -1,15 +1,22 @@
 import * as z from "zod";
 import { statementOutput } from "../../books/statements/responses.ts";
-import { readStatementInput } from "../../books/statements/schemas.ts";
 import { readStatement, statementCsv } from "../../books/statements/statements.ts";
-import { administration } from "../access.ts";
+import { queryFlag } from "../../http/fields.ts";
+import type { AdminCtx } from "../../runtime.ts";
+import { administrationOfRow } from "../access.ts";
 import { appId, EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
-import { statement } from "./shapes.ts";
+import { statement as exampleStatement } from "./shapes.ts";
 
 const { packId } = EXAMPLE;
 
 const CSV = ".csv";
+
+/** Loads the statement of the path, by which a key's rights are judged. */
+const loadStatement = (
+  admin: AdminCtx,
+  { appId, statementId }: { readonly appId: string; readonly statementId: string },
+) => readStatement(admin, appId, statementId.endsWith(CSV) ? statementId.slice(0, -CSV.length) : statementId);
 
 const statementParams = z.lazy(() =>
   z.object({
@@ -35,23 +42,28 @@ export default operation({
   method: "get",
   path: "/api/v1/admin/apps/{appId}/statements/{statementId}",
   tag: "Administration",
-  access: administration("read", "row"),
+  access: administrationOfRow("read", loadStatement),
   params: statementParams,
-  query: readStatementInput,
+  query: z.lazy(() =>
+    z.object({
+      raw: queryFlag
+        .default(false)
+        .describe(
+          "For CSV: leaves out the apostrophe that stops spreadsheets from reading a text that begins like a formula as one.",
+        ),
+    }),
+  ),
   output: () => statementOutput,
   alternatives: { "text/csv": { schema: z.string(), example: "unit,packId,packName,opening,…" } },
   summary: "Get a statement",
   description: "Returns a statement, with its lines once it is ready. `{statementId}.csv` returns the same as CSV.",
   returns: "The statement.",
-  example: () => ({ output: { ...statement, lines: [exampleStatementLine] } }),
-  handler: async (admin, { params: { appId, statementId }, query }) => {
-    if (!statementId.endsWith(CSV)) return readStatement(admin, appId, statementId);
-    const text = await statementCsv(admin, appId, statementId.slice(0, -CSV.length), { isRaw: query.raw });
-    return new Response(text, {
-      headers: {
-        "content-type": "text/csv; charset=utf-8",
-        "content-disposition": 'attachment; filename="statement.csv"',
-      },
+  example: () => ({ output: { ...exampleStatement, lines: [exampleStatementLine] } }),
+  handler: ({ row: statement }, { params, query }, { respond }) => {
+    if (!params.statementId.endsWith(CSV)) return statement;
+    return respond(statementCsv(statement, { isRaw: query.raw }), {
+      "content-type": "text/csv; charset=utf-8",
+      "content-disposition": 'attachment; filename="statement.csv"',
     });
   },
 });

@@ -1,6 +1,7 @@
-import { statementListOutput } from "../../books/statements/responses.ts";
-import { listStatementsInput } from "../../books/statements/schemas.ts";
+import * as z from "zod";
+import { statementSummary } from "../../books/statements/responses.ts";
 import { listStatements } from "../../books/statements/statements.ts";
+import { mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -13,8 +14,11 @@ export default operation({
   tag: "Administration",
   access: administration("read", "argument"),
   params: appParams,
-  query: listStatementsInput,
-  output: () => statementListOutput,
+  query: z.lazy(() => z.object({ mode: mode.describe("The mode whose statements they are.") })),
+  output: () =>
+    z
+      .strictObject({ statements: z.array(statementSummary).describe("The newest month first, without lines.") })
+      .meta({ id: "StatementList" }),
   summary: "List statements",
   description: "Returns the statements of one mode, the newest month first, without their lines.",
   returns: "The statements.",

@@ -1,16 +1,16 @@
 import { changeLimit } from "../../books/limits/change.ts";
 import { usageLimitOutput } from "../../books/limits/responses.ts";
 import { changeLimitInput } from "../../books/limits/schemas.ts";
-import { administration } from "../access.ts";
+import { administrationOfRow } from "../access.ts";
 import { operation } from "../operation.ts";
-import { exampleLimit, usageLimitParams } from "./shapes.ts";
+import { exampleLimit, loadLimit, usageLimitParams } from "./shapes.ts";
 
 export default operation({
   id: "changeUsageLimit",
   method: "patch",
   path: "/api/v1/admin/apps/{appId}/usage-limits/{limitId}",
   tag: "Administration",
-  access: administration("write", "row"),
+  access: administrationOfRow("write", loadLimit),
   params: usageLimitParams,
   body: changeLimitInput,
   output: () => usageLimitOutput,
@@ -18,5 +18,5 @@ export default operation({
   description: "Changes the fields that you send. After a change of the amount, the used amount stays.",
   returns: "The limit.",
   example: () => ({ body: { amount: 60 }, output: { ...exampleLimit, amount: 60 } }),
-  handler: (admin, { params, body }) => changeLimit(admin, params.appId, params.limitId, body),
+  handler: ({ admin, row }, { body }) => changeLimit(admin, row, body),
 });

@@ -1,6 +1,7 @@
-import { userLimitsOutput } from "../../books/limits/responses.ts";
-import { readUserLimitsInput } from "../../books/limits/schemas.ts";
+import * as z from "zod";
+import { userLimitOutput } from "../../books/limits/responses.ts";
 import { readUserLimits } from "../../books/limits/user-limits.ts";
+import { userId } from "../../http/fields.ts";
 import { secretKeyOrUser } from "../access.ts";
 import { operation } from "../operation.ts";
 import { userLimit } from "./shapes.ts";
@@ -11,8 +12,11 @@ export default operation({
   path: "/api/v1/usage/limits",
   tag: "Usage",
   access: secretKeyOrUser(),
-  query: readUserLimitsInput,
-  output: () => userLimitsOutput,
+  query: z.lazy(() => z.object({ userId })),
+  output: () =>
+    z
+      .strictObject({ limits: z.array(userLimitOutput).describe("In the order of creation.") })
+      .meta({ id: "UserUsageLimits" }),
   summary: "Get a user's usage limits",
   description:
     "Returns the used amount of each limit in the current window, including open holds, in the order in which the " +

@@ -1,6 +1,7 @@
+import * as z from "zod";
 import { listLimits } from "../../books/limits/limits.ts";
-import { listLimitsOutput } from "../../books/limits/responses.ts";
-import { listLimitsInput } from "../../books/limits/schemas.ts";
+import { usageLimitOutput } from "../../books/limits/responses.ts";
+import { mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -13,8 +14,11 @@ export default operation({
   tag: "Administration",
   access: administration("read", "argument"),
   params: appParams,
-  query: listLimitsInput,
-  output: () => listLimitsOutput,
+  query: z.lazy(() => z.object({ mode: mode.describe("The mode whose limits they are.") })),
+  output: () =>
+    z
+      .strictObject({ limits: z.array(usageLimitOutput).describe("In the order of creation.") })
+      .meta({ id: "UsageLimitList" }),
   summary: "List usage limits",
   description: "Returns the limits of one mode, in the order of creation.",
   returns: "The limits.",

@@ -1,6 +1,8 @@
+import * as z from "zod";
 import { userLimitOutput } from "../../books/limits/responses.ts";
-import { limitParams, removeOwnAmountInput } from "../../books/limits/schemas.ts";
+import { limitParams } from "../../books/limits/schemas.ts";
 import { removeOwnAmount } from "../../books/limits/user-limits.ts";
+import { userId } from "../../http/fields.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
 import { userLimit } from "./shapes.ts";
@@ -12,7 +14,7 @@ export default operation({
   tag: "Usage",
   access: secretKey(),
   params: limitParams,
-  query: removeOwnAmountInput,
+  query: z.lazy(() => z.object({ userId })),
   output: () => userLimitOutput,
   errors: ["not_found"],
   writesForId: "refused",

@@ -1,6 +1,8 @@
+import * as z from "zod";
 import { userLimitOutput } from "../../books/limits/responses.ts";
-import { limitParams, ownAmountInput } from "../../books/limits/schemas.ts";
+import { amountOfWindow, limitParams } from "../../books/limits/schemas.ts";
 import { setOwnAmount } from "../../books/limits/user-limits.ts";
+import { userId } from "../../http/fields.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
 import { userLimit } from "./shapes.ts";
@@ -12,7 +14,16 @@ export default operation({
   tag: "Usage",
   access: secretKey(),
   params: limitParams,
-  body: ownAmountInput,
+  body: z.lazy(() =>
+    z
+      .strictObject({
+        userId,
+        amount: amountOfWindow()
+          .nullable()
+          .describe("The user's own amount, in the limit's unit; 0 or more. Null: this user is unlimited."),
+      })
+      .meta({ id: "SetOwnAmount" }),
+  ),
   output: () => userLimitOutput,
   errors: ["not_found"],
   writesForId: "refused",

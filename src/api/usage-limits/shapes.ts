@@ -1,5 +1,7 @@
 import * as z from "zod";
+import { requireLimit } from "../../books/limits/limits.ts";
 import { limitParams } from "../../books/limits/schemas.ts";
+import type { AdminCtx } from "../../runtime.ts";
 import { appId, EXAMPLE } from "../common.ts";
 
 const limitId = "lim_5qWc1nY8aJ3vRb7kTxE2Mz";
@@ -17,3 +19,7 @@ export const newLimit = {
 export const exampleLimit = { limitId, mode: "live", ...newLimit, createdAt: EXAMPLE.createdAt };
 
 export const userLimit = { limitId, ...newLimit, used: 12, remaining: 38, resetsAt: "2026-01-17T00:00:00.000Z" };
+
+/** Loads the usage limit of the path, by which a key's rights are judged. */
+export const loadLimit = (admin: AdminCtx, path: { readonly appId: string; readonly limitId: string }) =>
+  requireLimit(admin, path.appId, path.limitId);

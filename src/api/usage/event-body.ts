@@ -1,18 +1,69 @@
 import * as z from "zod";
+import { quantities } from "../../books/amounts/schemas.ts";
 import type { ListElement } from "../../books/usage/record-list.ts";
 import {
   assertNotAhead,
-  cloudEvent,
-  EVENTS_OF_LIST_MAX,
   type EventInput,
-  eventIdOf,
   eventInput,
+  isNoReservationId,
+  occurredAt,
+  TIME_OF_USAGE,
+  usageFields,
 } from "../../books/usage/schemas.ts";
 import { invalid, PurserError } from "../../errors.ts";
-import { identifier } from "../../http/fields.ts";
+import { codePoints, identifier, userId } from "../../http/fields.ts";
 import { refusalOfIssues } from "../../http/validate.ts";
 import { isJsonObject, type JsonObject, ownValue } from "../../lib/json.ts";
 import { BodyByType } from "../body.ts";
+
+/** The eventId of a CloudEvent: its source and id together are unique, and the escapes keep two pairs from one eventId. */
+const eventIdOf = (source: string, id: string): string =>
+  `${source.replaceAll("%", "%25").replaceAll("#", "%23")}#${id}`;
+
+const EVENT_ID_CODE_POINTS_MAX = 200;
+
+/** The `data` of a CloudEvent. */
+const cloudEventData = z.lazy(() => {
+  const { model, quantities, properties } = usageFields();
+  return z.strictObject({ model, quantities, properties }).meta({ id: "CloudEventData" });
+});
+
+/** A CloudEvent 1.0 as JSON, read as a usage event (U1). Extension attributes are ignored. */
+const cloudEvent = z.lazy(() =>
+  z
+    .looseObject({
+      specversion: z.literal("1.0"),
+      id: identifier().describe("Unique within the `source`. Both together are the eventId."),
+      source: identifier().refine(...isNoReservationId),
+      type: usageFields().event,
+      subject: userId,
+      time: occurredAt.nullish().describe(TIME_OF_USAGE),
+      data: cloudEventData.nullish(),
+    })
+    .refine((given) => given.data_base64 === undefined, {
+      path: ["data_base64"],
+      message: "must not be given: the data of an event is JSON",
+    })
+    .refine(({ source, id }) => codePoints(eventIdOf(source, id)) <= EVENT_ID_CODE_POINTS_MAX, {
+      path: ["id"],
+      message: `and \`source\` must have at most ${EVENT_ID_CODE_POINTS_MAX} code points together, as \`source#id\` with escapes`,
+    })
+    .transform(
+      ({ id, source, type, subject, time, data }): EventInput => ({
+        eventId: eventIdOf(source, id),
+        userId: subject,
+        event: type,
+        model: data?.model,
+        quantities: data?.quantities ?? quantities.parse({}),
+        occurredAt: time ?? undefined,
+        properties: data?.properties,
+        onShortage: "reject",
+      }),
+    )
+    .meta({ id: "CloudEvent" }),
+);
+
+const EVENTS_OF_LIST_MAX = 100;
 
 const CLOUD_EVENT = "application/cloudevents+json";
 const CLOUD_EVENT_BATCH = "application/cloudevents-batch+json";

@@ -1,7 +1,8 @@
 import * as z from "zod";
 import { groupedTotalsOutput, totalsOutput } from "../../books/usage/responses.ts";
-import { totalsInput } from "../../books/usage/schemas.ts";
+import { isTime, totalsGroup } from "../../books/usage/schemas.ts";
 import { readUsageTotals } from "../../books/usage/totals.ts";
+import { identifier, timestamp, userId } from "../../http/fields.ts";
 import { secretKeyOrUser } from "../access.ts";
 import { operation } from "../operation.ts";
 
@@ -11,7 +12,30 @@ export default operation({
   path: "/api/v1/usage",
   tag: "Usage",
   access: secretKeyOrUser(),
-  query: totalsInput,
+  query: z.lazy(() =>
+    z.object({
+      userId,
+      event: identifier().optional().describe("An event name or a glob."),
+      from: timestamp.optional().describe("Only events that occurred at this time or later."),
+      to: timestamp.optional().describe("Only events that occurred before this time."),
+      groupBy: z
+        .string()
+        .transform((text) => text.split(","))
+        .pipe(
+          z
+            .array(totalsGroup)
+            .refine((groups) => new Set(groups).size === groups.length, "must name no group twice")
+            .refine(
+              (groups) => groups.filter(isTime).length <= 1,
+              "must name at most one of `hour`, `day` and `month`",
+            ),
+        )
+        .optional()
+        .describe(
+          "Groups, separated by commas: `event`, `model`, and one of `hour`, `day` and `month` (UTC). Needs `from`.",
+        ),
+    }),
+  ),
   output: () => z.union([totalsOutput, groupedTotalsOutput]),
   summary: "Get usage totals",
   description:

@@ -1,8 +1,8 @@
 import * as z from "zod";
 import { listEvents, readUsageEventById } from "../../books/usage/list-events.ts";
-import { eventsOutput, shownEvent } from "../../books/usage/responses.ts";
-import { eventsInput } from "../../books/usage/schemas.ts";
+import { shownEvent } from "../../books/usage/responses.ts";
 import { assert } from "../../errors.ts";
+import { cursor, identifier, pageLimit, timestamp, userId } from "../../http/fields.ts";
 import { secretKeyOrUser } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -29,9 +29,42 @@ export default operation({
   path: "/api/v1/usage/events",
   tag: "Usage",
   access: secretKeyOrUser(["eventId"]),
-  query: eventsInput,
+  query: z.lazy(() =>
+    z
+      .object({
+        userId: userId.optional().describe("The user whose events they are."),
+        eventId: identifier().optional().describe("The id of one event, instead of `userId`. Needs a secret key."),
+        event: identifier().optional().describe("An event name or a glob."),
+        model: identifier().optional().describe("A model or a glob."),
+        from: timestamp.optional().describe("Only events that occurred at this time or later."),
+        to: timestamp.optional().describe("Only events that occurred before this time."),
+        limit: pageLimit("events"),
+        cursor,
+      })
+      .refine((input) => input.userId !== undefined || input.eventId !== undefined, {
+        path: ["userId"],
+        message: "is required unless `eventId` is sent",
+      })
+      .refine((input) => input.userId === undefined || input.eventId === undefined, {
+        path: ["eventId"],
+        message: "must not be sent together with `userId`",
+      }),
+  ),
   output: () =>
-    z.union([eventsOutput, shownEvent.unwrap().extend({ userId: z.string() }).meta({ id: "UsageEventOfUser" })]),
+    z.union([
+      z.lazy(() =>
+        z
+          .strictObject({
+            events: z.array(shownEvent).describe("The newest by `occurredAt` first."),
+            nextCursor: z
+              .string()
+              .nullable()
+              .describe("For the next page, even if this page is short. Null on the last page."),
+          })
+          .meta({ id: "UsageEventPage" }),
+      ),
+      shownEvent.unwrap().extend({ userId: z.string() }).meta({ id: "UsageEventOfUser" }),
+    ]),
   errors: ["requires_secret_key", "not_found"],
   summary: "List usage events",
   description:

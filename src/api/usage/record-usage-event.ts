@@ -32,8 +32,9 @@ export default operation({
     bodies: { "application/cloudevents+json": exampleCloudEvent },
     output: exampleDebits,
   }),
-  handler: async (ctx, { body }, request) =>
-    body.kind === "one"
-      ? recordEvent(ctx, eventAt(body.event, ctx.now()))
-      : Response.json(presentResults(await recordList(ctx, elementsAt(body.elements, ctx.now())), request)),
+  handler: async (ctx, { body }, request) => {
+    if (body.kind === "one") return recordEvent(ctx, eventAt(body.event, ctx.now()));
+    const results = await recordList(ctx, elementsAt(body.elements, ctx.now()));
+    return request.respond(JSON.stringify(presentResults(results, request)), { "content-type": "application/json" });
+  },
 });

@@ -1,16 +1,16 @@
 import { changeWebhook } from "../../webhooks/endpoints.ts";
 import { webhookOutput } from "../../webhooks/responses.ts";
 import { changeWebhookInput } from "../../webhooks/schemas.ts";
-import { administration } from "../access.ts";
+import { administrationOfRow } from "../access.ts";
 import { operation } from "../operation.ts";
-import { webhook, webhookParams } from "./shapes.ts";
+import { loadEndpoint, webhook, webhookParams } from "./shapes.ts";
 
 export default operation({
   id: "changeWebhook",
   method: "patch",
   path: "/api/v1/admin/apps/{appId}/webhooks/{webhookId}",
   tag: "Administration",
-  access: administration("access", "row"),
+  access: administrationOfRow("access", loadEndpoint),
   params: webhookParams,
   body: changeWebhookInput,
   output: () => webhookOutput,
@@ -18,5 +18,5 @@ export default operation({
   description: "Changes the fields that you send.",
   returns: "The endpoint.",
   example: () => ({ body: { isEnabled: true }, output: webhook }),
-  handler: (admin, { params, body }) => changeWebhook(admin, params.appId, params.webhookId, body),
+  handler: ({ admin, row }, { body }) => changeWebhook(admin, row, body),
 });

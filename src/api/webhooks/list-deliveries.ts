@@ -1,10 +1,10 @@
 import { listDeliveries } from "../../webhooks/list-deliveries.ts";
 import { listDeliveriesOutput } from "../../webhooks/responses.ts";
 import { listDeliveriesInput } from "../../webhooks/schemas.ts";
-import { administration } from "../access.ts";
+import { administrationOfRow } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
-import { messageId, webhookParams } from "./shapes.ts";
+import { loadEndpoint, messageId, webhookParams } from "./shapes.ts";
 
 const { createdAt } = EXAMPLE;
 
@@ -30,7 +30,7 @@ export default operation({
   method: "get",
   path: "/api/v1/admin/apps/{appId}/webhooks/{webhookId}/deliveries",
   tag: "Administration",
-  access: administration("people", "row"),
+  access: administrationOfRow("people", loadEndpoint),
   params: webhookParams,
   query: listDeliveriesInput,
   output: () => listDeliveriesOutput,
@@ -38,5 +38,5 @@ export default operation({
   description: "Returns the deliveries to an endpoint in the last 30 days, newest first, with every attempt.",
   returns: "A page of deliveries.",
   example: () => ({ output: { deliveries: [delivery], nextCursor: null } }),
-  handler: (admin, { params, query }) => listDeliveries(admin, params.appId, params.webhookId, query),
+  handler: ({ admin, row }, { query }) => listDeliveries(admin, row, query),
 });

@@ -1,6 +1,7 @@
+import * as z from "zod";
+import { mode } from "../../http/fields.ts";
 import { listWebhooks } from "../../webhooks/endpoints.ts";
-import { listWebhooksOutput } from "../../webhooks/responses.ts";
-import { listWebhooksInput } from "../../webhooks/schemas.ts";
+import { webhookOutput } from "../../webhooks/responses.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -13,8 +14,8 @@ export default operation({
   tag: "Administration",
   access: administration("read", "argument"),
   params: appParams,
-  query: listWebhooksInput,
-  output: () => listWebhooksOutput,
+  query: z.lazy(() => z.object({ mode: mode.describe("The mode of the endpoints.") })),
+  output: () => z.strictObject({ webhooks: z.array(webhookOutput) }).meta({ id: "WebhookList" }),
   summary: "List endpoints",
   description: "Returns the endpoints of one mode, oldest first.",
   returns: "The endpoints.",

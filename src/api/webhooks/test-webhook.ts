@@ -1,20 +1,20 @@
 import { sendTest } from "../../webhooks/resend.ts";
 import { sentOutput } from "../../webhooks/responses.ts";
-import { administration } from "../access.ts";
+import { administrationOfRow } from "../access.ts";
 import { operation } from "../operation.ts";
-import { messageId, webhookParams } from "./shapes.ts";
+import { loadEndpoint, messageId, webhookParams } from "./shapes.ts";
 
 export default operation({
   id: "testWebhook",
   method: "post",
   path: "/api/v1/admin/apps/{appId}/webhooks/{webhookId}/test",
   tag: "Administration",
-  access: administration("access", "row"),
+  access: administrationOfRow("access", loadEndpoint),
   params: webhookParams,
   output: () => sentOutput,
   summary: "Send a test message",
   description: "Sends `purser.test`, regardless of the endpoint's types.",
   returns: "The message.",
   example: () => ({ output: { messageId } }),
-  handler: (admin, { params }) => sendTest(admin, params.appId, params.webhookId),
+  handler: ({ admin, row }) => sendTest(admin, row),
 });

@@ -1,5 +1,4 @@
 import { and, eq, gt, not, sql } from "drizzle-orm";
-import { admitRow } from "../../auth/scopes.ts";
 import { requireApp, requireEnvironment } from "../../catalog/apps.ts";
 import { insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
 import { timesOf } from "../../db/features.ts";
@@ -23,8 +22,17 @@ import { cutPage, decodeCursor, encodeCursor } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { fromSteps, toSteps } from "../amounts/amount.ts";
-import type { AlertOutput, ListAlertsOutput, ListAlertUsersOutput } from "./responses.ts";
+import type { AlertOutput } from "./responses.ts";
 import { type CreateAlertInput, type ListAlertUsersInput, percentThousandths } from "./schemas.ts";
+
+export interface ListAlertUsersOutput {
+  readonly users: { readonly userId: string }[];
+  readonly nextCursor: string | null;
+}
+
+export interface ListAlertsOutput {
+  readonly alerts: AlertOutput[];
+}
 
 export type AlertRow = typeof alerts.$inferSelect;
 export type AlertKey = { environmentId: number; alertId: string };
@@ -139,14 +147,13 @@ const selectAlert = query((value: ValueOf<{ appId: string; alertId: string }>) =
     ),
 );
 
-/** Returns an application's alert. Throws `not_found` and `forbidden`. */
-export async function requireAlert(
-  root: SystemCtx,
-  appId: string,
-  alertId: string,
-): Promise<AlertRow & { readonly mode: Mode }> {
+/** An alert, with its application and mode. */
+export type AlertOfApp = AlertRow & { readonly appId: string; readonly mode: Mode };
+
+/** Returns an application's alert. Throws `not_found`. */
+export async function requireAlert(root: SystemCtx, appId: string, alertId: string): Promise<AlertOfApp> {
   const [row] = await all(root.db, selectAlert({ appId, alertId }));
-  if (row !== undefined) return admitRow(root, row);
+  if (row !== undefined) return { ...row, appId };
   await requireApp(root, appId);
   throw new PurserError("not_found", "The application has no such alert.", { param: "alertId" });
 }
@@ -173,11 +180,9 @@ const selectAlertUsers = query((value: ValueOf<AlertKey & { afterId: number; lim
  */
 export async function listAlertUsers(
   root: SystemCtx,
-  appId: string,
-  alertId: string,
+  { id: alertId, environmentId }: AlertOfApp,
   { limit, cursor }: ListAlertUsersInput,
 ): Promise<ListAlertUsersOutput> {
-  const { environmentId } = await requireAlert(root, appId, alertId);
   const scope = ["alert users", environmentId, alertId];
   const afterId = cursor === undefined ? 0 : decodeCursor(cursor, scope);
   if (afterId === null) throw invalidCursor();

@@ -6,7 +6,7 @@ import { all, batch } from "../../db/sql.ts";
 import { temporarilyUnavailable } from "../../errors.ts";
 import { warn } from "../../http/factory.ts";
 import type { AdminCtx } from "../../runtime.ts";
-import { type AlertKey, type AlertRow, ofAlertKey, presentAlert, requireAlert } from "./alerts.ts";
+import { type AlertKey, type AlertOfApp, type AlertRow, ofAlertKey, presentAlert } from "./alerts.ts";
 import type { AlertOutput } from "./responses.ts";
 import { amountStepsOf, type ChangeAlertInput, percentThousandths } from "./schemas.ts";
 
@@ -59,12 +59,10 @@ const updateAlert = query((value: ValueOf<AlertKey & AlertChange>) =>
  */
 export async function changeAlert(
   admin: AdminCtx,
-  appId: string,
-  alertId: string,
+  { mode, appId, ...row }: AlertOfApp,
   { name, event, below }: ChangeAlertInput,
 ): Promise<AlertOutput> {
-  const { mode, ...row } = await requireAlert(admin, appId, alertId);
-  const { environmentId, unit } = row;
+  const { id: alertId, environmentId, unit } = row;
   if (below?.percent !== undefined && below.percent < 1) warn(admin, "percent_below_one");
   const next = {
     ...row,
@@ -108,9 +106,8 @@ const deleteAlertRow = query((value: ValueOf<AlertKey>) => drizzle.delete(alerts
  * Deletes an alert, and returns it as it was. Throws `not_found`, and `temporarily_unavailable` when it fired for so many
  * users that another call must continue.
  */
-export async function deleteAlert(admin: AdminCtx, appId: string, alertId: string): Promise<AlertOutput> {
-  const row = await requireAlert(admin, appId, alertId);
-  const { environmentId, mode } = row;
+export async function deleteAlert(admin: AdminCtx, { mode, appId, ...row }: AlertOfApp): Promise<AlertOutput> {
+  const { id: alertId, environmentId } = row;
   const key = { environmentId, alertId };
   const auditEntry = newAuditEntry(admin, { appId, action: "alert.deleted", target: alertId, details: { mode } });
   await deleteMostStates(admin, key);

@@ -90,8 +90,6 @@ export type ChangeAlertInput = z.infer<typeof changeAlertInput>;
 export const listAlertUsersInput = z.lazy(() => z.object({ limit: pageLimit("users"), cursor }));
 export type ListAlertUsersInput = z.infer<typeof listAlertUsersInput>;
 
-export const listAlertsInput = z.lazy(() => z.object({ mode: mode.describe("The mode whose alerts they are.") }));
-
 const days = z.lazy(() =>
   z
     .array(z.int().min(1).max(DAYS_MAX))
@@ -102,7 +100,3 @@ const days = z.lazy(() =>
 
 export const setExpiryNoticesInput = z.lazy(() => z.strictObject({ mode, days }).meta({ id: "SetExpiryNotices" }));
 export type SetExpiryNoticesInput = z.infer<typeof setExpiryNoticesInput>;
-
-export const readExpiryNoticesInput = z.lazy(() =>
-  z.object({ mode: mode.describe("The mode whose notices they are.") }),
-);

@@ -1,5 +1,5 @@
 import { and, eq, sql } from "drizzle-orm";
-import { admitRow, mayUseApp } from "../../auth/scopes.ts";
+import { mayUseApp } from "../../auth/scopes.ts";
 import { countActivity } from "../../db/activity.ts";
 import { clockOf, timesOf } from "../../db/features.ts";
 import { asInteger, computed, drizzle, fields, insertFrom, query, type ValueOf } from "../../db/query.ts";
@@ -33,7 +33,11 @@ import { entryWritten } from "../ledger/messages.ts";
 import { apply, changesOfHolds, settle } from "../ledger/settle.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { balanceNotFound, readBalance } from "./read-balance.ts";
-import type { AdjustOutput } from "./responses.ts";
+
+export interface AdjustOutput {
+  readonly balanceId: string;
+  readonly remaining: number;
+}
 
 export interface AdjustInput {
   readonly balanceId: string;
@@ -46,12 +50,12 @@ export interface AdjustInput {
 
 /**
  * Returns the context of a balance's tenant, which the id determines, because balance ids are unique across all applications. Throws
- * `credit_balance_not_found` and `forbidden`.
+ * `credit_balance_not_found`.
  */
 export async function findTenant(root: AdminCtx, balanceId: string): Promise<TenantCtx> {
   const [found] = await all(root.db, selectEnvironmentOfBalance({ balanceId }));
   if (found === undefined || !mayUseApp(root, found.appId)) throw balanceNotFound();
-  const { clock, ...environment } = admitRow(root, found);
+  const { clock, ...environment } = found;
   const database = databaseIndexOf(balanceId) ?? 0;
   return { ...root, ...timesOf(clock, root), environment: { ...environment, database }, caller: root.caller };
 }

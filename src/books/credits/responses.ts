@@ -75,11 +75,6 @@ export const grantOutput = z.lazy(() =>
 );
 export type GrantOutput = z.infer<typeof grantOutput>;
 
-export const revokeOutput = z.lazy(() =>
-  z.strictObject({ balanceId: z.string(), remaining: z.literal(0) }).meta({ id: "RevokeResult" }),
-);
-export type RevokeOutput = z.infer<typeof revokeOutput>;
-
 const refundedBalance = z.lazy(() =>
   z
     .strictObject({
@@ -117,7 +112,7 @@ export const historyOutput = z.lazy(() =>
 );
 export type HistoryOutput = z.infer<typeof historyOutput>;
 
-const nextCursor = z.string().nullable().describe("The cursor of the next page. Null on the last page.");
+export const nextCursor = z.string().nullable().describe("The cursor of the next page. Null on the last page.");
 
 const creditUser = z.lazy(() =>
   z
@@ -164,13 +159,3 @@ export const verifyOutput = z.lazy(() =>
     .meta({ id: "LedgerVerification" }),
 );
 export type VerifyOutput = z.infer<typeof verifyOutput>;
-
-export const verifyUsersOutput = z.lazy(() =>
-  z.strictObject({ users: z.array(verifyOutput), nextCursor }).meta({ id: "LedgerVerificationList" }),
-);
-export type VerifyUsersOutput = z.infer<typeof verifyUsersOutput>;
-
-export const adjustOutput = z.lazy(() =>
-  z.strictObject({ balanceId: z.string(), remaining: z.number() }).meta({ id: "AdjustResult" }),
-);
-export type AdjustOutput = z.infer<typeof adjustOutput>;

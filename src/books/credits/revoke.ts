@@ -12,8 +12,12 @@ import { insertReversal } from "../ledger/insert-takings.ts";
 import { entryWritten } from "../ledger/messages.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { balanceNotFound } from "./read-balance.ts";
-import type { RevokeOutput } from "./responses.ts";
 import type { RevokeInput } from "./schemas.ts";
+
+export interface RevokeOutput {
+  readonly balanceId: string;
+  readonly remaining: 0;
+}
 
 /**
  * Sets a balance to 0 with one `admin_adjust` entry whose note is the reason, even if nothing remains. Spent credits stay spent, and a

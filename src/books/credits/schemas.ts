@@ -1,15 +1,5 @@
 import * as z from "zod";
-import {
-  anyNumber,
-  cursor,
-  freeText,
-  identifier,
-  mode,
-  pageLimit,
-  queryFlag,
-  timestamp,
-  userId,
-} from "../../http/fields.ts";
+import { anyNumber, cursor, freeText, identifier, pageLimit, queryFlag, timestamp, userId } from "../../http/fields.ts";
 import { RECURRING_REF } from "../ledger/plan-periods.ts";
 
 const balanceId = z.lazy(() => identifier()).describe("The id of a balance, `crb_…`.");
@@ -145,18 +135,8 @@ export const historyInput = z.lazy(() =>
 );
 export type HistoryInput = z.infer<typeof historyInput>;
 
-export const usersInput = z.lazy(() =>
-  z.object({
-    limit: pageLimit("users"),
-    cursor,
-  }),
-);
-export type UsersInput = z.infer<typeof usersInput>;
-
 export const verifyInput = z.lazy(() => z.object({ userId, cursor }));
 export type VerifyInput = z.infer<typeof verifyInput>;
-
-export const verifyUsersInput = z.lazy(() => z.strictObject({ mode, cursor }).meta({ id: "VerifyUsers" }));
 
 export const adjustInput = z.lazy(() =>
   z

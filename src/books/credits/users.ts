@@ -21,7 +21,11 @@ import { exactAmount, stepsOfSum, sumOfSteps, UNITS, type Unit } from "../amount
 import { presentExpiry } from "../ledger/balance.ts";
 import { isSpendable } from "../ledger/spendable-balances.ts";
 import type { UsersOutput } from "./responses.ts";
-import type { UsersInput } from "./schemas.ts";
+
+export interface UsersInput {
+  readonly limit: number;
+  readonly cursor?: string | undefined;
+}
 
 /**
  * Returns the users with balances that can pay now, by user id in code point order (C24). A page examines `limit` users and returns

@@ -7,7 +7,7 @@ import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { User } from "../ledger/account.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
-import type { VerifyOutput, VerifyUsersOutput } from "./responses.ts";
+import type { VerifyOutput } from "./responses.ts";
 import type { VerifyInput } from "./schemas.ts";
 import { type Flaw, type LedgerStretch, missingEnds, verifyEntries } from "./verify-entries.ts";
 import {
@@ -19,6 +19,11 @@ import {
   type VerifyPosition,
   writePosition,
 } from "./verify-rows.ts";
+
+export interface VerifyUsersOutput {
+  readonly users: VerifyOutput[];
+  readonly nextCursor: string | null;
+}
 
 /** The most entries of a page of a verification. */
 export const VERIFIED_ENTRIES_MAX = 10_000;

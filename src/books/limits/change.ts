@@ -8,11 +8,11 @@ import { invalid, temporarilyUnavailable } from "../../errors.ts";
 import type { AdminCtx } from "../../runtime.ts";
 import {
   type LimitKey,
+  type LimitOfApp,
   type LimitRow,
   nameTaken,
   ofLimitKey,
   presentLimit,
-  requireLimit,
   syncLimits,
   unknownLimit,
 } from "./limits.ts";
@@ -35,11 +35,10 @@ const updateLimit = query((value: ValueOf<LimitKey & Pick<LimitRow, "name" | "na
 /** Changes the given fields of a usage limit. A new amount applies to the usage so far (Q1). Throws `not_found` and `invalid_request`. */
 export async function changeLimit(
   admin: AdminCtx,
-  appId: string,
-  limitId: string,
+  { mode, appId, ...row }: LimitOfApp,
   { name, amount }: ChangeLimitInput,
 ): Promise<UsageLimitOutput> {
-  const { mode, ...row } = await requireLimit(admin, appId, limitId);
+  const { id: limitId } = row;
   if (row.isDeleted) throw unknownLimit();
   const newAmount = amount === undefined ? { steps: row.amountSteps } : readAmount(row.unit, amount);
   if ("flaw" in newAmount) throw invalid("amount", newAmount.flaw);
@@ -90,9 +89,8 @@ const deleteRow = query((value: ValueOf<LimitKey>) => drizzle.delete(usageLimits
  * Deletes a usage limit, which then refuses nothing, and its counters, and returns the limit as it was. Throws `not_found`, and
  * `temporarily_unavailable` when there are so many counters that another call must continue.
  */
-export async function deleteLimit(admin: AdminCtx, appId: string, limitId: string): Promise<UsageLimitOutput> {
-  const { mode, ...row } = await requireLimit(admin, appId, limitId);
-  const { environmentId } = row;
+export async function deleteLimit(admin: AdminCtx, { mode, appId, ...row }: LimitOfApp): Promise<UsageLimitOutput> {
+  const { id: limitId, environmentId } = row;
   const key = { environmentId, limitId };
   const auditEntry = newAuditEntry(admin, { appId, action: "usage_limit.deleted", target: limitId, details: { mode } });
   await batch(admin.db, [

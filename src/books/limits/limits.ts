@@ -1,5 +1,4 @@
 import { and, eq, not, sql } from "drizzle-orm";
-import { admitRow } from "../../auth/scopes.ts";
 import { requireApp, requireEnvironment } from "../../catalog/apps.ts";
 import { insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
 import { nameKey } from "../../catalog/pack.ts";
@@ -23,8 +22,12 @@ import { iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { fromSteps, toSteps } from "../amounts/amount.ts";
 import { readStoredRules } from "../amounts/match.ts";
-import type { ListLimitsOutput, UsageLimitOutput } from "./responses.ts";
+import type { UsageLimitOutput } from "./responses.ts";
 import type { CreateLimitInput } from "./schemas.ts";
+
+export interface ListLimitsOutput {
+  readonly limits: UsageLimitOutput[];
+}
 
 export type LimitRow = typeof usageLimits.$inferSelect;
 export type LimitKey = { environmentId: number; limitId: string };
@@ -164,14 +167,13 @@ const selectOwnLimit = query((value: ValueOf<{ appId: string; limitId: string }>
     ),
 );
 
+/** A usage limit, with its application and mode. */
+export type LimitOfApp = LimitRow & { readonly appId: string; readonly mode: Mode };
+
 /** Returns an application's usage limit, even while it is being deleted. Throws `not_found`. */
-export async function requireLimit(
-  root: SystemCtx,
-  appId: string,
-  limitId: string,
-): Promise<LimitRow & { readonly mode: Mode }> {
+export async function requireLimit(root: SystemCtx, appId: string, limitId: string): Promise<LimitOfApp> {
   const [row] = await all(root.db, selectOwnLimit({ appId, limitId }));
-  if (row !== undefined) return admitRow(root, row);
+  if (row !== undefined) return { ...row, appId };
   await requireApp(root, appId);
   throw unknownLimit();
 }

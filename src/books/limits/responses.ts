@@ -23,13 +23,6 @@ export const usageLimitOutput = z.lazy(() =>
 );
 export type UsageLimitOutput = z.infer<typeof usageLimitOutput>;
 
-export const listLimitsOutput = z.lazy(() =>
-  z
-    .strictObject({ limits: z.array(usageLimitOutput).describe("In the order of creation.") })
-    .meta({ id: "UsageLimitList" }),
-);
-export type ListLimitsOutput = z.infer<typeof listLimitsOutput>;
-
 export const userLimitOutput = z.lazy(() =>
   z
     .strictObject({
@@ -46,13 +39,6 @@ export const userLimitOutput = z.lazy(() =>
     .meta({ id: "UserUsageLimit" }),
 );
 export type UserLimitOutput = z.infer<typeof userLimitOutput>;
-
-export const userLimitsOutput = z.lazy(() =>
-  z
-    .strictObject({ limits: z.array(userLimitOutput).describe("In the order of creation.") })
-    .meta({ id: "UserUsageLimits" }),
-);
-export type UserLimitsOutput = z.infer<typeof userLimitsOutput>;
 
 export const refusingLimitOutput = z.lazy(() =>
   z

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { Steps } from "../../db/schema.ts";
-import { anyNumber, displayName, mode, userId } from "../../http/fields.ts";
+import { anyNumber, displayName, mode } from "../../http/fields.ts";
 import { amountRule, toSteps, type Unit } from "../amounts/amount.ts";
 import { matchRule, unit } from "../amounts/schemas.ts";
 import { EVERY } from "../ledger/calendar.ts";
@@ -20,7 +20,7 @@ const matches = z.lazy(() =>
     ),
 );
 const limitName = () => displayName().describe("Unique among the limits of the mode. Letter case does not matter.");
-const amountOfWindow = () =>
+export const amountOfWindow = () =>
   anyNumber.describe("The amount that a user may use in a window, in the limit's unit; 0 or more.");
 
 /** The error text for an amount of a unit, to follow the field's name. Null when the amount is valid. */
@@ -60,23 +60,5 @@ export const changeLimitInput = z.lazy(() =>
     .meta({ id: "ChangeUsageLimit" }),
 );
 export type ChangeLimitInput = z.infer<typeof changeLimitInput>;
-
-export const listLimitsInput = z.lazy(() => z.object({ mode: mode.describe("The mode whose limits they are.") }));
-
-export const readUserLimitsInput = z.lazy(() => z.object({ userId }));
-
-export const ownAmountInput = z.lazy(() =>
-  z
-    .strictObject({
-      userId,
-      amount: amountOfWindow()
-        .nullable()
-        .describe("The user's own amount, in the limit's unit; 0 or more. Null: this user is unlimited."),
-    })
-    .meta({ id: "SetOwnAmount" }),
-);
-export type OwnAmountInput = z.infer<typeof ownAmountInput>;
-
-export const removeOwnAmountInput = z.lazy(() => z.object({ userId }));
 
 export const limitParams = z.lazy(() => z.object({ limitId: z.string().describe("The id of the limit, `lim_…`.") }));

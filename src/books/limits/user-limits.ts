@@ -26,8 +26,18 @@ import type { AccountAtRead } from "../ledger/read-account.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { limitsOf, standingOf, type UsageLimit } from "./count-usage.ts";
 import { unknownLimit } from "./limits.ts";
-import type { UserLimitOutput, UserLimitsOutput } from "./responses.ts";
-import { type OwnAmountInput, readAmount } from "./schemas.ts";
+import type { UserLimitOutput } from "./responses.ts";
+import { readAmount } from "./schemas.ts";
+
+export interface UserLimitsOutput {
+  readonly limits: UserLimitOutput[];
+}
+
+export interface OwnAmountInput {
+  readonly userId: string;
+  /** In the limit's unit. Null: this user is unlimited. */
+  readonly amount: number | null;
+}
 
 type OwnAmount = { limitId: string; hasOwnAmount: number; ownAmountSteps: number | null };
 

@@ -25,7 +25,11 @@ import {
   withChange,
 } from "./recurring.ts";
 import type { RecurringOutput } from "./responses.ts";
-import type { CancelRecurringInput, ResumeRecurringInput } from "./schemas.ts";
+import type { CancelRecurringInput } from "./schemas.ts";
+
+export interface ResumeRecurringInput {
+  readonly undoCancel: boolean;
+}
 
 type UnexpiredSearch = { from: string; to: string; nowMs: number };
 

@@ -11,7 +11,11 @@ import { lastPeriod, periodAt, periodStart } from "../ledger/calendar.ts";
 import { packJson, readPackJson } from "../ledger/due-periods.ts";
 import { quotaOf } from "../ledger/new-balances.ts";
 import { afterPeriod, duePeriods, planPeriods, type RecurringChange } from "../ledger/plan-periods.ts";
-import type { RecurringListOutput, RecurringOutput } from "./responses.ts";
+import type { RecurringOutput } from "./responses.ts";
+
+export interface RecurringListOutput {
+  readonly recurring: RecurringOutput[];
+}
 
 export type StoredRecurring = typeof recurringGrants.$inferSelect;
 

@@ -26,8 +26,3 @@ export const recurringOutput = z.lazy(() =>
     .meta({ id: "RecurringGrant" }),
 );
 export type RecurringOutput = z.infer<typeof recurringOutput>;
-
-export const recurringListOutput = z.lazy(() =>
-  z.strictObject({ recurring: z.array(recurringOutput).describe("Oldest first.") }).meta({ id: "RecurringGrantList" }),
-);
-export type RecurringListOutput = z.infer<typeof recurringListOutput>;

@@ -32,8 +32,6 @@ export const createRecurringInput = z.lazy(() =>
 );
 export type CreateRecurringInput = z.infer<typeof createRecurringInput>;
 
-export const listRecurringInput = z.lazy(() => z.object({ userId }));
-
 export const recurringParams = z.lazy(() =>
   z.object({
     recurringId: z.string().describe("The id of the recurring grant, `rec_…`."),
@@ -52,12 +50,3 @@ export const cancelRecurringInput = z.lazy(() =>
     .meta({ id: "CancelRecurringGrant" }),
 );
 export type CancelRecurringInput = z.infer<typeof cancelRecurringInput>;
-
-export const resumeRecurringInput = z.lazy(() =>
-  z
-    .strictObject({
-      undoCancel: z.boolean().default(false).describe("Undoes a cancel at `period_end`, until the last period ends."),
-    })
-    .meta({ id: "ResumeRecurringGrant" }),
-);
-export type ResumeRecurringInput = z.infer<typeof resumeRecurringInput>;

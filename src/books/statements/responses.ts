@@ -49,7 +49,7 @@ const summary = {
   status: z.lazy(() => z.lazy(() => z.lazy(() => z.enum(["running", "ready"]).meta({ id: "StatementStatus" })))),
   madeAt: z.string().meta({ format: "date-time" }).nullable(),
 };
-const statementSummary = z.lazy(() => z.strictObject(summary).meta({ id: "StatementSummary" }));
+export const statementSummary = z.lazy(() => z.strictObject(summary).meta({ id: "StatementSummary" }));
 export type StatementSummary = z.infer<typeof statementSummary>;
 
 export const statementOutput = z.lazy(() =>
@@ -61,10 +61,3 @@ export const statementOutput = z.lazy(() =>
     .meta({ id: "Statement" }),
 );
 export type StatementOutput = z.infer<typeof statementOutput>;
-
-export const statementListOutput = z.lazy(() =>
-  z
-    .strictObject({ statements: z.array(statementSummary).describe("The newest month first, without lines.") })
-    .meta({ id: "StatementList" }),
-);
-export type StatementListOutput = z.infer<typeof statementListOutput>;

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { mode, queryFlag } from "../../http/fields.ts";
+import { mode } from "../../http/fields.ts";
 
 export const createStatementInput = z.lazy(() =>
   z
@@ -13,17 +13,3 @@ export const createStatementInput = z.lazy(() =>
     .meta({ id: "CreateStatement" }),
 );
 export type CreateStatementInput = z.infer<typeof createStatementInput>;
-
-export const readStatementInput = z.lazy(() =>
-  z.object({
-    raw: queryFlag
-      .default(false)
-      .describe(
-        "For CSV: leaves out the apostrophe that stops spreadsheets from reading a text that begins like a formula as one.",
-      ),
-  }),
-);
-
-export const listStatementsInput = z.lazy(() =>
-  z.object({ mode: mode.describe("The mode whose statements they are.") }),
-);

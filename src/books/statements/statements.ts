@@ -1,5 +1,4 @@
 import { and, desc, eq, not, sql } from "drizzle-orm";
-import { admitRow } from "../../auth/scopes.ts";
 import { inEnvironmentOf, requireApp, requireEnvironment } from "../../catalog/apps.ts";
 import { insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
 import { drizzle, fields, hasRow, insertFrom, query, type RowOf, type ValueOf } from "../../db/query.ts";
@@ -12,8 +11,12 @@ import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { exactAmount } from "../amounts/amount.ts";
 import { spanOfMonth } from "../ledger/calendar.ts";
 import { COLUMNS, type Column, readAmounts } from "./lines.ts";
-import type { StatementLineOutput, StatementListOutput, StatementOutput, StatementSummary } from "./responses.ts";
+import type { StatementLineOutput, StatementOutput, StatementSummary } from "./responses.ts";
 import type { CreateStatementInput } from "./schemas.ts";
+
+export interface StatementListOutput {
+  readonly statements: StatementSummary[];
+}
 
 /** How long after its end a month closes. No isolate's clock is behind by this much. */
 const CLOSES_AFTER_MS = HOUR_MS;
@@ -159,20 +162,13 @@ export async function readStatement(root: SystemCtx, appId: string, statementId:
       param: "statementId",
     });
   }
-  admitRow(root, row);
   // Lines whose amounts are all 0 are left out.
   const shown = row.madeAtMs === null ? null : lines.filter((line) => !isZero(line)).map(presentLine);
   return { ...presentSummary(row), lines: shown };
 }
 
 /** Returns the statement as CSV, with a header row. Throws `temporarily_unavailable` while it is being made. */
-export async function statementCsv(
-  root: SystemCtx,
-  appId: string,
-  statementId: string,
-  options: { readonly isRaw: boolean },
-): Promise<string> {
-  const { lines } = await readStatement(root, appId, statementId);
+export function statementCsv({ lines }: StatementOutput, options: { readonly isRaw: boolean }): string {
   if (lines === null) throw temporarilyUnavailable("The statement is still being made; try again in a minute.");
   const header = ["unit", "packId", "packName", ...COLUMNS];
   const rows = lines.map((line) => {

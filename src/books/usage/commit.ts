@@ -35,8 +35,12 @@ import {
   selectShownReservation,
 } from "./reservations.ts";
 import type { EventOutput, ReleaseOutput, ReservationOutput } from "./responses.ts";
-import { assertNotAhead, type CommitInput, EXPIRES_IN_SECONDS_MAX, type ExtendInput } from "./schemas.ts";
+import { assertNotAhead, type CommitInput, EXPIRES_IN_SECONDS_MAX } from "./schemas.ts";
 import { answerEventRepeat, selectEvent, writeEvent } from "./write-event.ts";
+
+export interface ExtendInput {
+  readonly expiresInSeconds: number;
+}
 
 /**
  * Returns a reservation's holds and debits the actual usage, in one write (U6). A held balance pays even if it has

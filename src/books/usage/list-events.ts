@@ -10,8 +10,23 @@ import { filterCovers } from "../amounts/match.ts";
 import type { Debit } from "../amounts/responses.ts";
 import { accountQuery } from "../ledger/account.ts";
 import { describedFields, presentDescription, presentUsageTimes } from "./describe-events.ts";
-import type { EventsOutput, ShownEvent } from "./responses.ts";
-import type { EventsInput } from "./schemas.ts";
+import type { ShownEvent } from "./responses.ts";
+
+export interface EventsOutput {
+  readonly events: ShownEvent[];
+  readonly nextCursor: string | null;
+}
+
+export interface EventsInput {
+  readonly userId?: string | undefined;
+  readonly eventId?: string | undefined;
+  readonly event?: string | undefined;
+  readonly model?: string | undefined;
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
+  readonly limit: number;
+  readonly cursor?: string | undefined;
+}
 
 /** How many events a page with a filter examines. So it reads at most 4,000 rows. */
 const EXAMINED_MAX = 1_990;

@@ -16,8 +16,20 @@ import {
   settlementFields,
   willBeCharged,
 } from "../ledger/hold.ts";
-import type { ReservationOutput, ReservationsOutput } from "./responses.ts";
-import type { ReservationStatus, ReservationsInput } from "./schemas.ts";
+import type { ReservationOutput } from "./responses.ts";
+import type { ReservationStatus } from "./schemas.ts";
+
+export interface ReservationsOutput {
+  readonly reservations: ReservationOutput[];
+  readonly nextCursor: string | null;
+}
+
+export interface ReservationsInput {
+  readonly userId: string;
+  readonly status?: ReservationStatus | undefined;
+  readonly limit: number;
+  readonly cursor?: string | undefined;
+}
 
 export type ReservationKey = { environmentId: number; reservationId: string };
 export const ofReservationKey = (value: ValueOf<ReservationKey>) =>

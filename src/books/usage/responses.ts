@@ -89,16 +89,6 @@ export const reservationOutput = z.lazy(() =>
 );
 export type ReservationOutput = z.infer<typeof reservationOutput>;
 
-export const reservationsOutput = z.lazy(() =>
-  z
-    .strictObject({
-      reservations: z.array(reservationOutput).describe("Newest first."),
-      nextCursor: z.string().nullable().describe("For the next page. Null on the last page."),
-    })
-    .meta({ id: "ReservationList" }),
-);
-export type ReservationsOutput = z.infer<typeof reservationsOutput>;
-
 export const releaseOutput = z.lazy(() =>
   z
     .strictObject({
@@ -179,19 +169,6 @@ export const shownEvent = z.lazy(
   ),
 );
 export type ShownEvent = z.infer<typeof shownEvent>;
-
-export const eventsOutput = z.lazy(() =>
-  z
-    .strictObject({
-      events: z.array(shownEvent).describe("The newest by `occurredAt` first."),
-      nextCursor: z
-        .string()
-        .nullable()
-        .describe("For the next page, even if this page is short. Null on the last page."),
-    })
-    .meta({ id: "UsageEventPage" }),
-);
-export type EventsOutput = z.infer<typeof eventsOutput>;
 
 const skipReason = z.lazy(() =>
   z.enum(["revoked", "expired", "depleted", "no_match", "wrong_unit", "not_needed"]).meta({ id: "SkipReason" }),

@@ -1,16 +1,6 @@
 import * as z from "zod";
 import { invalid } from "../../errors.ts";
-import {
-  codePoints,
-  cursor,
-  identifier,
-  jsonObject,
-  mode,
-  pageLimit,
-  prefixedIdentifier,
-  timestamp,
-  userId,
-} from "../../http/fields.ts";
+import { identifier, jsonObject, mode, prefixedIdentifier, timestamp, userId } from "../../http/fields.ts";
 import { isFiniteJson, isNestedDeeperThan, roundNumbers } from "../../lib/json.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import { quantities } from "../amounts/schemas.ts";
@@ -19,7 +9,7 @@ const EARLIEST_MS = Date.UTC(2000, 0, 1);
 const USAGE_AHEAD_MS_MAX = 24 * 3_600_000;
 
 /** When usage occurred (L5). */
-const occurredAt = z.lazy(() =>
+export const occurredAt = z.lazy(() =>
   timestamp
     .refine((atMs) => atMs >= EARLIEST_MS, "must not be before 2000-01-01T00:00:00Z")
     .meta({ format: "date-time" }),
@@ -53,12 +43,12 @@ const usageProperties = z.lazy(() =>
     .meta({ type: "object", additionalProperties: true }),
 );
 
-const TIME_OF_USAGE = "The time of the usage, at most a day ahead. Default: now.";
+export const TIME_OF_USAGE = "The time of the usage, at most a day ahead. Default: now.";
 
 const onShortageInput = z.lazy(() => z.enum(["reject", "partial"]).meta({ id: "OnShortage" }));
 
 /** The fields of a usage event besides its id (U1). */
-const usageFields = () => ({
+export const usageFields = () => ({
   userId,
   event: identifier().describe("The event's name, such as `chat.completed`."),
   model: identifier()
@@ -80,7 +70,7 @@ export const planInput = z.lazy(() => z.strictObject(usageFields()).meta({ id: "
 export type PlanInput = z.infer<typeof planInput>;
 
 /** Charges of reservations use their ids as eventIds (U15), so no caller's event may take one. */
-const isNoReservationId = [
+export const isNoReservationId = [
   (id: string) => !id.startsWith("res_"),
   "must not begin with `res_`: charges of reservations have these ids",
 ] as const;
@@ -95,55 +85,6 @@ export const eventInput = z.lazy(() =>
 );
 export type EventInput = z.infer<typeof eventInput>;
 
-export const EVENTS_OF_LIST_MAX = 100;
-
-/** The `data` of a CloudEvent. */
-const cloudEventData = z.lazy(() => {
-  const { model, quantities, properties } = usageFields();
-  return z.strictObject({ model, quantities, properties }).meta({ id: "CloudEventData" });
-});
-
-const EVENT_ID_CODE_POINTS_MAX = 200;
-
-/** The eventId of a CloudEvent: its source and id together are unique, and the escapes keep two pairs from one eventId. */
-export const eventIdOf = (source: string, id: string): string =>
-  `${source.replaceAll("%", "%25").replaceAll("#", "%23")}#${id}`;
-
-/** A CloudEvent 1.0 as JSON, read as a usage event (U1). Extension attributes are ignored. */
-export const cloudEvent = z.lazy(() =>
-  z
-    .looseObject({
-      specversion: z.literal("1.0"),
-      id: identifier().describe("Unique within the `source`. Both together are the eventId."),
-      source: identifier().refine(...isNoReservationId),
-      type: usageFields().event,
-      subject: userId,
-      time: occurredAt.nullish().describe(TIME_OF_USAGE),
-      data: cloudEventData.nullish(),
-    })
-    .refine((given) => given.data_base64 === undefined, {
-      path: ["data_base64"],
-      message: "must not be given: the data of an event is JSON",
-    })
-    .refine(({ source, id }) => codePoints(eventIdOf(source, id)) <= EVENT_ID_CODE_POINTS_MAX, {
-      path: ["id"],
-      message: `and \`source\` must have at most ${EVENT_ID_CODE_POINTS_MAX} code points together, as \`source#id\` with escapes`,
-    })
-    .transform(
-      ({ id, source, type, subject, time, data }): EventInput => ({
-        eventId: eventIdOf(source, id),
-        userId: subject,
-        event: type,
-        model: data?.model,
-        quantities: data?.quantities ?? quantities.parse({}),
-        occurredAt: time ?? undefined,
-        properties: data?.properties,
-        onShortage: "reject",
-      }),
-    )
-    .meta({ id: "CloudEvent" }),
-);
-
 export const reservationStatus = z.lazy(() =>
   z.enum(["open", "committed", "released", "expired"]).meta({
     id: "ReservationStatus",
@@ -156,7 +97,7 @@ const EXPIRES_IN_SECONDS_DEFAULT = 300;
 export const EXPIRES_IN_SECONDS_MAX = 86_400;
 
 const SECONDS_RANGE = `must be from 1 to ${EXPIRES_IN_SECONDS_MAX}`;
-const expiresInSeconds = z.lazy(() => z.int().min(1, SECONDS_RANGE).max(EXPIRES_IN_SECONDS_MAX, SECONDS_RANGE));
+export const expiresInSeconds = z.lazy(() => z.int().min(1, SECONDS_RANGE).max(EXPIRES_IN_SECONDS_MAX, SECONDS_RANGE));
 
 export const onExpiry = z.lazy(() => z.enum(["return", "charge"]).meta({ id: "OnExpiry" }));
 
@@ -184,25 +125,6 @@ export const reservationParams = z.lazy(() =>
   }),
 );
 
-export const extendInput = z.lazy(() =>
-  z
-    .strictObject({
-      expiresInSeconds: expiresInSeconds.describe("How long the credits are held from now on."),
-    })
-    .meta({ id: "ExtendReservation" }),
-);
-export type ExtendInput = z.infer<typeof extendInput>;
-
-export const reservationsInput = z.lazy(() =>
-  z.object({
-    userId,
-    status: reservationStatus.optional().describe("Only reservations of this status."),
-    limit: pageLimit("reservations"),
-    cursor,
-  }),
-);
-export type ReservationsInput = z.infer<typeof reservationsInput>;
-
 export const commitInput = z.lazy(() => {
   const { model, occurredAt, properties, onShortage } = usageFields();
   return z
@@ -220,55 +142,9 @@ export const commitInput = z.lazy(() => {
 });
 export type CommitInput = z.infer<typeof commitInput>;
 
-const totalsGroup = z.lazy(() => z.enum(["event", "model", "hour", "day", "month"]));
+export const totalsGroup = z.lazy(() => z.enum(["event", "model", "hour", "day", "month"]));
 export type TotalsGroup = z.infer<typeof totalsGroup>;
 export const isTime = (group: TotalsGroup): boolean => group !== "event" && group !== "model";
-
-export const eventsInput = z.lazy(() =>
-  z
-    .object({
-      userId: userId.optional().describe("The user whose events they are."),
-      eventId: identifier().optional().describe("The id of one event, instead of `userId`. Needs a secret key."),
-      event: identifier().optional().describe("An event name or a glob."),
-      model: identifier().optional().describe("A model or a glob."),
-      from: timestamp.optional().describe("Only events that occurred at this time or later."),
-      to: timestamp.optional().describe("Only events that occurred before this time."),
-      limit: pageLimit("events"),
-      cursor,
-    })
-    .refine((input) => input.userId !== undefined || input.eventId !== undefined, {
-      path: ["userId"],
-      message: "is required unless `eventId` is sent",
-    })
-    .refine((input) => input.userId === undefined || input.eventId === undefined, {
-      path: ["eventId"],
-      message: "must not be sent together with `userId`",
-    }),
-);
-export type EventsInput = z.infer<typeof eventsInput>;
-
-export const totalsInput = z.lazy(() =>
-  z.object({
-    userId,
-    event: identifier().optional().describe("An event name or a glob."),
-    from: timestamp.optional().describe("Only events that occurred at this time or later."),
-    to: timestamp.optional().describe("Only events that occurred before this time."),
-    groupBy: z
-      .string()
-      .transform((text) => text.split(","))
-      .pipe(
-        z
-          .array(totalsGroup)
-          .refine((groups) => new Set(groups).size === groups.length, "must name no group twice")
-          .refine((groups) => groups.filter(isTime).length <= 1, "must name at most one of `hour`, `day` and `month`"),
-      )
-      .optional()
-      .describe(
-        "Groups, separated by commas: `event`, `model`, and one of `hour`, `day` and `month` (UTC). Needs `from`.",
-      ),
-  }),
-);
-export type TotalsInput = z.infer<typeof totalsInput>;
 
 const dayBegin = z.lazy(() =>
   timestamp

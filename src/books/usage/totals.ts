@@ -9,7 +9,15 @@ import { exactAmount, type Unit } from "../amounts/amount.ts";
 import { filterCovers } from "../amounts/match.ts";
 import { accountQuery } from "../ledger/account.ts";
 import type { GroupedTotalsOutput, TotalsOutput } from "./responses.ts";
-import { isTime, type TotalsInput } from "./schemas.ts";
+import { isTime, type TotalsGroup } from "./schemas.ts";
+
+export interface TotalsInput {
+  readonly userId: string;
+  readonly event?: string | undefined;
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
+  readonly groupBy?: readonly TotalsGroup[] | undefined;
+}
 
 /** The most events that are added up. A publishable key has a lower limit. */
 const EVENTS_MAX = 200_000;
