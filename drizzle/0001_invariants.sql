@@ -156,9 +156,6 @@ WHEN new.reason <> 'grant' AND NOT EXISTS (
   WHERE account_id = new.account_id AND id = new.balance_id
     AND pack_id = new.pack_id AND unit = new.unit AND last_seq = new.previous_seq
     AND remaining_steps + new.delta_steps = new.balance_after_steps
-    AND (new.is_revoked = 1 OR revoked_at_ms IS NULL OR (new.reason = 'admin_adjust' AND EXISTS (
-      SELECT 1 FROM payment_grants WHERE balance_id = new.balance_id AND is_revoked = 1
-    )))
 )
 BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_follows_balance');
@@ -227,13 +224,19 @@ END;
 -- A revoked balance accepts only these entries: a returning hold, the entry that takes the return away (U9), a refund that takes
 -- nothing, and the entry by which the payment that revoked it restores it.
 CREATE TRIGGER credit_ledger_spares_revoked BEFORE INSERT ON credit_ledger
-WHEN new.reason <> 'grant' AND new.is_revoked = 1 AND EXISTS (
+WHEN new.reason <> 'grant' AND EXISTS (
   SELECT 1 FROM credit_balances
   WHERE account_id = new.account_id AND id = new.balance_id AND revoked_at_ms IS NOT NULL AND NOT iif(
-    remaining_steps = 0,
-    (new.reason = 'admin_adjust' AND new.delta_steps = 0)
-      OR (new.reason IN ('reservation_released', 'reservation_expired') AND new.delta_steps > 0),
-    new.reason = 'admin_adjust' AND new.balance_after_steps = 0
+    new.is_revoked = 0,
+    new.reason = 'admin_adjust' AND EXISTS (
+      SELECT 1 FROM payment_grants WHERE balance_id = new.balance_id AND is_revoked = 1
+    ),
+    iif(
+      remaining_steps = 0,
+      (new.reason = 'admin_adjust' AND new.delta_steps = 0)
+        OR (new.reason IN ('reservation_released', 'reservation_expired') AND new.delta_steps > 0),
+      new.reason = 'admin_adjust' AND new.balance_after_steps = 0
+    )
   )
 )
 BEGIN
@@ -781,51 +784,8 @@ BEGIN
   SELECT RAISE(ABORT, 'reservations_settled_once');
 END;
 --> statement-breakpoint
--- Settling a reservation returns its holds in the same statement. Returns to revoked balances are taken away at once, with the
--- cause and the note of the revocation (U9), which is the first entry after which the balance is revoked. Earlier reversals have
--- the same cause and note, so the search ends at the last of them.
-CREATE TRIGGER reservations_return AFTER UPDATE OF state ON reservations
-WHEN old.state = 'open' AND new.state <> 'open'
-BEGIN
-  INSERT INTO credit_ledger (
-    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, cause, written_by,
-    reservation_id, occurred_at_ms, is_revoked
-  )
-  SELECT b.account_id, new.settled_seq + leg.key, b.id, b.pack_id, b.unit, leg.value ->> 'amountSteps',
-    b.remaining_steps + (leg.value ->> 'amountSteps'), b.last_seq,
-    iif(new.state = 'expired', 'reservation_expired', 'reservation_released'), 'hold_returned', new.settled_by, new.id,
-    max(last.occurred_at_ms, new.settled_at_ms), b.revoked_at_ms IS NOT NULL
-  FROM (
-    SELECT occurred_at_ms FROM credit_ledger WHERE account_id = new.account_id ORDER BY seq DESC LIMIT 1
-  ) AS last CROSS JOIN json_each(new.legs) AS leg CROSS JOIN credit_balances AS b
-  WHERE b.account_id = new.account_id AND b.id = leg.value ->> 'balanceId'
-  ORDER BY leg.key;
-  INSERT INTO credit_ledger (
-    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, cause, written_by,
-    reservation_id, note, occurred_at_ms, is_revoked
-  )
-  SELECT b.account_id, last.seq + row_number() OVER (ORDER BY leg.key), b.id, b.pack_id, b.unit,
-    -(leg.value ->> 'amountSteps'), b.remaining_steps - (leg.value ->> 'amountSteps'), b.last_seq, 'admin_adjust',
-    revoking.cause, new.settled_by, new.id, revoking.note, last.occurred_at_ms, 1
-  FROM (
-    SELECT seq, occurred_at_ms FROM credit_ledger WHERE account_id = new.account_id ORDER BY seq DESC LIMIT 1
-  ) AS last CROSS JOIN json_each(new.legs) AS leg CROSS JOIN credit_balances AS b
-  CROSS JOIN credit_ledger AS revoking ON revoking.account_id = b.account_id AND revoking.seq = (
-    WITH RECURSIVE back (seq, previous_seq, reservation_id) AS (
-      SELECT seq, previous_seq, NULL FROM credit_ledger WHERE account_id = b.account_id AND seq = b.last_seq
-      UNION ALL
-      SELECT l.seq, l.previous_seq, l.reservation_id FROM back CROSS JOIN credit_ledger AS l
-      ON l.account_id = b.account_id AND l.seq = back.previous_seq
-      WHERE l.is_revoked = 1 AND back.reservation_id IS NULL
-    )
-    SELECT min(seq) FROM back
-  )
-  WHERE b.account_id = new.account_id AND b.id = leg.value ->> 'balanceId' AND b.revoked_at_ms IS NOT NULL
-  ORDER BY leg.key;
-END;
---> statement-breakpoint
--- Only the trigger above writes returns: each hold once, at the seqs that the settlement names. A later return would need one of
--- these seqs, which are taken. So no hold has to be looked up.
+-- Each hold returns once, at the seqs that the settlement names. A later return would need one of these seqs, which are taken. So no
+-- hold has to be looked up. The guard `settlement` refuses a settlement whose returns are missing.
 CREATE TRIGGER credit_ledger_returns_by_settlement BEFORE INSERT ON credit_ledger
 WHEN new.reason IN ('reservation_released', 'reservation_expired') AND NOT EXISTS (
   SELECT 1 FROM accounts AS a CROSS JOIN reservations AS r ON r.environment_id = a.environment_id
@@ -839,101 +799,6 @@ WHEN new.reason IN ('reservation_released', 'reservation_expired') AND NOT EXIST
 )
 BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_returns_by_settlement');
-END;
---> statement-breakpoint
--- Settles reservations in order, each with the debits of its charge (U15). If a reservation was extended meanwhile, it is no
--- longer due, and the CHECK reservations_state aborts the batch.
-CREATE VIEW settlements (environment_id, id, state, at_ms, event_id, by_whom, charges) AS
-SELECT environment_id, id, state, settled_at_ms, settled_event_id, settled_by, NULL FROM reservations WHERE state <> 'open';
---> statement-breakpoint
-CREATE TRIGGER settlements_in_order INSTEAD OF INSERT ON settlements
-BEGIN
-  UPDATE reservations SET
-    state = iif((new.state = 'expired' OR new.charges IS NOT NULL) AND expires_at_ms > new.at_ms, 'not due', new.state),
-    settled_at_ms = new.at_ms, settled_event_id = new.event_id, settled_by = new.by_whom,
-    settled_seq = 1 + coalesce((
-      SELECT l.seq FROM credit_ledger AS l WHERE l.account_id = reservations.account_id ORDER BY l.seq DESC LIMIT 1
-    ), 0)
-  WHERE environment_id = new.environment_id AND id = new.id;
-  INSERT INTO credit_ledger (
-    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, cause, written_by,
-    event_id, reservation_id, occurred_at_ms
-  )
-  SELECT b.account_id, last.seq + 1 + charge.key, b.id, b.pack_id, b.unit, charge.value ->> 'deltaSteps',
-    b.remaining_steps + (charge.value ->> 'deltaSteps'), b.last_seq, 'event_committed', 'usage', new.by_whom,
-    new.event_id, new.id,
-    last.occurred_at_ms
-  FROM json_each(new.charges) AS charge CROSS JOIN (
-    SELECT account_id, seq, occurred_at_ms FROM credit_ledger WHERE account_id = (
-      SELECT account_id FROM reservations WHERE environment_id = new.environment_id AND id = new.id
-    ) ORDER BY seq DESC LIMIT 1
-  ) AS last CROSS JOIN credit_balances AS b
-  WHERE b.account_id = last.account_id AND b.id = charge.value ->> 'balanceId'
-  ORDER BY charge.key;
-  INSERT INTO owed_settlements (environment_id, reservation_id)
-  SELECT new.environment_id, new.id WHERE new.state <> 'committed' OR new.charges IS NOT NULL;
-END;
---> statement-breakpoint
--- Pays owed amounts after a settlement whose usage is debited: each balance pays from the returned amount, the oldest refund
--- first. Then a refund is owed at most what the holds that were open at that refund still have (C21). A commit uses this after its debits.
-CREATE VIEW owed_settlements (environment_id, reservation_id) AS
-SELECT environment_id, id FROM reservations WHERE state <> 'open';
---> statement-breakpoint
-CREATE VIEW owed_payments (account_id, reservation_id, by_whom, balance_id, seq, paid_steps, held_steps) AS
-SELECT account_id, NULL, '', balance_id, seq, 0, owed_steps FROM refund_owed;
---> statement-breakpoint
-CREATE TRIGGER owed_settlements_pay INSTEAD OF INSERT ON owed_settlements
-WHEN EXISTS (
-  SELECT 1 FROM reservations AS r CROSS JOIN json_each(r.legs) AS leg
-  CROSS JOIN refund_owed AS o
-    ON o.account_id = r.account_id AND o.balance_id = leg.value ->> 'balanceId' AND o.seq > r.made_seq
-  WHERE r.environment_id = new.environment_id AND r.id = new.reservation_id
-)
-BEGIN
-  INSERT INTO owed_payments (account_id, reservation_id, by_whom, balance_id, seq, paid_steps, held_steps)
-  SELECT account_id, new.reservation_id, settled_by, balance_id, seq, max(0, min(owed_steps, back_steps + owed_steps
-    - sum(owed_steps) OVER (PARTITION BY leg ORDER BY seq ROWS UNBOUNDED PRECEDING))), held_steps
-  FROM (
-    SELECT r.account_id, r.settled_by, o.balance_id, o.seq, o.owed_steps, leg.key AS leg,
-      max(0, b.remaining_steps - back.balance_after_steps + back.delta_steps) AS back_steps,
-      coalesce(sum(open.steps), 0) AS held_steps
-    FROM reservations AS r CROSS JOIN json_each(r.legs) AS leg
-    CROSS JOIN refund_owed AS o
-      ON o.account_id = r.account_id AND o.balance_id = leg.value ->> 'balanceId' AND o.seq > r.made_seq
-    CROSS JOIN credit_balances AS b ON b.id = o.balance_id AND +b.account_id = r.account_id
-    CROSS JOIN credit_ledger AS back ON back.account_id = r.account_id AND back.seq = r.settled_seq + leg.key
-    LEFT JOIN (
-      SELECT h.account_id, h.made_seq, held.value ->> 'balanceId' AS balance_id, held.value ->> 'amountSteps' AS steps
-      FROM reservations AS h CROSS JOIN json_each(h.legs) AS held
-      WHERE h.state = 'open' AND h.account_id = (
-        SELECT account_id FROM reservations WHERE environment_id = new.environment_id AND id = new.reservation_id
-      )
-    ) AS open ON open.balance_id = o.balance_id AND open.made_seq < o.seq
-    WHERE r.environment_id = new.environment_id AND r.id = new.reservation_id
-    GROUP BY leg.key, o.seq
-  )
-  ORDER BY leg, seq;
-END;
---> statement-breakpoint
-CREATE TRIGGER owed_payments_lower INSTEAD OF INSERT ON owed_payments
-BEGIN
-  INSERT INTO credit_ledger (
-    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, cause, written_by,
-    reservation_id, note, occurred_at_ms
-  )
-  SELECT b.account_id, last.seq + 1, b.id, b.pack_id, b.unit, -new.paid_steps, b.remaining_steps - new.paid_steps, b.last_seq,
-    'admin_adjust', refund.cause, new.by_whom, new.reservation_id, refund.note, last.occurred_at_ms
-  FROM (
-    SELECT seq, occurred_at_ms FROM credit_ledger WHERE account_id = new.account_id ORDER BY seq DESC LIMIT 1
-  ) AS last CROSS JOIN credit_balances AS b
-  CROSS JOIN credit_ledger AS refund ON refund.account_id = new.account_id AND refund.seq = new.seq
-  WHERE b.id = new.balance_id AND +b.account_id = new.account_id AND new.paid_steps > 0;
-  DELETE FROM refund_owed
-  WHERE account_id = new.account_id AND balance_id = new.balance_id AND seq = new.seq
-    AND min(owed_steps - new.paid_steps, new.held_steps) <= 0;
-  UPDATE refund_owed SET owed_steps = min(owed_steps - new.paid_steps, new.held_steps)
-  WHERE account_id = new.account_id AND balance_id = new.balance_id AND seq = new.seq
-    AND owed_steps > min(owed_steps - new.paid_steps, new.held_steps);
 END;
 --> statement-breakpoint
 -- The holds, the user and the purpose of a reservation never change. Only its end, its state and its event do.
@@ -1135,6 +1000,12 @@ CREATE TRIGGER guards_link INSTEAD OF INSERT ON guards
 WHEN new.name = 'link' AND NOT new.holds
 BEGIN
   SELECT RAISE(ABORT, 'guard_link');
+END;
+--> statement-breakpoint
+CREATE TRIGGER guards_settlement INSTEAD OF INSERT ON guards
+WHEN new.name = 'settlement' AND NOT new.holds
+BEGIN
+  SELECT RAISE(ABORT, 'guard_settlement');
 END;
 --> statement-breakpoint
 CREATE TRIGGER guards_statement INSTEAD OF INSERT ON guards

@@ -23,6 +23,7 @@ export const guards = sqliteTable("guards", {
       "share",
       "events",
       "bytes",
+      "settlement",
     ],
   }).notNull(),
   holds: integer("holds", { mode: "boolean" }).notNull(),
@@ -43,24 +44,6 @@ export const usageSummed = sqliteTable("usage_summed", {
   /** The last event that the sums include. */
   lastByMs: integer("last_by_ms").notNull(),
   lastSeq: integer("last_seq").notNull(),
-});
-
-/** Settles an open reservation: its holds are returned, and its charges debited. */
-export const settlements = sqliteTable("settlements", {
-  environmentId: integer("environment_id").notNull(),
-  id: text("id").notNull(),
-  state: text("state").notNull(),
-  atMs: integer("at_ms").notNull(),
-  eventId: text("event_id"),
-  by: text("by_whom").notNull(),
-  /** JSON list of { balanceId, deltaSteps }. */
-  charges: text("charges"),
-});
-
-/** Makes the balances of a settled reservation pay the amounts that they owe. */
-export const owedSettlements = sqliteTable("owed_settlements", {
-  environmentId: integer("environment_id").notNull(),
-  reservationId: text("reservation_id").notNull(),
 });
 
 /** Adds to a day's analytics counts, and aborts the batch when they exceed a limit. */

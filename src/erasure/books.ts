@@ -1,9 +1,12 @@
 import { eq, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { byOf } from "../books/ledger/account.ts";
-import { settleHolds } from "../books/ledger/hold.ts";
+import { LEGS_MAX } from "../books/ledger/burn-down.ts";
+import { isOpen, readLegs, settlementFields } from "../books/ledger/hold.ts";
 import { guardNoneRevoked, insertTakings } from "../books/ledger/insert-takings.ts";
-import { computed, drizzle, fields, insertFrom, names, query, read, type ValueOf } from "../db/query.ts";
+import { settleHold } from "../books/ledger/settle.ts";
+import { writesOfSettlements } from "../books/ledger/settlement-writes.ts";
+import { computed, drizzle, fields, hasRow, insertFrom, names, query, read, type ValueOf } from "../db/query.ts";
 import {
   creditBalances,
   creditRefunds,
@@ -30,13 +33,7 @@ const atMost = (value: ValueOf<ErasurePage>, max: number) => sql`min(${rowsMax(v
  * limits.
  */
 export const selectOpenBooks = query((value: ValueOf<ErasurePage>) => {
-  const holds = sql`(
-    SELECT json_group_array(${reservations.id}) FROM (
-      SELECT ${reservations.id} FROM ${reservations}
-      WHERE ${reservations.accountId} = ${id.accountId} AND ${reservations.state} = 'open'
-      LIMIT ${atMost(value, HOLDS_MAX)}
-    ) AS ${reservations}
-  )`;
+  const hasHold = hasRow(reservations, sql`${reservations.accountId} = ${id.accountId} AND ${isOpen()}`);
   const balances = sql`(
     SELECT json_group_array(${creditBalances.id}) FROM (
       SELECT ${creditBalances.id} FROM ${creditBalances}
@@ -48,21 +45,35 @@ export const selectOpenBooks = query((value: ValueOf<ErasurePage>) => {
     ...fields(id, { userId: "pseudonym" }),
     ...computed({
       accountId: sql<number>`${id.accountId}`,
-      holds: sql`i.open`.mapWith(readHolds),
+      hasHold: sql<0 | 1>`i.open`,
       balanceIds: sql<string>`i.balances`,
     }),
   };
   return read(
     selected,
     (list) => sql`
-      SELECT ${list} FROM (SELECT ${id}.*, ${holds} AS open, ${balances} AS balances FROM ${idsWithOpenBooks(value)}) AS ${id}
-      WHERE i.open <> '[]' OR i.balances <> '[]' LIMIT ${ACCOUNTS_MAX}`,
+      SELECT ${list} FROM (SELECT ${id}.*, ${hasHold} AS open, ${balances} AS balances FROM ${idsWithOpenBooks(value)}) AS ${id}
+      WHERE i.open OR i.balances <> '[]' LIMIT ${ACCOUNTS_MAX}`,
   );
 });
 type OpenBooks = RowsOf<[ReturnType<typeof selectOpenBooks>]>[0];
 
-// `selectOpenBooks` wrote this JSON.
-const readHolds = (holds: string) => (JSON.parse(holds) as string[]).map((reservationId) => ({ id: reservationId }));
+const numbered = alias(reservations, "numbered");
+
+/** Open reservations of these accounts: as many as fit into a batch, and at least one. */
+export const selectErasedHolds = query((value: ValueOf<ErasurePage>) => {
+  const { environmentId, accountId, legCount } = reservations;
+  const order = sql`(ORDER BY ${accountId}, ${reservations.id})`;
+  const open = sql`SELECT ${environmentId}, ${reservations.id}, sum(${legCount}) OVER ${order} - ${legCount} AS earlier
+    FROM ${idsWithOpenBooks(value)} CROSS JOIN ${reservations} ON ${accountId} = ${id.accountId} AND ${isOpen()} ORDER BY 2`;
+  return read(
+    { ...fields(reservations, "accountId", "id", "legs"), ...settlementFields() },
+    (list) => sql`SELECT ${list} FROM (${open}) AS ${numbered} CROSS JOIN ${reservations}
+      ON ${environmentId} = ${numbered.environmentId} AND ${reservations.id} = ${numbered.id}
+      WHERE earlier < ${LEGS_MAX} LIMIT ${atMost(value, HOLDS_MAX)}`,
+  );
+});
+type ErasedHolds = RowsOf<[ReturnType<typeof selectErasedHolds>]>[0];
 
 /** Deletes owed amounts, because everything that the holds return is revoked (E2). */
 const deleteOwed = query((value: ValueOf<{ accountId: number }>) =>
@@ -73,10 +84,17 @@ const deleteOwed = query((value: ValueOf<{ accountId: number }>) =>
  * Returns statements that close accounts. They first release all open reservations, even those that would be charged on
  * expiry. When an account has none, they revoke its remaining credits.
  */
-export function closeBooks(ctx: TenantCtx, books: OpenBooks): Statement[] {
-  return books.flatMap(({ accountId, userId, holds, balanceIds }) => {
+export function closeBooks(ctx: TenantCtx, books: OpenBooks, open: ErasedHolds): Statement[] {
+  return books.flatMap(({ accountId, userId, hasHold, balanceIds }) => {
     const settlement = { environmentId: ctx.environment.id, userId, accountId, nowMs: ctx.now(), by: byOf(ctx) };
-    if (holds.length > 0) return [deleteOwed({ accountId }), ...settleHolds(settlement, holds, { state: "released" })];
+    if (hasHold === 1) {
+      const rows = open.filter((row) => row.accountId === accountId);
+      const settled = rows.map(({ id, legs, revocations }) =>
+        settleHold({ id, legs: readLegs(legs), owed: [], revocations }, { state: "released" }),
+      );
+      const { before, after } = writesOfSettlements(settlement, settled);
+      return rows.length === 0 ? [] : [deleteOwed({ accountId }), ...before, ...after];
+    }
     const takings = (JSON.parse(balanceIds) as string[]).map((balanceId) => ({
       balanceId,
       dueSteps: 0 as Steps,

@@ -13,7 +13,7 @@ import { assert } from "../errors.ts";
 import { MINUTE_MS } from "../lib/time.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../runtime.ts";
 import { messageWrites, noteMessages, wantedMessages } from "../webhooks/outbox.ts";
-import { closeBooks, hashReferences, selectOpenBooks, selectReferences } from "./books.ts";
+import { closeBooks, hashReferences, selectErasedHolds, selectOpenBooks, selectReferences } from "./books.ts";
 import { readCounts } from "./counts.ts";
 import { selectMoreIds, startErasingIds } from "./ids.ts";
 import { erasurePageStatements } from "./page.ts";
@@ -137,11 +137,12 @@ export async function continueErasure(ctx: TenantCtx, erasureId: string, budget 
 
 /** Processes one page. Returns whether the erasure is complete. */
 async function erasePage(ctx: TenantCtx, page: ErasurePage): Promise<boolean> {
-  const [[erasure], [idLeft], [stored], books, references, payers] = await batch(ctx.db, [
+  const [[erasure], [idLeft], [stored], books, holds, references, payers] = await batch(ctx.db, [
     selectErasure(page),
     selectIdLeft(page),
     selectErasureFeatures(page),
     selectOpenBooks(page),
+    selectErasedHolds(page),
     selectReferences(page),
     selectErasedPayers(page),
   ] as const);
@@ -161,7 +162,7 @@ async function erasePage(ctx: TenantCtx, page: ErasurePage): Promise<boolean> {
     references.length + payers.length === 0
       ? []
       : await hashNames(ctx, await erasureSecretOf(ctx, erasure), { references, payers });
-  await batch(ctx.db, [...closeBooks(ctx, books), ...hashes, ...erasurePageStatements(page)]);
+  await batch(ctx.db, [...closeBooks(ctx, books, holds), ...hashes, ...erasurePageStatements(page)]);
   return false;
 }
 

@@ -271,7 +271,7 @@ export const paymentGrant = writer("payment_grants", {
   is_surplus: 0,
 });
 /** The account whose balance owes a refund. */
-export const OWING = -12_345;
+const OWING = -12_345;
 export const owed = writer("refund_owed", { account_id: OWING, balance_id: "crb_owing_w", seq: 2, owed_steps: 50 });
 export const erasure = writer("erasures", {
   environment_id: LIVE,

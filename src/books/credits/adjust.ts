@@ -28,9 +28,9 @@ import {
   writeReturning,
 } from "../ledger/decision.ts";
 import { heldStepsOfBalance } from "../ledger/hold.ts";
-import { insertEntries, lastSeqOf } from "../ledger/insert-entries.ts";
+import { insertMovingEntries, lastSeqOf } from "../ledger/insert-entries.ts";
 import { entryWritten } from "../ledger/messages.ts";
-import { withReturns } from "../ledger/spendable-balances.ts";
+import { apply, changesOfHolds, settle } from "../ledger/settle.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { balanceNotFound, readBalance } from "./read-balance.ts";
 
@@ -97,7 +97,7 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
           replayed: comparison === "replay",
         });
       }
-      const [returned = balance] = withReturns([balance], writing.due);
+      const [returned = balance] = apply([balance], changesOfHolds(settle([], writing.due)));
       const heldSteps = balance.heldSteps - (returned.remainingSteps - balance.remainingSteps);
       const isRevoked = balance.revokedAtMs !== null;
       const deltaSteps = planAdjustment({ ...returned, isRevoked, heldSteps }, input.delta);
@@ -110,7 +110,11 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
       const entry = { balanceId, deltaSteps, reason: "admin_adjust", cause: "adjustment", note } as const;
       return writeReturning(
         {
-          before: [countOperatorDeduction({ balanceId, deltaSteps }), adjustment, ...insertEntries(writing, [entry])],
+          before: [
+            countOperatorDeduction({ balanceId, deltaSteps }),
+            adjustment,
+            ...insertMovingEntries(writing, [entry]),
+          ],
           returning: selectAdjustment({ environmentId: writing.environmentId, adjustmentId }),
           audit: { action: "credits.adjusted", target: balanceId, balanceIds: [balanceId] },
           messages: () => [entryWritten("credits.adjusted", writing.userId)],

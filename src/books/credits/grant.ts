@@ -23,7 +23,7 @@ import {
   quotaExceeded,
 } from "../ledger/new-balances.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
-import { withReturns } from "../ledger/spendable-balances.ts";
+import { apply, changesOfHolds, settle } from "../ledger/settle.ts";
 import { writeForUser } from "../ledger/write.ts";
 import type { GrantOutput } from "./responses.ts";
 import type { GrantInput } from "./schemas.ts";
@@ -135,7 +135,7 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
   const replayed = earlier.some(isSamePack)
     ? earlier.filter(isSamePack)
     : firstPackOf(pack?.id === input.packId ? [] : earlier.filter(isSameName));
-  if (replayed.length > 0) return stored(withReturns(replayed, account.due), true);
+  if (replayed.length > 0) return stored(apply(replayed, changesOfHolds(settle([], account.due))), true);
 
   const newBalances = planGrant({ ...input, cause: "grant" }, pack, account.nowMs, idOf);
   const { statements, count } = issueBalances(ctx, account, [newBalances]);

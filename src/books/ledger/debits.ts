@@ -6,20 +6,32 @@ import { amountOf, fromSteps } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext } from "./account.ts";
 import type { SpendableBalance } from "./balance.ts";
 import type { Payment } from "./burn-down.ts";
-import { isBalanceOf } from "./insert-entries.ts";
+import { isBalanceOf, type NewEntry } from "./insert-entries.ts";
 
 export type PlannedPayment = Payment<SpendableBalance>;
 
-/** The debits of a payment as JSON, for `legsOf` and `debitsOfLegs`. */
-export function legsJson({ legs }: PlannedPayment): string {
-  return JSON.stringify(
-    legs.map(({ balance, amountSteps }) => ({
-      balanceId: balance.id,
-      amount: fromSteps(balance.unit, amountSteps),
-      amountSteps,
-      lessSteps: amountSteps,
-    })),
-  );
+/**
+ * Adds the changes of some entries to the sums by balance, and returns each balance's sum after its debit. The event of a usage is
+ * written before its entries, and tells the amounts after its debits.
+ */
+export function sumsAtDebits(entries: readonly NewEntry[], sums = new Map<string, number>()): Map<string, number> {
+  const atDebits = new Map<string, number>();
+  for (const { balanceId, deltaSteps, reason } of entries) {
+    const sum = (sums.get(balanceId) ?? 0) + deltaSteps;
+    sums.set(balanceId, sum);
+    if (reason === "event_committed" || reason === "reservation_held") atDebits.set(balanceId, sum);
+  }
+  return atDebits;
+}
+
+/** Returns the debits of a payment, for `legsOf` and `debitsOfLegs`. */
+export function debitsOfPayment({ legs }: PlannedPayment, sums: ReadonlyMap<string, number>): object[] {
+  return legs.map(({ balance, amountSteps }) => ({
+    balanceId: balance.id,
+    amount: fromSteps(balance.unit, amountSteps),
+    amountSteps,
+    sumSteps: sums.get(balance.id) ?? 0,
+  }));
 }
 
 /** The FROM clause: a JSON list of holds or debits, each joined with its balance, in order. */
@@ -28,12 +40,12 @@ const balancesOfLegs = (value: ValueOf<WriteContext>, legs: SQL): SQL =>
 
 /**
  * Returns SQL for a response's debits as JSON. The remaining amounts are read while the batch runs, because the plan may be outdated.
- * Later entries of the batch lower each balance by `lessSteps`.
+ * Later entries of the batch change each balance by `sumSteps`.
  */
 export function debitsOfLegs(value: ValueOf<WriteContext>, legs: SQL): SQL {
   const { id, packId, unit, remainingSteps } = creditBalances;
   // If the balance is too low, the later debit aborts the batch. Until then this must be a valid number.
-  const left = sql`max(0, ${remainingSteps} - (leg.value ->> 'lessSteps'))`;
+  const left = sql`max(0, ${remainingSteps} + (leg.value ->> 'sumSteps'))`;
   return sql`(
     SELECT json_group_array(json_object('balanceId', ${id}, 'packId', ${packId}, 'unit', ${unit},
       'amount', leg.value -> 'amount', 'remaining', ${amountOf(left, unit)}))

@@ -4,6 +4,7 @@ import {
   asInteger,
   type ColumnsOf,
   computed,
+  drizzle,
   fields,
   hasRow,
   insertFrom,
@@ -11,13 +12,14 @@ import {
   type RowOf,
   type ValueOf,
 } from "../../db/query.ts";
-import { creditBalances, refundOwed, reservations, type Steps, usageEvents } from "../../db/schema.ts";
+import { creditBalances, creditLedger, refundOwed, reservations, type Steps, usageEvents } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
-import { settlements } from "../../db/views.ts";
+import { guards } from "../../db/views.ts";
 import { assert } from "../../errors.ts";
 import { fromSteps, type Quantities, toSteps, UNITS, type Unit } from "../amounts/amount.ts";
-import { type WriteContext, writingValues } from "./account.ts";
+import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { type Counted, readCounted } from "./counters.ts";
+import { lastSeqOf } from "./insert-entries.ts";
 
 /** The amount that a reservation holds of one balance. */
 export interface HoldLeg {
@@ -38,6 +40,16 @@ export function presentLeg({ balanceId, packId, unit, amountSteps }: HoldLeg) {
 export interface Hold {
   readonly id: string;
   readonly legs: readonly HoldLeg[];
+  /** The amounts that its balances owe. They pay them from the returned holds (C21). */
+  readonly owed: readonly Owed[];
+  /** Its balances that are revoked. Returns to them are taken back at once (U9). */
+  readonly revocations: readonly RevokedLeg[];
+}
+
+/** A revoked balance, and the seq of the first entry after which it is revoked. */
+export interface RevokedLeg {
+  readonly balanceId: string;
+  readonly seq: number;
 }
 
 /** The usage that an expired reservation is charged (U15). */
@@ -51,7 +63,7 @@ export interface Charge {
 
 /**
  * An amount that a balance owes to a refund or a payment, because open reservations held it when it was to be taken (C21, S4). When
- * such a reservation is settled, triggers of `owed_settlements` and `owed_payments` make its balances pay.
+ * such a reservation is settled, its balances pay.
  */
 export interface Owed {
   readonly balanceId: string;
@@ -66,8 +78,6 @@ export interface DueHold extends Hold {
   readonly event: string;
   /** Null if the holds are only returned. */
   readonly charge: Charge | null;
-  /** The amounts that its balances owe. They pay them from the returned holds (C21). */
-  readonly owed: readonly Owed[];
   /** The amounts that it counts towards usage limits. */
   readonly counted: readonly Counted[];
 }
@@ -76,14 +86,9 @@ export interface DueHold extends Hold {
 export type ReservationRow = Pick<
   typeof reservations.$inferSelect,
   "id" | "event" | "model" | "legs" | "state" | "createdAtMs" | "expiresAtMs" | "settledEventId" | "requestHash"
->;
+> &
+  Pick<Hold, "owed" | "revocations">;
 export type OpenReservation = ReservationRow & { readonly state: "open" };
-
-/** How a hold ends: the state of its reservation, and the reason of its ledger entries. */
-export interface Settlement {
-  readonly state: "committed" | "released" | "expired";
-  readonly eventId?: string;
-}
 
 /** Reads stored legs: JSON that Purser wrote. */
 export function readLegs(stored: string): readonly HoldLeg[] {
@@ -131,6 +136,39 @@ const owedOfReservation = () =>
 )`;
 const readOwed = (stored: string) => JSON.parse(stored) as readonly Owed[];
 
+const held = alias(creditBalances, "held");
+const entry = alias(creditLedger, "entry");
+
+/** Returns SQL for the seq of the entry that revoked `held`. Earlier reversals (U9) repeat its cause and note, so it ends at the last. */
+const revokingSeq = () => sql`(
+  WITH RECURSIVE back (place, previous, reversed) AS (
+    SELECT ${entry.seq}, ${entry.previousSeq}, ${entry.reservationId} FROM ${creditLedger} AS ${entry}
+    WHERE ${entry.accountId} = ${held.accountId} AND ${entry.seq} = ${held.lastSeq}
+    UNION ALL
+    SELECT ${entry.seq}, ${entry.previousSeq}, ${entry.reservationId} FROM back CROSS JOIN ${creditLedger} AS ${entry}
+    ON ${entry.accountId} = ${held.accountId} AND ${entry.seq} = back.previous
+    WHERE ${entry.isRevoked} = 1 AND back.reversed IS NULL
+  )
+  SELECT min(place) FROM back
+)`;
+
+/** Returns SQL for the revoked balances of a reservation's holds. */
+const revocationsOfReservation = () => sql`(
+  SELECT json_group_array(json_object('balanceId', ${held.id}, 'seq', ${revokingSeq()}))
+  FROM json_each(${reservations.legs}) AS leg CROSS JOIN ${creditBalances} AS ${held} ON ${held.id} = leg.value ->> 'balanceId'
+  WHERE ${held.revokedAtMs} IS NOT NULL
+)`;
+const readRevocations = (stored: string) => JSON.parse(stored) as readonly RevokedLeg[];
+
+/** The fields of an open reservation that only its settlement needs. They are empty lists unless `isFirst`. */
+export const settlementFields = (isFirst: SQL = sql`1`) => {
+  const isNeeded = sql`${isFirst} AND ${isOpen()}`;
+  return computed({
+    owed: emptyUnless(isNeeded, owedOfReservation()).mapWith(readOwed),
+    revocations: emptyUnless(isNeeded, revocationsOfReservation()).mapWith(readRevocations),
+  });
+};
+
 const emptyUnless = (condition: SQL, list: SQL | SQLiteColumn) => sql`iif(${condition}, ${list}, '[]')`;
 
 /** The fields of a `DueRow`. The long ones are empty lists unless `isFirst`, a condition that is true once for each hold. */
@@ -146,8 +184,8 @@ export const dueFields = (isFirst: SQL = sql`1`) => ({
   ...computed({
     legs: sql<string>`${emptyUnless(isFirst, reservations.legs)}`,
     isToCharge: willBeCharged(),
-    owed: emptyUnless(isFirst, owedOfReservation()).mapWith(readOwed),
   }),
+  ...settlementFields(isFirst),
 });
 
 export type DueRow = RowOf<ReturnType<typeof dueFields>>;
@@ -169,7 +207,7 @@ export const inOrderOfEnds = (a: DueRow, b: DueRow): number =>
   a.occurredAtMs - b.occurredAtMs || (a.holdId < b.holdId ? -1 : 1);
 
 export function readDueHold(row: DueRow): DueHold {
-  const { holdId: id, event, model, occurredAtMs, owed } = row;
+  const { holdId: id, event, model, occurredAtMs, owed, revocations } = row;
   const legs = readLegs(row.legs);
   const charge =
     row.isToCharge === 1 ? { event, model, quantities: readQuantities(row.quantities, legs), occurredAtMs } : null;
@@ -179,6 +217,7 @@ export function readDueHold(row: DueRow): DueHold {
     legs,
     charge,
     owed,
+    revocations,
     counted: readCounted(row.counted),
     endsAtMs: occurredAtMs,
   };
@@ -196,55 +235,61 @@ function readQuantities(stored: string, legs: readonly HoldLeg[]): Quantities {
   return legs.length === 0 ? { ...quantities, isFree: true } : quantities;
 }
 
-/** Returns the entries of a hold's return, for the isolate's memory. */
-export function returnEntries({ legs }: Hold): { readonly balanceId: string; readonly deltaSteps: number }[] {
-  return legs.map(({ balanceId, amountSteps }) => ({ balanceId, deltaSteps: amountSteps }));
+/** How a reservation ends. */
+export interface Ending {
+  readonly state: "committed" | "released" | "expired";
+  readonly eventId?: string;
+  /** Whether its end must have passed. */
+  readonly isDue?: true;
 }
 
-/** Keeps a statement's JSON far below the 2 MB that D1 takes. */
-export const HOLDS_A_STATEMENT_MAX = 200;
-
-/** A reservation to settle. */
-export interface SettlementRow extends Settlement {
-  readonly id: string;
-  /** The debits of its charge (U15). Absent if it is not charged. */
-  readonly charges?: readonly { readonly balanceId: string; readonly deltaSteps: number }[];
-}
+/** A reservation to settle, and the place of its returns among the next entries of the account. */
+export type SettlementRow = Ending & Pick<Hold, "id" | "owed"> & { readonly offset: number };
 
 /**
- * Settles open reservations of one user, in order. Triggers return their holds, balance by balance. The batch aborts with
- * `reservations_settled_once` if a reservation is already settled, and with `reservations_state` if an expiry is not due yet.
+ * Settles open reservations of one user. Their returns must follow in the same batch. The batch aborts with
+ * `reservations_settled_once` if a reservation is already settled, and with `reservations_state` if its end has moved, or its balances
+ * owe other amounts than those that were read.
  */
-export function insertSettlements(writing: WriteContext, settlements: readonly SettlementRow[]): Statement {
-  return insertSettlementsSql({ ...writingValues(writing), settlements: JSON.stringify(settlements) });
+export function settleReservations(writing: WriteContext, rows: readonly SettlementRow[]): Statement {
+  const { environmentId } = writing;
+  // The environment is in each row, because SQLite might otherwise read all reservations of the environment.
+  const settlements = JSON.stringify(rows.map((row) => ({ ...row, environmentId })));
+  return settleReservationsSql({ ...writingValues(writing), settlements });
 }
 
-/** Settles open reservations of one user, all in the same way. */
-export function settleHolds(
-  writing: WriteContext,
-  holds: readonly Pick<Hold, "id">[],
-  settlement: Settlement,
-): Statement[] {
-  const statements: Statement[] = [];
-  for (let at = 0; at < holds.length; at += HOLDS_A_STATEMENT_MAX) {
-    const settlements = holds.slice(at, at + HOLDS_A_STATEMENT_MAX).map(({ id }) => ({ id, ...settlement }));
-    statements.push(insertSettlements(writing, settlements));
-  }
-  return statements;
-}
+const settleReservationsSql = query((value: ValueOf<WriteContext & { settlements: string }>) => {
+  const isNotDue = sql`settled.value ->> 'isDue' AND ${reservations.expiresAtMs} > ${value("nowMs")}`;
+  const owesOther = sql`${owedOfReservation()} <> settled.value ->> 'owed'`;
+  return drizzle
+    .update(reservations)
+    .set({
+      state: sql`iif((${isNotDue}) OR ${owesOther}, 'changed', settled.value ->> 'state')`,
+      settledAtMs: asInteger(value("nowMs")),
+      settledEventId: sql`settled.value ->> 'eventId'`,
+      settledBy: sql`${value("by")}`,
+      settledSeq: sql`1 + (settled.value ->> 'offset') + ${lastSeqOf(accountOfWrite(value))}`,
+    })
+    .from(sql`json_each(${value("settlements")}) AS settled`)
+    .where(
+      and(
+        sql`${reservations.environmentId} = settled.value ->> 'environmentId'`,
+        sql`${reservations.id} = settled.value ->> 'id'`,
+      ),
+    );
+});
 
-const insertSettlementsSql = query((value: ValueOf<WriteContext & { settlements: string }>) =>
-  insertFrom(
-    settlements,
-    {
-      environmentId: asInteger(value("environmentId")),
-      id: sql`settled.value ->> 'id'`,
-      state: sql`settled.value ->> 'state'`,
-      atMs: asInteger(value("nowMs")),
-      eventId: sql`settled.value ->> 'eventId'`,
-      by: value("by"),
-      charges: sql`settled.value -> 'charges'`,
-    },
-    sql`FROM json_each(${value("settlements")}) AS settled ORDER BY settled.key`,
-  ),
-);
+const returned = alias(creditLedger, "returned");
+
+/** Aborts the batch with `guard_settlement` unless each of these settled reservations has the return of each of its holds. */
+export const guardReturned = query((value: ValueOf<{ environmentId: number; ids: string }>) => {
+  const isReturn = sql`${returned.accountId} = ${reservations.accountId}
+    AND ${returned.seq} = ${reservations.settledSeq} + leg.key AND ${returned.reservationId} = ${reservations.id}
+    AND ${returned.balanceId} = leg.value ->> 'balanceId' AND ${returned.deltaSteps} = leg.value ->> 'amountSteps'`;
+  const isMissing = sql`
+    SELECT 1 FROM json_each(${value("ids")}) AS item
+    CROSS JOIN ${reservations} ON ${reservations.environmentId} = ${value("environmentId")} AND ${reservations.id} = item.value
+    CROSS JOIN json_each(${reservations.legs}) AS leg
+    WHERE NOT EXISTS (SELECT 1 FROM ${creditLedger} AS ${returned} WHERE ${isReturn})`;
+  return insertFrom(guards, { name: sql`'settlement'`, holds: sql`NOT EXISTS (${isMissing})` }, sql``);
+});

@@ -1,8 +1,7 @@
-import { desc, eq, isNotNull, type SQL, sql } from "drizzle-orm";
+import { desc, eq, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import {
   asInteger,
-  computed,
   drizzle,
   fields,
   insertFrom,
@@ -16,8 +15,8 @@ import { creditBalances, creditLedger } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 
-// The statements here append entries, and triggers apply the entries to the balances. Triggers also write the entries of
-// settlements (hold.ts) and of new balances (new-balances.ts). No other statement writes `remaining_steps`.
+// The statements here append entries, and triggers apply the entries to the balances. A trigger also writes the entries of new
+// balances (new-balances.ts). No other statement writes `remaining_steps`.
 
 export type LedgerRow = Omit<typeof creditLedger.$inferSelect, "accountId" | "isRevoked">;
 export type Cause = LedgerRow["cause"];
@@ -27,8 +26,6 @@ export interface WrittenEntry {
   readonly accountId: number;
   readonly seq: number;
   readonly atMs: number;
-  /** Whether it paid an owed amount in a settlement. */
-  readonly paid?: 0 | 1;
 }
 
 /** A statement that writes entries, and returns them. */
@@ -66,26 +63,6 @@ export function motionsOf(statements: readonly (Statement & { readonly motion?: 
 
 const writtenEntryFields = fields(creditLedger, { accountId: "accountId", seq: "seq", atMs: "occurredAtMs" });
 
-const selectSettledSql = query((value: ValueOf<WriteContext & { reservationId: string }>) =>
-  drizzle
-    .select({
-      ...writtenEntryFields,
-      ...computed({
-        paid: sql<0 | 1>`${creditLedger.reason} = 'admin_adjust' AND ${creditLedger.isRevoked} = 0
-          AND ${creditLedger.reservationId} IS ${value("reservationId")}`,
-      }),
-    })
-    .from(creditLedger)
-    .where(eq(creditLedger.accountId, value("accountId")))
-    .orderBy(desc(creditLedger.seq))
-    .limit(1),
-);
-
-/** Selects the last entry of a batch that settled a reservation: a return, a debit or, last, a payment of an owed amount. */
-export function selectSettled(writing: WriteContext, reservationId: string): EntriesStatement {
-  return returningEntries(selectSettledSql({ ...writingValues(writing), reservationId }));
-}
-
 /** Returns SQL for the account's last ledger seq. The writing statement itself reads it, so it is always current. */
 export const lastSeqOf = (account: SQL) =>
   sql<number>`coalesce(${scalar(
@@ -110,19 +87,29 @@ export const lastEntry = (value: ValueOf<WriteContext>) => sql`(
 export const isBalanceOf = (value: ValueOf<WriteContext>, id: SQL): SQL =>
   sql`${creditBalances.accountId} = ${accountOfWrite(value)} AND ${creditBalances.id} = ${id}`;
 
-/** One entry of one balance. */
+/** One entry of one balance. It is relative: the database knows the amounts before and after it. */
 export interface NewEntry {
   readonly balanceId: string;
   /** Negative when credits are consumed. */
   readonly deltaSteps: number;
   readonly reason: Exclude<LedgerRow["reason"], "grant">;
-  readonly cause: Extract<Cause, "usage" | "hold" | "adjustment">;
+  readonly cause?: Extract<Cause, "usage" | "hold" | "hold_returned" | "adjustment">;
   readonly eventId?: string;
   readonly reservationId?: string;
   readonly note?: string;
+  /** The seq of an earlier entry, whose cause and note it repeats. */
+  readonly repeatsSeq?: number;
+  /** Whether the plan says that the balance is revoked. The batch aborts if it is not so. Absent: as it is. */
+  readonly isRevoked?: 0 | 1;
 }
 
+const repeated = alias(creditLedger, "repeated");
+
 const insertEntriesSql = query((value: ValueOf<WriteContext & { entries: string }>) => {
+  const repeat = (column: SQL) => sql`(
+    SELECT ${column} FROM ${creditLedger} AS ${repeated}
+    WHERE ${repeated.accountId} = ${creditBalances.accountId} AND ${repeated.seq} = entry.value ->> 'repeatsSeq'
+  )`;
   const insert = insertFrom(
     creditLedger,
     {
@@ -132,16 +119,16 @@ const insertEntriesSql = query((value: ValueOf<WriteContext & { entries: string 
       packId: creditBalances.packId,
       unit: creditBalances.unit,
       deltaSteps: sql`entry.value ->> 'deltaSteps'`,
-      balanceAfterSteps: sql`${creditBalances.remainingSteps} + (entry.value ->> 'deltaSteps')`,
-      previousSeq: creditBalances.lastSeq,
+      balanceAfterSteps: sql`${creditBalances.remainingSteps} + (entry.value ->> 'sumSteps')`,
+      previousSeq: sql`coalesce(${lastLedgerEntry.seq} + 1 + (entry.value ->> 'previous'), ${creditBalances.lastSeq})`,
       reason: sql`entry.value ->> 'reason'`,
-      cause: sql`entry.value ->> 'cause'`,
+      cause: sql`coalesce(entry.value ->> 'cause', ${repeat(sql`${repeated.cause}`)})`,
       writtenBy: value("by"),
       eventId: sql`entry.value ->> 'eventId'`,
       reservationId: sql`entry.value ->> 'reservationId'`,
-      note: sql`entry.value ->> 'note'`,
+      note: sql`coalesce(entry.value ->> 'note', ${repeat(sql`${repeated.note}`)})`,
       occurredAtMs: lastLedgerEntry.occurredAtMs,
-      isRevoked: isNotNull(creditBalances.revokedAtMs),
+      isRevoked: sql`coalesce(entry.value ->> 'isRevoked', ${creditBalances.revokedAtMs} IS NOT NULL)`,
     },
     sql`FROM ${lastEntry(value)}, json_each(${value("entries")}) AS entry CROSS JOIN ${creditBalances}
       WHERE ${isBalanceOf(value, sql`entry.value ->> 'balanceId'`)} ORDER BY entry.key`,
@@ -156,20 +143,28 @@ const ENTRIES_A_STATEMENT_MAX = 1_000;
 export const inSlices = <Element>(list: readonly Element[], max: number): Element[][] =>
   Array.from({ length: Math.ceil(list.length / max) }, (_, index) => list.slice(index * max, (index + 1) * max));
 
-/**
- * Appends entries in order. A balance must not occur twice, because each entry starts from the balance before the statement. If a
- * balance would become negative, a CHECK aborts the whole batch.
- */
-export function insertEntries(
-  writing: WriteContext,
-  all: readonly NewEntry[],
-  settling: Pick<Motion, "eventIds"> = {},
-): EntriesStatement[] {
-  return inSlices(all, ENTRIES_A_STATEMENT_MAX).map((entries) => {
-    const values = { ...writingValues(writing), entries: JSON.stringify(entries) };
-    const insert = returningEntries(insertEntriesSql(values));
-    if (entries.every(({ reason }) => reason === "reservation_held")) return insert;
-    const raises = entries.some(({ deltaSteps }) => deltaSteps > 0);
-    return moving(insert, { entries: entries.length, raises, ...settling });
+/** Appends entries in order. If a balance would become negative, a CHECK aborts the whole batch. */
+export function insertEntries(writing: WriteContext, all: readonly NewEntry[]): EntriesStatement[] {
+  return inSlices(all, ENTRIES_A_STATEMENT_MAX).map((slice) => {
+    const entries = JSON.stringify(chained(slice));
+    return returningEntries(insertEntriesSql({ ...writingValues(writing), entries }));
   });
+}
+
+/** Adds to each entry the sum of its balance's entries so far, and the place of the previous one, within one statement. */
+function chained(entries: readonly NewEntry[]): object[] {
+  const last = new Map<string, { readonly sumSteps: number; readonly place: number }>();
+  return entries.map((entry, place) => {
+    const before = last.get(entry.balanceId);
+    const sumSteps = (before?.sumSteps ?? 0) + entry.deltaSteps;
+    last.set(entry.balanceId, { sumSteps, place });
+    return { ...entry, sumSteps, ...(before === undefined ? {} : { previous: before.place }) };
+  });
+}
+
+/** Appends the entries of a usage or an adjustment, which change the user's credits. */
+export function insertMovingEntries(writing: WriteContext, entries: readonly NewEntry[]): Statement[] {
+  const raises = entries.some(({ deltaSteps }) => deltaSteps > 0);
+  const [first, ...rest] = insertEntries(writing, entries);
+  return first === undefined ? [] : [moving(first, { entries: entries.length, raises }), ...rest];
 }

@@ -1,13 +1,14 @@
 import { and, eq, gt, sql } from "drizzle-orm";
 import { hasFeatures } from "../../db/features.ts";
 import { hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
-import { creditLedger, recurringGrants, reservations, type Steps } from "../../db/schema.ts";
+import { creditLedger, recurringGrants, reservations } from "../../db/schema.ts";
 import { guards } from "../../db/views.ts";
 import type { Environment, Runtime } from "../../runtime.ts";
 import type { User, WriteContext } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
 import { hasBegun } from "./due-periods.ts";
 import { isDue, type OpenReservation } from "./hold.ts";
+import { apply, type BalanceChange } from "./settle.ts";
 
 /**
  * An account in an isolate's memory after a write, with all that the plan of the next debit needs. If another isolate has lowered a
@@ -33,7 +34,7 @@ export type StateBefore = Pick<AccountState, "balances" | "reservations" | "seq"
 
 /** How a write changes the account in memory. */
 export interface StateChanges {
-  readonly entries: readonly { readonly balanceId: string; readonly deltaSteps: number }[];
+  readonly entries: readonly BalanceChange[];
   readonly newBalances?: readonly PayingRow[];
   readonly newReservation?: OpenReservation;
   /** The id of a reservation that the write settles. */
@@ -150,17 +151,11 @@ export function afterWrite(
   before: Pick<AccountState, "balances" | "reservations">,
   { entries, newBalances = [], newReservation, settledReservationId }: StateChanges,
 ): Pick<AccountState, "balances" | "reservations"> {
-  const balances = new Map(before.balances);
-  for (const row of newBalances) balances.set(row.id, row);
-  for (const { balanceId, deltaSteps } of entries) {
-    const row = balances.get(balanceId);
-    if (row !== undefined)
-      balances.set(balanceId, { ...row, remainingSteps: (row.remainingSteps + deltaSteps) as Steps });
-  }
+  const rows = apply([...before.balances.values(), ...newBalances], entries);
   const reservations = new Map(before.reservations);
   if (newReservation !== undefined) reservations.set(newReservation.id, newReservation);
   if (settledReservationId !== undefined) reservations.delete(settledReservationId);
-  return { balances, reservations };
+  return { balances: new Map(rows.map((row) => [row.id, row])), reservations };
 }
 
 const ENTRIES_SINCE_MAX = 100;

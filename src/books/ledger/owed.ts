@@ -1,41 +1,48 @@
 import { type SQL, sql } from "drizzle-orm";
-import { asInteger, drizzle, insertFrom, query, type ValueOf } from "../../db/query.ts";
+import { drizzle, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import { creditBalances, creditLedger, paymentGrants, refundOwed, reservations } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
-import { owedSettlements } from "../../db/views.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
-import { isOpen, type Owed } from "./hold.ts";
+import { isOpen } from "./hold.ts";
+import type { OwedPayment } from "./settle.ts";
 
-/** Plans how the balances of holds, settled in order, pay what they owe. */
-export class OwedPlan {
-  readonly #paid = new Map<string, number>();
+type OwedPayments = WriteContext & { payments: string };
 
-  /** Returns the amount that a balance pays from a return towards `owed`, in order. */
-  pay(owed: readonly Owed[], balanceId: string, returnedSteps: number): number {
-    let left = Math.max(0, returnedSteps);
-    for (const debt of owed) {
-      if (debt.balanceId !== balanceId) continue;
-      const key = `${debt.seq} ${balanceId}`;
-      const paid = this.#paid.get(key) ?? 0;
-      const pays = Math.min(left, debt.steps - paid);
-      this.#paid.set(key, paid + pays);
-      left -= pays;
-    }
-    return Math.max(0, returnedSteps) - left;
-  }
+/** Returns SQL for the rest of an owed amount: not more than the holds that were open at its refund still have. */
+function restOf(value: ValueOf<OwedPayments>): { readonly rest: SQL; readonly isPaid: SQL } {
+  const { accountId, balanceId, seq, owedSteps } = refundOwed;
+  const isOf = sql`payment.value ->> 'balanceId' = ${balanceId} AND payment.value ->> 'seq' = ${seq}`;
+  const list = sql`json_each(${value("payments")}) AS payment WHERE ${isOf}`;
+  const held = sql`coalesce((
+    SELECT sum(leg.value ->> 'amountSteps') FROM ${reservations} CROSS JOIN json_each(${reservations.legs}) AS leg
+    WHERE ${reservations.accountId} = ${accountId} AND ${isOpen()} AND ${reservations.madeSeq} < ${seq}
+      AND leg.value ->> 'balanceId' = ${balanceId}
+  ), 0)`;
+  return {
+    rest: sql`min(${owedSteps} - (SELECT sum(payment.value ->> 'steps') FROM ${list}), ${held})`,
+    isPaid: sql`${accountId} = ${accountOfWrite(value)} AND EXISTS (SELECT 1 FROM ${list})`,
+  };
 }
 
-const payOwedSql = query((value: ValueOf<{ environmentId: number; reservationId: string }>) =>
-  insertFrom(
-    owedSettlements,
-    { environmentId: asInteger(value("environmentId")), reservationId: value("reservationId") },
-    sql``,
-  ),
-);
+const deletePaid = query((value: ValueOf<OwedPayments>) => {
+  const { rest, isPaid } = restOf(value);
+  return drizzle.delete(refundOwed).where(sql`${isPaid} AND ${rest} <= 0`);
+});
 
-/** Makes the balances of a commit's holds pay what they owe, after its debits. For other settlements a trigger does this. */
-export const payOwed = ({ environmentId }: WriteContext, reservationId: string): Statement =>
-  payOwedSql({ environmentId, reservationId });
+const lowerPaid = query((value: ValueOf<OwedPayments>) => {
+  const { rest, isPaid } = restOf(value);
+  return drizzle
+    .update(refundOwed)
+    .set({ owedSteps: rest })
+    .where(sql`${isPaid} AND ${refundOwed.owedSteps} > ${rest}`);
+});
+
+/** Lowers the owed amounts of settled reservations by what their balances paid. Send it after all of these settlements. */
+export function lowerOwed(writing: WriteContext, payments: readonly OwedPayment[]): Statement[] {
+  if (payments.length === 0) return [];
+  const values = { ...writingValues(writing), payments: JSON.stringify(payments) };
+  return [deletePaid(values), lowerPaid(values)];
+}
 
 /** Returns SQL for the held amount of each balance of the account: `held.balance`, `held.total`. */
 const heldSteps = (value: ValueOf<WriteContext>) => sql`(

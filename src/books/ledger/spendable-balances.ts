@@ -11,19 +11,8 @@ import {
 } from "../../db/query.ts";
 import { creditBalances, creditLedger, reservations, type Steps } from "../../db/schema.ts";
 import { accountQuery } from "./account.ts";
-import {
-  asSpendable,
-  BALANCE_FIELDS,
-  FIXED_FIELDS,
-  PAYING_FIELDS,
-  type PayingRow,
-  PRESENTED_FIELDS,
-  type SpendableBalance,
-} from "./balance.ts";
-import { spendingOrder } from "./burn-down.ts";
-import { type DueHold, dueFields, type Hold, isDue } from "./hold.ts";
-import { OwedPlan } from "./owed.ts";
-import { balancesOfPeriods, type PeriodPlan } from "./plan-periods.ts";
+import { BALANCE_FIELDS, FIXED_FIELDS, PAYING_FIELDS, PRESENTED_FIELDS } from "./balance.ts";
+import { dueFields, isDue } from "./hold.ts";
 
 /** Returns a condition: a balance can pay now. It repeats the condition of the partial index, so that only such balances are read. */
 export const isSpendable = (
@@ -207,70 +196,3 @@ export const selectDueLegs = accountQuery((value: ValueOf<AtNow>, account) =>
       ),
     ),
 );
-
-/** Returns each balance once, after `holds` are returned and owed amounts are paid. A revoked balance stays at 0 (U9). */
-export function withReturns<Row extends Pick<PayingRow, "id" | "remainingSteps" | "revokedAtMs">>(
-  rows: readonly Row[],
-  holds: readonly (Hold & Partial<Pick<DueHold, "owed">>)[],
-): Row[] {
-  const returning = new Map<string, number>();
-  const plan = new OwedPlan();
-  for (const { legs, owed = [] } of holds) {
-    for (const { balanceId, amountSteps } of legs) {
-      const back = amountSteps - plan.pay(owed, balanceId, amountSteps);
-      returning.set(balanceId, (returning.get(balanceId) ?? 0) + back);
-    }
-  }
-  const unique = new Map(rows.map((row) => [row.id, row]));
-  return [...unique.values()].map((row) => {
-    const returned = returning.get(row.id);
-    if (returned === undefined || row.revokedAtMs !== null) return row;
-    return { ...row, remainingSteps: (row.remainingSteps + returned) as Steps };
-  });
-}
-
-/** Returns the balances that can pay at a time, in spending order (C13). */
-export function spendableBalances(rows: readonly PayingRow[], atMs: number): SpendableBalance[] {
-  return payersAmong(rows.filter((row) => row.expiresAtMs > atMs));
-}
-
-const payersAmong = (rows: readonly PayingRow[]): SpendableBalance[] =>
-  rows
-    .filter((row) => row.revokedAtMs === null && row.remainingSteps > 0)
-    .map(asSpendable)
-    .sort(spendingOrder);
-
-/**
- * Returns the balances that can pay for the commit or charge of a hold that `rows` already contain as returned: its own balances
- * first, then the others, each group in spending order (U6). A held balance that has expired pays with its held amount alone.
- */
-export function payersOfHold(rows: readonly PayingRow[], { legs }: Hold, atMs: number): SpendableBalance[] {
-  const heldSteps = new Map(legs.map(({ balanceId, amountSteps }) => [balanceId, amountSteps]));
-  const held = rows.flatMap((row): PayingRow[] => {
-    const amountSteps = heldSteps.get(row.id);
-    if (amountSteps === undefined) return [];
-    return [row.expiresAtMs > atMs ? row : { ...row, remainingSteps: amountSteps }];
-  });
-  const others = rows.filter(({ id }) => !heldSteps.has(id));
-  return [...payersAmong(held), ...spendableBalances(others, atMs)];
-}
-
-/** The due holds and periods that the batch of a write settles before the write itself. */
-interface DueOfAccount {
-  readonly periods: PeriodPlan;
-  readonly due: readonly DueHold[];
-  readonly nowMs: number;
-}
-
-const rowsAfterDue = (rows: readonly PayingRow[], { periods, due }: DueOfAccount, released: readonly Hold[]) =>
-  withReturns([...rows, ...balancesOfPeriods(periods)], [...due, ...released]);
-
-/** Returns the balances that can pay for a write, in spending order (C13), after due holds and periods. */
-export function spendableAfterDue(rows: readonly PayingRow[], account: DueOfAccount): SpendableBalance[] {
-  return spendableBalances(rowsAfterDue(rows, account, []), account.nowMs);
-}
-
-/** Returns the balances that can pay for the commit of a hold, in its order (`payersOfHold`), after due holds and periods. */
-export function payersOfCommit(rows: readonly PayingRow[], account: DueOfAccount, hold: Hold): SpendableBalance[] {
-  return payersOfHold(rowsAfterDue(rows, account, [hold]), hold, account.nowMs);
-}

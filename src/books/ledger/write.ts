@@ -1,15 +1,17 @@
 import { attempt, type Constraint, constraintOf, isConflict, RetryAttempt } from "../../db/attempt.ts";
-import type { RowsOf, Statement } from "../../db/sql.ts";
+import { all, type RowsOf, type Statement } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { byOf, type User } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
+import { commit } from "./commit-change.ts";
 import { type Decision, decisionOrRefusal } from "./decision.ts";
 import { DUE_HOLDS_MAX } from "./hold.ts";
 import { type AccountState, memoryOf, type StateBefore } from "./memory.ts";
+import { balancesOfPeriods } from "./plan-periods.ts";
 import { type AccountAtRead, type AccountRead, NOTHING_DUE, type ReadResult, readAccount } from "./read-account.ts";
-import { send } from "./send.ts";
-import { hasCharge, isQuotaOfPeriods, settleDue } from "./settle-due.ts";
+import { hasCharge, settle } from "./settle.ts";
+import { selectBalancesOfDue } from "./spendable-balances.ts";
 
 /**
  * A verb's part of a write for a user: its reads and its decision. `writeForUser` is the only way to write for a user: it reads,
@@ -71,6 +73,31 @@ export async function settleDueHolds(ctx: TenantCtx, user: User): Promise<boolea
   return attempt(ctx, once, CRON_ATTEMPTS_MAX);
 }
 
+/**
+ * Grants an account's due periods (R3), and returns or charges its due holds (U8, U15), in order of time, in a batch of their own.
+ * Sends nothing if nothing is due. Fails with a conflict if another write came first, or recorded an event with a charge's id.
+ */
+async function settleDue(ctx: TenantCtx, account: AccountAtRead): Promise<void> {
+  const { due, periods, nowMs, accountId } = account;
+  if (due.length === 0 && periods.changes.length === 0) return;
+  // Without charges, settling needs no balances.
+  const charging = accountId === null || !hasCharge(due) ? [] : [selectBalancesOfDue(ctx, { accountId }, { nowMs })];
+  const rows = (await Promise.all(charging.map((select) => all(ctx.db, select)))).flat();
+  const settled = settle([...rows, ...balancesOfPeriods(periods)], due);
+  const change = { settled, decision: null, before: null, isOld: false };
+  try {
+    await commit(ctx, account, change);
+  } catch (error) {
+    if (isQuotaOfPeriods(error, account)) throw new RetryAttempt("The quota was used meanwhile.", { cause: error });
+    if (constraintOf(error) !== "credit_balances_bounded" || periods.periods.length === 0) throw error;
+    await settleDue(ctx, { ...account, periods: periods.refused() });
+  }
+}
+
+/** Returns whether a batch failed on the test quota because of its periods, although their plan was within the quota. */
+const isQuotaOfPeriods = (error: unknown, { periods }: AccountAtRead): boolean =>
+  periods.newlyCounted > 0 && constraintOf(error) === "environments_test_quota";
+
 const mayHaveMoreDue = ({ due, periods }: AccountAtRead): boolean =>
   due.length >= DUE_HOLDS_MAX || periods.nextMs !== null;
 
@@ -98,7 +125,9 @@ async function decideAndSend<const Reads extends readonly Statement[], Answer>(
     return { answer: decision.answer };
   }
   try {
-    return await send(ctx, account, decision, { before: stateBeforeOf(ctx, verb, account, found), isOld });
+    const before = stateBeforeOf(ctx, verb, account, found);
+    const rows = await commit(ctx, account, { settled: settle([], account.due), decision, before, isOld });
+    return { answer: decision.answer(rows) };
   } catch (error) {
     const constraint = constraintOf(error);
     // Either the periods or the verb issued too many balances. Granting the periods first tells which.
@@ -147,7 +176,8 @@ async function writeFromMemory<const Reads extends readonly Statement[], Answer>
   const decision = decisionOrRefusal(() => verb.decide(found, account));
   if (decision instanceof PurserError || decision.kind === "replay" || decision.isShort === true) return null;
   try {
-    return await send(ctx, account, decision, { before: state, isOld: true });
+    const rows = await commit(ctx, account, { settled: [], decision, before: state, isOld: true });
+    return { answer: decision.answer(rows) };
   } catch (error) {
     if (!isConflict(error)) throw error;
     memory.readFirst(ctx.environment, userId, atMs);

@@ -15,8 +15,10 @@ import {
   writeAll,
   writeReturning,
 } from "../ledger/decision.ts";
-import { presentLeg, type ReservationRow, returnEntries, settleHolds } from "../ledger/hold.ts";
-import { payersOfCommit, selectBalancesForCommit, spendableAfterDue } from "../ledger/spendable-balances.ts";
+import { presentLeg, type ReservationRow } from "../ledger/hold.ts";
+import { payersOfCommit, settleHold, spendableAfterDue } from "../ledger/settle.ts";
+import { writesOfSettlements } from "../ledger/settlement-writes.ts";
+import { selectBalancesForCommit } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/count-usage.ts";
 import { insufficientCredits, noteIfRefused, warnOfQuantities } from "./plan.ts";
@@ -98,9 +100,7 @@ export async function commitReservation(
           });
         }
         return writeEvent(ctx, account, newEvent, stamp, {
-          before: settleHolds(account, [hold], { state: "committed", eventId }),
-          returns: returnEntries(hold),
-          settledReservationId: reservationId,
+          settles: hold,
         });
       },
     }),
@@ -132,14 +132,12 @@ export async function releaseReservation(ctx: TenantCtx, reservationId: string):
       // The audit leaves out the reservation's id, because callers choose it and it may identify a person.
       const balanceIds = hold.legs.map((leg) => leg.balanceId);
       const target = balanceIds[0] ?? ctx.environment.appId;
-      return writeAll(
-        settleHolds(account, [hold], { state: "released" }),
-        () => presentRelease(reservation, "released"),
-        {
-          audit: { action: "reservation.released", target, balanceIds },
-          changes: { entries: returnEntries(hold), settledReservationId: reservationId },
-        },
-      );
+      const settlement = settleHold(hold, { state: "released" });
+      const { before, after } = writesOfSettlements(account, [settlement]);
+      return writeAll([...before, ...after], () => presentRelease(reservation, "released"), {
+        audit: { action: "reservation.released", target, balanceIds },
+        changes: { entries: settlement.entries, settledReservationId: reservationId },
+      });
     },
   });
   if (released === null) throw reservationNotFound();

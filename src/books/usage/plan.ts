@@ -12,14 +12,14 @@ import { burnDown, LEGS_MAX, spendingOrder, type Usage } from "../ledger/burn-do
 import type { PlannedPayment } from "../ledger/debits.ts";
 import { readDuePeriods, selectDuePeriods } from "../ledger/due-periods.ts";
 import { type DueHold, inOrderOfEnds, readDueHold } from "../ledger/hold.ts";
+import { spendableBalances } from "../ledger/payers.ts";
 import { balancesOfPeriods } from "../ledger/plan-periods.ts";
-import { planDue } from "../ledger/settle-due.ts";
+import { apply, changesOfHolds, settle } from "../ledger/settle.ts";
 import {
   selectBalancesOfDue,
   selectDueLegs,
   selectNewestUnspendable,
   selectPayingNow,
-  spendableBalances,
 } from "../ledger/spendable-balances.ts";
 import { refusingLimits } from "../limits/count-usage.ts";
 import { counterOf, limitOf, selectUserLimits, type UserLimitRow } from "../limits/user-limits.ts";
@@ -155,10 +155,11 @@ export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanO
   const granted = balancesOfPeriods(readDuePeriods(ctx, periods, nowMs));
   due.sort(inOrderOfEnds);
   const holds = due.filter(({ legs }) => legs !== NO_LEGS).map(readDueHold);
-  const after = planDue([...paying, ...unspendable, ...due, ...granted], holds);
+  const stored = [...paying, ...unspendable, ...due, ...granted];
+  const after = apply(stored, changesOfHolds(settle(stored, holds)));
   const reportedIds = new Set([...unspendable, ...due].map(({ id }) => id));
   // Other expired balances were read only for a charge.
-  const rows = after.rows.filter((row) => row.expiresAtMs > nowMs || reportedIds.has(row.id));
+  const rows = after.filter((row) => row.expiresAtMs > nowMs || reportedIds.has(row.id));
   const { legs, uncovered } = burnDown(spendableBalances(rows, nowMs), input);
   warnOfQuantities(
     ctx,

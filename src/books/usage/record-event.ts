@@ -1,4 +1,3 @@
-import type { Steps } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { assert, PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
@@ -18,7 +17,8 @@ import {
 } from "../ledger/decision.ts";
 import type { StateChanges } from "../ledger/memory.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
-import { selectPayingBalances, spendableAfterDue } from "../ledger/spendable-balances.ts";
+import { apply, spendableAfterDue } from "../ledger/settle.ts";
+import { selectPayingBalances } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { afterCounts, countUsage } from "../limits/count-usage.ts";
 import { insufficientCredits, noteIfRefused, warnOfQuantities } from "./plan.ts";
@@ -153,7 +153,8 @@ export function decideEvents(
       if (decision.isShort === true) isShort = true;
       const newEntries = decision.changes?.entries ?? [];
       entries.push(...newEntries);
-      left = afterEntries(left, newEntries);
+      // The order of the balances does not depend on their amounts.
+      left = apply(left, newEntries).filter(({ remainingSteps }) => remainingSteps > 0);
       counts.push(...(decision.counts ?? []));
       counters = afterCounts(counters, decision.counts ?? []);
     }
@@ -184,18 +185,4 @@ function resultOfRepeat(earlier: { readonly place: number; readonly stamp: Stamp
     assert(first !== undefined, "the results are made in the order of the events");
     return first instanceof PurserError ? first : { ...first, isReplayed: true };
   };
-}
-
-/** Returns the balances that can still pay after some entries. Their order does not depend on the remaining amounts. */
-function afterEntries(
-  balances: readonly SpendableBalance[],
-  entries: StateChanges["entries"],
-): readonly SpendableBalance[] {
-  const deltas = new Map(entries.map(({ balanceId, deltaSteps }) => [balanceId, deltaSteps]));
-  return balances
-    .map((balance) => {
-      const delta = deltas.get(balance.id);
-      return delta === undefined ? balance : { ...balance, remainingSteps: (balance.remainingSteps + delta) as Steps };
-    })
-    .filter(({ remainingSteps }) => remainingSteps > 0);
 }

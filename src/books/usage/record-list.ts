@@ -1,7 +1,8 @@
 import { assert, PurserError, refusalIn } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { type AccountAtRead, readTogether } from "../ledger/read-account.ts";
-import { selectPayingBalances, spendableAfterDue } from "../ledger/spendable-balances.ts";
+import { spendableAfterDue } from "../ledger/settle.ts";
+import { selectPayingBalances } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { noteRefusedUsage, warnOfQuantities } from "./plan.ts";
 import { decideEvents, type EventResult, type StampedEvent, stampEvent } from "./record-event.ts";

@@ -8,7 +8,14 @@ import { cutPage, decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { accountQuery, type OfUser } from "../ledger/account.ts";
-import { type Hold, presentLeg, type ReservationRow, readLegs, willBeCharged } from "../ledger/hold.ts";
+import {
+  type Hold,
+  presentLeg,
+  type ReservationRow,
+  readLegs,
+  settlementFields,
+  willBeCharged,
+} from "../ledger/hold.ts";
 import type { ReservationOutput } from "./responses.ts";
 import type { ReservationStatus } from "./schemas.ts";
 
@@ -30,13 +37,11 @@ export const ofReservationKey = (value: ValueOf<ReservationKey>) =>
 
 const selectReservationById = query((value: ValueOf<ReservationKey>) =>
   drizzle
-    .select(
-      fields(
-        reservations,
-        ...(["id", "event", "model", "legs", "state"] as const),
-        ...(["createdAtMs", "expiresAtMs", "settledEventId", "requestHash"] as const),
-      ),
-    )
+    .select({
+      ...fields(reservations, "id", "event", "model", "legs", "state"),
+      ...fields(reservations, "createdAtMs", "expiresAtMs", "settledEventId", "requestHash"),
+      ...settlementFields(),
+    })
     .from(reservations)
     .where(ofReservationKey(value)),
 );
@@ -47,7 +52,8 @@ export function selectReservation(ctx: TenantCtx, reservationId: string): Statem
 }
 
 export function asHold(row: ReservationRow): Hold {
-  return { id: row.id, legs: readLegs(row.legs) };
+  const { id, legs, owed, revocations } = row;
+  return { id, legs: readLegs(legs), owed, revocations };
 }
 
 /** Returns whether a reservation was committed, in time or late, or released. Then it cannot be committed. */

@@ -8,7 +8,7 @@ import { fromSteps, presentQuantities } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "../ledger/account.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import { countedJson, type NewCount } from "../ledger/counters.ts";
-import { legsJson, legsOf, type PlannedPayment } from "../ledger/debits.ts";
+import { debitsOfPayment, legsOf, type PlannedPayment } from "../ledger/debits.ts";
 import {
   compareStamp,
   idempotencyConflict,
@@ -20,7 +20,8 @@ import {
 } from "../ledger/decision.ts";
 import { type OpenReservation, presentLeg, readLegs } from "../ledger/hold.ts";
 import { insertEntries, lastSeqOf } from "../ledger/insert-entries.ts";
-import { selectPayingBalances, spendableAfterDue } from "../ledger/spendable-balances.ts";
+import { spendableAfterDue } from "../ledger/settle.ts";
+import { selectPayingBalances } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/count-usage.ts";
 import { insufficientCredits, noteIfRefused, warnOfQuantities } from "./plan.ts";
@@ -144,7 +145,7 @@ function reservationValues(
     event: body.event,
     model: body.model ?? null,
     quantities: JSON.stringify(presentQuantities(body.quantities)),
-    legs: legsJson(payment),
+    legs: JSON.stringify(debitsOfPayment(payment, new Map())),
     counted: countedJson(counts),
     onExpiry: body.onExpiry,
     createdAtMs: atMs,
@@ -175,5 +176,8 @@ function reservationForMemory(
     expiresAtMs,
     settledEventId: null,
     requestHash,
+    // Its settlement aborts if its balances owe something or are revoked.
+    owed: [],
+    revocations: [],
   };
 }

@@ -12,7 +12,14 @@ import { presentQuantities, type Quantities } from "../amounts/amount.ts";
 import type { Debit } from "../amounts/responses.ts";
 import { type WriteContext, writingValues } from "../ledger/account.ts";
 import { countedJson, type NewCount } from "../ledger/counters.ts";
-import { debitsOfLegs, lastEventOf, legsJson, type PlannedPayment, placeOfEvent } from "../ledger/debits.ts";
+import {
+  debitsOfLegs,
+  debitsOfPayment,
+  lastEventOf,
+  type PlannedPayment,
+  placeOfEvent,
+  sumsAtDebits,
+} from "../ledger/debits.ts";
 import {
   compareStamp,
   type Decision,
@@ -21,11 +28,12 @@ import {
   type Stamp,
   writeReturning,
 } from "../ledger/decision.ts";
-import { insertEntries } from "../ledger/insert-entries.ts";
-import type { StateChanges } from "../ledger/memory.ts";
+import type { Hold } from "../ledger/hold.ts";
+import { insertMovingEntries, moving, writesEntries } from "../ledger/insert-entries.ts";
 import { usageRecorded } from "../ledger/messages.ts";
-import { payOwed } from "../ledger/owed.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
+import { debitOf, settleHold } from "../ledger/settle.ts";
+import { writesOfSettlements } from "../ledger/settlement-writes.ts";
 import type { EventOutput } from "./responses.ts";
 
 /** Larger properties are stored in `large_properties`, so that they do not slow down other inserts. */
@@ -96,13 +104,12 @@ export interface NewEvent {
   readonly counts: readonly NewCount[];
 }
 
-/** The writes of a commit before its event. */
-interface CommitSettlement {
+/** A commit's writes besides its event. */
+interface CommitWrites {
+  /** The statements before its event. */
   readonly before?: readonly Statement[];
-  /** The entries that return its holds. */
-  readonly returns?: StateChanges["entries"];
-  /** The reservation that it settles. */
-  readonly settledReservationId?: string;
+  /** The holds of the reservation that it settles. */
+  readonly settles?: Hold;
 }
 
 /**
@@ -114,32 +121,24 @@ export function writeEvent(
   writing: AccountAtRead,
   event: NewEvent,
   stamp: Stamp,
-  settlement: CommitSettlement = {},
+  { before = [], settles }: CommitWrites = {},
 ): Decision<Outcome<EventOutput>> {
-  const entries = event.payment.legs.map(({ balance, amountSteps }) => ({
-    balanceId: balance.id,
-    deltaSteps: -amountSteps,
-    reason: "event_committed" as const,
-    cause: "usage" as const,
-    eventId: event.eventId,
-    ...(event.reservationId === null ? {} : { reservationId: event.reservationId }),
-  }));
-  const { before = [], returns = [], settledReservationId } = settlement;
-  const { largePropertiesWrites, returning } = insertEvent(writing, event, stamp);
+  const { eventId, reservationId, payment } = event;
+  const debits = payment.legs.map(({ balance, amountSteps }) =>
+    debitOf(balance.id, amountSteps, eventId, reservationId),
+  );
+  const settlement = settles === undefined ? null : settleHold(settles, { state: "committed", eventId }, debits);
+  const entries = settlement?.entries ?? debits;
+  const writes = settlement === null ? null : writesOfSettlements(writing, [settlement]);
+  const { largePropertiesWrites, returning } = insertEvent(writing, event, stamp, sumsAtDebits(entries));
   const parts = {
-    before: [...before, ...largePropertiesWrites],
+    before: [...(writes?.before ?? before), ...largePropertiesWrites],
     returning,
-    after:
-      settledReservationId === undefined
-        ? insertEntries(writing, entries)
-        : [...insertEntries(writing, entries, { eventIds: [event.eventId] }), payOwed(writing, settledReservationId)],
-    changes: {
-      entries: [...returns, ...entries],
-      ...(settledReservationId === undefined ? {} : { settledReservationId }),
-    },
+    after: writes === null ? insertMovingEntries(writing, debits) : movingEvent(writes.after, eventId),
+    changes: { entries, ...(settles === undefined ? {} : { settledReservationId: settles.id }) },
     counts: event.counts,
-    messages: () => [usageRecorded(writing.userId, { ...event, hasEntries: entries.length + returns.length > 0 })],
-    isShort: entries.length === 0 || event.payment.uncovered !== null,
+    messages: () => [usageRecorded(writing.userId, { ...event, hasEntries: entries.length > 0 })],
+    isShort: debits.length === 0 || payment.uncovered !== null,
   };
   return writeReturning(parts, ([row]) => {
     assert(row !== undefined, "the insert returns the event's row");
@@ -149,6 +148,10 @@ export function writeEvent(
     return { output: presentEvent(event.eventId, row), replayed: false };
   });
 }
+
+/** Marks the entries of a commit, among which the debits of its event may be anywhere. */
+const movingEvent = (statements: readonly Statement[], eventId: string): Statement[] =>
+  statements.map((one) => (writesEntries(one) ? moving(one, { entries: 0, raises: false, eventIds: [eventId] }) : one));
 
 type InsertedEvent = WriteContext & ReturnType<typeof eventValues>;
 
@@ -197,7 +200,15 @@ const insertLargePropertiesSql = query((value: ValueOf<InsertedEvent & { propert
 );
 
 /** Numbers are sent in JSON, because D1 binds them as REAL. */
-function eventValues(event: NewEvent, stamp: Stamp, receivedAtMs: number, largeBytes: number | null) {
+function eventValues(
+  event: NewEvent,
+  stamp: Stamp,
+  {
+    sums,
+    receivedAtMs,
+    largeBytes,
+  }: { sums: ReadonlyMap<string, number>; receivedAtMs: number; largeBytes: number | null },
+) {
   const { eventId, model, reservationId, quantities, payment, counts } = event;
   const occurredAtMs = event.occurredAt ?? receivedAtMs;
   return {
@@ -207,18 +218,19 @@ function eventValues(event: NewEvent, stamp: Stamp, receivedAtMs: number, largeB
     reservationId,
     numbers: JSON.stringify({ ...quantities, occurredAtMs, receivedAtMs, largeBytes }),
     requestHash: stamp.stored,
-    legs: legsJson(payment),
+    legs: JSON.stringify(debitsOfPayment(payment, sums)),
     uncovered: payment.uncovered === null ? null : JSON.stringify(presentQuantities(payment.uncovered)),
     counted: countedJson(counts),
   };
 }
 
 /** The statements that store large properties, if any, and then record the event and return its debits. */
-function insertEvent(writing: AccountAtRead, event: NewEvent, stamp: Stamp) {
+function insertEvent(writing: AccountAtRead, event: NewEvent, stamp: Stamp, sums: ReadonlyMap<string, number>) {
   const properties = event.properties === undefined ? null : withoutKeys(JSON.stringify(event.properties));
   const bytes = properties === null ? 0 : utf8Length(properties);
   const isLarge = bytes > PROPERTIES_BYTES_OF_ROW;
-  const values = { ...writingValues(writing), ...eventValues(event, stamp, writing.nowMs, isLarge ? bytes : null) };
+  const more = { sums, receivedAtMs: writing.nowMs, largeBytes: isLarge ? bytes : null };
+  const values = { ...writingValues(writing), ...eventValues(event, stamp, more) };
   return {
     largePropertiesWrites: isLarge && properties !== null ? [insertLargePropertiesSql({ ...values, properties })] : [],
     returning: insertEventSql({ ...values, properties: isLarge ? null : properties }),

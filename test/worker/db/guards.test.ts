@@ -27,7 +27,6 @@ import {
   largeProperties,
   logged,
   OTHER,
-  OWING,
   owed,
   PART,
   pack,
@@ -113,9 +112,7 @@ const ofRevoked = { seq: LAST_SEQ + 1, balance_id: REVOKED, previous_seq: LAST_S
 const third = { seq: 3, event_id: "e3", occurred_by_ms: 10 };
 const settleSql = (state: string) => `UPDATE reservations
   SET state = '${state}', settled_at_ms = 5, settled_by = 'cron', settled_seq = ${LAST_SEQ + 1} WHERE id = 'res_w'`;
-/** Settles through the view, after the reservation's end, which is far in the future. */
-const settleInView = (state: string, charges = "NULL") => `INSERT INTO settlements VALUES
-  (${LIVE}, 'res_w', '${state}', 9000000000001, NULL, 'cron', ${charges})`;
+const released = { reason: "reservation_released", reservation_id: "res_w" };
 /** Inserts an entry that returns what the reservation holds of one balance. */
 const returned = (given: Parameters<typeof entry>[0], verb?: string) =>
   entry(
@@ -124,8 +121,7 @@ const returned = (given: Parameters<typeof entry>[0], verb?: string) =>
       previous_seq: 6,
       delta_steps: 10,
       balance_after_steps: 600,
-      reason: "reservation_released",
-      reservation_id: "res_w",
+      ...released,
       ...given,
     },
     verb,
@@ -380,6 +376,11 @@ const attacks: Readonly<Record<string, Attack>> = {
       entry({ ...ofRevoked, delta_steps: 5, balance_after_steps: 5 }, verb),
       entry({ ...ofRevoked, delta_steps: 0, balance_after_steps: 0 }, verb),
       entry({ ...ofRevoked, delta_steps: 0, balance_after_steps: 0, reason: "reservation_held" }, verb),
+      // A return that was planned before the balance was revoked.
+      [
+        settleSql("released"),
+        entry({ ...ofRevoked, ...released, delta_steps: 300, balance_after_steps: 300, is_revoked: 0 }, verb),
+      ],
     ]),
   },
   credit_ledger_moves_balance: {
@@ -701,35 +702,6 @@ const attacks: Readonly<Record<string, Attack>> = {
       [settleSql("expired"), "UPDATE reservations SET settled_event_id = 'e9', settled_seq = 1 WHERE id = 'res_w'"],
     ],
   },
-  reservations_return: {
-    says: PASSED,
-    // In each way of settling the holds return, and the revoked balance gives up its part again.
-    sql: ["released", "committed", "expired"].flatMap((state) =>
-      [settleSql(state), settleInView(state)].map((sql) => [
-        sql,
-        holds(
-          `(SELECT group_concat(balance_id || ' ' || delta_steps || ' ' || reason, ', ' ORDER BY seq) IS '${[
-            `${REVOKED} 300 reservation_${state === "expired" ? "expired" : "released"}`,
-            `${PART} 10 reservation_${state === "expired" ? "expired" : "released"}`,
-            `${REVOKED} -300 admin_adjust`,
-          ].join(", ")}' FROM credit_ledger WHERE account_id = ${USER} AND seq > ${LAST_SEQ})`,
-        ),
-      ]),
-    ),
-    behind: "guard_account",
-  },
-  settlements_in_order: {
-    says: PASSED,
-    sql: [
-      [settleInView("released"), holds("(SELECT state = 'released' FROM reservations WHERE id = 'res_w')")],
-      [
-        settleInView("committed", `'[{"balanceId":"${PART}","deltaSteps":-600}]'`),
-        holds(`(
-        SELECT remaining_steps = 0 FROM credit_balances WHERE id = '${PART}')`),
-      ],
-    ],
-    behind: "cannot modify settlements",
-  },
   credit_ledger_returns_by_settlement: {
     says: "credit_ledger_returns_by_settlement",
     sql: [
@@ -737,7 +709,9 @@ const attacks: Readonly<Record<string, Attack>> = {
       ...WAYS.map((verb) => returned({}, verb)),
       ...[{}, { reason: "reservation_expired" }, { delta_steps: 9, balance_after_steps: 609 }].map((given) => [
         settleSql("released"),
-        returned({ seq: LAST_SEQ + 4, previous_seq: LAST_SEQ + 2, balance_after_steps: 610, ...given }),
+        entry({ ...ofRevoked, ...released, delta_steps: 300, balance_after_steps: 300 }),
+        returned({ seq: LAST_SEQ + 2 }),
+        returned({ seq: LAST_SEQ + 3, previous_seq: LAST_SEQ + 2, balance_after_steps: 610, ...given }),
       ]),
       returned({ reservation_id: null }),
       returned({ reservation_id: "res_nobody" }),
@@ -859,6 +833,7 @@ const attacks: Readonly<Record<string, Attack>> = {
     sql: [summed(2), [summed(1), summed(1)], ["DELETE FROM usage_to_sum", summed(1)]],
     behind: "cannot modify usage_summed",
   },
+  guards_settlement: { says: "guard_settlement", sql: ["INSERT INTO guards (name, holds) VALUES ('settlement', 0)"] },
   guards_statement: { says: "guard_statement", sql: ["INSERT INTO guards (name, holds) VALUES ('statement', 0)"] },
   statements_kept: {
     says: "statements_kept",
@@ -890,7 +865,7 @@ const attacks: Readonly<Record<string, Attack>> = {
     sql: [
       [
         reservation({ id: "res_new", legs: "[]", counted: counted({}) }),
-        `INSERT INTO settlements (environment_id, id, state, at_ms) VALUES (${LIVE}, 'res_new', 'released', 6)`,
+        "UPDATE reservations SET state = 'released', settled_at_ms = 6, settled_seq = 1 WHERE id = 'res_new'",
         counterHas("used_steps = 3"),
       ],
     ],
@@ -1193,30 +1168,6 @@ const attacks: Readonly<Record<string, Attack>> = {
       (set) => `UPDATE refund_owed SET ${set}`,
     ),
   },
-  owed_payments_lower: {
-    says: PASSED,
-    sql: [
-      [
-        `INSERT INTO owed_payments VALUES (${OWING}, NULL, 'cron', 'crb_owing_w', 2, 30, 40)`,
-        holds(`(SELECT owed_steps = 20 FROM refund_owed WHERE account_id = ${OWING})
-          AND (SELECT remaining_steps = 570 FROM credit_balances WHERE id = 'crb_owing_w')`),
-      ],
-    ],
-    behind: "cannot modify owed_payments",
-  },
-  owed_settlements_pay: {
-    says: PASSED,
-    sql: [
-      [
-        entry({ ...nextEntry, delta_steps: -590, balance_after_steps: 0, reason: "admin_adjust" }),
-        owed({ account_id: USER, balance_id: PART, seq: LAST_SEQ + 1, owed_steps: 4 }),
-        settleInView("released"),
-        holds(`(SELECT remaining_steps = 6 FROM credit_balances WHERE id = '${PART}')
-          AND NOT EXISTS (SELECT 1 FROM refund_owed WHERE account_id = ${USER})`),
-      ],
-    ],
-    behind: "cannot modify owed_settlements",
-  },
 
   payment_grants_of_balance: {
     says: "payment_grants_of_balance",
@@ -1380,7 +1331,7 @@ const tables = `SELECT name FROM sqlite_schema WHERE type = 'table' AND ${isOwn}
 const erased: readonly string[] = [
   ...erasing,
   `UPDATE accounts SET user_id = 'erased_u', is_erased = 1 WHERE id = ${USER}`,
-  `INSERT INTO settlements (environment_id, id, state, at_ms, by_whom) VALUES (${LIVE}, 'res_w', 'released', 6, 'cron')`,
+  settleSql("released"),
   `UPDATE credit_ledger SET note = NULL, reservation_id = 'res_r' WHERE account_id = ${USER} AND reservation_id = 'res_w'`,
   `UPDATE credit_balances SET notes = NULL, external_ref = 'hash_order' WHERE id = '${WHOLE}'`,
   `UPDATE credit_refunds SET external_ref = 'hash_order', refund_ref = 'hash_refund', request_hash = '' WHERE account_id = ${USER}`,

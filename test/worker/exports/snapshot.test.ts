@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
+import { releaseReservation } from "../../../src/books/usage/commit.ts";
 import type { ExportDocument } from "../../../src/exports/responses.ts";
 import { auditOf, documentOf, linkTo, open, readAll, readDocument, withoutOpenings } from "../../support/exports.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";
@@ -14,7 +15,7 @@ import {
   seedUsage,
 } from "../../support/seed-rows.ts";
 import { withoutTrigger } from "../../support/without-trigger.ts";
-import { Clock, makeApp, makeClient, type TestApp } from "../../support/world.ts";
+import { Clock, makeApp, makeClient, makeCtx, type TestApp } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -95,17 +96,15 @@ it("an export shows that moment even for a revoked balance to which a hold retur
     isDone = true;
     clock.advance(1_000);
     // A hold returns to the revoked balance, and is taken away at once (U9).
-    const legs = JSON.stringify([{ balanceId: last, amountSteps: 5 }]);
-    await env.DB.batch([
-      env.DB.prepare(
-        `INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms, expires_at_ms,
-           request_hash)
-         SELECT CAST(?1 AS INTEGER), 'res_back', account_id, 'e', '{}', ?2, 'open', 0, 0, '' FROM credit_balances WHERE id = ?3`,
-      ).bind(live.id, legs, last),
-      env.DB.prepare(
-        `INSERT INTO settlements (environment_id, id, state, at_ms, by_whom) VALUES (?1, 'res_back', 'released', CAST(?2 AS INTEGER), 'cron')`,
-      ).bind(live.id, clock.ms),
-    ]);
+    const legs = JSON.stringify([{ balanceId: last, packId: "p", unit: "count", amountSteps: 5 }]);
+    await env.DB.prepare(
+      `INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms, expires_at_ms,
+         request_hash)
+       SELECT CAST(?1 AS INTEGER), 'res_back', account_id, 'e', '{}', ?2, 'open', 0, 9000000000000, '' FROM credit_balances WHERE id = ?3`,
+    )
+      .bind(live.id, legs, last)
+      .run();
+    await releaseReservation(makeCtx(live, clock), "res_back");
   });
   expect(isDone).toBe(true);
   expect(dataOf(readDocument(text))).toEqual(dataOf(before));

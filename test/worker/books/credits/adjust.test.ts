@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import type { Unit } from "../../../../src/books/amounts/amount.ts";
 import { adjustBalance } from "../../../../src/books/credits/adjust.ts";
+import { releaseReservation } from "../../../../src/books/usage/commit.ts";
 import { refusalIn } from "../../../../src/errors.ts";
 import { faultyD1 } from "../../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
@@ -105,11 +106,7 @@ describe("an adjustment", () => {
       .bind(app.environments.test.id, legs)
       .run();
     expectError(await balance.adjust(0.001), "invalid_request", "delta");
-    await env.DB.prepare(
-      `INSERT INTO settlements (environment_id, id, state, at_ms, by_whom) VALUES (CAST(? AS INTEGER), 'res_1', 'released', 0, 'cron')`,
-    )
-      .bind(app.environments.test.id)
-      .run();
+    await releaseReservation(ctx, "res_1");
     expect((await balance.adjust(-10)).status).toBe(200);
     expect((await balance.adjust(10)).body.remaining).toBe(8_796_093_022_208);
   });

@@ -4,8 +4,11 @@ import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { revokeBalance } from "../../../../src/books/credits/revoke.ts";
 import type { User } from "../../../../src/books/ledger/account.ts";
 import { replay, writeAll } from "../../../../src/books/ledger/decision.ts";
+import type { Hold, HoldLeg } from "../../../../src/books/ledger/hold.ts";
 import { insertEntries } from "../../../../src/books/ledger/insert-entries.ts";
 import type { AccountAtRead } from "../../../../src/books/ledger/read-account.ts";
+import { settleHold } from "../../../../src/books/ledger/settle.ts";
+import { writesOfSettlements } from "../../../../src/books/ledger/settlement-writes.ts";
 import { selectActive } from "../../../../src/books/ledger/spendable-balances.ts";
 import { type UserWrite, writeForUser } from "../../../../src/books/ledger/write.ts";
 import { drizzle, query, type ValueOf } from "../../../../src/db/query.ts";
@@ -51,6 +54,38 @@ const debit = (spender: Spender, account: AccountAtRead) =>
       eventId: "e",
     },
   ]);
+
+/** An open reservation that holds some steps. */
+const holdOf = (spender: Spender, amountSteps: number) => ({
+  id: "res_open",
+  legs: [
+    { balanceId: spender.balanceIds[0] ?? "", packId: "", unit: "cents", amountSteps, remainingSteps: 0 } as HoldLeg,
+  ],
+  owed: [],
+  revocations: [],
+});
+
+describe("a settlement", () => {
+  it.each([
+    ["lacks the return of a hold", (hold: Hold) => ({ ...hold, legs: [] }), "guard_settlement"],
+    ["returns too little", (hold: Hold) => hold, "credit_ledger_returns_by_settlement"],
+  ])("is not written if it %s", async (_, flawed, constraint) => {
+    const spender = await makeSpender([wallet]);
+    await spender.reserve({ reservationId: "res_open", quantities: { cents: 4 } });
+    const settlement = settleHold(flawed(holdOf(spender, 1)), { state: "released" });
+    const ctx = spenderCtx(spender);
+    const written = writeForUser(ctx, {
+      user: { userId: spender.userId },
+      read: () => [],
+      decide: (_found, account) => {
+        const { before, after } = writesOfSettlements(account, [settlement]);
+        return writeAll([...before, ...after], () => "written");
+      },
+    });
+    await expect(written).rejects.toThrow(constraint);
+    expect(await reasonsOf(spender)).toEqual(["grant", "reservation_held"]);
+  });
+});
 
 const refused = () => new PurserError("forbidden", "as the test wants it");
 /** Violates a CHECK, whatever the row holds. */

@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
-import { noteUse } from "../../db/activity.ts";
+import { countOfPack, noteUse } from "../../db/activity.ts";
 import { guardFeatures } from "../../db/features.ts";
 import type { ValueOf } from "../../db/query.ts";
 import { creditBalances, creditLedger } from "../../db/schema.ts";
@@ -14,14 +14,15 @@ import { accountOfWrite, createAccount, type WriteContext, writingValues } from 
 import { alertWrites, rearmAlerts } from "./alert-writes.ts";
 import type { Write } from "./decision.ts";
 import { inOrderOfMoments, insertPeriods, periodChanges, periodMessages } from "./due-periods.ts";
-import { settleHolds } from "./hold.ts";
-import { motionsOf, selectSettled, type WrittenEntry, writesEntries } from "./insert-entries.ts";
+import { motionsOf, type WrittenEntry, writesEntries } from "./insert-entries.ts";
 import { ledgerMessageWrites, takingMessages } from "./insert-messages.ts";
 import { afterWrite, guardAccount, memoryOf, type StateBefore, type StateChanges } from "./memory.ts";
-import { limitMessages, messagesAmong, reservationExpired } from "./messages.ts";
+import { limitMessages, messagesAmong } from "./messages.ts";
 import { countGranted } from "./new-balances.ts";
 import type { DuePeriod } from "./plan-periods.ts";
 import type { AccountAtRead } from "./read-account.ts";
+import type { SettledHold } from "./settle.ts";
+import { motionsOfCharges, settlementMessage, settlementWrites } from "./settlement-writes.ts";
 
 interface AccountBefore {
   /** The state to remember. Null when it is incomplete. */
@@ -30,48 +31,59 @@ interface AccountBefore {
   readonly isOld: boolean;
 }
 
-/** Sends a write for a user. Only this function builds such batches: it adds the statements that every write must contain. */
-export async function send<Answer>(
+/** The changes of one user's account that one batch writes. */
+export interface AccountChange extends AccountBefore {
+  /** Its due holds, settled. Its due periods are in the account. */
+  readonly settled: readonly SettledHold[];
+  /** The decision of a verb. Null if the batch writes only what is due. */
+  readonly decision: Omit<Write<unknown>, "answer"> | null;
+}
+
+const NO_DECISION: NonNullable<AccountChange["decision"]> = { kind: "write", statements: [] };
+
+/**
+ * Writes the changes of a user's account: what time has brought, then what a verb decided. Only this function sends such batches: it
+ * adds the statements that each of them must contain. Returns the rows of the decision's statements.
+ */
+export async function commit(
   ctx: TenantCtx,
   account: AccountAtRead,
-  decision: Write<Answer>,
-  { before, isOld }: AccountBefore,
-): Promise<{ readonly answer: Answer }> {
-  const { statements, answer, audit, changes } = decision;
-  const { features } = account;
+  { settled, decision, before, isOld }: AccountChange,
+): Promise<readonly unknown[][]> {
+  const { statements, messages: make, counts = [], changes } = decision ?? NO_DECISION;
+  const { features, userId, nowMs } = account;
   const values = writingValues(account);
   const leading = [
     guardOf({ ...values, features, seq: account.lastSeq }, isOld),
-    ...(await personGuards(ctx, tombstoneSecretsIn(features), [account.userId])),
-    ...settleAllDue(ctx, account),
+    ...(await personGuards(ctx, tombstoneSecretsIn(features), [userId])),
+    ...dueWrites(ctx, account, settled),
   ];
-  const messages = wantedMessages(ctx, account.features, () => [
-    ...periodMessages(account.userId, account.periods),
-    ...account.due.map((hold) => reservationExpired(account.userId, hold)),
-    ...(decision.messages?.() ?? []),
-    ...limitMessages(account.userId, decision.counts ?? []),
+  const messages = wantedMessages(ctx, features, () => [
+    ...periodMessages(userId, account.periods),
+    ...settled.map((hold) => settlementMessage(userId, hold)),
+    ...(make?.() ?? []),
+    ...limitMessages(userId, counts),
   ]);
   const ownId = changes?.settledReservationId;
-  const settledIds = [...account.due.map(({ id }) => id), ...(ownId === undefined ? [] : [ownId])];
+  const settledIds = [...settled.map(({ hold }) => hold.id), ...(ownId === undefined ? [] : [ownId])];
   const takings = takingMessages(ctx, account, settledIds);
-  const alerts = alertWrites(ctx, account, motionsOf(statements), settledIds);
+  const motions = [...motionsOfCharges(settled), ...motionsOf(statements)];
+  const alerts = alertWrites(ctx, account, motions, settledIds);
   const sent: readonly Statement[] = [
     ...leading,
     ...statements,
-    // Triggers write the entries of a settled reservation but return no rows, so the last of these entries is read.
-    ...(before === null || ownId === undefined ? [] : [selectSettled(values, ownId)]),
-    ...auditWrites(ctx, account, audit),
+    ...(decision === null ? [] : auditWrites(ctx, account, decision.audit)),
     ...ledgerMessageWrites(ctx, account, messages),
     ...takings.statements,
     ...alerts.statements,
   ];
   const write = (): Promise<unknown[][]> => batch(ctx.db, sent);
   const raisesBalance = changes?.entries.some(({ deltaSteps }) => deltaSteps > 0) === true;
-  const rows = raisesBalance ? await memoryOf(ctx).whileRaising(ctx.environment, account.userId, write) : await write();
-  countPeriods(ctx, account);
-  noteUse("user", ctx.environment, account.userId, account.nowMs);
+  const rows = raisesBalance ? await memoryOf(ctx).whileRaising(ctx.environment, userId, write) : await write();
+  countDue(ctx, account, settled);
+  if (decision !== null) noteUse("user", ctx.environment, userId, nowMs);
   noteMessages(ctx, [...messages, ...messagesAmong(takings, sent, rows), ...messagesAmong(alerts, sent, rows)]);
-  if (before === null || changes === undefined) memoryOf(ctx).forget(ctx.environment, account.userId);
+  if (before === null || changes === undefined) memoryOf(ctx).forget(ctx.environment, userId);
   else {
     // `writesEntries` proves the type of the statement's rows.
     const entries = sent.flatMap((statement, index) =>
@@ -79,37 +91,34 @@ export async function send<Answer>(
     );
     remember(ctx, account, { before, changes, isOld, entries });
   }
-  return { answer: answer(rows.slice(leading.length)) };
+  return rows.slice(leading.length);
 }
 
-/** Grants due periods and returns due holds, in order of time. */
-function settleAllDue(ctx: TenantCtx, account: AccountAtRead): Statement[] {
-  const { accountId, due, periods } = account;
-  const runs = inOrderOfMoments(periods.periods, due, ({ endsAtMs }) => endsAtMs);
+/** Grants due periods and settles due holds, in order of time. */
+function dueWrites(ctx: TenantCtx, account: AccountAtRead, settled: readonly SettledHold[]): Statement[] {
+  const { accountId, periods } = account;
+  const runs = inOrderOfMoments(periods.periods, settled, ({ hold }) => hold.endsAtMs);
   return [
     ...periodChanges(ctx, accountId, periods),
-    ...runs.flatMap((run) => [
-      ...grantPeriods(account, run.periods),
-      ...settleHolds(account, run.holds, { state: "expired" }),
-    ]),
+    ...runs.flatMap((run) => [...grantPeriods(account, run.periods), ...settlementWrites(account, run.holds)]),
   ];
 }
 
 /**
  * Grants periods, and then re-arms alerts, because the rest of the batch may bring the user below their thresholds again (H5).
  */
-export function grantPeriods(
+function grantPeriods(
   account: WriteContext & { readonly features: string | null },
   periods: readonly DuePeriod[],
 ): Statement[] {
   return periods.length === 0 ? [] : [...insertPeriods(account, periods), ...rearmAlerts(account)];
 }
 
-type GrantedPeriods = Pick<AccountAtRead, "periods" | "nowMs">;
-
-/** Counts the periods that a batch granted, for the overview. */
-export function countPeriods(ctx: TenantCtx, { periods, nowMs }: GrantedPeriods): void {
+/** Counts what a batch granted and charged, for the overview. */
+function countDue(ctx: TenantCtx, { periods, nowMs }: AccountAtRead, settled: readonly SettledHold[]): void {
   for (const { grant } of periods.periods) countGranted(ctx, grant, nowMs);
+  for (const { balance, amountSteps } of settled.flatMap(({ charged }) => charged?.payment.legs ?? []))
+    countOfPack(ctx.environment, "spent", nowMs, balance, amountSteps);
 }
 
 /**
@@ -179,9 +188,7 @@ function remember(
   const isComplete = isOld || seq === latest.seq + count;
   // If another isolate's clock is ahead, new balances got a later time than this write's.
   const isAhead = changes.newBalances !== undefined && last?.atMs !== nowMs;
-  // The amounts that balances paid are unknown.
-  const hasPaid = entries.some(({ paid }) => paid === 1);
-  if (accountId === undefined || !isComplete || isAhead || hasPaid) return;
+  if (accountId === undefined || !isComplete || isAhead) return;
   memory.remember(ctx.environment, {
     accountId,
     userId,

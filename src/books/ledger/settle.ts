@@ -1,0 +1,193 @@
+import type { Steps } from "../../db/schema.ts";
+import type { PayingRow, SpendableBalance } from "./balance.ts";
+import { burnDown, type Payment } from "./burn-down.ts";
+import type { Charge, DueHold, Ending, Hold } from "./hold.ts";
+import type { NewEntry } from "./insert-entries.ts";
+import { payersOfHold, spendableBalances } from "./payers.ts";
+import { balancesOfPeriods, type PeriodPlan } from "./plan-periods.ts";
+
+/** A change of one balance, relative to the amount that it has. */
+export interface BalanceChange {
+  readonly balanceId: string;
+  readonly deltaSteps: number;
+}
+
+/** The fields of a balance that a change needs. */
+interface Changeable {
+  readonly id: string;
+  readonly remainingSteps: Steps;
+  readonly revokedAtMs?: number | null;
+}
+
+/** Returns each balance once, after some changes. A revoked balance stays at 0: a return to it is taken back at once (U9). */
+export function apply<Row extends Changeable>(rows: Iterable<Row>, changes: readonly BalanceChange[]): Row[] {
+  const balances = byId(rows);
+  applyTo(balances, changes);
+  return [...balances.values()];
+}
+
+const byId = <Row extends Changeable>(rows: Iterable<Row>): Map<string, Row> => {
+  const balances = new Map<string, Row>();
+  for (const row of rows) balances.set(row.id, row);
+  return balances;
+};
+
+function applyTo<Row extends Changeable>(balances: Map<string, Row>, changes: readonly BalanceChange[]): void {
+  for (const { balanceId, deltaSteps } of changes) {
+    const row = balances.get(balanceId);
+    if (row === undefined || typeof row.revokedAtMs === "number") continue;
+    balances.set(balanceId, { ...row, remainingSteps: (row.remainingSteps + deltaSteps) as Steps });
+  }
+}
+
+/** A payment of an owed amount. `steps` may be 0. */
+export interface OwedPayment {
+  readonly balanceId: string;
+  /** The seq of the entry that took too little. */
+  readonly seq: number;
+  readonly steps: number;
+}
+
+/** The settlement of a reservation. */
+export interface Settlement {
+  readonly hold: Hold;
+  readonly ending: Ending;
+  /** Its returns, those of them that are taken back, the debits of its usage, and the payments of owed amounts. */
+  readonly entries: readonly NewEntry[];
+  readonly payments: readonly OwedPayment[];
+}
+
+/** The settlement of a due hold. */
+export interface SettledHold extends Settlement {
+  readonly hold: DueHold;
+  /** Its charge and the debits that pay for it. Null if the hold is only returned. */
+  readonly charged: { readonly charge: Charge; readonly payment: Payment<SpendableBalance> } | null;
+}
+
+/** Returns the changes of all settled holds, in order. */
+export const changesOfHolds = (settled: readonly SettledHold[]): BalanceChange[] =>
+  settled.flatMap(({ entries }) => entries);
+
+/**
+ * Settles a reservation: each hold returns, what returns to a revoked balance is taken back (U9), and after the debits of the usage
+ * its balances pay what they owe from the rest (C21). `paid` has the payments of earlier settlements, by debt. Pure.
+ */
+export function settleHold(
+  hold: Hold,
+  ending: Ending,
+  debits: readonly NewEntry[] = [],
+  paid: Map<string, number> = new Map(),
+): Settlement {
+  const reservationId = hold.id;
+  const taken = hold.revocations.flatMap(({ balanceId, seq }): NewEntry[] => {
+    const leg = hold.legs.find((one) => one.balanceId === balanceId);
+    if (leg === undefined) return [];
+    const deltaSteps = -leg.amountSteps;
+    return [{ balanceId, deltaSteps, reason: "admin_adjust", reservationId, repeatsSeq: seq, isRevoked: 1 }];
+  });
+  const payments = paymentsOfOwed(hold, debits, paid);
+  const paying = payments.flatMap(({ balanceId, seq, steps }): NewEntry[] => {
+    const entry = { balanceId, deltaSteps: -steps, reason: "admin_adjust", reservationId } as const;
+    return steps === 0 ? [] : [{ ...entry, repeatsSeq: seq, isRevoked: 0 }];
+  });
+  return { hold, ending, payments, entries: [...returnsOf(hold, ending), ...taken, ...debits, ...paying] };
+}
+
+/**
+ * Settles due holds, in the order of their ends, and charges those that must be (U15). A charge is paid like a commit at the
+ * reservation's end: balances granted later do not pay, and balances that expired since do. `rows` are the balances that may pay
+ * charges; without charges, none are needed. Pure.
+ */
+export function settle(rows: readonly PayingRow[], due: readonly DueHold[]): SettledHold[] {
+  const paid = new Map<string, number>();
+  const balances = byId(rows);
+  return due.map((hold) => {
+    const { charge, id } = hold;
+    applyTo(balances, returnsOf(hold));
+    const charged = charge === null ? null : chargeHold([...balances.values()], hold, charge);
+    const legs = charged?.payment.legs ?? [];
+    const debits = legs.map(({ balance, amountSteps }) => debitOf(balance.id, amountSteps, id, id));
+    const ending = charged === null ? DUE : { ...CHARGED, eventId: id };
+    const settlement = settleHold(hold, ending, debits, paid);
+    applyTo(balances, settlement.entries.slice(hold.legs.length));
+    return { ...settlement, hold, charged };
+  });
+}
+
+const DUE = { state: "expired", isDue: true } as const;
+const CHARGED = { state: "committed", isDue: true } as const;
+
+/** Returns the entry of a usage event's debit. */
+export function debitOf(
+  balanceId: string,
+  amountSteps: number,
+  eventId: string,
+  reservationId: string | null,
+): NewEntry {
+  const debit = { balanceId, deltaSteps: -amountSteps, reason: "event_committed", cause: "usage", eventId } as const;
+  return reservationId === null ? debit : { ...debit, reservationId };
+}
+
+/** Returns the entries by which a hold comes back. */
+function returnsOf({ id, legs, revocations }: Hold, { state }: Pick<Ending, "state"> = DUE): NewEntry[] {
+  const revoked = new Set(revocations.map(({ balanceId }) => balanceId));
+  return legs.map(({ balanceId, amountSteps }) => ({
+    balanceId,
+    deltaSteps: amountSteps,
+    reason: state === "expired" ? "reservation_expired" : "reservation_released",
+    cause: "hold_returned",
+    reservationId: id,
+    isRevoked: revoked.has(balanceId) ? 1 : 0,
+  }));
+}
+
+function chargeHold(
+  balances: readonly PayingRow[],
+  hold: DueHold,
+  charge: Charge,
+): NonNullable<SettledHold["charged"]> {
+  const { event, model, quantities, occurredAtMs } = charge;
+  const granted = balances.filter(({ grantedAtMs }) => grantedAtMs <= occurredAtMs);
+  const usage = { event, model: model ?? undefined, quantities };
+  return { charge, payment: burnDown(payersOfHold(granted, hold, occurredAtMs), usage) };
+}
+
+/** Returns the payments of a hold's balances towards what they owe, oldest first. */
+function paymentsOfOwed(hold: Hold, debits: readonly BalanceChange[], paid: Map<string, number>): OwedPayment[] {
+  if (hold.owed.length === 0) return [];
+  const debited = new Map(debits.map(({ balanceId, deltaSteps }) => [balanceId, deltaSteps]));
+  return hold.legs.flatMap(({ balanceId, amountSteps }) => {
+    let left = Math.max(0, amountSteps + (debited.get(balanceId) ?? 0));
+    return hold.owed.flatMap((debt) => {
+      if (debt.balanceId !== balanceId) return [];
+      const key = `${debt.seq} ${balanceId}`;
+      const before = paid.get(key) ?? 0;
+      const steps = Math.min(left, debt.steps - before);
+      paid.set(key, before + steps);
+      left -= steps;
+      return [{ balanceId, seq: debt.seq, steps }];
+    });
+  });
+}
+
+/** The periods and holds that the batch of a write settles before the write itself. */
+interface DueOfAccount {
+  readonly periods: PeriodPlan;
+  readonly due: readonly DueHold[];
+  readonly nowMs: number;
+}
+
+const afterDue = (rows: readonly PayingRow[], { periods, due }: DueOfAccount, more: readonly BalanceChange[]) =>
+  apply([...rows, ...balancesOfPeriods(periods)], [...changesOfHolds(settle([], due)), ...more]);
+
+/** Returns the balances that can pay for a write, in spending order (C13), after due holds and periods. */
+export function spendableAfterDue(rows: readonly PayingRow[], account: DueOfAccount): SpendableBalance[] {
+  return spendableBalances(afterDue(rows, account, []), account.nowMs);
+}
+
+/** Returns the balances that can pay for the commit of a hold, in its order (`payersOfHold`), after due holds and periods. */
+export function payersOfCommit(rows: readonly PayingRow[], account: DueOfAccount, hold: Hold): SpendableBalance[] {
+  return payersOfHold(afterDue(rows, account, returnsOf(hold)), hold, account.nowMs);
+}
+
+export const hasCharge = (due: readonly DueHold[]): boolean => due.some(({ charge }) => charge !== null);

@@ -1,0 +1,124 @@
+import { sql } from "drizzle-orm";
+import { asInteger, insertFrom, query, type ValueOf } from "../../db/query.ts";
+import { usageEvents } from "../../db/schema.ts";
+import type { Statement } from "../../db/sql.ts";
+import { presentQuantities } from "../amounts/amount.ts";
+import { type WriteContext, writingValues } from "./account.ts";
+import { LEGS_MAX } from "./burn-down.ts";
+import { keptJson } from "./counters.ts";
+import { debitsOfLegs, debitsOfPayment, lastEventOf, placeOfEvent, sumsAtDebits } from "./debits.ts";
+import { stampCharge } from "./decision.ts";
+import { guardReturned, settleReservations } from "./hold.ts";
+import { insertEntries, type Motion, type NewEntry } from "./insert-entries.ts";
+import { type LedgerMessage, reservationExpired, usageRecorded } from "./messages.ts";
+import { lowerOwed } from "./owed.ts";
+import type { SettledHold, Settlement } from "./settle.ts";
+
+/** A statement's JSON must stay far below the 2 MB that D1 takes. */
+const HOLDS_A_STATEMENT_MAX = 200;
+
+/** Returns the statements that write some settled holds, in order. */
+export function settlementWrites(account: WriteContext, settled: readonly SettledHold[]): Statement[] {
+  return inStatements(settled).flatMap((holds) => {
+    const { before, after } = writesOfSettlements(account, holds);
+    // The events of charges come first, because a settled reservation without its event no longer counts towards limits.
+    return [...chargeWrites(account, holds), ...before, ...after];
+  });
+}
+
+/** Returns the statements that settle reservations: those before and after the events whose usage they debit. */
+export function writesOfSettlements(account: WriteContext, settled: readonly Settlement[]) {
+  const entries: NewEntry[] = [];
+  const rows = settled.map(({ hold: { id, owed }, ending, entries: own }) => {
+    const offset = entries.length;
+    entries.push(...own);
+    return { id, owed, offset, ...ending };
+  });
+  const payments = settled.flatMap((one) => one.payments);
+  const { environmentId } = account;
+  return {
+    before: [settleReservations(account, rows)],
+    after: [
+      ...insertEntries(account, entries),
+      ...lowerOwed(account, payments),
+      guardReturned({ environmentId, ids: JSON.stringify(rows.map(({ id }) => id)) }),
+    ],
+  };
+}
+
+/** Divides settled holds, so that each statement has a bounded number of holds and of balances that are charged. */
+function inStatements(holds: readonly SettledHold[]): SettledHold[][] {
+  const groups: SettledHold[][] = [];
+  let legs = Infinity;
+  for (const settled of holds) {
+    const added = settled.charged?.payment.legs.length ?? 0;
+    const group = groups.at(-1);
+    if (group === undefined || group.length === HOLDS_A_STATEMENT_MAX || legs + added > LEGS_MAX) {
+      groups.push([settled]);
+      legs = added;
+    } else {
+      group.push(settled);
+      legs += added;
+    }
+  }
+  return groups;
+}
+
+/** Returns how the charges of settled holds change the user's credits. */
+export function motionsOfCharges(settled: readonly SettledHold[]): Motion[] {
+  const eventIds = settled.flatMap(({ hold, charged }) => (charged === null ? [] : [hold.id]));
+  if (eventIds.length === 0) return [];
+  return [{ entries: 0, raises: false, eventIds }];
+}
+
+/** Returns the message about a settled hold. */
+export function settlementMessage(userId: string, { hold, charged }: SettledHold): LedgerMessage {
+  if (charged === null) return reservationExpired(userId, hold);
+  const { event, model, quantities } = charged.charge;
+  const hasEntries = hold.legs.length > 0 || charged.payment.legs.length > 0;
+  return usageRecorded(userId, { eventId: hold.id, event, model, quantities, reservationId: hold.id, hasEntries });
+}
+
+/** Returns the statement that inserts the events of charges, which tell the amounts after their debits. */
+function chargeWrites(account: WriteContext, settled: readonly SettledHold[]): Statement[] {
+  const sums = new Map<string, number>();
+  const events: object[] = [];
+  for (const { hold, charged, entries } of settled) {
+    const steps = sumsAtDebits(entries, sums);
+    if (charged === null) continue;
+    const { charge, payment } = charged;
+    const { quantities, occurredAtMs: occurredAt } = charge;
+    const uncovered = payment.uncovered === null ? null : JSON.stringify(presentQuantities(payment.uncovered));
+    const stamp = stampCharge({ quantities, occurredAt, onShortage: "partial" });
+    const legs = debitsOfPayment(payment, steps);
+    events.push({ id: hold.id, ...charge, legs, uncovered, stamp, counted: keptJson(hold.counted) });
+  }
+  if (events.length === 0) return [];
+  return [insertCharges({ ...writingValues(account), charges: JSON.stringify(events) })];
+}
+
+/** Inserts the events of charges, in order of time, as their primary key requires. */
+const insertCharges = query((value: ValueOf<WriteContext & { charges: string }>) =>
+  insertFrom(
+    usageEvents,
+    {
+      ...placeOfEvent(value, sql`charge.value`, sql`charge.key`),
+      environmentId: asInteger(value("environmentId")),
+      eventId: sql`charge.value ->> 'id'`,
+      event: sql`charge.value ->> 'event'`,
+      model: sql`charge.value ->> 'model'`,
+      countSteps: sql`coalesce(charge.value ->> '$.quantities.count', 0)`,
+      tokensSteps: sql`charge.value ->> '$.quantities.tokens'`,
+      secondsSteps: sql`charge.value ->> '$.quantities.seconds'`,
+      centsSteps: sql`charge.value ->> '$.quantities.cents'`,
+      occurredAtMs: sql`charge.value ->> 'occurredAtMs'`,
+      receivedAtMs: asInteger(value("nowMs")),
+      reservationId: sql`charge.value ->> 'id'`,
+      requestHash: sql`charge.value ->> 'stamp'`,
+      debits: debitsOfLegs(value, sql`charge.value -> 'legs'`),
+      uncovered: sql`charge.value ->> 'uncovered'`,
+      counted: sql`charge.value ->> 'counted'`,
+    },
+    sql`FROM json_each(${value("charges")}) AS charge LEFT JOIN ${lastEventOf(value)} ORDER BY charge.key`,
+  ),
+);
