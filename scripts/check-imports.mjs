@@ -33,8 +33,8 @@ const SEES = {
 /** Every room but `lib` may import these. */
 const COMMON = ["errors.ts", "settings.ts", "runtime.ts"];
 const SEES_OF_COMMON = { "errors.ts": [], "settings.ts": ["lib"], "runtime.ts": ["db", "settings.ts"] };
-/** Files that may see Hono; a verb never does. */
-const SEES_HONO = /^(http|auth|api|dashboard|reference|app\.ts)(\/|$)|\/routes\.tsx?$/;
+/** Files that may see Hono. A verb never does, nor any file that it imports. */
+const SEES_HONO = /^(http|auth|api|dashboard|reference|(app|cron|index)\.ts)(\/|$)/;
 /** Schemas of responses and messages. A start of the Worker must not create them. */
 const RESPONSES = /\/(?:responses|message-data)\.ts$/;
 
@@ -54,16 +54,35 @@ function allSeenBy(room, path = []) {
   return all;
 }
 
+/** The files that each file needs when it runs, and `hono`. */
+const importsOf = new Map();
+
+/** Returns the shortest way by which a file needs Hono; null if it does not. */
+function wayToHono(file) {
+  const cameFrom = new Map([[file, null]]);
+  for (const at of cameFrom.keys()) {
+    if (at === "hono") {
+      const way = [];
+      for (let step = at; step !== null; step = cameFrom.get(step)) way.unshift(step);
+      return way.join(" > ");
+    }
+    for (const next of importsOf.get(at) ?? []) if (!cameFrom.has(next)) cameFrom.set(next, at);
+  }
+  return null;
+}
+
 for (const path of globSync("src/**/*.{ts,tsx}", { exclude: ["src/env.d.ts"] }).sort()) {
   const file = relative("src", path);
   const room = roomOf(file);
   const flaw = (text) => flaws.push(`${path}: ${text}`);
   if (rooms[room] === undefined) flaw(`the room ${room} is not listed in scripts/check-imports.mjs`);
+  importsOf.set(file, []);
   const imports = /^(?:import|export)( type)?[^;]*? from "([^"]+)"(?: with [^;]*)?;$/gms;
   for (const [, type, from] of readFileSync(path, "utf8").matchAll(imports)) {
-    if (/^(@hono\/|hono($|\/))/.test(from) && !type && !SEES_HONO.test(file)) flaw("a verb never sees Hono");
+    if (/^(@hono\/|hono($|\/))/.test(from) && !type) importsOf.get(file).push("hono");
     if (!from.startsWith(".")) continue;
     const target = relative("src", join(dirname(path), from));
+    if (!type) importsOf.get(file).push(target);
     if (!type && room !== "reference" && room !== "api" && RESPONSES.test(target) && !RESPONSES.test(file)) {
       flaw(`${from} is not part of the Worker; import its types only`);
     }
@@ -74,6 +93,11 @@ for (const path of globSync("src/**/*.{ts,tsx}", { exclude: ["src/env.d.ts"] }).
     if (!allSeenBy(room).has(other)) flaw(`${room} may not import ${from}`);
     if (/\/routes\.tsx?$/.test(target) && room !== "app.ts") flaw(`${from} is for app.ts alone`);
   }
+}
+
+for (const file of importsOf.keys()) {
+  const way = SEES_HONO.test(file) ? null : wayToHono(file);
+  if (way !== null) flaws.push(`src/${file}: a verb never sees Hono: ${way}`);
 }
 
 const documented = /^### The arrows$.*?^```$(.*?)^```$/ms.exec(readFileSync("docs/architecture.md", "utf8"))?.[1] ?? "";

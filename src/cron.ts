@@ -1,5 +1,5 @@
-import { systemCtx } from "./auth/require-admin.ts";
 import { oldSealsPart } from "./auth/secrets.ts";
+import { systemCtx } from "./auth/system-ctx.ts";
 import { expiriesPart } from "./books/alerts/find-expiries.ts";
 import { periodsPart } from "./books/recurring/grant-due.ts";
 import { statementsPart } from "./books/statements/make-statements.ts";

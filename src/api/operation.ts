@@ -63,7 +63,7 @@ export interface Declaration<Ctx, Params, Query, Body, Output extends z.ZodType,
   /** Whether `idempotent-replayed` marks a repeat. The handler then returns an `Outcome`. */
   readonly replayable?: Replayable;
   /**
-   * Of a POST or PATCH: that a repeat has no further effect, so a client may send it again. With a `field`, that is so for the same
+   * Set for a POST or PATCH whose repeat has no further effect, so that a client may send it again. With a `field`, that is so for the same
    * value of it, which the client makes, with this prefix. GET, PUT and DELETE are always idempotent.
    */
   readonly idempotent?: true | { readonly field: string; readonly prefix?: string };

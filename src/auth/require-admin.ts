@@ -3,20 +3,19 @@ import type { Context } from "hono";
 import { isAdminKey, readKey } from "../db/key-form.ts";
 import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { adminKeys } from "../db/schema.ts";
-import { allDatabases, databaseIndexOf, openSession } from "../db/session.ts";
 import { all } from "../db/sql.ts";
-import { assert, PurserError } from "../errors.ts";
+import { PurserError } from "../errors.ts";
 import { pathNotFound } from "../http/errors.ts";
 import { type AppEnv, factory } from "../http/factory.ts";
 import { equalSecrets, sha256 } from "../lib/encoding.ts";
 import { rememberPerObject } from "../lib/memory.ts";
 import type { AdminRights, RouteRequirement, Runtime, SystemCtx } from "../runtime.ts";
-import { readSettings } from "../settings.ts";
 import { addressOf, countArrival, countKey, isKnownInvalid, noteKeyCheck, type RequestHead } from "./arrivals.ts";
 import { adminTokenAdvice, invalidKey, refuseBrowserPage } from "./key.ts";
 import { MinuteCounts, mayPass } from "./minute-counts.ts";
 import { checkRoute } from "./scopes.ts";
 import { keyInHeader } from "./serve-key.ts";
+import { inDatabaseOf, systemCtx } from "./system-ctx.ts";
 
 const KIND = { kind: "admin" } as const;
 
@@ -45,30 +44,6 @@ async function openAdminKey(
   }
   refuseBrowserPage(c, "adminKey");
   return storedRights;
-}
-
-/**
- * Returns the context of a verb without a tenant. It sees the latest state of each database, and `db` is `DB`. For `spend` see
- * `openSession`.
- */
-export function systemCtx(env: Env, runtime: Runtime, spend?: (queries: number) => void): SystemCtx {
-  const databases = allDatabases(env).map(({ index, name, d1 }) => {
-    const session = openSession(d1, "first-primary", spend);
-    return { index, name, db: session, readSize: session.readSize };
-  });
-  const [first] = databases;
-  assert(first !== undefined, "a database is bound as DB");
-  return { ...runtime, db: first.db, databases, settings: readSettings(env) };
-}
-
-/**
- * Returns the context in the database that an id names. If the id names none, returns `ctx` unchanged. The verb then does not find
- * the id.
- */
-export function inDatabaseOf<Ctx extends SystemCtx>(ctx: Ctx, id: string): Ctx {
-  const index = databaseIndexOf(id);
-  const named = ctx.databases.find((database) => database.index === index);
-  return named === undefined ? ctx : { ...ctx, db: named.db };
 }
 
 /** Sets `root` for a route without a key, such as a download link. The verb itself checks what the caller may see. */

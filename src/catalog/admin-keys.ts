@@ -1,5 +1,5 @@
 import { and, eq, isNull, not, sql } from "drizzle-orm";
-import { inDatabaseOf } from "../auth/require-admin.ts";
+import { inDatabaseOf } from "../auth/system-ctx.ts";
 import { keyHint, writeAdminKey } from "../db/key-form.ts";
 import { asInteger, drizzle, fields, hasRow, insertFrom, query, type RowOf, type ValueOf } from "../db/query.ts";
 import { adminKeys } from "../db/schema.ts";

@@ -8,7 +8,7 @@ import { apps, environments } from "../db/schema.ts";
 import { databaseIndexOf, idIn } from "../db/session.ts";
 import { all, batch } from "../db/sql.ts";
 import { assert, invalid, PurserError } from "../errors.ts";
-import { warn } from "../http/factory.ts";
+import { warn } from "../http/warnings.ts";
 import { iso } from "../lib/time.ts";
 import type { AdminCtx, Environment, Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 import { type AuditEntryKey, auditEntryIsLatest, insertAuditEntry, newAuditEntry } from "./audit.ts";

@@ -2,7 +2,7 @@ import { Hono } from "hono";
 import type * as z from "zod";
 import { invalid, type PurserError, refusalIn } from "../errors.ts";
 import type { AppEnv } from "../http/factory.ts";
-import { refusalOfIssues } from "../http/validate.ts";
+import { refusalOfIssues } from "../http/issue-text.ts";
 import { exactNumber } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
 

@@ -1,7 +1,8 @@
 import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
 import { limitArrivals } from "../auth/arrivals.ts";
-import { inDatabaseOf, openRoot } from "../auth/require-admin.ts";
+import { openRoot } from "../auth/require-admin.ts";
+import { inDatabaseOf } from "../auth/system-ctx.ts";
 import { inEnvironmentOf, requireApp, requireEnvironment } from "../catalog/apps.ts";
 import { errorStatus, PurserError, refusalIn } from "../errors.ts";
 import type { Mode } from "../runtime.ts";

@@ -1,5 +1,5 @@
 import { MinuteCounts } from "../auth/minute-counts.ts";
-import { inDatabaseOf } from "../auth/require-admin.ts";
+import { inDatabaseOf } from "../auth/system-ctx.ts";
 import { countActivity } from "../db/activity.ts";
 import { atLatestClock, knownClock, timesOf } from "../db/features.ts";
 import { batchWithGuards, underName } from "../db/known-tombstones.ts";

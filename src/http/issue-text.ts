@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { invalid, type PurserError } from "../errors.ts";
 import { isJsonObject, ownValue } from "../lib/json.ts";
 import { fieldAdvice } from "./wrong-names.ts";
 
@@ -6,8 +7,8 @@ import { fieldAdvice } from "./wrong-names.ts";
 export const IS_REQUIRED = "is required";
 
 /** The endings of messages about an unexpected null or object. */
-export const NOT_NULL = ", not null";
-export const NOT_AN_OBJECT = ", not an object";
+const NOT_NULL = ", not null";
+const NOT_AN_OBJECT = ", not an object";
 
 /** The words for the types of JSON. */
 const TYPE_NAMES: Readonly<Record<string, string>> = {
@@ -112,3 +113,49 @@ export const describeIssue: z.core.$ZodErrorMap = (issue) => {
       return "is malformed";
   }
 };
+
+/** The most characters of a caller's field name that a response repeats in `param`. */
+const PARAM_CHARACTERS_MAX = 200;
+
+/** The most characters of a caller's field name that a message repeats. */
+const NAME_CHARACTERS_MAX = 60;
+
+/** Returns `items[0].amount` for the path ["items", 0, "amount"]. */
+function pathText(path: readonly PropertyKey[]): string {
+  const text = path.reduce<string>((parent, key) => {
+    if (typeof key === "number") return `${parent}[${key}]`;
+    return parent === "" ? String(key) : `${parent}.${String(key)}`;
+  }, "");
+  return text.slice(0, PARAM_CHARACTERS_MAX).toWellFormed();
+}
+
+const isMisnamed = ({ code, message }: z.core.$ZodIssue): boolean =>
+  code === "unrecognized_keys" || message.endsWith(NOT_AN_OBJECT);
+
+/**
+ * Returns the issue to report. This is the first issue. If that says that a field is missing, a misnamed field or object may hold
+ * its value, so that issue is reported instead. Within a union it is the issue with the longest path.
+ */
+function issueToReport(issues: readonly z.core.$ZodIssue[]): z.core.$ZodIssue | undefined {
+  const [first] = issues;
+  const issue = (first?.message === IS_REQUIRED ? issues.find(isMisnamed) : undefined) ?? first;
+  if (issue?.code !== "invalid_union") return issue;
+  const candidates = issue.errors.map(issueToReport).filter((candidate) => candidate !== undefined);
+  const deepest = candidates.toSorted((a, b) => b.path.length - a.path.length)[0];
+  if (deepest === undefined || deepest.path.length === 0) return issue;
+  return { ...deepest, path: [...issue.path, ...deepest.path] };
+}
+
+/**
+ * Returns the refusal for the issues. It names the argument, or `whole` when the whole input is wrong. It never contains a
+ * value.
+ */
+export function refusalOfIssues(issues: readonly z.core.$ZodIssue[], whole: string): PurserError {
+  const issue = issueToReport(issues);
+  if (issue === undefined) return invalid(whole, "is malformed");
+  const param = pathText([...issue.path, ...(issue.code === "unrecognized_keys" ? issue.keys.slice(0, 1) : [])]);
+  const isNullField = param !== "" && issue.message.endsWith(NOT_NULL);
+  const message = isNullField ? `${issue.message}: omit an optional field instead` : issue.message;
+  // A name may be as long as a body. A long one is only in `param`.
+  return invalid(param || whole, param.length <= NAME_CHARACTERS_MAX ? message : `This field ${message}.`);
+}

@@ -4,9 +4,9 @@ import { createMiddleware } from "hono/factory";
 import * as z from "zod";
 import { invalid, PurserError } from "../errors.ts";
 import { parseExactJson } from "../lib/json.ts";
-import { jsonAdvice } from "./body.ts";
 import type { AppEnv } from "./factory.ts";
-import { describeIssue, IS_REQUIRED, NOT_AN_OBJECT, NOT_NULL } from "./issue-text.ts";
+import { describeIssue, IS_REQUIRED, refusalOfIssues } from "./issue-text.ts";
+import { jsonAdvice } from "./json-body.ts";
 import { plainName } from "./wrong-names.ts";
 
 function isDecodable(text: string): boolean {
@@ -140,49 +140,3 @@ export function validate(target: "json" | "query" | "param", schema: z.ZodType) 
 }
 
 z.config({ customError: describeIssue });
-
-/** The most characters of a caller's field name that a response repeats in `param`. */
-const PARAM_CHARACTERS_MAX = 200;
-
-/** The most characters of a caller's field name that a message repeats. */
-const NAME_CHARACTERS_MAX = 60;
-
-/** Returns `items[0].amount` for the path ["items", 0, "amount"]. */
-function pathText(path: readonly PropertyKey[]): string {
-  const text = path.reduce<string>((parent, key) => {
-    if (typeof key === "number") return `${parent}[${key}]`;
-    return parent === "" ? String(key) : `${parent}.${String(key)}`;
-  }, "");
-  return text.slice(0, PARAM_CHARACTERS_MAX).toWellFormed();
-}
-
-const isMisnamed = ({ code, message }: z.core.$ZodIssue): boolean =>
-  code === "unrecognized_keys" || message.endsWith(NOT_AN_OBJECT);
-
-/**
- * Returns the issue to report. This is the first issue. If that says that a field is missing, a misnamed field or object may hold
- * its value, so that issue is reported instead. Within a union it is the issue with the longest path.
- */
-function issueToReport(issues: readonly z.core.$ZodIssue[]): z.core.$ZodIssue | undefined {
-  const [first] = issues;
-  const issue = (first?.message === IS_REQUIRED ? issues.find(isMisnamed) : undefined) ?? first;
-  if (issue?.code !== "invalid_union") return issue;
-  const candidates = issue.errors.map(issueToReport).filter((candidate) => candidate !== undefined);
-  const deepest = candidates.toSorted((a, b) => b.path.length - a.path.length)[0];
-  if (deepest === undefined || deepest.path.length === 0) return issue;
-  return { ...deepest, path: [...issue.path, ...deepest.path] };
-}
-
-/**
- * Returns the refusal for the issues. It names the argument, or `whole` when the whole input is wrong. It never contains a
- * value.
- */
-export function refusalOfIssues(issues: readonly z.core.$ZodIssue[], whole: string): PurserError {
-  const issue = issueToReport(issues);
-  if (issue === undefined) return invalid(whole, "is malformed");
-  const param = pathText([...issue.path, ...(issue.code === "unrecognized_keys" ? issue.keys.slice(0, 1) : [])]);
-  const isNullField = param !== "" && issue.message.endsWith(NOT_NULL);
-  const message = isNullField ? `${issue.message}: omit an optional field instead` : issue.message;
-  // A name may be as long as a body. A long one is only in `param`.
-  return invalid(param || whole, param.length <= NAME_CHARACTERS_MAX ? message : `This field ${message}.`);
-}

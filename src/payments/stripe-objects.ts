@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { identifier } from "../http/fields.ts";
-import { refusalOfIssues } from "../http/validate.ts";
+import { refusalOfIssues } from "../http/issue-text.ts";
 import { type HintFacts, misnamed, NO_FACTS } from "./reasons.ts";
 
 // The fields of Stripe's objects that Purser uses. Other fields are ignored, because Stripe may add fields at any time.

@@ -20,7 +20,7 @@ import {
 import { stripeSettings } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
-import { warn } from "../http/factory.ts";
+import { warn } from "../http/warnings.ts";
 import { iso } from "../lib/time.ts";
 import type { AdminCtx, Environment, Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 import { newestAt } from "./log.ts";

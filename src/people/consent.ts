@@ -18,7 +18,7 @@ import { consentLog } from "../db/schema.ts";
 import { personErased, personGuards } from "../db/tombstones.ts";
 import { analyticsCounts } from "../db/views.ts";
 import { assert, invalid, PurserError } from "../errors.ts";
-import { warn } from "../http/factory.ts";
+import { warn } from "../http/warnings.ts";
 import { DAY_MS, MINUTE_MS } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { dayOf } from "./limits/count.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { systemCtx } from "../../src/auth/require-admin.ts";
+import { systemCtx } from "../../src/auth/system-ctx.ts";
 import { holdsPart } from "../../src/books/usage/expire.ts";
 import { refusalIn } from "../../src/errors.ts";
 import { randomId } from "../../src/lib/ids.ts";

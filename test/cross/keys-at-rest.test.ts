@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
-import { systemCtx } from "../../src/auth/require-admin.ts";
+import { systemCtx } from "../../src/auth/system-ctx.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { runPart } from "../support/cron.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, it } from "vitest";
 import * as z from "zod";
 import { writeKey } from "../../src/db/key-form.ts";
-import { BODY_BYTES_MAX } from "../../src/http/body.ts";
+import { BODY_BYTES_MAX } from "../../src/http/json-body.ts";
 import { utf8 } from "../../src/lib/encoding.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { describedOperations as operations } from "../../src/reference/api-document.ts";

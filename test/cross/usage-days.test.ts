@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
-import { systemCtx } from "../../src/auth/require-admin.ts";
+import { systemCtx } from "../../src/auth/system-ctx.ts";
 import { sumDays } from "../../src/books/usage/sum-days.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { DAY_MS, HOUR_MS, iso } from "../../src/lib/time.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, vi } from "vitest";
-import { systemCtx } from "../../src/auth/require-admin.ts";
+import { systemCtx } from "../../src/auth/system-ctx.ts";
 import { changeFeature } from "../../src/db/features.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import type { Environment } from "../../src/runtime.ts";

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 import { createWorkerApp } from "../../src/app.ts";
 import { keyIdOf } from "../../src/auth/key-session.ts";
-import { systemCtx } from "../../src/auth/require-admin.ts";
+import { systemCtx } from "../../src/auth/system-ctx.ts";
 import type { Unit } from "../../src/books/amounts/amount.ts";
 import type { MatchRule } from "../../src/books/amounts/match.ts";
 import { nameKey } from "../../src/catalog/pack.ts";

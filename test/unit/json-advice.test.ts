@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { jsonAdvice } from "../../src/http/body.ts";
+import { jsonAdvice } from "../../src/http/json-body.ts";
 
 it("describes the error in a mebibyte of malformed JSON, whatever text repeats", () => {
   const length = 1024 * 1024;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
-import { refusalOfIssues } from "../../src/http/validate.ts";
+import { refusalOfIssues } from "../../src/http/issue-text.ts";
 
 /** The refusal of `value` by `schema`, as a caller reads it. */
 function refusalOf(schema: z.ZodType, value: unknown): { param: string | undefined; message: string } {

@@ -11,7 +11,7 @@ export interface Described {
   readonly takesUserToken?: boolean;
   /** Whether the response is not JSON. */
   readonly answersText?: boolean;
-  /** Of a POST whose repeat has no further effect. With a field: if the field is the same. The client makes its value if absent. */
+  /** Set for a POST whose repeat has no further effect. With a field: if the field is the same. The client makes it if absent. */
   readonly idempotent?: true | { readonly field: string; readonly prefix?: string };
 }
 

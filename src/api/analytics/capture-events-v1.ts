@@ -1,12 +1,12 @@
 import { countEvents } from "../../auth/arrivals.ts";
 import { callVerb } from "../../http/factory.ts";
 import { captureV1 } from "../../people/capture/capture.ts";
-import { ClientBody } from "../../people/capture/client-body.ts";
 import { readV1Request } from "../../people/capture/event-request.ts";
 import { captureV1Output } from "../../people/responses.ts";
 import { analyticsKey } from "../access.ts";
 import { Unread } from "../body.ts";
 import { operation } from "../operation.ts";
+import { ClientBody } from "./client-body.ts";
 import { captureV1Batch, exampleAnalyticsEvent, uuid } from "./shapes.ts";
 
 export default operation({

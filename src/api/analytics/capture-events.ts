@@ -3,12 +3,12 @@ import { countEvents } from "../../auth/arrivals.ts";
 import { serveCaptureKey } from "../../auth/require-key.ts";
 import { callVerb } from "../../http/factory.ts";
 import { capture } from "../../people/capture/capture.ts";
-import { ClientBody } from "../../people/capture/client-body.ts";
 import { readCaptureRequest } from "../../people/capture/event-request.ts";
 import { captureOutput } from "../../people/responses.ts";
 import { keyInside } from "../access.ts";
 import { Unread } from "../body.ts";
 import { operation } from "../operation.ts";
+import { ClientBody } from "./client-body.ts";
 import { captureBatch, captureEvent, captureOneEvent, exampleAnalyticsEvent, publishableKey } from "./shapes.ts";
 
 export default operation({

@@ -1,8 +1,8 @@
 import { serveClientKey } from "../../auth/require-key.ts";
-import { ClientBody } from "../../people/capture/client-body.ts";
 import { keyInside } from "../access.ts";
 import { Unread } from "../body.ts";
 import { operation } from "../operation.ts";
+import { ClientBody } from "./client-body.ts";
 import { clientConfig, featureFlags, flagsRequest, publishableKey } from "./shapes.ts";
 
 /** Returns a response without feature flags. It is valid for `/flags/` (v1 and v2) and for the older `/decide/`. */

@@ -12,7 +12,7 @@ import {
 } from "../../books/usage/schemas.ts";
 import { invalid, PurserError } from "../../errors.ts";
 import { codePoints, identifier, userId } from "../../http/fields.ts";
-import { refusalOfIssues } from "../../http/validate.ts";
+import { refusalOfIssues } from "../../http/issue-text.ts";
 import { isJsonObject, type JsonObject, ownValue } from "../../lib/json.ts";
 import { BodyByType } from "../body.ts";
 

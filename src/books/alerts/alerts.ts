@@ -17,7 +17,7 @@ import {
 import { accounts, alertStates, alerts, environments } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { invalidCursor, PurserError } from "../../errors.ts";
-import { warn } from "../../http/factory.ts";
+import { warn } from "../../http/warnings.ts";
 import { cutPage, decodeCursor, encodeCursor } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";

@@ -4,7 +4,7 @@ import { computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db
 import { alertStates, alerts } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { temporarilyUnavailable } from "../../errors.ts";
-import { warn } from "../../http/factory.ts";
+import { warn } from "../../http/warnings.ts";
 import type { AdminCtx } from "../../runtime.ts";
 import { type AlertKey, type AlertOfApp, type AlertRow, ofAlertKey, presentAlert } from "./alerts.ts";
 import type { AlertOutput } from "./responses.ts";

@@ -6,7 +6,7 @@ import { creditBalances } from "../../db/schema.ts";
 import { idIn } from "../../db/session.ts";
 import { all } from "../../db/sql.ts";
 import { assert, PurserError } from "../../errors.ts";
-import { type Warning, warn } from "../../http/factory.ts";
+import { type Warning, warn } from "../../http/warnings.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { fromSteps, toSteps } from "../amounts/amount.ts";
 import { accountQuery, writingValues } from "../ledger/account.ts";

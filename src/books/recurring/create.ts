@@ -3,7 +3,7 @@ import { choosePack, type PackRow, selectPack } from "../../catalog/pack.ts";
 import { asInteger, drizzle, fields, insertFrom, query, scalar, type ValueOf } from "../../db/query.ts";
 import { recurringGrants } from "../../db/schema.ts";
 import { assert, invalid } from "../../errors.ts";
-import { type Warning, warn } from "../../http/factory.ts";
+import { type Warning, warn } from "../../http/warnings.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { grantRefusals, withNearestPacks } from "../credits/grant.ts";

@@ -1,7 +1,7 @@
 import { asInteger, drizzle, query, type ValueOf } from "../../db/query.ts";
 import { reservations } from "../../db/schema.ts";
 import { assert, invalid } from "../../errors.ts";
-import { warn } from "../../http/factory.ts";
+import { warn } from "../../http/warnings.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { Unit } from "../amounts/amount.ts";

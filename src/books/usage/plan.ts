@@ -2,7 +2,7 @@ import { countRefusal } from "../../db/activity.ts";
 import type { Steps } from "../../db/schema.ts";
 import { batch } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
-import { warn } from "../../http/factory.ts";
+import { warn } from "../../http/warnings.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { fromSteps, presentQuantities, type Quantities, type Unit } from "../amounts/amount.ts";
 import { readStoredRules, ruleInWords, rulesCover } from "../amounts/match.ts";

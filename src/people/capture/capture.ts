@@ -8,7 +8,7 @@ import { isCounted, recordBytesOf, storedBytesOf } from "../limits/count.ts";
 import { type EventSize, findLimitAhead } from "../limits/limits.ts";
 import { eventKey } from "../plan-people.ts";
 import type { CaptureOutput, CaptureV1Output } from "../responses.ts";
-import { type ClientEvents, keyBesideEvents } from "./client-body.ts";
+import { type ClientEvents, keyBesideEvents } from "./client-events.ts";
 import {
   type Arrival,
   type CapturedEvent,

@@ -1,6 +1,6 @@
 import { invalid } from "../../errors.ts";
 import { isJsonObject, type JsonObject, ownValue } from "../../lib/json.ts";
-import { assertEvents, type ClientEvents } from "./client-body.ts";
+import { assertEvents, type ClientEvents } from "./client-events.ts";
 import { numericTime, parseClientTime } from "./event-properties.ts";
 import { firstPresent, objectIn } from "./fields.ts";
 

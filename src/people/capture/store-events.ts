@@ -3,7 +3,7 @@ import { attempt, constraintOf, RetryAttempt } from "../../db/attempt.ts";
 import { withTombstones } from "../../db/known-tombstones.ts";
 import { batch, type Statement } from "../../db/sql.ts";
 import { findErased, personGuards } from "../../db/tombstones.ts";
-import { warn } from "../../http/factory.ts";
+import { warn } from "../../http/warnings.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { needsStoredPeople } from "../claims.ts";
 import {

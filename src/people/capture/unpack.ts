@@ -1,5 +1,5 @@
 import { invalid, PurserError } from "../../errors.ts";
-import { BODY_BYTES_MAX } from "../../http/body.ts";
+import { BODY_BYTES_MAX } from "../../http/json-body.ts";
 import { utf8 } from "../../lib/encoding.ts";
 
 /** The headers that may say how a body is packed. Some clients do not send them. */

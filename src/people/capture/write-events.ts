@@ -4,7 +4,7 @@ import { asInteger, drizzle, fields, insertFrom, query, read, scalar, type Value
 import { analyticsEvents, distinctIds } from "../../db/schema.ts";
 import { batch, type Statement, type StatementRow } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
-import { warn } from "../../http/factory.ts";
+import { warn } from "../../http/warnings.ts";
 import { utf8Length } from "../../lib/encoding.ts";
 import { jsonChunks, jsonChunksOf, jsonListOf } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";

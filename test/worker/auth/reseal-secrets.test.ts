@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { systemCtx } from "../../../src/auth/require-admin.ts";
 import { resealSecrets } from "../../../src/auth/secrets.ts";
+import { systemCtx } from "../../../src/auth/system-ctx.ts";
 import { scheduled } from "../../../src/cron.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import { countingD1 } from "../../support/counting-d1.ts";

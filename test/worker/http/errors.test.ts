@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import { BODY_BYTES_MAX } from "../../../src/http/body.ts";
+import { BODY_BYTES_MAX } from "../../../src/http/json-body.ts";
 import { describedOperations as operations } from "../../../src/reference/api-document.ts";
 import { CREDITS } from "../../support/paths.ts";
 import { expectError } from "../../support/refusals.ts";

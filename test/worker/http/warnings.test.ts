@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { warningText } from "../../../src/http/factory.ts";
+import { warningText } from "../../../src/http/warnings.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { END_USER_SETTING, jwksSetting } from "../../support/end-user-setting.ts";
 import { type Answer, Clock, makeApp, makeClient, makeKey, makeLegacyPack, makePack } from "../../support/world.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
-import { systemCtx } from "../../../../src/auth/require-admin.ts";
+import { systemCtx } from "../../../../src/auth/system-ctx.ts";
 import { makeStatements } from "../../../../src/books/statements/make-statements.ts";
 import { randomId } from "../../../../src/lib/ids.ts";
 import { DAY_MS, HOUR_MS } from "../../../../src/lib/time.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
-import { systemCtx } from "../../../../src/auth/require-admin.ts";
+import { systemCtx } from "../../../../src/auth/system-ctx.ts";
 import { sumDays } from "../../../../src/books/usage/sum-days.ts";
 import { randomId } from "../../../../src/lib/ids.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";

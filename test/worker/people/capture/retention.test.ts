@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, it, vi } from "vitest";
-import { systemCtx } from "../../../../src/auth/require-admin.ts";
+import { systemCtx } from "../../../../src/auth/system-ctx.ts";
 import { scheduled } from "../../../../src/cron.ts";
 import { randomId } from "../../../../src/lib/ids.ts";
 import { DAY_MS } from "../../../../src/lib/time.ts";

@@ -1,82 +1,8 @@
-import type { Context } from "hono";
-import { findKey } from "../../db/key-form.ts";
-import { invalid, isRefusal, PurserError } from "../../errors.ts";
-import { jsonAdvice, readBytes, UNKNOWN_KEY_BYTES_MAX } from "../../http/body.ts";
-import type { AppEnv } from "../../http/factory.ts";
+import { invalid, PurserError } from "../../errors.ts";
+import { jsonAdvice } from "../../http/json-body.ts";
 import { textOfUtf8 } from "../../lib/encoding.ts";
 import { isJsonObject, type JsonObject, jsonSizeOf, mayRoundNumbers, ownValue, parseJson } from "../../lib/json.ts";
 import { keyOf } from "./fields.ts";
-import { type Unpacked, unpack } from "./unpack.ts";
-
-/**
- * The body of a request of PostHog's clients. Until the key is checked, only as much of a large body is unpacked and parsed as is
- * needed to find the key (L2).
- */
-export class ClientBody {
-  readonly #c: Context<AppEnv>;
-  #beginning: Unpacked | null = null;
-  #isLarge = false;
-
-  constructor(c: Context<AppEnv>) {
-    this.#c = c;
-  }
-
-  /**
-   * Returns the first key in the beginning of the body, otherwise in the rest, otherwise what was sent instead of a key. Null when
-   * none was sent.
-   */
-  async key(): Promise<string | null> {
-    const beginning = await this.#unpackBeginning();
-    const key = findKey(asciiOf(beginning.bytes.subarray(0, UNKNOWN_KEY_BYTES_MAX)));
-    if (key !== null) return key;
-    return this.#isLarge ? findKey(asciiOf((await this.#wholeOf(beginning)).bytes)) : this.#malformedKey(beginning);
-  }
-
-  /** Returns the events of the body, after its key was accepted. Throws `invalid_key`, and the errors of a malformed body. */
-  async parse(): Promise<ClientEvents> {
-    const beginning = this.#beginning ?? (await this.#unpackBeginning());
-    if (this.#isLarge) await this.#c.get("checkKey")?.();
-    return parseEvents((await this.#wholeOf(beginning)).bytes);
-  }
-
-  /**
-   * Returns a text that was sent as a key and has no key's form, for the advice. Null when the body is not JSON. Throws
-   * `invalid_request` when it is not UTF-8.
-   */
-  async #malformedKey({ bytes }: Unpacked): Promise<string | null> {
-    if (textOfUtf8(bytes) === null) throw notUtf8();
-    try {
-      return keyBesideEvents(parseEvents(bytes));
-    } catch (error) {
-      if (isRefusal(error)) return null;
-      throw error;
-    }
-  }
-
-  /** Unpacks as much of the body as is allowed before its key is checked. */
-  async #unpackBeginning(): Promise<Unpacked> {
-    const packed = await readBytes(this.#c);
-    this.#beginning = await this.#unpack(packed, UNKNOWN_KEY_BYTES_MAX);
-    const { bytes, isWhole } = this.#beginning;
-    this.#isLarge = !isWhole || packed.length > UNKNOWN_KEY_BYTES_MAX || bytes.length > UNKNOWN_KEY_BYTES_MAX;
-    return this.#beginning;
-  }
-
-  async #wholeOf(beginning: Unpacked): Promise<Unpacked> {
-    if (beginning.isWhole) return beginning;
-    this.#beginning = await this.#unpack(this.#c.get("bodyBytes"));
-    return this.#beginning;
-  }
-
-  #unpack(packed: Uint8Array, bytesMax?: number): Promise<Unpacked> {
-    const { req } = this.#c;
-    const packing = { contentType: req.header("content-type"), contentEncoding: req.header("content-encoding") };
-    return unpack(packed, packing, bytesMax);
-  }
-}
-
-/** Reads bytes as one-byte characters, in which a key looks the same. It does not fail on a character that is cut. */
-const asciiOf = (bytes: Uint8Array): string => new TextDecoder("latin1").decode(bytes);
 
 /** The events of a body of PostHog's clients, which are not read yet. */
 export interface ClientEvents {
@@ -98,7 +24,7 @@ const ESCAPES_MAX = 1_000_000;
  * Parses a body: `{ api_key, batch, sent_at }`, one event, or only a list of events. Throws `invalid_request` when it is not JSON, and
  * `payload_too_large` when it has so many values that it would take too much time and memory.
  */
-function parseEvents(bytes: Uint8Array): ClientEvents {
+export function parseEvents(bytes: Uint8Array): ClientEvents {
   const { values, escapes } = jsonSizeOf(bytes);
   if (values > VALUES_MAX) throw tooManyParts("members of objects and elements of lists", VALUES_MAX);
   if (escapes > ESCAPES_MAX) throw tooManyParts("escapes in strings", ESCAPES_MAX);
@@ -117,7 +43,7 @@ function parseEvents(bytes: Uint8Array): ClientEvents {
   return { envelope, events: eventsOf(value), characters: text.length };
 }
 
-const notUtf8 = (): PurserError => invalid("body", "The body is not valid UTF-8.");
+export const notUtf8 = (): PurserError => invalid("body", "The body is not valid UTF-8.");
 const tooManyParts = (things: string, most: number): PurserError =>
   new PurserError("payload_too_large", `A request may have at most ${most} ${things}. Send fewer events at a time.`);
 
