@@ -90,7 +90,7 @@ function unknownField(name: string, input: unknown, schema: unknown): string {
  * Writes a zod issue as a predicate, for a message that begins with the argument's name. It never repeats the value, which may
  * be personal data.
  */
-export const describeIssue: z.core.$ZodErrorMap = (issue) => {
+const describeIssue: z.core.$ZodErrorMap = (issue) => {
   switch (issue.code) {
     case "invalid_type":
       return wrongType(issue.expected, issue.input);
@@ -113,6 +113,8 @@ export const describeIssue: z.core.$ZodErrorMap = (issue) => {
       return "is malformed";
   }
 };
+
+z.config({ customError: describeIssue });
 
 /** The most characters of a caller's field name that a response repeats in `param`. */
 const PARAM_CHARACTERS_MAX = 200;

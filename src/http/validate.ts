@@ -1,11 +1,11 @@
 import { zValidator } from "@hono/zod-validator";
 import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
-import * as z from "zod";
+import type * as z from "zod";
 import { invalid, PurserError } from "../errors.ts";
 import { parseExactJson } from "../lib/json.ts";
 import type { AppEnv } from "./factory.ts";
-import { describeIssue, IS_REQUIRED, refusalOfIssues } from "./issue-text.ts";
+import { IS_REQUIRED, refusalOfIssues } from "./issue-text.ts";
 import { jsonAdvice } from "./json-body.ts";
 import { plainName } from "./wrong-names.ts";
 
@@ -138,5 +138,3 @@ export function validate<Target extends "query" | "param", Schema extends z.ZodT
 export function validate(target: "json" | "query" | "param", schema: z.ZodType) {
   return target === "json" ? validateJson(schema) : validateOther(target, schema);
 }
-
-z.config({ customError: describeIssue });
