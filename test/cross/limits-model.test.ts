@@ -95,10 +95,10 @@ class Model {
       this.#unmarked = { events: 0, bytes: 0 };
       this.#ofIds = new Map();
     }
-    const firsts = new Map(batch.toReversed().map((event) => [event.uuid, event]));
-    const fresh = batch.filter((event) => {
+    const uuids = batch.map(({ uuid }) => uuid);
+    const fresh = batch.filter((event, index) => {
       const stored = this.stored.get(event.uuid);
-      return firsts.get(event.uuid) === event && (stored === undefined || (!isCounted && !stored.isVerified));
+      return uuids.indexOf(event.uuid) === index && (stored === undefined || (!isCounted && !stored.isVerified));
     });
     const allDropped = batch.map(() => "drop");
     if (!isCounted) {
