@@ -100,7 +100,7 @@ const signedByStripe: Access<Context<WithReceiver>> = {
   kind: "open",
   // Their types have `receiver`, which the other operations' environment lacks.
   enter: [limitStripe, openRoot, openReceiver, limitBody, requireSignature, logRefused] as MiddlewareHandler<AppEnv>[],
-  // `openReceiver` sets it.
+  // `openReceiver`, which `enter` runs first, sets `receiver`. Contexts of two environments cannot be cast directly.
   call: async (c, _input, handler) => handler(c as unknown as Context<WithReceiver>),
 };
 
