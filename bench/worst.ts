@@ -1,7 +1,7 @@
 /**
  * `npm run bench:worst`: requests of the worst shapes, each in its own workerd. CPU is measured with 128 MB of heap, as on the
- * platform, and memory in a heap so small that it holds little garbage. Prints the ten requests that take most CPU, and all beyond
- * the bounds. Fails when a request exceeds its bounds, is answered 500 or ends its isolate. With an argument, only shapes whose
+ * platform, and memory in a heap so small that it holds little garbage. Prints each as it is measured, then the ten that take most CPU
+ * and all beyond the bounds. Fails when a request exceeds its bounds, is answered 500 or ends its isolate. With an argument, only shapes whose
  * names match it are sent.
  */
 import { sealStripeSetting } from "../src/payments/stripe-setting.ts";
@@ -108,7 +108,11 @@ try {
   await runAll(d1.db, await largeStates());
   const asked = new RegExp(process.argv[2] ?? "");
   const all = [captureShapes, unknownShapes, heavyReads, heavyBodies, everyRoute, formShapes].flatMap((make) => make());
-  for (const shape of all.filter(({ name }) => asked.test(name))) figures.push(await measure(d1.urls[0] ?? "", shape));
+  for (const shape of all.filter(({ name }) => asked.test(name))) {
+    const figure = await measure(d1.urls[0] ?? "", shape);
+    console.error(`${figure.cpuSeconds.toFixed(2)} s, ${(figure.bytes / MIB).toFixed(0)} MiB: ${shape.name}`);
+    figures.push(figure);
+  }
 } finally {
   await d1.close();
 }
