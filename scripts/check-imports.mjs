@@ -24,9 +24,9 @@ const SEES = {
   erasure: ["exports"],
   clocks: ["books/recurring", "books/usage", "books/alerts", "books/statements", "payments"],
   api: ["clocks", "erasure"],
-  dashboard: ["clocks", "erasure"],
+  dashboard: ["api"],
   reference: ["api"],
-  "cron.ts": ["clocks", "erasure", "dashboard"],
+  "cron.ts": ["dashboard"],
   "app.ts": ["dashboard", "reference"],
   "index.ts": ["app.ts", "cron.ts"],
 };
@@ -35,8 +35,14 @@ const COMMON = ["errors.ts", "settings.ts", "runtime.ts"];
 const SEES_OF_COMMON = { "errors.ts": [], "settings.ts": ["lib"], "runtime.ts": ["db", "settings.ts"] };
 /** Files that may see Hono. A verb never does, nor any file that it imports. */
 const SEES_HONO = /^(http|auth|api|dashboard|reference|(app|cron|index)\.ts)(\/|$)/;
-/** Schemas of responses and messages. A start of the Worker must not create them. */
-const RESPONSES = /\/(?:responses|message-data)\.ts$/;
+/**
+ * Files that may see zod: what is sent, and what is received from others. A verb takes types: a schema of a request or a response
+ * belongs to its operation.
+ */
+const SEES_ZOD =
+  /^(http|api|dashboard|reference)\/|-fields\.ts$|^(auth\/end-user-setting|webhooks\/message-data|exports\/create-link|people\/capture\/event)\.ts$|^payments\/(event|invoice|stripe-objects)\.ts$/;
+/** The schemas of messages. A start of the Worker must not create them. */
+const MESSAGES = "webhooks/message-data.ts";
 
 const flaws = [];
 const rooms = { ...SEES, ...SEES_OF_COMMON };
@@ -80,10 +86,11 @@ for (const path of globSync("src/**/*.{ts,tsx}", { exclude: ["src/env.d.ts"] }).
   const imports = /^(?:import|export)( type)?[^;]*? from "([^"]+)"(?: with [^;]*)?;$/gms;
   for (const [, type, from] of readFileSync(path, "utf8").matchAll(imports)) {
     if (/^(@hono\/|hono($|\/))/.test(from) && !type) importsOf.get(file).push("hono");
+    if (from === "zod" && !SEES_ZOD.test(file)) flaw("a schema belongs to its operation, in `api`");
     if (!from.startsWith(".")) continue;
     const target = relative("src", join(dirname(path), from));
     if (!type) importsOf.get(file).push(target);
-    if (!type && room !== "reference" && room !== "api" && RESPONSES.test(target) && !RESPONSES.test(file)) {
+    if (!type && room !== "reference" && target === MESSAGES) {
       flaw(`${from} is not part of the Worker; import its types only`);
     }
     const other = roomOf(target);

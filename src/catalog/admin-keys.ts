@@ -7,11 +7,31 @@ import { all, batch } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { sha256 } from "../lib/encoding.ts";
 import { iso } from "../lib/time.ts";
-import type { AdminCtx, SystemCtx } from "../runtime.ts";
+import type { AdminCtx, Mode, Scope, SystemCtx } from "../runtime.ts";
 import { requireApp } from "./apps.ts";
 import { insertAuditEntry, NO_APP, newAuditEntry } from "./audit.ts";
-import type { AdminKeyOutput, CreateAdminKeyOutput } from "./responses.ts";
-import type { CreateAdminKeyInput } from "./schemas.ts";
+
+export interface CreateAdminKeyOutput extends Omit<AdminKeyOutput, "revokedAt"> {
+  readonly key: string;
+}
+
+export interface AdminKeyOutput {
+  readonly revokedAt: string | null;
+  readonly adminKeyId: string;
+  readonly hint: string;
+  readonly name: string;
+  readonly scopes: Scope[];
+  readonly apps: string[] | null;
+  readonly modes: Mode[] | null;
+  readonly createdAt: string;
+}
+
+export interface CreateAdminKeyInput {
+  readonly name: string;
+  readonly scopes: Scope[];
+  readonly apps?: string[] | undefined;
+  readonly modes?: Mode[] | undefined;
+}
 
 export interface ListAdminKeysOutput {
   readonly keys: AdminKeyOutput[];

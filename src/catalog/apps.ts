@@ -1,6 +1,11 @@
 import { and, eq, not, sql } from "drizzle-orm";
 import { verifyEndUser } from "../auth/end-user.ts";
-import { openEndUserSetting, sealEndUserSetting, showEndUserSetting } from "../auth/end-user-setting.ts";
+import {
+  type EndUserSetting,
+  openEndUserSetting,
+  sealEndUserSetting,
+  showEndUserSetting,
+} from "../auth/end-user-setting.ts";
 import { mayUseApp } from "../auth/scopes.ts";
 import { clockOf, timesOf } from "../db/features.ts";
 import { boundLimit, computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
@@ -12,8 +17,38 @@ import { warn } from "../http/warnings.ts";
 import { iso } from "../lib/time.ts";
 import type { AdminCtx, Environment, Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 import { type AuditEntryKey, auditEntryIsLatest, insertAuditEntry, newAuditEntry } from "./audit.ts";
-import type { AppOutput, EndUserAuthOutput } from "./responses.ts";
-import type { CreateAppInput, SetEndUserAuthInput } from "./schemas.ts";
+
+export interface AppOutput {
+  readonly appId: string;
+  readonly name: string;
+  readonly database: string;
+  readonly createdAt: string;
+}
+
+export interface EndUserAuthOutput {
+  readonly appId: string;
+  readonly mode: Mode;
+  readonly setting: {
+    readonly type: "hs256" | "jwks";
+    readonly url?: string | undefined;
+    readonly issuer?: string | undefined;
+    readonly audience?: string | null | undefined;
+    readonly claim?: string | undefined;
+    readonly trustUnverified?: boolean | undefined;
+    readonly trustUserWritten?: boolean | undefined;
+    readonly origins?: string[] | undefined;
+  } | null;
+}
+
+export interface CreateAppInput {
+  readonly name: string;
+  readonly database?: string | undefined;
+}
+
+export interface SetEndUserAuthInput {
+  readonly mode: Mode;
+  readonly setting: EndUserSetting | null;
+}
 
 export interface ListAppsOutput {
   readonly apps: AppOutput[];

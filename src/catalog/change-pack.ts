@@ -1,4 +1,6 @@
 import { and, eq, sql } from "drizzle-orm";
+import type { Unit } from "../books/amounts/amount.ts";
+import type { MatchRule } from "../books/amounts/match.ts";
 import { attempt, constraintOf } from "../db/attempt.ts";
 import { drizzle, query, type ValueOf } from "../db/query.ts";
 import { creditPackItems, creditPacks } from "../db/schema.ts";
@@ -8,10 +10,12 @@ import type { AdminCtx } from "../runtime.ts";
 import { type Action, type AuditEntryKey, auditEntryIsNew, insertAuditEntry, newAuditEntry } from "./audit.ts";
 import {
   insertItemsWhere,
+  LEGACY_FIELDS,
   nameKey,
   ofPackKey,
   type Pack,
   type PackKey,
+  type PackOutput,
   packNameTaken,
   presentPack,
   readPack,
@@ -19,8 +23,24 @@ import {
   selectPackById,
   storedItem,
 } from "./pack.ts";
-import type { PackOutput } from "./responses.ts";
-import { LEGACY_FIELDS, type PatchPackInput } from "./schemas.ts";
+
+export interface PatchPackInput {
+  readonly unit?: Unit | undefined;
+  readonly matches?: MatchRule[] | undefined;
+  readonly priority?: number | undefined;
+  readonly version?: number | undefined;
+  readonly packName?: string | undefined;
+  readonly defaultExpiryDays?: number | null | undefined;
+  readonly items?:
+    | {
+        readonly amount: number;
+        readonly unit: Unit;
+        readonly matches: MatchRule[];
+        readonly priority: number;
+        readonly packItemId?: string | undefined;
+      }[]
+    | undefined;
+}
 
 /** A pack after a change. */
 export interface ChangedPack {

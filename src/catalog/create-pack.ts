@@ -8,18 +8,18 @@ import { assert } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
 import { insertAuditEntry, newAuditEntry } from "./audit.ts";
 import {
+  type CreatePackInput,
   insertItemsWhere,
   nameKey,
   ofPackKey,
   type PackKey,
+  type PackOutput,
   packNameTaken,
   presentPack,
   readPacks,
   selectPackById,
   storedItem,
 } from "./pack.ts";
-import type { PackOutput } from "./responses.ts";
-import type { CreatePackInput } from "./schemas.ts";
 
 type NewPack = typeof creditPacks.$inferInsert;
 type PackValues = PackKey &

@@ -22,8 +22,32 @@ import { DAY_MS, iso } from "../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 import { requireApp, requireEnvironment } from "./apps.ts";
 import { insertAuditEntry, newAuditEntry } from "./audit.ts";
-import type { CreateKeyOutput, KeyOutput } from "./responses.ts";
-import type { CreateKeyInput } from "./schemas.ts";
+
+export interface CreateKeyOutput {
+  readonly keyId: string;
+  readonly key: string;
+  readonly hint: string;
+  readonly kind: "publishable" | "relay" | "secret";
+  readonly mode: Mode;
+  readonly createdAt: string;
+}
+
+export interface KeyOutput {
+  readonly keyId: string;
+  readonly name: string | null;
+  readonly hint: string;
+  readonly kind: "publishable" | "relay" | "secret";
+  readonly mode: Mode;
+  readonly createdAt: string;
+  readonly revokedAt: string | null;
+  readonly lastUsedOn: string | null;
+}
+
+export interface CreateKeyInput {
+  readonly kind: "publishable" | "relay" | "secret";
+  readonly mode: Mode;
+  readonly name?: string | undefined;
+}
 
 export interface ListKeysOutput {
   readonly keys: KeyOutput[];

@@ -8,8 +8,27 @@ import { decodeCursor, encodeCursor } from "../lib/cursor.ts";
 import { iso } from "../lib/time.ts";
 import type { Mode, SystemCtx } from "../runtime.ts";
 import { type Action, auditOfApp } from "./audit.ts";
-import type { AuditEntry, ListAuditOutput } from "./responses.ts";
-import type { ListAuditInput } from "./schemas.ts";
+
+export interface AuditEntry {
+  readonly at: string;
+  readonly by: string;
+  readonly action: Action;
+  readonly target: string;
+  readonly userId: string | null;
+  readonly details: { readonly [name: string]: unknown };
+}
+
+export interface ListAuditOutput {
+  readonly entries: AuditEntry[];
+  readonly nextCursor: string | null;
+}
+
+export interface ListAuditInput {
+  readonly limit: number;
+  readonly cursor?: string | undefined;
+  readonly userId?: string | undefined;
+  readonly mode?: Mode | undefined;
+}
 
 export const auditFields = () => ({
   ...fields(adminAudit, {

@@ -1,7 +1,7 @@
 import { and, eq, isNull, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import { fromSteps, toSteps } from "../books/amounts/amount.ts";
-import { readStoredRules } from "../books/amounts/match.ts";
+import { fromSteps, toSteps, type Unit } from "../books/amounts/amount.ts";
+import { type MatchRule, readStoredRules } from "../books/amounts/match.ts";
 import { asInteger, drizzle, fields, insertFrom, optional, query, type ValueOf } from "../db/query.ts";
 import { creditPackItems, creditPacks } from "../db/schema.ts";
 import { all, type StatementRow } from "../db/sql.ts";
@@ -9,8 +9,44 @@ import { assert, PurserError } from "../errors.ts";
 import { nearest } from "../http/wrong-names.ts";
 import { iso } from "../lib/time.ts";
 import type { SystemCtx, TenantCtx } from "../runtime.ts";
-import type { PackOutput } from "./responses.ts";
-import type { CreatePackInput } from "./schemas.ts";
+
+export interface PackOutput {
+  readonly packId: string;
+  readonly packName: string;
+  readonly defaultExpiryDays: number | null;
+  readonly items: {
+    readonly packItemId: string;
+    readonly amount: number;
+    readonly unit: Unit;
+    readonly matches: MatchRule[];
+    readonly priority: number;
+  }[];
+  readonly unit: Unit | null;
+  readonly matches: MatchRule[] | null;
+  readonly priority: number | null;
+  readonly createdAt: string;
+  readonly archivedAt: string | null;
+  readonly version: number;
+}
+
+/** The most bytes of a pack's items, or of its rules, as JSON: a batch may carry those of several packs. */
+export const PACK_BYTES_MAX = 65_536;
+
+export const LEGACY_FIELDS = ["unit", "matches", "priority"] as const;
+
+export interface CreatePackInput {
+  readonly packName: string;
+  readonly items: {
+    readonly amount: number;
+    readonly unit: Unit;
+    readonly matches: MatchRule[];
+    readonly priority: number;
+  }[];
+  readonly unit?: Unit | undefined;
+  readonly matches?: MatchRule[] | undefined;
+  readonly priority?: number | undefined;
+  readonly defaultExpiryDays?: number | null | undefined;
+}
 
 export interface ListPacksOutput {
   readonly packs: PackOutput[];

@@ -1,9 +1,10 @@
 import type { Context } from "hono";
+import { adjustInput } from "../api/credits/adjust-balance.ts";
+import { revokeInput } from "../api/credits/revoke-balance.ts";
 import { fromSteps } from "../books/amounts/amount.ts";
 import { adjustBalance, previewAdjustment } from "../books/credits/adjust.ts";
 import { readBalance } from "../books/credits/read-balance.ts";
 import { revokeBalance } from "../books/credits/revoke.ts";
-import { adjustInput, revokeInput } from "../books/credits/schemas.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { Confirm, doubtsOfAmount, formFields, redirectAfter, requireReason } from "./confirm.tsx";

@@ -1,9 +1,15 @@
 import type { Context } from "hono";
+import { createAdminKeyInput } from "../api/keys/create-admin-key.ts";
 import { SCOPES } from "../auth/scopes.ts";
-import { createAdminKey, listAdminKeys, nameActors, revokeAdminKey } from "../catalog/admin-keys.ts";
+import {
+  type AdminKeyOutput,
+  type CreateAdminKeyOutput,
+  createAdminKey,
+  listAdminKeys,
+  nameActors,
+  revokeAdminKey,
+} from "../catalog/admin-keys.ts";
 import { NO_APP } from "../catalog/audit.ts";
-import type { AdminKeyOutput, CreateAdminKeyOutput } from "../catalog/responses.ts";
-import { createAdminKeyInput } from "../catalog/schemas.ts";
 import { listAuditOf } from "../catalog/search-audit.ts";
 import { PurserError } from "../errors.ts";
 import { CopyBox, Table, Tag } from "./components.tsx";

@@ -1,6 +1,11 @@
 import type { Context } from "hono";
+import { changeAlertInput } from "../api/alerts/change-alert.ts";
+import { createAlertInput } from "../api/alerts/create-alert.ts";
+import { listAlertUsersInput } from "../api/alerts/list-alert-users.ts";
+import { setExpiryNoticesInput } from "../api/alerts/set-expiry-notices.ts";
 import {
   type AlertOfApp,
+  type AlertOutput,
   createAlert,
   listAlerts,
   listAlertUsers,
@@ -9,13 +14,6 @@ import {
 } from "../books/alerts/alerts.ts";
 import { changeAlert, deleteAlert } from "../books/alerts/change.ts";
 import { readExpiryNotices, setExpiryNotices } from "../books/alerts/expiry-notices.ts";
-import type { AlertOutput } from "../books/alerts/responses.ts";
-import {
-  changeAlertInput,
-  createAlertInput,
-  listAlertUsersInput,
-  setExpiryNoticesInput,
-} from "../books/alerts/schemas.ts";
 import { UNITS } from "../books/amounts/amount.ts";
 import { PurserError } from "../errors.ts";
 import { Empty, Pager, RowMenu, Table } from "./components.tsx";

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
+import { createAppInput } from "../api/apps/create-app.ts";
 import { createApp, listApps } from "../catalog/apps.ts";
-import { createAppInput } from "../catalog/schemas.ts";
 import type { PurserError } from "../errors.ts";
 import { Table } from "./components.tsx";
 import { Choice, Field } from "./fields.tsx";

@@ -1,7 +1,7 @@
 import type { Context } from "hono";
+import { listInput } from "../api/credits/list-balances.ts";
 import { AS_OF_ENTRIES_MAX, balancesAsOf, findBalances, SEARCHED_BALANCES_MAX } from "../books/credits/list.ts";
 import type { ShownBalance } from "../books/credits/read-balance.ts";
-import { listInput } from "../books/credits/schemas.ts";
 import type { BalanceStatus } from "../books/ledger/balance.ts";
 import { listPacks } from "../catalog/pack.ts";
 import { invalid, type PurserError } from "../errors.ts";

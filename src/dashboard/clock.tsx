@@ -1,5 +1,6 @@
 import type { Context } from "hono";
-import { readTestClock, removeClock, setClock, setClockInput } from "../clocks/clock.ts";
+import { setClockInput } from "../api/apps/set-test-clock.ts";
+import { readTestClock, removeClock, setClock } from "../clocks/clock.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { Confirm } from "./confirm.tsx";

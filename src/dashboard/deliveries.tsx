@@ -1,11 +1,16 @@
 import type { Context } from "hono";
+import { listDeliveriesInput } from "../api/webhooks/list-deliveries.ts";
+import { replayInput } from "../api/webhooks/replay-messages.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
-import { type EndpointRow, requireEndpoint } from "../webhooks/endpoint.ts";
-import { listDeliveries, SEARCHED_DELIVERIES_MAX } from "../webhooks/list-deliveries.ts";
+import { type EndpointRow, requireEndpoint, type WebhookOutput } from "../webhooks/endpoint.ts";
+import {
+  type Attempt,
+  type ListDeliveriesOutput,
+  listDeliveries,
+  SEARCHED_DELIVERIES_MAX,
+} from "../webhooks/list-deliveries.ts";
 import { replayMessages, resendMessage } from "../webhooks/resend.ts";
-import type { Attempt, ListDeliveriesOutput, WebhookOutput } from "../webhooks/responses.ts";
-import { listDeliveriesInput, replayInput } from "../webhooks/schemas.ts";
 import { Pager, Table, Tag } from "./components.tsx";
 import { Field, Hidden } from "./fields.tsx";
 import { type DashboardEnv, parseForm, textField, timeField } from "./form.ts";

@@ -1,9 +1,15 @@
 import type { Context } from "hono";
-import { erasePerson, findUnverifiedIds } from "../erasure/erase-person.ts";
+import { erasePersonInput } from "../api/people/erase-person.ts";
+import { erasureReason } from "../api/people/people-shapes.ts";
+import type { ErasureCounts } from "../erasure/counts.ts";
+import {
+  type ErasePersonInput,
+  type ErasePersonOutput,
+  erasePerson,
+  findUnverifiedIds,
+} from "../erasure/erase-person.ts";
 import { liftErasure } from "../erasure/lift.ts";
 import { readErasure } from "../erasure/receipt.ts";
-import type { ErasePersonOutput, ErasureCounts } from "../erasure/responses.ts";
-import { type ErasePersonInput, erasePersonInput, erasureReason } from "../erasure/schemas.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { sha256 } from "../lib/encoding.ts";
 import type { TenantCtx } from "../runtime.ts";

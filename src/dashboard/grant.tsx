@@ -1,10 +1,9 @@
 import type { Context } from "hono";
+import { grantInput } from "../api/credits/grant-credits.ts";
 import { exactAmount } from "../books/amounts/amount.ts";
 import { grantPack, previewGrant } from "../books/credits/grant.ts";
 import { readUserTotals } from "../books/credits/read-balance.ts";
-import { grantInput } from "../books/credits/schemas.ts";
-import { listPacks } from "../catalog/pack.ts";
-import type { PackOutput } from "../catalog/responses.ts";
+import { listPacks, type PackOutput } from "../catalog/pack.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { Confirm, doubtsOfAmount, doubtsOfId, formFields, redirectAfter, requireReason } from "./confirm.tsx";

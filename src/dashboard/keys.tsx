@@ -1,9 +1,9 @@
 import type { Context } from "hono";
+import { setEndUserAuthInput } from "../api/apps/set-end-user-auth.ts";
+import { createKeyInput } from "../api/keys/create-key.ts";
 import { nameActors } from "../catalog/admin-keys.ts";
 import { readEndUserAuth, readEndUserSecret, setEndUserAuth, type TokenTest, testUserToken } from "../catalog/apps.ts";
-import { createKey, listKeys, readKeyOfApp, revokeKey } from "../catalog/keys.ts";
-import type { CreateKeyOutput, KeyOutput } from "../catalog/responses.ts";
-import { createKeyInput, setEndUserAuthInput } from "../catalog/schemas.ts";
+import { type CreateKeyOutput, createKey, type KeyOutput, listKeys, readKeyOfApp, revokeKey } from "../catalog/keys.ts";
 import { listAuditOf } from "../catalog/search-audit.ts";
 import type { PurserError } from "../errors.ts";
 import { CopyBox, Pager, Table, Tag } from "./components.tsx";

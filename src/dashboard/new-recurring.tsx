@@ -1,6 +1,7 @@
 import type { Context } from "hono";
+import { createRecurringInput } from "../api/recurring/create-recurring-grant.ts";
+import { everyPeriod } from "../api/recurring/recurring-shapes.ts";
 import { createRecurring } from "../books/recurring/create.ts";
-import { createRecurringInput, everyPeriod } from "../books/recurring/schemas.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { Confirm, doubtsOfId, formFields, redirectAfter } from "./confirm.tsx";

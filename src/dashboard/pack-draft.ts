@@ -1,5 +1,5 @@
-import type { PackOutput } from "../catalog/responses.ts";
-import { ITEMS_MAX, PACK_RULES_MAX } from "../catalog/schemas.ts";
+import { ITEMS_MAX, PACK_RULES_MAX } from "../api/packs/pack-shapes.ts";
+import type { PackOutput } from "../catalog/pack.ts";
 import { invalid } from "../errors.ts";
 import { type Form, numberField, textField } from "./form.ts";
 import { amountText } from "./format.tsx";

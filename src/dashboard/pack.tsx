@@ -1,12 +1,12 @@
 import type { Context } from "hono";
-import { matchRule } from "../books/amounts/schemas.ts";
+import { createPackInput } from "../api/packs/create-pack.ts";
+import { patchPackInput } from "../api/packs/update-pack.ts";
+import { matchRule } from "../books/amounts/amount-fields.ts";
 import { COUNTED_RECURRING_MAX, countRecurring } from "../books/recurring/recurring.ts";
 import { nameActors } from "../catalog/admin-keys.ts";
 import { archivePack, patchPack, restorePack } from "../catalog/change-pack.ts";
 import { createPack, testRules } from "../catalog/create-pack.ts";
-import { presentPack, readPack } from "../catalog/pack.ts";
-import type { PackOutput } from "../catalog/responses.ts";
-import { createPackInput, patchPackInput } from "../catalog/schemas.ts";
+import { type PackOutput, presentPack, readPack } from "../catalog/pack.ts";
 import { listAuditOf } from "../catalog/search-audit.ts";
 import type { PurserError } from "../errors.ts";
 import { AuditTable } from "./audit.tsx";

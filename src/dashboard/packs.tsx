@@ -1,8 +1,7 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import type { MatchRule } from "../books/amounts/match.ts";
-import { listPacks } from "../catalog/pack.ts";
-import type { PackOutput } from "../catalog/responses.ts";
+import { listPacks, type PackOutput } from "../catalog/pack.ts";
 import { Empty, Id, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amountText, Time } from "./format.tsx";

@@ -1,11 +1,10 @@
 import type { Context } from "hono";
+import { shareAtMostOne } from "../api/credits/refund-credits.ts";
+import { settlePaymentInput } from "../api/payments/settle-payment.ts";
 import { readUserTotals } from "../books/credits/read-balance.ts";
-import { shareAtMostOne } from "../books/credits/schemas.ts";
-import type { PackOutput } from "../catalog/responses.ts";
+import type { PackOutput } from "../catalog/pack.ts";
 import type { PurserError } from "../errors.ts";
-import { findPayment } from "../payments/list.ts";
-import type { PaymentOutput } from "../payments/responses.ts";
-import { settlePaymentInput } from "../payments/schemas.ts";
+import { findPayment, type PaymentOutput } from "../payments/list.ts";
 import { previewPaymentRefund, previewSettlement, settlePayment } from "../payments/settle.ts";
 import { numberHead, Table } from "./components.tsx";
 import { assertSure, Confirm, doubtsOfAmount, doubtsOfId, formFields } from "./confirm.tsx";

@@ -1,8 +1,8 @@
 import type { Context } from "hono";
+import { listPaymentsInput } from "../api/payments/list-payments.ts";
+import { setCarryInput } from "../api/payments/set-carry.ts";
 import type { PurserError } from "../errors.ts";
-import { listPayments } from "../payments/list.ts";
-import type { PaymentOutput } from "../payments/responses.ts";
-import { listPaymentsInput, setCarryInput } from "../payments/schemas.ts";
+import { listPayments, type PaymentOutput } from "../payments/list.ts";
 import { setCarry } from "../payments/set-carry.ts";
 import { readStripe } from "../payments/stripe-setting.ts";
 import { numberHead, Tag } from "./components.tsx";

@@ -1,9 +1,10 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
+import { exportPersonInput } from "../api/exports/create-export-link.ts";
+import { revokeLinksInput } from "../api/exports/revoke-export-links.ts";
 import { listExportEvents } from "../exports/audit.ts";
-import { createLink, exportPersonInput } from "../exports/create-link.ts";
-import { revokeLinks, revokeLinksInput } from "../exports/end-links.ts";
-import type { ExportPersonOutput } from "../exports/responses.ts";
+import { createLink, type ExportPersonOutput } from "../exports/create-link.ts";
+import { revokeLinks } from "../exports/end-links.ts";
 import { CLAIMS_A_DAY_MAX, CLAIMS_MADE_MAX } from "../people/claims.ts";
 import { type Profile, readEventProperties, readProfile } from "../people/profile.ts";
 import { CopyBox, numberHead, Table, Tag } from "./components.tsx";

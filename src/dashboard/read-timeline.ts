@@ -1,17 +1,15 @@
 import { entriesBefore, expiriesBefore } from "../books/credits/history.ts";
 import type { ShownBalance } from "../books/credits/read-balance.ts";
 import type { LedgerRow } from "../books/ledger/insert-entries.ts";
-import type { RecurringOutput } from "../books/recurring/responses.ts";
-import { listEvents } from "../books/usage/list-events.ts";
+import type { RecurringOutput } from "../books/recurring/recurring.ts";
+import { listEvents, type ShownEvent } from "../books/usage/list-events.ts";
 import { describeReservations } from "../books/usage/reservations.ts";
-import type { ShownEvent } from "../books/usage/responses.ts";
 import { nameActors } from "../catalog/admin-keys.ts";
 import { namesOfKeys } from "../catalog/keys.ts";
-import type { AuditEntry } from "../catalog/responses.ts";
+import type { AuditEntry } from "../catalog/list-audit.ts";
 import { searchAudit } from "../catalog/search-audit.ts";
 import { readRefusalsOfUser } from "../db/refusals.ts";
-import { paymentsBefore } from "../payments/list.ts";
-import type { PaymentOutput } from "../payments/responses.ts";
+import { type PaymentOutput, paymentsBefore } from "../payments/list.ts";
 import type { SystemCtx, TenantCtx } from "../runtime.ts";
 
 /** How many rows a page reads of each source, and how many items it shows. */

@@ -1,8 +1,7 @@
 import type { Context } from "hono";
+import { cancelRecurringInput } from "../api/recurring/cancel-recurring-grant.ts";
 import { cancelRecurring, resumeRecurring } from "../books/recurring/change.ts";
-import { listRecurring, listSuspended } from "../books/recurring/recurring.ts";
-import type { RecurringOutput } from "../books/recurring/responses.ts";
-import { cancelRecurringInput } from "../books/recurring/schemas.ts";
+import { listRecurring, listSuspended, type RecurringOutput } from "../books/recurring/recurring.ts";
 import { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { Empty, Id, Pager, Table, Tag } from "./components.tsx";

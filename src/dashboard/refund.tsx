@@ -1,6 +1,6 @@
 import type { Context } from "hono";
+import { refundInput } from "../api/credits/refund-credits.ts";
 import { previewRefund, refundCredits } from "../books/credits/refund.ts";
-import { refundInput } from "../books/credits/schemas.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { numberHead, Table } from "./components.tsx";

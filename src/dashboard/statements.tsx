@@ -1,7 +1,12 @@
 import type { Context } from "hono";
-import type { StatementLineOutput } from "../books/statements/responses.ts";
-import { createStatementInput } from "../books/statements/schemas.ts";
-import { createStatement, listStatements, readStatement, statementCsv } from "../books/statements/statements.ts";
+import { createStatementInput } from "../api/statements/create-statement.ts";
+import {
+  createStatement,
+  listStatements,
+  readStatement,
+  type StatementLineOutput,
+  statementCsv,
+} from "../books/statements/statements.ts";
 import type { PurserError } from "../errors.ts";
 import { numberHead, Table, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";

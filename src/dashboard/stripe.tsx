@@ -1,11 +1,12 @@
 import type { Context } from "hono";
+import { listStripeEventsInput } from "../api/payments/list-stripe-events.ts";
+import { setStripeInput } from "../api/payments/set-stripe.ts";
 import type { PurserError } from "../errors.ts";
 import { exactNumber } from "../lib/json.ts";
 import { STRIPE_EVENTS } from "../payments/event.ts";
 import { listStripeEvents } from "../payments/list.ts";
-import type { StripeOutput } from "../payments/responses.ts";
-import { listStripeEventsInput, OUTCOMES, setStripeInput } from "../payments/schemas.ts";
-import { setStripe } from "../payments/stripe-setting.ts";
+import { OUTCOMES } from "../payments/outcomes.ts";
+import { type StripeOutput, setStripe } from "../payments/stripe-setting.ts";
 import { CopyBox, Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { Field, LongText } from "./fields.tsx";

@@ -1,6 +1,5 @@
 import type { Context } from "hono";
-import type { TokenTest } from "../catalog/apps.ts";
-import type { EndUserAuthOutput } from "../catalog/responses.ts";
+import type { EndUserAuthOutput, TokenTest } from "../catalog/apps.ts";
 import type { PurserError } from "../errors.ts";
 import { Choice, Field, LongText } from "./fields.tsx";
 import { type DashboardEnv, type Form, textField } from "./form.ts";

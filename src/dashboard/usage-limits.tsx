@@ -1,10 +1,18 @@
 import type { Context } from "hono";
+import { changeLimitInput } from "../api/usage-limits/change-usage-limit.ts";
+import { createLimitInput } from "../api/usage-limits/create-usage-limit.ts";
 import { UNITS } from "../books/amounts/amount.ts";
 import { EVERY } from "../books/ledger/calendar.ts";
 import { changeLimit, deleteLimit } from "../books/limits/change.ts";
-import { createLimit, type LimitOfApp, listLimits, presentLimit, requireLimit } from "../books/limits/limits.ts";
-import type { UsageLimitOutput, UserLimitOutput } from "../books/limits/responses.ts";
-import { changeLimitInput, createLimitInput } from "../books/limits/schemas.ts";
+import {
+  createLimit,
+  type LimitOfApp,
+  listLimits,
+  presentLimit,
+  requireLimit,
+  type UsageLimitOutput,
+} from "../books/limits/limits.ts";
+import type { UserLimitOutput } from "../books/limits/user-limits.ts";
 import { PurserError } from "../errors.ts";
 import { Empty, numberHead, RowMenu, Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";

@@ -1,8 +1,8 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
+import { environmentUsageInput } from "../api/apps/get-environment-usage.ts";
 import { doubleOf } from "../books/amounts/amount.ts";
 import { type FoundUser, namedUsers } from "../books/credits/users.ts";
-import { environmentUsageInput } from "../books/usage/schemas.ts";
 import {
   FIGURE_SUMS_MAX,
   FIGURE_TOTALS_MAX,

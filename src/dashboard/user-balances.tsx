@@ -3,7 +3,7 @@ import { doubleOf, exactAmount, toSteps, UNITS, type Unit } from "../books/amoun
 import type { BalanceList } from "../books/credits/list.ts";
 import type { readUserTotals } from "../books/credits/read-balance.ts";
 import type { UserModels } from "../books/usage/environment-usage.ts";
-import type { ReservationOutput } from "../books/usage/responses.ts";
+import type { ReservationOutput } from "../books/usage/reservations.ts";
 import { Meter } from "./chart.tsx";
 import { numberHead, Table, Tag } from "./components.tsx";
 import type { DashboardEnv } from "./form.ts";

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import type { BalanceList } from "../books/credits/list.ts";
-import type { PlanOutput } from "../books/usage/responses.ts";
+import type { PlanOutput } from "../books/usage/plan.ts";
 import type { PurserError } from "../errors.ts";
 import { numberHead, Table } from "./components.tsx";
 import { Field, Hidden } from "./fields.tsx";

@@ -1,7 +1,6 @@
 import type { Context } from "hono";
-import type { VerifyOutput } from "../books/credits/responses.ts";
-import { verifyInput } from "../books/credits/schemas.ts";
-import { VERIFIED_ENTRIES_MAX, verifyUser, verifyUsers } from "../books/credits/verify.ts";
+import { verifyInput } from "../api/credits/verify-user.ts";
+import { VERIFIED_ENTRIES_MAX, type VerifyOutput, verifyUser, verifyUsers } from "../books/credits/verify.ts";
 import type { PurserError } from "../errors.ts";
 import { numberHead, Table } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";

@@ -1,12 +1,11 @@
 import type { Context } from "hono";
+import { changeWebhookInput } from "../api/webhooks/change-webhook.ts";
 import { PurserError } from "../errors.ts";
 import { iso } from "../lib/time.ts";
-import { presentEndpoint, requireEndpoint } from "../webhooks/endpoint.ts";
+import { presentEndpoint, requireEndpoint, type WebhookOutput } from "../webhooks/endpoint.ts";
 import { changeWebhook, deleteWebhook, rotateSecret } from "../webhooks/endpoints.ts";
-import { readHealth } from "../webhooks/list-deliveries.ts";
+import { type Attempt, type ListDeliveriesOutput, readHealth } from "../webhooks/list-deliveries.ts";
 import { sendTest } from "../webhooks/resend.ts";
-import type { Attempt, ListDeliveriesOutput, WebhookOutput } from "../webhooks/responses.ts";
-import { changeWebhookInput } from "../webhooks/schemas.ts";
 import { CopyBox } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { Deliveries, endpointOf, ReplayForm, readDeliveries, replayPeriod, resend } from "./deliveries.tsx";

@@ -1,6 +1,6 @@
 import { and, desc, eq, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn, type SQLiteTable } from "drizzle-orm/sqlite-core";
-import { exactAmount, partsOf, stepsOfSum, UNITS, type Unit } from "../books/amounts/amount.ts";
+import { exactAmount, partsOf, stepsOfSum, UNITS, type Unit, type UnitAmounts } from "../books/amounts/amount.ts";
 import {
   accounts,
   consentLog,
@@ -19,7 +19,29 @@ import {
   webhookMessages,
 } from "../db/schema.ts";
 import { id, namesId } from "./page-rows.ts";
-import type { ErasureCounts } from "./responses.ts";
+
+export interface ErasureCounts {
+  readonly erased: {
+    readonly analytics: number;
+    readonly ids: number;
+    readonly properties: number;
+    readonly messages: number;
+    readonly customers: number;
+    readonly refusals: number;
+    readonly consent?: number | undefined;
+  };
+  readonly pseudonymised: {
+    readonly balances: number;
+    readonly ledger: number;
+    readonly metering: number;
+    readonly reservations: number;
+    readonly recurring: number;
+    readonly adjustments: number;
+    readonly refunds: number;
+    readonly exports: number;
+  };
+  readonly revoked: UnitAmounts;
+}
 
 const DELETED_KINDS = ["analytics", "ids", "properties", "messages", "customers", "refusals"] as const;
 const KEPT_KINDS = [

@@ -14,12 +14,13 @@ import {
 } from "../db/tombstones.ts";
 import { invalid, PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { readCounts } from "./counts.ts";
+import { type ErasureCounts, readCounts } from "./counts.ts";
 import { continueErasure, type ErasureBudget, selectErasureFeatures } from "./erase-running.ts";
 import {
   type FoundId,
   guardIds,
   type IdToErase,
+  LISTED_IDS_MAX,
   selectCounts,
   selectIds,
   selectIdsAmong,
@@ -27,8 +28,31 @@ import {
 } from "./ids.ts";
 import type { ErasureKey } from "./page-rows.ts";
 import { type ErasureRow, presentProgress, requireErasure, selectErasureOf } from "./receipt.ts";
-import type { ErasePersonOutput } from "./responses.ts";
-import { type ErasePersonInput, LISTED_IDS_MAX } from "./schemas.ts";
+
+export interface ErasePersonOutput extends ErasureCounts {
+  readonly distinctIdCount: number;
+  readonly erasureId?: string | undefined;
+  readonly status?: "completed" | "running" | undefined;
+  readonly distinctIds?: string[] | undefined;
+  readonly notErased?: string[] | undefined;
+}
+
+export interface ErasePersonInput {
+  readonly distinctId: string;
+  readonly dryRun: boolean;
+  readonly keepConsent: boolean;
+  readonly distinctIds?: string[] | undefined;
+  readonly distinctIdCount?: number | undefined;
+  readonly blockIds?: string[] | undefined;
+  readonly reason?:
+    | "consent_withdrawn"
+    | "legal_duty"
+    | "not_needed"
+    | "objection"
+    | "request"
+    | "unlawful"
+    | undefined;
+}
 
 type NewErasure = Pick<
   ErasureRow,

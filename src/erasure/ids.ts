@@ -11,7 +11,9 @@ import type { TenantCtx } from "../runtime.ts";
 import { selectCountsOf } from "./counts.ts";
 import { type ErasureKey, id, isIdOf } from "./page-rows.ts";
 import { isErasure } from "./receipt.ts";
-import { LISTED_IDS_MAX } from "./schemas.ts";
+
+/** The most ids in a response's list and in a request. */
+export const LISTED_IDS_MAX = 10_000;
 
 /** The most ids of a person. An export has the same limit. */
 const ERASED_IDS_MAX = 1_000_000;

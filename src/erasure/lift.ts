@@ -8,8 +8,7 @@ import { fingerprintsOf } from "../db/tombstones.ts";
 import { invalid, PurserError } from "../errors.ts";
 import type { AdminCtx, Mode, TenantCtx } from "../runtime.ts";
 import type { ErasureKey } from "./page-rows.ts";
-import { erasureKey, isErasure, presentErasure, requireErasure } from "./receipt.ts";
-import type { ErasureOutput } from "./responses.ts";
+import { type ErasureOutput, erasureKey, isErasure, presentErasure, requireErasure } from "./receipt.ts";
 
 export interface ForgetTombstonesOutput {
   readonly forgotten: number;

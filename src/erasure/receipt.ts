@@ -5,9 +5,22 @@ import { all } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { readCounts } from "./counts.ts";
+import { type ErasureCounts, readCounts } from "./counts.ts";
 import type { ErasureKey } from "./page-rows.ts";
-import type { ErasureOutput } from "./responses.ts";
+
+export interface ErasureOutput extends ErasureCounts {
+  readonly reason: "consent_withdrawn" | "legal_duty" | "not_needed" | "objection" | "request" | "unlawful" | null;
+  readonly keepConsent: boolean;
+  readonly by: string;
+  readonly fingerprint: string;
+  readonly startedAt: string;
+  readonly completedAt: string | null;
+  readonly recoverableUntil: string | null;
+  readonly liftedAt: string | null;
+  readonly erasureId: string;
+  readonly status: "completed" | "running";
+  readonly distinctIdCount: number;
+}
 
 export type ErasureRow = typeof erasures.$inferSelect;
 

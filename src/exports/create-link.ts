@@ -3,13 +3,21 @@ import { auditOperator } from "../catalog/audit.ts";
 import { countActivity } from "../db/activity.ts";
 import { batchWithGuards, underName } from "../db/known-tombstones.ts";
 import { PurserError } from "../errors.ts";
-import { identifier } from "../http/fields.ts";
 import { decodeBase64url, encodeBase64url, sha256, signHmac, verifyHmac } from "../lib/encoding.ts";
 import { DAY_MS, iso, parseTimestamp } from "../lib/time.ts";
 import type { SystemCtx, TenantCtx } from "../runtime.ts";
 import { noteMessages, personExported } from "../webhooks/outbox.ts";
 import { type ExportAuditRow, insertAuditRow } from "./audit.ts";
-import type { ExportPersonOutput } from "./responses.ts";
+
+export interface ExportPersonInput {
+  readonly distinctId: string;
+}
+
+export interface ExportPersonOutput {
+  readonly downloadUrl: string;
+  readonly expiresAt: string;
+  readonly format: "json";
+}
 
 /** How long a link is valid. A token that is valid for longer is refused, even if its signature is correct. */
 export const TOKEN_LIFE_MS = DAY_MS;
@@ -127,13 +135,3 @@ const notConfigured = () =>
     headers: { "Retry-After": "60" },
     fault: "not_set_up",
   });
-
-export const exportPersonInput = z.lazy(() =>
-  z
-    .strictObject({
-      distinctId: identifier().describe("Any id of the person: one that your analytics, credits or consents use."),
-    })
-    .meta({ id: "ExportPerson" }),
-);
-
-export type ExportPersonInput = z.infer<typeof exportPersonInput>;

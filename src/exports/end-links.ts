@@ -1,5 +1,4 @@
 import { and, desc, eq, gt, gte, lt, lte, type SQL, sql } from "drizzle-orm";
-import * as z from "zod";
 import { auditOperator } from "../catalog/audit.ts";
 import { constraintOf } from "../db/attempt.ts";
 import { batchWithGuards, underName } from "../db/known-tombstones.ts";
@@ -7,7 +6,6 @@ import { asInteger, computed, drizzle, fields, hasRow, insertFrom, names, query,
 import { environments, exportAudit, linkEnds } from "../db/schema.ts";
 import { all, type Statement } from "../db/sql.ts";
 import { guards } from "../db/views.ts";
-import { identifier } from "../http/fields.ts";
 import { encodeBase64url, signHmac } from "../lib/encoding.ts";
 import { parseTimestamp } from "../lib/time.ts";
 import type { CronCtx, CronPart, SystemCtx, TenantCtx } from "../runtime.ts";
@@ -168,9 +166,3 @@ export const oldLinkEndsPart: CronPart = {
   queriesOfStep: 1,
   work: deleteOldEnds,
 };
-
-export const revokeLinksInput = z.lazy(() =>
-  z
-    .strictObject({ distinctId: identifier().describe("The id that the links were created for.") })
-    .meta({ id: "RevokeExportLinks" }),
-);

@@ -2,8 +2,8 @@ import type { Context, Hono } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { constraintOf } from "../db/attempt.ts";
 import { errorStatus, PurserError, presentRefusal, refusalIn } from "../errors.ts";
+import type { ErrorBody } from "./error-body.ts";
 import { type AppEnv, allowBrowsers, allowCaptureClients } from "./factory.ts";
-import type { ErrorBody } from "./responses.ts";
 import { plainName } from "./wrong-names.ts";
 
 /**

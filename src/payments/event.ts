@@ -3,7 +3,7 @@ import { type Fraction, fraction, fractionText, ONE, reduceFraction, ZERO } from
 import type { Fact } from "./facts.ts";
 import { readInvoice } from "./invoice.ts";
 import { type IgnoredReason, NO_FACTS } from "./reasons.ts";
-import type { StripeEvent } from "./schemas.ts";
+
 import {
   type AskedGrant,
   askedOf,
@@ -17,6 +17,16 @@ import {
   session,
   userIn,
 } from "./stripe-objects.ts";
+
+export interface StripeEvent {
+  readonly [name: string]: unknown;
+  readonly id: string;
+  readonly type: string;
+  readonly created: number;
+  readonly livemode: boolean;
+  readonly data: { readonly [name: string]: unknown; readonly object: { readonly [name: string]: unknown } };
+  readonly account?: string | null | undefined;
+}
 
 /** The data of an event about one payment. */
 export interface PaymentChange {

@@ -1,5 +1,5 @@
 import { and, count, desc, eq, sql } from "drizzle-orm";
-import { fromSteps, roundUp } from "../books/amounts/amount.ts";
+import { fromSteps, roundUp, type Unit } from "../books/amounts/amount.ts";
 import { requireEnvironment } from "../catalog/apps.ts";
 import { asInteger, boundLimit, computed, drizzle, fields, query, type RowOf, type ValueOf } from "../db/query.ts";
 import { payments, type Steps, stripeLog } from "../db/schema.ts";
@@ -11,19 +11,92 @@ import type { Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 import { shareOfAccount } from "./carry.ts";
 import { factsOf } from "./facts.ts";
 import { moneyOf } from "./money.ts";
-import type { LogReason } from "./reasons.ts";
-import type { ListPaymentsOutput, ListStripeEventsOutput, PaymentOutput } from "./responses.ts";
-import { type ListPaymentsInput, type ListStripeEventsInput, OUTCOMES } from "./schemas.ts";
+import { OUTCOMES, type PaymentOutcome } from "./outcomes.ts";
+import type { LogReason, StandingReason } from "./reasons.ts";
 import { selectOfBalances, selectPage, selectSums, selectUngranted } from "./select-payments.ts";
+import type { SetCarryOutput } from "./set-carry.ts";
 import { namesInOrder, shownKey } from "./state.ts";
 import { carriesOf, selectCarries } from "./stored-payer.ts";
-import {
-  type PaymentOutcome,
-  readEvents,
-  readPayment,
-  type StoredPayment,
-  selectShownPayment,
-} from "./stored-payment.ts";
+import { readEvents, readPayment, type StoredPayment, selectShownPayment } from "./stored-payment.ts";
+
+export interface ListStripeEventsOutput {
+  readonly events: {
+    readonly eventId: string;
+    readonly type: string;
+    readonly at: string;
+    readonly outcome: PaymentOutcome;
+    readonly reason: LogReason | null;
+    readonly objectId: string | null;
+    readonly asked: { readonly pack: string | null; readonly user: string | null } | null;
+    readonly hint: string | null;
+    readonly paymentKey: string | null;
+  }[];
+  readonly nextCursor: string | null;
+}
+
+export interface PaymentOutput {
+  readonly paymentKey: string;
+  readonly names: string[];
+  readonly status: "granted" | "unmatched" | "waiting";
+  readonly refunds: "none" | "part" | "whole";
+  readonly isDisputed: boolean;
+  readonly settledBy: "admin" | "stripe" | null;
+  readonly reason: StandingReason | null;
+  readonly userId: string | null;
+  readonly currency: string | null;
+  readonly captured: number;
+  readonly refunded: number;
+  readonly withheld: number;
+  readonly invoice: {
+    readonly bought: number;
+    readonly returned: number;
+    readonly carried: number;
+    readonly share: number;
+  } | null;
+  readonly grants: {
+    readonly balanceId: string;
+    readonly packId: string;
+    readonly unit: Unit;
+    readonly initial: number;
+    readonly taken: number;
+    readonly short: number;
+  }[];
+  readonly events: {
+    readonly eventId: string;
+    readonly type: string;
+    readonly at: string;
+    readonly outcome: PaymentOutcome;
+  }[];
+  readonly createdAt: string;
+}
+
+export interface ListPaymentsOutput {
+  readonly payments: PaymentOutput[];
+  readonly nextCursor: string | null;
+  readonly sums?:
+    | { readonly currency: string; readonly captured: number; readonly refunded: number; readonly withheld: number }[]
+    | undefined;
+  readonly carry?: SetCarryOutput[] | undefined;
+}
+
+export interface ListPaymentsInput {
+  readonly mode: Mode;
+  readonly limit: number;
+  readonly status?: "granted" | "unmatched" | "waiting" | undefined;
+  readonly refunds?: "none" | "part" | "whole" | undefined;
+  readonly isDisputed?: boolean | undefined;
+  readonly settledBy?: "admin" | "stripe" | undefined;
+  readonly userId?: string | undefined;
+  readonly externalRef?: string | undefined;
+  readonly cursor?: string | undefined;
+}
+
+export interface ListStripeEventsInput {
+  readonly mode: Mode;
+  readonly limit: number;
+  readonly outcome?: PaymentOutcome | undefined;
+  readonly cursor?: string | undefined;
+}
 
 /** Returns the payments of an environment, newest first. Throws `not_found`. */
 export async function listPayments(

@@ -15,9 +15,9 @@ import { stripeCustomers, stripeLog, stripeSettings } from "../db/schema.ts";
 import { all, batch, type Statement } from "../db/sql.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../runtime.ts";
+import type { PaymentOutcome } from "./outcomes.ts";
+import { OUTCOMES } from "./outcomes.ts";
 import type { LogReason } from "./reasons.ts";
-import { OUTCOMES } from "./schemas.ts";
-import type { PaymentOutcome } from "./stored-payment.ts";
 
 /** How many ignored events of an environment are kept. */
 const IGNORED_MAX = 10_000;

@@ -19,12 +19,12 @@ import { logStatement, selectLogged } from "./log.ts";
 import { moneyOf } from "./money.ts";
 import { type Effect, nextStep, offersNow, type Refusal, type Step } from "./next-step.ts";
 import { type Offer, type PlannedOffer, TRIAL_REFS, TRIAL_REFS_END } from "./offer.ts";
+import { OUTCOMES, type PaymentOutcome } from "./outcomes.ts";
 import { hintOf, type IgnoredReason, type Reason, reasonOf } from "./reasons.ts";
-import { OUTCOMES } from "./schemas.ts";
 import { openInvoice, type PaymentState, shownKey, stateOf } from "./state.ts";
 import { guardNoCustomer, type PaymentWrite, storePayment } from "./store-payment.ts";
 import { insertPayerUser, payerKeys, readPayer, selectPayer, writePayer } from "./stored-payer.ts";
-import { type PaymentOutcome, readPayment, selectCustomer, selectPayments, selectTrials } from "./stored-payment.ts";
+import { readPayment, selectCustomer, selectPayments, selectTrials } from "./stored-payment.ts";
 
 /** When a message reports a payment that is still unmatched. */
 const REPORT_AFTER_MS = 10 * 60 * 1_000;

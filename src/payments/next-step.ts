@@ -1,9 +1,10 @@
 import { factsOf } from "./facts.ts";
 import { type FreeOver, isCovered, type Offer, offersOf, type PayerTerms, type PlannedOffer } from "./offer.ts";
+import type { PaymentOutcome } from "./outcomes.ts";
 import { planMotions } from "./plan.ts";
 import type { Reason, StandingReason } from "./reasons.ts";
 import { isWaiting, openInvoice, type PaymentState } from "./state.ts";
-import type { PaymentOutcome, StoredPayment } from "./stored-payment.ts";
+import type { StoredPayment } from "./stored-payment.ts";
 import type { StripeSetting } from "./stripe-setting.ts";
 
 /** The next step for a payment. Each step is one batch. */

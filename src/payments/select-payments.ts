@@ -1,7 +1,7 @@
 import { and, desc, eq, gt, isNotNull, lt, ne, type SQL, sql } from "drizzle-orm";
 import { asInteger, boundLimit, computed, drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { accounts, creditBalances, paymentFacts, paymentGrants, payments, stripeCustomers } from "../db/schema.ts";
-import type { REFUNDS, SETTLERS } from "./schemas.ts";
+import type { REFUNDS, SETTLERS } from "./outcomes.ts";
 import { shownFields } from "./stored-payment.ts";
 
 /** The filters of a list of payments. Null matches any. */

@@ -6,11 +6,22 @@ import { computed, drizzle, hasRow, query, type ValueOf } from "../db/query.ts";
 import { environments, payments, stripeCustomers } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
-import type { AdminCtx } from "../runtime.ts";
+import type { AdminCtx, Mode } from "../runtime.ts";
 import { withCarry } from "./carry.ts";
-import type { SetCarryOutput } from "./responses.ts";
-import type { SetCarryInput } from "./schemas.ts";
 import { payerKeys, readPayer, selectPayer, writePayer } from "./stored-payer.ts";
+
+export interface SetCarryOutput {
+  readonly customer: string;
+  readonly currency: string;
+  readonly amount: number;
+}
+
+export interface SetCarryInput {
+  readonly mode: Mode;
+  readonly customer: string;
+  readonly currency: string;
+  readonly amount: number;
+}
 
 /** Selects whether a session or an invoice has named the customer. */
 const selectIsKnown = query((value: ValueOf<{ environmentId: number; customer: string }>) => {

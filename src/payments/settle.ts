@@ -1,5 +1,4 @@
 import { and, not, sql } from "drizzle-orm";
-import type * as z from "zod";
 import {
   addFractions,
   fraction,
@@ -9,9 +8,8 @@ import {
   ONE,
   type Unit,
 } from "../books/amounts/amount.ts";
-import { presentGrant } from "../books/credits/grant.ts";
-import type { GrantOutput } from "../books/credits/responses.ts";
-import type { shareAtMostOne } from "../books/credits/schemas.ts";
+import { type GrantOutput, presentGrant } from "../books/credits/grant.ts";
+import type { Share } from "../books/credits/stored-refund.ts";
 import { presentExpiry } from "../books/ledger/balance.ts";
 import { compareStamp, idempotencyConflict, type Outcome, stampRequest } from "../books/ledger/decision.ts";
 import { isDue, willBeCharged } from "../books/ledger/hold.ts";
@@ -22,7 +20,7 @@ import { computed, drizzle, query, type ValueOf } from "../db/query.ts";
 import { paymentGrants, paymentNames, reservations, type Steps } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
 import { assert, PurserError } from "../errors.ts";
-import type { AdminCtx, TenantCtx } from "../runtime.ts";
+import type { AdminCtx, Mode, TenantCtx } from "../runtime.ts";
 import type { SettleTerms } from "./decide.ts";
 import { factsOf } from "./facts.ts";
 import { noPayment } from "./list.ts";
@@ -30,10 +28,16 @@ import { shareOf } from "./money.ts";
 import { movePayment } from "./move.ts";
 import { multiplyGrant, refOf, timesOfText, unitsOfPart } from "./offer.ts";
 import { planMotions } from "./plan.ts";
-import type { SettlePaymentInput } from "./schemas.ts";
 import { type PaymentState, shownKey, stateOf } from "./state.ts";
 import { readPayment, type StoredGrant, type StoredPayment, selectPayments } from "./stored-payment.ts";
 import { readStoredSetting, type StripeSetting, selectSetting } from "./stripe-setting.ts";
+
+export interface SettlePaymentInput {
+  readonly mode: Mode;
+  readonly userId: string;
+  readonly packId: string;
+  readonly quantity?: number | null | undefined;
+}
 
 /**
  * Grants a pack for an unmatched payment to the user whom the administrator names. The same batch takes amounts that are already due
@@ -166,11 +170,7 @@ const selectReturns = query((value: ValueOf<{ environmentId: number; name: strin
 );
 
 /** Returns the amounts that a refund of a share of a payment would take from its balances now (C21). Throws `not_found`. */
-export async function previewPaymentRefund(
-  ctx: TenantCtx,
-  paymentKey: string,
-  { part, of }: z.infer<typeof shareAtMostOne>,
-) {
+export async function previewPaymentRefund(ctx: TenantCtx, paymentKey: string, { part, of }: NonNullable<Share>) {
   const environmentId = ctx.environment.id;
   const nowMs = ctx.now();
   const names = JSON.stringify([paymentKey]);

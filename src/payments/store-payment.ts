@@ -7,7 +7,8 @@ import { guards } from "../db/views.ts";
 import type { PaymentChange } from "./event.ts";
 import type { Fact } from "./facts.ts";
 import { mergePayments } from "./merge-payments.ts";
-import type { PaymentOutcome, StoredPayment } from "./stored-payment.ts";
+import type { PaymentOutcome } from "./outcomes.ts";
+import type { StoredPayment } from "./stored-payment.ts";
 
 /** A write of a payment: its changes, and the stored payments that turned out to be the same. */
 export interface PaymentWrite {

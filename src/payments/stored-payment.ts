@@ -15,8 +15,8 @@ import {
   stripeCustomers,
 } from "../db/schema.ts";
 import type { Fact } from "./facts.ts";
+import type { PaymentOutcome } from "./outcomes.ts";
 import type { StandingReason } from "./reasons.ts";
-import type { OUTCOMES } from "./schemas.ts";
 
 /** A balance that a payment granted. */
 export interface StoredGrant {
@@ -111,9 +111,6 @@ export interface StoredPaymentEvent {
   readonly at: number;
   readonly outcome: PaymentOutcome;
 }
-
-/** The outcome of a delivery (S5). */
-export type PaymentOutcome = (typeof OUTCOMES)[number];
 
 export interface StoredPayment extends Omit<StoredPaymentRow, "namesJson" | "factsJson" | "grantsJson" | "reason"> {
   readonly reason: StandingReason | null;

@@ -25,8 +25,40 @@ import { iso } from "../lib/time.ts";
 import type { AdminCtx, Environment, Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 import { newestAt } from "./log.ts";
 import type { SignatureFault } from "./receiver.ts";
-import type { StripeOutput } from "./responses.ts";
-import type { SetStripeInput } from "./schemas.ts";
+
+export interface StripeOutput {
+  readonly mode: Mode;
+  readonly setting: {
+    readonly signingSecrets: string[];
+    readonly currency: string;
+    readonly prices: {
+      readonly price: string;
+      readonly packId: string;
+      readonly expires: "pack" | "period";
+      readonly quantity?: number | undefined;
+      readonly trial?: boolean | undefined;
+      readonly amount?: number | undefined;
+    }[];
+  } | null;
+  readonly lastEventAt: string | null;
+  readonly refused: { readonly at: string; readonly reason: SignatureFault } | null;
+}
+
+export interface SetStripeInput {
+  readonly mode: Mode;
+  readonly setting: {
+    readonly currency: string;
+    readonly prices: {
+      readonly price: string;
+      readonly packId: string;
+      readonly expires: "pack" | "period";
+      readonly quantity?: number | undefined;
+      readonly trial?: boolean | undefined;
+      readonly amount?: number | undefined;
+    }[];
+    readonly signingSecrets?: string[] | undefined;
+  } | null;
+}
 
 /** A Stripe price, and the grant of an invoice line with it. */
 export interface PriceSetting {

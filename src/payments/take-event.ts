@@ -5,18 +5,23 @@ import { stripeCustomers } from "../db/schema.ts";
 import { all } from "../db/sql.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { Payer } from "./carry.ts";
-import { type PaymentChange, readChange } from "./event.ts";
+import { type PaymentChange, readChange, type StripeEvent } from "./event.ts";
 import { factsOf } from "./facts.ts";
 import { type LogEntry, logIgnored, logStatement } from "./log.ts";
 import { type Moved, moreImportant, movePayment } from "./move.ts";
 import { isSet, offersOf } from "./offer.ts";
+import type { PaymentOutcome } from "./outcomes.ts";
 import { hintOf, type IgnoredReason } from "./reasons.ts";
-import type { StripeEventOutput } from "./responses.ts";
-import type { StripeEvent } from "./schemas.ts";
 import { payerKeys, readPayer, selectPayer } from "./stored-payer.ts";
-import { type PaymentOutcome, selectUnmatchedOf } from "./stored-payment.ts";
+import { selectUnmatchedOf } from "./stored-payment.ts";
 import type { AskedGrant } from "./stripe-objects.ts";
 import type { StripeSetting } from "./stripe-setting.ts";
+
+export interface StripeEventOutput {
+  readonly received: true;
+  readonly outcome: PaymentOutcome;
+  readonly paymentKey?: string | undefined;
+}
 
 /** Processes a Stripe event. Events may come in any order and repeatedly (S2 to S6). Throws `temporarily_unavailable`. */
 export async function takeEvent(

@@ -22,7 +22,20 @@ import { warn } from "../http/warnings.ts";
 import { DAY_MS, MINUTE_MS } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { dayOf } from "./limits/count.ts";
-import type { ConsentEntry } from "./responses.ts";
+
+export interface ConsentEntry {
+  readonly consentId: string;
+  readonly distinctId: string;
+  readonly purpose: string;
+  readonly decision: "denied" | "granted" | "withdrawn";
+  readonly method: string | null;
+  readonly noticeVersion: string | null;
+  readonly source: string | null;
+  readonly gpc: boolean | null;
+  readonly isDevice: boolean;
+  readonly occurredAt: string;
+  readonly receivedAt: string;
+}
 
 export interface ConsentInput {
   readonly distinctId: string;

@@ -6,11 +6,11 @@ import {
   type ZodOpenApiOverride,
   type ZodOpenApiPathsObject,
 } from "zod-openapi";
+import { message } from "../api/webhooks/webhook-shapes.ts";
 import { requirementText } from "../auth/scopes.ts";
-import { errorDetail } from "../http/responses.ts";
+import { errorDetail } from "../http/error-body.ts";
 import { isJsonObject } from "../lib/json.ts";
 import { messageData } from "../webhooks/message-data.ts";
-import { message } from "../webhooks/responses.ts";
 import {
   type Content,
   type DescribedOperation,

@@ -1,4 +1,4 @@
-import { exportDocumentSchema } from "../exports/responses.ts";
+import { exportDocumentSchema } from "../api/exports/export-document.ts";
 import type { ReferenceFile } from "../http/factory.ts";
 import { apiDocument } from "./api-document.ts";
 

@@ -1,13 +1,12 @@
 import * as z from "zod";
 import type { ZodOpenApiResponseObject } from "zod-openapi";
+import { scope } from "../api/keys/key-shapes.ts";
+import { refusingLimitOutput } from "../api/usage-limits/usage-limit-shapes.ts";
 import { TOKEN_FLAWS } from "../auth/jwt.ts";
-import { quantitiesOutput } from "../books/amounts/responses.ts";
-import { unit } from "../books/amounts/schemas.ts";
-import { refusingLimitOutput } from "../books/limits/responses.ts";
-import { scope } from "../catalog/schemas.ts";
+import { quantitiesOutput, unit } from "../books/amounts/amount-fields.ts";
 import { type ErrorCode, errorMeaning, errorStatus } from "../errors.ts";
+import { errorBody, errorDetail } from "../http/error-body.ts";
 import { mode } from "../http/fields.ts";
-import { errorBody, errorDetail } from "../http/responses.ts";
 
 const textHeader = (description: string, example: string) => ({
   description,

@@ -22,8 +22,17 @@ import { all, type Db, type StatementRow } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { sha256 } from "../lib/encoding.ts";
 import { iso } from "../lib/time.ts";
-import type { AdminCtx, Environment, SystemCtx } from "../runtime.ts";
-import type { WebhookOutput } from "./responses.ts";
+import type { AdminCtx, Environment, Mode, SystemCtx } from "../runtime.ts";
+
+export interface WebhookOutput {
+  readonly webhookId: string;
+  readonly mode: Mode;
+  readonly url: string;
+  readonly types: string[] | null;
+  readonly description: string | null;
+  readonly isEnabled: boolean;
+  readonly createdAt: string;
+}
 
 /** The fields of an endpoint in its environment. */
 export const endpointFields = () => ({

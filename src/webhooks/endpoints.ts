@@ -19,10 +19,27 @@ import {
   requireEndpoint,
   selectEndpoint,
   syncEndpoints,
+  type WebhookOutput,
 } from "./endpoint.ts";
 import { wantsType } from "./outbox.ts";
-import type { NewSecretOutput, WebhookOutput } from "./responses.ts";
-import type { ChangeWebhookInput, CreateWebhookInput } from "./schemas.ts";
+
+export interface NewSecretOutput extends WebhookOutput {
+  readonly secret: string;
+}
+
+export interface CreateWebhookInput {
+  readonly mode: Mode;
+  readonly url: string;
+  readonly types?: string[] | null | undefined;
+  readonly description?: string | null | undefined;
+}
+
+export interface ChangeWebhookInput {
+  readonly url?: string | undefined;
+  readonly types?: string[] | null | undefined;
+  readonly description?: string | null | undefined;
+  readonly isEnabled?: boolean | undefined;
+}
 
 export interface ListWebhooksOutput {
   readonly webhooks: WebhookOutput[];

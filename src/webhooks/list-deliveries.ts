@@ -5,12 +5,47 @@ import { webhookDeliveries, webhookEndpoints, webhookMessages } from "../db/sche
 import { all, batch } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
 import { cutPage, decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
+import type { JsonObject } from "../lib/json.ts";
 import { iso } from "../lib/time.ts";
-import type { SystemCtx, TenantCtx } from "../runtime.ts";
+import type { Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 import type { EndpointRow } from "./endpoint.ts";
 import { messageText } from "./outbox.ts";
-import type { Attempt, ListDeliveriesOutput, MessageOutput } from "./responses.ts";
-import type { ListDeliveriesInput } from "./schemas.ts";
+
+export interface Attempt {
+  readonly at: string;
+  readonly status: number | null;
+  readonly durationMs: number;
+  readonly error: "secrets_unavailable" | "timeout" | "unreachable" | null;
+}
+
+/** A message as endpoints receive it. */
+export interface MessageOutput {
+  readonly id: string;
+  readonly type: string;
+  readonly timestamp: string;
+  readonly appId: string;
+  readonly mode: Mode;
+  readonly data: JsonObject;
+}
+
+export interface ListDeliveriesOutput {
+  readonly deliveries: {
+    readonly messageId: string;
+    readonly type: string;
+    readonly timestamp: string;
+    readonly status: "delivered" | "failed" | "pending";
+    readonly nextAttemptAt: string | null;
+    readonly message: MessageOutput;
+    readonly attempts: Attempt[];
+  }[];
+  readonly nextCursor: string | null;
+}
+
+export interface ListDeliveriesInput {
+  readonly limit: number;
+  readonly status?: "delivered" | "failed" | "pending" | undefined;
+  readonly cursor?: string | undefined;
+}
 
 /** How many deliveries a page of one status reads, because no index has the status. */
 export const SEARCHED_DELIVERIES_MAX = 2_000;

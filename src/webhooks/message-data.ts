@@ -1,8 +1,7 @@
 import * as z from "zod";
-import { debit, quantitiesOutput } from "../books/amounts/responses.ts";
-import { unit } from "../books/amounts/schemas.ts";
+import { debit, quantitiesOutput, unit } from "../books/amounts/amount-fields.ts";
 import { mode } from "../http/fields.ts";
-import { time } from "../http/responses.ts";
+import { time } from "../http/output-fields.ts";
 
 const textSchema = z.string();
 const userIdSchema = textSchema;

@@ -9,8 +9,15 @@ import type { AdminCtx } from "../runtime.ts";
 import { TRIES_MAX } from "./attempt.ts";
 import { assertEnabled, type EndpointRow, environmentOf } from "./endpoint.ts";
 import { deliver, FIRST_ATTEMPTS_MAX, LEASE_MS, messageIdAt, noteMessages, ON_REPEAT } from "./outbox.ts";
-import type { SentOutput } from "./responses.ts";
-import type { ReplayInput } from "./schemas.ts";
+
+export interface SentOutput {
+  readonly messageId: string;
+}
+
+export interface ReplayInput {
+  readonly from: number;
+  readonly to?: number | undefined;
+}
 
 export interface ReplayOutput {
   readonly messages: number;

@@ -1,5 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { planInput } from "../../src/api/credits/preview-debit.ts";
+import { stripeEventInput } from "../../src/api/payments/receive-stripe-event.ts";
 import { adjustBalance } from "../../src/books/credits/adjust.ts";
 import { grantPack } from "../../src/books/credits/grant.ts";
 import { listEntries } from "../../src/books/credits/history.ts";
@@ -7,8 +9,6 @@ import { listBalances } from "../../src/books/credits/list.ts";
 import { refundCredits } from "../../src/books/credits/refund.ts";
 import { revokeBalance } from "../../src/books/credits/revoke.ts";
 import { planUsage } from "../../src/books/usage/plan.ts";
-import { planInput } from "../../src/books/usage/schemas.ts";
-import { stripeEventInput } from "../../src/payments/schemas.ts";
 import { takeEvent } from "../../src/payments/take-event.ts";
 import type { TenantCtx } from "../../src/runtime.ts";
 import { type Cost, countingD1 } from "../support/counting-d1.ts";

@@ -1,15 +1,15 @@
 import { env } from "cloudflare:workers";
 import { sql } from "drizzle-orm";
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { erasePersonInput } from "../../src/api/people/erase-person.ts";
+import { reserveInput } from "../../src/api/reservations/create-reservation.ts";
 import { grantPack } from "../../src/books/credits/grant.ts";
 import { createReservation } from "../../src/books/usage/reserve.ts";
-import { reserveInput } from "../../src/books/usage/schemas.ts";
 import { cronParts, scheduled } from "../../src/cron.ts";
 import { figuresPart } from "../../src/dashboard/figures/business.ts";
 import { computed, query, read } from "../../src/db/query.ts";
 import { batch } from "../../src/db/sql.ts";
 import { erasePerson } from "../../src/erasure/erase-person.ts";
-import { erasePersonInput } from "../../src/erasure/schemas.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { DAY_MS, MINUTE_MS } from "../../src/lib/time.ts";
 import type { CronPart } from "../../src/runtime.ts";

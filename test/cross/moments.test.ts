@@ -1,11 +1,13 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
+import { commitInput } from "../../src/api/reservations/commit-reservation.ts";
+import { reserveInput } from "../../src/api/reservations/create-reservation.ts";
+import { eventInput } from "../../src/api/usage/usage-shapes.ts";
 import { grantPack } from "../../src/books/credits/grant.ts";
 import { revokeBalance } from "../../src/books/credits/revoke.ts";
 import { commitReservation } from "../../src/books/usage/commit.ts";
 import { recordEvent } from "../../src/books/usage/record-event.ts";
 import { createReservation } from "../../src/books/usage/reserve.ts";
-import { commitInput, eventInput, reserveInput } from "../../src/books/usage/schemas.ts";
 import { refusalIn } from "../../src/errors.ts";
 import { hookedD1 } from "../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";

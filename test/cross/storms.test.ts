@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
+import { reserveInput } from "../../src/api/reservations/create-reservation.ts";
 import { createReservation } from "../../src/books/usage/reserve.ts";
-import { reserveInput } from "../../src/books/usage/schemas.ts";
 import { scheduled } from "../../src/cron.ts";
 import { refusalIn } from "../../src/errors.ts";
 import { randomId } from "../../src/lib/ids.ts";

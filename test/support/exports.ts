@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { type Schema, Validator } from "@cfworker/json-schema";
+import { type ExportDocument, exportDocumentSchema } from "../../src/api/exports/export-document.ts";
 import { signToken } from "../../src/exports/create-link.ts";
-import { type ExportDocument, exportDocumentSchema } from "../../src/exports/responses.ts";
 import { DAY_MS, iso } from "../../src/lib/time.ts";
 import { bound, type Clock, startIsolate, type TestApp } from "./world.ts";
 

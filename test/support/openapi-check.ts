@@ -1,5 +1,5 @@
 import { type Schema, Validator } from "@cfworker/json-schema";
-import { errorBody } from "../../src/http/responses.ts";
+import { errorBody } from "../../src/http/error-body.ts";
 import { apiDocument } from "../../src/reference/api-document.ts";
 
 interface Described {

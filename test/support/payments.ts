@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { setStripeInput } from "../../src/payments/schemas.ts";
+import { setStripeInput } from "../../src/api/payments/set-stripe.ts";
 import { sealStripeSetting } from "../../src/payments/stripe-setting.ts";
 import type { Environment } from "../../src/runtime.ts";
 import { readSettings } from "../../src/settings.ts";

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import type { ExportDocument } from "../../src/exports/responses.ts";
+import type { ExportDocument } from "../../src/api/exports/export-document.ts";
 import type { Client, TestApp } from "./world.ts";
 
 export interface SentEvent {

@@ -9,7 +9,7 @@ import {
   type Unit,
   usedSteps,
 } from "../../src/books/amounts/amount.ts";
-import { quantities } from "../../src/books/amounts/schemas.ts";
+import { quantities } from "../../src/books/amounts/amount-fields.ts";
 import { parseExactJson } from "../../src/lib/json.ts";
 import { usedSteps as modelSteps } from "../support/model-amounts.ts";
 import { steps as inSteps } from "../support/steps.ts";

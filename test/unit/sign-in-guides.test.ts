@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { setEndUserAuthInput } from "../../src/api/apps/set-end-user-auth.ts";
 import { TOKEN_FLAWS } from "../../src/auth/jwt.ts";
-import { setEndUserAuthInput } from "../../src/catalog/schemas.ts";
 
 const pages = readdirSync("docs/sign-in").map((name) => [name, readFileSync(`docs/sign-in/${name}`, "utf8")] as const);
 

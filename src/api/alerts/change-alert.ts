@@ -1,9 +1,19 @@
+import * as z from "zod";
 import { changeAlert } from "../../books/alerts/change.ts";
-import { alertOutput } from "../../books/alerts/responses.ts";
-import { changeAlertInput } from "../../books/alerts/schemas.ts";
+import { displayName, identifier } from "../../http/fields.ts";
 import { administrationOfRow } from "../access.ts";
 import { operation } from "../operation.ts";
-import { alert, alertParams, loadAlert } from "./shapes.ts";
+import { alert, alertOutput, alertParams, below, checkBelow, loadAlert } from "./alert-shapes.ts";
+
+export const changeAlertInput = z.lazy(() =>
+  z
+    .strictObject({
+      name: displayName().optional(),
+      event: identifier().nullish().describe("Null: every balance of the unit is watched."),
+      below: below.superRefine((value, context) => checkBelow(value, context)).optional(),
+    })
+    .meta({ id: "ChangeAlert" }),
+);
 
 export default operation({
   id: "changeAlert",

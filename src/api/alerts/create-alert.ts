@@ -1,10 +1,34 @@
+import * as z from "zod";
 import { createAlert } from "../../books/alerts/alerts.ts";
-import { alertOutput } from "../../books/alerts/responses.ts";
-import { createAlertInput } from "../../books/alerts/schemas.ts";
+import { amountRule, toSteps } from "../../books/amounts/amount.ts";
+import { unit } from "../../books/amounts/amount-fields.ts";
+import { displayName, identifier, mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
-import { alert, newAlert } from "./shapes.ts";
+import { alert, alertOutput, below, checkBelow, newAlert } from "./alert-shapes.ts";
+
+const newAlertInput = () =>
+  z.strictObject({
+    mode,
+    name: displayName(),
+    unit,
+    event: identifier()
+      .optional()
+      .describe("A name or a glob: only balances that cover it are watched, as in the filter of a list. Default: all."),
+    below: below.describe("The alert fires when less than this remains."),
+  });
+
+function checkNewAlert(
+  { unit, below }: z.infer<ReturnType<typeof newAlertInput>>,
+  context: z.core.$RefinementCtx,
+): void {
+  checkBelow(below, context, ["below"]);
+  if (below.amount === undefined || !(below.amount > 0) || toSteps(unit, below.amount) !== null) return;
+  context.addIssue({ code: "custom", path: ["below", "amount"], message: amountRule(unit, below.amount) });
+}
+
+export const createAlertInput = z.lazy(() => newAlertInput().superRefine(checkNewAlert).meta({ id: "CreateAlert" }));
 
 export default operation({
   id: "createAlert",

@@ -1,8 +1,8 @@
 import { deleteAlert } from "../../books/alerts/change.ts";
-import { alertOutput } from "../../books/alerts/responses.ts";
+
 import { administrationOfRow } from "../access.ts";
 import { operation } from "../operation.ts";
-import { alert, alertParams, loadAlert } from "./shapes.ts";
+import { alert, alertOutput, alertParams, loadAlert } from "./alert-shapes.ts";
 
 export default operation({
   id: "deleteAlert",

@@ -1,11 +1,11 @@
 import * as z from "zod";
 import { readExpiryNotices } from "../../books/alerts/expiry-notices.ts";
-import { expiryNoticesOutput } from "../../books/alerts/responses.ts";
+
 import { mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams, EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
-import { notices } from "./shapes.ts";
+import { expiryNoticesOutput, notices } from "./alert-shapes.ts";
 
 export default operation({
   id: "getExpiryNotices",

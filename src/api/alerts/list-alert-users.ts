@@ -1,9 +1,11 @@
 import * as z from "zod";
 import { listAlertUsers } from "../../books/alerts/alerts.ts";
-import { listAlertUsersInput } from "../../books/alerts/schemas.ts";
+import { cursor, pageLimit } from "../../http/fields.ts";
 import { administrationOfRow } from "../access.ts";
 import { operation } from "../operation.ts";
-import { alertParams, loadAlert } from "./shapes.ts";
+import { alertParams, loadAlert } from "./alert-shapes.ts";
+
+export const listAlertUsersInput = z.lazy(() => z.object({ limit: pageLimit("users"), cursor }));
 
 export default operation({
   id: "listAlertUsers",

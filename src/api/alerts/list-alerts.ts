@@ -1,11 +1,11 @@
 import * as z from "zod";
 import { listAlerts } from "../../books/alerts/alerts.ts";
-import { alertOutput } from "../../books/alerts/responses.ts";
+
 import { mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
-import { alert } from "./shapes.ts";
+import { alert, alertOutput } from "./alert-shapes.ts";
 
 export default operation({
   id: "listAlerts",

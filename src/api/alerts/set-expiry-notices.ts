@@ -1,10 +1,24 @@
+import * as z from "zod";
 import { setExpiryNotices } from "../../books/alerts/expiry-notices.ts";
-import { expiryNoticesOutput } from "../../books/alerts/responses.ts";
-import { setExpiryNoticesInput } from "../../books/alerts/schemas.ts";
+import { mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams, EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
-import { notices } from "./shapes.ts";
+import { expiryNoticesOutput, notices } from "./alert-shapes.ts";
+
+const NOTICES_MAX = 10;
+
+const DAYS_MAX = 365;
+
+const days = z.lazy(() =>
+  z
+    .array(z.int().min(1).max(DAYS_MAX))
+    .max(NOTICES_MAX, `must have at most ${NOTICES_MAX} numbers`)
+    .refine((all) => new Set(all).size === all.length, "must not have a number twice")
+    .describe("How many days before a balance expires a notice is sent. Empty: no notices."),
+);
+
+export const setExpiryNoticesInput = z.lazy(() => z.strictObject({ mode, days }).meta({ id: "SetExpiryNotices" }));
 
 export default operation({
   id: "setExpiryNotices",

@@ -1,13 +1,37 @@
+import * as z from "zod";
 import { countEvents } from "../../auth/arrivals.ts";
 import { callVerb } from "../../http/factory.ts";
 import { captureV1 } from "../../people/capture/capture.ts";
 import { readV1Request } from "../../people/capture/event-request.ts";
-import { captureV1Output } from "../../people/responses.ts";
 import { analyticsKey } from "../access.ts";
 import { Unread } from "../body.ts";
 import { operation } from "../operation.ts";
+import { eventFields, exampleAnalyticsEvent } from "./analytics-shapes.ts";
 import { ClientBody } from "./client-body.ts";
-import { captureV1Batch, exampleAnalyticsEvent, uuid } from "./shapes.ts";
+
+const captureV1Event = z.lazy(() =>
+  z
+    .looseObject({ ...eventFields(), uuid: z.string().describe("The event's UUID. The result has it as its key.") })
+    .meta({ id: "CaptureV1Event" }),
+);
+
+const captureV1Batch = z.lazy(() => z.looseObject({ batch: z.array(captureV1Event) }).meta({ id: "CaptureV1Batch" }));
+
+const uuid = "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b";
+
+/** The response of the v1 capture route: a result for each event, by its UUID as it was sent. */
+const captureV1Output = z.lazy(() =>
+  z
+    .strictObject({
+      results: z.record(
+        z.string(),
+        z
+          .strictObject({ result: z.enum(["ok", "warning", "drop"]), details: z.string().optional() })
+          .meta({ id: "CaptureV1EventResult" }),
+      ),
+    })
+    .meta({ id: "CaptureV1Result" }),
+);
 
 export default operation({
   id: "captureEventsV1",

@@ -4,12 +4,45 @@ import { serveCaptureKey } from "../../auth/require-key.ts";
 import { callVerb } from "../../http/factory.ts";
 import { capture } from "../../people/capture/capture.ts";
 import { readCaptureRequest } from "../../people/capture/event-request.ts";
-import { captureOutput } from "../../people/responses.ts";
+
 import { keyInside } from "../access.ts";
 import { Unread } from "../body.ts";
 import { operation } from "../operation.ts";
+import { apiKey, eventFields, exampleAnalyticsEvent, publishableKey } from "./analytics-shapes.ts";
 import { ClientBody } from "./client-body.ts";
-import { captureBatch, captureEvent, captureOneEvent, exampleAnalyticsEvent, publishableKey } from "./shapes.ts";
+
+const captureEvent = z.lazy(() => z.looseObject(eventFields()).meta({ id: "CaptureEvent" }));
+
+const captureOneEvent = z.lazy(() =>
+  z.looseObject({ api_key: apiKey.optional(), ...eventFields() }).meta({ id: "CaptureOneEvent" }),
+);
+
+const captureBatch = z.lazy(() =>
+  z
+    .looseObject({
+      api_key: apiKey.optional(),
+      batch: z.array(captureEvent),
+      sent_at: z.string().optional().describe("The client's clock when it sent the request."),
+    })
+    .meta({ id: "CaptureBatch" }),
+);
+
+/** The response of the v0 capture routes. Events that are not in `refused` are stored. */
+const captureOutput = z.lazy(() =>
+  z
+    .strictObject({
+      status: z.literal(1),
+      quota_limited: z
+        .array(z.literal("events"))
+        .optional()
+        .describe("Present if events were not stored because a daily limit is reached."),
+      refused: z
+        .array(z.strictObject({ index: z.int(), param: z.string(), message: z.string() }).meta({ id: "RefusedEvent" }))
+        .optional()
+        .describe("The malformed events of the batch, which were not stored."),
+    })
+    .meta({ id: "CaptureResult" }),
+);
 
 export default operation({
   id: "captureEvents",

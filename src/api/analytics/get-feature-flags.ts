@@ -1,9 +1,22 @@
+import * as z from "zod";
 import { serveClientKey } from "../../auth/require-key.ts";
 import { keyInside } from "../access.ts";
 import { Unread } from "../body.ts";
 import { operation } from "../operation.ts";
+import { apiKey, clientConfig, publishableKey } from "./analytics-shapes.ts";
 import { ClientBody } from "./client-body.ts";
-import { clientConfig, featureFlags, flagsRequest, publishableKey } from "./shapes.ts";
+
+const flagsRequest = z.lazy(() =>
+  z
+    .looseObject({ api_key: apiKey.optional(), token: apiKey.optional(), distinct_id: z.unknown().optional() })
+    .meta({ id: "FeatureFlagsRequest" }),
+);
+
+const featureFlags = z.lazy(() =>
+  z
+    .looseObject({ flags: z.looseObject({}), featureFlags: z.looseObject({}), requestId: z.string() })
+    .meta({ id: "FeatureFlags" }),
+);
 
 /** Returns a response without feature flags. It is valid for `/flags/` (v1 and v2) and for the older `/decide/`. */
 function emptyFlags(token: string, requestId: string, nowMs: number) {

@@ -2,7 +2,14 @@ import * as z from "zod";
 import { servePublishableKey } from "../../auth/require-key.ts";
 import { keyInside } from "../access.ts";
 import { operation } from "../operation.ts";
-import { clientConfigScript, tokenParams } from "./shapes.ts";
+import { clientConfig, tokenParams } from "./analytics-shapes.ts";
+
+/** The same configuration as a script, which posthog-js loads before it requests the JSON. */
+function clientConfigScript(token: string): string {
+  const entry = JSON.stringify({ config: clientConfig(token), siteApps: [] });
+  const name = JSON.stringify(token);
+  return `(function(){window._POSTHOG_REMOTE_CONFIG=window._POSTHOG_REMOTE_CONFIG||{};window._POSTHOG_REMOTE_CONFIG[${name}]=${entry};})();`;
+}
 
 export default operation({
   id: "getRemoteConfigScript",

@@ -1,7 +1,12 @@
+import * as z from "zod";
 import { servePublishableKey } from "../../auth/require-key.ts";
 import { keyInside } from "../access.ts";
 import { operation } from "../operation.ts";
-import { clientConfig, publishableKey, remoteConfig, tokenParams } from "./shapes.ts";
+import { clientConfig, publishableKey, tokenParams } from "./analytics-shapes.ts";
+
+const remoteConfig = z.lazy(() =>
+  z.looseObject({ token: z.string(), hasFeatureFlags: z.boolean() }).meta({ id: "RemoteConfig" }),
+);
 
 export default operation({
   id: "getRemoteConfig",

@@ -1,9 +1,23 @@
+import * as z from "zod";
 import { createApp } from "../../catalog/apps.ts";
-import { appOutputSchema } from "../../catalog/responses.ts";
-import { createAppInput } from "../../catalog/schemas.ts";
+import { displayName } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { operation } from "../operation.ts";
-import { exampleApp } from "./shapes.ts";
+import { appOutputSchema, exampleApp } from "./app-shapes.ts";
+
+export const createAppInput = z.lazy(() =>
+  z
+    .strictObject({
+      name: displayName(),
+      database: z
+        .string()
+        .optional()
+        .describe(
+          "The database that permanently holds the application, such as `DB_1`. Default: the database for new applications.",
+        ),
+    })
+    .meta({ id: "CreateApp" }),
+);
 
 export default operation({
   id: "createApp",

@@ -1,11 +1,11 @@
 import * as z from "zod";
 import { mode } from "../../http/fields.ts";
 import { readLimits } from "../../people/limits/limits.ts";
-import { limitsOutput } from "../../people/responses.ts";
+
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
-import { limits } from "./shapes.ts";
+import { limits, limitsOutput } from "./app-shapes.ts";
 
 export default operation({
   id: "getLimits",

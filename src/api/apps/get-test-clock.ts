@@ -1,9 +1,9 @@
 import { readTestClock } from "../../clocks/clock.ts";
-import { clockOutput } from "../../clocks/responses.ts";
+
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
-import { ready } from "./shapes.ts";
+import { clockOutput, ready } from "./app-shapes.ts";
 
 export default operation({
   id: "getTestClock",

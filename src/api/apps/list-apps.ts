@@ -1,9 +1,9 @@
 import * as z from "zod";
 import { listApps } from "../../catalog/apps.ts";
-import { appOutputSchema } from "../../catalog/responses.ts";
+
 import { administration } from "../access.ts";
 import { operation } from "../operation.ts";
-import { exampleApp } from "./shapes.ts";
+import { appOutputSchema, exampleApp } from "./app-shapes.ts";
 
 export default operation({
   id: "listApps",

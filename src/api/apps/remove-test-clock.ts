@@ -1,8 +1,9 @@
 import { removeClock } from "../../clocks/clock.ts";
-import { clockOutput } from "../../clocks/responses.ts";
+
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
+import { clockOutput } from "./app-shapes.ts";
 
 export default operation({
   id: "removeTestClock",

@@ -1,9 +1,42 @@
+import * as z from "zod";
+import { endUserSetting } from "../../auth/end-user-setting.ts";
 import { setEndUserAuth } from "../../catalog/apps.ts";
-import { endUserAuthOutput } from "../../catalog/responses.ts";
-import { setEndUserAuthInput } from "../../catalog/schemas.ts";
+import { mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams, EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
+
+/** The visible part of the setting, without the secret. */
+const shownEndUserAuth = z.lazy(() =>
+  z
+    .strictObject({
+      type: z.enum(["jwks", "hs256"]),
+      url: z.string().optional(),
+      issuer: z.string().optional(),
+      audience: z.string().nullable().optional(),
+      claim: z.string().optional(),
+      trustUnverified: z.boolean().optional(),
+      trustUserWritten: z.boolean().optional(),
+      origins: z.array(z.string()).optional(),
+    })
+    .meta({ id: "ShownEndUserSetting" }),
+);
+
+const endUserAuthOutput = z.lazy(() =>
+  z.strictObject({ appId: z.string(), mode, setting: shownEndUserAuth.nullable() }).meta({ id: "EndUserAuth" }),
+);
+
+export const setEndUserAuthInput = z.lazy(() =>
+  z
+    .strictObject({
+      mode,
+      setting: endUserSetting
+        .meta({ id: "EndUserSetting" })
+        .nullable()
+        .describe("Null: publishable keys cannot read anything."),
+    })
+    .meta({ id: "SetEndUserAuth" }),
+);
 
 const setting = {
   type: "jwks",

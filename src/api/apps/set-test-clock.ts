@@ -1,9 +1,19 @@
-import { setClock, setClockInput } from "../../clocks/clock.ts";
-import { clockOutput } from "../../clocks/responses.ts";
+import * as z from "zod";
+import { setClock } from "../../clocks/clock.ts";
+import { timestamp } from "../../http/fields.ts";
+
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
-import { now, ready } from "./shapes.ts";
+import { clockOutput, now, ready } from "./app-shapes.ts";
+
+export const setClockInput = z.lazy(() =>
+  z
+    .strictObject({
+      now: timestamp.describe("Later than the environment's time, and at most ten years ahead of real time."),
+    })
+    .meta({ id: "SetTestClock" }),
+);
 
 export default operation({
   id: "setTestClock",

@@ -1,10 +1,27 @@
+import * as z from "zod";
 import { requireApp } from "../../catalog/apps.ts";
 import { listAudit } from "../../catalog/list-audit.ts";
-import { listAuditOutput } from "../../catalog/responses.ts";
-import { listAuditInput } from "../../catalog/schemas.ts";
+import { cursor, identifier, mode, pageLimit } from "../../http/fields.ts";
 import { administration, BY_USER } from "../access.ts";
 import { appParams, EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
+import { listAuditOutput } from "./audit-shapes.ts";
+
+const listAuditInput = z.lazy(() =>
+  z
+    .object({
+      limit: pageLimit("entries"),
+      cursor,
+      userId: identifier().optional().describe("Only actions about this user, of `mode`."),
+      mode: mode.optional().describe("With `userId`: the mode that the user is in."),
+    })
+    .superRefine(({ userId, mode }, context) => {
+      if (userId === undefined && mode !== undefined)
+        context.addIssue({ code: "custom", path: ["userId"], message: "is required with `mode`" });
+      if (userId !== undefined && mode === undefined)
+        context.addIssue({ code: "custom", path: ["mode"], message: "is required with `userId`" });
+    }),
+);
 
 const { createdAt } = EXAMPLE;
 

@@ -1,11 +1,15 @@
+import * as z from "zod";
 import { NO_APP } from "../../catalog/audit.ts";
 import { listAudit } from "../../catalog/list-audit.ts";
-import { listAuditOutput } from "../../catalog/responses.ts";
-import { pageInput } from "../../catalog/schemas.ts";
+import { cursor, pageLimit } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
-import { exampleAdminKey, newAdminKey } from "../keys/shapes.ts";
+import { exampleAdminKey, newAdminKey } from "../keys/key-shapes.ts";
 import { operation } from "../operation.ts";
+import { listAuditOutput } from "./audit-shapes.ts";
+
+/** A page of the audit entries that belong to no application. */
+const pageInput = z.lazy(() => z.object({ limit: pageLimit("entries"), cursor }));
 
 const { createdAt } = EXAMPLE;
 

@@ -1,10 +1,24 @@
 import * as z from "zod";
 import { adjustBalance, findTenant } from "../../books/credits/adjust.ts";
-import { adjustInput } from "../../books/credits/schemas.ts";
+import { anyNumber, freeText, identifier } from "../../http/fields.ts";
 import type { AdminCtx } from "../../runtime.ts";
 import { administrationOfRow } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
+
+export const adjustInput = z.lazy(() =>
+  z
+    .strictObject({
+      delta: anyNumber
+        .refine((delta) => delta !== 0, "must not be 0")
+        .describe("The change in the balance's unit. Negative to deduct; not 0."),
+      note: freeText()
+        .refine((text) => text !== "", "must not be empty")
+        .describe("The reason, stored with the ledger entry."),
+      adjustmentId: identifier().optional().describe("Idempotency key. A repeat returns the first result."),
+    })
+    .meta({ id: "AdjustBalance" }),
+);
 
 const { balanceId } = EXAMPLE;
 

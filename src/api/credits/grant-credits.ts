@@ -1,9 +1,35 @@
+import * as z from "zod";
 import { grantPack } from "../../books/credits/grant.ts";
-import { grantOutput } from "../../books/credits/responses.ts";
-import { grantInput } from "../../books/credits/schemas.ts";
+import { RECURRING_REF } from "../../books/ledger/plan-periods.ts";
+import { anyNumber, freeText, identifier, timestamp, userId } from "../../http/fields.ts";
 import { secretKey } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
+import { externalRef, grantOutput, grantSource } from "./credit-shapes.ts";
+
+export const grantInput = z.lazy(() =>
+  z
+    .strictObject({
+      userId,
+      packId: identifier().describe("The pack's id (`cpk_…`), or its name in any case."),
+      quantity: anyNumber
+        .nullish()
+        .describe("The amount in the pack's unit, for legacy packs. Ignored for packs with items."),
+      externalRef: externalRef
+        .refine(
+          (text) => !text.startsWith(RECURRING_REF),
+          `must not begin with \`${RECURRING_REF}\`: these references belong to recurring grants`,
+        )
+        .optional()
+        .describe(
+          "Idempotency key for this user and pack, such as a payment's id. It begins with neither `stripe:` nor `recurring:`.",
+        ),
+      expiresAt: timestamp.nullish().describe("When the balances expire. Default: as the pack says. Null: never."),
+      source: grantSource.default("purchase").describe("Why the credits are granted."),
+      notes: freeText().optional().describe("Stored with the balances, for people."),
+    })
+    .meta({ id: "GrantCredits" }),
+);
 
 const { packItemId, balanceId } = EXAMPLE;
 

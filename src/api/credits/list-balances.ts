@@ -1,10 +1,28 @@
+import * as z from "zod";
 import { listBalances } from "../../books/credits/list.ts";
-import { listOutput } from "../../books/credits/responses.ts";
-import { listInput } from "../../books/credits/schemas.ts";
+import { identifier, queryFlag, timestamp, userId } from "../../http/fields.ts";
 import { secretKeyOrUser } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
-import { nextExpiresAt } from "./shapes.ts";
+import { balance, nextExpiresAt } from "./credit-shapes.ts";
+
+const listOutput = z.lazy(() => z.strictObject({ credits: z.array(balance) }).meta({ id: "CreditBalanceList" }));
+
+export const listInput = z.lazy(() =>
+  z.object({
+    userId,
+    event: identifier().optional().describe("An event name or a glob: only balances that pay for it."),
+    includeExpired: queryFlag
+      .default(false)
+      .describe(
+        "Also expired, depleted and revoked balances. Ignored with `externalRef` and `asOf`, which list balances of any status.",
+      ),
+    externalRef: identifier(500)
+      .optional()
+      .describe("Only balances granted under this reference, of any status. A reference belongs to a user and a pack."),
+    asOf: timestamp.optional().describe("The balances as they were at this moment, which must not be in the future."),
+  }),
+);
 
 const { balanceId, packId } = EXAMPLE;
 

@@ -1,10 +1,26 @@
 import * as z from "zod";
-import { usersOutput } from "../../books/credits/responses.ts";
+import { summedQuantities } from "../../books/amounts/amount-fields.ts";
 import { listUsers } from "../../books/credits/users.ts";
 import { cursor, pageLimit } from "../../http/fields.ts";
+import { nextCursor, time } from "../../http/output-fields.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
-import { nextExpiresAt } from "./shapes.ts";
+import { nextExpiresAt } from "./credit-shapes.ts";
+
+const creditUser = z.lazy(() =>
+  z
+    .strictObject({
+      userId: z.string(),
+      balances: z.int().describe("The number of spendable balances."),
+      remaining: summedQuantities.describe("The remaining amounts of these balances, by unit."),
+      nextExpiresAt: time.nullable().describe("When the first of them expires. Null: never."),
+    })
+    .meta({ id: "CreditUser" }),
+);
+
+const usersOutput = z.lazy(() =>
+  z.strictObject({ users: z.array(creditUser), nextCursor }).meta({ id: "CreditUserList" }),
+);
 
 export default operation({
   id: "listCreditUsers",

@@ -1,9 +1,28 @@
+import * as z from "zod";
 import { listEntries } from "../../books/credits/history.ts";
-import { historyOutput } from "../../books/credits/responses.ts";
-import { historyInput } from "../../books/credits/schemas.ts";
+import { cursor, pageLimit, userId } from "../../http/fields.ts";
 import { secretKey } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
+import { balanceIdInput, ledgerEntry } from "./credit-shapes.ts";
+
+const historyOutput = z.lazy(() =>
+  z
+    .strictObject({
+      entries: z.array(ledgerEntry),
+      nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
+    })
+    .meta({ id: "LedgerPage" }),
+);
+
+export const historyInput = z.lazy(() =>
+  z.object({
+    userId,
+    balanceId: balanceIdInput.optional().describe("Only the entries of this balance."),
+    limit: pageLimit("entries"),
+    cursor,
+  }),
+);
 
 const { balanceId, packId } = EXAMPLE;
 

@@ -1,9 +1,44 @@
+import * as z from "zod";
+import { debit, quantitiesOutput, unit } from "../../books/amounts/amount-fields.ts";
 import { planUsage } from "../../books/usage/plan.ts";
-import { planOutput } from "../../books/usage/responses.ts";
-import { planInput } from "../../books/usage/schemas.ts";
 import { secretKey } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
+import { usageFields } from "../usage/usage-shapes.ts";
+import { refusingLimitOutput } from "../usage-limits/usage-limit-shapes.ts";
+
+const skipReason = z.lazy(() =>
+  z.enum(["revoked", "expired", "depleted", "no_match", "wrong_unit", "not_needed"]).meta({ id: "SkipReason" }),
+);
+
+const planOutput = z.lazy(() =>
+  z
+    .strictObject({
+      debits: z.array(debit).describe("The debits, in spending order."),
+      uncovered: quantitiesOutput
+        .nullable()
+        .describe("The quantities that no balance covers. Null when all are covered."),
+      skipped: z
+        .array(
+          z
+            .strictObject({
+              balanceId: z.string(),
+              packName: z.string(),
+              unit,
+              remaining: z.number(),
+              reason: skipReason,
+            })
+            .meta({ id: "SkippedBalance" }),
+        )
+        .describe("The balances that would not be debited, and why."),
+      limits: z
+        .array(refusingLimitOutput)
+        .describe("The usage limits that would refuse it, oldest first. None for `partial`."),
+    })
+    .meta({ id: "DebitPlan" }),
+);
+
+export const planInput = z.lazy(() => z.strictObject(usageFields()).meta({ id: "PreviewDebit" }));
 
 const { balanceId, packId } = EXAMPLE;
 

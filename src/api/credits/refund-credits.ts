@@ -1,9 +1,79 @@
+import * as z from "zod";
+import { unit } from "../../books/amounts/amount-fields.ts";
 import { refundCredits } from "../../books/credits/refund.ts";
-import { refundOutput } from "../../books/credits/responses.ts";
-import { refundInput } from "../../books/credits/schemas.ts";
+import { anyNumber, freeText, identifier, userId } from "../../http/fields.ts";
 import { secretKey } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
+import { externalRef } from "./credit-shapes.ts";
+
+const refundedBalance = z.lazy(() =>
+  z
+    .strictObject({
+      balanceId: z.string(),
+      packItemId: z.string().nullable(),
+      unit,
+      taken: z.number().describe("The amount that the refund took."),
+      short: z
+        .number()
+        .describe(
+          "The due amount that could not be taken, because it was spent, held or revoked. Later refunds do not take it.",
+        ),
+      remaining: z.number().describe("The balance after the refund."),
+    })
+    .meta({ id: "RefundedBalance" }),
+);
+
+const refundOutput = z.lazy(() =>
+  z
+    .strictObject({ refundRef: z.string(), externalRef: z.string(), balances: z.array(refundedBalance).min(1) })
+    .meta({ id: "RefundResult" }),
+);
+
+const PARTS_MAX = 1_000_000_000_000;
+
+const parts = z.lazy(() =>
+  anyNumber
+    .refine(
+      (value) => Number.isInteger(value) && value >= 1 && value <= PARTS_MAX,
+      "must be a whole number from 1 to 1,000,000,000,000",
+    )
+    .meta({ type: "integer", minimum: 1, maximum: PARTS_MAX }),
+);
+
+const share = z.lazy(() =>
+  z.strictObject(
+    {
+      part: parts.describe("The part that is refunded, such as 500 of the 1,500 cents of a payment."),
+      of: parts.describe("The whole payment, in the same unit as `part`."),
+    },
+    {
+      error: ({ input }) =>
+        typeof input === "number" ? "must be an object, such as `{ part: 500, of: 1500 }` for 500 of 1,500" : undefined,
+    },
+  ),
+);
+
+export const shareAtMostOne = z.lazy(() =>
+  share.refine(({ part, of }) => part <= of, "must not be above 1: `part` is at most `of`").meta({ id: "RefundShare" }),
+);
+
+export const refundInput = z.lazy(() =>
+  z
+    .strictObject({
+      userId,
+      externalRef: externalRef.describe("The `externalRef` of the grant, or of the grants of several packs."),
+      refundRef: identifier(500).describe("Idempotency key under the reference, such as the refund's id."),
+      packId: identifier()
+        .optional()
+        .describe("Only the balances of this pack: its id, or the name under which they were issued."),
+      share: shareAtMostOne
+        .optional()
+        .describe("The share to take back. Default: everything that earlier refunds left."),
+      reason: freeText().optional().describe("Stored as the ledger entries' `note`."),
+    })
+    .meta({ id: "RefundCredits" }),
+);
 
 const { balanceId, packItemId } = EXAMPLE;
 

@@ -1,9 +1,19 @@
 import * as z from "zod";
 import { revokeBalance } from "../../books/credits/revoke.ts";
-import { revokeInput } from "../../books/credits/schemas.ts";
+import { freeText } from "../../http/fields.ts";
 import { secretKey } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
+import { balanceIdInput } from "./credit-shapes.ts";
+
+export const revokeInput = z.lazy(() =>
+  z
+    .strictObject({
+      balanceId: balanceIdInput,
+      reason: freeText().optional().describe("Stored as the ledger entry's `note`."),
+    })
+    .meta({ id: "RevokeBalance" }),
+);
 
 const { balanceId } = EXAMPLE;
 

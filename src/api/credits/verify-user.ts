@@ -1,8 +1,11 @@
-import { verifyOutput } from "../../books/credits/responses.ts";
-import { verifyInput } from "../../books/credits/schemas.ts";
+import * as z from "zod";
 import { verifyUser } from "../../books/credits/verify.ts";
+import { cursor, userId } from "../../http/fields.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
+import { verifyOutput } from "./credit-shapes.ts";
+
+export const verifyInput = z.lazy(() => z.object({ userId, cursor }));
 
 export default operation({
   id: "verifyUser",

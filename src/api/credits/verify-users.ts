@@ -1,11 +1,13 @@
 import * as z from "zod";
-import { nextCursor, verifyOutput } from "../../books/credits/responses.ts";
+
 import { verifyUsers } from "../../books/credits/verify.ts";
 import { inEnvironmentOf, requireEnvironment } from "../../catalog/apps.ts";
 import { cursor, mode } from "../../http/fields.ts";
+import { nextCursor } from "../../http/output-fields.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
+import { verifyOutput } from "./credit-shapes.ts";
 
 export default operation({
   id: "verifyUsers",

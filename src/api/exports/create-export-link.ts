@@ -1,8 +1,31 @@
-import { createLink, exportPersonInput } from "../../exports/create-link.ts";
-import { exportPersonOutput } from "../../exports/responses.ts";
+import * as z from "zod";
+import { createLink } from "../../exports/create-link.ts";
+import { identifier } from "../../http/fields.ts";
+import { time } from "../../http/output-fields.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
-import { exampleUserId } from "./shapes.ts";
+import { exampleUserId, format } from "./export-document.ts";
+
+export const exportPersonInput = z.lazy(() =>
+  z
+    .strictObject({
+      distinctId: identifier().describe("Any id of the person: one that your analytics, credits or consents use."),
+    })
+    .meta({ id: "ExportPerson" }),
+);
+
+const exportPersonOutput = z.lazy(() =>
+  z
+    .strictObject({
+      downloadUrl: z
+        .string()
+        .meta({ format: "uri" })
+        .describe("Anyone with this URL can download the document until the URL expires."),
+      expiresAt: time,
+      format,
+    })
+    .meta({ id: "ExportLink" }),
+);
 
 export default operation({
   id: "createExportLink",

@@ -2,14 +2,14 @@ import * as z from "zod";
 import { limitArrivals } from "../../auth/arrivals.ts";
 import { openRoot } from "../../auth/require-admin.ts";
 import { downloadExport, verifyLink } from "../../exports/download.ts";
-import { exportDocument } from "../../exports/responses.ts";
+
 import { logBug } from "../../http/errors.ts";
 import { factory } from "../../http/factory.ts";
 import { open } from "../access.ts";
 import { Unread } from "../body.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
-import { exampleUserId } from "./shapes.ts";
+import { exampleUserId, exportDocument } from "./export-document.ts";
 
 /** Headers for every response to a link: no caches, no other sites, no search engines, no rendering as a page (P12). */
 const DOWNLOAD_HEADERS = {

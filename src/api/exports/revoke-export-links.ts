@@ -1,8 +1,15 @@
 import * as z from "zod";
-import { revokeLinks, revokeLinksInput } from "../../exports/end-links.ts";
+import { revokeLinks } from "../../exports/end-links.ts";
+import { identifier } from "../../http/fields.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
-import { exampleUserId } from "./shapes.ts";
+import { exampleUserId } from "./export-document.ts";
+
+export const revokeLinksInput = z.lazy(() =>
+  z
+    .strictObject({ distinctId: identifier().describe("The id that the links were created for.") })
+    .meta({ id: "RevokeExportLinks" }),
+);
 
 export default operation({
   id: "revokeExportLinks",

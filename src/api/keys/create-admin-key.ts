@@ -1,9 +1,43 @@
+import * as z from "zod";
+import { MODES, SCOPES } from "../../auth/scopes.ts";
 import { createAdminKey } from "../../catalog/admin-keys.ts";
-import { createAdminKeyOutput } from "../../catalog/responses.ts";
-import { createAdminKeyInput } from "../../catalog/schemas.ts";
+import { displayName, mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { operation } from "../operation.ts";
-import { exampleAdminKey, newAdminKey } from "./shapes.ts";
+import { adminKeyFields, exampleAdminKey, newAdminKey, scope } from "./key-shapes.ts";
+
+const createAdminKeyOutput = z.lazy(() =>
+  z
+    .strictObject({ ...adminKeyFields, key: z.string().describe("The key. Returned only here.") })
+    .meta({ id: "NewAdminKey" }),
+);
+
+const APPS_MAX = 100;
+
+/** Returns the schema of a list that is not empty and has no value twice. */
+const scopeListOf = <Item extends z.ZodType>(item: Item, max: number) =>
+  z
+    .array(item)
+    .min(1, "must not be empty")
+    .max(max)
+    .transform((values) => [...new Set(values)]);
+
+export const createAdminKeyInput = z.lazy(() =>
+  z
+    .strictObject({
+      name: displayName(),
+      scopes: scopeListOf(scope, Object.keys(SCOPES).length).describe(
+        "What the key allows. No scope includes another.",
+      ),
+      apps: scopeListOf(z.string(), APPS_MAX)
+        .optional()
+        .describe("The ids of its applications. Default: all, also later ones."),
+      modes: scopeListOf(mode, MODES.length)
+        .optional()
+        .describe("Its modes. Default: both. Objects without a mode, such as packs, need both."),
+    })
+    .meta({ id: "CreateAdminKey" }),
+);
 
 export default operation({
   id: "createAdminKey",

@@ -1,10 +1,30 @@
+import * as z from "zod";
 import { createKey } from "../../catalog/keys.ts";
-import { createKeyOutput } from "../../catalog/responses.ts";
-import { createKeyInput } from "../../catalog/schemas.ts";
+import { displayName, mode } from "../../http/fields.ts";
+import { time } from "../../http/output-fields.ts";
 import { administration, BY_KIND } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
-import { exampleKey } from "./shapes.ts";
+import { exampleKey, kind } from "./key-shapes.ts";
+
+const createKeyOutput = z.lazy(() =>
+  z
+    .strictObject({
+      keyId: z.string(),
+      key: z.string().describe("The key. Returned only once."),
+      hint: z.string(),
+      kind,
+      mode,
+      createdAt: time,
+    })
+    .meta({ id: "NewApiKey" }),
+);
+
+export const createKeyInput = z.lazy(() =>
+  z.strictObject({ kind, mode, name: displayName().optional() }).meta({
+    id: "CreateApiKey",
+  }),
+);
 
 export default operation({
   id: "createKey",

@@ -1,12 +1,12 @@
 import * as z from "zod";
 import { onlyModeOf } from "../../auth/scopes.ts";
 import { listKeys } from "../../catalog/keys.ts";
-import { key } from "../../catalog/responses.ts";
+
 import { cursor, pageLimit } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
-import { exampleKey } from "./shapes.ts";
+import { exampleKey, key } from "./key-shapes.ts";
 
 export default operation({
   id: "listKeys",

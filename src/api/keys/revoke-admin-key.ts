@@ -1,9 +1,9 @@
 import * as z from "zod";
 import { revokeAdminKey } from "../../catalog/admin-keys.ts";
-import { adminKeyOutput } from "../../catalog/responses.ts";
+
 import { administration } from "../access.ts";
 import { operation } from "../operation.ts";
-import { exampleAdminKey } from "./shapes.ts";
+import { adminKeyOutput, exampleAdminKey } from "./key-shapes.ts";
 
 export default operation({
   id: "revokeAdminKey",

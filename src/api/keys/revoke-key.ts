@@ -1,10 +1,10 @@
 import * as z from "zod";
 import { readKeyOfApp, revokeKey } from "../../catalog/keys.ts";
-import { key } from "../../catalog/responses.ts";
+
 import { administrationOfRow, BY_KIND } from "../access.ts";
 import { appId } from "../common.ts";
 import { operation } from "../operation.ts";
-import { exampleKey } from "./shapes.ts";
+import { exampleKey, key } from "./key-shapes.ts";
 
 export default operation({
   id: "revokeKey",

@@ -1,11 +1,48 @@
+import * as z from "zod";
 import { requireApp } from "../../catalog/apps.ts";
 import { createPack } from "../../catalog/create-pack.ts";
-import { pack } from "../../catalog/responses.ts";
-import { createPackInput } from "../../catalog/schemas.ts";
+import { LEGACY_FIELDS } from "../../catalog/pack.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
-import { examplePack, newPackItem } from "./shapes.ts";
+import {
+  checkAmount,
+  defaultExpiryDays,
+  examplePack,
+  itemFields,
+  itemListOf,
+  legacyFields,
+  newPackItem,
+  pack,
+  packName,
+} from "./pack-shapes.ts";
+
+const newItem = z.lazy(() =>
+  z.strictObject(itemFields()).superRefine(checkAmount).meta({ id: "CreateCreditPackItem" }),
+);
+
+const newPack = () =>
+  z.strictObject({
+    packName: packName(),
+    defaultExpiryDays: defaultExpiryDays(),
+    items: itemListOf(newItem),
+    ...legacyFields(),
+  });
+
+export const createPackInput = z.lazy(() =>
+  newPack()
+    .superRefine((pack, context) => {
+      if (pack.items.length === 0 && pack.unit === undefined) {
+        context.addIssue({ code: "custom", path: ["unit"], message: "is required for a pack without items" });
+      }
+      if (pack.items.length === 0) return;
+      for (const field of LEGACY_FIELDS) {
+        if (pack[field] === undefined) continue;
+        context.addIssue({ code: "custom", path: [field], message: "is allowed only for a pack without items" });
+      }
+    })
+    .meta({ id: "CreateCreditPack" }),
+);
 
 export default operation({
   id: "createPack",

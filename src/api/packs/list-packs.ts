@@ -1,11 +1,11 @@
 import * as z from "zod";
 import { requireApp } from "../../catalog/apps.ts";
 import { listPacks } from "../../catalog/pack.ts";
-import { pack } from "../../catalog/responses.ts";
+
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
-import { examplePack } from "./shapes.ts";
+import { examplePack, pack } from "./pack-shapes.ts";
 
 export default operation({
   id: "listPacks",

@@ -1,8 +1,8 @@
 import { restorePack } from "../../catalog/change-pack.ts";
-import { pack } from "../../catalog/responses.ts";
+
 import { administration } from "../access.ts";
 import { operation } from "../operation.ts";
-import { examplePack, packParams } from "./shapes.ts";
+import { examplePack, pack, packParams } from "./pack-shapes.ts";
 
 export default operation({
   id: "restorePack",

@@ -1,9 +1,48 @@
+import * as z from "zod";
 import { patchPack } from "../../catalog/change-pack.ts";
-import { pack } from "../../catalog/responses.ts";
-import { patchPackInput } from "../../catalog/schemas.ts";
+import { identifier } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { operation } from "../operation.ts";
-import { examplePack, packItem, packParams } from "./shapes.ts";
+import {
+  checkAmount,
+  defaultExpiryDays,
+  examplePack,
+  itemFields,
+  itemListOf,
+  legacyFields,
+  pack,
+  packItem,
+  packName,
+  packParams,
+} from "./pack-shapes.ts";
+
+const keptItem = z.lazy(() =>
+  z
+    .strictObject({
+      packItemId: identifier()
+        .optional()
+        .describe("The id of an existing item, to keep it. Without it the item is new."),
+      ...itemFields(),
+    })
+    .superRefine(checkAmount)
+    .meta({ id: "UpdateCreditPackItem" }),
+);
+
+export const patchPackInput = z.lazy(() =>
+  z
+    .strictObject({
+      version: z
+        .int()
+        .min(1)
+        .optional()
+        .describe("The version that you read. If the pack was changed after that, the update is refused."),
+      packName: packName().optional(),
+      defaultExpiryDays: defaultExpiryDays(),
+      items: itemListOf(keptItem).optional().describe("The whole new list of items."),
+      ...legacyFields(),
+    })
+    .meta({ id: "UpdateCreditPack" }),
+);
 
 export default operation({
   id: "updatePack",

@@ -1,11 +1,11 @@
 import * as z from "zod";
 import { mode } from "../../http/fields.ts";
-import { stripeOutput } from "../../payments/responses.ts";
+
 import { readStripe } from "../../payments/stripe-setting.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
-import { exampleStripeSettings } from "./shapes.ts";
+import { exampleStripeSettings, stripeOutput } from "./payment-shapes.ts";
 
 export default operation({
   id: "getStripe",

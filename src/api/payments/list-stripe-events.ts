@@ -1,9 +1,53 @@
+import * as z from "zod";
+import { cursor, mode, pageLimit } from "../../http/fields.ts";
+import { time } from "../../http/output-fields.ts";
 import { listStripeEvents } from "../../payments/list.ts";
-import { listStripeEventsOutput } from "../../payments/responses.ts";
-import { listStripeEventsInput } from "../../payments/schemas.ts";
+import { LOG_REASONS } from "../../payments/reasons.ts";
 import { administration } from "../access.ts";
 import { appParams, EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
+import { stripeOutcome as outcome, stripeOutcome } from "./payment-shapes.ts";
+
+const loggedEvent = z.lazy(() =>
+  z
+    .strictObject({
+      eventId: z.string(),
+      type: z.string(),
+      at: time.describe("The time of its arrival."),
+      outcome: outcome.describe("The outcome. If the event was delivered several times, the most important outcome."),
+      reason: z
+        .enum(LOG_REASONS)
+        .meta({ id: "StripeEventReason" })
+        .nullable()
+        .describe("Why it granted nothing. Null unless `unmatched` or `ignored`."),
+      objectId: z.string().nullable().describe("The id of its object at Stripe."),
+      asked: z
+        .strictObject({ pack: z.string().nullable(), user: z.string().nullable() })
+        .nullable()
+        .describe("The pack and the user that it named. No user is stored for an ignored event."),
+      hint: z.string().nullable().describe("How to change the integration so that such an event grants."),
+      paymentKey: z.string().nullable(),
+    })
+    .meta({ id: "StripeLogEntry" }),
+);
+
+const listStripeEventsOutput = z.lazy(() =>
+  z
+    .strictObject({
+      events: z.array(loggedEvent),
+      nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
+    })
+    .meta({ id: "StripeEventList" }),
+);
+
+export const listStripeEventsInput = z.lazy(() =>
+  z.object({
+    mode: mode.describe("The mode of the events."),
+    outcome: stripeOutcome.optional().describe("Only events with this outcome."),
+    limit: pageLimit("events"),
+    cursor,
+  }),
+);
 
 const { createdAt } = EXAMPLE;
 

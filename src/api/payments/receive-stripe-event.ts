@@ -18,14 +18,39 @@ import {
   selectReceiver,
   tenantOf,
 } from "../../payments/receiver.ts";
-import { stripeEventOutput } from "../../payments/responses.ts";
-import { stripeEventInput } from "../../payments/schemas.ts";
+
 import { openSecrets, readStoredSetting } from "../../payments/stripe-setting.ts";
 import { takeEvent } from "../../payments/take-event.ts";
 import type { Access } from "../access.ts";
 import { Unread } from "../body.ts";
 import { appId } from "../common.ts";
 import { operation } from "../operation.ts";
+import { stripeOutcome as outcome } from "./payment-shapes.ts";
+
+const stripeEventOutput = z.lazy(() =>
+  z
+    .strictObject({
+      received: z.literal(true),
+      outcome: outcome.describe(
+        "The effect of this delivery. `ignored`: no effect, for example because it is a repeat.",
+      ),
+      paymentKey: z.string().optional().describe("The payment's id at Stripe: its payment intent, if it has one."),
+    })
+    .meta({ id: "StripeEventReceived" }),
+);
+
+export const stripeEventInput = z.lazy(() =>
+  z
+    .looseObject({
+      id: z.string(),
+      type: z.string(),
+      created: z.int().describe("In seconds since 1970."),
+      livemode: z.boolean(),
+      account: z.string().nullish().describe("Set in Stripe Connect events, which are ignored."),
+      data: z.looseObject({ object: z.looseObject({}) }),
+    })
+    .meta({ id: "StripeEvent" }),
+);
 
 type WithReceiver = AppEnv & { Variables: { receiver: Receiver } };
 

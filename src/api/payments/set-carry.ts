@@ -1,9 +1,29 @@
-import { setCarryOutput } from "../../payments/responses.ts";
-import { setCarryInput } from "../../payments/schemas.ts";
+import * as z from "zod";
+import { identifier, mode } from "../../http/fields.ts";
+import { CARRY_MAX } from "../../payments/carry.ts";
 import { setCarry } from "../../payments/set-carry.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
+import { currency, setCarryOutput } from "./payment-shapes.ts";
+
+export const setCarryInput = z.lazy(() =>
+  z
+    .strictObject({
+      mode,
+      customer: identifier().describe("The customer's id at Stripe, `cus_…`, or the key that a list of carries shows."),
+      currency,
+      amount: z
+        .number()
+        .refine(
+          (amount: number) => Number.isInteger(amount) && amount >= 0 && amount <= CARRY_MAX,
+          `must be a whole number from 0 to ${CARRY_MAX}, in the currency's smallest unit`,
+        )
+        .meta({ type: "integer" })
+        .describe("The new carry, in the currency's smallest unit."),
+    })
+    .meta({ id: "SetCarry" }),
+);
 
 export default operation({
   id: "setCarry",

@@ -1,10 +1,85 @@
-import { stripeOutput } from "../../payments/responses.ts";
-import { setStripeInput } from "../../payments/schemas.ts";
+import * as z from "zod";
+import { anyNumber, identifier, mode } from "../../http/fields.ts";
 import { setStripe } from "../../payments/stripe-setting.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
-import { exampleStripeSettings, prices } from "./shapes.ts";
+import { currency, exampleStripeSettings, expires, prices, stripeOutput } from "./payment-shapes.ts";
+
+const PRICES_MAX = 100;
+
+/** Stripe's amounts have at most eight digits, or twelve in currencies with small units. */
+const AMOUNT_MAX = 999_999_999_999;
+
+const price = z.lazy(() =>
+  z
+    .strictObject({
+      price: identifier().describe("The price's id at Stripe, `price_…`."),
+      packId: identifier().describe("The pack's id (`cpk_…`), or its name in any case."),
+      quantity: anyNumber
+        .optional()
+        .describe("For a pack without items: the amount to grant for one unit of the price, in the pack's unit."),
+      expires: expires
+        .default("pack")
+        .describe("`period`: the balances expire when the period that was paid for ends."),
+      trial: z
+        .boolean()
+        .optional()
+        .describe(
+          "Whether a line without a price, as in a trial, also grants: once for each user and for each Stripe customer. Default: false.",
+        ),
+      amount: z
+        .int()
+        .min(1, "must be at least 1")
+        .max(AMOUNT_MAX, `must be at most ${AMOUNT_MAX}`)
+        .optional()
+        .describe(
+          "The full price of one unit, in the smallest unit of the setting's `currency`. A proration line grants the share of the pack that corresponds to the paid share of this price. An older API version tells the full price with the line, which is used first. Default: the amount of another line of the price on the same invoice.",
+        ),
+    })
+    .meta({ id: "StripePrice" }),
+);
+
+const settingInput = z.lazy(() =>
+  z
+    .strictObject({
+      signingSecrets: z
+        .array(
+          z
+            .string()
+            .max(200, "must have at most 200 characters")
+            .regex(/^whsec_[\w+/=-]{8,}$/, "must be the signing secret of an endpoint at Stripe, `whsec_…`"),
+        )
+        .min(1, "must have one secret, or two")
+        .max(2, "must have one secret, or two")
+        .optional()
+        .describe("The endpoint's signing secret, and the previous one during a rotation. Default: the current ones."),
+      currency: currency.default("usd").describe("The currency of amounts that are granted as a pack in `cents`."),
+      prices: z
+        .array(price)
+        .max(PRICES_MAX, `must have at most ${PRICES_MAX} prices`)
+        .refine(
+          (prices: readonly { price: string }[]) => new Set(prices.map(({ price }) => price)).size === prices.length,
+          "must have each price only once",
+        )
+        .default([])
+        .describe("The grants of invoice lines, by price."),
+    })
+    .meta({ id: "StripeSetting" }),
+);
+
+export const setStripeInput = z.lazy(() =>
+  z
+    .strictObject({
+      mode,
+      setting: settingInput
+        .nullable()
+        .describe(
+          "The whole setting, except `signingSecrets`, which may be left out. Null: no more events are accepted.",
+        ),
+    })
+    .meta({ id: "SetStripe" }),
+);
 
 export default operation({
   id: "setStripe",

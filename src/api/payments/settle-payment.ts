@@ -1,10 +1,25 @@
 import * as z from "zod";
-import { grantOutput } from "../../books/credits/responses.ts";
-import { settlePaymentInput } from "../../payments/schemas.ts";
+import { anyNumber, identifier, mode, userId } from "../../http/fields.ts";
 import { settlePayment } from "../../payments/settle.ts";
 import { administration } from "../access.ts";
 import { appId, EXAMPLE } from "../common.ts";
+import { grantOutput } from "../credits/credit-shapes.ts";
 import { operation } from "../operation.ts";
+
+export const settlePaymentInput = z.lazy(() =>
+  z
+    .strictObject({
+      mode,
+      userId,
+      packId: identifier().describe("The pack's id (`cpk_…`), or its name in any case."),
+      quantity: anyNumber
+        .nullish()
+        .describe(
+          "For a pack without items, the amount. For a pack with items, how many times it is granted, 1 to 100. Default: the checkout session's quantity, or the paid amount for a pack in `cents`.",
+        ),
+    })
+    .meta({ id: "SettlePayment" }),
+);
 
 const { balanceId, packId } = EXAMPLE;
 

@@ -1,8 +1,8 @@
 import { liftErasure } from "../../erasure/lift.ts";
-import { erasureOutput } from "../../erasure/responses.ts";
+
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
-import { erasure, erasureParams } from "./shapes.ts";
+import { erasure, erasureOutput, erasureParams } from "./people-shapes.ts";
 
 export default operation({
   id: "liftErasure",

@@ -1,10 +1,10 @@
 import * as z from "zod";
 import { identifier, shortText, timestamp } from "../../http/fields.ts";
 import { recordConsent } from "../../people/consent.ts";
-import { consentEntry } from "../../people/responses.ts";
-import { decision } from "../../people/schemas.ts";
+
 import { secretKeyOrUser } from "../access.ts";
 import { operation } from "../operation.ts";
+import { consentEntry, decision } from "./people-shapes.ts";
 
 const distinctId = z.lazy(() => identifier()).describe("Any distinct id of the person.");
 

@@ -1,9 +1,21 @@
+import * as z from "zod";
 import { cancelRecurring } from "../../books/recurring/change.ts";
-import { recurringOutput } from "../../books/recurring/responses.ts";
-import { cancelRecurringInput, recurringParams } from "../../books/recurring/schemas.ts";
+import { freeText } from "../../http/fields.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
-import { recurring } from "./shapes.ts";
+import { recurring, recurringOutput, recurringParams } from "./recurring-shapes.ts";
+
+export const cancelRecurringInput = z.lazy(() =>
+  z
+    .strictObject({
+      at: z
+        .enum(["period_end", "now"])
+        .default("period_end")
+        .describe("`now` also revokes granted balances that have not expired."),
+      reason: freeText().optional().describe("Stored as the `note` of the ledger entries that `now` writes."),
+    })
+    .meta({ id: "CancelRecurringGrant" }),
+);
 
 export default operation({
   id: "cancelRecurringGrant",

@@ -1,9 +1,38 @@
+import * as z from "zod";
 import { createRecurring } from "../../books/recurring/create.ts";
-import { recurringOutput } from "../../books/recurring/responses.ts";
-import { createRecurringInput } from "../../books/recurring/schemas.ts";
+import { anyNumber, identifier, prefixedIdentifier, timestamp, userId } from "../../http/fields.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
-import { recurring } from "./shapes.ts";
+import { everyPeriod, recurring, recurringOutput } from "./recurring-shapes.ts";
+
+const ROLLOVER_MAX = 12;
+
+const rolloverRange = `must be a whole number from 0 to ${ROLLOVER_MAX}, or null`;
+
+export const createRecurringInput = z.lazy(() =>
+  z
+    .strictObject({
+      recurringId: prefixedIdentifier("rec_").optional().describe("Your own id makes the call idempotent."),
+      userId,
+      packId: identifier().describe("The pack's id (`cpk_…`), or its name in any case."),
+      quantity: anyNumber
+        .nullish()
+        .describe("The amount in the pack's unit, for legacy packs. Ignored for packs with items."),
+      every: everyPeriod.describe("The length of a period, by the calendar in UTC."),
+      startsAt: timestamp
+        .optional()
+        .describe("When the first period begins, at most a year from now or ago. Default: now."),
+      endsAt: timestamp.optional().describe("No period begins at or after this time. Default: no end."),
+      rolloverPeriods: z
+        .int(rolloverRange)
+        .min(0, rolloverRange)
+        .max(ROLLOVER_MAX, rolloverRange)
+        .nullable()
+        .default(0)
+        .describe("For how many further periods its credits stay valid. Null: they expire as the pack says."),
+    })
+    .meta({ id: "CreateRecurringGrant" }),
+);
 
 export default operation({
   id: "createRecurringGrant",

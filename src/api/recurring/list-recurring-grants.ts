@@ -1,10 +1,10 @@
 import * as z from "zod";
 import { listRecurring } from "../../books/recurring/recurring.ts";
-import { recurringOutput } from "../../books/recurring/responses.ts";
+
 import { userId } from "../../http/fields.ts";
 import { secretKeyOrUser } from "../access.ts";
 import { operation } from "../operation.ts";
-import { recurring } from "./shapes.ts";
+import { recurring, recurringOutput } from "./recurring-shapes.ts";
 
 export default operation({
   id: "listRecurringGrants",

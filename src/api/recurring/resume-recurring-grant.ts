@@ -1,10 +1,9 @@
 import * as z from "zod";
 import { resumeRecurring } from "../../books/recurring/change.ts";
-import { recurringOutput } from "../../books/recurring/responses.ts";
-import { recurringParams } from "../../books/recurring/schemas.ts";
+
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
-import { recurring } from "./shapes.ts";
+import { recurring, recurringOutput, recurringParams } from "./recurring-shapes.ts";
 
 export default operation({
   id: "resumeRecurringGrant",

@@ -1,10 +1,27 @@
+import * as z from "zod";
+import { quantities } from "../../books/amounts/amount-fields.ts";
 import { commitReservation } from "../../books/usage/commit.ts";
-import { eventOutput } from "../../books/usage/responses.ts";
-import { commitInput, reservationParams } from "../../books/usage/schemas.ts";
 import { secretKey } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
-import { exampleDebits } from "../usage/shapes.ts";
+import { eventIdInput, eventOutput, exampleDebits, usageFields } from "../usage/usage-shapes.ts";
+import { reservationParams } from "./reservation-shapes.ts";
+
+export const commitInput = z.lazy(() => {
+  const { model, occurredAt, properties, onShortage } = usageFields();
+  return z
+    .strictObject({
+      eventId: eventIdInput(),
+      model: model.describe(
+        "The model that was used, if it is not the reserved one. The usage is matched and counted by it.",
+      ),
+      quantities,
+      occurredAt,
+      properties,
+      onShortage,
+    })
+    .meta({ id: "CommitReservation" });
+});
 
 const { eventId } = EXAMPLE;
 

@@ -1,9 +1,41 @@
+import * as z from "zod";
+import { hold, quantities } from "../../books/amounts/amount-fields.ts";
 import { createReservation } from "../../books/usage/reserve.ts";
-import { reserveOutput } from "../../books/usage/responses.ts";
-import { reserveInput } from "../../books/usage/schemas.ts";
+import { prefixedIdentifier, userId } from "../../http/fields.ts";
+import { time } from "../../http/output-fields.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
-import { exampleDebit, reservationId } from "./shapes.ts";
+import { usageFields } from "../usage/usage-shapes.ts";
+import { exampleDebit, expiresInSeconds, onExpiry, reservationId } from "./reservation-shapes.ts";
+
+const reserveOutput = z.lazy(() =>
+  z
+    .strictObject({
+      reservationId: z.string(),
+      expiresAt: time,
+      holds: z.array(hold).describe("The held amounts, and the remaining amount of each balance."),
+    })
+    .meta({ id: "CreatedReservation" }),
+);
+
+const EXPIRES_IN_SECONDS_DEFAULT = 300;
+
+export const reserveInput = z.lazy(() => {
+  const { event, model } = usageFields();
+  return z
+    .strictObject({
+      reservationId: prefixedIdentifier("res_").optional().describe("Your own id makes the call idempotent."),
+      userId,
+      event,
+      model,
+      quantities,
+      expiresInSeconds: expiresInSeconds.default(EXPIRES_IN_SECONDS_DEFAULT).describe("How long the credits are held."),
+      onExpiry: onExpiry
+        .default("return")
+        .describe("When it expires: return the holds, or charge the reserved quantities as an event with its id."),
+    })
+    .meta({ id: "CreateReservation" });
+});
 
 export default operation({
   id: "createReservation",

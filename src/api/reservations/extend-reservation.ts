@@ -1,10 +1,9 @@
 import * as z from "zod";
 import { extendReservation } from "../../books/usage/commit.ts";
-import { reservationOutput } from "../../books/usage/responses.ts";
-import { expiresInSeconds, reservationParams } from "../../books/usage/schemas.ts";
+
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
-import { reservation } from "./shapes.ts";
+import { expiresInSeconds, reservation, reservationOutput, reservationParams } from "./reservation-shapes.ts";
 
 export default operation({
   id: "extendReservation",

@@ -1,9 +1,8 @@
 import { readReservation } from "../../books/usage/reservations.ts";
-import { reservationOutput } from "../../books/usage/responses.ts";
-import { reservationParams } from "../../books/usage/schemas.ts";
+
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
-import { reservation } from "./shapes.ts";
+import { reservation, reservationOutput, reservationParams } from "./reservation-shapes.ts";
 
 export default operation({
   id: "getReservation",

@@ -1,11 +1,10 @@
 import * as z from "zod";
 import { listReservations } from "../../books/usage/reservations.ts";
-import { reservationOutput } from "../../books/usage/responses.ts";
-import { reservationStatus } from "../../books/usage/schemas.ts";
+
 import { cursor, pageLimit, userId } from "../../http/fields.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
-import { reservation } from "./shapes.ts";
+import { reservation, reservationOutput, reservationStatus } from "./reservation-shapes.ts";
 
 export default operation({
   id: "listReservations",

@@ -1,10 +1,20 @@
+import * as z from "zod";
+import { heldAmount } from "../../books/amounts/amount-fields.ts";
 import { releaseReservation } from "../../books/usage/commit.ts";
-import { releaseOutput } from "../../books/usage/responses.ts";
-import { reservationParams } from "../../books/usage/schemas.ts";
 import { secretKey } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
-import { reservationId } from "./shapes.ts";
+import { reservationId, reservationParams } from "./reservation-shapes.ts";
+
+const releaseOutput = z.lazy(() =>
+  z
+    .strictObject({
+      reservationId: z.string(),
+      status: z.enum(["released", "expired"]).describe("How the reservation ended."),
+      returned: z.array(heldAmount).describe("The amounts returned to each balance."),
+    })
+    .meta({ id: "ReservationRelease" }),
+);
 
 const { balanceId, packId } = EXAMPLE;
 

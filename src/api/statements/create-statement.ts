@@ -1,10 +1,22 @@
-import { statementOutput } from "../../books/statements/responses.ts";
-import { createStatementInput } from "../../books/statements/schemas.ts";
+import * as z from "zod";
 import { createStatement } from "../../books/statements/statements.ts";
+import { mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
-import { statement } from "./shapes.ts";
+import { statement, statementOutput } from "./statement-shapes.ts";
+
+export const createStatementInput = z.lazy(() =>
+  z
+    .strictObject({
+      mode,
+      month: z
+        .string()
+        .regex(/^\d{4}-(0[1-9]|1[0-2])$/, "must be a month such as `2026-11`")
+        .describe("A month in UTC that ended at least an hour ago."),
+    })
+    .meta({ id: "CreateStatement" }),
+);
 
 export default operation({
   id: "createStatement",

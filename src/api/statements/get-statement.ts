@@ -1,12 +1,12 @@
 import * as z from "zod";
-import { statementOutput } from "../../books/statements/responses.ts";
+
 import { readStatement, statementCsv } from "../../books/statements/statements.ts";
 import { queryFlag } from "../../http/fields.ts";
 import type { AdminCtx } from "../../runtime.ts";
 import { administrationOfRow } from "../access.ts";
 import { appId, EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
-import { statement as exampleStatement } from "./shapes.ts";
+import { statement as exampleStatement, statementOutput } from "./statement-shapes.ts";
 
 const { packId } = EXAMPLE;
 

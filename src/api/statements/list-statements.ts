@@ -1,11 +1,13 @@
 import * as z from "zod";
-import { statementSummary } from "../../books/statements/responses.ts";
+
 import { listStatements } from "../../books/statements/statements.ts";
 import { mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
-import { statement } from "./shapes.ts";
+import { statement, summary } from "./statement-shapes.ts";
+
+const statementSummary = z.lazy(() => z.strictObject(summary).meta({ id: "StatementSummary" }));
 
 export default operation({
   id: "listStatements",

@@ -1,9 +1,21 @@
+import * as z from "zod";
 import { changeLimit } from "../../books/limits/change.ts";
-import { usageLimitOutput } from "../../books/limits/responses.ts";
-import { changeLimitInput } from "../../books/limits/schemas.ts";
 import { administrationOfRow } from "../access.ts";
 import { operation } from "../operation.ts";
-import { exampleLimit, loadLimit, usageLimitParams } from "./shapes.ts";
+import {
+  amountOfWindow,
+  exampleLimit,
+  limitName,
+  loadLimit,
+  usageLimitOutput,
+  usageLimitParams,
+} from "./usage-limit-shapes.ts";
+
+export const changeLimitInput = z.lazy(() =>
+  z
+    .strictObject({ name: limitName().optional(), amount: amountOfWindow().optional() })
+    .meta({ id: "ChangeUsageLimit" }),
+);
 
 export default operation({
   id: "changeUsageLimit",

@@ -1,10 +1,43 @@
-import { createLimit } from "../../books/limits/limits.ts";
-import { usageLimitOutput } from "../../books/limits/responses.ts";
-import { createLimitInput } from "../../books/limits/schemas.ts";
+import * as z from "zod";
+import { matchRule, unit } from "../../books/amounts/amount-fields.ts";
+import { amountFlaw, createLimit } from "../../books/limits/limits.ts";
+import { mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
-import { exampleLimit, newLimit } from "./shapes.ts";
+import { amountOfWindow, every, exampleLimit, limitName, newLimit, usageLimitOutput } from "./usage-limit-shapes.ts";
+
+const RULES_MAX = 100;
+
+/** Bounds the rules' size, because every write for a user reads the rules of all limits of the environment. */
+const RULES_CHARACTERS_MAX = 4_000;
+
+const matches = z.lazy(() =>
+  z
+    .array(matchRule)
+    .max(RULES_MAX, `must have at most ${RULES_MAX} rules`)
+    .refine(
+      (rules) => JSON.stringify(rules).length <= RULES_CHARACTERS_MAX,
+      `must have at most ${RULES_CHARACTERS_MAX} characters of JSON`,
+    ),
+);
+
+export const createLimitInput = z.lazy(() =>
+  z
+    .strictObject({
+      mode,
+      name: limitName(),
+      matches: matches.default([]).describe("The events that it counts. Empty: all events."),
+      unit,
+      amount: amountOfWindow(),
+      every: every.describe("The length of a window. Windows follow the calendar in UTC; weeks begin on Monday."),
+    })
+    .superRefine(({ unit, amount }, context) => {
+      const flaw = amountFlaw(unit, amount);
+      if (flaw !== null) context.addIssue({ code: "custom", path: ["amount"], message: flaw });
+    })
+    .meta({ id: "CreateUsageLimit" }),
+);
 
 export default operation({
   id: "createUsageLimit",

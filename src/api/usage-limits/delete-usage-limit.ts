@@ -1,8 +1,8 @@
 import { deleteLimit } from "../../books/limits/change.ts";
-import { usageLimitOutput } from "../../books/limits/responses.ts";
+
 import { administrationOfRow } from "../access.ts";
 import { operation } from "../operation.ts";
-import { exampleLimit, loadLimit, usageLimitParams } from "./shapes.ts";
+import { exampleLimit, loadLimit, usageLimitOutput, usageLimitParams } from "./usage-limit-shapes.ts";
 
 export default operation({
   id: "deleteUsageLimit",

@@ -1,10 +1,10 @@
 import * as z from "zod";
-import { userLimitOutput } from "../../books/limits/responses.ts";
+
 import { readUserLimits } from "../../books/limits/user-limits.ts";
 import { userId } from "../../http/fields.ts";
 import { secretKeyOrUser } from "../access.ts";
 import { operation } from "../operation.ts";
-import { userLimit } from "./shapes.ts";
+import { userLimit, userLimitOutput } from "./usage-limit-shapes.ts";
 
 export default operation({
   id: "getUsageLimits",

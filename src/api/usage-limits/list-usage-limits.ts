@@ -1,11 +1,11 @@
 import * as z from "zod";
 import { listLimits } from "../../books/limits/limits.ts";
-import { usageLimitOutput } from "../../books/limits/responses.ts";
+
 import { mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
-import { exampleLimit } from "./shapes.ts";
+import { exampleLimit, usageLimitOutput } from "./usage-limit-shapes.ts";
 
 export default operation({
   id: "listUsageLimits",

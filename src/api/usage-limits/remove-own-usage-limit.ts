@@ -1,11 +1,10 @@
 import * as z from "zod";
-import { userLimitOutput } from "../../books/limits/responses.ts";
-import { limitParams } from "../../books/limits/schemas.ts";
+
 import { removeOwnAmount } from "../../books/limits/user-limits.ts";
 import { userId } from "../../http/fields.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
-import { userLimit } from "./shapes.ts";
+import { limitParams, userLimit, userLimitOutput } from "./usage-limit-shapes.ts";
 
 export default operation({
   id: "removeOwnUsageLimit",

@@ -1,11 +1,10 @@
 import * as z from "zod";
-import { userLimitOutput } from "../../books/limits/responses.ts";
-import { amountOfWindow, limitParams } from "../../books/limits/schemas.ts";
+
 import { setOwnAmount } from "../../books/limits/user-limits.ts";
 import { userId } from "../../http/fields.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
-import { userLimit } from "./shapes.ts";
+import { amountOfWindow, limitParams, userLimit, userLimitOutput } from "./usage-limit-shapes.ts";
 
 export default operation({
   id: "setOwnUsageLimit",

@@ -1,20 +1,14 @@
 import * as z from "zod";
-import { quantities } from "../../books/amounts/schemas.ts";
+import { quantities } from "../../books/amounts/amount-fields.ts";
+import { assertNotAhead } from "../../books/usage/plan.ts";
+import type { EventInput } from "../../books/usage/record-event.ts";
 import type { ListElement } from "../../books/usage/record-list.ts";
-import {
-  assertNotAhead,
-  type EventInput,
-  eventInput,
-  isNoReservationId,
-  occurredAt,
-  TIME_OF_USAGE,
-  usageFields,
-} from "../../books/usage/schemas.ts";
 import { invalid, PurserError } from "../../errors.ts";
 import { codePoints, identifier, userId } from "../../http/fields.ts";
 import { refusalOfIssues } from "../../http/issue-text.ts";
 import { isJsonObject, type JsonObject, ownValue } from "../../lib/json.ts";
 import { BodyByType } from "../body.ts";
+import { eventInput, isNoReservationId, occurredAt, TIME_OF_USAGE, usageFields } from "./usage-shapes.ts";
 
 /** The eventId of a CloudEvent: its source and id together are unique, and the escapes keep two pairs from one eventId. */
 const eventIdOf = (source: string, id: string): string =>

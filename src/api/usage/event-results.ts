@@ -1,9 +1,10 @@
 import type { ElementResult } from "../../books/usage/record-list.ts";
-import type { EventListOutput } from "../../books/usage/responses.ts";
+
 import { errorStatus, presentRefusal } from "../../errors.ts";
 import { logUnavailable } from "../../http/errors.ts";
 import { EXAMPLE } from "../common.ts";
 import type { HandledRequest } from "../operation.ts";
+import type { EventListOutput } from "./usage-shapes.ts";
 
 const { eventId } = EXAMPLE;
 

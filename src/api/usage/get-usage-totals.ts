@@ -1,10 +1,39 @@
 import * as z from "zod";
-import { groupedTotalsOutput, totalsOutput } from "../../books/usage/responses.ts";
-import { isTime, totalsGroup } from "../../books/usage/schemas.ts";
-import { readUsageTotals } from "../../books/usage/totals.ts";
+import { summedQuantities, sumOutput, unit } from "../../books/amounts/amount-fields.ts";
+import { isTime, readUsageTotals } from "../../books/usage/totals.ts";
 import { identifier, timestamp, userId } from "../../http/fields.ts";
+import { time } from "../../http/output-fields.ts";
 import { secretKeyOrUser } from "../access.ts";
 import { operation } from "../operation.ts";
+
+const totalsOutput = z.lazy(() =>
+  z
+    .strictObject({
+      totals: z.array(z.strictObject({ event: z.string(), unit, amount: sumOutput }).meta({ id: "UsageTotal" })),
+    })
+    .meta({ id: "UsageTotals" }),
+);
+
+const groupedTotalsOutput = z.lazy(() =>
+  z
+    .strictObject({
+      totals: z.array(
+        z
+          .strictObject({
+            time: time.optional().describe("When the hour, the day or the month begins."),
+            event: z.string().optional(),
+            model: z.string().nullable().optional().describe("Null for events without a model."),
+            events: z.number().describe("How many events."),
+            quantities: summedQuantities.describe("The used quantities. Unused units are left out."),
+            debited: summedQuantities.describe("The debited amounts, by unit."),
+          })
+          .meta({ id: "GroupedUsageTotal" }),
+      ),
+    })
+    .meta({ id: "GroupedUsageTotals" }),
+);
+
+const totalsGroup = z.lazy(() => z.enum(["event", "model", "hour", "day", "month"]));
 
 export default operation({
   id: "getUsageTotals",

@@ -1,12 +1,33 @@
 import * as z from "zod";
+import { heldAmount, quantitiesOutput } from "../../books/amounts/amount-fields.ts";
 import { listEvents, readUsageEventById } from "../../books/usage/list-events.ts";
-import { shownEvent } from "../../books/usage/responses.ts";
 import { assert } from "../../errors.ts";
 import { cursor, identifier, pageLimit, timestamp, userId } from "../../http/fields.ts";
+import { time } from "../../http/output-fields.ts";
+import { once } from "../../lib/once.ts";
 import { secretKeyOrUser } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
-import { exampleDebits } from "./shapes.ts";
+import { exampleDebits } from "./usage-shapes.ts";
+
+const shownEvent = z.lazy(
+  once(() =>
+    z
+      .strictObject({
+        eventId: z.string(),
+        event: z.string(),
+        model: z.string().nullable(),
+        quantities: quantitiesOutput,
+        occurredAt: time,
+        receivedAt: time,
+        reservationId: z.string().nullable().describe("The reservation that it settled."),
+        debits: z.array(heldAmount).describe("The debits, in spending order."),
+        uncovered: quantitiesOutput.nullable().describe("The quantities that no balance covered."),
+        properties: z.record(z.string(), z.unknown()).nullable().optional().describe("Absent for a publishable key."),
+      })
+      .meta({ id: "StoredUsageEvent" }),
+  ),
+);
 
 const { eventId } = EXAMPLE;
 

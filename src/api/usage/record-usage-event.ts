@@ -1,11 +1,11 @@
 import { recordEvent } from "../../books/usage/record-event.ts";
 import { recordList } from "../../books/usage/record-list.ts";
-import { eventOutput } from "../../books/usage/responses.ts";
+
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
 import { elementsAt, eventAt, oneEvent } from "./event-body.ts";
 import { exampleCloudEvent, exampleEvent, presentResults } from "./event-results.ts";
-import { exampleDebits } from "./shapes.ts";
+import { eventOutput, exampleDebits } from "./usage-shapes.ts";
 
 export default operation({
   id: "recordUsageEvent",

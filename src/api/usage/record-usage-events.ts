@@ -1,10 +1,10 @@
 import { recordList } from "../../books/usage/record-list.ts";
-import { eventListOutput } from "../../books/usage/responses.ts";
+
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
 import { elementsAt, listOfEvents } from "./event-body.ts";
 import { exampleCloudEvent, exampleEvent, presentResults } from "./event-results.ts";
-import { exampleDebits } from "./shapes.ts";
+import { eventListOutput, exampleDebits } from "./usage-shapes.ts";
 
 export default operation({
   id: "recordUsageEvents",

@@ -1,9 +1,22 @@
+import * as z from "zod";
 import { changeWebhook } from "../../webhooks/endpoints.ts";
-import { webhookOutput } from "../../webhooks/responses.ts";
-import { changeWebhookInput } from "../../webhooks/schemas.ts";
 import { administrationOfRow } from "../access.ts";
 import { operation } from "../operation.ts";
-import { loadEndpoint, webhook, webhookParams } from "./shapes.ts";
+import { description, loadEndpoint, types, url, webhook, webhookOutput, webhookParams } from "./webhook-shapes.ts";
+
+export const changeWebhookInput = z.lazy(() =>
+  z
+    .strictObject({
+      url: url.optional(),
+      types,
+      description,
+      isEnabled: z
+        .boolean()
+        .optional()
+        .describe("While an endpoint is disabled, no messages are written for it, and its pending deliveries fail."),
+    })
+    .meta({ id: "ChangeWebhook" }),
+);
 
 export default operation({
   id: "changeWebhook",

@@ -1,10 +1,14 @@
+import * as z from "zod";
+import { mode } from "../../http/fields.ts";
 import { createWebhook } from "../../webhooks/endpoints.ts";
-import { newSecretOutput } from "../../webhooks/responses.ts";
-import { createWebhookInput } from "../../webhooks/schemas.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
-import { newWebhook, secret, webhook } from "./shapes.ts";
+import { description, newSecretOutput, newWebhook, secret, types, url, webhook } from "./webhook-shapes.ts";
+
+export const createWebhookInput = z.lazy(() =>
+  z.strictObject({ mode, url, types, description }).meta({ id: "CreateWebhook" }),
+);
 
 export default operation({
   id: "createWebhook",

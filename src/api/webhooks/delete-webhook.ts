@@ -1,8 +1,8 @@
 import { deleteWebhook } from "../../webhooks/endpoints.ts";
-import { webhookOutput } from "../../webhooks/responses.ts";
+
 import { administrationOfRow } from "../access.ts";
 import { operation } from "../operation.ts";
-import { loadEndpoint, webhook, webhookParams } from "./shapes.ts";
+import { loadEndpoint, webhook, webhookOutput, webhookParams } from "./webhook-shapes.ts";
 
 export default operation({
   id: "deleteWebhook",

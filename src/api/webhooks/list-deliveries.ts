@@ -1,10 +1,60 @@
+import * as z from "zod";
+import { cursor, pageLimit } from "../../http/fields.ts";
+import { time } from "../../http/output-fields.ts";
 import { listDeliveries } from "../../webhooks/list-deliveries.ts";
-import { listDeliveriesOutput } from "../../webhooks/responses.ts";
-import { listDeliveriesInput } from "../../webhooks/schemas.ts";
 import { administrationOfRow } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
-import { loadEndpoint, messageId, webhookParams } from "./shapes.ts";
+import { loadEndpoint, message, messageId, webhookParams } from "./webhook-shapes.ts";
+
+const attemptOutput = z.lazy(() =>
+  z
+    .strictObject({
+      at: time,
+      status: z.int().nullable().describe("The HTTP status. Null: there was no response."),
+      durationMs: z.int(),
+      error: z
+        .enum(["timeout", "unreachable", "secrets_unavailable"])
+        .nullable()
+        .describe("Why there was no response."),
+    })
+    .meta({ id: "DeliveryAttempt" }),
+);
+
+const listDeliveriesOutput = z.lazy(() =>
+  z
+    .strictObject({
+      deliveries: z.array(
+        z
+          .strictObject({
+            messageId: z.string(),
+            type: z.string(),
+            timestamp: time,
+            status: deliveryStatus,
+            nextAttemptAt: time.nullable(),
+            message,
+            attempts: z.array(attemptOutput),
+          })
+          .meta({ id: "Delivery" }),
+      ),
+      nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
+    })
+    .meta({ id: "DeliveryPage" }),
+);
+
+const deliveryStatus = z.lazy(() => z.enum(["pending", "delivered", "failed"]).meta({ id: "DeliveryStatus" }));
+
+export const listDeliveriesInput = z.lazy(() =>
+  z.object({
+    status: deliveryStatus
+      .optional()
+      .describe(
+        "Only deliveries of this status. A page may then have fewer than `limit` deliveries, or none, although `nextCursor` is not null.",
+      ),
+    limit: pageLimit("deliveries"),
+    cursor,
+  }),
+);
 
 const { createdAt } = EXAMPLE;
 

@@ -1,11 +1,11 @@
 import * as z from "zod";
 import { mode } from "../../http/fields.ts";
 import { listWebhooks } from "../../webhooks/endpoints.ts";
-import { webhookOutput } from "../../webhooks/responses.ts";
+
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
-import { webhook } from "./shapes.ts";
+import { webhook, webhookOutput } from "./webhook-shapes.ts";
 
 export default operation({
   id: "listWebhooks",

@@ -1,10 +1,19 @@
 import * as z from "zod";
+import { timestamp } from "../../http/fields.ts";
 import { replayMessages } from "../../webhooks/resend.ts";
-import { replayInput } from "../../webhooks/schemas.ts";
 import { administrationOfRow } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
-import { loadEndpoint, webhookParams } from "./shapes.ts";
+import { loadEndpoint, webhookParams } from "./webhook-shapes.ts";
+
+export const replayInput = z.lazy(() =>
+  z
+    .strictObject({
+      from: timestamp,
+      to: timestamp.optional().describe("Excluded. Default: now."),
+    })
+    .meta({ id: "ReplayWebhook" }),
+);
 
 const { createdAt } = EXAMPLE;
 

@@ -1,9 +1,9 @@
 import * as z from "zod";
 import { resendMessage } from "../../webhooks/resend.ts";
-import { sentOutput } from "../../webhooks/responses.ts";
+
 import { administrationOfRow } from "../access.ts";
 import { operation } from "../operation.ts";
-import { loadEndpoint, messageId, webhookParams } from "./shapes.ts";
+import { loadEndpoint, messageId, sentOutput, webhookParams } from "./webhook-shapes.ts";
 
 export default operation({
   id: "resendMessage",

@@ -1,8 +1,8 @@
 import { rotateSecret } from "../../webhooks/endpoints.ts";
-import { newSecretOutput } from "../../webhooks/responses.ts";
+
 import { administrationOfRow } from "../access.ts";
 import { operation } from "../operation.ts";
-import { loadEndpoint, secret, webhook, webhookParams } from "./shapes.ts";
+import { loadEndpoint, newSecretOutput, secret, webhook, webhookParams } from "./webhook-shapes.ts";
 
 export default operation({
   id: "rotateWebhookSecret",

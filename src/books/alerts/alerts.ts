@@ -21,9 +21,38 @@ import { warn } from "../../http/warnings.ts";
 import { cutPage, decodeCursor, encodeCursor } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
-import { fromSteps, toSteps } from "../amounts/amount.ts";
-import type { AlertOutput } from "./responses.ts";
-import { type CreateAlertInput, type ListAlertUsersInput, percentThousandths } from "./schemas.ts";
+import { fromSteps, toSteps, type Unit } from "../amounts/amount.ts";
+
+export interface AlertOutput {
+  readonly alertId: string;
+  readonly mode: Mode;
+  readonly name: string;
+  readonly unit: Unit;
+  readonly event: string | null;
+  readonly below: { readonly amount: number } | { readonly percent: number };
+  readonly createdAt: string;
+}
+
+/** Returns a percentage in thousandths, because percentages have three decimals, as counts do. */
+export const percentThousandths = (percent: number) => toSteps("count", percent);
+
+export interface Below {
+  readonly amount?: number | undefined;
+  readonly percent?: number | undefined;
+}
+
+export interface CreateAlertInput {
+  readonly mode: Mode;
+  readonly name: string;
+  readonly unit: Unit;
+  readonly below: Below;
+  readonly event?: string | undefined;
+}
+
+export interface ListAlertUsersInput {
+  readonly limit: number;
+  readonly cursor?: string | undefined;
+}
 
 export interface ListAlertUsersOutput {
   readonly users: { readonly userId: string }[];

@@ -1,14 +1,35 @@
 import { and, eq, sql } from "drizzle-orm";
 import { insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
 import { computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db/query.ts";
-import { alertStates, alerts } from "../../db/schema.ts";
+import { alertStates, alerts, type Steps } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
-import { temporarilyUnavailable } from "../../errors.ts";
+import { invalid, temporarilyUnavailable } from "../../errors.ts";
 import { warn } from "../../http/warnings.ts";
 import type { AdminCtx } from "../../runtime.ts";
-import { type AlertKey, type AlertOfApp, type AlertRow, ofAlertKey, presentAlert } from "./alerts.ts";
-import type { AlertOutput } from "./responses.ts";
-import { amountStepsOf, type ChangeAlertInput, percentThousandths } from "./schemas.ts";
+import { amountRule, toSteps, type Unit } from "../amounts/amount.ts";
+import {
+  type AlertKey,
+  type AlertOfApp,
+  type AlertOutput,
+  type AlertRow,
+  type Below,
+  ofAlertKey,
+  percentThousandths,
+  presentAlert,
+} from "./alerts.ts";
+
+/** Returns the amount in steps of the unit. Throws `invalid_request`. */
+function amountStepsOf(unit: Unit, amount: number): Steps {
+  const steps = toSteps(unit, amount);
+  if (steps === null) throw invalid("below.amount", amountRule(unit, amount));
+  return steps;
+}
+
+export interface ChangeAlertInput {
+  readonly name?: string | undefined;
+  readonly event?: string | null | undefined;
+  readonly below?: Below | undefined;
+}
 
 const STATES_A_STEP = 10_000;
 const STATE_STEPS_MAX = 100;

@@ -6,8 +6,17 @@ import { asInteger, drizzle, fields, hasRow, insertFrom, query, type ValueOf } f
 import { expiryNotices } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
-import type { ExpiryNoticesOutput } from "./responses.ts";
-import type { SetExpiryNoticesInput } from "./schemas.ts";
+
+export interface ExpiryNoticesOutput {
+  readonly appId: string;
+  readonly mode: Mode;
+  readonly days: number[];
+}
+
+export interface SetExpiryNoticesInput {
+  readonly mode: Mode;
+  readonly days: number[];
+}
 
 type NoticesSetting = { environmentId: number; days: string };
 

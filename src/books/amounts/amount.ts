@@ -183,6 +183,9 @@ export type Quantities = { readonly [U in Unit]?: Steps } & {
   readonly isFree?: true;
 };
 
+/** Amounts by unit, in the form of the API. */
+export type UnitAmounts = { readonly [U in Unit]?: number | undefined };
+
 /** Returns quantities in the form of the API. Absent units stay absent. */
 export function presentQuantities(quantities: Quantities): { [U in Unit]?: number } {
   const presented: { [U in Unit]?: number } = {};

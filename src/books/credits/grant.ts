@@ -25,8 +25,28 @@ import {
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { apply, changesOfHolds, settle } from "../ledger/settle.ts";
 import { writeForUser } from "../ledger/write.ts";
-import type { GrantOutput } from "./responses.ts";
-import type { GrantInput } from "./schemas.ts";
+
+export interface GrantOutput {
+  readonly balances: {
+    readonly balanceId: string;
+    readonly packItemId: string | null;
+    readonly remaining: number;
+    readonly expiresAt: string | null;
+  }[];
+  readonly balanceId: string;
+  readonly remaining: number;
+  readonly expiresAt: string | null;
+}
+
+export interface GrantInput {
+  readonly userId: string;
+  readonly packId: string;
+  readonly source: "grant" | "manual" | "purchase" | "refund";
+  readonly quantity?: number | null | undefined;
+  readonly externalRef?: string | undefined;
+  readonly expiresAt?: number | null | undefined;
+  readonly notes?: string | undefined;
+}
 
 /**
  * Issues a pack's balances to a user: one for each item, or one of `quantity` for a legacy pack; all or none. With an `externalRef`

@@ -7,12 +7,41 @@ import { all } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
 import { decodeCursor, encodeCursor } from "../../lib/cursor.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { amountJson, fromSteps } from "../amounts/amount.ts";
+import { amountJson, fromSteps, type Unit } from "../amounts/amount.ts";
 import { accountQuery } from "../ledger/account.ts";
-import { type LedgerRow, lastSeqOf } from "../ledger/insert-entries.ts";
+import { type Cause, type LedgerRow, lastSeqOf } from "../ledger/insert-entries.ts";
 import { balanceNotFound, showBalance, shownBalanceFields } from "./read-balance.ts";
-import type { HistoryOutput } from "./responses.ts";
-import type { HistoryInput } from "./schemas.ts";
+
+export interface HistoryOutput {
+  readonly entries: {
+    readonly id: string;
+    readonly balanceId: string;
+    readonly packId: string;
+    readonly delta: number;
+    readonly unit: Unit;
+    readonly reason:
+      | "admin_adjust"
+      | "event_committed"
+      | "grant"
+      | "reservation_expired"
+      | "reservation_held"
+      | "reservation_released";
+    readonly cause: Cause;
+    readonly eventId: string | null;
+    readonly reservationId: string | null;
+    readonly occurredAt: string;
+    readonly note: string | null;
+    readonly by: string;
+  }[];
+  readonly nextCursor: string | null;
+}
+
+export interface HistoryInput {
+  readonly userId: string;
+  readonly limit: number;
+  readonly balanceId?: string | undefined;
+  readonly cursor?: string | undefined;
+}
 
 const { plain, time } = wire(creditLedger);
 

@@ -5,7 +5,8 @@ import { all, batch } from "../../db/sql.ts";
 import { invalid, invalidCursor, PurserError } from "../../errors.ts";
 import { cutPage, decodeCursor, encodeCursor } from "../../lib/cursor.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { readStoredRules, rulesPassFilter } from "../amounts/match.ts";
+import type { Unit } from "../amounts/amount.ts";
+import { type MatchRule, readStoredRules, rulesPassFilter } from "../amounts/match.ts";
 import { accountQuery } from "../ledger/account.ts";
 import {
   type BalanceRow,
@@ -28,9 +29,33 @@ import {
 } from "../ledger/spendable-balances.ts";
 import { firstSeqFrom } from "./history.ts";
 import { type ShownBalance, showBalance, shownBalanceFields } from "./read-balance.ts";
-import type { ListOutput } from "./responses.ts";
-import type { ListInput } from "./schemas.ts";
 import { rangeOf } from "./users.ts";
+
+export interface ListOutput {
+  readonly credits: {
+    readonly balanceId: string;
+    readonly packId: string;
+    readonly packName: string;
+    readonly packItemId: string | null;
+    readonly kind: "generic" | "per_type";
+    readonly unit: Unit;
+    readonly remaining: number;
+    readonly initial: number;
+    readonly grantedAt: string;
+    readonly expiresAt: string | null;
+    readonly status: BalanceStatus;
+    readonly matches: MatchRule[];
+    readonly priority: number;
+  }[];
+}
+
+export interface ListInput {
+  readonly userId: string;
+  readonly includeExpired: boolean;
+  readonly event?: string | undefined;
+  readonly externalRef?: string | undefined;
+  readonly asOf?: number | undefined;
+}
 
 /** How many balances one page of a search examines. */
 export const SEARCHED_BALANCES_MAX = 1_000;

@@ -4,7 +4,7 @@ import type { Steps } from "../../db/schema.ts";
 import { batch } from "../../db/sql.ts";
 import { assert, invalid, PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { fromSteps } from "../amounts/amount.ts";
+import { fromSteps, type Unit } from "../amounts/amount.ts";
 import { writingValues } from "../ledger/account.ts";
 import {
   compareStamp,
@@ -22,8 +22,6 @@ import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { REFERENCE_BALANCES_MAX, tooManyOfReference } from "./grant.ts";
-import type { RefundOutput } from "./responses.ts";
-import type { RefundInput } from "./schemas.ts";
 import {
   balancesOfRefund,
   type DueShare,
@@ -39,6 +37,28 @@ import {
   storedShare,
   type TakenRow,
 } from "./stored-refund.ts";
+
+export interface RefundOutput {
+  readonly refundRef: string;
+  readonly externalRef: string;
+  readonly balances: {
+    readonly balanceId: string;
+    readonly packItemId: string | null;
+    readonly unit: Unit;
+    readonly taken: number;
+    readonly short: number;
+    readonly remaining: number;
+  }[];
+}
+
+export interface RefundInput {
+  readonly userId: string;
+  readonly externalRef: string;
+  readonly refundRef: string;
+  readonly packId?: string | undefined;
+  readonly share?: { readonly part: number; readonly of: number } | undefined;
+  readonly reason?: string | undefined;
+}
 
 /**
  * Takes back a share of the initial amount of each balance under a reference, as far as it remains. A part that open reservations

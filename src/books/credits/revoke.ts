@@ -12,7 +12,11 @@ import { insertReversal } from "../ledger/insert-takings.ts";
 import { entryWritten } from "../ledger/messages.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { balanceNotFound } from "./read-balance.ts";
-import type { RevokeInput } from "./schemas.ts";
+
+export interface RevokeInput {
+  readonly balanceId: string;
+  readonly reason?: string | undefined;
+}
 
 export interface RevokeOutput {
   readonly balanceId: string;

@@ -17,10 +17,19 @@ import { invalidCursor } from "../../errors.ts";
 import { cutPage, decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { exactAmount, stepsOfSum, sumOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
+import { exactAmount, stepsOfSum, sumOfSteps, UNITS, type Unit, type UnitAmounts } from "../amounts/amount.ts";
 import { presentExpiry } from "../ledger/balance.ts";
 import { isSpendable } from "../ledger/spendable-balances.ts";
-import type { UsersOutput } from "./responses.ts";
+
+export interface UsersOutput {
+  readonly users: {
+    readonly userId: string;
+    readonly balances: number;
+    readonly remaining: UnitAmounts;
+    readonly nextExpiresAt: string | null;
+  }[];
+  readonly nextCursor: string | null;
+}
 
 export interface UsersInput {
   readonly limit: number;

@@ -7,8 +7,7 @@ import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { User } from "../ledger/account.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
-import type { VerifyOutput } from "./responses.ts";
-import type { VerifyInput } from "./schemas.ts";
+
 import { type Flaw, type LedgerStretch, missingEnds, verifyEntries } from "./verify-entries.ts";
 import {
   nextPosition,
@@ -19,6 +18,24 @@ import {
   type VerifyPosition,
   writePosition,
 } from "./verify-rows.ts";
+
+export interface VerifyOutput {
+  readonly userId: string;
+  readonly balances: number;
+  readonly entries: number;
+  readonly isSound: boolean;
+  readonly flaws: {
+    readonly balanceId: string | null;
+    readonly kind: "below_zero" | "chain" | "gap" | "limit" | "owed" | "sum";
+    readonly limitId?: string | undefined;
+  }[];
+  readonly nextCursor: string | null;
+}
+
+export interface VerifyInput {
+  readonly userId: string;
+  readonly cursor?: string | undefined;
+}
 
 export interface VerifyUsersOutput {
   readonly users: VerifyOutput[];

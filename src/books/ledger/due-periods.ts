@@ -1,7 +1,6 @@
 import { and, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
-import type { Pack } from "../../catalog/pack.ts";
-import { PACK_BYTES_MAX } from "../../catalog/schemas.ts";
+import { PACK_BYTES_MAX, type Pack } from "../../catalog/pack.ts";
 import { asInteger, computed, drizzle, fields, insertFrom, names, query, read, type ValueOf } from "../../db/query.ts";
 import {
   creditBalances,

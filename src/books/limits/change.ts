@@ -13,11 +13,16 @@ import {
   nameTaken,
   ofLimitKey,
   presentLimit,
+  readAmount,
   syncLimits,
+  type UsageLimitOutput,
   unknownLimit,
 } from "./limits.ts";
-import type { UsageLimitOutput } from "./responses.ts";
-import { type ChangeLimitInput, readAmount } from "./schemas.ts";
+
+export interface ChangeLimitInput {
+  readonly name?: string | undefined;
+  readonly amount?: number | undefined;
+}
 
 const isStandingLimit = (value: ValueOf<LimitKey>) => and(ofLimitKey(value), eq(usageLimits.isDeleted, false));
 const auditLimitChanged = insertAuditEntry<LimitKey>((value) => hasRow(usageLimits, isStandingLimit(value)));

@@ -15,15 +15,47 @@ import {
   scalar,
   type ValueOf,
 } from "../../db/query.ts";
-import { environments, usageLimits } from "../../db/schema.ts";
+import { environments, type Steps, usageLimits } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { assert, invalid, PurserError } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
-import { fromSteps, toSteps } from "../amounts/amount.ts";
-import { readStoredRules } from "../amounts/match.ts";
-import type { UsageLimitOutput } from "./responses.ts";
-import type { CreateLimitInput } from "./schemas.ts";
+import { amountRule, fromSteps, toSteps, type Unit } from "../amounts/amount.ts";
+import { type MatchRule, readStoredRules } from "../amounts/match.ts";
+import type { WindowLength } from "../ledger/calendar.ts";
+
+export interface UsageLimitOutput {
+  readonly mode: Mode;
+  readonly amount: number;
+  readonly every: WindowLength;
+  readonly createdAt: string;
+  readonly limitId: string;
+  readonly name: string;
+  readonly matches: MatchRule[];
+  readonly unit: Unit;
+}
+
+/** The error text for an amount of a unit, to follow the field's name. Null when the amount is valid. */
+export function amountFlaw(unit: Unit, amount: number): string | null {
+  if (amount < 0) return "must not be negative";
+  return toSteps(unit, amount) === null ? amountRule(unit, amount) : null;
+}
+
+/** The amount in steps of the unit, or an error text. */
+export function readAmount(unit: Unit, amount: number): { readonly steps: Steps } | { readonly flaw: string } {
+  const flaw = amountFlaw(unit, amount);
+  const steps = toSteps(unit, amount);
+  return flaw !== null || steps === null ? { flaw: flaw ?? amountRule(unit, amount) } : { steps };
+}
+
+export interface CreateLimitInput {
+  readonly mode: Mode;
+  readonly name: string;
+  readonly matches: MatchRule[];
+  readonly unit: Unit;
+  readonly amount: number;
+  readonly every: WindowLength;
+}
 
 export interface ListLimitsOutput {
   readonly limits: UsageLimitOutput[];

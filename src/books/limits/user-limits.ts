@@ -17,17 +17,28 @@ import { all, type Statement } from "../../db/sql.ts";
 import { assert, invalid } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { fromSteps } from "../amounts/amount.ts";
-import { readStoredRules } from "../amounts/match.ts";
+import { fromSteps, type Unit } from "../amounts/amount.ts";
+import { type MatchRule, readStoredRules } from "../amounts/match.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "../ledger/account.ts";
+import type { WindowLength } from "../ledger/calendar.ts";
 import type { Counter } from "../ledger/counters.ts";
 import { replay, writeAll } from "../ledger/decision.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { limitsOf, standingOf, type UsageLimit } from "./count-usage.ts";
-import { unknownLimit } from "./limits.ts";
-import type { UserLimitOutput } from "./responses.ts";
-import { readAmount } from "./schemas.ts";
+import { readAmount, unknownLimit } from "./limits.ts";
+
+export interface UserLimitOutput {
+  readonly every: WindowLength;
+  readonly amount: number | null;
+  readonly used: number;
+  readonly remaining: number | null;
+  readonly resetsAt: string;
+  readonly limitId: string;
+  readonly name: string;
+  readonly matches: MatchRule[];
+  readonly unit: Unit;
+}
 
 export interface UserLimitsOutput {
   readonly limits: UserLimitOutput[];

@@ -18,14 +18,18 @@ import type { AccountAtRead } from "../ledger/read-account.ts";
 import { writeForUser } from "../ledger/write.ts";
 import {
   presentRecurring,
+  type RecurringOutput,
   recurringNotFound,
   type StoredRecurring,
   selectRecurring,
   tooManyRecurring,
   withChange,
 } from "./recurring.ts";
-import type { RecurringOutput } from "./responses.ts";
-import type { CancelRecurringInput } from "./schemas.ts";
+
+export interface CancelRecurringInput {
+  readonly at: "now" | "period_end";
+  readonly reason?: string | undefined;
+}
 
 export interface ResumeRecurringInput {
   readonly undoCancel: boolean;

@@ -8,7 +8,7 @@ import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { grantRefusals, withNearestPacks } from "../credits/grant.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "../ledger/account.ts";
-import { periodStart } from "../ledger/calendar.ts";
+import { type Every, periodStart } from "../ledger/calendar.ts";
 import {
   compareStamp,
   type Decision,
@@ -28,13 +28,23 @@ import { writeForUser } from "../ledger/write.ts";
 import {
   asCreated,
   presentRecurring,
+  type RecurringOutput,
   type StoredRecurring,
   selectRecurring,
   tooManyRecurring,
   withChange,
 } from "./recurring.ts";
-import type { RecurringOutput } from "./responses.ts";
-import type { CreateRecurringInput } from "./schemas.ts";
+
+export interface CreateRecurringInput {
+  readonly userId: string;
+  readonly packId: string;
+  readonly every: Every;
+  readonly rolloverPeriods: number | null;
+  readonly recurringId?: string | undefined;
+  readonly quantity?: number | null | undefined;
+  readonly startsAt?: number | undefined;
+  readonly endsAt?: number | undefined;
+}
 
 const stampedFields = [
   ...(["userId", "packId", "quantity", "every", "startsAt", "endsAt", "rolloverPeriods"] as const),

@@ -7,11 +7,27 @@ import { PurserError } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { accountQuery } from "../ledger/account.ts";
-import { lastPeriod, periodAt, periodStart } from "../ledger/calendar.ts";
+import { type Every, lastPeriod, periodAt, periodStart } from "../ledger/calendar.ts";
 import { packJson, readPackJson } from "../ledger/due-periods.ts";
 import { quotaOf } from "../ledger/new-balances.ts";
 import { afterPeriod, duePeriods, planPeriods, type RecurringChange } from "../ledger/plan-periods.ts";
-import type { RecurringOutput } from "./responses.ts";
+
+export interface RecurringOutput {
+  readonly recurringId: string;
+  readonly userId: string;
+  readonly packId: string;
+  readonly packName: string;
+  readonly quantity: number | null;
+  readonly every: Every;
+  readonly startsAt: string;
+  readonly endsAt: string | null;
+  readonly rolloverPeriods: number | null;
+  readonly status: "active" | "ended" | "suspended";
+  readonly reason: string | null;
+  readonly period: { readonly n: number; readonly from: string; readonly to: string } | null;
+  readonly nextAt: string | null;
+  readonly createdAt: string;
+}
 
 export interface RecurringListOutput {
   readonly recurring: RecurringOutput[];

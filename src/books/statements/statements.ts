@@ -8,11 +8,51 @@ import { invalid, PurserError, temporarilyUnavailable } from "../../errors.ts";
 import { csvText } from "../../lib/encoding.ts";
 import { HOUR_MS, iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
-import { exactAmount } from "../amounts/amount.ts";
+import { exactAmount, type Unit } from "../amounts/amount.ts";
 import { spanOfMonth } from "../ledger/calendar.ts";
 import { COLUMNS, type Column, readAmounts } from "./lines.ts";
-import type { StatementLineOutput, StatementOutput, StatementSummary } from "./responses.ts";
-import type { CreateStatementInput } from "./schemas.ts";
+
+export interface StatementLineOutput {
+  readonly unit: Unit;
+  readonly packId: string;
+  readonly packName: string;
+  readonly opening: number;
+  readonly granted: {
+    readonly purchase: number;
+    readonly grant: number;
+    readonly refund: number;
+    readonly manual: number;
+    readonly payment: number;
+    readonly recurring: number;
+  };
+  readonly spent: number;
+  readonly refunded: number;
+  readonly taken: number;
+  readonly restored: number;
+  readonly revoked: number;
+  readonly adjusted: number;
+  readonly erased: number;
+  readonly expired: number;
+  readonly closing: number;
+  readonly held: number;
+}
+
+export interface StatementSummary {
+  readonly statementId: string;
+  readonly mode: Mode;
+  readonly month: string;
+  readonly status: "ready" | "running";
+  readonly madeAt: string | null;
+}
+
+export interface StatementOutput extends StatementSummary {
+  readonly lines: StatementLineOutput[] | null;
+}
+
+export interface CreateStatementInput {
+  readonly mode: Mode;
+  readonly month: string;
+}
 
 export interface StatementListOutput {
   readonly statements: StatementSummary[];

@@ -1,10 +1,11 @@
 import { asInteger, drizzle, query, type ValueOf } from "../../db/query.ts";
-import { reservations } from "../../db/schema.ts";
+import { reservations, type Steps } from "../../db/schema.ts";
 import { assert, invalid } from "../../errors.ts";
 import { warn } from "../../http/warnings.ts";
+import type { JsonObject } from "../../lib/json.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import type { Unit } from "../amounts/amount.ts";
+import type { Quantities, Unit } from "../amounts/amount.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import {
   committedFields,
@@ -21,22 +22,38 @@ import { writesOfSettlements } from "../ledger/settlement-writes.ts";
 import { selectBalancesForCommit } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/count-usage.ts";
-import { insufficientCredits, noteIfRefused, warnOfQuantities } from "./plan.ts";
+import type { AmountOfBalance } from "./describe-events.ts";
+import { assertNotAhead, insufficientCredits, noteIfRefused, warnOfQuantities } from "./plan.ts";
 import {
   asHold,
   commitLate,
+  EXPIRES_IN_SECONDS_MAX,
   isClosed,
   ofReservationKey,
   presentReservation,
   type ReservationKey,
+  type ReservationOutput,
   reservationClosed,
   reservationNotFound,
   selectReservation,
   selectShownReservation,
 } from "./reservations.ts";
-import type { EventOutput, ReleaseOutput, ReservationOutput } from "./responses.ts";
-import { assertNotAhead, type CommitInput, EXPIRES_IN_SECONDS_MAX } from "./schemas.ts";
-import { answerEventRepeat, selectEvent, writeEvent } from "./write-event.ts";
+import { answerEventRepeat, type EventOutput, selectEvent, writeEvent } from "./write-event.ts";
+
+export interface ReleaseOutput {
+  readonly reservationId: string;
+  readonly status: "expired" | "released";
+  readonly returned: AmountOfBalance[];
+}
+
+export interface CommitInput {
+  readonly eventId: string;
+  readonly model: string | undefined;
+  readonly quantities: Quantities & { readonly count: Steps };
+  readonly properties: JsonObject | undefined;
+  readonly onShortage: "partial" | "reject";
+  readonly occurredAt?: number | undefined;
+}
 
 export interface ExtendInput {
   readonly expiresInSeconds: number;

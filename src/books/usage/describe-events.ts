@@ -5,8 +5,17 @@ import { accounts, usageEvents } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { amountJson, presentQuantities } from "../amounts/amount.ts";
-import type { Debit } from "../amounts/responses.ts";
+import { amountJson, presentQuantities, type Unit } from "../amounts/amount.ts";
+
+export interface Debit {
+  readonly balanceId: string;
+  readonly packId: string;
+  readonly unit: Unit;
+  readonly amount: number;
+  readonly remaining: number;
+}
+
+export type AmountOfBalance = Omit<Debit, "remaining">;
 
 const { plain, time } = wire(usageEvents);
 

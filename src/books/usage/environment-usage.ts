@@ -7,11 +7,29 @@ import { accounts, apps, usageDays, usageToSum } from "../../db/schema.ts";
 import { all, batch, type StatementRow } from "../../db/sql.ts";
 import { assert, invalid } from "../../errors.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
-import type { SystemCtx, TenantCtx } from "../../runtime.ts";
+import type { Mode, SystemCtx, TenantCtx } from "../../runtime.ts";
+import type { UnitAmounts } from "../amounts/amount.ts";
 import { accountQuery } from "../ledger/account.ts";
-import type { EnvironmentUsageOutput } from "./responses.ts";
-import type { EnvironmentUsageInput } from "./schemas.ts";
 import { amountsOf, GROUPS_MAX, joinBits } from "./totals.ts";
+
+export interface EnvironmentUsageOutput {
+  readonly totals: {
+    readonly events: number;
+    readonly quantities: UnitAmounts;
+    readonly time?: string | undefined;
+    readonly event?: string | undefined;
+    readonly model?: string | null | undefined;
+    readonly userId?: string | undefined;
+  }[];
+  readonly upTo: string;
+}
+
+export interface EnvironmentUsageInput {
+  readonly mode: Mode;
+  readonly from: number;
+  readonly to: number;
+  readonly groupBy: "day" | "event" | "model" | "user";
+}
 
 /** The most rows of day sums that one request adds up. */
 const DAY_SUMS_MAX = 2_000_000;

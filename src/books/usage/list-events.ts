@@ -6,11 +6,29 @@ import { invalid, invalidCursor, PurserError } from "../../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
+import type { UnitAmounts } from "../amounts/amount.ts";
 import { filterCovers } from "../amounts/match.ts";
-import type { Debit } from "../amounts/responses.ts";
 import { accountQuery } from "../ledger/account.ts";
-import { describedFields, presentDescription, presentUsageTimes } from "./describe-events.ts";
-import type { ShownEvent } from "./responses.ts";
+import {
+  type AmountOfBalance,
+  type Debit,
+  describedFields,
+  presentDescription,
+  presentUsageTimes,
+} from "./describe-events.ts";
+
+export interface ShownEvent {
+  readonly eventId: string;
+  readonly event: string;
+  readonly model: string | null;
+  readonly quantities: UnitAmounts;
+  readonly occurredAt: string;
+  readonly receivedAt: string;
+  readonly reservationId: string | null;
+  readonly debits: AmountOfBalance[];
+  readonly uncovered: UnitAmounts | null;
+  readonly properties?: { readonly [name: string]: unknown } | null | undefined;
+}
 
 export interface EventsOutput {
   readonly events: ShownEvent[];

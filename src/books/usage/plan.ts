@@ -1,12 +1,13 @@
 import { countRefusal } from "../../db/activity.ts";
 import type { Steps } from "../../db/schema.ts";
 import { batch } from "../../db/sql.ts";
-import { PurserError } from "../../errors.ts";
+import { invalid, PurserError } from "../../errors.ts";
 import { warn } from "../../http/warnings.ts";
+import type { JsonObject } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { fromSteps, presentQuantities, type Quantities, type Unit } from "../amounts/amount.ts";
+import { fromSteps, presentQuantities, type Quantities, type Unit, type UnitAmounts } from "../amounts/amount.ts";
+import { impliesCount, isRounded } from "../amounts/given-quantities.ts";
 import { readStoredRules, ruleInWords, rulesCover } from "../amounts/match.ts";
-import { impliesCount, isRounded } from "../amounts/schemas.ts";
 import { inSpendingOrder, type PayingRow, type SpendableBalance, statusOf } from "../ledger/balance.ts";
 import { burnDown, LEGS_MAX, spendingOrder, type Usage } from "../ledger/burn-down.ts";
 import type { PlannedPayment } from "../ledger/debits.ts";
@@ -23,8 +24,46 @@ import {
 } from "../ledger/spendable-balances.ts";
 import { refusingLimits } from "../limits/count-usage.ts";
 import { counterOf, limitOf, selectUserLimits, type UserLimitRow } from "../limits/user-limits.ts";
-import type { PlanOutput } from "./responses.ts";
-import { assertNotAhead, type PlanInput } from "./schemas.ts";
+import type { Debit } from "./describe-events.ts";
+
+export interface PlanOutput {
+  readonly debits: Debit[];
+  readonly uncovered: UnitAmounts | null;
+  readonly skipped: {
+    readonly balanceId: string;
+    readonly packName: string;
+    readonly unit: Unit;
+    readonly remaining: number;
+    readonly reason: "depleted" | "expired" | "no_match" | "not_needed" | "revoked" | "wrong_unit";
+  }[];
+  readonly limits: {
+    readonly limitId: string;
+    readonly name: string;
+    readonly unit: Unit;
+    readonly amount: number;
+    readonly used: number;
+    readonly asked: number;
+    readonly resetsAt: string;
+  }[];
+}
+
+const USAGE_AHEAD_MS_MAX = 24 * 3_600_000;
+
+/** Throws `invalid_request` for usage that is more than a day ahead (L5). `param` is the name of the request's time. */
+export function assertNotAhead(atMs: number | undefined, nowMs: number, param = "occurredAt"): void {
+  if (atMs === undefined || atMs <= nowMs + USAGE_AHEAD_MS_MAX) return;
+  throw invalid(param, "must be at most a day ahead of this service's clock");
+}
+
+export interface PlanInput {
+  readonly userId: string;
+  readonly event: string;
+  readonly model: string | undefined;
+  readonly quantities: Quantities & { readonly count: Steps };
+  readonly properties: JsonObject | undefined;
+  readonly onShortage: "partial" | "reject";
+  readonly occurredAt?: number | undefined;
+}
 
 /** The legs in further rows of a due hold. */
 const NO_LEGS = "[]";

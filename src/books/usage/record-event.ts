@@ -21,10 +21,23 @@ import { apply, spendableAfterDue } from "../ledger/settle.ts";
 import { selectPayingBalances } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { afterCounts, countUsage } from "../limits/count-usage.ts";
-import { insufficientCredits, noteIfRefused, warnOfQuantities } from "./plan.ts";
-import type { EventOutput, ListedEventOutput } from "./responses.ts";
-import type { EventInput } from "./schemas.ts";
-import { answerEventRepeat, eventConflict, type StoredEvent, selectEvent, writeEvent } from "./write-event.ts";
+import { insufficientCredits, noteIfRefused, type PlanInput, warnOfQuantities } from "./plan.ts";
+import {
+  answerEventRepeat,
+  type EventOutput,
+  eventConflict,
+  type StoredEvent,
+  selectEvent,
+  writeEvent,
+} from "./write-event.ts";
+
+export interface ListedEventOutput extends EventOutput {
+  readonly isReplayed?: true | undefined;
+}
+
+export interface EventInput extends PlanInput {
+  readonly eventId: string;
+}
 
 /**
  * Records a usage event and debits the balances that pay for it (U1 to U4). Throws `idempotency_conflict`, and

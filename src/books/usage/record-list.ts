@@ -5,9 +5,14 @@ import { spendableAfterDue } from "../ledger/settle.ts";
 import { selectPayingBalances } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { noteRefusedUsage, warnOfQuantities } from "./plan.ts";
-import { decideEvents, type EventResult, type StampedEvent, stampEvent } from "./record-event.ts";
-import type { ListedEventOutput } from "./responses.ts";
-import type { EventInput } from "./schemas.ts";
+import {
+  decideEvents,
+  type EventInput,
+  type EventResult,
+  type ListedEventOutput,
+  type StampedEvent,
+  stampEvent,
+} from "./record-event.ts";
 import { selectEvents } from "./write-event.ts";
 
 /** An event of a list, with its place in it. */

@@ -7,6 +7,7 @@ import { invalidCursor, PurserError } from "../../errors.ts";
 import { cutPage, decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
+import type { UnitAmounts } from "../amounts/amount.ts";
 import { accountQuery, type OfUser } from "../ledger/account.ts";
 import {
   type Hold,
@@ -16,8 +17,27 @@ import {
   settlementFields,
   willBeCharged,
 } from "../ledger/hold.ts";
-import type { ReservationOutput } from "./responses.ts";
-import type { ReservationStatus } from "./schemas.ts";
+import type { AmountOfBalance } from "./describe-events.ts";
+
+export interface ReservationOutput {
+  readonly reservationId: string;
+  readonly userId: string;
+  readonly event: string;
+  readonly model: string | null;
+  readonly quantities: UnitAmounts;
+  readonly onExpiry: "charge" | "return";
+  readonly status: ReservationStatus;
+  readonly createdAt: string;
+  readonly expiresAt: string;
+  readonly settledAt: string | null;
+  readonly eventId: string | null;
+  readonly holds: AmountOfBalance[];
+}
+
+export type ReservationStatus = "open" | "committed" | "released" | "expired";
+
+/** The longest that credits are held, from a reservation's creation on. */
+export const EXPIRES_IN_SECONDS_MAX = 86_400;
 
 export interface ReservationsOutput {
   readonly reservations: ReservationOutput[];

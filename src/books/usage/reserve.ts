@@ -1,10 +1,10 @@
 import { sql } from "drizzle-orm";
 import { asInteger, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
-import { reservations } from "../../db/schema.ts";
+import { reservations, type Steps } from "../../db/schema.ts";
 import { assert } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { fromSteps, presentQuantities } from "../amounts/amount.ts";
+import { fromSteps, presentQuantities, type Quantities } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "../ledger/account.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import { countedJson, type NewCount } from "../ledger/counters.ts";
@@ -24,10 +24,25 @@ import { spendableAfterDue } from "../ledger/settle.ts";
 import { selectPayingBalances } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/count-usage.ts";
+import type { Debit } from "./describe-events.ts";
 import { insufficientCredits, noteIfRefused, warnOfQuantities } from "./plan.ts";
 import { selectReservation } from "./reservations.ts";
-import type { ReserveOutput } from "./responses.ts";
-import type { ReserveInput } from "./schemas.ts";
+
+export interface ReserveOutput {
+  readonly reservationId: string;
+  readonly expiresAt: string;
+  readonly holds: Debit[];
+}
+
+export interface ReserveInput {
+  readonly userId: string;
+  readonly event: string;
+  readonly model: string | undefined;
+  readonly quantities: Quantities & { readonly count: Steps };
+  readonly expiresInSeconds: number;
+  readonly onExpiry: "charge" | "return";
+  readonly reservationId?: string | undefined;
+}
 
 const reservedFields = ["userId", "event", "model", "quantities", "expiresInSeconds", "onExpiry"] as const;
 

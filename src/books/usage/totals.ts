@@ -5,11 +5,28 @@ import { all } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { exactAmount, type Unit } from "../amounts/amount.ts";
+import { exactAmount, type Unit, type UnitAmounts } from "../amounts/amount.ts";
 import { filterCovers } from "../amounts/match.ts";
 import { accountQuery } from "../ledger/account.ts";
-import type { GroupedTotalsOutput, TotalsOutput } from "./responses.ts";
-import { isTime, type TotalsGroup } from "./schemas.ts";
+
+export interface TotalsOutput {
+  readonly totals: { readonly event: string; readonly unit: Unit; readonly amount: number }[];
+}
+
+export interface GroupedTotalsOutput {
+  readonly totals: {
+    readonly events: number;
+    readonly quantities: UnitAmounts;
+    readonly debited: UnitAmounts;
+    readonly time?: string | undefined;
+    readonly event?: string | undefined;
+    readonly model?: string | null | undefined;
+  }[];
+}
+
+export type TotalsGroup = "event" | "model" | "hour" | "day" | "month";
+
+export const isTime = (group: TotalsGroup): boolean => group !== "event" && group !== "model";
 
 export interface TotalsInput {
   readonly userId: string;

@@ -8,8 +8,7 @@ import { invalid } from "../../errors.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { SystemCtx } from "../../runtime.ts";
 import { exactAmount, UNITS, type Unit } from "../amounts/amount.ts";
-import { selectSumState, summedUntil } from "./environment-usage.ts";
-import type { EnvironmentUsageInput } from "./schemas.ts";
+import { type EnvironmentUsageInput, selectSumState, summedUntil } from "./environment-usage.ts";
 import { joinBits } from "./totals.ts";
 
 /** The most sums by user, and the most sums of all users together, that the usage page adds up. */

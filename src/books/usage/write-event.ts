@@ -8,8 +8,7 @@ import { assert, type PurserError } from "../../errors.ts";
 import { utf8Length } from "../../lib/encoding.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { presentQuantities, type Quantities } from "../amounts/amount.ts";
-import type { Debit } from "../amounts/responses.ts";
+import { presentQuantities, type Quantities, type UnitAmounts } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "../ledger/account.ts";
 import { countedJson, type NewCount } from "../ledger/counters.ts";
 import {
@@ -34,7 +33,13 @@ import { usageRecorded } from "../ledger/messages.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { debitOf, settleHold } from "../ledger/settle.ts";
 import { writesOfSettlements } from "../ledger/settlement-writes.ts";
-import type { EventOutput } from "./responses.ts";
+import type { Debit } from "./describe-events.ts";
+
+export interface EventOutput {
+  readonly eventId: string;
+  readonly debits: Debit[];
+  readonly uncovered: UnitAmounts | null;
+}
 
 /** Larger properties are stored in `large_properties`, so that they do not slow down other inserts. */
 const PROPERTIES_BYTES_OF_ROW = 1_024;

@@ -7,7 +7,7 @@ import { changesProperties } from "../id-properties.ts";
 import { isCounted, recordBytesOf, storedBytesOf } from "../limits/count.ts";
 import { type EventSize, findLimitAhead } from "../limits/limits.ts";
 import { eventKey } from "../plan-people.ts";
-import type { CaptureOutput, CaptureV1Output } from "../responses.ts";
+
 import { type ClientEvents, keyBesideEvents } from "./client-events.ts";
 import {
   type Arrival,
@@ -21,6 +21,18 @@ import {
 import type { AddedProperties, CaptureRequest, V1Request } from "./event-request.ts";
 import { noteReached, storeEvents } from "./store-events.ts";
 import { CaptureBudget, dropAll, type StoredEvents } from "./write-events.ts";
+
+export interface CaptureOutput {
+  readonly status: 1;
+  readonly quota_limited?: "events"[] | undefined;
+  readonly refused?: { readonly index: number; readonly param: string; readonly message: string }[] | undefined;
+}
+
+export interface CaptureV1Output {
+  readonly results: {
+    readonly [name: string]: { readonly result: "drop" | "ok" | "warning"; readonly details?: string | undefined };
+  };
+}
 
 /** The characters of properties that are stored at a time, unless a single event has more. */
 const PART_CHARACTERS_MAX = 512 * 1024;

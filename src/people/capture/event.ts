@@ -1,7 +1,8 @@
+import * as z from "zod";
+import { identifier } from "../../http/fields.ts";
 import { parseUuid } from "../../lib/ids.ts";
 import { isJsonObject, type JsonObject, numberText, numberValue, ownValue } from "../../lib/json.ts";
 import { flawOfLink, isSharedId, type Link } from "../claims.ts";
-import { nameOrId } from "../schemas.ts";
 import {
   CHANGE_NAMES,
   eventTimeMs,
@@ -14,6 +15,9 @@ import {
 } from "./event-properties.ts";
 import type { AddedProperties } from "./event-request.ts";
 import { firstPresent, keyOf, objectIn } from "./fields.ts";
+
+/** A distinct id or an event name, as PostHog's clients send them (W9). */
+const nameOrId = z.lazy(() => identifier(200));
 
 /** An analytics event of either protocol version: what Purser stores, and what it says about a person. */
 export interface CapturedEvent {

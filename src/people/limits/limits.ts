@@ -8,8 +8,6 @@ import { assert } from "../../errors.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { AdminCtx, CronCtx, CronPart, Mode, SystemCtx, TenantCtx } from "../../runtime.ts";
-import type { LimitsOutput } from "../responses.ts";
-import type { SetLimitsInput } from "../schemas.ts";
 import { isUserBy } from "../user-marks.ts";
 import {
   analyticsLimitsOf,
@@ -21,6 +19,35 @@ import {
   recordBytes,
   UNMARKED_SHARE,
 } from "./count.ts";
+
+export interface LimitsOutput {
+  readonly appId: string;
+  readonly mode: Mode;
+  readonly analytics: {
+    readonly eventsADay: number;
+    readonly bytesADay: number;
+    readonly eventsADayOfOneId: number;
+    readonly bytesADayOfOneId: number;
+  };
+  readonly today: {
+    readonly day: string;
+    readonly events: number;
+    readonly bytes: number;
+    readonly eventsOfOneId: number;
+    readonly bytesOfOneId: number;
+  };
+  readonly reached: { readonly limit: ReachedLimit; readonly at: string }[];
+}
+
+export interface SetLimitsInput {
+  readonly mode: Mode;
+  readonly analytics: {
+    readonly eventsADay?: number | undefined;
+    readonly bytesADay?: number | undefined;
+    readonly eventsADayOfOneId?: number | undefined;
+    readonly bytesADayOfOneId?: number | undefined;
+  } | null;
+}
 
 /** The file grows only when its freed bytes are used up, so their count starts again at 0. */
 const updateSize = query((value: ValueOf<{ bytes: number }>) =>

@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
+import { grantInput } from "../../../src/api/credits/grant-credits.ts";
 import { beginSession } from "../../../src/auth/admin-session.ts";
 import { grantPack } from "../../../src/books/credits/grant.ts";
-import { grantInput } from "../../../src/books/credits/schemas.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import { HOUR_MS } from "../../../src/lib/time.ts";
 import { ADMIN_TRIES, browse, HOST } from "../../support/browse.ts";

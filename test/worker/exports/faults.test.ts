@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
-import type { ExportDocument } from "../../../src/exports/responses.ts";
+import type { ExportDocument } from "../../../src/api/exports/export-document.ts";
 import { auditOf, linkTo, open, readAll, readDocument, withoutOpenings } from "../../support/exports.ts";
 import { FAULTS, type FaultPlan, faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";

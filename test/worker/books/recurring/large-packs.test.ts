@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { grantDuePeriods } from "../../../../src/books/recurring/grant-due.ts";
-import { PACK_BYTES_MAX } from "../../../../src/catalog/schemas.ts";
+import { PACK_BYTES_MAX } from "../../../../src/catalog/pack.ts";
 import { DAY_MS } from "../../../../src/lib/time.ts";
 import { creditsWorld, storedBalances } from "../../../support/credits.ts";
 import { runPart } from "../../../support/cron.ts";

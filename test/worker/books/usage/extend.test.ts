@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
+import { commitInput } from "../../../../src/api/reservations/commit-reservation.ts";
 import { commitReservation, extendReservation, releaseReservation } from "../../../../src/books/usage/commit.ts";
-import { commitInput } from "../../../../src/books/usage/schemas.ts";
 import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { expectError } from "../../../support/refusals.ts";

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
+import { grantInput } from "../../../../src/api/credits/grant-credits.ts";
 import { grantPack } from "../../../../src/books/credits/grant.ts";
-import { grantInput } from "../../../../src/books/credits/schemas.ts";
 import { recentUsers } from "../../../../src/books/credits/users.ts";
 import { walkBusiness } from "../../../../src/dashboard/figures/business.ts";
 import { readBusiness } from "../../../../src/dashboard/figures/read-business.ts";

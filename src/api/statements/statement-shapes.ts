@@ -1,7 +1,15 @@
 import * as z from "zod";
+import { sumOutput, unit } from "../../books/amounts/amount-fields.ts";
 import { mode } from "../../http/fields.ts";
-import { sumOutput } from "../amounts/responses.ts";
-import { unit } from "../amounts/schemas.ts";
+import { EXAMPLE } from "../common.ts";
+
+export const statement = {
+  statementId: "stm_4vKq9bT2xN7cRw1sHdE8Ja",
+  mode: "live",
+  month: "2025-12",
+  status: "ready",
+  madeAt: EXAMPLE.createdAt,
+};
 
 const amount = sumOutput;
 
@@ -40,17 +48,14 @@ const statementLine = z.lazy(() =>
     })
     .meta({ id: "StatementLine" }),
 );
-export type StatementLineOutput = z.infer<typeof statementLine>;
 
-const summary = {
+export const summary = {
   statementId: z.string(),
   mode,
   month: z.string(),
   status: z.lazy(() => z.lazy(() => z.lazy(() => z.enum(["running", "ready"]).meta({ id: "StatementStatus" })))),
   madeAt: z.string().meta({ format: "date-time" }).nullable(),
 };
-export const statementSummary = z.lazy(() => z.strictObject(summary).meta({ id: "StatementSummary" }));
-export type StatementSummary = z.infer<typeof statementSummary>;
 
 export const statementOutput = z.lazy(() =>
   z
@@ -60,4 +65,3 @@ export const statementOutput = z.lazy(() =>
     })
     .meta({ id: "Statement" }),
 );
-export type StatementOutput = z.infer<typeof statementOutput>;

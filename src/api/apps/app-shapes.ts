@@ -1,59 +1,50 @@
 import * as z from "zod";
-import { mode } from "../http/fields.ts";
-import { time } from "../http/responses.ts";
-import { decision } from "./schemas.ts";
+import { mode } from "../../http/fields.ts";
+import { time } from "../../http/output-fields.ts";
+import { analyticsDefaults } from "../../people/limits/count.ts";
+import { EXAMPLE } from "../common.ts";
 
-export const consentEntry = z.lazy(() =>
+export const exampleApp = { appId: EXAMPLE.appId, name: "Writing desk", database: "DB", createdAt: EXAMPLE.createdAt };
+
+export const limits = {
+  appId: EXAMPLE.appId,
+  mode: "live",
+  analytics: { ...analyticsDefaults, eventsADay: 5_000_000 },
+  today: { day: "2026-01-15", events: 61_204, bytes: 31_990_112, eventsOfOneId: 412, bytesOfOneId: 260_118 },
+  reached: [{ limit: "eventsADay", at: "2026-01-12T21:14:09.120Z" }],
+};
+
+export const now = "2026-02-15T12:00:00.000Z";
+
+export const ready = { now, status: "ready" };
+
+export const appOutputSchema = z.lazy(() =>
   z
     .strictObject({
-      consentId: z.string(),
-      distinctId: z.string(),
-      purpose: z.string(),
-      decision,
-      method: z.string().nullable(),
-      noticeVersion: z.string().nullable(),
-      source: z.string().nullable(),
-      gpc: z.boolean().nullable(),
-      isDevice: z.boolean(),
-      occurredAt: time,
-      receivedAt: time,
+      appId: z.string(),
+      name: z.string(),
+      database: z.string().describe("The application's database."),
+      createdAt: time,
     })
-    .meta({ id: "ConsentEntry" }),
+    .meta({ id: "App" }),
 );
-export type ConsentEntry = z.infer<typeof consentEntry>;
 
-/** The response of the v0 capture routes. Events that are not in `refused` are stored. */
-export const captureOutput = z.lazy(() =>
+export const clockOutput = z.lazy(() =>
   z
     .strictObject({
-      status: z.literal(1),
-      quota_limited: z
-        .array(z.literal("events"))
-        .optional()
-        .describe("Present if events were not stored because a daily limit is reached."),
-      refused: z
-        .array(z.strictObject({ index: z.int(), param: z.string(), message: z.string() }).meta({ id: "RefusedEvent" }))
-        .optional()
-        .describe("The malformed events of the batch, which were not stored."),
+      now: z
+        .string()
+        .meta({ format: "date-time" })
+        .nullable()
+        .describe("The environment's time. Null when it has no clock."),
+      status: z
+        .enum(["advancing", "ready"])
+        .describe(
+          "`advancing`: events in between are still being processed, and the environment's time is the moment reached so far.",
+        ),
     })
-    .meta({ id: "CaptureResult" }),
+    .meta({ id: "TestClock" }),
 );
-export type CaptureOutput = z.infer<typeof captureOutput>;
-
-/** The response of the v1 capture route: a result for each event, by its UUID as it was sent. */
-export const captureV1Output = z.lazy(() =>
-  z
-    .strictObject({
-      results: z.record(
-        z.string(),
-        z
-          .strictObject({ result: z.enum(["ok", "warning", "drop"]), details: z.string().optional() })
-          .meta({ id: "CaptureV1EventResult" }),
-      ),
-    })
-    .meta({ id: "CaptureV1Result" }),
-);
-export type CaptureV1Output = z.infer<typeof captureV1Output>;
 
 const analyticsLimitOutput = z.lazy(() =>
   z
@@ -96,4 +87,3 @@ export const limitsOutput = z.lazy(() =>
     })
     .meta({ id: "Limits" }),
 );
-export type LimitsOutput = z.infer<typeof limitsOutput>;

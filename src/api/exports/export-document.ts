@@ -1,28 +1,15 @@
 import * as z from "zod";
-import { debit, quantitiesOutput } from "../books/amounts/responses.ts";
-import { balance, ledgerEntry } from "../books/credits/responses.ts";
-import { grantSource } from "../books/credits/schemas.ts";
-import { userLimitOutput } from "../books/limits/responses.ts";
-import { recurringOutput } from "../books/recurring/responses.ts";
-import { mode } from "../http/fields.ts";
-import { time } from "../http/responses.ts";
-import { consentEntry } from "../people/responses.ts";
+import { debit, quantitiesOutput } from "../../books/amounts/amount-fields.ts";
+import { mode } from "../../http/fields.ts";
+import { time } from "../../http/output-fields.ts";
+import { balance, grantSource, ledgerEntry } from "../credits/credit-shapes.ts";
+import { consentEntry } from "../people/people-shapes.ts";
+import { recurringOutput } from "../recurring/recurring-shapes.ts";
+import { userLimitOutput } from "../usage-limits/usage-limit-shapes.ts";
 
-const format = z.literal("json");
+export const exampleUserId = "user_42";
 
-export const exportPersonOutput = z.lazy(() =>
-  z
-    .strictObject({
-      downloadUrl: z
-        .string()
-        .meta({ format: "uri" })
-        .describe("Anyone with this URL can download the document until the URL expires."),
-      expiresAt: time,
-      format,
-    })
-    .meta({ id: "ExportLink" }),
-);
-export type ExportPersonOutput = z.infer<typeof exportPersonOutput>;
+export const format = z.literal("json");
 
 /** Properties of an event or a person: any JSON object, as it was sent. */
 const properties = z.looseObject({}).meta({ additionalProperties: true });
@@ -155,6 +142,7 @@ export const exportDocument = z.lazy(() =>
     })
     .meta({ title: "Person export document" }),
 );
+
 export type ExportDocument = z.infer<typeof exportDocument>;
 
 /** The document's JSON Schema. */

@@ -1,5 +1,22 @@
 import * as z from "zod";
-import { everyPeriod } from "./schemas.ts";
+import { EXAMPLE } from "../common.ts";
+
+export const recurring = {
+  recurringId: "rec_free-user_42",
+  userId: "user_42",
+  packId: EXAMPLE.packId,
+  packName: "Free",
+  quantity: null,
+  every: "month",
+  startsAt: "2026-01-16T08:30:00.000Z",
+  endsAt: null,
+  rolloverPeriods: 0,
+  status: "active",
+  reason: null,
+  period: { n: 1, from: "2026-01-16T08:30:00.000Z", to: "2026-02-16T08:30:00.000Z" },
+  nextAt: "2026-02-16T08:30:00.000Z",
+  createdAt: "2026-01-16T08:30:00.000Z",
+};
 
 export const recurringOutput = z.lazy(() =>
   z
@@ -25,4 +42,11 @@ export const recurringOutput = z.lazy(() =>
     })
     .meta({ id: "RecurringGrant" }),
 );
-export type RecurringOutput = z.infer<typeof recurringOutput>;
+
+export const everyPeriod = z.lazy(() => z.enum(["day", "week", "month", "year"]).meta({ id: "Every" }));
+
+export const recurringParams = z.lazy(() =>
+  z.object({
+    recurringId: z.string().describe("The id of the recurring grant, `rec_…`."),
+  }),
+);

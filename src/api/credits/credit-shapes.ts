@@ -1,10 +1,11 @@
 import * as z from "zod";
+import { matchRule, unit } from "../../books/amounts/amount-fields.ts";
 import { creditLedger } from "../../db/schema.ts";
-import { time } from "../../http/responses.ts";
+import { identifier } from "../../http/fields.ts";
+import { nextCursor, time } from "../../http/output-fields.ts";
 import { once } from "../../lib/once.ts";
-import { summedQuantities } from "../amounts/responses.ts";
-import { matchRule, unit } from "../amounts/schemas.ts";
-import { ledgerReason } from "./schemas.ts";
+
+export const nextExpiresAt = "2027-01-15T12:00:00.000Z";
 
 export const balance = z.lazy(
   once(() =>
@@ -73,62 +74,6 @@ export const grantOutput = z.lazy(() =>
     })
     .meta({ id: "GrantResult" }),
 );
-export type GrantOutput = z.infer<typeof grantOutput>;
-
-const refundedBalance = z.lazy(() =>
-  z
-    .strictObject({
-      balanceId: z.string(),
-      packItemId: z.string().nullable(),
-      unit,
-      taken: z.number().describe("The amount that the refund took."),
-      short: z
-        .number()
-        .describe(
-          "The due amount that could not be taken, because it was spent, held or revoked. Later refunds do not take it.",
-        ),
-      remaining: z.number().describe("The balance after the refund."),
-    })
-    .meta({ id: "RefundedBalance" }),
-);
-
-export const refundOutput = z.lazy(() =>
-  z
-    .strictObject({ refundRef: z.string(), externalRef: z.string(), balances: z.array(refundedBalance).min(1) })
-    .meta({ id: "RefundResult" }),
-);
-export type RefundOutput = z.infer<typeof refundOutput>;
-
-export const listOutput = z.lazy(() => z.strictObject({ credits: z.array(balance) }).meta({ id: "CreditBalanceList" }));
-export type ListOutput = z.infer<typeof listOutput>;
-
-export const historyOutput = z.lazy(() =>
-  z
-    .strictObject({
-      entries: z.array(ledgerEntry),
-      nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
-    })
-    .meta({ id: "LedgerPage" }),
-);
-export type HistoryOutput = z.infer<typeof historyOutput>;
-
-export const nextCursor = z.string().nullable().describe("The cursor of the next page. Null on the last page.");
-
-const creditUser = z.lazy(() =>
-  z
-    .strictObject({
-      userId: z.string(),
-      balances: z.int().describe("The number of spendable balances."),
-      remaining: summedQuantities.describe("The remaining amounts of these balances, by unit."),
-      nextExpiresAt: time.nullable().describe("When the first of them expires. Null: never."),
-    })
-    .meta({ id: "CreditUser" }),
-);
-
-export const usersOutput = z.lazy(() =>
-  z.strictObject({ users: z.array(creditUser), nextCursor }).meta({ id: "CreditUserList" }),
-);
-export type UsersOutput = z.infer<typeof usersOutput>;
 
 const flaw = z.lazy(() =>
   z
@@ -158,4 +103,31 @@ export const verifyOutput = z.lazy(() =>
     })
     .meta({ id: "LedgerVerification" }),
 );
-export type VerifyOutput = z.infer<typeof verifyOutput>;
+
+export const balanceIdInput = z.lazy(() => identifier()).describe("The id of a balance, `crb_…`.");
+
+export const ledgerReason = z.lazy(() =>
+  z
+    .enum([
+      "event_committed",
+      "reservation_held",
+      "reservation_released",
+      "reservation_expired",
+      "grant",
+      "admin_adjust",
+    ])
+    .meta({ id: "LedgerReason" }),
+);
+
+/** Why credits are granted. */
+export const grantSource = z.lazy(() => z.enum(["purchase", "grant", "refund", "manual"]).meta({ id: "GrantSource" }));
+
+/** The prefix of references that belong to Stripe's payments. Callers may not use it (C21). */
+const PAYMENT_REF = "stripe:";
+
+export const externalRef = z.lazy(() =>
+  identifier(500).refine(
+    (text) => !text.startsWith(PAYMENT_REF),
+    `must not begin with \`${PAYMENT_REF}\`: these references belong to Stripe's payments`,
+  ),
+);

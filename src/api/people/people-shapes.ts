@@ -1,11 +1,44 @@
 import * as z from "zod";
-import { quantitiesOutput } from "../books/amounts/responses.ts";
-import { time } from "../http/responses.ts";
-import { erasureReason } from "./schemas.ts";
+import { quantitiesOutput } from "../../books/amounts/amount-fields.ts";
+import { time } from "../../http/output-fields.ts";
+
+export const erasureId = "era_5tQw8nR2sVj7mXb4cKd1Lp";
+
+export const counts = {
+  erased: { analytics: 512, consent: 3, ids: 2, properties: 1, messages: 12, customers: 1, refusals: 0 },
+  pseudonymised: {
+    balances: 2,
+    ledger: 41,
+    metering: 38,
+    reservations: 4,
+    recurring: 1,
+    adjustments: 0,
+    refunds: 1,
+    exports: 2,
+  },
+  revoked: { tokens: 1250 },
+};
+
+export const erasureParams = z.lazy(() => z.object({ erasureId: z.string().describe("The erasure's id.") }));
+
+export const erasure = {
+  erasureId,
+  status: "completed",
+  distinctIdCount: 2,
+  ...counts,
+  reason: "request",
+  keepConsent: false,
+  by: "key_9aXw2bYc3dZe4fAg5hBi6j",
+  fingerprint: "pP3xWc1Jm0aQ",
+  startedAt: "2026-01-16T08:30:00.000Z",
+  completedAt: "2026-01-16T08:30:00.215Z",
+  recoverableUntil: "2026-02-15T08:30:00.215Z",
+  liftedAt: null,
+};
 
 const rows = z.int();
 
-const countsOutput = {
+export const countsOutput = {
   erased: z.lazy(() =>
     z.lazy(() =>
       z.lazy(() =>
@@ -45,38 +78,17 @@ const countsOutput = {
   ),
   revoked: quantitiesOutput.describe("Remaining credits, and credits that open reservations return."),
 };
-export type ErasureCounts = z.infer<z.ZodObject<typeof countsOutput>>;
 
-const distinctIdsOutput = z.lazy(() =>
-  z
-    .array(z.string())
-    .describe("The person's ids, at most 10,000 of them. Absent when the erasure had already started."),
-);
-const distinctIdCount = z.int();
-const erasureIdOutput = z.string();
-const status = z.lazy(() =>
+export const distinctIdCount = z.int();
+
+export const erasureIdOutput = z.string();
+
+export const status = z.lazy(() =>
   z
     .enum(["running", "completed"])
     .meta({ id: "ErasureStatus" })
     .describe("A large person is erased in steps, by the cron or by a repeated call."),
 );
-
-export const erasePersonOutput = z.lazy(() =>
-  z
-    .strictObject({
-      erasureId: erasureIdOutput.optional().describe("Absent in a dry run."),
-      status: status.optional(),
-      distinctIds: distinctIdsOutput.optional(),
-      distinctIdCount,
-      notErased: z
-        .array(z.string())
-        .optional()
-        .describe("Ids that are not in the request's `distinctIds`, and that only claims by publishable keys reach."),
-      ...countsOutput,
-    })
-    .meta({ id: "ErasedPerson" }),
-);
-export type ErasePersonOutput = z.infer<typeof erasePersonOutput>;
 
 export const erasureOutput = z.lazy(() =>
   z
@@ -100,4 +112,29 @@ export const erasureOutput = z.lazy(() =>
     })
     .meta({ id: "Erasure" }),
 );
-export type ErasureOutput = z.infer<typeof erasureOutput>;
+
+export const erasureReason = z.lazy(() =>
+  z
+    .enum(["request", "consent_withdrawn", "objection", "not_needed", "unlawful", "legal_duty"])
+    .meta({ id: "ErasureReason" }),
+);
+
+export const consentEntry = z.lazy(() =>
+  z
+    .strictObject({
+      consentId: z.string(),
+      distinctId: z.string(),
+      purpose: z.string(),
+      decision,
+      method: z.string().nullable(),
+      noticeVersion: z.string().nullable(),
+      source: z.string().nullable(),
+      gpc: z.boolean().nullable(),
+      isDevice: z.boolean(),
+      occurredAt: time,
+      receivedAt: time,
+    })
+    .meta({ id: "ConsentEntry" }),
+);
+
+export const decision = z.lazy(() => z.enum(["granted", "denied", "withdrawn"]).meta({ id: "ConsentDecision" }));

@@ -2,9 +2,6 @@ import * as z from "zod";
 import { type ErrorCode, errorStatus } from "../errors.ts";
 import { once } from "../lib/once.ts";
 
-/** A time in a response: ISO 8601 in UTC, with milliseconds (W10). */
-export const time = z.string().meta({ format: "date-time" });
-
 /**
  * The description of an error, in the body of a refusal and in the result of one event of a list (W4). The reference describes
  * `details` by code (reference/response-components.ts).
@@ -26,4 +23,5 @@ export const errorDetail = z.lazy(
 
 /** The body of every refusal (W4). */
 export const errorBody = z.lazy(() => z.strictObject({ error: errorDetail }).meta({ id: "Error" }));
+
 export type ErrorBody = z.infer<typeof errorBody>;

@@ -1,0 +1,77 @@
+import * as z from "zod";
+import { type Below, percentThousandths, requireAlert } from "../../books/alerts/alerts.ts";
+import { unit } from "../../books/amounts/amount-fields.ts";
+import { anyNumber, mode } from "../../http/fields.ts";
+import type { AdminCtx } from "../../runtime.ts";
+import { appId, EXAMPLE } from "../common.ts";
+
+export const alertParams = z.lazy(() =>
+  z.object({ appId, alertId: z.string().describe("The id of the alert, `alr_…`.") }),
+);
+
+export const newAlert = { mode: "live", name: "Nearly used up", unit: "tokens", below: { percent: 20 } } as const;
+
+export const alert = { alertId: "alr_7hNc4kR9wZ2yTfBq8mLx3D", event: null, createdAt: EXAMPLE.createdAt, ...newAlert };
+
+export const notices = { mode: "live" as const, days: [30, 7, 1] };
+
+/** Loads the alert of the path, by which a key's rights are judged. */
+export const loadAlert = (admin: AdminCtx, path: { readonly appId: string; readonly alertId: string }) =>
+  requireAlert(admin, path.appId, path.alertId);
+
+export const alertOutput = z.lazy(() =>
+  z
+    .strictObject({
+      alertId: z.string(),
+      mode,
+      name: z.string(),
+      unit,
+      event: z.string().nullable().describe("Null: every balance of the unit is watched."),
+      below: z.union([z.strictObject({ amount: z.number() }), z.strictObject({ percent: z.number() })]),
+      createdAt: z.string().meta({ format: "date-time" }),
+    })
+    .meta({ id: "Alert" }),
+);
+
+export const expiryNoticesOutput = z.lazy(() =>
+  z
+    .strictObject({ appId: z.string(), mode, days: z.array(z.int()).describe("The most days first.") })
+    .meta({ id: "ExpiryNotices" }),
+);
+
+export const below = z.lazy(() =>
+  z
+    .strictObject(
+      {
+        amount: anyNumber.optional().describe("In the alert's unit."),
+        percent: anyNumber
+          .optional()
+          .describe(
+            "A percentage of the initial amounts of the user's active balances: above 0, at most 100, with at most 3 decimals.",
+          ),
+      },
+      {
+        error: ({ input }) =>
+          typeof input === "number" ? "must be an object, such as `{ amount: 100 }` or `{ percent: 20 }`" : undefined,
+      },
+    )
+    .refine(
+      ({ amount, percent }) => (amount === undefined) !== (percent === undefined),
+      "must have either an amount or a percent",
+    )
+    .meta({ id: "AlertBelow", minProperties: 1, maxProperties: 1 }),
+);
+
+/** Refuses values that are invalid in every unit. */
+export function checkBelow(
+  { amount, percent }: Below,
+  context: z.core.$RefinementCtx,
+  path: readonly string[] = [],
+): void {
+  const refuse = (field: string, message: string) =>
+    context.addIssue({ code: "custom", path: [...path, field], message });
+  if (amount !== undefined && !(amount > 0)) refuse("amount", "must be above 0");
+  if (percent === undefined) return;
+  if (!(percent > 0 && percent <= 100)) refuse("percent", "must be above 0 and at most 100");
+  else if (percentThousandths(percent) === null) refuse("percent", "must have at most 3 decimals");
+}

@@ -1,1 +1,0 @@
-export const exampleUserId = "user_42";

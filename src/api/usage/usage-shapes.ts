@@ -1,0 +1,121 @@
+import * as z from "zod";
+import { debit, quantities, quantitiesOutput } from "../../books/amounts/amount-fields.ts";
+import { errorDetail } from "../../http/error-body.ts";
+import { identifier, jsonObject, timestamp, userId } from "../../http/fields.ts";
+import { isFiniteJson, isNestedDeeperThan, roundNumbers } from "../../lib/json.ts";
+import { once } from "../../lib/once.ts";
+import { EXAMPLE } from "../common.ts";
+import { exampleDebit } from "../reservations/reservation-shapes.ts";
+
+const { eventId } = EXAMPLE;
+
+/** An example of the response to a usage event, and of the response to a commit. */
+export const exampleDebits = { eventId, debits: [exampleDebit], uncovered: null };
+
+export const eventOutput = z.lazy(
+  once(() =>
+    z
+      .strictObject({
+        eventId: z.string(),
+        debits: z.array(debit).describe("The debits, in spending order."),
+        uncovered: quantitiesOutput
+          .nullable()
+          .describe("The quantities that no balance covered. Null when all are covered."),
+      })
+      .meta({ id: "UsageEventResult" }),
+  ),
+);
+
+const eventError = z.lazy(() =>
+  z
+    .strictObject({
+      eventId: z.string().nullable().describe("Null when the element has no id that can be read."),
+      error: errorDetail,
+    })
+    .meta({ id: "UsageEventError" }),
+);
+
+const eventResult = z.lazy(() =>
+  eventOutput
+    .unwrap()
+    .extend({ isReplayed: z.literal(true).optional().describe("Present if the event was recorded before.") })
+    .meta({ id: "UsageEventListResult" }),
+);
+
+export const eventListOutput = z.lazy(() =>
+  z
+    .strictObject({ results: z.array(z.union([eventResult, eventError])).describe("One for each event, in order.") })
+    .meta({ id: "UsageEventList" }),
+);
+
+export type EventListOutput = z.infer<typeof eventListOutput>;
+
+const EARLIEST_MS = Date.UTC(2000, 0, 1);
+
+/** When usage occurred (L5). */
+export const occurredAt = z.lazy(() =>
+  timestamp
+    .refine((atMs) => atMs >= EARLIEST_MS, "must not be before 2000-01-01T00:00:00Z")
+    .meta({ format: "date-time" }),
+);
+
+const PROPERTIES_LEVELS_MAX = 100;
+
+/** In UTF-8 bytes of JSON. A row of D1 holds at most 2 MB. */
+const USAGE_PROPERTIES_BYTES_MAX = 1024 * 1024;
+
+/** Any properties that the caller stores with an event. */
+const usageProperties = z.lazy(() =>
+  jsonObject
+    .superRefine((value, context) => {
+      const refuse = (message: string) => context.addIssue({ code: "custom", message });
+      if (isNestedDeeperThan(value, PROPERTIES_LEVELS_MAX)) {
+        return refuse(`must nest at most ${PROPERTIES_LEVELS_MAX} levels`);
+      }
+      roundNumbers(value);
+      if (!isFiniteJson(value)) {
+        refuse("must have only numbers within the range of a double");
+      } else if (new TextEncoder().encode(JSON.stringify(value)).length > USAGE_PROPERTIES_BYTES_MAX) {
+        refuse(`must be at most ${USAGE_PROPERTIES_BYTES_MAX} bytes of JSON`);
+      }
+    })
+    .meta({ type: "object", additionalProperties: true }),
+);
+
+export const TIME_OF_USAGE = "The time of the usage, at most a day ahead. Default: now.";
+
+const onShortageInput = z.lazy(() => z.enum(["reject", "partial"]).meta({ id: "OnShortage" }));
+
+/** The fields of a usage event besides its id (U1). */
+export const usageFields = () => ({
+  userId,
+  event: identifier().describe("The event's name, such as `chat.completed`."),
+  model: identifier()
+    .nullish()
+    .transform((given) => given ?? undefined)
+    .describe("The model that was used, for rules with a model."),
+  quantities: quantities.prefault({}).describe("The usage in each unit. `count` is 1 unless it is given."),
+  occurredAt: occurredAt.optional().describe(TIME_OF_USAGE),
+  properties: usageProperties
+    .nullish()
+    .transform((given) => given ?? undefined)
+    .describe("Stored with the event and contained in the person's export."),
+  onShortage: onShortageInput
+    .default("reject")
+    .describe("If credits are insufficient: refuse, or debit what is available and report the rest."),
+});
+
+/** Charges of reservations use their ids as eventIds (U15), so no caller's event may take one. */
+export const isNoReservationId = [
+  (id: string) => !id.startsWith("res_"),
+  "must not begin with `res_`: charges of reservations have these ids",
+] as const;
+
+export const eventIdInput = () =>
+  identifier()
+    .refine(...isNoReservationId)
+    .describe("Your own id of the event: its idempotency key. It does not expire. It must not begin with `res_`.");
+
+export const eventInput = z.lazy(() =>
+  z.strictObject({ eventId: eventIdInput(), ...usageFields() }).meta({ id: "UsageEvent" }),
+);

@@ -1,0 +1,33 @@
+import type { Steps } from "../../db/schema.ts";
+import { type Quantities, UNITS, type Unit } from "./amount.ts";
+
+/** Why a request's quantities may be a mistake (W16). Separate sets hold them, so that they do not change a request's hash. */
+const quantitiesWithImpliedCount = new WeakSet<object>();
+
+const roundedQuantities = new WeakSet<object>();
+
+/** Returns whether quantities with other units have a `count` of 1 only by default. */
+export const impliesCount = (read: Quantities): boolean => quantitiesWithImpliedCount.has(read);
+
+/** Returns whether a quantity had to be rounded (C1). */
+export const isRounded = (read: Quantities): boolean => roundedQuantities.has(read);
+
+const COUNT_STEPS_DEFAULT = 1_000 as Steps;
+
+/** Each quantity of a request in steps, and whether it had to be rounded. */
+type GivenQuantities = { readonly [U in Unit]?: { readonly steps: Steps; readonly isRounded: boolean } | undefined };
+
+/** Returns the quantities of a request. `count` is 1 when it is absent, so it is always present (U1). */
+export function readGivenQuantities(given: GivenQuantities): Quantities & { readonly count: Steps } {
+  const steps: { [U in Unit]?: Steps } & { count: Steps } = { count: COUNT_STEPS_DEFAULT };
+  const sent = Object.values(given).filter((used) => used !== undefined);
+  for (const of of UNITS) {
+    const used = given[of];
+    if (used !== undefined) steps[of] = used.steps;
+  }
+  const isFree = sent.length > 0 && sent.every((used) => used.steps === 0);
+  const read = isFree ? { ...steps, isFree } : steps;
+  if (given.count === undefined && sent.length > 0) quantitiesWithImpliedCount.add(read);
+  if (sent.some((used) => used.isRounded)) roundedQuantities.add(read);
+  return read;
+}
