@@ -109,6 +109,7 @@ const captures: Readonly<Record<string, () => string>> = {
     batchOf(times(12, (n) => setting("one", setOf(1_900, 2_000 * n).replaceAll(/:\d/g, ":1234567890.1234567")))),
   "keys with wrong checksums": () =>
     fullBatch(() => eventOf("one", `{"a":"${`pk_live_${"a".repeat(60)}`.repeat(3_800)}"}`)),
+  "keys with right checksums": () => fullBatch(() => eventOf("one", `{"a":"${PUBLISHABLE_KEY.repeat(3_900)}"}`)),
   "999 links of one id, twice": () => fullBatch((n) => identify("ana", device(n % 999))),
   "500 links of long ids": () => fullBatch((n) => identify(longId(n % 500), device(n % 500))),
   // With a secret key, because these name more distinct ids than a publishable key's requests may (L1).

@@ -1,9 +1,10 @@
 /**
  * `npm run bench:worst`: requests of the worst shapes, each in its own workerd. CPU is measured with 128 MB of heap, as on the
  * platform, and memory in a heap so small that it holds little garbage. Prints each as it is measured, then the ten that take most CPU
- * and all beyond the bounds. Fails when a request exceeds its bounds, is answered 500 or ends its isolate. With an argument, only shapes whose
- * names match it are sent.
+ * and all beyond the bounds. Fails when a request exceeds its bounds, is answered 500 or ends its isolate. With a regular expression, it
+ * sends only the shapes whose names match. With `--cpu`, it does not measure memory, which takes most of the time.
  */
+import { parseArgs } from "node:util";
 import { sealStripeSetting } from "../src/payments/stripe-setting.ts";
 import { readSettings } from "../src/settings.ts";
 import { entriesSql, liveBalancesSql } from "../test/support/seed.ts";
@@ -14,6 +15,10 @@ import { everyRoute, formShapes, heavyBodies, heavyReads, SESSION_ID, SIGNING_SE
 
 const CPU_SECONDS_MAX = 0.25;
 const BYTES_MAX = 40 * MIB;
+const {
+  values: { cpu: isCpuOnly },
+  positionals: [pattern = ""],
+} = parseArgs({ options: { cpu: { type: "boolean", default: false } }, allowPositionals: true });
 const PLATFORM = "--max-old-space-size=128";
 /** Heaps in MB. Memory is measured in the first one in which a request survives. */
 const SMALL_HEAPS = [16, 20, 24, 32, 48, 64, 96, 128];
@@ -53,6 +58,7 @@ type Figure = Awaited<ReturnType<typeof measureIn>>;
 
 async function measure(d1Url: string, shape: Shape): Promise<Figure> {
   const figure = await measureIn(PLATFORM, d1Url, shape);
+  if (isCpuOnly) return figure;
   let bytes = Infinity;
   for (const megabytes of SMALL_HEAPS) {
     const flags = `--max-old-space-size=${megabytes} --max-semi-space-size=1`;
@@ -106,7 +112,7 @@ const figures: Figure[] = [];
 try {
   await prepare(d1.db);
   await runAll(d1.db, await largeStates());
-  const asked = new RegExp(process.argv[2] ?? "");
+  const asked = new RegExp(pattern);
   const all = [captureShapes, unknownShapes, heavyReads, heavyBodies, everyRoute, formShapes].flatMap((make) => make());
   for (const shape of all.filter(({ name }) => asked.test(name))) {
     const figure = await measure(d1.urls[0] ?? "", shape);

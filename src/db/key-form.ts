@@ -23,9 +23,23 @@ const CHECKSUM_CHARACTERS = 6;
  * mistyped or invented keys are detected without a query.
  */
 const KEY_CHARACTERS_MAX = 67;
-const KEY_FORM = /^([spr]k)_(live|test)_([0-9A-Za-z]{22})([0-9A-Za-z]{23})([0-9A-Za-z]{1,8})([0-9A-Za-z]{6})$/;
+const KEY_FORM = /^([spr]k)_(live|test)_([0-9A-Za-z]{22})([0-9A-Za-z]{23})([0-9A-Za-z]{1,8})[0-9A-Za-z]{6}$/;
 
 const checksum = (text: string): string => toBase62(crc32(text)).padStart(CHECKSUM_CHARACTERS, "0");
+
+/** Returns whether the checksum `crc` stands before the position `end` of a text. */
+function hasChecksum(text: string, end: number, crc: number): boolean {
+  let rest = crc;
+  for (let at = end - 1; at >= end - CHECKSUM_CHARACTERS; at--) {
+    if (text.charCodeAt(at) !== DIGITS.charCodeAt(rest % DIGITS.length)) return false;
+    rest = Math.floor(rest / DIGITS.length);
+  }
+  return true;
+}
+
+/** Returns whether a text with the letters of a key ends in its checksum. */
+const endsInChecksum = (text: string): boolean =>
+  hasChecksum(text, text.length, crc32(text.slice(0, -CHECKSUM_CHARACTERS)));
 
 /** Returns a new key of an environment. `random` is 22 random characters of base62, more than 128 bits. */
 export function writeKey(
@@ -46,8 +60,7 @@ export function writeAdminKey(random: string): string {
 }
 
 /** Returns whether a text has the form of an administration key. An admin token is always longer. */
-export const isAdminKey = (text: string): boolean =>
-  ADMIN_KEY.test(text) && checksum(text.slice(0, -CHECKSUM_CHARACTERS)) === text.slice(-CHECKSUM_CHARACTERS);
+export const isAdminKey = (text: string): boolean => ADMIN_KEY.test(text) && endsInChecksum(text);
 
 const HINT_CHARACTERS = 4;
 
@@ -63,8 +76,8 @@ const readKeyForm = rememberUpTo(100, readKeyParts);
 function readKeyParts(text: string): Key | null {
   const parts = KEY_FORM.exec(text);
   if (parts === null) return null;
-  const [, prefix = "", mode, , app, environment = "", sum] = parts;
-  if (checksum(text.slice(0, -CHECKSUM_CHARACTERS)) !== sum) return null;
+  const [, prefix = "", mode, , app, environment = ""] = parts;
+  if (!endsInChecksum(text)) return null;
   const kind = KEY_KINDS.get(prefix);
   const id = fromBase62(environment);
   const appId = `app_${app}`;
@@ -76,39 +89,21 @@ function readKeyParts(text: string): Key | null {
   return { kind, environment: { id, appId, mode: mode as Mode, database } };
 }
 
-/** Matches the beginning of a key. A letter of a key's random part may begin another key, so only beginnings are matched. */
-const KEY_START = /[spr]k_(?:live|test)_|ak_|whsec_/g;
-const KEY_CHARACTERS_MIN = 60;
-const ADMIN_KEY_CHARACTERS = 31;
-/** A signing secret of webhooks: of Purser's, or of Stripe's. It has no checksum. */
-const SIGNING_SECRET = /whsec_[0-9A-Za-z+/]{24,88}={0,2}/y;
-
-/** The beginning of a key, and all letters that may belong to it. */
-const KEY_LETTERS = /[spr]k_(?:live|test)_[0-9A-Za-z]{52,59}/y;
-
-/**
- * Returns the key that begins at this position. More letters may follow it: its checksum decides where it ends. Each letter is added
- * to the checksum once, because a text may have many beginnings.
- */
-function keyStartingAt(text: string, start: number): string | null {
-  SIGNING_SECRET.lastIndex = start;
-  const secret = SIGNING_SECRET.exec(text);
-  if (secret !== null) return secret[0];
-  const admin = text.slice(start, start + ADMIN_KEY_CHARACTERS);
-  if (isAdminKey(admin)) return admin;
-  KEY_LETTERS.lastIndex = start;
-  const letters = KEY_LETTERS.exec(text)?.[0] ?? "";
-  let [found, crc]: [string | null, number] = [null, 0];
-  for (let length = KEY_CHARACTERS_MIN, end = 0; length <= letters.length; length++) {
-    crc = crc32(letters.slice(end, length - CHECKSUM_CHARACTERS), crc);
-    end = length - CHECKSUM_CHARACTERS;
-    // The last letter alone excludes most texts.
-    if (DIGITS.charAt(crc % DIGITS.length) !== letters.charAt(length - 1)) continue;
-    const key = letters.slice(0, length);
-    if (readKeyParts(key) !== null) found = key;
-  }
-  return found;
+interface KeyForm {
+  /** The text before the letters. */
+  readonly prefix: RegExp;
+  readonly prefixCharacters: number;
+  readonly charactersMin: number;
+  readonly charactersMax: number;
 }
+
+const APPLICATION_KEY: KeyForm = {
+  ...{ prefix: /[spr]k_(?:live|test)_/g, prefixCharacters: 8 },
+  ...{ charactersMin: 60, charactersMax: KEY_CHARACTERS_MAX },
+};
+const ADMINISTRATION_KEY: KeyForm = { prefix: /ak_/g, prefixCharacters: 3, charactersMin: 31, charactersMax: 31 };
+/** A signing secret of webhooks: of Purser's, or of Stripe's. It has no checksum. */
+const SIGNING_SECRET = /whsec_[0-9A-Za-z+/]{24,88}={0,2}/g;
 
 const WHOLE_KEY = /(?<!\w)[spr]k_(?:live|test)_[0-9A-Za-z]{52,59}(?!\w)/g;
 
@@ -118,20 +113,52 @@ export function findKey(text: string): string | null {
   return null;
 }
 
+/** Returns how many letters of keys follow one another from `start`, at most `max`. */
+function countLetters(text: string, start: number, max: number): number {
+  let count = 0;
+  while (count < max && IS_LETTER[text.charCodeAt(start + count)] === 1) count++;
+  return count;
+}
+const IS_LETTER = new Uint8Array(128);
+for (const letter of DIGITS) IS_LETTER[letter.charCodeAt(0)] = 1;
+
+/** Returns the length of the key that begins at `start`, 0 for none. Its checksum decides where it ends. */
+function keyLengthAt(text: string, start: number, form: KeyForm): number {
+  const { prefixCharacters, charactersMin, charactersMax } = form;
+  const letters = countLetters(text, start + prefixCharacters, charactersMax - prefixCharacters);
+  let [found, crc, summed] = [0, 0, start];
+  for (let length = charactersMin; length <= prefixCharacters + letters; length++) {
+    // Each letter is added to the checksum once.
+    const end = start + length - CHECKSUM_CHARACTERS;
+    crc = crc32(text, { from: summed, to: end, before: crc });
+    summed = end;
+    if (hasChecksum(text, start + length, crc)) found = length;
+  }
+  return found;
+}
+
+function withoutKeysOf(text: string, form: KeyForm): string {
+  const { prefix, prefixCharacters } = form;
+  const parts: string[] = [];
+  let end = 0;
+  prefix.lastIndex = 0;
+  while (prefix.test(text)) {
+    const start = prefix.lastIndex - prefixCharacters;
+    const length = keyLengthAt(text, start, form);
+    if (length === 0) continue;
+    parts.push(text.slice(end, start), keyHint(text.slice(start, start + length)));
+    end = start + length;
+    prefix.lastIndex = end;
+  }
+  return end === 0 ? text : `${parts.join("")}${text.slice(end)}`;
+}
+
 /**
  * Returns the text with each key and signing secret replaced by its hint (L1). The text may be JSON from JSON.stringify, which
- * never escapes their characters. Takes linear time: no more than 99 characters are read again.
+ * never escapes their characters. Takes linear time: the letters of two possible keys never overlap.
  */
 export function withoutKeys(text: string): string {
   // Most texts have neither, which a search for a short text finds out fastest.
-  if (!text.includes("k_") && !text.includes("whsec_")) return text;
-  const parts: string[] = [];
-  let end = 0;
-  for (const { index } of text.matchAll(KEY_START)) {
-    const key = index < end ? null : keyStartingAt(text, index);
-    if (key === null) continue;
-    parts.push(text.slice(end, index), keyHint(key));
-    end = index + key.length;
-  }
-  return end === 0 ? text : `${parts.join("")}${text.slice(end)}`;
+  const rest = text.includes("k_") ? withoutKeysOf(withoutKeysOf(text, APPLICATION_KEY), ADMINISTRATION_KEY) : text;
+  return rest.includes("whsec_") ? rest.replaceAll(SIGNING_SECRET, keyHint) : rest;
 }

@@ -49,12 +49,12 @@ const crcTable = Uint32Array.from({ length: 256 }, (_, byte) => {
 });
 
 /**
- * Returns the CRC-32 of ASCII text (ISO 3309, as in zip), or of the text after the one with the CRC `before`. It detects every single
+ * Returns the CRC-32 of ASCII text (ISO 3309, as in zip), or of its part after a text with the CRC `before`. It detects every single
  * mistyped character. It is not a signature.
  */
-export function crc32(ascii: string, before = 0): number {
+export function crc32(ascii: string, { from = 0, to = ascii.length, before = 0 } = {}): number {
   let crc = ~before;
-  for (let index = 0; index < ascii.length; index++) {
+  for (let index = from; index < to; index++) {
     crc = (crcTable[(crc ^ ascii.charCodeAt(index)) & 0xff] ?? 0) ^ (crc >>> 8);
   }
   return (crc ^ 0xffffffff) >>> 0;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { parseUuid, randomId, uuidOf } from "../../src/lib/ids.ts";
+import { parseUuid, randomId, uuidsFrom } from "../../src/lib/ids.ts";
 import { isJsonObject, isNestedDeeperThan, jsonChunks, numberText, parseJson } from "../../src/lib/json.ts";
 import { DAY_MS, HOUR_MS } from "../../src/lib/time.ts";
 import { eventTimeMs, parseClientTime } from "../../src/people/capture/event-properties.ts";
@@ -72,9 +72,10 @@ it("jsonChunks keeps all elements in order, and each chunk within its bytes", ()
   );
 });
 
-it("uuidOf makes a different version 4 UUID of each random id", () => {
-  const uuids = Array.from({ length: 500 }, () => uuidOf(randomId("")));
-  expect(new Set(uuids).size).toBe(500);
+it("uuidsFrom makes different version 4 UUIDs of each random id, also where the count begins anew", () => {
+  const sequences = [...Array.from({ length: 50 }, () => uuidsFrom(randomId(""))), uuidsFrom("z".repeat(22))];
+  const uuids = sequences.flatMap((next) => Array.from({ length: 20 }, next));
+  expect(new Set(uuids).size).toBe(1_020);
   for (const uuid of uuids) {
     expect(uuid).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
     expect(parseUuid(uuid.toUpperCase())).toBe(uuid);

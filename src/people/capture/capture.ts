@@ -1,7 +1,7 @@
 import { readKey } from "../../db/key-form.ts";
 import { invalid, PurserError } from "../../errors.ts";
 import { utf8Length } from "../../lib/encoding.ts";
-import { uuidOf } from "../../lib/ids.ts";
+import { uuidsFrom } from "../../lib/ids.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { changesProperties } from "../id-properties.ts";
 import { isCounted, recordBytesOf, storedBytesOf } from "../limits/count.ts";
@@ -39,15 +39,19 @@ const PART_CHARACTERS_MAX = 512 * 1024;
 /** The characters of an event without its properties, at most about. */
 const EVENT_CHARACTERS = 500;
 
-const arrivalOf = (ctx: TenantCtx, sentAtMs: number | null): Arrival => ({
-  nowMs: ctx.now(),
-  sentAtMs,
-  newUuid: () => uuidOf(ctx.newId("")),
-  isForeignKey: (text) => {
-    const named = readKey(text)?.environment;
+function arrivalOf(ctx: TenantCtx, sentAtMs: number | null): Arrival {
+  const isForeign = (text: string | null) => {
+    const named = readKey(text ?? "")?.environment;
     return named !== undefined && (named.appId !== ctx.environment.appId || named.mode !== ctx.environment.mode);
-  },
-});
+  };
+  // Events that follow one another usually have the same key, or none.
+  let last = { key: null as string | null, isForeign: false };
+  const isForeignKey = (key: string | null) => {
+    if (key !== last.key) last = { key, isForeign: isForeign(key) };
+    return last.isForeign;
+  };
+  return { nowMs: ctx.now(), sentAtMs, newUuid: uuidsFrom(ctx.newId("")), isForeignKey };
+}
 
 /**
  * Stores the events of a v0 request. The response lists malformed events, which are skipped. If all are malformed, throws
@@ -146,7 +150,7 @@ async function storeInParts(
   const { events, characters } = body;
   assertModest(ctx, body);
   const budget = new CaptureBudget();
-  const areOfOtherKey = arrival.isForeignKey(keyBesideEvents(body) ?? "");
+  const areOfOtherKey = arrival.isForeignKey(keyBesideEvents(body));
   let reachedLimit: StoredEvents["reachedLimit"] = null;
   if (characters > PART_CHARACTERS_MAX) {
     const sizes = () =>

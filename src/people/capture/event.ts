@@ -58,8 +58,8 @@ export interface Arrival {
   readonly nowMs: number;
   readonly sentAtMs: number | null;
   readonly newUuid: () => string;
-  /** Whether a text is the key of another environment than the request's. */
-  readonly isForeignKey: (text: string) => boolean;
+  /** Whether a text is the key of another environment than the request's. Null when no key was sent. */
+  readonly isForeignKey: (text: string | null) => boolean;
 }
 
 /** The most UTF-16 units of a name of 200 code points. */
@@ -93,7 +93,7 @@ const STRING_OR_NUMBER = "a string or a number";
 /** Reads an event. For a v1 event, `added` returns the properties that v0 clients send. Does not throw. */
 export function readEvent(sent: unknown, arrival: Arrival, added?: AddedProperties): ReadEvent {
   if (!isJsonObject(sent)) return refuseEvent("", "must be an object");
-  if (arrival.isForeignKey(keyOf(sent) ?? "")) return foreignEvent;
+  if (arrival.isForeignKey(keyOf(sent))) return foreignEvent;
   const sentProperties = firstPresent(sent, "properties");
   if (sentProperties !== undefined && !isJsonObject(sentProperties))
     return refuseEvent("properties", "must be an object");

@@ -103,8 +103,8 @@ async function storeAll(
     if (reachedLimit !== null)
       return { warnings, drops: isShareFull ? allDropped(events, "day") : drops, reachedLimit };
     for (const [key, warning] of attempts.warnings) warnings.set(key, warning);
-    for (const { distinctId } of remaining.toStore(rest.slice(0, stored.count)))
-      noteUse("person", ctx.environment, distinctId, ctx.now());
+    const ids = new Set(remaining.toStore(rest.slice(0, stored.count)).map(({ distinctId }) => distinctId));
+    for (const id of ids) noteUse("person", ctx.environment, id, ctx.now());
     rest = rest.slice(stored.count);
   }
   return { warnings, drops: isShareFull ? allDropped(events, "day") : drops, reachedLimit: null };
