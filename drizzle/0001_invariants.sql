@@ -1008,6 +1008,12 @@ BEGIN
   SELECT RAISE(ABORT, 'guard_settlement');
 END;
 --> statement-breakpoint
+CREATE TRIGGER guards_owed INSTEAD OF INSERT ON guards
+WHEN new.name = 'owed' AND NOT new.holds
+BEGIN
+  SELECT RAISE(ABORT, 'guard_owed');
+END;
+--> statement-breakpoint
 CREATE TRIGGER guards_statement INSTEAD OF INSERT ON guards
 WHEN new.name = 'statement' AND NOT new.holds
 BEGIN

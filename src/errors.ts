@@ -84,6 +84,7 @@ export type Fault =
   | "key_server_unreachable"
   | "not_set_up"
   | "queries_exhausted"
+  | "refunds_owed"
   | "secret_unreadable";
 
 export interface ErrorOptions {

@@ -21,6 +21,7 @@ const CONSTRAINT_ERRORS = {
   guard_key: "guard_key",
   guard_link: "guard_link",
   guard_origin: "guard_origin",
+  guard_owed: "guard_owed",
   guard_payment: "guard_payment",
   guard_people: "guard_people",
   guard_person: "guard_person",

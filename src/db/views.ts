@@ -24,6 +24,7 @@ export const guards = sqliteTable("guards", {
       "events",
       "bytes",
       "settlement",
+      "owed",
     ],
   }).notNull(),
   holds: integer("holds", { mode: "boolean" }).notNull(),

@@ -48,3 +48,16 @@ export function cutPage<Row>(
   const page = rows.slice(0, limit);
   return { page, last: rows.length > limit ? page.at(-1) : undefined };
 }
+
+/** The most bytes of long columns on a page. */
+export const PAGE_BYTES_MAX = 8 * 1024 * 1024;
+
+/** Returns the first rows, whose sizes are at most `max` together, and at least one. */
+export function firstWithin<Row>(rows: readonly Row[], sizeOf: (row: Row) => number, max: number): readonly Row[] {
+  let sum = 0;
+  const beyond = rows.findIndex((row, index) => {
+    sum += sizeOf(row);
+    return index > 0 && sum > max;
+  });
+  return beyond === -1 ? rows : rows.slice(0, beyond);
+}

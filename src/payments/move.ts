@@ -2,6 +2,7 @@ import { roundUp } from "../books/amounts/amount.ts";
 import { grantRefusals } from "../books/credits/grant.ts";
 import type { User } from "../books/ledger/account.ts";
 import { type Decision, replay } from "../books/ledger/decision.ts";
+import { OWED_TOO_MUCH } from "../books/ledger/owed.ts";
 import type { AccountAtRead } from "../books/ledger/read-account.ts";
 import { writeForUser } from "../books/ledger/write.ts";
 import { choosePack, type Pack, selectPack } from "../catalog/pack.ts";
@@ -74,6 +75,13 @@ type PaymentRows = RowsOf<ReturnType<typeof selectPayment>>;
 interface Read {
   readonly state: PaymentState;
   readonly payer: Payer | null;
+}
+
+/** Held credits owe too many refunds (L6), so that the payment changes only when holds have ended. */
+export class MustWait extends PurserError {
+  constructor() {
+    super("temporarily_unavailable", OWED_TOO_MUCH, { headers: { "Retry-After": "3600" }, fault: "refunds_owed" });
+  }
 }
 
 /** The same batch failed twice although nothing that it depends on has changed. */
@@ -346,7 +354,7 @@ class Run {
           packOf: (pack) => choosePack(pack, packRows[packs.indexOf(pack)] ?? []),
         });
       },
-      refusals: grantRefusals(ctx),
+      refusals: { ...grantRefusals(ctx), guard_owed: () => new MustWait() },
     });
     const isWritten = this.#sent !== null;
     this.#confirm();

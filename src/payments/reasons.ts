@@ -35,6 +35,7 @@ const IGNORED_REASONS = [
   "trial_over",
   "coupon_over",
   "no_payment",
+  "refunds_owed",
 ] as const;
 export type IgnoredReason = (typeof IGNORED_REASONS)[number] | "no_user";
 
@@ -161,6 +162,8 @@ const GENERIC: Readonly<Partial<Record<LogReason, string>>> = {
   setup_mode: 'Nothing is paid in a session with `mode: "setup"`.',
   unpaid:
     "It is not paid yet. Also choose `checkout.session.async_payment_succeeded`, which Stripe sends when it is paid.",
+  refunds_owed:
+    "Credits of the user under holds owe the maximum number of refunds. Nothing is to be done: Stripe sends the event again, and it takes effect when the holds have ended, after at most 24 hours.",
   no_payment: "It names no payment intent and no charge. Money that moved outside of Stripe has no effect here.",
 };
 

@@ -8,7 +8,7 @@ import type { Payer } from "./carry.ts";
 import { type PaymentChange, readChange, type StripeEvent } from "./event.ts";
 import { factsOf } from "./facts.ts";
 import { type LogEntry, logIgnored, logStatement } from "./log.ts";
-import { type Moved, moreImportant, movePayment } from "./move.ts";
+import { type Moved, MustWait, moreImportant, movePayment } from "./move.ts";
 import { isSet, offersOf } from "./offer.ts";
 import type { PaymentOutcome } from "./outcomes.ts";
 import { hintOf, type IgnoredReason } from "./reasons.ts";
@@ -45,7 +45,7 @@ export async function takeEvent(
     const mayGrant = link !== null || facts.some(({ kind }) => GRANTING.includes(kind));
     const changeOfPart = { ...change, ...part };
     const input = { setting, change: changeOfPart, mayGrant, eventPaymentKey };
-    const moved: Moved = await movePayment(ctx, input);
+    const moved: Moved = await movePayment(ctx, input).catch((error: unknown) => logWait(ctx, error, event, asked));
     const isMoreImportant = moreImportant(moved.outcome, outcome) !== outcome;
     if (eventPaymentKey === undefined && (paymentKey === undefined || isMoreImportant)) paymentKey = moved.paymentKey;
     outcome = moreImportant(outcome, moved.outcome);
@@ -63,6 +63,12 @@ export async function takeEvent(
   // The log already has a repeated event.
   if (outcome === "ignored" && !isLogged) await logIgnored(ctx, entryOf(event, reason, asked, paymentKey));
   return { received: true, outcome, ...(paymentKey === undefined ? {} : { paymentKey }) };
+}
+
+/** Logs an event that must wait, and throws its error, so that Stripe sends it again. A repeat does not change its entry. */
+async function logWait(ctx: TenantCtx, error: unknown, event: StripeEvent, asked: AskedGrant): Promise<never> {
+  if (error instanceof MustWait) await logIgnored(ctx, entryOf(event, "refunds_owed", asked));
+  throw error;
 }
 
 /** `invoice_payment` says which payment intent paid an invoice that may have waited for it. */

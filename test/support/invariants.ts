@@ -60,10 +60,16 @@ const mustFindNothing = (): readonly (readonly [what: string, text: string])[] =
     "balances that owe more than holds keep of them, or that are revoked and owe",
     `SELECT o.balance_id FROM refund_owed AS o
      LEFT JOIN credit_balances AS b ON b.account_id = o.account_id AND b.id = o.balance_id
-     WHERE o.account_id > ${before.account} AND (b.id IS NULL OR b.revoked_at_ms IS NOT NULL OR o.owed_steps > coalesce((
-       SELECT sum(leg.value ->> 'amountSteps') FROM reservations AS r CROSS JOIN json_each(r.legs) AS leg
-       WHERE r.account_id = o.account_id AND r.state = 'open' AND r.made_seq < o.seq AND leg.value ->> 'balanceId' = o.balance_id
-     ), 0))`,
+     LEFT JOIN (
+       SELECT r.account_id, r.made_seq, leg.value ->> 'balanceId' AS balance_id, leg.value ->> 'amountSteps' AS steps
+       FROM reservations AS r CROSS JOIN json_each(r.legs) AS leg WHERE r.account_id > ${before.account} AND r.state = 'open'
+     ) AS held ON held.account_id = o.account_id AND held.balance_id = o.balance_id AND held.made_seq < o.seq
+     WHERE o.account_id > ${before.account} GROUP BY o.account_id, o.balance_id, o.seq
+     HAVING b.id IS NULL OR b.revoked_at_ms IS NOT NULL OR o.owed_steps > coalesce(sum(held.steps), 0)`,
+  ],
+  [
+    "accounts that owe more amounts than the bound",
+    `SELECT account_id FROM refund_owed WHERE account_id > ${before.account} GROUP BY account_id HAVING count(*) > 5000`,
   ],
   ["counters that are not the sum of the usage in their window", wrongCounters(before.account)],
   ["day sums that differ from the events before their account's mark", wrongDaySums(before.account)],

@@ -17,7 +17,7 @@ import {
   writeReturning,
 } from "../ledger/decision.ts";
 import { insertTakings, type Taking } from "../ledger/insert-takings.ts";
-import { insertRefundOwed } from "../ledger/owed.ts";
+import { insertRefundOwed, OWED_MAX, OWED_TOO_MUCH } from "../ledger/owed.ts";
 import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { writeForUser } from "../ledger/write.ts";
@@ -63,7 +63,7 @@ export interface RefundInput {
 /**
  * Takes back a share of the initial amount of each balance under a reference, as far as it remains. A part that open reservations
  * hold is owed (C21). Throws `credit_balance_not_found`; `idempotency_conflict`; and `invalid_request` if the shares would total more
- * than 1, if nothing is left to refund, and for more than a hundred refunds.
+ * than 1, if nothing is left to refund, for more than a hundred refunds, and if the user's held credits owe too many.
  */
 export async function refundCredits(ctx: TenantCtx, input: RefundInput): Promise<Outcome<RefundOutput>> {
   const { userId, externalRef, refundRef } = input;
@@ -80,6 +80,7 @@ export async function refundCredits(ctx: TenantCtx, input: RefundInput): Promise
       const due = balancesOfPeriods(account.periods).filter((row) => row.externalRef === externalRef);
       return decideRefund(ctx, { input, stamp, issued: [...stored, ...due], refunds, taken }, account);
     },
+    refusals: { guard_owed: owedTooMuch },
   });
   assert(refunded !== null, "a user named by id is never unknown");
   return refunded;
@@ -132,7 +133,7 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
           entries: due.length,
         }),
         ...insertTakings(account, takingsOf(due), { cause: "refund", note: reason }),
-        insertRefundOwed(account, takingsOf(due)),
+        ...insertRefundOwed(account, takingsOf(due)),
       ],
       returning: selectTaken(ctx, { userId }, { externalRef, refundRef }),
       audit: {
@@ -224,6 +225,9 @@ function nothingGranted(param: "externalRef" | "packId"): PurserError {
     { param },
   );
 }
+
+const owedTooMuch = (): PurserError =>
+  new PurserError("invalid_request", OWED_TOO_MUCH, { param: "externalRef", details: { limit: OWED_MAX } });
 
 function tooManyRefunds(): PurserError {
   return new PurserError("invalid_request", "This reference has the maximum number of refunds.", {

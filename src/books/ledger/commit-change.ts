@@ -22,7 +22,7 @@ import { countGranted } from "./new-balances.ts";
 import type { DuePeriod } from "./plan-periods.ts";
 import type { AccountAtRead } from "./read-account.ts";
 import type { SettledHold } from "./settle.ts";
-import { motionsOfCharges, settlementMessage, settlementWrites } from "./settlement-writes.ts";
+import { guardsOfOwed, motionsOfCharges, settlementMessage, settlementWrites } from "./settlement-writes.ts";
 
 interface AccountBefore {
   /** The state to remember. Null when it is incomplete. */
@@ -99,6 +99,7 @@ function dueWrites(ctx: TenantCtx, account: AccountAtRead, settled: readonly Set
   const { accountId, periods } = account;
   const runs = inOrderOfMoments(periods.periods, settled, ({ hold }) => hold.endsAtMs);
   return [
+    ...guardsOfOwed(account, settled),
     ...periodChanges(ctx, accountId, periods),
     ...runs.flatMap((run) => [...grantPeriods(account, run.periods), ...settlementWrites(account, run.holds)]),
   ];

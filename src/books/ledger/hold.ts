@@ -63,14 +63,10 @@ export interface Charge {
 
 /**
  * An amount that a balance owes to a refund or a payment, because open reservations held it when it was to be taken (C21, S4). When
- * such a reservation is settled, its balances pay.
+ * such a reservation is settled, its balances pay. `leg` is the balance's place in the hold, `seq` that of the entry that took too
+ * little.
  */
-export interface Owed {
-  readonly balanceId: string;
-  /** The seq of the entry that took too little. The oldest debt is paid first. */
-  readonly seq: number;
-  readonly steps: number;
-}
+export type Owed = readonly [leg: number, seq: number, steps: number];
 
 /** The holds of an open reservation that has expired. */
 export interface DueHold extends Hold {
@@ -124,15 +120,17 @@ export const willBeCharged = () =>
     and(eq(chargeEvent.environmentId, reservations.environmentId), eq(chargeEvent.eventId, reservations.id)),
   )})`;
 
-/** Returns SQL for the owed amounts that a reservation's settlement may pay, oldest first. */
+/** The FROM clause: the owed amounts that a reservation's settlement may pay, each with its leg. */
+const fromOwed = () =>
+  sql`FROM json_each(${reservations.legs}) AS leg CROSS JOIN ${refundOwed}
+    ON ${refundOwed.accountId} = ${reservations.accountId} AND ${refundOwed.balanceId} = leg.value ->> 'balanceId'
+    AND ${refundOwed.seq} > ${reservations.madeSeq}`;
+
+/** Returns SQL for these amounts, the oldest of each leg first. An account has at most `OWED_MAX` of them. */
 const owedOfReservation = () =>
   sql`(
-  SELECT json_group_array(json_object(
-    'balanceId', ${refundOwed.balanceId}, 'seq', ${refundOwed.seq}, 'steps', ${refundOwed.owedSteps}
-  ) ORDER BY ${refundOwed.seq})
-  FROM json_each(${reservations.legs}) AS leg CROSS JOIN ${refundOwed}
-    ON ${refundOwed.accountId} = ${reservations.accountId} AND ${refundOwed.balanceId} = leg.value ->> 'balanceId'
-    AND ${refundOwed.seq} > ${reservations.madeSeq}
+  SELECT json_group_array(json_array(leg.key, ${refundOwed.seq}, ${refundOwed.owedSteps}) ORDER BY leg.key, ${refundOwed.seq})
+  ${fromOwed()}
 )`;
 const readOwed = (stored: string) => JSON.parse(stored) as readonly Owed[];
 
@@ -192,6 +190,28 @@ export type DueRow = RowOf<ReturnType<typeof dueFields>>;
 
 /** The most due holds of an account that are read and settled at a time. */
 export const DUE_HOLDS_MAX = 500;
+/** If the due holds before one have this size, it is read later. It bounds the memory of an isolate. */
+const DUE_BYTES_MAX = 4 * 1024 * 1024;
+/** An owed amount as JSON is not longer. */
+const OWED_BYTES_MAX = 36;
+
+/** Returns a condition: a reservation of the account is due, and is read now. Nothing is counted if none is due. */
+export const isDueNow = (value: ValueOf<DueAt>, account: SQL) => {
+  const { expiresAtMs, createdAtMs, id, legs } = reservations;
+  const owedBytes = sql`${OWED_BYTES_MAX} * (SELECT count(*) FROM ${refundOwed} WHERE ${refundOwed.accountId} = ${account})`;
+  const first = sql`SELECT ${expiresAtMs} AS ends, ${createdAtMs} AS made, ${id} AS id, octet_length(${legs}) + ${owedBytes} AS bytes
+    FROM ${reservations} WHERE ${isDue(value, account)} ORDER BY 1, 2, 3 LIMIT ${DUE_HOLDS_MAX}`;
+  const summed = sql`SELECT *, sum(bytes) OVER (ORDER BY ends, made, id) - bytes AS earlier FROM (${first})`;
+  const last = sql`SELECT ends, made, id FROM (${summed}) WHERE earlier < ${DUE_BYTES_MAX} ORDER BY 1 DESC, 2 DESC, 3 DESC LIMIT 1`;
+  // Because of the pluses, SQLite looks for the last one only if there is a due one.
+  return sql`${isDue(value, account)} AND (+${expiresAtMs}, +${createdAtMs}, +${id}) <= (${last})`;
+};
+
+/** Returns SQL for the number of due holds, up to the most that are read at a time. */
+export const countDueHolds = (value: ValueOf<DueAt>, account: SQL) =>
+  sql<number>`iif(${reservations.id} IS NULL, 0, (
+    SELECT count(*) FROM (SELECT 1 FROM ${reservations} WHERE ${isDue(value, account)} LIMIT ${DUE_HOLDS_MAX})
+  ))`;
 
 /** Returns the due holds in the rows of a left join, in order of their ends. */
 export function readDueHolds(
@@ -244,12 +264,12 @@ export interface Ending {
 }
 
 /** A reservation to settle, and the place of its returns among the next entries of the account. */
-export type SettlementRow = Ending & Pick<Hold, "id" | "owed"> & { readonly offset: number };
+export type SettlementRow = Ending & Pick<Hold, "id"> & { readonly offset: number; readonly owes: boolean };
 
 /**
  * Settles open reservations of one user. Their returns must follow in the same batch. The batch aborts with
- * `reservations_settled_once` if a reservation is already settled, and with `reservations_state` if its end has moved, or its balances
- * owe other amounts than those that were read.
+ * `reservations_settled_once` if a reservation is already settled, and with `reservations_state` if its end has moved, or it owes
+ * something although it was read as owing nothing. `guardOwed` checks the others.
  */
 export function settleReservations(writing: WriteContext, rows: readonly SettlementRow[]): Statement {
   const { environmentId } = writing;
@@ -260,11 +280,11 @@ export function settleReservations(writing: WriteContext, rows: readonly Settlem
 
 const settleReservationsSql = query((value: ValueOf<WriteContext & { settlements: string }>) => {
   const isNotDue = sql`settled.value ->> 'isDue' AND ${reservations.expiresAtMs} > ${value("nowMs")}`;
-  const owesOther = sql`${owedOfReservation()} <> settled.value ->> 'owed'`;
+  const owesMore = sql`NOT (settled.value ->> 'owes') AND EXISTS (SELECT 1 ${fromOwed()})`;
   return drizzle
     .update(reservations)
     .set({
-      state: sql`iif((${isNotDue}) OR ${owesOther}, 'changed', settled.value ->> 'state')`,
+      state: sql`iif((${isNotDue}) OR (${owesMore}), 'changed', settled.value ->> 'state')`,
       settledAtMs: asInteger(value("nowMs")),
       settledEventId: sql`settled.value ->> 'eventId'`,
       settledBy: sql`${value("by")}`,
@@ -277,6 +297,15 @@ const settleReservationsSql = query((value: ValueOf<WriteContext & { settlements
         sql`${reservations.id} = settled.value ->> 'id'`,
       ),
     );
+});
+
+/** Aborts the batch with `guard_account` if one of these reservations owes other amounts than those that were read. */
+export const guardOwed = query((value: ValueOf<{ environmentId: number; holds: string }>) => {
+  const owesOther = sql`
+    SELECT 1 FROM json_each(${value("holds")}) AS item
+    CROSS JOIN ${reservations} ON ${reservations.environmentId} = ${value("environmentId")} AND ${reservations.id} = item.value ->> 0
+    WHERE ${owedOfReservation()} <> item.value ->> 1`;
+  return insertFrom(guards, { name: sql`'account'`, holds: sql`NOT EXISTS (${owesOther})` }, sql``);
 });
 
 const returned = alias(creditLedger, "returned");

@@ -2,45 +2,58 @@ import { type SQL, sql } from "drizzle-orm";
 import { drizzle, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import { creditBalances, creditLedger, paymentGrants, refundOwed, reservations } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
+import { guards } from "../../db/views.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { isOpen } from "./hold.ts";
 import type { OwedPayment } from "./settle.ts";
 
 type OwedPayments = WriteContext & { payments: string };
 
-/** Returns SQL for the rest of an owed amount: not more than the holds that were open at its refund still have. */
-function restOf(value: ValueOf<OwedPayments>): { readonly rest: SQL; readonly isPaid: SQL } {
+/** Returns SQL for the rest of each paid amount, `paid.rest`: not more than the holds that were open at its refund still have. */
+function restsOf(value: ValueOf<OwedPayments>): SQL {
   const { accountId, balanceId, seq, owedSteps } = refundOwed;
-  const isOf = sql`payment.value ->> 'balanceId' = ${balanceId} AND payment.value ->> 'seq' = ${seq}`;
-  const list = sql`json_each(${value("payments")}) AS payment WHERE ${isOf}`;
-  const held = sql`coalesce((
-    SELECT sum(leg.value ->> 'amountSteps') FROM ${reservations} CROSS JOIN json_each(${reservations.legs}) AS leg
-    WHERE ${reservations.accountId} = ${accountId} AND ${isOpen()} AND ${reservations.madeSeq} < ${seq}
-      AND leg.value ->> 'balanceId' = ${balanceId}
-  ), 0)`;
-  return {
-    rest: sql`min(${owedSteps} - (SELECT sum(payment.value ->> 'steps') FROM ${list}), ${held})`,
-    isPaid: sql`${accountId} = ${accountOfWrite(value)} AND EXISTS (SELECT 1 FROM ${list})`,
-  };
+  const held = sql`(
+    SELECT leg.value ->> 'balanceId' AS balance, ${reservations.madeSeq} AS since, leg.value ->> 'amountSteps' AS steps
+    FROM ${reservations} CROSS JOIN json_each(${reservations.legs}) AS leg
+    WHERE ${reservations.accountId} = ${accountOfWrite(value)} AND ${isOpen()}
+  ) AS held`;
+  return sql`(
+    SELECT ${accountId} AS account, ${balanceId} AS balance, ${seq} AS seq, ${owedSteps} AS before,
+      min(${owedSteps} - (payment.value ->> 2), coalesce(sum(held.steps), 0)) AS rest
+    FROM json_each(${value("payments")}) AS payment
+    CROSS JOIN ${refundOwed} ON ${accountId} = ${accountOfWrite(value)}
+      AND ${balanceId} = payment.value ->> 0 AND ${seq} = payment.value ->> 1
+    LEFT JOIN ${held} ON held.balance = ${balanceId} AND held.since < ${seq}
+    GROUP BY payment.key
+  ) AS paid`;
 }
 
 const deletePaid = query((value: ValueOf<OwedPayments>) => {
-  const { rest, isPaid } = restOf(value);
-  return drizzle.delete(refundOwed).where(sql`${isPaid} AND ${rest} <= 0`);
+  const { accountId, balanceId, seq } = refundOwed;
+  return drizzle
+    .delete(refundOwed)
+    .where(
+      sql`(${accountId}, ${balanceId}, ${seq}) IN (SELECT account, balance, paid.seq FROM ${restsOf(value)} WHERE rest <= 0)`,
+    );
 });
 
-const lowerPaid = query((value: ValueOf<OwedPayments>) => {
-  const { rest, isPaid } = restOf(value);
-  return drizzle
+const lowerPaid = query((value: ValueOf<OwedPayments>) =>
+  drizzle
     .update(refundOwed)
-    .set({ owedSteps: rest })
-    .where(sql`${isPaid} AND ${refundOwed.owedSteps} > ${rest}`);
-});
+    .set({ owedSteps: sql`paid.rest` })
+    .from(restsOf(value))
+    .where(
+      sql`${refundOwed.accountId} = paid.account AND ${refundOwed.balanceId} = paid.balance AND ${refundOwed.seq} = paid.seq
+        AND paid.rest < paid.before`,
+    ),
+);
 
 /** Lowers the owed amounts of settled reservations by what their balances paid. Send it after all of these settlements. */
 export function lowerOwed(writing: WriteContext, payments: readonly OwedPayment[]): Statement[] {
   if (payments.length === 0) return [];
-  const values = { ...writingValues(writing), payments: JSON.stringify(payments) };
+  const sums = new Map<number, [balanceId: string, seq: number, steps: number]>();
+  for (const { balanceId, seq, steps } of payments) sums.set(seq, [balanceId, seq, steps + (sums.get(seq)?.[2] ?? 0)]);
+  const values = { ...writingValues(writing), payments: JSON.stringify([...sums.values()]) };
   return [deletePaid(values), lowerPaid(values)];
 }
 
@@ -74,12 +87,29 @@ const insertOwedOfRefund = query((value: ValueOf<WriteContext & { takings: strin
 const isUnrevoked = (value: ValueOf<WriteContext>, id: SQL) => sql`${creditBalances.id} = ${id}
   AND +${creditBalances.accountId} = ${accountOfWrite(value)} AND ${creditBalances.revokedAtMs} IS NULL`;
 
-/** Inserts the amounts that a refund could not take because they were held. Send it after the refund's entries. */
+/** The most owed amounts of an account (L6). Each settlement reads and writes those of its balances, as one value. */
+export const OWED_MAX = 5_000;
+
+/** Aborts the batch with `guard_owed` if the account owes more amounts. Send it after the statements that insert them. */
+const guardOwedBounded = query((value: ValueOf<WriteContext>) => {
+  const owed = sql`SELECT count(*) FROM ${refundOwed} WHERE ${refundOwed.accountId} = ${accountOfWrite(value)}`;
+  return insertFrom(guards, { name: sql`'owed'`, holds: sql`(${owed}) <= ${OWED_MAX}` }, sql``);
+});
+
+/** Tells the caller what a batch that failed with `guard_owed` has refused. */
+export const OWED_TOO_MUCH =
+  "The user's credits under holds owe too many refunds. Try again when the holds end, after at most 24 hours.";
+
+/**
+ * Inserts the amounts that a refund could not take because they were held. Send it after the refund's entries. The batch aborts with
+ * `guard_owed` if the account would owe too many.
+ */
 export function insertRefundOwed(
   writing: WriteContext,
   takings: readonly { readonly balanceId: string; readonly dueSteps: number }[],
-): Statement {
-  return insertOwedOfRefund({ ...writingValues(writing), takings: JSON.stringify(takings) });
+): Statement[] {
+  const values = writingValues(writing);
+  return [insertOwedOfRefund({ ...values, takings: JSON.stringify(takings) }), guardOwedBounded(values)];
 }
 
 type OwedMotions = WriteContext & { motions: string };
@@ -111,10 +141,13 @@ const insertOwedOfPayment = query((value: ValueOf<OwedMotions>) => {
   );
 });
 
-/** Replaces a payment's owed amounts after its motions by the amounts that are due, not taken, and held now (S4). */
+/**
+ * Replaces a payment's owed amounts after its motions by the amounts that are due, not taken, and held now (S4). The batch aborts
+ * with `guard_owed` if the account would owe too many.
+ */
 export function replacePaymentOwed(writing: WriteContext, motions: string): Statement[] {
   const values = { ...writingValues(writing), motions };
-  return [deleteOwedOfPayment(values), insertOwedOfPayment(values)];
+  return [deleteOwedOfPayment(values), insertOwedOfPayment(values), guardOwedBounded(writingValues(writing))];
 }
 
 /** Returns a condition: an entry of the account was written at or after the first settlement of `settled`. */

@@ -10,7 +10,7 @@ import { accountQuery, byOf, type User, type WriteContext } from "./account.ts";
 import { PAYING_FIELDS, type PayingRow } from "./balance.ts";
 import { type Counters, countersOf, readCounters } from "./counters.ts";
 import { dueRecurring, readDueJson } from "./due-periods.ts";
-import { DUE_HOLDS_MAX, type DueHold, dueFields, isDue, readDueHolds } from "./hold.ts";
+import { countDueHolds, DUE_HOLDS_MAX, type DueHold, dueFields, isDue, isDueNow, readDueHolds } from "./hold.ts";
 import { lastSeqOf } from "./insert-entries.ts";
 import { NO_PERIODS, type PeriodPlan } from "./plan-periods.ts";
 import { isSpendable } from "./spendable-balances.ts";
@@ -23,6 +23,8 @@ export interface AccountAtRead extends WriteContext {
   readonly features: string | null;
   /** Due holds to return. The batch of every decision returns them, so a plan counts them as returned. Charges were settled before. */
   readonly due: readonly DueHold[];
+  /** Whether there may be further due holds, which were not read. */
+  readonly hasMoreDue: boolean;
   /** Due periods. They are granted in the batch or before it (R3). */
   readonly periods: PeriodPlan;
   /** When the next period begins. From then on, the remembered account is not used. Null when there is no next period. */
@@ -53,15 +55,15 @@ const selectAccount = accountQuery(
           >`iif(${accounts.recurringDueAtMs} <= ${value("nowMs")} AND ${reservations.id} IS ${firstDueHold(value)},
             ${dueRecurring(value, accounts.id)}, NULL)`,
           counters: countersOf(value, environments.features, accounts.id),
+          dueCount: countDueHolds(value, account),
         }),
         ...optional(dueFields()),
       })
       .from(environments)
       .leftJoin(accounts, eq(accounts.id, account))
-      .leftJoin(reservations, isDue(value, accounts.id))
+      .leftJoin(reservations, isDueNow(value, account))
       .where(eq(environments.id, value("environmentId")))
-      .orderBy(reservations.expiresAtMs, reservations.createdAtMs, reservations.id)
-      .limit(DUE_HOLDS_MAX),
+      .orderBy(reservations.expiresAtMs, reservations.createdAtMs, reservations.id),
 );
 
 /** The user whose account is read, and the verb's reads, which are sent in the same batch. */
@@ -89,6 +91,7 @@ export async function readAccount<const Reads extends readonly Statement[]>(
   requireClock(ctx, stored?.features ?? null);
   await requireSecrets(ctx, tombstoneSecretsIn(stored?.features ?? null));
   const isErased = stored?.isErased === 1;
+  const dueCount = stored?.dueCount ?? 0;
   // Old ids of reservations and recurring grants do not find an erased account (E4). Payments still find it by its integer.
   const isUnknown = isErased && ("reservationId" in user || "recurringId" in user);
   if (isErased && ("userId" in user || "balanceId" in user)) throw personErased();
@@ -105,6 +108,7 @@ export async function readAccount<const Reads extends readonly Statement[]>(
           lastSeq: stored?.lastSeq ?? 0,
           features: stored?.features ?? null,
           ...(isErased ? NOTHING_DUE : dueInBatch(readDueHolds(rows), readDueJson(ctx, stored?.periods ?? null, atMs))),
+          hasMoreDue: !isErased && (dueCount > rows.length || dueCount === DUE_HOLDS_MAX),
           recurringDueAtMs: stored?.recurringDueAtMs ?? null,
           counters: readCounters(stored?.counters ?? null),
         };
@@ -112,7 +116,7 @@ export async function readAccount<const Reads extends readonly Statement[]>(
   return { account, found: rest as RowsOf<Reads> };
 }
 
-export const NOTHING_DUE = { due: [], periods: NO_PERIODS };
+export const NOTHING_DUE = { due: [], hasMoreDue: false, periods: NO_PERIODS };
 
 /** Returns what the next batch settles. If a period is left for a later batch, holds that end after its beginning are left too. */
 function dueInBatch(holds: readonly DueHold[], periods: PeriodPlan): Pick<AccountAtRead, "due" | "periods"> {
@@ -191,7 +195,7 @@ export async function readTogether<Row>(
     const { environmentId, nowMs } = named;
     const counters = readCounters(stored);
     const context = { environmentId, userId, accountId, nowMs, by: byOf(ctx) };
-    const account = { ...context, lastSeq, features, due: [], periods: NO_PERIODS, recurringDueAtMs, counters };
+    const account = { ...context, lastSeq, features, ...NOTHING_DUE, recurringDueAtMs, counters };
     users.set(userId, { account, balances: balances.get(userId) ?? [] });
   }
   return { users, rows };

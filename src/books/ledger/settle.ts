@@ -70,19 +70,20 @@ export const changesOfHolds = (settled: readonly SettledHold[]): BalanceChange[]
 
 /**
  * Settles a reservation: each hold returns, what returns to a revoked balance is taken back (U9), and after the debits of the usage
- * its balances pay what they owe from the rest (C21). `paid` has the payments of earlier settlements, by debt. Pure.
+ * its balances pay what they owe from the rest (C21). `paid` has the payments of earlier settlements, by `seq`. Pure.
  */
 export function settleHold(
   hold: Hold,
   ending: Ending,
   debits: readonly NewEntry[] = [],
-  paid: Map<string, number> = new Map(),
+  paid: Map<number, number> = new Map(),
 ): Settlement {
   const reservationId = hold.id;
+  const amounts = new Map(hold.legs.map(({ balanceId, amountSteps }) => [balanceId, amountSteps]));
   const taken = hold.revocations.flatMap(({ balanceId, seq }): NewEntry[] => {
-    const leg = hold.legs.find((one) => one.balanceId === balanceId);
-    if (leg === undefined) return [];
-    const deltaSteps = -leg.amountSteps;
+    const amountSteps = amounts.get(balanceId);
+    if (amountSteps === undefined) return [];
+    const deltaSteps = -amountSteps;
     return [{ balanceId, deltaSteps, reason: "admin_adjust", reservationId, repeatsSeq: seq, isRevoked: 1 }];
   });
   const payments = paymentsOfOwed(hold, debits, paid);
@@ -99,7 +100,7 @@ export function settleHold(
  * charges; without charges, none are needed. Pure.
  */
 export function settle(rows: readonly PayingRow[], due: readonly DueHold[]): SettledHold[] {
-  const paid = new Map<string, number>();
+  const paid = new Map<number, number>();
   const balances = byId(rows);
   return due.map((hold) => {
     const { charge, id } = hold;
@@ -152,21 +153,19 @@ function chargeHold(
   return { charge, payment: burnDown(payersOfHold(granted, hold, occurredAtMs), usage) };
 }
 
-/** Returns the payments of a hold's balances towards what they owe, oldest first. */
-function paymentsOfOwed(hold: Hold, debits: readonly BalanceChange[], paid: Map<string, number>): OwedPayment[] {
-  if (hold.owed.length === 0) return [];
+/** Returns the payments of a hold's balances towards what they owe, the oldest of each balance first. */
+function paymentsOfOwed({ owed, legs }: Hold, debits: readonly BalanceChange[], paid: Map<number, number>) {
+  if (owed.length === 0) return [];
   const debited = new Map(debits.map(({ balanceId, deltaSteps }) => [balanceId, deltaSteps]));
-  return hold.legs.flatMap(({ balanceId, amountSteps }) => {
-    let left = Math.max(0, amountSteps + (debited.get(balanceId) ?? 0));
-    return hold.owed.flatMap((debt) => {
-      if (debt.balanceId !== balanceId) return [];
-      const key = `${debt.seq} ${balanceId}`;
-      const before = paid.get(key) ?? 0;
-      const steps = Math.min(left, debt.steps - before);
-      paid.set(key, before + steps);
-      left -= steps;
-      return [{ balanceId, seq: debt.seq, steps }];
-    });
+  const left = legs.map(({ balanceId, amountSteps }) => Math.max(0, amountSteps + (debited.get(balanceId) ?? 0)));
+  return owed.flatMap(([leg, seq, owedSteps]): OwedPayment[] => {
+    const [balanceId, rest] = [legs[leg]?.balanceId, left[leg]];
+    if (balanceId === undefined || rest === undefined) return [];
+    const before = paid.get(seq) ?? 0;
+    const steps = Math.min(rest, owedSteps - before);
+    paid.set(seq, before + steps);
+    left[leg] = rest - steps;
+    return [{ balanceId, seq, steps }];
   });
 }
 
@@ -190,4 +189,10 @@ export function payersOfCommit(rows: readonly PayingRow[], account: DueOfAccount
   return payersOfHold(afterDue(rows, account, returnsOf(hold)), hold, account.nowMs);
 }
 
+/**
+ * Whether due holds are settled in a batch before the verb's: the verb must see a charge's event (U15), and its own reservation may owe
+ * what a due one pays (C21).
+ */
+export const mustSettleFirst = (due: readonly DueHold[]): boolean =>
+  due.some(({ charge, owed }) => charge !== null || owed.length > 0);
 export const hasCharge = (due: readonly DueHold[]): boolean => due.some(({ charge }) => charge !== null);

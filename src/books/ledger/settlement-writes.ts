@@ -8,7 +8,7 @@ import { LEGS_MAX } from "./burn-down.ts";
 import { keptJson } from "./counters.ts";
 import { debitsOfLegs, debitsOfPayment, lastEventOf, placeOfEvent, sumsAtDebits } from "./debits.ts";
 import { stampCharge } from "./decision.ts";
-import { guardReturned, settleReservations } from "./hold.ts";
+import { guardOwed, guardReturned, type Hold, settleReservations } from "./hold.ts";
 import { insertEntries, type Motion, type NewEntry } from "./insert-entries.ts";
 import { type LedgerMessage, reservationExpired, usageRecorded } from "./messages.ts";
 import { lowerOwed } from "./owed.ts";
@@ -17,10 +17,10 @@ import type { SettledHold, Settlement } from "./settle.ts";
 /** A statement's JSON must stay far below the 2 MB that D1 takes. */
 const HOLDS_A_STATEMENT_MAX = 200;
 
-/** Returns the statements that write some settled holds, in order. */
+/** Returns the statements that write some settled holds, in order. `guardsOfOwed` must come first in the batch. */
 export function settlementWrites(account: WriteContext, settled: readonly SettledHold[]): Statement[] {
   return inStatements(settled).flatMap((holds) => {
-    const { before, after } = writesOfSettlements(account, holds);
+    const { before, after } = writesInStatements(account, holds);
     // The events of charges come first, because a settled reservation without its event no longer counts towards limits.
     return [...chargeWrites(account, holds), ...before, ...after];
   });
@@ -28,11 +28,16 @@ export function settlementWrites(account: WriteContext, settled: readonly Settle
 
 /** Returns the statements that settle reservations: those before and after the events whose usage they debit. */
 export function writesOfSettlements(account: WriteContext, settled: readonly Settlement[]) {
+  const { before, after } = writesInStatements(account, settled);
+  return { before: [...guardsOfOwed(account, settled), ...before], after };
+}
+
+function writesInStatements(account: WriteContext, settled: readonly Settlement[]) {
   const entries: NewEntry[] = [];
   const rows = settled.map(({ hold: { id, owed }, ending, entries: own }) => {
     const offset = entries.length;
     entries.push(...own);
-    return { id, owed, offset, ...ending };
+    return { id, owes: owed.length > 0, offset, ...ending };
   });
   const payments = settled.flatMap((one) => one.payments);
   const { environmentId } = account;
@@ -44,6 +49,27 @@ export function writesOfSettlements(account: WriteContext, settled: readonly Set
       guardReturned({ environmentId, ids: JSON.stringify(rows.map(({ id }) => id)) }),
     ],
   };
+}
+
+/** The most owed amounts that one guard compares. As JSON they have less than 2 MB. */
+const OWED_A_STATEMENT_MAX = 20_000;
+
+/** Returns the guards of what the holds of a batch owe. They come before the first settlement, which lowers these amounts. */
+export function guardsOfOwed({ environmentId }: WriteContext, settled: readonly Settlement[]): Statement[] {
+  const groups: Hold[][] = [];
+  let owedOfGroup = Infinity;
+  for (const { hold } of settled) {
+    if (hold.owed.length === 0) continue;
+    owedOfGroup += hold.owed.length;
+    if (owedOfGroup > OWED_A_STATEMENT_MAX) {
+      groups.push([]);
+      owedOfGroup = hold.owed.length;
+    }
+    groups.at(-1)?.push(hold);
+  }
+  return groups.map((holds) =>
+    guardOwed({ environmentId, holds: JSON.stringify(holds.map(({ id, owed }) => [id, owed])) }),
+  );
 }
 
 /** Divides settled holds, so that each statement has a bounded number of holds and of balances that are charged. */

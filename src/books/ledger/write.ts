@@ -6,11 +6,10 @@ import { byOf, type User } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
 import { commit } from "./commit-change.ts";
 import { type Decision, decisionOrRefusal } from "./decision.ts";
-import { DUE_HOLDS_MAX } from "./hold.ts";
 import { type AccountState, memoryOf, type StateBefore } from "./memory.ts";
 import { balancesOfPeriods } from "./plan-periods.ts";
 import { type AccountAtRead, type AccountRead, NOTHING_DUE, type ReadResult, readAccount } from "./read-account.ts";
-import { hasCharge, settle } from "./settle.ts";
+import { hasCharge, mustSettleFirst, settle } from "./settle.ts";
 import { selectBalancesOfDue } from "./spendable-balances.ts";
 
 /**
@@ -98,13 +97,15 @@ async function settleDue(ctx: TenantCtx, account: AccountAtRead): Promise<void> 
 const isQuotaOfPeriods = (error: unknown, { periods }: AccountAtRead): boolean =>
   periods.newlyCounted > 0 && constraintOf(error) === "environments_test_quota";
 
-const mayHaveMoreDue = ({ due, periods }: AccountAtRead): boolean =>
-  due.length >= DUE_HOLDS_MAX || periods.nextMs !== null;
+const mayHaveMoreDue = ({ hasMoreDue, periods }: AccountAtRead): boolean => hasMoreDue || periods.nextMs !== null;
 
-/** Reads for a verb. Before that, settles charges (U15), and due holds and periods as long as one batch cannot settle them all. */
+/**
+ * Reads for a verb. Before that, settles holds that are charged (U15) or owe (C21), and due holds and periods as long as one batch
+ * cannot settle them all.
+ */
 async function readAfterCharges<const Reads extends readonly Statement[]>(ctx: TenantCtx, verb: AccountRead<Reads>) {
   let reading = await readAccount(ctx, verb);
-  while (reading.account !== null && (hasCharge(reading.account.due) || mayHaveMoreDue(reading.account))) {
+  while (reading.account !== null && (mustSettleFirst(reading.account.due) || mayHaveMoreDue(reading.account))) {
     await settleDue(ctx, reading.account);
     reading = await readAccount(ctx, verb);
   }

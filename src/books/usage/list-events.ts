@@ -1,9 +1,9 @@
-import { and, desc, eq, gte, sql } from "drizzle-orm";
+import { and, desc, eq, gte, type SQL, sql } from "drizzle-orm";
 import { boundLimit, computed, drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
 import { accounts, largeProperties, usageEvents } from "../../db/schema.ts";
-import { all } from "../../db/sql.ts";
+import { all, batch } from "../../db/sql.ts";
 import { invalid, invalidCursor, PurserError } from "../../errors.ts";
-import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
+import { decodeTextCursor, encodeTextCursor, firstWithin, PAGE_BYTES_MAX } from "../../lib/cursor.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { UnitAmounts } from "../amounts/amount.ts";
@@ -50,6 +50,8 @@ export interface EventsInput {
 const EXAMINED_MAX = 1_990;
 /** The most bytes of properties on a page, unless a single event has more. */
 const PAGE_PROPERTIES_BYTES_MAX = 1_500_000;
+/** Longer debits are read after the page is cut. */
+const DEBITS_BYTES_MAX = PAGE_BYTES_MAX / 2_048;
 
 const listedEventFields = () => ({
   ...describedFields(),
@@ -57,6 +59,15 @@ const listedEventFields = () => ({
   ...fields(usageEvents, "debits", "uncovered", "properties", "largePropertiesBytes"),
 });
 type ListedEventRow = RowOf<ReturnType<typeof listedEventFields>>;
+
+const shortDebits = () => {
+  const bytes = sql<number>`octet_length(${usageEvents.debits})`;
+  return computed({
+    debits: sql<string | null>`iif(${bytes} > ${DEBITS_BYTES_MAX}, NULL, ${usageEvents.debits})`,
+    debitsBytes: bytes,
+  });
+};
+type PageRow = Omit<ListedEventRow, "debits"> & RowOf<ReturnType<typeof shortDebits>>;
 
 /** The position of an event in a list, for the cursor. */
 interface EventPosition {
@@ -70,7 +81,7 @@ type EventSpan = EventPosition & { from: number };
 const selectEventsPage = accountQuery((value: ValueOf<EventSpan & { limit: number }>, account) => {
   const { accountId, occurredAtMs, seq } = usageEvents;
   return drizzle
-    .select(listedEventFields())
+    .select({ ...listedEventFields(), ...shortDebits() })
     .from(sql`${usageEvents} INDEXED BY usage_events_occurred`)
     .where(
       and(
@@ -89,8 +100,8 @@ const passesEventFilter = (filter: string | undefined, text: string | null): boo
 
 /**
  * Returns a page of a user's usage events, newest `occurredAt` first; at equal times, the latest arrival first (U16). A page with a
- * filter examines a bounded number of events, so it may be short, even empty, while `nextCursor` is not null. Large properties take
- * another trip. A publishable key gets no properties.
+ * filter examines a bounded number of events, so it may be short, even empty, while `nextCursor` is not null. Large properties and
+ * long lists of debits take another trip, and end the page early. A publishable key gets no properties.
  */
 export async function listEvents(
   ctx: TenantCtx,
@@ -107,10 +118,13 @@ export async function listEvents(
   const examinedMax = isFiltered ? EXAMINED_MAX : limit + 1;
   const rows = await all(ctx.db, selectEventsPage(ctx, user, { ...span, limit: examinedMax }));
   const passing = rows.filter((row) => passesEventFilter(event, row.event) && passesEventFilter(model, row.model));
-  const page = passing.slice(0, limit);
-  const shown = hasProperties ? await withProperties(ctx, user, page) : page.map((row) => presentListedEvent(row));
-  const hasMore = shown.length < passing.length;
-  const last = hasMore ? page[shown.length - 1] : rows.length === examinedMax ? rows.at(-1) : undefined;
+  const withinLimit = firstWithin(passing.slice(0, limit), ({ debitsBytes }) => debitsBytes, PAGE_BYTES_MAX);
+  const page = hasProperties
+    ? firstWithin(withinLimit, (row) => row.largePropertiesBytes ?? 0, PAGE_PROPERTIES_BYTES_MAX)
+    : withinLimit;
+  const shown = await presentPage(ctx, user, page, hasProperties);
+  const hasMore = page.length < passing.length;
+  const last = hasMore ? page.at(-1) : rows.length === examinedMax ? rows.at(-1) : undefined;
   return {
     events: shown,
     nextCursor: last === undefined ? null : encodeTextCursor(`${last.occurredAtMs} ${last.seq}`, scope),
@@ -158,35 +172,52 @@ function readEventPosition(cursor: string, scope: readonly (string | number)[]):
   return { beforeMs: Number(beforeMs), beforeSeq: Number(beforeSeq) };
 }
 
+/** Returns a condition: a row belongs to one of the events that `keys` names. */
+const isOfKeys = (
+  value: ValueOf<{ keys: string }>,
+  account: SQL,
+  table: typeof largeProperties | typeof usageEvents,
+): SQL => sql`${table.accountId} = ${account} AND ${table.occurredByMs} = event_key.value ->> 0
+  AND ${table.seq} = event_key.value ->> 1`;
+const eventKeys = (value: ValueOf<{ keys: string }>) => sql`json_each(${value("keys")}) AS event_key`;
+
 const selectLarge = accountQuery((value: ValueOf<{ keys: string }>, account) =>
   drizzle
     .select(fields(largeProperties, "seq", "properties"))
-    .from(sql`json_each(${value("keys")}) AS event_key`)
+    .from(eventKeys(value))
     .crossJoin(largeProperties)
-    .where(
-      and(
-        eq(largeProperties.accountId, account),
-        sql`${largeProperties.occurredByMs} = event_key.value ->> 0`,
-        sql`${largeProperties.seq} = event_key.value ->> 1`,
-      ),
-    ),
+    .where(isOfKeys(value, account, largeProperties)),
+);
+const selectDebits = accountQuery((value: ValueOf<{ keys: string }>, account) =>
+  drizzle
+    .select(fields(usageEvents, "seq", "debits"))
+    .from(eventKeys(value))
+    .crossJoin(usageEvents)
+    .where(isOfKeys(value, account, usageEvents)),
 );
 
-/** Returns the first events of a page with their properties: as many as the byte limit allows, but at least one. */
-async function withProperties(
+/** Returns the events of a page, with what the page left out. */
+async function presentPage(
   ctx: TenantCtx,
   user: { userId: string },
-  page: readonly ListedEventRow[],
+  page: readonly PageRow[],
+  hasProperties: boolean,
 ): Promise<ShownEvent[]> {
-  let bytes = 0;
-  const shown = page.filter((row, index) => {
-    bytes += row.largePropertiesBytes ?? 0;
-    return index === 0 || bytes <= PAGE_PROPERTIES_BYTES_MAX;
+  const keysOf = (isLeftOut: (row: PageRow) => boolean) => ({
+    keys: JSON.stringify(page.filter(isLeftOut).map((row) => [row.occurredByMs, row.seq])),
   });
-  const keys = shown.flatMap((row) => (row.largePropertiesBytes === null ? [] : [[row.occurredByMs, row.seq]]));
-  const large = keys.length === 0 ? [] : await all(ctx.db, selectLarge(ctx, user, { keys: JSON.stringify(keys) }));
+  const hasLarge = (row: PageRow): boolean => hasProperties && row.largePropertiesBytes !== null;
+  const hasLong = (row: PageRow): boolean => row.debits === null;
+  const [large, long] = page.some((row) => hasLarge(row) || hasLong(row))
+    ? await batch(ctx.db, [selectLarge(ctx, user, keysOf(hasLarge)), selectDebits(ctx, user, keysOf(hasLong))] as const)
+    : [[], []];
   const propertiesBySeq = new Map(large.map(({ seq, properties }) => [seq, properties]));
-  return shown.map((row) => presentListedEvent(row, propertiesBySeq.get(row.seq) ?? row.properties));
+  const debitsBySeq = new Map(long.map(({ seq, debits }) => [seq, debits]));
+  return page.map((row) => {
+    const event = { ...row, debits: row.debits ?? debitsBySeq.get(row.seq) ?? "[]" };
+    const properties = propertiesBySeq.get(row.seq) ?? row.properties;
+    return hasProperties ? presentListedEvent(event, properties) : presentListedEvent(event);
+  });
 }
 
 /** An event as the API returns it. Without `properties` the field is left out. */

@@ -4,7 +4,7 @@ import { asInteger, computed, drizzle, fields, query, type RowOf, type ValueOf }
 import { accounts, reservations } from "../../db/schema.ts";
 import { all, type Statement } from "../../db/sql.ts";
 import { invalidCursor, PurserError } from "../../errors.ts";
-import { cutPage, decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
+import { cutPage, decodeTextCursor, encodeTextCursor, firstWithin, PAGE_BYTES_MAX } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { UnitAmounts } from "../amounts/amount.ts";
@@ -184,7 +184,7 @@ export function presentReservation(userId: string, row: ShownRow): ReservationOu
 
 /**
  * Returns a page of the user's reservations, newest first, of one status if given (U13). The cursor names the last reservation of the
- * page, so that new reservations do not shift pages.
+ * page, so that new reservations do not shift pages. Long lists of holds take another trip, and end the page early.
  */
 export async function listReservations(ctx: TenantCtx, input: ReservationsInput): Promise<ReservationsOutput> {
   const { userId, status, limit, cursor } = input;
@@ -194,11 +194,32 @@ export async function listReservations(ctx: TenantCtx, input: ReservationsInput)
     ctx.db,
     selectReservationsPage[status ?? "all"](ctx, { userId }, { ...before, limit: limit + 1, nowMs: ctx.now() }),
   );
-  const { page, last } = cutPage(rows, limit);
+  const { page } = cutPage(rows, limit);
+  const shown = firstWithin(page, ({ legsBytes }) => legsBytes, PAGE_BYTES_MAX);
+  const last = shown.length < rows.length ? shown.at(-1) : undefined;
+  const long = await readLongLegs(ctx, shown);
   return {
-    reservations: page.map((row) => presentReservation(userId, row)),
+    reservations: shown.map(({ legs, ...row }) =>
+      presentReservation(userId, { ...row, legs: legs ?? long.get(row.id) ?? "[]" }),
+    ),
     nextCursor: last === undefined ? null : encodeTextCursor(`${last.createdAtMs} ${last.id}`, scope),
   };
+}
+
+const selectLegs = query((value: ValueOf<{ environmentId: number; ids: string }>) =>
+  drizzle
+    .select(fields(reservations, "id", "legs"))
+    .from(sql`json_each(${value("ids")}) AS item`)
+    .crossJoin(reservations)
+    .where(and(eq(reservations.environmentId, value("environmentId")), sql`${reservations.id} = item.value`)),
+);
+
+/** Returns the legs of a page's reservations that the page left out. */
+async function readLongLegs(ctx: TenantCtx, page: readonly { readonly id: string; readonly legs: string | null }[]) {
+  const ids = page.flatMap(({ id, legs }) => (legs === null ? [id] : []));
+  if (ids.length === 0) return new Map<string, never>();
+  const rows = await all(ctx.db, selectLegs({ environmentId: ctx.environment.id, ids: JSON.stringify(ids) }));
+  return new Map(rows.map(({ id, legs }) => [id, legs]));
 }
 
 type ReservationPosition = {
@@ -253,6 +274,16 @@ function idsByStatus(status: ReservationStatus | "all", value: ValueOf<Reservati
   }
 }
 
+/** Longer lists of holds are read after the page is cut. */
+const LEGS_BYTES_MAX = PAGE_BYTES_MAX / 512;
+const shortLegs = () => {
+  const bytes = sql<number>`octet_length(${reservations.legs})`;
+  return computed({
+    legs: sql<string | null>`iif(${bytes} > ${LEGS_BYTES_MAX}, NULL, ${reservations.legs})`,
+    legsBytes: bytes,
+  });
+};
+
 const reservationsPage = alias(reservations, "page");
 
 const reservationsPageOf = (status: ReservationStatus | "all") =>
@@ -260,7 +291,7 @@ const reservationsPageOf = (status: ReservationStatus | "all") =>
     const { environmentId, id, createdAtMs } = reservations;
     const ids = sql.join(idsByStatus(status, value, account), sql` UNION ALL `);
     return drizzle
-      .select(reservationFields(value))
+      .select({ ...reservationFields(value), ...shortLegs() })
       .from(sql`(${ids} ORDER BY 2 DESC, 1 DESC LIMIT ${asInteger(value("limit"))}) AS ${reservationsPage}`)
       .crossJoin(reservations)
       .where(and(eq(environmentId, value("environmentId")), eq(id, reservationsPage.id)))

@@ -141,6 +141,7 @@ const violations: Record<Constraint, readonly string[]> = {
   guard_key: ["INSERT INTO guards (name, holds) VALUES ('key', 0)"],
   guard_link: ["INSERT INTO guards (name, holds) VALUES ('link', 0)"],
   guard_origin: ["INSERT INTO guards (name, holds) VALUES ('origin', 0)"],
+  guard_owed: ["INSERT INTO guards (name, holds) VALUES ('owed', 0)"],
   guard_environment: ["INSERT INTO guards (name, holds) VALUES ('environment', 0)"],
   guard_person: ["INSERT INTO guards (name, holds) VALUES ('person', 0)"],
   guard_statement: ["INSERT INTO guards (name, holds) VALUES ('statement', 0)"],

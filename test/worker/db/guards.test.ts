@@ -834,6 +834,7 @@ const attacks: Readonly<Record<string, Attack>> = {
     behind: "cannot modify usage_summed",
   },
   guards_settlement: { says: "guard_settlement", sql: ["INSERT INTO guards (name, holds) VALUES ('settlement', 0)"] },
+  guards_owed: { says: "guard_owed", sql: ["INSERT INTO guards (name, holds) VALUES ('owed', 0)"] },
   guards_statement: { says: "guard_statement", sql: ["INSERT INTO guards (name, holds) VALUES ('statement', 0)"] },
   statements_kept: {
     says: "statements_kept",

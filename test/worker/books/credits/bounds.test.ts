@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { REFERENCE_BALANCES_MAX, USER_BALANCES_MAX } from "../../../../src/books/credits/grant.ts";
-import { DUE_HOLDS_MAX } from "../../../../src/books/ledger/hold.ts";
+import { readAccount } from "../../../../src/books/ledger/read-account.ts";
 import { expireReservations } from "../../../../src/books/usage/expire.ts";
 import { type CreditsWorld, creditsWorld, storedLedger } from "../../../support/credits.ts";
 import { runPart } from "../../../support/cron.ts";
@@ -13,7 +13,7 @@ import { liveBalancesSql, seededId } from "../../../support/seed.ts";
 import { isSoak } from "../../../support/soak.ts";
 import { eventOf, session } from "../../../support/stripe-events.ts";
 import { makeEndpoint, storedMessages } from "../../../support/webhooks.ts";
-import { makeAdminCtx, makeLegacyPack, makePack } from "../../../support/world.ts";
+import { makeAdminCtx, makeCtx, makeLegacyPack, makePack } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -203,17 +203,17 @@ describe("a user with 10,000 balances", () => {
 });
 
 describe("more due holds than one read returns", () => {
-  const HOLDS = 2 * DUE_HOLDS_MAX + 7;
+  const HOLDS = 10_000;
 
-  /** A user with HOLDS due holds of a free usage, half of which are charged. */
-  async function dueWorld() {
+  /** A user with due holds of a free usage, half of which are charged. Their legs take up `bytes`. */
+  async function dueWorld(count = HOLDS, bytes = 2) {
     const w = await crowdedWorld(1);
     await env.DB.batch([
       env.DB.prepare(
         `INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms, expires_at_ms,
            request_hash, on_expiry)
-         WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${HOLDS})
-         SELECT a.environment_id, printf('res_due_%06d_', i) || a.id, a.id, 'chat', '{"tokens":0}', '[]', 'open', 1, i, 'hash',
+         WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})
+         SELECT a.environment_id, printf('res_due_%06d_', i) || a.id, a.id, 'chat', '{"tokens":0}', '[' || replace(hex(zeroblob(${bytes / 2 - 1})), '0', ' ') || ']', 'open', 1, i, 'hash',
            iif(i % 2, 'return', 'charge')
          FROM n CROSS JOIN accounts AS a WHERE a.environment_id = ? AND a.user_id = 'u'`,
       ).bind(w.account.environmentId),
@@ -245,6 +245,16 @@ describe("more due holds than one read returns", () => {
     const ids = events.results.map(({ event_id }) => event_id);
     expect(ids).toHaveLength(charged);
     expect(ids).toEqual(ids.toSorted());
+  });
+
+  it("are read five at a time, if each has a megabyte", TIMEOUT, async () => {
+    const w = await dueWorld(12, 1_000_000);
+    const ctx = makeCtx(w.app.environments.live, w.clock);
+    const { account } = await readAccount(ctx, { user: { userId: "u" }, read: () => [] });
+    expect([account?.due.map(({ endsAtMs }) => endsAtMs), account?.hasMoreDue]).toEqual([[1, 2, 3, 4, 5], true]);
+    const answer = await w.post(EVENTS, { eventId: "e", userId: "u", event: "chat", quantities: { tokens: 1 } });
+    expect(answer.status).toBe(200);
+    expect(await w.states()).toEqual({ committed: 6, expired: 6 });
   });
 
   it("are all settled by one run of the cron", TIMEOUT, async () => {
