@@ -114,7 +114,8 @@ export function heavyBodies(): Shape[] {
   const ofWhale = (path: string, idName: string): Shape => {
     const makeBody = () =>
       utf8(`{"${idName}":"res_whale_${++sent}","userId":"whale","event":"chat.e","quantities":{"tokens":1}}`);
-    return { ...post(path, "of 36,000 balances", ""), body: makeBody(), makeBody };
+    // The rows of all balances that may pay have some 4 MB.
+    return { ...post(path, "of 36,000 balances", ""), body: makeBody(), makeBody, cpuSecondsMax: 0.45 };
   };
   return [
     ...Object.entries(texts(MIB - 200)).map(([name, text]) =>
@@ -149,16 +150,17 @@ export function heavyReads(): Shape[] {
     const payload = Buffer.from(claims).toString("base64url");
     const token = `${payload}.${hmac(EXPORT_SECRET, payload).digest("base64url")}`;
     // Rows of 4 MB at a time exist several times: as rows, as text, and as bytes.
-    const bytesMax = 48 * MIB;
-    return { ...page(`export-download: ${distinctId}`, `/api/v1/export-download?token=${token}`), bytesMax };
+    // The answer of `large` has 8 MB.
+    const ofAnswer = { bytesMax: 48 * MIB, cpuSecondsMax: 0.35 };
+    return { ...page(`export-download: ${distinctId}`, `/api/v1/export-download?token=${token}`), ...ofAnswer };
   };
   return [
     get("credits?userId=heavy"),
     get(`credits?userId=heavy&event=${"*a".repeat(99)}`),
     get(`credits?userId=heavy&includeExpired=true&asOf=${past}`),
     get("credits?userId=many%20balances"),
-    // A list has no pages, and holds each balance as a row and as text.
-    { ...get("credits?userId=whale"), bytesMax: 80 * MIB },
+    // A list has no pages, and holds each balance as a row and as text. The answer has some 10 MB.
+    { ...get("credits?userId=whale"), bytesMax: 80 * MIB, cpuSecondsMax: 0.6 },
     get("credits/history?userId=long&limit=500"),
     get(`credits?userId=long&asOf=${past}`),
     get("credits?userId=long&asOf=1970-01-01T00:00:00.001Z"),

@@ -14,6 +14,7 @@ import { isAdminToken } from "../auth/require-admin.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { readForm } from "../http/body.ts";
 import { displayName } from "../http/fields.ts";
+import { UNKNOWN_KEY_BYTES_MAX } from "../http/json-body.ts";
 import { Field, Hidden } from "./fields.tsx";
 import { createDashboardRoutes, type DashboardEnv, type Form, parseForm } from "./form.ts";
 import { page } from "./layout.tsx";
@@ -34,12 +35,25 @@ function assertSameOrigin(c: Context<DashboardEnv>): void {
 const withPlainLineEnds = (form: Record<string, string>): Record<string, string> =>
   Object.fromEntries(Object.entries(form).map(([name, text]) => [name, text.replaceAll("\r\n", "\n")]));
 
-/** Keeps a form that was sent without a session on the sign-in page. Accepts forms from this site only. */
+/**
+ * Keeps a form that was sent without a session on the sign-in page. Accepts forms from this site only. A large form is not read,
+ * because nobody knows who sent it (L2).
+ */
 async function keepForm(c: Context<DashboardEnv>) {
   assertSameOrigin(c);
-  const { _form, ...fields } = withPlainLineEnds(await readForm(c.req.raw));
-  return signInPage(c, { kept: { path: c.req.path, fields } });
+  try {
+    const { _form, ...fields } = withPlainLineEnds(await readForm(c.req.raw, { bytesMax: UNKNOWN_KEY_BYTES_MAX }));
+    return signInPage(c, { kept: { path: c.req.path, fields } });
+  } catch (error) {
+    if (!(error instanceof PurserError && error.code === "payload_too_large")) throw error;
+    const message =
+      "Your session ended, and a form of more than 64 KiB is not kept. Sign in in another tab, and send it again.";
+    return signInPage(c, { refusal: new PurserError("payload_too_large", message) });
+  }
 }
+
+/** The most fields of the sign-in form. It has four. */
+const SIGN_IN_FIELDS_MAX = 10;
 
 /** Shows the sign-in page when nobody is signed in. A form must come from this site and this session. */
 export const requireSignIn = createMiddleware<DashboardEnv>(async (c, next) => {
@@ -186,7 +200,7 @@ export const signInRoutes = createDashboardRoutes()
     const { settings } = c.var.root;
     const adminToken = adminTokenOf(settings);
     if (settings.access !== null) throw new PurserError("forbidden", "This dashboard uses Cloudflare Access.");
-    const { next, token = "", name = "", ...form } = await readForm(c.req.raw);
+    const { next, token = "", name = "", ...form } = await readForm(c.req.raw, { fieldsMax: SIGN_IN_FIELDS_MAX });
     const kept = readKeptForm(form.kept);
     let cookie: string;
     try {

@@ -11,19 +11,19 @@ function refuseInterrupted(cause: unknown): never {
 }
 
 /**
- * Reads the whole body. Throws `payload_too_large` above 1 MiB; `drainBody` then reads the rest. Hono's `bodyLimit` is not
+ * Reads the whole body. Throws `payload_too_large` above `bytesMax`; `drainBody` then reads the rest. Hono's `bodyLimit` is not
  * used: it trusts `content-length`, and reports an interrupted upload as a bug.
  */
-async function readWithinLimit(request: Request): Promise<Uint8Array<ArrayBuffer>> {
+async function readWithinLimit(request: Request, bytesMax = BODY_BYTES_MAX): Promise<Uint8Array<ArrayBuffer>> {
   const tooLarge = () =>
-    new PurserError("payload_too_large", `The body is larger than ${BODY_BYTES_MAX} bytes (1 MiB). Send less at once.`);
+    new PurserError("payload_too_large", `The body is larger than ${bytesMax} bytes. Send less at once.`);
   const contentLength = Number(request.headers.get("content-length") ?? Number.NaN);
-  if (contentLength > BODY_BYTES_MAX) throw tooLarge();
+  if (contentLength > bytesMax) throw tooLarge();
   // Over HTTP a body is never longer than its content-length. A request from another Worker may be, so its length is checked
   // again.
   if (contentLength > 0) {
     const bytes = new Uint8Array(await request.arrayBuffer().catch(refuseInterrupted));
-    if (bytes.byteLength > BODY_BYTES_MAX) throw tooLarge();
+    if (bytes.byteLength > bytesMax) throw tooLarge();
     return bytes;
   }
   const parts: Uint8Array<ArrayBuffer>[] = [];
@@ -34,7 +34,7 @@ async function readWithinLimit(request: Request): Promise<Uint8Array<ArrayBuffer
       const { done, value } = (await reader?.read().catch(refuseInterrupted)) ?? { done: true };
       if (done) break;
       size += value.byteLength;
-      if (size > BODY_BYTES_MAX) throw tooLarge();
+      if (size > bytesMax) throw tooLarge();
       parts.push(value);
     }
   } finally {
@@ -103,25 +103,29 @@ export const readNoFields = factory.createMiddleware((c, next) =>
 const FIELDS_MAX = 25_000;
 const AMPERSAND = 0x26;
 
-function assertFewFields(bytes: Uint8Array): void {
+function assertFewFields(bytes: Uint8Array, fieldsMax: number): void {
   let count = 0;
   // A multipart form needs no check: each of its fields takes many bytes, so a body has room for few.
-  for (const byte of bytes) if (byte === AMPERSAND && ++count === FIELDS_MAX) throw tooManyFields();
+  for (const byte of bytes) if (byte === AMPERSAND && ++count === fieldsMax) throw tooManyFields(fieldsMax);
 }
 
-const tooManyFields = () => new PurserError("payload_too_large", `A form has at most ${FIELDS_MAX} fields.`);
+const tooManyFields = (fieldsMax: number) =>
+  new PurserError("payload_too_large", `This form has at most ${fieldsMax} fields.`);
 
 const IS_FORM = /^(application\/x-www-form-urlencoded|multipart\/form-data)\s*(;|$)/i;
 
 /**
- * Returns the text fields of a form of at most 1 MiB. If fields share a name, the last one counts. Returns no fields when the
- * request has no form.
+ * Returns the text fields of a form. If fields share a name, the last one counts. Returns no fields when the request has no form.
+ * Throws `payload_too_large` above the limits, of which the smaller are for forms of people who are not signed in.
  */
-export async function readForm(request: Request): Promise<Record<string, string>> {
-  const bytes = await readWithinLimit(request);
+export async function readForm(
+  request: Request,
+  { bytesMax = BODY_BYTES_MAX, fieldsMax = FIELDS_MAX } = {},
+): Promise<Record<string, string>> {
+  const bytes = await readWithinLimit(request, bytesMax);
   const contentType = request.headers.get("content-type") ?? "";
   if (!IS_FORM.test(contentType)) return {};
-  assertFewFields(bytes);
+  assertFewFields(bytes, fieldsMax);
   const response = new Response(bytes, { headers: { "content-type": contentType } });
   const form = await response.formData().catch((cause: unknown) => {
     throw new PurserError("invalid_request", "The form is malformed.", { param: "form", cause });

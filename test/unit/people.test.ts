@@ -72,7 +72,7 @@ it("jsonChunks keeps all elements in order, and each chunk within its bytes", ()
   );
 });
 
-it("uuidsFrom makes different version 4 UUIDs of each random id, also where the count begins anew", () => {
+it("uuidsFrom makes different version 4 UUIDs of each random id, also where the count begins again at zero", () => {
   const sequences = [...Array.from({ length: 50 }, () => uuidsFrom(randomId(""))), uuidsFrom("z".repeat(22))];
   const uuids = sequences.flatMap((next) => Array.from({ length: 20 }, next));
   expect(new Set(uuids).size).toBe(1_020);

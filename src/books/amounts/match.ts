@@ -14,9 +14,12 @@ const readLists = new Map<string, readonly MatchRule[]>();
 const READ_CHARACTERS_MAX = 200_000;
 let readCharacters = 0;
 
+/** Returns whether a stored list has rules. */
+export const hasRules = (stored: string): boolean => stored !== "[]";
+
 /** Reads stored rules: JSON that Purser wrote from a validated list. Returns the same list for the same text. */
 export function readStoredRules(stored: string): readonly MatchRule[] {
-  if (stored === "[]") return NO_RULES;
+  if (!hasRules(stored)) return NO_RULES;
   const known = readLists.get(stored);
   if (known !== undefined) return known;
   if (readCharacters > READ_CHARACTERS_MAX) {
@@ -50,9 +53,10 @@ function fallbacks(part: string): number[] {
 
 /** Returns `text.indexOf(part, from)` in linear time. The built-in search may take the product of the lengths. */
 function searchOf(part: string): (text: string, from: number) => number {
+  // The built-in search for one character takes linear time, and needs no table.
+  if (part.length <= 1) return (text, from) => text.indexOf(part, from);
   const table = fallbacks(part);
   return (text, from) => {
-    if (part === "") return from;
     for (let index = from, length = 0; index < text.length; index++) {
       while (length > 0 && text[index] !== part[length]) length = table[length - 1] ?? 0;
       if (text[index] === part[length]) length++;

@@ -1,8 +1,8 @@
 import type { creditBalances } from "../../db/schema.ts";
 import { iso } from "../../lib/time.ts";
 import { fromSteps } from "../amounts/amount.ts";
-import { readStoredRules } from "../amounts/match.ts";
-import { type Spendable, spendingOrder } from "./burn-down.ts";
+import { hasRules, readStoredRules } from "../amounts/match.ts";
+import { type Ordered, type Spendable, spendingOrder } from "./burn-down.ts";
 
 /** `expiresAtMs` of a balance that never expires. It sorts after every date, so that active balances are one index range. */
 export const NEVER_MS = Number.MAX_SAFE_INTEGER;
@@ -73,11 +73,16 @@ export function asSpendable(row: PayingRow): SpendableBalance {
 
 /** Returns rows in spending order, which is also the order of lists (C13). */
 export function inSpendingOrder<Row extends PayingRow>(rows: readonly Row[]): Row[] {
+  // The order only needs to know whether there are rules, so the rules are not parsed.
   return rows
-    .map((row) => ({ row, order: asSpendable(row) }))
-    .sort((a, b) => spendingOrder(a.order, b.order))
+    .map((row) => ({ ...orderOf(row), row }))
+    .sort(spendingOrder)
     .map(({ row }) => row);
 }
+
+const orderOf = ({ id, priority, grantedAtMs, expiresAtMs, matches }: PayingRow): Ordered => ({
+  ...{ id, priority, grantedAtMs, expiresAtMs, rules: { length: Number(hasRules(matches)) } },
+});
 
 /** Returns a balance's status at a time, to the millisecond (C11). */
 export function statusOf(

@@ -15,6 +15,11 @@ export interface Spendable {
   readonly expiresAtMs: number;
 }
 
+/** The fields that the spending order needs. */
+export interface Ordered extends Pick<Spendable, "id" | "priority" | "grantedAtMs" | "expiresAtMs"> {
+  readonly rules: { readonly length: number };
+}
+
 export interface Usage {
   readonly event: string;
   readonly model?: string | undefined;
@@ -44,7 +49,7 @@ const compareValues = (a: number | string, b: number | string): number => (a < b
  * Compares balances in spending order, which is also the order of lists (C13): by priority, then balances with rules first, then by
  * expiry, by grant and by id. No two balances are equal.
  */
-export function spendingOrder(a: Spendable, b: Spendable): number {
+export function spendingOrder(a: Ordered, b: Ordered): number {
   return (
     compareValues(a.priority, b.priority) ||
     compareValues(a.rules.length === 0 ? 1 : 0, b.rules.length === 0 ? 1 : 0) ||

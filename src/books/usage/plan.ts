@@ -7,7 +7,7 @@ import type { JsonObject } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { fromSteps, presentQuantities, type Quantities, type Unit, type UnitAmounts } from "../amounts/amount.ts";
 import { impliesCount, isRounded } from "../amounts/given-quantities.ts";
-import { readStoredRules, ruleInWords, rulesCover } from "../amounts/match.ts";
+import { type MatchRule, ruleInWords, rulesCover } from "../amounts/match.ts";
 import { inSpendingOrder, type PayingRow, type SpendableBalance, statusOf } from "../ledger/balance.ts";
 import { burnDown, LEGS_MAX, spendingOrder, type Usage } from "../ledger/burn-down.ts";
 import type { PlannedPayment } from "../ledger/debits.ts";
@@ -199,7 +199,9 @@ export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanO
   const reportedIds = new Set([...unspendable, ...due].map(({ id }) => id));
   // Other expired balances were read only for a charge.
   const rows = after.filter((row) => row.expiresAtMs > nowMs || reportedIds.has(row.id));
-  const { legs, uncovered } = burnDown(spendableBalances(rows, nowMs), input);
+  const spendable = spendableBalances(rows, nowMs);
+  const { legs, uncovered } = burnDown(spendable, input);
+  const rulesOf = new Map(spendable.map(({ id, rules }) => [id, rules]));
   warnOfQuantities(
     ctx,
     input.quantities,
@@ -220,7 +222,7 @@ export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanO
       packName: row.packName,
       unit: row.unit,
       remaining: fromSteps(row.unit, row.remainingSteps),
-      reason: whySkipped(row, input, nowMs),
+      reason: whySkipped(row, rulesOf.get(row.id) ?? [], input, nowMs),
     })),
     limits: planLimits(limits, holds, input, nowMs),
   };
@@ -240,10 +242,15 @@ function planLimits(
   return refusingLimits({ ...state, due, limits: rows.map(limitOf) }, input);
 }
 
-/** Returns the first reason that applies. */
-function whySkipped(row: PayingRow, usage: Usage, nowMs: number): PlanOutput["skipped"][number]["reason"] {
+/** Returns the first reason that applies. `rules`: those of a balance that can pay. */
+function whySkipped(
+  row: PayingRow,
+  rules: readonly MatchRule[],
+  usage: Usage,
+  nowMs: number,
+): PlanOutput["skipped"][number]["reason"] {
   const status = statusOf(row, nowMs);
   if (status !== "active") return status;
-  if (!rulesCover(readStoredRules(row.matches), usage.event, usage.model)) return "no_match";
+  if (!rulesCover(rules, usage.event, usage.model)) return "no_match";
   return (usage.quantities[row.unit] ?? 0) === 0 ? "wrong_unit" : "not_needed";
 }

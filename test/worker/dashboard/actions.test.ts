@@ -177,6 +177,23 @@ describe("after the session ended,", () => {
     expect(evil.headers.get("location")).toBe("/admin/apps");
   });
 
+  it("a form of more than 64 KiB is not read, and a sign-in with more than ten fields neither", async () => {
+    const { app, browser, at, clock } = await world();
+    clock.advance(HOURS_8_MS);
+    const large = { kind: "secret", name: "Large", notes: "a".repeat(64 * 1024) };
+    const refused = await browser.post(`${at}/keys`, large);
+    expect(refused.status).toBe(413);
+    const page = await refused.text();
+    expect(page).toContain("a form of more than 64 KiB is not kept");
+    expect(page).not.toContain('name="kept"');
+    const named = "SELECT count(*) AS n FROM api_keys WHERE environment_id = ? AND name = 'Large'";
+    expect(await env.DB.prepare(named).bind(app.environments.live.id).first("n")).toBe(0);
+    const signIn = { token: env.ADMIN_TOKEN, name: "Ana" };
+    const others = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, n) => [`f${n}`, ""]));
+    expect((await browser.post("/admin/sign-in", { ...signIn, ...others(9) })).status).toBe(413);
+    expect((await browser.post("/admin/sign-in", { ...signIn, ...others(8) })).status).toBe(303);
+  });
+
   it("the sign-in leads back to the page with its query", async () => {
     const { browser, at, clock } = await world();
     clock.advance(HOURS_8_MS);

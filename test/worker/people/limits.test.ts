@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { DAY_MS } from "../../../src/lib/time.ts";
 import { readProfile } from "../../../src/people/profile.ts";
+import { gzip } from "../../support/encode.ts";
 import {
   claimsOf,
   device,
@@ -147,6 +148,64 @@ describe("the distinct ids that one request names", () => {
       expect(await eventsOf(app, "id 0")).toHaveLength(1);
     },
   );
+});
+
+describe("the ids of a request, each time that they are named,", () => {
+  // 200 code points of three bytes, and a mention of 24 bytes.
+  const long = (n: number) => `${n}`.padStart(2, "0") + "\u20ac".repeat(198);
+  const event = (n: number, mention: string): SentEvent => ({
+    ...{ event: "seen", distinct_id: long(n % 100), uuid: crypto.randomUUID(), properties: { $device_id: mention } },
+  });
+  const idBytes = 2 + 3 * 198;
+  const full = Math.floor((1024 * 1024) / (idBytes + 24));
+  const rest = 1024 * 1024 - full * (idBytes + 24);
+  const batchOf = (lastIdBytes: number) => [
+    ...times(full, (n) => event(n, "m".repeat(24))),
+    { event: "last", distinct_id: "l".repeat(lastIdBytes), uuid: crypto.randomUUID() },
+  ];
+
+  it.each(["pk_live", "sk_live"] as const)("have at most 1 MiB in UTF-8 with the key %s", async (kind) => {
+    const { app, call } = await world();
+    const key = app.keys[kind];
+    const v0 = async (batch: readonly SentEvent[]) =>
+      call("POST", "/batch/", { body: await gzip(JSON.stringify({ api_key: key, batch })) });
+    const v1 = async (batch: readonly SentEvent[]) =>
+      call("POST", "/i/v1/analytics/events", { key, body: await gzip(JSON.stringify({ batch })) });
+    for (const sendAll of [v0, v1]) expectError(await sendAll(batchOf(rest + 1)), "payload_too_large");
+    expect(await idsOf(app)).toEqual([]);
+    const batch = batchOf(rest);
+    for (const sendAll of [v0, v1]) expect((await sendAll(batch)).status).toBe(200);
+    const ids = await idsOf(app);
+    expect(ids).toHaveLength(101);
+    expect(ids.reduce((sum, { eventCount }) => sum + eventCount, 0)).toBe(full + 1);
+  });
+});
+
+describe("the changes to people in a request", () => {
+  /** Sets `count` names at one id, which counts ten and each name. */
+  const change = (n: number, count: number): SentEvent => ({
+    ...{ event: "seen", distinct_id: `id ${n % 100}` },
+    properties: { $set: Object.fromEntries(times(count, (m) => [`n${m}`, n])) },
+  });
+  const FULL = [...times(198, (n) => change(n, 90)), identify("ana", device(1)), change(0, 180)];
+
+  it("are at most 20,000 with a publishable or relay key, beyond which nothing is stored", async () => {
+    const { app, call, key } = await world();
+    const relay = await makeKey(app.environments.live, "relay");
+    const beyond = [...FULL.slice(0, -1), change(0, 181)];
+    for (const sender of [key, relay]) {
+      expectError(await call("POST", "/batch/", { body: { api_key: sender, batch: beyond } }), "payload_too_large");
+      const batch = beyond.map((one) => ({ uuid: crypto.randomUUID(), ...one }));
+      expectError(await call("POST", "/i/v1/analytics/events", { key: sender, body: { batch } }), "payload_too_large");
+    }
+    expect(await idsOf(app)).toEqual([]);
+    expect(await claimsOf(app)).toEqual([]);
+    await send(call, key, FULL);
+    expect(await claimsOf(app)).toHaveLength(1);
+    expect(await eventsOf(app, "id 0")).toHaveLength(3);
+    await send(call, app.keys.sk_live, beyond);
+    expect(await eventsOf(app, "id 0")).toHaveLength(6);
+  });
 });
 
 describe("ids that hold many properties", () => {
