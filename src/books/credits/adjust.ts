@@ -17,7 +17,7 @@ import { all, type StatementRow } from "../../db/sql.ts";
 import { assert, invalid, PurserError } from "../../errors.ts";
 import type { AdminCtx, TenantCtx } from "../../runtime.ts";
 import { amountRule, amountStepsMax, fromSteps, toSteps, type Unit } from "../amounts/amount.ts";
-import { accountOfWrite, accountQuery, type WriteContext, writingValues } from "../ledger/account.ts";
+import { accountOfWrite, isAccountOfBalance, type WriteContext, writingValues } from "../ledger/account.ts";
 import { ADJUSTMENT_FIELDS } from "../ledger/balance.ts";
 import {
   compareStamp,
@@ -27,10 +27,10 @@ import {
   stampRequest,
   writeReturning,
 } from "../ledger/decision.ts";
-import { heldStepsOfBalance } from "../ledger/hold.ts";
+import { heldStepsOf, heldStepsOfBalance } from "../ledger/hold.ts";
 import { insertMovingEntries, lastSeqOf } from "../ledger/insert-entries.ts";
 import { entryWritten } from "../ledger/messages.ts";
-import { apply, changesOfHolds, settle } from "../ledger/settle.ts";
+import { apply, changesOfHolds } from "../ledger/settle.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { balanceNotFound, readBalance } from "./read-balance.ts";
 
@@ -81,7 +81,7 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
   const adjusted = await writeForUser(ctx, {
     user: { balanceId },
     read: () => [
-      selectAdjustedBalance(ctx, { balanceId }, { balanceId }),
+      selectAdjustedBalance({ environmentId: ctx.environment.id, balanceId }),
       selectAdjustment({ environmentId: ctx.environment.id, adjustmentId }),
     ],
     decide: ([[balance], [earlier]], writing) => {
@@ -97,8 +97,8 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
           replayed: comparison === "replay",
         });
       }
-      const [returned = balance] = apply([balance], changesOfHolds(settle([], writing.due)));
-      const heldSteps = balance.heldSteps - (returned.remainingSteps - balance.remainingSteps);
+      const [returned = balance] = apply([balance], changesOfHolds(writing.settled));
+      const heldSteps = balance.heldSteps - heldStepsOf(writing.due, balanceId);
       const isRevoked = balance.revokedAtMs !== null;
       const deltaSteps = planAdjustment({ ...returned, isRevoked, heldSteps }, input.delta);
       const adjustment = insertAdjustment({
@@ -146,11 +146,12 @@ export async function previewAdjustment(ctx: TenantCtx, { balanceId, delta }: { 
 }
 
 /** Selects the balance, and the amount that open reservations hold of it. */
-const selectAdjustedBalance = accountQuery((value: ValueOf<{ balanceId: string }>, account) =>
+const selectAdjustedBalance = query((value: ValueOf<{ environmentId: number; balanceId: string }>) =>
   drizzle
     .select({ ...fields(creditBalances, ...ADJUSTMENT_FIELDS), ...computed({ heldSteps: heldStepsOfBalance() }) })
     .from(creditBalances)
-    .where(and(eq(creditBalances.accountId, account), eq(creditBalances.id, value("balanceId")))),
+    .innerJoin(accounts, isAccountOfBalance(value))
+    .where(eq(creditBalances.id, value("balanceId"))),
 );
 type BalanceToAdjust = StatementRow<typeof selectAdjustedBalance>;
 

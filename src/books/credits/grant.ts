@@ -23,7 +23,7 @@ import {
   quotaExceeded,
 } from "../ledger/new-balances.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
-import { apply, changesOfHolds, settle } from "../ledger/settle.ts";
+import { apply, changesOfHolds } from "../ledger/settle.ts";
 import { writeForUser } from "../ledger/write.ts";
 import type { GrantOutput } from "./responses.ts";
 import type { GrantInput } from "./schemas.ts";
@@ -93,12 +93,13 @@ const selectGranted = accountQuery((value: ValueOf<{ externalRef: string | null;
   const ofReference = drizzle
     .select(fields(creditBalances, "id"))
     .from(sql`${creditBalances} INDEXED BY credit_balances_external_ref`)
-    .where(and(eq(accountId, account), eq(externalRef, value("externalRef"))));
+    .where(and(sql`${accountId} = given.account`, eq(externalRef, value("externalRef"))));
   const ids = sql`${ofReference.getSQL()} UNION ALL SELECT value FROM json_each(${value("ids")})`;
   return drizzle
     .select(grantedFields())
-    .from(creditBalances)
-    .where(sql`+${accountId} = ${account} AND ${id} IN (${ids})`);
+    .from(sql`(SELECT ${account} AS account) AS given`)
+    .crossJoin(creditBalances)
+    .where(sql`+${accountId} = given.account AND ${id} IN (${ids})`);
 });
 
 interface Grant {
@@ -135,7 +136,7 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
   const replayed = earlier.some(isSamePack)
     ? earlier.filter(isSamePack)
     : firstPackOf(pack?.id === input.packId ? [] : earlier.filter(isSameName));
-  if (replayed.length > 0) return stored(apply(replayed, changesOfHolds(settle([], account.due))), true);
+  if (replayed.length > 0) return stored(apply(replayed, changesOfHolds(account.settled)), true);
 
   const newBalances = planGrant({ ...input, cause: "grant" }, pack, account.nowMs, idOf);
   const { statements, count } = issueBalances(ctx, account, [newBalances]);
