@@ -60,6 +60,21 @@ export async function writeForUser<const Reads extends readonly Statement[], Ans
   });
 }
 
+/**
+ * Returns what `decide` makes of the user's account as `writeForUser` would read and settle it. Writes nothing. Returns null when no
+ * user owns the given reservation, recurring grant or balance. Settles as much as one batch takes.
+ */
+export async function previewForUser<const Reads extends readonly Statement[], Answer>(
+  ctx: TenantCtx,
+  {
+    decide,
+    ...verb
+  }: AccountRead<Reads> & { readonly decide: (found: RowsOf<Reads>, account: AccountAtRead) => Answer },
+): Promise<Answer | null> {
+  const { account, found } = await readAccount(ctx, verb);
+  return account === null ? null : decide(found, account);
+}
+
 /** A user's own writes settle what is due too, so more conflicts than this are a fault. */
 const CRON_ATTEMPTS_MAX = 8;
 
