@@ -169,7 +169,16 @@ async function confirmGrant(c: Context<DashboardEnv>, form: Form, refused?: Purs
       <dl class="facts">
         <dt>User</dt>
         <dd>{form.userId}</dd>
-        <IssuedFacts plan={plan} totals={totals} quantity={form.quantity} />
+        {plan.isReplay ? (
+          <>
+            <dt>Pack</dt>
+            <dd>{plan.packName}</dd>
+            <dt>Credits issued</dt>
+            <dd>None: this pack was already granted under this reference.</dd>
+          </>
+        ) : (
+          <IssuedFacts plan={plan} totals={totals} quantity={form.quantity} />
+        )}
         <dt>Reason</dt>
         <dd>{form.notes}</dd>
       </dl>
@@ -190,7 +199,7 @@ export const grantRoutes = createDashboardRoutes()
   );
 
 interface IssuedProps {
-  readonly plan: Awaited<ReturnType<typeof previewGrant>>;
+  readonly plan: Omit<Awaited<ReturnType<typeof previewGrant>>, "isReplay">;
   readonly totals: Awaited<ReturnType<typeof readUserTotals>>;
   /** The quantity as it was typed. */
   readonly quantity: string | undefined;

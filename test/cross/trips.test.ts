@@ -36,7 +36,7 @@ async function makeWorld() {
       });
     return { get, post, asUser, call, spent };
   };
-  return { app, first: isolate(), isolate };
+  return { app, first: isolate(), isolate, clock };
 }
 
 type Isolate = ReturnType<World["isolate"]>;
@@ -284,6 +284,84 @@ describe.each(operations)("$name", ({ cold, warm, to, prepare, run }) => {
     expect((await run(fresh, tagOf("warm"))).status).toBe(200);
     expectWithin(fresh.spent(), warm, to);
   });
+});
+
+/** The writes that settle a due hold, after which the user's second order can be changed too. */
+const settling: readonly Pick<Operation, "name" | "run">[] = [
+  ...operations.filter(({ name }) => ["grant", "revoke", "usage event", "reserve"].includes(name)),
+  ...operations.filter(({ name }) => name === "usage events, 100 of one user"),
+  {
+    name: "refund",
+    run: ({ post }) =>
+      post(`${CREDITS}/refund`, { userId: "u", externalRef: "b", refundRef: "re", share: { part: 1, of: 3 } }),
+  },
+  {
+    name: "adjustment",
+    run: async ({ get, call, spent }) => {
+      const { credits } = (await get(`${CREDITS}?userId=u`)).body;
+      spent();
+      return call("POST", `/api/v1/admin/balances/${credits.at(-1).balanceId}/adjust`, {
+        key: env.ADMIN_TOKEN,
+        body: { delta: 1, note: "more" },
+      });
+    },
+  },
+  {
+    name: "commit of another reservation",
+    run: ({ post }) => post(`${USAGE}/reservations/res_open/commit`, { eventId: "e", quantities: use.quantities }),
+  },
+  {
+    name: "release of another reservation",
+    run: ({ post }) => post(`${USAGE}/reservations/res_open/release`, {}),
+  },
+  {
+    name: "refused usage event",
+    run: ({ post }) =>
+      post(`${USAGE}/events`, { ...use, quantities: { count: 0, tokens: 1e9 }, userId: "u", eventId: "e" }),
+  },
+  {
+    name: "replayed usage event",
+    run: ({ post }) => post(`${USAGE}/events`, { ...use, userId: "u", eventId: "before" }),
+  },
+];
+
+describe.each(settling)("$name that meets a due hold", ({ run, name }) => {
+  it.each(["return", "charge"] as const)(
+    "takes two trips in a cold isolate when the hold is to %s",
+    async (onExpiry) => {
+      const { first, isolate, clock } = await makeWorld();
+      for (const order of ["a", "b"]) expect((await sendGrant(first, order)).status).toBe(200);
+      expect((await sendEvent(first, "before")).status).toBe(200);
+      expect((await sendReservation(first, "open")).status).toBe(200);
+      const due = { ...use, userId: "u", reservationId: "res_due", expiresInSeconds: 1, onExpiry };
+      expect((await first.post(`${USAGE}/reservations`, due)).status).toBe(200);
+      clock.advance(1_000);
+      const fresh = isolate();
+      expect((await run(fresh, "cold")).status).toBe(name.startsWith("refused") ? 402 : 200);
+      expect(fresh.spent().inSequence).toBe(name === "adjustment" ? 3 : 2);
+      const { status, settledAt } = (await first.get(`${USAGE}/reservations/res_due`)).body;
+      expect(status).toBe(onExpiry === "charge" ? "committed" : "expired");
+      expect(settledAt).not.toBeNull();
+    },
+  );
+});
+
+describe("a usage event after a write that met a due hold", () => {
+  it.each(["return", "charge"] as const)(
+    "takes one trip in the same isolate when the hold was to %s",
+    async (onExpiry) => {
+      const { first, isolate, clock } = await makeWorld();
+      expect((await sendGrant(first, "a")).status).toBe(200);
+      const due = { ...use, userId: "u", reservationId: "res_due", expiresInSeconds: 1, onExpiry };
+      expect((await first.post(`${USAGE}/reservations`, due)).status).toBe(200);
+      clock.advance(1_000);
+      const fresh = isolate();
+      expect((await sendEvent(fresh, "settling")).status).toBe(200);
+      fresh.spent();
+      expect((await sendEvent(fresh, "after")).status).toBe(200);
+      expect(fresh.spent().inSequence).toBe(1);
+    },
+  );
 });
 
 describe("an export", () => {

@@ -16,8 +16,8 @@ import { databaseIndexOf } from "../../db/session.ts";
 import { all, type StatementRow } from "../../db/sql.ts";
 import { assert, invalid, PurserError } from "../../errors.ts";
 import type { AdminCtx, TenantCtx } from "../../runtime.ts";
-import { amountRule, amountStepsMax, fromSteps, toSteps, type Unit } from "../amounts/amount.ts";
-import { accountOfWrite, accountQuery, type WriteContext, writingValues } from "../ledger/account.ts";
+import { amountRule, amountStepsMax, fromSteps, toSteps } from "../amounts/amount.ts";
+import { accountOfWrite, isAccountOfBalance, type WriteContext, writingValues } from "../ledger/account.ts";
 import { ADJUSTMENT_FIELDS } from "../ledger/balance.ts";
 import {
   compareStamp,
@@ -27,12 +27,13 @@ import {
   stampRequest,
   writeReturning,
 } from "../ledger/decision.ts";
-import { heldStepsOfBalance } from "../ledger/hold.ts";
+import { heldStepsOf, heldStepsOfBalance } from "../ledger/hold.ts";
 import { insertMovingEntries, lastSeqOf } from "../ledger/insert-entries.ts";
 import { entryWritten } from "../ledger/messages.ts";
-import { apply, changesOfHolds, settle } from "../ledger/settle.ts";
-import { writeForUser } from "../ledger/write.ts";
-import { balanceNotFound, readBalance } from "./read-balance.ts";
+import type { AccountAtRead } from "../ledger/read-account.ts";
+import { apply, changesOfHolds } from "../ledger/settle.ts";
+import { previewForUser, writeForUser } from "../ledger/write.ts";
+import { balanceNotFound, selectBalance, showBalance } from "./read-balance.ts";
 
 export interface AdjustOutput {
   readonly balanceId: string;
@@ -81,7 +82,7 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
   const adjusted = await writeForUser(ctx, {
     user: { balanceId },
     read: () => [
-      selectAdjustedBalance(ctx, { balanceId }, { balanceId }),
+      selectAdjustedBalance({ environmentId: ctx.environment.id, balanceId }),
       selectAdjustment({ environmentId: ctx.environment.id, adjustmentId }),
     ],
     decide: ([[balance], [earlier]], writing) => {
@@ -97,10 +98,7 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
           replayed: comparison === "replay",
         });
       }
-      const [returned = balance] = apply([balance], changesOfHolds(settle([], writing.due)));
-      const heldSteps = balance.heldSteps - (returned.remainingSteps - balance.remainingSteps);
-      const isRevoked = balance.revokedAtMs !== null;
-      const deltaSteps = planAdjustment({ ...returned, isRevoked, heldSteps }, input.delta);
+      const { deltaSteps } = decideAdjustment(balance, writing, input.delta);
       const adjustment = insertAdjustment({
         ...writingValues(writing),
         adjustmentId,
@@ -132,25 +130,33 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
   return adjusted;
 }
 
-/** Returns the result that an adjustment would have. Throws the refusals of `adjustBalance`. */
+/** Returns the balance, and the result that an adjustment would have. Throws the refusals of `adjustBalance`, except for repeats. */
 export async function previewAdjustment(ctx: TenantCtx, { balanceId, delta }: { balanceId: string; delta: number }) {
-  const balance = await readBalance(ctx, balanceId);
-  const { remainingSteps, heldSteps, status } = balance;
-  const deltaSteps = planAdjustment(
-    { unit: balance.unit, isRevoked: status === "revoked", remainingSteps, heldSteps },
-    delta,
-  );
-  // A double represents the largest amounts of a unit exactly.
-  const after = (remainingSteps + deltaSteps) as typeof remainingSteps;
-  return { balance, remaining: fromSteps(balance.unit, after) };
+  const environmentId = ctx.environment.id;
+  const preview = await previewForUser(ctx, {
+    user: { balanceId },
+    read: () => [selectAdjustedBalance({ environmentId, balanceId }), selectBalance({ environmentId, balanceId })],
+    decide: ([[balance], [shown]], account) => {
+      assert(balance !== undefined && shown !== undefined, "the account was found by this balance");
+      const { remainingSteps, afterSteps } = decideAdjustment(balance, account, delta);
+      const { userId } = account;
+      return {
+        balance: { userId, ...showBalance({ ...shown, remainingSteps }, account.nowMs) },
+        remaining: fromSteps(balance.unit, afterSteps),
+      };
+    },
+  });
+  if (preview === null) throw balanceNotFound();
+  return preview;
 }
 
 /** Selects the balance, and the amount that open reservations hold of it. */
-const selectAdjustedBalance = accountQuery((value: ValueOf<{ balanceId: string }>, account) =>
+const selectAdjustedBalance = query((value: ValueOf<{ environmentId: number; balanceId: string }>) =>
   drizzle
     .select({ ...fields(creditBalances, ...ADJUSTMENT_FIELDS), ...computed({ heldSteps: heldStepsOfBalance() }) })
     .from(creditBalances)
-    .where(and(eq(creditBalances.accountId, account), eq(creditBalances.id, value("balanceId")))),
+    .innerJoin(accounts, isAccountOfBalance(value))
+    .where(eq(creditBalances.id, value("balanceId"))),
 );
 type BalanceToAdjust = StatementRow<typeof selectAdjustedBalance>;
 
@@ -196,27 +202,23 @@ function presentAdjustment({ id, unit }: BalanceToAdjust, remainingSteps: Steps)
   return { balanceId: id, remaining: fromSteps(unit, remainingSteps) };
 }
 
-interface Adjustable {
-  readonly unit: Unit;
-  readonly isRevoked: boolean;
-  readonly remainingSteps: number;
-  readonly heldSteps: number;
-}
-
-/** Returns the steps to add. Throws the errors of `adjustBalance` that concern the balance and the amount. */
-function planAdjustment(balance: Adjustable, delta: number): Steps {
-  if (balance.isRevoked) throw invalid("balanceId", "The balance is revoked.");
-  const deltaSteps = toSteps(balance.unit, delta);
-  if (deltaSteps === null) throw invalid("delta", amountRule(balance.unit, delta));
-  const remainingSteps = balance.remainingSteps + deltaSteps;
-  if (remainingSteps < 0) {
+/**
+ * Returns the steps to add, and the balance before and after. Throws the errors of `adjustBalance` that concern the balance and the
+ * amount. Pure.
+ */
+function decideAdjustment(stored: BalanceToAdjust, { due, settled }: AccountAtRead, delta: number) {
+  const [{ id, unit, remainingSteps, revokedAtMs } = stored] = apply([stored], changesOfHolds(settled));
+  if (revokedAtMs !== null) throw invalid("balanceId", "The balance is revoked.");
+  const deltaSteps = toSteps(unit, delta);
+  if (deltaSteps === null) throw invalid("delta", amountRule(unit, delta));
+  // A double represents the largest amounts of a unit exactly.
+  const afterSteps = (remainingSteps + deltaSteps) as Steps;
+  if (afterSteps < 0) {
     throw new PurserError("invalid_quantity", "would make the balance negative", { param: "delta" });
   }
   // Reserved amounts may be returned, so they must fit too.
-  if (remainingSteps + balance.heldSteps > amountStepsMax[balance.unit]) {
-    throw exceedsUnit();
-  }
-  return deltaSteps;
+  if (afterSteps + stored.heldSteps - heldStepsOf(due, id) > amountStepsMax[unit]) throw exceedsUnit();
+  return { deltaSteps, remainingSteps, afterSteps };
 }
 
 function exceedsUnit(): PurserError {

@@ -4,13 +4,12 @@ import { countRefusal } from "../../db/activity.ts";
 import { drizzle, fields, type RowOf, type ValueOf } from "../../db/query.ts";
 import { creditBalances } from "../../db/schema.ts";
 import { idIn } from "../../db/session.ts";
-import { all } from "../../db/sql.ts";
 import { assert, PurserError } from "../../errors.ts";
 import { type Warning, warn } from "../../http/warnings.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { fromSteps, toSteps } from "../amounts/amount.ts";
 import { accountQuery, writingValues } from "../ledger/account.ts";
-import { type PayingRow, presentExpiry } from "../ledger/balance.ts";
+import { presentExpiry } from "../ledger/balance.ts";
 import { type Decision, type Outcome, replay, writeAll } from "../ledger/decision.ts";
 import { creditsGranted } from "../ledger/messages.ts";
 import {
@@ -23,8 +22,8 @@ import {
   quotaExceeded,
 } from "../ledger/new-balances.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
-import { apply, changesOfHolds, settle } from "../ledger/settle.ts";
-import { writeForUser } from "../ledger/write.ts";
+import { apply, changesOfHolds } from "../ledger/settle.ts";
+import { previewForUser, writeForUser } from "../ledger/write.ts";
 
 export interface GrantOutput {
   readonly balances: {
@@ -113,12 +112,13 @@ const selectGranted = accountQuery((value: ValueOf<{ externalRef: string | null;
   const ofReference = drizzle
     .select(fields(creditBalances, "id"))
     .from(sql`${creditBalances} INDEXED BY credit_balances_external_ref`)
-    .where(and(eq(accountId, account), eq(externalRef, value("externalRef"))));
+    .where(and(sql`${accountId} = given.account`, eq(externalRef, value("externalRef"))));
   const ids = sql`${ofReference.getSQL()} UNION ALL SELECT value FROM json_each(${value("ids")})`;
   return drizzle
     .select(grantedFields())
-    .from(creditBalances)
-    .where(sql`+${accountId} = ${account} AND ${id} IN (${ids})`);
+    .from(sql`(SELECT ${account} AS account) AS given`)
+    .crossJoin(creditBalances)
+    .where(sql`+${accountId} = given.account AND ${id} IN (${ids})`);
 });
 
 interface Grant {
@@ -142,22 +142,33 @@ function grantWarning(
   return toSteps(balance.unit, quantity) === balance.initialSteps ? null : "granted_before";
 }
 
-function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Decision<Granted> {
-  const { input, earlier, isOfThisGrant, idOf } = grant;
-  const stored = (rows: readonly GrantedRow[], replayed: boolean): Decision<Granted> =>
-    replay({ output: storedOutput(rows), replayed, warning: grantWarning(input, rows) });
-  const ofThisGrant = earlier.filter(isOfThisGrant);
-  if (ofThisGrant.length > 0) return stored(ofThisGrant, false);
-  const pack = choosePack(input.packId, grant.packs);
+type Issue = { readonly replayed: readonly GrantedRow[] } | { readonly newBalances: NewBalances };
+
+/** Returns the balances that a grant issues, or those that an earlier one did. Throws the refusals of `grantPack`. Pure. */
+function decideIssue(
+  { input, packs, earlier, idOf }: Pick<Grant, "input" | "packs" | "earlier" | "idOf">,
+  account: AccountAtRead,
+): Issue {
+  const pack = choosePack(input.packId, packs);
   // A replay is found before anything is refused: by this pack, or by the name under which the pack was granted (C10).
   const isSamePack = (row: GrantedRow) => row.packId === pack?.id;
   const isSameName = (row: GrantedRow) => nameKey(row.packName) === nameKey(input.packId);
   const replayed = earlier.some(isSamePack)
     ? earlier.filter(isSamePack)
     : firstPackOf(pack?.id === input.packId ? [] : earlier.filter(isSameName));
-  if (replayed.length > 0) return stored(apply(replayed, changesOfHolds(settle([], account.due))), true);
+  if (replayed.length > 0) return { replayed: apply(replayed, changesOfHolds(account.settled)) };
+  return { newBalances: planGrant({ ...input, cause: "grant" }, pack, account.nowMs, idOf) };
+}
 
-  const newBalances = planGrant({ ...input, cause: "grant" }, pack, account.nowMs, idOf);
+function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Decision<Granted> {
+  const { input, earlier, isOfThisGrant } = grant;
+  const stored = (rows: readonly GrantedRow[], replayed: boolean): Decision<Granted> =>
+    replay({ output: storedOutput(rows), replayed, warning: grantWarning(input, rows) });
+  const ofThisGrant = earlier.filter(isOfThisGrant);
+  if (ofThisGrant.length > 0) return stored(ofThisGrant, false);
+  const decided = decideIssue(grant, account);
+  if ("replayed" in decided) return stored(decided.replayed, true);
+  const { newBalances } = decided;
   const { statements, count } = issueBalances(ctx, account, [newBalances]);
   const balanceIds = newBalances.balances.map(({ id }) => id);
   const changes = { entries: [], newBalances: newRows(newBalances, account.nowMs) };
@@ -222,12 +233,11 @@ function firstPackOf(rows: readonly GrantedRow[]): readonly GrantedRow[] {
   return rows.filter((row) => row.packId === first?.packId);
 }
 
-/** Returns the new balances for this isolate's cache. */
-function newRows({ packId, packName, expiresAtMs, balances }: NewBalances, grantedAtMs: number): PayingRow[] {
-  return balances.map(({ id, unit, matches, priority, amountSteps }) => ({
-    ...{ id, packId, packName, unit, matches, priority, grantedAtMs, expiresAtMs },
-    remainingSteps: amountSteps,
-    revokedAtMs: null,
+/** Returns the rows that new balances have, for this isolate's memory and for previews. */
+function newRows({ packId, packName, expiresAtMs, balances }: NewBalances, grantedAtMs: number) {
+  return balances.map(({ id, packItemId, unit, matches, priority, amountSteps }) => ({
+    ...{ id, packId, packName, packItemId, unit, matches, priority, grantedAtMs, expiresAtMs },
+    ...{ initialSteps: amountSteps, remainingSteps: amountSteps, revokedAtMs: null },
   }));
 }
 
@@ -256,17 +266,33 @@ export function presentGrant(
 }
 
 /**
- * Returns the result that a grant would have. Throws the refusals of `grantPack`, except for the test quota. `ignoresQuantity` is true
- * for a quantity that a pack with items ignores.
+ * Returns the result that a grant would have. Throws the refusals of `grantPack`, except for the test quota and for too many balances.
+ * `ignoresQuantity` is true for a quantity that a pack with items ignores, and `isReplay` if nothing more would be issued.
  */
 export async function previewGrant(ctx: TenantCtx, input: GrantInput) {
-  const pack = choosePack(input.packId, await all(ctx.db, selectPack(ctx, input.packId)));
-  const { packName, balances, expiresAtMs } = planGrant({ ...input, cause: "grant" }, pack, ctx.now(), String);
-  const ignoresQuantity = pack !== null && pack.items.length > 0 && typeof input.quantity === "number";
-  return {
-    packName,
-    ignoresQuantity,
-    expiresAt: presentExpiry(expiresAtMs),
-    amounts: balances.map(({ unit, amountSteps }) => ({ unit, amount: fromSteps(unit, amountSteps), amountSteps })),
-  };
+  const { userId, externalRef = null } = input;
+  const preview = await previewForUser(ctx, {
+    user: { userId },
+    read: () => [selectPack(ctx, input.packId), selectGranted(ctx, { userId }, { externalRef, ids: "[]" })],
+    decide: ([packs, earlier], account) => {
+      const decided = decideIssue({ input, packs, earlier, idOf: String }, account);
+      const isReplay = "replayed" in decided;
+      const issued = isReplay ? decided.replayed : newRows(decided.newBalances, account.nowMs);
+      const [first] = issued;
+      assert(first !== undefined, "a grant has at least one balance");
+      return {
+        isReplay,
+        packName: first.packName,
+        ignoresQuantity: first.packItemId !== "" && typeof input.quantity === "number",
+        expiresAt: presentExpiry(first.expiresAtMs),
+        amounts: issued.map(({ unit, initialSteps }) => ({
+          unit,
+          amount: fromSteps(unit, initialSteps),
+          amountSteps: initialSteps,
+        })),
+      };
+    },
+  });
+  assert(preview !== null, "a user named by id is never unknown");
+  return preview;
 }

@@ -29,7 +29,8 @@ export function showBalance(row: BalanceRow, nowMs: number) {
 }
 export type ShownBalance = ReturnType<typeof showBalance>;
 
-const selectBalance = query((value: ValueOf<{ environmentId: number; balanceId: string }>) =>
+/** Selects a balance with its owner. */
+export const selectBalance = query((value: ValueOf<{ environmentId: number; balanceId: string }>) =>
   drizzle
     .select({
       ...shownBalanceFields(),

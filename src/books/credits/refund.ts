@@ -1,7 +1,6 @@
 import { nameKey } from "../../catalog/pack.ts";
 import { countActivity } from "../../db/activity.ts";
 import type { Steps } from "../../db/schema.ts";
-import { batch } from "../../db/sql.ts";
 import { assert, invalid, PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { fromSteps, type Unit } from "../amounts/amount.ts";
@@ -20,7 +19,8 @@ import { insertTakings, type Taking } from "../ledger/insert-takings.ts";
 import { insertRefundOwed, OWED_MAX, OWED_TOO_MUCH } from "../ledger/owed.ts";
 import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
-import { writeForUser } from "../ledger/write.ts";
+import { apply, changesOfHolds } from "../ledger/settle.ts";
+import { previewForUser, writeForUser } from "../ledger/write.ts";
 import { REFERENCE_BALANCES_MAX, tooManyOfReference } from "./grant.ts";
 import {
   balancesOfRefund,
@@ -76,14 +76,19 @@ export async function refundCredits(ctx: TenantCtx, input: RefundInput): Promise
       selectTaken(ctx, { userId }, { externalRef, refundRef }),
     ],
     decide: ([stored, refunds, taken], account) => {
-      // The batch of the refund first grants the due periods (R3).
-      const due = balancesOfPeriods(account.periods).filter((row) => row.externalRef === externalRef);
-      return decideRefund(ctx, { input, stamp, issued: [...stored, ...due], refunds, taken }, account);
+      const issued = issuedAfterDue(stored, externalRef, account);
+      return decideRefund(ctx, { input, stamp, issued, refunds, taken }, account);
     },
     refusals: { guard_owed: owedTooMuch },
   });
   assert(refunded !== null, "a user named by id is never unknown");
   return refunded;
+}
+
+/** Returns the balances under a reference after everything due, with those of due periods (R3). */
+function issuedAfterDue(stored: readonly IssuedRow[], externalRef: string, account: AccountAtRead): IssuedRow[] {
+  const due = balancesOfPeriods(account.periods).filter((row) => row.externalRef === externalRef);
+  return apply<IssuedRow>([...stored, ...due], changesOfHolds(account.settled));
 }
 
 const REFUNDS_MAX = 100;
@@ -111,15 +116,8 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
     return replay({ output: presentRefund(input, due, taken), replayed: comparison === "replay" });
   }
 
-  const covered = balancesToRefund(input, issued);
-  if (covered.length === 0) throw nothingGranted(issued.length === 0 ? "externalRef" : "packId");
-  if (covered.length > REFERENCE_BALANCES_MAX) throw tooManyOfReference();
-  if (refunds.length >= REFUNDS_MAX) throw tooManyRefunds();
   const share = input.share ?? null;
-  const due = planRefundDue(covered, refunds, share);
-  if (share === null && due.every(({ wasWhole }) => wasWhole)) {
-    throw nothingLeft();
-  }
+  const due = decideDue(input, issued, refunds);
   return writeReturning(
     {
       before: [
@@ -127,7 +125,7 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
           ...writingValues(account),
           ...{ externalRef, refundRef, requestHash: stamp.stored },
           ordinal: refunds.length + 1,
-          packIds: [...new Set(covered.map(({ packId }) => packId))],
+          packIds: [...new Set(due.map(({ balance }) => balance.packId))],
           part: share?.part ?? null,
           ofParts: share?.of ?? null,
           entries: due.length,
@@ -168,17 +166,13 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
  * `refundCredits`, except for repeats.
  */
 export async function previewRefund(ctx: TenantCtx, input: Omit<RefundInput, "refundRef">) {
-  const { userId, externalRef, share = null } = input;
-  const [issued, refunds] = await batch(ctx.db, [
-    selectIssued(ctx, { userId }, { externalRef }),
-    selectRefunds(ctx, { userId }, { externalRef }),
-  ]);
-  const covered = balancesToRefund(input, issued);
-  if (covered.length === 0) throw nothingGranted(issued.length === 0 ? "externalRef" : "packId");
-  if (covered.length > REFERENCE_BALANCES_MAX) throw tooManyOfReference();
-  if (refunds.length >= REFUNDS_MAX) throw tooManyRefunds();
-  const due = planRefundDue(covered, refunds, share);
-  if (share === null && due.every(({ wasWhole }) => wasWhole)) throw nothingLeft();
+  const { userId, externalRef } = input;
+  const due = await previewForUser(ctx, {
+    user: { userId },
+    read: () => [selectIssued(ctx, { userId }, { externalRef }), selectRefunds(ctx, { userId }, { externalRef })],
+    decide: ([stored, refunds], account) => decideDue(input, issuedAfterDue(stored, externalRef, account), refunds),
+  });
+  assert(due !== null, "a user named by id is never unknown");
   return due.map(({ balance, dueSteps, revokes }) => {
     const { id, packName, unit, initialSteps, remainingSteps } = balance;
     const takenSteps = revokes ? remainingSteps : Math.min(dueSteps, remainingSteps);
@@ -191,6 +185,22 @@ export async function previewRefund(ctx: TenantCtx, input: Omit<RefundInput, "re
       short: amount(Math.max(0, dueSteps - takenSteps)),
     };
   });
+}
+
+/** Returns the amounts that a new refund is due from each balance. Throws the refusals of `refundCredits`. Pure. */
+function decideDue(
+  input: Pick<RefundInput, "packId" | "share">,
+  issued: readonly IssuedRow[],
+  refunds: readonly RefundRow[],
+): DueShare<IssuedRow>[] {
+  const { share = null } = input;
+  const covered = balancesToRefund(input, issued);
+  if (covered.length === 0) throw nothingGranted(issued.length === 0 ? "externalRef" : "packId");
+  if (covered.length > REFERENCE_BALANCES_MAX) throw tooManyOfReference();
+  if (refunds.length >= REFUNDS_MAX) throw tooManyRefunds();
+  const due = planRefundDue(covered, refunds, share);
+  if (share === null && due.every(({ wasWhole }) => wasWhole)) throw nothingLeft();
+  return due;
 }
 
 /** Returns the balances that a refund covers: all, or those of one pack, found by its id or by its name at the grant. */

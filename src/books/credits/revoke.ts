@@ -1,11 +1,11 @@
 import { and, eq, not, sql } from "drizzle-orm";
 import { countActivity } from "../../db/activity.ts";
 import { computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
-import { creditBalances, paymentGrants } from "../../db/schema.ts";
+import { accounts, creditBalances, paymentGrants } from "../../db/schema.ts";
 import { guards } from "../../db/views.ts";
 import { assert } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { accountQuery, type WriteContext, writingValues } from "../ledger/account.ts";
+import { isAccountOfBalance, type WriteContext, writingValues } from "../ledger/account.ts";
 import { replay, writeAll } from "../ledger/decision.ts";
 import { isBalanceOf } from "../ledger/insert-entries.ts";
 import { insertReversal } from "../ledger/insert-takings.ts";
@@ -31,7 +31,7 @@ export async function revokeBalance(ctx: TenantCtx, { balanceId, reason }: Revok
   const answer = { balanceId, remaining: 0 } as const;
   const revoked = await writeForUser(ctx, {
     user: { balanceId },
-    read: () => [selectRevocation(ctx, { balanceId }, { balanceId })],
+    read: () => [selectRevocation({ environmentId: ctx.environment.id, balanceId })],
     decide: ([[balance]], writing) => {
       assert(balance !== undefined, "the account was found by this balance");
       if (balance.isRevoked) return replay(answer);
@@ -65,11 +65,12 @@ function isRevoked() {
   return sql<boolean>`${revokedAtMs} IS NOT NULL AND ${not(hasRow(paymentGrants, byPayment))}`.mapWith(Boolean);
 }
 
-const selectRevocation = accountQuery((value: ValueOf<RevokedBalanceKey>, account) =>
+const selectRevocation = query((value: ValueOf<RevokedBalanceKey & { environmentId: number }>) =>
   drizzle
     .select({ ...fields(creditBalances, "unit", "remainingSteps"), ...computed({ isRevoked: isRevoked() }) })
     .from(creditBalances)
-    .where(and(eq(creditBalances.accountId, account), eq(creditBalances.id, value("balanceId")))),
+    .innerJoin(accounts, isAccountOfBalance(value))
+    .where(eq(creditBalances.id, value("balanceId"))),
 );
 
 /** Aborts the batch with `guard_balance` if another revoke came first. */

@@ -28,6 +28,10 @@ export type User =
 /** The values that identify a user, always within the environment of the request. */
 export type OfUser = { environmentId: number; user: string | number };
 
+/** Returns a condition: a row of `accounts` has a row of `creditBalances`, in the environment of the request. */
+export const isAccountOfBalance = (value: ValueOf<{ environmentId: number }>) =>
+  and(eq(accounts.id, creditBalances.accountId), eq(accounts.environmentId, value("environmentId")));
+
 /** Returns SQL for the integer of the account that meets a condition. */
 const accountWhere = (condition: (value: ValueOf<OfUser>) => SQL | undefined) => (value: ValueOf<OfUser>) =>
   scalar(
@@ -60,13 +64,7 @@ const accountOf = {
         .select(fields(accounts, "id"))
         .from(creditBalances)
         .crossJoin(accounts)
-        .where(
-          and(
-            eq(creditBalances.id, value("user")),
-            eq(accounts.id, creditBalances.accountId),
-            eq(accounts.environmentId, value("environmentId")),
-          ),
-        ),
+        .where(and(eq(creditBalances.id, value("user")), isAccountOfBalance(value))),
     ),
   accountId: accountWhere((value) => eq(accounts.id, value("user"))),
 };

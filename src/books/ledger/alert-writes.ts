@@ -29,7 +29,7 @@ const prior = alias(creditLedger, "prior");
 type EntriesOfWrite = WriteContext & { entries: number; eventIds: string | null; settled: string | null };
 
 /**
- * Returns the CTEs `watched` and `motion` for a user: the last `entries` entries, or the entries of events that settle reservations,
+ * Returns the CTEs `watched` and `motion` for a user: the last `entries` entries, the entries of events that settle reservations,
  * and the payments of owed amounts (C21). The entries of settlements can be anywhere in the batch.
  */
 function motionOfUser(value: ValueOf<EntriesOfWrite>): SQL {
@@ -46,7 +46,7 @@ function motionOfUser(value: ValueOf<EntriesOfWrite>): SQL {
       FROM (
         SELECT * FROM (
           SELECT * FROM ${creditLedger} WHERE ${accountId} = ${ofUser}
-          ORDER BY ${seq} DESC LIMIT iif(${value("eventIds")} IS NULL, ${asInteger(value("entries"))}, 0)
+          ORDER BY ${seq} DESC LIMIT ${asInteger(value("entries"))}
         )
         UNION SELECT * FROM ${creditLedger} WHERE ${isSinceSettled(value, ofUser)} AND iif(
           ${reason} = 'event_committed', ${eventId} IN (SELECT value FROM json_each(${value("eventIds")})),

@@ -21,7 +21,7 @@ import { limitMessages, messagesAmong } from "./messages.ts";
 import { countGranted } from "./new-balances.ts";
 import type { DuePeriod } from "./plan-periods.ts";
 import type { AccountAtRead } from "./read-account.ts";
-import type { SettledHold } from "./settle.ts";
+import { changesOfHolds } from "./settle.ts";
 import { guardsOfOwed, motionsOfCharges, settlementMessage, settlementWrites } from "./settlement-writes.ts";
 
 interface AccountBefore {
@@ -31,10 +31,8 @@ interface AccountBefore {
   readonly isOld: boolean;
 }
 
-/** The changes of one user's account that one batch writes. */
+/** The change of one user's account that one batch writes, after everything that is due. */
 export interface AccountChange extends AccountBefore {
-  /** Its due holds, settled. Its due periods are in the account. */
-  readonly settled: readonly SettledHold[];
   /** The decision of a verb. Null if the batch writes only what is due. */
   readonly decision: Omit<Write<unknown>, "answer"> | null;
 }
@@ -48,15 +46,25 @@ const NO_DECISION: NonNullable<AccountChange["decision"]> = { kind: "write", sta
 export async function commit(
   ctx: TenantCtx,
   account: AccountAtRead,
-  { settled, decision, before, isOld }: AccountChange,
+  { decision, before, isOld }: AccountChange,
 ): Promise<readonly unknown[][]> {
   const { statements, messages: make, counts = [], changes } = decision ?? NO_DECISION;
-  const { features, userId, nowMs } = account;
+  const { features, userId, nowMs, settled } = account;
   const values = writingValues(account);
+  const dueIds = settled.map(({ hold }) => hold.id);
+  const settledIds = [...dueIds, ...(changes?.settledIds ?? [])];
+  const [dueMotions, ownMotions] = [motionsOfCharges(settled), motionsOf(statements)];
+  // A change that raises could hide that a settlement crossed a threshold, so that is found before.
+  const isAlertedBefore = dueIds.length > 0 && ownMotions.some(({ raises }) => raises);
+  const dueAlerts = isAlertedBefore ? alertWrites(ctx, account, dueMotions, dueIds) : null;
+  const alerts = isAlertedBefore
+    ? alertWrites(ctx, account, ownMotions, changes?.settledIds ?? [])
+    : alertWrites(ctx, account, [...dueMotions, ...ownMotions], settledIds);
   const leading = [
     guardOf({ ...values, features, seq: account.lastSeq }, isOld),
     ...(await personGuards(ctx, tombstoneSecretsIn(features), [userId])),
-    ...dueWrites(ctx, account, settled),
+    ...dueWrites(ctx, account),
+    ...(dueAlerts?.statements ?? []),
   ];
   const messages = wantedMessages(ctx, features, () => [
     ...periodMessages(userId, account.periods),
@@ -64,11 +72,7 @@ export async function commit(
     ...(make?.() ?? []),
     ...limitMessages(userId, counts),
   ]);
-  const ownId = changes?.settledReservationId;
-  const settledIds = [...settled.map(({ hold }) => hold.id), ...(ownId === undefined ? [] : [ownId])];
   const takings = takingMessages(ctx, account, settledIds);
-  const motions = [...motionsOfCharges(settled), ...motionsOf(statements)];
-  const alerts = alertWrites(ctx, account, motions, settledIds);
   const sent: readonly Statement[] = [
     ...leading,
     ...statements,
@@ -80,23 +84,27 @@ export async function commit(
   const write = (): Promise<unknown[][]> => batch(ctx.db, sent);
   const raisesBalance = changes?.entries.some(({ deltaSteps }) => deltaSteps > 0) === true;
   const rows = raisesBalance ? await memoryOf(ctx).whileRaising(ctx.environment, userId, write) : await write();
-  countDue(ctx, account, settled);
+  countDue(ctx, account);
   if (decision !== null) noteUse("user", ctx.environment, userId, nowMs);
-  noteMessages(ctx, [...messages, ...messagesAmong(takings, sent, rows), ...messagesAmong(alerts, sent, rows)]);
+  noteMessages(ctx, [
+    ...messages,
+    ...[takings, alerts, ...(dueAlerts === null ? [] : [dueAlerts])].flatMap((made) => messagesAmong(made, sent, rows)),
+  ]);
   if (before === null || changes === undefined) memoryOf(ctx).forget(ctx.environment, userId);
   else {
     // `writesEntries` proves the type of the statement's rows.
     const entries = sent.flatMap((statement, index) =>
       writesEntries(statement) ? (rows[index] as WrittenEntry[]) : [],
     );
-    remember(ctx, account, { before, changes, isOld, entries });
+    const all = { ...changes, settledIds, entries: [...changesOfHolds(settled), ...changes.entries] };
+    remember(ctx, account, { before, changes: all, isOld, entries });
   }
   return rows.slice(leading.length);
 }
 
 /** Grants due periods and settles due holds, in order of time. */
-function dueWrites(ctx: TenantCtx, account: AccountAtRead, settled: readonly SettledHold[]): Statement[] {
-  const { accountId, periods } = account;
+function dueWrites(ctx: TenantCtx, account: AccountAtRead): Statement[] {
+  const { accountId, periods, settled } = account;
   const runs = inOrderOfMoments(periods.periods, settled, ({ hold }) => hold.endsAtMs);
   return [
     ...guardsOfOwed(account, settled),
@@ -116,7 +124,7 @@ function grantPeriods(
 }
 
 /** Counts what a batch granted and charged, for the overview. */
-function countDue(ctx: TenantCtx, { periods, nowMs }: AccountAtRead, settled: readonly SettledHold[]): void {
+function countDue(ctx: TenantCtx, { periods, nowMs, settled }: AccountAtRead): void {
   for (const { grant } of periods.periods) countGranted(ctx, grant, nowMs);
   for (const { balance, amountSteps } of settled.flatMap(({ charged }) => charged?.payment.legs ?? []))
     countOfPack(ctx.environment, "spent", nowMs, balance, amountSteps);

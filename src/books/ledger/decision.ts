@@ -127,11 +127,6 @@ export function stampCharge(charge: { readonly [Field in (typeof committedFields
   return `charge..${committedFields.map((field) => markOf(charge[field])).join("")}`;
 }
 
-/** Returns whether a stored stamp belongs to a charge. */
-export function isCharge(stored: string): boolean {
-  return stored.startsWith("charge.");
-}
-
 /** Returns whether a stored stamp belongs to this write (whose response was lost), to an equal request, or to another request. */
 export function compareStamp(stored: string, stamp: Stamp): "own" | "replay" | "other" {
   if (stored === stamp.stored) return "own";

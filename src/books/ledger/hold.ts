@@ -105,6 +105,10 @@ export const isDue = (
 ): SQL =>
   sql`${reservation.accountId} = ${account} AND ${isOpen(reservation)} AND ${reservation.expiresAtMs} <= ${value("nowMs")}`;
 
+/** Returns the steps that some holds have of a balance. */
+export const heldStepsOf = (holds: readonly Pick<Hold, "legs">[], balanceId: string): number =>
+  holds.flatMap(({ legs }) => legs).reduce((sum, leg) => sum + (leg.balanceId === balanceId ? leg.amountSteps : 0), 0);
+
 /** The steps that open reservations hold of a row of `creditBalances`. */
 export const heldStepsOfBalance = () => sql<Steps>`coalesce((
   SELECT sum(leg.value ->> 'amountSteps') FROM ${reservations}, json_each(${reservations.legs}) AS leg

@@ -44,7 +44,7 @@ export function writesEntries(statement: Statement): statement is EntriesStateme
 
 /** How a statement's entries change a user's credits, for alerts. Holds and their returns do not change them (H5). */
 export interface Motion {
-  /** The number of entries, which are the last of the batch. Ignored with `eventIds`. */
+  /** The number of entries, which are the last of the batch. 0 with `eventIds`. */
   readonly entries: number;
   /** Whether the entries add credits. */
   readonly raises: boolean;

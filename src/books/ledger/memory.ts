@@ -37,8 +37,8 @@ export interface StateChanges {
   readonly entries: readonly BalanceChange[];
   readonly newBalances?: readonly PayingRow[];
   readonly newReservation?: OpenReservation;
-  /** The id of a reservation that the write settles. */
-  readonly settledReservationId?: string;
+  /** The reservations that the write settles. */
+  readonly settledIds?: readonly string[];
 }
 
 const REMEMBERED_ACCOUNTS_MAX = 1_000;
@@ -149,12 +149,12 @@ export function memoryOf({ isolate }: Pick<Runtime, "isolate">): AccountMemory {
 /** Returns the account's state after a write. */
 export function afterWrite(
   before: Pick<AccountState, "balances" | "reservations">,
-  { entries, newBalances = [], newReservation, settledReservationId }: StateChanges,
+  { entries, newBalances = [], newReservation, settledIds = [] }: StateChanges,
 ): Pick<AccountState, "balances" | "reservations"> {
   const rows = apply([...before.balances.values(), ...newBalances], entries);
   const reservations = new Map(before.reservations);
   if (newReservation !== undefined) reservations.set(newReservation.id, newReservation);
-  if (settledReservationId !== undefined) reservations.delete(settledReservationId);
+  for (const id of settledIds) reservations.delete(id);
   return { balances: new Map(rows.map((row) => [row.id, row])), reservations };
 }
 

@@ -7,31 +7,53 @@ import { batch, type RowsOf, type Statement } from "../../db/sql.ts";
 import { hashesOf, isBlocked, personErased, requireSecrets, tombstoneSecretsIn } from "../../db/tombstones.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { accountQuery, byOf, type User, type WriteContext } from "./account.ts";
-import { PAYING_FIELDS, type PayingRow } from "./balance.ts";
+import { PAYING_FIELDS, type PayingRow, type SpendableBalance } from "./balance.ts";
 import { type Counters, countersOf, readCounters } from "./counters.ts";
 import { dueRecurring, readDueJson } from "./due-periods.ts";
 import { countDueHolds, DUE_HOLDS_MAX, type DueHold, dueFields, isDue, isDueNow, readDueHolds } from "./hold.ts";
 import { lastSeqOf } from "./insert-entries.ts";
-import { NO_PERIODS, type PeriodPlan } from "./plan-periods.ts";
-import { isSpendable } from "./spendable-balances.ts";
+import { spendableBalances } from "./payers.ts";
+import { balancesOfPeriods, NO_PERIODS, type PeriodPlan } from "./plan-periods.ts";
+import { apply, changesOfHolds, type SettledHold, settle } from "./settle.ts";
+import { isSpendable, selectBalancesOfCharges } from "./spendable-balances.ts";
 
 /** A user's account as an attempt read it. */
-export interface AccountAtRead extends WriteContext {
+export interface ReadAccount extends WriteContext {
   /** The last seq of the ledger; 0 when it is empty. */
   readonly lastSeq: number;
   /** The environment's features, as text (db/features.ts). The write aborts when they have changed. */
   readonly features: string | null;
-  /** Due holds to return. The batch of every decision returns them, so a plan counts them as returned. Charges were settled before. */
+  /** The due holds that the next batch settles. */
   readonly due: readonly DueHold[];
   /** Whether there may be further due holds, which were not read. */
   readonly hasMoreDue: boolean;
-  /** Due periods. They are granted in the batch or before it (R3). */
+  /** The due periods that the next batch grants (R3). */
   readonly periods: PeriodPlan;
+  /** The balances that the charges of due holds and the verb's own plan may need. */
+  readonly rows: readonly PayingRow[];
   /** When the next period begins. From then on, the remembered account is not used. Null when there is no next period. */
   readonly recurringDueAtMs: number | null;
   /** The user's usage against the environment's limits. Null if it was not read; then only the database enforces the limits. */
   readonly counters: Counters | null;
 }
+
+/** An account on which verbs decide: everything due is settled. The batch of each decision writes that before the verb's own changes. */
+export interface AccountAtRead extends ReadAccount {
+  readonly settled: readonly SettledHold[];
+  /** The balances of `rows` and of due periods after the settlement. */
+  readonly balances: readonly PayingRow[];
+}
+
+/** Returns an account with everything due settled. Pure. */
+export function settleAccount(account: ReadAccount): AccountAtRead {
+  const rows = [...account.rows, ...balancesOfPeriods(account.periods)];
+  const settled = settle(rows, account.due);
+  return { ...account, settled, balances: apply(rows, changesOfHolds(settled)) };
+}
+
+/** Returns the balances that can pay for a write, in spending order (C13). */
+export const spendableOf = ({ balances, nowMs }: AccountAtRead): SpendableBalance[] =>
+  spendableBalances(balances, nowMs);
 
 const firstDue = alias(reservations, "first_due");
 const firstDueHold = (value: ValueOf<{ nowMs: number }>) =>
@@ -70,6 +92,8 @@ const selectAccount = accountQuery(
 export interface AccountRead<Reads extends readonly Statement[]> {
   readonly user: User;
   readonly read: (nowMs: number) => Reads;
+  /** Selects the balances on which the verb plans, and those that charges may need. Default: only the latter. */
+  readonly balances?: (nowMs: number) => Statement<PayingRow>;
 }
 
 export interface ReadResult<Reads extends readonly Statement[]> {
@@ -81,12 +105,13 @@ export interface ReadResult<Reads extends readonly Statement[]> {
 
 export async function readAccount<const Reads extends readonly Statement[]>(
   ctx: TenantCtx,
-  { user, read }: AccountRead<Reads>,
+  { user, read, balances }: AccountRead<Reads>,
 ): Promise<ReadResult<Reads>> {
   const atMs = ctx.now();
   const hashes = JSON.stringify("userId" in user ? await hashesOf(ctx, user.userId) : []);
   const first = selectAccount(ctx, user, { nowMs: atMs, hashes });
-  const [rows, ...rest] = await batch(ctx.db, [first, ...read(atMs)] as const);
+  const paying = balances?.(atMs) ?? selectBalancesOfCharges(ctx, user, { nowMs: atMs });
+  const [rows, payingRows, ...rest] = await batch(ctx.db, [first, paying, ...read(atMs)] as const);
   const [stored] = rows;
   requireClock(ctx, stored?.features ?? null);
   await requireSecrets(ctx, tombstoneSecretsIn(stored?.features ?? null));
@@ -99,7 +124,7 @@ export async function readAccount<const Reads extends readonly Statement[]>(
   const account: AccountAtRead | null =
     userId === null
       ? null
-      : {
+      : settleAccount({
           environmentId: ctx.environment.id,
           userId,
           accountId: stored?.accountId ?? null,
@@ -109,9 +134,10 @@ export async function readAccount<const Reads extends readonly Statement[]>(
           features: stored?.features ?? null,
           ...(isErased ? NOTHING_DUE : dueInBatch(readDueHolds(rows), readDueJson(ctx, stored?.periods ?? null, atMs))),
           hasMoreDue: !isErased && (dueCount > rows.length || dueCount === DUE_HOLDS_MAX),
+          rows: payingRows,
           recurringDueAtMs: stored?.recurringDueAtMs ?? null,
           counters: readCounters(stored?.counters ?? null),
-        };
+        });
   // The rows of the verb's statements follow.
   return { account, found: rest as RowsOf<Reads> };
 }
@@ -122,13 +148,6 @@ export const NOTHING_DUE = { due: [], hasMoreDue: false, periods: NO_PERIODS };
 function dueInBatch(holds: readonly DueHold[], periods: PeriodPlan): Pick<AccountAtRead, "due" | "periods"> {
   const { nextMs } = periods;
   return { periods, due: nextMs === null ? holds : holds.filter(({ endsAtMs }) => endsAtMs < nextMs) };
-}
-
-/** A user as `readTogether` found it. */
-export interface UserAtRead {
-  readonly account: AccountAtRead;
-  /** The balances that can pay. */
-  readonly balances: PayingRow[];
 }
 
 /** The most balances that are read for several users together. It bounds the memory of an isolate. */
@@ -177,26 +196,26 @@ export async function readTogether<Row>(
   ctx: TenantCtx,
   userIds: readonly string[],
   more: Statement<Row>,
-): Promise<{ readonly users: ReadonlyMap<string, UserAtRead>; readonly rows: Row[] }> {
+): Promise<{ readonly accounts: ReadonlyMap<string, AccountAtRead>; readonly rows: Row[] }> {
   const named = { environmentId: ctx.environment.id, userIds: JSON.stringify(userIds), nowMs: ctx.now() };
-  const [accounts, paying, rows] = await batch(ctx.db, [
+  const [found, paying, rows] = await batch(ctx.db, [
     selectAccounts({ ...named, hashes: JSON.stringify(await Promise.all(userIds.map((id) => hashesOf(ctx, id)))) }),
     selectPayingOfAll(named),
     more,
   ] as const);
-  requireClock(ctx, accounts[0]?.features ?? null);
+  requireClock(ctx, found[0]?.features ?? null);
   const balances = Map.groupBy(paying, ({ userId }) => userId);
   // When the limit is reached, the last user's balances may be incomplete, and later users were not read.
-  const complete = paying.length < READ_BALANCES_MAX ? accounts.length : userIds.indexOf(paying.at(-1)?.userId ?? "");
-  const users = new Map<string, UserAtRead>();
-  for (const row of accounts.slice(0, complete)) {
+  const complete = paying.length < READ_BALANCES_MAX ? found.length : userIds.indexOf(paying.at(-1)?.userId ?? "");
+  const accounts = new Map<string, AccountAtRead>();
+  for (const row of found.slice(0, complete)) {
     const { features, userId, accountId, recurringDueAtMs, lastSeq, mustReadAlone, counters: stored } = row;
     if (mustReadAlone === 1) continue;
     const { environmentId, nowMs } = named;
     const counters = readCounters(stored);
     const context = { environmentId, userId, accountId, nowMs, by: byOf(ctx) };
-    const account = { ...context, lastSeq, features, ...NOTHING_DUE, recurringDueAtMs, counters };
-    users.set(userId, { account, balances: balances.get(userId) ?? [] });
+    const due = { ...NOTHING_DUE, rows: balances.get(userId) ?? [] };
+    accounts.set(userId, settleAccount({ ...context, ...due, lastSeq, features, recurringDueAtMs, counters }));
   }
-  return { users, rows };
+  return { accounts, rows };
 }

@@ -3,8 +3,7 @@ import type { PayingRow, SpendableBalance } from "./balance.ts";
 import { burnDown, type Payment } from "./burn-down.ts";
 import type { Charge, DueHold, Ending, Hold } from "./hold.ts";
 import type { NewEntry } from "./insert-entries.ts";
-import { payersOfHold, spendableBalances } from "./payers.ts";
-import { balancesOfPeriods, type PeriodPlan } from "./plan-periods.ts";
+import { payersOfHold } from "./payers.ts";
 
 /** A change of one balance, relative to the amount that it has. */
 export interface BalanceChange {
@@ -97,7 +96,7 @@ export function settleHold(
 /**
  * Settles due holds, in the order of their ends, and charges those that must be (U15). A charge is paid like a commit at the
  * reservation's end: balances granted later do not pay, and balances that expired since do. `rows` are the balances that may pay
- * charges; without charges, none are needed. Pure.
+ * charges, with those of due periods; without charges, none are needed. Pure.
  */
 export function settle(rows: readonly PayingRow[], due: readonly DueHold[]): SettledHold[] {
   const paid = new Map<number, number>();
@@ -169,30 +168,14 @@ function paymentsOfOwed({ owed, legs }: Hold, debits: readonly BalanceChange[], 
   });
 }
 
-/** The periods and holds that the batch of a write settles before the write itself. */
-interface DueOfAccount {
-  readonly periods: PeriodPlan;
-  readonly due: readonly DueHold[];
-  readonly nowMs: number;
+/** Returns the balances that can pay for the commit of a hold, in its order (`payersOfHold`). */
+export function payersOfCommit(balances: readonly PayingRow[], hold: Hold, nowMs: number): SpendableBalance[] {
+  return payersOfHold(apply(balances, returnsOf(hold)), hold, nowMs);
 }
 
-const afterDue = (rows: readonly PayingRow[], { periods, due }: DueOfAccount, more: readonly BalanceChange[]) =>
-  apply([...rows, ...balancesOfPeriods(periods)], [...changesOfHolds(settle([], due)), ...more]);
+/** Returns the due holds that are only returned, whose counts towards usage limits end (Q3). A charge keeps the counts of its hold. */
+export const returnedHolds = (settled: readonly SettledHold[]): DueHold[] =>
+  settled.filter(({ charged }) => charged === null).map(({ hold }) => hold);
 
-/** Returns the balances that can pay for a write, in spending order (C13), after due holds and periods. */
-export function spendableAfterDue(rows: readonly PayingRow[], account: DueOfAccount): SpendableBalance[] {
-  return spendableBalances(afterDue(rows, account, []), account.nowMs);
-}
-
-/** Returns the balances that can pay for the commit of a hold, in its order (`payersOfHold`), after due holds and periods. */
-export function payersOfCommit(rows: readonly PayingRow[], account: DueOfAccount, hold: Hold): SpendableBalance[] {
-  return payersOfHold(afterDue(rows, account, returnsOf(hold)), hold, account.nowMs);
-}
-
-/**
- * Whether due holds are settled in a batch before the verb's: the verb must see a charge's event (U15), and its own reservation may owe
- * what a due one pays (C21).
- */
-export const mustSettleFirst = (due: readonly DueHold[]): boolean =>
-  due.some(({ charge, owed }) => charge !== null || owed.length > 0);
-export const hasCharge = (due: readonly DueHold[]): boolean => due.some(({ charge }) => charge !== null);
+/** Whether due holds must be settled before a verb is decided: its own reservation may owe what one of them pays (C21). */
+export const mustSettleFirst = (due: readonly DueHold[]): boolean => due.some(({ owed }) => owed.length > 0);

@@ -129,53 +129,66 @@ export const selectBalancesUpTo = accountQuery((value: ValueOf<{ limit: number }
 
 type AtNow = { nowMs: number };
 
-/** Returns a condition: some reservations of the account hold credits of a balance. Because of the plus, SQLite searches by id. */
-const isReservedBy = (account: SQL, reserving: SQL | undefined) => sql`+${creditBalances.accountId} = ${account}
-  AND ${creditBalances.id} IN (
+/** Returns the end of the first due hold that is charged (U15), with the account. No row if there is none. */
+const firstCharge = (value: ValueOf<AtNow>, account: SQL): SQL => {
+  const { accountId, expiresAtMs, onExpiry } = reservations;
+  return sql`SELECT ${accountId}, ${expiresAtMs} AS since FROM ${reservations}
+    WHERE ${isDue(value, account)} AND ${onExpiry} = 'charge' ORDER BY ${expiresAtMs} LIMIT 1`;
+};
+
+// The CTEs `payer (account, since)`: balances that could pay since then are needed. The account is looked up once.
+const ofCharges = (value: ValueOf<AtNow>, account: SQL): SQL =>
+  sql`payer (account, since) AS (${firstCharge(value, account)})`;
+const ofPlan = (value: ValueOf<AtNow>, account: SQL): SQL => sql`payer (account, since) AS (
+    SELECT given.account, coalesce(
+      (SELECT first.since FROM (${firstCharge(value, sql`given.account`)}) AS first), ${asInteger(value("nowMs"))}
+    ) FROM (SELECT ${account} AS account) AS given
+  )`;
+
+/** The balances that could pay since `payer.since`. It repeats the condition of the partial index. */
+const couldPay = sql`FROM payer CROSS JOIN ${creditBalances} WHERE ${creditBalances.accountId} = payer.account
+  AND ${creditBalances.hasRemaining} = 1 AND ${creditBalances.expiresAtMs} > payer.since`;
+
+/** The balances of which some reservations hold credits. Because of the plus, SQLite searches by id. */
+const isHeldBy = (reserving: SQL | undefined): SQL => sql`FROM payer CROSS JOIN ${creditBalances}
+  WHERE +${creditBalances.accountId} = payer.account AND ${creditBalances.id} IN (
     SELECT leg.value ->> 'balanceId' FROM ${reservations}, json_each(${reservations.legs}) AS leg WHERE ${reserving}
   )`;
 
-const payingWhere = (condition: SQL) =>
-  drizzle
-    .select(fields(creditBalances, ...PAYING_FIELDS))
-    .from(creditBalances)
-    .where(condition);
+const isHeldByDue = (value: ValueOf<AtNow>): SQL => isHeldBy(isDue(value, sql`payer.account`));
 
-/** The balances that can pay now, and those to which due holds return. Some may occur twice. */
+const selectPaying = (payer: SQL, sources: readonly SQL[]) =>
+  read(
+    fields(creditBalances, ...PAYING_FIELDS),
+    (list) =>
+      sql`WITH ${payer} ${sql.join(
+        sources.map((source) => sql`SELECT ${list} ${source}`),
+        sql` UNION ALL `,
+      )}`,
+  );
+
+/** The balances that can pay now, or could pay for the charge of a due hold. */
+export const selectPayingOrChargeable = accountQuery((value: ValueOf<AtNow>, account) =>
+  selectPaying(ofPlan(value, account), [couldPay]),
+);
+
+/** The balances that can pay now, and those that the settlement of due holds needs. Some may occur twice. */
 export const selectPayingBalances = accountQuery((value: ValueOf<AtNow>, account) =>
-  payingWhere(isSpendable(value, account)).unionAll(payingWhere(isReservedBy(account, isDue(value, account)))),
+  selectPaying(ofPlan(value, account), [couldPay, isHeldByDue(value)]),
 );
 
 /** The balances that a commit may debit: also those of which its reservation holds credits. */
 export const selectBalancesForCommit = accountQuery(
-  (value: ValueOf<AtNow & { reservationId: string; environmentId: number }>, account) =>
-    payingWhere(isSpendable(value, account))
-      .unionAll(payingWhere(isReservedBy(account, isDue(value, account))))
-      .unionAll(
-        payingWhere(
-          isReservedBy(
-            account,
-            and(eq(reservations.environmentId, value("environmentId")), eq(reservations.id, value("reservationId"))),
-          ),
-        ),
-      ),
+  (value: ValueOf<AtNow & { reservationId: string; environmentId: number }>, account) => {
+    const { environmentId, id } = reservations;
+    const ofReservation = and(eq(environmentId, value("environmentId")), eq(id, value("reservationId")));
+    return selectPaying(ofPlan(value, account), [couldPay, isHeldByDue(value), isHeldBy(ofReservation)]);
+  },
 );
 
-/** Returns a condition: a balance can pay now, or could pay at the end of a due reservation that is charged (U15). */
-const canPayOrBeCharged = (value: ValueOf<AtNow>, account: SQL) => sql`${creditBalances.accountId} = ${account}
-  AND ${creditBalances.hasRemaining} = 1 AND ${creditBalances.expiresAtMs} > coalesce((
-    SELECT min(${reservations.expiresAtMs}) FROM ${reservations}
-    WHERE ${isDue(value, account)} AND ${reservations.onExpiry} = 'charge'
-  ), ${asInteger(value("nowMs"))})`;
-
-/** The balances that can pay now. */
-export const selectPayingNow = accountQuery((value: ValueOf<AtNow>, account) =>
-  payingWhere(isSpendable(value, account)),
-);
-
-/** All balances that the settlement of due holds needs. Some may occur twice. */
-export const selectBalancesOfDue = accountQuery((value: ValueOf<AtNow>, account) =>
-  payingWhere(canPayOrBeCharged(value, account)).unionAll(payingWhere(isReservedBy(account, isDue(value, account)))),
+/** The balances that the charges of due holds need. None if no due hold is charged. Some may occur twice. */
+export const selectBalancesOfCharges = accountQuery((value: ValueOf<AtNow>, account) =>
+  selectPaying(ofCharges(value, account), [couldPay, isHeldByDue(value)]),
 );
 
 /**

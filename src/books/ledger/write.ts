@@ -1,16 +1,20 @@
 import { attempt, type Constraint, constraintOf, isConflict, RetryAttempt } from "../../db/attempt.ts";
-import { all, type RowsOf, type Statement } from "../../db/sql.ts";
+import type { RowsOf, Statement } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { byOf, type User } from "./account.ts";
-import type { PayingRow } from "./balance.ts";
 import { commit } from "./commit-change.ts";
 import { type Decision, decisionOrRefusal } from "./decision.ts";
 import { type AccountState, memoryOf, type StateBefore } from "./memory.ts";
-import { balancesOfPeriods } from "./plan-periods.ts";
-import { type AccountAtRead, type AccountRead, NOTHING_DUE, type ReadResult, readAccount } from "./read-account.ts";
-import { hasCharge, mustSettleFirst, settle } from "./settle.ts";
-import { selectBalancesOfDue } from "./spendable-balances.ts";
+import {
+  type AccountAtRead,
+  type AccountRead,
+  NOTHING_DUE,
+  type ReadResult,
+  readAccount,
+  settleAccount,
+} from "./read-account.ts";
+import { mustSettleFirst } from "./settle.ts";
 
 /**
  * A verb's part of a write for a user: its reads and its decision. `writeForUser` is the only way to write for a user: it reads,
@@ -22,8 +26,6 @@ export interface UserWrite<Reads extends readonly Statement[], Answer> extends A
   readonly decide: (found: RowsOf<Reads>, account: AccountAtRead) => Decision<Answer>;
   /** Returns the rows that `read` would find, from this isolate's memory. Null when they are not in memory. */
   readonly recall?: (state: AccountState) => RowsOf<Reads> | null;
-  /** Returns all balances that may be able to pay, from the rows that `read` found. They are remembered. */
-  readonly balances?: (found: RowsOf<Reads>) => readonly PayingRow[];
   /** Rows that were read before, together with other users. The first attempt uses them instead of memory or a read. */
   readonly readBefore?: ReadResult<Reads> | undefined;
   /** Constraints that mean a refusal, not a conflict. */
@@ -44,18 +46,33 @@ export async function writeForUser<const Reads extends readonly Statement[], Ans
   if (fromMemory !== null) return fromMemory.answer;
   let refusal: PurserError | null = null;
   return attempt(ctx, async () => {
-    const { account, found } = readBefore ?? (await readAfterCharges(ctx, verb));
+    const { account, found } = readBefore ?? (await readForOneBatch(ctx, verb));
     if (account === null) return null;
     // Other users' batches were sent since, so these rows may be outdated.
     const isOld = readBefore !== undefined;
     readBefore = undefined;
     const outcome = refusal ?? (await decideAndSend(ctx, verb, { account, found, isOld }));
     if (!(outcome instanceof PurserError)) return outcome.answer;
-    // The refused batch also undid the return of holds, so they are returned now.
+    // The refused batch also undid the settlement of what is due.
     refusal = outcome;
     await settleDue(ctx, account);
     throw refusal;
   });
+}
+
+/**
+ * Returns what `decide` makes of the user's account as `writeForUser` would read and settle it. Writes nothing. Returns null when no
+ * user owns the given reservation, recurring grant or balance. Settles as much as one batch takes.
+ */
+export async function previewForUser<const Reads extends readonly Statement[], Answer>(
+  ctx: TenantCtx,
+  {
+    decide,
+    ...verb
+  }: AccountRead<Reads> & { readonly decide: (found: RowsOf<Reads>, account: AccountAtRead) => Answer },
+): Promise<Answer | null> {
+  const { account, found } = await readAccount(ctx, verb);
+  return account === null ? null : decide(found, account);
 }
 
 /** A user's own writes settle what is due too, so more conflicts than this are a fault. */
@@ -77,19 +94,14 @@ export async function settleDueHolds(ctx: TenantCtx, user: User): Promise<boolea
  * Sends nothing if nothing is due. Fails with a conflict if another write came first, or recorded an event with a charge's id.
  */
 async function settleDue(ctx: TenantCtx, account: AccountAtRead): Promise<void> {
-  const { due, periods, nowMs, accountId } = account;
+  const { due, periods } = account;
   if (due.length === 0 && periods.changes.length === 0) return;
-  // Without charges, settling needs no balances.
-  const charging = accountId === null || !hasCharge(due) ? [] : [selectBalancesOfDue(ctx, { accountId }, { nowMs })];
-  const rows = (await Promise.all(charging.map((select) => all(ctx.db, select)))).flat();
-  const settled = settle([...rows, ...balancesOfPeriods(periods)], due);
-  const change = { settled, decision: null, before: null, isOld: false };
   try {
-    await commit(ctx, account, change);
+    await commit(ctx, account, { decision: null, before: null, isOld: false });
   } catch (error) {
     if (isQuotaOfPeriods(error, account)) throw new RetryAttempt("The quota was used meanwhile.", { cause: error });
     if (constraintOf(error) !== "credit_balances_bounded" || periods.periods.length === 0) throw error;
-    await settleDue(ctx, { ...account, periods: periods.refused() });
+    await settleDue(ctx, settleAccount({ ...account, periods: periods.refused() }));
   }
 }
 
@@ -100,10 +112,9 @@ const isQuotaOfPeriods = (error: unknown, { periods }: AccountAtRead): boolean =
 const mayHaveMoreDue = ({ hasMoreDue, periods }: AccountAtRead): boolean => hasMoreDue || periods.nextMs !== null;
 
 /**
- * Reads for a verb. Before that, settles holds that are charged (U15) or owe (C21), and due holds and periods as long as one batch
- * cannot settle them all.
+ * Reads for a verb. Before that, settles holds whose balances owe (C21), and what is due as long as one batch cannot settle all of it.
  */
-async function readAfterCharges<const Reads extends readonly Statement[]>(ctx: TenantCtx, verb: AccountRead<Reads>) {
+async function readForOneBatch<const Reads extends readonly Statement[]>(ctx: TenantCtx, verb: AccountRead<Reads>) {
   let reading = await readAccount(ctx, verb);
   while (reading.account !== null && (mustSettleFirst(reading.account.due) || mayHaveMoreDue(reading.account))) {
     await settleDue(ctx, reading.account);
@@ -126,8 +137,8 @@ async function decideAndSend<const Reads extends readonly Statement[], Answer>(
     return { answer: decision.answer };
   }
   try {
-    const before = stateBeforeOf(ctx, verb, account, found);
-    const rows = await commit(ctx, account, { settled: settle([], account.due), decision, before, isOld });
+    const before = stateBeforeOf(ctx, verb, account);
+    const rows = await commit(ctx, account, { decision, before, isOld });
     return { answer: decision.answer(rows) };
   } catch (error) {
     const constraint = constraintOf(error);
@@ -144,19 +155,20 @@ async function decideAndSend<const Reads extends readonly Statement[], Answer>(
   }
 }
 
-/** Returns the account's state when the write was decided. Null when it is too incomplete to be remembered. */
-function stateBeforeOf<const Reads extends readonly Statement[]>(
+/** Returns the account's state before the batch. Null when it is too incomplete to be remembered. */
+function stateBeforeOf(
   ctx: TenantCtx,
-  verb: Pick<UserWrite<Reads, unknown>, "user" | "balances">,
+  verb: Pick<UserWrite<readonly Statement[], unknown>, "user" | "balances">,
   account: AccountAtRead,
-  found: RowsOf<Reads>,
 ): StateBefore | null {
-  if (account.due.length > 0 || account.periods.changes.length > 0) return null;
+  // Memory does not know when the next period begins.
+  if (account.periods.changes.length > 0) return null;
   const none = new Map<string, never>();
   if (verb.balances !== undefined) {
-    const balances = new Map(verb.balances(found).map((row) => [row.id, row]));
+    const balances = new Map(account.rows.map((row) => [row.id, row]));
     return { balances, reservations: none, seq: account.lastSeq };
   }
+  if (account.due.length > 0) return null;
   if (account.accountId === null) return { balances: none, reservations: none, seq: 0 };
   return memoryOf(ctx).find(ctx.environment, verb.user, account.nowMs);
 }
@@ -173,11 +185,13 @@ async function writeFromMemory<const Reads extends readonly Statement[], Answer>
   if (state === null || found === null) return null;
   const { accountId, userId, features, recurringDueAtMs, seq: lastSeq } = state;
   const writing = { environmentId: ctx.environment.id, userId, accountId, nowMs: atMs, by: byOf(ctx) };
-  const account = { ...writing, lastSeq, features, recurringDueAtMs, ...NOTHING_DUE, counters: null };
+  const rows = [...state.balances.values()];
+  const remembered = { ...writing, ...NOTHING_DUE, lastSeq, features, recurringDueAtMs, rows, counters: null };
+  const account = settleAccount(remembered);
   const decision = decisionOrRefusal(() => verb.decide(found, account));
   if (decision instanceof PurserError || decision.kind === "replay" || decision.isShort === true) return null;
   try {
-    const rows = await commit(ctx, account, { settled: [], decision, before: state, isOld: true });
+    const rows = await commit(ctx, account, { decision, before: state, isOld: true });
     return { answer: decision.answer(rows) };
   } catch (error) {
     if (!isConflict(error)) throw error;

@@ -8,6 +8,7 @@ import type { Usage } from "../ledger/burn-down.ts";
 import { type WindowLength, windowOf } from "../ledger/calendar.ts";
 import type { Counted, Counter, Counters, NewCount } from "../ledger/counters.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
+import { returnedHolds } from "../ledger/settle.ts";
 
 /** A usage limit in the environment's features. */
 export interface UsageLimit {
@@ -32,7 +33,7 @@ export interface LimitsAtRead {
   readonly limits: readonly UsageLimit[];
   /** Null if they were not read. Then only the database enforces the limits. */
   readonly counters: Counters | null;
-  /** Open holds that are returned first, which undoes their counts. */
+  /** Due holds that are returned first, which undoes their counts. */
   readonly due: readonly { readonly counted: readonly Counted[] }[];
 }
 
@@ -119,7 +120,7 @@ export function refusingLimits(state: LimitsAtRead, usage: Usage) {
 export function countUsage(account: AccountAtRead, usage: Usage, isEnforced: boolean): readonly NewCount[] {
   const limits = limitsOf(account.features);
   if (limits.length === 0) return [];
-  const state = { ...account, limits };
+  const state = { ...account, limits, due: returnedHolds(account.settled) };
   const counts = countForLimits(state, usage, isEnforced);
   if (isEnforced && state.counters !== null) {
     const last = counts

@@ -7,17 +7,10 @@ import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { Quantities, Unit } from "../amounts/amount.ts";
 import { burnDown } from "../ledger/burn-down.ts";
-import {
-  committedFields,
-  isCharge,
-  type Outcome,
-  replay,
-  stampRequest,
-  writeAll,
-  writeReturning,
-} from "../ledger/decision.ts";
+import { committedFields, type Outcome, replay, stampRequest, writeAll, writeReturning } from "../ledger/decision.ts";
 import { presentLeg, type ReservationRow } from "../ledger/hold.ts";
-import { payersOfCommit, settleHold, spendableAfterDue } from "../ledger/settle.ts";
+import { type AccountAtRead, spendableOf } from "../ledger/read-account.ts";
+import { payersOfCommit, type SettledHold, settleHold } from "../ledger/settle.ts";
 import { writesOfSettlements } from "../ledger/settlement-writes.ts";
 import { selectBalancesForCommit } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
@@ -79,26 +72,23 @@ export async function commitReservation(
   const recorded = await noteIfRefused(ctx, refusedUsage, () =>
     writeForUser(ctx, {
       user: { reservationId },
-      read: (nowMs) => [
-        selectReservation(ctx, reservationId),
-        selectEvent(ctx, eventId),
-        selectBalancesForCommit(ctx, { reservationId }, { nowMs, reservationId }),
-      ],
-      recall: ({ balances, reservations }) => {
+      read: () => [selectReservation(ctx, reservationId), selectEvent(ctx, eventId)],
+      balances: (nowMs) => selectBalancesForCommit(ctx, { reservationId }, { nowMs, reservationId }),
+      recall: ({ reservations }) => {
         const reservation = reservations.get(reservationId);
-        return reservation === undefined ? null : [[reservation], [], [...balances.values()]];
+        return reservation === undefined ? null : [[reservation], []];
       },
-      balances: ([, , rows]) => rows,
-      decide: ([[reservation], [stored], rows], account) => {
+      decide: ([[reservation], [stored]], account) => {
         assert(reservation !== undefined, "the account was found by this reservation");
         const hold = asHold(reservation);
         heldUnits = hold.legs.map(({ unit }) => unit);
-        // A charge closes the reservation, even for a commit with the charge's event id (U15).
-        const isCharged = eventId === reservationId && stored !== undefined && isCharge(stored.requestHash);
-        if (stored !== undefined && !isCharged) return replay(answerEventRepeat(eventId, stored, stamp));
-        if (isClosed(reservation)) throw reservationClosed("The reservation is already committed or released.");
-        const isLate = reservation.state === "expired" || account.due.some(({ id }) => id === hold.id);
-        const payers = isLate ? spendableAfterDue(rows, account) : payersOfCommit(rows, account, hold);
+        if (stored !== undefined) return replay(answerEventRepeat(eventId, stored, stamp));
+        const due = settledNow(account, reservationId);
+        if (isClosed(reservation) || due?.charged) {
+          throw reservationClosed("The reservation is already committed or released.");
+        }
+        const isLate = reservation.state === "expired" || due !== undefined;
+        const payers = isLate ? spendableOf(account) : payersOfCommit(account.balances, hold, account.nowMs);
         const { quantities, properties, occurredAt } = input;
         const { event } = reservation;
         const model = input.model ?? reservation.model;
@@ -140,9 +130,11 @@ export async function releaseReservation(ctx: TenantCtx, reservationId: string):
     recall: ({ reservations }) => recallReservation(reservations.get(reservationId)),
     decide: ([[reservation]], account) => {
       assert(reservation !== undefined, "the account was found by this reservation");
-      const isDue = account.due.some((hold) => hold.id === reservationId);
-      if (reservation.settledEventId !== null) throw reservationClosed("The reservation is already committed.");
-      if (reservation.state !== "open" || isDue) {
+      const due = settledNow(account, reservationId);
+      if (reservation.settledEventId !== null || due?.charged) {
+        throw reservationClosed("The reservation is already committed.");
+      }
+      if (reservation.state !== "open" || due !== undefined) {
         return replay(presentRelease(reservation, reservation.state === "released" ? "released" : "expired"));
       }
       const hold = asHold(reservation);
@@ -153,13 +145,17 @@ export async function releaseReservation(ctx: TenantCtx, reservationId: string):
       const { before, after } = writesOfSettlements(account, [settlement]);
       return writeAll([...before, ...after], () => presentRelease(reservation, "released"), {
         audit: { action: "reservation.released", target, balanceIds },
-        changes: { entries: settlement.entries, settledReservationId: reservationId },
+        changes: { entries: settlement.entries, settledIds: [reservationId] },
       });
     },
   });
   if (released === null) throw reservationNotFound();
   return released;
 }
+
+/** Returns the settlement of a reservation that is due. */
+const settledNow = ({ settled }: AccountAtRead, reservationId: string): SettledHold | undefined =>
+  settled.find(({ hold }) => hold.id === reservationId);
 
 function recallReservation(reservation: ReservationRow | undefined): [ReservationRow[]] | null {
   return reservation === undefined ? null : [[reservation]];
@@ -185,7 +181,7 @@ export async function extendReservation(
     recall: ({ reservations }) => recallReservation(reservations.get(reservationId)),
     decide: ([[reservation]], account) => {
       assert(reservation !== undefined, "the account was found by this reservation");
-      if (reservation.state !== "open" || account.due.some((hold) => hold.id === reservationId)) {
+      if (reservation.state !== "open" || settledNow(account, reservationId) !== undefined) {
         throw reservationClosed("The reservation is already committed, released or expired.");
       }
       const expiresAtMs = account.nowMs + expiresInSeconds * 1_000;

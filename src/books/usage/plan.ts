@@ -16,12 +16,7 @@ import { type DueHold, inOrderOfEnds, readDueHold } from "../ledger/hold.ts";
 import { spendableBalances } from "../ledger/payers.ts";
 import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import { apply, changesOfHolds, settle } from "../ledger/settle.ts";
-import {
-  selectBalancesOfDue,
-  selectDueLegs,
-  selectNewestUnspendable,
-  selectPayingNow,
-} from "../ledger/spendable-balances.ts";
+import { selectDueLegs, selectNewestUnspendable, selectPayingOrChargeable } from "../ledger/spendable-balances.ts";
 import { refusingLimits } from "../limits/count-usage.ts";
 import { counterOf, limitOf, selectUserLimits, type UserLimitRow } from "../limits/user-limits.ts";
 import type { Debit } from "./describe-events.ts";
@@ -179,18 +174,13 @@ export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanO
   const nowMs = ctx.now();
   assertNotAhead(input.occurredAt, nowMs);
   const user = { userId: input.userId };
-  const readWith = (selectPaying: typeof selectPayingNow) =>
-    batch(ctx.db, [
-      selectPaying(ctx, user, { nowMs }),
-      selectNewestUnspendable(ctx, user, { nowMs }),
-      selectDueLegs(ctx, user, { nowMs }),
-      selectUserLimits(ctx, input.userId),
-      selectDuePeriods(ctx, user, { nowMs }),
-    ]);
-  let [paying, unspendable, due, limits, periods] = await readWith(selectPayingNow);
-  // Balances that have expired since the reservation's end may still pay its charge.
-  if (due.some(({ isToCharge }) => isToCharge === 1))
-    [paying, unspendable, due, limits, periods] = await readWith(selectBalancesOfDue);
+  const [paying, unspendable, due, limits, periods] = await batch(ctx.db, [
+    selectPayingOrChargeable(ctx, user, { nowMs }),
+    selectNewestUnspendable(ctx, user, { nowMs }),
+    selectDueLegs(ctx, user, { nowMs }),
+    selectUserLimits(ctx, input.userId),
+    selectDuePeriods(ctx, user, { nowMs }),
+  ]);
   const granted = balancesOfPeriods(readDuePeriods(ctx, periods, nowMs));
   due.sort(inOrderOfEnds);
   const holds = due.filter(({ legs }) => legs !== NO_LEGS).map(readDueHold);

@@ -16,8 +16,8 @@ import {
   type Write,
 } from "../ledger/decision.ts";
 import type { StateChanges } from "../ledger/memory.ts";
-import type { AccountAtRead } from "../ledger/read-account.ts";
-import { apply, spendableAfterDue } from "../ledger/settle.ts";
+import { type AccountAtRead, spendableOf } from "../ledger/read-account.ts";
+import { apply } from "../ledger/settle.ts";
 import { selectPayingBalances } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { afterCounts, countUsage } from "../limits/count-usage.ts";
@@ -49,11 +49,11 @@ export async function recordEvent(ctx: TenantCtx, input: EventInput): Promise<Ou
   const recorded = await noteIfRefused(ctx, input, () =>
     writeForUser(ctx, {
       user: { userId },
-      read: (nowMs) => [selectEvent(ctx, eventId), selectPayingBalances(ctx, { userId }, { nowMs })],
-      recall: ({ balances }) => [[], [...balances.values()]],
-      balances: ([, rows]) => rows,
-      decide: ([[stored], rows], account) =>
-        decideEvent(ctx, account, { input, stamp, stored, balances: spendableAfterDue(rows, account) }),
+      read: () => [selectEvent(ctx, eventId)],
+      balances: (nowMs) => selectPayingBalances(ctx, { userId }, { nowMs }),
+      recall: () => [[]],
+      decide: ([[stored]], account) =>
+        decideEvent(ctx, account, { input, stamp, stored, balances: spendableOf(account) }),
     }),
   );
   assert(recorded !== null, "a user named by id is never unknown");

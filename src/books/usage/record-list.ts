@@ -1,7 +1,6 @@
 import { assert, PurserError, refusalIn } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { type AccountAtRead, readTogether } from "../ledger/read-account.ts";
-import { spendableAfterDue } from "../ledger/settle.ts";
+import { type AccountAtRead, readTogether, spendableOf } from "../ledger/read-account.ts";
 import { selectPayingBalances } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { noteRefusedUsage, warnOfQuantities } from "./plan.ts";
@@ -181,23 +180,23 @@ async function writePart(
 ): Promise<readonly EventResult[]> {
   const refused = new Map<StampedEvent, PurserError>();
   const together = await read;
-  const user = together?.users.get(userId);
-  const isHeavy = together !== undefined && user === undefined;
+  const account = together?.accounts.get(userId);
+  const isHeavy = together !== undefined && account === undefined;
   const write = () =>
     writeForUser(ctx, {
       user: { userId },
       readBefore:
-        together === undefined || user === undefined
+        together === undefined || account === undefined
           ? undefined
-          : { account: asOfNow(ctx, user.account), found: [together.rows, user.balances] },
-      read: (nowMs) => [selectEvents(ctx, eventIdsOf(events)), selectPayingBalances(ctx, { userId }, { nowMs })],
-      recall: ({ balances }) => [[], [...balances.values()]],
-      balances: ([, rows]) => rows,
-      decide: ([stored, rows], account) =>
+          : { account: asOfNow(ctx, account), found: [together.rows] },
+      read: () => [selectEvents(ctx, eventIdsOf(events))],
+      balances: (nowMs) => selectPayingBalances(ctx, { userId }, { nowMs }),
+      recall: () => [[]],
+      decide: ([stored], account) =>
         decideEvents(ctx, account, {
           events,
           stored: new Map(stored.map((row) => [row.eventId, row])),
-          balances: spendableAfterDue(rows, account),
+          balances: spendableOf(account),
           refused,
         }),
     });

@@ -20,7 +20,7 @@ import {
 } from "../ledger/decision.ts";
 import { type OpenReservation, presentLeg, readLegs } from "../ledger/hold.ts";
 import { insertEntries, lastSeqOf } from "../ledger/insert-entries.ts";
-import { spendableAfterDue } from "../ledger/settle.ts";
+import { spendableOf } from "../ledger/read-account.ts";
 import { selectPayingBalances } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/count-usage.ts";
@@ -57,17 +57,17 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
   const reserved = await noteIfRefused(ctx, body, () =>
     writeForUser(ctx, {
       user: { userId },
-      read: (nowMs) => [selectReservation(ctx, reservationId), selectPayingBalances(ctx, { userId }, { nowMs })],
-      recall: ({ balances }) => [[], [...balances.values()]],
-      balances: ([, rows]) => rows,
-      decide: ([[stored], rows], writing) => {
+      read: () => [selectReservation(ctx, reservationId)],
+      balances: (nowMs) => selectPayingBalances(ctx, { userId }, { nowMs }),
+      recall: () => [[]],
+      decide: ([[stored]], writing) => {
         if (stored !== undefined) {
           // The first response had this end. The reservation may have been extended since.
           const expiresAtMs = stored.createdAtMs + body.expiresInSeconds * 1_000;
           return replay(answerReservationRepeat(reservationId, { ...stored, expiresAtMs }, stamp));
         }
         const counts = countUsage(writing, body, true);
-        const spendable = spendableAfterDue(rows, writing);
+        const spendable = spendableOf(writing);
         const payment = burnDown(spendable, body);
         if (payment.uncovered !== null) throw insufficientCredits(payment.uncovered, payment, spendable, body);
         const entries = payment.legs.map(({ balance, amountSteps }) => ({

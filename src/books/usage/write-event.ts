@@ -140,7 +140,7 @@ export function writeEvent(
     before: [...(writes?.before ?? before), ...largePropertiesWrites],
     returning,
     after: writes === null ? insertMovingEntries(writing, debits) : movingEvent(writes.after, eventId),
-    changes: { entries, ...(settles === undefined ? {} : { settledReservationId: settles.id }) },
+    changes: { entries, ...(settles === undefined ? {} : { settledIds: [settles.id] }) },
     counts: event.counts,
     messages: () => [usageRecorded(writing.userId, { ...event, hasEntries: entries.length > 0 })],
     isShort: debits.length === 0 || payment.uncovered !== null,

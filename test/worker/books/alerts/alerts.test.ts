@@ -157,6 +157,38 @@ describe("an alert on an amount", () => {
     expect(await sent()).toEqual([0.001]);
   });
 
+  it("fires by a charge although the write that settles it grants more, and then can fire again", async () => {
+    const { post, grant, spend, sent, clock } = await world({ alerts: [{ below: { amount: 50 } }] });
+    await grant();
+    await post("/usage/reservations", {
+      userId: "u",
+      event: "chat",
+      quantities: { count: 0, tokens: 60 },
+      onExpiry: "charge",
+      expiresInSeconds: 1,
+    });
+    clock.advance(1_000);
+    await grant();
+    expect(await sent()).toEqual([40]);
+    await spend(100);
+    expect(await sent()).toEqual([40]);
+  });
+
+  it("fires by a charge and the event that settles it together, once", async () => {
+    const { post, grant, spend, sent, clock } = await world({ alerts: [{ below: { amount: 50 } }] });
+    await grant();
+    await post("/usage/reservations", {
+      userId: "u",
+      event: "chat",
+      quantities: { count: 0, tokens: 30 },
+      onExpiry: "charge",
+      expiresInSeconds: 1,
+    });
+    clock.advance(1_000);
+    await spend(30);
+    expect(await sent()).toEqual([40]);
+  });
+
   it("fires after an adjustment, a refund, and a revoke, even of a completely held balance", async () => {
     const { post, grant, sent, adjust } = await world({ alerts: [{ below: { amount: 150 } }] });
     const [first = ""] = await grant();

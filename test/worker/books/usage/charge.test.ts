@@ -225,8 +225,8 @@ describe("a charge that races", () => {
       if (trip === nth) await work();
     });
 
-  // The cron reads who is due, the account, and the balances, and then writes.
-  it.each([2, 3, 4])("loses to a commit in time that comes before trip %i of the cron", async (trip) => {
+  // The cron reads who is due, and then the account with its balances, and then writes.
+  it.each([2, 3])("loses to a commit in time that comes before trip %i of the cron", async (trip) => {
     const spender = await makeSpender([wallet]);
     await reserveToCharge(spender, "res_1", 4);
     spender.clock.advance(60_000);
@@ -241,7 +241,7 @@ describe("a charge that races", () => {
     expect(await read(spender)).toMatchObject({ status: "committed", eventId: "e1" });
   });
 
-  it.each([1, 2, 3, 4])("by the cron wins if it comes before trip %i of a late commit", async (trip) => {
+  it.each([1, 2])("by the cron wins if it comes before trip %i of a late commit", async (trip) => {
     const spender = await dueCharge();
     const answer = await commit(
       over(
@@ -253,7 +253,7 @@ describe("a charge that races", () => {
     expect(await entryLines(spender)).toEqual(CHARGED);
   });
 
-  it.each([2, 3, 4])("loses to an extension in time that comes before trip %i of the cron", async (trip) => {
+  it.each([2, 3])("loses to an extension in time that comes before trip %i of the cron", async (trip) => {
     const spender = await makeSpender([wallet]);
     await reserveToCharge(spender, "res_1", 4);
     spender.clock.advance(60_000);
@@ -272,7 +272,7 @@ describe("a charge that races", () => {
     const spender = await makeSpender([wallet, { amountSteps: 1_000_000, unit: "cents", priority: 200 }]);
     await reserveToCharge(spender, "res_1", 4);
     spender.clock.advance(60_000);
-    const d1 = beforeTrip(4, async () => {
+    const d1 = beforeTrip(3, async () => {
       spender.clock.advance(-1);
       await spender.inNewIsolate().post("/api/v1/credits/revoke", { balanceId: spender.balanceIds[0] });
       spender.clock.advance(1);
