@@ -50,7 +50,7 @@ export function cutPage<Row>(
 }
 
 /** The most bytes of long columns on a page. */
-export const PAGE_BYTES_MAX = 8 * 1024 * 1024;
+export const LIST_PAGE_BYTES_MAX = 8 * 1024 * 1024;
 
 /** Returns the first rows, whose sizes are at most `max` together, and at least one. */
 export function firstWithin<Row>(rows: readonly Row[], sizeOf: (row: Row) => number, max: number): readonly Row[] {

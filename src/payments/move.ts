@@ -2,26 +2,25 @@ import { roundUp } from "../books/amounts/amount.ts";
 import { grantRefusals } from "../books/credits/grant.ts";
 import type { User } from "../books/ledger/account.ts";
 import { type Decision, replay } from "../books/ledger/decision.ts";
-import { OWED_TOO_MUCH } from "../books/ledger/owed.ts";
 import type { AccountAtRead } from "../books/ledger/read-account.ts";
 import { writeForUser } from "../books/ledger/write.ts";
 import { choosePack, type Pack, selectPack } from "../catalog/pack.ts";
-import { attempt, constraintOf, isConflict } from "../db/attempt.ts";
+import { attempt, constraintOf } from "../db/attempt.ts";
 import { withTombstones } from "../db/known-tombstones.ts";
 import { idIn } from "../db/session.ts";
 import { batch, type RowsOf, type Statement } from "../db/sql.ts";
 import { personGuards } from "../db/tombstones.ts";
-import { PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type Payer, payerAfter } from "./carry.ts";
 import { decideMotions, decidePaymentGrant, type Move, type Storing } from "./decide.ts";
 import { type Fact, withoutAsked, withoutUser } from "./facts.ts";
+import { logFault, MustWait, refusalOf, SameFailures } from "./failed-move.ts";
 import { logStatement, selectLogged } from "./log.ts";
 import { moneyOf } from "./money.ts";
 import { type Effect, nextStep, offersNow, type Refusal, type Step } from "./next-step.ts";
 import { type Offer, type PlannedOffer, TRIAL_REFS, TRIAL_REFS_END } from "./offer.ts";
 import { OUTCOMES, type PaymentOutcome } from "./outcomes.ts";
-import { hintOf, type IgnoredReason, type Reason, reasonOf } from "./reasons.ts";
+import { hintOf, type IgnoredReason } from "./reasons.ts";
 import { openInvoice, type PaymentState, shownKey, stateOf } from "./state.ts";
 import { guardNoCustomer, type PaymentWrite, storePayment } from "./store-payment.ts";
 import { insertPayerUser, payerKeys, readPayer, selectPayer, writePayer } from "./stored-payer.ts";
@@ -29,9 +28,6 @@ import { readPayment, selectCustomer, selectPayments, selectTrials } from "./sto
 
 /** When a message reports a payment that is still unmatched. */
 const REPORT_AFTER_MS = 10 * 60 * 1_000;
-/** A batch that fails so often although nothing has changed fails forever. */
-const SAME_FAILURES_MAX = 2;
-
 export interface Moved {
   readonly outcome: PaymentOutcome;
   readonly paymentKey: string;
@@ -75,33 +71,6 @@ type PaymentRows = RowsOf<ReturnType<typeof selectPayment>>;
 interface Read {
   readonly state: PaymentState;
   readonly payer: Payer | null;
-}
-
-/** Held credits owe too many refunds (L6), so that the payment changes only when holds have ended. */
-export class MustWait extends PurserError {
-  constructor() {
-    super("temporarily_unavailable", OWED_TOO_MUCH, { headers: { "Retry-After": "3600" }, fault: "refunds_owed" });
-  }
-}
-
-/** The same batch failed twice although nothing that it depends on has changed. */
-class RepeatedFailure extends Error {}
-
-/** Counts how often a batch failed although its attempts read the same. */
-class SameFailures {
-  #read: string | null = null;
-  #count = 0;
-
-  forget(): void {
-    this.#read = null;
-  }
-
-  /** Called before each attempt with what it read. Throws before the third attempt with the same. */
-  attempt(read: string): void {
-    this.#count = read === this.#read ? this.#count + 1 : 0;
-    this.#read = read;
-    if (this.#count >= SAME_FAILURES_MAX) throw new RepeatedFailure("A payment's batch failed twice.");
-  }
 }
 
 /** The state of a move during its attempts, with its results so far. */
@@ -411,18 +380,4 @@ interface FoundBooks {
   readonly packOf: (pack: string) => Pack | null;
   /** The packs of the user's past trials. */
   readonly trials: ReadonlySet<string>;
-}
-
-/** Returns why a grant failed. Null for errors that the next delivery may not meet. */
-function refusalOf(error: unknown): Reason | null {
-  if (error instanceof RepeatedFailure) return "fault";
-  // A constraint that no other write can have caused fails again at each delivery.
-  const isFault = !(error instanceof PurserError) && constraintOf(error) !== null && !isConflict(error);
-  return isFault ? "fault" : reasonOf(error);
-}
-
-/** Logs a grant that fails again and again, without the values of its statements. */
-function logFault(type: string, error: unknown): void {
-  const constraint = constraintOf(error);
-  console.error(JSON.stringify({ level: "error", code: "payment_not_granted", type, constraint }));
 }

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { identifier, mode } from "../../http/fields.ts";
+import { anyNumber, identifier, mode } from "../../http/fields.ts";
 import { CARRY_MAX } from "../../payments/carry.ts";
 import { setCarry } from "../../payments/set-carry.ts";
 import { administration } from "../access.ts";
@@ -13,8 +13,8 @@ export const setCarryInput = z.lazy(() =>
       mode,
       customer: identifier().describe("The customer's id at Stripe, `cus_…`, or the key that a list of carries shows."),
       currency,
-      amount: z
-        .number()
+      // A number that a double does not represent exactly becomes infinite.
+      amount: anyNumber
         .refine(
           (amount: number) => Number.isInteger(amount) && amount >= 0 && amount <= CARRY_MAX,
           `must be a whole number from 0 to ${CARRY_MAX}, in the currency's smallest unit`,

@@ -203,10 +203,10 @@ const OWED_BYTES_MAX = 36;
 export const isDueNow = (value: ValueOf<DueAt>, account: SQL) => {
   const { expiresAtMs, createdAtMs, id, legs } = reservations;
   const owedBytes = sql`${OWED_BYTES_MAX} * (SELECT count(*) FROM ${refundOwed} WHERE ${refundOwed.accountId} = ${account})`;
-  const first = sql`SELECT ${expiresAtMs} AS ends, ${createdAtMs} AS made, ${id} AS id, octet_length(${legs}) + ${owedBytes} AS bytes
+  const first = sql`SELECT ${expiresAtMs} AS ends, ${createdAtMs} AS made, ${id} AS due_id, octet_length(${legs}) + ${owedBytes} AS weight
     FROM ${reservations} WHERE ${isDue(value, account)} ORDER BY 1, 2, 3 LIMIT ${DUE_HOLDS_MAX}`;
-  const summed = sql`SELECT *, sum(bytes) OVER (ORDER BY ends, made, id) - bytes AS earlier FROM (${first})`;
-  const last = sql`SELECT ends, made, id FROM (${summed}) WHERE earlier < ${DUE_BYTES_MAX} ORDER BY 1 DESC, 2 DESC, 3 DESC LIMIT 1`;
+  const summed = sql`SELECT *, sum(weight) OVER (ORDER BY ends, made, due_id) - weight AS earlier FROM (${first})`;
+  const last = sql`SELECT ends, made, due_id FROM (${summed}) WHERE earlier < ${DUE_BYTES_MAX} ORDER BY 1 DESC, 2 DESC, 3 DESC LIMIT 1`;
   // Because of the pluses, SQLite looks for the last one only if there is a due one.
   return sql`${isDue(value, account)} AND (+${expiresAtMs}, +${createdAtMs}, +${id}) <= (${last})`;
 };

@@ -9,7 +9,7 @@ import type { OwedPayment } from "./settle.ts";
 
 type OwedPayments = WriteContext & { payments: string };
 
-/** Returns SQL for the rest of each paid amount, `paid.rest`: not more than the holds that were open at its refund still have. */
+/** Returns SQL for the rest of each paid amount, `paid.left_over`: not more than the holds that were open at its refund still have. */
 function restsOf(value: ValueOf<OwedPayments>): SQL {
   const { accountId, balanceId, seq, owedSteps } = refundOwed;
   const held = sql`(
@@ -18,8 +18,8 @@ function restsOf(value: ValueOf<OwedPayments>): SQL {
     WHERE ${reservations.accountId} = ${accountOfWrite(value)} AND ${isOpen()}
   ) AS held`;
   return sql`(
-    SELECT ${accountId} AS account, ${balanceId} AS balance, ${seq} AS seq, ${owedSteps} AS before,
-      min(${owedSteps} - (payment.value ->> 2), coalesce(sum(held.steps), 0)) AS rest
+    SELECT ${accountId} AS account, ${balanceId} AS balance, ${seq} AS place, ${owedSteps} AS before,
+      min(${owedSteps} - (payment.value ->> 2), coalesce(sum(held.steps), 0)) AS left_over
     FROM json_each(${value("payments")}) AS payment
     CROSS JOIN ${refundOwed} ON ${accountId} = ${accountOfWrite(value)}
       AND ${balanceId} = payment.value ->> 0 AND ${seq} = payment.value ->> 1
@@ -33,18 +33,18 @@ const deletePaid = query((value: ValueOf<OwedPayments>) => {
   return drizzle
     .delete(refundOwed)
     .where(
-      sql`(${accountId}, ${balanceId}, ${seq}) IN (SELECT account, balance, paid.seq FROM ${restsOf(value)} WHERE rest <= 0)`,
+      sql`(${accountId}, ${balanceId}, ${seq}) IN (SELECT account, balance, place FROM ${restsOf(value)} WHERE left_over <= 0)`,
     );
 });
 
 const lowerPaid = query((value: ValueOf<OwedPayments>) =>
   drizzle
     .update(refundOwed)
-    .set({ owedSteps: sql`paid.rest` })
+    .set({ owedSteps: sql`paid.left_over` })
     .from(restsOf(value))
     .where(
-      sql`${refundOwed.accountId} = paid.account AND ${refundOwed.balanceId} = paid.balance AND ${refundOwed.seq} = paid.seq
-        AND paid.rest < paid.before`,
+      sql`${refundOwed.accountId} = paid.account AND ${refundOwed.balanceId} = paid.balance AND ${refundOwed.seq} = paid.place
+        AND paid.left_over < paid.before`,
     ),
 );
 

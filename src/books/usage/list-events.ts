@@ -3,7 +3,7 @@ import { boundLimit, computed, drizzle, fields, query, type RowOf, type ValueOf 
 import { accounts, largeProperties, usageEvents } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { invalid, invalidCursor, PurserError } from "../../errors.ts";
-import { decodeTextCursor, encodeTextCursor, firstWithin, PAGE_BYTES_MAX } from "../../lib/cursor.ts";
+import { decodeTextCursor, encodeTextCursor, firstWithin, LIST_PAGE_BYTES_MAX } from "../../lib/cursor.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { UnitAmounts } from "../amounts/amount.ts";
@@ -51,7 +51,7 @@ const EXAMINED_MAX = 1_990;
 /** The most bytes of properties on a page, unless a single event has more. */
 const PAGE_PROPERTIES_BYTES_MAX = 1_500_000;
 /** Longer debits are read after the page is cut. */
-const DEBITS_BYTES_MAX = PAGE_BYTES_MAX / 2_048;
+const DEBITS_BYTES_MAX = LIST_PAGE_BYTES_MAX / 2_048;
 
 const listedEventFields = () => ({
   ...describedFields(),
@@ -118,11 +118,11 @@ export async function listEvents(
   const examinedMax = isFiltered ? EXAMINED_MAX : limit + 1;
   const rows = await all(ctx.db, selectEventsPage(ctx, user, { ...span, limit: examinedMax }));
   const passing = rows.filter((row) => passesEventFilter(event, row.event) && passesEventFilter(model, row.model));
-  const withinLimit = firstWithin(passing.slice(0, limit), ({ debitsBytes }) => debitsBytes, PAGE_BYTES_MAX);
+  const withinLimit = firstWithin(passing.slice(0, limit), ({ debitsBytes }) => debitsBytes, LIST_PAGE_BYTES_MAX);
   const page = hasProperties
     ? firstWithin(withinLimit, (row) => row.largePropertiesBytes ?? 0, PAGE_PROPERTIES_BYTES_MAX)
     : withinLimit;
-  const shown = await presentPage(ctx, user, page, hasProperties);
+  const shown = await presentEventsPage(ctx, user, page, hasProperties);
   const hasMore = page.length < passing.length;
   const last = hasMore ? page.at(-1) : rows.length === examinedMax ? rows.at(-1) : undefined;
   return {
@@ -174,7 +174,6 @@ function readEventPosition(cursor: string, scope: readonly (string | number)[]):
 
 /** Returns a condition: a row belongs to one of the events that `keys` names. */
 const isOfKeys = (
-  value: ValueOf<{ keys: string }>,
   account: SQL,
   table: typeof largeProperties | typeof usageEvents,
 ): SQL => sql`${table.accountId} = ${account} AND ${table.occurredByMs} = event_key.value ->> 0
@@ -186,18 +185,18 @@ const selectLarge = accountQuery((value: ValueOf<{ keys: string }>, account) =>
     .select(fields(largeProperties, "seq", "properties"))
     .from(eventKeys(value))
     .crossJoin(largeProperties)
-    .where(isOfKeys(value, account, largeProperties)),
+    .where(isOfKeys(account, largeProperties)),
 );
 const selectDebits = accountQuery((value: ValueOf<{ keys: string }>, account) =>
   drizzle
     .select(fields(usageEvents, "seq", "debits"))
     .from(eventKeys(value))
     .crossJoin(usageEvents)
-    .where(isOfKeys(value, account, usageEvents)),
+    .where(isOfKeys(account, usageEvents)),
 );
 
 /** Returns the events of a page, with what the page left out. */
-async function presentPage(
+async function presentEventsPage(
   ctx: TenantCtx,
   user: { userId: string },
   page: readonly PageRow[],

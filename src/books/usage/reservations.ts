@@ -4,7 +4,7 @@ import { asInteger, computed, drizzle, fields, query, type RowOf, type ValueOf }
 import { accounts, reservations } from "../../db/schema.ts";
 import { all, type Statement } from "../../db/sql.ts";
 import { invalidCursor, PurserError } from "../../errors.ts";
-import { cutPage, decodeTextCursor, encodeTextCursor, firstWithin, PAGE_BYTES_MAX } from "../../lib/cursor.ts";
+import { cutPage, decodeTextCursor, encodeTextCursor, firstWithin, LIST_PAGE_BYTES_MAX } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { UnitAmounts } from "../amounts/amount.ts";
@@ -195,7 +195,7 @@ export async function listReservations(ctx: TenantCtx, input: ReservationsInput)
     selectReservationsPage[status ?? "all"](ctx, { userId }, { ...before, limit: limit + 1, nowMs: ctx.now() }),
   );
   const { page } = cutPage(rows, limit);
-  const shown = firstWithin(page, ({ legsBytes }) => legsBytes, PAGE_BYTES_MAX);
+  const shown = firstWithin(page, ({ legsBytes }) => legsBytes, LIST_PAGE_BYTES_MAX);
   const last = shown.length < rows.length ? shown.at(-1) : undefined;
   const long = await readLongLegs(ctx, shown);
   return {
@@ -275,7 +275,7 @@ function idsByStatus(status: ReservationStatus | "all", value: ValueOf<Reservati
 }
 
 /** Longer lists of holds are read after the page is cut. */
-const LEGS_BYTES_MAX = PAGE_BYTES_MAX / 512;
+const LEGS_BYTES_MAX = LIST_PAGE_BYTES_MAX / 512;
 const shortLegs = () => {
   const bytes = sql<number>`octet_length(${reservations.legs})`;
   return computed({

@@ -203,6 +203,18 @@ describe("the administrator's carry", () => {
     for (const amount of [-1, 0.5, 2 ** 53 + 2, "1", null]) {
       expectError(await w.setCarry({ ...right, amount }), "invalid_request", "amount");
     }
+    // The nearest double of each would be a carry.
+    for (const digits of [
+      "9007199254740993",
+      "9007199254740991.5",
+      "0.99999999999999999999",
+      "1.0000000000000000001",
+    ]) {
+      const body = JSON.stringify({ mode: "live", ...right, amount: 0 }).replace('"amount":0', `"amount":${digits}`);
+      const refused = await w.admin("POST", `${w.path}/payments/carry`, { key: env.ADMIN_TOKEN, body });
+      expectError(refused, "invalid_request", "amount");
+      expect(refused.body.error.message, digits).toContain("must be a whole number from 0 to 9007199254740992");
+    }
     expectError(await w.setCarry({ ...right, currency: "USD" }), "invalid_request", "currency");
     expectError(await w.setCarry({ ...right, customer: "cus_unknown" }), "not_found", "customer");
     expectError(await w.setCarry({ ...right, mode: "test" }), "not_found", "customer");
