@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import type { PurserError } from "../errors.ts";
-import { type AnalyticsLimit, analyticsDefaults, type ReachedLimit } from "../people/limits/count.ts";
+import { type AnalyticsLimit, analyticsDefaults, type ReachedLimit } from "../people/limits/daily-limits.ts";
 import { readLimits, setLimits } from "../people/limits/limits.ts";
 import { setLimitsInput } from "../people/schemas.ts";
 import { Meter } from "./chart.tsx";

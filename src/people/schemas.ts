@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { identifier, mode } from "../http/fields.ts";
-import { analyticsDefaults } from "./limits/count.ts";
+import { analyticsDefaults } from "./limits/daily-limits.ts";
 
 export const decision = z.lazy(() => z.enum(["granted", "denied", "withdrawn"]).meta({ id: "ConsentDecision" }));
 

@@ -1,4 +1,4 @@
-import { analyticsDefaults } from "../../people/limits/count.ts";
+import { analyticsDefaults } from "../../people/limits/daily-limits.ts";
 import { EXAMPLE } from "../common.ts";
 
 export const exampleApp = { appId: EXAMPLE.appId, name: "Writing desk", database: "DB", createdAt: EXAMPLE.createdAt };

@@ -16,11 +16,11 @@ import {
   dayOf,
   type EnvironmentLimit,
   isCounted,
-  isStoredEvent,
   type ReachedLimit,
-  recordBytes,
   UNMARKED_SHARE,
-} from "./count.ts";
+} from "./daily-limits.ts";
+import { isStoredEvent } from "./guard-space.ts";
+import { recordBytes } from "./stored-bytes.ts";
 
 /** The file grows only when its freed bytes are used up, so their count starts again at 0. */
 const updateSize = query((value: ValueOf<{ bytes: number }>) =>
