@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { setLimitsInput } from "../api/apps/set-limits.ts";
 import type { PurserError } from "../errors.ts";
-import { type AnalyticsLimit, analyticsDefaults, type ReachedLimit } from "../people/limits/count.ts";
+import { type AnalyticsLimit, analyticsDefaults, type ReachedLimit } from "../people/limits/daily-limits.ts";
 import { readLimits, setLimits } from "../people/limits/limits.ts";
 import { Meter } from "./chart.tsx";
 import { numberHead, Table } from "./components.tsx";

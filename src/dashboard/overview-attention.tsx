@@ -3,7 +3,7 @@ import type { Child } from "hono/jsx";
 import { COUNTED_SUSPENDED_MAX } from "../books/recurring/recurring.ts";
 import { COUNTED_FAULTS_MAX } from "../db/cron-work.ts";
 import { COUNTED_UNMATCHED_MAX } from "../payments/list.ts";
-import { SHARE_OF_PUBLIC_KEYS, SHARE_OF_SECRET_KEYS } from "../people/limits/count.ts";
+import { SHARE_OF_PUBLIC_KEYS, SHARE_OF_SECRET_KEYS } from "../people/limits/guard-space.ts";
 import { COUNTED_DELIVERIES_MAX, type EndpointHealth } from "../webhooks/list-deliveries.ts";
 import type { DashboardEnv } from "./form.ts";
 import { amountText, moneyText, queryString, span, Time } from "./format.tsx";

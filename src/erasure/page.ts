@@ -21,7 +21,7 @@ import {
   webhookMessages,
 } from "../db/schema.ts";
 import type { Statement } from "../db/sql.ts";
-import { EVENT_BYTES, recordBytes } from "../people/limits/count.ts";
+import { EVENT_BYTES, recordBytes } from "../people/limits/stored-bytes.ts";
 import { areBooksIdentifying, booksOfPage, closePage } from "./page-of-books.ts";
 import { erasePaymentCustomers, paymentsOfPage } from "./page-of-payments.ts";
 import {

@@ -21,7 +21,7 @@ import { assert, invalid, PurserError } from "../errors.ts";
 import { warn } from "../http/warnings.ts";
 import { DAY_MS, MINUTE_MS } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { dayOf } from "./limits/count.ts";
+import { dayOf } from "./limits/daily-limits.ts";
 
 export interface ConsentEntry {
   readonly consentId: string;

@@ -7,7 +7,7 @@ import { jsonChunks } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type ClaimRecord, needsStoredPeople, type PersonEvent } from "./claims.ts";
 import { changesProperties, ID_PROPERTIES_BYTES_MAX } from "./id-properties.ts";
-import { dayOf } from "./limits/count.ts";
+import { dayOf } from "./limits/daily-limits.ts";
 import type { StoredPeople } from "./plan-people.ts";
 import { isUserBy } from "./user-marks.ts";
 

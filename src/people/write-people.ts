@@ -5,7 +5,8 @@ import { analyticsEvents, distinctIds, firstSeenOfKnownId, idProperties } from "
 import type { Statement } from "../db/sql.ts";
 import { jsonChunks, jsonChunksOf, jsonListOf } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { dayOf, isCounted, recordBytes, storedBytes } from "./limits/count.ts";
+import { dayOf, isCounted } from "./limits/daily-limits.ts";
+import { recordBytes, storedBytes } from "./limits/stored-bytes.ts";
 import type { PeopleChange } from "./plan-people.ts";
 
 /** Rows are sent as one JSON value, because D1 binds at most 100 values, and numbers as REAL. */

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { mode } from "../../http/fields.ts";
 import { time } from "../../http/output-fields.ts";
-import { analyticsDefaults } from "../../people/limits/count.ts";
+import { analyticsDefaults } from "../../people/limits/daily-limits.ts";
 import { EXAMPLE } from "../common.ts";
 
 export const exampleApp = { appId: EXAMPLE.appId, name: "Writing desk", database: "DB", createdAt: EXAMPLE.createdAt };

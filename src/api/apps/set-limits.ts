@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { mode } from "../../http/fields.ts";
-import { analyticsDefaults } from "../../people/limits/count.ts";
+import { analyticsDefaults } from "../../people/limits/daily-limits.ts";
 import { setLimits } from "../../people/limits/limits.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";

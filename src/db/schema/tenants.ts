@@ -21,7 +21,7 @@ export const environments = sqliteTable(
     mode: text("mode", { enum: ["live", "test"] }).notNull(),
     /** The end-user token setting as JSON. Null: publishable keys cannot read credits. */
     endUserAuth: text("end_user_auth"),
-    /** The limits of analytics that were set, as JSON (people/limits/count.ts). Null for the defaults. */
+    /** The limits of analytics that were set, as JSON (people/limits/daily-limits.ts). Null for the defaults. */
     analyticsLimits: text("analytics_limits"),
     /** The optional features in use, such as webhooks, as JSON (db/features.ts). Null for none. */
     features: text("features"),

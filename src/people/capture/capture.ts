@@ -4,11 +4,13 @@ import { utf8Length } from "../../lib/encoding.ts";
 import { uuidsFrom } from "../../lib/ids.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { changesProperties } from "../id-properties.ts";
-import { isCounted, recordBytesOf, storedBytesOf } from "../limits/count.ts";
+import { isCounted } from "../limits/daily-limits.ts";
 import { type EventSize, findLimitAhead } from "../limits/limits.ts";
+import { recordBytesOf, storedBytesOf } from "../limits/stored-bytes.ts";
 import { eventKey } from "../plan-people.ts";
-
+import { CaptureBudget } from "./capture-budget.ts";
 import { type ClientEvents, keyBesideEvents } from "./client-events.ts";
+import { dropAll, type StoredEvents } from "./dropped-events.ts";
 import {
   type Arrival,
   type CapturedEvent,
@@ -20,7 +22,6 @@ import {
 } from "./event.ts";
 import type { AddedProperties, CaptureRequest, V1Request } from "./event-request.ts";
 import { noteReached, storeEvents } from "./store-events.ts";
-import { CaptureBudget, dropAll, type StoredEvents } from "./write-events.ts";
 
 export interface CaptureOutput {
   readonly status: 1;

@@ -14,7 +14,7 @@ import { analyticsEvents, databaseSize, distinctIds, firstSeenOfKnownId } from "
 import { all, batch } from "../../db/sql.ts";
 import { DAY_MS, HOUR_MS } from "../../lib/time.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
-import { storedBytes } from "../limits/count.ts";
+import { storedBytes } from "../limits/stored-bytes.ts";
 
 /** For each database. */
 const RETENTION_STEPS_A_RUN = 10;

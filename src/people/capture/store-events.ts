@@ -6,19 +6,16 @@ import { findErased, personGuards } from "../../db/tombstones.ts";
 import { warn } from "../../http/warnings.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { needsStoredPeople } from "../claims.ts";
+import { idsOverLimit, idUseReads, markedReads } from "../limits/count.ts";
 import {
   type DropReason,
   type EnvironmentLimit,
   environmentLimitIn,
-  idsOverLimit,
-  idUseReads,
   isCounted,
   isIdLimit,
-  markDayReached,
-  markedReads,
   shareLimitIn,
-  spaceGuards,
-} from "../limits/count.ts";
+} from "../limits/daily-limits.ts";
+import { markDayReached, spaceGuards } from "../limits/guard-space.ts";
 import { reachedWrites } from "../limits/reached.ts";
 import { guardRemembered, readPeopleFirst, rememberPeople } from "../memory.ts";
 import {
@@ -30,18 +27,12 @@ import {
   warningsFromEvents,
   withoutPeople,
 } from "../plan-people.ts";
+import type { CaptureBudget } from "./capture-budget.ts";
+import { allDropped, dropsOf, type StoredEvents } from "./dropped-events.ts";
 import type { CapturedEvent } from "./event.ts";
+import { readStoredEvents } from "./read-stored-events.ts";
 import { idsMentioned, idsWritten, nothingErased, type Remaining, withoutErased } from "./without-erased.ts";
-import {
-  allDropped,
-  type CaptureBudget,
-  dropsOf,
-  type EventBatch,
-  erasedIdsOf,
-  readStoredEvents,
-  type StoredEvents,
-  writeEvents,
-} from "./write-events.ts";
+import { type EventBatch, erasedIdsOf, writeEvents } from "./write-events.ts";
 
 /** The most links that a batch plans, because planning a link reads stored ids, which may be long. */
 const LINKS_MAX = 1_000;

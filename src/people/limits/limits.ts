@@ -14,11 +14,11 @@ import {
   dayOf,
   type EnvironmentLimit,
   isCounted,
-  isStoredEvent,
   type ReachedLimit,
-  recordBytes,
   UNMARKED_SHARE,
-} from "./count.ts";
+} from "./daily-limits.ts";
+import { isStoredEvent } from "./guard-space.ts";
+import { recordBytes } from "./stored-bytes.ts";
 
 export interface LimitsOutput {
   readonly appId: string;

@@ -7,7 +7,7 @@ import { rememberPerObject } from "../../lib/memory.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { deliveryTimes, messageIdAt, newDelivery, noteMessages } from "../../webhooks/outbox.ts";
-import { dayOf, type ReachedLimit } from "./count.ts";
+import { dayOf, type ReachedLimit } from "./daily-limits.ts";
 
 type ReachedValues = { environmentId: number; limit: ReachedLimit; nowMs: number; dayMs: number; messageId: string };
 

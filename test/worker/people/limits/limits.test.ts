@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { DAY_MS } from "../../../../src/lib/time.ts";
-import { analyticsDefaults } from "../../../../src/people/limits/count.ts";
+import { analyticsDefaults } from "../../../../src/people/limits/daily-limits.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { faultyD1 } from "../../../support/faulty-d1.ts";
 import { APPS } from "../../../support/paths.ts";
