@@ -26,7 +26,14 @@ const grant = z.lazy(() =>
 );
 
 const paymentEvent = z.lazy(() =>
-  z.strictObject({ eventId: z.string(), type: z.string(), at: time, outcome }).meta({ id: "PaymentEvent" }),
+  z
+    .strictObject({
+      eventId: z.string().describe("The event's id at Stripe."),
+      type: z.string().describe("The event's type at Stripe."),
+      at: time.describe("When it arrived."),
+      outcome,
+    })
+    .meta({ id: "PaymentEvent" }),
 );
 
 const payment = z.lazy(() =>

@@ -11,8 +11,8 @@ import { stripeOutcome as outcome, stripeOutcome } from "./payment-shapes.ts";
 const loggedEvent = z.lazy(() =>
   z
     .strictObject({
-      eventId: z.string(),
-      type: z.string(),
+      eventId: z.string().describe("The event's id at Stripe."),
+      type: z.string().describe("The event's type at Stripe."),
       at: time.describe("The time of its arrival."),
       outcome: outcome.describe("The outcome. If the event was delivered several times, the most important outcome."),
       reason: z

@@ -42,8 +42,8 @@ const stripeEventOutput = z.lazy(() =>
 export const stripeEventInput = z.lazy(() =>
   z
     .looseObject({
-      id: z.string(),
-      type: z.string(),
+      id: z.string().describe("The event's id at Stripe."),
+      type: z.string().describe("The event's type."),
       created: z.int().describe("In seconds since 1970."),
       livemode: z.boolean(),
       account: z.string().nullish().describe("Set in Stripe Connect events, which are ignored."),

@@ -28,7 +28,9 @@ const cloudEvent = z.lazy(() =>
     .looseObject({
       specversion: z.literal("1.0"),
       id: identifier().describe("Unique within the `source`. Both together are the eventId."),
-      source: identifier().refine(...isNoReservationId),
+      source: identifier()
+        .refine(...isNoReservationId)
+        .describe("Where the event comes from."),
       type: usageFields().event,
       subject: userId,
       time: occurredAt.nullish().describe(TIME_OF_USAGE),

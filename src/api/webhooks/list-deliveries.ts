@@ -28,7 +28,7 @@ const listDeliveriesOutput = z.lazy(() =>
         z
           .strictObject({
             messageId: z.string(),
-            type: z.string(),
+            type: z.string().describe("The type of the message."),
             timestamp: time,
             status: deliveryStatus,
             nextAttemptAt: time.nullable(),
