@@ -12,7 +12,6 @@ import { assert } from "../errors.ts";
 import { errorDetail } from "../http/error-body.ts";
 import { isJsonObject } from "../lib/json.ts";
 import { messageData } from "../webhooks/message-data.ts";
-import { addExamples, addWords, componentsOf, isSchema, type Schema } from "./field-examples.ts";
 import {
   type Content,
   type DescribedOperation,
@@ -20,7 +19,8 @@ import {
   isKeyed,
   securityOf,
   securitySchemes,
-} from "./operation.ts";
+} from "./describe-operation.ts";
+import { addExamples, addWords, componentsOf, isSchema, type Schema } from "./field-examples.ts";
 import {
   errorComponents,
   errorDetailSchema,

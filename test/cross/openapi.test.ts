@@ -5,8 +5,8 @@ import packageFile from "../../package.json" with { type: "json" };
 import { createWorkerApp } from "../../src/app.ts";
 import { errorStatus } from "../../src/errors.ts";
 import { apiDocument, describedOperations as operations } from "../../src/reference/api-document.ts";
+import { errorCodes } from "../../src/reference/describe-operation.ts";
 import { fieldsWithoutWords } from "../../src/reference/field-examples.ts";
-import { errorCodes } from "../../src/reference/operation.ts";
 import { checkResponse, codesIn } from "../support/openapi-check.ts";
 import { Clock, makeClient } from "../support/world.ts";
 

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { cursor, mode, pageLimit } from "../../http/fields.ts";
 import { time } from "../../http/output-fields.ts";
-import { listStripeEvents } from "../../payments/list.ts";
+import { listStripeEvents } from "../../payments/payment-lists.ts";
 import { LOG_REASONS } from "../../payments/reasons.ts";
 import { administration } from "../access.ts";
 import { appParams, EXAMPLE } from "../common.ts";

@@ -7,7 +7,7 @@ import { invalid, PurserError } from "../../errors.ts";
 import { codePoints, identifier, userId } from "../../http/fields.ts";
 import { refusalOfIssues } from "../../http/issue-text.ts";
 import { isJsonObject, type JsonObject, ownValue } from "../../lib/json.ts";
-import { BodyByType } from "../body.ts";
+import { BodyByType } from "../body-by-type.ts";
 import { eventInput, isNoReservationId, occurredAt, TIME_OF_USAGE, usageFields } from "./usage-shapes.ts";
 
 /** The eventId of a CloudEvent: its source and id together are unique, and the escapes keep two pairs from one eventId. */

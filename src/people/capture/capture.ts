@@ -4,8 +4,8 @@ import { utf8Length } from "../../lib/encoding.ts";
 import { uuidOf } from "../../lib/ids.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { changesProperties } from "../id-properties.ts";
+import { type EventSize, findLimitAhead } from "../limits/analytics-limits.ts";
 import { isCounted, recordBytesOf, storedBytesOf } from "../limits/count.ts";
-import { type EventSize, findLimitAhead } from "../limits/limits.ts";
 import { eventKey } from "../plan-people.ts";
 
 import { type ClientEvents, keyBesideEvents } from "./client-events.ts";
