@@ -1,6 +1,6 @@
 // Checks which room of `src` imports which, refuses a cycle of rooms, and compares the list with docs/architecture.md.
 import { globSync, readFileSync } from "node:fs";
-import { dirname, join, relative } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 
 /** A room, and the rooms right below it. It may import these and all that they see. */
 const SEES = {
@@ -40,7 +40,7 @@ const SEES_HONO = /^(http|auth|api|dashboard|reference|(app|cron|index)\.ts)(\/|
  * belongs to its operation.
  */
 const SEES_ZOD =
-  /^(http|api|dashboard|reference)\/|-fields\.ts$|^(auth\/end-user-setting|webhooks\/message-data|exports\/create-link|people\/capture\/event)\.ts$|^payments\/(event|invoice|stripe-objects)\.ts$/;
+  /^(http|api|dashboard|reference)\/|-fields\.ts$|^(auth\/end-user-setting|webhooks\/message-data|exports\/create-link|people\/capture\/event)\.ts$|^payments\/(stripe-event|invoice|stripe-objects)\.ts$/;
 /** The schemas of messages. A start of the Worker must not create them. */
 const MESSAGES = "webhooks/message-data.ts";
 
@@ -100,6 +100,10 @@ for (const path of globSync("src/**/*.{ts,tsx}", { exclude: ["src/env.d.ts"] }).
     if (!allSeenBy(room).has(other)) flaw(`${room} may not import ${from}`);
     if (/\/routes\.tsx?$/.test(target) && room !== "app.ts") flaw(`${from} is for app.ts alone`);
   }
+}
+
+for (const [name, files] of Map.groupBy(importsOf.keys(), (file) => basename(file))) {
+  if (files.length > 1) flaws.push(`several files have the name ${name}: ${files.join(", ")}`);
 }
 
 for (const file of importsOf.keys()) {

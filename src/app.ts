@@ -5,7 +5,7 @@ import { limitArrivals } from "./auth/arrivals.ts";
 import { systemCtx } from "./auth/system-ctx.ts";
 import { dashboardRoutes } from "./dashboard/routes.tsx";
 import { drainBody } from "./http/body.ts";
-import { answerError, answerUnknownPath, logBug } from "./http/errors.ts";
+import { answerError, answerUnknownPath, logBug } from "./http/error-responses.ts";
 import type { AppEnv } from "./http/factory.ts";
 import { WARNING_HEADER, warningText } from "./http/warnings.ts";
 import { docsRoutes, fileRoutes } from "./reference/routes.ts";

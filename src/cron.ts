@@ -13,10 +13,10 @@ import { oldLinkEndsPart } from "./exports/end-links.ts";
 import { MINUTE_MS } from "./lib/time.ts";
 import { oldStripeEventsPart } from "./payments/log.ts";
 import { unmatchedPart } from "./payments/report-unmatched.ts";
-import { oldEventsPart, replacedEventsPart } from "./people/capture/delete-old.ts";
-import { sizePart } from "./people/limits/limits.ts";
+import { oldEventsPart, replacedEventsPart } from "./people/capture/delete-old-events.ts";
+import { sizePart } from "./people/limits/analytics-limits.ts";
 import { type CronPart, createRuntime, type OpenDatabase, type Runtime, type SystemCtx } from "./runtime.ts";
-import { oldMessagesPart } from "./webhooks/delete-old.ts";
+import { oldMessagesPart } from "./webhooks/delete-old-messages.ts";
 import { deliveriesPart } from "./webhooks/deliver-due.ts";
 
 /** How many queries a Worker may send in one invocation. */

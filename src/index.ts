@@ -1,7 +1,7 @@
 import { createWorkerApp } from "./app.ts";
 import { cronParts, scheduled } from "./cron.ts";
 import { figuresPart } from "./dashboard/figures/business.ts";
-import { pendingFlush } from "./db/activity.ts";
+import { pendingFlush } from "./db/count-activity.ts";
 
 const app = createWorkerApp();
 

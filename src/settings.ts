@@ -1,4 +1,4 @@
-import { rememberPerObject } from "./lib/memory.ts";
+import { rememberPerObject } from "./lib/bounded-memory.ts";
 
 /** The settings of the deployment. A missing or weak setting switches its feature off. */
 export interface Settings {

@@ -7,7 +7,7 @@ import type { AppEnv } from "../http/factory.ts";
 import { noFields } from "../http/fields.ts";
 import { validate, validateBodyBy } from "../http/validate.ts";
 import type { Access } from "./access.ts";
-import { BodyByType, Unread } from "./body.ts";
+import { BodyByType, Unread } from "./body-by-type.ts";
 
 /** A schema of a request. It is lazy, so that the Worker starts without building it. */
 type InputSchema = z.ZodObject | z.ZodLazy<z.ZodObject>;

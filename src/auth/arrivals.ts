@@ -1,7 +1,7 @@
 import type { Key } from "../db/key-form.ts";
 import { PurserError } from "../errors.ts";
 import { factory } from "../http/factory.ts";
-import { rememberPerObject } from "../lib/memory.ts";
+import { rememberPerObject } from "../lib/bounded-memory.ts";
 import { MINUTE_MS } from "../lib/time.ts";
 import type { Runtime, TenantCtx } from "../runtime.ts";
 import { readSettings } from "../settings.ts";

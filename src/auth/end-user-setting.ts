@@ -108,7 +108,7 @@ function hasSharedKeys(url: string): boolean {
 const publishedKeys = z.lazy(() =>
   z
     .strictObject({
-      type: z.literal("jwks"),
+      type: z.literal("jwks").describe("Tokens are verified by the public keys at `url`."),
       url: z
         .string()
         .max(2_000)
@@ -140,7 +140,7 @@ const publishedKeys = z.lazy(() =>
 const sharedSecret = z.lazy(() =>
   z
     .strictObject({
-      type: z.literal("hs256"),
+      type: z.literal("hs256").describe("Tokens are verified by a shared secret."),
       secret: z
         .string()
         .max(2_000)

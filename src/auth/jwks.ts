@@ -1,5 +1,5 @@
 import { type PurserError, temporarilyUnavailable } from "../errors.ts";
-import { rememberPerObject } from "../lib/memory.ts";
+import { rememberPerObject } from "../lib/bounded-memory.ts";
 import type { Runtime } from "../runtime.ts";
 import { isAsymmetric, keysFlaw, type PublishedKeys, publishedKeysOf, type TokenFlaw } from "./jwt.ts";
 

@@ -8,8 +8,8 @@ import { isAsLateAs, openSession, type Session, type SessionStart } from "../db/
 import type { Db, Statement, StatementRow } from "../db/sql.ts";
 import { guards } from "../db/views.ts";
 import { clockMoved, isRefusal, PurserError } from "../errors.ts";
+import { rememberUpTo } from "../lib/bounded-memory.ts";
 import { sha256 } from "../lib/encoding.ts";
-import { rememberUpTo } from "../lib/memory.ts";
 import { isOriginAllowed } from "./end-user-setting.ts";
 import { invalidKey } from "./key.ts";
 

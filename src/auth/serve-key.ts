@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { noteUse } from "../db/activity.ts";
+import { noteUse } from "../db/count-activity.ts";
 import { knownClock, rememberClock, timesOf } from "../db/features.ts";
 import { type Key, readKey } from "../db/key-form.ts";
 import { databaseAt, isBookmark } from "../db/session.ts";

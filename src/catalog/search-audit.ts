@@ -7,7 +7,7 @@ import { invalidCursor } from "../errors.ts";
 import { decodeCursor, encodeCursor } from "../lib/cursor.ts";
 import type { Mode, SystemCtx } from "../runtime.ts";
 import { auditOfApp } from "./audit.ts";
-import { type AuditEntry, auditFields, isAbout, isAuditedUser, presentAuditEntry } from "./list-audit.ts";
+import { type AuditEntry, auditFields, isAbout, isAuditedUser, presentAuditEntry } from "./audit-page.ts";
 
 /**
  * The fields of an entry in the dashboard. The reason is the note of the action's first ledger entry, because the audit itself stores

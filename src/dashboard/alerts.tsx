@@ -12,8 +12,8 @@ import {
   presentAlert,
   requireAlert,
 } from "../books/alerts/alerts.ts";
-import { changeAlert, deleteAlert } from "../books/alerts/change.ts";
 import { readExpiryNotices, setExpiryNotices } from "../books/alerts/expiry-notices.ts";
+import { changeAlert, deleteAlert } from "../books/alerts/update-alert.ts";
 import { UNITS } from "../books/amounts/amount.ts";
 import { PurserError } from "../errors.ts";
 import { Empty, Pager, RowMenu, Table } from "./components.tsx";

@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { nameActors } from "../catalog/admin-keys.ts";
 import { ACTIONS } from "../catalog/audit.ts";
-import type { AuditEntry } from "../catalog/list-audit.ts";
+import type { AuditEntry } from "../catalog/audit-page.ts";
 import { SEARCHED_AUDIT_ENTRIES_MAX, type ShownAuditEntry, searchAudit } from "../catalog/search-audit.ts";
 import { Table } from "./components.tsx";
 import { Choice, Field } from "./fields.tsx";

@@ -3,13 +3,13 @@ import { listDeliveriesInput } from "../api/webhooks/list-deliveries.ts";
 import { replayInput } from "../api/webhooks/replay-messages.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
-import { type EndpointRow, requireEndpoint, type WebhookOutput } from "../webhooks/endpoint.ts";
 import {
   type Attempt,
   type ListDeliveriesOutput,
   listDeliveries,
   SEARCHED_DELIVERIES_MAX,
-} from "../webhooks/list-deliveries.ts";
+} from "../webhooks/delivery-page.ts";
+import { type EndpointRow, requireEndpoint, type WebhookOutput } from "../webhooks/endpoint.ts";
 import { replayMessages, resendMessage } from "../webhooks/resend.ts";
 import { Pager, Table, Tag } from "./components.tsx";
 import { Field, Hidden } from "./fields.tsx";

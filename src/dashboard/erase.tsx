@@ -2,14 +2,14 @@ import type { Context } from "hono";
 import { erasePersonInput } from "../api/people/erase-person.ts";
 import { erasureReason } from "../api/people/people-shapes.ts";
 import type { ErasureCounts } from "../erasure/counts.ts";
+import { liftErasure } from "../erasure/lift.ts";
+import { readErasure } from "../erasure/receipt.ts";
 import {
   type ErasePersonInput,
   type ErasePersonOutput,
   erasePerson,
   findUnverifiedIds,
-} from "../erasure/erase-person.ts";
-import { liftErasure } from "../erasure/lift.ts";
-import { readErasure } from "../erasure/receipt.ts";
+} from "../erasure/start-erasure.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { sha256 } from "../lib/encoding.ts";
 import type { TenantCtx } from "../runtime.ts";

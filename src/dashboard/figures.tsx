@@ -11,7 +11,7 @@ import {
 } from "../books/credits/find-entries.ts";
 import { listPacks } from "../catalog/pack.ts";
 import { invalid } from "../errors.ts";
-import { findLinks, SEARCHED_LINKS_MAX } from "../exports/audit.ts";
+import { findLinks, SEARCHED_LINKS_MAX } from "../exports/export-audit.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { Empty, type NumberHead, numberHead, Pager, Table, Tag } from "./components.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";

@@ -6,7 +6,7 @@ import { readReservation } from "../books/usage/reservations.ts";
 import { asInteger, boundLimit, drizzle, fields, query, read, type ValueOf } from "../db/query.ts";
 import { accounts, distinctIds, emailIn, hasEmail, idProperties, paymentNames } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";
-import { findPayment } from "../payments/list.ts";
+import { findPayment } from "../payments/payment-lists.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { catchRefusal, type DashboardEnv } from "./form.ts";
 import { queryString } from "./format.tsx";

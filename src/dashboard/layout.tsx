@@ -3,7 +3,7 @@ import { createMiddleware } from "hono/factory";
 import { raw } from "hono/html";
 import type { Child } from "hono/jsx";
 import { errorStatus, type PurserError } from "../errors.ts";
-import { logUnavailable } from "../http/errors.ts";
+import { logUnavailable } from "../http/error-responses.ts";
 import { type DashboardFile, referenceFile } from "../http/factory.ts";
 import { iso } from "../lib/time.ts";
 import { FIELD_ERROR, RefusalText } from "./fields.tsx";

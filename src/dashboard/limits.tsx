@@ -1,8 +1,8 @@
 import type { Context } from "hono";
 import { setLimitsInput } from "../api/apps/set-limits.ts";
 import type { PurserError } from "../errors.ts";
+import { readLimits, setLimits } from "../people/limits/analytics-limits.ts";
 import { type AnalyticsLimit, analyticsDefaults, type ReachedLimit } from "../people/limits/daily-limits.ts";
-import { readLimits, setLimits } from "../people/limits/limits.ts";
 import { Meter } from "./chart.tsx";
 import { numberHead, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";

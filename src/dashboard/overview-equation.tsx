@@ -1,6 +1,6 @@
 import type { Child } from "hono/jsx";
 import { doubleOf, exactAmount, stepsOfExact, UNITS, type Unit } from "../books/amounts/amount.ts";
-import type { StatementLineOutput } from "../books/statements/statements.ts";
+import type { StatementLineOutput } from "../books/statements/monthly-statements.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { Empty } from "./components.tsx";
 import { Hidden } from "./fields.tsx";

@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { UNITS } from "../books/amounts/amount.ts";
-import type { RulesVerdict } from "../catalog/create-pack.ts";
+import type { RulesVerdict } from "../catalog/insert-pack.ts";
 import type { PurserError } from "../errors.ts";
 import { Choice, Field, Hidden } from "./fields.tsx";
 import type { DashboardEnv } from "./form.ts";

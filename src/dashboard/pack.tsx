@@ -5,7 +5,7 @@ import { matchRule } from "../books/amounts/amount-fields.ts";
 import { COUNTED_RECURRING_MAX, countRecurring } from "../books/recurring/recurring.ts";
 import { nameActors } from "../catalog/admin-keys.ts";
 import { archivePack, patchPack, restorePack } from "../catalog/change-pack.ts";
-import { createPack, testRules } from "../catalog/create-pack.ts";
+import { createPack, testRules } from "../catalog/insert-pack.ts";
 import { type PackOutput, presentPack, readPack } from "../catalog/pack.ts";
 import { listAuditOf } from "../catalog/search-audit.ts";
 import type { PurserError } from "../errors.ts";

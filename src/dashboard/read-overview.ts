@@ -1,11 +1,11 @@
 import type { Context } from "hono";
 import { countSuspended } from "../books/recurring/recurring.ts";
-import { listStatements, readStatement } from "../books/statements/statements.ts";
+import { listStatements, readStatement } from "../books/statements/monthly-statements.ts";
 import { countFaults } from "../db/cron-work.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
-import { countUnmatched, listPayments } from "../payments/list.ts";
-import { readFullness } from "../people/limits/limits.ts";
-import { readHealth, readLag } from "../webhooks/list-deliveries.ts";
+import { countUnmatched, listPayments } from "../payments/payment-lists.ts";
+import { readFullness } from "../people/limits/analytics-limits.ts";
+import { readHealth, readLag } from "../webhooks/delivery-page.ts";
 import { AHEAD_DAYS } from "./figures/business.ts";
 import { type Figure, readActivity, readOutstanding, readPackFigures } from "./figures/read.ts";
 import { readBusiness } from "./figures/read-business.ts";

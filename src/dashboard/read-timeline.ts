@@ -5,11 +5,11 @@ import type { RecurringOutput } from "../books/recurring/recurring.ts";
 import { listEvents, type ShownEvent } from "../books/usage/list-events.ts";
 import { describeReservations } from "../books/usage/reservations.ts";
 import { nameActors } from "../catalog/admin-keys.ts";
+import type { AuditEntry } from "../catalog/audit-page.ts";
 import { namesOfKeys } from "../catalog/keys.ts";
-import type { AuditEntry } from "../catalog/list-audit.ts";
 import { searchAudit } from "../catalog/search-audit.ts";
 import { readRefusalsOfUser } from "../db/refusals.ts";
-import { type PaymentOutput, paymentsBefore } from "../payments/list.ts";
+import { type PaymentOutput, paymentsBefore } from "../payments/payment-lists.ts";
 import type { SystemCtx, TenantCtx } from "../runtime.ts";
 
 /** How many rows a page reads of each source, and how many items it shows. */

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { cancelRecurringInput } from "../api/recurring/cancel-recurring-grant.ts";
-import { cancelRecurring, resumeRecurring } from "../books/recurring/change.ts";
+import { cancelRecurring, resumeRecurring } from "../books/recurring/cancel-recurring.ts";
 import { listRecurring, listSuspended, type RecurringOutput } from "../books/recurring/recurring.ts";
 import { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";

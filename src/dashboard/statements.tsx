@@ -6,7 +6,7 @@ import {
   readStatement,
   type StatementLineOutput,
   statementCsv,
-} from "../books/statements/statements.ts";
+} from "../books/statements/monthly-statements.ts";
 import type { PurserError } from "../errors.ts";
 import { numberHead, Table, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";

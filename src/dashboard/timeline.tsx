@@ -1,9 +1,9 @@
 import type { Context } from "hono";
 import { exactAmount, toSteps, UNITS, type Unit } from "../books/amounts/amount.ts";
-import type { AuditEntry } from "../catalog/list-audit.ts";
+import type { AuditEntry } from "../catalog/audit-page.ts";
 import { invalid } from "../errors.ts";
 import { iso } from "../lib/time.ts";
-import type { PaymentOutput } from "../payments/list.ts";
+import type { PaymentOutput } from "../payments/payment-lists.ts";
 import { numberHead, Pager, Table } from "./components.tsx";
 import type { DashboardEnv, Form } from "./form.ts";
 import { amountText, moneyText, quantitiesText, queryString, signed, Time } from "./format.tsx";

@@ -3,7 +3,6 @@ import { changeLimitInput } from "../api/usage-limits/change-usage-limit.ts";
 import { createLimitInput } from "../api/usage-limits/create-usage-limit.ts";
 import { UNITS } from "../books/amounts/amount.ts";
 import { EVERY } from "../books/ledger/calendar.ts";
-import { changeLimit, deleteLimit } from "../books/limits/change.ts";
 import {
   createLimit,
   type LimitOfApp,
@@ -12,6 +11,7 @@ import {
   requireLimit,
   type UsageLimitOutput,
 } from "../books/limits/limits.ts";
+import { changeLimit, deleteLimit } from "../books/limits/update-limit.ts";
 import type { UserLimitOutput } from "../books/limits/user-limits.ts";
 import { PurserError } from "../errors.ts";
 import { Empty, numberHead, RowMenu, Table } from "./components.tsx";

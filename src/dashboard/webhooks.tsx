@@ -1,9 +1,9 @@
 import type { Context } from "hono";
 import { createWebhookInput } from "../api/webhooks/create-webhook.ts";
 import type { PurserError } from "../errors.ts";
+import { type Attempt, type EndpointHealth, readHealth } from "../webhooks/delivery-page.ts";
 import type { WebhookOutput } from "../webhooks/endpoint.ts";
 import { createWebhook, listWebhooks } from "../webhooks/endpoints.ts";
-import { type Attempt, type EndpointHealth, readHealth } from "../webhooks/list-deliveries.ts";
 import { MESSAGE_TYPES } from "../webhooks/outbox.ts";
 import { Empty, RowMenu, Table, Tag } from "./components.tsx";
 import { Field, Hidden } from "./fields.tsx";

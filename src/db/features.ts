@@ -1,6 +1,6 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { clockMoved, refusalIn } from "../errors.ts";
-import { rememberPerObject, rememberUpTo } from "../lib/memory.ts";
+import { rememberPerObject, rememberUpTo } from "../lib/bounded-memory.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { Environment, Runtime, TenantCtx } from "../runtime.ts";
 import { drizzle, fields, hasRow, insertFrom, query, scalar, type ValueOf } from "./query.ts";

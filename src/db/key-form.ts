@@ -1,5 +1,5 @@
+import { rememberUpTo } from "../lib/bounded-memory.ts";
 import { crc32, DIGITS, fromBase62, toBase62 } from "../lib/encoding.ts";
-import { rememberUpTo } from "../lib/memory.ts";
 import type { Environment, Mode } from "../runtime.ts";
 import { databaseIndexOf } from "./session.ts";
 

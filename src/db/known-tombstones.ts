@@ -1,6 +1,6 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { PurserError, temporarilyUnavailable } from "../errors.ts";
-import { rememberPerObject } from "../lib/memory.ts";
+import { rememberPerObject } from "../lib/bounded-memory.ts";
 import type { Environment } from "../runtime.ts";
 import { attempt, constraintOf } from "./attempt.ts";
 import { readFeatures, requireClock } from "./features.ts";

@@ -7,7 +7,7 @@
 export * from "./schema/activity.ts";
 export * from "./schema/books.ts";
 export type { Steps } from "./schema/columns.ts";
-export * from "./schema/cron.ts";
+export * from "./schema/cron-state.ts";
 export * from "./schema/erasure.ts";
 export * from "./schema/packs.ts";
 export * from "./schema/payments.ts";

@@ -1,13 +1,13 @@
 import * as z from "zod";
 import { auditOperator } from "../catalog/audit.ts";
-import { countActivity } from "../db/activity.ts";
+import { countActivity } from "../db/count-activity.ts";
 import { batchWithGuards, underName } from "../db/known-tombstones.ts";
 import { PurserError } from "../errors.ts";
 import { decodeBase64url, encodeBase64url, sha256, signHmac, verifyHmac } from "../lib/encoding.ts";
 import { DAY_MS, iso, parseTimestamp } from "../lib/time.ts";
 import type { SystemCtx, TenantCtx } from "../runtime.ts";
 import { noteMessages, personExported } from "../webhooks/outbox.ts";
-import { type ExportAuditRow, insertAuditRow } from "./audit.ts";
+import { type ExportAuditRow, insertAuditRow } from "./export-audit.ts";
 
 export interface ExportPersonInput {
   readonly distinctId: string;

@@ -1,19 +1,19 @@
 import { MinuteCounts } from "../auth/minute-counts.ts";
 import { inDatabaseOf } from "../auth/system-ctx.ts";
-import { countActivity } from "../db/activity.ts";
+import { countActivity } from "../db/count-activity.ts";
 import { atLatestClock, knownClock, timesOf } from "../db/features.ts";
 import { batchWithGuards, underName } from "../db/known-tombstones.ts";
 import { databaseIndexOf } from "../db/session.ts";
 import { batch, type Statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
+import { rememberPerObject } from "../lib/bounded-memory.ts";
 import { sha256, type Utf8 } from "../lib/encoding.ts";
-import { rememberPerObject } from "../lib/memory.ts";
 import { HOUR_MS } from "../lib/time.ts";
 import type { SystemCtx } from "../runtime.ts";
-import { completeExport, type ExportAuditRow, insertAuditRow } from "./audit.ts";
 import { type ExportClaims, exportSecrets, openToken } from "./create-link.ts";
 import { documentEnd, documentPieces, fitsInSnapshot } from "./document.ts";
 import { guardLink, isEndOfLink, isLinkEnded } from "./end-links.ts";
+import { completeExport, type ExportAuditRow, insertAuditRow } from "./export-audit.ts";
 import { takeSnapshot } from "./snapshot.ts";
 
 export interface Download {

@@ -21,7 +21,7 @@ import {
 } from "../db/schema.ts";
 import { consentWireFields } from "../people/consent.ts";
 import type { PersonKey } from "../people/person-walk.ts";
-import { exportAuditFields } from "./audit.ts";
+import { exportAuditFields } from "./export-audit.ts";
 
 export const LISTS = ["ledger", "exports", "analytics", "metering", "consent"] as const;
 export type ListName = (typeof LISTS)[number];

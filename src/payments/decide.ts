@@ -5,17 +5,17 @@ import { insertPaymentMotions, movedIn, type PaymentMotion } from "../books/ledg
 import { creditsGranted, type LedgerMessage } from "../books/ledger/messages.ts";
 import type { NewBalances } from "../books/ledger/new-balances.ts";
 import type { AccountAtRead } from "../books/ledger/read-account.ts";
-import { countActivity } from "../db/activity.ts";
+import { countActivity } from "../db/count-activity.ts";
 import type { Statement } from "../db/sql.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { Payer } from "./carry.ts";
-import type { PaymentChange } from "./event.ts";
 import { moneyOf } from "./money.ts";
 import { type Effect, effectOf, type Granting, grantsOf, type Refusal, standingOfKnown } from "./next-step.ts";
 import { accountOfInvoice, type GrantTerms, NO_MARKS, type Offer, type PlannedOffer, planOffer } from "./offer.ts";
-import { newGrant, planMotions } from "./plan.ts";
+import { newGrant, planMotions } from "./plan-motions.ts";
 import { openInvoice, type PaymentState, shownKey } from "./state.ts";
 import { insertGrants } from "./store-payment.ts";
+import type { PaymentChange } from "./stripe-event.ts";
 import type { StripeSetting } from "./stripe-setting.ts";
 
 /** A change of a payment, by an event or by an administrator's settlement. */

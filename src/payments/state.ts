@@ -1,7 +1,7 @@
-import type { PaymentChange } from "./event.ts";
 import { type Fact, factsOf, type InvoiceFact, joinFacts } from "./facts.ts";
 import { type MoneyState, moneyOf } from "./money.ts";
 import type { StoredGrant, StoredPayment } from "./stored-payment.ts";
+import type { PaymentChange } from "./stripe-event.ts";
 
 /** A payment joined with an event. Several stored payments may turn out to be this one. */
 export interface PaymentState {

@@ -4,11 +4,11 @@ import { asInteger, assignments, drizzle, hasRow, insertFrom, names, query, type
 import { paymentEvents, paymentFacts, paymentGrants, paymentNames, payments, stripeCustomers } from "../db/schema.ts";
 import type { Statement } from "../db/sql.ts";
 import { guards } from "../db/views.ts";
-import type { PaymentChange } from "./event.ts";
 import type { Fact } from "./facts.ts";
 import { mergePayments } from "./merge-payments.ts";
 import type { PaymentOutcome } from "./outcomes.ts";
 import type { StoredPayment } from "./stored-payment.ts";
+import type { PaymentChange } from "./stripe-event.ts";
 
 /** A write of a payment: its changes, and the stored payments that turned out to be the same. */
 export interface PaymentWrite {

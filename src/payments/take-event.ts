@@ -5,7 +5,6 @@ import { stripeCustomers } from "../db/schema.ts";
 import { all } from "../db/sql.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { Payer } from "./carry.ts";
-import { type PaymentChange, readChange, type StripeEvent } from "./event.ts";
 import { factsOf } from "./facts.ts";
 import { MustWait } from "./failed-move.ts";
 import { type LogEntry, logIgnored, logStatement } from "./log.ts";
@@ -15,6 +14,7 @@ import type { PaymentOutcome } from "./outcomes.ts";
 import { hintOf, type IgnoredReason } from "./reasons.ts";
 import { payerKeys, readPayer, selectPayer } from "./stored-payer.ts";
 import { selectUnmatchedOf } from "./stored-payment.ts";
+import { type PaymentChange, readChange, type StripeEvent } from "./stripe-event.ts";
 import type { AskedGrant } from "./stripe-objects.ts";
 import type { StripeSetting } from "./stripe-setting.ts";
 

@@ -74,7 +74,7 @@ const selectRecent = query((value: ValueOf<PeoplePosition>) =>
 );
 
 /**
- * Returns people's ids by the day of their last event, the latest first. The days may be outdated (db/activity.ts). Throws
+ * Returns people's ids by the day of their last event, the latest first. The days may be outdated (db/count-activity.ts). Throws
  * `invalid_request` for another list's cursor.
  */
 export async function recentPeople(ctx: TenantCtx, { limit, cursor }: { limit: number; cursor?: string | undefined }) {

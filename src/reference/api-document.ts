@@ -2,7 +2,7 @@ import packageFile from "../../package.json" with { type: "json" };
 import { operations } from "../api/operations.ts";
 import { type ErrorCode, errorMeaning, errorStatus } from "../errors.ts";
 import { type OpenApiDocument, openApiDocument } from "./describe.ts";
-import { describedAtEachPath } from "./operation.ts";
+import { describedAtEachPath } from "./describe-operation.ts";
 
 /** Every operation of Purser, as the reference shows it. */
 export const describedOperations = operations.flatMap(describedAtEachPath);

@@ -8,6 +8,7 @@ import {
 } from "zod-openapi";
 import { message } from "../api/webhooks/webhook-shapes.ts";
 import { requirementText } from "../auth/scopes.ts";
+import { assert } from "../errors.ts";
 import { errorDetail } from "../http/error-body.ts";
 import { isJsonObject } from "../lib/json.ts";
 import { messageData } from "../webhooks/message-data.ts";
@@ -18,7 +19,8 @@ import {
   isKeyed,
   securityOf,
   securitySchemes,
-} from "./operation.ts";
+} from "./describe-operation.ts";
+import { addExamples, addWords, componentsOf, isSchema, type Schema } from "./field-examples.ts";
 import {
   errorComponents,
   errorDetailSchema,
@@ -126,7 +128,10 @@ export interface About {
 
 /** A message that webhook endpoints receive. */
 function describeMessage(type: string, description: string, data: z.ZodRawShape): ZodOpenApiOperationObject {
-  const schema = message.unwrap().extend({ type: z.literal(type), data: z.strictObject(data) });
+  const schema = message.unwrap().extend({
+    type: z.literal(type).describe("The type of the message."),
+    data: z.strictObject(data).describe("The data of this type of message."),
+  });
   return {
     operationId: `on${type.replace(/(^|\.)([a-z])/g, (_, _dot, letter: string) => letter.toUpperCase())}`,
     tags: ["Messages"],
@@ -191,5 +196,23 @@ export function openApiDocument(about: About, operations: readonly DescribedOper
   };
   const document = createDocument(plan, { override: correctSchema });
   for (const schema of Object.values(document.components?.schemas ?? {})) describeDefaults(schema);
-  return document;
+  // A copy, because the document may have one object at several places.
+  const written: unknown = JSON.parse(JSON.stringify(document));
+  assert(isSchema(written), "a document is an object");
+  addOperationExamples(written);
+  addWords(written);
+  // It has the type of the document that it copies.
+  return written as unknown as OpenApiDocument;
+}
+
+/** Adds the examples of the operations to the fields of their bodies and responses. */
+function addOperationExamples(document: Schema): void {
+  const components = componentsOf(document);
+  const visit = (value: unknown): void => {
+    if (Array.isArray(value)) value.forEach(visit);
+    if (!isSchema(value)) return;
+    if (isSchema(value.schema) && value.example !== undefined) addExamples(value.schema, value.example, components);
+    for (const inner of Object.values(value)) visit(inner);
+  };
+  visit(document.paths);
 }

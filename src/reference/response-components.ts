@@ -55,7 +55,7 @@ const shortBalance = z
 /** The `details` of each code that has some. A field is optional if not every refusal with the code has it. */
 const detailsByCode = {
   invalid_request: z
-    .strictObject({ limit: z.int().describe("The maximum number.") })
+    .strictObject({ limit: z.int().meta({ description: "The maximum number.", example: 100 }) })
     .optional()
     .describe("Present if there are already as many objects as allowed, or if a list would have too many."),
   invalid_user_token: z

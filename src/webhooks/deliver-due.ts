@@ -1,6 +1,6 @@
 import { all, type Db } from "../db/sql.ts";
 import type { CronCtx, CronPart, Outbox, SystemCtx } from "../runtime.ts";
-import { ATTEMPT_MS_MAX, attemptDelivery } from "./attempt.ts";
+import { ATTEMPT_MS_MAX, attemptDelivery } from "./attempt-delivery.ts";
 import { failAllPending, selectDisabledWithPending } from "./endpoint.ts";
 import { type LeasedDelivery, leaseRound, readLeased, releaseLeases } from "./lease.ts";
 import { FIRST_ATTEMPTS_MAX, LEASE_MS } from "./outbox.ts";

@@ -42,7 +42,7 @@ export const messageData = {
         }),
       ),
       externalRef: textSchema.nullable(),
-      source: z.enum(["purchase", "grant", "refund", "manual"]),
+      source: z.enum(["purchase", "grant", "refund", "manual"]).describe("Why the credits were granted."),
       recurringId: textSchema.nullable(),
       seq,
     },
@@ -85,7 +85,13 @@ export const messageData = {
     "A period of a recurring grant was refused with the error code `reason`. Resume the recurring grant after you have removed the cause.",
     { userId: userIdSchema, recurringId: textSchema, reason: textSchema },
   ],
-  "balance.expiring": ["A balance expires in `days` days.", { ...expiry, days: z.int() }],
+  "balance.expiring": [
+    "A balance expires in `days` days.",
+    {
+      ...expiry,
+      days: z.int().meta({ description: "How many days before its expiry the message is sent.", example: 7 }),
+    },
+  ],
   "balance.expired": ["A balance with remaining credits expired.", expiry],
   "usage.recorded": [
     "Usage was recorded: an event, a commit or a charge. Sent only to endpoints that request this type.",

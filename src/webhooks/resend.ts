@@ -6,7 +6,7 @@ import { webhookDeliveries, webhookMessages } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
-import { TRIES_MAX } from "./attempt.ts";
+import { TRIES_MAX } from "./attempt-delivery.ts";
 import { assertEnabled, type EndpointRow, environmentOf } from "./endpoint.ts";
 import { deliver, FIRST_ATTEMPTS_MAX, LEASE_MS, messageIdAt, noteMessages, ON_REPEAT } from "./outbox.ts";
 

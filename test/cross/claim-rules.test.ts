@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { flushActivity } from "../../src/db/activity.ts";
+import { flushActivity } from "../../src/db/count-activity.ts";
 import { alias, identify, makeClaimsWorld, newDevice, seen, WITH_SECRET_KEY } from "../support/claims-world.ts";
 import { bound } from "../support/world.ts";
 

@@ -9,7 +9,7 @@ import { cronParts, scheduled } from "../../src/cron.ts";
 import { figuresPart } from "../../src/dashboard/figures/business.ts";
 import { computed, query, read } from "../../src/db/query.ts";
 import { batch } from "../../src/db/sql.ts";
-import { erasePerson } from "../../src/erasure/erase-person.ts";
+import { erasePerson } from "../../src/erasure/start-erasure.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { DAY_MS, MINUTE_MS } from "../../src/lib/time.ts";
 import type { CronPart } from "../../src/runtime.ts";

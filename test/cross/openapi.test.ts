@@ -5,7 +5,8 @@ import packageFile from "../../package.json" with { type: "json" };
 import { createWorkerApp } from "../../src/app.ts";
 import { errorStatus } from "../../src/errors.ts";
 import { apiDocument, describedOperations as operations } from "../../src/reference/api-document.ts";
-import { errorCodes } from "../../src/reference/operation.ts";
+import { errorCodes } from "../../src/reference/describe-operation.ts";
+import { fieldsWithoutWords } from "../../src/reference/field-examples.ts";
 import { checkResponse, codesIn } from "../support/openapi-check.ts";
 import { Clock, makeClient } from "../support/world.ts";
 
@@ -111,12 +112,22 @@ describe("openapi.json", () => {
     expect(body.info.version).toBe(packageFile.version);
   });
 
+  it("has a description and an example for every field and every parameter", async () => {
+    const { body } = await readDocument();
+    expect(fieldsWithoutWords(body)).toEqual([]);
+    const undescribed = { properties: { name: { type: "string" } } };
+    expect(fieldsWithoutWords({ components: { schemas: { Thing: undescribed } } })).toEqual([
+      "Thing.name: no description",
+      "Thing.name: no example",
+    ]);
+  });
+
   it("has one component for each shape that repeats", async () => {
     const { body } = await readDocument();
     const places = new Map<string, string[]>();
     const visit = (value: unknown, place: string, isComponent = false): void => {
       if (typeof value !== "object" || value === null) return;
-      const { description, ...shape } = value as { description?: unknown; properties?: unknown; enum?: unknown };
+      const { description, examples, ...shape } = value as Record<string, unknown>;
       if (!isComponent && (shape.properties !== undefined || Array.isArray(shape.enum))) {
         const key = JSON.stringify(shape);
         places.set(key, [...(places.get(key) ?? []), place]);

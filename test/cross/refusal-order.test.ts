@@ -6,7 +6,7 @@ import { BODY_BYTES_MAX } from "../../src/http/json-body.ts";
 import { utf8 } from "../../src/lib/encoding.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { describedOperations as operations } from "../../src/reference/api-document.ts";
-import { type DescribedOperation, errorCodes, unwrapped, wrongKindOf } from "../../src/reference/operation.ts";
+import { type DescribedOperation, errorCodes, unwrapped, wrongKindOf } from "../../src/reference/describe-operation.ts";
 import { END_USER_SETTING } from "../support/end-user-setting.ts";
 import { expectError } from "../support/refusals.ts";
 import { Clock, makeApp, makeClient, makeKey, type TestApp } from "../support/world.ts";

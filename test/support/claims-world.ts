@@ -1,4 +1,4 @@
-import { flushActivity } from "../../src/db/activity.ts";
+import { flushActivity } from "../../src/db/count-activity.ts";
 import type { ModelEvent } from "./claims-model.ts";
 import { END_USER_SETTING } from "./end-user-setting.ts";
 import { linkTo } from "./exports.ts";

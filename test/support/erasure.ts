@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { cancelRecurring } from "../../src/books/recurring/change.ts";
+import { cancelRecurring } from "../../src/books/recurring/cancel-recurring.ts";
 import { releaseReservation } from "../../src/books/usage/commit.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
 import type { TenantCtx } from "../../src/runtime.ts";

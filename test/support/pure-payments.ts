@@ -1,7 +1,6 @@
 import { stripeEventInput } from "../../src/api/payments/receive-stripe-event.ts";
 import type { PaymentMotion } from "../../src/books/ledger/insert-takings.ts";
 import { newPayer, type Payer, payerAfter } from "../../src/payments/carry.ts";
-import { type PaymentChange, readChange } from "../../src/payments/event.ts";
 import { moneyOf } from "../../src/payments/money.ts";
 import {
   effectOf,
@@ -13,9 +12,10 @@ import {
   standingOfKnown,
 } from "../../src/payments/next-step.ts";
 import { type Offer, type PlannedOffer, planOffer } from "../../src/payments/offer.ts";
-import { newGrant, planMotions } from "../../src/payments/plan.ts";
+import { newGrant, planMotions } from "../../src/payments/plan-motions.ts";
 import { openInvoice, type PaymentState, stateOf } from "../../src/payments/state.ts";
 import type { StoredGrant, StoredPayment } from "../../src/payments/stored-payment.ts";
+import { type PaymentChange, readChange } from "../../src/payments/stripe-event.ts";
 import type { StripeSetting } from "../../src/payments/stripe-setting.ts";
 import { steps } from "./steps.ts";
 

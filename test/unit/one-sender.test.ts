@@ -7,8 +7,8 @@ const WRITES =
 /** A batch of more than SELECTs. */
 const SENDS = /\bbatch\((?![\w.]+, \[\s*select)/;
 /** They write many accounts in one batch: the pages of an erasure, and the due periods of the cron. */
-const OF_MANY = ["src/books/recurring/grant-due.ts", "src/erasure/books.ts"];
-/** `src/erasure/books.ts` returns its statements to the page that sends them. */
+const OF_MANY = ["src/books/recurring/grant-due.ts", "src/erasure/erase-books.ts"];
+/** `src/erasure/erase-books.ts` returns its statements to the page that sends them. */
 const SENDERS = ["src/books/ledger/commit-change.ts", "src/books/recurring/grant-due.ts"];
 
 const files = globSync("src/**/*.{ts,tsx}").sort();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { testRules } from "../../src/catalog/create-pack.ts";
+import { testRules } from "../../src/catalog/insert-pack.ts";
 import { bodyOf, readDraft, ruleLists } from "../../src/dashboard/pack-draft.ts";
 
 /** The form of a pack with this number of items, and this number of rules for each. */

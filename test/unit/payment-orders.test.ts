@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { PaymentChange } from "../../src/payments/event.ts";
+import type { PaymentChange } from "../../src/payments/stripe-event.ts";
 import { INITIAL, PaymentModel } from "../support/payment-model.ts";
 import { PRICES, STORY_EVENTS, type Story, storyOf } from "../support/payment-story.ts";
 import {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { globMatches } from "../../src/books/amounts/match.ts";
-import { suggestGlobs, testRules } from "../../src/catalog/create-pack.ts";
+import { suggestGlobs, testRules } from "../../src/catalog/insert-pack.ts";
 
 describe("the globs that are suggested for a name", () => {
   it("all match it, narrowest first", () => {

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { changeAlert } from "../../books/alerts/change.ts";
+import { changeAlert } from "../../books/alerts/update-alert.ts";
 import { displayName, identifier } from "../../http/fields.ts";
 import { administrationOfRow } from "../access.ts";
 import { operation } from "../operation.ts";

@@ -1,4 +1,4 @@
-import { deleteAlert } from "../../books/alerts/change.ts";
+import { deleteAlert } from "../../books/alerts/update-alert.ts";
 
 import { administrationOfRow } from "../access.ts";
 import { operation } from "../operation.ts";

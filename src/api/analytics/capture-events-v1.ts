@@ -4,7 +4,7 @@ import { callVerb } from "../../http/factory.ts";
 import { captureV1 } from "../../people/capture/capture.ts";
 import { readV1Request } from "../../people/capture/event-request.ts";
 import { analyticsKey } from "../access.ts";
-import { Unread } from "../body.ts";
+import { Unread } from "../body-by-type.ts";
 import { operation } from "../operation.ts";
 import { eventFields, exampleAnalyticsEvent } from "./analytics-shapes.ts";
 import { ClientBody } from "./client-body.ts";

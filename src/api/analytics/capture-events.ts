@@ -6,7 +6,7 @@ import { capture } from "../../people/capture/capture.ts";
 import { readCaptureRequest } from "../../people/capture/event-request.ts";
 
 import { keyInside } from "../access.ts";
-import { Unread } from "../body.ts";
+import { Unread } from "../body-by-type.ts";
 import { operation } from "../operation.ts";
 import { apiKey, eventFields, exampleAnalyticsEvent, publishableKey } from "./analytics-shapes.ts";
 import { ClientBody } from "./client-body.ts";

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { serveClientKey } from "../../auth/require-key.ts";
 import { keyInside } from "../access.ts";
-import { Unread } from "../body.ts";
+import { Unread } from "../body-by-type.ts";
 import { operation } from "../operation.ts";
 import { apiKey, clientConfig, publishableKey } from "./analytics-shapes.ts";
 import { ClientBody } from "./client-body.ts";

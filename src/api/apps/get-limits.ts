@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { mode } from "../../http/fields.ts";
-import { readLimits } from "../../people/limits/limits.ts";
+import { readLimits } from "../../people/limits/analytics-limits.ts";
 
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";

@@ -10,7 +10,7 @@ import { operation } from "../operation.ts";
 const shownEndUserAuth = z.lazy(() =>
   z
     .strictObject({
-      type: z.enum(["jwks", "hs256"]),
+      type: z.enum(["jwks", "hs256"]).describe("How tokens are verified: by public keys, or by a shared secret."),
       url: z.string().optional(),
       issuer: z.string().optional(),
       audience: z.string().nullable().optional(),

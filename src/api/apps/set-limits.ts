@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { mode } from "../../http/fields.ts";
+import { setLimits } from "../../people/limits/analytics-limits.ts";
 import { analyticsDefaults } from "../../people/limits/daily-limits.ts";
-import { setLimits } from "../../people/limits/limits.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { requireApp } from "../../catalog/apps.ts";
-import { listAudit } from "../../catalog/list-audit.ts";
+import { listAudit } from "../../catalog/audit-page.ts";
 import { cursor, identifier, mode, pageLimit } from "../../http/fields.ts";
 import { administration, BY_USER } from "../access.ts";
 import { appParams, EXAMPLE } from "../common.ts";

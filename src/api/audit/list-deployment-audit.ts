@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { NO_APP } from "../../catalog/audit.ts";
-import { listAudit } from "../../catalog/list-audit.ts";
+import { listAudit } from "../../catalog/audit-page.ts";
 import { cursor, pageLimit } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { EXAMPLE } from "../common.ts";

@@ -33,7 +33,7 @@ export const ledgerEntry = z.lazy(
   once(() =>
     z
       .strictObject({
-        id: z.string(),
+        id: z.string().meta({ description: "The entry's id.", example: "led_5cQx2vN8bT0rKf7yLwZ3Hd_9" }),
         balanceId: z.string(),
         packId: z.string(),
         delta: z.number(),

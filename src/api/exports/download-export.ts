@@ -3,10 +3,10 @@ import { limitArrivals } from "../../auth/arrivals.ts";
 import { openRoot } from "../../auth/require-admin.ts";
 import { downloadExport, verifyLink } from "../../exports/download.ts";
 
-import { logBug } from "../../http/errors.ts";
+import { logBug } from "../../http/error-responses.ts";
 import { factory } from "../../http/factory.ts";
 import { open } from "../access.ts";
-import { Unread } from "../body.ts";
+import { Unread } from "../body-by-type.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
 import { exampleUserId, exportDocument } from "./export-document.ts";

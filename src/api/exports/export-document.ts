@@ -18,7 +18,7 @@ const exportedBalance = z.lazy(() =>
   balance
     .unwrap()
     .extend({
-      source: grantSource,
+      source: grantSource.describe("Why the credits were granted."),
       externalRef: z.string().nullable(),
       notes: z.string().nullable(),
     })

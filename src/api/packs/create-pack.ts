@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { requireApp } from "../../catalog/apps.ts";
-import { createPack } from "../../catalog/create-pack.ts";
+import { createPack } from "../../catalog/insert-pack.ts";
 import { LEGACY_FIELDS } from "../../catalog/pack.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";

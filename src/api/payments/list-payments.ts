@@ -2,8 +2,8 @@ import * as z from "zod";
 import { unit } from "../../books/amounts/amount-fields.ts";
 import { cursor, identifier, mode, pageLimit, queryFlag, userId } from "../../http/fields.ts";
 import { time } from "../../http/output-fields.ts";
-import { listPayments } from "../../payments/list.ts";
 import { REFUNDS, SETTLERS } from "../../payments/outcomes.ts";
+import { listPayments } from "../../payments/payment-lists.ts";
 import { STANDING_REASONS } from "../../payments/reasons.ts";
 import { administration } from "../access.ts";
 import { appParams, EXAMPLE } from "../common.ts";
@@ -26,7 +26,14 @@ const grant = z.lazy(() =>
 );
 
 const paymentEvent = z.lazy(() =>
-  z.strictObject({ eventId: z.string(), type: z.string(), at: time, outcome }).meta({ id: "PaymentEvent" }),
+  z
+    .strictObject({
+      eventId: z.string().describe("The event's id at Stripe."),
+      type: z.string().describe("The event's type at Stripe."),
+      at: time.describe("When it arrived."),
+      outcome,
+    })
+    .meta({ id: "PaymentEvent" }),
 );
 
 const payment = z.lazy(() =>

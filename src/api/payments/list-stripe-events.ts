@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { cursor, mode, pageLimit } from "../../http/fields.ts";
 import { time } from "../../http/output-fields.ts";
-import { listStripeEvents } from "../../payments/list.ts";
+import { listStripeEvents } from "../../payments/payment-lists.ts";
 import { LOG_REASONS } from "../../payments/reasons.ts";
 import { administration } from "../access.ts";
 import { appParams, EXAMPLE } from "../common.ts";
@@ -11,8 +11,8 @@ import { stripeOutcome as outcome, stripeOutcome } from "./payment-shapes.ts";
 const loggedEvent = z.lazy(() =>
   z
     .strictObject({
-      eventId: z.string(),
-      type: z.string(),
+      eventId: z.string().describe("The event's id at Stripe."),
+      type: z.string().describe("The event's type at Stripe."),
       at: time.describe("The time of its arrival."),
       outcome: outcome.describe("The outcome. If the event was delivered several times, the most important outcome."),
       reason: z

@@ -30,7 +30,7 @@ const shownSetting = z.lazy(() =>
             quantity: z.number().optional(),
             expires,
             trial: z.boolean().optional(),
-            amount: z.int().optional(),
+            amount: z.int().optional().describe("The full price of one unit, in the currency's smallest unit."),
           })
           .meta({ id: "ShownStripePrice" }),
       ),

@@ -8,6 +8,7 @@ import { all } from "../../db/sql.ts";
 import { invalid, PurserError } from "../../errors.ts";
 import { limitBody } from "../../http/body.ts";
 import { type AppEnv, callVerb } from "../../http/factory.ts";
+import { mode } from "../../http/fields.ts";
 import { logIgnored } from "../../payments/log.ts";
 import { hintOf, NO_FACTS } from "../../payments/reasons.ts";
 import {
@@ -18,11 +19,9 @@ import {
   selectReceiver,
   tenantOf,
 } from "../../payments/receiver.ts";
-
 import { openSecrets, readStoredSetting } from "../../payments/stripe-setting.ts";
 import { takeEvent } from "../../payments/take-event.ts";
 import type { Access } from "../access.ts";
-import { Unread } from "../body.ts";
 import { appId } from "../common.ts";
 import { operation } from "../operation.ts";
 import { stripeOutcome as outcome } from "./payment-shapes.ts";
@@ -42,8 +41,8 @@ const stripeEventOutput = z.lazy(() =>
 export const stripeEventInput = z.lazy(() =>
   z
     .looseObject({
-      id: z.string(),
-      type: z.string(),
+      id: z.string().describe("The event's id at Stripe."),
+      type: z.string().describe("The event's type."),
       created: z.int().describe("In seconds since 1970."),
       livemode: z.boolean(),
       account: z.string().nullish().describe("Set in Stripe Connect events, which are ignored."),
@@ -136,8 +135,8 @@ export default operation({
   path: "/api/v1/stripe/{appId}/{mode}",
   tag: "Payments",
   access: signedByStripe,
-  // `openReceiver` reads them: a mode that does not exist is `not_found`.
-  params: new Unread(() => z.object({ appId, mode: z.enum(["live", "test"]).describe("The mode of the events.") })),
+  // `openReceiver` reads them first: an application or a mode that does not exist is `not_found`.
+  params: z.lazy(() => z.object({ appId, mode: mode.describe("The mode of the events.") })),
   body: stripeEventInput,
   output: () => stripeEventOutput,
   errors: ["invalid_signature", "not_found", "secrets_unavailable"],

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { anyNumber, identifier, mode } from "../../http/fields.ts";
 import { CARRY_MAX } from "../../payments/carry.ts";
-import { setCarry } from "../../payments/set-carry.ts";
+import { setCarry } from "../../payments/change-carry.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";

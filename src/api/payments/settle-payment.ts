@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { anyNumber, identifier, mode, userId } from "../../http/fields.ts";
-import { settlePayment } from "../../payments/settle.ts";
+import { settlePayment } from "../../payments/settle-by-hand.ts";
 import { administration } from "../access.ts";
 import { appId, EXAMPLE } from "../common.ts";
 import { grantOutput } from "../credits/credit-shapes.ts";

@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { erasePerson } from "../../erasure/erase-person.ts";
-import { LISTED_IDS_MAX } from "../../erasure/ids.ts";
+import { LISTED_IDS_MAX } from "../../erasure/ids-to-erase.ts";
+import { erasePerson } from "../../erasure/start-erasure.ts";
 import { identifier } from "../../http/fields.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { cancelRecurring } from "../../books/recurring/change.ts";
+import { cancelRecurring } from "../../books/recurring/cancel-recurring.ts";
 import { freeText } from "../../http/fields.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { resumeRecurring } from "../../books/recurring/change.ts";
+import { resumeRecurring } from "../../books/recurring/cancel-recurring.ts";
 
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { createStatement } from "../../books/statements/statements.ts";
+import { createStatement } from "../../books/statements/monthly-statements.ts";
 import { mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";

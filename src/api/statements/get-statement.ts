@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-import { readStatement, statementCsv } from "../../books/statements/statements.ts";
+import { readStatement, statementCsv } from "../../books/statements/monthly-statements.ts";
 import { queryFlag } from "../../http/fields.ts";
 import type { AdminCtx } from "../../runtime.ts";
 import { administrationOfRow } from "../access.ts";

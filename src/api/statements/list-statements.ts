@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-import { listStatements } from "../../books/statements/statements.ts";
+import { listStatements } from "../../books/statements/monthly-statements.ts";
 import { mode } from "../../http/fields.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";

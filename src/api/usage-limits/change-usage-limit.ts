@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { changeLimit } from "../../books/limits/change.ts";
+import { changeLimit } from "../../books/limits/update-limit.ts";
 import { administrationOfRow } from "../access.ts";
 import { operation } from "../operation.ts";
 import {

@@ -1,4 +1,4 @@
-import { deleteLimit } from "../../books/limits/change.ts";
+import { deleteLimit } from "../../books/limits/update-limit.ts";
 
 import { administrationOfRow } from "../access.ts";
 import { operation } from "../operation.ts";

@@ -7,7 +7,7 @@ import { invalid, PurserError } from "../../errors.ts";
 import { codePoints, identifier, userId } from "../../http/fields.ts";
 import { refusalOfIssues } from "../../http/issue-text.ts";
 import { isJsonObject, type JsonObject, ownValue } from "../../lib/json.ts";
-import { BodyByType } from "../body.ts";
+import { BodyByType } from "../body-by-type.ts";
 import { eventInput, isNoReservationId, occurredAt, TIME_OF_USAGE, usageFields } from "./usage-shapes.ts";
 
 /** The eventId of a CloudEvent: its source and id together are unique, and the escapes keep two pairs from one eventId. */
@@ -28,7 +28,9 @@ const cloudEvent = z.lazy(() =>
     .looseObject({
       specversion: z.literal("1.0"),
       id: identifier().describe("Unique within the `source`. Both together are the eventId."),
-      source: identifier().refine(...isNoReservationId),
+      source: identifier()
+        .refine(...isNoReservationId)
+        .describe("Where the event comes from."),
       type: usageFields().event,
       subject: userId,
       time: occurredAt.nullish().describe(TIME_OF_USAGE),

@@ -1,7 +1,7 @@
 import type { ElementResult } from "../../books/usage/record-list.ts";
 
 import { errorStatus, presentRefusal } from "../../errors.ts";
-import { logUnavailable } from "../../http/errors.ts";
+import { logUnavailable } from "../../http/error-responses.ts";
 import { EXAMPLE } from "../common.ts";
 import type { HandledRequest } from "../operation.ts";
 import type { EventListOutput } from "./usage-shapes.ts";

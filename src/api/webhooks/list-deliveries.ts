@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { cursor, pageLimit } from "../../http/fields.ts";
 import { time } from "../../http/output-fields.ts";
-import { listDeliveries } from "../../webhooks/list-deliveries.ts";
+import { listDeliveries } from "../../webhooks/delivery-page.ts";
 import { administrationOfRow } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -28,7 +28,7 @@ const listDeliveriesOutput = z.lazy(() =>
         z
           .strictObject({
             messageId: z.string(),
-            type: z.string(),
+            type: z.string().describe("The type of the message."),
             timestamp: time,
             status: deliveryStatus,
             nextAttemptAt: time.nullable(),

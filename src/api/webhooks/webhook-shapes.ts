@@ -99,12 +99,12 @@ export const message = z.lazy(
   once(() =>
     z
       .strictObject({
-        id: z.string(),
-        type: z.string(),
-        timestamp: time,
+        id: z.string().meta({ description: "The message's id. It is the same in every attempt.", example: messageId }),
+        type: z.string().describe("The type of the message."),
+        timestamp: time.describe("When it was written, by the environment's time."),
         appId: z.string(),
         mode,
-        data: z.looseObject({}),
+        data: z.looseObject({}).describe("The data, which depend on the type."),
       })
       .meta({ id: "Message" }),
   ),

@@ -1,6 +1,6 @@
 import { and, eq, sql } from "drizzle-orm";
 import { mayUseApp } from "../../auth/scopes.ts";
-import { countActivity } from "../../db/activity.ts";
+import { countActivity } from "../../db/count-activity.ts";
 import { clockOf, timesOf } from "../../db/features.ts";
 import { asInteger, computed, drizzle, fields, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import {

@@ -94,7 +94,7 @@ type FoundEntry = StatementRow<typeof entryStatements.granted>;
 /**
  * Returns the ledger entries of all users that add up to a figure, user by user. A page may be short or empty although other pages
  * follow. Entries have no index by time, so the search examines users who were active in the range or later, if an isolate has
- * reported it (db/activity.ts). Throws `invalid_request` for a cursor of another list.
+ * reported it (db/count-activity.ts). Throws `invalid_request` for a cursor of another list.
  */
 export async function findEntries(
   ctx: TenantCtx,

@@ -1,6 +1,6 @@
 import { and, eq, sql } from "drizzle-orm";
 import { choosePack, nameKey, nearestPackNames, type PackRow, selectPack } from "../../catalog/pack.ts";
-import { countRefusal } from "../../db/activity.ts";
+import { countRefusal } from "../../db/count-activity.ts";
 import { drizzle, fields, type RowOf, type ValueOf } from "../../db/query.ts";
 import { creditBalances } from "../../db/schema.ts";
 import { idIn } from "../../db/session.ts";

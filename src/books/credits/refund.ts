@@ -1,5 +1,5 @@
 import { nameKey } from "../../catalog/pack.ts";
-import { countActivity } from "../../db/activity.ts";
+import { countActivity } from "../../db/count-activity.ts";
 import type { Steps } from "../../db/schema.ts";
 import { assert, invalid, PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";

@@ -1,5 +1,5 @@
 import { and, eq, not, sql } from "drizzle-orm";
-import { countActivity } from "../../db/activity.ts";
+import { countActivity } from "../../db/count-activity.ts";
 import { computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import { accounts, creditBalances, paymentGrants } from "../../db/schema.ts";
 import { guards } from "../../db/views.ts";

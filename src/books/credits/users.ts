@@ -226,7 +226,7 @@ const selectRecentUsers = query((value: ValueOf<UserPage & { beforeDay: number; 
 );
 
 /**
- * Returns users by the day of their latest entry, the latest first, if an isolate has reported it (db/activity.ts).
+ * Returns users by the day of their latest entry, the latest first, if an isolate has reported it (db/count-activity.ts).
  * Throws `invalid_request` for another list's cursor.
  */
 export async function recentUsers(

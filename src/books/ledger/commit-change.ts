@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
-import { countOfPack, noteUse } from "../../db/activity.ts";
+import { countOfPack, noteUse } from "../../db/count-activity.ts";
 import { guardFeatures } from "../../db/features.ts";
 import type { ValueOf } from "../../db/query.ts";
 import { creditBalances, creditLedger } from "../../db/schema.ts";

@@ -1,6 +1,6 @@
 import { eq, sql } from "drizzle-orm";
 import type { Pack } from "../../catalog/pack.ts";
-import { countActivity, countOfPack } from "../../db/activity.ts";
+import { countActivity, countOfPack } from "../../db/count-activity.ts";
 import { asInteger, drizzle, fields, insertFrom, names, query, returning, type ValueOf } from "../../db/query.ts";
 import { creditBalances, environments, type Steps } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";

@@ -1,4 +1,4 @@
-import { countRefusal } from "../../db/activity.ts";
+import { countRefusal } from "../../db/count-activity.ts";
 import type { Steps } from "../../db/schema.ts";
 import { batch } from "../../db/sql.ts";
 import { invalid, PurserError } from "../../errors.ts";

@@ -1,5 +1,5 @@
 import { and, eq, sql } from "drizzle-orm";
-import { countOfPack } from "../../db/activity.ts";
+import { countOfPack } from "../../db/count-activity.ts";
 import { withoutKeys } from "../../db/key-form.ts";
 import { asInteger, drizzle, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
 import { largeProperties, type Steps, usageEvents } from "../../db/schema.ts";

@@ -9,7 +9,7 @@ import {
   UNITS,
   type Unit,
 } from "../../books/amounts/amount.ts";
-import type { ActivityKind } from "../../db/activity.ts";
+import type { ActivityKind } from "../../db/count-activity.ts";
 import { computed, drizzle, fields, query, read, scalar, type ValueOf } from "../../db/query.ts";
 import { accounts, creditBalances, creditPacks, dailyActivity, reservations, type Steps } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
@@ -44,7 +44,7 @@ const isUnit = (text: string): text is Unit => UNITS.some((unit) => unit === tex
 
 /**
  * Returns one kind of figure for `count` days from `firstMs`: one figure for each unit that occurs, or a plain count.
- * db/activity.ts writes the counts after responses, so figures are nearly complete and some seconds late.
+ * db/count-activity.ts writes the counts after responses, so figures are nearly complete and some seconds late.
  */
 export async function readActivity(
   ctx: TenantCtx,

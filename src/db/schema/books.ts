@@ -19,7 +19,7 @@ export const accounts = sqliteTable(
     userId: text("user_id").notNull(),
     /** Whether the user was erased (E2). Then `userId` is a random pseudonym, and no more rows are added. */
     isErased: integer("is_erased").notNull().default(0),
-    /** The last day with a write for the user, in days since 1970. It may be outdated (db/activity.ts). */
+    /** The last day with a write for the user, in days since 1970. It may be outdated (db/count-activity.ts). */
     lastActiveDay: integer("last_active_day"),
     /** When the next period of a recurring grant begins. Null when there is none. Triggers of `recurring_grants` keep it. */
     recurringDueAtMs: integer("recurring_due_at_ms"),

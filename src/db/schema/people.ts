@@ -53,7 +53,7 @@ export const distinctIds = sqliteTable(
     claimsOverLimit: integer("claims_over_limit").notNull().default(0),
     /** Grows by one with every change of the claim. A planned write compares it. */
     claimVersion: integer("claim_version").notNull().default(0),
-    /** The last day on which the id sent an event, in days since 1970. It may be outdated (db/activity.ts). */
+    /** The last day on which the id sent an event, in days since 1970. It may be outdated (db/count-activity.ts). */
     lastActiveDay: integer("last_active_day"),
   },
   (t) => [

@@ -55,7 +55,7 @@ export const apiKeys = sqliteTable(
     name: text("name"),
     createdAtMs: integer("created_at_ms").notNull(),
     revokedAtMs: integer("revoked_at_ms"),
-    /** The last day of use, in days since 1970. It may be outdated (db/activity.ts). */
+    /** The last day of use, in days since 1970. It may be outdated (db/count-activity.ts). */
     lastUsedDay: integer("last_used_day"),
   },
   (t) => [

@@ -2,7 +2,7 @@ import { invalid, PurserError } from "../../errors.ts";
 import { jsonAdvice } from "../../http/json-body.ts";
 import { textOfUtf8 } from "../../lib/encoding.ts";
 import { isJsonObject, type JsonObject, jsonSizeOf, mayRoundNumbers, ownValue, parseJson } from "../../lib/json.ts";
-import { keyOf } from "./fields.ts";
+import { keyOf } from "./event-members.ts";
 
 /** The events of a body of PostHog's clients, which are not read yet. */
 export interface ClientEvents {

@@ -2,7 +2,7 @@ import { withoutKeys } from "../../db/key-form.ts";
 import { utf8Length } from "../../lib/encoding.ts";
 import { isJsonObject, isNestedDeeperThan, type JsonObject, ownValue, parseJson } from "../../lib/json.ts";
 import { parseTimestamp } from "../../lib/time.ts";
-import { firstPresent, objectIn } from "./fields.ts";
+import { firstPresent, objectIn } from "./event-members.ts";
 
 /** SQLite reads JSON of at most 1,000 levels, and an export adds levels around stored events. */
 const EVENT_LEVELS_MAX = 900;

@@ -1,8 +1,8 @@
 import { invalid } from "../../errors.ts";
 import { isJsonObject, type JsonObject, ownValue } from "../../lib/json.ts";
 import { assertEvents, type ClientEvents } from "./client-events.ts";
+import { firstPresent, objectIn } from "./event-members.ts";
 import { numericTime, parseClientTime } from "./event-properties.ts";
-import { firstPresent, objectIn } from "./fields.ts";
 
 /** A request of PostHog's v0 protocol: `/batch/`, `/e/`, `/capture/` and others. */
 export interface CaptureRequest {

@@ -3,6 +3,7 @@ import { identifier } from "../../http/fields.ts";
 import { parseUuid } from "../../lib/ids.ts";
 import { isJsonObject, type JsonObject, numberText, numberValue, ownValue } from "../../lib/json.ts";
 import { flawOfLink, isSharedId, type Link } from "../claims.ts";
+import { firstPresent, keyOf, objectIn } from "./event-members.ts";
 import {
   CHANGE_NAMES,
   eventTimeMs,
@@ -14,7 +15,6 @@ import {
   unsetNames,
 } from "./event-properties.ts";
 import type { AddedProperties } from "./event-request.ts";
-import { firstPresent, keyOf, objectIn } from "./fields.ts";
 
 /** A distinct id or an event name, as PostHog's clients send them (W9). */
 const nameOrId = z.lazy(() => identifier(200));

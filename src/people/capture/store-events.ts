@@ -1,5 +1,5 @@
-import { countActivity, noteUse } from "../../db/activity.ts";
 import { attempt, constraintOf, RetryAttempt } from "../../db/attempt.ts";
+import { countActivity, noteUse } from "../../db/count-activity.ts";
 import { withTombstones } from "../../db/known-tombstones.ts";
 import { batch, type Statement } from "../../db/sql.ts";
 import { findErased, personGuards } from "../../db/tombstones.ts";
@@ -17,7 +17,7 @@ import {
 } from "../limits/daily-limits.ts";
 import { markDayReached, spaceGuards } from "../limits/guard-space.ts";
 import { reachedWrites } from "../limits/reached.ts";
-import { guardRemembered, readPeopleFirst, rememberPeople } from "../memory.ts";
+import { guardRemembered, readPeopleFirst, rememberPeople } from "../people-memory.ts";
 import {
   eventKey,
   noStoredPeople,

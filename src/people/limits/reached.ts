@@ -3,7 +3,7 @@ import { meet } from "../../books/amounts/match.ts";
 import { asInteger, hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import { environments, limitsReached, webhookDeliveries, webhookMessages } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
-import { rememberPerObject } from "../../lib/memory.ts";
+import { rememberPerObject } from "../../lib/bounded-memory.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { deliveryTimes, messageIdAt, newDelivery, noteMessages } from "../../webhooks/outbox.ts";

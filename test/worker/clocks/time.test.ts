@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { scheduled } from "../../../src/cron.ts";
 import { DAY_MS, MINUTE_MS } from "../../../src/lib/time.ts";
-import { oldEventsPart } from "../../../src/people/capture/delete-old.ts";
+import { oldEventsPart } from "../../../src/people/capture/delete-old-events.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { farD1 } from "../../support/far-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { erasePerson } from "../../../src/erasure/erase-person.ts";
+import { erasePerson } from "../../../src/erasure/start-erasure.ts";
 import { browse } from "../../support/browse.ts";
 import { ANA, CRM, DEVICE, erasureWorld, fillPerson, findInDatabase, TRACES } from "../../support/erasure.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { flushActivity } from "../../../src/db/activity.ts";
+import { flushActivity } from "../../../src/db/count-activity.ts";
 import { openDashboard, textOf } from "../../support/browse.ts";
 import { END_USER_SECRET } from "../../support/end-user-setting.ts";
 import { bound, Clock, makeApp, makeClient, makeLegacyPack, makePack } from "../../support/world.ts";

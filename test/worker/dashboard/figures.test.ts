@@ -8,8 +8,8 @@ import {
   findEntries,
   listExpiries,
 } from "../../../src/books/credits/find-entries.ts";
-import { flushActivity } from "../../../src/db/activity.ts";
-import { findLinks, SEARCHED_LINKS_MAX } from "../../../src/exports/audit.ts";
+import { flushActivity } from "../../../src/db/count-activity.ts";
+import { findLinks, SEARCHED_LINKS_MAX } from "../../../src/exports/export-audit.ts";
 import { DAY_MS } from "../../../src/lib/time.ts";
 import { EVIL, openDashboard } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import { grantInput } from "../../../src/api/credits/grant-credits.ts";
 import { grantPack } from "../../../src/books/credits/grant.ts";
-import { flushActivity } from "../../../src/db/activity.ts";
+import { flushActivity } from "../../../src/db/count-activity.ts";
 import { DAY_MS } from "../../../src/lib/time.ts";
 import { EVIL, openDashboard, queryOf } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, expect, it } from "vitest";
 import { makeStatements } from "../../../src/books/statements/make-statements.ts";
 import { walkBusiness } from "../../../src/dashboard/figures/business.ts";
-import { flushActivity } from "../../../src/db/activity.ts";
+import { flushActivity } from "../../../src/db/count-activity.ts";
 import { EVIL, openDashboard } from "../../support/browse.ts";
 import { forgetWalks, runPart } from "../../support/cron.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";

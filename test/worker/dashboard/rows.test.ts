@@ -1,7 +1,7 @@
 import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { flushActivity } from "../../../src/db/activity.ts";
+import { flushActivity } from "../../../src/db/count-activity.ts";
 import { DAY_MS } from "../../../src/lib/time.ts";
 import { browse, queryOf } from "../../support/browse.ts";
 import { countingD1 } from "../../support/counting-d1.ts";

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
 import { grantPack } from "../../../src/books/credits/grant.ts";
-import { flushActivity } from "../../../src/db/activity.ts";
+import { flushActivity } from "../../../src/db/count-activity.ts";
 import { DAY_MS } from "../../../src/lib/time.ts";
 import { browse, tableRows } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";

@@ -9,7 +9,7 @@ import { describedEvent, usageTimes } from "../../../src/books/usage/describe-ev
 import { isoJson, presenter, type WireFields } from "../../../src/db/presenter.ts";
 import { names, query, readArrays, type ValueOf } from "../../../src/db/query.ts";
 import { consentLog, creditLedger, exportAudit, usageEvents } from "../../../src/db/schema.ts";
-import { exportAuditFields, presentAuditRow } from "../../../src/exports/audit.ts";
+import { exportAuditFields, presentAuditRow } from "../../../src/exports/export-audit.ts";
 import { jsonOf } from "../../../src/exports/lists.ts";
 import { iso } from "../../../src/lib/time.ts";
 import { consentWireFields, presentConsent } from "../../../src/people/consent.ts";

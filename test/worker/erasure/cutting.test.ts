@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { erasePerson } from "../../../src/erasure/erase-person.ts";
+import { erasePerson } from "../../../src/erasure/start-erasure.ts";
 import { DEVICE, type ErasureWorld, erasureWorld, findInDatabase } from "../../support/erasure.ts";
 import { claimsOf, eventsOf, exportOf, identify, personIds, seen, send } from "../../support/people.ts";
 import { expectError } from "../../support/refusals.ts";

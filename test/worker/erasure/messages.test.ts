@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, expect, it, vi } from "vitest";
 import { scheduled } from "../../../src/cron.ts";
-import { erasePerson } from "../../../src/erasure/erase-person.ts";
+import { erasePerson } from "../../../src/erasure/start-erasure.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import { DAY_MS } from "../../../src/lib/time.ts";
 import { ANA, DEVICE, type ErasureWorld, erasureWorld, fillPerson } from "../../support/erasure.ts";

@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { scheduled } from "../../../src/cron.ts";
-import { erasePerson } from "../../../src/erasure/erase-person.ts";
 import { continueErasure } from "../../../src/erasure/erase-running.ts";
+import { erasePerson } from "../../../src/erasure/start-erasure.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import {
   ANA,

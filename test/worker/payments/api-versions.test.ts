@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from "vitest";
-import { STRIPE_EVENTS } from "../../../src/payments/event.ts";
+import { STRIPE_EVENTS } from "../../../src/payments/stripe-event.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { PRICES } from "../../support/payment-story.ts";
 import { paymentsWorld } from "../../support/payments.ts";

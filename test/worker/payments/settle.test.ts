@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import page from "../../../docs/payments.md?raw";
-import { STRIPE_EVENTS } from "../../../src/payments/event.ts";
+import { STRIPE_EVENTS } from "../../../src/payments/stripe-event.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld, SIGNING_SECRET, signatureOf } from "../../support/payments.ts";
 import { expectError } from "../../support/refusals.ts";

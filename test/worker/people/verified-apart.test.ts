@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { DAY_MS, HOUR_MS } from "../../../src/lib/time.ts";
-import { deleteReplacedEvents } from "../../../src/people/capture/delete-old.ts";
+import { deleteReplacedEvents } from "../../../src/people/capture/delete-old-events.ts";
 import { linkTo, open, readAll, readDocument } from "../../support/exports.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";
 import { claimsOf, device, exportOf, identify, idOf, type SentEvent, send } from "../../support/people.ts";

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { readActivity } from "../../../../src/dashboard/figures/read.ts";
-import { flushActivity, pendingFlush } from "../../../../src/db/activity.ts";
+import { flushActivity, pendingFlush } from "../../../../src/db/count-activity.ts";
 import { DAY_MS } from "../../../../src/lib/time.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { bound, Clock, makeApp, makeClient, makeCtx, makeLegacyPack, makePack } from "../../../support/world.ts";

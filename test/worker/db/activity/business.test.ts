@@ -5,7 +5,7 @@ import { grantPack } from "../../../../src/books/credits/grant.ts";
 import { recentUsers } from "../../../../src/books/credits/users.ts";
 import { walkBusiness } from "../../../../src/dashboard/figures/business.ts";
 import { readBusiness } from "../../../../src/dashboard/figures/read-business.ts";
-import { flushActivity } from "../../../../src/db/activity.ts";
+import { flushActivity } from "../../../../src/db/count-activity.ts";
 import { DAY_MS, HOUR_MS } from "../../../../src/lib/time.ts";
 import { forgetWalks, runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";

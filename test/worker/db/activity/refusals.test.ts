@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import { walkBusiness } from "../../../../src/dashboard/figures/business.ts";
-import { flushActivity } from "../../../../src/db/activity.ts";
+import { flushActivity } from "../../../../src/db/count-activity.ts";
 import { noteRefusal, type RefusalKind, readRefusals, readRefusalsOfUser } from "../../../../src/db/refusals.ts";
 import { PurserError } from "../../../../src/errors.ts";
 import { DAY_MS } from "../../../../src/lib/time.ts";

@@ -4,7 +4,7 @@ import { systemCtx } from "../../../../src/auth/system-ctx.ts";
 import { scheduled } from "../../../../src/cron.ts";
 import { randomId } from "../../../../src/lib/ids.ts";
 import { DAY_MS } from "../../../../src/lib/time.ts";
-import { deleteOldAnalytics } from "../../../../src/people/capture/delete-old.ts";
+import { deleteOldAnalytics } from "../../../../src/people/capture/delete-old-events.ts";
 import { readSettings } from "../../../../src/settings.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { runPart } from "../../../support/cron.ts";

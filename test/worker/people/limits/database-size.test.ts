@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import { DAY_MS } from "../../../../src/lib/time.ts";
-import { deleteOldAnalytics } from "../../../../src/people/capture/delete-old.ts";
-import { sizePart } from "../../../../src/people/limits/limits.ts";
+import { deleteOldAnalytics } from "../../../../src/people/capture/delete-old-events.ts";
+import { sizePart } from "../../../../src/people/limits/analytics-limits.ts";
 import { readSettings } from "../../../../src/settings.ts";
 import { browse } from "../../../support/browse.ts";
 import { runPart } from "../../../support/cron.ts";

@@ -4,7 +4,7 @@ import { insertFrom, query, type ValueOf } from "../db/query.ts";
 import { distinctIds, idProperties } from "../db/schema.ts";
 import type { Statement } from "../db/sql.ts";
 import { guards } from "../db/views.ts";
-import { rememberPerObject } from "../lib/memory.ts";
+import { rememberPerObject } from "../lib/bounded-memory.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { linkText, needsStoredPeople, type PersonEvent } from "./claims.ts";
 import { changesProperties } from "./id-properties.ts";

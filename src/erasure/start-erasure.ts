@@ -25,7 +25,7 @@ import {
   selectIds,
   selectIdsAmong,
   startErasingIds,
-} from "./ids.ts";
+} from "./ids-to-erase.ts";
 import type { ErasureKey } from "./page-rows.ts";
 import { type ErasureRow, presentProgress, requireErasure, selectErasureOf } from "./receipt.ts";
 

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { Access } from "../api/access.ts";
-import { BodyByType, Unread } from "../api/body.ts";
+import { BodyByType, Unread } from "../api/body-by-type.ts";
 import type { Operation } from "../api/operation.ts";
 import { assert, type ErrorCode } from "../errors.ts";
 import { codesInOrder } from "./response-components.ts";
