@@ -142,13 +142,13 @@ function grantWarning(
   return toSteps(balance.unit, quantity) === balance.initialSteps ? null : "granted_before";
 }
 
-type Issue = { readonly replayed: readonly GrantedRow[] } | { readonly newBalances: NewBalances };
+type DecidedGrant = { readonly replayed: readonly GrantedRow[] } | { readonly newBalances: NewBalances };
 
 /** Returns the balances that a grant issues, or those that an earlier one did. Throws the refusals of `grantPack`. Pure. */
 function decideIssue(
   { input, packs, earlier, idOf }: Pick<Grant, "input" | "packs" | "earlier" | "idOf">,
   account: AccountAtRead,
-): Issue {
+): DecidedGrant {
   const pack = choosePack(input.packId, packs);
   // A replay is found before anything is refused: by this pack, or by the name under which the pack was granted (C10).
   const isSamePack = (row: GrantedRow) => row.packId === pack?.id;
