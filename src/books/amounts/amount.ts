@@ -163,7 +163,7 @@ export const amountOf = (steps: SQL | SQLiteColumn, unit: SQL | SQLiteColumn): S
     printf('%d.%03d', abs(${steps}) / 1000, abs(${steps}) % 1000)), '0'), '.'))`;
 
 /** Sums are computed in two parts, because a sum of a thousand of the largest amounts overflows SQLite's integers. */
-const SUM_DIVISOR = 1_000_000;
+const SUM_DIVISOR = 2 ** 26;
 /** The two parts of an amount. Each can be summed, and `stepsOfSum` joins the sums. */
 export const partsOf = (steps: Column | SQL) => ({
   whole: sql`${steps} / ${SUM_DIVISOR}`,
@@ -174,6 +174,22 @@ export function sumOfSteps(steps: Column | SQL) {
   const { whole, rest } = partsOf(steps);
   return computed({ whole: sql<number>`sum(${whole})`, rest: sql<number>`sum(${rest})` });
 }
+/** The sums of two parts, with what the second carries to the first, so that sums can be compared. */
+export const carriedSums = (whole: SQLWrapper, rest: SQLWrapper) => ({
+  whole: sql<number>`sum(${whole}) + sum(${rest}) / ${SUM_DIVISOR}`,
+  rest: sql<number>`sum(${rest}) % ${SUM_DIVISOR}`,
+});
+const SUM_WHOLE_MAX = 119_000_000_000;
+/** The sum of amounts as one integer that does not overflow: it is at most 8 * 10^18. */
+export function cappedSumOf(steps: SQL): SQL {
+  const { whole, rest } = partsOf(steps);
+  return sql`(min(sum(${whole}), ${SUM_WHOLE_MAX}) * ${SUM_DIVISOR} + sum(${rest}))`;
+}
+/** Returns the two parts of an amount, as `partsOf` does. */
+export const partsOfSteps = (steps: number): readonly [whole: number, rest: number] => [
+  Math.floor(steps / SUM_DIVISOR),
+  steps % SUM_DIVISOR,
+];
 export const stepsOfSum = ({ whole, rest }: { readonly whole: number; readonly rest: number }): bigint =>
   BigInt(whole) * BigInt(SUM_DIVISOR) + BigInt(rest);
 

@@ -2,6 +2,7 @@ import { eq, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { names, type ValueOf } from "../../db/query.ts";
 import { alerts, creditBalances, expiryNotices, reservations } from "../../db/schema.ts";
+import { cappedSumOf } from "../amounts/amount.ts";
 import { passesFilter } from "../amounts/match.ts";
 import { isOpen } from "./hold.ts";
 
@@ -27,9 +28,6 @@ export const evaluated = alias(alerts, "evaluated");
 const balances = alias(creditBalances, "balances");
 const rules = alias(creditBalances, "rules");
 const watchedAlert = alias(alerts, "alert");
-
-/** Returns SQL for a sum of steps that does not overflow: it is at most 8 * 10^18. */
-const sum = (steps: SQL): SQL => sql`(min(sum(${steps} / 1048576), 8000000000000) * 1048576 + sum(${steps} % 1048576))`;
 
 /** Returns SQL for the threshold of the alert `evaluated`, rounded up to a step. No product is larger than the issued amount. */
 export function threshold(issued: SQL): SQL {
@@ -105,12 +103,12 @@ export function watched(
   ),
   ${evaluated} AS (
     SELECT balances.account, ${evaluated.id}, ${evaluated.name}, ${evaluated.unit}, ${evaluated.amountSteps}, ${evaluated.percentThousandths},
-      ${sum(sql`balances.is_live * balances.before`)} AS live_before,
-      ${sum(sql`balances.is_live * balances.after`)} AS live_after,
-      ${sum(sql`(balances.is_live AND balances.before > 0) * balances.initial`)} AS live_issued,
-      ${sum(sql`balances.before`)} AS all_before, ${sum(sql`balances.after`)} AS all_after,
-      ${sum(sql`(balances.before > 0) * balances.initial`)} AS all_issued,
-      ${sum(sql`(balances.is_live AND balances.after > 0) * balances.initial`)} AS issued_after
+      ${cappedSumOf(sql`(balances.is_live * balances.before)`)} AS live_before,
+      ${cappedSumOf(sql`(balances.is_live * balances.after)`)} AS live_after,
+      ${cappedSumOf(sql`((balances.is_live AND balances.before > 0) * balances.initial)`)} AS live_issued,
+      ${cappedSumOf(sql`balances.before`)} AS all_before, ${cappedSumOf(sql`balances.after`)} AS all_after,
+      ${cappedSumOf(sql`((balances.before > 0) * balances.initial)`)} AS all_issued,
+      ${cappedSumOf(sql`((balances.is_live AND balances.after > 0) * balances.initial)`)} AS issued_after
     FROM covered AS ${evaluated}
     CROSS JOIN ${balances} ON ${balances.unit} = evaluated.of_unit AND ${balances.matches} = evaluated.of_matches
     GROUP BY balances.account, ${evaluated.id}

@@ -8,9 +8,9 @@ import { all, batch, type StatementRow } from "../../db/sql.ts";
 import { assert, invalid } from "../../errors.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { Mode, SystemCtx, TenantCtx } from "../../runtime.ts";
-import type { UnitAmounts } from "../amounts/amount.ts";
+import { carriedSums, stepsOfSum, type UnitAmounts } from "../amounts/amount.ts";
 import { accountQuery } from "../ledger/account.ts";
-import { amountsOf, GROUPS_MAX, joinBits } from "./totals.ts";
+import { amountsOf, GROUPS_MAX } from "./totals.ts";
 
 export interface EnvironmentUsageOutput {
   readonly totals: {
@@ -45,20 +45,16 @@ const daysOfSpan = (value: ValueOf<DaySpan>) => sql`(
     AND ${usageDays.day} >= ${value("from")} AND ${usageDays.day} < ${value("to")} LIMIT ${asInteger(value("rows"))}
 ) AS ${usageDays}`;
 
-/** The sum of the upper bits with the carry of the lower ones. Both parts then fit a double, and sums can be compared. */
-const highOf = (high: SQLiteColumn, low: SQLiteColumn) => sql<number>`sum(${high}) + (sum(${low}) >> 26)`;
-const lowOf = (low: SQLiteColumn) => sql<number>`sum(${low}) & 67108863`;
-
 const sums = () => ({
   events: sql<number>`sum(${usageDays.events})`,
-  countHigh: highOf(usageDays.countHigh, usageDays.countLow),
-  countLow: lowOf(usageDays.countLow),
-  tokensHigh: highOf(usageDays.tokensHigh, usageDays.tokensLow),
-  tokensLow: lowOf(usageDays.tokensLow),
-  secondsHigh: highOf(usageDays.secondsHigh, usageDays.secondsLow),
-  secondsLow: lowOf(usageDays.secondsLow),
-  centsHigh: highOf(usageDays.centsHigh, usageDays.centsLow),
-  centsLow: lowOf(usageDays.centsLow),
+  countHigh: carriedSums(usageDays.countHigh, usageDays.countLow).whole,
+  countLow: carriedSums(usageDays.countHigh, usageDays.countLow).rest,
+  tokensHigh: carriedSums(usageDays.tokensHigh, usageDays.tokensLow).whole,
+  tokensLow: carriedSums(usageDays.tokensHigh, usageDays.tokensLow).rest,
+  secondsHigh: carriedSums(usageDays.secondsHigh, usageDays.secondsLow).whole,
+  secondsLow: carriedSums(usageDays.secondsHigh, usageDays.secondsLow).rest,
+  centsHigh: carriedSums(usageDays.centsHigh, usageDays.centsLow).whole,
+  centsLow: carriedSums(usageDays.centsHigh, usageDays.centsLow).rest,
 });
 
 type Sums = RowOf<ReturnType<typeof sums>>;
@@ -66,10 +62,10 @@ type Sums = RowOf<ReturnType<typeof sums>>;
 const quantitiesOf = (row: Sums) =>
   amountsOf(
     new Map([
-      ["count", joinBits(row.countHigh, row.countLow)],
-      ["tokens", joinBits(row.tokensHigh, row.tokensLow)],
-      ["seconds", joinBits(row.secondsHigh, row.secondsLow)],
-      ["cents", joinBits(row.centsHigh, row.centsLow)],
+      ["count", stepsOfSum({ whole: row.countHigh, rest: row.countLow })],
+      ["tokens", stepsOfSum({ whole: row.tokensHigh, rest: row.tokensLow })],
+      ["seconds", stepsOfSum({ whole: row.secondsHigh, rest: row.secondsLow })],
+      ["cents", stepsOfSum({ whole: row.centsHigh, rest: row.centsLow })],
     ]),
   );
 

@@ -18,6 +18,7 @@ import { all, batch, type Db, type StatementRow } from "../../db/sql.ts";
 import { usageSummed } from "../../db/views.ts";
 import { DAY_MS, MINUTE_MS } from "../../lib/time.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
+import { partsOfSteps } from "../amounts/amount.ts";
 
 /** The sums of this number of events fit into one value of D1, even with the longest names. */
 const EVENTS_A_PAGE_MAX = 1_000;
@@ -25,8 +26,6 @@ const SUM_PAGES_A_RUN_MAX = 200;
 const SUM_QUERIES_A_PAGE = 4;
 /** A prime number, so that runs begin at accounts spread over the whole range. */
 const STRIDE = 7_919;
-/** The upper and the lower bits are summed separately, so that both sums are exact. */
-const LOW_BITS_RANGE = 2 ** 26;
 
 const SUMS_PART = "usage_not_summed";
 type SumPosition = { environmentId: number; accountId: number };
@@ -125,13 +124,11 @@ function pageSumsOf(events: readonly Event[], columns: readonly (keyof SumKey)[]
     const name = JSON.stringify(key);
     const sum = sums.get(name) ?? { key, sums: SUMS.map(() => 0) };
     sums.set(name, sum);
-    const added = [1, ...SUMMED_UNITS.flatMap((unit) => bitsOf(steps[`${unit}Steps`] ?? 0))];
+    const added = [1, ...SUMMED_UNITS.flatMap((unit) => partsOfSteps(steps[`${unit}Steps`] ?? 0))];
     for (const [index, number] of added.entries()) sum.sums[index] = (sum.sums[index] ?? 0) + number;
   }
   return JSON.stringify([...sums.values()].map(({ key, sums }) => [...key, ...sums]));
 }
-
-const bitsOf = (steps: number): [number, number] => [Math.floor(steps / LOW_BITS_RANGE), steps % LOW_BITS_RANGE];
 
 /** Returns, for each account of a page, the position of its mark and the page's last event. */
 function movedMarks(events: readonly Event[]): number[][] {

@@ -5,7 +5,7 @@ import { all } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { exactAmount, type Unit, type UnitAmounts } from "../amounts/amount.ts";
+import { exactAmount, partsOf, stepsOfSum, type Unit, type UnitAmounts } from "../amounts/amount.ts";
 import { filterCovers } from "../amounts/match.ts";
 import { accountQuery } from "../ledger/account.ts";
 
@@ -42,9 +42,6 @@ const EVENTS_OF_END_USER_MAX = 5_000;
 /** The most groups, and so the most rows that the Worker holds in memory. Real queries have far fewer. */
 export const GROUPS_MAX = 10_000;
 
-/** Upper and lower bits are summed separately, so that both sums are exact as doubles. The SQL below uses the same number. */
-const LOW_BITS = 26n;
-
 /** Returns SQL for the debits of an event in a unit, in steps. It parses the digits of the JSON, because doubles are not exact. */
 function debitedSteps(unit: Unit) {
   const amount = sql`(leg.value -> 'amount')`;
@@ -78,8 +75,8 @@ const SUMMED = [
 
 type SumName = `${Unit}${"Used" | "Debited"}${"High" | "Low"}`;
 const groupSumsOf = (name: `${Unit}${"Used" | "Debited"}`, steps: SQL): [SumName, SQL<number | null>][] => [
-  [`${name}High`, sql`sum(${steps} >> 26)`],
-  [`${name}Low`, sql`sum(${steps} & 67108863)`],
+  [`${name}High`, sql`sum(${partsOf(steps).whole})`],
+  [`${name}Low`, sql`sum(${partsOf(steps).rest})`],
 ];
 
 /** Selects the sums of a span's events by group. Other events form a group too, so that all rows that are read are counted. */
@@ -145,11 +142,8 @@ function addSums(group: UsageGroup, row: Readonly<Record<SumName, number | null>
 }
 
 function stepsOfUnit(row: Readonly<Record<SumName, number | null>>, name: `${Unit}${"Used" | "Debited"}`): bigint {
-  return joinBits(row[`${name}High`] ?? 0, row[`${name}Low`] ?? 0);
+  return stepsOfSum({ whole: row[`${name}High`] ?? 0, rest: row[`${name}Low`] ?? 0 });
 }
-
-/** The sum whose upper and lower bits were summed separately. */
-export const joinBits = (high: number, low: number): bigint => (BigInt(high) << LOW_BITS) + BigInt(low);
 
 type Grouping = Pick<TotalsInput, "event" | "from" | "to" | "userId"> & {
   readonly by: NonNullable<TotalsInput["groupBy"]>;

@@ -7,9 +7,8 @@ import { all, batch, type StatementRow } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { SystemCtx } from "../../runtime.ts";
-import { exactAmount, UNITS, type Unit } from "../amounts/amount.ts";
+import { exactAmount, stepsOfSum, UNITS, type Unit } from "../amounts/amount.ts";
 import { type EnvironmentUsageInput, selectSumState, summedUntil } from "./environment-usage.ts";
-import { joinBits } from "./totals.ts";
 
 /** The most sums by user, and the most sums of all users together, that the usage page adds up. */
 export const FIGURE_SUMS_MAX = 10_000;
@@ -83,10 +82,10 @@ interface FigureGroup<Row extends TotalRow = TotalRow> {
 
 const stepsOfRow = (row: TotalRow): readonly (readonly [Unit, bigint])[] =>
   [
-    ["count", joinBits(row.countHigh, row.countLow)] as const,
-    ["tokens", joinBits(row.tokensHigh, row.tokensLow)] as const,
-    ["seconds", joinBits(row.secondsHigh, row.secondsLow)] as const,
-    ["cents", joinBits(row.centsHigh, row.centsLow)] as const,
+    ["count", stepsOfSum({ whole: row.countHigh, rest: row.countLow })] as const,
+    ["tokens", stepsOfSum({ whole: row.tokensHigh, rest: row.tokensLow })] as const,
+    ["seconds", stepsOfSum({ whole: row.secondsHigh, rest: row.secondsLow })] as const,
+    ["cents", stepsOfSum({ whole: row.centsHigh, rest: row.centsLow })] as const,
   ].filter(([, steps]) => steps > 0n);
 
 /** Adds up rows in groups by `keyOf`. Returns the groups with the most events first. */

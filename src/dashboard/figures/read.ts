@@ -4,6 +4,7 @@ import {
   amountOfSteps,
   exactAmount,
   fromSteps,
+  partsOf,
   stepsOfSum,
   sumOfSteps,
   UNITS,
@@ -85,6 +86,7 @@ const PACK_ROWS_MAX = 20_000;
 
 const selectPackFigures = query((value: ValueOf<Days & { appId: string }>) => {
   const { kind, unit, amount } = dailyActivity;
+  const parts = partsOf(amount);
   const counted = sql`SELECT * FROM ${dailyActivity} WHERE ${ofDays(value)} AND ${kind} IN ('granted_of', 'spent_of')
     LIMIT ${PACK_ROWS_MAX}`;
   const name = drizzle
@@ -96,15 +98,15 @@ const selectPackFigures = query((value: ValueOf<Days & { appId: string }>) => {
       kind: sql<PackFigure["kind"]>`figure.sort`,
       packId: sql<string>`figure.pack`,
       unit: sql<string>`figure.measure`,
-      whole: sql<number>`figure.millions`,
-      rest: sql<number>`figure.steps`,
+      whole: sql<number>`figure.whole`,
+      rest: sql<number>`figure.rest`,
       packName: scalar(name),
     }),
     (list) => sql`
       SELECT ${list} FROM (
         SELECT ${kind} AS sort, substr(${unit}, instr(${unit}, ' ') + 1) AS pack,
           substr(${unit}, 1, instr(${unit}, ' ') - 1) AS measure,
-          sum(${amount} / 1000000) AS millions, sum(${amount} % 1000000) AS steps
+          sum(${parts.whole}) AS whole, sum(${parts.rest}) AS rest
         FROM (${counted}) AS ${dailyActivity} GROUP BY 1, 2, 3
       ) AS figure ORDER BY "packName"`,
   );
@@ -116,7 +118,7 @@ export async function readPackFigures(ctx: TenantCtx, firstMs: number, count: nu
   const { id: environmentId, appId } = ctx.environment;
   const rows = await all(ctx.db, selectPackFigures({ appId, environmentId, firstDay, lastDay: firstDay + count - 1 }));
   return rows.flatMap(({ unit, whole, rest, ...row }) =>
-    isUnit(unit) ? [{ ...row, unit, amount: exactAmount(unit, BigInt(whole) * 1_000_000n + BigInt(rest)) }] : [],
+    isUnit(unit) ? [{ ...row, unit, amount: exactAmount(unit, stepsOfSum({ whole, rest })) }] : [],
   );
 }
 
