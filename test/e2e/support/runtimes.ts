@@ -1,4 +1,4 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
 
@@ -35,6 +35,15 @@ function runtime(name: string, command: string, set: string, version: RegExp, ar
   const without = found === null ? ` (SKIPPED: no ${name} here; set ${set})` : "";
   return { name, command: found, args, without };
 }
+
+/** A Python that has the packages of the tests of `clients/python`. */
+export const python = ((): Pick<ClientRuntime, "command" | "without"> => {
+  const packages = ["-c", "import httpx, pytest, pytest_asyncio"];
+  const command = places("python3", "PYTHON_PATH").find((path) => spawnSync(path, packages).status === 0) ?? null;
+  const without =
+    command === null ? " (SKIPPED: no Python with httpx, pytest and pytest-asyncio; set PYTHON_PATH)" : "";
+  return { command, without };
+})();
 
 /** The oldest Node that the client and the examples are for. */
 export const node20 = runtime("Node 20", "node", "NODE20_PATH", /^v20\./, []);

@@ -61,7 +61,7 @@ def verify_webhook(
     Raises `WebhookVerificationError` otherwise. `body` is the received text or bytes, before any
     parsing. During a rotation give both secrets. A message may come more than once, with one `id`.
     """
-    keys = [_key_of(each) for each in ([secret] if isinstance(secret, str) else secret)]
+    keys = [_key_of(one) for one in (secret if isinstance(secret, (list, tuple)) else [secret])]
     if not keys:
         raise ValueError("Give at least one secret of the endpoint, whsec_….")
     if not isinstance(body, (str, bytes)):
