@@ -26,8 +26,8 @@ Fault = Union[str, httpx.Response, None]
 class FaultyTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
     """Sends requests, and injects faults.
 
-    `refused`: the request never arrives. `lost`: it arrives, but its response does not. `gateway`: a
-    proxy responds with a page. A response replaces the server's. `None` is no fault.
+    `refused`: the request never arrives. `lost`: it arrives, but its response does not.
+    `gateway`: a proxy responds with a page. A response replaces the server's. `None` is no fault.
     """
 
     def __init__(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ def test_asynchronous_methods_await() -> None:
 def test_is_typed_and_has_the_version_of_its_package() -> None:
     assert (ROOT / "src/purser/py.typed").exists()
     manifest = (ROOT / "pyproject.toml").read_text()
+    assert json.loads((ROOT / "../../package.json").read_text())["version"] == purser.__version__
     assert f'version = "{purser.__version__}"' in manifest
     assert re.search(r'^dependencies = \["httpx[^",]*"\]$', manifest, re.M)
 
