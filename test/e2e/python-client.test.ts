@@ -1,4 +1,4 @@
-import { execFile } from "node:child_process";
+import { execFile, spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,9 +6,15 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { PurserAdmin } from "../../clients/typescript/src/admin.ts";
 import { ensureDemo, userToken } from "../../scripts/seed.mjs";
 import { END_USER_SECRET, END_USER_SETTING } from "../support/end-user-setting.ts";
-import { python } from "./support/runtimes.ts";
+import { places } from "./support/runtimes.ts";
 import { ADMIN_TOKEN, type Server, STARTER_ITEMS, sharedServer } from "./support/server.ts";
 
+/** A Python that has the packages of the client's tests. */
+const python = places("python3", "PYTHON_PATH").find(
+  (path) => spawnSync(path, ["-c", "import httpx, pytest, pytest_asyncio"]).status === 0,
+);
+const without =
+  python === undefined ? " (SKIPPED: no Python with httpx, pytest and pytest-asyncio; set PYTHON_PATH)" : "";
 const PACKAGE = join(import.meta.dirname, "../../clients/python");
 
 /** The application that `npm start` makes, and its secret key. */
@@ -44,7 +50,7 @@ async function settingsOf(server: Server): Promise<Record<string, string>> {
   };
 }
 
-describe.skipIf(python.command === null)(`the Python client${python.without}`, () => {
+describe.skipIf(python === undefined)(`the Python client${without}`, () => {
   it("passes its own tests against the built Worker", async () => {
     const settings = await settingsOf(await sharedServer());
     const args = ["-m", "pytest", "-q", "-p", "no:cacheprovider", ...(process.env.PYTEST_ARGS ?? "").split(" ")];
@@ -52,7 +58,7 @@ describe.skipIf(python.command === null)(`the Python client${python.without}`, (
       // The types of Workers also add the Worker's variables to `env`.
       const env = { ...process.env, ...settings, PYTHONDONTWRITEBYTECODE: "1" } as NodeJS.ProcessEnv;
       const child = execFile(
-        python.command ?? "",
+        python ?? "",
         args.filter((each) => each !== ""),
         { cwd: PACKAGE, env, maxBuffer: 2 ** 26 },
         (_error, stdout, stderr) => resolve({ code: child.exitCode, output: stdout + stderr }),

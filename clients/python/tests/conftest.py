@@ -15,7 +15,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from purser import AsyncPurser, Purser
+from purser import AsyncPurser, Purser, _exchange
 
 URL = os.environ.get("PURSER_URL", "")
 KEY = os.environ.get("PURSER_KEY", "")
@@ -137,6 +137,11 @@ class World:
             self._http.append(http)
             return AsyncPurser(http_client=http, **settings)
         return Threaded(Purser(http_client=httpx.Client(transport=self.transport), **settings))
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_exchange, "PAUSE_SECONDS", 0.01)
 
 
 @pytest.fixture

@@ -146,6 +146,20 @@ async def test_waits_as_long_as_retry_after_says_and_not_longer_than_a_minute(
         assert len(transport.seen) == 1
 
 
+async def test_repeats_a_list_of_which_an_event_met_a_temporary_fault(
+    purser: Any, faults: list[Any], transport: FaultyTransport, user: str
+) -> None:
+    await with_tokens(purser, user, 10)
+    transport.seen.clear()
+    events = [{"userId": user, "event": "chat", "quantities": {"tokens": 4}}]
+    faulty = {"results": [{"eventId": "e", "error": {"code": "temporarily_unavailable"}}]}
+    faults.append(httpx.Response(200, json=faulty, headers={"retry-after": "0"}))
+    answer = await purser.record_usage_events(events)
+    assert answer["results"][0]["debits"][0]["amount"] == 4
+    first, second = transport.seen
+    assert first.content == second.content
+
+
 async def test_gives_up_after_the_retries_with_the_host_and_the_cause(
     world: World, transport: FaultyTransport, faults: list[Any]
 ) -> None:

@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
 
@@ -14,7 +14,8 @@ export interface ClientRuntime {
 // npm puts the newer Node of node_modules first in the PATH, and the tests run on it.
 const PLACES = [...(process.env.PATH ?? "").split(delimiter).filter((place) => !place.includes("node_modules"))];
 
-const places = (name: string, set: string): string[] =>
+/** The paths at which a program may be: what `set` says, the `PATH`, and the usual folders. */
+export const places = (name: string, set: string): string[] =>
   [
     process.env[set] ?? "",
     ...PLACES.map((place) => join(place, name)),
@@ -35,15 +36,6 @@ function runtime(name: string, command: string, set: string, version: RegExp, ar
   const without = found === null ? ` (SKIPPED: no ${name} here; set ${set})` : "";
   return { name, command: found, args, without };
 }
-
-/** A Python that has the packages of the tests of `clients/python`. */
-export const python = ((): Pick<ClientRuntime, "command" | "without"> => {
-  const packages = ["-c", "import httpx, pytest, pytest_asyncio"];
-  const command = places("python3", "PYTHON_PATH").find((path) => spawnSync(path, packages).status === 0) ?? null;
-  const without =
-    command === null ? " (SKIPPED: no Python with httpx, pytest and pytest-asyncio; set PYTHON_PATH)" : "";
-  return { command, without };
-})();
 
 /** The oldest Node that the client and the examples are for. */
 export const node20 = runtime("Node 20", "node", "NODE20_PATH", /^v20\./, []);

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import random
 import re
+import threading
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
@@ -38,10 +39,10 @@ class Answer(Dict[str, Any]):
     """The JSON of a response, as a dictionary, with facts about the response."""
 
     #: Quote the id when you report a problem.
-    request_id: str | None
+    request_id: str | None = None
     #: Whether this is the response of an earlier call with the same idempotency key.
-    is_replayed: bool
-    headers: httpx.Headers
+    is_replayed: bool = False
+    headers: httpx.Headers = httpx.Headers()
 
 
 def about(answer: Any) -> Answer:
@@ -89,6 +90,8 @@ class Session:
     retries: int = 4
     on_warning: OnWarning = log_once
     bookmark: str | None = None
+    #: Threads that share a client must not replace a bookmark by an older one.
+    _lock: threading.Lock = field(repr=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         if not re.match(r"https?://.", self.url):
@@ -96,6 +99,12 @@ class Session:
         # A header cannot carry other characters, and the error of httpx would show the key.
         if not self.key or not re.fullmatch(r"[\x21-\x7e]+", self.key):
             raise ValueError("Purser needs a key, sk_… or pk_…. Check that its variable is set.")
+
+    def remember(self, bookmark: str | None) -> None:
+        """Keeps the newest bookmark. They sort as texts in the order of the database's states."""
+        with self._lock:
+            if bookmark is not None and bookmark > (self.bookmark or ""):
+                self.bookmark = bookmark
 
 
 def _assert_key(request: Request, key: str, token: str | None) -> None:
@@ -175,10 +184,7 @@ def _outcome_of(
     session: Session, request: Request, response: httpx.Response, own_pause: float
 ) -> Outcome:
     headers = response.headers
-    # Bookmarks sort as texts in the order of the database's states.
-    bookmark = headers.get("x-d1-bookmark")
-    if bookmark is not None and bookmark > (session.bookmark or ""):
-        session.bookmark = bookmark
+    session.remember(headers.get("x-d1-bookmark"))
     request_id = headers.get("x-request-id")
     if "purser-warning" in headers:
         for warning in re.split(r"(?<=\.) ", headers["purser-warning"]):
@@ -222,7 +228,7 @@ def exchange(session: Session, request: Request) -> Steps:
         # The response to an earlier try was lost, and that try deleted the object.
         is_gone = error_now is not None and error_now.code == "not_found"
         if may_be_done and is_gone and request.operation.method == "DELETE":
-            return {}
+            return Answer()
         may_be_done = may_be_done or (error_now is not None and error_now.status != 429)
         if outcome.pause_seconds is not None and attempt < session.retries:
             yield Pause(outcome.pause_seconds)
