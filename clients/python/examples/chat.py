@@ -20,6 +20,7 @@ from fastapi.responses import StreamingResponse
 from openai import AsyncOpenAI
 
 from purser import AsyncPurser, InsufficientCredits, meters_of
+from purser.types import UsageQuantities
 
 MODEL = "gpt-5-mini"
 OUTPUT_TOKENS_MAX = 2_000
@@ -40,10 +41,10 @@ async def lifespan(_: FastAPI) -> AsyncIterator[None]:
 app = FastAPI(lifespan=lifespan)
 
 
-def quantities_of(meters: dict[str, int]) -> dict[str, int | Decimal]:
+def quantities_of(meters: dict[str, int]) -> UsageQuantities:
     """The same usage in two units. The user's balances decide which of them pays."""
-    cents = sum(Decimal(PRICES[meter]) * tokens / 1_000_000 for meter, tokens in meters.items())
-    return {"tokens": sum(meters.values()), "cents": cents}
+    millionths = sum(PRICES[meter] * tokens for meter, tokens in meters.items())
+    return {"tokens": sum(meters.values()), "cents": Decimal(millionths) / 1_000_000}
 
 
 def estimate(text: str) -> int:

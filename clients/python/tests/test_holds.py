@@ -312,6 +312,17 @@ async def test_returns_the_credits_when_it_is_cancelled_while_it_reserves(
     assert await remaining_of(aio, user) == [100]
 
 
+async def test_closing_a_client_does_not_wait_for_work_whose_commit_then_fails(user: str) -> None:
+    aio = AsyncPurser(url=URL, key=KEY)
+    await with_tokens(aio, user, 100)
+    with pytest.raises(RuntimeError, match="closed"):
+        async with aio.hold(**chat(user)) as hold:
+            hold.used({"tokens": 20})
+            await asyncio.wait_for(aio.aclose(), 60)
+    async with AsyncPurser(url=URL, key=KEY) as another:
+        assert await state_of(another, user) == ["open"]
+
+
 async def test_commits_when_an_asynchronous_generator_is_closed(
     aio: AsyncPurser, user: str
 ) -> None:

@@ -197,7 +197,7 @@ class AsyncHold(_Hold):
     ) -> None:
         super().__init__(purser._steps, reservation, event_id, properties, on_error)
         self._purser = purser
-        self._keeper: asyncio.Task[None] | None = None
+        self._has_ended: asyncio.Event | None = None
 
     async def __aenter__(self) -> AsyncHold:
         opening = self._purser._start(self._purser._run(self._open()))
@@ -207,12 +207,14 @@ class AsyncHold(_Hold):
             # The block never runs, so its credits return as soon as the reservation is known.
             self._purser._start(self._abandon(opening))
             raise
-        self._keeper = asyncio.ensure_future(self._keep_open())
+        self._has_ended = asyncio.Event()
+        # `aclose` does not wait for this task, which lasts as long as the work.
+        self._keeper = asyncio.ensure_future(self._keep_open(self._has_ended))
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._keeper is not None:
-            self._keeper.cancel()
+        if self._has_ended is not None:
+            self._has_ended.set()
         await self._purser._outlive(self._purser._run(self._settle(kind is not None)))
 
     async def _abandon(self, opening: asyncio.Task[Any]) -> None:
@@ -220,7 +222,13 @@ class AsyncHold(_Hold):
         if not opening.cancelled() and opening.exception() is None:
             await self._purser._run(self._release())
 
-    async def _keep_open(self) -> None:
-        while True:
-            await asyncio.sleep(self._extend_every_seconds)
-            await self._purser._run(self._extend())
+    async def _keep_open(self, has_ended: asyncio.Event) -> None:
+        while not has_ended.is_set():
+            try:
+                await asyncio.wait_for(has_ended.wait(), self._extend_every_seconds)
+            except asyncio.TimeoutError:
+                try:
+                    await self._purser._run(self._extend())
+                except RuntimeError:
+                    # The client was closed during the work.
+                    return
