@@ -10,6 +10,7 @@ from typing import Any
 
 import purser
 from purser._operations import OPERATIONS, AsyncOperations, Operations
+from purser._request import request_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -38,10 +39,23 @@ def test_asynchronous_methods_await() -> None:
 
 def test_is_typed_and_has_the_version_of_its_package() -> None:
     assert (ROOT / "src/purser/py.typed").exists()
-    manifest = (ROOT / "pyproject.toml").read_text()
-    assert json.loads((ROOT / "../../package.json").read_text())["version"] == purser.__version__
+    manifest = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert (
+        json.loads((ROOT / "../../package.json").read_text(encoding="utf-8"))["version"]
+        == purser.__version__
+    )
     assert f'version = "{purser.__version__}"' in manifest
     assert re.search(r'^dependencies = \["httpx[^",]*"\]$', manifest, re.M)
+
+
+def test_shows_neither_the_key_nor_a_user_where_it_is_printed() -> None:
+    client = purser.Purser(url="https://purser.example", key="sk_live_hidden")
+    steps = client._steps("list_balances", {"userId": "ada"})
+    sent = next(steps)
+    request = request_of("list_balances", OPERATIONS["list_balances"], {"userId": "ada"})
+    for shown in map(repr, (client, client._session, sent, request)):
+        assert "hidden" not in shown
+        assert "ada" not in shown
 
 
 def test_exports_all_that_it_names() -> None:

@@ -55,9 +55,10 @@ def about(answer: Any) -> Answer:
 @dataclass(frozen=True)
 class Send:
     method: str
-    url: str
-    headers: Mapping[str, str]
-    body: bytes | None
+    # Tools that report errors show the variables of each frame: no key, no personal data.
+    url: str = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes | None = field(repr=False)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import re
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Mapping, Sequence
@@ -50,8 +50,8 @@ class Request:
 
     name: str
     operation: Operation
-    path: str
-    body: bytes | None
+    path: str = field(repr=False)
+    body: bytes | None = field(repr=False)
 
     @property
     def is_repeatable(self) -> bool:
