@@ -24,6 +24,7 @@ const LONGEST = [
   "e2e/dashboard",
   "e2e/start",
   "e2e/packages",
+  "e2e/python-client",
   "e2e/erasure-kills",
   "e2e/kills",
   "e2e/receivers",

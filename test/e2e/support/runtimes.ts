@@ -14,7 +14,8 @@ export interface ClientRuntime {
 // npm puts the newer Node of node_modules first in the PATH, and the tests run on it.
 const PLACES = [...(process.env.PATH ?? "").split(delimiter).filter((place) => !place.includes("node_modules"))];
 
-const places = (name: string, set: string): string[] =>
+/** The paths at which a program may be: what `set` says, the `PATH`, and the usual folders. */
+export const places = (name: string, set: string): string[] =>
   [
     process.env[set] ?? "",
     ...PLACES.map((place) => join(place, name)),

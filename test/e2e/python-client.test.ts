@@ -1,0 +1,70 @@
+import { execFile, spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { PurserAdmin } from "../../clients/typescript/src/admin.ts";
+import { ensureDemo, userToken } from "../../scripts/seed.mjs";
+import { END_USER_SECRET, END_USER_SETTING } from "../support/end-user-setting.ts";
+import { places } from "./support/runtimes.ts";
+import { ADMIN_TOKEN, type Server, STARTER_ITEMS, sharedServer } from "./support/server.ts";
+
+/** A Python that has the packages of the client's tests. */
+const python = places("python3", "PYTHON_PATH").find(
+  (path) => spawnSync(path, ["-c", "import httpx, pytest, pytest_asyncio"]).status === 0,
+);
+const without =
+  python === undefined ? " (SKIPPED: no Python with httpx, pytest and pytest-asyncio; set PYTHON_PATH)" : "";
+const PACKAGE = join(import.meta.dirname, "../../clients/python");
+
+/** The application that `npm start` makes, and its secret key. */
+async function demoKey(server: Server): Promise<string> {
+  // The demonstration's files are in the working directory.
+  const root = process.cwd();
+  const directory = mkdtempSync(join(tmpdir(), "purser-python-"));
+  process.chdir(directory);
+  try {
+    const { keys } = await ensureDemo(server.url, ADMIN_TOKEN);
+    return keys.sk_live;
+  } finally {
+    process.chdir(root);
+    rmSync(directory, { recursive: true });
+  }
+}
+
+/** Returns what pytest needs to know of a new application, and of the demonstration. */
+async function settingsOf(server: Server): Promise<Record<string, string>> {
+  const { appId, keys } = await server.makeApp(END_USER_SETTING);
+  const admin = new PurserAdmin({ url: server.url, key: ADMIN_TOKEN });
+  await admin.createPack({ appId, packName: "Tokens", items: [], unit: "tokens" });
+  await admin.createPack({ appId, packName: "Starter", items: STARTER_ITEMS });
+  const limit = { name: "Limited", matches: [{ event: "limited" }], unit: "count", amount: 3, every: "month" } as const;
+  const { limitId } = await admin.createUsageLimit({ appId, mode: "live", ...limit });
+  return {
+    PURSER_URL: server.url,
+    PURSER_KEY: keys.sk_live,
+    PURSER_PUBLISHABLE_KEY: keys.pk_live,
+    PURSER_USER_TOKEN: await userToken(END_USER_SECRET, "python-user"),
+    PURSER_LIMIT_ID: limitId,
+    PURSER_DEMO_KEY: await demoKey(server),
+  };
+}
+
+describe.skipIf(python === undefined)(`the Python client${without}`, () => {
+  it("passes its own tests against the built Worker", async () => {
+    const settings = await settingsOf(await sharedServer());
+    const args = ["-m", "pytest", "-q", "-p", "no:cacheprovider", ...(process.env.PYTEST_ARGS ?? "").split(" ")];
+    const { code, output } = await new Promise<{ code: number | null; output: string }>((resolve) => {
+      // The types of Workers also add the Worker's variables to `env`.
+      const env = { ...process.env, ...settings, PYTHONDONTWRITEBYTECODE: "1" } as NodeJS.ProcessEnv;
+      const child = execFile(
+        python ?? "",
+        args.filter((each) => each !== ""),
+        { cwd: PACKAGE, env, maxBuffer: 2 ** 26 },
+        (_error, stdout, stderr) => resolve({ code: child.exitCode, output: stdout + stderr }),
+      );
+      onTestFinished(() => void child.kill());
+    });
+    expect(code, output).toBe(0);
+  }, 300_000);
+});
