@@ -28,7 +28,7 @@ export const usageEvents = sqliteTable(
     occurredAtMs: integer("occurred_at_ms").notNull(),
     receivedAtMs: integer("received_at_ms").notNull(),
     reservationId: text("reservation_id"),
-    /** Hash of the request, a dot, and the id of the write that recorded it (books/ledger/decision.ts). */
+    /** Fingerprint of the request, and the id of the write that recorded it (books/ledger/decision.ts). */
     requestHash: text("request_hash").notNull(),
     /** The response's debits as a JSON list, for replays and the export. */
     debits: text("debits").notNull(),
