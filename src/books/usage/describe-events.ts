@@ -6,7 +6,7 @@ import { all } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { amountJson, presentQuantities } from "../amounts/amount.ts";
-import type { Debit } from "../amounts/responses.ts";
+import { readDebits } from "../ledger/debits.ts";
 
 const { plain, time } = wire(usageEvents);
 
@@ -85,8 +85,7 @@ export async function readUsageEvent(ctx: TenantCtx, eventId: string) {
     reservationId,
     ...presentDescription(row),
     ...presentUsageTimes(row),
-    // JSON in the form of the response.
-    debits: JSON.parse(debits) as readonly Debit[],
+    debits: readDebits(debits),
     uncovered: uncovered === null ? null : (JSON.parse(uncovered) as EventDescription["quantities"]),
   };
 }

@@ -7,8 +7,8 @@ import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { filterCovers } from "../amounts/match.ts";
-import type { Debit } from "../amounts/responses.ts";
 import { accountQuery } from "../ledger/account.ts";
+import { readDebits } from "../ledger/debits.ts";
 import { describedFields, presentDescription, presentUsageTimes } from "./describe-events.ts";
 import type { ShownEvent } from "./responses.ts";
 
@@ -178,8 +178,7 @@ function presentListedEvent(row: ListedEventRow, properties?: string | null): Sh
     ...presentDescription(row),
     ...presentUsageTimes(row),
     reservationId: row.reservationId,
-    // The stored JSON has the form of the response, but also the remaining amounts after each debit.
-    debits: (JSON.parse(row.debits) as Debit[]).map(({ remaining: _, ...debit }) => debit),
+    debits: readDebits(row.debits).map(({ remaining: _, ...debit }) => debit),
     uncovered: row.uncovered === null ? null : (JSON.parse(row.uncovered) as ShownEvent["uncovered"]),
     ...(properties === undefined
       ? {}

@@ -58,8 +58,7 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
         const entries = payment.legs.map(({ balance, amountSteps }) => ({
           balanceId: balance.id,
           deltaSteps: -amountSteps,
-          reason: "reservation_held" as const,
-          cause: "hold" as const,
+          kind: "hold" as const,
           reservationId,
         }));
         const values = reservationValues(reservationId, body, { payment, counts }, stamp, writing.nowMs);

@@ -28,16 +28,9 @@ export const GROUPS_MAX = 10_000;
 /** Upper and lower bits are summed separately, so that both sums are exact as doubles. The SQL below uses the same number. */
 const LOW_BITS = 26n;
 
-/** Returns SQL for the debits of an event in a unit, in steps. It parses the digits of the JSON, because doubles are not exact. */
-function debitedSteps(unit: Unit) {
-  const amount = sql`(leg.value -> 'amount')`;
-  const point = sql`instr(${amount} || '.', '.')`;
-  const decimals = sql`substr(substr(${amount}, ${point} + 1) || '000000', 1, iif(${unit} = 'cents', 6, 3))`;
-  return sql`(
-    SELECT sum(CAST(substr(${amount}, 1, ${point} - 1) || ${decimals} AS INTEGER))
-    FROM json_each(${usageEvents.debits}) AS leg WHERE leg.value ->> 'unit' = ${unit}
-  )`;
-}
+/** Returns SQL for the debits of an event in a unit, in steps. */
+const debitedSteps = (unit: Unit) =>
+  sql`(SELECT sum(leg.value ->> 3) FROM json_each(${usageEvents.debits}) AS leg WHERE leg.value ->> 2 = ${unit})`;
 
 type TotalsQuery = {
   from: number;

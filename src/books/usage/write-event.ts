@@ -9,7 +9,6 @@ import { utf8Length } from "../../lib/encoding.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { presentQuantities, type Quantities } from "../amounts/amount.ts";
-import type { Debit } from "../amounts/responses.ts";
 import { type WriteContext, writingValues } from "../ledger/account.ts";
 import { countedJson, type NewCount } from "../ledger/counters.ts";
 import {
@@ -18,6 +17,7 @@ import {
   lastEventOf,
   type PlannedPayment,
   placeOfEvent,
+  readDebits,
   sumsAtDebits,
 } from "../ledger/debits.ts";
 import {
@@ -69,11 +69,10 @@ export function selectEvents(ctx: TenantCtx, eventIds: readonly string[]): Retur
   return selectEventsSql({ environmentId: ctx.environment.id, eventIds: JSON.stringify(eventIds) });
 }
 
-/** The stored JSON is already in the form of the response. */
 function presentEvent(eventId: string, stored: StoredAnswer): EventOutput {
   return {
     eventId,
-    debits: JSON.parse(stored.debits) as Debit[],
+    debits: readDebits(stored.debits),
     uncovered: stored.uncovered === null ? null : (JSON.parse(stored.uncovered) as EventOutput["uncovered"]),
   };
 }

@@ -30,7 +30,7 @@ export const usageEvents = sqliteTable(
     reservationId: text("reservation_id"),
     /** Fingerprint of the request, and the id of the write that recorded it (books/ledger/decision.ts). */
     requestHash: text("request_hash").notNull(),
-    /** The response's debits as a JSON list, for replays and the export. */
+    /** JSON list of [balanceId, packId, unit, amountSteps, remainingSteps] (books/ledger/debits.ts). */
     debits: text("debits").notNull(),
     /** The response's uncovered quantities as JSON. Null when all was covered. */
     uncovered: text("uncovered"),
