@@ -142,14 +142,13 @@ CREATE UNIQUE INDEX `credit_balances_external_ref` ON `credit_balances` (`extern
 CREATE TABLE `credit_ledger` (
 	`account_id` integer NOT NULL,
 	`seq` integer NOT NULL,
-	`balance_id` text NOT NULL,
-	`pack_id` text NOT NULL,
-	`unit` text NOT NULL,
+	`grant_seq` integer NOT NULL,
 	`delta_steps` integer NOT NULL,
 	`balance_after_steps` integer NOT NULL,
 	`previous_seq` integer,
-	`reason` text NOT NULL,
-	`cause` text NOT NULL,
+	`kind` integer NOT NULL,
+	`reason` text GENERATED ALWAYS AS (CASE kind WHEN 0 THEN 'event_committed' WHEN 1 THEN 'reservation_held' WHEN 2 THEN 'reservation_released' WHEN 3 THEN 'reservation_expired' WHEN 4 THEN 'grant' WHEN 5 THEN 'grant' WHEN 6 THEN 'grant' ELSE 'admin_adjust' END) VIRTUAL NOT NULL,
+	`cause` text GENERATED ALWAYS AS (CASE kind WHEN 0 THEN 'usage' WHEN 1 THEN 'hold' WHEN 2 THEN 'hold_returned' WHEN 3 THEN 'hold_returned' WHEN 4 THEN 'grant' WHEN 5 THEN 'recurring' WHEN 6 THEN 'payment' WHEN 7 THEN 'adjustment' WHEN 8 THEN 'revoke' WHEN 9 THEN 'refund' WHEN 10 THEN 'payment_taken' WHEN 11 THEN 'payment_restored' ELSE 'erasure' END) VIRTUAL NOT NULL,
 	`written_by` text NOT NULL,
 	`event_id` text,
 	`reservation_id` text,
@@ -158,7 +157,7 @@ CREATE TABLE `credit_ledger` (
 	`is_revoked` integer DEFAULT 0 NOT NULL,
 	PRIMARY KEY(`account_id`, `seq`),
 	CONSTRAINT "credit_ledger_is_revoked" CHECK("credit_ledger"."is_revoked" IN (0, 1)),
-	CONSTRAINT "credit_ledger_reason" CHECK("credit_ledger"."reason" = 'event_committed' OR "credit_ledger"."reason" = 'reservation_held' OR "credit_ledger"."reason" = 'reservation_released' OR "credit_ledger"."reason" = 'reservation_expired' OR "credit_ledger"."reason" = 'grant' OR "credit_ledger"."reason" = 'admin_adjust')
+	CONSTRAINT "credit_ledger_kind" CHECK("credit_ledger"."kind" BETWEEN 0 AND 12)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `credit_refunds` (

@@ -153,8 +153,7 @@ END;
 CREATE TRIGGER credit_ledger_follows_balance BEFORE INSERT ON credit_ledger
 WHEN new.reason <> 'grant' AND NOT EXISTS (
   SELECT 1 FROM credit_balances
-  WHERE account_id = new.account_id AND id = new.balance_id
-    AND pack_id = new.pack_id AND unit = new.unit AND last_seq = new.previous_seq
+  WHERE account_id = new.account_id AND grant_seq = new.grant_seq AND last_seq = new.previous_seq
     AND remaining_steps + new.delta_steps = new.balance_after_steps
 )
 BEGIN
@@ -165,8 +164,7 @@ END;
 CREATE TRIGGER credit_ledger_grant_with_balance BEFORE INSERT ON credit_ledger
 WHEN new.reason = 'grant' AND NOT EXISTS (
   SELECT 1 FROM credit_balances
-  WHERE account_id = new.account_id AND id = new.balance_id
-    AND pack_id = new.pack_id AND unit = new.unit AND grant_seq = new.seq AND last_seq = new.seq
+  WHERE account_id = new.account_id AND grant_seq = new.seq AND new.grant_seq = new.seq AND last_seq = new.seq
     AND initial_steps = new.delta_steps AND initial_steps = new.balance_after_steps AND new.previous_seq IS NULL
     AND new.is_revoked = 0 AND grant_cause = new.cause AND granted_by = new.written_by
 )
@@ -174,18 +172,11 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_grant_with_balance');
 END;
 --> statement-breakpoint
--- A cause must fit its row (C16). The values are compared one by one, because a hit in a list of three counts as a row read.
+-- A cause must fit its row (C16). The kind already says the reason.
 CREATE TRIGGER credit_ledger_cause_fits BEFORE INSERT ON credit_ledger
-WHEN iif(new.reason = 'admin_adjust',
-  iif(new.cause = 'adjustment', new.reservation_id IS NULL,
-  iif(new.cause = 'payment_restored', new.delta_steps >= 0, new.delta_steps <= 0) AND iif(
-    new.cause IN ('payment_taken', 'payment_restored'),
-    EXISTS (SELECT 1 FROM payment_grants WHERE balance_id = new.balance_id),
-    new.cause = 'refund' OR (new.cause IN ('revoke', 'erasure') AND new.is_revoked = 1)
-  )),
-  iif(new.reason = 'grant', new.cause = 'grant' OR new.cause = 'recurring' OR new.cause = 'payment', new.cause = iif(
-    new.reason = 'event_committed', 'usage', iif(new.reason = 'reservation_held', 'hold', 'hold_returned')
-  ))
+WHEN new.reason = 'admin_adjust' AND iif(new.cause = 'adjustment', new.reservation_id IS NULL,
+  iif(new.cause = 'payment_restored', new.delta_steps >= 0, new.delta_steps <= 0)
+    AND (new.is_revoked = 1 OR new.cause NOT IN ('revoke', 'erasure'))
 ) IS NOT TRUE
 BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_cause_fits');
@@ -206,17 +197,22 @@ BEGIN
 END;
 --> statement-breakpoint
 CREATE TRIGGER credit_ledger_within_bounds BEFORE INSERT ON credit_ledger
-WHEN new.balance_after_steps > iif(new.unit = 'cents', 8589934592000000, 8796093022208000)
+WHEN new.balance_after_steps > 8589934592000000 AND (new.balance_after_steps > 8796093022208000 OR 'cents' = (
+  SELECT unit FROM credit_balances WHERE account_id = new.account_id AND grant_seq = new.grant_seq
+))
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_remaining_within_bounds');
 END;
 --> statement-breakpoint
 -- Amounts that open reservations hold may return, so the balance must keep room for them.
 CREATE TRIGGER credit_ledger_leaves_room BEFORE INSERT ON credit_ledger
-WHEN new.reason = 'admin_adjust' AND new.delta_steps > 0 AND new.balance_after_steps + coalesce((
-  SELECT sum(leg.value ->> 'amountSteps') FROM reservations AS r, json_each(r.legs) AS leg
-  WHERE r.account_id = new.account_id AND r.state = 'open' AND leg.value ->> 'balanceId' = new.balance_id
-), 0) > iif(new.unit = 'cents', 8589934592000000, 8796093022208000)
+WHEN new.reason = 'admin_adjust' AND new.delta_steps > 0 AND EXISTS (
+  SELECT 1 FROM credit_balances AS b
+  WHERE b.account_id = new.account_id AND b.grant_seq = new.grant_seq AND new.balance_after_steps + coalesce((
+    SELECT sum(leg.value ->> 'amountSteps') FROM reservations AS r, json_each(r.legs) AS leg
+    WHERE r.account_id = new.account_id AND r.state = 'open' AND leg.value ->> 'balanceId' = b.id
+  ), 0) > iif(b.unit = 'cents', 8589934592000000, 8796093022208000)
+)
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_remaining_within_bounds');
 END;
@@ -226,10 +222,10 @@ END;
 CREATE TRIGGER credit_ledger_spares_revoked BEFORE INSERT ON credit_ledger
 WHEN new.reason <> 'grant' AND EXISTS (
   SELECT 1 FROM credit_balances
-  WHERE account_id = new.account_id AND id = new.balance_id AND revoked_at_ms IS NOT NULL AND NOT iif(
+  WHERE account_id = new.account_id AND grant_seq = new.grant_seq AND revoked_at_ms IS NOT NULL AND NOT iif(
     new.is_revoked = 0,
     new.reason = 'admin_adjust' AND EXISTS (
-      SELECT 1 FROM payment_grants WHERE balance_id = new.balance_id AND is_revoked = 1
+      SELECT 1 FROM payment_grants WHERE balance_id = credit_balances.id AND is_revoked = 1
     ),
     iif(
       remaining_steps = 0,
@@ -249,7 +245,7 @@ CREATE TRIGGER credit_ledger_moves_balance AFTER INSERT ON credit_ledger
 WHEN new.reason <> 'grant' AND (new.balance_after_steps > 0) = (new.balance_after_steps - new.delta_steps > 0)
 BEGIN
   UPDATE credit_balances SET remaining_steps = new.balance_after_steps, last_seq = new.seq
-  WHERE account_id = new.account_id AND id = new.balance_id;
+  WHERE account_id = new.account_id AND grant_seq = new.grant_seq;
 END;
 --> statement-breakpoint
 CREATE TRIGGER credit_ledger_empties_or_fills_balance AFTER INSERT ON credit_ledger
@@ -257,7 +253,7 @@ WHEN new.reason <> 'grant' AND (new.balance_after_steps > 0) <> (new.balance_aft
 BEGIN
   UPDATE credit_balances
   SET remaining_steps = new.balance_after_steps, last_seq = new.seq, has_remaining = (new.balance_after_steps > 0)
-  WHERE account_id = new.account_id AND id = new.balance_id;
+  WHERE account_id = new.account_id AND grant_seq = new.grant_seq;
 END;
 --> statement-breakpoint
 -- The ledger entry revokes the balance, which then owes nothing (C21).
@@ -265,8 +261,10 @@ CREATE TRIGGER credit_ledger_revokes_balance AFTER INSERT ON credit_ledger
 WHEN new.is_revoked = 1
 BEGIN
   UPDATE credit_balances SET revoked_at_ms = new.occurred_at_ms
-  WHERE account_id = new.account_id AND id = new.balance_id AND revoked_at_ms IS NULL;
-  DELETE FROM refund_owed WHERE account_id = new.account_id AND balance_id = new.balance_id;
+  WHERE account_id = new.account_id AND grant_seq = new.grant_seq AND revoked_at_ms IS NULL;
+  DELETE FROM refund_owed WHERE account_id = new.account_id AND new.grant_seq = (
+    SELECT grant_seq FROM credit_balances AS b WHERE b.account_id = new.account_id AND b.id = refund_owed.balance_id
+  );
 END;
 --> statement-breakpoint
 -- The payment that revoked a balance can restore it.
@@ -274,7 +272,7 @@ CREATE TRIGGER credit_ledger_restores_balance AFTER INSERT ON credit_ledger
 WHEN new.is_revoked = 0 AND new.reason = 'admin_adjust'
 BEGIN
   UPDATE credit_balances SET revoked_at_ms = NULL
-  WHERE account_id = new.account_id AND id = new.balance_id AND revoked_at_ms IS NOT NULL;
+  WHERE account_id = new.account_id AND grant_seq = new.grant_seq AND revoked_at_ms IS NOT NULL;
 END;
 --> statement-breakpoint
 -- If a payment revoked a balance, the amount of a later return counts as taken by the payment (S4). If somebody else revoked it,
@@ -284,19 +282,20 @@ WHEN new.is_revoked = 1 AND new.reason = 'admin_adjust' AND new.delta_steps < 0
 BEGIN
   UPDATE payment_grants SET taken_steps = taken_steps - iif(is_revoked, new.delta_steps, 0),
     operator_steps = operator_steps - iif(is_revoked, 0, new.delta_steps)
-  WHERE balance_id = new.balance_id;
+  WHERE balance_id = (SELECT id FROM credit_balances WHERE account_id = new.account_id AND grant_seq = new.grant_seq);
 END;
 --> statement-breakpoint
 -- An owed amount that a balance pays counts as taken too.
 CREATE TRIGGER credit_ledger_counts_owed AFTER INSERT ON credit_ledger
 WHEN new.is_revoked = 0 AND new.reason = 'admin_adjust' AND new.reservation_id IS NOT NULL
 BEGIN
-  UPDATE payment_grants SET taken_steps = taken_steps - new.delta_steps WHERE balance_id = new.balance_id;
+  UPDATE payment_grants SET taken_steps = taken_steps - new.delta_steps
+  WHERE balance_id = (SELECT id FROM credit_balances WHERE account_id = new.account_id AND grant_seq = new.grant_seq);
 END;
 --> statement-breakpoint
 CREATE TRIGGER credit_ledger_frozen BEFORE UPDATE OF
-  account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, cause, written_by,
-  occurred_at_ms, is_revoked ON credit_ledger
+  account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by, occurred_at_ms, is_revoked
+  ON credit_ledger
 BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_append_only');
 END;
@@ -379,12 +378,12 @@ END;
 CREATE TRIGGER credit_balances_write_grant AFTER INSERT ON credit_balances
 BEGIN
   INSERT INTO credit_ledger (
-    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, cause, written_by,
-    event_id, reservation_id, note, occurred_at_ms
+    account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by, event_id, reservation_id,
+    note, occurred_at_ms
   )
   VALUES (
-    new.account_id, new.grant_seq, new.id, new.pack_id, new.unit, new.initial_steps,
-    new.initial_steps, NULL, 'grant', new.grant_cause, new.granted_by, NULL, NULL, new.notes,
+    new.account_id, new.grant_seq, new.grant_seq, new.initial_steps, new.initial_steps, NULL,
+    CASE new.grant_cause WHEN 'grant' THEN 4 WHEN 'recurring' THEN 5 ELSE 6 END, new.granted_by, NULL, NULL, new.notes,
     coalesce(new.written_at_ms, new.granted_at_ms)
   );
 END;
@@ -401,7 +400,7 @@ CREATE TRIGGER credit_balances_moved_by_ledger BEFORE UPDATE OF remaining_steps,
 WHEN NOT EXISTS (
   SELECT 1 FROM credit_ledger
   WHERE account_id = new.account_id AND seq = new.last_seq
-    AND balance_id = new.id AND previous_seq = old.last_seq AND balance_after_steps = new.remaining_steps
+    AND grant_seq = new.grant_seq AND previous_seq = old.last_seq AND balance_after_steps = new.remaining_steps
 )
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_moved_by_ledger');
@@ -433,7 +432,7 @@ END;
 CREATE TRIGGER credit_balances_revoked_once BEFORE UPDATE OF revoked_at_ms ON credit_balances
 WHEN (old.revoked_at_ms IS NOT NULL AND new.revoked_at_ms IS NOT NULL) OR NOT EXISTS (
   SELECT 1 FROM credit_ledger
-  WHERE account_id = new.account_id AND balance_id = new.id AND seq = (
+  WHERE account_id = new.account_id AND grant_seq = new.grant_seq AND seq = (
     SELECT seq FROM credit_ledger WHERE account_id = new.account_id ORDER BY seq DESC LIMIT 1
   ) AND iif(
     new.revoked_at_ms IS NULL,
@@ -572,8 +571,8 @@ CREATE TRIGGER refund_owed_of_entry BEFORE INSERT ON refund_owed
 WHEN EXISTS (
   SELECT 1 FROM refund_owed WHERE account_id = new.account_id AND balance_id = new.balance_id AND seq = new.seq
 ) OR NOT EXISTS (
-  SELECT 1 FROM credit_ledger AS l CROSS JOIN credit_balances AS b ON b.id = l.balance_id AND b.account_id = l.account_id
-  WHERE l.account_id = new.account_id AND l.seq = new.seq AND l.balance_id = new.balance_id
+  SELECT 1 FROM credit_ledger AS l CROSS JOIN credit_balances AS b ON b.account_id = l.account_id AND b.grant_seq = l.grant_seq
+  WHERE l.account_id = new.account_id AND l.seq = new.seq AND b.id = new.balance_id
     AND l.reason = 'admin_adjust' AND b.revoked_at_ms IS NULL
 )
 BEGIN
@@ -793,7 +792,9 @@ WHEN new.reason IN ('reservation_released', 'reservation_expired') AND NOT EXIST
     AND (r.state = 'expired') = (new.reason = 'reservation_expired')
     AND new.seq >= r.settled_seq AND new.seq < r.settled_seq + r.leg_count
     AND (r.leg_count > 100 OR (
-      r.legs ->> ('$[' || (new.seq - r.settled_seq) || '].balanceId') = new.balance_id
+      r.legs ->> ('$[' || (new.seq - r.settled_seq) || '].balanceId') = (
+        SELECT id FROM credit_balances WHERE account_id = new.account_id AND grant_seq = new.grant_seq
+      )
       AND r.legs ->> ('$[' || (new.seq - r.settled_seq) || '].amountSteps') = new.delta_steps
     ))
 )

@@ -27,10 +27,10 @@ const NEW_USAGE_EVENT = `INSERT INTO usage_events (account_id, occurred_by_ms, s
     CAST(?1 AS INTEGER), ?3, ?4, 0, CAST(?5 AS INTEGER), CAST(?6 AS INTEGER), CAST(?6 AS INTEGER), ?7, '', ?8
   FROM (SELECT 1) LEFT JOIN (SELECT occurred_by_ms, seq FROM usage_events WHERE account_id = ?2
     ORDER BY occurred_by_ms DESC, seq DESC LIMIT 1) AS last`;
-const NEW_ENTRY = `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq,
-    reason, cause, written_by, event_id, reservation_id, occurred_at_ms)
-  SELECT account_id, ${lastSeqOf("?1")} + 1, id, pack_id, unit, CAST(?3 AS INTEGER), remaining_steps + CAST(?3 AS INTEGER),
-    last_seq, ?4, iif(?4 = 'event_committed', 'usage', 'hold'), 'cron', ?5, ?6, CAST(?7 AS INTEGER)
+const NEW_ENTRY = `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by,
+    event_id, reservation_id, occurred_at_ms)
+  SELECT account_id, ${lastSeqOf("?1")} + 1, grant_seq, CAST(?3 AS INTEGER), remaining_steps + CAST(?3 AS INTEGER), last_seq,
+    iif(?4 = 'event_committed', 0, 1), 'cron', ?5, ?6, CAST(?7 AS INTEGER)
   FROM credit_balances WHERE account_id = ?1 AND id = ?2`;
 const NEW_BALANCES = `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
     initial_steps, remaining_steps, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)

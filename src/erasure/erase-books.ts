@@ -100,7 +100,7 @@ export function closeBooks(ctx: TenantCtx, books: OpenBooks, open: ErasedHolds):
       dueSteps: 0 as Steps,
       revokes: true,
     }));
-    return [guardNoneRevoked({ balanceIds }), ...insertTakings(settlement, takings, { cause: "erasure", note: null })];
+    return [guardNoneRevoked({ balanceIds }), ...insertTakings(settlement, takings, { kind: "erasure", note: null })];
   });
 }
 

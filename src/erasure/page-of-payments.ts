@@ -2,6 +2,7 @@ import { and, eq, inArray, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { assignments, boundLimit, drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import {
+  creditBalances,
   creditLedger,
   payerUsers,
   paymentEvents,
@@ -20,17 +21,20 @@ import type { TenantCtx } from "../runtime.ts";
 import { erasedLedgerPage } from "./page-of-books.ts";
 import { id, idsWithOpenBooks, isOfErasedEnvironment, type OfPage, ofRow, rowsMax, rowsOfIds } from "./page-rows.ts";
 
+/** The ledger entry `r` is the grant of the balance. */
+const isGranted = sql`${creditBalances.accountId} = ${ofRow(creditLedger.accountId)} AND ${creditBalances.grantSeq} = ${ofRow(creditLedger.seq)}
+  AND ${ofRow(creditLedger.reason)} = 'grant'`;
 /** The balances whose grants are in the page. */
 const grantedInPage = (value: OfPage) =>
-  sql`(SELECT ${ofRow(creditLedger.balanceId)} FROM ${erasedLedgerPage(value)} WHERE ${ofRow(creditLedger.reason)} = 'grant')`;
+  sql`(SELECT ${creditBalances.id} FROM ${erasedLedgerPage(value)} CROSS JOIN ${creditBalances} WHERE ${isGranted})`;
 
 /** The payments of the person: those with data that names the person, and those whose grants are in the page. */
 const erasedPaymentPage = (value: OfPage) => sql`(
   SELECT * FROM (
     SELECT ${ofRow(paymentFacts.paymentId)} FROM ${rowsOfIds(value, paymentFacts, paymentFacts.userId)} LIMIT ${rowsMax(value)}
   ) UNION
-  SELECT ${paymentGrants.paymentId} FROM ${erasedLedgerPage(value)} CROSS JOIN ${paymentGrants}
-  WHERE ${ofRow(creditLedger.reason)} = 'grant' AND ${paymentGrants.balanceId} = ${ofRow(creditLedger.balanceId)}
+  SELECT ${paymentGrants.paymentId} FROM ${erasedLedgerPage(value)} CROSS JOIN ${creditBalances} CROSS JOIN ${paymentGrants}
+  WHERE ${isGranted} AND ${paymentGrants.balanceId} = ${creditBalances.id}
 )`;
 // The reason is kept, so that a repeated event, or an event that read the payment earlier, does not restore the customer.
 const erasedColumns = {

@@ -49,7 +49,7 @@ function selection(list: List, bodyBytesMax: SQL) {
  * deleted.
  */
 const ofSpans = (value: ValueOf<Spans>, list: List, ...seqs: readonly (SQL | undefined)[]): SQL => sql`
-  FROM ${ownersOfSpans(value)} CROSS JOIN ${list.table}
+  FROM ${ownersOfSpans(value)} CROSS JOIN ${list.table} ${list.beside}
   WHERE ${and(list.isOwned(value("environmentId")), ...seqs, list.isShown?.(last), isUnchangedPerson(value))}`;
 
 const [after, to, afterPosition] = [sql`owner.span ->> 1`, sql`owner.span ->> 2`, sql`owner.span ->> 3`];
@@ -86,7 +86,7 @@ const firstStatement = (list: List) =>
     read(
       computed(selection(list, sql`${FIRST_BODY_BYTES_MAX}`)),
       (selected) => sql`
-        SELECT ${selected} FROM ${requestedOwner(value)} CROSS JOIN ${list.table}
+        SELECT ${selected} FROM ${requestedOwner(value)} CROSS JOIN ${list.table} ${list.beside}
         WHERE ${and(list.isOwned(owner.environmentId), list.isShown?.(null))} LIMIT ${FIRST_ROWS_MAX}`,
     ),
   );

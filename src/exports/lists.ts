@@ -5,6 +5,8 @@
 import { and, eq, type Placeholder, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn, type SQLiteTable } from "drizzle-orm/sqlite-core";
 import { exportedEntryFields } from "../books/credits/history.ts";
+import { debitsJson } from "../books/ledger/debits.ts";
+import { isBalanceOfEntry } from "../books/ledger/insert-entries.ts";
 import { describedEvent, usageTimes } from "../books/usage/describe-events.ts";
 import { type WireFields, wire } from "../db/presenter.ts";
 import { names, type ValueOf } from "../db/query.ts";
@@ -12,6 +14,7 @@ import {
   accounts,
   analyticsEvents,
   consentLog,
+  creditBalances,
   creditLedger,
   distinctIds,
   environments,
@@ -28,6 +31,8 @@ export type ListName = (typeof LISTS)[number];
 
 export interface List {
   readonly table: SQLiteTable & { readonly seq: SQLiteColumn };
+  /** SQL: the join of each row with the row of another table that has some of its fields. */
+  readonly beside?: SQL;
   /** SQL: whether a row belongs to the id `owner`. */
   readonly isOwned: (environmentId: Placeholder | SQLiteColumn) => SQL | undefined;
   /**
@@ -108,18 +113,20 @@ export const lists: Readonly<Record<ListName, List>> = {
       userId: { json: () => sql`json_quote(${owner.distinctId})` },
       ...describedEvent,
       ...usageTimes,
-      debits: { json: () => sql`${usageEvents.debits}` },
+      debits: { json: debitsJson },
       uncovered: { json: () => sql`coalesce(${usageEvents.uncovered}, 'null')` },
       properties: { json: usagePropertiesJson },
     },
     bodyFrom: "debits",
     bodyBytes: () => {
       const { debits, properties, largePropertiesBytes } = usageEvents;
-      return sql`(octet_length(${debits}) + coalesce(octet_length(${properties}), ${largePropertiesBytes}, 0))`;
+      // The JSON of a debit has less than twice the bytes of the stored one.
+      return sql`(2 * octet_length(${debits}) + coalesce(octet_length(${properties}), ${largePropertiesBytes}, 0))`;
     },
   },
   ledger: {
     table: creditLedger,
+    beside: sql`CROSS JOIN ${creditBalances} ON ${isBalanceOfEntry()}`,
     isOwned: isOfAccount(creditLedger),
     isShown: null,
     orderedBy: null,

@@ -1,3 +1,4 @@
+import type { Unit } from "../books/amounts/amount.ts";
 import { issueBalances } from "../books/credits/grant.ts";
 import { writingValues } from "../books/ledger/account.ts";
 import { type Decision, replay, writeAll } from "../books/ledger/decision.ts";
@@ -7,6 +8,7 @@ import type { NewBalances } from "../books/ledger/new-balances.ts";
 import type { AccountAtRead } from "../books/ledger/read-account.ts";
 import { countActivity } from "../db/count-activity.ts";
 import type { Statement } from "../db/sql.ts";
+import { assert } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { Payer } from "./carry.ts";
 import { moneyOf } from "./money.ts";
@@ -71,6 +73,10 @@ export function decidePaymentGrant(
   const balanceIds = balances.map(({ id }) => id);
   const facts = planned.account === null ? state.facts : [...state.facts, planned.account.fact];
   const motions = planMotions({ money: moneyOf(facts) }, balances.map(newGrant));
+  const moved = balancesOf(
+    motions,
+    balances.map(({ id, unit }) => ({ balanceId: id, unit })),
+  );
   const packIds = [...new Set(grants.map(({ packId }) => packId))];
   const writing = writingValues(account);
   return writeAll(
@@ -82,13 +88,13 @@ export function decidePaymentGrant(
     ],
     (found) => {
       issuing?.count();
-      return countTaken(ctx, account, found);
+      return countTaken(ctx, account, moved, found);
     },
     {
       audit: { action: "payment.settled", target: shownKey(state.names), details: { packIds }, balanceIds },
       messages: () => [
         ...grantMessages(account.userId, grants, motions.length),
-        ...movedMessages(account.userId, state, motions),
+        ...movedMessages(account.userId, state, { motions, moved }),
       ],
     },
   );
@@ -127,23 +133,47 @@ export function decideMotions(
 ): Decision<true> {
   const motions = planMotions(state, grantsOf(state, account.accountId));
   if (motions.length === 0) return replay(true);
+  const moved = balancesOf(motions, state.grants);
   const outcome = motions.some(({ isMore }) => isMore) ? ("taken" as const) : ("restored" as const);
   return writeAll(
     [
       ...storing({ ...standingOfKnown(state), outcome }, null),
       ...insertPaymentMotions(writingValues(account), motions, change.note),
     ],
-    (rows) => countTaken(ctx, account, rows),
+    (rows) => countTaken(ctx, account, moved, rows),
     {
       audit: { action: "payment.settled", target: shownKey(state.names) },
-      messages: () => movedMessages(account.userId, state, motions),
+      messages: () => movedMessages(account.userId, state, { motions, moved }),
     },
   );
 }
 
+/** A balance that a motion moves. */
+interface MovedBalance {
+  readonly balanceId: string;
+  readonly unit: Unit;
+}
+
+/** Returns the balances of a payment's motions, which are among those that it granted. */
+function balancesOf(motions: readonly PaymentMotion[], granted: readonly MovedBalance[]): MovedBalance[] {
+  const units = new Map(granted.map(({ balanceId, unit }) => [balanceId, unit]));
+  return motions.map(({ balanceId }) => {
+    const unit = units.get(balanceId);
+    assert(unit !== undefined, "a motion is of a grant of the payment");
+    return { balanceId, unit };
+  });
+}
+
 /** Counts taken and returned amounts, for the overview. */
-function countTaken({ environment }: TenantCtx, { nowMs }: AccountAtRead, rows: readonly unknown[][]): true {
-  for (const { unit, deltaSteps } of movedIn(rows)) {
+function countTaken(
+  { environment }: TenantCtx,
+  { nowMs }: AccountAtRead,
+  moved: readonly MovedBalance[],
+  rows: readonly unknown[][],
+): true {
+  for (const [index, deltaSteps] of movedIn(rows).entries()) {
+    const unit = moved[index]?.unit;
+    assert(unit !== undefined, "each entry is of one motion");
     if (deltaSteps < 0) countActivity(environment, "refunded", nowMs, unit, -deltaSteps);
     if (deltaSteps > 0) countActivity(environment, "restored", nowMs, unit, deltaSteps);
   }
@@ -151,18 +181,27 @@ function countTaken({ environment }: TenantCtx, { nowMs }: AccountAtRead, rows: 
 }
 
 /** Returns the messages about a batch's motions, which are its last entries: first what is taken, then what is given back. */
-function movedMessages(userId: string, { names }: PaymentState, motions: readonly PaymentMotion[]): LedgerMessage[] {
+function movedMessages(
+  userId: string,
+  state: PaymentState,
+  { motions, moved }: { readonly motions: readonly PaymentMotion[]; readonly moved: readonly MovedBalance[] },
+): LedgerMessage[] {
   const given = motions.filter(({ isMore }) => !isMore).length;
-  const messageOf = (type: "payment.taken" | "payment.restored", count: number, after: number): LedgerMessage => ({
+  const taken = motions.length - given;
+  const messageOf = (
+    type: "payment.taken" | "payment.restored",
+    ofType: typeof moved,
+    after: number,
+  ): LedgerMessage => ({
     type,
     subject: userId,
-    data: { userId, paymentKey: shownKey(names) },
-    motions: Array.from({ length: count }, () => ({})),
+    data: { userId, paymentKey: shownKey(state.names) },
+    motions: ofType,
     last: { after },
     mustMove: true,
   });
   return [
-    ...(motions.length > given ? [messageOf("payment.taken", motions.length - given, given)] : []),
-    ...(given > 0 ? [messageOf("payment.restored", given, 0)] : []),
+    ...(taken > 0 ? [messageOf("payment.taken", moved.slice(0, taken), given)] : []),
+    ...(given > 0 ? [messageOf("payment.restored", moved.slice(taken), 0)] : []),
   ];
 }

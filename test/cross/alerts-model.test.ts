@@ -46,10 +46,11 @@ type Row = Entry & Issued;
 /** The entries after the last known `seqs`, in order, each with its balance. */
 async function entriesSince(environmentId: number, seqs: Map<string, number>): Promise<Row[]> {
   const { results } = await env.DB.prepare(
-    `SELECT a.user_id AS user, l.seq, l.balance_id AS balanceId, l.delta_steps AS delta, l.reason, l.is_revoked AS isRevoked,
+    `SELECT a.user_id AS user, l.seq, b.id AS balanceId, l.delta_steps AS delta, l.reason, l.is_revoked AS isRevoked,
        l.reservation_id AS reservationId, b.id, b.unit, b.pack_name AS pack, b.initial_steps AS initial,
        b.granted_at_ms AS grantedAt, b.expires_at_ms AS expiresAt
-     FROM accounts AS a JOIN credit_ledger AS l ON l.account_id = a.id JOIN credit_balances AS b ON b.id = l.balance_id
+     FROM accounts AS a JOIN credit_ledger AS l ON l.account_id = a.id
+     JOIN credit_balances AS b ON b.account_id = l.account_id AND b.grant_seq = l.grant_seq
      WHERE a.environment_id = ? AND l.seq > coalesce(?2 ->> a.user_id, 0) ORDER BY a.user_id, l.seq`,
   )
     .bind(environmentId, JSON.stringify(Object.fromEntries(seqs)))

@@ -75,6 +75,8 @@ function named(scene: Scene, held: string, answer: unknown = null): string {
     .replace(/"hint":"[^"]*"|"(account_|environment_)?id":\d+/g, "")
     // This column has hashes of the user and the pack.
     .replace(/"settled_by":"[^"]*"/g, '"settled_by":"stamp"')
+    // Its characters are not only of base62, and have no separators.
+    .replace(/"request_hash":"[\w-]{30,}"/g, '"request_hash":"stamp"')
     // The text is sealed for its environment, so it differs in each run.
     .replace(/v1\.[\w-]{8}\.[\w-]{16}\.[\w-]+/g, "sealed");
   return text.replace(/key_[\w-]{22}|[0-9A-Za-z_-]{43,}|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9A-Za-z]{20,}/g, (id) => {

@@ -64,9 +64,10 @@ function sumsOf(rows: readonly Row[], fromMs: number, toMs: number): Map<string,
 
 async function entriesOf(environmentId: number): Promise<Row[]> {
   const { results } = await env.DB.prepare(
-    `SELECT l.balance_id AS balanceId, l.unit, l.pack_id AS packId, b.source, b.expires_at_ms AS expiresAtMs, l.cause,
+    `SELECT b.id AS balanceId, b.unit, b.pack_id AS packId, b.source, b.expires_at_ms AS expiresAtMs, l.cause,
        l.delta_steps AS delta, l.occurred_at_ms AS atMs
-     FROM accounts AS a JOIN credit_ledger AS l ON l.account_id = a.id JOIN credit_balances AS b ON b.id = l.balance_id
+     FROM accounts AS a JOIN credit_ledger AS l ON l.account_id = a.id
+     JOIN credit_balances AS b ON b.account_id = l.account_id AND b.grant_seq = l.grant_seq
      WHERE a.environment_id = ? ORDER BY l.account_id, l.seq`,
   )
     .bind(environmentId)

@@ -167,7 +167,7 @@ async function expectClosed({ environmentId }: Person): Promise<void> {
     .prepare(
       `SELECT b.id FROM credit_balances AS b CROSS JOIN accounts AS a ON a.id = b.account_id
        WHERE a.environment_id = ?1 AND (b.revoked_at_ms IS NULL OR remaining_steps <> 0 OR (
-         SELECT sum(delta_steps) FROM credit_ledger AS l WHERE l.account_id = b.account_id AND l.balance_id = b.id) <> 0)
+         SELECT sum(delta_steps) FROM credit_ledger AS l WHERE l.account_id = b.account_id AND l.grant_seq = b.grant_seq) <> 0)
        UNION ALL SELECT id FROM reservations WHERE environment_id = ?1 AND state = 'open'
        UNION ALL SELECT id FROM erasures WHERE completed_at_ms IS NULL
        UNION ALL SELECT distinct_id FROM erasure_ids UNION ALL SELECT new_name FROM erasure_names`,

@@ -193,7 +193,7 @@ async function expectSound(db: D1Database): Promise<void> {
   const { results } = await db
     .prepare(
       `SELECT b.id FROM credit_balances AS b WHERE remaining_steps < 0 OR remaining_steps <> (
-         SELECT sum(delta_steps) FROM credit_ledger AS l WHERE l.account_id = b.account_id AND l.balance_id = b.id)
+         SELECT sum(delta_steps) FROM credit_ledger AS l WHERE l.account_id = b.account_id AND l.grant_seq = b.grant_seq)
        UNION ALL SELECT 'account ' || account_id FROM credit_ledger GROUP BY account_id HAVING count(*) <> max(seq)
        UNION ALL SELECT 'events of ' || account_id FROM usage_events GROUP BY account_id HAVING count(*) <> max(seq)`,
     )

@@ -157,7 +157,7 @@ async function expectTrue({ appId }: Shop): Promise<void> {
        FROM environments AS e CROSS JOIN accounts AS a ON a.environment_id = e.id
        CROSS JOIN credit_balances AS b ON b.account_id = a.id
        CROSS JOIN payment_grants AS g ON g.balance_id = b.id
-       CROSS JOIN credit_ledger AS l ON l.account_id = a.id AND l.balance_id = b.id
+       CROSS JOIN credit_ledger AS l ON l.account_id = a.id AND l.grant_seq = b.grant_seq
        WHERE e.app_id = ? AND e.mode = 'live' GROUP BY b.id ORDER BY a.user_id, g.is_surplus`,
     )
     .bind(appId)

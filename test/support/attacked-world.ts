@@ -1,4 +1,5 @@
 import { NEVER_MS } from "../../src/books/ledger/balance.ts";
+import { ENTRY_KINDS } from "../../src/db/schema.ts";
 
 // The statements of `world` insert at least one row into every table. The integer ids are negative, so that no other test uses
 // them.
@@ -10,6 +11,8 @@ export const USER = -10;
 export const OTHER = -11;
 /** A full balance, a partly used one, and a revoked one. A reservation holds parts of the last two. */
 export const [WHOLE, PART, REVOKED] = ["crb_whole_w", "crb_part_w", "crb_revoked_w"] as const;
+
+export const GRANT_SEQS = { [WHOLE]: 1, [PART]: 2, [REVOKED]: 3 } as const;
 
 function insert(verb: string, table: string, values: Readonly<Record<string, string | number | null>>): string {
   const written = Object.values(values).map((value) => (typeof value === "string" ? `'${value}'` : `${value}`));
@@ -66,25 +69,15 @@ export const balance = (id: string, seq: number, given: Given = {}, verb = "INSE
     last_seq: seq,
     ...given,
   });
-/** An entry with the cause that matches its reason. */
 export const entry: Write = (given, verb = "INSERT") =>
   insert(verb, "credit_ledger", {
     account_id: USER,
-    balance_id: PART,
-    pack_id: "cpk_w",
-    unit: "count",
-    reason: "event_committed",
-    cause: causeOf(given),
+    grant_seq: GRANT_SEQS[PART],
+    kind: ENTRY_KINDS.usage,
     written_by: "key_w",
     occurred_at_ms: 5,
     ...given,
   });
-
-function causeOf({ reason = "event_committed", delta_steps }: Given): string {
-  if (reason === "admin_adjust") return Number(delta_steps) > 0 ? "adjustment" : "refund";
-  if (reason === "event_committed") return "usage";
-  return reason === "grant" ? "grant" : reason === "reservation_held" ? "hold" : "hold_returned";
-}
 export const adjustment = writer("credit_adjustments", {
   environment_id: LIVE,
   id: "adj_w",
@@ -345,11 +338,11 @@ export const world: readonly string[] = [
   recurring({}),
   entry({
     seq: 5,
-    balance_id: REVOKED,
+    grant_seq: GRANT_SEQS[REVOKED],
     delta_steps: -300,
     balance_after_steps: 700,
     previous_seq: 3,
-    reason: "reservation_held",
+    kind: ENTRY_KINDS.hold,
     reservation_id: "res_w",
   }),
   entry({
@@ -357,28 +350,28 @@ export const world: readonly string[] = [
     delta_steps: -10,
     balance_after_steps: 590,
     previous_seq: 4,
-    reason: "reservation_held",
+    kind: ENTRY_KINDS.hold,
     reservation_id: "res_w",
   }),
   entry({
     seq: LAST_SEQ,
-    balance_id: REVOKED,
+    grant_seq: GRANT_SEQS[REVOKED],
     delta_steps: -700,
     balance_after_steps: 0,
     previous_seq: 5,
-    reason: "admin_adjust",
+    kind: ENTRY_KINDS.refund,
     is_revoked: 1,
   }),
   account({ id: OWING, user_id: "owing" }),
   balance("crb_owing_w", 1, { account_id: OWING }),
   entry({
     account_id: OWING,
-    balance_id: "crb_owing_w",
+    grant_seq: 1,
     seq: 2,
     delta_steps: -400,
     balance_after_steps: 600,
     previous_seq: 1,
-    reason: "admin_adjust",
+    kind: ENTRY_KINDS.refund,
   }),
   owed({}),
   adjustment({}),

@@ -19,16 +19,18 @@ export async function compareState(pair: Pair, where: string): Promise<void> {
     env.DB.prepare(
       `SELECT id, unit, remaining_steps AS steps, revoked_at_ms IS NOT NULL AS revoked, ledger.steps AS sum
        FROM credit_balances AS b LEFT JOIN (
-         SELECT balance_id, sum(delta_steps) AS steps FROM credit_ledger WHERE account_id IN (${accounts}) GROUP BY balance_id
-       ) AS ledger ON ledger.balance_id = b.id
+         SELECT account_id, grant_seq, sum(delta_steps) AS steps FROM credit_ledger WHERE account_id IN (${accounts})
+         GROUP BY account_id, grant_seq
+       ) AS ledger USING (account_id, grant_seq)
        WHERE account_id IN (${accounts}) ORDER BY id`,
     ).bind(environmentId),
     env.DB.prepare(
-      `SELECT user_id AS userId, balance_id AS balanceId, pack_id AS packId, unit, delta_steps AS delta, reason, cause,
+      `SELECT user_id AS userId, b.id AS balanceId, pack_id AS packId, unit, delta_steps AS delta, reason, cause,
          event_id AS eventId, reservation_id AS reservationId, note, occurred_at_ms AS occurredAt, seq
        FROM json_each(?2) AS since
        CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = since.value ->> 0
-       CROSS JOIN credit_ledger AS l ON l.account_id = a.id AND l.seq > since.value ->> 1 ORDER BY seq`,
+       CROSS JOIN credit_ledger AS l ON l.account_id = a.id AND l.seq > since.value ->> 1
+       CROSS JOIN credit_balances AS b ON b.account_id = l.account_id AND b.grant_seq = l.grant_seq ORDER BY seq`,
     ).bind(environmentId, since),
   ]);
   const inUnits = (row: Row, steps: string): number => fromSteps(row.unit as Unit, BigInt(row[steps] ?? 0));

@@ -1,4 +1,5 @@
 import { env } from "cloudflare:workers";
+import { ENTRY_KINDS } from "../../src/db/schema.ts";
 import type { Mode } from "../../src/runtime.ts";
 import { CREDITS } from "./paths.ts";
 import { type Answer, type Client, Clock, makeApp, makeClient, type TestApp } from "./world.ts";
@@ -57,7 +58,8 @@ export async function storedBalances(app: TestApp, userId: string): Promise<Stor
 /** The stored ledger of one user of an application, in order, in steps. */
 export async function storedLedger(app: TestApp, userId: string): Promise<[string, number, string, string | null][]> {
   const rows = await env.DB.prepare(
-    `SELECT l.balance_id, l.delta_steps, l.reason, l.note FROM accounts AS a CROSS JOIN credit_ledger AS l ON l.account_id = a.id
+    `SELECT b.id, l.delta_steps, l.reason, l.note FROM accounts AS a CROSS JOIN credit_ledger AS l ON l.account_id = a.id
+     CROSS JOIN credit_balances AS b ON b.account_id = a.id AND b.grant_seq = l.grant_seq
      WHERE a.environment_id IN (?, ?) AND a.user_id = ? ORDER BY a.environment_id, l.seq`,
   )
     .bind(app.environments.live.id, app.environments.test.id, userId)
@@ -68,10 +70,10 @@ export async function storedLedger(app: TestApp, userId: string): Promise<[strin
 /** Consumes from a balance by a ledger entry, as another usage event would. */
 export async function consume(balanceId: string, steps: number): Promise<void> {
   await env.DB.prepare(
-    `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps,
-       previous_seq, reason, cause, written_by, event_id, occurred_at_ms)
-     SELECT b.account_id, 1 + (SELECT max(seq) FROM credit_ledger WHERE account_id = b.account_id), b.id, b.pack_id, b.unit, -CAST(?2 AS INTEGER), b.remaining_steps - CAST(?2 AS INTEGER), b.last_seq,
-       'event_committed', 'usage', 'cron', 'event', 0
+    `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by, event_id,
+       occurred_at_ms)
+     SELECT b.account_id, 1 + (SELECT max(seq) FROM credit_ledger WHERE account_id = b.account_id), b.grant_seq,
+       -CAST(?2 AS INTEGER), b.remaining_steps - CAST(?2 AS INTEGER), b.last_seq, ${ENTRY_KINDS.usage}, 'cron', 'event', 0
      FROM credit_balances AS b WHERE b.id = ?1`,
   )
     .bind(balanceId, steps)

@@ -25,9 +25,9 @@ const mustFindNothing = (): readonly (readonly [what: string, text: string])[] =
     "balances that are not the sum of their ledger",
     `SELECT b.id FROM credit_balances AS b
      LEFT JOIN (
-       SELECT account_id, balance_id, sum(delta_steps) AS total, max(seq) AS latest FROM credit_ledger
-       WHERE account_id > ${before.account} GROUP BY account_id, balance_id
-     ) AS l ON l.account_id = b.account_id AND l.balance_id = b.id
+       SELECT account_id, grant_seq, sum(delta_steps) AS total, max(seq) AS latest FROM credit_ledger
+       WHERE account_id > ${before.account} GROUP BY account_id, grant_seq
+     ) AS l ON l.account_id = b.account_id AND l.grant_seq = b.grant_seq
      WHERE b.account_id > ${before.account} AND (coalesce(l.total, 0) <> b.remaining_steps OR b.remaining_steps < 0
        OR b.has_remaining <> (b.remaining_steps > 0) OR l.latest <> b.last_seq)`,
   ],
@@ -38,16 +38,17 @@ const mustFindNothing = (): readonly (readonly [what: string, text: string])[] =
   ],
   [
     "ledger rows without a balance",
-    `SELECT balance_id FROM credit_ledger AS l WHERE l.account_id > ${before.account}
-       AND NOT EXISTS (SELECT 1 FROM credit_balances AS b WHERE b.id = l.balance_id)`,
+    `SELECT seq FROM credit_ledger AS l WHERE l.account_id > ${before.account}
+       AND NOT EXISTS (SELECT 1 FROM credit_balances AS b WHERE b.account_id = l.account_id AND b.grant_seq = l.grant_seq)`,
   ],
   [
     "settled reservations that did not return exactly what they held",
     `SELECT r.id FROM reservations AS r CROSS JOIN json_each(r.legs) AS leg
      WHERE r.account_id > ${before.account} AND r.settled_seq IS NOT NULL AND NOT EXISTS (
        SELECT 1 FROM credit_ledger AS l
+       CROSS JOIN credit_balances AS b ON b.account_id = l.account_id AND b.grant_seq = l.grant_seq
        WHERE l.account_id = r.account_id AND l.seq = r.settled_seq + leg.key AND l.reservation_id IS NOT NULL
-         AND l.balance_id = leg.value ->> 'balanceId' AND l.delta_steps = leg.value ->> 'amountSteps'
+         AND b.id = leg.value ->> 'balanceId' AND l.delta_steps = leg.value ->> 'amountSteps'
      )`,
   ],
   [

@@ -44,10 +44,12 @@ const lastSeq = (entries: readonly Entry[]): number | null => entries.at(-1)?.se
 async function read(environmentId: number): Promise<{ entries: Entry[]; messages: SentMessage[] }> {
   const [entries, messages] = await env.DB.batch([
     env.DB.prepare(
-      `SELECT a.user_id AS userId, l.seq AS seq, l.balance_id AS balanceId, l.unit AS unit, l.delta_steps AS delta,
+      `SELECT a.user_id AS userId, l.seq AS seq, b.id AS balanceId, b.unit AS unit, l.delta_steps AS delta,
          l.balance_after_steps AS after, l.reason AS reason, l.event_id AS eventId, l.reservation_id AS reservationId,
          l.note AS note
-       FROM accounts AS a CROSS JOIN credit_ledger AS l ON l.account_id = a.id WHERE a.environment_id = ? AND a.is_erased = 0 ORDER BY l.seq`,
+       FROM accounts AS a CROSS JOIN credit_ledger AS l ON l.account_id = a.id
+       CROSS JOIN credit_balances AS b ON b.account_id = l.account_id AND b.grant_seq = l.grant_seq
+       WHERE a.environment_id = ? AND a.is_erased = 0 ORDER BY l.seq`,
     ).bind(environmentId),
     env.DB.prepare(
       `SELECT m.type AS type, m.subject AS subject, m.data AS data, (

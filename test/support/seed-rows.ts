@@ -1,4 +1,5 @@
 import { env } from "cloudflare:workers";
+import { ENTRY_KINDS } from "../../src/db/schema.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import type { Environment } from "../../src/runtime.ts";
 
@@ -232,12 +233,12 @@ export async function seedHolds(
        'open', ${createdAtMs}, ${expiresAtMs} + ${intervalMs} * (n.i - 1), 'hash', '${onExpiry}'
      ${each}`;
   const entries = `INSERT INTO credit_ledger (
-       account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, cause,
-       written_by, reservation_id, occurred_at_ms
+       account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by, reservation_id,
+       occurred_at_ms
      )
      ${counter(1, Math.max(...counts.values()))}
-     SELECT a.id, b.last_seq + n.i, b.id, b.pack_id, b.unit, -${steps}, b.remaining_steps - ${steps} * n.i,
-       b.last_seq + n.i - 1, 'reservation_held', 'hold', 'cron', ${id}, ${createdAtMs}
+     SELECT a.id, b.last_seq + n.i, b.grant_seq, -${steps}, b.remaining_steps - ${steps} * n.i, b.last_seq + n.i - 1,
+       ${ENTRY_KINDS.hold}, 'cron', ${id}, ${createdAtMs}
      ${each}`;
   const users = JSON.stringify([...counts]);
   await env.DB.batch([reservations, entries].map((sql) => env.DB.prepare(sql).bind(environmentId, users)));
@@ -252,12 +253,11 @@ export async function seedEntries(
 ): Promise<void> {
   await run(
     `INSERT INTO credit_ledger (
-       account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, cause,
-       written_by, event_id, occurred_at_ms
+       account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by, event_id, occurred_at_ms
      )
      ${counter(1, entries)}
-     SELECT b.account_id, last.seq + i, b.id, b.pack_id, b.unit, -1, b.remaining_steps - i,
-       iif(i = 1, b.last_seq, last.seq + i - 1), 'event_committed', 'usage', 'cron', 'evt-' || i, ${AT_MS} + i
+     SELECT b.account_id, last.seq + i, b.grant_seq, -1, b.remaining_steps - i,
+       iif(i = 1, b.last_seq, last.seq + i - 1), ${ENTRY_KINDS.usage}, 'cron', 'evt-' || i, ${AT_MS} + i
      FROM (
        SELECT max(seq) AS seq FROM credit_ledger WHERE account_id = ?1
      ) AS last, (

@@ -1,3 +1,5 @@
+import { ENTRY_KINDS } from "../../src/db/schema.ts";
+
 /**
  * SQL that fills a user's account with many rows, for measurements. It is plain text, so that a test inside workerd and the
  * benchmark outside of it can both run it. The triggers check every row.
@@ -38,11 +40,11 @@ function balances(account: Account, label: string, count: number, expiresAtMs: n
 }
 
 /** Debits `steps`, an SQL expression, from each balance of a label. */
-function entries(account: Account, label: string, count: number, steps: string, reason: string): string {
-  return `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps,
-      previous_seq, reason, cause, written_by, occurred_at_ms, is_revoked)
-    SELECT b.account_id, last.seq + 1 + i, b.id, b.pack_id, b.unit, -(${steps}), b.remaining_steps - (${steps}),
-      b.last_seq, '${reason}', iif('${reason}' = 'admin_adjust', 'revoke', 'usage'), 'cron', 2, '${label}' = 'revoked'
+function entries(account: Account, label: string, count: number, steps: string, kind: "usage" | "revoke"): string {
+  return `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by,
+      occurred_at_ms, is_revoked)
+    SELECT b.account_id, last.seq + 1 + i, b.grant_seq, -(${steps}), b.remaining_steps - (${steps}), b.last_seq,
+      ${ENTRY_KINDS[kind]}, 'cron', 2, '${label}' = 'revoked'
     FROM ${UNTIL(count)}, ${lastSeq(account)} AS last CROSS JOIN credit_balances AS b
     WHERE b.account_id = ${idOf(account)} AND b.id = '${seededId(account, label, "")}' || i
     ORDER BY i`;
@@ -61,13 +63,13 @@ export function deadBalancesSql(account: Account, count: number): string[] {
     accountSql(account),
     balances(account, "expired", count - 2 * third, 3),
     balances(account, "depleted", third, NEVER_MS),
-    entries(account, "depleted", third, "b.remaining_steps", "event_committed"),
+    entries(account, "depleted", third, "b.remaining_steps", "usage"),
     balances(account, "revoked", third, NEVER_MS),
-    entries(account, "revoked", third, "b.remaining_steps", "admin_adjust"),
+    entries(account, "revoked", third, "b.remaining_steps", "revoke"),
   ];
 }
 
 /** One more ledger entry for each of the user's first `count` live balances, `rounds` times. */
 export function entriesSql(account: Account, count: number, rounds: number): string[] {
-  return Array.from({ length: rounds }, () => entries(account, "live", count, "1", "event_committed"));
+  return Array.from({ length: rounds }, () => entries(account, "live", count, "1", "usage"));
 }

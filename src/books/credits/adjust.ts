@@ -105,7 +105,7 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
         balanceId,
         requestHash: stamp.stored,
       });
-      const entry = { balanceId, deltaSteps, reason: "admin_adjust", cause: "adjustment", note } as const;
+      const entry = { balanceId, deltaSteps, kind: "adjustment", note } as const;
       return writeReturning(
         {
           before: [

@@ -1,11 +1,12 @@
 import { and, eq, gte, inArray, isNotNull, lt, type SQL, sql } from "drizzle-orm";
-import { boundLimit, computed, drizzle, fields, optional, query, type ValueOf } from "../../db/query.ts";
+import { boundLimit, computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
 import { accounts, balanceExpiries, creditBalances, creditLedger, type Steps } from "../../db/schema.ts";
 import { all, batch, type StatementRow } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
 import { cutPage, decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
+import { isBalanceOfEntry } from "../ledger/insert-entries.ts";
 import { readFirstSeqs } from "./history.ts";
 import { type ShownBalance, showBalance, shownBalanceFields } from "./read-balance.ts";
 import { rangeOf } from "./users.ts";
@@ -57,23 +58,24 @@ const selectFirstSeqs = query((value: ValueOf<{ accounts: string; atMs: number }
 type Filters = { environmentId: number; ranges: string; unit: string; packId: string };
 const selectEntries = (isOfKind: () => SQL | undefined) =>
   query((value: ValueOf<Filters>) => {
-    const { accountId, seq, unit, packId } = creditLedger;
+    const { accountId, seq } = creditLedger;
+    const { unit, packId } = creditBalances;
     return drizzle
       .select({
         ...fields(accounts, "userId"),
-        ...fields(creditLedger, "seq", "balanceId", "packId", "unit", "deltaSteps", "eventId", "reservationId", "note"),
-        ...fields(creditLedger, "occurredAtMs"),
-        ...optional(fields(creditBalances, "packName")),
+        ...fields(creditLedger, "seq", "deltaSteps", "eventId", "reservationId", "note", "occurredAtMs"),
+        ...fields(creditBalances, { balanceId: "id", packId: "packId", packName: "packName", unit: "unit" }),
       })
       .from(sql`json_each(${value("ranges")}) AS span`)
       .crossJoin(accounts)
       .crossJoin(creditLedger)
-      .leftJoin(creditBalances, eq(creditBalances.id, creditLedger.balanceId))
+      .crossJoin(creditBalances)
       .where(
         and(
           sql`${accounts.id} = span.value ->> 0`,
           eq(accounts.environmentId, value("environmentId")),
           eq(accountId, accounts.id),
+          isBalanceOfEntry(),
           sql`${seq} >= span.value ->> 1 AND ${seq} < span.value ->> 2`,
           sql`(${value("unit")} = '' OR ${unit} = ${value("unit")})`,
           sql`(${value("packId")} = '' OR ${packId} = ${value("packId")})`,

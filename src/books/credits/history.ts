@@ -1,7 +1,7 @@
 import { and, desc, eq, lt, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { presenter, wire } from "../../db/presenter.ts";
-import { asInteger, boundLimit, computed, drizzle, fields, read, scalar, type ValueOf } from "../../db/query.ts";
+import { asInteger, boundLimit, computed, drizzle, fields, read, type ValueOf } from "../../db/query.ts";
 import { creditBalances, creditLedger } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
@@ -9,7 +9,7 @@ import { decodeCursor, encodeCursor } from "../../lib/cursor.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { amountJson, fromSteps, type Unit } from "../amounts/amount.ts";
 import { accountQuery } from "../ledger/account.ts";
-import { type Cause, type LedgerRow, lastSeqOf } from "../ledger/insert-entries.ts";
+import { type Cause, isBalanceOfEntry, lastSeqOf } from "../ledger/insert-entries.ts";
 import { balanceNotFound, showBalance, shownBalanceFields } from "./read-balance.ts";
 
 export interface HistoryOutput {
@@ -44,20 +44,28 @@ export interface HistoryInput {
 }
 
 const { plain, time } = wire(creditLedger);
+const ofBalance = wire(creditBalances);
+
+/** A ledger entry with the fields of its balance. */
+export type LedgerRow = Omit<typeof creditLedger.$inferSelect, "accountId" | "grantSeq" | "kind" | "isRevoked"> &
+  Pick<typeof creditBalances.$inferSelect, "packId" | "unit"> & { readonly balanceId: string };
 
 /** A ledger entry in a person's export. Its id combines the balance's id and the entry's seq, which are unique together. */
 export const exportedEntryFields = {
   id: {
     of: ({ balanceId, seq }: Pick<LedgerRow, "balanceId" | "seq">) => `led_${balanceId.slice("crb_".length)}_${seq}`,
-    json: () => sql`json_quote('led_' || substr(${creditLedger.balanceId}, 5) || '_' || ${creditLedger.seq})`,
+    json: () => sql`json_quote('led_' || substr(${creditBalances.id}, 5) || '_' || ${creditLedger.seq})`,
   },
-  balanceId: plain("balanceId"),
-  packId: plain("packId"),
+  balanceId: {
+    of: ({ balanceId }: Pick<LedgerRow, "balanceId">) => balanceId,
+    json: () => sql`json_quote(${creditBalances.id})`,
+  },
+  packId: ofBalance.plain("packId"),
   delta: {
     of: ({ unit, deltaSteps }: Pick<LedgerRow, "unit" | "deltaSteps">) => fromSteps(unit, deltaSteps),
-    json: () => amountJson(creditLedger.deltaSteps, creditLedger.unit),
+    json: () => amountJson(creditLedger.deltaSteps, creditBalances.unit),
   },
-  unit: plain("unit"),
+  unit: ofBalance.plain("unit"),
   reason: plain("reason"),
   cause: plain("cause"),
   eventId: plain("eventId"),
@@ -103,55 +111,72 @@ export async function ledgerPage(ctx: TenantCtx, input: HistoryInput): Promise<L
   return { rows: entries, nextCursor: hasMore ? encodeCursor(last.seq, scope) : null };
 }
 
-const { accountId, seq, balanceId } = creditLedger;
+const { accountId, seq } = creditLedger;
 
-const historyFields = () =>
+const newer = alias(creditLedger, "newer");
+
+const entryFieldsOf = (table: typeof creditLedger | typeof newer) =>
   fields(
-    creditLedger,
-    ...(["seq", "balanceId", "packId", "unit", "deltaSteps", "balanceAfterSteps", "previousSeq"] as const),
-    ...(["reason", "cause", "writtenBy", "eventId", "reservationId", "note", "occurredAtMs"] as const),
+    table,
+    ...(["seq", "deltaSteps", "balanceAfterSteps", "previousSeq", "reason", "cause"] as const),
+    ...(["writtenBy", "eventId", "reservationId", "note", "occurredAtMs"] as const),
   );
+/** The fields of a `LedgerRow`. The statement joins each entry with its balance. */
+const historyFields = () => ({
+  ...entryFieldsOf(creditLedger),
+  ...fields(creditBalances, { balanceId: "id", packId: "packId", unit: "unit" }),
+});
 
 /** Selects a page of entries. Seqs have no gaps and begin at 1, so the last row of a page shows whether another page follows. */
 const selectHistoryPage = accountQuery((value: ValueOf<{ before: number; limit: number }>, account) =>
   drizzle
     .select(historyFields())
     .from(creditLedger)
-    .where(and(eq(accountId, account), lt(seq, value("before"))))
+    .crossJoin(creditBalances)
+    .where(and(eq(accountId, account), lt(seq, value("before")), isBalanceOfEntry()))
     .orderBy(desc(seq))
     .limit(boundLimit(value("limit"))),
 );
 
-const newer = alias(creditLedger, "newer");
-
-/** Selects a balance's entries from the entry `start` backwards, by following `previousSeq`. It needs no index and no scan. */
-const followChain = (account: SQL, start: SQL, value: ValueOf<{ limit: number }>) =>
-  read(
-    historyFields(),
+/**
+ * Selects a balance's entries from the entry `start` backwards, by following `previousSeq`. It needs no index and no scan, and reads
+ * the balance once.
+ */
+const followChain = (account: SQL, start: SQL, value: ValueOf<{ balanceId: string; limit: number }>) => {
+  const ofBalance = {
+    balanceId: sql<string>`newer.balance`,
+    packId: sql<string>`newer.pack`,
+    unit: sql<LedgerRow["unit"]>`newer.measure`,
+  };
+  return read(
+    { ...entryFieldsOf(newer), ...computed(ofBalance) },
     (list) => sql`WITH RECURSIVE chain AS (
-      SELECT * FROM ${creditLedger} WHERE ${accountId} = ${account} AND ${seq} = ${start}
+      SELECT ${creditLedger}.*, ${creditBalances.id} AS balance, ${creditBalances.packId} AS pack, ${creditBalances.unit} AS measure
+      FROM ${creditBalances} CROSS JOIN ${creditLedger}
+      WHERE ${creditBalances.id} = ${value("balanceId")} AND +${creditBalances.accountId} = ${account}
+        AND ${accountId} = ${creditBalances.accountId} AND ${seq} = ${start}
       UNION ALL
-      SELECT ${creditLedger}.* FROM chain AS ${newer} CROSS JOIN ${creditLedger}
+      SELECT ${creditLedger}.*, newer.balance, newer.pack, newer.measure
+      FROM chain AS ${newer} CROSS JOIN ${creditLedger}
       WHERE ${accountId} = ${newer.accountId} AND ${seq} = ${newer.previousSeq}
       LIMIT ${asInteger(value("limit"))}
     )
-    SELECT ${list} FROM chain AS ${creditLedger}`,
+    SELECT ${list} FROM chain AS ${newer}`,
   );
+};
 
-const selectNewestOfBalance = accountQuery((value: ValueOf<{ balanceId: string; limit: number }>, account) => {
-  const newest = drizzle
-    .select(fields(creditBalances, "lastSeq"))
-    .from(creditBalances)
-    .where(and(eq(creditBalances.accountId, account), eq(creditBalances.id, value("balanceId"))));
-  return followChain(account, scalar(newest), value);
-});
+const selectNewestOfBalance = accountQuery((value: ValueOf<{ balanceId: string; limit: number }>, account) =>
+  followChain(account, sql`${creditBalances.lastSeq}`, value),
+);
 type OlderEntries = { balanceId: string; limit: number; before: number };
 const selectOlderOfBalance = accountQuery((value: ValueOf<OlderEntries>, account) => {
-  const older = drizzle
-    .select(fields(creditLedger, "previousSeq"))
-    .from(creditLedger)
-    .where(and(eq(accountId, account), eq(seq, value("before")), eq(balanceId, value("balanceId"))));
-  return followChain(account, scalar(older), value);
+  const before = alias(creditLedger, "before");
+  const older = sql`(
+    SELECT ${before.previousSeq} FROM ${creditLedger} AS ${before}
+    WHERE ${before.accountId} = ${creditBalances.accountId} AND ${before.seq} = ${value("before")}
+      AND ${before.grantSeq} = ${creditBalances.grantSeq}
+  )`;
+  return followChain(account, older, value);
 });
 
 function historyStatement(ctx: TenantCtx, { userId, balanceId, limit }: HistoryInput, before: number | null) {

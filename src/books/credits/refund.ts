@@ -130,7 +130,7 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
           ofParts: share?.of ?? null,
           entries: due.length,
         }),
-        ...insertTakings(account, takingsOf(due), { cause: "refund", note: reason }),
+        ...insertTakings(account, takingsOf(due), { kind: "refund", note: reason }),
         ...insertRefundOwed(account, takingsOf(due)),
       ],
       returning: selectTaken(ctx, { userId }, { externalRef, refundRef }),
@@ -144,7 +144,9 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
           type: "credits.refunded",
           subject: userId,
           data: { userId, refundRef, externalRef },
-          motions: due.map(({ balance, dueSteps }) => ({ packItemId: balance.packItemId || null, dueSteps })),
+          motions: due.map(({ balance, dueSteps }) => {
+            return { balanceId: balance.id, unit: balance.unit, packItemId: balance.packItemId || null, dueSteps };
+          }),
           last: { after: 0 },
         },
       ],

@@ -4,7 +4,7 @@ import { creditBalances, creditLedger, creditRefunds, type Steps } from "../../d
 import type { StatementRow } from "../../db/sql.ts";
 import { addFractions, type Fraction, ONE, ZERO } from "../amounts/amount.ts";
 import { accountOfWrite, accountQuery, type WriteContext } from "../ledger/account.ts";
-import { lastSeqOf } from "../ledger/insert-entries.ts";
+import { isBalanceOfEntry, lastSeqOf } from "../ledger/insert-entries.ts";
 
 /** A share of a balance's initial amount: `part` of `of`. Null for everything that earlier refunds left. */
 export type Share = { readonly part: number; readonly of: number } | null;
@@ -95,11 +95,13 @@ export type RefundRow = StatementRow<typeof selectRefunds>;
 export const selectTaken = accountQuery((value: ValueOf<RefundsKey & { refundRef: string }>, account) => {
   const { accountId, externalRef, refundRef, firstSeq, lastSeq } = creditRefunds;
   return drizzle
-    .select(
-      fields(creditLedger, { balanceId: "balanceId", deltaSteps: "deltaSteps", remainingSteps: "balanceAfterSteps" }),
-    )
+    .select({
+      ...fields(creditBalances, { balanceId: "id" }),
+      ...fields(creditLedger, { deltaSteps: "deltaSteps", remainingSteps: "balanceAfterSteps" }),
+    })
     .from(creditRefunds)
     .crossJoin(creditLedger)
+    .crossJoin(creditBalances)
     .where(
       and(
         eq(accountId, account),
@@ -107,6 +109,7 @@ export const selectTaken = accountQuery((value: ValueOf<RefundsKey & { refundRef
         eq(refundRef, value("refundRef")),
         eq(creditLedger.accountId, accountId),
         between(creditLedger.seq, firstSeq, lastSeq),
+        isBalanceOfEntry(),
       ),
     );
 });

@@ -1,11 +1,7 @@
-import type { Unit } from "../amounts/amount.ts";
-
 /** The fields of a ledger entry that verification needs. */
 export interface VerifiedEntry {
   readonly seq: number;
   readonly balanceId: string;
-  readonly packId: string;
-  readonly unit: Unit;
   readonly deltaSteps: number;
   readonly afterSteps: number;
   readonly previousSeq: number | null;
@@ -14,8 +10,6 @@ export interface VerifiedEntry {
 
 export interface VerifiedBalance {
   readonly id: string;
-  readonly packId: string;
-  readonly unit: Unit;
   readonly initialSteps: number;
   readonly remainingSteps: number;
   readonly grantSeq: number;
@@ -135,7 +129,6 @@ function continuesFrom(
   balance: VerifiedBalance | undefined,
 ): boolean {
   const { seq, previousSeq, deltaSteps, afterSteps, isGrant } = entry;
-  if (balance !== undefined && (entry.unit !== balance.unit || entry.packId !== balance.packId)) return false;
   if (before !== undefined) {
     return isGrant === 0 && previousSeq === before.seq && afterSteps === before.afterSteps + deltaSteps;
   }

@@ -1,4 +1,4 @@
-import { and, type Column, desc, eq, gt, inArray, lte, type SQL, sql } from "drizzle-orm";
+import { and, type Column, desc, eq, gt, lte, type SQL, sql } from "drizzle-orm";
 import { computed, drizzle, fields, read, scalar, type ValueOf } from "../../db/query.ts";
 import {
   creditBalances,
@@ -120,7 +120,7 @@ const selectLastSeqs = accountQuery((_value: ValueOf<OfUser>, account) => {
 const selectVerifiedEntries = accountQuery((value: ValueOf<SeqRange>, account) =>
   drizzle
     .select({
-      ...fields(creditLedger, "seq", "balanceId", "packId", "unit", "deltaSteps", "previousSeq"),
+      ...fields(creditLedger, "seq", "grantSeq", "deltaSteps", "previousSeq"),
       ...fields(creditLedger, { afterSteps: "balanceAfterSteps" }),
       ...computed({ isGrant: sql<0 | 1>`${creditLedger.reason} = 'grant'` }),
     })
@@ -131,33 +131,27 @@ const selectVerifiedEntries = accountQuery((value: ValueOf<SeqRange>, account) =
 
 /** Selects the balances that were granted in a range, have entries in it, or continue from an earlier range. */
 const selectVerifiedBalances = accountQuery((value: ValueOf<SeqRange>, account) => {
-  const { id, accountId, grantSeq } = creditBalances;
+  const { accountId, grantSeq } = creditBalances;
   const balancesWhere = (where: SQL | undefined) =>
     drizzle
-      .select(fields(creditBalances, "id", "packId", "unit", "initialSteps", "remainingSteps", "grantSeq", "lastSeq"))
+      .select(fields(creditBalances, "id", "initialSteps", "remainingSteps", "grantSeq", "lastSeq"))
       .from(creditBalances)
       .where(where);
-  // Because of the plus, SQLite finds each balance by its id.
-  const ofEntries = (where: SQL | undefined) =>
-    and(
-      sql`+${accountId} = ${account}`,
-      inArray(
-        id,
-        drizzle
-          .select(fields(creditLedger, "balanceId"))
-          .from(creditLedger)
-          .where(and(verifiedEntriesOf(account), where)),
-      ),
-    );
+  const ofEntries = (where: SQL | undefined) => {
+    const entries = drizzle.select(fields(creditLedger, "accountId", "grantSeq")).from(creditLedger);
+    return sql`(${accountId}, ${grantSeq}) IN ${entries.where(and(verifiedEntriesOf(account), where))}`;
+  };
+  // The first SELECT has the balances that were granted in the range.
+  const isOfOther = sql`NOT (${inRange({ seq: creditLedger.grantSeq }, value)})`;
   return balancesWhere(and(eq(accountId, account), inRange({ seq: grantSeq }, value)))
-    .union(balancesWhere(ofEntries(inRange(creditLedger, value))))
+    .union(balancesWhere(ofEntries(and(inRange(creditLedger, value), isOfOther))))
     .union(balancesWhere(ofEntries(isEnd(value))));
 });
 
 /** Selects the last entries of balances that continue, by their seqs. */
 const selectEnds = accountQuery((value: ValueOf<SeqRange>, account) =>
   drizzle
-    .select(fields(creditLedger, { seq: "seq", balanceId: "balanceId", afterSteps: "balanceAfterSteps" }))
+    .select(fields(creditLedger, { seq: "seq", grantSeq: "grantSeq", afterSteps: "balanceAfterSteps" }))
     .from(creditLedger)
     .where(and(verifiedEntriesOf(account), isEnd(value))),
 );

@@ -89,7 +89,7 @@ async function verifyStretches(ctx: TenantCtx, stretches: readonly Stretch[]): P
       const missing = missingEnds(read);
       // Empty unless entries were written for the user between two pages.
       const ends = missing.length === 0 ? [] : await all(ctx.db, selectEntriesAt(ctx, user, missing));
-      const missingStandings = ends.map((end) => ({ ...end, total: BigInt(end.afterSteps) }));
+      const missingStandings = withBalanceIds(ends, found[2]).map((end) => ({ ...end, total: BigInt(end.afterSteps) }));
       const standings = [...missingStandings, ...read.standings];
       return verifyStretch(position, { ...read, standings }, found[4], found[5]);
     }),
@@ -100,18 +100,31 @@ export type Verified = ReturnType<typeof verifyStretch>;
 
 const endOf = ({ afterSeq }: VerifyPosition): number => afterSeq + VERIFIED_ENTRIES_MAX;
 
+/** Gives entries the ids of their balances. A missing balance is named by the seq that its grant would have. */
+function withBalanceIds<Entry extends { readonly grantSeq: number }>(
+  entries: readonly Entry[],
+  balances: LedgerStretch["balances"],
+): (Entry & { readonly balanceId: string })[] {
+  const ids = new Map(balances.map(({ grantSeq, id }) => [grantSeq, id]));
+  return entries.map((entry) => ({ ...entry, balanceId: ids.get(entry.grantSeq) ?? `seq ${entry.grantSeq}` }));
+}
+
 function readStretch(
   position: VerifyPosition,
-  [[last], entries, balances, ends]: RowsOf<ReturnType<typeof selectStretch>>,
+  [[last], rows, balances, ends]: RowsOf<ReturnType<typeof selectStretch>>,
 ): LedgerStretch {
   const { afterSeq, fromSeq, toSeq } = position;
   const { lastSeq = 0, lastGrantSeq = 0 } = last ?? {};
   const endSeq = endOf(position);
+  const entries = withBalanceIds(rows, balances);
   return {
     ...{ afterSeq, endSeq, lastSeq, entries, balances, fromSeq },
     toSeq: toSeq ?? Number.MAX_SAFE_INTEGER,
     isEnd: endSeq >= Math.max(lastSeq, lastGrantSeq),
-    standings: ends.map((end) => ({ ...end, total: BigInt(end.afterSteps) + (position.ends.get(end.seq) ?? 0n) })),
+    standings: withBalanceIds(ends, balances).map((end) => ({
+      ...end,
+      total: BigInt(end.afterSteps) + (position.ends.get(end.seq) ?? 0n),
+    })),
   };
 }
 

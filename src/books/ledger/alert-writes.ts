@@ -1,13 +1,13 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { asInteger, drizzle, fields, hasRow, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
-import { accounts, alertStates, alerts, creditLedger, webhookMessages } from "../../db/schema.ts";
+import { accounts, alertStates, alerts, creditBalances, creditLedger, webhookMessages } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { deliveryTimes, endpointsOf, wantedMessages } from "../../webhooks/outbox.ts";
 import { amountOf } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "./account.ts";
-import { lastSeqOf, type Motion } from "./insert-entries.ts";
+import { isBalanceOfEntry, lastSeqOf, type Motion } from "./insert-entries.ts";
 import {
   deliverPrefixed,
   endpointsByType,
@@ -37,12 +37,12 @@ function motionOfUser(value: ValueOf<EntriesOfWrite>): SQL {
   const ofUser = sql`(SELECT watched.account FROM watched)`;
   return sql`watched (account) AS MATERIALIZED (${writtenAccount(value)}),
   motion (account, balance, delta, was_revoked) AS MATERIALIZED (
-    SELECT ${first.accountId}, ${first.balanceId}, delta, coalesce((
+    SELECT ${first.accountId}, (SELECT ${creditBalances.id} FROM ${creditBalances} WHERE ${isBalanceOfEntry(first)}), delta, coalesce((
       SELECT ${prior.isRevoked} FROM ${creditLedger} AS ${prior}
       WHERE ${prior.accountId} = ${first.accountId} AND ${prior.seq} = ${first.previousSeq}
     ), 0)
     FROM (
-      SELECT ${first.accountId}, ${first.balanceId}, sum(${first.deltaSteps}) AS delta, ${first.previousSeq}, min(${first.seq})
+      SELECT ${first.accountId}, ${first.grantSeq}, sum(${first.deltaSteps}) AS delta, ${first.previousSeq}, min(${first.seq})
       FROM (
         SELECT * FROM (
           SELECT * FROM ${creditLedger} WHERE ${accountId} = ${ofUser}
@@ -54,7 +54,7 @@ function motionOfUser(value: ValueOf<EntriesOfWrite>): SQL {
             AND ${reservationId} IN (SELECT value FROM json_each(${value("settled")}))
         )
       ) AS ${first}
-      GROUP BY ${first.balanceId}
+      GROUP BY ${first.grantSeq}
     ) AS ${first}
   )`;
 }

@@ -1,12 +1,21 @@
 import { type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import type { ValueOf } from "../../db/query.ts";
-import { creditBalances, usageEvents } from "../../db/schema.ts";
-import { amountOf, fromSteps } from "../amounts/amount.ts";
+import { creditBalances, type Steps, usageEvents } from "../../db/schema.ts";
+import { amountOf, fromSteps, type Unit } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext } from "./account.ts";
 import type { SpendableBalance } from "./balance.ts";
 import type { Payment } from "./burn-down.ts";
 import { isBalanceOf, type NewEntry } from "./insert-entries.ts";
+
+/** What a balance paid, or what a hold took of it. */
+export interface Debit {
+  readonly balanceId: string;
+  readonly packId: string;
+  readonly unit: Unit;
+  readonly amount: number;
+  readonly remaining: number;
+}
 
 export type PlannedPayment = Payment<SpendableBalance>;
 
@@ -16,10 +25,10 @@ export type PlannedPayment = Payment<SpendableBalance>;
  */
 export function sumsAtDebits(entries: readonly NewEntry[], sums = new Map<string, number>()): Map<string, number> {
   const atDebits = new Map<string, number>();
-  for (const { balanceId, deltaSteps, reason } of entries) {
+  for (const { balanceId, deltaSteps, kind } of entries) {
     const sum = (sums.get(balanceId) ?? 0) + deltaSteps;
     sums.set(balanceId, sum);
-    if (reason === "event_committed" || reason === "reservation_held") atDebits.set(balanceId, sum);
+    if (kind === "usage" || kind === "hold") atDebits.set(balanceId, sum);
   }
   return atDebits;
 }
@@ -28,7 +37,6 @@ export function sumsAtDebits(entries: readonly NewEntry[], sums = new Map<string
 export function debitsOfPayment({ legs }: PlannedPayment, sums: ReadonlyMap<string, number>): object[] {
   return legs.map(({ balance, amountSteps }) => ({
     balanceId: balance.id,
-    amount: fromSteps(balance.unit, amountSteps),
     amountSteps,
     sumSteps: sums.get(balance.id) ?? 0,
   }));
@@ -38,8 +46,34 @@ export function debitsOfPayment({ legs }: PlannedPayment, sums: ReadonlyMap<stri
 const balancesOfLegs = (value: ValueOf<WriteContext>, legs: SQL): SQL =>
   sql`json_each(${legs}) AS leg CROSS JOIN ${creditBalances} ON ${isBalanceOf(value, sql`leg.value ->> 'balanceId'`)}`;
 
+/** A debit in the column `debits`. */
+type StoredDebit = readonly [balanceId: string, packId: string, unit: Unit, amountSteps: Steps, remainingSteps: Steps];
+
+/** Reads stored debits: JSON that Purser wrote. */
+export function readDebits(stored: string): Debit[] {
+  return (JSON.parse(stored) as StoredDebit[]).map(([balanceId, packId, unit, amountSteps, remainingSteps]) => {
+    return {
+      balanceId,
+      packId,
+      unit,
+      amount: fromSteps(unit, amountSteps),
+      remaining: fromSteps(unit, remainingSteps),
+    };
+  });
+}
+
+/** Returns SQL for an event's debits as JSON in the form of the API. */
+export function debitsJson(): SQL {
+  const unit = sql`leg.value ->> 2`;
+  return sql`(
+    SELECT json_group_array(json_object('balanceId', leg.value ->> 0, 'packId', leg.value ->> 1, 'unit', ${unit},
+      'amount', ${amountOf(sql`(leg.value ->> 3)`, sql`(${unit})`)}, 'remaining', ${amountOf(sql`(leg.value ->> 4)`, sql`(${unit})`)}))
+    FROM json_each(${usageEvents.debits}) AS leg
+  )`;
+}
+
 /**
- * Returns SQL for a response's debits as JSON. The remaining amounts are read while the batch runs, because the plan may be outdated.
+ * Returns SQL for the debits of an event, as they are stored. The remaining amounts are read while the batch runs, because the plan may be outdated.
  * Later entries of the batch change each balance by `sumSteps`.
  */
 export function debitsOfLegs(value: ValueOf<WriteContext>, legs: SQL): SQL {
@@ -47,8 +81,7 @@ export function debitsOfLegs(value: ValueOf<WriteContext>, legs: SQL): SQL {
   // If the balance is too low, the later debit aborts the batch. Until then this must be a valid number.
   const left = sql`max(0, ${remainingSteps} + (leg.value ->> 'sumSteps'))`;
   return sql`(
-    SELECT json_group_array(json_object('balanceId', ${id}, 'packId', ${packId}, 'unit', ${unit},
-      'amount', leg.value -> 'amount', 'remaining', ${amountOf(left, unit)}))
+    SELECT json_group_array(json_array(${id}, ${packId}, ${unit}, leg.value ->> 'amountSteps', ${left}))
     FROM ${balancesOfLegs(value, legs)}
   )`;
 }

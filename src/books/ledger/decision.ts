@@ -1,7 +1,7 @@
 import type { NewAuditEntry } from "../../catalog/audit.ts";
 import type { Statement } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
-import { sha256 } from "../../lib/encoding.ts";
+import { sha256, toBase62 } from "../../lib/encoding.ts";
 import { canonicalJson } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { NewCount } from "./counters.ts";
@@ -85,23 +85,30 @@ export function writeReturning<Row, Answer>(
   };
 }
 
-/** Identifies a write that must take effect once. It has the hash of its request and an id of this write. */
+/**
+ * Identifies a write that must take effect once. Its stored form has the fingerprint of its request, an id of this write, and a mark of
+ * each field, without separators, because every event and reservation stores one.
+ */
 export interface Stamp {
-  readonly hash: string;
+  readonly fingerprint: string;
   readonly stored: string;
   /** The fields of the body that a conflict may name, in the order of their marks. */
   readonly fields: readonly string[];
 }
 
-const MARK_LENGTH = 4;
-const MARKS = 36 ** MARK_LENGTH;
+/** At least 128 bits, in base64url. */
+const REQUEST_LENGTH = 22;
+/** Only the attempts of one write and repeats of its request are told apart by it. */
+const WRITE_ID_LENGTH = 8;
+const MARK_LENGTH = 2;
+const MARKS = 62 ** MARK_LENGTH;
 
 /** A short hash of one field (FNV-1a), so that a conflict can name the fields that differ (U12). Nothing depends on it. */
 function markOf(value: unknown): string {
   const text = value === undefined ? "" : canonicalJson(value);
   let hash = 0x811c9dc5;
   for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
-  return ((hash >>> 0) % MARKS).toString(36).padStart(MARK_LENGTH, "0");
+  return toBase62((hash >>> 0) % MARKS).padStart(MARK_LENGTH, "0");
 }
 
 /**
@@ -114,26 +121,29 @@ export async function stampRequest<Input extends object>(
   input: Input,
   fields: readonly (keyof Input & string)[] = [],
 ): Promise<Stamp> {
-  const hash = await sha256(canonicalJson([...kind, input]));
+  const fingerprint = (await sha256(canonicalJson([...kind, input]))).slice(0, REQUEST_LENGTH);
+  const writeId = ctx.newId("").slice(0, WRITE_ID_LENGTH);
   const marks = fields.map((field) => markOf(input[field])).join("");
-  return { hash, fields, stored: `${hash}.${ctx.newId("")}.${marks}` };
+  return { fingerprint, fields, stored: fingerprint + writeId + marks };
 }
+
+const MARKS_FROM = REQUEST_LENGTH + WRITE_ID_LENGTH;
 
 /** The fields of a commit's body, without the id. An event lists them last, so that a conflict between the two can name them. */
 export const committedFields = ["quantities", "occurredAt", "properties", "onShortage"] as const;
 
 /** The stamp of an event that charges an expired reservation (U15). No client sent it. */
 export function stampCharge(charge: { readonly [Field in (typeof committedFields)[number]]?: unknown }): string {
-  return `charge..${committedFields.map((field) => markOf(charge[field])).join("")}`;
+  return ".".repeat(MARKS_FROM) + committedFields.map((field) => markOf(charge[field])).join("");
 }
 
 /** Returns whether a stored stamp belongs to this write (whose response was lost), to an equal request, or to another request. */
 export function compareStamp(stored: string, stamp: Stamp): "own" | "replay" | "other" {
   if (stored === stamp.stored) return "own";
-  return stored.startsWith(`${stamp.hash}.`) ? "replay" : "other";
+  return stored.startsWith(stamp.fingerprint) ? "replay" : "other";
 }
 
-const marksOf = (stored: string): readonly string[] => stored.split(".")[2]?.match(/.{4}/g) ?? [];
+const marksOf = (stored: string): readonly string[] => stored.slice(MARKS_FROM).match(/../g) ?? [];
 
 /** Returns the common fields in which two requests differ. */
 function differingFields(stored: string, stamp: Stamp): readonly string[] {

@@ -19,7 +19,7 @@ import { assert } from "../../errors.ts";
 import { fromSteps, type Quantities, toSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { type Counted, readCounted } from "./counters.ts";
-import { lastSeqOf } from "./insert-entries.ts";
+import { isBalanceOfEntry, lastSeqOf } from "./insert-entries.ts";
 
 /** The amount that a reservation holds of one balance. */
 export interface HoldLeg {
@@ -318,11 +318,11 @@ const returned = alias(creditLedger, "returned");
 export const guardReturned = query((value: ValueOf<{ environmentId: number; ids: string }>) => {
   const isReturn = sql`${returned.accountId} = ${reservations.accountId}
     AND ${returned.seq} = ${reservations.settledSeq} + leg.key AND ${returned.reservationId} = ${reservations.id}
-    AND ${returned.balanceId} = leg.value ->> 'balanceId' AND ${returned.deltaSteps} = leg.value ->> 'amountSteps'`;
+    AND ${isBalanceOfEntry(returned)} AND ${creditBalances.id} = leg.value ->> 'balanceId' AND ${returned.deltaSteps} = leg.value ->> 'amountSteps'`;
   const isMissing = sql`
     SELECT 1 FROM json_each(${value("ids")}) AS item
     CROSS JOIN ${reservations} ON ${reservations.environmentId} = ${value("environmentId")} AND ${reservations.id} = item.value
     CROSS JOIN json_each(${reservations.legs}) AS leg
-    WHERE NOT EXISTS (SELECT 1 FROM ${creditLedger} AS ${returned} WHERE ${isReturn})`;
+    WHERE NOT EXISTS (SELECT 1 FROM ${creditLedger} AS ${returned} CROSS JOIN ${creditBalances} WHERE ${isReturn})`;
   return insertFrom(guards, { name: sql`'settlement'`, holds: sql`NOT EXISTS (${isMissing})` }, sql``);
 });

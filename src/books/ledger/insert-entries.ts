@@ -2,6 +2,7 @@ import { desc, eq, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import {
   asInteger,
+  type ColumnsOf,
   drizzle,
   fields,
   insertFrom,
@@ -11,15 +12,15 @@ import {
   scalar,
   type ValueOf,
 } from "../../db/query.ts";
-import { creditBalances, creditLedger } from "../../db/schema.ts";
+import { creditBalances, creditLedger, ENTRY_KINDS } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 
 // The statements here append entries, and triggers apply the entries to the balances. A trigger also writes the entries of new
 // balances (new-balances.ts). No other statement writes `remaining_steps`.
 
-export type LedgerRow = Omit<typeof creditLedger.$inferSelect, "accountId" | "isRevoked">;
-export type Cause = LedgerRow["cause"];
+export type Cause = (typeof creditLedger.$inferSelect)["cause"];
+export type EntryKind = keyof typeof ENTRY_KINDS;
 
 /** An entry that a statement wrote. */
 export interface WrittenEntry {
@@ -83,6 +84,11 @@ export const lastEntry = (value: ValueOf<WriteContext>) => sql`(
   FROM ${creditLedger} WHERE ${creditLedger.accountId} = ${accountOfWrite(value)} ORDER BY ${creditLedger.seq} DESC LIMIT 1
 ) AS ${lastLedgerEntry}`;
 
+/** Returns a condition: a balance is that of an entry. The plus keeps SQLite from finding the account again for each balance. */
+export const isBalanceOfEntry = (
+  entry: Pick<ColumnsOf<typeof creditLedger>, "accountId" | "grantSeq"> = creditLedger,
+): SQL => sql`${creditBalances.accountId} = +${entry.accountId} AND ${creditBalances.grantSeq} = ${entry.grantSeq}`;
+
 /** Returns a condition: a balance has this id and belongs to the account. */
 export const isBalanceOf = (value: ValueOf<WriteContext>, id: SQL): SQL =>
   sql`${creditBalances.accountId} = ${accountOfWrite(value)} AND ${creditBalances.id} = ${id}`;
@@ -92,12 +98,12 @@ export interface NewEntry {
   readonly balanceId: string;
   /** Negative when credits are consumed. */
   readonly deltaSteps: number;
-  readonly reason: Exclude<LedgerRow["reason"], "grant">;
-  readonly cause?: Extract<Cause, "usage" | "hold" | "hold_returned" | "adjustment">;
+  /** Absent for an entry that repeats another's. */
+  readonly kind?: Extract<EntryKind, "usage" | "hold" | "released" | "expired" | "adjustment">;
   readonly eventId?: string;
   readonly reservationId?: string;
   readonly note?: string;
-  /** The seq of an earlier entry, whose cause and note it repeats. */
+  /** The seq of an earlier entry, whose kind and note it repeats. */
   readonly repeatsSeq?: number;
   /** Whether the plan says that the balance is revoked. The batch aborts if it is not so. Absent: as it is. */
   readonly isRevoked?: 0 | 1;
@@ -115,14 +121,11 @@ const insertEntriesSql = query((value: ValueOf<WriteContext & { entries: string 
     {
       accountId: creditBalances.accountId,
       seq: sql`${lastLedgerEntry.seq} + 1 + entry.key`,
-      balanceId: creditBalances.id,
-      packId: creditBalances.packId,
-      unit: creditBalances.unit,
+      grantSeq: creditBalances.grantSeq,
       deltaSteps: sql`entry.value ->> 'deltaSteps'`,
       balanceAfterSteps: sql`${creditBalances.remainingSteps} + (entry.value ->> 'sumSteps')`,
       previousSeq: sql`coalesce(${lastLedgerEntry.seq} + 1 + (entry.value ->> 'previous'), ${creditBalances.lastSeq})`,
-      reason: sql`entry.value ->> 'reason'`,
-      cause: sql`coalesce(entry.value ->> 'cause', ${repeat(sql`${repeated.cause}`)})`,
+      kind: sql`coalesce(entry.value ->> 'kind', ${repeat(sql`${repeated.kind}`)})`,
       writtenBy: value("by"),
       eventId: sql`entry.value ->> 'eventId'`,
       reservationId: sql`entry.value ->> 'reservationId'`,
@@ -158,7 +161,8 @@ function chained(entries: readonly NewEntry[]): object[] {
     const before = last.get(entry.balanceId);
     const sumSteps = (before?.sumSteps ?? 0) + entry.deltaSteps;
     last.set(entry.balanceId, { sumSteps, place });
-    return { ...entry, sumSteps, ...(before === undefined ? {} : { previous: before.place }) };
+    const kind = entry.kind === undefined ? {} : { kind: ENTRY_KINDS[entry.kind] };
+    return { ...entry, ...kind, sumSteps, ...(before === undefined ? {} : { previous: before.place }) };
   });
 }
 

@@ -17,7 +17,8 @@ import type { TenantCtx } from "../../runtime.ts";
 import { deliver, deliveryTimes, insertMessagesOf, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
 import { amountOf } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
-import { lastSeqOf } from "./insert-entries.ts";
+import { debitsJson } from "./debits.ts";
+import { isBalanceOfEntry, lastSeqOf } from "./insert-entries.ts";
 import { deliverPrefixed, endpointsByType, type LedgerMessage, type MessageWrites } from "./messages.ts";
 import { isSinceSettled } from "./owed.ts";
 
@@ -50,20 +51,20 @@ const messageProperties = sql`coalesce(${usageEvents.properties}, iif(${usageEve
 ), NULL))`;
 
 const dataOfEvent = (value: ValueOf<WriteContext>) => sql`(
-  SELECT json_set(m.value -> 'data', '$.debits', json(${usageEvents.debits}), '$.uncovered', json(${usageEvents.uncovered}),
+  SELECT json_set(m.value -> 'data', '$.debits', json(${debitsJson()}), '$.uncovered', json(${usageEvents.uncovered}),
     '$.occurredAt', json(${isoJson(usageEvents.occurredAtMs)}), '$.properties', json(${messageProperties}))
   FROM ${usageEvents}
   WHERE ${usageEvents.environmentId} = ${value("environmentId")} AND ${usageEvents.eventId} = m.value ->> 'recordedEventId'
 )`;
 
-const { balanceId, unit, deltaSteps, balanceAfterSteps } = creditLedger;
-const delta = amountOf(deltaSteps, unit);
-const remaining = amountOf(balanceAfterSteps, unit);
-
 function dataOfMotions(account: SQL): SQL {
-  const moved = sql`json_object('balanceId', ${balanceId}, 'unit', ${unit}, 'delta', ${delta}, 'remaining', ${remaining})`;
+  const { deltaSteps, balanceAfterSteps } = creditLedger;
+  const unit = sql`(t.value ->> 'unit')`;
+  const ofBalance = sql`'balanceId', t.value ->> 'balanceId', 'unit', ${unit}`;
+  const remaining = amountOf(balanceAfterSteps, unit);
+  const moved = sql`json_object(${ofBalance}, 'delta', ${amountOf(deltaSteps, unit)}, 'remaining', ${remaining})`;
   const short = sql`max(0, (t.value ->> 'dueSteps') + ${deltaSteps})`;
-  const taken = sql`json_object('balanceId', ${balanceId}, 'packItemId', t.value ->> 'packItemId', 'unit', ${unit},
+  const taken = sql`json_object('balanceId', t.value ->> 'balanceId', 'packItemId', t.value ->> 'packItemId', 'unit', ${unit},
     'taken', ${amountOf(sql`-${deltaSteps}`, unit)}, 'short', ${amountOf(short, unit)}, 'remaining', ${remaining})`;
   const last = sql`${lastSeqOf(account)} - coalesce(m.value ->> '$.last.after', 0)`;
   return sql`json_set(m.value -> 'data', '$.balances', json((
@@ -73,10 +74,15 @@ function dataOfMotions(account: SQL): SQL {
 )))`;
 }
 
+const { id: balanceId, unit } = creditBalances;
+const delta = amountOf(creditLedger.deltaSteps, unit);
+const remaining = amountOf(creditLedger.balanceAfterSteps, unit);
+
 const dataOfEntry = (account: SQL) => sql`(
   SELECT json_set(m.value -> 'data', '$.balanceId', ${balanceId}, '$.unit', ${unit}, '$.delta', ${delta},
     '$.remaining', ${remaining}, '$.note', ${creditLedger.note})
-  FROM ${creditLedger} WHERE ${creditLedger.accountId} = ${account}
+  FROM ${creditLedger} CROSS JOIN ${creditBalances} ON ${isBalanceOfEntry()}
+  WHERE ${creditLedger.accountId} = ${account}
     AND ${creditLedger.seq} = ${lastSeqOf(account)} - coalesce(m.value ->> '$.last.after', 0)
 )`;
 
@@ -160,10 +166,9 @@ const paymentKey = () => sql`(
 type TakingMessages = WriteContext & { settled: string; endpoints: string; messageId: string };
 
 const insertTakingMessages = query((value: ValueOf<TakingMessages>) => {
-  const { balanceId, unit, deltaSteps, balanceAfterSteps, isRevoked, note, seq, reason, reservationId } = creditLedger;
+  const { isRevoked, note, seq, reason, reservationId } = creditLedger;
   const type = sql`iif(${paymentGrants.balanceId} IS NULL, 'credits.adjusted', 'payment.taken')`;
-  const moved = sql`'balanceId', ${balanceId}, 'unit', ${unit}, 'delta', ${amountOf(deltaSteps, unit)},
-    'remaining', ${amountOf(balanceAfterSteps, unit)}`;
+  const moved = sql`'balanceId', ${balanceId}, 'unit', ${unit}, 'delta', ${delta}, 'remaining', ${remaining}`;
   const ofPayment = and(
     eq(paymentGrants.balanceId, balanceId),
     or(sql`${isRevoked} = 0`, sql`${paymentGrants.isRevoked} = 1`),
@@ -181,7 +186,7 @@ const insertTakingMessages = query((value: ValueOf<TakingMessages>) => {
         json_object('userId', ${value("userId")}, 'paymentKey', ${paymentKey()},
           'balances', json_array(json_object(${moved})), 'seq', ${seq}))`,
     },
-    sql`FROM ${creditLedger} LEFT JOIN ${paymentGrants} ON ${ofPayment}
+    sql`FROM ${creditLedger} CROSS JOIN ${creditBalances} ON ${isBalanceOfEntry()} LEFT JOIN ${paymentGrants} ON ${ofPayment}
       WHERE ${isSinceSettled(value, accountOfWrite(value))} AND ${reason} = 'admin_adjust'
       AND ${reservationId} IN (SELECT value FROM json_each(${value("settled")}))
       AND ${value("endpoints")} -> ('$."' || ${type} || '"') IS NOT NULL`,

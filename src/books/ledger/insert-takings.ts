@@ -1,18 +1,18 @@
 import { type SQL, sql } from "drizzle-orm";
 import { asInteger, drizzle, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
-import { creditBalances, creditLedger, paymentGrants, type Steps } from "../../db/schema.ts";
+import { creditBalances, creditLedger, ENTRY_KINDS, paymentGrants, type Steps } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { guards } from "../../db/views.ts";
-import { amountStepsMax, type Unit } from "../amounts/amount.ts";
+import { amountStepsMax } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "./account.ts";
 import { heldStepsOfBalance } from "./hold.ts";
-import { type Cause, inSlices, isBalanceOf, lastEntry, lastLedgerEntry, moving } from "./insert-entries.ts";
+import { type EntryKind, inSlices, isBalanceOf, lastEntry, lastLedgerEntry, moving } from "./insert-entries.ts";
 import { replacePaymentOwed } from "./owed.ts";
 
 /** Returns the statement that writes an `admin_adjust` entry for each balance that `from` joins. `position` numbers them from 0. */
 const insertAdjustments = (
   value: ValueOf<WriteContext & { note: string | null }>,
-  { position, delta, isRevoked, cause }: Readonly<Record<"position" | "delta" | "isRevoked" | "cause", SQL>>,
+  { position, delta, isRevoked, kind }: Readonly<Record<"position" | "delta" | "isRevoked" | "kind", SQL>>,
   from: SQL,
 ): SQL =>
   insertFrom(
@@ -20,14 +20,11 @@ const insertAdjustments = (
     {
       accountId: creditBalances.accountId,
       seq: sql`${lastLedgerEntry.seq} + 1 + ${position}`,
-      balanceId: creditBalances.id,
-      packId: creditBalances.packId,
-      unit: creditBalances.unit,
+      grantSeq: creditBalances.grantSeq,
       deltaSteps: delta,
       balanceAfterSteps: sql`${creditBalances.remainingSteps} + ${delta}`,
       previousSeq: creditBalances.lastSeq,
-      reason: sql`'admin_adjust'`,
-      cause,
+      kind,
       writtenBy: value("by"),
       note: value("note"),
       occurredAtMs: lastLedgerEntry.occurredAtMs,
@@ -40,7 +37,12 @@ type Reversal = WriteContext & { balanceId: string; note: string | null };
 const insertReversalSql = query((value: ValueOf<Reversal>) =>
   insertAdjustments(
     value,
-    { position: sql`0`, delta: sql`-${creditBalances.remainingSteps}`, isRevoked: sql`1`, cause: sql`'revoke'` },
+    {
+      position: sql`0`,
+      delta: sql`-${creditBalances.remainingSteps}`,
+      isRevoked: sql`1`,
+      kind: sql`${ENTRY_KINDS.revoke}`,
+    },
     sql`${creditBalances} WHERE ${isBalanceOf(value, sql`${value("balanceId")}`)}`,
   ),
 );
@@ -67,31 +69,38 @@ export interface Taking {
   readonly revokes: boolean;
 }
 
-/** The cause and the note of the entries. */
-type Taken = { cause: Extract<Cause, "refund" | "revoke" | "erasure">; note: string | null };
+/** The kind and the note of the entries. */
+type Taken = { kind: Extract<EntryKind, "refund" | "revoke" | "erasure">; note: string | null };
 
-const insertTakingsSql = query((value: ValueOf<WriteContext & Taken & { takings: string }>) => {
-  const remaining = creditBalances.remainingSteps;
-  return insertAdjustments(
-    value,
-    {
-      position: sql`taking.key`,
-      cause: sql`${value("cause")}`,
-      isRevoked: sql`(taking.value ->> 'revokes' OR ${creditBalances.revokedAtMs} IS NOT NULL)`,
-      delta: sql`-iif(taking.value ->> 'revokes', ${remaining}, min(${remaining}, taking.value ->> 'dueSteps'))`,
-    },
-    sql`json_each(${value("takings")}) AS taking CROSS JOIN ${creditBalances}
+const insertTakingsSql = query(
+  (value: ValueOf<WriteContext & { kind: number; note: string | null; takings: string }>) => {
+    const remaining = creditBalances.remainingSteps;
+    return insertAdjustments(
+      value,
+      {
+        position: sql`taking.key`,
+        kind: asInteger(value("kind")),
+        isRevoked: sql`(taking.value ->> 'revokes' OR ${creditBalances.revokedAtMs} IS NOT NULL)`,
+        delta: sql`-iif(taking.value ->> 'revokes', ${remaining}, min(${remaining}, taking.value ->> 'dueSteps'))`,
+      },
+      sql`json_each(${value("takings")}) AS taking CROSS JOIN ${creditBalances}
       WHERE ${isBalanceOf(value, sql`taking.value ->> 'balanceId'`)} ORDER BY taking.key`,
-  );
-});
+    );
+  },
+);
 
 /** The most takings of one statement. They have less than 400 kB. A D1 value has at most 2 MB. */
 const TAKINGS_A_STATEMENT_MAX = 5_000;
 
 /** Writes the entries of a refund, one for each balance, in order. Each entry takes what its balance has at that moment. */
-export function insertTakings(writing: WriteContext, takings: readonly Taking[], taken: Taken): Statement[] {
+export function insertTakings(writing: WriteContext, takings: readonly Taking[], { kind, note }: Taken): Statement[] {
   return inSlices(takings, TAKINGS_A_STATEMENT_MAX).map((slice) => {
-    const insert = insertTakingsSql({ ...writingValues(writing), takings: JSON.stringify(slice), ...taken });
+    const insert = insertTakingsSql({
+      ...writingValues(writing),
+      takings: JSON.stringify(slice),
+      note,
+      kind: ENTRY_KINDS[kind],
+    });
     return moving(insert, { entries: slice.length, raises: false });
   });
 }
@@ -108,8 +117,8 @@ export interface PaymentMotion {
 }
 
 /** The amount that an entry of `insertPaymentMotions` moved. */
-export interface MovedRow {
-  readonly unit: Unit;
+interface MovedRow {
+  readonly seq: number;
   readonly deltaSteps: number;
 }
 
@@ -149,7 +158,7 @@ const insertMotions = query((value: ValueOf<Motions>) => {
     value,
     {
       position: sql`motion.key`,
-      cause: sql`iif(${isTaken}, 'payment_taken', 'payment_restored')`,
+      kind: sql`iif(${isTaken}, ${ENTRY_KINDS.payment_taken}, ${ENTRY_KINDS.payment_restored})`,
       isRevoked: sql`(${isWhole} OR ${isRevokedByOther})`,
       delta: sql`CASE WHEN ${isWhole} THEN -${remainingSteps} WHEN ${isRevokedByOther} THEN 0
         WHEN ${surplus} > 0 THEN min(${surplus}, ${room()}) ELSE max(${surplus}, -${remainingSteps}) END`,
@@ -157,7 +166,7 @@ const insertMotions = query((value: ValueOf<Motions>) => {
     sql`${balancesOfMotions(value)}
       CROSS JOIN ${paymentGrants} ON ${paymentGrants.balanceId} = ${creditBalances.id} ORDER BY motion.key`,
   );
-  return returning(fields(creditLedger, "unit", "deltaSteps"), (list) => sql`${insert} RETURNING ${list}`);
+  return returning(fields(creditLedger, "seq", "deltaSteps"), (list) => sql`${insert} RETURNING ${list}`);
 });
 
 // A trigger has counted the amounts taken from revoked balances.
@@ -178,9 +187,11 @@ const markMoved = query((value: ValueOf<Motions>) => {
     .where(sql`${paymentGrants.balanceId} = motion.value ->> 'balanceId'`);
 });
 
-/** Returns the moved amounts, from the rows of a batch. */
-export function movedIn(rows: readonly unknown[][]): MovedRow[] {
-  return rows.flat().filter((row): row is MovedRow => typeof row === "object" && row !== null && "deltaSteps" in row);
+/** Returns the moved amounts in steps, in the order of the motions, from the rows of a batch. */
+export function movedIn(rows: readonly unknown[][]): number[] {
+  const isMoved = (row: unknown): row is MovedRow => typeof row === "object" && row !== null && "deltaSteps" in row;
+  const moved = rows.flat().filter(isMoved);
+  return moved.toSorted((a, b) => a.seq - b.seq).map(({ deltaSteps }) => deltaSteps);
 }
 
 /**

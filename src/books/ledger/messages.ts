@@ -30,7 +30,12 @@ export type LedgerMessage = NewMessage & {
   /** Adds the `debits` and `uncovered` of the usage event. */
   readonly recordedEventId?: string;
   /** Adds `balances`, with the moved amount of each entry up to the last, in order. `dueSteps` is set for a refund (C21). */
-  readonly motions?: readonly { readonly packItemId?: string | null; readonly dueSteps?: number }[];
+  readonly motions?: readonly {
+    readonly balanceId: string;
+    readonly unit: Unit;
+    readonly packItemId?: string | null;
+    readonly dueSteps?: number;
+  }[];
   /** Adds the fields of its last entry. */
   readonly isEntry?: true;
   /** The message is not sent if all of its `motions` moved 0 (S4). */

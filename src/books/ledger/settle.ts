@@ -83,12 +83,11 @@ export function settleHold(
     const amountSteps = amounts.get(balanceId);
     if (amountSteps === undefined) return [];
     const deltaSteps = -amountSteps;
-    return [{ balanceId, deltaSteps, reason: "admin_adjust", reservationId, repeatsSeq: seq, isRevoked: 1 }];
+    return [{ balanceId, deltaSteps, reservationId, repeatsSeq: seq, isRevoked: 1 }];
   });
   const payments = paymentsOfOwed(hold, debits, paid);
   const paying = payments.flatMap(({ balanceId, seq, steps }): NewEntry[] => {
-    const entry = { balanceId, deltaSteps: -steps, reason: "admin_adjust", reservationId } as const;
-    return steps === 0 ? [] : [{ ...entry, repeatsSeq: seq, isRevoked: 0 }];
+    return steps === 0 ? [] : [{ balanceId, deltaSteps: -steps, reservationId, repeatsSeq: seq, isRevoked: 0 }];
   });
   return { hold, ending, payments, entries: [...returnsOf(hold, ending), ...taken, ...debits, ...paying] };
 }
@@ -124,7 +123,7 @@ export function debitOf(
   eventId: string,
   reservationId: string | null,
 ): NewEntry {
-  const debit = { balanceId, deltaSteps: -amountSteps, reason: "event_committed", cause: "usage", eventId } as const;
+  const debit = { balanceId, deltaSteps: -amountSteps, kind: "usage", eventId } as const;
   return reservationId === null ? debit : { ...debit, reservationId };
 }
 
@@ -134,8 +133,7 @@ function returnsOf({ id, legs, revocations }: Hold, { state }: Pick<Ending, "sta
   return legs.map(({ balanceId, amountSteps }) => ({
     balanceId,
     deltaSteps: amountSteps,
-    reason: state === "expired" ? "reservation_expired" : "reservation_released",
-    cause: "hold_returned",
+    kind: state === "expired" ? "expired" : "released",
     reservationId: id,
     isRevoked: revoked.has(balanceId) ? 1 : 0,
   }));

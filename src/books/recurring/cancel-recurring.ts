@@ -108,7 +108,7 @@ async function cancelInOneBatch(ctx: TenantCtx, recurringId: string, { at, reaso
       const after = { ...row, state: "ended", reason: null, nextAtMs: null, finalN } as const;
       const revokes = [
         ...jsonChunks(takings.map(({ balanceId }) => balanceId)).map((balanceIds) => guardNoneRevoked({ balanceIds })),
-        ...insertTakings(account, takings, { cause: "revoke", note: reason ?? null }),
+        ...insertTakings(account, takings, { kind: "revoke", note: reason ?? null }),
       ];
       return writeAll(
         [...changeRecurring([{ ...changeOf(row, after), accountId: account.accountId, finalN }]), ...revokes],

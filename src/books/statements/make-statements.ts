@@ -33,7 +33,7 @@ import type { CronCtx, CronPart } from "../../runtime.ts";
 import { stepsOfSum, sumOfSteps } from "../amounts/amount.ts";
 import { spanOfMonth } from "../ledger/calendar.ts";
 import { isOpen } from "../ledger/hold.ts";
-import { lastSeqOf } from "../ledger/insert-entries.ts";
+import { isBalanceOfEntry, lastSeqOf } from "../ledger/insert-entries.ts";
 import { addAmounts, type Line, monthLinesOf, readAmounts, storedAmounts } from "./lines.ts";
 
 const STATEMENTS_PART = "statements_not_made";
@@ -122,9 +122,9 @@ const selectHeld = query((value: ValueOf<AccountsPage>) =>
 /** The page's entries since the month began, summed by cause. Reads each account's entries from the last one backwards. */
 const selectMotions = query((value: ValueOf<AccountsPage>) => {
   const last = alias(creditLedger, "last");
-  const { accountId, seq, balanceId, cause, deltaSteps, occurredAtMs } = creditLedger;
+  const { accountId, seq, grantSeq, cause, deltaSteps, occurredAtMs } = creditLedger;
   const columns = (from: typeof last | typeof creditLedger) =>
-    sql.join([from.accountId, from.seq, from.balanceId, from.cause, from.deltaSteps, from.occurredAtMs], sql`, `);
+    sql.join([from.accountId, from.seq, from.grantSeq, from.cause, from.deltaSteps, from.occurredAtMs], sql`, `);
   const back = alias(creditLedger, "back");
   const isAfter = sql`${back.occurredAtMs} >= ${value("toMs")}`;
   return read(
@@ -133,7 +133,7 @@ const selectMotions = query((value: ValueOf<AccountsPage>) => {
       ...computed({ cause: sql<string>`${back.cause}`, isAfter: isAfter.mapWith(Boolean) }),
       ...sumOfSteps(back.deltaSteps),
     },
-    (list) => sql`WITH RECURSIVE ${back} (${names(accountId, seq, balanceId, cause, deltaSteps, occurredAtMs)}) AS (
+    (list) => sql`WITH RECURSIVE ${back} (${names(accountId, seq, grantSeq, cause, deltaSteps, occurredAtMs)}) AS (
       SELECT ${columns(last)} FROM ${fromAccounts} CROSS JOIN ${creditLedger} AS ${last}
         ON ${last.accountId} = ${accounts.id} AND ${last.seq} = ${lastSeqOf(sql`${accounts.id}`)}
       WHERE ${isInPage(value)}
@@ -142,7 +142,7 @@ const selectMotions = query((value: ValueOf<AccountsPage>) => {
         ON ${accountId} = ${back.accountId} AND ${seq} = ${back.seq} - 1
       WHERE ${back.occurredAtMs} >= ${value("fromMs")}
     )
-    SELECT ${list} FROM ${back} CROSS JOIN ${creditBalances} ON ${creditBalances.id} = ${back.balanceId}
+    SELECT ${list} FROM ${back} CROSS JOIN ${creditBalances} ON ${isBalanceOfEntry(back)}
     WHERE ${back.occurredAtMs} >= ${value("fromMs")} GROUP BY 1, 2, 3, 4, 5, 6, 7`,
   );
 });

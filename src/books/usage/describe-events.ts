@@ -6,14 +6,7 @@ import { all } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { amountJson, presentQuantities, type Unit } from "../amounts/amount.ts";
-
-export interface Debit {
-  readonly balanceId: string;
-  readonly packId: string;
-  readonly unit: Unit;
-  readonly amount: number;
-  readonly remaining: number;
-}
+import { type Debit, readDebits } from "../ledger/debits.ts";
 
 export type AmountOfBalance = Omit<Debit, "remaining">;
 
@@ -94,8 +87,7 @@ export async function readUsageEvent(ctx: TenantCtx, eventId: string) {
     reservationId,
     ...presentDescription(row),
     ...presentUsageTimes(row),
-    // JSON in the form of the response.
-    debits: JSON.parse(debits) as readonly Debit[],
+    debits: readDebits(debits),
     uncovered: uncovered === null ? null : (JSON.parse(uncovered) as EventDescription["quantities"]),
   };
 }

@@ -9,13 +9,8 @@ import type { TenantCtx } from "../../runtime.ts";
 import type { UnitAmounts } from "../amounts/amount.ts";
 import { filterCovers } from "../amounts/match.ts";
 import { accountQuery } from "../ledger/account.ts";
-import {
-  type AmountOfBalance,
-  type Debit,
-  describedFields,
-  presentDescription,
-  presentUsageTimes,
-} from "./describe-events.ts";
+import { type Debit, readDebits } from "../ledger/debits.ts";
+import { type AmountOfBalance, describedFields, presentDescription, presentUsageTimes } from "./describe-events.ts";
 
 export interface ShownEvent {
   readonly eventId: string;
@@ -226,8 +221,7 @@ function presentListedEvent(row: ListedEventRow, properties?: string | null): Sh
     ...presentDescription(row),
     ...presentUsageTimes(row),
     reservationId: row.reservationId,
-    // The stored JSON has the form of the response, but also the remaining amounts after each debit.
-    debits: (JSON.parse(row.debits) as Debit[]).map(({ remaining: _, ...debit }) => debit),
+    debits: readDebits(row.debits).map(({ remaining: _, ...debit }) => debit),
     uncovered: row.uncovered === null ? null : (JSON.parse(row.uncovered) as ShownEvent["uncovered"]),
     ...(properties === undefined
       ? {}

@@ -10,7 +10,7 @@ import { impliesCount, isRounded } from "../amounts/given-quantities.ts";
 import { type MatchRule, ruleInWords, rulesCover } from "../amounts/match.ts";
 import { inSpendingOrder, type PayingRow, type SpendableBalance, statusOf } from "../ledger/balance.ts";
 import { burnDown, LEGS_MAX, spendingOrder, type Usage } from "../ledger/burn-down.ts";
-import type { PlannedPayment } from "../ledger/debits.ts";
+import type { Debit, PlannedPayment } from "../ledger/debits.ts";
 import { readDuePeriods, selectDuePeriods } from "../ledger/due-periods.ts";
 import { type DueHold, inOrderOfEnds, readDueHold } from "../ledger/hold.ts";
 import { spendableBalances } from "../ledger/payers.ts";
@@ -19,7 +19,6 @@ import { apply, changesOfHolds, settle } from "../ledger/settle.ts";
 import { selectDueLegs, selectNewestUnspendable, selectPayingOrChargeable } from "../ledger/spendable-balances.ts";
 import { refusingLimits } from "../limits/count-usage.ts";
 import { counterOf, limitOf, selectUserLimits, type UserLimitRow } from "../limits/user-limits.ts";
-import type { Debit } from "./describe-events.ts";
 
 export interface PlanOutput {
   readonly debits: Debit[];

@@ -8,6 +8,7 @@ import { fromSteps, presentQuantities, type Quantities } from "../amounts/amount
 import { accountOfWrite, type WriteContext, writingValues } from "../ledger/account.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import { countedJson, type NewCount } from "../ledger/counters.ts";
+import type { Debit } from "../ledger/debits.ts";
 import { debitsOfPayment, legsOf, type PlannedPayment } from "../ledger/debits.ts";
 import {
   compareStamp,
@@ -24,7 +25,6 @@ import { spendableOf } from "../ledger/read-account.ts";
 import { selectPayingBalances } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/count-usage.ts";
-import type { Debit } from "./describe-events.ts";
 import { insufficientCredits, noteIfRefused, warnOfQuantities } from "./plan.ts";
 import { selectReservation } from "./reservations.ts";
 
@@ -73,8 +73,7 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
         const entries = payment.legs.map(({ balance, amountSteps }) => ({
           balanceId: balance.id,
           deltaSteps: -amountSteps,
-          reason: "reservation_held" as const,
-          cause: "hold" as const,
+          kind: "hold" as const,
           reservationId,
         }));
         const values = reservationValues(reservationId, body, { payment, counts }, stamp, writing.nowMs);

@@ -11,12 +11,14 @@ import type { TenantCtx } from "../../runtime.ts";
 import { presentQuantities, type Quantities, type UnitAmounts } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "../ledger/account.ts";
 import { countedJson, type NewCount } from "../ledger/counters.ts";
+import type { Debit } from "../ledger/debits.ts";
 import {
   debitsOfLegs,
   debitsOfPayment,
   lastEventOf,
   type PlannedPayment,
   placeOfEvent,
+  readDebits,
   sumsAtDebits,
 } from "../ledger/debits.ts";
 import {
@@ -33,7 +35,6 @@ import { usageRecorded } from "../ledger/messages.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { debitOf, settleHold } from "../ledger/settle.ts";
 import { writesOfSettlements } from "../ledger/settlement-writes.ts";
-import type { Debit } from "./describe-events.ts";
 
 export interface EventOutput {
   readonly eventId: string;
@@ -74,11 +75,10 @@ export function selectEvents(ctx: TenantCtx, eventIds: readonly string[]): Retur
   return selectEventsSql({ environmentId: ctx.environment.id, eventIds: JSON.stringify(eventIds) });
 }
 
-/** The stored JSON is already in the form of the response. */
 function presentEvent(eventId: string, stored: StoredAnswer): EventOutput {
   return {
     eventId,
-    debits: JSON.parse(stored.debits) as Debit[],
+    debits: readDebits(stored.debits),
     uncovered: stored.uncovered === null ? null : (JSON.parse(stored.uncovered) as EventOutput["uncovered"]),
   };
 }

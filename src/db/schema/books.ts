@@ -98,6 +98,12 @@ export const creditBalances = sqliteTable(
   ],
 );
 
+/** The kinds of ledger entries, as their rows store them. */
+export const ENTRY_KINDS = {
+  ...{ usage: 0, hold: 1, released: 2, expired: 3, grant: 4, recurring: 5, payment: 6 },
+  ...{ adjustment: 7, revoke: 8, refund: 9, payment_taken: 10, payment_restored: 11, erasure: 12 },
+} as const;
+
 /** Append-only. A balance changes only by a row here, whose delta a trigger applies. */
 export const creditLedger = sqliteTable(
   "credit_ledger",
@@ -105,13 +111,14 @@ export const creditLedger = sqliteTable(
     accountId: integer("account_id").notNull(),
     /** Gapless per account, from 1. */
     seq: integer("seq").notNull(),
-    balanceId: text("balance_id").notNull(),
-    packId: text("pack_id").notNull(),
-    unit: unitColumn().notNull(),
+    /** The seq of its balance's grant. The balance says the id, the pack and the unit. */
+    grantSeq: integer("grant_seq").notNull(),
     deltaSteps: stepsColumn("delta_steps").notNull(),
     balanceAfterSteps: stepsColumn("balance_after_steps").notNull(),
     /** The seq of this balance's previous entry. Null for its grant. */
     previousSeq: integer("previous_seq"),
+    /** A number of `ENTRY_KINDS`, which says the reason and the cause. They are computed, and take no bytes. */
+    kind: integer("kind").notNull(),
     reason: text("reason", {
       enum: [
         "event_committed",
@@ -121,8 +128,13 @@ export const creditLedger = sqliteTable(
         "grant",
         "admin_adjust",
       ],
-    }).notNull(),
-    /** Says more than the reason (C16). A trigger refuses a cause that does not fit the reason. */
+    })
+      .notNull()
+      .generatedAlwaysAs(
+        sql`CASE kind WHEN 0 THEN 'event_committed' WHEN 1 THEN 'reservation_held' WHEN 2 THEN 'reservation_released' WHEN 3 THEN 'reservation_expired' WHEN 4 THEN 'grant' WHEN 5 THEN 'grant' WHEN 6 THEN 'grant' ELSE 'admin_adjust' END`,
+        { mode: "virtual" },
+      ),
+    /** Says more than the reason (C16). */
     cause: text("cause", {
       enum: [
         "grant",
@@ -138,7 +150,12 @@ export const creditLedger = sqliteTable(
         "payment_restored",
         "erasure",
       ],
-    }).notNull(),
+    })
+      .notNull()
+      .generatedAlwaysAs(
+        sql`CASE kind WHEN 0 THEN 'usage' WHEN 1 THEN 'hold' WHEN 2 THEN 'hold_returned' WHEN 3 THEN 'hold_returned' WHEN 4 THEN 'grant' WHEN 5 THEN 'recurring' WHEN 6 THEN 'payment' WHEN 7 THEN 'adjustment' WHEN 8 THEN 'revoke' WHEN 9 THEN 'refund' WHEN 10 THEN 'payment_taken' WHEN 11 THEN 'payment_restored' ELSE 'erasure' END`,
+        { mode: "virtual" },
+      ),
     /** Whose call wrote it: a key's id, `admin` or `stripe`. `cron` when there was no call. */
     writtenBy: text("written_by").notNull(),
     eventId: text("event_id"),
@@ -152,10 +169,7 @@ export const creditLedger = sqliteTable(
   (t) => [
     primaryKey({ columns: [t.accountId, t.seq] }),
     check("credit_ledger_is_revoked", sql`${t.isRevoked} IN (0, 1)`),
-    check(
-      "credit_ledger_reason",
-      sql`${t.reason} = 'event_committed' OR ${t.reason} = 'reservation_held' OR ${t.reason} = 'reservation_released' OR ${t.reason} = 'reservation_expired' OR ${t.reason} = 'grant' OR ${t.reason} = 'admin_adjust'`,
-    ),
+    check("credit_ledger_kind", sql`${t.kind} BETWEEN 0 AND 12`),
   ],
 );
 

@@ -28,9 +28,9 @@ export const usageEvents = sqliteTable(
     occurredAtMs: integer("occurred_at_ms").notNull(),
     receivedAtMs: integer("received_at_ms").notNull(),
     reservationId: text("reservation_id"),
-    /** Hash of the request, a dot, and the id of the write that recorded it (books/ledger/decision.ts). */
+    /** Fingerprint of the request, and the id of the write that recorded it (books/ledger/decision.ts). */
     requestHash: text("request_hash").notNull(),
-    /** The response's debits as a JSON list, for replays and the export. */
+    /** JSON list of [balanceId, packId, unit, amountSteps, remainingSteps] (books/ledger/debits.ts). */
     debits: text("debits").notNull(),
     /** The response's uncovered quantities as JSON. Null when all was covered. */
     uncovered: text("uncovered"),

@@ -3,6 +3,7 @@ import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import { grantInput } from "../../../src/api/credits/grant-credits.ts";
 import { grantPack } from "../../../src/books/credits/grant.ts";
 import { flushActivity } from "../../../src/db/count-activity.ts";
+import { ENTRY_KINDS } from "../../../src/db/schema.ts";
 import { DAY_MS } from "../../../src/lib/time.ts";
 import { EVIL, openDashboard, queryOf } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
@@ -171,12 +172,12 @@ it("the balances at a moment are shown page by page, and those with too many lat
   // The newest balance gets more later entries than a page reads.
   const entries = Array.from({ length: 20_100 }, (_, n) => n);
   const insert = env.DB.prepare(
-    `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, cause, written_by, occurred_at_ms)
-     SELECT CAST(?1 AS INTEGER), CAST(?2 AS INTEGER) + 1 + value, ?3, ?4, 'count', 0, 10000,
-       iif(value = 0, (SELECT last_seq FROM credit_balances WHERE id = ?3), CAST(?2 AS INTEGER) + value), 'admin_adjust', 'adjustment', 'admin', CAST(?5 AS INTEGER)
-     FROM json_each(?6) ORDER BY value`,
+    `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by, occurred_at_ms)
+     SELECT CAST(?1 AS INTEGER), CAST(?2 AS INTEGER) + 1 + value, (SELECT grant_seq FROM credit_balances WHERE id = ?3), 0, 10000,
+       iif(value = 0, (SELECT last_seq FROM credit_balances WHERE id = ?3), CAST(?2 AS INTEGER) + value), ${ENTRY_KINDS.adjustment}, 'admin', CAST(?4 AS INTEGER)
+     FROM json_each(?5) ORDER BY value`,
   );
-  await insert.bind(account, seq, id, packId, clock.ms, JSON.stringify(entries)).run();
+  await insert.bind(account, seq, id, clock.ms, JSON.stringify(entries)).run();
   const first = await read(`users/as-of${queryOf({ userId: "ana", asOf: moment.slice(0, -1) })}`);
   expect([rowsIn(first.text), first.text.match(/10 of 10 count/g)?.length]).toEqual([100, 99]);
   expect(first.text).toContain("not known");

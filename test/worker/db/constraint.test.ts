@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, it } from "vitest";
 import { NEVER_MS } from "../../../src/books/ledger/balance.ts";
 import { type Constraint, constraintOf } from "../../../src/db/attempt.ts";
+import { ENTRY_KINDS } from "../../../src/db/schema.ts";
 
 /** Ids that no other test file uses, because all files share one database. */
 const ENVIRONMENT = -904;
@@ -24,9 +25,8 @@ const balance = (id: string, seq: number, ref: string | null = null) => `INSERT 
     ${ref === null ? "NULL" : `'${ref}'`}, 1, ${NEVER_MS}, ${seq}, ${seq})`;
 
 const entry = (seq: number, delta: number, after: number, previous: number, revoked = 0) => `INSERT INTO credit_ledger (
-    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, cause, written_by,
-    occurred_at_ms, is_revoked
-  ) VALUES (${ACCOUNT}, ${seq}, 'crb_c1', 'cpk_1', 'count', ${delta}, ${after}, ${previous}, 'admin_adjust', 'refund', 'cron', 5, ${revoked})`;
+    account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by, occurred_at_ms, is_revoked
+  ) VALUES (${ACCOUNT}, ${seq}, 1, ${delta}, ${after}, ${previous}, ${ENTRY_KINDS.refund}, 'cron', 5, ${revoked})`;
 
 const usageEvent = (seq: number, eventId: string) => `INSERT INTO usage_events (
     account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, occurred_at_ms, received_at_ms,

@@ -1,6 +1,7 @@
 import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, it } from "vitest";
+import { ENTRY_KINDS } from "../../../src/db/schema.ts";
 import {
   account,
   adjustment,
@@ -19,6 +20,7 @@ import {
   erasureId,
   erasureName,
   exportAudit,
+  GRANT_SEQS,
   idProperties,
   item,
   key,
@@ -108,11 +110,11 @@ interface Attack {
 const REPLACE = "INSERT OR REPLACE";
 const WAYS = ["INSERT", REPLACE, "INSERT OR FAIL", "REPLACE"];
 const nextEntry = { seq: LAST_SEQ + 1, delta_steps: -90, balance_after_steps: 500, previous_seq: 6 };
-const ofRevoked = { seq: LAST_SEQ + 1, balance_id: REVOKED, previous_seq: LAST_SEQ, is_revoked: 1 };
+const ofRevoked = { seq: LAST_SEQ + 1, grant_seq: GRANT_SEQS[REVOKED], previous_seq: LAST_SEQ, is_revoked: 1 };
 const third = { seq: 3, event_id: "e3", occurred_by_ms: 10 };
 const settleSql = (state: string) => `UPDATE reservations
   SET state = '${state}', settled_at_ms = 5, settled_by = 'cron', settled_seq = ${LAST_SEQ + 1} WHERE id = 'res_w'`;
-const released = { reason: "reservation_released", reservation_id: "res_w" };
+const released = { kind: ENTRY_KINDS.released, reservation_id: "res_w" };
 /** Inserts an entry that returns what the reservation holds of one balance. */
 const returned = (given: Parameters<typeof entry>[0], verb?: string) =>
   entry(
@@ -331,24 +333,21 @@ const attacks: Readonly<Record<string, Attack>> = {
   },
   credit_ledger_grant_with_balance: {
     says: "credit_ledger_grant_with_balance",
-    sql: WAYS.map((verb) => entry({ ...nextEntry, reason: "grant" }, verb)),
+    sql: [
+      ...WAYS.map((verb) => entry({ ...nextEntry, kind: ENTRY_KINDS.grant }, verb)),
+      ...WAYS.map((verb) => balance("crb_new", LAST_SEQ + 1, { grant_cause: "usage" }, verb)),
+    ],
   },
   credit_ledger_cause_fits: {
     says: "credit_ledger_cause_fits",
     sql: [
-      ...WAYS.map((verb) => entry({ ...nextEntry, cause: "hold" }, verb)),
-      ...WAYS.map((verb) => balance("crb_new", LAST_SEQ + 1, { grant_cause: "usage" }, verb)),
-      entry({ ...nextEntry, cause: "other" }, "INSERT OR IGNORE"),
-      entry({ ...nextEntry, cause: null }, "INSERT OR IGNORE"),
-      entry({ ...nextEntry, reason: "reservation_held", cause: "usage" }),
-      ...["usage", "grant", "revoke", "erasure", "payment_taken", "payment_restored"].map((cause) =>
-        entry({ ...nextEntry, reason: "admin_adjust", cause }),
+      ...(["revoke", "erasure", "payment_restored"] as const).flatMap((kind) =>
+        WAYS.map((verb) => entry({ ...nextEntry, kind: ENTRY_KINDS[kind] }, verb)),
       ),
-      entry({ ...nextEntry, reason: "admin_adjust", reservation_id: "res_w", cause: "adjustment" }),
-      ...["refund", "payment_taken"].map((cause) =>
-        entry({ ...nextEntry, delta_steps: 10, balance_after_steps: 600, reason: "admin_adjust", cause }),
+      entry({ ...nextEntry, kind: ENTRY_KINDS.adjustment, reservation_id: "res_w" }),
+      ...(["refund", "payment_taken"] as const).map((kind) =>
+        entry({ ...nextEntry, delta_steps: 10, balance_after_steps: 600, kind: ENTRY_KINDS[kind] }),
       ),
-      [paymentGrant({ balance_id: PART }), entry({ ...nextEntry, reason: "admin_adjust", cause: "payment_restored" })],
     ],
   },
   credit_ledger_by_caller: {
@@ -366,16 +365,16 @@ const attacks: Readonly<Record<string, Attack>> = {
   credit_ledger_leaves_room: {
     says: "credit_balances_remaining_within_bounds",
     sql: WAYS.map((verb) =>
-      entry({ ...nextEntry, delta_steps: TOP - 590, balance_after_steps: TOP, reason: "admin_adjust" }, verb),
+      entry({ ...nextEntry, delta_steps: TOP - 590, balance_after_steps: TOP, kind: ENTRY_KINDS.adjustment }, verb),
     ),
   },
   credit_ledger_spares_revoked: {
     says: "credit_balances_revoked",
     sql: WAYS.flatMap((verb) => [
-      entry({ ...ofRevoked, delta_steps: 5, balance_after_steps: 5, reason: "admin_adjust" }, verb),
+      entry({ ...ofRevoked, delta_steps: 5, balance_after_steps: 5, kind: ENTRY_KINDS.adjustment }, verb),
       entry({ ...ofRevoked, delta_steps: 5, balance_after_steps: 5 }, verb),
       entry({ ...ofRevoked, delta_steps: 0, balance_after_steps: 0 }, verb),
-      entry({ ...ofRevoked, delta_steps: 0, balance_after_steps: 0, reason: "reservation_held" }, verb),
+      entry({ ...ofRevoked, delta_steps: 0, balance_after_steps: 0, kind: ENTRY_KINDS.hold }, verb),
       // A return that was planned before the balance was revoked.
       [
         settleSql("released"),
@@ -406,7 +405,7 @@ const attacks: Readonly<Record<string, Attack>> = {
           ...nextEntry,
           delta_steps: -590,
           balance_after_steps: 0,
-          reason: "admin_adjust",
+          kind: ENTRY_KINDS.refund,
           is_revoked: 1,
         }),
         holds(`(SELECT revoked_at_ms IS NOT NULL FROM credit_balances WHERE id = '${PART}')`),
@@ -419,7 +418,7 @@ const attacks: Readonly<Record<string, Attack>> = {
     sql: [
       [
         "UPDATE payment_grants SET is_revoked = 1",
-        entry({ ...ofRevoked, is_revoked: 0, delta_steps: 50, balance_after_steps: 50, reason: "admin_adjust" }),
+        entry({ ...ofRevoked, is_revoked: 0, delta_steps: 50, balance_after_steps: 50, kind: ENTRY_KINDS.adjustment }),
         holds(`(SELECT revoked_at_ms IS NULL FROM credit_balances WHERE id = '${REVOKED}')`),
       ],
     ],
@@ -430,7 +429,7 @@ const attacks: Readonly<Record<string, Attack>> = {
     sql: [
       [
         paymentGrant({ balance_id: PART, is_revoked: 1 }),
-        entry({ ...nextEntry, delta_steps: -590, balance_after_steps: 0, reason: "admin_adjust", is_revoked: 1 }),
+        entry({ ...nextEntry, delta_steps: -590, balance_after_steps: 0, kind: ENTRY_KINDS.refund, is_revoked: 1 }),
         holds(`(SELECT taken_steps = 590 FROM payment_grants WHERE balance_id = '${PART}')`),
       ],
     ],
@@ -441,7 +440,7 @@ const attacks: Readonly<Record<string, Attack>> = {
     sql: [
       [
         paymentGrant({ balance_id: PART }),
-        entry({ ...nextEntry, reason: "admin_adjust", reservation_id: "res_w" }),
+        entry({ ...nextEntry, kind: ENTRY_KINDS.refund, reservation_id: "res_w" }),
         holds(`(SELECT taken_steps = 90 FROM payment_grants WHERE balance_id = '${PART}')`),
       ],
     ],
@@ -450,8 +449,8 @@ const attacks: Readonly<Record<string, Attack>> = {
   ...frozen("credit_ledger", [
     "delta_steps",
     "seq",
-    "reason",
-    "cause",
+    "grant_seq",
+    "kind",
     "written_by",
     "balance_after_steps",
     "occurred_at_ms",
@@ -547,7 +546,7 @@ const attacks: Readonly<Record<string, Attack>> = {
     sql: [
       [
         balance("crb_new", LAST_SEQ + 1),
-        holds(`EXISTS (SELECT 1 FROM credit_ledger WHERE account_id = ${USER} AND balance_id = 'crb_new')`),
+        holds(`EXISTS (SELECT 1 FROM credit_ledger WHERE account_id = ${USER} AND grant_seq = ${LAST_SEQ + 1})`),
       ],
     ],
     behind: "guard_account",
@@ -707,7 +706,7 @@ const attacks: Readonly<Record<string, Attack>> = {
     sql: [
       // Returns while it is open, again after it is settled, or with another balance, amount, reason or reservation.
       ...WAYS.map((verb) => returned({}, verb)),
-      ...[{}, { reason: "reservation_expired" }, { delta_steps: 9, balance_after_steps: 609 }].map((given) => [
+      ...[{}, { kind: ENTRY_KINDS.expired }, { delta_steps: 9, balance_after_steps: 609 }].map((given) => [
         settleSql("released"),
         entry({ ...ofRevoked, ...released, delta_steps: 300, balance_after_steps: 300 }),
         returned({ seq: LAST_SEQ + 2 }),
@@ -715,7 +714,7 @@ const attacks: Readonly<Record<string, Attack>> = {
       ]),
       returned({ reservation_id: null }),
       returned({ reservation_id: "res_nobody" }),
-      returned({ balance_id: WHOLE, balance_after_steps: 1_010, previous_seq: 1 }),
+      returned({ grant_seq: GRANT_SEQS[WHOLE], balance_after_steps: 1_010, previous_seq: 1 }),
     ],
   },
 
@@ -1239,7 +1238,7 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   recurring_grants_next: recurring({ ordinal: 2, id: "rec_x", next_at_ms: null }),
   recurring_grants_rollover: recurring({ ordinal: 2, id: "rec_x", rollover_periods: 13 }),
   credit_refunds_share: refund({ ordinal: 2, refund_ref: "another", part: 3 }),
-  credit_ledger_reason: entry({ ...nextEntry, reason: "whim" }),
+  credit_ledger_kind: entry({ ...nextEntry, delta_steps: -590, balance_after_steps: 0, kind: 13, is_revoked: 1 }),
   usage_events_properties_once: [
     largeProperties({ seq: 3 }),
     usageEvent({ ...third, properties: "{}", large_properties_bytes: 11 }),

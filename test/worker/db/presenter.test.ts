@@ -8,7 +8,7 @@ import { entryFields, presentEntry } from "../../../src/books/credits/history.ts
 import { describedEvent, usageTimes } from "../../../src/books/usage/describe-events.ts";
 import { isoJson, presenter, type WireFields } from "../../../src/db/presenter.ts";
 import { names, query, readArrays, type ValueOf } from "../../../src/db/query.ts";
-import { consentLog, creditLedger, exportAudit, usageEvents } from "../../../src/db/schema.ts";
+import { consentLog, creditBalances, creditLedger, exportAudit, usageEvents } from "../../../src/db/schema.ts";
 import { exportAuditFields, presentAuditRow } from "../../../src/exports/export-audit.ts";
 import { jsonOf } from "../../../src/exports/lists.ts";
 import { iso } from "../../../src/lib/time.ts";
@@ -25,7 +25,7 @@ async function jsonBySql(json: SQL, source: SQL, table: SQL, rows: readonly (rea
     readArrays(
       [sql<string>`${json}`],
       (list) =>
-        sql`WITH row AS (SELECT value FROM json_each(${value("rows")})), ${table} SELECT ${list} FROM ${source}`,
+        sql`WITH row AS (SELECT key, value FROM json_each(${value("rows")})), ${table} SELECT ${list} FROM ${source}`,
     ),
   );
   const { text, params } = statement({ rows: JSON.stringify(rows) });
@@ -35,14 +35,13 @@ async function jsonBySql(json: SQL, source: SQL, table: SQL, rows: readonly (rea
   return results.map(([json]) => json);
 }
 
-/** A common table expression with the table's name and columns, but without its constraints. */
-function asTable(table: SQLiteTable): SQL {
-  const columns = Object.values<SQLiteColumn>(getTableColumns(table));
+/** A common table expression with a table's name and these columns, which have the values of a row from `first` on. */
+function asTable(table: SQLiteTable, columns: readonly SQLiteColumn[], first = 0): SQL {
   const values = sql.join(
-    columns.map((_, index) => sql`value ->> ${`$[${index}]`}`),
+    columns.map((_, index) => sql`value ->> ${`$[${first + index}]`}`),
     sql`, `,
   );
-  return sql`${table} (${names(...columns)}) AS (SELECT ${values} FROM row)`;
+  return sql`${table} (place, ${names(...columns)}) AS (SELECT key, ${values} FROM row)`;
 }
 
 const text = fc.string({ unit: "grapheme", maxLength: 40 }).filter((text) => !text.includes("\0"));
@@ -67,12 +66,19 @@ function anyOf(name: string, { dataType, enumValues, notNull }: SQLiteColumn): f
 
 interface Presented {
   readonly table: SQLiteTable;
+  /** Another table that has some of the fields, and the names of these columns in a row. */
+  readonly beside?: { readonly table: SQLiteTable; readonly names: Readonly<Record<string, string>> };
   readonly fields: WireFields;
   readonly present: (row: never) => object;
 }
 
 const PRESENTED: Readonly<Record<string, Presented>> = {
-  "a ledger entry": { table: creditLedger, fields: entryFields, present: presentEntry },
+  "a ledger entry": {
+    table: creditLedger,
+    beside: { table: creditBalances, names: { balanceId: "id", packId: "packId", unit: "unit" } },
+    fields: entryFields,
+    present: presentEntry,
+  },
   "a consent": { table: consentLog, fields: consentWireFields, present: presentConsent },
   "a usage event": {
     table: usageEvents,
@@ -85,8 +91,13 @@ const PRESENTED: Readonly<Record<string, Presented>> = {
 it.each(Object.entries(PRESENTED))(
   "SQL writes the same values of %s as JavaScript, field by field, for any row",
   async (_, presented) => {
-    const { table, fields, present } = presented;
-    const properties = Object.entries<SQLiteColumn>(getTableColumns(table));
+    const { table, beside, fields, present } = presented;
+    const own = Object.entries<SQLiteColumn>(getTableColumns(table));
+    const others: Readonly<Record<string, SQLiteColumn>> = beside === undefined ? {} : getTableColumns(beside.table);
+    const borrowed = Object.entries(beside?.names ?? {}).map(
+      ([name, of]) => [name, others[of] as SQLiteColumn] as const,
+    );
+    const properties = [...own, ...borrowed];
     const rows = fc.sample(fc.record(Object.fromEntries(properties.map(([name, one]) => [name, anyOf(name, one)]))), {
       numRuns: 1_000,
       seed: 1,
@@ -98,7 +109,16 @@ it.each(Object.entries(PRESENTED))(
       }),
     );
     const { head, body } = jsonOf({ fields, bodyFrom: Object.keys(fields).at(-1) ?? "" });
-    const texts = await jsonBySql(sql`${head} || ${body} || '}'`, sql`${table}`, asTable(table), stored);
+    const columnsOf = (list: readonly (readonly [string, SQLiteColumn])[]) => list.map(([, column]) => column);
+    const ownTable = asTable(table, columnsOf(own));
+    const [source, tables] =
+      beside === undefined
+        ? [sql`${table}`, ownTable]
+        : [
+            sql`${table} JOIN ${beside.table} USING (place)`,
+            sql`${ownTable}, ${asTable(beside.table, columnsOf(borrowed), own.length)}`,
+          ];
+    const texts = await jsonBySql(sql`${head} || ${body} || '}'`, source, tables, stored);
     const shown = rows.map((row) => present(row as never));
     expect(texts.map((text) => JSON.parse(text))).toEqual(shown);
     // In the same order of fields.

@@ -37,10 +37,12 @@ async function erase({ post }: ErasureWorld, more: object = {}): Promise<string>
 /** By unit, what was granted and what was used. */
 async function books({ app }: ErasureWorld): Promise<unknown> {
   const { results } = await env.DB.prepare(
-    `SELECT l.unit, sum(iif(l.reason = 'grant', l.delta_steps, 0)) AS granted, sum(iif(l.reason = 'event_committed', l.delta_steps, 0)) AS used,
+    `SELECT b.unit, sum(iif(l.reason = 'grant', l.delta_steps, 0)) AS granted, sum(iif(l.reason = 'event_committed', l.delta_steps, 0)) AS used,
        (SELECT sum(u.tokens_steps) FROM usage_events AS u CROSS JOIN accounts AS o ON o.id = u.account_id
         WHERE o.environment_id = ?1) AS tokens
-     FROM credit_ledger AS l CROSS JOIN accounts AS a ON a.id = l.account_id WHERE a.environment_id = ?1 GROUP BY l.unit ORDER BY l.unit`,
+     FROM credit_ledger AS l CROSS JOIN accounts AS a ON a.id = l.account_id
+     CROSS JOIN credit_balances AS b ON b.account_id = a.id AND b.grant_seq = l.grant_seq
+     WHERE a.environment_id = ?1 GROUP BY b.unit ORDER BY b.unit`,
   )
     .bind(app.environments.live.id)
     .all();

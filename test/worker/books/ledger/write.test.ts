@@ -49,8 +49,7 @@ const debit = (spender: Spender, account: AccountAtRead) =>
     {
       balanceId: spender.balanceIds[0] ?? "",
       deltaSteps: -1_000_000,
-      reason: "event_committed",
-      cause: "usage",
+      kind: "usage",
       eventId: "e",
     },
   ]);
@@ -223,8 +222,7 @@ describe("a conflict", () => {
         const entry = {
           balanceId: String(balance?.id),
           deltaSteps: -remaining,
-          reason: "event_committed",
-          cause: "usage",
+          kind: "usage",
         } as const;
         return writeAll(insertEntries(account, [{ ...entry, eventId: "all" }]), () => remaining);
       },
@@ -342,7 +340,7 @@ describe("the time of an attempt", () => {
       .bind(balanceId)
       .first();
     const entries = await env.DB.prepare(
-      "SELECT reason, occurred_at_ms AS atMs FROM credit_ledger WHERE balance_id = ? ORDER BY seq DESC LIMIT 2",
+      "SELECT reason, occurred_at_ms AS atMs FROM credit_ledger WHERE account_id = (SELECT account_id FROM credit_balances WHERE id = ?) ORDER BY seq DESC LIMIT 2",
     )
       .bind(balanceId)
       .all();

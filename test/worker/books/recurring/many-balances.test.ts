@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
 import { USER_BALANCES_MAX } from "../../../../src/books/credits/grant.ts";
+import { ENTRY_KINDS } from "../../../../src/db/schema.ts";
 import { creditsWorld } from "../../../support/credits.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { RECURRING } from "../../../support/paths.ts";
@@ -33,10 +34,8 @@ async function manyBalances(count: number, spendable: number) {
     await env.DB.batch([
       issue.bind(environmentId, 2, depleted + 1),
       env.DB.prepare(
-        `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq,
-           reason, cause, written_by, occurred_at_ms, is_revoked)
-         SELECT account_id, last_seq + CAST(?2 AS INTEGER), id, pack_id, unit, -remaining_steps, 0, last_seq, 'admin_adjust', 'adjustment', 'cron',
-           granted_at_ms, 0
+        `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by, occurred_at_ms)
+         SELECT account_id, last_seq + CAST(?2 AS INTEGER), grant_seq, -remaining_steps, 0, last_seq, ${ENTRY_KINDS.adjustment}, 'cron', granted_at_ms
          FROM credit_balances WHERE account_id = ${account} AND grant_seq > 1 ORDER BY grant_seq`,
       ).bind(environmentId, depleted),
     ]);

@@ -80,7 +80,7 @@ describe("a reservation that is charged if nobody settles it", () => {
       .all<{ debits: string }>();
     expect(stored.results).toMatchObject([{ occurredAtMs: expiresAtMs, receivedAtMs: clock.ms, uncovered: null }]);
     expect(JSON.parse(stored.results[0]?.debits ?? "")).toEqual([
-      { balanceId: balanceIds[0], packId: expect.any(String), unit: "cents", amount: 4, remaining: 6 },
+      [balanceIds[0], expect.any(String), "cents", 4_000_000, 6_000_000],
     ]);
   });
 

@@ -257,7 +257,8 @@ describe("a charge", () => {
     w.clock.advance(1_000_000);
     await runHoldsPart(w);
     const stored = await w.storedEvent("res_1");
-    expect(JSON.parse(stored?.debits ?? "")).toMatchObject([{ amount: 10 }, { amount: 10 }, { amount: 4 }]);
+    const amounts = JSON.parse(stored?.debits ?? "").map(([, , unit, amountSteps]: unknown[]) => [unit, amountSteps]);
+    expect(amounts).toEqual([10, 10, 4].map((cents) => ["cents", cents * 1_000_000]));
     expect(await w.state()).toEqual(["expired 0", "expired 0", "expired 6"]);
   });
 
