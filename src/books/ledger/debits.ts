@@ -8,7 +8,7 @@ import type { SpendableBalance } from "./balance.ts";
 import type { Payment } from "./burn-down.ts";
 import { isBalanceOf, type NewEntry } from "./insert-entries.ts";
 
-/** What a balance paid, or what a hold took of it. */
+/** The amount that a balance paid, or that a hold took of it. */
 export interface Debit {
   readonly balanceId: string;
   readonly packId: string;

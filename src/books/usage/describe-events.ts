@@ -5,7 +5,7 @@ import { accounts, usageEvents } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { amountJson, presentQuantities, type Unit } from "../amounts/amount.ts";
+import { amountJson, presentQuantities } from "../amounts/amount.ts";
 import { type Debit, readDebits } from "../ledger/debits.ts";
 
 export type AmountOfBalance = Omit<Debit, "remaining">;

@@ -9,7 +9,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import type { UnitAmounts } from "../amounts/amount.ts";
 import { filterCovers } from "../amounts/match.ts";
 import { accountQuery } from "../ledger/account.ts";
-import { type Debit, readDebits } from "../ledger/debits.ts";
+import { readDebits } from "../ledger/debits.ts";
 import { type AmountOfBalance, describedFields, presentDescription, presentUsageTimes } from "./describe-events.ts";
 
 export interface ShownEvent {

@@ -807,6 +807,7 @@ class Operations:
         `user_id`: Your own id of the user.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
+        `quantities`: The usage in each unit.
         `expires_in_seconds`: How long the credits are held. Default: `300`.
         `on_expiry`: When it expires: return the holds, or charge the reserved quantities as an
         event with its id. Default: `return`.
@@ -912,6 +913,7 @@ class Operations:
         begin with `res_`.
         `model`: The model that was used, if it is not the reserved one. The usage is matched and
         counted by it.
+        `quantities`: The usage in each unit.
         `occurred_at`: The time of the usage, at most a day ahead. Default: now.
         `properties`: Stored with the event and contained in the person's export.
         `on_shortage`: If credits are insufficient: refuse, or debit what is available and report
@@ -1047,6 +1049,7 @@ class Operations:
 
         `distinct_id`: Any distinct id of the person.
         `purpose`: The purpose that was asked for, such as `analytics`.
+        `decision`: The decision.
         `method`: How the decision was given, such as `banner`.
         `notice_version`: The version of the notice that was shown.
         `source`: Where it was given, such as a page.
@@ -1269,6 +1272,7 @@ class Operations:
         `user_id`: Your own id of the user.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
+        `quantities`: The usage in each unit.
         `expires_in_seconds`: How long the credits are held. Default: `300`.
         `on_expiry`: When it expires: return the holds, or charge the reserved quantities as an
         event with its id. Default: `return`.
@@ -1911,6 +1915,7 @@ class AsyncOperations:
         `user_id`: Your own id of the user.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
+        `quantities`: The usage in each unit.
         `expires_in_seconds`: How long the credits are held. Default: `300`.
         `on_expiry`: When it expires: return the holds, or charge the reserved quantities as an
         event with its id. Default: `return`.
@@ -2016,6 +2021,7 @@ class AsyncOperations:
         begin with `res_`.
         `model`: The model that was used, if it is not the reserved one. The usage is matched and
         counted by it.
+        `quantities`: The usage in each unit.
         `occurred_at`: The time of the usage, at most a day ahead. Default: now.
         `properties`: Stored with the event and contained in the person's export.
         `on_shortage`: If credits are insufficient: refuse, or debit what is available and report
@@ -2156,6 +2162,7 @@ class AsyncOperations:
 
         `distinct_id`: Any distinct id of the person.
         `purpose`: The purpose that was asked for, such as `analytics`.
+        `decision`: The decision.
         `method`: How the decision was given, such as `banner`.
         `notice_version`: The version of the notice that was shown.
         `source`: Where it was given, such as a page.
@@ -2378,6 +2385,7 @@ class AsyncOperations:
         `user_id`: Your own id of the user.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
+        `quantities`: The usage in each unit.
         `expires_in_seconds`: How long the credits are held. Default: `300`.
         `on_expiry`: When it expires: return the holds, or charge the reserved quantities as an
         event with its id. Default: `return`.

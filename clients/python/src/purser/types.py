@@ -399,6 +399,8 @@ class InsufficientCreditsError(_InsufficientCreditsError, total=False):
 
 
 class InsufficientCreditsErrorDetails(TypedDict):
+    """Details. They depend on the code."""
+
     uncovered: Quantities
     skipped: List[ShortBalance]
 
@@ -442,6 +444,8 @@ class IdempotencyConflictError(_IdempotencyConflictError, total=False):
 
 
 class IdempotencyConflictErrorDetails(TypedDict):
+    """Details. They depend on the code."""
+
     differs: List[str]
 
 
@@ -457,6 +461,8 @@ class ChangedMeanwhileError(_ChangedMeanwhileError, total=False):
 
 
 class ChangedMeanwhileErrorDetails(TypedDict, total=False):
+    """Details. They depend on the code."""
+
     version: int
     distinctIds: List[str]
     distinctIdCount: int
@@ -474,6 +480,8 @@ class TestQuotaExceededError(_TestQuotaExceededError, total=False):
 
 
 class TestQuotaExceededErrorDetails(TypedDict):
+    """Details. They depend on the code."""
+
     quota: int
 
 
@@ -500,6 +508,8 @@ class ExportUnavailableError(_ExportUnavailableError, total=False):
 
 
 class ExportUnavailableErrorDetails(TypedDict):
+    """Details. They depend on the code."""
+
     reason: Literal["too_large"]
 
 
