@@ -10,13 +10,15 @@ function refuseInterrupted(cause: unknown): never {
   throw new PurserError("invalid_request", "The body ended before it was complete.", { param: "body", cause });
 }
 
+const inWords = (bytes: number): string => (bytes < 1_048_576 ? `${bytes / 1_024} KiB` : `${bytes / 1_048_576} MiB`);
+
 /**
  * Reads the whole body. Throws `payload_too_large` above `bytesMax`; `drainBody` then reads the rest. Hono's `bodyLimit` is not
  * used: it trusts `content-length`, and reports an interrupted upload as a bug.
  */
 async function readWithinLimit(request: Request, bytesMax = BODY_BYTES_MAX): Promise<Uint8Array<ArrayBuffer>> {
   const tooLarge = () =>
-    new PurserError("payload_too_large", `The body is larger than ${bytesMax} bytes. Send less at once.`);
+    new PurserError("payload_too_large", `The body is larger than ${bytesMax} bytes (${inWords(bytesMax)}). Send less at once.`);
   const contentLength = Number(request.headers.get("content-length") ?? Number.NaN);
   if (contentLength > bytesMax) throw tooLarge();
   // Over HTTP a body is never longer than its content-length. A request from another Worker may be, so its length is checked

@@ -149,11 +149,12 @@ const hasBegun = async ({ environmentId }: Person) =>
 async function books({ environmentId }: Person): Promise<unknown> {
   const { results } = await (await server.db())
     .prepare(
-      `SELECT l.unit, l.reason, sum(l.delta_steps) AS steps, count(*) AS entries, (
+      `SELECT b.unit, l.reason, sum(l.delta_steps) AS steps, count(*) AS entries, (
          SELECT count(*) || ' ' || sum(u.cents_steps) FROM usage_events AS u WHERE u.environment_id = ?1
        ) AS usage
        FROM credit_ledger AS l CROSS JOIN accounts AS a ON a.id = l.account_id
-       WHERE a.environment_id = ?1 AND l.reason IN ('grant', 'event_committed') GROUP BY l.unit, l.reason ORDER BY l.reason`,
+       CROSS JOIN credit_balances AS b ON b.account_id = l.account_id AND b.grant_seq = l.grant_seq
+       WHERE a.environment_id = ?1 AND l.reason IN ('grant', 'event_committed') GROUP BY b.unit, l.reason ORDER BY l.reason`,
     )
     .bind(environmentId)
     .all();

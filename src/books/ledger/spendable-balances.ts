@@ -1,4 +1,5 @@
 import { and, desc, eq, type SQL, sql } from "drizzle-orm";
+import { alias } from "drizzle-orm/sqlite-core";
 import {
   asInteger,
   boundLimit,
@@ -151,9 +152,9 @@ const couldPay = sql`FROM payer CROSS JOIN ${creditBalances} WHERE ${creditBalan
 
 /** The balances of which some reservations hold credits. Because of the plus, SQLite searches by id. */
 const isHeldBy = (reserving: SQL | undefined): SQL => sql`FROM payer CROSS JOIN ${creditBalances}
-  WHERE +${creditBalances.accountId} = payer.account AND ${creditBalances.id} IN (
-    SELECT leg.value ->> 'balanceId' FROM ${reservations}, json_each(${reservations.legs}) AS leg WHERE ${reserving}
-  )`;
+  WHERE +${creditBalances.accountId} = payer.account AND ${creditBalances.id} IN (${heldIds(reserving)})`;
+const heldIds = (reserving: SQL | undefined): SQL =>
+  sql`SELECT leg.value ->> 'balanceId' FROM ${reservations}, json_each(${reservations.legs}) AS leg WHERE ${reserving}`;
 
 const isHeldByDue = (value: ValueOf<AtNow>): SQL => isHeldBy(isDue(value, sql`payer.account`));
 
@@ -186,10 +187,19 @@ export const selectBalancesForCommit = accountQuery(
   },
 );
 
-/** The balances that the charges of due holds need. None if no due hold is charged. Some may occur twice. */
-export const selectBalancesOfCharges = accountQuery((value: ValueOf<AtNow>, account) =>
-  selectPaying(ofCharges(value, account), [couldPay, isHeldByDue(value)]),
-);
+/**
+ * The balances that the charges of due holds need. None if no due hold is charged. One search finds both kinds, because this is part
+ * of most writes, and each further one reads a row.
+ */
+export const selectBalancesOfCharges = accountQuery((value: ValueOf<AtNow>, account) => {
+  const paying = alias(creditBalances, "paying");
+  const canPay = sql`SELECT ${paying.id} FROM ${creditBalances} AS ${paying} WHERE ${paying.accountId} = payer.account
+    AND ${paying.hasRemaining} = 1 AND ${paying.expiresAtMs} > payer.since`;
+  return selectPaying(ofCharges(value, account), [
+    sql`FROM payer CROSS JOIN ${creditBalances} WHERE +${creditBalances.accountId} = payer.account
+      AND ${creditBalances.id} IN (${canPay} UNION ${heldIds(isDue(value, sql`payer.account`))})`,
+  ]);
+});
 
 /**
  * The user's due holds, a row for each balance to which they return, even if it cannot pay. Only the first row of a hold has its legs,

@@ -98,15 +98,15 @@ const selectPackFigures = query((value: ValueOf<Days & { appId: string }>) => {
       kind: sql<PackFigure["kind"]>`figure.sort`,
       packId: sql<string>`figure.pack`,
       unit: sql<string>`figure.measure`,
-      whole: sql<number>`figure.whole`,
-      rest: sql<number>`figure.rest`,
+      whole: sql<number>`figure.wholes`,
+      rest: sql<number>`figure.rests`,
       packName: scalar(name),
     }),
     (list) => sql`
       SELECT ${list} FROM (
         SELECT ${kind} AS sort, substr(${unit}, instr(${unit}, ' ') + 1) AS pack,
           substr(${unit}, 1, instr(${unit}, ' ') - 1) AS measure,
-          sum(${parts.whole}) AS whole, sum(${parts.rest}) AS rest
+          sum(${parts.whole}) AS wholes, sum(${parts.rest}) AS rests
         FROM (${counted}) AS ${dailyActivity} GROUP BY 1, 2, 3
       ) AS figure ORDER BY "packName"`,
   );

@@ -142,10 +142,10 @@ describe("due holds of one balance that owes a refund", () => {
     await env.DB.batch([
       env.DB.prepare(
         `WITH RECURSIVE n (i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-         INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq,
-           reason, cause, written_by, reservation_id, occurred_at_ms)
-         SELECT account_id, seq + i - 2, balance_id, pack_id, unit, delta_steps, balance_after_steps + delta_steps * (i - 2), seq + i - 3,
-           reason, cause, written_by, 'res_more_' || i, occurred_at_ms
+         INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq,
+           kind, written_by, reservation_id, occurred_at_ms)
+         SELECT account_id, seq + i - 2, grant_seq, delta_steps, balance_after_steps + delta_steps * (i - 2), seq + i - 3,
+           kind, written_by, 'res_more_' || i, occurred_at_ms
          FROM credit_ledger CROSS JOIN n WHERE i <= ${count} AND reservation_id = 'res_1' AND account_id = (
            SELECT id FROM accounts WHERE environment_id = ?
          ) ORDER BY i`,
