@@ -18,7 +18,10 @@ const inWords = (bytes: number): string => (bytes < 1_048_576 ? `${bytes / 1_024
  */
 async function readWithinLimit(request: Request, bytesMax = BODY_BYTES_MAX): Promise<Uint8Array<ArrayBuffer>> {
   const tooLarge = () =>
-    new PurserError("payload_too_large", `The body is larger than ${bytesMax} bytes (${inWords(bytesMax)}). Send less at once.`);
+    new PurserError(
+      "payload_too_large",
+      `The body is larger than ${bytesMax} bytes (${inWords(bytesMax)}). Send less at once.`,
+    );
   const contentLength = Number(request.headers.get("content-length") ?? Number.NaN);
   if (contentLength > bytesMax) throw tooLarge();
   // Over HTTP a body is never longer than its content-length. A request from another Worker may be, so its length is checked
