@@ -1,5 +1,4 @@
 import type { Context, Hono, MiddlewareHandler } from "hono";
-import { every } from "hono/combine";
 import type * as z from "zod";
 import type { Outcome } from "../books/ledger/decision.ts";
 import type { ErrorCode } from "../errors.ts";
@@ -149,7 +148,7 @@ export function operation<
     if (replayed) c.header("idempotent-replayed", "true");
     return c.json(output);
   };
-  return { ...described, mount: (app) => mount(app, described, every(...middleware), answer) };
+  return { ...described, mount: (app) => mount(app, described, [...middleware, answer]) };
 }
 
 /** Returns the middleware that reads the body, and that which validates it. A POST without fields also checks its body. */
@@ -165,12 +164,11 @@ function bodyMiddleware({ method, body }: { readonly method: Method; readonly bo
 function mount(
   app: Hono<AppEnv>,
   { method, path, aliases, maySlash, access }: Omit<Operation, "mount">,
-  middleware: MiddlewareHandler<AppEnv>,
-  answer: (c: Context<AppEnv>) => Promise<Response>,
+  handlers: (MiddlewareHandler<AppEnv> | ((c: Context<AppEnv>) => Promise<Response>))[],
 ): void {
   const routes = [path, ...(aliases ?? [])]
     .map((each) => each.replace(/\{(\w+)\}/g, ":$1"))
     .flatMap((each) => (maySlash === true ? [each, `${each}/`] : [each]));
   if (access.around !== undefined) for (const route of routes) app.use(route, access.around);
-  app.on(method.toUpperCase(), routes, middleware, answer);
+  app.on(method.toUpperCase(), routes, ...(handlers as [MiddlewareHandler<AppEnv>]));
 }
