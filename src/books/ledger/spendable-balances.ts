@@ -133,13 +133,11 @@ type AtNow = { nowMs: number };
 /** Returns the end of the first due hold that is charged (U15), with the account. No row if there is none. */
 const firstCharge = (value: ValueOf<AtNow>, account: SQL): SQL => {
   const { accountId, expiresAtMs, onExpiry } = reservations;
-  return sql`SELECT ${accountId}, ${expiresAtMs} AS since FROM ${reservations}
+  return sql`SELECT ${accountId} AS account, ${expiresAtMs} AS since FROM ${reservations}
     WHERE ${isDue(value, account)} AND ${onExpiry} = 'charge' ORDER BY ${expiresAtMs} LIMIT 1`;
 };
 
-// The CTEs `payer (account, since)`: balances that could pay since then are needed. The account is looked up once.
-const ofCharges = (value: ValueOf<AtNow>, account: SQL): SQL =>
-  sql`payer (account, since) AS (${firstCharge(value, account)})`;
+/** The CTE `payer (account, since)`: balances that could pay since then are needed. The account is looked up once. */
 const ofPlan = (value: ValueOf<AtNow>, account: SQL): SQL => sql`payer (account, since) AS (
     SELECT given.account, coalesce(
       (SELECT first.since FROM (${firstCharge(value, sql`given.account`)}) AS first), ${asInteger(value("nowMs"))}
@@ -195,10 +193,12 @@ export const selectBalancesOfCharges = accountQuery((value: ValueOf<AtNow>, acco
   const paying = alias(creditBalances, "paying");
   const canPay = sql`SELECT ${paying.id} FROM ${creditBalances} AS ${paying} WHERE ${paying.accountId} = payer.account
     AND ${paying.hasRemaining} = 1 AND ${paying.expiresAtMs} > payer.since`;
-  return selectPaying(ofCharges(value, account), [
-    sql`FROM payer CROSS JOIN ${creditBalances} WHERE +${creditBalances.accountId} = payer.account
+  return read(
+    fields(creditBalances, ...PAYING_FIELDS),
+    (list) => sql`SELECT ${list} FROM (${firstCharge(value, account)}) AS payer CROSS JOIN ${creditBalances}
+      WHERE +${creditBalances.accountId} = payer.account
       AND ${creditBalances.id} IN (${canPay} UNION ${heldIds(isDue(value, sql`payer.account`))})`,
-  ]);
+  );
 });
 
 /**
