@@ -12,7 +12,15 @@ import {
   type RowOf,
   type ValueOf,
 } from "../../db/query.ts";
-import { creditBalances, creditLedger, refundOwed, reservations, type Steps, usageEvents } from "../../db/schema.ts";
+import {
+  accounts,
+  creditBalances,
+  creditLedger,
+  refundOwed,
+  reservations,
+  type Steps,
+  usageEvents,
+} from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { guards } from "../../db/views.ts";
 import { assert } from "../../errors.ts";
@@ -199,7 +207,10 @@ const DUE_BYTES_MAX = 4 * 1024 * 1024;
 /** An owed amount as JSON is not longer. */
 const OWED_BYTES_MAX = 36;
 
-/** Returns a condition: a reservation of the account is due, and is read now. Nothing is counted if none is due. */
+/**
+ * Returns a condition for a join with `accounts`: a reservation of the account is due, and is read now. `account` finds the same
+ * account without the join's row. With that row, SQLite would look for the last one again for each due reservation.
+ */
 export const isDueNow = (value: ValueOf<DueAt>, account: SQL) => {
   const { expiresAtMs, createdAtMs, id, legs } = reservations;
   const owedBytes = sql`${OWED_BYTES_MAX} * (SELECT count(*) FROM ${refundOwed} WHERE ${refundOwed.accountId} = ${account})`;
@@ -208,7 +219,7 @@ export const isDueNow = (value: ValueOf<DueAt>, account: SQL) => {
   const summed = sql`SELECT *, sum(weight) OVER (ORDER BY ends, made, due_id) - weight AS earlier FROM (${first})`;
   const last = sql`SELECT ends, made, due_id FROM (${summed}) WHERE earlier < ${DUE_BYTES_MAX} ORDER BY 1 DESC, 2 DESC, 3 DESC LIMIT 1`;
   // Because of the pluses, SQLite looks for the last one only if there is a due one.
-  return sql`${isDue(value, account)} AND (+${expiresAtMs}, +${createdAtMs}, +${id}) <= (${last})`;
+  return sql`${isDue(value, accounts.id)} AND (+${expiresAtMs}, +${createdAtMs}, +${id}) <= (${last})`;
 };
 
 /** Returns SQL for the number of due holds, up to the most that are read at a time. */

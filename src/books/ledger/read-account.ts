@@ -77,13 +77,13 @@ const selectAccount = accountQuery(
           >`iif(${accounts.recurringDueAtMs} <= ${value("nowMs")} AND ${reservations.id} IS ${firstDueHold(value)},
             ${dueRecurring(value, accounts.id)}, NULL)`,
           counters: countersOf(value, environments.features, accounts.id),
-          dueCount: countDueHolds(value, sql`${accounts.id}`),
+          dueCount: countDueHolds(value, account),
         }),
         ...optional(dueFields()),
       })
       .from(environments)
       .leftJoin(accounts, eq(accounts.id, account))
-      .leftJoin(reservations, isDueNow(value, sql`${accounts.id}`))
+      .leftJoin(reservations, isDueNow(value, account))
       .where(eq(environments.id, value("environmentId")))
       .orderBy(reservations.expiresAtMs, reservations.createdAtMs, reservations.id),
 );
