@@ -1,5 +1,5 @@
 /**
- * Fails when a comment, or a page of documentation, cites a rule that docs/decisions.md does not define: `(C13)`, `W3a`,
+ * Fails when a comment, or a page of documentation, cites a rule that docs/rules.md does not define: `(C13)`, `W3a`,
  * `U1 to U4`. `D1` is not checked, because it is the database more often than a rule. Fails also when the index of that page differs
  * from its headings; `node scripts/check-codes.mjs --write` writes the index.
  */
@@ -51,9 +51,9 @@ const within = (folder) => {
 const present = new Set(readdirSync(root));
 const paths = [...present, ...FOLDERS.filter((folder) => present.has(folder)).flatMap(within)].filter(isRead);
 
-const DECISIONS = "docs/decisions.md";
-const decisions = read(DECISIONS);
-const rules = Array.from(decisions.matchAll(/^### (([A-Z]\d+[a-z]?)\. (.*))$/gm), ([, heading, code, title]) => ({
+const RULES = "docs/rules.md";
+const page = read(RULES);
+const rules = Array.from(page.matchAll(/^### (([A-Z]\d+[a-z]?)\. (.*))$/gm), ([, heading, code, title]) => ({
   code,
   line: `- [${code}](#${heading
     .toLowerCase()
@@ -64,12 +64,12 @@ const defined = new Set(rules.map(({ code }) => code));
 
 const INDEX = "\n## Index\n";
 const index = `${INDEX}\n${rules.map(({ line }) => line).join("\n")}\n`;
-const at = decisions.indexOf(INDEX);
-if (at === -1 || decisions.slice(at) !== index) {
+const at = page.indexOf(INDEX);
+if (at === -1 || page.slice(at) !== index) {
   if (process.argv.includes("--write")) {
-    writeFileSync(join(root, DECISIONS), (at === -1 ? decisions : decisions.slice(0, at)) + index);
+    writeFileSync(join(root, RULES), (at === -1 ? page : page.slice(0, at)) + index);
   } else {
-    console.error(`${DECISIONS}: its index differs from its headings. Run: node scripts/check-codes.mjs --write`);
+    console.error(`${RULES}: its index differs from its headings. Run: node scripts/check-codes.mjs --write`);
     process.exitCode = 1;
   }
 }
@@ -78,7 +78,7 @@ for (const path of paths.sort()) {
   for (const [index, line] of citing(path, read(path)).split("\n").entries()) {
     for (const [code] of line.matchAll(CODE)) {
       if (defined.has(code)) continue;
-      console.error(`${path}:${index + 1}: docs/decisions.md defines no ${code}.`);
+      console.error(`${path}:${index + 1}: docs/rules.md defines no ${code}.`);
       process.exitCode = 1;
     }
   }

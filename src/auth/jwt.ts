@@ -102,7 +102,7 @@ const CLOCK_TOLERANCE_SECONDS = 60;
 /** The year 5138. A larger value is probably in milliseconds. */
 const EXP_SECONDS_MAX = 1e11;
 
-/** The flaws of an end-user token, in the order in which they are reported (docs/decisions.md, "End-user tokens"). */
+/** The flaws of an end-user token, in the order in which they are reported (docs/rules.md, "End-user tokens"). */
 export const TOKEN_FLAWS = [
   "malformed",
   "algorithm",
