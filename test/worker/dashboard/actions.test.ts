@@ -367,7 +367,10 @@ it("an order is refunded in part after a preview, once by a form sent twice, and
     expect([answer.status, answer.headers.get("location")?.split("notice=")[1]]).toEqual([303, notice]);
   }
   const tooMuch = await send(`${at}/users/refund`, { ...fields, refundRef: "ref_2", part: "4" });
-  expect([tooMuch.status, (await tooMuch.text()).includes("would take back more than was granted")]).toEqual([400, true]);
+  expect([tooMuch.status, (await tooMuch.text()).includes("would take back more than was granted")]).toEqual([
+    400,
+    true,
+  ]);
   const rest = { ...fields, refundRef: "ref_3", part: "", of: "" };
   const { text: whole } = await read(`${at}/users/refund/confirm?${new URLSearchParams(rest)}`);
   expect(whole).toContain("75 → 0 tokens, revoked");
