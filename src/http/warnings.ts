@@ -21,6 +21,10 @@ const WARNINGS = {
     "The time of this decision is too far from its arrival, so the time of arrival was stored: send other times with a secret key.",
   device_claims_id:
     "An alias by a secret key joined the other id to the id of a device: send the user's id as distinct_id, and the device's as alias.",
+  price_rule_unreachable:
+    "A rule can never apply, because an earlier rule of its unit matches whatever it matches: move the narrower rule up.",
+  prices_scheduled:
+    "Another version is scheduled and will replace this one at its effectiveAt: delete that version if it must not.",
 } as const;
 export type Warning = keyof typeof WARNINGS;
 
