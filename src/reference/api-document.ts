@@ -37,7 +37,7 @@ names, or, if it is \`true\`, with the same body. GET, PUT and DELETE are always
 
 **Reads after writes.** Every response to a valid key has the header \`x-d1-bookmark\`. Send it with a later read to see at least that state.
 
-**Clients.** The repository has one for TypeScript. \`/purser-balance.js\` is an element that shows a user's credits on your page.
+**Clients.** The repository has one for TypeScript and one for Python. \`/purser-balance.js\` is an element that shows a user's credits on your page.
 \`/llms.txt\` tells a coding assistant how to call Purser.
 
 # Errors
