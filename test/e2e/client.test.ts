@@ -402,7 +402,7 @@ describe("examples/ai-chat.mjs", () => {
       throw new Error("overloaded");
     });
     expect(failed.status).toBe(502);
-    // The model failed after two tokens.
+    // The model was asked, so the two tokens of the prompt count.
     expect(await remainingOf(userId)).toBe(593);
   });
 });

@@ -35,7 +35,7 @@ function count(usage: unknown, name: string): number {
 /** Returns a number of tokens that the provider always reports. */
 function required(usage: unknown, name: string): number {
   if ((fieldsIn(usage)[name] ?? null) === null) {
-    throw new TypeError(`The usage has no ${name}. Of a stream, take the usage of the final message.`);
+    throw new TypeError(`The usage has no ${name}. With a stream, give the usage of the final message.`);
   }
   return count(usage, name);
 }
