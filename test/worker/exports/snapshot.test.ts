@@ -227,7 +227,7 @@ it("an export completes while a thousand devices that its person claims change b
   expect(changes).toBeGreaterThan(6);
   expect(document.person?.distinctIds.map(({ distinctId }) => distinctId).sort()).toEqual(["ana", ...devices].sort());
   expect(document.person?.properties).toMatchObject({ "name 1": "x".repeat(250), "name 3": "x".repeat(250) });
-  // What came after the document's moment is not in it.
+  // Data that arrives after the document's moment is not in it.
   const received = document.events.analytics.map(({ receivedAt }) => receivedAt).sort();
   expect([received.length, received.at(-1)]).toEqual([5_000, document.exportedAt]);
   expect(await auditOf(app, "ana")).toEqual(["opened", "completed"]);
