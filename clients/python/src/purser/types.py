@@ -399,7 +399,7 @@ class InsufficientCreditsError(_InsufficientCreditsError, total=False):
 
 
 class InsufficientCreditsErrorDetails(TypedDict):
-    """Details. They depend on the code."""
+    """Details for programs."""
 
     uncovered: Quantities
     skipped: List[ShortBalance]
@@ -444,7 +444,7 @@ class IdempotencyConflictError(_IdempotencyConflictError, total=False):
 
 
 class IdempotencyConflictErrorDetails(TypedDict):
-    """Details. They depend on the code."""
+    """Details for programs."""
 
     differs: List[str]
 
@@ -461,7 +461,7 @@ class ChangedMeanwhileError(_ChangedMeanwhileError, total=False):
 
 
 class ChangedMeanwhileErrorDetails(TypedDict, total=False):
-    """Details. They depend on the code."""
+    """Details for programs."""
 
     version: int
     distinctIds: List[str]
@@ -480,7 +480,7 @@ class TestQuotaExceededError(_TestQuotaExceededError, total=False):
 
 
 class TestQuotaExceededErrorDetails(TypedDict):
-    """Details. They depend on the code."""
+    """Details for programs."""
 
     quota: int
 
@@ -508,7 +508,7 @@ class ExportUnavailableError(_ExportUnavailableError, total=False):
 
 
 class ExportUnavailableErrorDetails(TypedDict):
-    """Details. They depend on the code."""
+    """Details for programs."""
 
     reason: Literal["too_large"]
 
