@@ -29,6 +29,7 @@ import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { type Counted, readCounted } from "./counters.ts";
 import { lastSeqOf } from "./insert-entries.ts";
 import { eachLeg, isBalanceOfLeg, SHOWN_LEG_BYTES_MAX, shownLegs, storedLeg } from "./stored-legs.ts";
+import { back, isLastOf, walkBack } from "./walk-back.ts";
 
 /** The amount that a reservation holds of one balance. */
 export interface HoldLeg {
@@ -148,20 +149,16 @@ const owedOfReservation = () =>
 const readOwed = (stored: string) => JSON.parse(stored) as readonly Owed[];
 
 const held = alias(creditBalances, "held");
-const entry = alias(creditLedger, "entry");
 
 /** Returns SQL for the seq of the entry that revoked `held`. Earlier reversals (U9) repeat its cause and note, so it ends at the last. */
-const revokingSeq = () => sql`(
-  WITH RECURSIVE back (place, previous, reversed) AS (
-    SELECT ${entry.seq}, ${entry.previousSeq}, ${entry.reservationId} FROM ${creditLedger} AS ${entry}
-    WHERE ${entry.accountId} = ${held.accountId} AND ${entry.seq} = ${held.lastSeq}
-    UNION ALL
-    SELECT ${entry.seq}, ${entry.previousSeq}, ${entry.reservationId} FROM back CROSS JOIN ${creditLedger} AS ${entry}
-    ON ${entry.accountId} = ${held.accountId} AND ${entry.seq} = back.previous
-    WHERE ${entry.isRevoked} = 1 AND back.reversed IS NULL
-  )
-  SELECT min(place) FROM back
-)`;
+const revokingSeq = () => {
+  const walk = walkBack({
+    columns: ["reservationId"],
+    start: sql`${creditLedger} WHERE ${isLastOf(held)}`,
+    continues: sql`${creditLedger.isRevoked} = 1 AND ${back.reservationId} IS NULL`,
+  });
+  return sql`(WITH RECURSIVE ${walk} SELECT min(${back.seq}) FROM ${back})`;
+};
 
 /** Returns SQL for the revoked balances of a reservation's holds. */
 const revocationsOfReservation = () => sql`(

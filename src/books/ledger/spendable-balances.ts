@@ -15,6 +15,7 @@ import { accountQuery } from "./account.ts";
 import { BALANCE_FIELDS, FIXED_FIELDS, PAYING_FIELDS, PRESENTED_FIELDS } from "./balance.ts";
 import { dueFields, isDue } from "./hold.ts";
 import { eachLeg, isBalanceOfLeg, storedLeg } from "./stored-legs.ts";
+import { back, isLastOf, walkBack } from "./walk-back.ts";
 
 /** Returns a condition: a balance can pay now. It repeats the condition of the partial index, so that only such balances are read. */
 export const isSpendable = (
@@ -62,24 +63,19 @@ type AsOf = { asOfMs: number };
  * which also says whether the balance was revoked then. A payment may have restored the balance since.
  */
 function asOf(value: ValueOf<AsOf>, account: SQL, source: SQL, where: SQL | undefined) {
-  const remainingSteps = sql<Steps>`entry.after`;
-  const revokedAtMs = sql<number | null>`iif(entry.revoked, entry.at, NULL)`;
+  const { grantSeq, balanceAfterSteps, isRevoked, occurredAtMs } = back;
+  const remainingSteps = sql<Steps>`${balanceAfterSteps}`;
+  const revokedAtMs = sql<number | null>`iif(${isRevoked}, ${occurredAtMs}, NULL)`;
+  const walk = walkBack({
+    columns: ["grantSeq", "balanceAfterSteps", "isRevoked", "occurredAtMs"],
+    start: sql`${source} CROSS JOIN ${creditLedger} ON ${isLastOf(creditBalances)} WHERE ${where}`,
+    continues: sql`${occurredAtMs} > ${value("asOfMs")}`,
+  });
   return read(
     { ...fields(creditBalances, ...FIXED_FIELDS), ...computed({ remainingSteps, revokedAtMs }) },
-    (list) => sql`WITH RECURSIVE entry (issue, previous, after, revoked, at) AS (
-      SELECT ${creditBalances.grantSeq}, ${creditLedger.previousSeq}, ${creditLedger.balanceAfterSteps},
-        ${creditLedger.isRevoked}, ${creditLedger.occurredAtMs}
-      FROM ${source} CROSS JOIN ${creditLedger}
-      ON ${creditLedger.accountId} = ${creditBalances.accountId} AND ${creditLedger.seq} = ${creditBalances.lastSeq}
-      WHERE ${where}
-      UNION ALL
-      SELECT entry.issue, ${creditLedger.previousSeq}, ${creditLedger.balanceAfterSteps},
-        ${creditLedger.isRevoked}, ${creditLedger.occurredAtMs}
-      FROM entry CROSS JOIN ${creditLedger}
-      WHERE entry.at > ${value("asOfMs")} AND ${creditLedger.accountId} = ${account} AND ${creditLedger.seq} = entry.previous
-    )
-    SELECT ${list} FROM entry CROSS JOIN ${creditBalances} ON ${ofAccount(account)} AND ${creditBalances.grantSeq} = entry.issue
-    WHERE entry.at <= ${value("asOfMs")} LIMIT ${LISTED_MAX + 1}`,
+    (list) => sql`WITH RECURSIVE ${walk}
+    SELECT ${list} FROM ${back} CROSS JOIN ${creditBalances} ON ${ofAccount(account)} AND ${creditBalances.grantSeq} = ${grantSeq}
+    WHERE ${occurredAtMs} <= ${value("asOfMs")} LIMIT ${LISTED_MAX + 1}`,
   );
 }
 
