@@ -35,6 +35,7 @@ import { usageRecorded } from "../ledger/messages.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { debitOf, settleHold } from "../ledger/settle.ts";
 import { writesOfSettlements } from "../ledger/settlement-writes.ts";
+import { debitsField } from "../ledger/stored-legs.ts";
 
 export interface EventOutput {
   readonly eventId: string;
@@ -52,14 +53,14 @@ export type StoredEvent = StoredAnswer & { readonly requestHash: string };
 
 const selectEventSql = query((value: ValueOf<{ environmentId: number; eventId: string }>) =>
   drizzle
-    .select(fields(usageEvents, "requestHash", "debits", "uncovered"))
+    .select({ ...fields(usageEvents, "requestHash", "uncovered"), ...debitsField() })
     .from(usageEvents)
     .where(and(eq(usageEvents.environmentId, value("environmentId")), eq(usageEvents.eventId, value("eventId")))),
 );
 
 const selectEventsSql = query((value: ValueOf<{ environmentId: number; eventIds: string }>) =>
   drizzle
-    .select(fields(usageEvents, "requestHash", "debits", "uncovered", "eventId"))
+    .select({ ...fields(usageEvents, "requestHash", "uncovered", "eventId"), ...debitsField() })
     .from(sql`json_each(${value("eventIds")}) AS named`)
     .crossJoin(usageEvents)
     .where(and(eq(usageEvents.environmentId, value("environmentId")), sql`${usageEvents.eventId} = named.value`)),
@@ -166,7 +167,7 @@ const fromNumbers = (value: ValueOf<InsertedEvent>) =>
 
 const insertEventSql = query((value: ValueOf<InsertedEvent & { properties: string | null }>) =>
   returning(
-    fields(usageEvents, "debits", "uncovered"),
+    { ...fields(usageEvents, "uncovered"), ...debitsField() },
     (list) =>
       sql`${insertFrom(
         usageEvents,
