@@ -931,6 +931,30 @@ BEGIN
     AND window_ms = n.value ->> 'windowMs';
 END;
 --> statement-breakpoint
+-- A version of a price list never changes. It may be deleted, once.
+CREATE TRIGGER price_lists_frozen BEFORE UPDATE OF
+  environment_id, version, effective_at_ms, created_at_ms, note, rules, costs ON price_lists
+BEGIN
+  SELECT RAISE(ABORT, 'price_lists_frozen');
+END;
+--> statement-breakpoint
+CREATE TRIGGER price_lists_deleted_once BEFORE UPDATE ON price_lists
+WHEN old.is_deleted = 1
+BEGIN
+  SELECT RAISE(ABORT, 'price_lists_frozen');
+END;
+--> statement-breakpoint
+CREATE TRIGGER price_lists_no_delete BEFORE DELETE ON price_lists
+BEGIN
+  SELECT RAISE(ABORT, 'price_lists_frozen');
+END;
+--> statement-breakpoint
+CREATE TRIGGER price_lists_no_replace BEFORE INSERT ON price_lists
+WHEN EXISTS (SELECT 1 FROM price_lists WHERE environment_id = new.environment_id AND version = new.version)
+BEGIN
+  SELECT RAISE(ABORT, 'price_lists_frozen');
+END;
+--> statement-breakpoint
 -- A limit's unit, window and rules never change. Its counters exist as long as the limit.
 CREATE TRIGGER usage_limits_frozen BEFORE UPDATE OF
   environment_id, id, ordinal, matches, unit, every, created_at_ms ON usage_limits

@@ -82,7 +82,7 @@ export const messageData = {
   ],
   "credits.depleted": ["The user has no credits left in any unit.", { userId: userIdSchema, seq }],
   "recurring.suspended": [
-    "A period of a recurring grant was refused with the error code `reason`. Resume the recurring grant after you have removed the cause.",
+    "A period of a recurring grant was refused with the error code `reason`. Resume the recurring grant after you have fixed the cause.",
     { userId: userIdSchema, recurringId: textSchema, reason: textSchema },
   ],
   "balance.expiring": [

@@ -151,6 +151,15 @@ export const recurring = writer("recurring_grants", {
   created_at_ms: 1,
   request_hash: "hash",
 });
+export const priceList = writer("price_lists", {
+  environment_id: LIVE,
+  version: 1,
+  effective_at_ms: 1,
+  created_at_ms: 1,
+  rules: "[]",
+  costs: "[]",
+  audit_entry_id: "aud_w",
+});
 export const usageLimit = writer("usage_limits", {
   environment_id: LIVE,
   id: "lim_w",
@@ -423,6 +432,7 @@ export const world: readonly string[] = [
   `INSERT INTO limits_reached (environment_id, day, limit_name, reached_at_ms) VALUES (${LIVE}, 1, 'eventsADay', 1)`,
   `INSERT INTO alerts (environment_id, id, name, unit, amount_steps, created_at_ms) VALUES (${LIVE}, 'alr_w', 'Low', 'count', 1, 1)`,
   usageLimit({}),
+  priceList({}),
   `INSERT INTO usage_counters (environment_id, limit_id, account_id, window_ms, used_steps)
     VALUES (${LIVE}, 'lim_w', ${USER}, 5, 3)`,
   `INSERT INTO usage_days VALUES (${LIVE}, 1, ${USER}, 'chat', '', 1, 0, 1000, 0, 0, 0, 0, 0, 0)`,

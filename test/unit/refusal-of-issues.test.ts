@@ -43,7 +43,7 @@ describe("the message about a malformed argument", () => {
     [z.url(), secret, "is malformed"],
     [z.string().refine(() => false), secret, "is malformed"],
     [z.string().refine(() => false, "must be kind"), secret, "must be kind"],
-    [z.union([z.string(), z.number()]), true, "has none of the allowed forms"],
+    [z.union([z.string(), z.number()]), true, "does not have any of the allowed forms"],
   ])("says “field $2” (case %#)", (schema, value, words) => {
     expect(refusalOf(z.object({ field: schema }), { field: value })).toEqual({
       param: "field",

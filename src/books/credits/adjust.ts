@@ -100,7 +100,7 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
       if (earlier !== undefined) {
         const comparison = compareStamp(earlier.requestHash, stamp);
         if (comparison === "other") {
-          const message = "Another adjustment was made with this id.";
+          const message = "Another adjustment has this id. Send a new `adjustmentId`.";
           throw idempotencyConflict(message, "adjustmentId", earlier.requestHash, stamp);
         }
         return replay({

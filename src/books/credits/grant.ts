@@ -213,7 +213,7 @@ export const USER_BALANCES_MAX = 40_000;
 export const REFERENCE_BALANCES_MAX = 5_000;
 
 export function tooManyOfReference(): PurserError {
-  const message = "More balances than this may not share one reference. Use a reference for each purchase.";
+  const message = "This reference has the maximum number of balances. Use a reference for each purchase.";
   return new PurserError("invalid_request", message, {
     param: "externalRef",
     details: { limit: REFERENCE_BALANCES_MAX },

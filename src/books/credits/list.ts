@@ -178,7 +178,7 @@ const showsDue = ({ externalRef, asOf }: ListInput): boolean => externalRef === 
 
 function tooManyListed(): PurserError {
   const message =
-    "The user has more balances than a list may have. List only the balances that can pay, or export the person.";
+    "The user has more balances than a list may have. Leave out `includeExpired` and `asOf`, or export the person.";
   return new PurserError("invalid_request", message, { details: { limit: LISTED_MAX } });
 }
 

@@ -46,8 +46,9 @@ export interface AccountChange extends AccountBefore {
 const NO_DECISION: NonNullable<AccountChange["decision"]> = { kind: "write", statements: [] };
 
 /**
- * Writes the changes of a user's account: what time has brought, then what a verb decided. Only this function sends such batches: it
- * adds the statements that each of them must contain. Returns the rows of the decision's statements.
+ * Writes the changes of a user's account: what is due, then what a verb decided. It adds the statements that every such batch must
+ * contain; only the cron's periods of many users and an erasure's pages are sent elsewhere. Returns the rows of the decision's
+ * statements.
  */
 export async function commit(
   ctx: TenantCtx,

@@ -99,7 +99,7 @@ const guardOwedBounded = query((value: ValueOf<WriteContext>) => {
 
 /** Tells the caller what a batch that failed with `guard_owed` has refused. */
 export const OWED_TOO_MUCH =
-  "The user's credits under holds owe too many refunds. Try again when the holds end, after at most 24 hours.";
+  "The user's held credits already owe the maximum number of refunds. Try again when the holds have ended, after at most 24 hours.";
 
 /**
  * Inserts the amounts that a refund could not take because they were held. Send it after the refund's entries. The batch aborts with

@@ -104,7 +104,7 @@ export async function readEnvironmentUsage(
   const span = { environmentId, from: from / DAY_MS, to: to / DAY_MS, rows: sumsMax + 1 };
   const [rows, [state]] = await batch(root.db, [selectTotals[groupBy](span), selectSumState({ appId, environmentId })]);
   const summed = groupBy === "user" ? (rows[0]?.rows ?? 0) : rows.reduce((sum, row) => sum + row.rows, 0);
-  if (summed > sumsMax) throw invalid("from", "must be later, or `to` earlier: there is too much usage in this time");
+  if (summed > sumsMax) throw invalid("from", "must be later, or `to` earlier: there is too much usage in this span");
   if (rows.length > GROUPS_MAX) {
     throw invalid(
       "from",

@@ -111,7 +111,7 @@ function answerReservationRepeat(
   const comparison = compareStamp(stored.requestHash, stamp);
   if (comparison === "other") {
     throw idempotencyConflict(
-      "Another reservation was created with this id.",
+      "Another reservation has this id. Send a new `reservationId`.",
       "reservationId",
       stored.requestHash,
       stamp,

@@ -83,7 +83,7 @@ function presentEvent(eventId: string, stored: StoredAnswer): EventOutput {
 
 /** Returns `idempotency_conflict`: another event has the id. */
 export function eventConflict(stored: string, stamp: Stamp): PurserError {
-  return idempotencyConflict("Another event was recorded with this id.", "eventId", stored, stamp);
+  return idempotencyConflict("Another event has this id. Send a new `eventId`.", "eventId", stored, stamp);
 }
 
 /** Returns the first result again. Throws `idempotency_conflict` if a different request used the id (U4). */

@@ -630,7 +630,7 @@ describe("the tables", () => {
     // A tree without rowids holds whole rows in its inner pages.
     const withRowids = [
       ...["accounts", "environments", "analytics_events", "id_properties", "large_properties"],
-      ...["payment_facts", "stripe_settings"],
+      ...["payment_facts", "price_lists", "stripe_settings"],
     ];
     for (const row of ownTables) {
       expect(row, row.name).toMatchObject({ strict: 1, withoutRowid: withRowids.includes(row.name) ? 0 : 1 });
