@@ -108,7 +108,7 @@ export interface NewEvent {
   readonly counts: readonly NewCount[];
 }
 
-/** What is written with an event. */
+/** The rows that are written with an event. */
 interface EventContext {
   /** The statements before it. */
   readonly before?: readonly Statement[];
