@@ -36,7 +36,7 @@ export interface Mistake {
   readonly send: (world: MistakenWorld) => MistakenRequest;
   readonly code: ErrorCode;
   readonly param?: string;
-  /** The fields, headers, paths or units that the message must name. How it says so is not tested. */
+  /** The message must name these: a field, a header, a path or a unit. How it says so is not tested. */
   readonly names: readonly string[];
 }
 

@@ -171,7 +171,6 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
   const { newBalances } = decided;
   const { statements, count } = issueBalances(ctx, account, [newBalances]);
   const balanceIds = newBalances.balances.map(({ id }) => id);
-  const changes = { entries: [], newBalances: newRows(newBalances, account.nowMs) };
   return writeAll(
     statements,
     () => {
@@ -182,7 +181,7 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
     {
       audit: { action: "credits.granted", target: newBalances.packId, balanceIds },
       messages: () => [creditsGranted(account.userId, newBalances)],
-      changes,
+      remembers: { newBalances: newRows(newBalances, account.nowMs) },
     },
   );
 }
