@@ -66,15 +66,25 @@ function searchOf(part: string): (text: string, from: number) => number {
   };
 }
 
-/** Returns a function that tests whether a name matches a glob. The glob is prepared once for many names. */
+/** Returns a function that tests whether a name matches a glob. It prepares the glob once, when a name begins like it. */
 function globTest(glob: string): (name: string) => boolean {
-  const [first = "", ...parts] = glob.split("*");
-  const last = parts.pop();
-  if (last === undefined) return (name) => name === glob;
-  const inner = parts.map((part) => ({ length: part.length, search: searchOf(part) }));
+  const star = glob.indexOf("*");
+  if (star === -1) return (name) => name === glob;
+  const first = glob.slice(0, star);
+  let afterFirst: ((name: string) => boolean) | null = null;
   return (name) => {
     if (!name.startsWith(first)) return false;
-    let position = first.length;
+    afterFirst ??= testAfter(star, glob.slice(star + 1).split("*"));
+    return afterFirst(name);
+  };
+}
+
+/** Returns a function that tests whether a name has these parts of a glob, in order, from a position on, and ends in the last one. */
+function testAfter(start: number, parts: string[]): (name: string) => boolean {
+  const last = parts.pop() ?? "";
+  const inner = parts.map((part) => ({ length: part.length, search: searchOf(part) }));
+  return (name) => {
+    let position = start;
     for (const { length, search } of inner) {
       const found = search(name, position);
       if (found === -1) return false;
