@@ -21,6 +21,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "end_user_auth",
       "analytics_limits",
       "features",
+      "unit_names",
       "test_balance_count",
       "test_balance_quota",
     ],
@@ -305,6 +306,19 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   export_audit: {
     names: ["distinct_id"],
     kept: ["environment_id", "seq", "id", "action", "token_hash", "key_id", "occurred_at_ms", "expires_at_ms"],
+  },
+  price_lists: {
+    operational: [
+      "environment_id",
+      "version",
+      "effective_at_ms",
+      "created_at_ms",
+      "note",
+      "rules",
+      "costs",
+      "audit_entry_id",
+      "is_deleted",
+    ],
   },
   usage_limits: {
     operational: [

@@ -66,25 +66,16 @@ function searchOf(part: string): (text: string, from: number) => number {
   };
 }
 
-/** Returns a function that tests whether a name matches a glob. It prepares the glob once, when a name begins like it. */
-function globTest(glob: string): (name: string) => boolean {
-  const star = glob.indexOf("*");
-  if (star === -1) return (name) => name === glob;
-  const first = glob.slice(0, star);
-  let afterFirst: ((name: string) => boolean) | null = null;
+/** Returns a function that tests whether a name matches a glob. The glob is prepared once, for many names. */
+export function globTest(glob: string): (name: string) => boolean {
+  const [first = "", ...parts] = glob.split("*");
+  const last = parts.pop();
+  if (last === undefined) return (name) => name === glob;
+  let inner: { readonly length: number; readonly search: ReturnType<typeof searchOf> }[] | null = null;
   return (name) => {
     if (!name.startsWith(first)) return false;
-    afterFirst ??= testAfter(star, glob.slice(star + 1).split("*"));
-    return afterFirst(name);
-  };
-}
-
-/** Returns a function that tests whether a name has these parts of a glob, in order, from a position on, and ends in the last one. */
-function testAfter(start: number, parts: string[]): (name: string) => boolean {
-  const last = parts.pop() ?? "";
-  const inner = parts.map((part) => ({ length: part.length, search: searchOf(part) }));
-  return (name) => {
-    let position = start;
+    inner ??= parts.map((part) => ({ length: part.length, search: searchOf(part) }));
+    let position = first.length;
     for (const { length, search } of inner) {
       const found = search(name, position);
       if (found === -1) return false;

@@ -96,13 +96,12 @@ it("an export shows that moment even for a revoked balance to which a hold retur
     isDone = true;
     clock.advance(1_000);
     // A hold returns to the revoked balance, and is taken away at once (U9).
-    const legs = JSON.stringify([{ balanceId: last, packId: "p", unit: "count", amountSteps: 5 }]);
     await env.DB.prepare(
       `INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms, expires_at_ms,
          request_hash)
-       SELECT CAST(?1 AS INTEGER), 'res_back', account_id, 'e', '{}', ?2, 'open', 0, 9000000000000, '' FROM credit_balances WHERE id = ?3`,
+       SELECT CAST(?1 AS INTEGER), 'res_back', account_id, 'e', '{}', json_array(json_array(grant_seq, 0, 5, 0)), 'open', 0, 9000000000000, '' FROM credit_balances WHERE id = ?2`,
     )
-      .bind(live.id, legs, last)
+      .bind(live.id, last)
       .run();
     await releaseReservation(makeCtx(live, clock), "res_back");
   });

@@ -84,6 +84,24 @@ ErasureReason = Literal[
 ]
 
 
+class NamesOfUnits(TypedDict):
+    names: UnitNames
+
+
+class UnitNames(TypedDict, total=False):
+    """The names, by unit. A unit without one has its usual name."""
+
+    count: UnitName
+    tokens: UnitName
+    seconds: UnitName
+    cents: UnitName
+
+
+class UnitName(TypedDict):
+    one: str
+    other: str
+
+
 class GrantResult(TypedDict):
     balances: List[IssuedBalance]
     balanceId: str
@@ -399,7 +417,7 @@ class InsufficientCreditsError(_InsufficientCreditsError, total=False):
 
 
 class InsufficientCreditsErrorDetails(TypedDict):
-    """Details. They depend on the code."""
+    """Details for programs."""
 
     uncovered: Quantities
     skipped: List[ShortBalance]
@@ -444,7 +462,7 @@ class IdempotencyConflictError(_IdempotencyConflictError, total=False):
 
 
 class IdempotencyConflictErrorDetails(TypedDict):
-    """Details. They depend on the code."""
+    """Details for programs."""
 
     differs: List[str]
 
@@ -461,7 +479,7 @@ class ChangedMeanwhileError(_ChangedMeanwhileError, total=False):
 
 
 class ChangedMeanwhileErrorDetails(TypedDict, total=False):
-    """Details. They depend on the code."""
+    """Details for programs."""
 
     version: int
     distinctIds: List[str]
@@ -480,7 +498,7 @@ class TestQuotaExceededError(_TestQuotaExceededError, total=False):
 
 
 class TestQuotaExceededErrorDetails(TypedDict):
-    """Details. They depend on the code."""
+    """Details for programs."""
 
     quota: int
 
@@ -508,7 +526,7 @@ class ExportUnavailableError(_ExportUnavailableError, total=False):
 
 
 class ExportUnavailableErrorDetails(TypedDict):
-    """Details. They depend on the code."""
+    """Details for programs."""
 
     reason: Literal["too_large"]
 

@@ -1,0 +1,23 @@
+import * as z from "zod";
+import { deletePriceList } from "../../books/prices/price-lists.ts";
+import { mode } from "../../http/fields.ts";
+import { administration } from "../access.ts";
+import { operation } from "../operation.ts";
+import { examplePriceList, priceList, priceListParams } from "./price-rules.ts";
+
+export default operation({
+  id: "deletePriceList",
+  method: "delete",
+  path: "/api/v1/admin/apps/{appId}/prices/{version}",
+  tag: "Administration",
+  access: administration("write", "argument"),
+  params: priceListParams,
+  query: z.lazy(() => z.object({ mode: mode.describe("The mode whose prices they are.") })),
+  output: () => priceList,
+  errors: ["not_found"],
+  summary: "Delete a scheduled version of the price list",
+  description: "Deletes a version before its `effectiveAt`. Its number is never used again.",
+  returns: "The deleted version.",
+  example: () => ({ output: { ...examplePriceList, effectiveAt: "2026-02-01T00:00:00.000Z" } }),
+  handler: (admin, { params, query }) => deletePriceList(admin, params.appId, query.mode, params.version),
+});
