@@ -80,8 +80,6 @@ const SHARED_KEY_HOSTS = new Set([
   "login.partner.microsoftonline.cn",
   "login.windows.net",
   "login.live.com",
-  "login.windows.net",
-  "login.partner.microsoftonline.cn",
   "kauth.kakao.com",
   "identity.xero.com",
   "login.salesforce.com",
@@ -90,7 +88,6 @@ const SHARED_KEY_HOSTS = new Set([
   "sts.windows.net",
   "appleid.apple.com",
   "account.apple.com",
-  "facebook.com",
   "www.facebook.com",
   "limited.facebook.com",
   "token.actions.githubusercontent.com",
@@ -105,10 +102,6 @@ const SHARED_KEY_HOSTS = new Set([
   "www.paypalobjects.com",
   "api.paypal.com",
   "oauth.telegram.org",
-  "kauth.kakao.com",
-  "identity.xero.com",
-  "login.salesforce.com",
-  "oidc.vercel.com",
 ]);
 
 function hasSharedKeys(url: string): boolean {

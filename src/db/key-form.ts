@@ -91,13 +91,16 @@ function readKeyParts(text: string): Key | null {
 
 /** The form of a key in a text. The checksum decides whether it is a key, and where it ends. */
 interface KeyForm {
-  /** Takes as many letters as the longest key has. */
+  /** Takes as many letters as the longest key has. The last underscore is before the letters. */
   readonly pattern: RegExp;
+  readonly prefixCharacters: number;
   readonly charactersMin: number;
 }
 
-const APPLICATION_KEY: KeyForm = { pattern: /[spr]k_(?:live|test)_[0-9A-Za-z]{52,59}/g, charactersMin: 60 };
-const ADMINISTRATION_KEY: KeyForm = { pattern: /ak_[0-9A-Za-z]{28}/g, charactersMin: 31 };
+const APPLICATION_KEY: KeyForm = {
+  ...{ pattern: /[spr]k_(?:live|test)_[0-9A-Za-z]{52,59}/g, prefixCharacters: 8, charactersMin: 60 },
+};
+const ADMINISTRATION_KEY: KeyForm = { pattern: /ak_[0-9A-Za-z]{28}/g, prefixCharacters: 3, charactersMin: 31 };
 /** How many letters at the end of a key may be the first ones of another key. */
 const SHARED_LETTERS = 2;
 /** A signing secret of webhooks: of Purser's, or of Stripe's. It has no checksum. */
@@ -111,31 +114,32 @@ export function findKey(text: string): string | null {
   return null;
 }
 
-/** Returns the length of the longest key that the text begins with, 0 for none. */
-function keyLength(text: string, charactersMin: number): number {
-  let [found, crc] = [0, CRC_START];
-  for (let end = 0; end + CHECKSUM_CHARACTERS <= text.length; end++) {
-    const length = end + CHECKSUM_CHARACTERS;
-    if (length >= charactersMin && hasChecksum(text, length, crcOf(crc))) found = length;
-    crc = addToCrc(crc, text.charCodeAt(end));
+/** Returns where the longest key that begins at `start` ends, at most at `endMax`. Null when none does. */
+function endOfKey(text: string, start: number, endMax: number, charactersMin: number): number | null {
+  let [found, crc]: [number | null, number] = [null, CRC_START];
+  for (let at = start; at + CHECKSUM_CHARACTERS <= endMax; at++) {
+    const end = at + CHECKSUM_CHARACTERS;
+    if (end - start >= charactersMin && hasChecksum(text, end, crcOf(crc))) found = end;
+    crc = addToCrc(crc, text.charCodeAt(at));
   }
   return found;
 }
 
-function withoutKeysOf(text: string, { pattern, charactersMin }: KeyForm): string {
+function withoutKeysOf(text: string, { pattern, prefixCharacters, charactersMin }: KeyForm): string {
   const parts: string[] = [];
-  let end = 0;
+  let cutTo = 0;
   pattern.lastIndex = 0;
-  for (let match = pattern.exec(text); match !== null; match = pattern.exec(text)) {
-    const [candidate] = match;
-    const length = keyLength(candidate, charactersMin);
-    if (length > 0) {
-      parts.push(text.slice(end, match.index), keyHint(candidate.slice(0, length)));
-      end = match.index + length;
-    }
-    pattern.lastIndex = match.index + (length > 0 ? length : candidate.length) - SHARED_LETTERS;
+  // A search that returns matches would create an object for each.
+  while (pattern.test(text)) {
+    const endMax = pattern.lastIndex;
+    const start = text.lastIndexOf("_", endMax - 1) + 1 - prefixCharacters;
+    const end = endOfKey(text, start, endMax, charactersMin);
+    pattern.lastIndex = (end ?? endMax) - SHARED_LETTERS;
+    if (end === null) continue;
+    parts.push(text.slice(cutTo, start), keyHint(text.slice(start, end)));
+    cutTo = end;
   }
-  return end === 0 ? text : `${parts.join("")}${text.slice(end)}`;
+  return cutTo === 0 ? text : `${parts.join("")}${text.slice(cutTo)}`;
 }
 
 /**

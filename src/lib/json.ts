@@ -235,15 +235,21 @@ export function parseExactJson(text: string): unknown {
   }
 }
 
-/** Replaces symbols by the nearest doubles, in place. The caller must be the only user of `value`. Recursive. */
-export function roundNumbers(value: object): void {
+/**
+ * Replaces symbols by the nearest doubles, in place. Returns whether all numbers are finite, because a double cannot represent 1e999.
+ * The caller must be the only user of `value`. Recursive: check a caller's value with `isNestedDeeperThan` first.
+ */
+export function roundNumbers(value: object): boolean {
   // The members of an object or a list, of any type.
   const members = value as Record<string, unknown>;
+  let areFinite = true;
   for (const key of Object.keys(members)) {
     const member = members[key];
+    if (typeof member === "object" && member !== null) areFinite = roundNumbers(member) && areFinite;
     if (typeof member === "symbol") members[key] = Number(member.description);
-    else if (typeof member === "object" && member !== null) roundNumbers(member);
+    if (typeof members[key] === "number") areFinite = Number.isFinite(members[key]) && areFinite;
   }
+  return areFinite;
 }
 
 /**
@@ -262,10 +268,4 @@ export function canonicalJson(value: unknown): string {
     if (member !== undefined) text += `${text === "" ? "" : ","}${quoted(key)}:${canonicalJson(member)}`;
   }
   return `{${text}}`;
-}
-
-/** Returns whether every number is finite. JSON.parse reads 1e999 as infinity, which would be written as null. Recursive. */
-export function isFiniteJson(value: unknown): boolean {
-  if (typeof value === "number") return Number.isFinite(value);
-  return typeof value !== "object" || value === null || Object.values(value).every(isFiniteJson);
 }

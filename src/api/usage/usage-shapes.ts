@@ -3,7 +3,8 @@ import { debit, quantities, quantitiesOutput } from "../../books/amounts/amount-
 import { errorDetail } from "../../http/error-body.ts";
 import { identifier, jsonObject, timestamp, userId } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
-import { isFiniteJson, isNestedDeeperThan, roundNumbers } from "../../lib/json.ts";
+import { utf8Length } from "../../lib/encoding.ts";
+import { isNestedDeeperThan, roundNumbers } from "../../lib/json.ts";
 import { words } from "../../lib/words.ts";
 import { EXAMPLE } from "../common.ts";
 import { exampleDebit } from "../reservations/reservation-shapes.ts";
@@ -74,10 +75,9 @@ const usageProperties = lazy(() =>
       if (isNestedDeeperThan(value, PROPERTIES_LEVELS_MAX)) {
         return refuse(`must nest at most ${PROPERTIES_LEVELS_MAX} levels`);
       }
-      roundNumbers(value);
-      if (!isFiniteJson(value)) {
+      if (!roundNumbers(value)) {
         refuse("must have only numbers within the range of a double");
-      } else if (new TextEncoder().encode(JSON.stringify(value)).length > USAGE_PROPERTIES_BYTES_MAX) {
+      } else if (utf8Length(JSON.stringify(value)) > USAGE_PROPERTIES_BYTES_MAX) {
         refuse(`must be at most ${USAGE_PROPERTIES_BYTES_MAX} bytes of JSON`);
       }
     })

@@ -2,7 +2,7 @@ import type { NewAuditEntry } from "../../catalog/audit.ts";
 import type { Statement } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import { sha256, toBase62 } from "../../lib/encoding.ts";
-import { canonicalJson } from "../../lib/json.ts";
+import { canonicalJson, quoted } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { NewCount } from "./counters.ts";
 import type { NewEntry } from "./insert-entries.ts";
@@ -112,9 +112,8 @@ const WRITE_ID_LENGTH = 8;
 const MARK_LENGTH = 2;
 const MARKS = 62 ** MARK_LENGTH;
 
-/** A short hash of one field (FNV-1a), so that a conflict can name the fields that differ (U12). Nothing depends on it. */
-function markOf(value: unknown): string {
-  const text = value === undefined ? "" : canonicalJson(value);
+/** A short hash of the JSON of one field (FNV-1a), so that a conflict can name the fields that differ (U12). Nothing depends on it. */
+function markOf(text: string): string {
   let hash = 0x811c9dc5;
   for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
   return toBase62((hash >>> 0) % MARKS).padStart(MARK_LENGTH, "0");
@@ -130,9 +129,17 @@ export async function stampRequest<Input extends object>(
   input: Input,
   fields: readonly (keyof Input & string)[] = [],
 ): Promise<Stamp> {
-  const fingerprint = (await sha256(canonicalJson([...kind, input]))).slice(0, REQUEST_LENGTH);
+  const texts = new Map(
+    Object.entries(input).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name, canonicalJson(value)] as const],
+    ),
+  );
+  // The same as `canonicalJson([...kind, input])`. Properties may be large, and are written once.
+  const members = [...texts.keys()].sort().map((name) => `${quoted(name)}:${texts.get(name)}`);
+  const request = `[${[...kind.map(quoted), `{${members.join()}}`].join()}]`;
+  const fingerprint = (await sha256(request)).slice(0, REQUEST_LENGTH);
   const writeId = ctx.newId("").slice(0, WRITE_ID_LENGTH);
-  const marks = fields.map((field) => markOf(input[field])).join("");
+  const marks = fields.map((field) => markOf(texts.get(field) ?? "")).join("");
   return { fingerprint, fields, stored: fingerprint + writeId + marks };
 }
 
@@ -141,9 +148,11 @@ const MARKS_FROM = REQUEST_LENGTH + WRITE_ID_LENGTH;
 /** The fields of a commit's body, without the id. An event lists them last, so that a conflict between the two can name them. */
 export const committedFields = ["quantities", "occurredAt", "properties", "onShortage"] as const;
 
+const textOf = (value: unknown): string => (value === undefined ? "" : canonicalJson(value));
+
 /** The stamp of an event that charges an expired reservation (U15). No client sent it. */
 export function stampCharge(charge: { readonly [Field in (typeof committedFields)[number]]?: unknown }): string {
-  return ".".repeat(MARKS_FROM) + committedFields.map((field) => markOf(charge[field])).join("");
+  return ".".repeat(MARKS_FROM) + committedFields.map((field) => markOf(textOf(charge[field]))).join("");
 }
 
 /** Returns whether a stored stamp belongs to this write (whose response was lost), to an equal request, or to another request. */
