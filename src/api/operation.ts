@@ -1,4 +1,4 @@
-import type { Context, Hono, MiddlewareHandler } from "hono";
+import type { Context, Hono } from "hono";
 import type * as z from "zod";
 import type { Outcome } from "../books/ledger/decision.ts";
 import type { ErrorCode } from "../errors.ts";

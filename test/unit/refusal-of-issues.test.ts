@@ -68,10 +68,10 @@ describe("the message about a malformed argument", () => {
   });
 
   it("suggests a field of the schema for an unknown field, in lists and unions too", () => {
-    const quantities = z.strictObject({ tokens: z.number().optional() }).meta({ id: "UsageQuantities" });
+    const quantities = z.strictObject({ tokens: z.number().optional() }).meta({ wrongNames: { "/event": "event" } });
     const event = z
       .strictObject({ userId: z.string(), quantities: quantities.prefault({}) })
-      .meta({ id: "UsageEvent" });
+      .meta({ wrongNames: { userId: "customer", "quantities.tokens": "tokens" } });
     const schema = z.union([z.strictObject({ items: z.array(event) }), z.number()]);
     const refusalOfItem = (fields: object) => refusalOf(schema, { items: [fields] });
     expect(refusalOfItem({ user_id: "ana" })).toEqual({

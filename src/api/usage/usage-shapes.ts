@@ -3,6 +3,7 @@ import { debit, quantities, quantitiesOutput } from "../../books/amounts/amount-
 import { errorDetail } from "../../http/error-body.ts";
 import { identifier, jsonObject, timestamp, userId } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
+import { eventNames, KEY, planNames, usageNames } from "../../http/wrong-names.ts";
 import { isFiniteJson, isNestedDeeperThan, roundNumbers } from "../../lib/json.ts";
 import { words } from "../../lib/words.ts";
 import { EXAMPLE } from "../common.ts";
@@ -129,5 +130,5 @@ export const eventInput = lazy(() =>
       ),
       ...usageFields(),
     })
-    .meta({ id: "UsageEvent" }),
+    .meta({ id: "UsageEvent", wrongNames: { eventId: KEY, ...usageNames, ...eventNames, ...planNames } }),
 );
