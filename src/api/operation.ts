@@ -151,7 +151,7 @@ export function operation<
       ...(query === undefined || query instanceof Unread ? [] : [validate("query", query)]),
       ...checksBody,
       answer,
-    ] as Step[];
+    ] as RequestStep[];
   });
   return { ...described, mount: (app) => mount(app, described, (c) => takeSteps(c, steps(), 0)) };
 }
@@ -166,13 +166,13 @@ function bodyMiddleware({ method, body }: { readonly method: Method; readonly bo
     : { readsBody: [], checksBody: [] };
 }
 
-type Step = (c: Context<AppEnv>, next: () => Promise<void>) => Promise<Response | undefined>;
+type RequestStep = (c: Context<AppEnv>, next: () => Promise<void>) => Promise<Response | undefined>;
 
 /**
  * Takes the steps of a request, as Hono runs middleware: a step may do something after the next one, whose error is already a
  * response. Hono itself would need a route for each step of each operation when the Worker starts.
  */
-async function takeSteps(c: Context<AppEnv>, steps: readonly Step[], at: number): Promise<Response> {
+async function takeSteps(c: Context<AppEnv>, steps: readonly RequestStep[], at: number): Promise<Response> {
   try {
     const response = await steps[at]?.(c, async () => void (await takeSteps(c, steps, at + 1)));
     if (response !== undefined && !c.finalized) c.res = response;

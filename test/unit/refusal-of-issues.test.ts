@@ -68,7 +68,7 @@ describe("the message about a malformed argument", () => {
   });
 
   it("suggests a field of the schema for an unknown field, in lists and unions too", () => {
-    const quantities = z.strictObject({ tokens: z.number().optional() }).meta({ wrongNames: { "/event": "event" } });
+    const quantities = z.strictObject({ tokens: z.number().optional() }).meta({ wrongNames: { "/model": "model" } });
     const event = z
       .strictObject({ userId: z.string(), quantities: quantities.prefault({}) })
       .meta({ wrongNames: { userId: "customer", "quantities.tokens": "tokens" } });

@@ -54,7 +54,7 @@ const statementLine = /* @__PURE__ */ lazy(() =>
     .meta({ id: "StatementLine" }),
 );
 
-const status = /* @__PURE__ */ lazy(() =>
+const statementStatus = /* @__PURE__ */ lazy(() =>
   z.enum(["running", "ready"]).meta({ id: "StatementStatus", ...words("The status.", "running") }),
 );
 
@@ -62,7 +62,7 @@ export const summary = () => ({
   statementId: z.string().meta(words("The statement's id.", "stm_4vKq9bT2xN7cRw1sHdE8Ja")),
   mode,
   month: z.string().meta(words("The month, in UTC.", "2025-12")),
-  status,
+  status: statementStatus,
   madeAt: z
     .string()
     .meta({ format: "date-time" })
