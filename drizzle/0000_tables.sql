@@ -562,6 +562,21 @@ CREATE TABLE `link_ends` (
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `link_ends_ended` ON `link_ends` (`ended_at_ms`);--> statement-breakpoint
+CREATE TABLE `price_lists` (
+	`environment_id` integer NOT NULL,
+	`version` integer NOT NULL,
+	`effective_at_ms` integer NOT NULL,
+	`created_at_ms` integer NOT NULL,
+	`note` text,
+	`rules` text NOT NULL,
+	`costs` text NOT NULL,
+	`audit_entry_id` text NOT NULL,
+	`is_deleted` integer DEFAULT false NOT NULL,
+	PRIMARY KEY(`environment_id`, `version`),
+	CONSTRAINT "price_lists_version" CHECK("price_lists"."version" BETWEEN 1 AND 10000)
+) STRICT;
+--> statement-breakpoint
+CREATE INDEX `price_lists_effective` ON `price_lists` (`environment_id`,`effective_at_ms`,`version`) WHERE is_deleted = 0;--> statement-breakpoint
 CREATE TABLE `statement_lines` (
 	`statement_id` text NOT NULL,
 	`unit` text NOT NULL,
@@ -649,6 +664,7 @@ CREATE TABLE `environments` (
 	`end_user_auth` text,
 	`analytics_limits` text,
 	`features` text,
+	`unit_names` text,
 	`test_balance_count` integer DEFAULT 0 NOT NULL,
 	`test_balance_quota` integer DEFAULT 0 NOT NULL,
 	FOREIGN KEY (`app_id`) REFERENCES `apps`(`id`) ON UPDATE no action ON DELETE no action,

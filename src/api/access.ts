@@ -2,7 +2,7 @@ import type { Context, MiddlewareHandler } from "hono";
 import { limitArrivals } from "../auth/arrivals.ts";
 import { declareUser } from "../auth/end-user.ts";
 import { requireAdmin } from "../auth/require-admin.ts";
-import { requireCaptureKey, requireKeyOrEndUser, requireSecretKey } from "../auth/require-key.ts";
+import { requireCaptureKey, requireKey, requireKeyOrEndUser, requireSecretKey } from "../auth/require-key.ts";
 import { checkRow } from "../auth/scopes.ts";
 import { type AppEnv, allowBrowsers, allowCaptureClients, callVerb } from "../http/factory.ts";
 import type { AdminCtx, Mode, RouteRequirement, Scope, ScopeChoice, TenantCtx } from "../runtime.ts";
@@ -10,7 +10,7 @@ import type { AdminCtx, Mode, RouteRequirement, Scope, ScopeChoice, TenantCtx } 
 /** Who may call an operation, and what its handler receives. */
 export interface Access<Ctx, Params = unknown> {
   /** For the reference. */
-  readonly kind: "open" | "secret" | "end-user" | "admin" | "client" | "key-inside";
+  readonly kind: "open" | "publishable" | "secret" | "end-user" | "admin" | "client" | "key-inside";
   /** Checks the address's share, the key and its kind. */
   readonly enter: readonly MiddlewareHandler<AppEnv>[];
   /** Calls the handler with its context. `input` is validated. */
@@ -90,6 +90,14 @@ export function secretKeyOrUser(
     around: allowBrowsers,
   };
 }
+
+/** With a secret or publishable key. A publishable one needs no user's token. */
+export const anyKey = (): Access<TenantCtx> => ({
+  kind: "publishable",
+  enter: [requireKey],
+  call: (c, _input, handler) => callVerb(c, handler),
+  around: allowBrowsers,
+});
 
 /** With the admin token, or an administration key that has these rights. `null`: only the admin token will do. */
 export function administration(

@@ -59,6 +59,10 @@ import forgetTombstones from "./people/forget-tombstones.ts";
 import getErasure from "./people/get-erasure.ts";
 import liftErasure from "./people/lift-erasure.ts";
 import recordConsent from "./people/record-consent.ts";
+import deletePriceList from "./prices/delete-price-list.ts";
+import getPriceList from "./prices/get-price-list.ts";
+import listPriceLists from "./prices/list-price-lists.ts";
+import setPrices from "./prices/set-prices.ts";
 import cancelRecurringGrant from "./recurring/cancel-recurring-grant.ts";
 import createRecurringGrant from "./recurring/create-recurring-grant.ts";
 import listRecurringGrants from "./recurring/list-recurring-grants.ts";
@@ -74,6 +78,9 @@ import getOpenApi from "./service/get-open-api.ts";
 import createStatement from "./statements/create-statement.ts";
 import getStatement from "./statements/get-statement.ts";
 import listStatements from "./statements/list-statements.ts";
+import getUnitNames from "./unit-names/get-unit-names.ts";
+import getUnitNamesOfApp from "./unit-names/get-unit-names-of-app.ts";
+import setUnitNames from "./unit-names/set-unit-names.ts";
 import getUsageTotals from "./usage/get-usage-totals.ts";
 import listUsageEvents from "./usage/list-usage-events.ts";
 import recordUsageEvent from "./usage/record-usage-event.ts";
@@ -110,6 +117,13 @@ export const operations: readonly Operation[] = [
   updatePack,
   archivePack,
   restorePack,
+  setPrices,
+  listPriceLists,
+  getPriceList,
+  deletePriceList,
+  setUnitNames,
+  getUnitNamesOfApp,
+  getUnitNames,
   createKey,
   listKeys,
   revokeKey,

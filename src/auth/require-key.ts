@@ -46,6 +46,11 @@ export function requireKeyOrEndUser(secretParams: readonly string[] = []) {
   });
 }
 
+/** Requires a secret or publishable key. */
+export const requireKey = factory.createMiddleware(async (c, next) => {
+  await serveKey(c, await keyInHeader(c), { refuse: refuseRelay }, next);
+});
+
 /** A pattern for a key of Purser in the `Authorization` header. PostHog's clients may send other values in this header. */
 const KEY_IN_HEADER = /^Bearer +([spr]k_(?:live|test)_[^\s]+) *$/i;
 

@@ -17,6 +17,8 @@ export interface Features {
   readonly webhooks?: unknown;
   readonly alerts?: unknown;
   readonly notices?: unknown;
+  /** The number of price lists that were made and deleted. Present once there was one (PR1). */
+  readonly prices?: unknown;
   /** The usage limits, oldest first. */
   readonly limits?: unknown;
   /** Present while the environment has tombstones of erased ids. */

@@ -12,6 +12,7 @@ export * from "./schema/erasure.ts";
 export * from "./schema/packs.ts";
 export * from "./schema/payments.ts";
 export * from "./schema/people.ts";
+export * from "./schema/prices.ts";
 export * from "./schema/statements.ts";
 export * from "./schema/tenants.ts";
 export * from "./schema/usage.ts";

@@ -172,8 +172,8 @@ export const queryFlag = lazy(() =>
     .meta(shownAs({ type: "boolean" })),
 );
 
-/** Returns the schema of a whole number in a query string, within bounds. */
-const queryInteger = (min: number, max: number) =>
+/** Returns the schema of a whole number in a query string or a path, within bounds. */
+export const queryInteger = (min: number, max: number) =>
   z
     .string()
     .regex(/^\d{1,15}$/, "must be a whole number")

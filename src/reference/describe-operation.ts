@@ -100,7 +100,8 @@ export const wrongKindOf = ({ publishableGets, method, access }: DescribedOperat
   publishableGets ?? (method === "get" && access === "secret" ? "requires_secret_key" : "forbidden");
 
 /** Returns whether the operation takes a key in the `Authorization` header, and so a bookmark. */
-export const isKeyed = ({ access }: DescribedOperation): boolean => access === "secret" || access === "end-user";
+export const isKeyed = ({ access }: DescribedOperation): boolean =>
+  ["secret", "end-user", "publishable"].includes(access);
 
 /** Returns the security schemes of an operation; one of them suffices. */
 export const securityOf = (operation: DescribedOperation): Record<string, string[]>[] =>
@@ -111,6 +112,7 @@ export const securityOf = (operation: DescribedOperation): Record<string, string
 const SECURITY: Readonly<Record<Access<unknown>["kind"], Record<string, string[]>[]>> = {
   open: [],
   secret: [{ secretKey: [] }],
+  publishable: [{ secretKey: [] }, { publishableKey: [] }],
   "end-user": [{ secretKey: [] }, { publishableKey: [] }],
   admin: [{ adminToken: [] }],
   client: [{ publishableKey: [] }, { relayKey: [] }, { secretKey: [] }],

@@ -218,6 +218,16 @@ async function otherRequests(): Promise<OtherRequest[]> {
     { method: "PATCH", path: `${apps}/alerts/${alertId}`, body: { name: "Lower" } },
     { path: `${apps}/webhooks`, body: endpoint },
     { method: "PATCH", path: `${apps}/webhooks/${webhookId}`, body: { description: "ours" } },
+    {
+      method: "PUT",
+      path: `${apps}/prices`,
+      body: { mode, rules: [{ event: "chat", model: "m", unit: "cents", perEvent: 1 }], note: "n" },
+    },
+    {
+      method: "PUT",
+      path: `${apps}/unit-names`,
+      body: { mode, names: { count: { one: "credit", other: "credits" } } },
+    },
     { path: `${apps}/packs`, body: { packName: randomId("p"), items: [], unit: "count" } },
     { path: `${apps}/tombstones/forget`, body: { mode, fingerprint: "unknown" } },
     { path: `${apps}/payments/carry`, body: { mode, customer: "cus_1", currency: "usd", amount: "0" } },
@@ -304,6 +314,7 @@ it("stores no key and no signing secret, whichever text of whichever operation h
     "POST /api/v1/usage/reservations/{reservationId}/commit .properties",
     // It is sealed before it is stored.
     "PUT /api/v1/admin/apps/{appId}/end-user-auth .setting.secret",
+    "PUT /api/v1/admin/apps/{appId}/prices .note",
   ]);
 });
 

@@ -49,7 +49,7 @@ function send(operation: DescribedOperation, key?: string, body?: unknown, heade
 const EVENT = { uuid: "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b", event: "seen", distinct_id: "ana", properties: {} };
 
 /** Purser's own routes that need a key. Routes of PostHog's clients may have their key in the body. */
-const guarded = operations.filter(({ access }) => ["secret", "end-user", "admin"].includes(access));
+const guarded = operations.filter(({ access }) => ["secret", "end-user", "publishable", "admin"].includes(access));
 
 describe.each(guarded)("the order of refusals of $method $path", (operation) => {
   const method = operation.method.toUpperCase();
@@ -65,7 +65,9 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
       const here = operations.filter(({ path }) => path === operation.path).map((same) => same.method.toUpperCase());
       if (here.includes(other) || (other === "HEAD" && here.includes("GET"))) continue;
       // Pages may call an operation at this path, so OPTIONS is a preflight.
-      const isPages = operations.some((same) => same.path === operation.path && same.access === "end-user");
+      const isPages = operations.some(
+        (same) => same.path === operation.path && ["end-user", "publishable"].includes(same.access),
+      );
       if (other === "OPTIONS" && isPages) continue;
       const answer = await call(other, pathOf(operation), other === "HEAD" || other === "GET" ? {} : tooLarge);
       const allow = (answer.headers.get("allow") ?? "").split(", ");
@@ -108,7 +110,7 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
     const wrong = operation.access === "admin" ? app.keys.sk_live : app.keys.pk_live;
     const answer = await send(operation, wrong, tooLarge);
     if (operation.access === "admin") return expectError(answer, "invalid_key");
-    if (operation.access !== "end-user") expectError(answer, wrongKindOf(operation));
+    if (!["end-user", "publishable"].includes(operation.access)) expectError(answer, wrongKindOf(operation));
   });
 
   if (operation.access !== "admin") {

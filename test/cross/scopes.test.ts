@@ -57,6 +57,15 @@ const rows: Readonly<Record<string, (mode: Mode) => Promise<string>>> = {
     const body = { mode, name: "Low", unit: "tokens", below: { amount: 1 } };
     return (await byToken("POST", `/apps/${app.appId}/alerts`, body)).body.alertId;
   },
+  version: async (mode) => {
+    const body = {
+      mode,
+      rules: [],
+      effectiveAt: new Date(clock.now() + 1_000).toISOString(),
+      note: crypto.randomUUID(),
+    };
+    return (await byToken("PUT", `/apps/${app.appId}/prices`, body)).body.version;
+  },
   limitId: async (mode) => {
     const body = {
       mode,
@@ -113,6 +122,9 @@ const ROWS: readonly Row[] = [
   route("read", "argument", "GET /apps/:appId/alerts"),
   route("read", "argument", "GET /apps/:appId/expiry-notices"),
   route("read", "argument", "GET /apps/:appId/usage-limits"),
+  route("read", "argument", "GET /apps/:appId/prices"),
+  route("read", "argument", "GET /apps/:appId/prices/:version"),
+  route("read", "argument", "GET /apps/:appId/unit-names"),
   ...["day", "event", "model"].map((by) =>
     route("read", "argument", "GET /apps/:appId/usage", undefined, { query: `${SPAN}&groupBy=${by}` }),
   ),
@@ -139,6 +151,9 @@ const ROWS: readonly Row[] = [
   route("write", "argument", "POST /apps/:appId/usage-limits", {
     ...{ name: "Cap", unit: "tokens", matches: [{ event: "*" }], amount: 5, every: "day" },
   }),
+  route("write", "argument", "PUT /apps/:appId/prices", { rules: [{ unit: "cents", perEvent: 1 }] }),
+  route("write", "argument", "DELETE /apps/:appId/prices/:version"),
+  route("write", "argument", "PUT /apps/:appId/unit-names", { names: {} }),
   route("write", "argument", "POST /apps/:appId/statements", { month: "2025-12" }),
   route("write", "row", "PATCH /apps/:appId/usage-limits/:limitId", { amount: 7 }),
   route("write", "row", "DELETE /apps/:appId/usage-limits/:limitId"),
@@ -189,7 +204,7 @@ async function prepare({ route, mode: modeOf, body, query = "", keyId = "keyId" 
     const make = rows[name === "keyId" ? keyId : name];
     if (make !== undefined) path = path.replace(`:${name}`, await make(mode));
   }
-  const queries = [query, modeOf === "argument" && method === "GET" ? `mode=${mode}` : ""].filter(
+  const queries = [query, modeOf === "argument" && body === undefined ? `mode=${mode}` : ""].filter(
     (text) => text !== "",
   );
   const sent = body === undefined ? undefined : { ...body, ...(modeOf === "argument" ? { mode } : {}) };

@@ -125,8 +125,8 @@ export const reservation = writer("reservations", {
   event: "chat",
   quantities: "{}",
   legs: JSON.stringify([
-    { balanceId: REVOKED, packId: "cpk_w", unit: "count", amountSteps: 300, remainingSteps: 700 },
-    { balanceId: PART, packId: "cpk_w", unit: "count", amountSteps: 10, remainingSteps: 590 },
+    [GRANT_SEQS[REVOKED], 0, 300, 700],
+    [GRANT_SEQS[PART], 0, 10, 590],
   ]),
   state: "open",
   created_at_ms: 1,
@@ -150,6 +150,15 @@ export const recurring = writer("recurring_grants", {
   counted_balances: 1,
   created_at_ms: 1,
   request_hash: "hash",
+});
+export const priceList = writer("price_lists", {
+  environment_id: LIVE,
+  version: 1,
+  effective_at_ms: 1,
+  created_at_ms: 1,
+  rules: "[]",
+  costs: "[]",
+  audit_entry_id: "aud_w",
 });
 export const usageLimit = writer("usage_limits", {
   environment_id: LIVE,
@@ -423,6 +432,7 @@ export const world: readonly string[] = [
   `INSERT INTO limits_reached (environment_id, day, limit_name, reached_at_ms) VALUES (${LIVE}, 1, 'eventsADay', 1)`,
   `INSERT INTO alerts (environment_id, id, name, unit, amount_steps, created_at_ms) VALUES (${LIVE}, 'alr_w', 'Low', 'count', 1, 1)`,
   usageLimit({}),
+  priceList({}),
   `INSERT INTO usage_counters (environment_id, limit_id, account_id, window_ms, used_steps)
     VALUES (${LIVE}, 'lim_w', ${USER}, 5, 3)`,
   `INSERT INTO usage_days VALUES (${LIVE}, 1, ${USER}, 'chat', '', 1, 0, 1000, 0, 0, 0, 0, 0, 0)`,

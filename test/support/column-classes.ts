@@ -21,6 +21,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "end_user_auth",
       "analytics_limits",
       "features",
+      "unit_names",
       "test_balance_count",
       "test_balance_quota",
     ],
@@ -306,6 +307,19 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
     names: ["distinct_id"],
     kept: ["environment_id", "seq", "id", "action", "token_hash", "key_id", "occurred_at_ms", "expires_at_ms"],
   },
+  price_lists: {
+    operational: [
+      "environment_id",
+      "version",
+      "effective_at_ms",
+      "created_at_ms",
+      "note",
+      "rules",
+      "costs",
+      "audit_entry_id",
+      "is_deleted",
+    ],
+  },
   usage_limits: {
     operational: [
       "environment_id",
@@ -421,7 +435,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   },
   statement_lines: { operational: ["statement_id", "unit", "pack_id", "pack_name", "amounts"] },
   admin_audit: {
-    // The id of a reservation or of a recurring grant is the caller's.
+    // The id of a recurring grant is the caller's.
     names: ["target"],
     operational: ["app_id", "seq", "id", "at_ms", "actor", "action", "details"],
     kept: ["account_id"],

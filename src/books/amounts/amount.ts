@@ -13,7 +13,12 @@ export type Unit = (typeof UNITS)[number];
 
 const DECIMALS: Readonly<Record<Unit, number>> = { count: 3, tokens: 3, seconds: 3, cents: 6 };
 
-const STEPS_A_UNIT: Readonly<Record<Unit, number>> = { count: 1_000, tokens: 1_000, seconds: 1_000, cents: 1_000_000 };
+export const STEPS_A_UNIT: Readonly<Record<Unit, number>> = {
+  count: 1_000,
+  tokens: 1_000,
+  seconds: 1_000,
+  cents: 1_000_000,
+};
 
 /** The largest amount of a unit, in steps. Up to it, a double can represent every step. */
 export const amountStepsMax: Readonly<Record<Unit, number>> = {
@@ -56,12 +61,12 @@ function readDecimal(text: string): Decimal | null {
   return { isNegative: sign === "-", digits, exponent: Number(exponent) - fraction.length + all.length - end };
 }
 
-/** Returns digits * 10^shift as steps, or null above the unit's maximum. Zeros are counted first, because `shift` may be huge. */
-function stepsWithin(unit: Unit, digits: string, shift: number): Steps | null {
-  if (digits === "") return 0 as Steps;
-  if (digits.length + shift > String(amountStepsMax[unit]).length) return null;
-  const steps = BigInt(digits.padEnd(digits.length + shift, "0"));
-  return steps > BigInt(amountStepsMax[unit]) ? null : (Number(steps) as Steps);
+/** Returns digits * 10^shift, or null above `max`. Zeros are counted first, because `shift` may be huge. */
+function wholeWithin(max: bigint, digits: string, shift: number): bigint | null {
+  if (digits === "") return 0n;
+  if (digits.length + shift > String(max).length) return null;
+  const whole = BigInt(digits.padEnd(digits.length + shift, "0"));
+  return whole > max ? null : whole;
 }
 
 /**
@@ -73,8 +78,8 @@ export function toSteps(unit: Unit, amount: number): Steps | null {
   if (decimal === null) return null;
   const shift = DECIMALS[unit] + decimal.exponent;
   if (shift < 0 && decimal.digits !== "") return null;
-  const steps = stepsWithin(unit, decimal.digits, shift);
-  return steps === null || !decimal.isNegative || steps === 0 ? steps : (-steps as Steps);
+  const steps = wholeWithin(BigInt(amountStepsMax[unit]), decimal.digits, shift);
+  return steps === null ? null : (Number(decimal.isNegative ? -steps : steps) as Steps);
 }
 
 /** A double has at least 15 significant digits. Later digits are often noise, as in 0.1 + 0.2. */
@@ -85,25 +90,57 @@ const SIGNIFICANT_DIGITS = 15;
  * to a step. Null for a negative decimal, or above `amountStepsMax`.
  */
 export function usedSteps(unit: Unit, text: string): { readonly steps: Steps; readonly isRounded: boolean } | null {
+  const used = usedWhole(text, DECIMALS[unit], BigInt(amountStepsMax[unit]));
+  return used && { steps: Number(used.whole) as Steps, isRounded: used.isRounded };
+}
+
+const METER_DECIMALS = 3;
+/** Meters are kept in thousandths. */
+export const METER_STEPS_A_UNIT = 1_000n;
+const METER_MAX = 2n ** 53n * METER_STEPS_A_UNIT;
+
+/** Returns a meter in thousandths, rounded as a used quantity is (PR3). Null for a negative decimal, or above 2^53. */
+export const meterOf = (text: string): bigint | null => usedWhole(text, METER_DECIMALS, METER_MAX)?.whole ?? null;
+
+function usedWhole(text: string, decimals: number, max: bigint) {
   const decimal = readDecimal(text);
   if (decimal === null) return null;
   const { digits, exponent } = decimal;
   if (decimal.isNegative && digits !== "") return null;
-  const shift = DECIMALS[unit] + exponent;
+  const shift = decimals + exponent;
   const isRounded = shift < 0 && digits !== "";
-  const steps = isRounded ? roundedSteps(unit, digits, shift) : stepsWithin(unit, digits, shift);
-  return steps === null ? null : { steps, isRounded };
+  const whole = isRounded ? roundedUp(max, digits, shift) : wholeWithin(max, digits, shift);
+  return whole === null ? null : { whole, isRounded };
 }
 
-function roundedSteps(unit: Unit, digits: string, shift: number): Steps | null {
+function roundedUp(max: bigint, digits: string, shift: number): bigint | null {
   const extra = Math.max(0, digits.length - SIGNIFICANT_DIGITS);
   const isHalfOrMore = extra > 0 && digits.charAt(SIGNIFICANT_DIGITS) >= "5";
   const significant = BigInt(digits.slice(0, SIGNIFICANT_DIGITS)) + (isHalfOrMore ? 1n : 0n);
   const left = shift + extra;
-  if (left >= 0) return stepsWithin(unit, `${significant}`, left);
+  if (left >= 0) return wholeWithin(max, `${significant}`, left);
   // More than 16 decimals below a step, the quantity is less than a step.
   const divisor = 10n ** BigInt(Math.min(-left, SIGNIFICANT_DIGITS + 1));
-  return stepsWithin(unit, `${ceilDivide(significant, divisor)}`, 0);
+  return wholeWithin(max, `${ceilDivide(significant, divisor)}`, 0);
+}
+
+/** Returns a number of 0 or more as a fraction, exactly its shortest decimal. Null for others. */
+export function fractionOf(amount: number): Fraction | null {
+  const decimal = readDecimal(String(amount));
+  if (decimal === null || (decimal.isNegative && decimal.digits !== "")) return null;
+  const { digits, exponent } = decimal;
+  return digits === "" ? ZERO : fraction(BigInt(digits) * powerOf10(exponent), powerOf10(-exponent));
+}
+
+const powerOf10 = (exponent: number): bigint => 10n ** BigInt(Math.max(0, exponent));
+
+const PRICE_DECIMALS = 12;
+
+/** Returns an amount of a price list (PR2). Null if it is below 0, or has more than 12 decimals or 15 significant digits. */
+export function priceAmount(amount: number): Fraction | null {
+  const decimal = readDecimal(String(amount));
+  const isFine = decimal !== null && decimal.digits.length <= SIGNIFICANT_DIGITS && decimal.exponent >= -PRICE_DECIMALS;
+  return isFine || amount === 0 ? fractionOf(amount) : null;
 }
 
 /** Divides two positive numbers and rounds up. */

@@ -66,14 +66,15 @@ function searchOf(part: string): (text: string, from: number) => number {
   };
 }
 
-/** Returns a function that tests whether a name matches a glob. The glob is prepared once for many names. */
-function globTest(glob: string): (name: string) => boolean {
+/** Returns a function that tests whether a name matches a glob. The glob is prepared once, for many names. */
+export function globTest(glob: string): (name: string) => boolean {
   const [first = "", ...parts] = glob.split("*");
   const last = parts.pop();
   if (last === undefined) return (name) => name === glob;
-  const inner = parts.map((part) => ({ length: part.length, search: searchOf(part) }));
+  let inner: { readonly length: number; readonly search: ReturnType<typeof searchOf> }[] | null = null;
   return (name) => {
     if (!name.startsWith(first)) return false;
+    inner ??= parts.map((part) => ({ length: part.length, search: searchOf(part) }));
     let position = first.length;
     for (const { length, search } of inner) {
       const found = search(name, position);

@@ -5,6 +5,7 @@ import type { SpendableBalance } from "../ledger/balance.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import type { NewCount } from "../ledger/counters.ts";
 import {
+  type Change,
   committedFields,
   compareStamp,
   type Decision,
@@ -13,9 +14,8 @@ import {
   replay,
   type Stamp,
   stampRequest,
-  type Write,
 } from "../ledger/decision.ts";
-import type { StateChanges } from "../ledger/memory.ts";
+import type { NewEntry } from "../ledger/insert-entries.ts";
 import { type AccountAtRead, spendableOf } from "../ledger/read-account.ts";
 import { apply } from "../ledger/settle.ts";
 import { selectPayingBalances } from "../ledger/spendable-balances.ts";
@@ -72,13 +72,15 @@ interface EventToDecide {
   readonly stored: StoredEvent | undefined;
   /** The balances that can pay, in spending order. */
   readonly balances: readonly SpendableBalance[];
+  /** The sums by balance of the entries of earlier events of a list. */
+  readonly sums?: Map<string, number>;
 }
 
 /** Decides a replay, or to write the event and its debits. Throws the errors of `recordEvent`. */
 function decideEvent(
   ctx: TenantCtx,
   account: AccountAtRead,
-  { input, stamp, stored, balances }: EventToDecide,
+  { input, stamp, stored, balances, sums }: EventToDecide,
 ): Decision<Outcome<EventOutput>> {
   if (stored !== undefined) return replay(answerEventRepeat(input.eventId, stored, stamp));
   const counts = countUsage(account, input, input.onShortage === "reject");
@@ -87,7 +89,8 @@ function decideEvent(
     throw insufficientCredits(payment.uncovered, payment, balances, input);
   }
   const { model = null } = input;
-  return writeEvent(ctx, account, { ...input, model, reservationId: null, payment, counts }, stamp);
+  const event = { ...input, model, reservationId: null, payment, counts };
+  return writeEvent(ctx, account, event, stamp, sums === undefined ? {} : { sums });
 }
 
 /** An event of a list, with its stamp. */
@@ -117,8 +120,8 @@ interface EventsToDecide {
 }
 
 /**
- * Decides the events of one user one after another, and writes them in one batch. Each event is decided on the balances that the
- * earlier ones leave. An event with the id of an earlier event in the list is a replay of that event, or conflicts with it.
+ * Decides the events of one user one after another, and writes them in one batch: their rows, and then the debits of all. Each event is
+ * decided on the balances that the earlier ones leave. An event with the id of an earlier event in the list is a replay of that event, or conflicts with it.
  */
 export function decideEvents(
   ctx: TenantCtx,
@@ -126,8 +129,9 @@ export function decideEvents(
   { events, stored, balances, refused }: EventsToDecide,
 ): Decision<readonly EventResult[]> {
   const statements: Statement[] = [];
-  const entries: StateChanges["entries"][number][] = [];
-  const messages: NonNullable<Write<unknown>["messages"]>[] = [];
+  const entries: NewEntry[] = [];
+  const sums = new Map<string, number>();
+  const messages: NonNullable<Change<unknown>["messages"]>[] = [];
   const resultsOf: ResultOf[] = [];
   const eventsById = new Map<string, { readonly place: number; readonly stamp: Stamp }>();
   let isShort = false;
@@ -147,7 +151,11 @@ export function decideEvents(
     const decision =
       stillRefused.get(event) ??
       decisionOrRefusal(() =>
-        decideEvent(ctx, { ...account, counters }, { input, stamp, stored: stored.get(input.eventId), balances: left }),
+        decideEvent(
+          ctx,
+          { ...account, counters },
+          { input, stamp, stored: stored.get(input.eventId), balances: left, sums },
+        ),
       );
     if (decision instanceof PurserError) {
       refused.set(event, decision);
@@ -164,7 +172,7 @@ export function decideEvents(
       eventsById.set(input.eventId, { place, stamp });
       if (decision.messages !== undefined) messages.push(decision.messages);
       if (decision.isShort === true) isShort = true;
-      const newEntries = decision.changes?.entries ?? [];
+      const newEntries = decision.entries ?? [];
       entries.push(...newEntries);
       // The order of the balances does not depend on their amounts.
       left = apply(left, newEntries).filter(({ remainingSteps }) => remainingSteps > 0);
@@ -182,8 +190,9 @@ export function decideEvents(
     : {
         kind: "write",
         statements,
+        entries,
         answer,
-        changes: { entries },
+        remembers: {},
         counts,
         messages: () => messages.flatMap((make) => make()),
         isShort,

@@ -30,11 +30,10 @@ import {
   writeReturning,
 } from "../ledger/decision.ts";
 import type { Hold } from "../ledger/hold.ts";
-import { insertMovingEntries, moving, writesEntries } from "../ledger/insert-entries.ts";
 import { usageRecorded } from "../ledger/messages.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { debitOf, settleHold } from "../ledger/settle.ts";
-import { writesOfSettlements } from "../ledger/settlement-writes.ts";
+import { debitsField } from "../ledger/stored-legs.ts";
 
 export interface EventOutput {
   readonly eventId: string;
@@ -52,14 +51,14 @@ export type StoredEvent = StoredAnswer & { readonly requestHash: string };
 
 const selectEventSql = query((value: ValueOf<{ environmentId: number; eventId: string }>) =>
   drizzle
-    .select(fields(usageEvents, "requestHash", "debits", "uncovered"))
+    .select({ ...fields(usageEvents, "requestHash", "uncovered"), ...debitsField() })
     .from(usageEvents)
     .where(and(eq(usageEvents.environmentId, value("environmentId")), eq(usageEvents.eventId, value("eventId")))),
 );
 
 const selectEventsSql = query((value: ValueOf<{ environmentId: number; eventIds: string }>) =>
   drizzle
-    .select(fields(usageEvents, "requestHash", "debits", "uncovered", "eventId"))
+    .select({ ...fields(usageEvents, "requestHash", "uncovered", "eventId"), ...debitsField() })
     .from(sql`json_each(${value("eventIds")}) AS named`)
     .crossJoin(usageEvents)
     .where(and(eq(usageEvents.environmentId, value("environmentId")), sql`${usageEvents.eventId} = named.value`)),
@@ -85,7 +84,7 @@ function presentEvent(eventId: string, stored: StoredAnswer): EventOutput {
 
 /** Returns `idempotency_conflict`: another event has the id. */
 export function eventConflict(stored: string, stamp: Stamp): PurserError {
-  return idempotencyConflict("Another event was recorded with this id.", "eventId", stored, stamp);
+  return idempotencyConflict("Another event has this id. Send a new `eventId`.", "eventId", stored, stamp);
 }
 
 /** Returns the first result again. Throws `idempotency_conflict` if a different request used the id (U4). */
@@ -109,38 +108,36 @@ export interface NewEvent {
   readonly counts: readonly NewCount[];
 }
 
-/** A commit's writes besides its event. */
-interface CommitWrites {
-  /** The statements before its event. */
+/** The rows that are written with an event. */
+interface EventContext {
+  /** The statements before it. */
   readonly before?: readonly Statement[];
   /** The holds of the reservation that it settles. */
   readonly settles?: Hold;
+  /** The sums by balance of the entries of earlier events, to which it adds its own. */
+  readonly sums?: Map<string, number>;
 }
 
-/**
- * Writes the event's row and then its debits. In this order a replay is found before insufficient credits, and the row can record
- * each balance's remaining amount.
- */
+/** Writes the event's row, and then its debits, so that a replay is found before insufficient credits. */
 export function writeEvent(
   ctx: TenantCtx,
   writing: AccountAtRead,
   event: NewEvent,
   stamp: Stamp,
-  { before = [], settles }: CommitWrites = {},
+  { before = [], settles, sums }: EventContext = {},
 ): Decision<Outcome<EventOutput>> {
   const { eventId, reservationId, payment } = event;
   const debits = payment.legs.map(({ balance, amountSteps }) =>
     debitOf(balance.id, amountSteps, eventId, reservationId),
   );
-  const settlement = settles === undefined ? null : settleHold(settles, { state: "committed", eventId }, debits);
+  const settlement = settles === undefined ? undefined : settleHold(settles, { state: "committed", eventId }, debits);
   const entries = settlement?.entries ?? debits;
-  const writes = settlement === null ? null : writesOfSettlements(writing, [settlement]);
-  const { largePropertiesWrites, returning } = insertEvent(writing, event, stamp, sumsAtDebits(entries));
+  const { largePropertiesWrites, returning } = insertEvent(writing, event, stamp, sumsAtDebits(entries, sums));
   const parts = {
-    before: [...(writes?.before ?? before), ...largePropertiesWrites],
+    before: [...before, ...largePropertiesWrites],
     returning,
-    after: writes === null ? insertMovingEntries(writing, debits) : movingEvent(writes.after, eventId),
-    changes: { entries, ...(settles === undefined ? {} : { settledIds: [settles.id] }) },
+    ...(settlement === undefined ? { entries } : { settles: settlement }),
+    remembers: {},
     counts: event.counts,
     messages: () => [usageRecorded(writing.userId, { ...event, hasEntries: entries.length > 0 })],
     isShort: debits.length === 0 || payment.uncovered !== null,
@@ -154,10 +151,6 @@ export function writeEvent(
   });
 }
 
-/** Marks the entries of a commit, among which the debits of its event may be anywhere. */
-const movingEvent = (statements: readonly Statement[], eventId: string): Statement[] =>
-  statements.map((one) => (writesEntries(one) ? moving(one, { entries: 0, raises: false, eventIds: [eventId] }) : one));
-
 type InsertedEvent = WriteContext & ReturnType<typeof eventValues>;
 
 /** The FROM clause: the numbers of the event, `given.n`, joined with the account's last event. */
@@ -166,7 +159,7 @@ const fromNumbers = (value: ValueOf<InsertedEvent>) =>
 
 const insertEventSql = query((value: ValueOf<InsertedEvent & { properties: string | null }>) =>
   returning(
-    fields(usageEvents, "debits", "uncovered"),
+    { ...fields(usageEvents, "uncovered"), ...debitsField() },
     (list) =>
       sql`${insertFrom(
         usageEvents,

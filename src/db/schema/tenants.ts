@@ -25,6 +25,8 @@ export const environments = sqliteTable(
     analyticsLimits: text("analytics_limits"),
     /** The optional features in use, such as webhooks, as JSON (db/features.ts). Null for none. */
     features: text("features"),
+    /** The names of its units, as JSON (PR7). Null for none. */
+    unitNames: text("unit_names"),
     testBalanceCount: integer("test_balance_count").notNull().default(0),
     testBalanceQuota: integer("test_balance_quota").notNull().default(0),
   },

@@ -43,6 +43,7 @@ from .types import (
     LedgerEntry,
     LedgerPage,
     LedgerVerification,
+    NamesOfUnits,
     OnExpiry,
     OnShortage,
     OpenApiDocument,
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from ._client import AsyncPurser, Purser
 
 OPERATIONS = {
+    "get_unit_names": Operation("GET", "/api/v1/unit-names", "sk pk"),
     "grant_credits": Operation(
         "POST",
         "/api/v1/credits/grant",
@@ -200,6 +202,18 @@ class Operations:
 
     def _entries(self, name: str, fields: Mapping[str, Any]) -> Iterator[Any]:
         raise NotImplementedError
+
+    def get_unit_names(self) -> NamesOfUnits:
+        """Get the names of the units.
+
+        Returns the names under which a page shows the units. A publishable key needs no user's
+        token.
+        """
+        answer: NamesOfUnits = self._call(
+            "get_unit_names",
+            {},
+        )
+        return answer
 
     def grant_credits(
         self,
@@ -1303,6 +1317,18 @@ class AsyncOperations:
 
     def _entries(self, name: str, fields: Mapping[str, Any]) -> AsyncIterator[Any]:
         raise NotImplementedError
+
+    async def get_unit_names(self) -> NamesOfUnits:
+        """Get the names of the units.
+
+        Returns the names under which a page shows the units. A publishable key needs no user's
+        token.
+        """
+        answer: NamesOfUnits = await self._call(
+            "get_unit_names",
+            {},
+        )
+        return answer
 
     async def grant_credits(
         self,

@@ -84,6 +84,24 @@ ErasureReason = Literal[
 ]
 
 
+class NamesOfUnits(TypedDict):
+    names: UnitNames
+
+
+class UnitNames(TypedDict, total=False):
+    """The names, by unit. A unit without one has its usual name."""
+
+    count: UnitName
+    tokens: UnitName
+    seconds: UnitName
+    cents: UnitName
+
+
+class UnitName(TypedDict):
+    one: str
+    other: str
+
+
 class GrantResult(TypedDict):
     balances: List[IssuedBalance]
     balanceId: str
