@@ -8,6 +8,8 @@ import type { AppEnv } from "../http/factory.ts";
 import { noFields } from "../http/fields.ts";
 import { validate, validateBodyBy } from "../http/validate.ts";
 import { once } from "../lib/once.ts";
+// It makes `WITH_REFERENCE` known before any operation.
+import "../lib/words.ts";
 import type { Access } from "./access.ts";
 import { BodyByType, Unread } from "./body-by-type.ts";
 

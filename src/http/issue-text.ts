@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { invalid, type PurserError } from "../errors.ts";
 import { isJsonObject, ownValue } from "../lib/json.ts";
-import { fieldAdvice } from "./wrong-names.ts";
+import { fieldAdvice, type WrongNames } from "./wrong-names.ts";
 
 /** The message for a missing argument. */
 export const IS_REQUIRED = "is required";
@@ -76,14 +76,15 @@ const memberOf = (input: unknown, name: string): unknown => (isJsonObject(input)
 
 /** Returns the message for a field that the object does not have. `schema` is the object's own schema, at any level. */
 function unknownField(name: string, input: unknown, schema: unknown): string {
-  const { shape = {}, id } = schema instanceof z.ZodObject ? { shape: schema.shape, id: schema.meta()?.id } : {};
+  const isObject = schema instanceof z.ZodObject;
+  const [shape, wrongNames] = isObject ? [schema.shape, schema.meta()?.wrongNames] : [{}];
   const value = memberOf(input, name);
   const holdsFields = isJsonObject(value) || (Array.isArray(value) && value.every(isJsonObject));
   const isWrapper = holdsFields && Object.keys(Object(input)).length === 1;
   const knownNames = Object.keys(shape);
   if (isWrapper && knownNames.length > 0)
     return "is unknown: send the fields in it directly, without this field around them";
-  return `is unknown: ${fieldAdvice(id, knownNames, name)}`;
+  return `is unknown: ${fieldAdvice((wrongNames ?? {}) as WrongNames, knownNames, name)}`;
 }
 
 /**

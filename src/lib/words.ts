@@ -6,6 +6,9 @@ declare global {
   const WITH_REFERENCE: true;
 }
 
+// A named environment of Wrangler does not inherit `[define]`. It then serves a larger Worker.
+if (!("WITH_REFERENCE" in globalThis)) Object.assign(globalThis, { WITH_REFERENCE: true });
+
 /**
  * Returns the words of a field, for `.meta()`. In the Worker it does nothing, and the bundler removes the texts. An object, or a
  * list of objects, needs no example, because its fields have theirs.

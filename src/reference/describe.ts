@@ -40,6 +40,7 @@ const correctSchema: ZodOpenApiOverride = ({ jsonSchema, zodSchema, io }) => {
   // zod leaves out the `examples` of a transformed argument, so `words` writes `example`, an older keyword.
   if (jsonSchema.example !== undefined) jsonSchema.examples = [jsonSchema.example];
   delete jsonSchema.example;
+  delete jsonSchema.wrongNames;
   const { additionalProperties, properties } = jsonSchema;
   // zod writes "any other field" as an empty schema, and no known fields as an empty list. Some generators misread both.
   if (isEmptyObject(additionalProperties)) jsonSchema.additionalProperties = true;

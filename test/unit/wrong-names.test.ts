@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { fieldAdvice, plainName, WRONG_FIELDS } from "../../src/http/wrong-names.ts";
+import * as z from "zod";
+import { fieldAdvice, plainName, type WrongNames } from "../../src/http/wrong-names.ts";
 import { apiDocument } from "../../src/reference/api-document.ts";
 
 interface Described {
@@ -12,6 +13,14 @@ interface Described {
 // The document in the form that a client reads.
 const { schemas } = JSON.parse(JSON.stringify(apiDocument())).components as { schemas: Record<string, Described> };
 
+/** The wrong names of each schema that has some. The document has built every schema. */
+const wrongNames = [...z.globalRegistry._idmap].flatMap(([id, schema]) => {
+  const names = z.globalRegistry.get(schema)?.wrongNames as WrongNames | undefined;
+  return names === undefined ? [] : [[id, names] as const];
+});
+
+it("finds the wrong names of schemas", () => expect(wrongNames.length).toBeGreaterThan(20));
+
 /** The names of the fields of a schema, also through references and unions. */
 function fieldsOf(schema: Described | undefined): string[] {
   if (schema === undefined) return [];
@@ -20,7 +29,7 @@ function fieldsOf(schema: Described | undefined): string[] {
   return [...Object.keys(schema.properties ?? {}), ...forms.flatMap(fieldsOf)];
 }
 
-it.each(Object.entries(WRONG_FIELDS))("suggests only existing fields of %s, and for no existing field", (id, table) => {
+it.each(wrongNames)("suggests only existing fields of %s, and for no existing field", (id, table) => {
   const known = fieldsOf(schemas[id]);
   expect(known).not.toEqual([]);
   for (const [field, names] of Object.entries(table)) {
@@ -38,7 +47,8 @@ it.each(Object.entries(WRONG_FIELDS))("suggests only existing fields of %s, and 
 });
 
 it("suggests the right case of a field before the table of wrong names", () => {
-  expect(fieldAdvice("GrantCredits", ["externalRef"], "external-ref")).toBe("write `externalRef`");
-  expect(fieldAdvice("GrantCredits", ["externalRef"], "IdempotencyKey")).toBe("write `externalRef`");
-  expect(fieldAdvice(undefined, [], "IdempotencyKey")).toBe("no fields are allowed here");
+  const names = { externalRef: "idempotencyKey" };
+  expect(fieldAdvice(names, ["externalRef"], "external-ref")).toBe("write `externalRef`");
+  expect(fieldAdvice(names, ["externalRef"], "IdempotencyKey")).toBe("write `externalRef`");
+  expect(fieldAdvice({}, [], "IdempotencyKey")).toBe("no fields are allowed here");
 });

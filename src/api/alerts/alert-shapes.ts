@@ -78,7 +78,12 @@ export const below = lazy(() =>
       ({ amount, percent }) => (amount === undefined) !== (percent === undefined),
       "must have either an amount or a percent",
     )
-    .meta({ id: "AlertBelow", minProperties: 1, maxProperties: 1 }),
+    .meta({
+      id: "AlertBelow",
+      wrongNames: { amount: "value quantity credits tokens count seconds cents", percent: "percentage share fraction" },
+      minProperties: 1,
+      maxProperties: 1,
+    }),
 );
 
 /** Refuses values that are invalid in every unit. */

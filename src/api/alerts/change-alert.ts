@@ -2,6 +2,7 @@ import * as z from "zod";
 import { changeAlert } from "../../books/alerts/update-alert.ts";
 import { displayName, identifier } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
+import { BELOW } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";
 import { administrationOfRow } from "../access.ts";
 import { operation } from "../operation.ts";
@@ -17,7 +18,7 @@ export const changeAlertInput = lazy(() =>
         .optional()
         .meta(words("The threshold: the alert fires when less than this remains.")),
     })
-    .meta({ id: "ChangeAlert" }),
+    .meta({ id: "ChangeAlert", wrongNames: { name: "title label", event: "match matches", below: BELOW } }),
 );
 
 export default operation({

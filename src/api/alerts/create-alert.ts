@@ -4,6 +4,7 @@ import { amountRule, toSteps } from "../../books/amounts/amount.ts";
 import { unit } from "../../books/amounts/amount-fields.ts";
 import { displayName, identifier, mode } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
+import { BELOW } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
@@ -35,7 +36,14 @@ function checkNewAlert(
   context.addIssue({ code: "custom", path: ["below", "amount"], message: amountRule(unit, below.amount) });
 }
 
-export const createAlertInput = lazy(() => newAlertInput().superRefine(checkNewAlert).meta({ id: "CreateAlert" }));
+export const createAlertInput = lazy(() =>
+  newAlertInput()
+    .superRefine(checkNewAlert)
+    .meta({
+      id: "CreateAlert",
+      wrongNames: { mode: "environment env", name: "title label", event: "match matches", below: BELOW },
+    }),
+);
 
 export default operation({
   id: "createAlert",

@@ -21,7 +21,7 @@ export const createAppInput = lazy(() =>
           ),
         ),
     })
-    .meta({ id: "CreateApp" }),
+    .meta({ id: "CreateApp", wrongNames: { name: "title label appName displayName" } }),
 );
 
 export default operation({

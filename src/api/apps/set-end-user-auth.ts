@@ -3,6 +3,7 @@ import { endUserSetting } from "../../auth/end-user-setting.ts";
 import { setEndUserAuth } from "../../catalog/apps.ts";
 import { mode } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
+import { settingNames } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";
 import { administration } from "../access.ts";
 import { appParams, EXAMPLE } from "../common.ts";
@@ -58,7 +59,7 @@ export const setEndUserAuthInput = lazy(() =>
         .nullable()
         .meta(words("Null: publishable keys cannot read anything.")),
     })
-    .meta({ id: "SetEndUserAuth" }),
+    .meta({ id: "SetEndUserAuth", wrongNames: { mode: "environment env", ...settingNames } }),
 );
 
 const setting = {

@@ -2,6 +2,7 @@ import * as z from "zod";
 import { adjustBalance, findTenant } from "../../books/credits/adjust.ts";
 import { anyNumber, freeText, identifier } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
+import { KEY, TEXT } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";
 import type { AdminCtx } from "../../runtime.ts";
 import { administrationOfRow } from "../access.ts";
@@ -21,7 +22,7 @@ export const adjustInput = lazy(() =>
         .optional()
         .meta(words("Idempotency key. A repeat returns the first result.", "adj-2026-01-16-1")),
     })
-    .meta({ id: "AdjustBalance" }),
+    .meta({ id: "AdjustBalance", wrongNames: { delta: "amount value quantity", note: TEXT, adjustmentId: KEY } }),
 );
 
 const { balanceId } = EXAMPLE;
@@ -38,9 +39,11 @@ export default operation({
   path: "/api/v1/admin/balances/{balanceId}/adjust",
   tag: "Administration",
   access: administrationOfRow("grants", loadTenant),
-  params: z.object({
-    balanceId: z.string().meta(words("The id of the balance, `crb_…`.", "crb_5cQx2vN8bT0rKf7yLwZ3Hd")),
-  }),
+  params: lazy(() =>
+    z.object({
+      balanceId: z.string().meta(words("The id of the balance, `crb_…`.", "crb_5cQx2vN8bT0rKf7yLwZ3Hd")),
+    }),
+  ),
   body: adjustInput,
   errors: ["invalid_quantity", "idempotency_conflict", "credit_balance_not_found"],
   replayable: true,

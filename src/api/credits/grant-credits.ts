@@ -3,6 +3,7 @@ import { grantPack } from "../../books/credits/grant.ts";
 import { RECURRING_REF } from "../../books/ledger/plan-periods.ts";
 import { anyNumber, freeText, identifier, timestamp, userId } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
+import { EXPIRY, KEY, PACK, REFERENCE, TEXT, USER_NAMES } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";
 import { secretKey } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
@@ -35,7 +36,18 @@ export const grantInput = lazy(() =>
       source: grantSource.default("purchase").meta(words("Why the credits are granted.", "purchase")),
       notes: freeText().optional().meta(words("Stored with the balances, for people.", "January campaign")),
     })
-    .meta({ id: "GrantCredits" }),
+    .meta({
+      id: "GrantCredits",
+      wrongNames: {
+        userId: USER_NAMES,
+        packId: PACK,
+        quantity: "amount value qty credits units tokens count seconds cents",
+        "!the pack has its unit": "unit",
+        externalRef: `${REFERENCE} ${KEY}`,
+        expiresAt: EXPIRY,
+        notes: TEXT,
+      },
+    }),
 );
 
 const { packItemId, balanceId } = EXAMPLE;

@@ -2,6 +2,7 @@ import * as z from "zod";
 import { debit, quantitiesOutput, unit } from "../../books/amounts/amount-fields.ts";
 import { planUsage } from "../../books/usage/plan.ts";
 import { lazy } from "../../http/lazy.ts";
+import { eventNames, usageNames } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";
 import { secretKey } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
@@ -40,7 +41,9 @@ const planOutput = /* @__PURE__ */ lazy(() =>
     .meta({ id: "DebitPlan" }),
 );
 
-export const planInput = lazy(() => z.strictObject(usageFields()).meta({ id: "PreviewDebit" }));
+export const planInput = lazy(() =>
+  z.strictObject(usageFields()).meta({ id: "PreviewDebit", wrongNames: { ...usageNames, ...eventNames } }),
+);
 
 const { balanceId, packId } = EXAMPLE;
 

@@ -3,6 +3,7 @@ import { unit } from "../../books/amounts/amount-fields.ts";
 import { refundCredits } from "../../books/credits/refund.ts";
 import { anyNumber, freeText, identifier, userId } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
+import { KEY, PACK, REFERENCE, TEXT, USER_NAMES } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";
 import { secretKey } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
@@ -93,7 +94,22 @@ export const refundInput = lazy(() =>
         .meta(words("The share to take back. Default: everything that earlier refunds left.")),
       reason: freeText().optional().meta(words("Stored as the ledger entries' `note`.", "Payment refunded in part")),
     })
-    .meta({ id: "RefundCredits" }),
+    .meta({
+      id: "RefundCredits",
+      wrongNames: {
+        userId: USER_NAMES,
+        externalRef: REFERENCE,
+        refundRef: `refundId refund ${KEY}`,
+        packId: PACK,
+        "!name the payment by the `externalRef` of its grant. `POST /api/v1/credits/revoke` revokes one balance":
+          "balanceId balance",
+        "!write the part that is refunded into `share`, such as `{ part: 500, of: 1500 }` for 500 of 1,500 cents":
+          "amount quantity percent percentage fraction",
+        "share.part": "part",
+        "share.of": "of",
+        reason: TEXT,
+      },
+    }),
 );
 
 const { balanceId, packItemId } = EXAMPLE;

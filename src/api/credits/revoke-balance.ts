@@ -2,6 +2,7 @@ import * as z from "zod";
 import { revokeBalance } from "../../books/credits/revoke.ts";
 import { freeText } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
+import { BALANCE, TEXT, USER_ID } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";
 import { secretKey } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
@@ -14,7 +15,16 @@ export const revokeInput = lazy(() =>
       balanceId: balanceIdInput,
       reason: freeText().optional().meta(words("Stored as the ledger entry's `note`.", "Payment refunded")),
     })
-    .meta({ id: "RevokeBalance" }),
+    .meta({
+      id: "RevokeBalance",
+      wrongNames: {
+        balanceId: BALANCE,
+        reason: TEXT,
+        "!this operation revokes a whole balance: `POST /api/v1/credits/refund` refunds a share of a payment":
+          "amount quantity share",
+        "!name the balance: `GET /api/v1/credits` lists the balances of a user": USER_ID,
+      },
+    }),
 );
 
 const { balanceId } = EXAMPLE;

@@ -3,6 +3,7 @@ import { createLink } from "../../exports/create-link.ts";
 import { identifier } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { time } from "../../http/output-fields.ts";
+import { PERSON } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
@@ -15,7 +16,7 @@ export const exportPersonInput = lazy(() =>
         words("Any id of the person: one that your analytics, credits or consents use.", "user_42"),
       ),
     })
-    .meta({ id: "ExportPerson" }),
+    .meta({ id: "ExportPerson", wrongNames: { distinctId: PERSON } }),
 );
 
 const exportPersonOutput = /* @__PURE__ */ lazy(() =>

@@ -11,7 +11,7 @@ import { adminKeyFields, exampleAdminKey, newAdminKey, scope } from "./key-shape
 const createAdminKeyOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      ...adminKeyFields,
+      ...adminKeyFields(),
       key: z.string().meta(words("The key. Returned only here.", "ak_6nPz0vQ4tH8kXw2yBc5mAb3CdEfG")),
     })
     .meta({ id: "NewAdminKey" }),
@@ -41,7 +41,10 @@ export const createAdminKeyInput = lazy(() =>
         .optional()
         .meta(words("Its modes. Default: both. Objects without a mode, such as packs, need both.", ["live"])),
     })
-    .meta({ id: "CreateAdminKey" }),
+    .meta({
+      id: "CreateAdminKey",
+      wrongNames: { modes: "mode", apps: "app appId appIds", scopes: "scope permissions" },
+    }),
 );
 
 export default operation({

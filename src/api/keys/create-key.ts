@@ -25,6 +25,7 @@ const createKeyOutput = /* @__PURE__ */ lazy(() =>
 export const createKeyInput = lazy(() =>
   z.strictObject({ kind, mode, name: displayName().optional().meta(words("The name, for people.", "Backend")) }).meta({
     id: "CreateApiKey",
+    wrongNames: { kind: "type keyType", mode: "environment env", name: "title label keyName" },
   }),
 );
 

@@ -68,7 +68,7 @@ export const key = /* @__PURE__ */ lazy(() =>
     .meta({ id: "ApiKey" }),
 );
 
-export const adminKeyFields = {
+export const adminKeyFields = () => ({
   adminKeyId: z.string().meta(words("The administration key's id.", "adk_8tLf2mY4cJ7hWs1xNvQ9Ba")),
   hint: z.string().meta(words("The beginning and the end of the key, to recognise it by.", "ak_…XwBc")),
   name: z.string().meta(words("The name, for people.", "Support desk")),
@@ -82,12 +82,12 @@ export const adminKeyFields = {
     .nullable()
     .meta(words("Null: both.", ["live"])),
   createdAt: time.meta(words("When it was created.", "2026-01-15T12:00:00.000Z")),
-};
+});
 
 export const adminKeyOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      ...adminKeyFields,
+      ...adminKeyFields(),
       revokedAt: time.nullable().meta(words("When it was revoked. Null if it is valid.", "2026-02-01T09:00:00.000Z")),
     })
     .meta({ id: "AdminKey" }),

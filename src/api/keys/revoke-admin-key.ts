@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { revokeAdminKey } from "../../catalog/admin-keys.ts";
+import { lazy } from "../../http/lazy.ts";
 import { words } from "../../lib/words.ts";
 
 import { administration } from "../access.ts";
@@ -12,7 +13,9 @@ export default operation({
   path: "/api/v1/admin/keys/{adminKeyId}",
   tag: "Administration",
   access: administration(null),
-  params: z.object({ adminKeyId: z.string().meta(words("The id of the key, `adk_…`.", "adk_8tLf2mY4cJ7hWs1xNvQ9Ba")) }),
+  params: lazy(() =>
+    z.object({ adminKeyId: z.string().meta(words("The id of the key, `adk_…`.", "adk_8tLf2mY4cJ7hWs1xNvQ9Ba")) }),
+  ),
   ...(WITH_REFERENCE && {
     output: () => adminKeyOutput,
     summary: "Revoke an administration key",

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { readKeyOfApp, revokeKey } from "../../catalog/keys.ts";
+import { lazy } from "../../http/lazy.ts";
 import { words } from "../../lib/words.ts";
 
 import { administrationOfRow, BY_KIND } from "../access.ts";
@@ -15,10 +16,12 @@ export default operation({
   access: administrationOfRow(BY_KIND, (admin, path: { readonly appId: string; readonly keyId: string }) =>
     readKeyOfApp(admin, path.appId, path.keyId),
   ),
-  params: z.object({
-    appId,
-    keyId: z.string().meta(words("The id of the key, `key_…`.", "key_8tLf2mY4cJ7hWs1xNvQ9Ba")),
-  }),
+  params: lazy(() =>
+    z.object({
+      appId,
+      keyId: z.string().meta(words("The id of the key, `key_…`.", "key_8tLf2mY4cJ7hWs1xNvQ9Ba")),
+    }),
+  ),
   ...(WITH_REFERENCE && {
     output: () => key,
     summary: "Revoke a key",

@@ -3,6 +3,7 @@ import { requireApp } from "../../catalog/apps.ts";
 import { createPack } from "../../catalog/insert-pack.ts";
 import { LEGACY_FIELDS } from "../../catalog/pack.ts";
 import { lazy } from "../../http/lazy.ts";
+import { itemNames, packNames } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
@@ -19,7 +20,9 @@ import {
   packName,
 } from "./pack-shapes.ts";
 
-const newItem = lazy(() => z.strictObject(itemFields()).superRefine(checkAmount).meta({ id: "CreateCreditPackItem" }));
+const newItem = lazy(() =>
+  z.strictObject(itemFields()).superRefine(checkAmount).meta({ id: "CreateCreditPackItem", wrongNames: itemNames }),
+);
 
 const newPack = () =>
   z.strictObject({
@@ -41,7 +44,7 @@ export const createPackInput = lazy(() =>
         context.addIssue({ code: "custom", path: [field], message: "is allowed only for a pack without items" });
       }
     })
-    .meta({ id: "CreateCreditPack" }),
+    .meta({ id: "CreateCreditPack", wrongNames: packNames }),
 );
 
 export default operation({

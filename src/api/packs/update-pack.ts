@@ -2,6 +2,7 @@ import * as z from "zod";
 import { patchPack } from "../../catalog/change-pack.ts";
 import { identifier } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
+import { itemNames, packNames } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";
 import { administration } from "../access.ts";
 import { operation } from "../operation.ts";
@@ -29,7 +30,7 @@ const keptItem = lazy(() =>
       ...itemFields(),
     })
     .superRefine(checkAmount)
-    .meta({ id: "UpdateCreditPackItem" }),
+    .meta({ id: "UpdateCreditPackItem", wrongNames: { packItemId: "id itemId", ...itemNames } }),
 );
 
 export const patchPackInput = lazy(() =>
@@ -51,7 +52,7 @@ export const patchPackInput = lazy(() =>
       items: itemListOf(keptItem).optional().meta(words("The whole new list of items.")),
       ...legacyFields(),
     })
-    .meta({ id: "UpdateCreditPack" }),
+    .meta({ id: "UpdateCreditPack", wrongNames: packNames }),
 );
 
 export default operation({

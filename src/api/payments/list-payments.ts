@@ -12,7 +12,7 @@ import { appParams, EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
 import { stripeOutcome as outcome, setCarryOutput } from "./payment-shapes.ts";
 
-const money = z.int().meta(words("In the currency's smallest unit, as at Stripe."));
+const money = () => z.int();
 
 const grant = /* @__PURE__ */ lazy(() =>
   z
@@ -73,16 +73,16 @@ const payment = /* @__PURE__ */ lazy(() =>
         ),
       userId: z.string().nullable().meta(words("Your own id of the user.", "user_42")),
       currency: z.string().nullable().meta(words("The currency, as Stripe writes it.", "usd")),
-      captured: money.meta(words("In the currency's smallest unit, as at Stripe.", 1_500)),
-      refunded: money.meta(words("In the currency's smallest unit, as at Stripe.", 500)),
-      withheld: money.meta(words("In the currency's smallest unit, as at Stripe.", 0)),
+      captured: money().meta(words("In the currency's smallest unit, as at Stripe.", 1_500)),
+      refunded: money().meta(words("In the currency's smallest unit, as at Stripe.", 500)),
+      withheld: money().meta(words("In the currency's smallest unit, as at Stripe.", 0)),
       invoice: z
         .strictObject({
-          bought: money.meta(
+          bought: money().meta(
             words("The net amounts of its lines above 0. In the currency's smallest unit, as the others.", 1_500),
           ),
-          returned: money.meta(words("The net amounts of its lines below 0.", 0)),
-          carried: money.meta(words("The part that the customer's carry took.", 0)),
+          returned: money().meta(words("The net amounts of its lines below 0.", 0)),
+          carried: money().meta(words("The part that the customer's carry took.", 0)),
           share: z
             .number()
             .meta(words("The share of each line that was granted: what the money paid for, of what was bought.", 1)),
@@ -108,9 +108,9 @@ const listPaymentsOutput = /* @__PURE__ */ lazy(() =>
           z
             .strictObject({
               currency: z.string().meta(words("The currency, as Stripe writes it.", "usd")),
-              captured: money.meta(words("In the currency's smallest unit, as at Stripe.", 1_500)),
-              refunded: money.meta(words("In the currency's smallest unit, as at Stripe.", 500)),
-              withheld: money.meta(words("In the currency's smallest unit, as at Stripe.", 0)),
+              captured: money().meta(words("In the currency's smallest unit, as at Stripe.", 1_500)),
+              refunded: money().meta(words("In the currency's smallest unit, as at Stripe.", 500)),
+              withheld: money().meta(words("In the currency's smallest unit, as at Stripe.", 0)),
             })
             .meta({ id: "PaymentSums" }),
         )

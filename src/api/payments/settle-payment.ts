@@ -36,10 +36,12 @@ export default operation({
   path: "/api/v1/admin/apps/{appId}/payments/{paymentKey}/settle",
   tag: "Administration",
   access: administration("grants", "argument"),
-  params: z.object({
-    appId,
-    paymentKey: z.string().meta(words("Any of the payment's ids at Stripe.", "pi_3PgafmB7WZ01zgkW1tQm8sLd")),
-  }),
+  params: lazy(() =>
+    z.object({
+      appId,
+      paymentKey: z.string().meta(words("Any of the payment's ids at Stripe.", "pi_3PgafmB7WZ01zgkW1tQm8sLd")),
+    }),
+  ),
   body: settlePaymentInput,
   errors: ["credit_pack_not_found", "invalid_quantity", "test_quota_exceeded", "idempotency_conflict"],
   replayable: true,

@@ -3,18 +3,11 @@ import { LISTED_IDS_MAX } from "../../erasure/ids-to-erase.ts";
 import { erasePerson } from "../../erasure/start-erasure.ts";
 import { identifier } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
+import { PERSON } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
-import {
-  counts,
-  countsOutput,
-  distinctIdCount,
-  erasureId,
-  erasureIdOutput,
-  erasureReason,
-  status,
-} from "./people-shapes.ts";
+import { counts, countsOutput, distinctIdCount, erasureId, erasureReason, status } from "./people-shapes.ts";
 
 const distinctIdsOutput = /* @__PURE__ */ lazy(() =>
   z
@@ -25,7 +18,7 @@ const distinctIdsOutput = /* @__PURE__ */ lazy(() =>
 const erasePersonOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      erasureId: erasureIdOutput.optional().meta(words("Absent in a dry run.", "era_5tQw8nR2sVj7mXb4cKd1Lp")),
+      erasureId: z.string().optional().meta(words("Absent in a dry run.", "era_5tQw8nR2sVj7mXb4cKd1Lp")),
       status: status
         .optional()
         .meta(words("A large person is erased in steps, by the cron or by a repeated call.", "completed")),
@@ -39,7 +32,7 @@ const erasePersonOutput = /* @__PURE__ */ lazy(() =>
             "anonymous-1",
           ]),
         ),
-      ...countsOutput,
+      ...countsOutput(),
     })
     .meta({ id: "ErasedPerson" }),
 );
@@ -92,7 +85,7 @@ export const erasePersonInput = lazy(() =>
       path: ["distinctIdCount"],
       message: "must not be sent together with `distinctIds`",
     })
-    .meta({ id: "ErasePerson" }),
+    .meta({ id: "ErasePerson", wrongNames: { distinctId: PERSON } }),
 );
 
 export default operation({

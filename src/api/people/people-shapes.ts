@@ -40,52 +40,47 @@ export const erasure = {
   liftedAt: null,
 };
 
-const rows = z.int();
+const rows = () => z.int();
 
-export const countsOutput = {
-  erased: lazy(() =>
-    lazy(() =>
-      lazy(() =>
-        z
-          .strictObject({
-            analytics: rows.meta(words("Analytics events.", 512)),
-            consent: rows.optional().meta(words("Entries of the consent log. Absent when they are kept.", 3)),
-            ids: rows.meta(words("Records of ids, with the claims on them.", 2)),
-            properties: rows.meta(words("Ids with properties.", 1)),
-            messages: rows.meta(words("Messages to endpoints, even if they were not delivered.", 12)),
-            customers: rows.meta(words("Customers of Stripe.", 1)),
-            refusals: rows.meta(words("Recently refused usage and grants, for the overview.", 0)),
-          })
-          .meta({ id: "ErasedRows" })
-          .meta(words("Deleted rows.")),
-      ),
-    ),
-  ),
-  pseudonymised: lazy(() =>
-    lazy(() =>
-      lazy(() =>
-        z
-          .strictObject({
-            balances: rows.meta(words("The balances.", 2)),
-            ledger: rows.meta(words("Entries of the ledger.", 41)),
-            metering: rows.meta(words("Usage events.", 38)),
-            reservations: rows.meta(words("Reservations.", 4)),
-            recurring: rows.meta(words("Recurring grants.", 1)),
-            adjustments: rows.meta(words("Adjustments.", 0)),
-            refunds: rows.meta(words("Refunds.", 1)),
-            exports: rows.meta(words("Rows of the audit of exports.", 2)),
-          })
-          .meta({ id: "PseudonymisedRows" })
-          .meta(words("Rows that the books keep, without the values that identify the person.")),
-      ),
-    ),
-  ),
+const erasedRows = /* @__PURE__ */ lazy(() =>
+  z
+    .strictObject({
+      analytics: rows().meta(words("Analytics events.", 512)),
+      consent: rows().optional().meta(words("Entries of the consent log. Absent when they are kept.", 3)),
+      ids: rows().meta(words("Records of ids, with the claims on them.", 2)),
+      properties: rows().meta(words("Ids with properties.", 1)),
+      messages: rows().meta(words("Messages to endpoints, even if they were not delivered.", 12)),
+      customers: rows().meta(words("Customers of Stripe.", 1)),
+      refusals: rows().meta(words("Recently refused usage and grants, for the overview.", 0)),
+    })
+    .meta({ id: "ErasedRows", ...words("Deleted rows.") }),
+);
+
+const pseudonymisedRows = /* @__PURE__ */ lazy(() =>
+  z
+    .strictObject({
+      balances: rows().meta(words("The balances.", 2)),
+      ledger: rows().meta(words("Entries of the ledger.", 41)),
+      metering: rows().meta(words("Usage events.", 38)),
+      reservations: rows().meta(words("Reservations.", 4)),
+      recurring: rows().meta(words("Recurring grants.", 1)),
+      adjustments: rows().meta(words("Adjustments.", 0)),
+      refunds: rows().meta(words("Refunds.", 1)),
+      exports: rows().meta(words("Rows of the audit of exports.", 2)),
+    })
+    .meta({
+      id: "PseudonymisedRows",
+      ...words("Rows that the books keep, without the values that identify the person."),
+    }),
+);
+
+export const countsOutput = () => ({
+  erased: erasedRows,
+  pseudonymised: pseudonymisedRows,
   revoked: quantitiesOutput.meta(words("Remaining credits, and credits that open reservations return.")),
-};
+});
 
 export const distinctIdCount = /* @__PURE__ */ lazy(() => z.int().meta(words("How many ids the person has.", 2)));
-
-export const erasureIdOutput = z.string();
 
 export const status = /* @__PURE__ */ lazy(() =>
   z.enum(["running", "completed"]).meta({
@@ -97,10 +92,10 @@ export const status = /* @__PURE__ */ lazy(() =>
 export const erasureOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      erasureId: erasureIdOutput.meta(words("The erasure's id.", "era_5tQw8nR2sVj7mXb4cKd1Lp")),
+      erasureId: z.string().meta(words("The erasure's id.", "era_5tQw8nR2sVj7mXb4cKd1Lp")),
       status,
       distinctIdCount,
-      ...countsOutput,
+      ...countsOutput(),
       reason: z.nullable(erasureReason).meta(words("The reason.", "request")),
       keepConsent: z.boolean().meta(words("Whether the consent log was kept.", false)),
       by: z

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { identifier, shortText, timestamp } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
+import { PERSON, TIME } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";
 import { recordConsent } from "../../people/consent.ts";
 
@@ -58,7 +59,15 @@ export default operation({
             ),
           ),
       })
-      .meta({ id: "RecordConsent" }),
+      .meta({
+        id: "RecordConsent",
+        wrongNames: {
+          distinctId: PERSON,
+          purpose: "type name",
+          decision: "status consent choice granted value",
+          occurredAt: TIME,
+        },
+      }),
   ),
   warns: true,
   writesForId: "refused",

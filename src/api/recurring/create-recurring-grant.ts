@@ -2,6 +2,7 @@ import * as z from "zod";
 import { createRecurring } from "../../books/recurring/create.ts";
 import { anyNumber, identifier, prefixedIdentifier, timestamp, userId } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
+import { EVERY_NAMES, KEY, PACK, USER_NAMES } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
@@ -42,7 +43,19 @@ export const createRecurringInput = lazy(() =>
         .default(0)
         .meta(words("For how many further periods its credits stay valid. Null: they expire as the pack says.", 0)),
     })
-    .meta({ id: "CreateRecurringGrant" }),
+    .meta({
+      id: "CreateRecurringGrant",
+      wrongNames: {
+        recurringId: `id subscriptionId ${KEY} externalRef`,
+        userId: USER_NAMES,
+        packId: PACK,
+        quantity: "amount value qty credits units",
+        every: EVERY_NAMES,
+        startsAt: "start startDate startAt from anchor",
+        endsAt: "end endDate endAt to until expiresAt",
+        rolloverPeriods: "rollover rollsOver carryOver",
+      },
+    }),
 );
 
 export default operation({

@@ -2,6 +2,7 @@ import * as z from "zod";
 import { quantities } from "../../books/amounts/amount-fields.ts";
 import { commitReservation } from "../../books/usage/commit.ts";
 import { lazy } from "../../http/lazy.ts";
+import { eventNames, KEY, quantityNames } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";
 import { secretKey } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
@@ -30,7 +31,15 @@ export const commitInput = lazy(() => {
       properties,
       onShortage,
     })
-    .meta({ id: "CommitReservation" });
+    .meta({
+      id: "CommitReservation",
+      wrongNames: {
+        eventId: KEY,
+        ...quantityNames,
+        ...eventNames,
+        "!it is the reservation's: leave it out": "userId event model reservationId",
+      },
+    });
 });
 
 const { eventId } = EXAMPLE;

@@ -4,6 +4,7 @@ import { createReservation } from "../../books/usage/reserve.ts";
 import { prefixedIdentifier, userId } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { time } from "../../http/output-fields.ts";
+import { KEY, reservationNames, SECONDS_NAMES, usageNames } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
@@ -45,7 +46,15 @@ export const reserveInput = lazy(() => {
           ),
         ),
     })
-    .meta({ id: "CreateReservation" });
+    .meta({
+      id: "CreateReservation",
+      wrongNames: {
+        reservationId: `holdId ${KEY}`,
+        ...usageNames,
+        expiresInSeconds: SECONDS_NAMES,
+        ...reservationNames,
+      },
+    });
 });
 
 export default operation({

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { extendReservation } from "../../books/usage/commit.ts";
 import { lazy } from "../../http/lazy.ts";
+import { SECONDS_NAMES } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";
 
 import { secretKey } from "../access.ts";
@@ -19,7 +20,7 @@ export default operation({
       .strictObject({
         expiresInSeconds: expiresInSeconds.meta(words("How long the credits are held from now on.", 120)),
       })
-      .meta({ id: "ExtendReservation" }),
+      .meta({ id: "ExtendReservation", wrongNames: { expiresInSeconds: SECONDS_NAMES } }),
   ),
   errors: ["reservation_not_found", "reservation_closed"],
   writesForId: "refused",

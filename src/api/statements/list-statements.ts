@@ -8,7 +8,7 @@ import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
 import { statement, summary } from "./statement-shapes.ts";
 
-const statementSummary = /* @__PURE__ */ lazy(() => z.strictObject(summary).meta({ id: "StatementSummary" }));
+const statementSummary = /* @__PURE__ */ lazy(() => z.strictObject(summary()).meta({ id: "StatementSummary" }));
 
 export default operation({
   id: "listStatements",

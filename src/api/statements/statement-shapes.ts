@@ -54,24 +54,26 @@ const statementLine = /* @__PURE__ */ lazy(() =>
     .meta({ id: "StatementLine" }),
 );
 
-export const summary = {
+const statementStatus = /* @__PURE__ */ lazy(() =>
+  z.enum(["running", "ready"]).meta({ id: "StatementStatus", ...words("The status.", "running") }),
+);
+
+export const summary = () => ({
   statementId: z.string().meta(words("The statement's id.", "stm_4vKq9bT2xN7cRw1sHdE8Ja")),
   mode,
   month: z.string().meta(words("The month, in UTC.", "2025-12")),
-  status: lazy(() => lazy(() => lazy(() => z.enum(["running", "ready"]).meta({ id: "StatementStatus" })))).meta(
-    words("The status.", "running"),
-  ),
+  status: statementStatus,
   madeAt: z
     .string()
     .meta({ format: "date-time" })
     .nullable()
     .meta(words("When it was made. Null until then.", "2026-01-15T12:00:00.000Z")),
-};
+});
 
 export const statementOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      ...summary,
+      ...summary(),
       lines: z.array(statementLine).nullable().meta(words("By unit and pack. Null while the statement is being made.")),
     })
     .meta({ id: "Statement" }),

@@ -3,6 +3,7 @@ import { matchRule, unit } from "../../books/amounts/amount-fields.ts";
 import { amountFlaw, createLimit } from "../../books/limits/limits.ts";
 import { mode } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
+import { EVERY_NAMES, RULES } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
@@ -44,7 +45,16 @@ export const createLimitInput = lazy(() =>
       const flaw = amountFlaw(unit, amount);
       if (flaw !== null) context.addIssue({ code: "custom", path: ["amount"], message: flaw });
     })
-    .meta({ id: "CreateUsageLimit" }),
+    .meta({
+      id: "CreateUsageLimit",
+      wrongNames: {
+        mode: "environment env",
+        name: "title label",
+        matches: RULES,
+        amount: "limit max quantity",
+        every: EVERY_NAMES,
+      },
+    }),
 );
 
 export default operation({

@@ -33,17 +33,17 @@ export const userLimit = { limitId, ...newLimit, used: 12, remaining: 38, resets
 export const loadLimit = (admin: AdminCtx, path: { readonly appId: string; readonly limitId: string }) =>
   requireLimit(admin, path.appId, path.limitId);
 
-const limit = {
+const limit = () => ({
   limitId: z.string().meta(words("The usage limit's id.", "lim_5qWc1nY8aJ3vRb7kTxE2Mz")),
   name: z.string().meta(words("The name, for people.", "Support desk")),
   matches: z.array(matchRule).meta(words("The events that it counts. Empty: all events.")),
   unit,
-};
+});
 
 export const usageLimitOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      ...limit,
+      ...limit(),
       mode,
       amount: z.number().meta(words("The amount that a user may use in a window.", 50)),
       every,
@@ -58,7 +58,7 @@ export const usageLimitOutput = /* @__PURE__ */ lazy(() =>
 export const userLimitOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      ...limit,
+      ...limit(),
       every,
       amount: z
         .number()

@@ -5,6 +5,7 @@ import { identifier, jsonObject, timestamp, userId } from "../../http/fields.ts"
 import { lazy } from "../../http/lazy.ts";
 import { utf8Length } from "../../lib/encoding.ts";
 import { isNestedDeeperThan, roundNumbers } from "../../lib/json.ts";
+import { eventNames, KEY, planNames, usageNames } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";
 import { EXAMPLE } from "../common.ts";
 import { exampleDebit } from "../reservations/reservation-shapes.ts";
@@ -129,5 +130,5 @@ export const eventInput = lazy(() =>
       ),
       ...usageFields(),
     })
-    .meta({ id: "UsageEvent" }),
+    .meta({ id: "UsageEvent", wrongNames: { eventId: KEY, ...usageNames, ...eventNames, ...planNames } }),
 );

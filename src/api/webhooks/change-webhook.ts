@@ -22,7 +22,10 @@ export const changeWebhookInput = lazy(() =>
           ),
         ),
     })
-    .meta({ id: "ChangeWebhook" }),
+    .meta({
+      id: "ChangeWebhook",
+      wrongNames: { url: "endpoint uri", types: "type events eventTypes", isEnabled: "enabled active" },
+    }),
 );
 
 export default operation({

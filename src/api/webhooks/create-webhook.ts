@@ -8,7 +8,9 @@ import { operation } from "../operation.ts";
 import { description, newSecretOutput, newWebhook, secret, types, url, webhook } from "./webhook-shapes.ts";
 
 export const createWebhookInput = lazy(() =>
-  z.strictObject({ mode, url, types, description }).meta({ id: "CreateWebhook" }),
+  z
+    .strictObject({ mode, url, types, description })
+    .meta({ id: "CreateWebhook", wrongNames: { url: "endpoint uri", types: "type events eventTypes" } }),
 );
 
 export default operation({

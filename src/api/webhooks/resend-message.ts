@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { lazy } from "../../http/lazy.ts";
 import { words } from "../../lib/words.ts";
 import { resendMessage } from "../../webhooks/resend.ts";
 
@@ -12,9 +13,11 @@ export default operation({
   path: "/api/v1/admin/apps/{appId}/webhooks/{webhookId}/deliveries/{messageId}/resend",
   tag: "Administration",
   access: administrationOfRow("access", loadEndpoint),
-  params: webhookParams.unwrap().extend({
-    messageId: z.string().meta(words("The id of the message, `msg_…`.", "msg_0VEGuQMw9bT0rKf7yLwZ3Hd5cQx2vN")),
-  }),
+  params: lazy(() =>
+    webhookParams.unwrap().extend({
+      messageId: z.string().meta(words("The id of the message, `msg_…`.", "msg_0VEGuQMw9bT0rKf7yLwZ3Hd5cQx2vN")),
+    }),
+  ),
   ...(WITH_REFERENCE && {
     output: () => sentOutput,
     summary: "Send a message again",

@@ -38,7 +38,7 @@ export const webhookParams = lazy(() =>
 export const loadEndpoint = (admin: AdminCtx, path: { readonly appId: string; readonly webhookId: string }) =>
   requireEndpoint(admin, path.appId, path.webhookId);
 
-const endpointOutputFields = {
+const endpointOutputFields = () => ({
   webhookId: z.string().meta(words("The endpoint's id.", "whk_2mQx8vN5bT0rKf7yLwZ3Hd")),
   mode,
   url: z
@@ -53,14 +53,14 @@ const endpointOutputFields = {
   description: z.string().nullable().meta(words("A text for people. Null without one.", "Billing service")),
   isEnabled: z.boolean().meta(words("Whether messages are sent to it.", true)),
   createdAt: time.meta(words("When it was created.", "2026-01-15T12:00:00.000Z")),
-};
+});
 
-export const webhookOutput = /* @__PURE__ */ lazy(() => z.strictObject(endpointOutputFields).meta({ id: "Webhook" }));
+export const webhookOutput = /* @__PURE__ */ lazy(() => z.strictObject(endpointOutputFields()).meta({ id: "Webhook" }));
 
 export const newSecretOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      ...endpointOutputFields,
+      ...endpointOutputFields(),
       secret: z
         .string()
         .meta(

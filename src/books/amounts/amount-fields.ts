@@ -18,7 +18,7 @@ export const quantitiesOutput = lazy(() =>
 );
 
 /** A sum of amounts, which may have more digits than a double. The TypeScript client has a type of its own for it. */
-export const sumOutput = z.number().meta({ "x-sum": true });
+export const sumOutput = /* @__PURE__ */ lazy(() => z.number().meta({ "x-sum": true }));
 
 /** Sums of quantities: the units that have some. */
 export const summedQuantities = /* @__PURE__ */ lazy(() =>
@@ -62,7 +62,7 @@ const rule = () =>
 export const matchRule = lazy(() =>
   rule()
     .refine(({ event, model }) => event !== undefined || model !== undefined, "must have an event, a model or both")
-    .meta({ id: "MatchRule", minProperties: 1 }),
+    .meta({ id: "MatchRule", wrongNames: { event: "events name type eventName", model: "models" }, minProperties: 1 }),
 );
 
 /** A used quantity in steps, and whether it had to be rounded (C1). */
@@ -84,7 +84,25 @@ export const quantities = lazy(() =>
       seconds: quantitySchema("seconds").meta(words("Seconds.", 2.5)),
       cents: quantitySchema("cents").meta(words("Cents.", 0.25)),
     })
-    .meta({ id: "UsageQuantities" })
+    .meta({
+      id: "UsageQuantities",
+      wrongNames: {
+        "!name the unit of the packs that pay: `count`, `tokens`, `seconds` or `cents`":
+          "credits credit units unit points amount",
+        "!write all tokens together as `tokens`":
+          "inputTokens outputTokens promptTokens completionTokens totalTokens cachedTokens reasoningTokens",
+        "!write `seconds`, which may have three decimals":
+          "minutes minute hours milliseconds ms duration durationMs durationSeconds",
+        "!write `cents`, which may have six decimals": "usd eur dollars euros price cost costUsd microdollars",
+        "!write them as `count`": "requests calls uses images messages pages characters bytes items quantity value",
+        tokens: "token",
+        seconds: "second sec secs",
+        cents: "cent",
+        "/event": "event",
+        "/model": "model",
+        "/properties": "properties",
+      },
+    })
     .transform(readGivenQuantities)
     .meta(words("The usage in each unit.")),
 );

@@ -695,10 +695,14 @@ class _ErasedRows(TypedDict):
 
 
 class ErasedRows(_ErasedRows, total=False):
+    """Deleted rows."""
+
     consent: int
 
 
 class PseudonymisedRows(TypedDict):
+    """Rows that the books keep, without the values that identify the person."""
+
     balances: int
     ledger: int
     metering: int
