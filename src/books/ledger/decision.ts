@@ -11,7 +11,7 @@ import type { LedgerMessage } from "./messages.ts";
 import type { Settlement } from "./settle.ts";
 
 /** A verb's decision from the rows that it read. To refuse, it throws instead. */
-export type Decision<Answer> = Replay<Answer> | Change<Answer>;
+export type Decision<Answer> = Replay<Answer> | DecidedChange<Answer>;
 
 /** The result of a verb that callers may repeat with the same id. */
 export interface Outcome<Output> {
@@ -26,8 +26,8 @@ interface Replay<Answer> {
   readonly answer: Answer;
 }
 
-/** What a verb changes. `commit` turns it into statements of one batch. */
-export interface Change<Answer> {
+/** The change that a verb decides. `commit` turns it into statements of one batch. */
+export interface DecidedChange<Answer> {
   readonly kind: "write";
   /** The statements of its rows, which come before its entries. Some write entries whose amounts only the database knows. */
   readonly statements: readonly Statement[];
@@ -45,7 +45,7 @@ export interface Change<Answer> {
   readonly messages?: (() => readonly LedgerMessage[]) | undefined;
   /** The amounts that it counts towards usage limits (Q3). The column `counted` of the written rows has them too. */
   readonly counts?: readonly NewCount[] | undefined;
-  /** What this isolate remembers of it besides its entries. If absent, the account is removed from memory. */
+  /** The rest that this isolate remembers, besides its entries. If absent, the account is removed from memory. */
   readonly remembers?: Pick<StateChanges, "newBalances" | "newReservation"> | undefined;
   /** Whether credits are insufficient. Such a decision is made only after a read, never from memory. */
   readonly isShort?: boolean | undefined;
@@ -65,12 +65,12 @@ export function replay<Answer>(answer: Answer): Decision<Answer> {
   return { kind: "replay", answer };
 }
 
-type More = Omit<Change<unknown>, "kind" | "statements" | "answer">;
+type More = Omit<DecidedChange<unknown>, "kind" | "statements" | "answer">;
 
 /** Returns a change whose `answer` receives the rows of all its statements. */
 export function writeAll<Answer>(
   statements: readonly Statement[],
-  answer: Change<Answer>["answer"],
+  answer: DecidedChange<Answer>["answer"],
   more: More = {},
 ): Decision<Answer> {
   return { ...more, kind: "write", statements, answer };

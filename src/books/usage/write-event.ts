@@ -107,7 +107,7 @@ export interface NewEvent {
   readonly counts: readonly NewCount[];
 }
 
-/** What is written with an event. */
+/** The writes with an event. */
 interface EventContext {
   /** The statements before it. */
   readonly before?: readonly Statement[];
