@@ -14,6 +14,7 @@ import { creditBalances, creditLedger, reservations, type Steps } from "../../db
 import { accountQuery } from "./account.ts";
 import { BALANCE_FIELDS, FIXED_FIELDS, PAYING_FIELDS, PRESENTED_FIELDS } from "./balance.ts";
 import { dueFields, isDue } from "./hold.ts";
+import { eachLeg, isBalanceOfLeg, storedLeg } from "./stored-legs.ts";
 import { back, isLastOf, walkBack } from "./walk-back.ts";
 
 /** Returns a condition: a balance can pay now. It repeats the condition of the partial index, so that only such balances are read. */
@@ -144,11 +145,11 @@ const ofPlan = (value: ValueOf<AtNow>, account: SQL): SQL => sql`payer (account,
 const couldPay = sql`FROM payer CROSS JOIN ${creditBalances} WHERE ${creditBalances.accountId} = payer.account
   AND ${creditBalances.hasRemaining} = 1 AND ${creditBalances.expiresAtMs} > payer.since`;
 
-/** The balances of which some reservations hold credits. Because of the plus, SQLite searches by id. */
+/** The balances of which some reservations hold credits. */
 const isHeldBy = (reserving: SQL | undefined): SQL => sql`FROM payer CROSS JOIN ${creditBalances}
-  WHERE +${creditBalances.accountId} = payer.account AND ${creditBalances.id} IN (${heldIds(reserving)})`;
-const heldIds = (reserving: SQL | undefined): SQL =>
-  sql`SELECT leg.value ->> 'balanceId' FROM ${reservations}, json_each(${reservations.legs}) AS leg WHERE ${reserving}`;
+  WHERE ${creditBalances.accountId} = payer.account AND ${creditBalances.grantSeq} IN (${heldSeqs(reserving)})`;
+const heldSeqs = (reserving: SQL | undefined): SQL =>
+  sql`SELECT ${storedLeg.grantSeq} FROM ${reservations}, ${eachLeg(reservations.legs)} WHERE ${reserving}`;
 
 const isHeldByDue = (value: ValueOf<AtNow>): SQL => isHeldBy(isDue(value, sql`payer.account`));
 
@@ -187,13 +188,13 @@ export const selectBalancesForCommit = accountQuery(
  */
 export const selectBalancesOfCharges = accountQuery((value: ValueOf<AtNow>, account) => {
   const paying = alias(creditBalances, "paying");
-  const canPay = sql`SELECT ${paying.id} FROM ${creditBalances} AS ${paying} WHERE ${paying.accountId} = payer.account
+  const canPay = sql`SELECT ${paying.grantSeq} FROM ${creditBalances} AS ${paying} WHERE ${paying.accountId} = payer.account
     AND ${paying.hasRemaining} = 1 AND ${paying.expiresAtMs} > payer.since`;
   return read(
     fields(creditBalances, ...PAYING_FIELDS),
     (list) => sql`SELECT ${list} FROM (${firstCharge(value, account)}) AS payer CROSS JOIN ${creditBalances}
-      WHERE +${creditBalances.accountId} = payer.account
-      AND ${creditBalances.id} IN (${canPay} UNION ${heldIds(isDue(value, sql`payer.account`))})`,
+      WHERE ${creditBalances.accountId} = payer.account
+      AND ${creditBalances.grantSeq} IN (${canPay} UNION ${heldSeqs(isDue(value, sql`payer.account`))})`,
   );
 });
 
@@ -205,13 +206,7 @@ export const selectDueLegs = accountQuery((value: ValueOf<AtNow>, account) =>
   drizzle
     .select({ ...dueFields(sql`leg.key = 0`), ...fields(creditBalances, ...PAYING_FIELDS) })
     .from(reservations)
-    .crossJoin(sql`json_each(${reservations.legs}) AS leg`)
+    .crossJoin(eachLeg(reservations.legs))
     .crossJoin(creditBalances)
-    .where(
-      and(
-        isDue(value, account),
-        sql`${creditBalances.id} = leg.value ->> 'balanceId'`,
-        sql`+${creditBalances.accountId} = ${reservations.accountId}`,
-      ),
-    ),
+    .where(and(isDue(value, account), isBalanceOfLeg(reservations.accountId))),
 );

@@ -33,6 +33,7 @@ import { stepsOfSum, sumOfSteps } from "../amounts/amount.ts";
 import { spanOfMonth } from "../ledger/calendar.ts";
 import { isOpen } from "../ledger/hold.ts";
 import { isBalanceOfEntry, lastSeqOf } from "../ledger/insert-entries.ts";
+import { eachLeg, isBalanceOfLeg, storedLeg } from "../ledger/stored-legs.ts";
 import { back, walkBack } from "../ledger/walk-back.ts";
 import { addAmounts, type Line, monthLinesOf, readAmounts, storedAmounts } from "./lines.ts";
 
@@ -103,18 +104,13 @@ const selectRemaining = query((value: ValueOf<AccountsPage>) =>
 /** The held amounts of the page's balances. */
 const selectHeld = query((value: ValueOf<AccountsPage>) =>
   drizzle
-    .select({ ...groupColumns(value), ...sumOfSteps(sql`(leg.value ->> 'amountSteps')`) })
+    .select({ ...groupColumns(value), ...sumOfSteps(storedLeg.steps) })
     .from(fromAccounts)
     .crossJoin(reservations)
-    .crossJoin(sql`json_each(${reservations.legs}) AS leg`)
+    .crossJoin(eachLeg(reservations.legs))
     .crossJoin(creditBalances)
     .where(
-      and(
-        isInPage(value),
-        eq(reservations.accountId, accounts.id),
-        isOpen(),
-        sql`${creditBalances.id} = leg.value ->> 'balanceId'`,
-      ),
+      and(isInPage(value), eq(reservations.accountId, accounts.id), isOpen(), isBalanceOfLeg(reservations.accountId)),
     )
     .groupBy(sql`1, 2, 3, 4, 5`),
 );

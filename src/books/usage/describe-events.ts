@@ -7,6 +7,7 @@ import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { amountJson, presentQuantities } from "../amounts/amount.ts";
 import { type Debit, readDebits } from "../ledger/debits.ts";
+import { debitsField } from "../ledger/stored-legs.ts";
 
 export type AmountOfBalance = Omit<Debit, "remaining">;
 
@@ -56,7 +57,8 @@ const selectDescribedEvent = query((value: ValueOf<{ environmentId: number; even
   drizzle
     .select({
       ...describedFields(),
-      ...fields(usageEvents, "occurredAtMs", "receivedAtMs", "reservationId", "debits", "uncovered"),
+      ...fields(usageEvents, "occurredAtMs", "receivedAtMs", "reservationId", "uncovered"),
+      ...debitsField(),
       ...fields(accounts, "userId"),
     })
     .from(usageEvents)

@@ -23,6 +23,7 @@ import { type OpenReservation, presentLeg, readLegs } from "../ledger/hold.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
 import { spendableOf } from "../ledger/read-account.ts";
 import { selectPayingBalances } from "../ledger/spendable-balances.ts";
+import { legsField } from "../ledger/stored-legs.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/count-usage.ts";
 import { insufficientCredits, noteIfRefused, warnOfQuantities } from "./plan.ts";
@@ -122,7 +123,7 @@ function answerReservationRepeat(
 
 const insertReservation = query((value: ValueOf<WriteContext & ReturnType<typeof reservationValues>>) =>
   returning(
-    fields(reservations, "legs", "expiresAtMs"),
+    { ...fields(reservations, "expiresAtMs"), ...legsField() },
     (list) =>
       sql`${insertFrom(
         reservations,

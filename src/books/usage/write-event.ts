@@ -33,6 +33,7 @@ import type { Hold } from "../ledger/hold.ts";
 import { usageRecorded } from "../ledger/messages.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { debitOf, settleHold } from "../ledger/settle.ts";
+import { debitsField } from "../ledger/stored-legs.ts";
 
 export interface EventOutput {
   readonly eventId: string;
@@ -50,14 +51,14 @@ export type StoredEvent = StoredAnswer & { readonly requestHash: string };
 
 const selectEventSql = query((value: ValueOf<{ environmentId: number; eventId: string }>) =>
   drizzle
-    .select(fields(usageEvents, "requestHash", "debits", "uncovered"))
+    .select({ ...fields(usageEvents, "requestHash", "uncovered"), ...debitsField() })
     .from(usageEvents)
     .where(and(eq(usageEvents.environmentId, value("environmentId")), eq(usageEvents.eventId, value("eventId")))),
 );
 
 const selectEventsSql = query((value: ValueOf<{ environmentId: number; eventIds: string }>) =>
   drizzle
-    .select(fields(usageEvents, "requestHash", "debits", "uncovered", "eventId"))
+    .select({ ...fields(usageEvents, "requestHash", "uncovered", "eventId"), ...debitsField() })
     .from(sql`json_each(${value("eventIds")}) AS named`)
     .crossJoin(usageEvents)
     .where(and(eq(usageEvents.environmentId, value("environmentId")), sql`${usageEvents.eventId} = named.value`)),
@@ -107,7 +108,7 @@ export interface NewEvent {
   readonly counts: readonly NewCount[];
 }
 
-/** The writes with an event. */
+/** The rows that are written with an event. */
 interface EventContext {
   /** The statements before it. */
   readonly before?: readonly Statement[];
@@ -158,7 +159,7 @@ const fromNumbers = (value: ValueOf<InsertedEvent>) =>
 
 const insertEventSql = query((value: ValueOf<InsertedEvent & { properties: string | null }>) =>
   returning(
-    fields(usageEvents, "debits", "uncovered"),
+    { ...fields(usageEvents, "uncovered"), ...debitsField() },
     (list) =>
       sql`${insertFrom(
         usageEvents,

@@ -417,7 +417,7 @@ class InsufficientCreditsError(_InsufficientCreditsError, total=False):
 
 
 class InsufficientCreditsErrorDetails(TypedDict):
-    """Details. They depend on the code."""
+    """Details for programs."""
 
     uncovered: Quantities
     skipped: List[ShortBalance]
@@ -462,7 +462,7 @@ class IdempotencyConflictError(_IdempotencyConflictError, total=False):
 
 
 class IdempotencyConflictErrorDetails(TypedDict):
-    """Details. They depend on the code."""
+    """Details for programs."""
 
     differs: List[str]
 
@@ -479,7 +479,7 @@ class ChangedMeanwhileError(_ChangedMeanwhileError, total=False):
 
 
 class ChangedMeanwhileErrorDetails(TypedDict, total=False):
-    """Details. They depend on the code."""
+    """Details for programs."""
 
     version: int
     distinctIds: List[str]
@@ -498,7 +498,7 @@ class TestQuotaExceededError(_TestQuotaExceededError, total=False):
 
 
 class TestQuotaExceededErrorDetails(TypedDict):
-    """Details. They depend on the code."""
+    """Details for programs."""
 
     quota: int
 
@@ -526,7 +526,7 @@ class ExportUnavailableError(_ExportUnavailableError, total=False):
 
 
 class ExportUnavailableErrorDetails(TypedDict):
-    """Details. They depend on the code."""
+    """Details for programs."""
 
     reason: Literal["too_large"]
 
