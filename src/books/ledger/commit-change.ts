@@ -12,7 +12,7 @@ import { noteMessages, wantedMessages } from "../../webhooks/outbox.ts";
 import { amountJson } from "../amounts/amount.ts";
 import { accountOfWrite, createAccount, type WriteContext, writingValues } from "./account.ts";
 import { alertWrites, rearmAlerts } from "./alert-writes.ts";
-import type { DecidedChange } from "./decision.ts";
+import type { Change } from "./decision.ts";
 import { inOrderOfMoments, insertPeriods, periodChanges, periodMessages } from "./due-periods.ts";
 import { insertEntries, type Motion, motionsOf, type WrittenEntry, writesEntries } from "./insert-entries.ts";
 import { ledgerMessageWrites, takingMessages } from "./insert-messages.ts";
@@ -40,7 +40,7 @@ interface AccountBefore {
 /** The change of one user's account that one batch writes, after everything that is due. */
 export interface AccountChange extends AccountBefore {
   /** The decision of a verb. Null if the batch writes only what is due. */
-  readonly decision: Omit<DecidedChange<unknown>, "answer"> | null;
+  readonly decision: Omit<Change<unknown>, "answer"> | null;
 }
 
 const NO_DECISION: NonNullable<AccountChange["decision"]> = { kind: "write", statements: [] };
@@ -185,7 +185,7 @@ const insertAudit = insertAuditEntry<AuditedWrite>(undefined, (value) => ({
 }));
 
 /** Returns the statement that writes the audit entry of an administrator's write. Other writes have none. */
-function auditWrites(ctx: TenantCtx, account: AccountAtRead, audit: DecidedChange<unknown>["audit"]): Statement[] {
+function auditWrites(ctx: TenantCtx, account: AccountAtRead, audit: Change<unknown>["audit"]): Statement[] {
   const { caller, environment } = ctx;
   if (caller.kind !== "admin") return [];
   assert(audit !== undefined, "a write that the administrator may do has an audit entry");

@@ -11,7 +11,7 @@ import type { LedgerMessage } from "./messages.ts";
 import type { Settlement } from "./settle.ts";
 
 /** A verb's decision from the rows that it read. To refuse, it throws instead. */
-export type Decision<Answer> = Replay<Answer> | DecidedChange<Answer>;
+export type Decision<Answer> = Replay<Answer> | Change<Answer>;
 
 /** The result of a verb that callers may repeat with the same id. */
 export interface Outcome<Output> {
@@ -27,7 +27,7 @@ interface Replay<Answer> {
 }
 
 /** The changes of a verb. `commit` turns it into statements of one batch. */
-export interface DecidedChange<Answer> {
+export interface Change<Answer> {
   readonly kind: "write";
   /** The statements of its rows, which come before its entries. Some write entries whose amounts only the database knows. */
   readonly statements: readonly Statement[];
@@ -65,12 +65,12 @@ export function replay<Answer>(answer: Answer): Decision<Answer> {
   return { kind: "replay", answer };
 }
 
-type More = Omit<DecidedChange<unknown>, "kind" | "statements" | "answer">;
+type More = Omit<Change<unknown>, "kind" | "statements" | "answer">;
 
 /** Returns a change whose `answer` receives the rows of all its statements. */
 export function writeAll<Answer>(
   statements: readonly Statement[],
-  answer: DecidedChange<Answer>["answer"],
+  answer: Change<Answer>["answer"],
   more: More = {},
 ): Decision<Answer> {
   return { ...more, kind: "write", statements, answer };

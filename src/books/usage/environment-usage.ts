@@ -9,7 +9,7 @@ import { DAY_MS, iso } from "../../lib/time.ts";
 import type { Mode, SystemCtx } from "../../runtime.ts";
 import type { UnitAmounts } from "../amounts/amount.ts";
 import { GROUPS_MAX } from "./totals.ts";
-import { type DaySpan, daySumsOf, daysOfSpan, quantitiesOf, selectSumState, summedUntil } from "./usage-days.ts";
+import { type DaySpan, daysOfSpan, quantitiesOf, selectSumState, summedUntil, sumsOf } from "./usage-days.ts";
 
 export interface EnvironmentUsageOutput {
   readonly totals: {
@@ -37,7 +37,7 @@ const LARGEST_MAX = 100;
 const selectBy = (group: SQLiteColumn) =>
   query((value: ValueOf<DaySpan>) =>
     drizzle
-      .select(computed({ group: sql<number | string>`${group}`, rows: count(), ...daySumsOf(usageTotals) }))
+      .select(computed({ group: sql<number | string>`${group}`, rows: count(), ...sumsOf(usageTotals) }))
       .from(daysOfSpan(value, usageTotals))
       .groupBy(group)
       .orderBy(group)
@@ -53,7 +53,7 @@ const USAGE_UNITS = [
 
 const selectLargest = query((value: ValueOf<DaySpan>) => {
   const userId = sql`(SELECT ${accounts.userId} FROM ${accounts} WHERE ${accounts.id} = ${usageDays.accountId})`;
-  const sumOf = daySumsOf(usageDays);
+  const sumOf = sumsOf(usageDays);
   const largest = (order: SQL, where = sql`1`) => sql`
     SELECT who FROM (SELECT usage.who FROM usage WHERE ${where} ORDER BY ${order}, usage.who LIMIT ${LARGEST_MAX})`;
   const byUnit = USAGE_UNITS.map(([high, low]) => largest(sql`${high} DESC, ${low} DESC`, sql`${high} + ${low} > 0`));

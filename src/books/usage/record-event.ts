@@ -5,9 +5,9 @@ import type { SpendableBalance } from "../ledger/balance.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import type { NewCount } from "../ledger/counters.ts";
 import {
+  type Change,
   committedFields,
   compareStamp,
-  type DecidedChange,
   type Decision,
   decisionOrRefusal,
   type Outcome,
@@ -131,7 +131,7 @@ export function decideEvents(
   const statements: Statement[] = [];
   const entries: NewEntry[] = [];
   const sums = new Map<string, number>();
-  const messages: NonNullable<DecidedChange<unknown>["messages"]>[] = [];
+  const messages: NonNullable<Change<unknown>["messages"]>[] = [];
   const resultsOf: ResultOf[] = [];
   const eventsById = new Map<string, { readonly place: number; readonly stamp: Stamp }>();
   let isShort = false;

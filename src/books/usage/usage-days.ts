@@ -22,7 +22,7 @@ export const daysOfSpan = (value: ValueOf<DaySpan>, table: DaySums): SQL => sql`
 ) AS ${table}`;
 
 /** The sums of the rows of a group. */
-export const daySumsOf = (table: DaySums) => ({
+export const sumsOf = (table: DaySums) => ({
   events: sql<number>`sum(${table.events})`,
   countHigh: carriedSums(table.countHigh, table.countLow).whole,
   countLow: carriedSums(table.countHigh, table.countLow).rest,
@@ -34,8 +34,8 @@ export const daySumsOf = (table: DaySums) => ({
   centsLow: carriedSums(table.centsHigh, table.centsLow).rest,
 });
 
-/** The fields of one row, or of `daySumsOf`. */
-type Sums = Omit<RowOf<ReturnType<typeof daySumsOf>>, "events">;
+/** The fields of one row, or of `sumsOf`. */
+type Sums = Omit<RowOf<ReturnType<typeof sumsOf>>, "events">;
 
 /** Returns the steps of each unit. */
 export const stepsOfSums = (row: Sums): ReadonlyMap<Unit, bigint> =>

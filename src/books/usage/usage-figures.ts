@@ -11,7 +11,7 @@ import { UNITS, type Unit } from "../amounts/amount.ts";
 import { accountQuery } from "../ledger/account.ts";
 import type { EnvironmentUsageInput } from "./environment-usage.ts";
 import { amountsOf } from "./totals.ts";
-import { daySumsOf, quantitiesOf, selectSumState, stepsOfSums, summedUntil } from "./usage-days.ts";
+import { quantitiesOf, selectSumState, stepsOfSums, summedUntil, sumsOf } from "./usage-days.ts";
 
 /** The most sums by user, and the most sums of all users together, that the usage page adds up. */
 export const FIGURE_SUMS_MAX = 10_000;
@@ -178,7 +178,7 @@ const selectUserModels = accountQuery((value: ValueOf<{ environmentId: number; d
   return drizzle
     .select({
       ...fields(usageDays, "model"),
-      ...computed({ rows: count(), firstDay: sql<number>`min(${day})`, ...daySumsOf(usageDays) }),
+      ...computed({ rows: count(), firstDay: sql<number>`min(${day})`, ...sumsOf(usageDays) }),
     })
     .from(ofUser)
     .groupBy(model)
