@@ -8,11 +8,13 @@ BEGIN
   SELECT RAISE(ABORT, 'environments_kept');
 END;
 --> statement-breakpoint
+-- Stops an UPDATE that would give all rows of a tenant to another application or mode.
 CREATE TRIGGER environments_frozen BEFORE UPDATE OF id, app_id, mode ON environments
 BEGIN
   SELECT RAISE(ABORT, 'environments_kept');
 END;
 --> statement-breakpoint
+-- Stops a DELETE after which a new environment could get the integer, and so the rows, of an old one.
 CREATE TRIGGER environments_no_delete BEFORE DELETE ON environments
 BEGIN
   SELECT RAISE(ABORT, 'environments_kept');
@@ -27,17 +29,20 @@ BEGIN
   SELECT RAISE(ABORT, 'api_keys_kept');
 END;
 --> statement-breakpoint
+-- Stops an UPDATE that would make a key valid for another environment, or for more.
 CREATE TRIGGER api_keys_frozen BEFORE UPDATE OF hash, id, environment_id, kind, hint, created_at_ms ON api_keys
 BEGIN
   SELECT RAISE(ABORT, 'api_keys_kept');
 END;
 --> statement-breakpoint
+-- Stops an UPDATE that would make a revoked key valid again, or change when it was revoked.
 CREATE TRIGGER api_keys_revoked_once BEFORE UPDATE OF revoked_at_ms ON api_keys
 WHEN old.revoked_at_ms IS NOT NULL
 BEGIN
   SELECT RAISE(ABORT, 'api_keys_revoked_once');
 END;
 --> statement-breakpoint
+-- Stops a DELETE after which nobody knows that the key existed, and its hash could be stored again.
 CREATE TRIGGER api_keys_no_delete BEFORE DELETE ON api_keys
 BEGIN
   SELECT RAISE(ABORT, 'api_keys_kept');
@@ -50,17 +55,20 @@ BEGIN
   SELECT RAISE(ABORT, 'admin_keys_kept');
 END;
 --> statement-breakpoint
+-- Stops an UPDATE that would give a key more rights.
 CREATE TRIGGER admin_keys_frozen BEFORE UPDATE OF hash, id, hint, name, scopes, apps, modes, created_at_ms ON admin_keys
 BEGIN
   SELECT RAISE(ABORT, 'admin_keys_kept');
 END;
 --> statement-breakpoint
+-- Stops an UPDATE that would make a revoked key valid again.
 CREATE TRIGGER admin_keys_revoked_once BEFORE UPDATE OF revoked_at_ms ON admin_keys
 WHEN old.revoked_at_ms IS NOT NULL
 BEGIN
   SELECT RAISE(ABORT, 'admin_keys_revoked_once');
 END;
 --> statement-breakpoint
+-- Stops a DELETE after which the audit names an unknown key.
 CREATE TRIGGER admin_keys_no_delete BEFORE DELETE ON admin_keys
 BEGIN
   SELECT RAISE(ABORT, 'admin_keys_kept');
@@ -75,6 +83,7 @@ BEGIN
   SELECT RAISE(ABORT, 'accounts_kept');
 END;
 --> statement-breakpoint
+-- Stops an UPDATE that would give a user's books to another account, environment or existing user.
 CREATE TRIGGER accounts_keep_id BEFORE UPDATE ON accounts
 WHEN new.id <> old.id OR new.environment_id <> old.environment_id OR EXISTS (
   SELECT 1 FROM accounts
@@ -94,6 +103,7 @@ BEGIN
   SELECT RAISE(ABORT, 'accounts_kept');
 END;
 --> statement-breakpoint
+-- Stops a DELETE after which a new user could get the integer, and so the books, of an old one.
 CREATE TRIGGER accounts_no_delete BEFORE DELETE ON accounts
 BEGIN
   SELECT RAISE(ABORT, 'accounts_kept');
@@ -109,6 +119,7 @@ BEGIN
   );
 END;
 --> statement-breakpoint
+-- Stops a customer of Stripe whose user no erasure or export would find.
 CREATE TRIGGER stripe_customers_make_account AFTER INSERT ON stripe_customers
 BEGIN
   INSERT INTO accounts (environment_id, user_id) SELECT new.environment_id, new.user_id WHERE NOT EXISTS (
@@ -116,6 +127,7 @@ BEGIN
   );
 END;
 --> statement-breakpoint
+-- Stops the same when a customer gets another user.
 CREATE TRIGGER stripe_customers_change_account AFTER UPDATE OF user_id ON stripe_customers
 BEGIN
   INSERT INTO accounts (environment_id, user_id) SELECT new.environment_id, new.user_id WHERE NOT EXISTS (
@@ -123,6 +135,7 @@ BEGIN
   );
 END;
 --> statement-breakpoint
+-- Stops a payment whose user no erasure or export would find.
 CREATE TRIGGER payment_facts_make_account AFTER INSERT ON payment_facts
 WHEN new.user_id IS NOT NULL
 BEGIN
@@ -131,6 +144,7 @@ BEGIN
   );
 END;
 --> statement-breakpoint
+-- Stops the same when a payment gets another user.
 CREATE TRIGGER payment_facts_change_account AFTER UPDATE OF user_id ON payment_facts
 WHEN new.user_id IS NOT NULL
 BEGIN
@@ -182,6 +196,7 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_cause_fits');
 END;
 --> statement-breakpoint
+-- Stops an entry that does not say who wrote it.
 CREATE TRIGGER credit_ledger_by_caller BEFORE INSERT ON credit_ledger
 WHEN (new.written_by = 'admin' OR new.written_by = 'stripe' OR new.written_by = 'cron' OR new.written_by GLOB 'key_*') IS NOT TRUE
 BEGIN
@@ -196,6 +211,7 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_balances_remaining_not_negative');
 END;
 --> statement-breakpoint
+-- Stops a balance above its unit's maximum (C1).
 CREATE TRIGGER credit_ledger_within_bounds BEFORE INSERT ON credit_ledger
 WHEN new.balance_after_steps > 8589934592000000 AND (new.balance_after_steps > 8796093022208000 OR 'cents' = (
   SELECT unit FROM credit_balances WHERE account_id = new.account_id AND grant_seq = new.grant_seq
@@ -248,6 +264,7 @@ BEGIN
   WHERE account_id = new.account_id AND grant_seq = new.grant_seq;
 END;
 --> statement-breakpoint
+-- Stops a balance with credits that no plan finds, or an empty one that every plan reads.
 CREATE TRIGGER credit_ledger_empties_or_fills_balance AFTER INSERT ON credit_ledger
 WHEN new.reason <> 'grant' AND (new.balance_after_steps > 0) <> (new.balance_after_steps - new.delta_steps > 0)
 BEGIN
@@ -293,6 +310,7 @@ BEGIN
   WHERE balance_id = (SELECT id FROM credit_balances WHERE account_id = new.account_id AND grant_seq = new.grant_seq);
 END;
 --> statement-breakpoint
+-- Stops an UPDATE of the ledger.
 CREATE TRIGGER credit_ledger_frozen BEFORE UPDATE OF
   account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by, occurred_at_ms, is_revoked
   ON credit_ledger
@@ -314,6 +332,7 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_append_only');
 END;
 --> statement-breakpoint
+-- Stops a DELETE in the ledger, also in an erasure.
 CREATE TRIGGER credit_ledger_no_delete BEFORE DELETE ON credit_ledger
 BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_append_only');
@@ -326,12 +345,14 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_balances_begin_whole');
 END;
 --> statement-breakpoint
+-- Stops INSERT OR REPLACE by the id, which would reset a balance.
 CREATE TRIGGER credit_balances_no_replace BEFORE INSERT ON credit_balances
 WHEN EXISTS (SELECT 1 FROM credit_balances WHERE id = new.id)
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_id');
 END;
 --> statement-breakpoint
+-- Stops INSERT OR REPLACE by the reference, which would grant a purchase twice.
 CREATE TRIGGER credit_balances_no_replace_by_external_ref BEFORE INSERT ON credit_balances
 WHEN new.external_ref IS NOT NULL AND EXISTS (
   SELECT 1 FROM credit_balances
@@ -376,6 +397,7 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_balances_of_reference_bounded');
 END;
 --> statement-breakpoint
+-- Stops a balance without the ledger entry of its grant.
 CREATE TRIGGER credit_balances_write_grant AFTER INSERT ON credit_balances
 BEGIN
   INSERT INTO credit_ledger (
@@ -397,6 +419,7 @@ BEGIN
   SELECT environment_id, new.expires_at_ms, new.account_id, new.grant_seq FROM accounts WHERE id = new.account_id;
 END;
 --> statement-breakpoint
+-- Stops a change of an amount without its ledger entry.
 CREATE TRIGGER credit_balances_moved_by_ledger BEFORE UPDATE OF remaining_steps, last_seq, has_remaining ON credit_balances
 WHEN NOT EXISTS (
   SELECT 1 FROM credit_ledger
@@ -407,6 +430,7 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_balances_moved_by_ledger');
 END;
 --> statement-breakpoint
+-- Stops a change of the terms under which credits were granted (C8).
 CREATE TRIGGER credit_balances_frozen BEFORE UPDATE OF
   account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, source, grant_cause, granted_by,
   granted_at_ms, written_at_ms, expires_at_ms, grant_seq ON credit_balances
@@ -414,6 +438,7 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_balances_frozen');
 END;
 --> statement-breakpoint
+-- Stops a change of references and notes outside an erasure, or to another pseudonym.
 CREATE TRIGGER credit_balances_names_erased BEFORE UPDATE OF external_ref, notes ON credit_balances
 WHEN NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND new.notes IS NULL
   AND (new.external_ref IS old.external_ref OR EXISTS (
@@ -447,6 +472,7 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_balances_revoked_once');
 END;
 --> statement-breakpoint
+-- Stops a DELETE after which ledger entries have no balance.
 CREATE TRIGGER credit_balances_no_delete BEFORE DELETE ON credit_balances
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_kept');
@@ -463,6 +489,7 @@ BEGIN
   SELECT RAISE(ABORT, 'recurring_grants_id');
 END;
 --> statement-breakpoint
+-- Stops a create that has not counted the user's recurring grants.
 CREATE TRIGGER recurring_grants_bounded BEFORE INSERT ON recurring_grants
 WHEN new.state <> 'ended' AND 100 <= (
   SELECT count(*) FROM recurring_grants WHERE account_id = new.account_id AND state <> 'ended'
@@ -471,6 +498,7 @@ BEGIN
   SELECT RAISE(ABORT, 'recurring_grants_bounded');
 END;
 --> statement-breakpoint
+-- Stops a resume that has not counted them.
 CREATE TRIGGER recurring_grants_bounded_again BEFORE UPDATE OF state ON recurring_grants
 WHEN old.state = 'ended' AND new.state <> 'ended' AND 100 <= (
   SELECT count(*) FROM recurring_grants WHERE account_id = new.account_id AND state <> 'ended'
@@ -488,6 +516,7 @@ BEGIN
   SELECT RAISE(ABORT, 'recurring_grants_in_order');
 END;
 --> statement-breakpoint
+-- Stops a change of what was agreed, such as the pack or the interval.
 CREATE TRIGGER recurring_grants_frozen BEFORE UPDATE OF
   account_id, ordinal, environment_id, pack_id, pack_name, quantity, every, anchor_ms, ends_at_ms, rollover_periods, id_seed,
   created_at_ms ON recurring_grants
@@ -495,6 +524,7 @@ BEGIN
   SELECT RAISE(ABORT, 'recurring_grants_frozen');
 END;
 --> statement-breakpoint
+-- Stops a change of ids outside an erasure, or to another pseudonym.
 CREATE TRIGGER recurring_grants_names_erased BEFORE UPDATE OF id, request_hash ON recurring_grants
 WHEN NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND new.request_hash = '' AND new.id IS (
   SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.id
@@ -505,6 +535,7 @@ BEGIN
   SELECT RAISE(ABORT, 'recurring_grants_frozen');
 END;
 --> statement-breakpoint
+-- Stops a DELETE after which a repeated request would grant again.
 CREATE TRIGGER recurring_grants_no_delete BEFORE DELETE ON recurring_grants
 BEGIN
   SELECT RAISE(ABORT, 'recurring_grants_kept');
@@ -518,6 +549,7 @@ BEGIN
   WHERE id = new.account_id;
 END;
 --> statement-breakpoint
+-- Stops an account that keeps an outdated start of its next period.
 CREATE TRIGGER recurring_grants_move_due AFTER UPDATE OF next_at_ms ON recurring_grants
 WHEN new.next_at_ms IS NOT old.next_at_ms
 BEGIN
@@ -540,12 +572,14 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_refunds_gapless');
 END;
 --> statement-breakpoint
+-- Stops a change of what a refund took, on which later refunds rely.
 CREATE TRIGGER credit_refunds_frozen BEFORE UPDATE OF account_id, ordinal, pack_ids, part, of_parts, first_seq, last_seq
   ON credit_refunds
 BEGIN
   SELECT RAISE(ABORT, 'credit_refunds_append_only');
 END;
 --> statement-breakpoint
+-- Stops a change of references outside an erasure, or to another pseudonym.
 CREATE TRIGGER credit_refunds_names_erased BEFORE UPDATE OF external_ref, refund_ref, request_hash ON credit_refunds
 WHEN NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND new.request_hash = ''
   AND (new.external_ref IS NULL) = (old.external_ref IS NULL) AND new.external_ref IS (
@@ -562,6 +596,7 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_refunds_append_only');
 END;
 --> statement-breakpoint
+-- Stops a DELETE after which a refund could be repeated.
 CREATE TRIGGER credit_refunds_no_delete BEFORE DELETE ON credit_refunds
 BEGIN
   SELECT RAISE(ABORT, 'credit_refunds_append_only');
@@ -580,6 +615,7 @@ BEGIN
   SELECT RAISE(ABORT, 'refund_owed_of_entry');
 END;
 --> statement-breakpoint
+-- Stops an UPDATE after which a balance owes more, or for another entry.
 CREATE TRIGGER refund_owed_only_falls BEFORE UPDATE ON refund_owed
 WHEN new.account_id <> old.account_id OR new.balance_id <> old.balance_id OR new.seq <> old.seq
   OR new.owed_steps > old.owed_steps
@@ -597,11 +633,13 @@ BEGIN
   SELECT RAISE(ABORT, 'payment_grants_of_balance');
 END;
 --> statement-breakpoint
+-- Stops an UPDATE that would give a grant to another payment's balance.
 CREATE TRIGGER payment_grants_frozen BEFORE UPDATE OF balance_id, environment_id, account_id ON payment_grants
 BEGIN
   SELECT RAISE(ABORT, 'payment_grants_kept');
 END;
 --> statement-breakpoint
+-- Stops a DELETE after which the payment would grant again.
 CREATE TRIGGER payment_grants_no_delete BEFORE DELETE ON payment_grants
 BEGIN
   SELECT RAISE(ABORT, 'payment_grants_kept');
@@ -614,17 +652,20 @@ BEGIN
   SELECT RAISE(ABORT, 'stripe_payers_key');
 END;
 --> statement-breakpoint
+-- Stops an UPDATE that would give a customer's carry to another row.
 CREATE TRIGGER stripe_payers_frozen BEFORE UPDATE OF environment_id, id ON stripe_payers
 BEGIN
   SELECT RAISE(ABORT, 'stripe_payers_kept');
 END;
 --> statement-breakpoint
+-- Stops a change of the name to anything but a hash, or of a hash.
 CREATE TRIGGER stripe_payers_name_erased BEFORE UPDATE OF customer ON stripe_payers
 WHEN old.customer GLOB '#*' OR new.customer NOT GLOB '#*'
 BEGIN
   SELECT RAISE(ABORT, 'stripe_payers_kept');
 END;
 --> statement-breakpoint
+-- Stops a DELETE of a carry, which would be lost.
 CREATE TRIGGER stripe_payers_no_delete BEFORE DELETE ON stripe_payers
 BEGIN
   SELECT RAISE(ABORT, 'stripe_payers_kept');
@@ -647,6 +688,7 @@ BEGIN
   SELECT RAISE(ABORT, 'usage_events_seq_gapless');
 END;
 --> statement-breakpoint
+-- Stops INSERT OR REPLACE by the event's id, which would record an event twice.
 CREATE TRIGGER usage_events_no_replace BEFORE INSERT ON usage_events
 WHEN EXISTS (SELECT 1 FROM usage_events WHERE environment_id = new.environment_id AND event_id = new.event_id)
 BEGIN
@@ -668,6 +710,7 @@ BEGIN
   SELECT RAISE(ABORT, 'usage_events_append_only');
 END;
 --> statement-breakpoint
+-- Stops a change of ids and properties outside an erasure, or to another pseudonym.
 CREATE TRIGGER usage_events_names_erased BEFORE UPDATE OF
   event_id, reservation_id, properties, large_properties_bytes, request_hash ON usage_events
 WHEN NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND new.properties IS NULL
@@ -683,6 +726,7 @@ BEGIN
   SELECT RAISE(ABORT, 'usage_events_append_only');
 END;
 --> statement-breakpoint
+-- Stops a DELETE after which a repeated event would debit again.
 CREATE TRIGGER usage_events_no_delete BEFORE DELETE ON usage_events
 BEGIN
   SELECT RAISE(ABORT, 'usage_events_append_only');
@@ -709,6 +753,7 @@ BEGIN
   SELECT RAISE(ABORT, 'large_properties_of_event');
 END;
 --> statement-breakpoint
+-- Stops INSERT OR REPLACE, which would change an event's properties.
 CREATE TRIGGER large_properties_no_replace BEFORE INSERT ON large_properties
 WHEN EXISTS (
   SELECT 1 FROM large_properties
@@ -718,11 +763,13 @@ BEGIN
   SELECT RAISE(ABORT, 'large_properties_primary_key');
 END;
 --> statement-breakpoint
+-- Stops an UPDATE of an event's properties.
 CREATE TRIGGER large_properties_no_update BEFORE UPDATE ON large_properties
 BEGIN
   SELECT RAISE(ABORT, 'large_properties_append_only');
 END;
 --> statement-breakpoint
+-- Stops a DELETE outside an erasure, or while the event still refers to them.
 CREATE TRIGGER large_properties_no_delete BEFORE DELETE ON large_properties
 WHEN NOT EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) OR EXISTS (
   SELECT 1 FROM usage_events
@@ -740,6 +787,7 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_adjustments_primary_key');
 END;
 --> statement-breakpoint
+-- Stops an adjustment of a balance of another user or environment.
 CREATE TRIGGER credit_adjustments_of_balance BEFORE INSERT ON credit_adjustments
 WHEN NOT EXISTS (
   SELECT 1 FROM credit_balances AS b CROSS JOIN accounts AS a ON a.id = b.account_id
@@ -749,11 +797,13 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_adjustments_of_balance');
 END;
 --> statement-breakpoint
+-- Stops an UPDATE that would connect an adjustment with another entry.
 CREATE TRIGGER credit_adjustments_frozen BEFORE UPDATE OF environment_id, account_id, balance_id, seq ON credit_adjustments
 BEGIN
   SELECT RAISE(ABORT, 'credit_adjustments_append_only');
 END;
 --> statement-breakpoint
+-- Stops a change of ids outside an erasure, or to another pseudonym.
 CREATE TRIGGER credit_adjustments_names_erased BEFORE UPDATE OF id, request_hash ON credit_adjustments
 WHEN NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND new.request_hash = ''
   AND (new.id IS NULL) = (old.id IS NULL) AND new.id IS (
@@ -764,6 +814,7 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_adjustments_append_only');
 END;
 --> statement-breakpoint
+-- Stops a DELETE after which an adjustment could be repeated.
 CREATE TRIGGER credit_adjustments_no_delete BEFORE DELETE ON credit_adjustments
 BEGIN
   SELECT RAISE(ABORT, 'credit_adjustments_append_only');
@@ -808,6 +859,7 @@ BEGIN
   SELECT RAISE(ABORT, 'reservations_frozen');
 END;
 --> statement-breakpoint
+-- Stops a change of ids outside an erasure, of an open reservation, or to another pseudonym.
 CREATE TRIGGER reservations_names_erased BEFORE UPDATE ON reservations
 WHEN (new.id <> old.id OR new.request_hash <> old.request_hash) AND (NOT (
   EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND old.state <> 'open' AND new.request_hash = ''
@@ -822,18 +874,21 @@ BEGIN
   SELECT RAISE(ABORT, 'reservations_frozen');
 END;
 --> statement-breakpoint
+-- Stops INSERT OR REPLACE, after which the first hold would never return.
 CREATE TRIGGER reservations_no_replace BEFORE INSERT ON reservations
 WHEN EXISTS (SELECT 1 FROM reservations WHERE environment_id = new.environment_id AND id = new.id)
 BEGIN
   SELECT RAISE(ABORT, 'reservations_primary_key');
 END;
 --> statement-breakpoint
+-- Stops a reservation of another environment's account.
 CREATE TRIGGER reservations_of_account BEFORE INSERT ON reservations
 WHEN NOT EXISTS (SELECT 1 FROM accounts WHERE id = new.account_id AND environment_id = new.environment_id)
 BEGIN
   SELECT RAISE(ABORT, 'reservations_of_account');
 END;
 --> statement-breakpoint
+-- Stops a DELETE after which a hold would never return.
 CREATE TRIGGER reservations_no_delete BEFORE DELETE ON reservations
 BEGIN
   SELECT RAISE(ABORT, 'reservations_kept');
@@ -851,6 +906,7 @@ END;
 CREATE VIEW usage_counts (environment_id, account_id, counted) AS
 SELECT environment_id, account_id, counted FROM usage_events WHERE counted IS NOT NULL;
 --> statement-breakpoint
+-- Stops two racing requests that are within a limit only alone.
 CREATE TRIGGER usage_counts_add INSTEAD OF INSERT ON usage_counts
 BEGIN
   INSERT INTO usage_counters (
@@ -876,6 +932,7 @@ BEGIN
     amount_steps = excluded.amount_steps, is_judged = excluded.is_judged;
 END;
 --> statement-breakpoint
+-- Stops a first usage that is above its limit alone. The upsert checks only later ones.
 CREATE TRIGGER usage_counters_first AFTER INSERT ON usage_counters
 WHEN new.is_judged = 1 AND new.used_steps > new.amount_steps
 BEGIN
@@ -894,6 +951,7 @@ END;
 CREATE VIEW usage_summed (environment_id, account_id, seq, last_by_ms, last_seq) AS
 SELECT environment_id, account_id, seq, 0, 0 FROM usage_to_sum;
 --> statement-breakpoint
+-- Stops two runs of the cron that sum the same events.
 CREATE TRIGGER usage_summed_once INSTEAD OF INSERT ON usage_summed
 BEGIN
   DELETE FROM usage_to_sum
@@ -905,12 +963,14 @@ BEGIN
   ORDER BY occurred_by_ms, seq LIMIT 1;
 END;
 --> statement-breakpoint
+-- Stops an event that its limits do not count.
 CREATE TRIGGER usage_events_count AFTER INSERT ON usage_events
 WHEN new.counted IS NOT NULL
 BEGIN
   INSERT INTO usage_counts (environment_id, account_id, counted) VALUES (new.environment_id, new.account_id, new.counted);
 END;
 --> statement-breakpoint
+-- Stops a reservation that its limits do not count.
 CREATE TRIGGER reservations_count AFTER INSERT ON reservations
 WHEN new.counted IS NOT NULL
 BEGIN
@@ -937,17 +997,20 @@ BEGIN
   SELECT RAISE(ABORT, 'price_lists_frozen');
 END;
 --> statement-breakpoint
+-- Stops an UPDATE that would bring a deleted version back.
 CREATE TRIGGER price_lists_deleted_once BEFORE UPDATE ON price_lists
 WHEN old.is_deleted = 1
 BEGIN
   SELECT RAISE(ABORT, 'price_lists_frozen');
 END;
 --> statement-breakpoint
+-- Stops a DELETE of a version that events name.
 CREATE TRIGGER price_lists_no_delete BEFORE DELETE ON price_lists
 BEGIN
   SELECT RAISE(ABORT, 'price_lists_frozen');
 END;
 --> statement-breakpoint
+-- Stops INSERT OR REPLACE, which would change a version.
 CREATE TRIGGER price_lists_no_replace BEFORE INSERT ON price_lists
 WHEN EXISTS (SELECT 1 FROM price_lists WHERE environment_id = new.environment_id AND version = new.version)
 BEGIN
@@ -961,12 +1024,14 @@ BEGIN
   SELECT RAISE(ABORT, 'usage_limits_frozen');
 END;
 --> statement-breakpoint
+-- Stops an UPDATE that would bring a deleted limit back, without its counters.
 CREATE TRIGGER usage_limits_deleted_once BEFORE UPDATE ON usage_limits
 WHEN old.is_deleted = 1
 BEGIN
   SELECT RAISE(ABORT, 'usage_limits_frozen');
 END;
 --> statement-breakpoint
+-- Stops a DELETE after which a user could use a limit's amount again.
 CREATE TRIGGER usage_counters_no_delete BEFORE DELETE ON usage_counters
 WHEN EXISTS (
   SELECT 1 FROM usage_limits WHERE environment_id = old.environment_id AND id = old.limit_id AND is_deleted = 0
@@ -978,66 +1043,77 @@ END;
 -- The conditions of a batch, inserted by its first statements. A false condition aborts the whole batch. Nothing is stored.
 CREATE VIEW guards (name, holds) AS SELECT '', 1;
 --> statement-breakpoint
+-- Stops the write of a key that is revoked, or has another environment or kind.
 CREATE TRIGGER guards_key INSTEAD OF INSERT ON guards
 WHEN new.name = 'key' AND NOT new.holds
 BEGIN
   SELECT RAISE(ABORT, 'guard_key');
 END;
 --> statement-breakpoint
+-- Stops the write of a page whose origin is not allowed (L4).
 CREATE TRIGGER guards_origin INSTEAD OF INSERT ON guards
 WHEN new.name = 'origin' AND NOT new.holds
 BEGIN
   SELECT RAISE(ABORT, 'guard_origin');
 END;
 --> statement-breakpoint
+-- Stops a plan on an account that has changed in a way that the plan does not allow.
 CREATE TRIGGER guards_account INSTEAD OF INSERT ON guards
 WHEN new.name = 'account' AND NOT new.holds
 BEGIN
   SELECT RAISE(ABORT, 'guard_account');
 END;
 --> statement-breakpoint
+-- Stops a plan on features that have changed, and a page of the cron that another run has done.
 CREATE TRIGGER guards_environment INSTEAD OF INSERT ON guards
 WHEN new.name = 'environment' AND NOT new.holds
 BEGIN
   SELECT RAISE(ABORT, 'guard_environment');
 END;
 --> statement-breakpoint
+-- Stops a write to a balance that was revoked since the read.
 CREATE TRIGGER guards_balance INSTEAD OF INSERT ON guards
 WHEN new.name = 'balance' AND NOT new.holds
 BEGIN
   SELECT RAISE(ABORT, 'guard_balance');
 END;
 --> statement-breakpoint
+-- Stops a write to a payment or a customer of Stripe that has changed since the read.
 CREATE TRIGGER guards_payment INSTEAD OF INSERT ON guards
 WHEN new.name = 'payment' AND NOT new.holds
 BEGIN
   SELECT RAISE(ABORT, 'guard_payment');
 END;
 --> statement-breakpoint
+-- Stops a write for somebody who was erased since the read.
 CREATE TRIGGER guards_person INSTEAD OF INSERT ON guards
 WHEN new.name = 'person' AND NOT new.holds
 BEGIN
   SELECT RAISE(ABORT, 'guard_person');
 END;
 --> statement-breakpoint
+-- Stops a use of a download link that has ended since the read.
 CREATE TRIGGER guards_link INSTEAD OF INSERT ON guards
 WHEN new.name = 'link' AND NOT new.holds
 BEGIN
   SELECT RAISE(ABORT, 'guard_link');
 END;
 --> statement-breakpoint
+-- Stops a settlement that forgets a return, which would lose credits.
 CREATE TRIGGER guards_settlement INSTEAD OF INSERT ON guards
 WHEN new.name = 'settlement' AND NOT new.holds
 BEGIN
   SELECT RAISE(ABORT, 'guard_settlement');
 END;
 --> statement-breakpoint
+-- Stops an account that owes more amounts than one settlement can pay (L6).
 CREATE TRIGGER guards_owed INSTEAD OF INSERT ON guards
 WHEN new.name = 'owed' AND NOT new.holds
 BEGIN
   SELECT RAISE(ABORT, 'guard_owed');
 END;
 --> statement-breakpoint
+-- Stops a page of a statement that another run has added.
 CREATE TRIGGER guards_statement INSTEAD OF INSERT ON guards
 WHEN new.name = 'statement' AND NOT new.holds
 BEGIN
@@ -1051,11 +1127,13 @@ BEGIN
   SELECT RAISE(ABORT, 'statements_kept');
 END;
 --> statement-breakpoint
+-- Stops a DELETE after which a month could be closed with other figures.
 CREATE TRIGGER statements_no_delete BEFORE DELETE ON statements
 BEGIN
   SELECT RAISE(ABORT, 'statements_kept');
 END;
 --> statement-breakpoint
+-- Stops INSERT OR REPLACE, which would close a month again.
 CREATE TRIGGER statements_no_replace BEFORE INSERT ON statements
 WHEN EXISTS (SELECT 1 FROM statements WHERE environment_id = new.environment_id AND month = new.month)
   OR EXISTS (SELECT 1 FROM statements WHERE id = new.id)
@@ -1063,47 +1141,55 @@ BEGIN
   SELECT RAISE(ABORT, 'statements_kept');
 END;
 --> statement-breakpoint
+-- Stops a DELETE of a line.
 CREATE TRIGGER statement_lines_no_delete BEFORE DELETE ON statement_lines
 BEGIN
   SELECT RAISE(ABORT, 'statements_kept');
 END;
 --> statement-breakpoint
+-- Stops a change of a line after its statement is finished.
 CREATE TRIGGER statement_lines_kept BEFORE UPDATE ON statement_lines
 WHEN EXISTS (SELECT 1 FROM statements WHERE id = old.statement_id AND made_at_ms IS NOT NULL)
 BEGIN
   SELECT RAISE(ABORT, 'statements_kept');
 END;
 --> statement-breakpoint
+-- Stops a write for an id whose tombstone the isolate did not know.
 CREATE TRIGGER guards_tombstones INSTEAD OF INSERT ON guards
 WHEN new.name = 'tombstones' AND NOT new.holds
 BEGIN
   SELECT RAISE(ABORT, 'guard_tombstones');
 END;
 --> statement-breakpoint
+-- Stops a write from an outdated read or memory of people.
 CREATE TRIGGER guards_people INSTEAD OF INSERT ON guards
 WHEN new.name = 'people' AND NOT new.holds
 BEGIN
   SELECT RAISE(ABORT, 'guard_people');
 END;
 --> statement-breakpoint
+-- Stops a capture beyond the day's events (L3).
 CREATE TRIGGER guards_events INSTEAD OF INSERT ON guards
 WHEN new.name = 'events' AND NOT new.holds
 BEGIN
   SELECT RAISE(ABORT, 'limit_events');
 END;
 --> statement-breakpoint
+-- Stops a capture beyond the day's bytes (L3).
 CREATE TRIGGER guards_bytes INSTEAD OF INSERT ON guards
 WHEN new.name = 'bytes' AND NOT new.holds
 BEGIN
   SELECT RAISE(ABORT, 'limit_bytes');
 END;
 --> statement-breakpoint
+-- Stops a capture of unmarked ids beyond their share of the day (L3).
 CREATE TRIGGER guards_share INSTEAD OF INSERT ON guards
 WHEN new.name = 'share' AND NOT new.holds
 BEGIN
   SELECT RAISE(ABORT, 'limit_share');
 END;
 --> statement-breakpoint
+-- Stops a capture in a database that is nearly full (L3).
 CREATE TRIGGER guards_space INSTEAD OF INSERT ON guards
 WHEN new.name = 'space' AND NOT new.holds
 BEGIN
@@ -1120,6 +1206,7 @@ CREATE VIEW analytics_counts (
 ) AS
 SELECT environment_id, day, events, bytes, unmarked_events, unmarked_bytes, id_events, id_bytes, consents, 0 FROM analytics_days;
 --> statement-breakpoint
+-- Stops two racing captures that are within a limit only alone.
 CREATE TRIGGER analytics_counts_within_limits INSTEAD OF INSERT ON analytics_counts
 BEGIN
   SELECT
@@ -1183,12 +1270,14 @@ BEGIN
   WHERE environment_id = new.environment_id AND distinct_id = new.distinct_id AND uuid = new.uuid AND is_verified = 0;
 END;
 --> statement-breakpoint
+-- Stops counts of an id that still include a replaced event.
 CREATE TRIGGER analytics_events_replaced AFTER UPDATE OF replaced_by ON analytics_events
 BEGIN
   UPDATE distinct_ids SET replaced_count = replaced_count + 1, event_bytes = event_bytes - octet_length(new.properties)
   WHERE environment_id = new.environment_id AND distinct_id = new.distinct_id;
 END;
 --> statement-breakpoint
+-- Stops every UPDATE except the mark of a replacement.
 CREATE TRIGGER analytics_events_no_update BEFORE UPDATE ON analytics_events
 WHEN old.replaced_by IS NOT NULL OR old.is_verified = 1 OR new.environment_id <> old.environment_id
   OR new.distinct_id <> old.distinct_id OR new.seq <> old.seq OR new.uuid <> old.uuid OR new.event <> old.event
@@ -1222,12 +1311,14 @@ BEGIN
   SELECT RAISE(ABORT, 'distinct_ids_kept');
 END;
 --> statement-breakpoint
+-- Stops an upsert that inserts an id that it should only change.
 CREATE TRIGGER distinct_ids_first_seen AFTER INSERT ON distinct_ids
 WHEN new.first_seen_at_ms = -1
 BEGIN
   SELECT RAISE(ABORT, 'distinct_ids_kept');
 END;
 --> statement-breakpoint
+-- Stops counts that fall, by which exports and deletions find events.
 CREATE TRIGGER distinct_ids_counts_grow BEFORE UPDATE OF environment_id, distinct_id, event_count, deleted_count ON distinct_ids
 WHEN new.environment_id <> old.environment_id OR new.distinct_id <> old.distinct_id
   OR new.event_count < old.event_count OR new.deleted_count < old.deleted_count
@@ -1281,6 +1372,7 @@ BEGIN
   SELECT RAISE(ABORT, 'id_properties_version');
 END;
 --> statement-breakpoint
+-- Stops a gap or a second decision with one seq, also by INSERT OR REPLACE.
 CREATE TRIGGER consent_log_seq_gapless BEFORE INSERT ON consent_log
 WHEN new.seq <> 1 + coalesce((
   SELECT seq FROM consent_log
@@ -1290,6 +1382,7 @@ BEGIN
   SELECT RAISE(ABORT, 'consent_log_seq_gapless');
 END;
 --> statement-breakpoint
+-- Stops a change of a decision.
 CREATE TRIGGER consent_log_frozen BEFORE UPDATE OF
   environment_id, id, purpose, decision, method, notice_version, source, gpc, is_device, day_place,
   occurred_at_ms, received_at_ms ON consent_log
@@ -1310,6 +1403,7 @@ BEGIN
   SELECT RAISE(ABORT, 'consent_log_append_only');
 END;
 --> statement-breakpoint
+-- Stops a DELETE outside an erasure that deletes consent.
 CREATE TRIGGER consent_log_no_delete BEFORE DELETE ON consent_log
 WHEN NOT EXISTS (
   SELECT 1 FROM erasure_ids AS i CROSS JOIN erasures AS e ON e.environment_id = i.environment_id AND e.id = i.erasure_id
@@ -1319,6 +1413,7 @@ BEGIN
   SELECT RAISE(ABORT, 'consent_log_append_only');
 END;
 --> statement-breakpoint
+-- Stops a gap or a second row with one seq, also by INSERT OR REPLACE.
 CREATE TRIGGER export_audit_seq_gapless BEFORE INSERT ON export_audit
 WHEN new.seq <> 1 + coalesce((
   SELECT seq FROM export_audit
@@ -1328,6 +1423,7 @@ BEGIN
   SELECT RAISE(ABORT, 'export_audit_seq_gapless');
 END;
 --> statement-breakpoint
+-- Stops a change of what was exported to whom.
 CREATE TRIGGER export_audit_frozen BEFORE UPDATE OF
   environment_id, id, action, token_hash, key_id, occurred_at_ms, expires_at_ms ON export_audit
 BEGIN
@@ -1347,6 +1443,7 @@ BEGIN
   SELECT RAISE(ABORT, 'export_audit_append_only');
 END;
 --> statement-breakpoint
+-- Stops every DELETE.
 CREATE TRIGGER export_audit_no_delete BEFORE DELETE ON export_audit
 BEGIN
   SELECT RAISE(ABORT, 'export_audit_append_only');
@@ -1359,6 +1456,7 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_packs_version');
 END;
 --> statement-breakpoint
+-- Stops a gap or a second row with one seq.
 CREATE TRIGGER admin_audit_seq_gapless BEFORE INSERT ON admin_audit
 WHEN new.seq <> 1 + coalesce((SELECT seq FROM admin_audit WHERE app_id = new.app_id ORDER BY seq DESC LIMIT 1), 0)
 BEGIN
@@ -1372,11 +1470,13 @@ BEGIN
   SELECT RAISE(ABORT, 'admin_audit_id');
 END;
 --> statement-breakpoint
+-- Stops a change of what an administrator did.
 CREATE TRIGGER admin_audit_frozen BEFORE UPDATE OF app_id, seq, id, at_ms, actor, action, details, account_id ON admin_audit
 BEGIN
   SELECT RAISE(ABORT, 'admin_audit_append_only');
 END;
 --> statement-breakpoint
+-- Stops a change of a target outside an erasure, or to another pseudonym.
 CREATE TRIGGER admin_audit_target_erased BEFORE UPDATE OF target ON admin_audit
 WHEN NOT EXISTS (
   SELECT 1 FROM erasure_names
@@ -1386,17 +1486,20 @@ BEGIN
   SELECT RAISE(ABORT, 'admin_audit_append_only');
 END;
 --> statement-breakpoint
+-- Stops every DELETE.
 CREATE TRIGGER admin_audit_no_delete BEFORE DELETE ON admin_audit
 BEGIN
   SELECT RAISE(ABORT, 'admin_audit_append_only');
 END;
 --> statement-breakpoint
+-- Stops two racing requests that create more endpoints than allowed (H1).
 CREATE TRIGGER webhook_endpoints_limit BEFORE INSERT ON webhook_endpoints
 WHEN (SELECT count(*) FROM webhook_endpoints WHERE environment_id = new.environment_id) >= 10
 BEGIN
   SELECT RAISE(ABORT, 'webhook_endpoints_limit');
 END;
 --> statement-breakpoint
+-- Stops an UPDATE that would send messages to another tenant.
 CREATE TRIGGER webhook_endpoints_keep_environment BEFORE UPDATE OF id, environment_id ON webhook_endpoints
 BEGIN
   SELECT RAISE(ABORT, 'webhook_endpoints_kept');
@@ -1413,6 +1516,7 @@ BEGIN
   ) FROM webhook_messages WHERE id = new.id;
 END;
 --> statement-breakpoint
+-- Stops a message that differs between its attempts.
 CREATE TRIGGER webhook_messages_no_update BEFORE UPDATE ON webhook_messages
 BEGIN
   SELECT RAISE(ABORT, 'webhook_messages_frozen');
@@ -1425,6 +1529,7 @@ BEGIN
   ON CONFLICT (environment_id, days) DO NOTHING;
 END;
 --> statement-breakpoint
+-- Stops notices of expiries that nobody receives.
 CREATE TRIGGER webhook_endpoints_end_notices AFTER DELETE ON webhook_endpoints
 WHEN NOT EXISTS (SELECT 1 FROM webhook_endpoints WHERE environment_id = old.environment_id)
 BEGIN
@@ -1469,12 +1574,14 @@ BEGIN
   SELECT RAISE(ABORT, 'erasures_kept');
 END;
 --> statement-breakpoint
+-- Stops a change of what was requested.
 CREATE TRIGGER erasures_frozen BEFORE UPDATE OF
   environment_id, id, reason, keep_consent, actor, fingerprint, started_at_ms ON erasures
 BEGIN
   SELECT RAISE(ABORT, 'erasures_kept');
 END;
 --> statement-breakpoint
+-- Stops an erasure that ends while ids are left, or ends twice.
 CREATE TRIGGER erasures_end_once BEFORE UPDATE ON erasures
 WHEN old.lifted_at_ms IS NOT NULL
   OR (old.completed_at_ms IS NOT NULL AND (
@@ -1487,6 +1594,7 @@ BEGIN
   SELECT RAISE(ABORT, 'erasures_kept');
 END;
 --> statement-breakpoint
+-- Stops a DELETE of the proof that somebody was erased.
 CREATE TRIGGER erasures_no_delete BEFORE DELETE ON erasures
 BEGIN
   SELECT RAISE(ABORT, 'erasures_kept');
@@ -1500,6 +1608,7 @@ BEGIN
   SELECT RAISE(ABORT, 'tombstones_stand');
 END;
 --> statement-breakpoint
+-- Stops an UPDATE that would let an erased id be used again.
 CREATE TRIGGER tombstones_no_update BEFORE UPDATE ON tombstones
 WHEN new.environment_id <> old.environment_id OR new.hash <> old.hash OR new.erasure_id <> old.erasure_id
   OR new.blocks < old.blocks
@@ -1507,6 +1616,7 @@ BEGIN
   SELECT RAISE(ABORT, 'tombstones_stand');
 END;
 --> statement-breakpoint
+-- Stops a DELETE of a blocking tombstone before its erasure is lifted.
 CREATE TRIGGER tombstones_no_delete BEFORE DELETE ON tombstones
 WHEN old.blocks = 1 AND NOT EXISTS (
   SELECT 1 FROM erasures
@@ -1519,11 +1629,13 @@ END;
 -- An INSERT here ends a tombstone that only cuts. A DELETE with a list would count written rows even if there is none.
 CREATE VIEW tombstone_ends (environment_id, hash) AS SELECT environment_id, hash FROM tombstones WHERE blocks = 0;
 --> statement-breakpoint
+-- Stops a DELETE of a tombstone that blocks.
 CREATE TRIGGER tombstone_ends_delete INSTEAD OF INSERT ON tombstone_ends
 BEGIN
   DELETE FROM tombstones WHERE environment_id = new.environment_id AND hash = new.hash AND blocks = 0;
 END;
 --> statement-breakpoint
+-- Stops the end of a tombstone while its id is being erased.
 CREATE TRIGGER tombstones_being_erased BEFORE DELETE ON tombstones
 WHEN old.blocks = 0 AND EXISTS (
   SELECT 1 FROM erasure_ids
@@ -1549,12 +1661,14 @@ BEGIN
   SELECT RAISE(ABORT, 'erasure_ids_kept');
 END;
 --> statement-breakpoint
+-- Stops an id that gets another pseudonym or account while pages are erased.
 CREATE TRIGGER erasure_ids_frozen BEFORE UPDATE OF
   environment_id, erasure_id, position, distinct_id, hash, pseudonym, blocks, account_id ON erasure_ids
 BEGIN
   SELECT RAISE(ABORT, 'erasure_ids_kept');
 END;
 --> statement-breakpoint
+-- Stops a pseudonym of an account that is not being erased, and a second pseudonym of one name.
 CREATE TRIGGER erasure_names_of_running BEFORE INSERT ON erasure_names
 WHEN NOT EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = new.account_id) OR EXISTS (
   SELECT 1 FROM erasure_names WHERE account_id = new.account_id AND kind = new.kind AND old_name = new.old_name
@@ -1563,6 +1677,7 @@ BEGIN
   SELECT RAISE(ABORT, 'erasure_names_kept');
 END;
 --> statement-breakpoint
+-- Stops a name that gets another pseudonym while pages are erased.
 CREATE TRIGGER erasure_names_no_update BEFORE UPDATE ON erasure_names
 BEGIN
   SELECT RAISE(ABORT, 'erasure_names_kept');

@@ -4,7 +4,7 @@ import { setStripeInput } from "../api/payments/set-stripe.ts";
 import type { PurserError } from "../errors.ts";
 import { exactNumber } from "../lib/json.ts";
 import { OUTCOMES } from "../payments/outcomes.ts";
-import { listStripeEvents } from "../payments/payment-lists.ts";
+import { listStripeEvents } from "../payments/read-stripe-log.ts";
 import { STRIPE_EVENTS } from "../payments/stripe-event.ts";
 import { type StripeOutput, setStripe } from "../payments/stripe-setting.ts";
 import { CopyBox, Table } from "./components.tsx";

@@ -1,7 +1,8 @@
 import { factsOf } from "./facts.ts";
-import { type FreeOver, isCovered, type Offer, offersOf, type PayerTerms, type PlannedOffer } from "./offer.ts";
+import { isCovered, type Offer, offersOf, type PayerTerms } from "./offer.ts";
 import type { PaymentOutcome } from "./outcomes.ts";
 import { planMotions } from "./plan-motions.ts";
+import type { FreeOver, PlannedOffer } from "./plan-offer.ts";
 import type { Reason, StandingReason } from "./reasons.ts";
 import { isWaiting, openInvoice, type PaymentState } from "./state.ts";
 import type { StoredPayment } from "./stored-payment.ts";

@@ -11,8 +11,9 @@ import {
   type Refusal,
   standingOfKnown,
 } from "../../src/payments/next-step.ts";
-import { type Offer, type PlannedOffer, planOffer } from "../../src/payments/offer.ts";
+import type { Offer } from "../../src/payments/offer.ts";
 import { newGrant, planMotions } from "../../src/payments/plan-motions.ts";
+import { type PlannedOffer, planOffer } from "../../src/payments/plan-offer.ts";
 import { openInvoice, type PaymentState, stateOf } from "../../src/payments/state.ts";
 import type { StoredGrant, StoredPayment } from "../../src/payments/stored-payment.ts";
 import { type PaymentChange, readChange } from "../../src/payments/stripe-event.ts";

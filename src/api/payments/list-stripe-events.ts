@@ -3,7 +3,7 @@ import { cursor, mode, pageLimit } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { nextCursor, time } from "../../http/output-fields.ts";
 import { words } from "../../lib/words.ts";
-import { listStripeEvents } from "../../payments/payment-lists.ts";
+import { listStripeEvents } from "../../payments/read-stripe-log.ts";
 import { LOG_REASONS } from "../../payments/reasons.ts";
 import { administration } from "../access.ts";
 import { appParams, EXAMPLE } from "../common.ts";
