@@ -86,7 +86,7 @@ export const exportedEntryFields = {
 export const presentExportedEntry = presenter(exportedEntryFields);
 
 /** A ledger entry as the API returns it (C16). */
-export const presentEntry = (row: LedgerRow) => ({ ...presentExportedEntry(row), by: row.writtenBy });
+const presentEntry = (row: LedgerRow) => ({ ...presentExportedEntry(row), by: row.writtenBy });
 
 /**
  * Returns a page of the user's ledger, newest first; only entries of `balanceId` if it is given. The cursor has the seq of the

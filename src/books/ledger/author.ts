@@ -10,7 +10,7 @@ const BEFORE_FIRST_KEY = FIXED_AUTHORS.length - 1;
 
 type Author = Pick<WriteContext, "environmentId" | "by">;
 
-const ofEnvironment = (value: ValueOf<Pick<Author, "environmentId">>, shown: SQL<string>) =>
+const readAuthors = (value: ValueOf<Pick<Author, "environmentId">>, shown: SQL<string>) =>
   scalar(
     drizzle
       .select(computed({ shown }))
@@ -22,12 +22,12 @@ const ofEnvironment = (value: ValueOf<Pick<Author, "environmentId">>, shown: SQL
 export const authorOfWrite = (value: ValueOf<Author>): SQL => {
   const fixed = FIXED_AUTHORS.map((name, number) => sql`WHEN ${name} THEN ${number}`);
   const place = sql<string>`${BEFORE_FIRST_KEY} + nullif(instr(${environments.authors}, ' ' || ${value("by")} || ' '), 0)`;
-  return sql`(CASE ${value("by")} ${sql.join(fixed, sql` `)} ELSE ${ofEnvironment(value, place)} END)`;
+  return sql`(CASE ${value("by")} ${sql.join(fixed, sql` `)} ELSE ${readAuthors(value, place)} END)`;
 };
 
 /** Returns SQL for the environment's authors, for `authorName`. */
 export const authorNames = (value: ValueOf<{ environmentId: number }>): SQL<string> =>
-  sql<string>`${ofEnvironment(value, sql<string>`${environments.authors}`)}`;
+  sql<string>`${readAuthors(value, sql<string>`${environments.authors}`)}`;
 
 /** Returns the name of the author with a number. */
 export function authorName(number: number, authors: string): string {
