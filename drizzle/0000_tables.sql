@@ -117,7 +117,7 @@ CREATE TABLE `credit_balances` (
 	`has_remaining` integer NOT NULL,
 	`source` text NOT NULL,
 	`grant_cause` text DEFAULT 'grant' NOT NULL,
-	`granted_by` text DEFAULT 'cron' NOT NULL,
+	`granted_by` integer DEFAULT 0 NOT NULL,
 	`external_ref` text,
 	`notes` text,
 	`granted_at_ms` integer NOT NULL,
@@ -149,7 +149,7 @@ CREATE TABLE `credit_ledger` (
 	`kind` integer NOT NULL,
 	`reason` text GENERATED ALWAYS AS (CASE kind WHEN 0 THEN 'event_committed' WHEN 1 THEN 'reservation_held' WHEN 2 THEN 'reservation_released' WHEN 3 THEN 'reservation_expired' WHEN 4 THEN 'grant' WHEN 5 THEN 'grant' WHEN 6 THEN 'grant' ELSE 'admin_adjust' END) VIRTUAL NOT NULL,
 	`cause` text GENERATED ALWAYS AS (CASE kind WHEN 0 THEN 'usage' WHEN 1 THEN 'hold' WHEN 2 THEN 'hold_returned' WHEN 3 THEN 'hold_returned' WHEN 4 THEN 'grant' WHEN 5 THEN 'recurring' WHEN 6 THEN 'payment' WHEN 7 THEN 'adjustment' WHEN 8 THEN 'revoke' WHEN 9 THEN 'refund' WHEN 10 THEN 'payment_taken' WHEN 11 THEN 'payment_restored' ELSE 'erasure' END) VIRTUAL NOT NULL,
-	`written_by` text NOT NULL,
+	`written_by` integer NOT NULL,
 	`event_id` text,
 	`reservation_id` text,
 	`note` text,
@@ -157,7 +157,8 @@ CREATE TABLE `credit_ledger` (
 	`is_revoked` integer DEFAULT 0 NOT NULL,
 	PRIMARY KEY(`account_id`, `seq`),
 	CONSTRAINT "credit_ledger_is_revoked" CHECK("credit_ledger"."is_revoked" IN (0, 1)),
-	CONSTRAINT "credit_ledger_kind" CHECK("credit_ledger"."kind" BETWEEN 0 AND 12)
+	CONSTRAINT "credit_ledger_kind" CHECK("credit_ledger"."kind" BETWEEN 0 AND 12),
+	CONSTRAINT "credit_ledger_by_caller" CHECK("credit_ledger"."written_by" >= 0)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `credit_refunds` (
@@ -661,6 +662,7 @@ CREATE TABLE `environments` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`app_id` text NOT NULL,
 	`mode` text NOT NULL,
+	`authors` text DEFAULT ' ' NOT NULL,
 	`end_user_auth` text,
 	`analytics_limits` text,
 	`features` text,
@@ -701,7 +703,6 @@ CREATE TABLE `reservations` (
 	`expires_at_ms` integer NOT NULL,
 	`settled_at_ms` integer,
 	`settled_event_id` text,
-	`settled_by` text,
 	`request_hash` text NOT NULL,
 	PRIMARY KEY(`environment_id`, `id`),
 	CONSTRAINT "reservations_on_expiry" CHECK("reservations"."on_expiry" IN ('return', 'charge')),

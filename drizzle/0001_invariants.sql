@@ -196,11 +196,19 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_cause_fits');
 END;
 --> statement-breakpoint
--- Stops an entry that does not say who wrote it.
-CREATE TRIGGER credit_ledger_by_caller BEFORE INSERT ON credit_ledger
-WHEN (new.written_by = 'admin' OR new.written_by = 'stripe' OR new.written_by = 'cron' OR new.written_by GLOB 'key_*') IS NOT TRUE
+-- Ledger entries name their author by the place of its id among the environment's authors. Only secret keys write entries.
+CREATE TRIGGER api_keys_add_author AFTER INSERT ON api_keys
+WHEN new.kind = 'secret'
 BEGIN
-  SELECT RAISE(ABORT, 'credit_ledger_by_caller');
+  UPDATE environments SET authors = authors || new.id || ' '
+  WHERE id = new.environment_id AND instr(authors, ' ' || new.id || ' ') = 0;
+END;
+--> statement-breakpoint
+-- Stops a change of the authors that would give old entries another author.
+CREATE TRIGGER environments_authors_grow BEFORE UPDATE OF authors ON environments
+WHEN substr(new.authors, 1, length(old.authors)) <> old.authors
+BEGIN
+  SELECT RAISE(ABORT, 'environments_authors_grow');
 END;
 --> statement-breakpoint
 -- This repeats the CHECKs of credit_balances, with the same names. Otherwise INSERT OR IGNORE would silently skip the change of
@@ -825,11 +833,11 @@ END;
 CREATE TRIGGER reservations_settled_once BEFORE UPDATE ON reservations
 WHEN old.state <> 'open' AND NOT (
   old.state = 'expired' AND new.state = 'expired' AND old.settled_event_id IS NULL AND new.settled_event_id IS NOT NULL
-  AND new.settled_seq IS old.settled_seq AND new.settled_by IS old.settled_by
+  AND new.settled_seq IS old.settled_seq
 ) AND NOT (
   new.id <> old.id AND new.state = old.state AND new.settled_at_ms = old.settled_at_ms
   AND new.expires_at_ms = old.expires_at_ms
-  AND new.settled_seq IS old.settled_seq AND new.settled_by IS old.settled_by
+  AND new.settled_seq IS old.settled_seq
 )
 BEGIN
   SELECT RAISE(ABORT, 'reservations_settled_once');

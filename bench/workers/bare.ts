@@ -30,7 +30,7 @@ const NEW_USAGE_EVENT = `INSERT INTO usage_events (account_id, occurred_by_ms, s
 const NEW_ENTRY = `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by,
     event_id, reservation_id, occurred_at_ms)
   SELECT account_id, ${lastSeqOf("?1")} + 1, grant_seq, CAST(?3 AS INTEGER), remaining_steps + CAST(?3 AS INTEGER), last_seq,
-    iif(?4 = 'event_committed', 0, 1), 'cron', ?5, ?6, CAST(?7 AS INTEGER)
+    iif(?4 = 'event_committed', 0, 1), 0, ?5, ?6, CAST(?7 AS INTEGER)
   FROM credit_balances WHERE account_id = ?1 AND id = ?2`;
 const NEW_BALANCES = `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
     initial_steps, remaining_steps, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
@@ -43,7 +43,7 @@ const NEW_RESERVATION = `INSERT INTO reservations (environment_id, id, account_i
   VALUES (CAST(? AS INTEGER), ?, CAST(? AS INTEGER), ?, ?, ?, 'open', CAST(? AS INTEGER), CAST(? AS INTEGER), '')`;
 /** The database returns the held credits. */
 const SETTLE = `UPDATE reservations SET state = 'committed', settled_at_ms = CAST(? AS INTEGER), settled_event_id = ?,
-    settled_by = 'cron',
+
     settled_seq = 1 + (SELECT seq FROM credit_ledger AS l WHERE l.account_id = reservations.account_id ORDER BY seq DESC LIMIT 1)
   WHERE environment_id = ? AND id = ?`;
 

@@ -74,7 +74,7 @@ export const entry: Write = (given, verb = "INSERT") =>
     account_id: USER,
     grant_seq: GRANT_SEQS[PART],
     kind: ENTRY_KINDS.usage,
-    written_by: "key_w",
+    written_by: 3,
     occurred_at_ms: 5,
     ...given,
   });

@@ -15,6 +15,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   apps: { operational: ["id", "name", "created_at_ms"] },
   environments: {
     operational: [
+      "authors",
       "id",
       "app_id",
       "mode",
@@ -221,7 +222,6 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "created_at_ms",
       "expires_at_ms",
       "settled_at_ms",
-      "settled_by",
       "settled_seq",
       "made_seq",
       "leg_count",

@@ -73,7 +73,7 @@ export async function consume(balanceId: string, steps: number): Promise<void> {
     `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by, event_id,
        occurred_at_ms)
      SELECT b.account_id, 1 + (SELECT max(seq) FROM credit_ledger WHERE account_id = b.account_id), b.grant_seq,
-       -CAST(?2 AS INTEGER), b.remaining_steps - CAST(?2 AS INTEGER), b.last_seq, ${ENTRY_KINDS.usage}, 'cron', 'event', 0
+       -CAST(?2 AS INTEGER), b.remaining_steps - CAST(?2 AS INTEGER), b.last_seq, ${ENTRY_KINDS.usage}, 0, 'event', 0
      FROM credit_balances AS b WHERE b.id = ?1`,
   )
     .bind(balanceId, steps)

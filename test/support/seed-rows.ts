@@ -238,7 +238,7 @@ export async function seedHolds(
      )
      ${counter(1, Math.max(...counts.values()))}
      SELECT a.id, b.last_seq + n.i, b.grant_seq, -${steps}, b.remaining_steps - ${steps} * n.i, b.last_seq + n.i - 1,
-       ${ENTRY_KINDS.hold}, 'cron', ${id}, ${createdAtMs}
+       ${ENTRY_KINDS.hold}, 0, ${id}, ${createdAtMs}
      ${each}`;
   const users = JSON.stringify([...counts]);
   await env.DB.batch([reservations, entries].map((sql) => env.DB.prepare(sql).bind(environmentId, users)));
@@ -257,7 +257,7 @@ export async function seedEntries(
      )
      ${counter(1, entries)}
      SELECT b.account_id, last.seq + i, b.grant_seq, -1, b.remaining_steps - i,
-       iif(i = 1, b.last_seq, last.seq + i - 1), ${ENTRY_KINDS.usage}, 'cron', 'evt-' || i, ${AT_MS} + i
+       iif(i = 1, b.last_seq, last.seq + i - 1), ${ENTRY_KINDS.usage}, 0, 'evt-' || i, ${AT_MS} + i
      FROM (
        SELECT max(seq) AS seq FROM credit_ledger WHERE account_id = ?1
      ) AS last, (

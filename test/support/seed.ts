@@ -44,7 +44,7 @@ function entries(account: Account, label: string, count: number, steps: string, 
   return `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by,
       occurred_at_ms, is_revoked)
     SELECT b.account_id, last.seq + 1 + i, b.grant_seq, -(${steps}), b.remaining_steps - (${steps}), b.last_seq,
-      ${ENTRY_KINDS[kind]}, 'cron', 2, '${label}' = 'revoked'
+      ${ENTRY_KINDS[kind]}, 0, 2, '${label}' = 'revoked'
     FROM ${UNTIL(count)}, ${lastSeq(account)} AS last CROSS JOIN credit_balances AS b
     WHERE b.account_id = ${idOf(account)} AND b.id = '${seededId(account, label, "")}' || i
     ORDER BY i`;

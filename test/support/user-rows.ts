@@ -22,7 +22,7 @@ const TABLES: readonly Rows[] = [
   ["recurring_grants", OF_ACCOUNT, "ordinal"],
   ["usage_counters", OF_ACCOUNT, "limit_id"],
   ["large_properties", OF_ACCOUNT, "seq"],
-  ["reservations", OF_ACCOUNT, "created_at_ms", "settled_by"],
+  ["reservations", OF_ACCOUNT, "created_at_ms"],
   ["distinct_ids", `${HERE} AND ?1 IN (distinct_id, claimed_by)`, "distinct_id"],
   ["id_properties", `${HERE} AND distinct_id = ?1`, "is_verified"],
   ["analytics_events", `${HERE} AND distinct_id = ?1`, "seq"],

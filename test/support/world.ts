@@ -88,7 +88,8 @@ export async function newApp({
   } as const;
   const insertEnvironment = async ({ id, mode }: Environment) =>
     env.DB.prepare(
-      "INSERT INTO environments (id, app_id, mode, end_user_auth) VALUES (CAST(? AS INTEGER), ?, ?, ?)",
+      // `key_test` is the key of `makeCtx`.
+      "INSERT INTO environments (id, app_id, mode, end_user_auth, authors) VALUES (CAST(? AS INTEGER), ?, ?, ?, ' key_test ')",
     ).bind(id, appId, mode, await storedSettingOf({ appId, mode }, endUserAuth));
   const [skLive, pkLive, skTest, pkTest] = await Promise.all([
     newKey(environments.live, "secret"),

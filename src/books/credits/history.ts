@@ -8,7 +8,8 @@ import { invalidCursor } from "../../errors.ts";
 import { decodeCursor, encodeCursor } from "../../lib/cursor.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { amountJson, fromSteps, type Unit } from "../amounts/amount.ts";
-import { accountQuery } from "../ledger/account.ts";
+import { accountQuery, type OfUser } from "../ledger/account.ts";
+import { authorName, authorNames } from "../ledger/author.ts";
 import { type Cause, isBalanceOfEntry, lastSeqOf } from "../ledger/insert-entries.ts";
 import { back, carried, walkBack } from "../ledger/walk-back.ts";
 import { balanceNotFound, showBalance, shownBalanceFields } from "./read-balance.ts";
@@ -48,8 +49,15 @@ const { plain, time } = wire(creditLedger);
 const ofBalance = wire(creditBalances);
 
 /** A ledger entry with the fields of its balance. */
-export type LedgerRow = Omit<typeof creditLedger.$inferSelect, "accountId" | "grantSeq" | "kind" | "isRevoked"> &
-  Pick<typeof creditBalances.$inferSelect, "packId" | "unit"> & { readonly balanceId: string };
+export type LedgerRow = Omit<
+  typeof creditLedger.$inferSelect,
+  "accountId" | "grantSeq" | "kind" | "isRevoked" | "writtenBy"
+> &
+  Pick<typeof creditBalances.$inferSelect, "packId" | "unit"> & {
+    readonly balanceId: string;
+    /** The name of its author. */
+    readonly writtenBy: string;
+  };
 
 /** A ledger entry in a person's export. Its id combines the balance's id and the entry's seq, which are unique together. */
 export const exportedEntryFields = {
@@ -75,10 +83,10 @@ export const exportedEntryFields = {
   note: plain("note"),
 };
 
-/** A ledger entry as the API returns it (C16). */
-export const entryFields = { ...exportedEntryFields, by: plain("writtenBy") };
+export const presentExportedEntry = presenter(exportedEntryFields);
 
-export const presentEntry = presenter(entryFields);
+/** A ledger entry as the API returns it (C16). */
+const presentEntry = (row: LedgerRow) => ({ ...presentExportedEntry(row), by: row.writtenBy });
 
 /**
  * Returns a page of the user's ledger, newest first; only entries of `balanceId` if it is given. The cursor has the seq of the
@@ -103,8 +111,7 @@ export async function ledgerPage(ctx: TenantCtx, input: HistoryInput): Promise<L
   if (input.cursor !== undefined && before === null) {
     throw invalidCursor();
   }
-  // SQLite does not guarantee the order of rows that return as one JSON text.
-  const entries = (await all(ctx.db, historyStatement(ctx, input, before))).sort((a, b) => b.seq - a.seq);
+  const entries = readEntries(await all(ctx.db, historyStatement(ctx, input, before)));
   const last = entries.at(-1);
   // Every balance has the entry of its grant, and a cursor exists only when older entries follow.
   if (last === undefined && input.balanceId !== undefined) throw balanceNotFound();
@@ -126,10 +133,18 @@ const historyFields = () => ({
   ...fields(creditBalances, { balanceId: "id", packId: "packId", unit: "unit" }),
 });
 
+type StoredEntry = Omit<LedgerRow, "writtenBy"> & { readonly writtenBy: number; readonly authors: string };
+
+/** Names the authors of entries, the newest first. SQLite does not guarantee the order of rows that return as one JSON text. */
+const readEntries = (rows: readonly StoredEntry[]): LedgerRow[] =>
+  rows
+    .map(({ authors, writtenBy, ...row }) => ({ ...row, writtenBy: authorName(writtenBy, authors) }))
+    .sort((a, b) => b.seq - a.seq);
+
 /** Selects a page of entries. Seqs have no gaps and begin at 1, so the last row of a page shows whether another page follows. */
-const selectHistoryPage = accountQuery((value: ValueOf<{ before: number; limit: number }>, account) =>
+const selectHistoryPage = accountQuery((value: ValueOf<OfUser & { before: number; limit: number }>, account) =>
   drizzle
-    .select(historyFields())
+    .select({ ...historyFields(), ...computed({ authors: authorNames(value) }) })
     .from(creditLedger)
     .crossJoin(creditBalances)
     .where(and(eq(accountId, account), lt(seq, value("before")), isBalanceOfEntry()))
@@ -138,7 +153,7 @@ const selectHistoryPage = accountQuery((value: ValueOf<{ before: number; limit: 
 );
 
 /** Selects a balance's entries from the entry `start` backwards. It needs no index and no scan, and reads the balance once. */
-const followChain = (account: SQL, start: SQL, value: ValueOf<{ balanceId: string; limit: number }>) => {
+const followChain = (account: SQL, start: SQL, value: ValueOf<OfUser & { balanceId: string; limit: number }>) => {
   const { id, packId, unit } = creditBalances;
   const walk = walkBack({
     columns: ENTRY_FIELDS,
@@ -153,15 +168,15 @@ const followChain = (account: SQL, start: SQL, value: ValueOf<{ balanceId: strin
     unit: sql<Unit>`${carried(unit)}`,
   };
   return read(
-    { ...entryFieldsOf(back), ...computed(ofBalance) },
+    { ...entryFieldsOf(back), ...computed({ ...ofBalance, authors: authorNames(value) }) },
     (list) => sql`WITH RECURSIVE ${walk} SELECT ${list} FROM ${back}`,
   );
 };
 
-const selectNewestOfBalance = accountQuery((value: ValueOf<{ balanceId: string; limit: number }>, account) =>
+const selectNewestOfBalance = accountQuery((value: ValueOf<OfUser & { balanceId: string; limit: number }>, account) =>
   followChain(account, sql`${creditBalances.lastSeq}`, value),
 );
-type OlderEntries = { balanceId: string; limit: number; before: number };
+type OlderEntries = OfUser & { balanceId: string; limit: number; before: number };
 const selectOlderOfBalance = accountQuery((value: ValueOf<OlderEntries>, account) => {
   const before = alias(creditLedger, "before");
   const older = sql`(
@@ -183,7 +198,7 @@ function historyStatement(ctx: TenantCtx, { userId, balanceId, limit }: HistoryI
 /** Returns a user's newest entries before a moment, newest first: at most `limit`. */
 export async function entriesBefore(ctx: TenantCtx, userId: string, beforeMs: number | null, limit: number) {
   const before = beforeMs === null ? Number.MAX_SAFE_INTEGER : await firstSeqFrom(ctx, userId, beforeMs);
-  return (await all(ctx.db, selectHistoryPage(ctx, { userId }, { limit, before }))).sort((a, b) => b.seq - a.seq);
+  return readEntries(await all(ctx.db, selectHistoryPage(ctx, { userId }, { limit, before })));
 }
 
 const selectExpired = accountQuery((value: ValueOf<{ beforeMs: number; limit: number }>, account) => {

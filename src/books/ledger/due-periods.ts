@@ -14,6 +14,7 @@ import type { Statement, StatementRow } from "../../db/sql.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { accountIdOfUser, accountQuery, type WriteContext, writingValues } from "./account.ts";
+import { authorOfWrite } from "./author.ts";
 import { lastSeqOf } from "./insert-entries.ts";
 import { creditsGranted, type LedgerMessage } from "./messages.ts";
 import { countBalances, quotaOf, type Reader } from "./new-balances.ts";
@@ -211,7 +212,7 @@ const insertPeriodsSql = query((value: ValueOf<Issue>) => {
       hasRemaining: sql`1`,
       source: sql`'grant'`,
       grantCause: sql`'recurring'`,
-      grantedBy: value("by"),
+      grantedBy: authorOfWrite(value),
       externalRef: sql`issued.value ->> 'externalRef'`,
       grantedAtMs: sql`issued.value ->> 'atMs'`,
       writtenAtMs: sql`max(coalesce(${lastPeriodEntry.occurredAtMs}, 0), ${asInteger(value("nowMs"))})`,

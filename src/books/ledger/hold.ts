@@ -300,7 +300,6 @@ const settleReservationsSql = query((value: ValueOf<WriteContext & { settlements
       state: sql`iif((${isNotDue}) OR (${owesMore}), 'changed', settled.value ->> 'state')`,
       settledAtMs: asInteger(value("nowMs")),
       settledEventId: sql`settled.value ->> 'eventId'`,
-      settledBy: sql`${value("by")}`,
       settledSeq: sql`1 + (settled.value ->> 'offset') + ${lastSeqOf(accountOfWrite(value))}`,
     })
     .from(sql`json_each(${value("settlements")}) AS settled`)

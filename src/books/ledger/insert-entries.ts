@@ -15,6 +15,7 @@ import {
 import { creditBalances, creditLedger, ENTRY_KINDS } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
+import { authorOfWrite } from "./author.ts";
 
 // The statements here append entries, and triggers apply the entries to the balances. A trigger also writes the entries of new
 // balances (new-balances.ts). No other statement writes `remaining_steps`.
@@ -126,7 +127,7 @@ const insertEntriesSql = query((value: ValueOf<WriteContext & { entries: string 
       balanceAfterSteps: sql`${creditBalances.remainingSteps} + (entry.value ->> 'sumSteps')`,
       previousSeq: sql`coalesce(${lastLedgerEntry.seq} + 1 + (entry.value ->> 'previous'), ${creditBalances.lastSeq})`,
       kind: sql`coalesce(entry.value ->> 'kind', ${repeat(sql`${repeated.kind}`)})`,
-      writtenBy: value("by"),
+      writtenBy: authorOfWrite(value),
       eventId: sql`entry.value ->> 'eventId'`,
       reservationId: sql`entry.value ->> 'reservationId'`,
       note: sql`coalesce(entry.value ->> 'note', ${repeat(sql`${repeated.note}`)})`,

@@ -5,6 +5,7 @@ import type { Statement } from "../../db/sql.ts";
 import { guards } from "../../db/views.ts";
 import { amountStepsMax } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "./account.ts";
+import { authorOfWrite } from "./author.ts";
 import { heldStepsOfBalance } from "./hold.ts";
 import { type EntryKind, inSlices, isBalanceOf, lastEntry, lastLedgerEntry, moving } from "./insert-entries.ts";
 import { replacePaymentOwed } from "./owed.ts";
@@ -25,7 +26,7 @@ const insertAdjustments = (
       balanceAfterSteps: sql`${creditBalances.remainingSteps} + ${delta}`,
       previousSeq: creditBalances.lastSeq,
       kind,
-      writtenBy: value("by"),
+      writtenBy: authorOfWrite(value),
       note: value("note"),
       occurredAtMs: lastLedgerEntry.occurredAtMs,
       isRevoked,

@@ -9,6 +9,7 @@ import { DAY_MS } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { amountRule, toSteps, type Unit } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
+import { authorOfWrite } from "./author.ts";
 import { NEVER_MS } from "./balance.ts";
 import {
   type Cause,
@@ -143,7 +144,7 @@ const insertBalancesSql = query((value: ValueOf<WriteContext & { grant: string; 
       hasRemaining: sql`1`,
       source: sql`common.value ->> 'source'`,
       grantCause: sql`common.value ->> 'cause'`,
-      grantedBy: value("by"),
+      grantedBy: authorOfWrite(value),
       externalRef: sql`common.value ->> 'externalRef'`,
       notes: sql`common.value ->> 'notes'`,
       grantedAtMs: lastLedgerEntry.occurredAtMs,

@@ -57,7 +57,7 @@ export const creditBalances = sqliteTable(
     grantCause: text("grant_cause", { enum: ["grant", "recurring", "payment"] })
       .notNull()
       .default("grant"),
-    grantedBy: text("granted_by").notNull().default("cron"),
+    grantedBy: integer("granted_by").notNull().default(0),
     externalRef: text("external_ref"),
     notes: text("notes"),
     grantedAtMs: integer("granted_at_ms").notNull(),
@@ -156,8 +156,8 @@ export const creditLedger = sqliteTable(
         sql`CASE kind WHEN 0 THEN 'usage' WHEN 1 THEN 'hold' WHEN 2 THEN 'hold_returned' WHEN 3 THEN 'hold_returned' WHEN 4 THEN 'grant' WHEN 5 THEN 'recurring' WHEN 6 THEN 'payment' WHEN 7 THEN 'adjustment' WHEN 8 THEN 'revoke' WHEN 9 THEN 'refund' WHEN 10 THEN 'payment_taken' WHEN 11 THEN 'payment_restored' ELSE 'erasure' END`,
         { mode: "virtual" },
       ),
-    /** Whose call wrote it: a key's id, `admin` or `stripe`. `cron` when there was no call. */
-    writtenBy: text("written_by").notNull(),
+    /** Whose call wrote it: the number of an author (books/ledger/author.ts). */
+    writtenBy: integer("written_by").notNull(),
     eventId: text("event_id"),
     reservationId: text("reservation_id"),
     note: text("note"),
@@ -170,6 +170,7 @@ export const creditLedger = sqliteTable(
     primaryKey({ columns: [t.accountId, t.seq] }),
     check("credit_ledger_is_revoked", sql`${t.isRevoked} IN (0, 1)`),
     check("credit_ledger_kind", sql`${t.kind} BETWEEN 0 AND 12`),
+    check("credit_ledger_by_caller", sql`${t.writtenBy} >= 0`),
   ],
 );
 

@@ -19,6 +19,11 @@ export const environments = sqliteTable(
       .notNull()
       .references(() => apps.id),
     mode: text("mode", { enum: ["live", "test"] }).notNull(),
+    /**
+     * The ids of its secret keys, each after a space. An entry names its author by the place in this text (books/ledger/author.ts), so
+     * it only grows. A trigger of `api_keys` adds them.
+     */
+    authors: text("authors").notNull().default(" "),
     /** The end-user token setting as JSON. Null: publishable keys cannot read credits. */
     endUserAuth: text("end_user_auth"),
     /** The limits of analytics that were set, as JSON (people/limits/daily-limits.ts). Null for the defaults. */

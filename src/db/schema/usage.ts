@@ -88,8 +88,6 @@ export const reservations = sqliteTable(
     expiresAtMs: integer("expires_at_ms").notNull(),
     settledAtMs: integer("settled_at_ms"),
     settledEventId: text("settled_event_id"),
-    /** Whose call settled it. The ledger entries of the settlement name the same author. */
-    settledBy: text("settled_by"),
     /** As in `usage_events`. */
     requestHash: text("request_hash").notNull(),
   },

@@ -174,7 +174,7 @@ it("the balances at a moment are shown page by page, and those with too many lat
   const insert = env.DB.prepare(
     `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by, occurred_at_ms)
      SELECT CAST(?1 AS INTEGER), CAST(?2 AS INTEGER) + 1 + value, (SELECT grant_seq FROM credit_balances WHERE id = ?3), 0, 10000,
-       iif(value = 0, (SELECT last_seq FROM credit_balances WHERE id = ?3), CAST(?2 AS INTEGER) + value), ${ENTRY_KINDS.adjustment}, 'admin', CAST(?4 AS INTEGER)
+       iif(value = 0, (SELECT last_seq FROM credit_balances WHERE id = ?3), CAST(?2 AS INTEGER) + value), ${ENTRY_KINDS.adjustment}, 1, CAST(?4 AS INTEGER)
      FROM json_each(?5) ORDER BY value`,
   );
   await insert.bind(account, seq, id, clock.ms, JSON.stringify(entries)).run();

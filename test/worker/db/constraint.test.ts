@@ -26,7 +26,7 @@ const balance = (id: string, seq: number, ref: string | null = null) => `INSERT 
 
 const entry = (seq: number, delta: number, after: number, previous: number, revoked = 0) => `INSERT INTO credit_ledger (
     account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by, occurred_at_ms, is_revoked
-  ) VALUES (${ACCOUNT}, ${seq}, 1, ${delta}, ${after}, ${previous}, ${ENTRY_KINDS.refund}, 'cron', 5, ${revoked})`;
+  ) VALUES (${ACCOUNT}, ${seq}, 1, ${delta}, ${after}, ${previous}, ${ENTRY_KINDS.refund}, 0, 5, ${revoked})`;
 
 const usageEvent = (seq: number, eventId: string) => `INSERT INTO usage_events (
     account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, occurred_at_ms, received_at_ms,

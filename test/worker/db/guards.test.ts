@@ -114,7 +114,7 @@ const nextEntry = { seq: LAST_SEQ + 1, delta_steps: -90, balance_after_steps: 50
 const ofRevoked = { seq: LAST_SEQ + 1, grant_seq: GRANT_SEQS[REVOKED], previous_seq: LAST_SEQ, is_revoked: 1 };
 const third = { seq: 3, event_id: "e3", occurred_by_ms: 10 };
 const settleSql = (state: string) => `UPDATE reservations
-  SET state = '${state}', settled_at_ms = 5, settled_by = 'cron', settled_seq = ${LAST_SEQ + 1} WHERE id = 'res_w'`;
+  SET state = '${state}', settled_at_ms = 5, settled_seq = ${LAST_SEQ + 1} WHERE id = 'res_w'`;
 const released = { kind: ENTRY_KINDS.released, reservation_id: "res_w" };
 /** Inserts an entry that returns what the reservation holds of one balance. */
 const returned = (given: Parameters<typeof entry>[0], verb?: string) =>
@@ -324,6 +324,23 @@ const attacks: Readonly<Record<string, Attack>> = {
   },
   accounts_no_delete: { says: "accounts_kept", sql: [`DELETE FROM accounts WHERE id = ${OTHER}`] },
 
+  api_keys_add_author: {
+    says: PASSED,
+    sql: [
+      [
+        key({ hash: "hash_new", id: "key_new" }),
+        holds(`EXISTS (SELECT 1 FROM environments WHERE id = ${LIVE} AND authors = ' key_w key_r key_new ')`),
+      ],
+    ],
+    behind: "guard_account",
+  },
+  environments_authors_grow: {
+    says: "environments_authors_grow",
+    sql: ["' '", "' key_r' || authors"].map(
+      (authors) => `UPDATE environments SET authors = ${authors} WHERE id = ${LIVE}`,
+    ),
+  },
+
   credit_ledger_seq_gapless: {
     says: "credit_ledger_seq_gapless",
     sql: WAYS.map((verb) => entry({ ...nextEntry, seq: LAST_SEQ + 2 }, verb)),
@@ -350,10 +367,6 @@ const attacks: Readonly<Record<string, Attack>> = {
         entry({ ...nextEntry, delta_steps: 10, balance_after_steps: 600, kind: ENTRY_KINDS[kind] }),
       ),
     ],
-  },
-  credit_ledger_by_caller: {
-    says: "credit_ledger_by_caller",
-    sql: ["sk_1", "", null].map((written_by) => entry({ ...nextEntry, written_by }, "INSERT OR IGNORE")),
   },
   credit_ledger_not_below_zero: {
     says: "credit_balances_remaining_not_negative",
@@ -1256,6 +1269,7 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   recurring_grants_next: recurring({ ordinal: 2, id: "rec_x", next_at_ms: null }),
   recurring_grants_rollover: recurring({ ordinal: 2, id: "rec_x", rollover_periods: 13 }),
   credit_refunds_share: refund({ ordinal: 2, refund_ref: "another", part: 3 }),
+  credit_ledger_by_caller: entry({ ...nextEntry, written_by: -1 }),
   credit_ledger_kind: entry({ ...nextEntry, delta_steps: -590, balance_after_steps: 0, kind: 13, is_revoked: 1 }),
   usage_events_properties_once: [
     largeProperties({ seq: 3 }),

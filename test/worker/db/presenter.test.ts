@@ -4,7 +4,7 @@ import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { amountJson, fromSteps } from "../../../src/books/amounts/amount.ts";
-import { entryFields, presentEntry } from "../../../src/books/credits/history.ts";
+import { exportedEntryFields, presentExportedEntry } from "../../../src/books/credits/history.ts";
 import { describedEvent, usageTimes } from "../../../src/books/usage/describe-events.ts";
 import { isoJson, presenter, type WireFields } from "../../../src/db/presenter.ts";
 import { names, query, readArrays, type ValueOf } from "../../../src/db/query.ts";
@@ -76,8 +76,8 @@ const PRESENTED: Readonly<Record<string, Presented>> = {
   "a ledger entry": {
     table: creditLedger,
     beside: { table: creditBalances, names: { balanceId: "id", packId: "packId", unit: "unit" } },
-    fields: entryFields,
-    present: presentEntry,
+    fields: exportedEntryFields,
+    present: presentExportedEntry,
   },
   "a consent": { table: consentLog, fields: consentWireFields, present: presentConsent },
   "a usage event": {

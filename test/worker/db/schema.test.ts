@@ -128,7 +128,7 @@ function entry(verb: string, m: NewEntry): string {
   return `${verb} INTO credit_ledger (account_id, seq, grant_seq, delta_steps,
     balance_after_steps, previous_seq, kind, written_by, occurred_at_ms, is_revoked, reservation_id) VALUES (${idOf(user)}, ${m.seq},
     coalesce((SELECT grant_seq FROM credit_balances WHERE id = '${m.id}'), 99), ${m.delta}, ${m.after}, ${m.previous},
-    ${ENTRY_KINDS[kind]}, 'cron', 5, ${m.revoked ?? 0}, ${m.reservation === undefined ? "NULL" : `'${m.reservation}'`})`;
+    ${ENTRY_KINDS[kind]}, 0, 5, ${m.revoked ?? 0}, ${m.reservation === undefined ? "NULL" : `'${m.reservation}'`})`;
 }
 
 const WAYS = ["INSERT", "INSERT OR REPLACE", "INSERT OR IGNORE", "INSERT OR FAIL", "INSERT OR ABORT", "REPLACE"];
@@ -356,7 +356,7 @@ describe("the held amount of a balance", () => {
       expires_at_ms, request_hash) VALUES (-900, '${id}', ${idOf(account)}, 'e', '{}',
       '${JSON.stringify(legs.map(([grantSeq, steps]) => [grantSeq, 0, steps, 0]))}', '${state}', 1, ${NEVER_DUE_MS}, '')`);
 
-  const expire = (id: string) => `UPDATE reservations SET state = 'expired', settled_at_ms = 9, settled_by = 'cron',
+  const expire = (id: string) => `UPDATE reservations SET state = 'expired', settled_at_ms = 9,
     settled_seq = (SELECT 1 + max(seq) FROM credit_ledger AS l WHERE l.account_id = reservations.account_id)
     WHERE environment_id = -900 AND id = '${id}'`;
 

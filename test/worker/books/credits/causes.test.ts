@@ -92,7 +92,10 @@ it("the cause and the author of a ledger entry name an erasure for the credits t
   await w.reserve("a");
   expect((await w.post("erase-person", { distinctId: "u" })).status).toBe(200);
   const { results } = await env.DB.prepare(
-    `SELECT reason, cause, substr(written_by, 1, 4) AS by FROM credit_ledger
+    `SELECT reason, cause, (
+         SELECT substr(authors, written_by - 1, 4) FROM environments
+         WHERE id = (SELECT environment_id FROM accounts WHERE id = credit_ledger.account_id)
+       ) AS by FROM credit_ledger
        WHERE account_id = (SELECT account_id FROM credit_balances WHERE id = ?) AND seq > 2 ORDER BY seq`,
   )
     .bind(w.balanceId)

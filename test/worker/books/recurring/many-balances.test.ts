@@ -35,7 +35,7 @@ async function manyBalances(count: number, spendable: number) {
       issue.bind(environmentId, 2, depleted + 1),
       env.DB.prepare(
         `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by, occurred_at_ms)
-         SELECT account_id, last_seq + CAST(?2 AS INTEGER), grant_seq, -remaining_steps, 0, last_seq, ${ENTRY_KINDS.adjustment}, 'cron', granted_at_ms
+         SELECT account_id, last_seq + CAST(?2 AS INTEGER), grant_seq, -remaining_steps, 0, last_seq, ${ENTRY_KINDS.adjustment}, 0, granted_at_ms
          FROM credit_balances WHERE account_id = ${account} AND grant_seq > 1 ORDER BY grant_seq`,
       ).bind(environmentId, depleted),
     ]);
