@@ -3,7 +3,7 @@ import type { ZodOpenApiResponseObject } from "zod-openapi";
 import { scope } from "../api/keys/key-shapes.ts";
 import { refusingLimitOutput } from "../api/usage-limits/usage-limit-shapes.ts";
 import { TOKEN_FLAWS } from "../auth/jwt.ts";
-import { quantitiesOutput, unit } from "../books/amounts/amount-fields.ts";
+import { metersAndVersion, quantitiesOutput, unit } from "../books/amounts/amount-fields.ts";
 import { type ErrorCode, errorMeaning, errorStatus } from "../errors.ts";
 import { errorBody, errorDetail } from "../http/error-body.ts";
 import { mode } from "../http/fields.ts";
@@ -65,6 +65,8 @@ const detailsByCode = {
   insufficient_credits: z.strictObject({
     uncovered: quantitiesOutput.describe("The quantities that no balance covers."),
     skipped: z.array(shortBalance).describe("Why each active balance does not cover them; at most 20."),
+    quantities: quantitiesOutput.describe("The quantities of the usage."),
+    ...metersAndVersion(),
   }),
   forbidden: z
     .strictObject({
@@ -80,12 +82,18 @@ const detailsByCode = {
     })
     .optional()
     .describe("Present when an administration key may not do this."),
+  price_not_found: z.strictObject({
+    event: z.string(),
+    model: z.string().nullable(),
+    meters: z.array(z.string()).meta({ description: "The meters without a price.", example: ["output"] }),
+    unit: unit.optional().describe("The unit whose rule does not name them. Absent if no rule matches the event."),
+  }),
   idempotency_conflict: z.strictObject({
     differs: z.array(z.string()).describe("The fields that differ from the first request, as far as they are stored."),
   }),
   changed_meanwhile: z
     .strictObject({
-      version: z.int().optional().describe("The current version of a pack."),
+      version: z.int().optional().describe("The current version of a pack or price list."),
       distinctIds: z.array(z.string()).optional().describe("The current ids of the person."),
       distinctIdCount: z.int().optional().describe("How many ids the person has now."),
     })
@@ -164,7 +172,10 @@ const DETAILS: Partial<Record<ErrorCode, object>> = {
         reason: "no_match",
       },
     ],
+    quantities: { count: 1, tokens: 240 },
+    ...{ meters: null, priceVersion: null },
   },
+  price_not_found: { event: "chat.completed", model: "large-3", meters: ["output"], unit: "cents" },
   idempotency_conflict: { differs: ["quantities"] },
   invalid_user_token: { reason: "expired" },
   changed_meanwhile: { version: 3 },

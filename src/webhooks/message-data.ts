@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { debit, quantitiesOutput, unit } from "../books/amounts/amount-fields.ts";
+import { debit, metersAndVersion, quantitiesOutput, unit } from "../books/amounts/amount-fields.ts";
 import { mode } from "../http/fields.ts";
 import { time } from "../http/output-fields.ts";
 
@@ -103,6 +103,7 @@ export const messageData = {
       event: textSchema,
       model: textSchema.nullable(),
       quantities: quantitiesOutput,
+      ...metersAndVersion(),
       occurredAt: time,
       properties: z
         .record(z.string(), z.unknown())

@@ -1,10 +1,10 @@
 import * as z from "zod";
-import { debit, quantitiesOutput, unit } from "../../books/amounts/amount-fields.ts";
+import { debit, metersAndVersion, quantitiesOutput, unit } from "../../books/amounts/amount-fields.ts";
 import { planUsage } from "../../books/usage/plan.ts";
 import { secretKey } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
-import { usageFields } from "../usage/usage-shapes.ts";
+import { isOneOf, usageFields } from "../usage/usage-shapes.ts";
 import { refusingLimitOutput } from "../usage-limits/usage-limit-shapes.ts";
 
 const skipReason = z.lazy(() =>
@@ -14,6 +14,8 @@ const skipReason = z.lazy(() =>
 const planOutput = z.lazy(() =>
   z
     .strictObject({
+      quantities: quantitiesOutput.describe("The quantities of the event."),
+      ...metersAndVersion(),
       debits: z.array(debit).describe("The debits, in spending order."),
       uncovered: quantitiesOutput
         .nullable()
@@ -38,7 +40,12 @@ const planOutput = z.lazy(() =>
     .meta({ id: "DebitPlan" }),
 );
 
-export const planInput = z.lazy(() => z.strictObject(usageFields()).meta({ id: "PreviewDebit" }));
+export const planInput = z.lazy(() =>
+  z
+    .strictObject(usageFields())
+    .refine(...isOneOf)
+    .meta({ id: "PreviewDebit" }),
+);
 
 const { balanceId, packId } = EXAMPLE;
 
@@ -50,6 +57,7 @@ export default operation({
   access: secretKey({ reads: true }),
   body: planInput,
   output: () => planOutput,
+  errors: ["price_not_found"],
   warns: true,
   idempotent: true,
   summary: "Preview a debit",
@@ -61,6 +69,8 @@ export default operation({
   example: () => ({
     body: { userId: "user_42", event: "chat.completed", quantities: { tokens: 120 } },
     output: {
+      quantities: { count: 1, tokens: 120 },
+      ...{ meters: null, priceVersion: null },
       debits: [{ balanceId, packId, unit: "tokens", amount: 120, remaining: 280 }],
       uncovered: null,
       skipped: [

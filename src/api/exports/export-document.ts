@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { debit, quantitiesOutput } from "../../books/amounts/amount-fields.ts";
+import { debit, metersAndVersion, quantitiesOutput } from "../../books/amounts/amount-fields.ts";
 import { mode } from "../../http/fields.ts";
 import { time } from "../../http/output-fields.ts";
 import { balance, grantSource, ledgerEntry } from "../credits/credit-shapes.ts";
@@ -116,6 +116,7 @@ const meteringEvent = z.lazy(() =>
       event: z.string(),
       model: z.string().nullable(),
       quantities: quantitiesOutput,
+      ...metersAndVersion(),
       occurredAt: time,
       receivedAt: time,
       debits: z.array(debit),

@@ -1,14 +1,9 @@
 import * as z from "zod";
 import { priceAmount } from "../../books/amounts/amount.ts";
-import { unit } from "../../books/amounts/amount-fields.ts";
+import { meterName, unit } from "../../books/amounts/amount-fields.ts";
 import type { CostRule, MeterPrice } from "../../books/prices/price.ts";
 import { freeText, identifier, mode, queryInteger, timestamp } from "../../http/fields.ts";
 import { appId, EXAMPLE } from "../common.ts";
-
-/** The form of a meter's name (PR3). */
-const METER_NAME = /^[a-z][A-Za-z0-9_]{0,39}$/;
-const meterName = () =>
-  z.string().regex(METER_NAME, "must begin with a small letter, and have up to 40 letters, digits and underscores");
 
 const AMOUNT_RULE = "must be 0 or more, with at most 12 decimals and 15 significant digits";
 const ruleAmount = () =>

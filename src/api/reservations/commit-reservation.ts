@@ -1,14 +1,13 @@
 import * as z from "zod";
-import { quantities } from "../../books/amounts/amount-fields.ts";
 import { commitReservation } from "../../books/usage/commit.ts";
 import { secretKey } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
-import { eventIdInput, eventOutput, exampleDebits, usageFields } from "../usage/usage-shapes.ts";
+import { eventIdInput, eventOutput, exampleDebits, isOneOf, usageFields } from "../usage/usage-shapes.ts";
 import { reservationParams } from "./reservation-shapes.ts";
 
 export const commitInput = z.lazy(() => {
-  const { model, occurredAt, properties, onShortage } = usageFields();
+  const { model, quantities, meters, occurredAt, properties, onShortage } = usageFields();
   return z
     .strictObject({
       eventId: eventIdInput(),
@@ -16,10 +15,16 @@ export const commitInput = z.lazy(() => {
         "The model that was used, if it is not the reserved one. The usage is matched and counted by it.",
       ),
       quantities,
+      meters,
       occurredAt,
       properties,
       onShortage,
     })
+    .refine(({ quantities, meters }) => quantities !== undefined || meters !== undefined, {
+      path: ["quantities"],
+      message: "or `meters` is required",
+    })
+    .refine(...isOneOf)
     .meta({ id: "CommitReservation" });
 });
 
@@ -34,7 +39,13 @@ export default operation({
   params: reservationParams,
   body: commitInput,
   output: () => eventOutput,
-  errors: ["insufficient_credits", "idempotency_conflict", "reservation_not_found", "reservation_closed"],
+  errors: [
+    "insufficient_credits",
+    "price_not_found",
+    "idempotency_conflict",
+    "reservation_not_found",
+    "reservation_closed",
+  ],
   replayable: true,
   warns: true,
   writesForId: "refused",

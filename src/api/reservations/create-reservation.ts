@@ -1,11 +1,11 @@
 import * as z from "zod";
-import { hold, quantities } from "../../books/amounts/amount-fields.ts";
+import { hold } from "../../books/amounts/amount-fields.ts";
 import { createReservation } from "../../books/usage/reserve.ts";
 import { prefixedIdentifier, userId } from "../../http/fields.ts";
 import { time } from "../../http/output-fields.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
-import { usageFields } from "../usage/usage-shapes.ts";
+import { isOneOf, usageFields } from "../usage/usage-shapes.ts";
 import { exampleDebit, expiresInSeconds, onExpiry, reservationId } from "./reservation-shapes.ts";
 
 const reserveOutput = z.lazy(() =>
@@ -21,7 +21,7 @@ const reserveOutput = z.lazy(() =>
 const EXPIRES_IN_SECONDS_DEFAULT = 300;
 
 export const reserveInput = z.lazy(() => {
-  const { event, model } = usageFields();
+  const { event, model, quantities, meters } = usageFields();
   return z
     .strictObject({
       reservationId: prefixedIdentifier("res_").optional().describe("Your own id makes the call idempotent."),
@@ -29,11 +29,17 @@ export const reserveInput = z.lazy(() => {
       event,
       model,
       quantities,
+      meters,
       expiresInSeconds: expiresInSeconds.default(EXPIRES_IN_SECONDS_DEFAULT).describe("How long the credits are held."),
       onExpiry: onExpiry
         .default("return")
         .describe("When it expires: return the holds, or charge the reserved quantities as an event with its id."),
     })
+    .refine(({ quantities, meters }) => quantities !== undefined || meters !== undefined, {
+      path: ["quantities"],
+      message: "or `meters` is required",
+    })
+    .refine(...isOneOf)
     .meta({ id: "CreateReservation" });
 });
 
@@ -45,7 +51,7 @@ export default operation({
   access: secretKey(),
   body: reserveInput,
   output: () => reserveOutput,
-  errors: ["insufficient_credits", "idempotency_conflict", "usage_limit_reached"],
+  errors: ["insufficient_credits", "price_not_found", "idempotency_conflict", "usage_limit_reached"],
   replayable: true,
   warns: true,
   writesForId: "refused",

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { heldAmount, quantitiesOutput } from "../../books/amounts/amount-fields.ts";
+import { heldAmount, metersAndVersion, quantitiesOutput } from "../../books/amounts/amount-fields.ts";
 import { EXPIRES_IN_SECONDS_MAX } from "../../books/usage/reservations.ts";
 import { time } from "../../http/output-fields.ts";
 import { EXAMPLE } from "../common.ts";
@@ -16,6 +16,7 @@ export const reservation = {
   event: "chat.completed",
   model: null,
   quantities: { count: 1, tokens: 120 },
+  ...{ meters: null, priceVersion: null },
   onExpiry: "return",
   status: "open",
   createdAt: "2026-01-16T08:30:00.000Z",
@@ -51,6 +52,7 @@ export const reservationOutput = z.lazy(() =>
       event: z.string(),
       model: z.string().nullable(),
       quantities: quantitiesOutput,
+      ...metersAndVersion(),
       onExpiry: onExpiry.describe("Whether the holds are returned or charged when it expires."),
       status: reservationStatus.describe(
         "A reservation that has expired, but whose holds are not returned yet, already has its final status.",

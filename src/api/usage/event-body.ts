@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { quantities } from "../../books/amounts/amount-fields.ts";
+import { withImplied } from "../../books/amounts/given-quantities.ts";
 import { assertNotAhead } from "../../books/usage/plan.ts";
 import type { EventInput } from "../../books/usage/record-event.ts";
 import type { ListElement } from "../../books/usage/record-list.ts";
@@ -8,7 +8,7 @@ import { codePoints, identifier, userId } from "../../http/fields.ts";
 import { refusalOfIssues } from "../../http/issue-text.ts";
 import { isJsonObject, type JsonObject, ownValue } from "../../lib/json.ts";
 import { BodyByType } from "../body-by-type.ts";
-import { eventInput, isNoReservationId, occurredAt, TIME_OF_USAGE, usageFields } from "./usage-shapes.ts";
+import { eventInput, isNoReservationId, isOneOf, occurredAt, TIME_OF_USAGE, usageFields } from "./usage-shapes.ts";
 
 /** The eventId of a CloudEvent: its source and id together are unique, and the escapes keep two pairs from one eventId. */
 const eventIdOf = (source: string, id: string): string =>
@@ -18,8 +18,11 @@ const EVENT_ID_CODE_POINTS_MAX = 200;
 
 /** The `data` of a CloudEvent. */
 const cloudEventData = z.lazy(() => {
-  const { model, quantities, properties } = usageFields();
-  return z.strictObject({ model, quantities, properties }).meta({ id: "CloudEventData" });
+  const { model, quantities, meters, properties } = usageFields();
+  return z
+    .strictObject({ model, quantities, meters, properties })
+    .refine(...isOneOf)
+    .meta({ id: "CloudEventData" });
 });
 
 /** A CloudEvent 1.0 as JSON, read as a usage event (U1). Extension attributes are ignored. */
@@ -50,7 +53,7 @@ const cloudEvent = z.lazy(() =>
         userId: subject,
         event: type,
         model: data?.model,
-        quantities: data?.quantities ?? quantities.parse({}),
+        ...withImplied({ quantities: data?.quantities, meters: data?.meters }),
         occurredAt: time ?? undefined,
         properties: data?.properties,
         onShortage: "reject",

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { heldAmount, quantitiesOutput } from "../../books/amounts/amount-fields.ts";
+import { heldAmount, metersAndVersion, quantitiesOutput } from "../../books/amounts/amount-fields.ts";
 import { listEvents, readUsageEventById } from "../../books/usage/list-events.ts";
 import { assert } from "../../errors.ts";
 import { cursor, identifier, pageLimit, timestamp, userId } from "../../http/fields.ts";
@@ -18,6 +18,11 @@ const shownEvent = z.lazy(
         event: z.string(),
         model: z.string().nullable(),
         quantities: quantitiesOutput,
+        ...metersAndVersion(),
+        cost: z.number().nullable().optional().meta({
+          description: "Your own cost, in cents. Null if the list of costs has none. Absent for a publishable key.",
+          example: null,
+        }),
         occurredAt: time,
         receivedAt: time,
         reservationId: z.string().nullable().describe("The reservation that it settled."),
@@ -36,6 +41,7 @@ const storedEvent = {
   event: "chat.completed",
   model: "large-2",
   quantities: { count: 1, tokens: 120 },
+  ...{ meters: null, priceVersion: null, cost: null },
   occurredAt: "2026-01-16T08:30:00.000Z",
   receivedAt: "2026-01-16T08:30:00.042Z",
   reservationId: null,

@@ -15,7 +15,7 @@ export default operation({
   access: secretKey(),
   body: oneEvent,
   output: () => eventOutput,
-  errors: ["insufficient_credits", "idempotency_conflict", "usage_limit_reached"],
+  errors: ["insufficient_credits", "price_not_found", "idempotency_conflict", "usage_limit_reached"],
   replayable: true,
   warns: true,
   writesForId: "refused",

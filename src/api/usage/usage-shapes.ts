@@ -1,5 +1,6 @@
 import * as z from "zod";
-import { debit, quantities, quantitiesOutput } from "../../books/amounts/amount-fields.ts";
+import { debit, meters, metersOutput, quantities, quantitiesOutput } from "../../books/amounts/amount-fields.ts";
+import { type SentUsage, withImplied } from "../../books/amounts/given-quantities.ts";
 import { errorDetail } from "../../http/error-body.ts";
 import { identifier, jsonObject, timestamp, userId } from "../../http/fields.ts";
 import { isFiniteJson, isNestedDeeperThan, roundNumbers } from "../../lib/json.ts";
@@ -21,6 +22,16 @@ export const eventOutput = z.lazy(
         uncovered: quantitiesOutput
           .nullable()
           .describe("The quantities that no balance covered. Null when all are covered."),
+        quantities: quantitiesOutput
+          .optional()
+          .describe("The quantities that the price list gave the meters. Absent if quantities were sent."),
+        meters: metersOutput
+          .optional()
+          .meta({ description: "The meters. Absent if quantities were sent.", example: { input: 1_200, output: 300 } }),
+        priceVersion: z.int().optional().meta({
+          description: "The version of the price list that priced the meters. Absent if quantities were sent.",
+          example: 4,
+        }),
       })
       .meta({ id: "UsageEventResult" }),
   ),
@@ -94,7 +105,13 @@ export const usageFields = () => ({
     .nullish()
     .transform((given) => given ?? undefined)
     .describe("The model that was used, for rules with a model."),
-  quantities: quantities.prefault({}).describe("The usage in each unit. `count` is 1 unless it is given."),
+  quantities: quantities
+    .optional()
+    .describe("The usage in each unit. `count` is 1 unless it is given. Not together with `meters`."),
+  meters: meters.optional().meta({
+    description: "The usage by meter, which the price list turns into quantities.",
+    example: { input: 1_200, cacheRead: 300, output: 450 },
+  }),
   occurredAt: occurredAt.optional().describe(TIME_OF_USAGE),
   properties: usageProperties
     .nullish()
@@ -116,6 +133,19 @@ export const eventIdInput = () =>
     .refine(...isNoReservationId)
     .describe("Your own id of the event: its idempotency key. It does not expire. It must not begin with `res_`.");
 
+/** The check that a usage has not both quantities and meters. */
+export const isOneOf: [(sent: SentUsage) => boolean, { path: string[]; message: string }] = [
+  ({ quantities, meters }) => quantities === undefined || meters === undefined,
+  {
+    path: ["meters"],
+    message: "must not be sent together with `quantities`: the price list makes them from the meters",
+  },
+];
+
 export const eventInput = z.lazy(() =>
-  z.strictObject({ eventId: eventIdInput(), ...usageFields() }).meta({ id: "UsageEvent" }),
+  z
+    .strictObject({ eventId: eventIdInput(), ...usageFields() })
+    .refine(...isOneOf)
+    .transform(withImplied)
+    .meta({ id: "UsageEvent" }),
 );

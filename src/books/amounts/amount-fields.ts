@@ -1,8 +1,9 @@
 import * as z from "zod";
 import { anyDecimal, identifier, refuse } from "../../http/fields.ts";
 import { once } from "../../lib/once.ts";
-import { amountMaxRule, UNITS, type Unit, usedSteps } from "./amount.ts";
+import { amountMaxRule, meterOf, UNITS, type Unit, usedSteps } from "./amount.ts";
 import { readGivenQuantities } from "./given-quantities.ts";
+import { meterText } from "./meters.ts";
 
 /** The quantities in a response: the units that the event has. */
 export const quantitiesOutput = z.lazy(() =>
@@ -75,6 +76,48 @@ const quantitySchema = (of: Unit) =>
     )
     .meta({ type: "number", minimum: 0 })
     .optional();
+
+/** The form of a meter's name (PR3). */
+export const meterName = () =>
+  z
+    .string()
+    .regex(
+      /^[a-z][A-Za-z0-9_]{0,39}$/,
+      "must begin with a small letter, and have up to 40 letters, digits and underscores",
+    );
+
+const METERS_MAX = 20;
+
+/** The meters of a usage, each as its shortest decimal (PR3). */
+export const meters = z.lazy(() =>
+  z
+    .record(
+      meterName(),
+      anyDecimal
+        .transform((decimal, context) => {
+          const thousandths = meterOf(decimal);
+          if (thousandths !== null) return meterText(thousandths);
+          return refuse(context, decimal.startsWith("-") ? "must not be negative" : "must be at most 2^53");
+        })
+        .meta({ type: "number", minimum: 0 }),
+    )
+    .refine((sent) => Object.keys(sent).length <= METERS_MAX, `must have at most ${METERS_MAX} names`)
+    .meta({ id: "Meters" }),
+);
+
+/** Meters in a response. */
+export const metersOutput = z.lazy(() => z.record(z.string(), sumOutput).meta({ id: "SentMeters" }));
+
+/** The fields of a response that say how its quantities came about. */
+export const metersAndVersion = () => ({
+  meters: metersOutput
+    .nullable()
+    .meta({ description: "The meters that were sent. Null if quantities were sent.", example: null }),
+  priceVersion: z.int().nullable().meta({
+    description: "The version of the price list that priced the meters. Null if quantities were sent.",
+    example: null,
+  }),
+});
 
 /** Amounts by unit, read as steps. `count` is 1 when it is absent, so it is always present (U1). */
 export const quantities = z.lazy(() =>

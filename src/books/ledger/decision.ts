@@ -130,7 +130,7 @@ export async function stampRequest<Input extends object>(
 const MARKS_FROM = REQUEST_LENGTH + WRITE_ID_LENGTH;
 
 /** The fields of a commit's body, without the id. An event lists them last, so that a conflict between the two can name them. */
-export const committedFields = ["quantities", "occurredAt", "properties", "onShortage"] as const;
+export const committedFields = ["meters", "quantities", "occurredAt", "properties", "onShortage"] as const;
 
 /** The stamp of an event that charges an expired reservation (U15). No client sent it. */
 export function stampCharge(charge: { readonly [Field in (typeof committedFields)[number]]?: unknown }): string {

@@ -8,6 +8,7 @@ import { cutPage, decodeTextCursor, encodeTextCursor, firstWithin, LIST_PAGE_BYT
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { UnitAmounts } from "../amounts/amount.ts";
+import { type MeterAmounts, presentMeters } from "../amounts/meters.ts";
 import { accountQuery, type OfUser } from "../ledger/account.ts";
 import {
   type Hold,
@@ -25,6 +26,8 @@ export interface ReservationOutput {
   readonly event: string;
   readonly model: string | null;
   readonly quantities: UnitAmounts;
+  readonly meters: MeterAmounts | null;
+  readonly priceVersion: number | null;
   readonly onExpiry: "charge" | "return";
   readonly status: ReservationStatus;
   readonly createdAt: string;
@@ -59,7 +62,7 @@ const selectReservationById = query((value: ValueOf<ReservationKey>) =>
   drizzle
     .select({
       ...fields(reservations, "id", "event", "model", "legs", "state"),
-      ...fields(reservations, "createdAtMs", "expiresAtMs", "settledEventId", "requestHash"),
+      ...fields(reservations, "createdAtMs", "expiresAtMs", "settledEventId", "requestHash", "priceVersion"),
       ...settlementFields(),
     })
     .from(reservations)
@@ -149,7 +152,7 @@ function reservationFields(value: ValueOf<{ nowMs: number }>) {
   const { id, state, expiresAtMs, settledEventId } = reservations;
   const isBeforeEnd = gt(expiresAtMs, value("nowMs"));
   return {
-    ...fields(reservations, "id", "event", "model", "quantities", "legs", "onExpiry"),
+    ...fields(reservations, "id", "event", "model", "quantities", "meters", "priceVersion", "legs", "onExpiry"),
     ...fields(reservations, "createdAtMs", "expiresAtMs", "settledAtMs"),
     ...computed({
       status: sql<
@@ -172,6 +175,9 @@ export function presentReservation(userId: string, row: ShownRow): ReservationOu
     model: row.model,
     // JSON that Purser wrote, in the form of the response.
     quantities: JSON.parse(row.quantities) as ReservationOutput["quantities"],
+    meters: presentMeters(row.meters),
+    // A reservation with quantities has one too, for its commit.
+    priceVersion: row.meters === null ? null : row.priceVersion,
     onExpiry: row.onExpiry,
     status: row.status,
     createdAt: iso(row.createdAtMs),
