@@ -69,9 +69,14 @@ class LongestFirst extends BaseSequencer {
 }
 
 // Pure rooms share nothing that a test could leave behind.
-const unit = { test: { name: "unit", include: ["test/unit/**/*.test.ts"], isolate: false, testTimeout: 120_000 } };
+const define = { WITH_REFERENCE: "true" };
+const unit = {
+  define,
+  test: { name: "unit", include: ["test/unit/**/*.test.ts"], isolate: false, testTimeout: 120_000 },
+};
 
 const worker = {
+  define,
   plugins: [
     cloudflareTest(async () => ({
       main: "./src/index.ts",
@@ -110,6 +115,7 @@ const worker = {
 };
 
 const e2e = {
+  define,
   test: {
     name: "e2e",
     include: ["test/e2e/**/*.test.ts"],

@@ -1,5 +1,5 @@
 /**
- * `npm run bench:people`: the export and the erasure of people with very much data (docs/benchmarks.md). Exports are compared with
+ * `npm run bench:people`: the export and the erasure of people with very much data (docs/scale.md). Exports are compared with
  * a bare Worker that streams the same SQL text. `BENCH_SIZE=0.01` takes a hundredth of the data.
  */
 import { get, type IncomingMessage } from "node:http";

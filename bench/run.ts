@@ -1,6 +1,6 @@
 /**
  * `npm run bench`: Purser's throughput and latency compared with a Worker written by hand, its trips with a far database, and its
- * start. Prints the tables of docs/benchmarks.md. BENCH_ROUNDS (default 8) is the number of measurements of each side. It takes
+ * start. Prints the tables of docs/scale.md. BENCH_ROUNDS (default 8) is the number of measurements of each side. It takes
  * about seven minutes.
  */
 import { execFileSync } from "node:child_process";

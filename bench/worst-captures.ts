@@ -107,6 +107,7 @@ const captures: Readonly<Record<string, () => string>> = {
     batchOf(times(24, () => eventOf("one", `{"x":[${times(990, () => "1234567890.1234567").join()}]}`))),
   "names of numbers of many digits": () =>
     batchOf(times(12, (n) => setting("one", setOf(1_900, 2_000 * n).replaceAll(/:\d/g, ":1234567890.1234567")))),
+  "10 MiB of text": () => fullBatch(() => eventOf("one", `{"a":"${"a".repeat(258_000)}"}`)),
   "keys with wrong checksums": () =>
     fullBatch(() => eventOf("one", `{"a":"${`pk_live_${"a".repeat(60)}`.repeat(3_800)}"}`)),
   "keys with right checksums": () => fullBatch(() => eventOf("one", `{"a":"${PUBLISHABLE_KEY.repeat(3_900)}"}`)),

@@ -209,8 +209,8 @@ CREATE TRIGGER credit_ledger_leaves_room BEFORE INSERT ON credit_ledger
 WHEN new.reason = 'admin_adjust' AND new.delta_steps > 0 AND EXISTS (
   SELECT 1 FROM credit_balances AS b
   WHERE b.account_id = new.account_id AND b.grant_seq = new.grant_seq AND new.balance_after_steps + coalesce((
-    SELECT sum(leg.value ->> 'amountSteps') FROM reservations AS r, json_each(r.legs) AS leg
-    WHERE r.account_id = new.account_id AND r.state = 'open' AND leg.value ->> 'balanceId' = b.id
+    SELECT sum(leg.value ->> 2) FROM reservations AS r, json_each(r.legs) AS leg
+    WHERE r.account_id = new.account_id AND r.state = 'open' AND leg.value ->> 0 = b.grant_seq
   ), 0) > iif(b.unit = 'cents', 8589934592000000, 8796093022208000)
 )
 BEGIN
@@ -350,9 +350,10 @@ WHEN (new.grant_seq > 40000 OR octet_length(new.matches) > 500) AND (
     SELECT octet_length(matches) AS bytes FROM credit_balances
     WHERE account_id = new.account_id AND has_remaining = 1 AND expires_at_ms > new.granted_at_ms
     UNION ALL SELECT octet_length(b.matches) FROM (
-      SELECT DISTINCT leg.value ->> 'balanceId' AS id FROM reservations AS r CROSS JOIN json_each(r.legs) AS leg
+      SELECT DISTINCT leg.value ->> 0 AS grant_seq FROM reservations AS r CROSS JOIN json_each(r.legs) AS leg
       WHERE r.account_id = new.account_id AND r.state = 'open'
-    ) AS held CROSS JOIN credit_balances AS b ON b.id = held.id AND b.has_remaining = 0
+    ) AS held CROSS JOIN credit_balances AS b
+    ON b.account_id = new.account_id AND b.grant_seq = held.grant_seq AND b.has_remaining = 0
   ))
 )
 BEGIN
@@ -792,10 +793,8 @@ WHEN new.reason IN ('reservation_released', 'reservation_expired') AND NOT EXIST
     AND (r.state = 'expired') = (new.reason = 'reservation_expired')
     AND new.seq >= r.settled_seq AND new.seq < r.settled_seq + r.leg_count
     AND (r.leg_count > 100 OR (
-      r.legs ->> ('$[' || (new.seq - r.settled_seq) || '].balanceId') = (
-        SELECT id FROM credit_balances WHERE account_id = new.account_id AND grant_seq = new.grant_seq
-      )
-      AND r.legs ->> ('$[' || (new.seq - r.settled_seq) || '].amountSteps') = new.delta_steps
+      r.legs ->> ('$[' || (new.seq - r.settled_seq) || '][0]') = new.grant_seq
+      AND r.legs ->> ('$[' || (new.seq - r.settled_seq) || '][2]') = new.delta_steps
     ))
 )
 BEGIN

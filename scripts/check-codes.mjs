@@ -1,9 +1,8 @@
 /**
- * Fails when a comment, or a page of documentation, cites a rule that docs/decisions.md does not define: `(C13)`, `W3a`,
- * `U1 to U4`. `D1` is not checked, because it is the database more often than a rule. Fails also when the index of that page differs
- * from its headings; `node scripts/check-codes.mjs --write` writes the index.
+ * Fails when a comment, or a page of documentation, cites a rule that docs/rules.md does not define: `(C13)`, `W3a`,
+ * `U1 to U4`. `D1` is not checked, because it is the database more often than a rule.
  */
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { extname, join } from "node:path";
 
 const root = join(import.meta.dirname, "..");
@@ -15,7 +14,7 @@ const FOREIGN = new Set(["src/env.d.ts"]);
 
 /** A code alone: not part of a longer word, an escape (`%E2`), bytes (`C3:A9`), a percentile (`P90`) or a storage (`S3 bucket`). */
 const CODE =
-  /(?<![\w%:+\\/.<-])(?!P[5-9]\d|S3 (?:storage|bucket))(?:[WCUPHSELQRANT][1-9]\d?|D[2-9])[a-z]?(?![\w%>-]|:\w)/g;
+  /(?<![\w%:+\\/.<-])(?!P[5-9]\d|S3 (?:storage|bucket))(?:(?:PR|ME|TZ|CL|[WCUPHSELQRANT])[1-9]\d?|D[2-9])[a-z]?(?![\w%>-]|:\w)/g;
 
 // A comment follows white space or punctuation, because URLs contain `//` and globs contain `/*`.
 const SCRIPT = /(?<=^|[\s({[,;)}])(?:\/\*[\s\S]*?\*\/|\/\/.*)/gm;
@@ -51,34 +50,14 @@ const within = (folder) => {
 const present = new Set(readdirSync(root));
 const paths = [...present, ...FOLDERS.filter((folder) => present.has(folder)).flatMap(within)].filter(isRead);
 
-const DECISIONS = "docs/decisions.md";
-const decisions = read(DECISIONS);
-const rules = Array.from(decisions.matchAll(/^### (([A-Z]\d+[a-z]?)\. (.*))$/gm), ([, heading, code, title]) => ({
-  code,
-  line: `- [${code}](#${heading
-    .toLowerCase()
-    .replace(/[^\p{L}\p{N} _-]/gu, "")
-    .replaceAll(" ", "-")}) ${title}`,
-}));
-const defined = new Set(rules.map(({ code }) => code));
-
-const INDEX = "\n## Index\n";
-const index = `${INDEX}\n${rules.map(({ line }) => line).join("\n")}\n`;
-const at = decisions.indexOf(INDEX);
-if (at === -1 || decisions.slice(at) !== index) {
-  if (process.argv.includes("--write")) {
-    writeFileSync(join(root, DECISIONS), (at === -1 ? decisions : decisions.slice(0, at)) + index);
-  } else {
-    console.error(`${DECISIONS}: its index differs from its headings. Run: node scripts/check-codes.mjs --write`);
-    process.exitCode = 1;
-  }
-}
+const RULES = "docs/rules.md";
+const defined = new Set(Array.from(read(RULES).matchAll(/^(?:#+ |\*\*)([A-Z]+\d+[a-z]?)\. /gm), ([, code]) => code));
 
 for (const path of paths.sort()) {
   for (const [index, line] of citing(path, read(path)).split("\n").entries()) {
     for (const [code] of line.matchAll(CODE)) {
       if (defined.has(code)) continue;
-      console.error(`${path}:${index + 1}: docs/decisions.md defines no ${code}.`);
+      console.error(`${path}:${index + 1}: ${RULES} defines no ${code}.`);
       process.exitCode = 1;
     }
   }

@@ -1,4 +1,4 @@
-// Checks which room of `src` imports which, refuses a cycle of rooms, and compares the list with docs/architecture.md.
+// Checks which module of `src` imports which, rejects a cycle of modules, and compares the list with docs/architecture.md.
 import { globSync, readFileSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
 
@@ -112,11 +112,12 @@ for (const file of importsOf.keys()) {
   if (way !== null) flaws.push(`src/${file}: a verb never sees Hono: ${way}`);
 }
 
-const documented = /^### The arrows$.*?^```$(.*?)^```$/ms.exec(readFileSync("docs/architecture.md", "utf8"))?.[1] ?? "";
+const documented = /^### Imports$.*?^```$(.*?)^```$/ms.exec(readFileSync("docs/architecture.md", "utf8"))?.[1] ?? "";
 const arrows = Object.entries(SEES).map(([room, others]) => `${room} ${others.join(" ") || "nothing"}`);
 const lines = documented.split("\n").flatMap((line) => (line === "" ? [] : [line.replace(/ +/, " ")]));
-for (const arrow of arrows) if (!lines.includes(arrow)) flaws.push(`docs/architecture.md lacks the arrow: ${arrow}`);
-for (const line of lines) if (!arrows.includes(line)) flaws.push(`docs/architecture.md has an arrow too many: ${line}`);
+for (const arrow of arrows) if (!lines.includes(arrow)) flaws.push(`docs/architecture.md lacks the import: ${arrow}`);
+for (const line of lines)
+  if (!arrows.includes(line)) flaws.push(`docs/architecture.md has an import too many: ${line}`);
 
 if (flaws.length > 0) {
   console.error(flaws.join("\n"));

@@ -1,26 +1,11 @@
 /**
- * Checks names and prose. Fails on top-level names that several files of src share, on expressions that are hard to read, on
- * comments and pages that name a file that does not exist, and where docs/architecture.md names a room or an identifier that does
- * not exist.
+ * Checks names and prose. Fails on top-level names that several files of src share, on sentences that put off their subject, on
+ * comments and pages that name a file that does not exist, on links to no page or heading, and where docs/architecture.md names
+ * a module, a guard or an identifier that does not exist, or lacks one.
  */
 import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 
-/** Expressions that are hard to read, each with a plain one. */
-const DENIED = [
-  [/\bof before\b/i, "earlier, previous"],
-  [/\bof late\b/i, "recent, recently"],
-  [/\bgoes? off\b|\bgone off\b|\bwent off\b/i, "fire"],
-  [/\bbehind (?:the|an|its|each) (?:answer|response)s?\b/i, "after the response"],
-  [/\bat the most\b/i, "at most"],
-  [/\b(?:begins?|made|makes?|planned|judges?|told|stored) anew\b/i, "again"],
-  [/\bfor ever\b/i, "forever"],
-  [/\bgone back to\b/i, "resubmitted"],
-  [/\bwhosever\b|\bwhosoever\b/i, "any"],
-  [/\bComputed hourly\b/i, "Updated 18:09 UTC, every hour."],
-  [/\bDue, but not there\b/i, "Already spent"],
-  [/\bunmatched: no_pack\b/i, "No such pack"],
-  [/\bSends <code>credits\.low/i, "Send"],
-];
 /**
  * A sentence, a comment, a test's name or a description that begins with one of these words. They put off its subject or its verb.
  * A question may begin so.
@@ -68,17 +53,13 @@ for (const file of globSync(PROSE, { exclude: FOREIGN }).sort()) {
     .split("\n")
     .forEach((line, index) => {
       if (/^\s*for \(/.test(line)) return;
-      for (const [expression, instead] of DENIED) {
-        const found = expression.exec(line)?.[0];
-        if (found !== undefined) flaws.push(`${file}:${index + 1}: "${found}"; write: ${instead}`);
-      }
       const [, beginning] = BEGINNING.exec(line) ?? [];
       if (beginning !== undefined)
         flaws.push(`${file}:${index + 1}: begins with "${beginning}"; begin with the subject`);
     });
 }
 
-/** The files that comments and pages name. Other files have been renamed too often without the text. */
+/** The files that comments and pages name. */
 const kept = globSync(
   ["{src,test,scripts,bench,docs,clients,examples,drizzle,tools}/**/*", "*", "{.ci,.purser}/**/*"],
   {
@@ -108,26 +89,51 @@ for (const file of globSync([
   }
 }
 
+/** The anchor that GitHub gives to a heading. */
+const anchorOf = (heading) =>
+  heading
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N} _-]/gu, "")
+    .replaceAll(" ", "-");
+const withoutCode = (text) => text.replace(/^ *```[\s\S]*?^ *```/gm, "");
+const anchorsIn = (file) =>
+  new Set(Array.from(withoutCode(read(file)).matchAll(/^#+ (.*)$/gm), ([, heading]) => anchorOf(heading)));
+for (const file of globSync(["docs/**/*.md", "*.md", "clients/*/README.md"], { exclude: FOREIGN })) {
+  for (const [, link] of withoutCode(read(file)).matchAll(/\]\(([^)\s]+)\)/g)) {
+    const [path, anchor] = link.split("#");
+    if (/^[a-z]+:/.test(link)) continue;
+    const target = path === "" ? file : join(dirname(file), path);
+    if (!existsSync(target)) flaws.push(`${file}: a link to no file ${link}`);
+    else if (anchor !== undefined && !anchorsIn(target).has(anchor))
+      flaws.push(`${file}: a link to no heading ${link}`);
+  }
+}
+
 const ARCHITECTURE = "docs/architecture.md";
 const architecture = read(ARCHITECTURE);
-const [, tree] = /^## The house\n[\s\S]*?```\n([\s\S]*?)```/m.exec(architecture) ?? [];
-const rooms = (folder) =>
+const [, tree] = /^## The modules\n[\s\S]*?```\n([\s\S]*?)```/m.exec(architecture) ?? [];
+const folders = (folder) =>
   readdirSync(folder, { withFileTypes: true })
     .filter((entry) => entry.isDirectory())
     .map((entry) => entry.name);
-for (const room of [...rooms("src"), ...rooms("src/books")]) {
-  if (!tree?.includes(` ${room}/`)) flaws.push(`${ARCHITECTURE}: the room ${room} is missing from the tree`);
+for (const name of [...folders("src"), ...folders("src/books")]) {
+  if (!tree?.includes(` ${name}/`)) flaws.push(`${ARCHITECTURE}: the module ${name} is missing from the tree`);
 }
-for (const [, room] of (tree ?? "").matchAll(/^ {2,4}(\w+)\/ /gm)) {
-  if (!existsSync(`src/${room}`) && !existsSync(`src/books/${room}`)) flaws.push(`${ARCHITECTURE}: no room ${room}`);
+for (const [, name] of (tree ?? "").matchAll(/^ {2,4}(\w+)\/ /gm)) {
+  if (!existsSync(`src/${name}`) && !existsSync(`src/books/${name}`)) flaws.push(`${ARCHITECTURE}: no module ${name}`);
 }
-for (const folder of rooms(".").filter((name) => !/^(?:\.|docs$|node_modules$|dist$)/.test(name))) {
+for (const folder of folders(".").filter((name) => !/^(?:\.|docs$|node_modules$|dist$)/.test(name))) {
   if (!tree?.includes(`\n${folder}/`) && folder !== "src")
     flaws.push(`${ARCHITECTURE}: the folder ${folder} is missing`);
 }
 for (const [, folder] of (tree ?? "").matchAll(/^(\w+)\/ /gm)) {
   if (!existsSync(folder)) flaws.push(`${ARCHITECTURE}: no folder ${folder}`);
 }
+const namesIn = (text, pattern) => new Set(Array.from(text.matchAll(pattern), ([, name]) => name));
+const raised = namesIn(read("drizzle/0001_invariants.sql"), /INSERT ON guards\nWHEN[^;]*?RAISE\(ABORT, '(\w+)'\)/g);
+const [guards = ""] = /^\| Guard .*\n(?:\|.*\n)+/m.exec(architecture) ?? [];
+const listed = namesIn(guards, /`((?:guard|limit)_\w+)`/g);
+for (const name of raised.symmetricDifference(listed)) flaws.push(`${ARCHITECTURE}: its guards differ in ${name}`);
 const prose = architecture.replace(/^```[\s\S]*?^```/gm, "");
 for (const [, code] of prose.matchAll(/`([^`\n]+)`/g)) {
   const isPath = /^[\w./-]+\.(?:tsx?|mjs|sql|md|json)$/.test(code);

@@ -18,6 +18,7 @@ const { outputFiles } = await build({
   format: "esm",
   platform: "node",
   mainFields: ["module", "main"],
+  define: { WITH_REFERENCE: "true" },
   write: false,
 });
 const reference = await import(

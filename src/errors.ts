@@ -46,7 +46,7 @@ export const errorMeaning: Readonly<Record<ErrorCode, string>> = {
     "why each balance that can pay now does not cover them.",
   forbidden:
     "The key is not allowed to do this, the request is about another user than the one signed in, or a page sent a key that belongs on a server.",
-  requires_secret_key: "This operation requires a secret key, and another one was sent.",
+  requires_secret_key: "This operation requires a secret key, and another kind of key was sent.",
   not_found: "There is nothing at this path or under this id.",
   credit_pack_not_found: "There is no such pack, or it is archived.",
   credit_balance_not_found: "There is no such balance.",
@@ -56,13 +56,14 @@ export const errorMeaning: Readonly<Record<ErrorCode, string>> = {
   method_not_allowed: "The path does not support this method. `Allow` lists the methods that it supports.",
   idempotency_conflict:
     "The same id was used before with a different body. `details.differs` has the fields that differ.",
-  reservation_closed: "The reservation is already committed or released, or expired where it must not be.",
+  reservation_closed: "The reservation is already committed or released, or has expired.",
   pack_name_taken: "Another pack of the application that is not archived has this name.",
   changed_meanwhile: "It was changed after you read it. `details` has what it is now.",
   person_erased: "The person of this id was erased (`POST /api/v1/erase-person`), and nothing is written for them.",
   payload_too_large: "The request exceeds a size limit, such as 1 MiB for a body. The message names the limit.",
   rate_limited: "Too many requests. Try again after `Retry-After` seconds.",
-  test_quota_exceeded: "The application has reached its limit of test-mode balances.",
+  test_quota_exceeded:
+    "The application has reached its limit of test-mode balances. Raise `TEST_BALANCE_QUOTA`, or use another application.",
   usage_limit_reached:
     "The usage would exceed a usage limit of the current window. `details` has the limit and the used amount; " +
     "`Retry-After` says when the window ends.",

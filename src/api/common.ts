@@ -1,4 +1,6 @@
 import * as z from "zod";
+import { lazy } from "../http/lazy.ts";
+import { words } from "../lib/words.ts";
 
 /** Ids and times that the examples share. */
 export const EXAMPLE = {
@@ -10,5 +12,5 @@ export const EXAMPLE = {
   createdAt: "2026-01-15T12:00:00.000Z",
 } as const;
 
-export const appId = z.string().describe("The id of the application, `app_…`.");
-export const appParams = z.lazy(() => z.object({ appId }));
+export const appId = lazy(() => z.string().meta(words("The id of the application, `app_…`.", EXAMPLE.appId)));
+export const appParams = lazy(() => z.object({ appId }));

@@ -1,11 +1,13 @@
-import type { Context, Hono, MiddlewareHandler } from "hono";
+import type { Context, Hono } from "hono";
 import type * as z from "zod";
 import type { Outcome } from "../books/ledger/decision.ts";
 import type { ErrorCode } from "../errors.ts";
 import { readBody, readNoFields } from "../http/body.ts";
+import { answerError } from "../http/error-responses.ts";
 import type { AppEnv } from "../http/factory.ts";
 import { noFields } from "../http/fields.ts";
 import { validate, validateBodyBy } from "../http/validate.ts";
+import { once } from "../lib/once.ts";
 import type { Access } from "./access.ts";
 import { BodyByType, Unread } from "./body-by-type.ts";
 
@@ -117,15 +119,6 @@ export function operation<
 >(declared: Declaration<Ctx, Params, Query, Body, Output, Replayable>): Operation {
   const { handler, ...described } = declared;
   const { access, params, query, body, replayable } = declared;
-  const { readsBody, checksBody } = bodyMiddleware(declared);
-  // The size is checked before the shape of any argument (W8). zValidator types its middleware for any environment.
-  const middleware = [
-    ...access.enter,
-    ...readsBody,
-    ...(params === undefined || params instanceof Unread ? [] : [validate("param", params)]),
-    ...(query === undefined || query instanceof Unread ? [] : [validate("query", query)]),
-    ...checksBody,
-  ] as MiddlewareHandler<AppEnv>[];
   const answer = async (c: Context<AppEnv>): Promise<Response> => {
     const valid = (target: "param" | "query" | "json", schema: unknown) =>
       // Hono keeps validated data by target. Its types know only the routes that are chained.
@@ -148,7 +141,19 @@ export function operation<
     if (replayed) c.header("idempotent-replayed", "true");
     return c.json(output);
   };
-  return { ...described, mount: (app) => mount(app, described, [...middleware, answer]) };
+  const steps = once(() => {
+    const { readsBody, checksBody } = bodyMiddleware(declared);
+    // The size is checked before the shape of any argument (W8). zValidator types its middleware for any environment.
+    return [
+      ...access.enter,
+      ...readsBody,
+      ...(params === undefined || params instanceof Unread ? [] : [validate("param", params)]),
+      ...(query === undefined || query instanceof Unread ? [] : [validate("query", query)]),
+      ...checksBody,
+      answer,
+    ] as Step[];
+  });
+  return { ...described, mount: (app) => mount(app, described, (c) => takeSteps(c, steps(), 0)) };
 }
 
 /** Returns the middleware that reads the body, and that which validates it. A POST without fields also checks its body. */
@@ -161,14 +166,32 @@ function bodyMiddleware({ method, body }: { readonly method: Method; readonly bo
     : { readsBody: [], checksBody: [] };
 }
 
+type Step = (c: Context<AppEnv>, next: () => Promise<void>) => Promise<Response | undefined>;
+
+/**
+ * Takes the steps of a request, as Hono runs middleware: a step may do something after the next one, whose error is already a
+ * response. Hono itself would need a route for each step of each operation when the Worker starts.
+ */
+async function takeSteps(c: Context<AppEnv>, steps: readonly Step[], at: number): Promise<Response> {
+  try {
+    const response = await steps[at]?.(c, async () => void (await takeSteps(c, steps, at + 1)));
+    if (response !== undefined && !c.finalized) c.res = response;
+  } catch (thrown) {
+    if (!(thrown instanceof Error)) throw thrown;
+    c.error = thrown;
+    c.res = answerError(thrown, c);
+  }
+  return c.res;
+}
+
 function mount(
   app: Hono<AppEnv>,
   { method, path, aliases, maySlash, access }: Omit<Operation, "mount">,
-  handlers: (MiddlewareHandler<AppEnv> | ((c: Context<AppEnv>) => Promise<Response>))[],
+  handler: (c: Context<AppEnv>) => Promise<Response>,
 ): void {
   const routes = [path, ...(aliases ?? [])]
     .map((each) => each.replace(/\{(\w+)\}/g, ":$1"))
     .flatMap((each) => (maySlash === true ? [each, `${each}/`] : [each]));
   if (access.around !== undefined) for (const route of routes) app.use(route, access.around);
-  app.on(method.toUpperCase(), routes, ...(handlers as [MiddlewareHandler<AppEnv>]));
+  app.on(method.toUpperCase(), routes, handler);
 }

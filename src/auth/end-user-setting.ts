@@ -1,6 +1,8 @@
 import * as z from "zod";
 import { refuseKeys } from "../http/fields.ts";
+import { lazy } from "../http/lazy.ts";
 import { urlAdvice } from "../lib/public-url.ts";
+import { words } from "../lib/words.ts";
 import type { Environment } from "../runtime.ts";
 import type { Settings } from "../settings.ts";
 import { openSecret, sealSecret } from "./secrets.ts";
@@ -18,24 +20,32 @@ const optionalText = (max: number) => text(max).optional();
 
 /** Returns the fields that both types of setting may have. */
 const shared = () => ({
-  claim: optionalText(200).describe(
-    "The claim that names the user; `sub` by default. Where no claim has that name, it is a path such as `o.id`; a name with " +
-      "`:` or `/` is never a path.",
+  claim: optionalText(200).meta(
+    words(
+      "The claim that names the user; `sub` by default. Where no claim has that name, it is a path such as `o.id`; a name with " +
+        "`:` or `/` is never a path.",
+      "sub",
+    ),
   ),
   trustUnverified: z
     .boolean()
     .optional()
-    .describe("True: an e-mail address or a phone number names the user although its `…_verified` is not true."),
+    .meta(
+      words("True: an e-mail address or a phone number names the user although its `…_verified` is not true.", false),
+    ),
   trustUserWritten: z
     .boolean()
     .optional()
-    .describe("True: `claim` may be one that users write about themselves, such as `user_metadata.id`."),
+    .meta(words("True: `claim` may be one that users write about themselves, such as `user_metadata.id`.", false)),
   origins: z
     .array(origin())
     .max(ORIGINS_MAX)
     .optional()
-    .describe(
-      "The origins of pages that may use publishable keys, as in the `Origin` header. Every origin when absent.",
+    .meta(
+      words(
+        "The origins of pages that may use publishable keys, as in the `Origin` header. Every origin when absent.",
+        ["https://example.com"],
+      ),
     ),
 });
 
@@ -105,10 +115,10 @@ function hasSharedKeys(url: string): boolean {
   return URL.canParse(url) && SHARED_KEY_HOSTS.has(new URL(url).hostname.replace(/\.$/, ""));
 }
 
-const publishedKeys = z.lazy(() =>
+const publishedKeys = lazy(() =>
   z
     .strictObject({
-      type: z.literal("jwks").describe("Tokens are verified by the public keys at `url`."),
+      type: z.literal("jwks").meta(words("Tokens are verified by the public keys at `url`.")),
       url: z
         .string()
         .max(2_000)
@@ -117,15 +127,21 @@ const publishedKeys = z.lazy(() =>
           if (message !== null) refinement.addIssue({ code: "custom", message });
         })
         .superRefine(refuseKeys)
-        .describe("https, or http on a loopback host."),
-      issuer: text(2_000).describe(
-        "The token's `iss`. `{tid}` in it stands for the token's `tid` (the tenant, with Microsoft Entra).",
+        .meta(words("https, or http on a loopback host.", "https://auth.example.com/.well-known/jwks.json")),
+      issuer: text(2_000).meta(
+        words(
+          "The token's `iss`. `{tid}` in it stands for the token's `tid` (the tenant, with Microsoft Entra).",
+          "https://auth.example.com/",
+        ),
       ),
       audience: text(2_000)
         .nullable()
-        .describe(
-          "What the token's `aud` contains; in a token without `aud`, its `azp`, else its `client_id`. Null: tokens for every " +
-            "application of the issuer are accepted.",
+        .meta(
+          words(
+            "What the token's `aud` contains; in a token without `aud`, its `azp`, else its `client_id`. Null: tokens for every " +
+              "application of the issuer are accepted.",
+            "purser",
+          ),
         ),
       ...shared(),
     })
@@ -137,10 +153,10 @@ const publishedKeys = z.lazy(() =>
     }),
 );
 
-const sharedSecret = z.lazy(() =>
+const sharedSecret = lazy(() =>
   z
     .strictObject({
-      type: z.literal("hs256").describe("Tokens are verified by a shared secret."),
+      type: z.literal("hs256").meta(words("Tokens are verified by a shared secret.")),
       secret: z
         .string()
         .max(2_000)
@@ -148,16 +164,17 @@ const sharedSecret = z.lazy(() =>
         .refine(
           (text) => new TextEncoder().encode(text).length >= HS256_SECRET_BYTES_MIN,
           `must have at least ${HS256_SECRET_BYTES_MIN} bytes`,
-        ),
-      issuer: optionalText(2_000),
-      audience: optionalText(2_000),
+        )
+        .meta(words("The shared secret.", "0123456789abcdef0123456789abcdef")),
+      issuer: optionalText(2_000).meta(words("The `iss` of the tokens.", "https://auth.example.com/")),
+      audience: optionalText(2_000).meta(words("The `aud` of the tokens. Null: tokens have none.", "purser")),
       ...shared(),
     })
     .superRefine(refuseUserWritten),
 );
 
 /** The way to verify an application's end-user tokens: by its published keys, or by a shared secret. */
-export const endUserSetting = z.lazy(() => z.discriminatedUnion("type", [publishedKeys, sharedSecret]));
+export const endUserSetting = lazy(() => z.discriminatedUnion("type", [publishedKeys, sharedSecret]));
 
 export type EndUserSetting = z.infer<typeof endUserSetting>;
 
@@ -168,17 +185,21 @@ const STORED_VERSION = 2;
 const storedRuleFields = () => ({
   issuer: z.string().optional(),
   audience: z.string().nullable().optional(),
-  claim: z.string().optional(),
-  trustUnverified: z.boolean().optional(),
-  trustUserWritten: z.boolean().optional(),
-  origins: z.array(z.string()).optional(),
+  claim: z.string().optional().meta(words("The claim that has the user's id.")),
+  trustUnverified: z.boolean().optional().meta(words("Whether ids that publishable keys linked count as the user's.")),
+  trustUserWritten: z.boolean().optional().meta(words("Whether data that the user can write count as the user's.")),
+  origins: z.array(z.string()).optional().meta(words("The origins of your pages, for CORS.")),
   version: z.literal(STORED_VERSION).optional(),
 });
 
 /** The setting as it is stored, with the secret of `hs256` sealed. */
-const storedSetting = z.lazy(() =>
+const storedSetting = lazy(() =>
   z.discriminatedUnion("type", [
-    z.object({ type: z.literal("jwks"), url: z.string(), ...storedRuleFields() }),
+    z.object({
+      type: z.literal("jwks"),
+      url: z.string().meta(words("https, or http on a loopback host.", "https://example.com/webhooks")),
+      ...storedRuleFields(),
+    }),
     z.object({ type: z.literal("hs256"), sealed: z.string(), ...storedRuleFields() }),
   ]),
 );

@@ -102,7 +102,7 @@ const CLOCK_TOLERANCE_SECONDS = 60;
 /** The year 5138. A larger value is probably in milliseconds. */
 const EXP_SECONDS_MAX = 1e11;
 
-/** The flaws of an end-user token, in the order in which they are reported (docs/decisions.md, "End-user tokens"). */
+/** The flaws of an end-user token, in the order in which they are reported (docs/rules.md, "End-user tokens"). */
 export const TOKEN_FLAWS = [
   "malformed",
   "algorithm",
@@ -141,14 +141,14 @@ function adviceOf(flaw: TokenFlaw, setting: TokenRules, token: string): string {
       return "names a key (`kid`, `alg`) that the setting's `url` does not publish in a usable form. Publish it there, or correct the `url`.";
     case "signature":
       return type === "jwks"
-        ? "has a signature that no key published at the setting's `url` made."
-        : "has a signature that the setting's `secret` did not make. Sign with the UTF-8 bytes of that secret.";
+        ? "is signed with a key that the setting's `url` does not publish. Correct the `url`, or publish the key."
+        : "is not signed with the setting's `secret`. Sign with the UTF-8 bytes of that secret.";
     case "expired":
       return "has expired (`exp`). Get a new one from your sign-in.";
     case "not_yet_valid":
       return "is not valid yet (`nbf`). Check the clock of the server that signs it.";
     case "issuer":
-      return "has an `iss` that differs from the setting's `issuer`.";
+      return "has an `iss` that differs from the setting's `issuer`. Correct the setting, or send a token of that issuer.";
     case "audience":
       return "does not name the setting's `audience` in `aud` (without `aud`: in `azp`, else in `client_id`).";
     case "claim":

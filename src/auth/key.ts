@@ -37,7 +37,7 @@ export function invalidKey(
 const FORMS: readonly (readonly [form: RegExp, advice: string])[] = [
   [
     /^(undefined|null|none|nil|nan|true|false|\[object object\])$/i,
-    "The sent value is no key: the variable that should hold the key is not set.",
+    "This is not an API key: the variable that should hold the key is not set.",
   ],
   [/^\$|^%\w+%$|^\{\{?|^<|your[-_]|^x+$/i, "The sent value is a placeholder. Replace it with the key."],
   [/^["'`]|["'`]$/, "The key has quotes around it. Send it without them."],
@@ -65,7 +65,7 @@ const FORMS: readonly (readonly [form: RegExp, advice: string])[] = [
   ],
   [
     /^[spr]k[-_]/i,
-    "The key's beginning is wrong: a key begins with `sk_`, `pk_` or `rk_`, then `live_` or `test_`, in lower case.",
+    "The key has the wrong prefix: a key begins with `sk_`, `pk_` or `rk_`, then `live_` or `test_`, in lower case.",
   ],
   [/^key_/, "This is the id of a key. The key begins with `sk_` or `pk_`, and is shown once, when it is created."],
   [/^[a-z]{3}_[0-9A-Za-z]{22}/, "This is an id, not a key. A key begins with `sk_` or `pk_`."],
@@ -80,11 +80,11 @@ const formOf = (text: string): string | undefined =>
 /** Returns what to change about a text that was sent instead of an application's key. */
 export function keyAdvice(text: string): string {
   if (isAdminKey(text)) {
-    return "This is an administration key, which works only below `/api/v1/admin`. Send a key of the application.";
+    return "This is an administration key, which works only under `/api/v1/admin`. Send a key of the application.";
   }
   return (
     formOf(text) ??
-    "This is not a key of Purser: keys begin with `sk_` or `pk_`. The admin token works only below `/api/v1/admin`."
+    "This is not a key of Purser: keys begin with `sk_` or `pk_`. The admin token works only under `/api/v1/admin`."
   );
 }
 
@@ -105,7 +105,7 @@ function headerAdvice(header: string): string {
     return `${SEND_KEY}: the header has no key. Is the variable that should hold the key set?`;
   }
   if (/^Bearer\s+Bearer\b/i.test(header)) return `${SEND_KEY}: the header has \`Bearer\` twice.`;
-  if (/^Bearer\s*[:=]/i.test(header)) return `${SEND_KEY}: only a space separates \`Bearer\` from the key.`;
+  if (/^Bearer\s*[:=]/i.test(header)) return `${SEND_KEY}: separate \`Bearer\` and the key by one space only.`;
   if (/,\s*Bearer\b/i.test(header)) return `${SEND_KEY}, in one header: the header was sent twice.`;
   if (/^(Basic|Digest|Token|ApiKey|Api-Key|Key|JWT)\s/i.test(header)) return `${SEND_KEY}: the scheme is \`Bearer\`.`;
   if (/^Bearer\s/i.test(header)) return `${SEND_KEY}: the key has white space in it.`;

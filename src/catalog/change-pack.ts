@@ -162,10 +162,14 @@ export async function patchPack(
 
 function assertVersion(pack: Pack, version: number | undefined): void {
   if (version === undefined || version === pack.version) return;
-  throw new PurserError("changed_meanwhile", "The pack was changed after this version was read.", {
-    param: "version",
-    details: { version: pack.version },
-  });
+  throw new PurserError(
+    "changed_meanwhile",
+    "The pack was changed after this version was read. Read it again, and send its new `version`.",
+    {
+      param: "version",
+      details: { version: pack.version },
+    },
+  );
 }
 
 function patch(admin: AdminCtx, pack: Pack, input: PatchPackInput): ChangedPack {

@@ -163,7 +163,10 @@ const packNotFound = () =>
     { param: "packId" },
   );
 export const packNameTaken = (cause: unknown) =>
-  new PurserError("pack_name_taken", "Another pack of the application has this name.", { param: "packName", cause });
+  new PurserError("pack_name_taken", "Another pack of the application has this name. Choose another name.", {
+    param: "packName",
+    cause,
+  });
 
 export type PackKey = { appId: string; packId: string };
 export const ofPackKey = (value: ValueOf<PackKey>) =>

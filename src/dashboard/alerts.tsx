@@ -90,7 +90,7 @@ async function alertsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
             <Time at={alert.createdAt} />,
             <RowMenu label={`Actions for ${alert.name}`}>
               <a href={pathIn(c, `alerts/${alert.alertId}`)}>Edit</a>
-              <a href={pathIn(c, `alerts/${alert.alertId}#users`)}>Users for whom it fired</a>
+              <a href={pathIn(c, `alerts/${alert.alertId}#users`)}>Triggered for</a>
               <a href={pathIn(c, `alerts/${alert.alertId}/delete`)}>Delete</a>
             </RowMenu>,
           ])}
@@ -195,12 +195,12 @@ async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, refusal?:
         </div>
       </form>
       <section class="card" id="users">
-        <h2>Users for whom it fired</h2>
+        <h2>Triggered for</h2>
         <p class="soft">
           Only users who have stayed below since. Recorded only while the application has an enabled endpoint.
         </p>
         <Table
-          label="Users for whom it fired"
+          label="Triggered for"
           head={["User"]}
           csv="alert-users"
           rows={users.map(({ userId }) => [<UserLink c={c} id={userId} />])}

@@ -43,7 +43,7 @@ export function doubtsOfAmount(unit: Unit, value: number): readonly string[] {
 export async function doubtsOfId(ctx: TenantCtx, userId: string): Promise<readonly string[]> {
   return [
     ...(userId === userId.trim() ? [] : [`The user id begins or ends with a space: “${userId}”.`]),
-    ...((await isKnownUser(ctx, userId)) ? [] : ["No user has this id yet. The grant makes a new user."]),
+    ...((await isKnownUser(ctx, userId)) ? [] : ["No user has this id yet. The grant creates a new user."]),
   ];
 }
 

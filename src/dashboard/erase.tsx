@@ -142,7 +142,7 @@ async function receiptPage(c: Context<DashboardEnv>, erasureId: string, refusal?
             ["Reason", receipt.reason?.replaceAll("_", " ") ?? "none given"],
             ["Consent log", receipt.keepConsent ? "kept under a keyed hash" : "deleted"],
             ["By", receipt.by],
-            ["Begun (UTC)", timeText(receipt.startedAt)],
+            ["Started (UTC)", timeText(receipt.startedAt)],
             ["Completed (UTC)", timeText(receipt.completedAt, "not yet")],
             [
               "Recoverable from the database's history until (UTC)",

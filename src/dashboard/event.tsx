@@ -49,7 +49,7 @@ async function eventPage(c: Context<DashboardEnv>, eventId: string) {
       <Table
         label="Debits"
         csv="debits"
-        head={["Balance", numberHead("Amount"), "Remaining after it"]}
+        head={["Balance", numberHead("Amount"), "Remaining afterwards"]}
         empty="No debits."
         rows={event.debits.map((debit) => [
           <BalanceLink c={c} id={debit.balanceId} />,

@@ -74,7 +74,7 @@ async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
       </section>
       <form method="post" action={pathIn(c, "limits")} class="card">
         <h2>Set limits</h2>
-        <p class="soft">An empty field means the default. Normal clients do not reach a default.</p>
+        <p class="soft">An empty field means the default. Ordinary clients never reach the defaults.</p>
         <FormToken c={c} />
         <div class="row">
           {LIMITS.map((limit) => (

@@ -244,7 +244,7 @@ const ListFoot = ({
           {sorted.isTruncated
             ? `Sorted among the list's first ${amountText(sorted.total)} rows. Others may follow.`
             : `Sorted among all ${amountText(sorted.total)} rows.`}{" "}
-          <a href={ownOrder}>Show in the list's own order</a>
+          <a href={ownOrder}>Default order</a>
         </>
       )}
     </span>

@@ -89,7 +89,7 @@ async function suspendedPage(c: Context<DashboardEnv>) {
     c,
     { title: "Suspended recurring grants", section: "users" },
     <section class="card">
-      <p class="soft">They grant nothing until you remove the reason and resume them.</p>
+      <p class="soft">They grant nothing until you fix the cause and resume them.</p>
       <GrantTable c={c} recurring={recurring} withUsers />
       <Pager
         first={after === "" ? null : at}

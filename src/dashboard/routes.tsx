@@ -100,7 +100,7 @@ const environmentRoutes = createDashboardRoutes()
 function titleOf(refusal: PurserError): string {
   const status = errorStatus[refusal.code];
   if (status === 404) return "Not found";
-  return status < 500 ? "Not possible" : "Something went wrong";
+  return status < 500 ? "Request failed" : "Something went wrong";
 }
 
 function errorPage(c: Context<DashboardEnv>, refusal: PurserError) {

@@ -16,7 +16,7 @@ import { FormToken, page, pathIn } from "./layout.tsx";
 import { paymentPath, stripeUrl, UserLink } from "./links.tsx";
 
 const REFUSED_WORDS: Readonly<Record<NonNullable<StripeOutput["refused"]>["reason"], string>> = {
-  header_missing: "no header Stripe-Signature",
+  header_missing: "the header Stripe-Signature is missing",
   header_malformed: "a malformed header Stripe-Signature",
   wrong_secret: "signed with a secret other than those set here",
   too_old: "signed more than five minutes away from now",

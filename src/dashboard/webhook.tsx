@@ -54,7 +54,7 @@ async function readEndpoint(c: Context<DashboardEnv>): Promise<Endpoint> {
  * change clears both.
  */
 function whyOff({ failingSinceMs }: Endpoint, { deliveries }: ListDeliveriesOutput): string {
-  if (failingSinceMs === null) return "It was switched off here, or by the API.";
+  if (failingSinceMs === null) return "It was switched off here or by the API.";
   const latest = deliveries
     .flatMap(({ attempts }) => attempts)
     .reduce<Attempt | null>((last, one) => (last === null || one.at > last.at ? one : last), null);

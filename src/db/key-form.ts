@@ -1,5 +1,5 @@
 import { rememberUpTo } from "../lib/bounded-memory.ts";
-import { crc32, DIGITS, fromBase62, toBase62 } from "../lib/encoding.ts";
+import { addToCrc, CRC_START, crc32, crcOf, DIGITS, fromBase62, toBase62 } from "../lib/encoding.ts";
 import type { Environment, Mode } from "../runtime.ts";
 import { databaseIndexOf } from "./session.ts";
 
@@ -89,19 +89,17 @@ function readKeyParts(text: string): Key | null {
   return { kind, environment: { id, appId, mode: mode as Mode, database } };
 }
 
+/** The form of a key in a text. The checksum decides whether it is a key, and where it ends. */
 interface KeyForm {
-  /** The text before the letters. */
-  readonly prefix: RegExp;
-  readonly prefixCharacters: number;
+  /** Takes as many letters as the longest key has. */
+  readonly pattern: RegExp;
   readonly charactersMin: number;
-  readonly charactersMax: number;
 }
 
-const APPLICATION_KEY: KeyForm = {
-  ...{ prefix: /[spr]k_(?:live|test)_/g, prefixCharacters: 8 },
-  ...{ charactersMin: 60, charactersMax: KEY_CHARACTERS_MAX },
-};
-const ADMINISTRATION_KEY: KeyForm = { prefix: /ak_/g, prefixCharacters: 3, charactersMin: 31, charactersMax: 31 };
+const APPLICATION_KEY: KeyForm = { pattern: /[spr]k_(?:live|test)_[0-9A-Za-z]{52,59}/g, charactersMin: 60 };
+const ADMINISTRATION_KEY: KeyForm = { pattern: /ak_[0-9A-Za-z]{28}/g, charactersMin: 31 };
+/** How many letters at the end of a key may be the first ones of another key. */
+const SHARED_LETTERS = 2;
 /** A signing secret of webhooks: of Purser's, or of Stripe's. It has no checksum. */
 const SIGNING_SECRET = /whsec_[0-9A-Za-z+/]{24,88}={0,2}/g;
 
@@ -113,49 +111,36 @@ export function findKey(text: string): string | null {
   return null;
 }
 
-/** Returns how many letters of keys follow one another from `start`, at most `max`. */
-function countLetters(text: string, start: number, max: number): number {
-  let count = 0;
-  while (count < max && IS_LETTER[text.charCodeAt(start + count)] === 1) count++;
-  return count;
-}
-const IS_LETTER = new Uint8Array(128);
-for (const letter of DIGITS) IS_LETTER[letter.charCodeAt(0)] = 1;
-
-/** Returns the length of the key that begins at `start`, 0 for none. Its checksum decides where it ends. */
-function keyLengthAt(text: string, start: number, form: KeyForm): number {
-  const { prefixCharacters, charactersMin, charactersMax } = form;
-  const letters = countLetters(text, start + prefixCharacters, charactersMax - prefixCharacters);
-  let [found, crc, summed] = [0, 0, start];
-  for (let length = charactersMin; length <= prefixCharacters + letters; length++) {
-    // Each letter is added to the checksum once.
-    const end = start + length - CHECKSUM_CHARACTERS;
-    crc = crc32(text, { from: summed, to: end, before: crc });
-    summed = end;
-    if (hasChecksum(text, start + length, crc)) found = length;
+/** Returns the length of the longest key that the text begins with, 0 for none. */
+function keyLength(text: string, charactersMin: number): number {
+  let [found, crc] = [0, CRC_START];
+  for (let end = 0; end + CHECKSUM_CHARACTERS <= text.length; end++) {
+    const length = end + CHECKSUM_CHARACTERS;
+    if (length >= charactersMin && hasChecksum(text, length, crcOf(crc))) found = length;
+    crc = addToCrc(crc, text.charCodeAt(end));
   }
   return found;
 }
 
-function withoutKeysOf(text: string, form: KeyForm): string {
-  const { prefix, prefixCharacters } = form;
+function withoutKeysOf(text: string, { pattern, charactersMin }: KeyForm): string {
   const parts: string[] = [];
   let end = 0;
-  prefix.lastIndex = 0;
-  while (prefix.test(text)) {
-    const start = prefix.lastIndex - prefixCharacters;
-    const length = keyLengthAt(text, start, form);
-    if (length === 0) continue;
-    parts.push(text.slice(end, start), keyHint(text.slice(start, start + length)));
-    end = start + length;
-    prefix.lastIndex = end;
+  pattern.lastIndex = 0;
+  for (let match = pattern.exec(text); match !== null; match = pattern.exec(text)) {
+    const [candidate] = match;
+    const length = keyLength(candidate, charactersMin);
+    if (length > 0) {
+      parts.push(text.slice(end, match.index), keyHint(candidate.slice(0, length)));
+      end = match.index + length;
+    }
+    pattern.lastIndex = match.index + (length > 0 ? length : candidate.length) - SHARED_LETTERS;
   }
   return end === 0 ? text : `${parts.join("")}${text.slice(end)}`;
 }
 
 /**
  * Returns the text with each key and signing secret replaced by its hint (L1). The text may be JSON from JSON.stringify, which
- * never escapes their characters. Takes linear time: the letters of two possible keys never overlap.
+ * never escapes their characters. Takes linear time, because two possible keys share at most two letters.
  */
 export function withoutKeys(text: string): string {
   // Most texts have neither, which a search for a short text finds out fastest.

@@ -1,6 +1,7 @@
 import { and, desc, eq, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn, type SQLiteTable } from "drizzle-orm/sqlite-core";
 import { exactAmount, partsOf, stepsOfSum, UNITS, type Unit, type UnitAmounts } from "../books/amounts/amount.ts";
+import { eachLeg, isBalanceOfLeg, storedLeg } from "../books/ledger/stored-legs.ts";
 import {
   accounts,
   consentLog,
@@ -104,9 +105,9 @@ function remainingOfUnit(unit: Unit): SQL {
   const isOfUnit = and(countOfAccount(creditBalances), eq(creditBalances.unit, unit));
   const remainingSums = splitSumsOf(creditBalances.remainingSteps, sql`${creditBalances} WHERE ${isOfUnit}`);
   const heldSums = splitSumsOf(
-    sql`(leg.value ->> 'amountSteps')`,
-    sql`${reservations}, json_each(${reservations.legs}) AS leg
-      CROSS JOIN ${creditBalances} ON ${creditBalances.id} = leg.value ->> 'balanceId'
+    storedLeg.steps,
+    sql`${reservations}, ${eachLeg(reservations.legs)}
+      CROSS JOIN ${creditBalances} ON ${isBalanceOfLeg(reservations.accountId)}
       WHERE ${countOfAccount(reservations)} AND ${reservations.state} = 'open' AND ${isOfUnit} AND ${creditBalances.revokedAtMs} IS NULL`,
   );
   const [whole, rest] = remainingSums.map((sum, index) => sql`coalesce(sum(${sum} + ${heldSums[index]}), 0)`);

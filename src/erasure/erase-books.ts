@@ -6,6 +6,7 @@ import { isOpen, readLegs, settlementFields } from "../books/ledger/hold.ts";
 import { guardNoneRevoked, insertTakings } from "../books/ledger/insert-takings.ts";
 import { settleHold } from "../books/ledger/settle.ts";
 import { writesOfSettlements } from "../books/ledger/settlement-writes.ts";
+import { legsField } from "../books/ledger/stored-legs.ts";
 import { computed, drizzle, fields, hasRow, insertFrom, names, query, read, type ValueOf } from "../db/query.ts";
 import {
   creditBalances,
@@ -67,7 +68,7 @@ export const selectErasedHolds = query((value: ValueOf<ErasurePage>) => {
   const open = sql`SELECT ${environmentId}, ${reservations.id}, sum(${legCount}) OVER ${order} - ${legCount} AS earlier
     FROM ${idsWithOpenBooks(value)} CROSS JOIN ${reservations} ON ${accountId} = ${id.accountId} AND ${isOpen()} ORDER BY 2`;
   return read(
-    { ...fields(reservations, "accountId", "id", "legs"), ...settlementFields() },
+    { ...fields(reservations, "accountId", "id"), ...legsField(), ...settlementFields() },
     (list) => sql`SELECT ${list} FROM (${open}) AS ${numbered} CROSS JOIN ${reservations}
       ON ${environmentId} = ${numbered.environmentId} AND ${reservations.id} = ${numbered.id}
       WHERE earlier < ${LEGS_MAX} LIMIT ${atMost(value, HOLDS_MAX)}`,

@@ -1,7 +1,7 @@
 import { and, type SQL, sql } from "drizzle-orm";
-import { alias } from "drizzle-orm/sqlite-core";
 import { BALANCE_FIELDS, type BalanceRow, presentBalance } from "../books/ledger/balance.ts";
-import { asInteger, computed, fields, names, query, type RowOf, read, type ValueOf } from "../db/query.ts";
+import { back, isLastOf, walkBack } from "../books/ledger/walk-back.ts";
+import { asInteger, computed, fields, query, type RowOf, read, type ValueOf } from "../db/query.ts";
 import { creditBalances, creditLedger, type Steps } from "../db/schema.ts";
 import { all } from "../db/sql.ts";
 import { type Utf8, utf8 } from "../lib/encoding.ts";
@@ -48,19 +48,14 @@ export const firstBalances = query((value: ValueOf<PersonKey>) =>
  * backwards. The other columns never change.
  */
 function stateAtSnapshot(): SQL {
-  const back = alias(creditLedger, "back");
-  const { accountId, seq, previousSeq, balanceAfterSteps, isRevoked } = creditLedger;
-  const columns = [seq, previousSeq, balanceAfterSteps, isRevoked];
-  const list = sql.join(columns, sql`, `);
   const bound = sql`owner.span ->> 1`;
+  const walk = walkBack({
+    columns: ["balanceAfterSteps", "isRevoked"],
+    start: sql`${creditLedger} WHERE ${isLastOf(creditBalances)}`,
+    continues: sql`${back.seq} > ${bound}`,
+  });
   return sql`iif(${creditBalances.lastSeq} <= ${bound}, NULL, (
-    WITH RECURSIVE ${back} (${names(...columns)}) AS (
-      SELECT ${list} FROM ${creditLedger}
-      WHERE ${accountId} = ${creditBalances.accountId} AND ${seq} = ${creditBalances.lastSeq}
-      UNION ALL
-      SELECT ${list} FROM ${back} CROSS JOIN ${creditLedger}
-      WHERE ${accountId} = ${creditBalances.accountId} AND ${seq} = ${back.previousSeq} AND ${back.seq} > ${bound}
-    )
+    WITH RECURSIVE ${walk}
     SELECT json_array(${back.balanceAfterSteps}, ${back.isRevoked}) FROM ${back} WHERE ${back.seq} <= ${bound}))`;
 }
 

@@ -3,8 +3,10 @@ import { auditOperator } from "../catalog/audit.ts";
 import { countActivity } from "../db/count-activity.ts";
 import { batchWithGuards, underName } from "../db/known-tombstones.ts";
 import { PurserError } from "../errors.ts";
+import { lazy } from "../http/lazy.ts";
 import { decodeBase64url, encodeBase64url, sha256, signHmac, verifyHmac } from "../lib/encoding.ts";
 import { DAY_MS, iso, parseTimestamp } from "../lib/time.ts";
+import { words } from "../lib/words.ts";
 import type { SystemCtx, TenantCtx } from "../runtime.ts";
 import { noteMessages, personExported } from "../webhooks/outbox.ts";
 import { type ExportAuditRow, insertAuditRow } from "./export-audit.ts";
@@ -23,12 +25,15 @@ export interface ExportPersonOutput {
 export const TOKEN_LIFE_MS = DAY_MS;
 
 /** The claims of a token (P6). */
-const exportClaims = z.lazy(() =>
+const exportClaims = lazy(() =>
   z.strictObject({
-    appId: z.string(),
-    mode: z.enum(["live", "test"]),
-    distinctId: z.string().min(1),
-    expiresAt: z.string(),
+    appId: z.string().meta(words("The application's id.", "app_3kDw9pX1sB6vMn0qTzR7Ge")),
+    mode: z.enum(["live", "test"]).meta(words("The mode: live or test.", "live")),
+    distinctId: z
+      .string()
+      .min(1)
+      .meta(words("The id of the person, as your analytics, credits or consents use it.", "user_42")),
+    expiresAt: z.string().meta(words("When it expires. Null: never.", "2027-01-15T12:00:00.000Z")),
   }),
 );
 export type ExportClaims = z.infer<typeof exportClaims>;
@@ -131,7 +136,11 @@ export function exportSecrets(ctx: Pick<SystemCtx, "settings">): ExportSecrets {
 }
 
 const notConfigured = () =>
-  new PurserError("export_unavailable", "Exports are not configured on this deployment.", {
-    headers: { "Retry-After": "60" },
-    fault: "not_set_up",
-  });
+  new PurserError(
+    "export_unavailable",
+    "Exports are not configured: `ANALYTICS_EXPORT_SECRET` (16 characters or more) is not set, or `PUBLIC_ORIGIN` is no origin.",
+    {
+      headers: { "Retry-After": "60" },
+      fault: "not_set_up",
+    },
+  );

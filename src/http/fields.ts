@@ -2,7 +2,9 @@ import * as z from "zod";
 import { withoutKeys } from "../db/key-form.ts";
 import { isJsonObject, type JsonObject } from "../lib/json.ts";
 import { parseTimestamp } from "../lib/time.ts";
+import { words } from "../lib/words.ts";
 import { wrongType } from "./issue-text.ts";
+import { lazy } from "./lazy.ts";
 
 // Schemas that requests share. All request schemas are lazy: each is built for the first request that needs it, so that the
 // Worker starts faster.
@@ -79,14 +81,16 @@ export const displayName = () =>
   });
 
 /** The mode that keys, credits and people belong to. */
-export const mode = z.lazy(() => z.enum(["live", "test"]).meta({ id: "Mode" }));
+export const mode = lazy(() =>
+  z.enum(["live", "test"]).meta({ id: "Mode", ...words("The mode: live or test.", "live") }),
+);
 
-export const userId = z.lazy(() => identifier()).describe("Your own id of the user.");
+export const userId = lazy(() => identifier().meta(words("Your own id of the user.", "user_42")));
 
 /** The position at which a list continues. */
-export const cursor = z
-  .lazy(() => z.string().min(1, NOT_EMPTY).optional())
-  .describe("The `nextCursor` of the previous page.");
+export const cursor = lazy(() =>
+  z.string().min(1, NOT_EMPTY).optional().meta(words("The `nextCursor` of the previous page.", "eyJhIjoxfQ")),
+);
 
 /**
  * Returns the schema of free text for people: up to `codePointsMax` code points, well-formed, without NUL. SQLite's text functions
@@ -121,7 +125,7 @@ export function refuse(context: z.core.$RefinementCtx, message: string): never {
 }
 
 /** A timestamp of a request, read as integer milliseconds. */
-export const timestamp = z.lazy(() =>
+export const timestamp = lazy(() =>
   z
     .string({
       error: ({ input }) =>
@@ -137,7 +141,7 @@ const isNumber = (value: unknown): boolean => typeof value === "number" || typeo
  * A JSON number of any size, which the schema of the amount checks later. A number that no unit can represent becomes infinite:
  * `1e999`, or a number with more digits than a double can represent.
  */
-export const anyNumber = z.lazy(() =>
+export const anyNumber = lazy(() =>
   z
     .custom<number | symbol>(isNumber, { error: ({ input }) => wrongType("number", input) })
     .meta({ type: "number" })
@@ -148,7 +152,7 @@ export const anyNumber = z.lazy(() =>
 );
 
 /** A JSON number of any size, as the decimal that was sent or, if a double represents it, its shortest decimal. */
-export const anyDecimal = z.lazy(() =>
+export const anyDecimal = lazy(() =>
   z
     .custom<number | symbol>(isNumber, { error: ({ input }) => wrongType("number", input) })
     .meta({ type: "number" })
@@ -156,12 +160,12 @@ export const anyDecimal = z.lazy(() =>
 );
 
 /** A JSON object, unchanged, even with a key such as `__proto__`. For its numbers see `roundNumbers`. */
-export const jsonObject = z.lazy(() =>
+export const jsonObject = lazy(() =>
   z.custom<JsonObject>(isJsonObject, { error: ({ input }) => wrongType("object", input) }).meta({ type: "object" }),
 );
 
 /** The value `true` or `false` in a query string. */
-export const queryFlag = z.lazy(() =>
+export const queryFlag = lazy(() =>
   z
     .enum(["true", "false"], "must be `true` or `false`, in lower case")
     .transform((text) => text === "true")
@@ -179,7 +183,9 @@ export const queryInteger = (min: number, max: number) =>
 
 /** Returns the schema of the most rows in a page of a list. */
 export const pageLimit = (rows: string, standard = 50) =>
-  queryInteger(1, 500).default(standard).describe(`The most ${rows} in a page.`);
+  queryInteger(1, 500)
+    .default(standard)
+    .meta(words(`The most ${rows} in a page.`));
 
 /** The body of a POST without fields. Every field is unknown (W6). */
-export const noFields = z.lazy(() => z.strictObject({}));
+export const noFields = lazy(() => z.strictObject({}));

@@ -104,7 +104,7 @@ const describeIssue: z.core.$ZodErrorMap = (issue) => {
       if (issue.discriminator !== undefined && Array.isArray(issue.options)) {
         return wrongWord(issue.options, memberOf(issue.input, issue.discriminator));
       }
-      return issue.input === undefined ? IS_REQUIRED : "has none of the allowed forms";
+      return issue.input === undefined ? IS_REQUIRED : "does not have any of the allowed forms";
     case "unrecognized_keys":
       return unknownField(issue.keys[0] ?? "", issue.input, issue.inst);
     case "not_multiple_of":

@@ -9,8 +9,7 @@ const WARNINGS = {
   granted_before: "This externalRef was granted before with another quantity, and nothing more was granted.",
   count_implied:
     "A balance in count pays 1 for an event without count: send count with each event, and 0 if such a balance must not pay.",
-  quantity_rounded:
-    "A quantity was rounded: it has more decimals than its unit, so it was taken to 15 digits and then up to the next step.",
+  quantity_rounded: "A quantity has more decimals than its unit allows, so it was rounded up.",
   held_units_missing:
     "The commit has none of the units that the reservation holds, so nothing that was held pays for it.",
   audience_missing:
@@ -19,7 +18,7 @@ const WARNINGS = {
   device_made_user:
     "A secret key sent an event with the id of a device: the id is a user from now on, and no page can link it to another user.",
   consent_time_replaced:
-    "The time of this decision is not near its arrival, so the arrival was stored: send other times with a secret key.",
+    "The time of this decision is too far from its arrival, so the time of arrival was stored: send other times with a secret key.",
   device_claims_id:
     "An alias by a secret key joined the other id to the id of a device: send the user's id as distinct_id, and the device's as alias.",
   price_rule_unreachable:

@@ -64,6 +64,6 @@ export async function setCarry(
 
 function unknownCustomer(): PurserError {
   const message =
-    "Purser keeps nothing of this Stripe customer in this mode. Use the customer's id at Stripe, such as `cus_…`, and the right mode.";
+    "No event has named this Stripe customer in this mode. Use the customer's id at Stripe, such as `cus_…`, and the right mode.";
   return new PurserError("not_found", message, { param: "customer" });
 }

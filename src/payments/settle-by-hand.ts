@@ -14,10 +14,11 @@ import { presentExpiry } from "../books/ledger/balance.ts";
 import { compareStamp, idempotencyConflict, type Outcome, stampRequest } from "../books/ledger/decision.ts";
 import { isDue, willBeCharged } from "../books/ledger/hold.ts";
 import { type NewBalances, planGrant } from "../books/ledger/new-balances.ts";
+import { eachLeg, isBalanceOfLeg, storedLeg } from "../books/ledger/stored-legs.ts";
 import { inEnvironmentOf, requireEnvironment } from "../catalog/apps.ts";
 import { choosePack, selectPack } from "../catalog/pack.ts";
 import { computed, drizzle, query, type ValueOf } from "../db/query.ts";
-import { paymentGrants, paymentNames, reservations, type Steps } from "../db/schema.ts";
+import { creditBalances, paymentGrants, paymentNames, reservations, type Steps } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
 import { assert, PurserError } from "../errors.ts";
 import type { AdminCtx, Mode, TenantCtx } from "../runtime.ts";
@@ -153,8 +154,8 @@ const selectReturns = query((value: ValueOf<{ environmentId: number; name: strin
   drizzle
     .select(
       computed({
-        balanceId: sql<string>`leg.value ->> 'balanceId'`,
-        steps: sql<number>`sum(leg.value ->> 'amountSteps')`,
+        balanceId: sql<string>`${creditBalances.id}`,
+        steps: sql<number>`sum(${storedLeg.steps})`,
       }),
     )
     .from(sql`(
@@ -164,8 +165,9 @@ const selectReturns = query((value: ValueOf<{ environmentId: number; name: strin
       WHERE ${paymentNames.environmentId} = ${value("environmentId")} AND ${paymentNames.name} = ${value("name")}
     ) AS granted`)
     .crossJoin(reservations)
-    .crossJoin(sql`json_each(${reservations.legs}) AS leg`)
-    .where(and(isDue(value, sql`granted.account`), not(willBeCharged())))
+    .crossJoin(eachLeg(reservations.legs))
+    .crossJoin(creditBalances)
+    .where(and(isDue(value, sql`granted.account`), not(willBeCharged()), isBalanceOfLeg(reservations.accountId)))
     .groupBy(sql`1`),
 );
 

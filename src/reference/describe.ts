@@ -8,9 +8,9 @@ import {
 } from "zod-openapi";
 import { message } from "../api/webhooks/webhook-shapes.ts";
 import { requirementText } from "../auth/scopes.ts";
-import { assert } from "../errors.ts";
 import { errorDetail } from "../http/error-body.ts";
 import { isJsonObject } from "../lib/json.ts";
+import { words } from "../lib/words.ts";
 import { messageData } from "../webhooks/message-data.ts";
 import {
   type Content,
@@ -20,7 +20,6 @@ import {
   securityOf,
   securitySchemes,
 } from "./describe-operation.ts";
-import { addExamples, addWords, componentsOf, isSchema, type Schema } from "./field-examples.ts";
 import {
   errorComponents,
   errorDetailSchema,
@@ -30,6 +29,7 @@ import {
   headers,
   sharedResponses,
 } from "./response-components.ts";
+import { describeParameters } from "./words-of-fields.ts";
 
 const isEmptyObject = (value: unknown): boolean => isJsonObject(value) && Object.keys(value).length === 0;
 
@@ -37,6 +37,9 @@ const isEmptyObject = (value: unknown): boolean => isJsonObject(value) && Object
 const correctSchema: ZodOpenApiOverride = ({ jsonSchema, zodSchema, io }) => {
   // zod leaves out the default of a transformed argument.
   if (io === "input" && zodSchema instanceof z.ZodDefault) jsonSchema.default ??= zodSchema.def.defaultValue;
+  // zod leaves out the `examples` of a transformed argument, so `words` writes `example`, an older keyword.
+  if (jsonSchema.example !== undefined) jsonSchema.examples = [jsonSchema.example];
+  delete jsonSchema.example;
   const { additionalProperties, properties } = jsonSchema;
   // zod writes "any other field" as an empty schema, and no known fields as an empty list. Some generators misread both.
   if (isEmptyObject(additionalProperties)) jsonSchema.additionalProperties = true;
@@ -129,8 +132,8 @@ export interface About {
 /** A message that webhook endpoints receive. */
 function describeMessage(type: string, description: string, data: z.ZodRawShape): ZodOpenApiOperationObject {
   const schema = message.unwrap().extend({
-    type: z.literal(type).describe("The type of the message."),
-    data: z.strictObject(data).describe("The data of this type of message."),
+    type: z.literal(type).meta(words("The type of the message.")),
+    data: z.strictObject(data).meta(words("The data of this type of message.", isEmptyObject(data) ? {} : undefined)),
   });
   return {
     operationId: `on${type.replace(/(^|\.)([a-z])/g, (_, _dot, letter: string) => letter.toUpperCase())}`,
@@ -196,23 +199,8 @@ export function openApiDocument(about: About, operations: readonly DescribedOper
   };
   const document = createDocument(plan, { override: correctSchema });
   for (const schema of Object.values(document.components?.schemas ?? {})) describeDefaults(schema);
-  // A copy, because the document may have one object at several places.
-  const written: unknown = JSON.parse(JSON.stringify(document));
-  assert(isSchema(written), "a document is an object");
-  addOperationExamples(written);
-  addWords(written);
-  // It has the type of the document that it copies.
-  return written as unknown as OpenApiDocument;
-}
-
-/** Adds the examples of the operations to the fields of their bodies and responses. */
-function addOperationExamples(document: Schema): void {
-  const components = componentsOf(document);
-  const visit = (value: unknown): void => {
-    if (Array.isArray(value)) value.forEach(visit);
-    if (!isSchema(value)) return;
-    if (isSchema(value.schema) && value.example !== undefined) addExamples(value.schema, value.example, components);
-    for (const inner of Object.values(value)) visit(inner);
-  };
-  visit(document.paths);
+  // A copy, because the document may have one object at several places. It has the type of the document that it copies.
+  const written = JSON.parse(JSON.stringify(document)) as OpenApiDocument;
+  describeParameters(Object(written));
+  return written;
 }

@@ -7,6 +7,7 @@ import { metersAndVersion, quantitiesOutput, unit } from "../books/amounts/amoun
 import { type ErrorCode, errorMeaning, errorStatus } from "../errors.ts";
 import { errorBody, errorDetail } from "../http/error-body.ts";
 import { mode } from "../http/fields.ts";
+import { words } from "../lib/words.ts";
 
 const textHeader = (description: string, example: string) => ({
   description,
@@ -41,68 +42,80 @@ export const headerRefs = (names: readonly HeaderName[]) =>
 
 const shortBalance = z
   .strictObject({
-    balanceId: z.string(),
-    packName: z.string(),
+    balanceId: z.string().meta(words("The balance's id.", "crb_5cQx2vN8bT0rKf7yLwZ3Hd")),
+    packName: z.string().meta(words("The pack's name.", "Starter")),
     unit,
-    remaining: z.number(),
+    remaining: z.number().meta(words("The remaining amount, in the balance's unit.", 280)),
     reason: z
       .enum(["exhausted", "wrong_unit", "no_match"])
       .meta({ id: "ShortageReason" })
-      .describe("`exhausted`: the balance would have paid its whole amount."),
+      .meta(words("`exhausted`: the balance would have paid its whole amount.", "exhausted")),
   })
   .meta({ id: "ShortBalance" });
 
 /** The `details` of each code that has some. A field is optional if not every refusal with the code has it. */
 const detailsByCode = {
   invalid_request: z
-    .strictObject({ limit: z.int().meta({ description: "The maximum number.", example: 100 }) })
+    .strictObject({ limit: z.int().meta(words("The maximum number.", 100)) })
     .optional()
-    .describe("Present if there are already as many objects as allowed, or if a list would have too many."),
+    .meta(words("Present if there are already as many objects as allowed, or if a list would have too many.")),
   invalid_user_token: z
-    .strictObject({ reason: z.enum(TOKEN_FLAWS).meta({ id: "TokenFlaw" }) })
+    .strictObject({
+      reason: z.enum(TOKEN_FLAWS).meta({ id: "TokenFlaw", ...words("The flaw.", "expired") }),
+    })
     .optional()
-    .describe("The flaw of the token. Absent when no token was sent."),
+    .meta(words("The flaw of the token. Absent when no token was sent.")),
   insufficient_credits: z.strictObject({
-    uncovered: quantitiesOutput.describe("The quantities that no balance covers."),
-    skipped: z.array(shortBalance).describe("Why each active balance does not cover them; at most 20."),
-    quantities: quantitiesOutput.describe("The quantities of the usage."),
+    uncovered: quantitiesOutput.meta(words("The quantities that no balance covers.")),
+    skipped: z.array(shortBalance).meta(words("Why each active balance does not cover them; at most 20.")),
+    quantities: quantitiesOutput.meta(words("The quantities of the usage.")),
     ...metersAndVersion(),
   }),
   forbidden: z
     .strictObject({
-      scope: scope.optional().describe("The scope that the administration key lacks."),
+      scope: scope.optional().meta(words("The scope that the administration key lacks.", "people")),
       appId: z
         .string()
         .nullable()
         .optional()
-        .describe(
-          "The application that the administration key is not for. Null: the key must be for all applications.",
+        .meta(
+          words(
+            "The application that the administration key is not for. Null: the key must be for all applications.",
+            "app_3kDw9pX1sB6vMn0qTzR7Ge",
+          ),
         ),
-      mode: mode.optional().describe("The mode that the administration key is not for."),
+      mode: mode.optional().meta(words("The mode that the administration key is not for.", "live")),
     })
     .optional()
-    .describe("Present when an administration key may not do this."),
+    .meta(words("Present when an administration key may not do this.")),
   price_not_found: z.strictObject({
-    event: z.string(),
-    model: z.string().nullable(),
-    meters: z.array(z.string()).meta({ description: "The meters without a price.", example: ["output"] }),
-    unit: unit.optional().describe("The unit whose rule does not name them. Absent if no rule matches the event."),
+    event: z.string().meta(words("The event's name.", "chat.completed")),
+    model: z.string().nullable().meta(words("The model. Null if the event has none.", "large-3")),
+    meters: z.array(z.string()).meta(words("The meters without a price.", ["output"])),
+    unit: unit
+      .optional()
+      .meta(words("The unit whose rule does not name them. Absent if no rule matches the event.", "cents")),
   }),
   idempotency_conflict: z.strictObject({
-    differs: z.array(z.string()).describe("The fields that differ from the first request, as far as they are stored."),
+    differs: z
+      .array(z.string())
+      .meta(words("The fields that differ from the first request, as far as they are stored.", ["quantities"])),
   }),
   changed_meanwhile: z
     .strictObject({
-      version: z.int().optional().describe("The current version of a pack or price list."),
-      distinctIds: z.array(z.string()).optional().describe("The current ids of the person."),
-      distinctIdCount: z.int().optional().describe("How many ids the person has now."),
+      version: z.int().optional().meta(words("The current version of a pack or price list.", 3)),
+      distinctIds: z
+        .array(z.string())
+        .optional()
+        .meta(words("The current ids of the person.", ["user_42"])),
+      distinctIdCount: z.int().optional().meta(words("How many ids the person has now.", 2)),
     })
     .optional(),
-  test_quota_exceeded: z.strictObject({ quota: z.int().describe("The limit of test-mode balances.") }),
-  usage_limit_reached: refusingLimitOutput.describe(
-    "The limit that refuses the usage. If several do, the one that resets last.",
+  test_quota_exceeded: z.strictObject({ quota: z.int().meta(words("The limit of test-mode balances.", 1_000)) }),
+  usage_limit_reached: refusingLimitOutput.meta(
+    words("The limit that refuses the usage. If several do, the one that resets last."),
   ),
-  export_unavailable: z.strictObject({ reason: z.literal("too_large") }).optional(),
+  export_unavailable: z.strictObject({ reason: z.literal("too_large").meta(words("The reason.")) }).optional(),
 } satisfies Partial<Record<ErrorCode, z.ZodType>>;
 
 const commonDetails = errorDetail.unwrap().omit({ code: true, details: true }).shape;
@@ -114,14 +127,18 @@ const nameOf = (code: string): string =>
 const codesWithDetails = Object.entries(detailsByCode).map(([code, details]) => ({
   name: nameOf(code),
   codes: [code],
-  schema: z.strictObject({ code: z.literal(code), ...commonDetails, details }),
+  schema: z.strictObject({
+    code: z.literal(code).meta(words("The error code.", code)),
+    ...commonDetails,
+    details: details.description === undefined ? details.meta(words("Details for programs.")) : details,
+  }),
 }));
 
 const otherCodes = Object.keys(errorStatus).filter((code) => !(code in detailsByCode));
 const withoutDetails = {
   name: "OtherError",
   codes: otherCodes,
-  schema: z.strictObject({ code: z.enum(otherCodes), ...commonDetails }),
+  schema: z.strictObject({ code: z.enum(otherCodes).meta(words("The error code.", "not_found")), ...commonDetails }),
 };
 
 const errorForms = [...codesWithDetails, withoutDetails];

@@ -2,26 +2,37 @@ import * as z from "zod";
 import { debit, metersAndVersion, quantitiesOutput, unit } from "../books/amounts/amount-fields.ts";
 import { mode } from "../http/fields.ts";
 import { time } from "../http/output-fields.ts";
+import { words } from "../lib/words.ts";
 
 const textSchema = z.string();
 const userIdSchema = textSchema;
 const seq = z
   .int()
-  .describe("The seq of the user's last ledger entry that the effect wrote. Sort a user's messages by it.");
-const movingSchema = { balanceId: textSchema, unit, delta: z.number(), remaining: z.number() };
-const motion = { ...movingSchema, note: textSchema.nullable() };
-const expiry = {
-  userId: userIdSchema,
-  balanceId: textSchema,
-  packId: textSchema,
+  .meta(words("The seq of the user's last ledger entry that the effect wrote. Sort a user's messages by it.", 12));
+const movingSchema = {
+  balanceId: textSchema.meta(words("The balance's id.", "crb_5cQx2vN8bT0rKf7yLwZ3Hd")),
   unit,
-  remaining: z.number(),
-  expiresAt: time,
+  delta: z.number().meta(words("The change, in the balance's unit. Negative for a deduction.", -120)),
+  remaining: z.number().meta(words("The remaining amount, in the balance's unit.", 280)),
+};
+const motion = {
+  ...movingSchema,
+  note: textSchema.nullable().meta(words("The reason that the caller gave. Null without one.", "Goodwill")),
+};
+const expiry = {
+  userId: userIdSchema.meta(words("Your own id of the user.", "user_42")),
+  balanceId: textSchema.meta(words("The balance's id.", "crb_5cQx2vN8bT0rKf7yLwZ3Hd")),
+  packId: textSchema.meta(words("The pack's id.", "cpk_1mVt9sD4gE6uXa8oPzJ2Rq")),
+  unit,
+  remaining: z.number().meta(words("The remaining amount, in the balance's unit.", 280)),
+  expiresAt: time.meta(words("When it expires. Null: never.", "2027-01-15T12:00:00.000Z")),
 };
 const movedSchema = {
-  userId: userIdSchema,
-  paymentKey: textSchema,
-  balances: z.array(z.strictObject(movingSchema)),
+  userId: userIdSchema.meta(words("Your own id of the user.", "user_42")),
+  paymentKey: textSchema.meta(
+    words("The payment's id at Stripe: its payment intent, if it has one.", "pi_3PgafmB7WZ01zgkW1tQm8sLd"),
+  ),
+  balances: z.array(z.strictObject(movingSchema)).meta(words("The balances.")),
   seq,
 };
 
@@ -30,118 +41,187 @@ export const messageData = {
   "credits.granted": [
     "Balances were issued.",
     {
-      userId: userIdSchema,
-      balances: z.array(
-        z.strictObject({
-          balanceId: textSchema,
-          packId: textSchema,
-          packItemId: textSchema.nullable(),
-          unit,
-          initial: z.number(),
-          expiresAt: time.nullable(),
-        }),
-      ),
-      externalRef: textSchema.nullable(),
-      source: z.enum(["purchase", "grant", "refund", "manual"]).describe("Why the credits were granted."),
-      recurringId: textSchema.nullable(),
+      userId: userIdSchema.meta(words("Your own id of the user.", "user_42")),
+      balances: z
+        .array(
+          z.strictObject({
+            balanceId: textSchema.meta(words("The balance's id.", "crb_5cQx2vN8bT0rKf7yLwZ3Hd")),
+            packId: textSchema.meta(words("The pack's id.", "cpk_1mVt9sD4gE6uXa8oPzJ2Rq")),
+            packItemId: textSchema
+              .nullable()
+              .meta(words("The id of the pack's item. Null for a pack without items.", "cpi_7hWk3yB5nC0eUi9fMvS4Lx")),
+            unit,
+            initial: z.number().meta(words("The amount at the grant, in the balance's unit.", 400)),
+            expiresAt: time.nullable().meta(words("When it expires. Null: never.", "2027-01-15T12:00:00.000Z")),
+          }),
+        )
+        .meta(words("The balances.")),
+      externalRef: textSchema
+        .nullable()
+        .meta(words("The reference of the grant, such as a payment's id.", "order-1001")),
+      source: z
+        .enum(["purchase", "grant", "refund", "manual"])
+        .meta(words("Why the credits were granted.", "purchase")),
+      recurringId: textSchema.nullable().meta(words("The recurring grant's id.", "rec_free-user_42")),
       seq,
     },
   ],
   "credits.refunded": [
     "A refund took back credits.",
     {
-      userId: userIdSchema,
-      refundRef: textSchema,
-      externalRef: textSchema,
-      balances: z.array(
-        z.strictObject({
-          balanceId: textSchema,
-          packItemId: textSchema.nullable(),
-          unit,
-          taken: z.number(),
-          short: z.number(),
-          remaining: z.number(),
-        }),
-      ),
+      userId: userIdSchema.meta(words("Your own id of the user.", "user_42")),
+      refundRef: textSchema.meta(words("The reference of the refund.", "re_1001")),
+      externalRef: textSchema.meta(words("The reference of the grant, such as a payment's id.", "order-1001")),
+      balances: z
+        .array(
+          z.strictObject({
+            balanceId: textSchema.meta(words("The balance's id.", "crb_5cQx2vN8bT0rKf7yLwZ3Hd")),
+            packItemId: textSchema
+              .nullable()
+              .meta(words("The id of the pack's item. Null for a pack without items.", "cpi_7hWk3yB5nC0eUi9fMvS4Lx")),
+            unit,
+            taken: z.number().meta(words("The amount that was taken back.", 120)),
+            short: z.number().meta(words("The due amount that could not be taken back.", 0)),
+            remaining: z.number().meta(words("The remaining amount, in the balance's unit.", 280)),
+          }),
+        )
+        .meta(words("The balances.")),
       seq,
     },
   ],
-  "credits.revoked": ["A balance was revoked.", { userId: userIdSchema, ...motion, seq }],
-  "credits.adjusted": ["A balance was adjusted.", { userId: userIdSchema, ...motion, seq }],
+  "credits.revoked": [
+    "A balance was revoked.",
+    { userId: userIdSchema.meta(words("Your own id of the user.", "user_42")), ...motion, seq },
+  ],
+  "credits.adjusted": [
+    "A balance was adjusted.",
+    { userId: userIdSchema.meta(words("Your own id of the user.", "user_42")), ...motion, seq },
+  ],
   "credits.low": [
     "The remaining credits fell below an alert's threshold.",
     {
-      userId: userIdSchema,
-      alertId: textSchema,
-      name: textSchema,
+      userId: userIdSchema.meta(words("Your own id of the user.", "user_42")),
+      alertId: textSchema.meta(words("The alert's id.", "alr_7hNc4kR9wZ2yTfBq8mLx3D")),
+      name: textSchema.meta(words("The name, for people.", "Backend")),
       unit,
-      remaining: z.number(),
-      threshold: z.number(),
+      remaining: z.number().meta(words("The remaining amount, in the balance's unit.", 280)),
+      threshold: z.number().meta(words("The threshold, in the unit.", 80)),
       seq,
     },
   ],
-  "credits.depleted": ["The user has no credits left in any unit.", { userId: userIdSchema, seq }],
+  "credits.depleted": [
+    "The user has no credits left in any unit.",
+    { userId: userIdSchema.meta(words("Your own id of the user.", "user_42")), seq },
+  ],
   "recurring.suspended": [
-    "A period of a recurring grant was refused with the error code `reason`. Resume the recurring grant after you have removed the cause.",
-    { userId: userIdSchema, recurringId: textSchema, reason: textSchema },
+    "A period of a recurring grant was refused with the error code `reason`. Resume the recurring grant after you have fixed the cause.",
+    {
+      userId: userIdSchema.meta(words("Your own id of the user.", "user_42")),
+      recurringId: textSchema.meta(words("The recurring grant's id.", "rec_free-user_42")),
+      reason: textSchema.meta(words("The code of the error.", "credit_pack_not_found")),
+    },
   ],
   "balance.expiring": [
     "A balance expires in `days` days.",
     {
       ...expiry,
-      days: z.int().meta({ description: "How many days before its expiry the message is sent.", example: 7 }),
+      days: z.int().meta(words("How many days before its expiry the message is sent.", 7)),
     },
   ],
   "balance.expired": ["A balance with remaining credits expired.", expiry],
   "usage.recorded": [
     "Usage was recorded: an event, a commit or a charge. Sent only to endpoints that request this type.",
     {
-      userId: userIdSchema,
-      eventId: textSchema,
-      debits: z.array(debit),
-      uncovered: quantitiesOutput.nullable(),
-      event: textSchema,
-      model: textSchema.nullable(),
-      quantities: quantitiesOutput,
+      userId: userIdSchema.meta(words("Your own id of the user.", "user_42")),
+      eventId: textSchema.meta(words("The usage event's id.", "chat-2026-01-16-0001")),
+      debits: z.array(debit).meta(words("The debits, in spending order.")),
+      uncovered: quantitiesOutput
+        .nullable()
+        .meta(words("The quantities that no balance covered. Null when all are covered.")),
+      event: textSchema.meta(words("The event's name.", "chat.completed")),
+      model: textSchema.nullable().meta(words("The model. Null if the event has none.", "large-1")),
+      quantities: quantitiesOutput.meta(words("The usage in each unit.", { count: 1, tokens: 120 })),
       ...metersAndVersion(),
-      occurredAt: time,
+      occurredAt: time.meta(words("When it happened.", "2026-01-16T08:30:00.000Z")),
       properties: z
         .record(z.string(), z.unknown())
         .nullable()
-        .describe("Null if none were sent, or if they exceed 16 KiB."),
-      seq: seq.nullable(),
+        .meta(words("Null if none were sent, or if they exceed 16 KiB.", { plan: "pro" })),
+      seq: seq
+        .nullable()
+        .meta(
+          words("The seq of the user's last ledger entry that the effect wrote. Sort a user's messages by it.", 12),
+        ),
     },
   ],
   "usage.limit_reached": [
     "A user has reached or exceeded the amount of a usage limit. Sent once a window.",
     {
-      ...{ userId: userIdSchema, limitId: textSchema, name: textSchema, unit, amount: z.number(), used: z.number() },
-      resetsAt: textSchema.meta({ format: "date-time" }),
+      ...{
+        userId: userIdSchema.meta(words("Your own id of the user.", "user_42")),
+        limitId: textSchema.meta(words("The usage limit's id.", "lim_5qWc1nY8aJ3vRb7kTxE2Mz")),
+        name: textSchema.meta(words("The name, for people.", "Backend")),
+        unit,
+        amount: z.number().meta(words("The amount, in the unit.", 120)),
+        used: z.number().meta(words("The used amount in the current window.", 50)),
+      },
+      resetsAt: textSchema
+        .meta({ format: "date-time" })
+        .meta(words("When the window ends.", "2026-01-17T00:00:00.000Z")),
       seq,
     },
   ],
   "reservation.expired": [
     "A reservation expired, and its holds returned.",
     {
-      userId: userIdSchema,
-      reservationId: textSchema,
-      event: textSchema,
-      holds: z.array(z.strictObject({ balanceId: textSchema, packId: textSchema, unit, amount: z.number() })),
-      seq: seq.nullable(),
+      userId: userIdSchema.meta(words("Your own id of the user.", "user_42")),
+      reservationId: textSchema.meta(words("The reservation's id.", "res_7hWk3yB5nC0eUi9fMvS4Lx")),
+      event: textSchema.meta(words("The event's name.", "chat.completed")),
+      holds: z
+        .array(
+          z.strictObject({
+            balanceId: textSchema.meta(words("The balance's id.", "crb_5cQx2vN8bT0rKf7yLwZ3Hd")),
+            packId: textSchema.meta(words("The pack's id.", "cpk_1mVt9sD4gE6uXa8oPzJ2Rq")),
+            unit,
+            amount: z.number().meta(words("The amount, in the unit.", 120)),
+          }),
+        )
+        .meta(words("The amounts that it held of each balance.")),
+      seq: seq
+        .nullable()
+        .meta(
+          words("The seq of the user's last ledger entry that the effect wrote. Sort a user's messages by it.", 12),
+        ),
     },
   ],
   "person.exported": [
     "A link to a person's data was created or opened.",
-    { distinctId: textSchema, action: z.enum(["minted", "opened"]) },
+    {
+      distinctId: textSchema.meta(
+        words("The id of the person, as your analytics, credits or consents use it.", "user_42"),
+      ),
+      action: z.enum(["minted", "opened"]).meta(words("What was done.", "minted")),
+    },
   ],
-  "person.erased": ["A person was erased.", { erasureId: textSchema }],
+  "person.erased": [
+    "A person was erased.",
+    { erasureId: textSchema.meta(words("The erasure's id.", "era_5tQw8nR2sVj7mXb4cKd1Lp")) },
+  ],
   "limits.reached": [
     "A daily limit of the environment's analytics was reached. Sent once a day for each limit.",
-    { limit: textSchema, environment: mode },
+    {
+      limit: textSchema.meta(words("The limit.", "eventsADay")),
+      environment: mode,
+    },
   ],
   "payment.unmatched": [
     "A payment granted nothing, and can be settled by hand.",
-    { paymentKey: textSchema, reason: textSchema },
+    {
+      paymentKey: textSchema.meta(
+        words("The payment's id at Stripe: its payment intent, if it has one.", "pi_3PgafmB7WZ01zgkW1tQm8sLd"),
+      ),
+      reason: textSchema.meta(words("The reason.", "Duplicate purchase")),
+    },
   ],
   "payment.taken": ["A refund or dispute of a payment took back credits.", movedSchema],
   "payment.restored": ["Credits that a refund or dispute took back were restored.", movedSchema],

@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import page from "../../docs/deployment.md?raw";
+import page from "../../docs/costs.md?raw";
+import { DOLLARS } from "../support/cloudflare-prices.ts";
 import { END_USER_SETTING } from "../support/end-user-setting.ts";
 import { userToken } from "../support/keyed-routes.ts";
 import { CREDITS, USAGE } from "../support/paths.ts";
@@ -9,8 +10,6 @@ import { wrappedD1 } from "../support/wrapped-d1.ts";
 
 /** D1's limit of queries for one invocation on the free plan. */
 const FREE_QUERIES_MAX = 50;
-/** Cloudflare's prices for a million requests, rows written and rows read. */
-const DOLLARS = { requests: 0.3, rowsWritten: 1, rowsRead: 0.001 };
 
 interface Cost {
   /** Each statement of a batch counts, as in the strictest reading of D1's limit. */
@@ -76,7 +75,7 @@ const use = (userId = "u") => ({ eventId: `e${++events}`, userId, event: "chat",
 const useMany = (count: number, userOf: (index: number) => string = () => "u") =>
   Array.from({ length: count }, (_, index) => use(userOf(index)));
 
-/** The call that measures each line of the table in docs/deployment.md. */
+/** The call that measures each line of the table in docs/costs.md. */
 async function measure({ run, asUser, keys }: Awaited<ReturnType<typeof makeWorld>>): Promise<Record<string, Cost>> {
   const hold = (id: string) => ({ ...use(), eventId: undefined, reservationId: `res_${id}` });
   const reserve = (id: string) => run("POST", `${USAGE}/reservations`, hold(id));
@@ -118,8 +117,8 @@ const published = [...page.matchAll(/^\| (\w[^|]*?) +\| +([\d,]+) +\| +(\d+) +\|
   }),
 );
 
-describe("docs/deployment.md", () => {
-  it("publishes the cost of each call and the number of its queries, as D1 counts them", async () => {
+describe("docs/costs.md", () => {
+  it("docs/costs.md publishes the cost of each call and the number of its queries, as D1 counts them", async () => {
     const measured = await measure(await makeWorld());
     const lines = Object.entries(measured).map(([name, { queries, rowsRead, rowsWritten }]) => ({
       name,
@@ -138,7 +137,7 @@ describe("docs/deployment.md", () => {
     expect(lines.filter(({ queries }) => queries > FREE_QUERIES_MAX)).toEqual([]);
   });
 
-  it("is right that only lists of many events and erasures exceed the free plan's queries", async () => {
+  it("docs/costs.md is right that only lists of many events and erasures exceed the free plan's queries", async () => {
     const { run } = await makeWorld();
     const many = async (count: number) => (await run("POST", `${USAGE}/events/batch`, useMany(count))).queries;
     expect([await many(20), await many(100)].map((queries) => queries <= FREE_QUERIES_MAX)).toEqual([true, false]);

@@ -251,7 +251,7 @@ describe(`${INTERLEAVINGS.length} interleavings of commit, release, expire, revo
   const timeout = timeoutOf(INTERLEAVINGS.length, 4_000);
 
   it(
-    "end as decisions.md says, with correct ledgers after every step, when the cron expires holds",
+    "end as rules.md says, with correct ledgers after every step, when the cron expires holds",
     {
       timeout,
     },
@@ -259,7 +259,7 @@ describe(`${INTERLEAVINGS.length} interleavings of commit, release, expire, revo
   );
 
   it(
-    "end as decisions.md says, with correct ledgers after every step, when the user's next write expires holds",
+    "end as rules.md says, with correct ledgers after every step, when the user's next write expires holds",
     {
       timeout,
     },

@@ -6,7 +6,7 @@ import { createWorkerApp } from "../../src/app.ts";
 import { errorStatus } from "../../src/errors.ts";
 import { apiDocument, describedOperations as operations } from "../../src/reference/api-document.ts";
 import { errorCodes } from "../../src/reference/describe-operation.ts";
-import { fieldsWithoutWords } from "../../src/reference/field-examples.ts";
+import { fieldsWithoutWords } from "../../src/reference/words-of-fields.ts";
 import { checkResponse, codesIn } from "../support/openapi-check.ts";
 import { Clock, makeClient } from "../support/world.ts";
 

@@ -170,20 +170,19 @@ describe("the client", () => {
     expect(error.details?.differs).toEqual(["quantity"]);
   });
 
-  it("commits the usage so far when the work throws, if requested", async () => {
+  it("throws the error of the work, even when the commit of its usage fails for good", async () => {
     const sent: unknown[] = [];
     const fetch = async (url: string, { body }: RequestInit) => {
-      sent.push([new URL(url).pathname.split("/").at(-1), JSON.parse(String(body)).quantities]);
+      const call = new URL(url).pathname.split("/").at(-1);
+      sent.push([call, JSON.parse(String(body)).quantities]);
+      if (call === "commit") return Response.json({ error: { code: "not_found", message: "Gone." } }, { status: 404 });
       return Response.json({ reservationId: "res_1", holds: [] });
     };
     const purser = new Purser({ ...unreached, key: "sk_live_x", fetch });
-    const work = purser.usage.hold(
-      { userId: "u", event: "chat", quantities: { tokens: 9 }, onError: "commit" },
-      ({ used }) => {
-        used({ tokens: 4 });
-        throw new RangeError("the model failed");
-      },
-    );
+    const work = purser.usage.hold({ userId: "u", event: "chat", quantities: { tokens: 9 } }, ({ used }) => {
+      used({ tokens: 4 });
+      throw new RangeError("the model failed");
+    });
     await expect(work).rejects.toThrow("the model failed");
     expect(sent).toEqual([
       ["reservations", { tokens: 9 }],

@@ -251,9 +251,9 @@ describe("usage.hold", () => {
     expect(await remainingOf(userId)).toBe(10);
   });
 
-  it("releases the hold on failure, and when no usage was reported", async () => {
+  it("releases the hold on failure if so requested, and when no usage was reported", async () => {
     const userId = await userWith(100);
-    const failing = purser.usage.hold(hold(userId), ({ used }) => {
+    const failing = purser.usage.hold({ ...hold(userId), onError: "release" }, ({ used }) => {
       used({ tokens: 20 });
       throw new Error("the model failed");
     });
@@ -263,6 +263,16 @@ describe("usage.hold", () => {
     const reasons: string[] = [];
     for await (const { reason } of purser.listLedgerEntries({ userId })) reasons.push(reason);
     expect(reasons.filter((reason) => reason === "reservation_released")).toHaveLength(2);
+  });
+
+  it("commits what was used before the work failed", async () => {
+    const userId = await userWith(100);
+    const failing = purser.usage.hold(hold(userId), ({ used }) => {
+      used({ tokens: 20 });
+      throw new Error("the model failed");
+    });
+    expect((await errorOf(failing)).message).toBe("the model failed");
+    expect(await remainingOf(userId)).toBe(80);
   });
 
   it("commits the usage when the stream is aborted, and releases the hold if there was none", async () => {
@@ -377,7 +387,7 @@ describe("examples/ai-chat.mjs", () => {
     expect([poor.status, await poor.text()]).toEqual([402, "You have too few credits for this."]);
   });
 
-  it("charges the streamed part when the reader leaves, and nothing when the model fails", async () => {
+  it("charges the streamed part when the reader leaves, and when the model fails", async () => {
     const userId = await userWith(600);
     const leaving = await chat(userId, "one two", async function* ({ signal }) {
       yield* [{ text: "a " }, { text: "b " }, { text: "c " }, { usage: { inputTokens: 2, outputTokens: 3 } }];
@@ -392,6 +402,7 @@ describe("examples/ai-chat.mjs", () => {
       throw new Error("overloaded");
     });
     expect(failed.status).toBe(502);
-    expect(await remainingOf(userId)).toBe(595);
+    // The model was asked, so the two tokens of the prompt count.
+    expect(await remainingOf(userId)).toBe(593);
   });
 });

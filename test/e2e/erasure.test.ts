@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { columnClasses } from "../support/column-classes.ts";
+import { invoice } from "../support/stripe-invoices.ts";
 import { stripeSignature } from "../support/stripe-signature.ts";
-import { findInCopies } from "./support/copies.ts";
+import { findColumns, findInCopies } from "./support/copies.ts";
 import { type KillableServer, startKillableServer } from "./support/killable-server.ts";
 import { ADMIN_TOKEN } from "./support/server.ts";
 
@@ -26,17 +28,55 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => server?.close());
 
-async function send(method: string, path: string, key: string, body: object, headers: Record<string, string> = {}) {
+async function send(
+  method: string,
+  path: string,
+  key: string,
+  body: object,
+  headers: Record<string, string> = {},
+  status = 200,
+) {
   const response = await fetch(`${server.url()}${path}`, {
     method,
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers },
     body: JSON.stringify(body),
   });
   const text = await response.text();
-  expect(response.status, `${path}: ${text}`).toBe(200);
+  expect(response.status, `${path}: ${text}`).toBe(status);
   return JSON.parse(text);
 }
 const post = (path: string, key: string, body: object) => send("POST", path, key, body);
+
+/** Signs in to the dashboard, and returns a function that submits a form. The audit records what an operator does. */
+async function signIn(at: string) {
+  let cookie = "";
+  const submit = async (path: string, fields: Record<string, string>) => {
+    const headers = { cookie, origin: server.url(), "sec-fetch-site": "same-origin" };
+    const body = new URLSearchParams(fields);
+    const response = await fetch(server.url() + path, { method: "POST", headers, body, redirect: "manual" });
+    expect(response.status, await response.text()).toBe(303);
+    return response.headers;
+  };
+  const signedIn = await submit("/admin/sign-in", { token: ADMIN_TOKEN, name: "Operator", next: "/admin/apps" });
+  cookie =
+    signedIn
+      .getSetCookie()
+      .find((each) => each.startsWith("purser_session="))
+      ?.split(";")[0] ?? "";
+  const page = await (await fetch(`${server.url()}/admin/apps`, { headers: { cookie } })).text();
+  const [, _form = ""] = /name="_form" value="([^"]+)"/.exec(page) ?? [];
+  return async (path: string, fields: Record<string, string>) => {
+    expect((await submit(`${at}/${path}`, { _form, ...fields })).get("location")).toContain("notice=");
+  };
+}
+
+/** The columns that no text of a caller reaches: hashes, and tables that have rows only while an erasure runs. */
+const WITHOUT_TEXT = /\.(request_hash|settled_by|large_properties_bytes)$|^erasure_|^webhook_deliveries\.attempts$/;
+/** Every column that names a person or has free text. */
+const MARKED_COLUMNS = Object.entries(columnClasses)
+  .flatMap(([table, { names = [], text = [] }]) => [...names, ...text].map((column) => `${table}.${column}`))
+  .filter((column) => !WITHOUT_TEXT.test(column))
+  .sort();
 
 it("an erasure leaves no id and no text of its person in the bytes of a copy made by VACUUM INTO", async () => {
   const { appId } = await post("/api/v1/admin/apps", ADMIN_TOKEN, { name: "Shop" });
@@ -50,7 +90,7 @@ it("an erasure leaves no id and no text of its person in the bytes of a copy mad
   const { limitId } = await admin("usage-limits", limit);
   const { packId } = await admin("packs", { packName: "Wallet", items: [{ unit: "cents", amount: 60_000 }] });
   await send("PUT", `/api/v1/admin/apps/${appId}/stripe`, ADMIN_TOKEN, {
-    ...{ mode, setting: { signingSecrets: [SIGNING_SECRET] } },
+    ...{ mode, setting: { signingSecrets: [SIGNING_SECRET], currency: "usd", prices: [{ price: "price_1", packId }] } },
   });
   const write = (path: string, body: object) => post(`/api/v1/${path}`, key, body);
 
@@ -92,6 +132,13 @@ it("an erasure leaves no id and no text of its person in the bytes of a copy mad
   const reserve = (name: string, more: object = {}) =>
     write("usage/reservations", { ...use, reservationId: `res_${marked(name)}`, ...more });
   await reserve("reservation-open");
+  await reserve("reservation-released-by-an-operator");
+  const operator = await signIn(`/admin/apps/${appId}/live`);
+  await operator("users/reservation/release", {
+    ...{ userId, reservationId: `res_${marked("reservation-released-by-an-operator")}` },
+  });
+  const tooMuch = { ...use, event: marked("refused-event"), model: marked("refused-model"), quantities: { tokens: 1 } };
+  await send("POST", "/api/v1/usage/events", key, { ...tooMuch, eventId: marked("refused") }, {}, 402);
   await reserve("reservation-charge", { onExpiry: "charge" });
   await reserve("reservation-released");
   await write(`usage/reservations/res_${marked("reservation-released")}/release`, {});
@@ -105,6 +152,9 @@ it("an erasure leaves no id and no text of its person in the bytes of a copy mad
   await write(`credits/recurring/rec_${marked("recurring-cancelled")}/cancel`, {
     ...{ at: "now", reason: marked("reason of a cancel") },
   });
+  const recurringId = `rec_${marked("recurring-of-an-operator")}`;
+  await write("credits/recurring", { recurringId, userId, packId, every: "month" });
+  await operator("users/recurring/cancel", { userId, recurringId, at: "now", reason: marked("reason of an operator") });
   await send("PUT", `/api/v1/usage/limits/${limitId}/amount`, key, { userId, amount: 40_000 });
   await write("consent", {
     ...{ distinctId: userId, purpose: marked("purpose"), decision: "granted", method: marked("method") },
@@ -127,8 +177,8 @@ it("an erasure leaves no id and no text of its person in the bytes of a copy mad
   await write("export-person", { distinctId: userId });
 
   const atSeconds = Math.floor(Date.now() / 1_000);
-  const deliver = async (id: string, object: object) => {
-    const event = { id, object: "event", type: "checkout.session.completed", created: atSeconds, livemode: true };
+  const deliver = async (id: string, object: object, type = "checkout.session.completed") => {
+    const event = { id, object: "event", type, created: atSeconds, livemode: true };
     const body = JSON.stringify({ ...event, data: { object } });
     const response = await fetch(`${server.url()}/api/v1/stripe/${appId}/live`, {
       method: "POST",
@@ -146,22 +196,33 @@ it("an erasure leaves no id and no text of its person in the bytes of a copy mad
     });
   expect((await pay("1", "wallet")).outcome).toBe("granted");
   expect((await pay("2", marked("pack-that-was-asked-for"))).outcome).toBe("unmatched");
+  expect((await pay("4", marked("pack-that-an-operator-replaced"))).outcome).toBe("unmatched");
+  await admin("payments/pi_4/settle", { mode, userId, packId });
   const signUp = { id: "cs_3", mode: "subscription", payment_status: "paid", customer: marked("subscriber") };
   expect((await deliver("evt_3", { ...signUp, client_reference_id: userId })).outcome).toBe("remembered");
+  const bill = (id: string, about: object) => {
+    const lines = [{ id: "il_1", price: "price_1" }];
+    return deliver(`evt_${id}`, invoice(id, { customer: marked("subscriber"), lines, ...about }), "invoice.paid");
+  };
+  expect((await bill("in_1", { subscription: {} })).outcome).toBe("granted");
+  expect((await bill("in_2", { paid: 0, total: 1000 })).outcome).toBe("unmatched");
 
-  // The reservation of a second is charged, and the first attempts of messages fail.
-  await new Promise((resolve) => setTimeout(resolve, 1_500));
+  // The reservation of a second is charged, the first attempts of messages fail, and the next response is followed by the refusals.
+  await new Promise((resolve) => setTimeout(resolve, 2_500));
+  await write("export-person", { distinctId: userId });
   await server.cron();
   await server.kill();
   const ids = [DEVICE, EVENT_UUID];
   // A customer who pays once is not stored.
   const stored = [...markers.filter((marker) => marker !== `${MARK}-customer`), ...ids].sort();
   expect(findInCopies(server.state, stored)).toEqual(stored);
+  expect(findColumns(server.state, [MARK, ...ids])).toEqual(MARKED_COLUMNS);
 
   await server.start();
   const erased = await write("erase-person", { distinctId: userId });
   expect([erased.status, erased.distinctIds.toSorted()]).toEqual(["completed", [DEVICE, crm, userId].toSorted()]);
   await server.cron();
   await server.kill();
+  expect(findColumns(server.state, [MARK, ...ids])).toEqual([]);
   expect(findInCopies(server.state, [...markers, ...ids, MARK])).toEqual([]);
 }, 120_000);

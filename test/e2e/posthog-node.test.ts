@@ -114,42 +114,40 @@ describe.each(["v0", "v1"] as const)("posthog-node in %s mode", (mode) => {
   });
 });
 
-describe("posthog-node", () => {
-  it("retries after a lost response, and every event is stored once", async () => {
-    const { app, client } = await connect("v0", {
-      fetchRetryCount: 3,
-      fetch: (() => {
-        let calls = 0;
-        return async (url: string, init: unknown) => {
-          const response = await fetch(url, init as RequestInit);
-          if (++calls > 1) return response;
-          await response.text();
-          throw new TypeError("fetch failed");
-        };
-      })(),
-    });
-    for (let index = 0; index < 5; index++) client.capture({ distinctId: "ana", event: `seen ${index}` });
-    await client.shutdown();
-    const events = await eventsIn(server.db, at(app), ["ana"]);
-    expect(events.map((event) => event.event).sort()).toEqual([0, 1, 2, 3, 4].map((index) => `seen ${index}`));
+it("posthog-node retries after a lost response, and every event is stored once", async () => {
+  const { app, client } = await connect("v0", {
+    fetchRetryCount: 3,
+    fetch: (() => {
+      let calls = 0;
+      return async (url: string, init: unknown) => {
+        const response = await fetch(url, init as RequestInit);
+        if (++calls > 1) return response;
+        await response.text();
+        throw new TypeError("fetch failed");
+      };
+    })(),
   });
+  for (let index = 0; index < 5; index++) client.capture({ distinctId: "ana", event: `seen ${index}` });
+  await client.shutdown();
+  const events = await eventsIn(server.db, at(app), ["ana"]);
+  expect(events.map((event) => event.event).sort()).toEqual([0, 1, 2, 3, 4].map((index) => `seen ${index}`));
+});
 
-  it("splits a batch that is too large, and every event arrives", async () => {
-    const { app, client, failed } = await connect("v0", { disableCompression: true, flushAt: 40, maxBatchSize: 40 });
-    const text = "x".repeat(60_000);
-    for (let index = 0; index < 40; index++) client.capture({ distinctId: "ana", event: "seen", properties: { text } });
-    await client.shutdown();
-    expect(failed).toEqual([]);
-    expect(await eventsIn(server.db, at(app), ["ana"])).toHaveLength(40);
-  });
+it("posthog-node splits a batch that is too large, and every event arrives", async () => {
+  const { app, client, failed } = await connect("v0", { disableCompression: true, flushAt: 40, maxBatchSize: 40 });
+  const text = "x".repeat(60_000);
+  for (let index = 0; index < 40; index++) client.capture({ distinctId: "ana", event: "seen", properties: { text } });
+  await client.shutdown();
+  expect(failed).toEqual([]);
+  expect(await eventsIn(server.db, at(app), ["ana"])).toHaveLength(40);
+});
 
-  it("drops only the malformed event in v1 mode, and reports which", async () => {
-    const { app, client, failed } = await connect("v1");
-    client.capture({ distinctId: "ana", event: "seen" });
-    client.capture({ distinctId: "x".repeat(201), event: "seen", uuid: "0190a5b4-1111-7abc-8def-0123456789ab" });
-    await client.shutdown();
-    expect(await eventsIn(server.db, at(app), ["ana"])).toHaveLength(1);
-    expect(failed).toHaveLength(1);
-    expect(JSON.stringify(failed[0])).toContain("0190a5b4-1111-7abc-8def-0123456789ab");
-  });
+it("posthog-node drops only the malformed event in v1 mode, and reports which", async () => {
+  const { app, client, failed } = await connect("v1");
+  client.capture({ distinctId: "ana", event: "seen" });
+  client.capture({ distinctId: "x".repeat(201), event: "seen", uuid: "0190a5b4-1111-7abc-8def-0123456789ab" });
+  await client.shutdown();
+  expect(await eventsIn(server.db, at(app), ["ana"])).toHaveLength(1);
+  expect(failed).toHaveLength(1);
+  expect(JSON.stringify(failed[0])).toContain("0190a5b4-1111-7abc-8def-0123456789ab");
 });

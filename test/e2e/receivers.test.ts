@@ -1,3 +1,4 @@
+import type { ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -59,10 +60,9 @@ async function world(behave: Behaviour, { isSelfSigned = false } = {}) {
     await server.db.prepare("UPDATE webhook_endpoints SET url = ? WHERE id = ?").bind(receiver.url, webhookId).run();
   }
   const grant = async (userId = "ana") => {
-    const startMs = Date.now();
     const { status, body } = await request("POST", "credits/grant", key, { userId, packId: "Starter" });
     expect(status, JSON.stringify(body)).toBe(200);
-    return { balanceId: body.balanceId as string, tookMs: Date.now() - startMs };
+    return { balanceId: body.balanceId as string };
   };
   const deliveries = async (id = webhookId): Promise<Delivery[]> =>
     (await admin("GET", `/webhooks/${id}/deliveries`)).body.deliveries;
@@ -116,11 +116,14 @@ describe.concurrent("a receiver", () => {
   });
 
   it("that responds slowly gets its message, and does not delay the caller", async () => {
-    const { grant, attempted, receiver } = await world((response) => void setTimeout(() => ok(response, 1), 4_000));
-    expect((await grant()).tookMs).toBeLessThan(3_500);
+    const held: ServerResponse[] = [];
+    const { grant, attempted, receiver } = await world((response) => void held.push(response));
+    // The call is answered although its receiver has not answered yet.
+    await grant();
+    await until(() => held.length === 1, 20_000, "a message");
+    for (const response of held) ok(response, 1);
     const { status, attempts } = await attempted(1);
     expect([status, attempts[0]?.status, receiver.attempts.length]).toEqual(["delivered", 204, 1]);
-    expect(attempts[0]?.durationMs).toBeGreaterThanOrEqual(3_900);
   });
 
   it("that never responds is abandoned after ten seconds, tried again by the cron, and delays no other receiver", async () => {
@@ -137,11 +140,7 @@ describe.concurrent("a receiver", () => {
     await server.cron();
     const { status, attempts } = await silent.attempted(2, 40_000);
     expect(status).toBe("pending");
-    for (const { durationMs, ...attempt } of attempts) {
-      expect(attempt).toMatchObject({ status: null, error: "timeout" });
-      expect(durationMs).toBeGreaterThanOrEqual(9_900);
-      expect(durationMs).toBeLessThan(13_000);
-    }
+    for (const attempt of attempts) expect(attempt).toMatchObject({ status: null, error: "timeout" });
     expect(msBetween(attempts[0], attempts[1])).toBeGreaterThanOrEqual(4_900);
     silent.receiver.verifyAll(silent.secret);
   });
@@ -215,7 +214,6 @@ describe.concurrent("a receiver", () => {
       await grant();
       const { status, attempts } = await attempted(1);
       expect([status, attempts.length]).toEqual(["delivered", 1]);
-      expect(attempts[0]?.durationMs).toBeLessThan(8_000);
     }
     await until(() => isClosed, 20_000, "the end of the connection");
     expect(written).toBeLessThan(50_000_000);

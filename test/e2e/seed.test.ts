@@ -1,7 +1,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, expect, it, vi } from "vitest";
 import { ensureDemo } from "../../scripts/seed.mjs";
 import { ADMIN_TOKEN, type Server, sharedServer } from "./support/server.ts";
 
@@ -91,35 +91,33 @@ async function forget(): Promise<void> {
   }
 }
 
-describe("the demonstration", () => {
-  it("is seeded once when it is started twice", async () => {
-    const before = await demonstrations();
-    expect(await isInterrupted()).toBe(false);
-    const first = kept();
-    expect(await isInterrupted()).toBe(false);
-    expect(kept()).toEqual(first);
-    expect(await demonstrations()).toBe(before + 1);
-    await expectWhole();
-  });
+it("the demonstration is seeded once when it is started twice", async () => {
+  const before = await demonstrations();
+  expect(await isInterrupted()).toBe(false);
+  const first = kept();
+  expect(await isInterrupted()).toBe(false);
+  expect(kept()).toEqual(first);
+  expect(await demonstrations()).toBe(before + 1);
+  await expectWhole();
+});
 
-  it("is complete, and exists once, even if seeding was interrupted repeatedly", async () => {
-    const before = await demonstrations();
-    expect(await isInterrupted(1)).toBe(true);
-    let ended = 0;
-    while (await isInterrupted(4)) expect(++ended).toBeLessThan(20);
-    expect(ended).toBeGreaterThan(3);
-    expect(await demonstrations()).toBe(before + 1);
-    await expectWhole();
-  });
+it("the demonstration is complete, and exists once, even if seeding was interrupted repeatedly", async () => {
+  const before = await demonstrations();
+  expect(await isInterrupted(1)).toBe(true);
+  let ended = 0;
+  while (await isInterrupted(4)) expect(++ended).toBeLessThan(20);
+  expect(ended).toBeGreaterThan(3);
+  expect(await demonstrations()).toBe(before + 1);
+  await expectWhole();
+});
 
-  it("is seeded again for another database", async () => {
-    expect(await isInterrupted(5)).toBe(true);
-    await forget();
-    expect(await isInterrupted()).toBe(false);
-    await expectWhole();
-    await forget();
-    expect(await isInterrupted()).toBe(false);
-    await expectWhole();
-    expect(await demonstrations()).toBe(1);
-  });
+it("the demonstration is seeded again for another database", async () => {
+  expect(await isInterrupted(5)).toBe(true);
+  await forget();
+  expect(await isInterrupted()).toBe(false);
+  await expectWhole();
+  await forget();
+  expect(await isInterrupted()).toBe(false);
+  await expectWhole();
+  expect(await demonstrations()).toBe(1);
 });

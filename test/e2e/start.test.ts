@@ -14,7 +14,7 @@ import {
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { withDatabases } from "../../scripts/databases.mjs";
 import { makeCheckout, type Started, startCheckout } from "./support/checkout.ts";
 import { ADMIN_TOKEN } from "./support/server.ts";
@@ -126,93 +126,94 @@ function processes(): number[] {
     .map(Number);
 }
 
-describe("npm start", () => {
-  it("serves npm run demo, which finds it on any port", async () => {
-    const { PORT: _port, ...env } = process.env;
-    const { stdout } = await run(process.execPath, ["scripts/demo.mjs"], { cwd: directory, env });
-    expect(stdout).toContain("delivered twice, granted once");
-    expect(stdout).toContain("8. A person's data");
-    const messages = stdout.slice(stdout.indexOf("10. Messages to your backend"));
-    for (const type of ["credits.granted", "usage.recorded", "payment.taken", "person.exported"])
-      expect(messages).toContain(type);
-  });
+it("npm start serves npm run demo, which finds it on any port", async () => {
+  const { PORT: _port, ...env } = process.env;
+  const { stdout } = await run(process.execPath, ["scripts/demo.mjs"], { cwd: directory, env });
+  expect(stdout).toContain("delivered twice, granted once");
+  expect(stdout).toContain("8. A person's data");
+  const messages = stdout.slice(stdout.indexOf("10. Messages to your backend"));
+  for (const type of ["credits.granted", "usage.recorded", "payment.taken", "person.exported"])
+    expect(messages).toContain(type);
+});
 
-  it("stores no traces of requests, and appends to its log, which has no query strings", async () => {
-    await fetch(`${started.url}/api/v1/export-download?token=a-download-token`);
-    expect(existsSync(join(directory, TRACES))).toBe(false);
-    const log = readFileSync(join(directory, LOG), "utf8");
-    expect(log.startsWith("earlier log\n")).toBe(true);
-    expect(log.length).toBeGreaterThan("earlier log\n".length);
-    expect(log).not.toMatch(/a-download-token|token=|GET \//);
-  });
+it("npm start stores no traces of requests, and appends to its log, which has no query strings", async () => {
+  await fetch(`${started.url}/api/v1/export-download?token=a-download-token`);
+  expect(existsSync(join(directory, TRACES))).toBe(false);
+  const log = readFileSync(join(directory, LOG), "utf8");
+  expect(log.startsWith("earlier log\n")).toBe(true);
+  expect(log.length).toBeGreaterThan("earlier log\n".length);
+  expect(log).not.toMatch(/a-download-token|token=|GET \//);
+});
 
-  it("keeps every row in the next migration, serves it, and changes nothing by a migration that fails", async () => {
-    const { apps } = await answerOf<{ apps: { appId: string }[] }>(ADMIN_TOKEN, "GET", "/admin/apps");
-    const at = `/admin/apps/${apps[0]?.appId}`;
+it("npm start keeps every row in the next migration, serves it, and changes nothing by a migration that fails", async () => {
+  const { apps } = await answerOf<{ apps: { appId: string }[] }>(ADMIN_TOKEN, "GET", "/admin/apps");
+  const at = `/admin/apps/${apps[0]?.appId}`;
+  const made = { kind: "secret", mode: "live" };
+  const { key } = await answerOf<{ key: string }>(ADMIN_TOKEN, "POST", `${at}/keys`, made);
+  const pack = { packName: "Upgrade", items: [{ unit: "count", amount: 9 }] };
+  await answerOf(ADMIN_TOKEN, "POST", `${at}/packs`, pack);
+  const grant = { userId: "kept", packId: "Upgrade", externalRef: "an earlier order" };
+  const granted = await (await call(key, "POST", "/credits/grant", grant)).text();
+  const listed = await (await call(key, "GET", "/credits?userId=kept")).text();
+  await started.stop();
+
+  const before = rowsByTable();
+  expect(before.credit_ledger?.length).toBeGreaterThan(10);
+  writeFileSync(join(directory, "drizzle/0003_made_up.sql"), NEXT);
+  writeFileSync(join(directory, "drizzle/0004_failing.sql"), FAILING);
+  await expect(startCheckout(directory)).rejects.toThrow("could not be migrated");
+  const { made_up_counts: counts = [], ...after } = rowsByTable();
+  expect(counts.length).toBe(new Set(before.credit_ledger?.map((row) => row.account_id)).size);
+  const packs = before.credit_packs?.map((row) => ({ ...row, made_up_note: null }));
+  expect(after).toEqual({ ...before, credit_packs: packs });
+  expect(() => onFile((database) => database.exec("DELETE FROM credit_ledger"))).toThrow("made_up_no_delete");
+
+  rmSync(join(directory, "drizzle/0004_failing.sql"));
+  bindDatabases(2);
+  started = await startCheckout(directory);
+  const replayed = await call(key, "POST", "/credits/grant", grant);
+  expect(replayed.headers.get("idempotent-replayed")).toBe("true");
+  expect(await replayed.text()).toBe(granted);
+  expect(await (await call(key, "GET", "/credits?userId=kept")).text()).toBe(listed);
+  const event = { userId: "kept", event: "call", quantities: { count: 2 }, eventId: "after" };
+  await answerOf(key, "POST", "/usage/events", event);
+  type Verified = { users: { userId: string; isSound: boolean }[] };
+  const { users } = await answerOf<Verified>(ADMIN_TOKEN, "POST", `${at}/verify`, { mode: "live" });
+  expect(users.map(({ userId }) => userId)).toContain("kept");
+  expect(users.filter(({ isSound }) => !isSound)).toEqual([]);
+}, 180_000);
+
+it("npm start migrates and serves each database by its binding, also one that is added later and one whose name another has", async () => {
+  for (const [database, digit] of [
+    ["DB", "0"],
+    ["DB_1", "1"],
+  ] as const) {
+    const { appId } = await answerOf<{ appId: string }>(ADMIN_TOKEN, "POST", "/admin/apps", { name: "A", database });
+    expect(appId.at(-1)).toBe(digit);
+    const at = `/admin/apps/${appId}`;
     const made = { kind: "secret", mode: "live" };
-    const { key } = await answerOf<{ key: string }>(ADMIN_TOKEN, "POST", `${at}/keys`, made);
-    const pack = { packName: "Upgrade", items: [{ unit: "count", amount: 9 }] };
-    await answerOf(ADMIN_TOKEN, "POST", `${at}/packs`, pack);
-    const grant = { userId: "kept", packId: "Upgrade", externalRef: "an earlier order" };
-    const granted = await (await call(key, "POST", "/credits/grant", grant)).text();
-    const listed = await (await call(key, "GET", "/credits?userId=kept")).text();
-    await started.stop();
+    const { key, keyId } = await answerOf<{ key: string; keyId: string }>(ADMIN_TOKEN, "POST", `${at}/keys`, made);
+    await answerOf(ADMIN_TOKEN, "POST", `${at}/packs`, { packName: "P", items: [], unit: "tokens" });
+    await answerOf(key, "POST", "/credits/grant", { userId: "u", packId: "P", quantity: 5 });
+    expect(await answerOf(key, "GET", "/credits?userId=u")).toMatchObject({ credits: [{ remaining: 5 }] });
+    await answerOf(ADMIN_TOKEN, "DELETE", `${at}/keys/${keyId}`);
+    expect((await call(key, "GET", "/credits?userId=u")).status).toBe(401);
+  }
+});
 
-    const before = rowsByTable();
-    expect(before.credit_ledger?.length).toBeGreaterThan(10);
-    writeFileSync(join(directory, "drizzle/0003_made_up.sql"), NEXT);
-    writeFileSync(join(directory, "drizzle/0004_failing.sql"), FAILING);
-    await expect(startCheckout(directory)).rejects.toThrow("could not be migrated");
-    const { made_up_counts: counts = [], ...after } = rowsByTable();
-    expect(counts.length).toBe(new Set(before.credit_ledger?.map((row) => row.account_id)).size);
-    const packs = before.credit_packs?.map((row) => ({ ...row, made_up_note: null }));
-    expect(after).toEqual({ ...before, credit_packs: packs });
-    expect(() => onFile((database) => database.exec("DELETE FROM credit_ledger"))).toThrow("made_up_no_delete");
+it("npm start limits guesses of the admin token, whatever address the headers claim", async () => {
+  const guess = async (n: number) => {
+    const headers = { authorization: "Bearer wrong", "cf-connecting-ip": `192.0.2.${n}` };
+    return (await fetch(`${started.url}/api/v1/admin/apps`, { headers })).status;
+  };
+  const statuses: number[] = [];
+  for (let n = 0; n < 12; n++) statuses.push(await guess(n));
+  expect(statuses).toEqual([...Array(10).fill(401), 429, 429]);
+});
 
-    rmSync(join(directory, "drizzle/0004_failing.sql"));
-    bindDatabases(2);
-    started = await startCheckout(directory);
-    const replayed = await call(key, "POST", "/credits/grant", grant);
-    expect(replayed.headers.get("idempotent-replayed")).toBe("true");
-    expect(await replayed.text()).toBe(granted);
-    expect(await (await call(key, "GET", "/credits?userId=kept")).text()).toBe(listed);
-    const event = { userId: "kept", event: "call", quantities: { count: 2 }, eventId: "after" };
-    await answerOf(key, "POST", "/usage/events", event);
-    type Verified = { users: { userId: string; isSound: boolean }[] };
-    const { users } = await answerOf<Verified>(ADMIN_TOKEN, "POST", `${at}/verify`, { mode: "live" });
-    expect(users.map(({ userId }) => userId)).toContain("kept");
-    expect(users.filter(({ isSound }) => !isSound)).toEqual([]);
-  }, 180_000);
-
-  it("migrates and serves each database by its binding, also one that is added later and one whose name another has", async () => {
-    for (const [database, digit] of [
-      ["DB", "0"],
-      ["DB_1", "1"],
-    ] as const) {
-      const { appId } = await answerOf<{ appId: string }>(ADMIN_TOKEN, "POST", "/admin/apps", { name: "A", database });
-      expect(appId.at(-1)).toBe(digit);
-      const at = `/admin/apps/${appId}`;
-      const made = { kind: "secret", mode: "live" };
-      const { key, keyId } = await answerOf<{ key: string; keyId: string }>(ADMIN_TOKEN, "POST", `${at}/keys`, made);
-      await answerOf(ADMIN_TOKEN, "POST", `${at}/packs`, { packName: "P", items: [], unit: "tokens" });
-      await answerOf(key, "POST", "/credits/grant", { userId: "u", packId: "P", quantity: 5 });
-      expect(await answerOf(key, "GET", "/credits?userId=u")).toMatchObject({ credits: [{ remaining: 5 }] });
-      await answerOf(ADMIN_TOKEN, "DELETE", `${at}/keys/${keyId}`);
-      expect((await call(key, "GET", "/credits?userId=u")).status).toBe(401);
-    }
-  });
-
-  it("limits guesses of the admin token, whatever address the headers claim", async () => {
-    const guess = async (n: number) => {
-      const headers = { authorization: "Bearer wrong", "cf-connecting-ip": `192.0.2.${n}` };
-      return (await fetch(`${started.url}/api/v1/admin/apps`, { headers })).status;
-    };
-    const statuses: number[] = [];
-    for (let n = 0; n < 12; n++) statuses.push(await guess(n));
-    expect(statuses).toEqual([...Array(10).fill(401), 429, 429]);
-  });
-
-  it.runIf(existsSync("/proc/self"))("ends, with all processes that it started, when the server has died", async () => {
+it.runIf(existsSync("/proc/self"))(
+  "npm start ends, with all processes that it started, when the server has died",
+  async () => {
     const before = processes();
     expect(before.length).toBeGreaterThan(0);
     const parentOf = (pid: number) => Number(/^PPid:\s+(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]);
@@ -220,5 +221,5 @@ describe("npm start", () => {
     expect(await started.ended).toBe(1);
     expect(existsSync(join(directory, ".purser/running.json"))).toBe(false);
     await expect.poll(() => processes().filter((pid) => before.includes(pid))).toEqual([]);
-  });
-});
+  },
+);

@@ -125,8 +125,8 @@ export const reservation = writer("reservations", {
   event: "chat",
   quantities: "{}",
   legs: JSON.stringify([
-    { balanceId: REVOKED, packId: "cpk_w", unit: "count", amountSteps: 300, remainingSteps: 700 },
-    { balanceId: PART, packId: "cpk_w", unit: "count", amountSteps: 10, remainingSteps: 590 },
+    [GRANT_SEQS[REVOKED], 0, 300, 700],
+    [GRANT_SEQS[PART], 0, 10, 590],
   ]),
   state: "open",
   created_at_ms: 1,

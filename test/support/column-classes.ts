@@ -441,7 +441,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   },
   statement_lines: { operational: ["statement_id", "unit", "pack_id", "pack_name", "amounts"] },
   admin_audit: {
-    // The id of a reservation or of a recurring grant is the caller's.
+    // The id of a recurring grant is the caller's.
     names: ["target"],
     operational: ["app_id", "seq", "id", "at_ms", "actor", "action", "details"],
     kept: ["account_id"],

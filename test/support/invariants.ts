@@ -48,7 +48,7 @@ const mustFindNothing = (): readonly (readonly [what: string, text: string])[] =
        SELECT 1 FROM credit_ledger AS l
        CROSS JOIN credit_balances AS b ON b.account_id = l.account_id AND b.grant_seq = l.grant_seq
        WHERE l.account_id = r.account_id AND l.seq = r.settled_seq + leg.key AND l.reservation_id IS NOT NULL
-         AND b.id = leg.value ->> 'balanceId' AND l.delta_steps = leg.value ->> 'amountSteps'
+         AND b.grant_seq = leg.value ->> 0 AND l.delta_steps = leg.value ->> 2
      )`,
   ],
   [
@@ -62,9 +62,9 @@ const mustFindNothing = (): readonly (readonly [what: string, text: string])[] =
     `SELECT o.balance_id FROM refund_owed AS o
      LEFT JOIN credit_balances AS b ON b.account_id = o.account_id AND b.id = o.balance_id
      LEFT JOIN (
-       SELECT r.account_id, r.made_seq, leg.value ->> 'balanceId' AS balance_id, leg.value ->> 'amountSteps' AS steps
+       SELECT r.account_id, r.made_seq, leg.value ->> 0 AS grant_seq, leg.value ->> 2 AS steps
        FROM reservations AS r CROSS JOIN json_each(r.legs) AS leg WHERE r.account_id > ${before.account} AND r.state = 'open'
-     ) AS held ON held.account_id = o.account_id AND held.balance_id = o.balance_id AND held.made_seq < o.seq
+     ) AS held ON held.account_id = o.account_id AND held.grant_seq = b.grant_seq AND held.made_seq < o.seq
      WHERE o.account_id > ${before.account} GROUP BY o.account_id, o.balance_id, o.seq
      HAVING b.id IS NULL OR b.revoked_at_ms IS NOT NULL OR o.owed_steps > coalesce(sum(held.steps), 0)`,
   ],

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { beforeAll, describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import type { ErrorCode } from "../../src/errors.ts";
 import { END_USER_SETTING } from "./end-user-setting.ts";
 import { userToken } from "./keyed-routes.ts";
@@ -36,8 +36,8 @@ export interface Mistake {
   readonly send: (world: MistakenWorld) => MistakenRequest;
   readonly code: ErrorCode;
   readonly param?: string;
-  /** Texts that the message must contain. */
-  readonly says: readonly string[];
+  /** What the message must name: a field, a header, a path or a unit. How it says so is not tested. */
+  readonly names: readonly string[];
 }
 
 const OF_APP = "environment_id IN (SELECT id FROM environments WHERE app_id = ?1)";
@@ -76,39 +76,36 @@ async function makeWorld(clock: Clock): Promise<MistakenWorld> {
   };
 }
 
-/** Defines a test for each mistake. The message must say what to change and repeat no secret, and nothing may be written. */
-export function describeMistakes(about: string, mistakes: readonly Mistake[]): void {
-  describe(about, () => {
-    const clock = new Clock();
-    const call = makeClient(clock);
-    let world: MistakenWorld;
-    beforeAll(async () => {
-      world = await makeWorld(clock);
-    });
+/** Defines a test for each mistake. The message must repeat no secret, and nothing may be written. */
+export function testMistakes(about: string, mistakes: readonly Mistake[]): void {
+  const clock = new Clock();
+  const call = makeClient(clock);
+  let made: Promise<MistakenWorld> | undefined;
 
-    it.each(mistakes.map((mistake) => [mistake.name, mistake] as const))("example: %s", async (_name, mistake) => {
-      const { method, path, key = world.keys.sk_live, headers = {}, body } = mistake.send(world);
-      const before = await countRows(world.app);
-      const answer = await call(method ?? (body === undefined ? "GET" : "POST"), path, {
-        headers,
-        ...(key === null ? {} : { key }),
-        ...(body === undefined ? {} : { body }),
-      });
-      expectError(answer, mistake.code, mistake.param);
-      const { message } = answer.body.error;
-      for (const words of mistake.says) expect(message).toContain(words);
-      expect(message).toMatch(/^\S.*[.?]$/);
-      const secrets = [
-        ...Object.values(world.keys),
-        world.adminToken,
-        world.userToken,
-        key ?? "",
-        ...Object.values(headers),
-      ];
-      for (const secret of secrets.filter((text) => text.length > 12)) {
-        expect(JSON.stringify(answer.body)).not.toContain(secret);
-      }
-      expect(await countRows(world.app)).toEqual(before);
+  it.each(mistakes.map((mistake) => [mistake.name, mistake] as const))(`${about}: %s`, async (_name, mistake) => {
+    made ??= makeWorld(clock);
+    const world = await made;
+    const { method, path, key = world.keys.sk_live, headers = {}, body } = mistake.send(world);
+    const before = await countRows(world.app);
+    const answer = await call(method ?? (body === undefined ? "GET" : "POST"), path, {
+      headers,
+      ...(key === null ? {} : { key }),
+      ...(body === undefined ? {} : { body }),
     });
+    expectError(answer, mistake.code, mistake.param);
+    const { message } = answer.body.error;
+    for (const name of mistake.names) expect(message).toContain(name);
+    expect(message).toMatch(/^\S.*[.?]$/);
+    const secrets = [
+      ...Object.values(world.keys),
+      world.adminToken,
+      world.userToken,
+      key ?? "",
+      ...Object.values(headers),
+    ];
+    for (const secret of secrets.filter((text) => text.length > 12)) {
+      expect(JSON.stringify(answer.body)).not.toContain(secret);
+    }
+    expect(await countRows(world.app)).toEqual(before);
   });
 }

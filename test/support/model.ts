@@ -13,7 +13,7 @@ import {
 } from "./model-amounts.ts";
 import { type Counted, createLimits } from "./model-limits.ts";
 
-/** A model of credits and usage by the rules of docs/decisions.md, with plain objects. It uses no SQL and nothing from src. */
+/** A model of credits and usage by the rules of docs/rules.md, with plain objects. It uses no SQL and nothing from src. */
 export type Spent = { eventId: string; occurredAt?: string; onShortage?: "reject" | "partial" };
 export type Item = { packItemId: string | null; unit: Unit; initial: number; priority: number; matches: Rule[] };
 export type Pack = { packId: string; packName: string; items: Item[] };

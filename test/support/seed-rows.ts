@@ -1,4 +1,5 @@
 import { env } from "cloudflare:workers";
+import { UNITS } from "../../src/books/amounts/amount.ts";
 import { ENTRY_KINDS } from "../../src/db/schema.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import type { Environment } from "../../src/runtime.ts";
@@ -228,8 +229,7 @@ export async function seedHolds(
      )
      ${counter(1, Math.max(...counts.values()))}
      SELECT a.environment_id, ${id}, a.id, b.last_seq + n.i - 1, 'chat.completed', '${JSON.stringify(quantities)}',
-       json_array(json_object('balanceId', b.id, 'packId', b.pack_id, 'unit', b.unit, 'amountSteps', ${steps},
-         'remainingSteps', b.remaining_steps - ${steps} * n.i)),
+       json_array(json_array(b.grant_seq, (SELECT key FROM json_each('${JSON.stringify(UNITS)}') WHERE value = b.unit), ${steps}, b.remaining_steps - ${steps} * n.i)),
        'open', ${createdAtMs}, ${expiresAtMs} + ${intervalMs} * (n.i - 1), 'hash', '${onExpiry}'
      ${each}`;
   const entries = `INSERT INTO credit_ledger (

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { PLAN, topUp } from "../../examples/auto-top-up.mjs";
 
 const message = (seq: number, type = "credits.low") => ({
@@ -43,75 +43,73 @@ function shop() {
   return { charged, intents, reserved, state, given: { store, stripe: { paymentIntents: { create, search } } } };
 }
 
-describe("the example for auto top-up", () => {
-  it("charges once for each credits.low message, even if it repeats, and sends the pack and the user as metadata", async () => {
-    const { charged, given } = shop();
-    for (const seq of [7, 7, 9]) expect(await topUp(message(seq), given)).toBe("succeeded");
-    expect(charged.size).toBe(2);
-    expect([...charged.values()][0]).toMatchObject({
-      off_session: true,
-      confirm: true,
-      metadata: { pack: "Wallet", user: "u" },
-    });
-    expect(await topUp(message(1, "credits.depleted"), given)).toBe("ignored");
+it("the example for auto top-up charges once for each credits.low message, even if it repeats, and sends the pack and the user as metadata", async () => {
+  const { charged, given } = shop();
+  for (const seq of [7, 7, 9]) expect(await topUp(message(seq), given)).toBe("succeeded");
+  expect(charged.size).toBe(2);
+  expect([...charged.values()][0]).toMatchObject({
+    off_session: true,
+    confirm: true,
+    metadata: { pack: "Wallet", user: "u" },
   });
+  expect(await topUp(message(1, "credits.depleted"), given)).toBe("ignored");
+});
 
-  it("charges once when a message is sent again after Stripe has forgotten its key, even if the first answer was lost", async () => {
-    const { charged, intents, state, given } = shop();
-    state.isAnswerLost = true;
-    await expect(topUp(message(7), given)).rejects.toMatchObject({ type: "StripeConnectionError" });
-    state.isAnswerLost = false;
-    charged.clear();
-    for (let replay = 0; replay < 3; replay++) expect(await topUp(message(7), given)).toBe("succeeded");
-    expect([intents.length, charged.size]).toEqual([1, 0]);
-  });
+it("the example for auto top-up charges once when a message is sent again after Stripe has forgotten its key, even if the first answer was lost", async () => {
+  const { charged, intents, state, given } = shop();
+  state.isAnswerLost = true;
+  await expect(topUp(message(7), given)).rejects.toMatchObject({ type: "StripeConnectionError" });
+  state.isAnswerLost = false;
+  charged.clear();
+  for (let replay = 0; replay < 3; replay++) expect(await topUp(message(7), given)).toBe("succeeded");
+  expect([intents.length, charged.size]).toEqual([1, 0]);
+});
 
-  it("treats a declined charge that it finds as declined, and sends it no second time", async () => {
-    const { charged, intents, reserved, state, given } = shop();
-    Object.assign(state, { status: "requires_payment_method", isAnswerLost: true });
-    await expect(topUp(message(7), given)).rejects.toBeDefined();
-    charged.clear();
-    Object.assign(state, { status: "succeeded", isAnswerLost: false });
-    expect(await topUp(message(7), given)).toBe("declined");
-    expect([intents.length, charged.size, reserved.size, state.isOff]).toEqual([1, 0, 0, true]);
-  });
+it("the example for auto top-up treats a declined charge that it finds as declined, and sends it no second time", async () => {
+  const { charged, intents, reserved, state, given } = shop();
+  Object.assign(state, { status: "requires_payment_method", isAnswerLost: true });
+  await expect(topUp(message(7), given)).rejects.toBeDefined();
+  charged.clear();
+  Object.assign(state, { status: "succeeded", isAnswerLost: false });
+  expect(await topUp(message(7), given)).toBe("declined");
+  expect([intents.length, charged.size, reserved.size, state.isOff]).toEqual([1, 0, 0, true]);
+});
 
-  it("looks for the charge before it sends the key, and sends nothing if the search fails", async () => {
-    const { charged, given } = shop();
-    const search = () => Promise.reject(new Error("search is down"));
-    const stripe = { paymentIntents: { ...given.stripe.paymentIntents, search } };
-    await expect(topUp(message(7), { ...given, stripe })).rejects.toThrow("search is down");
-    expect(charged.size).toBe(0);
-  });
+it("the example for auto top-up looks for the charge before it sends the key, and sends nothing if the search fails", async () => {
+  const { charged, given } = shop();
+  const search = () => Promise.reject(new Error("search is down"));
+  const stripe = { paymentIntents: { ...given.stripe.paymentIntents, search } };
+  await expect(topUp(message(7), { ...given, stripe })).rejects.toThrow("search is down");
+  expect(charged.size).toBe(0);
+});
 
-  it("makes a key that Stripe accepts for users of every id", async () => {
-    const { charged, given } = shop();
-    for (const userId of ["é".repeat(200), 'a"b', "a:1", "a"]) {
-      const each = { ...message(7), data: { ...message(7).data, userId } };
-      expect(await topUp(each, given)).toBe("succeeded");
-    }
-    expect([...charged.keys()].every((key) => /^topup_[0-9a-f]{64}$/.test(key))).toBe(true);
-    expect(charged.size).toBe(4);
-  });
+it("the example for auto top-up makes a key that Stripe accepts for users of every id", async () => {
+  const { charged, given } = shop();
+  for (const userId of ["é".repeat(200), 'a"b', "a:1", "a"]) {
+    const each = { ...message(7), data: { ...message(7).data, userId } };
+    expect(await topUp(each, given)).toBe("succeeded");
+  }
+  expect([...charged.keys()].every((key) => /^topup_[0-9a-f]{64}$/.test(key))).toBe(true);
+  expect(charged.size).toBe(4);
+});
 
-  it("stops at the monthly maximum", async () => {
-    const { charged, given } = shop();
-    const outcomes: string[] = [];
-    for (let seq = 1; seq <= 6; seq++) outcomes.push(await topUp(message(seq), given));
-    expect(outcomes).toEqual([...Array(PLAN.monthlyMax / PLAN.amount).fill("succeeded"), "capped"]);
-    expect(charged.size).toBe(5);
-  });
+it("the example for auto top-up stops at the monthly maximum", async () => {
+  const { charged, given } = shop();
+  const outcomes: string[] = [];
+  for (let seq = 1; seq <= 6; seq++) outcomes.push(await topUp(message(seq), given));
+  expect(outcomes).toEqual([...Array(PLAN.monthlyMax / PLAN.amount).fill("succeeded"), "capped"]);
+  expect(charged.size).toBe(5);
+});
 
-  it("throws when a charge may have happened, and switches itself off when the card is declined", async () => {
-    const { charged, reserved, state, given } = shop();
-    state.error = { type: "StripeConnectionError" };
-    await expect(topUp(message(1), given)).rejects.toBe(state.error);
-    expect(reserved.size).toBe(1);
-    state.error = { type: "StripeCardError", code: "authentication_required" };
-    expect(await topUp(message(1), given)).toBe("declined");
-    expect(reserved.size).toBe(0);
-    state.error = null;
-    expect(await topUp(message(2), given)).toBe("off");
-    expect(charged.size).toBe(0);
-  });
+it("the example for auto top-up throws when a charge may have happened, and switches itself off when the card is declined", async () => {
+  const { charged, reserved, state, given } = shop();
+  state.error = { type: "StripeConnectionError" };
+  await expect(topUp(message(1), given)).rejects.toBe(state.error);
+  expect(reserved.size).toBe(1);
+  state.error = { type: "StripeCardError", code: "authentication_required" };
+  expect(await topUp(message(1), given)).toBe("declined");
+  expect(reserved.size).toBe(0);
+  state.error = null;
+  expect(await topUp(message(2), given)).toBe("off");
+  expect(charged.size).toBe(0);
 });

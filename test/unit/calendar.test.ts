@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { type Every, lastPeriod, periodAt, periodStart } from "../../src/books/ledger/calendar.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
 import { createRandom } from "../support/random.ts";
@@ -52,46 +52,44 @@ function anchors(): Moment[] {
   return moments;
 }
 
-describe("the calendar of periods", () => {
-  it("begins each period where counting months from the anchor ends, for anchors in a whole century", () => {
-    for (const anchor of anchors()) {
-      for (const every of EVERY) {
-        for (const n of [1, 2, 3, 4, 5, 12, 13, 14, 25, 49, 50]) {
-          expect([anchor, every, n, periodStart(msOf(anchor), every, n)]).toEqual([
-            ...[anchor, every, n, modelStart(anchor, every, n)],
-          ]);
-        }
+it("the calendar of periods begins each period where counting months from the anchor ends, for anchors in a whole century", () => {
+  for (const anchor of anchors()) {
+    for (const every of EVERY) {
+      for (const n of [1, 2, 3, 4, 5, 12, 13, 14, 25, 49, 50]) {
+        expect([anchor, every, n, periodStart(msOf(anchor), every, n)]).toEqual([
+          ...[anchor, every, n, modelStart(anchor, every, n)],
+        ]);
       }
     }
-  });
+  }
+});
 
-  it("finds the period of a time, and the last period before an end", () => {
-    const random = createRandom(7);
-    for (const anchor of anchors()) {
-      for (const every of EVERY) {
-        const n = random.integer(1, 60);
-        const [from, to] = [modelStart(anchor, every, n), modelStart(anchor, every, n + 1)];
-        for (const atMs of [from, to - 1, random.integer(from, to - 1)]) {
-          expect(periodAt(msOf(anchor), every, atMs)).toBe(n);
-        }
-        expect(periodAt(msOf(anchor), every, msOf(anchor) - 1)).toBe(0);
-        expect(lastPeriod(msOf(anchor), every, from + 1)).toBe(n);
-        if (n > 1) expect(lastPeriod(msOf(anchor), every, from)).toBe(n - 1);
+it("the calendar of periods finds the period of a time, and the last period before an end", () => {
+  const random = createRandom(7);
+  for (const anchor of anchors()) {
+    for (const every of EVERY) {
+      const n = random.integer(1, 60);
+      const [from, to] = [modelStart(anchor, every, n), modelStart(anchor, every, n + 1)];
+      for (const atMs of [from, to - 1, random.integer(from, to - 1)]) {
+        expect(periodAt(msOf(anchor), every, atMs)).toBe(n);
       }
+      expect(periodAt(msOf(anchor), every, msOf(anchor) - 1)).toBe(0);
+      expect(lastPeriod(msOf(anchor), every, from + 1)).toBe(n);
+      if (n > 1) expect(lastPeriod(msOf(anchor), every, from)).toBe(n - 1);
     }
-    expect(lastPeriod(0, "month", null)).toBe(Number.POSITIVE_INFINITY);
-  });
+  }
+  expect(lastPeriod(0, "month", null)).toBe(Number.POSITIVE_INFINITY);
+});
 
-  it("does not shift later periods after a month without the anchor's day", () => {
-    const starts = (anchor: string, every: Every, count: number) =>
-      Array.from({ length: count }, (_, index) =>
-        new Date(periodStart(Date.parse(anchor), every, index + 1)).toISOString().slice(0, 10),
-      );
-    expect(starts("2027-12-31T10:00Z", "month", 5)).toEqual([
-      ...["2027-12-31", "2028-01-31", "2028-02-29", "2028-03-31", "2028-04-30"],
-    ]);
-    expect(starts("2028-02-29T10:00Z", "year", 5)).toEqual([
-      ...["2028-02-29", "2029-02-28", "2030-02-28", "2031-02-28", "2032-02-29"],
-    ]);
-  });
+it("the calendar of periods does not shift later periods after a month without the anchor's day", () => {
+  const starts = (anchor: string, every: Every, count: number) =>
+    Array.from({ length: count }, (_, index) =>
+      new Date(periodStart(Date.parse(anchor), every, index + 1)).toISOString().slice(0, 10),
+    );
+  expect(starts("2027-12-31T10:00Z", "month", 5)).toEqual([
+    ...["2027-12-31", "2028-01-31", "2028-02-29", "2028-03-31", "2028-04-30"],
+  ]);
+  expect(starts("2028-02-29T10:00Z", "year", 5)).toEqual([
+    ...["2028-02-29", "2029-02-28", "2030-02-28", "2031-02-28", "2032-02-29"],
+  ]);
 });

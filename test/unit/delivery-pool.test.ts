@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { AT_A_TIME, type AttemptEnd, openPool, type Pool } from "../../src/webhooks/pool.ts";
 
 // Rule H4: no endpoint waits for another.
@@ -55,8 +55,9 @@ async function deliverAll(jobs: readonly Attempt[], behave: Behave) {
 
 const names = (count: number, prefix: string) => Array.from({ length: count }, (_, n) => `${prefix}${n}`);
 
-describe("ten endpoints with twenty messages each", () => {
-  it.each([1, 5, 9])("are delayed by less than two seconds if %i of them are silent", async (silentCount) => {
+it.each([1, 5, 9])(
+  "ten endpoints with twenty messages each are delayed by less than two seconds if %i of them are silent",
+  async (silentCount) => {
     const silent = names(silentCount, "silent");
     const fine = names(10 - silentCount, "fine");
     const jobsOf = (endpointIds: readonly string[]) =>
@@ -77,72 +78,70 @@ describe("ten endpoints with twenty messages each", () => {
     }
     expect(beside.most).toBe(AT_A_TIME);
     expect(beside.mostOfOne).toBeLessThanOrEqual(1);
-  });
+  },
+);
+
+it("the pool makes a second attempt 5 s after the first failed, even while another endpoint is silent", async () => {
+  const behave: Behave = ({ endpointId, isSecond }) => {
+    if (endpointId === "silent") return SILENT;
+    return isSecond ? FINE : { ms: 100, end: "failed" };
+  };
+  const jobs = ["silent", "fine"].map((endpointId) => ({ endpointId, message: 0, isFailing: false }));
+  const { attempts } = await deliverAll(jobs, behave);
+  expect(attempts.map(({ endpointId, atMs }) => [endpointId, atMs])).toEqual([
+    ["silent", 0],
+    ["fine", 0],
+    ["fine", 5_100],
+  ]);
 });
 
-describe("the pool", () => {
-  it("makes a second attempt 5 s after the first failed, even while another endpoint is silent", async () => {
-    const behave: Behave = ({ endpointId, isSecond }) => {
-      if (endpointId === "silent") return SILENT;
-      return isSecond ? FINE : { ms: 100, end: "failed" };
-    };
-    const jobs = ["silent", "fine"].map((endpointId) => ({ endpointId, message: 0, isFailing: false }));
-    const { attempts } = await deliverAll(jobs, behave);
-    expect(attempts.map(({ endpointId, atMs }) => [endpointId, atMs])).toEqual([
-      ["silent", 0],
-      ["fine", 0],
-      ["fine", 5_100],
-    ]);
-  });
+it("the pool gives an endpoint one slot until its first delivery succeeds, then all slots", async () => {
+  const jobs = Array.from({ length: 12 }, (_, message) => ({ endpointId: "fine", message, isFailing: false }));
+  const { attempts, most } = await deliverAll(jobs, () => FINE);
+  expect(attempts.map(({ atMs }) => atMs)).toEqual([0, ...Array(5).fill(100), ...Array(5).fill(200), 300]);
+  expect(most).toBe(5);
+});
 
-  it("gives an endpoint one slot until its first delivery succeeds, then all slots", async () => {
-    const jobs = Array.from({ length: 12 }, (_, message) => ({ endpointId: "fine", message, isFailing: false }));
-    const { attempts, most } = await deliverAll(jobs, () => FINE);
-    expect(attempts.map(({ atMs }) => atMs)).toEqual([0, ...Array(5).fill(100), ...Array(5).fill(200), 300]);
-    expect(most).toBe(5);
-  });
+it("the pool gives all failing endpoints one slot together, and an endpoint that recovered its own slots", async () => {
+  const jobs = ["a", "b", "c", "a", "a"].map((endpointId, message) => ({ endpointId, message, isFailing: true }));
+  const { attempts } = await deliverAll(jobs, ({ endpointId }) =>
+    endpointId === "a" ? FINE : { ms: 100, end: "failed" },
+  );
+  const firsts = attempts.filter(({ isSecond }) => isSecond !== true);
+  expect(firsts.map(({ endpointId, atMs }) => [endpointId, atMs])).toEqual([
+    ["a", 0],
+    ["b", 100],
+    ["a", 100],
+    ["a", 100],
+    ["c", 200],
+  ]);
+});
 
-  it("gives all failing endpoints one slot together, and an endpoint that recovered its own slots", async () => {
-    const jobs = ["a", "b", "c", "a", "a"].map((endpointId, message) => ({ endpointId, message, isFailing: true }));
-    const { attempts } = await deliverAll(jobs, ({ endpointId }) =>
-      endpointId === "a" ? FINE : { ms: 100, end: "failed" },
-    );
-    const firsts = attempts.filter(({ isSecond }) => isSecond !== true);
-    expect(firsts.map(({ endpointId, atMs }) => [endpointId, atMs])).toEqual([
-      ["a", 0],
-      ["b", 100],
-      ["a", 100],
-      ["a", 100],
-      ["c", 200],
-    ]);
+it("the pool sends nothing more to a disabled endpoint, and continues with an endpoint that failed once", async () => {
+  const jobs = ["gone", "gone", "once", "once"].map((endpointId, message) => ({
+    endpointId,
+    message,
+    isFailing: false,
+  }));
+  const { attempts } = await deliverAll(jobs, ({ endpointId, message }) => {
+    if (endpointId === "gone") return { ms: 1, end: "disabled" };
+    return message === 2 ? { ms: 1, end: "failed" } : FINE;
   });
+  expect(attempts.map(({ endpointId, message }) => [endpointId, message])).toEqual([
+    ["gone", 0],
+    ["once", 2],
+    ["once", 3],
+    ["once", 2],
+  ]);
+});
 
-  it("sends nothing more to a disabled endpoint, and continues with an endpoint that failed once", async () => {
-    const jobs = ["gone", "gone", "once", "once"].map((endpointId, message) => ({
-      endpointId,
-      message,
-      isFailing: false,
-    }));
-    const { attempts } = await deliverAll(jobs, ({ endpointId, message }) => {
-      if (endpointId === "gone") return { ms: 1, end: "disabled" };
-      return message === 2 ? { ms: 1, end: "failed" } : FINE;
-    });
-    expect(attempts.map(({ endpointId, message }) => [endpointId, message])).toEqual([
-      ["gone", 0],
-      ["once", 2],
-      ["once", 3],
-      ["once", 2],
-    ]);
+it("the pool rejects with the first error that an attempt throws, and starts no further attempt", async () => {
+  let attempts = 0;
+  const pool = openPool(async () => {
+    attempts++;
+    throw new Error(`attempt ${attempts}`);
   });
-
-  it("rejects with the first error that an attempt throws, and starts no further attempt", async () => {
-    let attempts = 0;
-    const pool = openPool(async () => {
-      attempts++;
-      throw new Error(`attempt ${attempts}`);
-    });
-    pool.add([1, 2].map(() => ({ endpointId: "one", isFailing: false })));
-    await expect(pool.done()).rejects.toThrow("attempt 1");
-    expect(attempts).toBe(1);
-  });
+  pool.add([1, 2].map(() => ({ endpointId: "one", isFailing: false })));
+  await expect(pool.done()).rejects.toThrow("attempt 1");
+  expect(attempts).toBe(1);
 });

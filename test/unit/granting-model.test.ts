@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { GrantingModel, type Mistake, MONEY_MISTAKES, OTHER_MISTAKES } from "../support/granting-model.ts";
 import { moneyFlaws } from "../support/money-properties.ts";
 import { PaidHistory, type Plot, plots, SETTING, taxPercentOf } from "../support/paid-history.ts";
@@ -70,30 +70,31 @@ async function judgePlot(plot: Plot, mistake: Mistake | null): Promise<Verdict> 
 /** The most histories that may be needed to find a mistake. Most need fewer than twenty. */
 const HISTORIES_MAX = 4_000;
 
-describe("the model of the rule of S3, S4 and S6", () => {
-  it("keeps the three properties of money in random histories", async () => {
-    await fc.assert(
-      fc.asyncProperty(plots(LENGTH), async (plot) => {
-        const { flaws, told } = await judgePlot(plot, null);
-        expect(flaws, told.join("\n")).toEqual([]);
-      }),
-      { seed: SEED, numRuns: HISTORIES },
-    );
-  });
+it("the model of the rule of S3, S4 and S6 keeps the three properties of money in random histories", async () => {
+  await fc.assert(
+    fc.asyncProperty(plots(LENGTH), async (plot) => {
+      const { flaws, told } = await judgePlot(plot, null);
+      expect(flaws, told.join("\n")).toEqual([]);
+    }),
+    { seed: SEED, numRuns: HISTORIES },
+  );
+});
 
-  it.each(MONEY_MISTAKES)("breaks a property of money in some history if %s", async (mistake) => {
+it.each(MONEY_MISTAKES)(
+  "the model of the rule of S3, S4 and S6 breaks a property of money in some history if %s",
+  async (mistake) => {
     const { failed } = await fc.check(
       fc.asyncProperty(plots(LENGTH), async (plot) => (await judgePlot(plot, mistake)).flaws.length === 0),
       { seed: SEED, numRuns: HISTORIES_MAX, endOnFailure: true },
     );
     expect(failed).toBe(true);
-  });
+  },
+);
 
-  it.each(OTHER_MISTAKES)("differs in some history if %s", async (mistake) => {
-    const { failed } = await fc.check(
-      fc.asyncProperty(plots(LENGTH), async (plot) => (await judgePlot(plot, mistake)).isSame),
-      { seed: SEED, numRuns: HISTORIES_MAX, endOnFailure: true },
-    );
-    expect(failed).toBe(true);
-  });
+it.each(OTHER_MISTAKES)("the model of the rule of S3, S4 and S6 differs in some history if %s", async (mistake) => {
+  const { failed } = await fc.check(
+    fc.asyncProperty(plots(LENGTH), async (plot) => (await judgePlot(plot, mistake)).isSame),
+    { seed: SEED, numRuns: HISTORIES_MAX, endOnFailure: true },
+  );
+  expect(failed).toBe(true);
 });

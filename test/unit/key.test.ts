@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { findKey, isAdminKey, keyHint, readKey, withoutKeys, writeAdminKey, writeKey } from "../../src/db/key-form.ts";
 import { crc32, DIGITS, fromBase62, toBase62 } from "../../src/lib/encoding.ts";
 import { randomId } from "../../src/lib/ids.ts";
+import { times } from "../support/steps.ts";
 
 const keys = fc
   .record({
@@ -82,6 +83,16 @@ describe("a text", () => {
         expect(withoutKeys(cut)).toBe(cut);
       }),
     );
+  });
+
+  it("has a key replaced whose first letters are another key's last ones", () => {
+    const app = `app_${"a".repeat(22)}0`;
+    const other = writeKey("secret", { id: 1, appId: app, mode: "live" }, "o".repeat(22));
+    const ending = times(10_000, (n) =>
+      writeKey("secret", { id: 1, appId: app, mode: "live" }, `${n}`.padStart(22, "r")),
+    ).find((text) => text.endsWith("sk"));
+    expect(ending).toBeDefined();
+    expect(withoutKeys(`${ending}${other.slice("sk".length)}`)).toBe(`${keyHint(ending ?? "")}${keyHint(other)}`);
   });
 
   it("stays as it is where a key's checksum is wrong, or a key is cut", () => {

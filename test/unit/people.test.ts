@@ -1,50 +1,48 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { parseUuid, randomId, uuidsFrom } from "../../src/lib/ids.ts";
 import { isJsonObject, isNestedDeeperThan, jsonChunks, numberText, parseJson } from "../../src/lib/json.ts";
 import { DAY_MS, HOUR_MS } from "../../src/lib/time.ts";
-import { eventTimeMs, parseClientTime } from "../../src/people/capture/event-properties.ts";
+import { eventTimeMs, numericTime, parseClientTime } from "../../src/people/capture/event-properties.ts";
 import { isDeviceForm, isSharedId } from "../../src/people/claims.ts";
 import { IdProperties } from "../../src/people/id-properties.ts";
 import { planPeople } from "../../src/people/plan-people.ts";
 
-describe("parseJson", () => {
-  it("writes back every value that JSON.parse reads", () => {
-    fc.assert(
-      fc.property(fc.json({ maxDepth: 5 }), (text) => {
-        expect(JSON.parse(JSON.stringify(parseJson(text)))).toEqual(JSON.parse(text));
-      }),
-    );
-  });
+it("parseJson writes back every value that JSON.parse reads", () => {
+  fc.assert(
+    fc.property(fc.json({ maxDepth: 5 }), (text) => {
+      expect(JSON.parse(JSON.stringify(parseJson(text)))).toEqual(JSON.parse(text));
+    }),
+  );
+});
 
-  it.each([
-    "9007199254740993",
-    "-9007199254740993",
-    "1e400",
-    "0.1000000000000000055511151231257827",
-    "12345678901234567890123",
-    "[1E-400]",
-    '{"__proto__":{"n":18446744073709551616}}',
-    "-0.0",
-  ])("keeps %s digit by digit", (text) => {
-    expect(JSON.stringify(parseJson(text))).toBe(text);
-  });
+it.each([
+  "9007199254740993",
+  "-9007199254740993",
+  "1e400",
+  "0.1000000000000000055511151231257827",
+  "12345678901234567890123",
+  "[1E-400]",
+  '{"__proto__":{"n":18446744073709551616}}',
+  "-0.0",
+])("parseJson keeps %s digit by digit", (text) => {
+  expect(JSON.stringify(parseJson(text))).toBe(text);
+});
 
-  it("keeps a key named __proto__ as an ordinary key", () => {
-    for (const text of ['{"__proto__":{"admin":true}}', '{"__proto__":{"admin":true},"n":9007199254740993}']) {
-      const value = parseJson(text);
-      expect(isJsonObject(value)).toBe(true);
-      expect(Object.keys(value as object)[0]).toBe("__proto__");
-      expect((value as { admin?: unknown }).admin).toBeUndefined();
-    }
-  });
+it("parseJson keeps a key named __proto__ as an ordinary key", () => {
+  for (const text of ['{"__proto__":{"admin":true}}', '{"__proto__":{"admin":true},"n":9007199254740993}']) {
+    const value = parseJson(text);
+    expect(isJsonObject(value)).toBe(true);
+    expect(Object.keys(value as object)[0]).toBe("__proto__");
+    expect((value as { admin?: unknown }).admin).toBeUndefined();
+  }
+});
 
-  it("distinguishes a kept number from an object", () => {
-    const value = parseJson("12345678901234567890");
-    expect(isJsonObject(value)).toBe(false);
-    expect(numberText(value)).toBe("12345678901234567890");
-    expect(numberText({ rawJSON: "1" })).toBeNull();
-  });
+it("parseJson distinguishes a kept number from an object", () => {
+  const value = parseJson("12345678901234567890");
+  expect(isJsonObject(value)).toBe(false);
+  expect(numberText(value)).toBe("12345678901234567890");
+  expect(numberText({ rawJSON: "1" })).toBeNull();
 });
 
 it("isNestedDeeperThan counts objects and lists, and does not look below the limit", () => {
@@ -85,72 +83,83 @@ it("uuidsFrom makes different version 4 UUIDs of each random id, also where the 
   }
 });
 
-describe("isSharedId", () => {
-  it.each([
-    "anonymous",
-    "ANONYMOUS",
-    " guest ",
-    "[object Object]",
-    "NaN",
-    "0",
-    '"undefined"',
-    "'Null'",
-    ' "none" ',
-    "00000000-0000-0000-0000-000000000000",
-    "   ",
-    '""',
-  ])("treats %j as a shared id", (id) => {
-    expect(isSharedId(id)).toBe(true);
-  });
-
-  it.each(["ana", "0.", "anonymous2", '"anonymous', "'null\"", "users", "00", '"'])(
-    "treats %j as the id of one user",
-    (id) => {
-      expect(isSharedId(id)).toBe(false);
-    },
-  );
+it.each([
+  "anonymous",
+  "ANONYMOUS",
+  " guest ",
+  "[object Object]",
+  "NaN",
+  "0",
+  '"undefined"',
+  "'Null'",
+  ' "none" ',
+  "00000000-0000-0000-0000-000000000000",
+  "   ",
+  '""',
+])("isSharedId treats %j as a shared id", (id) => {
+  expect(isSharedId(id)).toBe(true);
 });
 
-describe("an event's time", () => {
-  const nowMs = Date.UTC(2026, 0, 15, 12);
+it.each(["ana", "0.", "anonymous2", '"anonymous', "'null\"", "users", "00", '"'])(
+  "isSharedId treats %j as the id of one user",
+  (id) => {
+    expect(isSharedId(id)).toBe(false);
+  },
+);
 
-  it.each([
-    ["2026-01-15T11:00:00Z", -HOUR_MS],
-    ["2026-01-15T11:00:00.123456+00:00", -3_599_877],
-    ["2026-01-15T12:00:00+01:00", -HOUR_MS],
-    ["2026-01-15T12:00:00+01", -HOUR_MS],
-    ["2026-01-15 11:00:00", -HOUR_MS],
-    ["2026-01-15T11:00:00.5", -3_599_500],
-    ["2026-01-15", -43_200_000],
-    ["Thu, 15 Jan 2026 11:00:00 GMT", -HOUR_MS],
-    [`${nowMs}`, 0],
-    [`${nowMs / 1_000}`, 0],
-  ])("is read from %s", (text, relativeMs) => {
-    expect(parseClientTime(text)).toBe(nowMs + relativeMs);
-  });
+const nowMs = Date.UTC(2026, 0, 15, 12);
 
-  it("is null when the text is not a time", () => {
-    for (const text of ["", "yesterday", "event 7", "2026-02-30T00:00:00Z", "2026-13-01"])
-      expect(parseClientTime(text)).toBeNull();
-  });
+it.each([
+  ["2026-01-15T11:00:00Z", -HOUR_MS],
+  ["2026-01-15T11:00:00.123456+00:00", -3_599_877],
+  ["2026-01-15T12:00:00+01:00", -HOUR_MS],
+  ["2026-01-15T12:00:00+01", -HOUR_MS],
+  ["2026-01-15 11:00:00", -HOUR_MS],
+  ["2026-01-15T11:00:00.5", -3_599_500],
+  ["2026-01-15", -43_200_000],
+  ["Thu, 15 Jan 2026 11:00:00 GMT", -HOUR_MS],
+  [`${nowMs}`, 0],
+  [`${nowMs / 1_000}`, 0],
+])("an event's time is read from %s", (text, relativeMs) => {
+  expect(parseClientTime(text)).toBe(nowMs + relativeMs);
+});
 
-  it("is kept as sent, however far ahead, corrected by the difference of the clocks", () => {
-    const aheadMs = nowMs + 400 * DAY_MS;
-    const sent = { timestampMs: aheadMs, offsetMs: null, sentAtMs: null };
-    expect(eventTimeMs(sent, nowMs)).toBe(aheadMs);
-    expect(eventTimeMs({ ...sent, sentAtMs: nowMs + DAY_MS }, nowMs)).toBe(aheadMs - DAY_MS);
-  });
+it.each([
+  [99_999_999_999, 99_999_999_999_000],
+  [100_000_000_000, null],
+  [nowMs / 1_000, nowMs],
+  [nowMs / 1_000 + 0.25, nowMs + 250],
+  [nowMs, nowMs],
+  [Date.UTC(2000, 0, 1) / 1_000, Date.UTC(2000, 0, 1)],
+  [Date.UTC(2000, 0, 1) / 1_000 - 1, null],
+  [0, null],
+  [-1, null],
+  [8.64e15 + 1, null],
+])("an event's time is read from the number %d, in seconds below 10^11 and else in milliseconds", (number, atMs) => {
+  expect(numericTime(number)).toBe(atMs);
+});
 
-  it("is a whole number of milliseconds that an export can write, whatever a client sends", () => {
-    const wild = fc.option(fc.double({ noNaN: true, noDefaultInfinity: true }));
-    fc.assert(
-      fc.property(wild, wild, wild, (timestampMs, offsetMs, sentAtMs) => {
-        const atMs = eventTimeMs({ timestampMs, offsetMs, sentAtMs }, nowMs);
-        expect(Number.isSafeInteger(atMs)).toBe(true);
-        expect(new Date(atMs).toISOString()).toMatch(/^\d{4}-/);
-      }),
-    );
-  });
+it("an event's time is null when the text is not a time", () => {
+  for (const text of ["", "yesterday", "event 7", "2026-02-30T00:00:00Z", "2026-13-01"])
+    expect(parseClientTime(text)).toBeNull();
+});
+
+it("an event's time is kept as sent, however far ahead, corrected by the difference of the clocks", () => {
+  const aheadMs = nowMs + 400 * DAY_MS;
+  const sent = { timestampMs: aheadMs, offsetMs: null, sentAtMs: null };
+  expect(eventTimeMs(sent, nowMs)).toBe(aheadMs);
+  expect(eventTimeMs({ ...sent, sentAtMs: nowMs + DAY_MS }, nowMs)).toBe(aheadMs - DAY_MS);
+});
+
+it("an event's time is a whole number of milliseconds that an export can write, whatever a client sends", () => {
+  const wild = fc.option(fc.double({ noNaN: true, noDefaultInfinity: true }));
+  fc.assert(
+    fc.property(wild, wild, wild, (timestampMs, offsetMs, sentAtMs) => {
+      const atMs = eventTimeMs({ timestampMs, offsetMs, sentAtMs }, nowMs);
+      expect(Number.isSafeInteger(atMs)).toBe(true);
+      expect(new Date(atMs).toISOString()).toMatch(/^d{4}-/);
+    }),
+  );
 });
 
 const none = { set: null, setOnce: null, unset: null, changes: () => null };

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { urlAdvice } from "../../src/lib/public-url.ts";
 
 /** An IPv4 address as two groups of an IPv6 address. Bits that are 1 in `mask` are inverted. */
@@ -43,37 +43,38 @@ const PUBLIC = [
   "223.255.255.1",
 ];
 
-describe("URLs to which this service sends requests (H1)", () => {
-  it.each(Object.entries(WAYS))("are refused with an IPv4 address that is not public, written %s", (_, write) => {
+it.each(Object.entries(WAYS))(
+  "URLs to which this service sends requests (H1) are refused with an IPv4 address that is not public, written %s",
+  (_, write) => {
     for (const v4 of NOT_PUBLIC) expect([v4, urlAdvice(`https://${write(v4)}/hook`)]).toEqual([v4, expect.any(String)]);
-  });
+  },
+);
 
-  it.each(Object.entries(WAYS).filter(([way]) => !way.includes("local prefix")))(
-    "are accepted with a public IPv4 address, written %s",
-    (_, write) => {
-      for (const v4 of PUBLIC) expect([v4, urlAdvice(`https://${write(v4)}/hook`)]).toEqual([v4, null]);
-    },
-  );
+it.each(Object.entries(WAYS).filter(([way]) => !way.includes("local prefix")))(
+  "URLs to which this service sends requests (H1) are accepted with a public IPv4 address, written %s",
+  (_, write) => {
+    for (const v4 of PUBLIC) expect([v4, urlAdvice(`https://${write(v4)}/hook`)]).toEqual([v4, null]);
+  },
+);
 
-  it.each([
-    ["unspecified", "[::]"],
-    ["loopback", "[::1]"],
-    ["unique local", "[fc00::1]"],
-    ["unique local and assigned locally", "[fdff::1]"],
-    ["link-local", "[fe80::1]"],
-    ["site-local", "[fec0::1]"],
-    ["multicast", "[ff02::1]"],
-    ["reserved for benchmarks", "[2001:2::1]"],
-    ["reserved for discarding", "[100::1]"],
-    ["reserved", "[4000::1]"],
-    ["reserved at the end of the address space", "[e000::1]"],
-  ])("are refused with an IPv6 address that is %s", (_, host) => {
-    expect(urlAdvice(`https://${host}/`)).toContain("reached over the Internet");
-  });
+it.each([
+  ["unspecified", "[::]"],
+  ["loopback", "[::1]"],
+  ["unique local", "[fc00::1]"],
+  ["unique local and assigned locally", "[fdff::1]"],
+  ["link-local", "[fe80::1]"],
+  ["site-local", "[fec0::1]"],
+  ["multicast", "[ff02::1]"],
+  ["reserved for benchmarks", "[2001:2::1]"],
+  ["reserved for discarding", "[100::1]"],
+  ["reserved", "[4000::1]"],
+  ["reserved at the end of the address space", "[e000::1]"],
+])("URLs to which this service sends requests (H1) are refused with an IPv6 address that is %s", (_, host) => {
+  expect(urlAdvice(`https://${host}/`)).toContain("reached over the Internet");
+});
 
-  it("are accepted with a public IPv6 address", () => {
-    for (const host of ["[2606:4700::1111]", "[2001:4860:4860::8888]", "[3fff::1]"]) {
-      expect(urlAdvice(`https://${host}/`)).toBeNull();
-    }
-  });
+it("URLs to which this service sends requests (H1) are accepted with a public IPv6 address", () => {
+  for (const host of ["[2606:4700::1111]", "[2001:4860:4860::8888]", "[3fff::1]"]) {
+    expect(urlAdvice(`https://${host}/`)).toBeNull();
+  }
 });

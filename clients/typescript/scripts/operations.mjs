@@ -171,7 +171,7 @@ for (const [format, extension] of [
   ["esm", "js"],
   ["cjs", "cjs"],
 ]) {
-  for (const name of ["index", "admin", "intake"]) {
+  for (const name of ["index", "admin", "intake", "meters"]) {
     const { outputFiles } = await build({ ...rules, format, absWorkingDir: root, entryPoints: [`src/${name}.ts`] });
     writeChanged(
       join(root, `dist/${name}.${extension}`),

@@ -2,19 +2,20 @@ import type { Operations } from "./generated/operations.ts";
 import type { Input, Schemas } from "./operation.ts";
 import { assertNumbers } from "./request.ts";
 
-type Quantities = Input<"commitReservation">["quantities"];
+type Quantities = NonNullable<Input<"commitReservation">["quantities"]>;
 
 /** A reservation to make, with the fields of its commit. */
 export interface HoldInput extends Input<"createReservation"> {
   /** The id of the usage event. The client makes one if it is absent. */
   readonly eventId?: string;
   readonly properties?: Input<"commitReservation">["properties"];
-  /** When it aborts, the client commits the usage up to then. */
+  /** The work does not begin once it has aborted. */
   readonly signal?: AbortSignal;
   /**
-   * The action when the work throws: `release` returns all credits, `commit` charges the usage up to then. Default: `release`.
+   * The action when the work throws, an abort included: `commit` charges the usage that was reported before, `release` returns all
+   * credits. Default: `commit`.
    */
-  readonly onError?: "release" | "commit";
+  readonly onError?: "commit" | "release";
 }
 
 /** Credits that are reserved while work runs. */
@@ -54,17 +55,15 @@ function keepOpen(purser: Reserving, reservationId: string, expiresInSeconds: nu
   return () => clearInterval(timer);
 }
 
-const isAbort = (error: unknown, signal: AbortSignal | undefined): boolean =>
-  signal?.aborted === true || (error instanceof Error && error.name === "AbortError");
-
 /**
- * Reserves `quantities`, runs `work` and commits the reported usage. Extends the reservation while `work` runs. When `work`
- * fails, releases the credits, or commits the usage so far with `onError: "commit"`; on an abort, commits the usage so far.
- * Throws `InsufficientCredits` before `work` begins, and any error of `work`.
+ * Reserves `quantities`, runs `work` and commits the reported usage. Extends the reservation while `work` runs. When `work` throws,
+ * commits what it reported before; releases the credits if it reported nothing, or with `onError: "release"`. Throws
+ * `InsufficientCredits` before `work` begins, and any error of `work`. If the commit fails for good after that, the reservation ends
+ * by its `onExpiry`.
  */
 export async function holdUsage<Result>(
   purser: Reserving,
-  { eventId = crypto.randomUUID(), properties, signal, onError = "release", ...reservation }: HoldInput,
+  { eventId = crypto.randomUUID(), properties, signal, onError = "commit", ...reservation }: HoldInput,
   work: (hold: Hold) => Result | Promise<Result>,
 ): Promise<Held<Result>> {
   signal?.throwIfAborted();
@@ -94,9 +93,12 @@ export async function holdUsage<Result>(
     if (last.used === undefined)
       throw new TypeError("The work did not report its usage. Call hold.used({ tokens: 812 }).");
   } catch (error) {
-    if (last.used !== undefined && (onError === "commit" || isAbort(error, signal))) await commit(last.used);
-    // Credits that cannot be released return when the reservation expires.
-    else await purser.releaseReservation({ reservationId }).catch(() => undefined);
+    const ending =
+      last.used !== undefined && onError === "commit"
+        ? commit(last.used)
+        : purser.releaseReservation({ reservationId });
+    // The caller needs the error of the work. A reservation that could not be ended expires.
+    await ending.catch(() => undefined);
     throw error;
   } finally {
     stop();

@@ -2,11 +2,13 @@ import * as z from "zod";
 import { type Below, percentThousandths, requireAlert } from "../../books/alerts/alerts.ts";
 import { unit } from "../../books/amounts/amount-fields.ts";
 import { anyNumber, mode } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import type { AdminCtx } from "../../runtime.ts";
 import { appId, EXAMPLE } from "../common.ts";
 
-export const alertParams = z.lazy(() =>
-  z.object({ appId, alertId: z.string().describe("The id of the alert, `alr_…`.") }),
+export const alertParams = lazy(() =>
+  z.object({ appId, alertId: z.string().meta(words("The id of the alert, `alr_…`.", "alr_7hNc4kR9wZ2yTfBq8mLx3D")) }),
 );
 
 export const newAlert = { mode: "live", name: "Nearly used up", unit: "tokens", below: { percent: 20 } } as const;
@@ -19,35 +21,52 @@ export const notices = { mode: "live" as const, days: [30, 7, 1] };
 export const loadAlert = (admin: AdminCtx, path: { readonly appId: string; readonly alertId: string }) =>
   requireAlert(admin, path.appId, path.alertId);
 
-export const alertOutput = z.lazy(() =>
+export const alertOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      alertId: z.string(),
+      alertId: z.string().meta(words("The alert's id.", "alr_7hNc4kR9wZ2yTfBq8mLx3D")),
       mode,
-      name: z.string(),
+      name: z.string().meta(words("The name, for people.", "Nearly used up")),
       unit,
-      event: z.string().nullable().describe("Null: every balance of the unit is watched."),
-      below: z.union([z.strictObject({ amount: z.number() }), z.strictObject({ percent: z.number() })]),
-      createdAt: z.string().meta({ format: "date-time" }),
+      event: z.string().nullable().meta(words("Null: every balance of the unit is watched.", "chat.completed")),
+      below: z
+        .union([
+          z.strictObject({ amount: z.number().meta(words("The amount, in the unit.", 120)) }),
+          z.strictObject({
+            percent: z.number().meta(words("The percentage of the initial amounts of the active balances.", 20)),
+          }),
+        ])
+        .meta(words("The threshold: the alert fires when less than this remains.")),
+      createdAt: z
+        .string()
+        .meta({ format: "date-time" })
+        .meta(words("When it was created.", "2026-01-15T12:00:00.000Z")),
     })
     .meta({ id: "Alert" }),
 );
 
-export const expiryNoticesOutput = z.lazy(() =>
+export const expiryNoticesOutput = /* @__PURE__ */ lazy(() =>
   z
-    .strictObject({ appId: z.string(), mode, days: z.array(z.int()).describe("The most days first.") })
+    .strictObject({
+      appId: z.string().meta(words("The application's id.", "app_3kDw9pX1sB6vMn0qTzR7Ge")),
+      mode,
+      days: z.array(z.int()).meta(words("The most days first.", [30, 7, 1])),
+    })
     .meta({ id: "ExpiryNotices" }),
 );
 
-export const below = z.lazy(() =>
+export const below = lazy(() =>
   z
     .strictObject(
       {
-        amount: anyNumber.optional().describe("In the alert's unit."),
+        amount: anyNumber.optional().meta(words("In the alert's unit.", 120)),
         percent: anyNumber
           .optional()
-          .describe(
-            "A percentage of the initial amounts of the user's active balances: above 0, at most 100, with at most 3 decimals.",
+          .meta(
+            words(
+              "A percentage of the initial amounts of the user's active balances: above 0, at most 100, with at most 3 decimals.",
+              20,
+            ),
           ),
       },
       {

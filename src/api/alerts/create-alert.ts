@@ -3,6 +3,8 @@ import { createAlert } from "../../books/alerts/alerts.ts";
 import { amountRule, toSteps } from "../../books/amounts/amount.ts";
 import { unit } from "../../books/amounts/amount-fields.ts";
 import { displayName, identifier, mode } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -11,12 +13,17 @@ import { alert, alertOutput, below, checkBelow, newAlert } from "./alert-shapes.
 const newAlertInput = () =>
   z.strictObject({
     mode,
-    name: displayName(),
+    name: displayName().meta(words("The name, for people.", "Backend")),
     unit,
     event: identifier()
       .optional()
-      .describe("A name or a glob: only balances that cover it are watched, as in the filter of a list. Default: all."),
-    below: below.describe("The alert fires when less than this remains."),
+      .meta(
+        words(
+          "A name or a glob: only balances that cover it are watched, as in the filter of a list. Default: all.",
+          "chat.completed",
+        ),
+      ),
+    below: below.meta(words("The alert fires when less than this remains.")),
   });
 
 function checkNewAlert(
@@ -28,7 +35,7 @@ function checkNewAlert(
   context.addIssue({ code: "custom", path: ["below", "amount"], message: amountRule(unit, below.amount) });
 }
 
-export const createAlertInput = z.lazy(() => newAlertInput().superRefine(checkNewAlert).meta({ id: "CreateAlert" }));
+export const createAlertInput = lazy(() => newAlertInput().superRefine(checkNewAlert).meta({ id: "CreateAlert" }));
 
 export default operation({
   id: "createAlert",
@@ -38,15 +45,17 @@ export default operation({
   access: administration("write", "argument"),
   params: appParams,
   body: createAlertInput,
-  output: () => alertOutput,
   warns: true,
-  summary: "Create an alert",
-  description:
-    "Creates an alert in one mode, which may have at most 20. The alert sends `credits.low` when a debit, commit, " +
-    "refund, revoke, adjustment or expiry lowers a user's active balances in the unit, including holds, below the " +
-    "threshold. It fires again only after a grant, a restored payment or an adjustment has raised them to the " +
-    "threshold.",
-  returns: "The alert.",
-  example: () => ({ body: newAlert, output: alert }),
+  ...(WITH_REFERENCE && {
+    output: () => alertOutput,
+    summary: "Create an alert",
+    description:
+      "Creates an alert in one mode, which may have at most 20. The alert sends `credits.low` when a debit, commit, " +
+      "refund, revoke, adjustment or expiry lowers a user's active balances in the unit, including holds, below the " +
+      "threshold. It fires again only after a grant, a restored payment or an adjustment has raised them to the " +
+      "threshold.",
+    returns: "The alert.",
+    example: () => ({ body: newAlert, output: alert }),
+  }),
   handler: (admin, { params, body }) => createAlert(admin, params.appId, body),
 });

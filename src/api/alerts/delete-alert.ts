@@ -11,10 +11,12 @@ export default operation({
   tag: "Administration",
   access: administrationOfRow("write", loadAlert),
   params: alertParams,
-  output: () => alertOutput,
-  summary: "Delete an alert",
-  description: "Deletes the alert. It sends no more messages.",
-  returns: "The deleted alert.",
-  example: () => ({ output: alert }),
+  ...(WITH_REFERENCE && {
+    output: () => alertOutput,
+    summary: "Delete an alert",
+    description: "Deletes the alert. It sends no more messages.",
+    returns: "The deleted alert.",
+    example: () => ({ output: alert }),
+  }),
   handler: ({ admin, row }) => deleteAlert(admin, row),
 });

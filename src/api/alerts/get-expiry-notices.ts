@@ -1,7 +1,8 @@
 import * as z from "zod";
 import { readExpiryNotices } from "../../books/alerts/expiry-notices.ts";
-
 import { mode } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { administration } from "../access.ts";
 import { appParams, EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -14,11 +15,13 @@ export default operation({
   tag: "Administration",
   access: administration("read", "argument"),
   params: appParams,
-  query: z.lazy(() => z.object({ mode: mode.describe("The mode whose notices they are.") })),
-  output: () => expiryNoticesOutput,
-  summary: "Get when notices of expiry are sent",
-  description: "Returns the setting of one mode.",
-  returns: "The setting.",
-  example: () => ({ output: { appId: EXAMPLE.appId, ...notices } }),
+  query: lazy(() => z.object({ mode: mode.meta(words("The mode whose notices they are.", "live")) })),
+  ...(WITH_REFERENCE && {
+    output: () => expiryNoticesOutput,
+    summary: "Get when notices of expiry are sent",
+    description: "Returns the setting of one mode.",
+    returns: "The setting.",
+    example: () => ({ output: { appId: EXAMPLE.appId, ...notices } }),
+  }),
   handler: (admin, { params, query }) => readExpiryNotices(admin, params.appId, query.mode),
 });

@@ -1,7 +1,8 @@
 import * as z from "zod";
 import { listAlerts } from "../../books/alerts/alerts.ts";
-
 import { mode } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -14,11 +15,13 @@ export default operation({
   tag: "Administration",
   access: administration("read", "argument"),
   params: appParams,
-  query: z.lazy(() => z.object({ mode: mode.describe("The mode whose alerts they are.") })),
-  output: () => z.strictObject({ alerts: z.array(alertOutput) }).meta({ id: "AlertList" }),
-  summary: "List alerts",
-  description: "Returns the alerts of one mode, oldest first.",
-  returns: "The alerts.",
-  example: () => ({ output: { alerts: [alert] } }),
+  query: lazy(() => z.object({ mode: mode.meta(words("The mode whose alerts they are.", "live")) })),
+  ...(WITH_REFERENCE && {
+    output: () => z.strictObject({ alerts: z.array(alertOutput).meta(words("The alerts.")) }).meta({ id: "AlertList" }),
+    summary: "List alerts",
+    description: "Returns the alerts of one mode, oldest first.",
+    returns: "The alerts.",
+    example: () => ({ output: { alerts: [alert] } }),
+  }),
   handler: (admin, { params, query }) => listAlerts(admin, params.appId, query.mode),
 });

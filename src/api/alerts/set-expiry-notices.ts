@@ -1,6 +1,8 @@
 import * as z from "zod";
 import { setExpiryNotices } from "../../books/alerts/expiry-notices.ts";
 import { mode } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { administration } from "../access.ts";
 import { appParams, EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -10,15 +12,15 @@ const NOTICES_MAX = 10;
 
 const DAYS_MAX = 365;
 
-const days = z.lazy(() =>
+const days = lazy(() =>
   z
     .array(z.int().min(1).max(DAYS_MAX))
     .max(NOTICES_MAX, `must have at most ${NOTICES_MAX} numbers`)
     .refine((all) => new Set(all).size === all.length, "must not have a number twice")
-    .describe("How many days before a balance expires a notice is sent. Empty: no notices."),
+    .meta(words("How many days before a balance expires a notice is sent. Empty: no notices.", [30, 7, 1])),
 );
 
-export const setExpiryNoticesInput = z.lazy(() => z.strictObject({ mode, days }).meta({ id: "SetExpiryNotices" }));
+export const setExpiryNoticesInput = lazy(() => z.strictObject({ mode, days }).meta({ id: "SetExpiryNotices" }));
 
 export default operation({
   id: "setExpiryNotices",
@@ -28,13 +30,15 @@ export default operation({
   access: administration("write", "argument"),
   params: appParams,
   body: setExpiryNoticesInput,
-  output: () => expiryNoticesOutput,
-  summary: "Set when notices of expiry are sent",
-  description:
-    "Sets, for one mode, how many days before a balance expires `balance.expiring` is sent. Replaces the whole " +
-    "setting. There is no notice for a time before the grant, before the number was set, or before the first " +
-    "endpoint was created.",
-  returns: "The setting.",
-  example: () => ({ body: notices, output: { appId: EXAMPLE.appId, ...notices } }),
+  ...(WITH_REFERENCE && {
+    output: () => expiryNoticesOutput,
+    summary: "Set when notices of expiry are sent",
+    description:
+      "Sets, for one mode, how many days before a balance expires `balance.expiring` is sent. Replaces the whole " +
+      "setting. There is no notice for a time before the grant, before the number was set, or before the first " +
+      "endpoint was created.",
+    returns: "The setting.",
+    example: () => ({ body: notices, output: { appId: EXAMPLE.appId, ...notices } }),
+  }),
   handler: (admin, { params, body }) => setExpiryNotices(admin, params.appId, body),
 });

@@ -1,27 +1,38 @@
 import * as z from "zod";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 
-export const apiKey = z.lazy(() =>
+export const apiKey = lazy(() =>
   z
     .string()
-    .describe(
-      "A key of Purser: publishable in a browser or an app, relay in a service that forwards data of others, secret on a server.",
+    .meta(
+      words(
+        "A key of Purser: publishable in a browser or an app, relay in a service that forwards data of others, secret on a server.",
+      ),
     ),
 );
 
-const analyticsProperties = z.lazy(() => z.looseObject({}).describe("Any properties."));
+const analyticsProperties = lazy(() => z.looseObject({}).meta(words("Any properties.", { plan: "pro" })));
 
 export const eventFields = () => ({
-  event: z.string().describe("The event's name."),
+  event: z.string().meta(words("The event's name.", "chat.completed")),
   distinct_id: z
     .union([z.string(), z.number()])
     .optional()
-    .describe("The id of the sender. `$distinct_id`, or `distinct_id` in `properties`, is read as well."),
-  uuid: z.string().optional().describe("An event with a UUID that is already stored is not stored again."),
-  timestamp: z.unknown().optional().describe("When it happened. Default: now."),
+    .meta(words("The id of the sender. `$distinct_id`, or `distinct_id` in `properties`, is read as well.", "user_42")),
+  uuid: z
+    .string()
+    .optional()
+    .meta(
+      words("An event with a UUID that is already stored is not stored again.", "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b"),
+    ),
+  timestamp: z.unknown().optional().meta(words("When it happened. Default: now.", "2026-01-16T08:30:00.000Z")),
   properties: analyticsProperties.optional(),
 });
 
-export const tokenParams = z.lazy(() => z.object({ token: z.string().describe("A publishable key.") }));
+export const tokenParams = lazy(() =>
+  z.object({ token: z.string().meta(words("A publishable key.", "pk_live_6nPz0vQ4tH8kXw2yBc5mAbCd")) }),
+);
 
 export const publishableKey = "pk_live_6nPz0vQ4tH8kXw2yBc5mAbCd";
 

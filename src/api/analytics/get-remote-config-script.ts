@@ -18,12 +18,14 @@ export default operation({
   tag: "Analytics",
   access: keyInside,
   params: tokenParams,
-  output: () => z.string(),
   outputType: "application/javascript",
-  summary: "Get the client configuration as a script",
-  description: "Returns the same configuration as a script, which posthog-js loads.",
-  returns: "The script.",
-  example: () => ({ output: "(function(){window._POSTHOG_REMOTE_CONFIG=window._POSTHOG_REMOTE_CONFIG||{};})();" }),
+  ...(WITH_REFERENCE && {
+    output: () => z.string(),
+    summary: "Get the client configuration as a script",
+    description: "Returns the same configuration as a script, which posthog-js loads.",
+    returns: "The script.",
+    example: () => ({ output: "(function(){window._POSTHOG_REMOTE_CONFIG=window._POSTHOG_REMOTE_CONFIG||{};})();" }),
+  }),
   handler: async (c, { params: { token } }) => {
     const script = await servePublishableKey(c, token, async () => clientConfigScript(token));
     return c.body(script, 200, { "content-type": "application/javascript; charset=utf-8" });

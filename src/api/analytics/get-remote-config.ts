@@ -1,11 +1,18 @@
 import * as z from "zod";
 import { servePublishableKey } from "../../auth/require-key.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { keyInside } from "../access.ts";
 import { operation } from "../operation.ts";
 import { clientConfig, publishableKey, tokenParams } from "./analytics-shapes.ts";
 
-const remoteConfig = z.lazy(() =>
-  z.looseObject({ token: z.string(), hasFeatureFlags: z.boolean() }).meta({ id: "RemoteConfig" }),
+const remoteConfig = /* @__PURE__ */ lazy(() =>
+  z
+    .looseObject({
+      token: z.string().meta(words("A publishable key.", "pk_live_6nPz0vQ4tH8kXw2yBc5mAbCd")),
+      hasFeatureFlags: z.boolean().meta(words("Always false: Purser has no feature flags.", false)),
+    })
+    .meta({ id: "RemoteConfig" }),
 );
 
 export default operation({
@@ -15,10 +22,12 @@ export default operation({
   tag: "Analytics",
   access: keyInside,
   params: tokenParams,
-  output: () => remoteConfig,
-  summary: "Get the client configuration",
-  description: "Returns the configuration for PostHog's clients, in which every optional feature is off.",
-  returns: "The configuration.",
-  example: () => ({ output: { token: publishableKey, hasFeatureFlags: false } }),
+  ...(WITH_REFERENCE && {
+    output: () => remoteConfig,
+    summary: "Get the client configuration",
+    description: "Returns the configuration for PostHog's clients, in which every optional feature is off.",
+    returns: "The configuration.",
+    example: () => ({ output: { token: publishableKey, hasFeatureFlags: false } }),
+  }),
   handler: (c, { params: { token } }) => servePublishableKey(c, token, async () => clientConfig(token)),
 });

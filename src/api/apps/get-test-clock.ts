@@ -12,11 +12,13 @@ export default operation({
   tag: "Administration",
   access: administration("read", "test"),
   params: appParams,
-  output: () => clockOutput,
-  summary: "Get the time of the test environment",
-  description:
-    "Returns the environment's time. `now` is null if there is no clock; then the environment uses real time.",
-  returns: "The environment's time.",
-  example: () => ({ output: ready }),
+  ...(WITH_REFERENCE && {
+    output: () => clockOutput,
+    summary: "Get the time of the test environment",
+    description:
+      "Returns the environment's time. `now` is null if there is no clock; then the environment uses real time.",
+    returns: "The environment's time.",
+    example: () => ({ output: ready }),
+  }),
   handler: (admin, { params }) => readTestClock(admin, params.appId),
 });

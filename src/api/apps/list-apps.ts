@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { listApps } from "../../catalog/apps.ts";
+import { words } from "../../lib/words.ts";
 
 import { administration } from "../access.ts";
 import { operation } from "../operation.ts";
@@ -11,20 +12,22 @@ export default operation({
   path: "/api/v1/admin/apps",
   tag: "Administration",
   access: administration("read", "none"),
-  output: () =>
-    z
-      .strictObject({
-        apps: z.array(appOutputSchema),
-        unreachable: z
-          .array(z.string())
-          .optional()
-          .describe("Databases that did not answer: their applications are missing."),
-      })
-      .meta({ id: "AppList" }),
-  summary: "List applications",
-  description:
-    "Returns all applications, oldest first. An administration key gets only the applications that it is for.",
-  returns: "The applications.",
-  example: () => ({ output: { apps: [exampleApp] } }),
+  ...(WITH_REFERENCE && {
+    output: () =>
+      z
+        .strictObject({
+          apps: z.array(appOutputSchema).meta(words("The applications.")),
+          unreachable: z
+            .array(z.string())
+            .optional()
+            .meta(words("Databases that did not answer: their applications are missing.", ["DB_1"])),
+        })
+        .meta({ id: "AppList" }),
+    summary: "List applications",
+    description:
+      "Returns all applications, oldest first. An administration key gets only the applications that it is for.",
+    returns: "The applications.",
+    example: () => ({ output: { apps: [exampleApp] } }),
+  }),
   handler: (admin) => listApps(admin),
 });

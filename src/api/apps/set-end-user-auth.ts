@@ -2,38 +2,61 @@ import * as z from "zod";
 import { endUserSetting } from "../../auth/end-user-setting.ts";
 import { setEndUserAuth } from "../../catalog/apps.ts";
 import { mode } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { administration } from "../access.ts";
 import { appParams, EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
 
 /** The visible part of the setting, without the secret. */
-const shownEndUserAuth = z.lazy(() =>
+const shownEndUserAuth = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      type: z.enum(["jwks", "hs256"]).describe("How tokens are verified: by public keys, or by a shared secret."),
-      url: z.string().optional(),
-      issuer: z.string().optional(),
-      audience: z.string().nullable().optional(),
-      claim: z.string().optional(),
-      trustUnverified: z.boolean().optional(),
-      trustUserWritten: z.boolean().optional(),
-      origins: z.array(z.string()).optional(),
+      type: z
+        .enum(["jwks", "hs256"])
+        .meta(words("How tokens are verified: by public keys, or by a shared secret.", "jwks")),
+      url: z.string().optional().meta(words("The URL.", "https://auth.example.com/.well-known/jwks.json")),
+      issuer: z.string().optional().meta(words("The `iss` of the tokens.", "https://auth.example.com")),
+      audience: z
+        .string()
+        .nullable()
+        .optional()
+        .meta(words("The `aud` of the tokens. Null: tokens have none.", "writing-desk")),
+      claim: z.string().optional().meta(words("The claim that has the user's id.", "sub")),
+      trustUnverified: z
+        .boolean()
+        .optional()
+        .meta(words("Whether ids that publishable keys linked count as the user's.", false)),
+      trustUserWritten: z
+        .boolean()
+        .optional()
+        .meta(words("Whether data that the user can write count as the user's.", false)),
+      origins: z
+        .array(z.string())
+        .optional()
+        .meta(words("The origins of your pages, for CORS.", ["https://example.com"])),
     })
     .meta({ id: "ShownEndUserSetting" }),
 );
 
-const endUserAuthOutput = z.lazy(() =>
-  z.strictObject({ appId: z.string(), mode, setting: shownEndUserAuth.nullable() }).meta({ id: "EndUserAuth" }),
+const endUserAuthOutput = /* @__PURE__ */ lazy(() =>
+  z
+    .strictObject({
+      appId: z.string().meta(words("The application's id.", "app_3kDw9pX1sB6vMn0qTzR7Ge")),
+      mode,
+      setting: shownEndUserAuth.nullable().meta(words("The setting. Null: none.")),
+    })
+    .meta({ id: "EndUserAuth" }),
 );
 
-export const setEndUserAuthInput = z.lazy(() =>
+export const setEndUserAuthInput = lazy(() =>
   z
     .strictObject({
       mode,
       setting: endUserSetting
         .meta({ id: "EndUserSetting" })
         .nullable()
-        .describe("Null: publishable keys cannot read anything."),
+        .meta(words("Null: publishable keys cannot read anything.")),
     })
     .meta({ id: "SetEndUserAuth" }),
 );
@@ -53,15 +76,17 @@ export default operation({
   access: administration("access", "argument"),
   params: appParams,
   body: setEndUserAuthInput,
-  output: () => endUserAuthOutput,
   errors: ["secrets_unavailable"],
   warns: true,
-  summary: "Set how user tokens are verified",
-  description:
-    "Sets, for one mode, how Purser verifies the tokens of your users. The setting takes effect at once, for " +
-    "reads at a replica within seconds. A secret is not returned again. A claim that ends in `email`, `phone` or " +
-    "`phone_number` names the user only in a token where the same name with `_verified` is true.",
-  returns: "The setting, without its secret.",
-  example: () => ({ body: { mode: "live", setting }, output: { appId: EXAMPLE.appId, mode: "live", setting } }),
+  ...(WITH_REFERENCE && {
+    output: () => endUserAuthOutput,
+    summary: "Set how user tokens are verified",
+    description:
+      "Sets, for one mode, how Purser verifies the tokens of your users. The setting takes effect at once, for " +
+      "reads at a replica within seconds. A secret is not returned again. A claim that ends in `email`, `phone` or " +
+      "`phone_number` names the user only in a token where the same name with `_verified` is true.",
+    returns: "The setting, without its secret.",
+    example: () => ({ body: { mode: "live", setting }, output: { appId: EXAMPLE.appId, mode: "live", setting } }),
+  }),
   handler: (admin, { params, body }) => setEndUserAuth(admin, params.appId, body),
 });

@@ -2,18 +2,20 @@ import * as z from "zod";
 import { requireApp } from "../../catalog/apps.ts";
 import { listAudit } from "../../catalog/audit-page.ts";
 import { cursor, identifier, mode, pageLimit } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { administration, BY_USER } from "../access.ts";
 import { appParams, EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
 import { listAuditOutput } from "./audit-shapes.ts";
 
-const listAuditInput = z.lazy(() =>
+const listAuditInput = lazy(() =>
   z
     .object({
-      limit: pageLimit("entries"),
+      limit: pageLimit("entries").meta(words("The most entries in a page.", 50)),
       cursor,
-      userId: identifier().optional().describe("Only actions about this user, of `mode`."),
-      mode: mode.optional().describe("With `userId`: the mode that the user is in."),
+      userId: identifier().optional().meta(words("Only actions about this user, of `mode`.", "user_42")),
+      mode: mode.optional().meta(words("With `userId`: the mode that the user is in.", "live")),
     })
     .superRefine(({ userId, mode }, context) => {
       if (userId === undefined && mode !== undefined)
@@ -33,26 +35,28 @@ export default operation({
   access: administration(BY_USER, "none"),
   params: appParams,
   query: listAuditInput,
-  output: () => listAuditOutput,
-  summary: "List an application's audit log",
-  description:
-    "Returns every administrative action on the application, by API or dashboard, newest first. Requests that " +
-    "were refused, repeated or without effect are not recorded.",
-  returns: "A page of the audit log.",
-  example: () => ({
-    output: {
-      entries: [
-        {
-          at: createdAt,
-          by: "ann@example.com",
-          action: "pack.changed",
-          target: EXAMPLE.packId,
-          userId: null,
-          details: { version: 2, fields: ["packName"] },
-        },
-      ],
-      nextCursor: null,
-    },
+  ...(WITH_REFERENCE && {
+    output: () => listAuditOutput,
+    summary: "List an application's audit log",
+    description:
+      "Returns every administrative action on the application, by API or dashboard, newest first. Requests that " +
+      "were refused, repeated or without effect are not recorded.",
+    returns: "A page of the audit log.",
+    example: () => ({
+      output: {
+        entries: [
+          {
+            at: createdAt,
+            by: "ann@example.com",
+            action: "pack.changed",
+            target: EXAMPLE.packId,
+            userId: null,
+            details: { version: 2, fields: ["packName"] },
+          },
+        ],
+        nextCursor: null,
+      },
+    }),
   }),
   handler: async (admin, { params, query }) => {
     const { id } = await requireApp(admin, params.appId);

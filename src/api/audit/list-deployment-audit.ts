@@ -2,6 +2,8 @@ import * as z from "zod";
 import { NO_APP } from "../../catalog/audit.ts";
 import { listAudit } from "../../catalog/audit-page.ts";
 import { cursor, pageLimit } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { administration } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { exampleAdminKey, newAdminKey } from "../keys/key-shapes.ts";
@@ -9,7 +11,9 @@ import { operation } from "../operation.ts";
 import { listAuditOutput } from "./audit-shapes.ts";
 
 /** A page of the audit entries that belong to no application. */
-const pageInput = z.lazy(() => z.object({ limit: pageLimit("entries"), cursor }));
+const pageInput = lazy(() =>
+  z.object({ limit: pageLimit("entries").meta(words("The most entries in a page.", 50)), cursor }),
+);
 
 const { createdAt } = EXAMPLE;
 
@@ -20,26 +24,28 @@ export default operation({
   tag: "Administration",
   access: administration(null),
   query: pageInput,
-  output: () => listAuditOutput,
-  summary: "List the audit log of the deployment",
-  description:
-    "Returns the actions that belong to no application, newest first: administration keys that were created or " +
-    "revoked.",
-  returns: "A page of the audit log.",
-  example: () => ({
-    output: {
-      entries: [
-        {
-          at: createdAt,
-          by: "ann@example.com",
-          action: "admin_key.created",
-          target: exampleAdminKey.adminKeyId,
-          userId: null,
-          details: { scopes: newAdminKey.scopes, apps: null, modes: newAdminKey.modes },
-        },
-      ],
-      nextCursor: null,
-    },
+  ...(WITH_REFERENCE && {
+    output: () => listAuditOutput,
+    summary: "List the audit log of the deployment",
+    description:
+      "Returns the actions that belong to no application, newest first: administration keys that were created or " +
+      "revoked.",
+    returns: "A page of the audit log.",
+    example: () => ({
+      output: {
+        entries: [
+          {
+            at: createdAt,
+            by: "ann@example.com",
+            action: "admin_key.created",
+            target: exampleAdminKey.adminKeyId,
+            userId: null,
+            details: { scopes: newAdminKey.scopes, apps: null, modes: newAdminKey.modes },
+          },
+        ],
+        nextCursor: null,
+      },
+    }),
   }),
   handler: (admin, { query }) => listAudit(admin, NO_APP, query),
 });

@@ -2,31 +2,38 @@ import * as z from "zod";
 import { grantPack } from "../../books/credits/grant.ts";
 import { RECURRING_REF } from "../../books/ledger/plan-periods.ts";
 import { anyNumber, freeText, identifier, timestamp, userId } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { secretKey } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
 import { externalRef, grantOutput, grantSource } from "./credit-shapes.ts";
 
-export const grantInput = z.lazy(() =>
+export const grantInput = lazy(() =>
   z
     .strictObject({
       userId,
-      packId: identifier().describe("The pack's id (`cpk_…`), or its name in any case."),
+      packId: identifier().meta(words("The pack's id (`cpk_…`), or its name in any case.", "starter")),
       quantity: anyNumber
         .nullish()
-        .describe("The amount in the pack's unit, for legacy packs. Ignored for packs with items."),
+        .meta(words("The amount in the pack's unit, for legacy packs. Ignored for packs with items.", 1_000)),
       externalRef: externalRef
         .refine(
           (text) => !text.startsWith(RECURRING_REF),
           `must not begin with \`${RECURRING_REF}\`: these references belong to recurring grants`,
         )
         .optional()
-        .describe(
-          "Idempotency key for this user and pack, such as a payment's id. It begins with neither `stripe:` nor `recurring:`.",
+        .meta(
+          words(
+            "Idempotency key for this user and pack, such as a payment's id. It begins with neither `stripe:` nor `recurring:`.",
+            "cs_test_a1b2c3",
+          ),
         ),
-      expiresAt: timestamp.nullish().describe("When the balances expire. Default: as the pack says. Null: never."),
-      source: grantSource.default("purchase").describe("Why the credits are granted."),
-      notes: freeText().optional().describe("Stored with the balances, for people."),
+      expiresAt: timestamp
+        .nullish()
+        .meta(words("When the balances expire. Default: as the pack says. Null: never.", "2027-01-15T12:00:00.000Z")),
+      source: grantSource.default("purchase").meta(words("Why the credits are granted.", "purchase")),
+      notes: freeText().optional().meta(words("Stored with the balances, for people.", "January campaign")),
     })
     .meta({ id: "GrantCredits" }),
 );
@@ -44,21 +51,23 @@ export default operation({
   tag: "Credits",
   access: secretKey(),
   body: grantInput,
-  output: () => grantOutput,
   errors: ["invalid_quantity", "credit_pack_not_found", "test_quota_exceeded"],
   replayable: true,
   warns: true,
   writesForId: "refused",
   idempotent: { field: "externalRef" },
-  summary: "Grant a pack to a user",
-  description:
-    "Issues one balance for each item of the pack. For a legacy pack, which has no items, issues one balance of " +
-    "`quantity`. Either all balances are issued or none. With an `externalRef`, such as a payment's id, the pack " +
-    "is granted once: a repeat returns the existing balances, with `idempotent-replayed: true`.",
-  returns: "The issued balances. The other fields are those of the first balance.",
-  example: () => ({
-    body: { userId: "user_42", packId: "starter", externalRef: "cs_test_a1b2c3", notes: "January campaign" },
-    output: { balances: [issued], balanceId, remaining: 400, expiresAt: grantExpiresAt },
+  ...(WITH_REFERENCE && {
+    output: () => grantOutput,
+    summary: "Grant a pack to a user",
+    description:
+      "Issues one balance for each item of the pack. For a legacy pack, which has no items, issues one balance of " +
+      "`quantity`. Either all balances are issued or none. With an `externalRef`, such as a payment's id, the pack " +
+      "is granted once: a repeat returns the existing balances, with `idempotent-replayed: true`.",
+    returns: "The issued balances. The other fields are those of the first balance.",
+    example: () => ({
+      body: { userId: "user_42", packId: "starter", externalRef: "cs_test_a1b2c3", notes: "January campaign" },
+      output: { balances: [issued], balanceId, remaining: 400, expiresAt: grantExpiresAt },
+    }),
   }),
   handler: (ctx, { body }) => grantPack(ctx, body),
 });

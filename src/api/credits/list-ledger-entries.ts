@@ -1,24 +1,27 @@
 import * as z from "zod";
 import { listEntries } from "../../books/credits/history.ts";
 import { cursor, pageLimit, userId } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { nextCursor } from "../../http/output-fields.ts";
+import { words } from "../../lib/words.ts";
 import { secretKey } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
 import { balanceIdInput, ledgerEntry } from "./credit-shapes.ts";
 
-const historyOutput = z.lazy(() =>
+const historyOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      entries: z.array(ledgerEntry),
-      nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
+      entries: z.array(ledgerEntry).meta(words("The entries of the page.")),
+      nextCursor,
     })
     .meta({ id: "LedgerPage" }),
 );
 
-export const historyInput = z.lazy(() =>
+export const historyInput = lazy(() =>
   z.object({
     userId,
-    balanceId: balanceIdInput.optional().describe("Only the entries of this balance."),
+    balanceId: balanceIdInput.optional().meta(words("Only the entries of this balance.", "crb_5cQx2vN8bT0rKf7yLwZ3Hd")),
     limit: pageLimit("entries"),
     cursor,
   }),
@@ -48,11 +51,13 @@ export default operation({
   tag: "Credits",
   access: secretKey({ rejects: "requires_secret_key" }),
   query: historyInput,
-  output: () => historyOutput,
   errors: ["credit_balance_not_found"],
-  summary: "List a user's ledger entries",
-  description: "Returns every change of the user's balances, newest first. `balanceId` limits it to one balance.",
-  returns: "A page of the ledger.",
-  example: () => ({ output: { entries: [exampleLedgerEntry], nextCursor: null } }),
+  ...(WITH_REFERENCE && {
+    output: () => historyOutput,
+    summary: "List a user's ledger entries",
+    description: "Returns every change of the user's balances, newest first. `balanceId` limits it to one balance.",
+    returns: "A page of the ledger.",
+    example: () => ({ output: { entries: [exampleLedgerEntry], nextCursor: null } }),
+  }),
   handler: (ctx, { query }) => listEntries(ctx, query),
 });

@@ -1,16 +1,18 @@
 import * as z from "zod";
 import { revokeBalance } from "../../books/credits/revoke.ts";
 import { freeText } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { secretKey } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
 import { balanceIdInput } from "./credit-shapes.ts";
 
-export const revokeInput = z.lazy(() =>
+export const revokeInput = lazy(() =>
   z
     .strictObject({
       balanceId: balanceIdInput,
-      reason: freeText().optional().describe("Stored as the ledger entry's `note`."),
+      reason: freeText().optional().meta(words("Stored as the ledger entry's `note`.", "Payment refunded")),
     })
     .meta({ id: "RevokeBalance" }),
 );
@@ -24,15 +26,23 @@ export default operation({
   tag: "Credits",
   access: secretKey(),
   body: revokeInput,
-  output: () => z.strictObject({ balanceId: z.string(), remaining: z.literal(0) }).meta({ id: "RevokeResult" }),
   errors: ["credit_balance_not_found"],
   writesForId: "refused",
   idempotent: true,
-  summary: "Revoke a balance",
-  description:
-    "Sets a balance's remaining amount to 0. Credits already spent stay spent. The ledger records the reason. Revoking it " +
-    "again returns 200 and changes nothing.",
-  returns: "The revoked balance.",
-  example: () => ({ body: { balanceId, reason: "Payment refunded" }, output: { balanceId, remaining: 0 } }),
+  ...(WITH_REFERENCE && {
+    output: () =>
+      z
+        .strictObject({
+          balanceId: z.string().meta(words("The balance's id.", "crb_5cQx2vN8bT0rKf7yLwZ3Hd")),
+          remaining: z.literal(0).meta(words("The remaining amount, in the balance's unit.")),
+        })
+        .meta({ id: "RevokeResult" }),
+    summary: "Revoke a balance",
+    description:
+      "Sets a balance's remaining amount to 0. Credits already spent stay spent. The ledger records the reason. Revoking it " +
+      "again returns 200 and changes nothing.",
+    returns: "The revoked balance.",
+    example: () => ({ body: { balanceId, reason: "Payment refunded" }, output: { balanceId, remaining: 0 } }),
+  }),
   handler: (ctx, { body }) => revokeBalance(ctx, body),
 });

@@ -1,27 +1,36 @@
 import * as z from "zod";
 import { createLink } from "../../exports/create-link.ts";
 import { identifier } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
 import { time } from "../../http/output-fields.ts";
+import { words } from "../../lib/words.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
 import { exampleUserId, format } from "./export-document.ts";
 
-export const exportPersonInput = z.lazy(() =>
+export const exportPersonInput = lazy(() =>
   z
     .strictObject({
-      distinctId: identifier().describe("Any id of the person: one that your analytics, credits or consents use."),
+      distinctId: identifier().meta(
+        words("Any id of the person: one that your analytics, credits or consents use.", "user_42"),
+      ),
     })
     .meta({ id: "ExportPerson" }),
 );
 
-const exportPersonOutput = z.lazy(() =>
+const exportPersonOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
       downloadUrl: z
         .string()
         .meta({ format: "uri" })
-        .describe("Anyone with this URL can download the document until the URL expires."),
-      expiresAt: time,
+        .meta(
+          words(
+            "Anyone with this URL can download the document until the URL expires.",
+            "https://purser.example.com/api/v1/export-download?token=eyJhcHBJZCI6ImFwcF8x4oCmIn0.c2lnbmF0dXJl",
+          ),
+        ),
+      expiresAt: time.meta(words("When it expires. Null: never.", "2026-01-16T12:00:00.000Z")),
       format,
     })
     .meta({ id: "ExportLink" }),
@@ -34,22 +43,24 @@ export default operation({
   tag: "People",
   access: secretKey({ rejects: "requires_secret_key" }),
   body: exportPersonInput,
-  output: () => exportPersonOutput,
   errors: ["export_unavailable"],
   writesForId: "silent",
   idempotent: true,
-  summary: "Create a download link for a person's data",
-  description:
-    "Creates a link that is valid for 24 hours and needs no key. Give it only to the person. No data is read yet, " +
-    "so a link is returned even if nothing is stored. The request is recorded and appears in the export.",
-  returns: "The link.",
-  example: () => ({
-    body: { distinctId: exampleUserId },
-    output: {
-      downloadUrl: "https://purser.example.com/api/v1/export-download?token=eyJhcHBJZCI6ImFwcF8x4oCmIn0.c2lnbmF0dXJl",
-      expiresAt: "2026-01-16T12:00:00.000Z",
-      format: "json",
-    },
+  ...(WITH_REFERENCE && {
+    output: () => exportPersonOutput,
+    summary: "Create a download link for a person's data",
+    description:
+      "Creates a link that is valid for 24 hours and needs no key. Give it only to the person. No data is read yet, " +
+      "so a link is returned even if nothing is stored. The request is recorded and appears in the export.",
+    returns: "The link.",
+    example: () => ({
+      body: { distinctId: exampleUserId },
+      output: {
+        downloadUrl: "https://purser.example.com/api/v1/export-download?token=eyJhcHBJZCI6ImFwcF8x4oCmIn0.c2lnbmF0dXJl",
+        expiresAt: "2026-01-16T12:00:00.000Z",
+        format: "json",
+      },
+    }),
   }),
   handler: (ctx, { body }, { origin }) => createLink(ctx, { ...body, requestOrigin: origin }),
 });

@@ -2,9 +2,9 @@ import * as z from "zod";
 import { limitArrivals } from "../../auth/arrivals.ts";
 import { openRoot } from "../../auth/require-admin.ts";
 import { downloadExport, verifyLink } from "../../exports/download.ts";
-
 import { logBug } from "../../http/error-responses.ts";
 import { factory } from "../../http/factory.ts";
+import { words } from "../../lib/words.ts";
 import { open } from "../access.ts";
 import { Unread } from "../body-by-type.ts";
 import { EXAMPLE } from "../common.ts";
@@ -92,28 +92,34 @@ export default operation({
   // The headers are for every method, because the URL contains the token even when the request is refused.
   access: open([limitArrivals, openRoot], downloadHeaders),
   // A link that is not valid gets one response, whatever its token is (P6).
-  query: new Unread(() => z.object({ token: z.string().describe("The `token` of the `downloadUrl`.") })),
-  output: () => exportDocument.meta({ id: "PersonExport" }),
+  query: new Unread(() =>
+    z.object({
+      token: z.string().meta(words("The `token` of the `downloadUrl`.", "pk_live_6nPz0vQ4tH8kXw2yBc5mAbCd")),
+    }),
+  ),
   errors: ["invalid_or_expired_token", "export_unavailable", "rate_limited"],
   writesForId: "silent",
-  summary: "Download a person's data",
-  description:
-    "Opens a link of `createExportLink`. The document is generated while it is sent, and has the state of one moment, " +
-    "`exportedAt`. If the download is interrupted, the JSON is incomplete and does not parse. A link may be opened again. The " +
-    "person is the requested id and the ids that are linked to it. A browser that opens a link which is not valid (`Accept` names " +
-    "`text/html`) sees a short page instead of the JSON of the 401.",
-  returns: "The document. Its JSON Schema is at `/api/v1/export-document.schema.json`.",
-  example: () => ({
-    output: {
-      format: "json",
-      exportedAt: "2026-01-15T12:00:00.000Z",
-      appId: EXAMPLE.appId,
-      mode: "live",
-      distinctId: exampleUserId,
-      person: examplePerson,
-      events: { analytics: [pageView], metering: [] },
-      consentLog: [],
-    },
+  ...(WITH_REFERENCE && {
+    output: () => exportDocument.meta({ id: "PersonExport" }),
+    summary: "Download a person's data",
+    description:
+      "Opens a link of `createExportLink`. The document is generated while it is sent, and has the state of one moment, " +
+      "`exportedAt`. If the download is interrupted, the JSON is incomplete and does not parse. A link may be opened again. The " +
+      "person is the requested id and the ids that are linked to it. A browser that opens a link which is not valid (`Accept` names " +
+      "`text/html`) sees a short page instead of the JSON of the 401.",
+    returns: "The document. Its JSON Schema is at `/api/v1/export-document.schema.json`.",
+    example: () => ({
+      output: {
+        format: "json",
+        exportedAt: "2026-01-15T12:00:00.000Z",
+        appId: EXAMPLE.appId,
+        mode: "live",
+        distinctId: exampleUserId,
+        person: examplePerson,
+        events: { analytics: [pageView], metering: [] },
+        consentLog: [],
+      },
+    }),
   }),
   handler: async (c) => {
     const token = onlyOne(c.req.queries("token"));

@@ -1,7 +1,9 @@
 import * as z from "zod";
 import { debit, metersAndVersion, quantitiesOutput } from "../../books/amounts/amount-fields.ts";
 import { mode } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
 import { time } from "../../http/output-fields.ts";
+import { words } from "../../lib/words.ts";
 import { balance, grantSource, ledgerEntry } from "../credits/credit-shapes.ts";
 import { consentEntry } from "../people/people-shapes.ts";
 import { recurringOutput } from "../recurring/recurring-shapes.ts";
@@ -9,137 +11,182 @@ import { userLimitOutput } from "../usage-limits/usage-limit-shapes.ts";
 
 export const exampleUserId = "user_42";
 
-export const format = z.literal("json");
+export const format = /* @__PURE__ */ lazy(() => z.literal("json").meta(words("The format of the document.", "json")));
 
 /** Properties of an event or a person: any JSON object, as it was sent. */
-const properties = z.looseObject({}).meta({ additionalProperties: true });
+const properties = /* @__PURE__ */ lazy(() =>
+  z.looseObject({}).meta({ additionalProperties: true, ...words("Any properties of the caller.", { plan: "pro" }) }),
+);
 
-const exportedBalance = z.lazy(() =>
+const exportedBalance = /* @__PURE__ */ lazy(() =>
   balance
     .unwrap()
     .extend({
-      source: grantSource.describe("Why the credits were granted."),
-      externalRef: z.string().nullable(),
-      notes: z.string().nullable(),
+      source: grantSource.meta(words("Why the credits were granted.", "purchase")),
+      externalRef: z
+        .string()
+        .nullable()
+        .meta(words("The reference of the grant, such as a payment's id.", "order-1001")),
+      notes: z
+        .string()
+        .nullable()
+        .meta(words("The text that was stored with the grant. Null without one.", "Promised by support")),
     })
     .meta({ id: "ExportedBalance" }),
 );
 
-const exportedDistinctId = z.lazy(() =>
+const exportedDistinctId = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      distinctId: z.string(),
-      linkedAt: time.describe("When it was linked. For the requested id: when it was first seen."),
+      distinctId: z
+        .string()
+        .meta(words("The id of the person, as your analytics, credits or consents use it.", "user_42")),
+      linkedAt: time.meta(
+        words("When it was linked. For the requested id: when it was first seen.", "2025-11-03T09:15:00.000Z"),
+      ),
       via: z
         .enum(["identify", "alias"])
         .nullable()
-        .describe("The kind of event that linked it. Null for the requested id."),
+        .meta(words("The kind of event that linked it. Null for the requested id.", "identify")),
       claimedBy: z
         .string()
         .nullable()
-        .describe("The id of the person that it was linked to. Null for the requested id."),
+        .meta(words("The id of the person that it was linked to. Null for the requested id.", "user_42")),
       isVerified: z
         .boolean()
-        .describe("Whether it was linked with a secret key. A link from a publishable key proves nothing."),
+        .meta(words("Whether it was linked with a secret key. A link from a publishable key proves nothing.", false)),
     })
     .meta({ id: "ExportedDistinctId" }),
 );
 
-const exportAuditEntry = z.lazy(() =>
+const exportAuditEntry = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      action: z.enum(["minted", "opened", "completed", "failed"]),
-      distinctId: z.string(),
+      action: z.enum(["minted", "opened", "completed", "failed"]).meta(words("What was done.", "minted")),
+      distinctId: z
+        .string()
+        .meta(words("The id of the person, as your analytics, credits or consents use it.", "user_42")),
       tokenHash: z
         .string()
-        .describe("SHA-256 of the link's token, base64url. It identifies the link, and cannot open it."),
-      keyId: z.string().nullable().describe("The key that created the link. Null for actions of the link's holder."),
-      occurredAt: time,
+        .meta(
+          words(
+            "SHA-256 of the link's token, base64url. It identifies the link, and cannot open it.",
+            "n4bQgYhMfWWaL-qgxVrQFaO_TxsrC4Is0V1sFbDwCgg",
+          ),
+        ),
+      keyId: z
+        .string()
+        .nullable()
+        .meta(
+          words("The key that created the link. Null for actions of the link's holder.", "key_8tLf2mY4cJ7hWs1xNvQ9Ba"),
+        ),
+      occurredAt: time.meta(words("When it happened.", "2026-01-16T08:30:00.000Z")),
     })
     .meta({ id: "ExportAuditEntry" }),
 );
 
-const exportedPerson = z.lazy(() =>
+const exportedPerson = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
       personId: z
         .string()
         .nullable()
-        .describe("The same in every export of the same id. Null when only credits, usage or consents are stored."),
+        .meta(
+          words(
+            "The same in every export of the same id. Null when only credits, usage or consents are stored.",
+            "per_3nWq8sT1yB6kZc0vLx5MdE",
+          ),
+        ),
       distinctIds: z
         .array(exportedDistinctId)
-        .describe("The requested id, then the ids linked to it, and the ids linked to those; nearest first."),
-      properties: properties.describe(
-        "The properties of the requested id. A property that it does not have is taken from the nearest linked id.",
+        .meta(words("The requested id, then the ids linked to it, and the ids linked to those; nearest first.")),
+      properties: properties.meta(
+        words(
+          "The properties of the requested id. A property that it does not have is taken from the nearest linked id.",
+          { email: "ada@example.com", plan: "pro" },
+        ),
       ),
-      createdAt: time.nullable(),
-      lastSeenAt: time.nullable(),
-      isIdentified: z.boolean(),
+      createdAt: time.nullable().meta(words("When it was created.", "2025-11-03T09:15:00.000Z")),
+      lastSeenAt: time
+        .nullable()
+        .meta(words("When it was last seen. Null without analytics.", "2026-01-15T11:58:21.407Z")),
+      isIdentified: z.boolean().meta(words("Whether the person was identified.", true)),
       credits: z
         .strictObject({
-          balances: z.array(exportedBalance).describe("By distinct id, then by balance id."),
+          balances: z.array(exportedBalance).meta(words("By distinct id, then by balance id.")),
           ledger: z
             .array(ledgerEntry.unwrap().omit({ by: true }).meta({ id: "ExportedLedgerEntry" }))
-            .describe("Oldest first."),
-          recurring: z.array(recurringOutput).describe("Recurring grants, including ended ones, oldest first."),
+            .meta(words("Oldest first.")),
+          recurring: z.array(recurringOutput).meta(words("Recurring grants, including ended ones, oldest first.")),
         })
-        .meta({ id: "ExportedCredits" }),
-      usageLimits: z.array(userLimitOutput).describe("The usage of each usage limit, oldest limit first."),
+        .meta({ id: "ExportedCredits" })
+        .meta(words("The balances.")),
+      usageLimits: z.array(userLimitOutput).meta(words("The usage of each usage limit, oldest limit first.")),
       exports: z
         .array(exportAuditEntry)
-        .describe("Who created and opened export links, and the results. Oldest first."),
+        .meta(words("Who created and opened export links, and the results. Oldest first.")),
     })
     .meta({ id: "ExportedPerson" }),
 );
 
-const analyticsEvent = z.lazy(() =>
+const analyticsEvent = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      uuid: z.string(),
-      event: z.string(),
-      distinctId: z.string(),
-      timestamp: time,
-      receivedAt: time,
+      uuid: z.string().meta(words("The event's UUID.", "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b")),
+      event: z.string().meta(words("The event's name.", "$pageview")),
+      distinctId: z
+        .string()
+        .meta(words("The id of the person, as your analytics, credits or consents use it.", "user_42")),
+      timestamp: time.meta(words("When it happened.", "2026-01-15T11:58:20.000Z")),
+      receivedAt: time.meta(words("When Purser received it.", "2026-01-15T11:58:21.407Z")),
       isVerified: z
         .boolean()
-        .describe("Whether it was sent with a secret key. An event from a publishable key proves nothing."),
+        .meta(words("Whether it was sent with a secret key. An event from a publishable key proves nothing.", false)),
       properties,
     })
     .meta({ id: "AnalyticsEvent" }),
 );
 
-const meteringEvent = z.lazy(() =>
+const meteringEvent = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      eventId: z.string(),
-      userId: z.string(),
-      event: z.string(),
-      model: z.string().nullable(),
-      quantities: quantitiesOutput,
+      eventId: z.string().meta(words("The usage event's id.", "chat-2026-01-16-0001")),
+      userId: z.string().meta(words("Your own id of the user.", "user_42")),
+      event: z.string().meta(words("The event's name.", "chat.completed")),
+      model: z.string().nullable().meta(words("The model. Null if the event has none.", "large-1")),
+      quantities: quantitiesOutput.meta(words("The usage in each unit.")),
       ...metersAndVersion(),
-      occurredAt: time,
-      receivedAt: time,
-      debits: z.array(debit),
-      uncovered: quantitiesOutput.nullable(),
-      properties: properties.nullable(),
+      occurredAt: time.meta(words("When it happened.", "2026-01-16T08:30:00.000Z")),
+      receivedAt: time.meta(words("When Purser received it.", "2026-01-16T08:30:00.120Z")),
+      debits: z.array(debit).meta(words("The debits, in spending order.")),
+      uncovered: quantitiesOutput
+        .nullable()
+        .meta(words("The quantities that no balance covered. Null when all are covered.")),
+      properties: properties
+        .nullable()
+        .meta(words("Any properties of the caller. Null if there are none.", { plan: "pro" })),
     })
     .meta({ id: "MeteringEvent" }),
 );
 
 /** The export document of a person. Its lists are in order of arrival, one id after another. */
-export const exportDocument = z.lazy(() =>
+export const exportDocument = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
       format,
-      exportedAt: time.describe("The document contains the state at this time."),
-      appId: z.string(),
+      exportedAt: time.meta(words("The document contains the state at this time.", "2026-01-15T12:00:00.000Z")),
+      appId: z.string().meta(words("The application's id.", "app_3kDw9pX1sB6vMn0qTzR7Ge")),
       mode,
-      distinctId: z.string().describe("The requested id."),
-      person: exportedPerson.nullable().describe("Null when nothing is stored about this person."),
+      distinctId: z.string().meta(words("The requested id.", "user_42")),
+      person: exportedPerson.nullable().meta(words("Null when nothing is stored about this person.")),
       events: z
-        .strictObject({ analytics: z.array(analyticsEvent), metering: z.array(meteringEvent) })
-        .meta({ id: "ExportedEvents" }),
-      consentLog: z.array(consentEntry),
+        .strictObject({
+          analytics: z.array(analyticsEvent).meta(words("The analytics events.")),
+          metering: z.array(meteringEvent).meta(words("The usage events.")),
+        })
+        .meta({ id: "ExportedEvents" })
+        .meta(words("The events.", 1_200)),
+      consentLog: z.array(consentEntry).meta(words("The consents.")),
     })
     .meta({ title: "Person export document" }),
 );

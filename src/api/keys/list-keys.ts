@@ -1,8 +1,10 @@
 import * as z from "zod";
 import { onlyModeOf } from "../../auth/scopes.ts";
 import { listKeys } from "../../catalog/keys.ts";
-
 import { cursor, pageLimit } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { nextCursor } from "../../http/output-fields.ts";
+import { words } from "../../lib/words.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -15,29 +17,31 @@ export default operation({
   tag: "Administration",
   access: administration("read", "own"),
   params: appParams,
-  query: z.lazy(() =>
+  query: lazy(() =>
     z.object({
-      limit: pageLimit("keys", 100),
+      limit: pageLimit("keys", 100).meta(words("The most keys in a page.", 100)),
       cursor,
     }),
   ),
-  output: () =>
-    z
-      .strictObject({
-        keys: z.array(key),
-        nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
-      })
-      .meta({ id: "ApiKeyList" }),
-  summary: "List an application's keys",
-  description:
-    "Returns a page of keys, oldest first, including revoked ones. An administration key gets only the keys of " +
-    "its modes.",
-  returns: "A page of keys. A key itself is not shown; `hint` identifies it.",
-  example: () => ({
-    output: {
-      keys: [{ ...exampleKey, name: "Backend", revokedAt: null, lastUsedOn: "2026-01-20" }],
-      nextCursor: null,
-    },
+  ...(WITH_REFERENCE && {
+    output: () =>
+      z
+        .strictObject({
+          keys: z.array(key).meta(words("The keys.")),
+          nextCursor,
+        })
+        .meta({ id: "ApiKeyList" }),
+    summary: "List an application's keys",
+    description:
+      "Returns a page of keys, oldest first, including revoked ones. An administration key gets only the keys of " +
+      "its modes.",
+    returns: "A page of keys. A key itself is not shown; `hint` identifies it.",
+    example: () => ({
+      output: {
+        keys: [{ ...exampleKey, name: "Backend", revokedAt: null, lastUsedOn: "2026-01-20" }],
+        nextCursor: null,
+      },
+    }),
   }),
   handler: (admin, { params, query }) => listKeys(admin, params.appId, query, onlyModeOf(admin)),
 });

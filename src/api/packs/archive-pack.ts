@@ -11,12 +11,14 @@ export default operation({
   tag: "Administration",
   access: administration("write", "none"),
   params: packParams,
-  output: () => pack,
   idempotent: true,
-  summary: "Archive a credit pack",
-  description:
-    "Archives a pack. It can no longer be granted, and its name can be used again. Existing balances do not change.",
-  returns: "The archived pack.",
-  example: () => ({ output: { ...examplePack, archivedAt: "2026-02-01T09:00:00.000Z", version: 2 } }),
+  ...(WITH_REFERENCE && {
+    output: () => pack,
+    summary: "Archive a credit pack",
+    description:
+      "Archives a pack. It can no longer be granted, and its name can be used again. Existing balances do not change.",
+    returns: "The archived pack.",
+    example: () => ({ output: { ...examplePack, archivedAt: "2026-02-01T09:00:00.000Z", version: 2 } }),
+  }),
   handler: (admin, { params }) => archivePack(admin, params.appId, params.packId),
 });

@@ -2,6 +2,8 @@ import * as z from "zod";
 import { requireApp } from "../../catalog/apps.ts";
 import { createPack } from "../../catalog/insert-pack.ts";
 import { LEGACY_FIELDS } from "../../catalog/pack.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -17,19 +19,17 @@ import {
   packName,
 } from "./pack-shapes.ts";
 
-const newItem = z.lazy(() =>
-  z.strictObject(itemFields()).superRefine(checkAmount).meta({ id: "CreateCreditPackItem" }),
-);
+const newItem = lazy(() => z.strictObject(itemFields()).superRefine(checkAmount).meta({ id: "CreateCreditPackItem" }));
 
 const newPack = () =>
   z.strictObject({
     packName: packName(),
     defaultExpiryDays: defaultExpiryDays(),
-    items: itemListOf(newItem),
+    items: itemListOf(newItem).meta(words("The pack's items. Empty for a pack without items.")),
     ...legacyFields(),
   });
 
-export const createPackInput = z.lazy(() =>
+export const createPackInput = lazy(() =>
   newPack()
     .superRefine((pack, context) => {
       if (pack.items.length === 0 && pack.unit === undefined) {
@@ -52,16 +52,18 @@ export default operation({
   access: administration("write", "none"),
   params: appParams,
   body: createPackInput,
-  output: () => pack,
   errors: ["pack_name_taken"],
-  summary: "Create a credit pack",
-  description:
-    "Creates a pack with items, or a legacy pack without items (`items: []`), which has a `unit`. A grant of a " +
-    "legacy pack names the quantity.",
-  returns: "The pack.",
-  example: () => ({
-    body: { packName: "Starter", defaultExpiryDays: 365, items: [newPackItem] },
-    output: examplePack,
+  ...(WITH_REFERENCE && {
+    output: () => pack,
+    summary: "Create a credit pack",
+    description:
+      "Creates a pack with items, or a legacy pack without items (`items: []`), which has a `unit`. A grant of a " +
+      "legacy pack names the quantity.",
+    returns: "The pack.",
+    example: () => ({
+      body: { packName: "Starter", defaultExpiryDays: 365, items: [newPackItem] },
+      output: examplePack,
+    }),
   }),
   handler: async (admin, { params, body }) => {
     const { id } = await requireApp(admin, params.appId);

@@ -11,14 +11,16 @@ export default operation({
   tag: "Administration",
   access: administration("write", "none"),
   params: packParams,
-  output: () => pack,
   errors: ["pack_name_taken"],
   idempotent: true,
-  summary: "Restore an archived credit pack",
-  description:
-    "Restores a pack, so that it can be granted again under its name. Restoring a pack that is not archived " +
-    "changes nothing.",
-  returns: "The pack.",
-  example: () => ({ output: { ...examplePack, version: 3 } }),
+  ...(WITH_REFERENCE && {
+    output: () => pack,
+    summary: "Restore an archived credit pack",
+    description:
+      "Restores a pack, so that it can be granted again under its name. Restoring a pack that is not archived " +
+      "changes nothing.",
+    returns: "The pack.",
+    example: () => ({ output: { ...examplePack, version: 3 } }),
+  }),
   handler: (admin, { params }) => restorePack(admin, params.appId, params.packId),
 });

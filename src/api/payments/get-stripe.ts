@@ -1,5 +1,7 @@
 import * as z from "zod";
 import { mode } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 
 import { readStripe } from "../../payments/stripe-setting.ts";
 import { administration } from "../access.ts";
@@ -14,11 +16,13 @@ export default operation({
   tag: "Administration",
   access: administration("read", "argument"),
   params: appParams,
-  query: z.lazy(() => z.object({ mode: mode.describe("The mode whose setting it is.") })),
-  output: () => stripeOutput,
-  summary: "Get how Stripe's events are received",
-  description: "Returns the setting of one mode, with the time of the last event.",
-  returns: "The setting, without its secrets.",
-  example: () => ({ output: exampleStripeSettings }),
+  query: lazy(() => z.object({ mode: mode.meta(words("The mode whose setting it is.", "live")) })),
+  ...(WITH_REFERENCE && {
+    output: () => stripeOutput,
+    summary: "Get how Stripe's events are received",
+    description: "Returns the setting of one mode, with the time of the last event.",
+    returns: "The setting, without its secrets.",
+    example: () => ({ output: exampleStripeSettings }),
+  }),
   handler: (admin, { params, query }) => readStripe(admin, params.appId, query.mode),
 });

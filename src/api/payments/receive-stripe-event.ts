@@ -9,6 +9,8 @@ import { invalid, PurserError } from "../../errors.ts";
 import { limitBody } from "../../http/body.ts";
 import { type AppEnv, callVerb } from "../../http/factory.ts";
 import { mode } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { logIgnored } from "../../payments/log.ts";
 import { hintOf, NO_FACTS } from "../../payments/reasons.ts";
 import {
@@ -26,27 +28,44 @@ import { appId } from "../common.ts";
 import { operation } from "../operation.ts";
 import { stripeOutcome as outcome } from "./payment-shapes.ts";
 
-const stripeEventOutput = z.lazy(() =>
+const stripeEventOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      received: z.literal(true),
-      outcome: outcome.describe(
-        "The effect of this delivery. `ignored`: no effect, for example because it is a repeat.",
+      received: z.literal(true).meta(words("Always true.")),
+      outcome: outcome.meta(
+        words("The effect of this delivery. `ignored`: no effect, for example because it is a repeat.", "taken"),
       ),
-      paymentKey: z.string().optional().describe("The payment's id at Stripe: its payment intent, if it has one."),
+      paymentKey: z
+        .string()
+        .optional()
+        .meta(words("The payment's id at Stripe: its payment intent, if it has one.", "pi_3Q5vXK2eZvKYlo2C1a2b3c4d")),
     })
     .meta({ id: "StripeEventReceived" }),
 );
 
-export const stripeEventInput = z.lazy(() =>
+export const stripeEventInput = lazy(() =>
   z
     .looseObject({
-      id: z.string().describe("The event's id at Stripe."),
-      type: z.string().describe("The event's type."),
-      created: z.int().describe("In seconds since 1970."),
-      livemode: z.boolean(),
-      account: z.string().nullish().describe("Set in Stripe Connect events, which are ignored."),
-      data: z.looseObject({ object: z.looseObject({}) }),
+      id: z.string().meta(words("The event's id at Stripe.", "evt_1a")),
+      type: z.string().meta(words("The event's type.", "charge.refunded")),
+      created: z.int().meta(words("In seconds since 1970.", 1_768_478_400)),
+      livemode: z.boolean().meta(words("Whether it is an event of Stripe's live mode.", true)),
+      account: z
+        .string()
+        .nullish()
+        .meta(words("Set in Stripe Connect events, which are ignored.", "acct_1PgafmB7WZ01zgkW")),
+      data: z
+        .looseObject({
+          object: z.looseObject({}).meta(
+            words("The object that the event is about.", {
+              id: "ch_1a",
+              object: "charge",
+              amount_captured: 1_500,
+              amount_refunded: 500,
+            }),
+          ),
+        })
+        .meta(words("The data.")),
     })
     .meta({ id: "StripeEvent" }),
 );
@@ -81,15 +100,16 @@ const requireSignature = createMiddleware<WithReceiver>(async (c, next) => {
 
 /** The most characters of an id or a type. Stripe's are shorter. */
 const SIGNED_ID_MAX = 200;
-const signedInput = z.lazy(() =>
+const signedInput = lazy(() =>
   z.looseObject({
     id: z.string().max(SIGNED_ID_MAX),
     type: z.string().max(SIGNED_ID_MAX),
-    object: z.unknown(),
+    object: z.unknown().meta(words("The object that the event is about.")),
     data: z
-      .looseObject({ object: z.looseObject({ id: z.string() }) })
+      .looseObject({ object: z.looseObject({ id: z.string() }).meta(words("The object that the event is about.")) })
       .optional()
-      .catch(undefined),
+      .catch(undefined)
+      .meta(words("The data.", {})),
     related_object: z.looseObject({ id: z.string() }).optional().catch(undefined),
   }),
 );
@@ -136,25 +156,27 @@ export default operation({
   tag: "Payments",
   access: signedByStripe,
   // `openReceiver` reads them first: an application or a mode that does not exist is `not_found`.
-  params: z.lazy(() => z.object({ appId, mode: mode.describe("The mode of the events.") })),
+  params: lazy(() => z.object({ appId, mode: mode.meta(words("The mode of the events.", "live")) })),
   body: stripeEventInput,
-  output: () => stripeEventOutput,
   errors: ["invalid_signature", "not_found", "secrets_unavailable"],
-  summary: "Receive an event from Stripe",
-  description:
-    "For Stripe, not for you. Set this URL as an endpoint at Stripe, and its signing secret by `setStripe`. Events " +
-    "may come in any order, and repeatedly. It needs no key: `Stripe-Signature` proves the sender.",
-  returns: "The event was processed, or ignored.",
-  example: () => ({
-    body: {
-      id: "evt_1a",
-      object: "event",
-      type: "charge.refunded",
-      created: 1_768_478_400,
-      livemode: true,
-      data: { object: { id: "ch_1a", object: "charge", amount_captured: 1500, amount_refunded: 500 } },
-    },
-    output: { received: true, outcome: "taken", paymentKey: "pi_3Q5vXK2eZvKYlo2C1a2b3c4d" },
+  ...(WITH_REFERENCE && {
+    output: () => stripeEventOutput,
+    summary: "Receive an event from Stripe",
+    description:
+      "For Stripe, not for you. Set this URL as an endpoint at Stripe, and its signing secret by `setStripe`. Events " +
+      "may come in any order, and repeatedly. It needs no key: `Stripe-Signature` proves the sender.",
+    returns: "The event was processed, or ignored.",
+    example: () => ({
+      body: {
+        id: "evt_1a",
+        object: "event",
+        type: "charge.refunded",
+        created: 1_768_478_400,
+        livemode: true,
+        data: { object: { id: "ch_1a", object: "charge", amount_captured: 1500, amount_refunded: 500 } },
+      },
+      output: { received: true, outcome: "taken", paymentKey: "pi_3Q5vXK2eZvKYlo2C1a2b3c4d" },
+    }),
   }),
   handler: (c, { body: event }) => {
     const { ctx, receiver } = c.var;

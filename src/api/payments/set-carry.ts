@@ -1,5 +1,7 @@
 import * as z from "zod";
 import { anyNumber, identifier, mode } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { CARRY_MAX } from "../../payments/carry.ts";
 import { setCarry } from "../../payments/change-carry.ts";
 import { administration } from "../access.ts";
@@ -7,11 +9,13 @@ import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
 import { currency, setCarryOutput } from "./payment-shapes.ts";
 
-export const setCarryInput = z.lazy(() =>
+export const setCarryInput = lazy(() =>
   z
     .strictObject({
       mode,
-      customer: identifier().describe("The customer's id at Stripe, `cus_…`, or the key that a list of carries shows."),
+      customer: identifier().meta(
+        words("The customer's id at Stripe, `cus_…`, or the key that a list of carries shows.", "cus_9s6XKzkNRiz8i3"),
+      ),
       currency,
       // A number that a double does not represent exactly becomes infinite.
       amount: anyNumber
@@ -20,7 +24,7 @@ export const setCarryInput = z.lazy(() =>
           `must be a whole number from 0 to ${CARRY_MAX}, in the currency's smallest unit`,
         )
         .meta({ type: "integer" })
-        .describe("The new carry, in the currency's smallest unit."),
+        .meta(words("The new carry, in the currency's smallest unit.", 0)),
     })
     .meta({ id: "SetCarry" }),
 );
@@ -33,17 +37,19 @@ export default operation({
   access: administration("grants", "argument"),
   params: appParams,
   body: setCarryInput,
-  output: () => setCarryOutput,
   idempotent: true,
-  summary: "Set the carry of a Stripe customer",
-  description:
-    "The carry is the money that a customer's invoices returned for a plan, and that has not paid for another plan yet. " +
-    "The next invoices grant that much less. Set it if Stripe's own balance of the customer differs, for example " +
-    "because you paid it out. `listPayments` shows it with a `userId`.",
-  returns: "The carry.",
-  example: () => ({
-    body: { mode: "live", customer: "cus_9s6XKzkNRiz8i3", currency: "usd", amount: 0 },
-    output: { customer: "cus_9s6XKzkNRiz8i3", currency: "usd", amount: 0 },
+  ...(WITH_REFERENCE && {
+    output: () => setCarryOutput,
+    summary: "Set the carry of a Stripe customer",
+    description:
+      "The carry is the money that a customer's invoices returned for a plan, and that has not paid for another plan yet. " +
+      "The next invoices grant that much less. Set it if Stripe's own balance of the customer differs, for example " +
+      "because you paid it out. `listPayments` shows it with a `userId`.",
+    returns: "The carry.",
+    example: () => ({
+      body: { mode: "live", customer: "cus_9s6XKzkNRiz8i3", currency: "usd", amount: 0 },
+      output: { customer: "cus_9s6XKzkNRiz8i3", currency: "usd", amount: 0 },
+    }),
   }),
   handler: (admin, { params, body }) => setCarry(admin, params.appId, body),
 });

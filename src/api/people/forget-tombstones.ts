@@ -1,6 +1,8 @@
 import * as z from "zod";
 import { forgetTombstones } from "../../erasure/lift.ts";
 import { mode } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -12,7 +14,7 @@ export default operation({
   tag: "Administration",
   access: administration(null),
   params: appParams,
-  body: z.lazy(() =>
+  body: lazy(() =>
     z
       .strictObject({
         mode,
@@ -20,21 +22,25 @@ export default operation({
           .string()
           .min(1)
           .max(100)
-          .describe("The fingerprint of the lost secret: `fingerprint` in the receipts of its erasures."),
+          .meta(
+            words("The fingerprint of the lost secret: `fingerprint` in the receipts of its erasures.", "pP3xWc1Jm0aQ"),
+          ),
       })
       .meta({ id: "ForgetTombstones" }),
   ),
-  output: () =>
-    z
-      .strictObject({ forgotten: z.int().nonnegative().describe("How many tombstones were deleted.") })
-      .meta({ id: "ForgottenTombstones" }),
   errors: ["changed_meanwhile"],
-  summary: "Delete the tombstones of a lost secret",
-  description:
-    "If there are erased ids whose `ERASURE_SECRET` is not set, the environment refuses every write for an id, " +
-    "because it cannot tell whether that id was erased. If the secret is lost, this call deletes their tombstones: " +
-    "the ids can be used again, as after a lift.",
-  returns: "The number of deleted tombstones.",
-  example: () => ({ body: { mode: "live", fingerprint: "pP3xWc1Jm0aQ" }, output: { forgotten: 12 } }),
+  ...(WITH_REFERENCE && {
+    output: () =>
+      z
+        .strictObject({ forgotten: z.int().nonnegative().meta(words("How many tombstones were deleted.", 12)) })
+        .meta({ id: "ForgottenTombstones" }),
+    summary: "Delete the tombstones of a lost secret",
+    description:
+      "If there are erased ids whose `ERASURE_SECRET` is not set, the environment refuses every write for an id, " +
+      "because it cannot tell whether that id was erased. If the secret is lost, this call deletes their tombstones: " +
+      "the ids can be used again, as after a lift.",
+    returns: "The number of deleted tombstones.",
+    example: () => ({ body: { mode: "live", fingerprint: "pP3xWc1Jm0aQ" }, output: { forgotten: 12 } }),
+  }),
   handler: (admin, { params, body }) => forgetTombstones(admin, params.appId, body),
 });

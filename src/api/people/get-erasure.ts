@@ -11,13 +11,15 @@ export default operation({
   tag: "People",
   access: secretKey({ rejects: "requires_secret_key" }),
   params: erasureParams,
-  output: () => erasureOutput,
   errors: ["not_found"],
-  summary: "Get an erasure and its receipt",
-  description:
-    "Returns an erasure: the erased and the kept data, the time, the key and the reason. It contains no personal " +
-    "data.",
-  returns: "The erasure.",
-  example: () => ({ output: erasure }),
+  ...(WITH_REFERENCE && {
+    output: () => erasureOutput,
+    summary: "Get an erasure and its receipt",
+    description:
+      "Returns an erasure: the erased and the kept data, the time, the key and the reason. It contains no personal " +
+      "data.",
+    returns: "The erasure.",
+    example: () => ({ output: erasure }),
+  }),
   handler: (ctx, { params }) => readErasure(ctx, params.erasureId),
 });

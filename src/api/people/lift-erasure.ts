@@ -11,13 +11,15 @@ export default operation({
   tag: "People",
   access: secretKey(),
   params: erasureParams,
-  output: () => erasureOutput,
   errors: ["not_found", "changed_meanwhile"],
   idempotent: true,
-  summary: "Lift an erasure",
-  description:
-    "Allows the ids of an erasure again. Erased data is not restored. A running erasure cannot be lifted yet.",
-  returns: "The erasure.",
-  example: () => ({ output: { ...erasure, liftedAt: "2026-03-01T10:00:00.000Z" } }),
+  ...(WITH_REFERENCE && {
+    output: () => erasureOutput,
+    summary: "Lift an erasure",
+    description:
+      "Allows the ids of an erasure again. Erased data is not restored. A running erasure cannot be lifted yet.",
+    returns: "The erasure.",
+    example: () => ({ output: { ...erasure, liftedAt: "2026-03-01T10:00:00.000Z" } }),
+  }),
   handler: (ctx, { params }) => liftErasure(ctx, params.erasureId),
 });

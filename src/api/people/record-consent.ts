@@ -1,12 +1,14 @@
 import * as z from "zod";
 import { identifier, shortText, timestamp } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { recordConsent } from "../../people/consent.ts";
 
 import { secretKeyOrUser } from "../access.ts";
 import { operation } from "../operation.ts";
 import { consentEntry, decision } from "./people-shapes.ts";
 
-const distinctId = z.lazy(() => identifier()).describe("Any distinct id of the person.");
+const distinctId = lazy(() => identifier().meta(words("Any distinct id of the person.", "user_42")));
 
 const exampleConsent = {
   consentId: "con_2gYb6nR1tVj8mXq4sKc0Wd",
@@ -28,49 +30,57 @@ export default operation({
   path: "/api/v1/consent",
   tag: "People",
   access: secretKeyOrUser([], "distinctId"),
-  body: z.lazy(() =>
+  body: lazy(() =>
     z
       .strictObject({
         distinctId,
-        purpose: identifier().describe("The purpose that was asked for, such as `analytics`."),
+        purpose: identifier().meta(words("The purpose that was asked for, such as `analytics`.", "analytics")),
         decision,
-        method: shortText().optional().describe("How the decision was given, such as `banner`."),
-        noticeVersion: shortText().optional().describe("The version of the notice that was shown."),
-        source: shortText().optional().describe("Where it was given, such as a page."),
-        gpc: z.boolean().optional().describe("Whether the browser sent Global Privacy Control."),
+        method: shortText().optional().meta(words("How the decision was given, such as `banner`.", "banner")),
+        noticeVersion: shortText().optional().meta(words("The version of the notice that was shown.", "2026-01")),
+        source: shortText().optional().meta(words("Where it was given, such as a page.", "web")),
+        gpc: z.boolean().optional().meta(words("Whether the browser sent Global Privacy Control.", false)),
         isDevice: z
           .boolean()
           .optional()
-          .describe(
-            "Whether the consent is of an anonymous visitor, and the id is an SDK's device id. Otherwise the id is a user from then on, and no publishable key can link it. Only with a secret key.",
+          .meta(
+            words(
+              "Whether the consent is of an anonymous visitor, and the id is an SDK's device id. Otherwise the id is a user from then on, and no publishable key can link it. Only with a secret key.",
+              false,
+            ),
           ),
         occurredAt: timestamp
           .optional()
-          .describe(
-            "When the decision was given. Default: now. With a publishable key at most a day ago and 5 minutes ahead; `denied` and `withdrawn` are stored anyway, with the time of arrival.",
+          .meta(
+            words(
+              "When the decision was given. Default: now. With a publishable key at most a day ago and 5 minutes ahead; `denied` and `withdrawn` are stored anyway, with the time of arrival.",
+              "2026-01-16T09:30:00+01:00",
+            ),
           ),
       })
       .meta({ id: "RecordConsent" }),
   ),
-  output: () => consentEntry,
   warns: true,
   writesForId: "refused",
-  summary: "Record a consent decision",
-  description:
-    "Adds an entry to the person's consent log. Entries cannot be changed or removed. Every export contains them. A " +
-    "browser may call it with a publishable key and the user's token in `X-User-Token`, for that user only.",
-  returns: "The stored entry.",
-  example: () => ({
-    body: {
-      distinctId: "user_42",
-      purpose: "analytics",
-      decision: "granted",
-      method: "banner",
-      noticeVersion: "2026-01",
-      gpc: false,
-      occurredAt: "2026-01-16T09:30:00+01:00",
-    },
-    output: exampleConsent,
+  ...(WITH_REFERENCE && {
+    output: () => consentEntry,
+    summary: "Record a consent decision",
+    description:
+      "Adds an entry to the person's consent log. Entries cannot be changed or removed. Every export contains them. A " +
+      "browser may call it with a publishable key and the user's token in `X-User-Token`, for that user only.",
+    returns: "The stored entry.",
+    example: () => ({
+      body: {
+        distinctId: "user_42",
+        purpose: "analytics",
+        decision: "granted",
+        method: "banner",
+        noticeVersion: "2026-01",
+        gpc: false,
+        occurredAt: "2026-01-16T09:30:00+01:00",
+      },
+      output: exampleConsent,
+    }),
   }),
   handler: (ctx, { body }) => recordConsent(ctx, body),
 });

@@ -3,6 +3,8 @@ import { priceAmount } from "../../books/amounts/amount.ts";
 import { meterName, unit } from "../../books/amounts/amount-fields.ts";
 import type { CostRule, MeterPrice } from "../../books/prices/price.ts";
 import { freeText, identifier, mode, queryInteger, timestamp } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { appId, EXAMPLE } from "../common.ts";
 
 const AMOUNT_RULE = "must be 0 or more, with at most 12 decimals and 15 significant digits";
@@ -12,11 +14,11 @@ const ruleAmount = () =>
     .refine((number) => priceAmount(number) !== null, AMOUNT_RULE)
     .meta({ minimum: 0 });
 
-const priceOfUnits = z.lazy(() =>
+const priceOfUnits = lazy(() =>
   z
     .strictObject({
-      amount: ruleAmount().meta({ description: "The price of `units` of the meter, in the rule's unit.", example: 15 }),
-      units: z.int().min(1).meta({ description: "How many of the meter cost `amount`.", example: 1_000_000 }),
+      amount: ruleAmount().meta(words("The price of `units` of the meter, in the rule's unit.", 15)),
+      units: z.int().min(1).meta(words("How many of the meter cost `amount`.", 1_000_000)),
     })
     .meta({ id: "PriceOfUnits" }),
 );
@@ -26,42 +28,36 @@ const meterPrice = () =>
     error: ({ input }) => (typeof input === "number" ? AMOUNT_RULE : "must be an amount, or `{ amount, units }`"),
   });
 
-const priceCondition = z.lazy(() =>
+const priceCondition = lazy(() =>
   z
     .strictObject({
       meters: z
         .array(meterName())
         .min(1)
         .refine((names) => new Set(names).size === names.length, "must name each meter once")
-        .meta({ description: "The meters whose sum is compared.", example: ["input", "cacheRead"] }),
-      above: z
-        .number()
-        .min(0)
-        .meta({ description: "The rule applies where the sum is above this number.", example: 200_000 }),
+        .meta(words("The meters whose sum is compared.", ["input", "cacheRead"])),
+      above: z.number().min(0).meta(words("The rule applies where the sum is above this number.", 200_000)),
     })
     .meta({ id: "PriceCondition" }),
 );
 
 const conditionsAndPrices = () => ({
-  event: identifier()
+  event: identifier().optional().meta(words("The event. `*` matches any characters. Absent: every event.", "chat.*")),
+  model: identifier()
     .optional()
-    .meta({ description: "The event. `*` matches any characters. Absent: every event.", example: "chat.*" }),
-  model: identifier().optional().meta({
-    description: "The model. `*` matches any characters. Absent: every model, and events without one.",
-    example: "gpt-5-20*",
-  }),
-  when: priceCondition.optional().describe("Restricts the rule to events whose meters come to more than a number."),
-  perEvent: ruleAmount()
-    .optional()
-    .meta({ description: "Added once an event. Without `per`, the rule takes any meters.", example: 0.5 }),
+    .meta(words("The model. `*` matches any characters. Absent: every model, and events without one.", "gpt-5-20*")),
+  when: priceCondition.optional().meta(words("Restricts the rule to events whose meters come to more than a number.")),
+  perEvent: ruleAmount().optional().meta(words("Added once an event. Without `per`, the rule takes any meters.", 0.5)),
   per: z
     .record(meterName(), meterPrice())
     .refine((prices) => Object.keys(prices).length > 0, "must name at least one meter")
     .optional()
-    .meta({
-      description: "What each meter costs: an amount each, or `{ amount, units }`.",
-      example: { input: { amount: 125, units: 1_000_000 }, output: { amount: 1_000, units: 1_000_000 } },
-    }),
+    .meta(
+      words("What each meter costs: an amount each, or `{ amount, units }`.", {
+        input: { amount: 125, units: 1_000_000 },
+        output: { amount: 1_000, units: 1_000_000 },
+      }),
+    ),
 });
 
 const hasPrice = ({
@@ -73,16 +69,16 @@ const hasPrice = ({
 }) => perEvent !== undefined || per !== undefined;
 const PRICE_RULE = "must have `perEvent`, `per` or both";
 
-const priceRule = z.lazy(() =>
+const priceRule = lazy(() =>
   z
     .strictObject({
       ...conditionsAndPrices(),
-      unit: unit.meta({ description: "The unit of its amounts.", example: "cents" }),
+      unit: unit.meta(words("The unit of its amounts.", "cents")),
     })
     .refine(hasPrice, PRICE_RULE)
     .meta({ id: "PriceRule" }),
 );
-const costRule = z.lazy(() =>
+const costRule = lazy(() =>
   z.strictObject(conditionsAndPrices()).refine(hasPrice, PRICE_RULE).meta({ id: "CostRule" }),
 );
 
@@ -92,35 +88,39 @@ const BYTES_MAX = 512 * 1024;
 
 const ofRules = <Rule extends z.ZodType>(rule: Rule) => z.array(rule).max(PRICE_RULES_MAX);
 
-const priceRules = z.lazy(() => ofRules(priceRule));
-const costRules = z.lazy(() => ofRules(costRule));
+const priceRules = lazy(() => ofRules(priceRule));
+const costRules = lazy(() => ofRules(costRule));
 
 /** A body with a price list (PR1, PR2). */
-export const newPriceList = z.lazy(() =>
+export const newPriceList = lazy(() =>
   z
     .strictObject({
       mode,
-      rules: priceRules.describe(
-        "The first rule of each unit that matches an event gives its quantity in that unit. Empty: no prices.",
+      rules: priceRules.meta(
+        words("The first rule of each unit that matches an event gives its quantity in that unit. Empty: no prices."),
       ),
       costs: costRules
         .nullable()
         .default([])
         .transform((costs) => costs ?? [])
-        .describe("Your own costs of an event, in cents of your currency. The first rule that matches counts."),
-      effectiveAt: timestamp.optional().meta({
-        description: "When the version takes force; now if absent. Not in the past.",
-        example: "2026-02-01T00:00:00Z",
-      }),
-      ifVersion: z.int().min(0).optional().meta({
-        description:
-          "The number of the newest version that you read; 0 for none. If there is a newer one, nothing is made.",
-        example: 3,
-      }),
+        .meta(words("Your own costs of an event, in cents of your currency. The first rule that matches counts.")),
+      effectiveAt: timestamp
+        .optional()
+        .meta(words("When the version takes force; now if absent. Not in the past.", "2026-02-01T00:00:00Z")),
+      ifVersion: z
+        .int()
+        .min(0)
+        .optional()
+        .meta(
+          words(
+            "The number of the newest version that you read; 0 for none. If there is a newer one, nothing is made.",
+            3,
+          ),
+        ),
       note: freeText()
         .nullable()
         .default(null)
-        .meta({ description: "A note for those who read the versions.", example: "New prices of gpt-5" }),
+        .meta(words("A note for those who read the versions.", "New prices of gpt-5")),
     })
     .refine(
       ({ rules, costs }: { rules: readonly CostRule[]; costs: readonly CostRule[] }) =>
@@ -130,26 +130,26 @@ export const newPriceList = z.lazy(() =>
     .meta({ id: "SetPrices" }),
 );
 
-export const priceListParams = z.lazy(() =>
+export const priceListParams = lazy(() =>
   z.object({
     appId,
-    version: queryInteger(1, 10_000).describe("The number of the version."),
+    version: queryInteger(1, 10_000).meta(words("The number of the version.", 4)),
   }),
 );
 
 /** A version as it is returned. */
-export const priceList = z.lazy(() =>
+export const priceList = lazy(() =>
   z
     .strictObject({
-      version: z.int().meta({ description: "Counts from 1.", example: 4 }),
+      version: z.int().meta(words("Counts from 1.", 4)),
       mode,
       effectiveAt: z
         .string()
-        .meta({ format: "date-time", description: "When it takes force, or took it.", example: EXAMPLE.createdAt }),
-      rules: priceRules.describe("Its rules. Their places count from 0."),
-      costs: costRules.describe("Your own costs."),
-      note: z.string().nullable().meta({ description: "The note.", example: "New prices of gpt-5" }),
-      createdAt: z.string().meta({ format: "date-time", description: "When it was made.", example: EXAMPLE.createdAt }),
+        .meta({ format: "date-time", ...words("When it takes force, or took it.", EXAMPLE.createdAt) }),
+      rules: priceRules.meta(words("Its rules. Their places count from 0.")),
+      costs: costRules.meta(words("Your own costs.")),
+      note: z.string().nullable().meta(words("The note.", "New prices of gpt-5")),
+      createdAt: z.string().meta({ format: "date-time", ...words("When it was made.", EXAMPLE.createdAt) }),
     })
     .meta({ id: "PriceList" }),
 );

@@ -1,4 +1,6 @@
 import * as z from "zod";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { EXAMPLE } from "../common.ts";
 
 export const recurring = {
@@ -18,35 +20,51 @@ export const recurring = {
   createdAt: "2026-01-16T08:30:00.000Z",
 };
 
-export const recurringOutput = z.lazy(() =>
+export const recurringOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      recurringId: z.string(),
-      userId: z.string(),
-      packId: z.string(),
-      packName: z.string().describe("The pack's name when the recurring grant was created."),
-      quantity: z.number().nullable().describe("Null for a pack with items."),
-      every: everyPeriod,
-      startsAt: z.string().describe("The anchor: every period is computed from it."),
-      endsAt: z.string().nullable(),
-      rolloverPeriods: z.number().nullable(),
-      status: z.enum(["active", "suspended", "ended"]).meta({ id: "RecurringStatus" }),
-      reason: z.string().nullable().describe("The error code of the refusal that suspended it."),
+      recurringId: z.string().meta(words("The recurring grant's id.", "rec_free-user_42")),
+      userId: z.string().meta(words("Your own id of the user.", "user_42")),
+      packId: z.string().meta(words("The pack's id.", "cpk_1mVt9sD4gE6uXa8oPzJ2Rq")),
+      packName: z.string().meta(words("The pack's name when the recurring grant was created.", "Free")),
+      quantity: z.number().nullable().meta(words("Null for a pack with items.", 1_000)),
+      every: everyPeriod.meta(words("The length of a period or a window.", "month")),
+      startsAt: z.string().meta(words("The anchor: every period is computed from it.", "2026-01-16T08:30:00.000Z")),
+      endsAt: z
+        .string()
+        .nullable()
+        .meta(words("No period begins at or after this time. Null: no end.", "2027-01-16T00:00:00.000Z")),
+      rolloverPeriods: z
+        .number()
+        .nullable()
+        .meta(words("For how many further periods its credits stay valid. Null: as the pack says.", 0)),
+      status: z
+        .enum(["active", "suspended", "ended"])
+        .meta({ id: "RecurringStatus" })
+        .meta(words("The status.", "active")),
+      reason: z
+        .string()
+        .nullable()
+        .meta(words("The error code of the refusal that suspended it.", "Duplicate purchase")),
       period: z
-        .strictObject({ n: z.number(), from: z.string(), to: z.string() })
+        .strictObject({
+          n: z.number().meta(words("The number of the period.", 1)),
+          from: z.string().meta(words("The beginning.", "2026-01-16T08:30:00.000Z")),
+          to: z.string().meta(words("The end, which is not included.", "2026-02-16T08:30:00.000Z")),
+        })
         .meta({ id: "RecurringPeriod" })
         .nullable()
-        .describe("The current period."),
-      nextAt: z.string().nullable().describe("When the next period begins."),
-      createdAt: z.string(),
+        .meta(words("The current period.")),
+      nextAt: z.string().nullable().meta(words("When the next period begins.", "2026-02-16T08:30:00.000Z")),
+      createdAt: z.string().meta(words("When it was created.", "2026-01-16T08:30:00.000Z")),
     })
     .meta({ id: "RecurringGrant" }),
 );
 
-export const everyPeriod = z.lazy(() => z.enum(["day", "week", "month", "year"]).meta({ id: "Every" }));
+export const everyPeriod = lazy(() => z.enum(["day", "week", "month", "year"]).meta({ id: "Every" }));
 
-export const recurringParams = z.lazy(() =>
+export const recurringParams = lazy(() =>
   z.object({
-    recurringId: z.string().describe("The id of the recurring grant, `rec_…`."),
+    recurringId: z.string().meta(words("The id of the recurring grant, `rec_…`.", "rec_free-user_42")),
   }),
 );

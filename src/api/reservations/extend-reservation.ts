@@ -1,5 +1,7 @@
 import * as z from "zod";
 import { extendReservation } from "../../books/usage/commit.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
@@ -12,25 +14,27 @@ export default operation({
   tag: "Usage",
   access: secretKey(),
   params: reservationParams,
-  body: z.lazy(() =>
+  body: lazy(() =>
     z
       .strictObject({
-        expiresInSeconds: expiresInSeconds.describe("How long the credits are held from now on."),
+        expiresInSeconds: expiresInSeconds.meta(words("How long the credits are held from now on.", 120)),
       })
       .meta({ id: "ExtendReservation" }),
   ),
-  output: () => reservationOutput,
   errors: ["reservation_not_found", "reservation_closed"],
   writesForId: "refused",
   idempotent: true,
-  summary: "Extend a reservation",
-  description:
-    "Moves the expiry of an open reservation to `expiresInSeconds` from now. The expiry never becomes earlier, " +
-    "and is at most a day after the reservation was created.",
-  returns: "The reservation with its new end.",
-  example: () => ({
-    body: { expiresInSeconds: 120 },
-    output: { ...reservation, expiresAt: "2026-01-16T08:32:30.000Z" },
+  ...(WITH_REFERENCE && {
+    output: () => reservationOutput,
+    summary: "Extend a reservation",
+    description:
+      "Moves the expiry of an open reservation to `expiresInSeconds` from now. The expiry never becomes earlier, " +
+      "and is at most a day after the reservation was created.",
+    returns: "The reservation with its new end.",
+    example: () => ({
+      body: { expiresInSeconds: 120 },
+      output: { ...reservation, expiresAt: "2026-01-16T08:32:30.000Z" },
+    }),
   }),
   handler: (ctx, { params, body }) => extendReservation(ctx, params.reservationId, body),
 });

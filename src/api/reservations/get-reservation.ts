@@ -11,13 +11,15 @@ export default operation({
   tag: "Usage",
   access: secretKey({ rejects: "requires_secret_key" }),
   params: reservationParams,
-  output: () => reservationOutput,
   errors: ["reservation_not_found"],
-  summary: "Get a reservation",
-  description:
-    "Returns the current state of a reservation. An expired reservation whose holds have not returned yet already " +
-    "has its later status, and no `settledAt`.",
-  returns: "The reservation.",
-  example: () => ({ output: reservation }),
+  ...(WITH_REFERENCE && {
+    output: () => reservationOutput,
+    summary: "Get a reservation",
+    description:
+      "Returns the current state of a reservation. An expired reservation whose holds have not returned yet already " +
+      "has its later status, and no `settledAt`.",
+    returns: "The reservation.",
+    example: () => ({ output: reservation }),
+  }),
   handler: (ctx, { params }) => readReservation(ctx, params.reservationId),
 });

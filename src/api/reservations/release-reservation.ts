@@ -1,17 +1,19 @@
 import * as z from "zod";
 import { heldAmount } from "../../books/amounts/amount-fields.ts";
 import { releaseReservation } from "../../books/usage/commit.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { secretKey } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
 import { reservationId, reservationParams } from "./reservation-shapes.ts";
 
-const releaseOutput = z.lazy(() =>
+const releaseOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      reservationId: z.string(),
-      status: z.enum(["released", "expired"]).describe("How the reservation ended."),
-      returned: z.array(heldAmount).describe("The amounts returned to each balance."),
+      reservationId: z.string().meta(words("The reservation's id.", "res_7hWk3yB5nC0eUi9fMvS4Lx")),
+      status: z.enum(["released", "expired"]).meta(words("How the reservation ended.", "released")),
+      returned: z.array(heldAmount).meta(words("The amounts returned to each balance.")),
     })
     .meta({ id: "ReservationRelease" }),
 );
@@ -25,17 +27,19 @@ export default operation({
   tag: "Usage",
   access: secretKey(),
   params: reservationParams,
-  output: () => releaseOutput,
   errors: ["reservation_not_found", "reservation_closed"],
   writesForId: "refused",
   idempotent: true,
-  summary: "Release a reservation",
-  description:
-    "Returns the held credits. Releasing the reservation again, or after it expired, returns the same result. A " +
-    "reservation that was committed or charged is closed.",
-  returns: "The amounts returned to each balance.",
-  example: () => ({
-    output: { reservationId, status: "released", returned: [{ balanceId, packId, unit: "tokens", amount: 120 }] },
+  ...(WITH_REFERENCE && {
+    output: () => releaseOutput,
+    summary: "Release a reservation",
+    description:
+      "Returns the held credits. Releasing the reservation again, or after it expired, returns the same result. A " +
+      "reservation that was committed or charged is closed.",
+    returns: "The amounts returned to each balance.",
+    example: () => ({
+      output: { reservationId, status: "released", returned: [{ balanceId, packId, unit: "tokens", amount: 120 }] },
+    }),
   }),
   handler: (ctx, { params }) => releaseReservation(ctx, params.reservationId),
 });

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { temporarilyUnavailable } from "../../errors.ts";
 import { isReached } from "../../http/health.ts";
+import { words } from "../../lib/words.ts";
 import { open } from "../access.ts";
 import { operation } from "../operation.ts";
 
@@ -11,11 +12,13 @@ export default operation({
   path: "/health",
   tag: "Service",
   access: open(),
-  output: () => z.strictObject({ status: z.literal("ok") }).meta({ id: "Health" }),
-  summary: "Check health",
-  description: "Runs one trivial query on the database.",
-  returns: "The service is up.",
-  example: () => ({ output: { status: "ok" } }),
+  ...(WITH_REFERENCE && {
+    output: () => z.strictObject({ status: z.literal("ok").meta(words("The status.")) }).meta({ id: "Health" }),
+    summary: "Check health",
+    description: "Runs one trivial query on the database.",
+    returns: "The service is up.",
+    example: () => ({ output: { status: "ok" } }),
+  }),
   handler: async ({ var: { runtime }, env }) => {
     if (await isReached(runtime, env.DB)) return { status: "ok" as const };
     throw temporarilyUnavailable("The database cannot be reached.", undefined, "database_unreachable");

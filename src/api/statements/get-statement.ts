@@ -1,7 +1,8 @@
 import * as z from "zod";
-
 import { readStatement, statementCsv } from "../../books/statements/monthly-statements.ts";
 import { queryFlag } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import type { AdminCtx } from "../../runtime.ts";
 import { administrationOfRow } from "../access.ts";
 import { appId, EXAMPLE } from "../common.ts";
@@ -18,12 +19,17 @@ const loadStatement = (
   { appId, statementId }: { readonly appId: string; readonly statementId: string },
 ) => readStatement(admin, appId, statementId.endsWith(CSV) ? statementId.slice(0, -CSV.length) : statementId);
 
-const statementParams = z.lazy(() =>
+const statementParams = lazy(() =>
   z.object({
     appId,
     statementId: z
       .string()
-      .describe("The id of the statement, `stm_…`. With `.csv` appended, the response is CSV with the same columns."),
+      .meta(
+        words(
+          "The id of the statement, `stm_…`. With `.csv` appended, the response is CSV with the same columns.",
+          "stm_4vKq9bT2xN7cRw1sHdE8Ja",
+        ),
+      ),
   }),
 );
 
@@ -44,21 +50,26 @@ export default operation({
   tag: "Administration",
   access: administrationOfRow("read", loadStatement),
   params: statementParams,
-  query: z.lazy(() =>
+  query: lazy(() =>
     z.object({
       raw: queryFlag
         .default(false)
-        .describe(
-          "For CSV: leaves out the apostrophe that stops spreadsheets from reading a text that begins like a formula as one.",
+        .meta(
+          words(
+            "For CSV: leaves out the apostrophe that stops spreadsheets from reading a text that begins like a formula as one.",
+            false,
+          ),
         ),
     }),
   ),
-  output: () => statementOutput,
-  alternatives: { "text/csv": { schema: z.string(), example: "unit,packId,packName,opening,…" } },
-  summary: "Get a statement",
-  description: "Returns a statement, with its lines once it is ready. `{statementId}.csv` returns the same as CSV.",
-  returns: "The statement.",
-  example: () => ({ output: { ...exampleStatement, lines: [exampleStatementLine] } }),
+  ...(WITH_REFERENCE && {
+    output: () => statementOutput,
+    alternatives: { "text/csv": { schema: z.string(), example: "unit,packId,packName,opening,…" } },
+    summary: "Get a statement",
+    description: "Returns a statement, with its lines once it is ready. `{statementId}.csv` returns the same as CSV.",
+    returns: "The statement.",
+    example: () => ({ output: { ...exampleStatement, lines: [exampleStatementLine] } }),
+  }),
   handler: ({ row: statement }, { params, query }, { respond }) => {
     if (!params.statementId.endsWith(CSV)) return statement;
     return respond(statementCsv(statement, { isRaw: query.raw }), {

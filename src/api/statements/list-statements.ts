@@ -1,13 +1,14 @@
 import * as z from "zod";
-
 import { listStatements } from "../../books/statements/monthly-statements.ts";
 import { mode } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
 import { statement, summary } from "./statement-shapes.ts";
 
-const statementSummary = z.lazy(() => z.strictObject(summary).meta({ id: "StatementSummary" }));
+const statementSummary = /* @__PURE__ */ lazy(() => z.strictObject(summary).meta({ id: "StatementSummary" }));
 
 export default operation({
   id: "listStatements",
@@ -16,14 +17,16 @@ export default operation({
   tag: "Administration",
   access: administration("read", "argument"),
   params: appParams,
-  query: z.lazy(() => z.object({ mode: mode.describe("The mode whose statements they are.") })),
-  output: () =>
-    z
-      .strictObject({ statements: z.array(statementSummary).describe("The newest month first, without lines.") })
-      .meta({ id: "StatementList" }),
-  summary: "List statements",
-  description: "Returns the statements of one mode, the newest month first, without their lines.",
-  returns: "The statements.",
-  example: () => ({ output: { statements: [statement] } }),
+  query: lazy(() => z.object({ mode: mode.meta(words("The mode whose statements they are.", "live")) })),
+  ...(WITH_REFERENCE && {
+    output: () =>
+      z
+        .strictObject({ statements: z.array(statementSummary).meta(words("The newest month first, without lines.")) })
+        .meta({ id: "StatementList" }),
+    summary: "List statements",
+    description: "Returns the statements of one mode, the newest month first, without their lines.",
+    returns: "The statements.",
+    example: () => ({ output: { statements: [statement] } }),
+  }),
   handler: (admin, { params, query }) => listStatements(admin, params.appId, query.mode),
 });

@@ -1,6 +1,8 @@
 import * as z from "zod";
 import { readUnitNames } from "../../books/prices/unit-names.ts";
 import { mode } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -13,11 +15,13 @@ export default operation({
   tag: "Administration",
   access: administration("read", "argument"),
   params: appParams,
-  query: z.lazy(() => z.object({ mode: mode.describe("The mode whose names they are.") })),
-  output: () => unitNamesOutput,
-  summary: "Get the names of an application's units",
-  description: "Returns the names of one mode.",
-  returns: "The names.",
-  example: () => ({ output: exampleUnitNames }),
+  query: lazy(() => z.object({ mode: mode.meta(words("The mode whose names they are.")) })),
+  ...(WITH_REFERENCE && {
+    output: () => unitNamesOutput,
+    summary: "Get the names of an application's units",
+    description: "Returns the names of one mode.",
+    returns: "The names.",
+    example: () => ({ output: exampleUnitNames }),
+  }),
   handler: (admin, { params, query }) => readUnitNames(admin, params.appId, query.mode),
 });

@@ -9,12 +9,14 @@ export default operation({
   path: "/api/v1/unit-names",
   tag: "Credits",
   access: anyKey(),
-  output: () => unitNamesOutput,
-  headers: { "cache-control": "A page may keep the names for five minutes." },
-  summary: "Get the names of the units",
-  description: "Returns the names under which a page shows the units. A publishable key needs no user's token.",
-  returns: "The names.",
-  example: () => ({ output: exampleUnitNames }),
+  ...(WITH_REFERENCE && {
+    output: () => unitNamesOutput,
+    headers: { "cache-control": "A page may keep the names for five minutes." },
+    summary: "Get the names of the units",
+    description: "Returns the names under which a page shows the units. A publishable key needs no user's token.",
+    returns: "The names.",
+    example: () => ({ output: exampleUnitNames }),
+  }),
   handler: (ctx, _input, { setHeader }) => {
     setHeader("cache-control", "private, max-age=300");
     return getUnitNames(ctx);

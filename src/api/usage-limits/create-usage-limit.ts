@@ -2,6 +2,8 @@ import * as z from "zod";
 import { matchRule, unit } from "../../books/amounts/amount-fields.ts";
 import { amountFlaw, createLimit } from "../../books/limits/limits.ts";
 import { mode } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -12,7 +14,7 @@ const RULES_MAX = 100;
 /** Bounds the rules' size, because every write for a user reads the rules of all limits of the environment. */
 const RULES_CHARACTERS_MAX = 4_000;
 
-const matches = z.lazy(() =>
+const matches = lazy(() =>
   z
     .array(matchRule)
     .max(RULES_MAX, `must have at most ${RULES_MAX} rules`)
@@ -22,15 +24,21 @@ const matches = z.lazy(() =>
     ),
 );
 
-export const createLimitInput = z.lazy(() =>
+export const createLimitInput = lazy(() =>
   z
     .strictObject({
       mode,
-      name: limitName(),
-      matches: matches.default([]).describe("The events that it counts. Empty: all events."),
+      name: limitName().meta(
+        words("Unique among the limits of the mode. Letter case does not matter.", "Free messages"),
+      ),
+      matches: matches.default([]).meta(words("The events that it counts. Empty: all events.")),
       unit,
-      amount: amountOfWindow(),
-      every: every.describe("The length of a window. Windows follow the calendar in UTC; weeks begin on Monday."),
+      amount: amountOfWindow().meta(
+        words("The amount that a user may use in a window, in the limit's unit; 0 or more.", 50),
+      ),
+      every: every.meta(
+        words("The length of a window. Windows follow the calendar in UTC; weeks begin on Monday.", "day"),
+      ),
     })
     .superRefine(({ unit, amount }, context) => {
       const flaw = amountFlaw(unit, amount);
@@ -47,13 +55,15 @@ export default operation({
   access: administration("write", "argument"),
   params: appParams,
   body: createLimitInput,
-  output: () => usageLimitOutput,
-  summary: "Create a usage limit",
-  description:
-    "Creates a limit in one mode, which may have at most 20. The limit sets how much each user may use in a " +
-    "window, independent of credits. Windows follow the calendar in UTC, and weeks begin on Monday. The limit " +
-    "counts from its creation.",
-  returns: "The limit.",
-  example: () => ({ body: { mode: "live", ...newLimit }, output: exampleLimit }),
+  ...(WITH_REFERENCE && {
+    output: () => usageLimitOutput,
+    summary: "Create a usage limit",
+    description:
+      "Creates a limit in one mode, which may have at most 20. The limit sets how much each user may use in a " +
+      "window, independent of credits. Windows follow the calendar in UTC, and weeks begin on Monday. The limit " +
+      "counts from its creation.",
+    returns: "The limit.",
+    example: () => ({ body: { mode: "live", ...newLimit }, output: exampleLimit }),
+  }),
   handler: (admin, { params, body }) => createLimit(admin, params.appId, body),
 });

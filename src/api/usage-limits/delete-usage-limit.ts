@@ -11,10 +11,12 @@ export default operation({
   tag: "Administration",
   access: administrationOfRow("write", loadLimit),
   params: usageLimitParams,
-  output: () => usageLimitOutput,
-  summary: "Delete a usage limit",
-  description: "Deletes the limit and its counters. It no longer applies.",
-  returns: "The deleted limit.",
-  example: () => ({ output: exampleLimit }),
+  ...(WITH_REFERENCE && {
+    output: () => usageLimitOutput,
+    summary: "Delete a usage limit",
+    description: "Deletes the limit and its counters. It no longer applies.",
+    returns: "The deleted limit.",
+    example: () => ({ output: exampleLimit }),
+  }),
   handler: ({ admin, row }) => deleteLimit(admin, row),
 });

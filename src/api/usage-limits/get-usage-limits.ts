@@ -1,7 +1,8 @@
 import * as z from "zod";
-
 import { readUserLimits } from "../../books/limits/user-limits.ts";
 import { userId } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { secretKeyOrUser } from "../access.ts";
 import { operation } from "../operation.ts";
 import { userLimit, userLimitOutput } from "./usage-limit-shapes.ts";
@@ -12,16 +13,18 @@ export default operation({
   path: "/api/v1/usage/limits",
   tag: "Usage",
   access: secretKeyOrUser(),
-  query: z.lazy(() => z.object({ userId })),
-  output: () =>
-    z
-      .strictObject({ limits: z.array(userLimitOutput).describe("In the order of creation.") })
-      .meta({ id: "UserUsageLimits" }),
-  summary: "Get a user's usage limits",
-  description:
-    "Returns the used amount of each limit in the current window, including open holds, in the order in which the " +
-    "limits were created.",
-  returns: "The limits.",
-  example: () => ({ output: { limits: [userLimit] } }),
+  query: lazy(() => z.object({ userId })),
+  ...(WITH_REFERENCE && {
+    output: () =>
+      z
+        .strictObject({ limits: z.array(userLimitOutput).meta(words("In the order of creation.")) })
+        .meta({ id: "UserUsageLimits" }),
+    summary: "Get a user's usage limits",
+    description:
+      "Returns the used amount of each limit in the current window, including open holds, in the order in which the " +
+      "limits were created.",
+    returns: "The limits.",
+    example: () => ({ output: { limits: [userLimit] } }),
+  }),
   handler: (ctx, { query }) => readUserLimits(ctx, query),
 });

@@ -1,7 +1,7 @@
 import * as z from "zod";
-
 import { removeOwnAmount } from "../../books/limits/user-limits.ts";
 import { userId } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
 import { limitParams, userLimit, userLimitOutput } from "./usage-limit-shapes.ts";
@@ -13,13 +13,15 @@ export default operation({
   tag: "Usage",
   access: secretKey(),
   params: limitParams,
-  query: z.lazy(() => z.object({ userId })),
-  output: () => userLimitOutput,
+  query: lazy(() => z.object({ userId })),
   errors: ["not_found"],
   writesForId: "refused",
-  summary: "Remove a user's own amount of a limit",
-  description: "Restores the limit's own amount for the user. Returns 200 also if the user has no own amount.",
-  returns: "The user's use of the limit.",
-  example: () => ({ output: userLimit }),
+  ...(WITH_REFERENCE && {
+    output: () => userLimitOutput,
+    summary: "Remove a user's own amount of a limit",
+    description: "Restores the limit's own amount for the user. Returns 200 also if the user has no own amount.",
+    returns: "The user's use of the limit.",
+    example: () => ({ output: userLimit }),
+  }),
   handler: (ctx, { params, query }) => removeOwnAmount(ctx, params.limitId, query.userId),
 });

@@ -1,7 +1,8 @@
 import * as z from "zod";
-
 import { setOwnAmount } from "../../books/limits/user-limits.ts";
 import { userId } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
 import { amountOfWindow, limitParams, userLimit, userLimitOutput } from "./usage-limit-shapes.ts";
@@ -13,27 +14,29 @@ export default operation({
   tag: "Usage",
   access: secretKey(),
   params: limitParams,
-  body: z.lazy(() =>
+  body: lazy(() =>
     z
       .strictObject({
         userId,
         amount: amountOfWindow()
           .nullable()
-          .describe("The user's own amount, in the limit's unit; 0 or more. Null: this user is unlimited."),
+          .meta(words("The user's own amount, in the limit's unit; 0 or more. Null: this user is unlimited.", 200)),
       })
       .meta({ id: "SetOwnAmount" }),
   ),
-  output: () => userLimitOutput,
   errors: ["not_found"],
   writesForId: "refused",
-  summary: "Set a user's own amount of a limit",
-  description:
-    "Sets an amount that replaces the amount of the limit for one user. It takes effect at once, also in the " +
-    "current window. If the amount is null, the limit does not apply to this user.",
-  returns: "The user's use of the limit.",
-  example: () => ({
-    body: { userId: "user_42", amount: 200 },
-    output: { ...userLimit, amount: 200, remaining: 188 },
+  ...(WITH_REFERENCE && {
+    output: () => userLimitOutput,
+    summary: "Set a user's own amount of a limit",
+    description:
+      "Sets an amount that replaces the amount of the limit for one user. It takes effect at once, also in the " +
+      "current window. If the amount is null, the limit does not apply to this user.",
+    returns: "The user's use of the limit.",
+    example: () => ({
+      body: { userId: "user_42", amount: 200 },
+      output: { ...userLimit, amount: 200, remaining: 188 },
+    }),
   }),
   handler: (ctx, { params, body }) => setOwnAmount(ctx, params.limitId, body),
 });

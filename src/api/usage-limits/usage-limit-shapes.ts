@@ -3,12 +3,19 @@ import { matchRule, unit } from "../../books/amounts/amount-fields.ts";
 import { EVERY } from "../../books/ledger/calendar.ts";
 import { requireLimit } from "../../books/limits/limits.ts";
 import { anyNumber, displayName, mode } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import type { AdminCtx } from "../../runtime.ts";
 import { appId, EXAMPLE } from "../common.ts";
 
 const limitId = "lim_5qWc1nY8aJ3vRb7kTxE2Mz";
 
-export const usageLimitParams = z.lazy(() => z.object({ appId, limitId: limitParams.unwrap().shape.limitId }));
+export const usageLimitParams = lazy(() =>
+  z.object({
+    appId,
+    limitId: z.string().meta(words("The id of the limit, `lim_…`.", limitId)),
+  }),
+);
 
 export const newLimit = {
   name: "Free messages",
@@ -27,60 +34,76 @@ export const loadLimit = (admin: AdminCtx, path: { readonly appId: string; reado
   requireLimit(admin, path.appId, path.limitId);
 
 const limit = {
-  limitId: z.string(),
-  name: z.string(),
-  matches: z.array(matchRule).describe("The events that it counts. Empty: all events."),
+  limitId: z.string().meta(words("The usage limit's id.", "lim_5qWc1nY8aJ3vRb7kTxE2Mz")),
+  name: z.string().meta(words("The name, for people.", "Support desk")),
+  matches: z.array(matchRule).meta(words("The events that it counts. Empty: all events.")),
   unit,
 };
 
-export const usageLimitOutput = z.lazy(() =>
+export const usageLimitOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
       ...limit,
       mode,
-      amount: z.number().describe("The amount that a user may use in a window."),
+      amount: z.number().meta(words("The amount that a user may use in a window.", 50)),
       every,
-      createdAt: z.string().meta({ format: "date-time" }),
+      createdAt: z
+        .string()
+        .meta({ format: "date-time" })
+        .meta(words("When it was created.", "2026-01-15T12:00:00.000Z")),
     })
     .meta({ id: "UsageLimit" }),
 );
 
-export const userLimitOutput = z.lazy(() =>
+export const userLimitOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
       ...limit,
       every,
-      amount: z.number().nullable().describe("The user's own amount, or the limit's. Null: the user is unlimited."),
-      used: z.number().describe("The used amount in the current window."),
+      amount: z
+        .number()
+        .nullable()
+        .meta(words("The user's own amount, or the limit's. Null: the user is unlimited.", 50)),
+      used: z.number().meta(words("The used amount in the current window.", 12)),
       remaining: z
         .number()
         .nullable()
-        .describe("The unused part of the amount. Never negative. Null: the user is unlimited."),
-      resetsAt: z.string().meta({ format: "date-time" }).describe("When the window ends."),
+        .meta(words("The unused part of the amount. Never negative. Null: the user is unlimited.", 38)),
+      resetsAt: z
+        .string()
+        .meta({ format: "date-time" })
+        .meta(words("When the window ends.", "2026-01-17T00:00:00.000Z")),
     })
     .meta({ id: "UserUsageLimit" }),
 );
 
-export const refusingLimitOutput = z.lazy(() =>
+export const refusingLimitOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      limitId: z.string(),
-      name: z.string(),
+      limitId: z.string().meta(words("The usage limit's id.", "lim_5qWc1nY8aJ3vRb7kTxE2Mz")),
+      name: z.string().meta(words("The name, for people.", "Backend")),
       unit,
-      amount: z.number(),
-      used: z.number().describe("The used amount in the current window."),
-      asked: z.number().describe("The amount that the usage would add."),
-      resetsAt: z.string().meta({ format: "date-time" }).describe("When the window ends."),
+      amount: z.number().meta(words("The amount, in the unit.", 120)),
+      used: z.number().meta(words("The used amount in the current window.", 50)),
+      asked: z.number().meta(words("The amount that the usage would add.", 1)),
+      resetsAt: z
+        .string()
+        .meta({ format: "date-time" })
+        .meta(words("When the window ends.", "2026-01-17T00:00:00.000Z")),
     })
     .meta({ id: "RefusingUsageLimit" }),
 );
 
-export const every = z.lazy(() => z.enum(EVERY).meta({ id: "UsageLimitWindow" }));
+export const every = lazy(() =>
+  z.enum(EVERY).meta({ id: "UsageLimitWindow", ...words("The length of a window.", "day") }),
+);
 
 export const limitName = () =>
-  displayName().describe("Unique among the limits of the mode. Letter case does not matter.");
+  displayName().meta(words("Unique among the limits of the mode. Letter case does not matter."));
 
 export const amountOfWindow = () =>
-  anyNumber.describe("The amount that a user may use in a window, in the limit's unit; 0 or more.");
+  anyNumber.meta(words("The amount that a user may use in a window, in the limit's unit; 0 or more."));
 
-export const limitParams = z.lazy(() => z.object({ limitId: z.string().describe("The id of the limit, `lim_…`.") }));
+export const limitParams = lazy(() =>
+  z.object({ limitId: z.string().meta(words("The id of the limit, `lim_…`.", "lim_5qWc1nY8aJ3vRb7kTxE2Mz")) }),
+);

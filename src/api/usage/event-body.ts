@@ -6,7 +6,9 @@ import type { ListElement } from "../../books/usage/record-list.ts";
 import { invalid, PurserError } from "../../errors.ts";
 import { codePoints, identifier, userId } from "../../http/fields.ts";
 import { refusalOfIssues } from "../../http/issue-text.ts";
+import { lazy } from "../../http/lazy.ts";
 import { isJsonObject, type JsonObject, ownValue } from "../../lib/json.ts";
+import { words } from "../../lib/words.ts";
 import { BodyByType } from "../body-by-type.ts";
 import { eventInput, isNoReservationId, isOneOf, occurredAt, TIME_OF_USAGE, usageFields } from "./usage-shapes.ts";
 
@@ -17,7 +19,7 @@ const eventIdOf = (source: string, id: string): string =>
 const EVENT_ID_CODE_POINTS_MAX = 200;
 
 /** The `data` of a CloudEvent. */
-const cloudEventData = z.lazy(() => {
+const cloudEventData = lazy(() => {
   const { model, quantities, meters, properties } = usageFields();
   return z
     .strictObject({ model, quantities, meters, properties })
@@ -26,18 +28,18 @@ const cloudEventData = z.lazy(() => {
 });
 
 /** A CloudEvent 1.0 as JSON, read as a usage event (U1). Extension attributes are ignored. */
-const cloudEvent = z.lazy(() =>
+const cloudEvent = lazy(() =>
   z
     .looseObject({
-      specversion: z.literal("1.0"),
-      id: identifier().describe("Unique within the `source`. Both together are the eventId."),
+      specversion: z.literal("1.0").meta(words("The version of CloudEvents.")),
+      id: identifier().meta(words("Unique within the `source`. Both together are the eventId.", "A234-1234-1234")),
       source: identifier()
         .refine(...isNoReservationId)
-        .describe("Where the event comes from."),
-      type: usageFields().event,
+        .meta(words("Where the event comes from.", "/meters/chat")),
+      type: usageFields().event.meta(words("The event's name, such as `chat.completed`.", "chat.completed")),
       subject: userId,
-      time: occurredAt.nullish().describe(TIME_OF_USAGE),
-      data: cloudEventData.nullish(),
+      time: occurredAt.nullish().meta(words(TIME_OF_USAGE, "2026-01-16T08:30:00Z")),
+      data: cloudEventData.nullish().meta(words("The data.")),
     })
     .refine((given) => given.data_base64 === undefined, {
       path: ["data_base64"],

@@ -2,38 +2,54 @@ import * as z from "zod";
 import { summedQuantities, sumOutput, unit } from "../../books/amounts/amount-fields.ts";
 import { isTime, readUsageTotals } from "../../books/usage/totals.ts";
 import { identifier, timestamp, userId } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
 import { time } from "../../http/output-fields.ts";
+import { words } from "../../lib/words.ts";
 import { secretKeyOrUser } from "../access.ts";
 import { operation } from "../operation.ts";
 
-const totalsOutput = z.lazy(() =>
+const totalsOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      totals: z.array(z.strictObject({ event: z.string(), unit, amount: sumOutput }).meta({ id: "UsageTotal" })),
+      totals: z
+        .array(
+          z
+            .strictObject({
+              event: z.string().meta(words("The event's name.", "chat.completed")),
+              unit,
+              amount: sumOutput.meta(words("The amount, in the unit.", 1_200)),
+            })
+            .meta({ id: "UsageTotal" }),
+        )
+        .meta(words("The totals, one for each group.")),
     })
     .meta({ id: "UsageTotals" }),
 );
 
-const groupedTotalsOutput = z.lazy(() =>
+const groupedTotalsOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      totals: z.array(
-        z
-          .strictObject({
-            time: time.optional().describe("When the hour, the day or the month begins."),
-            event: z.string().optional(),
-            model: z.string().nullable().optional().describe("Null for events without a model."),
-            events: z.number().describe("How many events."),
-            quantities: summedQuantities.describe("The used quantities. Unused units are left out."),
-            debited: summedQuantities.describe("The debited amounts, by unit."),
-          })
-          .meta({ id: "GroupedUsageTotal" }),
-      ),
+      totals: z
+        .array(
+          z
+            .strictObject({
+              time: time
+                .optional()
+                .meta(words("When the hour, the day or the month begins.", "2026-01-16T00:00:00.000Z")),
+              event: z.string().optional().meta(words("The event's name.", "chat.completed")),
+              model: z.string().nullable().optional().meta(words("Null for events without a model.", "large-1")),
+              events: z.number().meta(words("How many events.", 1_200)),
+              quantities: summedQuantities.meta(words("The used quantities. Unused units are left out.")),
+              debited: summedQuantities.meta(words("The debited amounts, by unit.")),
+            })
+            .meta({ id: "GroupedUsageTotal" }),
+        )
+        .meta(words("The totals, one for each group.")),
     })
     .meta({ id: "GroupedUsageTotals" }),
 );
 
-const totalsGroup = z.lazy(() => z.enum(["event", "model", "hour", "day", "month"]));
+const totalsGroup = lazy(() => z.enum(["event", "model", "hour", "day", "month"]));
 
 export default operation({
   id: "getUsageTotals",
@@ -41,12 +57,14 @@ export default operation({
   path: "/api/v1/usage",
   tag: "Usage",
   access: secretKeyOrUser(),
-  query: z.lazy(() =>
+  query: lazy(() =>
     z.object({
       userId,
-      event: identifier().optional().describe("An event name or a glob."),
-      from: timestamp.optional().describe("Only events that occurred at this time or later."),
-      to: timestamp.optional().describe("Only events that occurred before this time."),
+      event: identifier().optional().meta(words("An event name or a glob.", "chat.completed")),
+      from: timestamp
+        .optional()
+        .meta(words("Only events that occurred at this time or later.", "2026-01-16T08:30:00.000Z")),
+      to: timestamp.optional().meta(words("Only events that occurred before this time.", "2026-02-16T08:30:00.000Z")),
       groupBy: z
         .string()
         .transform((text) => text.split(","))
@@ -60,19 +78,24 @@ export default operation({
             ),
         )
         .optional()
-        .describe(
-          "Groups, separated by commas: `event`, `model`, and one of `hour`, `day` and `month` (UTC). Needs `from`.",
+        .meta(
+          words(
+            "Groups, separated by commas: `event`, `model`, and one of `hour`, `day` and `month` (UTC). Needs `from`.",
+            "event,day",
+          ),
         ),
     }),
   ),
-  output: () => z.union([totalsOutput, groupedTotalsOutput]),
-  summary: "Get usage totals",
-  description:
-    "Returns the used quantities, by event and unit, of events that occurred in `[from, to)`. These are not " +
-    "debits. `groupBy` groups them by event, model and hour, day or month, together with the debited amounts; it " +
-    "needs `from`. A span of more than 200,000 events is refused. A browser may call it with a publishable key " +
-    "and the user's token, for that user only, for up to 5,000 events.",
-  returns: "The totals. Units that were not used are left out.",
-  example: () => ({ output: { totals: [{ event: "chat.completed", unit: "tokens", amount: 1_200 }] } }),
+  ...(WITH_REFERENCE && {
+    output: () => z.union([totalsOutput, groupedTotalsOutput]),
+    summary: "Get usage totals",
+    description:
+      "Returns the used quantities, by event and unit, of events that occurred in `[from, to)`. These are not " +
+      "debits. `groupBy` groups them by event, model and hour, day or month, together with the debited amounts; it " +
+      "needs `from`. A span of more than 200,000 events is refused. A browser may call it with a publishable key " +
+      "and the user's token, for that user only, for up to 5,000 events.",
+    returns: "The totals. Units that were not used are left out.",
+    example: () => ({ output: { totals: [{ event: "chat.completed", unit: "tokens", amount: 1_200 }] } }),
+  }),
   handler: (ctx, { query }) => readUsageTotals(ctx, query),
 });

@@ -1,28 +1,27 @@
 import * as z from "zod";
 import { meters, quantitiesOutput, unit } from "../../books/amounts/amount-fields.ts";
 import { previewPrice } from "../../books/usage/preview-price.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
 import { usageFields } from "./usage-shapes.ts";
 
-const priceOutput = z.lazy(() =>
+const priceOutput = lazy(() =>
   z
     .strictObject({
-      quantities: quantitiesOutput.describe("The quantities that an event with these meters would have."),
-      priceVersion: z
-        .int()
-        .nullable()
-        .meta({ description: "The version of the price list that prices it.", example: 4 }),
+      quantities: quantitiesOutput.meta(words("The quantities that an event with these meters would have.")),
+      priceVersion: z.int().nullable().meta(words("The version of the price list that prices it.", 4)),
       rules: z
         .array(
           z
             .strictObject({
               unit,
-              rule: z.int().meta({ description: "The rule's place in the list, from 0.", example: 0 }),
+              rule: z.int().meta(words("The rule's place in the list, from 0.", 0)),
             })
             .meta({ id: "AppliedPriceRule" }),
         )
-        .describe("The rule that gives the quantity of each unit."),
+        .meta(words("The rule that gives the quantity of each unit.")),
     })
     .meta({ id: "UsagePrice" }),
 );
@@ -35,28 +34,30 @@ export default operation({
   path: "/api/v1/usage/price",
   tag: "Usage",
   access: secretKey({ reads: true }),
-  body: z.lazy(() => {
+  body: lazy(() => {
     const { event, model, occurredAt } = usageFields();
     return z
       .strictObject({
         event,
         model,
-        meters: meters.meta({ description: "The usage by meter.", example: meterExample }),
+        meters: meters.meta(words("The usage by meter.", meterExample)),
         occurredAt,
       })
       .meta({ id: "PreviewPrice" });
   }),
-  output: () => priceOutput,
   errors: ["price_not_found"],
   idempotent: true,
-  summary: "Preview a price",
-  description:
-    "Returns the quantities that the price list gives the meters of an event, and the rules that give them. It needs no user, and " +
-    "changes nothing.",
-  returns: "The quantities.",
-  example: () => ({
-    body: { event: "chat.completed", model: "gpt-5-2026-01-15", meters: meterExample },
-    output: { quantities: { cents: 0.60375 }, priceVersion: 4, rules: [{ unit: "cents", rule: 0 }] },
+  ...(WITH_REFERENCE && {
+    output: () => priceOutput,
+    summary: "Preview a price",
+    description:
+      "Returns the quantities that the price list gives the meters of an event, and the rules that give them. It needs no user, and " +
+      "changes nothing.",
+    returns: "The quantities.",
+    example: () => ({
+      body: { event: "chat.completed", model: "gpt-5-2026-01-15", meters: meterExample },
+      output: { quantities: { cents: 0.60375 }, priceVersion: 4, rules: [{ unit: "cents", rule: 0 }] },
+    }),
   }),
   handler: (ctx, { body }) => previewPrice(ctx, body),
 });

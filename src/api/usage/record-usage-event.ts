@@ -14,24 +14,26 @@ export default operation({
   tag: "Usage",
   access: secretKey(),
   body: oneEvent,
-  output: () => eventOutput,
   errors: ["insufficient_credits", "price_not_found", "idempotency_conflict", "usage_limit_reached"],
   replayable: true,
   warns: true,
   writesForId: "refused",
   idempotent: { field: "eventId" },
-  summary: "Record a usage event",
-  description:
-    "Records usage once for each `eventId`, and debits the balances that pay for it, in spending order. Each balance pays " +
-    "the part of the event that it can, in its own unit. If credits are insufficient, `reject` records nothing (402; the " +
-    "same id may be sent again) and `partial` debits what is available. A CloudEvent 1.0 is accepted as well: its `source` (with " +
-    "`%` and `#` percent-encoded), `#` and `id` are the eventId, `subject` the userId, `type` the event, `time` occurredAt. Lists go to `/api/v1/usage/events/batch`; this path " +
-    "takes them too.",
-  returns: "The debits.",
-  example: () => ({
-    body: exampleEvent,
-    bodies: { "application/cloudevents+json": exampleCloudEvent },
-    output: exampleDebits,
+  ...(WITH_REFERENCE && {
+    output: () => eventOutput,
+    summary: "Record a usage event",
+    description:
+      "Records usage once for each `eventId`, and debits the balances that pay for it, in spending order. Each balance pays " +
+      "the part of the event that it can, in its own unit. If credits are insufficient, `reject` records nothing (402; the " +
+      "same id may be sent again) and `partial` debits what is available. A CloudEvent 1.0 is accepted as well: its `source` (with " +
+      "`%` and `#` percent-encoded), `#` and `id` are the eventId, `subject` the userId, `type` the event, `time` occurredAt. Lists go to `/api/v1/usage/events/batch`; this path " +
+      "takes them too.",
+    returns: "The debits.",
+    example: () => ({
+      body: exampleEvent,
+      bodies: { "application/cloudevents+json": exampleCloudEvent },
+      output: exampleDebits,
+    }),
   }),
   handler: async (ctx, { body }, request) => {
     if (body.kind === "one") return recordEvent(ctx, eventAt(body.event, ctx.now()));

@@ -3,8 +3,9 @@ import { debit, meters, metersOutput, quantities, quantitiesOutput } from "../..
 import { type SentUsage, withImplied } from "../../books/amounts/given-quantities.ts";
 import { errorDetail } from "../../http/error-body.ts";
 import { identifier, jsonObject, timestamp, userId } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
 import { isFiniteJson, isNestedDeeperThan, roundNumbers } from "../../lib/json.ts";
-import { once } from "../../lib/once.ts";
+import { words } from "../../lib/words.ts";
 import { EXAMPLE } from "../common.ts";
 import { exampleDebit } from "../reservations/reservation-shapes.ts";
 
@@ -13,49 +14,50 @@ const { eventId } = EXAMPLE;
 /** An example of the response to a usage event, and of the response to a commit. */
 export const exampleDebits = { eventId, debits: [exampleDebit], uncovered: null };
 
-export const eventOutput = z.lazy(
-  once(() =>
-    z
-      .strictObject({
-        eventId: z.string(),
-        debits: z.array(debit).describe("The debits, in spending order."),
-        uncovered: quantitiesOutput
-          .nullable()
-          .describe("The quantities that no balance covered. Null when all are covered."),
-        quantities: quantitiesOutput
-          .optional()
-          .describe("The quantities that the price list gave the meters. Absent if quantities were sent."),
-        meters: metersOutput
-          .optional()
-          .meta({ description: "The meters. Absent if quantities were sent.", example: { input: 1_200, output: 300 } }),
-        priceVersion: z.int().optional().meta({
-          description: "The version of the price list that priced the meters. Absent if quantities were sent.",
-          example: 4,
-        }),
-      })
-      .meta({ id: "UsageEventResult" }),
-  ),
-);
-
-const eventError = z.lazy(() =>
+export const eventOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      eventId: z.string().nullable().describe("Null when the element has no id that can be read."),
-      error: errorDetail,
+      eventId: z.string().meta(words("The usage event's id.", "chat-2026-01-16-0001")),
+      debits: z.array(debit).meta(words("The debits, in spending order.")),
+      uncovered: quantitiesOutput
+        .nullable()
+        .meta(words("The quantities that no balance covered. Null when all are covered.")),
+      quantities: quantitiesOutput
+        .optional()
+        .meta(words("The quantities that the price list gave the meters. Absent if quantities were sent.")),
+      meters: metersOutput
+        .optional()
+        .meta(words("The meters. Absent if quantities were sent.", { input: 1_200, output: 300 })),
+      priceVersion: z
+        .int()
+        .optional()
+        .meta(words("The version of the price list that priced the meters. Absent if quantities were sent.", 4)),
+    })
+    .meta({ id: "UsageEventResult" }),
+);
+
+const eventError = /* @__PURE__ */ lazy(() =>
+  z
+    .strictObject({
+      eventId: z
+        .string()
+        .nullable()
+        .meta(words("Null when the element has no id that can be read.", "chat-2026-01-16-0001")),
+      error: errorDetail.meta(words("The error.")),
     })
     .meta({ id: "UsageEventError" }),
 );
 
-const eventResult = z.lazy(() =>
+const eventResult = /* @__PURE__ */ lazy(() =>
   eventOutput
     .unwrap()
-    .extend({ isReplayed: z.literal(true).optional().describe("Present if the event was recorded before.") })
+    .extend({ isReplayed: z.literal(true).optional().meta(words("Present if the event was recorded before.")) })
     .meta({ id: "UsageEventListResult" }),
 );
 
-export const eventListOutput = z.lazy(() =>
+export const eventListOutput = /* @__PURE__ */ lazy(() =>
   z
-    .strictObject({ results: z.array(z.union([eventResult, eventError])).describe("One for each event, in order.") })
+    .strictObject({ results: z.array(z.union([eventResult, eventError])).meta(words("One for each event, in order.")) })
     .meta({ id: "UsageEventList" }),
 );
 
@@ -64,7 +66,7 @@ export type EventListOutput = z.infer<typeof eventListOutput>;
 const EARLIEST_MS = Date.UTC(2000, 0, 1);
 
 /** When usage occurred (L5). */
-export const occurredAt = z.lazy(() =>
+export const occurredAt = lazy(() =>
   timestamp
     .refine((atMs) => atMs >= EARLIEST_MS, "must not be before 2000-01-01T00:00:00Z")
     .meta({ format: "date-time" }),
@@ -76,7 +78,7 @@ const PROPERTIES_LEVELS_MAX = 100;
 const USAGE_PROPERTIES_BYTES_MAX = 1024 * 1024;
 
 /** Any properties that the caller stores with an event. */
-const usageProperties = z.lazy(() =>
+const usageProperties = lazy(() =>
   jsonObject
     .superRefine((value, context) => {
       const refuse = (message: string) => context.addIssue({ code: "custom", message });
@@ -95,31 +97,34 @@ const usageProperties = z.lazy(() =>
 
 export const TIME_OF_USAGE = "The time of the usage, at most a day ahead. Default: now.";
 
-const onShortageInput = z.lazy(() => z.enum(["reject", "partial"]).meta({ id: "OnShortage" }));
+const onShortageInput = lazy(() => z.enum(["reject", "partial"]).meta({ id: "OnShortage" }));
 
 /** The fields of a usage event besides its id (U1). */
 export const usageFields = () => ({
   userId,
-  event: identifier().describe("The event's name, such as `chat.completed`."),
+  event: identifier().meta(words("The event's name, such as `chat.completed`.", "chat.completed")),
   model: identifier()
     .nullish()
     .transform((given) => given ?? undefined)
-    .describe("The model that was used, for rules with a model."),
+    .meta(words("The model that was used, for rules with a model.", "large-1")),
   quantities: quantities
     .optional()
-    .describe("The usage in each unit. `count` is 1 unless it is given. Not together with `meters`."),
-  meters: meters.optional().meta({
-    description: "The usage by meter, which the price list turns into quantities.",
-    example: { input: 1_200, cacheRead: 300, output: 450 },
-  }),
-  occurredAt: occurredAt.optional().describe(TIME_OF_USAGE),
+    .meta(words("The usage in each unit. `count` is 1 unless it is given. Not together with `meters`.")),
+  meters: meters.optional().meta(
+    words("The usage by meter, which the price list turns into quantities.", {
+      input: 1_200,
+      cacheRead: 300,
+      output: 450,
+    }),
+  ),
+  occurredAt: occurredAt.optional().meta(words(TIME_OF_USAGE, "2026-01-16T08:30:00.000Z")),
   properties: usageProperties
     .nullish()
     .transform((given) => given ?? undefined)
-    .describe("Stored with the event and contained in the person's export."),
+    .meta(words("Stored with the event and contained in the person's export.", { plan: "pro" })),
   onShortage: onShortageInput
     .default("reject")
-    .describe("If credits are insufficient: refuse, or debit what is available and report the rest."),
+    .meta(words("If credits are insufficient: refuse, or debit what is available and report the rest.", "reject")),
 });
 
 /** Charges of reservations use their ids as eventIds (U15), so no caller's event may take one. */
@@ -131,7 +136,7 @@ export const isNoReservationId = [
 export const eventIdInput = () =>
   identifier()
     .refine(...isNoReservationId)
-    .describe("Your own id of the event: its idempotency key. It does not expire. It must not begin with `res_`.");
+    .meta(words("Your own id of the event: its idempotency key. It does not expire. It must not begin with `res_`."));
 
 /** The check that a usage has not both quantities and meters. */
 export const isOneOf: [(sent: SentUsage) => boolean, { path: string[]; message: string }] = [
@@ -142,9 +147,17 @@ export const isOneOf: [(sent: SentUsage) => boolean, { path: string[]; message: 
   },
 ];
 
-export const eventInput = z.lazy(() =>
+export const eventInput = lazy(() =>
   z
-    .strictObject({ eventId: eventIdInput(), ...usageFields() })
+    .strictObject({
+      eventId: eventIdInput().meta(
+        words(
+          "Your own id of the event: its idempotency key. It does not expire. It must not begin with `res_`.",
+          "chat-2026-01-16-0001",
+        ),
+      ),
+      ...usageFields(),
+    })
     .refine(...isOneOf)
     .transform(withImplied)
     .meta({ id: "UsageEvent" }),

@@ -11,10 +11,12 @@ export default operation({
   tag: "Administration",
   access: administrationOfRow("access", loadEndpoint),
   params: webhookParams,
-  output: () => webhookOutput,
-  summary: "Delete an endpoint",
-  description: "Deletes the endpoint. It gets no more messages.",
-  returns: "The deleted endpoint.",
-  example: () => ({ output: webhook }),
+  ...(WITH_REFERENCE && {
+    output: () => webhookOutput,
+    summary: "Delete an endpoint",
+    description: "Deletes the endpoint. It gets no more messages.",
+    returns: "The deleted endpoint.",
+    example: () => ({ output: webhook }),
+  }),
   handler: ({ admin, row }) => deleteWebhook(admin, row),
 });

@@ -1,5 +1,7 @@
 import * as z from "zod";
 import { mode } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { listWebhooks } from "../../webhooks/endpoints.ts";
 
 import { administration } from "../access.ts";
@@ -14,11 +16,14 @@ export default operation({
   tag: "Administration",
   access: administration("read", "argument"),
   params: appParams,
-  query: z.lazy(() => z.object({ mode: mode.describe("The mode of the endpoints.") })),
-  output: () => z.strictObject({ webhooks: z.array(webhookOutput) }).meta({ id: "WebhookList" }),
-  summary: "List endpoints",
-  description: "Returns the endpoints of one mode, oldest first.",
-  returns: "The endpoints.",
-  example: () => ({ output: { webhooks: [webhook] } }),
+  query: lazy(() => z.object({ mode: mode.meta(words("The mode of the endpoints.", "live")) })),
+  ...(WITH_REFERENCE && {
+    output: () =>
+      z.strictObject({ webhooks: z.array(webhookOutput).meta(words("The endpoints.")) }).meta({ id: "WebhookList" }),
+    summary: "List endpoints",
+    description: "Returns the endpoints of one mode, oldest first.",
+    returns: "The endpoints.",
+    example: () => ({ output: { webhooks: [webhook] } }),
+  }),
   handler: (admin, { params, query }) => listWebhooks(admin, params.appId, query.mode),
 });

@@ -11,12 +11,14 @@ export default operation({
   tag: "Administration",
   access: administrationOfRow("access", loadEndpoint),
   params: webhookParams,
-  output: () => newSecretOutput,
   errors: ["secrets_unavailable"],
-  summary: "Rotate an endpoint's secret",
-  description:
-    "Creates a new secret for the endpoint. For 24 hours, messages are also signed with the previous secret.",
-  returns: "The endpoint and its secret.",
-  example: () => ({ output: { ...webhook, secret } }),
+  ...(WITH_REFERENCE && {
+    output: () => newSecretOutput,
+    summary: "Rotate an endpoint's secret",
+    description:
+      "Creates a new secret for the endpoint. For 24 hours, messages are also signed with the previous secret.",
+    returns: "The endpoint and its secret.",
+    example: () => ({ output: { ...webhook, secret } }),
+  }),
   handler: ({ admin, row }) => rotateSecret(admin, row),
 });

@@ -11,10 +11,12 @@ export default operation({
   tag: "Administration",
   access: administrationOfRow("access", loadEndpoint),
   params: webhookParams,
-  output: () => sentOutput,
-  summary: "Send a test message",
-  description: "Sends `purser.test`, regardless of the endpoint's types.",
-  returns: "The message.",
-  example: () => ({ output: { messageId } }),
+  ...(WITH_REFERENCE && {
+    output: () => sentOutput,
+    summary: "Send a test message",
+    description: "Sends `purser.test`, regardless of the endpoint's types.",
+    returns: "The message.",
+    example: () => ({ output: { messageId } }),
+  }),
   handler: ({ admin, row }) => sendTest(admin, row),
 });

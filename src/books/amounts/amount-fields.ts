@@ -1,18 +1,19 @@
 import * as z from "zod";
 import { anyDecimal, identifier, refuse } from "../../http/fields.ts";
-import { once } from "../../lib/once.ts";
+import { lazy } from "../../http/lazy.ts";
+import { words } from "../../lib/words.ts";
 import { amountMaxRule, meterOf, UNITS, type Unit, usedSteps } from "./amount.ts";
 import { readGivenQuantities } from "./given-quantities.ts";
 import { meterText } from "./meters.ts";
 
 /** The quantities in a response: the units that the event has. */
-export const quantitiesOutput = z.lazy(() =>
+export const quantitiesOutput = lazy(() =>
   z
     .strictObject({
-      count: z.number().optional(),
-      tokens: z.number().optional(),
-      seconds: z.number().optional(),
-      cents: z.number().optional(),
+      count: z.number().optional().meta(words("A count.", 1)),
+      tokens: z.number().optional().meta(words("Tokens.", 120)),
+      seconds: z.number().optional().meta(words("Seconds.", 2.5)),
+      cents: z.number().optional().meta(words("Cents.", 0.25)),
     })
     .meta({ id: "Quantities" }),
 );
@@ -21,39 +22,37 @@ export const quantitiesOutput = z.lazy(() =>
 export const sumOutput = z.number().meta({ "x-sum": true });
 
 /** Sums of quantities: the units that have some. */
-export const summedQuantities = z.lazy(() =>
+export const summedQuantities = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      count: sumOutput.optional(),
-      tokens: sumOutput.optional(),
-      seconds: sumOutput.optional(),
-      cents: sumOutput.optional(),
+      count: sumOutput.optional().meta(words("A count.", 310)),
+      tokens: sumOutput.optional().meta(words("Tokens.", 280)),
+      seconds: sumOutput.optional().meta(words("Seconds.", 2.5)),
+      cents: sumOutput.optional().meta(words("Cents.", 5)),
     })
     .meta({ id: "SummedQuantities" }),
 );
 
 /** The amount that one balance pays. */
-export const debit = z.lazy(
-  once(() =>
-    z
-      .strictObject({
-        balanceId: z.string(),
-        packId: z.string(),
-        unit,
-        amount: z.number(),
-        remaining: z.number().describe("The balance after the debit."),
-      })
-      .meta({ id: "Debit" }),
-  ),
+export const debit = lazy(() =>
+  z
+    .strictObject({
+      balanceId: z.string().meta(words("The balance's id.", "crb_5cQx2vN8bT0rKf7yLwZ3Hd")),
+      packId: z.string().meta(words("The pack's id.", "cpk_1mVt9sD4gE6uXa8oPzJ2Rq")),
+      unit,
+      amount: z.number().meta(words("The amount, in the unit.", 120)),
+      remaining: z.number().meta(words("The balance after the debit.", 280)),
+    })
+    .meta({ id: "Debit" }),
 );
 
-export const unit = z.lazy(() => z.enum(UNITS).meta({ id: "Unit" }));
+export const unit = lazy(() => z.enum(UNITS).meta({ id: "Unit", ...words("The unit.", "tokens") }));
 
 const rule = () =>
   z.strictObject(
     {
-      event: identifier().optional().describe("An event name. `*` matches any characters."),
-      model: identifier().optional().describe("A model name. `*` matches any characters."),
+      event: identifier().optional().meta(words("An event name. `*` matches any characters.", "chat.completed")),
+      model: identifier().optional().meta(words("A model name. `*` matches any characters.", "large-1")),
     },
     {
       error: ({ input }) =>
@@ -61,7 +60,7 @@ const rule = () =>
     },
   );
 
-export const matchRule = z.lazy(() =>
+export const matchRule = lazy(() =>
   rule()
     .refine(({ event, model }) => event !== undefined || model !== undefined, "must have an event, a model or both")
     .meta({ id: "MatchRule", minProperties: 1 }),
@@ -89,7 +88,7 @@ export const meterName = () =>
 const METERS_MAX = 20;
 
 /** The meters of a usage, each as its shortest decimal (PR3). */
-export const meters = z.lazy(() =>
+export const meters = lazy(() =>
   z
     .record(
       meterName(),
@@ -106,40 +105,39 @@ export const meters = z.lazy(() =>
 );
 
 /** Meters in a response. */
-export const metersOutput = z.lazy(() => z.record(z.string(), sumOutput).meta({ id: "SentMeters" }));
+export const metersOutput = lazy(() => z.record(z.string(), sumOutput).meta({ id: "SentMeters" }));
 
 /** The fields of a response that say how its quantities came about. */
 export const metersAndVersion = () => ({
-  meters: metersOutput
+  meters: metersOutput.nullable().meta(words("The meters that were sent. Null if quantities were sent.", null)),
+  priceVersion: z
+    .int()
     .nullable()
-    .meta({ description: "The meters that were sent. Null if quantities were sent.", example: null }),
-  priceVersion: z.int().nullable().meta({
-    description: "The version of the price list that priced the meters. Null if quantities were sent.",
-    example: null,
-  }),
+    .meta(words("The version of the price list that priced the meters. Null if quantities were sent.", null)),
 });
 
 /** Amounts by unit, read as steps. `count` is 1 when it is absent, so it is always present (U1). */
-export const quantities = z.lazy(() =>
+export const quantities = lazy(() =>
   z
     .strictObject({
-      count: quantitySchema("count"),
-      tokens: quantitySchema("tokens"),
-      seconds: quantitySchema("seconds"),
-      cents: quantitySchema("cents"),
+      count: quantitySchema("count").meta(words("A count.", 1)),
+      tokens: quantitySchema("tokens").meta(words("Tokens.", 120)),
+      seconds: quantitySchema("seconds").meta(words("Seconds.", 2.5)),
+      cents: quantitySchema("cents").meta(words("Cents.", 0.25)),
     })
     .meta({ id: "UsageQuantities" })
-    .transform(readGivenQuantities),
+    .transform(readGivenQuantities)
+    .meta(words("The usage in each unit.")),
 );
 
 /** The amount that a reservation holds of one balance. */
-export const hold = z.lazy(
-  once(() =>
-    debit
-      .unwrap()
-      .extend({ remaining: z.number().describe("The balance after the hold.") })
-      .meta({ id: "Hold" }),
-  ),
+export const hold = /* @__PURE__ */ lazy(() =>
+  debit
+    .unwrap()
+    .extend({ remaining: z.number().meta(words("The balance after the hold.", 280)) })
+    .meta({ id: "Hold" }),
 );
 
-export const heldAmount = z.lazy(() => hold.unwrap().omit({ remaining: true }).meta({ id: "HeldAmount" }));
+export const heldAmount = /* @__PURE__ */ lazy(() =>
+  hold.unwrap().omit({ remaining: true }).meta({ id: "HeldAmount" }),
+);

@@ -2,7 +2,17 @@ import { and, eq, sql } from "drizzle-orm";
 import { mayUseApp } from "../../auth/scopes.ts";
 import { countActivity } from "../../db/count-activity.ts";
 import { clockOf, timesOf } from "../../db/features.ts";
-import { asInteger, computed, drizzle, fields, insertFrom, query, type ValueOf } from "../../db/query.ts";
+import {
+  asInteger,
+  computed,
+  drizzle,
+  fields,
+  insertFrom,
+  query,
+  returning,
+  scalar,
+  type ValueOf,
+} from "../../db/query.ts";
 import {
   accounts,
   creditAdjustments,
@@ -28,7 +38,7 @@ import {
   writeReturning,
 } from "../ledger/decision.ts";
 import { heldStepsOf, heldStepsOfBalance } from "../ledger/hold.ts";
-import { insertMovingEntries, lastSeqOf } from "../ledger/insert-entries.ts";
+import { lastSeqOf } from "../ledger/insert-entries.ts";
 import { entryWritten } from "../ledger/messages.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { apply, changesOfHolds } from "../ledger/settle.ts";
@@ -90,7 +100,7 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
       if (earlier !== undefined) {
         const comparison = compareStamp(earlier.requestHash, stamp);
         if (comparison === "other") {
-          const message = "Another adjustment was made with this id.";
+          const message = "Another adjustment has this id. Send a new `adjustmentId`.";
           throw idempotencyConflict(message, "adjustmentId", earlier.requestHash, stamp);
         }
         return replay({
@@ -99,26 +109,17 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
         });
       }
       const { deltaSteps } = decideAdjustment(balance, writing, input.delta);
-      const adjustment = insertAdjustment({
-        ...writingValues(writing),
-        adjustmentId,
-        balanceId,
-        requestHash: stamp.stored,
-      });
-      const entry = { balanceId, deltaSteps, kind: "adjustment", note } as const;
+      const adjustment = { adjustmentId, balanceId, deltaSteps, requestHash: stamp.stored };
       return writeReturning(
         {
-          before: [
-            countOperatorDeduction({ balanceId, deltaSteps }),
-            adjustment,
-            ...insertMovingEntries(writing, [entry]),
-          ],
-          returning: selectAdjustment({ environmentId: writing.environmentId, adjustmentId }),
+          before: [countOperatorDeduction({ balanceId, deltaSteps })],
+          returning: insertAdjustment({ ...writingValues(writing), ...adjustment }),
+          entries: [{ balanceId, deltaSteps, kind: "adjustment", note }],
           audit: { action: "credits.adjusted", target: balanceId, balanceIds: [balanceId] },
           messages: () => [entryWritten("credits.adjusted", writing.userId)],
         },
         ([written]) => {
-          assert(written !== undefined, "the adjustment was written before");
+          assert(written !== undefined, "the insert returns the amount");
           countActivity(ctx.environment, "adjusted", writing.nowMs, balance.unit, deltaSteps);
           return { output: presentAdjustment(balance, written.remainingSteps), replayed: false };
         },
@@ -172,11 +173,11 @@ const selectAdjustment = query((value: ValueOf<{ environmentId: number; adjustme
     .where(and(eq(environmentId, value("environmentId")), eq(id, value("adjustmentId"))));
 });
 
-type NewAdjustment = { adjustmentId: string; balanceId: string; requestHash: string };
+type NewAdjustment = { adjustmentId: string; balanceId: string; deltaSteps: number; requestHash: string };
 
-/** Inserts the adjustment's row. Its ledger entry must follow in the same batch, as the account's next entry. */
-const insertAdjustment = query((value: ValueOf<WriteContext & NewAdjustment>) =>
-  insertFrom(
+/** Inserts the adjustment's row, and returns the amount after its ledger entry, which must be the account's next one. */
+const insertAdjustment = query((value: ValueOf<WriteContext & NewAdjustment>) => {
+  const insert = insertFrom(
     creditAdjustments,
     {
       environmentId: asInteger(value("environmentId")),
@@ -187,8 +188,14 @@ const insertAdjustment = query((value: ValueOf<WriteContext & NewAdjustment>) =>
       requestHash: value("requestHash"),
     },
     sql``,
-  ),
-);
+  );
+  const remaining = drizzle
+    .select(fields(creditBalances, "remainingSteps"))
+    .from(creditBalances)
+    .where(eq(creditBalances.id, value("balanceId")));
+  const remainingSteps = sql<Steps>`${scalar(remaining)} + ${asInteger(value("deltaSteps"))}`;
+  return returning(computed({ remainingSteps }), (list) => sql`${insert} RETURNING ${list}`);
+});
 
 /** Records the amount that the operator deducted from a payment's balance, so that it does not count as spent (S6). */
 const countOperatorDeduction = query((value: ValueOf<{ balanceId: string; deltaSteps: number }>) =>

@@ -171,7 +171,6 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
   const { newBalances } = decided;
   const { statements, count } = issueBalances(ctx, account, [newBalances]);
   const balanceIds = newBalances.balances.map(({ id }) => id);
-  const changes = { entries: [], newBalances: newRows(newBalances, account.nowMs) };
   return writeAll(
     statements,
     () => {
@@ -182,7 +181,7 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
     {
       audit: { action: "credits.granted", target: newBalances.packId, balanceIds },
       messages: () => [creditsGranted(account.userId, newBalances)],
-      changes,
+      remembers: { newBalances: newRows(newBalances, account.nowMs) },
     },
   );
 }
@@ -214,7 +213,7 @@ export const USER_BALANCES_MAX = 40_000;
 export const REFERENCE_BALANCES_MAX = 5_000;
 
 export function tooManyOfReference(): PurserError {
-  const message = "More balances than this may not share one reference. Use a reference for each purchase.";
+  const message = "This reference has the maximum number of balances. Use a reference for each purchase.";
   return new PurserError("invalid_request", message, {
     param: "externalRef",
     details: { limit: REFERENCE_BALANCES_MAX },

@@ -10,6 +10,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import { amountJson, fromSteps, type Unit } from "../amounts/amount.ts";
 import { accountQuery } from "../ledger/account.ts";
 import { type Cause, isBalanceOfEntry, lastSeqOf } from "../ledger/insert-entries.ts";
+import { back, carried, walkBack } from "../ledger/walk-back.ts";
 import { balanceNotFound, showBalance, shownBalanceFields } from "./read-balance.ts";
 
 export interface HistoryOutput {
@@ -113,14 +114,12 @@ export async function ledgerPage(ctx: TenantCtx, input: HistoryInput): Promise<L
 
 const { accountId, seq } = creditLedger;
 
-const newer = alias(creditLedger, "newer");
-
-const entryFieldsOf = (table: typeof creditLedger | typeof newer) =>
-  fields(
-    table,
-    ...(["seq", "deltaSteps", "balanceAfterSteps", "previousSeq", "reason", "cause"] as const),
-    ...(["writtenBy", "eventId", "reservationId", "note", "occurredAtMs"] as const),
-  );
+const ENTRY_FIELDS = [
+  ...(["deltaSteps", "balanceAfterSteps", "reason", "cause"] as const),
+  ...(["writtenBy", "eventId", "reservationId", "note", "occurredAtMs"] as const),
+] as const;
+const entryFieldsOf = (table: typeof creditLedger | typeof back) =>
+  fields(table, "seq", "previousSeq", ...ENTRY_FIELDS);
 /** The fields of a `LedgerRow`. The statement joins each entry with its balance. */
 const historyFields = () => ({
   ...entryFieldsOf(creditLedger),
@@ -138,30 +137,24 @@ const selectHistoryPage = accountQuery((value: ValueOf<{ before: number; limit: 
     .limit(boundLimit(value("limit"))),
 );
 
-/**
- * Selects a balance's entries from the entry `start` backwards, by following `previousSeq`. It needs no index and no scan, and reads
- * the balance once.
- */
+/** Selects a balance's entries from the entry `start` backwards. It needs no index and no scan, and reads the balance once. */
 const followChain = (account: SQL, start: SQL, value: ValueOf<{ balanceId: string; limit: number }>) => {
+  const { id, packId, unit } = creditBalances;
+  const walk = walkBack({
+    columns: ENTRY_FIELDS,
+    carries: [id, packId, unit],
+    start: sql`${creditBalances} CROSS JOIN ${creditLedger} WHERE ${id} = ${value("balanceId")}
+      AND +${creditBalances.accountId} = ${account} AND ${accountId} = ${creditBalances.accountId} AND ${seq} = ${start}`,
+    limit: asInteger(value("limit")),
+  });
   const ofBalance = {
-    balanceId: sql<string>`newer.balance`,
-    packId: sql<string>`newer.pack`,
-    unit: sql<LedgerRow["unit"]>`newer.measure`,
+    balanceId: sql<string>`${carried(id)}`,
+    packId: sql<string>`${carried(packId)}`,
+    unit: sql<Unit>`${carried(unit)}`,
   };
   return read(
-    { ...entryFieldsOf(newer), ...computed(ofBalance) },
-    (list) => sql`WITH RECURSIVE chain AS (
-      SELECT ${creditLedger}.*, ${creditBalances.id} AS balance, ${creditBalances.packId} AS pack, ${creditBalances.unit} AS measure
-      FROM ${creditBalances} CROSS JOIN ${creditLedger}
-      WHERE ${creditBalances.id} = ${value("balanceId")} AND +${creditBalances.accountId} = ${account}
-        AND ${accountId} = ${creditBalances.accountId} AND ${seq} = ${start}
-      UNION ALL
-      SELECT ${creditLedger}.*, newer.balance, newer.pack, newer.measure
-      FROM chain AS ${newer} CROSS JOIN ${creditLedger}
-      WHERE ${accountId} = ${newer.accountId} AND ${seq} = ${newer.previousSeq}
-      LIMIT ${asInteger(value("limit"))}
-    )
-    SELECT ${list} FROM chain AS ${newer}`,
+    { ...entryFieldsOf(back), ...computed(ofBalance) },
+    (list) => sql`WITH RECURSIVE ${walk} SELECT ${list} FROM ${back}`,
   );
 };
 

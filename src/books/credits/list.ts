@@ -1,4 +1,5 @@
 import { and, count, desc, eq, gte, lt, or, type SQL, sql } from "drizzle-orm";
+import { alias } from "drizzle-orm/sqlite-core";
 import { asInteger, boundLimit, computed, drizzle, fields, read, type ValueOf } from "../../db/query.ts";
 import { creditBalances, creditLedger, type Steps } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
@@ -27,6 +28,7 @@ import {
   selectUnderReference,
   selectUnderReferenceAsOf,
 } from "../ledger/spendable-balances.ts";
+import { back, isLastOf, walkBack } from "../ledger/walk-back.ts";
 import { firstSeqFrom } from "./history.ts";
 import { type ShownBalance, showBalance, shownBalanceFields } from "./read-balance.ts";
 import { rangeOf } from "./users.ts";
@@ -176,7 +178,7 @@ const showsDue = ({ externalRef, asOf }: ListInput): boolean => externalRef === 
 
 function tooManyListed(): PurserError {
   const message =
-    "The user has more balances than a list may have. List only the balances that can pay, or export the person.";
+    "The user has more balances than a list may have. Leave out `includeExpired` and `asOf`, or export the person.";
   return new PurserError("invalid_request", message, { details: { limit: LISTED_MAX } });
 }
 
@@ -224,33 +226,30 @@ type BalancesPage = { asOfMs: number; beforeSeq: number; limit: number };
 /** Selects balances as of a moment. It follows each balance's entries backwards (C23), up to `AS_OF_ENTRIES_MAX` entries. */
 const selectBalancesPage = accountQuery((value: ValueOf<BalancesPage>, account) => {
   const { accountId, grantSeq } = creditBalances;
-  const { seq, previousSeq, balanceAfterSteps, isRevoked, occurredAtMs } = creditLedger;
   const { remainingSteps: _, revokedAtMs: __, ...neverChanged } = fields(creditBalances, ...PRESENTED_FIELDS);
   const asOfMs = value("asOfMs");
+  const walk = walkBack({
+    columns: ["grantSeq", "balanceAfterSteps", "isRevoked", "occurredAtMs"],
+    start: sql`page AS ${creditBalances} CROSS JOIN ${creditLedger} ON ${isLastOf(creditBalances)}`,
+    continues: sql`${back.occurredAtMs} > ${asOfMs}`,
+    limit: sql`${AS_OF_ENTRIES_MAX}`,
+  });
+  const found = alias(creditLedger, "found");
   return read(
     {
       ...neverChanged,
       ...fields(creditBalances, "grantSeq"),
       ...computed({
-        isFound: sql`found.issue IS NOT NULL`.mapWith(Boolean),
-        remainingSteps: sql<Steps>`coalesce(found.steps, 0)`,
-        revokedAtMs: sql<number | null>`iif(found.revoked, found.moment, NULL)`,
+        isFound: sql`${found.seq} IS NOT NULL`.mapWith(Boolean),
+        remainingSteps: sql<Steps>`coalesce(${found.balanceAfterSteps}, 0)`,
+        revokedAtMs: sql<number | null>`iif(${found.isRevoked}, ${found.occurredAtMs}, NULL)`,
       }),
     },
     (list) => sql`WITH RECURSIVE page AS (
       SELECT * FROM ${creditBalances} WHERE ${accountId} = ${account} AND ${grantSeq} < ${value("beforeSeq")}
       ORDER BY ${grantSeq} DESC LIMIT ${asInteger(value("limit"))}
-    ), step (issue, previous, steps, revoked, moment) AS (
-      SELECT ${grantSeq}, ${previousSeq}, ${balanceAfterSteps}, ${isRevoked}, ${occurredAtMs}
-      FROM page AS ${creditBalances} CROSS JOIN ${creditLedger}
-        ON ${creditLedger.accountId} = ${accountId} AND ${seq} = ${creditBalances.lastSeq}
-      UNION ALL
-      SELECT step.issue, ${previousSeq}, ${balanceAfterSteps}, ${isRevoked}, ${occurredAtMs}
-      FROM step CROSS JOIN ${creditLedger}
-      WHERE step.moment > ${asOfMs} AND ${creditLedger.accountId} = ${account} AND ${seq} = step.previous
-      LIMIT ${AS_OF_ENTRIES_MAX}
-    ), found AS MATERIALIZED (SELECT * FROM step WHERE moment <= ${asOfMs})
-    SELECT ${list} FROM page AS ${creditBalances} LEFT JOIN found ON found.issue = ${grantSeq}
+    ), ${walk}, ${found} AS MATERIALIZED (SELECT * FROM ${back} WHERE ${back.occurredAtMs} <= ${asOfMs})
+    SELECT ${list} FROM page AS ${creditBalances} LEFT JOIN ${found} ON ${found.grantSeq} = ${grantSeq}
     ORDER BY ${grantSeq} DESC`,
   );
 });

@@ -5,11 +5,12 @@ import { accounts, creditBalances, reservations } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { exactAmount, stepsOfSum, sumOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
+import { exactAmount, stepsOfSum, sumOfSteps, UNITS } from "../amounts/amount.ts";
 import { accountQuery, type OfUser } from "../ledger/account.ts";
 import { BALANCE_FIELDS, type BalanceRow, presentBalance } from "../ledger/balance.ts";
 import { heldStepsOfBalance, isOpen } from "../ledger/hold.ts";
 import { isSpendable } from "../ledger/spendable-balances.ts";
+import { eachLeg, storedLeg, unitNumber } from "../ledger/stored-legs.ts";
 
 export function balanceNotFound(): PurserError {
   return new PurserError(
@@ -110,11 +111,11 @@ const selectUserHeld = accountQuery((_value: ValueOf<OfUser>, account) => {
     WHERE ${reservations.accountId} = ${account} AND ${isOpen()} LIMIT ${SUMMED_MAX}`;
   return drizzle
     .select({
-      ...computed({ unit: sql<Unit>`leg.value ->> 'unit'`, balances: count() }),
-      ...sumOfSteps(sql`(leg.value ->> 'amountSteps')`),
+      ...computed({ unit: storedLeg.unit, balances: count() }),
+      ...sumOfSteps(storedLeg.steps),
     })
     .from(sql`(${open}) AS ${reservations}`)
-    .crossJoin(sql`json_each(${reservations.legs}) AS leg`)
+    .crossJoin(eachLeg(reservations.legs))
     .groupBy(sql`1`);
 });
 
@@ -126,7 +127,7 @@ export async function readUserTotals(ctx: TenantCtx, userId: string) {
   ]);
   const balances = totals.reduce((count, row) => count + row.balances, 0);
   const units = UNITS.flatMap((unit) => {
-    const [total, hold] = [totals.find((row) => row.unit === unit), held.find((row) => row.unit === unit)];
+    const [total, hold] = [totals.find((row) => row.unit === unit), held.find((row) => row.unit === unitNumber(unit))];
     if (total === undefined && hold === undefined) return [];
     const remainingSteps = total === undefined ? 0n : stepsOfSum(total);
     const heldSteps = hold === undefined ? 0n : stepsOfSum(hold);

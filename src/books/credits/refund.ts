@@ -109,7 +109,7 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
   if (stored !== undefined) {
     const comparison = compareStamp(stored.requestHash, stamp);
     if (comparison === "other") {
-      const message = "Another refund was made with this id.";
+      const message = "Another refund has this id. Send a new `refundRef`.";
       throw idempotencyConflict(message, "refundRef", stored.requestHash, stamp);
     }
     const due = planRefundDue(balancesOfRefund(stored, issued), refunds.slice(0, ordinal), storedShare(stored));
@@ -219,7 +219,11 @@ function planRefundDue(
   share: Share,
 ): DueShare<IssuedRow>[] {
   const due = planRefund(covered, earlier.map(earlierShare), share);
-  if (due === null) throw invalid("share", "All refunds of a balance together must not exceed the whole.");
+  if (due === null)
+    throw invalid(
+      "share",
+      "This refund and the earlier ones would take back more than was granted. Send a smaller share.",
+    );
   return due;
 }
 

@@ -13,6 +13,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import { accountQuery, type OfUser, type User } from "../ledger/account.ts";
 import { isOpen } from "../ledger/hold.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
+import { eachLeg, isBalanceOfLeg, storedLeg } from "../ledger/stored-legs.ts";
 import type { LedgerStretch, Standing } from "./verify-entries.ts";
 
 /**
@@ -160,8 +161,9 @@ const selectEnds = accountQuery((value: ValueOf<SeqRange>, account) =>
 const selectOwedTooMuch = accountQuery((value: ValueOf<SeqRange>, account) => {
   const { accountId, balanceId, seq, owedSteps } = refundOwed;
   const held = sql`(
-    SELECT ${reservations.madeSeq} AS since, leg.value ->> 'balanceId' AS balance, leg.value ->> 'amountSteps' AS steps
-    FROM ${reservations} CROSS JOIN json_each(${reservations.legs}) AS leg
+    SELECT ${reservations.madeSeq} AS since, ${creditBalances.id} AS balance, ${storedLeg.steps} AS steps
+    FROM ${reservations} CROSS JOIN ${eachLeg(reservations.legs)}
+    CROSS JOIN ${creditBalances} ON ${isBalanceOfLeg(reservations.accountId)}
     WHERE ${reservations.accountId} = ${account} AND ${isOpen()}
   ) AS held`;
   return drizzle

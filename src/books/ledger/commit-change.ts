@@ -12,17 +12,23 @@ import { noteMessages, wantedMessages } from "../../webhooks/outbox.ts";
 import { amountJson } from "../amounts/amount.ts";
 import { accountOfWrite, createAccount, type WriteContext, writingValues } from "./account.ts";
 import { alertWrites, rearmAlerts } from "./alert-writes.ts";
-import type { Write } from "./decision.ts";
+import type { Change } from "./decision.ts";
 import { inOrderOfMoments, insertPeriods, periodChanges, periodMessages } from "./due-periods.ts";
-import { motionsOf, type WrittenEntry, writesEntries } from "./insert-entries.ts";
+import { insertEntries, type Motion, motionsOf, type WrittenEntry, writesEntries } from "./insert-entries.ts";
 import { ledgerMessageWrites, takingMessages } from "./insert-messages.ts";
 import { afterWrite, guardAccount, memoryOf, type StateBefore, type StateChanges } from "./memory.ts";
 import { limitMessages, messagesAmong } from "./messages.ts";
 import { countGranted } from "./new-balances.ts";
 import type { DuePeriod } from "./plan-periods.ts";
 import type { AccountAtRead } from "./read-account.ts";
-import { changesOfHolds } from "./settle.ts";
-import { guardsOfOwed, motionsOfCharges, settlementMessage, settlementWrites } from "./settlement-writes.ts";
+import { changesOfHolds, type Settlement } from "./settle.ts";
+import {
+  guardsOfOwed,
+  motionsOfSettlements,
+  settlementMessage,
+  settlementWrites,
+  writesOfSettlements,
+} from "./settlement-writes.ts";
 
 interface AccountBefore {
   /** The state to remember. Null when it is incomplete. */
@@ -34,37 +40,44 @@ interface AccountBefore {
 /** The change of one user's account that one batch writes, after everything that is due. */
 export interface AccountChange extends AccountBefore {
   /** The decision of a verb. Null if the batch writes only what is due. */
-  readonly decision: Omit<Write<unknown>, "answer"> | null;
+  readonly decision: Omit<Change<unknown>, "answer"> | null;
 }
 
 const NO_DECISION: NonNullable<AccountChange["decision"]> = { kind: "write", statements: [] };
 
 /**
- * Writes the changes of a user's account: what time has brought, then what a verb decided. Only this function sends such batches: it
- * adds the statements that each of them must contain. Returns the rows of the decision's statements.
+ * Writes the changes of a user's account: what is due, then what a verb decided. It adds the statements that every such batch must
+ * contain; only the cron's periods of many users and an erasure's pages are sent elsewhere. Returns the rows of the decision's
+ * statements.
  */
 export async function commit(
   ctx: TenantCtx,
   account: AccountAtRead,
   { decision, before, isOld }: AccountChange,
 ): Promise<readonly unknown[][]> {
-  const { statements, messages: make, counts = [], changes } = decision ?? NO_DECISION;
+  const change = decision ?? NO_DECISION;
+  const { statements, messages: make, counts = [], remembers } = change;
   const { features, userId, nowMs, settled } = account;
   const values = writingValues(account);
   const dueIds = settled.map(({ hold }) => hold.id);
-  const settledIds = [...dueIds, ...(changes?.settledIds ?? [])];
-  const [dueMotions, ownMotions] = [motionsOfCharges(settled), motionsOf(statements)];
+  const own = change.settles === undefined ? [] : [change.settles];
+  const ownIds = own.map(({ hold }) => hold.id);
+  const settledIds = [...dueIds, ...ownIds];
+  const entries = [...own.flatMap((settlement) => settlement.entries), ...(change.entries ?? [])];
+  const [dueMotions, ownMotions] = [motionsOfSettlements(settled), motionsOfChange(change, own)];
   // A change that raises could hide that a settlement crossed a threshold, so that is found before.
   const isAlertedBefore = dueIds.length > 0 && ownMotions.some(({ raises }) => raises);
   const dueAlerts = isAlertedBefore ? alertWrites(ctx, account, dueMotions, dueIds) : null;
   const alerts = isAlertedBefore
-    ? alertWrites(ctx, account, ownMotions, changes?.settledIds ?? [])
+    ? alertWrites(ctx, account, ownMotions, ownIds)
     : alertWrites(ctx, account, [...dueMotions, ...ownMotions], settledIds);
+  const settling = writesOfSettlements(account, own);
   const leading = [
     guardOf({ ...values, features, seq: account.lastSeq }, isOld),
     ...(await personGuards(ctx, tombstoneSecretsIn(features), [userId])),
     ...dueWrites(ctx, account),
     ...(dueAlerts?.statements ?? []),
+    ...settling.before,
   ];
   const messages = wantedMessages(ctx, features, () => [
     ...periodMessages(userId, account.periods),
@@ -76,13 +89,15 @@ export async function commit(
   const sent: readonly Statement[] = [
     ...leading,
     ...statements,
+    ...settling.after,
+    ...insertEntries(account, change.entries ?? []),
     ...(decision === null ? [] : auditWrites(ctx, account, decision.audit)),
     ...ledgerMessageWrites(ctx, account, messages),
     ...takings.statements,
     ...alerts.statements,
   ];
   const write = (): Promise<unknown[][]> => batch(ctx.db, sent);
-  const raisesBalance = changes?.entries.some(({ deltaSteps }) => deltaSteps > 0) === true;
+  const raisesBalance = entries.some(({ deltaSteps }) => deltaSteps > 0);
   const rows = raisesBalance ? await memoryOf(ctx).whileRaising(ctx.environment, userId, write) : await write();
   countDue(ctx, account);
   if (decision !== null) noteUse("user", ctx.environment, userId, nowMs);
@@ -90,16 +105,26 @@ export async function commit(
     ...messages,
     ...[takings, alerts, ...(dueAlerts === null ? [] : [dueAlerts])].flatMap((made) => messagesAmong(made, sent, rows)),
   ]);
-  if (before === null || changes === undefined) memoryOf(ctx).forget(ctx.environment, userId);
+  if (before === null || remembers === undefined) memoryOf(ctx).forget(ctx.environment, userId);
   else {
     // `writesEntries` proves the type of the statement's rows.
-    const entries = sent.flatMap((statement, index) =>
+    const written = sent.flatMap((statement, index) =>
       writesEntries(statement) ? (rows[index] as WrittenEntry[]) : [],
     );
-    const all = { ...changes, settledIds, entries: [...changesOfHolds(settled), ...changes.entries] };
-    remember(ctx, account, { before, changes: all, isOld, entries });
+    const changes = { ...remembers, settledIds, entries: [...changesOfHolds(settled), ...entries] };
+    remember(ctx, account, { before, changes, isOld, entries: written });
   }
-  return rows.slice(leading.length);
+  return rows.slice(leading.length, leading.length + statements.length);
+}
+
+/** Returns how a verb changes the user's credits. Holds do not change them (H5). */
+function motionsOfChange(
+  { statements, entries = [] }: NonNullable<AccountChange["decision"]>,
+  own: Settlement[],
+): Motion[] {
+  const moving = entries.filter(({ kind }) => kind !== "hold");
+  const motion = { entries: moving.length, raises: moving.some(({ deltaSteps }) => deltaSteps > 0) };
+  return [...motionsOf(statements), ...motionsOfSettlements(own), ...(moving.length === 0 ? [] : [motion])];
 }
 
 /** Grants due periods and settles due holds, in order of time. */
@@ -160,7 +185,7 @@ const insertAudit = insertAuditEntry<AuditedWrite>(undefined, (value) => ({
 }));
 
 /** Returns the statement that writes the audit entry of an administrator's write. Other writes have none. */
-function auditWrites(ctx: TenantCtx, account: AccountAtRead, audit: Write<unknown>["audit"]): Statement[] {
+function auditWrites(ctx: TenantCtx, account: AccountAtRead, audit: Change<unknown>["audit"]): Statement[] {
   const { caller, environment } = ctx;
   if (caller.kind !== "admin") return [];
   assert(audit !== undefined, "a write that the administrator may do has an audit entry");

@@ -7,6 +7,7 @@ import { accountOfWrite, type WriteContext } from "./account.ts";
 import type { SpendableBalance } from "./balance.ts";
 import type { Payment } from "./burn-down.ts";
 import { isBalanceOf, type NewEntry } from "./insert-entries.ts";
+import { listOfLegs, ofEvent, unitNumber } from "./stored-legs.ts";
 
 /** The amount that a balance paid, or that a hold took of it. */
 export interface Debit {
@@ -37,21 +38,22 @@ export function sumsAtDebits(entries: readonly NewEntry[], sums = new Map<string
 export function debitsOfPayment({ legs }: PlannedPayment, sums: ReadonlyMap<string, number>): object[] {
   return legs.map(({ balance, amountSteps }) => ({
     balanceId: balance.id,
+    unit: unitNumber(balance.unit),
     amountSteps,
     sumSteps: sums.get(balance.id) ?? 0,
   }));
 }
 
-/** The FROM clause: a JSON list of holds or debits, each joined with its balance, in order. */
+/** The FROM clause: a JSON list of planned holds or debits, each joined with its balance, in order. */
 const balancesOfLegs = (value: ValueOf<WriteContext>, legs: SQL): SQL =>
   sql`json_each(${legs}) AS leg CROSS JOIN ${creditBalances} ON ${isBalanceOf(value, sql`leg.value ->> 'balanceId'`)}`;
 
-/** A debit in the column `debits`. */
-type StoredDebit = readonly [balanceId: string, packId: string, unit: Unit, amountSteps: Steps, remainingSteps: Steps];
+/** A debit in `shownDebits`. */
+type ShownDebit = readonly [balanceId: string, packId: string, unit: Unit, amountSteps: Steps, remainingSteps: Steps];
 
-/** Reads stored debits: JSON that Purser wrote. */
+/** Reads `shownDebits`: JSON that Purser wrote. */
 export function readDebits(stored: string): Debit[] {
-  return (JSON.parse(stored) as StoredDebit[]).map(([balanceId, packId, unit, amountSteps, remainingSteps]) => {
+  return (JSON.parse(stored) as ShownDebit[]).map(([balanceId, packId, unit, amountSteps, remainingSteps]) => {
     return {
       balanceId,
       packId,
@@ -64,12 +66,12 @@ export function readDebits(stored: string): Debit[] {
 
 /** Returns SQL for an event's debits as JSON in the form of the API. */
 export function debitsJson(): SQL {
-  const unit = sql`leg.value ->> 2`;
-  return sql`(
-    SELECT json_group_array(json_object('balanceId', leg.value ->> 0, 'packId', leg.value ->> 1, 'unit', ${unit},
-      'amount', ${amountOf(sql`(leg.value ->> 3)`, sql`(${unit})`)}, 'remaining', ${amountOf(sql`(leg.value ->> 4)`, sql`(${unit})`)}))
-    FROM json_each(${usageEvents.debits}) AS leg
-  )`;
+  const { id, packId, unit } = creditBalances;
+  return listOfLegs(
+    ofEvent,
+    ({ steps, remainingSteps }) => sql`json_object('balanceId', ${id}, 'packId', ${packId}, 'unit', ${unit},
+      'amount', ${amountOf(steps, unit)}, 'remaining', ${amountOf(remainingSteps, unit)})`,
+  );
 }
 
 /**
@@ -77,23 +79,21 @@ export function debitsJson(): SQL {
  * Later entries of the batch change each balance by `sumSteps`.
  */
 export function debitsOfLegs(value: ValueOf<WriteContext>, legs: SQL): SQL {
-  const { id, packId, unit, remainingSteps } = creditBalances;
+  const { grantSeq, remainingSteps } = creditBalances;
   // If the balance is too low, the later debit aborts the batch. Until then this must be a valid number.
   const left = sql`max(0, ${remainingSteps} + (leg.value ->> 'sumSteps'))`;
   return sql`(
-    SELECT json_group_array(json_array(${id}, ${packId}, ${unit}, leg.value ->> 'amountSteps', ${left}))
+    SELECT json_group_array(json_array(${grantSeq}, leg.value ->> 'unit', leg.value ->> 'amountSteps', ${left}))
     FROM ${balancesOfLegs(value, legs)}
   )`;
 }
 
-/** Returns SQL for the amounts of a hold by balance, as JSON in steps (`HoldLeg`). */
+/** Returns SQL for the amounts of a hold by balance, as they are stored. */
 export function legsOf(value: ValueOf<WriteContext & { legs: string }>): SQL {
-  const { id, packId, unit, remainingSteps } = creditBalances;
+  const { grantSeq, remainingSteps } = creditBalances;
+  const steps = sql`leg.value ->> 'amountSteps'`;
   return sql`(
-    SELECT json_group_array(json_object(
-      'balanceId', ${id}, 'packId', ${packId}, 'unit', ${unit}, 'amountSteps', leg.value ->> 'amountSteps',
-      'remainingSteps', ${remainingSteps} - (leg.value ->> 'amountSteps')
-    ))
+    SELECT json_group_array(json_array(${grantSeq}, leg.value ->> 'unit', ${steps}, ${remainingSteps} - (${steps})))
     FROM ${balancesOfLegs(value, sql`${value("legs")}`)}
   )`;
 }

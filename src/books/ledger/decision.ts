@@ -5,11 +5,13 @@ import { sha256, toBase62 } from "../../lib/encoding.ts";
 import { canonicalJson } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { NewCount } from "./counters.ts";
+import type { NewEntry } from "./insert-entries.ts";
 import type { StateChanges } from "./memory.ts";
 import type { LedgerMessage } from "./messages.ts";
+import type { Settlement } from "./settle.ts";
 
 /** A verb's decision from the rows that it read. To refuse, it throws instead. */
-export type Decision<Answer> = Replay<Answer> | Write<Answer>;
+export type Decision<Answer> = Replay<Answer> | Change<Answer>;
 
 /** The result of a verb that callers may repeat with the same id. */
 export interface Outcome<Output> {
@@ -24,9 +26,15 @@ interface Replay<Answer> {
   readonly answer: Answer;
 }
 
-export interface Write<Answer> {
+/** What a verb changes. `commit` turns it into statements of one batch. */
+export interface Change<Answer> {
   readonly kind: "write";
+  /** The statements of its rows, which come before its entries. Some write entries whose amounts only the database knows. */
   readonly statements: readonly Statement[];
+  readonly entries?: readonly NewEntry[] | undefined;
+  /** The reservation that it settles itself, with the entries of that. */
+  readonly settles?: Settlement | undefined;
+  /** `rows` are those of `statements`. */
   readonly answer: (rows: readonly unknown[][]) => Answer;
   /**
    * The entry in the audit log, required for an administrator's call. Its details contain the last ledger entry of each of
@@ -37,8 +45,8 @@ export interface Write<Answer> {
   readonly messages?: (() => readonly LedgerMessage[]) | undefined;
   /** The amounts that it counts towards usage limits (Q3). The column `counted` of the written rows has them too. */
   readonly counts?: readonly NewCount[] | undefined;
-  /** Its changes to the account in this isolate's memory. If absent, the account is removed from memory. */
-  readonly changes?: StateChanges | undefined;
+  /** What this isolate remembers of it besides its entries. If absent, the account is removed from memory. */
+  readonly remembers?: Pick<StateChanges, "newBalances" | "newReservation"> | undefined;
   /** Whether credits are insufficient. Such a decision is made only after a read, never from memory. */
   readonly isShort?: boolean | undefined;
 }
@@ -57,29 +65,30 @@ export function replay<Answer>(answer: Answer): Decision<Answer> {
   return { kind: "replay", answer };
 }
 
-/** Returns a write whose `answer` receives the rows of all its statements. */
+type More = Omit<Change<unknown>, "kind" | "statements" | "answer">;
+
+/** Returns a change whose `answer` receives the rows of all its statements. */
 export function writeAll<Answer>(
   statements: readonly Statement[],
-  answer: Write<Answer>["answer"],
-  more: Pick<Write<Answer>, "audit" | "changes" | "messages"> = {},
+  answer: Change<Answer>["answer"],
+  more: More = {},
 ): Decision<Answer> {
   return { ...more, kind: "write", statements, answer };
 }
 
-/** Returns a write whose `answer` receives only the rows of the statement `returning`. */
+/** Returns a change whose `answer` receives only the rows of the statement `returning`. */
 export function writeReturning<Row, Answer>(
-  parts: {
+  parts: More & {
     readonly before?: readonly Statement[];
     readonly returning: Statement<Row>;
-    readonly after?: readonly Statement[];
-  } & Pick<Write<Answer>, "audit" | "changes" | "counts" | "isShort" | "messages">,
+  },
   answer: (rows: readonly Row[]) => Answer,
 ): Decision<Answer> {
-  const { before = [], returning, after = [], ...more } = parts;
+  const { before = [], returning, ...more } = parts;
   return {
     ...more,
     kind: "write",
-    statements: [...before, returning, ...after],
+    statements: [...before, returning],
     // A batch returns rows in the order of its statements, and this statement's type declares its rows.
     answer: (rows) => answer((rows[before.length] ?? []) as Row[]),
   };

@@ -27,7 +27,9 @@ import { assert } from "../../errors.ts";
 import { fromSteps, type Quantities, toSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { type Counted, readCounted } from "./counters.ts";
-import { isBalanceOfEntry, lastSeqOf } from "./insert-entries.ts";
+import { lastSeqOf } from "./insert-entries.ts";
+import { eachLeg, isBalanceOfLeg, SHOWN_LEG_BYTES_MAX, shownLegs, storedLeg } from "./stored-legs.ts";
+import { back, isLastOf, walkBack } from "./walk-back.ts";
 
 /** The amount that a reservation holds of one balance. */
 export interface HoldLeg {
@@ -107,7 +109,7 @@ export type ReservationRow = Pick<
   Pick<Hold, "owed" | "revocations">;
 export type OpenReservation = ReservationRow & { readonly state: "open" };
 
-/** Reads stored legs: JSON that Purser wrote. */
+/** Reads `shownLegs`: JSON that Purser wrote. */
 export function readLegs(stored: string): readonly HoldLeg[] {
   return JSON.parse(stored) as HoldLeg[];
 }
@@ -132,9 +134,9 @@ export const heldStepsOf = (holds: readonly Pick<Hold, "legs">[], balanceId: str
 
 /** The steps that open reservations hold of a row of `creditBalances`. */
 export const heldStepsOfBalance = () => sql<Steps>`coalesce((
-  SELECT sum(leg.value ->> 'amountSteps') FROM ${reservations}, json_each(${reservations.legs}) AS leg
+  SELECT sum(${storedLeg.steps}) FROM ${reservations}, ${eachLeg(reservations.legs)}
   WHERE ${reservations.accountId} = ${creditBalances.accountId} AND ${isOpen()}
-    AND leg.value ->> 'balanceId' = ${creditBalances.id}
+    AND ${storedLeg.grantSeq} = ${creditBalances.grantSeq}
 ), 0)`;
 
 const chargeEvent = alias(usageEvents, "charge_event");
@@ -147,8 +149,8 @@ export const willBeCharged = () =>
 
 /** The FROM clause: the owed amounts that a reservation's settlement may pay, each with its leg. */
 const fromOwed = () =>
-  sql`FROM json_each(${reservations.legs}) AS leg CROSS JOIN ${refundOwed}
-    ON ${refundOwed.accountId} = ${reservations.accountId} AND ${refundOwed.balanceId} = leg.value ->> 'balanceId'
+  sql`FROM ${eachLeg(reservations.legs)} CROSS JOIN ${creditBalances} ON ${isBalanceOfLeg(reservations.accountId)}
+    CROSS JOIN ${refundOwed} ON ${refundOwed.accountId} = ${reservations.accountId} AND ${refundOwed.balanceId} = ${creditBalances.id}
     AND ${refundOwed.seq} > ${reservations.madeSeq}`;
 
 /** Returns SQL for these amounts, the oldest of each leg first. An account has at most `OWED_MAX` of them. */
@@ -160,25 +162,21 @@ const owedOfReservation = () =>
 const readOwed = (stored: string) => JSON.parse(stored) as readonly Owed[];
 
 const held = alias(creditBalances, "held");
-const entry = alias(creditLedger, "entry");
 
 /** Returns SQL for the seq of the entry that revoked `held`. Earlier reversals (U9) repeat its cause and note, so it ends at the last. */
-const revokingSeq = () => sql`(
-  WITH RECURSIVE back (place, previous, reversed) AS (
-    SELECT ${entry.seq}, ${entry.previousSeq}, ${entry.reservationId} FROM ${creditLedger} AS ${entry}
-    WHERE ${entry.accountId} = ${held.accountId} AND ${entry.seq} = ${held.lastSeq}
-    UNION ALL
-    SELECT ${entry.seq}, ${entry.previousSeq}, ${entry.reservationId} FROM back CROSS JOIN ${creditLedger} AS ${entry}
-    ON ${entry.accountId} = ${held.accountId} AND ${entry.seq} = back.previous
-    WHERE ${entry.isRevoked} = 1 AND back.reversed IS NULL
-  )
-  SELECT min(place) FROM back
-)`;
+const revokingSeq = () => {
+  const walk = walkBack({
+    columns: ["reservationId"],
+    start: sql`${creditLedger} WHERE ${isLastOf(held)}`,
+    continues: sql`${creditLedger.isRevoked} = 1 AND ${back.reservationId} IS NULL`,
+  });
+  return sql`(WITH RECURSIVE ${walk} SELECT min(${back.seq}) FROM ${back})`;
+};
 
 /** Returns SQL for the revoked balances of a reservation's holds. */
 const revocationsOfReservation = () => sql`(
   SELECT json_group_array(json_object('balanceId', ${held.id}, 'seq', ${revokingSeq()}))
-  FROM json_each(${reservations.legs}) AS leg CROSS JOIN ${creditBalances} AS ${held} ON ${held.id} = leg.value ->> 'balanceId'
+  FROM ${eachLeg(reservations.legs)} CROSS JOIN ${creditBalances} AS ${held} ON ${isBalanceOfLeg(reservations.accountId, held)}
   WHERE ${held.revokedAtMs} IS NOT NULL
 )`;
 const readRevocations = (stored: string) => JSON.parse(stored) as readonly RevokedLeg[];
@@ -208,7 +206,7 @@ export const dueFields = (isFirst: SQL = sql`1`) => ({
     occurredAtMs: "expiresAtMs",
   }),
   ...computed({
-    legs: sql<string>`${emptyUnless(isFirst, reservations.legs)}`,
+    legs: sql<string>`${emptyUnless(isFirst, shownLegs())}`,
     isToCharge: willBeCharged(),
   }),
   ...settlementFields(isFirst),
@@ -228,9 +226,9 @@ const OWED_BYTES_MAX = 36;
  * account without the join's row. With that row, SQLite would look for the last one again for each due reservation.
  */
 export const isDueNow = (value: ValueOf<DueAt>, account: SQL) => {
-  const { expiresAtMs, createdAtMs, id, legs } = reservations;
+  const { expiresAtMs, createdAtMs, id, legs, legCount } = reservations;
   const owedBytes = sql`${OWED_BYTES_MAX} * (SELECT count(*) FROM ${refundOwed} WHERE ${refundOwed.accountId} = ${account})`;
-  const first = sql`SELECT ${expiresAtMs} AS ends, ${createdAtMs} AS made, ${id} AS due_id, octet_length(${legs}) + ${owedBytes} AS weight
+  const first = sql`SELECT ${expiresAtMs} AS ends, ${createdAtMs} AS made, ${id} AS due_id, octet_length(${legs}) + ${SHOWN_LEG_BYTES_MAX} * ${legCount} + ${owedBytes} AS weight
     FROM ${reservations} WHERE ${isDue(value, account)} ORDER BY 1, 2, 3 LIMIT ${DUE_HOLDS_MAX}`;
   const summed = sql`SELECT *, sum(weight) OVER (ORDER BY ends, made, due_id) - weight AS earlier FROM (${first})`;
   const last = sql`SELECT ends, made, due_id FROM (${summed}) WHERE earlier < ${DUE_BYTES_MAX} ORDER BY 1 DESC, 2 DESC, 3 DESC LIMIT 1`;
@@ -347,11 +345,11 @@ const returned = alias(creditLedger, "returned");
 export const guardReturned = query((value: ValueOf<{ environmentId: number; ids: string }>) => {
   const isReturn = sql`${returned.accountId} = ${reservations.accountId}
     AND ${returned.seq} = ${reservations.settledSeq} + leg.key AND ${returned.reservationId} = ${reservations.id}
-    AND ${isBalanceOfEntry(returned)} AND ${creditBalances.id} = leg.value ->> 'balanceId' AND ${returned.deltaSteps} = leg.value ->> 'amountSteps'`;
+    AND ${returned.grantSeq} = ${storedLeg.grantSeq} AND ${returned.deltaSteps} = ${storedLeg.steps}`;
   const isMissing = sql`
     SELECT 1 FROM json_each(${value("ids")}) AS item
     CROSS JOIN ${reservations} ON ${reservations.environmentId} = ${value("environmentId")} AND ${reservations.id} = item.value
-    CROSS JOIN json_each(${reservations.legs}) AS leg
-    WHERE NOT EXISTS (SELECT 1 FROM ${creditLedger} AS ${returned} CROSS JOIN ${creditBalances} WHERE ${isReturn})`;
+    CROSS JOIN ${eachLeg(reservations.legs)}
+    WHERE NOT EXISTS (SELECT 1 FROM ${creditLedger} AS ${returned} WHERE ${isReturn})`;
   return insertFrom(guards, { name: sql`'settlement'`, holds: sql`NOT EXISTS (${isMissing})` }, sql``);
 });

@@ -165,10 +165,3 @@ function chained(entries: readonly NewEntry[]): object[] {
     return { ...entry, ...kind, sumSteps, ...(before === undefined ? {} : { previous: before.place }) };
   });
 }
-
-/** Appends the entries of a usage or an adjustment, which change the user's credits. */
-export function insertMovingEntries(writing: WriteContext, entries: readonly NewEntry[]): Statement[] {
-  const raises = entries.some(({ deltaSteps }) => deltaSteps > 0);
-  const [first, ...rest] = insertEntries(writing, entries);
-  return first === undefined ? [] : [moving(first, { entries: entries.length, raises }), ...rest];
-}

@@ -181,9 +181,13 @@ export const quotaOf = ({ environment, settings }: Reader, used: number): Quota 
 
 /** Returns the refusal by the quota of the test mode (C19). */
 export function quotaExceeded(max: number): PurserError {
-  return new PurserError("test_quota_exceeded", "The application has reached its limit of test-mode balances.", {
-    details: { quota: max },
-  });
+  return new PurserError(
+    "test_quota_exceeded",
+    "The application has reached its limit of test-mode balances. Raise `TEST_BALANCE_QUOTA`, or use another application.",
+    {
+      details: { quota: max },
+    },
+  );
 }
 
 type TestBalances = { environmentId: number; amount: number; quota: number };

@@ -6,6 +6,7 @@ import { guards } from "../../db/views.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { isOpen } from "./hold.ts";
 import type { OwedPayment } from "./settle.ts";
+import { eachLeg, storedLeg } from "./stored-legs.ts";
 
 type OwedPayments = WriteContext & { payments: string };
 
@@ -13,8 +14,8 @@ type OwedPayments = WriteContext & { payments: string };
 function restsOf(value: ValueOf<OwedPayments>): SQL {
   const { accountId, balanceId, seq, owedSteps } = refundOwed;
   const held = sql`(
-    SELECT leg.value ->> 'balanceId' AS balance, ${reservations.madeSeq} AS since, leg.value ->> 'amountSteps' AS steps
-    FROM ${reservations} CROSS JOIN json_each(${reservations.legs}) AS leg
+    SELECT ${storedLeg.grantSeq} AS balance, ${reservations.madeSeq} AS since, ${storedLeg.steps} AS steps
+    FROM ${reservations} CROSS JOIN ${eachLeg(reservations.legs)}
     WHERE ${reservations.accountId} = ${accountOfWrite(value)} AND ${isOpen()}
   ) AS held`;
   return sql`(
@@ -23,7 +24,8 @@ function restsOf(value: ValueOf<OwedPayments>): SQL {
     FROM json_each(${value("payments")}) AS payment
     CROSS JOIN ${refundOwed} ON ${accountId} = ${accountOfWrite(value)}
       AND ${balanceId} = payment.value ->> 0 AND ${seq} = payment.value ->> 1
-    LEFT JOIN ${held} ON held.balance = ${balanceId} AND held.since < ${seq}
+    CROSS JOIN ${creditBalances} ON ${creditBalances.id} = ${balanceId}
+    LEFT JOIN ${held} ON held.balance = ${creditBalances.grantSeq} AND held.since < ${seq}
     GROUP BY payment.key
   ) AS paid`;
 }
@@ -59,8 +61,8 @@ export function lowerOwed(writing: WriteContext, payments: readonly OwedPayment[
 
 /** Returns SQL for the held amount of each balance of the account: `held.balance`, `held.total`. */
 const heldSteps = (value: ValueOf<WriteContext>) => sql`(
-    SELECT leg.value ->> 'balanceId' AS balance, sum(leg.value ->> 'amountSteps') AS total
-    FROM ${reservations} CROSS JOIN json_each(${reservations.legs}) AS leg
+    SELECT ${storedLeg.grantSeq} AS balance, sum(${storedLeg.steps}) AS total
+    FROM ${reservations} CROSS JOIN ${eachLeg(reservations.legs)}
     WHERE ${reservations.accountId} = ${accountOfWrite(value)} AND ${isOpen()} GROUP BY 1
   ) AS held`;
 
@@ -75,8 +77,8 @@ const insertOwedOfRefund = query((value: ValueOf<WriteContext & { takings: strin
       owedSteps: sql`min(held.total, ${short})`,
     },
     sql`FROM json_each(${value("takings")}) AS taking
-      CROSS JOIN ${heldSteps(value)} ON held.balance = taking.value ->> 'balanceId'
       CROSS JOIN ${creditBalances} ON ${isUnrevoked(value, sql`taking.value ->> 'balanceId'`)}
+      CROSS JOIN ${heldSteps(value)} ON held.balance = ${creditBalances.grantSeq}
       CROSS JOIN ${creditLedger}
       ON ${creditLedger.accountId} = ${creditBalances.accountId} AND ${creditLedger.seq} = ${creditBalances.lastSeq}
       WHERE ${short} > 0`,
@@ -99,7 +101,7 @@ const guardOwedBounded = query((value: ValueOf<WriteContext>) => {
 
 /** Tells the caller what a batch that failed with `guard_owed` has refused. */
 export const OWED_TOO_MUCH =
-  "The user's credits under holds owe too many refunds. Try again when the holds end, after at most 24 hours.";
+  "The user's held credits already owe the maximum number of refunds. Try again when the holds have ended, after at most 24 hours.";
 
 /**
  * Inserts the amounts that a refund could not take because they were held. Send it after the refund's entries. The batch aborts with
@@ -134,11 +136,14 @@ const insertOwedOfPayment = query((value: ValueOf<OwedMotions>) => {
       seq: creditBalances.lastSeq,
       owedSteps: sql`min(held.total, ${dueSteps} - ${takenSteps})`,
     },
-    sql`FROM json_each(${value("motions")}) AS motion
-      CROSS JOIN ${heldSteps(value)} ON held.balance = motion.value ->> 'balanceId'
-      CROSS JOIN ${creditBalances} ON ${isUnrevoked(value, sql`motion.value ->> 'balanceId'`)}
+    // Where nothing is held, this reads no balance.
+    sql`FROM ${heldSteps(value)}
+      CROSS JOIN ${creditBalances} ON ${creditBalances.accountId} = ${accountOfWrite(value)}
+        AND ${creditBalances.grantSeq} = held.balance AND ${creditBalances.revokedAtMs} IS NULL
       CROSS JOIN ${paymentGrants} ON ${paymentGrants.balanceId} = ${creditBalances.id}
-      WHERE ${dueSteps} > ${takenSteps}`,
+      WHERE ${dueSteps} > ${takenSteps} AND ${creditBalances.id} IN (
+        SELECT motion.value ->> 'balanceId' FROM json_each(${value("motions")}) AS motion
+      )`,
   );
 });
 

@@ -29,6 +29,7 @@ export function settlementWrites(account: WriteContext, settled: readonly Settle
 
 /** Returns the statements that settle reservations: those before and after the events whose usage they debit. */
 export function writesOfSettlements(account: WriteContext, settled: readonly Settlement[]) {
+  if (settled.length === 0) return { before: [], after: [] };
   const { before, after } = writesInStatements(account, settled);
   return { before: [...guardsOfOwed(account, settled), ...before], after };
 }
@@ -91,9 +92,10 @@ function inStatements(holds: readonly SettledHold[]): SettledHold[][] {
   return groups;
 }
 
-/** Returns how the charges of settled holds change the user's credits. */
-export function motionsOfCharges(settled: readonly SettledHold[]): Motion[] {
-  const eventIds = settled.flatMap(({ hold, charged }) => (charged === null ? [] : [hold.id]));
+/** Returns how the events of settlements change the user's credits. */
+export function motionsOfSettlements(settled: readonly Settlement[]): Motion[] {
+  const debiting = settled.filter(({ entries }) => entries.some(({ kind }) => kind === "usage"));
+  const eventIds = debiting.flatMap(({ ending }) => ending.eventId ?? []);
   if (eventIds.length === 0) return [];
   return [{ entries: 0, raises: false, eventIds }];
 }

@@ -14,6 +14,8 @@ import { creditBalances, creditLedger, reservations, type Steps } from "../../db
 import { accountQuery } from "./account.ts";
 import { BALANCE_FIELDS, FIXED_FIELDS, PAYING_FIELDS, PRESENTED_FIELDS } from "./balance.ts";
 import { dueFields, isDue } from "./hold.ts";
+import { eachLeg, isBalanceOfLeg, storedLeg } from "./stored-legs.ts";
+import { back, isLastOf, walkBack } from "./walk-back.ts";
 
 /** Returns a condition: a balance can pay now. It repeats the condition of the partial index, so that only such balances are read. */
 export const isSpendable = (
@@ -61,24 +63,19 @@ type AsOf = { asOfMs: number };
  * which also says whether the balance was revoked then. A payment may have restored the balance since.
  */
 function asOf(value: ValueOf<AsOf>, account: SQL, source: SQL, where: SQL | undefined) {
-  const remainingSteps = sql<Steps>`entry.after`;
-  const revokedAtMs = sql<number | null>`iif(entry.revoked, entry.at, NULL)`;
+  const { grantSeq, balanceAfterSteps, isRevoked, occurredAtMs } = back;
+  const remainingSteps = sql<Steps>`${balanceAfterSteps}`;
+  const revokedAtMs = sql<number | null>`iif(${isRevoked}, ${occurredAtMs}, NULL)`;
+  const walk = walkBack({
+    columns: ["grantSeq", "balanceAfterSteps", "isRevoked", "occurredAtMs"],
+    start: sql`${source} CROSS JOIN ${creditLedger} ON ${isLastOf(creditBalances)} WHERE ${where}`,
+    continues: sql`${occurredAtMs} > ${value("asOfMs")}`,
+  });
   return read(
     { ...fields(creditBalances, ...FIXED_FIELDS), ...computed({ remainingSteps, revokedAtMs }) },
-    (list) => sql`WITH RECURSIVE entry (issue, previous, after, revoked, at) AS (
-      SELECT ${creditBalances.grantSeq}, ${creditLedger.previousSeq}, ${creditLedger.balanceAfterSteps},
-        ${creditLedger.isRevoked}, ${creditLedger.occurredAtMs}
-      FROM ${source} CROSS JOIN ${creditLedger}
-      ON ${creditLedger.accountId} = ${creditBalances.accountId} AND ${creditLedger.seq} = ${creditBalances.lastSeq}
-      WHERE ${where}
-      UNION ALL
-      SELECT entry.issue, ${creditLedger.previousSeq}, ${creditLedger.balanceAfterSteps},
-        ${creditLedger.isRevoked}, ${creditLedger.occurredAtMs}
-      FROM entry CROSS JOIN ${creditLedger}
-      WHERE entry.at > ${value("asOfMs")} AND ${creditLedger.accountId} = ${account} AND ${creditLedger.seq} = entry.previous
-    )
-    SELECT ${list} FROM entry CROSS JOIN ${creditBalances} ON ${ofAccount(account)} AND ${creditBalances.grantSeq} = entry.issue
-    WHERE entry.at <= ${value("asOfMs")} LIMIT ${LISTED_MAX + 1}`,
+    (list) => sql`WITH RECURSIVE ${walk}
+    SELECT ${list} FROM ${back} CROSS JOIN ${creditBalances} ON ${ofAccount(account)} AND ${creditBalances.grantSeq} = ${grantSeq}
+    WHERE ${occurredAtMs} <= ${value("asOfMs")} LIMIT ${LISTED_MAX + 1}`,
   );
 }
 
@@ -148,11 +145,11 @@ const ofPlan = (value: ValueOf<AtNow>, account: SQL): SQL => sql`payer (account,
 const couldPay = sql`FROM payer CROSS JOIN ${creditBalances} WHERE ${creditBalances.accountId} = payer.account
   AND ${creditBalances.hasRemaining} = 1 AND ${creditBalances.expiresAtMs} > payer.since`;
 
-/** The balances of which some reservations hold credits. Because of the plus, SQLite searches by id. */
+/** The balances of which some reservations hold credits. */
 const isHeldBy = (reserving: SQL | undefined): SQL => sql`FROM payer CROSS JOIN ${creditBalances}
-  WHERE +${creditBalances.accountId} = payer.account AND ${creditBalances.id} IN (${heldIds(reserving)})`;
-const heldIds = (reserving: SQL | undefined): SQL =>
-  sql`SELECT leg.value ->> 'balanceId' FROM ${reservations}, json_each(${reservations.legs}) AS leg WHERE ${reserving}`;
+  WHERE ${creditBalances.accountId} = payer.account AND ${creditBalances.grantSeq} IN (${heldSeqs(reserving)})`;
+const heldSeqs = (reserving: SQL | undefined): SQL =>
+  sql`SELECT ${storedLeg.grantSeq} FROM ${reservations}, ${eachLeg(reservations.legs)} WHERE ${reserving}`;
 
 const isHeldByDue = (value: ValueOf<AtNow>): SQL => isHeldBy(isDue(value, sql`payer.account`));
 
@@ -191,13 +188,13 @@ export const selectBalancesForCommit = accountQuery(
  */
 export const selectBalancesOfCharges = accountQuery((value: ValueOf<AtNow>, account) => {
   const paying = alias(creditBalances, "paying");
-  const canPay = sql`SELECT ${paying.id} FROM ${creditBalances} AS ${paying} WHERE ${paying.accountId} = payer.account
+  const canPay = sql`SELECT ${paying.grantSeq} FROM ${creditBalances} AS ${paying} WHERE ${paying.accountId} = payer.account
     AND ${paying.hasRemaining} = 1 AND ${paying.expiresAtMs} > payer.since`;
   return read(
     fields(creditBalances, ...PAYING_FIELDS),
     (list) => sql`SELECT ${list} FROM (${firstCharge(value, account)}) AS payer CROSS JOIN ${creditBalances}
-      WHERE +${creditBalances.accountId} = payer.account
-      AND ${creditBalances.id} IN (${canPay} UNION ${heldIds(isDue(value, sql`payer.account`))})`,
+      WHERE ${creditBalances.accountId} = payer.account
+      AND ${creditBalances.grantSeq} IN (${canPay} UNION ${heldSeqs(isDue(value, sql`payer.account`))})`,
   );
 });
 
@@ -209,13 +206,7 @@ export const selectDueLegs = accountQuery((value: ValueOf<AtNow>, account) =>
   drizzle
     .select({ ...dueFields(sql`leg.key = 0`), ...fields(creditBalances, ...PAYING_FIELDS) })
     .from(reservations)
-    .crossJoin(sql`json_each(${reservations.legs}) AS leg`)
+    .crossJoin(eachLeg(reservations.legs))
     .crossJoin(creditBalances)
-    .where(
-      and(
-        isDue(value, account),
-        sql`${creditBalances.id} = leg.value ->> 'balanceId'`,
-        sql`+${creditBalances.accountId} = ${reservations.accountId}`,
-      ),
-    ),
+    .where(and(isDue(value, account), isBalanceOfLeg(reservations.accountId))),
 );

@@ -5,6 +5,7 @@ import { alerts, creditBalances, expiryNotices, reservations } from "../../db/sc
 import { cappedSumOf } from "../amounts/amount.ts";
 import { passesFilter } from "../amounts/match.ts";
 import { isOpen } from "./hold.ts";
+import { eachLeg, isBalanceOfLeg, storedLeg } from "./stored-legs.ts";
 
 /**
  * The input of the evaluation of alerts (H5), which uses the database as it is at this point of the batch. An expired balance that the
@@ -57,9 +58,9 @@ export function watched(
   return sql`
   ${from},
   held (account, balance, steps) AS MATERIALIZED (
-    SELECT ${reservations.accountId}, leg.value ->> 'balanceId', sum(leg.value ->> 'amountSteps')
+    SELECT ${reservations.accountId}, ${creditBalances.id}, sum(${storedLeg.steps})
     FROM watched CROSS JOIN ${reservations} ON ${reservations.accountId} = watched.account AND ${isOpen()}
-    CROSS JOIN json_each(${reservations.legs}) AS leg
+    CROSS JOIN ${eachLeg(reservations.legs)} CROSS JOIN ${creditBalances} ON ${isBalanceOfLeg(reservations.accountId)}
     GROUP BY 1, 2
   ),
   done (since, at, account, issue) AS MATERIALIZED (

@@ -131,7 +131,7 @@ async function changeOwnAmount(
       if (isUnchanged) return replay(answer);
       return writeAll([upsertAmount({ ...writingValues(account), limitId, ...ownAmount })], () => answer, {
         audit: { action: "usage_limit.amount_set", target: limitId },
-        changes: { entries: [] },
+        remembers: {},
       });
     },
   });

@@ -144,7 +144,7 @@ function recurringWarning({ quantity }: Creation["body"], stored: Pick<StoredRec
 function answerRepeat(body: Creation["body"], stored: StoredRecurring, stamp: Stamp, nowMs: number): CreatedRecurring {
   const comparison = compareStamp(stored.requestHash, stamp);
   if (comparison === "other") {
-    const message = "Another recurring grant was created with this id.";
+    const message = "Another recurring grant has this id. Send a new `recurringId`.";
     throw idempotencyConflict(message, "recurringId", stored.requestHash, stamp);
   }
   const output = presentRecurring(body.userId, stored, nowMs);

@@ -1,5 +1,4 @@
 import { and, eq, isNull, sql } from "drizzle-orm";
-import { alias } from "drizzle-orm/sqlite-core";
 import { isConflict } from "../../db/attempt.ts";
 import { hasFailed, mayTry, workOnEach } from "../../db/cron-work.ts";
 import { clockOf, timesOf } from "../../db/features.ts";
@@ -34,6 +33,8 @@ import { stepsOfSum, sumOfSteps } from "../amounts/amount.ts";
 import { spanOfMonth } from "../ledger/calendar.ts";
 import { isOpen } from "../ledger/hold.ts";
 import { isBalanceOfEntry, lastSeqOf } from "../ledger/insert-entries.ts";
+import { eachLeg, isBalanceOfLeg, storedLeg } from "../ledger/stored-legs.ts";
+import { back, walkBack } from "../ledger/walk-back.ts";
 import { addAmounts, type Line, monthLinesOf, readAmounts, storedAmounts } from "./lines.ts";
 
 const STATEMENTS_PART = "statements_not_made";
@@ -103,29 +104,28 @@ const selectRemaining = query((value: ValueOf<AccountsPage>) =>
 /** The held amounts of the page's balances. */
 const selectHeld = query((value: ValueOf<AccountsPage>) =>
   drizzle
-    .select({ ...groupColumns(value), ...sumOfSteps(sql`(leg.value ->> 'amountSteps')`) })
+    .select({ ...groupColumns(value), ...sumOfSteps(storedLeg.steps) })
     .from(fromAccounts)
     .crossJoin(reservations)
-    .crossJoin(sql`json_each(${reservations.legs}) AS leg`)
+    .crossJoin(eachLeg(reservations.legs))
     .crossJoin(creditBalances)
     .where(
-      and(
-        isInPage(value),
-        eq(reservations.accountId, accounts.id),
-        isOpen(),
-        sql`${creditBalances.id} = leg.value ->> 'balanceId'`,
-      ),
+      and(isInPage(value), eq(reservations.accountId, accounts.id), isOpen(), isBalanceOfLeg(reservations.accountId)),
     )
     .groupBy(sql`1, 2, 3, 4, 5`),
 );
 
 /** The page's entries since the month began, summed by cause. Reads each account's entries from the last one backwards. */
 const selectMotions = query((value: ValueOf<AccountsPage>) => {
-  const last = alias(creditLedger, "last");
-  const { accountId, seq, grantSeq, cause, deltaSteps, occurredAtMs } = creditLedger;
-  const columns = (from: typeof last | typeof creditLedger) =>
-    sql.join([from.accountId, from.seq, from.grantSeq, from.cause, from.deltaSteps, from.occurredAtMs], sql`, `);
-  const back = alias(creditLedger, "back");
+  const { accountId, seq } = creditLedger;
+  const isSince = sql`${back.occurredAtMs} >= ${value("fromMs")}`;
+  const walk = walkBack({
+    columns: ["grantSeq", "cause", "deltaSteps", "occurredAtMs"],
+    start: sql`${fromAccounts} CROSS JOIN ${creditLedger} ON ${accountId} = ${accounts.id} AND ${seq} = ${lastSeqOf(sql`${accounts.id}`)}
+      WHERE ${isInPage(value)}`,
+    isOfAccount: true,
+    continues: isSince,
+  });
   const isAfter = sql`${back.occurredAtMs} >= ${value("toMs")}`;
   return read(
     {
@@ -133,17 +133,9 @@ const selectMotions = query((value: ValueOf<AccountsPage>) => {
       ...computed({ cause: sql<string>`${back.cause}`, isAfter: isAfter.mapWith(Boolean) }),
       ...sumOfSteps(back.deltaSteps),
     },
-    (list) => sql`WITH RECURSIVE ${back} (${names(accountId, seq, grantSeq, cause, deltaSteps, occurredAtMs)}) AS (
-      SELECT ${columns(last)} FROM ${fromAccounts} CROSS JOIN ${creditLedger} AS ${last}
-        ON ${last.accountId} = ${accounts.id} AND ${last.seq} = ${lastSeqOf(sql`${accounts.id}`)}
-      WHERE ${isInPage(value)}
-      UNION ALL
-      SELECT ${columns(creditLedger)} FROM ${back} CROSS JOIN ${creditLedger}
-        ON ${accountId} = ${back.accountId} AND ${seq} = ${back.seq} - 1
-      WHERE ${back.occurredAtMs} >= ${value("fromMs")}
-    )
+    (list) => sql`WITH RECURSIVE ${walk}
     SELECT ${list} FROM ${back} CROSS JOIN ${creditBalances} ON ${isBalanceOfEntry(back)}
-    WHERE ${back.occurredAtMs} >= ${value("fromMs")} GROUP BY 1, 2, 3, 4, 5, 6, 7`,
+    WHERE ${isSince} GROUP BY 1, 2, 3, 4, 5, 6, 7`,
   );
 });
 

@@ -12,7 +12,6 @@ import { committedFields, type Outcome, replay, stampRequest, writeAll, writeRet
 import { presentLeg, type ReservationRow } from "../ledger/hold.ts";
 import { type AccountAtRead, spendableOf } from "../ledger/read-account.ts";
 import { payersOfCommit, type SettledHold, settleHold } from "../ledger/settle.ts";
-import { writesOfSettlements } from "../ledger/settlement-writes.ts";
 import { selectBalancesForCommit } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/count-usage.ts";
@@ -121,9 +120,7 @@ export async function commitReservation(
               before: [commitLate({ environmentId: account.environmentId, reservationId, eventId })],
             });
           }
-          return writeEvent(ctx, account, newEvent, stamp, {
-            settles: hold,
-          });
+          return writeEvent(ctx, account, newEvent, stamp, { settles: hold });
         },
       }),
     ),
@@ -131,7 +128,8 @@ export async function commitReservation(
   if (recorded === null) throw reservationNotFound();
   warnOfQuantities(ctx, input, recorded.output.debits);
   const units = input.quantities ?? used;
-  if (!recorded.replayed && heldUnits.length > 0 && heldUnits.every((unit) => units[unit] === undefined))
+  const isKnown = input.quantities !== undefined || !recorded.replayed;
+  if (isKnown && heldUnits.length > 0 && heldUnits.every((unit) => units[unit] === undefined))
     warn(ctx, "held_units_missing");
   return recorded;
 }
@@ -158,11 +156,10 @@ export async function releaseReservation(ctx: TenantCtx, reservationId: string):
       // The audit leaves out the reservation's id, because callers choose it and it may identify a person.
       const balanceIds = hold.legs.map((leg) => leg.balanceId);
       const target = balanceIds[0] ?? ctx.environment.appId;
-      const settlement = settleHold(hold, { state: "released" });
-      const { before, after } = writesOfSettlements(account, [settlement]);
-      return writeAll([...before, ...after], () => presentRelease(reservation, "released"), {
+      return writeAll([], () => presentRelease(reservation, "released"), {
+        settles: settleHold(hold, { state: "released" }),
         audit: { action: "reservation.released", target, balanceIds },
-        changes: { entries: settlement.entries, settledIds: [reservationId] },
+        remembers: {},
       });
     },
   });
@@ -206,7 +203,7 @@ export async function extendReservation(
       const parts = {
         before: [moveEnd({ environmentId: account.environmentId, reservationId, expiresAtMs })],
         returning: selectShownReservation(ctx, reservationId, account.nowMs),
-        changes: { entries: [], newReservation: { ...reservation, state: "open", expiresAtMs } as const },
+        remembers: { newReservation: { ...reservation, state: "open", expiresAtMs } as const },
       };
       return writeReturning(parts, ([row]) => {
         assert(row !== undefined, "the extended reservation exists");

@@ -8,6 +8,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import { amountJson, fromSteps, presentQuantities } from "../amounts/amount.ts";
 import { type MeterAmounts, presentMeters } from "../amounts/meters.ts";
 import { type Debit, readDebits } from "../ledger/debits.ts";
+import { debitsField } from "../ledger/stored-legs.ts";
 
 export type AmountOfBalance = Omit<Debit, "remaining">;
 
@@ -49,7 +50,7 @@ function quantitiesJson(): SQL {
     const isShown =
       unit === "count"
         ? sql`${steps} IS NOT NULL`
-        : sql`${steps} > 0 OR ${usageEvents.meters} IS NOT NULL AND ${steps} = 0`;
+        : sql`${steps} > 0 OR ${usageEvents.meters} IS NOT NULL AND ${steps} IS NOT NULL`;
     return sql`iif(${isShown}, ${`,"${unit}":`} || ${amountJson(steps, unit)}, '')`;
   });
   return sql`'{' || substr(${sql.join(parts, sql` || `)}, 2) || '}'`;
@@ -80,7 +81,8 @@ const selectDescribedEvent = query((value: ValueOf<{ environmentId: number; even
   drizzle
     .select({
       ...describedFields(),
-      ...fields(usageEvents, "occurredAtMs", "receivedAtMs", "reservationId", "debits", "uncovered", "costSteps"),
+      ...fields(usageEvents, "occurredAtMs", "receivedAtMs", "reservationId", "uncovered", "costSteps"),
+      ...debitsField(),
       ...fields(accounts, "userId"),
     })
     .from(usageEvents)

@@ -11,6 +11,7 @@ import { filterCovers } from "../amounts/match.ts";
 import type { MeterAmounts } from "../amounts/meters.ts";
 import { accountQuery } from "../ledger/account.ts";
 import { readDebits } from "../ledger/debits.ts";
+import { debitsField, SHOWN_DEBIT_BYTES_MAX, shownDebits } from "../ledger/stored-legs.ts";
 import {
   type AmountOfBalance,
   describedFields,
@@ -62,14 +63,16 @@ const DEBITS_BYTES_MAX = LIST_PAGE_BYTES_MAX / 2_048;
 const listedEventFields = () => ({
   ...describedFields(),
   ...fields(usageEvents, "occurredByMs", "seq", "occurredAtMs", "receivedAtMs", "reservationId"),
-  ...fields(usageEvents, "debits", "uncovered", "properties", "largePropertiesBytes", "costSteps"),
+  ...fields(usageEvents, "uncovered", "properties", "largePropertiesBytes", "costSteps"),
+  ...debitsField(),
 });
 type ListedEventRow = RowOf<ReturnType<typeof listedEventFields>>;
 
 const shortDebits = () => {
-  const bytes = sql<number>`octet_length(${usageEvents.debits})`;
+  // A shown debit has not more than the stored one and this.
+  const bytes = sql<number>`${SHOWN_DEBIT_BYTES_MAX} * json_array_length(${usageEvents.debits})`;
   return computed({
-    debits: sql<string | null>`iif(${bytes} > ${DEBITS_BYTES_MAX}, NULL, ${usageEvents.debits})`,
+    debits: sql<string | null>`iif(${bytes} > ${DEBITS_BYTES_MAX}, NULL, ${shownDebits()})`,
     debitsBytes: bytes,
   });
 };
@@ -195,7 +198,7 @@ const selectLarge = accountQuery((value: ValueOf<{ keys: string }>, account) =>
 );
 const selectDebits = accountQuery((value: ValueOf<{ keys: string }>, account) =>
   drizzle
-    .select(fields(usageEvents, "seq", "debits"))
+    .select({ ...fields(usageEvents, "seq"), ...debitsField() })
     .from(eventKeys(value))
     .crossJoin(usageEvents)
     .where(isOfKeys(account, usageEvents)),

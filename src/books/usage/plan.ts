@@ -146,8 +146,7 @@ function adviceOnHeld(heldUnits: readonly Unit[], uncovered: Quantities): string
 }
 
 function tooManyLegs(): PurserError {
-  const message =
-    "More balances would have to pay for this usage than one write can debit. Split it into several smaller ones.";
+  const message = "This usage needs more balances than one write can debit. Split it into several smaller ones.";
   return new PurserError("invalid_request", message, { param: "quantities", details: { limit: LEGS_MAX } });
 }
 

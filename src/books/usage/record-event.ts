@@ -5,6 +5,7 @@ import type { SpendableBalance } from "../ledger/balance.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import type { NewCount } from "../ledger/counters.ts";
 import {
+  type Change,
   committedFields,
   compareStamp,
   type Decision,
@@ -13,9 +14,8 @@ import {
   replay,
   type Stamp,
   stampRequest,
-  type Write,
 } from "../ledger/decision.ts";
-import type { StateChanges } from "../ledger/memory.ts";
+import type { NewEntry } from "../ledger/insert-entries.ts";
 import { type AccountAtRead, spendableOf } from "../ledger/read-account.ts";
 import { apply } from "../ledger/settle.ts";
 import { selectPayingBalances } from "../ledger/spendable-balances.ts";
@@ -78,13 +78,15 @@ interface EventToDecide {
   /** The balances that can pay, in spending order. */
   readonly balances: readonly SpendableBalance[];
   readonly prices: Prices;
+  /** The sums by balance of the entries of earlier events of a list. */
+  readonly sums?: Map<string, number>;
 }
 
 /** Decides a replay, or to write the event and its debits. Throws the errors of `recordEvent`. */
 function decideEvent(
   ctx: TenantCtx,
   account: AccountAtRead,
-  { input, stamp, stored, balances, prices }: EventToDecide,
+  { input, stamp, stored, balances, prices, sums }: EventToDecide,
 ): Decision<Outcome<EventOutput>> {
   if (stored !== undefined) return replay(answerEventRepeat(input.eventId, stored, stamp));
   const priced = { ...input, ...prices.price(input, prices.baseAt(account, input.occurredAt)) };
@@ -94,7 +96,8 @@ function decideEvent(
     throw insufficientCredits(payment.uncovered, payment, balances, priced);
   }
   const { model = null } = input;
-  return writeEvent(ctx, account, { ...priced, model, reservationId: null, payment, counts }, stamp);
+  const event = { ...priced, model, reservationId: null, payment, counts };
+  return writeEvent(ctx, account, event, stamp, sums === undefined ? {} : { sums });
 }
 
 /** An event of a list, with its stamp. */
@@ -125,8 +128,8 @@ interface EventsToDecide {
 }
 
 /**
- * Decides the events of one user one after another, and writes them in one batch. Each event is decided on the balances that the
- * earlier ones leave. An event with the id of an earlier event in the list is a replay of that event, or conflicts with it.
+ * Decides the events of one user one after another, and writes them in one batch: their rows, and then the debits of all. Each event is
+ * decided on the balances that the earlier ones leave. An event with the id of an earlier event in the list is a replay of that event, or conflicts with it.
  */
 export function decideEvents(
   ctx: TenantCtx,
@@ -134,8 +137,9 @@ export function decideEvents(
   { events, stored, balances, refused, prices }: EventsToDecide,
 ): Decision<readonly EventResult[]> {
   const statements: Statement[] = [];
-  const entries: StateChanges["entries"][number][] = [];
-  const messages: NonNullable<Write<unknown>["messages"]>[] = [];
+  const entries: NewEntry[] = [];
+  const sums = new Map<string, number>();
+  const messages: NonNullable<Change<unknown>["messages"]>[] = [];
   const resultsOf: ResultOf[] = [];
   const eventsById = new Map<string, { readonly place: number; readonly stamp: Stamp }>();
   let isShort = false;
@@ -156,7 +160,7 @@ export function decideEvents(
     const decision =
       stillRefused.get(event) ??
       decisionOrUnread(() => {
-        const event = { input, stamp, stored: stored.get(input.eventId), balances: left, prices };
+        const event = { input, stamp, stored: stored.get(input.eventId), balances: left, prices, sums };
         return decideEvent(ctx, { ...account, counters }, event);
       });
     if (decision instanceof PricesUnread) {
@@ -176,7 +180,7 @@ export function decideEvents(
       eventsById.set(input.eventId, { place, stamp });
       if (decision.messages !== undefined) messages.push(decision.messages);
       if (decision.isShort === true) isShort = true;
-      const newEntries = decision.changes?.entries ?? [];
+      const newEntries = decision.entries ?? [];
       entries.push(...newEntries);
       // The order of the balances does not depend on their amounts.
       left = apply(left, newEntries).filter(({ remainingSteps }) => remainingSteps > 0);
@@ -201,8 +205,9 @@ export function decideEvents(
     : {
         kind: "write",
         statements,
+        entries,
         answer,
-        changes: { entries },
+        remembers: {},
         counts,
         messages: () => messages.flatMap((make) => make()),
         isShort,

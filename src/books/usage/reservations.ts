@@ -18,6 +18,7 @@ import {
   settlementFields,
   willBeCharged,
 } from "../ledger/hold.ts";
+import { legsField, SHOWN_LEG_BYTES_MAX, shownLegs } from "../ledger/stored-legs.ts";
 import type { AmountOfBalance } from "./describe-events.ts";
 
 export interface ReservationOutput {
@@ -61,7 +62,8 @@ export const ofReservationKey = (value: ValueOf<ReservationKey>) =>
 const selectReservationById = query((value: ValueOf<ReservationKey>) =>
   drizzle
     .select({
-      ...fields(reservations, "id", "event", "model", "legs", "state"),
+      ...fields(reservations, "id", "event", "model", "state"),
+      ...legsField(),
       ...fields(reservations, "createdAtMs", "expiresAtMs", "settledEventId", "requestHash", "priceVersion"),
       ...settlementFields(),
     })
@@ -152,7 +154,8 @@ function reservationFields(value: ValueOf<{ nowMs: number }>) {
   const { id, state, expiresAtMs, settledEventId } = reservations;
   const isBeforeEnd = gt(expiresAtMs, value("nowMs"));
   return {
-    ...fields(reservations, "id", "event", "model", "quantities", "meters", "priceVersion", "legs", "onExpiry"),
+    ...fields(reservations, "id", "event", "model", "quantities", "meters", "priceVersion", "onExpiry"),
+    ...legsField(),
     ...fields(reservations, "createdAtMs", "expiresAtMs", "settledAtMs"),
     ...computed({
       status: sql<
@@ -214,7 +217,7 @@ export async function listReservations(ctx: TenantCtx, input: ReservationsInput)
 
 const selectLegs = query((value: ValueOf<{ environmentId: number; ids: string }>) =>
   drizzle
-    .select(fields(reservations, "id", "legs"))
+    .select({ ...fields(reservations, "id"), ...legsField() })
     .from(sql`json_each(${value("ids")}) AS item`)
     .crossJoin(reservations)
     .where(and(eq(reservations.environmentId, value("environmentId")), sql`${reservations.id} = item.value`)),
@@ -283,9 +286,9 @@ function idsByStatus(status: ReservationStatus | "all", value: ValueOf<Reservati
 /** Longer lists of holds are read after the page is cut. */
 const LEGS_BYTES_MAX = LIST_PAGE_BYTES_MAX / 512;
 const shortLegs = () => {
-  const bytes = sql<number>`octet_length(${reservations.legs})`;
+  const bytes = sql<number>`${SHOWN_LEG_BYTES_MAX} * ${reservations.legCount}`;
   return computed({
-    legs: sql<string | null>`iif(${bytes} > ${LEGS_BYTES_MAX}, NULL, ${reservations.legs})`,
+    legs: sql<string | null>`iif(${bytes} > ${LEGS_BYTES_MAX}, NULL, ${shownLegs()})`,
     legsBytes: bytes,
   });
 };

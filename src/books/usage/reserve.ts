@@ -21,9 +21,10 @@ import {
   writeReturning,
 } from "../ledger/decision.ts";
 import { type OpenReservation, presentLeg, readLegs } from "../ledger/hold.ts";
-import { insertEntries, lastSeqOf } from "../ledger/insert-entries.ts";
+import { lastSeqOf } from "../ledger/insert-entries.ts";
 import { spendableOf } from "../ledger/read-account.ts";
 import { selectPayingBalances } from "../ledger/spendable-balances.ts";
+import { legsField } from "../ledger/stored-legs.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/count-usage.ts";
 import { type PricedUsage, withPrices } from "../prices/prices-in-force.ts";
@@ -88,9 +89,9 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
           const values = reservationValues(reservationId, planned, stamp, writing.nowMs);
           const returning = insertReservation({ ...writingValues(writing), ...values });
           // The reservation comes first, so that a replay is found before insufficient credits.
-          const after = insertEntries(writing, entries);
-          const changes = { entries, newReservation: reservationForMemory(reservationId, values, payment) };
-          return writeReturning({ returning, after, changes, counts, isShort: entries.length === 0 }, ([row]) => {
+          const remembers = { newReservation: reservationForMemory(reservationId, values, payment) };
+          const isShort = entries.length === 0;
+          return writeReturning({ returning, entries, remembers, counts, isShort }, ([row]) => {
             assert(row !== undefined, "the insert returns the reservation's row");
             return { output: presentNewReservation(reservationId, row), replayed: false };
           });
@@ -121,7 +122,7 @@ function answerReservationRepeat(
   const comparison = compareStamp(stored.requestHash, stamp);
   if (comparison === "other") {
     throw idempotencyConflict(
-      "Another reservation was created with this id.",
+      "Another reservation has this id. Send a new `reservationId`.",
       "reservationId",
       stored.requestHash,
       stamp,
@@ -132,7 +133,7 @@ function answerReservationRepeat(
 
 const insertReservation = query((value: ValueOf<WriteContext & ReturnType<typeof reservationValues>>) =>
   returning(
-    fields(reservations, "legs", "expiresAtMs"),
+    { ...fields(reservations, "expiresAtMs"), ...legsField() },
     (list) =>
       sql`${insertFrom(
         reservations,

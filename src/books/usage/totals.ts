@@ -8,6 +8,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import { exactAmount, partsOf, stepsOfSum, type Unit, type UnitAmounts } from "../amounts/amount.ts";
 import { filterCovers } from "../amounts/match.ts";
 import { accountQuery } from "../ledger/account.ts";
+import { eachLeg, storedLeg, unitNumber } from "../ledger/stored-legs.ts";
 
 export interface TotalsOutput {
   readonly totals: { readonly event: string; readonly unit: Unit; readonly amount: number }[];
@@ -44,7 +45,7 @@ export const GROUPS_MAX = 10_000;
 
 /** Returns SQL for the debits of an event in a unit, in steps. */
 const debitedSteps = (unit: Unit) =>
-  sql`(SELECT sum(leg.value ->> 3) FROM json_each(${usageEvents.debits}) AS leg WHERE leg.value ->> 2 = ${unit})`;
+  sql`(SELECT sum(${storedLeg.steps}) FROM ${eachLeg(usageEvents.debits)} WHERE ${storedLeg.unit} = ${unitNumber(unit)})`;
 
 type TotalsQuery = {
   from: number;

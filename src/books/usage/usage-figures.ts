@@ -1,14 +1,17 @@
-import { and, desc, eq, gte, lt, sql } from "drizzle-orm";
+import { and, count, desc, eq, gte, lt, sql } from "drizzle-orm";
 import { requireEnvironment } from "../../catalog/apps.ts";
 import { timesOf } from "../../db/features.ts";
-import { boundLimit, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
+import { boundLimit, computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
 import { accounts, usageDays, usageTotals } from "../../db/schema.ts";
 import { all, batch, type StatementRow } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
-import type { SystemCtx } from "../../runtime.ts";
-import { exactAmount, stepsOfSum, UNITS, type Unit } from "../amounts/amount.ts";
-import { type EnvironmentUsageInput, selectSumState, summedUntil } from "./environment-usage.ts";
+import type { SystemCtx, TenantCtx } from "../../runtime.ts";
+import { UNITS, type Unit } from "../amounts/amount.ts";
+import { accountQuery } from "../ledger/account.ts";
+import type { EnvironmentUsageInput } from "./environment-usage.ts";
+import { amountsOf } from "./totals.ts";
+import { quantitiesOf, selectSumState, stepsOfSums, summedUntil, sumsOf } from "./usage-days.ts";
 
 /** The most sums by user, and the most sums of all users together, that the usage page adds up. */
 export const FIGURE_SUMS_MAX = 10_000;
@@ -80,14 +83,6 @@ interface FigureGroup<Row extends TotalRow = TotalRow> {
   readonly steps: Map<Unit, bigint>;
 }
 
-const stepsOfRow = (row: TotalRow): readonly (readonly [Unit, bigint])[] =>
-  [
-    ["count", stepsOfSum({ whole: row.countHigh, rest: row.countLow })] as const,
-    ["tokens", stepsOfSum({ whole: row.tokensHigh, rest: row.tokensLow })] as const,
-    ["seconds", stepsOfSum({ whole: row.secondsHigh, rest: row.secondsLow })] as const,
-    ["cents", stepsOfSum({ whole: row.centsHigh, rest: row.centsLow })] as const,
-  ].filter(([, steps]) => steps > 0n);
-
 /** Adds up rows in groups by `keyOf`. Returns the groups with the most events first. */
 function groupSums<Row extends TotalRow>(
   rows: readonly Row[],
@@ -99,7 +94,7 @@ function groupSums<Row extends TotalRow>(
     const group = groups.get(key) ?? { row, firstDay: row.day, events: 0, steps: new Map<Unit, bigint>() };
     group.events += row.events;
     group.firstDay = Math.min(group.firstDay, row.day);
-    for (const [unit, steps] of stepsOfRow(row)) group.steps.set(unit, (group.steps.get(unit) ?? 0n) + steps);
+    for (const [unit, steps] of stepsOfSums(row)) group.steps.set(unit, (group.steps.get(unit) ?? 0n) + steps);
     groups.set(key, group);
   }
   return [...groups.values()].sort((a, b) => b.events - a.events);
@@ -107,9 +102,7 @@ function groupSums<Row extends TotalRow>(
 
 const presentFigure = ({ events, steps, row: { day, event, model } }: FigureGroup) => ({
   ...{ day: dateOfDay(day), event, model: model === "" ? null : model, events },
-  quantities: Object.fromEntries([...steps].map(([unit, sum]) => [unit, exactAmount(unit, sum)])) as {
-    readonly [U in Unit]?: number;
-  },
+  quantities: amountsOf(steps),
 });
 
 /** The largest users by events and by each unit. */
@@ -170,3 +163,42 @@ export async function readUsageFigures(
   };
 }
 export type UsageFigures = Awaited<ReturnType<typeof readUsageFigures>>;
+
+/** The most day sums of a user that are added up. */
+const USER_SUMS_MAX = 2_000;
+
+const selectUserModels = accountQuery((value: ValueOf<{ environmentId: number; days: string }>, account) => {
+  const { environmentId, day, accountId, model, events } = usageDays;
+  // Day by day, because the table is ordered by day before account.
+  const ofUser = sql`(
+    SELECT ${usageDays}.* FROM json_each(${value("days")}) AS of_day CROSS JOIN ${usageDays}
+    ON ${environmentId} = ${value("environmentId")} AND ${day} = of_day.value AND ${accountId} = ${account}
+    LIMIT ${USER_SUMS_MAX}
+  ) AS ${usageDays}`;
+  return drizzle
+    .select({
+      ...fields(usageDays, "model"),
+      ...computed({ rows: count(), firstDay: sql<number>`min(${day})`, ...sumsOf(usageDays) }),
+    })
+    .from(ofUser)
+    .groupBy(model)
+    .orderBy(sql`sum(${events}) DESC`, model);
+});
+
+/** Returns a user's usage of the last `days` days by model, the most events first, from the cron's sums. Takes one trip. */
+export async function readUserModels(ctx: TenantCtx, userId: string, days: number) {
+  const today = Math.floor(ctx.now() / DAY_MS);
+  const lastDays = JSON.stringify(Array.from({ length: days }, (_, ago) => today - ago));
+  const rows = await all(ctx.db, selectUserModels(ctx, { userId }, { days: lastDays }));
+  return {
+    days,
+    /** The days from the first of these days with usage until today; 0 without usage. */
+    daysSinceFirst: rows.length === 0 ? 0 : today - Math.min(...rows.map(({ firstDay }) => firstDay)) + 1,
+    models: rows.map(({ model, events, ...row }) => ({
+      ...{ model: model === "" ? null : model, events, quantities: quantitiesOf(row) },
+    })),
+    /** Whether the user has more day sums than are added up. */
+    isPartial: rows.reduce((sum, row) => sum + row.rows, 0) >= USER_SUMS_MAX,
+  };
+}
+export type UserModels = Awaited<ReturnType<typeof readUserModels>>;

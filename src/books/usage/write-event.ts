@@ -31,11 +31,10 @@ import {
   writeReturning,
 } from "../ledger/decision.ts";
 import type { Hold } from "../ledger/hold.ts";
-import { insertMovingEntries, moving, writesEntries } from "../ledger/insert-entries.ts";
 import { usageRecorded } from "../ledger/messages.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { debitOf, settleHold } from "../ledger/settle.ts";
-import { writesOfSettlements } from "../ledger/settlement-writes.ts";
+import { debitsField } from "../ledger/stored-legs.ts";
 import type { PricedUsage } from "../prices/prices-in-force.ts";
 import { quantitiesField } from "./describe-events.ts";
 
@@ -53,7 +52,8 @@ export interface EventOutput {
 const PROPERTIES_BYTES_OF_ROW = 1_024;
 
 const answerFields = () => ({
-  ...fields(usageEvents, "debits", "uncovered"),
+  ...debitsField(),
+  ...fields(usageEvents, "uncovered"),
   ...fields(usageEvents, "countSteps", "tokensSteps", "secondsSteps", "centsSteps", "meters", "priceVersion"),
 });
 type StoredAnswer = RowOf<ReturnType<typeof answerFields>>;
@@ -104,7 +104,7 @@ function presentEvent(eventId: string, stored: StoredAnswer): EventOutput {
 
 /** Returns `idempotency_conflict`: another event has the id. */
 export function eventConflict(stored: string, stamp: Stamp): PurserError {
-  return idempotencyConflict("Another event was recorded with this id.", "eventId", stored, stamp);
+  return idempotencyConflict("Another event has this id. Send a new `eventId`.", "eventId", stored, stamp);
 }
 
 /** Returns the first result again. Throws `idempotency_conflict` if a different request used the id (U4). */
@@ -127,38 +127,36 @@ export interface NewEvent extends PricedUsage {
   readonly counts: readonly NewCount[];
 }
 
-/** A commit's writes besides its event. */
-interface CommitWrites {
-  /** The statements before its event. */
+/** What is written with an event. */
+interface EventContext {
+  /** The statements before it. */
   readonly before?: readonly Statement[];
   /** The holds of the reservation that it settles. */
   readonly settles?: Hold;
+  /** The sums by balance of the entries of earlier events, to which it adds its own. */
+  readonly sums?: Map<string, number>;
 }
 
-/**
- * Writes the event's row and then its debits. In this order a replay is found before insufficient credits, and the row can record
- * each balance's remaining amount.
- */
+/** Writes the event's row, and then its debits, so that a replay is found before insufficient credits. */
 export function writeEvent(
   ctx: TenantCtx,
   writing: AccountAtRead,
   event: NewEvent,
   stamp: Stamp,
-  { before = [], settles }: CommitWrites = {},
+  { before = [], settles, sums }: EventContext = {},
 ): Decision<Outcome<EventOutput>> {
   const { eventId, reservationId, payment } = event;
   const debits = payment.legs.map(({ balance, amountSteps }) =>
     debitOf(balance.id, amountSteps, eventId, reservationId),
   );
-  const settlement = settles === undefined ? null : settleHold(settles, { state: "committed", eventId }, debits);
+  const settlement = settles === undefined ? undefined : settleHold(settles, { state: "committed", eventId }, debits);
   const entries = settlement?.entries ?? debits;
-  const writes = settlement === null ? null : writesOfSettlements(writing, [settlement]);
-  const { largePropertiesWrites, returning } = insertEvent(writing, event, stamp, sumsAtDebits(entries));
+  const { largePropertiesWrites, returning } = insertEvent(writing, event, stamp, sumsAtDebits(entries, sums));
   const parts = {
-    before: [...(writes?.before ?? before), ...largePropertiesWrites],
+    before: [...before, ...largePropertiesWrites],
     returning,
-    after: writes === null ? insertMovingEntries(writing, debits) : movingEvent(writes.after, eventId),
-    changes: { entries, ...(settles === undefined ? {} : { settledIds: [settles.id] }) },
+    ...(settlement === undefined ? { entries } : { settles: settlement }),
+    remembers: {},
     counts: event.counts,
     messages: () => [
       usageRecorded(writing.userId, {
@@ -177,10 +175,6 @@ export function writeEvent(
     return { output: presentEvent(event.eventId, row), replayed: false };
   });
 }
-
-/** Marks the entries of a commit, among which the debits of its event may be anywhere. */
-const movingEvent = (statements: readonly Statement[], eventId: string): Statement[] =>
-  statements.map((one) => (writesEntries(one) ? moving(one, { entries: 0, raises: false, eventIds: [eventId] }) : one));
 
 type InsertedEvent = WriteContext & ReturnType<typeof eventValues>;
 

@@ -10,6 +10,7 @@ import {
   UNITS,
   type Unit,
 } from "../../books/amounts/amount.ts";
+import { readStoredLegs } from "../../books/ledger/stored-legs.ts";
 import type { ActivityKind } from "../../db/count-activity.ts";
 import { computed, drizzle, fields, query, read, scalar, type ValueOf } from "../../db/query.ts";
 import { accounts, creditBalances, creditPacks, dailyActivity, reservations, type Steps } from "../../db/schema.ts";
@@ -171,11 +172,6 @@ const selectHolds = query((value: ValueOf<OutstandingEnvironment>) => {
   );
 });
 
-interface HeldAmount {
-  readonly unit: Unit;
-  readonly amountSteps: number;
-}
-
 /**
  * Returns the credits that users can spend now, the amounts that open reservations hold, and the number of users, computed at
  * once. Null if there are more users, balances or holds than a page may read; the hourly figures cover those.
@@ -195,12 +191,11 @@ export async function readOutstanding(ctx: TenantCtx) {
     holds.length > OUTSTANDING_HOLDS_MAX
   )
     return null;
-  // Purser wrote this JSON.
-  const legs = holds.flatMap((row) => JSON.parse(row.legs) as readonly HeldAmount[]);
+  const legs = holds.flatMap((row) => readStoredLegs(row.legs));
   const amounts = UNITS.flatMap((unit) => {
     const row = balances.find((each) => each.unit === unit);
     const spendable = row === undefined ? 0n : stepsOfSum(row);
-    const held = legs.reduce((sum, leg) => (leg.unit === unit ? sum + BigInt(leg.amountSteps) : sum), 0n);
+    const held = legs.reduce((sum, leg) => (leg.unit === unit ? sum + BigInt(leg.steps) : sum), 0n);
     if (spendable + held === 0n) return [];
     return [{ unit, amount: exactAmount(unit, spendable + held), held: amountOfSteps(unit, held) }];
   });

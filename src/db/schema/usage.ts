@@ -36,7 +36,7 @@ export const usageEvents = sqliteTable(
     reservationId: text("reservation_id"),
     /** Fingerprint of the request, and the id of the write that recorded it (books/ledger/decision.ts). */
     requestHash: text("request_hash").notNull(),
-    /** JSON list of [balanceId, packId, unit, amountSteps, remainingSteps] (books/ledger/debits.ts). */
+    /** JSON list of [grantSeq, unit, steps, remainingSteps] (books/ledger/stored-legs.ts). */
     debits: text("debits").notNull(),
     /** The response's uncovered quantities as JSON. Null when all was covered. */
     uncovered: text("uncovered"),
@@ -86,7 +86,7 @@ export const reservations = sqliteTable(
     meters: text("meters"),
     priceVersion: integer("price_version"),
     costSteps: stepsColumn("cost_steps"),
-    /** JSON list of { balanceId, packId, unit, amountSteps, remainingSteps }. */
+    /** Like `debits` of `usage_events`. */
     legs: text("legs").notNull(),
     /** Like `counted` of `usage_events`, in force while the reservation is open. */
     counted: text("counted"),

@@ -1,5 +1,5 @@
 import { invalid } from "../../errors.ts";
-import { isJsonObject, type JsonObject, ownValue } from "../../lib/json.ts";
+import { isJsonObject, type JsonObject, numberValue, ownValue } from "../../lib/json.ts";
 import { assertEvents, type ClientEvents } from "./client-events.ts";
 import { firstPresent, objectIn } from "./event-members.ts";
 import { numericTime, parseClientTime } from "./event-properties.ts";
@@ -24,7 +24,7 @@ export function readCaptureRequest(body: ClientEvents, sentAtQuery: string | und
 /** Returns the client's time when it sent the request: `sent_at` of the body, otherwise `fallbackMs`. */
 function sentAtOf({ envelope }: ClientEvents, fallbackMs: number | null): number | null {
   const sentAt = envelope === null ? undefined : ownValue(envelope, "sent_at");
-  return typeof sentAt === "string" ? parseClientTime(sentAt) : fallbackMs;
+  return typeof sentAt === "string" ? parseClientTime(sentAt) : (numericTime(numberValue(sentAt)) ?? fallbackMs);
 }
 
 /** The headers that a v1 client sends instead of fields of each event. */

@@ -1,5 +1,5 @@
-import * as z from "zod";
 import { identifier } from "../../http/fields.ts";
+import { lazy } from "../../http/lazy.ts";
 import { parseUuid } from "../../lib/ids.ts";
 import { isJsonObject, type JsonObject, numberText, numberValue, ownValue } from "../../lib/json.ts";
 import { flawOfLink, isSharedId, type Link } from "../claims.ts";
@@ -17,7 +17,7 @@ import {
 import type { AddedProperties } from "./event-request.ts";
 
 /** A distinct id or an event name, as PostHog's clients send them (W9). */
-const nameOrId = z.lazy(() => identifier(200));
+const nameOrId = lazy(() => identifier(200));
 
 /** An analytics event of either protocol version: what Purser stores, and what it says about a person. */
 export interface CapturedEvent {

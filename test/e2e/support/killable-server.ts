@@ -1,7 +1,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { convertV4MiniflareOptions, Miniflare } from "miniflare";
+import { convertV4MiniflareOptions, Miniflare, Response as MiniflareResponse } from "miniflare";
 import { migrate } from "../../../bench/serve.ts";
 import { builtModule, runCron, SECRETS, WORKER } from "./server.ts";
 
@@ -40,6 +40,8 @@ export async function startKillableServer(): Promise<KillableServer> {
         compatibilityDate: "2026-10-01",
         d1Databases: { DB: "kills" },
         bindings: { ...SECRETS, NEW_APPS_DATABASE: "DB", TEST_BALANCE_QUOTA: "1000" },
+        // The dashboard's pages ask for the version of their files.
+        serviceBindings: { REFERENCE: () => new MiniflareResponse("none") },
         unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
       },
     ],

@@ -73,7 +73,7 @@ it("an unmatched payment is settled once, and a refusal is shown beside its fiel
   }
   expect(large.text).not.toContain("<img");
   const forNobody = await confirm({ userId: "nobody", packId: w.packs.tokens, quantity: "1" });
-  expect(forNobody.text).toContain("No user has this id yet. The grant makes a new user.");
+  expect(forNobody.text).toContain("No user has this id yet. The grant creates a new user.");
   expect(forNobody.text).toContain('name="asked" value="yes"');
   const unsure = await w.send("payments/pi_1/settle", { ...form, quantity: "12,345,678", asked: "yes" });
   expect([unsure.status, (await unsure.text()).includes("Nothing was changed: tick the box")]).toEqual([400, true]);

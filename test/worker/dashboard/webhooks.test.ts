@@ -210,7 +210,7 @@ describe("the pages of webhooks", () => {
     expect((await w.read(path)).text).toContain("because it answered 410 (gone) at 2026-01-15");
     await w.admin("PATCH", `/webhooks${path}`, { isEnabled: true });
     await w.admin("PATCH", `/webhooks${path}`, { isEnabled: false });
-    expect((await w.read(path)).text).toContain("It was switched off here, or by the API.");
+    expect((await w.read(path)).text).toContain("It was switched off here or by the API.");
     await w.admin("PATCH", `/webhooks${path}`, { isEnabled: true });
     status = 500;
     await w.send(`${path}/test`);

@@ -351,10 +351,10 @@ describe("the held amount of a balance", () => {
   const TOP = 8_796_093_022_208_000;
   // The cron of other tests must not settle these reservations.
   const NEVER_DUE_MS = 9_000_000_000_000;
-  const hold = (account: string, id: string, state: string, legs: readonly [string, number][]) =>
+  const hold = (account: string, id: string, state: string, legs: readonly [grantSeq: number, steps: number][]) =>
     run(`INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms,
       expires_at_ms, request_hash) VALUES (-900, '${id}', ${idOf(account)}, 'e', '{}',
-      '${JSON.stringify(legs.map(([balanceId, amountSteps]) => ({ balanceId, amountSteps })))}', '${state}', 1, ${NEVER_DUE_MS}, '')`);
+      '${JSON.stringify(legs.map(([grantSeq, steps]) => [grantSeq, 0, steps, 0]))}', '${state}', 1, ${NEVER_DUE_MS}, '')`);
 
   const expire = (id: string) => `UPDATE reservations SET state = 'expired', settled_at_ms = 9, settled_by = 'cron',
     settled_seq = (SELECT 1 + max(seq) FROM credit_ledger AS l WHERE l.account_id = reservations.account_id)
@@ -366,13 +366,13 @@ describe("the held amount of a balance", () => {
     await run(balance("INSERT", { ...of, id: "crb_beside", seq: 2 }));
     await run(entry("INSERT", { ...of, seq: 3, delta: -50, after: TOP - 50, previous: 1, kind: "hold" }));
     await hold("held", "res_a", "open", [
-      ["crb_beside", 900],
-      ["crb_held", 10],
+      [2, 900],
+      [1, 10],
     ]);
-    await hold("held", "res_b", "open", [["crb_held", 20]]);
+    await hold("held", "res_b", "open", [[1, 20]]);
     // The first is released, and the second is another user's. Neither holds credits of this balance.
-    await hold("held", "res_c", "released", [["crb_held", 7]]);
-    await hold("other", "res_d", "open", [["crb_held", 7]]);
+    await hold("held", "res_c", "released", [[1, 7]]);
+    await hold("other", "res_d", "open", [[1, 7]]);
     for (const verb of WAYS) {
       for (const delta of [21, 22, 50]) {
         const error = await expectRefused(entry(verb, { ...of, seq: 4, delta, after: TOP - 50 + delta, previous: 3 }));
@@ -404,7 +404,7 @@ describe("the held amount of a balance", () => {
       }
     }
     // A hold returns, and is taken away at once.
-    await hold("spared", "res_spared", "open", [["crb_spared", 300]]);
+    await hold("spared", "res_spared", "open", [[1, 300]]);
     await run(expire("res_spared"));
     const back = { ...of, reservation: "res_spared", kind: "expired" as const, revoked: 1 as const };
     await run(entry("INSERT", { ...back, seq: 4, delta: 300, after: 300, previous: 3 }));

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { documentOf } from "../../support/exports.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";
@@ -41,83 +41,81 @@ async function addOtherPeople(app: TestApp): Promise<void> {
   await seedBalances(live, "other-1", 300);
 }
 
-describe("an export", () => {
-  it("takes two trips and writes two rows if it is small, however many other people there are", async () => {
-    const app = await makeApp();
-    await addOtherPeople(app);
-    await seedPerson(app.environments.live, {}, ["ana"]);
-    await seedAnalytics(app.environments.live, "ana", ["{}", "{}"]);
-    const cost = await costOf(app, "ana");
-    expect(cost).toMatchObject({ roundTrips: 2, rowsWritten: 2 });
-    expect(cost.rowsRead).toBeLessThanOrEqual(cost.rows + FIXED_ROWS);
-  });
+it("an export takes two trips and writes two rows if it is small, however many other people there are", async () => {
+  const app = await makeApp();
+  await addOtherPeople(app);
+  await seedPerson(app.environments.live, {}, ["ana"]);
+  await seedAnalytics(app.environments.live, "ana", ["{}", "{}"]);
+  const cost = await costOf(app, "ana");
+  expect(cost).toMatchObject({ roundTrips: 2, rowsWritten: 2 });
+  expect(cost.rowsRead).toBeLessThanOrEqual(cost.rows + FIXED_ROWS);
+});
 
-  it("takes one trip a page and one more, and reads each row once, and a balance for each ledger entry", async () => {
-    const app = await makeApp();
-    const { live } = app.environments;
-    await addOtherPeople(app);
-    await seedPerson(live, {}, ["ana", "device"]);
-    for (const id of ["ana", "device"]) {
-      await seedAnalytics(
-        live,
-        id,
-        Array.from({ length: 7_000 }, () => "{}"),
-      );
-      await seedUsage(live, id, 3_000);
-      await seedConsents(live, id, 100);
-      await seedBalances(live, id, 1_100);
-    }
-    const cost = await costOf(app, "ana");
-    expect(cost.rowsRead).toBeLessThanOrEqual(1.05 * (cost.rows + cost.entries));
-    expect(cost.roundTrips).toBeLessThanOrEqual(1 + cost.pages + Math.ceil(2_200 / 500));
-    expect(cost.rowsWritten).toBe(2);
-  });
-
-  it("binds only values that D1 accepts, even for long balance ids, and misses no balance", async () => {
-    const app = await makeApp();
-    const { live } = app.environments;
-    // Each id has 800 bytes. A few thousand ids exceed the 2 MB that D1 accepts in a value.
-    const ids = Array.from({ length: 1_200 }, (_, index) => `${"🦊".repeat(190)}${index}`);
-    await seedPerson(live, {}, ids);
-    const counts = new Map(ids.map((id, index) => [id, [1, 700][index] ?? (index % 499 === 0 ? 3 : 1)]));
-    await seedBalancesOfMany(live, counts);
-    let bytesMax = 0;
-    const measuring = hookedD1(
-      env.DB,
-      async () => {},
-      (values) => {
-        for (const value of values) bytesMax = Math.max(bytesMax, new TextEncoder().encode(String(value)).length);
-      },
+it("an export takes one trip a page and one more, and reads each row once, and a balance for each ledger entry", async () => {
+  const app = await makeApp();
+  const { live } = app.environments;
+  await addOtherPeople(app);
+  await seedPerson(live, {}, ["ana", "device"]);
+  for (const id of ["ana", "device"]) {
+    await seedAnalytics(
+      live,
+      id,
+      Array.from({ length: 7_000 }, () => "{}"),
     );
-    const { person } = await documentOf(app, ids[0] ?? "", new Clock(), measuring);
-    const { results } = await env.DB.prepare(
-      "SELECT b.id FROM credit_balances AS b JOIN accounts AS a ON a.id = b.account_id WHERE a.environment_id = ?",
-    )
-      .bind(live.id)
-      .all<{ id: string }>();
-    const exported = person?.credits.balances.map(({ balanceId }) => balanceId) ?? [];
-    expect(exported.toSorted()).toEqual(results.map(({ id }) => id).sort());
-    expect(bytesMax).toBeLessThan(600_000);
-    const cost = await costOf(app, ids[0] ?? "");
-    expect(cost.roundTrips).toBeLessThanOrEqual(1 + cost.pages + Math.ceil(exported.length / 500) + ids.length / 500);
-  });
+    await seedUsage(live, id, 3_000);
+    await seedConsents(live, id, 100);
+    await seedBalances(live, id, 1_100);
+  }
+  const cost = await costOf(app, "ana");
+  expect(cost.rowsRead).toBeLessThanOrEqual(1.05 * (cost.rows + cost.entries));
+  expect(cost.roundTrips).toBeLessThanOrEqual(1 + cost.pages + Math.ceil(2_200 / 500));
+  expect(cost.rowsWritten).toBe(2);
+});
 
-  it("takes few trips for a person of 10,000 ids", async () => {
-    const app = await makeApp();
-    const { live } = app.environments;
-    const ids = Array.from({ length: 10_000 }, (_, index) => `id-${index}`);
-    await seedPerson(live, {}, ids);
-    await env.DB.prepare(
-      `INSERT INTO analytics_events (environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, properties)
+it("an export binds only values that D1 accepts, even for long balance ids, and misses no balance", async () => {
+  const app = await makeApp();
+  const { live } = app.environments;
+  // Each id has 800 bytes. A few thousand ids exceed the 2 MB that D1 accepts in a value.
+  const ids = Array.from({ length: 1_200 }, (_, index) => `${"🦊".repeat(190)}${index}`);
+  await seedPerson(live, {}, ids);
+  const counts = new Map(ids.map((id, index) => [id, [1, 700][index] ?? (index % 499 === 0 ? 3 : 1)]));
+  await seedBalancesOfMany(live, counts);
+  let bytesMax = 0;
+  const measuring = hookedD1(
+    env.DB,
+    async () => {},
+    (values) => {
+      for (const value of values) bytesMax = Math.max(bytesMax, new TextEncoder().encode(String(value)).length);
+    },
+  );
+  const { person } = await documentOf(app, ids[0] ?? "", new Clock(), measuring);
+  const { results } = await env.DB.prepare(
+    "SELECT b.id FROM credit_balances AS b JOIN accounts AS a ON a.id = b.account_id WHERE a.environment_id = ?",
+  )
+    .bind(live.id)
+    .all<{ id: string }>();
+  const exported = person?.credits.balances.map(({ balanceId }) => balanceId) ?? [];
+  expect(exported.toSorted()).toEqual(results.map(({ id }) => id).sort());
+  expect(bytesMax).toBeLessThan(600_000);
+  const cost = await costOf(app, ids[0] ?? "");
+  expect(cost.roundTrips).toBeLessThanOrEqual(1 + cost.pages + Math.ceil(exported.length / 500) + ids.length / 500);
+});
+
+it("an export takes few trips for a person of 10,000 ids", async () => {
+  const app = await makeApp();
+  const { live } = app.environments;
+  const ids = Array.from({ length: 10_000 }, (_, index) => `id-${index}`);
+  await seedPerson(live, {}, ids);
+  await env.DB.prepare(
+    `INSERT INTO analytics_events (environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, properties)
        SELECT environment_id, distinct_id, 1, 'of-' || distinct_id, 'seen', 1, 1, '{}' FROM distinct_ids
        WHERE environment_id = ?`,
-    )
-      .bind(live.id)
-      .run();
-    await env.DB.prepare("UPDATE distinct_ids SET event_count = 1 WHERE environment_id = ?").bind(live.id).run();
-    const cost = await costOf(app, "id-0");
-    expect(cost.rows).toBe(20_001);
-    expect(cost.roundTrips).toBeLessThanOrEqual(1 + cost.pages);
-    expect(cost.rowsRead).toBeLessThanOrEqual(1.05 * cost.rows + 8 * ids.length);
-  });
+  )
+    .bind(live.id)
+    .run();
+  await env.DB.prepare("UPDATE distinct_ids SET event_count = 1 WHERE environment_id = ?").bind(live.id).run();
+  const cost = await costOf(app, "id-0");
+  expect(cost.rows).toBe(20_001);
+  expect(cost.roundTrips).toBeLessThanOrEqual(1 + cost.pages);
+  expect(cost.rowsRead).toBeLessThanOrEqual(1.05 * cost.rows + 8 * ids.length);
 });

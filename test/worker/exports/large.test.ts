@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { auditOf, documentOf, linkTo, open, readAll, readDocument } from "../../support/exports.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";
@@ -48,92 +48,90 @@ async function readCounting(app: TestApp, d1: D1Database, word: string) {
   return { status: response.status, words, isWhole: tail.endsWith("]}") };
 }
 
-describe("a large export is complete", () => {
-  it("with many claimed ids", { timeout: timeoutOf(IDS, 5) }, async () => {
-    const app = await makeApp();
-    await seedPerson(app.environments.live, {}, ["ana"]);
-    await claimIds(app, IDS);
-    const { d1, spent } = countingQueries();
-    const tell = soakPart("an export of many ids", IDS, "ids");
-    const { status, words, isWhole } = await readCounting(app, d1, '"linkedAt"');
-    tell(IDS);
-    expect([status, words, isWhole]).toEqual([200, IDS + 1, true]);
-    expect(spent()).toBeLessThanOrEqual(900);
-  });
-
-  it("with many balances", { timeout: timeoutOf(BALANCES, 50) }, async () => {
-    const app = await makeApp();
-    await seedPerson(app.environments.live, {}, ["ana"]);
-    await seedBalances(app.environments.live, "ana", BALANCES);
-    const { d1, spent } = countingQueries();
-    const tell = soakPart("an export of many balances", BALANCES, "balances");
-    const { status, words, isWhole } = await readCounting(app, d1, '"externalRef"');
-    tell(BALANCES);
-    expect([status, words, isWhole]).toEqual([200, BALANCES, true]);
-    expect(spent()).toBeLessThanOrEqual(20 + BALANCES / 250);
-  });
-
-  it("with many events of the largest size, several to a query", { timeout: timeoutOf(EVENTS, 500) }, async () => {
-    const app = await makeApp();
-    await seedPerson(app.environments.live, {}, ["ana"]);
-    for (let seeded = 0; seeded < EVENTS; seeded += 40) {
-      await seedAnalytics(app.environments.live, "ana", Array(40).fill(JSON.stringify({ text: LARGEST })));
-    }
-    const { d1, spent } = countingQueries();
-    const tell = soakPart("an export of large events", EVENTS, "events of 256 KiB");
-    const { status, words, isWhole } = await readCounting(app, d1, '"uuid"');
-    tell(EVENTS);
-    expect([status, words, isWhole]).toEqual([200, EVENTS, true]);
-    expect(spent()).toBeLessThanOrEqual(20 + (EVENTS * LARGEST.length) / 2_000_000);
-  });
+it("a large export is complete with many claimed ids", { timeout: timeoutOf(IDS, 5) }, async () => {
+  const app = await makeApp();
+  await seedPerson(app.environments.live, {}, ["ana"]);
+  await claimIds(app, IDS);
+  const { d1, spent } = countingQueries();
+  const tell = soakPart("an export of many ids", IDS, "ids");
+  const { status, words, isWhole } = await readCounting(app, d1, '"linkedAt"');
+  tell(IDS);
+  expect([status, words, isWhole]).toEqual([200, IDS + 1, true]);
+  expect(spent()).toBeLessThanOrEqual(900);
 });
 
-describe("properties", () => {
-  async function withProperties(): Promise<TestApp> {
-    const app = await makeApp();
-    await seedPerson(app.environments.live, {}, ["ana"]);
-    await claimIds(app, 200);
-    await env.DB.prepare(
-      `INSERT INTO id_properties (environment_id, distinct_id, properties)
+it("a large export is complete with many balances", { timeout: timeoutOf(BALANCES, 50) }, async () => {
+  const app = await makeApp();
+  await seedPerson(app.environments.live, {}, ["ana"]);
+  await seedBalances(app.environments.live, "ana", BALANCES);
+  const { d1, spent } = countingQueries();
+  const tell = soakPart("an export of many balances", BALANCES, "balances");
+  const { status, words, isWhole } = await readCounting(app, d1, '"externalRef"');
+  tell(BALANCES);
+  expect([status, words, isWhole]).toEqual([200, BALANCES, true]);
+  expect(spent()).toBeLessThanOrEqual(20 + BALANCES / 250);
+});
+
+it("a large export is complete with many events of the largest size, several to a query", {
+  timeout: timeoutOf(EVENTS, 500),
+}, async () => {
+  const app = await makeApp();
+  await seedPerson(app.environments.live, {}, ["ana"]);
+  for (let seeded = 0; seeded < EVENTS; seeded += 40) {
+    await seedAnalytics(app.environments.live, "ana", Array(40).fill(JSON.stringify({ text: LARGEST })));
+  }
+  const { d1, spent } = countingQueries();
+  const tell = soakPart("an export of large events", EVENTS, "events of 256 KiB");
+  const { status, words, isWhole } = await readCounting(app, d1, '"uuid"');
+  tell(EVENTS);
+  expect([status, words, isWhole]).toEqual([200, EVENTS, true]);
+  expect(spent()).toBeLessThanOrEqual(20 + (EVENTS * LARGEST.length) / 2_000_000);
+});
+
+async function withProperties(): Promise<TestApp> {
+  const app = await makeApp();
+  await seedPerson(app.environments.live, {}, ["ana"]);
+  await claimIds(app, 200);
+  await env.DB.prepare(
+    `INSERT INTO id_properties (environment_id, distinct_id, properties)
        SELECT environment_id, distinct_id, json_object('nearest', distinct_id, distinct_id, 1.5, 'text', ?2)
        FROM distinct_ids WHERE environment_id = ?1`,
-    )
-      .bind(app.environments.live.id, "y".repeat(40_000))
-      .run();
-    return app;
-  }
+  )
+    .bind(app.environments.live.id, "y".repeat(40_000))
+    .run();
+  return app;
+}
 
-  it("of many ids are one object, with each name from the nearest id", async () => {
-    const app = await withProperties();
-    const { d1, spent } = countingQueries();
-    const { person } = await documentOf(app, "ana", new Clock(), d1);
-    expect(Object.keys(person?.properties ?? {})).toHaveLength(203);
-    expect(person?.properties).toMatchObject({ nearest: "ana", ana: 1.5 });
-    expect(spent()).toBeLessThanOrEqual(30);
-  });
+it("properties of many ids are one object, with each name from the nearest id", async () => {
+  const app = await withProperties();
+  const { d1, spent } = countingQueries();
+  const { person } = await documentOf(app, "ana", new Clock(), d1);
+  expect(Object.keys(person?.properties ?? {})).toHaveLength(203);
+  expect(person?.properties).toMatchObject({ nearest: "ana", ana: 1.5 });
+  expect(spent()).toBeLessThanOrEqual(30);
+});
 
-  it("that change, grow or go after the snapshot are as they are when they are read", async () => {
-    const app = await withProperties();
-    const clock = new Clock();
-    let trips = 0;
-    const d1 = hookedD1(env.DB, async () => {
-      if (++trips !== 3) return;
-      // The largest properties that ids may have are eight times what the snapshot counted for a page.
-      await env.DB.prepare(
-        `UPDATE id_properties SET version = 2, properties = json_object('nearest', 'later', distinct_id || '-later', ?2)
+it("properties that change, grow or go after the snapshot are as they are when they are read", async () => {
+  const app = await withProperties();
+  const clock = new Clock();
+  let trips = 0;
+  const d1 = hookedD1(env.DB, async () => {
+    if (++trips !== 3) return;
+    // The largest properties that ids may have are eight times what the snapshot counted for a page.
+    await env.DB.prepare(
+      `UPDATE id_properties SET version = 2, properties = json_object('nearest', 'later', distinct_id || '-later', ?2)
          WHERE environment_id = ?1`,
-      )
-        .bind(app.environments.live.id, "z".repeat(64_000))
-        .run();
-    });
-    const text = await readAll(await open(await linkTo(app, "ana", clock), clock, d1));
-    const { person } = readDocument(text);
-    const later = Object.keys(person?.properties ?? {}).filter((name) => name.endsWith("-later"));
-    // The snapshot has the properties of the requested id.
-    expect(person?.properties).toMatchObject({ nearest: "ana" });
-    expect(later.length).toBeGreaterThan(150);
-    expect(await auditOf(app, "ana")).toEqual(["opened", "completed"]);
+    )
+      .bind(app.environments.live.id, "z".repeat(64_000))
+      .run();
   });
+  const text = await readAll(await open(await linkTo(app, "ana", clock), clock, d1));
+  const { person } = readDocument(text);
+  const later = Object.keys(person?.properties ?? {}).filter((name) => name.endsWith("-later"));
+  // The snapshot has the properties of the requested id.
+  expect(person?.properties).toMatchObject({ nearest: "ana" });
+  expect(later.length).toBeGreaterThan(150);
+  expect(await auditOf(app, "ana")).toEqual(["opened", "completed"]);
 });
 
 it.each([1, 10, 40, 150, 151, 400])(

@@ -96,13 +96,12 @@ it("an export shows that moment even for a revoked balance to which a hold retur
     isDone = true;
     clock.advance(1_000);
     // A hold returns to the revoked balance, and is taken away at once (U9).
-    const legs = JSON.stringify([{ balanceId: last, packId: "p", unit: "count", amountSteps: 5 }]);
     await env.DB.prepare(
       `INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms, expires_at_ms,
          request_hash)
-       SELECT CAST(?1 AS INTEGER), 'res_back', account_id, 'e', '{}', ?2, 'open', 0, 9000000000000, '' FROM credit_balances WHERE id = ?3`,
+       SELECT CAST(?1 AS INTEGER), 'res_back', account_id, 'e', '{}', json_array(json_array(grant_seq, 0, 5, 0)), 'open', 0, 9000000000000, '' FROM credit_balances WHERE id = ?2`,
     )
-      .bind(live.id, legs, last)
+      .bind(live.id, last)
       .run();
     await releaseReservation(makeCtx(live, clock), "res_back");
   });
@@ -173,7 +172,7 @@ it.each([
   },
 );
 
-it("exports complete while others are erased before each of their trips, with devices that are only cut out", async () => {
+it("exports complete while others are erased, and erasures lifted, before each of their trips, with devices that are only cut out", async () => {
   const clock = new Clock();
   const app = await makeApp();
   const call = makeClient(clock);
@@ -186,6 +185,9 @@ it("exports complete while others are erased before each of their trips, with de
     await send(call, app.keys.pk_live, [seen(other), identify(user, other)]);
     const { body } = await call("POST", "/api/v1/erase-person", { key: app.keys.sk_live, body: { distinctId: user } });
     expect([body.status, body.distinctIds]).toEqual(["completed", [user, other]]);
+    if (erased % 2 === 1) return;
+    const lift = `/api/v1/erasures/${body.erasureId}/lift`;
+    expect((await call("POST", lift, { key: app.keys.sk_live, body: {} })).status).toBe(200);
   };
   for (const id of ["ana", "bo"]) {
     const response = await open(await linkTo(app, id, clock), clock, hookedD1(env.DB, eraseStranger));
@@ -195,6 +197,39 @@ it("exports complete while others are erased before each of their trips, with de
     expect((await auditOf(app, id)).slice(-2)).toEqual(["opened", "completed"]);
   }
   expect(erased).toBeGreaterThan(12);
+});
+
+it("an export completes while a thousand devices that its person claims change before each of its trips", async () => {
+  const clock = new Clock();
+  const app = await makeApp();
+  const call = makeClient(clock);
+  const { live } = app.environments;
+  const devices = Array.from({ length: 1_000 }, (_, n) => device(n));
+  await seedPerson(live, {}, ["ana"]);
+  await env.DB.prepare(
+    `INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms, claimed_by,
+       claimed_via, claimed_at_ms) SELECT CAST(?1 AS INTEGER), value, 1, 1, 1, 'ana', 'identify', 1 FROM json_each(?2)`,
+  )
+    .bind(live.id, JSON.stringify(devices))
+    .run();
+  let changes = 0;
+  /** Sets a new property of each device, so that each row of properties grows. */
+  const changeAll = async () => {
+    clock.advance(1_000);
+    const set = { [`name ${++changes}`]: "x".repeat(250) };
+    const events = devices.map((id) => ({ event: "$set", distinct_id: id, properties: { $set: set } }));
+    await send(call, app.keys.pk_live, events);
+  };
+  for (let n = 0; n < 3; n++) await changeAll();
+  const response = await open(await linkTo(app, "ana", clock), clock, hookedD1(env.DB, changeAll));
+  const document = readDocument(await readAll(response));
+  expect(changes).toBeGreaterThan(6);
+  expect(document.person?.distinctIds.map(({ distinctId }) => distinctId).sort()).toEqual(["ana", ...devices].sort());
+  expect(document.person?.properties).toMatchObject({ "name 1": "x".repeat(250), "name 3": "x".repeat(250) });
+  // Data that arrives after the document's moment is not in it.
+  const received = document.events.analytics.map(({ receivedAt }) => receivedAt).sort();
+  expect([received.length, received.at(-1)]).toEqual([5_000, document.exportedAt]);
+  expect(await auditOf(app, "ana")).toEqual(["opened", "completed"]);
 });
 
 it("an export records one failure if its reader leaves while a page is being read", async () => {

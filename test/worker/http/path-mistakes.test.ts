@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { describeMistakes, type Mistake } from "../../support/mistakes.ts";
+import { type Mistake, testMistakes } from "../../support/mistakes.ts";
 import { expectError } from "../../support/refusals.ts";
 import { Clock, makeClient } from "../../support/world.ts";
 
@@ -7,10 +7,10 @@ const wrongPath = (path: string, suggestion: string, method = "GET"): Mistake =>
   name: `${method} ${path}`,
   send: () => ({ method, path, ...(method === "GET" ? {} : { body: {} }) }),
   code: "not_found",
-  says: [`Did you mean \`${suggestion}\`?`, "/docs"],
+  names: [`\`${suggestion}\``, "/docs"],
 });
 
-describeMistakes("a mistaken path is refused with the nearest path", [
+testMistakes("a mistaken path is refused with the nearest path", [
   wrongPath("/api/v1/credits/", "/api/v1/credits"),
   wrongPath("/api/v1/credits/grant/", "/api/v1/credits/grant", "POST"),
   wrongPath("//api/v1//credits", "/api/v1/credits"),
@@ -44,10 +44,10 @@ const wrongMethod = (method: string, path: string, right: string): Mistake => ({
   name: `${method} ${path}`,
   send: () => ({ method, path, ...(method === "GET" ? {} : { body: {} }) }),
   code: "method_not_allowed",
-  says: [`Send ${right}.`],
+  names: [right],
 });
 
-describeMistakes("a wrong method is refused with the right one", [
+testMistakes("a wrong method is refused with the right one", [
   wrongMethod("GET", "/api/v1/credits/grant", "POST"),
   wrongMethod("PUT", "/api/v1/credits/grant", "POST"),
   wrongMethod("POST", "/api/v1/credits", "GET"),

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, expect, it } from "vitest";
 import { hookedD1 } from "../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { PRICES } from "../../support/payment-story.ts";
@@ -145,60 +145,58 @@ it("a refund after an erasure sends no message", async () => {
   ]);
 });
 
-describe("an event whose person is erased during its processing", () => {
-  const over = (at: number) => [{ id: "il_1", price: PRICES.period, period: { start: at - 9, end: at - 1 } }];
-  const bill = (subscription: Readonly<Record<string, string>>) => (at: number) =>
-    eventOf("invoice.paid", at, invoice("in_1", { customer: "cus_ada", lines: over(at), subscription }));
-  const [named, unnamed] = [bill({ user }), bill({})];
-  const about = { client_reference_id: user, metadata: { pack: "gone" }, payment_intent: "pi_1" };
-  const buy = (at: number) => eventOf(completed, at, session("cs_1", about));
-  const tie = (at: number) => eventOf("invoice_payment.paid", at, invoicePayment("inpay_1", "in_1", "pi_1"));
-  const subscription = { mode: "subscription", customer: "cus_ada", client_reference_id: user };
-  const signup = (at: number) => eventOf(completed, at, session("cs_s", subscription));
-  const refunded = (at: number) => eventOf("charge.refunded", at, charge("ch_1", "pi_1", 500));
+const over = (at: number) => [{ id: "il_1", price: PRICES.period, period: { start: at - 9, end: at - 1 } }];
+const bill = (subscription: Readonly<Record<string, string>>) => (at: number) =>
+  eventOf("invoice.paid", at, invoice("in_1", { customer: "cus_ada", lines: over(at), subscription }));
+const [named, unnamed] = [bill({ user }), bill({})];
+const about = { client_reference_id: user, metadata: { pack: "gone" }, payment_intent: "pi_1" };
+const buy = (at: number) => eventOf(completed, at, session("cs_1", about));
+const tie = (at: number) => eventOf("invoice_payment.paid", at, invoicePayment("inpay_1", "in_1", "pi_1"));
+const subscription = { mode: "subscription", customer: "cus_ada", client_reference_id: user };
+const signup = (at: number) => eventOf(completed, at, session("cs_s", subscription));
+const refunded = (at: number) => eventOf("charge.refunded", at, charge("ch_1", "pi_1", 500));
 
-  // Other writes notice the first erasure of an environment by the features, which it changes.
-  it.each([
-    ["a session, by the first erasure", false, [], buy],
-    ["a session", true, [], buy],
-    ["an invoice", true, [], named],
-    ["an invoice of a customer", true, [signup], unnamed],
-    ["a customer", true, [unnamed], signup],
-    ["a refund", true, [named, tie], refunded],
-    ["an event that joins two payments, by the first erasure", false, [named, buy], tie],
-    ["an event that joins two payments", true, [named, buy], tie],
-  ] as const)(
-    "leaves nothing that names the person, at whichever trip: %s",
-    async (_, isSecond, before, event) => {
-      for (let trip = 1, isReached = true; isReached; trip++) {
-        const hook = { late: async () => {} };
-        const w = await paymentsWorld({ DB: hookedD1(env.DB, () => hook.late()) });
-        const key = w.app.keys.sk_live;
-        const erase = async (distinctId: string) => {
-          const answer = await makeClient(w.clock)("POST", "/api/v1/erase-person", { key, body: { distinctId } });
-          expect(answer.body).toMatchObject({ status: "completed" });
-        };
-        if (isSecond) await erase("somebody else");
-        for (const [index, one] of before.entries()) await w.deliver(one(w.nowS + index));
-        let trips = 0;
-        hook.late = async () => {
-          trips++;
-          if (trips === trip) await erase(user);
-        };
-        const { status } = await w.send(event(w.nowS + 9));
-        hook.late = async () => {};
-        isReached = trips >= trip;
-        if (!isReached) break;
-        const { results } = await env.DB.prepare("SELECT * FROM stripe_customers WHERE environment_id = ?")
-          .bind(w.app.environments.live.id)
-          .all();
-        const text = JSON.stringify([await w.stored(), results]);
-        // An unmatched invoice without a user keeps Stripe's id of its customer.
-        const hasNoPerson = (await w.payments()).some(({ reason }: { reason: string }) => reason === "no_user");
-        const names = [user, "cus_ada"].filter((name) => text.includes(name));
-        expect([trip, status, ...names]).toEqual([trip, 200, ...(hasNoPerson ? ["cus_ada"] : [])]);
-      }
-    },
-    60_000,
-  );
-});
+// Other writes notice the first erasure of an environment by the features, which it changes.
+it.each([
+  ["a session, by the first erasure", false, [], buy],
+  ["a session", true, [], buy],
+  ["an invoice", true, [], named],
+  ["an invoice of a customer", true, [signup], unnamed],
+  ["a customer", true, [unnamed], signup],
+  ["a refund", true, [named, tie], refunded],
+  ["an event that joins two payments, by the first erasure", false, [named, buy], tie],
+  ["an event that joins two payments", true, [named, buy], tie],
+] as const)(
+  "an event whose person is erased during its processing leaves nothing that names the person, at whichever trip: %s",
+  async (_, isSecond, before, event) => {
+    for (let trip = 1, isReached = true; isReached; trip++) {
+      const hook = { late: async () => {} };
+      const w = await paymentsWorld({ DB: hookedD1(env.DB, () => hook.late()) });
+      const key = w.app.keys.sk_live;
+      const erase = async (distinctId: string) => {
+        const answer = await makeClient(w.clock)("POST", "/api/v1/erase-person", { key, body: { distinctId } });
+        expect(answer.body).toMatchObject({ status: "completed" });
+      };
+      if (isSecond) await erase("somebody else");
+      for (const [index, one] of before.entries()) await w.deliver(one(w.nowS + index));
+      let trips = 0;
+      hook.late = async () => {
+        trips++;
+        if (trips === trip) await erase(user);
+      };
+      const { status } = await w.send(event(w.nowS + 9));
+      hook.late = async () => {};
+      isReached = trips >= trip;
+      if (!isReached) break;
+      const { results } = await env.DB.prepare("SELECT * FROM stripe_customers WHERE environment_id = ?")
+        .bind(w.app.environments.live.id)
+        .all();
+      const text = JSON.stringify([await w.stored(), results]);
+      // An unmatched invoice without a user keeps Stripe's id of its customer.
+      const hasNoPerson = (await w.payments()).some(({ reason }: { reason: string }) => reason === "no_user");
+      const names = [user, "cus_ada"].filter((name) => text.includes(name));
+      expect([trip, status, ...names]).toEqual([trip, 200, ...(hasNoPerson ? ["cus_ada"] : [])]);
+    }
+  },
+  60_000,
+);

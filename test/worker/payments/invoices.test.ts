@@ -143,82 +143,80 @@ describe.each([TODAY, BEFORE])("an invoice of API version %s", (version) => {
   });
 });
 
-describe("an invoice and a session of the same payment", () => {
-  it("grant once, whichever comes first", async () => {
-    const fields = { client_reference_id: "u", metadata: { pack: "two" }, payment_intent: "pi_1", invoice: "in_1" };
-    const about = { metadata: { user: "u" }, lines: [line(PRICES.items)] };
-    for (const order of [
-      [0, 1],
-      [1, 0],
-    ]) {
-      const w = await paymentsWorld();
-      const events = [
-        eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)),
-        eventOf("invoice.paid", w.nowS, invoice("in_1", about)),
-      ];
-      for (const index of order) await w.deliver(events[index] ?? expect.fail());
-      expect(await w.balances("u")).toEqual([
-        ["tokens", 400, "active"],
-        ["cents", 5, "active"],
-      ]);
-      expect((await w.payments())[0]).toMatchObject({ paymentKey: "pi_1", names: ["pi_1", "cs_1", "in_1"] });
-    }
-  });
-
-  it("grant once if the invoice of no subscription comes first, which waits until its payment is known", async () => {
+it("an invoice and a session of the same payment grant once, whichever comes first", async () => {
+  const fields = { client_reference_id: "u", metadata: { pack: "two" }, payment_intent: "pi_1", invoice: "in_1" };
+  const about = { metadata: { user: "u" }, lines: [line(PRICES.items)] };
+  for (const order of [
+    [0, 1],
+    [1, 0],
+  ]) {
     const w = await paymentsWorld();
-    const about = { metadata: { user: "u" }, lines: [line(PRICES.items)] };
-    const bill = eventOf("invoice.paid", w.nowS, invoice("in_1", about));
-    expect(await w.deliver(bill)).toBe("remembered");
-    expect(await w.payments()).toMatchObject([{ status: "waiting", reason: null, invoice: null }]);
-    const fields = { client_reference_id: "u", metadata: { pack: "two" }, payment_intent: "pi_1" };
-    const tie = eventOf("invoice_payment.paid", w.nowS, invoicePayment("inpay_1", "in_1", "pi_1"));
-    const sold = eventOf("checkout.session.completed", w.nowS, session("cs_1", fields));
-    expect(await w.deliver(sold)).toBe("granted");
-    expect(await w.deliver(tie)).toBe("remembered");
-    for (const again of [bill, tie, sold]) expect(await w.deliver(again)).toBe("ignored");
-    expect(await w.balances("u")).toHaveLength(2);
-    expect(await w.payments()).toMatchObject([{ status: "granted", invoice: null }]);
-
-    const alone = eventOf("invoice.paid", w.nowS, invoice("in_2", about));
-    expect(await w.deliver(alone)).toBe("remembered");
-    const tied = eventOf("invoice_payment.paid", w.nowS, invoicePayment("inpay_2", "in_2", "pi_2"));
-    expect(await w.deliver(tied)).toBe("granted");
-    expect(await w.balances("u")).toHaveLength(4);
-    const outside = eventOf("invoice.paid", w.nowS, invoice("in_3", about));
-    expect(await w.deliver(outside)).toBe("remembered");
-    const byHand = { ...invoicePayment("inpay_3", "in_3", "pi_3"), payment: { type: "payment_record" } };
-    expect(await w.deliver(eventOf("invoice_payment.paid", w.nowS, byHand))).toBe("granted");
-  });
-
-  it("keep only the first grant if both were granted before they were joined", async () => {
-    const w = await paymentsWorld();
-    const fields = { client_reference_id: "u", metadata: { pack: "two" }, payment_intent: "pi_1" };
-    expect(await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)))).toBe("granted");
-    w.clock.advance(1);
-    for (const user of ["u", "v"]) {
-      const id = `in_${user}`;
-      const about = { metadata: { user }, lines: [line(PRICES.items)] };
-      const bill = { ...about, subscription: { user } };
-      expect(await w.deliver(eventOf("invoice.paid", w.nowS, invoice(id, bill)))).toBe("granted");
-      const tie = eventOf("invoice_payment.paid", w.nowS, invoicePayment(`inpay_${user}`, id, "pi_1"));
-      expect(await w.deliver(tie)).toBe("taken");
-      expect(await w.deliver(tie)).toBe("ignored");
-    }
-    expect(
-      (await w.balances("u")).map(([unit, remaining, status]) => `${unit} ${remaining} ${status}`).toSorted(),
-    ).toEqual(["cents 0 revoked", "cents 5 active", "tokens 0 revoked", "tokens 400 active"]);
-    expect(await w.balances("v")).toEqual([
-      ["tokens", 0, "revoked"],
-      ["cents", 0, "revoked"],
+    const events = [
+      eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)),
+      eventOf("invoice.paid", w.nowS, invoice("in_1", about)),
+    ];
+    for (const index of order) await w.deliver(events[index] ?? expect.fail());
+    expect(await w.balances("u")).toEqual([
+      ["tokens", 400, "active"],
+      ["cents", 5, "active"],
     ]);
-    expect(await w.deliver(eventOf("charge.refunded", w.nowS, charge("ch_1", "pi_1", 500)))).toBe("taken");
-    expect((await w.payments())[0]).toMatchObject({
-      captured: 1000,
-      refunded: 500,
-      names: ["pi_1", "cs_1", "in_u", "in_v"],
-    });
-    const remaining = (await w.balances("u")).map(([, amount]) => amount).toSorted();
-    expect(remaining).toEqual([0, 0, 2.5, 200].toSorted());
+    expect((await w.payments())[0]).toMatchObject({ paymentKey: "pi_1", names: ["pi_1", "cs_1", "in_1"] });
+  }
+});
+
+it("an invoice and a session of the same payment grant once if the invoice of no subscription comes first, which waits until its payment is known", async () => {
+  const w = await paymentsWorld();
+  const about = { metadata: { user: "u" }, lines: [line(PRICES.items)] };
+  const bill = eventOf("invoice.paid", w.nowS, invoice("in_1", about));
+  expect(await w.deliver(bill)).toBe("remembered");
+  expect(await w.payments()).toMatchObject([{ status: "waiting", reason: null, invoice: null }]);
+  const fields = { client_reference_id: "u", metadata: { pack: "two" }, payment_intent: "pi_1" };
+  const tie = eventOf("invoice_payment.paid", w.nowS, invoicePayment("inpay_1", "in_1", "pi_1"));
+  const sold = eventOf("checkout.session.completed", w.nowS, session("cs_1", fields));
+  expect(await w.deliver(sold)).toBe("granted");
+  expect(await w.deliver(tie)).toBe("remembered");
+  for (const again of [bill, tie, sold]) expect(await w.deliver(again)).toBe("ignored");
+  expect(await w.balances("u")).toHaveLength(2);
+  expect(await w.payments()).toMatchObject([{ status: "granted", invoice: null }]);
+
+  const alone = eventOf("invoice.paid", w.nowS, invoice("in_2", about));
+  expect(await w.deliver(alone)).toBe("remembered");
+  const tied = eventOf("invoice_payment.paid", w.nowS, invoicePayment("inpay_2", "in_2", "pi_2"));
+  expect(await w.deliver(tied)).toBe("granted");
+  expect(await w.balances("u")).toHaveLength(4);
+  const outside = eventOf("invoice.paid", w.nowS, invoice("in_3", about));
+  expect(await w.deliver(outside)).toBe("remembered");
+  const byHand = { ...invoicePayment("inpay_3", "in_3", "pi_3"), payment: { type: "payment_record" } };
+  expect(await w.deliver(eventOf("invoice_payment.paid", w.nowS, byHand))).toBe("granted");
+});
+
+it("an invoice and a session of the same payment keep only the first grant if both were granted before they were joined", async () => {
+  const w = await paymentsWorld();
+  const fields = { client_reference_id: "u", metadata: { pack: "two" }, payment_intent: "pi_1" };
+  expect(await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)))).toBe("granted");
+  w.clock.advance(1);
+  for (const user of ["u", "v"]) {
+    const id = `in_${user}`;
+    const about = { metadata: { user }, lines: [line(PRICES.items)] };
+    const bill = { ...about, subscription: { user } };
+    expect(await w.deliver(eventOf("invoice.paid", w.nowS, invoice(id, bill)))).toBe("granted");
+    const tie = eventOf("invoice_payment.paid", w.nowS, invoicePayment(`inpay_${user}`, id, "pi_1"));
+    expect(await w.deliver(tie)).toBe("taken");
+    expect(await w.deliver(tie)).toBe("ignored");
+  }
+  expect(
+    (await w.balances("u")).map(([unit, remaining, status]) => `${unit} ${remaining} ${status}`).toSorted(),
+  ).toEqual(["cents 0 revoked", "cents 5 active", "tokens 0 revoked", "tokens 400 active"]);
+  expect(await w.balances("v")).toEqual([
+    ["tokens", 0, "revoked"],
+    ["cents", 0, "revoked"],
+  ]);
+  expect(await w.deliver(eventOf("charge.refunded", w.nowS, charge("ch_1", "pi_1", 500)))).toBe("taken");
+  expect((await w.payments())[0]).toMatchObject({
+    captured: 1000,
+    refunded: 500,
+    names: ["pi_1", "cs_1", "in_u", "in_v"],
   });
+  const remaining = (await w.balances("u")).map(([, amount]) => amount).toSorted();
+  expect(remaining).toEqual([0, 0, 2.5, 200].toSorted());
 });

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { paymentsWorld } from "../../support/payments.ts";
 import { credit, plansShop } from "../../support/plans-shop.ts";
 import { createRandom } from "../../support/random.ts";
@@ -34,104 +34,102 @@ async function sevenPayments() {
   return { w, list, keys };
 }
 
-describe("the list of payments", () => {
-  it("can be filtered by refund, dispute, who settled, user and reference, and sums what is left", async () => {
-    const { list, keys } = await sevenPayments();
-    expect(await keys("")).toEqual(["pi_1", "pi_2", "pi_3", "pi_4", "pi_5", "pi_6", "pi_7"]);
-    expect(await keys("&refunds=part")).toEqual(["pi_2"]);
-    expect(await keys("&refunds=whole")).toEqual(["pi_3"]);
-    expect(await keys("&refunds=none&status=granted")).toEqual(["pi_1", "pi_4", "pi_5", "pi_6"]);
-    expect(await keys("&isDisputed=true")).toEqual(["pi_4"]);
-    expect(await keys("&isDisputed=false&status=unmatched")).toEqual(["pi_7"]);
-    expect(await keys("&settledBy=admin")).toEqual(["pi_5"]);
-    expect(await keys("&settledBy=stripe")).toEqual(["pi_1", "pi_2", "pi_3", "pi_4", "pi_6"]);
-    expect(await keys("&userId=v")).toEqual(["pi_6"]);
-    expect(await keys("&userId=u")).toEqual(["pi_1", "pi_2", "pi_3", "pi_4", "pi_5", "pi_7"]);
-    expect(await keys("&userId=u&refunds=part")).toEqual(["pi_2"]);
-    expect(await keys("&externalRef=stripe:pi_3")).toEqual(["pi_3"]);
-    expect(await keys("&externalRef=stripe:pi_3&userId=v")).toEqual([]);
-    expect(await keys("&externalRef=order-1")).toEqual([]);
-    const { sums, carry, payments } = await list("&limit=2");
-    expect(sums).toEqual([
-      { currency: "eur", captured: 1000, refunded: 0, withheld: 0 },
-      { currency: "usd", captured: 6000, refunded: 1250, withheld: 400 },
-    ]);
-    expect(carry).toBeUndefined();
-    expect(payments).toHaveLength(2);
-    const of = await list("&userId=u&refunds=whole");
-    expect(of.sums).toEqual([{ currency: "usd", captured: 1000, refunded: 1000, withheld: 0 }]);
-    expect(of.carry).toEqual([]);
-    expect(of.payments).toMatchObject([{ refunds: "whole", isDisputed: false, settledBy: "stripe" }]);
-  });
+it("the list of payments can be filtered by refund, dispute, who settled, user and reference, and sums what is left", async () => {
+  const { list, keys } = await sevenPayments();
+  expect(await keys("")).toEqual(["pi_1", "pi_2", "pi_3", "pi_4", "pi_5", "pi_6", "pi_7"]);
+  expect(await keys("&refunds=part")).toEqual(["pi_2"]);
+  expect(await keys("&refunds=whole")).toEqual(["pi_3"]);
+  expect(await keys("&refunds=none&status=granted")).toEqual(["pi_1", "pi_4", "pi_5", "pi_6"]);
+  expect(await keys("&isDisputed=true")).toEqual(["pi_4"]);
+  expect(await keys("&isDisputed=false&status=unmatched")).toEqual(["pi_7"]);
+  expect(await keys("&settledBy=admin")).toEqual(["pi_5"]);
+  expect(await keys("&settledBy=stripe")).toEqual(["pi_1", "pi_2", "pi_3", "pi_4", "pi_6"]);
+  expect(await keys("&userId=v")).toEqual(["pi_6"]);
+  expect(await keys("&userId=u")).toEqual(["pi_1", "pi_2", "pi_3", "pi_4", "pi_5", "pi_7"]);
+  expect(await keys("&userId=u&refunds=part")).toEqual(["pi_2"]);
+  expect(await keys("&externalRef=stripe:pi_3")).toEqual(["pi_3"]);
+  expect(await keys("&externalRef=stripe:pi_3&userId=v")).toEqual([]);
+  expect(await keys("&externalRef=order-1")).toEqual([]);
+  const { sums, carry, payments } = await list("&limit=2");
+  expect(sums).toEqual([
+    { currency: "eur", captured: 1000, refunded: 0, withheld: 0 },
+    { currency: "usd", captured: 6000, refunded: 1250, withheld: 400 },
+  ]);
+  expect(carry).toBeUndefined();
+  expect(payments).toHaveLength(2);
+  const of = await list("&userId=u&refunds=whole");
+  expect(of.sums).toEqual([{ currency: "usd", captured: 1000, refunded: 1000, withheld: 0 }]);
+  expect(of.carry).toEqual([]);
+  expect(of.payments).toMatchObject([{ refunds: "whole", isDisputed: false, settledBy: "stripe" }]);
+});
 
-  it("has sums only on the first page, and continues by the cursor with its filters", async () => {
-    const { list } = await sevenPayments();
-    const first = await list("&userId=u&limit=4");
-    const next = await list(`&userId=u&limit=4&cursor=${first.nextCursor}`);
-    expect(next.payments).toHaveLength(2);
-    expect(next).not.toHaveProperty("sums");
-    expect(next).not.toHaveProperty("carry");
-    expect((await list(`&userId=v&cursor=${first.nextCursor}`)).error.code).toBe("invalid_request");
-  });
+it("the list of payments has sums only on the first page, and continues by the cursor with its filters", async () => {
+  const { list } = await sevenPayments();
+  const first = await list("&userId=u&limit=4");
+  const next = await list(`&userId=u&limit=4&cursor=${first.nextCursor}`);
+  expect(next.payments).toHaveLength(2);
+  expect(next).not.toHaveProperty("sums");
+  expect(next).not.toHaveProperty("carry");
+  expect((await list(`&userId=v&cursor=${first.nextCursor}`)).error.code).toBe("invalid_request");
+});
 
-  it("has the payments and sums of a model of random payments, for every pair of filters", {
-    timeout: 90_000,
-  }, async () => {
-    const random = createRandom(33);
-    const w = await paymentsWorld();
-    const users = ["u", "v", "w"] as const;
-    const model: PaymentModel[] = [];
-    for (let n = 1; n <= 24; n++) {
-      w.clock.advance(1);
-      const [userId, currency] = [random.pick(users), random.pick(["usd", "usd", "eur"] as const)];
-      const isGone = random.chance(0.3);
-      const metadata = { pack: isGone ? "gone" : "Two" };
-      const fields = { client_reference_id: userId, metadata, payment_intent: `pi_${n}`, currency };
-      await w.deliver(eventOf("checkout.session.completed", w.nowS, session(`cs_${n}`, fields)));
-      const refunded = random.pick([0, 0, 400, 1000] as const);
-      const back = { ...charge(`ch_${n}`, `pi_${n}`, refunded), currency };
-      if (refunded > 0) await w.deliver(eventOf("charge.refunded", w.nowS + 1, back));
-      const withheld = random.pick([0, 0, 300] as const);
-      const lost = dispute(`dp_${n}`, `ch_${n}`, `pi_${n}`, withheld, [-withheld], currency);
-      if (withheld > 0) await w.deliver(eventOf("charge.dispute.funds_withdrawn", w.nowS + 1, lost));
-      const isSettled = isGone && random.chance(0.5);
-      if (isSettled) await w.settle(`pi_${n}`, { userId, packId: "Two" });
-      model.push({
-        ...{ key: `pi_${n}`, userId, currency, captured: 1000, refunded, withheld },
-        status: isGone && !isSettled ? "unmatched" : "granted",
-        refunds: refunded === 0 ? "none" : refunded === 1000 ? "whole" : "part",
-        isDisputed: withheld > 0,
-        settledBy: isSettled ? "admin" : isGone ? null : "stripe",
-        externalRef: isGone && !isSettled ? null : `stripe:pi_${n}`,
+it("the list of payments has the payments and sums of a model of random payments, for every pair of filters", {
+  timeout: 90_000,
+}, async () => {
+  const random = createRandom(33);
+  const w = await paymentsWorld();
+  const users = ["u", "v", "w"] as const;
+  const model: PaymentModel[] = [];
+  for (let n = 1; n <= 24; n++) {
+    w.clock.advance(1);
+    const [userId, currency] = [random.pick(users), random.pick(["usd", "usd", "eur"] as const)];
+    const isGone = random.chance(0.3);
+    const metadata = { pack: isGone ? "gone" : "Two" };
+    const fields = { client_reference_id: userId, metadata, payment_intent: `pi_${n}`, currency };
+    await w.deliver(eventOf("checkout.session.completed", w.nowS, session(`cs_${n}`, fields)));
+    const refunded = random.pick([0, 0, 400, 1000] as const);
+    const back = { ...charge(`ch_${n}`, `pi_${n}`, refunded), currency };
+    if (refunded > 0) await w.deliver(eventOf("charge.refunded", w.nowS + 1, back));
+    const withheld = random.pick([0, 0, 300] as const);
+    const lost = dispute(`dp_${n}`, `ch_${n}`, `pi_${n}`, withheld, [-withheld], currency);
+    if (withheld > 0) await w.deliver(eventOf("charge.dispute.funds_withdrawn", w.nowS + 1, lost));
+    const isSettled = isGone && random.chance(0.5);
+    if (isSettled) await w.settle(`pi_${n}`, { userId, packId: "Two" });
+    model.push({
+      ...{ key: `pi_${n}`, userId, currency, captured: 1000, refunded, withheld },
+      status: isGone && !isSettled ? "unmatched" : "granted",
+      refunds: refunded === 0 ? "none" : refunded === 1000 ? "whole" : "part",
+      isDisputed: withheld > 0,
+      settledBy: isSettled ? "admin" : isGone ? null : "stripe",
+      externalRef: isGone && !isSettled ? null : `stripe:pi_${n}`,
+    });
+  }
+  const singleFilters: readonly Partial<PaymentModel>[] = [
+    ...([{ status: "granted" }, { status: "unmatched" }, { status: "waiting" }] as const),
+    ...([{ refunds: "none" }, { refunds: "part" }, { refunds: "whole" }] as const),
+    ...[{ isDisputed: true }, { isDisputed: false }],
+    ...([{ settledBy: "admin" }, { settledBy: "stripe" }] as const),
+    ...users.map((userId) => ({ userId })),
+    ...["stripe:pi_3", "stripe:pi_7", "order-1"].map((externalRef) => ({ externalRef })),
+  ];
+  for (const [index, first] of singleFilters.entries()) {
+    for (const second of singleFilters.slice(index)) {
+      const filters = { ...first, ...second };
+      const query = Object.entries(filters).map(([name, value]) => `&${name}=${value}`);
+      const left = model.filter((payment) => passes(payment, filters));
+      const { body } = await w.admin("GET", `${w.path}/payments?mode=live&limit=500${query.join("")}`, {
+        key: env.ADMIN_TOKEN,
       });
-    }
-    const singleFilters: readonly Partial<PaymentModel>[] = [
-      ...([{ status: "granted" }, { status: "unmatched" }, { status: "waiting" }] as const),
-      ...([{ refunds: "none" }, { refunds: "part" }, { refunds: "whole" }] as const),
-      ...[{ isDisputed: true }, { isDisputed: false }],
-      ...([{ settledBy: "admin" }, { settledBy: "stripe" }] as const),
-      ...users.map((userId) => ({ userId })),
-      ...["stripe:pi_3", "stripe:pi_7", "order-1"].map((externalRef) => ({ externalRef })),
-    ];
-    for (const [index, first] of singleFilters.entries()) {
-      for (const second of singleFilters.slice(index)) {
-        const filters = { ...first, ...second };
-        const query = Object.entries(filters).map(([name, value]) => `&${name}=${value}`);
-        const left = model.filter((payment) => passes(payment, filters));
-        const { body } = await w.admin("GET", `${w.path}/payments?mode=live&limit=500${query.join("")}`, {
-          key: env.ADMIN_TOKEN,
-        });
-        const keys = body.payments.map(({ paymentKey }: { paymentKey: string }) => paymentKey);
-        expect(keys, query.join("")).toEqual(left.map(({ key }) => key).toReversed());
-        expect(body.sums, query.join("")).toEqual(sumsOf(left));
-        for (const shown of body.payments) {
-          const { refunds, isDisputed, settledBy, refunded, withheld, userId } =
-            left.find(({ key }) => key === shown.paymentKey) ?? expect.fail();
-          expect(shown).toMatchObject({ refunds, isDisputed, settledBy, refunded, withheld, userId });
-        }
+      const keys = body.payments.map(({ paymentKey }: { paymentKey: string }) => paymentKey);
+      expect(keys, query.join("")).toEqual(left.map(({ key }) => key).toReversed());
+      expect(body.sums, query.join("")).toEqual(sumsOf(left));
+      for (const shown of body.payments) {
+        const { refunds, isDisputed, settledBy, refunded, withheld, userId } =
+          left.find(({ key }) => key === shown.paymentKey) ?? expect.fail();
+        expect(shown).toMatchObject({ refunds, isDisputed, settledBy, refunded, withheld, userId });
       }
     }
-  });
+  }
 });
 
 interface PaymentModel {

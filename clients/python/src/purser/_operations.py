@@ -1111,7 +1111,6 @@ class Operations:
 
         `distinct_id`: Any distinct id of the person.
         `purpose`: The purpose that was asked for, such as `analytics`.
-        `decision`: The decision.
         `method`: How the decision was given, such as `banner`.
         `notice_version`: The version of the notice that was shown.
         `source`: Where it was given, such as a page.
@@ -2285,7 +2284,6 @@ class AsyncOperations:
 
         `distinct_id`: Any distinct id of the person.
         `purpose`: The purpose that was asked for, such as `analytics`.
-        `decision`: The decision.
         `method`: How the decision was given, such as `banner`.
         `notice_version`: The version of the notice that was shown.
         `source`: Where it was given, such as a page.

@@ -435,7 +435,7 @@ class InsufficientCreditsError(_InsufficientCreditsError, total=False):
 
 
 class InsufficientCreditsErrorDetails(TypedDict):
-    """Details. They depend on the code."""
+    """Details for programs."""
 
     uncovered: Quantities
     skipped: List[ShortBalance]
@@ -489,7 +489,7 @@ class _PriceNotFoundErrorDetails(TypedDict):
 
 
 class PriceNotFoundErrorDetails(_PriceNotFoundErrorDetails, total=False):
-    """Details. They depend on the code."""
+    """Details for programs."""
 
     unit: Unit
 
@@ -506,7 +506,7 @@ class IdempotencyConflictError(_IdempotencyConflictError, total=False):
 
 
 class IdempotencyConflictErrorDetails(TypedDict):
-    """Details. They depend on the code."""
+    """Details for programs."""
 
     differs: List[str]
 
@@ -523,7 +523,7 @@ class ChangedMeanwhileError(_ChangedMeanwhileError, total=False):
 
 
 class ChangedMeanwhileErrorDetails(TypedDict, total=False):
-    """Details. They depend on the code."""
+    """Details for programs."""
 
     version: int
     distinctIds: List[str]
@@ -542,7 +542,7 @@ class TestQuotaExceededError(_TestQuotaExceededError, total=False):
 
 
 class TestQuotaExceededErrorDetails(TypedDict):
-    """Details. They depend on the code."""
+    """Details for programs."""
 
     quota: int
 
@@ -570,7 +570,7 @@ class ExportUnavailableError(_ExportUnavailableError, total=False):
 
 
 class ExportUnavailableErrorDetails(TypedDict):
-    """Details. They depend on the code."""
+    """Details for programs."""
 
     reason: Literal["too_large"]
 

@@ -97,7 +97,7 @@ describe("an adjustment", () => {
     const { app, balanceId } = balance;
     const ctx = makeCtx(balance.app.environments.test, balance.clock);
     await adjustBalance(ctx, { balanceId, delta: -10, note: "as if reserved" });
-    const legs = JSON.stringify([{ balanceId, packId: "p", unit: "count", amountSteps: 10_000, remainingSteps: 0 }]);
+    const legs = JSON.stringify([[1, 0, 10_000, 0]]);
     await env.DB.prepare(
       `INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms,
          expires_at_ms, request_hash)

@@ -5,10 +5,8 @@ import { revokeBalance } from "../../../../src/books/credits/revoke.ts";
 import type { User } from "../../../../src/books/ledger/account.ts";
 import { replay, writeAll } from "../../../../src/books/ledger/decision.ts";
 import type { Hold, HoldLeg } from "../../../../src/books/ledger/hold.ts";
-import { insertEntries } from "../../../../src/books/ledger/insert-entries.ts";
 import type { AccountAtRead } from "../../../../src/books/ledger/read-account.ts";
 import { settleHold } from "../../../../src/books/ledger/settle.ts";
-import { writesOfSettlements } from "../../../../src/books/ledger/settlement-writes.ts";
 import { selectActive } from "../../../../src/books/ledger/spendable-balances.ts";
 import { type UserWrite, writeForUser } from "../../../../src/books/ledger/write.ts";
 import { drizzle, query, type ValueOf } from "../../../../src/db/query.ts";
@@ -44,15 +42,9 @@ const rowsOf = async (table: "accounts" | "credit_ledger" | "reservations"): Pro
   (await env.DB.prepare(`SELECT count(*) AS n FROM ${table}`).first<{ n: number }>())?.n;
 
 /** Debits the first balance by a cent. */
-const debit = (spender: Spender, account: AccountAtRead) =>
-  insertEntries(account, [
-    {
-      balanceId: spender.balanceIds[0] ?? "",
-      deltaSteps: -1_000_000,
-      kind: "usage",
-      eventId: "e",
-    },
-  ]);
+const debit = ({ balanceIds: [balanceId = ""] }: Spender) => ({
+  entries: [{ balanceId, deltaSteps: -1_000_000, kind: "usage", eventId: "e" } as const],
+});
 
 /** An open reservation that holds some steps. */
 const holdOf = (spender: Spender, amountSteps: number) => ({
@@ -76,10 +68,7 @@ describe("a settlement", () => {
     const written = writeForUser(ctx, {
       user: { userId: spender.userId },
       read: () => [],
-      decide: (_found, account) => {
-        const { before, after } = writesOfSettlements(account, [settlement]);
-        return writeAll([...before, ...after], () => "written");
-      },
+      decide: () => writeAll([], () => "written", { settles: settlement }),
     });
     await expect(written).rejects.toThrow(constraint);
     expect(await reasonsOf(spender)).toEqual(["grant", "reservation_held"]);
@@ -98,7 +87,7 @@ const exceedQuota = query((value: ValueOf<{ environmentId: number }>) =>
 type Verb = Omit<UserWrite<[], string>, "user" | "nonce" | "read">;
 /** Every possible end of a verb. */
 const ENDS: Readonly<Record<string, (spender: Spender) => Verb>> = {
-  write: (spender) => ({ decide: (_, account) => writeAll(debit(spender, account), () => "written") }),
+  write: (spender) => ({ decide: () => writeAll([], () => "written", debit(spender)) }),
   replay: () => ({ decide: () => replay("replayed") }),
   "refusal by the verb": () => ({
     decide: () => {
@@ -106,7 +95,7 @@ const ENDS: Readonly<Record<string, (spender: Spender) => Verb>> = {
     },
   }),
   "refusal by a constraint": (spender) => ({
-    decide: (_, account) => writeAll([...debit(spender, account), exceedQuota(account)], () => "written"),
+    decide: (_, account) => writeAll([exceedQuota(account)], () => "written", debit(spender)),
     refusals: { environments_test_quota: refused },
   }),
 };
@@ -223,8 +212,9 @@ describe("a conflict", () => {
           balanceId: String(balance?.id),
           deltaSteps: -remaining,
           kind: "usage",
+          eventId: "all",
         } as const;
-        return writeAll(insertEntries(account, [{ ...entry, eventId: "all" }]), () => remaining);
+        return writeAll([], () => remaining, { entries: [entry] });
       },
     });
     expect(seen).toEqual([
@@ -278,7 +268,7 @@ describe("an unknown user", () => {
     stranger.clock.advance(300_000);
     const counts = async () => [await rowsOf("accounts"), await rowsOf("credit_ledger")];
     const before = await counts();
-    const decide = vi.fn((_: unknown, account: AccountAtRead) => writeAll(debit(spender, account), () => "written"));
+    const decide = vi.fn(() => writeAll([], () => "written", debit(spender)));
     for (const user of users)
       expect(await run(spenderCtx(stranger), user, { decide }), JSON.stringify(user)).toBeNull();
     expect(decide).not.toHaveBeenCalled();

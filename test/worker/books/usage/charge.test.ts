@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
+import { UNITS } from "../../../../src/books/amounts/amount.ts";
 import { iso } from "../../../../src/lib/time.ts";
 import { documentOf } from "../../../support/exports.ts";
 import { hookedD1 } from "../../../support/hooked-d1.ts";
@@ -61,7 +62,7 @@ const ways: readonly {
 describe("a reservation that is charged if nobody settles it", () => {
   it.each(ways)("is committed with the reserved quantities, once, by $name", async ({ act, code }) => {
     const spender = await dueCharge();
-    const { clock, balanceIds } = spender;
+    const { clock } = spender;
     const expiresAtMs = clock.ms - 1_000;
     const committed = { status: "committed", eventId: "res_1", onExpiry: "charge" };
     expect(await read(spender)).toMatchObject({ ...committed, settledAt: null });
@@ -80,7 +81,7 @@ describe("a reservation that is charged if nobody settles it", () => {
       .all<{ debits: string }>();
     expect(stored.results).toMatchObject([{ occurredAtMs: expiresAtMs, receivedAtMs: clock.ms, uncovered: null }]);
     expect(JSON.parse(stored.results[0]?.debits ?? "")).toEqual([
-      [balanceIds[0], expect.any(String), "cents", 4_000_000, 6_000_000],
+      [expect.any(Number), UNITS.indexOf("cents"), 4_000_000, 6_000_000],
     ]);
   });
 

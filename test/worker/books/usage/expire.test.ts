@@ -30,9 +30,9 @@ async function forgeLegs(userId: string, amountSteps: number): Promise<void> {
   ).first<string>("sql");
   await env.DB.batch([
     env.DB.prepare("DROP TRIGGER reservations_frozen"),
-    env.DB.prepare(
-      `UPDATE reservations SET legs = json_set(legs, '$[0].amountSteps', ${amountSteps}) WHERE ${OF_USER}`,
-    ).bind(userId),
+    env.DB.prepare(`UPDATE reservations SET legs = json_set(legs, '$[0][2]', ${amountSteps}) WHERE ${OF_USER}`).bind(
+      userId,
+    ),
     env.DB.prepare(trigger ?? ""),
   ]);
 }

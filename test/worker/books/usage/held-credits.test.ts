@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
+import { UNITS } from "../../../../src/books/amounts/amount.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { RECURRING, RESERVATIONS } from "../../../support/paths.ts";
@@ -257,8 +258,8 @@ describe("a charge", () => {
     w.clock.advance(1_000_000);
     await runHoldsPart(w);
     const stored = await w.storedEvent("res_1");
-    const amounts = JSON.parse(stored?.debits ?? "").map(([, , unit, amountSteps]: unknown[]) => [unit, amountSteps]);
-    expect(amounts).toEqual([10, 10, 4].map((cents) => ["cents", cents * 1_000_000]));
+    const amounts = JSON.parse(stored?.debits ?? "").map(([, unit, steps]: number[]) => [unit, steps]);
+    expect(amounts).toEqual([10, 10, 4].map((cents) => [UNITS.indexOf("cents"), cents * 1_000_000]));
     expect(await w.state()).toEqual(["expired 0", "expired 0", "expired 6"]);
   });
 

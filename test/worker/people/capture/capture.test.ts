@@ -306,7 +306,7 @@ describe("an event", () => {
   it("has its client's time, corrected by Purser's clock", async () => {
     const { call, app, clock, key } = await world();
     const at = (ms: number) => new Date(clock.ms + ms).toISOString();
-    const cases: [Record<string, unknown>, string | undefined, number][] = [
+    const cases: [Record<string, unknown>, string | number | undefined, number][] = [
       [{}, undefined, 0],
       [{ timestamp: at(-HOUR_MS) }, undefined, -HOUR_MS],
       [{ timestamp: at(-HOUR_MS) }, at(10_000), -HOUR_MS - 10_000],
@@ -317,6 +317,10 @@ describe("an event", () => {
       [{ timestamp: at(9_000 * HOUR_MS) }, at(HOUR_MS), 8_999 * HOUR_MS],
       [{ timestamp: "yesterday" }, at(0), 0],
       [{ timestamp: clock.ms - HOUR_MS }, undefined, -HOUR_MS],
+      [{ timestamp: (clock.ms - HOUR_MS) / 1_000 }, undefined, -HOUR_MS],
+      [{ timestamp: (clock.ms - HOUR_MS) / 1_000 }, (clock.ms + 10_000) / 1_000, -HOUR_MS - 10_000],
+      [{ timestamp: 99_999_999_999 }, undefined, 99_999_999_999_000 - clock.ms],
+      [{ timestamp: 100_000_000_000 }, undefined, 0],
     ];
     for (const [index, [event, sent_at]] of cases.entries()) {
       const batch = [{ event: "seen", distinct_id: `time-${index}`, ...event }];

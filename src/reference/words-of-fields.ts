@@ -1,10 +1,9 @@
 import { isJsonObject } from "../lib/json.ts";
-import { FIELD_WORDS } from "./field-words.ts";
 
-/** A part of the document, which is written to. */
-export type Schema = Record<string, unknown>;
+/** A part of the document. */
+type Schema = Record<string, unknown>;
 
-export const isSchema = (value: unknown): value is Schema => isJsonObject(value);
+const isSchema = (value: unknown): value is Schema => isJsonObject(value);
 const schemasIn = (value: unknown): Schema[] => (Array.isArray(value) ? value.filter(isSchema) : []);
 
 /** Returns the forms of a schema: itself, or those of its `anyOf`, `oneOf` or `allOf`. References are resolved. */
@@ -21,43 +20,8 @@ const propertiesOf = (schema: Schema): [string, Schema][] =>
     ? Object.entries(schema.properties).filter((entry): entry is [string, Schema] => isSchema(entry[1]))
     : [];
 
-/** Returns whether an object can have this form: it has all required fields, and no field that the form does not allow. */
-function fits(form: Schema, value: object): boolean {
-  const known = isSchema(form.properties) ? form.properties : {};
-  const required = Array.isArray(form.required) ? form.required : [];
-  return (
-    required.every((name) => Object.hasOwn(value, String(name))) &&
-    (form.additionalProperties !== false || Object.keys(value).every((name) => Object.hasOwn(known, name)))
-  );
-}
-
-/** Adds the examples of an operation to the fields that have none. `value` is an example of what `schema` describes. */
-export function addExamples(schema: Schema, value: unknown, components: Schema): void {
-  for (const form of formsOf(schema, components)) {
-    if (Array.isArray(value) && isSchema(form.items)) {
-      for (const element of value) addExamples(form.items, element, components);
-    }
-    if (!isJsonObject(value) || !fits(form, value)) continue;
-    for (const [name, field] of propertiesOf(form)) {
-      const given = value[name];
-      if (given === undefined) continue;
-      if (given !== null && isShown(field, components)) addExample(field, given);
-      addExamples(field, given, components);
-    }
-    if (!isSchema(form.additionalProperties)) continue;
-    for (const [name, given] of Object.entries(value)) {
-      if (!propertiesOf(form).some(([known]) => known === name))
-        addExamples(form.additionalProperties, given, components);
-    }
-  }
-}
-
 const hasExample = (field: Schema): boolean =>
   field.examples !== undefined || field.example !== undefined || field.const !== undefined;
-
-function addExample(field: Schema, value: unknown): void {
-  if (!hasExample(field)) field.examples = [value];
-}
 
 /** Returns whether a field shows an example itself. An object, or a list of objects, shows those of its fields. */
 function isShown(field: Schema, components: Schema): boolean {
@@ -97,47 +61,10 @@ function visitDocument(document: Schema, visit: (field: Schema, name: string, pl
   contents(document.webhooks, "webhooks");
 }
 
-export const componentsOf = (document: Schema): Schema => {
+const componentsOf = (document: Schema): Schema => {
   const { components } = document;
   return isSchema(components) && isSchema(components.schemas) ? components.schemas : {};
 };
-
-/** Adds the words of common fields to those that have no words of their own. */
-export function addWords(document: Schema): void {
-  const components = componentsOf(document);
-  visitDocument(document, (field, name) => {
-    const [description, example] = FIELD_WORDS[name] ?? [];
-    if (description !== undefined && !isDescribed(field, components)) field.description = description;
-    if (isExemplified(field, components)) return;
-    const valid = validExample(formsOf(field, components), example);
-    if (valid !== undefined) field.examples = [valid];
-  });
-  visitParameters(document, (parameter, name) => {
-    const { schema } = parameter;
-    if (parameter.example !== undefined || !isSchema(schema)) return;
-    const valid = schema.default ?? validExample(formsOf(schema, components), FIELD_WORDS[name]?.[1]);
-    if (valid !== undefined) parameter.example = valid;
-  });
-}
-
-/** Returns the example if the field may have it. Otherwise the first of its words, or true. Undefined if there is none. */
-function validExample(forms: readonly Schema[], example: unknown): unknown {
-  const isValid = ({ enum: words, type }: Schema): boolean =>
-    Array.isArray(words)
-      ? words.includes(example)
-      : type === undefined || [type].flat().some((each) => typeOf(example) === (each === "integer" ? "number" : each));
-  if (example !== undefined && forms.some(isValid)) return example;
-  const [form] = forms.filter(({ type }) => type !== "null");
-  if (Array.isArray(form?.enum)) return form.enum[0];
-  if (form?.type === "boolean") return true;
-  return isSchema(form?.items) && Array.isArray(form.items.enum) ? form.items.enum.slice(0, 1) : undefined;
-}
-
-function typeOf(value: unknown): string {
-  if (value === null) return "null";
-  if (Array.isArray(value)) return "array";
-  return typeof value;
-}
 
 const isDescribed = (field: Schema, components: Schema): boolean =>
   field.description !== undefined || formsOf(field, components).some((form) => form.description !== undefined);
@@ -155,6 +82,22 @@ function visitParameters(document: Schema, visit: (parameter: Schema, name: stri
       }
     }
   }
+}
+
+/** Gives each parameter the words of its schema, where readers and generators look for them. */
+export function describeParameters(document: Schema): void {
+  const components = componentsOf(document);
+  visitParameters(document, (parameter) => {
+    const { schema } = parameter;
+    if (!isSchema(schema)) return;
+    const forms = [schema, ...formsOf(schema, components)];
+    parameter.description ??= forms.find(({ description }) => description !== undefined)?.description;
+    parameter.example ??= forms
+      .map(({ default: standard, example, examples }) => standard ?? example ?? [examples].flat()[0])
+      .find((each) => each !== undefined);
+    delete schema.example;
+    delete schema.examples;
+  });
 }
 
 /** Returns the places of fields without a description, or without an example. */
