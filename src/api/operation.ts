@@ -151,9 +151,9 @@ export function operation<
       ...(query === undefined || query instanceof Unread ? [] : [validate("query", query)]),
       ...checksBody,
       answer,
-    ] as Step[];
+    ] as Middleware[];
   });
-  return { ...described, mount: (app) => mount(app, described, (c) => takeSteps(c, steps(), 0)) };
+  return { ...described, mount: (app) => mount(app, described, (c) => runMiddleware(c, steps(), 0)) };
 }
 
 /** Returns the middleware that reads the body, and that which validates it. A POST without fields also checks its body. */
@@ -166,15 +166,15 @@ function bodyMiddleware({ method, body }: { readonly method: Method; readonly bo
     : { readsBody: [], checksBody: [] };
 }
 
-type Step = (c: Context<AppEnv>, next: () => Promise<void>) => Promise<Response | undefined>;
+type Middleware = (c: Context<AppEnv>, next: () => Promise<void>) => Promise<Response | undefined>;
 
 /**
  * Takes the steps of a request, as Hono runs middleware: a step may do something after the next one, whose error is already a
  * response. Hono itself would need a route for each step of each operation when the Worker starts.
  */
-async function takeSteps(c: Context<AppEnv>, steps: readonly Step[], at: number): Promise<Response> {
+async function runMiddleware(c: Context<AppEnv>, steps: readonly Middleware[], at: number): Promise<Response> {
   try {
-    const response = await steps[at]?.(c, async () => void (await takeSteps(c, steps, at + 1)));
+    const response = await steps[at]?.(c, async () => void (await runMiddleware(c, steps, at + 1)));
     if (response !== undefined && !c.finalized) c.res = response;
   } catch (thrown) {
     if (!(thrown instanceof Error)) throw thrown;

@@ -108,7 +108,7 @@ const pageOf = ({ from, where }: Source) =>
       .orderBy(...newestFirst)
       .limit(boundLimit(value("limit"))),
   );
-const sumsOf = ({ from, where }: Source) =>
+const sumsOfPayments = ({ from, where }: Source) =>
   query((value: ValueOf<PaymentFilters>) =>
     drizzle
       .select({
@@ -124,15 +124,15 @@ const sumsOf = ({ from, where }: Source) =>
       .groupBy(payments.currency)
       .orderBy(payments.currency),
   );
-type Statements = { readonly page: ReturnType<typeof pageOf>; readonly sums: ReturnType<typeof sumsOf> };
+type Statements = { readonly page: ReturnType<typeof pageOf>; readonly sums: ReturnType<typeof sumsOfPayments> };
 const STATEMENTS: Readonly<Record<keyof typeof SOURCES, Statements>> = {
-  ofUser: { page: pageOf(SOURCES.ofUser), sums: sumsOf(SOURCES.ofUser) },
-  ofRef: { page: pageOf(SOURCES.ofRef), sums: sumsOf(SOURCES.ofRef) },
-  disputed: { page: pageOf(SOURCES.disputed), sums: sumsOf(SOURCES.disputed) },
-  refunded: { page: pageOf(SOURCES.refunded), sums: sumsOf(SOURCES.refunded) },
-  settled: { page: pageOf(SOURCES.settled), sums: sumsOf(SOURCES.settled) },
-  status: { page: pageOf(SOURCES.status), sums: sumsOf(SOURCES.status) },
-  all: { page: pageOf(SOURCES.all), sums: sumsOf(SOURCES.all) },
+  ofUser: { page: pageOf(SOURCES.ofUser), sums: sumsOfPayments(SOURCES.ofUser) },
+  ofRef: { page: pageOf(SOURCES.ofRef), sums: sumsOfPayments(SOURCES.ofRef) },
+  disputed: { page: pageOf(SOURCES.disputed), sums: sumsOfPayments(SOURCES.disputed) },
+  refunded: { page: pageOf(SOURCES.refunded), sums: sumsOfPayments(SOURCES.refunded) },
+  settled: { page: pageOf(SOURCES.settled), sums: sumsOfPayments(SOURCES.settled) },
+  status: { page: pageOf(SOURCES.status), sums: sumsOfPayments(SOURCES.status) },
+  all: { page: pageOf(SOURCES.all), sums: sumsOfPayments(SOURCES.all) },
 };
 
 /** Selects a page of payments, newest first. */

@@ -113,25 +113,25 @@ export async function createWebhook(
   });
 }
 
-type Change = { webhookId: string; change: string };
+type EndpointChange = { webhookId: string; change: string };
 
 /** SQL: a column's value after a change. The change is JSON with the fields of the request. */
-const changedValue = (value: ValueOf<Change>, field: string, column: SQLiteColumn) =>
+const changedValue = (value: ValueOf<EndpointChange>, field: string, column: SQLiteColumn) =>
   sql`iif(json_type(${value("change")}, ${`$.${field}`}) IS NULL, ${column}, ${value("change")} ->> ${field})`;
 
 const { url, types, wantsExports, description, isEnabled } = webhookEndpoints;
 const CHANGEABLE = { url, types, wantsExports, description, isEnabled };
 
 const ofEndpoint = (value: ValueOf<{ webhookId: string }>) => eq(webhookEndpoints.id, value("webhookId"));
-const differs = (value: ValueOf<Change>) =>
+const differs = (value: ValueOf<EndpointChange>) =>
   or(
     ...Object.entries(CHANGEABLE).map(([field, column]) => sql`${column} IS NOT ${changedValue(value, field, column)}`),
   );
 
-const auditChanged = insertAuditEntry<Change>((value) =>
+const auditChanged = insertAuditEntry<EndpointChange>((value) =>
   hasRow(webhookEndpoints, and(ofEndpoint(value), differs(value))),
 );
-const updateEndpoint = query((value: ValueOf<Change & AuditEntryKey>) => {
+const updateEndpoint = query((value: ValueOf<EndpointChange & AuditEntryKey>) => {
   const changed = Object.fromEntries(
     Object.entries(CHANGEABLE).map(([field, column]) => [field, changedValue(value, field, column)]),
   );

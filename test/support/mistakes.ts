@@ -36,7 +36,7 @@ export interface Mistake {
   readonly send: (world: MistakenWorld) => MistakenRequest;
   readonly code: ErrorCode;
   readonly param?: string;
-  /** What the message must name: a field, a header, a path or a unit. How it says so is not tested. */
+  /** The message must name these: a field, a header, a path or a unit. How it says so is not tested. */
   readonly names: readonly string[];
 }
 

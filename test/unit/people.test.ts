@@ -157,7 +157,7 @@ it("an event's time is a whole number of milliseconds that an export can write, 
     fc.property(wild, wild, wild, (timestampMs, offsetMs, sentAtMs) => {
       const atMs = eventTimeMs({ timestampMs, offsetMs, sentAtMs }, nowMs);
       expect(Number.isSafeInteger(atMs)).toBe(true);
-      expect(new Date(atMs).toISOString()).toMatch(/^d{4}-/);
+      expect(new Date(atMs).toISOString()).toMatch(/^\d{4}-/);
     }),
   );
 });

@@ -26,7 +26,7 @@ interface Replay<Answer> {
   readonly answer: Answer;
 }
 
-/** What a verb changes. `commit` turns it into statements of one batch. */
+/** The changes of a verb. `commit` turns it into statements of one batch. */
 export interface Change<Answer> {
   readonly kind: "write";
   /** The statements of its rows, which come before its entries. Some write entries whose amounts only the database knows. */
@@ -45,7 +45,7 @@ export interface Change<Answer> {
   readonly messages?: (() => readonly LedgerMessage[]) | undefined;
   /** The amounts that it counts towards usage limits (Q3). The column `counted` of the written rows has them too. */
   readonly counts?: readonly NewCount[] | undefined;
-  /** What this isolate remembers of it besides its entries. If absent, the account is removed from memory. */
+  /** The other facts that this isolate remembers of it, besides its entries. If absent, the account is removed from memory. */
   readonly remembers?: Pick<StateChanges, "newBalances" | "newReservation"> | undefined;
   /** Whether credits are insufficient. Such a decision is made only after a read, never from memory. */
   readonly isShort?: boolean | undefined;

@@ -127,7 +127,7 @@ export interface NewEvent extends PricedUsage {
   readonly counts: readonly NewCount[];
 }
 
-/** What is written with an event. */
+/** The rows that are written with an event. */
 interface EventContext {
   /** The statements before it. */
   readonly before?: readonly Statement[];
