@@ -713,7 +713,7 @@ END;
 -- A usage event never changes.
 CREATE TRIGGER usage_events_frozen BEFORE UPDATE OF
   account_id, occurred_by_ms, seq, environment_id, event, model, count_steps, tokens_steps, seconds_steps, cents_steps,
-  occurred_at_ms, received_at_ms, debits, uncovered, counted ON usage_events
+  meters, price_version, cost_steps, occurred_at_ms, received_at_ms, debits, uncovered, counted ON usage_events
 BEGIN
   SELECT RAISE(ABORT, 'usage_events_append_only');
 END;
@@ -862,7 +862,7 @@ END;
 --> statement-breakpoint
 -- The holds, the user and the purpose of a reservation never change. Only its end, its state and its event do.
 CREATE TRIGGER reservations_frozen BEFORE UPDATE OF
-  environment_id, account_id, made_seq, event, model, quantities, legs, counted, on_expiry, created_at_ms ON reservations
+  environment_id, account_id, made_seq, event, model, quantities, meters, price_version, cost_steps, legs, counted, on_expiry, created_at_ms ON reservations
 BEGIN
   SELECT RAISE(ABORT, 'reservations_frozen');
 END;

@@ -13,6 +13,7 @@ export const errorStatus = {
   credit_pack_not_found: 404,
   credit_balance_not_found: 404,
   reservation_not_found: 404,
+  price_not_found: 404,
   method_not_allowed: 405,
   idempotency_conflict: 409,
   reservation_closed: 409,
@@ -50,6 +51,8 @@ export const errorMeaning: Readonly<Record<ErrorCode, string>> = {
   credit_pack_not_found: "There is no such pack, or it is archived.",
   credit_balance_not_found: "There is no such balance.",
   reservation_not_found: "There is no such reservation.",
+  price_not_found:
+    "The price list has no price for this event, its model or its meters. `details.meters` names those without a price.",
   method_not_allowed: "The path does not support this method. `Allow` lists the methods that it supports.",
   idempotency_conflict:
     "The same id was used before with a different body. `details.differs` has the fields that differ.",

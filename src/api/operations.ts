@@ -83,6 +83,7 @@ import getUnitNamesOfApp from "./unit-names/get-unit-names-of-app.ts";
 import setUnitNames from "./unit-names/set-unit-names.ts";
 import getUsageTotals from "./usage/get-usage-totals.ts";
 import listUsageEvents from "./usage/list-usage-events.ts";
+import previewPrice from "./usage/price-usage.ts";
 import recordUsageEvent from "./usage/record-usage-event.ts";
 import recordUsageEvents from "./usage/record-usage-events.ts";
 import changeUsageLimit from "./usage-limits/change-usage-limit.ts";
@@ -151,6 +152,7 @@ export const operations: readonly Operation[] = [
   getStatement,
   recordUsageEvent,
   recordUsageEvents,
+  previewPrice,
   listUsageEvents,
   getUsageTotals,
   getEnvironmentUsage,

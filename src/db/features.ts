@@ -17,7 +17,7 @@ export interface Features {
   readonly webhooks?: unknown;
   readonly alerts?: unknown;
   readonly notices?: unknown;
-  /** The number of price lists that were made and deleted. Present once there was one (PR1). */
+  /** The versions of the price list that take force last. Present once there was one (PR1). */
   readonly prices?: unknown;
   /** The usage limits, oldest first. */
   readonly limits?: unknown;

@@ -3,7 +3,7 @@ import type { ZodOpenApiResponseObject } from "zod-openapi";
 import { scope } from "../api/keys/key-shapes.ts";
 import { refusingLimitOutput } from "../api/usage-limits/usage-limit-shapes.ts";
 import { TOKEN_FLAWS } from "../auth/jwt.ts";
-import { quantitiesOutput, unit } from "../books/amounts/amount-fields.ts";
+import { metersAndVersion, quantitiesOutput, unit } from "../books/amounts/amount-fields.ts";
 import { type ErrorCode, errorMeaning, errorStatus } from "../errors.ts";
 import { errorBody, errorDetail } from "../http/error-body.ts";
 import { mode } from "../http/fields.ts";
@@ -68,6 +68,8 @@ const detailsByCode = {
   insufficient_credits: z.strictObject({
     uncovered: quantitiesOutput.meta(words("The quantities that no balance covers.")),
     skipped: z.array(shortBalance).meta(words("Why each active balance does not cover them; at most 20.")),
+    quantities: quantitiesOutput.meta(words("The quantities of the usage.")),
+    ...metersAndVersion(),
   }),
   forbidden: z
     .strictObject({
@@ -86,6 +88,14 @@ const detailsByCode = {
     })
     .optional()
     .meta(words("Present when an administration key may not do this.")),
+  price_not_found: z.strictObject({
+    event: z.string().meta(words("The event's name.", "chat.completed")),
+    model: z.string().nullable().meta(words("The model. Null if the event has none.", "large-3")),
+    meters: z.array(z.string()).meta(words("The meters without a price.", ["output"])),
+    unit: unit
+      .optional()
+      .meta(words("The unit whose rule does not name them. Absent if no rule matches the event.", "cents")),
+  }),
   idempotency_conflict: z.strictObject({
     differs: z
       .array(z.string())
@@ -93,7 +103,7 @@ const detailsByCode = {
   }),
   changed_meanwhile: z
     .strictObject({
-      version: z.int().optional().meta(words("The current version of a pack.", 3)),
+      version: z.int().optional().meta(words("The current version of a pack or price list.", 3)),
       distinctIds: z
         .array(z.string())
         .optional()
@@ -179,7 +189,10 @@ const DETAILS: Partial<Record<ErrorCode, object>> = {
         reason: "no_match",
       },
     ],
+    quantities: { count: 1, tokens: 240 },
+    ...{ meters: null, priceVersion: null },
   },
+  price_not_found: { event: "chat.completed", model: "large-3", meters: ["output"], unit: "cents" },
   idempotency_conflict: { differs: ["quantities"] },
   invalid_user_token: { reason: "expired" },
   changed_meanwhile: { version: 3 },

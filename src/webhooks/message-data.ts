@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { debit, quantitiesOutput, unit } from "../books/amounts/amount-fields.ts";
+import { debit, metersAndVersion, quantitiesOutput, unit } from "../books/amounts/amount-fields.ts";
 import { mode } from "../http/fields.ts";
 import { time } from "../http/output-fields.ts";
 import { words } from "../lib/words.ts";
@@ -141,6 +141,7 @@ export const messageData = {
       event: textSchema.meta(words("The event's name.", "chat.completed")),
       model: textSchema.nullable().meta(words("The model. Null if the event has none.", "large-1")),
       quantities: quantitiesOutput.meta(words("The usage in each unit.", { count: 1, tokens: 120 })),
+      ...metersAndVersion(),
       occurredAt: time.meta(words("When it happened.", "2026-01-16T08:30:00.000Z")),
       properties: z
         .record(z.string(), z.unknown())

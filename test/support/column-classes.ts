@@ -153,6 +153,9 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
     names: ["event_id", "reservation_id"],
     text: ["properties", "large_properties_bytes", "request_hash"],
     kept: [
+      "meters",
+      "price_version",
+      "cost_steps",
       "account_id",
       "occurred_by_ms",
       "seq",
@@ -211,6 +214,9 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
     names: ["id", "settled_event_id"],
     text: ["request_hash"],
     kept: [
+      "meters",
+      "price_version",
+      "cost_steps",
       "environment_id",
       "account_id",
       "event",

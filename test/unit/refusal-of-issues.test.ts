@@ -68,7 +68,9 @@ it("the message about a malformed argument shortens the name of an unknown field
 
 it("the message about a malformed argument suggests a field of the schema for an unknown field, in lists and unions too", () => {
   const quantities = z.strictObject({ tokens: z.number().optional() }).meta({ wrongNames: { "/model": "model" } });
-  const event = z.strictObject({ userId: z.string(), quantities: quantities.prefault({}) }).meta({ wrongNames: { userId: "customer", "quantities.tokens": "tokens" } });
+  const event = z
+    .strictObject({ userId: z.string(), quantities: quantities.prefault({}) })
+    .meta({ wrongNames: { userId: "customer", "quantities.tokens": "tokens" } });
   const schema = z.union([z.strictObject({ items: z.array(event) }), z.number()]);
   const refusalOfItem = (fields: object) => refusalOf(schema, { items: [fields] });
   expect(refusalOfItem({ user_id: "ana" })).toEqual({

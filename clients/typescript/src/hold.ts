@@ -2,7 +2,7 @@ import type { Operations } from "./generated/operations.ts";
 import type { Input, Schemas } from "./operation.ts";
 import { assertNumbers } from "./request.ts";
 
-type Quantities = Input<"commitReservation">["quantities"];
+type Quantities = NonNullable<Input<"commitReservation">["quantities"]>;
 
 /** A reservation to make, with the fields of its commit. */
 export interface HoldInput extends Input<"createReservation"> {

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { debit, quantitiesOutput, unit } from "../../books/amounts/amount-fields.ts";
+import { debit, metersAndVersion, quantitiesOutput, unit } from "../../books/amounts/amount-fields.ts";
 import { planUsage } from "../../books/usage/plan.ts";
 import { lazy } from "../../http/lazy.ts";
 import { eventNames, usageNames } from "../../http/wrong-names.ts";
@@ -7,7 +7,7 @@ import { words } from "../../lib/words.ts";
 import { secretKey } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
-import { usageFields } from "../usage/usage-shapes.ts";
+import { isOneOf, usageFields } from "../usage/usage-shapes.ts";
 import { refusingLimitOutput } from "../usage-limits/usage-limit-shapes.ts";
 
 const skipReason = /* @__PURE__ */ lazy(() =>
@@ -17,6 +17,8 @@ const skipReason = /* @__PURE__ */ lazy(() =>
 const planOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
+      quantities: quantitiesOutput.meta(words("The quantities of the event.")),
+      ...metersAndVersion(),
       debits: z.array(debit).meta(words("The debits, in spending order.")),
       uncovered: quantitiesOutput
         .nullable()
@@ -42,7 +44,10 @@ const planOutput = /* @__PURE__ */ lazy(() =>
 );
 
 export const planInput = lazy(() =>
-  z.strictObject(usageFields()).meta({ id: "PreviewDebit", wrongNames: { ...usageNames, ...eventNames } }),
+  z
+    .strictObject(usageFields())
+    .refine(...isOneOf)
+    .meta({ id: "PreviewDebit", wrongNames: { ...usageNames, ...eventNames } }),
 );
 
 const { balanceId, packId } = EXAMPLE;
@@ -54,6 +59,7 @@ export default operation({
   tag: "Credits",
   access: secretKey({ reads: true }),
   body: planInput,
+  errors: ["price_not_found"],
   warns: true,
   idempotent: true,
   ...(WITH_REFERENCE && {
@@ -67,6 +73,8 @@ export default operation({
     example: () => ({
       body: { userId: "user_42", event: "chat.completed", quantities: { tokens: 120 } },
       output: {
+        quantities: { count: 1, tokens: 120 },
+        ...{ meters: null, priceVersion: null },
         debits: [{ balanceId, packId, unit: "tokens", amount: 120, remaining: 280 }],
         uncovered: null,
         skipped: [

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { debit, quantitiesOutput } from "../../books/amounts/amount-fields.ts";
+import { debit, metersAndVersion, quantitiesOutput } from "../../books/amounts/amount-fields.ts";
 import { mode } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { time } from "../../http/output-fields.ts";
@@ -155,6 +155,7 @@ const meteringEvent = /* @__PURE__ */ lazy(() =>
       event: z.string().meta(words("The event's name.", "chat.completed")),
       model: z.string().nullable().meta(words("The model. Null if the event has none.", "large-1")),
       quantities: quantitiesOutput.meta(words("The usage in each unit.")),
+      ...metersAndVersion(),
       occurredAt: time.meta(words("When it happened.", "2026-01-16T08:30:00.000Z")),
       receivedAt: time.meta(words("When Purser received it.", "2026-01-16T08:30:00.120Z")),
       debits: z.array(debit).meta(words("The debits, in spending order.")),

@@ -17,7 +17,7 @@ export default operation({
   query: lazy(() =>
     z.object({
       mode: mode.meta(words("The mode whose prices they are.", "live")),
-      limit: pageLimit("versions").meta(words("The limit.", "eventsADay")),
+      limit: pageLimit("versions"),
       cursor,
     }),
   ),

@@ -1,16 +1,11 @@
 import * as z from "zod";
 import { priceAmount } from "../../books/amounts/amount.ts";
-import { unit } from "../../books/amounts/amount-fields.ts";
+import { meterName, unit } from "../../books/amounts/amount-fields.ts";
 import type { CostRule, MeterPrice } from "../../books/prices/price.ts";
 import { freeText, identifier, mode, queryInteger, timestamp } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { words } from "../../lib/words.ts";
 import { appId, EXAMPLE } from "../common.ts";
-
-/** The form of a meter's name (PR3). */
-const METER_NAME = /^[a-z][A-Za-z0-9_]{0,39}$/;
-const meterName = () =>
-  z.string().regex(METER_NAME, "must begin with a small letter, and have up to 40 letters, digits and underscores");
 
 const AMOUNT_RULE = "must be 0 or more, with at most 12 decimals and 15 significant digits";
 const ruleAmount = () =>
@@ -138,7 +133,7 @@ export const newPriceList = lazy(() =>
 export const priceListParams = lazy(() =>
   z.object({
     appId,
-    version: queryInteger(1, 10_000).meta(words("The number of the version.", 3)),
+    version: queryInteger(1, 10_000).meta(words("The number of the version.", 4)),
   }),
 );
 

@@ -1,5 +1,4 @@
 import * as z from "zod";
-import { quantities } from "../../books/amounts/amount-fields.ts";
 import { commitReservation } from "../../books/usage/commit.ts";
 import { lazy } from "../../http/lazy.ts";
 import { eventNames, KEY, quantityNames } from "../../http/wrong-names.ts";
@@ -7,11 +6,11 @@ import { words } from "../../lib/words.ts";
 import { secretKey } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
-import { eventIdInput, eventOutput, exampleDebits, usageFields } from "../usage/usage-shapes.ts";
+import { eventIdInput, eventOutput, exampleDebits, isOneOf, usageFields } from "../usage/usage-shapes.ts";
 import { reservationParams } from "./reservation-shapes.ts";
 
 export const commitInput = lazy(() => {
-  const { model, occurredAt, properties, onShortage } = usageFields();
+  const { model, quantities, meters, occurredAt, properties, onShortage } = usageFields();
   return z
     .strictObject({
       eventId: eventIdInput().meta(
@@ -27,10 +26,16 @@ export const commitInput = lazy(() => {
         ),
       ),
       quantities,
+      meters,
       occurredAt,
       properties,
       onShortage,
     })
+    .refine(({ quantities, meters }) => quantities !== undefined || meters !== undefined, {
+      path: ["quantities"],
+      message: "or `meters` is required",
+    })
+    .refine(...isOneOf)
     .meta({
       id: "CommitReservation",
       wrongNames: {
@@ -52,7 +57,13 @@ export default operation({
   access: secretKey(),
   params: reservationParams,
   body: commitInput,
-  errors: ["insufficient_credits", "idempotency_conflict", "reservation_not_found", "reservation_closed"],
+  errors: [
+    "insufficient_credits",
+    "price_not_found",
+    "idempotency_conflict",
+    "reservation_not_found",
+    "reservation_closed",
+  ],
   replayable: true,
   warns: true,
   writesForId: "refused",

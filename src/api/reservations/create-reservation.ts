@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { hold, quantities } from "../../books/amounts/amount-fields.ts";
+import { hold } from "../../books/amounts/amount-fields.ts";
 import { createReservation } from "../../books/usage/reserve.ts";
 import { prefixedIdentifier, userId } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
@@ -8,7 +8,7 @@ import { KEY, reservationNames, SECONDS_NAMES, usageNames } from "../../http/wro
 import { words } from "../../lib/words.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
-import { usageFields } from "../usage/usage-shapes.ts";
+import { isOneOf, usageFields } from "../usage/usage-shapes.ts";
 import { exampleDebit, expiresInSeconds, onExpiry, reservationId } from "./reservation-shapes.ts";
 
 const reserveOutput = /* @__PURE__ */ lazy(() =>
@@ -24,7 +24,7 @@ const reserveOutput = /* @__PURE__ */ lazy(() =>
 const EXPIRES_IN_SECONDS_DEFAULT = 300;
 
 export const reserveInput = lazy(() => {
-  const { event, model } = usageFields();
+  const { event, model, quantities, meters } = usageFields();
   return z
     .strictObject({
       reservationId: prefixedIdentifier("res_")
@@ -34,6 +34,7 @@ export const reserveInput = lazy(() => {
       event,
       model,
       quantities,
+      meters,
       expiresInSeconds: expiresInSeconds
         .default(EXPIRES_IN_SECONDS_DEFAULT)
         .meta(words("How long the credits are held.", 60)),
@@ -46,6 +47,11 @@ export const reserveInput = lazy(() => {
           ),
         ),
     })
+    .refine(({ quantities, meters }) => quantities !== undefined || meters !== undefined, {
+      path: ["quantities"],
+      message: "or `meters` is required",
+    })
+    .refine(...isOneOf)
     .meta({
       id: "CreateReservation",
       wrongNames: {
@@ -64,7 +70,7 @@ export default operation({
   tag: "Usage",
   access: secretKey(),
   body: reserveInput,
-  errors: ["insufficient_credits", "idempotency_conflict", "usage_limit_reached"],
+  errors: ["insufficient_credits", "price_not_found", "idempotency_conflict", "usage_limit_reached"],
   replayable: true,
   warns: true,
   writesForId: "refused",

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { heldAmount, quantitiesOutput } from "../../books/amounts/amount-fields.ts";
+import { heldAmount, metersAndVersion, quantitiesOutput } from "../../books/amounts/amount-fields.ts";
 import { EXPIRES_IN_SECONDS_MAX } from "../../books/usage/reservations.ts";
 import { lazy } from "../../http/lazy.ts";
 import { time } from "../../http/output-fields.ts";
@@ -18,6 +18,7 @@ export const reservation = {
   event: "chat.completed",
   model: null,
   quantities: { count: 1, tokens: 120 },
+  ...{ meters: null, priceVersion: null },
   onExpiry: "return",
   status: "open",
   createdAt: "2026-01-16T08:30:00.000Z",
@@ -54,6 +55,7 @@ export const reservationOutput = /* @__PURE__ */ lazy(() =>
       event: z.string().meta(words("The event's name.", "chat.completed")),
       model: z.string().nullable().meta(words("The model. Null if the event has none.", "large-1")),
       quantities: quantitiesOutput.meta(words("The usage in each unit.")),
+      ...metersAndVersion(),
       onExpiry: onExpiry.meta(words("Whether the holds are returned or charged when it expires.", "return")),
       status: reservationStatus.meta(
         words(

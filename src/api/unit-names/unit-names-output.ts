@@ -15,10 +15,10 @@ const unitName = lazy(() =>
 export const unitNames = lazy(() =>
   z
     .strictObject({
-      count: unitName.optional().meta(words("A count.", 1)),
-      tokens: unitName.optional().meta(words("Tokens.", 120)),
-      seconds: unitName.optional().meta(words("Seconds.", 2.5)),
-      cents: unitName.optional().meta(words("Cents.", 0.25)),
+      count: unitName.optional().meta(words("The name of `count`.")),
+      tokens: unitName.optional().meta(words("The name of `tokens`.")),
+      seconds: unitName.optional().meta(words("The name of `seconds`.")),
+      cents: unitName.optional().meta(words("The name of `cents`.")),
     })
     .meta({ id: "UnitNames", ...words("The names, by unit. A unit without one has its usual name.") }),
 );

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { quantities } from "../../books/amounts/amount-fields.ts";
+import { withImplied } from "../../books/amounts/given-quantities.ts";
 import { assertNotAhead } from "../../books/usage/plan.ts";
 import type { EventInput } from "../../books/usage/record-event.ts";
 import type { ListElement } from "../../books/usage/record-list.ts";
@@ -10,7 +10,7 @@ import { lazy } from "../../http/lazy.ts";
 import { isJsonObject, type JsonObject, ownValue } from "../../lib/json.ts";
 import { words } from "../../lib/words.ts";
 import { BodyByType } from "../body-by-type.ts";
-import { eventInput, isNoReservationId, occurredAt, TIME_OF_USAGE, usageFields } from "./usage-shapes.ts";
+import { eventInput, isNoReservationId, isOneOf, occurredAt, TIME_OF_USAGE, usageFields } from "./usage-shapes.ts";
 
 /** The eventId of a CloudEvent: its source and id together are unique, and the escapes keep two pairs from one eventId. */
 const eventIdOf = (source: string, id: string): string =>
@@ -20,8 +20,11 @@ const EVENT_ID_CODE_POINTS_MAX = 200;
 
 /** The `data` of a CloudEvent. */
 const cloudEventData = lazy(() => {
-  const { model, quantities, properties } = usageFields();
-  return z.strictObject({ model, quantities, properties }).meta({ id: "CloudEventData" });
+  const { model, quantities, meters, properties } = usageFields();
+  return z
+    .strictObject({ model, quantities, meters, properties })
+    .refine(...isOneOf)
+    .meta({ id: "CloudEventData" });
 });
 
 /** A CloudEvent 1.0 as JSON, read as a usage event (U1). Extension attributes are ignored. */
@@ -52,7 +55,7 @@ const cloudEvent = lazy(() =>
         userId: subject,
         event: type,
         model: data?.model,
-        quantities: data?.quantities ?? quantities.parse({}),
+        ...withImplied({ quantities: data?.quantities, meters: data?.meters }),
         occurredAt: time ?? undefined,
         properties: data?.properties,
         onShortage: "reject",

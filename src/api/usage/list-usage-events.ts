@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { heldAmount, quantitiesOutput } from "../../books/amounts/amount-fields.ts";
+import { heldAmount, metersAndVersion, quantitiesOutput } from "../../books/amounts/amount-fields.ts";
 import { listEvents, readUsageEventById } from "../../books/usage/list-events.ts";
 import { assert } from "../../errors.ts";
 import { cursor, identifier, pageLimit, timestamp, userId } from "../../http/fields.ts";
@@ -18,6 +18,14 @@ const shownEvent = /* @__PURE__ */ lazy(() =>
       event: z.string().meta(words("The event's name.", "chat.completed")),
       model: z.string().nullable().meta(words("The model. Null if the event has none.", "large-2")),
       quantities: quantitiesOutput.meta(words("The usage in each unit.")),
+      ...metersAndVersion(),
+      cost: z
+        .number()
+        .nullable()
+        .optional()
+        .meta(
+          words("Your own cost, in cents. Null if the list of costs has none. Absent for a publishable key.", null),
+        ),
       occurredAt: time.meta(words("When it happened.", "2026-01-16T08:30:00.000Z")),
       receivedAt: time.meta(words("When Purser received it.", "2026-01-16T08:30:00.042Z")),
       reservationId: z
@@ -42,6 +50,7 @@ const storedEvent = {
   event: "chat.completed",
   model: "large-2",
   quantities: { count: 1, tokens: 120 },
+  ...{ meters: null, priceVersion: null, cost: null },
   occurredAt: "2026-01-16T08:30:00.000Z",
   receivedAt: "2026-01-16T08:30:00.042Z",
   reservationId: null,

@@ -14,7 +14,7 @@ export default operation({
   tag: "Usage",
   access: secretKey(),
   body: oneEvent,
-  errors: ["insufficient_credits", "idempotency_conflict", "usage_limit_reached"],
+  errors: ["insufficient_credits", "price_not_found", "idempotency_conflict", "usage_limit_reached"],
   replayable: true,
   warns: true,
   writesForId: "refused",

@@ -1,11 +1,12 @@
 import * as z from "zod";
-import { debit, quantities, quantitiesOutput } from "../../books/amounts/amount-fields.ts";
+import { debit, meters, metersOutput, quantities, quantitiesOutput } from "../../books/amounts/amount-fields.ts";
+import { type SentUsage, withImplied } from "../../books/amounts/given-quantities.ts";
 import { errorDetail } from "../../http/error-body.ts";
 import { identifier, jsonObject, timestamp, userId } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
+import { eventNames, KEY, planNames, usageNames } from "../../http/wrong-names.ts";
 import { utf8Length } from "../../lib/encoding.ts";
 import { isNestedDeeperThan, roundNumbers } from "../../lib/json.ts";
-import { eventNames, KEY, planNames, usageNames } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";
 import { EXAMPLE } from "../common.ts";
 import { exampleDebit } from "../reservations/reservation-shapes.ts";
@@ -23,6 +24,16 @@ export const eventOutput = /* @__PURE__ */ lazy(() =>
       uncovered: quantitiesOutput
         .nullable()
         .meta(words("The quantities that no balance covered. Null when all are covered.")),
+      quantities: quantitiesOutput
+        .optional()
+        .meta(words("The quantities that the price list gave the meters. Absent if quantities were sent.")),
+      meters: metersOutput
+        .optional()
+        .meta(words("The meters. Absent if quantities were sent.", { input: 1_200, output: 300 })),
+      priceVersion: z
+        .int()
+        .optional()
+        .meta(words("The version of the price list that priced the meters. Absent if quantities were sent.", 4)),
     })
     .meta({ id: "UsageEventResult" }),
 );
@@ -97,7 +108,16 @@ export const usageFields = () => ({
     .nullish()
     .transform((given) => given ?? undefined)
     .meta(words("The model that was used, for rules with a model.", "large-1")),
-  quantities: quantities.prefault({}).meta(words("The usage in each unit. `count` is 1 unless it is given.")),
+  quantities: quantities
+    .optional()
+    .meta(words("The usage in each unit. `count` is 1 unless it is given. Not together with `meters`.")),
+  meters: meters.optional().meta(
+    words("The usage by meter, which the price list turns into quantities.", {
+      input: 1_200,
+      cacheRead: 300,
+      output: 450,
+    }),
+  ),
   occurredAt: occurredAt.optional().meta(words(TIME_OF_USAGE, "2026-01-16T08:30:00.000Z")),
   properties: usageProperties
     .nullish()
@@ -119,6 +139,15 @@ export const eventIdInput = () =>
     .refine(...isNoReservationId)
     .meta(words("Your own id of the event: its idempotency key. It does not expire. It must not begin with `res_`."));
 
+/** The check that a usage has not both quantities and meters. */
+export const isOneOf: [(sent: SentUsage) => boolean, { path: string[]; message: string }] = [
+  ({ quantities, meters }) => quantities === undefined || meters === undefined,
+  {
+    path: ["meters"],
+    message: "must not be sent together with `quantities`: the price list makes them from the meters",
+  },
+];
+
 export const eventInput = lazy(() =>
   z
     .strictObject({
@@ -130,5 +159,7 @@ export const eventInput = lazy(() =>
       ),
       ...usageFields(),
     })
+    .refine(...isOneOf)
+    .transform(withImplied)
     .meta({ id: "UsageEvent", wrongNames: { eventId: KEY, ...usageNames, ...eventNames, ...planNames } }),
 );

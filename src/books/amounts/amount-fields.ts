@@ -2,8 +2,9 @@ import * as z from "zod";
 import { anyDecimal, identifier, refuse } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { words } from "../../lib/words.ts";
-import { amountMaxRule, UNITS, type Unit, usedSteps } from "./amount.ts";
+import { amountMaxRule, meterOf, UNITS, type Unit, usedSteps } from "./amount.ts";
 import { readGivenQuantities } from "./given-quantities.ts";
+import { meterText } from "./meters.ts";
 
 /** The quantities in a response: the units that the event has. */
 export const quantitiesOutput = lazy(() =>
@@ -74,6 +75,46 @@ const quantitySchema = (of: Unit) =>
     )
     .meta({ type: "number", minimum: 0 })
     .optional();
+
+/** The form of a meter's name (PR3). */
+export const meterName = () =>
+  z
+    .string()
+    .regex(
+      /^[a-z][A-Za-z0-9_]{0,39}$/,
+      "must begin with a small letter, and have up to 40 letters, digits and underscores",
+    );
+
+const METERS_MAX = 20;
+
+/** The meters of a usage, each as its shortest decimal (PR3). */
+export const meters = lazy(() =>
+  z
+    .record(
+      meterName(),
+      anyDecimal
+        .transform((decimal, context) => {
+          const thousandths = meterOf(decimal);
+          if (thousandths !== null) return meterText(thousandths);
+          return refuse(context, decimal.startsWith("-") ? "must not be negative" : "must be at most 2^53");
+        })
+        .meta({ type: "number", minimum: 0 }),
+    )
+    .refine((sent) => Object.keys(sent).length <= METERS_MAX, `must have at most ${METERS_MAX} names`)
+    .meta({ id: "Meters" }),
+);
+
+/** Meters in a response. */
+export const metersOutput = lazy(() => z.record(z.string(), sumOutput).meta({ id: "SentMeters" }));
+
+/** The fields of a response that say how its quantities came about. */
+export const metersAndVersion = () => ({
+  meters: metersOutput.nullable().meta(words("The meters that were sent. Null if quantities were sent.", null)),
+  priceVersion: z
+    .int()
+    .nullable()
+    .meta(words("The version of the price list that priced the meters. Null if quantities were sent.", null)),
+});
 
 /** Amounts by unit, read as steps. `count` is 1 when it is absent, so it is always present (U1). */
 export const quantities = lazy(() =>

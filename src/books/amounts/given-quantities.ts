@@ -1,13 +1,19 @@
 import type { Steps } from "../../db/schema.ts";
 import { type Quantities, UNITS, type Unit } from "./amount.ts";
+import type { SentMeters } from "./meters.ts";
 
 /** Why a request's quantities may be a mistake (W16). Separate sets hold them, so that they do not change a request's hash. */
 const quantitiesWithImpliedCount = new WeakSet<object>();
+
+const unstatedQuantities = new WeakSet<object>();
 
 const roundedQuantities = new WeakSet<object>();
 
 /** Returns whether quantities with other units have a `count` of 1 only by default. */
 export const impliesCount = (read: Quantities): boolean => quantitiesWithImpliedCount.has(read);
+
+/** Returns whether a request named no quantity, so that there is only the implied `count` (PR3). */
+export const isUnstated = (read: Quantities): boolean => unstatedQuantities.has(read);
 
 /** Returns whether a quantity had to be rounded (C1). */
 export const isRounded = (read: Quantities): boolean => roundedQuantities.has(read);
@@ -28,6 +34,17 @@ export function readGivenQuantities(given: GivenQuantities): Quantities & { read
   const isFree = sent.length > 0 && sent.every((used) => used.steps === 0);
   const read = isFree ? { ...steps, isFree } : steps;
   if (given.count === undefined && sent.length > 0) quantitiesWithImpliedCount.add(read);
+  if (sent.length === 0) unstatedQuantities.add(read);
   if (sent.some((used) => used.isRounded)) roundedQuantities.add(read);
   return read;
 }
+
+/** The quantities or the meters of a usage, as they were sent. */
+export interface SentUsage {
+  readonly quantities?: Quantities | undefined;
+  readonly meters?: SentMeters | undefined;
+}
+
+/** Adds the implied quantities of a usage that was sent with neither quantities nor meters (U1). */
+export const withImplied = <Sent extends SentUsage>(sent: Sent): Sent =>
+  sent.quantities === undefined && sent.meters === undefined ? { ...sent, quantities: readGivenQuantities({}) } : sent;

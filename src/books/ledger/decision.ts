@@ -146,7 +146,7 @@ export async function stampRequest<Input extends object>(
 const MARKS_FROM = REQUEST_LENGTH + WRITE_ID_LENGTH;
 
 /** The fields of a commit's body, without the id. An event lists them last, so that a conflict between the two can name them. */
-export const committedFields = ["quantities", "occurredAt", "properties", "onShortage"] as const;
+export const committedFields = ["meters", "quantities", "occurredAt", "properties", "onShortage"] as const;
 
 const textOf = (value: unknown): string => (value === undefined ? "" : canonicalJson(value));
 

@@ -67,6 +67,10 @@ export interface Charge {
   readonly event: string;
   readonly model: string | null;
   readonly quantities: Quantities;
+  /** Its meters, as JSON, and the version that priced them. Null for quantities. */
+  readonly meters: string | null;
+  readonly priceVersion: number | null;
+  readonly costSteps: number | null;
   /** The reservation's end. */
   readonly occurredAtMs: number;
 }
@@ -91,7 +95,16 @@ export interface DueHold extends Hold {
 /** A reservation's row, with the columns that the ledger needs. */
 export type ReservationRow = Pick<
   typeof reservations.$inferSelect,
-  "id" | "event" | "model" | "legs" | "state" | "createdAtMs" | "expiresAtMs" | "settledEventId" | "requestHash"
+  | "id"
+  | "event"
+  | "model"
+  | "legs"
+  | "state"
+  | "createdAtMs"
+  | "expiresAtMs"
+  | "settledEventId"
+  | "requestHash"
+  | "priceVersion"
 > &
   Pick<Hold, "owed" | "revocations">;
 export type OpenReservation = ReservationRow & { readonly state: "open" };
@@ -186,6 +199,9 @@ export const dueFields = (isFirst: SQL = sql`1`) => ({
     event: "event",
     model: "model",
     quantities: "quantities",
+    meters: "meters",
+    priceVersion: "priceVersion",
+    costSteps: "costSteps",
     counted: "counted",
     occurredAtMs: "expiresAtMs",
   }),
@@ -240,10 +256,12 @@ export const inOrderOfEnds = (a: DueRow, b: DueRow): number =>
   a.occurredAtMs - b.occurredAtMs || (a.holdId < b.holdId ? -1 : 1);
 
 export function readDueHold(row: DueRow): DueHold {
-  const { holdId: id, event, model, occurredAtMs, owed, revocations } = row;
+  const { holdId: id, event, model, meters, costSteps, occurredAtMs, owed, revocations } = row;
   const legs = readLegs(row.legs);
+  const quantities = readQuantities(row.quantities, legs);
+  const priceVersion = meters === null ? null : row.priceVersion;
   const charge =
-    row.isToCharge === 1 ? { event, model, quantities: readQuantities(row.quantities, legs), occurredAtMs } : null;
+    row.isToCharge === 1 ? { event, model, quantities, meters, priceVersion, costSteps, occurredAtMs } : null;
   return {
     id,
     event,

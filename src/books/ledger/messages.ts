@@ -6,6 +6,7 @@ import { iso } from "../../lib/time.ts";
 import type { MessageType } from "../../webhooks/message-data.ts";
 import { type NewMessage, newDelivery, type Outgoing } from "../../webhooks/outbox.ts";
 import { fromSteps, presentQuantities, type Quantities, type Unit } from "../amounts/amount.ts";
+import type { MeterAmounts } from "../amounts/meters.ts";
 import { presentExpiry } from "./balance.ts";
 import type { Counted, NewCount } from "./counters.ts";
 import { type DueHold, presentLeg } from "./hold.ts";
@@ -52,6 +53,8 @@ export interface RecordedUsage {
   readonly event: string;
   readonly model: string | null;
   readonly quantities: Quantities;
+  readonly meters: MeterAmounts | null;
+  readonly priceVersion: number | null;
   readonly reservationId: string | null;
   /** Whether this batch writes ledger entries for it. */
   readonly hasEntries: boolean;
@@ -59,12 +62,12 @@ export interface RecordedUsage {
 
 /** `usage.recorded`, for an event, a commit or a charge. */
 export function usageRecorded(userId: string, usage: RecordedUsage): LedgerMessage {
-  const { eventId, event, model, reservationId, hasEntries } = usage;
+  const { eventId, event, model, meters, priceVersion, reservationId, hasEntries } = usage;
   const lastEntry = reservationId === null ? { eventId } : { reservationId };
   return {
     type: "usage.recorded",
     subject: userId,
-    data: { userId, eventId, event, model, quantities: presentQuantities(usage.quantities) },
+    data: { userId, eventId, event, model, quantities: presentQuantities(usage.quantities), meters, priceVersion },
     recordedEventId: eventId,
     last: hasEntries ? lastEntry : null,
   };

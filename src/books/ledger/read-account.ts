@@ -189,19 +189,19 @@ const selectPayingOfAll = query((value: ValueOf<NamedUsers>) =>
 );
 
 /**
- * Reads several users, and the rows of one more statement, in one batch. Leaves out users who have a due hold or a due period, are
+ * Reads several users, and the rows of further statements, in one batch. Leaves out users who have a due hold or a due period, are
  * erased, or whose balances did not fit: `writeForUser` reads them separately.
  */
-export async function readTogether<Row>(
+export async function readTogether<const More extends readonly Statement[]>(
   ctx: TenantCtx,
   userIds: readonly string[],
-  more: Statement<Row>,
-): Promise<{ readonly accounts: ReadonlyMap<string, AccountAtRead>; readonly rows: Row[] }> {
+  more: More,
+): Promise<{ readonly accounts: ReadonlyMap<string, AccountAtRead>; readonly found: RowsOf<More> }> {
   const named = { environmentId: ctx.environment.id, userIds: JSON.stringify(userIds), nowMs: ctx.now() };
-  const [found, paying, rows] = await batch(ctx.db, [
+  const [found, paying, ...rest] = await batch(ctx.db, [
     selectAccounts({ ...named, hashes: JSON.stringify(await Promise.all(userIds.map((id) => hashesOf(ctx, id)))) }),
     selectPayingOfAll(named),
-    more,
+    ...more,
   ] as const);
   requireClock(ctx, found[0]?.features ?? null);
   const balances = Map.groupBy(paying, ({ userId }) => userId);
@@ -217,5 +217,6 @@ export async function readTogether<Row>(
     const due = { ...NOTHING_DUE, rows: balances.get(userId) ?? [] };
     accounts.set(userId, settleAccount({ ...context, ...due, lastSeq, features, recurringDueAtMs, counters }));
   }
-  return { accounts, rows };
+  // The rows of the further statements follow.
+  return { accounts, found: rest as RowsOf<More> };
 }

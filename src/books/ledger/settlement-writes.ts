@@ -3,6 +3,7 @@ import { asInteger, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import { usageEvents } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { presentQuantities } from "../amounts/amount.ts";
+import { presentMeters, readSentMeters } from "../amounts/meters.ts";
 import { type WriteContext, writingValues } from "./account.ts";
 import { LEGS_MAX } from "./burn-down.ts";
 import { keptJson } from "./counters.ts";
@@ -102,9 +103,12 @@ export function motionsOfSettlements(settled: readonly Settlement[]): Motion[] {
 /** Returns the message about a settled hold. */
 export function settlementMessage(userId: string, { hold, charged }: SettledHold): LedgerMessage {
   if (charged === null) return reservationExpired(userId, hold);
-  const { event, model, quantities } = charged.charge;
+  const { event, model, quantities, meters, priceVersion } = charged.charge;
   const hasEntries = hold.legs.length > 0 || charged.payment.legs.length > 0;
-  return usageRecorded(userId, { eventId: hold.id, event, model, quantities, reservationId: hold.id, hasEntries });
+  return usageRecorded(userId, {
+    ...{ eventId: hold.id, event, model, quantities, meters: presentMeters(meters), priceVersion },
+    ...{ reservationId: hold.id, hasEntries },
+  });
 }
 
 /** Returns the statement that inserts the events of charges, which tell the amounts after their debits. */
@@ -115,9 +119,10 @@ function chargeWrites(account: WriteContext, settled: readonly SettledHold[]): S
     const steps = sumsAtDebits(entries, sums);
     if (charged === null) continue;
     const { charge, payment } = charged;
-    const { quantities, occurredAtMs: occurredAt } = charge;
+    const { quantities, meters, occurredAtMs: occurredAt } = charge;
     const uncovered = payment.uncovered === null ? null : JSON.stringify(presentQuantities(payment.uncovered));
-    const stamp = stampCharge({ quantities, occurredAt, onShortage: "partial" });
+    const sent = meters === null ? { quantities } : { meters: readSentMeters(meters) };
+    const stamp = stampCharge({ ...sent, occurredAt, onShortage: "partial" });
     const legs = debitsOfPayment(payment, steps);
     events.push({ id: hold.id, ...charge, legs, uncovered, stamp, counted: keptJson(hold.counted) });
   }
@@ -135,10 +140,13 @@ const insertCharges = query((value: ValueOf<WriteContext & { charges: string }>)
       eventId: sql`charge.value ->> 'id'`,
       event: sql`charge.value ->> 'event'`,
       model: sql`charge.value ->> 'model'`,
-      countSteps: sql`coalesce(charge.value ->> '$.quantities.count', 0)`,
+      countSteps: sql`charge.value ->> '$.quantities.count'`,
       tokensSteps: sql`charge.value ->> '$.quantities.tokens'`,
       secondsSteps: sql`charge.value ->> '$.quantities.seconds'`,
       centsSteps: sql`charge.value ->> '$.quantities.cents'`,
+      meters: sql`charge.value ->> 'meters'`,
+      priceVersion: sql`charge.value ->> 'priceVersion'`,
+      costSteps: sql`charge.value ->> 'costSteps'`,
       occurredAtMs: sql`charge.value ->> 'occurredAtMs'`,
       receivedAtMs: asInteger(value("nowMs")),
       reservationId: sql`charge.value ->> 'id'`,

@@ -143,11 +143,19 @@ const insertVersion = query((value: ValueOf<VersionKey & PriceListRow & { auditE
   }),
 );
 
-/** Copies the number of versions into the environment's features, so that a write that was planned on other prices fails. */
+/** How many versions the features of an environment name. Writes from memory find the version in force among them. */
+const LATEST_MAX = 10;
+
+/** Copies the versions that take force last into the environment's features, so that a write that was planned on others fails. */
 const syncPrices = query((value: ValueOf<PriceListsKey>) => {
   const before = sql`coalesce(${environments.features}, '{}')`;
-  const counts = sql`(SELECT json_object('made', max(${priceLists.version}), 'deleted', sum(${priceLists.isDeleted}))
-    FROM ${priceLists} WHERE ${ofPriceLists(value)})`;
+  const latest = sql`(SELECT json_group_array(json_array(version, effective)) FROM (
+    SELECT ${priceLists.version} AS version, ${priceLists.effectiveAtMs} AS effective FROM ${priceLists}
+    WHERE ${ofPriceLists(value)} AND ${isStanding} ORDER BY 2 DESC, 1 DESC LIMIT ${LATEST_MAX}
+  ))`;
+  const counts = sql`(SELECT json_object(
+    'made', max(${priceLists.version}), 'deleted', sum(${priceLists.isDeleted}), 'latest', json(${latest})
+  ) FROM ${priceLists} WHERE ${ofPriceLists(value)})`;
   return drizzle
     .update(environments)
     .set({ features: sql`json_set(${before}, '$.prices', ${counts})` })

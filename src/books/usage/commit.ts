@@ -1,11 +1,12 @@
 import { asInteger, drizzle, query, type ValueOf } from "../../db/query.ts";
-import { reservations, type Steps } from "../../db/schema.ts";
+import { reservations } from "../../db/schema.ts";
 import { assert, invalid } from "../../errors.ts";
 import { warn } from "../../http/warnings.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { Quantities, Unit } from "../amounts/amount.ts";
+import type { SentMeters } from "../amounts/meters.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import { committedFields, type Outcome, replay, stampRequest, writeAll, writeReturning } from "../ledger/decision.ts";
 import { presentLeg, type ReservationRow } from "../ledger/hold.ts";
@@ -14,6 +15,7 @@ import { payersOfCommit, type SettledHold, settleHold } from "../ledger/settle.t
 import { selectBalancesForCommit } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/count-usage.ts";
+import { withPrices } from "../prices/prices-in-force.ts";
 import type { AmountOfBalance } from "./describe-events.ts";
 import { assertNotAhead, insufficientCredits, noteIfRefused, warnOfQuantities } from "./plan.ts";
 import {
@@ -41,7 +43,9 @@ export interface ReleaseOutput {
 export interface CommitInput {
   readonly eventId: string;
   readonly model: string | undefined;
-  readonly quantities: Quantities & { readonly count: Steps };
+  /** Undefined if meters were sent. */
+  readonly quantities?: Quantities | undefined;
+  readonly meters?: SentMeters | undefined;
   readonly properties: JsonObject | undefined;
   readonly onShortage: "partial" | "reject";
   readonly occurredAt?: number | undefined;
@@ -68,50 +72,64 @@ export async function commitReservation(
   // `decide` fills it in before it throws, because only the reservation has the user, the event and the model.
   const refusedUsage: Parameters<typeof noteIfRefused>[1] = { userId: "", event: "", model: undefined };
   let heldUnits: readonly Unit[] = [];
+  let used: Quantities = {};
+  const sent = { quantities: input.quantities, meters: input.meters };
   const recorded = await noteIfRefused(ctx, refusedUsage, () =>
-    writeForUser(ctx, {
-      user: { reservationId },
-      read: () => [selectReservation(ctx, reservationId), selectEvent(ctx, eventId)],
-      balances: (nowMs) => selectBalancesForCommit(ctx, { reservationId }, { nowMs, reservationId }),
-      recall: ({ reservations }) => {
-        const reservation = reservations.get(reservationId);
-        return reservation === undefined ? null : [[reservation], []];
-      },
-      decide: ([[reservation], [stored]], account) => {
-        assert(reservation !== undefined, "the account was found by this reservation");
-        const hold = asHold(reservation);
-        heldUnits = hold.legs.map(({ unit }) => unit);
-        if (stored !== undefined) return replay(answerEventRepeat(eventId, stored, stamp));
-        const due = settledNow(account, reservationId);
-        if (isClosed(reservation) || due?.charged) {
-          throw reservationClosed("The reservation is already committed or released.");
-        }
-        const isLate = reservation.state === "expired" || due !== undefined;
-        const payers = isLate ? spendableOf(account) : payersOfCommit(account.balances, hold, account.nowMs);
-        const { quantities, properties, occurredAt } = input;
-        const { event } = reservation;
-        const model = input.model ?? reservation.model;
-        const usage = { event, model: model ?? undefined, quantities };
-        const payment = burnDown(payers, usage);
-        if (payment.uncovered !== null && input.onShortage === "reject") {
-          Object.assign(refusedUsage, { ...usage, userId: account.userId });
-          throw insufficientCredits(payment.uncovered, payment, payers, usage, heldUnits);
-        }
-        // Limits never refuse usage that has already happened (Q4).
-        const counts = countUsage(account, usage, false);
-        const newEvent = { eventId, event, model, quantities, properties, occurredAt, reservationId, payment, counts };
-        if (isLate) {
-          return writeEvent(ctx, account, newEvent, stamp, {
-            before: [commitLate({ environmentId: account.environmentId, reservationId, eventId })],
-          });
-        }
-        return writeEvent(ctx, account, newEvent, stamp, { settles: hold });
-      },
-    }),
+    withPrices(ctx, (prices) =>
+      writeForUser(ctx, {
+        user: { reservationId },
+        read: () => [
+          selectReservation(ctx, reservationId),
+          selectEvent(ctx, eventId),
+          prices.selectPinned(reservationId, { event: "", ...sent }),
+        ],
+        balances: (nowMs) => selectBalancesForCommit(ctx, { reservationId }, { nowMs, reservationId }),
+        recall: ({ reservations }) => {
+          const reservation = reservations.get(reservationId);
+          return reservation === undefined ? null : [[reservation], [], []];
+        },
+        decide: ([[reservation], [stored], listed], account) => {
+          prices.take(listed);
+          assert(reservation !== undefined, "the account was found by this reservation");
+          const hold = asHold(reservation);
+          heldUnits = hold.legs.map(({ unit }) => unit);
+          if (stored !== undefined) return replay(answerEventRepeat(eventId, stored, stamp));
+          const due = settledNow(account, reservationId);
+          if (isClosed(reservation) || due?.charged) {
+            throw reservationClosed("The reservation is already committed or released.");
+          }
+          const isLate = reservation.state === "expired" || due !== undefined;
+          const payers = isLate ? spendableOf(account) : payersOfCommit(account.balances, hold, account.nowMs);
+          const { properties, occurredAt } = input;
+          const { event } = reservation;
+          const model = input.model ?? reservation.model;
+          const named = { event, model: model ?? undefined };
+          const priced = prices.price({ ...named, ...sent }, prices.pinned(account, reservation.priceVersion));
+          used = priced.quantities;
+          const usage = { ...named, ...priced };
+          const payment = burnDown(payers, usage);
+          if (payment.uncovered !== null && input.onShortage === "reject") {
+            Object.assign(refusedUsage, { ...named, userId: account.userId });
+            throw insufficientCredits(payment.uncovered, payment, payers, usage, heldUnits);
+          }
+          // Limits never refuse usage that has already happened (Q4).
+          const counts = countUsage(account, usage, false);
+          const newEvent = { ...priced, eventId, event, model, properties, occurredAt, reservationId, payment, counts };
+          if (isLate) {
+            return writeEvent(ctx, account, newEvent, stamp, {
+              before: [commitLate({ environmentId: account.environmentId, reservationId, eventId })],
+            });
+          }
+          return writeEvent(ctx, account, newEvent, stamp, { settles: hold });
+        },
+      }),
+    ),
   );
   if (recorded === null) throw reservationNotFound();
-  warnOfQuantities(ctx, input.quantities, recorded.output.debits);
-  if (heldUnits.length > 0 && heldUnits.every((unit) => input.quantities[unit] === undefined))
+  warnOfQuantities(ctx, input, recorded.output.debits);
+  const units = input.quantities ?? used;
+  const isKnown = input.quantities !== undefined || !recorded.replayed;
+  if (isKnown && heldUnits.length > 0 && heldUnits.every((unit) => units[unit] === undefined))
     warn(ctx, "held_units_missing");
   return recorded;
 }

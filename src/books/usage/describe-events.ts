@@ -1,11 +1,12 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { presenter, type WireField, wire } from "../../db/presenter.ts";
 import { drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
-import { accounts, usageEvents } from "../../db/schema.ts";
+import { accounts, type Steps, usageEvents } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { amountJson, presentQuantities } from "../amounts/amount.ts";
+import { amountJson, fromSteps, presentQuantities } from "../amounts/amount.ts";
+import { type MeterAmounts, presentMeters } from "../amounts/meters.ts";
 import { type Debit, readDebits } from "../ledger/debits.ts";
 import { debitsField } from "../ledger/stored-legs.ts";
 
@@ -15,36 +16,59 @@ const { plain, time } = wire(usageEvents);
 
 /** The columns of a usage event's name, model and quantities. */
 export const describedFields = () =>
-  fields(usageEvents, "eventId", "event", "model", "countSteps", "tokensSteps", "secondsSteps", "centsSteps");
+  fields(
+    usageEvents,
+    ...(["eventId", "event", "model", "countSteps", "tokensSteps", "secondsSteps", "centsSteps"] as const),
+    ...(["meters", "priceVersion"] as const),
+  );
 type DescribedRow = RowOf<ReturnType<typeof describedFields>>;
 
-type QuantityColumns = Pick<DescribedRow, "countSteps" | "tokensSteps" | "secondsSteps" | "centsSteps">;
+export type QuantityColumns = Pick<
+  DescribedRow,
+  "countSteps" | "tokensSteps" | "secondsSteps" | "centsSteps" | "meters"
+>;
 
-/** The event's quantities. A quantity of 0 is left out, except `count`. */
-const quantitiesField: WireField<QuantityColumns, ReturnType<typeof presentQuantities>> = {
-  of: ({ countSteps, tokensSteps, secondsSteps, centsSteps }) => {
+/** The event's quantities. A quantity of 0 is left out, except `count`. Quantities that meters gave are stored as they are shown. */
+export const quantitiesField: WireField<QuantityColumns, ReturnType<typeof presentQuantities>> = {
+  of: ({ countSteps, tokensSteps, secondsSteps, centsSteps, meters }) => {
     const steps = { count: countSteps, tokens: tokensSteps, seconds: secondsSteps, cents: centsSteps };
-    return presentQuantities(
-      Object.fromEntries(Object.entries(steps).filter(([unit, value]) => unit === "count" || (value ?? 0) > 0)),
-    );
+    const isShown = ([unit, value]: readonly [string, number | null]) =>
+      value !== null && (meters !== null || unit === "count" || value > 0);
+    return presentQuantities(Object.fromEntries(Object.entries(steps).filter(isShown)));
   },
   json: quantitiesJson,
 };
 
 function quantitiesJson(): SQL {
-  const others = [
+  const all = [
+    ["count", usageEvents.countSteps],
     ["tokens", usageEvents.tokensSteps],
     ["seconds", usageEvents.secondsSteps],
     ["cents", usageEvents.centsSteps],
   ] as const;
-  const parts = others.map(
-    ([unit, steps]) => sql`iif(${steps} > 0, ${`,"${unit}":`} || ${amountJson(steps, unit)}, '')`,
-  );
-  return sql`'{"count":' || ${amountJson(usageEvents.countSteps, "count")} || ${sql.join(parts, sql` || `)} || '}'`;
+  const parts = all.map(([unit, steps]) => {
+    const isShown =
+      unit === "count"
+        ? sql`${steps} IS NOT NULL`
+        : sql`${steps} > 0 OR ${usageEvents.meters} IS NOT NULL AND ${steps} IS NOT NULL`;
+    return sql`iif(${isShown}, ${`,"${unit}":`} || ${amountJson(steps, unit)}, '')`;
+  });
+  return sql`'{' || substr(${sql.join(parts, sql` || `)}, 2) || '}'`;
 }
 
+const metersField: WireField<Pick<DescribedRow, "meters">, MeterAmounts | null> = {
+  of: ({ meters }) => presentMeters(meters),
+  json: () => sql`coalesce(${usageEvents.meters}, 'null')`,
+};
+
 /** The fields of an event in lists, in the dashboard and in exports. */
-export const describedEvent = { event: plain("event"), model: plain("model"), quantities: quantitiesField };
+export const describedEvent = {
+  event: plain("event"),
+  model: plain("model"),
+  quantities: quantitiesField,
+  meters: metersField,
+  priceVersion: plain("priceVersion"),
+};
 export const usageTimes = { occurredAt: time("occurredAtMs"), receivedAt: time("receivedAtMs") };
 
 /** An event's name, model and quantities. */
@@ -57,7 +81,7 @@ const selectDescribedEvent = query((value: ValueOf<{ environmentId: number; even
   drizzle
     .select({
       ...describedFields(),
-      ...fields(usageEvents, "occurredAtMs", "receivedAtMs", "reservationId", "uncovered"),
+      ...fields(usageEvents, "occurredAtMs", "receivedAtMs", "reservationId", "uncovered", "costSteps"),
       ...debitsField(),
       ...fields(accounts, "userId"),
     })
@@ -77,18 +101,23 @@ const selectDescribedEvents = query((value: ValueOf<{ environmentId: number; eve
     ),
 );
 
+/** Returns a cost in cents (PR8). Null for none. */
+export const presentCost = (costSteps: Steps | null): number | null =>
+  costSteps === null ? null : fromSteps("cents", costSteps);
+
 /** Returns a usage event with its user's id, without its properties, for the dashboard. Throws `not_found`. */
 export async function readUsageEvent(ctx: TenantCtx, eventId: string) {
   const [row] = await all(ctx.db, selectDescribedEvent({ environmentId: ctx.environment.id, eventId }));
   if (row === undefined)
     throw new PurserError("not_found", "There is no usage event with this id.", { param: "eventId" });
-  const { userId, reservationId, debits, uncovered } = row;
+  const { userId, reservationId, debits, uncovered, costSteps } = row;
   return {
     eventId,
     userId,
     reservationId,
     ...presentDescription(row),
     ...presentUsageTimes(row),
+    cost: presentCost(costSteps),
     debits: readDebits(debits),
     uncovered: uncovered === null ? null : (JSON.parse(uncovered) as EventDescription["quantities"]),
   };

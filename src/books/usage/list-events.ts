@@ -8,16 +8,27 @@ import type { JsonObject } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { UnitAmounts } from "../amounts/amount.ts";
 import { filterCovers } from "../amounts/match.ts";
+import type { MeterAmounts } from "../amounts/meters.ts";
 import { accountQuery } from "../ledger/account.ts";
 import { readDebits } from "../ledger/debits.ts";
 import { debitsField, SHOWN_DEBIT_BYTES_MAX, shownDebits } from "../ledger/stored-legs.ts";
-import { type AmountOfBalance, describedFields, presentDescription, presentUsageTimes } from "./describe-events.ts";
+import {
+  type AmountOfBalance,
+  describedFields,
+  presentCost,
+  presentDescription,
+  presentUsageTimes,
+} from "./describe-events.ts";
 
 export interface ShownEvent {
   readonly eventId: string;
   readonly event: string;
   readonly model: string | null;
   readonly quantities: UnitAmounts;
+  readonly meters: MeterAmounts | null;
+  readonly priceVersion: number | null;
+  /** Absent for a publishable key, like the properties. */
+  readonly cost?: number | null | undefined;
   readonly occurredAt: string;
   readonly receivedAt: string;
   readonly reservationId: string | null;
@@ -52,7 +63,7 @@ const DEBITS_BYTES_MAX = LIST_PAGE_BYTES_MAX / 2_048;
 const listedEventFields = () => ({
   ...describedFields(),
   ...fields(usageEvents, "occurredByMs", "seq", "occurredAtMs", "receivedAtMs", "reservationId"),
-  ...fields(usageEvents, "uncovered", "properties", "largePropertiesBytes"),
+  ...fields(usageEvents, "uncovered", "properties", "largePropertiesBytes", "costSteps"),
   ...debitsField(),
 });
 type ListedEventRow = RowOf<ReturnType<typeof listedEventFields>>;
@@ -217,7 +228,7 @@ async function presentEventsPage(
   });
 }
 
-/** An event as the API returns it. Without `properties` the field is left out. */
+/** An event as the API returns it. Without `properties`, for a publishable key, its cost is left out too (PR8). */
 function presentListedEvent(row: ListedEventRow, properties?: string | null): ShownEvent {
   return {
     eventId: row.eventId,
@@ -228,6 +239,9 @@ function presentListedEvent(row: ListedEventRow, properties?: string | null): Sh
     uncovered: row.uncovered === null ? null : (JSON.parse(row.uncovered) as ShownEvent["uncovered"]),
     ...(properties === undefined
       ? {}
-      : { properties: properties === null ? null : (JSON.parse(properties) as JsonObject) }),
+      : {
+          cost: presentCost(row.costSteps),
+          properties: properties === null ? null : (JSON.parse(properties) as JsonObject),
+        }),
   };
 }

@@ -6,8 +6,9 @@ import { warn } from "../../http/warnings.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { fromSteps, presentQuantities, type Quantities, type Unit, type UnitAmounts } from "../amounts/amount.ts";
-import { impliesCount, isRounded } from "../amounts/given-quantities.ts";
+import { impliesCount, isRounded, withImplied } from "../amounts/given-quantities.ts";
 import { type MatchRule, ruleInWords, rulesCover } from "../amounts/match.ts";
+import { type MeterAmounts, metersJson, presentMeters, type SentMeters } from "../amounts/meters.ts";
 import { inSpendingOrder, type PayingRow, type SpendableBalance, statusOf } from "../ledger/balance.ts";
 import { burnDown, LEGS_MAX, spendingOrder, type Usage } from "../ledger/burn-down.ts";
 import type { Debit, PlannedPayment } from "../ledger/debits.ts";
@@ -19,8 +20,22 @@ import { apply, changesOfHolds, settle } from "../ledger/settle.ts";
 import { selectDueLegs, selectNewestUnspendable, selectPayingOrChargeable } from "../ledger/spendable-balances.ts";
 import { refusingLimits } from "../limits/count-usage.ts";
 import { counterOf, limitOf, selectUserLimits, type UserLimitRow } from "../limits/user-limits.ts";
+import { type PricedUsage, type Prices, withPrices } from "../prices/prices-in-force.ts";
 
-export interface PlanOutput {
+/** The quantities of a usage, and how they came about, in the form of the API. */
+interface PriceOutput {
+  readonly quantities: UnitAmounts;
+  readonly meters: MeterAmounts | null;
+  readonly priceVersion: number | null;
+}
+
+const presentPriced = ({ quantities, meters, priceVersion }: PricedUsage): PriceOutput => ({
+  quantities: presentQuantities(quantities),
+  meters: meters === null ? null : presentMeters(metersJson(meters)),
+  priceVersion,
+});
+
+export interface PlanOutput extends PriceOutput {
   readonly debits: Debit[];
   readonly uncovered: UnitAmounts | null;
   readonly skipped: {
@@ -53,7 +68,9 @@ export interface PlanInput {
   readonly userId: string;
   readonly event: string;
   readonly model: string | undefined;
-  readonly quantities: Quantities & { readonly count: Steps };
+  /** Undefined if meters were sent. */
+  readonly quantities?: Quantities | undefined;
+  readonly meters?: SentMeters | undefined;
   readonly properties: JsonObject | undefined;
   readonly onShortage: "partial" | "reject";
   readonly occurredAt?: number | undefined;
@@ -74,9 +91,10 @@ export function insufficientCredits(
   uncovered: Quantities,
   { legs, isCut }: PlannedPayment,
   spendable: readonly SpendableBalance[],
-  { event, model }: Pick<Usage, "event" | "model">,
+  usage: Pick<Usage, "event" | "model"> & PricedUsage,
   heldUnits: readonly Unit[] = [],
 ): PurserError {
+  const { event, model } = usage;
   if (isCut) return tooManyLegs();
   const paying = new Set(legs.map(({ balance }) => balance.id));
   const reasonOf = ({ id, rules }: SpendableBalance): (typeof SHORTAGE_REASONS)[number] => {
@@ -99,7 +117,11 @@ export function insufficientCredits(
           spendable.toSorted(spendingOrder).find((balance) => reasonOf(balance) === "no_match"),
         )}`;
   return new PurserError("insufficient_credits", message + adviceOnHeld(heldUnits, uncovered), {
-    details: { uncovered: presentQuantities(uncovered), skipped: skipped.slice(0, SKIPPED_BALANCES_MAX) },
+    details: {
+      uncovered: presentQuantities(uncovered),
+      skipped: skipped.slice(0, SKIPPED_BALANCES_MAX),
+      ...presentPriced(usage),
+    },
   });
 }
 
@@ -156,9 +178,10 @@ export function noteRefusedUsage(ctx: TenantCtx, { userId, event, model }: Refus
 /** Warns when a balance in `count` pays, or is held, for an event that names only other quantities, or if one was rounded (W16). */
 export function warnOfQuantities(
   ctx: TenantCtx,
-  quantities: Quantities,
+  { quantities }: Pick<PlanInput, "quantities">,
   legs: readonly { readonly unit: Unit }[],
 ): void {
+  if (quantities === undefined) return;
   if (impliesCount(quantities) && legs.some(({ unit }) => unit === "count")) warn(ctx, "count_implied");
   if (isRounded(quantities)) warn(ctx, "quantity_rounded");
 }
@@ -168,17 +191,23 @@ export function warnOfQuantities(
  * granted. It also returns why other balances would not pay (at most the newest hundred that cannot pay at all), and which usage
  * limits would refuse the event. Warns of an implied count (W16). Changes nothing.
  */
-export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanOutput> {
+export const planUsage = (ctx: TenantCtx, input: PlanInput): Promise<PlanOutput> =>
+  withPrices(ctx, (prices) => planPriced(ctx, withImplied(input), prices));
+
+async function planPriced(ctx: TenantCtx, sent: PlanInput, prices: Prices): Promise<PlanOutput> {
   const nowMs = ctx.now();
-  assertNotAhead(input.occurredAt, nowMs);
-  const user = { userId: input.userId };
-  const [paying, unspendable, due, limits, periods] = await batch(ctx.db, [
+  assertNotAhead(sent.occurredAt, nowMs);
+  const user = { userId: sent.userId };
+  const [paying, unspendable, due, limits, periods, listed] = await batch(ctx.db, [
     selectPayingOrChargeable(ctx, user, { nowMs }),
     selectNewestUnspendable(ctx, user, { nowMs }),
     selectDueLegs(ctx, user, { nowMs }),
-    selectUserLimits(ctx, input.userId),
+    selectUserLimits(ctx, sent.userId),
     selectDuePeriods(ctx, user, { nowMs }),
+    prices.select([sent], nowMs),
   ]);
+  prices.take(listed);
+  const input = { ...sent, ...prices.price(sent, prices.readBaseAt(nowMs, sent.occurredAt)) };
   const granted = balancesOfPeriods(readDuePeriods(ctx, periods, nowMs));
   due.sort(inOrderOfEnds);
   const holds = due.filter(({ legs }) => legs !== NO_LEGS).map(readDueHold);
@@ -192,11 +221,12 @@ export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanO
   const rulesOf = new Map(spendable.map(({ id, rules }) => [id, rules]));
   warnOfQuantities(
     ctx,
-    input.quantities,
+    sent,
     legs.map((leg) => leg.balance),
   );
   const debited = new Set(legs.map((leg) => leg.balance.id));
   return {
+    ...presentPriced(input),
     debits: legs.map(({ balance, amountSteps }) => ({
       balanceId: balance.id,
       packId: balance.packId,
@@ -220,7 +250,7 @@ export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanO
 function planLimits(
   rows: readonly UserLimitRow[],
   holds: readonly DueHold[],
-  input: PlanInput,
+  input: Usage & Pick<PlanInput, "onShortage">,
   nowMs: number,
 ): PlanOutput["limits"] {
   if (input.onShortage === "partial") return [];

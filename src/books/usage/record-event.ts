@@ -21,6 +21,7 @@ import { apply } from "../ledger/settle.ts";
 import { selectPayingBalances } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { afterCounts, countUsage } from "../limits/count-usage.ts";
+import { type Prices, PricesUnread, withPrices } from "../prices/prices-in-force.ts";
 import { insufficientCredits, noteIfRefused, type PlanInput, warnOfQuantities } from "./plan.ts";
 import {
   answerEventRepeat,
@@ -47,17 +48,21 @@ export async function recordEvent(ctx: TenantCtx, input: EventInput): Promise<Ou
   const { userId, eventId } = input;
   const stamp = await stampEvent(ctx, input);
   const recorded = await noteIfRefused(ctx, input, () =>
-    writeForUser(ctx, {
-      user: { userId },
-      read: () => [selectEvent(ctx, eventId)],
-      balances: (nowMs) => selectPayingBalances(ctx, { userId }, { nowMs }),
-      recall: () => [[]],
-      decide: ([[stored]], account) =>
-        decideEvent(ctx, account, { input, stamp, stored, balances: spendableOf(account) }),
-    }),
+    withPrices(ctx, (prices) =>
+      writeForUser(ctx, {
+        user: { userId },
+        read: (nowMs) => [selectEvent(ctx, eventId), prices.select([input], nowMs)],
+        balances: (nowMs) => selectPayingBalances(ctx, { userId }, { nowMs }),
+        recall: ({ features }) => (prices.canRecall(features, [input]) ? [[], []] : null),
+        decide: ([[stored], listed], account) => {
+          prices.take(listed);
+          return decideEvent(ctx, account, { input, stamp, stored, balances: spendableOf(account), prices });
+        },
+      }),
+    ),
   );
   assert(recorded !== null, "a user named by id is never unknown");
-  warnOfQuantities(ctx, input.quantities, recorded.output.debits);
+  warnOfQuantities(ctx, input, recorded.output.debits);
   return recorded;
 }
 
@@ -72,6 +77,7 @@ interface EventToDecide {
   readonly stored: StoredEvent | undefined;
   /** The balances that can pay, in spending order. */
   readonly balances: readonly SpendableBalance[];
+  readonly prices: Prices;
   /** The sums by balance of the entries of earlier events of a list. */
   readonly sums?: Map<string, number>;
 }
@@ -80,16 +86,17 @@ interface EventToDecide {
 function decideEvent(
   ctx: TenantCtx,
   account: AccountAtRead,
-  { input, stamp, stored, balances, sums }: EventToDecide,
+  { input, stamp, stored, balances, prices, sums }: EventToDecide,
 ): Decision<Outcome<EventOutput>> {
   if (stored !== undefined) return replay(answerEventRepeat(input.eventId, stored, stamp));
-  const counts = countUsage(account, input, input.onShortage === "reject");
-  const payment = burnDown(balances, input);
+  const priced = { ...input, ...prices.price(input, prices.baseAt(account, input.occurredAt)) };
+  const counts = countUsage(account, priced, input.onShortage === "reject");
+  const payment = burnDown(balances, priced);
   if (payment.uncovered !== null && input.onShortage === "reject") {
-    throw insufficientCredits(payment.uncovered, payment, balances, input);
+    throw insufficientCredits(payment.uncovered, payment, balances, priced);
   }
   const { model = null } = input;
-  const event = { ...input, model, reservationId: null, payment, counts };
+  const event = { ...priced, model, reservationId: null, payment, counts };
   return writeEvent(ctx, account, event, stamp, sums === undefined ? {} : { sums });
 }
 
@@ -117,6 +124,7 @@ interface EventsToDecide {
    * response was lost.
    */
   readonly refused: Map<StampedEvent, PurserError>;
+  readonly prices: Prices;
 }
 
 /**
@@ -126,7 +134,7 @@ interface EventsToDecide {
 export function decideEvents(
   ctx: TenantCtx,
   account: AccountAtRead,
-  { events, stored, balances, refused }: EventsToDecide,
+  { events, stored, balances, refused, prices }: EventsToDecide,
 ): Decision<readonly EventResult[]> {
   const statements: Statement[] = [];
   const entries: NewEntry[] = [];
@@ -141,6 +149,7 @@ export function decideEvents(
   const wasWritten = events.some(({ input, stamp }) => stored.get(input.eventId)?.requestHash === stamp.stored);
   const stillRefused = new Map(wasWritten ? refused : []);
   refused.clear();
+  const unread: PricesUnread[] = [];
   for (const [place, event] of events.entries()) {
     const { input, stamp } = event;
     const earlier = eventsById.get(input.eventId);
@@ -150,14 +159,13 @@ export function decideEvents(
     }
     const decision =
       stillRefused.get(event) ??
-      decisionOrRefusal(() =>
-        decideEvent(
-          ctx,
-          { ...account, counters },
-          { input, stamp, stored: stored.get(input.eventId), balances: left, sums },
-        ),
-      );
-    if (decision instanceof PurserError) {
+      decisionOrUnread(() => {
+        const event = { input, stamp, stored: stored.get(input.eventId), balances: left, prices, sums };
+        return decideEvent(ctx, { ...account, counters }, event);
+      });
+    if (decision instanceof PricesUnread) {
+      unread.push(decision);
+    } else if (decision instanceof PurserError) {
       refused.set(event, decision);
       // `isShort` makes `writeForUser` read first, because a refusal must not rely on memory.
       isShort = true;
@@ -180,6 +188,13 @@ export function decideEvents(
       counters = afterCounts(counters, decision.counts ?? []);
     }
   }
+  // All are read at once, and then the list is decided again.
+  if (unread.length > 0) {
+    for (const [event, refusal] of stillRefused) refused.set(event, refusal);
+    const versions = new Set(unread.flatMap((one) => one.versions));
+    const repairs = unread.flatMap((one) => one.repairs);
+    throw new PricesUnread([...versions], [...new Map(repairs.map((repair) => [repair.key, repair])).values()]);
+  }
   const answer = (rows: readonly unknown[][]): readonly EventResult[] => {
     const results: EventResult[] = [];
     for (const resultOf of resultsOf) results.push(resultOf(rows, results));
@@ -197,6 +212,15 @@ export function decideEvents(
         messages: () => messages.flatMap((make) => make()),
         isShort,
       };
+}
+
+function decisionOrUnread<Answer>(decide: () => Decision<Answer>): Decision<Answer> | PurserError | PricesUnread {
+  try {
+    return decisionOrRefusal(decide);
+  } catch (error) {
+    if (error instanceof PricesUnread) return error;
+    throw error;
+  }
 }
 
 function resultOfRepeat(earlier: { readonly place: number; readonly stamp: Stamp }, stamp: Stamp): ResultOf {

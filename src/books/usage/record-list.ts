@@ -3,6 +3,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import { type AccountAtRead, readTogether, spendableOf } from "../ledger/read-account.ts";
 import { selectPayingBalances } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
+import { Prices, withPrices } from "../prices/prices-in-force.ts";
 import { noteRefusedUsage, warnOfQuantities } from "./plan.ts";
 import {
   decideEvents,
@@ -80,6 +81,7 @@ const CONNECTIONS_MAX = 6;
 export async function recordList(ctx: TenantCtx, elements: readonly ListElement[]): Promise<readonly ElementResult[]> {
   const results: (ElementResult | undefined)[] = elements.map((element) => ("input" in element ? undefined : element));
   const bugs: unknown[] = [];
+  const prices = new Prices(ctx);
   let heavy: Promise<unknown> = Promise.resolve();
   /** Users with very many balances are not read with the others. They are written one by one: six would not fit into memory. */
   const afterHeavy: InTurn = (write) => {
@@ -89,7 +91,7 @@ export async function recordList(ctx: TenantCtx, elements: readonly ListElement[
   };
   const record = async (part: Part, read: PartsRead | undefined): Promise<void> => {
     try {
-      const found = await recordPart(ctx, part, read, afterHeavy);
+      const found = await recordPart(ctx, part, { read, afterHeavy, prices });
       for (const [index, { place }] of part.events.entries()) results[place] = found[index];
     } catch (error) {
       bugs.push(error);
@@ -100,7 +102,7 @@ export async function recordList(ctx: TenantCtx, elements: readonly ListElement[
   let waiting = await stampEvents(ctx, elements);
   while (waiting.length > 0) {
     const { parts, later } = partsOfList(waiting);
-    const read = parts.length > 1 ? readParts(ctx, parts) : undefined;
+    const read = parts.length > 1 ? readParts(ctx, parts, prices) : undefined;
     for (let at = 0; at < parts.length; at += CONNECTIONS_MAX) {
       await Promise.all(parts.slice(at, at + CONNECTIONS_MAX).map((part) => record(part, read)));
     }
@@ -139,24 +141,32 @@ async function stampEvents(ctx: TenantCtx, elements: readonly ListElement[]): Pr
 
 const eventIdsOf = (events: readonly ListedEvent[]): string[] => events.map(({ input }) => input.eventId);
 
+const inputsOf = (events: readonly ListedEvent[]) => events.map(({ input }) => input);
+
 type PartsRead = ReturnType<typeof readParts>;
+/** How the events of a part are written. */
+interface PartWriting {
+  /** Its rows, if they were read together with those of other users. */
+  readonly read: PartsRead | undefined;
+  readonly afterHeavy: InTurn;
+  readonly prices: Prices;
+}
+
 type InTurn = <Answer>(write: () => Promise<Answer>) => Promise<Answer>;
 
-function readParts(ctx: TenantCtx, parts: readonly Part[]) {
+function readParts(ctx: TenantCtx, parts: readonly Part[], prices: Prices) {
   const events = parts.flatMap((part) => part.events);
   const userIds = parts.map(({ userId }) => userId);
-  return readTogether(ctx, userIds, selectEvents(ctx, eventIdsOf(events)));
+  return readTogether(ctx, userIds, [
+    selectEvents(ctx, eventIdsOf(events)),
+    prices.select(inputsOf(events), ctx.now()),
+  ] as const);
 }
 
 /** Returns the results of a user's events, in order. If the database fails, each event gets that error. */
-async function recordPart(
-  ctx: TenantCtx,
-  part: Part,
-  read: PartsRead | undefined,
-  afterHeavy: InTurn,
-): Promise<readonly ElementResult[]> {
+async function recordPart(ctx: TenantCtx, part: Part, writing: PartWriting): Promise<readonly ElementResult[]> {
   const { events } = part;
-  const found = await writePart(ctx, part, read, afterHeavy).catch((error: unknown) => {
+  const found = await writePart(ctx, part, writing).catch((error: unknown) => {
     const refusal = refusalIn(error);
     if (refusal === null) throw error;
     return events.map(() => refusal);
@@ -164,7 +174,7 @@ async function recordPart(
   return found.map((result, index) => {
     const input = events[index]?.input;
     if (!(result instanceof PurserError)) {
-      if (input !== undefined) warnOfQuantities(ctx, input.quantities, result.debits);
+      if (input !== undefined) warnOfQuantities(ctx, input, result.debits);
       return result;
     }
     if (input !== undefined) noteRefusedUsage(ctx, input, result);
@@ -175,31 +185,34 @@ async function recordPart(
 async function writePart(
   ctx: TenantCtx,
   { userId, events }: Part,
-  read: PartsRead | undefined,
-  afterHeavy: InTurn,
+  { read, afterHeavy, prices: pricesOfList }: PartWriting,
 ): Promise<readonly EventResult[]> {
   const refused = new Map<StampedEvent, PurserError>();
   const together = await read;
   const account = together?.accounts.get(userId);
   const isHeavy = together !== undefined && account === undefined;
-  const write = () =>
+  const writeWith = (prices: Prices) =>
     writeForUser(ctx, {
       user: { userId },
       readBefore:
         together === undefined || account === undefined
           ? undefined
-          : { account: asOfNow(ctx, account), found: [together.rows] },
-      read: () => [selectEvents(ctx, eventIdsOf(events))],
+          : { account: asOfNow(ctx, account), found: together.found },
+      read: (nowMs) => [selectEvents(ctx, eventIdsOf(events)), prices.select(inputsOf(events), nowMs)] as const,
       balances: (nowMs) => selectPayingBalances(ctx, { userId }, { nowMs }),
-      recall: () => [[]],
-      decide: ([stored], account) =>
-        decideEvents(ctx, account, {
+      recall: ({ features }) => (prices.canRecall(features, inputsOf(events)) ? [[], []] : null),
+      decide: ([stored, listed], account) => {
+        prices.take(listed);
+        return decideEvents(ctx, account, {
           events,
           stored: new Map(stored.map((row) => [row.eventId, row])),
           balances: spendableOf(account),
           refused,
-        }),
+          prices,
+        });
+      },
     });
+  const write = () => withPrices(ctx, writeWith, pricesOfList);
   const written = await (isHeavy ? afterHeavy(write) : write());
   assert(written !== null, "a user named by id is never unknown");
   return written;

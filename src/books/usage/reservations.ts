@@ -8,6 +8,7 @@ import { cutPage, decodeTextCursor, encodeTextCursor, firstWithin, LIST_PAGE_BYT
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { UnitAmounts } from "../amounts/amount.ts";
+import { type MeterAmounts, presentMeters } from "../amounts/meters.ts";
 import { accountQuery, type OfUser } from "../ledger/account.ts";
 import {
   type Hold,
@@ -26,6 +27,8 @@ export interface ReservationOutput {
   readonly event: string;
   readonly model: string | null;
   readonly quantities: UnitAmounts;
+  readonly meters: MeterAmounts | null;
+  readonly priceVersion: number | null;
   readonly onExpiry: "charge" | "return";
   readonly status: ReservationStatus;
   readonly createdAt: string;
@@ -61,7 +64,7 @@ const selectReservationById = query((value: ValueOf<ReservationKey>) =>
     .select({
       ...fields(reservations, "id", "event", "model", "state"),
       ...legsField(),
-      ...fields(reservations, "createdAtMs", "expiresAtMs", "settledEventId", "requestHash"),
+      ...fields(reservations, "createdAtMs", "expiresAtMs", "settledEventId", "requestHash", "priceVersion"),
       ...settlementFields(),
     })
     .from(reservations)
@@ -151,7 +154,7 @@ function reservationFields(value: ValueOf<{ nowMs: number }>) {
   const { id, state, expiresAtMs, settledEventId } = reservations;
   const isBeforeEnd = gt(expiresAtMs, value("nowMs"));
   return {
-    ...fields(reservations, "id", "event", "model", "quantities", "onExpiry"),
+    ...fields(reservations, "id", "event", "model", "quantities", "meters", "priceVersion", "onExpiry"),
     ...legsField(),
     ...fields(reservations, "createdAtMs", "expiresAtMs", "settledAtMs"),
     ...computed({
@@ -175,6 +178,9 @@ export function presentReservation(userId: string, row: ShownRow): ReservationOu
     model: row.model,
     // JSON that Purser wrote, in the form of the response.
     quantities: JSON.parse(row.quantities) as ReservationOutput["quantities"],
+    meters: presentMeters(row.meters),
+    // A reservation with quantities has one too, for its commit.
+    priceVersion: row.meters === null ? null : row.priceVersion,
     onExpiry: row.onExpiry,
     status: row.status,
     createdAt: iso(row.createdAtMs),

@@ -1,10 +1,11 @@
 import { sql } from "drizzle-orm";
 import { asInteger, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
-import { reservations, type Steps } from "../../db/schema.ts";
+import { reservations } from "../../db/schema.ts";
 import { assert } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { fromSteps, presentQuantities, type Quantities } from "../amounts/amount.ts";
+import { metersJson, type SentMeters } from "../amounts/meters.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "../ledger/account.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import { countedJson, type NewCount } from "../ledger/counters.ts";
@@ -26,6 +27,7 @@ import { selectPayingBalances } from "../ledger/spendable-balances.ts";
 import { legsField } from "../ledger/stored-legs.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/count-usage.ts";
+import { type PricedUsage, withPrices } from "../prices/prices-in-force.ts";
 import { insufficientCredits, noteIfRefused, warnOfQuantities } from "./plan.ts";
 import { selectReservation } from "./reservations.ts";
 
@@ -39,13 +41,15 @@ export interface ReserveInput {
   readonly userId: string;
   readonly event: string;
   readonly model: string | undefined;
-  readonly quantities: Quantities & { readonly count: Steps };
+  /** Undefined if meters were sent. */
+  readonly quantities?: Quantities | undefined;
+  readonly meters?: SentMeters | undefined;
   readonly expiresInSeconds: number;
   readonly onExpiry: "charge" | "return";
   readonly reservationId?: string | undefined;
 }
 
-const reservedFields = ["userId", "event", "model", "quantities", "expiresInSeconds", "onExpiry"] as const;
+const reservedFields = ["userId", "event", "model", "meters", "quantities", "expiresInSeconds", "onExpiry"] as const;
 
 /**
  * Holds the credits that a usage may cost, all or nothing (U5). If the caller sends a `reservationId`, the call is idempotent. Throws
@@ -56,41 +60,47 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
   const { userId } = body;
   const stamp = await stampRequest(ctx, ["reserve"], body, reservedFields);
   const reserved = await noteIfRefused(ctx, body, () =>
-    writeForUser(ctx, {
-      user: { userId },
-      read: () => [selectReservation(ctx, reservationId)],
-      balances: (nowMs) => selectPayingBalances(ctx, { userId }, { nowMs }),
-      recall: () => [[]],
-      decide: ([[stored]], writing) => {
-        if (stored !== undefined) {
-          // The first response had this end. The reservation may have been extended since.
-          const expiresAtMs = stored.createdAtMs + body.expiresInSeconds * 1_000;
-          return replay(answerReservationRepeat(reservationId, { ...stored, expiresAtMs }, stamp));
-        }
-        const counts = countUsage(writing, body, true);
-        const spendable = spendableOf(writing);
-        const payment = burnDown(spendable, body);
-        if (payment.uncovered !== null) throw insufficientCredits(payment.uncovered, payment, spendable, body);
-        const entries = payment.legs.map(({ balance, amountSteps }) => ({
-          balanceId: balance.id,
-          deltaSteps: -amountSteps,
-          kind: "hold" as const,
-          reservationId,
-        }));
-        const values = reservationValues(reservationId, body, { payment, counts }, stamp, writing.nowMs);
-        const returning = insertReservation({ ...writingValues(writing), ...values });
-        // The reservation comes first, so that a replay is found before insufficient credits.
-        const remembers = { newReservation: reservationForMemory(reservationId, values, payment) };
-        const isShort = entries.length === 0;
-        return writeReturning({ returning, entries, remembers, counts, isShort }, ([row]) => {
-          assert(row !== undefined, "the insert returns the reservation's row");
-          return { output: presentNewReservation(reservationId, row), replayed: false };
-        });
-      },
-    }),
+    withPrices(ctx, (prices) =>
+      writeForUser(ctx, {
+        user: { userId },
+        read: (nowMs) => [selectReservation(ctx, reservationId), prices.selectNow(nowMs)],
+        balances: (nowMs) => selectPayingBalances(ctx, { userId }, { nowMs }),
+        recall: ({ features }) => (prices.canRecall(features, [{}]) ? [[], []] : null),
+        decide: ([[stored], listed], writing) => {
+          prices.take(listed);
+          if (stored !== undefined) {
+            // The first response had this end. The reservation may have been extended since.
+            const expiresAtMs = stored.createdAtMs + body.expiresInSeconds * 1_000;
+            return replay(answerReservationRepeat(reservationId, { ...stored, expiresAtMs }, stamp));
+          }
+          const base = prices.baseAt(writing);
+          const priced = { ...body, ...prices.price(body, base) };
+          const counts = countUsage(writing, priced, true);
+          const spendable = spendableOf(writing);
+          const payment = burnDown(spendable, priced);
+          if (payment.uncovered !== null) throw insufficientCredits(payment.uncovered, payment, spendable, priced);
+          const entries = payment.legs.map(({ balance, amountSteps }) => ({
+            balanceId: balance.id,
+            deltaSteps: -amountSteps,
+            kind: "hold" as const,
+            reservationId,
+          }));
+          const planned = { ...priced, priceVersion: base.version, payment, counts };
+          const values = reservationValues(reservationId, planned, stamp, writing.nowMs);
+          const returning = insertReservation({ ...writingValues(writing), ...values });
+          // The reservation comes first, so that a replay is found before insufficient credits.
+          const remembers = { newReservation: reservationForMemory(reservationId, values, payment) };
+          const isShort = entries.length === 0;
+          return writeReturning({ returning, entries, remembers, counts, isShort }, ([row]) => {
+            assert(row !== undefined, "the insert returns the reservation's row");
+            return { output: presentNewReservation(reservationId, row), replayed: false };
+          });
+        },
+      }),
+    ),
   );
   assert(reserved !== null, "a user named by id is never unknown");
-  warnOfQuantities(ctx, input.quantities, reserved.output.holds);
+  warnOfQuantities(ctx, input, reserved.output.holds);
   return reserved;
 }
 
@@ -135,6 +145,9 @@ const insertReservation = query((value: ValueOf<WriteContext & ReturnType<typeof
           model: value("model"),
           quantities: value("quantities"),
           legs: legsOf(value),
+          meters: value("meters"),
+          priceVersion: asInteger(value("priceVersion")),
+          costSteps: asInteger(value("costSteps")),
           counted: value("counted"),
           onExpiry: value("onExpiry"),
           state: sql`'open'`,
@@ -148,10 +161,14 @@ const insertReservation = query((value: ValueOf<WriteContext & ReturnType<typeof
   ),
 );
 
+interface Planned {
+  readonly payment: PlannedPayment;
+  readonly counts: readonly NewCount[];
+}
+
 function reservationValues(
   reservationId: string,
-  body: Omit<ReserveInput, "reservationId">,
-  { payment, counts }: { readonly payment: PlannedPayment; readonly counts: readonly NewCount[] },
+  body: Omit<ReserveInput, "reservationId" | "meters" | "quantities"> & PricedUsage & Planned,
   stamp: Stamp,
   atMs: number,
 ) {
@@ -160,8 +177,11 @@ function reservationValues(
     event: body.event,
     model: body.model ?? null,
     quantities: JSON.stringify(presentQuantities(body.quantities)),
-    legs: JSON.stringify(debitsOfPayment(payment, new Map())),
-    counted: countedJson(counts),
+    meters: body.meters === null ? null : metersJson(body.meters),
+    priceVersion: body.priceVersion,
+    costSteps: body.costSteps,
+    legs: JSON.stringify(debitsOfPayment(body.payment, new Map())),
+    counted: countedJson(body.counts),
     onExpiry: body.onExpiry,
     createdAtMs: atMs,
     expiresAtMs: atMs + body.expiresInSeconds * 1_000,
@@ -172,7 +192,7 @@ function reservationValues(
 /** Returns the reservation for this isolate's memory, which does not need the remaining amounts of its holds. */
 function reservationForMemory(
   id: string,
-  { event, model, createdAtMs, expiresAtMs, requestHash }: ReturnType<typeof reservationValues>,
+  { event, model, priceVersion, createdAtMs, expiresAtMs, requestHash }: ReturnType<typeof reservationValues>,
   { legs }: PlannedPayment,
 ): OpenReservation {
   const holdLegs = legs.map(({ balance, amountSteps }) => ({
@@ -187,6 +207,7 @@ function reservationForMemory(
     model,
     legs: JSON.stringify(holdLegs),
     state: "open",
+    priceVersion,
     createdAtMs,
     expiresAtMs,
     settledEventId: null,

@@ -1,14 +1,15 @@
 import { and, eq, sql } from "drizzle-orm";
 import { countOfPack } from "../../db/count-activity.ts";
 import { withoutKeys } from "../../db/key-form.ts";
-import { asInteger, drizzle, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
-import { largeProperties, type Steps, usageEvents } from "../../db/schema.ts";
+import { asInteger, drizzle, fields, insertFrom, query, type RowOf, returning, type ValueOf } from "../../db/query.ts";
+import { largeProperties, usageEvents } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { assert, type PurserError } from "../../errors.ts";
 import { utf8Length } from "../../lib/encoding.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { presentQuantities, type Quantities, type UnitAmounts } from "../amounts/amount.ts";
+import { presentQuantities, type UnitAmounts } from "../amounts/amount.ts";
+import { type MeterAmounts, metersJson, presentMeters } from "../amounts/meters.ts";
 import { type WriteContext, writingValues } from "../ledger/account.ts";
 import { countedJson, type NewCount } from "../ledger/counters.ts";
 import type { Debit } from "../ledger/debits.ts";
@@ -34,31 +35,42 @@ import { usageRecorded } from "../ledger/messages.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { debitOf, settleHold } from "../ledger/settle.ts";
 import { debitsField } from "../ledger/stored-legs.ts";
+import type { PricedUsage } from "../prices/prices-in-force.ts";
+import { quantitiesField } from "./describe-events.ts";
 
 export interface EventOutput {
   readonly eventId: string;
   readonly debits: Debit[];
   readonly uncovered: UnitAmounts | null;
+  /** Only for an event with meters. */
+  readonly quantities?: UnitAmounts | undefined;
+  readonly meters?: MeterAmounts | undefined;
+  readonly priceVersion?: number | undefined;
 }
 
 /** Larger properties are stored in `large_properties`, so that they do not slow down other inserts. */
 const PROPERTIES_BYTES_OF_ROW = 1_024;
 
-type StoredAnswer = Pick<typeof usageEvents.$inferSelect, "debits" | "uncovered">;
+const answerFields = () => ({
+  ...debitsField(),
+  ...fields(usageEvents, "uncovered"),
+  ...fields(usageEvents, "countSteps", "tokensSteps", "secondsSteps", "centsSteps", "meters", "priceVersion"),
+});
+type StoredAnswer = RowOf<ReturnType<typeof answerFields>>;
 
 /** A stored event's response, and the hash with which repeats are compared. */
 export type StoredEvent = StoredAnswer & { readonly requestHash: string };
 
 const selectEventSql = query((value: ValueOf<{ environmentId: number; eventId: string }>) =>
   drizzle
-    .select({ ...fields(usageEvents, "requestHash", "uncovered"), ...debitsField() })
+    .select({ ...fields(usageEvents, "requestHash"), ...answerFields() })
     .from(usageEvents)
     .where(and(eq(usageEvents.environmentId, value("environmentId")), eq(usageEvents.eventId, value("eventId")))),
 );
 
 const selectEventsSql = query((value: ValueOf<{ environmentId: number; eventIds: string }>) =>
   drizzle
-    .select({ ...fields(usageEvents, "requestHash", "uncovered", "eventId"), ...debitsField() })
+    .select({ ...fields(usageEvents, "requestHash", "eventId"), ...answerFields() })
     .from(sql`json_each(${value("eventIds")}) AS named`)
     .crossJoin(usageEvents)
     .where(and(eq(usageEvents.environmentId, value("environmentId")), sql`${usageEvents.eventId} = named.value`)),
@@ -74,11 +86,19 @@ export function selectEvents(ctx: TenantCtx, eventIds: readonly string[]): Retur
   return selectEventsSql({ environmentId: ctx.environment.id, eventIds: JSON.stringify(eventIds) });
 }
 
+/** Returns the price of an event with meters. Nothing for one with quantities. */
+function presentPrice(stored: StoredAnswer): Pick<EventOutput, "quantities" | "meters" | "priceVersion"> {
+  const meters = presentMeters(stored.meters);
+  if (meters === null || stored.priceVersion === null) return {};
+  return { quantities: quantitiesField.of(stored), meters, priceVersion: stored.priceVersion };
+}
+
 function presentEvent(eventId: string, stored: StoredAnswer): EventOutput {
   return {
     eventId,
     debits: readDebits(stored.debits),
     uncovered: stored.uncovered === null ? null : (JSON.parse(stored.uncovered) as EventOutput["uncovered"]),
+    ...presentPrice(stored),
   };
 }
 
@@ -95,11 +115,10 @@ export function answerEventRepeat(eventId: string, stored: StoredEvent, stamp: S
 }
 
 /** An event to record, with its payment. */
-export interface NewEvent {
+export interface NewEvent extends PricedUsage {
   readonly eventId: string;
   readonly event: string;
   readonly model: string | null;
-  readonly quantities: Quantities & { readonly count: Steps };
   readonly properties?: JsonObject | undefined;
   /** If undefined, the time of the request. */
   readonly occurredAt?: number | undefined;
@@ -139,7 +158,13 @@ export function writeEvent(
     ...(settlement === undefined ? { entries } : { settles: settlement }),
     remembers: {},
     counts: event.counts,
-    messages: () => [usageRecorded(writing.userId, { ...event, hasEntries: entries.length > 0 })],
+    messages: () => [
+      usageRecorded(writing.userId, {
+        ...event,
+        meters: event.meters === null ? null : presentMeters(metersJson(event.meters)),
+        hasEntries: entries.length > 0,
+      }),
+    ],
     isShort: debits.length === 0 || payment.uncovered !== null,
   };
   return writeReturning(parts, ([row]) => {
@@ -159,7 +184,7 @@ const fromNumbers = (value: ValueOf<InsertedEvent>) =>
 
 const insertEventSql = query((value: ValueOf<InsertedEvent & { properties: string | null }>) =>
   returning(
-    { ...fields(usageEvents, "uncovered"), ...debitsField() },
+    answerFields(),
     (list) =>
       sql`${insertFrom(
         usageEvents,
@@ -173,6 +198,9 @@ const insertEventSql = query((value: ValueOf<InsertedEvent & { properties: strin
           tokensSteps: sql`given.n ->> 'tokens'`,
           secondsSteps: sql`given.n ->> 'seconds'`,
           centsSteps: sql`given.n ->> 'cents'`,
+          meters: value("meters"),
+          priceVersion: sql`given.n ->> 'priceVersion'`,
+          costSteps: sql`given.n ->> 'costSteps'`,
           occurredAtMs: sql`given.n ->> 'occurredAtMs'`,
           receivedAtMs: sql`given.n ->> 'receivedAtMs'`,
           reservationId: value("reservationId"),
@@ -207,14 +235,15 @@ function eventValues(
     largeBytes,
   }: { sums: ReadonlyMap<string, number>; receivedAtMs: number; largeBytes: number | null },
 ) {
-  const { eventId, model, reservationId, quantities, payment, counts } = event;
+  const { eventId, model, reservationId, quantities, meters, priceVersion, costSteps, payment, counts } = event;
   const occurredAtMs = event.occurredAt ?? receivedAtMs;
   return {
     eventId,
     event: event.event,
     model,
     reservationId,
-    numbers: JSON.stringify({ ...quantities, occurredAtMs, receivedAtMs, largeBytes }),
+    numbers: JSON.stringify({ ...quantities, priceVersion, costSteps, occurredAtMs, receivedAtMs, largeBytes }),
+    meters: meters === null ? null : metersJson(meters),
     requestHash: stamp.stored,
     legs: JSON.stringify(debitsOfPayment(payment, sums)),
     uncovered: payment.uncovered === null ? null : JSON.stringify(presentQuantities(payment.uncovered)),

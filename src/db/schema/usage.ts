@@ -17,10 +17,16 @@ export const usageEvents = sqliteTable(
     eventId: text("event_id").notNull(),
     event: text("event").notNull(),
     model: text("model"),
-    countSteps: stepsColumn("count_steps").notNull(),
+    /** Null if meters were sent and no rule of `count` priced them. */
+    countSteps: stepsColumn("count_steps"),
     tokensSteps: stepsColumn("tokens_steps"),
     secondsSteps: stepsColumn("seconds_steps"),
     centsSteps: stepsColumn("cents_steps"),
+    /** The meters that were sent, as JSON, and the version of the price list that priced them (PR3). Null for quantities. */
+    meters: text("meters"),
+    priceVersion: integer("price_version"),
+    /** The operator's own cost, in steps of cents (PR8). Null for none. */
+    costSteps: stepsColumn("cost_steps"),
     /** JSON object, as it was sent. Null when none was sent, and when it is in `large_properties`. */
     properties: text("properties"),
     /** The size of its JSON in `large_properties`. Null when `properties` holds it. */
@@ -76,6 +82,10 @@ export const reservations = sqliteTable(
     model: text("model"),
     /** The quantities of the request, as JSON. */
     quantities: text("quantities").notNull(),
+    /** As in `usage_events`, but a reservation with quantities has a version too: the one that prices its commit (PR5). */
+    meters: text("meters"),
+    priceVersion: integer("price_version"),
+    costSteps: stepsColumn("cost_steps"),
     /** Like `debits` of `usage_events`. */
     legs: text("legs").notNull(),
     /** Like `counted` of `usage_events`, in force while the reservation is open. */

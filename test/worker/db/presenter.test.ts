@@ -60,7 +60,9 @@ function anyOf(name: string, { dataType, enumValues, notNull }: SQLiteColumn): f
               ? fc.integer({ min: 1, max: 2 ** 48 })
               : name === "balanceId"
                 ? text.map((suffix) => `crb_${suffix}`)
-                : text;
+                : name === "meters"
+                  ? fc.dictionary(fc.stringMatching(/^[a-z]{1,9}$/), fc.nat()).map((meters) => JSON.stringify(meters))
+                  : text;
   return notNull ? value : fc.option(value, { freq: 4 });
 }
 

@@ -43,6 +43,7 @@ from .types import (
     LedgerEntry,
     LedgerPage,
     LedgerVerification,
+    Meters,
     NamesOfUnits,
     OnExpiry,
     OnShortage,
@@ -65,6 +66,7 @@ from .types import (
     UsageEventOfUser,
     UsageEventPage,
     UsageEventResult,
+    UsagePrice,
     UsageQuantities,
     UsageTotals,
     UserUsageLimit,
@@ -136,6 +138,7 @@ OPERATIONS = {
         is_idempotent=True,
         id_field="eventId",
     ),
+    "preview_price": Operation("POST", "/api/v1/usage/price", "sk", is_idempotent=True),
     "get_usage_totals": Operation("GET", "/api/v1/usage", "sk pk", takes_user_token=True),
     "create_reservation": Operation(
         "POST",
@@ -554,6 +557,7 @@ class Operations:
         event: str,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
+        meters: Union[Meters, NotGiven] = NOT_GIVEN,
         occurred_at: Union[Time, NotGiven] = NOT_GIVEN,
         properties: Union[Optional[Mapping[str, Any]], NotGiven] = NOT_GIVEN,
         on_shortage: Union[OnShortage, NotGiven] = NOT_GIVEN,
@@ -567,7 +571,9 @@ class Operations:
         `user_id`: Your own id of the user.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
-        `quantities`: The usage in each unit. `count` is 1 unless it is given.
+        `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
+        `meters`.
+        `meters`: The usage by meter, which the price list turns into quantities.
         `occurred_at`: The time of the usage, at most a day ahead. Default: now.
         `properties`: Stored with the event and contained in the person's export.
         `on_shortage`: If credits are insufficient: refuse, or debit what is available and report
@@ -580,6 +586,7 @@ class Operations:
                 "event": event,
                 "model": model,
                 "quantities": quantities,
+                "meters": meters,
                 "occurredAt": occurred_at,
                 "properties": properties,
                 "onShortage": on_shortage,
@@ -618,6 +625,7 @@ class Operations:
         event_id: Union[str, NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
+        meters: Union[Meters, NotGiven] = NOT_GIVEN,
         occurred_at: Union[Time, NotGiven] = NOT_GIVEN,
         properties: Union[Optional[Mapping[str, Any]], NotGiven] = NOT_GIVEN,
         on_shortage: Union[OnShortage, NotGiven] = NOT_GIVEN,
@@ -636,7 +644,9 @@ class Operations:
         `user_id`: Your own id of the user.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
-        `quantities`: The usage in each unit. `count` is 1 unless it is given.
+        `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
+        `meters`.
+        `meters`: The usage by meter, which the price list turns into quantities.
         `occurred_at`: The time of the usage, at most a day ahead. Default: now.
         `properties`: Stored with the event and contained in the person's export.
         `on_shortage`: If credits are insufficient: refuse, or debit what is available and report
@@ -650,6 +660,7 @@ class Operations:
                 "event": event,
                 "model": model,
                 "quantities": quantities,
+                "meters": meters,
                 "occurredAt": occurred_at,
                 "properties": properties,
                 "onShortage": on_shortage,
@@ -761,6 +772,35 @@ class Operations:
         answer: UsageEventList = self._call("record_usage_events", events)
         return answer
 
+    def preview_price(
+        self,
+        *,
+        event: str,
+        meters: Meters,
+        model: Union[Optional[str], NotGiven] = NOT_GIVEN,
+        occurred_at: Union[Time, NotGiven] = NOT_GIVEN,
+    ) -> UsagePrice:
+        """Preview a price.
+
+        Returns the quantities that the price list gives the meters of an event, and the rules that
+        give them. It needs no user, and changes nothing.
+
+        `event`: The event's name, such as `chat.completed`.
+        `model`: The model that was used, for rules with a model.
+        `meters`: The usage by meter.
+        `occurred_at`: The time of the usage, at most a day ahead. Default: now.
+        """
+        answer: UsagePrice = self._call(
+            "preview_price",
+            {
+                "event": event,
+                "model": model,
+                "meters": meters,
+                "occurredAt": occurred_at,
+            },
+        )
+        return answer
+
     def get_usage_totals(
         self,
         *,
@@ -802,9 +842,10 @@ class Operations:
         *,
         user_id: str,
         event: str,
-        quantities: UsageQuantities,
         reservation_id: Union[str, NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
+        quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
+        meters: Union[Meters, NotGiven] = NOT_GIVEN,
         expires_in_seconds: Union[int, NotGiven] = NOT_GIVEN,
         on_expiry: Union[OnExpiry, NotGiven] = NOT_GIVEN,
     ) -> CreatedReservation:
@@ -821,7 +862,9 @@ class Operations:
         `user_id`: Your own id of the user.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
-        `quantities`: The usage in each unit.
+        `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
+        `meters`.
+        `meters`: The usage by meter, which the price list turns into quantities.
         `expires_in_seconds`: How long the credits are held. Default: `300`.
         `on_expiry`: When it expires: return the holds, or charge the reserved quantities as an
         event with its id. Default: `return`.
@@ -834,6 +877,7 @@ class Operations:
                 "event": event,
                 "model": model,
                 "quantities": quantities,
+                "meters": meters,
                 "expiresInSeconds": expires_in_seconds,
                 "onExpiry": on_expiry,
             },
@@ -907,9 +951,10 @@ class Operations:
         self,
         *,
         reservation_id: str,
-        quantities: UsageQuantities,
         event_id: Union[str, NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
+        quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
+        meters: Union[Meters, NotGiven] = NOT_GIVEN,
         occurred_at: Union[Time, NotGiven] = NOT_GIVEN,
         properties: Union[Optional[Mapping[str, Any]], NotGiven] = NOT_GIVEN,
         on_shortage: Union[OnShortage, NotGiven] = NOT_GIVEN,
@@ -927,7 +972,9 @@ class Operations:
         begin with `res_`.
         `model`: The model that was used, if it is not the reserved one. The usage is matched and
         counted by it.
-        `quantities`: The usage in each unit.
+        `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
+        `meters`.
+        `meters`: The usage by meter, which the price list turns into quantities.
         `occurred_at`: The time of the usage, at most a day ahead. Default: now.
         `properties`: Stored with the event and contained in the person's export.
         `on_shortage`: If credits are insufficient: refuse, or debit what is available and report
@@ -940,6 +987,7 @@ class Operations:
                 "eventId": event_id,
                 "model": model,
                 "quantities": quantities,
+                "meters": meters,
                 "occurredAt": occurred_at,
                 "properties": properties,
                 "onShortage": on_shortage,
@@ -1261,9 +1309,10 @@ class Operations:
         *,
         user_id: str,
         event: str,
-        quantities: UsageQuantities,
         reservation_id: Union[str, NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
+        quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
+        meters: Union[Meters, NotGiven] = NOT_GIVEN,
         expires_in_seconds: Union[int, NotGiven] = NOT_GIVEN,
         on_expiry: Union[OnExpiry, NotGiven] = NOT_GIVEN,
         event_id: Union[str, NotGiven] = NOT_GIVEN,
@@ -1285,7 +1334,9 @@ class Operations:
         `user_id`: Your own id of the user.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
-        `quantities`: The usage in each unit.
+        `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
+        `meters`.
+        `meters`: The usage by meter, which the price list turns into quantities.
         `expires_in_seconds`: How long the credits are held. Default: `300`.
         `on_expiry`: When it expires: return the holds, or charge the reserved quantities as an
         event with its id. Default: `return`.
@@ -1298,6 +1349,7 @@ class Operations:
                 "event": event,
                 "model": model,
                 "quantities": quantities,
+                "meters": meters,
                 "expiresInSeconds": expires_in_seconds,
                 "onExpiry": on_expiry,
             },
@@ -1673,6 +1725,7 @@ class AsyncOperations:
         event: str,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
+        meters: Union[Meters, NotGiven] = NOT_GIVEN,
         occurred_at: Union[Time, NotGiven] = NOT_GIVEN,
         properties: Union[Optional[Mapping[str, Any]], NotGiven] = NOT_GIVEN,
         on_shortage: Union[OnShortage, NotGiven] = NOT_GIVEN,
@@ -1686,7 +1739,9 @@ class AsyncOperations:
         `user_id`: Your own id of the user.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
-        `quantities`: The usage in each unit. `count` is 1 unless it is given.
+        `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
+        `meters`.
+        `meters`: The usage by meter, which the price list turns into quantities.
         `occurred_at`: The time of the usage, at most a day ahead. Default: now.
         `properties`: Stored with the event and contained in the person's export.
         `on_shortage`: If credits are insufficient: refuse, or debit what is available and report
@@ -1699,6 +1754,7 @@ class AsyncOperations:
                 "event": event,
                 "model": model,
                 "quantities": quantities,
+                "meters": meters,
                 "occurredAt": occurred_at,
                 "properties": properties,
                 "onShortage": on_shortage,
@@ -1737,6 +1793,7 @@ class AsyncOperations:
         event_id: Union[str, NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
+        meters: Union[Meters, NotGiven] = NOT_GIVEN,
         occurred_at: Union[Time, NotGiven] = NOT_GIVEN,
         properties: Union[Optional[Mapping[str, Any]], NotGiven] = NOT_GIVEN,
         on_shortage: Union[OnShortage, NotGiven] = NOT_GIVEN,
@@ -1755,7 +1812,9 @@ class AsyncOperations:
         `user_id`: Your own id of the user.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
-        `quantities`: The usage in each unit. `count` is 1 unless it is given.
+        `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
+        `meters`.
+        `meters`: The usage by meter, which the price list turns into quantities.
         `occurred_at`: The time of the usage, at most a day ahead. Default: now.
         `properties`: Stored with the event and contained in the person's export.
         `on_shortage`: If credits are insufficient: refuse, or debit what is available and report
@@ -1769,6 +1828,7 @@ class AsyncOperations:
                 "event": event,
                 "model": model,
                 "quantities": quantities,
+                "meters": meters,
                 "occurredAt": occurred_at,
                 "properties": properties,
                 "onShortage": on_shortage,
@@ -1880,6 +1940,35 @@ class AsyncOperations:
         answer: UsageEventList = await self._call("record_usage_events", events)
         return answer
 
+    async def preview_price(
+        self,
+        *,
+        event: str,
+        meters: Meters,
+        model: Union[Optional[str], NotGiven] = NOT_GIVEN,
+        occurred_at: Union[Time, NotGiven] = NOT_GIVEN,
+    ) -> UsagePrice:
+        """Preview a price.
+
+        Returns the quantities that the price list gives the meters of an event, and the rules that
+        give them. It needs no user, and changes nothing.
+
+        `event`: The event's name, such as `chat.completed`.
+        `model`: The model that was used, for rules with a model.
+        `meters`: The usage by meter.
+        `occurred_at`: The time of the usage, at most a day ahead. Default: now.
+        """
+        answer: UsagePrice = await self._call(
+            "preview_price",
+            {
+                "event": event,
+                "model": model,
+                "meters": meters,
+                "occurredAt": occurred_at,
+            },
+        )
+        return answer
+
     async def get_usage_totals(
         self,
         *,
@@ -1921,9 +2010,10 @@ class AsyncOperations:
         *,
         user_id: str,
         event: str,
-        quantities: UsageQuantities,
         reservation_id: Union[str, NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
+        quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
+        meters: Union[Meters, NotGiven] = NOT_GIVEN,
         expires_in_seconds: Union[int, NotGiven] = NOT_GIVEN,
         on_expiry: Union[OnExpiry, NotGiven] = NOT_GIVEN,
     ) -> CreatedReservation:
@@ -1940,7 +2030,9 @@ class AsyncOperations:
         `user_id`: Your own id of the user.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
-        `quantities`: The usage in each unit.
+        `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
+        `meters`.
+        `meters`: The usage by meter, which the price list turns into quantities.
         `expires_in_seconds`: How long the credits are held. Default: `300`.
         `on_expiry`: When it expires: return the holds, or charge the reserved quantities as an
         event with its id. Default: `return`.
@@ -1953,6 +2045,7 @@ class AsyncOperations:
                 "event": event,
                 "model": model,
                 "quantities": quantities,
+                "meters": meters,
                 "expiresInSeconds": expires_in_seconds,
                 "onExpiry": on_expiry,
             },
@@ -2026,9 +2119,10 @@ class AsyncOperations:
         self,
         *,
         reservation_id: str,
-        quantities: UsageQuantities,
         event_id: Union[str, NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
+        quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
+        meters: Union[Meters, NotGiven] = NOT_GIVEN,
         occurred_at: Union[Time, NotGiven] = NOT_GIVEN,
         properties: Union[Optional[Mapping[str, Any]], NotGiven] = NOT_GIVEN,
         on_shortage: Union[OnShortage, NotGiven] = NOT_GIVEN,
@@ -2046,7 +2140,9 @@ class AsyncOperations:
         begin with `res_`.
         `model`: The model that was used, if it is not the reserved one. The usage is matched and
         counted by it.
-        `quantities`: The usage in each unit.
+        `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
+        `meters`.
+        `meters`: The usage by meter, which the price list turns into quantities.
         `occurred_at`: The time of the usage, at most a day ahead. Default: now.
         `properties`: Stored with the event and contained in the person's export.
         `on_shortage`: If credits are insufficient: refuse, or debit what is available and report
@@ -2059,6 +2155,7 @@ class AsyncOperations:
                 "eventId": event_id,
                 "model": model,
                 "quantities": quantities,
+                "meters": meters,
                 "occurredAt": occurred_at,
                 "properties": properties,
                 "onShortage": on_shortage,
@@ -2385,9 +2482,10 @@ class AsyncOperations:
         *,
         user_id: str,
         event: str,
-        quantities: UsageQuantities,
         reservation_id: Union[str, NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
+        quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
+        meters: Union[Meters, NotGiven] = NOT_GIVEN,
         expires_in_seconds: Union[int, NotGiven] = NOT_GIVEN,
         on_expiry: Union[OnExpiry, NotGiven] = NOT_GIVEN,
         event_id: Union[str, NotGiven] = NOT_GIVEN,
@@ -2409,7 +2507,9 @@ class AsyncOperations:
         `user_id`: Your own id of the user.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
-        `quantities`: The usage in each unit.
+        `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
+        `meters`.
+        `meters`: The usage by meter, which the price list turns into quantities.
         `expires_in_seconds`: How long the credits are held. Default: `300`.
         `on_expiry`: When it expires: return the holds, or charge the reserved quantities as an
         event with its id. Default: `return`.
@@ -2422,6 +2522,7 @@ class AsyncOperations:
                 "event": event,
                 "model": model,
                 "quantities": quantities,
+                "meters": meters,
                 "expiresInSeconds": expires_in_seconds,
                 "onExpiry": on_expiry,
             },

@@ -237,10 +237,20 @@ class SummedQuantities(TypedDict, total=False):
 
 
 class DebitPlan(TypedDict):
+    quantities: Quantities
+    meters: Optional[SentMeters]
+    priceVersion: Optional[int]
     debits: List[Debit]
     uncovered: Optional[Quantities]
     skipped: List[SkippedBalance]
     limits: List[RefusingUsageLimit]
+
+
+class Quantities(TypedDict, total=False):
+    count: Number
+    tokens: Number
+    seconds: Number
+    cents: Number
 
 
 class Debit(TypedDict):
@@ -249,13 +259,6 @@ class Debit(TypedDict):
     unit: Unit
     amount: Number
     remaining: Number
-
-
-class Quantities(TypedDict, total=False):
-    count: Number
-    tokens: Number
-    seconds: Number
-    cents: Number
 
 
 class SkippedBalance(TypedDict):
@@ -301,10 +304,16 @@ class LedgerFlaw(_LedgerFlaw, total=False):
     limitId: str
 
 
-class UsageEventResult(TypedDict):
+class _UsageEventResult(TypedDict):
     eventId: str
     debits: List[Debit]
     uncovered: Optional[Quantities]
+
+
+class UsageEventResult(_UsageEventResult, total=False):
+    quantities: Quantities
+    meters: SentMeters
+    priceVersion: int
 
 
 class UsageEventPage(TypedDict):
@@ -317,6 +326,8 @@ class _StoredUsageEvent(TypedDict):
     event: str
     model: Optional[str]
     quantities: Quantities
+    meters: Optional[SentMeters]
+    priceVersion: Optional[int]
     occurredAt: str
     receivedAt: str
     reservationId: Optional[str]
@@ -325,6 +336,7 @@ class _StoredUsageEvent(TypedDict):
 
 
 class StoredUsageEvent(_StoredUsageEvent, total=False):
+    cost: Optional[Number]
     properties: Optional[Dict[str, Any]]
 
 
@@ -340,6 +352,8 @@ class _UsageEventOfUser(TypedDict):
     event: str
     model: Optional[str]
     quantities: Quantities
+    meters: Optional[SentMeters]
+    priceVersion: Optional[int]
     occurredAt: str
     receivedAt: str
     reservationId: Optional[str]
@@ -349,6 +363,7 @@ class _UsageEventOfUser(TypedDict):
 
 
 class UsageEventOfUser(_UsageEventOfUser, total=False):
+    cost: Optional[Number]
     properties: Optional[Dict[str, Any]]
 
 
@@ -363,6 +378,9 @@ class _UsageEventListResult(TypedDict):
 
 
 class UsageEventListResult(_UsageEventListResult, total=False):
+    quantities: Quantities
+    meters: SentMeters
+    priceVersion: int
     isReplayed: Literal[True]
 
 
@@ -421,6 +439,9 @@ class InsufficientCreditsErrorDetails(TypedDict):
 
     uncovered: Quantities
     skipped: List[ShortBalance]
+    quantities: Quantities
+    meters: Optional[SentMeters]
+    priceVersion: Optional[int]
 
 
 class ShortBalance(TypedDict):
@@ -448,6 +469,29 @@ class ForbiddenErrorDetails(TypedDict, total=False):
     scope: Scope
     appId: Optional[str]
     mode: Mode
+
+
+class _PriceNotFoundError(TypedDict):
+    code: Literal["price_not_found"]
+    message: str
+    requestId: str
+    details: PriceNotFoundErrorDetails
+
+
+class PriceNotFoundError(_PriceNotFoundError, total=False):
+    param: str
+
+
+class _PriceNotFoundErrorDetails(TypedDict):
+    event: str
+    model: Optional[str]
+    meters: List[str]
+
+
+class PriceNotFoundErrorDetails(_PriceNotFoundErrorDetails, total=False):
+    """Details for programs."""
+
+    unit: Unit
 
 
 class _IdempotencyConflictError(TypedDict):
@@ -570,9 +614,21 @@ class UsageEvent(_UsageEvent, total=False):
     eventId: str
     model: Optional[str]
     quantities: UsageQuantities
+    meters: Meters
     occurredAt: Time
     properties: Optional[Mapping[str, Any]]
     onShortage: OnShortage
+
+
+class UsagePrice(TypedDict):
+    quantities: Quantities
+    priceVersion: Optional[int]
+    rules: List[AppliedPriceRule]
+
+
+class AppliedPriceRule(TypedDict):
+    unit: Unit
+    rule: int
 
 
 class UsageTotals(TypedDict):
@@ -626,6 +682,8 @@ class Reservation(TypedDict):
     event: str
     model: Optional[str]
     quantities: Quantities
+    meters: Optional[SentMeters]
+    priceVersion: Optional[int]
     onExpiry: OnExpiry
     status: ReservationStatus
     createdAt: str
@@ -839,6 +897,8 @@ class MeteringEvent(TypedDict):
     event: str
     model: Optional[str]
     quantities: Quantities
+    meters: Optional[SentMeters]
+    priceVersion: Optional[int]
     occurredAt: str
     receivedAt: str
     debits: List[Debit]
@@ -868,11 +928,14 @@ class Error(TypedDict):
     error: ErrorDetail
 
 
+SentMeters = Dict[str, Number]
+Meters = Mapping[str, Amount]
 ErrorDetail = Union[
     InvalidRequestError,
     InvalidUserTokenError,
     InsufficientCreditsError,
     ForbiddenError,
+    PriceNotFoundError,
     IdempotencyConflictError,
     ChangedMeanwhileError,
     TestQuotaExceededError,

@@ -23,7 +23,7 @@ async function pricesWorld() {
     env.DB.prepare(
       `SELECT (SELECT count(*) FROM price_lists WHERE environment_id = ?1) AS lists,
          (SELECT count(*) FROM admin_audit WHERE app_id = ?2 AND action GLOB 'prices.*') AS acts,
-         (SELECT features -> '$.prices' FROM environments WHERE id = ?1) AS features`,
+         (SELECT json_remove(features -> '$.prices', '$.latest') FROM environments WHERE id = ?1) AS features`,
     )
       .bind(app.environments.live.id, app.appId)
       .first();

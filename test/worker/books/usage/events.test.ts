@@ -221,6 +221,7 @@ describe("a list", () => {
         details: {
           uncovered: { count: 0.334, cents: 2 },
           skipped: [expect.objectContaining({ balanceId: expect.any(String), reason: "exhausted" })],
+          ...{ quantities: { count: 1, cents: 6 }, meters: null, priceVersion: null },
         },
       }),
       error("c", "invalid_request", { param: "quantities.cents" }),

@@ -20,7 +20,7 @@ const packName = expect.any(String);
 describe("a refusal for insufficient credits", () => {
   const expectReasons = (details: object, ids: readonly string[], uncovered: object) =>
     expect(details).toEqual({
-      uncovered,
+      ...{ uncovered, quantities: { count: 1, cents: 25 }, meters: null, priceVersion: null },
       skipped: [
         { balanceId: ids[2], packName, unit: "cents", remaining: 10, reason: "exhausted" },
         { balanceId: ids[3], packName, unit: "cents", remaining: 10, reason: "exhausted" },
@@ -70,6 +70,7 @@ describe("a refusal for insufficient credits", () => {
     expect(error.details).toEqual({
       uncovered: { count: 1, cents: 1 },
       skipped: [],
+      ...{ quantities: { count: 1, cents: 1 }, meters: null, priceVersion: null },
     });
   });
 });

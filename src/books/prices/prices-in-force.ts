@@ -1,0 +1,434 @@
+import { and, eq, sql } from "drizzle-orm";
+import { alias } from "drizzle-orm/sqlite-core";
+import { readFeatures } from "../../db/features.ts";
+import { computed, drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
+import { priceLists, reservations, type Steps } from "../../db/schema.ts";
+import { all, type Statement } from "../../db/sql.ts";
+import { assert, invalid, PurserError } from "../../errors.ts";
+import { rememberPerObject } from "../../lib/bounded-memory.ts";
+import { DAY_MS } from "../../lib/time.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import type { Quantities } from "../amounts/amount.ts";
+import { isUnstated } from "../amounts/given-quantities.ts";
+import { meterThousandths, type SentMeters } from "../amounts/meters.ts";
+import {
+  type CostRule,
+  costOf,
+  type MeteredUsage,
+  type PreparedCosts,
+  type PreparedPrices,
+  type Price,
+  type PriceRule,
+  prepareCosts,
+  preparePrices,
+  priceOf,
+} from "./price.ts";
+
+/** A version of a price list that is ready to price events. A version never changes. */
+interface PriceVersion {
+  readonly version: number;
+  readonly effectiveAtMs: number;
+  readonly rules: PreparedPrices;
+  readonly costs: PreparedCosts;
+}
+
+/** A usage as it was sent: with meters or, if these are undefined, with quantities. */
+export interface UnpricedUsage {
+  readonly event: string;
+  readonly model?: string | undefined;
+  readonly quantities?: Quantities | undefined;
+  readonly meters?: SentMeters | undefined;
+}
+
+/** The quantities of a usage, and how they came about. The other fields are null where quantities were sent. */
+export interface PricedUsage {
+  readonly quantities: Quantities;
+  readonly meters: SentMeters | null;
+  readonly priceVersion: number | null;
+  readonly costSteps: Steps | null;
+  /** The place of the rule that gave the quantity of each unit. */
+  readonly rules: Extract<Price, { kind: "priced" }>["rules"];
+}
+
+/** The account's state on which a price depends. */
+interface PricesAtRead {
+  readonly features: string | null;
+  readonly nowMs: number;
+}
+
+/** The number of the version that prices a usage, null if there is none, and whether a later version may be in force. */
+export interface PriceBase {
+  readonly version: number | null;
+  readonly mayHaveLater: boolean;
+}
+
+/** How far back an event's own time chooses the version (PR5). */
+const BACK_MS = 31 * DAY_MS;
+
+/** Returns the moment whose version prices a usage: its own, if that is at most 31 days ago, else now (PR5). */
+const pricedAt = (occurredAtMs: number | undefined, nowMs: number): number =>
+  occurredAtMs !== undefined && occurredAtMs < nowMs && occurredAtMs >= nowMs - BACK_MS ? occurredAtMs : nowMs;
+
+/** The characters of the versions that an isolate remembers. */
+const VERSION_CHARACTERS_MAX = 4_000_000;
+
+class VersionMemory {
+  readonly #versions = new Map<string, ReadonlyMap<number, PriceVersion>>();
+  #characters = 0;
+
+  of({ environment }: TenantCtx): ReadonlyMap<number, PriceVersion> {
+    return this.#versions.get(`${environment.database} ${environment.id}`) ?? new Map();
+  }
+
+  add(ctx: TenantCtx, version: PriceVersion, characters: number): void {
+    this.#characters += characters;
+    if (this.#characters > VERSION_CHARACTERS_MAX) {
+      this.#versions.clear();
+      this.#characters = characters;
+    }
+    const { environment } = ctx;
+    const versions = new Map(this.of(ctx)).set(version.version, version);
+    this.#versions.set(`${environment.database} ${environment.id}`, versions);
+  }
+}
+
+const versionMemoryOf = rememberPerObject(() => new VersionMemory());
+
+/** The part `prices` of an environment's features: how many versions there are, and those that take force last, the last first. */
+interface PriceFeature {
+  readonly made: number;
+  readonly deleted: number;
+  readonly latest: readonly (readonly [version: number, effectiveAtMs: number])[];
+}
+
+/** Returns the version in force at a moment by the environment's features. Null for none, undefined if they do not tell. */
+function inForceBy(features: string | null, atMs: number): number | null | undefined {
+  // Only `syncPrices` writes this part.
+  const prices = readFeatures(features).prices as PriceFeature | undefined;
+  if (prices === undefined) return null;
+  const found = prices.latest.find(([, effectiveAtMs]) => effectiveAtMs <= atMs);
+  if (found !== undefined) return found[0];
+  return prices.latest.length === prices.made - prices.deleted ? null : undefined;
+}
+
+type ListOfEnvironment = { environmentId: number };
+const versionFields = () => fields(priceLists, "version", "effectiveAtMs", "rules", "costs");
+/** A row of a list that would be too large has no rules and costs. */
+type VersionRow = Omit<RowOf<ReturnType<typeof versionFields>>, "rules" | "costs"> & {
+  readonly rules: string | null;
+  readonly costs: string | null;
+};
+
+const inForce = alias(priceLists, "in_force");
+/** A version may have 512 KiB. Those beyond are read later. */
+const VERSIONS_A_READ = 8;
+
+/** The versions that are in force at some moments, without those that the isolate knows. */
+const selectInForceAt = query((value: ValueOf<ListOfEnvironment & { moments: string; known: string }>) => {
+  const versionAt = sql`(SELECT iif(${inForce.version} IN (SELECT value FROM json_each(${value("known")})), NULL, ${inForce.version})
+    FROM ${priceLists} AS ${inForce}
+    WHERE ${inForce.environmentId} = ${value("environmentId")} AND ${inForce.isDeleted} = 0
+      AND ${inForce.effectiveAtMs} <= moment.value
+    ORDER BY ${inForce.effectiveAtMs} DESC, ${inForce.version} DESC LIMIT 1)`;
+  const wanted = sql`(SELECT version, row_number() OVER (ORDER BY version DESC) AS place
+    FROM (SELECT DISTINCT ${versionAt} AS version FROM json_each(${value("moments")}) AS moment)) AS wanted`;
+  const isRead = sql`wanted.place <= ${VERSIONS_A_READ}`;
+  return drizzle
+    .select({
+      ...fields(priceLists, "version", "effectiveAtMs"),
+      ...computed({
+        rules: sql<string | null>`iif(${isRead}, ${priceLists.rules}, NULL)`,
+        costs: sql<string | null>`iif(${isRead}, ${priceLists.costs}, NULL)`,
+      }),
+    })
+    .from(wanted)
+    .crossJoin(priceLists)
+    .where(and(eq(priceLists.environmentId, value("environmentId")), sql`${priceLists.version} = wanted.version`));
+});
+
+/** The version that a reservation pins, unless the isolate knows it. */
+const selectPinned = query((value: ValueOf<ListOfEnvironment & { reservationId: string; known: string }>) =>
+  drizzle
+    .select(versionFields())
+    .from(reservations)
+    .crossJoin(priceLists)
+    .where(
+      and(
+        eq(reservations.environmentId, value("environmentId")),
+        eq(reservations.id, value("reservationId")),
+        sql`${reservations.priceVersion} NOT IN (SELECT value FROM json_each(${value("known")}))`,
+        eq(priceLists.environmentId, reservations.environmentId),
+        eq(priceLists.version, reservations.priceVersion),
+      ),
+    ),
+);
+
+const selectByNumber = query((value: ValueOf<ListOfEnvironment & { versions: string }>) =>
+  drizzle
+    .select(versionFields())
+    .from(priceLists)
+    .where(
+      and(
+        eq(priceLists.environmentId, value("environmentId")),
+        sql`${priceLists.version} IN (SELECT value FROM json_each(${value("versions")}))`,
+      ),
+    )
+    .limit(VERSIONS_A_READ),
+);
+
+type AfterVersion = ListOfEnvironment & { fromMs: number; after: number; nowMs: number };
+/** The versions that took force after one, in this order, until now. */
+const selectLater = query((value: ValueOf<AfterVersion>) =>
+  drizzle
+    .select(versionFields())
+    .from(priceLists)
+    .where(
+      and(
+        eq(priceLists.environmentId, value("environmentId")),
+        sql`${priceLists.isDeleted} = 0`,
+        sql`(${priceLists.effectiveAtMs}, ${priceLists.version}) > (${value("fromMs")}, ${value("after")})`,
+        sql`${priceLists.effectiveAtMs} <= ${value("nowMs")}`,
+      ),
+    )
+    .orderBy(priceLists.effectiveAtMs, priceLists.version)
+    .limit(VERSIONS_A_READ),
+);
+
+/** A usage for which the call must look for a later version, because this one has no price for it (PR5). */
+interface Repair {
+  readonly base: number | null;
+  readonly usage: MeteredUsage;
+  readonly key: string;
+}
+
+/** Versions that a decision needs, and that were not read. `withPrices` reads them and calls again. */
+export class PricesUnread extends Error {
+  readonly versions: readonly number[];
+  readonly repairs: readonly Repair[];
+
+  constructor(versions: readonly number[], repairs: readonly Repair[]) {
+    super("Versions of the price list were not read.");
+    this.versions = versions;
+    this.repairs = repairs;
+  }
+}
+
+/** Calls a verb with the prices of its environment, and again whenever it needs versions that it did not read. */
+export async function withPrices<Answer>(
+  ctx: TenantCtx,
+  verb: (prices: Prices) => Promise<Answer>,
+  prices: Prices = new Prices(ctx),
+): Promise<Answer> {
+  for (;;) {
+    try {
+      return await verb(prices);
+    } catch (error) {
+      if (!(error instanceof PricesUnread)) throw error;
+      await prices.load(error);
+    }
+  }
+}
+
+const needsPrice = ({ meters, quantities }: UnpricedUsage): boolean =>
+  meters !== undefined || (quantities !== undefined && isUnstated(quantities));
+
+const noPrices = (ctx: TenantCtx) => selectInForceAt({ environmentId: ctx.environment.id, moments: "[]", known: "[]" });
+
+/** The prices of an environment, as one call reads them. It keeps the versions that it has seen until it ends. */
+export class Prices {
+  readonly #ctx: TenantCtx;
+  readonly #versions: Map<number, PriceVersion>;
+  /** When each version that it knows of took force. */
+  readonly #effectiveAtMs: Map<number, number>;
+  /** The later version that prices a usage, by the key of its repair; null for none. */
+  readonly #repaired = new Map<string, PriceVersion | null>();
+
+  constructor(ctx: TenantCtx) {
+    this.#ctx = ctx;
+    this.#versions = new Map(versionMemoryOf(ctx.isolate).of(ctx));
+    this.#effectiveAtMs = new Map([...this.#versions].map(([version, { effectiveAtMs }]) => [version, effectiveAtMs]));
+  }
+
+  get #known(): string {
+    return JSON.stringify([...this.#versions.keys()]);
+  }
+
+  /** Selects the versions for usages, those in force at their time. Reads no row for usages with quantities. */
+  select(
+    usages: readonly (UnpricedUsage & { readonly occurredAt?: number | undefined })[],
+    nowMs: number,
+  ): Statement<VersionRow> {
+    const moments = usages.filter(needsPrice).map(({ occurredAt }) => pricedAt(occurredAt, nowMs));
+    return this.#selectAt(moments);
+  }
+
+  /** Selects the version in force now, which a hold pins. */
+  selectNow(nowMs: number): Statement<VersionRow> {
+    return this.#selectAt([nowMs]);
+  }
+
+  #selectAt(moments: readonly number[]): Statement<VersionRow> {
+    const environmentId = this.#ctx.environment.id;
+    return selectInForceAt({ environmentId, moments: JSON.stringify([...new Set(moments)]), known: this.#known });
+  }
+
+  /** Selects the version that a reservation pins, for the usage of its commit. */
+  selectPinned(reservationId: string, usage: UnpricedUsage): Statement<VersionRow> {
+    if (!needsPrice(usage)) return noPrices(this.#ctx);
+    return selectPinned({ environmentId: this.#ctx.environment.id, reservationId, known: this.#known });
+  }
+
+  /** Returns whether a decision from memory can know the version in force at each usage's time. */
+  canRecall(features: string | null, usages: readonly { readonly occurredAt?: number | undefined }[]): boolean {
+    const nowMs = this.#ctx.now();
+    return usages.every(({ occurredAt }) => inForceBy(features, pricedAt(occurredAt, nowMs)) !== undefined);
+  }
+
+  /** Takes the rows of a select. */
+  take(rows: readonly VersionRow[]): void {
+    for (const row of rows) {
+      const { version, effectiveAtMs, rules, costs } = row;
+      this.#effectiveAtMs.set(version, effectiveAtMs);
+      if (this.#versions.has(version) || rules === null || costs === null) continue;
+      const read = {
+        ...{ version, effectiveAtMs },
+        rules: preparePrices(JSON.parse(rules) as PriceRule[]),
+        costs: prepareCosts(JSON.parse(costs) as CostRule[]),
+      };
+      this.#versions.set(version, read);
+      versionMemoryOf(this.#ctx.isolate).add(this.#ctx, read, rules.length + costs.length);
+    }
+  }
+
+  /** Returns the version in force at a usage's time. `select` must have read it, unless the features tell it. */
+  baseAt({ features, nowMs }: PricesAtRead, occurredAt?: number | undefined): PriceBase {
+    const atMs = pricedAt(occurredAt, nowMs);
+    const listed = inForceBy(features, atMs);
+    const version = listed === undefined ? this.#latestAt(atMs) : listed;
+    return { version, mayHaveLater: inForceBy(features, nowMs) !== version };
+  }
+
+  /** Returns the version that a reservation pins; null if there was none when it was made (PR5). */
+  pinned({ features, nowMs }: PricesAtRead, version: number | null): PriceBase {
+    return { version, mayHaveLater: inForceBy(features, nowMs) !== version };
+  }
+
+  /** The same for a read that has no features. */
+  readBaseAt(nowMs: number, occurredAt?: number | undefined): PriceBase {
+    const atMs = pricedAt(occurredAt, nowMs);
+    return { version: this.#latestAt(atMs), mayHaveLater: atMs < nowMs };
+  }
+
+  /** Of the versions in force at the moments that were selected, the one in force at one of these moments took force last. */
+  #latestAt(atMs: number): number | null {
+    const until = [...this.#effectiveAtMs].filter(([, effectiveAtMs]) => effectiveAtMs <= atMs);
+    return until.toSorted(([a, aMs], [b, bMs]) => bMs - aMs || b - a)[0]?.[0] ?? null;
+  }
+
+  /**
+   * Returns the quantities of a usage: those that were sent, or those that the version, or the first later one that has a price, gives
+   * its meters. Throws `price_not_found`, `invalid_request` for meters that were forgotten or cost too much, and `PricesUnread`.
+   */
+  price(usage: UnpricedUsage, { version: base, mayHaveLater }: PriceBase): PricedUsage {
+    const { event, model, quantities, meters } = usage;
+    if (meters === undefined) {
+      assert(quantities !== undefined, "a usage has meters or quantities");
+      if (isUnstated(quantities) && base !== null) this.#requireNoMeters(this.#read(base), usage);
+      return { quantities, meters: null, priceVersion: null, costSteps: null, rules: [] };
+    }
+    const metered: MeteredUsage = { event, model, meters: meterThousandths(meters) };
+    const version = base === null ? null : this.#read(base);
+    const price = version === null ? noPriceFor(metered) : priceOf(version.rules, metered);
+    if (price.kind !== "missing" || !mayHaveLater) return priced(usage, meters, metered, version, price);
+    const key = JSON.stringify([base, event, model, meters]);
+    const later = this.#repaired.get(key);
+    if (later === undefined) throw new PricesUnread([], [{ base, usage: metered, key }]);
+    if (later === null) throw priceNotFound(usage, price);
+    return priced(usage, meters, metered, later, priceOf(later.rules, metered));
+  }
+
+  #read(version: number): PriceVersion {
+    const read = this.#versions.get(version);
+    if (read === undefined) throw new PricesUnread([version], []);
+    return read;
+  }
+
+  /** A rule of `count` would price a usage that only implies its `count` of 1, so its meters were forgotten (PR3). */
+  #requireNoMeters({ rules }: PriceVersion, { event, model }: UnpricedUsage): void {
+    if (!rules.count.some(({ matches }) => matches({ event, model, meters: new Map() }))) return;
+    throw invalid(
+      "meters",
+      "are required, because the price list has a rule of `count` for this event: send its meters",
+    );
+  }
+
+  /** Reads what a decision needed. */
+  async load({ versions, repairs }: PricesUnread): Promise<void> {
+    const { db, environment } = this.#ctx;
+    for (let at = 0; at < versions.length; at += VERSIONS_A_READ) {
+      const some = JSON.stringify(versions.slice(at, at + VERSIONS_A_READ));
+      this.take(await all(db, selectByNumber({ environmentId: environment.id, versions: some })));
+    }
+    for (const [base, some] of Map.groupBy(repairs, (repair) => repair.base)) await this.#findLater(base, some);
+  }
+
+  async #findLater(base: number | null, repairs: readonly Repair[]): Promise<void> {
+    const { db, environment } = this.#ctx;
+    const nowMs = this.#ctx.now();
+    let last = base === null ? { effectiveAtMs: -1, version: 0 } : this.#read(base);
+    let open = repairs;
+    while (open.length > 0) {
+      const position = { fromMs: last.effectiveAtMs, after: last.version, nowMs };
+      const rows = await all(db, selectLater({ environmentId: environment.id, ...position }));
+      this.take(rows);
+      for (const { version } of rows) {
+        const later = this.#read(version);
+        for (const { key, usage } of open) {
+          if (priceOf(later.rules, usage).kind !== "missing") this.#repaired.set(key, later);
+        }
+        open = open.filter(({ key }) => !this.#repaired.has(key));
+        last = later;
+      }
+      if (rows.length < VERSIONS_A_READ) break;
+    }
+    for (const { key } of open) this.#repaired.set(key, null);
+  }
+}
+
+const noPriceFor = ({ meters }: MeteredUsage): Extract<Price, { kind: "missing" }> => ({
+  ...{ kind: "missing", unit: null },
+  meters: [...meters].filter(([, thousandths]) => thousandths > 0n).map(([name]) => name),
+});
+
+function priced(
+  usage: UnpricedUsage,
+  meters: SentMeters,
+  metered: MeteredUsage,
+  version: PriceVersion | null,
+  price: Price,
+): PricedUsage {
+  if (price.kind === "missing" || version === null) throw priceNotFound(usage, price);
+  if (price.kind === "too_large") {
+    throw invalid("meters", `cost more than the largest amount of \`${price.unit}\` by the price list`);
+  }
+  const { quantities, rules } = price;
+  return {
+    ...{ quantities, meters, priceVersion: version.version, rules },
+    costSteps: costOf(version.costs, metered),
+  };
+}
+
+/** Returns `price_not_found` (404), with the meters that have no price (PR4). */
+function priceNotFound({ event, model }: UnpricedUsage, price: Price): PurserError {
+  assert(price.kind === "missing", "only a missing price is not found");
+  const { unit, meters } = price;
+  const message =
+    unit === null
+      ? "No rule of the price list matches this event. Nothing is recorded; the same id may be sent again once there is a price."
+      : `The rule of the price list for \`${unit}\` that matches this event does not name each of its meters. Nothing is recorded; the ` +
+        "same id may be sent again once there is a price.";
+  return new PurserError("price_not_found", message, {
+    param: "meters",
+    details: { event, model: model ?? null, meters, ...(unit === null ? {} : { unit }) },
+  });
+}
