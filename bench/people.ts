@@ -68,7 +68,7 @@ const claimedIdsSql = (distinctId: string, count: number): string[] => {
 
 /** Usage events of a user, with `value` in the column `own`. */
 function usageSql(userId: string, count: number, own: string, value: string): string[] {
-  const insert = `usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, ${own},
+  const insert = `usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_minor, ${own},
     occurred_at_ms, received_at_ms, request_hash, debits)`;
   const select = `${accountSql(userId)}, i, i, 1, '${userId}' || i, 'e', 1, ${value}, i, i, 'hash', '[]'`;
   return insertMany(count, 10_000, insert, select);

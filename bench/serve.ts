@@ -126,7 +126,7 @@ export async function prepare(db: D1Database): Promise<void> {
     keySql("publishable", PUBLISHABLE_KEY),
     `INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms)
      SELECT '${APP_ID}', ${packId}, value, value, 0 FROM json_each('["bench", "tokens", "cents"]')`,
-    `INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_steps, unit)
+    `INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_minor, unit)
      SELECT '${APP_ID}', '${PACK_ID}', value, 'cpi_' || printf('%022d', value), 1000000, 'count' FROM json_each('[0, 1, 2]')
      UNION ALL SELECT '${APP_ID}', ${packId}, 0, replace(${packId}, 'cpk', 'cpi'), 1000000000000, value FROM json_each('["tokens", "cents"]')`,
   ]);

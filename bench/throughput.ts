@@ -54,7 +54,7 @@ const OPERATIONS: Readonly<Record<string, readonly [target: number, ...requests:
   ],
 };
 
-/** A short time of load on one Worker. Any status but 200 fails the run, because a refusal is faster than a success. */
+/** A short time of load on one Worker. Any status but 200 fails the run, because a rejection is faster than a success. */
 async function slice(served: Served, requests: readonly object[], connections: number, amount: number) {
   const cpuBefore = served.cpuSeconds();
   const run = autocannon({ url: served.urls[0] ?? "", connections, amount, sampleInt: 50, requests });

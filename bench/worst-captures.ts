@@ -25,7 +25,7 @@ export interface Shape {
 }
 
 export const MIB = 1024 * 1024;
-/** The limit for a request without a valid key: it is refused before its body is unpacked or parsed (L2). */
+/** The limit for a request without a valid key: it is rejected before its body is unpacked or parsed (L2). */
 const UNKNOWN_CPU_SECONDS_MAX = 0.1;
 
 export const utf8 = (text: string) => new TextEncoder().encode(text);

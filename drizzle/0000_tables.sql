@@ -1,5 +1,5 @@
 -- Made by drizzle-kit from src/db/schema.ts; STRICT, WITHOUT ROWID and the check for earlier releases added by hand.
--- A database of an earlier release is refused in words: the name of the constraint is what the person who migrates it reads.
+-- A database of an earlier release is rejected in words: the name of the constraint is what the person who migrates it reads.
 CREATE TABLE IF NOT EXISTS `release_check` (
 	`tables_of_before` integer NOT NULL,
 	CONSTRAINT "This database was made by an earlier release of Purser, which nobody runs and which is not migrated. Start with an empty one: locally remove .wrangler/ and .purser/, on Cloudflare make a new D1 database" CHECK(`tables_of_before` = 0)
@@ -65,7 +65,7 @@ CREATE TABLE `limits_reached` (
 	PRIMARY KEY(`environment_id`, `day`, `limit_name`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
-CREATE TABLE `refusals` (
+CREATE TABLE `rejections` (
 	`environment_id` integer NOT NULL,
 	`user_id` text NOT NULL,
 	`kind` text NOT NULL,
@@ -75,10 +75,10 @@ CREATE TABLE `refusals` (
 	`times` integer NOT NULL,
 	`last_at_ms` integer NOT NULL,
 	PRIMARY KEY(`environment_id`, `user_id`, `kind`, `subject`, `model`),
-	CONSTRAINT "refusals_kind" CHECK("refusals"."kind" IN ('shortage', 'usage_limit', 'failed_grant'))
+	CONSTRAINT "rejections_kind" CHECK("rejections"."kind" IN ('shortage', 'usage_limit', 'failed_grant'))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
-CREATE INDEX `refusals_latest` ON `refusals` (`environment_id`,`kind`,`last_at_ms`);--> statement-breakpoint
+CREATE INDEX `rejections_latest` ON `rejections` (`environment_id`,`kind`,`last_at_ms`);--> statement-breakpoint
 CREATE TABLE `accounts` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`environment_id` integer NOT NULL,
@@ -112,8 +112,8 @@ CREATE TABLE `credit_balances` (
 	`unit` text NOT NULL,
 	`matches` text NOT NULL,
 	`priority` integer NOT NULL,
-	`initial_steps` integer NOT NULL,
-	`remaining_steps` integer NOT NULL,
+	`initial_minor` integer NOT NULL,
+	`remaining_minor` integer NOT NULL,
 	`has_remaining` integer NOT NULL,
 	`source` text NOT NULL,
 	`grant_cause` text DEFAULT 'grant' NOT NULL,
@@ -130,10 +130,10 @@ CREATE TABLE `credit_balances` (
 	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action,
 	CONSTRAINT "credit_balances_unit" CHECK("credit_balances"."unit" = 'count' OR "credit_balances"."unit" = 'tokens' OR "credit_balances"."unit" = 'seconds' OR "credit_balances"."unit" = 'cents'),
 	CONSTRAINT "credit_balances_source" CHECK("credit_balances"."source" = 'purchase' OR "credit_balances"."source" = 'grant' OR "credit_balances"."source" = 'refund' OR "credit_balances"."source" = 'manual'),
-	CONSTRAINT "credit_balances_initial_positive" CHECK("credit_balances"."initial_steps" > 0),
-	CONSTRAINT "credit_balances_remaining_not_negative" CHECK("credit_balances"."remaining_steps" >= 0),
-	CONSTRAINT "credit_balances_remaining_within_bounds" CHECK("credit_balances"."remaining_steps" <= iif("credit_balances"."unit" = 'cents', 8589934592000000, 8796093022208000)),
-	CONSTRAINT "credit_balances_has_remaining" CHECK("credit_balances"."has_remaining" = ("credit_balances"."remaining_steps" > 0))
+	CONSTRAINT "credit_balances_initial_positive" CHECK("credit_balances"."initial_minor" > 0),
+	CONSTRAINT "credit_balances_remaining_not_negative" CHECK("credit_balances"."remaining_minor" >= 0),
+	CONSTRAINT "credit_balances_remaining_within_bounds" CHECK("credit_balances"."remaining_minor" <= iif("credit_balances"."unit" = 'cents', 8589934592000000, 8796093022208000)),
+	CONSTRAINT "credit_balances_has_remaining" CHECK("credit_balances"."has_remaining" = ("credit_balances"."remaining_minor" > 0))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `credit_balances_id` ON `credit_balances` (`id`);--> statement-breakpoint
@@ -143,8 +143,8 @@ CREATE TABLE `credit_ledger` (
 	`account_id` integer NOT NULL,
 	`seq` integer NOT NULL,
 	`grant_seq` integer NOT NULL,
-	`delta_steps` integer NOT NULL,
-	`balance_after_steps` integer NOT NULL,
+	`delta_minor` integer NOT NULL,
+	`balance_after_minor` integer NOT NULL,
 	`previous_seq` integer,
 	`kind` integer NOT NULL,
 	`reason` text GENERATED ALWAYS AS (CASE kind WHEN 0 THEN 'event_committed' WHEN 1 THEN 'reservation_held' WHEN 2 THEN 'reservation_released' WHEN 3 THEN 'reservation_expired' WHEN 4 THEN 'grant' WHEN 5 THEN 'grant' WHEN 6 THEN 'grant' ELSE 'admin_adjust' END) VIRTUAL NOT NULL,
@@ -182,9 +182,9 @@ CREATE TABLE `refund_owed` (
 	`account_id` integer NOT NULL,
 	`balance_id` text NOT NULL,
 	`seq` integer NOT NULL,
-	`owed_steps` integer NOT NULL,
+	`owed_minor` integer NOT NULL,
 	PRIMARY KEY(`account_id`, `balance_id`, `seq`),
-	CONSTRAINT "refund_owed_positive" CHECK("refund_owed"."owed_steps" > 0)
+	CONSTRAINT "refund_owed_positive" CHECK("refund_owed"."owed_minor" > 0)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `cron_faults` (
@@ -267,13 +267,13 @@ CREATE TABLE `credit_pack_items` (
 	`pack_id` text NOT NULL,
 	`position` integer NOT NULL,
 	`id` text NOT NULL,
-	`amount_steps` integer NOT NULL,
+	`amount_minor` integer NOT NULL,
 	`unit` text NOT NULL,
 	`matches` text DEFAULT '[]' NOT NULL,
 	`priority` integer DEFAULT 100 NOT NULL,
 	PRIMARY KEY(`app_id`, `pack_id`, `position`),
 	FOREIGN KEY (`app_id`,`pack_id`) REFERENCES `credit_packs`(`app_id`,`id`) ON UPDATE no action ON DELETE no action,
-	CONSTRAINT "credit_pack_items_amount_positive" CHECK("credit_pack_items"."amount_steps" > 0)
+	CONSTRAINT "credit_pack_items_amount_positive" CHECK("credit_pack_items"."amount_minor" > 0)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `credit_packs` (
@@ -361,12 +361,12 @@ CREATE TABLE `payment_grants` (
 	`environment_id` integer NOT NULL,
 	`payment_id` text NOT NULL,
 	`account_id` integer NOT NULL,
-	`due_steps` integer NOT NULL,
-	`taken_steps` integer NOT NULL,
+	`due_minor` integer NOT NULL,
+	`clawed_back_minor` integer NOT NULL,
 	`operator_steps` integer DEFAULT 0 NOT NULL,
 	`is_revoked` integer NOT NULL,
 	`is_surplus` integer NOT NULL,
-	CONSTRAINT "payment_grants_taken" CHECK("payment_grants"."taken_steps" >= 0 AND "payment_grants"."due_steps" >= 0),
+	CONSTRAINT "payment_grants_taken" CHECK("payment_grants"."clawed_back_minor" >= 0 AND "payment_grants"."due_minor" >= 0),
 	CONSTRAINT "payment_grants_flags" CHECK("payment_grants"."is_revoked" IN (0, 1) AND "payment_grants"."is_surplus" IN (0, 1))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
@@ -386,7 +386,7 @@ CREATE TABLE `payments` (
 	`reason` text,
 	`customer` text,
 	`settled_by` text,
-	`tell_at_ms` integer,
+	`notify_at_ms` integer,
 	`version` integer DEFAULT 1 NOT NULL,
 	`written_by` text NOT NULL,
 	`currency` text,
@@ -395,7 +395,7 @@ CREATE TABLE `payments` (
 	`withheld` integer DEFAULT 0 NOT NULL,
 	`created_at_ms` integer NOT NULL,
 	PRIMARY KEY(`environment_id`, `id`),
-	CONSTRAINT "payments_status" CHECK("payments"."status" = 'unmatched' AND "payments"."reason" IS NOT NULL OR "payments"."status" = 'granted' AND "payments"."reason" = 'carry' OR "payments"."status" IN ('granted', 'waiting') AND ("payments"."reason" IS NULL OR "payments"."status" = 'granted' AND "payments"."reason" = 'covered_by_credit') AND "payments"."tell_at_ms" IS NULL)
+	CONSTRAINT "payments_status" CHECK("payments"."status" = 'unmatched' AND "payments"."reason" IS NOT NULL OR "payments"."status" = 'granted' AND "payments"."reason" = 'carry' OR "payments"."status" IN ('granted', 'waiting') AND ("payments"."reason" IS NULL OR "payments"."status" = 'granted' AND "payments"."reason" = 'covered_by_credit') AND "payments"."notify_at_ms" IS NULL)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `payments_created` ON `payments` (`environment_id`,`created_at_ms`,`id`);--> statement-breakpoint
@@ -404,7 +404,7 @@ CREATE INDEX `payments_refunded` ON `payments` (`environment_id`,`created_at_ms`
 CREATE INDEX `payments_disputed` ON `payments` (`environment_id`,`created_at_ms`,`id`) WHERE withheld > 0;--> statement-breakpoint
 CREATE INDEX `payments_settled` ON `payments` (`environment_id`,`created_at_ms`,`id`) WHERE settled_by IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `payments_customer` ON `payments` (`environment_id`,`customer`) WHERE customer IS NOT NULL;--> statement-breakpoint
-CREATE INDEX `payments_tell` ON `payments` (`tell_at_ms`) WHERE tell_at_ms IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `payments_notify` ON `payments` (`notify_at_ms`) WHERE notify_at_ms IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `stripe_customers` (
 	`environment_id` integer NOT NULL,
 	`customer` text NOT NULL,
@@ -423,17 +423,17 @@ CREATE TABLE `stripe_log` (
 	`outcome` text NOT NULL,
 	`reason` text,
 	`object_id` text,
-	`asked_pack` text,
-	`asked_user` text,
+	`requested_pack` text,
+	`requested_user` text,
 	`hint` text,
 	`payment_key` text,
 	PRIMARY KEY(`environment_id`, `event_id`),
 	CONSTRAINT "stripe_log_outcome" CHECK("stripe_log"."outcome" = 'granted' OR "stripe_log"."outcome" = 'taken' OR "stripe_log"."outcome" = 'restored' OR "stripe_log"."outcome" = 'remembered' OR "stripe_log"."outcome" IN ('unmatched', 'ignored') AND "stripe_log"."reason" IS NOT NULL),
-	CONSTRAINT "stripe_log_user_of_ignored" CHECK("stripe_log"."asked_user" IS NULL OR "stripe_log"."outcome" <> 'ignored')
+	CONSTRAINT "stripe_log_user_of_ignored" CHECK("stripe_log"."requested_user" IS NULL OR "stripe_log"."outcome" <> 'ignored')
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `stripe_log_at` ON `stripe_log` (`environment_id`,`outcome`,`at_ms`);--> statement-breakpoint
-CREATE INDEX `stripe_log_user` ON `stripe_log` (`environment_id`,`asked_user`) WHERE asked_user IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `stripe_log_user` ON `stripe_log` (`environment_id`,`requested_user`) WHERE requested_user IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `stripe_payers` (
 	`environment_id` integer NOT NULL,
 	`customer` text NOT NULL,
@@ -449,8 +449,8 @@ CREATE TABLE `stripe_payers` (
 CREATE TABLE `stripe_settings` (
 	`environment_id` integer PRIMARY KEY NOT NULL,
 	`setting` text,
-	`refused_at_ms` integer,
-	`refused_reason` text
+	`rejected_at_ms` integer,
+	`rejected_reason` text
 ) STRICT;
 --> statement-breakpoint
 CREATE TABLE `analytics_events` (
@@ -592,14 +592,14 @@ CREATE TABLE `statements` (
 	`month` text NOT NULL,
 	`id` text NOT NULL,
 	`after_account_id` integer NOT NULL,
-	`asked_at_ms` integer NOT NULL,
-	`made_at_ms` integer,
+	`requested_at_ms` integer NOT NULL,
+	`completed_at_ms` integer,
 	PRIMARY KEY(`environment_id`, `month`),
 	CONSTRAINT "statements_month" CHECK("statements"."month" GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]')
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `statements_id` ON `statements` (`id`);--> statement-breakpoint
-CREATE INDEX `statements_running` ON `statements` (`environment_id`,`month`) WHERE made_at_ms IS NULL;--> statement-breakpoint
+CREATE INDEX `statements_running` ON `statements` (`environment_id`,`month`) WHERE completed_at_ms IS NULL;--> statement-breakpoint
 CREATE TABLE `admin_audit` (
 	`app_id` text NOT NULL,
 	`seq` integer NOT NULL,
@@ -665,18 +665,18 @@ CREATE TABLE `environments` (
 	`authors` text DEFAULT ' ' NOT NULL,
 	`end_user_auth` text,
 	`analytics_limits` text,
-	`features` text,
+	`settingsSnapshot` text,
 	`unit_names` text,
 	`test_balance_count` integer DEFAULT 0 NOT NULL,
 	`test_balance_quota` integer DEFAULT 0 NOT NULL,
 	FOREIGN KEY (`app_id`) REFERENCES `apps`(`id`) ON UPDATE no action ON DELETE no action,
 	CONSTRAINT "environments_mode" CHECK("environments"."mode" IN ('live', 'test')),
 	CONSTRAINT "environments_test_quota" CHECK("environments"."test_balance_count" <= "environments"."test_balance_quota"),
-	CONSTRAINT "environments_clock" CHECK(features ->> '$.clock' IS NULL OR ("environments"."mode" = 'test' AND (features ->> '$.clock.aheadMs' BETWEEN 0 AND 315619200000 AND features ->> '$.clock.setMs' IS NOT NULL AND coalesce(features ->> '$.clock.atMs', 0) <= features ->> '$.clock.setMs') IS TRUE))
+	CONSTRAINT "environments_clock" CHECK(settingsSnapshot ->> '$.clock' IS NULL OR ("environments"."mode" = 'test' AND (settingsSnapshot ->> '$.clock.aheadMs' BETWEEN 0 AND 315619200000 AND settingsSnapshot ->> '$.clock.setMs' IS NOT NULL AND coalesce(settingsSnapshot ->> '$.clock.atMs', 0) <= settingsSnapshot ->> '$.clock.setMs') IS TRUE))
 ) STRICT;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `environments_app_mode` ON `environments` (`app_id`,`mode`);--> statement-breakpoint
-CREATE INDEX `environments_clock` ON `environments` (`id`) WHERE features ->> '$.clock' IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `environments_clock` ON `environments` (`id`) WHERE settingsSnapshot ->> '$.clock' IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `large_properties` (
 	`account_id` integer NOT NULL,
 	`occurred_by_ms` integer NOT NULL,
@@ -691,14 +691,14 @@ CREATE TABLE `reservations` (
 	`account_id` integer NOT NULL,
 	`state` text NOT NULL,
 	`settled_seq` integer,
-	`made_seq` integer DEFAULT 0 NOT NULL,
+	`created_at_seq` integer DEFAULT 0 NOT NULL,
 	`leg_count` integer GENERATED ALWAYS AS (json_array_length(legs)) STORED,
 	`event` text NOT NULL,
 	`model` text,
 	`quantities` text NOT NULL,
 	`meters` text,
 	`price_version` integer,
-	`cost_steps` integer,
+	`cost_minor` integer,
 	`legs` text NOT NULL,
 	`counted` text,
 	`on_expiry` text DEFAULT 'return' NOT NULL,
@@ -719,16 +719,16 @@ CREATE TABLE `usage_counters` (
 	`limit_id` text NOT NULL,
 	`account_id` integer NOT NULL,
 	`window_ms` integer DEFAULT 0 NOT NULL,
-	`used_steps` integer DEFAULT 0 NOT NULL,
+	`used_minor` integer DEFAULT 0 NOT NULL,
 	`reached_count` integer DEFAULT 0 NOT NULL,
-	`has_own_amount` integer DEFAULT false NOT NULL,
-	`own_amount_steps` integer,
-	`amount_steps` integer DEFAULT 0 NOT NULL,
-	`is_judged` integer DEFAULT false NOT NULL,
+	`has_override` integer DEFAULT false NOT NULL,
+	`override_minor` integer,
+	`amount_minor` integer DEFAULT 0 NOT NULL,
+	`is_enforced` integer DEFAULT false NOT NULL,
 	PRIMARY KEY(`environment_id`, `limit_id`, `account_id`),
 	FOREIGN KEY (`environment_id`,`limit_id`) REFERENCES `usage_limits`(`environment_id`,`id`) ON UPDATE no action ON DELETE no action,
-	CONSTRAINT "usage_counters_used" CHECK("usage_counters"."used_steps" BETWEEN 0 AND 9007199254740991),
-	CONSTRAINT "usage_counters_own_amount" CHECK(iif("usage_counters"."has_own_amount", coalesce("usage_counters"."own_amount_steps", 0) >= 0, "usage_counters"."own_amount_steps" IS NULL))
+	CONSTRAINT "usage_counters_used" CHECK("usage_counters"."used_minor" BETWEEN 0 AND 9007199254740991),
+	CONSTRAINT "usage_counters_override" CHECK(iif("usage_counters"."has_override", coalesce("usage_counters"."override_minor", 0) >= 0, "usage_counters"."override_minor" IS NULL))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `usage_days` (
@@ -757,13 +757,13 @@ CREATE TABLE `usage_events` (
 	`event_id` text NOT NULL,
 	`event` text NOT NULL,
 	`model` text,
-	`count_steps` integer,
-	`tokens_steps` integer,
-	`seconds_steps` integer,
-	`cents_steps` integer,
+	`count_minor` integer,
+	`tokens_minor` integer,
+	`seconds_minor` integer,
+	`cents_minor` integer,
 	`meters` text,
 	`price_version` integer,
-	`cost_steps` integer,
+	`cost_minor` integer,
 	`properties` text,
 	`large_properties_bytes` integer,
 	`occurred_at_ms` integer NOT NULL,
@@ -787,12 +787,12 @@ CREATE TABLE `usage_limits` (
 	`name_key` text NOT NULL,
 	`matches` text NOT NULL,
 	`unit` text NOT NULL,
-	`amount_steps` integer NOT NULL,
+	`amount_minor` integer NOT NULL,
 	`every` text NOT NULL,
 	`created_at_ms` integer NOT NULL,
 	`is_deleted` integer DEFAULT false NOT NULL,
 	PRIMARY KEY(`environment_id`, `id`),
-	CONSTRAINT "usage_limits_amount" CHECK("usage_limits"."amount_steps" >= 0),
+	CONSTRAINT "usage_limits_amount" CHECK("usage_limits"."amount_minor" >= 0),
 	CONSTRAINT "usage_limits_unit" CHECK("usage_limits"."unit" IN ('count', 'tokens', 'seconds', 'cents')),
 	CONSTRAINT "usage_limits_every" CHECK("usage_limits"."every" IN ('minute', 'hour', 'day', 'week', 'month'))
 ) STRICT, WITHOUT ROWID;
@@ -837,11 +837,11 @@ CREATE TABLE `alerts` (
 	`name` text NOT NULL,
 	`unit` text NOT NULL,
 	`event` text,
-	`amount_steps` integer,
+	`amount_minor` integer,
 	`percent_thousandths` integer,
 	`created_at_ms` integer NOT NULL,
 	PRIMARY KEY(`environment_id`, `id`),
-	CONSTRAINT "alerts_below" CHECK(iif("alerts"."amount_steps" IS NULL, "alerts"."percent_thousandths" BETWEEN 1 AND 100000, "alerts"."amount_steps" > 0 AND "alerts"."percent_thousandths" IS NULL) IS TRUE)
+	CONSTRAINT "alerts_below" CHECK(iif("alerts"."amount_minor" IS NULL, "alerts"."percent_thousandths" BETWEEN 1 AND 100000, "alerts"."amount_minor" > 0 AND "alerts"."percent_thousandths" IS NULL) IS TRUE)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `balance_expiries` (

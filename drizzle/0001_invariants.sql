@@ -109,8 +109,8 @@ BEGIN
   SELECT RAISE(ABORT, 'accounts_kept');
 END;
 --> statement-breakpoint
--- A stored refusal, and any data from Stripe about a user, create an account: the id is a user from then on (P2).
-CREATE TRIGGER refusals_make_account AFTER INSERT ON refusals
+-- A stored rejection, and any data from Stripe about a user, create an account: the id is a user from then on (P2).
+CREATE TRIGGER rejections_make_account AFTER INSERT ON rejections
 WHEN new.user_id <> ''
 BEGIN
   INSERT INTO accounts (environment_id, user_id)
@@ -168,7 +168,7 @@ CREATE TRIGGER credit_ledger_follows_balance BEFORE INSERT ON credit_ledger
 WHEN new.reason <> 'grant' AND NOT EXISTS (
   SELECT 1 FROM credit_balances
   WHERE account_id = new.account_id AND grant_seq = new.grant_seq AND last_seq = new.previous_seq
-    AND remaining_steps + new.delta_steps = new.balance_after_steps
+    AND remaining_minor + new.delta_minor = new.balance_after_minor
 )
 BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_follows_balance');
@@ -179,7 +179,7 @@ CREATE TRIGGER credit_ledger_grant_with_balance BEFORE INSERT ON credit_ledger
 WHEN new.reason = 'grant' AND NOT EXISTS (
   SELECT 1 FROM credit_balances
   WHERE account_id = new.account_id AND grant_seq = new.seq AND new.grant_seq = new.seq AND last_seq = new.seq
-    AND initial_steps = new.delta_steps AND initial_steps = new.balance_after_steps AND new.previous_seq IS NULL
+    AND initial_minor = new.delta_minor AND initial_minor = new.balance_after_minor AND new.previous_seq IS NULL
     AND new.is_revoked = 0 AND grant_cause = new.cause AND granted_by = new.written_by
 )
 BEGIN
@@ -189,7 +189,7 @@ END;
 -- A cause must fit its row (C16). The kind already says the reason.
 CREATE TRIGGER credit_ledger_cause_fits BEFORE INSERT ON credit_ledger
 WHEN new.reason = 'admin_adjust' AND iif(new.cause = 'adjustment', new.reservation_id IS NULL,
-  iif(new.cause = 'payment_restored', new.delta_steps >= 0, new.delta_steps <= 0)
+  iif(new.cause = 'payment_restored', new.delta_minor >= 0, new.delta_minor <= 0)
     AND (new.is_revoked = 1 OR new.cause NOT IN ('revoke', 'erasure'))
 ) IS NOT TRUE
 BEGIN
@@ -214,14 +214,14 @@ END;
 -- This repeats the CHECKs of credit_balances, with the same names. Otherwise INSERT OR IGNORE would silently skip the change of
 -- the balance, and keep the ledger row.
 CREATE TRIGGER credit_ledger_not_below_zero BEFORE INSERT ON credit_ledger
-WHEN new.balance_after_steps < 0
+WHEN new.balance_after_minor < 0
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_remaining_not_negative');
 END;
 --> statement-breakpoint
 -- Stops a balance above its unit's maximum (C1).
 CREATE TRIGGER credit_ledger_within_bounds BEFORE INSERT ON credit_ledger
-WHEN new.balance_after_steps > 8589934592000000 AND (new.balance_after_steps > 8796093022208000 OR 'cents' = (
+WHEN new.balance_after_minor > 8589934592000000 AND (new.balance_after_minor > 8796093022208000 OR 'cents' = (
   SELECT unit FROM credit_balances WHERE account_id = new.account_id AND grant_seq = new.grant_seq
 ))
 BEGIN
@@ -230,9 +230,9 @@ END;
 --> statement-breakpoint
 -- Amounts that open reservations hold may return, so the balance must keep room for them.
 CREATE TRIGGER credit_ledger_leaves_room BEFORE INSERT ON credit_ledger
-WHEN new.reason = 'admin_adjust' AND new.delta_steps > 0 AND EXISTS (
+WHEN new.reason = 'admin_adjust' AND new.delta_minor > 0 AND EXISTS (
   SELECT 1 FROM credit_balances AS b
-  WHERE b.account_id = new.account_id AND b.grant_seq = new.grant_seq AND new.balance_after_steps + coalesce((
+  WHERE b.account_id = new.account_id AND b.grant_seq = new.grant_seq AND new.balance_after_minor + coalesce((
     SELECT sum(leg.value ->> 2) FROM reservations AS r, json_each(r.legs) AS leg
     WHERE r.account_id = new.account_id AND r.state = 'open' AND leg.value ->> 0 = b.grant_seq
   ), 0) > iif(b.unit = 'cents', 8589934592000000, 8796093022208000)
@@ -252,10 +252,10 @@ WHEN new.reason <> 'grant' AND EXISTS (
       SELECT 1 FROM payment_grants WHERE balance_id = credit_balances.id AND is_revoked = 1
     ),
     iif(
-      remaining_steps = 0,
-      (new.reason = 'admin_adjust' AND new.delta_steps = 0)
-        OR (new.reason IN ('reservation_released', 'reservation_expired') AND new.delta_steps > 0),
-      new.reason = 'admin_adjust' AND new.balance_after_steps = 0
+      remaining_minor = 0,
+      (new.reason = 'admin_adjust' AND new.delta_minor = 0)
+        OR (new.reason IN ('reservation_released', 'reservation_expired') AND new.delta_minor > 0),
+      new.reason = 'admin_adjust' AND new.balance_after_minor = 0
     )
   )
 )
@@ -266,18 +266,18 @@ END;
 -- The ledger changes the balance. There are two triggers, so that the partial index on balances with credits changes only if a
 -- balance becomes empty or is refilled.
 CREATE TRIGGER credit_ledger_moves_balance AFTER INSERT ON credit_ledger
-WHEN new.reason <> 'grant' AND (new.balance_after_steps > 0) = (new.balance_after_steps - new.delta_steps > 0)
+WHEN new.reason <> 'grant' AND (new.balance_after_minor > 0) = (new.balance_after_minor - new.delta_minor > 0)
 BEGIN
-  UPDATE credit_balances SET remaining_steps = new.balance_after_steps, last_seq = new.seq
+  UPDATE credit_balances SET remaining_minor = new.balance_after_minor, last_seq = new.seq
   WHERE account_id = new.account_id AND grant_seq = new.grant_seq;
 END;
 --> statement-breakpoint
 -- Stops a balance with credits that no plan finds, or an empty one that every plan reads.
 CREATE TRIGGER credit_ledger_empties_or_fills_balance AFTER INSERT ON credit_ledger
-WHEN new.reason <> 'grant' AND (new.balance_after_steps > 0) <> (new.balance_after_steps - new.delta_steps > 0)
+WHEN new.reason <> 'grant' AND (new.balance_after_minor > 0) <> (new.balance_after_minor - new.delta_minor > 0)
 BEGIN
   UPDATE credit_balances
-  SET remaining_steps = new.balance_after_steps, last_seq = new.seq, has_remaining = (new.balance_after_steps > 0)
+  SET remaining_minor = new.balance_after_minor, last_seq = new.seq, has_remaining = (new.balance_after_minor > 0)
   WHERE account_id = new.account_id AND grant_seq = new.grant_seq;
 END;
 --> statement-breakpoint
@@ -303,10 +303,10 @@ END;
 -- If a payment revoked a balance, the amount of a later return counts as taken by the payment (S4). If somebody else revoked it,
 -- the amount counts as taken by the operator: it was not spent (S6).
 CREATE TRIGGER credit_ledger_counts_taken AFTER INSERT ON credit_ledger
-WHEN new.is_revoked = 1 AND new.reason = 'admin_adjust' AND new.delta_steps < 0
+WHEN new.is_revoked = 1 AND new.reason = 'admin_adjust' AND new.delta_minor < 0
 BEGIN
-  UPDATE payment_grants SET taken_steps = taken_steps - iif(is_revoked, new.delta_steps, 0),
-    operator_steps = operator_steps - iif(is_revoked, 0, new.delta_steps)
+  UPDATE payment_grants SET clawed_back_minor = clawed_back_minor - iif(is_revoked, new.delta_minor, 0),
+    operator_steps = operator_steps - iif(is_revoked, 0, new.delta_minor)
   WHERE balance_id = (SELECT id FROM credit_balances WHERE account_id = new.account_id AND grant_seq = new.grant_seq);
 END;
 --> statement-breakpoint
@@ -314,13 +314,13 @@ END;
 CREATE TRIGGER credit_ledger_counts_owed AFTER INSERT ON credit_ledger
 WHEN new.is_revoked = 0 AND new.reason = 'admin_adjust' AND new.reservation_id IS NOT NULL
 BEGIN
-  UPDATE payment_grants SET taken_steps = taken_steps - new.delta_steps
+  UPDATE payment_grants SET clawed_back_minor = clawed_back_minor - new.delta_minor
   WHERE balance_id = (SELECT id FROM credit_balances WHERE account_id = new.account_id AND grant_seq = new.grant_seq);
 END;
 --> statement-breakpoint
 -- Stops an UPDATE of the ledger.
 CREATE TRIGGER credit_ledger_frozen BEFORE UPDATE OF
-  account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by, occurred_at_ms, is_revoked
+  account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by, occurred_at_ms, is_revoked
   ON credit_ledger
 BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_append_only');
@@ -346,9 +346,9 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_append_only');
 END;
 --> statement-breakpoint
--- A balance begins with its whole amount. INSERT OR REPLACE fires no DELETE trigger, so it is refused here.
+-- A balance begins with its whole amount. INSERT OR REPLACE fires no DELETE trigger, so it is rejected here.
 CREATE TRIGGER credit_balances_begin_whole BEFORE INSERT ON credit_balances
-WHEN new.remaining_steps <> new.initial_steps OR new.last_seq <> new.grant_seq OR new.revoked_at_ms IS NOT NULL
+WHEN new.remaining_minor <> new.initial_minor OR new.last_seq <> new.grant_seq OR new.revoked_at_ms IS NOT NULL
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_begin_whole');
 END;
@@ -409,11 +409,11 @@ END;
 CREATE TRIGGER credit_balances_write_grant AFTER INSERT ON credit_balances
 BEGIN
   INSERT INTO credit_ledger (
-    account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by, event_id, reservation_id,
+    account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by, event_id, reservation_id,
     note, occurred_at_ms
   )
   VALUES (
-    new.account_id, new.grant_seq, new.grant_seq, new.initial_steps, new.initial_steps, NULL,
+    new.account_id, new.grant_seq, new.grant_seq, new.initial_minor, new.initial_minor, NULL,
     CASE new.grant_cause WHEN 'grant' THEN 4 WHEN 'recurring' THEN 5 ELSE 6 END, new.granted_by, NULL, NULL, new.notes,
     coalesce(new.written_at_ms, new.granted_at_ms)
   );
@@ -428,11 +428,11 @@ BEGIN
 END;
 --> statement-breakpoint
 -- Stops a change of an amount without its ledger entry.
-CREATE TRIGGER credit_balances_moved_by_ledger BEFORE UPDATE OF remaining_steps, last_seq, has_remaining ON credit_balances
+CREATE TRIGGER credit_balances_moved_by_ledger BEFORE UPDATE OF remaining_minor, last_seq, has_remaining ON credit_balances
 WHEN NOT EXISTS (
   SELECT 1 FROM credit_ledger
   WHERE account_id = new.account_id AND seq = new.last_seq
-    AND grant_seq = new.grant_seq AND previous_seq = old.last_seq AND balance_after_steps = new.remaining_steps
+    AND grant_seq = new.grant_seq AND previous_seq = old.last_seq AND balance_after_minor = new.remaining_minor
 )
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_moved_by_ledger');
@@ -440,7 +440,7 @@ END;
 --> statement-breakpoint
 -- Stops a change of the terms under which credits were granted (C8).
 CREATE TRIGGER credit_balances_frozen BEFORE UPDATE OF
-  account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, source, grant_cause, granted_by,
+  account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_minor, source, grant_cause, granted_by,
   granted_at_ms, written_at_ms, expires_at_ms, grant_seq ON credit_balances
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_frozen');
@@ -473,7 +473,7 @@ WHEN (old.revoked_at_ms IS NOT NULL AND new.revoked_at_ms IS NOT NULL) OR NOT EX
     is_revoked = 0 AND reason = 'admin_adjust' AND EXISTS (
       SELECT 1 FROM payment_grants WHERE balance_id = new.id AND is_revoked = 1
     ),
-    is_revoked = 1 AND balance_after_steps = 0 AND occurred_at_ms = new.revoked_at_ms
+    is_revoked = 1 AND balance_after_minor = 0 AND occurred_at_ms = new.revoked_at_ms
   )
 )
 BEGIN
@@ -626,7 +626,7 @@ END;
 -- Stops an UPDATE after which a balance owes more, or for another entry.
 CREATE TRIGGER refund_owed_only_falls BEFORE UPDATE ON refund_owed
 WHEN new.account_id <> old.account_id OR new.balance_id <> old.balance_id OR new.seq <> old.seq
-  OR new.owed_steps > old.owed_steps
+  OR new.owed_minor > old.owed_minor
 BEGIN
   SELECT RAISE(ABORT, 'refund_owed_only_falls');
 END;
@@ -686,7 +686,7 @@ BEGIN
   SELECT RAISE(ABORT, 'payment_names_taken');
 END;
 --> statement-breakpoint
--- A usage event has the next seq of its account and the latest `occurred_at_ms` so far. This also refuses INSERT OR REPLACE.
+-- A usage event has the next seq of its account and the latest `occurred_at_ms` so far. This also rejects INSERT OR REPLACE.
 CREATE TRIGGER usage_events_seq_gapless BEFORE INSERT ON usage_events
 WHEN NOT coalesce((
   SELECT new.seq = seq + 1 AND new.occurred_by_ms = max(occurred_by_ms, new.occurred_at_ms) FROM usage_events
@@ -712,8 +712,8 @@ END;
 --> statement-breakpoint
 -- A usage event never changes.
 CREATE TRIGGER usage_events_frozen BEFORE UPDATE OF
-  account_id, occurred_by_ms, seq, environment_id, event, model, count_steps, tokens_steps, seconds_steps, cents_steps,
-  meters, price_version, cost_steps, occurred_at_ms, received_at_ms, debits, uncovered, counted ON usage_events
+  account_id, occurred_by_ms, seq, environment_id, event, model, count_minor, tokens_minor, seconds_minor, cents_minor,
+  meters, price_version, cost_minor, occurred_at_ms, received_at_ms, debits, uncovered, counted ON usage_events
 BEGIN
   SELECT RAISE(ABORT, 'usage_events_append_only');
 END;
@@ -844,7 +844,7 @@ BEGIN
 END;
 --> statement-breakpoint
 -- Each hold returns once, at the seqs that the settlement names. A later return would need one of these seqs, which are taken. So no
--- hold has to be looked up. The guard `settlement` refuses a settlement whose returns are missing.
+-- hold has to be looked up. The guard `settlement` rejects a settlement whose returns are missing.
 CREATE TRIGGER credit_ledger_returns_by_settlement BEFORE INSERT ON credit_ledger
 WHEN new.reason IN ('reservation_released', 'reservation_expired') AND NOT EXISTS (
   SELECT 1 FROM accounts AS a CROSS JOIN reservations AS r ON r.environment_id = a.environment_id
@@ -853,7 +853,7 @@ WHEN new.reason IN ('reservation_released', 'reservation_expired') AND NOT EXIST
     AND new.seq >= r.settled_seq AND new.seq < r.settled_seq + r.leg_count
     AND (r.leg_count > 100 OR (
       r.legs ->> ('$[' || (new.seq - r.settled_seq) || '][0]') = new.grant_seq
-      AND r.legs ->> ('$[' || (new.seq - r.settled_seq) || '][2]') = new.delta_steps
+      AND r.legs ->> ('$[' || (new.seq - r.settled_seq) || '][2]') = new.delta_minor
     ))
 )
 BEGIN
@@ -862,7 +862,7 @@ END;
 --> statement-breakpoint
 -- The holds, the user and the purpose of a reservation never change. Only its end, its state and its event do.
 CREATE TRIGGER reservations_frozen BEFORE UPDATE OF
-  environment_id, account_id, made_seq, event, model, quantities, meters, price_version, cost_steps, legs, counted, on_expiry, created_at_ms ON reservations
+  environment_id, account_id, created_at_seq, event, model, quantities, meters, price_version, cost_minor, legs, counted, on_expiry, created_at_ms ON reservations
 BEGIN
   SELECT RAISE(ABORT, 'reservations_frozen');
 END;
@@ -910,7 +910,7 @@ BEGIN
 END;
 --> statement-breakpoint
 -- Counts the usage in `counted` of events and reservations. The next window overwrites a counter. The batch aborts if the usage
--- may be refused and would exceed the user's amount (Q4, Q5), or if its window is over. `isKept`: it is already counted.
+-- may be rejected and would exceed the user's amount (Q4, Q5), or if its window is over. `isKept`: it is already counted.
 CREATE VIEW usage_counts (environment_id, account_id, counted) AS
 SELECT environment_id, account_id, counted FROM usage_events WHERE counted IS NOT NULL;
 --> statement-breakpoint
@@ -918,31 +918,31 @@ SELECT environment_id, account_id, counted FROM usage_events WHERE counted IS NO
 CREATE TRIGGER usage_counts_add INSTEAD OF INSERT ON usage_counts
 BEGIN
   INSERT INTO usage_counters (
-    environment_id, limit_id, account_id, window_ms, used_steps, reached_count, amount_steps, is_judged
+    environment_id, limit_id, account_id, window_ms, used_minor, reached_count, amount_minor, is_enforced
   )
-  SELECT new.environment_id, value ->> 'limitId', new.account_id, value ->> 'windowMs', value ->> 'steps',
-    value ->> 'steps' >= value ->> 'amountSteps', value ->> 'amountSteps', coalesce(value ->> 'isJudged', 0)
+  SELECT new.environment_id, value ->> 'limitId', new.account_id, value ->> 'windowMs', value ->> 'minor',
+    value ->> 'minor' >= value ->> 'amountMinor', value ->> 'amountMinor', coalesce(value ->> 'isEnforced', 0)
   FROM json_each(new.counted) WHERE value ->> 'isKept' IS NULL
   ON CONFLICT (environment_id, limit_id, account_id) DO UPDATE SET
     window_ms = max(window_ms, excluded.window_ms),
-    used_steps = iif(
-      excluded.is_judged AND (window_ms > excluded.window_ms OR iif(window_ms = excluded.window_ms, used_steps, 0)
-        + excluded.used_steps > iif(has_own_amount, own_amount_steps, excluded.amount_steps)),
+    used_minor = iif(
+      excluded.is_enforced AND (window_ms > excluded.window_ms OR iif(window_ms = excluded.window_ms, used_minor, 0)
+        + excluded.used_minor > iif(has_override, override_minor, excluded.amount_minor)),
       RAISE(ABORT, 'usage_limit_reached'),
-      iif(window_ms > excluded.window_ms, used_steps,
-        min(iif(window_ms = excluded.window_ms, used_steps, 0) + excluded.used_steps, 9007199254740991))
+      iif(window_ms > excluded.window_ms, used_minor,
+        min(iif(window_ms = excluded.window_ms, used_minor, 0) + excluded.used_minor, 9007199254740991))
     ),
     reached_count = iif(window_ms > excluded.window_ms, reached_count, iif(
       window_ms = excluded.window_ms AND reached_count > 0, reached_count + 1,
-      coalesce(iif(window_ms = excluded.window_ms, used_steps, 0) + excluded.used_steps
-        >= iif(has_own_amount, own_amount_steps, excluded.amount_steps), 0)
+      coalesce(iif(window_ms = excluded.window_ms, used_minor, 0) + excluded.used_minor
+        >= iif(has_override, override_minor, excluded.amount_minor), 0)
     )),
-    amount_steps = excluded.amount_steps, is_judged = excluded.is_judged;
+    amount_minor = excluded.amount_minor, is_enforced = excluded.is_enforced;
 END;
 --> statement-breakpoint
 -- Stops a first usage that is above its limit alone. The upsert checks only later ones.
 CREATE TRIGGER usage_counters_first AFTER INSERT ON usage_counters
-WHEN new.is_judged = 1 AND new.used_steps > new.amount_steps
+WHEN new.is_enforced = 1 AND new.used_minor > new.amount_minor
 BEGIN
   SELECT RAISE(ABORT, 'usage_limit_reached');
 END;
@@ -993,7 +993,7 @@ WHEN old.state = 'open' AND new.state <> 'open' AND new.counted IS NOT NULL AND 
   WHERE environment_id = new.environment_id AND event_id = new.settled_event_id AND reservation_id = new.id
 )
 BEGIN
-  UPDATE usage_counters SET used_steps = max(0, used_steps - (n.value ->> 'steps')) FROM json_each(new.counted) AS n
+  UPDATE usage_counters SET used_minor = max(0, used_minor - (n.value ->> 'minor')) FROM json_each(new.counted) AS n
   WHERE environment_id = new.environment_id AND limit_id = n.value ->> 'limitId' AND account_id = new.account_id
     AND window_ms = n.value ->> 'windowMs';
 END;
@@ -1130,7 +1130,7 @@ END;
 --> statement-breakpoint
 -- A finished monthly statement never changes.
 CREATE TRIGGER statements_kept BEFORE UPDATE ON statements
-WHEN old.made_at_ms IS NOT NULL OR new.environment_id <> old.environment_id OR new.month <> old.month OR new.id <> old.id
+WHEN old.completed_at_ms IS NOT NULL OR new.environment_id <> old.environment_id OR new.month <> old.month OR new.id <> old.id
 BEGIN
   SELECT RAISE(ABORT, 'statements_kept');
 END;
@@ -1157,7 +1157,7 @@ END;
 --> statement-breakpoint
 -- Stops a change of a line after its statement is finished.
 CREATE TRIGGER statement_lines_kept BEFORE UPDATE ON statement_lines
-WHEN EXISTS (SELECT 1 FROM statements WHERE id = old.statement_id AND made_at_ms IS NOT NULL)
+WHEN EXISTS (SELECT 1 FROM statements WHERE id = old.statement_id AND completed_at_ms IS NOT NULL)
 BEGIN
   SELECT RAISE(ABORT, 'statements_kept');
 END;
@@ -1257,7 +1257,7 @@ BEGIN
   SELECT RAISE(ABORT, 'analytics_events_kept');
 END;
 --> statement-breakpoint
--- INSERT OR REPLACE fires no DELETE trigger, so it is refused here.
+-- INSERT OR REPLACE fires no DELETE trigger, so it is rejected here.
 CREATE TRIGGER analytics_events_no_replace BEFORE INSERT ON analytics_events
 WHEN EXISTS (
   SELECT 1 FROM analytics_events
@@ -1309,7 +1309,7 @@ BEGIN
   SELECT RAISE(ABORT, 'distinct_ids_kept');
 END;
 --> statement-breakpoint
--- INSERT OR REPLACE fires no DELETE trigger, so it is refused here. The upserts that change known ids send -1 as the time of the
+-- INSERT OR REPLACE fires no DELETE trigger, so it is rejected here. The upserts that change known ids send -1 as the time of the
 -- first use, which is never stored.
 CREATE TRIGGER distinct_ids_no_replace BEFORE INSERT ON distinct_ids
 WHEN new.first_seen_at_ms <> -1 AND EXISTS (
@@ -1471,7 +1471,7 @@ BEGIN
   SELECT RAISE(ABORT, 'admin_audit_seq_gapless');
 END;
 --> statement-breakpoint
--- INSERT OR REPLACE fires no DELETE trigger, so it is refused here.
+-- INSERT OR REPLACE fires no DELETE trigger, so it is rejected here.
 CREATE TRIGGER admin_audit_no_replace BEFORE INSERT ON admin_audit
 WHEN EXISTS (SELECT 1 FROM admin_audit WHERE app_id = new.app_id AND id = new.id)
 BEGIN
@@ -1545,20 +1545,20 @@ BEGIN
 END;
 --> statement-breakpoint
 -- A test clock only moves forward (D3): the time that it was set to, the reached moment, and its distance from real time never decrease.
-CREATE TRIGGER environments_clock_forward BEFORE UPDATE OF features ON environments
-WHEN old.features ->> '$.clock' IS NOT NULL AND new.features ->> '$.clock' IS NOT NULL AND NOT (
-  new.features ->> '$.clock.setMs' >= old.features ->> '$.clock.setMs'
-  AND new.features ->> '$.clock.aheadMs' >= old.features ->> '$.clock.aheadMs'
-  AND coalesce(new.features ->> '$.clock.atMs', new.features ->> '$.clock.setMs')
-    >= coalesce(old.features ->> '$.clock.atMs', old.features ->> '$.clock.setMs')
+CREATE TRIGGER environments_clock_forward BEFORE UPDATE OF settingsSnapshot ON environments
+WHEN old.settingsSnapshot ->> '$.clock' IS NOT NULL AND new.settingsSnapshot ->> '$.clock' IS NOT NULL AND NOT (
+  new.settingsSnapshot ->> '$.clock.setMs' >= old.settingsSnapshot ->> '$.clock.setMs'
+  AND new.settingsSnapshot ->> '$.clock.aheadMs' >= old.settingsSnapshot ->> '$.clock.aheadMs'
+  AND coalesce(new.settingsSnapshot ->> '$.clock.atMs', new.settingsSnapshot ->> '$.clock.setMs')
+    >= coalesce(old.settingsSnapshot ->> '$.clock.atMs', old.settingsSnapshot ->> '$.clock.setMs')
 )
 BEGIN
   SELECT RAISE(ABORT, 'clock_forward');
 END;
 --> statement-breakpoint
 -- A test clock is deleted only while no row would then be in the future.
-CREATE TRIGGER environments_clock_kept BEFORE UPDATE OF features ON environments
-WHEN old.features ->> '$.clock' IS NOT NULL AND new.features ->> '$.clock' IS NULL AND (
+CREATE TRIGGER environments_clock_kept BEFORE UPDATE OF settingsSnapshot ON environments
+WHEN old.settingsSnapshot ->> '$.clock' IS NOT NULL AND new.settingsSnapshot ->> '$.clock' IS NULL AND (
   EXISTS (SELECT 1 FROM accounts WHERE environment_id = new.id)
   OR EXISTS (SELECT 1 FROM distinct_ids WHERE environment_id = new.id)
   OR EXISTS (SELECT 1 FROM consent_log WHERE environment_id = new.id)
@@ -1569,8 +1569,8 @@ BEGIN
 END;
 --> statement-breakpoint
 -- The fired alerts are stored only while an endpoint is enabled (H5).
-CREATE TRIGGER environments_forget_alerts AFTER UPDATE OF features ON environments
-WHEN coalesce(old.features ->> 'webhooks', '[]') <> '[]' AND coalesce(new.features ->> 'webhooks', '[]') = '[]'
+CREATE TRIGGER environments_forget_alerts AFTER UPDATE OF settingsSnapshot ON environments
+WHEN coalesce(old.settingsSnapshot ->> 'webhooks', '[]') <> '[]' AND coalesce(new.settingsSnapshot ->> 'webhooks', '[]') = '[]'
 BEGIN
   DELETE FROM alert_states WHERE environment_id = new.id;
 END;

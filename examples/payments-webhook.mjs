@@ -9,7 +9,7 @@ import { createHmac, timingSafeEqual } from "node:crypto";
 import { realpathSync } from "node:fs";
 import { createServer } from "node:http";
 
-/** Larger bodies are refused. */
+/** Larger bodies are rejected. */
 const BODY_BYTES_MAX = 1024 * 1024;
 
 /** Returns whether the body was signed with the secret: HMAC-SHA-256 over the received bytes, in hex, as Lemon Squeezy signs. */
@@ -44,7 +44,7 @@ async function readBody(request) {
   return Buffer.concat(parts);
 }
 
-/** Whether a retry of the same call can help. Purser refuses every other call again. */
+/** Whether a retry of the same call can help. Purser rejects every other call again. */
 const mayPass = (status) => status >= 500 || status === 429 || status === 401 || status === 403;
 
 /** Returns whether a refund came before its grant. The provider sends the refund again, and by then the grant exists. */

@@ -71,7 +71,7 @@ async function fill(url) {
     });
   }
   const chat = { userId: "ada", event: "chat.completion", model: "small-3" };
-  // This one is refused with 402.
+  // This one is rejected with 402.
   await post("/usage/events", { eventId: "refused", ...chat, quantities: { count: 0, tokens: 9_000_000 } }).catch(
     () => {},
   );

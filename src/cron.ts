@@ -100,13 +100,13 @@ async function shareOut(
       const left = databases.length - index;
       const queries = Math.max(Math.floor(share / left), part.queriesOfStep);
       const before = budget.left();
-      const isShort =
+      const needsFreshRead =
         queries > share ||
         (await workIn(root, database, part, {
           ...{ budget, downTo: before - queries },
           untilMs: root.now() + (untilMs - root.now()) / left,
         }));
-      if (isShort) unfinished.push(database);
+      if (needsFreshRead) unfinished.push(database);
       share -= before - budget.left();
     }
     if (unfinished.length > 0) waiting.push({ part, databases: unfinished });
@@ -128,14 +128,14 @@ async function workIn(
   part: CronPart,
   { budget, downTo, untilMs }: Limits,
 ): Promise<boolean> {
-  let isShort = false;
+  let needsFreshRead = false;
   const hasQueries = (queries: number) => {
     const isEnough = budget.left() - queries >= downTo;
-    isShort ||= !isEnough;
+    needsFreshRead ||= !isEnough;
     return isEnough;
   };
   const { db, index } = database;
   const ctx = { ...root, db, databases: [database], database: index, allowance: { has: hasQueries, untilMs } };
   reportFailures(part.code, await part.work(ctx).catch((error: unknown) => [error]));
-  return isShort;
+  return needsFreshRead;
 }

@@ -110,7 +110,7 @@ function sentence(message: string, param: string | undefined): string {
 }
 
 /**
- * A refusal that a caller may see. `message` is a sentence, or a predicate of `param`. It must contain no personal data, no key
+ * A rejection that a caller may see. `message` is a sentence, or a predicate of `param`. It must contain no personal data, no key
  * and no token. The private cause goes into `cause`.
  */
 export class PurserError extends Error {
@@ -131,8 +131,8 @@ export class PurserError extends Error {
   }
 }
 
-/** Returns a refusal in the form of the API, without the request's id. */
-export function presentRefusal(error: PurserError) {
+/** Returns a rejection in the form of the API, without the request's id. */
+export function presentRejection(error: PurserError) {
   return {
     code: error.code,
     message: error.message,
@@ -141,16 +141,16 @@ export function presentRefusal(error: PurserError) {
   };
 }
 
-/** Returns the refusal within an error, which Drizzle wraps when a single statement throws. Null when there is none. */
-export function refusalIn(error: unknown): PurserError | null {
+/** Returns the rejection within an error, which Drizzle wraps when a single statement throws. Null when there is none. */
+export function rejectionIn(error: unknown): PurserError | null {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if (cause instanceof PurserError) return cause;
   }
   return null;
 }
 
-/** Returns whether an error refuses the request, rather than reports a fault of Purser or of the database. */
-export function isRefusal(error: unknown): error is PurserError {
+/** Returns whether an error rejects the request, rather than reports a fault of Purser or of the database. */
+export function isRejection(error: unknown): error is PurserError {
   return error instanceof PurserError && error.fault === undefined;
 }
 

@@ -152,7 +152,7 @@ export interface AdminCtx extends SystemCtx {
 export interface TenantCtx extends DatabaseCtx {
   readonly environment: Environment;
   readonly caller: Caller;
-  /** The environment's test clock, as text (db/features.ts); null for none. A write aborts if the clock has changed since. */
+  /** The environment's test clock, as text (db/settings-snapshot.ts); null for none. A write aborts if the clock has changed since. */
   readonly clock: string | null;
   /** The real time, for values that ignore a test clock (D3): links, signatures, attempts, retention. */
   readonly realNow: () => number;

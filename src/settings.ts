@@ -17,7 +17,7 @@ export interface Settings {
   readonly analyticsRetentionDays: number | null;
   /** How many days D1's point-in-time recovery reaches back on the deployment's plan (E6). */
   readonly recoveryDays: 7 | 30;
-  /** The maximum size of a database. Near it analytics are refused, so that the books can still grow (L3). */
+  /** The maximum size of a database. Near it analytics are rejected, so that the books can still grow (L3). */
   readonly databaseBytesMax: number;
   /** The binding of the database in which new applications are created. */
   readonly newAppsDatabase: string;

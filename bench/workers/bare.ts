@@ -21,21 +21,21 @@ const lastSeqOf = (account: string) =>
   `coalesce((SELECT seq FROM credit_ledger WHERE account_id = ${account} ORDER BY seq DESC LIMIT 1), 0)`;
 const ACTIVE = `SELECT * FROM credit_balances WHERE account_id = ${ACCOUNT} AND has_remaining = 1 AND expires_at_ms > ?3`;
 
-const NEW_USAGE_EVENT = `INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps,
-    tokens_steps, occurred_at_ms, received_at_ms, reservation_id, request_hash, debits)
+const NEW_USAGE_EVENT = `INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_minor,
+    tokens_minor, occurred_at_ms, received_at_ms, reservation_id, request_hash, debits)
   SELECT CAST(?2 AS INTEGER), max(CAST(?6 AS INTEGER), coalesce(last.occurred_by_ms, 0)), coalesce(last.seq, 0) + 1,
     CAST(?1 AS INTEGER), ?3, ?4, 0, CAST(?5 AS INTEGER), CAST(?6 AS INTEGER), CAST(?6 AS INTEGER), ?7, '', ?8
   FROM (SELECT 1) LEFT JOIN (SELECT occurred_by_ms, seq FROM usage_events WHERE account_id = ?2
     ORDER BY occurred_by_ms DESC, seq DESC LIMIT 1) AS last`;
-const NEW_ENTRY = `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by,
+const NEW_ENTRY = `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by,
     event_id, reservation_id, occurred_at_ms)
-  SELECT account_id, ${lastSeqOf("?1")} + 1, grant_seq, CAST(?3 AS INTEGER), remaining_steps + CAST(?3 AS INTEGER), last_seq,
+  SELECT account_id, ${lastSeqOf("?1")} + 1, grant_seq, CAST(?3 AS INTEGER), remaining_minor + CAST(?3 AS INTEGER), last_seq,
     iif(?4 = 'event_committed', 0, 1), 0, ?5, ?6, CAST(?7 AS INTEGER)
   FROM credit_balances WHERE account_id = ?1 AND id = ?2`;
 const NEW_BALANCES = `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
-    initial_steps, remaining_steps, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+    initial_minor, remaining_minor, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
   SELECT ${ACCOUNT}, value ->> 'id', ?3, value ->> 'name', value ->> 'item', value ->> 'unit', value ->> 'matches',
-    value ->> 'priority', value ->> 'steps', value ->> 'steps', 1, 'purchase', ?4, CAST(?5 AS INTEGER), ${NEVER_MS},
+    value ->> 'priority', value ->> 'minor', value ->> 'minor', 1, 'purchase', ?4, CAST(?5 AS INTEGER), ${NEVER_MS},
     last.seq + 1 + key, last.seq + 1 + key
   FROM json_each(?6), (SELECT ${lastSeqOf(ACCOUNT)} AS seq) AS last ORDER BY key`;
 const NEW_RESERVATION = `INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms,
@@ -67,8 +67,8 @@ async function list(db: D1Database, url: URL): Promise<Response> {
     packItemId: row.pack_item_id,
     kind: row.matches === "[]" ? "generic" : "per_type",
     unit: row.unit,
-    remaining: row.remaining_steps / PER_UNIT,
-    initial: row.initial_steps / PER_UNIT,
+    remaining: row.remaining_minor / PER_UNIT,
+    initial: row.initial_minor / PER_UNIT,
     grantedAt: new Date(row.granted_at_ms).toISOString(),
     expiresAt: row.expires_at_ms === NEVER_MS ? null : new Date(row.expires_at_ms).toISOString(),
     status: "active",
@@ -86,7 +86,7 @@ async function history(db: D1Database, url: URL): Promise<Response> {
     id: `led_${row.balance_id}_${row.seq}`,
     balanceId: row.balance_id,
     packId: row.pack_id,
-    delta: row.delta_steps / PER_UNIT,
+    delta: row.delta_minor / PER_UNIT,
     unit: row.unit,
     reason: row.reason,
     eventId: row.event_id,
@@ -98,7 +98,7 @@ async function history(db: D1Database, url: URL): Promise<Response> {
 }
 
 async function grant({ DB: db, APP_ID: appId }: BareEnv, { userId, packId, externalRef }: Row): Promise<Response> {
-  const items = `SELECT p.name, i.id AS item, i.unit, i.matches, i.priority, i.amount_steps AS steps
+  const items = `SELECT p.name, i.id AS item, i.unit, i.matches, i.priority, i.amount_minor AS minor
     FROM credit_packs AS p JOIN credit_pack_items AS i ON i.app_id = p.app_id AND i.pack_id = p.id
     WHERE p.app_id = ? AND p.id = ? ORDER BY i.position`;
   const { results } = await statement(db, items, appId, packId).all<Row>();
@@ -108,30 +108,30 @@ async function grant({ DB: db, APP_ID: appId }: BareEnv, { userId, packId, exter
     statement(db, account, ENVIRONMENT_ID, userId),
     statement(db, NEW_BALANCES, ENVIRONMENT_ID, userId, packId, externalRef, Date.now(), JSON.stringify(issued)),
   ]);
-  const balances = issued.map(({ id, item, steps }) => ({
-    ...{ balanceId: id, packItemId: item, remaining: steps / PER_UNIT, expiresAt: null },
+  const balances = issued.map(({ id, item, minor }) => ({
+    ...{ balanceId: id, packItemId: item, remaining: minor / PER_UNIT, expiresAt: null },
   }));
   return Response.json({ balances, ...balances[0] });
 }
 
 /** A part of a response: what a balance pays or holds. */
-const partOf = ({ id, pack_id, unit }: Row, steps: number, remainingSteps: number) => ({
+const partOf = ({ id, pack_id, unit }: Row, minor: number, remainingMinor: number) => ({
   ...{ balanceId: id, packId: pack_id, unit },
-  ...{ amount: steps / PER_UNIT, remaining: remainingSteps / PER_UNIT },
+  ...{ amount: minor / PER_UNIT, remaining: remainingMinor / PER_UNIT },
 });
 
 /** Debits an amount of tokens for an event, in a batch after `first`. */
 async function debit(db: D1Database, balance: Row, input: Row, first: readonly D1PreparedStatement[] = []) {
   const { account_id: accountId, id: balanceId } = balance;
   const { eventId, event, reservationId = null } = input;
-  const steps = Math.round(input.quantities.tokens * PER_UNIT);
-  const debits = [partOf(balance, steps, balance.remaining_steps - steps)];
+  const minor = Math.round(input.quantities.tokens * PER_UNIT);
+  const debits = [partOf(balance, minor, balance.remaining_minor - minor)];
   const nowMs = Date.now();
-  const usage = [accountId, eventId, event, steps, nowMs, reservationId, JSON.stringify(debits)];
+  const usage = [accountId, eventId, event, minor, nowMs, reservationId, JSON.stringify(debits)];
   await db.batch([
     ...first,
     statement(db, NEW_USAGE_EVENT, ENVIRONMENT_ID, ...usage),
-    statement(db, NEW_ENTRY, accountId, balanceId, -steps, "event_committed", eventId, reservationId, nowMs),
+    statement(db, NEW_ENTRY, accountId, balanceId, -minor, "event_committed", eventId, reservationId, nowMs),
   ]);
   return Response.json({ eventId, debits, uncovered: null });
 }
@@ -145,25 +145,25 @@ async function usageEvent(db: D1Database, input: Row): Promise<Response> {
 async function reserve(db: D1Database, { userId, reservationId, event, quantities }: Row): Promise<Response> {
   const [balance] = await activeBalances(db, userId);
   const { account_id: accountId, id: balanceId, pack_id: packId, unit } = balance;
-  const steps = Math.round(quantities.tokens * PER_UNIT);
+  const minor = Math.round(quantities.tokens * PER_UNIT);
   const nowMs = Date.now();
   const expiresAtMs = nowMs + 300_000;
-  const remainingSteps = balance.remaining_steps - steps;
-  const legs = JSON.stringify([{ balanceId, packId, unit, amountSteps: steps, remainingSteps }]);
+  const remainingMinor = balance.remaining_minor - minor;
+  const legs = JSON.stringify([{ balanceId, packId, unit, amountMinor: minor, remainingMinor }]);
   const reservation = [reservationId, accountId, event, JSON.stringify(quantities), legs, nowMs, expiresAtMs];
   await db.batch([
     statement(db, NEW_RESERVATION, ENVIRONMENT_ID, ...reservation),
-    statement(db, NEW_ENTRY, accountId, balanceId, -steps, "reservation_held", null, reservationId, nowMs),
+    statement(db, NEW_ENTRY, accountId, balanceId, -minor, "reservation_held", null, reservationId, nowMs),
   ]);
-  const holds = [partOf(balance, steps, remainingSteps)];
+  const holds = [partOf(balance, minor, remainingMinor)];
   return Response.json({ reservationId, expiresAt: new Date(expiresAtMs).toISOString(), holds });
 }
 
 async function commit(db: D1Database, reservationId: string, { eventId, quantities }: Row): Promise<Response> {
   const select = "SELECT * FROM reservations WHERE environment_id = ? AND id = ?";
   const { account_id, event, legs } = await statement(db, select, ENVIRONMENT_ID, reservationId).first<Row>();
-  const { balanceId, packId, unit, amountSteps, remainingSteps } = JSON.parse(legs)[0];
-  const balance = { account_id, id: balanceId, pack_id: packId, unit, remaining_steps: remainingSteps + amountSteps };
+  const { balanceId, packId, unit, amountMinor, remainingMinor } = JSON.parse(legs)[0];
+  const balance = { account_id, id: balanceId, pack_id: packId, unit, remaining_minor: remainingMinor + amountMinor };
   const settle = statement(db, SETTLE, Date.now(), eventId, ENVIRONMENT_ID, reservationId);
   return debit(db, balance, { eventId, event, quantities, reservationId }, [settle]);
 }

@@ -52,7 +52,7 @@ export async function beginSession(root: SystemCtx, adminToken: string, by: stri
 }
 
 /** Returns the id of the session in a cookie of `beginSession`. */
-export const sessionIdOf = (cookie: string): string => cookie.split(".")[0] ?? "";
+export const parseSessionId = (cookie: string): string => cookie.split(".")[0] ?? "";
 
 /** Returns the session of a cookie. Null when the signature is not valid, or the session has ended. */
 export async function openAdminSession(

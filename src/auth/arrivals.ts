@@ -20,7 +20,7 @@ export interface RequestHead {
  * Returns the address for which a request is counted. Cloudflare sets `cf-connecting-ip` itself. A local server accepts this
  * header from the caller, so there all requests share one address.
  */
-export function addressOf(c: RequestHead): string {
+export function readAddress(c: RequestHead): string {
   if (!readSettings(c.env).isBehindCloudflare) return UNKNOWN;
   const address = c.req.header("cf-connecting-ip") ?? "";
   return address === "" ? UNKNOWN : networkOf(address);
@@ -85,7 +85,7 @@ const arrivalsOf = rememberPerObject(() => new Arrivals());
 async function takeShare(c: IncomingRequest, share: AddressShare, times = 1): Promise<number | null> {
   const { isolate, now } = c.var.runtime;
   const { binding, aMinuteMax } = SHARES[share];
-  const address = addressOf(c);
+  const address = readAddress(c);
   for (let count = 1; count <= times; count++) {
     const isAllowed = await mayPass(c.env[binding], address);
     if (isAllowed === null) break;
@@ -97,7 +97,7 @@ async function takeShare(c: IncomingRequest, share: AddressShare, times = 1): Pr
   return counts.add(address, nowMs, times) > aMinuteMax ? counts.secondsLeft(address, nowMs) : null;
 }
 
-/** Returns the refusal of a request over the limit. PostHog's clients retry a 503, and drop their events on a 429. */
+/** Returns the rejection of a request over the limit. PostHog's clients retry a 503, and drop their events on a 429. */
 function tooMany(seconds: number, isCapture: boolean): PurserError {
   const message = "Too many requests from this address without a valid secret key. Try again in a minute.";
   const code = isCapture ? "temporarily_unavailable" : "rate_limited";
@@ -110,10 +110,10 @@ export async function countArrival(c: IncomingRequest, isCapture = false, times 
   const { isolate, now } = c.var.runtime;
   const { overShare } = arrivalsOf(isolate);
   if (seconds !== null) {
-    overShare.note(addressOf(c), now() + seconds * 1_000);
+    overShare.note(readAddress(c), now() + seconds * 1_000);
     throw tooMany(seconds, isCapture);
   }
-  overShare.forget(addressOf(c));
+  overShare.forget(readAddress(c));
 }
 
 /** Counts every request of a route that needs no key, before anything is read (L2). */
@@ -156,7 +156,7 @@ export async function countEvents(
 
 function isServer(c: IncomingRequest): boolean {
   const { isolate, now } = c.var.runtime;
-  return arrivalsOf(isolate).servers.has(addressOf(c), now());
+  return arrivalsOf(isolate).servers.has(readAddress(c), now());
 }
 
 /**
@@ -179,8 +179,8 @@ export async function countKey(
   const { isolate, now } = c.var.runtime;
   const { overShare, validKeys, unknownKeys } = arrivalsOf(isolate);
   const nowMs = now();
-  // If the key is known to be invalid, the code that refuses it counts the request.
-  if (!overShare.has(addressOf(c), nowMs) || validKeys.has(text, nowMs) || unknownKeys.has(text, nowMs)) return false;
+  // If the key is known to be invalid, the code that rejects it counts the request.
+  if (!overShare.has(readAddress(c), nowMs) || validKeys.has(text, nowMs) || unknownKeys.has(text, nowMs)) return false;
   const seconds = await takeShare(c, "newKeys");
   if (seconds !== null) throw tooMany(seconds, isCapture);
   return false;
@@ -193,7 +193,7 @@ export function isKnownInvalid(c: IncomingRequest, text: string): boolean {
 }
 
 /**
- * Remembers for a minute that a key is valid or unknown. A refusal that itself comes from this memory does not prolong the
+ * Remembers for a minute that a key is valid or unknown. A rejection that itself comes from this memory does not prolong the
  * minute.
  */
 export function noteKeyCheck(c: IncomingRequest, key: CountedKey, text: string, isValid: boolean): void {
@@ -205,6 +205,6 @@ export function noteKeyCheck(c: IncomingRequest, key: CountedKey, text: string, 
     if (!unknownKeys.has(text, now())) unknownKeys.note(text, untilMs);
   } else if (key.kind !== "publishable") {
     validKeys.note(text, untilMs);
-    if (key.kind !== "admin") servers.note(addressOf(c), untilMs);
+    if (key.kind !== "admin") servers.note(readAddress(c), untilMs);
   }
 }

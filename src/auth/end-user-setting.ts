@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { refuseKeys } from "../http/fields.ts";
+import { rejectKeys } from "../http/fields.ts";
 import { lazy } from "../http/lazy.ts";
 import { urlAdvice } from "../lib/public-url.ts";
 import { words } from "../lib/words.ts";
@@ -15,7 +15,7 @@ const isOrigin = (text: string): boolean =>
 const origin = () =>
   z.string().refine(isOrigin, "must be an origin as browsers send it, such as `https://app.example.com`, without `*`");
 
-const text = (max: number) => z.string().min(1).max(max).superRefine(refuseKeys);
+const text = (max: number) => z.string().min(1).max(max).superRefine(rejectKeys);
 const optionalText = (max: number) => text(max).optional();
 
 /** Returns the fields that both types of setting may have. */
@@ -54,8 +54,8 @@ const isUserWritten = (claim: string): boolean =>
   claim.startsWith("custom:") ||
   claim.split(/[.:/]/).some((name) => name === "user_metadata" || name === "unsafe_metadata");
 
-/** Refuses a claim in which any user could write another user's id. */
-function refuseUserWritten(
+/** Rejects a claim in which any user could write another user's id. */
+function rejectUserWritten(
   { claim, trustUserWritten }: { claim?: string | undefined; trustUserWritten?: boolean | undefined },
   refinement: z.RefinementCtx,
 ): void {
@@ -119,7 +119,7 @@ const publishedKeys = lazy(() =>
           const message = urlAdvice(text);
           if (message !== null) refinement.addIssue({ code: "custom", message });
         })
-        .superRefine(refuseKeys)
+        .superRefine(rejectKeys)
         .meta(words("https, or http on a loopback host.", "https://auth.example.com/.well-known/jwks.json")),
       issuer: text(2_000).meta(
         words(
@@ -139,7 +139,7 @@ const publishedKeys = lazy(() =>
       ...shared(),
     })
     .superRefine((setting, refinement) => {
-      refuseUserWritten(setting, refinement);
+      rejectUserWritten(setting, refinement);
       if (setting.audience !== null || !hasSharedKeys(setting.url)) return;
       const message = "must not be null, because these keys sign the tokens of other applications too";
       refinement.addIssue({ code: "custom", path: ["audience"], message });
@@ -163,7 +163,7 @@ const sharedSecret = lazy(() =>
       audience: optionalText(2_000).meta(words("The `aud` of the tokens. Null: tokens have none.", "purser")),
       ...shared(),
     })
-    .superRefine(refuseUserWritten),
+    .superRefine(rejectUserWritten),
 );
 
 /** The way to verify an application's end-user tokens: by its published keys, or by a shared secret. */

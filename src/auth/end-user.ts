@@ -4,8 +4,8 @@ import type { AppEnv } from "../http/factory.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Runtime } from "../runtime.ts";
 import { openEndUserSetting, type TokenRules } from "./end-user-setting.ts";
-import { publishedKeysFlaw } from "./jwks.ts";
-import { claimFlaw, readJwt, refuseToken, secretFlaw } from "./jwt.ts";
+import { checkByPublishedKeys } from "./jwks.ts";
+import { checkBySecret, findClaimRejection, readJwt, rejectToken } from "./jwt.ts";
 import { userOf } from "./user-claim.ts";
 
 type VerificationRuntime = Pick<Runtime, "isolate" | "now">;
@@ -16,12 +16,12 @@ type VerificationRuntime = Pick<Runtime, "isolate" | "now">;
  */
 export async function verifyEndUser(runtime: VerificationRuntime, setting: TokenRules, token: string): Promise<string> {
   const user = userOf(await verifyToken(runtime, setting, token), setting);
-  if (user === null) throw refuseToken("claim", setting, token);
+  if (user === null) throw rejectToken("claim", setting, token);
   return user;
 }
 
 /**
- * Returns the claims of a verified JWT. Throws `invalid_user_token` with `details.reason` for every flaw of the token, and
+ * Returns the claims of a verified JWT. Throws `invalid_user_token` with `details.reason` for every rejection of the token, and
  * `temporarily_unavailable` when the key server cannot be reached.
  */
 export async function verifyToken(
@@ -30,16 +30,18 @@ export async function verifyToken(
   token: string,
 ): Promise<JsonObject> {
   const jwt = readJwt(token);
-  if (jwt === null) throw refuseToken("malformed", setting, token);
-  const flaw = (await signatureFlaw(runtime, setting, token, jwt.alg)) ?? claimFlaw(jwt.claims, setting, runtime.now());
-  if (flaw !== null) throw refuseToken(flaw, setting, token);
+  if (jwt === null) throw rejectToken("malformed", setting, token);
+  const rejection =
+    (await checkTokenSignature(runtime, setting, token, jwt.alg)) ??
+    findClaimRejection(jwt.claims, setting, runtime.now());
+  if (rejection !== null) throw rejectToken(rejection, setting, token);
   return jwt.claims;
 }
 
-async function signatureFlaw(runtime: VerificationRuntime, setting: TokenRules, token: string, alg: string) {
-  if (setting.type === "jwks") return publishedKeysFlaw(runtime, setting.url, token, alg);
+async function checkTokenSignature(runtime: VerificationRuntime, setting: TokenRules, token: string, alg: string) {
+  if (setting.type === "jwks") return checkByPublishedKeys(runtime, setting.url, token, alg);
   // The setting decides which algorithm to use, never the token.
-  return alg === "HS256" ? secretFlaw(token, setting.secret) : "algorithm";
+  return alg === "HS256" ? checkBySecret(token, setting.secret) : "algorithm";
 }
 
 /** Verifies the end-user's token by the setting that was read with the key. Checks that the request names no other user. */

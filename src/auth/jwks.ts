@@ -1,7 +1,7 @@
 import { type PurserError, temporarilyUnavailable } from "../errors.ts";
 import { rememberPerObject } from "../lib/bounded-memory.ts";
 import type { Runtime } from "../runtime.ts";
-import { isAsymmetric, keysFlaw, type PublishedKeys, publishedKeysOf, type TokenFlaw } from "./jwt.ts";
+import { checkByKeys, isAsymmetric, type PublishedKeys, parsePublishedKeys, type TokenRejection } from "./jwt.ts";
 
 const KEY_SETS_MAX = 200;
 const RELOADS_A_MINUTE_MAX = 5;
@@ -44,11 +44,11 @@ class KeySet {
     this.#url = url;
   }
 
-  /** Returns the flaw of a token's signature, or null when one of the keys made it. */
-  async flawOf(token: string, nowMs: number): Promise<TokenFlaw | null> {
-    const flaw = await keysFlaw(token, this.#keys ?? (await this.#load(nowMs, false)));
-    if (flaw === null || !this.#takeReload(flaw, nowMs)) return flaw;
-    return keysFlaw(token, await this.#load(nowMs, true));
+  /** Returns the rejection of a token's signature, or null when one of the keys made it. */
+  async readRejection(token: string, nowMs: number): Promise<TokenRejection | null> {
+    const rejection = await checkByKeys(token, this.#keys ?? (await this.#load(nowMs, false)));
+    if (rejection === null || !this.#takeReload(rejection, nowMs)) return rejection;
+    return checkByKeys(token, await this.#load(nowMs, true));
   }
 
   /** Forgets keys that are too old to trust. */
@@ -61,8 +61,8 @@ class KeySet {
    * server. Keys may rotate at any moment, even right after they were fetched. A new key may have the `kid` of the old key,
    * or no `kid`.
    */
-  #takeReload(flaw: TokenFlaw, nowMs: number): boolean {
-    if (flaw === "signature" && nowMs - this.#fetchedAtMs < SIGNATURES_RELOAD_AFTER_MS) return false;
+  #takeReload(rejection: TokenRejection, nowMs: number): boolean {
+    if (rejection === "signature" && nowMs - this.#fetchedAtMs < SIGNATURES_RELOAD_AFTER_MS) return false;
     if (this.#reloads.count(nowMs) >= RELOADS_A_MINUTE_MAX) return false;
     this.#reloads.add(nowMs);
     return true;
@@ -94,7 +94,7 @@ class KeySet {
     } finally {
       this.#fetchCount = Math.max(0, this.#fetchCount - 1);
     }
-    const keys = publishedKeysOf(fetched.keys);
+    const keys = parsePublishedKeys(fetched.keys);
     if (fetched.fetchedAtMs < this.#fetchedAtMs) return keys;
     this.#keys = keys;
     this.#fetchedAtMs = fetched.fetchedAtMs;
@@ -114,21 +114,21 @@ function keySetOf({ isolate }: Pick<Runtime, "isolate">, url: string): KeySet {
 }
 
 /**
- * Returns the flaw of a token's signature under the keys published at `url`, or null when one of them made it. Throws
+ * Returns the rejection of a token's signature under the keys published at `url`, or null when one of them made it. Throws
  * `temporarily_unavailable` when the key server cannot be reached, or its answer is not a key set.
  */
-export async function publishedKeysFlaw(
+export async function checkByPublishedKeys(
   runtime: Pick<Runtime, "isolate" | "now">,
   url: string,
   token: string,
   alg: string,
-): Promise<TokenFlaw | null> {
+): Promise<TokenRejection | null> {
   // A published key cannot have this algorithm, so nothing is fetched.
   if (!isAsymmetric(alg)) return "algorithm";
   const nowMs = runtime.now();
   const keySet = keySetOf(runtime, url);
   keySet.expire(nowMs);
-  return keySet.flawOf(token, nowMs);
+  return keySet.readRejection(token, nowMs);
 }
 
 function keyServerFault(cause: unknown): PurserError {

@@ -21,7 +21,7 @@ export interface UnverifiedJwt {
 
 /**
  * Reads a signed JWT in compact form. Returns null for other text. jose would also accept other spellings of base64url, and the
- * extension `b64`. This function refuses both, because they give one token several spellings.
+ * extension `b64`. This function rejects both, because they give one token several spellings.
  */
 export function readJwt(token: string): UnverifiedJwt | null {
   const parts = token.split(".");
@@ -54,39 +54,39 @@ export const isAsymmetric = (alg: string): boolean => ASYMMETRIC.includes(alg);
 export type PublishedKeys = CompactVerifyGetKey;
 
 /** Returns the keys in an answer of a key server. Skips entries that are not keys (RFC 7517, section 5). */
-export const publishedKeysOf = (keys: readonly unknown[]): PublishedKeys =>
+export const parsePublishedKeys = (keys: readonly unknown[]): PublishedKeys =>
   createLocalJWKSet({ keys: keys.filter((key): key is JWK => isJsonObject(key)) });
 
-/** Returns the flaw of a signature under a shared secret, or null when the secret made it. */
-export async function secretFlaw(token: string, secret: string): Promise<TokenFlaw | null> {
-  return flawOf(compactVerify(token, new TextEncoder().encode(secret), { algorithms: ["HS256"] }));
+/** Returns the rejection of a signature under a shared secret, or null when the secret made it. */
+export async function checkBySecret(token: string, secret: string): Promise<TokenRejection | null> {
+  return readRejection(compactVerify(token, new TextEncoder().encode(secret), { algorithms: ["HS256"] }));
 }
 
 /**
- * Returns the flaw of a signature under published keys, or null when one of them made it. A token without a key id is tried with
+ * Returns the rejection of a signature under published keys, or null when one of them made it. A token without a key id is tried with
  * every key that fits its algorithm.
  */
-export async function keysFlaw(token: string, keys: PublishedKeys): Promise<TokenFlaw | null> {
+export async function checkByKeys(token: string, keys: PublishedKeys): Promise<TokenRejection | null> {
   const options = { algorithms: ASYMMETRIC };
   try {
     await compactVerify(token, keys, options);
     return null;
   } catch (error) {
-    if (!(error instanceof errors.JWKSMultipleMatchingKeys)) return flawOf(Promise.reject(error));
-    let flaw: TokenFlaw = "no_key";
+    if (!(error instanceof errors.JWKSMultipleMatchingKeys)) return readRejection(Promise.reject(error));
+    let rejection: TokenRejection = "no_key";
     for await (const key of error) {
-      const keyFlaw = await flawOf(compactVerify(token, key, options));
-      if (keyFlaw === null) return null;
-      if (keyFlaw === "signature") flaw = keyFlaw;
+      const keyRejection = await readRejection(compactVerify(token, key, options));
+      if (keyRejection === null) return null;
+      if (keyRejection === "signature") rejection = keyRejection;
     }
-    return flaw;
+    return rejection;
   }
 }
 
 /**
- * Returns the flaw that an error of jose stands for. A key that cannot be imported, is private or is too short counts as missing.
+ * Returns the rejection that an error of jose stands for. A key that cannot be imported, is private or is too short counts as missing.
  */
-async function flawOf(verification: Promise<unknown>): Promise<TokenFlaw | null> {
+async function readRejection(verification: Promise<unknown>): Promise<TokenRejection | null> {
   try {
     await verification;
     return null;
@@ -102,8 +102,8 @@ const CLOCK_TOLERANCE_SECONDS = 60;
 /** The year 5138. A larger value is probably in milliseconds. */
 const EXP_SECONDS_MAX = 1e11;
 
-/** The flaws of an end-user token, in the order in which they are reported (docs/rules.md, "End-user tokens"). */
-export const TOKEN_FLAWS = [
+/** The errors of an end-user token, in the order in which they are reported (docs/rules.md, "End-user tokens"). */
+export const TOKEN_REJECTIONS = [
   "malformed",
   "algorithm",
   "no_key",
@@ -114,7 +114,7 @@ export const TOKEN_FLAWS = [
   "audience",
   "claim",
 ] as const;
-export type TokenFlaw = (typeof TOKEN_FLAWS)[number];
+export type TokenRejection = (typeof TOKEN_REJECTIONS)[number];
 
 /** Returns advice about a text that is not a JWT, for the usual mistakes. */
 function malformedAdvice(token: string): string {
@@ -126,11 +126,11 @@ function malformedAdvice(token: string): string {
   return "is not a signed JWT. Send the JWT alone, its three parts separated by dots.";
 }
 
-/** Returns what to change, by flaw and by the setting's type. The advice never contains the token. */
-function adviceOf(flaw: TokenFlaw, setting: TokenRules, token: string): string {
+/** Returns what to change, by rejection and by the setting's type. The advice never contains the token. */
+function adviceOf(rejection: TokenRejection, setting: TokenRules, token: string): string {
   const { type } = setting;
   const claim = userClaimOf(setting);
-  switch (flaw) {
+  switch (rejection) {
     case "malformed":
       return malformedAdvice(token);
     case "algorithm":
@@ -159,16 +159,16 @@ function adviceOf(flaw: TokenFlaw, setting: TokenRules, token: string): string {
   }
 }
 
-/** Returns `invalid_user_token` (401) with the flaw in `details.reason`. */
-export function refuseToken(flaw: TokenFlaw, setting: TokenRules, token: string): PurserError {
-  const message = `The end-user token ${adviceOf(flaw, setting, token)}`;
-  return new PurserError("invalid_user_token", message, { details: { reason: flaw } });
+/** Returns `invalid_user_token` (401) with the rejection in `details.reason`. */
+export function rejectToken(rejection: TokenRejection, setting: TokenRules, token: string): PurserError {
+  const message = `The end-user token ${adviceOf(rejection, setting, token)}`;
+  return new PurserError("invalid_user_token", message, { details: { reason: rejection } });
 }
 
 /**
- * Returns the first flaw of a token's claims, in the order of TOKEN_FLAWS (jose's order differs), or null when there is none.
+ * Returns the first rejection of a token's claims, in the order of TOKEN_REJECTIONS (jose's order differs), or null when there is none.
  */
-export function claimFlaw(claims: JsonObject, setting: TokenRules, nowMs: number): TokenFlaw | null {
+export function findClaimRejection(claims: JsonObject, setting: TokenRules, nowMs: number): TokenRejection | null {
   const { exp, nbf, iat } = claims;
   const nowSeconds = Math.floor(nowMs / 1_000);
   if (typeof exp === "number" && exp <= nowSeconds - CLOCK_TOLERANCE_SECONDS) return "expired";

@@ -1,13 +1,13 @@
 import { and, eq, isNull, not, sql } from "drizzle-orm";
-import { constraintOf } from "../db/attempt.ts";
-import { clockOf } from "../db/features.ts";
+import { findConstraint } from "../db/attempt.ts";
 import type { Key } from "../db/key-form.ts";
 import { computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { apiKeys, environments } from "../db/schema.ts";
 import { isAsLateAs, openSession, type Session, type SessionStart } from "../db/session.ts";
+import { clockOf } from "../db/settings-snapshot.ts";
 import type { Db, Statement, StatementRow } from "../db/sql.ts";
 import { guards } from "../db/views.ts";
-import { clockMoved, isRefusal, PurserError } from "../errors.ts";
+import { clockMoved, isRejection, PurserError } from "../errors.ts";
 import { rememberUpTo } from "../lib/bounded-memory.ts";
 import { sha256 } from "../lib/encoding.ts";
 import { isOriginAllowed } from "./end-user-setting.ts";
@@ -25,7 +25,7 @@ const isKeyInForce = (value: ValueOf<KeyValues>) =>
   );
 
 /**
- * Returns the key's row if the key is valid: the end-user token setting as JSON, and the test clock as text (db/features.ts).
+ * Returns the key's row if the key is valid: the end-user token setting as JSON, and the test clock as text (db/settings-snapshot.ts).
  */
 const selectCheckedKey = query((value: ValueOf<KeyValues>) =>
   drizzle
@@ -62,9 +62,9 @@ export interface KeySession extends Db {
   readonly isInForce: () => boolean;
   /** Returns the bookmark of the session, or null unless the key is known to be valid. */
   readonly bookmark: () => string | null;
-  /** Checks the key, unless that was done already. Throws the refusal of the key or of the page's origin, and `clockMoved`. */
+  /** Checks the key, unless that was done already. Throws the rejection of the key or of the page's origin, and `clockMoved`. */
   readonly check: () => Promise<void>;
-  /** Does the same for a request whose verb was not called, or refused. It does not throw `clockMoved`. */
+  /** Does the same for a request whose verb was not called, or rejected. It does not throw `clockMoved`. */
   readonly checkKey: () => Promise<void>;
   /** Checks the key and, if one is needed, the end-user's token. Call it before every successful response. */
   readonly admit: () => Promise<void>;
@@ -86,7 +86,7 @@ interface KeySessionOptions {
   readonly clock: () => string | null;
   /** Receives the test clock of the database when it differs from `clock()`. */
   readonly setClock: (clock: string | null) => void;
-  /** Checks other conditions before rows are returned, such as the end-user's token. Throws to refuse. */
+  /** Checks other conditions before rows are returned, such as the end-user's token. Throws to reject. */
   readonly admit: (row: CheckedKeyRow) => Promise<void>;
 }
 
@@ -103,8 +103,8 @@ export async function openKeySession(options: KeySessionOptions): Promise<KeySes
   /** True from the beginning if no end-user's token is needed. */
   let isAdmitted = !needsUser;
   let isInForce = false;
-  /** The refusal of the key or of the end-user. It is thrown again without another query. */
-  let refusal: PurserError | null = null;
+  /** The rejection of the key or of the end-user. It is thrown again without another query. */
+  let rejection: PurserError | null = null;
 
   /** Sends statements together with the key's check. Returns the key's row and the statements' rows. */
   const sendWithKeyRow = async (
@@ -121,7 +121,7 @@ export async function openKeySession(options: KeySessionOptions): Promise<KeySes
   const sendWithGuards = async (statements: readonly Statement[]): Promise<unknown[][]> => {
     const { environmentId } = values;
     const guards = [guardKey(values), ...(origin === null ? [] : [guardOrigin({ environmentId, origin })])];
-    const rows = await sendOrRefuse(session, [...guards, ...statements]);
+    const rows = await sendOrReject(session, [...guards, ...statements]);
     isInForce = true;
     return rows.slice(guards.length);
   };
@@ -132,42 +132,42 @@ export async function openKeySession(options: KeySessionOptions): Promise<KeySes
     dependsOnClock = true,
   ): Promise<unknown[][]> => {
     let { row, rows } = await sendWithKeyRow(statements);
-    let flaw = await findRefusal(row, options, checksUser);
+    let rejection = await findRejection(row, options, checksUser);
     const isBehind = bookmark !== null && !isAsLateAs(session.bookmark(), bookmark);
-    if (start !== "first-primary" && (isBehind || flaw !== null || row?.clock !== clock())) {
+    if (start !== "first-primary" && (isBehind || rejection !== null || row?.clock !== clock())) {
       // The replica may not yet have the key, the setting, the test clock, or the state that the caller saw. The caller's bookmark
       // is not sent to D1, because D1 would return it as the bookmark of its own state, whatever it is.
       session = openSession(d1, "first-primary");
       ({ row, rows } = await sendWithKeyRow(statements));
-      flaw = await findRefusal(row, options, checksUser);
+      rejection = await findRejection(row, options, checksUser);
     }
     if (row !== undefined && row.clock !== clock()) {
       setClock(row.clock);
       // The verb's statements used the time of the other clock.
       if (dependsOnClock) throw clockMoved();
     }
-    if (flaw !== null) throw flaw;
+    if (rejection !== null) throw rejection;
     isAdmitted ||= checksUser;
     return rows;
   };
 
-  const keepRefusal = async (send: () => Promise<unknown[][]>): Promise<unknown[][]> => {
-    if (refusal !== null) throw refusal;
+  const keepRejection = async (send: () => Promise<unknown[][]>): Promise<unknown[][]> => {
+    if (rejection !== null) throw rejection;
     try {
       const rows = await send();
       isChecked = true;
       return rows;
     } catch (error) {
-      if (isRefusal(error)) refusal = error;
+      if (isRejection(error)) rejection = error;
       throw error;
     }
   };
 
   const check = async (dependsOnClock: boolean): Promise<void> => {
-    if (!isChecked) await keepRefusal(() => sendWithCheck([], false, dependsOnClock));
+    if (!isChecked) await keepRejection(() => sendWithCheck([], false, dependsOnClock));
   };
   const admitCaller = async (dependsOnClock: boolean): Promise<void> => {
-    if (!isChecked || !isAdmitted) await keepRefusal(() => sendWithCheck([], needsUser, dependsOnClock));
+    if (!isChecked || !isAdmitted) await keepRejection(() => sendWithCheck([], needsUser, dependsOnClock));
   };
 
   return {
@@ -175,11 +175,11 @@ export async function openKeySession(options: KeySessionOptions): Promise<KeySes
     send: async (statements) => {
       if (isChecked && isAdmitted) return session.send(statements);
       const isRead = statements.length > 0 && statements.every((statement) => statement.isRead === true);
-      if (start !== "first-primary" || isRead) return keepRefusal(() => sendWithCheck(statements, needsUser));
+      if (start !== "first-primary" || isRead) return keepRejection(() => sendWithCheck(statements, needsUser));
       // Before a write, the end-user's token is verified by the stored setting.
       if (needsUser) await admitCaller(true);
       if (isChecked || statements.length === 0) return session.send(statements);
-      return keepRefusal(() => sendWithGuards(statements));
+      return keepRejection(() => sendWithGuards(statements));
     },
     sendForArrays: async (statement) => {
       await admitCaller(true);
@@ -193,8 +193,8 @@ export async function openKeySession(options: KeySessionOptions): Promise<KeySes
   };
 }
 
-/** Returns the refusal of the caller according to the key's row, or null. Throws other errors. */
-async function findRefusal(
+/** Returns the rejection of the caller according to the key's row, or null. Throws other errors. */
+async function findRejection(
   row: CheckedKeyRow | undefined,
   { origin, admit }: Pick<KeySessionOptions, "origin" | "admit">,
   checksUser: boolean,
@@ -205,7 +205,7 @@ async function findRefusal(
     if (checksUser) await admit(row);
     return null;
   } catch (error) {
-    if (isRefusal(error)) return error;
+    if (isRejection(error)) return error;
     throw error;
   }
 }
@@ -213,11 +213,11 @@ async function findRefusal(
 const foreignOrigin = () =>
   new PurserError("forbidden", "The application's setting does not allow requests from pages of this origin.");
 
-async function sendOrRefuse(session: Session, statements: readonly Statement[]): Promise<unknown[][]> {
+async function sendOrReject(session: Session, statements: readonly Statement[]): Promise<unknown[][]> {
   try {
     return await session.send(statements);
   } catch (error) {
-    const constraint = constraintOf(error);
+    const constraint = findConstraint(error);
     if (constraint === "guard_key") throw invalidKey();
     throw constraint === "guard_origin" ? foreignOrigin() : error;
   }

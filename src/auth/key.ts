@@ -141,7 +141,7 @@ const SECRET_NAMES = {
  * Throws `forbidden` for a browser's request with a key that must stay secret (W11). Browsers send both headers. Servers of some
  * frameworks send `Origin` without `Sec-Fetch-Site`.
  */
-export function refuseBrowserPage(c: Context<AppEnv>, kind: keyof typeof SECRET_NAMES): void {
+export function rejectBrowserPage(c: Context<AppEnv>, kind: keyof typeof SECRET_NAMES): void {
   if (c.req.header("origin") === undefined || c.req.header("sec-fetch-site") === undefined) return;
   const name = SECRET_NAMES[kind];
   throw new PurserError(

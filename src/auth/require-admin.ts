@@ -10,8 +10,8 @@ import { type AppEnv, factory } from "../http/factory.ts";
 import { rememberPerObject } from "../lib/bounded-memory.ts";
 import { equalSecrets, sha256 } from "../lib/encoding.ts";
 import type { AdminRights, RouteRequirement, Runtime, SystemCtx } from "../runtime.ts";
-import { addressOf, countArrival, countKey, isKnownInvalid, noteKeyCheck, type RequestHead } from "./arrivals.ts";
-import { adminTokenAdvice, invalidKey, refuseBrowserPage } from "./key.ts";
+import { countArrival, countKey, isKnownInvalid, noteKeyCheck, type RequestHead, readAddress } from "./arrivals.ts";
+import { adminTokenAdvice, invalidKey, rejectBrowserPage } from "./key.ts";
 import { MinuteCounts, mayPass } from "./minute-counts.ts";
 import { checkRoute } from "./scopes.ts";
 import { keyInHeader } from "./serve-key.ts";
@@ -42,7 +42,7 @@ async function openAdminKey(
     await countArrival(c);
     throw invalidKey("The administration key is unknown or was revoked. Send one that this deployment has.");
   }
-  refuseBrowserPage(c, "adminKey");
+  rejectBrowserPage(c, "adminKey");
   return storedRights;
 }
 
@@ -70,24 +70,24 @@ export async function isAdminToken(
 ): Promise<boolean> {
   const { isolate, now } = c.var.runtime;
   const nowMs = now();
-  const address = addressOf(c);
+  const address = readAddress(c);
   const failures = failuresOf(isolate);
-  const refuse = () => {
+  const reject = () => {
     const seconds = failures.secondsLeft(address, nowMs);
     const message = `Too many attempts with a wrong admin token. Try again in ${seconds} ${seconds === 1 ? "second" : "seconds"}.`;
     return new PurserError("rate_limited", message, { headers: { "Retry-After": String(seconds) } });
   };
-  if (failures.count(address, nowMs) >= FAILURES_A_MINUTE_MAX) throw refuse();
-  const isShort = token.length <= Math.max(TOKEN_CHARACTERS_MAX, adminToken.length);
-  const isRight = isShort && (await equalSecrets(token, adminToken));
+  if (failures.count(address, nowMs) >= FAILURES_A_MINUTE_MAX) throw reject();
+  const needsFreshRead = token.length <= Math.max(TOKEN_CHARACTERS_MAX, adminToken.length);
+  const isRight = needsFreshRead && (await equalSecrets(token, adminToken));
   // Nothing is awaited between this check and the count, so at most ten simultaneous guesses are answered.
-  if (failures.count(address, nowMs) >= FAILURES_A_MINUTE_MAX) throw refuse();
+  if (failures.count(address, nowMs) >= FAILURES_A_MINUTE_MAX) throw reject();
   if (isRight) return true;
   failures.add(address, nowMs);
   if ((await mayPass(c.env.ADMIN_TRIES, address)) !== false) return false;
   // Other isolates counted the other failures of this address.
   failures.add(address, nowMs, FAILURES_A_MINUTE_MAX);
-  throw refuse();
+  throw reject();
 }
 
 /**
@@ -111,10 +111,10 @@ export function requireAdmin(requirement: RouteRequirement | null) {
     if (!(await isAdminToken(c, token, adminToken))) {
       await countArrival(c);
       const kind = readKey(token)?.kind;
-      if (kind === "secret" || kind === "relay") refuseBrowserPage(c, kind);
+      if (kind === "secret" || kind === "relay") rejectBrowserPage(c, kind);
       throw invalidKey(adminTokenAdvice(token));
     }
-    refuseBrowserPage(c, "admin");
+    rejectBrowserPage(c, "admin");
     c.set("admin", { ...inDatabaseOf(root, id), caller: { kind: "admin", by: "api" } });
     await next();
   });

@@ -11,44 +11,44 @@ const NEEDS_SECRET_KEY =
 const RELAY_KEY_SENDS = "A relay key (`rk_…`) sends analytics events and does nothing else.";
 
 /**
- * Requires a secret key. Refuses other keys with `refusal`: `forbidden` for writes, `requires_secret_key` for export-person and
+ * Requires a secret key. Rejects other keys with `rejection`: `forbidden` for writes, `requires_secret_key` for export-person and
  * for reads (W13). Set `reads` for a POST that only reads.
  */
 export function requireSecretKey(
-  refusal: "forbidden" | "requires_secret_key",
+  rejection: "forbidden" | "requires_secret_key",
   requirements: Pick<KeyRequirements, "reads"> = {},
 ) {
   return factory.createMiddleware(async (c, next) => {
-    await serveKey(c, await keyInHeader(c), { ...requirements, refuse: refuseOthers(refusal) }, next);
+    await serveKey(c, await keyInHeader(c), { ...requirements, reject: rejectOthers(rejection) }, next);
   });
 }
 
-function refuseOthers(refusal: "forbidden" | "requires_secret_key") {
+function rejectOthers(rejection: "forbidden" | "requires_secret_key") {
   const messages = {
     publishable: NEEDS_SECRET_KEY,
     relay: `${RELAY_KEY_SENDS} This operation needs a secret key (\`sk_…\`).`,
   };
-  return ({ kind }: Key) => (kind === "secret" ? null : new PurserError(refusal, messages[kind]));
+  return ({ kind }: Key) => (kind === "secret" ? null : new PurserError(rejection, messages[kind]));
 }
 
-const refuseRelay = ({ kind }: Key) => (kind === "relay" ? new PurserError("forbidden", RELAY_KEY_SENDS) : null);
+const rejectRelay = ({ kind }: Key) => (kind === "relay" ? new PurserError("forbidden", RELAY_KEY_SENDS) : null);
 
 /**
  * Requires a secret key, or a publishable key with a valid end-user token. Requires a secret key if the query has one of
  * `secretParams`.
  */
 export function requireKeyOrEndUser(secretParams: readonly string[] = []) {
-  const refuse = refuseOthers("requires_secret_key");
+  const reject = rejectOthers("requires_secret_key");
   return factory.createMiddleware(async (c, next) => {
     const needsSecret = secretParams.some((name) => c.req.query(name) !== undefined);
-    const requirements = needsSecret ? { refuse } : { refuse: refuseRelay, needsUser: true };
+    const requirements = needsSecret ? { reject } : { reject: rejectRelay, needsUser: true };
     await serveKey(c, await keyInHeader(c), requirements, next);
   });
 }
 
 /** Requires a secret or publishable key. */
 export const requireKey = factory.createMiddleware(async (c, next) => {
-  await serveKey(c, await keyInHeader(c), { refuse: refuseRelay }, next);
+  await serveKey(c, await keyInHeader(c), { reject: rejectRelay }, next);
 });
 
 /** A pattern for a key of Purser in the `Authorization` header. PostHog's clients may send other values in this header. */
@@ -69,14 +69,14 @@ export async function serveCaptureKey<Answer>(
   return serveCounted(c, requireSent(await readKeyInBody()), { isCapture: true }, isCounted, next);
 }
 
-/** Serves a read-only request of PostHog's clients, with its key in the body. It stores nothing, so it refuses a relay key. */
+/** Serves a read-only request of PostHog's clients, with its key in the body. It stores nothing, so it rejects a relay key. */
 export async function serveClientKey<Answer>(
   c: Context<AppEnv>,
   readKeyInBody: () => Promise<string | null>,
   next: () => Promise<Answer>,
 ): Promise<Answer> {
   await countArrival(c);
-  return serveCounted(c, requireSent(await readKeyInBody()), { reads: true, refuse: refuseRelay }, true, next);
+  return serveCounted(c, requireSent(await readKeyInBody()), { reads: true, reject: rejectRelay }, true, next);
 }
 
 /** Serves a request with a publishable key in its path. Throws `forbidden` for other keys. */
@@ -85,14 +85,14 @@ export async function servePublishableKey<Answer>(
   key: string,
   next: () => Promise<Answer>,
 ): Promise<Answer> {
-  const refuse = ({ kind }: Key) =>
+  const reject = ({ kind }: Key) =>
     kind === "publishable"
       ? null
       : new PurserError(
           "forbidden",
           "A URL must not contain a secret or relay key. Send a publishable key (`pk_…`) here, and replace the key that was sent.",
         );
-  return serveKey(c, key, { refuse }, next);
+  return serveKey(c, key, { reject }, next);
 }
 
 function requireSent(key: string | null): string {

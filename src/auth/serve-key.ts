@@ -1,18 +1,18 @@
 import type { Context } from "hono";
 import { noteUse } from "../db/count-activity.ts";
-import { knownClock, rememberClock, timesOf } from "../db/features.ts";
 import { type Key, readKey } from "../db/key-form.ts";
 import { databaseAt, isBookmark } from "../db/session.ts";
-import { invalid, isRefusal, PurserError } from "../errors.ts";
+import { knownClock, rememberClock, timesOf } from "../db/settings-snapshot.ts";
+import { invalid, isRejection, PurserError } from "../errors.ts";
 import type { AppEnv } from "../http/factory.ts";
 import { readSettings } from "../settings.ts";
 import { countArrival, countCapture, countKey, isKnownInvalid, noteKeyCheck } from "./arrivals.ts";
 import { admitEndUser } from "./end-user.ts";
-import { bearerToken, invalidKey, keyAdvice, refuseBrowserPage } from "./key.ts";
+import { bearerToken, invalidKey, keyAdvice, rejectBrowserPage } from "./key.ts";
 import { openKeySession } from "./key-session.ts";
 
 /**
- * Returns the bookmark that the caller sent, or null. The validator refuses a malformed bookmark, so that the errors of a request
+ * Returns the bookmark that the caller sent, or null. The validator rejects a malformed bookmark, so that the errors of a request
  * have the right order: a body that is too large is reported first (W8).
  */
 function readBookmark(c: Context<AppEnv>): string | null {
@@ -24,8 +24,8 @@ function readBookmark(c: Context<AppEnv>): string | null {
 
 /** The requirements of a route, besides a valid key. */
 export interface KeyRequirements {
-  /** Returns the refusal of this key, without a query. The refusal is reported only if the key is valid. */
-  readonly refuse?: (key: Key) => PurserError | null;
+  /** Returns the rejection of this key, without a query. The rejection is reported only if the key is valid. */
+  readonly reject?: (key: Key) => PurserError | null;
   /** Whether the route only reads, so that it can use the nearest replica. True for a GET by default. */
   readonly reads?: boolean;
   /** Whether a request with a publishable key must have the token of the end-user whom it names. */
@@ -50,7 +50,7 @@ export async function serveKey<Answer>(
   );
 }
 
-/** Returns the key in the header. Counts a request without a key before refusing it. */
+/** Returns the key in the header. Counts a request without a key before rejecting it. */
 export async function keyInHeader(c: Context<AppEnv>, isCapture = false): Promise<string> {
   try {
     return bearerToken(c);
@@ -93,7 +93,7 @@ async function countUnknown(c: Context<AppEnv>, isCapture: boolean): Promise<voi
   try {
     await countArrival(c, isCapture);
   } catch (error) {
-    // The refusal of the key set this header. The new refusal replaces it.
+    // The rejection of the key set this header. The new rejection replaces it.
     c.header("WWW-Authenticate", undefined);
     throw error;
   }
@@ -103,13 +103,13 @@ const isUnknownKey = (error: unknown): boolean => error instanceof PurserError &
 
 /**
  * Sets `ctx` for a key and returns the bookmark with every response (W12). The first trip of the verb also checks the key (W3a).
- * Throws `invalid_key`. A refusal that needed no query is reported only after the key is checked (W8).
+ * Throws `invalid_key`. A rejection that needed no query is reported only after the key is checked (W8).
  */
 async function serveWellFormedKey<Answer>(
   c: Context<AppEnv>,
   { key, text }: { readonly key: Key; readonly text: string },
   {
-    refuse = () => null,
+    reject = () => null,
     reads = c.req.method === "GET" || c.req.method === "HEAD",
     needsUser = false,
   }: KeyRequirements,
@@ -145,20 +145,20 @@ async function serveWellFormedKey<Answer>(
   c.set("ctx", { ...runtime, ...times, db: session, settings: readSettings(c.env), environment, caller });
   c.set("checkKey", session.checkKey);
   try {
-    if (key.kind !== "publishable") refuseBrowserPage(c, key.kind);
-    const refusal = refuse(key);
-    if (refusal !== null) throw refusal;
+    if (key.kind !== "publishable") rejectBrowserPage(c, key.kind);
+    const rejection = reject(key);
+    if (rejection !== null) throw rejection;
     const answer = await next();
     // Hono has turned errors of the inner handlers into a response by now.
     if (c.error === undefined) {
       noteUse("key", environment, session.keyId, runtime.now());
       await session.admit();
     }
-    // Only the holder of a valid key may see a refusal.
-    else if (isRefusal(c.error)) await session.checkKey();
+    // Only the holder of a valid key may see a rejection.
+    else if (isRejection(c.error)) await session.checkKey();
     return answer;
   } catch (error) {
-    if (isRefusal(error)) await session.checkKey();
+    if (isRejection(error)) await session.checkKey();
     throw error;
   } finally {
     if (session.isInForce()) noteKeyCheck(c, key, text, true);

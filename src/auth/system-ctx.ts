@@ -1,4 +1,4 @@
-import { allDatabases, databaseIndexOf, openSession } from "../db/session.ts";
+import { allDatabases, openSession, parseDatabaseIndex } from "../db/session.ts";
 import { assert } from "../errors.ts";
 import type { Runtime, SystemCtx } from "../runtime.ts";
 import { readSettings } from "../settings.ts";
@@ -22,7 +22,7 @@ export function systemCtx(env: Env, runtime: Runtime, spend?: (queries: number) 
  * the id.
  */
 export function inDatabaseOf<Ctx extends SystemCtx>(ctx: Ctx, id: string): Ctx {
-  const index = databaseIndexOf(id);
+  const index = parseDatabaseIndex(id);
   const named = ctx.databases.find((database) => database.index === index);
   return named === undefined ? ctx : { ...ctx, db: named.db };
 }

@@ -7,10 +7,10 @@ import {
   showEndUserSetting,
 } from "../auth/end-user-setting.ts";
 import { mayUseApp } from "../auth/scopes.ts";
-import { clockOf, timesOf } from "../db/features.ts";
 import { boundLimit, computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { apps, environments } from "../db/schema.ts";
-import { databaseIndexOf, idIn } from "../db/session.ts";
+import { idIn, parseDatabaseIndex } from "../db/session.ts";
+import { clockOf, timesOf } from "../db/settings-snapshot.ts";
 import { all, batch } from "../db/sql.ts";
 import { assert, invalid, PurserError } from "../errors.ts";
 import { warn } from "../http/warnings.ts";
@@ -79,7 +79,7 @@ export async function requireApp(root: SystemCtx, appId: string): Promise<AppRow
 export interface StoredEnvironment extends Environment {
   /** The end-user token setting as JSON, or null. */
   readonly endUserAuth: string | null;
-  /** The test clock as text (db/features.ts), or null. */
+  /** The test clock as text (db/settings-snapshot.ts), or null. */
   readonly clock: string | null;
 }
 
@@ -95,7 +95,7 @@ const selectEnvironment = query((value: ValueOf<{ appId: string; mode: Mode }>) 
  */
 export async function requireEnvironment(root: SystemCtx, appId: string, mode: Mode): Promise<StoredEnvironment> {
   const [found] = await all(root.db, selectEnvironment({ appId, mode }));
-  if (found !== undefined) return { ...found, database: databaseIndexOf(appId) ?? 0 };
+  if (found !== undefined) return { ...found, database: parseDatabaseIndex(appId) ?? 0 };
   await requireApp(root, appId);
   assert(false, "an application has both its environments");
 }

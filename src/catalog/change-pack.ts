@@ -1,7 +1,7 @@
 import { and, eq, sql } from "drizzle-orm";
 import type { Unit } from "../books/amounts/amount.ts";
 import type { MatchRule } from "../books/amounts/match.ts";
-import { attempt, constraintOf } from "../db/attempt.ts";
+import { attempt, findConstraint } from "../db/attempt.ts";
 import { drizzle, query, type ValueOf } from "../db/query.ts";
 import { creditPackItems, creditPacks } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";
@@ -10,8 +10,8 @@ import type { AdminCtx } from "../runtime.ts";
 import { type Action, type AuditEntryKey, auditEntryIsNew, insertAuditEntry, newAuditEntry } from "./audit.ts";
 import {
   insertItemsWhere,
-  LEGACY_FIELDS,
   nameKey,
+  OPEN_AMOUNT_FIELDS,
   ofPackKey,
   type Pack,
   type PackKey,
@@ -57,11 +57,11 @@ export interface ChangedPack {
   readonly before?: Readonly<Record<string, unknown>>;
 }
 
-/** Decides how to change a stored pack. Returns null when nothing changes. May throw a refusal. */
+/** Decides how to change a stored pack. Returns null when nothing changes. May throw a rejection. */
 export type Decide = (pack: Pack) => ChangedPack | null;
 
 /**
- * Changes a pack: reads it, decides, and writes one batch. If the pack changed after the read, the database refuses the batch,
+ * Changes a pack: reads it, decides, and writes one batch. If the pack changed after the read, the database rejects the batch,
  * and all steps run again. Throws `not_found` and `pack_name_taken`.
  */
 async function changePack(
@@ -116,7 +116,7 @@ const updatePack = query((value: ValueOf<ChangeKey & ChangedPack["pack"] & { ver
 );
 const auditPackChanged = insertAuditEntry();
 
-/** Writes one batch, which is refused if the pack changed after the read. A repeat of the batch changes nothing. */
+/** Writes one batch, which is rejected if the pack changed after the read. A repeat of the batch changes nothing. */
 async function writeChange(
   admin: AdminCtx,
   auditEntry: ReturnType<typeof newAuditEntry>,
@@ -137,7 +137,7 @@ async function writeChange(
     assert(pack !== undefined, "a pack is never deleted");
     return pack;
   } catch (error) {
-    throw constraintOf(error) === "credit_packs_name_key" ? packNameTaken(error) : error;
+    throw findConstraint(error) === "credit_packs_name_key" ? packNameTaken(error) : error;
   }
 }
 
@@ -183,7 +183,7 @@ function patch(admin: AdminCtx, pack: Pack, input: PatchPackInput): ChangedPack 
     archivedAtMs: pack.archivedAtMs,
   };
   if (willHaveItems) {
-    const misplaced = LEGACY_FIELDS.find((field) => input[field] !== undefined);
+    const misplaced = OPEN_AMOUNT_FIELDS.find((field) => input[field] !== undefined);
     if (misplaced !== undefined) throw invalid(misplaced, "is allowed only for a pack without items");
     return { pack: { ...common, unit: null, matches: "[]", priority: 100 }, items };
   }
@@ -196,7 +196,7 @@ function patch(admin: AdminCtx, pack: Pack, input: PatchPackInput): ChangedPack 
 function keepIdentities(admin: AdminCtx, pack: Pack, items: NonNullable<PatchPackInput["items"]>) {
   const ids = new Set(pack.items.map((item) => item.id));
   return items.map((item, index) => {
-    // The id is removed from the set, so that a second item with the same id is refused.
+    // The id is removed from the set, so that a second item with the same id is rejected.
     if (item.packItemId !== undefined && !ids.delete(item.packItemId)) {
       throw invalid(`items[${index}].packItemId`, "is not an item of this pack, or is given twice");
     }
@@ -220,10 +220,12 @@ function shownBefore(pack: Pack, fields: readonly string[]): Readonly<Record<str
 
 /** Returns the API names of the fields whose value the change alters. */
 function changedFields(pack: Pack, { pack: after, items }: ChangedPack): string[] {
-  const fields = (["defaultExpiryDays", ...LEGACY_FIELDS] as const).filter((field) => pack[field] !== after[field]);
-  const before = pack.items.map(({ id, amountSteps, unit, matches, priority }) => ({
+  const fields = (["defaultExpiryDays", ...OPEN_AMOUNT_FIELDS] as const).filter(
+    (field) => pack[field] !== after[field],
+  );
+  const before = pack.items.map(({ id, amountMinor, unit, matches, priority }) => ({
     id,
-    amountSteps,
+    amountMinor,
     unit,
     matches,
     priority,

@@ -1,6 +1,6 @@
 import { and, eq, not, sql } from "drizzle-orm";
 import { type MatchRule, rulesCover } from "../books/amounts/match.ts";
-import { constraintOf } from "../db/attempt.ts";
+import { findConstraint } from "../db/attempt.ts";
 import { hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { creditPackItems, creditPacks } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";
@@ -90,7 +90,7 @@ export async function createPack(admin: AdminCtx, appId: string, input: CreatePa
     assert(created !== undefined, "a pack that was written exists");
     return presentPack(created);
   } catch (error) {
-    throw constraintOf(error) === "credit_packs_name_key" ? packNameTaken(error) : error;
+    throw findConstraint(error) === "credit_packs_name_key" ? packNameTaken(error) : error;
   }
 }
 

@@ -1,6 +1,6 @@
 import { and, eq, isNull, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import { fromSteps, toSteps, type Unit } from "../books/amounts/amount.ts";
+import { fromMinor, toMinor, type Unit } from "../books/amounts/amount.ts";
 import { type MatchRule, readStoredRules } from "../books/amounts/match.ts";
 import { asInteger, drizzle, fields, insertFrom, optional, query, type ValueOf } from "../db/query.ts";
 import { creditPackItems, creditPacks } from "../db/schema.ts";
@@ -32,7 +32,7 @@ export interface PackOutput {
 /** The most bytes of a pack's items, or of its rules, as JSON: a batch may carry those of several packs. */
 export const PACK_BYTES_MAX = 65_536;
 
-export const LEGACY_FIELDS = ["unit", "matches", "priority"] as const;
+export const OPEN_AMOUNT_FIELDS = ["unit", "matches", "priority"] as const;
 
 export interface CreatePackInput {
   readonly packName: string;
@@ -58,10 +58,10 @@ export function nameKey(name: string): string {
 }
 
 type ItemRow = typeof creditPackItems.$inferSelect;
-type PackItem = Pick<ItemRow, "position" | "id" | "amountSteps" | "unit" | "matches" | "priority">;
+type PackItem = Pick<ItemRow, "position" | "id" | "amountMinor" | "unit" | "matches" | "priority">;
 
 export interface Pack extends Readonly<typeof creditPacks.$inferSelect> {
-  /** In their configured order. Empty for a legacy pack. */
+  /** In their configured order. Empty for an open-amount pack. */
   readonly items: readonly PackItem[];
 }
 
@@ -73,7 +73,7 @@ const selectPackRows = () =>
       fields(creditPackItems, {
         position: "position",
         itemId: "id",
-        amountSteps: "amountSteps",
+        amountMinor: "amountMinor",
         itemUnit: "unit",
         itemMatches: "matches",
         itemPriority: "priority",
@@ -88,10 +88,10 @@ export type PackRow = StatementRow<typeof packsOfRows>;
 /** Returns the packs of some rows, in the order of the rows. */
 export function readPacks(rows: readonly PackRow[]): Pack[] {
   const packs = new Map<string, Pack & { readonly items: PackItem[] }>();
-  for (const { position, itemId, amountSteps, itemUnit, itemMatches, itemPriority, ...row } of rows) {
+  for (const { position, itemId, amountMinor, itemUnit, itemMatches, itemPriority, ...row } of rows) {
     const pack = packs.get(row.id) ?? { ...row, items: [] };
     packs.set(pack.id, pack);
-    const item = { position, id: itemId, amountSteps, unit: itemUnit, matches: itemMatches, priority: itemPriority };
+    const item = { position, id: itemId, amountMinor, unit: itemUnit, matches: itemMatches, priority: itemPriority };
     // The join returns all fields of an item, or none.
     if (itemId !== null) pack.items.push(item as PackItem);
   }
@@ -186,9 +186,9 @@ export async function readPack(root: SystemCtx, appId: string, packId: string): 
 
 /** Returns an item in the form that the statements read from JSON. */
 export function storedItem(item: CreatePackInput["items"][number], id: string) {
-  const amountSteps = toSteps(item.unit, item.amount);
-  assert(amountSteps !== null, "the schema accepts only exact amounts");
-  return { id, amountSteps, unit: item.unit, matches: JSON.stringify(item.matches), priority: item.priority };
+  const amountMinor = toMinor(item.unit, item.amount);
+  assert(amountMinor !== null, "the schema accepts only exact amounts");
+  return { id, amountMinor, unit: item.unit, matches: JSON.stringify(item.matches), priority: item.priority };
 }
 
 /** Inserts a pack's items, in the form of `storedItem`, where `where` is true. */
@@ -203,7 +203,7 @@ export function insertItemsWhere<Values extends PackKey>(
         packId: value("packId"),
         position: sql`item.key`,
         id: sql`item.value ->> 'id'`,
-        amountSteps: sql`item.value ->> 'amountSteps'`,
+        amountMinor: sql`item.value ->> 'amountMinor'`,
         unit: sql`item.value ->> 'unit'`,
         matches: sql`item.value ->> 'matches'`,
         priority: sql`item.value ->> 'priority'`,
@@ -215,21 +215,21 @@ export function insertItemsWhere<Values extends PackKey>(
 
 /** Returns a pack in the form of the API. Each item has a unit, rules and a priority; a pack without items has its own. */
 export function presentPack(pack: Pack): PackOutput {
-  const isLegacy = pack.items.length === 0;
+  const isOpenAmount = pack.items.length === 0;
   return {
     packId: pack.id,
     packName: pack.name,
     defaultExpiryDays: pack.defaultExpiryDays,
     items: pack.items.map((item) => ({
       packItemId: item.id,
-      amount: fromSteps(item.unit, item.amountSteps),
+      amount: fromMinor(item.unit, item.amountMinor),
       unit: item.unit,
       matches: [...readStoredRules(item.matches)],
       priority: item.priority,
     })),
-    unit: isLegacy ? pack.unit : null,
-    matches: isLegacy ? [...readStoredRules(pack.matches)] : null,
-    priority: isLegacy ? pack.priority : null,
+    unit: isOpenAmount ? pack.unit : null,
+    matches: isOpenAmount ? [...readStoredRules(pack.matches)] : null,
+    priority: isOpenAmount ? pack.priority : null,
     createdAt: iso(pack.createdAtMs),
     archivedAt: pack.archivedAtMs === null ? null : iso(pack.archivedAtMs),
     version: pack.version,

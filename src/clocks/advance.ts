@@ -5,11 +5,11 @@ import { type NextPeriod, selectNextPeriod } from "../books/recurring/grant-due.
 import { type NextHold, selectNextHold } from "../books/usage/expire.ts";
 import { isConflict } from "../db/attempt.ts";
 import { cronIn, hasFailed, isPassing, mayTry, reportFailures, tryPiece, workOnEach } from "../db/cron-work.ts";
-import { changeFeature, clockOf, guardClock, readClock, type TestClock } from "../db/features.ts";
 import { asInteger, boundLimit, computed, drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { environments } from "../db/schema.ts";
+import { changeFeature, clockOf, guardClock, readClock, type TestClock } from "../db/settings-snapshot.ts";
 import { all, batch, type Statement, type StatementRow } from "../db/sql.ts";
-import { refusalIn } from "../errors.ts";
+import { rejectionIn } from "../errors.ts";
 import { MINUTE_MS } from "../lib/time.ts";
 import { type NextUnmatched, reportPayment, selectNextUnmatched } from "../payments/report-unmatched.ts";
 import type { Allowance, CronCtx, CronPart, Environment, SystemCtx, TenantCtx } from "../runtime.ts";
@@ -138,7 +138,7 @@ async function ignoreConflict(work: () => Promise<void>): Promise<void> {
   try {
     await work();
   } catch (error) {
-    if (!isConflict(error) && refusalIn(error)?.fault !== "clock_moved") throw error;
+    if (!isConflict(error) && rejectionIn(error)?.fault !== "clock_moved") throw error;
   }
 }
 
@@ -150,15 +150,18 @@ const CLOCKS_A_RUN_MAX = 100;
  * with each run.
  */
 const selectEnvironmentsWithClock = query((value: ValueOf<{ run: number; realMs: number; limit: number }>) => {
-  const { id, features } = environments;
+  const { id, settingsSnapshot } = environments;
   return drizzle
     .select({
       ...fields(environments, "id", "appId", "mode"),
       ...computed({ clock: sql<string>`${clockOf()}`, hasFailed: hasFailed(CLOCKS, id) }),
     })
     .from(sql`${environments} INDEXED BY environments_clock`)
-    .where(and(sql`${features} ->> '$.clock' IS NOT NULL`, mayTry(CLOCKS, value, id)))
-    .orderBy(sql`${features} ->> '$.clock.atMs' IS NULL`, sql`(${id} + ${asInteger(value("run"))}) * 104729 % 15485863`)
+    .where(and(sql`${settingsSnapshot} ->> '$.clock' IS NOT NULL`, mayTry(CLOCKS, value, id)))
+    .orderBy(
+      sql`${settingsSnapshot} ->> '$.clock.atMs' IS NULL`,
+      sql`(${id} + ${asInteger(value("run"))}) * 104729 % 15485863`,
+    )
     .limit(boundLimit(value("limit")));
 });
 

@@ -1,10 +1,10 @@
 import { eq, sql } from "drizzle-orm";
 import { requireEnvironment } from "../catalog/apps.ts";
 import { insertAuditEntry, newAuditEntry } from "../catalog/audit.ts";
-import { attempt, constraintOf } from "../db/attempt.ts";
-import { AHEAD_MS_MAX, dayStartOfMove, readClock, type TestClock, timeOf } from "../db/features.ts";
+import { attempt, findConstraint } from "../db/attempt.ts";
 import { asInteger, drizzle, query, type ValueOf } from "../db/query.ts";
 import { expiryNotices } from "../db/schema.ts";
+import { AHEAD_MS_MAX, dayStartOfMove, readClock, type TestClock, timeOf } from "../db/settings-snapshot.ts";
 import { batch } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { iso } from "../lib/time.ts";
@@ -100,13 +100,13 @@ export async function removeClock(admin: AdminCtx, appId: string): Promise<Clock
     if (clock === null) return NO_CLOCK;
     const reset = resetNotices({ environmentId, nowMs: admin.now() });
     const writes = [auditRemoved(entry), ...clockWrites(environmentId, clock, null), reset];
-    await batch(admin.db, writes).catch(refuseRemoval);
+    await batch(admin.db, writes).catch(rejectRemoval);
     return NO_CLOCK;
   });
 }
 
-function refuseRemoval(error: unknown): never {
-  if (constraintOf(error) !== "clock_kept") throw error;
+function rejectRemoval(error: unknown): never {
+  if (findConstraint(error) !== "clock_kept") throw error;
   throw new PurserError(
     "invalid_request",
     "The test environment has credits, usage, payments or people, and their times are from its clock. Keep the clock, or create another application.",

@@ -1,24 +1,24 @@
 import type { Context } from "hono";
 import { adjustInput } from "../api/credits/adjust-balance.ts";
 import { revokeInput } from "../api/credits/revoke-balance.ts";
-import { fromSteps } from "../books/amounts/amount.ts";
+import { fromMinor } from "../books/amounts/amount.ts";
 import { adjustBalance, previewAdjustment } from "../books/credits/adjust.ts";
 import { readBalance } from "../books/credits/read-balance.ts";
 import { revokeBalance } from "../books/credits/revoke.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { Confirm, doubtsOfAmount, formFields, redirectAfter, requireReason } from "./confirm.tsx";
+import { Confirm, formFields, redirectAfter, requireReason, warnAboutAmount } from "./confirm.tsx";
 import { Field, Hidden, LongText } from "./fields.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
 import { amountText, queryString, signed, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { userPath } from "./links.tsx";
 
-async function adjustForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
+async function adjustForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
   const { balanceId, userId, packName, remaining, unit } = await readBalance(c.var.ctx, form.balanceId ?? "");
   return page(
     c,
-    { title: "Adjust balance", section: "users", refusal },
+    { title: "Adjust balance", section: "users", rejection },
     <form method="get" action={pathIn(c, "users/adjust/confirm")} class="card">
       <Hidden fields={{ userId, balanceId, adjustmentId: form.adjustmentId ?? c.var.root.newId("adj_") }} />
       <p>
@@ -31,10 +31,10 @@ async function adjustForm(c: Context<DashboardEnv>, form: Form, refusal?: Purser
           value={form.delta}
           required
           placeholder="-10"
-          refusal={refusal}
+          rejection={rejection}
         />
       </div>
-      <LongText label="Reason (kept in the ledger)" name="note" value={form.note} required refusal={refusal} />
+      <LongText label="Reason (kept in the ledger)" name="note" value={form.note} required rejection={rejection} />
       <p>
         <button type="submit">Continue</button>
       </p>
@@ -46,15 +46,15 @@ const readAdjustment = (form: Form) =>
   parseForm(adjustInput, { delta: numberField(form, "delta"), note: requireReason(form, "note") });
 
 async function confirmAdjust(c: Context<DashboardEnv>, form: Form, refused?: PurserError) {
-  const read = await catchRefusal(async () => {
+  const read = await catchRejection(async () => {
     const { delta, note } = readAdjustment(form);
     return { delta, note, ...(await previewAdjustment(c.var.ctx, { balanceId: form.balanceId ?? "", delta })) };
   });
-  if (read.result === undefined) return adjustForm(c, form, read.refusal);
+  if (read.result === undefined) return adjustForm(c, form, read.rejection);
   const { balance, delta, note, remaining } = read.result;
   return page(
     c,
-    { title: "Confirm adjustment", section: "users", refusal: refused },
+    { title: "Confirm adjustment", section: "users", rejection: refused },
     <Confirm
       c={c}
       action="users/adjust"
@@ -62,7 +62,7 @@ async function confirmAdjust(c: Context<DashboardEnv>, form: Form, refused?: Pur
       button="Confirm adjustment"
       cancel={userPath(balance.userId)}
       change={`users/adjust${queryString(formFields(form))}`}
-      doubts={doubtsOfAmount(balance.unit, delta)}
+      warnings={warnAboutAmount(balance.unit, delta)}
     >
       <dl class="facts">
         <dt>User</dt>
@@ -95,16 +95,16 @@ async function confirmAdjust(c: Context<DashboardEnv>, form: Form, refused?: Pur
 }
 
 /** Shows the form that revokes a balance. The form itself asks for the confirmation, so there is no second page. */
-async function revokeForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
+async function revokeForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
   const balance = await readBalance(c.var.ctx, form.balanceId ?? "");
-  const { userId, balanceId, packName, remaining, unit, heldSteps } = balance;
+  const { userId, balanceId, packName, remaining, unit, heldMinor } = balance;
   const held =
-    heldSteps === 0
+    heldMinor === 0
       ? ""
-      : ` Reservations hold ${amountText(fromSteps(unit, heldSteps))} ${unit} of it. Returned holds are lost.`;
+      : ` Reservations hold ${amountText(fromMinor(unit, heldMinor))} ${unit} of it. Returned holds are lost.`;
   return page(
     c,
-    { title: "Revoke balance", section: "users", refusal },
+    { title: "Revoke balance", section: "users", rejection },
     balance.status === "revoked" ? (
       <p class="card">This balance is already revoked.</p>
     ) : (
@@ -115,7 +115,7 @@ async function revokeForm(c: Context<DashboardEnv>, form: Form, refusal?: Purser
         button="Revoke balance"
         cancel={userPath(userId)}
         isDangerous
-        doubts={doubtsOfAmount(unit, remaining)}
+        warnings={warnAboutAmount(unit, remaining)}
       >
         <dl class="facts">
           <dt>User</dt>
@@ -135,7 +135,13 @@ async function revokeForm(c: Context<DashboardEnv>, form: Form, refusal?: Purser
           The remaining {amountText(remaining)} {unit} are set to 0. This cannot be undone. Credits already spent are
           not refunded.{held}
         </p>
-        <LongText label="Reason (kept in the ledger)" name="reason" value={form.reason} required refusal={refusal} />
+        <LongText
+          label="Reason (kept in the ledger)"
+          name="reason"
+          value={form.reason}
+          required
+          rejection={rejection}
+        />
       </Confirm>
     ),
   );
@@ -155,7 +161,7 @@ export const adjustRoutes = createDashboardRoutes()
         );
         return replayed ? "adjusted-before" : "adjusted";
       },
-      (refusal) => (refusal.param === "sure" ? confirmAdjust : adjustForm)(c, form, refusal),
+      (rejection) => (rejection.param === "sure" ? confirmAdjust : adjustForm)(c, form, rejection),
     );
   })
   .get("/users/revoke", (c) => revokeForm(c, c.req.query()))
@@ -168,6 +174,6 @@ export const adjustRoutes = createDashboardRoutes()
         await callVerb(c, (ctx) => revokeBalance(ctx, input));
         return "revoked";
       },
-      (refusal) => revokeForm(c, form, refusal),
+      (rejection) => revokeForm(c, form, rejection),
     );
   });

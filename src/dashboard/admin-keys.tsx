@@ -14,10 +14,10 @@ import { listAuditOf } from "../catalog/search-audit.ts";
 import { PurserError } from "../errors.ts";
 import { CopyBox, Table, Tag } from "./components.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
 import { queryString, Time, timeText } from "./format.tsx";
 import { FormToken, page } from "./layout.tsx";
-import { keepOnce, randomOf, takeOnce } from "./session.tsx";
+import { keepOnce, readRandom, takeOnce } from "./session.tsx";
 
 const ADMIN_KEYS_PATH = "/admin/apps/admin-keys";
 const ADMIN_KEY_NOTICES: Readonly<Record<string, string>> = {
@@ -26,7 +26,7 @@ const ADMIN_KEY_NOTICES: Readonly<Record<string, string>> = {
 };
 const adminKeyFieldOf = (scope: string): string => `scope ${scope}`;
 
-async function adminKeysPage(c: Context<DashboardEnv>, form: Form = {}, refusal?: PurserError) {
+async function adminKeysPage(c: Context<DashboardEnv>, form: Form = {}, rejection?: PurserError) {
   const { root } = c.var;
   const { keys } = await listAdminKeys(root);
   const ids = keys.map(({ adminKeyId }) => adminKeyId);
@@ -35,7 +35,7 @@ async function adminKeysPage(c: Context<DashboardEnv>, form: Form = {}, refusal?
   const created = await takeOnce<CreateAdminKeyOutput>(c, "admin key");
   return page(
     c,
-    { title: "Administration keys", refusal, notice: ADMIN_KEY_NOTICES[c.req.query("notice") ?? ""] },
+    { title: "Administration keys", rejection, notice: ADMIN_KEY_NOTICES[c.req.query("notice") ?? ""] },
     <>
       {created !== null && (
         <section class="card">
@@ -66,7 +66,7 @@ async function adminKeysPage(c: Context<DashboardEnv>, form: Form = {}, refusal?
           ])}
         />
       </section>
-      <NewKeyForm c={c} form={form} refusal={refusal} />
+      <NewKeyForm c={c} form={form} rejection={rejection} />
     </>,
   );
 }
@@ -113,23 +113,23 @@ async function revokePage(c: Context<DashboardEnv>) {
 interface NewKeyProps {
   readonly c: Context<DashboardEnv>;
   readonly form: Form;
-  readonly refusal: PurserError | undefined;
+  readonly rejection: PurserError | undefined;
 }
 
-const NewKeyForm = ({ c, form, refusal }: NewKeyProps) => (
+const NewKeyForm = ({ c, form, rejection }: NewKeyProps) => (
   <form method="post" action={ADMIN_KEYS_PATH} class="card">
     <h2>New administration key</h2>
     <FormToken c={c} />
     {/* Submitting this form twice creates one key. */}
     <Hidden fields={{ nonce: form.nonce ?? c.var.root.newId("") }} />
     <div class="row">
-      <Field label="Name" name="name" value={form.name} required refusal={refusal} placeholder="Support desk" />
-      <Field label="Application ids" name="apps" value={form.apps} refusal={refusal} hint="empty: all" />
+      <Field label="Name" name="name" value={form.name} required rejection={rejection} placeholder="Support desk" />
+      <Field label="Application ids" name="apps" value={form.apps} rejection={rejection} hint="empty: all" />
       <Choice
         label="Modes"
         name="mode"
         value={form.mode}
-        refusal={refusal}
+        rejection={rejection}
         options={[
           ["", "live and test"],
           ["live", "live"],
@@ -172,17 +172,17 @@ export const adminKeysRoutes = createDashboardRoutes()
   .get("/apps/admin-keys", (c) => adminKeysPage(c))
   .post("/apps/admin-keys", async (c) => {
     const { form, admin } = c.var;
-    const created = await catchRefusal(async () =>
-      createAdminKey(admin, readInput(form), await randomOf(c, form.nonce ?? admin.newId(""))),
+    const created = await catchRejection(async () =>
+      createAdminKey(admin, readInput(form), await readRandom(c, form.nonce ?? admin.newId(""))),
     );
-    if (created.refusal !== undefined) return adminKeysPage(c, form, created.refusal);
+    if (created.rejection !== undefined) return adminKeysPage(c, form, created.rejection);
     await keepOnce(c, "admin key", created.result);
     return c.redirect(`${ADMIN_KEYS_PATH}?notice=created`, 303);
   })
   .get("/apps/admin-keys/revoke", revokePage)
   .post("/apps/admin-keys/revoke", async (c) => {
-    const done = await catchRefusal(() => revokeAdminKey(c.var.admin, c.var.form.adminKeyId ?? ""));
-    return done.refusal === undefined
+    const done = await catchRejection(() => revokeAdminKey(c.var.admin, c.var.form.adminKeyId ?? ""));
+    return done.rejection === undefined
       ? c.redirect(`${ADMIN_KEYS_PATH}?notice=revoked`, 303)
-      : adminKeysPage(c, {}, done.refusal);
+      : adminKeysPage(c, {}, done.rejection);
   });

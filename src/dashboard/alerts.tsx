@@ -20,7 +20,7 @@ import { Empty, Pager, RowMenu, Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
 import {
-  catchRefusal,
+  catchRejection,
   createDashboardRoutes,
   type DashboardEnv,
   type Form,
@@ -31,7 +31,7 @@ import {
 import { amountText, queryString, Time } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
-import { randomOf } from "./session.tsx";
+import { readRandom } from "./session.tsx";
 
 const ALERT_NOTICES: Readonly<Record<string, string>> = {
   created: "Alert created.",
@@ -55,23 +55,30 @@ const belowOf = ({ below, unit }: AlertOutput) =>
   "amount" in below ? `${amountText(below.amount)} ${unit}` : `${below.percent} % of what was issued in ${unit}`;
 
 /** Shows the fields that the forms for a new and for an existing alert share. */
-const AlertFields = ({ form, refusal }: { form: Form; refusal: PurserError | undefined }) => (
+const AlertFields = ({ form, rejection }: { form: Form; rejection: PurserError | undefined }) => (
   <>
-    <Field label="Name" name="name" value={form.name} refusal={refusal} required />
-    <Field label="Below" name="below" value={form.below} refusal={refusal} param={`below.${form.of ?? ""}`} required />
+    <Field label="Name" name="name" value={form.name} rejection={rejection} required />
+    <Field
+      label="Below"
+      name="below"
+      value={form.below}
+      rejection={rejection}
+      param={`below.${form.of ?? ""}`}
+      required
+    />
     <Choice label="Counted in" name="of" value={form.of} options={MEASURES} />
-    <Field label="Event (optional)" name="event" value={form.event} refusal={refusal} placeholder="chat.*" />
+    <Field label="Event (optional)" name="event" value={form.event} rejection={rejection} placeholder="chat.*" />
   </>
 );
 
-async function alertsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
+async function alertsPage(c: Context<DashboardEnv>, rejection?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;
   const { alerts } = await listAlerts(c.var.root, appId, mode);
   const { days } = await readExpiryNotices(c.var.root, appId, mode);
   const { form } = c.var;
   return page(
     c,
-    { title: "Alerts", section: "alerts", refusal, notice: ALERT_NOTICES[c.req.query("notice") ?? ""] },
+    { title: "Alerts", section: "alerts", rejection, notice: ALERT_NOTICES[c.req.query("notice") ?? ""] },
     <>
       <section class="card">
         <h2>Alerts</h2>
@@ -106,7 +113,7 @@ async function alertsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
         <FormToken c={c} />
         <Hidden fields={{ nonce: form.nonce ?? c.var.root.newId("") }} />
         <div class="row">
-          <AlertFields form={form} refusal={refusal} />
+          <AlertFields form={form} rejection={rejection} />
         </div>
         <div class="row">
           <Choice
@@ -114,7 +121,7 @@ async function alertsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
             name="unit"
             value={form.unit}
             options={UNITS.map((unit) => [unit, unit])}
-            refusal={refusal}
+            rejection={rejection}
           />
           <button type="submit">Create alert</button>
         </div>
@@ -131,7 +138,7 @@ async function alertsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
             label="Days before"
             name="days"
             value={form.days ?? days.join(", ")}
-            refusal={refusal}
+            rejection={rejection}
             placeholder="30, 7, 1"
           />
           <button type="submit" class="quiet">
@@ -159,7 +166,7 @@ async function readAlert(c: Context<DashboardEnv>): Promise<AlertOutput> {
   return presentAlert(alert, alert.mode);
 }
 
-async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, refusal?: PurserError) {
+async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, rejection?: PurserError) {
   const { alertId, below } = alert;
   const cursor = textField(c.req.query(), "cursor");
   const input = parseForm(listAlertUsersInput, { limit: ALERT_ROWS, cursor });
@@ -180,7 +187,7 @@ async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, refusal?:
   );
   return page(
     c,
-    { title: alert.name, section: "alerts", refusal, notice, actions: deleteLink },
+    { title: alert.name, section: "alerts", rejection, notice, actions: deleteLink },
     <>
       <form method="post" action={at} class="card">
         <h2>Edit</h2>
@@ -190,7 +197,7 @@ async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, refusal?:
         </p>
         <FormToken c={c} />
         <div class="row">
-          <AlertFields form={form} refusal={refusal} />
+          <AlertFields form={form} rejection={rejection} />
           <button type="submit">Save alert</button>
         </div>
       </form>
@@ -242,36 +249,38 @@ export const alertsRoutes = createDashboardRoutes()
   .post("/alerts", async (c) => {
     const { form, admin } = c.var;
     const { appId, mode } = c.var.ctx.environment;
-    const done = await catchRefusal(async () => {
+    const done = await catchRejection(async () => {
       const below = belowField(form);
       const fields = { mode, name: form.name, unit: form.unit, event: textField(form, "event"), below };
-      const alertId = `alr_${await randomOf(c, form.nonce ?? admin.newId(""))}`;
+      const alertId = `alr_${await readRandom(c, form.nonce ?? admin.newId(""))}`;
       return createAlert(admin, appId, parseForm(createAlertInput, fields), alertId);
     });
-    return done.refusal === undefined
+    return done.rejection === undefined
       ? c.redirect(pathIn(c, "alerts?notice=created"), 303)
-      : alertsPage(c, done.refusal);
+      : alertsPage(c, done.rejection);
   })
   .post("/alerts/notices", async (c) => {
     const { appId, mode } = c.var.ctx.environment;
-    const done = await catchRefusal(async () => {
+    const done = await catchRejection(async () => {
       const texts = (c.var.form.days ?? "").split(/[\s,;]+/).filter((text) => text !== "");
       const days = texts.map((text) => (/^\d{1,15}$/.test(text) ? Number(text) : text));
       return setExpiryNotices(c.var.admin, appId, parseForm(setExpiryNoticesInput, { mode, days }));
     });
-    return done.refusal === undefined ? c.redirect(pathIn(c, "alerts?notice=days"), 303) : alertsPage(c, done.refusal);
+    return done.rejection === undefined
+      ? c.redirect(pathIn(c, "alerts?notice=days"), 303)
+      : alertsPage(c, done.rejection);
   })
   .get(ALERT_PATH, async (c) => alertPage(c, await readAlert(c)))
   .post(ALERT_PATH, async (c) => {
     const alert = await readAlert(c);
     const { form, admin } = c.var;
-    const done = await catchRefusal(async () => {
+    const done = await catchRejection(async () => {
       const fields = { name: form.name, event: textField(form, "event") ?? null, below: belowField(form) };
       return changeAlert(admin, await alertOfPage(c), parseForm(changeAlertInput, fields));
     });
-    return done.refusal === undefined
+    return done.rejection === undefined
       ? c.redirect(pathIn(c, `alerts/${alert.alertId}?notice=changed`), 303)
-      : alertPage(c, alert, done.refusal);
+      : alertPage(c, alert, done.rejection);
   })
   .get(`${ALERT_PATH}/delete`, deleteAlertPage)
   .post(`${ALERT_PATH}/delete`, async (c) => {

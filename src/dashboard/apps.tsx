@@ -4,18 +4,18 @@ import { createApp, listApps } from "../catalog/apps.ts";
 import type { PurserError } from "../errors.ts";
 import { Table } from "./components.tsx";
 import { Choice, Field } from "./fields.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
 import { Time } from "./format.tsx";
 import { FormToken, page } from "./layout.tsx";
 
 const SHOWN_APPS_MAX = 200;
 
-async function appsPage(c: Context<DashboardEnv>, name: string, refusal?: PurserError) {
+async function appsPage(c: Context<DashboardEnv>, name: string, rejection?: PurserError) {
   const { root } = c.var;
   const { apps, unreachable = [] } = await listApps(root, SHOWN_APPS_MAX);
   return page(
     c,
-    { title: "Applications", refusal },
+    { title: "Applications", rejection },
     <>
       <section class="card">
         <Table
@@ -43,7 +43,7 @@ async function appsPage(c: Context<DashboardEnv>, name: string, refusal?: Purser
         <h2>New application</h2>
         <FormToken c={c} />
         <div class="row">
-          <Field label="Name" name="name" value={name} required refusal={refusal} />
+          <Field label="Name" name="name" value={name} required rejection={rejection} />
           {root.databases.length > 1 && (
             <Choice
               label="Database"
@@ -69,10 +69,10 @@ export const appsRoutes = createDashboardRoutes()
   })
   .post("/apps", async (c) => {
     const { form, admin } = c.var;
-    const created = await catchRefusal(async () => {
+    const created = await catchRejection(async () => {
       const { name = "", database } = form;
       return createApp(admin, parseForm(createAppInput, { name, ...(database === undefined ? {} : { database }) }));
     });
-    if (created.refusal !== undefined) return appsPage(c, form.name ?? "", created.refusal);
+    if (created.rejection !== undefined) return appsPage(c, form.name ?? "", created.rejection);
     return c.redirect(`/admin/apps/${created.result.appId}/test/keys?notice=app`, 303);
   });

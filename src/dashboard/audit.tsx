@@ -5,7 +5,7 @@ import type { AuditEntry } from "../catalog/audit-page.ts";
 import { SEARCHED_AUDIT_ENTRIES_MAX, type ShownAuditEntry, searchAudit } from "../catalog/search-audit.ts";
 import { Table } from "./components.tsx";
 import { Choice, Field } from "./fields.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { csvFile, type ListColumn, type ListPage, ListTable, readShownList } from "./list.tsx";
@@ -35,12 +35,12 @@ async function auditPage(c: Context<DashboardEnv>) {
   const form = c.req.query();
   const { filters, read } = auditReader(c);
   const { mode } = c.var.ctx.environment;
-  const { result, refusal } = await catchRefusal(() => readShownList(form, AUDIT_COLUMNS, read));
+  const { result, rejection } = await catchRejection(() => readShownList(form, AUDIT_COLUMNS, read));
   const list = result ?? { rows: [], nextCursor: null, isLater: false, sorted: null };
   const isFiltered = Object.values(filters).some((value) => value !== undefined);
   return page(
     c,
-    { title: "Audit", section: "audit", refusal },
+    { title: "Audit", section: "audit", rejection },
     <>
       <form method="get" action={pathIn(c, "audit")} class="card row">
         <Field label="By" name="by" value={filters.by} hint="the whole name; of a key: ak: and its id" />

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { fromSteps } from "../books/amounts/amount.ts";
+import { fromMinor } from "../books/amounts/amount.ts";
 import { readBalance, readSiblings } from "../books/credits/read-balance.ts";
 import { nameActors } from "../catalog/admin-keys.ts";
 import { findGrantEntry, listAuditOf } from "../catalog/search-audit.ts";
@@ -84,7 +84,7 @@ interface FactsProps {
 
 const Facts = ({ c, balance, grantedBy }: FactsProps) => {
   const left = `${amountText(balance.remaining)} of ${amountText(balance.initial)} ${balance.unit}`;
-  const held = fromSteps(balance.unit, balance.heldSteps);
+  const held = fromMinor(balance.unit, balance.heldMinor);
   return (
     <>
       <p>

@@ -7,7 +7,7 @@ import { listPacks } from "../catalog/pack.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { numberHead, Pager, Table, Tag } from "./components.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField, timeField } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm, textField, timeField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, UserLink } from "./links.tsx";
@@ -23,7 +23,7 @@ async function balancesPage(c: Context<DashboardEnv>) {
   const filters = { status, packId: textField(form, "packId"), reference: textField(form, "reference") };
   const [{ packs }, found] = await Promise.all([
     listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_PACKS_MAX),
-    catchRefusal(() =>
+    catchRejection(() =>
       findBalances(c.var.ctx, userId, filters, { limit: BALANCE_ROWS, cursor: textField(form, "cursor") }),
     ),
   ]);
@@ -31,7 +31,7 @@ async function balancesPage(c: Context<DashboardEnv>) {
   const link = (cursor?: string) => `${pathIn(c, "users/balances")}${queryString({ userId, ...filters, cursor })}`;
   return page(
     c,
-    { title: `Balances of ${userId}`, section: "users", refusal: found.refusal },
+    { title: `Balances of ${userId}`, section: "users", rejection: found.rejection },
     <>
       <p>
         User <UserLink c={c} id={userId} />
@@ -96,8 +96,8 @@ async function asOfPage(c: Context<DashboardEnv>) {
   const { userId = "" } = form;
   const cursor = textField(form, "cursor");
   const hasMoment = textField(form, "asOf") !== undefined;
-  const found: { result?: FoundBalances | undefined; refusal?: PurserError | undefined } = hasMoment
-    ? await catchRefusal(async () => {
+  const found: { result?: FoundBalances | undefined; rejection?: PurserError | undefined } = hasMoment
+    ? await catchRejection(async () => {
         const { asOf } = parseForm(listInput, { userId, asOf: timeField(form, "asOf") });
         if (asOf === undefined) throw invalid("asOf", "is missing");
         return balancesAsOf(c.var.ctx, userId, asOf, { limit: AS_OF_ROWS, cursor });
@@ -105,7 +105,7 @@ async function asOfPage(c: Context<DashboardEnv>) {
     : {};
   return page(
     c,
-    { title: `As of a moment: ${userId}`, section: "users", refusal: found.refusal },
+    { title: `As of a moment: ${userId}`, section: "users", rejection: found.rejection },
     <>
       <p>
         User <UserLink c={c} id={userId} />
@@ -119,7 +119,7 @@ async function asOfPage(c: Context<DashboardEnv>) {
           step="1"
           value={form.asOf}
           required
-          refusal={found.refusal}
+          rejection={found.rejection}
         />
         <button type="submit">Show</button>
       </form>

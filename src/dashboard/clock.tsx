@@ -5,7 +5,7 @@ import { invalid, type PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { Confirm } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, parseForm, timeField } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, parseForm, timeField } from "./form.ts";
 import { queryString, span, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 
@@ -30,10 +30,15 @@ const NoClockInLiveMode = ({ c }: { c: Context<DashboardEnv> }) => (
   </p>
 );
 
-async function clockPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
+async function clockPage(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
   const { ctx } = c.var;
   const { appId, mode } = ctx.environment;
-  const options = { title: "Test clock", section: "clock", refusal, notice: CLOCK_NOTICES[form.notice ?? ""] } as const;
+  const options = {
+    title: "Test clock",
+    section: "clock",
+    rejection,
+    notice: CLOCK_NOTICES[form.notice ?? ""],
+  } as const;
   if (mode === "live") return page(c, options, <NoClockInLiveMode c={c} />);
   const { now, status } = await readTestClock(c.var.root, appId);
   const nowMs = now === null ? ctx.realNow() : Date.parse(now);
@@ -75,7 +80,7 @@ async function clockPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
             step="1"
             value={form.now ?? clockFieldOf(nowMs + DAY_MS)}
             required
-            refusal={refusal}
+            rejection={rejection}
           />
           <button type="submit">Continue</button>
         </div>
@@ -111,12 +116,12 @@ async function clockPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
 async function confirmPage(c: Context<DashboardEnv>, form: Form) {
   const { ctx } = c.var;
   if (ctx.environment.mode === "live") return clockPage(c, form);
-  const read = await catchRefusal(async () => {
+  const read = await catchRejection(async () => {
     const { now } = parseForm(setClockInput, { now: timeField(form, "now") });
     if (now <= ctx.now()) throw invalid("now", "must be later than the environment's time: a clock only moves forward");
     return now;
   });
-  if (read.result === undefined) return clockPage(c, form, read.refusal);
+  if (read.result === undefined) return clockPage(c, form, read.rejection);
   return page(
     c,
     { title: "Move the test clock", section: "clock" },
@@ -143,18 +148,18 @@ export const clockPages = createDashboardRoutes()
   .post("/clock", async (c) => {
     const { form, admin, ctx } = c.var;
     if (ctx.environment.mode === "live") return clockPage(c, form);
-    const done = await catchRefusal(async () =>
+    const done = await catchRejection(async () =>
       setClock(admin, ctx.environment.appId, parseForm(setClockInput, { now: timeField(form, "now") })),
     );
-    return done.refusal === undefined
+    return done.rejection === undefined
       ? c.redirect(pathIn(c, "clock?notice=set"), 303)
-      : clockPage(c, form, done.refusal);
+      : clockPage(c, form, done.rejection);
   })
   .post("/clock/remove", async (c) => {
     const { admin, ctx } = c.var;
     if (ctx.environment.mode === "live") return clockPage(c, {});
-    const done = await catchRefusal(() => removeClock(admin, ctx.environment.appId));
-    return done.refusal === undefined
+    const done = await catchRejection(() => removeClock(admin, ctx.environment.appId));
+    return done.rejection === undefined
       ? c.redirect(pathIn(c, "clock?notice=removed"), 303)
-      : clockPage(c, {}, done.refusal);
+      : clockPage(c, {}, done.rejection);
   });

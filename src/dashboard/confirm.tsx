@@ -5,24 +5,24 @@ import { isKnownUser } from "../books/credits/users.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { Hidden } from "./fields.tsx";
-import { catchRefusal, type DashboardEnv, type Form, textField } from "./form.ts";
+import { catchRejection, type DashboardEnv, type Form, textField } from "./form.ts";
 import { amountText, queryString } from "./format.tsx";
 import { FormToken, pathIn } from "./layout.tsx";
 
 /** The longest reason. It must fit in a link, because a confirmation is a page that can be reloaded. */
 const REASON_MAX = 500;
 
-/** Redirects to the user's page with a notice. If the action is refused, shows the form again with the refusal. */
+/** Redirects to the user's page with a notice. If the action is rejected, shows the form again with the rejection. */
 export async function redirectAfter(
   c: Context<DashboardEnv>,
   work: () => Promise<string>,
-  showForm: (refusal: PurserError) => Response | Promise<Response>,
+  showForm: (rejection: PurserError) => Response | Promise<Response>,
 ) {
-  const done = await catchRefusal(async () => {
+  const done = await catchRejection(async () => {
     assertSure(c.var.form);
     return work();
   });
-  if (done.refusal !== undefined) return showForm(done.refusal);
+  if (done.rejection !== undefined) return showForm(done.rejection);
   return c.redirect(`${pathIn(c, "users")}${queryString({ userId: c.var.form.userId, notice: done.result })}`, 303);
 }
 
@@ -34,20 +34,20 @@ const LARGE: Readonly<Record<Unit, number>> = {
   cents: 100_000,
 };
 
-/** Returns the doubts about an amount, which a confirmation must ask about. */
-export function doubtsOfAmount(unit: Unit, value: number): readonly string[] {
+/** Returns the warnings about an amount, which a confirmation must ask about. */
+export function warnAboutAmount(unit: Unit, value: number): readonly string[] {
   return Math.abs(value) >= LARGE[unit] ? [`This is a large amount: ${amountText(Math.abs(value))} ${unit}.`] : [];
 }
 
-/** Returns the doubts about a user id, which a confirmation must ask about: spaces around it, and an id without a user. */
-export async function doubtsOfId(ctx: TenantCtx, userId: string): Promise<readonly string[]> {
+/** Returns the warnings about a user id, which a confirmation must ask about: spaces around it, and an id without a user. */
+export async function warnAboutId(ctx: TenantCtx, userId: string): Promise<readonly string[]> {
   return [
     ...(userId === userId.trim() ? [] : [`The user id begins or ends with a space: “${userId}”.`]),
     ...((await isKnownUser(ctx, userId)) ? [] : ["No user has this id yet. The grant creates a new user."]),
   ];
 }
 
-/** Throws unless the form has an answer to its confirmation's doubts. */
+/** Throws unless the form has an answer to its confirmation's warnings. */
 export function assertSure(form: Form): void {
   if (form.asked === "yes" && form.sure !== "yes") {
     throw invalid("sure", "Nothing was changed: tick the box to confirm.");
@@ -65,22 +65,22 @@ interface ConfirmProps {
   /** The path of the form as it was typed, within the application. */
   readonly change?: string;
   readonly isDangerous?: boolean;
-  /** The doubts to ask about. */
-  readonly doubts?: readonly string[];
+  /** The warnings to ask about. */
+  readonly warnings?: readonly string[];
   readonly children: Child;
 }
 
-/** Shows an action and asks to confirm it; asks twice if there are doubts. */
-export const Confirm = ({ c, action, fields, button, isDangerous, doubts = [], children, ...to }: ConfirmProps) => (
+/** Shows an action and asks to confirm it; asks twice if there are warnings. */
+export const Confirm = ({ c, action, fields, button, isDangerous, warnings = [], children, ...to }: ConfirmProps) => (
   <form method="post" action={pathIn(c, action)} class="card">
     <FormToken c={c} />
-    <Hidden fields={{ ...fields, ...(doubts.length === 0 ? {} : { asked: "yes" }) }} />
+    <Hidden fields={{ ...fields, ...(warnings.length === 0 ? {} : { asked: "yes" }) }} />
     {children}
-    {doubts.length > 0 && (
+    {warnings.length > 0 && (
       <div class="warn-box">
         <ul>
-          {doubts.map((doubt) => (
-            <li>{doubt}</li>
+          {warnings.map((warning) => (
+            <li>{warning}</li>
           ))}
         </ul>
         <label>

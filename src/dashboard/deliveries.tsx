@@ -146,10 +146,10 @@ export const Deliveries = ({ c, webhook, listed: { deliveries, nextCursor } }: D
 interface ReplayFormProps {
   readonly c: Context<DashboardEnv>;
   readonly webhook: WebhookOutput;
-  readonly refusal: PurserError | undefined;
+  readonly rejection: PurserError | undefined;
 }
 
-export const ReplayForm = ({ c, webhook, refusal }: ReplayFormProps) => (
+export const ReplayForm = ({ c, webhook, rejection }: ReplayFormProps) => (
   <form method="post" action={pathIn(c, `webhooks/${webhook.webhookId}/replay`)} class="card">
     <h2>Replay</h2>
     <p class="soft">Sends all messages of a period (UTC) again, including delivered ones: at most 10,000.</p>
@@ -161,10 +161,10 @@ export const ReplayForm = ({ c, webhook, refusal }: ReplayFormProps) => (
         name="from"
         type="datetime-local"
         value={c.var.form.from ?? iso(c.var.root.now() - DAY_MS).slice(0, 16)}
-        refusal={refusal}
+        rejection={rejection}
         required
       />
-      <Field label="To (empty: now)" name="to" type="datetime-local" value={c.var.form.to} refusal={refusal} />
+      <Field label="To (empty: now)" name="to" type="datetime-local" value={c.var.form.to} rejection={rejection} />
       <button type="submit" class="quiet">
         Replay
       </button>

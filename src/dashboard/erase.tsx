@@ -16,7 +16,7 @@ import type { TenantCtx } from "../runtime.ts";
 import { Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
 import { amountText, quantitiesText, queryString, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 
@@ -59,7 +59,7 @@ async function shownFormFields({
 const blockField = (index: number): string => `block-${index}`;
 
 /** Shows what an erasure would do, and a form that requests it for exactly the ids shown. */
-async function eraseForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
+async function eraseForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
   const { distinctId } = parseForm(erasePersonInput, { distinctId: form.distinctId });
   const { output } = await erasePerson(c.var.ctx, {
     distinctId,
@@ -73,7 +73,7 @@ async function eraseForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
     shown.distinctIds === undefined ? [] : [...distinctIds.entries()].filter(([, id]) => unverified.has(id));
   return page(
     c,
-    { title: "Erase person", section: "people", refusal },
+    { title: "Erase person", section: "people", rejection },
     <>
       <section class="card">
         <h2>What would be erased</h2>
@@ -114,24 +114,24 @@ async function eraseForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
           name="reason"
           value={form.reason}
           options={[["", "none"], ...reasons()]}
-          refusal={refusal}
+          rejection={rejection}
         />
         <label>
           <input type="checkbox" name="keepConsent" value="yes" checked={form.keepConsent === "yes"} /> Keep the consent
           log, under a keyed hash in place of each id
         </label>
-        <Field label={`Type the id to confirm: ${distinctId}`} name="confirmation" required refusal={refusal} />
+        <Field label={`Type the id to confirm: ${distinctId}`} name="confirmation" required rejection={rejection} />
       </Confirm>
     </>,
   );
 }
 
-async function receiptPage(c: Context<DashboardEnv>, erasureId: string, refusal?: PurserError) {
+async function receiptPage(c: Context<DashboardEnv>, erasureId: string, rejection?: PurserError) {
   const receipt = await readErasure(c.var.ctx, erasureId);
   const isRunning = receipt.status === "running";
   return page(
     c,
-    { title: "Erasure", section: "people", refusal },
+    { title: "Erasure", section: "people", rejection },
     <>
       <section class="card">
         <dl class="facts">
@@ -195,7 +195,7 @@ async function requireShown(
   return distinctIds.length === distinctIdCount ? { distinctIds } : { distinctIdCount };
 }
 
-/** Returns the ids that the form showed. Unreadable text counts as no ids and is refused; it never means all the person's ids. */
+/** Returns the ids that the form showed. Unreadable text counts as no ids and is rejected; it never means all the person's ids. */
 function shownIds(form: Form): unknown {
   try {
     return JSON.parse(form.distinctIds ?? "");
@@ -215,7 +215,7 @@ export const eraseRoutes = createDashboardRoutes()
   .get("/people/erase", (c) => eraseForm(c, c.req.query()))
   .post("/people/erase", async (c) => {
     const { form } = c.var;
-    const done = await catchRefusal(async () => {
+    const done = await catchRejection(async () => {
       const input = parseForm(erasePersonInput, {
         distinctId: form.distinctId,
         ...(form.shown === undefined ? { distinctIds: shownIds(form), ...blockedIds(form) } : {}),
@@ -228,13 +228,13 @@ export const eraseRoutes = createDashboardRoutes()
       const shown = form.shown === undefined ? {} : await requireShown(c.var.ctx, input, form.shown);
       return erasePerson(c.var.ctx, { ...input, ...shown });
     });
-    if (done.refusal !== undefined) return eraseForm(c, form, done.refusal);
+    if (done.rejection !== undefined) return eraseForm(c, form, done.rejection);
     return c.redirect(pathIn(c, `people/erasures/${done.result.output.erasureId}`), 303);
   })
   .get("/people/erasures/:erasureId", (c) => receiptPage(c, c.req.param("erasureId")))
   .post("/people/erasures/:erasureId/lift", async (c) => {
     const erasureId = c.req.param("erasureId");
-    const done = await catchRefusal(() => liftErasure(c.var.ctx, erasureId));
-    if (done.refusal !== undefined) return receiptPage(c, erasureId, done.refusal);
+    const done = await catchRejection(() => liftErasure(c.var.ctx, erasureId));
+    if (done.rejection !== undefined) return receiptPage(c, erasureId, done.rejection);
     return c.redirect(pathIn(c, `people/erasures/${erasureId}`), 303);
   });

@@ -5,7 +5,7 @@ import { readReservation } from "../books/usage/reservations.ts";
 import type { PurserError } from "../errors.ts";
 import { numberHead, Table, Tag } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amountText, quantitiesText, queryString, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, ReservationLink, UserLink, userPath } from "./links.tsx";
@@ -64,11 +64,11 @@ async function eventPage(c: Context<DashboardEnv>, eventId: string) {
 }
 
 /** Shows a reservation: the amounts it holds, and a form that releases it. */
-async function reservationPage(c: Context<DashboardEnv>, reservationId: string, refusal?: PurserError) {
+async function reservationPage(c: Context<DashboardEnv>, reservationId: string, rejection?: PurserError) {
   const reservation = await readReservation(c.var.ctx, reservationId);
   return page(
     c,
-    { title: `Reservation ${reservation.event}`, section: "users", refusal },
+    { title: `Reservation ${reservation.event}`, section: "users", rejection },
     <>
       <section class="card">
         <dl class="facts">
@@ -148,8 +148,8 @@ export const eventPages = createDashboardRoutes()
   .get("/users/reservation", (c) => reservationPage(c, c.req.query("reservationId") ?? ""))
   .post("/users/reservation/release", async (c) => {
     const { userId, reservationId = "" } = c.var.form;
-    const done = await catchRefusal(() => releaseReservation(c.var.ctx, reservationId));
-    return done.refusal === undefined
+    const done = await catchRejection(() => releaseReservation(c.var.ctx, reservationId));
+    return done.rejection === undefined
       ? c.redirect(`${pathIn(c, "users")}${queryString({ userId, notice: "released" })}`, 303)
-      : reservationPage(c, reservationId, done.refusal);
+      : reservationPage(c, reservationId, done.rejection);
   });

@@ -1,47 +1,47 @@
 import type { PurserError } from "../errors.ts";
 import { nextId } from "./components.tsx";
 
-/** The properties of a field that shows the refusal of its argument. */
-interface Refusable {
+/** The properties of a field that shows the rejection of its argument. */
+interface Rejectable {
   readonly label: string;
   readonly name: string;
-  readonly refusal?: PurserError | undefined;
-  /** The argument that the refusal names, if it is not the field's name. */
+  readonly rejection?: PurserError | undefined;
+  /** The argument that the rejection names, if it is not the field's name. */
   readonly param?: string;
 }
 
-interface FieldProps extends Refusable {
+interface FieldProps extends Rejectable {
   readonly value?: string | undefined;
   readonly hint?: string;
   readonly type?: "text" | "number" | "password" | "datetime-local" | "date";
   readonly required?: boolean;
   readonly placeholder?: string;
   readonly autocomplete?: string;
-  /** Whether this field was refused while the top of the page shows the reason. */
+  /** Whether this field was rejected while the top of the page shows the reason. */
   readonly isBad?: boolean;
   readonly list?: string;
   readonly step?: string;
 }
 
 /**
- * Returns the refusal's message for a field, or a part of it, without the argument's name. Null when the refusal is about
+ * Returns the rejection's message for a field, or a part of it, without the argument's name. Null when the rejection is about
  * another field.
  */
-function errorOf({ label, name, param = name, refusal }: Refusable): string | null {
-  if (refusal?.param === undefined) return null;
-  const inner = refusal.param.slice(param.length);
-  if (!refusal.param.startsWith(param) || !/^($|\[|\.)/.test(inner)) return null;
-  const { message } = refusal;
+function errorOf({ label, name, param = name, rejection }: Rejectable): string | null {
+  if (rejection?.param === undefined) return null;
+  const inner = rejection.param.slice(param.length);
+  if (!rejection.param.startsWith(param) || !/^($|\[|\.)/.test(inner)) return null;
+  const { message } = rejection;
   const [title = label] = label.split(" (");
   const [, index, field = ""] = /^\[(\d+)\](.*)$/.exec(inner) ?? [];
   const part = index === undefined ? "" : ` (no. ${Number(index) + 1}${field.replace(".", ", ")})`;
-  return message.startsWith(`${refusal.param} `)
-    ? `${title}${part} ${message.slice(refusal.param.length + 1)}`
+  return message.startsWith(`${rejection.param} `)
+    ? `${title}${part} ${message.slice(rejection.param.length + 1)}`
     : message;
 }
 
-/** Shows a refusal that no field shows. */
-export const RefusalText = ({ refusal: { message, param } }: { refusal: PurserError }) =>
+/** Shows a rejection that no field shows. */
+export const RejectionText = ({ rejection: { message, param } }: { rejection: PurserError }) =>
   param !== undefined && message.startsWith(`${param} `) ? (
     <>
       <code>{param}</code>
@@ -56,7 +56,7 @@ const Message = ({ text }: { text: string }) => (
   <>{text.split("`").map((part, index) => (index % 2 === 1 ? <code>{part}</code> : part))}</>
 );
 
-/** The class of a field's error. A page that contains it does not show the refusal a second time. */
+/** The class of a field's error. A page that contains it does not show the rejection a second time. */
 export const FIELD_ERROR = "field-error";
 
 const FieldError = ({ id, error }: { id: string; error: string | null }) =>
@@ -66,7 +66,7 @@ const FieldError = ({ id, error }: { id: string; error: string | null }) =>
     </span>
   );
 
-/** Returns the attributes of a refused control: screen readers announce it, and it has the focus. */
+/** Returns the attributes of a rejected control: screen readers announce it, and it has the focus. */
 const refused = (id: string, error: string | null) =>
   error === null ? {} : { "aria-invalid": "true" as const, "aria-describedby": `${id}-error`, autofocus: true };
 
@@ -97,7 +97,7 @@ export const Field = (props: FieldProps) => {
   );
 };
 
-interface ChoiceProps extends Refusable {
+interface ChoiceProps extends Rejectable {
   readonly value?: string | undefined;
   readonly options: readonly (readonly [value: string, label: string])[];
 }
@@ -120,7 +120,7 @@ export const Choice = (props: ChoiceProps) => {
   );
 };
 
-export const LongText = (props: Refusable & { value?: string | undefined; required?: boolean }) => {
+export const LongText = (props: Rejectable & { value?: string | undefined; required?: boolean }) => {
   const id = nextId(props.name);
   const error = errorOf(props);
   return (

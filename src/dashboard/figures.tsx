@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
-import { fromSteps, UNITS } from "../books/amounts/amount.ts";
+import { fromMinor, UNITS } from "../books/amounts/amount.ts";
 import {
   type EntriesOf,
   EXAMINED_ENTRIES_MAX,
@@ -15,7 +15,7 @@ import { findLinks, SEARCHED_LINKS_MAX } from "../exports/export-audit.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { Empty, type NumberHead, numberHead, Pager, Table, Tag } from "./components.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, textField, timeField } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, textField, timeField } from "./form.ts";
 import { amountText, queryString, signed, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, PersonLink, ReservationLink, UserLink } from "./links.tsx";
@@ -113,8 +113,8 @@ function entriesReader(kind: EntriesOf): FigureReader {
           <Time at={iso(entry.occurredAtMs)} />
         </a>,
         <UserLink c={c} id={entry.userId} />,
-        <span class={entry.deltaSteps > 0 ? "num plus" : "num"}>
-          {signed(fromSteps(entry.unit, entry.deltaSteps))} {entry.unit}
+        <span class={entry.deltaMinor > 0 ? "num plus" : "num"}>
+          {signed(fromMinor(entry.unit, entry.deltaMinor))} {entry.unit}
         </span>,
         <a href={pathIn(c, `packs/${encodeURIComponent(entry.packId)}`)}>{entry.packName ?? entry.packId}</a>,
         <BalanceLink c={c} id={entry.balanceId} />,
@@ -180,7 +180,7 @@ async function figuresPage(c: Context<DashboardEnv>) {
   const requestedFigure = form.figure ?? "";
   const name = isFigure(requestedFigure) ? requestedFigure : "granted";
   const { title, about, read, hasUnits }: FigureList = FIGURES[name];
-  const found = await catchRefusal(async () => {
+  const found = await catchRejection(async () => {
     const filters = readFigureFilters(form, c.var.ctx.now());
     return { filters, list: await read(c, filters, textField(form, "cursor")) };
   });
@@ -195,12 +195,12 @@ async function figuresPage(c: Context<DashboardEnv>) {
   const { head = [], rows = [], nextCursor = null } = found.result?.list ?? {};
   return page(
     c,
-    { title, section: "overview", refusal: found.refusal },
+    { title, section: "overview", rejection: found.rejection },
     <>
       <form method="get" action={pathIn(c, "figures")} class="card row">
         <Hidden fields={{ figure: name }} />
-        <Field label="From (UTC)" name="from" type="date" value={from} refusal={found.refusal} />
-        <Field label="To, included (UTC)" name="to" type="date" value={to} refusal={found.refusal} />
+        <Field label="From (UTC)" name="from" type="date" value={from} rejection={found.rejection} />
+        <Field label="To, included (UTC)" name="to" type="date" value={to} rejection={found.rejection} />
         {hasUnits && (
           <>
             <Choice

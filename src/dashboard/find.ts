@@ -8,14 +8,14 @@ import { accounts, distinctIds, emailIn, hasEmail, idProperties, paymentNames } 
 import { batch } from "../db/sql.ts";
 import { findPayment } from "../payments/payment-lists.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { catchRefusal, type DashboardEnv } from "./form.ts";
+import { catchRejection, type DashboardEnv } from "./form.ts";
 import { queryString } from "./format.tsx";
 
 /** Returns whether an object exists. Throws errors other than `not_found`. */
 export async function exists(read: () => Promise<unknown>): Promise<boolean> {
-  const { refusal } = await catchRefusal(read);
-  if (refusal !== undefined && !/not_found$/.test(refusal.code)) throw refusal;
-  return refusal === undefined;
+  const { rejection } = await catchRejection(read);
+  if (rejection !== undefined && !/not_found$/.test(rejection.code)) throw rejection;
+  return rejection === undefined;
 }
 
 /** Returns the page of the only object with this id. Null when a search is needed. */

@@ -1,8 +1,8 @@
 import { Hono } from "hono";
 import type * as z from "zod";
-import { invalid, type PurserError, refusalIn } from "../errors.ts";
+import { invalid, type PurserError, rejectionIn } from "../errors.ts";
 import type { AppEnv } from "../http/factory.ts";
-import { refusalOfIssues } from "../http/issue-text.ts";
+import { rejectionOfIssues } from "../http/issue-text.ts";
 import { exactNumber } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
 
@@ -19,7 +19,7 @@ const PLAIN = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 const IN_THOUSANDS = /^[+-]?\d{1,3}(?:([,\s'’_])\d{3})(?:\1\d{3})*(\.\d+)?$/;
 
 /**
- * Reads a number as a person types it, for a schema to check: also `1,000`, `1 000` and a typographic minus. Refuses ambiguous
+ * Reads a number as a person types it, for a schema to check: also `1,000`, `1 000` and a typographic minus. Rejects ambiguous
  * text, such as `100,5`, under the name of its argument, `param`.
  */
 export function numberField(form: Form, name: string, param = name): number | symbol | undefined {
@@ -39,23 +39,23 @@ export function timeField(form: Form, name: string): string | undefined {
   return /^\d{4}-\d{2}-\d{2}$/.test(text) ? `${text}T00:00:00Z` : `${text}Z`;
 }
 
-/** Reads a value with the API's own schema. Throws the refusal that the API would return. */
+/** Reads a value with the API's own schema. Throws the rejection that the API would return. */
 export function parseForm<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   const result = schema.safeParse(value);
-  if (!result.success) throw refusalOfIssues(result.error.issues, "form");
+  if (!result.success) throw rejectionOfIssues(result.error.issues, "form");
   return result.data;
 }
 
-/** Returns the result of a function, or its refusal, which the page shows with the form. Throws other errors. */
-export async function catchRefusal<T>(
+/** Returns the result of a function, or its rejection, which the page shows with the form. Throws other errors. */
+export async function catchRejection<T>(
   work: () => Promise<T>,
-): Promise<{ result: T; refusal?: undefined } | { result?: undefined; refusal: PurserError }> {
+): Promise<{ result: T; rejection?: undefined } | { result?: undefined; rejection: PurserError }> {
   try {
     return { result: await work() };
   } catch (error) {
-    const refusal = refusalIn(error);
-    if (refusal === null) throw error;
-    return { refusal };
+    const rejection = rejectionIn(error);
+    if (rejection === null) throw error;
+    return { rejection };
   }
 }
 

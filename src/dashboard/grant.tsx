@@ -6,10 +6,10 @@ import { readUserTotals } from "../books/credits/read-balance.ts";
 import { listPacks, type PackOutput } from "../catalog/pack.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { Confirm, doubtsOfAmount, doubtsOfId, formFields, redirectAfter, requireReason } from "./confirm.tsx";
+import { Confirm, formFields, redirectAfter, requireReason, warnAboutAmount, warnAboutId } from "./confirm.tsx";
 import { Choice, Field, Hidden, LongText } from "./fields.tsx";
 import {
-  catchRefusal,
+  catchRejection,
   createDashboardRoutes,
   type DashboardEnv,
   type Form,
@@ -34,14 +34,14 @@ export async function listOfferedPacks({ var: { ctx, root } }: Context<Dashboard
 interface GrantFieldsProps {
   readonly form: Form;
   readonly packs: readonly PackOutput[];
-  readonly refusal: PurserError | undefined;
+  readonly rejection: PurserError | undefined;
   readonly quantityHint?: string;
 }
 
 /** Shows the fields of every form that grants: the user, the pack and the quantity. */
-export const GrantFields = ({ form, packs, refusal, quantityHint }: GrantFieldsProps) => (
+export const GrantFields = ({ form, packs, rejection, quantityHint }: GrantFieldsProps) => (
   <>
-    <Field label="User id" name="userId" value={form.userId} required refusal={refusal} />
+    <Field label="User id" name="userId" value={form.userId} required rejection={rejection} />
     <Choice
       label="Pack"
       name="packId"
@@ -50,30 +50,30 @@ export const GrantFields = ({ form, packs, refusal, quantityHint }: GrantFieldsP
         packId,
         items.length === 0 ? `${packName} (any quantity of ${unit})` : packName,
       ])}
-      refusal={refusal}
+      rejection={rejection}
     />
     <Field
       label="Quantity"
       name="quantity"
       value={form.quantity}
       hint={quantityHint ?? "only for packs without items"}
-      refusal={refusal}
+      rejection={rejection}
     />
   </>
 );
 
-async function grantForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
+async function grantForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
   const { root } = c.var;
   const offered = await listOfferedPacks(c);
-  if (offered.length === 0 && refusal === undefined) return noPacksPage(c);
+  if (offered.length === 0 && rejection === undefined) return noPacksPage(c);
   return page(
     c,
-    { title: "Grant credits", section: "users", refusal },
+    { title: "Grant credits", section: "users", rejection },
     <form method="get" action={pathIn(c, "users/grant/confirm")} class="card">
       {/* Submitting the same confirmation twice grants once. */}
       <Hidden fields={{ ref: form.ref ?? root.newId("dashboard:") }} />
       <div class="row">
-        <GrantFields form={form} packs={offered} refusal={refusal} />
+        <GrantFields form={form} packs={offered} rejection={rejection} />
       </div>
       <div class="row">
         <Choice
@@ -92,17 +92,17 @@ async function grantForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
           type="datetime-local"
           value={form.expiresAt}
           step="1"
-          refusal={refusal}
+          rejection={rejection}
         />
         <Choice
           label="Source"
           name="source"
           value={form.source ?? "manual"}
           options={GRANT_SOURCES.map((source) => [source, source] as const)}
-          refusal={refusal}
+          rejection={rejection}
         />
       </div>
-      <LongText label="Reason (kept in the ledger)" name="notes" value={form.notes} required refusal={refusal} />
+      <LongText label="Reason (kept in the ledger)" name="notes" value={form.notes} required rejection={rejection} />
       <p>
         <button type="submit">Continue</button>
       </p>
@@ -143,20 +143,20 @@ function readGrant(form: Form) {
 
 async function confirmGrant(c: Context<DashboardEnv>, form: Form, refused?: PurserError) {
   const { ctx, root } = c.var;
-  const read = await catchRefusal(async () => {
+  const read = await catchRejection(async () => {
     const input = readGrant(form);
-    const [plan, totals, doubts] = await Promise.all([
+    const [plan, totals, warnings] = await Promise.all([
       previewGrant(ctx, input),
       readUserTotals(ctx, input.userId),
-      doubtsOfId(ctx, input.userId),
+      warnAboutId(ctx, input.userId),
     ]);
-    return { plan, totals, doubts };
+    return { plan, totals, warnings };
   });
-  if (read.result === undefined) return grantForm(c, form, read.refusal);
-  const { plan, totals, doubts } = read.result;
+  if (read.result === undefined) return grantForm(c, form, read.rejection);
+  const { plan, totals, warnings } = read.result;
   return page(
     c,
-    { title: "Confirm grant", section: "users", refusal: refused },
+    { title: "Confirm grant", section: "users", rejection: refused },
     <Confirm
       c={c}
       action="users/grant"
@@ -164,7 +164,7 @@ async function confirmGrant(c: Context<DashboardEnv>, form: Form, refused?: Purs
       button="Grant credits"
       cancel={userPath(form.userId)}
       change={`users/grant${queryString(formFields(form))}`}
-      doubts={[...doubts, ...plan.amounts.flatMap((each) => doubtsOfAmount(each.unit, each.amount))]}
+      warnings={[...warnings, ...plan.amounts.flatMap((each) => warnAboutAmount(each.unit, each.amount))]}
     >
       <dl class="facts">
         <dt>User</dt>
@@ -194,7 +194,7 @@ export const grantRoutes = createDashboardRoutes()
       c,
       async () =>
         (await callVerb(c, (ctx) => grantPack(ctx, readGrant(c.var.form)))).replayed ? "granted-before" : "granted",
-      (refusal) => (refusal.param === "sure" ? confirmGrant : grantForm)(c, c.var.form, refusal),
+      (rejection) => (rejection.param === "sure" ? confirmGrant : grantForm)(c, c.var.form, rejection),
     ),
   );
 
@@ -210,9 +210,9 @@ export const IssuedFacts = ({ plan, totals, quantity }: IssuedProps) => {
   const units = [...new Set(plan.amounts.map(({ unit }) => unit))];
   const after = units.map((unit) => {
     const issued = plan.amounts.filter((each) => each.unit === unit);
-    const steps = issued.reduce((sum, each) => sum + BigInt(each.amountSteps), 0n);
-    const before = totals.units.find((each) => each.unit === unit)?.remainingSteps ?? 0n;
-    return `${amountText(exactAmount(unit, before))} → ${amountText(exactAmount(unit, before + steps))} ${unit}`;
+    const minor = issued.reduce((sum, each) => sum + BigInt(each.amountMinor), 0n);
+    const before = totals.units.find((each) => each.unit === unit)?.remainingMinor ?? 0n;
+    return `${amountText(exactAmount(unit, before))} → ${amountText(exactAmount(unit, before + minor))} ${unit}`;
   });
   return (
     <>

@@ -9,10 +9,10 @@ import type { PurserError } from "../errors.ts";
 import { CopyBox, Pager, Table, Tag } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
 import { queryString, Time, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
-import { keepOnce, randomOf, takeOnce } from "./session.tsx";
+import { keepOnce, readRandom, takeOnce } from "./session.tsx";
 import { TokenSetting, TokenTester, tokenSettingOf } from "./token-setting.tsx";
 
 const SHOWN_KEYS_MAX = 100;
@@ -24,10 +24,10 @@ const KEY_NOTICES: Readonly<Record<string, string>> = {
 };
 
 interface KeysPageOptions {
-  /** The form that was refused. */
+  /** The form that was rejected. */
   readonly form?: Form;
   readonly test?: TokenTest | undefined;
-  readonly refusal?: PurserError | undefined;
+  readonly rejection?: PurserError | undefined;
 }
 
 async function keysPage(c: Context<DashboardEnv>, options: KeysPageOptions = {}) {
@@ -46,7 +46,7 @@ async function keysPage(c: Context<DashboardEnv>, options: KeysPageOptions = {})
   const created = await takeOnce<CreateKeyOutput>(c, "key");
   return page(
     c,
-    { title: "Application and keys", section: "keys", refusal: options.refusal, notice },
+    { title: "Application and keys", section: "keys", rejection: options.rejection, notice },
     <>
       {created !== null && (
         <section class="card">
@@ -75,9 +75,9 @@ async function keysPage(c: Context<DashboardEnv>, options: KeysPageOptions = {})
         next={listed.nextCursor}
         creatorById={creatorById}
         form={options.form ?? {}}
-        refusal={options.refusal}
+        rejection={options.rejection}
       />
-      <TokenSetting c={c} setting={setting} form={options.form ?? {}} refusal={options.refusal} />
+      <TokenSetting c={c} setting={setting} form={options.form ?? {}} rejection={options.rejection} />
       <TokenTester c={c} test={options.test} token={options.form?.token} />
     </>,
   );
@@ -133,28 +133,28 @@ export const keysRoutes = createDashboardRoutes()
   .post("/keys", async (c) => {
     const { form, admin } = c.var;
     const { appId, mode } = c.var.ctx.environment;
-    const created = await catchRefusal(async () => {
+    const created = await catchRejection(async () => {
       const input = parseForm(createKeyInput, { kind: form.kind, mode, name: textField(form, "name") });
-      return createKey(admin, appId, input, await randomOf(c, form.nonce ?? admin.newId("")));
+      return createKey(admin, appId, input, await readRandom(c, form.nonce ?? admin.newId("")));
     });
-    if (created.refusal !== undefined) return keysPage(c, { form, refusal: created.refusal });
+    if (created.rejection !== undefined) return keysPage(c, { form, rejection: created.rejection });
     await keepOnce(c, "key", created.result);
     return c.redirect(pathIn(c, "keys?notice=created"), 303);
   })
   .get("/keys/confirm", confirmRevoke)
   .post("/keys/revoke", async (c) => {
     const { appId } = c.var.ctx.environment;
-    const done = await catchRefusal(() => revokeKey(c.var.admin, appId, c.var.form.keyId ?? ""));
-    return done.refusal === undefined
+    const done = await catchRejection(() => revokeKey(c.var.admin, appId, c.var.form.keyId ?? ""));
+    return done.rejection === undefined
       ? c.redirect(pathIn(c, "keys?notice=revoked"), 303)
-      : keysPage(c, { refusal: done.refusal });
+      : keysPage(c, { rejection: done.rejection });
   })
   .post("/end-user-auth", async (c) => {
     const { appId } = c.var.ctx.environment;
-    const done = await catchRefusal(async () => setEndUserAuth(c.var.admin, appId, await readSetting(c)));
-    return done.refusal === undefined
+    const done = await catchRejection(async () => setEndUserAuth(c.var.admin, appId, await readSetting(c)));
+    return done.rejection === undefined
       ? c.redirect(pathIn(c, "keys?notice=setting"), 303)
-      : keysPage(c, { form: c.var.form, refusal: done.refusal });
+      : keysPage(c, { form: c.var.form, rejection: done.rejection });
   })
   .post("/test-token", async (c) => {
     const { appId, mode } = c.var.ctx.environment;
@@ -168,13 +168,13 @@ interface KeysProps {
   readonly next: string | null;
   /** The name of each key's creator, by the key's id. */
   readonly creatorById: ReadonlyMap<string, string>;
-  /** The form that was refused, and why. */
+  /** The form that was rejected, and why. */
   readonly form: Form;
-  readonly refusal: PurserError | undefined;
+  readonly rejection: PurserError | undefined;
 }
 
 /** Shows a page of the environment's keys, and the form for a new key. */
-const Keys = ({ c, keys, next, creatorById, form, refusal }: KeysProps) => (
+const Keys = ({ c, keys, next, creatorById, form, rejection }: KeysProps) => (
   <section class="card">
     <h2>{c.var.ctx.environment.mode === "live" ? "Live keys" : "Test keys"}</h2>
     <Table
@@ -215,14 +215,14 @@ const Keys = ({ c, keys, next, creatorById, form, refusal }: KeysProps) => (
         label="New key"
         name="kind"
         value={form.kind}
-        refusal={refusal}
+        rejection={rejection}
         options={[
           ["secret", "secret: for your backend"],
           ["publishable", "publishable: for browsers"],
           ["relay", "relay: for a proxy or a customer-data platform"],
         ]}
       />
-      <Field label="Name (optional)" name="name" value={form.name} placeholder="Backend" refusal={refusal} />
+      <Field label="Name (optional)" name="name" value={form.name} placeholder="Backend" rejection={rejection} />
       <button type="submit">Create key</button>
     </form>
     <p class="soft">

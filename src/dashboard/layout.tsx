@@ -6,7 +6,7 @@ import { errorStatus, type PurserError } from "../errors.ts";
 import { logUnavailable } from "../http/error-responses.ts";
 import { type DashboardFile, referenceFile } from "../http/factory.ts";
 import { iso } from "../lib/time.ts";
-import { FIELD_ERROR, RefusalText } from "./fields.tsx";
+import { FIELD_ERROR, RejectionText } from "./fields.tsx";
 import type { DashboardEnv } from "./form.ts";
 import { NowContext, queryString, timeText } from "./format.tsx";
 import { Icon } from "./icons.tsx";
@@ -46,8 +46,8 @@ interface PageOptions {
   readonly title: string;
   /** The section of the application; absent on pages outside an application. */
   readonly section?: Section | undefined;
-  /** Why the submitted form was refused. */
-  readonly refusal?: PurserError | undefined;
+  /** Why the submitted form was rejected. */
+  readonly rejection?: PurserError | undefined;
   /** The result of the submitted form. */
   readonly notice?: string | undefined;
   /** Buttons beside the title. */
@@ -60,21 +60,21 @@ export function pathIn(c: Context<DashboardEnv>, rest: string): string {
   return `/admin/apps/${encodeURIComponent(appId)}/${mode}/${rest}`;
 }
 
-/** Returns a page, with the refusal's status if there is one. */
+/** Returns a page, with the rejection's status if there is one. */
 export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child) {
-  if (options.refusal !== undefined) logUnavailable(options.refusal, c.var.requestId);
-  const status = options.refusal === undefined ? 200 : errorStatus[options.refusal.code];
+  if (options.rejection !== undefined) logUnavailable(options.rejection, c.var.requestId);
+  const status = options.rejection === undefined ? 200 : errorStatus[options.rejection.code];
   // Elements are rendered here, where the page's time is known.
   const rendered = String(<NowContext.Provider value={nowOf(c)}>{body}</NowContext.Provider>);
-  // The refusal appears once: at the top only when no field of the page shows it.
-  const refusal = rendered.includes(`class="${FIELD_ERROR}"`) ? undefined : options.refusal;
+  // The rejection appears once: at the top only when no field of the page shows it.
+  const rejection = rendered.includes(`class="${FIELD_ERROR}"`) ? undefined : options.rejection;
   const main = (
     <main id="main" tabindex={-1}>
       <div class="page-head">
         <h1>{options.title}</h1>
         {options.actions !== undefined && <div class="actions">{options.actions}</div>}
       </div>
-      <Notice refusal={refusal} notice={options.notice} />
+      <Notice rejection={rejection} notice={options.notice} />
       {raw(rendered)}
     </main>
   );
@@ -107,7 +107,7 @@ interface BodyProps {
 /** Shows the page in its shell: with the application's menu, without one, or bare before the sign-in. */
 const Body = ({ c, options, main }: BodyProps) => {
   const { session, ctx } = c.var;
-  const isRefused = isRefusedForm(c, options) ? "" : undefined;
+  const isRejected = isRejectedForm(c, options) ? "" : undefined;
   const skip = (
     <a class="skip" href="#main">
       Skip to content
@@ -115,7 +115,7 @@ const Body = ({ c, options, main }: BodyProps) => {
   );
   if (session === undefined) {
     return (
-      <body class="alone" data-refused={isRefused}>
+      <body class="alone" data-refused={isRejected}>
         <div>
           <Brand />
           {main}
@@ -126,7 +126,7 @@ const Body = ({ c, options, main }: BodyProps) => {
   const { isByAccess } = session;
   if (ctx === undefined) {
     return (
-      <body class="outside" data-refused={isRefused}>
+      <body class="outside" data-refused={isRejected}>
         {skip}
         <OutsideBar isByAccess={isByAccess} signOut={<SignOut c={c} weight="quiet" />} />
         {main}
@@ -135,7 +135,7 @@ const Body = ({ c, options, main }: BodyProps) => {
   }
   const place = placeIn(c, options.section);
   return (
-    <body class="app" data-mode={place.mode} data-refused={isRefused}>
+    <body class="app" data-mode={place.mode} data-refused={isRejected}>
       {skip}
       <Sidebar place={place} isByAccess={isByAccess} signOut={<SignOut c={c} weight="bare" />} />
       <div class="page">
@@ -172,19 +172,19 @@ const SignOut = ({ c, weight }: { c: Context<DashboardEnv>; weight: "quiet" | "b
   </form>
 );
 
-/** Returns whether the page shows a refused form of its section. */
-const isRefusedForm = (c: Context<DashboardEnv>, { refusal, section }: PageOptions): boolean =>
-  c.req.method === "POST" && refusal !== undefined && section !== undefined;
+/** Returns whether the page shows a rejected form of its section. */
+const isRejectedForm = (c: Context<DashboardEnv>, { rejection, section }: PageOptions): boolean =>
+  c.req.method === "POST" && rejection !== undefined && section !== undefined;
 
 /** Returns the application's name and mode on a page of an application. */
 const titlePlaces = ({ var: { appName, ctx } }: Context<DashboardEnv>): readonly string[] =>
   appName === undefined ? [] : [`${appName} (${ctx.environment.mode})`];
 
-const Notice = (props: { refusal?: PurserError | undefined; notice?: string | undefined }) => (
+const Notice = (props: { rejection?: PurserError | undefined; notice?: string | undefined }) => (
   <>
-    {props.refusal !== undefined && (
+    {props.rejection !== undefined && (
       <p class="notice bad" role="alert">
-        <RefusalText refusal={props.refusal} />
+        <RejectionText rejection={props.rejection} />
       </p>
     )}
     {props.notice !== undefined && (

@@ -6,7 +6,7 @@ import { type AnalyticsLimit, analyticsDefaults, type ReachedLimit } from "../pe
 import { Meter } from "./chart.tsx";
 import { numberHead, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, numberField, parseForm } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type DashboardEnv, numberField, parseForm } from "./form.ts";
 import { amountText, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 
@@ -22,7 +22,7 @@ const NAMES: Readonly<Record<ReachedLimit, string>> = {
 // Object.keys loses the type of the limits' names.
 const LIMITS = Object.keys(analyticsDefaults) as AnalyticsLimit[];
 
-async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
+async function limitsPage(c: Context<DashboardEnv>, rejection?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;
   const { analytics, today, reached } = await readLimits(c.var.root, appId, mode);
   const used: Readonly<Record<AnalyticsLimit, number>> = {
@@ -34,7 +34,7 @@ async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
   const notice = c.req.query("notice") === "set" ? "Limits saved. They take effect now." : undefined;
   return page(
     c,
-    { title: "Limits", section: "limits", refusal, notice },
+    { title: "Limits", section: "limits", rejection, notice },
     <>
       <section class="card">
         <h2>Analytics today</h2>
@@ -84,7 +84,7 @@ async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
               value={
                 c.var.form[limit] ?? (analytics[limit] === analyticsDefaults[limit] ? "" : amountText(analytics[limit]))
               }
-              refusal={refusal}
+              rejection={rejection}
               param={`analytics.${limit}`}
               placeholder={amountText(analyticsDefaults[limit])}
             />
@@ -103,10 +103,12 @@ export const limitsRoutes = createDashboardRoutes()
   .get("/limits", (c) => limitsPage(c))
   .post("/limits", async (c) => {
     const { appId, mode } = c.var.ctx.environment;
-    const done = await catchRefusal(async () => {
+    const done = await catchRejection(async () => {
       const set = LIMITS.map((limit) => [limit, numberField(c.var.form, limit, `analytics.${limit}`)] as const);
       const analytics = Object.fromEntries(set.filter(([, value]) => value !== undefined));
       return setLimits(c.var.admin, appId, parseForm(setLimitsInput, { mode, analytics }));
     });
-    return done.refusal === undefined ? c.redirect(pathIn(c, "limits?notice=set"), 303) : limitsPage(c, done.refusal);
+    return done.rejection === undefined
+      ? c.redirect(pathIn(c, "limits?notice=set"), 303)
+      : limitsPage(c, done.rejection);
   });

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import type { RefusalKind } from "../db/refusals.ts";
+import type { RejectionKind } from "../db/rejections.ts";
 import type { Mode } from "../runtime.ts";
 import { Id } from "./components.tsx";
 import type { DashboardEnv } from "./form.ts";
@@ -33,8 +33,8 @@ export const RECURRING_PATH = "users/recurring";
 /** The path of the page that lists the suspended recurring grants of all users. */
 export const suspendedPath = "users/suspended";
 
-/** Returns the page that lists the refusals of a figure: each user, code and reason. */
-export const refusalsPath = (kind: RefusalKind): string => `refusals${queryString({ kind })}`;
+/** Returns the page that lists the rejections of a figure: each user, code and reason. */
+export const rejectionsPath = (kind: RejectionKind): string => `rejections${queryString({ kind })}`;
 
 export const paymentPath = (c: Context<DashboardEnv>, key: string) => pathIn(c, `payments/${encodeURIComponent(key)}`);
 

@@ -4,10 +4,10 @@ import { everyPeriod } from "../api/recurring/recurring-shapes.ts";
 import { createRecurring } from "../books/recurring/create.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { Confirm, doubtsOfId, formFields, redirectAfter } from "./confirm.tsx";
+import { Confirm, formFields, redirectAfter, warnAboutId } from "./confirm.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
 import {
-  catchRefusal,
+  catchRejection,
   createDashboardRoutes,
   type DashboardEnv,
   type Form,
@@ -20,22 +20,22 @@ import { GrantFields, listOfferedPacks } from "./grant.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { RECURRING_PATH, userPath } from "./links.tsx";
 
-async function newRecurringPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
+async function newRecurringPage(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
   const packs = await listOfferedPacks(c);
   return page(
     c,
-    { title: "New recurring grant", section: "users", refusal },
+    { title: "New recurring grant", section: "users", rejection },
     <form method="get" action={pathIn(c, `${RECURRING_PATH}/confirm`)} class="card">
       {/* Submitting the same confirmation twice creates one recurring grant. */}
       <Hidden fields={{ recurringId: form.recurringId ?? c.var.root.newId("rec_") }} />
       <div class="row">
-        <GrantFields form={form} packs={packs} refusal={refusal} />
+        <GrantFields form={form} packs={packs} rejection={rejection} />
         <Choice
           label="Every"
           name="every"
           value={form.every ?? "month"}
           options={everyPeriod.unwrap().options.map((each) => [each, each])}
-          refusal={refusal}
+          rejection={rejection}
         />
       </div>
       <div class="row">
@@ -45,7 +45,7 @@ async function newRecurringPage(c: Context<DashboardEnv>, form: Form, refusal?: 
           type="datetime-local"
           value={form.startsAt}
           hint="empty: now"
-          refusal={refusal}
+          rejection={rejection}
         />
         <Field
           label="Ends (UTC)"
@@ -53,14 +53,14 @@ async function newRecurringPage(c: Context<DashboardEnv>, form: Form, refusal?: 
           type="datetime-local"
           value={form.endsAt}
           hint="empty: no end"
-          refusal={refusal}
+          rejection={rejection}
         />
         <Field
           label="Rollover periods"
           name="rolloverPeriods"
           value={form.rolloverPeriods ?? "0"}
           hint="empty: credits expire as the pack says"
-          refusal={refusal}
+          rejection={rejection}
         />
       </div>
       <p>
@@ -84,16 +84,16 @@ function readRecurringInput(form: Form) {
 }
 
 async function confirmRecurring(c: Context<DashboardEnv>, form: Form, refused?: PurserError) {
-  const read = await catchRefusal(async () => {
+  const read = await catchRejection(async () => {
     const input = readRecurringInput(form);
-    return { input, doubts: await doubtsOfId(c.var.ctx, input.userId) };
+    return { input, warnings: await warnAboutId(c.var.ctx, input.userId) };
   });
-  if (read.result === undefined) return newRecurringPage(c, form, read.refusal);
-  const { input, doubts } = read.result;
+  if (read.result === undefined) return newRecurringPage(c, form, read.rejection);
+  const { input, warnings } = read.result;
   const packs = await listOfferedPacks(c);
   return page(
     c,
-    { title: "Confirm recurring grant", section: "users", refusal: refused },
+    { title: "Confirm recurring grant", section: "users", rejection: refused },
     <Confirm
       c={c}
       action={RECURRING_PATH}
@@ -101,7 +101,7 @@ async function confirmRecurring(c: Context<DashboardEnv>, form: Form, refused?: 
       button="Create recurring grant"
       cancel={userPath(form.userId)}
       change={`${RECURRING_PATH}${queryString(formFields(form))}`}
-      doubts={doubts}
+      warnings={warnings}
     >
       <dl class="facts">
         <dt>User</dt>
@@ -129,6 +129,6 @@ export const newRecurringRoutes = createDashboardRoutes()
         await callVerb(c, (ctx) => createRecurring(ctx, readRecurringInput(c.var.form)));
         return "recurring";
       },
-      (refusal) => (refusal.param === "sure" ? confirmRecurring : newRecurringPage)(c, c.var.form, refusal),
+      (rejection) => (rejection.param === "sure" ? confirmRecurring : newRecurringPage)(c, c.var.form, rejection),
     ),
   );

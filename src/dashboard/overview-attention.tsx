@@ -9,11 +9,11 @@ import type { DashboardEnv } from "./form.ts";
 import { amountText, moneyText, queryString, span, Time } from "./format.tsx";
 import { Icon } from "./icons.tsx";
 import { pathIn } from "./layout.tsx";
-import { paymentPath, refusalsPath, suspendedPath } from "./links.tsx";
+import { paymentPath, rejectionsPath, suspendedPath } from "./links.tsx";
 import type { Overview, OverviewProps } from "./read-overview.ts";
 import { failureText, isFailing, rateText } from "./webhooks.tsx";
 
-interface Matter {
+interface OverviewIssue {
   readonly kind: "bad" | "warn";
   readonly title: Child;
   readonly detail: Child;
@@ -21,7 +21,7 @@ interface Matter {
   readonly action: string;
 }
 
-/** The refusals in a day that count as a spike: at least this many, and a multiple of the usual number. */
+/** The rejections in a day that count as a spike: at least this many, and a multiple of the usual number. */
 const SPIKE_MIN = 10;
 const SPIKE_TIMES = 3;
 const USUAL_DAYS = 7;
@@ -32,12 +32,12 @@ const DISPUTES_SHOWN = 5;
 /** Shows the problems that an operator should look at first. */
 export const Attention = ({ c, overview }: OverviewProps) => {
   const matters = [
-    ...databaseMatters(c, overview),
-    ...cronMatters(c, overview),
-    ...paymentMatters(c, overview),
-    ...endpointMatters(c, overview),
-    ...recurringMatters(c, overview),
-    ...shortageMatters(c, overview),
+    ...databaseIssues(c, overview),
+    ...cronIssues(c, overview),
+    ...paymentIssues(c, overview),
+    ...endpointIssues(c, overview),
+    ...recurringIssues(c, overview),
+    ...shortageIssues(c, overview),
   ];
   return (
     <section class="card attention" aria-label="Needs attention" id="attention">
@@ -46,7 +46,7 @@ export const Attention = ({ c, overview }: OverviewProps) => {
           <li>
             <Icon name="check" kind="good" />
             <span>Nothing needs your attention.</span>
-            <span class="soft">Payments, webhooks, recurring grants, refusals and the database</span>
+            <span class="soft">Payments, webhooks, recurring grants, rejections and the database</span>
           </li>
         )}
         {matters.map(({ kind, title, detail, href, action }) => (
@@ -63,7 +63,7 @@ export const Attention = ({ c, overview }: OverviewProps) => {
   );
 };
 
-function databaseMatters(c: Context<DashboardEnv>, { fullness }: Overview): Matter[] {
+function databaseIssues(c: Context<DashboardEnv>, { fullness }: Overview): OverviewIssue[] {
   if (fullness < SHARE_OF_PUBLIC_KEYS) return [];
   const isNearEnd = fullness >= SHARE_OF_SECRET_KEYS;
   return [
@@ -78,7 +78,7 @@ function databaseMatters(c: Context<DashboardEnv>, { fullness }: Overview): Matt
 }
 
 /** Work of the cron that fails again and again: the log has its kind, and each user's own next write tries it too. */
-function cronMatters(c: Context<DashboardEnv>, { faults }: Overview): Matter[] {
+function cronIssues(c: Context<DashboardEnv>, { faults }: Overview): OverviewIssue[] {
   if (faults === 0) return [];
   const many = faults > COUNTED_FAULTS_MAX ? `More than ${COUNTED_FAULTS_MAX}` : amountText(faults);
   return [
@@ -92,7 +92,7 @@ function cronMatters(c: Context<DashboardEnv>, { faults }: Overview): Matter[] {
   ];
 }
 
-function paymentMatters(c: Context<DashboardEnv>, { unmatched, payments }: Overview): Matter[] {
+function paymentIssues(c: Context<DashboardEnv>, { unmatched, payments }: Overview): OverviewIssue[] {
   const { count, oldestAt } = unmatched;
   const many = count > COUNTED_UNMATCHED_MAX ? `More than ${COUNTED_UNMATCHED_MAX}` : amountText(count);
   const disputed = payments.filter(({ withheld }) => withheld > 0);
@@ -122,9 +122,9 @@ function paymentMatters(c: Context<DashboardEnv>, { unmatched, payments }: Overv
   ];
 }
 
-function endpointMatters(c: Context<DashboardEnv>, { health, lag }: Overview): Matter[] {
+function endpointIssues(c: Context<DashboardEnv>, { health, lag }: Overview): OverviewIssue[] {
   const nowMs = c.var.ctx.realNow();
-  return health.flatMap((endpoint): Matter[] => {
+  return health.flatMap((endpoint): OverviewIssue[] => {
     const { webhookId, url, isEnabled } = endpoint;
     const waiting = lag.find((each) => each.webhookId === webhookId);
     const waits = waitingText(waiting?.waiting ?? 0, waiting?.oldestAt ?? null, nowMs);
@@ -164,7 +164,7 @@ function endpointName(url: string): string {
   return name.length <= NAME_MAX ? name : `${name.slice(0, NAME_MAX)}…`;
 }
 
-function recurringMatters(c: Context<DashboardEnv>, { suspended }: Overview): Matter[] {
+function recurringIssues(c: Context<DashboardEnv>, { suspended }: Overview): OverviewIssue[] {
   if (suspended === 0) return [];
   const many = suspended > COUNTED_SUSPENDED_MAX ? `More than ${COUNTED_SUSPENDED_MAX}` : amountText(suspended);
   return [
@@ -178,7 +178,7 @@ function recurringMatters(c: Context<DashboardEnv>, { suspended }: Overview): Ma
   ];
 }
 
-function shortageMatters(c: Context<DashboardEnv>, { shortages }: Overview): Matter[] {
+function shortageIssues(c: Context<DashboardEnv>, { shortages }: Overview): OverviewIssue[] {
   const days = [...(shortages.before[0]?.days ?? []), ...(shortages.now[0]?.days ?? [])].map(({ value }) => value);
   const today = days.at(-1) ?? 0;
   const usual = days.slice(-1 - USUAL_DAYS, -1).reduce((sum, value) => sum + value, 0) / USUAL_DAYS;
@@ -188,7 +188,7 @@ function shortageMatters(c: Context<DashboardEnv>, { shortages }: Overview): Mat
       kind: "warn",
       title: `${amountText(today)} calls were refused today for insufficient credits (402).`,
       detail: `The ${USUAL_DAYS} days before had ${amountText(Math.round(usual * 10) / 10)} a day.`,
-      href: pathIn(c, refusalsPath("shortage")),
+      href: pathIn(c, rejectionsPath("shortage")),
       action: "See who was short",
     },
   ];

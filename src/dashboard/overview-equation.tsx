@@ -1,5 +1,5 @@
 import type { Child } from "hono/jsx";
-import { doubleOf, exactAmount, stepsOfExact, UNITS, type Unit } from "../books/amounts/amount.ts";
+import { doubleOf, exactAmount, minorOfExact, UNITS, type Unit } from "../books/amounts/amount.ts";
 import type { StatementLineOutput } from "../books/statements/monthly-statements.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { Empty } from "./components.tsx";
@@ -199,9 +199,9 @@ interface StatementLinesProps extends Pick<OverviewProps, "c"> {
 const StatementLines = ({ c, month, lines }: StatementLinesProps) => {
   const units = UNITS.filter((unit) => lines.some((line) => line.unit === unit));
   if (units.length === 0) return <p class="empty">Nothing was granted, spent or left in this month.</p>;
-  /** In steps, because a sum may have more digits than a double. */
+  /** In minor units, because a sum may have more digits than a double. */
   const sum = (unit: Unit, of: (line: StatementLineOutput) => number): bigint =>
-    lines.reduce((total, line) => (line.unit === unit ? total + stepsOfExact(unit, of(line)) : total), 0n);
+    lines.reduce((total, line) => (line.unit === unit ? total + minorOfExact(unit, of(line)) : total), 0n);
   const total = (of: (line: StatementLineOutput) => number) =>
     units.map((unit) => amountText(exactAmount(unit, sum(unit, of))));
   const terms = STATEMENT_TERMS.filter(({ of }) => units.some((unit) => sum(unit, of) !== 0n));
@@ -213,13 +213,13 @@ const StatementLines = ({ c, month, lines }: StatementLinesProps) => {
         ...terms.map(({ label, sign, of, figure }) => ({
           label,
           cells: units.map((unit) => {
-            const steps = sum(unit, of);
+            const minor = sum(unit, of);
             // An amount below 0 comes from balances that expired earlier, and has no list.
-            const isListed = figure !== undefined && steps > 0n;
+            const isListed = figure !== undefined && minor > 0n;
             return (
               <Term
-                isAdded={BigInt(sign) * steps > 0n}
-                amount={exactAmount(unit, steps > 0n ? steps : -steps)}
+                isAdded={BigInt(sign) * minor > 0n}
+                amount={exactAmount(unit, minor > 0n ? minor : -minor)}
                 href={isListed ? pathIn(c, figurePath(figure, { unit, ...daysOfMonth(month) })) : undefined}
               />
             );

@@ -8,7 +8,7 @@ import { type FigureName, figurePath } from "./figures.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amountText, queryString, shortAmount, Updated } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
-import { refusalsPath } from "./links.tsx";
+import { rejectionsPath } from "./links.tsx";
 import { Attention } from "./overview-attention.tsx";
 import { ClosedMonth, Equation } from "./overview-equation.tsx";
 import { Headline } from "./overview-figures.tsx";
@@ -36,7 +36,7 @@ async function overviewPage(c: Context<DashboardEnv>) {
         <ClosedMonth c={c} overview={overview} />
       </div>
       <Packs c={c} overview={overview} />
-      <Refusals c={c} overview={overview} />
+      <Rejections c={c} overview={overview} />
       <p class="soft">
         Days are in UTC. Figures by day are approximate: they are written a few seconds after each request and can miss
         some when a server process ends. Balances and ledgers are exact.
@@ -185,20 +185,20 @@ const Packs = ({ c, overview }: OverviewProps) => {
   );
 };
 
-/** Shows the refusals, and the exports of people. */
-const Refusals = ({ c, overview }: OverviewProps) => {
+/** Shows the rejections, and the exports of people. */
+const Rejections = ({ c, overview }: OverviewProps) => {
   const { days, shortages, refused, minted, opened, links } = overview;
   const cards: readonly (readonly [label: string, figures: readonly Figure[], path: string | undefined])[] = [
-    ["Insufficient credits (402)", shortages.now, refusalsPath("shortage")],
-    ["Refused grants", refused, refusalsPath("failed_grant")],
+    ["Insufficient credits (402)", shortages.now, rejectionsPath("shortage")],
+    ["Refused grants", refused, rejectionsPath("failed_grant")],
     ["Export links created", minted, figurePath("minted", daysOfFigure(minted[0] ?? { days: [] }))],
     ["Export links opened", opened, figurePath("opened", daysOfFigure(opened[0] ?? { days: [] }))],
-    // A refused link leaves only its event.
+    // A rejected link leaves only its event.
     ["Identity links refused", links, undefined],
   ];
   return (
     <section aria-label="Refusals and exports">
-      <h2>Refusals and exports, last {days} days</h2>
+      <h2>Rejections and exports, last {days} days</h2>
       <div class="cards">
         {cards.flatMap(([label, figures, path]) =>
           figures.map((figure) => {
@@ -214,7 +214,7 @@ const Refusals = ({ c, overview }: OverviewProps) => {
         )}
       </div>
       <p class="soft">
-        Purser refuses an identity link, but keeps its event, if a publishable key sends it and the other id is a user,
+        Purser rejects an identity link, but keeps its event, if a publishable key sends it and the other id is a user,
         is linked already, or neither id is known as a user's. Your server can link them with a secret key.
       </p>
     </section>

@@ -43,7 +43,7 @@ const asText = (value: number | null): string => (value === null ? "" : String(v
 const asRules = (rules: readonly { event?: string | undefined; model?: string | undefined }[]): RuleDraft[] =>
   rules.map((rule) => ({ event: rule.event ?? "", model: rule.model ?? "" }));
 
-export function draftOf(pack: PackOutput): PackDraft {
+export function makeDraft(pack: PackOutput): PackDraft {
   return {
     packName: pack.packName,
     defaultExpiryDays: asText(pack.defaultExpiryDays),
@@ -133,7 +133,7 @@ const matchesOf = (rules: readonly RuleDraft[]) =>
   rules.map((rule) => ({ event: textField({ ...rule }, "event"), model: textField({ ...rule }, "model") }));
 
 /** Returns the draft as a request body of the API, for the schema to validate. */
-export function bodyOf(draft: PackDraft): object {
+export function makeBody(draft: PackDraft): object {
   const common = {
     packName: draft.packName,
     defaultExpiryDays: numberField({ ...draft, items: "", rules: "" }, "defaultExpiryDays") ?? null,

@@ -21,7 +21,7 @@ interface PackFormProps {
   readonly draft: PackDraft;
   /** The version that the form changes. */
   readonly version?: number;
-  readonly refusal?: PurserError | undefined;
+  readonly rejection?: PurserError | undefined;
   readonly ruleTest: RuleTest;
 }
 
@@ -30,20 +30,20 @@ const units = UNITS.map((unit) => [unit, unit] as const);
 const ITEM_MARK = "__item__";
 const RULE_MARK = "__rule__";
 
-export const PackForm = ({ c, packId, draft, version, refusal, ruleTest }: PackFormProps) => {
+export const PackForm = ({ c, packId, draft, version, rejection, ruleTest }: PackFormProps) => {
   return (
     <form method="post" action={pathIn(c, packId === null ? "packs" : `packs/${packId}`)}>
       <FormToken c={c} />
       {version !== undefined && <Hidden fields={{ version: String(version) }} />}
       <section class="card">
         <div class="row">
-          <Field label="Name" name="packName" value={draft.packName} required refusal={refusal} />
+          <Field label="Name" name="packName" value={draft.packName} required rejection={rejection} />
           <Field
             label="Expires after (days)"
             name="defaultExpiryDays"
             value={draft.defaultExpiryDays}
             hint="empty: never"
-            refusal={refusal}
+            rejection={rejection}
           />
         </div>
         <Kind kind={draft.kind} />
@@ -54,7 +54,7 @@ export const PackForm = ({ c, packId, draft, version, refusal, ruleTest }: PackF
         <div class="items-only" data-scope>
           <div data-list="item">
             {(draft.items.length === 0 ? [blankItem] : draft.items).map((item, index) => (
-              <Item item={item} index={`${index}`} refusal={refusal} param={`items[${index}]`} />
+              <Item item={item} index={`${index}`} rejection={rejection} param={`items[${index}]`} />
             ))}
             {/* Without the script, the form has one more row, which is not an item while it is empty. */}
             {draft.items.length > 0 && (
@@ -62,14 +62,14 @@ export const PackForm = ({ c, packId, draft, version, refusal, ruleTest }: PackF
                 <Item
                   item={blankItem}
                   index={`${draft.items.length}`}
-                  refusal={refusal}
+                  rejection={rejection}
                   param={`items[${draft.items.length}]`}
                   isInNoscript
                 />
               </noscript>
             )}
             <template data-mark={ITEM_MARK}>
-              <Item item={blankItem} index={ITEM_MARK} refusal={undefined} param="" />
+              <Item item={blankItem} index={ITEM_MARK} rejection={undefined} param="" />
             </template>
           </div>
           <button type="button" class="quiet" data-add="item">
@@ -86,10 +86,10 @@ export const PackForm = ({ c, packId, draft, version, refusal, ruleTest }: PackF
               value={draft.priority}
               placeholder="100"
               hint="lower pays first"
-              refusal={refusal}
+              rejection={rejection}
             />
           </div>
-          <RuleFields prefix="" rules={draft.rules} refusal={refusal} param="matches" />
+          <RuleFields prefix="" rules={draft.rules} rejection={rejection} param="matches" />
         </fieldset>
       </section>
       {/* This button stands before the tester, because Enter presses the first button of a form. */}
@@ -123,13 +123,13 @@ const Kind = ({ kind }: { kind: PackDraft["kind"] }) => (
 interface ItemProps {
   readonly item: ItemDraft;
   readonly index: string;
-  readonly refusal: PurserError | undefined;
+  readonly rejection: PurserError | undefined;
   readonly param: string;
   /** One <noscript> must not contain another: where scripts run, it would end there. */
   readonly isInNoscript?: boolean;
 }
 
-const Item = ({ item, index, refusal, param, isInNoscript = false }: ItemProps) => {
+const Item = ({ item, index, rejection, param, isInNoscript = false }: ItemProps) => {
   const prefix = `items.${index}.`;
   return (
     <fieldset data-index={index} data-scope>
@@ -140,7 +140,7 @@ const Item = ({ item, index, refusal, param, isInNoscript = false }: ItemProps) 
           label="Amount"
           name={`${prefix}amount`}
           value={item.amount}
-          refusal={refusal}
+          rejection={rejection}
           param={`${param}.amount`}
         />
         <Choice label="Unit" name={`${prefix}unit`} value={item.unit} options={units} />
@@ -150,11 +150,11 @@ const Item = ({ item, index, refusal, param, isInNoscript = false }: ItemProps) 
           value={item.priority}
           placeholder="100"
           hint="lower pays first"
-          refusal={refusal}
+          rejection={rejection}
           param={`${param}.priority`}
         />
       </div>
-      <RuleFields prefix={prefix} rules={item.rules} refusal={refusal} param={`${param}.matches`}>
+      <RuleFields prefix={prefix} rules={item.rules} rejection={rejection} param={`${param}.matches`}>
         <button type="button" class="quiet" data-remove>
           Remove this item
         </button>
@@ -174,7 +174,7 @@ const Item = ({ item, index, refusal, param, isInNoscript = false }: ItemProps) 
 interface RulesProps {
   readonly prefix: string;
   readonly rules: readonly RuleDraft[];
-  readonly refusal: PurserError | undefined;
+  readonly rejection: PurserError | undefined;
   /** The argument of the API for these rules. */
   readonly param: string;
   readonly children?: Child;
@@ -190,12 +190,12 @@ const RuleFields = (props: RulesProps) => (
           prefix={props.prefix}
           rule={rule}
           index={`${index}`}
-          refusal={props.refusal}
+          rejection={props.rejection}
           param={`${props.param}[${index}]`}
         />
       ))}
       <template data-mark={RULE_MARK}>
-        <Rule prefix={props.prefix} rule={blankRule} index={RULE_MARK} refusal={undefined} param="" />
+        <Rule prefix={props.prefix} rule={blankRule} index={RULE_MARK} rejection={undefined} param="" />
       </template>
     </div>
     <div class="row">
@@ -207,19 +207,19 @@ const RuleFields = (props: RulesProps) => (
   </div>
 );
 
-interface RuleProps extends Pick<RulesProps, "prefix" | "refusal" | "param"> {
+interface RuleProps extends Pick<RulesProps, "prefix" | "rejection" | "param"> {
   readonly rule: RuleDraft;
   readonly index: string;
 }
 
-const Rule = ({ prefix, rule, index, refusal, param }: RuleProps) => (
+const Rule = ({ prefix, rule, index, rejection, param }: RuleProps) => (
   <div class="row" data-index={index}>
     <Field
       label="Event"
       name={`${prefix}rules.${index}.event`}
       value={rule.event}
       placeholder="chat.*"
-      refusal={refusal}
+      rejection={rejection}
       param={`${param}.event`}
     />
     <Field
@@ -227,7 +227,7 @@ const Rule = ({ prefix, rule, index, refusal, param }: RuleProps) => (
       name={`${prefix}rules.${index}.model`}
       value={rule.model}
       placeholder="any"
-      refusal={refusal}
+      rejection={rejection}
       param={`${param}.model`}
     />
     <button type="button" class="quiet" data-remove aria-label="Remove this rule">

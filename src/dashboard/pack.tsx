@@ -11,29 +11,29 @@ import { listAuditOf } from "../catalog/search-audit.ts";
 import type { PurserError } from "../errors.ts";
 import { AuditTable } from "./audit.tsx";
 import { Confirm, formFields } from "./confirm.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
 import { amountText, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
-import { blankPack, bodyOf, draftOf, type PackDraft, readDraft, ruleLists } from "./pack-draft.ts";
+import { blankPack, makeBody, makeDraft, type PackDraft, readDraft, ruleLists } from "./pack-draft.ts";
 import { PackForm, type RuleTest } from "./pack-form.tsx";
 import { Contents, PACK_NOTICES } from "./packs.tsx";
 
 const noRuleTest: RuleTest = { event: "", model: "", verdicts: [] };
 
 interface PackOutcome {
-  readonly refusal?: PurserError | undefined;
+  readonly rejection?: PurserError | undefined;
   readonly ruleTest?: RuleTest;
 }
 
 const newPackPage = (
   c: Context<DashboardEnv>,
   draft: PackDraft,
-  { refusal, ruleTest = noRuleTest }: PackOutcome = {},
+  { rejection, ruleTest = noRuleTest }: PackOutcome = {},
 ) =>
   page(
     c,
-    { title: "New pack", section: "packs", refusal },
-    <PackForm c={c} packId={null} draft={draft} refusal={refusal} ruleTest={ruleTest} />,
+    { title: "New pack", section: "packs", rejection },
+    <PackForm c={c} packId={null} draft={draft} rejection={rejection} ruleTest={ruleTest} />,
   );
 
 const readStored = async (c: Context<DashboardEnv>, packId: string): Promise<PackOutput> =>
@@ -43,7 +43,7 @@ async function packPage(
   c: Context<DashboardEnv>,
   pack: PackOutput,
   draft: PackDraft,
-  { refusal, ruleTest = noRuleTest }: PackOutcome = {},
+  { rejection, ruleTest = noRuleTest }: PackOutcome = {},
 ) {
   const { packId } = pack;
   const [history, recurring] = await Promise.all([
@@ -52,11 +52,11 @@ async function packPage(
   ]);
   return page(
     c,
-    { title: `Pack ${pack.packName}`, section: "packs", refusal, notice: PACK_NOTICES[c.req.query("notice") ?? ""] },
+    { title: `Pack ${pack.packName}`, section: "packs", rejection, notice: PACK_NOTICES[c.req.query("notice") ?? ""] },
     <>
       {pack.archivedAt !== null && <Archived c={c} pack={pack} />}
-      {refusal?.code === "changed_meanwhile" && <Stored pack={pack} />}
-      <PackForm c={c} packId={packId} draft={draft} version={pack.version} refusal={refusal} ruleTest={ruleTest} />
+      {rejection?.code === "changed_meanwhile" && <Stored pack={pack} />}
+      <PackForm c={c} packId={packId} draft={draft} version={pack.version} rejection={rejection} ruleTest={ruleTest} />
       {pack.archivedAt === null && (
         <form method="get" action={pathIn(c, `packs/${packId}/archive`)} class="card">
           <button type="submit" class="quiet">
@@ -93,7 +93,7 @@ const Archived = ({ c, pack }: { c: Context<DashboardEnv>; pack: PackOutput }) =
   </form>
 );
 
-/** Shows the pack's current state beside a form that was refused because the pack changed. */
+/** Shows the pack's current state beside a form that was rejected because the pack changed. */
 const Stored = ({ pack }: { pack: PackOutput }) => (
   <section class="card" aria-label="The stored version">
     <h2>As it is now: version {pack.version}</h2>
@@ -143,7 +143,9 @@ const confirmNoItems = (c: Context<DashboardEnv>, packId: string, pack: PackOutp
       fields={formFields(c.var.form)}
       button="Save pack"
       cancel={`packs/${packId}`}
-      doubts={["From now on each grant names a quantity, and issues one balance of it. It issues none of these items."]}
+      warnings={[
+        "From now on each grant names a quantity, and issues one balance of it. It issues none of these items.",
+      ]}
     >
       <p>
         <b>{pack.packName}</b> will have no items. Now it has:
@@ -158,14 +160,14 @@ async function savePack(c: Context<DashboardEnv>, packId: string) {
   const pack = await readStored(c, packId);
   const takesAll = pack.items.length > 0 && draft.kind === "legacy";
   if (takesAll && form.sure !== "yes") return confirmNoItems(c, packId, pack);
-  const saved = await catchRefusal(async () => {
-    // A form without a version is refused, because it could undo another person's change.
+  const saved = await catchRejection(async () => {
+    // A form without a version is rejected, because it could undo another person's change.
     const version = Number(form.version ?? 0);
-    const input = parseForm(patchPackInput, { ...bodyOf(draft), version });
+    const input = parseForm(patchPackInput, { ...makeBody(draft), version });
     return patchPack(c.var.admin, ctx.environment.appId, packId, input);
   });
-  if (saved.refusal === undefined) return c.redirect(pathIn(c, `packs/${packId}?notice=saved`), 303);
-  return packPage(c, await readStored(c, packId), draft, { refusal: saved.refusal });
+  if (saved.rejection === undefined) return c.redirect(pathIn(c, `packs/${packId}?notice=saved`), 303);
+  return packPage(c, await readStored(c, packId), draft, { rejection: saved.rejection });
 }
 
 async function archivePage(c: Context<DashboardEnv>, packId: string) {
@@ -189,10 +191,10 @@ async function archivePage(c: Context<DashboardEnv>, packId: string) {
   );
 }
 
-const restoreRefused = (c: Context<DashboardEnv>, packId: string, refusal: PurserError) =>
+const restoreRejected = (c: Context<DashboardEnv>, packId: string, rejection: PurserError) =>
   page(
     c,
-    { title: "Restore pack", section: "packs", refusal },
+    { title: "Restore pack", section: "packs", rejection },
     <p>
       <a href={pathIn(c, `packs/${packId}`)}>Back to the pack</a>: give it another name first.
     </p>,
@@ -204,16 +206,16 @@ export const packRoutes = createDashboardRoutes()
   .post("/packs", async (c) => {
     const { appId } = c.var.ctx.environment;
     const draft = readDraft(c.var.form);
-    const created = await catchRefusal(async () =>
-      createPack(c.var.admin, appId, parseForm(createPackInput, bodyOf(draft))),
+    const created = await catchRejection(async () =>
+      createPack(c.var.admin, appId, parseForm(createPackInput, makeBody(draft))),
     );
-    return created.refusal === undefined
+    return created.rejection === undefined
       ? c.redirect(pathIn(c, "packs?notice=created"), 303)
-      : newPackPage(c, draft, { refusal: created.refusal });
+      : newPackPage(c, draft, { rejection: created.rejection });
   })
   .get("/packs/:packId", async (c) => {
     const pack = await readStored(c, c.req.param("packId"));
-    return packPage(c, pack, draftOf(pack));
+    return packPage(c, pack, makeDraft(pack));
   })
   .post("/packs/:packId", (c) => savePack(c, c.req.param("packId")))
   .post("/packs/:packId/try", (c) => answerRuleTest(c, c.req.param("packId")))
@@ -224,8 +226,8 @@ export const packRoutes = createDashboardRoutes()
   })
   .post("/packs/:packId/restore", async (c) => {
     const packId = c.req.param("packId");
-    const done = await catchRefusal(() => restorePack(c.var.admin, c.var.ctx.environment.appId, packId));
-    return done.refusal === undefined
+    const done = await catchRejection(() => restorePack(c.var.admin, c.var.ctx.environment.appId, packId));
+    return done.rejection === undefined
       ? c.redirect(pathIn(c, `packs/${packId}?notice=restored`), 303)
-      : restoreRefused(c, packId, done.refusal);
+      : restoreRejected(c, packId, done.rejection);
   });

@@ -7,9 +7,9 @@ import type { PurserError } from "../errors.ts";
 import { findPayment, type PaymentOutput } from "../payments/payment-lists.ts";
 import { previewPaymentRefund, previewSettlement, settlePayment } from "../payments/settle-by-hand.ts";
 import { numberHead, Table } from "./components.tsx";
-import { assertSure, Confirm, doubtsOfAmount, doubtsOfId, formFields } from "./confirm.tsx";
+import { assertSure, Confirm, formFields, warnAboutAmount, warnAboutId } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
 import { amountText, moneyText, queryString, Time } from "./format.tsx";
 import { GrantFields, IssuedFacts, listOfferedPacks } from "./grant.tsx";
 import { page } from "./layout.tsx";
@@ -20,13 +20,13 @@ const requestedUserLink = (c: Context<DashboardEnv>, user: string | null | undef
   user == null ? "" : <UserLink c={c} id={user} />;
 
 /** Shows a payment, with a form that settles it or a form that previews its refund. */
-async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal?: PurserError) {
+async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, rejection?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;
   const payment = await findPayment(c.var.root, appId, mode, paymentKey);
   const notice = c.req.query("notice") === "settled" ? "The payment is granted." : undefined;
   return page(
     c,
-    { title: `Payment ${payment.paymentKey}`, section: "payments", refusal, notice },
+    { title: `Payment ${payment.paymentKey}`, section: "payments", rejection, notice },
     <>
       <section class="card">
         <dl class="facts">
@@ -91,7 +91,7 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
             <Time at={at} />,
             type,
             outcome,
-            requestedUserLink(c, payment.log.get(eventId)?.askedUser),
+            requestedUserLink(c, payment.log.get(eventId)?.requestedUser),
             payment.log.get(eventId)?.hint ?? "",
             <a href={stripeUrl(eventId, mode)}>{eventId}</a>,
           ])}
@@ -99,9 +99,9 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
         />
       </section>
       {payment.grants.length === 0 ? (
-        <SettleForm c={c} payment={payment} refusal={refusal} packs={await listOfferedPacks(c)} />
+        <SettleForm c={c} payment={payment} rejection={rejection} packs={await listOfferedPacks(c)} />
       ) : (
-        <RefundForm c={c} payment={payment} refusal={refusal} />
+        <RefundForm c={c} payment={payment} rejection={rejection} />
       )}
     </>,
   );
@@ -126,10 +126,10 @@ const InvoiceFacts = (props: { payment: PaymentOutput; invoice: NonNullable<Paym
 const SettleForm = (props: {
   c: Context<DashboardEnv>;
   payment: PaymentOutput;
-  refusal: PurserError | undefined;
+  rejection: PurserError | undefined;
   packs: readonly PackOutput[];
 }) => {
-  const { c, payment, refusal, packs } = props;
+  const { c, payment, rejection, packs } = props;
   const form: Form = c.req.method === "GET" ? c.req.query() : c.var.form;
   return (
     <form method="get" action={`${paymentPath(c, payment.paymentKey)}/settle`} class="card">
@@ -139,7 +139,7 @@ const SettleForm = (props: {
         <GrantFields
           form={{ ...form, userId: form.userId ?? payment.userId ?? "" }}
           packs={packs}
-          refusal={refusal}
+          rejection={rejection}
           quantityHint="the amount, or how many times a pack with items is granted; empty: what Stripe says"
         />
         <button type="submit">Continue</button>
@@ -148,8 +148,12 @@ const SettleForm = (props: {
   );
 };
 
-const RefundForm = (props: { c: Context<DashboardEnv>; payment: PaymentOutput; refusal: PurserError | undefined }) => {
-  const { c, payment, refusal } = props;
+const RefundForm = (props: {
+  c: Context<DashboardEnv>;
+  payment: PaymentOutput;
+  rejection: PurserError | undefined;
+}) => {
+  const { c, payment, rejection } = props;
   const { part = "", of = String(payment.captured) } = c.req.query();
   return (
     <form method="get" action={`${paymentPath(c, payment.paymentKey)}/refund`} class="card">
@@ -159,14 +163,14 @@ const RefundForm = (props: { c: Context<DashboardEnv>; payment: PaymentOutput; r
         Stripe's event takes the credits back. Preview here what a refund would take. The preview changes nothing.
       </p>
       <div class="row">
-        <Field label="Part" name="part" value={part} required refusal={refusal} />
+        <Field label="Part" name="part" value={part} required rejection={rejection} />
         <Field
           label="Of"
           name="of"
           value={of}
           hint="the paid amount, in the smallest unit"
           required
-          refusal={refusal}
+          rejection={rejection}
         />
         <button type="submit">Show</button>
       </div>
@@ -178,7 +182,7 @@ const RefundForm = (props: { c: Context<DashboardEnv>; payment: PaymentOutput; r
 async function refundPage(c: Context<DashboardEnv>, key: string) {
   const { ctx, root } = c.var;
   const form = c.req.query();
-  const read = await catchRefusal(async () => ({
+  const read = await catchRejection(async () => ({
     preview: await previewPaymentRefund(
       ctx,
       key,
@@ -186,7 +190,7 @@ async function refundPage(c: Context<DashboardEnv>, key: string) {
     ),
     payment: await findPayment(root, ctx.environment.appId, ctx.environment.mode, key),
   }));
-  if (read.result === undefined) return paymentPage(c, key, read.refusal);
+  if (read.result === undefined) return paymentPage(c, key, read.rejection);
   const { preview, payment } = read.result;
   return page(
     c,
@@ -206,7 +210,7 @@ async function refundPage(c: Context<DashboardEnv>, key: string) {
           empty="Nothing was granted."
         />
       </section>
-      <RefundForm c={c} payment={payment} refusal={undefined} />
+      <RefundForm c={c} payment={payment} rejection={undefined} />
     </>,
   );
 }
@@ -222,24 +226,24 @@ function readSettlement(c: Context<DashboardEnv>, form: Form) {
 /** Shows which credits a settlement would grant, to which user, and what that user would then have. */
 async function confirmSettlement(c: Context<DashboardEnv>, key: string, form: Form, refused?: PurserError) {
   const { ctx, root } = c.var;
-  const read = await catchRefusal(async () => {
+  const read = await catchRejection(async () => {
     const input = readSettlement(c, form);
     return {
       input,
       plan: await previewSettlement(ctx, key, input),
       totals: await readUserTotals(ctx, input.userId),
-      doubtsOfUser: await doubtsOfId(ctx, input.userId),
+      warnAboutUser: await warnAboutId(ctx, input.userId),
       payment: await findPayment(root, ctx.environment.appId, ctx.environment.mode, key),
     };
   });
-  if (read.result === undefined) return paymentPage(c, key, read.refusal);
-  const { input, plan, totals, payment, doubtsOfUser } = read.result;
+  if (read.result === undefined) return paymentPage(c, key, read.rejection);
+  const { input, plan, totals, payment, warnAboutUser } = read.result;
   // A confirmation that is opened again after the grant has nothing left to confirm.
   if (payment.grants.length > 0) return c.redirect(paymentPath(c, key), 303);
-  const doubts = plan.amounts.flatMap(({ unit, amount }) => doubtsOfAmount(unit, amount));
+  const warnings = plan.amounts.flatMap(({ unit, amount }) => warnAboutAmount(unit, amount));
   return page(
     c,
-    { title: "Confirm settlement", section: "payments", refusal: refused },
+    { title: "Confirm settlement", section: "payments", rejection: refused },
     <Confirm
       c={c}
       action={`payments/${encodeURIComponent(key)}/settle`}
@@ -247,7 +251,7 @@ async function confirmSettlement(c: Context<DashboardEnv>, key: string, form: Fo
       button="Grant credits"
       cancel={`payments/${encodeURIComponent(key)}`}
       change={`payments/${encodeURIComponent(key)}${queryString(formFields(form))}`}
-      doubts={[...doubtsOfUser, ...doubts]}
+      warnings={[...warnAboutUser, ...warnings]}
     >
       <dl class="facts">
         <dt>Payment</dt>
@@ -278,12 +282,12 @@ export const paymentPages = createDashboardRoutes()
   .post(`${PAYMENT_PATH}/settle`, async (c) => {
     const key = c.req.param("paymentKey");
     const { form } = c.var;
-    const done = await catchRefusal(async () => {
+    const done = await catchRejection(async () => {
       assertSure(form);
       return settlePayment(c.var.admin, c.var.ctx.environment.appId, key, readSettlement(c, form));
     });
-    if (done.refusal === undefined) return c.redirect(`${paymentPath(c, key)}?notice=settled`, 303);
-    return done.refusal.param === "sure"
-      ? confirmSettlement(c, key, form, done.refusal)
-      : paymentPage(c, key, done.refusal);
+    if (done.rejection === undefined) return c.redirect(`${paymentPath(c, key)}?notice=settled`, 303);
+    return done.rejection.param === "sure"
+      ? confirmSettlement(c, key, form, done.rejection)
+      : paymentPage(c, key, done.rejection);
   });

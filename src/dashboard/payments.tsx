@@ -7,7 +7,7 @@ import { listPayments, type PaymentOutput } from "../payments/payment-lists.ts";
 import { readStripe } from "../payments/stripe-setting.ts";
 import { numberHead, Tag } from "./components.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
 import { moneyText, queryString, Time } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { paymentPath, UserLink } from "./links.tsx";
@@ -42,20 +42,20 @@ const FilterForm = ({ c, filters }: { c: Context<DashboardEnv>; filters: Readonl
   <form method="get" action={pathIn(c, "payments")}>
     {filters.status !== undefined && <Hidden fields={{ status: filters.status }} />}
     <div class="row">
-      <Choice label="Refunded" name="refunds" value={filters.refunds} options={REFUND_CHOICES} refusal={undefined} />
+      <Choice label="Refunded" name="refunds" value={filters.refunds} options={REFUND_CHOICES} rejection={undefined} />
       <Choice
         label="Disputed"
         name="isDisputed"
         value={filters.isDisputed}
         options={DISPUTE_CHOICES}
-        refusal={undefined}
+        rejection={undefined}
       />
       <Choice
         label="Granted by"
         name="settledBy"
         value={filters.settledBy}
         options={SETTLER_CHOICES}
-        refusal={undefined}
+        rejection={undefined}
       />
       <Field label="User id" name="userId" value={filters.userId} />
       <Field label="Reference" name="externalRef" value={filters.externalRef} />
@@ -138,7 +138,7 @@ const NOTICES = new Map([
   ["carry", "The carry is set."],
 ]);
 
-async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
+async function paymentsPage(c: Context<DashboardEnv>, rejection?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;
   const params = c.req.query();
   const reader = paymentReader(c);
@@ -150,7 +150,7 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
   const notice = NOTICES.get(c.req.query("notice") ?? "");
   return page(
     c,
-    { title: "Payments", section: "payments", refusal, notice },
+    { title: "Payments", section: "payments", rejection, notice },
     <>
       <section class="card">
         <h2>Payments at Stripe</h2>
@@ -197,14 +197,14 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
           empty="No payments."
         />
       </section>
-      <CarryForm c={c} refusal={refusal} />
-      <StripeSetup c={c} stripe={stripe} refusal={refusal} />
+      <CarryForm c={c} rejection={rejection} />
+      <StripeSetup c={c} stripe={stripe} rejection={rejection} />
     </>,
   );
 }
 
 /** The form that sets a customer's carry. */
-const CarryForm = ({ c, refusal }: { c: Context<DashboardEnv>; refusal: PurserError | undefined }) => {
+const CarryForm = ({ c, rejection }: { c: Context<DashboardEnv>; rejection: PurserError | undefined }) => {
   const form: Form = c.req.method === "GET" ? {} : c.var.form;
   return (
     <form method="post" action={pathIn(c, "payments/carry")} class="card">
@@ -215,15 +215,15 @@ const CarryForm = ({ c, refusal }: { c: Context<DashboardEnv>; refusal: PurserEr
         Stripe's own balance differs, for example because it was paid out.
       </p>
       <div class="row">
-        <Field label="Stripe customer" name="customer" value={form.customer} required refusal={refusal} />
-        <Field label="Currency" name="currency" value={form.currency} hint="as usd" required refusal={refusal} />
+        <Field label="Stripe customer" name="customer" value={form.customer} required rejection={rejection} />
+        <Field label="Currency" name="currency" value={form.currency} hint="as usd" required rejection={rejection} />
         <Field
           label="Carry"
           name="amount"
           value={form.amount}
           hint="in the smallest unit; 0 ends it"
           required
-          refusal={refusal}
+          rejection={rejection}
         />
         <button type="submit">Set the carry</button>
       </div>
@@ -238,20 +238,20 @@ export const paymentsRoutes = createDashboardRoutes()
     const { form, admin, ctx } = c.var;
     const { appId, mode } = ctx.environment;
     const { customer, currency } = form;
-    const done = await catchRefusal(() =>
+    const done = await catchRejection(() =>
       setCarry(
         admin,
         appId,
         parseForm(setCarryInput, { mode, customer, currency, amount: numberField(form, "amount") }),
       ),
     );
-    return done.refusal === undefined
+    return done.rejection === undefined
       ? c.redirect(pathIn(c, "payments?notice=carry"), 303)
-      : paymentsPage(c, done.refusal);
+      : paymentsPage(c, done.rejection);
   })
   .post("/payments/stripe", async (c) => {
-    const done = await catchRefusal(() => saveStripe(c));
-    return done.refusal === undefined
+    const done = await catchRejection(() => saveStripe(c));
+    return done.rejection === undefined
       ? c.redirect(pathIn(c, "payments?notice=set"), 303)
-      : paymentsPage(c, done.refusal);
+      : paymentsPage(c, done.rejection);
   });

@@ -9,7 +9,7 @@ import { CLAIMS_A_DAY_MAX, CLAIMS_MADE_MAX } from "../people/claims.ts";
 import { type Profile, readEventProperties, readProfile } from "../people/profile.ts";
 import { CopyBox, numberHead, Table, Tag } from "./components.tsx";
 import { Field, Hidden } from "./fields.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
 import { amountText, queryString, Time, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { PersonLink } from "./links.tsx";
@@ -30,7 +30,7 @@ export const FindPerson = ({ c, distinctId }: { c: Context<DashboardEnv>; distin
 
 /** Shows what is stored about the person who has an id. */
 export async function personPage(c: Context<DashboardEnv>, given: string) {
-  const found = await catchRefusal(async () => {
+  const found = await catchRejection(async () => {
     const { distinctId } = parseForm(exportPersonInput, { distinctId: given });
     const profile = await readProfile(c.var.ctx, distinctId);
     const counting = profile.claims.filter((claim) => claim.counts).map((claim) => claim.distinctId);
@@ -38,8 +38,8 @@ export async function personPage(c: Context<DashboardEnv>, given: string) {
     return { distinctId, profile, audit: await listExportEvents(c.var.ctx, [...ids]) };
   });
   if (found.result === undefined) {
-    const { refusal } = found;
-    return page(c, { title: "People", section: "people", refusal }, <FindPerson c={c} distinctId={given} />);
+    const { rejection } = found;
+    return page(c, { title: "People", section: "people", rejection }, <FindPerson c={c} distinctId={given} />);
   }
   const { distinctId, profile, audit } = found.result;
   const link = (await takeOnce<ExportPersonOutput>(c, `link ${distinctId}`)) ?? undefined;
@@ -257,22 +257,22 @@ export const personRoutes = createDashboardRoutes()
   })
   .post("/people/mint", async (c) => {
     const { distinctId } = c.var.form;
-    const link = await catchRefusal(async () =>
+    const link = await catchRejection(async () =>
       createLink(c.var.ctx, {
         ...parseForm(exportPersonInput, { distinctId }),
         requestOrigin: new URL(c.req.url).origin,
       }),
     );
-    if (link.refusal === undefined) {
+    if (link.rejection === undefined) {
       await keepOnce(c, `link ${distinctId}`, link.result);
       return c.redirect(`${pathIn(c, "people")}${queryString({ distinctId })}#export`, 303);
     }
-    return page(c, { title: "People", section: "people", refusal: link.refusal }, <FindPerson c={c} />);
+    return page(c, { title: "People", section: "people", rejection: link.rejection }, <FindPerson c={c} />);
   })
   .post("/people/links/revoke", async (c) => {
     const { distinctId } = c.var.form;
-    const ended = await catchRefusal(async () => revokeLinks(c.var.ctx, parseForm(revokeLinksInput, { distinctId })));
-    if (ended.refusal === undefined)
+    const ended = await catchRejection(async () => revokeLinks(c.var.ctx, parseForm(revokeLinksInput, { distinctId })));
+    if (ended.rejection === undefined)
       return c.redirect(`${pathIn(c, "people")}${queryString({ distinctId })}#export`, 303);
-    return page(c, { title: "People", section: "people", refusal: ended.refusal }, <FindPerson c={c} />);
+    return page(c, { title: "People", section: "people", rejection: ended.rejection }, <FindPerson c={c} />);
   });

@@ -39,7 +39,7 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
     read("failed_grant"),
     read("minted"),
     read("opened"),
-    read("refused_claim"),
+    read("rejected_claim"),
   ]);
   const [statement, business, outstanding, packs, lag, health, unmatched, suspended, faults, fullness, paid] =
     await Promise.all([

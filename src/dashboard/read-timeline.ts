@@ -7,7 +7,7 @@ import { nameActors } from "../catalog/admin-keys.ts";
 import type { AuditEntry } from "../catalog/audit-page.ts";
 import { namesOfKeys } from "../catalog/keys.ts";
 import { searchAudit } from "../catalog/search-audit.ts";
-import { readRefusalsOfUser } from "../db/refusals.ts";
+import { readRejectionsOfUser } from "../db/rejections.ts";
 import { type PaymentOutput, paymentsBefore } from "../payments/payment-lists.ts";
 import type { SystemCtx, TenantCtx } from "../runtime.ts";
 
@@ -29,7 +29,7 @@ export type TimelineItem = { readonly atMs: number; readonly by?: string | undef
     }
   | { readonly kind: "event"; readonly event: ShownEvent }
   | { readonly kind: "expiry"; readonly balance: ShownBalance }
-  | { readonly kind: "refusal"; readonly refusal: Awaited<ReturnType<typeof readRefusalsOfUser>>[number] }
+  | { readonly kind: "rejection"; readonly rejection: Awaited<ReturnType<typeof readRejectionsOfUser>>[number] }
   | { readonly kind: "payment"; readonly payment: PaymentOutput }
   | { readonly kind: "recurring"; readonly grant: RecurringOutput }
   | { readonly kind: "action"; readonly auditEntry: AuditEntry }
@@ -53,7 +53,7 @@ interface TimelineUser {
 
 /**
  * Returns what happened to a user before a moment, newest first. The read rows of each source reach back to a different moment.
- * The page ends at the latest of these moments, so that no item is missing on it. It has only the refusals that are still stored.
+ * The page ends at the latest of these moments, so that no item is missing on it. It has only the rejections that are still stored.
  */
 export async function readTimeline(
   root: SystemCtx,
@@ -63,11 +63,11 @@ export async function readTimeline(
   const { appId, mode } = ctx.environment;
   const beforeMs = before ?? Number.MAX_SAFE_INTEGER;
   const about = { by: undefined, action: undefined, target: undefined, user: { mode, userId } };
-  const [rows, { events, nextCursor }, expired, refusals, audit] = await Promise.all([
+  const [rows, { events, nextCursor }, expired, rejections, audit] = await Promise.all([
     entriesBefore(ctx, userId, before, READ_MAX),
     listEvents(ctx, { userId, limit: READ_MAX, ...(before === null ? {} : { to: before }) }, false),
     expiriesBefore(ctx, userId, beforeMs, READ_MAX),
-    readRefusalsOfUser(ctx, userId),
+    readRejectionsOfUser(ctx, userId),
     searchAudit(root, appId, about, { limit: TIMELINE_ACTIONS_MAX }),
   ]);
   const balanceIds = rows.filter(({ cause }) => cause.startsWith("payment")).map(({ balanceId }) => balanceId);
@@ -99,7 +99,7 @@ export async function readTimeline(
       ...{ kind: "event" as const, atMs: Date.parse(event.occurredAt), event, by: writers.get(event.eventId) },
     })),
     ...expired.map((balance) => ({ kind: "expiry" as const, atMs: Date.parse(balance.expiresAt ?? ""), balance })),
-    ...refusals.map((refusal) => ({ kind: "refusal" as const, atMs: Date.parse(refusal.lastAt), refusal })),
+    ...rejections.map((rejection) => ({ kind: "rejection" as const, atMs: Date.parse(rejection.lastAt), rejection })),
     ...ungranted.map((payment) => ({ kind: "payment" as const, atMs: Date.parse(payment.createdAt), payment })),
     ...recurring.map((grant) => ({
       ...{ kind: "recurring" as const, atMs: Date.parse(grant.createdAt), grant },

@@ -100,14 +100,14 @@ async function suspendedPage(c: Context<DashboardEnv>) {
   );
 }
 
-async function cancelPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
+async function cancelPage(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
   const { userId = "", recurringId = "" } = form;
   const { recurring } = await listRecurring(c.var.ctx, { userId });
   const grant = recurring.find((each) => each.recurringId === recurringId);
   if (grant === undefined) throw new PurserError("not_found", "This user has no such recurring grant.");
   return page(
     c,
-    { title: "Cancel recurring grant", section: "users", refusal },
+    { title: "Cancel recurring grant", section: "users", rejection },
     <Confirm
       c={c}
       action={`${RECURRING_PATH}/cancel`}
@@ -132,14 +132,14 @@ async function cancelPage(c: Context<DashboardEnv>, form: Form, refusal?: Purser
           ["period_end", "At the end of the current period: granted credits stay"],
           ["now", "Now: granted credits that have not expired are revoked"],
         ]}
-        refusal={refusal}
+        rejection={rejection}
       />
       <LongText
         label="Reason (recorded in the ledger of the revoked balances)"
         name="reason"
         value={form.reason}
         required
-        refusal={refusal}
+        rejection={rejection}
       />
     </Confirm>,
   );
@@ -157,7 +157,7 @@ export const recurringPages = createDashboardRoutes()
         await callVerb(c, (ctx) => cancelRecurring(ctx, form.recurringId ?? "", input));
         return "recurring-cancelled";
       },
-      (refusal) => cancelPage(c, c.var.form, refusal),
+      (rejection) => cancelPage(c, c.var.form, rejection),
     ),
   )
   .post(`/${RECURRING_PATH}/resume`, (c) =>
@@ -167,10 +167,10 @@ export const recurringPages = createDashboardRoutes()
         await callVerb(c, (ctx) => resumeRecurring(ctx, c.var.form.recurringId ?? ""));
         return "recurring-resumed";
       },
-      (refusal) =>
+      (rejection) =>
         page(
           c,
-          { title: "Resume recurring grant", section: "users", refusal },
+          { title: "Resume recurring grant", section: "users", rejection },
           <p class="card">
             <a href={pathIn(c, userPath(c.var.form.userId))}>Back to the user</a>
           </p>,

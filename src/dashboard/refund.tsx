@@ -6,16 +6,16 @@ import { callVerb } from "../http/factory.ts";
 import { numberHead, Table } from "./components.tsx";
 import { Confirm, formFields, redirectAfter, requireReason } from "./confirm.tsx";
 import { Field, Hidden, LongText } from "./fields.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
 import { amountText, queryString } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { userPath } from "./links.tsx";
 
-function refundForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
+function refundForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
   const { userId = "", externalRef, refundRef = c.var.root.newId("ref_") } = form;
   return page(
     c,
-    { title: "Refund an order", section: "users", refusal },
+    { title: "Refund an order", section: "users", rejection },
     <form method="get" action={pathIn(c, "users/refund/confirm")} class="card">
       <Hidden fields={{ userId, refundRef }} />
       <p>
@@ -23,7 +23,7 @@ function refundForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError)
         Credits already spent are not taken.
       </p>
       <div class="row">
-        <Field label="Reference of the order" name="externalRef" value={externalRef} required refusal={refusal} />
+        <Field label="Reference of the order" name="externalRef" value={externalRef} required rejection={rejection} />
         <Field
           label="Refunded part"
           hint="empty: all that is left"
@@ -31,11 +31,11 @@ function refundForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError)
           param="share.part"
           value={form.part}
           placeholder="500"
-          refusal={refusal}
+          rejection={rejection}
         />
-        <Field label="Of" name="of" param="share.of" value={form.of} placeholder="1,500" refusal={refusal} />
+        <Field label="Of" name="of" param="share.of" value={form.of} placeholder="1,500" rejection={rejection} />
       </div>
-      <LongText label="Reason (kept in the ledger)" name="reason" value={form.reason} required refusal={refusal} />
+      <LongText label="Reason (kept in the ledger)" name="reason" value={form.reason} required rejection={rejection} />
       <p>
         <button type="submit">Continue</button>
       </p>
@@ -56,16 +56,16 @@ function refundOfForm(form: Form, refundRef: string) {
 
 async function confirmRefund(c: Context<DashboardEnv>, form: Form, refused?: PurserError) {
   const { refundRef = c.var.root.newId("ref_") } = form;
-  const read = await catchRefusal(async () => {
+  const read = await catchRejection(async () => {
     const input = refundOfForm(form, refundRef);
     return { input, balances: await previewRefund(c.var.ctx, input) };
   });
-  if (read.result === undefined) return refundForm(c, form, read.refusal);
+  if (read.result === undefined) return refundForm(c, form, read.rejection);
   const { input, balances } = read.result;
   const { share } = input;
   return page(
     c,
-    { title: "Confirm refund", section: "users", refusal: refused },
+    { title: "Confirm refund", section: "users", rejection: refused },
     <Confirm
       c={c}
       action="users/refund"
@@ -115,6 +115,6 @@ export const refundPages = createDashboardRoutes()
         const { replayed } = await callVerb(c, (ctx) => refundCredits(ctx, refundOfForm(form, refundRef)));
         return replayed ? "refunded-before" : "refunded";
       },
-      (refusal) => refundForm(c, form, refusal),
+      (rejection) => refundForm(c, form, rejection),
     );
   });

@@ -4,7 +4,7 @@ import { limitArrivals } from "../auth/arrivals.ts";
 import { openRoot } from "../auth/require-admin.ts";
 import { inDatabaseOf } from "../auth/system-ctx.ts";
 import { inEnvironmentOf, requireApp, requireEnvironment } from "../catalog/apps.ts";
-import { errorStatus, PurserError, refusalIn } from "../errors.ts";
+import { errorStatus, PurserError, rejectionIn } from "../errors.ts";
 import type { Mode } from "../runtime.ts";
 import { adjustRoutes } from "./adjust.tsx";
 import { adminKeysRoutes } from "./admin-keys.tsx";
@@ -32,9 +32,9 @@ import { peopleRoutes } from "./people.tsx";
 import { personRoutes } from "./person.tsx";
 import { recurringPages } from "./recurring.tsx";
 import { refundPages } from "./refund.tsx";
-import { refusalsRoutes } from "./refusals.tsx";
+import { rejectionsRoutes } from "./rejections.tsx";
 import { searchRoutes } from "./search.tsx";
-import { adminTokenOf, protect, sessionsRoutes } from "./session.tsx";
+import { protect, readAdminToken, sessionsRoutes } from "./session.tsx";
 import { requireSignIn, signInRoutes } from "./sign-in.tsx";
 import { statementsRoutes } from "./statements.tsx";
 import { stripePages } from "./stripe.tsx";
@@ -65,7 +65,7 @@ const environmentRoutes = createDashboardRoutes()
   .use(inEnvironment)
   .route("/", overviewRoutes)
   .route("/", searchRoutes)
-  .route("/", refusalsRoutes)
+  .route("/", rejectionsRoutes)
   .route("/", figuresRoutes)
   .route("/", packsRoutes)
   .route("/", packRoutes)
@@ -97,19 +97,19 @@ const environmentRoutes = createDashboardRoutes()
   .route("/", clockPages)
   .route("/", auditRoutes);
 
-function titleOf(refusal: PurserError): string {
-  const status = errorStatus[refusal.code];
+function titleOf(rejection: PurserError): string {
+  const status = errorStatus[rejection.code];
   if (status === 404) return "Not found";
   return status < 500 ? "Request failed" : "Something went wrong";
 }
 
-function errorPage(c: Context<DashboardEnv>, refusal: PurserError) {
+function errorPage(c: Context<DashboardEnv>, rejection: PurserError) {
   // Set when the application in the path exists.
   const isInApp: boolean = c.var.ctx !== undefined;
   const section = isInApp ? sectionOfPath(c) : undefined;
   return page(
     c,
-    { title: titleOf(refusal), section, refusal },
+    { title: titleOf(rejection), section, rejection },
     <p>
       {section !== undefined && (
         <>
@@ -129,11 +129,11 @@ function errorPage(c: Context<DashboardEnv>, refusal: PurserError) {
 /** The routes of the dashboard, which stands at /admin. */
 export const dashboardRoutes = createDashboardRoutes()
   .onError((error, c) => {
-    const refusal = refusalIn(error);
+    const rejection = rejectionIn(error);
     // The error is returned as the API returns it if it is a bug, or if nobody is signed in.
-    if (refusal === null || c.var.session === undefined) throw error;
-    for (const [name, value] of Object.entries(refusal.headers)) c.header(name, value);
-    return errorPage(c, refusal);
+    if (rejection === null || c.var.session === undefined) throw error;
+    for (const [name, value] of Object.entries(rejection.headers)) c.header(name, value);
+    return errorPage(c, rejection);
   })
   .use(protect, limitArrivals, withAssets, openRoot)
   .get("/assets/:name", async (c) => {
@@ -152,6 +152,6 @@ export const dashboardRoutes = createDashboardRoutes()
   .route("/apps/:appId/:mode{live|test}", environmentRoutes)
   // Not `all`: a known path keeps its 405 for other methods.
   .get("*", (c) => {
-    adminTokenOf(c.var.root.settings);
+    readAdminToken(c.var.root.settings);
     return errorPage(c, new PurserError("not_found", "There is no such page."));
   });

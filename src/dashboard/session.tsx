@@ -27,7 +27,7 @@ export const cookieOptions = (c: Context<DashboardEnv>) => ({
 });
 
 /** Returns the admin token. Without one there is no dashboard, and it throws. */
-export function adminTokenOf(settings: Settings): string {
+export function readAdminToken(settings: Settings): string {
   if (settings.adminToken === null) throw new PurserError("not_found", "There is nothing at this path.");
   return settings.adminToken;
 }
@@ -38,7 +38,7 @@ export function adminTokenOf(settings: Settings): string {
  */
 export async function findSession(c: Context<DashboardEnv>): Promise<FormSession | null> {
   const { settings } = c.var.root;
-  const adminToken = adminTokenOf(settings);
+  const adminToken = readAdminToken(settings);
   if (settings.access !== null) {
     const { subject, by } = await accessUser(settings.access, c);
     const sessionId = `access:${subject}`;
@@ -63,16 +63,16 @@ async function accessUser(access: NonNullable<Settings["access"]>, c: Context<Da
     audience: access.audience,
   });
   const assertion = c.req.header("cf-access-jwt-assertion");
-  const refuse = (cause?: unknown) =>
+  const reject = (cause?: unknown) =>
     new PurserError("forbidden", "Cloudflare Access did not authorize this request.", { cause });
-  if (!setting.success || assertion === undefined) throw refuse();
+  if (!setting.success || assertion === undefined) throw reject();
   try {
     const { sub, email } = await verifyToken(c.var.runtime, setting.data, assertion);
-    if (typeof sub !== "string" || sub === "") throw refuse();
+    if (typeof sub !== "string" || sub === "") throw reject();
     return { subject: sub, by: typeof email === "string" && email !== "" ? email : sub };
   } catch (error) {
     if (error instanceof PurserError && error.code === "temporarily_unavailable") throw error;
-    throw refuse(error);
+    throw reject(error);
   }
 }
 
@@ -107,7 +107,7 @@ const contextOf = (c: Context<DashboardEnv>, purpose: string) =>
  * reloaded. The browser carries the value in a cookie, sealed for this session, for at most two minutes.
  */
 export async function keepOnce(c: Context<DashboardEnv>, purpose: string, value: object): Promise<void> {
-  const sealed = await sealText(adminTokenOf(c.var.root.settings), contextOf(c, purpose), JSON.stringify(value));
+  const sealed = await sealText(readAdminToken(c.var.root.settings), contextOf(c, purpose), JSON.stringify(value));
   setCookie(c, ONCE_COOKIE, sealed, { ...cookieOptions(c), maxAge: ONCE_SECONDS });
 }
 
@@ -115,7 +115,7 @@ export async function keepOnce(c: Context<DashboardEnv>, purpose: string, value:
 export async function takeOnce<Value extends object>(c: Context<DashboardEnv>, purpose: string): Promise<Value | null> {
   const sealed = getCookie(c, ONCE_COOKIE);
   if (sealed === undefined) return null;
-  const text = await openSealed([adminTokenOf(c.var.root.settings)], contextOf(c, purpose), sealed);
+  const text = await openSealed([readAdminToken(c.var.root.settings)], contextOf(c, purpose), sealed);
   if (text === null) return null;
   deleteCookie(c, ONCE_COOKIE, cookieOptions(c));
   // The seal proves that `keepOnce` wrote it for this purpose.
@@ -128,9 +128,9 @@ const RANDOM_LENGTH = 22;
  * Returns 22 characters of base62 derived from a form's `nonce` and the admin token, so that a form sent twice creates one
  * object.
  */
-export async function randomOf(c: Context<DashboardEnv>, nonce: string): Promise<string> {
+export async function readRandom(c: Context<DashboardEnv>, nonce: string): Promise<string> {
   const text = contextOf(c, `random\n${nonce}`);
-  const mac = await signHmac(adminTokenOf(c.var.root.settings), text);
+  const mac = await signHmac(readAdminToken(c.var.root.settings), text);
   let rest = mac.reduce((number, byte) => (number << 8n) | BigInt(byte), 0n);
   let digits = "";
   while (digits.length < RANDOM_LENGTH) {
@@ -150,7 +150,7 @@ export async function repeatable(c: Context<DashboardEnv>, about = ""): Promise<
   const { admin, form } = c.var;
   const nonce = `${form.nonce ?? admin.newId("")}${about}`;
   const drawn = await Promise.all(
-    Array.from({ length: REPEATABLE_IDS }, (_, index) => randomOf(c, `${index}\n${nonce}`)),
+    Array.from({ length: REPEATABLE_IDS }, (_, index) => readRandom(c, `${index}\n${nonce}`)),
   );
   return {
     ...admin,

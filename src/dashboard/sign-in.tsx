@@ -7,8 +7,8 @@ import {
   endSession,
   formToken,
   isFormToken,
+  parseSessionId,
   SESSION_SECONDS,
-  sessionIdOf,
 } from "../auth/admin-session.ts";
 import { isAdminToken } from "../auth/require-admin.ts";
 import { invalid, PurserError } from "../errors.ts";
@@ -18,9 +18,9 @@ import { UNKNOWN_KEY_BYTES_MAX } from "../http/json-body.ts";
 import { Field, Hidden } from "./fields.tsx";
 import { createDashboardRoutes, type DashboardEnv, type Form, parseForm } from "./form.ts";
 import { page } from "./layout.tsx";
-import { adminTokenOf, COOKIE, cookieOptions, findSession } from "./session.tsx";
+import { COOKIE, cookieOptions, findSession, readAdminToken } from "./session.tsx";
 
-/** Refuses a form from another site. Browsers send `Origin` or `Sec-Fetch-Site`; a request without both is not from a browser. */
+/** Rejects a form from another site. Browsers send `Origin` or `Sec-Fetch-Site`; a request without both is not from a browser. */
 function assertSameOrigin(c: Context<DashboardEnv>): void {
   const site = c.req.header("sec-fetch-site");
   const origin = c.req.header("origin");
@@ -48,7 +48,7 @@ async function keepForm(c: Context<DashboardEnv>) {
     if (!(error instanceof PurserError && error.code === "payload_too_large")) throw error;
     const message =
       "Your session ended, and a form of more than 64 KiB is not kept. Sign in in another tab, and send it again.";
-    return signInPage(c, { refusal: new PurserError("payload_too_large", message) });
+    return signInPage(c, { rejection: new PurserError("payload_too_large", message) });
   }
 }
 
@@ -70,7 +70,7 @@ export const requireSignIn = createMiddleware<DashboardEnv>(async (c, next) => {
   if (c.req.method !== "POST") return next();
   assertSameOrigin(c);
   const form = withPlainLineEnds(await readForm(c.req.raw));
-  if (!(await isFormToken(adminTokenOf(c.var.root.settings), session.sessionId, form._form ?? ""))) {
+  if (!(await isFormToken(readAdminToken(c.var.root.settings), session.sessionId, form._form ?? ""))) {
     throw new PurserError("forbidden", "The form has expired. Reload the page and try again.");
   }
   c.set("form", form);
@@ -112,14 +112,14 @@ interface SignIn {
   readonly next?: string | undefined;
   readonly kept?: KeptForm | null;
   readonly name?: string | undefined;
-  readonly refusal?: PurserError | undefined;
+  readonly rejection?: PurserError | undefined;
 }
 
-function signInPage(c: Context<DashboardEnv>, { next, kept = null, name, refusal }: SignIn) {
+function signInPage(c: Context<DashboardEnv>, { next, kept = null, name, rejection }: SignIn) {
   const keptField: Record<string, string> = kept === null ? {} : { kept: JSON.stringify(kept) };
   return page(
     c,
-    { title: "Sign in", refusal },
+    { title: "Sign in", rejection },
     <form method="post" action="/admin/sign-in" class="card signin">
       {kept !== null && (
         <p class="notice good" role="status">
@@ -138,7 +138,7 @@ function signInPage(c: Context<DashboardEnv>, { next, kept = null, name, refusal
           value={name}
           required
           autocomplete="username"
-          refusal={refusal}
+          rejection={rejection}
         />
         <Field
           label="Admin token"
@@ -146,7 +146,7 @@ function signInPage(c: Context<DashboardEnv>, { next, kept = null, name, refusal
           type="password"
           required
           autocomplete="current-password"
-          refusal={refusal}
+          rejection={rejection}
         />
         <button type="submit">Sign in</button>
       </div>
@@ -165,14 +165,14 @@ function readActorName(name: string): string {
 
 async function checkToken(c: Context<DashboardEnv>, token: string): Promise<void> {
   assertSameOrigin(c);
-  if (!(await isAdminToken(c, token, adminTokenOf(c.var.root.settings)))) {
+  if (!(await isAdminToken(c, token, readAdminToken(c.var.root.settings)))) {
     throw new PurserError("invalid_key", "Wrong admin token.", { param: "token" });
   }
 }
 
 /** Asks whether to send a form that was kept during the sign-in. */
 async function keptFormPage(c: Context<DashboardEnv>, kept: KeptForm, sessionId: string) {
-  const _form = await formToken(adminTokenOf(c.var.root.settings), sessionId);
+  const _form = await formToken(readAdminToken(c.var.root.settings), sessionId);
   return page(
     c,
     { title: "Signed in" },
@@ -192,13 +192,13 @@ async function keptFormPage(c: Context<DashboardEnv>, kept: KeptForm, sessionId:
 export const signInRoutes = createDashboardRoutes()
   .get("/sign-in", async (c) => {
     const { settings } = c.var.root;
-    adminTokenOf(settings);
+    readAdminToken(settings);
     // With Cloudflare Access, a request that arrives here is signed in.
     return settings.access === null ? signInPage(c, { next: c.req.query("next") }) : c.redirect("/admin/apps", 303);
   })
   .post("/sign-in", async (c) => {
     const { settings } = c.var.root;
-    const adminToken = adminTokenOf(settings);
+    const adminToken = readAdminToken(settings);
     if (settings.access !== null) throw new PurserError("forbidden", "This dashboard uses Cloudflare Access.");
     const { next, token = "", name = "", ...form } = await readForm(c.req.raw, { fieldsMax: SIGN_IN_FIELDS_MAX });
     const kept = readKeptForm(form.kept);
@@ -210,10 +210,10 @@ export const signInRoutes = createDashboardRoutes()
     } catch (error) {
       if (!(error instanceof PurserError)) throw error;
       for (const [name, value] of Object.entries(error.headers)) c.header(name, value);
-      return signInPage(c, { next, kept, name, refusal: error });
+      return signInPage(c, { next, kept, name, rejection: error });
     }
     setCookie(c, COOKIE, cookie, { ...cookieOptions(c), maxAge: SESSION_SECONDS });
-    return kept === null ? c.redirect(destination(next), 303) : keptFormPage(c, kept, sessionIdOf(cookie));
+    return kept === null ? c.redirect(destination(next), 303) : keptFormPage(c, kept, parseSessionId(cookie));
   })
   .post("/sign-out", requireSignIn, async (c) => {
     if (c.var.session.isByAccess) return c.redirect("/cdn-cgi/access/logout", 303);

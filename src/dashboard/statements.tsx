@@ -11,16 +11,16 @@ import type { PurserError } from "../errors.ts";
 import { numberHead, Table, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import type { FigureName } from "./figures.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
 import { amountText, Time } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 
-async function listPage(c: Context<DashboardEnv>, refusal?: PurserError) {
+async function listPage(c: Context<DashboardEnv>, rejection?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;
   const { statements } = await listStatements(c.var.root, appId, mode);
   return page(
     c,
-    { title: "Statements", section: "statements", refusal },
+    { title: "Statements", section: "statements", rejection },
     <>
       <section class="card">
         <p class="soft">
@@ -50,7 +50,7 @@ async function listPage(c: Context<DashboardEnv>, refusal?: PurserError) {
             placeholder="2026-11"
             value={c.var.form.month}
             required
-            refusal={refusal}
+            rejection={rejection}
           />
           <button type="submit">Make statement</button>
         </div>
@@ -126,11 +126,11 @@ export const statementsRoutes = createDashboardRoutes()
   .get("/statements", (c) => listPage(c))
   .post("/statements", async (c) => {
     const { appId, mode } = c.var.ctx.environment;
-    const created = await catchRefusal(async () => {
+    const created = await catchRejection(async () => {
       const input = parseForm(createStatementInput, { mode, month: c.var.form.month });
       return createStatement(c.var.admin, appId, input);
     });
-    if (created.refusal !== undefined) return listPage(c, created.refusal);
+    if (created.rejection !== undefined) return listPage(c, created.rejection);
     return c.redirect(pathIn(c, `statements/${created.result.statementId}`), 303);
   })
   .get("/statements/:statementId{stm_[^/]+\\.csv}", async (c) => {

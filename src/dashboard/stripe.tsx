@@ -15,7 +15,7 @@ import { queryString, Time, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { paymentPath, stripeUrl, UserLink } from "./links.tsx";
 
-const REFUSED_WORDS: Readonly<Record<NonNullable<StripeOutput["refused"]>["reason"], string>> = {
+const REJECTED_WORDS: Readonly<Record<NonNullable<StripeOutput["refused"]>["reason"], string>> = {
   header_missing: "the header Stripe-Signature is missing",
   header_malformed: "a malformed header Stripe-Signature",
   wrong_secret: "signed with a secret other than those set here",
@@ -26,9 +26,9 @@ const REFUSED_WORDS: Readonly<Record<NonNullable<StripeOutput["refused"]>["reaso
 export const StripeSetup = (props: {
   c: Context<DashboardEnv>;
   stripe: StripeOutput;
-  refusal: PurserError | undefined;
+  rejection: PurserError | undefined;
 }) => {
-  const { c, refusal } = props;
+  const { c, rejection } = props;
   const { setting, lastEventAt, refused } = props.stripe;
   const { appId, mode } = c.var.ctx.environment;
   const { publicOrigin } = c.var.root.settings;
@@ -53,7 +53,7 @@ export const StripeSetup = (props: {
         {refused !== null && (
           <p>
             A request without a valid signature came at <b>{timeText(refused.at, "")}</b> (
-            {REFUSED_WORDS[refused.reason]}).
+            {REJECTED_WORDS[refused.reason]}).
           </p>
         )}
         <CopyBox label="Endpoint URL" value={`${origin}/api/v1/stripe/${appId}/${mode}`} />
@@ -76,7 +76,7 @@ export const StripeSetup = (props: {
             type="password"
             hint={setting === null ? "whsec_…" : `empty keeps ${setting.signingSecrets.join(" and ")}`}
             autocomplete="new-password"
-            refusal={refusal}
+            rejection={rejection}
             param="setting.signingSecrets"
           />
           <Field
@@ -90,7 +90,7 @@ export const StripeSetup = (props: {
             label="Currency of wallets"
             name="currency"
             value={form.currency ?? setting?.currency ?? "usd"}
-            refusal={refusal}
+            rejection={rejection}
             param="setting.currency"
           />
         </div>
@@ -98,7 +98,7 @@ export const StripeSetup = (props: {
           label="Prices of invoices, one a line: price, pack, quantity of a pack without items, period (if it expires with it), trial (if a line of 0 grants, once a user), amount=1000 (the full price in cents, for switches of plans)"
           name="prices"
           value={form.prices ?? prices.join("\n")}
-          refusal={refusal}
+          rejection={rejection}
           param="setting.prices"
         />
         <p>
@@ -149,7 +149,7 @@ function readPrice(text: string) {
   };
 }
 
-/** Stores the setting of the form. Throws the refusals of the API. */
+/** Stores the setting of the form. Throws the rejections of the API. */
 export async function saveStripe(c: Context<DashboardEnv>) {
   const { appId, mode } = c.var.ctx.environment;
   const { form } = c.var;

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { exactAmount, toSteps, UNITS, type Unit } from "../books/amounts/amount.ts";
+import { exactAmount, toMinor, UNITS, type Unit } from "../books/amounts/amount.ts";
 import type { AuditEntry } from "../catalog/audit-page.ts";
 import { invalid } from "../errors.ts";
 import { iso } from "../lib/time.ts";
@@ -11,7 +11,7 @@ import { pathIn } from "./layout.tsx";
 import { EventLink, paymentPath, ReservationLink } from "./links.tsx";
 import { StatusTag } from "./payments.tsx";
 import { TIMELINE_ACTIONS_MAX, type TimelineItem, type TimelinePage } from "./read-timeline.ts";
-import { whyRefused } from "./refusals.tsx";
+import { whyRejected } from "./rejections.tsx";
 
 type ItemOf<Kind extends TimelineItem["kind"]> = Extract<TimelineItem, { kind: Kind }>;
 /** The names of packs by id. */
@@ -54,7 +54,7 @@ export const Timeline = ({ c, userId, page, balances }: TimelineProps) => {
         ])}
       />
       <p class="soft">
-        Refusals are kept for 30 days, and may be incomplete. Equal ones are one row, at the last time.
+        Rejections are kept for 30 days, and may be incomplete. Equal ones are one row, at the last time.
         {!hasAllActions &&
           ` Only the newest ${TIMELINE_ACTIONS_MAX} actions of operators are shown here. The audit has all.`}
         {Math.abs(now() - realNow()) > 60_000 &&
@@ -71,25 +71,25 @@ export const Timeline = ({ c, userId, page, balances }: TimelineProps) => {
 
 /** Returns an item's changes of credits, by unit. */
 function changesOf(item: TimelineItem): string[] {
-  const changes = changedSteps(item);
+  const changes = changedMinor(item);
   return UNITS.flatMap((unit) => {
     const changesInUnit = changes.filter((change) => change.unit === unit);
-    const steps = changesInUnit.reduce((sum, change) => sum + change.steps, 0n);
-    return changesInUnit.length === 0 ? [] : [`${signed(exactAmount(unit, steps))} ${unit}`];
+    const minor = changesInUnit.reduce((sum, change) => sum + change.minor, 0n);
+    return changesInUnit.length === 0 ? [] : [`${signed(exactAmount(unit, minor))} ${unit}`];
   });
 }
 
 interface CreditChange {
   readonly unit: Unit;
-  readonly steps: bigint;
+  readonly minor: bigint;
 }
 
-function changedSteps(item: TimelineItem): readonly CreditChange[] {
+function changedMinor(item: TimelineItem): readonly CreditChange[] {
   const paid = ({ unit, amount }: { unit: Unit; amount: number }) => ({
     unit,
-    steps: -BigInt(toSteps(unit, amount) ?? 0),
+    minor: -BigInt(toMinor(unit, amount) ?? 0),
   });
-  if (item.kind === "entries") return item.rows.map(({ unit, deltaSteps }) => ({ unit, steps: BigInt(deltaSteps) }));
+  if (item.kind === "entries") return item.rows.map(({ unit, deltaMinor }) => ({ unit, minor: BigInt(deltaMinor) }));
   if (item.kind === "event") return item.event.debits.map(paid);
   return item.kind === "expiry" ? [paid({ unit: item.balance.unit, amount: item.balance.remaining })] : [];
 }
@@ -106,8 +106,8 @@ const What = ({ c, item, packs }: WhatProps<TimelineItem>) => {
       return <EntriesText c={c} item={item} packs={packs} />;
     case "event":
       return <EventText c={c} event={item.event} />;
-    case "refusal":
-      return <RefusalLine refusal={item.refusal} />;
+    case "rejection":
+      return <RejectionLine rejection={item.rejection} />;
     case "expiry":
       return (
         <>
@@ -200,18 +200,18 @@ const EventText = ({ c, event }: { c: Context<DashboardEnv>; event: ItemOf<"even
   </>
 );
 
-const REFUSED_WITH = {
+const REJECTED_WITH = {
   shortage: "Refused (402)",
   usage_limit: "Refused (429)",
   failed_grant: "Grant refused",
 } as const;
 
-const RefusalLine = ({ refusal }: { refusal: ItemOf<"refusal">["refusal"] }) => {
-  const { kind, subject, model, reason, times } = refusal;
+const RejectionLine = ({ rejection }: { rejection: ItemOf<"rejection">["rejection"] }) => {
+  const { kind, subject, model, reason, times } = rejection;
   return (
     <>
-      <b>{REFUSED_WITH[kind]}</b>: {usedName({ event: subject, model })}
-      {reason.uncovered !== undefined && `, ${quantitiesText(reason.uncovered)} missing`} ({whyRefused(reason)})
+      <b>{REJECTED_WITH[kind]}</b>: {usedName({ event: subject, model })}
+      {reason.uncovered !== undefined && `, ${quantitiesText(reason.uncovered)} missing`} ({whyRejected(reason)})
       {times > 1 && `, ${amountText(times)} times`}
     </>
   );

@@ -8,27 +8,27 @@ import { FormToken, pathIn } from "./layout.tsx";
 interface TokenSettingProps {
   readonly c: Context<DashboardEnv>;
   readonly setting: EndUserAuthOutput["setting"];
-  /** The form that was refused, and why. */
+  /** The form that was rejected, and why. */
   readonly form: Form;
-  readonly refusal: PurserError | undefined;
+  readonly rejection: PurserError | undefined;
 }
 
-/** Shows the setting that verifies end-user tokens, as a form. A refused form stays as it was typed, except for its secret. */
-export const TokenSetting = ({ c, setting, form, refusal: all }: TokenSettingProps) => {
-  const isRefused = form.type !== undefined;
-  const refusal = isRefused ? all : undefined;
+/** Shows the setting that verifies end-user tokens, as a form. A rejected form stays as it was typed, except for its secret. */
+export const TokenSetting = ({ c, setting, form, rejection: all }: TokenSettingProps) => {
+  const isRejected = form.type !== undefined;
+  const rejection = isRejected ? all : undefined;
   const Text = (props: {
     name: "url" | "issuer" | "audience" | "claim";
     label: string;
     hint?: string;
     placeholder?: string;
   }) => {
-    const value = isRefused ? form[props.name] : (setting?.[props.name] ?? "");
-    return <Field {...props} value={value} refusal={refusal} param={`setting.${props.name}`} />;
+    const value = isRejected ? form[props.name] : (setting?.[props.name] ?? "");
+    return <Field {...props} value={value} rejection={rejection} param={`setting.${props.name}`} />;
   };
   const Check = ({ name, isSet, label }: { name: string; isSet: boolean; label: string }) => (
     <label>
-      <input type="checkbox" name={name} value="yes" checked={isRefused ? form[name] === "yes" : isSet} /> {label}
+      <input type="checkbox" name={name} value="yes" checked={isRejected ? form[name] === "yes" : isSet} /> {label}
     </label>
   );
   const hasSecret = setting?.type === "hs256";
@@ -51,7 +51,7 @@ export const TokenSetting = ({ c, setting, form, refusal: all }: TokenSettingPro
         <Choice
           label="Verified by"
           name="type"
-          value={isRefused ? form.type : (setting?.type ?? "none")}
+          value={isRejected ? form.type : (setting?.type ?? "none")}
           options={[
             ["none", "not verified (off)"],
             ["jwks", "published keys (JWKS)"],
@@ -65,7 +65,7 @@ export const TokenSetting = ({ c, setting, form, refusal: all }: TokenSettingPro
           type="password"
           hint={hasSecret ? "empty keeps the present one" : "32 bytes or more"}
           autocomplete="new-password"
-          refusal={refusal}
+          rejection={rejection}
           param="setting.secret"
         />
       </div>
@@ -96,9 +96,9 @@ export const TokenSetting = ({ c, setting, form, refusal: all }: TokenSettingPro
           label="Pages that may use publishable keys"
           hint="origins, separated by spaces; any when empty"
           name="origins"
-          value={isRefused ? form.origins : setting?.origins?.join(" ")}
+          value={isRejected ? form.origins : setting?.origins?.join(" ")}
           placeholder="https://app.example.com"
-          refusal={refusal}
+          rejection={rejection}
           param="setting.origins"
         />
         <button type="submit">Save</button>

@@ -17,10 +17,10 @@ import { PurserError } from "../errors.ts";
 import { Empty, numberHead, RowMenu, Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, numberField, parseForm, textField } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type DashboardEnv, numberField, parseForm, textField } from "./form.ts";
 import { amountText, Time } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
-import { randomOf } from "./session.tsx";
+import { readRandom } from "./session.tsx";
 
 const LIMIT_NOTICES: Readonly<Record<string, string>> = {
   created: "Limit created. It counts from now on.",
@@ -36,13 +36,13 @@ const Rules = ({ of }: { of: UsageLimitOutput["matches"] }) =>
     <code>{of.map(({ event = "*", model }) => (model === undefined ? event : `${event} (${model})`)).join(", ")}</code>
   );
 
-async function usageLimitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
+async function usageLimitsPage(c: Context<DashboardEnv>, rejection?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;
   const { limits } = await listLimits(c.var.root, appId, mode);
   const { form } = c.var;
   return page(
     c,
-    { title: "Usage limits", section: "usage-limits", refusal, notice: LIMIT_NOTICES[c.req.query("notice") ?? ""] },
+    { title: "Usage limits", section: "usage-limits", rejection, notice: LIMIT_NOTICES[c.req.query("notice") ?? ""] },
     <>
       <section class="card">
         <h2>Usage limits</h2>
@@ -77,21 +77,21 @@ async function usageLimitsPage(c: Context<DashboardEnv>, refusal?: PurserError) 
         <FormToken c={c} />
         <Hidden fields={{ nonce: form.nonce ?? c.var.root.newId("") }} />
         <div class="row">
-          <Field label="Name" name="name" value={form.name} refusal={refusal} required />
-          <Field label="Amount" name="amount" value={form.amount} refusal={refusal} required />
+          <Field label="Name" name="name" value={form.name} rejection={rejection} required />
+          <Field label="Amount" name="amount" value={form.amount} rejection={rejection} required />
           <Choice
             label="Unit"
             name="unit"
             value={form.unit}
             options={UNITS.map((unit) => [unit, unit])}
-            refusal={refusal}
+            rejection={rejection}
           />
           <Choice
             label="Every"
             name="every"
             value={form.every ?? "day"}
             options={EVERY.map((every) => [every, every])}
-            refusal={refusal}
+            rejection={rejection}
           />
         </div>
         <div class="row">
@@ -99,7 +99,7 @@ async function usageLimitsPage(c: Context<DashboardEnv>, refusal?: PurserError) 
             label="Event (optional)"
             name="event"
             value={form.event}
-            refusal={refusal}
+            rejection={rejection}
             param="matches[0].event"
             placeholder="chat.*"
           />
@@ -107,7 +107,7 @@ async function usageLimitsPage(c: Context<DashboardEnv>, refusal?: PurserError) 
             label="Model (optional)"
             name="model"
             value={form.model}
-            refusal={refusal}
+            rejection={rejection}
             param="matches[0].model"
             placeholder="large-*"
           />
@@ -132,7 +132,7 @@ async function readLimit(c: Context<DashboardEnv>): Promise<UsageLimitOutput> {
   return presentLimit(limit, limit.mode);
 }
 
-async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, refusal?: PurserError) {
+async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, rejection?: PurserError) {
   const { limitId, name, unit, every } = limit;
   const at = pathIn(c, `usage-limits/${limitId}`);
   const form = { name, amount: amountText(limit.amount), ...c.var.form };
@@ -143,7 +143,7 @@ async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, refu
   );
   return page(
     c,
-    { title: name, section: "usage-limits", refusal, actions: deleteLink },
+    { title: name, section: "usage-limits", rejection, actions: deleteLink },
     <form method="post" action={at} class="card">
       <h2>Edit</h2>
       <p class="soft">
@@ -152,8 +152,8 @@ async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, refu
       </p>
       <FormToken c={c} />
       <div class="row">
-        <Field label="Name" name="name" value={form.name} refusal={refusal} required />
-        <Field label={`Amount (${unit})`} name="amount" value={form.amount} refusal={refusal} required />
+        <Field label="Name" name="name" value={form.name} rejection={rejection} required />
+        <Field label={`Amount (${unit})`} name="amount" value={form.amount} rejection={rejection} required />
         <button type="submit">Save limit</button>
       </div>
     </form>,
@@ -174,7 +174,7 @@ async function deleteLimitPage(c: Context<DashboardEnv>) {
       button="Delete limit"
     >
       <p>
-        Delete the limit <strong>{name}</strong>? It no longer refuses usage, and the used amounts are deleted.
+        Delete the limit <strong>{name}</strong>? It no longer rejects usage, and the used amounts are deleted.
       </p>
     </Confirm>,
   );
@@ -217,28 +217,28 @@ export const usageLimitPages = createDashboardRoutes()
   .post("/usage-limits", async (c) => {
     const { appId, mode } = c.var.ctx.environment;
     const { form, admin } = c.var;
-    const created = await catchRefusal(async () => {
+    const created = await catchRejection(async () => {
       const rule = { event: textField(form, "event"), model: textField(form, "model") };
       const hasRule = rule.event !== undefined || rule.model !== undefined;
       const { name, unit, every } = form;
       const fields = { mode, name, unit, every, amount: numberField(form, "amount"), matches: hasRule ? [rule] : [] };
-      const limitId = `lim_${await randomOf(c, form.nonce ?? admin.newId(""))}`;
+      const limitId = `lim_${await readRandom(c, form.nonce ?? admin.newId(""))}`;
       return createLimit(admin, appId, parseForm(createLimitInput, fields), limitId);
     });
-    return created.refusal === undefined
+    return created.rejection === undefined
       ? c.redirect(`${pathIn(c, "usage-limits")}?notice=created`, 303)
-      : usageLimitsPage(c, created.refusal);
+      : usageLimitsPage(c, created.rejection);
   })
   .get(USAGE_LIMIT_PATH, async (c) => limitPage(c, await readLimit(c)))
   .post(USAGE_LIMIT_PATH, async (c) => {
     const limit = await limitOfPage(c);
-    const changed = await catchRefusal(async () => {
+    const changed = await catchRejection(async () => {
       const input = { name: c.var.form.name, amount: numberField(c.var.form, "amount") };
       return changeLimit(c.var.admin, limit, parseForm(changeLimitInput, input));
     });
-    return changed.refusal === undefined
+    return changed.rejection === undefined
       ? c.redirect(`${pathIn(c, "usage-limits")}?notice=changed`, 303)
-      : limitPage(c, presentLimit(limit, limit.mode), changed.refusal);
+      : limitPage(c, presentLimit(limit, limit.mode), changed.rejection);
   })
   .get(`${USAGE_LIMIT_PATH}/delete`, deleteLimitPage)
   .post(`${USAGE_LIMIT_PATH}/delete`, async (c) => {

@@ -13,7 +13,7 @@ import { DAY_MS, iso } from "../lib/time.ts";
 import { DayChart } from "./chart.tsx";
 import { Empty, numberHead, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
 import { amountText, shortAmount, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { CREDITS_READ_MAX, RunsOut, TopUsers, unitsUsed } from "./usage-users.tsx";
@@ -52,14 +52,14 @@ async function readUsage(c: Context<DashboardEnv>, days: DaysAsked) {
 
 async function usageFiguresPage(c: Context<DashboardEnv>) {
   const days = daysAsked(c);
-  const found = await catchRefusal(() => readUsage(c, days));
+  const found = await catchRejection(() => readUsage(c, days));
   return page(
     c,
-    { title: "Usage", section: "usage", refusal: found.refusal },
+    { title: "Usage", section: "usage", rejection: found.rejection },
     <>
       <form method="get" action={pathIn(c, "usage")} class="card row">
-        <Field label="From (UTC)" name="from" type="date" value={days.from} refusal={found.refusal} />
-        <Field label="To, included (UTC)" name="to" type="date" value={days.to} refusal={found.refusal} />
+        <Field label="From (UTC)" name="from" type="date" value={days.from} rejection={found.rejection} />
+        <Field label="To, included (UTC)" name="to" type="date" value={days.to} rejection={found.rejection} />
         <button type="submit">Show</button>
       </form>
       {found.result !== undefined && <UsageFound c={c} {...found.result} to={days.to} />}

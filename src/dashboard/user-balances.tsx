@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { doubleOf, exactAmount, toSteps, UNITS, type Unit } from "../books/amounts/amount.ts";
+import { doubleOf, exactAmount, toMinor, UNITS, type Unit } from "../books/amounts/amount.ts";
 import type { BalanceList } from "../books/credits/list.ts";
 import type { readUserTotals } from "../books/credits/read-balance.ts";
 import type { ReservationOutput } from "../books/usage/reservations.ts";
@@ -109,7 +109,7 @@ function byRules({ balances, isTruncated }: BalanceList, unit: Unit) {
     matches: group[0]?.matches ?? [],
     amount: exactAmount(
       unit,
-      group.reduce((sum, { remaining }) => sum + BigInt(toSteps(unit, remaining) ?? 0), 0n),
+      group.reduce((sum, { remaining }) => sum + BigInt(toMinor(unit, remaining) ?? 0), 0n),
     ),
   }));
 }
@@ -120,12 +120,12 @@ export const Totals = ({ list, totals, usage }: TotalsProps) => (
     <h2>Total</h2>
     {totals.units.length === 0 && <p class="empty">Nothing can be spent now.</p>}
     <dl class="facts">
-      {totals.units.map(({ unit, remaining, held, heldSteps }) => (
+      {totals.units.map(({ unit, remaining, held, heldMinor }) => (
         <>
           <dt>{unit}</dt>
           <dd>
             <b class="num">{amountText(remaining)}</b> can be spent now
-            {heldSteps > 0n ? `, and ${amountText(held)} more are held by open reservations` : ""}
+            {heldMinor > 0n ? `, and ${amountText(held)} more are held by open reservations` : ""}
             {totals.isPartial ? "" : runsOutNote(usage, unit, remaining)}
             {byRules(list, unit).map(({ matches, amount }) => (
               <div>

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { ledgerReason } from "../api/credits/credit-shapes.ts";
-import { fromSteps } from "../books/amounts/amount.ts";
+import { fromMinor } from "../books/amounts/amount.ts";
 import type { LedgerRow } from "../books/credits/history.ts";
 import { SEARCHED_LEDGER_ENTRIES_MAX } from "../books/credits/history.ts";
 import type { EventDescription } from "../books/usage/describe-events.ts";
@@ -112,20 +112,20 @@ export const LEDGER_COLUMNS: readonly ListColumn<LedgerRow, LedgerView>[] = [
     name: "delta",
     head: numberHead("Change"),
     cell: (row) => (
-      <span class={row.deltaSteps > 0 ? "num plus" : "num"}>
-        {signed(fromSteps(row.unit, row.deltaSteps))} {row.unit}
+      <span class={row.deltaMinor > 0 ? "num plus" : "num"}>
+        {signed(fromMinor(row.unit, row.deltaMinor))} {row.unit}
       </span>
     ),
-    value: (row) => fromSteps(row.unit, row.deltaSteps),
-    sortKey: (row) => [row.unit, fromSteps(row.unit, row.deltaSteps)],
+    value: (row) => fromMinor(row.unit, row.deltaMinor),
+    sortKey: (row) => [row.unit, fromMinor(row.unit, row.deltaMinor)],
   },
   columnOf("unit"),
   {
     name: "remaining",
     head: numberHead("Balance after"),
-    cell: (row) => <span class="num">{amountText(fromSteps(row.unit, row.balanceAfterSteps))}</span>,
-    value: (row) => fromSteps(row.unit, row.balanceAfterSteps),
-    sortKey: (row) => [row.unit, fromSteps(row.unit, row.balanceAfterSteps)],
+    cell: (row) => <span class="num">{amountText(fromMinor(row.unit, row.balanceAfterMinor))}</span>,
+    value: (row) => fromMinor(row.unit, row.balanceAfterMinor),
+    sortKey: (row) => [row.unit, fromMinor(row.unit, row.balanceAfterMinor)],
   },
   { ...columnOf("reason"), head: "Reason", cell: (row) => row.reason },
   { ...columnOf("cause"), head: "Cause", cell: (row) => row.cause },
@@ -166,7 +166,7 @@ const BalanceChart = ({ balance, rows }: { balance: UserBalance; rows: readonly 
     label={`${balance.packName}: ${balance.unit} remaining`}
     steps={rows.toReversed().map((row) => ({
       at: iso(row.occurredAtMs),
-      value: fromSteps(row.unit, row.balanceAfterSteps),
+      value: fromMinor(row.unit, row.balanceAfterMinor),
     }))}
   />
 );

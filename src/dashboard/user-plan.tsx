@@ -22,24 +22,31 @@ interface PlanProps {
   readonly form: Form;
   readonly list: BalanceList;
   readonly plan: PlanOutput | undefined;
-  readonly refusal: PurserError | undefined;
+  readonly rejection: PurserError | undefined;
 }
 
 /** Shows the preview of a debit, which changes nothing. */
-export const Plan = ({ c, form, list, plan, refusal }: PlanProps) => (
+export const Plan = ({ c, form, list, plan, rejection }: PlanProps) => (
   <section class="card" id="plan">
     <h2>Preview a debit</h2>
     <form method="get" action={`${pathIn(c, "users")}#plan`}>
       <Hidden fields={{ userId: form.userId ?? "" }} />
       <div class="row">
-        <Field label="Event" name="event" value={form.event} placeholder="chat.completed" required refusal={refusal} />
+        <Field
+          label="Event"
+          name="event"
+          value={form.event}
+          placeholder="chat.completed"
+          required
+          rejection={rejection}
+        />
         <Field label="Model (optional)" name="model" value={form.model} />
       </div>
       <div class="row">
-        <Field label="Count" name="count" value={form.count} placeholder="1" refusal={refusal} />
-        <Field label="Tokens" name="tokens" value={form.tokens} refusal={refusal} />
-        <Field label="Seconds" name="seconds" value={form.seconds} refusal={refusal} />
-        <Field label="Cents" name="cents" value={form.cents} refusal={refusal} />
+        <Field label="Count" name="count" value={form.count} placeholder="1" rejection={rejection} />
+        <Field label="Tokens" name="tokens" value={form.tokens} rejection={rejection} />
+        <Field label="Seconds" name="seconds" value={form.seconds} rejection={rejection} />
+        <Field label="Cents" name="cents" value={form.cents} rejection={rejection} />
         <button type="submit" class="quiet">
           Preview
         </button>

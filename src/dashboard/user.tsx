@@ -17,7 +17,7 @@ import { DAY_MS } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { Field } from "./fields.tsx";
 import {
-  catchRefusal,
+  catchRejection,
   createDashboardRoutes,
   type DashboardEnv,
   type Form,
@@ -141,14 +141,14 @@ async function readUser(c: Context<DashboardEnv>, form: Form) {
 export async function userPage(c: Context<DashboardEnv>) {
   const form = c.req.query();
   const { userId = "" } = form;
-  const found = await catchRefusal(() => readUser(c, form));
+  const found = await catchRejection(() => readUser(c, form));
   if (found.result === undefined) {
-    return page(c, { title: "Users", section: "users", refusal: found.refusal }, <FindUser c={c} value={userId} />);
+    return page(c, { title: "Users", section: "users", rejection: found.rejection }, <FindUser c={c} value={userId} />);
   }
   const answer =
     textField(form, "event") === undefined
       ? undefined
-      : await catchRefusal(async (): Promise<PlanOutput> => {
+      : await catchRejection(async (): Promise<PlanOutput> => {
           const { totals } = found.result;
           // A plan reads every balance that can pay.
           if (totals.isPartial) throw tooManyToPlan(totals.balances);
@@ -160,7 +160,12 @@ export async function userPage(c: Context<DashboardEnv>) {
   }
   return page(
     c,
-    { title: `User ${userId}`, section: "users", notice: USER_NOTICES[form.notice ?? ""], refusal: answer?.refusal },
+    {
+      title: `User ${userId}`,
+      section: "users",
+      notice: USER_NOTICES[form.notice ?? ""],
+      rejection: answer?.rejection,
+    },
     <>
       <FindUser c={c} value={userId} />
       <UserActions c={c} userId={userId} />
@@ -174,7 +179,7 @@ export async function userPage(c: Context<DashboardEnv>) {
       <Balances c={c} userId={userId} list={list} />
       <Timeline c={c} userId={userId} page={timeline} balances={list.balances} />
       <Ledger c={c} form={form} balances={list.balances} list={ledger} events={events} chart={chart} />
-      <Plan c={c} form={form} list={list} plan={answer?.result} refusal={answer?.refusal} />
+      <Plan c={c} form={form} list={list} plan={answer?.result} rejection={answer?.rejection} />
     </>,
   );
 }

@@ -3,12 +3,12 @@ import { verifyInput } from "../api/credits/verify-user.ts";
 import { VERIFIED_ENTRIES_MAX, type VerifyOutput, verifyUser, verifyUsers } from "../books/credits/verify.ts";
 import type { PurserError } from "../errors.ts";
 import { numberHead, Table } from "./components.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
 import { amountText, queryString } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, UserLink } from "./links.tsx";
 
-const FLAW_TEXTS: Readonly<Record<VerifyOutput["flaws"][number]["kind"], string>> = {
+const REJECTION_TEXTS: Readonly<Record<VerifyOutput["flaws"][number]["kind"], string>> = {
   sum: "what remains is not the sum of its entries",
   gap: "an entry is missing",
   chain: "an entry does not continue from the previous one",
@@ -26,7 +26,7 @@ const VerifyVerdict = ({ c, result }: { c: Context<DashboardEnv>; result: Verify
       <ul>
         {result.flaws.map(({ balanceId, kind }) => (
           <li>
-            {balanceId === null ? "The ledger" : <BalanceLink c={c} id={balanceId} />}: {FLAW_TEXTS[kind]}
+            {balanceId === null ? "The ledger" : <BalanceLink c={c} id={balanceId} />}: {REJECTION_TEXTS[kind]}
           </li>
         ))}
       </ul>
@@ -39,13 +39,13 @@ interface VerifyPage {
   readonly results: readonly VerifyOutput[];
   /** The position at which verification continues. Null at its end. */
   readonly next: string | null;
-  readonly refusal?: PurserError | undefined;
+  readonly rejection?: PurserError | undefined;
 }
 
-const verifyPage = (c: Context<DashboardEnv>, { title, results, next, refusal }: VerifyPage) =>
+const verifyPage = (c: Context<DashboardEnv>, { title, results, next, rejection }: VerifyPage) =>
   page(
     c,
-    { title, section: "users", refusal },
+    { title, section: "users", rejection },
     <section class="card">
       <p class="soft">
         Every balance is computed again from the ledger, and compared with what is stored. A page verifies up to{" "}
@@ -72,18 +72,18 @@ export const verifyRoutes = createDashboardRoutes()
   .get("/users/verify", async (c) => {
     const { userId = "", ...form } = c.req.query();
     const title = `Verification of ${userId}`;
-    const done = await catchRefusal(async () =>
+    const done = await catchRejection(async () =>
       verifyUser(c.var.ctx, parseForm(verifyInput, { userId, cursor: textField(form, "cursor") })),
     );
-    if (done.result === undefined) return verifyPage(c, { title, results: [], next: null, refusal: done.refusal });
+    if (done.result === undefined) return verifyPage(c, { title, results: [], next: null, rejection: done.rejection });
     const { nextCursor } = done.result;
     const next = nextCursor === null ? null : `users/verify${queryString({ userId, cursor: nextCursor })}`;
     return verifyPage(c, { title, results: [done.result], next });
   })
   .get("/verify", async (c) => {
     const title = "Verification";
-    const done = await catchRefusal(() => verifyUsers(c.var.ctx, textField(c.req.query(), "cursor")));
-    if (done.result === undefined) return verifyPage(c, { title, results: [], next: null, refusal: done.refusal });
+    const done = await catchRejection(() => verifyUsers(c.var.ctx, textField(c.req.query(), "cursor")));
+    if (done.result === undefined) return verifyPage(c, { title, results: [], next: null, rejection: done.rejection });
     const { users, nextCursor } = done.result;
     return verifyPage(c, {
       title,

@@ -10,7 +10,7 @@ import { CopyBox } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { Deliveries, endpointOf, ReplayForm, readDeliveries, replayPeriod, resend } from "./deliveries.tsx";
 import { Choice, Hidden } from "./fields.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
 import { Time, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { keepOnce, repeatable, takeOnce } from "./session.tsx";
@@ -63,14 +63,14 @@ function whyOff({ failingSinceMs }: Endpoint, { deliveries }: ListDeliveriesOutp
   return `Purser switched it off, because every attempt since ${timeText(iso(failingSinceMs))} UTC has failed.`;
 }
 
-async function webhookPage(c: Context<DashboardEnv>, webhook: Endpoint, refusal?: PurserError) {
+async function webhookPage(c: Context<DashboardEnv>, webhook: Endpoint, rejection?: PurserError) {
   const { webhookId } = webhook;
   const [listed, endpoints] = await Promise.all([readDeliveries(c, webhookId), readHealth(c.var.ctx)]);
   const health = endpoints.find((each) => each.webhookId === webhookId);
   const created = await takeOnce<{ secret: string }>(c, secretOf(webhookId));
   return page(
     c,
-    { title: "Endpoint", section: "webhooks", refusal, notice: WEBHOOK_NOTICES[c.req.query("notice") ?? ""] },
+    { title: "Endpoint", section: "webhooks", rejection, notice: WEBHOOK_NOTICES[c.req.query("notice") ?? ""] },
     <>
       {created !== null && (
         <section class="card">
@@ -129,9 +129,9 @@ async function webhookPage(c: Context<DashboardEnv>, webhook: Endpoint, refusal?
           </a>
         </form>
       </section>
-      <ChangeForm c={c} webhook={webhook} refusal={refusal} />
+      <ChangeForm c={c} webhook={webhook} rejection={rejection} />
       <Deliveries c={c} webhook={webhook} listed={listed} />
-      <ReplayForm c={c} webhook={webhook} refusal={refusal} />
+      <ReplayForm c={c} webhook={webhook} rejection={rejection} />
     </>,
   );
 }
@@ -139,10 +139,10 @@ async function webhookPage(c: Context<DashboardEnv>, webhook: Endpoint, refusal?
 interface EndpointFormProps {
   readonly c: Context<DashboardEnv>;
   readonly webhook: WebhookOutput;
-  readonly refusal: PurserError | undefined;
+  readonly rejection: PurserError | undefined;
 }
 
-const ChangeForm = ({ c, webhook, refusal }: EndpointFormProps) => {
+const ChangeForm = ({ c, webhook, rejection }: EndpointFormProps) => {
   const { webhookId, url, types, description, isEnabled } = webhook;
   const present = { url, description: description ?? "", ...fieldsOfTypes(types) };
   const isTyped = c.var.form.url !== undefined;
@@ -150,7 +150,7 @@ const ChangeForm = ({ c, webhook, refusal }: EndpointFormProps) => {
     <form method="post" action={pathIn(c, `webhooks/${webhookId}`)} class="card">
       <h2>Change</h2>
       <FormToken c={c} />
-      <EndpointFields fields={isTyped ? c.var.form : present} refusal={refusal} />
+      <EndpointFields fields={isTyped ? c.var.form : present} rejection={rejection} />
       <div class="row">
         <Choice
           label="Status"
@@ -242,13 +242,13 @@ const test: EndpointAction = async (c, { webhookId }) => {
   return `/${webhookId}?notice=tested`;
 };
 
-/** Applies a form to an endpoint. Shows a refusal on the endpoint's page. */
+/** Applies a form to an endpoint. Shows a rejection on the endpoint's page. */
 async function applyForm(c: Context<DashboardEnv>, action: EndpointAction) {
   const webhook = await readEndpoint(c);
-  const done = await catchRefusal(() => action(c, webhook));
-  return done.refusal === undefined
+  const done = await catchRejection(() => action(c, webhook));
+  return done.rejection === undefined
     ? c.redirect(pathIn(c, `webhooks${done.result}`), 303)
-    : webhookPage(c, webhook, done.refusal);
+    : webhookPage(c, webhook, done.rejection);
 }
 
 export const webhookPages = createDashboardRoutes()

@@ -7,7 +7,7 @@ import { createWebhook, listWebhooks } from "../webhooks/endpoints.ts";
 import { MESSAGE_TYPES } from "../webhooks/outbox.ts";
 import { Empty, RowMenu, Table, Tag } from "./components.tsx";
 import { Field, Hidden } from "./fields.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
 import { amountText, Time } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { keepOnce, repeatable } from "./session.tsx";
@@ -74,18 +74,18 @@ export const fieldsOfTypes = (types: readonly string[] | null): Form => ({
 });
 
 /** Shows the fields that the forms for a new and for an existing endpoint share. */
-export const EndpointFields = ({ fields, refusal }: { fields: Form; refusal: PurserError | undefined }) => (
+export const EndpointFields = ({ fields, rejection }: { fields: Form; rejection: PurserError | undefined }) => (
   <>
     <div class="row">
       <Field
         label="URL"
         name="url"
         value={fields.url}
-        refusal={refusal}
+        rejection={rejection}
         placeholder="https://example.com/webhooks"
         required
       />
-      <Field label="Description (optional)" name="description" value={fields.description} refusal={refusal} />
+      <Field label="Description (optional)" name="description" value={fields.description} rejection={rejection} />
     </div>
     <fieldset>
       <legend>Types</legend>
@@ -111,7 +111,7 @@ export const EndpointFields = ({ fields, refusal }: { fields: Form; refusal: Pur
           label="More types, as patterns (optional)"
           name="types"
           value={fields.types}
-          refusal={refusal}
+          rejection={rejection}
           placeholder="credits.*"
         />
       </div>
@@ -119,14 +119,14 @@ export const EndpointFields = ({ fields, refusal }: { fields: Form; refusal: Pur
   </>
 );
 
-async function webhooksPage(c: Context<DashboardEnv>, refusal?: PurserError) {
+async function webhooksPage(c: Context<DashboardEnv>, rejection?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;
   const [{ webhooks }, health] = await Promise.all([listWebhooks(c.var.root, appId, mode), readHealth(c.var.ctx)]);
   const { form } = c.var;
   const notice = c.req.query("notice") === "deleted" ? "Endpoint deleted. Nothing more is sent to it." : undefined;
   return page(
     c,
-    { title: "Webhooks", section: "webhooks", refusal, notice },
+    { title: "Webhooks", section: "webhooks", rejection, notice },
     <>
       <section class="card">
         <div class="card-head">
@@ -184,7 +184,7 @@ async function webhooksPage(c: Context<DashboardEnv>, refusal?: PurserError) {
         <FormToken c={c} />
         {/* Submitting this form twice creates one endpoint. */}
         <Hidden fields={{ nonce: form.nonce ?? c.var.root.newId("") }} />
-        <EndpointFields fields={form} refusal={refusal} />
+        <EndpointFields fields={form} rejection={rejection} />
         <button type="submit">Create endpoint</button>
       </form>
     </>,
@@ -196,11 +196,11 @@ export const webhooksRoutes = createDashboardRoutes()
   .post("/webhooks", async (c) => {
     const { form } = c.var;
     const { appId, mode } = c.var.ctx.environment;
-    const done = await catchRefusal(async () => {
+    const done = await catchRejection(async () => {
       const fields = { mode, url: form.url, types: typesField(form), description: textField(form, "description") };
       return createWebhook(await repeatable(c), appId, parseForm(createWebhookInput, fields));
     });
-    if (done.refusal !== undefined) return webhooksPage(c, done.refusal);
+    if (done.rejection !== undefined) return webhooksPage(c, done.rejection);
     const { webhookId, secret } = done.result;
     await keepOnce(c, secretOf(webhookId), { secret });
     return c.redirect(pathIn(c, `webhooks/${webhookId}?notice=created`), 303);

@@ -75,10 +75,10 @@ const CONSTRAINT_ERRORS = {
 export type Constraint = keyof typeof CONSTRAINT_ERRORS;
 
 /** Returns the constraint that an error of D1 reports. Null for any other error. */
-export function constraintOf(error: unknown): Constraint | null {
+export function findConstraint(error: unknown): Constraint | null {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if (!cause.message.includes("SQLITE_CONSTRAINT")) continue;
-    // `createAccount` refuses by inserting an account without an environment.
+    // `createAccount` rejects by inserting an account without an environment.
     if (cause.message.includes("accounts.environment_id")) return "guard_environment";
     for (const [name, words] of Object.entries(CONSTRAINT_ERRORS)) {
       if (cause.message.includes(words)) return name as Constraint;
@@ -132,12 +132,12 @@ const ATTEMPTS_MAX = 64;
 const ATTEMPTS_WITHOUT_PAUSE = 2;
 const PAUSE_MS_MAX = 1_000;
 
-/** The error to throw to repeat an attempt that no constraint refused. */
+/** The error to throw to repeat an attempt that no constraint rejected. */
 export class RetryAttempt extends Error {}
 
-/** Returns whether a write failed because another write came first. A refusal is never a conflict, whatever its cause. */
+/** Returns whether a write failed because another write came first. A rejection is never a conflict, whatever its cause. */
 export function isConflict(error: unknown): boolean {
-  return error instanceof RetryAttempt || (!(error instanceof PurserError) && CONFLICTS.has(constraintOf(error)));
+  return error instanceof RetryAttempt || (!(error instanceof PurserError) && CONFLICTS.has(findConstraint(error)));
 }
 
 /**

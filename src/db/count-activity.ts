@@ -3,7 +3,7 @@ import type { PurserError } from "../errors.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { Environment, TenantCtx } from "../runtime.ts";
 import { asInteger, assignments, drizzle, insertFrom, names, query, type ValueOf } from "./query.ts";
-import { flushRefusals, noteRefusal, type RefusalKind, type RefusedOperation } from "./refusals.ts";
+import { flushRejections, noteRejection, type RejectedOperation, type RejectionKind } from "./rejections.ts";
 import { accounts, apiKeys, dailyActivity, distinctIds, firstSeenOfKnownId } from "./schema.ts";
 import { databaseAt } from "./session.ts";
 
@@ -31,7 +31,7 @@ export type ActivityKind =
   | "minted"
   | "opened"
   /** A claim by a publishable key that stored data rules out, for example because the claimed id is a user (P2). */
-  | "refused_claim"
+  | "rejected_claim"
   /** Amounts of one pack: their `unit` is the unit, a space, and the pack's id. */
   | "granted_of"
   | "spent_of";
@@ -45,24 +45,29 @@ const COUNTS_MAX = 10_000;
 let activityCounts = new Map<string, number>();
 let flushDueMs: number | null = null;
 
-/** Counts one occurrence, or `amountSteps` of a unit, on the day of `atMs`. */
+/** Counts one occurrence, or `amountMinor` of a unit, on the day of `atMs`. */
 export function countActivity(
   environment: Pick<Environment, "id" | "database">,
   kind: ActivityKind,
   atMs: number,
   unit = "",
-  amountSteps = 1,
+  amountMinor = 1,
 ): void {
   // This is JSON, which `flushCounts` parses. JSON.stringify would be slower, and no unit or pack id has a character to escape.
   const key = `[${environment.database},${environment.id},"${kind}",${Math.floor(atMs / DAY_MS)},"${unit}"]`;
   if (activityCounts.size < COUNTS_MAX || activityCounts.has(key))
-    activityCounts.set(key, (activityCounts.get(key) ?? 0) + amountSteps);
+    activityCounts.set(key, (activityCounts.get(key) ?? 0) + amountMinor);
 }
 
-/** Counts a refusal, and notes what was refused. */
-export function countRefusal(ctx: TenantCtx, kind: RefusalKind, refusal: PurserError, request: RefusedOperation): void {
+/** Counts a rejection, and notes what was rejected. */
+export function countRejection(
+  ctx: TenantCtx,
+  kind: RejectionKind,
+  rejection: PurserError,
+  request: RejectedOperation,
+): void {
   countActivity(ctx.environment, kind, ctx.now());
-  noteRefusal(ctx, kind, refusal, request);
+  noteRejection(ctx, kind, rejection, request);
 }
 
 /** Counts an amount for its unit, and also for its unit and pack together. */
@@ -71,10 +76,10 @@ export function countOfPack(
   kind: "granted" | "spent",
   atMs: number,
   { unit, packId }: { readonly unit: string; readonly packId: string },
-  amountSteps: number,
+  amountMinor: number,
 ): void {
-  countActivity(environment, kind, atMs, unit, amountSteps);
-  countActivity(environment, `${kind}_of`, atMs, `${unit} ${packId}`, amountSteps);
+  countActivity(environment, kind, atMs, unit, amountMinor);
+  countActivity(environment, `${kind}_of`, atMs, `${unit} ${packId}`, amountMinor);
 }
 
 const addCounts = query((value: ValueOf<{ rows: string }>) => {
@@ -93,7 +98,7 @@ const addCounts = query((value: ValueOf<{ rows: string }>) => {
 
 /** Writes everything that this isolate has counted and noted. A failed write is not repeated, so that no figure is doubled. */
 export async function flushActivity(env: object): Promise<void> {
-  await Promise.all([flushCounts(env), flushLastDays(env), flushRefusals(env)]);
+  await Promise.all([flushCounts(env), flushLastDays(env), flushRejections(env)]);
 }
 
 async function flushCounts(env: object): Promise<void> {

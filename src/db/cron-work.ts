@@ -1,10 +1,9 @@
 import { and, count, eq, gt, not, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
-import { type Fault, refusalIn, temporarilyUnavailable } from "../errors.ts";
+import { type Fault, rejectionIn, temporarilyUnavailable } from "../errors.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { CronCtx, CronPart, Environment, SystemCtx, TenantCtx } from "../runtime.ts";
-import { constraintOf } from "./attempt.ts";
-import { timesOf } from "./features.ts";
+import { findConstraint } from "./attempt.ts";
 import {
   asInteger,
   assignments,
@@ -19,12 +18,13 @@ import {
   type ValueOf,
 } from "./query.ts";
 import { cronFaults } from "./schema.ts";
+import { timesOf } from "./settings-snapshot.ts";
 import { all, batch } from "./sql.ts";
 
 /** Counts the queries of one invocation, over all databases. */
 export interface QueryBudget {
   readonly left: () => number;
-  /** Counts queries before they are sent. Throws `temporarily_unavailable` if the platform would refuse them. */
+  /** Counts queries before they are sent. Throws `temporarily_unavailable` if the platform would reject them. */
   readonly spend: (queries: number) => void;
 }
 
@@ -56,7 +56,7 @@ const PASSING_FAULTS: ReadonlySet<Fault> = new Set<Fault>([
 ]);
 
 /** Returns whether an error is a fault that ends by itself. */
-export const isPassing = (error: unknown): boolean => PASSING_FAULTS.has(refusalIn(error)?.fault ?? "contention");
+export const isPassing = (error: unknown): boolean => PASSING_FAULTS.has(rejectionIn(error)?.fault ?? "contention");
 
 /** The codes of the cron's parts whose work has pieces. */
 type PartCode =
@@ -129,7 +129,7 @@ const noteFault = query((value: ValueOf<PieceKey & { environmentId: number; kind
 });
 
 /** Returns the kind of a failure, for the log: a message could contain a user's id. */
-const failureKind = (error: unknown): string => refusalIn(error)?.code ?? constraintOf(error) ?? "unknown";
+const failureKind = (error: unknown): string => rejectionIn(error)?.code ?? findConstraint(error) ?? "unknown";
 
 /** Logs only the kinds of failures of a part. */
 export function reportFailures(code: string, failures: readonly unknown[]): void {

@@ -1,7 +1,7 @@
 import { rememberUpTo } from "../lib/bounded-memory.ts";
 import { addToCrc, CRC_START, crc32, crcOf, DIGITS, fromBase62, toBase62 } from "../lib/encoding.ts";
 import type { Environment, Mode } from "../runtime.ts";
-import { databaseIndexOf } from "./session.ts";
+import { parseDatabaseIndex } from "./session.ts";
 
 /** The parts of a written key (W3). Only the database knows whether it is valid. */
 export interface Key {
@@ -81,7 +81,7 @@ function readKeyParts(text: string): Key | null {
   const kind = KEY_KINDS.get(prefix);
   const id = fromBase62(environment);
   const appId = `app_${app}`;
-  const database = databaseIndexOf(appId);
+  const database = parseDatabaseIndex(appId);
   if (Number.isNaN(id) || toBase62(id) !== environment || database === null || kind === undefined) {
     return null;
   }

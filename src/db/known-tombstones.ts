@@ -2,10 +2,10 @@ import { and, eq, type SQL, sql } from "drizzle-orm";
 import { PurserError, temporarilyUnavailable } from "../errors.ts";
 import { rememberPerObject } from "../lib/bounded-memory.ts";
 import type { Environment } from "../runtime.ts";
-import { attempt, constraintOf } from "./attempt.ts";
-import { readFeatures, requireClock } from "./features.ts";
+import { attempt, findConstraint } from "./attempt.ts";
 import { drizzle, fields, insertFrom, query, type ValueOf } from "./query.ts";
 import { environments } from "./schema.ts";
+import { readSettingsSnapshot, requireClock } from "./settings-snapshot.ts";
 import { all, batch, type Db, type RowsOf, type Statement } from "./sql.ts";
 import {
   findErased,
@@ -31,11 +31,11 @@ interface KnownTombstones {
 }
 const KNOWN_NOTHING: KnownTombstones = { fingerprints: [], text: "null ", textWithoutLifts: "null " };
 
-function knownIn(features: string | null): KnownTombstones {
-  const { tombstones = null, lifts = null } = readFeatures(features);
+function knownIn(settingsSnapshot: string | null): KnownTombstones {
+  const { tombstones = null, lifts = null } = readSettingsSnapshot(settingsSnapshot);
   const textWithoutLifts = `${JSON.stringify(tombstones)} `;
   return {
-    fingerprints: tombstoneSecretsIn(features),
+    fingerprints: tombstoneSecretsIn(settingsSnapshot),
     text: `${textWithoutLifts}${lifts ?? ""}`,
     textWithoutLifts,
   };
@@ -49,10 +49,10 @@ const isEnvironmentOfApp = (value: ValueOf<AppAndMode>) =>
 
 /** Aborts the batch with `guard_tombstones` when the environment's tombstones differ from the remembered ones. */
 const guard = (value: ValueOf<GuardValues>, which: SQL | undefined): SQL => {
-  const { features } = environments;
-  const lifts = sql`iif(${value("withLifts")}, coalesce(${features} ->> '$.lifts', ''), '')`;
-  const text = sql`coalesce(${features} -> '$.tombstones', 'null') || ' ' || ${lifts}`;
-  const holds = sql`(${text}) = ${value("text")} AND ${features} -> '$.clock' IS ${value("clock")}`;
+  const { settingsSnapshot } = environments;
+  const lifts = sql`iif(${value("withLifts")}, coalesce(${settingsSnapshot} ->> '$.lifts', ''), '')`;
+  const text = sql`coalesce(${settingsSnapshot} -> '$.tombstones', 'null') || ' ' || ${lifts}`;
+  const holds = sql`(${text}) = ${value("text")} AND ${settingsSnapshot} -> '$.clock' IS ${value("clock")}`;
   return insertFrom(guards, { name: sql`'tombstones'`, holds }, sql`FROM ${environments} WHERE ${which}`);
 };
 const guardTombstones = query((value: ValueOf<GuardValues & { id: number }>) =>
@@ -60,8 +60,8 @@ const guardTombstones = query((value: ValueOf<GuardValues & { id: number }>) =>
 );
 const guardTombstonesOf = query((value: ValueOf<GuardValues & AppAndMode>) => guard(value, isEnvironmentOfApp(value)));
 
-const selectFeatures = query((value: ValueOf<AppAndMode>) =>
-  drizzle.select(fields(environments, "features")).from(environments).where(isEnvironmentOfApp(value)),
+const selectSettingsSnapshot = query((value: ValueOf<AppAndMode>) =>
+  drizzle.select(fields(environments, "settingsSnapshot")).from(environments).where(isEnvironmentOfApp(value)),
 );
 
 const tombstonesKey = ({ environment: { appId, mode } }: TombstoneCtx): string => `${appId} ${mode}`;
@@ -97,15 +97,15 @@ export async function withTombstones<Answer>(
         id === undefined ? guardTombstonesOf({ appId, mode, ...values }) : guardTombstones({ id, ...values });
       return await send(fingerprints, guard);
     } catch (error) {
-      // A refusal must not come from memory, because the tombstones of a lost secret may have been deleted since.
-      const isRefusal = error instanceof PurserError && error.code === "erasure_unavailable";
-      if (isRefusal ? isFresh : constraintOf(error) !== "guard_tombstones") throw error;
+      // A rejection must not come from memory, because the tombstones of a lost secret may have been deleted since.
+      const isRejection = error instanceof PurserError && error.code === "erasure_unavailable";
+      if (isRejection ? isFresh : findConstraint(error) !== "guard_tombstones") throw error;
       if (count === TOMBSTONE_ATTEMPTS_MAX)
         throw temporarilyUnavailable("Too many erasures at the same time. Try again.", error);
-      const [row] = await all(ctx.db, selectFeatures({ appId, mode }));
-      requireClock(ctx, row?.features ?? null);
+      const [row] = await all(ctx.db, selectSettingsSnapshot({ appId, mode }));
+      requireClock(ctx, row?.settingsSnapshot ?? null);
       if (remembered.size >= REMEMBERED_ENVIRONMENTS_MAX) remembered.clear();
-      remembered.set(key, knownIn(row?.features ?? null));
+      remembered.set(key, knownIn(row?.settingsSnapshot ?? null));
       isFresh = true;
     }
   }

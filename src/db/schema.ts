@@ -1,12 +1,12 @@
 /**
- * All tables, one file per subject. Amounts are integers in steps (books/amounts/amount.ts), times are milliseconds since 1970.
+ * All tables, one file per subject. Amounts are integers in minor units (books/amounts/amount.ts), times are milliseconds since 1970.
  * drizzle-kit reads this file. It cannot express `STRICT`, `WITHOUT ROWID` and triggers, so they are in `drizzle/*.sql`;
  * test/worker/db/schema.test.ts compares both.
  */
 
 export * from "./schema/activity.ts";
 export * from "./schema/books.ts";
-export type { Steps } from "./schema/columns.ts";
+export type { Minor } from "./schema/columns.ts";
 export * from "./schema/cron-state.ts";
 export * from "./schema/erasure.ts";
 export * from "./schema/packs.ts";

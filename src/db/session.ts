@@ -29,7 +29,7 @@ export function allDatabases(env: object): readonly Database[] {
 }
 
 /** Returns the database index at the end of an application's or a balance's id. Null for other text. */
-export function databaseIndexOf(id: string): number | null {
+export function parseDatabaseIndex(id: string): number | null {
   const digit = /^[a-z]{3}_[0-9A-Za-z]{22}([0-9])$/.exec(id)?.[1];
   return digit === undefined ? null : Number(digit);
 }
@@ -66,7 +66,7 @@ export function isAsLateAs(bookmark: string | null, wanted: string): boolean {
   return bookmark !== null && bookmark.slice(0, NUMBERS_LENGTH) >= wanted.slice(0, NUMBERS_LENGTH);
 }
 
-/** Opens a session. Before each send it calls `spend` with the number of queries. `spend` may throw to refuse them. */
+/** Opens a session. Before each send it calls `spend` with the number of queries. `spend` may throw to reject them. */
 export function openSession(d1: D1Database, start: SessionStart, spend: (queries: number) => void = () => {}): Session {
   const session = d1.withSession(start);
   const prepare = ({ text, params }: Statement) => session.prepare(text).bind(...params);
@@ -126,7 +126,7 @@ const errorMessage = (error: unknown): string => (error instanceof Error ? error
 /**
  * Sends again after a transient error, and throws `temporarily_unavailable` for errors that last. It also repeats a write whose
  * response was lost. So every write must be idempotent: its ids are generated before the first send, and a constraint or a guard
- * refuses the second.
+ * rejects the second.
  */
 async function sendWithRetry<Answer>(send: () => Promise<Answer>): Promise<Answer> {
   for (let attempt = 1; ; attempt++) {

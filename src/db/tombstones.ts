@@ -5,9 +5,9 @@ import { encodeBase64url } from "../lib/encoding.ts";
 import { jsonChunks } from "../lib/json.ts";
 import type { Environment, Runtime, TenantCtx } from "../runtime.ts";
 import type { Settings } from "../settings.ts";
-import { readFeatures } from "./features.ts";
 import { fields, insertFrom, query, read, type ValueOf } from "./query.ts";
 import { environments, tombstones } from "./schema.ts";
+import { readSettingsSnapshot } from "./settings-snapshot.ts";
 import { all, type Db, type Statement } from "./sql.ts";
 import { guards, tombstoneEnds } from "./views.ts";
 
@@ -52,7 +52,7 @@ export async function erasureSecrets({ settings }: HasSettings): Promise<readonl
 }
 
 /** Returns the fingerprints of the configured secrets. */
-export async function fingerprintsOf(ctx: HasSettings): Promise<readonly string[]> {
+export async function fingerprintSecrets(ctx: HasSettings): Promise<readonly string[]> {
   return ctx.settings.erasureSecrets === null ? [] : (await erasureSecrets(ctx)).map(({ fingerprint }) => fingerprint);
 }
 
@@ -93,9 +93,9 @@ export type TombstoneSecrets = readonly string[];
 const NO_TOMBSTONES: TombstoneSecrets = [];
 
 /** Returns the fingerprints in an environment's features. Empty when no id of the environment is erased. */
-export function tombstoneSecretsIn(features: string | null): TombstoneSecrets {
+export function tombstoneSecretsIn(settingsSnapshot: string | null): TombstoneSecrets {
   // Only src/erasure writes this part.
-  return (readFeatures(features).tombstones as TombstoneSecrets | undefined) ?? NO_TOMBSTONES;
+  return (readSettingsSnapshot(settingsSnapshot).tombstones as TombstoneSecrets | undefined) ?? NO_TOMBSTONES;
 }
 
 /** Throws `erasure_unavailable` when a secret that hashed tombstones is not set. */
@@ -107,7 +107,10 @@ export async function requireSecrets(ctx: TombstoneCtx, fingerprints: TombstoneS
 }
 
 /** Returns the hash of an id with each configured secret. */
-export async function hashesOf(ctx: Pick<TombstoneCtx, "settings" | "environment">, id: string): Promise<string[]> {
+export async function hashForTombstones(
+  ctx: Pick<TombstoneCtx, "settings" | "environment">,
+  id: string,
+): Promise<string[]> {
   const secrets = ctx.settings.erasureSecrets === null ? [] : await erasureSecrets(ctx);
   return Promise.all(secrets.map((secret) => hashName(secret, ctx.environment, "id", id)));
 }
@@ -115,8 +118,12 @@ export async function hashesOf(ctx: Pick<TombstoneCtx, "settings" | "environment
 /**
  * SQL: whether one of `hashes`, a JSON list, belongs to a blocking tombstone. It reads no row when `features` has no tombstones.
  */
-export const isBlocked = (value: ValueOf<{ environmentId: number }>, features: SQL | SQLiteColumn, hashes: SQL) =>
-  sql<0 | 1>`(${features} ->> '$.tombstones' IS NOT NULL AND EXISTS (
+export const isBlocked = (
+  value: ValueOf<{ environmentId: number }>,
+  settingsSnapshot: SQL | SQLiteColumn,
+  hashes: SQL,
+) =>
+  sql<0 | 1>`(${settingsSnapshot} ->> '$.tombstones' IS NOT NULL AND EXISTS (
     SELECT 1 FROM json_each(${hashes}) AS h CROSS JOIN ${tombstones}
     WHERE ${tombstones.environmentId} = ${value("environmentId")} AND ${tombstones.hash} = h.value
       AND ${tombstones.blocks} = 1
@@ -153,7 +160,7 @@ const selectErased = query((value: ValueOf<Hashes>) =>
 /** Returns a map from each hash to its id. */
 async function idsByHash(ctx: TombstoneCtx, ids: Iterable<string>): Promise<Map<string, string>> {
   const idOf = new Map<string, string>();
-  for (const id of new Set(ids)) for (const hash of await hashesOf(ctx, id)) idOf.set(hash, id);
+  for (const id of new Set(ids)) for (const hash of await hashForTombstones(ctx, id)) idOf.set(hash, id);
   return idOf;
 }
 

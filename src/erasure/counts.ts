@@ -1,6 +1,6 @@
 import { and, desc, eq, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn, type SQLiteTable } from "drizzle-orm/sqlite-core";
-import { exactAmount, partsOf, stepsOfSum, UNITS, type Unit, type UnitAmounts } from "../books/amounts/amount.ts";
+import { exactAmount, minorOfSum, partsOf, UNITS, type Unit, type UnitAmounts } from "../books/amounts/amount.ts";
 import { eachLeg, isBalanceOfLeg, storedLeg } from "../books/ledger/stored-legs.ts";
 import {
   accounts,
@@ -13,7 +13,7 @@ import {
   exportAudit,
   idProperties,
   recurringGrants,
-  refusals,
+  rejections,
   reservations,
   stripeCustomers,
   usageEvents,
@@ -80,7 +80,7 @@ const countsOf = (): Readonly<Record<CountedKind, SQL>> => ({
   properties: count(idProperties, namesId(idProperties, idProperties.distinctId)),
   messages: count(webhookMessages, namesId(webhookMessages, webhookMessages.subject)),
   customers: count(stripeCustomers, namesId(stripeCustomers, stripeCustomers.userId)),
-  refusals: count(refusals, namesId(refusals, refusals.userId)),
+  refusals: count(rejections, namesId(rejections, rejections.userId)),
   balances: count(creditBalances, countOfAccount(creditBalances)),
   ledger: countBySeq(creditLedger.seq, countOfAccount(creditLedger)),
   metering: countBySeq(usageEvents.seq, countOfAccount(usageEvents), desc(usageEvents.occurredByMs)),
@@ -97,15 +97,15 @@ const countsOf = (): Readonly<Record<CountedKind, SQL>> => ({
   exports: countBySeq(exportAudit.seq, namesId(exportAudit, exportAudit.distinctId)),
 });
 
-const splitSumsOf = (steps: SQL | SQLiteColumn, from: SQL) =>
-  Object.values(partsOf(steps)).map((part) => sql`coalesce((SELECT sum(${part}) FROM ${from}), 0)`);
+const splitSumsOf = (minor: SQL | SQLiteColumn, from: SQL) =>
+  Object.values(partsOf(minor)).map((part) => sql`coalesce((SELECT sum(${part}) FROM ${from}), 0)`);
 
 /** SQL: the remaining amount of a unit, including holds of open reservations on balances that are not revoked. */
 function remainingOfUnit(unit: Unit): SQL {
   const isOfUnit = and(countOfAccount(creditBalances), eq(creditBalances.unit, unit));
-  const remainingSums = splitSumsOf(creditBalances.remainingSteps, sql`${creditBalances} WHERE ${isOfUnit}`);
+  const remainingSums = splitSumsOf(creditBalances.remainingMinor, sql`${creditBalances} WHERE ${isOfUnit}`);
   const heldSums = splitSumsOf(
-    storedLeg.steps,
+    storedLeg.minor,
     sql`${reservations}, ${eachLeg(reservations.legs)}
       CROSS JOIN ${creditBalances} ON ${isBalanceOfLeg(reservations.accountId)}
       WHERE ${countOfAccount(reservations)} AND ${reservations.state} = 'open' AND ${isOfUnit} AND ${creditBalances.revokedAtMs} IS NULL`,
@@ -140,8 +140,8 @@ export function readCounts(stored: string, keepConsent: boolean): ErasureCounts 
   const revoked: { [U in Unit]?: number } = {};
   for (const unit of UNITS) {
     const [whole = 0, rest = 0] = [0, 1].map((index) => sum((part) => part.revoked[unit][index] ?? 0));
-    const steps = stepsOfSum({ whole, rest });
-    if (steps > 0n) revoked[unit] = exactAmount(unit, steps);
+    const minor = minorOfSum({ whole, rest });
+    if (minor > 0n) revoked[unit] = exactAmount(unit, minor);
   }
   return {
     erased: { ...sumsOf(DELETED_KINDS), ...(keepConsent ? {} : sumsOf(["consent"])) },

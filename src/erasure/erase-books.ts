@@ -1,9 +1,9 @@
 import { eq, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
-import { byOf } from "../books/ledger/account.ts";
+import { readActor } from "../books/ledger/account.ts";
 import { LEGS_MAX } from "../books/ledger/burn-down.ts";
 import { isOpen, readLegs, settlementFields } from "../books/ledger/hold.ts";
-import { guardNoneRevoked, insertTakings } from "../books/ledger/insert-takings.ts";
+import { guardNoneRevoked, insertClawbacks } from "../books/ledger/insert-clawbacks.ts";
 import { settleHold } from "../books/ledger/settle.ts";
 import { writesOfSettlements } from "../books/ledger/settlement-writes.ts";
 import { legsField } from "../books/ledger/stored-legs.ts";
@@ -13,15 +13,15 @@ import {
   creditRefunds,
   erasureIds,
   erasureNames,
+  type Minor,
   refundOwed,
   reservations,
-  type Steps,
 } from "../db/schema.ts";
 import type { RowsOf, Statement } from "../db/sql.ts";
 import { type ErasureSecret, hashName } from "../db/tombstones.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { erasureNamesOf, isSentReference, newName } from "./page-of-books.ts";
-import { type ErasurePage, id, idsWithOpenBooks, ofRow, rowsMax } from "./page-rows.ts";
+import { type ErasurePage, id, idsWithOpenAccounts, ofRow, rowsMax } from "./page-rows.ts";
 
 const ACCOUNTS_MAX = 10;
 const HOLDS_MAX = 200;
@@ -33,7 +33,7 @@ const atMost = (value: ValueOf<ErasurePage>, max: number) => sql`min(${rowsMax(v
  * Accounts with open reservations or with credits that are not revoked. The lists are JSON, so that each account has its own
  * limits.
  */
-export const selectOpenBooks = query((value: ValueOf<ErasurePage>) => {
+export const selectOpenAccounts = query((value: ValueOf<ErasurePage>) => {
   const hasHold = hasRow(reservations, sql`${reservations.accountId} = ${id.accountId} AND ${isOpen()}`);
   const balances = sql`(
     SELECT json_group_array(${creditBalances.id}) FROM (
@@ -53,11 +53,11 @@ export const selectOpenBooks = query((value: ValueOf<ErasurePage>) => {
   return read(
     selected,
     (list) => sql`
-      SELECT ${list} FROM (SELECT ${id}.*, ${hasHold} AS open, ${balances} AS balances FROM ${idsWithOpenBooks(value)}) AS ${id}
+      SELECT ${list} FROM (SELECT ${id}.*, ${hasHold} AS open, ${balances} AS balances FROM ${idsWithOpenAccounts(value)}) AS ${id}
       WHERE i.open OR i.balances <> '[]' LIMIT ${ACCOUNTS_MAX}`,
   );
 });
-type OpenBooks = RowsOf<[ReturnType<typeof selectOpenBooks>]>[0];
+type OpenAccounts = RowsOf<[ReturnType<typeof selectOpenAccounts>]>[0];
 
 const numbered = alias(reservations, "numbered");
 
@@ -66,7 +66,7 @@ export const selectErasedHolds = query((value: ValueOf<ErasurePage>) => {
   const { environmentId, accountId, legCount } = reservations;
   const order = sql`(ORDER BY ${accountId}, ${reservations.id})`;
   const open = sql`SELECT ${environmentId}, ${reservations.id}, sum(${legCount}) OVER ${order} - ${legCount} AS earlier
-    FROM ${idsWithOpenBooks(value)} CROSS JOIN ${reservations} ON ${accountId} = ${id.accountId} AND ${isOpen()} ORDER BY 2`;
+    FROM ${idsWithOpenAccounts(value)} CROSS JOIN ${reservations} ON ${accountId} = ${id.accountId} AND ${isOpen()} ORDER BY 2`;
   return read(
     { ...fields(reservations, "accountId", "id"), ...legsField(), ...settlementFields() },
     (list) => sql`SELECT ${list} FROM (${open}) AS ${numbered} CROSS JOIN ${reservations}
@@ -85,9 +85,9 @@ const deleteOwed = query((value: ValueOf<{ accountId: number }>) =>
  * Returns statements that close accounts. They first release all open reservations, even those that would be charged on
  * expiry. When an account has none, they revoke its remaining credits.
  */
-export function closeBooks(ctx: TenantCtx, books: OpenBooks, open: ErasedHolds): Statement[] {
+export function closeBooks(ctx: TenantCtx, books: OpenAccounts, open: ErasedHolds): Statement[] {
   return books.flatMap(({ accountId, userId, hasHold, balanceIds }) => {
-    const settlement = { environmentId: ctx.environment.id, userId, accountId, nowMs: ctx.now(), by: byOf(ctx) };
+    const settlement = { environmentId: ctx.environment.id, userId, accountId, nowMs: ctx.now(), by: readActor(ctx) };
     if (hasHold === 1) {
       const rows = open.filter((row) => row.accountId === accountId);
       const settled = rows.map(({ id, legs, revocations }) =>
@@ -96,12 +96,15 @@ export function closeBooks(ctx: TenantCtx, books: OpenBooks, open: ErasedHolds):
       const { before, after } = writesOfSettlements(settlement, settled);
       return rows.length === 0 ? [] : [deleteOwed({ accountId }), ...before, ...after];
     }
-    const takings = (JSON.parse(balanceIds) as string[]).map((balanceId) => ({
+    const clawbacks = (JSON.parse(balanceIds) as string[]).map((balanceId) => ({
       balanceId,
-      dueSteps: 0 as Steps,
+      dueMinor: 0 as Minor,
       revokes: true,
     }));
-    return [guardNoneRevoked({ balanceIds }), ...insertTakings(settlement, takings, { kind: "erasure", note: null })];
+    return [
+      guardNoneRevoked({ balanceIds }),
+      ...insertClawbacks(settlement, clawbacks, { kind: "erasure", note: null }),
+    ];
   });
 }
 
@@ -114,7 +117,7 @@ export const selectReferences = query((value: ValueOf<ErasurePage>) => {
   const found = alias(erasureNames, "found");
   const referencesOf = (table: TableWithReference, column: SQLiteColumn, when: SQL) => sql`
     SELECT ${ofRow(table.accountId)} AS ${names(found.accountId)}, ${ofRow(column)} AS ${names(found.oldName)}
-    FROM ${idsWithOpenBooks(value)} CROSS JOIN ${table} AS r ON ${ofRow(table.accountId)} = ${id.accountId} WHERE ${when}`;
+    FROM ${idsWithOpenAccounts(value)} CROSS JOIN ${table} AS r ON ${ofRow(table.accountId)} = ${id.accountId} WHERE ${when}`;
   const { accountId, externalRef, refundRef, requestHash } = creditRefunds;
   const ofRefunds = (column: SQLiteColumn) => {
     const isOpen = sql`${ofRow(requestHash)} <> '' AND NOT ${hasReferenceName(ofRow(accountId), ofRow(column))}`;

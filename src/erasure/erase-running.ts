@@ -1,11 +1,11 @@
 import { and, eq, isNull, sql } from "drizzle-orm";
-import { stepsOfExact, UNITS } from "../books/amounts/amount.ts";
+import { minorOfExact, UNITS } from "../books/amounts/amount.ts";
 import { isConflict } from "../db/attempt.ts";
 import { countActivity } from "../db/count-activity.ts";
 import { cronIn, hasFailed, mayTry, tryPiece } from "../db/cron-work.ts";
-import { clockOf, guardFeatures, requireClock } from "../db/features.ts";
 import { boundLimit, computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { environments, erasureIds, erasures } from "../db/schema.ts";
+import { clockOf, guardSettingsSnapshot, requireClock } from "../db/settings-snapshot.ts";
 import { all, batch, type Statement } from "../db/sql.ts";
 import { type ErasureSecret, erasureSecrets, erasureUnavailable } from "../db/tombstones.ts";
 import { guards } from "../db/views.ts";
@@ -14,7 +14,7 @@ import { MINUTE_MS } from "../lib/time.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../runtime.ts";
 import { messageWrites, noteMessages, wantedMessages } from "../webhooks/outbox.ts";
 import { readCounts } from "./counts.ts";
-import { closeBooks, hashReferences, selectErasedHolds, selectOpenBooks, selectReferences } from "./erase-books.ts";
+import { closeBooks, hashReferences, selectErasedHolds, selectOpenAccounts, selectReferences } from "./erase-books.ts";
 import { selectMoreIds, startErasingIds } from "./ids-to-erase.ts";
 import { erasurePageStatements } from "./page.ts";
 import { hashPayers, selectErasedPayers } from "./page-of-payments.ts";
@@ -115,9 +115,9 @@ const setCompleted = query((value: ValueOf<ErasureKey & { nowMs: number }>) =>
     .where(isErasure(value)),
 );
 
-export const selectErasureFeatures = query((value: ValueOf<{ environmentId: number }>) =>
+export const selectErasureSettingsSnapshot = query((value: ValueOf<{ environmentId: number }>) =>
   drizzle
-    .select(fields(environments, "features"))
+    .select(fields(environments, "settingsSnapshot"))
     .from(environments)
     .where(eq(environments.id, value("environmentId"))),
 );
@@ -140,21 +140,21 @@ async function erasePage(ctx: TenantCtx, page: ErasurePage): Promise<boolean> {
   const [[erasure], [idLeft], [stored], books, holds, references, payers] = await batch(ctx.db, [
     selectErasure(page),
     selectIdLeft(page),
-    selectErasureFeatures(page),
-    selectOpenBooks(page),
+    selectErasureSettingsSnapshot(page),
+    selectOpenAccounts(page),
     selectErasedHolds(page),
     selectReferences(page),
     selectErasedPayers(page),
   ] as const);
   assert(erasure !== undefined, "a started erasure has a row");
   if (erasure.completedAtMs !== null) return true;
-  requireClock(ctx, stored?.features ?? null);
+  requireClock(ctx, stored?.settingsSnapshot ?? null);
   if (erasure.isCollected === 0) {
     await collect(ctx, page, erasure);
     return false;
   }
   if (idLeft === undefined) {
-    await complete(ctx, page, stored?.features ?? null);
+    await complete(ctx, page, stored?.settingsSnapshot ?? null);
     countErased(ctx, erasure);
     return true;
   }
@@ -183,12 +183,14 @@ async function hashNames(
 }
 
 /** Completes the erasure, and sends its only message to the endpoints (E6). */
-async function complete(ctx: TenantCtx, key: ErasureKey, features: string | null): Promise<void> {
+async function complete(ctx: TenantCtx, key: ErasureKey, settingsSnapshot: string | null): Promise<void> {
   const { environmentId, erasureId } = key;
   const data = { erasureId };
-  const messages = wantedMessages(ctx, features, () => [{ type: "person.erased" as const, subject: null, data }]);
+  const messages = wantedMessages(ctx, settingsSnapshot, () => [
+    { type: "person.erased" as const, subject: null, data },
+  ]);
   await batch(ctx.db, [
-    guardFeatures({ environmentId, features }),
+    guardSettingsSnapshot({ environmentId, settingsSnapshot }),
     guardRunning(key),
     setCompleted({ ...key, nowMs: ctx.realNow() }),
     ...messageWrites(ctx, messages, ctx.now()),
@@ -200,8 +202,8 @@ async function complete(ctx: TenantCtx, key: ErasureKey, features: string | null
 function countErased({ environment, now }: TenantCtx, { counts, keepConsent }: ErasureRow): void {
   const { revoked } = readCounts(counts, keepConsent);
   for (const unit of UNITS) {
-    const steps = Number(stepsOfExact(unit, revoked[unit] ?? 0));
-    if (steps > 0) countActivity(environment, "erased", now(), unit, steps);
+    const minor = Number(minorOfExact(unit, revoked[unit] ?? 0));
+    if (minor > 0) countActivity(environment, "erased", now(), unit, minor);
   }
 }
 

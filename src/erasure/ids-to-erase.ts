@@ -174,11 +174,11 @@ const deleteNonBlockingOfErasure = query((value: ValueOf<IdRows>) =>
  * they remember about them.
  */
 const countLift = query((value: ValueOf<{ environmentId: number }>) => {
-  const { features } = environments;
-  const lifts = sql`coalesce(${features} ->> '$.lifts', 0) + 1`;
+  const { settingsSnapshot } = environments;
+  const lifts = sql`coalesce(${settingsSnapshot} ->> '$.lifts', 0) + 1`;
   return drizzle
     .update(environments)
-    .set({ features: sql`json_set(coalesce(${features}, '{}'), '$.lifts', ${lifts})` })
+    .set({ settingsSnapshot: sql`json_set(coalesce(${settingsSnapshot}, '{}'), '$.lifts', ${lifts})` })
     .where(eq(environments.id, value("environmentId")));
 });
 
@@ -190,7 +190,7 @@ export interface IdToErase {
 
 /**
  * Returns the statements that start erasing ids. They count the ids' data, remove the user ids from their accounts, and add the
- * tombstones, which refuse writes. `check` runs after the ids are inserted.
+ * tombstones, which reject writes. `check` runs after the ids are inserted.
  */
 export async function startErasingIds(
   ctx: TenantCtx,

@@ -4,7 +4,7 @@ import { insertAuditEntry, newAuditEntry } from "../catalog/audit.ts";
 import { computed, drizzle, fields, hasRow, query, scalar, type ValueOf } from "../db/query.ts";
 import { environments, erasures, tombstones } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
-import { fingerprintsOf } from "../db/tombstones.ts";
+import { fingerprintSecrets } from "../db/tombstones.ts";
 import { invalid, PurserError } from "../errors.ts";
 import type { AdminCtx, Mode, TenantCtx } from "../runtime.ts";
 import type { ErasureKey } from "./page-rows.ts";
@@ -39,7 +39,7 @@ const deleteTombstones = query((value: ValueOf<ErasureKey>) =>
  * the features never equal an earlier text: an isolate would then use what it remembers of erased ids.
  */
 const updateTombstonesFeature = query((value: ValueOf<{ environmentId: number }>) => {
-  const { features } = environments;
+  const { settingsSnapshot } = environments;
   const { fingerprint } = erasures;
   const fingerprints = sql`(
     SELECT nullif(json_group_array(${fingerprint}), '[]') FROM (
@@ -48,10 +48,10 @@ const updateTombstonesFeature = query((value: ValueOf<{ environmentId: number }>
       GROUP BY ${fingerprint} ORDER BY min(${erasures.startedAtMs}), ${fingerprint}
     ) AS ${erasures}
   )`;
-  const parts = sql`json_object('lifts', coalesce(${features} ->> '$.lifts', 0) + 1, 'tombstones', json(${fingerprints}))`;
+  const parts = sql`json_object('lifts', coalesce(${settingsSnapshot} ->> '$.lifts', 0) + 1, 'tombstones', json(${fingerprints}))`;
   return drizzle
     .update(environments)
-    .set({ features: sql`json_patch(${features}, ${parts})` })
+    .set({ settingsSnapshot: sql`json_patch(${settingsSnapshot}, ${parts})` })
     .where(eq(environments.id, value("environmentId")));
 });
 
@@ -138,7 +138,7 @@ export async function forgetTombstones(
   { mode, fingerprint }: ForgetTombstonesInput,
 ): Promise<ForgetTombstonesOutput> {
   const { id: environmentId } = await requireEnvironment(admin, appId, mode);
-  if ((await fingerprintsOf(admin)).includes(fingerprint)) {
+  if ((await fingerprintSecrets(admin)).includes(fingerprint)) {
     throw invalid("fingerprint", "belongs to a secret that is set. Lift its erasures one by one instead");
   }
   const key = { environmentId, fingerprint };

@@ -14,13 +14,13 @@ import {
   reservations,
   usageEvents,
 } from "../db/schema.ts";
-import { accountsWithOpenBooks, type ErasurePage, id, idsWithOpenBooks, ofRow, rowsMax } from "./page-rows.ts";
+import { accountsWithOpenBooks, type ErasurePage, id, idsWithOpenAccounts, ofRow, rowsMax } from "./page-rows.ts";
 
 type OfBooksPage = ValueOf<ErasurePage>;
 /** A table of the books. */
-type TableOfBooks = SQLiteTable & { readonly accountId: SQLiteColumn };
+type AccountTables = SQLiteTable & { readonly accountId: SQLiteColumn };
 
-const lastSeq = (table: TableOfBooks & { readonly seq: SQLiteColumn }, ...order: readonly SQL[]) => sql`coalesce((
+const lastSeq = (table: AccountTables & { readonly seq: SQLiteColumn }, ...order: readonly SQL[]) => sql`coalesce((
   SELECT ${table.seq} FROM ${table} WHERE ${table.accountId} = ${id.accountId}
   ORDER BY ${sql.join([...order], sql`, `)} LIMIT 1
 ), 0)`;
@@ -36,7 +36,7 @@ const extendPage = (from: "ledgerFrom" | "usageFrom", to: "ledgerTo" | "usageTo"
   UPDATE ${erasureIds} SET ${names(erasureIds[to])} = ends.upto FROM (
     SELECT ${id.accountId} AS ${names(id.accountId)}, ${id[from]} + max(0, min(todo, ${rowsMax(value)} - before)) AS upto FROM (
       SELECT *, sum(todo) OVER (ORDER BY ${id.position} ROWS UNBOUNDED PRECEDING) - todo AS before
-      FROM (SELECT ${id}.*, ${last()} - ${id[from]} AS todo FROM ${idsWithOpenBooks(value)}) AS ${id}
+      FROM (SELECT ${id}.*, ${last()} - ${id[from]} AS todo FROM ${idsWithOpenAccounts(value)}) AS ${id}
     ) AS ${id}
   ) AS ${pageEnds} WHERE ${erasureIds.accountId} = ${pageEnds.accountId}`,
   );
@@ -62,25 +62,25 @@ const setUsagePageEnd = query((value: OfBooksPage) => {
 
 const byLedgerSeq = (table: typeof creditLedger | typeof creditAdjustments) => (value: OfBooksPage) =>
   sql`
-  ${idsWithOpenBooks(value)} CROSS JOIN ${table} AS r ON ${ofRow(table.accountId)} = ${id.accountId}
+  ${idsWithOpenAccounts(value)} CROSS JOIN ${table} AS r ON ${ofRow(table.accountId)} = ${id.accountId}
     AND ${ofRow(table.seq)} > ${id.ledgerFrom} AND ${ofRow(table.seq)} <= ${id.ledgerTo}`;
 /** FROM: the ledger entries `r` of the page. */
 export const erasedLedgerPage = byLedgerSeq(creditLedger);
 const usagePage = (value: OfBooksPage) => {
   const position = sql`(${ofRow(usageEvents.occurredByMs)}, ${ofRow(usageEvents.seq)})`;
-  return sql`${idsWithOpenBooks(value)} CROSS JOIN ${usageEvents} AS r ON ${ofRow(usageEvents.accountId)} = ${id.accountId}
+  return sql`${idsWithOpenAccounts(value)} CROSS JOIN ${usageEvents} AS r ON ${ofRow(usageEvents.accountId)} = ${id.accountId}
     AND ${position} > (${id.usageFromMs}, ${id.usageFrom}) AND ${position} <= (${id.usageToMs}, ${id.usageTo})`;
 };
 const erasedReservationPage = (value: OfBooksPage) => sql`(
-    SELECT r.* FROM ${idsWithOpenBooks(value)} CROSS JOIN ${reservations} AS r INDEXED BY reservations_settled
+    SELECT r.* FROM ${idsWithOpenAccounts(value)} CROSS JOIN ${reservations} AS r INDEXED BY reservations_settled
       ON ${ofRow(reservations.accountId)} = ${id.accountId} AND ${ofRow(reservations.state)} <> 'open'
       AND ${ofRow(reservations.requestHash)} <> ''
     LIMIT ${rowsMax(value)}
   ) AS r`;
 
 /** A table whose rows an erasure keeps, without the values that identify the person. */
-interface Book {
-  readonly table: TableOfBooks;
+interface AccountTable {
+  readonly table: AccountTables;
   readonly key: readonly SQLiteColumn[];
   /** FROM: the table's rows `r` in the page. */
   readonly page: (value: OfBooksPage) => SQL;
@@ -92,28 +92,28 @@ interface Book {
 
 const noHash = sql`''`;
 const usageKey = [usageEvents.accountId, usageEvents.occurredByMs, usageEvents.seq];
-const ledger: Book = {
+const ledger: AccountTable = {
   table: creditLedger,
   key: [creditLedger.accountId, creditLedger.seq],
   page: erasedLedgerPage,
   cleared: assignments(creditLedger, { note: sql`NULL` }),
   ids: [creditLedger.eventId, creditLedger.reservationId],
 };
-const adjustments: Book = {
+const adjustments: AccountTable = {
   table: creditAdjustments,
   key: [creditAdjustments.environmentId, creditAdjustments.id],
   page: byLedgerSeq(creditAdjustments),
   cleared: assignments(creditAdjustments, { requestHash: noHash }),
   ids: [creditAdjustments.id],
 };
-const usage: Book = {
+const usage: AccountTable = {
   table: usageEvents,
   key: usageKey,
   page: usagePage,
   cleared: assignments(usageEvents, { requestHash: noHash, properties: sql`NULL`, largePropertiesBytes: sql`NULL` }),
   ids: [usageEvents.eventId, usageEvents.reservationId],
 };
-const holds: Book = {
+const holds: AccountTable = {
   table: reservations,
   key: [reservations.environmentId, reservations.id],
   page: erasedReservationPage,
@@ -121,11 +121,11 @@ const holds: Book = {
   ids: [reservations.id, reservations.settledEventId],
 };
 
-const recurringBook: Book = {
+const recurringTable: AccountTable = {
   table: recurringGrants,
   key: [recurringGrants.accountId, recurringGrants.ordinal],
   page: (value) => sql`(
-    SELECT r.* FROM ${idsWithOpenBooks(value)} CROSS JOIN ${recurringGrants} AS r
+    SELECT r.* FROM ${idsWithOpenAccounts(value)} CROSS JOIN ${recurringGrants} AS r
       ON ${ofRow(recurringGrants.accountId)} = ${id.accountId} AND ${ofRow(recurringGrants.requestHash)} <> ''
     LIMIT ${rowsMax(value)}
   ) AS r`,
@@ -148,13 +148,13 @@ export const erasureNamesOf = (account: SQL | SQLiteColumn, kind: NameKind, name
     AND ${erasureNames.oldName} = ${name}`;
 
 /** SQL: the replacement for the name in a column. Null when the column has no name. */
-export const newName = (table: TableOfBooks, column: SQLiteColumn, kind: NameKind): SQL =>
+export const newName = (table: AccountTables, column: SQLiteColumn, kind: NameKind): SQL =>
   sql`(SELECT ${erasureNames.newName} ${erasureNamesOf(table.accountId, kind, column)})`;
 
 const foundNames = alias(erasureNames, "found");
 
 /** Gives each id in a page a random replacement. Equal ids, as those of a charge (U15), get the same replacement. */
-const insertNewIds = ({ table, page, ids }: Book) =>
+const insertNewIds = ({ table, page, ids }: AccountTable) =>
   query((value: OfBooksPage) => {
     const namesOfPage = sql`
       SELECT DISTINCT ${ofRow(table.accountId)} AS ${names(foundNames.accountId)}, item.value AS ${names(foundNames.oldName)}
@@ -172,7 +172,7 @@ const insertNewIds = ({ table, page, ids }: Book) =>
     );
   });
 
-const eraseBook = ({ table, key, page, cleared, ids }: Book, when = sql`1`) =>
+const eraseTable = ({ table, key, page, cleared, ids }: AccountTable, when = sql`1`) =>
   query((value: OfBooksPage) => {
     const renamed = ids.map((column) => sql`${names(column)} = ${newName(table, column, "id")}`);
     return sql`UPDATE ${table} SET ${sql.join([cleared, ...renamed], sql`, `)}
@@ -210,7 +210,7 @@ const eraseAuditTargets = query((value: OfBooksPage) => {
     .set({ target: sql`(SELECT ${erasureNames.newName} ${erasureNamesOf(accountId, "id", target)})` })
     .where(
       sql`(${names(appId, seq)}) IN (
-        SELECT ${ofRow(appId)}, ${ofRow(seq)} FROM ${idsWithOpenBooks(value)}
+        SELECT ${ofRow(appId)}, ${ofRow(seq)} FROM ${idsWithOpenAccounts(value)}
         CROSS JOIN ${adminAudit} AS r INDEXED BY admin_audit_account
         ON ${ofRow(accountId)} = ${id.accountId} AND ${isTargetNamed()} LIMIT ${rowsMax(value)}
       )`,
@@ -225,14 +225,14 @@ export const booksOfPage = [
   extendPage("ledgerFrom", "ledgerTo", lastLedger),
   extendPage("usageFrom", "usageTo", lastUsage),
   setUsagePageEnd,
-  ...[ledger, adjustments, usage, holds, recurringBook].map(insertNewIds),
+  ...[ledger, adjustments, usage, holds, recurringTable].map(insertNewIds),
   eraseNotes,
-  eraseBook(ledger, hasName),
-  eraseBook(adjustments),
-  eraseBook(usage),
+  eraseTable(ledger, hasName),
+  eraseTable(adjustments),
+  eraseTable(usage),
   deleteLargeProperties,
-  eraseBook(holds),
-  eraseBook(recurringBook),
+  eraseTable(holds),
+  eraseTable(recurringTable),
   eraseAuditTargets,
 ];
 
@@ -254,7 +254,7 @@ export const isSentReference = (): SQL => {
   )`;
 };
 
-const hasRowOfAccount = (table: TableOfBooks, condition: SQL | undefined): SQL =>
+const hasRowOfAccount = (table: AccountTables, condition: SQL | undefined): SQL =>
   sql`EXISTS (SELECT 1 FROM ${table} AS r WHERE ${ofRow(table.accountId)} = ${id.accountId} AND ${condition})`;
 
 /** SQL: whether the books of an account still contain identifying values. */

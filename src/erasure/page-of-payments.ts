@@ -19,7 +19,7 @@ import type { Statement } from "../db/sql.ts";
 import { type ErasureSecret, hashCustomer } from "../db/tombstones.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { erasedLedgerPage } from "./page-of-books.ts";
-import { id, idsWithOpenBooks, isOfErasedEnvironment, type OfPage, ofRow, rowsMax, rowsOfIds } from "./page-rows.ts";
+import { id, idsWithOpenAccounts, isOfErasedEnvironment, type OfPage, ofRow, rowsMax, rowsOfIds } from "./page-rows.ts";
 
 /** The ledger entry `r` is the grant of the balance. */
 const isGranted = sql`${creditBalances.accountId} = ${ofRow(creditLedger.accountId)} AND ${creditBalances.grantSeq} = ${ofRow(creditLedger.seq)}
@@ -57,13 +57,13 @@ const eraseGrants = query((value: OfPage) =>
     .where(and(eq(paymentGrants.isRevoked, 1), inArray(paymentGrants.balanceId, grantedInPage(value)))),
 );
 /** The texts that a caller chose in a session's or an intent's metadata. The other data are Stripe's ids, and numbers. */
-const askedData = sql`json_set(${paymentFacts.data}, '$.pack', NULL, '$.quantity', NULL)`;
+const requestedData = sql`json_set(${paymentFacts.data}, '$.pack', NULL, '$.quantity', NULL)`;
 const eraseFacts = query((value: OfPage) =>
   drizzle
     .update(paymentFacts)
     .set({
       userId: null,
-      data: sql`iif(${paymentFacts.data} ->> '$.pack' IS NULL, ${paymentFacts.data}, ${askedData})`,
+      data: sql`iif(${paymentFacts.data} ->> '$.pack' IS NULL, ${paymentFacts.data}, ${requestedData})`,
     })
     .where(
       and(
@@ -77,13 +77,13 @@ const eraseFacts = query((value: OfPage) =>
 const eraseLog = query((value: OfPage) =>
   drizzle
     .update(stripeLog)
-    .set({ askedPack: null, askedUser: null })
+    .set({ requestedPack: null, requestedUser: null })
     .where(
       and(
         isOfErasedEnvironment(value, stripeLog),
         sql`${stripeLog.eventId} IN (
           SELECT * FROM (
-            SELECT ${ofRow(stripeLog.eventId)} FROM ${rowsOfIds(value, stripeLog, stripeLog.askedUser)}
+            SELECT ${ofRow(stripeLog.eventId)} FROM ${rowsOfIds(value, stripeLog, stripeLog.requestedUser)}
             LIMIT ${rowsMax(value)}
           ) UNION
           SELECT ${paymentEvents.eventId} FROM ${paymentEvents}
@@ -92,16 +92,16 @@ const eraseLog = query((value: OfPage) =>
       ),
     ),
 );
-/** Deletes a user's own amounts of limits. Counted usage stays under the pseudonym (E2). */
-const endOwnAmounts = query((value: OfPage) => {
-  const { environmentId, limitId, accountId, hasOwnAmount } = usageCounters;
+/** Deletes a user's overrides of limits. Counted usage stays under the pseudonym (E2). */
+const endOverrides = query((value: OfPage) => {
+  const { environmentId, limitId, accountId, hasOverride } = usageCounters;
   const ofAccounts = sql`
-    SELECT ${usageLimits.environmentId}, ${usageLimits.id}, ${id.accountId} FROM ${idsWithOpenBooks(value)} CROSS JOIN ${usageLimits}
+    SELECT ${usageLimits.environmentId}, ${usageLimits.id}, ${id.accountId} FROM ${idsWithOpenAccounts(value)} CROSS JOIN ${usageLimits}
     WHERE ${isOfErasedEnvironment(value, usageLimits)}`;
   return drizzle
     .update(usageCounters)
-    .set({ hasOwnAmount: false, ownAmountSteps: null })
-    .where(sql`(${environmentId}, ${limitId}, ${accountId}) IN (${ofAccounts}) AND ${hasOwnAmount} = 1`);
+    .set({ hasOverride: false, overrideMinor: null })
+    .where(sql`(${environmentId}, ${limitId}, ${accountId}) IN (${ofAccounts}) AND ${hasOverride} = 1`);
 });
 /** Removes the customer from payments that granted nothing, whose customer is the user. */
 export const erasePaymentCustomers = query(
@@ -162,4 +162,4 @@ export async function hashPayers(
 }
 
 /** The statements that erase the payments of a page's ids, in order. They run while the books of the ids are not finished. */
-export const paymentsOfPage = [erasePayments, eraseGrants, eraseLog, eraseFacts, endOwnAmounts];
+export const paymentsOfPage = [erasePayments, eraseGrants, eraseLog, eraseFacts, endOverrides];

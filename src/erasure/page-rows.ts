@@ -26,13 +26,14 @@ export const currentIds = (value: OfPage) => sql`(
 ) AS ${id}`;
 
 /** FROM: the current ids whose books are not finished. */
-export const idsWithOpenBooks = (value: OfPage) => sql`(
+export const idsWithOpenAccounts = (value: OfPage) => sql`(
   SELECT * FROM ${currentIds(value)} WHERE ${id.accountId} IS NOT NULL AND ${id.isDone} = 0
 ) AS ${id}`;
 
 export const currentDistinctIds = (value: OfPage) => sql`(SELECT ${id.distinctId} FROM ${currentIds(value)})`;
 
-export const accountsWithOpenBooks = (value: OfPage) => sql`(SELECT ${id.accountId} FROM ${idsWithOpenBooks(value)})`;
+export const accountsWithOpenBooks = (value: OfPage) =>
+  sql`(SELECT ${id.accountId} FROM ${idsWithOpenAccounts(value)})`;
 
 /** A column of `r`, a row of the page. */
 export const ofRow = (column: SQLiteColumn) => sql`r.${names(column)}`;

@@ -1,13 +1,13 @@
 import { and, eq, sql } from "drizzle-orm";
 import { insertAuditEntry, newAuditEntry } from "../catalog/audit.ts";
 import { attempt } from "../db/attempt.ts";
-import { changeFeature, guardFeatures, requireClock } from "../db/features.ts";
 import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { erasures, tombstones } from "../db/schema.ts";
+import { changeFeature, guardSettingsSnapshot, requireClock } from "../db/settings-snapshot.ts";
 import { all, batch, type Statement } from "../db/sql.ts";
 import {
   erasureSecrets,
-  hashesOf,
+  hashForTombstones,
   requireSecrets,
   type TombstoneSecrets,
   tombstoneSecretsIn,
@@ -15,7 +15,7 @@ import {
 import { invalid, PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type ErasureCounts, readCounts } from "./counts.ts";
-import { continueErasure, type ErasureBudget, selectErasureFeatures } from "./erase-running.ts";
+import { continueErasure, type ErasureBudget, selectErasureSettingsSnapshot } from "./erase-running.ts";
 import {
   type FoundId,
   guardIds,
@@ -83,7 +83,7 @@ export async function erasePerson(
 ): Promise<{ readonly output: ErasePersonOutput; readonly replayed: boolean }> {
   await erasureSecrets(ctx);
   const erasureId = ctx.newId("era_");
-  const hashes = JSON.stringify(await hashesOf(ctx, input.distinctId));
+  const hashes = JSON.stringify(await hashForTombstones(ctx, input.distinctId));
   const started = await attempt(ctx, () => startErasure(ctx, input, erasureId, hashes));
   if (!("id" in started)) return { output: started, replayed: false };
   await continueErasure(ctx, started.id, budget);
@@ -111,14 +111,14 @@ async function startErasure(
   const key = { appId, mode, distinctId };
   const expectedIds = input.distinctIds === undefined ? null : JSON.stringify(input.distinctIds);
   const [[stored], ids, [counted], [earlier]] = await batch(ctx.db, [
-    selectErasureFeatures({ environmentId }),
+    selectErasureSettingsSnapshot({ environmentId }),
     selectIds(key),
     selectCounts({ ...key, expectedIds }),
     selectErasureOf({ environmentId, hashes }),
   ] as const);
-  const features = stored?.features ?? null;
-  requireClock(ctx, features);
-  const fingerprints = tombstoneSecretsIn(features);
+  const settingsSnapshot = stored?.settingsSnapshot ?? null;
+  requireClock(ctx, settingsSnapshot);
+  const fingerprints = tombstoneSecretsIn(settingsSnapshot);
   await requireSecrets(ctx, fingerprints);
   // An id that is being erased belongs to no person.
   const hasNoPerson = ids.length === 0 || earlier !== undefined;
@@ -164,7 +164,7 @@ async function startErasure(
     blocks: isVerified || blocked.has(id),
   }));
   await batch(ctx.db, [
-    guardFeatures({ environmentId, features }),
+    guardSettingsSnapshot({ environmentId, settingsSnapshot }),
     ...(await startStatements(ctx, input, { erasureId, ids: idsToErase, isWhole, fingerprints })),
   ]);
   return { id: erasureId, distinctIds, notErased };
@@ -207,7 +207,7 @@ const raiseTombstones = query((value: ValueOf<BlockedHashes>) =>
 async function blockMore(ctx: TenantCtx, erasureId: string, blockIds: readonly string[]): Promise<void> {
   if (blockIds.length === 0) return;
   const hashesOfEach: string[][] = [];
-  for (const id of blockIds) hashesOfEach.push(await hashesOf(ctx, id));
+  for (const id of blockIds) hashesOfEach.push(await hashForTombstones(ctx, id));
   const values = { environmentId: ctx.environment.id, erasureId, hashes: JSON.stringify(hashesOfEach.flat()) };
   const tombstoneHashes = new Set((await all(ctx.db, selectTombstones(values))).map(({ hash }) => hash));
   if (!hashesOfEach.every((hashes) => hashes.some((hash) => tombstoneHashes.has(hash)))) throw notAmongErased();

@@ -2,7 +2,7 @@ import { and, type SQL, sql } from "drizzle-orm";
 import { BALANCE_FIELDS, type BalanceRow, presentBalance } from "../books/ledger/balance.ts";
 import { back, isLastOf, walkBack } from "../books/ledger/walk-back.ts";
 import { asInteger, computed, fields, query, type RowOf, read, type ValueOf } from "../db/query.ts";
-import { creditBalances, creditLedger, type Steps } from "../db/schema.ts";
+import { creditBalances, creditLedger, type Minor } from "../db/schema.ts";
 import { all } from "../db/sql.ts";
 import { type Utf8, utf8 } from "../lib/encoding.ts";
 import type { PersonKey } from "../people/person-walk.ts";
@@ -18,8 +18,8 @@ import {
 
 const PAGE_BALANCES = 500;
 
-/** The remaining steps of a balance at the snapshot, and whether it was revoked. */
-type BalanceState = readonly [remainingSteps: Steps, isRevoked: 0 | 1];
+/** The remaining minor units of a balance at the snapshot, and whether it was revoked. */
+type BalanceState = readonly [remainingMinor: Minor, isRevoked: 0 | 1];
 // `stateAtSnapshot` wrote this JSON.
 const readState = (json: string): BalanceState | null => JSON.parse(json) as BalanceState;
 
@@ -50,13 +50,13 @@ export const firstBalances = query((value: ValueOf<PersonKey>) =>
 function stateAtSnapshot(): SQL {
   const bound = sql`owner.span ->> 1`;
   const walk = walkBack({
-    columns: ["balanceAfterSteps", "isRevoked"],
+    columns: ["balanceAfterMinor", "isRevoked"],
     start: sql`${creditLedger} WHERE ${isLastOf(creditBalances)}`,
     continues: sql`${back.seq} > ${bound}`,
   });
   return sql`iif(${creditBalances.lastSeq} <= ${bound}, NULL, (
     WITH RECURSIVE ${walk}
-    SELECT json_array(${back.balanceAfterSteps}, ${back.isRevoked}) FROM ${back} WHERE ${back.seq} <= ${bound}))`;
+    SELECT json_array(${back.balanceAfterMinor}, ${back.isRevoked}) FROM ${back} WHERE ${back.seq} <= ${bound}))`;
 }
 
 /** Balances that were issued before the snapshot, starting at a position in the first id's balances. */
@@ -80,8 +80,8 @@ function readBalancesPage(reading: Reading, bounds: readonly Bound[], afterSeq: 
 
 function asOfSnapshot(row: BalancePageRow): BalanceRow {
   if (row.stateAtSnapshot === null) return row;
-  const [remainingSteps, isRevoked] = row.stateAtSnapshot;
-  return { ...row, remainingSteps, revokedAtMs: isRevoked === 1 ? row.revokedAtMs : null };
+  const [remainingMinor, isRevoked] = row.stateAtSnapshot;
+  return { ...row, remainingMinor, revokedAtMs: isRevoked === 1 ? row.revokedAtMs : null };
 }
 
 function presentExportedBalance(row: BalancePageRow, atMs: number): string {

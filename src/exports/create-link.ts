@@ -21,7 +21,7 @@ export interface ExportPersonOutput {
   readonly format: "json";
 }
 
-/** How long a link is valid. A token that is valid for longer is refused, even if its signature is correct. */
+/** How long a link is valid. A token that is valid for longer is rejected, even if its signature is correct. */
 export const TOKEN_LIFE_MS = DAY_MS;
 
 /** The claims of a token (P6). */

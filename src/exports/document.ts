@@ -8,7 +8,7 @@ import { assert } from "../errors.ts";
 import { type Utf8, utf8 } from "../lib/encoding.ts";
 import { isJsonObject, parseJson } from "../lib/json.ts";
 import { iso } from "../lib/time.ts";
-import { personIdOf } from "../people/person-walk.ts";
+import { makePersonId } from "../people/person-walk.ts";
 import { balancePieces, hasAllBalances } from "./balances.ts";
 import { entryPieces, hasAllEntries } from "./entries.ts";
 import type { Subject } from "./export-audit.ts";
@@ -141,7 +141,7 @@ const NO_PERSON =
 async function* personHead({ reading, isPerson, isIdentified, ids }: Snapshot): AsyncGenerator<Utf8> {
   if (!isPerson) return yield utf8(NO_PERSON);
   const { environmentId, distinctId, firstSeenAtMs } = reading;
-  yield utf8(`{"personId":"${await personIdOf(environmentId, distinctId)}","distinctIds":[`);
+  yield utf8(`{"personId":"${await makePersonId(environmentId, distinctId)}","distinctIds":[`);
   let piece: string[] = [];
   let isRequested = true;
   for (const id of ids.each()) {
@@ -177,7 +177,7 @@ const presentExportedId = ({ distinctId, claimedAtMs, via, claimedBy, isVerified
 
 /** Returns whether anything is stored about the person. Earlier exports do not count (P8). */
 function hasData({ isPerson, ids: { sizes, recurring }, limits }: Snapshot): boolean {
-  // A user with an own amount, or with counted usage, has a counter.
+  // A user with an override, or with counted usage, has a counter.
   if (recurring.length > 0 || limits.some((row) => counterOf(row) !== undefined)) return true;
   return isPerson || [sizes.ledger, sizes.metering, sizes.consent].some(({ rows }) => rows > 0);
 }

@@ -1,9 +1,9 @@
 import { MinuteCounts } from "../auth/minute-counts.ts";
 import { inDatabaseOf } from "../auth/system-ctx.ts";
 import { countActivity } from "../db/count-activity.ts";
-import { atLatestClock, knownClock, timesOf } from "../db/features.ts";
 import { batchWithGuards, underName } from "../db/known-tombstones.ts";
-import { databaseIndexOf } from "../db/session.ts";
+import { parseDatabaseIndex } from "../db/session.ts";
+import { atLatestClock, knownClock, timesOf } from "../db/settings-snapshot.ts";
 import { batch, type Statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { rememberPerObject } from "../lib/bounded-memory.ts";
@@ -23,12 +23,12 @@ export interface Download {
   readonly ended: Promise<unknown>;
 }
 
-/** Returns the same refusal for every invalid token, so that an attacker learns nothing (P6). */
+/** Returns the same rejection for every invalid token, so that an attacker learns nothing (P6). */
 function invalidToken(): PurserError {
   return new PurserError("invalid_or_expired_token", "The link is not valid or has expired. Ask for a new one.");
 }
 
-/** Returns the refusal of a document that would not fit into one download. It is thrown before the first byte. */
+/** Returns the rejection of a document that would not fit into one download. It is thrown before the first byte. */
 function tooLarge(): PurserError {
   const message = "The data of this person is too large for one download. docs/limits.md has the limit.";
   return new PurserError("export_unavailable", message, {
@@ -128,7 +128,7 @@ async function openDocument(ctx: SystemCtx, claims: ExportClaims, token: string,
     await audit.write("failed");
     throw tooLarge();
   }
-  const environmentKey = { id: snapshot.reading.environmentId, database: databaseIndexOf(appId) ?? 0 };
+  const environmentKey = { id: snapshot.reading.environmentId, database: parseDatabaseIndex(appId) ?? 0 };
   countActivity(environmentKey, "opened", currentCtx.now());
   const pieces = documentPieces(subject, snapshot, currentCtx.now());
   if (!fitsInSnapshot(snapshot)) return streamDocument(pieces, audit);

@@ -1,6 +1,6 @@
 import { and, desc, eq, gt, gte, lt, lte, type SQL, sql } from "drizzle-orm";
 import { auditOperator } from "../catalog/audit.ts";
-import { constraintOf } from "../db/attempt.ts";
+import { findConstraint } from "../db/attempt.ts";
 import { batchWithGuards, underName } from "../db/known-tombstones.ts";
 import { asInteger, computed, drizzle, fields, hasRow, insertFrom, names, query, type ValueOf } from "../db/query.ts";
 import { environments, exportAudit, linkEnds } from "../db/schema.ts";
@@ -84,7 +84,7 @@ export async function isLinkEnded(ctx: Pick<SystemCtx, "db" | "settings">, claim
 export async function guardLink(ctx: Pick<SystemCtx, "settings">, claims: ExportClaims): Promise<Statement> {
   return guardNotEnded(await linkValues(ctx, claims));
 }
-export const isEndOfLink = (error: unknown): boolean => constraintOf(error) === "guard_link";
+export const isEndOfLink = (error: unknown): boolean => findConstraint(error) === "guard_link";
 
 type Revocation = LinkIds & { environmentId: number; distinctId: string; nowMs: number; endedByMs: number };
 

@@ -3,7 +3,7 @@ import { counterFields, limitFields, type UserLimitRow } from "../books/limits/u
 import { batchWithGuards } from "../db/known-tombstones.ts";
 import { computed, drizzle, fields, optional, query, type ValueOf } from "../db/query.ts";
 import { accounts, distinctIds, environments, usageCounters, usageLimits } from "../db/schema.ts";
-import { databaseIndexOf } from "../db/session.ts";
+import { parseDatabaseIndex } from "../db/session.ts";
 import { batch, type Db, type Statement } from "../db/sql.ts";
 import { claimCounts, type PersonKey } from "../people/person-walk.ts";
 import type { Runtime, TenantCtx } from "../runtime.ts";
@@ -107,7 +107,7 @@ export async function takeSnapshot(
     findLimits(key),
     ...personExported(ctx, subject, "opened"),
   ] as const);
-  noteMessages({ ...ctx, environment: { database: databaseIndexOf(appId) ?? 0 } }, messages);
+  noteMessages({ ...ctx, environment: { database: parseDatabaseIndex(appId) ?? 0 } }, messages);
   // For a person with more ids, all data that can change is read again in one batch. The first rows of lists stay as they are, unless
   // an event was replaced in between (P4).
   const [[requested], idRows, balances] = hasMoreIds(few)

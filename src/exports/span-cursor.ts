@@ -171,7 +171,7 @@ interface PropertySizes {
 
 /**
  * Returns the smallest page size, in rows, with which all lists together take at most `EXPORT_QUERIES_MAX` queries. Returns null when
- * such a page would not fit into memory. The export is then refused before its first byte.
+ * such a page would not fit into memory. The export is then rejected before its first byte.
  */
 export function pageRowsMin(
   sizes: Readonly<Record<ListName, ListSize>>,

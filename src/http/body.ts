@@ -5,8 +5,8 @@ import { jsonSizeOf } from "../lib/json.ts";
 import { type AppEnv, factory } from "./factory.ts";
 import { BODY_BYTES_MAX, UNKNOWN_KEY_BYTES_MAX } from "./json-body.ts";
 
-/** Refuses an upload that the client interrupted. As a refusal it is not logged as a bug of Purser. */
-function refuseInterrupted(cause: unknown): never {
+/** Rejects an upload that the client interrupted. As a rejection it is not logged as a bug of Purser. */
+function rejectInterrupted(cause: unknown): never {
   throw new PurserError("invalid_request", "The body ended before it was complete.", { param: "body", cause });
 }
 
@@ -27,7 +27,7 @@ async function readWithinLimit(request: Request, bytesMax = BODY_BYTES_MAX): Pro
   // Over HTTP a body is never longer than its content-length. A request from another Worker may be, so its length is checked
   // again.
   if (contentLength > 0) {
-    const bytes = new Uint8Array(await request.arrayBuffer().catch(refuseInterrupted));
+    const bytes = new Uint8Array(await request.arrayBuffer().catch(rejectInterrupted));
     if (bytes.byteLength > bytesMax) throw tooLarge();
     return bytes;
   }
@@ -36,7 +36,7 @@ async function readWithinLimit(request: Request, bytesMax = BODY_BYTES_MAX): Pro
   const reader = request.body?.getReader();
   try {
     for (;;) {
-      const { done, value } = (await reader?.read().catch(refuseInterrupted)) ?? { done: true };
+      const { done, value } = (await reader?.read().catch(rejectInterrupted)) ?? { done: true };
       if (done) break;
       size += value.byteLength;
       if (size > bytesMax) throw tooLarge();
@@ -138,12 +138,12 @@ export async function readForm(
   return Object.fromEntries([...form].filter((field): field is [string, string] => typeof field[1] === "string"));
 }
 
-/** The most bytes of a refused body that are read. A client that sends more may lose the connection and the response. */
+/** The most bytes of a rejected body that are read. A client that sends more may lose the connection and the response. */
 const DRAINED_BYTES_MAX = 16 * 1024 * 1024;
 
 /**
- * Reads the rest of the body after a refusal. Without this, a client that is still sending would have its connection reset and
- * would not see the refusal.
+ * Reads the rest of the body after a rejection. Without this, a client that is still sending would have its connection reset and
+ * would not see the rejection.
  */
 export const drainBody = factory.createMiddleware(async (c, next) => {
   await next();
@@ -167,7 +167,7 @@ const CONTAINERS_MAX = 50_000;
 const LEVELS_MAX = 1_000;
 
 /**
- * Refuses a body that JSON.parse would turn into many times its size, or that is nested too deeply for a recursive reader (L1).
+ * Rejects a body that JSON.parse would turn into many times its size, or that is nested too deeply for a recursive reader (L1).
  */
 function assertJsonSize(bytes: Uint8Array): void {
   const { levels, containers } = jsonSizeOf(bytes);

@@ -4,7 +4,7 @@ import { words } from "../lib/words.ts";
 import { lazy } from "./lazy.ts";
 
 /**
- * The description of an error, in the body of a refusal and in the result of one event of a list (W4). The reference describes
+ * The description of an error, in the body of a rejection and in the result of one event of a list (W4). The reference describes
  * `details` by code (reference/response-components.ts).
  */
 export const errorDetail = /* @__PURE__ */ lazy(() =>
@@ -20,7 +20,7 @@ export const errorDetail = /* @__PURE__ */ lazy(() =>
     .meta({ id: "ErrorDetail" }),
 );
 
-/** The body of every refusal (W4). */
+/** The body of every rejection (W4). */
 export const errorBody = /* @__PURE__ */ lazy(() =>
   z.strictObject({ error: errorDetail.meta(words("The error.")) }).meta({ id: "Error" }),
 );

@@ -1,7 +1,7 @@
 import type { Context, Hono } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import { constraintOf } from "../db/attempt.ts";
-import { errorStatus, PurserError, presentRefusal, refusalIn } from "../errors.ts";
+import { findConstraint } from "../db/attempt.ts";
+import { errorStatus, PurserError, presentRejection, rejectionIn } from "../errors.ts";
 import type { ErrorBody } from "./error-body.ts";
 import { type AppEnv, allowBrowsers, allowCaptureClients } from "./factory.ts";
 import { plainName } from "./wrong-names.ts";
@@ -16,19 +16,19 @@ export function logBug(error: unknown, requestId: string): void {
     // A message may have lines that look like stack frames.
     const stack = (cause.stack ?? "").replace(cause.message, "");
     const frames = stack.split("\n").filter((line) => /^\s+at /.test(line));
-    chain.push({ name: cause.name, constraint: constraintOf(cause), frames: frames.slice(0, 8) });
+    chain.push({ name: cause.name, constraint: findConstraint(cause), frames: frames.slice(0, 8) });
   }
   console.error(JSON.stringify({ level: "error", code: "internal_error", requestId, chain }));
 }
 
-/** Logs the fault of a 503. Does not log other refusals. */
+/** Logs the fault of a 503. Does not log other rejections. */
 export function logUnavailable({ code, fault }: PurserError, requestId: string): void {
   if (errorStatus[code] === 503) console.warn(JSON.stringify({ level: "warn", code, fault, requestId }));
 }
 
 function asPurserError(error: unknown, requestId: string): PurserError {
-  const refusal = refusalIn(error);
-  if (refusal !== null) return refusal;
+  const rejection = rejectionIn(error);
+  if (rejection !== null) return rejection;
   logBug(error, requestId);
   return new PurserError("internal_error", "An internal error occurred.", { cause: error });
 }
@@ -41,7 +41,7 @@ export function answerError(thrown: unknown, c: Context<AppEnv>): Response {
   const error = asPurserError(thrown, requestId);
   logUnavailable(error, requestId);
   for (const [name, value] of Object.entries(error.headers)) c.header(name, value);
-  const body: ErrorBody = { error: { ...presentRefusal(error), requestId } };
+  const body: ErrorBody = { error: { ...presentRejection(error), requestId } };
   return c.json(body, errorStatus[error.code] satisfies ContentfulStatusCode);
 }
 
@@ -122,7 +122,7 @@ const OTHER_WORDS: readonly (readonly [route: string, words: string])[] = [
   ["/health", "healthz livez readyz ping status"],
 ];
 
-const segmentsOf = (path: string): string[] => path.split("/").filter((segment) => segment !== "");
+const splitPath = (path: string): string[] => path.split("/").filter((segment) => segment !== "");
 
 /** Returns a segment in a form that ignores case, separators and a plural's s. */
 const plainSegment = (segment: string): string => plainName(segment).replace(/s$/, "");
@@ -132,9 +132,9 @@ const plainSegment = (segment: string): string => plainName(segment).replace(/s$
  * partial or wrong one.
  */
 function variantsOf(path: string): string[][] {
-  const segments = segmentsOf(path);
-  const rest = segmentsOf(`/${segments.join("/")}`.replace(/^\/(api(?=\/|$))?(\/?v\d+(?=\/|$))?/i, "/"));
-  return rest.length === 0 ? [segments] : [segments, ...PREFIXES.map((prefix) => [...segmentsOf(prefix), ...rest])];
+  const segments = splitPath(path);
+  const rest = splitPath(`/${segments.join("/")}`.replace(/^\/(api(?=\/|$))?(\/?v\d+(?=\/|$))?/i, "/"));
+  return rest.length === 0 ? [segments] : [segments, ...PREFIXES.map((prefix) => [...splitPath(prefix), ...rest])];
 }
 
 /** Returns whether a path resembles a route, in which parameters stand for any text. */
@@ -144,11 +144,11 @@ const resembles = (route: readonly string[], path: readonly string[]): boolean =
 
 /** Returns the route that is similar to an unknown path, such as `/api/v1/admin/apps/{appId}/keys`. Null when there is none. */
 function findSimilarRoute(routePaths: Iterable<string>, path: string): string | null {
-  const end = segmentsOf(path).at(-1)?.toLowerCase();
+  const end = splitPath(path).at(-1)?.toLowerCase();
   if (path.length > PATH_CHARACTERS_MAX || end === undefined) return null;
-  const routes = [...new Set(routePaths)].filter((route) => !route.includes("*") && segmentsOf(route).length > 0);
+  const routes = [...new Set(routePaths)].filter((route) => !route.includes("*") && splitPath(route).length > 0);
   const similar = variantsOf(path)
-    .map((variant) => routes.find((route) => resembles(segmentsOf(route), variant)))
+    .map((variant) => routes.find((route) => resembles(splitPath(route), variant)))
     .find((route) => route !== undefined);
   const route = similar ?? OTHER_WORDS.find(([, words]) => words.split(" ").includes(end))?.[0];
   // The message shows a segment such as `:appId{[a-z]+}` as `{appId}`.

@@ -1,8 +1,8 @@
 import { Hono } from "hono";
 import { cors } from "hono/cors";
 import { createMiddleware } from "hono/factory";
-import { atLatestClock, knownClock, timesOf } from "../db/features.ts";
-import { type PurserError, refusalIn } from "../errors.ts";
+import { atLatestClock, knownClock, timesOf } from "../db/settings-snapshot.ts";
+import { type PurserError, rejectionIn } from "../errors.ts";
 import type { AdminCtx, Runtime, SystemCtx, TenantCtx } from "../runtime.ts";
 
 /** The variables of a request. Middleware of `auth/` sets `ctx`, `root` and `admin`. */
@@ -11,7 +11,7 @@ export interface AppEnv {
   Variables: {
     requestId: string;
     runtime: Runtime;
-    /** The refusal of a malformed header, such as a bookmark. The validator throws it when it validates the arguments (W8). */
+    /** The rejection of a malformed header, such as a bookmark. The validator throws it when it validates the arguments (W8). */
     malformedHeader?: PurserError;
     /** Checks only the key, before a large body is parsed. Set on routes that need a key. */
     checkKey?: () => Promise<void>;
@@ -69,9 +69,9 @@ export function callVerb<Answer>(
     try {
       return await verb(c.var.ctx);
     } catch (error) {
-      const refusal = refusalIn(error);
-      // A refusal without a query may be based on the wrong time.
-      if (refusal !== null && refusal.fault === undefined) await c.var.ctx.db.check?.();
+      const rejection = rejectionIn(error);
+      // A rejection without a query may be based on the wrong time.
+      if (rejection !== null && rejection.fault === undefined) await c.var.ctx.db.check?.();
       throw error;
     }
   });

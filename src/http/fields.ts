@@ -23,12 +23,15 @@ const isWellFormed: TextRule = [(text) => text.isWellFormed(), "must be well-for
 const hasNoControls: TextRule = [(text) => !/\p{Cc}/u.test(text), "must not contain control characters"];
 const isTrimmed: TextRule = [(text) => text.trim() === text, "must not begin or end with white space"];
 const hasNoNul: TextRule = [(text) => !text.includes("\u0000"), "must not contain NUL"];
-/** An id or a name with a key is refused. Without the key it would be another id. */
+/** An id or a name with a key is rejected. Without the key it would be another id. */
 const hasNoKey: TextRule = [
   (text) => withoutKeys(text) === text,
   "must not contain a key or a signing secret, because Purser stores none. Send an id or a name of your own",
 ];
-const isShort = (max: number): TextRule => [(text) => codePoints(text) <= max, `must have at most ${max} code points`];
+const needsFreshRead = (max: number): TextRule => [
+  (text) => codePoints(text) <= max,
+  `must have at most ${max} code points`,
+];
 
 /**
  * Returns a string schema that checks the rules in their order. All rules share one check, because each further check would add
@@ -49,13 +52,13 @@ const textWith = (rules: readonly TextRule[], lengths: { minLength?: number; max
 export const identifier = (codePointsMax = 200) =>
   textWith([...shortRules(codePointsMax), hasNoKey], { minLength: 1, maxLength: codePointsMax });
 
-const shortRules = (codePointsMax: number) => [isShort(codePointsMax), isWellFormed, isNotEmpty, hasNoControls];
+const shortRules = (codePointsMax: number) => [needsFreshRead(codePointsMax), isWellFormed, isNotEmpty, hasNoControls];
 
 /** Returns the schema of a text with an identifier's rules that names nothing. Its keys are replaced by their hints (L1). */
 export const shortText = () => textWith(shortRules(200), { minLength: 1, maxLength: 200 }).transform(withoutKeys);
 
-/** Adds the refusal of keys to a schema of text that is no identifier, such as a URL. */
-export const refuseKeys = (text: string, context: z.core.$RefinementCtx): void => {
+/** Adds the rejection of keys to a schema of text that is no identifier, such as a URL. */
+export const rejectKeys = (text: string, context: z.core.$RefinementCtx): void => {
   const [holds, message] = hasNoKey;
   if (!holds(text)) context.addIssue({ code: "custom", message });
 };
@@ -64,7 +67,7 @@ export const refuseKeys = (text: string, context: z.core.$RefinementCtx): void =
 export const prefixedIdentifier = (prefix: string) =>
   textWith(
     [
-      isShort(200 + prefix.length),
+      needsFreshRead(200 + prefix.length),
       isWellFormed,
       hasNoControls,
       hasNoKey,
@@ -75,7 +78,7 @@ export const prefixedIdentifier = (prefix: string) =>
 
 /** Returns the schema of a name that the administrator gives: not blank, without white space at its start or end. */
 export const displayName = () =>
-  textWith([isShort(200), isWellFormed, isNotEmpty, hasNoControls, isTrimmed, hasNoKey], {
+  textWith([needsFreshRead(200), isWellFormed, isNotEmpty, hasNoControls, isTrimmed, hasNoKey], {
     minLength: 1,
     maxLength: 200,
   });
@@ -97,7 +100,9 @@ export const cursor = lazy(() =>
  * stop at a NUL. Its keys are replaced by their hints (L1).
  */
 export const freeText = (codePointsMax = 2_000) =>
-  textWith([isShort(codePointsMax), isWellFormed, hasNoNul], { maxLength: codePointsMax }).transform(withoutKeys);
+  textWith([needsFreshRead(codePointsMax), isWellFormed, hasNoNul], { maxLength: codePointsMax }).transform(
+    withoutKeys,
+  );
 
 /** Makes the reference show the type that a field of a query string stands for, instead of a string. */
 const shownAs = (schema: { type: "boolean" | "integer"; minimum?: number; maximum?: number }) => ({
@@ -118,8 +123,8 @@ function timestampAdvice(text: string): string {
   return `must be an RFC 3339 timestamp with Z or an offset, such as ${TIMESTAMP_EXAMPLE}, of a moment that exists`;
 }
 
-/** Refuses a value in a transform. `message` says what to change. */
-export function refuse(context: z.core.$RefinementCtx, message: string): never {
+/** Rejects a value in a transform. `message` says what to change. */
+export function reject(context: z.core.$RefinementCtx, message: string): never {
   context.addIssue({ code: "custom", message });
   return z.NEVER;
 }
@@ -131,7 +136,7 @@ export const timestamp = lazy(() =>
       error: ({ input }) =>
         typeof input === "number" ? `must be a string such as ${TIMESTAMP_EXAMPLE}, not a number` : undefined,
     })
-    .transform((text, context) => parseTimestamp(text) ?? refuse(context, timestampAdvice(text)))
+    .transform((text, context) => parseTimestamp(text) ?? reject(context, timestampAdvice(text)))
     .meta({ format: "date-time" }),
 );
 

@@ -150,10 +150,10 @@ function issueToReport(issues: readonly z.core.$ZodIssue[]): z.core.$ZodIssue | 
 }
 
 /**
- * Returns the refusal for the issues. It names the argument, or `whole` when the whole input is wrong. It never contains a
+ * Returns the rejection for the issues. It names the argument, or `whole` when the whole input is wrong. It never contains a
  * value.
  */
-export function refusalOfIssues(issues: readonly z.core.$ZodIssue[], whole: string): PurserError {
+export function rejectionOfIssues(issues: readonly z.core.$ZodIssue[], whole: string): PurserError {
   const issue = issueToReport(issues);
   if (issue === undefined) return invalid(whole, "is malformed");
   const param = pathText([...issue.path, ...(issue.code === "unrecognized_keys" ? issue.keys.slice(0, 1) : [])]);

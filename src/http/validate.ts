@@ -5,7 +5,7 @@ import type * as z from "zod";
 import { invalid, PurserError } from "../errors.ts";
 import { parseExactJson } from "../lib/json.ts";
 import type { AppEnv } from "./factory.ts";
-import { IS_REQUIRED, refusalOfIssues } from "./issue-text.ts";
+import { IS_REQUIRED, rejectionOfIssues } from "./issue-text.ts";
 import { jsonAdvice } from "./json-body.ts";
 import { plainName } from "./wrong-names.ts";
 
@@ -19,7 +19,7 @@ function isDecodable(text: string): boolean {
 }
 
 /**
- * Refuses a known parameter with percent-escapes that are not UTF-8, because a lenient decoder could turn two ids into one.
+ * Rejects a known parameter with percent-escapes that are not UTF-8, because a lenient decoder could turn two ids into one.
  * Ignores unknown parameters (W14). `known` has the known parameters.
  */
 function assertDecodable(url: string, known: object): void {
@@ -35,7 +35,7 @@ function assertDecodable(url: string, known: object): void {
   }
 }
 
-/** Refuses a known query parameter that is given twice (W14). Hono reads such a parameter as a list. */
+/** Rejects a known query parameter that is given twice (W14). Hono reads such a parameter as a list. */
 function assertGivenOnce(values: object, issues: readonly z.core.$ZodIssue[]): void {
   const valuesByName = new Map<PropertyKey, unknown>(Object.entries(values));
   const [name] = issues
@@ -55,7 +55,7 @@ function validateJson<Schema extends z.ZodType>(schema: Schema) {
     const value = parseBody(c.get("bodyText"));
     if (c.get("malformedHeader") !== undefined) throw c.get("malformedHeader");
     const result = schema.safeParse(value);
-    if (!result.success) throw adviseOnBody(c, refusalOfIssues(result.error.issues, "body"));
+    if (!result.success) throw adviseOnBody(c, rejectionOfIssues(result.error.issues, "body"));
     // Hono types validated data as `{}`. The schema's output is always a value.
     const data = result.data as object;
     c.get("checkArguments")?.(data);
@@ -74,12 +74,12 @@ export const validateBodyBy = (read: (contentType: string | undefined, sent: unk
     await next();
   });
 
-/** Returns a clearer refusal when the query string has the argument that is missing in the body. */
-function adviseOnBody(c: Context<AppEnv>, refusal: PurserError): PurserError {
-  const { param } = refusal;
-  if (param === undefined || refusal.message !== `${param} ${IS_REQUIRED}.`) return refusal;
+/** Returns a clearer rejection when the query string has the argument that is missing in the body. */
+function adviseOnBody(c: Context<AppEnv>, rejection: PurserError): PurserError {
+  const { param } = rejection;
+  if (param === undefined || rejection.message !== `${param} ${IS_REQUIRED}.`) return rejection;
   return c.req.query(param) === undefined
-    ? refusal
+    ? rejection
     : invalid(param, `${IS_REQUIRED} in the body: this operation does not read the query string`);
 }
 
@@ -92,10 +92,10 @@ function parseBody(text: string): unknown {
   }
 }
 
-/** Returns a clearer refusal for an argument that is missing in the query string: it says the right spelling or place. */
-function adviseOnQuery(c: Context, refusal: PurserError): PurserError {
-  const { param } = refusal;
-  if (param === undefined || refusal.message !== `${param} ${IS_REQUIRED}.`) return refusal;
+/** Returns a clearer rejection for an argument that is missing in the query string: it says the right spelling or place. */
+function adviseOnQuery(c: Context, rejection: PurserError): PurserError {
+  const { param } = rejection;
+  if (param === undefined || rejection.message !== `${param} ${IS_REQUIRED}.`) return rejection;
   // The misspelt name has the letters of the right one, so the message contains no other text of the caller.
   const misspelt = Object.keys(c.req.query()).find((name) => plainName(name) === plainName(param));
   if (misspelt !== undefined) return invalid(param, `${IS_REQUIRED}: write it like this, not \`${misspelt}\``);
@@ -116,15 +116,15 @@ function validateOther<Target extends "query" | "param", Schema extends z.ZodTyp
     }
     // A parameter that holds a list, such as `groupBy=day,week`, is one argument.
     const issues = result.error.issues.map((issue) => ({ ...issue, path: issue.path.slice(0, 1) }));
-    const refusal = refusalOfIssues(issues, target);
-    if (target !== "query") throw refusal;
+    const rejection = rejectionOfIssues(issues, target);
+    if (target !== "query") throw rejection;
     assertGivenOnce(Object(result.data), result.error.issues);
-    throw adviseOnQuery(c, refusal);
+    throw adviseOnQuery(c, rejection);
   });
 }
 
 /**
- * Returns the middleware that validates all requests. It throws `invalid_request` with the argument's name when the schema refuses.
+ * Returns the middleware that validates all requests. It throws `invalid_request` with the argument's name when the schema rejects.
  * For JSON it validates the text that `readBody` read.
  */
 export function validate<Schema extends z.ZodType>(

@@ -223,7 +223,7 @@ export function exactNumber(decimal: string): number | symbol {
 
 /**
  * Parses JSON with exact numbers and throws the errors of `JSON.parse`. At about two thousand levels of nesting the stack is too
- * small to check digits. JSON.parse then reads the numbers, and a later check refuses the value for its depth.
+ * small to check digits. JSON.parse then reads the numbers, and a later check rejects the value for its depth.
  */
 export function parseExactJson(text: string): unknown {
   if (!MAYBE_ROUNDED.test(text)) return JSON.parse(text);

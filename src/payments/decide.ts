@@ -2,7 +2,7 @@ import type { Unit } from "../books/amounts/amount.ts";
 import { issueBalances } from "../books/credits/grant.ts";
 import { writingValues } from "../books/ledger/account.ts";
 import { type Decision, replay, writeAll } from "../books/ledger/decision.ts";
-import { insertPaymentMotions, movedIn, type PaymentMotion } from "../books/ledger/insert-takings.ts";
+import { insertPaymentBalanceChanges, movedIn, type PaymentBalanceChange } from "../books/ledger/insert-clawbacks.ts";
 import { creditsGranted, type LedgerMessage } from "../books/ledger/messages.ts";
 import type { NewBalances } from "../books/ledger/new-balances.ts";
 import type { AccountAtRead } from "../books/ledger/read-account.ts";
@@ -12,9 +12,9 @@ import { assert } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { Payer } from "./carry.ts";
 import { moneyOf } from "./money.ts";
-import { type Effect, effectOf, type Granting, grantsOf, type Refusal, standingOfKnown } from "./next-step.ts";
+import { type Effect, effectOf, type Granting, grantsOf, type Rejection, statusOfKnown } from "./next-step.ts";
 import { accountOfInvoice, type Offer } from "./offer.ts";
-import { newGrant, planMotions } from "./plan-motions.ts";
+import { newGrant, planChanges } from "./plan-changes.ts";
 import { type GrantTerms, NO_MARKS, type PlannedOffer, planOffer } from "./plan-offer.ts";
 import { openInvoice, type PaymentState, shownKey } from "./state.ts";
 import { insertGrants } from "./store-payment.ts";
@@ -31,10 +31,10 @@ export interface Move extends Granting {
   };
   /** For the log: the key of the event's payment, if the move changes another payment. */
   readonly eventPaymentKey?: string | undefined;
-  /** The administrator's grant, instead of the one from Stripe's data. Throws to refuse. */
+  /** The administrator's grant, instead of the one from Stripe's data. Throws to reject. */
   readonly settle?: {
     readonly userId: string;
-    readonly stamp: string;
+    readonly fingerprint: string;
     readonly packs: readonly string[];
     readonly plan: (state: PaymentState, terms: SettleTerms) => NewBalances;
   };
@@ -42,7 +42,7 @@ export interface Move extends Granting {
 
 export type SettleTerms = Pick<GrantTerms, "nowMs" | "newId" | "packOf">;
 
-/** Returns the statements that store the payment, and the customer of its invoice. Sent in the batch of the motions. */
+/** Returns the statements that store the payment, and the customer of its invoice. Sent in the batch of the changes. */
 export type Storing = (effect: Effect, planned: PlannedOffer | null) => readonly Statement[];
 
 interface AccountInput {
@@ -64,7 +64,7 @@ export function decidePaymentGrant(
   move: Move,
   input: GrantDecisionInput,
   storing: Storing,
-): Decision<true> | Refusal {
+): Decision<true> | Rejection {
   const { state, account, paymentId } = input;
   const planned = planGrants(move, input);
   if (typeof planned === "string") return planned;
@@ -73,9 +73,9 @@ export function decidePaymentGrant(
   const balances = grants.flatMap((grant) => grant.balances);
   const balanceIds = balances.map(({ id }) => id);
   const facts = planned.account === null ? state.facts : [...state.facts, planned.account.fact];
-  const motions = planMotions({ money: moneyOf(facts) }, balances.map(newGrant));
+  const changes = planChanges({ money: moneyOf(facts) }, balances.map(newGrant));
   const moved = balancesOf(
-    motions,
+    changes,
     balances.map(({ id, unit }) => ({ balanceId: id, unit })),
   );
   const packIds = [...new Set(grants.map(({ packId }) => packId))];
@@ -85,7 +85,7 @@ export function decidePaymentGrant(
       ...storing(effectOf(planned), planned),
       ...(issuing?.statements ?? []),
       ...(issuing === null ? [] : [insertGrants({ ...writing, paymentId, grants: JSON.stringify(balanceIds) })]),
-      ...insertPaymentMotions(writing, motions, move.change.note),
+      ...insertPaymentBalanceChanges(writing, changes, move.change.note),
     ],
     (found) => {
       issuing?.count();
@@ -94,17 +94,17 @@ export function decidePaymentGrant(
     {
       audit: { action: "payment.settled", target: shownKey(state.names), details: { packIds }, balanceIds },
       messages: () => [
-        ...grantMessages(account.userId, grants, motions.length),
-        ...movedMessages(account.userId, state, { motions, moved }),
+        ...grantMessages(account.userId, grants, changes.length),
+        ...movedMessages(account.userId, state, { changes, moved }),
       ],
     },
   );
 }
 
-/** Returns the messages about grants. `motions` is the number of entries after those of the grants. */
-function grantMessages(userId: string, grants: readonly NewBalances[], motions: number): LedgerMessage[] {
+/** Returns the messages about grants. `changes` is the number of entries after those of the grants. */
+function grantMessages(userId: string, grants: readonly NewBalances[], changes: number): LedgerMessage[] {
   return grants.map((grant, index) => {
-    const after = grants.slice(index + 1).reduce((sum, { balances }) => sum + balances.length, motions);
+    const after = grants.slice(index + 1).reduce((sum, { balances }) => sum + balances.length, changes);
     return creditsGranted(userId, grant, { after });
   });
 }
@@ -113,7 +113,7 @@ function grantMessages(userId: string, grants: readonly NewBalances[], motions: 
 function planGrants(
   { setting, settle, change }: Move,
   { state, offers, payer, nowMs, newId, packOf, trials }: GrantDecisionInput,
-): PlannedOffer | Refusal {
+): PlannedOffer | Rejection {
   const terms = { nowMs, newId, packOf };
   if (settle !== undefined) {
     const invoice = openInvoice(state);
@@ -126,39 +126,39 @@ function planGrants(
 }
 
 /** Decides to take and give back credits of one account, so that the payment's balances match the amounts due. */
-export function decideMotions(
+export function decideChanges(
   ctx: TenantCtx,
   { change }: Move,
   { state, account }: AccountInput,
   storing: Storing,
 ): Decision<true> {
-  const motions = planMotions(state, grantsOf(state, account.accountId));
-  if (motions.length === 0) return replay(true);
-  const moved = balancesOf(motions, state.grants);
-  const outcome = motions.some(({ isMore }) => isMore) ? ("taken" as const) : ("restored" as const);
+  const changes = planChanges(state, grantsOf(state, account.accountId));
+  if (changes.length === 0) return replay(true);
+  const moved = balancesOf(changes, state.grants);
+  const outcome = changes.some(({ isMore }) => isMore) ? ("taken" as const) : ("restored" as const);
   return writeAll(
     [
-      ...storing({ ...standingOfKnown(state), outcome }, null),
-      ...insertPaymentMotions(writingValues(account), motions, change.note),
+      ...storing({ ...statusOfKnown(state), outcome }, null),
+      ...insertPaymentBalanceChanges(writingValues(account), changes, change.note),
     ],
     (rows) => countTaken(ctx, account, moved, rows),
     {
       audit: { action: "payment.settled", target: shownKey(state.names) },
-      messages: () => movedMessages(account.userId, state, { motions, moved }),
+      messages: () => movedMessages(account.userId, state, { changes, moved }),
     },
   );
 }
 
-/** A balance that a motion moves. */
+/** A balance that a change moves. */
 interface MovedBalance {
   readonly balanceId: string;
   readonly unit: Unit;
 }
 
-/** Returns the balances of a payment's motions, which are among those that it granted. */
-function balancesOf(motions: readonly PaymentMotion[], granted: readonly MovedBalance[]): MovedBalance[] {
+/** Returns the balances of a payment's changes, which are among those that it granted. */
+function balancesOf(changes: readonly PaymentBalanceChange[], granted: readonly MovedBalance[]): MovedBalance[] {
   const units = new Map(granted.map(({ balanceId, unit }) => [balanceId, unit]));
-  return motions.map(({ balanceId }) => {
+  return changes.map(({ balanceId }) => {
     const unit = units.get(balanceId);
     assert(unit !== undefined, "a motion is of a grant of the payment");
     return { balanceId, unit };
@@ -172,23 +172,23 @@ function countTaken(
   moved: readonly MovedBalance[],
   rows: readonly unknown[][],
 ): true {
-  for (const [index, deltaSteps] of movedIn(rows).entries()) {
+  for (const [index, deltaMinor] of movedIn(rows).entries()) {
     const unit = moved[index]?.unit;
     assert(unit !== undefined, "each entry is of one motion");
-    if (deltaSteps < 0) countActivity(environment, "refunded", nowMs, unit, -deltaSteps);
-    if (deltaSteps > 0) countActivity(environment, "restored", nowMs, unit, deltaSteps);
+    if (deltaMinor < 0) countActivity(environment, "refunded", nowMs, unit, -deltaMinor);
+    if (deltaMinor > 0) countActivity(environment, "restored", nowMs, unit, deltaMinor);
   }
   return true;
 }
 
-/** Returns the messages about a batch's motions, which are its last entries: first what is taken, then what is given back. */
+/** Returns the messages about a batch's changes, which are its last entries: first what is taken, then what is given back. */
 function movedMessages(
   userId: string,
   state: PaymentState,
-  { motions, moved }: { readonly motions: readonly PaymentMotion[]; readonly moved: readonly MovedBalance[] },
+  { changes, moved }: { readonly changes: readonly PaymentBalanceChange[]; readonly moved: readonly MovedBalance[] },
 ): LedgerMessage[] {
-  const given = motions.filter(({ isMore }) => !isMore).length;
-  const taken = motions.length - given;
+  const given = changes.filter(({ isMore }) => !isMore).length;
+  const taken = changes.length - given;
   const messageOf = (
     type: "payment.taken" | "payment.restored",
     ofType: typeof moved,
@@ -197,7 +197,7 @@ function movedMessages(
     type,
     subject: userId,
     data: { userId, paymentKey: shownKey(state.names) },
-    motions: ofType,
+    changes: ofType,
     last: { after },
     mustMove: true,
   });

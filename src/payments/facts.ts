@@ -168,7 +168,7 @@ export function joinFacts(known: readonly Fact[], more: readonly Fact[]): readon
 }
 
 /** Returns the facts of one kind. */
-export function factsOf<Kind extends Fact["kind"]>(facts: readonly Fact[], kind: Kind) {
+export function filterFacts<Kind extends Fact["kind"]>(facts: readonly Fact[], kind: Kind) {
   return facts.filter((fact): fact is Extract<Fact, { kind: Kind }> => fact.kind === kind);
 }
 

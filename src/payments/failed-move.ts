@@ -1,5 +1,5 @@
 import { OWED_TOO_MUCH } from "../books/ledger/owed.ts";
-import { constraintOf, isConflict } from "../db/attempt.ts";
+import { findConstraint, isConflict } from "../db/attempt.ts";
 import { PurserError } from "../errors.ts";
 import { type Reason, reasonOf } from "./reasons.ts";
 
@@ -34,15 +34,15 @@ export class SameFailures {
 }
 
 /** Returns why a grant failed. Null for errors that the next delivery may not meet. */
-export function refusalOf(error: unknown): Reason | null {
+export function rejectionOf(error: unknown): Reason | null {
   if (error instanceof RepeatedFailure) return "fault";
   // A constraint that no other write can have caused fails again at each delivery.
-  const isFault = !(error instanceof PurserError) && constraintOf(error) !== null && !isConflict(error);
+  const isFault = !(error instanceof PurserError) && findConstraint(error) !== null && !isConflict(error);
   return isFault ? "fault" : reasonOf(error);
 }
 
 /** Logs a grant that fails again and again, without the values of its statements. */
 export function logFault(type: string, error: unknown): void {
-  const constraint = constraintOf(error);
+  const constraint = findConstraint(error);
   console.error(JSON.stringify({ level: "error", code: "payment_not_granted", type, constraint }));
 }

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { InvoiceFact, InvoiceLine } from "./facts.ts";
-import { askedOf, metadata, namesOf, nullableText, parse, userIn, whole } from "./stripe-objects.ts";
+import { metadata, namesOf, nullableText, parse, readRequestedGrant, userIn, whole } from "./stripe-objects.ts";
 
 const lineParent = z.lazy(() => z.object({ proration: z.boolean().nullish() }).nullish());
 const stripeLine = z.lazy(() =>
@@ -69,7 +69,7 @@ export function readInvoice(object: unknown, { created: at }: { readonly created
     names: namesOf(found.payment_intent ?? found.charge, id),
     facts: [fact],
     customer,
-    asked: askedOf("invoice", metadata, metadata?.user || null),
+    asked: readRequestedGrant("invoice", metadata, metadata?.user || null),
   };
 }
 

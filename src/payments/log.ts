@@ -46,8 +46,8 @@ interface NewestLink {
 type LogValues = Omit<LogEntry, "asked"> & {
   environmentId: number;
   nowMs: number;
-  askedPack: string | null;
-  askedUser: string | null;
+  requestedPack: string | null;
+  requestedUser: string | null;
 };
 
 const newestOfLog = (environmentId: SQL, outcome: SQL) => sql`coalesce((
@@ -72,7 +72,7 @@ const isMoreImportant = (): SQL => {
     AND (${excluded(reason)}, ${excluded(hint)}) IS NOT (${reason}, ${hint})`;
 };
 const logUpdates = () => {
-  const { atMs, ordinal, outcome, reason, askedPack, askedUser, hint, paymentKey } = stripeLog;
+  const { atMs, ordinal, outcome, reason, requestedPack, requestedUser, hint, paymentKey } = stripeLog;
   return {
     ...{
       atMs: excluded(atMs),
@@ -81,7 +81,7 @@ const logUpdates = () => {
       reason: excluded(reason),
       hint: excluded(hint),
     },
-    ...{ askedPack: excluded(askedPack), askedUser: excluded(askedUser) },
+    ...{ requestedPack: excluded(requestedPack), requestedUser: excluded(requestedUser) },
     paymentKey: sql`coalesce(${excluded(paymentKey)}, ${paymentKey})`,
   };
 };
@@ -98,8 +98,8 @@ const upsert = query((value: ValueOf<LogValues>) =>
       outcome: value("outcome"),
       reason: value("reason"),
       objectId: value("objectId"),
-      askedPack: value("askedPack"),
-      askedUser: value("askedUser"),
+      requestedPack: value("requestedPack"),
+      requestedUser: value("requestedUser"),
       hint: value("hint"),
       paymentKey: value("paymentKey"),
     })
@@ -120,8 +120,8 @@ const upsertWhere = (value: ValueOf<LogValues>, { atMs, ordinal, where }: { atMs
     outcome: sql`${value("outcome")}`,
     reason: sql`${value("reason")}`,
     objectId: sql`${value("objectId")}`,
-    askedPack: sql`${value("askedPack")}`,
-    askedUser: sql`${value("askedUser")}`,
+    requestedPack: sql`${value("requestedPack")}`,
+    requestedUser: sql`${value("requestedUser")}`,
     hint: sql`${value("hint")}`,
     paymentKey: sql`${value("paymentKey")}`,
   };
@@ -172,8 +172,8 @@ export function logStatement(ctx: TenantCtx, { asked, ...entry }: LogEntry, link
     nowMs: ctx.realNow(),
     objectId: truncate(entry.objectId),
     // Ignored events store nothing that a caller chose (S5).
-    askedPack: isIgnored ? null : truncate(asked.pack),
-    askedUser: isIgnored ? null : asked.user,
+    requestedPack: isIgnored ? null : truncate(asked.pack),
+    requestedUser: isIgnored ? null : asked.user,
   };
   if (link !== undefined) return upsertLink({ ...values, ...link });
   return isIgnored ? upsertIgnored(values) : upsert(values);

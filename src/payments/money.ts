@@ -10,8 +10,8 @@ import {
   subtractFractions,
   ZERO,
 } from "../books/amounts/amount.ts";
-import type { Steps } from "../db/schema.ts";
-import { type Fact, factsOf } from "./facts.ts";
+import type { Minor } from "../db/schema.ts";
+import { type Fact, filterFacts } from "./facts.ts";
 
 /** The paid and the returned amounts of a payment, in the currency's smallest unit (S4). */
 export interface MoneyState {
@@ -66,14 +66,14 @@ export function shareOf(taken: Fraction, whole: Fraction): Fraction {
 }
 
 /** Returns the amount that is due back from a balance, rounded down to a step. */
-export function dueOf(initialSteps: Steps, { numerator, denominator }: Fraction): Steps {
-  return Number((BigInt(initialSteps) * numerator) / denominator) as Steps;
+export function dueOf(initialMinor: Minor, { numerator, denominator }: Fraction): Minor {
+  return Number((BigInt(initialMinor) * numerator) / denominator) as Minor;
 }
 
 /** Returns what an invoice's credits cost: its total, part of which a customer's balance may have paid, less what the carry took. */
 function grantedWorthOf(facts: readonly Fact[]): Fraction {
-  const accounts = factsOf(facts, "account");
-  return factsOf(facts, "invoice")
+  const accounts = filterFacts(facts, "account");
+  return filterFacts(facts, "invoice")
     .map(({ id, data }) => {
       const carried = accounts.find((account) => account.id === id)?.data.carriedWithTax;
       return subtractFractions(fraction(data.total), carried === undefined ? ZERO : readFraction(carried));
@@ -83,7 +83,7 @@ function grantedWorthOf(facts: readonly Fact[]): Fraction {
 
 function currencyOf(facts: readonly Fact[]): string | null {
   for (const kind of ["charge", "invoice_payment", "invoice", "session", "intent"] as const) {
-    const found = factsOf(facts, kind).map(({ data }) => data.currency);
+    const found = filterFacts(facts, kind).map(({ data }) => data.currency);
     // Any charge has the currency, because a payment has only one.
     const [first] = found.toSorted();
     if (first !== undefined && first !== null) return first;
@@ -92,9 +92,9 @@ function currencyOf(facts: readonly Fact[]): string | null {
 }
 
 function totalOf(facts: readonly Fact[]): bigint {
-  const paid = factsOf(facts, "invoice").map(({ data }) => data.paid);
-  const totals = factsOf(facts, "session").map(({ data }) => data.total ?? 0);
-  const received = factsOf(facts, "intent").map(({ data }) => data.total ?? 0);
+  const paid = filterFacts(facts, "invoice").map(({ data }) => data.paid);
+  const totals = filterFacts(facts, "session").map(({ data }) => data.total ?? 0);
+  const received = filterFacts(facts, "intent").map(({ data }) => data.total ?? 0);
   const [amounts = []] = [paid, totals, received].filter((kindAmounts) => kindAmounts.length > 0);
   return BigInt(Math.max(0, ...amounts));
 }
@@ -106,8 +106,8 @@ function unitsOf(facts: readonly Fact[]): readonly ChargeUnit[] {
     units.set(id, unit);
     return unit;
   };
-  const refunds = factsOf(facts, "refund");
-  for (const { id, at, data } of factsOf(facts, "charge")) {
+  const refunds = filterFacts(facts, "refund");
+  for (const { id, at, data } of filterFacts(facts, "charge")) {
     const unit = unitOf(id, data.of);
     unit.captured = BigInt(data.captured);
     const failed = refunds
@@ -116,11 +116,11 @@ function unitsOf(facts: readonly Fact[]): readonly ChargeUnit[] {
     const lost = failed.reduce((sum, refund) => sum + BigInt(refund.data.amount), 0n);
     unit.refunded = positive(BigInt(data.refunded) - lost);
   }
-  for (const { data } of factsOf(facts, "dispute")) {
+  for (const { data } of filterFacts(facts, "dispute")) {
     const unit = unitOf(data.charge, data.of);
     unit.withheld = addFractions(unit.withheld, multiplyFractions(fraction(data.amount), readFraction(data.out)));
   }
-  for (const { id, data } of factsOf(facts, "invoice_payment")) {
+  for (const { id, data } of filterFacts(facts, "invoice_payment")) {
     const unitsOfPayment = [...units.values()].filter(({ paymentId }) => paymentId === id);
     if (unitsOfPayment.some(({ captured }) => captured !== null)) continue;
     const unit = unitsOfPayment[0] ?? unitOf(id, id);

@@ -1,23 +1,23 @@
 import { roundUp } from "../books/amounts/amount.ts";
-import { grantRefusals } from "../books/credits/grant.ts";
+import { grantRejections } from "../books/credits/grant.ts";
 import type { User } from "../books/ledger/account.ts";
 import { type Decision, replay } from "../books/ledger/decision.ts";
 import type { AccountAtRead } from "../books/ledger/read-account.ts";
 import { writeForUser } from "../books/ledger/write.ts";
 import { choosePack, type Pack, selectPack } from "../catalog/pack.ts";
-import { attempt, constraintOf } from "../db/attempt.ts";
+import { attempt, findConstraint } from "../db/attempt.ts";
 import { withTombstones } from "../db/known-tombstones.ts";
 import { idIn } from "../db/session.ts";
 import { batch, type RowsOf, type Statement } from "../db/sql.ts";
 import { personGuards } from "../db/tombstones.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type Payer, payerAfter } from "./carry.ts";
-import { decideMotions, decidePaymentGrant, type Move, type Storing } from "./decide.ts";
+import { decideChanges, decidePaymentGrant, type Move, type Storing } from "./decide.ts";
 import { type Fact, withoutAsked, withoutUser } from "./facts.ts";
-import { logFault, MustWait, refusalOf, SameFailures } from "./failed-move.ts";
+import { logFault, MustWait, rejectionOf, SameFailures } from "./failed-move.ts";
 import { logStatement, selectLogged } from "./log.ts";
 import { moneyOf } from "./money.ts";
-import { type Effect, nextStep, offersNow, type Refusal, type Step } from "./next-step.ts";
+import { type Effect, nextStep, offersNow, type Rejection, type Step } from "./next-step.ts";
 import { type Offer, TRIAL_REFS, TRIAL_REFS_END } from "./offer.ts";
 import { OUTCOMES, type PaymentOutcome } from "./outcomes.ts";
 import type { PlannedOffer } from "./plan-offer.ts";
@@ -46,8 +46,8 @@ export const moreImportant = (a: PaymentOutcome, b: PaymentOutcome): PaymentOutc
  * Brings a payment to the state that its facts require, step by step. Each step reads, and writes one batch that includes the new
  * facts. So if an event was interrupted, its repetition completes it; otherwise a repetition changes nothing.
  */
-export async function movePayment(ctx: TenantCtx, move: Move): Promise<Moved> {
-  const run = new Run(ctx, move);
+export async function applyChange(ctx: TenantCtx, move: Move): Promise<Moved> {
+  const run = new PaymentProcessor(ctx, move);
   return attempt(ctx, () => run.finish());
 }
 
@@ -75,15 +75,15 @@ interface Read {
 }
 
 /** The state of a move during its attempts, with its results so far. */
-class Run {
+class PaymentProcessor {
   readonly #ctx: TenantCtx;
   readonly #move: Move;
   readonly #balanceIds: string[] = [];
   #outcome: PaymentOutcome = "ignored";
   /** The last write that was sent. If its response was lost, the payment's `writtenBy` shows that it succeeded. */
   #sent: { readonly nonce: string; readonly outcome: PaymentOutcome } | null = null;
-  /** Why the grant was refused. */
-  #refusal: Refusal | null = null;
+  /** Why the grant was rejected. */
+  #rejection: Rejection | null = null;
   /** The customer of the invoice. */
   #payer: InvoicePayer | null = null;
   /** The customer that the stored payment tells if the event does not. */
@@ -102,7 +102,7 @@ class Run {
   }
 
   async finish(): Promise<Moved> {
-    this.#refusal = null;
+    this.#rejection = null;
     await this.#setPayer(this.#move.change.customer);
     for (;;) {
       const eventId = this.#move.change.eventId ?? "";
@@ -115,7 +115,7 @@ class Run {
         continue;
       }
       const { state } = read;
-      const step = nextStep(state, offersNow(state, this.#move, read.payer), this.#refusal, this.#move);
+      const step = nextStep(state, offersNow(state, this.#move, read.payer), this.#rejection, this.#move);
       if (await this.#take(read, step)) {
         const reason = step.kind === "none" ? step.reason : null;
         return { outcome: this.#outcome, paymentKey: shownKey(state.names), isLogged: this.#isLogged, reason };
@@ -194,7 +194,8 @@ class Run {
     const environmentId = this.#ctx.environment.id;
     const { keys } = this.#payer;
     // The customer of an erased person is stored only under its keyed hash (E4).
-    const before = this.#refusal === "person_erased" && payer.version === 0 ? { ...payer, key: keys[1] ?? "" } : payer;
+    const before =
+      this.#rejection === "person_erased" && payer.version === 0 ? { ...payer, key: keys[1] ?? "" } : payer;
     const after = payerAfter(before, invoice, planned.account, planned.marks);
     return [
       ...writePayer(environmentId, keys, before, after),
@@ -218,7 +219,7 @@ class Run {
   }
 
   #isErased(state: PaymentState): boolean {
-    return this.#refusal === "person_erased" || state.known.some(({ reason }) => reason === "person_erased");
+    return this.#rejection === "person_erased" || state.known.some(({ reason }) => reason === "person_erased");
   }
 
   /** Returns whether to store users. Balances have an account, and an erased person is not stored again (E4). */
@@ -253,8 +254,8 @@ class Run {
       ...{ known, names, facts },
       customer: this.#keepsUsers(state, hasGrants) ? state.customer : null,
       id: this.#idOf(state),
-      settledBy: settle?.stamp ?? known[0]?.settledBy ?? null,
-      tellAtMs: !isTold ? null : told === undefined ? now() + REPORT_AFTER_MS : told.tellAtMs,
+      settledBy: settle?.fingerprint ?? known[0]?.settledBy ?? null,
+      notifyAtMs: !isTold ? null : told === undefined ? now() + REPORT_AFTER_MS : told.notifyAtMs,
       surplus: state.grants.flatMap(({ balanceId, isSurplus }) => (isSurplus === 1 ? [balanceId] : [])),
       event: change.eventId === null ? null : { ...change, eventId: change.eventId },
       ...{ currency, captured: Number(captured), refunded: Number(refunded), withheld: roundUp(withheld) },
@@ -285,13 +286,13 @@ class Run {
       if (ids.length === 0) await send([]);
       else await withTombstones(ctx, async (known, first) => send([first, ...(await personGuards(ctx, known, ids))]));
     } catch (error) {
-      const isErased = constraintOf(error) === "guard_person";
+      const isErased = findConstraint(error) === "guard_person";
       // At first the state is read again: its user may have been erased since.
       if (!isErased || !this.#wasErased) {
         this.#wasErased = isErased;
         throw error;
       }
-      this.#refusal = "person_erased";
+      this.#rejection = "person_erased";
       return false;
     }
     this.#confirm();
@@ -302,7 +303,7 @@ class Run {
   async #write(
     user: User,
     packs: readonly string[],
-    decide: (read: Read, account: AccountAtRead, found: FoundBooks) => Decision<true>,
+    decide: (read: Read, account: AccountAtRead, found: FoundAccounts) => Decision<true>,
   ): Promise<boolean> {
     const ctx = this.#ctx;
     this.#grantFailures.forget();
@@ -324,7 +325,7 @@ class Run {
           packOf: (pack) => choosePack(pack, packRows[packs.indexOf(pack)] ?? []),
         });
       },
-      refusals: { ...grantRefusals(ctx), guard_owed: () => new MustWait() },
+      rejections: { ...grantRejections(ctx), guard_owed: () => new MustWait() },
     });
     const isWritten = this.#sent !== null;
     this.#confirm();
@@ -353,13 +354,13 @@ class Run {
           this.#storing(read, userId),
         );
         if (typeof decision !== "string") return decision;
-        this.#refusal = decision;
+        this.#rejection = decision;
         return replay(true);
       });
     } catch (error) {
-      this.#refusal = settle === undefined ? refusalOf(error) : null;
-      if (this.#refusal === null) throw error;
-      if (this.#refusal === "fault") logFault(this.#move.change.type, error);
+      this.#rejection = settle === undefined ? rejectionOf(error) : null;
+      if (this.#rejection === null) throw error;
+      if (this.#rejection === "fault") logFault(this.#move.change.type, error);
       return false;
     }
   }
@@ -371,13 +372,13 @@ class Run {
 
   async #adjust(accountId: number): Promise<void> {
     await this.#write({ accountId }, [], (read, account) =>
-      decideMotions(this.#ctx, this.#move, { state: read.state, account }, this.#storing(read, null)),
+      decideChanges(this.#ctx, this.#move, { state: read.state, account }, this.#storing(read, null)),
     );
   }
 }
 
 /** Further rows that a grant reads. */
-interface FoundBooks {
+interface FoundAccounts {
   readonly packOf: (pack: string) => Pack | null;
   /** The packs of the user's past trials. */
   readonly trials: ReadonlySet<string>;

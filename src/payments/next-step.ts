@@ -1,9 +1,9 @@
-import { factsOf } from "./facts.ts";
+import { filterFacts } from "./facts.ts";
 import { isCovered, type Offer, offersOf, type PayerTerms } from "./offer.ts";
 import type { PaymentOutcome } from "./outcomes.ts";
-import { planMotions } from "./plan-motions.ts";
+import { planChanges } from "./plan-changes.ts";
 import type { FreeOver, PlannedOffer } from "./plan-offer.ts";
-import type { Reason, StandingReason } from "./reasons.ts";
+import type { Reason, StatusReason } from "./reasons.ts";
 import { isWaiting, openInvoice, type PaymentState } from "./state.ts";
 import type { StoredPayment } from "./stored-payment.ts";
 import type { StripeSetting } from "./stripe-setting.ts";
@@ -18,12 +18,12 @@ export type Step =
   | { readonly kind: "none"; readonly reason: FreeOver | "price_not_set" | null };
 
 /** The status of a payment. */
-export type PaymentStanding = {
+export type PaymentStatusAndReason = {
   readonly status: StoredPayment["status"];
-  readonly reason: StandingReason | null;
+  readonly reason: StatusReason | null;
 };
 /** The status of a payment after an event, and what the event did. */
-export type Effect = PaymentStanding & { readonly outcome: PaymentOutcome };
+export type Effect = PaymentStatusAndReason & { readonly outcome: PaymentOutcome };
 
 /** The terms on which a payment may grant. */
 export interface Granting {
@@ -40,7 +40,7 @@ export function offersNow(state: PaymentState, granting: Granting, payer: PayerT
   const { mayGrant, settle, setting } = granting;
   if (!mayGrant || grants.length > 0) return [];
   if (settle !== undefined) return [{ userId: settle.userId, parts: [], account: null, flaw: null }];
-  const accounts = factsOf(facts, "account");
+  const accounts = filterFacts(facts, "account");
   const offering = facts.filter(
     (fact) => fact.kind !== "invoice" || !(accounts.some(({ id }) => id === fact.id) || isWaiting(state, fact, facts)),
   );
@@ -48,35 +48,35 @@ export function offersNow(state: PaymentState, granting: Granting, payer: PayerT
 }
 
 /** Why a payment grants nothing now. A trial or a coupon that is over does not make it unmatched. */
-export type Refusal = Reason | FreeOver;
-const isFreeOver = (refusal: Refusal | null): refusal is FreeOver =>
-  refusal === "trial_over" || refusal === "coupon_over";
+export type Rejection = Reason | FreeOver;
+const isFreeOver = (rejection: Rejection | null): rejection is FreeOver =>
+  rejection === "trial_over" || rejection === "coupon_over";
 
-/** Returns the next step. `refusal` is the reason why the grant was just refused. */
+/** Returns the next step. `rejection` is the reason why the grant was just rejected. */
 export function nextStep(
   state: PaymentState,
   offers: readonly Offer[],
-  refusal: Refusal | null,
+  rejection: Rejection | null,
   { mayGrant }: Pick<Granting, "mayGrant">,
 ): Step {
-  const userId = refusal === null ? (offers.find((offer) => offer.userId !== null)?.userId ?? null) : null;
+  const userId = rejection === null ? (offers.find((offer) => offer.userId !== null)?.userId ?? null) : null;
   const accounts = new Map(state.grants.map((grant) => [grant.accountId, grant.userId]));
   const pending = [...accounts].filter(
-    ([accountId, user]) => user !== userId && planMotions(state, grantsOf(state, accountId)).length > 0,
+    ([accountId, user]) => user !== userId && planChanges(state, grantsOf(state, accountId)).length > 0,
   );
   const [first] = pending;
   if (first !== undefined) {
     return { kind: "adjust", accountId: first[0], isLast: pending.length === 1 && offers.length === 0 };
   }
   if (userId !== null) return { kind: "grant", userId, offers };
-  const covered = refusal === null || refusal === "person_erased" ? offers.find(isCovered) : undefined;
+  const covered = rejection === null || rejection === "person_erased" ? offers.find(isCovered) : undefined;
   if (covered !== undefined) {
     const planned = { grants: [], account: covered.account, marks: { prices: [], trials: [], couponUntil: 0 } };
     return { kind: "store", effect: effectOf(planned), planned };
   }
   return mayGrant && offers.length === 0 && isOfAnotherProduct(state)
     ? { kind: "none", reason: "price_not_set" }
-    : storeChanges(state, offers, refusal);
+    : storeChanges(state, offers, rejection);
 }
 
 export const grantsOf = ({ grants }: PaymentState, accountId: number | null) =>
@@ -86,7 +86,7 @@ export const grantsOf = ({ grants }: PaymentState, accountId: number | null) =>
 function isOfAnotherProduct(state: PaymentState): boolean {
   const invoice = openInvoice(state);
   if (invoice === null || isWaiting(state, invoice, state.facts)) return false;
-  return !state.known.some(({ facts }) => factsOf(facts, "invoice").some(({ id }) => id === invoice.id));
+  return !state.known.some(({ facts }) => filterFacts(facts, "invoice").some(({ id }) => id === invoice.id));
 }
 
 /** Returns the effect of an offer's grants. */
@@ -101,39 +101,39 @@ export function effectOf({ grants, account }: PlannedOffer): Effect {
 }
 
 /** Returns the step that stores changes without credits. */
-function storeChanges(state: PaymentState, offers: readonly Offer[], refusal: Refusal | null): Step {
-  const standing = paymentStandingOf(state, offers, refusal);
+function storeChanges(state: PaymentState, offers: readonly Offer[], rejection: Rejection | null): Step {
+  const next = findPaymentStatus(state, offers, rejection);
   const [before] = state.known;
-  const hasNewStanding = standing.status !== before?.status || standing.reason !== before.reason;
-  const reason = isFreeOver(refusal) ? refusal : null;
-  if (!state.isChanged && !hasNewStanding) return { kind: "none", reason };
+  const hasNewStatus = next.status !== before?.status || next.reason !== before.reason;
+  const reason = isFreeOver(rejection) ? rejection : null;
+  if (!state.isChanged && !hasNewStatus) return { kind: "none", reason };
   if (reason !== null && before === undefined) return { kind: "none", reason };
-  const becomesUnmatched = standing.status === "unmatched" && hasNewStanding;
-  const effect = { ...standing, outcome: becomesUnmatched ? ("unmatched" as const) : ("remembered" as const) };
+  const becomesUnmatched = next.status === "unmatched" && hasNewStatus;
+  const effect = { ...next, outcome: becomesUnmatched ? ("unmatched" as const) : ("remembered" as const) };
   return { kind: "store", effect, planned: null };
 }
 
 /** Returns the status of a payment for which the event grants nothing. */
-export const standingOfKnown = (state: PaymentState): PaymentStanding => paymentStandingOf(state, [], null);
+export const statusOfKnown = (state: PaymentState): PaymentStatusAndReason => findPaymentStatus(state, [], null);
 
-function paymentStandingOf(
+function findPaymentStatus(
   { known, grants, facts }: PaymentState,
   offers: readonly Offer[],
-  refusal: Refusal | null,
-): PaymentStanding {
-  const accounted = known.find((payment) => factsOf(payment.facts, "account").length > 0);
+  rejection: Rejection | null,
+): PaymentStatusAndReason {
+  const accounted = known.find((payment) => filterFacts(payment.facts, "account").length > 0);
   if (grants.length > 0) {
     const isTooLarge = accounted?.status === "granted" && accounted.reason === "carry";
     return { status: "granted", reason: isTooLarge ? "carry" : null };
   }
   // An invoice that changed the carry grants nothing any more.
-  if (accounted !== undefined && factsOf(facts, "session").length === 0) {
+  if (accounted !== undefined && filterFacts(facts, "session").length === 0) {
     return { status: accounted.status, reason: accounted.reason };
   }
-  if (isFreeOver(refusal)) return { status: "waiting", reason: null };
+  if (isFreeOver(rejection)) return { status: "waiting", reason: null };
   const isErased = known.some(({ reason }) => reason === "person_erased");
   const withoutUser = isErased ? "person_erased" : "no_user";
   const before = known.find(({ reason }) => reason !== null)?.reason ?? null;
-  const reason = refusal ?? (offers.length > 0 ? withoutUser : before);
+  const reason = rejection ?? (offers.length > 0 ? withoutUser : before);
   return reason === null ? { status: "waiting", reason } : { status: "unmatched", reason };
 }

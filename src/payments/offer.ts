@@ -1,6 +1,13 @@
 import { type Fraction, fraction, leastOf, ONE } from "../books/amounts/amount.ts";
 import { accountInvoice, type InvoiceAccount, type Payer } from "./carry.ts";
-import { type Fact, factsOf, type IntentFact, type InvoiceFact, type InvoiceLine, type SessionFact } from "./facts.ts";
+import {
+  type Fact,
+  filterFacts,
+  type IntentFact,
+  type InvoiceFact,
+  type InvoiceLine,
+  type SessionFact,
+} from "./facts.ts";
 import type { PriceSetting, StripeSetting } from "./stripe-setting.ts";
 
 /** A grant that a payment would make, with its user. */
@@ -28,7 +35,7 @@ export interface OfferPart {
   readonly times: Fraction;
   /** The share of it that the money buys. */
   readonly share: Fraction;
-  /** The quantity of a legacy pack; for a session, the number of packs with items. `amount` means the paid amount, in cents. */
+  /** The quantity of an open-amount pack; for a session, the number of packs with items. `amount` means the paid amount, in cents. */
   readonly quantity: { readonly units: string | number } | { readonly amount: SessionFact["data"] };
   /** When its balances expire. Undefined for the pack's default. */
   readonly expiresAtMs: number | undefined;
@@ -37,11 +44,11 @@ export interface OfferPart {
 }
 
 /** Returns the reference of a payment's grants. References from callers must not begin with `stripe:` (C21). */
-export const refOf = (...parts: readonly string[]): string => ["stripe", ...parts].join(":");
+export const makeReference = (...parts: readonly string[]): string => ["stripe", ...parts].join(":");
 /** The references of trials, of all packs. */
-export const TRIAL_REFS = refOf("trial", "");
+export const TRIAL_REFS = makeReference("trial", "");
 /** The text after all of them, in the order of the database. */
-export const TRIAL_REFS_END = refOf("trial;");
+export const TRIAL_REFS_END = makeReference("trial;");
 
 type Setting = Pick<StripeSetting, "prices" | "currency">;
 
@@ -55,15 +62,15 @@ export interface PayerTerms {
 /** Returns the possible grants of a payment, from its sessions, invoices and intents, in this order. None for products that are not set up. */
 export function offersOf(facts: readonly Fact[], setting: Setting, terms: PayerTerms): readonly Offer[] {
   return [
-    ...factsOf(facts, "session").map(offerOfSession),
-    ...factsOf(facts, "invoice").flatMap((invoice) => offerOfInvoice(invoice, setting, terms) ?? []),
-    ...factsOf(facts, "intent").map(offerOfSession),
+    ...filterFacts(facts, "session").map(offerOfSession),
+    ...filterFacts(facts, "invoice").flatMap((invoice) => offerOfInvoice(invoice, setting, terms) ?? []),
+    ...filterFacts(facts, "intent").map(offerOfSession),
   ];
 }
 
 function offerOfSession({ userId, data }: SessionFact | IntentFact): Offer {
   const part = {
-    externalRef: refOf(data.ref),
+    externalRef: makeReference(data.ref),
     ...{ line: null, isTrial: false, isCouponOver: false, pack: data.pack, times: ONE, share: ONE },
     quantity: data.quantity === null ? { amount: data } : { units: data.quantity },
     ...{ expiresAtMs: undefined, elseExpiresAtMs: undefined },
@@ -154,7 +161,7 @@ function partOf(
   const hasPeriod = price.expires === "period" && line.end > line.start;
   const latest = Math.max(...data.lines.map(({ end }) => end));
   return {
-    externalRef: isTrial ? null : refOf(id, line.id),
+    externalRef: isTrial ? null : makeReference(id, line.id),
     ...{ line, isTrial, pack: price.packId, quantity: { units: price.quantity ?? "" }, ...amounts },
     isCouponOver: isCoupon && payer !== null && payer.couponUntil > line.start,
     expiresAtMs: hasPeriod ? line.end * 1_000 : undefined,

@@ -1,8 +1,8 @@
 import { and, count, eq, sql } from "drizzle-orm";
-import { fromSteps, roundUp, type Unit } from "../books/amounts/amount.ts";
+import { fromMinor, roundUp, type Unit } from "../books/amounts/amount.ts";
 import { requireEnvironment } from "../catalog/apps.ts";
 import { computed, drizzle, fields, query, type ValueOf } from "../db/query.ts";
-import { payments, type Steps, stripeLog } from "../db/schema.ts";
+import { type Minor, payments, stripeLog } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
 import { invalidCursor, PurserError } from "../errors.ts";
 import { cutPage, decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
@@ -10,13 +10,13 @@ import { iso } from "../lib/time.ts";
 import type { Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 import { shareOfAccount } from "./carry.ts";
 import type { SetCarryOutput } from "./change-carry.ts";
-import { factsOf } from "./facts.ts";
+import { filterFacts } from "./facts.ts";
 import { moneyOf } from "./money.ts";
 import type { PaymentOutcome } from "./outcomes.ts";
-import type { StandingReason } from "./reasons.ts";
+import type { StatusReason } from "./reasons.ts";
 import { selectOfBalances, selectPage, selectSums, selectUngranted } from "./select-payments.ts";
 import { namesInOrder, shownKey } from "./state.ts";
-import { carriesOf, selectCarries } from "./stored-payer.ts";
+import { parseCarries, selectCarries } from "./stored-payer.ts";
 import { readEvents, readPayment, type StoredPayment, selectShownPayment } from "./stored-payment.ts";
 
 export interface PaymentOutput {
@@ -26,7 +26,7 @@ export interface PaymentOutput {
   readonly refunds: "none" | "part" | "whole";
   readonly isDisputed: boolean;
   readonly settledBy: "admin" | "stripe" | null;
-  readonly reason: StandingReason | null;
+  readonly reason: StatusReason | null;
   readonly userId: string | null;
   readonly currency: string | null;
   readonly captured: number;
@@ -101,7 +101,7 @@ export async function listPayments(
     payments: page.map((row) => present(readPayment(row), readEvents(row))),
     // The statement leaves out payments without a currency.
     ...(isFirst ? { sums: sums.map((sum) => ({ ...sum, currency: sum.currency ?? "" })) } : {}),
-    ...(isFirst && userId !== null ? { carry: carriesOf(carries) } : {}),
+    ...(isFirst && userId !== null ? { carry: parseCarries(carries) } : {}),
     nextCursor: last === undefined ? null : encodeTextCursor(`${last.createdAtMs} ${last.id}`, scope),
   };
 }
@@ -130,7 +130,7 @@ interface RequestedGrant {
 
 const selectLogOf = query((value: ValueOf<{ environmentId: number; eventIds: string }>) =>
   drizzle
-    .select(fields(stripeLog, "eventId", "askedPack", "askedUser", "hint"))
+    .select(fields(stripeLog, "eventId", "requestedPack", "requestedUser", "hint"))
     .from(stripeLog)
     .where(
       and(
@@ -153,10 +153,10 @@ export async function findPayment(root: SystemCtx, appId: string, mode: Mode, pa
 }
 
 function requestedGrants(facts: StoredPayment["facts"]): RequestedGrant[] {
-  const singleGrants = [...factsOf(facts, "session"), ...factsOf(facts, "intent")];
+  const singleGrants = [...filterFacts(facts, "session"), ...filterFacts(facts, "intent")];
   return [
     ...singleGrants.map(({ id, data: { pack, quantity } }) => ({ objectId: id, pack, quantity })),
-    ...factsOf(facts, "invoice").flatMap(({ id, data }) =>
+    ...filterFacts(facts, "invoice").flatMap(({ id, data }) =>
       data.lines.map(({ price, quantity }) => ({
         ...{ objectId: id, pack: price },
         quantity: quantity === null ? null : String(quantity),
@@ -173,7 +173,11 @@ export function noPayment(): PurserError {
 function present(payment: StoredPayment, events: ReturnType<typeof readEvents>): PaymentOutput {
   const { names, facts, grants, status, reason, createdAtMs, customerUser } = payment;
   const { currency, captured, refunded, withheld } = moneyOf(facts);
-  const granting = [...factsOf(facts, "session"), ...factsOf(facts, "invoice"), ...factsOf(facts, "intent")];
+  const granting = [
+    ...filterFacts(facts, "session"),
+    ...filterFacts(facts, "invoice"),
+    ...filterFacts(facts, "intent"),
+  ];
   const named = granting.map(({ userId }) => userId);
   return {
     paymentKey: shownKey(names),
@@ -190,11 +194,11 @@ function present(payment: StoredPayment, events: ReturnType<typeof readEvents>):
     refunded: Number(refunded),
     withheld: roundUp(withheld),
     invoice: presentInvoice(facts),
-    grants: grants.map(({ balanceId, packId, unit, initialSteps, takenSteps, dueSteps }) => ({
+    grants: grants.map(({ balanceId, packId, unit, initialMinor, clawedBackMinor, dueMinor }) => ({
       ...{ balanceId, packId, unit },
-      initial: fromSteps(unit, initialSteps),
-      taken: fromSteps(unit, takenSteps),
-      short: fromSteps(unit, Math.max(0, dueSteps - takenSteps) as Steps),
+      initial: fromMinor(unit, initialMinor),
+      taken: fromMinor(unit, clawedBackMinor),
+      short: fromMinor(unit, Math.max(0, dueMinor - clawedBackMinor) as Minor),
     })),
     events: events.map(({ eventId, type, at, outcome }) => ({ eventId, type, at: iso(at * 1_000), outcome })),
     createdAt: iso(createdAtMs),
@@ -203,7 +207,7 @@ function present(payment: StoredPayment, events: ReturnType<typeof readEvents>):
 
 /** Returns how the payment's invoice changed the carry of its customer (S6). Null if it has not. */
 function presentInvoice(facts: StoredPayment["facts"]): PaymentOutput["invoice"] {
-  const [account] = factsOf(facts, "account");
+  const [account] = filterFacts(facts, "account");
   if (account === undefined) return null;
   const { bought, returned, carried } = account.data;
   const { numerator, denominator } = shareOfAccount(account);

@@ -1,8 +1,8 @@
-import { type Fraction, fraction, fromSteps, multiplyFractions, toSteps, type Unit } from "../books/amounts/amount.ts";
+import { type Fraction, fraction, fromMinor, multiplyFractions, toMinor, type Unit } from "../books/amounts/amount.ts";
 import { USER_BALANCES_MAX } from "../books/credits/grant.ts";
 import { type NewBalances, planGrant } from "../books/ledger/new-balances.ts";
 import type { Pack } from "../catalog/pack.ts";
-import type { Steps } from "../db/schema.ts";
+import type { Minor } from "../db/schema.ts";
 import { PurserError } from "../errors.ts";
 import type { InvoiceAccount, PayerMarks } from "./carry.ts";
 import { isCovered, type Offer, type OfferPart, TRIAL_REFS } from "./offer.ts";
@@ -96,7 +96,7 @@ function planPart(part: OfferPart, pack: Pack, terms: GrantTerms & { readonly us
   };
   try {
     const planned = planGrant({ ...common, quantity, expiresAt }, pack, nowMs, () => "");
-    // A session says the amount of a legacy pack, and buys it once.
+    // A session says the amount of an open-amount pack, and buys it once.
     return multiplyGrant(planned, multiplyFractions(times, part.share)) ?? "quantity";
   } catch (error) {
     if (!(error instanceof PurserError)) throw error;
@@ -117,7 +117,7 @@ export function timesOfText(quantity: string | number): Fraction | null {
   return times >= 1n && times <= TIMES_MAX ? fraction(times) : null;
 }
 
-/** Returns the quantity of one unit of a legacy pack. */
+/** Returns the quantity of one unit of an open-amount pack. */
 export function unitsOfPart({ quantity }: Pick<OfferPart, "quantity">, unit: Unit, currency: string): number | Reason {
   if ("amount" in quantity) {
     if (unit !== "cents") return "quantity";
@@ -133,11 +133,11 @@ export function unitsOfPart({ quantity }: Pick<OfferPart, "quantity">, unit: Uni
  */
 export function multiplyGrant(grant: NewBalances, { numerator, denominator }: Fraction): NewBalances | null {
   const balances = grant.balances.map((balance) => {
-    const steps = Number((BigInt(balance.amountSteps) * numerator) / denominator) as Steps;
-    return { ...balance, amountSteps: toSteps(balance.unit, fromSteps(balance.unit, steps)) };
+    const minor = Number((BigInt(balance.amountMinor) * numerator) / denominator) as Minor;
+    return { ...balance, amountMinor: toMinor(balance.unit, fromMinor(balance.unit, minor)) };
   });
-  const isExact = (balance: (typeof balances)[number]): balance is typeof balance & { amountSteps: Steps } =>
-    balance.amountSteps !== null;
+  const isExact = (balance: (typeof balances)[number]): balance is typeof balance & { amountMinor: Minor } =>
+    balance.amountMinor !== null;
   if (!balances.every(isExact)) return null;
-  return { ...grant, balances: balances.filter(({ amountSteps }) => amountSteps > 0) };
+  return { ...grant, balances: balances.filter(({ amountMinor }) => amountMinor > 0) };
 }

@@ -35,7 +35,17 @@ export interface ListStripeEventsInput {
 const logFields = () =>
   fields(
     stripeLog,
-    ...(["eventId", "type", "atMs", "outcome", "reason", "objectId", "askedPack", "askedUser", "hint"] as const),
+    ...([
+      "eventId",
+      "type",
+      "atMs",
+      "outcome",
+      "reason",
+      "objectId",
+      "requestedPack",
+      "requestedUser",
+      "hint",
+    ] as const),
     "paymentKey",
   );
 type StripeEventRow = RowOf<ReturnType<typeof logFields>>;
@@ -100,7 +110,7 @@ export async function listStripeEvents(
   };
 }
 
-const presentStripeEvent = ({ atMs, reason, askedPack: pack, askedUser: user, ...row }: StripeEventRow) => ({
+const presentStripeEvent = ({ atMs, reason, requestedPack: pack, requestedUser: user, ...row }: StripeEventRow) => ({
   ...row,
   at: iso(atMs),
   // Only `logStatement` writes rows.

@@ -17,8 +17,8 @@ const REASONS = [
 export type Reason = (typeof REASONS)[number];
 
 /** The reasons that a payment has: also why it grants nothing although nothing is to be done. */
-export const STANDING_REASONS = [...REASONS, "covered_by_credit"] as const;
-export type StandingReason = (typeof STANDING_REASONS)[number];
+export const STATUS_REASONS = [...REASONS, "covered_by_credit"] as const;
+export type StatusReason = (typeof STATUS_REASONS)[number];
 
 /** The reasons why an event did nothing (S5). */
 const IGNORED_REASONS = [
@@ -40,19 +40,19 @@ const IGNORED_REASONS = [
 export type IgnoredReason = (typeof IGNORED_REASONS)[number] | "no_user";
 
 /** The reasons why an event granted nothing: those of unmatched payments and those of ignored events. */
-export const LOG_REASONS = [...STANDING_REASONS, ...IGNORED_REASONS] as const;
+export const LOG_REASONS = [...STATUS_REASONS, ...IGNORED_REASONS] as const;
 export type LogReason = (typeof LOG_REASONS)[number];
 
-const REFUSALS = new Map<string, Reason>([
+const REJECTIONS = new Map<string, Reason>([
   ["test_quota_exceeded", "quota"],
   ["person_erased", "person_erased"],
 ]);
 
-/** Returns why a grant was refused. Null for errors that do not make a payment unmatched. */
+/** Returns why a grant was rejected. Null for errors that do not make a payment unmatched. */
 export function reasonOf(error: unknown): Reason | null {
   if (!(error instanceof PurserError)) return null;
   // The user has the maximum number of balances (L6).
-  return error.details?.limit === undefined ? (REFUSALS.get(error.code) ?? null) : "quota";
+  return error.details?.limit === undefined ? (REJECTIONS.get(error.code) ?? null) : "quota";
 }
 
 /** The likely meaning of unknown metadata keys. They are compared without letter case, hyphens and underscores. */

@@ -1,8 +1,8 @@
 import { and, eq, isNotNull, sql } from "drizzle-orm";
-import { clockOf, timesOf } from "../db/features.ts";
 import { computed, drizzle, fields, query, type RowOf, type ValueOf } from "../db/query.ts";
 import { environments, stripeSettings } from "../db/schema.ts";
-import { databaseIndexOf } from "../db/session.ts";
+import { parseDatabaseIndex } from "../db/session.ts";
+import { clockOf, timesOf } from "../db/settings-snapshot.ts";
 import { all } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { signHmac } from "../lib/encoding.ts";
@@ -10,7 +10,7 @@ import type { Environment, SystemCtx, TenantCtx } from "../runtime.ts";
 
 const receiverFields = {
   ...fields(environments, { environmentId: "id" }),
-  ...fields(stripeSettings, "refusedAtMs"),
+  ...fields(stripeSettings, "rejectedAtMs"),
   // The condition of the query excludes null.
   ...computed({ stored: sql<string>`${stripeSettings.setting}`, clock: clockOf() }),
 };
@@ -37,37 +37,37 @@ export function tenantOf(root: SystemCtx, appId: string, mode: string, { environ
     appId,
     // An environment has no other mode.
     mode: mode === "live" ? "live" : "test",
-    database: databaseIndexOf(appId) ?? 0,
+    database: parseDatabaseIndex(appId) ?? 0,
   };
   return { ...root, ...timesOf(clock, root), environment, caller: { kind: "stripe" } };
 }
 
-const REFUSED_EVERY_MS = 60_000;
-type RefusedRequest = { environmentId: number; nowMs: number; beforeMs: number; reason: string };
-const updateRefused = query((value: ValueOf<RefusedRequest>) =>
+const REJECTED_EVERY_MS = 60_000;
+type RejectedRequest = { environmentId: number; nowMs: number; beforeMs: number; reason: string };
+const updateRejected = query((value: ValueOf<RejectedRequest>) =>
   drizzle
     .update(stripeSettings)
     .set({
-      refusedAtMs: value("nowMs", stripeSettings.refusedAtMs),
-      refusedReason: value("reason", stripeSettings.refusedReason),
+      rejectedAtMs: value("nowMs", stripeSettings.rejectedAtMs),
+      rejectedReason: value("reason", stripeSettings.rejectedReason),
     })
     .where(
       and(
         eq(stripeSettings.environmentId, value("environmentId")),
-        sql`coalesce(${stripeSettings.refusedAtMs}, 0) <= ${value("beforeMs")}`,
+        sql`coalesce(${stripeSettings.rejectedAtMs}, 0) <= ${value("beforeMs")}`,
       ),
     ),
 );
 
 /** Records, at most once a minute, a request without a valid signature, because anybody can send one. */
-export async function noteRefused(
+export async function noteRejected(
   ctx: TenantCtx,
-  { environmentId, refusedAtMs }: Receiver,
+  { environmentId, rejectedAtMs }: Receiver,
   reason: string,
 ): Promise<void> {
   const nowMs = ctx.realNow();
-  const beforeMs = nowMs - REFUSED_EVERY_MS;
-  if ((refusedAtMs ?? 0) <= beforeMs) await all(ctx.db, updateRefused({ environmentId, nowMs, beforeMs, reason }));
+  const beforeMs = nowMs - REJECTED_EVERY_MS;
+  if ((rejectedAtMs ?? 0) <= beforeMs) await all(ctx.db, updateRejected({ environmentId, nowMs, beforeMs, reason }));
 }
 
 const TOLERANCE_SECONDS = 300;
@@ -77,7 +77,7 @@ const SIGNATURE = /^[0-9a-f]{64}$/;
 export const SIGNATURE_FAULTS = ["header_missing", "header_malformed", "wrong_secret", "too_old"] as const;
 export type SignatureFault = (typeof SIGNATURE_FAULTS)[number];
 
-export class SignatureRefusal extends PurserError {
+export class SignatureRejection extends PurserError {
   readonly reason: SignatureFault;
 
   constructor(reason: SignatureFault, message: string) {
@@ -88,7 +88,7 @@ export class SignatureRefusal extends PurserError {
 
 /**
  * Checks `Stripe-Signature` over the bytes received: one `t`, and one `v1` that is the HMAC-SHA-256 of `t.body` under one of
- * the secrets (S1). Throws a `SignatureRefusal`, `invalid_signature`.
+ * the secrets (S1). Throws a `SignatureRejection`, `invalid_signature`.
  */
 export async function checkSignature(
   header: string | undefined,
@@ -96,7 +96,7 @@ export async function checkSignature(
   secrets: readonly string[],
   nowMs: number,
 ): Promise<void> {
-  if (header === undefined) throw new SignatureRefusal("header_missing", "is missing. Stripe always sends it");
+  if (header === undefined) throw new SignatureRejection("header_missing", "is missing. Stripe always sends it");
   const fields = header.split(",").map((field) => field.trim().split("=", 2));
   const valuesOf = (name: string) => fields.flatMap(([key, value = ""]) => (key === name ? [value] : []));
   const [time = "", ...otherTimes] = valuesOf("t");
@@ -116,10 +116,13 @@ export async function checkSignature(
   }
   if (!isSigned) {
     const advice = "does not verify. Set the endpoint's signing secret, and send the body unchanged";
-    throw new SignatureRefusal("wrong_secret", advice);
+    throw new SignatureRejection("wrong_secret", advice);
   }
   if (Math.abs(Math.floor(nowMs / 1_000) - Number(time)) > TOLERANCE_SECONDS) {
-    throw new SignatureRefusal("too_old", `has a time that differs from now by more than ${TOLERANCE_SECONDS} seconds`);
+    throw new SignatureRejection(
+      "too_old",
+      `has a time that differs from now by more than ${TOLERANCE_SECONDS} seconds`,
+    );
   }
 }
 
@@ -133,5 +136,5 @@ function isEqual(given: string, expected: string): boolean {
   return difference === 0;
 }
 
-const malformed = (what: string): SignatureRefusal =>
-  new SignatureRefusal("header_malformed", `must be a signature of Stripe, with ${what}`);
+const malformed = (what: string): SignatureRejection =>
+  new SignatureRejection("header_malformed", `must be a signature of Stripe, with ${what}`);

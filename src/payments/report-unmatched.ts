@@ -1,7 +1,6 @@
 import { and, eq, lte, type SQL, sql } from "drizzle-orm";
 import { isConflict } from "../db/attempt.ts";
 import { cronIn, hasFailed, mayTry, workOnEach } from "../db/cron-work.ts";
-import { guardFeatures } from "../db/features.ts";
 import {
   boundLimit,
   computed,
@@ -14,6 +13,7 @@ import {
   type ValueOf,
 } from "../db/query.ts";
 import { environments, paymentNames, payments } from "../db/schema.ts";
+import { guardSettingsSnapshot } from "../db/settings-snapshot.ts";
 import { all, batch, type Statement } from "../db/sql.ts";
 import { guards } from "../db/views.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../runtime.ts";
@@ -24,12 +24,12 @@ const PAYMENTS_A_RUN_MAX = 50;
 const QUERIES_A_PAYMENT = 5;
 
 const unmatchedFields = {
-  ...fields(environments, { environmentId: "id", appId: "appId", mode: "mode", features: "features" }),
+  ...fields(environments, { environmentId: "id", appId: "appId", mode: "mode", settingsSnapshot: "settingsSnapshot" }),
   ...fields(payments, "id", "version"),
   ...computed({
     // An unmatched payment has both values.
     reason: sql<string>`${payments.reason}`,
-    momentMs: sql<number>`${payments.tellAtMs}`,
+    momentMs: sql<number>`${payments.notifyAtMs}`,
     hasFailed: hasFailed("payments_not_told", payments.id),
     namesJson: sql<string>`(
       SELECT json_group_array(${paymentNames.name}) FROM ${paymentNames}
@@ -43,17 +43,20 @@ type Until = { nowMs: number; limit: number };
 const buildDue = (value: ValueOf<Until>, ofEnvironment: SQL) =>
   drizzle
     .select(unmatchedFields)
-    .from(sql`${payments} INDEXED BY payments_tell`)
+    .from(sql`${payments} INDEXED BY payments_notify`)
     .crossJoin(environments)
-    .where(and(lte(payments.tellAtMs, value("nowMs")), eq(environments.id, payments.environmentId), ofEnvironment))
-    .orderBy(payments.tellAtMs)
+    .where(and(lte(payments.notifyAtMs, value("nowMs")), eq(environments.id, payments.environmentId), ofEnvironment))
+    .orderBy(payments.notifyAtMs)
     .limit(boundLimit(value("limit")));
 
 const UNMATCHED = "payments_not_told";
 
 // Environments with a test clock are processed by src/clocks.
 const selectDue = query((value: ValueOf<Until & { realMs: number }>) =>
-  buildDue(value, sql`${environments.features} ->> '$.clock' IS NULL AND ${mayTry(UNMATCHED, value, payments.id)}`),
+  buildDue(
+    value,
+    sql`${environments.settingsSnapshot} ->> '$.clock' IS NULL AND ${mayTry(UNMATCHED, value, payments.id)}`,
+  ),
 );
 
 const selectNext = query((value: ValueOf<Until & { environmentId: number }>) =>
@@ -84,7 +87,7 @@ const guardVersion = query((value: ValueOf<ReportKey>) =>
 const markReported = query((value: ValueOf<ReportKey>) =>
   drizzle
     .update(payments)
-    .set({ tellAtMs: null, version: sql`${payments.version} + 1` })
+    .set({ notifyAtMs: null, version: sql`${payments.version} + 1` })
     .where(ofUnmatched(value)),
 );
 
@@ -112,15 +115,15 @@ export const unmatchedPart: CronPart = {
 
 /** Sends the message of one payment, at the environment's time. */
 export async function reportPayment(ctx: TenantCtx, due: Due): Promise<void> {
-  const { environmentId, features, id, version, reason } = due;
+  const { environmentId, settingsSnapshot, id, version, reason } = due;
   // SQLite built this JSON.
   const data = { paymentKey: shownKey(JSON.parse(due.namesJson) as string[]), reason };
   const type = "payment.unmatched" as const;
-  const messages = wantedMessages(ctx, features, () => [{ type, subject: null, data }]);
+  const messages = wantedMessages(ctx, settingsSnapshot, () => [{ type, subject: null, data }]);
   const values = { environmentId, id, version };
   try {
     await batch(ctx.db, [
-      guardFeatures({ environmentId, features }),
+      guardSettingsSnapshot({ environmentId, settingsSnapshot }),
       guardVersion(values),
       markReported(values),
       ...messageWrites(ctx, messages, ctx.now()),

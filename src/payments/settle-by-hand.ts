@@ -2,7 +2,7 @@ import { and, not, sql } from "drizzle-orm";
 import {
   addFractions,
   fraction,
-  fromSteps,
+  fromMinor,
   leastOf,
   multiplyFractions,
   ONE,
@@ -11,24 +11,24 @@ import {
 import { type GrantOutput, presentGrant } from "../books/credits/grant.ts";
 import type { Share } from "../books/credits/stored-refund.ts";
 import { presentExpiry } from "../books/ledger/balance.ts";
-import { compareStamp, idempotencyConflict, type Outcome, stampRequest } from "../books/ledger/decision.ts";
+import { compareFingerprint, fingerprintRequest, idempotencyConflict, type Outcome } from "../books/ledger/decision.ts";
 import { isDue, willBeCharged } from "../books/ledger/hold.ts";
 import { type NewBalances, planGrant } from "../books/ledger/new-balances.ts";
 import { eachLeg, isBalanceOfLeg, storedLeg } from "../books/ledger/stored-legs.ts";
 import { inEnvironmentOf, requireEnvironment } from "../catalog/apps.ts";
 import { choosePack, selectPack } from "../catalog/pack.ts";
 import { computed, drizzle, query, type ValueOf } from "../db/query.ts";
-import { creditBalances, paymentGrants, paymentNames, reservations, type Steps } from "../db/schema.ts";
+import { creditBalances, type Minor, paymentGrants, paymentNames, reservations } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
 import { assert, PurserError } from "../errors.ts";
 import type { AdminCtx, Mode, TenantCtx } from "../runtime.ts";
 import type { SettleTerms } from "./decide.ts";
-import { factsOf } from "./facts.ts";
+import { filterFacts } from "./facts.ts";
 import { shareOf } from "./money.ts";
-import { movePayment } from "./move.ts";
-import { refOf } from "./offer.ts";
+import { applyChange } from "./move.ts";
+import { makeReference } from "./offer.ts";
 import { noPayment } from "./payment-lists.ts";
-import { planMotions } from "./plan-motions.ts";
+import { planChanges } from "./plan-changes.ts";
 import { multiplyGrant, timesOfText, unitsOfPart } from "./plan-offer.ts";
 import { type PaymentState, shownKey, stateOf } from "./state.ts";
 import { readPayment, type StoredGrant, type StoredPayment, selectPayments } from "./stored-payment.ts";
@@ -55,9 +55,9 @@ export async function settlePayment(
   const { mode, userId, packId } = input;
   const environment = await requireEnvironment(admin, appId, mode);
   const ctx = inEnvironmentOf(admin, environment);
-  const stamp = await stampRequest(ctx, ["settle"], input, ["userId", "packId", "quantity"]);
+  const fingerprint = await fingerprintRequest(ctx, ["settle"], input, ["userId", "packId", "quantity"]);
   const [stored] = await all(admin.db, selectSetting({ environmentId: environment.id }));
-  const setting = settingOf(stored);
+  const setting = parseSetting(stored);
   const plan = (state: PaymentState, terms: SettleTerms) => planSettlement(input, state, setting, terms);
   const change = {
     ...{ eventId: null, asked: null },
@@ -68,8 +68,8 @@ export async function settlePayment(
     facts: [],
     customer: null,
   };
-  const settle = { userId, stamp: stamp.stored, packs: [packId], plan };
-  const { outcome } = await movePayment(ctx, { setting, change, mayGrant: true, settle });
+  const settle = { userId, fingerprint: fingerprint.stored, packs: [packId], plan };
+  const { outcome } = await applyChange(ctx, { setting, change, mayGrant: true, settle });
 
   const rows = await all(
     admin.db,
@@ -79,8 +79,8 @@ export async function settlePayment(
   if (payment === undefined) throw noPayment();
   const replayed = outcome !== "granted";
   const settledBy = payment.settledBy ?? "";
-  if (replayed && compareStamp(settledBy, stamp) === "other") {
-    throw idempotencyConflict("The payment already has another grant.", "paymentKey", settledBy, stamp);
+  if (replayed && compareFingerprint(settledBy, fingerprint) === "other") {
+    throw idempotencyConflict("The payment already has another grant.", "paymentKey", settledBy, fingerprint);
   }
   return { output: outputOf(payment), replayed };
 }
@@ -94,11 +94,11 @@ function planSettlement(
 ): NewBalances {
   if (state.known.length === 0) throw noPayment();
   const pack = packOf(packId);
-  const [session] = [...factsOf(state.facts, "session"), ...factsOf(state.facts, "intent")];
+  const [session] = [...filterFacts(state.facts, "session"), ...filterFacts(state.facts, "intent")];
   const atStripe = session?.data.quantity ?? null;
   const key = shownKey(state.names);
   const notes = `Stripe ${key}: settled by the administrator`;
-  const paid = { source: "purchase" as const, cause: "payment" as const, externalRef: refOf(key), notes };
+  const paid = { source: "purchase" as const, cause: "payment" as const, externalRef: makeReference(key), notes };
   const input = { packId, ...paid };
   if (pack === null || pack.unit === null) {
     const times = timesOfText(quantity ?? atStripe ?? 1) ?? (quantity == null ? ONE : null);
@@ -121,7 +121,7 @@ const wrongTimes = (): PurserError =>
     },
   );
 
-const settingOf = (stored: { readonly setting: string | null } | undefined) =>
+const parseSetting = (stored: { readonly setting: string | null } | undefined) =>
   stored?.setting == null ? { currency: "", prices: [] } : readStoredSetting(stored.setting);
 
 function outputOf({ grants }: StoredPayment): GrantOutput {
@@ -130,7 +130,7 @@ function outputOf({ grants }: StoredPayment): GrantOutput {
   return presentGrant(firstGrants.map((grant) => ({ ...grant, id: grant.balanceId })));
 }
 
-/** Returns the balances that a settlement would issue now. Throws the refusals of `settlePayment`, except for the test quota. */
+/** Returns the balances that a settlement would issue now. Throws the rejections of `settlePayment`, except for the test quota. */
 export async function previewSettlement(ctx: TenantCtx, paymentKey: string, input: SettlePaymentInput) {
   const environmentId = ctx.environment.id;
   const names = [paymentKey];
@@ -142,12 +142,12 @@ export async function previewSettlement(ctx: TenantCtx, paymentKey: string, inpu
   const state = stateOf(rows.map(readPayment), { names, facts: [], customer: null }, null);
   const packOf = () => choosePack(input.packId, packs);
   const terms = { nowMs: ctx.now(), newId: String, packOf };
-  const { packName, balances, expiresAtMs } = planSettlement(input, state, settingOf(stored), terms);
+  const { packName, balances, expiresAtMs } = planSettlement(input, state, parseSetting(stored), terms);
   return {
     packName,
     ignoresQuantity: false,
     expiresAt: presentExpiry(expiresAtMs),
-    amounts: balances.map(({ unit, amountSteps }) => ({ unit, amount: fromSteps(unit, amountSteps), amountSteps })),
+    amounts: balances.map(({ unit, amountMinor }) => ({ unit, amount: fromMinor(unit, amountMinor), amountMinor })),
   };
 }
 
@@ -156,7 +156,7 @@ const selectReturns = query((value: ValueOf<{ environmentId: number; name: strin
     .select(
       computed({
         balanceId: sql<string>`${creditBalances.id}`,
-        steps: sql<number>`sum(${storedLeg.steps})`,
+        minor: sql<number>`sum(${storedLeg.minor})`,
       }),
     )
     .from(sql`(
@@ -186,13 +186,13 @@ export async function previewPaymentRefund(ctx: TenantCtx, paymentKey: string, {
   // Stripe refunds whole numbers of the currency's smallest unit.
   const amount = (state.money.captured * BigInt(part)) / BigInt(of);
   const money = afterRefund(state.money, amount);
-  const returns = new Map(returnRows.map(({ balanceId, steps }) => [balanceId, steps]));
-  const motions = planMotions({ money }, state.grants);
+  const returns = new Map(returnRows.map(({ balanceId, minor }) => [balanceId, minor]));
+  const changes = planChanges({ money }, state.grants);
   const balances = state.grants.map((grant) => {
-    const motion = motions.find(({ balanceId }) => balanceId === grant.balanceId);
+    const change = changes.find(({ balanceId }) => balanceId === grant.balanceId);
     const returned = withReturn(grant, returns.get(grant.balanceId) ?? 0);
-    const { taken, remaining } = afterMotion(returned, (motion?.dueSteps ?? grant.dueSteps) as Steps);
-    return presentPreview(grant, { taken: taken - grant.takenSteps, remaining });
+    const { taken, remaining } = afterChange(returned, (change?.dueMinor ?? grant.dueMinor) as Minor);
+    return presentPreview(grant, { taken: taken - grant.clawedBackMinor, remaining });
   });
   return { amount: Number(amount), currency: state.money.currency, balances };
 }
@@ -204,19 +204,19 @@ function afterRefund(money: PaymentState["money"], amount: bigint): PaymentState
   return { ...money, share: shareOf(after, whole) };
 }
 
-/** Returns a grant after holds returned some steps. A return to a revoked balance is taken back immediately (U9). */
-function withReturn(grant: StoredGrant, steps: number): StoredGrant {
-  if (steps === 0 || grant.isClosed === 1) return grant;
-  const isRevoked = grant.dueSteps === grant.initialSteps;
-  if (isRevoked) return { ...grant, takenSteps: (grant.takenSteps + steps) as Steps };
-  return { ...grant, remainingSteps: (grant.remainingSteps + steps) as Steps };
+/** Returns a grant after holds returned some minor units. A return to a revoked balance is taken back immediately (U9). */
+function withReturn(grant: StoredGrant, minor: number): StoredGrant {
+  if (minor === 0 || grant.isClosed === 1) return grant;
+  const isRevoked = grant.dueMinor === grant.initialMinor;
+  if (isRevoked) return { ...grant, clawedBackMinor: (grant.clawedBackMinor + minor) as Minor };
+  return { ...grant, remainingMinor: (grant.remainingMinor + minor) as Minor };
 }
 
-/** Returns a balance after `due` is due back. It computes what the SQL of insert-takings.ts does. */
-function afterMotion(grant: StoredGrant, due: Steps): { readonly remaining: number; readonly taken: number } {
-  const { remainingSteps: remaining, takenSteps: taken } = grant;
-  if (due === grant.dueSteps || grant.isClosed === 1) return { remaining, taken };
-  const delta = due === grant.initialSteps ? -remaining : Math.max(taken - due, -remaining);
+/** Returns a balance after `due` is due back. It computes what the SQL of insert-clawbacks.ts does. */
+function afterChange(grant: StoredGrant, due: Minor): { readonly remaining: number; readonly taken: number } {
+  const { remainingMinor: remaining, clawedBackMinor: taken } = grant;
+  if (due === grant.dueMinor || grant.isClosed === 1) return { remaining, taken };
+  const delta = due === grant.initialMinor ? -remaining : Math.max(taken - due, -remaining);
   return { remaining: remaining + delta, taken: taken - delta };
 }
 
@@ -225,6 +225,6 @@ function presentPreview(
   { taken, remaining }: { readonly taken: number; readonly remaining: number },
 ) {
   assert(remaining >= 0, "a balance never falls below 0");
-  const amountOf = (steps: number) => fromSteps(unit, steps as Steps);
+  const amountOf = (minor: number) => fromMinor(unit, minor as Minor);
   return { balanceId, unit, taken: amountOf(taken), remaining: amountOf(remaining) };
 }

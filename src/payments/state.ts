@@ -1,4 +1,4 @@
-import { type Fact, factsOf, type InvoiceFact, joinFacts } from "./facts.ts";
+import { type Fact, filterFacts, type InvoiceFact, joinFacts } from "./facts.ts";
 import { type MoneyState, moneyOf } from "./money.ts";
 import type { StoredGrant, StoredPayment } from "./stored-payment.ts";
 import type { PaymentChange } from "./stripe-event.ts";
@@ -39,7 +39,7 @@ export function stateOf(
   // A payment whose invoice was settled no longer needs its customer, and an erased person's customer is not stored again (E4).
   const isSettled =
     grants.length > 0 ||
-    factsOf(stored, "account").length > 0 ||
+    filterFacts(stored, "account").length > 0 ||
     known.some(({ reason }) => reason === "person_erased");
   const customer = isSettled ? storedCustomer : (change.customer ?? storedCustomer);
   return {
@@ -57,8 +57,8 @@ export function stateOf(
 
 /** Returns the invoice of a payment that has not changed the carry of its customer yet. */
 export function openInvoice({ facts, grants }: Pick<PaymentState, "facts" | "grants">): InvoiceFact | null {
-  const accounts = factsOf(facts, "account");
-  const open = factsOf(facts, "invoice").find(({ id }) => !accounts.some((account) => account.id === id));
+  const accounts = filterFacts(facts, "account");
+  const open = filterFacts(facts, "invoice").find(({ id }) => !accounts.some((account) => account.id === id));
   return grants.length > 0 ? null : (open ?? null);
 }
 
@@ -74,7 +74,7 @@ export const isWaiting = (
   !data.isSubscription &&
   data.isPaidAtStripe &&
   names.every((name) => name === id) &&
-  factsOf(facts, "invoice_payment").length === 0;
+  filterFacts(facts, "invoice_payment").length === 0;
 
 /** A payment is granted once. If two payments turn out to be one, the later grant must be taken back completely. */
 function withSurplus(known: readonly StoredPayment[]): readonly StoredGrant[] {

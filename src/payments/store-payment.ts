@@ -26,7 +26,7 @@ export interface PaymentWrite {
   readonly captured: number;
   readonly refunded: number;
   readonly withheld: number;
-  readonly tellAtMs: number | null;
+  readonly notifyAtMs: number | null;
   readonly names: readonly string[];
   readonly facts: readonly Fact[];
   /** The ids of balances to take back completely, because another grant of the payment came first. */
@@ -37,11 +37,12 @@ export interface PaymentWrite {
 
 /** Returns the statements that store a payment. They abort with `guard_payment` or `payment_names_taken` if it has changed since. */
 export function storePayment(write: PaymentWrite): Statement[] {
-  const { environmentId, nowMs, writtenBy, known, id, status, reason, customer, settledBy, tellAtMs, outcome } = write;
+  const { environmentId, nowMs, writtenBy, known, id, status, reason, customer, settledBy, notifyAtMs, outcome } =
+    write;
   const [kept, ...others] = known;
   const { currency, captured, refunded, withheld } = write;
   const money = { currency, captured, refunded, withheld };
-  const values = { environmentId, id, status, reason, customer, settledBy, ...money, tellAtMs, writtenBy };
+  const values = { environmentId, id, status, reason, customer, settledBy, ...money, notifyAtMs, writtenBy };
   const otherIds = others.map((payment) => payment.id);
   const versions = JSON.stringify(known.map((payment) => ({ id: payment.id, version: payment.version })));
   const newNames = write.names.filter((name) => !known.some((payment) => payment.names.includes(name)));
@@ -70,7 +71,7 @@ type PaymentValues = {
   captured: number;
   refunded: number;
   withheld: number;
-  tellAtMs: number | null;
+  notifyAtMs: number | null;
   writtenBy: string;
   createdAtMs: number;
 };
@@ -83,7 +84,7 @@ const insertPayment = query((value: ValueOf<PaymentValues>) =>
     reason: value("reason"),
     customer: value("customer"),
     settledBy: value("settledBy"),
-    tellAtMs: value("tellAtMs"),
+    notifyAtMs: value("notifyAtMs"),
     version: 1,
     writtenBy: value("writtenBy"),
     currency: value("currency"),
@@ -102,7 +103,7 @@ const updatePayment = query((value: ValueOf<PaymentValues>) =>
       reason: value("reason", payments.reason),
       customer: value("customer", payments.customer),
       settledBy: value("settledBy", payments.settledBy),
-      tellAtMs: value("tellAtMs", payments.tellAtMs),
+      notifyAtMs: value("notifyAtMs", payments.notifyAtMs),
       version: sql`${payments.version} + 1`,
       writtenBy: value("writtenBy", payments.writtenBy),
       currency: value("currency", payments.currency),
@@ -201,8 +202,8 @@ export const insertGrants = query((value: ValueOf<WriteContext & { paymentId: st
       environmentId: asInteger(value("environmentId")),
       paymentId: value("paymentId"),
       accountId: accountOfWrite(value),
-      dueSteps: sql`0`,
-      takenSteps: sql`0`,
+      dueMinor: sql`0`,
+      clawedBackMinor: sql`0`,
       isRevoked: sql`0`,
       isSurplus: sql`0`,
     },

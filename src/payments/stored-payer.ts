@@ -123,7 +123,7 @@ export const selectCarries = query((value: ValueOf<{ environmentId: number; user
     .orderBy(customer);
 });
 
-export const carriesOf = (rows: readonly { readonly customer: string; readonly carries: string }[]) =>
+export const parseCarries = (rows: readonly { readonly customer: string; readonly carries: string }[]) =>
   rows.flatMap(({ customer, carries }) =>
     Object.entries(JSON.parse(carries) as Payer["carries"])
       .filter(([, amount]) => amount > 0)

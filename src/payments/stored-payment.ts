@@ -6,17 +6,17 @@ import { computed, drizzle, fields, query, type RowOf, type ValueOf } from "../d
 import {
   accounts,
   creditBalances,
+  type Minor,
   paymentEvents,
   paymentFacts,
   paymentGrants,
   paymentNames,
   payments,
-  type Steps,
   stripeCustomers,
 } from "../db/schema.ts";
 import type { Fact } from "./facts.ts";
 import type { PaymentOutcome } from "./outcomes.ts";
-import type { StandingReason } from "./reasons.ts";
+import type { StatusReason } from "./reasons.ts";
 
 /** A balance that a payment granted. */
 export interface StoredGrant {
@@ -26,14 +26,14 @@ export interface StoredGrant {
   readonly packId: string;
   readonly packItemId: string;
   readonly unit: Unit;
-  readonly initialSteps: Steps;
-  readonly remainingSteps: Steps;
+  readonly initialMinor: Minor;
+  readonly remainingMinor: Minor;
   readonly expiresAtMs: number;
   readonly grantedAtMs: number;
   readonly grantSeq: number;
   /** The amount that is due back, as of the last change. */
-  readonly dueSteps: Steps;
-  readonly takenSteps: Steps;
+  readonly dueMinor: Minor;
+  readonly clawedBackMinor: Minor;
   /** The amount that revokes, adjustments and erasures took. */
   readonly operatorSteps: number;
   readonly isSurplus: 0 | 1;
@@ -48,13 +48,13 @@ const ofPayment = ({ environmentId, paymentId }: { environmentId: SQLiteColumn; 
 
 const grantsJson = sql<string>`(
   SELECT json_group_array(json_patch(json_object('balanceId', ${paymentGrants.balanceId},
-    'accountId', ${paymentGrants.accountId}, 'dueSteps', ${paymentGrants.dueSteps},
-    'takenSteps', ${paymentGrants.takenSteps}, 'operatorSteps', ${paymentGrants.operatorSteps},
+    'accountId', ${paymentGrants.accountId}, 'dueMinor', ${paymentGrants.dueMinor},
+    'clawedBackMinor', ${paymentGrants.clawedBackMinor}, 'operatorSteps', ${paymentGrants.operatorSteps},
     'isSurplus', ${paymentGrants.isSurplus},
     'isClosed', ${creditBalances.revokedAtMs} IS NOT NULL AND ${paymentGrants.isRevoked} = 0, 'isErased', ${accounts.isErased}),
     json_object('userId', ${accounts.userId}, 'packId', ${creditBalances.packId}, 'packItemId', ${creditBalances.packItemId},
-    'unit', ${creditBalances.unit}, 'initialSteps', ${creditBalances.initialSteps},
-    'remainingSteps', ${creditBalances.remainingSteps}, 'expiresAtMs', ${creditBalances.expiresAtMs},
+    'unit', ${creditBalances.unit}, 'initialMinor', ${creditBalances.initialMinor},
+    'remainingMinor', ${creditBalances.remainingMinor}, 'expiresAtMs', ${creditBalances.expiresAtMs},
     'grantedAtMs', ${creditBalances.grantedAtMs}, 'grantSeq', ${creditBalances.grantSeq})))
   FROM ${paymentGrants}
   CROSS JOIN ${creditBalances} ON ${creditBalances.accountId} = ${paymentGrants.accountId}
@@ -71,7 +71,7 @@ const paymentFields = {
     "reason",
     "customer",
     "settledBy",
-    "tellAtMs",
+    "notifyAtMs",
     "version",
     "writtenBy",
     "createdAtMs",
@@ -113,7 +113,7 @@ export interface StoredPaymentEvent {
 }
 
 export interface StoredPayment extends Omit<StoredPaymentRow, "namesJson" | "factsJson" | "grantsJson" | "reason"> {
-  readonly reason: StandingReason | null;
+  readonly reason: StatusReason | null;
   readonly names: readonly string[];
   readonly facts: readonly Fact[];
   readonly grants: readonly StoredGrant[];
@@ -193,7 +193,7 @@ export function readPayment({ namesJson, factsJson, grantsJson, ...row }: Stored
   return {
     ...row,
     // Only `storePayment` and erasures write this column.
-    reason: row.reason as StandingReason | null,
+    reason: row.reason as StatusReason | null,
     names: JSON.parse(namesJson) as string[],
     facts: JSON.parse(factsJson) as Fact[],
     grants: (JSON.parse(grantsJson) as StoredGrant[]).toSorted((a, b) => a.grantSeq - b.grantSeq),

@@ -5,14 +5,14 @@ import { readInvoice } from "./invoice.ts";
 import { type IgnoredReason, NO_FACTS } from "./reasons.ts";
 
 import {
-  type AskedGrant,
-  askedOf,
   charge,
   dispute,
+  type GrantRequest,
   intent,
   invoicePayment,
   namesOf,
   parse,
+  readRequestedGrant,
   refund,
   session,
   userIn,
@@ -44,17 +44,17 @@ export interface PaymentChange {
   /** The user of a customer, from the checkout session of a subscription. */
   readonly link: { readonly customer: string; readonly userId: string } | null;
   /** The names in the event, for the log. */
-  readonly asked: AskedGrant;
+  readonly asked: GrantRequest;
 }
 
 /** An event that does not concern Purser, with the reason. */
 export interface IgnoredEvent {
   readonly ignored: IgnoredReason;
-  readonly asked: AskedGrant;
+  readonly asked: GrantRequest;
 }
 
 type ReadParts = Partial<Pick<PaymentChange, "names" | "facts" | "customer" | "link">>;
-type EventReading = (ReadParts | { readonly ignored: IgnoredReason }) & { readonly asked?: Partial<AskedGrant> };
+type EventReading = (ReadParts | { readonly ignored: IgnoredReason }) & { readonly asked?: Partial<GrantRequest> };
 
 /** Returns the change of a payment by an event, or the reason why the event is ignored. */
 export function readChange(event: StripeEvent): PaymentChange | IgnoredEvent {
@@ -86,7 +86,7 @@ const readSession: EventReader = (object, { created: at }) => {
   const names = namesOf(payment, found.invoice, id);
   const goods =
     found.amount_subtotal == null ? null : found.amount_subtotal - (found.total_details?.amount_discount ?? 0);
-  const asked = askedOf(found.mode === "subscription" ? "subscription" : "session", metadata, named, goods);
+  const asked = readRequestedGrant(found.mode === "subscription" ? "subscription" : "session", metadata, named, goods);
   if (found.mode === "subscription") {
     if (userId === null || typeof found.customer !== "string") return { ignored: "no_user", asked };
     const link = { customer: found.customer, userId };
@@ -110,7 +110,7 @@ const readSession: EventReader = (object, { created: at }) => {
 const readIntent: EventReader = (object, { created: at }) => {
   const { id, invoice: of, metadata, amount_received: paid, currency } = parse(intent, object);
   const named = metadata?.user || null;
-  const asked = askedOf("intent", metadata, named, paid);
+  const asked = readRequestedGrant("intent", metadata, named, paid);
   const pack = metadata?.pack || null;
   if (named === null || pack === null) return { ignored: "another_product", asked };
   const data = { pack, quantity: metadata?.quantity ?? null, goods: paid, total: paid, currency, ref: id };

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { identifier } from "../http/fields.ts";
-import { refusalOfIssues } from "../http/issue-text.ts";
+import { rejectionOfIssues } from "../http/issue-text.ts";
 import { type HintFacts, misnamed, NO_FACTS } from "./reasons.ts";
 
 // The fields of Stripe's objects that Purser uses. Other fields are ignored, because Stripe may add fields at any time.
@@ -78,7 +78,7 @@ export const dispute = z.lazy(() =>
 /** Returns the used fields of an event's object. Throws `invalid_request` for an object that Stripe would not send. */
 export function parse<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   const result = schema.safeParse(value);
-  if (!result.success) throw refusalOfIssues(result.error.issues, "data.object");
+  if (!result.success) throw rejectionOfIssues(result.error.issues, "data.object");
   return result.data;
 }
 
@@ -94,7 +94,7 @@ export function userIn(...texts: Texts): string | null {
 export const namesOf = (...names: Texts): string[] => [...new Set(names.filter((name) => typeof name === "string"))];
 
 /** The object, the pack and the user that an event names, unchanged (S5). */
-export interface AskedGrant {
+export interface GrantRequest {
   readonly objectId: string | null;
   readonly pack: string | null;
   readonly user: string | null;
@@ -102,12 +102,12 @@ export interface AskedGrant {
 }
 
 /** Returns the pack and the user that an event names, and the data for its hint. */
-export function askedOf(
+export function readRequestedGrant(
   kind: HintFacts["kind"],
   metadata: { readonly pack?: unknown; readonly quantity?: unknown } | null | undefined,
   named: string | null,
   goods: number | null = null,
-): Partial<AskedGrant> {
+): Partial<GrantRequest> {
   const pack = typeof metadata?.pack === "string" && metadata.pack !== "" ? metadata.pack : null;
   const user = userIn(named);
   const quantity = metadata?.quantity == null ? ("none" as const) : ("given" as const);

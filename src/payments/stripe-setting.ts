@@ -1,6 +1,6 @@
 import { eq, sql } from "drizzle-orm";
 import { openSecret, sealSecret } from "../auth/secrets.ts";
-import { amountRule, toSteps, type Unit } from "../books/amounts/amount.ts";
+import { amountRule, toMinor, type Unit } from "../books/amounts/amount.ts";
 import { requireEnvironment } from "../catalog/apps.ts";
 import { type AuditEntryKey, auditEntryIsLatest, insertAuditEntry, newAuditEntry } from "../catalog/audit.ts";
 import { choosePack, selectPack } from "../catalog/pack.ts";
@@ -129,7 +129,7 @@ const settingOfEnvironment = (value: ValueOf<StripeEnvironment>) =>
 const selectSettingOf = (value: ValueOf<StripeEnvironment>) =>
   drizzle
     .select({
-      ...fields(stripeSettings, "setting", "refusedAtMs", "refusedReason"),
+      ...fields(stripeSettings, "setting", "rejectedAtMs", "rejectedReason"),
       ...computed({ lastEventAtMs: newestAt(sql`${stripeSettings.environmentId}`) }),
     })
     .from(stripeSettings)
@@ -138,10 +138,10 @@ type StoredStripe = RowOfBuilt<ReturnType<typeof selectSettingOf>>;
 export const selectSetting = query(selectSettingOf);
 
 function presentStripeSetting(mode: Mode, stored: StoredStripe | undefined): StripeOutput {
-  const { setting = null, lastEventAtMs = 0, refusedAtMs = null, refusedReason = null } = stored ?? {};
+  const { setting = null, lastEventAtMs = 0, rejectedAtMs = null, rejectedReason = null } = stored ?? {};
   const lastEventAt = lastEventAtMs === 0 ? null : iso(lastEventAtMs);
-  // Only `noteRefused` writes this column, with one of `SIGNATURE_FAULTS`.
-  const refused = refusedAtMs === null ? null : { at: iso(refusedAtMs), reason: refusedReason as SignatureFault };
+  // Only `noteRejected` writes this column, with one of `SIGNATURE_FAULTS`.
+  const refused = rejectedAtMs === null ? null : { at: iso(rejectedAtMs), reason: rejectedReason as SignatureFault };
   if (setting === null) return { mode, setting: null, lastEventAt, refused };
   const { currency, prices, secrets } = readStoredSetting(setting);
   const signingSecrets = secrets.map(({ hint }) => hint);
@@ -176,7 +176,7 @@ const updateSetting = query((value: ValueOf<SettingValues & AuditEntryKey>) => {
 
 /**
  * Sets the Stripe setting. If no secrets are sent, the current ones stay (S1). Throws `not_found`, `credit_pack_not_found`,
- * `secrets_unavailable`, and `invalid_request` for a setting without any secret or a legacy pack without a quantity.
+ * `secrets_unavailable`, and `invalid_request` for a setting without any secret or an open-amount pack without a quantity.
  */
 export async function setStripe(admin: AdminCtx, appId: string, input: SetStripeInput): Promise<StripeOutput> {
   const environment = await requireEnvironment(admin, appId, input.mode);
@@ -228,9 +228,9 @@ async function assertPacks(
   }
 }
 
-/** Throws `invalid_request` if the price of a legacy pack has no quantity, or a quantity that is invalid for the unit. */
+/** Throws `invalid_request` if the price of an open-amount pack has no quantity, or a quantity that is invalid for the unit. */
 function assertQuantity(param: string, unit: Unit, quantity: number | undefined): void {
   if (quantity === undefined) throw invalid(param, `is required for a pack without items, in its unit \`${unit}\``);
   if (!(quantity > 0)) throw invalid(param, "must be more than 0");
-  if (toSteps(unit, quantity) === null) throw invalid(param, amountRule(unit, quantity));
+  if (toMinor(unit, quantity) === null) throw invalid(param, amountRule(unit, quantity));
 }

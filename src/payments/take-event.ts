@@ -5,17 +5,17 @@ import { stripeCustomers } from "../db/schema.ts";
 import { all } from "../db/sql.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { Payer } from "./carry.ts";
-import { factsOf } from "./facts.ts";
+import { filterFacts } from "./facts.ts";
 import { MustWait } from "./failed-move.ts";
 import { type LogEntry, logIgnored, logStatement } from "./log.ts";
-import { type Moved, moreImportant, movePayment } from "./move.ts";
+import { applyChange, type Moved, moreImportant } from "./move.ts";
 import { isSet, offersOf } from "./offer.ts";
 import type { PaymentOutcome } from "./outcomes.ts";
 import { hintOf, type IgnoredReason } from "./reasons.ts";
 import { payerKeys, readPayer, selectPayer } from "./stored-payer.ts";
 import { selectUnmatchedOf } from "./stored-payment.ts";
 import { type PaymentChange, readChange, type StripeEvent } from "./stripe-event.ts";
-import type { AskedGrant } from "./stripe-objects.ts";
+import type { GrantRequest } from "./stripe-objects.ts";
 import type { StripeSetting } from "./stripe-setting.ts";
 
 export interface StripeEventOutput {
@@ -25,7 +25,7 @@ export interface StripeEventOutput {
 }
 
 /** Processes a Stripe event. Events may come in any order and repeatedly (S2 to S6). Throws `temporarily_unavailable`. */
-export async function takeEvent(
+export async function handleStripeEvent(
   ctx: TenantCtx,
   setting: StripeSetting,
   event: StripeEvent,
@@ -46,7 +46,7 @@ export async function takeEvent(
     const mayGrant = link !== null || facts.some(({ kind }) => GRANTING.includes(kind));
     const changeOfPart = { ...change, ...part };
     const input = { setting, change: changeOfPart, mayGrant, eventPaymentKey };
-    const moved: Moved = await movePayment(ctx, input).catch((error: unknown) => logWait(ctx, error, event, asked));
+    const moved: Moved = await applyChange(ctx, input).catch((error: unknown) => logWait(ctx, error, event, asked));
     const isMoreImportant = moreImportant(moved.outcome, outcome) !== outcome;
     if (eventPaymentKey === undefined && (paymentKey === undefined || isMoreImportant)) paymentKey = moved.paymentKey;
     outcome = moreImportant(outcome, moved.outcome);
@@ -67,7 +67,7 @@ export async function takeEvent(
 }
 
 /** Logs an event that must wait, and throws its error, so that Stripe sends it again. A repeat does not change its entry. */
-async function logWait(ctx: TenantCtx, error: unknown, event: StripeEvent, asked: AskedGrant): Promise<never> {
+async function logWait(ctx: TenantCtx, error: unknown, event: StripeEvent, asked: GrantRequest): Promise<never> {
   if (error instanceof MustWait) await logIgnored(ctx, entryOf(event, "refunds_owed", asked));
   throw error;
 }
@@ -79,7 +79,7 @@ const GRANTING: readonly string[] = ["session", "invoice", "intent", "invoice_pa
 function entryOf(
   { id, type }: Pick<StripeEvent, "id" | "type">,
   reason: IgnoredReason,
-  { objectId, pack, user, hint }: AskedGrant,
+  { objectId, pack, user, hint }: GrantRequest,
   paymentKey?: string,
 ): Omit<LogEntry, "outcome"> {
   return {
@@ -93,7 +93,7 @@ async function ignore(
   ctx: TenantCtx,
   event: StripeEvent,
   reason: IgnoredReason,
-  asked: AskedGrant,
+  asked: GrantRequest,
 ): Promise<StripeEventOutput> {
   await logIgnored(ctx, entryOf(event, reason, asked));
   return { received: true, outcome: "ignored" };
@@ -102,13 +102,13 @@ async function ignore(
 const UNSET_SHOWN = 3;
 /** Returns the prices of an invoice's lines that are not in the setting. */
 function unsetPrices({ facts }: PaymentChange, setting: StripeSetting): readonly string[] {
-  const lines = factsOf(facts, "invoice").flatMap(({ data }) => data.lines);
+  const lines = filterFacts(facts, "invoice").flatMap(({ data }) => data.lines);
   const prices = lines.flatMap(({ price }) => (price === null || isSet(setting, price) ? [] : [price]));
   return [...new Set(prices)].slice(0, UNSET_SHOWN);
 }
 
 const hasFreeLine = ({ facts }: PaymentChange, setting: StripeSetting): boolean =>
-  factsOf(facts, "invoice").some(({ data }) =>
+  filterFacts(facts, "invoice").some(({ data }) =>
     data.lines.some(({ price, net }) => net === 0 && price !== null && isSet(setting, price)),
   );
 
@@ -118,7 +118,7 @@ const hasFreeLine = ({ facts }: PaymentChange, setting: StripeSetting): boolean 
  */
 async function hasNoCountedPrice(ctx: TenantCtx, change: PaymentChange, setting: StripeSetting): Promise<boolean> {
   const { facts, customer } = change;
-  const invoices = factsOf(facts, "invoice");
+  const invoices = filterFacts(facts, "invoice");
   if (invoices.length === 0 || invoices.some(({ data }) => data.lines.some(({ net }) => net < 0))) return false;
   const hasOffer = (payer: Payer | null) => offersOf(facts, setting, { customerUser: null, payer }).length > 0;
   if (hasOffer(null)) return false;

@@ -121,7 +121,7 @@ const NO_DEVICE = "the other id does not have the form of a device id, so only a
 export const linkText = ({ otherId, via }: Link): string => `${via} ${otherId}`;
 
 /** Returns why a publishable key's link has no effect, as far as the event alone shows (P2). */
-export function flawOfLink(distinctId: string, { otherId, via }: Link): string | null {
+export function findLinkRejection(distinctId: string, { otherId, via }: Link): string | null {
   if (distinctId === otherId) return null;
   if (isSharedId(distinctId) || isSharedId(otherId)) return SHARED;
   // An alias may be reversed because of stored data. Then the event's own id is the device.
@@ -137,7 +137,7 @@ export class Claims {
   readonly #changed = new Map<string, ClaimChange["claim"]>();
   readonly #claimsMade = new Map<string, number>();
   readonly #claimsOverLimit = new Map<string, number>();
-  #hasDoubtfulAlias = false;
+  #hasUncertainAlias = false;
 
   /** `isVerified`: whether the events were sent with a secret key. */
   constructor(records: readonly ClaimRecord[], isVerified: boolean) {
@@ -153,15 +153,15 @@ export class Claims {
     const { distinctId, link, isPersonless } = event;
     // The direction of an alias depends on the state before this event.
     const isReversed = link?.via === "alias" && this.#isReversed(distinctId, link.otherId);
-    const isDoubtful = link?.via === "alias" && !isReversed && this.#isDoubtfulAlias(distinctId, link.otherId);
+    const isUncertain = link?.via === "alias" && !isReversed && this.#isUncertainAlias(distinctId, link.otherId);
     if (makesUser(event, this.#isVerified) && !isSharedId(distinctId)) this.#users.add(distinctId);
     if (isPersonless || link === null || link.otherId === distinctId) return null;
     if (isSharedId(distinctId) || isSharedId(link.otherId)) return SHARED;
     if (this.#isVerified) this.#users.add(link.otherId);
-    this.#hasDoubtfulAlias ||= isDoubtful;
+    this.#hasUncertainAlias ||= isUncertain;
     const [claimer, claimed] = isReversed ? [link.otherId, distinctId] : [distinctId, link.otherId];
-    const refusal = this.#isVerified ? this.#refuseVerified(claimer, claimed) : this.#refuse(claimer, claimed);
-    if (refusal !== null) return refusal;
+    const rejection = this.#isVerified ? this.#rejectVerified(claimer, claimed) : this.#reject(claimer, claimed);
+    if (rejection !== null) return rejection;
     const existing = this.#claimOn(claimed);
     if (existing?.by === claimer && (existing.isVerified || !this.#isVerified)) return null;
     this.#changed.set(claimed, { by: claimer, via: link.via, isVerified: this.#isVerified });
@@ -186,8 +186,8 @@ export class Claims {
   }
 
   /** Whether a secret key's alias made a device's id claim an id that is none, which is usually meant the other way (W16). */
-  get hasDoubtfulAlias(): boolean {
-    return this.#hasDoubtfulAlias;
+  get hasUncertainAlias(): boolean {
+    return this.#hasUncertainAlias;
   }
 
   get changes(): ClaimChange[] {
@@ -237,15 +237,15 @@ export class Claims {
     return isDeviceForm(distinctId) && !this.#isVerifiedUser(distinctId) && this.#isVerifiedUser(otherId);
   }
 
-  #isDoubtfulAlias(distinctId: string, otherId: string): boolean {
+  #isUncertainAlias(distinctId: string, otherId: string): boolean {
     if (!this.#isVerified || !isDeviceForm(distinctId) || isDeviceForm(otherId)) return false;
     return !this.#isVerifiedUser(distinctId) && !this.#isVerifiedUser(otherId);
   }
 
   /**
-   * Returns why a publishable key's claim is refused: it would not count, or another claim exists. Null when it is accepted.
+   * Returns why a publishable key's claim is rejected: it would not count, or another claim exists. Null when it is accepted.
    */
-  #refuse(claimer: string, claimed: string): string | null {
+  #reject(claimer: string, claimed: string): string | null {
     if (!isDeviceForm(claimed)) return NO_DEVICE;
     if (this.#isUser(claimed)) return "the other id is a user, so only a secret key can link it";
     if (this.#isDevice(claimer)) return "neither id is known to be a user, so only a secret key can link them";
@@ -265,10 +265,10 @@ export class Claims {
   }
 
   /**
-   * Returns why a secret key's claim is refused: another such claim exists, or it would close a cycle. Null when it is
+   * Returns why a secret key's claim is rejected: another such claim exists, or it would close a cycle. Null when it is
    * accepted.
    */
-  #refuseVerified(claimer: string, claimed: string): string | null {
+  #rejectVerified(claimer: string, claimed: string): string | null {
     const existing = this.#claimOn(claimed);
     if (existing?.isVerified === true) {
       return existing.by === claimer ? null : "the other id is already linked to another id by a secret key";

@@ -1,6 +1,5 @@
 import { and, desc, eq, gte, isNotNull, not, type SQL, sql } from "drizzle-orm";
-import { attempt, constraintOf } from "../db/attempt.ts";
-import { dayStartOf, readClock } from "../db/features.ts";
+import { attempt, findConstraint } from "../db/attempt.ts";
 import { batchWithGuards, withTombstones } from "../db/known-tombstones.ts";
 import { presenter, wire } from "../db/presenter.ts";
 import {
@@ -15,6 +14,7 @@ import {
   type ValueOf,
 } from "../db/query.ts";
 import { consentLog } from "../db/schema.ts";
+import { dayStartOf, readClock } from "../db/settings-snapshot.ts";
 import { personErased, personGuards } from "../db/tombstones.ts";
 import { analyticsCounts } from "../db/views.ts";
 import { assert, invalid, PurserError } from "../errors.ts";
@@ -207,11 +207,11 @@ export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promis
       const counts = isCounted ? [countConsent({ ...entry, dayMs })] : [];
       return batchWithGuards(ctx.db, [...guards, ...counts], [insertConsent(entry), findConsent(key)] as const);
     });
-  const refuse = (error: unknown): never => {
-    if (constraintOf(error) === "limit_consents") throw tooManyConsents(ENVIRONMENT_LIMIT_MESSAGE, dayMs);
-    throw constraintOf(error) === "guard_person" ? personErased("distinctId") : error;
+  const reject = (error: unknown): never => {
+    if (findConstraint(error) === "limit_consents") throw tooManyConsents(ENVIRONMENT_LIMIT_MESSAGE, dayMs);
+    throw findConstraint(error) === "guard_person" ? personErased("distinctId") : error;
   };
-  const [, [row]] = await attempt(ctx, () => write().catch(refuse));
+  const [, [row]] = await attempt(ctx, () => write().catch(reject));
   if (row === undefined && isCounted) throw tooManyConsents(ID_LIMIT_MESSAGE, dayMs);
   assert(row !== undefined, "a written consent is found");
   return presentConsent(row);
@@ -223,7 +223,7 @@ const AHEAD_MAX_MS = 5 * MINUTE_MS;
 
 /**
  * Returns when the decision was given. A user token only proves who decides now, so a publishable key names a time near the arrival.
- * A refusal of consent with another time is kept, at its arrival, with a warning: it must never be lost.
+ * A rejection of consent with another time is kept, at its arrival, with a warning: it must never be lost.
  */
 function occurredAtOf(ctx: TenantCtx, { occurredAt, decision }: ConsentInput, receivedAtMs: number): number {
   if (occurredAt === undefined || ctx.caller.kind === "secret") return occurredAt ?? receivedAtMs;

@@ -149,7 +149,7 @@ export function guardRemembered(ctx: TenantCtx, events: readonly PersonEvent[], 
     if (link === undefined) return null;
     links.set(link.claimed, link.version);
   }
-  // If an event makes the claimed id a user, a later link to this id is refused.
+  // If an event makes the claimed id a user, a later link to this id is rejected.
   if (events.some((event) => (event.isIdentify || event.isSignedIn) && links.has(event.distinctId))) return null;
   return guardPeople({
     environmentId: ctx.environment.id,

@@ -20,12 +20,12 @@ export const claimCounts = (record: IdRecord): SQL =>
 const isUser = ({ environmentId, distinctId, isUser }: IdRecord): SQL => isUserBy(environmentId, distinctId, isUser);
 
 /** Why an unverified claim does not count. */
-export type ClaimFlaw = "identified" | "known" | "account" | "consent";
+export type ClaimRejection = "identified" | "known" | "account" | "consent";
 
-/** SQL: the flaws of the claim on an id, as a JSON list. Empty if the claim counts. */
-export function claimFlaws(record: IdRecord & { readonly isIdentified: SQLiteColumn }): SQL<string> {
+/** SQL: the errors of the claim on an id, as a JSON list. Empty if the claim counts. */
+export function claimRejections(record: IdRecord & { readonly isIdentified: SQLiteColumn }): SQL<string> {
   const { environmentId, distinctId, isUser, isIdentified } = record;
-  const flaws: Readonly<Record<ClaimFlaw, SQL>> = {
+  const flaws: Readonly<Record<ClaimRejection, SQL>> = {
     identified: sql`${isIdentified} = 1`,
     known: sql`${isUser} = 1 AND ${isIdentified} = 0`,
     account: hasAccount(environmentId, distinctId),
@@ -101,7 +101,7 @@ function verifiedClaimsAtMost(max: number): SQL {
 const PERSON_ID_LENGTH = 22;
 
 /** Returns the stable id of a person (P9). It is computed from the environment and the requested id, and not stored. */
-export async function personIdOf(environmentId: number, distinctId: string): Promise<string> {
+export async function makePersonId(environmentId: number, distinctId: string): Promise<string> {
   const bytes = new TextEncoder().encode(`person ${environmentId} ${distinctId}`);
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
   let bits = digest.reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);

@@ -2,7 +2,7 @@ import {
   type ClaimChange,
   type ClaimRecord,
   Claims,
-  flawOfLink,
+  findLinkRejection,
   isDeviceForm,
   linkText,
   needsStoredPeople,
@@ -54,10 +54,10 @@ export interface IdUpdate {
 export interface PeopleChange {
   readonly ids: readonly IdUpdate[];
   readonly changes: readonly ClaimChange[];
-  /** How many claims were refused because of what is stored, such as that the claimed id is a user. */
-  readonly refusedClaims: number;
+  /** How many claims were rejected because of what is stored, such as that the claimed id is a user. */
+  readonly rejectedClaims: number;
   /** Whether a secret key's alias made a device's id claim an id that is none (W16). */
-  readonly hasDoubtfulAlias: boolean;
+  readonly hasUncertainAlias: boolean;
   /** The new properties. `version` is the one that was read; 0 if nothing was stored. */
   readonly properties: readonly StoredProperties[];
   /** Why an event linked or set nothing, by the result of `eventKey`. */
@@ -80,7 +80,7 @@ export function warningsFromEvents(events: readonly PersonEvent[]): ReadonlyMap<
   const warnings = new Map<string, string>();
   for (const event of events) {
     if (event.isPersonless) continue;
-    const flaw = event.link === null ? null : flawOfLink(event.distinctId, event.link);
+    const flaw = event.link === null ? null : findLinkRejection(event.distinctId, event.link);
     if (flaw !== null) warnings.set(eventKey(event), flaw);
     if (changesProperties(event) && !new IdProperties(null).apply(event))
       warnings.set(eventKey(event), TOO_MANY_PROPERTIES);
@@ -97,7 +97,7 @@ export function planPeople(events: readonly PersonEvent[], stored: StoredPeople,
   const rooms = new PropertyRooms(stored.properties, isVerified);
   const ids = new Map<string, IdUpdate>();
   const warnings = new Map<string, string>();
-  let refusedClaims = 0;
+  let rejectedClaims = 0;
   const update = (distinctId: string, isSender: boolean, isIdentified: boolean) => {
     const before = ids.get(distinctId);
     ids.set(distinctId, {
@@ -114,10 +114,10 @@ export function planPeople(events: readonly PersonEvent[], stored: StoredPeople,
   for (const event of events) {
     const { distinctId, link, isIdentify, isPersonless } = event;
     update(distinctId, !isPersonless, !isPersonless && isIdentify);
-    const refusal = claims.apply(event);
+    const rejection = claims.apply(event);
     if (isPersonless) continue;
-    if (refusal !== null) warnings.set(eventKey(event), refusal);
-    if (refusal !== null && link !== null && flawOfLink(distinctId, link) === null) refusedClaims++;
+    if (rejection !== null) warnings.set(eventKey(event), rejection);
+    if (rejection !== null && link !== null && findLinkRejection(distinctId, link) === null) rejectedClaims++;
     if (!changesProperties(event)) continue;
     if (!rooms.apply(event)) warnings.set(eventKey(event), TOO_MANY_PROPERTIES);
   }
@@ -137,8 +137,8 @@ export function planPeople(events: readonly PersonEvent[], stored: StoredPeople,
       writtenPropertiesBytes: rooms.writtenBytesOf(id.distinctId),
     })),
     changes,
-    refusedClaims,
-    hasDoubtfulAlias: claims.hasDoubtfulAlias,
+    rejectedClaims,
+    hasUncertainAlias: claims.hasUncertainAlias,
     properties: rooms.changed(),
     warnings,
     settled: settledIds(

@@ -8,11 +8,11 @@ import { iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { consentFields, presentConsent } from "./consent.ts";
 import {
-  type ClaimFlaw,
+  type ClaimRejection,
   claimCounts,
-  claimFlaws,
+  claimRejections,
+  makePersonId,
   type PersonKey,
-  personIdOf,
   personTable,
   withPerson,
 } from "./person-walk.ts";
@@ -21,7 +21,7 @@ import {
 const PROFILE_IDS_MAX = 50;
 const ROWS_OF_ID = 20;
 
-/** The record of an id. `flaws`: why a claim from a publishable key on it does not count. */
+/** The record of an id. `errors`: why a claim from a publishable key on it does not count. */
 const profileIdFields = () => ({
   ...fields(distinctIds, {
     distinctId: "distinctId",
@@ -37,7 +37,7 @@ const profileIdFields = () => ({
   ...fields(distinctIds, "isSender", "isIdentified", "claimsOverLimit"),
   ...computed({
     counts: sql<boolean>`${claimCounts(distinctIds)}`.mapWith(Boolean),
-    flaws: claimFlaws(distinctIds),
+    flaws: claimRejections(distinctIds),
     eventCount: sql<number>`${distinctIds.eventCount} - ${distinctIds.deletedCount} - ${distinctIds.replacedCount}`,
   }),
 });
@@ -142,8 +142,8 @@ const presentClaim = (row: ProfileIdRow) => ({
   linkedAt: row.claimedAtMs === null ? null : iso(row.claimedAtMs),
   isVerified: row.isVerified,
   counts: row.counts,
-  // `claimFlaws` wrote this JSON.
-  flaws: JSON.parse(row.flaws) as ClaimFlaw[],
+  // `claimRejections` wrote this JSON.
+  flaws: JSON.parse(row.flaws) as ClaimRejection[],
   eventCount: row.eventCount,
 });
 
@@ -171,7 +171,7 @@ export async function readProfile(ctx: TenantCtx, distinctId: string) {
     person: !isPerson
       ? null
       : {
-          personId: await personIdOf(environmentId, distinctId),
+          personId: await makePersonId(environmentId, distinctId),
           /** Those that secret keys set, and those that other keys set. Null where there are none. */
           verifiedProperties: properties.find((row) => row.isVerified)?.properties ?? null,
           otherProperties: properties.find((row) => !row.isVerified)?.properties ?? null,

@@ -12,7 +12,7 @@ export const isUserBy = (environmentId: SqlPart, distinctId: SqlPart, isMarked: 
   sql<boolean>`(coalesce(${isMarked}, 0) = 1 OR ${hasAccount(environmentId, distinctId)}
     OR ${hasOwnConsent(environmentId, distinctId)})`;
 
-/** SQL: whether an id has an account: it has credits, usage or refusals, or is known to Stripe. */
+/** SQL: whether an id has an account: it has credits, usage or rejections, or is known to Stripe. */
 export const hasAccount = (environmentId: SqlPart, distinctId: SqlPart): SQL =>
   sql`EXISTS (
     SELECT 1 FROM ${accounts} WHERE ${accounts.environmentId} = ${environmentId} AND ${accounts.userId} = ${distinctId}

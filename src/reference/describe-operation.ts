@@ -84,7 +84,7 @@ export function errorCodes(operation: DescribedOperation): ErrorCode[] {
   if (operation.access === "end-user") codes.add("invalid_user_token").add("secrets_unavailable");
   if (operation.access === "admin") codes.add("not_found");
   if (operation.writesForId !== undefined) codes.add("erasure_unavailable");
-  if (operation.writesForId === "refused") codes.add("person_erased");
+  if (operation.writesForId === "rejected") codes.add("person_erased");
   // A request with a key may also send a bookmark, which may be malformed. A POST without fields also checks its body.
   const hasBody = operation.body !== undefined || operation.method === "post";
   if (hasBody || operation.query !== undefined || isKeyed(operation)) codes.add("invalid_request");
@@ -93,7 +93,7 @@ export function errorCodes(operation: DescribedOperation): ErrorCode[] {
 }
 
 /**
- * Returns the error code for a publishable key where a secret key is required, and for a relay key on a route that refuses it
+ * Returns the error code for a publishable key where a secret key is required, and for a relay key on a route that rejects it
  * (W13).
  */
 export const wrongKindOf = ({ publishableGets, method, access }: DescribedOperation): ErrorCode =>
@@ -104,7 +104,7 @@ export const isKeyed = ({ access }: DescribedOperation): boolean =>
   ["secret", "end-user", "publishable"].includes(access);
 
 /** Returns the security schemes of an operation; one of them suffices. */
-export const securityOf = (operation: DescribedOperation): Record<string, string[]>[] =>
+export const describeSecurity = (operation: DescribedOperation): Record<string, string[]>[] =>
   operation.access === "admin" && operation.requirement !== null
     ? [...SECURITY.admin, { administrationKey: [] }]
     : SECURITY[operation.access];

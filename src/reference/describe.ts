@@ -15,9 +15,9 @@ import { messageData } from "../webhooks/message-data.ts";
 import {
   type Content,
   type DescribedOperation,
+  describeSecurity,
   errorCodes,
   isKeyed,
-  securityOf,
   securitySchemes,
 } from "./describe-operation.ts";
 import {
@@ -99,7 +99,7 @@ function describeOperation(operation: DescribedOperation): ZodOpenApiOperationOb
     summary,
     description,
     ...(operation.idempotent === undefined ? {} : { "x-idempotent": operation.idempotent }),
-    security: securityOf(operation),
+    security: describeSecurity(operation),
     requestParams: {
       ...(params === undefined ? {} : { path: params }),
       ...(query === undefined ? {} : { query: query }),

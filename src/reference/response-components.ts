@@ -1,8 +1,8 @@
 import * as z from "zod";
 import type { ZodOpenApiResponseObject } from "zod-openapi";
 import { scope } from "../api/keys/key-shapes.ts";
-import { refusingLimitOutput } from "../api/usage-limits/usage-limit-shapes.ts";
-import { TOKEN_FLAWS } from "../auth/jwt.ts";
+import { rejectingLimitOutput } from "../api/usage-limits/usage-limit-shapes.ts";
+import { TOKEN_REJECTIONS } from "../auth/jwt.ts";
 import { metersAndVersion, quantitiesOutput, unit } from "../books/amounts/amount-fields.ts";
 import { type ErrorCode, errorMeaning, errorStatus } from "../errors.ts";
 import { errorBody, errorDetail } from "../http/error-body.ts";
@@ -53,7 +53,7 @@ const shortBalance = z
   })
   .meta({ id: "ShortBalance" });
 
-/** The `details` of each code that has some. A field is optional if not every refusal with the code has it. */
+/** The `details` of each code that has some. A field is optional if not every rejection with the code has it. */
 const detailsByCode = {
   invalid_request: z
     .strictObject({ limit: z.int().meta(words("The maximum number.", 100)) })
@@ -61,7 +61,7 @@ const detailsByCode = {
     .meta(words("Present if there are already as many objects as allowed, or if a list would have too many.")),
   invalid_user_token: z
     .strictObject({
-      reason: z.enum(TOKEN_FLAWS).meta({ id: "TokenFlaw", ...words("The flaw.", "expired") }),
+      reason: z.enum(TOKEN_REJECTIONS).meta({ id: "TokenRejection", ...words("The flaw.", "expired") }),
     })
     .optional()
     .meta(words("The flaw of the token. Absent when no token was sent.")),
@@ -112,7 +112,7 @@ const detailsByCode = {
     })
     .optional(),
   test_quota_exceeded: z.strictObject({ quota: z.int().meta(words("The limit of test-mode balances.", 1_000)) }),
-  usage_limit_reached: refusingLimitOutput.meta(
+  usage_limit_reached: rejectingLimitOutput.meta(
     words("The limit that refuses the usage. If several do, the one that resets last."),
   ),
   export_unavailable: z.strictObject({ reason: z.literal("too_large").meta(words("The reason.")) }).optional(),

@@ -45,7 +45,7 @@ function visitFields(root: Schema, place: string, visit: (field: Schema, name: s
 
 /** Calls `visit` for every field of the document's components, bodies, responses and messages. */
 function visitDocument(document: Schema, visit: (field: Schema, name: string, place: string) => void): void {
-  for (const [name, schema] of Object.entries(componentsOf(document))) {
+  for (const [name, schema] of Object.entries(collectComponents(document))) {
     if (isSchema(schema)) visitFields(schema, name, visit);
   }
   const contents = (value: unknown, place: string): void => {
@@ -61,7 +61,7 @@ function visitDocument(document: Schema, visit: (field: Schema, name: string, pl
   contents(document.webhooks, "webhooks");
 }
 
-const componentsOf = (document: Schema): Schema => {
+const collectComponents = (document: Schema): Schema => {
   const { components } = document;
   return isSchema(components) && isSchema(components.schemas) ? components.schemas : {};
 };
@@ -86,7 +86,7 @@ function visitParameters(document: Schema, visit: (parameter: Schema, name: stri
 
 /** Gives each parameter the words of its schema, where readers and generators look for them. */
 export function describeParameters(document: Schema): void {
-  const components = componentsOf(document);
+  const components = collectComponents(document);
   visitParameters(document, (parameter) => {
     const { schema } = parameter;
     if (!isSchema(schema)) return;
@@ -102,7 +102,7 @@ export function describeParameters(document: Schema): void {
 
 /** Returns the places of fields without a description, or without an example. */
 export function fieldsWithoutWords(document: Schema): string[] {
-  const components = componentsOf(document);
+  const components = collectComponents(document);
   const missing: string[] = [];
   visitDocument(document, (field, _, place) => {
     if (!isDescribed(field, components)) missing.push(`${place}: no description`);

@@ -3,7 +3,6 @@ import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { maySeeUsers } from "../auth/scopes.ts";
 import { sealSecret } from "../auth/secrets.ts";
 import { requireApp } from "../catalog/apps.ts";
-import { clockOf } from "../db/features.ts";
 import {
   assignments,
   computed,
@@ -17,7 +16,8 @@ import {
   type ValueOf,
 } from "../db/query.ts";
 import { environments, webhookDeliveries, webhookEndpoints } from "../db/schema.ts";
-import { databaseIndexOf } from "../db/session.ts";
+import { parseDatabaseIndex } from "../db/session.ts";
+import { clockOf } from "../db/settings-snapshot.ts";
 import { all, type Db, type StatementRow } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { sha256 } from "../lib/encoding.ts";
@@ -82,8 +82,8 @@ export function assertEnabled({ isEnabled }: EndpointRow): void {
   throw invalid("webhookId", "The endpoint is disabled. Enable it first: set `isEnabled` to true.");
 }
 
-export function environmentOf({ environmentId, appId, mode }: EndpointRow): Environment {
-  return { id: environmentId, appId, mode, database: databaseIndexOf(appId) ?? 0 };
+export function readEnvironment({ environmentId, appId, mode }: EndpointRow): Environment {
+  return { id: environmentId, appId, mode, database: parseDatabaseIndex(appId) ?? 0 };
 }
 
 /**
@@ -125,10 +125,10 @@ const enabledEndpoints = () => {
  * Copies the enabled endpoints into the features of the environments `ids`. Send it in the batch that changes the endpoints.
  */
 export const syncEndpoints = query((value: ValueOf<{ ids: string }>) => {
-  const before = sql`coalesce(${environments.features}, '{}')`;
-  const features = sql`nullif(iif(${enabledEndpoints()} = '[]', json_remove(${before}, '$.webhooks'),
+  const before = sql`coalesce(${environments.settingsSnapshot}, '{}')`;
+  const settingsSnapshot = sql`nullif(iif(${enabledEndpoints()} = '[]', json_remove(${before}, '$.webhooks'),
     json_set(${before}, '$.webhooks', json(${enabledEndpoints()}))), '{}')`;
-  return sql`UPDATE ${environments} SET ${assignments(environments, { features })}
+  return sql`UPDATE ${environments} SET ${assignments(environments, { settingsSnapshot })}
     WHERE ${environments.id} IN (SELECT value FROM json_each(${value("ids")}))`;
 });
 

@@ -15,7 +15,7 @@ const movingSchema = {
   delta: z.number().meta(words("The change, in the balance's unit. Negative for a deduction.", -120)),
   remaining: z.number().meta(words("The remaining amount, in the balance's unit.", 280)),
 };
-const motion = {
+const balanceChange = {
   ...movingSchema,
   note: textSchema.nullable().meta(words("The reason that the caller gave. Null without one.", "Goodwill")),
 };
@@ -91,11 +91,11 @@ export const messageData = {
   ],
   "credits.revoked": [
     "A balance was revoked.",
-    { userId: userIdSchema.meta(words("Your own id of the user.", "user_42")), ...motion, seq },
+    { userId: userIdSchema.meta(words("Your own id of the user.", "user_42")), ...balanceChange, seq },
   ],
   "credits.adjusted": [
     "A balance was adjusted.",
-    { userId: userIdSchema.meta(words("Your own id of the user.", "user_42")), ...motion, seq },
+    { userId: userIdSchema.meta(words("Your own id of the user.", "user_42")), ...balanceChange, seq },
   ],
   "credits.low": [
     "The remaining credits fell below an alert's threshold.",

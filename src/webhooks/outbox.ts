@@ -1,8 +1,8 @@
 import { type SQL, sql } from "drizzle-orm";
 import { globMatches } from "../books/amounts/match.ts";
-import { readFeatures } from "../db/features.ts";
 import { asInteger, fields, insertFrom, query, returning, type ValueOf } from "../db/query.ts";
 import { environments, webhookDeliveries, webhookMessages } from "../db/schema.ts";
+import { readSettingsSnapshot } from "../db/settings-snapshot.ts";
 import type { Statement } from "../db/sql.ts";
 import { toBase62 } from "../lib/encoding.ts";
 import { jsonChunks } from "../lib/json.ts";
@@ -41,9 +41,9 @@ interface EndpointFeature {
 }
 
 /** Returns the enabled endpoints, from the text of an environment's features. */
-export function endpointsOf(features: string | null): readonly EndpointFeature[] {
+export function parseEndpoints(settingsSnapshot: string | null): readonly EndpointFeature[] {
   // Only `syncEndpoints` writes this part.
-  return (readFeatures(features).webhooks ?? []) as readonly EndpointFeature[];
+  return (readSettingsSnapshot(settingsSnapshot).webhooks ?? []) as readonly EndpointFeature[];
 }
 
 /** Returns whether an endpoint with these globs wants a type of message. `*` does not include `usage.recorded`. */
@@ -101,10 +101,10 @@ export type Outgoing<Message extends Pick<NewMessage, "type">> = Message & {
  */
 export function wantedMessages<Message extends Pick<NewMessage, "type">>(
   ctx: TenantCtx,
-  features: string | null,
+  settingsSnapshot: string | null,
   messages: () => readonly Message[],
 ): Outgoing<Message>[] {
-  const endpoints = endpointsOf(features);
+  const endpoints = parseEndpoints(settingsSnapshot);
   if (endpoints.length === 0) return [];
   const prefix = messageIdAt(ctx.realNow());
   return messages().flatMap((message) => {
@@ -200,7 +200,7 @@ export function messageWrites(ctx: TenantCtx, messages: readonly Outgoing<NewMes
 type ExportedValues = { appId: string; mode: Mode; messageId: string };
 
 const fromEndpointsWithExports = (value: ValueOf<ExportedValues>) => sql`
-  FROM ${environments} CROSS JOIN json_each(${environments.features}, '$.webhooks') AS w
+  FROM ${environments} CROSS JOIN json_each(${environments.settingsSnapshot}, '$.webhooks') AS w
   WHERE ${environments.appId} = ${value("appId")} AND ${environments.mode} = ${value("mode")} AND w.value ->> 'exports'`;
 
 const insertExportedMessage = query(

@@ -1,13 +1,13 @@
 import { and, eq, exists, gte, inArray, lt, sql } from "drizzle-orm";
 import { auditEntryIsOwn, insertAuditEntry, newAuditEntry, type WrittenAuditEntry } from "../catalog/audit.ts";
-import { timesOf } from "../db/features.ts";
 import { asInteger, computed, drizzle, fields, insertFrom, query, read, returning, type ValueOf } from "../db/query.ts";
 import { webhookDeliveries, webhookMessages } from "../db/schema.ts";
+import { timesOf } from "../db/settings-snapshot.ts";
 import { batch } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
 import { TRIES_MAX } from "./attempt-delivery.ts";
-import { assertEnabled, type EndpointRow, environmentOf } from "./endpoint.ts";
+import { assertEnabled, type EndpointRow, readEnvironment } from "./endpoint.ts";
 import { deliver, FIRST_ATTEMPTS_MAX, LEASE_MS, messageIdAt, noteMessages, ON_REPEAT } from "./outbox.ts";
 
 export interface SentOutput {
@@ -77,7 +77,7 @@ export async function resendMessage(admin: AdminCtx, row: EndpointRow, messageId
     auditResent(entry),
     resendOne({ ...entry, ...key, nowMs, dueAtMs }),
   ] as const);
-  const { database } = environmentOf(row);
+  const { database } = readEnvironment(row);
   if (leased !== undefined) admin.outbox?.push({ database, messageId, endpointId: webhookId });
   return { messageId };
 }
@@ -142,7 +142,7 @@ export async function replayMessages(
     countSpan(span),
     replaySpan({ ...entry, ...span, ...lease, nowMs }),
   ] as const);
-  const { database } = environmentOf(row);
+  const { database } = readEnvironment(row);
   for (const { messageId, dueAtMs } of written) {
     if (dueAtMs > nowMs) admin.outbox?.push({ database, messageId, endpointId: webhookId });
   }
@@ -171,7 +171,7 @@ const insertTest = query(
 export async function sendTest(admin: AdminCtx, row: EndpointRow): Promise<SentOutput> {
   assertEnabled(row);
   const { id: webhookId, appId } = row;
-  const ctx = { ...admin, ...timesOf(row.clock, admin), environment: environmentOf(row) };
+  const ctx = { ...admin, ...timesOf(row.clock, admin), environment: readEnvironment(row) };
   const entry = newAuditEntry(admin, {
     appId,
     action: "webhook.tested",

@@ -3,13 +3,13 @@ import { afterAll, describe, expect, it } from "vitest";
 import { countingD1 } from "../support/counting-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createRandom } from "../support/random.ts";
-import { expectError } from "../support/refusals.ts";
+import { expectError } from "../support/rejections.ts";
 import { centsOnly, wallet } from "../support/spender.ts";
 import { Clock, makeApp, makeClient, makePack, type TestItem } from "../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
-const chatCents = { amountSteps: 5_000_000, unit: "cents", matches: [{ event: "chat.*" }], priority: 1 } as const;
+const chatCents = { amountMinor: 5_000_000, unit: "cents", matches: [{ event: "chat.*" }], priority: 1 } as const;
 /** After a failed guard, an isolate reads the user first for a second. */
 const PAUSE_MS = 2_000;
 
@@ -218,7 +218,7 @@ describe("a user with more balances than an isolate remembers", () => {
 });
 
 describe("three isolates with their own memories", () => {
-  it("spend every credit once, and refuse no debit or hold while credits last, in random histories", async () => {
+  it("spend every credit once, and reject no debit or hold while credits last, in random histories", async () => {
     const random = createRandom(20_260_115);
     for (let round = 0; round < 5; round++) {
       const { isolates, one, clock } = await makeIsolates([chatCents, wallet], 3);
@@ -253,7 +253,7 @@ describe("three isolates with their own memories", () => {
     }
   });
 
-  it("refuse no concurrent debit of one user while credits last", async () => {
+  it("reject no concurrent debit of one user while credits last", async () => {
     const { isolates, one } = await makeIsolates([wallet], 3);
     await one.grant();
     await Promise.all(isolates.map((isolate, index) => isolate.spend(`warm${index}`, 0.25)));

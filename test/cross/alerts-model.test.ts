@@ -23,11 +23,11 @@ beforeEach(() => {
 });
 
 const PACKS = {
-  Plain: [{ amountSteps: 10_000, unit: "tokens" }],
-  Chat: [{ amountSteps: 7_001, unit: "tokens", matches: [{ event: "chat.*" }] }],
+  Plain: [{ amountMinor: 10_000, unit: "tokens" }],
+  Chat: [{ amountMinor: 7_001, unit: "tokens", matches: [{ event: "chat.*" }] }],
   Both: [
-    { amountSteps: 3_333, unit: "tokens", matches: [{ event: "image" }, { model: "m" }] },
-    { amountSteps: 2_000_000, unit: "cents" },
+    { amountMinor: 3_333, unit: "tokens", matches: [{ event: "image" }, { model: "m" }] },
+    { amountMinor: 2_000_000, unit: "cents" },
   ],
 } as const;
 
@@ -46,8 +46,8 @@ type Row = Entry & Issued;
 /** The entries after the last known `seqs`, in order, each with its balance. */
 async function entriesSince(environmentId: number, seqs: Map<string, number>): Promise<Row[]> {
   const { results } = await env.DB.prepare(
-    `SELECT a.user_id AS user, l.seq, b.id AS balanceId, l.delta_steps AS delta, l.reason, l.is_revoked AS isRevoked,
-       l.reservation_id AS reservationId, b.id, b.unit, b.pack_name AS pack, b.initial_steps AS initial,
+    `SELECT a.user_id AS user, l.seq, b.id AS balanceId, l.delta_minor AS delta, l.reason, l.is_revoked AS isRevoked,
+       l.reservation_id AS reservationId, b.id, b.unit, b.pack_name AS pack, b.initial_minor AS initial,
        b.granted_at_ms AS grantedAt, b.expires_at_ms AS expiresAt
      FROM accounts AS a JOIN credit_ledger AS l ON l.account_id = a.id
      JOIN credit_balances AS b ON b.account_id = l.account_id AND b.grant_seq = l.grant_seq
@@ -206,13 +206,13 @@ async function play(seed: number): Promise<number> {
   return messages;
 }
 
-const steps = (unit: string, amount: number) => Math.round(amount * (unit === "cents" ? 1_000_000 : 1_000));
+const minor = (unit: string, amount: number) => Math.round(amount * (unit === "cents" ? 1_000_000 : 1_000));
 // biome-ignore lint/suspicious/noExplicitAny: the data of any message
 function written(type: string, data: any): string {
   const { userId, balanceId, unit, remaining, seq } = data;
-  const left = steps(unit, remaining);
+  const left = minor(unit, remaining);
   if (type === "credits.depleted") return `depleted ${userId} ${seq}`;
-  if (type === "credits.low") return `low ${userId} ${data.alertId} ${left} of ${steps(unit, data.threshold)} ${seq}`;
+  if (type === "credits.low") return `low ${userId} ${data.alertId} ${left} of ${minor(unit, data.threshold)} ${seq}`;
   return `${type.slice("balance.".length)} ${userId} ${balanceId} ${left}${type === "balance.expiring" ? ` in ${data.days}` : ""}`;
 }
 

@@ -23,7 +23,7 @@ async function seed(environmentId: number, expiresAtMs: number): Promise<void> {
       ).bind(environmentId, JSON.stringify(users)),
       env.DB.prepare(
         `INSERT INTO credit_balances (
-           account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, remaining_steps,
+           account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_minor, remaining_minor,
            has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq
          )
          SELECT a.id, 'crb_soak_' || a.id, 'cpk_1', 'Starter', 'cpi_1', 'tokens', '[]', 100, 1000, 1000, 1, 'grant', 0,

@@ -189,7 +189,7 @@ describe("a warning", () => {
     await world.send([identify("mallory", user), alias("mallory", user), identify("mallory", "ana")]);
     await flushActivity(bound());
     const counted = await env.DB.prepare(
-      "SELECT amount FROM daily_activity WHERE environment_id = ? AND kind = 'refused_claim'",
+      "SELECT amount FROM daily_activity WHERE environment_id = ? AND kind = 'rejected_claim'",
     )
       .bind(world.app.environments.live.id)
       .first("amount");

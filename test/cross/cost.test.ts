@@ -9,7 +9,7 @@ import { listBalances } from "../../src/books/credits/list.ts";
 import { refundCredits } from "../../src/books/credits/refund.ts";
 import { revokeBalance } from "../../src/books/credits/revoke.ts";
 import { planUsage } from "../../src/books/usage/plan.ts";
-import { takeEvent } from "../../src/payments/take-event.ts";
+import { handleStripeEvent } from "../../src/payments/take-event.ts";
 import type { TenantCtx } from "../../src/runtime.ts";
 import { type Cost, countingD1 } from "../support/counting-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
@@ -50,7 +50,7 @@ beforeAll(async () => {
     ["Three", 3],
     ["Ten", 10],
   ] as const) {
-    const item = { amountSteps: 1_000, unit: "tokens", matches: [{ event: "chat.*" }] } as const;
+    const item = { amountMinor: 1_000, unit: "tokens", matches: [{ event: "chat.*" }] } as const;
     await makePack(app.appId, name, Array(size).fill(item));
   }
   for (const { userId, live, dead } of users) {
@@ -300,7 +300,7 @@ describe("Stripe's event", () => {
         ];
         for (const event of events) {
           const take = () =>
-            takeEvent({ ...ctxOf(), caller: { kind: "stripe" } }, setting, stripeEventInput.parse(event));
+            handleStripeEvent({ ...ctxOf(), caller: { kind: "stripe" } }, setting, stripeEventInput.parse(event));
           const cost = await costOf(async () => expect((await take()).outcome).toMatch(/granted|taken|restored/));
           // The route's own look-up of the setting is one trip more.
           expect(cost.roundTrips).toBe(3);
@@ -343,7 +343,7 @@ describe("Stripe's event", () => {
         ] as const;
         for (const [index, [type, object]] of objects.entries()) {
           const event = stripeEventInput.parse(eventOf(type, nowS + index, object));
-          const take = () => takeEvent({ ...ctxOf(), caller: { kind: "stripe" } }, setting, event);
+          const take = () => handleStripeEvent({ ...ctxOf(), caller: { kind: "stripe" } }, setting, event);
           const cost = await costOf(async () =>
             expect((await take()).outcome, `${index}`).toMatch(/granted|taken|remembered/),
           );

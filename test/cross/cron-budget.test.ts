@@ -17,7 +17,7 @@ import { messageIdAt } from "../../src/webhooks/outbox.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { receiverWorld } from "../support/webhooks.ts";
 import { withoutTrigger } from "../support/without-trigger.ts";
-import { bound, Clock, makeCtx, makeLegacyPack } from "../support/world.ts";
+import { bound, Clock, makeCtx, makeOpenAmountPack } from "../support/world.ts";
 import { type Travel, wrappedD1 } from "../support/wrapped-d1.ts";
 
 // Rules D2, H4 and U8: the parts of the cron's work share the 1,000 queries that a Worker may send in one invocation.
@@ -198,7 +198,7 @@ describe("when everything is due at once", () => {
     await create({ types: ["balance.expired", "reservation.expired", "payment.unmatched"] });
 
     const ctx = makeCtx(live, clock);
-    const packId = await makeLegacyPack(app.appId, "Wallet", "tokens");
+    const packId = await makeOpenAmountPack(app.appId, "Wallet", "tokens");
     for (let n = 0; n < HOLDS; n++) {
       const userId = `holder ${n}`;
       await grantPack(ctx, { userId, packId, quantity: 5, source: "grant" });
@@ -212,7 +212,7 @@ describe("when everything is due at once", () => {
       .run();
     await env.DB.prepare(
       `INSERT INTO credit_balances (
-         account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, remaining_steps,
+         account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_minor, remaining_minor,
          has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq
        )
        SELECT id, 'crb_budget_' || id, 'cpk_1', 'Starter', 'cpi_1', 'tokens', '[]', 100, 1000, 1000, 1, 'grant', 0,
@@ -223,7 +223,7 @@ describe("when everything is due at once", () => {
       .run();
     await env.DB.batch([
       env.DB.prepare(
-        `${numbers(PAYMENTS)} INSERT INTO payments (environment_id, id, status, reason, tell_at_ms, written_by, created_at_ms)
+        `${numbers(PAYMENTS)} INSERT INTO payments (environment_id, id, status, reason, notify_at_ms, written_by, created_at_ms)
          SELECT ?1, 'pi_' || i, 'unmatched', 'no_user', CAST(?2 AS INTEGER), 'test', 0 FROM n`,
       ).bind(live.id, clock.ms),
       env.DB.prepare(
@@ -259,7 +259,7 @@ describe("when everything is due at once", () => {
       expiries:
         EXPIRIES - (await count("webhook_messages WHERE environment_id = ? AND type = 'balance.expired'", live.id)),
       erasures: await count("erasures WHERE environment_id = ? AND completed_at_ms IS NULL", live.id),
-      payments: await count("payments WHERE environment_id = ? AND tell_at_ms IS NOT NULL", live.id),
+      payments: await count("payments WHERE environment_id = ? AND notify_at_ms IS NOT NULL", live.id),
       messages: await count("webhook_messages WHERE environment_id = ? AND type = 'purser.test'", live.id),
       events: await count("analytics_events WHERE environment_id = ?", live.id),
       walks: 1 - (await count("business_walks WHERE finished_at_ms IS NOT NULL")),

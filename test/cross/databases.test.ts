@@ -3,7 +3,7 @@ import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { scheduled } from "../../src/cron.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
-import { expectError } from "../support/refusals.ts";
+import { expectError } from "../support/rejections.ts";
 import { type Bindings, bound, type Client, Clock, home, homeOf, makeClient } from "../support/world.ts";
 import { wrappedD1 } from "../support/wrapped-d1.ts";
 
@@ -38,7 +38,7 @@ async function makeIn(call: Client, index: 0 | 1) {
 const list = (call: Client, key: string) => call("GET", "/api/v1/credits?userId=u", { key });
 const appsOf = (call: Client) => call("GET", "/api/v1/admin/apps", { key: env.ADMIN_TOKEN });
 
-it("an application is created in the named database, else in the default one; an unbound database is refused", async () => {
+it("an application is created in the named database, else in the default one; an unbound database is rejected", async () => {
   const call = makeClient(new Clock());
   const admin = (body: object) => call("POST", "/api/v1/admin/apps", { key: env.ADMIN_TOKEN, body });
   for (const database of ["DB", "DB_1"]) {

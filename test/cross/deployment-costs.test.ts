@@ -42,17 +42,21 @@ function countQueries(d1: D1Database) {
   return { d1: counted, spent };
 }
 
-type Run = (method: string, path: string, body?: object) => Promise<Cost & { readonly body: Record<string, string> }>;
+type PaymentProcessor = (
+  method: string,
+  path: string,
+  body?: object,
+) => Promise<Cost & { readonly body: Record<string, string> }>;
 
 /** A user with credits in one balance, whom the isolate remembers. */
 async function makeWorld() {
   const { appId, keys } = await makeApp(END_USER_SETTING);
-  await makePack(appId, "Pack", [{ amountSteps: 10_000_000, unit: "tokens" }]);
+  await makePack(appId, "Pack", [{ amountMinor: 10_000_000, unit: "tokens" }]);
   const clock = new Clock();
   const token = await userToken("u", clock);
   const { d1, spent } = countQueries(env.DB);
   const call = makeClient(clock, { DB: d1 });
-  const run: Run = async (method, path, body) => {
+  const run: PaymentProcessor = async (method, path, body) => {
     spent();
     const answer = await call(method, path, { key: keys.sk_live, ...(body === undefined ? {} : { body }) });
     expect([path, answer.status]).toEqual([path, 200]);

@@ -3,9 +3,9 @@ import { afterAll, describe, expect, it } from "vitest";
 import { randomId } from "../../src/lib/ids.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { EVENTS } from "../support/paths.ts";
-import { expectError } from "../support/refusals.ts";
+import { expectError } from "../support/rejections.ts";
 import { makeSpender } from "../support/spender.ts";
-import { Clock, makeApp, makeClient, makeLegacyPack, makePack } from "../support/world.ts";
+import { Clock, makeApp, makeClient, makeOpenAmountPack, makePack } from "../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -34,8 +34,8 @@ const EXACT: readonly (readonly [string, number])[] = [
 async function makeSeller() {
   const call = makeClient(new Clock());
   const app = await makeApp();
-  await makeLegacyPack(app.appId, "Legacy", "cents");
-  await makePack(app.appId, "Items", [{ amountSteps: 5_000, unit: "tokens" }]);
+  await makeOpenAmountPack(app.appId, "Legacy", "cents");
+  await makePack(app.appId, "Items", [{ amountMinor: 5_000, unit: "tokens" }]);
   const key = app.keys.sk_live;
   const grant = (pack: string, quantity: string) =>
     call("POST", "/api/v1/credits/grant", { key, body: `{"userId":"u","packId":"${pack}","quantity":${quantity}}` });
@@ -46,7 +46,7 @@ async function makeSeller() {
 type Debit = { readonly amount: number };
 
 describe("an amount with many digits", () => {
-  it("is refused as the quantity of a grant when only its nearest double is valid", async () => {
+  it("is rejected as the quantity of a grant when only its nearest double is valid", async () => {
     const { grant } = await makeSeller();
     for (const quantity of ROUNDED) {
       expectError(await grant("legacy", quantity), "invalid_quantity", "quantity");
@@ -72,7 +72,7 @@ describe("an amount with many digits", () => {
   });
 
   it("is rounded in an event, a plan, a reservation and a commit, with a warning", async () => {
-    const { post, userId } = await makeSpender([{ amountSteps: 8_000_000_000_000_000, unit: "cents" }]);
+    const { post, userId } = await makeSpender([{ amountMinor: 8_000_000_000_000_000, unit: "cents" }]);
     const quantities = (digits: string) => `"quantities":{"count":0,"cents":${digits}}`;
     const body = (digits: string, more: string) => `{"userId":"${userId}","event":"e",${quantities(digits)}${more}}`;
     for (const [index, digits] of ROUNDED.entries()) {
@@ -102,7 +102,7 @@ describe("an amount with many digits", () => {
     }
   });
 
-  it("is refused in a pack's item and in an adjustment", async () => {
+  it("is rejected in a pack's item and in an adjustment", async () => {
     const { app, admin, grant } = await makeSeller();
     const { balanceId } = (await grant("legacy", "5")).body;
     for (const digits of ROUNDED) {
@@ -115,7 +115,7 @@ describe("an amount with many digits", () => {
 });
 
 describe("any other number with many digits", () => {
-  it("is refused by the name of its field", async () => {
+  it("is rejected by the name of its field", async () => {
     const { post, userId } = await makeSpender([]);
     const long = "12345678901234567890";
     const wrong: [string, string][] = [
@@ -130,7 +130,7 @@ describe("any other number with many digits", () => {
   });
 
   it("is rounded to a double in an event's properties", async () => {
-    const { post, userId } = await makeSpender([{ amountSteps: 1_000, unit: "count" }]);
+    const { post, userId } = await makeSpender([{ amountMinor: 1_000, unit: "count" }]);
     const eventId = randomId("e");
     const properties = '{"a":[{"count":12345678901234567890,"b":1.0000000000000001}],"s":"1.0000000000000001"}';
     const body = `{"eventId":"${eventId}","userId":"${userId}","event":"e","properties":${properties}}`;

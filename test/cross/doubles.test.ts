@@ -39,7 +39,7 @@ it("a wrapped D1 answers as D1 does, however a statement is sent", async () => {
   ]);
 });
 
-it("a wrapped D1 refuses a batch with a statement of another database", async () => {
+it("a wrapped D1 rejects a batch with a statement of another database", async () => {
   const wrapped = countingD1(env.DB).d1;
   await expect(wrapped.batch([env.DB.prepare("SELECT 1")])).rejects.toThrow("another database");
 });

@@ -244,7 +244,7 @@ describe.each(DIALECTS)("in protocol %s, an answer about an erased id", (dialect
     expect(JSON.stringify(unseen)).toContain(dialect === "v0" ? "quota_limited" : "drop");
   });
 
-  it("refuses malformed and too many ids, as for an id never seen", async () => {
+  it("rejects malformed and too many ids, as for an id never seen", async () => {
     const { answersOf } = await twoWorlds({});
     const many = Array.from({ length: 1_001 }, (_, n) => ({
       ...of("ana", { alias: `a${n}` }),

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { systemCtx } from "../../src/auth/system-ctx.ts";
 import { holdsPart } from "../../src/books/usage/expire.ts";
-import { refusalIn } from "../../src/errors.ts";
+import { rejectionIn } from "../../src/errors.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { runPart } from "../support/cron.ts";
 import { FAULTS, type FaultPlan, type FaultyD1, faultyD1 } from "../support/faulty-d1.ts";
@@ -34,8 +34,8 @@ let heldOf: (userId: string) => Promise<string>;
 beforeAll(async () => {
   app = await makeApp();
   await makePack(app.appId, "Two", [
-    { amountSteps: 400_000, unit: "tokens", matches: [{ event: "chat.*" }] },
-    { amountSteps: 5_000_000, unit: "cents" },
+    { amountMinor: 400_000, unit: "tokens", matches: [{ event: "chat.*" }] },
+    { amountMinor: 5_000_000, unit: "cents" },
   ]);
   faulty = faultyD1(env.DB);
   heldOf = await userRowsReader(app.appId);
@@ -74,7 +74,7 @@ function named(scene: Scene, held: string, answer: unknown = null): string {
     .replaceAll(scene.userId, "the user")
     .replace(/"hint":"[^"]*"|"(account_|environment_)?id":\d+/g, "")
     // This column has hashes of the user and the pack.
-    .replace(/"settled_by":"[^"]*"/g, '"settled_by":"stamp"')
+    .replace(/"settled_by":"[^"]*"/g, '"settled_by":"fingerprint"')
     // Its characters are not only of base62, and have no separators.
     .replace(/"request_hash":"[\w-]{30,}"/g, '"request_hash":"stamp"')
     // The text is sealed for its environment, so it differs in each run.
@@ -91,13 +91,13 @@ async function attempt(run: () => Promise<Answer>, plan: FaultPlan | null): Prom
   faulty.plan(plan);
   const answer = await run().catch((error): Answer => {
     // Only the cron throws. Requests always get a response.
-    return { status: 503, headers: new Headers(), body: { error: { code: refusalIn(error)?.code } } };
+    return { status: 503, headers: new Headers(), body: { error: { code: rejectionIn(error)?.code } } };
   });
   if (plan !== null) expect(faulty.trips(), "the fault occurred").toBeGreaterThanOrEqual(plan.at);
   return answer;
 }
 
-/** The response, without the id of the request in a refusal. */
+/** The response, without the id of the request in a rejection. */
 function responseOf({ status, body }: Answer): unknown {
   // The repeat of a list whose answer was lost tells which elements are replays.
   const varies = (name: string): boolean => name === "requestId" || name === "isReplayed";

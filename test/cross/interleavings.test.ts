@@ -84,9 +84,9 @@ const CHUNK = 60;
 
 /** Three balances: two in tokens and one in cents. The first pays before the second. */
 const PACKS = [
-  { name: "First", amountSteps: 100_000, unit: "tokens", matches: [{ event: "chat.*" }], priority: 1 },
-  { name: "Second", amountSteps: 200_000, unit: "tokens", matches: [], priority: 2 },
-  { name: "Third", amountSteps: 9_000_000, unit: "cents", matches: [], priority: 3 },
+  { name: "First", amountMinor: 100_000, unit: "tokens", matches: [{ event: "chat.*" }], priority: 1 },
+  { name: "Second", amountMinor: 200_000, unit: "tokens", matches: [], priority: 2 },
+  { name: "Third", amountMinor: 9_000_000, unit: "cents", matches: [], priority: 3 },
 ] as const;
 
 async function enter(): Promise<{ pair: Pair; clock: Clock }> {
@@ -98,8 +98,8 @@ async function enter(): Promise<{ pair: Pair; clock: Clock }> {
     const stored = await env.DB.prepare("SELECT id FROM credit_pack_items WHERE pack_id = ?")
       .bind(packId)
       .first<{ id: string }>();
-    const { amountSteps, unit, priority, matches } = item;
-    const initial = amountSteps / (unit === "cents" ? 1_000_000 : 1_000);
+    const { amountMinor, unit, priority, matches } = item;
+    const initial = amountMinor / (unit === "cents" ? 1_000_000 : 1_000);
     const packItemId = stored?.id ?? "";
     packs.push({ packId, packName: name, items: [{ packItemId, unit, initial, priority, matches: [...matches] }] });
   }
@@ -113,7 +113,7 @@ async function enter(): Promise<{ pair: Pair; clock: Clock }> {
     packs,
     ...{ appId: app.appId, clock, model },
     pay: createPayments(model, packs),
-    paymentMotions: [],
+    paymentBalanceChanges: [],
     refund,
     refunds: [],
     erasures: createErasures(model, refund),
@@ -131,13 +131,13 @@ async function issueAll(pair: Pair, clock: Clock, users: readonly User[]): Promi
       const expiresAt = isToExpire ? clock.ms + (order.indexOf("balance expires") + 1) * STEP_MS : Infinity;
       const pack = pair.packs[index] as Pack;
       const id = idIn(home(), randomId("crb_"));
-      pair.model.grant(pack, { userId, ref: refOf(index), expiresAt }, [id]);
+      pair.model.grant(pack, { userId, ref: makeReference(index), expiresAt }, [id]);
       const { packId, packName, items } = pack;
-      const { amountSteps, unit, matches, priority } = item;
+      const { amountMinor, unit, matches, priority } = item;
       return {
-        ...{ userId, id, packId, packName, unit, priority, amountSteps, seq: index + 1 },
+        ...{ userId, id, packId, packName, unit, priority, amountMinor, seq: index + 1 },
         packItemId: items[0]?.packItemId,
-        ref: refOf(index),
+        ref: makeReference(index),
         matches: JSON.stringify(matches),
         expiresAtMs: Math.min(expiresAt, NEVER_MS),
       };
@@ -150,12 +150,12 @@ async function issueAll(pair: Pair, clock: Clock, users: readonly User[]): Promi
     .run();
   await env.DB.prepare(
     `INSERT INTO credit_balances (
-       account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, remaining_steps,
+       account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_minor, remaining_minor,
        has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq
      )
      SELECT a.id, value ->> 'id', value ->> 'packId', value ->> 'packName',
-       value ->> 'packItemId', value ->> 'unit', value ->> 'matches', value ->> 'priority', value ->> 'amountSteps',
-       value ->> 'amountSteps', 1, 'grant', value ->> 'ref', CAST(?2 AS INTEGER), value ->> 'expiresAtMs', value ->> 'seq', value ->> 'seq'
+       value ->> 'packItemId', value ->> 'unit', value ->> 'matches', value ->> 'priority', value ->> 'amountMinor',
+       value ->> 'amountMinor', 1, 'grant', value ->> 'ref', CAST(?2 AS INTEGER), value ->> 'expiresAtMs', value ->> 'seq', value ->> 'seq'
      FROM json_each(?3) CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = value ->> 'userId'
      ORDER BY key`,
   )
@@ -177,7 +177,7 @@ async function reserveBoth(pair: Pair, { userId, interleaving: { order, targets 
   }
 }
 
-const refOf = (index: number): string => `order-${index}`;
+const makeReference = (index: number): string => `order-${index}`;
 const reservationOf = (userId: string, index: number): string => `res_${userId}_${index}`;
 
 /** The action's request to Purser; null if only the clock moves. */
@@ -196,7 +196,7 @@ function requestOf(pair: Pair, userId: string, action: Action, { targets, takes 
       return { kind: "release", reservationId: reservationOf(userId, target) };
     case "revoke": {
       if (takes === "revoke") return { kind: "revoke", balanceId, reason: "refunded" };
-      const refund = { userId, ref: refOf(target), refundRef: "re", reason: "refunded" };
+      const refund = { userId, ref: makeReference(target), refundRef: "re", reason: "refunded" };
       return { kind: "refund", ...refund, ...(takes === "refund" ? {} : { share: { part: 2, of: 3 } }) };
     }
     case "adjust":

@@ -11,7 +11,7 @@ import { expectLedgerInvariants } from "../support/invariants.ts";
 import { callKeyed, type KeyedRoute, keyedRoutes, prepareKeyed, userToken } from "../support/keyed-routes.ts";
 import { copyApp, laggingD1 } from "../support/lagging-d1.ts";
 import { LIST } from "../support/paths.ts";
-import { expectError } from "../support/refusals.ts";
+import { expectError } from "../support/rejections.ts";
 import { Clock, home, makeApp, makeClient, makePack, newEnvironmentIds, type TestApp } from "../support/world.ts";
 import { wrappedD1 } from "../support/wrapped-d1.ts";
 
@@ -23,7 +23,7 @@ beforeAll(() => applyD1Migrations(env.REPLICA, env.TEST_MIGRATIONS));
 /** An application whose user "u" has credits, in an isolate that has just written for that user. */
 async function warmWorld() {
   const app = await makeApp(END_USER_SETTING);
-  await makePack(app.appId, "Pack", [{ amountSteps: 1_000_000, unit: "tokens" }]);
+  await makePack(app.appId, "Pack", [{ amountMinor: 1_000_000, unit: "tokens" }]);
   const clock = new Clock();
   const counting = countingD1(env.DB);
   const call = makeClient(clock, { DB: counting.d1 });
@@ -87,7 +87,7 @@ async function expectNothing(
 }
 
 describe.each(keyedRoutes)("$name", (route) => {
-  it("refuses a key that was just revoked, even in an isolate that has just served it, and writes nothing", async () => {
+  it("rejects a key that was just revoked, even in an isolate that has just served it, and writes nothing", async () => {
     const world = await warmWorld();
     const { app, clock, call } = world;
     const key = app.keys[route.kind];
@@ -99,7 +99,7 @@ describe.each(keyedRoutes)("$name", (route) => {
     await expectNothing(world, route, key, "after");
   });
 
-  it("refuses a well-formed key that was never issued, and writes nothing", async () => {
+  it("rejects a well-formed key that was never issued, and writes nothing", async () => {
     const world = await warmWorld();
     const { app, call } = world;
     await prepareKeyed(call, route, app, "unknown");
@@ -120,7 +120,7 @@ describe.each(keyedRoutes)("$name", (route) => {
     expect(counting.spent()).toEqual({ roundTrips: 0, rowsRead: 0, rowsWritten: 0 });
   });
 
-  it("refuses a key whose hash is stored in another environment, and writes nothing", async () => {
+  it("rejects a key whose hash is stored in another environment, and writes nothing", async () => {
     const world = await warmWorld();
     const { app, call } = world;
     await prepareKeyed(call, route, app, "moved");
@@ -208,7 +208,7 @@ describe("a replica that lags", () => {
     );
   });
 
-  it("and lacks the end-user setting makes Purser ask the primary before it refuses anything", async () => {
+  it("and lacks the end-user setting makes Purser ask the primary before it rejects anything", async () => {
     const { app, call, clock, lagging } = await laggingWorld(null);
     await copyApp(app);
     const headers = { "x-user-token": await userToken("u", clock) };
@@ -221,7 +221,7 @@ describe("a replica that lags", () => {
     expect((await list()).status).toBe(200);
   });
 
-  it("and has an older end-user setting refuses no token: the primary decides", async () => {
+  it("and has an older end-user setting rejects no token: the primary decides", async () => {
     const { app, call, clock, lagging } = await laggingWorld();
     await copyApp(app);
     const secret = "another-secret-of-32-bytes-or-more!";

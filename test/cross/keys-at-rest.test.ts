@@ -73,8 +73,8 @@ function enter(): { scene: Scene; sent: Sent[] } {
 beforeAll(async () => {
   app = await makeApp();
   await makePack(app.appId, "Two", [
-    { amountSteps: 400_000, unit: "tokens", matches: [{ event: "chat.*" }] },
-    { amountSteps: 5_000_000, unit: "cents" },
+    { amountMinor: 400_000, unit: "tokens", matches: [{ event: "chat.*" }] },
+    { amountMinor: 5_000_000, unit: "cents" },
   ]);
   const call = makeClient(new Clock());
   document = (await call("GET", "/api/v1/openapi.json")).body;
@@ -298,7 +298,7 @@ it("stores no key and no signing secret, whichever text of whichever operation h
   expect(all.map(({ place }) => place).filter((place) => !tried.has(place))).toEqual([]);
   expect(await findKeys()).toEqual([]);
 
-  // Everything else is an id or a name, which is refused: without its key it would be another one.
+  // Everything else is an id or a name, which is rejected: without its key it would be another one.
   const taken = [...tried].flatMap(([place, statuses]) => (statuses === "200" ? [place] : []));
   expect(taken.filter((place) => place.includes(" /api/") && !place.includes("/batch")).sort()).toEqual([
     "PATCH /api/v1/admin/apps/{appId}/webhooks/{webhookId} .description",

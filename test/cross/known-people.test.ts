@@ -5,7 +5,7 @@ import { FAULTS, faultyD1 } from "../support/faulty-d1.ts";
 import { claimsOf, eventsOf, identify, idOf, idsOf, personIds, type SentEvent, seen } from "../support/people.ts";
 import { createRandom } from "../support/random.ts";
 import { RANDOM_SEED, soakCount, soakPart, timeoutOf } from "../support/soak.ts";
-import { type Client, Clock, makeApp, makeClient, makeLegacyPack, type TestApp } from "../support/world.ts";
+import { type Client, Clock, makeApp, makeClient, makeOpenAmountPack, type TestApp } from "../support/world.ts";
 
 // An isolate remembers which changes of people it has applied, so that a repeat takes one trip. The stored data and the responses
 // are always the same as without memory.
@@ -29,7 +29,7 @@ const resultsOf = async (call: Client, key: string, events: readonly SentEvent[]
 async function world() {
   const clock = new Clock();
   const app = await makeApp();
-  const pack = await makeLegacyPack(app.appId, "Wallet", "cents");
+  const pack = await makeOpenAmountPack(app.appId, "Wallet", "cents");
   const grant = async (userId: string) => {
     const body = { userId, packId: pack, quantity: 1 };
     const granted = await makeClient(clock)("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body });

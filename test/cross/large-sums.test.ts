@@ -4,7 +4,7 @@ import { sumDays } from "../../src/books/usage/sum-days.ts";
 import { openDashboard, tableRows } from "../support/browse.ts";
 import { runPart } from "../support/cron.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
-import { Clock, makeAdminCtx, makeApp, makeClient, makeLegacyPack, startIsolate } from "../support/world.ts";
+import { Clock, makeAdminCtx, makeApp, makeClient, makeOpenAmountPack, startIsolate } from "../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -16,7 +16,7 @@ const SHOWN = "26,388,279,066,623.999";
 /** A user who was granted the largest amounts and used as much, and another who still has them. */
 async function world() {
   const [clock, app] = [new Clock(), await makeApp()];
-  await makeLegacyPack(app.appId, "Tokens", "tokens");
+  await makeOpenAmountPack(app.appId, "Tokens", "tokens");
   const call = makeClient(clock);
   const post = async (path: string, body: object) =>
     expect((await call("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body })).status).toBe(200);

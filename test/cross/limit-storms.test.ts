@@ -5,9 +5,9 @@ import { randomId } from "../../src/lib/ids.ts";
 import { HOUR_MS } from "../../src/lib/time.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { limitsWorld } from "../support/limits.ts";
+import { times } from "../support/minor.ts";
 import { createRandom } from "../support/random.ts";
 import { FIXED_SEED, soakCount, timeoutOf } from "../support/soak.ts";
-import { times } from "../support/steps.ts";
 import { clockWorld } from "../support/test-clock.ts";
 import { makeEndpoint, storedMessages } from "../support/webhooks.ts";
 import { type Answer, bound, inTurn } from "../support/world.ts";
@@ -71,26 +71,26 @@ describe("usage limits in three isolates", () => {
         ...times(3, async () => cron()),
       ]);
       const received = answers.filter((answer): answer is Answer => answer !== undefined);
-      const refusals = new Set(["usage_limit_reached", "reservation_closed", "insufficient_credits"]);
-      expect([...codes(received)].filter((code) => !refusals.has(code))).toEqual([]);
+      const rejections = new Set(["usage_limit_reached", "reservation_closed", "insufficient_credits"]);
+      expect([...codes(received)].filter((code) => !rejections.has(code))).toEqual([]);
       expect(codes(received).has("usage_limit_reached")).toBe(true);
       expect(passed(received)).toBeGreaterThan(15);
       await expectSound(world);
       // The sum of counted usage, by SQL: events with their usage, and open holds.
       const sums = await env.DB.prepare(
-        `SELECT (SELECT sum(count_steps) FROM usage_events WHERE environment_id = ?1) + (
-           SELECT coalesce(sum(n.value ->> 'steps'), 0) FROM reservations AS r, json_each(r.counted) AS n
+        `SELECT (SELECT sum(count_minor) FROM usage_events WHERE environment_id = ?1) + (
+           SELECT coalesce(sum(n.value ->> 'minor'), 0) FROM reservations AS r, json_each(r.counted) AS n
            WHERE r.state = 'open' AND n.value ->> 'limitId' = ?2
-             AND r.account_id IN (SELECT id FROM accounts WHERE environment_id = ?1)) AS steps`,
+             AND r.account_id IN (SELECT id FROM accounts WHERE environment_id = ?1)) AS minor`,
       )
         .bind(world.app.environments.live.id, world.limitIds[0])
-        .first<{ steps: number }>();
+        .first<{ minor: number }>();
       const [ofDay, ofHour] = await world.used();
-      expect([ofDay, ofHour]).toEqual(times(2, () => (sums?.steps ?? 0) / 1_000));
+      expect([ofDay, ofHour]).toEqual(times(2, () => (sums?.minor ?? 0) / 1_000));
     }
   });
 
-  it("count every accepted event while a user's own amount is set, and apply that amount afterwards", async () => {
+  it("count every accepted event while a user's override is set, and apply that amount afterwards", async () => {
     const world = await limitsWorld({ limits: [{ amount: 1_000 }], pick: inTurn(3) });
     const path = `/usage/limits/${world.limitIds[0]}/amount`;
     const [events] = await Promise.all([

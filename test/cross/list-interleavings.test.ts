@@ -31,8 +31,8 @@ async function enter() {
   const clock = new Clock();
   const app = await makeApp();
   const packId = await makePack(app.appId, "Pack", [
-    { amountSteps: 4_000_000, unit: "cents", matches: [{ event: "chat.*" }], priority: 1 },
-    { amountSteps: 10_000_000, unit: "cents" },
+    { amountMinor: 4_000_000, unit: "cents", matches: [{ event: "chat.*" }], priority: 1 },
+    { amountMinor: 10_000_000, unit: "cents" },
   ]);
   const key = app.keys.sk_live;
   const posting = (d1: D1Database): Post => {

@@ -10,7 +10,7 @@ import type { Unit } from "../support/model-amounts.ts";
 import { createErasures } from "../support/model-erasure.ts";
 import type { Limit } from "../support/model-limits.ts";
 import { compareMessages, MESSAGE_TYPES } from "../support/model-messages.ts";
-import { createPayments, type PaymentMotion } from "../support/model-payments.ts";
+import { createPayments, type PaymentBalanceChange } from "../support/model-payments.ts";
 import { modelList } from "../support/model-reads.ts";
 import { createRefunds, type RefundResult } from "../support/model-refunds.ts";
 import { createRandom, type Random } from "../support/random.ts";
@@ -24,7 +24,7 @@ import {
   Clock,
   makeApp,
   makeClient,
-  makeLegacyPack,
+  makeOpenAmountPack,
   makePack,
   type TestItem,
 } from "../support/world.ts";
@@ -42,17 +42,17 @@ beforeEach(() => {
 
 const ITEMS: Readonly<Record<string, readonly TestItem[]>> = {
   Mixed: [
-    { amountSteps: 400_000, unit: "tokens", matches: [{ event: "chat.*" }] },
-    { amountSteps: 5_250_000, unit: "cents" },
+    { amountMinor: 400_000, unit: "tokens", matches: [{ event: "chat.*" }] },
+    { amountMinor: 5_250_000, unit: "cents" },
   ],
-  Wallet: [{ amountSteps: 20_000_001, unit: "cents", priority: 200 }],
+  Wallet: [{ amountMinor: 20_000_001, unit: "cents", priority: 200 }],
   Seats: [
-    { amountSteps: 3_000, unit: "count", matches: [{ event: "image.*" }, { event: "other", model: "*" }] },
-    { amountSteps: 30_500, unit: "seconds", matches: [{ event: "*made" }], priority: 50 },
+    { amountMinor: 3_000, unit: "count", matches: [{ event: "image.*" }, { event: "other", model: "*" }] },
+    { amountMinor: 30_500, unit: "seconds", matches: [{ event: "*made" }], priority: 50 },
   ],
   Large: [
-    { amountSteps: 1_000_007, unit: "tokens", matches: [{ model: "large" }], priority: 50 },
-    { amountSteps: 777_777, unit: "cents", matches: [{ event: "chat.*", model: "s*l" }] },
+    { amountMinor: 1_000_007, unit: "tokens", matches: [{ model: "large" }], priority: 50 },
+    { amountMinor: 777_777, unit: "cents", matches: [{ event: "chat.*", model: "s*l" }] },
   ],
 };
 
@@ -70,17 +70,17 @@ async function makePacks(appId: string): Promise<Pack[]> {
     packs.push({
       packId,
       packName,
-      items: items.map(({ amountSteps, unit, matches = [], priority = 100 }, index) => ({
+      items: items.map(({ amountMinor, unit, matches = [], priority = 100 }, index) => ({
         packItemId: stored.results[index]?.id ?? "",
         unit,
-        initial: amountSteps / scale(unit),
+        initial: amountMinor / scale(unit),
         priority,
         matches: matches.map(({ event, model }) => ({ ...(event && { event }), ...(model && { model }) })),
       })),
     });
   }
   for (const [packName, unit] of [["Tokens", "tokens"] as const, ["Top-up", "cents"] as const]) {
-    const packId = await makeLegacyPack(appId, packName, unit);
+    const packId = await makeOpenAmountPack(appId, packName, unit);
     const item = { packItemId: null, unit, initial: 0, priority: 100, matches: [] };
     packs.push({ packId, packName, items: [item] });
   }
@@ -147,7 +147,7 @@ async function play(seed: number): Promise<void> {
   const model = createModel(clock);
   const refunds: RefundResult[] = [];
   const refund = createRefunds(model, refunds);
-  const paymentMotions: PaymentMotion[] = [];
+  const paymentBalanceChanges: PaymentBalanceChange[] = [];
   // Two worlds in three have an endpoint, which gets every message.
   const endpointId = random.chance(0.66) ? await makeEndpoint(app.environments.live, MESSAGE_TYPES) : null;
   const users = ["ada", "böb"];
@@ -162,8 +162,8 @@ async function play(seed: number): Promise<void> {
     environmentId: app.environments.live.id,
     packs,
     ...{ appId: app.appId, clock, model },
-    pay: createPayments(model, packs, paymentMotions),
-    paymentMotions,
+    pay: createPayments(model, packs, paymentBalanceChanges),
+    paymentBalanceChanges,
     refund,
     refunds,
     erasures: createErasures(model, refund),

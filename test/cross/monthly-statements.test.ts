@@ -46,16 +46,16 @@ function sumsOf(rows: readonly Row[], fromMs: number, toMs: number): Map<string,
       line.held -= sum(before(toMs).filter(isHold));
     } else line.expired += owned(toMs);
     for (const { cause, delta } of own.filter(({ atMs }) => atMs >= fromMs && atMs < toMs)) {
-      const steps = BigInt(delta);
-      if (cause === "grant") line[`granted.${source}` as keyof LineAmounts] += steps;
-      else if (cause === "payment" || cause === "recurring") line[`granted.${cause}`] += steps;
-      else if (cause === "usage") line.spent -= steps;
-      else if (cause === "refund") line.refunded -= steps;
-      else if (cause === "payment_taken") line.taken -= steps;
-      else if (cause === "payment_restored") line.restored += steps;
-      else if (cause === "revoke") line.revoked -= steps;
-      else if (cause === "adjustment") line.adjusted += steps;
-      else if (cause === "erasure") line.erased -= steps;
+      const minor = BigInt(delta);
+      if (cause === "grant") line[`granted.${source}` as keyof LineAmounts] += minor;
+      else if (cause === "payment" || cause === "recurring") line[`granted.${cause}`] += minor;
+      else if (cause === "usage") line.spent -= minor;
+      else if (cause === "refund") line.refunded -= minor;
+      else if (cause === "payment_taken") line.taken -= minor;
+      else if (cause === "payment_restored") line.restored += minor;
+      else if (cause === "revoke") line.revoked -= minor;
+      else if (cause === "adjustment") line.adjusted += minor;
+      else if (cause === "erasure") line.erased -= minor;
     }
   }
   for (const [key, line] of lines) if (COLUMNS.every((column) => line[column] === 0n)) lines.delete(key);
@@ -65,7 +65,7 @@ function sumsOf(rows: readonly Row[], fromMs: number, toMs: number): Map<string,
 async function entriesOf(environmentId: number): Promise<Row[]> {
   const { results } = await env.DB.prepare(
     `SELECT b.id AS balanceId, b.unit, b.pack_id AS packId, b.source, b.expires_at_ms AS expiresAtMs, l.cause,
-       l.delta_steps AS delta, l.occurred_at_ms AS atMs
+       l.delta_minor AS delta, l.occurred_at_ms AS atMs
      FROM accounts AS a JOIN credit_ledger AS l ON l.account_id = a.id
      JOIN credit_balances AS b ON b.account_id = l.account_id AND b.grant_seq = l.grant_seq
      WHERE a.environment_id = ? ORDER BY l.account_id, l.seq`,
@@ -90,7 +90,7 @@ describe(`monthly statements of random histories, PROOF_SEED=${RANDOM_SEED}`, ()
     const { app, clock, deliver } = await paymentsWorld();
     const call = makeClient(clock, {}, undefined, atRandom(2, random));
     const key = app.keys.sk_live;
-    await makePack(app.appId, "One", [{ amountSteps: 70_001, unit: "tokens" }]);
+    await makePack(app.appId, "One", [{ amountMinor: 70_001, unit: "tokens" }]);
     const users = ["ana", "bo", "cy", "di"];
     const balances: string[] = [];
     const holds: string[] = [];

@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { expectLedgerInvariants } from "../support/invariants.ts";
-import { expectError } from "../support/refusals.ts";
+import { expectError } from "../support/rejections.ts";
 import { makeSpender } from "../support/spender.ts";
-import { type Answer, Clock, makeApp, makeClient, makeLegacyPack } from "../support/world.ts";
+import { type Answer, Clock, makeApp, makeClient, makeOpenAmountPack } from "../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -12,7 +12,7 @@ type Send = (body?: unknown, headers?: Record<string, string>) => Promise<Answer
 /** POST requests whose body must have no fields. `isDone` says whether the request took effect. */
 const actions: Readonly<Record<string, () => Promise<{ send: Send; isDone: () => Promise<boolean> }>>> = {
   "a release": async () => {
-    const { reserve, post, remaining } = await makeSpender([{ amountSteps: 5_000, unit: "count" }]);
+    const { reserve, post, remaining } = await makeSpender([{ amountMinor: 5_000, unit: "count" }]);
     const { reservationId } = (await reserve({ quantities: { count: 2 } })).body;
     return {
       send: (body, headers) => post(`/api/v1/usage/reservations/${reservationId}/release`, body, headers),
@@ -21,7 +21,7 @@ const actions: Readonly<Record<string, () => Promise<{ send: Send; isDone: () =>
   },
   "an archiving": async () => {
     const app = await makeApp();
-    const packId = await makeLegacyPack(app.appId, "Pack", "count");
+    const packId = await makeOpenAmountPack(app.appId, "Pack", "count");
     const call = makeClient(new Clock());
     const path = `/api/v1/admin/apps/${app.appId}/packs/${packId}/archive`;
     return {
@@ -38,7 +38,7 @@ const actions: Readonly<Record<string, () => Promise<{ send: Send; isDone: () =>
 };
 
 describe.each(Object.entries(actions))("%s, whose body must have no fields,", (_name, prepare) => {
-  it("refuses a body with a field, names the field, and does nothing", async () => {
+  it("rejects a body with a field, names the field, and does nothing", async () => {
     const { send, isDone } = await prepare();
     expectError(await send({ reason: "refund" }), "invalid_request", "reason");
     expectError(await send('{"__proto__":1}'), "invalid_request", "__proto__");

@@ -47,7 +47,7 @@ describe("openapi.json", () => {
     expect(body).toEqual(JSON.parse(JSON.stringify(apiDocument())));
   });
 
-  it("answers HEAD, refuses other methods with 405, and returns 500 when the file is missing", async () => {
+  it("answers HEAD, rejects other methods with 405, and returns 500 when the file is missing", async () => {
     const path = "/api/v1/openapi.json";
     const send = makeClient(new Clock());
     const head = await send("HEAD", path);

@@ -39,7 +39,7 @@ const TRIPLES = STORY_EVENTS.flatMap((a) =>
   ),
 );
 const seed = Number(env.PROOF_SEED || "20260115");
-const steps = (cents: number): number => Math.round(cents * 1_000_000);
+const minor = (cents: number): number => Math.round(cents * 1_000_000);
 
 /** A user's payment, its events and its model. */
 class Buyer {
@@ -141,12 +141,12 @@ async function live(random: Random): Promise<void> {
     const [holdId] = model.holds.keys();
     if (kind === "debit") {
       const { status } = await post("events", { ...use, eventId: randomId("e_"), quantities });
-      expect(status, history.join()).toBe(model.spend(steps(cents)) ? 200 : 402);
+      expect(status, history.join()).toBe(model.spend(minor(cents)) ? 200 : 402);
     } else if (kind === "hold") {
       const [id, seconds] = [randomId("res_"), random.pick([60, 86_400])];
       const body = { ...use, reservationId: id, quantities, expiresInSeconds: seconds };
       expect((await post("reservations", body)).status, history.join()).toBe(
-        model.spend(steps(cents), { id, seconds }) ? 200 : 402,
+        model.spend(minor(cents), { id, seconds }) ? 200 : 402,
       );
     } else if (kind === "wait") w.clock.advance(random.pick([59_000, 61_000, DAY_MS / 2]));
     else if (kind === "cron") {
@@ -158,7 +158,7 @@ async function live(random: Random): Promise<void> {
       model.release(holdId);
     } else {
       const { status } = await post(`reservations/${holdId}/commit`, { eventId: randomId("e_"), quantities });
-      expect(status, history.join()).toBe(model.commit(holdId, steps(cents)) ? 200 : 402);
+      expect(status, history.join()).toBe(model.commit(holdId, minor(cents)) ? 200 : 402);
     }
     history.push(`${kind} ${cents}`);
   };

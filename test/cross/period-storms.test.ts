@@ -11,8 +11,8 @@ import { END_USER_SETTING } from "../support/end-user-setting.ts";
 import { hookedD1 } from "../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { userToken } from "../support/keyed-routes.ts";
+import { times } from "../support/minor.ts";
 import { soakCount, timeoutOf } from "../support/soak.ts";
-import { times } from "../support/steps.ts";
 import { makeEndpoint, storedMessages } from "../support/webhooks.ts";
 import {
   type Answer,
@@ -33,8 +33,8 @@ vi.setConfig({ testTimeout: timeoutOf(200, 500) });
 const ROUNDS = soakCount(1, 0.5);
 const MONTH_MS = 31 * DAY_MS;
 const ITEMS: readonly TestItem[] = [
-  { amountSteps: 100_000, unit: "tokens" },
-  { amountSteps: 5_000, unit: "count", matches: [{ event: "image.*" }] },
+  { amountMinor: 100_000, unit: "tokens" },
+  { amountMinor: 5_000, unit: "count", matches: [{ event: "image.*" }] },
 ];
 
 interface Given {
@@ -243,7 +243,7 @@ describe("a list and a plan between a period's beginning and its write", () => {
   });
 
   it("show all of more than 50 balances, which the next write or the cron then grants with the same ids", async () => {
-    const items = times(8, () => ({ amountSteps: 1_000, unit: "tokens" }) as const);
+    const items = times(8, () => ({ amountMinor: 1_000, unit: "tokens" }) as const);
     for (const who of ["write", "cron"]) {
       const world = await periodsWorld({ items, fields: { every: "day", rolloverPeriods: 12 } });
       world.clock.advance(20 * DAY_MS);

@@ -39,7 +39,7 @@ interface Stored {
 
 async function readStored(environmentId: number): Promise<Stored[]> {
   const { results } = await env.DB.prepare(
-    `SELECT b.id, b.external_ref AS ref, b.pack_item_id AS item, b.initial_steps / 1000 AS initial, b.granted_at_ms AS fromMs,
+    `SELECT b.id, b.external_ref AS ref, b.pack_item_id AS item, b.initial_minor / 1000 AS initial, b.granted_at_ms AS fromMs,
        b.expires_at_ms AS expiresMs, b.revoked_at_ms IS NOT NULL AS revoked
      FROM accounts AS a CROSS JOIN credit_balances AS b ON b.account_id = a.id WHERE a.environment_id = ? ORDER BY b.grant_seq`,
   )

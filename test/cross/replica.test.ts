@@ -11,8 +11,8 @@ beforeAll(() => applyD1Migrations(env.REPLICA, env.TEST_MIGRATIONS));
 async function world() {
   const app = await makeApp();
   await makePack(app.appId, "Starter", [
-    { amountSteps: 5_000, unit: "tokens" },
-    { amountSteps: 9_000, unit: "cents" },
+    { amountMinor: 5_000, unit: "tokens" },
+    { amountMinor: 9_000, unit: "cents" },
   ]);
   await copyApp(app);
   const lagging = laggingD1(env.DB, env.REPLICA);
@@ -61,9 +61,9 @@ it("a read without a bookmark sees an older but consistent state: each balance i
 
 it("an export sees every earlier write, because it reads from the primary", async () => {
   const { send, exported } = await world();
-  const expectWhole = async (motions: number) => {
+  const expectWhole = async (changes: number) => {
     const credits = (await exported("exported")).person?.credits;
-    expect(credits?.ledger).toHaveLength(motions);
+    expect(credits?.ledger).toHaveLength(changes);
     for (const { balanceId, remaining } of credits?.balances ?? []) {
       const entries = credits?.ledger.filter((entry) => entry.balanceId === balanceId) ?? [];
       expect(entries.reduce((sum, { delta }) => sum + delta * 1_000, 0)).toBeCloseTo(remaining * 1_000, 6);

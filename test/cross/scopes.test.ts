@@ -5,8 +5,8 @@ import { SCOPES } from "../../src/auth/scopes.ts";
 import type { Mode, Scope } from "../../src/runtime.ts";
 import { makeAdminKey } from "../support/admin-keys.ts";
 import { ADMIN } from "../support/paths.ts";
-import { expectError } from "../support/refusals.ts";
-import { type Answer, Clock, makeApp, makeClient, makeLegacyPack, type TestApp } from "../support/world.ts";
+import { expectError } from "../support/rejections.ts";
+import { type Answer, Clock, makeApp, makeClient, makeOpenAmountPack, type TestApp } from "../support/world.ts";
 
 // Calls every administration route with every scope, in its own application and mode and in another.
 
@@ -32,7 +32,7 @@ async function keyOf(scopes: readonly Scope[], apps?: readonly string[], modes?:
 beforeAll(async () => {
   app = await makeApp();
   strange = await makeApp();
-  packId = await makeLegacyPack(app.appId, "Pack", "tokens");
+  packId = await makeOpenAmountPack(app.appId, "Pack", "tokens");
 });
 
 const byToken = async (method: string, path: string, body?: object): Promise<Answer> => {
@@ -223,7 +223,7 @@ const forbids = (answer: Answer, details: object) => {
 describe.each(ROWS)("$route by $scope", (row) => {
   const mode: Mode = row.mode === "test" ? "test" : "live";
 
-  it("refuses every other scope, alone and all together, and names the missing one", async () => {
+  it("rejects every other scope, alone and all together, and names the missing one", async () => {
     const send = await prepare(row, mode);
     const others = all.filter((scope) => scope !== row.scope);
     for (const scopes of [...others.map((scope) => [scope]), others]) {
@@ -231,7 +231,7 @@ describe.each(ROWS)("$route by $scope", (row) => {
     }
   });
 
-  it("refuses a key of another application or another mode, or shows only the key's own data", async () => {
+  it("rejects a key of another application or another mode, or shows only the key's own data", async () => {
     const send = await prepare(row, mode);
     const elsewhere = await send(await keyOf(all, [strange.appId]));
     if (row.route === "GET /apps") {

@@ -168,7 +168,7 @@ const CASES: readonly Case[] = [
     },
     isDone: async ({ app }, which) =>
       (await countOf(
-        "SELECT count(*) AS count FROM statements WHERE environment_id = ? AND month = ? AND made_at_ms IS NOT NULL",
+        "SELECT count(*) AS count FROM statements WHERE environment_id = ? AND month = ? AND completed_at_ms IS NOT NULL",
         app.environments.live.id,
         which === "bad" ? "2026-01" : "2025-12",
       )) === 1,
@@ -205,7 +205,7 @@ const CASES: readonly Case[] = [
 describe("work of the cron that fails", () => {
   it.each(CASES)("stops no other, waits for growing pauses, and is done when its fault ends: $part", async (of) => {
     const world = await creditsWorld();
-    await makePack(world.app.appId, "Pack", [{ amountSteps: 100_000, unit: "tokens" }]);
+    await makePack(world.app.appId, "Pack", [{ amountMinor: 100_000, unit: "tokens" }]);
     const texts = await of.prepare(world);
     const run = () => runFailing(of.work, world.clock, texts);
 
@@ -239,7 +239,7 @@ describe("work of the cron that fails", () => {
   it("does not stop the expiries of its environment: a user whose period cannot be granted", async () => {
     await env.DB.prepare("DELETE FROM balance_expiries").run();
     const world = await creditsWorld();
-    await makePack(world.app.appId, "Pack", [{ amountSteps: 100_000, unit: "tokens" }]);
+    await makePack(world.app.appId, "Pack", [{ amountMinor: 100_000, unit: "tokens" }]);
     await makeEndpoint(world.app.environments.live, ["balance.expired"]);
     for (const userId of users) {
       await post(world, RECURRING, { recurringId: `rec_${userId}`, userId, packId: "Pack", every: "month" });
@@ -255,7 +255,7 @@ describe("work of the cron that fails", () => {
   it("does not stop its environment's test clock: a user whose hold cannot be returned", async () => {
     const world = await creditsWorld("test");
     const key = world.app.keys.sk_test;
-    await makePack(world.app.appId, "Pack", [{ amountSteps: 100_000, unit: "tokens" }]);
+    await makePack(world.app.appId, "Pack", [{ amountMinor: 100_000, unit: "tokens" }]);
     for (const userId of users) {
       expect((await world.grant({ userId, packId: "Pack" })).status).toBe(200);
       const hold = { reservationId: `res_${userId}`, userId, event: "chat", quantities: { tokens: 5, count: 0 } };
@@ -266,7 +266,7 @@ describe("work of the cron that fails", () => {
     const now = new Date(world.clock.ms + DAY_MS).toISOString();
     // The call does not move the clock itself.
     await env.DB.prepare(
-      "UPDATE environments SET features = json_set(coalesce(features, '{}'), '$.clock', json(?)) WHERE id = ?",
+      "UPDATE environments SET settingsSnapshot = json_set(coalesce(settingsSnapshot, '{}'), '$.clock', json(?)) WHERE id = ?",
     )
       .bind(
         JSON.stringify({ atMs: world.clock.ms, setMs: Date.parse(now), aheadMs: 0 }),

@@ -3,13 +3,13 @@ import { afterAll, describe, expect, it, vi } from "vitest";
 import { reserveInput } from "../../src/api/reservations/create-reservation.ts";
 import { createReservation } from "../../src/books/usage/reserve.ts";
 import { scheduled } from "../../src/cron.ts";
-import { refusalIn } from "../../src/errors.ts";
+import { rejectionIn } from "../../src/errors.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import type { Environment } from "../../src/runtime.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
+import { times } from "../support/minor.ts";
 import { createRandom } from "../support/random.ts";
 import { FIXED_SEED, soakCount, soakPart, timeoutOf } from "../support/soak.ts";
-import { times } from "../support/steps.ts";
 import { makeEndpoint, storedMessages } from "../support/webhooks.ts";
 import {
   type Answer,
@@ -19,7 +19,7 @@ import {
   makeApp,
   makeClient,
   makeCtx,
-  makeLegacyPack,
+  makeOpenAmountPack,
   makePack,
 } from "../support/world.ts";
 
@@ -33,7 +33,7 @@ const clock = new Clock();
 async function enter(settings: Partial<Env> = {}) {
   const app = await makeApp();
   const call = makeClient(clock, settings, randomId, atRandom(3, createRandom(FIXED_SEED)));
-  await makeLegacyPack(app.appId, "Wallet", "cents");
+  await makeOpenAmountPack(app.appId, "Wallet", "cents");
   const key = app.keys.sk_live;
   const post = (path: string, body: object): Promise<Answer> => call("POST", `/api/v1/${path}`, { key, body });
   return {
@@ -50,9 +50,9 @@ async function enter(settings: Partial<Env> = {}) {
       return listed.body.credits.map((balance: { remaining: number }) => balance.remaining);
     },
     /** The deltas of the user's whole ledger, by reason. */
-    motions: async (userId: string): Promise<Record<string, number[]>> => {
+    changes: async (userId: string): Promise<Record<string, number[]>> => {
       const entries = await env.DB.prepare(
-        `SELECT reason, delta_steps AS delta FROM credit_ledger
+        `SELECT reason, delta_minor AS delta FROM credit_ledger
          WHERE account_id = (SELECT id FROM accounts WHERE environment_id = ? AND user_id = ?) ORDER BY seq`,
       )
         .bind(app.environments.live.id, userId)
@@ -110,17 +110,17 @@ const MESSAGE_TYPES = ["credits.*", "usage.recorded"];
 
 describe("concurrent grants", () => {
   it("create one set of rows when thirty are identical", async () => {
-    const { app, post, motions } = await enter();
+    const { app, post, changes } = await enter();
     await makePack(app.appId, "Two", [
-      { amountSteps: 1_000_000, unit: "cents" },
-      { amountSteps: 2_000_000, unit: "cents" },
+      { amountMinor: 1_000_000, unit: "cents" },
+      { amountMinor: 2_000_000, unit: "cents" },
     ]);
     const body = { userId: "u", packId: "Two", externalRef: "order-1" };
     const answers = await all(30, () => post("credits/grant", body));
     expect(statuses(answers)).toEqual({ 200: 30 });
     expect(distinct(answers)).toBe(1);
     expect(answers.filter(({ headers }) => headers.get("idempotent-replayed") === null)).toHaveLength(1);
-    expect(await motions("u")).toEqual({ grant: [1, 2] });
+    expect(await changes("u")).toEqual({ grant: [1, 2] });
   });
 
   it("take the last place of the test quota exactly once, when two race for it", async () => {
@@ -153,7 +153,7 @@ describe("concurrent holds", () => {
   it(`of 75 on 500 succeed for exactly 6 of 20, ${ROUNDS} times`, {
     timeout: timeoutOf(ROUNDS, 5_000),
   }, async () => {
-    const { app, grant, motions } = await enter();
+    const { app, grant, changes } = await enter();
     // Calls the function of the route directly, because thousands of requests would take too long.
     const ctx = makeCtx(app.environments.live, clock);
     const input = reserveInput.parse({ userId: "u", event: "call", quantities: { cents: 75 } });
@@ -161,9 +161,9 @@ describe("concurrent holds", () => {
       const userId = `u${round}`;
       await grant(userId, 500);
       const outcomes = await Promise.allSettled(times(20, () => createReservation(ctx, { ...input, userId })));
-      const refusals = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));
-      expect(refusals.map((error) => refusalIn(error)?.code)).toEqual(Array(14).fill("insufficient_credits"));
-      expect(await motions(userId)).toEqual({ grant: [500], reservation_held: Array(6).fill(-75) });
+      const rejections = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));
+      expect(rejections.map((error) => rejectionIn(error)?.code)).toEqual(Array(14).fill("insufficient_credits"));
+      expect(await changes(userId)).toEqual({ grant: [500], reservation_held: Array(6).fill(-75) });
     };
     const tell = soakPart("holds at once", ROUNDS, "users of 20 holds");
     for (let round = 0; round < ROUNDS; round += ROUNDS_AT_ONCE) {
@@ -175,7 +175,7 @@ describe("concurrent holds", () => {
 
 describe("concurrent events", () => {
   it("of one user with credits for 47 return 200 for 47 of 100, and 402 for the others", async () => {
-    const { app, post, grant, remaining, motions } = await enter();
+    const { app, post, grant, remaining, changes } = await enter();
     await makeEndpoint(app.environments.live, MESSAGE_TYPES);
     // Each event costs 7 cents. Two balances share some events, and 3 cents remain.
     for (const quantity of [130, 160, 42]) await grant("u", quantity);
@@ -183,29 +183,29 @@ describe("concurrent events", () => {
       post("usage/events", { eventId: `e${index}`, userId: "u", event: "call", quantities: { cents: 7 } }),
     );
     expect(statuses(answers)).toEqual({ 200: 47, 402: 53 });
-    // No event was refused while 7 cents were left: each refusal reports 3 remaining cents.
+    // No event was rejected while 7 cents were left: each rejection reports 3 remaining cents.
     const skipped = [expect.objectContaining({ unit: "cents", remaining: 3, reason: "exhausted" })];
     const details = { uncovered: { count: 0.572, cents: 4 }, skipped };
     for (const { status, body } of answers) if (status === 402) expect(body.error.details).toEqual(details);
     expect(await remaining("u")).toEqual(expect.arrayContaining([3]));
-    const debits = (await motions("u")).event_committed ?? [];
+    const debits = (await changes("u")).event_committed ?? [];
     expect(debits.reduce((sum, delta) => sum + delta, 0)).toBe(-47 * 7);
     expect(await expectOneMessageEach(app.environments.live)).toBe(0);
   });
 
   it("debit once and return equal answers when thirty are identical", async () => {
-    const { post, grant, motions } = await enter();
+    const { post, grant, changes } = await enter();
     await grant("u", 500);
     const body = { eventId: "e", userId: "u", event: "call", quantities: { cents: 75 } };
     const answers = await all(30, () => post("usage/events", body));
     expect(statuses(answers)).toEqual({ 200: 30 });
     expect(distinct(answers)).toBe(1);
     expect(answers.filter(({ headers }) => headers.get("idempotent-replayed") === null)).toHaveLength(1);
-    expect(await motions("u")).toEqual({ grant: [500], event_committed: [-75] });
+    expect(await changes("u")).toEqual({ grant: [500], event_committed: [-75] });
   });
 
   it("that commit or release one hold settle it once", async () => {
-    const { post, grant, remaining, motions } = await enter();
+    const { post, grant, remaining, changes } = await enter();
     for (let round = 0; round < 5; round++) {
       const userId = `u${round}`;
       const reservationId = randomId("res_");
@@ -218,7 +218,7 @@ describe("concurrent events", () => {
           ? post(`${settlement}/release`, {})
           : post(`${settlement}/commit`, { eventId: `${userId}-${index % 3}`, quantities: { cents: 60 } }),
       );
-      const { event_committed: debits = [], reservation_released: returns } = await motions(userId);
+      const { event_committed: debits = [], reservation_released: returns } = await changes(userId);
       expect(returns).toEqual([75]);
       expect(statuses(answers)).toEqual({ 200: 4, 409: 8 });
       expect(await remaining(userId)).toEqual([debits.length === 0 ? 500 : 440]);
@@ -228,7 +228,7 @@ describe("concurrent events", () => {
 
 describe("concurrent refunds", () => {
   it("of a thirtieth each, among debits, succeed for 30 of 40, and take back or report as short exactly the issued amount", async () => {
-    const { post, motions, remaining } = await enter();
+    const { post, changes, remaining } = await enter();
     const body = { userId: "u", packId: "Wallet", quantity: 500, externalRef: "order" };
     expect((await post("credits/grant", body)).status).toBe(200);
     const share = { part: 1, of: 30 };
@@ -243,11 +243,11 @@ describe("concurrent refunds", () => {
     expect(statuses(refunds)).toEqual({ 200: 30, 400: 10 });
     const balances = refunds.flatMap(({ body }) => (body.balances ?? []) as { taken: number; short: number }[]);
     const sum = (amounts: readonly number[]) => Math.round(amounts.reduce((total, amount) => total + amount, 0) * 1e6);
-    const { event_committed: debits = [], admin_adjust: takings = [] } = await motions("u");
-    expect(takings).toHaveLength(30);
+    const { event_committed: debits = [], admin_adjust: clawbacks = [] } = await changes("u");
+    expect(clawbacks).toHaveLength(30);
     // The last refund takes everything that remains.
-    expect(sum(takings)).toBe(-sum(balances.map(({ taken }) => taken)));
-    expect(sum(takings) + sum(debits)).toBe(-500_000_000);
+    expect(sum(clawbacks)).toBe(-sum(balances.map(({ taken }) => taken)));
+    expect(sum(clawbacks) + sum(debits)).toBe(-500_000_000);
     expect(sum(balances.map(({ taken, short }) => taken + short))).toBe(500_000_000);
     expect(await remaining("u")).toEqual([0]);
   });
@@ -259,8 +259,8 @@ describe("concurrent lists", () => {
     quantities: { count: 0, cents: amount },
   });
 
-  it("and single debits spend all credits, and none is refused while credits last", async () => {
-    const { post, grant, remaining, motions } = await enter();
+  it("and single debits spend all credits, and none is rejected while credits last", async () => {
+    const { post, grant, remaining, changes } = await enter();
     await grant("u", 30);
     await grant("u", 20);
     const answers = await all(30, (index) => {
@@ -275,7 +275,7 @@ describe("concurrent lists", () => {
     expect(codes.filter((code) => code === null)).toHaveLength(100);
     expect(codes.filter((code) => code === "insufficient_credits")).toHaveLength(40);
     expect(await remaining("u")).toEqual([0, 0]);
-    expect((await motions("u")).event_committed).toHaveLength(100);
+    expect((await changes("u")).event_committed).toHaveLength(100);
   });
 
   it("record each event once, and give equal answers, when a list is sent twenty times", async () => {
@@ -296,7 +296,7 @@ describe("concurrent lists", () => {
 
 describe("concurrent charges", () => {
   it("charge each of thirty due reservations once while commits, releases, extensions and the cron race", async () => {
-    const { app, call, post, grant, remaining, motions } = await enter();
+    const { app, call, post, grant, remaining, changes } = await enter();
     const userId = "u";
     await grant(userId, 500);
     const ids = times(30, () => randomId("res_"));
@@ -324,7 +324,7 @@ describe("concurrent charges", () => {
       if (kind !== "event") expect(answer.body.error.code).toBe("reservation_closed");
     }
     expect(await remaining(userId)).toEqual([500 - 30 * 7 - events.length]);
-    expect((await motions(userId)).reservation_released).toEqual(Array(30).fill(7));
+    expect((await changes(userId)).reservation_released).toEqual(Array(30).fill(7));
     const { results } = await env.DB.prepare(
       "SELECT count(*) AS n FROM usage_events WHERE environment_id = ? AND event_id = reservation_id",
     )
@@ -430,7 +430,7 @@ describe("concurrent commits of holds whose credits change meanwhile", () => {
     for (let round = 0; round < ROUNDS; round++) {
       const world = await held();
       const { app, post, call, key } = world;
-      const packId = await makePack(app.appId, "Monthly", [{ amountSteps: 100_000_000, unit: "cents", priority: 1 }]);
+      const packId = await makePack(app.appId, "Monthly", [{ amountMinor: 100_000_000, unit: "cents", priority: 1 }]);
       const monthly = { userId: "v", packId, every: "month", recurringId: `rec_${app.environments.live.id}` };
       const { period } = (await post("credits/recurring", monthly)).body;
       const use = { userId: "v", event: "call", quantities: { cents: HELD } };
@@ -506,8 +506,8 @@ describe("concurrent commits of holds whose credits change meanwhile", () => {
 });
 
 describe("concurrent requests of all kinds", () => {
-  /** The allowed refusals of each request. */
-  const ALLOWED_REFUSALS: Readonly<Record<string, readonly string[]>> = {
+  /** The allowed rejections of each request. */
+  const ALLOWED_REJECTIONS: Readonly<Record<string, readonly string[]>> = {
     grant: [],
     revoke: [],
     // The shares of several refunds may exceed 1.
@@ -521,10 +521,10 @@ describe("concurrent requests of all kinds", () => {
 
   const STORMS = soakCount(2, 2);
 
-  it("keep every invariant, and are refused only for an allowed reason", {
+  it("keep every invariant, and are rejected only for an allowed reason", {
     timeout: timeoutOf(STORMS, 60_000),
   }, async () => {
-    const { app, post, grant, remaining, motions } = await enter();
+    const { app, post, grant, remaining, changes } = await enter();
     await makeEndpoint(app.environments.live, MESSAGE_TYPES);
     const random = createRandom(FIXED_SEED);
     const tell = soakPart("storms of everything", STORMS, "storms of 80 requests", FIXED_SEED);
@@ -568,11 +568,11 @@ describe("concurrent requests of all kinds", () => {
       });
       for (const { kind, answer } of answers) {
         for (const { error } of answer.body.results ?? [answer.body]) {
-          const allowed = [undefined, ...(ALLOWED_REFUSALS[kind] ?? [])];
+          const allowed = [undefined, ...(ALLOWED_REJECTIONS[kind] ?? [])];
           expect(allowed, `${kind}: ${JSON.stringify(answer.body)}`).toContain(error?.code);
         }
       }
-      const deltas = Object.values(await motions(userId)).flat();
+      const deltas = Object.values(await changes(userId)).flat();
       const left = (await remaining(userId)).reduce((sum, amount) => sum + amount, 0);
       expect(deltas.reduce((sum, delta) => sum + delta, 0)).toBe(left);
       await expectOneMessageEach(app.environments.live);

@@ -161,8 +161,8 @@ const PAGES = [
 async function textsOfAllStatements(): Promise<ReadonlySet<string>> {
   const app = await makeApp();
   await makePack(app.appId, "Two", [
-    { amountSteps: 400_000, unit: "tokens", matches: [{ event: "chat.*" }] },
-    { amountSteps: 5_000_000, unit: "cents" },
+    { amountMinor: 400_000, unit: "tokens", matches: [{ event: "chat.*" }] },
+    { amountMinor: 5_000_000, unit: "cents" },
   ]);
   const { databases, texts } = recordingDatabases();
   const clock = new Clock();

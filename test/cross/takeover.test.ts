@@ -98,7 +98,7 @@ async function putInState(world: ClaimsWorld, state: State, { id, marker }: Vict
   if (state === "usage alone") await world.use(id, marker);
   if (state === "consent alone") await world.consent(id, "user token", marker);
   if (state === "a consent of a server") await world.consent(id, "secret key", marker);
-  if (state === "refused usage") await world.beRefused(id, marker);
+  if (state === "refused usage") await world.beRejected(id, marker);
   if (state === "a reservation") await world.reserve(id);
   if (state === "a payment at Stripe") await world.pay(id);
 }

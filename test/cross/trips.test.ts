@@ -18,8 +18,8 @@ type World = Awaited<ReturnType<typeof makeWorld>>;
 async function makeWorld() {
   const app = await makeApp(END_USER_SETTING);
   await makePack(app.appId, "Pack", [
-    { amountSteps: 1_000_000, unit: "tokens" },
-    { amountSteps: 1_000_000, unit: "tokens" },
+    { amountMinor: 1_000_000, unit: "tokens" },
+    { amountMinor: 1_000_000, unit: "tokens" },
   ]);
   const clock = new Clock();
   const token = await userToken("u", clock);

@@ -49,8 +49,8 @@ async function makeMonth() {
     expect(status, path).toBe(200);
   };
   const packId = await makePack(app.appId, "Start", [
-    { amountSteps: 40_000_000, unit: "tokens" },
-    { amountSteps: 30_000_000, unit: "cents" },
+    { amountMinor: 40_000_000, unit: "tokens" },
+    { amountMinor: 30_000_000, unit: "cents" },
   ]);
   clock.ms = JANUARY;
   for (const userId of USERS) await post("credits/grant", { userId, packId });
@@ -136,7 +136,7 @@ it("U17, U18, the usage page, the statement and the books have equal figures of 
   const spent = Object.fromEntries(lines.map((line: { unit: string; spent: number }) => [line.unit, line.spent]));
   expect(spent).toEqual(debited[0]?.[1].quantities);
   const { results } = await env.DB.prepare(
-    `SELECT b.unit, -sum(l.delta_steps) / iif(b.unit = 'tokens', 1e3, 1e6) AS spent
+    `SELECT b.unit, -sum(l.delta_minor) / iif(b.unit = 'tokens', 1e3, 1e6) AS spent
      FROM accounts AS a JOIN credit_ledger AS l ON l.account_id = a.id AND l.cause = 'usage'
      JOIN credit_balances AS b ON b.account_id = l.account_id AND b.grant_seq = l.grant_seq
      WHERE a.environment_id = ? GROUP BY b.unit`,

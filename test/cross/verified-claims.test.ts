@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { alias, identify, makeClaimsWorld, newDevice, seen, WITH_SECRET_KEY } from "../support/claims-world.ts";
-import { expectError } from "../support/refusals.ts";
+import { expectError } from "../support/rejections.ts";
 
 const DIALECTS = ["v0", "v1"] as const;
 
 describe("a secret key in analytics", () => {
-  it.each(DIALECTS)("is refused in a page's request (%s), and nothing is stored", async (dialect) => {
+  it.each(DIALECTS)("is rejected in a page's request (%s), and nothing is stored", async (dialect) => {
     const world = await makeClaimsWorld();
     for (const origin of ["https://shop.example", "null"]) {
       const answer = await world.post([alias("ana", "bob", WITH_SECRET_KEY)], dialect, {

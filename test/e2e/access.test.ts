@@ -35,7 +35,7 @@ describe("the dashboard behind Cloudflare Access", () => {
     expect(await answer.text()).toContain("Applications");
   });
 
-  it("refuses everybody else: without an assertion, or with one by a stranger, for another audience or issuer, or expired", async () => {
+  it("rejects everybody else: without an assertion, or with one by a stranger, for another audience or issuer, or expired", async () => {
     const stranger = await makeSigningKey("access", "RS256");
     const old = Math.floor(Date.now() / 1_000) - 3_600;
     for (const assertion of [
@@ -52,7 +52,7 @@ describe("the dashboard behind Cloudflare Access", () => {
     }
   });
 
-  it("refuses to sign in with the admin token, which would bypass Access", async () => {
+  it("rejects to sign in with the admin token, which would bypass Access", async () => {
     const body = new URLSearchParams({ token: ADMIN_TOKEN });
     const answer = await fetch(`${server.url}/admin/sign-in`, { method: "POST", body, redirect: "manual" });
     expect([answer.status, answer.headers.get("set-cookie")]).toEqual([403, null]);

@@ -103,7 +103,7 @@ describe("the client", () => {
 
   const unreached = { url: "https://purser.example", fetch: () => expect.unreachable("Nothing is sent.") };
 
-  it("refuses a key of the wrong kind before it sends anything", async () => {
+  it("rejects a key of the wrong kind before it sends anything", async () => {
     const page = new Purser({ ...unreached, key: "pk_live_x" });
     await expect(page.grantCredits({ userId: "u", packId: "p" })).rejects.toThrow(
       "grantCredits needs a secret key, sk_…. This client has a publishable key, pk_….",

@@ -93,12 +93,12 @@ describe("the client under faults", () => {
       return start(work, ms === 7_000 ? 0 : ms);
       // The types of Node and of Workers differ in what it returns.
     }) as typeof setTimeout);
-    const refusal = JSON.stringify({ error: { code: "rate_limited", message: "Wait.", requestId: "req_1" } });
+    const rejection = JSON.stringify({ error: { code: "rate_limited", message: "Wait.", requestId: "req_1" } });
     const headers = { "content-type": "application/json", "retry-after": "7" };
     for (const fault of [
-      { status: 429, headers, body: refusal },
-      { status: 429, headers, body: refusal.replace("rate_limited", "usage_limit_reached") },
-      { status: 503, headers, body: refusal.replace("rate_limited", "temporarily_unavailable") },
+      { status: 429, headers, body: rejection },
+      { status: 429, headers, body: rejection.replace("rate_limited", "usage_limit_reached") },
+      { status: 503, headers, body: rejection.replace("rate_limited", "temporarily_unavailable") },
       { status: 200, headers, body: JSON.stringify({ results: [] }) },
     ]) {
       proxy.seen.length = 0;
@@ -162,7 +162,7 @@ describe("the client under faults", () => {
 });
 
 describe("the client", () => {
-  it("throws every refusal as one class, and uncovered usage as InsufficientCredits", async () => {
+  it("throws every rejection as one class, and uncovered usage as InsufficientCredits", async () => {
     const userId = await userWith(10);
     const short = await errorOf(purser.recordUsageEvent({ userId, event: "chat", quantities: { tokens: 15 } }));
     expect(short).toBeInstanceOf(InsufficientCredits);

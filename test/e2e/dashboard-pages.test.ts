@@ -27,7 +27,7 @@ const dayIn = (days: number) => new Date(Date.now() + days * DAY_MS).toISOString
 /** The last day for lists of expiries: the pack of this application expires after 30 days. */
 const AHEAD = dayIn(31);
 
-/** All pages of an application, and pages that refuse a form. */
+/** All pages of an application, and pages that reject a form. */
 function pagesOf({ userId, ids }: DashboardWorld): Readonly<Record<string, readonly string[]>> {
   const { packId, archivedId, balanceId, eventId, webhookId, erasureId } = ids;
   const user = query({ userId });
@@ -222,7 +222,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
       expect(await page.locator("#totals").textContent()).toContain("1,000");
     });
 
-    it("sets a carry, and shows why it refuses one beside the field without writing anything", async () => {
+    it("sets a carry, and shows why it rejects one beside the field without writing anything", async () => {
       const { page } = watched;
       await go("payments");
       const form = page.locator("form[action$='payments/carry']");
@@ -231,7 +231,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
         for (const [label, value] of Object.entries(fields)) await form.getByLabel(label).fill(value);
         await form.getByRole("button", { name: "Set the carry" }).click();
       };
-      const refuses = async (field: string, fields: Readonly<Record<string, string>>, text: RegExp) => {
+      const rejects = async (field: string, fields: Readonly<Record<string, string>>, text: RegExp) => {
         await send(fields);
         await errors.first().waitFor();
         expect(await errors.allTextContents()).toEqual([expect.stringMatching(text)]);
@@ -242,12 +242,12 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
       };
       const known = { "Stripe customer": "cus_carry", Currency: "usd" };
       const range = /must be a whole number from 0 to 9007199254740992/;
-      await refuses("Carry", { ...known, Carry: "-1" }, range);
-      await refuses("Carry", { ...known, Carry: "9007199254740994" }, range);
-      await refuses("Carry", { ...known, Carry: "1.5" }, range);
-      await refuses("Carry", { ...known, Carry: "ten" }, /must be a number/);
-      await refuses("Stripe customer", { ...known, "Stripe customer": "cus_nobody", Carry: "5" }, /No event has named/);
-      await refuses("Currency", { ...known, Currency: "dollars", Carry: "5" }, /must be/);
+      await rejects("Carry", { ...known, Carry: "-1" }, range);
+      await rejects("Carry", { ...known, Carry: "9007199254740994" }, range);
+      await rejects("Carry", { ...known, Carry: "1.5" }, range);
+      await rejects("Carry", { ...known, Carry: "ten" }, /must be a number/);
+      await rejects("Stripe customer", { ...known, "Stripe customer": "cus_nobody", Carry: "5" }, /No event has named/);
+      await rejects("Currency", { ...known, Currency: "dollars", Carry: "5" }, /must be/);
       await go("payments?userId=carried");
       expect(await page.getByText("has a carry of").count()).toBe(0);
       await go("payments");
@@ -411,9 +411,9 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
           .allTextContents();
         expect(paid).toHaveLength(2);
         await expectAccessible(watched.page);
-        // Refusals are written some seconds later.
+        // Rejections are written some seconds later.
         const shown = async () => {
-          await watched.page.goto(`${root}/refusals?kind=shortage`);
+          await watched.page.goto(`${root}/rejections?kind=shortage`);
           return (await rowsOf("Insufficient credits").allTextContents()).join();
         };
         await expect
@@ -421,7 +421,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
           .toMatch(/short.*chat.*large.*60 tokens.*too little/);
         await expectAccessible(watched.page);
         await open("short");
-        expect(await timeline().first().textContent()).toMatch(/Refused \(402\): chat · large, 60 tokens missing/);
+        expect(await timeline().first().textContent()).toMatch(/Rejected \(402\): chat · large, 60 tokens missing/);
       });
 
       it("shows whose credits end tomorrow and who spends most, and closes the month", async () => {

@@ -127,7 +127,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     expect(await notice()).toContain("Pack created");
     await page.reload();
     expect(await page.locator(".notice").count()).toBe(0);
-    // Leaves the page of the refused form, so that a reload sends no form again.
+    // Leaves the page of the rejected form, so that a reload sends no form again.
     await page.goBack();
     await page.getByRole("heading", { name: "New pack" }).waitFor();
     await page.goForward();
@@ -139,14 +139,14 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await page.getByText("Existing balances do not change").waitFor();
     const packId = new URL(page.url()).pathname.split("/").at(-1);
     const readItems = async () => {
-      const items = "SELECT id, amount_steps FROM credit_pack_items WHERE pack_id = ? ORDER BY position";
+      const items = "SELECT id, amount_minor FROM credit_pack_items WHERE pack_id = ? ORDER BY position";
       return (await server.db.prepare(items).bind(packId).all()).results;
     };
     const [first, second] = await readItems();
     await page.getByRole("group", { name: "Item 1" }).getByLabel("Amount").fill("2000");
     await submit("Save pack");
     expect(await notice()).toContain("Pack saved");
-    expect(await readItems()).toEqual([{ ...first, amount_steps: 2_000_000 }, second]);
+    expect(await readItems()).toEqual([{ ...first, amount_minor: 2_000_000 }, second]);
   });
 
   it("grants with a reason, once even if the confirmation is resubmitted, and shows it in the ledger", async () => {

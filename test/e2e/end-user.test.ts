@@ -19,11 +19,11 @@ async function ask(key: string, token: string | undefined, userId = "u1"): Promi
   return `${answer.status} ${error.code}`;
 }
 
-const REFUSED = "401 invalid_user_token";
+const REJECTED = "401 invalid_user_token";
 const now = () => Math.floor(Date.now() / 1_000);
 const base64url = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
 
-/** Every flaw of a token's claims, as a function that makes valid claims invalid. */
+/** Every error of a token's claims, as a function that makes valid claims invalid. */
 const FLAWED: readonly (readonly [string, Record<string, unknown>])[] = [
   ["expired more than 60 seconds ago", { exp: now() - 120 }],
   ["without exp", { exp: undefined }],
@@ -43,9 +43,9 @@ const good = { uid: "u1", iss: expected.issuer, aud: ["desk", "more"] };
 async function expectBoundsKept(key: string, sign: (claims: Record<string, unknown>) => Promise<string>) {
   expect(await ask(key, await sign(good))).toBe("200");
   expect(await ask(key, await sign(good), "u2")).toBe("403 forbidden");
-  expect(await ask(key, undefined)).toBe(REFUSED);
+  expect(await ask(key, undefined)).toBe(REJECTED);
   for (const [flaw, claims] of FLAWED) {
-    expect(await ask(key, await sign({ ...good, ...claims })), `a token ${flaw}`).toBe(REFUSED);
+    expect(await ask(key, await sign({ ...good, ...claims })), `a token ${flaw}`).toBe(REJECTED);
   }
   expect(await ask(key, await sign({ ...good, exp: now() - 50 })), "expired within the tolerance").toBe("200");
   expect(await ask(key, await sign({ ...good, nbf: now() + 50 })), "early within the tolerance").toBe("200");
@@ -61,7 +61,7 @@ async function expectBoundsKept(key: string, sign: (claims: Record<string, unkno
     `${base64url({ alg: "none" })}.${payload}.${signature}`,
     `${base64url({ alg: "None", typ: "JWT" })}.${payload}.`,
   ]) {
-    expect(await ask(key, token, "u1"), token.slice(0, 40)).toBe(REFUSED);
+    expect(await ask(key, token, "u1"), token.slice(0, 40)).toBe(REJECTED);
   }
 }
 
@@ -75,9 +75,9 @@ describe("end-user tokens by a shared secret", () => {
     await expectBoundsKept(app.keys.pk_live, sign);
     const strangers = new TextEncoder().encode(`${secret}!`);
     const forged = await signToken({ alg: "HS256", kid: "any", privateKey: strangers }, good);
-    expect(await ask(app.keys.pk_live, forged)).toBe(REFUSED);
+    expect(await ask(app.keys.pk_live, forged)).toBe(REJECTED);
     const stronger = await signToken({ alg: "HS512", kid: "any", privateKey: new Uint8Array(64).fill(97) }, good);
-    expect(await ask(app.keys.pk_live, stronger)).toBe(REFUSED);
+    expect(await ask(app.keys.pk_live, stronger)).toBe(REJECTED);
   });
 });
 
@@ -105,12 +105,12 @@ describe("end-user tokens by published keys", () => {
     }
   });
 
-  it("are refused if they are signed with the public key as a shared secret", async () => {
+  it("are rejected if they are signed with the public key as a shared secret", async () => {
     const key = await open();
     for (const guess of [await publicPem(first), JSON.stringify(first.jwk), first.jwk.n ?? ""]) {
       const privateKey = new TextEncoder().encode(guess);
       const forged = await signToken({ alg: "HS256", kid: first.kid, privateKey });
-      expect(await ask(key, forged)).toBe(REFUSED);
+      expect(await ask(key, forged)).toBe(REJECTED);
     }
     await keys.close();
   });
@@ -121,20 +121,20 @@ describe("end-user tokens by published keys", () => {
     const second = await makeSigningKey("second");
     keys.keys = [second.jwk];
     expect(await ask(key, await signToken(second))).toBe("200");
-    expect(await ask(key, await signToken(first))).toBe(REFUSED);
+    expect(await ask(key, await signToken(first))).toBe(REJECTED);
     const third = await makeSigningKey("third");
     keys.keys = [second.jwk, third.jwk];
     expect(await ask(key, await signToken(third))).toBe("200");
     await keys.close();
   });
 
-  it("with an unpublished kid are refused, and do not overload the key server", async () => {
+  it("with an unpublished kid are rejected, and do not overload the key server", async () => {
     const key = await open();
     const stranger = await makeSigningKey("stranger");
     expect(await ask(key, await signToken(first))).toBe("200");
     const answers = new Set<string>();
     for (let n = 0; n < 30; n++) answers.add(await ask(key, await signToken(stranger, {}, { kid: `kid-${n}` })));
-    expect([...answers]).toEqual([REFUSED]);
+    expect([...answers]).toEqual([REJECTED]);
     expect(keys.requests).toBeLessThanOrEqual(7);
     expect(await ask(key, await signToken(first))).toBe("200");
     await keys.close();
@@ -149,7 +149,7 @@ describe("end-user tokens by published keys", () => {
       }
     }
     const stranger = await signWithoutKid(await makeSigningKey("c"));
-    expect(await ask(key, stranger)).toBe(REFUSED);
+    expect(await ask(key, stranger)).toBe(REJECTED);
     expect(keys.requests).toBe(1);
     await keys.close();
   });

@@ -149,8 +149,8 @@ const hasBegun = async ({ environmentId }: Person) =>
 async function books({ environmentId }: Person): Promise<unknown> {
   const { results } = await (await server.db())
     .prepare(
-      `SELECT b.unit, l.reason, sum(l.delta_steps) AS steps, count(*) AS entries, (
-         SELECT count(*) || ' ' || sum(u.cents_steps) FROM usage_events AS u WHERE u.environment_id = ?1
+      `SELECT b.unit, l.reason, sum(l.delta_minor) AS minor, count(*) AS entries, (
+         SELECT count(*) || ' ' || sum(u.cents_minor) FROM usage_events AS u WHERE u.environment_id = ?1
        ) AS usage
        FROM credit_ledger AS l CROSS JOIN accounts AS a ON a.id = l.account_id
        CROSS JOIN credit_balances AS b ON b.account_id = l.account_id AND b.grant_seq = l.grant_seq
@@ -167,8 +167,8 @@ async function expectClosed({ environmentId }: Person): Promise<void> {
   const { results } = await (await server.db())
     .prepare(
       `SELECT b.id FROM credit_balances AS b CROSS JOIN accounts AS a ON a.id = b.account_id
-       WHERE a.environment_id = ?1 AND (b.revoked_at_ms IS NULL OR remaining_steps <> 0 OR (
-         SELECT sum(delta_steps) FROM credit_ledger AS l WHERE l.account_id = b.account_id AND l.grant_seq = b.grant_seq) <> 0)
+       WHERE a.environment_id = ?1 AND (b.revoked_at_ms IS NULL OR remaining_minor <> 0 OR (
+         SELECT sum(delta_minor) FROM credit_ledger AS l WHERE l.account_id = b.account_id AND l.grant_seq = b.grant_seq) <> 0)
        UNION ALL SELECT id FROM reservations WHERE environment_id = ?1 AND state = 'open'
        UNION ALL SELECT id FROM erasures WHERE completed_at_ms IS NULL
        UNION ALL SELECT distinct_id FROM erasure_ids UNION ALL SELECT new_name FROM erasure_names`,
@@ -204,7 +204,7 @@ async function eraseDuringKills(round: number, by: "call" | "cron", count: Count
         if (answer === null) count.unanswered++;
         else {
           count.answers++;
-          // A reference can be refunded completely only once. A later refund is refused.
+          // A reference can be refunded completely only once. A later refund is rejected.
           const isAllowed = answer.status === 409 ? answer.text.includes("person_erased") : ALLOWED.has(answer.status);
           if (!isAllowed && !path.endsWith("refund")) disallowed.push(`${path} ${answer.status} ${answer.text}`);
         }

@@ -207,7 +207,7 @@ it("an erasure leaves no id and no text of its person in the bytes of a copy mad
   expect((await bill("in_1", { subscription: {} })).outcome).toBe("granted");
   expect((await bill("in_2", { paid: 0, total: 1000 })).outcome).toBe("unmatched");
 
-  // The reservation of a second is charged, the first attempts of messages fail, and the next response is followed by the refusals.
+  // The reservation of a second is charged, the first attempts of messages fail, and the next response is followed by the rejections.
   await new Promise((resolve) => setTimeout(resolve, 2_500));
   await write("export-person", { distinctId: userId });
   await server.cron();

@@ -117,7 +117,7 @@ interface Result {
   readonly isReplayed?: true;
 }
 
-/** The parts of a response that a repeat must contain: all except a grant's remaining amounts, and refusals that may be tried again. */
+/** The parts of a response that a repeat must contain: all except a grant's remaining amounts, and rejections that may be tried again. */
 function kept({ request, response }: Sent): unknown {
   const answer: Result = JSON.parse(response?.body ?? "null");
   if (request.kind === "grant") return answer.balances?.map(({ balanceId }) => balanceId);
@@ -127,7 +127,7 @@ function kept({ request, response }: Sent): unknown {
   return answer;
 }
 
-/** The common parts of a repeat's response and the first one: a refused event of a list may be recorded by now. */
+/** The common parts of a repeat's response and the first one: a rejected event of a list may be recorded by now. */
 function expectSame(first: Sent, again: Sent): void {
   const [before, after] = [kept(first), kept(again)];
   if (first.request.kind !== "list") {
@@ -145,26 +145,26 @@ async function expectThere(db: D1Database, all: readonly Sent[]): Promise<void> 
     response?.status === 200 ? [JSON.parse(response.body)] : [],
   );
   const results = answers.flatMap((answer) => answer.results ?? [answer]).filter(({ error }) => error === undefined);
-  const stepsOf = (legs: Result["debits"] = []) => Math.round(legs.reduce((sum, { amount }) => sum + amount, 0) * 1e6);
-  type Effect = readonly [id: string, reason: string, steps: number, times: 1];
+  const minorOf = (legs: Result["debits"] = []) => Math.round(legs.reduce((sum, { amount }) => sum + amount, 0) * 1e6);
+  type Effect = readonly [id: string, reason: string, minor: number, times: 1];
   const expected = results.flatMap(({ eventId, reservationId, debits, holds }): Effect[] => {
-    if (eventId !== undefined) return [[eventId, "event_committed", stepsOf(debits), 1]];
-    return holds === undefined ? [] : [[reservationId ?? "", "reservation_held", stepsOf(holds), 1]];
+    if (eventId !== undefined) return [[eventId, "event_committed", minorOf(debits), 1]];
+    return holds === undefined ? [] : [[reservationId ?? "", "reservation_held", minorOf(holds), 1]];
   });
   const { results: rows } = await db
     .prepare(
       `SELECT named.value ->> 0 AS id, coalesce((
-         SELECT -sum(delta_steps) FROM credit_ledger
+         SELECT -sum(delta_minor) FROM credit_ledger
          WHERE reason = named.value ->> 1 AND named.value ->> 0 IN (event_id, reservation_id)
            AND (reason = 'reservation_held' OR event_id = named.value ->> 0)
-       ), 0) AS steps, (SELECT count(*) FROM usage_events WHERE event_id = named.value ->> 0)
+       ), 0) AS minor, (SELECT count(*) FROM usage_events WHERE event_id = named.value ->> 0)
          + (SELECT count(*) FROM reservations WHERE id = named.value ->> 0) AS times
        FROM json_each(?) AS named`,
     )
     .bind(JSON.stringify(expected))
-    .all<{ id: string; steps: number; times: number }>();
-  expect(rows.map(({ id, steps, times }) => [id, steps, times])).toEqual(
-    expected.map(([id, , steps, times]) => [id, steps, times]),
+    .all<{ id: string; minor: number; times: number }>();
+  expect(rows.map(({ id, minor, times }) => [id, minor, times])).toEqual(
+    expected.map(([id, , minor, times]) => [id, minor, times]),
   );
   const ids = answers.flatMap(({ balances }) => balances ?? []).map(({ balanceId }) => balanceId);
   const uuids = all.flatMap(({ request, response }) =>
@@ -192,8 +192,8 @@ async function expectThere(db: D1Database, all: readonly Sent[]): Promise<void> 
 async function expectSound(db: D1Database): Promise<void> {
   const { results } = await db
     .prepare(
-      `SELECT b.id FROM credit_balances AS b WHERE remaining_steps < 0 OR remaining_steps <> (
-         SELECT sum(delta_steps) FROM credit_ledger AS l WHERE l.account_id = b.account_id AND l.grant_seq = b.grant_seq)
+      `SELECT b.id FROM credit_balances AS b WHERE remaining_minor < 0 OR remaining_minor <> (
+         SELECT sum(delta_minor) FROM credit_ledger AS l WHERE l.account_id = b.account_id AND l.grant_seq = b.grant_seq)
        UNION ALL SELECT 'account ' || account_id FROM credit_ledger GROUP BY account_id HAVING count(*) <> max(seq)
        UNION ALL SELECT 'events of ' || account_id FROM usage_events GROUP BY account_id HAVING count(*) <> max(seq)`,
     )
@@ -214,7 +214,7 @@ async function expectSummed({ environmentId }: World): Promise<void> {
   expect((await db.prepare(wrongDaySums(0)).all()).results).toEqual([]);
   expect((await db.prepare(wrongCounters(0)).all()).results).toEqual([]);
   const counted = await db
-    .prepare("SELECT count(*) AS n FROM usage_counters WHERE environment_id = ? AND used_steps > 0")
+    .prepare("SELECT count(*) AS n FROM usage_counters WHERE environment_id = ? AND used_minor > 0")
     .bind(environmentId)
     .first<number>("n");
   expect(counted).toBeGreaterThan(0);

@@ -151,9 +151,9 @@ async function expectTrue({ appId }: Shop): Promise<void> {
   const db = await server.db();
   const { results } = await db
     .prepare(
-      `SELECT a.user_id AS userId, b.initial_steps AS initial, b.remaining_steps AS remaining, g.taken_steps AS taken,
-         g.is_surplus AS isSurplus, b.revoked_at_ms IS NOT NULL AS isRevoked, sum(l.delta_steps) AS sum,
-         -sum(l.delta_steps) FILTER (WHERE l.reason = 'event_committed') AS spent
+      `SELECT a.user_id AS userId, b.initial_minor AS initial, b.remaining_minor AS remaining, g.clawed_back_minor AS taken,
+         g.is_surplus AS isSurplus, b.revoked_at_ms IS NOT NULL AS isRevoked, sum(l.delta_minor) AS sum,
+         -sum(l.delta_minor) FILTER (WHERE l.reason = 'event_committed') AS spent
        FROM environments AS e CROSS JOIN accounts AS a ON a.environment_id = e.id
        CROSS JOIN credit_balances AS b ON b.account_id = a.id
        CROSS JOIN payment_grants AS g ON g.balance_id = b.id

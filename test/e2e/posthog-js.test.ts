@@ -105,11 +105,11 @@ async function eventually<T>(read: () => Promise<T>, isThere: (value: T) => bool
 }
 
 const idOf = (page: Page) => page.evaluate(() => posthog.get_distinct_id());
-const environmentOf = (app: ServedApp) => app.environmentIds.live;
+const readEnvironment = (app: ServedApp) => app.environmentIds.live;
 
 const waitForEvents = (app: ServedApp, ids: readonly string[], count: number) =>
   eventually(
-    () => eventsIn(server.db, environmentOf(app), ids),
+    () => eventsIn(server.db, readEnvironment(app), ids),
     (events) => events.length >= count,
   );
 
@@ -134,7 +134,7 @@ async function rowsThatName(app: ServedApp, texts: readonly string[]): Promise<s
     .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%environment_id%'")
     .all<{ name: string }>();
   const statements = tables.map(({ name }) =>
-    server.db.prepare(`SELECT * FROM "${name}" WHERE environment_id = ?`).bind(environmentOf(app)),
+    server.db.prepare(`SELECT * FROM "${name}" WHERE environment_id = ?`).bind(readEnvironment(app)),
   );
   const answers = await server.db.batch(statements);
   const rows = answers.flatMap(({ results }, index) =>
@@ -165,7 +165,7 @@ describe.skipIf(chromiumPath === null)(`posthog-js on a page of another origin${
       __nested: { deep: [1, null] },
     });
     for (const event of events) expect(Math.abs(event.timestampMs - Date.now())).toBeLessThan(60_000);
-    const person = await personIn(server.db, environmentOf(app), "ana");
+    const person = await personIn(server.db, readEnvironment(app), "ana");
     expect(person?.isIdentified).toBe(true);
     // Only a server may link an alias that is not a device's id, because the page's key is public.
     expect(person?.distinctIds).toEqual(["ana", device].sort());
@@ -189,11 +189,11 @@ describe.skipIf(chromiumPath === null)(`posthog-js on a page of another origin${
     const device = await idOf(page);
     await page.evaluate(() => posthog.capture("looked"));
     await waitForEvents(app, [device], 2);
-    expect(await personIn(server.db, environmentOf(app), device)).toBeNull();
+    expect(await personIn(server.db, readEnvironment(app), device)).toBeNull();
     await page.evaluate(() => posthog.identify("ana"));
     await waitForEvents(app, ["ana"], 1);
-    expect((await personIn(server.db, environmentOf(app), "ana"))?.distinctIds).toEqual([device, "ana"].sort());
-    expect((await personIn(server.db, environmentOf(app), device))?.claimedBy).toBe("ana");
+    expect((await personIn(server.db, readEnvironment(app), "ana"))?.distinctIds).toEqual([device, "ana"].sort());
+    expect((await personIn(server.db, readEnvironment(app), device))?.claimedBy).toBe("ana");
     await page.context().close();
   });
 
@@ -216,7 +216,7 @@ describe.skipIf(chromiumPath === null)(`posthog-js on a page of another origin${
       posthog.capture("looked", { item: "~~??>> ünïcode" });
     });
     const events = await eventually(
-      async () => eventsIn(server.db, environmentOf(app), [await idOf(page)]),
+      async () => eventsIn(server.db, readEnvironment(app), [await idOf(page)]),
       (found) => found.some((event) => event.event === "looked"),
     );
     expect(events.find((event) => event.event === "looked")?.properties).toMatchObject({ item: "~~??>> ünïcode" });
@@ -261,10 +261,10 @@ describe.skipIf(chromiumPath === null)(`posthog-js on a page of another origin${
         (body) => body !== undefined,
       );
     await eventually(
-      () => eventsIn(server.db, environmentOf(app), [ana]),
+      () => eventsIn(server.db, readEnvironment(app), [ana]),
       (events) => events.some(({ event }) => event === "bought"),
     );
-    expect((await personIn(server.db, environmentOf(app), ana))?.distinctIds).toEqual([ana, device].sort());
+    expect((await personIn(server.db, readEnvironment(app), ana))?.distinctIds).toEqual([ana, device].sort());
     expect(await rowsThatName(app, [ana, device, "Zq7"])).not.toEqual([]);
     const erased = await post(app, "erase-person", { distinctId: ana });
     expect(erased).toMatchObject({ status: "completed", distinctIdCount: 2 });
@@ -281,7 +281,7 @@ describe.skipIf(chromiumPath === null)(`posthog-js on a page of another origin${
     const fresh = await idOf(page);
     expect([ana, device]).not.toContain(fresh);
     const events = await eventually(
-      () => eventsIn(server.db, environmentOf(app), [fresh]),
+      () => eventsIn(server.db, readEnvironment(app), [fresh]),
       (found) => found.some(({ event }) => event === "after the reset"),
     );
     const last = events.find(({ event }) => event === "after the reset");

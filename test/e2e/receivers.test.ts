@@ -54,7 +54,7 @@ async function world(behave: Behaviour, { isSelfSigned = false } = {}) {
     expect(status, JSON.stringify(body)).toBe(200);
     return body as { webhookId: string; secret: string };
   };
-  // The API refuses an https endpoint at a loopback host (H1), so the test writes its address directly.
+  // The API rejects an https endpoint at a loopback host (H1), so the test writes its address directly.
   const { webhookId, secret } = await listen(isSelfSigned ? "https://receiver.example/hook" : receiver.url);
   if (isSelfSigned) {
     await server.db.prepare("UPDATE webhook_endpoints SET url = ? WHERE id = ?").bind(receiver.url, webhookId).run();
@@ -290,7 +290,7 @@ describe.concurrent("a receiver", () => {
     expect([(await deliveries()).length, receiver.attempts.length]).toEqual([1, 1]);
   });
 
-  it("that verifies messages refuses one that is altered or too old", async () => {
+  it("that verifies messages rejects one that is altered or too old", async () => {
     const { grant, receiver, secret } = await world(ok);
     await grant();
     await until(() => receiver.attempts.length === 1, 20_000, "a message");

@@ -38,7 +38,7 @@ type Balance = Issued & {
   readonly noticedDays: Set<number>;
 };
 
-/** Amounts are in steps. `sinceMs` is when the endpoint was created and the days of notices were set. */
+/** Amounts are in minor units. `sinceMs` is when the endpoint was created and the days of notices were set. */
 export function createAlertsModel(alerts: readonly Alert[], days: readonly number[], sinceMs: number) {
   const balances = new Map<string, Balance>();
   const lastSeqs = new Map<string, number>();

@@ -44,7 +44,7 @@ export const item = writer("credit_pack_items", {
   pack_id: "cpk_w",
   position: 0,
   id: "cpi_w",
-  amount_steps: 1,
+  amount_minor: 1,
   unit: "count",
 });
 export const account = writer("accounts", { environment_id: LIVE });
@@ -59,8 +59,8 @@ export const balance = (id: string, seq: number, given: Given = {}, verb = "INSE
     unit: "count",
     matches: "[]",
     priority: 100,
-    initial_steps: 1_000,
-    remaining_steps: 1_000,
+    initial_minor: 1_000,
+    remaining_minor: 1_000,
     has_remaining: 1,
     source: "manual",
     granted_at_ms: 1,
@@ -105,7 +105,7 @@ export const usageEvent = writer("usage_events", {
   environment_id: LIVE,
   event_id: "e1",
   event: "chat",
-  count_steps: 1_000,
+  count_minor: 1_000,
   occurred_at_ms: 10,
   received_at_ms: 10,
   request_hash: "hash",
@@ -168,13 +168,13 @@ export const usageLimit = writer("usage_limits", {
   name_key: "limit",
   matches: "[]",
   unit: "count",
-  amount_steps: 10,
+  amount_minor: 10,
   every: "day",
   created_at_ms: 1,
 });
 /** A value of the column `counted`. */
 export const counted = (given: object) =>
-  JSON.stringify([{ limitId: "lim_w", windowMs: 5, steps: 1, amountSteps: 10, isJudged: 1, ...given }]);
+  JSON.stringify([{ limitId: "lim_w", windowMs: 5, minor: 1, amountMinor: 10, isEnforced: 1, ...given }]);
 export const distinctId = writer("distinct_ids", {
   environment_id: LIVE,
   is_device_form: 1,
@@ -240,7 +240,7 @@ export const payment = writer("payments", {
   id: "pay_w",
   status: "granted",
   written_by: "w",
-  tell_at_ms: null,
+  notify_at_ms: null,
   created_at_ms: 1,
 });
 export const logged = writer("stripe_log", {
@@ -267,14 +267,14 @@ export const paymentGrant = writer("payment_grants", {
   environment_id: LIVE,
   payment_id: "pay_w",
   account_id: USER,
-  due_steps: 0,
-  taken_steps: 0,
+  due_minor: 0,
+  clawed_back_minor: 0,
   is_revoked: 0,
   is_surplus: 0,
 });
 /** The account whose balance owes a refund. */
 const OWING = -12_345;
-export const owed = writer("refund_owed", { account_id: OWING, balance_id: "crb_owing_w", seq: 2, owed_steps: 50 });
+export const owed = writer("refund_owed", { account_id: OWING, balance_id: "crb_owing_w", seq: 2, owed_minor: 50 });
 export const erasure = writer("erasures", {
   environment_id: LIVE,
   keep_consent: 0,
@@ -342,22 +342,22 @@ export const world: readonly string[] = [
   balance(WHOLE, 1, { external_ref: "order" }),
   balance(PART, 2),
   balance(REVOKED, 3),
-  entry({ seq: 4, delta_steps: -400, balance_after_steps: 600, previous_seq: 2 }),
+  entry({ seq: 4, delta_minor: -400, balance_after_minor: 600, previous_seq: 2 }),
   reservation({}),
   recurring({}),
   entry({
     seq: 5,
     grant_seq: GRANT_SEQS[REVOKED],
-    delta_steps: -300,
-    balance_after_steps: 700,
+    delta_minor: -300,
+    balance_after_minor: 700,
     previous_seq: 3,
     kind: ENTRY_KINDS.hold,
     reservation_id: "res_w",
   }),
   entry({
     seq: 6,
-    delta_steps: -10,
-    balance_after_steps: 590,
+    delta_minor: -10,
+    balance_after_minor: 590,
     previous_seq: 4,
     kind: ENTRY_KINDS.hold,
     reservation_id: "res_w",
@@ -365,8 +365,8 @@ export const world: readonly string[] = [
   entry({
     seq: LAST_SEQ,
     grant_seq: GRANT_SEQS[REVOKED],
-    delta_steps: -700,
-    balance_after_steps: 0,
+    delta_minor: -700,
+    balance_after_minor: 0,
     previous_seq: 5,
     kind: ENTRY_KINDS.refund,
     is_revoked: 1,
@@ -377,8 +377,8 @@ export const world: readonly string[] = [
     account_id: OWING,
     grant_seq: 1,
     seq: 2,
-    delta_steps: -400,
-    balance_after_steps: 600,
+    delta_minor: -400,
+    balance_after_minor: 600,
     previous_seq: 1,
     kind: ENTRY_KINDS.refund,
   }),
@@ -411,7 +411,7 @@ export const world: readonly string[] = [
     VALUES ('msg_w', ${LIVE}, 'credits.granted', 1, 'u', '{}')`,
   webhookDelivery({}),
   payment({}),
-  payment({ id: "pay_u", status: "unmatched", reason: "no_user", tell_at_ms: 1 }),
+  payment({ id: "pay_u", status: "unmatched", reason: "no_user", notify_at_ms: 1 }),
   paymentName({}),
   paymentGrant({}),
   payer({}),
@@ -430,22 +430,22 @@ export const world: readonly string[] = [
   `INSERT INTO analytics_counts (environment_id, day, events, bytes, unmarked_events, unmarked_bytes, id_events, id_bytes, consents,
      is_share_full) VALUES (${LIVE}, 1, 1, 1, 0, 0, 1, 1, 0, 0)`,
   `INSERT INTO limits_reached (environment_id, day, limit_name, reached_at_ms) VALUES (${LIVE}, 1, 'eventsADay', 1)`,
-  `INSERT INTO alerts (environment_id, id, name, unit, amount_steps, created_at_ms) VALUES (${LIVE}, 'alr_w', 'Low', 'count', 1, 1)`,
+  `INSERT INTO alerts (environment_id, id, name, unit, amount_minor, created_at_ms) VALUES (${LIVE}, 'alr_w', 'Low', 'count', 1, 1)`,
   usageLimit({}),
   priceList({}),
-  `INSERT INTO usage_counters (environment_id, limit_id, account_id, window_ms, used_steps)
+  `INSERT INTO usage_counters (environment_id, limit_id, account_id, window_ms, used_minor)
     VALUES (${LIVE}, 'lim_w', ${USER}, 5, 3)`,
   `INSERT INTO usage_days VALUES (${LIVE}, 1, ${USER}, 'chat', '', 1, 0, 1000, 0, 0, 0, 0, 0, 0)`,
   `INSERT INTO usage_totals VALUES (${LIVE}, 1, 'chat', '', 1, 0, 1000, 0, 0, 0, 0, 0, 0)`,
-  `INSERT INTO statements (environment_id, month, id, after_account_id, asked_at_ms) VALUES (${LIVE}, '2026-01', 'stm_w', 0, 1)`,
+  `INSERT INTO statements (environment_id, month, id, after_account_id, requested_at_ms) VALUES (${LIVE}, '2026-01', 'stm_w', 0, 1)`,
   "INSERT INTO statement_lines VALUES ('stm_w', 'count', 'cpk_w', 'W', '{}')",
-  "UPDATE statements SET made_at_ms = 2 WHERE id = 'stm_w'",
-  `INSERT INTO statements (environment_id, month, id, after_account_id, asked_at_ms) VALUES (${LIVE}, '2026-02', 'stm_running', 0, 1)`,
+  "UPDATE statements SET completed_at_ms = 2 WHERE id = 'stm_w'",
+  `INSERT INTO statements (environment_id, month, id, after_account_id, requested_at_ms) VALUES (${LIVE}, '2026-02', 'stm_running', 0, 1)`,
   `INSERT INTO alert_states (environment_id, alert_id, account_id) VALUES (${LIVE}, 'alr_w', ${USER})`,
   `INSERT INTO balance_expiries (environment_id, expires_at_ms, account_id, grant_seq) VALUES (${LIVE}, 1, ${USER}, 1)`,
   `INSERT INTO expiry_notices (environment_id, days, since_ms) VALUES (${LIVE}, 7, 1)`,
   `INSERT INTO daily_activity (environment_id, kind, day, unit, amount) VALUES (${LIVE}, 'minted', 1, '', 1)`,
-  `INSERT INTO refusals VALUES (${LIVE}, 'u', 'shortage', 'chat', 'm', '{}', 1, 1)`,
+  `INSERT INTO rejections VALUES (${LIVE}, 'u', 'shortage', 'chat', 'm', '{}', 1, 1)`,
   "INSERT INTO business_walks (began_at_ms, after_account_id, finished_at_ms) VALUES (1, 0, 2)",
   `INSERT INTO cron_faults (part, subject, environment_id, kind, tries, failed_at_ms, retry_at_ms)
    VALUES ('holds_not_returned', '1', -1, 'unknown', 1, 1, 2)`,

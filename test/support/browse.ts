@@ -5,7 +5,7 @@ import { type Bindings, bound, Clock, type Deliver, startIsolate, type TestApp }
 export const HOST = "http://purser.test";
 /** A text that runs as a script on a page that does not escape it. */
 export const EVIL = `"><img src=x onerror=alert(1)>`;
-/** A rate limiter that never refuses. All tests would share the counts of a real one. */
+/** A rate limiter that never rejects. All tests would share the counts of a real one. */
 export const ADMIN_TRIES: RateLimit = { limit: async () => ({ success: true }) };
 
 /** A simple browser, which keeps its cookies and sends forms. */

@@ -6,7 +6,16 @@ import { userToken } from "./keyed-routes.ts";
 import { signatureOf } from "./payments.ts";
 import { takeStripe } from "./send-stripe.ts";
 import { eventOf, session } from "./stripe-events.ts";
-import { type Answer, bound, type Client, Clock, makeApp, makeClient, makeLegacyPack, type TestApp } from "./world.ts";
+import {
+  type Answer,
+  bound,
+  type Client,
+  Clock,
+  makeApp,
+  makeClient,
+  makeOpenAmountPack,
+  type TestApp,
+} from "./world.ts";
 
 export type Dialect = "v0" | "v1";
 
@@ -115,8 +124,8 @@ export class ClaimsWorld {
     return body.eventId;
   }
 
-  /** Sends usage that is refused because no credits pay for it, and waits until the refusal is stored. */
-  async beRefused(userId: string, event = "chat"): Promise<void> {
+  /** Sends usage that is rejected because no credits pay for it, and waits until the rejection is stored. */
+  async beRejected(userId: string, event = "chat"): Promise<void> {
     const body = { eventId: crypto.randomUUID(), userId, event };
     const answer = await this.call("POST", "/api/v1/usage/events", { key: this.app.keys.sk_live, body });
     if (answer.status !== 402) throw new Error(`The usage event got ${answer.status}, not 402.`);
@@ -178,7 +187,7 @@ export class ClaimsWorld {
 export async function makeClaimsWorld(bindings: Partial<Env> = {}): Promise<ClaimsWorld> {
   const clock = new Clock();
   const app = await makeApp(END_USER_SETTING);
-  const pack = await makeLegacyPack(app.appId, "Wallet", "cents");
+  const pack = await makeOpenAmountPack(app.appId, "Wallet", "cents");
   return new ClaimsWorld(app, clock, makeClient(clock, bindings), pack);
 }
 

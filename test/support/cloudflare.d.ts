@@ -6,7 +6,7 @@ declare namespace Cloudflare {
     REPLICA: D1Database;
     /** The deployment's other database: `DB` if the file's applications are in `DB_1`, and the reverse. */
     SPARE: D1Database;
-    /** A database whose triggers are dropped, so that flaws can be planted. */
+    /** A database whose triggers are dropped, so that errors can be planted. */
     FLAWED: D1Database;
     /** A database for a million users, and for rows that tests attack, so that no other test reads them. */
     CROWDED: D1Database;

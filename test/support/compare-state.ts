@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 import type { Pair } from "./history.ts";
-import { fromSteps, type Unit } from "./model-amounts.ts";
+import { fromMinor, type Unit } from "./model-amounts.ts";
 
 /** Calls `toEqual` only if there is a difference, because `toEqual` takes most of the time of a long history. */
 function expectSame(actual: unknown, expected: unknown, where: string): void {
@@ -17,15 +17,15 @@ export async function compareState(pair: Pair, where: string): Promise<void> {
   const accounts = "SELECT id FROM accounts WHERE environment_id = ?1";
   const [balances, ledger] = await env.DB.batch<Row>([
     env.DB.prepare(
-      `SELECT id, unit, remaining_steps AS steps, revoked_at_ms IS NOT NULL AS revoked, ledger.steps AS sum
+      `SELECT id, unit, remaining_minor AS minor, revoked_at_ms IS NOT NULL AS revoked, ledger.minor AS sum
        FROM credit_balances AS b LEFT JOIN (
-         SELECT account_id, grant_seq, sum(delta_steps) AS steps FROM credit_ledger WHERE account_id IN (${accounts})
+         SELECT account_id, grant_seq, sum(delta_minor) AS minor FROM credit_ledger WHERE account_id IN (${accounts})
          GROUP BY account_id, grant_seq
        ) AS ledger USING (account_id, grant_seq)
        WHERE account_id IN (${accounts}) ORDER BY id`,
     ).bind(environmentId),
     env.DB.prepare(
-      `SELECT user_id AS userId, b.id AS balanceId, pack_id AS packId, unit, delta_steps AS delta, reason, cause,
+      `SELECT user_id AS userId, b.id AS balanceId, pack_id AS packId, unit, delta_minor AS delta, reason, cause,
          event_id AS eventId, reservation_id AS reservationId, note, occurred_at_ms AS occurredAt, seq
        FROM json_each(?2) AS since
        CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = since.value ->> 0
@@ -33,12 +33,12 @@ export async function compareState(pair: Pair, where: string): Promise<void> {
        CROSS JOIN credit_balances AS b ON b.account_id = l.account_id AND b.grant_seq = l.grant_seq ORDER BY seq`,
     ).bind(environmentId, since),
   ]);
-  const inUnits = (row: Row, steps: string): number => fromSteps(row.unit as Unit, BigInt(row[steps] ?? 0));
+  const inUnits = (row: Row, minor: string): number => fromMinor(row.unit as Unit, BigInt(row[minor] ?? 0));
   const storedBalances = (balances?.results ?? []).map((row) => {
-    if (row.sum !== row.steps) throw new Error(`${row.id} is not the sum of its ledger ${where}`);
-    return [row.id, inUnits(row, "steps"), row.revoked === 1];
+    if (row.sum !== row.minor) throw new Error(`${row.id} is not the sum of its ledger ${where}`);
+    return [row.id, inUnits(row, "minor"), row.revoked === 1];
   });
-  const modelBalances = model.balances.map((b) => [b.id, fromSteps(b.unit, b.remaining), b.revoked] as const);
+  const modelBalances = model.balances.map((b) => [b.id, fromMinor(b.unit, b.remaining), b.revoked] as const);
   expectSame(
     storedBalances,
     modelBalances.toSorted(([a], [b]) => (a < b ? -1 : 1)),

@@ -37,7 +37,7 @@ export async function creditsWorld(mode: Mode = "live", bindings: Partial<Env> =
 export interface StoredBalance {
   readonly id: string;
   readonly environment_id: number;
-  readonly remaining_steps: number;
+  readonly remaining_minor: number;
   readonly source: string;
   readonly external_ref: string | null;
   readonly notes: string | null;
@@ -55,10 +55,10 @@ export async function storedBalances(app: TestApp, userId: string): Promise<Stor
   return results;
 }
 
-/** The stored ledger of one user of an application, in order, in steps. */
+/** The stored ledger of one user of an application, in order, in minor units. */
 export async function storedLedger(app: TestApp, userId: string): Promise<[string, number, string, string | null][]> {
   const rows = await env.DB.prepare(
-    `SELECT b.id, l.delta_steps, l.reason, l.note FROM accounts AS a CROSS JOIN credit_ledger AS l ON l.account_id = a.id
+    `SELECT b.id, l.delta_minor, l.reason, l.note FROM accounts AS a CROSS JOIN credit_ledger AS l ON l.account_id = a.id
      CROSS JOIN credit_balances AS b ON b.account_id = a.id AND b.grant_seq = l.grant_seq
      WHERE a.environment_id IN (?, ?) AND a.user_id = ? ORDER BY a.environment_id, l.seq`,
   )
@@ -68,14 +68,14 @@ export async function storedLedger(app: TestApp, userId: string): Promise<[strin
 }
 
 /** Consumes from a balance by a ledger entry, as another usage event would. */
-export async function consume(balanceId: string, steps: number): Promise<void> {
+export async function consume(balanceId: string, minor: number): Promise<void> {
   await env.DB.prepare(
-    `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by, event_id,
+    `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by, event_id,
        occurred_at_ms)
      SELECT b.account_id, 1 + (SELECT max(seq) FROM credit_ledger WHERE account_id = b.account_id), b.grant_seq,
-       -CAST(?2 AS INTEGER), b.remaining_steps - CAST(?2 AS INTEGER), b.last_seq, ${ENTRY_KINDS.usage}, 0, 'event', 0
+       -CAST(?2 AS INTEGER), b.remaining_minor - CAST(?2 AS INTEGER), b.last_seq, ${ENTRY_KINDS.usage}, 0, 'event', 0
      FROM credit_balances AS b WHERE b.id = ?1`,
   )
-    .bind(balanceId, steps)
+    .bind(balanceId, minor)
     .run();
 }

@@ -63,7 +63,7 @@ function checking(statement: D1PreparedStatement, text: string): D1PreparedState
 }
 
 /**
- * Makes every session of D1, and so everything that Purser sends, throw for a value, a row or a statement that the hosted D1 refuses.
+ * Makes every session of D1, and so everything that Purser sends, throw for a value, a row or a statement that the hosted D1 rejects.
  * A test that sends without a session is not checked, so that it may prepare or compare more.
  */
 export function enforceD1Limits(d1: D1Database): void {

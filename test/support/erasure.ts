@@ -14,7 +14,7 @@ import {
   makeApp,
   makeClient,
   makeCtx,
-  makeLegacyPack,
+  makeOpenAmountPack,
   makePack,
 } from "./world.ts";
 
@@ -39,10 +39,10 @@ export async function erasureWorld(bindings: Bindings = {}): Promise<ErasureWorl
   const call = makeClient(clock, bindings);
   const key = app.keys.sk_live;
   await makePack(app.appId, "Two", [
-    { amountSteps: 400_000, unit: "tokens", matches: [{ event: "chat.*" }] },
-    { amountSteps: 5_000_000, unit: "cents" },
+    { amountMinor: 400_000, unit: "tokens", matches: [{ event: "chat.*" }] },
+    { amountMinor: 5_000_000, unit: "cents" },
   ]);
-  await makeLegacyPack(app.appId, "Wallet", "tokens");
+  await makeOpenAmountPack(app.appId, "Wallet", "tokens");
   return {
     clock,
     call,
@@ -131,12 +131,12 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
        VALUES ('msg_${environmentId}', ${environmentId}, 'credits.granted', 1, '${userId}', '{"userId":"${userId}"}')`,
       `INSERT INTO webhook_deliveries (endpoint_id, message_id, status, next_attempt_at_ms, due_at_ms, attempts)
        VALUES ('whk_${environmentId}', 'msg_${environmentId}', 'failed', 1, 1, '[{"at":1,"status":400,"error":"no ${MARK}"}]')`,
-      `INSERT INTO refusals VALUES (${environmentId}, '${userId}', 'shortage', 'chat ${MARK}', 'model ${MARK}', '{"tokens":1}', 1, 1)`,
+      `INSERT INTO rejections VALUES (${environmentId}, '${userId}', 'shortage', 'chat ${MARK}', 'model ${MARK}', '{"tokens":1}', 1, 1)`,
       `INSERT INTO stripe_customers VALUES (${environmentId}, 'cus_${MARK}', '${userId}', 1)`,
-      `INSERT INTO payments (environment_id, id, status, reason, customer, settled_by, tell_at_ms, written_by, created_at_ms)
+      `INSERT INTO payments (environment_id, id, status, reason, customer, settled_by, notify_at_ms, written_by, created_at_ms)
        VALUES (${environmentId}, '${payment}', 'unmatched', 'no_pack', 'cus_${MARK}', '${MARK}', 1, 'w', 1)`,
       `INSERT INTO payment_facts VALUES (${environmentId}, '${payment}', 'session', 'cs_1', 1, '${userId}', '{"pack":"${MARK}","quantity":"${MARK}","total":1}')`,
-      `INSERT INTO stripe_log (environment_id, event_id, type, at_ms, ordinal, outcome, asked_pack, asked_user)
+      `INSERT INTO stripe_log (environment_id, event_id, type, at_ms, ordinal, outcome, requested_pack, requested_user)
        VALUES (${environmentId}, 'evt_1', 'checkout.session.completed', 1, 1, 'granted', '${MARK}', '${userId}')`,
       `INSERT INTO stripe_payers VALUES (${environmentId}, 'cus_${MARK}', 'payer_1', 1, '{"usd":5}', '[]', '[]', 0)`,
       `INSERT INTO payer_users VALUES (${environmentId}, '${userId}', 'cus_${MARK}')`,

@@ -56,7 +56,7 @@ export function faultyD1(d1: D1Database): FaultyD1 {
       );
       if (survived) throw new Error("The batch with the failing statement did not fail.");
     }
-    // The response of a refused batch is lost too.
+    // The response of a rejected batch is lost too.
     if (planned.fault === "after" || planned.fault === "silent after") await send(statements).catch(() => {});
     if (planned.fault === "silent before" || planned.fault === "silent after") {
       fallSilent();

@@ -1,10 +1,10 @@
 import { type Bill, type BillLine, type Happening, netOf, type PartPayment, type Ratio } from "./stripe-model.ts";
 import { BEFORE } from "./stripe-versions.ts";
 
-/** A pack with the steps of its items. The quantity of a legacy pack stands here as one item. */
+/** A pack with the minor units of its items. The quantity of an open-amount pack stands here as one item. */
 export interface SoldPack {
   readonly name: string;
-  readonly items: readonly { readonly unit: "tokens" | "cents"; readonly steps: number }[];
+  readonly items: readonly { readonly unit: "tokens" | "cents"; readonly minor: number }[];
 }
 
 export interface SoldPrice {
@@ -309,9 +309,9 @@ export class GrantingModel {
     return [...this.sales.values()].flatMap(({ granted }) => granted);
   }
 
-  /** The steps of the first item of the pack that a line buys. */
-  stepsOf({ price }: BillLine): number {
-    return this.#allPrices.find((each) => each.price === price)?.pack.items[0]?.steps ?? 0;
+  /** The minor units of the first item of the pack that a line buys. */
+  minorOf({ price }: BillLine): number {
+    return this.#allPrices.find((each) => each.price === price)?.pack.items[0]?.minor ?? 0;
   }
 
   isWhollyRefunded(bill: Bill): boolean {
@@ -719,12 +719,12 @@ export class GrantingModel {
   }
 
   /** How often a line grants an item of its pack. */
-  #timesOf(bill: Bill, line: BillLine, [part, of]: Ratio): (steps: number) => Ratio {
+  #timesOf(bill: Bill, line: BillLine, [part, of]: Ratio): (minor: number) => Ratio {
     const alone = this.#aloneNow(bill, line);
     this.#alone.set(line.id, alone);
-    return (steps) => {
+    return (minor) => {
       if (!this.#has("a line is rounded before its share")) return [alone[0] * part, alone[1] * of];
-      return [((big(steps) * alone[0]) / alone[1]) * part, big(steps) * of];
+      return [((big(minor) * alone[0]) / alone[1]) * part, big(minor) * of];
     };
   }
 
@@ -734,12 +734,12 @@ export class GrantingModel {
     ref: string,
     line: BillLine | null,
     pack: SoldPack,
-    timesOf: (steps: number) => Ratio,
+    timesOf: (minor: number) => Ratio,
   ): void {
-    for (const { unit, steps } of pack.items) {
-      const [part, of] = timesOf(steps);
+    for (const { unit, minor } of pack.items) {
+      const [part, of] = timesOf(minor);
       const up = this.#if("a share is rounded up", of - 1n, 0n);
-      const initial = Number((big(steps) * part + up) / of);
+      const initial = Number((big(minor) * part + up) / of);
       const expiry = line === null ? null : this.#expiryOf(sale.bill, line);
       const expiresAtMs = expiry === "over" ? null : expiry;
       if (initial > 0) sale.granted.push({ user, ref, unit, initial, bill: sale.bill, line, expiresAtMs });
@@ -790,7 +790,7 @@ export class GrantingModel {
     return [back * 100n, of * big(Math.max(cash * 100, worth))];
   }
 
-  /** Returns the steps that a balance must give back. */
+  /** Returns the minor units that a balance must give back. */
   dueOf({ bill, initial }: Granted): number {
     const [part, of] = this.shareOf(bill);
     const up = this.#if("what is due is rounded up", of - 1n, 0n);

@@ -8,10 +8,10 @@ import { type Given, moneyFlaws } from "./money-properties.ts";
 import { PaidHistory, type Plot, SETTING, type Shop, taxPercentOf } from "./paid-history.ts";
 import { paymentsWorld, SIGNING_SECRET } from "./payments.ts";
 import type { Happening } from "./stripe-model.ts";
-import { bound, inTurn, makeClient, makePack, newLegacyPack } from "./world.ts";
+import { bound, inTurn, makeClient, makePack, newOpenAmountPack } from "./world.ts";
 
 /** The name of the pack without items. */
-const LEGACY = "Seat";
+const OPEN_AMOUNT = "Seat";
 
 interface Stored {
   readonly user: string;
@@ -45,18 +45,18 @@ async function openShop(plot: Plot) {
   const environmentId = w.app.environments.live.id;
   const packIds = new Map<string, string>();
   for (const { pack } of SETTING.prices) {
-    const items = pack.items.map(({ unit, steps }) => ({ unit, amountSteps: steps }));
-    if (pack.name === LEGACY) {
-      const { packId, insert } = newLegacyPack(appId, LEGACY, "tokens", { expiryDays: 5 });
+    const items = pack.items.map(({ unit, minor }) => ({ unit, amountMinor: minor }));
+    if (pack.name === OPEN_AMOUNT) {
+      const { packId, insert } = newOpenAmountPack(appId, OPEN_AMOUNT, "tokens", { expiryDays: 5 });
       await insert.run();
-      packIds.set(LEGACY, packId);
+      packIds.set(OPEN_AMOUNT, packId);
     } else packIds.set(pack.name, await makePack(appId, pack.name, items));
   }
   const idOf = (name: string): string => packIds.get(name) ?? expect.fail(`No pack is named ${name}.`);
   const setPrices = async (prices: (typeof SETTING)["prices"]): Promise<void> => {
     const shown = prices.map(({ price, pack, amount, trial, isPeriod }) => ({
       ...{ price, packId: pack.name, amount, trial, expires: isPeriod === true ? "period" : "pack" },
-      ...(pack.name === LEGACY ? { quantity: (pack.items[0]?.steps ?? 0) / 1_000 } : {}),
+      ...(pack.name === OPEN_AMOUNT ? { quantity: (pack.items[0]?.minor ?? 0) / 1_000 } : {}),
     }));
     expect((await w.set({ signingSecrets: [SIGNING_SECRET], currency: SETTING.currency, prices: shown })).status).toBe(
       200,
@@ -70,8 +70,8 @@ async function openShop(plot: Plot) {
   const keyOf = ({ user, ref, unit }: Pick<Stored, "user" | "ref" | "unit">): string => `${user} ${ref} ${unit}`;
   const read = async (): Promise<readonly Stored[]> => {
     const { results } = await env.DB.prepare(
-      `SELECT a.user_id AS user, b.external_ref AS ref, b.unit AS unit, b.initial_steps AS initial,
-         b.remaining_steps AS remaining, g.taken_steps AS taken, b.revoked_at_ms IS NOT NULL AS isRevoked,
+      `SELECT a.user_id AS user, b.external_ref AS ref, b.unit AS unit, b.initial_minor AS initial,
+         b.remaining_minor AS remaining, g.clawed_back_minor AS taken, b.revoked_at_ms IS NOT NULL AS isRevoked,
          b.expires_at_ms AS expiresAtMs
        FROM accounts AS a CROSS JOIN credit_balances AS b ON b.account_id = a.id
        LEFT JOIN payment_grants AS g ON g.balance_id = b.id

@@ -5,7 +5,7 @@ import type { createModel, Answer as ModelAnswer, Pack, Spent } from "./model.ts
 import { rounded, roundedUse } from "./model-amounts.ts";
 import type { createErasures } from "./model-erasure.ts";
 import type { Limit } from "./model-limits.ts";
-import type { createPayments, PaymentMotion } from "./model-payments.ts";
+import type { createPayments, PaymentBalanceChange } from "./model-payments.ts";
 import { modelList, modelPlan, modelReservations, modelTotals } from "./model-reads.ts";
 import type { createRefunds, RefundResult } from "./model-refunds.ts";
 import type { Request } from "./requests.ts";
@@ -25,7 +25,7 @@ export interface Pair {
   /** The model of Stripe's events. */
   readonly pay: ReturnType<typeof createPayments>;
   /** The changes that these events caused. */
-  readonly paymentMotions: readonly PaymentMotion[];
+  readonly paymentBalanceChanges: readonly PaymentBalanceChange[];
   /** The model of refunds. */
   readonly refund: ReturnType<typeof createRefunds>;
   readonly refunds: readonly RefundResult[];
@@ -128,7 +128,7 @@ async function sendTo(pair: Pair, request: Request): Promise<Pick<Answer, "statu
       if (amount !== undefined) return pair.call("PUT", path, { key: pair.key, body: { userId, amount } });
       return pair.call("DELETE", query(path, { userId }), { key: pair.key });
     }
-    case "standings":
+    case "checkpoints":
       return get(query("usage/limits", { userId: request.userId }));
     case "totals": {
       const [from, to] = [new Date(request.fromMs).toISOString(), new Date(request.toMs).toISOString()];
@@ -205,7 +205,7 @@ function inModelForm(request: Request, answer: Partial<Answer> & Pick<Answer, "s
       return { status, body: (body.results as ListResult[]).map(resultInModelForm) };
     case "erase":
       return { status, body: body.status, replayed };
-    case "standings":
+    case "checkpoints":
       return { status, body: body.limits };
     case "cron":
     case "lift":
@@ -226,8 +226,8 @@ const resultOf = ({ code, body, replayed }: ModelAnswer) => ({
 /** The model's response. Ids that Purser created are taken from Purser's response. */
 function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | "body">): ModelAnswer {
   const { model, packs, erasures } = pair;
-  const refusal = erasures.refuse(request);
-  if (refusal !== null) return refusal;
+  const rejection = erasures.reject(request);
+  if (rejection !== null) return rejection;
   switch (request.kind) {
     case "grant": {
       const { userId, ref, quantity } = request;
@@ -260,11 +260,11 @@ function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | 
       return {
         status: 200,
         body: request.list.map(({ use, spent }) =>
-          resultOf(erasures.refuse({ kind: "event", use, spent }) ?? model.event(roundedUse(use), spent)),
+          resultOf(erasures.reject({ kind: "event", use, spent }) ?? model.event(roundedUse(use), spent)),
         ),
       };
     case "reserve": {
-      const createdId = answer.status === 200 ? (answer.body.reservationId as string) : "res_refused";
+      const createdId = answer.status === 200 ? (answer.body.reservationId as string) : "res_rejected";
       return model.reserve(
         roundedUse(request.use),
         request.seconds,
@@ -301,11 +301,11 @@ function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | 
       model.limits.setOwn(request.userId, limitId, request.amount);
       return {
         status: 200,
-        body: model.limits.standings(request.userId).find((standing) => standing.limitId === limitId),
+        body: model.limits.checkpoints(request.userId).find((standing) => standing.limitId === limitId),
       };
     }
-    case "standings":
-      return { status: 200, body: model.limits.standings(request.userId) };
+    case "checkpoints":
+      return { status: 200, body: model.limits.checkpoints(request.userId) };
     case "reservations":
       return { status: 200, body: modelReservations(model, request.userId, request.status) };
     case "list":
@@ -332,12 +332,12 @@ function withoutRepeatDifferences(
   const results = body as { code?: string; body?: unknown }[];
   const ids = list.map(({ spent }) => spent.eventId);
   const isTakenLater = (place: number) => ids.lastIndexOf(ids[place] ?? "") > place;
-  // An event that was refused for insufficient credits may be refused by a limit in the repeat, because later events count.
-  const isShort = (code: string) => code === "insufficient_credits" || code === "usage_limit_reached";
+  // An event that was rejected for insufficient credits may be rejected by a limit in the repeat, because later events count.
+  const needsFreshRead = (code: string) => code === "insufficient_credits" || code === "usage_limit_reached";
   const shown = results.map((result, place) =>
     result.code === undefined
       ? { body: { ...Object(result.body), isReplayed: undefined } }
-      : { code: isTakenLater(place) || isShort(result.code) ? "refused" : result.code },
+      : { code: isTakenLater(place) || needsFreshRead(result.code) ? "refused" : result.code },
   );
   return { ...rest, body: shown };
 }

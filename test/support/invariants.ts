@@ -25,11 +25,11 @@ const mustFindNothing = (): readonly (readonly [what: string, text: string])[] =
     "balances that are not the sum of their ledger",
     `SELECT b.id FROM credit_balances AS b
      LEFT JOIN (
-       SELECT account_id, grant_seq, sum(delta_steps) AS total, max(seq) AS latest FROM credit_ledger
+       SELECT account_id, grant_seq, sum(delta_minor) AS total, max(seq) AS latest FROM credit_ledger
        WHERE account_id > ${before.account} GROUP BY account_id, grant_seq
      ) AS l ON l.account_id = b.account_id AND l.grant_seq = b.grant_seq
-     WHERE b.account_id > ${before.account} AND (coalesce(l.total, 0) <> b.remaining_steps OR b.remaining_steps < 0
-       OR b.has_remaining <> (b.remaining_steps > 0) OR l.latest <> b.last_seq)`,
+     WHERE b.account_id > ${before.account} AND (coalesce(l.total, 0) <> b.remaining_minor OR b.remaining_minor < 0
+       OR b.has_remaining <> (b.remaining_minor > 0) OR l.latest <> b.last_seq)`,
   ],
   [
     "users whose ledger has gaps",
@@ -48,7 +48,7 @@ const mustFindNothing = (): readonly (readonly [what: string, text: string])[] =
        SELECT 1 FROM credit_ledger AS l
        CROSS JOIN credit_balances AS b ON b.account_id = l.account_id AND b.grant_seq = l.grant_seq
        WHERE l.account_id = r.account_id AND l.seq = r.settled_seq + leg.key AND l.reservation_id IS NOT NULL
-         AND b.grant_seq = leg.value ->> 0 AND l.delta_steps = leg.value ->> 2
+         AND b.grant_seq = leg.value ->> 0 AND l.delta_minor = leg.value ->> 2
      )`,
   ],
   [
@@ -62,11 +62,11 @@ const mustFindNothing = (): readonly (readonly [what: string, text: string])[] =
     `SELECT o.balance_id FROM refund_owed AS o
      LEFT JOIN credit_balances AS b ON b.account_id = o.account_id AND b.id = o.balance_id
      LEFT JOIN (
-       SELECT r.account_id, r.made_seq, leg.value ->> 0 AS grant_seq, leg.value ->> 2 AS steps
+       SELECT r.account_id, r.created_at_seq, leg.value ->> 0 AS grant_seq, leg.value ->> 2 AS minor
        FROM reservations AS r CROSS JOIN json_each(r.legs) AS leg WHERE r.account_id > ${before.account} AND r.state = 'open'
-     ) AS held ON held.account_id = o.account_id AND held.grant_seq = b.grant_seq AND held.made_seq < o.seq
+     ) AS held ON held.account_id = o.account_id AND held.grant_seq = b.grant_seq AND held.created_at_seq < o.seq
      WHERE o.account_id > ${before.account} GROUP BY o.account_id, o.balance_id, o.seq
-     HAVING b.id IS NULL OR b.revoked_at_ms IS NOT NULL OR o.owed_steps > coalesce(sum(held.steps), 0)`,
+     HAVING b.id IS NULL OR b.revoked_at_ms IS NOT NULL OR o.owed_minor > coalesce(sum(held.minor), 0)`,
   ],
   [
     "accounts that owe more amounts than the bound",

@@ -86,7 +86,7 @@ export function publish(keys: readonly unknown[]): { setting: EndUserSetting; is
   return { setting: { type: "jwks", url: `https://keys.example/${crypto.randomUUID()}`, ...BOUNDS }, isolate: {} };
 }
 
-/** Purser's result: the accepted claims, or the reason of the refusal. */
+/** Purser's result: the accepted claims, or the reason of the rejection. */
 export async function judge(setting: EndUserSetting, token: string, isolate = {}): Promise<object | string> {
   try {
     return await verifyToken({ isolate, now: () => NOW_MS }, setting, token);

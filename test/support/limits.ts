@@ -3,7 +3,7 @@ import { expect } from "vitest";
 import { randomId } from "../../src/lib/ids.ts";
 import { type Bindings, Clock, makeApp, makeClient, makePack, type PickIsolate, type TestItem } from "./world.ts";
 
-const MILLION_CREDITS: TestItem = { amountSteps: 1_000_000_000, unit: "count" };
+const MILLION_CREDITS: TestItem = { amountMinor: 1_000_000_000, unit: "count" };
 
 interface LimitsOptions {
   readonly limits?: readonly object[];
@@ -85,11 +85,11 @@ export async function limitsWorld({
     });
   const release = (reservationId: string) => ask("POST", `/usage/reservations/${reservationId}/release`);
   /** The user's usage of each limit, in the order of creation. */
-  const standings = async (userId = "u") => (await callOk("GET", `/usage/limits?userId=${userId}`)).limits;
+  const checkpoints = async (userId = "u") => (await callOk("GET", `/usage/limits?userId=${userId}`)).limits;
   const used = async (userId = "u"): Promise<number[]> =>
-    (await standings(userId)).map((standing: { used: number }) => standing.used);
+    (await checkpoints(userId)).map((standing: { used: number }) => standing.used);
   return {
     ...{ clock, app, call, key, packId, admin, ask, callOk, makeLimit, limitIds, grant },
-    ...{ event, use, hold, holdOk, commit, release, standings, used },
+    ...{ event, use, hold, holdOk, commit, release, checkpoints, used },
   };
 }

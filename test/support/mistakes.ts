@@ -3,8 +3,8 @@ import { expect, it } from "vitest";
 import type { ErrorCode } from "../../src/errors.ts";
 import { END_USER_SETTING } from "./end-user-setting.ts";
 import { userToken } from "./keyed-routes.ts";
-import { expectError } from "./refusals.ts";
-import { Clock, makeApp, makeClient, makeLegacyPack, makePack, type TestApp } from "./world.ts";
+import { expectError } from "./rejections.ts";
+import { Clock, makeApp, makeClient, makeOpenAmountPack, makePack, type TestApp } from "./world.ts";
 
 /** An application with two packs, and the user "ana" with a balance. */
 export interface MistakenWorld {
@@ -15,7 +15,7 @@ export interface MistakenWorld {
   readonly userToken: string;
   /** The pack "Starter", which has items. */
   readonly packId: string;
-  /** The legacy pack "Wallet", in cents. */
+  /** The open-amount pack "Wallet", in cents. */
   readonly walletId: string;
   readonly balanceId: string;
 }
@@ -61,8 +61,8 @@ async function countRows({ appId }: TestApp): Promise<unknown> {
 
 async function makeWorld(clock: Clock): Promise<MistakenWorld> {
   const app = await makeApp(END_USER_SETTING);
-  const packId = await makePack(app.appId, "Starter", [{ amountSteps: 400_000, unit: "tokens" }]);
-  const walletId = await makeLegacyPack(app.appId, "Wallet", "cents");
+  const packId = await makePack(app.appId, "Starter", [{ amountMinor: 400_000, unit: "tokens" }]);
+  const walletId = await makeOpenAmountPack(app.appId, "Wallet", "cents");
   const body = { userId: "ana", packId };
   const granted = await makeClient(clock)("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body });
   return {

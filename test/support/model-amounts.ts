@@ -6,12 +6,12 @@ export type Rule = { event?: string; model?: string };
 
 const SCALE = { count: 1_000, tokens: 1_000, seconds: 1_000, cents: 1_000_000 };
 export const UNITS = Object.keys(SCALE) as Unit[];
-export const toSteps = (unit: Unit, amount: number) => BigInt(Math.round(amount * SCALE[unit]));
+export const toMinor = (unit: Unit, amount: number) => BigInt(Math.round(amount * SCALE[unit]));
 /**
- * The steps of a used quantity, from a decimal without an exponent or with one (C1). Computed as a fraction: `n` / 10^`places`. A
+ * The minor units of a used quantity, from a decimal without an exponent or with one (C1). Computed as a fraction: `n` / 10^`places`. A
  * fraction of a step is rounded to 15 significant digits and then up.
  */
-export function usedSteps(unit: Unit, decimal: string): bigint {
+export function usedMinor(unit: Unit, decimal: string): bigint {
   const [mantissa = "", exponent = "0"] = decimal.toLowerCase().split("e");
   const [whole = "", fraction = ""] = mantissa.split(".");
   let n = BigInt(whole + fraction);
@@ -29,7 +29,7 @@ export const rounded = (quantities: Quantities): Quantities =>
   Object.fromEntries(
     UNITS.flatMap((unit) => {
       const amount = quantities[unit];
-      return amount === undefined ? [] : [[unit, fromSteps(unit, usedSteps(unit, `${amount}`))]];
+      return amount === undefined ? [] : [[unit, fromMinor(unit, usedMinor(unit, `${amount}`))]];
     }),
   );
 /** Whether quantities were sent and all of them are 0 (U1). */
@@ -41,7 +41,7 @@ export const sentQuantities = (use: Pick<Use, "quantities">) => ({
   ...use.quantities,
   ...(isFree(use) && { isFree: true }),
 });
-export const fromSteps = (unit: Unit, steps: bigint) => Number(steps) / SCALE[unit];
+export const fromMinor = (unit: Unit, minor: bigint) => Number(minor) / SCALE[unit];
 /** A time as the API writes it. The models do not use Purser's own function. */
 export const timeText = (ms: number) => new Date(ms).toISOString();
 /** An expiry as the API writes it: null if there is none. */

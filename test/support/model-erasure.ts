@@ -1,4 +1,4 @@
-import { type Answer, type createModel, refuse } from "./model.ts";
+import { type Answer, type createModel, reject } from "./model.ts";
 import type { createRefunds } from "./model-refunds.ts";
 import type { Request } from "./requests.ts";
 
@@ -32,10 +32,10 @@ export function createErasures(model: Model, refund: ReturnType<typeof createRef
   };
   return {
     isErased: (userId: string): boolean => erased.has(userId),
-    /** The refusal of a write for an erased user, or for a row that an erased user left. */
-    refuse: (request: Request): Answer | null =>
+    /** The rejection of a write for an erased user, or for a row that an erased user left. */
+    reject: (request: Request): Answer | null =>
       usersOf(model, request).some((userId) => erased.has(userId) || names.has(userId))
-        ? refuse(409, "person_erased")
+        ? reject(409, "person_erased")
         : null,
     erase(userId: string): Answer {
       const replayed = erased.has(userId);

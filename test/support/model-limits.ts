@@ -1,4 +1,4 @@
-import { fromSteps, matches, type Rule, timeText, toSteps, type Unit, type Use } from "./model-amounts.ts";
+import { fromMinor, matches, type Rule, timeText, toMinor, type Unit, type Use } from "./model-amounts.ts";
 
 export interface Limit {
   readonly limitId: string;
@@ -10,7 +10,7 @@ export interface Limit {
 }
 
 /** The amount that an event or a hold counted for a limit, in the window that begins at `windowMs` (Q3). */
-export type Counted = Readonly<{ limitId: string; windowMs: number; steps: bigint }>;
+export type Counted = Readonly<{ limitId: string; windowMs: number; minor: bigint }>;
 
 /** The window of a moment, by its date in UTC (Q1). */
 function windowOf(every: Limit["every"], atMs: number): { windowMs: number; endMs: number } {
@@ -33,7 +33,7 @@ function windowOf(every: Limit["every"], atMs: number): { windowMs: number; endM
 export function createLimits(clock: { now: () => number }, countedOf: (userId: string) => readonly Counted[]) {
   const limits: Limit[] = [];
   /** The amounts that replace a limit's amount for one user. Null: no limit (Q2). */
-  const ownAmounts = new Map<string, number | null>();
+  const overrides = new Map<string, number | null>();
   const keyOf = (userId: string, limitId: string) => `${limitId} ${userId}`;
   /** The windows that a message reported, with the data of the message (Q5). */
   const reported = new Map<string, { userId: string; limitId: string; resetsAt: string }>();
@@ -45,47 +45,47 @@ export function createLimits(clock: { now: () => number }, countedOf: (userId: s
     const inWindow = countedOf(userId).filter(
       (counted) => counted.limitId === limitId && counted.windowMs === windowMs,
     );
-    const used = inWindow.reduce((sum, { steps }) => sum + steps, 0n);
-    const ownAmount = ownAmounts.get(keyOf(userId, limitId));
-    const amount = ownAmount === undefined ? limit.amount : ownAmount;
-    return { windowMs, endMs, used, amount: amount === null ? null : toSteps(unit, amount) };
+    const used = inWindow.reduce((sum, { minor }) => sum + minor, 0n);
+    const override = overrides.get(keyOf(userId, limitId));
+    const amount = override === undefined ? limit.amount : override;
+    return { windowMs, endMs, used, amount: amount === null ? null : toMinor(unit, amount) };
   };
-  const stepsOf = (limit: Limit, use: Use) =>
-    matches(limit, use) ? toSteps(limit.unit, { count: 1, ...use.quantities }[limit.unit] ?? 0) : 0n;
+  const minorOf = (limit: Limit, use: Use) =>
+    matches(limit, use) ? toMinor(limit.unit, { count: 1, ...use.quantities }[limit.unit] ?? 0) : 0n;
   return {
     limits,
     reported,
     setOwn: (userId: string, limitId: string, amount: number | null | undefined): void => {
-      if (amount === undefined) ownAmounts.delete(keyOf(userId, limitId));
-      else ownAmounts.set(keyOf(userId, limitId), amount);
+      if (amount === undefined) overrides.delete(keyOf(userId, limitId));
+      else overrides.set(keyOf(userId, limitId), amount);
     },
     /** The amounts that an event or a hold adds to the counters. */
     count: (use: Use): readonly Counted[] =>
       limits.flatMap((limit) => {
-        const steps = stepsOf(limit, use);
-        if (steps === 0n) return [];
+        const minor = minorOf(limit, use);
+        if (minor === 0n) return [];
         countedInRequest.push({ userId: use.userId, limitId: limit.limitId });
-        return [{ limitId: limit.limitId, windowMs: windowOf(limit.every, clock.now()).windowMs, steps }];
+        return [{ limitId: limit.limitId, windowMs: windowOf(limit.every, clock.now()).windowMs, minor }];
       }),
-    /** The refusals as `details`, in the order in which the limits were created (Q4, U11). */
-    refusing: (use: Use) =>
+    /** The rejections as `details`, in the order in which the limits were created (Q4, U11). */
+    rejecting: (use: Use) =>
       limits.flatMap((limit) => {
         const { limitId, name, unit } = limit;
         const { used, amount, endMs } = standing(limit, use.userId);
-        const steps = stepsOf(limit, use);
-        if (steps === 0n || amount === null || used + steps <= amount) return [];
-        const [amounts, resetsAt] = [[amount, used, steps].map((each) => fromSteps(unit, each)), timeText(endMs)];
+        const minor = minorOf(limit, use);
+        if (minor === 0n || amount === null || used + minor <= amount) return [];
+        const [amounts, resetsAt] = [[amount, used, minor].map((each) => fromMinor(unit, each)), timeText(endMs)];
         return [{ limitId, name, unit, amount: amounts[0], used: amounts[1], asked: amounts[2], resetsAt }];
       }),
     /** A user's usage of each limit (Q6). */
-    standings: (userId: string) =>
+    checkpoints: (userId: string) =>
       limits.map((limit) => {
         const { limitId, name, unit, every } = limit;
         const { used, amount, endMs } = standing(limit, userId);
-        const left = amount === null ? null : fromSteps(unit, amount > used ? amount - used : 0n);
+        const left = amount === null ? null : fromMinor(unit, amount > used ? amount - used : 0n);
         return {
           ...{ limitId, name, matches: limit.matches, unit, every },
-          ...{ amount: amount === null ? null : fromSteps(unit, amount), used: fromSteps(unit, used) },
+          ...{ amount: amount === null ? null : fromMinor(unit, amount), used: fromMinor(unit, used) },
           ...{ remaining: left, resetsAt: timeText(endMs) },
         };
       }),
@@ -100,9 +100,9 @@ export function createLimits(clock: { now: () => number }, countedOf: (userId: s
           reported.set(key, { userId, limitId, resetsAt: timeText(endMs) });
       }
     },
-    /** Removes an erased user's own amounts and reports. */
+    /** Removes an erased user's overrides and reports. */
     forget: (userId: string): void => {
-      for (const { limitId } of limits) ownAmounts.delete(keyOf(userId, limitId));
+      for (const { limitId } of limits) overrides.delete(keyOf(userId, limitId));
       for (const [key, report] of reported) if (report.userId === userId) reported.delete(key);
     },
   };

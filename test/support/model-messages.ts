@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 import type { Pair } from "./history.ts";
-import { expiryText, fromSteps, timeText, type Unit } from "./model-amounts.ts";
+import { expiryText, fromMinor, timeText, type Unit } from "./model-amounts.ts";
 
 /** The message types of a random history's endpoint. alerts-model.ts has the model of alerts. */
 export const MESSAGE_TYPES = [
@@ -44,8 +44,8 @@ const lastSeq = (entries: readonly Entry[]): number | null => entries.at(-1)?.se
 async function read(environmentId: number): Promise<{ entries: Entry[]; messages: SentMessage[] }> {
   const [entries, messages] = await env.DB.batch([
     env.DB.prepare(
-      `SELECT a.user_id AS userId, l.seq AS seq, b.id AS balanceId, b.unit AS unit, l.delta_steps AS delta,
-         l.balance_after_steps AS after, l.reason AS reason, l.event_id AS eventId, l.reservation_id AS reservationId,
+      `SELECT a.user_id AS userId, l.seq AS seq, b.id AS balanceId, b.unit AS unit, l.delta_minor AS delta,
+         l.balance_after_minor AS after, l.reason AS reason, l.event_id AS eventId, l.reservation_id AS reservationId,
          l.note AS note
        FROM accounts AS a CROSS JOIN credit_ledger AS l ON l.account_id = a.id
        CROSS JOIN credit_balances AS b ON b.account_id = l.account_id AND b.grant_seq = l.grant_seq
@@ -67,7 +67,7 @@ async function read(environmentId: number): Promise<{ entries: Entry[]; messages
 
 /** The model's messages, each with the `seq` of the last entry of its effect (H3), except for refunds. */
 function expectedOf(
-  { model, packs, refunds, paymentMotions }: Pair,
+  { model, packs, refunds, paymentBalanceChanges }: Pair,
   entries: readonly Entry[],
   refunded: readonly Entry[],
 ): Omit<SentMessage, "deliveries">[] {
@@ -77,8 +77,8 @@ function expectedOf(
   const amountOf = (entry: Entry) => ({
     balanceId: entry.balanceId,
     unit: entry.unit,
-    delta: fromSteps(entry.unit, BigInt(entry.delta)),
-    remaining: fromSteps(entry.unit, BigInt(entry.after)),
+    delta: fromMinor(entry.unit, BigInt(entry.delta)),
+    remaining: fromMinor(entry.unit, BigInt(entry.after)),
   });
 
   // The entries of a grant follow each other in the ledger.
@@ -118,8 +118,8 @@ function expectedOf(
   for (const hold of model.holds.values()) {
     if (hold.state !== "expired") continue;
     const back = entries.filter((entry) => isBack(entry, hold.id) && entry.eventId === null);
-    const holds = hold.legs.map(([{ id: balanceId, packId, unit }, steps]) => ({
-      ...{ balanceId, packId, unit, amount: fromSteps(unit, steps) },
+    const holds = hold.legs.map(([{ id: balanceId, packId, unit }, minor]) => ({
+      ...{ balanceId, packId, unit, amount: fromMinor(unit, minor) },
     }));
     const data = { reservationId: hold.id, event: hold.use.event, holds };
     addExpected("reservation.expired", hold.use.userId, data, holds.length === 0 ? null : lastSeq(back));
@@ -131,7 +131,7 @@ function expectedOf(
   )) {
     const isIt = ({ b, holdId }: { b: { id: string }; holdId: string }) =>
       b.id === entry.balanceId && holdId === entry.reservationId;
-    const { isPayment, b } = model.takings.find(isIt) ?? {};
+    const { isPayment, b } = model.clawbacks.find(isIt) ?? {};
     if (isPayment) {
       addExpected("payment.taken", entry.userId, { paymentKey: b?.paymentKey, balances: [amountOf(entry)] }, entry.seq);
     } else addExpected("credits.adjusted", entry.userId, { ...amountOf(entry), note: entry.note }, entry.seq);
@@ -141,12 +141,12 @@ function expectedOf(
     ({ reason, reservationId, note }) =>
       reason === "admin_adjust" && reservationId === null && note?.startsWith("Stripe "),
   );
-  for (const { type, userId, paymentKey, note, entries: count } of paymentMotions) {
-    const ofMotion = ofStripe.filter((entry) => entry.userId === userId && entry.note === note).slice(0, count);
-    for (const entry of ofMotion) ofStripe.splice(ofStripe.indexOf(entry), 1);
+  for (const { type, userId, paymentKey, note, entries: count } of paymentBalanceChanges) {
+    const ofChange = ofStripe.filter((entry) => entry.userId === userId && entry.note === note).slice(0, count);
+    for (const entry of ofChange) ofStripe.splice(ofStripe.indexOf(entry), 1);
     // A change of 0 sends no message (S4).
-    if (ofMotion.every(({ delta }) => delta === 0)) continue;
-    addExpected(type, userId, { paymentKey, balances: ofMotion.map(amountOf) }, lastSeq(ofMotion));
+    if (ofChange.every(({ delta }) => delta === 0)) continue;
+    addExpected(type, userId, { paymentKey, balances: ofChange.map(amountOf) }, lastSeq(ofChange));
   }
   // The other `admin_adjust` entries are adjustments and revokes.
   const byHand = entries.filter(({ reason, reservationId }) => reason === "admin_adjust" && reservationId === null);
@@ -164,7 +164,7 @@ function entriesOfRefund({ data }: SentMessage, entries: readonly Entry[]): Entr
   const ofRefund = entries.filter(
     (entry) => entry.userId === userId && entry.seq > seq - balances.length && entry.seq <= seq,
   );
-  const inLedger = ofRefund.map(({ balanceId, unit, delta }) => [balanceId, fromSteps(unit, BigInt(-delta))]);
+  const inLedger = ofRefund.map(({ balanceId, unit, delta }) => [balanceId, fromMinor(unit, BigInt(-delta))]);
   const inMessage = balances.map((balance: { balanceId: string; taken: number }) => [balance.balanceId, balance.taken]);
   expect(inLedger).toEqual(inMessage);
   return ofRefund;

@@ -1,5 +1,5 @@
 import type { Answer, Balance, createModel, Pack } from "./model.ts";
-import { toSteps } from "./model-amounts.ts";
+import { toMinor } from "./model-amounts.ts";
 import type { Random } from "./random.ts";
 
 /** An event of Stripe about the payment with the number `of`, whose amount is 1000. `at` is the event's time. */
@@ -33,8 +33,8 @@ export function someStripeEvent(
   );
   if (first !== undefined) return { ...first, ...(first.what === "paid" ? { by } : {}), at };
   const pack = random.pick(known.packs);
-  const isLegacy = pack.items.every((item) => item.packItemId === null);
-  const quantity = isLegacy ? { quantity: random.integer(1, 40_000) / 1_000 } : {};
+  const isOpenAmount = pack.items.every((item) => item.packItemId === null);
+  const quantity = isOpenAmount ? { quantity: random.integer(1, 40_000) / 1_000 } : {};
   return { ...common, what, by, userId: random.pick(known.users), pack: pack.packName.toUpperCase(), ...quantity };
 }
 
@@ -64,7 +64,7 @@ export const noteOf = (event: {
 };
 
 /** The changes by one event: `entries` ledger entries with the same note. */
-export interface PaymentMotion {
+export interface PaymentBalanceChange {
   readonly type: "payment.taken" | "payment.restored";
   readonly userId: string;
   readonly paymentKey: string;
@@ -72,11 +72,11 @@ export interface PaymentMotion {
   readonly entries: number;
 }
 
-/** A model of payments (S2 to S4). It adds changes to `motions`. */
+/** A model of payments (S2 to S4). It adds changes to `changes`. */
 export function createPayments(
   model: ReturnType<typeof createModel>,
   packs: readonly Pack[],
-  motions: PaymentMotion[] = [],
+  changes: PaymentBalanceChange[] = [],
 ) {
   const payments = new Map<number, Payment>();
 
@@ -116,7 +116,7 @@ export function createPayments(
   };
 
   const takeOrRestore = (b: Balance, share: number, isMore: boolean, note: string): void => {
-    const whole = toSteps(b.unit, b.initial);
+    const whole = toMinor(b.unit, b.initial);
     const due = (whole * BigInt(share)) / 1000n;
     const isRevokedByOthers = b.revoked && !b.byPayment;
     const taken = b.taken ?? 0n;
@@ -163,19 +163,25 @@ export function createPayments(
       payment.grants = model.balances.filter(({ id }) => grantedIds.includes(id)).map((b) => ({ b, share: 0 }));
     }
     const share = shareOf(payment);
-    const moving = payment.grants.filter((grant) => grant.share !== share);
-    const isMore = moving.some((grant) => grant.share < share);
-    if (moving.length > 0 && !isGrant) model.expire(moving[0]?.b.userId);
-    for (const grant of moving) {
+    const changingCredits = payment.grants.filter((grant) => grant.share !== share);
+    const isMore = changingCredits.some((grant) => grant.share < share);
+    if (changingCredits.length > 0 && !isGrant) model.expire(changingCredits[0]?.b.userId);
+    for (const grant of changingCredits) {
       takeOrRestore(grant.b, share, share > grant.share, noteOf(event));
       grant.share = share;
     }
-    const [userId] = moving.map(({ b }) => b.userId);
+    const [userId] = changingCredits.map(({ b }) => b.userId);
     if (userId !== undefined) {
       const type = isMore ? "payment.taken" : "payment.restored";
-      motions.push({ type, userId, paymentKey: `pi_${event.of}`, note: noteOf(event), entries: moving.length });
+      changes.push({
+        type,
+        userId,
+        paymentKey: `pi_${event.of}`,
+        note: noteOf(event),
+        entries: changingCredits.length,
+      });
     }
-    const moved = moving.length > 0 ? (isMore ? "taken" : "restored") : null;
+    const moved = changingCredits.length > 0 ? (isMore ? "taken" : "restored") : null;
     return { status: 200, body: isGrant ? "granted" : (moved ?? (isNewer ? "remembered" : "ignored")) };
   };
 }

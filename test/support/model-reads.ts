@@ -1,5 +1,5 @@
 import type { Balance, createModel, Hold } from "./model.ts";
-import { fromSteps, matches, timeText, toSteps, UNITS, type Unit, type Use } from "./model-amounts.ts";
+import { fromMinor, matches, timeText, toMinor, UNITS, type Unit, type Use } from "./model-amounts.ts";
 
 type Model = ReturnType<typeof createModel>;
 
@@ -10,7 +10,7 @@ export function modelList(model: Model, userId: string, includeExpired: boolean,
   return model
     .ordered(userId)
     .filter((b) => (ref === undefined ? includeExpired || model.statusOf(b) === "active" : b.ref === ref))
-    .map((b) => ({ balanceId: b.id, remaining: fromSteps(b.unit, b.remaining), status: model.statusOf(b) }));
+    .map((b) => ({ balanceId: b.id, remaining: fromMinor(b.unit, b.remaining), status: model.statusOf(b) }));
 }
 
 /**
@@ -30,34 +30,34 @@ function planAsItStands(model: Model, use: Use) {
   };
   const idle = model.ordered(use.userId).filter((b) => legs.every(([payer]) => payer !== b));
   return {
-    debits: legs.map(([b, steps]) => ({
+    debits: legs.map(([b, minor]) => ({
       balanceId: b.id,
       packId: b.packId,
       unit: b.unit,
-      amount: fromSteps(b.unit, steps),
-      remaining: fromSteps(b.unit, b.remaining - steps),
+      amount: fromMinor(b.unit, minor),
+      remaining: fromMinor(b.unit, b.remaining - minor),
     })),
     uncovered,
     skipped: idle.map((b) => ({
-      ...{ balanceId: b.id, packName: b.packName, unit: b.unit, remaining: fromSteps(b.unit, b.remaining) },
+      ...{ balanceId: b.id, packName: b.packName, unit: b.unit, remaining: fromMinor(b.unit, b.remaining) },
       reason: why(b),
     })),
-    limits: model.limits.refusing(use),
+    limits: model.limits.rejecting(use),
   };
 }
 
 /** The quantities used in [fromMs, toMs), by event and unit (U10). */
 export function modelTotals(model: Model, userId: string, fromMs: number, toMs: number): string[] {
-  const sums = new Map<string, { event: string; unit: Unit; steps: bigint }>();
+  const sums = new Map<string, { event: string; unit: Unit; minor: bigint }>();
   for (const { use, at } of model.events.values()) {
     if (use.userId !== userId || at < fromMs || at >= toMs) continue;
     for (const unit of UNITS) {
-      const steps = toSteps(unit, quantity(use, unit));
-      const sum = sums.get(`${use.event} ${unit}`) ?? { event: use.event, unit, steps: 0n };
-      if (steps > 0n) sums.set(`${use.event} ${unit}`, { ...sum, steps: sum.steps + steps });
+      const minor = toMinor(unit, quantity(use, unit));
+      const sum = sums.get(`${use.event} ${unit}`) ?? { event: use.event, unit, minor: 0n };
+      if (minor > 0n) sums.set(`${use.event} ${unit}`, { ...sum, minor: sum.minor + minor });
     }
   }
-  return [...sums.values()].map(({ event, unit, steps }) => `${event} ${unit} ${fromSteps(unit, steps)}`).sort();
+  return [...sums.values()].map(({ event, unit, minor }) => `${event} ${unit} ${fromMinor(unit, minor)}`).sort();
 }
 
 /** The current state of a reservation. A due reservation already has its next status (U13). */
@@ -80,8 +80,8 @@ function modelReservation(model: Model, hold: Hold) {
     expiresAt: timeText(expiresAt),
     settledAt: settledAt === null ? null : timeText(settledAt),
     eventId: model.isDue(hold) && isToCharge ? reservationId : eventId,
-    holds: legs.map(([b, steps]) => ({
-      ...{ balanceId: b.id, packId: b.packId, unit: b.unit, amount: fromSteps(b.unit, steps) },
+    holds: legs.map(([b, minor]) => ({
+      ...{ balanceId: b.id, packId: b.packId, unit: b.unit, amount: fromMinor(b.unit, minor) },
     })),
   };
 }

@@ -1,5 +1,5 @@
-import { type Answer, again, type Balance, type createModel, type Fields, left, refuse } from "./model.ts";
-import { fromSteps, toSteps } from "./model-amounts.ts";
+import { type Answer, again, type Balance, type createModel, type Fields, left, reject } from "./model.ts";
+import { fromMinor, toMinor } from "./model-amounts.ts";
 
 export interface RefundRequest {
   readonly userId: string;
@@ -44,7 +44,7 @@ export function createRefunds(model: ReturnType<typeof createModel>, results: Re
     const byId = issued.filter((b) => b.packId === pack);
     const byName = issued.filter((b) => b.packName.toLowerCase() === pack?.toLowerCase());
     const covered = pack === undefined ? issued : byId.length > 0 ? byId : byName;
-    if (covered.length === 0) return refuse(404, "credit_balance_not_found");
+    if (covered.length === 0) return reject(404, "credit_balance_not_found");
     const sums = covered.map((b) => {
       const before = earlier
         .filter((refund) => refund.covered.includes(b))
@@ -52,10 +52,10 @@ export function createRefunds(model: ReturnType<typeof createModel>, results: Re
       return { b, before, after: add(before, share) };
     });
     if (earlier.length === 100 || sums.some(({ after: [parts, of] }) => parts > of))
-      return refuse(400, "invalid_request");
-    if (!share && sums.every(({ before: [parts, of] }) => parts === of)) return refuse(400, "invalid_request");
+      return reject(400, "invalid_request");
+    if (!share && sums.every(({ before: [parts, of] }) => parts === of)) return reject(400, "invalid_request");
     const balances = sums.map(({ b, before, after }) => {
-      const whole = toSteps(b.unit, b.initial);
+      const whole = toMinor(b.unit, b.initial);
       const due = (whole * after[0]) / after[1] - (whole * before[0]) / before[1];
       const isAll = after[0] === after[1];
       const taken = isAll || b.remaining < due ? b.remaining : due;
@@ -66,8 +66,8 @@ export function createRefunds(model: ReturnType<typeof createModel>, results: Re
       if (b.revoked) b.owed = [];
       else model.owe(b, due - taken, why);
       return {
-        ...{ balanceId: b.id, packItemId: b.packItemId, unit: b.unit, taken: fromSteps(b.unit, taken) },
-        ...{ short: fromSteps(b.unit, due > taken ? due - taken : 0n), remaining: left(b) },
+        ...{ balanceId: b.id, packItemId: b.packItemId, unit: b.unit, taken: fromMinor(b.unit, taken) },
+        ...{ short: fromMinor(b.unit, due > taken ? due - taken : 0n), remaining: left(b) },
       };
     });
     const body = { refundRef, externalRef: ref, balances };

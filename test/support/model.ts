@@ -1,12 +1,12 @@
 import {
   expiryText,
-  fromSteps,
+  fromMinor,
   isFree,
   matches,
   type Rule,
   sentQuantities,
   timeText,
-  toSteps,
+  toMinor,
   UNITS,
   type Unit,
   type Use,
@@ -23,9 +23,9 @@ export type Grantee = { userId: string; ref: string | null; expiresAt: number; n
 /** For a payment's balance: whether a payment revoked it, and the amount that was taken back (model-payments.ts). */
 type OfPayment = { byPayment?: boolean; revokedWhy?: Why; taken?: bigint; paymentKey?: string };
 /** The amount that is owed because `holds` held it at a refund (C21, S4). */
-type Owed = Readonly<{ steps: bigint; why: Why; holds: Hold[] }>;
+type Owed = Readonly<{ minor: bigint; why: Why; holds: Hold[] }>;
 /** The amount that a settlement took from a return: an entry of a balance and a reservation. */
-type SettlementTaking = Readonly<{ b: Balance; holdId: string; isPayment: boolean }>;
+type SettlementClawback = Readonly<{ b: Balance; holdId: string; isPayment: boolean }>;
 type BalanceState = OfPayment & { owed?: readonly Owed[] } & {
   id: string;
   grantedAt: number;
@@ -33,7 +33,7 @@ type BalanceState = OfPayment & { owed?: readonly Owed[] } & {
   remaining: bigint;
 };
 export type Balance = BalanceState & Grantee & Item & Omit<Pack, "items">;
-type Leg = [balance: Balance, steps: bigint];
+type Leg = [balance: Balance, minor: bigint];
 export type Hold = Readonly<{
   id: string;
   request: Fields;
@@ -53,7 +53,7 @@ export type Hold = Readonly<{
 const modelOf = ({ model }: Use) => (model === undefined ? {} : { model });
 const least = (a: bigint, b: bigint) => (a < b ? a : b);
 const ceil = (n: bigint, d: bigint) => (n + d - 1n) / d;
-export const refuse = (status: number, code: string, body?: object): Answer => ({
+export const reject = (status: number, code: string, body?: object): Answer => ({
   status,
   code,
   ...(body && { body }),
@@ -64,13 +64,13 @@ export const again = (stored: { request: Fields; body: object }, request: Fields
   if (first === second) return { status: 200, body: stored.body, replayed: true };
   const common = Object.keys(request).filter((name) => name !== "hold" && name in stored.request);
   const differs = common.filter((name) => JSON.stringify(stored.request[name]) !== JSON.stringify(request[name]));
-  return refuse(409, "idempotency_conflict", { differs }); // U12
+  return reject(409, "idempotency_conflict", { differs }); // U12
 };
 const rank = ({ priority, matches, expiresAt, grantedAt, id }: Balance) =>
   [priority, matches.length ? 0 : 1, expiresAt, grantedAt].map((n) => `${Math.min(n, 1e15)}`.padStart(16)).join() + id;
-export const left = (b: Balance) => fromSteps(b.unit, b.remaining);
+export const left = (b: Balance) => fromMinor(b.unit, b.remaining);
 const names = ({ id: balanceId, packId, unit }: Balance) => ({ balanceId, packId, unit });
-const shown = ([b, steps]: Leg) => ({ ...names(b), amount: fromSteps(b.unit, steps), remaining: left(b) });
+const shown = ([b, minor]: Leg) => ({ ...names(b), amount: fromMinor(b.unit, minor), remaining: left(b) });
 
 /** The cause and the note of an entry. */
 export type Why = Readonly<{ cause: string; note: string | null }>;
@@ -94,34 +94,34 @@ export function createModel(clock: { now: () => number }) {
       .filter(({ use }) => use.userId === userId)
       .flatMap(({ counted }) => counted);
   const limits = createLimits(clock, countedOf);
-  /** Of several limits that refuse, the one that resets last (Q4). */
-  const refuseByLimit = (use: Use): Answer | null => {
-    const [last] = limits.refusing(use).toSorted((a, b) => Date.parse(b.resetsAt) - Date.parse(a.resetsAt));
-    return last === undefined ? null : refuse(429, "usage_limit_reached", last);
+  /** Of several limits that reject, the one that resets last (Q4). */
+  const rejectByLimit = (use: Use): Answer | null => {
+    const [last] = limits.rejecting(use).toSorted((a, b) => Date.parse(b.resetsAt) - Date.parse(a.resetsAt));
+    return last === undefined ? null : reject(429, "usage_limit_reached", last);
   };
 
-  const post = (b: Balance, steps: bigint, reason: string, by: object = {}) => {
-    b.remaining += steps;
+  const post = (b: Balance, minor: bigint, reason: string, by: object = {}) => {
+    b.remaining += minor;
     const causes = { cause: CAUSES[reason], eventId: null, reservationId: null, note: null, ...by };
-    const entry = { userId: b.userId, ...names(b), delta: fromSteps(b.unit, steps), reason };
+    const entry = { userId: b.userId, ...names(b), delta: fromMinor(b.unit, minor), reason };
     ledger.push({ ...entry, ...causes, occurredAt: timeText(clock.now()) });
   };
   const statusOf = (b: Balance) =>
     b.revoked ? "revoked" : b.expiresAt <= clock.now() ? "expired" : b.remaining ? "active" : "depleted";
   const ordered = (userId: string) =>
     balances.filter((b) => b.userId === userId).sort((a, b) => (rank(a) < rank(b) ? -1 : 1));
-  const takings: SettlementTaking[] = [];
+  const clawbacks: SettlementClawback[] = [];
   const heldOf = (b: Balance, holds: Hold[]) =>
     holds
       .filter(({ state }) => state === "open")
       .flatMap(({ legs }) => legs)
-      .reduce((sum, [other, steps]) => (other === b ? sum + steps : sum), 0n);
+      .reduce((sum, [other, minor]) => (other === b ? sum + minor : sum), 0n);
   /** Records an owed amount, at most the amount that open holds keep. */
   const owe = (b: Balance, short: bigint, why: Why) => {
     const open = [...holds.values()].filter(({ state }) => state === "open");
     const held = heldOf(b, open);
-    const steps = short < held ? short : held;
-    if (steps > 0n && !b.revoked) b.owed = [...(b.owed ?? []), { steps, why, holds: open }];
+    const minor = short < held ? short : held;
+    if (minor > 0n && !b.revoked) b.owed = [...(b.owed ?? []), { minor, why, holds: open }];
   };
   /** After the returns and debits of a settlement, its balances pay the amounts that they owe, the oldest first. */
   const payOwed = (hold: Hold, before: Map<Balance, bigint>) => {
@@ -130,30 +130,30 @@ export function createModel(clock: { now: () => number }) {
       let left = back > 0n ? back : 0n;
       const after = (b.owed ?? []).map((owed) => {
         if (!owed.holds.includes(hold)) return owed;
-        const pays = left < owed.steps ? left : owed.steps;
+        const pays = left < owed.minor ? left : owed.minor;
         left -= pays;
         if (pays > 0n) {
           post(b, -pays, "admin_adjust", { reservationId: hold.id, ...owed.why });
-          takings.push({ b, holdId: hold.id, isPayment: b.paymentKey !== undefined });
+          clawbacks.push({ b, holdId: hold.id, isPayment: b.paymentKey !== undefined });
           if (b.paymentKey) b.taken = (b.taken ?? 0n) + pays;
         }
         const has = heldOf(b, owed.holds);
-        const unpaid = owed.steps - pays;
-        return { ...owed, steps: least(unpaid, has) };
+        const unpaid = owed.minor - pays;
+        return { ...owed, minor: least(unpaid, has) };
       });
-      b.owed = after.filter(({ steps }) => steps > 0n);
+      b.owed = after.filter(({ minor }) => minor > 0n);
     }
   };
   const remainingOf = (hold: Hold) => new Map(hold.legs.map(([b]) => [b, b.remaining] as const));
   const settle = (hold: Hold, state: string, reason: string) => {
     hold.state = state;
     hold.settledAt = clock.now();
-    for (const [b, steps] of hold.legs) post(b, steps, reason, { reservationId: hold.id });
+    for (const [b, minor] of hold.legs) post(b, minor, reason, { reservationId: hold.id });
     const revoked = hold.legs.filter(([b]) => b.revoked); // U9
-    for (const [b, steps] of revoked) {
-      post(b, -steps, "admin_adjust", { reservationId: hold.id, ...b.revokedWhy });
-      takings.push({ b, holdId: hold.id, isPayment: b.byPayment === true });
-      if (b.byPayment) b.taken = (b.taken ?? 0n) + steps; // S4
+    for (const [b, minor] of revoked) {
+      post(b, -minor, "admin_adjust", { reservationId: hold.id, ...b.revokedWhy });
+      clawbacks.push({ b, holdId: hold.id, isPayment: b.byPayment === true });
+      if (b.byPayment) b.taken = (b.taken ?? 0n) + minor; // S4
     }
   };
   /** Returns due holds: at the next write of the user, or for all users by the cron (U8). */
@@ -176,7 +176,7 @@ export function createModel(clock: { now: () => number }) {
     const before = remainingOf(hold);
     settle(hold, "committed", "reservation_released");
     hold.eventId = eventId;
-    for (const [b, steps] of legs) post(b, -steps, "event_committed", { eventId, reservationId: eventId });
+    for (const [b, minor] of legs) post(b, -minor, "event_committed", { eventId, reservationId: eventId });
     const debits = legs.map(shown);
     payOwed(hold, before);
     const quantities = sentQuantities(use);
@@ -190,7 +190,7 @@ export function createModel(clock: { now: () => number }) {
    */
   const burn = (use: Use, held: Leg[] = [], at = clock.now()) => {
     const returning = (b: Balance) => held.find(([other]) => other === b)?.[1];
-    const quantity = (unit: Unit) => toSteps(unit, isFree(use) ? 0 : ({ count: 1, ...use.quantities }[unit] ?? 0));
+    const quantity = (unit: Unit) => toMinor(unit, isFree(use) ? 0 : ({ count: 1, ...use.quantities }[unit] ?? 0));
     const hasOf = (b: Balance) => (b.expiresAt > at ? b.remaining : 0n) + (returning(b) ?? 0n);
     const able = ordered(use.userId).filter(
       (b) => !b.revoked && (returning(b) !== undefined || (b.expiresAt > at && b.grantedAt <= at)),
@@ -205,7 +205,7 @@ export function createModel(clock: { now: () => number }) {
       [left, of] = owed <= has ? [0n, 1n] : [quantity(b.unit) * left - has * of, quantity(b.unit) * of];
     }
     const short = UNITS.filter((unit) => quantity(unit) > 0n && left > 0n);
-    const rest = short.map((unit) => [unit, fromSteps(unit, ceil(quantity(unit) * left, of))]);
+    const rest = short.map((unit) => [unit, fromMinor(unit, ceil(quantity(unit) * left, of))]);
     const why = (b: Balance) => {
       if (legs.some(([payer]) => payer === b)) return "exhausted";
       return matches(b, use) ? "wrong_unit" : "no_match";
@@ -213,7 +213,7 @@ export function createModel(clock: { now: () => number }) {
     const live = able.filter((b) => hasOf(b) > 0n);
     const reasons = live.map((b) => ({
       ...{ balanceId: b.id, packName: b.packName, unit: b.unit },
-      remaining: fromSteps(b.unit, hasOf(b)),
+      remaining: fromMinor(b.unit, hasOf(b)),
       reason: why(b),
     }));
     const skipped = ["exhausted", "wrong_unit", "no_match"].flatMap((r) =>
@@ -232,16 +232,16 @@ export function createModel(clock: { now: () => number }) {
     expire(use.userId);
     const known = events.get(eventId); // a charge's too
     if (known && !("charged" in known.request && hold?.id === eventId)) return again(known, request);
-    if (hold && (hold.eventId !== null || hold.state === "released")) return refuse(409, "reservation_closed");
-    const limited = hold || onShortage === "partial" ? null : refuseByLimit(use);
+    if (hold && (hold.eventId !== null || hold.state === "released")) return reject(409, "reservation_closed");
+    const limited = hold || onShortage === "partial" ? null : rejectByLimit(use);
     if (limited) return limited;
     const { legs, uncovered, skipped } = burn(use, hold?.state === "open" ? hold.legs : []);
-    if (uncovered && onShortage !== "partial") return refuse(402, "insufficient_credits", { uncovered, skipped });
+    if (uncovered && onShortage !== "partial") return reject(402, "insufficient_credits", { uncovered, skipped });
     const settled = hold?.state === "open" ? hold : undefined;
     const before = settled && remainingOf(settled);
     if (settled) settle(settled, "committed", "reservation_released");
     if (hold) hold.eventId = eventId; // A late commit leaves the hold expired (U8).
-    for (const [b, steps] of legs) post(b, -steps, "event_committed", { eventId, reservationId: hold?.id ?? null });
+    for (const [b, minor] of legs) post(b, -minor, "event_committed", { eventId, reservationId: hold?.id ?? null });
     const body = { eventId, debits: legs.map(shown), uncovered };
     if (settled && before) payOwed(settled, before);
     const at = Date.parse(occurredAt ?? "") || clock.now();
@@ -255,32 +255,32 @@ export function createModel(clock: { now: () => number }) {
       balances: balances.map((b) => ({ ...b })),
       holds: [...holds.values()].map((hold) => ({ ...hold })),
     };
-    const [rows, taken, known] = [ledger.length, takings.length, new Set(events.keys())];
+    const [rows, taken, known] = [ledger.length, clawbacks.length, new Set(events.keys())];
     expire(userId);
     const seen = look();
     for (const [index, b] of balances.entries()) Object.assign(b, before.balances[index]);
     for (const hold of before.holds) Object.assign(holds.get(hold.id) ?? {}, hold);
     ledger.length = rows;
-    takings.length = taken;
+    clawbacks.length = taken;
     for (const id of events.keys()) if (!known.has(id)) events.delete(id);
     return seen;
   };
 
   return {
     afterDue,
-    ...{ takings, owe, limits },
+    ...{ clawbacks, owe, limits },
     ...{ balances, ledger, holds, events, post, burn, statusOf, ordered, isDue, expire, event: spend },
     grant({ items, ...pack }: Pack, to: Grantee, ids: string[]): Answer {
       const isIt = (b: Balance) =>
         to.ref ? b.userId === to.userId && b.ref === to.ref && b.packId === pack.packId : ids.includes(b.id);
       const replayed = balances.some(isIt);
       expire(to.userId);
-      if (!replayed && to.expiresAt <= clock.now()) return refuse(400, "invalid_request");
+      if (!replayed && to.expiresAt <= clock.now()) return reject(400, "invalid_request");
       for (const [index, item] of replayed ? [] : items.entries()) {
         const state = { id: ids[index] ?? "", grantedAt: clock.now(), revoked: false, remaining: 0n };
         const b = { ...item, ...pack, ...to, ...state };
         balances.push(b);
-        post(b, toSteps(b.unit, b.initial), "grant", { cause: to.cause ?? "grant", note: to.note ?? null });
+        post(b, toMinor(b.unit, b.initial), "grant", { cause: to.cause ?? "grant", note: to.note ?? null });
       }
       const rows = balances.filter(isIt).map((b) => [b.id, b.packItemId, left(b), expiryText(b.expiresAt)]);
       return { status: 200, body: rows, replayed };
@@ -295,9 +295,9 @@ export function createModel(clock: { now: () => number }) {
     },
     adjust(b: Balance, delta: number, note: string): Answer {
       expire(b.userId);
-      const steps = toSteps(b.unit, delta);
-      if (b.revoked || b.remaining + steps < 0n) return refuse(400, b.revoked ? "invalid_request" : "invalid_quantity");
-      post(b, steps, "admin_adjust", { cause: "adjustment", note });
+      const minor = toMinor(b.unit, delta);
+      if (b.revoked || b.remaining + minor < 0n) return reject(400, b.revoked ? "invalid_request" : "invalid_quantity");
+      post(b, minor, "admin_adjust", { cause: "adjustment", note });
       return { status: 200, body: { balanceId: b.id, remaining: left(b) } };
     },
     commit: (hold: Hold, { quantities, ...model }: Pick<Use, "quantities" | "model">, spent: Spent) => {
@@ -315,12 +315,12 @@ export function createModel(clock: { now: () => number }) {
       const known = holds.get(id);
       expire(use.userId);
       if (known) return again(known, request);
-      const limited = refuseByLimit(use);
+      const limited = rejectByLimit(use);
       if (limited) return limited;
       const { legs, uncovered, skipped } = burn(use);
-      if (uncovered) return refuse(402, "insufficient_credits", { uncovered, skipped });
+      if (uncovered) return reject(402, "insufficient_credits", { uncovered, skipped });
       const expiresAt = clock.now() + seconds * 1_000;
-      for (const [b, steps] of legs) post(b, -steps, "reservation_held", { reservationId: id });
+      for (const [b, minor] of legs) post(b, -minor, "reservation_held", { reservationId: id });
       const body = { reservationId: id, expiresAt: timeText(expiresAt), holds: legs.map(shown) };
       const unsettled = { state: "open", settledAt: null, eventId: null };
       const created = { id, request, use, legs, createdAt: clock.now(), onExpiry: onExpiry ?? "return" };
@@ -330,15 +330,15 @@ export function createModel(clock: { now: () => number }) {
     /** Moves the end of a hold, within its bounds (U14). */
     extend(hold: Hold, seconds: number): Answer {
       expire(hold.use.userId);
-      if (hold.state !== "open") return refuse(409, "reservation_closed");
+      if (hold.state !== "open") return reject(409, "reservation_closed");
       const expiresAt = clock.now() + seconds * 1_000;
-      if (expiresAt < hold.expiresAt || expiresAt > hold.createdAt + 86_400_000) return refuse(400, "invalid_request");
+      if (expiresAt < hold.expiresAt || expiresAt > hold.createdAt + 86_400_000) return reject(400, "invalid_request");
       hold.expiresAt = expiresAt;
       return { status: 200, body: timeText(expiresAt) };
     },
     release(hold: Hold): Answer {
       expire(hold.use.userId);
-      if (hold.eventId !== null) return refuse(409, "reservation_closed");
+      if (hold.eventId !== null) return reject(409, "reservation_closed");
       if (hold.state === "open") {
         const before = remainingOf(hold);
         settle(hold, "released", "reservation_released");

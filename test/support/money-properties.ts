@@ -21,7 +21,7 @@ const STEP_CENTS = 0.02;
 function worthOf({ bill, line, unit, initial }: Given["balances"][number], judge: GrantingModel): number {
   if (line === null || unit !== "tokens") return 0;
   const [part, of] = judge.aloneOf(bill, line);
-  return (netOf(line) * initial * Number(of)) / (judge.stepsOf(line) * Number(part));
+  return (netOf(line) * initial * Number(of)) / (judge.minorOf(line) * Number(part));
 }
 
 /**

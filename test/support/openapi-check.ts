@@ -74,7 +74,7 @@ function operationAt(method: string, path: string): Described | undefined {
 }
 
 /**
- * Checks that the document allows a body that Purser accepted. It ignores lists, because Purser accepts a list with a refused
+ * Checks that the document allows a body that Purser accepted. It ignores lists, because Purser accepts a list with a rejected
  * element.
  */
 export function checkRequest(method: string, url: string, contentType: string, sent: string): void {

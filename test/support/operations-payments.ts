@@ -7,14 +7,14 @@ import { dispute } from "./stripe-disputes.ts";
 import { charge, eventOf, paymentIntent, session, type TestEvent } from "./stripe-events.ts";
 import { invoice, invoicePayment } from "./stripe-invoices.ts";
 import { makeEndpoint } from "./webhooks.ts";
-import { type Answer, newApp, newLegacyPack } from "./world.ts";
+import { type Answer, newApp, newOpenAmountPack } from "./world.ts";
 
 /** Creates an application for the scene, because Stripe's last event is stored for each application. Its objects have the user's name. */
 async function openShop(scene: Scene, isNoted = true) {
   const { userId, clock } = scene;
   const { app, inserts } = await newApp({ name: userId });
   const { appId } = app;
-  const pack = newLegacyPack(appId, userId, "cents");
+  const pack = newOpenAmountPack(appId, userId, "cents");
   const prices = [{ price: PRICES.wallet, packId: userId, quantity: 250.5 }];
   await env.DB.batch([...inserts, pack.insert, await newStripeSetting(app.environments.live, prices)]);
   const admin = (method: string, path: string, body: object): Promise<Answer> =>

@@ -80,7 +80,7 @@ export const usageOperations: readonly Operation[] = [
         ...chat(scene, tokens, tokens / 100),
         eventId: idOf(scene, name),
       });
-      // A refused event is repeated together with later events, so it comes last.
+      // A rejected event is repeated together with later events, so it comes last.
       const list = [eventOf("a", 300), eventOf("b", 200), eventOf("a", 300), eventOf("c", 50_000)];
       return () => scene.send("POST", `${USAGE}/events`, list);
     },

@@ -5,15 +5,15 @@ import { type ApiVersion, BEFORE, VERSIONS } from "./stripe-versions.ts";
 
 /** Legacy packs have one item here, and a quantity of it in the setting. */
 const PACKS = {
-  basic: { name: "Basic", items: [{ unit: "tokens", steps: 1_000_000 }] },
+  basic: { name: "Basic", items: [{ unit: "tokens", minor: 1_000_000 }] },
   pro: {
     name: "Pro",
     items: [
-      { unit: "tokens", steps: 4_000_000 },
-      { unit: "cents", steps: 7_000_001 },
+      { unit: "tokens", minor: 4_000_000 },
+      { unit: "cents", minor: 7_000_001 },
     ],
   },
-  seat: { name: "Seat", items: [{ unit: "tokens", steps: 333_333 }] },
+  seat: { name: "Seat", items: [{ unit: "tokens", minor: 333_333 }] },
 } as const satisfies Record<string, SoldPack>;
 
 /** The setting's amount of Pro differs from its price at Stripe, and that of a seat is not set. */
@@ -428,7 +428,7 @@ export class PaidHistory {
         return;
       }
       case "carry":
-        // Purser refuses customers of which it knows nothing.
+        // Purser rejects customers of which it knows nothing.
         if (
           ![...this.#judge.sales.values()].some(
             ({ bill, isDone }) => isDone && bill.sold === null && bill.customer === customer,

@@ -14,12 +14,12 @@ export interface ModelBalance {
   /** The share that was taken back, in thousandths. */
   share: number;
   isRevoked: boolean;
-  owed?: { readonly steps: number; readonly holdIds: readonly string[] };
+  owed?: { readonly minor: number; readonly holdIds: readonly string[] };
 }
 
 interface Leg {
   readonly balance: ModelBalance;
-  readonly steps: number;
+  readonly minor: number;
 }
 
 interface Hold {
@@ -50,7 +50,7 @@ export class PaymentModel {
     copy.balances.push(...copies.values());
     for (const [id, { legs, expiresAt }] of this.holds) {
       // Each hold is on one of the copied balances.
-      const copiedLegs = legs.map(({ balance, steps }) => ({ balance: copies.get(balance) ?? balance, steps }));
+      const copiedLegs = legs.map(({ balance, minor }) => ({ balance: copies.get(balance) ?? balance, minor }));
       copy.holds.set(id, { legs: copiedLegs, expiresAt });
     }
     return copy;
@@ -109,13 +109,13 @@ export class PaymentModel {
     balance.taken -= delta;
     balance.isRevoked = share === 1000;
     const holdIds = [...this.holds.keys()];
-    const steps = Math.min(due - balance.taken, this.#held(balance, holdIds));
-    balance.owed = { steps: balance.isRevoked ? 0 : Math.max(0, steps), holdIds };
+    const minor = Math.min(due - balance.taken, this.#held(balance, holdIds));
+    balance.owed = { minor: balance.isRevoked ? 0 : Math.max(0, minor), holdIds };
   }
 
   #held(balance: ModelBalance, ids: readonly string[]): number {
     const legs = ids.flatMap((id) => this.holds.get(id)?.legs ?? []);
-    return legs.reduce((sum, leg) => (leg.balance === balance ? sum + leg.steps : sum), 0);
+    return legs.reduce((sum, leg) => (leg.balance === balance ? sum + leg.minor : sum), 0);
   }
 
   /** After a settlement, balances pay owed amounts from the returned amount (S4). */
@@ -123,10 +123,10 @@ export class PaymentModel {
     for (const { balance } of legs) {
       const { owed } = balance;
       if (owed === undefined || balance.isRevoked || !owed.holdIds.includes(id)) continue;
-      const pays = Math.min(owed.steps, Math.max(0, balance.remaining - (before.get(balance) ?? 0)));
+      const pays = Math.min(owed.minor, Math.max(0, balance.remaining - (before.get(balance) ?? 0)));
       balance.remaining -= pays;
       balance.taken += pays;
-      balance.owed = { ...owed, steps: Math.min(owed.steps - pays, this.#held(balance, owed.holdIds)) };
+      balance.owed = { ...owed, minor: Math.min(owed.minor - pays, this.#held(balance, owed.holdIds)) };
     }
   }
 
@@ -141,15 +141,15 @@ export class PaymentModel {
   }
 
   /** Pays from balances in order, `first` before the others. Returns null if credits do not suffice. */
-  pay(steps: number, first: readonly Leg[] = []): Leg[] | null {
+  pay(minor: number, first: readonly Leg[] = []): Leg[] | null {
     const live = this.balances.filter(({ isRevoked, expiresAt }) => !isRevoked && expiresAt > this.#now());
     const isFirst = (balance: ModelBalance) => first.some((leg) => leg.balance === balance);
-    if (live.reduce((sum, { remaining }) => sum + remaining, 0) < steps) return null;
+    if (live.reduce((sum, { remaining }) => sum + remaining, 0) < minor) return null;
     const legs: Leg[] = [];
-    let left = steps;
+    let left = minor;
     for (const balance of [...live.filter(isFirst), ...live.filter((balance) => !isFirst(balance))]) {
       const paid = Math.min(left, balance.remaining);
-      if (paid > 0) legs.push({ balance, steps: paid });
+      if (paid > 0) legs.push({ balance, minor: paid });
       balance.remaining -= paid;
       left -= paid;
     }
@@ -157,9 +157,9 @@ export class PaymentModel {
   }
 
   /** A debit, or a hold with an id. Returns whether credits sufficed. */
-  spend(steps: number, hold?: { readonly id: string; readonly seconds: number }): boolean {
+  spend(minor: number, hold?: { readonly id: string; readonly seconds: number }): boolean {
     this.returnDue();
-    const legs = this.pay(steps);
+    const legs = this.pay(minor);
     if (legs !== null && hold !== undefined) {
       this.holds.set(hold.id, { legs, expiresAt: this.#now() + hold.seconds * 1_000 });
     }
@@ -172,12 +172,12 @@ export class PaymentModel {
   }
 
   /** A commit: held credits return and pay first (U6). Returns whether credits sufficed. If not, the hold remains. */
-  commit(id: string, steps: number): boolean {
+  commit(id: string, minor: number): boolean {
     this.returnDue();
     const before = this.balances.map((balance) => ({ ...balance }));
     const [hold, remaining] = [this.holds.get(id), this.#remaining];
     this.#giveBack(id);
-    if (this.pay(steps, hold?.legs) !== null) {
+    if (this.pay(minor, hold?.legs) !== null) {
       this.#payOwed(id, hold?.legs ?? [], remaining);
       return true;
     }
@@ -191,9 +191,9 @@ export class PaymentModel {
   }
 
   #giveBack(id: string): void {
-    for (const { balance, steps } of this.holds.get(id)?.legs ?? []) {
-      if (balance.isRevoked) balance.taken += steps;
-      else balance.remaining += steps;
+    for (const { balance, minor } of this.holds.get(id)?.legs ?? []) {
+      if (balance.isRevoked) balance.taken += minor;
+      else balance.remaining += minor;
     }
     this.holds.delete(id);
   }

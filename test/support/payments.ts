@@ -6,7 +6,7 @@ import { readSettings } from "../../src/settings.ts";
 import { PRICES } from "./payment-story.ts";
 import type { TestEvent } from "./stripe-events.ts";
 import { stripeSignature } from "./stripe-signature.ts";
-import { type Answer, type Bindings, Clock, makeClient, newApp, newLegacyPack, newPack } from "./world.ts";
+import { type Answer, type Bindings, Clock, makeClient, newApp, newOpenAmountPack, newPack } from "./world.ts";
 
 export const SIGNING_SECRET = "whsec_of_the_tests_0001";
 
@@ -33,11 +33,11 @@ export async function paymentsWorld(bindings: Bindings = {}, walletDays: number 
   const { app, inserts } = await newApp();
   const admin = makeClient(clock);
   const items = newPack(app.appId, "Two", [
-    { amountSteps: 400_000, unit: "tokens" },
-    { amountSteps: 5_000_000, unit: "cents" },
+    { amountMinor: 400_000, unit: "tokens" },
+    { amountMinor: 5_000_000, unit: "cents" },
   ]);
-  const wallet = newLegacyPack(app.appId, "Wallet", "cents", { expiryDays: walletDays });
-  const tokens = newLegacyPack(app.appId, "Tokens", "tokens");
+  const wallet = newOpenAmountPack(app.appId, "Wallet", "cents", { expiryDays: walletDays });
+  const tokens = newOpenAmountPack(app.appId, "Tokens", "tokens");
   const insertSetting = await newStripeSetting(app.environments.live, [
     { price: PRICES.items, packId: items.packId },
     { price: PRICES.wallet, packId: "wallet", quantity: 250.5 },
@@ -98,10 +98,10 @@ export async function paymentsWorld(bindings: Bindings = {}, walletDays: number 
     history: async (userId: string) =>
       (await call("GET", `/api/v1/credits/history?userId=${userId}&limit=500`, { key })).body.entries,
     post: (route: string, body: object) => call("POST", `/api/v1/${route}`, { key, body }),
-    /** The remaining and taken steps of each balance that payments granted this user, and whether it is revoked. */
+    /** The remaining and taken minor units of each balance that payments granted this user, and whether it is revoked. */
     standing: async (userId: string): Promise<string[]> => {
       const { results } = await env.DB.prepare(
-        `SELECT b.remaining_steps || ' ' || g.taken_steps || ' ' || iif(b.revoked_at_ms IS NULL, 'false', 'true') AS stands
+        `SELECT b.remaining_minor || ' ' || g.clawed_back_minor || ' ' || iif(b.revoked_at_ms IS NULL, 'false', 'true') AS stands
          FROM accounts AS a CROSS JOIN credit_balances AS b ON b.account_id = a.id
          CROSS JOIN payment_grants AS g ON g.balance_id = b.id
          WHERE a.environment_id = ? AND a.user_id = ?`,

@@ -11,8 +11,8 @@ export async function plansShop(
   bindings: Bindings = {},
 ) {
   const w: PaymentsWorld = await paymentsWorld(bindings);
-  const basic = await makePack(w.app.appId, "Basic", [{ amountSteps: 1_000_000, unit: "tokens" }]);
-  const pro = await makePack(w.app.appId, "Pro", [{ amountSteps: 4_000_000, unit: "tokens" }]);
+  const basic = await makePack(w.app.appId, "Basic", [{ amountMinor: 1_000_000, unit: "tokens" }]);
+  const pro = await makePack(w.app.appId, "Pro", [{ amountMinor: 4_000_000, unit: "tokens" }]);
   const prices = [
     { price: "price_basic", packId: basic, amount: 1000, ...more.basic },
     { price: "price_pro", packId: pro, amount: 3000, ...more.pro },

@@ -1,5 +1,5 @@
 import { stripeEventInput } from "../../src/api/payments/receive-stripe-event.ts";
-import type { PaymentMotion } from "../../src/books/ledger/insert-takings.ts";
+import type { PaymentBalanceChange } from "../../src/books/ledger/insert-clawbacks.ts";
 import { newPayer, type Payer, payerAfter } from "../../src/payments/carry.ts";
 import { moneyOf } from "../../src/payments/money.ts";
 import {
@@ -7,18 +7,18 @@ import {
   grantsOf,
   nextStep,
   offersNow,
-  type PaymentStanding,
-  type Refusal,
-  standingOfKnown,
+  type PaymentStatusAndReason,
+  type Rejection,
+  statusOfKnown,
 } from "../../src/payments/next-step.ts";
 import type { Offer } from "../../src/payments/offer.ts";
-import { newGrant, planMotions } from "../../src/payments/plan-motions.ts";
+import { newGrant, planChanges } from "../../src/payments/plan-changes.ts";
 import { type PlannedOffer, planOffer } from "../../src/payments/plan-offer.ts";
 import { openInvoice, type PaymentState, stateOf } from "../../src/payments/state.ts";
 import type { StoredGrant, StoredPayment } from "../../src/payments/stored-payment.ts";
 import { type PaymentChange, readChange } from "../../src/payments/stripe-event.ts";
 import type { StripeSetting } from "../../src/payments/stripe-setting.ts";
-import { steps } from "./steps.ts";
+import { minor } from "./minor.ts";
 
 type Pack = NonNullable<
   Parameters<typeof planOffer>[1]["packOf"] extends (pack: string) => infer Found ? Found : never
@@ -34,7 +34,7 @@ interface PureBalance {
 }
 
 /** The tables of payments and balances as plain objects, for one user. */
-export interface PureBooks {
+export interface PureAccounts {
   readonly payments: StoredPayment[];
   readonly balances: Record<string, PureBalance>;
   /** By Stripe customer. */
@@ -56,11 +56,11 @@ export function changeOf(event: object): PaymentChange {
 const ACCOUNT = 1;
 const GRANTING = ["session", "invoice", "intent", "invoice_payment"];
 
-/** Processes an event like `takeEvent`, with the pure functions of src, and with plain objects instead of the database. */
-export function takePurely(books: PureBooks, shop: PureShop, change: PaymentChange): void {
+/** Processes an event like `handleStripeEvent`, with the pure functions of src, and with plain objects instead of the database. */
+export function takePurely(books: PureAccounts, shop: PureShop, change: PaymentChange): void {
   const { setting, packOf } = shop;
   const granting = { setting, mayGrant: change.facts.some(({ kind }) => GRANTING.includes(kind)) };
-  let refusal: Refusal | null = null;
+  let rejection: Rejection | null = null;
   for (;;) {
     const rows = books.payments.filter((payment) => payment.names.some((name) => change.names.includes(name)));
     const state = stateOf(
@@ -69,32 +69,32 @@ export function takePurely(books: PureBooks, shop: PureShop, change: PaymentChan
       null,
     );
     const payer = books.payers[change.customer ?? ""] ?? newPayer(change.customer ?? "", "payer");
-    const step = nextStep(state, offersNow(state, granting, payer), refusal, granting);
+    const step = nextStep(state, offersNow(state, granting, payer), rejection, granting);
     if (step.kind === "none") return;
     if (step.kind === "store") {
       store(books, state, step.effect, step.planned, payer);
       return;
     }
     if (step.kind === "adjust") {
-      const motions = planMotions(state, grantsOf(state, step.accountId));
-      store(books, state, standingOfKnown(state), null, payer);
-      applyMotions(books, motions);
+      const changes = planChanges(state, grantsOf(state, step.accountId));
+      store(books, state, statusOfKnown(state), null, payer);
+      applyChanges(books, changes);
     }
     if (step.kind === "grant") {
       const terms = { currency: setting.currency, note: change.note, nowMs: 0, packOf, trials: new Set(payer.trials) };
       const granted = grantOffers(books, state, step.offers, payer, terms);
-      if (granted !== null) refusal = granted;
+      if (granted !== null) rejection = granted;
     }
   }
 }
 
 function grantOffers(
-  books: PureBooks,
+  books: PureAccounts,
   state: PaymentState,
   offers: readonly Offer[],
   payer: Payer,
   terms: Omit<Parameters<typeof planOffer>[1], "newId">,
-): Refusal | null {
+): Rejection | null {
   const plans = offers.map((offer) =>
     planOffer(offer, { ...terms, newId: (index) => `crb_of_${offer.parts[0]?.externalRef}_${index}` }),
   );
@@ -102,78 +102,78 @@ function grantOffers(
   if (typeof planned === "string") return planned;
   const facts = planned.account === null ? state.facts : [...state.facts, planned.account.fact];
   const issued = planned.grants.flatMap(({ balances }) => balances);
-  const motions = planMotions({ money: moneyOf(facts) }, issued.map(newGrant));
+  const changes = planChanges({ money: moneyOf(facts) }, issued.map(newGrant));
   let grantSeq = Object.keys(books.balances).length;
   const grants = planned.grants.flatMap(({ packId, balances }) =>
-    balances.map(({ id, unit, amountSteps }): StoredGrant => {
-      books.balances[id] = { remaining: amountSteps, isRevoked: false, isExpired: false, held: 0, owed: 0 };
+    balances.map(({ id, unit, amountMinor }): StoredGrant => {
+      books.balances[id] = { remaining: amountMinor, isRevoked: false, isExpired: false, held: 0, owed: 0 };
       grantSeq += 1;
       return {
         ...{ balanceId: id, accountId: ACCOUNT, userId: "u", packId, packItemId: "", unit },
-        ...{ initialSteps: amountSteps, remainingSteps: amountSteps },
-        ...{ expiresAtMs: 1, dueSteps: steps(0), takenSteps: steps(0), operatorSteps: 0 },
+        ...{ initialMinor: amountMinor, remainingMinor: amountMinor },
+        ...{ expiresAtMs: 1, dueMinor: minor(0), clawedBackMinor: minor(0), operatorSteps: 0 },
         ...{ isSurplus: 0, isClosed: 0, isErased: 0, grantedAtMs: grantSeq, grantSeq },
       };
     }),
   );
   store(books, state, effectOf(planned), planned, payer, grants);
-  applyMotions(books, motions);
+  applyChanges(books, changes);
   return null;
 }
 
 /** Returns a hold. The owed part counts as taken, and all of it if the balance is revoked, as in the database (U9, S4). */
-export function returnPurely(books: PureBooks, balanceId: string, amountSteps: number): void {
+export function returnPurely(books: PureAccounts, balanceId: string, amountMinor: number): void {
   const balance = books.balances[balanceId];
   if (balance === undefined) throw new Error("The hold's balance is unknown.");
-  const taken = balance.isRevoked ? amountSteps : Math.min(balance.owed, amountSteps);
-  balance.remaining += amountSteps - taken;
-  balance.held -= amountSteps;
+  const taken = balance.isRevoked ? amountMinor : Math.min(balance.owed, amountMinor);
+  balance.remaining += amountMinor - taken;
+  balance.held -= amountMinor;
   balance.owed = Math.min(balance.owed - taken, balance.held);
   changeGrants(books, (grant) =>
-    grant.balanceId === balanceId ? { ...grant, takenSteps: steps(grant.takenSteps + taken) } : grant,
+    grant.balanceId === balanceId ? { ...grant, clawedBackMinor: minor(grant.clawedBackMinor + taken) } : grant,
   );
 }
 
-function changeGrants({ payments }: PureBooks, change: (grant: StoredGrant) => StoredGrant): void {
+function changeGrants({ payments }: PureAccounts, change: (grant: StoredGrant) => StoredGrant): void {
   const changed = payments.map((payment) => ({ ...payment, grants: payment.grants.map(change) }));
   payments.splice(0, changed.length, ...changed);
 }
 
 /** A copy. Its changes do not affect `books`. */
-export function copyBooks({ payments, balances, payers }: PureBooks): PureBooks {
+export function copyBooks({ payments, balances, payers }: PureAccounts): PureAccounts {
   const copies = Object.entries(balances).map(([id, balance]) => [id, { ...balance }] as const);
   return { payments: [...payments], balances: Object.fromEntries(copies), payers: { ...payers } };
 }
 
-const withBalances = ({ balances }: PureBooks, payment: StoredPayment): StoredPayment => ({
+const withBalances = ({ balances }: PureAccounts, payment: StoredPayment): StoredPayment => ({
   ...payment,
   grants: payment.grants.map((grant) => ({
     ...grant,
-    remainingSteps: steps(balances[grant.balanceId]?.remaining ?? 0),
+    remainingMinor: minor(balances[grant.balanceId]?.remaining ?? 0),
   })),
 });
 
-/** Applies motions, as insert-takings.ts does in SQL. */
-function applyMotions(books: PureBooks, motions: readonly PaymentMotion[]): void {
+/** Applies changes, as insert-clawbacks.ts does in SQL. */
+function applyChanges(books: PureAccounts, changes: readonly PaymentBalanceChange[]): void {
   changeGrants(books, (grant) => {
-    const motion = motions.find(({ balanceId }) => balanceId === grant.balanceId);
+    const change = changes.find(({ balanceId }) => balanceId === grant.balanceId);
     const balance = books.balances[grant.balanceId];
-    if (motion === undefined || balance === undefined) return grant;
-    const over = grant.takenSteps - motion.dueSteps;
-    const delta = motion.isWhole ? -balance.remaining : Math.max(over, -balance.remaining);
+    if (change === undefined || balance === undefined) return grant;
+    const over = grant.clawedBackMinor - change.dueMinor;
+    const delta = change.isWhole ? -balance.remaining : Math.max(over, -balance.remaining);
     balance.remaining += delta;
-    balance.isRevoked = motion.isWhole;
-    const takenSteps = grant.takenSteps - delta;
-    balance.owed = motion.isWhole ? 0 : Math.max(0, Math.min(motion.dueSteps - takenSteps, balance.held));
-    return { ...grant, dueSteps: steps(motion.dueSteps), takenSteps: steps(takenSteps) };
+    balance.isRevoked = change.isWhole;
+    const clawedBackMinor = grant.clawedBackMinor - delta;
+    balance.owed = change.isWhole ? 0 : Math.max(0, Math.min(change.dueMinor - clawedBackMinor, balance.held));
+    return { ...grant, dueMinor: minor(change.dueMinor), clawedBackMinor: minor(clawedBackMinor) };
   });
 }
 
 /** Stores a payment and its customer, as store-payment.ts and stored-payer.ts do in SQL. */
 function store(
-  books: PureBooks,
+  books: PureAccounts,
   state: PaymentState,
-  standing: PaymentStanding,
+  standing: PaymentStatusAndReason,
   planned: PlannedOffer | null,
   payer: Payer,
   granted: readonly StoredGrant[] = [],
@@ -188,16 +188,16 @@ function store(
 }
 
 function storeOne(
-  books: PureBooks,
+  books: PureAccounts,
   state: PaymentState,
-  { status, reason }: PaymentStanding,
+  { status, reason }: PaymentStatusAndReason,
   granted: readonly StoredGrant[],
 ): void {
   const { known, names, facts } = state;
   const ids = known.map(({ id }) => id);
   const others = books.payments.filter(({ id }) => !ids.includes(id));
   const createdAtMs = known[0]?.createdAtMs ?? 1 + Math.max(0, ...others.map((payment) => payment.createdAtMs));
-  const common = { customer: null, settledBy: null, tellAtMs: null, version: 1, writtenBy: "", customerUser: null };
+  const common = { customer: null, settledBy: null, notifyAtMs: null, version: 1, writtenBy: "", customerUser: null };
   const stored = books.payments.filter(({ id }) => ids.includes(id)).flatMap(({ grants }) => grants);
   const surplus = new Set(state.grants.filter(({ isSurplus }) => isSurplus === 1).map(({ balanceId }) => balanceId));
   const earlierGrants = stored.map((grant) =>
@@ -214,7 +214,7 @@ function storeOne(
 }
 
 /** Numbers payments by their order, so that equal books have equal text. */
-function numberPayments({ payments }: PureBooks): void {
+function numberPayments({ payments }: PureAccounts): void {
   const inOrder = payments.toSorted((a, b) => a.createdAtMs - b.createdAtMs);
   const numbered = inOrder.map((payment, index) => ({ ...payment, id: `pay_${index}`, createdAtMs: index }));
   payments.splice(0, payments.length, ...numbered);

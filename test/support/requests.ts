@@ -23,7 +23,7 @@ export type Request =
   | { kind: "lift"; userId: string }
   | { kind: "limit"; name: string; amount: number }
   | { kind: "own amount"; userId: string; name: string; amount: number | null | undefined }
-  | { kind: "standings"; userId: string }
+  | { kind: "checkpoints"; userId: string }
   | { kind: "reservations"; userId: string; status: string | null; limit: number }
   | { kind: "list"; userId: string; includeExpired: boolean; ref?: string }
   | { kind: "plan"; use: Use }
@@ -61,13 +61,13 @@ const WEIGHTS = {
   plan: 5,
   limit: 2,
   "own amount": 4,
-  standings: 4,
+  checkpoints: 4,
   totals: 3,
   again: 8,
   altered: 5,
 } as const;
 
-/** A random amount in whole units, in halves or in steps of the unit. It is sometimes 0. */
+/** A random amount in whole units, in halves or in minor units of the unit. It is sometimes 0. */
 function someAmount(random: Random, unit: Unit): number {
   const decimals = unit === "cents" ? 6 : 3;
   const amountMax = { count: 4, tokens: 600, seconds: 40, cents: 12 }[unit];
@@ -121,7 +121,7 @@ function someEvents(random: Random, known: Known): Request {
 
 function someGrant(random: Random, known: Known): Request {
   const pack = random.pick(known.packs);
-  const isLegacy = pack.items.every((item) => item.packItemId === null);
+  const isOpenAmount = pack.items.every((item) => item.packItemId === null);
   const unit = pack.items[0]?.unit ?? "count";
   return {
     kind: "grant",
@@ -129,7 +129,7 @@ function someGrant(random: Random, known: Known): Request {
     userId: random.pick(known.users),
     ref: random.chance(0.6) ? `order-${random.integer(1, 12)}` : null,
     expiresAt: random.chance(0.5) ? null : known.nowMs + random.integer(1, 600_000),
-    ...(isLegacy ? { quantity: someAmount(random, unit) || 1 } : {}),
+    ...(isOpenAmount ? { quantity: someAmount(random, unit) || 1 } : {}),
   };
 }
 
@@ -200,9 +200,9 @@ export function someRequest(random: Random, known: Known): Request {
     const list = { kind, userId: random.pick(known.users), includeExpired: random.chance(0.5) };
     return random.chance(0.5) ? list : { ...list, ref: `order-${random.integer(1, 12)}` };
   }
-  if (kind === "limit" || kind === "own amount" || kind === "standings") {
+  if (kind === "limit" || kind === "own amount" || kind === "checkpoints") {
     const userId = random.pick(known.users);
-    if (kind === "standings" || known.limits.length === 0) return { kind: "standings", userId };
+    if (kind === "checkpoints" || known.limits.length === 0) return { kind: "checkpoints", userId };
     const { name, unit } = random.pick(known.limits);
     // Rounded, because the product of doubles may have more digits than a unit.
     const amount = Math.round(someAmount(random, unit) * random.integer(1, 6) * 1e6) / 1e6;

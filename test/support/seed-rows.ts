@@ -120,7 +120,7 @@ export async function seedUsage(
 ): Promise<void> {
   await run(
     `INSERT INTO usage_events (
-       account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, occurred_at_ms, received_at_ms,
+       account_id, occurred_by_ms, seq, environment_id, event_id, event, count_minor, occurred_at_ms, received_at_ms,
        request_hash, debits, uncovered
      )
      ${counter(from, to)}
@@ -155,7 +155,7 @@ export async function seedBalances(
   const balanceIds = Array.from({ length: count }, () => randomId("crb_"));
   await run(
     `INSERT INTO credit_balances (
-       account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, remaining_steps,
+       account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_minor, remaining_minor,
        has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq
      )
      SELECT CAST(?1 AS INTEGER), value, 'cpk_1', 'Starter', 'cpi_1', 'cents', '[]', 100, 1000000, 1000000, 1, 'grant',
@@ -184,7 +184,7 @@ export async function seedBalancesOfMany(
     );
     await run(
       `INSERT INTO credit_balances (
-         account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, remaining_steps,
+         account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_minor, remaining_minor,
          has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq
        )
        ${counter(1, Math.max(...counts.values()))}
@@ -208,7 +208,7 @@ export async function seedHolds(
   { id: environmentId }: Environment,
   counts: ReadonlyMap<string, number>,
   held: {
-    readonly steps: number;
+    readonly minor: number;
     readonly quantities: object;
     readonly onExpiry?: "return" | "charge";
     readonly createdAtMs: number;
@@ -216,7 +216,7 @@ export async function seedHolds(
     readonly intervalMs?: number;
   },
 ): Promise<void> {
-  const { steps, quantities, onExpiry = "return", createdAtMs, expiresAtMs, intervalMs = 0 } = held;
+  const { minor, quantities, onExpiry = "return", createdAtMs, expiresAtMs, intervalMs = 0 } = held;
   const each = `FROM json_each(?2) AS user
     CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = user.value ->> 0
     CROSS JOIN credit_balances AS b ON b.account_id = a.id
@@ -224,20 +224,20 @@ export async function seedHolds(
     ORDER BY a.id, n.i`;
   const id = "'res_' || a.id || '_' || n.i";
   const reservations = `INSERT INTO reservations (
-       environment_id, id, account_id, made_seq, event, quantities, legs, state, created_at_ms, expires_at_ms, request_hash,
+       environment_id, id, account_id, created_at_seq, event, quantities, legs, state, created_at_ms, expires_at_ms, request_hash,
        on_expiry
      )
      ${counter(1, Math.max(...counts.values()))}
      SELECT a.environment_id, ${id}, a.id, b.last_seq + n.i - 1, 'chat.completed', '${JSON.stringify(quantities)}',
-       json_array(json_array(b.grant_seq, (SELECT key FROM json_each('${JSON.stringify(UNITS)}') WHERE value = b.unit), ${steps}, b.remaining_steps - ${steps} * n.i)),
+       json_array(json_array(b.grant_seq, (SELECT key FROM json_each('${JSON.stringify(UNITS)}') WHERE value = b.unit), ${minor}, b.remaining_minor - ${minor} * n.i)),
        'open', ${createdAtMs}, ${expiresAtMs} + ${intervalMs} * (n.i - 1), 'hash', '${onExpiry}'
      ${each}`;
   const entries = `INSERT INTO credit_ledger (
-       account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by, reservation_id,
+       account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by, reservation_id,
        occurred_at_ms
      )
      ${counter(1, Math.max(...counts.values()))}
-     SELECT a.id, b.last_seq + n.i, b.grant_seq, -${steps}, b.remaining_steps - ${steps} * n.i, b.last_seq + n.i - 1,
+     SELECT a.id, b.last_seq + n.i, b.grant_seq, -${minor}, b.remaining_minor - ${minor} * n.i, b.last_seq + n.i - 1,
        ${ENTRY_KINDS.hold}, 0, ${id}, ${createdAtMs}
      ${each}`;
   const users = JSON.stringify([...counts]);
@@ -253,10 +253,10 @@ export async function seedEntries(
 ): Promise<void> {
   await run(
     `INSERT INTO credit_ledger (
-       account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by, event_id, occurred_at_ms
+       account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by, event_id, occurred_at_ms
      )
      ${counter(1, entries)}
-     SELECT b.account_id, last.seq + i, b.grant_seq, -1, b.remaining_steps - i,
+     SELECT b.account_id, last.seq + i, b.grant_seq, -1, b.remaining_minor - i,
        iif(i = 1, b.last_seq, last.seq + i - 1), ${ENTRY_KINDS.usage}, 0, 'evt-' || i, ${AT_MS} + i
      FROM (
        SELECT max(seq) AS seq FROM credit_ledger WHERE account_id = ?1

@@ -31,7 +31,7 @@ export const seededId = ({ environmentId, userId }: Account, label: string, i: n
 /** Balances of 1,000 units each. */
 function balances(account: Account, label: string, count: number, expiresAtMs: number, matches = MATCHES): string {
   return `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
-      initial_steps, remaining_steps, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq,
+      initial_minor, remaining_minor, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq,
       last_seq)
     SELECT ${idOf(account)}, '${seededId(account, label, "")}' || i, 'cpk_seed', 'Seed', 'cpi_seed',
       'tokens', replace('${matches}', '#', i), 100, 1000000, 1000000, 1, 'purchase', '${label} ' || i, 1, ${expiresAtMs},
@@ -40,10 +40,10 @@ function balances(account: Account, label: string, count: number, expiresAtMs: n
 }
 
 /** Debits `steps`, an SQL expression, from each balance of a label. */
-function entries(account: Account, label: string, count: number, steps: string, kind: "usage" | "revoke"): string {
-  return `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by,
+function entries(account: Account, label: string, count: number, minor: string, kind: "usage" | "revoke"): string {
+  return `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by,
       occurred_at_ms, is_revoked)
-    SELECT b.account_id, last.seq + 1 + i, b.grant_seq, -(${steps}), b.remaining_steps - (${steps}), b.last_seq,
+    SELECT b.account_id, last.seq + 1 + i, b.grant_seq, -(${minor}), b.remaining_minor - (${minor}), b.last_seq,
       ${ENTRY_KINDS[kind]}, 0, 2, '${label}' = 'revoked'
     FROM ${UNTIL(count)}, ${lastSeq(account)} AS last CROSS JOIN credit_balances AS b
     WHERE b.account_id = ${idOf(account)} AND b.id = '${seededId(account, label, "")}' || i
@@ -63,9 +63,9 @@ export function deadBalancesSql(account: Account, count: number): string[] {
     accountSql(account),
     balances(account, "expired", count - 2 * third, 3),
     balances(account, "depleted", third, NEVER_MS),
-    entries(account, "depleted", third, "b.remaining_steps", "usage"),
+    entries(account, "depleted", third, "b.remaining_minor", "usage"),
     balances(account, "revoked", third, NEVER_MS),
-    entries(account, "revoked", third, "b.remaining_steps", "revoke"),
+    entries(account, "revoked", third, "b.remaining_minor", "revoke"),
   ];
 }
 

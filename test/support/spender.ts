@@ -17,9 +17,9 @@ import {
 } from "./world.ts";
 
 /** 10 cents for all events. */
-export const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
+export const wallet = { amountMinor: 10_000_000, unit: "cents" } as const;
 /** 400 tokens for `chat.*`. */
-export const chatTokens = { amountSteps: 400_000, unit: "tokens", matches: [{ event: "chat.*" }] } as const;
+export const chatTokens = { amountMinor: 400_000, unit: "tokens", matches: [{ event: "chat.*" }] } as const;
 
 /** The field `quantities` of a request for this many cents. */
 export const cents = (amount: number) => ({ quantities: { cents: amount } });

@@ -8,7 +8,7 @@ import { type Bindings, bound, Clock, makeApp, makeClient, makePack, type PickIs
 /** A message, and the environment's time when it was written. */
 export type TimedMessage = Pick<StoredMessage, "type" | "data"> & { readonly at: string };
 
-const TOKENS = { amountSteps: 100_000, unit: "tokens" } as const;
+const TOKENS = { amountMinor: 100_000, unit: "tokens" } as const;
 
 /** An application with a pack of 100 tokens. Its test environment gets a test clock by `put` or `move`. */
 export async function clockWorld({ bindings = {}, pick = () => 0 }: { bindings?: Bindings; pick?: PickIsolate } = {}) {
@@ -64,7 +64,7 @@ export async function clockWorld({ bindings = {}, pick = () => 0 }: { bindings?:
   const cron = () => scheduled(bound(bindings), runtime);
   const state = async () =>
     JSON.parse(
-      (await env.DB.prepare("SELECT features -> '$.clock' AS clock FROM environments WHERE id = ?")
+      (await env.DB.prepare("SELECT settingsSnapshot -> '$.clock' AS clock FROM environments WHERE id = ?")
         .bind(app.environments.test.id)
         .first<string>("clock")) ?? "null",
     );

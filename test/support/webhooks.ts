@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { expect, vi } from "vitest";
 import { systemCtx } from "../../src/auth/system-ctx.ts";
-import { changeFeature } from "../../src/db/features.ts";
+import { changeFeature } from "../../src/db/settings-snapshot.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import type { Environment } from "../../src/runtime.ts";
 import { makeFirstAttempts } from "../../src/webhooks/deliver-due.ts";

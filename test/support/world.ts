@@ -7,9 +7,9 @@ import { systemCtx } from "../../src/auth/system-ctx.ts";
 import type { Unit } from "../../src/books/amounts/amount.ts";
 import type { MatchRule } from "../../src/books/amounts/match.ts";
 import { nameKey } from "../../src/catalog/pack.ts";
-import { timesOf } from "../../src/db/features.ts";
 import { writeKey } from "../../src/db/key-form.ts";
 import { idIn, openSession } from "../../src/db/session.ts";
+import { timesOf } from "../../src/db/settings-snapshot.ts";
 import { sha256 } from "../../src/lib/encoding.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import type { AdminCtx, Environment, Mode, Runtime, TenantCtx } from "../../src/runtime.ts";
@@ -35,7 +35,7 @@ export interface TestApp {
 }
 
 export interface TestItem {
-  readonly amountSteps: number;
+  readonly amountMinor: number;
   readonly unit: Unit;
   readonly matches?: readonly MatchRule[];
   readonly priority?: number;
@@ -147,16 +147,16 @@ export function bound(bindings: Bindings = {}): Env {
 export function newPack(appId: string, name: string, items: readonly TestItem[]) {
   const packId = randomId("cpk_");
   const insertItem = env.DB.prepare(
-    `INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_steps, unit, matches, priority)
+    `INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_minor, unit, matches, priority)
      VALUES (?, ?, CAST(? AS INTEGER), ?, CAST(? AS INTEGER), ?, ?, CAST(? AS INTEGER))`,
   );
   const inserts = [
     env.DB.prepare("INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms) VALUES (?, ?, ?, ?, 0)").bind(
       ...[appId, packId, name, nameKey(name)],
     ),
-    ...items.map(({ amountSteps, unit, matches = [], priority = 100 }, position) =>
+    ...items.map(({ amountMinor, unit, matches = [], priority = 100 }, position) =>
       insertItem.bind(
-        ...[appId, packId, position, randomId("cpi_"), amountSteps, unit, JSON.stringify(matches), priority],
+        ...[appId, packId, position, randomId("cpi_"), amountMinor, unit, JSON.stringify(matches), priority],
       ),
     ),
   ];
@@ -170,8 +170,8 @@ export async function makePack(appId: string, name: string, items: readonly Test
   return packId;
 }
 
-/** Returns a new legacy pack, which has no items but a unit of its own, and the statement that stores it. */
-export function newLegacyPack(
+/** Returns a new open-amount pack, which has no items but a unit of its own, and the statement that stores it. */
+export function newOpenAmountPack(
   appId: string,
   name: string,
   unit: Unit,
@@ -185,14 +185,14 @@ export function newLegacyPack(
   return { packId, insert };
 }
 
-/** Creates a legacy pack. */
-export async function makeLegacyPack(
+/** Creates an open-amount pack. */
+export async function makeOpenAmountPack(
   appId: string,
   name: string,
   unit: Unit,
   matches: readonly MatchRule[] = [],
 ): Promise<string> {
-  const { packId, insert } = newLegacyPack(appId, name, unit, { matches });
+  const { packId, insert } = newOpenAmountPack(appId, name, unit, { matches });
   await insert.run();
   return packId;
 }

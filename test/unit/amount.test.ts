@@ -1,51 +1,51 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
-  amountStepsMax,
-  fromSteps,
+  amountMinorMax,
+  fromMinor,
   presentQuantities,
-  toSteps,
+  toMinor,
   UNITS,
   type Unit,
-  usedSteps,
+  usedMinor,
 } from "../../src/books/amounts/amount.ts";
 import { quantities } from "../../src/books/amounts/amount-fields.ts";
 import { parseExactJson } from "../../src/lib/json.ts";
-import { usedSteps as modelSteps } from "../support/model-amounts.ts";
-import { steps as inSteps } from "../support/steps.ts";
+import { minor as inMinor } from "../support/minor.ts";
+import { usedMinor as modelSteps } from "../support/model-amounts.ts";
 
 const decimalsOf: Record<Unit, number> = { count: 3, tokens: 3, seconds: 3, cents: 6 };
 const unit = fc.constantFrom(...UNITS);
 
-/** Writes steps as a decimal without floating-point arithmetic. */
-function written(of: Unit, steps: number): string {
-  const digits = String(Math.abs(steps)).padStart(decimalsOf[of] + 1, "0");
+/** Writes minor units as a decimal without floating-point arithmetic. */
+function written(of: Unit, minor: number): string {
+  const digits = String(Math.abs(minor)).padStart(decimalsOf[of] + 1, "0");
   const whole = digits.slice(0, -decimalsOf[of]);
   const fraction = digits.slice(-decimalsOf[of]).replace(/0+$/, "");
-  return `${steps < 0 ? "-" : ""}${whole}${fraction === "" ? "" : `.${fraction}`}`;
+  return `${minor < 0 ? "-" : ""}${whole}${fraction === "" ? "" : `.${fraction}`}`;
 }
 
-const unitAndSteps = unit.chain((of) =>
+const unitAndMinor = unit.chain((of) =>
   fc.tuple(
     fc.constant(of),
     fc
       .oneof(
-        fc.integer({ min: -amountStepsMax[of], max: amountStepsMax[of] }),
+        fc.integer({ min: -amountMinorMax[of], max: amountMinorMax[of] }),
         fc.integer({ min: 0, max: 2_000_000 }),
-        fc.integer({ min: amountStepsMax[of] - 2_000_000, max: amountStepsMax[of] }),
+        fc.integer({ min: amountMinorMax[of] - 2_000_000, max: amountMinorMax[of] }),
       )
-      .map(inSteps),
+      .map(inMinor),
   ),
 );
 
 describe("an amount", () => {
-  it("is unchanged by conversion from JSON to steps and back, for every value that its unit allows", () => {
+  it("is unchanged by conversion from JSON to minor units and back, for every value that its unit allows", () => {
     fc.assert(
-      fc.property(unitAndSteps, ([of, steps]) => {
-        const text = written(of, steps);
-        expect(toSteps(of, JSON.parse(text))).toBe(steps);
-        expect(Number(JSON.stringify(fromSteps(of, steps)))).toBe(Number(text));
-        expect(toSteps(of, JSON.parse(JSON.stringify(fromSteps(of, steps))))).toBe(steps);
+      fc.property(unitAndMinor, ([of, minor]) => {
+        const text = written(of, minor);
+        expect(toMinor(of, JSON.parse(text))).toBe(minor);
+        expect(Number(JSON.stringify(fromMinor(of, minor)))).toBe(Number(text));
+        expect(toMinor(of, JSON.parse(JSON.stringify(fromMinor(of, minor))))).toBe(minor);
       }),
       { numRuns: 5_000 },
     );
@@ -53,9 +53,9 @@ describe("an amount", () => {
 
   it("is printed as its exact decimal, without an exponent", () => {
     fc.assert(
-      fc.property(unitAndSteps, ([of, steps]) => {
+      fc.property(unitAndMinor, ([of, minor]) => {
         // JavaScript prints numbers below 1e-6 with an exponent, but no unit has a step that small.
-        expect(JSON.stringify(fromSteps(of, steps))).toBe(written(of, steps));
+        expect(JSON.stringify(fromMinor(of, minor))).toBe(written(of, minor));
       }),
       { numRuns: 5_000 },
     );
@@ -63,28 +63,28 @@ describe("an amount", () => {
 
   it("is a different number for every step, up to the unit's maximum", () => {
     fc.assert(
-      fc.property(unitAndSteps, ([of, steps]) => {
-        if (steps < amountStepsMax[of]) expect(fromSteps(of, inSteps(steps + 1))).toBeGreaterThan(fromSteps(of, steps));
+      fc.property(unitAndMinor, ([of, minor]) => {
+        if (minor < amountMinorMax[of]) expect(fromMinor(of, inMinor(minor + 1))).toBeGreaterThan(fromMinor(of, minor));
       }),
       { numRuns: 5_000 },
     );
   });
 
-  it("is refused with more decimals than its unit has", () => {
+  it("is rejected with more decimals than its unit has", () => {
     fc.assert(
       fc.property(unit, fc.integer({ min: 0, max: 1_000_000 }), fc.integer({ min: 1, max: 9 }), (of, whole, last) => {
         const text = `${whole}.${"0".repeat(decimalsOf[of])}${last}`;
-        expect(toSteps(of, JSON.parse(text))).toBeNull();
-        expect(toSteps(of, -JSON.parse(text))).toBeNull();
+        expect(toMinor(of, JSON.parse(text))).toBeNull();
+        expect(toMinor(of, -JSON.parse(text))).toBeNull();
       }),
     );
   });
 
-  it("is refused outside the unit's range, positive or negative", () => {
+  it("is rejected outside the unit's range, positive or negative", () => {
     for (const of of UNITS) {
-      const max = fromSteps(of, inSteps(amountStepsMax[of]));
-      expect(toSteps(of, max)).toBe(amountStepsMax[of]);
-      expect(toSteps(of, -max)).toBe(-amountStepsMax[of]);
+      const max = fromMinor(of, inMinor(amountMinorMax[of]));
+      expect(toMinor(of, max)).toBe(amountMinorMax[of]);
+      expect(toMinor(of, -max)).toBe(-amountMinorMax[of]);
       for (const beyond of [
         max + 0.01,
         max + 1,
@@ -97,17 +97,17 @@ describe("an amount", () => {
         1e100,
         1.7e308,
       ]) {
-        expect(toSteps(of, beyond)).toBeNull();
-        expect(toSteps(of, -beyond)).toBeNull();
+        expect(toMinor(of, beyond)).toBeNull();
+        expect(toMinor(of, -beyond)).toBeNull();
       }
     }
-    expect(fromSteps("cents", inSteps(amountStepsMax.cents))).toBe(8_589_934_592);
-    expect(fromSteps("tokens", inSteps(amountStepsMax.tokens))).toBe(8_796_093_022_208);
+    expect(fromMinor("cents", inMinor(amountMinorMax.cents))).toBe(8_589_934_592);
+    expect(fromMinor("tokens", inMinor(amountMinorMax.tokens))).toBe(8_796_093_022_208);
   });
 
-  it("is refused when it is NaN or infinite", () => {
+  it("is rejected when it is NaN or infinite", () => {
     for (const of of UNITS) {
-      for (const none of [Number.NaN, JSON.parse("1e999"), JSON.parse("-1e999")]) expect(toSteps(of, none)).toBeNull();
+      for (const none of [Number.NaN, JSON.parse("1e999"), JSON.parse("-1e999")]) expect(toMinor(of, none)).toBeNull();
     }
   });
 
@@ -121,10 +121,10 @@ describe("an amount", () => {
         const places = fraction.length - Number(exponent) - decimalsOf[of];
         const [dividend, divisor] =
           places > 0 ? [digits, 10n ** BigInt(places)] : [digits * 10n ** BigInt(-places), 1n];
-        const steps = dividend / divisor;
-        const size = steps < 0n ? -steps : steps;
-        const fits = dividend % divisor === 0n && size <= BigInt(amountStepsMax[of]);
-        expect(toSteps(of, amount)).toBe(fits ? Number(steps) : null);
+        const minor = dividend / divisor;
+        const size = minor < 0n ? -minor : minor;
+        const fits = dividend % divisor === 0n && size <= BigInt(amountMinorMax[of]);
+        expect(toMinor(of, amount)).toBe(fits ? Number(minor) : null);
       }),
       { numRuns: 5_000 },
     );
@@ -151,23 +151,23 @@ describe("an amount", () => {
     ["tokens", "8796093022208.001", null],
     ["tokens", "8796093022207.999", 8_796_093_022_207_999],
     ["cents", "8589934591.999999", 8_589_934_591_999_999],
-  ] as const)("in %s, written %s, is %s steps (null: refused)", (of, text, steps) => {
-    const read = toSteps(of, JSON.parse(text));
-    expect(read).toBe(steps);
+  ] as const)("in %s, written %s, is %s steps (null: refused)", (of, text, minor) => {
+    const read = toMinor(of, JSON.parse(text));
+    expect(read).toBe(minor);
     expect(Object.is(read, -0)).toBe(false);
   });
 
   it("is added exactly: 0.1 + 0.2 is 0.3", () => {
     for (const of of UNITS) {
-      expect(fromSteps(of, inSteps((toSteps(of, 0.1) ?? 0) + (toSteps(of, 0.2) ?? 0)))).toBe(0.3);
+      expect(fromMinor(of, inMinor((toMinor(of, 0.1) ?? 0) + (toMinor(of, 0.2) ?? 0)))).toBe(0.3);
     }
   });
 });
 
 it("presentQuantities returns every given quantity, including zero, in the order of the units", () => {
   expect(presentQuantities({})).toEqual({});
-  expect(presentQuantities({ cents: inSteps(1_500_000), count: inSteps(0) })).toEqual({ count: 0, cents: 1.5 });
-  const one = inSteps(1);
+  expect(presentQuantities({ cents: inMinor(1_500_000), count: inMinor(0) })).toEqual({ count: 0, cents: 1.5 });
+  const one = inMinor(1);
   expect(Object.keys(presentQuantities({ tokens: one, seconds: one, cents: one, count: one }))).toEqual([...UNITS]);
 });
 
@@ -219,10 +219,10 @@ describe("a used quantity", () => {
   it("is rounded to 15 digits and then up to a step, exactly, as fractions of big integers are, for decimals of every kind", () => {
     fc.assert(
       fc.property(unit, digits, (of, text) => {
-        const steps = modelSteps(of, text.replace(/^-/, ""));
-        const isRounded = () => !isSameDecimal(written(of, Number(steps)), text);
-        expect(usedSteps(of, text)).toEqual(
-          steps > BigInt(amountStepsMax[of]) ? null : { steps: Number(steps), isRounded: isRounded() },
+        const minor = modelSteps(of, text.replace(/^-/, ""));
+        const isRounded = () => !isSameDecimal(written(of, Number(minor)), text);
+        expect(usedMinor(of, text)).toEqual(
+          minor > BigInt(amountMinorMax[of]) ? null : { minor: Number(minor), isRounded: isRounded() },
         );
       }),
       { numRuns: 20_000 },
@@ -233,8 +233,8 @@ describe("a used quantity", () => {
     fc.assert(
       fc.property(unit, digits, (of, text) => {
         const read = quantities.safeParse(parseExactJson(`{"${of}":${text}}`));
-        const used = usedSteps(of, text);
-        expect(read.success ? read.data[of] : null).toBe(used === null ? null : used.steps);
+        const used = usedMinor(of, text);
+        expect(read.success ? read.data[of] : null).toBe(used === null ? null : used.minor);
       }),
       { numRuns: 5_000 },
     );
@@ -243,32 +243,32 @@ describe("a used quantity", () => {
   it("is never less than what was sent, but for the noise beyond 15 digits", () => {
     fc.assert(
       fc.property(unit, fc.double({ min: 0, max: 1e9, noNaN: true }), (of, amount) => {
-        const steps = usedSteps(of, String(amount))?.steps ?? 0;
-        expect(fromSteps(of, inSteps(steps))).toBeGreaterThanOrEqual(amount * (1 - 1e-14));
+        const minor = usedMinor(of, String(amount))?.minor ?? 0;
+        expect(fromMinor(of, inMinor(minor))).toBeGreaterThanOrEqual(amount * (1 - 1e-14));
       }),
     );
   });
 
   it("takes away the noise of sums of floats", () => {
-    expect(usedSteps("cents", String(0.1 + 0.2))).toEqual({ steps: 300_000, isRounded: true });
-    expect(usedSteps("cents", "0.3")).toEqual({ steps: 300_000, isRounded: false });
+    expect(usedMinor("cents", String(0.1 + 0.2))).toEqual({ minor: 300_000, isRounded: true });
+    expect(usedMinor("cents", "0.3")).toEqual({ minor: 300_000, isRounded: false });
     let sum = 0;
     for (let count = 0; count < 1_000; count++) sum += 0.1;
-    expect(usedSteps("tokens", String(sum))?.steps).toBe(100_000);
+    expect(usedMinor("tokens", String(sum))?.minor).toBe(100_000);
   });
 
-  it("is unchanged if it is a whole number of steps, also with 16 digits", () => {
-    expect(usedSteps("tokens", "8796093022207.123")).toEqual({ steps: 8_796_093_022_207_123, isRounded: false });
-    expect(usedSteps("tokens", "1.50000000000000000000")).toEqual({ steps: 1_500, isRounded: false });
+  it("is unchanged if it is a whole number of minor units, also with 16 digits", () => {
+    expect(usedMinor("tokens", "8796093022207.123")).toEqual({ minor: 8_796_093_022_207_123, isRounded: false });
+    expect(usedMinor("tokens", "1.50000000000000000000")).toEqual({ minor: 1_500, isRounded: false });
   });
 
-  it("is refused when it is negative or not a number, even with a million digits", () => {
+  it("is rejected when it is negative or not a number, even with a million digits", () => {
     for (const text of ["-1", "-1e-400", "NaN", "Infinity", "", "1e", ".5"])
-      expect(usedSteps("cents", text)).toBeNull();
+      expect(usedMinor("cents", text)).toBeNull();
     const million = "9".repeat(1_000_000);
-    expect(usedSteps("cents", million)).toBeNull();
-    expect(usedSteps("cents", `0.${million}`)).toEqual({ steps: 1_000_000, isRounded: true });
-    expect(usedSteps("cents", `1e-${million}`)).toEqual({ steps: 1, isRounded: true });
-    expect(usedSteps("cents", `1e${million}`)).toBeNull();
+    expect(usedMinor("cents", million)).toBeNull();
+    expect(usedMinor("cents", `0.${million}`)).toEqual({ minor: 1_000_000, isRounded: true });
+    expect(usedMinor("cents", `1e-${million}`)).toEqual({ minor: 1, isRounded: true });
+    expect(usedMinor("cents", `1e${million}`)).toBeNull();
   });
 });

@@ -116,7 +116,7 @@ describe("the search for bare names", () => {
   it("finds a table, a long column, and a short column after a dot or in a list", () => {
     expect(namesInQuoted("sql`SELECT 1 FROM environments`")).toEqual(["environments"]);
     expect(namesInQuoted("sql`#{t} WHERE user_id = #{value(`x`)}`")).toEqual(["user_id"]);
-    expect(namesInQuoted("sql<number>`e.features`")).toEqual(["features"]);
+    expect(namesInQuoted("sql<number>`e.unit`")).toEqual(["unit"]);
     expect(namesInQuoted("insert(sql`ON CONFLICT (id, unit)`)")).toEqual(["id", "unit"]);
     expect(namesInQuoted("sql`SELECT seq, #{t.id}`")).toEqual(["seq"]);
     expect(namesInQuoted("const text = `SELECT 1 #{sql`FROM apps`}`;")).toEqual(["apps"]);

@@ -30,7 +30,7 @@ it.each(["A", "AAAAA", "AA==", "AAA=", "AA A", "AA\n", "A+AA", "A/AA", "AB", "AA
   },
 );
 
-it("refuses a last character whose unused bits are not zero: of 64 characters, 16 can end 32 bytes", () => {
+it("rejects a last character whose unused bits are not zero: of 64 characters, 16 can end 32 bytes", () => {
   const text = encodeBase64url(new Uint8Array(32).fill(7));
   const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
   const accepted = [...alphabet].filter((last) => decodeBase64url(text.slice(0, -1) + last) !== null);

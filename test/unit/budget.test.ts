@@ -55,7 +55,7 @@ it("keeps all pages of lists, large rows and balances within the query limit", (
   );
 });
 
-it("refuses an export whose pages would not fit into memory, or whose bytes need too many queries", () => {
+it("rejects an export whose pages would not fit into memory, or whose bytes need too many queries", () => {
   expect(pageRowsMin({ ...none, analytics: sizeOfRows(10_000_000) }, ofAnalytics(0))).toBeNull();
   expect(pageRowsMin({ ...none, analytics: sizeOfRows(10) }, ofAnalytics(3_000_000_000))).toBeNull();
 });

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { amountStepsMax, type Quantities, UNITS, type Unit } from "../../src/books/amounts/amount.ts";
+import { amountMinorMax, type Quantities, UNITS, type Unit } from "../../src/books/amounts/amount.ts";
 import { NEVER_MS } from "../../src/books/ledger/balance.ts";
 import { burnDown, type Spendable, spendingOrder } from "../../src/books/ledger/burn-down.ts";
-import { steps } from "../support/steps.ts";
+import { minor } from "../support/minor.ts";
 
 const some = <T>(...values: [T, ...T[]]) => fc.constantFrom(...values);
 
@@ -13,7 +13,7 @@ const spendable = (remaining: fc.Arbitrary<number>): fc.Arbitrary<Spendable> =>
     unit: fc.constantFrom(...UNITS),
     rules: some<Spendable["rules"]>([], [{ event: "chat" }], [{ event: "image" }], [{ model: "m" }]),
     priority: some(1, 100, 200),
-    remainingSteps: remaining.map(steps),
+    remainingMinor: remaining.map(minor),
     grantedAtMs: some(1, 2, 3),
     expiresAtMs: some(5, 6, NEVER_MS),
   });
@@ -59,7 +59,7 @@ describe("spendingOrder", () => {
       unit: "count",
       rules: [{ event: "chat" }],
       priority: 100,
-      remainingSteps: steps(1),
+      remainingMinor: minor(1),
       grantedAtMs: 10,
       expiresAtMs: 1_000,
     };
@@ -80,17 +80,17 @@ describe("spendingOrder", () => {
   });
 });
 
-const upTo = (max: number) => fc.integer({ min: 0, max }).map(steps);
+const upTo = (max: number) => fc.integer({ min: 0, max }).map(minor);
 const quantities: fc.Arbitrary<Quantities> = fc.record(
   {
     count: upTo(50),
-    tokens: fc.oneof(upTo(50), upTo(amountStepsMax.tokens)),
+    tokens: fc.oneof(upTo(50), upTo(amountMinorMax.tokens)),
     seconds: upTo(50),
-    cents: fc.oneof(upTo(50), upTo(amountStepsMax.cents)),
+    cents: fc.oneof(upTo(50), upTo(amountMinorMax.cents)),
   },
   { requiredKeys: [] },
 );
-const remaining = fc.oneof(fc.integer({ min: 0, max: 30 }), fc.integer({ min: 0, max: amountStepsMax.cents }));
+const remaining = fc.oneof(fc.integer({ min: 0, max: 30 }), fc.integer({ min: 0, max: amountMinorMax.cents }));
 const usage = fc.record({ event: some("chat", "other"), model: some<string | undefined>(undefined, "m"), quantities });
 
 const ceil = (dividend: bigint, divisor: bigint): bigint => (dividend + divisor - 1n) / divisor;
@@ -106,10 +106,10 @@ describe("burnDown", () => {
         const { legs } = burnDown(balances, used);
         const places = legs.map((leg) => balances.indexOf(leg.balance));
         expect(places).toEqual([...new Set(places)].sort((a, b) => a - b));
-        for (const { balance, amountSteps } of legs) {
-          expect(amountSteps).toBeGreaterThanOrEqual(1);
-          expect(amountSteps).toBeLessThanOrEqual(balance.remainingSteps);
-          expect(Number.isSafeInteger(amountSteps)).toBe(true);
+        for (const { balance, amountMinor } of legs) {
+          expect(amountMinor).toBeGreaterThanOrEqual(1);
+          expect(amountMinor).toBeLessThanOrEqual(balance.remainingMinor);
+          expect(Number.isSafeInteger(amountMinor)).toBe(true);
           expect(used.quantities[balance.unit] ?? 0).toBeGreaterThan(0);
           expect(covers(balance, used.event, used.model)).toBe(true);
         }
@@ -132,9 +132,9 @@ describe("burnDown", () => {
         const whole = carried.reduce((product, unit) => product * quantity(unit), 1n);
         let left = whole;
         const before = uncovered === null ? legs.slice(0, -1) : legs;
-        for (const { balance, amountSteps } of before) {
-          expect(amountSteps).toBe(balance.remainingSteps);
-          left -= (BigInt(amountSteps) * whole) / quantity(balance.unit);
+        for (const { balance, amountMinor } of before) {
+          expect(amountMinor).toBe(balance.remainingMinor);
+          left -= (BigInt(amountMinor) * whole) / quantity(balance.unit);
         }
         expect(left > 0n).toBe(true);
         const share = (unit: Unit) => Number(ceil(quantity(unit) * left, whole));
@@ -143,7 +143,7 @@ describe("burnDown", () => {
           return;
         }
         const last = legs.at(-1);
-        expect(last?.amountSteps).toBe(share(last?.balance.unit ?? "count"));
+        expect(last?.amountMinor).toBe(share(last?.balance.unit ?? "count"));
       }),
       { numRuns: 3_000 },
     );
@@ -156,7 +156,7 @@ describe("burnDown", () => {
         if (uncovered === null) return;
         const payers = balances.filter(
           (balance) =>
-            balance.remainingSteps > 0 &&
+            balance.remainingMinor > 0 &&
             (used.quantities[balance.unit] ?? 0) > 0 &&
             covers(balance, used.event, used.model),
         );
@@ -170,23 +170,23 @@ describe("burnDown", () => {
     fc.assert(
       fc.property(
         balancesOf(remaining),
-        fc.integer({ min: 1, max: amountStepsMax.cents }).map(steps),
+        fc.integer({ min: 1, max: amountMinorMax.cents }).map(minor),
         (balances, cents) => {
           const all = balances.map((balance) => ({ ...balance, unit: "cents" as const, rules: [] }));
           const { legs, uncovered } = burnDown(all, { event: "chat", quantities: { cents } });
-          const paid = legs.reduce((sum, leg) => sum + BigInt(leg.amountSteps), 0n);
+          const paid = legs.reduce((sum, leg) => sum + BigInt(leg.amountMinor), 0n);
           expect(paid + BigInt(uncovered?.cents ?? 0)).toBe(BigInt(cents));
         },
       ),
     );
   });
 
-  const balance = (id: string, unit: Unit, remainingSteps: number): Spendable => ({
+  const balance = (id: string, unit: Unit, remainingMinor: number): Spendable => ({
     id,
     unit,
     rules: [],
     priority: 100,
-    remainingSteps: steps(remainingSteps),
+    remainingMinor: minor(remainingMinor),
     grantedAtMs: 1,
     expiresAtMs: NEVER_MS,
   });
@@ -196,9 +196,9 @@ describe("burnDown", () => {
     const balances = [balance("a", "tokens", 500), balance("b", "cents", 1_000)];
     const { legs, uncovered } = burnDown(balances, {
       event: "chat",
-      quantities: { tokens: steps(1_000), cents: steps(10) },
+      quantities: { tokens: minor(1_000), cents: minor(10) },
     });
-    expect(legs.map((leg) => leg.amountSteps)).toEqual([500, 5]);
+    expect(legs.map((leg) => leg.amountMinor)).toEqual([500, 5]);
     expect(uncovered).toBeNull();
   });
 
@@ -207,12 +207,12 @@ describe("burnDown", () => {
     const balances = [balance("a", "tokens", 1), balance("b", "seconds", 1), balance("c", "cents", 1_000)];
     const { legs } = burnDown(balances, {
       event: "chat",
-      quantities: { tokens: steps(3), seconds: steps(3), cents: steps(100) },
+      quantities: { tokens: minor(3), seconds: minor(3), cents: minor(100) },
     });
-    expect(legs.map((leg) => leg.amountSteps)).toEqual([1, 1, 34]);
+    expect(legs.map((leg) => leg.amountMinor)).toEqual([1, 1, 34]);
     const short = burnDown(balances.slice(0, 2), {
       event: "chat",
-      quantities: { tokens: steps(3), seconds: steps(3), cents: steps(100) },
+      quantities: { tokens: minor(3), seconds: minor(3), cents: minor(100) },
     });
     expect(short.uncovered).toEqual({ tokens: 1, seconds: 1, cents: 34 });
   });
@@ -220,13 +220,13 @@ describe("burnDown", () => {
   it("skips balances that are empty, do not match, or whose unit is absent or 0, and pays nothing for an empty event", () => {
     const unmatched = { ...balance("b", "count", 9), rules: [{ event: "image" }] };
     const balances = [balance("a", "count", 0), unmatched, balance("c", "seconds", 9), balance("d", "count", 9)];
-    const { legs } = burnDown(balances, { event: "chat", quantities: { count: steps(2), seconds: steps(0) } });
-    expect(legs).toEqual([{ balance: balances[3], amountSteps: 2 }]);
-    expect(burnDown(balances, { event: "chat", quantities: { count: steps(0) } })).toEqual({
+    const { legs } = burnDown(balances, { event: "chat", quantities: { count: minor(2), seconds: minor(0) } });
+    expect(legs).toEqual([{ balance: balances[3], amountMinor: 2 }]);
+    expect(burnDown(balances, { event: "chat", quantities: { count: minor(0) } })).toEqual({
       legs: [],
       uncovered: null,
     });
-    expect(burnDown([], { event: "chat", quantities: { count: steps(2), cents: steps(0) } }).uncovered).toEqual({
+    expect(burnDown([], { event: "chat", quantities: { count: minor(2), cents: minor(0) } }).uncovered).toEqual({
       count: 2,
     });
   });

@@ -35,7 +35,7 @@ it.each([
   expect(fetch).not.toHaveBeenCalled();
 });
 
-it("the client refuses a report of NaN where it is made, commits nothing and releases the hold", async () => {
+it("the client rejects a report of NaN where it is made, commits nothing and releases the hold", async () => {
   const { fetch, purser } = client();
   const hold = purser.usage.hold({ ...usage, quantities: { tokens: 5 } }, ({ used }) => used({ tokens: Number.NaN }));
   await expect(hold).rejects.toThrow(new TypeError("hold.used: tokens is NaN. Send a finite number."));

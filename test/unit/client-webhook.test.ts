@@ -61,7 +61,7 @@ describe("verifyWebhook", () => {
     expect(await verifyWebhook(headersWith(), Buffer.from(BODY), WEBHOOK_SECRET)).toBeDefined();
   });
 
-  it("refuses an altered body, another signature, a missing header, and a malformed signature", async () => {
+  it("rejects an altered body, another signature, a missing header, and a malformed signature", async () => {
     await expect(verifyWebhook(headersWith(), BODY.replace("test", "tset"), WEBHOOK_SECRET)).rejects.toMatchObject(
       refused,
     );

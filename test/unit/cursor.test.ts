@@ -22,7 +22,7 @@ it("decodes a cursor to its position, for its own list only", async () => {
   );
 });
 
-it("refuses a cursor with any one character changed, left out or added", async () => {
+it("rejects a cursor with any one character changed, left out or added", async () => {
   const cursor = encodeCursor(1_234, scope);
   const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=+/ .";
   const altered = new Set<string>();
@@ -37,7 +37,7 @@ it("refuses a cursor with any one character changed, left out or added", async (
   for (const text of altered) expect(decodeCursor(text, scope), text).toBeNull();
 });
 
-it("refuses a cursor with inserted bytes that a text decoder would ignore", async () => {
+it("rejects a cursor with inserted bytes that a text decoder would ignore", async () => {
   const bytes = decodeBase64url(encodeCursor(5, scope)) ?? new Uint8Array();
   const [check, position] = [bytes.slice(0, 9), bytes.slice(9)];
   for (const inserted of [[0xef, 0xbb, 0xbf], [0x20], [0x30], [0x2b], [0x00], [0xff]]) {
@@ -46,7 +46,7 @@ it("refuses a cursor with inserted bytes that a text decoder would ignore", asyn
   }
 });
 
-it("refuses text that is not a cursor", async () => {
+it("rejects text that is not a cursor", async () => {
   for (const text of ["", "x", "5", "AAAA", "null", "🙂", "a".repeat(100_000)]) {
     expect(decodeCursor(text, scope)).toBeNull();
   }

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { boundDatabases, databaseCount, deploySteps, withDatabases } from "../../scripts/databases.mjs";
-import { allDatabases, databaseAt, databaseIndexOf, idIn } from "../../src/db/session.ts";
+import { allDatabases, databaseAt, idIn, parseDatabaseIndex } from "../../src/db/session.ts";
 import { randomId } from "../../src/lib/ids.ts";
 
 const config = readFileSync("wrangler.toml", "utf8");
@@ -22,7 +22,7 @@ describe("a configuration of several databases", () => {
     expect(boundDatabases(other)).toEqual([]);
   });
 
-  it("has 1 to 10 databases: any other number is refused", () => {
+  it("has 1 to 10 databases: any other number is rejected", () => {
     expect([databaseCount("1"), databaseCount("10"), databaseCount(undefined)]).toEqual([1, 10, 1]);
     for (const wrong of ["0", "11", "two", "", "-1", "1.5"]) expect(() => databaseCount(wrong)).toThrow("DATABASES");
   });
@@ -84,11 +84,11 @@ describe("the deploy button", () => {
 describe("an id of an application or a balance", () => {
   it("contains its database's index, and other ids contain none", () => {
     for (let index = 0; index < 10; index++) {
-      expect(databaseIndexOf(idIn(index, randomId("app_")))).toBe(index);
-      expect(databaseIndexOf(idIn(index, randomId("crb_")))).toBe(index);
+      expect(parseDatabaseIndex(idIn(index, randomId("app_")))).toBe(index);
+      expect(parseDatabaseIndex(idIn(index, randomId("crb_")))).toBe(index);
     }
     for (const other of ["", randomId("app_"), `${randomId("app_")}x`, `${randomId("app_")}10`, "app_none", "1"]) {
-      expect(databaseIndexOf(other)).toBeNull();
+      expect(parseDatabaseIndex(other)).toBeNull();
     }
   });
 

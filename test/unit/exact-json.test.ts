@@ -17,9 +17,9 @@ describe("parseExactJson", () => {
   });
 
   it("returns a number for every valid amount of cents", () => {
-    const steps = fc.oneof(fc.nat(), fc.integer({ min: 8_589_934_591_000_000, max: 8_589_934_592_000_000 }));
+    const minor = fc.oneof(fc.nat(), fc.integer({ min: 8_589_934_591_000_000, max: 8_589_934_592_000_000 }));
     fc.assert(
-      fc.property(steps, (cents) => {
+      fc.property(minor, (cents) => {
         const all = String(cents).padStart(7, "0");
         const written = `${all.slice(0, -6)}.${all.slice(-6)}00`;
         expect(parseExactJson(`{"cents":${written}}`)).toEqual({ cents: cents / 1_000_000 });
@@ -48,7 +48,7 @@ describe("parseExactJson", () => {
     parseExactJson(`[${"1,".repeat(250_000)}1]`);
   });
 
-  it("returns infinity above a double's range, keeps other values, and refuses invalid JSON", () => {
+  it("returns infinity above a double's range, keeps other values, and rejects invalid JSON", () => {
     expect(parseExactJson("[1e999,-1e999]")).toEqual([Infinity, -Infinity]);
     const text = '{"__proto__":{"s":"1.0000000000000001"},"n":null,"t":true,"l":1.0000000000000001}';
     const read = parseExactJson(text) as object;

@@ -26,7 +26,7 @@ describe("a number that a person typed", () => {
     for (const [text, value] of cases) expect(read(text), text).toBe(value);
   });
 
-  it("is refused under its argument's name when it is ambiguous or not a number", () => {
+  it("is rejected under its argument's name when it is ambiguous or not a number", () => {
     for (const text of [
       "100,5",
       "1,00",
@@ -41,14 +41,14 @@ describe("a number that a person typed", () => {
       "-",
       "0x10",
     ]) {
-      let refusal: unknown;
+      let rejection: unknown;
       try {
         read(text);
       } catch (error) {
-        refusal = error;
+        rejection = error;
       }
-      expect(refusal, text).toBeInstanceOf(PurserError);
-      expect(refusal, text).toMatchObject({ code: "invalid_request", param: "items[0].amount" });
+      expect(rejection, text).toBeInstanceOf(PurserError);
+      expect(rejection, text).toMatchObject({ code: "invalid_request", param: "items[0].amount" });
     }
   });
 });

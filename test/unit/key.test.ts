@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { findKey, isAdminKey, keyHint, readKey, withoutKeys, writeAdminKey, writeKey } from "../../src/db/key-form.ts";
 import { crc32, DIGITS, fromBase62, toBase62 } from "../../src/lib/encoding.ts";
 import { randomId } from "../../src/lib/ids.ts";
-import { times } from "../support/steps.ts";
+import { times } from "../support/minor.ts";
 
 const keys = fc
   .record({

@@ -2,7 +2,7 @@ import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { describe, expect, it } from "vitest";
 
-// `git ls-files` would refuse a folder that belongs to another user.
+// `git ls-files` would reject a folder that belongs to another user.
 const pages = globSync("**/*.md", { exclude: (path) => /(^|\/)(node_modules|dist|\.[^/]*)$/.test(path) }).toSorted();
 const textOf = (page: string) => readFileSync(page, "utf8");
 const withoutCode = (text: string) => text.replace(/^```[\s\S]*?^```$/gm, "");

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 
 /** The functions whose statements write a user's books. */
 const WRITES =
-  /\b(insertEntries|insertBalances|insertPeriods|insertPeriodsOfMany|insertTakings|insertReversal|insertPaymentMotions|settleReservations|settlementWrites|writesOfSettlements|changeRecurring)\b/;
+  /\b(insertEntries|insertBalances|insertPeriods|insertPeriodsOfMany|insertClawbacks|insertReversal|insertPaymentBalanceChanges|settleReservations|settlementWrites|writesOfSettlements|changeRecurring)\b/;
 /** A batch of more than SELECTs. */
 const SENDS = /\bbatch\((?![\w.]+, \[\s*select)/;
 /** They write many accounts in one batch: the pages of an erasure, and the due periods of the cron. */

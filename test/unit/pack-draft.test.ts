@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { testRules } from "../../src/catalog/insert-pack.ts";
-import { bodyOf, readDraft, ruleLists } from "../../src/dashboard/pack-draft.ts";
+import { makeBody, readDraft, ruleLists } from "../../src/dashboard/pack-draft.ts";
 
 /** The form of a pack with this number of items, and this number of rules for each. */
 function formOf(items: number, rules: number): Record<string, string> {
@@ -31,7 +31,7 @@ describe("the form of a pack", () => {
       kind: "legacy",
       rules: [{ event: "", model: "m" }],
     });
-    expect(bodyOf(draft)).toMatchObject({ packName: "Pack", items: [{ amount: 1 }, { amount: 2 }, { amount: 3 }] });
+    expect(makeBody(draft)).toMatchObject({ packName: "Pack", items: [{ amount: 1 }, { amount: 2 }, { amount: 3 }] });
   });
 
   it("of the largest pack is read, and all its rules are tested", () => {

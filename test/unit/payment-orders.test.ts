@@ -5,7 +5,7 @@ import { PRICES, STORY_EVENTS, type Story, storyOf } from "../support/payment-st
 import {
   changeOf,
   copyBooks,
-  type PureBooks,
+  type PureAccounts,
   type PureShop,
   returnPurely,
   takePurely,
@@ -62,12 +62,12 @@ function numberOf(value: object): number {
 
 /** A state of Purser's books and of the model. */
 class World {
-  readonly books: PureBooks;
+  readonly books: PureAccounts;
   readonly model: PaymentModel;
   readonly history: readonly Act[];
   readonly #changes: Changes;
   #isExpired = false;
-  #legs: readonly { id: string; steps: number }[] = [];
+  #legs: readonly { id: string; minor: number }[] = [];
 
   constructor(changes: Changes, model: (now: () => number) => PaymentModel, before?: World, act?: Act) {
     this.#changes = changes;
@@ -93,13 +93,13 @@ class World {
       for (const balance of Object.values(this.books.balances)) balance.isExpired = true;
     } else if (act === "debit" || act === "hold") {
       if (isAgain) return;
-      const steps = act === "debit" ? DEBIT : HOLD;
-      const legs = this.#pay(steps);
-      expect(this.model.spend(steps, act === "hold" ? { id: "res_1", seconds: 9 } : undefined)).toBe(legs !== null);
+      const minor = act === "debit" ? DEBIT : HOLD;
+      const legs = this.#pay(minor);
+      expect(this.model.spend(minor, act === "hold" ? { id: "res_1", seconds: 9 } : undefined)).toBe(legs !== null);
       if (act === "hold") this.#hold(legs ?? []);
     } else if (act === "return") {
       this.model.release("res_1");
-      for (const { id, steps } of this.#legs) returnPurely(this.books, id, steps);
+      for (const { id, minor } of this.#legs) returnPurely(this.books, id, minor);
       this.#legs = [];
     } else {
       takePurely(this.books, shop, this.#changes[act]);
@@ -107,33 +107,33 @@ class World {
     }
   }
 
-  #hold(legs: readonly { id: string; steps: number }[]): void {
+  #hold(legs: readonly { id: string; minor: number }[]): void {
     this.#legs = [...legs];
-    for (const { id, steps } of legs) {
+    for (const { id, minor } of legs) {
       const balance = this.books.balances[id];
-      if (balance !== undefined) balance.held += steps;
+      if (balance !== undefined) balance.held += minor;
     }
   }
 
   /** Pays for one unit, the balance that was granted first pays first (rule U2). */
-  #pay(steps: number): { id: string; steps: number }[] | null {
+  #pay(minor: number): { id: string; minor: number }[] | null {
     const live = Object.entries(this.books.balances).filter(([, { isRevoked, isExpired }]) => !isRevoked && !isExpired);
-    if (live.reduce((sum, [, { remaining }]) => sum + remaining, 0) < steps) return null;
-    let left = steps;
+    if (live.reduce((sum, [, { remaining }]) => sum + remaining, 0) < minor) return null;
+    let left = minor;
     return live.flatMap(([id, balance]) => {
       const paid = Math.min(left, balance.remaining);
       balance.remaining -= paid;
       left -= paid;
-      return paid > 0 ? [{ id, steps: paid }] : [];
+      return paid > 0 ? [{ id, minor: paid }] : [];
     });
   }
 
   get standing(): string[] {
     const grants = this.books.payments.flatMap((payment) => payment.grants);
     return grants
-      .map(({ balanceId, takenSteps }) => {
+      .map(({ balanceId, clawedBackMinor }) => {
         const balance = this.books.balances[balanceId];
-        return `${balance?.remaining} ${takenSteps} ${balance?.isRevoked}`;
+        return `${balance?.remaining} ${clawedBackMinor} ${balance?.isRevoked}`;
       })
       .toSorted();
   }
@@ -144,7 +144,7 @@ class World {
     const spent = (["debit", "hold"] as const).map((act) => this.history.includes(act));
     const owing = balances.map(({ owed, ...balance }) => [
       balance,
-      owed?.steps ?? 0,
+      owed?.minor ?? 0,
       owed?.holdIds.some((id) => holds.has(id)),
     ]);
     const payments = this.books.payments.map(({ facts, grants, ...payment }) => [

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { amountStepsMax, meterOf, priceAmount, UNITS, type Unit } from "../../src/books/amounts/amount.ts";
+import { amountMinorMax, meterOf, priceAmount, UNITS, type Unit } from "../../src/books/amounts/amount.ts";
 import {
   type CostRule,
   costOf,
@@ -158,8 +158,8 @@ describe("costs", () => {
     ["null where the rule does not name a meter", usage("e", "m", { input: 11, output: 1 }), null],
     ["null above the largest amount", usage("e", "m", { input: 5e9 }), null],
     ["the largest amount", usage("e", "m", { input: 8_589_934_592 / 2 }), 8_589_934_592_000_000],
-  ])("is %s", (_, used, steps) => {
-    expect(cost(costs, used)).toBe(steps);
+  ])("is %s", (_, used, minor) => {
+    expect(cost(costs, used)).toBe(minor);
   });
 });
 
@@ -261,7 +261,7 @@ describe("priceOf", () => {
         seen[found.kind]++;
         const units = Object.keys({ ...quantities, ...gaps });
         const firstGap = UNITS.find((unit) => unit in gaps);
-        const large = UNITS.find((unit) => (quantities[unit] ?? 0n) > BigInt(amountStepsMax[unit]));
+        const large = UNITS.find((unit) => (quantities[unit] ?? 0n) > BigInt(amountMinorMax[unit]));
         if (units.length === 0 || firstGap !== undefined) {
           const all = Object.keys(meters).filter((name) => (meters[name] ?? 0) > 0);
           const unit = firstGap ?? null;
@@ -269,9 +269,9 @@ describe("priceOf", () => {
         } else if (large !== undefined) {
           expect(found).toEqual({ kind: "too_large", unit: large });
         } else {
-          const positive = Object.entries(quantities).filter(([, steps]) => steps > 0n);
+          const positive = Object.entries(quantities).filter(([, minor]) => minor > 0n);
           const kept = positive.length === 0 ? Object.entries(quantities) : positive;
-          const expected = Object.fromEntries(kept.map(([unit, steps]) => [unit, Number(steps)]));
+          const expected = Object.fromEntries(kept.map(([unit, minor]) => [unit, Number(minor)]));
           const free = positive.length === 0 ? { isFree: true } : {};
           expect(found).toMatchObject({ kind: "priced", quantities: { ...expected, ...free } });
           expect(Object.keys(found.kind === "priced" ? found.quantities : {}).toSorted()).toEqual(

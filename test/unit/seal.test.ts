@@ -26,7 +26,7 @@ describe("a sealed text", () => {
     expect(new Set(nonces).size).toBe(3);
   });
 
-  it("is refused with any character changed, removed or added", async () => {
+  it("is rejected with any character changed, removed or added", async () => {
     const sealed = await sealText(secret, "c", TEXT);
     for (let at = 0; at < sealed.length; at++) {
       const changed = `${sealed.slice(0, at)}${sealed[at] === "A" ? "B" : "A"}${sealed.slice(at + 1)}`;

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { setEndUserAuthInput } from "../../src/api/apps/set-end-user-auth.ts";
-import { TOKEN_FLAWS } from "../../src/auth/jwt.ts";
+import { TOKEN_REJECTIONS } from "../../src/auth/jwt.ts";
 
 const pages = readdirSync("docs/sign-in").map((name) => [name, readFileSync(`docs/sign-in/${name}`, "utf8")] as const);
 
@@ -21,7 +21,7 @@ describe("the sign-in guides", () => {
     );
     expect(reasons.length).toBeGreaterThan(1);
     expect(
-      reasons.filter((reason) => reason !== "or" && !(TOKEN_FLAWS as readonly unknown[]).includes(reason)),
+      reasons.filter((reason) => reason !== "or" && !(TOKEN_REJECTIONS as readonly unknown[]).includes(reason)),
     ).toEqual([]);
   });
 });

@@ -46,7 +46,7 @@ it.each([
   await expect(check).rejects.toMatchObject({ code: "invalid_signature", param: "Stripe-Signature" });
 });
 
-it("refuses another body, another secret, and any signature when no secret is set", async () => {
+it("rejects another body, another secret, and any signature when no secret is set", async () => {
   const other = new TextEncoder().encode(payload.replace("evt_1", "evt_2"));
   await expect(checkSignature(stripeHeader, other, [secret], nowMs)).rejects.toMatchObject({
     code: "invalid_signature",

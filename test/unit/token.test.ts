@@ -22,7 +22,7 @@ const claims: ExportClaims = {
 const BASE64URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const NOT_BASE64URL = [".", "=", "+", "/", " ", "%", "\t", "\n", "\u0000", "~", "é", "А", "🦊", ""];
 
-const isRefused = async (token: string, given = secrets, nowMs = NOW_MS): Promise<boolean> =>
+const isRejected = async (token: string, given = secrets, nowMs = NOW_MS): Promise<boolean> =>
   (await openToken(token, given, nowMs)) === null;
 
 /** Signs any text as a payload, as only the holder of the secret can. */
@@ -31,11 +31,11 @@ const signed = async (payload: string, secret = LINK_SECRET): Promise<string> =>
   return `${first}.${encodeBase64url(await signHmac(secret, first))}`;
 };
 
-const expectAllRefused = async (tokens: readonly string[]): Promise<void> => {
+const expectAllRejected = async (tokens: readonly string[]): Promise<void> => {
   const passed: string[] = [];
   for (let index = 0; index < tokens.length; index += 500) {
     const batch = tokens.slice(index, index + 500);
-    const refused = await Promise.all(batch.map((token) => isRefused(token)));
+    const refused = await Promise.all(batch.map((token) => isRejected(token)));
     passed.push(...batch.filter((_, at) => !refused[at]));
   }
   expect(passed).toEqual([]);
@@ -59,7 +59,7 @@ describe("an export token", () => {
     expect(await openToken(await signToken(claims, LINK_SECRET), secrets, NOW_MS)).toEqual(claims);
   });
 
-  it("is refused with any one character changed or missing", async () => {
+  it("is rejected with any one character changed or missing", async () => {
     const token = await signToken(claims, LINK_SECRET);
     const altered: string[] = [];
     for (let index = 0; index < token.length; index++) {
@@ -68,10 +68,10 @@ describe("an export token", () => {
       }
     }
     expect(altered.length).toBeGreaterThan(token.length * 76);
-    await expectAllRefused(altered);
+    await expectAllRejected(altered);
   });
 
-  it("is refused with any one character inserted", async () => {
+  it("is rejected with any one character inserted", async () => {
     const token = await signToken(claims, LINK_SECRET);
     const altered: string[] = [];
     for (let index = 0; index <= token.length; index++) {
@@ -79,10 +79,10 @@ describe("an export token", () => {
         altered.push(token.slice(0, index) + character + token.slice(index));
       }
     }
-    await expectAllRefused(altered);
+    await expectAllRejected(altered);
   });
 
-  it("is refused in every other encoding of the same bytes", async () => {
+  it("is rejected in every other encoding of the same bytes", async () => {
     // Payloads of each length modulo 3, so that both halves end in stray bits or in none.
     for (const distinctId of ["a", "aa", "aaa"]) {
       const token = await signToken({ ...claims, distinctId }, LINK_SECRET);
@@ -94,20 +94,20 @@ describe("an export token", () => {
         return [...same, `${half}=`, `${half}==`, ` ${half}`, `${half}\n`, half.replace(/.{4}/g, "$& ")];
       };
       expect(sameBytes(mac).length).toBeGreaterThanOrEqual(3 + 5);
-      await expectAllRefused([
+      await expectAllRejected([
         ...sameBytes(payload).map((half) => `${half}.${mac}`),
         ...sameBytes(mac).map((half) => `${payload}.${half}`),
         ...[token.replaceAll("-", "+"), token.replaceAll("_", "/")].filter((text) => text !== token),
       ]);
-      expect(await isRefused(token)).toBe(false);
+      expect(await isRejected(token)).toBe(false);
     }
   });
 
-  it("is refused when its parts are missing, swapped, repeated or from another token", async () => {
+  it("is rejected when its parts are missing, swapped, repeated or from another token", async () => {
     const token = await signToken(claims, LINK_SECRET);
     const other = await signToken({ ...claims, distinctId: "somebody else" }, LINK_SECRET);
     const [payload = "", mac = ""] = token.split(".");
-    await expectAllRefused([
+    await expectAllRejected([
       "",
       ".",
       payload,
@@ -124,10 +124,10 @@ describe("an export token", () => {
     ]);
   });
 
-  it("is refused when it is signed with an unknown secret, and opens with the previous secret", async () => {
+  it("is rejected when it is signed with an unknown secret, and opens with the previous secret", async () => {
     const token = await signToken(claims, "the-secret-before-this");
-    expect(await isRefused(token)).toBe(true);
-    expect(await isRefused(token, { current: LINK_SECRET, previous: "some-other-secret" })).toBe(true);
+    expect(await isRejected(token)).toBe(true);
+    expect(await isRejected(token, { current: LINK_SECRET, previous: "some-other-secret" })).toBe(true);
     expect(
       await openToken(token, { current: LINK_SECRET, previous: "the-secret-before-this" }, NOW_MS),
       "rotation leaves no dead links",
@@ -136,17 +136,17 @@ describe("an export token", () => {
 
   it("is valid until the millisecond that it names, and not later", async () => {
     const token = await signToken(claims, LINK_SECRET);
-    expect(await isRefused(token, secrets, NOW_MS + TOKEN_LIFE_MS)).toBe(false);
-    expect(await isRefused(token, secrets, NOW_MS + TOKEN_LIFE_MS + 1)).toBe(true);
+    expect(await isRejected(token, secrets, NOW_MS + TOKEN_LIFE_MS)).toBe(false);
+    expect(await isRejected(token, secrets, NOW_MS + TOKEN_LIFE_MS + 1)).toBe(true);
   });
 
-  it("is refused while it expires in more than 24 hours, even with a correct signature", async () => {
+  it("is rejected while it expires in more than 24 hours, even with a correct signature", async () => {
     const token = await signToken({ ...claims, expiresAt: iso(NOW_MS + TOKEN_LIFE_MS + 1) }, LINK_SECRET);
-    expect(await isRefused(token)).toBe(true);
-    expect(await isRefused(token, secrets, NOW_MS + 1)).toBe(false);
+    expect(await isRejected(token)).toBe(true);
+    expect(await isRejected(token, secrets, NOW_MS + 1)).toBe(false);
   });
 
-  it("is refused when its payload is not exactly the four fields, even with a correct signature", async () => {
+  it("is rejected when its payload is not exactly the four fields, even with a correct signature", async () => {
     const json = (change: object): string => JSON.stringify({ ...claims, ...change });
     const payloads = [
       "",
@@ -168,7 +168,7 @@ describe("an export token", () => {
       `${json({})}x`,
       `\ufeff${json({})}`,
     ];
-    await expectAllRefused(await Promise.all(payloads.map((payload) => signed(payload))));
-    expect(await isRefused(await signed(json({})))).toBe(false);
+    await expectAllRejected(await Promise.all(payloads.map((payload) => signed(payload))));
+    expect(await isRejected(await signed(json({})))).toBe(false);
   });
 });

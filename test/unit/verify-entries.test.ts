@@ -16,7 +16,7 @@ import {
 
 type Entry = { -readonly [Field in keyof VerifiedEntry]: VerifiedEntry[Field] };
 type Balance = { -readonly [Field in keyof VerifiedBalance]: VerifiedBalance[Field] };
-interface Books {
+interface Accounts {
   readonly entries: Entry[];
   readonly balances: Balance[];
 }
@@ -24,52 +24,52 @@ interface Books {
 const OF = { packId: "cpk_1", unit: "tokens" } as const;
 
 /** Correct books: in each round a balance is granted, or an earlier one changes. */
-function soundBooks(rounds: readonly { readonly balance: number; readonly part: number }[]): Books {
-  const books: Books = { entries: [], balances: [] };
+function soundLedger(rounds: readonly { readonly balance: number; readonly part: number }[]): Accounts {
+  const books: Accounts = { entries: [], balances: [] };
   for (const [index, { balance: place, part }] of rounds.entries()) {
     const seq = index + 1;
     const balance = place >= books.balances.length ? undefined : books.balances[place];
     if (balance === undefined) {
       const id = `crb_${books.balances.length}`;
-      const deltaSteps = 1_000;
+      const deltaMinor = 1_000;
       books.entries.push({
         ...OF,
         seq,
         balanceId: id,
-        deltaSteps,
-        afterSteps: deltaSteps,
+        deltaMinor,
+        afterMinor: deltaMinor,
         previousSeq: null,
         isGrant: 1,
       });
       books.balances.push({
         ...OF,
         id,
-        initialSteps: deltaSteps,
-        remainingSteps: deltaSteps,
+        initialMinor: deltaMinor,
+        remainingMinor: deltaMinor,
         grantSeq: seq,
         lastSeq: seq,
       });
       continue;
     }
-    const deltaSteps = part < 0 ? -Math.min(balance.remainingSteps, -part) : part;
-    const afterSteps = balance.remainingSteps + deltaSteps;
+    const deltaMinor = part < 0 ? -Math.min(balance.remainingMinor, -part) : part;
+    const afterMinor = balance.remainingMinor + deltaMinor;
     books.entries.push({
       ...OF,
       seq,
       balanceId: balance.id,
-      deltaSteps,
-      afterSteps,
+      deltaMinor,
+      afterMinor,
       previousSeq: balance.lastSeq,
       isGrant: 0,
     });
-    balance.remainingSteps = afterSteps;
+    balance.remainingMinor = afterMinor;
     balance.lastSeq = seq;
   }
   return books;
 }
 
 /** Verifies page by page, with the rows of each page. `room` is the number of balances that a cursor can carry. */
-function verify({ entries, balances }: Books, size: number, room = 3_000): Flaw[] {
+function verify({ entries, balances }: Accounts, size: number, room = 3_000): Flaw[] {
   const lastSeq = entries.at(-1)?.seq ?? 0;
   const lastGrantSeq = balances.at(-1)?.grantSeq ?? 0;
   const flaws: Flaw[] = [];
@@ -80,19 +80,19 @@ function verify({ entries, balances }: Books, size: number, room = 3_000): Flaw[
     const { afterSeq, fromSeq, toSeq, ends }: VerifyPosition = readVerifyPosition(writePosition(position));
     const endSeq = afterSeq + size;
     const pageEntries = entries.filter(({ seq }) => seq > afterSeq && seq <= endSeq);
-    const standings = entries
+    const checkpoints = entries
       .filter(({ seq }) => ends.has(seq))
-      .map((end) => ({ ...end, total: BigInt(end.afterSteps) + (ends.get(end.seq) ?? 0n) }));
-    const ids = new Set([...pageEntries, ...standings].map(({ balanceId }) => balanceId));
+      .map((end) => ({ ...end, total: BigInt(end.afterMinor) + (ends.get(end.seq) ?? 0n) }));
+    const ids = new Set([...pageEntries, ...checkpoints].map(({ balanceId }) => balanceId));
     const stretch = {
-      ...{ afterSeq, endSeq, lastSeq, fromSeq, entries: pageEntries, standings },
+      ...{ afterSeq, endSeq, lastSeq, fromSeq, entries: pageEntries, checkpoints },
       toSeq: toSeq ?? Number.MAX_SAFE_INTEGER,
       isEnd: endSeq >= Math.max(lastSeq, lastGrantSeq),
       balances: balances.filter(({ id, grantSeq }) => ids.has(id) || (grantSeq > afterSeq && grantSeq <= endSeq)),
     };
     const page = verifyEntries(stretch);
     flaws.push(...page.flaws);
-    position = nextPosition(position, stretch, page.standings, room);
+    position = nextPosition(position, stretch, page.checkpoints, room);
   }
   return flaws;
 }
@@ -107,23 +107,23 @@ const rounds = fc.array(fc.record({ balance: fc.nat(8), part: fc.integer({ min: 
 const size = fc.integer({ min: 1, max: 45 });
 const room = fc.constantFrom(0, 3, 7, 3_000);
 
-/** Ways to plant a flaw. The triggers of the database prevent all of them. */
-const PLANTINGS: Record<string, (books: Books, at: number, steps: number) => void> = {
-  remaining: ({ balances }, at, steps) => {
+/** Ways to plant a error. The triggers of the database prevent all of them. */
+const PLANTINGS: Record<string, (books: Accounts, at: number, minor: number) => void> = {
+  remaining: ({ balances }, at, minor) => {
     const balance = balances[at % balances.length];
-    if (balance !== undefined) balance.remainingSteps += steps;
+    if (balance !== undefined) balance.remainingMinor += minor;
   },
-  delta: ({ entries }, at, steps) => {
+  delta: ({ entries }, at, minor) => {
     const entry = entries[at % entries.length];
-    if (entry !== undefined) entry.deltaSteps += steps;
+    if (entry !== undefined) entry.deltaMinor += minor;
   },
-  after: ({ entries }, at, steps) => {
+  after: ({ entries }, at, minor) => {
     const entry = entries[at % entries.length];
-    if (entry !== undefined) entry.afterSteps += steps;
+    if (entry !== undefined) entry.afterMinor += minor;
   },
-  previous: ({ entries }, at, steps) => {
+  previous: ({ entries }, at, minor) => {
     const entry = entries[at % entries.length];
-    if (entry !== undefined) entry.previousSeq = (entry.previousSeq ?? 0) + steps;
+    if (entry !== undefined) entry.previousSeq = (entry.previousSeq ?? 0) + minor;
   },
   stranger: ({ entries }, at) => {
     const entry = entries[at % entries.length];
@@ -132,17 +132,17 @@ const PLANTINGS: Record<string, (books: Books, at: number, steps: number) => voi
   missing: ({ entries }, at) => {
     entries.splice(at % entries.length, 1);
   },
-  more: ({ entries, balances }, at, steps) => {
+  more: ({ entries, balances }, at, minor) => {
     const balance = balances[at % balances.length];
     if (balance === undefined) return;
-    const afterSteps = balance.remainingSteps + steps;
+    const afterMinor = balance.remainingMinor + minor;
     const seq = (entries.at(-1)?.seq ?? 0) + 1;
     entries.push({
       ...OF,
       seq,
       balanceId: balance.id,
-      deltaSteps: steps,
-      afterSteps,
+      deltaMinor: minor,
+      afterMinor,
       previousSeq: balance.lastSeq,
       isGrant: 0,
     });
@@ -151,23 +151,23 @@ const PLANTINGS: Record<string, (books: Books, at: number, steps: number) => voi
 const planting = fc.record({
   kind: fc.constantFrom(...Object.keys(PLANTINGS)),
   at: fc.nat(100),
-  steps: fc.integer({ min: -2_000, max: 2_000 }).filter((steps) => steps !== 0),
+  minor: fc.integer({ min: -2_000, max: 2_000 }).filter((minor) => minor !== 0),
 });
 
 describe("the verification of a ledger", () => {
   it("finds nothing in correct books, with pages of any size", () => {
     fc.assert(
       fc.property(rounds, size, room, (moves, pages, characters) => {
-        expect(verify(soundBooks(moves), pages, characters)).toEqual([]);
+        expect(verify(soundLedger(moves), pages, characters)).toEqual([]);
       }),
     );
   });
 
-  it("finds a planted flaw, and the same flaws with pages of any size", () => {
+  it("finds a planted error, and the same errors with pages of any size", () => {
     fc.assert(
-      fc.property(rounds, size, room, planting, (moves, pages, characters, { kind, at, steps }) => {
-        const books = soundBooks(moves);
-        PLANTINGS[kind]?.(books, at, steps);
+      fc.property(rounds, size, room, planting, (moves, pages, characters, { kind, at, minor }) => {
+        const books = soundLedger(moves);
+        PLANTINGS[kind]?.(books, at, minor);
         const whole = flawNames(verify(books, 100));
         expect(whole).not.toEqual([]);
         expect(flawNames(verify(books, pages, characters))).toEqual(whole);
@@ -176,7 +176,7 @@ describe("the verification of a ledger", () => {
     );
   });
 
-  it("finds every balance with a flaw, in several pages as in one", () => {
+  it("finds every balance with a error, in several pages as in one", () => {
     const flawed = (flaws: readonly Flaw[]) => new Set(flaws.map(({ balanceId }) => balanceId));
     fc.assert(
       fc.property(
@@ -185,9 +185,9 @@ describe("the verification of a ledger", () => {
         room,
         fc.array(planting, { minLength: 2, maxLength: 4 }),
         (moves, pages, characters, plantings) => {
-          const books = soundBooks(moves);
-          for (const { kind, at, steps } of plantings)
-            if (books.entries.length > 0) PLANTINGS[kind]?.(books, at, steps);
+          const books = soundLedger(moves);
+          for (const { kind, at, minor } of plantings)
+            if (books.entries.length > 0) PLANTINGS[kind]?.(books, at, minor);
           const [whole, parts] = [flawed(verify(books, 100)), flawed(verify(books, pages, characters))];
           expect([...parts]).toEqual(expect.arrayContaining([...whole]));
         },

@@ -2,12 +2,12 @@ import { createExecutionContext } from "cloudflare:test";
 import { expect, it, vi } from "vitest";
 import { InsufficientCredits, Purser, verifyWebhook } from "../../clients/typescript/src/index.ts";
 import { createWorkerApp } from "../../src/app.ts";
-import { bound, makeApp, makeLegacyPack } from "../support/world.ts";
+import { bound, makeApp, makeOpenAmountPack } from "../support/world.ts";
 
 it("the client sends calls, reads pages, holds credits, throws errors and checks signatures inside workerd", async () => {
   const { appId, keys } = await makeApp();
   const app = createWorkerApp();
-  await makeLegacyPack(appId, "Tokens", "tokens");
+  await makeOpenAmountPack(appId, "Tokens", "tokens");
   const purser = new Purser({
     url: "https://purser.example",
     key: keys.sk_live,
@@ -41,7 +41,7 @@ it("the client sends calls, reads pages, holds credits, throws errors and checks
 it("the client passes warnings to onWarning with their operation, and by default prints each warning once", async () => {
   const { appId, keys } = await makeApp();
   const app = createWorkerApp();
-  await makeLegacyPack(appId, "Tokens", "tokens");
+  await makeOpenAmountPack(appId, "Tokens", "tokens");
   const settings = {
     url: "https://purser.example",
     key: keys.sk_live,

@@ -86,16 +86,16 @@ export const below = lazy(() =>
     }),
 );
 
-/** Refuses values that are invalid in every unit. */
+/** Rejects values that are invalid in every unit. */
 export function checkBelow(
   { amount, percent }: Below,
   context: z.core.$RefinementCtx,
   path: readonly string[] = [],
 ): void {
-  const refuse = (field: string, message: string) =>
+  const reject = (field: string, message: string) =>
     context.addIssue({ code: "custom", path: [...path, field], message });
-  if (amount !== undefined && !(amount > 0)) refuse("amount", "must be above 0");
+  if (amount !== undefined && !(amount > 0)) reject("amount", "must be above 0");
   if (percent === undefined) return;
-  if (!(percent > 0 && percent <= 100)) refuse("percent", "must be above 0 and at most 100");
-  else if (percentThousandths(percent) === null) refuse("percent", "must have at most 3 decimals");
+  if (!(percent > 0 && percent <= 100)) reject("percent", "must be above 0 and at most 100");
+  else if (percentThousandths(percent) === null) reject("percent", "must have at most 3 decimals");
 }

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { createAlert } from "../../books/alerts/alerts.ts";
-import { amountRule, toSteps } from "../../books/amounts/amount.ts";
+import { amountRule, toMinor } from "../../books/amounts/amount.ts";
 import { unit } from "../../books/amounts/amount-fields.ts";
 import { displayName, identifier, mode } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
@@ -32,7 +32,7 @@ function checkNewAlert(
   context: z.core.$RefinementCtx,
 ): void {
   checkBelow(below, context, ["below"]);
-  if (below.amount === undefined || !(below.amount > 0) || toSteps(unit, below.amount) !== null) return;
+  if (below.amount === undefined || !(below.amount > 0) || toMinor(unit, below.amount) !== null) return;
   context.addIssue({ code: "custom", path: ["below", "amount"], message: amountRule(unit, below.amount) });
 }
 

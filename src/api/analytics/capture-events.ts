@@ -51,7 +51,7 @@ const captureBatch = lazy(() =>
     .meta({ id: "CaptureBatch" }),
 );
 
-/** The response of the v0 capture routes. Events that are not in `refused` are stored. */
+/** The response of the v0 capture routes. Events that are not in `rejected` are stored. */
 const captureOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({

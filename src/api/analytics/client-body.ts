@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { findKey } from "../../db/key-form.ts";
-import { isRefusal } from "../../errors.ts";
+import { isRejection } from "../../errors.ts";
 import { readBytes } from "../../http/body.ts";
 import type { AppEnv } from "../../http/factory.ts";
 import { UNKNOWN_KEY_BYTES_MAX } from "../../http/json-body.ts";
@@ -27,9 +27,9 @@ export class ClientBody {
    */
   async key(): Promise<string | null> {
     const beginning = await this.#unpackBeginning();
-    const key = findKey(asciiOf(beginning.bytes.subarray(0, UNKNOWN_KEY_BYTES_MAX)));
+    const key = findKey(decodeAscii(beginning.bytes.subarray(0, UNKNOWN_KEY_BYTES_MAX)));
     if (key !== null) return key;
-    return this.#isLarge ? findKey(asciiOf((await this.#wholeOf(beginning)).bytes)) : this.#malformedKey(beginning);
+    return this.#isLarge ? findKey(decodeAscii((await this.#wholeOf(beginning)).bytes)) : this.#malformedKey(beginning);
   }
 
   /** Returns the events of the body, after its key was accepted. Throws `invalid_key`, and the errors of a malformed body. */
@@ -48,7 +48,7 @@ export class ClientBody {
     try {
       return keyBesideEvents(parseEvents(bytes));
     } catch (error) {
-      if (isRefusal(error)) return null;
+      if (isRejection(error)) return null;
       throw error;
     }
   }
@@ -76,4 +76,4 @@ export class ClientBody {
 }
 
 /** Reads bytes as one-byte characters, in which a key looks the same. It does not fail on a character that is cut. */
-const asciiOf = (bytes: Uint8Array): string => new TextDecoder("latin1").decode(bytes);
+const decodeAscii = (bytes: Uint8Array): string => new TextDecoder("latin1").decode(bytes);

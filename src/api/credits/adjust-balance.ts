@@ -47,7 +47,7 @@ export default operation({
   body: adjustInput,
   errors: ["invalid_quantity", "idempotency_conflict", "credit_balance_not_found"],
   replayable: true,
-  writesForId: "refused",
+  writesForId: "rejected",
   idempotent: { field: "adjustmentId" },
   ...(WITH_REFERENCE && {
     output: () =>

@@ -66,7 +66,7 @@ export default operation({
   errors: ["invalid_quantity", "credit_pack_not_found", "test_quota_exceeded"],
   replayable: true,
   warns: true,
-  writesForId: "refused",
+  writesForId: "rejected",
   idempotent: { field: "externalRef" },
   ...(WITH_REFERENCE && {
     output: () => grantOutput,

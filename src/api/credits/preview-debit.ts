@@ -8,7 +8,7 @@ import { secretKey } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
 import { isOneOf, usageFields } from "../usage/usage-shapes.ts";
-import { refusingLimitOutput } from "../usage-limits/usage-limit-shapes.ts";
+import { rejectingLimitOutput } from "../usage-limits/usage-limit-shapes.ts";
 
 const skipReason = /* @__PURE__ */ lazy(() =>
   z.enum(["revoked", "expired", "depleted", "no_match", "wrong_unit", "not_needed"]).meta({ id: "SkipReason" }),
@@ -37,7 +37,7 @@ const planOutput = /* @__PURE__ */ lazy(() =>
         )
         .meta(words("The balances that would not be debited, and why.")),
       limits: z
-        .array(refusingLimitOutput)
+        .array(rejectingLimitOutput)
         .meta(words("The usage limits that would refuse it, oldest first. None for `partial`.")),
     })
     .meta({ id: "DebitPlan" }),

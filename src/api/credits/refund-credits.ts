@@ -123,7 +123,7 @@ export default operation({
   body: refundInput,
   errors: ["idempotency_conflict", "credit_balance_not_found"],
   replayable: true,
-  writesForId: "refused",
+  writesForId: "rejected",
   idempotent: true,
   ...(WITH_REFERENCE && {
     output: () => refundOutput,

@@ -37,7 +37,7 @@ export default operation({
   access: secretKey(),
   body: revokeInput,
   errors: ["credit_balance_not_found"],
-  writesForId: "refused",
+  writesForId: "rejected",
   idempotent: true,
   ...(WITH_REFERENCE && {
     output: () =>

@@ -24,7 +24,7 @@ const DOWNLOAD_HEADERS = {
 const downloadHeaders = factory.createMiddleware(async (c, next) => {
   for (const [name, value] of Object.entries(DOWNLOAD_HEADERS)) c.header(name, value);
   await next();
-  // People open the link in a browser, so the body of the refusal is a page. The status and the other headers stay the same (P6).
+  // People open the link in a browser, so the body of the rejection is a page. The status and the other headers stay the same (P6).
   if (c.res.status !== 401 || !acceptsHtml(c.req.header("accept"))) return;
   const headers = new Headers(c.res.headers);
   headers.delete("Content-Disposition");
@@ -89,7 +89,7 @@ export default operation({
   method: "get",
   path: "/api/v1/export-download",
   tag: "People",
-  // The headers are for every method, because the URL contains the token even when the request is refused.
+  // The headers are for every method, because the URL contains the token even when the request is rejected.
   access: open([limitArrivals, openRoot], downloadHeaders),
   // A link that is not valid gets one response, whatever its token is (P6).
   query: new Unread(() =>

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { requireApp } from "../../catalog/apps.ts";
 import { createPack } from "../../catalog/insert-pack.ts";
-import { LEGACY_FIELDS } from "../../catalog/pack.ts";
+import { OPEN_AMOUNT_FIELDS } from "../../catalog/pack.ts";
 import { lazy } from "../../http/lazy.ts";
 import { itemNames, packNames } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";
@@ -14,8 +14,8 @@ import {
   examplePack,
   itemFields,
   itemListOf,
-  legacyFields,
   newPackItem,
+  openAmountFields,
   pack,
   packName,
 } from "./pack-shapes.ts";
@@ -29,7 +29,7 @@ const newPack = () =>
     packName: packName(),
     defaultExpiryDays: defaultExpiryDays(),
     items: itemListOf(newItem).meta(words("The pack's items. Empty for a pack without items.")),
-    ...legacyFields(),
+    ...openAmountFields(),
   });
 
 export const createPackInput = lazy(() =>
@@ -39,7 +39,7 @@ export const createPackInput = lazy(() =>
         context.addIssue({ code: "custom", path: ["unit"], message: "is required for a pack without items" });
       }
       if (pack.items.length === 0) return;
-      for (const field of LEGACY_FIELDS) {
+      for (const field of OPEN_AMOUNT_FIELDS) {
         if (pack[field] === undefined) continue;
         context.addIssue({ code: "custom", path: [field], message: "is allowed only for a pack without items" });
       }

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { amountRule, toSteps } from "../../books/amounts/amount.ts";
+import { amountRule, toMinor } from "../../books/amounts/amount.ts";
 import { matchRule, unit } from "../../books/amounts/amount-fields.ts";
 import { PACK_BYTES_MAX } from "../../catalog/pack.ts";
 import { anyNumber, displayName } from "../../http/fields.ts";
@@ -75,7 +75,7 @@ export const packName = () =>
     words("Unique among the application's packs that are not archived. Letter case does not matter.", "Starter"),
   );
 
-/** Refuses items or rules whose JSON is too long, because the cron reads the packs of many users at once. */
+/** Rejects items or rules whose JSON is too long, because the cron reads the packs of many users at once. */
 const fitsPack = [
   (value: unknown) => new TextEncoder().encode(JSON.stringify(value)).length <= PACK_BYTES_MAX,
   `must have at most ${PACK_BYTES_MAX} bytes as JSON: use fewer or shorter match rules, such as a glob instead of a list of names`,
@@ -105,14 +105,14 @@ export const itemFields = () => ({
   priority: priority().default(100),
 });
 
-/** Refuses an amount that is not positive, or not exact in its unit. */
+/** Rejects an amount that is not positive, or not exact in its unit. */
 export function checkAmount(
   item: { amount: number; unit: z.infer<typeof unit> },
   context: z.core.$RefinementCtx,
 ): void {
-  const refuse = (message: string) => context.addIssue({ code: "custom", path: ["amount"], message });
-  if (!(item.amount > 0)) refuse("must be positive");
-  else if (toSteps(item.unit, item.amount) === null) refuse(amountRule(item.unit, item.amount));
+  const reject = (message: string) => context.addIssue({ code: "custom", path: ["amount"], message });
+  if (!(item.amount > 0)) reject("must be positive");
+  else if (toMinor(item.unit, item.amount) === null) reject(amountRule(item.unit, item.amount));
 }
 
 export const itemListOf = <Item extends z.ZodType>(item: Item) =>
@@ -123,7 +123,7 @@ export const itemListOf = <Item extends z.ZodType>(item: Item) =>
 
 const WITHOUT_ITEMS = "Only for a pack without items.";
 
-export const legacyFields = () => ({
+export const openAmountFields = () => ({
   unit: unit.optional().meta(words(WITHOUT_ITEMS, "tokens")),
   matches: packMatches.optional().meta(words(WITHOUT_ITEMS)),
   priority: priority()

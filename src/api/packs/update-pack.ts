@@ -12,7 +12,7 @@ import {
   examplePack,
   itemFields,
   itemListOf,
-  legacyFields,
+  openAmountFields,
   pack,
   packItem,
   packName,
@@ -50,7 +50,7 @@ export const patchPackInput = lazy(() =>
         words("Days until a granted balance expires, unless the grant says otherwise. Null: never.", 365),
       ),
       items: itemListOf(keptItem).optional().meta(words("The whole new list of items.")),
-      ...legacyFields(),
+      ...openAmountFields(),
     })
     .meta({ id: "UpdateCreditPack", wrongNames: packNames }),
 );

@@ -6,7 +6,7 @@ import { nextCursor, time } from "../../http/output-fields.ts";
 import { words } from "../../lib/words.ts";
 import { REFUNDS, SETTLERS } from "../../payments/outcomes.ts";
 import { listPayments } from "../../payments/payment-lists.ts";
-import { STANDING_REASONS } from "../../payments/reasons.ts";
+import { STATUS_REASONS } from "../../payments/reasons.ts";
 import { administration } from "../access.ts";
 import { appParams, EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -62,7 +62,7 @@ const payment = /* @__PURE__ */ lazy(() =>
           ),
         ),
       reason: z
-        .enum(STANDING_REASONS)
+        .enum(STATUS_REASONS)
         .meta({ id: "PaymentReason" })
         .nullable()
         .meta(

@@ -15,14 +15,14 @@ import { logIgnored } from "../../payments/log.ts";
 import { hintOf, NO_FACTS } from "../../payments/reasons.ts";
 import {
   checkSignature,
-  noteRefused,
+  noteRejected,
   type Receiver,
-  SignatureRefusal,
+  SignatureRejection,
   selectReceiver,
   tenantOf,
 } from "../../payments/receiver.ts";
 import { openSecrets, readStoredSetting } from "../../payments/stripe-setting.ts";
-import { takeEvent } from "../../payments/take-event.ts";
+import { handleStripeEvent } from "../../payments/take-event.ts";
 import type { Access } from "../access.ts";
 import { appId } from "../common.ts";
 import { operation } from "../operation.ts";
@@ -92,7 +92,7 @@ const requireSignature = createMiddleware<WithReceiver>(async (c, next) => {
   try {
     await checkSignature(c.req.header("stripe-signature"), bodyBytes, secrets, runtime.now());
   } catch (error) {
-    if (error instanceof SignatureRefusal) await noteRefused(ctx, receiver, error.reason);
+    if (error instanceof SignatureRejection) await noteRejected(ctx, receiver, error.reason);
     throw error;
   }
   await next();
@@ -114,8 +114,8 @@ const signedInput = lazy(() =>
   }),
 );
 
-/** Logs events that have a valid signature but are refused. */
-const logRefused = createMiddleware<AppEnv>(async (c, next) => {
+/** Logs events that have a valid signature but are rejected. */
+const logRejected = createMiddleware<AppEnv>(async (c, next) => {
   await next();
   const { error } = c;
   if (!(error instanceof PurserError) || error.code !== "invalid_request") return;
@@ -143,7 +143,7 @@ function parseOrNull(text: string): unknown {
 const signedByStripe: Access<Context<WithReceiver>> = {
   kind: "open",
   // Their types have `receiver`, which the other operations' environment lacks.
-  enter: [limitStripe, openRoot, openReceiver, limitBody, requireSignature, logRefused] as MiddlewareHandler<AppEnv>[],
+  enter: [limitStripe, openRoot, openReceiver, limitBody, requireSignature, logRejected] as MiddlewareHandler<AppEnv>[],
   // `openReceiver`, which `enter` runs first, sets `receiver`. Contexts of two environments cannot be cast directly.
   call: async (c, _input, handler) => handler(c as unknown as Context<WithReceiver>),
 };
@@ -186,6 +186,6 @@ export default operation({
         "does not match the mode of this URL. Send the events of each mode to the URL of that mode",
       );
     }
-    return callVerb(c, (at) => takeEvent(at, readStoredSetting(receiver.stored), event));
+    return callVerb(c, (at) => handleStripeEvent(at, readStoredSetting(receiver.stored), event));
   },
 });

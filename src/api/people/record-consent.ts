@@ -70,7 +70,7 @@ export default operation({
       }),
   ),
   warns: true,
-  writesForId: "refused",
+  writesForId: "rejected",
   ...(WITH_REFERENCE && {
     output: () => consentEntry,
     summary: "Record a consent decision",

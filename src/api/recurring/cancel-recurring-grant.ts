@@ -30,7 +30,7 @@ export default operation({
   params: recurringParams,
   body: cancelRecurringInput,
   errors: ["not_found"],
-  writesForId: "refused",
+  writesForId: "rejected",
   idempotent: true,
   ...(WITH_REFERENCE && {
     output: () => recurringOutput,

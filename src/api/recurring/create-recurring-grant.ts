@@ -68,7 +68,7 @@ export default operation({
   errors: ["credit_pack_not_found", "invalid_quantity", "idempotency_conflict", "test_quota_exceeded"],
   replayable: true,
   warns: true,
-  writesForId: "refused",
+  writesForId: "rejected",
   idempotent: { field: "recurringId", prefix: "rec_" },
   ...(WITH_REFERENCE && {
     output: () => recurringOutput,

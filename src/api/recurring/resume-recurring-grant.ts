@@ -25,7 +25,7 @@ export default operation({
       .meta({ id: "ResumeRecurringGrant" }),
   ),
   errors: ["not_found", "credit_pack_not_found", "invalid_quantity", "test_quota_exceeded"],
-  writesForId: "refused",
+  writesForId: "rejected",
   ...(WITH_REFERENCE && {
     output: () => recurringOutput,
     summary: "Resume a suspended recurring grant",

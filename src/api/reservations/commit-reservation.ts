@@ -66,7 +66,7 @@ export default operation({
   ],
   replayable: true,
   warns: true,
-  writesForId: "refused",
+  writesForId: "rejected",
   idempotent: { field: "eventId" },
   ...(WITH_REFERENCE && {
     output: () => eventOutput,

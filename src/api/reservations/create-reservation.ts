@@ -73,7 +73,7 @@ export default operation({
   errors: ["insufficient_credits", "price_not_found", "idempotency_conflict", "usage_limit_reached"],
   replayable: true,
   warns: true,
-  writesForId: "refused",
+  writesForId: "rejected",
   idempotent: { field: "reservationId", prefix: "res_" },
   ...(WITH_REFERENCE && {
     output: () => reserveOutput,

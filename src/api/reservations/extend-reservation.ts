@@ -23,7 +23,7 @@ export default operation({
       .meta({ id: "ExtendReservation", wrongNames: { expiresInSeconds: SECONDS_NAMES } }),
   ),
   errors: ["reservation_not_found", "reservation_closed"],
-  writesForId: "refused",
+  writesForId: "rejected",
   idempotent: true,
   ...(WITH_REFERENCE && {
     output: () => reservationOutput,

@@ -28,7 +28,7 @@ export default operation({
   access: secretKey(),
   params: reservationParams,
   errors: ["reservation_not_found", "reservation_closed"],
-  writesForId: "refused",
+  writesForId: "rejected",
   idempotent: true,
   ...(WITH_REFERENCE && {
     output: () => releaseOutput,

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { matchRule, unit } from "../../books/amounts/amount-fields.ts";
-import { amountFlaw, createLimit } from "../../books/limits/limits.ts";
+import { createLimit, rejectAmount } from "../../books/limits/limits.ts";
 import { mode } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { EVERY_NAMES, RULES } from "../../http/wrong-names.ts";
@@ -42,8 +42,8 @@ export const createLimitInput = lazy(() =>
       ),
     })
     .superRefine(({ unit, amount }, context) => {
-      const flaw = amountFlaw(unit, amount);
-      if (flaw !== null) context.addIssue({ code: "custom", path: ["amount"], message: flaw });
+      const rejection = rejectAmount(unit, amount);
+      if (rejection !== null) context.addIssue({ code: "custom", path: ["amount"], message: rejection });
     })
     .meta({
       id: "CreateUsageLimit",

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { removeOwnAmount } from "../../books/limits/user-limits.ts";
+import { removeOverride } from "../../books/limits/user-limits.ts";
 import { userId } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { secretKey } from "../access.ts";
@@ -15,7 +15,7 @@ export default operation({
   params: limitParams,
   query: lazy(() => z.object({ userId })),
   errors: ["not_found"],
-  writesForId: "refused",
+  writesForId: "rejected",
   ...(WITH_REFERENCE && {
     output: () => userLimitOutput,
     summary: "Remove a user's own amount of a limit",
@@ -23,5 +23,5 @@ export default operation({
     returns: "The user's use of the limit.",
     example: () => ({ output: userLimit }),
   }),
-  handler: (ctx, { params, query }) => removeOwnAmount(ctx, params.limitId, query.userId),
+  handler: (ctx, { params, query }) => removeOverride(ctx, params.limitId, query.userId),
 });

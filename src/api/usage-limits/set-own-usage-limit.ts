@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { setOwnAmount } from "../../books/limits/user-limits.ts";
+import { setOverride } from "../../books/limits/user-limits.ts";
 import { userId } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { words } from "../../lib/words.ts";
@@ -22,10 +22,10 @@ export default operation({
           .nullable()
           .meta(words("The user's own amount, in the limit's unit; 0 or more. Null: this user is unlimited.", 200)),
       })
-      .meta({ id: "SetOwnAmount" }),
+      .meta({ id: "SetOverride" }),
   ),
   errors: ["not_found"],
-  writesForId: "refused",
+  writesForId: "rejected",
   ...(WITH_REFERENCE && {
     output: () => userLimitOutput,
     summary: "Set a user's own amount of a limit",
@@ -38,5 +38,5 @@ export default operation({
       output: { ...userLimit, amount: 200, remaining: 188 },
     }),
   }),
-  handler: (ctx, { params, body }) => setOwnAmount(ctx, params.limitId, body),
+  handler: (ctx, { params, body }) => setOverride(ctx, params.limitId, body),
 });

@@ -77,7 +77,7 @@ export const userLimitOutput = /* @__PURE__ */ lazy(() =>
     .meta({ id: "UserUsageLimit" }),
 );
 
-export const refusingLimitOutput = /* @__PURE__ */ lazy(() =>
+export const rejectingLimitOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
       limitId: z.string().meta(words("The usage limit's id.", "lim_5qWc1nY8aJ3vRb7kTxE2Mz")),

@@ -5,7 +5,7 @@ import type { EventInput } from "../../books/usage/record-event.ts";
 import type { ListElement } from "../../books/usage/record-list.ts";
 import { invalid, PurserError } from "../../errors.ts";
 import { codePoints, identifier, userId } from "../../http/fields.ts";
-import { refusalOfIssues } from "../../http/issue-text.ts";
+import { rejectionOfIssues } from "../../http/issue-text.ts";
 import { lazy } from "../../http/lazy.ts";
 import { isJsonObject, type JsonObject, ownValue } from "../../lib/json.ts";
 import { words } from "../../lib/words.ts";
@@ -13,7 +13,7 @@ import { BodyByType } from "../body-by-type.ts";
 import { eventInput, isNoReservationId, isOneOf, occurredAt, TIME_OF_USAGE, usageFields } from "./usage-shapes.ts";
 
 /** The eventId of a CloudEvent: its source and id together are unique, and the escapes keep two pairs from one eventId. */
-const eventIdOf = (source: string, id: string): string =>
+const makeEventId = (source: string, id: string): string =>
   `${source.replaceAll("%", "%25").replaceAll("#", "%23")}#${id}`;
 
 const EVENT_ID_CODE_POINTS_MAX = 200;
@@ -45,13 +45,13 @@ const cloudEvent = lazy(() =>
       path: ["data_base64"],
       message: "must not be given: the data of an event is JSON",
     })
-    .refine(({ source, id }) => codePoints(eventIdOf(source, id)) <= EVENT_ID_CODE_POINTS_MAX, {
+    .refine(({ source, id }) => codePoints(makeEventId(source, id)) <= EVENT_ID_CODE_POINTS_MAX, {
       path: ["id"],
       message: `and \`source\` must have at most ${EVENT_ID_CODE_POINTS_MAX} code points together, as \`source#id\` with escapes`,
     })
     .transform(
       ({ id, source, type, subject, time, data }): EventInput => ({
-        eventId: eventIdOf(source, id),
+        eventId: makeEventId(source, id),
         userId: subject,
         event: type,
         model: data?.model,
@@ -81,7 +81,7 @@ type EventRequest =
   | { readonly kind: "one"; readonly event: SentEvent }
   | { readonly kind: "list"; readonly elements: readonly SentElement[] };
 
-const mediaTypeOf = (contentType: string | undefined): string =>
+const parseMediaType = (contentType: string | undefined): string =>
   (contentType ?? "").replace(/;.*$/s, "").trim().toLowerCase();
 
 const isCloudEvent = (value: unknown): boolean => isJsonObject(value) && ownValue(value, "specversion") !== undefined;
@@ -100,9 +100,9 @@ function assertDeclared(mediaType: string, body: unknown): void {
   }
 }
 
-/** Throws `invalid_request` for a malformed single event. A malformed element of a list is refused separately. */
+/** Throws `invalid_request` for a malformed single event. A malformed element of a list is rejected separately. */
 function readEventRequest(contentType: string | undefined, body: unknown): EventRequest {
-  const mediaType = mediaTypeOf(contentType);
+  const mediaType = parseMediaType(contentType);
   assertDeclared(mediaType, body);
   if (mediaType === CLOUD_EVENT) return { kind: "one", event: readOne(CLOUD_EVENT_FORMAT, body) };
   if (mediaType === CLOUD_EVENT_BATCH) return { kind: "list", elements: readList(CLOUD_EVENT_FORMAT, body) };
@@ -112,7 +112,7 @@ function readEventRequest(contentType: string | undefined, body: unknown): Event
 
 /** The elements of a list, for the route that accepts only lists. */
 function readEventList(contentType: string | undefined, body: unknown): readonly SentElement[] {
-  const mediaType = mediaTypeOf(contentType);
+  const mediaType = parseMediaType(contentType);
   if (mediaType === CLOUD_EVENT_BATCH) return readList(CLOUD_EVENT_FORMAT, body);
   if (mediaType === CLOUD_EVENT) {
     throw invalid("content-type", `must be \`${CLOUD_EVENT_BATCH}\` for a list of CloudEvents`);
@@ -120,29 +120,29 @@ function readEventList(contentType: string | undefined, body: unknown): readonly
   return readList(PURSER_EVENT, body);
 }
 
-/** The names of fields in one format, for refusals. */
+/** The names of fields in one format, for rejections. */
 interface Format {
   readonly schema: z.ZodType<EventInput>;
   /** The eventId of an element that may be malformed. */
-  readonly eventIdOf: (element: JsonObject) => unknown;
+  readonly makeEventId: (element: JsonObject) => unknown;
   readonly timeField: string;
 }
 const eventIdOfMalformed = (element: JsonObject): unknown => {
   const [source, id] = [ownValue(element, "source"), ownValue(element, "id")];
-  return typeof source === "string" && typeof id === "string" ? eventIdOf(source, id) : null;
+  return typeof source === "string" && typeof id === "string" ? makeEventId(source, id) : null;
 };
 
 const PURSER_EVENT: Format = {
   schema: eventInput,
-  eventIdOf: (element) => ownValue(element, "eventId"),
+  makeEventId: (element) => ownValue(element, "eventId"),
   timeField: "occurredAt",
 };
-const CLOUD_EVENT_FORMAT: Format = { schema: cloudEvent, eventIdOf: eventIdOfMalformed, timeField: "time" };
+const CLOUD_EVENT_FORMAT: Format = { schema: cloudEvent, makeEventId: eventIdOfMalformed, timeField: "time" };
 
 function readOne({ schema, timeField }: Format, body: unknown): SentEvent {
   const read = schema.safeParse(body);
   if (read.success) return { input: read.data, timeField };
-  throw refusalOfIssues(read.error.issues, "body");
+  throw rejectionOfIssues(read.error.issues, "body");
 }
 
 function readList(format: Format, body: unknown): SentElement[] {
@@ -158,14 +158,14 @@ function readList(format: Format, body: unknown): SentElement[] {
       return readOne(format, element);
     } catch (error) {
       if (!(error instanceof PurserError)) throw error;
-      return { eventId: readableId(format, element), refusal: error };
+      return { eventId: readableId(format, element), rejection: error };
     }
   });
 }
 
 function readableId(format: Format, element: unknown): string | null {
   if (!isJsonObject(element)) return null;
-  const read = identifier().safeParse(format.eventIdOf(element));
+  const read = identifier().safeParse(format.makeEventId(element));
   return read.success ? read.data : null;
 }
 
@@ -175,7 +175,7 @@ export function eventAt({ input, timeField }: SentEvent, nowMs: number): EventIn
   return input;
 }
 
-/** Returns the elements of a list. Those whose time is ahead are refused, each for itself (L5). */
+/** Returns the elements of a list. Those whose time is ahead are rejected, each for itself (L5). */
 export const elementsAt = (elements: readonly SentElement[], nowMs: number): ListElement[] =>
   elements.map((element) => {
     if (!("input" in element)) return element;
@@ -183,7 +183,7 @@ export const elementsAt = (elements: readonly SentElement[], nowMs: number): Lis
       return { input: eventAt(element, nowMs) };
     } catch (error) {
       if (!(error instanceof PurserError)) throw error;
-      return { eventId: element.input.eventId, refusal: error };
+      return { eventId: element.input.eventId, rejection: error };
     }
   });
 

@@ -1,6 +1,6 @@
 import type { ElementResult } from "../../books/usage/record-list.ts";
 
-import { errorStatus, presentRefusal } from "../../errors.ts";
+import { errorStatus, presentRejection } from "../../errors.ts";
 import { logUnavailable } from "../../http/error-responses.ts";
 import { EXAMPLE } from "../common.ts";
 import type { HandledRequest } from "../operation.ts";
@@ -32,16 +32,16 @@ export function presentResults(
   results: readonly ElementResult[],
   { requestId, setHeader }: HandledRequest,
 ): EventListOutput {
-  const refusals = results.flatMap((result) => ("refusal" in result ? [result.refusal] : []));
-  const unavailable = refusals.find(({ code }) => errorStatus[code] === 503);
+  const rejections = results.flatMap((result) => ("rejection" in result ? [result.rejection] : []));
+  const unavailable = rejections.find(({ code }) => errorStatus[code] === 503);
   if (unavailable !== undefined) {
     logUnavailable(unavailable, requestId);
     for (const [name, value] of Object.entries(unavailable.headers)) setHeader(name, value);
   }
   return {
     results: results.map((result) =>
-      "refusal" in result
-        ? { eventId: result.eventId, error: { ...presentRefusal(result.refusal), requestId } }
+      "rejection" in result
+        ? { eventId: result.eventId, error: { ...presentRejection(result.rejection), requestId } }
         : result,
     ),
   };

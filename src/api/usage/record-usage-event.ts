@@ -17,7 +17,7 @@ export default operation({
   errors: ["insufficient_credits", "price_not_found", "idempotency_conflict", "usage_limit_reached"],
   replayable: true,
   warns: true,
-  writesForId: "refused",
+  writesForId: "rejected",
   idempotent: { field: "eventId" },
   ...(WITH_REFERENCE && {
     output: () => eventOutput,

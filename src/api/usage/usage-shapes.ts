@@ -83,14 +83,14 @@ const USAGE_PROPERTIES_BYTES_MAX = 1024 * 1024;
 const usageProperties = lazy(() =>
   jsonObject
     .superRefine((value, context) => {
-      const refuse = (message: string) => context.addIssue({ code: "custom", message });
+      const reject = (message: string) => context.addIssue({ code: "custom", message });
       if (isNestedDeeperThan(value, PROPERTIES_LEVELS_MAX)) {
-        return refuse(`must nest at most ${PROPERTIES_LEVELS_MAX} levels`);
+        return reject(`must nest at most ${PROPERTIES_LEVELS_MAX} levels`);
       }
       if (!roundNumbers(value)) {
-        refuse("must have only numbers within the range of a double");
+        reject("must have only numbers within the range of a double");
       } else if (utf8Length(JSON.stringify(value)) > USAGE_PROPERTIES_BYTES_MAX) {
-        refuse(`must be at most ${USAGE_PROPERTIES_BYTES_MAX} bytes of JSON`);
+        reject(`must be at most ${USAGE_PROPERTIES_BYTES_MAX} bytes of JSON`);
       }
     })
     .meta({ type: "object", additionalProperties: true }),

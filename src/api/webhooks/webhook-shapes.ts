@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { globMatches } from "../../books/amounts/match.ts";
-import { freeText, identifier, mode, refuseKeys } from "../../http/fields.ts";
+import { freeText, identifier, mode, rejectKeys } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { time } from "../../http/output-fields.ts";
 import { nearest } from "../../http/wrong-names.ts";
@@ -91,7 +91,7 @@ export const url = lazy(() =>
       const message = urlAdvice(text);
       if (message !== null) context.addIssue({ code: "custom", message });
     })
-    .superRefine(refuseKeys)
+    .superRefine(rejectKeys)
     .meta(words("https, or http on a loopback host.", "https://example.com/webhooks")),
 );
 

@@ -1,7 +1,6 @@
 import { and, eq, gt, not, sql } from "drizzle-orm";
 import { requireApp, requireEnvironment } from "../../catalog/apps.ts";
 import { insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
-import { timesOf } from "../../db/features.ts";
 import {
   asInteger,
   boundLimit,
@@ -15,13 +14,14 @@ import {
   type ValueOf,
 } from "../../db/query.ts";
 import { accounts, alertStates, alerts, environments } from "../../db/schema.ts";
+import { timesOf } from "../../db/settings-snapshot.ts";
 import { all, batch } from "../../db/sql.ts";
 import { invalidCursor, PurserError } from "../../errors.ts";
 import { warn } from "../../http/warnings.ts";
 import { cutPage, decodeCursor, encodeCursor } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
-import { fromSteps, toSteps, type Unit } from "../amounts/amount.ts";
+import { fromMinor, toMinor, type Unit } from "../amounts/amount.ts";
 
 export interface AlertOutput {
   readonly alertId: string;
@@ -34,7 +34,7 @@ export interface AlertOutput {
 }
 
 /** Returns a percentage in thousandths, because percentages have three decimals, as counts do. */
-export const percentThousandths = (percent: number) => toSteps("count", percent);
+export const percentThousandths = (percent: number) => toMinor("count", percent);
 
 export interface Below {
   readonly amount?: number | undefined;
@@ -70,9 +70,9 @@ export const ofAlertKey = (value: ValueOf<AlertKey>) =>
 
 /** Returns an alert in the form of the API. */
 export function presentAlert({ id, name, unit, event, createdAtMs, ...row }: AlertRow, mode: Mode): AlertOutput {
-  const { amountSteps, percentThousandths } = row;
+  const { amountMinor, percentThousandths } = row;
   const below =
-    amountSteps === null ? { percent: (percentThousandths ?? 0) / 1_000 } : { amount: fromSteps(unit, amountSteps) };
+    amountMinor === null ? { percent: (percentThousandths ?? 0) / 1_000 } : { amount: fromMinor(unit, amountMinor) };
   return { alertId: id, mode, name, unit, event, below, createdAt: iso(createdAtMs) };
 }
 
@@ -105,7 +105,7 @@ const insertAlert = query((value: ValueOf<AlertKey & NewAlert>) =>
       name: value("name"),
       unit: value("unit"),
       event: value("event"),
-      amountSteps: asInteger(value("amount")),
+      amountMinor: asInteger(value("amount")),
       percentThousandths: asInteger(value("percent")),
       createdAtMs: asInteger(value("nowMs")),
     },
@@ -131,7 +131,7 @@ export async function createAlert(
   const environmentId = environment.id;
   const key = { environmentId, alertId };
   const auditEntry = newAuditEntry(admin, { appId, action: "alert.created", target: key.alertId, details: { mode } });
-  const amount = below.amount === undefined ? null : toSteps(unit, below.amount);
+  const amount = below.amount === undefined ? null : toMinor(unit, below.amount);
   const percent = below.percent === undefined ? null : percentThousandths(below.percent);
   const [, , [row]] = await batch(admin.db, [
     auditAlertCreated({ ...auditEntry, ...key }),

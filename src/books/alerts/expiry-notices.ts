@@ -1,9 +1,9 @@
 import { and, desc, eq, not, sql } from "drizzle-orm";
 import { requireEnvironment } from "../../catalog/apps.ts";
 import { type AuditEntryKey, auditEntryIsLatest, insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
-import { timesOf } from "../../db/features.ts";
 import { asInteger, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import { expiryNotices } from "../../db/schema.ts";
+import { timesOf } from "../../db/settings-snapshot.ts";
 import { all, batch } from "../../db/sql.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 

@@ -1,7 +1,6 @@
 import { and, eq, exists, lte, not, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { hasFailed, mayTry } from "../../db/cron-work.ts";
-import { hasFeatures } from "../../db/features.ts";
 import {
   asInteger,
   type ColumnsOf,
@@ -23,11 +22,12 @@ import {
   reservations,
   webhookMessages,
 } from "../../db/schema.ts";
+import { hasSettingsSnapshot } from "../../db/settings-snapshot.ts";
 import { guards } from "../../db/views.ts";
 import { amountOf } from "../amounts/amount.ts";
 import { insertFiredAlerts } from "../ledger/alert-writes.ts";
 import { isOpen } from "../ledger/hold.ts";
-import { found, noMotion } from "../ledger/watched.ts";
+import { found, noChange } from "../ledger/watched.ts";
 
 const PAGE_MAX = 1_000;
 
@@ -133,13 +133,15 @@ export const selectUsersToGrant = query((value: ValueOf<ExpiryPage>) =>
  * Aborts the batch with `guard_environment` if another run processed the page, or if the features changed. If `awaitsPeriods` is 1,
  * also aborts if a user of the page has a due period, because alerts are evaluated after due periods (R3).
  */
-export const guardPage = query((value: ValueOf<ExpiryPage & { features: string | null; awaitsPeriods: 0 | 1 }>) => {
-  const isWaiting = sql`(${value("awaitsPeriods")} = 1 AND ${exists(usersWithDuePeriods(value))})`;
-  const isDone = sql`(${doneExpiresAtMs}, ${doneAccountId}, ${doneGrantSeq})
+export const guardPage = query(
+  (value: ValueOf<ExpiryPage & { settingsSnapshot: string | null; awaitsPeriods: 0 | 1 }>) => {
+    const isWaiting = sql`(${value("awaitsPeriods")} = 1 AND ${exists(usersWithDuePeriods(value))})`;
+    const isDone = sql`(${doneExpiresAtMs}, ${doneAccountId}, ${doneGrantSeq})
     = (${value("doneMs")}, ${value("doneAccountId")}, ${value("doneSeq")})`;
-  const holds = and(hasFeatures(value), hasRow(expiryNotices, and(ofNotice(value), isDone)), not(isWaiting));
-  return insertFrom(guards, { name: sql`'environment'`, holds: sql`${holds}` }, sql``);
-});
+    const holds = and(hasSettingsSnapshot(value), hasRow(expiryNotices, and(ofNotice(value), isDone)), not(isWaiting));
+    return insertFrom(guards, { name: sql`'environment'`, holds: sql`${holds}` }, sql``);
+  },
+);
 
 /** Moves the position past the page. */
 export const advance = query(
@@ -163,7 +165,7 @@ const isSmallerDue = (value: ValueOf<ExpiryPage>) => sql`EXISTS (
 
 /** Writes the notices of the page, for balances that are not empty and were granted before the notice was due. */
 export const insertNotices = query((value: ValueOf<ExpiryPage & { messageId: string }>) => {
-  const { id, packId, unit, remainingSteps, hasRemaining, grantedAtMs } = creditBalances;
+  const { id, packId, unit, remainingMinor, hasRemaining, grantedAtMs } = creditBalances;
   const { expiresAtMs, accountId, grantSeq } = expiryPage;
   const isExpiry = sql`${value("days")} = 0`;
   const expiresAt = sql`strftime('%Y-%m-%dT%H:%M:%S', ${expiresAtMs} / 1000, 'unixepoch')
@@ -179,7 +181,7 @@ export const insertNotices = query((value: ValueOf<ExpiryPage & { messageId: str
       subject: accounts.userId,
       data: sql`json_patch(json_object(
         'userId', ${accounts.userId}, 'balanceId', ${id}, 'packId', ${packId}, 'unit', ${unit},
-        'remaining', ${amountOf(remainingSteps, unit)}, 'expiresAt', ${expiresAt}
+        'remaining', ${amountOf(remainingMinor, unit)}, 'expiresAt', ${expiresAt}
       ), iif(${isExpiry}, '{}', json_object('days', ${asInteger(value("days"))})))`,
     },
     sql`${fromPage(sql`(${selectExpiryPage(value)}) AS ${expiryPage}`)}
@@ -195,7 +197,7 @@ export const insertAlertsOfExpiries = query((value: ValueOf<ExpiryPage & { messa
   // The users of balances that expired with a remaining or a held amount.
   const watched = sql`SELECT DISTINCT ${accountId} ${fromPage(sql`${expiryPage}`)} WHERE ${hasRemaining} = 1 OR ${hasHold}`;
   return insertFiredAlerts(value, {
-    from: sql`${expiryPage} AS MATERIALIZED (${selectExpiryPage(value)}), watched (account) AS MATERIALIZED (${watched}), ${noMotion}`,
+    from: sql`${expiryPage} AS MATERIALIZED (${selectExpiryPage(value)}), watched (account) AS MATERIALIZED (${watched}), ${noChange}`,
     expiresNow: sql`(${found.expiresAtMs}, ${found.accountId}, ${found.grantSeq}) <= (${lastOfPage(sql`${expiryPage}`)})`,
   });
 });

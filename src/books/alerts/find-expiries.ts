@@ -2,9 +2,9 @@ import { and, eq, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { isConflict } from "../../db/attempt.ts";
 import { cronIn, hasFailed, isPassing, mayTry, tryPiece } from "../../db/cron-work.ts";
-import { clockOf } from "../../db/features.ts";
 import { asInteger, computed, fields, query, read, type ValueOf } from "../../db/query.ts";
 import { balanceExpiries, environments, expiryNotices } from "../../db/schema.ts";
+import { clockOf } from "../../db/settings-snapshot.ts";
 import { all, batch, type Statement, type StatementRow } from "../../db/sql.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
 import type { MessageType } from "../../webhooks/message-data.ts";
@@ -48,7 +48,7 @@ function readDue(value: ValueOf<ExpiriesUntil>, isOfExpiry: SQL | undefined, isE
   const moment = sql<number>`${expiresAtMs} - ${start.days} * 86400000`;
   return read(
     {
-      ...fields(environments, "id", "appId", "mode", "features"),
+      ...fields(environments, "id", "appId", "mode", "settingsSnapshot"),
       ...fields(start, {
         days: "days",
         doneMs: "doneExpiresAtMs",
@@ -108,10 +108,10 @@ export const selectNextExpiry = (environmentId: number, nowMs: number, untilMs: 
 /** Sends the due notices of a page, at the environment's time. Returns errors of users who were set aside. */
 export async function sendNotices(
   ctx: TenantCtx,
-  { id, appId: _, mode: __, features, momentMs: ___, hasFailed: ____, ...page }: NextExpiry,
+  { id, appId: _, mode: __, settingsSnapshot, momentMs: ___, hasFailed: ____, ...page }: NextExpiry,
 ): Promise<readonly unknown[]> {
   const times = { nowMs: ctx.now(), realMs: ctx.realNow() };
-  return findPage(ctx, features, { ...page, environmentId: id, ...times }, () => true);
+  return findPage(ctx, settingsSnapshot, { ...page, environmentId: id, ...times }, () => true);
 }
 
 /**
@@ -125,14 +125,14 @@ export async function findExpiries(root: CronCtx): Promise<readonly unknown[]> {
     const nowMs = root.now();
     const due = await all(db, selectDueNotices({ nowMs, realMs: nowMs, untilMs: nowMs, limit: pages }));
     if (due.length === 0) break;
-    for (const { id, appId, mode, features, momentMs: _, hasFailed, ...page } of due) {
+    for (const { id, appId, mode, settingsSnapshot, momentMs: _, hasFailed, ...page } of due) {
       if (!allowance.has(EXPIRY_QUERIES_A_PAGE + 1)) return failures;
       const ctx = cronIn(root, { id, appId, mode, database }, null);
       const mayGrant = () => allowance.has(QUERIES_A_USER_TO_GRANT);
       const piece = { part: EXPIRIES, environmentId: id, subject: id, hasFailed } as const;
       const times = { nowMs, realMs: nowMs };
       const work = async () => {
-        failures.push(...(await findPage(ctx, features, { ...page, environmentId: id, ...times }, mayGrant)));
+        failures.push(...(await findPage(ctx, settingsSnapshot, { ...page, environmentId: id, ...times }, mayGrant)));
       };
       failures.push(...(await tryPiece(root, piece, work)));
       pages--;
@@ -155,12 +155,12 @@ export const expiriesPart: CronPart = {
  */
 async function findPage(
   ctx: TenantCtx,
-  features: string | null,
+  settingsSnapshot: string | null,
   page: ExpiryPage,
   mayGrant: () => boolean,
 ): Promise<readonly unknown[]> {
   const failures: unknown[] = [];
-  if (await sendPage(ctx, features, { ...page, awaitsPeriods: 1 })) return failures;
+  if (await sendPage(ctx, settingsSnapshot, { ...page, awaitsPeriods: 1 })) return failures;
   const real = { db: ctx.db, now: ctx.realNow };
   for (let round = 0; round < GRANT_ROUNDS_MAX; round++) {
     const users = page.days === 0 ? await all(ctx.db, selectUsersToGrant(page)) : [];
@@ -180,20 +180,20 @@ async function findPage(
       if (errors.length > 1 || errors.some(isPassing)) return failures;
     }
   }
-  await sendPage(ctx, features, { ...page, awaitsPeriods: 0 });
+  await sendPage(ctx, settingsSnapshot, { ...page, awaitsPeriods: 0 });
   return failures;
 }
 
 /** Returns whether the page was sent. */
 async function sendPage(
   ctx: TenantCtx,
-  features: string | null,
+  settingsSnapshot: string | null,
   page: ExpiryPage & { readonly awaitsPeriods: 0 | 1 },
 ): Promise<boolean> {
   const isExpiry = page.days === 0;
   const notice = { type: isExpiry ? "balance.expired" : "balance.expiring" } as const;
-  const [firstNotice] = wantedMessages(ctx, features, () => [notice]);
-  const alerts = wantedMessages(ctx, features, () => (isExpiry ? ALERT_TYPES : []));
+  const [firstNotice] = wantedMessages(ctx, settingsSnapshot, () => [notice]);
+  const alerts = wantedMessages(ctx, settingsSnapshot, () => (isExpiry ? ALERT_TYPES : []));
   const [firstAlert] = alerts;
   const deliveryOf = (messageId: string, wanted: readonly Outgoing<{ readonly type: MessageType }>[]) => ({
     environmentId: page.environmentId,
@@ -205,7 +205,7 @@ async function sendPage(
   const alertDelivery = firstAlert && deliveryOf(firstAlert.id, alerts);
   const insertedAlerts = alertDelivery && insertAlertsOfExpiries({ ...page, ...alertDelivery });
   const statements: Statement[] = [
-    guardPage({ ...page, features }),
+    guardPage({ ...page, settingsSnapshot }),
     ...(firstNotice && insertedNotices
       ? [insertedNotices, deliverPrefixed(deliveryOf(firstNotice.id, [firstNotice]))]
       : []),

@@ -1,12 +1,12 @@
 import { and, eq, sql } from "drizzle-orm";
 import { insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
 import { computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db/query.ts";
-import { alertStates, alerts, type Steps } from "../../db/schema.ts";
+import { alertStates, alerts, type Minor } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { invalid, temporarilyUnavailable } from "../../errors.ts";
 import { warn } from "../../http/warnings.ts";
 import type { AdminCtx } from "../../runtime.ts";
-import { amountRule, toSteps, type Unit } from "../amounts/amount.ts";
+import { amountRule, toMinor, type Unit } from "../amounts/amount.ts";
 import {
   type AlertKey,
   type AlertOfApp,
@@ -18,11 +18,11 @@ import {
   presentAlert,
 } from "./alerts.ts";
 
-/** Returns the amount in steps of the unit. Throws `invalid_request`. */
-function amountStepsOf(unit: Unit, amount: number): Steps {
-  const steps = toSteps(unit, amount);
-  if (steps === null) throw invalid("below.amount", amountRule(unit, amount));
-  return steps;
+/** Returns the amount in minor units of the unit. Throws `invalid_request`. */
+function amountMinorOf(unit: Unit, amount: number): Minor {
+  const minor = toMinor(unit, amount);
+  if (minor === null) throw invalid("below.amount", amountRule(unit, amount));
+  return minor;
 }
 
 export interface ChangeAlertInput {
@@ -59,7 +59,7 @@ async function deleteMostStates(admin: AdminCtx, key: AlertKey): Promise<void> {
   throw temporarilyUnavailable("The alert has fired for very many users. Call again to continue.");
 }
 
-type AlertChange = Pick<AlertRow, "name" | "event" | "amountSteps" | "percentThousandths">;
+type AlertChange = Pick<AlertRow, "name" | "event" | "amountMinor" | "percentThousandths">;
 const auditAlertChanged = insertAuditEntry<AlertKey>((value) => hasRow(alerts, ofAlertKey(value)));
 const updateAlert = query((value: ValueOf<AlertKey & AlertChange>) =>
   drizzle
@@ -67,7 +67,7 @@ const updateAlert = query((value: ValueOf<AlertKey & AlertChange>) =>
     .set({
       name: value("name", alerts.name),
       event: value("event", alerts.event),
-      amountSteps: value("amountSteps", alerts.amountSteps),
+      amountMinor: value("amountMinor", alerts.amountMinor),
       percentThousandths: value("percentThousandths", alerts.percentThousandths),
     })
     .where(ofAlertKey(value)),
@@ -91,15 +91,15 @@ export async function changeAlert(
     event: event === undefined ? row.event : event,
     ...(below?.amount === undefined
       ? {}
-      : { amountSteps: amountStepsOf(unit, below.amount), percentThousandths: null }),
+      : { amountMinor: amountMinorOf(unit, below.amount), percentThousandths: null }),
     ...(below?.percent === undefined
       ? {}
-      : { amountSteps: null, percentThousandths: percentThousandths(below.percent) }),
+      : { amountMinor: null, percentThousandths: percentThousandths(below.percent) }),
   };
   const changed = [
     ...(next.name === row.name ? [] : ["name"]),
     ...(next.event === row.event ? [] : ["event"]),
-    ...(next.amountSteps === row.amountSteps && next.percentThousandths === row.percentThousandths ? [] : ["below"]),
+    ...(next.amountMinor === row.amountMinor && next.percentThousandths === row.percentThousandths ? [] : ["below"]),
   ];
   if (changed.length === 0) return presentAlert(row, mode);
   const key = { environmentId, alertId };
@@ -110,8 +110,8 @@ export async function changeAlert(
     details: { mode, changed },
   });
   await deleteMostStates(admin, key);
-  const { amountSteps, percentThousandths: percent } = next;
-  const values = { name: next.name, event: next.event, amountSteps, percentThousandths: percent };
+  const { amountMinor, percentThousandths: percent } = next;
+  const values = { name: next.name, event: next.event, amountMinor, percentThousandths: percent };
   await batch(admin.db, [
     auditAlertChanged({ ...auditEntry, ...key }),
     deleteStates(key),

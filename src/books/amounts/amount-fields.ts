@@ -1,8 +1,8 @@
 import * as z from "zod";
-import { anyDecimal, identifier, refuse } from "../../http/fields.ts";
+import { anyDecimal, identifier, reject } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { words } from "../../lib/words.ts";
-import { amountMaxRule, meterOf, UNITS, type Unit, usedSteps } from "./amount.ts";
+import { amountMaxRule, meterOf, UNITS, type Unit, usedMinor } from "./amount.ts";
 import { readGivenQuantities } from "./given-quantities.ts";
 import { meterText } from "./meters.ts";
 
@@ -66,12 +66,12 @@ export const matchRule = lazy(() =>
     .meta({ id: "MatchRule", wrongNames: { event: "events name type eventName", model: "models" }, minProperties: 1 }),
 );
 
-/** A used quantity in steps, and whether it had to be rounded (C1). */
+/** A used quantity in minor units, and whether it had to be rounded (C1). */
 const quantitySchema = (of: Unit) =>
   anyDecimal
     .transform(
       (decimal, context) =>
-        usedSteps(of, decimal) ?? refuse(context, decimal.startsWith("-") ? "must not be negative" : amountMaxRule(of)),
+        usedMinor(of, decimal) ?? reject(context, decimal.startsWith("-") ? "must not be negative" : amountMaxRule(of)),
     )
     .meta({ type: "number", minimum: 0 })
     .optional();
@@ -96,7 +96,7 @@ export const meters = lazy(() =>
         .transform((decimal, context) => {
           const thousandths = meterOf(decimal);
           if (thousandths !== null) return meterText(thousandths);
-          return refuse(context, decimal.startsWith("-") ? "must not be negative" : "must be at most 2^53");
+          return reject(context, decimal.startsWith("-") ? "must not be negative" : "must be at most 2^53");
         })
         .meta({ type: "number", minimum: 0 }),
     )
@@ -116,7 +116,7 @@ export const metersAndVersion = () => ({
     .meta(words("The version of the price list that priced the meters. Null if quantities were sent.", null)),
 });
 
-/** Amounts by unit, read as steps. `count` is 1 when it is absent, so it is always present (U1). */
+/** Amounts by unit, read as minor units. `count` is 1 when it is absent, so it is always present (U1). */
 export const quantities = lazy(() =>
   z
     .strictObject({

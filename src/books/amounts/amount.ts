@@ -1,7 +1,7 @@
 import { type Column, type SQL, type SQLWrapper, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { computed } from "../../db/query.ts";
-import type { Steps } from "../../db/schema.ts";
+import type { Minor } from "../../db/schema.ts";
 import { numberText, numberValue, parseJson } from "../../lib/json.ts";
 
 /**
@@ -13,15 +13,15 @@ export type Unit = (typeof UNITS)[number];
 
 const DECIMALS: Readonly<Record<Unit, number>> = { count: 3, tokens: 3, seconds: 3, cents: 6 };
 
-export const STEPS_A_UNIT: Readonly<Record<Unit, number>> = {
+export const MINOR_A_UNIT: Readonly<Record<Unit, number>> = {
   count: 1_000,
   tokens: 1_000,
   seconds: 1_000,
   cents: 1_000_000,
 };
 
-/** The largest amount of a unit, in steps. Up to it, a double can represent every step. */
-export const amountStepsMax: Readonly<Record<Unit, number>> = {
+/** The largest amount of a unit, in minor units. Up to it, a double can represent every step. */
+export const amountMinorMax: Readonly<Record<Unit, number>> = {
   count: 8_796_093_022_208_000,
   tokens: 8_796_093_022_208_000,
   seconds: 8_796_093_022_208_000,
@@ -30,7 +30,7 @@ export const amountStepsMax: Readonly<Record<Unit, number>> = {
 
 /** Returns the rule that a given amount of a unit breaks, for a message that begins with the amount's name (C1). */
 export function amountRule(unit: Unit, amount: number): string {
-  const max = fromSteps(unit, amountStepsMax[unit] as Steps);
+  const max = fromMinor(unit, amountMinorMax[unit] as Minor);
   if (amount > max) return amountMaxRule(unit);
   if (amount < -max) return `must be at least -${max} (\`${unit}\`)`;
   return `must have at most ${DECIMALS[unit]} decimals (\`${unit}\`): round it first`;
@@ -38,7 +38,7 @@ export function amountRule(unit: Unit, amount: number): string {
 
 /** Returns the rule for a used quantity, which may have any number of decimals. */
 export function amountMaxRule(unit: Unit): string {
-  return `must be at most ${fromSteps(unit, amountStepsMax[unit] as Steps)} (\`${unit}\`)`;
+  return `must be at most ${fromMinor(unit, amountMinorMax[unit] as Minor)} (\`${unit}\`)`;
 }
 
 const NUMBER = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/;
@@ -70,34 +70,34 @@ function wholeWithin(max: bigint, digits: string, shift: number): bigint | null 
 }
 
 /**
- * Returns a given amount in steps of its unit, exactly the number's shortest decimal. Null when it has more decimals than the unit,
- * or its absolute value is above `amountStepsMax`.
+ * Returns a given amount in minor units of its unit, exactly the number's shortest decimal. Null when it has more decimals than the unit,
+ * or its absolute value is above `amountMinorMax`.
  */
-export function toSteps(unit: Unit, amount: number): Steps | null {
+export function toMinor(unit: Unit, amount: number): Minor | null {
   const decimal = readDecimal(String(amount));
   if (decimal === null) return null;
   const shift = DECIMALS[unit] + decimal.exponent;
   if (shift < 0 && decimal.digits !== "") return null;
-  const steps = wholeWithin(BigInt(amountStepsMax[unit]), decimal.digits, shift);
-  return steps === null ? null : (Number(decimal.isNegative ? -steps : steps) as Steps);
+  const minor = wholeWithin(BigInt(amountMinorMax[unit]), decimal.digits, shift);
+  return minor === null ? null : (Number(decimal.isNegative ? -minor : minor) as Minor);
 }
 
 /** A double has at least 15 significant digits. Later digits are often noise, as in 0.1 + 0.2. */
 const SIGNIFICANT_DIGITS = 15;
 
 /**
- * Returns a used quantity in steps (C1). A decimal that is no whole number of steps is rounded to 15 significant digits, and then up
- * to a step. Null for a negative decimal, or above `amountStepsMax`.
+ * Returns a used quantity in minor units (C1). A decimal that is no whole number of minor units is rounded to 15 significant digits, and then up
+ * to a step. Null for a negative decimal, or above `amountMinorMax`.
  */
-export function usedSteps(unit: Unit, text: string): { readonly steps: Steps; readonly isRounded: boolean } | null {
-  const used = usedWhole(text, DECIMALS[unit], BigInt(amountStepsMax[unit]));
-  return used && { steps: Number(used.whole) as Steps, isRounded: used.isRounded };
+export function usedMinor(unit: Unit, text: string): { readonly minor: Minor; readonly isRounded: boolean } | null {
+  const used = usedWhole(text, DECIMALS[unit], BigInt(amountMinorMax[unit]));
+  return used && { minor: Number(used.whole) as Minor, isRounded: used.isRounded };
 }
 
 const METER_DECIMALS = 3;
 /** Meters are kept in thousandths. */
-export const METER_STEPS_A_UNIT = 1_000n;
-const METER_MAX = 2n ** 53n * METER_STEPS_A_UNIT;
+export const METER_MINOR_A_UNIT = 1_000n;
+const METER_MAX = 2n ** 53n * METER_MINOR_A_UNIT;
 
 /** Returns a meter in thousandths, rounded as a used quantity is (PR3). Null for a negative decimal, or above 2^53. */
 export const meterOf = (text: string): bigint | null => usedWhole(text, METER_DECIMALS, METER_MAX)?.whole ?? null;
@@ -146,17 +146,17 @@ export function priceAmount(amount: number): Fraction | null {
 /** Divides two positive numbers and rounds up. */
 export const ceilDivide = (dividend: bigint, divisor: bigint): bigint => (dividend + divisor - 1n) / divisor;
 
-/** Returns the amount in its unit: the double nearest to steps / 10^decimals. It prints as exactly that decimal. */
-export function fromSteps(unit: Unit, steps: Steps): number {
-  return steps / STEPS_A_UNIT[unit];
+/** Returns the amount in its unit: the double nearest to minor units / 10^decimals. It prints as exactly that decimal. */
+export function fromMinor(unit: Unit, minor: Minor): number {
+  return minor / MINOR_A_UNIT[unit];
 }
 
-/** Does the same as `fromSteps` for a sum of any size. Returns the nearest double. */
-export const amountOfSteps = (unit: Unit, steps: bigint): number => Number(decimalOfSteps(unit, steps));
+/** Does the same as `fromMinor` for a sum of any size. Returns the nearest double. */
+export const amountOfMinor = (unit: Unit, minor: bigint): number => Number(decimalOfMinor(unit, minor));
 
 /** Returns a sum of any size for a response. JSON writes it with all its digits, even if a double cannot represent them. */
-export const exactAmount = (unit: Unit, steps: bigint): number => {
-  const decimal = decimalOfSteps(unit, steps).replace(/\.?0+$/, "");
+export const exactAmount = (unit: Unit, minor: bigint): number => {
+  const decimal = decimalOfMinor(unit, minor).replace(/\.?0+$/, "");
   // If a double cannot represent the number, `parseJson` returns a raw JSON value. Only JSON.stringify reads it.
   return parseJson(decimal) as number;
 };
@@ -164,51 +164,51 @@ export const exactAmount = (unit: Unit, steps: bigint): number => {
 /** Returns the nearest double of an amount that `exactAmount` returned, to compute with. 0 if there is none. */
 export const doubleOf = (amount: number | undefined): number => numberValue(amount) ?? 0;
 
-/** Returns the steps of an amount that `exactAmount` returned. */
-export function stepsOfExact(unit: Unit, amount: number): bigint {
+/** Returns the minor units of an amount that `exactAmount` returned. */
+export function minorOfExact(unit: Unit, amount: number): bigint {
   const [whole = "0", decimals = ""] = (numberText(amount) ?? "0").split(".");
   return BigInt(`${whole}${decimals.padEnd(DECIMALS[unit], "0")}`);
 }
 
-function decimalOfSteps(unit: Unit, steps: bigint): string {
-  const sign = steps < 0n ? "-" : "";
-  const digits = (steps < 0n ? -steps : steps).toString().padStart(DECIMALS[unit] + 1, "0");
+function decimalOfMinor(unit: Unit, minor: bigint): string {
+  const sign = minor < 0n ? "-" : "";
+  const digits = (minor < 0n ? -minor : minor).toString().padStart(DECIMALS[unit] + 1, "0");
   return `${sign}${digits.slice(0, -DECIMALS[unit])}.${digits.slice(-DECIMALS[unit])}`;
 }
 
 /**
- * Returns SQL that writes steps as the decimal that `fromSteps` returns. The text is JSON. It is written digit by digit, because
+ * Returns SQL that writes minor units as the decimal that `fromMinor` returns. The text is JSON. It is written digit by digit, because
  * SQLite does not print doubles exactly.
  */
-export function amountJson(steps: SQLWrapper, unit: Unit | SQLWrapper): SQL {
+export function amountJson(minor: SQLWrapper, unit: Unit | SQLWrapper): SQL {
   const digits =
     typeof unit === "string"
-      ? digitsOf(steps, unit === "cents")
-      : sql`iif(${unit} = 'cents', ${digitsOf(steps, true)}, ${digitsOf(steps, false)})`;
-  return sql`iif(${steps} < 0, '-', '') || rtrim(rtrim(${digits}, '0'), '.')`;
+      ? digitsOf(minor, unit === "cents")
+      : sql`iif(${unit} = 'cents', ${digitsOf(minor, true)}, ${digitsOf(minor, false)})`;
+  return sql`iif(${minor} < 0, '-', '') || rtrim(rtrim(${digits}, '0'), '.')`;
 }
 
-const digitsOf = (steps: SQLWrapper, isCents: boolean): SQL =>
+const digitsOf = (minor: SQLWrapper, isCents: boolean): SQL =>
   isCents
-    ? sql`printf('%d.%06d', abs(${steps}) / 1000000, abs(${steps}) % 1000000)`
-    : sql`printf('%d.%03d', abs(${steps}) / 1000, abs(${steps}) % 1000)`;
+    ? sql`printf('%d.%06d', abs(${minor}) / 1000000, abs(${minor}) % 1000000)`
+    : sql`printf('%d.%03d', abs(${minor}) / 1000, abs(${minor}) % 1000)`;
 
 /** The same as `amountJson`, as a JSON value. Both expressions are repeated, so they must not contain bound values. */
-export const amountOf = (steps: SQL | SQLiteColumn, unit: SQL | SQLiteColumn): SQL =>
-  sql`json(iif(${steps} < 0, '-', '') || rtrim(rtrim(
-  iif(${unit} = 'cents', printf('%d.%06d', abs(${steps}) / 1000000, abs(${steps}) % 1000000),
-    printf('%d.%03d', abs(${steps}) / 1000, abs(${steps}) % 1000)), '0'), '.'))`;
+export const amountOf = (minor: SQL | SQLiteColumn, unit: SQL | SQLiteColumn): SQL =>
+  sql`json(iif(${minor} < 0, '-', '') || rtrim(rtrim(
+  iif(${unit} = 'cents', printf('%d.%06d', abs(${minor}) / 1000000, abs(${minor}) % 1000000),
+    printf('%d.%03d', abs(${minor}) / 1000, abs(${minor}) % 1000)), '0'), '.'))`;
 
 /** Sums are computed in two parts, because a sum of a thousand of the largest amounts overflows SQLite's integers. */
 const SUM_DIVISOR = 2 ** 26;
-/** The two parts of an amount. Each can be summed, and `stepsOfSum` joins the sums. */
-export const partsOf = (steps: Column | SQL) => ({
-  whole: sql`${steps} / ${SUM_DIVISOR}`,
-  rest: sql`${steps} % ${SUM_DIVISOR}`,
+/** The two parts of an amount. Each can be summed, and `minorOfSum` joins the sums. */
+export const partsOf = (minor: Column | SQL) => ({
+  whole: sql`${minor} / ${SUM_DIVISOR}`,
+  rest: sql`${minor} % ${SUM_DIVISOR}`,
 });
 /** The sum of amounts, in two parts. */
-export function sumOfSteps(steps: Column | SQL) {
-  const { whole, rest } = partsOf(steps);
+export function sumOfMinor(minor: Column | SQL) {
+  const { whole, rest } = partsOf(minor);
   return computed({ whole: sql<number>`sum(${whole})`, rest: sql<number>`sum(${rest})` });
 }
 /** The sums of two parts, with what the second carries to the first, so that sums can be compared. */
@@ -218,20 +218,20 @@ export const carriedSums = (whole: SQLWrapper, rest: SQLWrapper) => ({
 });
 const SUM_WHOLE_MAX = 119_000_000_000;
 /** The sum of amounts as one integer that does not overflow: it is at most 8 * 10^18. */
-export function cappedSumOf(steps: SQL): SQL {
-  const { whole, rest } = partsOf(steps);
+export function capSum(minor: SQL): SQL {
+  const { whole, rest } = partsOf(minor);
   return sql`(min(sum(${whole}), ${SUM_WHOLE_MAX}) * ${SUM_DIVISOR} + sum(${rest}))`;
 }
 /** Returns the two parts of an amount, as `partsOf` does. */
-export const partsOfSteps = (steps: number): readonly [whole: number, rest: number] => [
-  Math.floor(steps / SUM_DIVISOR),
-  steps % SUM_DIVISOR,
+export const partsOfMinor = (minor: number): readonly [whole: number, rest: number] => [
+  Math.floor(minor / SUM_DIVISOR),
+  minor % SUM_DIVISOR,
 ];
-export const stepsOfSum = ({ whole, rest }: { readonly whole: number; readonly rest: number }): bigint =>
+export const minorOfSum = ({ whole, rest }: { readonly whole: number; readonly rest: number }): bigint =>
   BigInt(whole) * BigInt(SUM_DIVISOR) + BigInt(rest);
 
-/** Amounts in steps, by unit. An absent unit, or an amount of 0, means that the event does not have the unit. */
-export type Quantities = { readonly [U in Unit]?: Steps } & {
+/** Amounts in minor units, by unit. An absent unit, or an amount of 0, means that the event does not have the unit. */
+export type Quantities = { readonly [U in Unit]?: Minor } & {
   /** The request named quantities, and all of them are 0. No balance pays for it, not even for its implied `count` of 1 (U1). */
   readonly isFree?: true;
 };
@@ -243,8 +243,8 @@ export type UnitAmounts = { readonly [U in Unit]?: number | undefined };
 export function presentQuantities(quantities: Quantities): { [U in Unit]?: number } {
   const presented: { [U in Unit]?: number } = {};
   for (const unit of UNITS) {
-    const steps = quantities[unit];
-    if (steps !== undefined) presented[unit] = fromSteps(unit, steps);
+    const minor = quantities[unit];
+    if (minor !== undefined) presented[unit] = fromMinor(unit, minor);
   }
   return presented;
 }

@@ -1,4 +1,4 @@
-import type { Steps } from "../../db/schema.ts";
+import type { Minor } from "../../db/schema.ts";
 import { type Quantities, UNITS, type Unit } from "./amount.ts";
 import type { SentMeters } from "./meters.ts";
 
@@ -18,21 +18,21 @@ export const isUnstated = (read: Quantities): boolean => unstatedQuantities.has(
 /** Returns whether a quantity had to be rounded (C1). */
 export const isRounded = (read: Quantities): boolean => roundedQuantities.has(read);
 
-const COUNT_STEPS_DEFAULT = 1_000 as Steps;
+const COUNT_MINOR_DEFAULT = 1_000 as Minor;
 
-/** Each quantity of a request in steps, and whether it had to be rounded. */
-type GivenQuantities = { readonly [U in Unit]?: { readonly steps: Steps; readonly isRounded: boolean } | undefined };
+/** Each quantity of a request in minor units, and whether it had to be rounded. */
+type GivenQuantities = { readonly [U in Unit]?: { readonly minor: Minor; readonly isRounded: boolean } | undefined };
 
 /** Returns the quantities of a request. `count` is 1 when it is absent, so it is always present (U1). */
-export function readGivenQuantities(given: GivenQuantities): Quantities & { readonly count: Steps } {
-  const steps: { [U in Unit]?: Steps } & { count: Steps } = { count: COUNT_STEPS_DEFAULT };
+export function readGivenQuantities(given: GivenQuantities): Quantities & { readonly count: Minor } {
+  const minor: { [U in Unit]?: Minor } & { count: Minor } = { count: COUNT_MINOR_DEFAULT };
   const sent = Object.values(given).filter((used) => used !== undefined);
   for (const of of UNITS) {
     const used = given[of];
-    if (used !== undefined) steps[of] = used.steps;
+    if (used !== undefined) minor[of] = used.minor;
   }
-  const isFree = sent.length > 0 && sent.every((used) => used.steps === 0);
-  const read = isFree ? { ...steps, isFree } : steps;
+  const isFree = sent.length > 0 && sent.every((used) => used.minor === 0);
+  const read = isFree ? { ...minor, isFree } : minor;
   if (given.count === undefined && sent.length > 0) quantitiesWithImpliedCount.add(read);
   if (sent.length === 0) unstatedQuantities.add(read);
   if (sent.some((used) => used.isRounded)) roundedQuantities.add(read);

@@ -149,12 +149,12 @@ export function filterCovers(filter: string, event: string): boolean {
 type Text = SQL | SQLiteColumn;
 
 /** Returns the parts of a glob between its stars, as JSON. */
-const globPartsOf = (glob: Text): SQL => sql`('[' || replace(json_quote(${glob}), '*', '","') || ']')`;
+const splitGlob = (glob: Text): SQL => sql`('[' || replace(json_quote(${glob}), '*', '","') || ']')`;
 
 /** Returns whether a glob with a star matches a name. Searches each part after the end of the previous part. */
 const globMatchesSql = (glob: Text, name: Text): SQL => sql`EXISTS (
   WITH RECURSIVE
-    g (parts, named) AS (SELECT ${globPartsOf(glob)}, ${name}),
+    g (parts, named) AS (SELECT ${splitGlob(glob)}, ${name}),
     step (i, remainder) AS (
       SELECT 1, substr(g.named, length(g.parts ->> 0) + 1) FROM g
       WHERE substr(g.named, 1, length(g.parts ->> 0)) = g.parts ->> 0
@@ -178,8 +178,8 @@ const hasStar = (text: Text): SQL => sql`instr(${text}, '*') > 0`;
 
 /** Returns whether some name matches both texts, each a name or a glob. It is `globsMeet` in SQL. */
 export const meet = (a: Text, b: Text): SQL => {
-  const [headA, headB] = [sql`(${globPartsOf(a)} ->> 0)`, sql`(${globPartsOf(b)} ->> 0)`];
-  const [tailA, tailB] = [sql`(${globPartsOf(a)} ->> '$[#-1]')`, sql`(${globPartsOf(b)} ->> '$[#-1]')`];
+  const [headA, headB] = [sql`(${splitGlob(a)} ->> 0)`, sql`(${splitGlob(b)} ->> 0)`];
+  const [tailA, tailB] = [sql`(${splitGlob(a)} ->> '$[#-1]')`, sql`(${splitGlob(b)} ->> '$[#-1]')`];
   const [withStar, other] = [sql`iif(${hasStar(a)}, ${a}, ${b})`, sql`iif(${hasStar(a)}, ${b}, ${a})`];
   return sql`(${a} = ${b} OR iif(${hasStar(a)} AND ${hasStar(b)},
     ${beginAlike(headA, headB)} AND ${tail(tailA, tailB)} = ${tail(tailB, tailA)},

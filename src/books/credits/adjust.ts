@@ -1,7 +1,6 @@
 import { and, eq, sql } from "drizzle-orm";
 import { mayUseApp } from "../../auth/scopes.ts";
 import { countActivity } from "../../db/count-activity.ts";
-import { clockOf, timesOf } from "../../db/features.ts";
 import {
   asInteger,
   computed,
@@ -19,25 +18,26 @@ import {
   creditBalances,
   creditLedger,
   environments,
+  type Minor,
   paymentGrants,
-  type Steps,
 } from "../../db/schema.ts";
-import { databaseIndexOf } from "../../db/session.ts";
+import { parseDatabaseIndex } from "../../db/session.ts";
+import { clockOf, timesOf } from "../../db/settings-snapshot.ts";
 import { all, type StatementRow } from "../../db/sql.ts";
 import { assert, invalid, PurserError } from "../../errors.ts";
 import type { AdminCtx, TenantCtx } from "../../runtime.ts";
-import { amountRule, amountStepsMax, fromSteps, toSteps } from "../amounts/amount.ts";
+import { amountMinorMax, amountRule, fromMinor, toMinor } from "../amounts/amount.ts";
 import { accountOfWrite, isAccountOfBalance, type WriteContext, writingValues } from "../ledger/account.ts";
 import { ADJUSTMENT_FIELDS } from "../ledger/balance.ts";
 import {
-  compareStamp,
+  compareFingerprint,
+  fingerprintRequest,
   idempotencyConflict,
   type Outcome,
   replay,
-  stampRequest,
   writeReturning,
 } from "../ledger/decision.ts";
-import { heldStepsOf, heldStepsOfBalance } from "../ledger/hold.ts";
+import { heldMinorOf, heldMinorOfBalance } from "../ledger/hold.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
 import { entryWritten } from "../ledger/messages.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
@@ -67,7 +67,7 @@ export async function findTenant(root: AdminCtx, balanceId: string): Promise<Ten
   const [found] = await all(root.db, selectEnvironmentOfBalance({ balanceId }));
   if (found === undefined || !mayUseApp(root, found.appId)) throw balanceNotFound();
   const { clock, ...environment } = found;
-  const database = databaseIndexOf(balanceId) ?? 0;
+  const database = parseDatabaseIndex(balanceId) ?? 0;
   return { ...root, ...timesOf(clock, root), environment: { ...environment, database }, caller: root.caller };
 }
 
@@ -88,7 +88,7 @@ const selectEnvironmentOfBalance = query((value: ValueOf<{ balanceId: string }>)
 export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise<Outcome<AdjustOutput>> {
   const { adjustmentId = ctx.newId("adj_"), ...request } = input;
   const { balanceId, note } = request;
-  const stamp = await stampRequest(ctx, ["adjust"], request, ["delta", "note"]);
+  const fingerprint = await fingerprintRequest(ctx, ["adjust"], request, ["delta", "note"]);
   const adjusted = await writeForUser(ctx, {
     user: { balanceId },
     read: () => [
@@ -98,40 +98,40 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
     decide: ([[balance], [earlier]], writing) => {
       assert(balance !== undefined, "the account was found by this balance");
       if (earlier !== undefined) {
-        const comparison = compareStamp(earlier.requestHash, stamp);
+        const comparison = compareFingerprint(earlier.requestHash, fingerprint);
         if (comparison === "other") {
           const message = "Another adjustment has this id. Send a new `adjustmentId`.";
-          throw idempotencyConflict(message, "adjustmentId", earlier.requestHash, stamp);
+          throw idempotencyConflict(message, "adjustmentId", earlier.requestHash, fingerprint);
         }
         return replay({
-          output: presentAdjustment(balance, earlier.remainingSteps),
+          output: presentAdjustment(balance, earlier.remainingMinor),
           replayed: comparison === "replay",
         });
       }
-      const { deltaSteps } = decideAdjustment(balance, writing, input.delta);
-      const adjustment = { adjustmentId, balanceId, deltaSteps, requestHash: stamp.stored };
+      const { deltaMinor } = decideAdjustment(balance, writing, input.delta);
+      const adjustment = { adjustmentId, balanceId, deltaMinor, requestHash: fingerprint.stored };
       return writeReturning(
         {
-          before: [countOperatorDeduction({ balanceId, deltaSteps })],
+          before: [countOperatorDeduction({ balanceId, deltaMinor })],
           returning: insertAdjustment({ ...writingValues(writing), ...adjustment }),
-          entries: [{ balanceId, deltaSteps, kind: "adjustment", note }],
+          entries: [{ balanceId, deltaMinor, kind: "adjustment", note }],
           audit: { action: "credits.adjusted", target: balanceId, balanceIds: [balanceId] },
           messages: () => [entryWritten("credits.adjusted", writing.userId)],
         },
         ([written]) => {
           assert(written !== undefined, "the insert returns the amount");
-          countActivity(ctx.environment, "adjusted", writing.nowMs, balance.unit, deltaSteps);
-          return { output: presentAdjustment(balance, written.remainingSteps), replayed: false };
+          countActivity(ctx.environment, "adjusted", writing.nowMs, balance.unit, deltaMinor);
+          return { output: presentAdjustment(balance, written.remainingMinor), replayed: false };
         },
       );
     },
-    refusals: { credit_balances_remaining_within_bounds: exceedsUnit },
+    rejections: { credit_balances_remaining_within_bounds: exceedsUnit },
   });
   if (adjusted === null) throw balanceNotFound();
   return adjusted;
 }
 
-/** Returns the balance, and the result that an adjustment would have. Throws the refusals of `adjustBalance`, except for repeats. */
+/** Returns the balance, and the result that an adjustment would have. Throws the rejections of `adjustBalance`, except for repeats. */
 export async function previewAdjustment(ctx: TenantCtx, { balanceId, delta }: { balanceId: string; delta: number }) {
   const environmentId = ctx.environment.id;
   const preview = await previewForUser(ctx, {
@@ -139,11 +139,11 @@ export async function previewAdjustment(ctx: TenantCtx, { balanceId, delta }: { 
     read: () => [selectAdjustedBalance({ environmentId, balanceId }), selectBalance({ environmentId, balanceId })],
     decide: ([[balance], [shown]], account) => {
       assert(balance !== undefined && shown !== undefined, "the account was found by this balance");
-      const { remainingSteps, afterSteps } = decideAdjustment(balance, account, delta);
+      const { remainingMinor, afterMinor } = decideAdjustment(balance, account, delta);
       const { userId } = account;
       return {
-        balance: { userId, ...showBalance({ ...shown, remainingSteps }, account.nowMs) },
-        remaining: fromSteps(balance.unit, afterSteps),
+        balance: { userId, ...showBalance({ ...shown, remainingMinor }, account.nowMs) },
+        remaining: fromMinor(balance.unit, afterMinor),
       };
     },
   });
@@ -154,7 +154,7 @@ export async function previewAdjustment(ctx: TenantCtx, { balanceId, delta }: { 
 /** Selects the balance, and the amount that open reservations hold of it. */
 const selectAdjustedBalance = query((value: ValueOf<{ environmentId: number; balanceId: string }>) =>
   drizzle
-    .select({ ...fields(creditBalances, ...ADJUSTMENT_FIELDS), ...computed({ heldSteps: heldStepsOfBalance() }) })
+    .select({ ...fields(creditBalances, ...ADJUSTMENT_FIELDS), ...computed({ heldMinor: heldMinorOfBalance() }) })
     .from(creditBalances)
     .innerJoin(accounts, isAccountOfBalance(value))
     .where(eq(creditBalances.id, value("balanceId"))),
@@ -166,14 +166,14 @@ const selectAdjustment = query((value: ValueOf<{ environmentId: number; adjustme
   return drizzle
     .select({
       ...fields(creditAdjustments, "requestHash"),
-      ...fields(creditLedger, { remainingSteps: "balanceAfterSteps" }),
+      ...fields(creditLedger, { remainingMinor: "balanceAfterMinor" }),
     })
     .from(creditAdjustments)
     .innerJoin(creditLedger, and(eq(creditLedger.accountId, accountId), eq(creditLedger.seq, seq)))
     .where(and(eq(environmentId, value("environmentId")), eq(id, value("adjustmentId"))));
 });
 
-type NewAdjustment = { adjustmentId: string; balanceId: string; deltaSteps: number; requestHash: string };
+type NewAdjustment = { adjustmentId: string; balanceId: string; deltaMinor: number; requestHash: string };
 
 /** Inserts the adjustment's row, and returns the amount after its ledger entry, which must be the account's next one. */
 const insertAdjustment = query((value: ValueOf<WriteContext & NewAdjustment>) => {
@@ -190,42 +190,42 @@ const insertAdjustment = query((value: ValueOf<WriteContext & NewAdjustment>) =>
     sql``,
   );
   const remaining = drizzle
-    .select(fields(creditBalances, "remainingSteps"))
+    .select(fields(creditBalances, "remainingMinor"))
     .from(creditBalances)
     .where(eq(creditBalances.id, value("balanceId")));
-  const remainingSteps = sql<Steps>`${scalar(remaining)} + ${asInteger(value("deltaSteps"))}`;
-  return returning(computed({ remainingSteps }), (list) => sql`${insert} RETURNING ${list}`);
+  const remainingMinor = sql<Minor>`${scalar(remaining)} + ${asInteger(value("deltaMinor"))}`;
+  return returning(computed({ remainingMinor }), (list) => sql`${insert} RETURNING ${list}`);
 });
 
 /** Records the amount that the operator deducted from a payment's balance, so that it does not count as spent (S6). */
-const countOperatorDeduction = query((value: ValueOf<{ balanceId: string; deltaSteps: number }>) =>
+const countOperatorDeduction = query((value: ValueOf<{ balanceId: string; deltaMinor: number }>) =>
   drizzle
     .update(paymentGrants)
-    .set({ operatorSteps: sql`${paymentGrants.operatorSteps} - ${asInteger(value("deltaSteps"))}` })
+    .set({ operatorSteps: sql`${paymentGrants.operatorSteps} - ${asInteger(value("deltaMinor"))}` })
     .where(eq(paymentGrants.balanceId, value("balanceId"))),
 );
 
-function presentAdjustment({ id, unit }: BalanceToAdjust, remainingSteps: Steps): AdjustOutput {
-  return { balanceId: id, remaining: fromSteps(unit, remainingSteps) };
+function presentAdjustment({ id, unit }: BalanceToAdjust, remainingMinor: Minor): AdjustOutput {
+  return { balanceId: id, remaining: fromMinor(unit, remainingMinor) };
 }
 
 /**
- * Returns the steps to add, and the balance before and after. Throws the errors of `adjustBalance` that concern the balance and the
+ * Returns the minor units to add, and the balance before and after. Throws the errors of `adjustBalance` that concern the balance and the
  * amount. Pure.
  */
 function decideAdjustment(stored: BalanceToAdjust, { due, settled }: AccountAtRead, delta: number) {
-  const [{ id, unit, remainingSteps, revokedAtMs } = stored] = apply([stored], changesOfHolds(settled));
+  const [{ id, unit, remainingMinor, revokedAtMs } = stored] = apply([stored], changesOfHolds(settled));
   if (revokedAtMs !== null) throw invalid("balanceId", "The balance is revoked.");
-  const deltaSteps = toSteps(unit, delta);
-  if (deltaSteps === null) throw invalid("delta", amountRule(unit, delta));
+  const deltaMinor = toMinor(unit, delta);
+  if (deltaMinor === null) throw invalid("delta", amountRule(unit, delta));
   // A double represents the largest amounts of a unit exactly.
-  const afterSteps = (remainingSteps + deltaSteps) as Steps;
-  if (afterSteps < 0) {
+  const afterMinor = (remainingMinor + deltaMinor) as Minor;
+  if (afterMinor < 0) {
     throw new PurserError("invalid_quantity", "would make the balance negative", { param: "delta" });
   }
   // Reserved amounts may be returned, so they must fit too.
-  if (afterSteps + stored.heldSteps - heldStepsOf(due, id) > amountStepsMax[unit]) throw exceedsUnit();
-  return { deltaSteps, remainingSteps, afterSteps };
+  if (afterMinor + stored.heldMinor - heldMinorOf(due, id) > amountMinorMax[unit]) throw exceedsUnit();
+  return { deltaMinor, remainingMinor, afterMinor };
 }
 
 function exceedsUnit(): PurserError {

@@ -1,6 +1,6 @@
 import { and, eq, gte, inArray, isNotNull, lt, type SQL, sql } from "drizzle-orm";
 import { boundLimit, computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
-import { accounts, balanceExpiries, creditBalances, creditLedger, type Steps } from "../../db/schema.ts";
+import { accounts, balanceExpiries, creditBalances, creditLedger, type Minor } from "../../db/schema.ts";
 import { all, batch, type StatementRow } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
 import { cutPage, decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
@@ -63,7 +63,7 @@ const selectEntries = (isOfKind: () => SQL | undefined) =>
     return drizzle
       .select({
         ...fields(accounts, "userId"),
-        ...fields(creditLedger, "seq", "deltaSteps", "eventId", "reservationId", "note", "occurredAtMs"),
+        ...fields(creditLedger, "seq", "deltaMinor", "eventId", "reservationId", "note", "occurredAtMs"),
         ...fields(creditBalances, { balanceId: "id", packId: "packId", packName: "packName", unit: "unit" }),
       })
       .from(sql`json_each(${value("ranges")}) AS span`)
@@ -88,7 +88,7 @@ const entryStatements = {
   granted: selectEntries(() => eq(creditLedger.reason, "grant")),
   spent: selectEntries(() => eq(creditLedger.reason, "event_committed")),
   refunded: selectEntries(() =>
-    and(inArray(creditLedger.cause, ["refund", "payment_taken"]), lt(creditLedger.deltaSteps, 0 as Steps)),
+    and(inArray(creditLedger.cause, ["refund", "payment_taken"]), lt(creditLedger.deltaMinor, 0 as Minor)),
   ),
 };
 type FoundEntry = StatementRow<typeof entryStatements.granted>;
@@ -210,7 +210,7 @@ export async function listExpiries(
     (row) =>
       (unit === undefined || row.unit === unit) &&
       (packId === undefined || row.packId === packId) &&
-      (includeSpent || row.remainingSteps > 0),
+      (includeSpent || row.remainingMinor > 0),
   );
   return {
     balances: wanted.map(({ userId, ...row }) => ({ ...showBalance(row, nowMs), userId })),

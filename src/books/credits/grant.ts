@@ -1,13 +1,13 @@
 import { and, eq, sql } from "drizzle-orm";
 import { choosePack, nameKey, nearestPackNames, type PackRow, selectPack } from "../../catalog/pack.ts";
-import { countRefusal } from "../../db/count-activity.ts";
+import { countRejection } from "../../db/count-activity.ts";
 import { drizzle, fields, type RowOf, type ValueOf } from "../../db/query.ts";
 import { creditBalances } from "../../db/schema.ts";
 import { idIn } from "../../db/session.ts";
 import { assert, PurserError } from "../../errors.ts";
 import { type Warning, warn } from "../../http/warnings.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { fromSteps, toSteps } from "../amounts/amount.ts";
+import { fromMinor, toMinor } from "../amounts/amount.ts";
 import { accountQuery, writingValues } from "../ledger/account.ts";
 import { presentExpiry } from "../ledger/balance.ts";
 import { type Decision, type Outcome, replay, writeAll } from "../ledger/decision.ts";
@@ -48,7 +48,7 @@ export interface GrantInput {
 }
 
 /**
- * Issues a pack's balances to a user: one for each item, or one of `quantity` for a legacy pack; all or none. With an `externalRef`
+ * Issues a pack's balances to a user: one for each item, or one of `quantity` for an open-amount pack; all or none. With an `externalRef`
  * the pack is granted only once (C5 to C10, C19). Throws `credit_pack_not_found`, `invalid_quantity`, `test_quota_exceeded`, and
  * `invalid_request` for an expiry in the past, and for more balances than a user may have (L6).
  */
@@ -68,7 +68,7 @@ export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outc
       ],
       decide: ([packs, earlier], account) =>
         decideGrant(ctx, { input, packs, earlier, isOfThisGrant: (row) => ids.includes(row.id), idOf }, account),
-      refusals: grantRefusals(ctx),
+      rejections: grantRejections(ctx),
     });
     assert(granted !== null, "a user named by id is never unknown");
     const { warning, ...outcome } = granted;
@@ -76,14 +76,14 @@ export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outc
     return outcome;
   } catch (error) {
     if (error instanceof PurserError && error.fault === undefined) {
-      countRefusal(ctx, "failed_grant", error, { userId, subject: input.packId });
+      countRejection(ctx, "failed_grant", error, { userId, subject: input.packId });
     }
     throw await withNearestPacks(ctx, input.packId, error);
   }
 }
 
 /**
- * Adds the names of similar packs to the refusal of an unknown pack. The response may show them, because the caller is the
+ * Adds the names of similar packs to the rejection of an unknown pack. The response may show them, because the caller is the
  * application's backend.
  */
 export async function withNearestPacks(ctx: TenantCtx, name: string, error: unknown): Promise<unknown> {
@@ -98,8 +98,8 @@ export async function withNearestPacks(ctx: TenantCtx, name: string, error: unkn
 const grantedFields = () =>
   fields(
     creditBalances,
-    ...(["id", "packId", "packName", "packItemId", "unit", "initialSteps"] as const),
-    ...(["remainingSteps", "expiresAtMs", "revokedAtMs", "grantSeq"] as const),
+    ...(["id", "packId", "packName", "packItemId", "unit", "initialMinor"] as const),
+    ...(["remainingMinor", "expiresAtMs", "revokedAtMs", "grantSeq"] as const),
   );
 type GrantedRow = RowOf<ReturnType<typeof grantedFields>>;
 
@@ -135,22 +135,22 @@ type Granted = Outcome<GrantOutput> & { readonly warning: Warning | null };
 /** Returns the warning about a grant's quantity (W16) for the balances that the grant issued or found. */
 function grantWarning(
   { quantity }: GrantInput,
-  [balance]: readonly Pick<GrantedRow, "packItemId" | "unit" | "initialSteps">[],
+  [balance]: readonly Pick<GrantedRow, "packItemId" | "unit" | "initialMinor">[],
 ): Warning | null {
   if (quantity === undefined || quantity === null || balance === undefined) return null;
   if (balance.packItemId !== "") return "quantity_disregarded";
-  return toSteps(balance.unit, quantity) === balance.initialSteps ? null : "granted_before";
+  return toMinor(balance.unit, quantity) === balance.initialMinor ? null : "granted_before";
 }
 
 type DecidedGrant = { readonly replayed: readonly GrantedRow[] } | { readonly newBalances: NewBalances };
 
-/** Returns the balances that a grant issues, or those that an earlier one did. Throws the refusals of `grantPack`. Pure. */
+/** Returns the balances that a grant issues, or those that an earlier one did. Throws the rejections of `grantPack`. Pure. */
 function decideIssue(
   { input, packs, earlier, idOf }: Pick<Grant, "input" | "packs" | "earlier" | "idOf">,
   account: AccountAtRead,
 ): DecidedGrant {
   const pack = choosePack(input.packId, packs);
-  // A replay is found before anything is refused: by this pack, or by the name under which the pack was granted (C10).
+  // A replay is found before anything is rejected: by this pack, or by the name under which the pack was granted (C10).
   const isSamePack = (row: GrantedRow) => row.packId === pack?.id;
   const isSameName = (row: GrantedRow) => nameKey(row.packName) === nameKey(input.packId);
   const replayed = earlier.some(isSamePack)
@@ -175,7 +175,7 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
     statements,
     () => {
       count();
-      const issued = newBalances.balances.map((balance) => ({ ...balance, initialSteps: balance.amountSteps }));
+      const issued = newBalances.balances.map((balance) => ({ ...balance, initialMinor: balance.amountMinor }));
       return { output: newOutput(newBalances), replayed: false, warning: grantWarning(input, issued) };
     },
     {
@@ -186,14 +186,14 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
   );
 }
 
-/** Returns the statements that issue balances, and a function that counts them after that. Use `grantRefusals` with them. */
+/** Returns the statements that issue balances, and a function that counts them after that. Use `grantRejections` with them. */
 export function issueBalances(ctx: TenantCtx, account: AccountAtRead, grants: readonly NewBalances[]) {
   const quota = countBalances(
     ctx,
     grants.reduce((sum, { balances }) => sum + balances.length, 0),
   );
   return {
-    // The balances come first, so that a replay is found before the quota refuses it.
+    // The balances come first, so that a replay is found before the quota rejects it.
     statements: [...grants.map((grant) => insertBalances(writingValues(account), grant)), ...quota],
     count: () => {
       for (const grant of grants) countGranted(ctx, grant, account.nowMs);
@@ -201,7 +201,7 @@ export function issueBalances(ctx: TenantCtx, account: AccountAtRead, grants: re
   };
 }
 
-export const grantRefusals = (ctx: TenantCtx) => ({
+export const grantRejections = (ctx: TenantCtx) => ({
   credit_balances_bounded: tooManyBalances,
   credit_balances_of_reference_bounded: tooManyOfReference,
   environments_test_quota: () => quotaExceeded(ctx.settings.testBalanceQuota),
@@ -234,9 +234,9 @@ function firstPackOf(rows: readonly GrantedRow[]): readonly GrantedRow[] {
 
 /** Returns the rows that new balances have, for this isolate's memory and for previews. */
 function newRows({ packId, packName, expiresAtMs, balances }: NewBalances, grantedAtMs: number) {
-  return balances.map(({ id, packItemId, unit, matches, priority, amountSteps }) => ({
+  return balances.map(({ id, packItemId, unit, matches, priority, amountMinor }) => ({
     ...{ id, packId, packName, packItemId, unit, matches, priority, grantedAtMs, expiresAtMs },
-    ...{ initialSteps: amountSteps, remainingSteps: amountSteps, revokedAtMs: null },
+    ...{ initialMinor: amountMinor, remainingMinor: amountMinor, revokedAtMs: null },
   }));
 }
 
@@ -245,17 +245,17 @@ function storedOutput(rows: readonly GrantedRow[]): GrantOutput {
 }
 
 function newOutput({ balances, expiresAtMs }: NewBalances): GrantOutput {
-  return presentGrant(balances.map((balance) => ({ ...balance, remainingSteps: balance.amountSteps, expiresAtMs })));
+  return presentGrant(balances.map((balance) => ({ ...balance, remainingMinor: balance.amountMinor, expiresAtMs })));
 }
 
 /** Returns the response of a grant. */
 export function presentGrant(
-  rows: readonly Pick<GrantedRow, "id" | "packItemId" | "unit" | "remainingSteps" | "expiresAtMs">[],
+  rows: readonly Pick<GrantedRow, "id" | "packItemId" | "unit" | "remainingMinor" | "expiresAtMs">[],
 ): GrantOutput {
   const balances = rows.map((row) => ({
     balanceId: row.id,
     packItemId: row.packItemId === "" ? null : row.packItemId,
-    remaining: fromSteps(row.unit, row.remainingSteps),
+    remaining: fromMinor(row.unit, row.remainingMinor),
     expiresAt: presentExpiry(row.expiresAtMs),
   }));
   const first = balances[0];
@@ -265,7 +265,7 @@ export function presentGrant(
 }
 
 /**
- * Returns the result that a grant would have. Throws the refusals of `grantPack`, except for the test quota and for too many balances.
+ * Returns the result that a grant would have. Throws the rejections of `grantPack`, except for the test quota and for too many balances.
  * `ignoresQuantity` is true for a quantity that a pack with items ignores, and `isReplay` if nothing more would be issued.
  */
 export async function previewGrant(ctx: TenantCtx, input: GrantInput) {
@@ -284,10 +284,10 @@ export async function previewGrant(ctx: TenantCtx, input: GrantInput) {
         packName: first.packName,
         ignoresQuantity: first.packItemId !== "" && typeof input.quantity === "number",
         expiresAt: presentExpiry(first.expiresAtMs),
-        amounts: issued.map(({ unit, initialSteps }) => ({
+        amounts: issued.map(({ unit, initialMinor }) => ({
           unit,
-          amount: fromSteps(unit, initialSteps),
-          amountSteps: initialSteps,
+          amount: fromMinor(unit, initialMinor),
+          amountMinor: initialMinor,
         })),
       };
     },

@@ -7,7 +7,7 @@ import { all } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
 import { decodeCursor, encodeCursor } from "../../lib/cursor.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { amountJson, fromSteps, type Unit } from "../amounts/amount.ts";
+import { amountJson, fromMinor, type Unit } from "../amounts/amount.ts";
 import { accountQuery, type OfUser } from "../ledger/account.ts";
 import { authorName, authorNames } from "../ledger/author.ts";
 import { type Cause, isBalanceOfEntry, lastSeqOf } from "../ledger/insert-entries.ts";
@@ -71,8 +71,8 @@ export const exportedEntryFields = {
   },
   packId: ofBalance.plain("packId"),
   delta: {
-    of: ({ unit, deltaSteps }: Pick<LedgerRow, "unit" | "deltaSteps">) => fromSteps(unit, deltaSteps),
-    json: () => amountJson(creditLedger.deltaSteps, creditBalances.unit),
+    of: ({ unit, deltaMinor }: Pick<LedgerRow, "unit" | "deltaMinor">) => fromMinor(unit, deltaMinor),
+    json: () => amountJson(creditLedger.deltaMinor, creditBalances.unit),
   },
   unit: ofBalance.plain("unit"),
   reason: plain("reason"),
@@ -122,7 +122,7 @@ export async function ledgerPage(ctx: TenantCtx, input: HistoryInput): Promise<L
 const { accountId, seq } = creditLedger;
 
 const ENTRY_FIELDS = [
-  ...(["deltaSteps", "balanceAfterSteps", "reason", "cause"] as const),
+  ...(["deltaMinor", "balanceAfterMinor", "reason", "cause"] as const),
   ...(["writtenBy", "eventId", "reservationId", "note", "occurredAtMs"] as const),
 ] as const;
 const entryFieldsOf = (table: typeof creditLedger | typeof back) =>

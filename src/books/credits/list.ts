@@ -1,7 +1,7 @@
 import { and, count, desc, eq, gte, lt, or, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { asInteger, boundLimit, computed, drizzle, fields, read, type ValueOf } from "../../db/query.ts";
-import { creditBalances, creditLedger, type Steps } from "../../db/schema.ts";
+import { creditBalances, creditLedger, type Minor } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { invalid, invalidCursor, PurserError } from "../../errors.ts";
 import { cutPage, decodeCursor, encodeCursor } from "../../lib/cursor.ts";
@@ -91,10 +91,10 @@ function examinedBalances(account: SQL, value: ValueOf<SearchPosition>): SQL {
 }
 
 function passesBalanceFilters(value: ValueOf<BalanceSearch>): SQL | undefined {
-  const { packId, externalRef, revokedAtMs, expiresAtMs, remainingSteps } = creditBalances;
+  const { packId, externalRef, revokedAtMs, expiresAtMs, remainingMinor } = creditBalances;
   const status = sql`CASE WHEN ${revokedAtMs} IS NOT NULL THEN 'revoked'
     WHEN ${expiresAtMs} <= ${value("nowMs")} THEN 'expired'
-    WHEN ${remainingSteps} = 0 THEN 'depleted' ELSE 'active' END`;
+    WHEN ${remainingMinor} = 0 THEN 'depleted' ELSE 'active' END`;
   return and(
     or(sql`${value("status")} = ''`, sql`${status} = ${value("status")}`),
     or(sql`${value("packId")} = ''`, eq(packId, value("packId"))),
@@ -226,10 +226,10 @@ type BalancesPage = { asOfMs: number; beforeSeq: number; limit: number };
 /** Selects balances as of a moment. It follows each balance's entries backwards (C23), up to `AS_OF_ENTRIES_MAX` entries. */
 const selectBalancesPage = accountQuery((value: ValueOf<BalancesPage>, account) => {
   const { accountId, grantSeq } = creditBalances;
-  const { remainingSteps: _, revokedAtMs: __, ...neverChanged } = fields(creditBalances, ...PRESENTED_FIELDS);
+  const { remainingMinor: _, revokedAtMs: __, ...neverChanged } = fields(creditBalances, ...PRESENTED_FIELDS);
   const asOfMs = value("asOfMs");
   const walk = walkBack({
-    columns: ["grantSeq", "balanceAfterSteps", "isRevoked", "occurredAtMs"],
+    columns: ["grantSeq", "balanceAfterMinor", "isRevoked", "occurredAtMs"],
     start: sql`page AS ${creditBalances} CROSS JOIN ${creditLedger} ON ${isLastOf(creditBalances)}`,
     continues: sql`${back.occurredAtMs} > ${asOfMs}`,
     limit: sql`${AS_OF_ENTRIES_MAX}`,
@@ -241,7 +241,7 @@ const selectBalancesPage = accountQuery((value: ValueOf<BalancesPage>, account) 
       ...fields(creditBalances, "grantSeq"),
       ...computed({
         isFound: sql`${found.seq} IS NOT NULL`.mapWith(Boolean),
-        remainingSteps: sql<Steps>`coalesce(${found.balanceAfterSteps}, 0)`,
+        remainingMinor: sql<Minor>`coalesce(${found.balanceAfterMinor}, 0)`,
         revokedAtMs: sql<number | null>`iif(${found.isRevoked}, ${found.occurredAtMs}, NULL)`,
       }),
     },

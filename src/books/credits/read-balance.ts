@@ -5,10 +5,10 @@ import { accounts, creditBalances, reservations } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { exactAmount, stepsOfSum, sumOfSteps, UNITS } from "../amounts/amount.ts";
+import { exactAmount, minorOfSum, sumOfMinor, UNITS } from "../amounts/amount.ts";
 import { accountQuery, type OfUser } from "../ledger/account.ts";
 import { BALANCE_FIELDS, type BalanceRow, presentBalance } from "../ledger/balance.ts";
-import { heldStepsOfBalance, isOpen } from "../ledger/hold.ts";
+import { heldMinorOfBalance, isOpen } from "../ledger/hold.ts";
 import { isSpendable } from "../ledger/spendable-balances.ts";
 import { eachLeg, storedLeg, unitNumber } from "../ledger/stored-legs.ts";
 
@@ -36,7 +36,7 @@ export const selectBalance = query((value: ValueOf<{ environmentId: number; bala
     .select({
       ...shownBalanceFields(),
       ...fields(accounts, "userId"),
-      ...computed({ heldSteps: heldStepsOfBalance() }),
+      ...computed({ heldMinor: heldMinorOfBalance() }),
     })
     .from(creditBalances)
     .innerJoin(accounts, eq(accounts.id, creditBalances.accountId))
@@ -48,8 +48,8 @@ export async function readBalance(ctx: TenantCtx, balanceId: string) {
   const environmentId = ctx.environment.id;
   const [row] = await all(ctx.db, selectBalance({ environmentId, balanceId }));
   if (row === undefined) throw balanceNotFound();
-  const { userId, heldSteps, remainingSteps } = row;
-  return { userId, heldSteps, remainingSteps, ...showBalance(row, ctx.now()) };
+  const { userId, heldMinor, remainingMinor } = row;
+  return { userId, heldMinor, remainingMinor, ...showBalance(row, ctx.now()) };
 }
 
 /** The most balances of one grant that are shown. */
@@ -92,14 +92,14 @@ export async function readSiblings(ctx: TenantCtx, balanceId: string): Promise<r
 /** The most balances that are added up. */
 const SUMMED_MAX = 10_000;
 const selectUserTotals = accountQuery((value: ValueOf<{ nowMs: number }>, account) => {
-  const { unit, remainingSteps } = creditBalances;
-  const live = sql`SELECT ${unit}, ${remainingSteps} FROM ${creditBalances} INDEXED BY credit_balances_remaining
+  const { unit, remainingMinor } = creditBalances;
+  const live = sql`SELECT ${unit}, ${remainingMinor} FROM ${creditBalances} INDEXED BY credit_balances_remaining
     WHERE ${isSpendable(value, account)} LIMIT ${SUMMED_MAX}`;
   return drizzle
     .select({
       ...fields(creditBalances, "unit"),
       ...computed({ balances: count() }),
-      ...sumOfSteps(remainingSteps),
+      ...sumOfMinor(remainingMinor),
     })
     .from(sql`(${live}) AS ${creditBalances}`)
     .groupBy(unit);
@@ -112,7 +112,7 @@ const selectUserHeld = accountQuery((_value: ValueOf<OfUser>, account) => {
   return drizzle
     .select({
       ...computed({ unit: storedLeg.unit, balances: count() }),
-      ...sumOfSteps(storedLeg.steps),
+      ...sumOfMinor(storedLeg.minor),
     })
     .from(sql`(${open}) AS ${reservations}`)
     .crossJoin(eachLeg(reservations.legs))
@@ -129,14 +129,14 @@ export async function readUserTotals(ctx: TenantCtx, userId: string) {
   const units = UNITS.flatMap((unit) => {
     const [total, hold] = [totals.find((row) => row.unit === unit), held.find((row) => row.unit === unitNumber(unit))];
     if (total === undefined && hold === undefined) return [];
-    const remainingSteps = total === undefined ? 0n : stepsOfSum(total);
-    const heldSteps = hold === undefined ? 0n : stepsOfSum(hold);
+    const remainingMinor = total === undefined ? 0n : minorOfSum(total);
+    const heldMinor = hold === undefined ? 0n : minorOfSum(hold);
     return [
       {
         unit,
-        ...{ remainingSteps, heldSteps },
-        remaining: exactAmount(unit, remainingSteps),
-        held: exactAmount(unit, heldSteps),
+        ...{ remainingMinor, heldMinor },
+        remaining: exactAmount(unit, remainingMinor),
+        held: exactAmount(unit, heldMinor),
       },
     ];
   });

@@ -1,21 +1,21 @@
 import { nameKey } from "../../catalog/pack.ts";
 import { countActivity } from "../../db/count-activity.ts";
-import type { Steps } from "../../db/schema.ts";
+import type { Minor } from "../../db/schema.ts";
 import { assert, invalid, PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { fromSteps, type Unit } from "../amounts/amount.ts";
+import { fromMinor, type Unit } from "../amounts/amount.ts";
 import { writingValues } from "../ledger/account.ts";
 import {
-  compareStamp,
+  compareFingerprint,
   type Decision,
+  fingerprintRequest,
   idempotencyConflict,
   type Outcome,
+  type RequestFingerprint,
   replay,
-  type Stamp,
-  stampRequest,
   writeReturning,
 } from "../ledger/decision.ts";
-import { insertTakings, type Taking } from "../ledger/insert-takings.ts";
+import { type Clawback, insertClawbacks } from "../ledger/insert-clawbacks.ts";
 import { insertRefundOwed, OWED_MAX, OWED_TOO_MUCH } from "../ledger/owed.ts";
 import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
@@ -24,6 +24,7 @@ import { previewForUser, writeForUser } from "../ledger/write.ts";
 import { REFERENCE_BALANCES_MAX, tooManyOfReference } from "./grant.ts";
 import {
   balancesOfRefund,
+  type ClawbackRow,
   type DueShare,
   earlierShare,
   type IssuedRow,
@@ -35,7 +36,6 @@ import {
   selectRefunds,
   selectTaken,
   storedShare,
-  type TakenRow,
 } from "./stored-refund.ts";
 
 export interface RefundOutput {
@@ -67,7 +67,7 @@ export interface RefundInput {
  */
 export async function refundCredits(ctx: TenantCtx, input: RefundInput): Promise<Outcome<RefundOutput>> {
   const { userId, externalRef, refundRef } = input;
-  const stamp = await stampRequest(ctx, ["refund"], input, ["packId", "share", "reason"]);
+  const fingerprint = await fingerprintRequest(ctx, ["refund"], input, ["packId", "share", "reason"]);
   const refunded = await writeForUser(ctx, {
     user: { userId },
     read: () => [
@@ -77,9 +77,9 @@ export async function refundCredits(ctx: TenantCtx, input: RefundInput): Promise
     ],
     decide: ([stored, refunds, taken], account) => {
       const issued = issuedAfterDue(stored, externalRef, account);
-      return decideRefund(ctx, { input, stamp, issued, refunds, taken }, account);
+      return decideRefund(ctx, { input, fingerprint, issued, refunds, taken }, account);
     },
-    refusals: { guard_owed: owedTooMuch },
+    rejections: { guard_owed: owedTooMuch },
   });
   assert(refunded !== null, "a user named by id is never unknown");
   return refunded;
@@ -95,22 +95,22 @@ const REFUNDS_MAX = 100;
 
 interface Refund {
   readonly input: RefundInput;
-  readonly stamp: Stamp;
+  readonly fingerprint: RequestFingerprint;
   readonly issued: readonly IssuedRow[];
   readonly refunds: readonly RefundRow[];
-  readonly taken: readonly TakenRow[];
+  readonly taken: readonly ClawbackRow[];
 }
 
 function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): Decision<Outcome<RefundOutput>> {
-  const { input, stamp, issued, refunds, taken } = refund;
+  const { input, fingerprint, issued, refunds, taken } = refund;
   const { userId, externalRef, refundRef, reason = null } = input;
   const ordinal = refunds.findIndex((row) => row.refundRef === refundRef);
   const stored = refunds[ordinal];
   if (stored !== undefined) {
-    const comparison = compareStamp(stored.requestHash, stamp);
+    const comparison = compareFingerprint(stored.requestHash, fingerprint);
     if (comparison === "other") {
       const message = "Another refund has this id. Send a new `refundRef`.";
-      throw idempotencyConflict(message, "refundRef", stored.requestHash, stamp);
+      throw idempotencyConflict(message, "refundRef", stored.requestHash, fingerprint);
     }
     const due = planRefundDue(balancesOfRefund(stored, issued), refunds.slice(0, ordinal), storedShare(stored));
     return replay({ output: presentRefund(input, due, taken), replayed: comparison === "replay" });
@@ -123,15 +123,15 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
       before: [
         insertRefund({
           ...writingValues(account),
-          ...{ externalRef, refundRef, requestHash: stamp.stored },
+          ...{ externalRef, refundRef, requestHash: fingerprint.stored },
           ordinal: refunds.length + 1,
           packIds: [...new Set(due.map(({ balance }) => balance.packId))],
           part: share?.part ?? null,
           ofParts: share?.of ?? null,
           entries: due.length,
         }),
-        ...insertTakings(account, takingsOf(due), { kind: "refund", note: reason }),
-        ...insertRefundOwed(account, takingsOf(due)),
+        ...insertClawbacks(account, clawbacksOf(due), { kind: "refund", note: reason }),
+        ...insertRefundOwed(account, clawbacksOf(due)),
       ],
       returning: selectTaken(ctx, { userId }, { externalRef, refundRef }),
       audit: {
@@ -144,8 +144,8 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
           type: "credits.refunded",
           subject: userId,
           data: { userId, refundRef, externalRef },
-          motions: due.map(({ balance, dueSteps }) => {
-            return { balanceId: balance.id, unit: balance.unit, packItemId: balance.packItemId || null, dueSteps };
+          changes: due.map(({ balance, dueMinor }) => {
+            return { balanceId: balance.id, unit: balance.unit, packItemId: balance.packItemId || null, dueMinor };
           }),
           last: { after: 0 },
         },
@@ -153,10 +153,10 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
     },
     (rows) => {
       const units = new Map(due.map(({ balance }) => [balance.id, balance.unit]));
-      for (const { balanceId, deltaSteps } of rows) {
+      for (const { balanceId, deltaMinor } of rows) {
         const unit = units.get(balanceId);
-        if (unit !== undefined && deltaSteps !== 0)
-          countActivity(ctx.environment, "refunded", account.nowMs, unit, -deltaSteps);
+        if (unit !== undefined && deltaMinor !== 0)
+          countActivity(ctx.environment, "refunded", account.nowMs, unit, -deltaMinor);
       }
       return { output: presentRefund(input, due, rows), replayed: false };
     },
@@ -164,7 +164,7 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
 }
 
 /**
- * Returns the amounts that a refund would take from each balance now, and the missing amounts. Writes nothing. Throws the refusals of
+ * Returns the amounts that a refund would take from each balance now, and the missing amounts. Writes nothing. Throws the rejections of
  * `refundCredits`, except for repeats.
  */
 export async function previewRefund(ctx: TenantCtx, input: Omit<RefundInput, "refundRef">) {
@@ -175,21 +175,21 @@ export async function previewRefund(ctx: TenantCtx, input: Omit<RefundInput, "re
     decide: ([stored, refunds], account) => decideDue(input, issuedAfterDue(stored, externalRef, account), refunds),
   });
   assert(due !== null, "a user named by id is never unknown");
-  return due.map(({ balance, dueSteps, revokes }) => {
-    const { id, packName, unit, initialSteps, remainingSteps } = balance;
-    const takenSteps = revokes ? remainingSteps : Math.min(dueSteps, remainingSteps);
-    const amount = (steps: number) => fromSteps(unit, steps as Steps);
+  return due.map(({ balance, dueMinor, revokes }) => {
+    const { id, packName, unit, initialMinor, remainingMinor } = balance;
+    const clawedBackMinor = revokes ? remainingMinor : Math.min(dueMinor, remainingMinor);
+    const amount = (minor: number) => fromMinor(unit, minor as Minor);
     return {
       ...{ balanceId: id, packName, unit, revokes },
-      initial: amount(initialSteps),
-      remaining: amount(remainingSteps),
-      taken: amount(takenSteps),
-      short: amount(Math.max(0, dueSteps - takenSteps)),
+      initial: amount(initialMinor),
+      remaining: amount(remainingMinor),
+      taken: amount(clawedBackMinor),
+      short: amount(Math.max(0, dueMinor - clawedBackMinor)),
     };
   });
 }
 
-/** Returns the amounts that a new refund is due from each balance. Throws the refusals of `refundCredits`. Pure. */
+/** Returns the amounts that a new refund is due from each balance. Throws the rejections of `refundCredits`. Pure. */
 function decideDue(
   input: Pick<RefundInput, "packId" | "share">,
   issued: readonly IssuedRow[],
@@ -227,8 +227,8 @@ function planRefundDue(
   return due;
 }
 
-function takingsOf(due: readonly DueShare<IssuedRow>[]): Taking[] {
-  return due.map(({ balance, dueSteps, revokes }) => ({ balanceId: balance.id, dueSteps, revokes }));
+function clawbacksOf(due: readonly DueShare<IssuedRow>[]): Clawback[] {
+  return due.map(({ balance, dueMinor, revokes }) => ({ balanceId: balance.id, dueMinor, revokes }));
 }
 
 const nothingLeft = (): PurserError => invalid("share", "Nothing is left to refund: everything was already refunded.");
@@ -255,20 +255,20 @@ function tooManyRefunds(): PurserError {
 function presentRefund(
   input: RefundInput,
   due: readonly DueShare<IssuedRow>[],
-  taken: readonly TakenRow[],
+  taken: readonly ClawbackRow[],
 ): RefundOutput {
   const entries = new Map(taken.map((row) => [row.balanceId, row]));
-  const balances = due.map(({ balance, dueSteps }) => {
+  const balances = due.map(({ balance, dueMinor }) => {
     const entry = entries.get(balance.id);
     assert(entry !== undefined, "every balance of a refund has its entry");
-    const takenSteps = (entry.deltaSteps === 0 ? 0 : -entry.deltaSteps) as Steps;
+    const clawedBackMinor = (entry.deltaMinor === 0 ? 0 : -entry.deltaMinor) as Minor;
     return {
       balanceId: balance.id,
       packItemId: balance.packItemId === "" ? null : balance.packItemId,
       unit: balance.unit,
-      taken: fromSteps(balance.unit, takenSteps),
-      short: fromSteps(balance.unit, Math.max(0, dueSteps - takenSteps) as Steps),
-      remaining: fromSteps(balance.unit, entry.remainingSteps),
+      taken: fromMinor(balance.unit, clawedBackMinor),
+      short: fromMinor(balance.unit, Math.max(0, dueMinor - clawedBackMinor) as Minor),
+      remaining: fromMinor(balance.unit, entry.remainingMinor),
     };
   });
   return { refundRef: input.refundRef, externalRef: input.externalRef, balances };

@@ -7,8 +7,8 @@ import { assert } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { isAccountOfBalance, type WriteContext, writingValues } from "../ledger/account.ts";
 import { replay, writeAll } from "../ledger/decision.ts";
+import { insertReversal } from "../ledger/insert-clawbacks.ts";
 import { isBalanceOf } from "../ledger/insert-entries.ts";
-import { insertReversal } from "../ledger/insert-takings.ts";
 import { entryWritten } from "../ledger/messages.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { balanceNotFound } from "./read-balance.ts";
@@ -42,7 +42,7 @@ export async function revokeBalance(ctx: TenantCtx, { balanceId, reason }: Revok
           insertReversal({ ...writingValues(writing), balanceId, note: reason ?? null }),
         ],
         () => {
-          countActivity(ctx.environment, "revoked", writing.nowMs, balance.unit, balance.remainingSteps);
+          countActivity(ctx.environment, "revoked", writing.nowMs, balance.unit, balance.remainingMinor);
           return answer;
         },
         {
@@ -67,7 +67,7 @@ function isRevoked() {
 
 const selectRevocation = query((value: ValueOf<RevokedBalanceKey & { environmentId: number }>) =>
   drizzle
-    .select({ ...fields(creditBalances, "unit", "remainingSteps"), ...computed({ isRevoked: isRevoked() }) })
+    .select({ ...fields(creditBalances, "unit", "remainingMinor"), ...computed({ isRevoked: isRevoked() }) })
     .from(creditBalances)
     .innerJoin(accounts, isAccountOfBalance(value))
     .where(eq(creditBalances.id, value("balanceId"))),

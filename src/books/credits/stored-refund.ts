@@ -1,6 +1,6 @@
 import { and, between, eq, sql } from "drizzle-orm";
 import { asInteger, drizzle, fields, insertFrom, query, type ValueOf } from "../../db/query.ts";
-import { creditBalances, creditLedger, creditRefunds, type Steps } from "../../db/schema.ts";
+import { creditBalances, creditLedger, creditRefunds, type Minor } from "../../db/schema.ts";
 import type { StatementRow } from "../../db/sql.ts";
 import { addFractions, type Fraction, ONE, ZERO } from "../amounts/amount.ts";
 import { accountOfWrite, accountQuery, type WriteContext } from "../ledger/account.ts";
@@ -18,7 +18,7 @@ export interface EarlierShare {
 /** The amount that a refund takes from one balance. */
 export interface DueShare<Balance> {
   readonly balance: Balance;
-  readonly dueSteps: Steps;
+  readonly dueMinor: Minor;
   /** Whether all shares, including this one, total 1. Then the refund takes the whole remaining amount and revokes the balance. */
   readonly revokes: boolean;
   /** Whether the shares totalled 1 before this refund. */
@@ -29,7 +29,7 @@ export interface DueShare<Balance> {
  * Returns the amount that a refund takes from each balance: the sum of all shares with it, less the sum of the earlier shares, each
  * rounded down to a step (C21). So the refunds of a balance add up exactly. Returns null if a sum would be above 1.
  */
-export function planRefund<Balance extends { readonly packId: string; readonly initialSteps: Steps }>(
+export function planRefund<Balance extends { readonly packId: string; readonly initialMinor: Minor }>(
   balances: readonly Balance[],
   earlier: readonly EarlierShare[],
   share: Share,
@@ -40,10 +40,10 @@ export function planRefund<Balance extends { readonly packId: string; readonly i
     const before = shares.reduce(addShare, ZERO);
     const after = addShare(before, share);
     if (after.numerator > after.denominator) return null;
-    const dueSteps = roundDown(balance.initialSteps, after) - roundDown(balance.initialSteps, before);
+    const dueMinor = roundDown(balance.initialMinor, after) - roundDown(balance.initialMinor, before);
     due.push({
       balance,
-      dueSteps: Number(dueSteps) as Steps,
+      dueMinor: Number(dueMinor) as Minor,
       revokes: isWholeShare(after),
       wasWhole: isWholeShare(before),
     });
@@ -60,8 +60,8 @@ function isWholeShare({ numerator, denominator }: Fraction): boolean {
   return numerator === denominator;
 }
 
-function roundDown(initialSteps: Steps, sum: Fraction): bigint {
-  return (BigInt(initialSteps) * sum.numerator) / sum.denominator;
+function roundDown(initialMinor: Minor, sum: Fraction): bigint {
+  return (BigInt(initialMinor) * sum.numerator) / sum.denominator;
 }
 
 type RefundsKey = { externalRef: string };
@@ -73,7 +73,7 @@ type RefundsKey = { externalRef: string };
 export const selectIssued = accountQuery((value: ValueOf<RefundsKey>, account) => {
   const { accountId, externalRef, grantSeq } = creditBalances;
   return drizzle
-    .select(fields(creditBalances, "id", "packId", "packName", "packItemId", "unit", "initialSteps", "remainingSteps"))
+    .select(fields(creditBalances, "id", "packId", "packName", "packItemId", "unit", "initialMinor", "remainingMinor"))
     .from(sql`${creditBalances} INDEXED BY credit_balances_external_ref`)
     .where(and(eq(accountId, account), eq(externalRef, value("externalRef"))))
     .orderBy(grantSeq);
@@ -97,7 +97,7 @@ export const selectTaken = accountQuery((value: ValueOf<RefundsKey & { refundRef
   return drizzle
     .select({
       ...fields(creditBalances, { balanceId: "id" }),
-      ...fields(creditLedger, { deltaSteps: "deltaSteps", remainingSteps: "balanceAfterSteps" }),
+      ...fields(creditLedger, { deltaMinor: "deltaMinor", remainingMinor: "balanceAfterMinor" }),
     })
     .from(creditRefunds)
     .crossJoin(creditLedger)
@@ -113,7 +113,7 @@ export const selectTaken = accountQuery((value: ValueOf<RefundsKey & { refundRef
       ),
     );
 });
-export type TakenRow = StatementRow<typeof selectTaken>;
+export type ClawbackRow = StatementRow<typeof selectTaken>;
 
 type NewRefund = Omit<typeof creditRefunds.$inferInsert, "accountId" | "firstSeq" | "lastSeq"> & { entries: number };
 

@@ -17,7 +17,7 @@ import { invalidCursor } from "../../errors.ts";
 import { cutPage, decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { exactAmount, stepsOfSum, sumOfSteps, UNITS, type Unit, type UnitAmounts } from "../amounts/amount.ts";
+import { exactAmount, minorOfSum, sumOfMinor, UNITS, type Unit, type UnitAmounts } from "../amounts/amount.ts";
 import { presentExpiry } from "../ledger/balance.ts";
 import { isSpendable } from "../ledger/spendable-balances.ts";
 
@@ -76,7 +76,7 @@ export async function isKnownUser({ db, environment }: TenantCtx, userId: string
 const selectUsers = query(
   (value: ValueOf<{ environmentId: number; nowMs: number; afterUserId: string; limit: number }>) => {
     const { environmentId, id, userId } = accounts;
-    const { accountId, unit, remainingSteps, hasRemaining, expiresAtMs } = creditBalances;
+    const { accountId, unit, remainingMinor, hasRemaining, expiresAtMs } = creditBalances;
     const page = sql`SELECT ${id}, ${userId} FROM ${accounts}
       WHERE ${environmentId} = ${value("environmentId")} AND ${userId} > ${value("afterUserId")}
       ORDER BY ${userId} LIMIT ${asInteger(value("limit"))}`;
@@ -85,7 +85,7 @@ const selectUsers = query(
         ...fields(accounts, "userId"),
         ...optional(fields(creditBalances, "unit")),
         ...computed({ balances: count(), nextExpiresAtMs: sql<number>`min(${expiresAtMs})` }),
-        ...sumOfSteps(remainingSteps),
+        ...sumOfMinor(remainingMinor),
       })
       .from(sql`(${page}) AS ${accounts}`)
       .leftJoin(
@@ -109,7 +109,7 @@ function presentUser(userId: string, units: readonly UnitRow[]): UsersOutput["us
   const remaining: { [U in Unit]?: number } = {};
   for (const unit of UNITS) {
     const row = units.find((unitRow) => unitRow.unit === unit);
-    if (row !== undefined) remaining[unit] = exactAmount(unit, stepsOfSum(row));
+    if (row !== undefined) remaining[unit] = exactAmount(unit, minorOfSum(row));
   }
   const balances = units.reduce((count, row) => count + row.balances, 0);
   const nextExpiresAtMs = Math.min(...units.map((row) => row.nextExpiresAtMs));
@@ -127,8 +127,8 @@ export const rangeOf = (beginning: string) => ({ from: beginning, to: `${beginni
 type UserPage = { environmentId: number; nowMs: number; limit: number };
 
 const userFields = (value: ValueOf<UserPage>) => {
-  const { unit, remainingSteps } = creditBalances;
-  const spendable = sql`SELECT ${unit}, ${remainingSteps} FROM ${creditBalances} INDEXED BY credit_balances_remaining
+  const { unit, remainingMinor } = creditBalances;
+  const spendable = sql`SELECT ${unit}, ${remainingMinor} FROM ${creditBalances} INDEXED BY credit_balances_remaining
     WHERE ${isSpendable(value, sql`${accounts.id}`)} LIMIT ${SUMMED_USERS_MAX + 1}`;
   const lastEntry = drizzle
     .select(fields(creditLedger, "occurredAtMs"))
@@ -140,7 +140,7 @@ const userFields = (value: ValueOf<UserPage>) => {
     ...fields(accounts, { userId: "userId", accountId: "id", lastActiveDay: "lastActiveDay" }),
     ...computed({
       balances: sql`(
-        SELECT json_group_array(json_array(${unit}, ${remainingSteps})) FROM (${spendable}) AS ${creditBalances}
+        SELECT json_group_array(json_array(${unit}, ${remainingMinor})) FROM (${spendable}) AS ${creditBalances}
       )`.mapWith((pairs: string) => JSON.parse(pairs) as readonly (readonly [Unit, number])[]),
       lastEntryAtMs: scalar(lastEntry),
     }),
@@ -174,7 +174,7 @@ function presentFoundUser({ userId, balances: rows, lastEntryAtMs }: FoundUserRo
         unit,
         amount: exactAmount(
           unit,
-          ofUnit.reduce((sum, [, steps]) => sum + BigInt(steps), 0n),
+          ofUnit.reduce((sum, [, minor]) => sum + BigInt(minor), 0n),
         ),
       },
     ];

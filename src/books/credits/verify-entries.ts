@@ -2,25 +2,25 @@
 export interface VerifiedEntry {
   readonly seq: number;
   readonly balanceId: string;
-  readonly deltaSteps: number;
-  readonly afterSteps: number;
+  readonly deltaMinor: number;
+  readonly afterMinor: number;
   readonly previousSeq: number | null;
   readonly isGrant: 0 | 1;
 }
 
 export interface VerifiedBalance {
   readonly id: string;
-  readonly initialSteps: number;
-  readonly remainingSteps: number;
+  readonly initialMinor: number;
+  readonly remainingMinor: number;
   readonly grantSeq: number;
   readonly lastSeq: number;
 }
 
 /** A balance's state at a seq of the ledger: its last entry up to that seq, and the sum of its deltas. */
-export interface Standing {
+export interface Checkpoint {
   readonly seq: number;
   readonly balanceId: string;
-  readonly afterSteps: number;
+  readonly afterMinor: number;
   readonly total: bigint;
 }
 
@@ -52,10 +52,10 @@ export interface LedgerStretch {
   readonly toSeq: number;
   /** In order of seq. */
   readonly entries: readonly VerifiedEntry[];
-  /** The balances of `entries` and `standings`, and the balances that were granted in the stretch. */
+  /** The balances of `entries` and `checkpoints`, and the balances that were granted in the stretch. */
   readonly balances: readonly VerifiedBalance[];
   /** The states of its balances before it, except balances that were already complete and correct. */
-  readonly standings: readonly Standing[];
+  readonly checkpoints: readonly Checkpoint[];
 }
 
 /** Returns whether a stretch checks a balance. */
@@ -63,16 +63,16 @@ function isChecked({ fromSeq, toSeq }: LedgerStretch, balance: VerifiedBalance |
   return balance === undefined ? fromSeq === 0 : balance.grantSeq > fromSeq && balance.grantSeq <= toSeq;
 }
 
-/** Recomputes a stretch of the ledger. Returns its flaws, and the states that the next stretch needs. */
+/** Recomputes a stretch of the ledger. Returns its errors, and the states that the next stretch needs. */
 export function verifyEntries(stretch: LedgerStretch): {
   readonly flaws: readonly Flaw[];
-  readonly standings: readonly Standing[];
+  readonly checkpoints: readonly Checkpoint[];
 } {
   const flaws = new Flaws();
   const { isEnd } = stretch;
   const hasAll = stretch.fromSeq === 0;
   const balances = new Map(stretch.balances.map((balance) => [balance.id, balance]));
-  const standings = new Map(stretch.standings.map((standing) => [standing.balanceId, standing]));
+  const checkpoints = new Map(stretch.checkpoints.map((checkpoint) => [checkpoint.balanceId, checkpoint]));
   const touched = new Set<string>();
   let previousSeq = stretch.afterSeq;
   for (const entry of stretch.entries) {
@@ -81,59 +81,59 @@ export function verifyEntries(stretch: LedgerStretch): {
     if (hasAll && entry.seq !== previousSeq + 1) flaws.add(null, "gap");
     previousSeq = entry.seq;
     if (!isChecked(stretch, balance)) continue;
-    const before = standings.get(balanceId) ?? standingAtEnd(balance, stretch.afterSeq);
+    const before = checkpoints.get(balanceId) ?? checkpointAtEnd(balance, stretch.afterSeq);
     if (!continuesFrom(entry, before, balance)) flaws.add(balanceId, "chain");
-    const total = (before?.total ?? 0n) + BigInt(entry.deltaSteps);
+    const total = (before?.total ?? 0n) + BigInt(entry.deltaMinor);
     if (total < 0n) flaws.add(balanceId, "below_zero");
-    standings.set(balanceId, { seq: entry.seq, balanceId, afterSteps: entry.afterSteps, total });
+    checkpoints.set(balanceId, { seq: entry.seq, balanceId, afterMinor: entry.afterMinor, total });
     touched.add(balanceId);
   }
   if (hasAll && !isEnd && previousSeq < stretch.endSeq) flaws.add(null, "gap");
 
-  const next: Standing[] = [];
-  for (const standing of standings.values()) {
-    const balance = balances.get(standing.balanceId);
+  const next: Checkpoint[] = [];
+  for (const checkpoint of checkpoints.values()) {
+    const balance = balances.get(checkpoint.balanceId);
     if (balance === undefined) {
       // The balance of these entries does not exist.
-      if (touched.has(standing.balanceId)) flaws.add(standing.balanceId, "sum");
+      if (touched.has(checkpoint.balanceId)) flaws.add(checkpoint.balanceId, "sum");
     } else if (
-      touched.has(balance.id) ? isEnd || standing.seq >= balance.lastSeq : isEnd && standing.seq < balance.lastSeq
+      touched.has(balance.id) ? isEnd || checkpoint.seq >= balance.lastSeq : isEnd && checkpoint.seq < balance.lastSeq
     ) {
-      checkEnd(flaws, balance, standing, stretch.lastSeq);
+      checkEnd(flaws, balance, checkpoint, stretch.lastSeq);
     }
-    if (balance === undefined || !isSoundAtEnd(balance, standing)) next.push(standing);
+    if (balance === undefined || !isSoundAtEnd(balance, checkpoint)) next.push(checkpoint);
   }
   for (const balance of stretch.balances) {
     const isOfStretch = balance.grantSeq > stretch.afterSeq && balance.grantSeq <= stretch.endSeq;
-    if (isOfStretch && isChecked(stretch, balance) && !standings.has(balance.id))
+    if (isOfStretch && isChecked(stretch, balance) && !checkpoints.has(balance.id))
       checkEnd(flaws, balance, null, stretch.lastSeq);
   }
-  return { flaws: flaws.list, standings: isEnd ? [] : next };
+  return { flaws: flaws.list, checkpoints: isEnd ? [] : next };
 }
 
-function isSoundAtEnd(balance: VerifiedBalance, { seq, afterSteps, total }: Standing): boolean {
-  const { lastSeq, remainingSteps } = balance;
-  return seq === lastSeq && afterSteps === remainingSteps && total === BigInt(remainingSteps);
+function isSoundAtEnd(balance: VerifiedBalance, { seq, afterMinor, total }: Checkpoint): boolean {
+  const { lastSeq, remainingMinor } = balance;
+  return seq === lastSeq && afterMinor === remainingMinor && total === BigInt(remainingMinor);
 }
 
 /** Returns the state of a balance whose entries ended before the stretch. No state was kept, because the balance was correct. */
-function standingAtEnd(balance: VerifiedBalance | undefined, afterSeq: number): Standing | undefined {
+function checkpointAtEnd(balance: VerifiedBalance | undefined, afterSeq: number): Checkpoint | undefined {
   if (balance === undefined || balance.lastSeq > afterSeq) return undefined;
-  const { id, lastSeq, remainingSteps } = balance;
-  return { seq: lastSeq, balanceId: id, afterSteps: remainingSteps, total: BigInt(remainingSteps) };
+  const { id, lastSeq, remainingMinor } = balance;
+  return { seq: lastSeq, balanceId: id, afterMinor: remainingMinor, total: BigInt(remainingMinor) };
 }
 
 function continuesFrom(
   entry: VerifiedEntry,
-  before: Standing | undefined,
+  before: Checkpoint | undefined,
   balance: VerifiedBalance | undefined,
 ): boolean {
-  const { seq, previousSeq, deltaSteps, afterSteps, isGrant } = entry;
+  const { seq, previousSeq, deltaMinor, afterMinor, isGrant } = entry;
   if (before !== undefined) {
-    return isGrant === 0 && previousSeq === before.seq && afterSteps === before.afterSteps + deltaSteps;
+    return isGrant === 0 && previousSeq === before.seq && afterMinor === before.afterMinor + deltaMinor;
   }
-  if (isGrant === 0 || previousSeq !== null || afterSteps !== deltaSteps) return false;
-  return balance === undefined || (seq === balance.grantSeq && deltaSteps === balance.initialSteps);
+  if (isGrant === 0 || previousSeq !== null || afterMinor !== deltaMinor) return false;
+  return balance === undefined || (seq === balance.grantSeq && deltaMinor === balance.initialMinor);
 }
 
 /**
@@ -142,7 +142,7 @@ function continuesFrom(
  */
 export function missingEnds(stretch: LedgerStretch): readonly number[] {
   const balances = new Map(stretch.balances.map((balance) => [balance.id, balance]));
-  const known = new Set(stretch.standings.map(({ balanceId }) => balanceId));
+  const known = new Set(stretch.checkpoints.map(({ balanceId }) => balanceId));
   return stretch.entries.flatMap(({ balanceId, previousSeq }) => {
     const balance = balances.get(balanceId);
     const isKnown = known.has(balanceId) || !isChecked(stretch, balance) || (balance?.lastSeq ?? 0) <= stretch.afterSeq;
@@ -151,16 +151,16 @@ export function missingEnds(stretch: LedgerStretch): readonly number[] {
   });
 }
 
-/** Checks a balance against its state after its last entry. `standing` is null if the balance has no entry. */
-function checkEnd(flaws: Flaws, balance: VerifiedBalance, standing: Standing | null, ledgerLastSeq: number): void {
-  const isSum = BigInt(balance.remainingSteps) === (standing?.total ?? 0n);
+/** Checks a balance against its state after its last entry. `checkpoint` is null if the balance has no entry. */
+function checkEnd(flaws: Flaws, balance: VerifiedBalance, checkpoint: Checkpoint | null, ledgerLastSeq: number): void {
+  const isSum = BigInt(balance.remainingMinor) === (checkpoint?.total ?? 0n);
   if (!isSum) flaws.add(balance.id, "sum");
   // The last entries of the ledger are missing.
   if (balance.lastSeq > ledgerLastSeq) flaws.add(null, "gap");
-  else if (isSum && standing?.seq !== balance.lastSeq) flaws.add(balance.id, "chain");
+  else if (isSum && checkpoint?.seq !== balance.lastSeq) flaws.add(balance.id, "chain");
 }
 
-/** A list of flaws without duplicates. */
+/** A list of errors without duplicates. */
 class Flaws {
   readonly #flaws = new Map<string, Flaw>();
 

@@ -14,7 +14,7 @@ import { accountQuery, type OfUser, type User } from "../ledger/account.ts";
 import { isOpen } from "../ledger/hold.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
 import { eachLeg, isBalanceOfLeg, storedLeg } from "../ledger/stored-legs.ts";
-import type { LedgerStretch, Standing } from "./verify-entries.ts";
+import type { Checkpoint, LedgerStretch } from "./verify-entries.ts";
 
 /**
  * The progress of a user's verification, which reads the ledger in passes. One pass covers all balances, unless more balances continue
@@ -27,7 +27,7 @@ export interface VerifyPosition {
   readonly toSeq: number | null;
   /**
    * The seqs of the last entries of balances that continue. The value is the sum of the deltas minus the entry's
-   * `balance_after_steps`.
+   * `balance_after_minor`.
    */
   readonly ends: ReadonlyMap<number, bigint>;
 }
@@ -68,19 +68,19 @@ function countThatFits(ends: readonly (readonly [seq: number, above: bigint])[],
   return count;
 }
 
-/** Returns where verification continues after a stretch with these standings. Null at the end of the last pass. */
+/** Returns where verification continues after a stretch with these checkpoints. Null at the end of the last pass. */
 export function nextPosition(
   { fromSeq, toSeq }: VerifyPosition,
   { isEnd, endSeq, balances }: Pick<LedgerStretch, "isEnd" | "endSeq" | "balances">,
-  standings: readonly Standing[],
+  checkpoints: readonly Checkpoint[],
   charactersMax = ENDS_CHARACTERS_MAX,
 ): VerifyPosition | null {
   if (isEnd) return toSeq === null ? null : { ...VERIFY_START, afterSeq: toSeq, fromSeq: toSeq };
   const grantSeqs = new Map(balances.map(({ id, grantSeq }) => [id, grantSeq]));
-  // Entries of balances that do not exist come last, because they already count as flaws.
-  const grantSeqOf = ({ balanceId }: Standing) => grantSeqs.get(balanceId) ?? Number.MAX_SAFE_INTEGER;
-  const open = standings.toSorted((a, b) => grantSeqOf(a) - grantSeqOf(b));
-  const ends = open.map(({ seq, afterSteps, total }) => [seq, total - BigInt(afterSteps)] as const);
+  // Entries of balances that do not exist come last, because they already count as errors.
+  const grantSeqOf = ({ balanceId }: Checkpoint) => grantSeqs.get(balanceId) ?? Number.MAX_SAFE_INTEGER;
+  const open = checkpoints.toSorted((a, b) => grantSeqOf(a) - grantSeqOf(b));
+  const ends = open.map(({ seq, afterMinor, total }) => [seq, total - BigInt(afterMinor)] as const);
   const count = countThatFits(ends, charactersMax);
   const lastKept = open[count - 1];
   const isTruncated = count < open.length && lastKept !== undefined && grantSeqs.has(lastKept.balanceId);
@@ -121,8 +121,8 @@ const selectLastSeqs = accountQuery((_value: ValueOf<OfUser>, account) => {
 const selectVerifiedEntries = accountQuery((value: ValueOf<SeqRange>, account) =>
   drizzle
     .select({
-      ...fields(creditLedger, "seq", "grantSeq", "deltaSteps", "previousSeq"),
-      ...fields(creditLedger, { afterSteps: "balanceAfterSteps" }),
+      ...fields(creditLedger, "seq", "grantSeq", "deltaMinor", "previousSeq"),
+      ...fields(creditLedger, { afterMinor: "balanceAfterMinor" }),
       ...computed({ isGrant: sql<0 | 1>`${creditLedger.reason} = 'grant'` }),
     })
     .from(creditLedger)
@@ -135,7 +135,7 @@ const selectVerifiedBalances = accountQuery((value: ValueOf<SeqRange>, account) 
   const { accountId, grantSeq } = creditBalances;
   const balancesWhere = (where: SQL | undefined) =>
     drizzle
-      .select(fields(creditBalances, "id", "initialSteps", "remainingSteps", "grantSeq", "lastSeq"))
+      .select(fields(creditBalances, "id", "initialMinor", "remainingMinor", "grantSeq", "lastSeq"))
       .from(creditBalances)
       .where(where);
   const ofEntries = (where: SQL | undefined) => {
@@ -152,16 +152,16 @@ const selectVerifiedBalances = accountQuery((value: ValueOf<SeqRange>, account) 
 /** Selects the last entries of balances that continue, by their seqs. */
 const selectEnds = accountQuery((value: ValueOf<SeqRange>, account) =>
   drizzle
-    .select(fields(creditLedger, { seq: "seq", grantSeq: "grantSeq", afterSteps: "balanceAfterSteps" }))
+    .select(fields(creditLedger, { seq: "seq", grantSeq: "grantSeq", afterMinor: "balanceAfterMinor" }))
     .from(creditLedger)
     .where(and(verifiedEntriesOf(account), isEnd(value))),
 );
 
 /** Selects the balances that owe one refund more than reservations older than that refund hold. Only for the first page. */
 const selectOwedTooMuch = accountQuery((value: ValueOf<SeqRange>, account) => {
-  const { accountId, balanceId, seq, owedSteps } = refundOwed;
+  const { accountId, balanceId, seq, owedMinor } = refundOwed;
   const held = sql`(
-    SELECT ${reservations.madeSeq} AS since, ${creditBalances.id} AS balance, ${storedLeg.steps} AS steps
+    SELECT ${reservations.createdAtSeq} AS since, ${creditBalances.id} AS balance, ${storedLeg.minor} AS minor
     FROM ${reservations} CROSS JOIN ${eachLeg(reservations.legs)}
     CROSS JOIN ${creditBalances} ON ${isBalanceOfLeg(reservations.accountId)}
     WHERE ${reservations.accountId} = ${account} AND ${isOpen()}
@@ -171,8 +171,8 @@ const selectOwedTooMuch = accountQuery((value: ValueOf<SeqRange>, account) => {
     .from(refundOwed)
     .leftJoin(held, sql`held.balance = ${balanceId} AND held.since < ${seq}`)
     .where(and(eq(accountId, account), sql`${value("afterSeq")} = 0`))
-    .groupBy(balanceId, seq, owedSteps)
-    .having(sql`${owedSteps} > coalesce(sum(held.steps), 0)`);
+    .groupBy(balanceId, seq, owedMinor)
+    .having(sql`${owedMinor} > coalesce(sum(held.minor), 0)`);
 });
 
 /**
@@ -180,9 +180,9 @@ const selectOwedTooMuch = accountQuery((value: ValueOf<SeqRange>, account) => {
  * first page. For a user without counters it reads no event.
  */
 const selectMiscounted = accountQuery((value: ValueOf<SeqRange & OfUser>, account) => {
-  const { environmentId, limitId, accountId, windowMs, usedSteps } = usageCounters;
+  const { environmentId, limitId, accountId, windowMs, usedMinor } = usageCounters;
   const sumOf = (counted: Column, from: SQL) => sql`coalesce((
-    SELECT sum(n.value ->> 'steps') FROM ${from} CROSS JOIN json_each(${counted}) AS n
+    SELECT sum(n.value ->> 'minor') FROM ${from} CROSS JOIN json_each(${counted}) AS n
     WHERE n.value ->> 'limitId' = ${limitId} AND n.value ->> 'windowMs' = ${windowMs}
   ), 0)`;
   const events = sql`(SELECT ${usageEvents.counted} FROM ${usageEvents}
@@ -200,7 +200,7 @@ const selectMiscounted = accountQuery((value: ValueOf<SeqRange & OfUser>, accoun
         eq(limitId, usageLimits.id),
         eq(accountId, account),
         sql`${value("afterSeq")} = 0`,
-        sql`${usedSteps} <> ${sumOf(usageEvents.counted, events)} + ${sumOf(reservations.counted, holds)}`,
+        sql`${usedMinor} <> ${sumOf(usageEvents.counted, events)} + ${sumOf(reservations.counted, holds)}`,
       ),
     );
 });

@@ -89,9 +89,12 @@ async function verifyStretches(ctx: TenantCtx, stretches: readonly Stretch[]): P
       const missing = missingEnds(read);
       // Empty unless entries were written for the user between two pages.
       const ends = missing.length === 0 ? [] : await all(ctx.db, selectEntriesAt(ctx, user, missing));
-      const missingStandings = withBalanceIds(ends, found[2]).map((end) => ({ ...end, total: BigInt(end.afterSteps) }));
-      const standings = [...missingStandings, ...read.standings];
-      return verifyStretch(position, { ...read, standings }, found[4], found[5]);
+      const missingCheckpoints = withBalanceIds(ends, found[2]).map((end) => ({
+        ...end,
+        total: BigInt(end.afterMinor),
+      }));
+      const checkpoints = [...missingCheckpoints, ...read.checkpoints];
+      return verifyStretch(position, { ...read, checkpoints }, found[4], found[5]);
     }),
   );
 }
@@ -121,9 +124,9 @@ function readStretch(
     ...{ afterSeq, endSeq, lastSeq, entries, balances, fromSeq },
     toSeq: toSeq ?? Number.MAX_SAFE_INTEGER,
     isEnd: endSeq >= Math.max(lastSeq, lastGrantSeq),
-    standings: withBalanceIds(ends, balances).map((end) => ({
+    checkpoints: withBalanceIds(ends, balances).map((end) => ({
       ...end,
-      total: BigInt(end.afterSteps) + (position.ends.get(end.seq) ?? 0n),
+      total: BigInt(end.afterMinor) + (position.ends.get(end.seq) ?? 0n),
     })),
   };
 }
@@ -135,7 +138,7 @@ function verifyStretch(
   miscounted: readonly { readonly limitId: string }[],
 ) {
   const { afterSeq, endSeq, fromSeq, balances, entries } = stretch;
-  const { flaws: entryFlaws, standings } = verifyEntries(stretch);
+  const { flaws: entryFlaws, checkpoints } = verifyEntries(stretch);
   // The first page checks what is owed now.
   const owedFlaws = fromSeq === 0 ? owedTooMuch.map(({ balanceId }): Flaw => ({ balanceId, kind: "owed" })) : [];
   const limitFlaws =
@@ -148,7 +151,7 @@ function verifyStretch(
     entries: fromSeq === 0 ? entries.length : 0,
     isSound: flaws.length === 0,
     flaws,
-    next: nextPosition(position, stretch, standings),
+    next: nextPosition(position, stretch, checkpoints),
   };
 }
 

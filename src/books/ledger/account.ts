@@ -1,5 +1,4 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
-import { hasFeatures } from "../../db/features.ts";
 import type { StatementSource } from "../../db/prepare.ts";
 import {
   asInteger,
@@ -13,6 +12,7 @@ import {
   type ValueOf,
 } from "../../db/query.ts";
 import { accounts, creditBalances, recurringGrants, reservations } from "../../db/schema.ts";
+import { hasSettingsSnapshot } from "../../db/settings-snapshot.ts";
 import type { Statement } from "../../db/sql.ts";
 import { assert } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
@@ -118,7 +118,7 @@ export function writingValues({ environmentId, userId, accountId, nowMs, by }: W
 }
 
 /** The name of a caller in the ledger: a key's id, `admin`, `stripe` or `cron`. */
-export function byOf({ caller }: Pick<TenantCtx, "caller">): string {
+export function readActor({ caller }: Pick<TenantCtx, "caller">): string {
   assert(caller.kind !== "link", "a download link writes no credits");
   return "keyId" in caller ? caller.keyId : caller.kind;
 }
@@ -139,11 +139,11 @@ export const accountOfWrite = (value: ValueOf<WriteContext>) =>
  * environment's features no longer equal `features`, it inserts an account without an environment, which aborts the batch with
  * `guard_environment`.
  */
-export const createAccount = query((value: ValueOf<WriteContext & { features: string | null }>) =>
+export const createAccount = query((value: ValueOf<WriteContext & { settingsSnapshot: string | null }>) =>
   insertFrom(
     accounts,
     { environmentId: sql`iif(guard.is_same, ${asInteger(value("environmentId"))}, NULL)`, userId: value("userId") },
-    sql`FROM (SELECT ${hasFeatures(value)} AS is_same) AS guard
+    sql`FROM (SELECT ${hasSettingsSnapshot(value)} AS is_same) AS guard
       WHERE NOT guard.is_same OR NOT ${hasRow(accounts, accountOfUser(value))}`,
   ),
 );

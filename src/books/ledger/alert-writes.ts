@@ -4,10 +4,10 @@ import { asInteger, drizzle, fields, hasRow, insertFrom, query, returning, type 
 import { accounts, alertStates, alerts, creditBalances, creditLedger, webhookMessages } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { deliveryTimes, endpointsOf, wantedMessages } from "../../webhooks/outbox.ts";
+import { deliveryTimes, parseEndpoints, wantedMessages } from "../../webhooks/outbox.ts";
 import { amountOf } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "./account.ts";
-import { isBalanceOfEntry, lastSeqOf, type Motion } from "./insert-entries.ts";
+import { type CreditMovement, isBalanceOfEntry, lastSeqOf } from "./insert-entries.ts";
 import {
   deliverPrefixed,
   endpointsByType,
@@ -16,7 +16,7 @@ import {
   prefixedMessages,
 } from "./messages.ts";
 import { isSinceSettled } from "./owed.ts";
-import { evaluated, noMotion, threshold, type Watch, watched } from "./watched.ts";
+import { evaluated, noChange, threshold, type Watch, watched } from "./watched.ts";
 
 const writtenAccount = (value: ValueOf<{ environmentId: number; userId: string }>) => sql`
   SELECT ${accounts.id} FROM ${accounts}
@@ -29,20 +29,20 @@ const prior = alias(creditLedger, "prior");
 type EntriesOfWrite = WriteContext & { entries: number; eventIds: string | null; settled: string | null };
 
 /**
- * Returns the CTEs `watched` and `motion` for a user: the last `entries` entries, the entries of events that settle reservations,
+ * Returns the CTEs `watched` and `change` for a user: the last `entries` entries, the entries of events that settle reservations,
  * and the payments of owed amounts (C21). The entries of settlements can be anywhere in the batch.
  */
-function motionOfUser(value: ValueOf<EntriesOfWrite>): SQL {
+function changeOfUser(value: ValueOf<EntriesOfWrite>): SQL {
   const { accountId, seq, reason, eventId, reservationId, isRevoked } = creditLedger;
   const ofUser = sql`(SELECT watched.account FROM watched)`;
   return sql`watched (account) AS MATERIALIZED (${writtenAccount(value)}),
-  motion (account, balance, delta, was_revoked) AS MATERIALIZED (
+  change (account, balance, delta, was_revoked) AS MATERIALIZED (
     SELECT ${first.accountId}, (SELECT ${creditBalances.id} FROM ${creditBalances} WHERE ${isBalanceOfEntry(first)}), delta, coalesce((
       SELECT ${prior.isRevoked} FROM ${creditLedger} AS ${prior}
       WHERE ${prior.accountId} = ${first.accountId} AND ${prior.seq} = ${first.previousSeq}
     ), 0)
     FROM (
-      SELECT ${first.accountId}, ${first.grantSeq}, sum(${first.deltaSteps}) AS delta, ${first.previousSeq}, min(${first.seq})
+      SELECT ${first.accountId}, ${first.grantSeq}, sum(${first.deltaMinor}) AS delta, ${first.previousSeq}, min(${first.seq})
       FROM (
         SELECT * FROM (
           SELECT * FROM ${creditLedger} WHERE ${accountId} = ${ofUser}
@@ -107,7 +107,7 @@ export function insertFiredAlerts(
 }
 
 const insertAlertsOfEntries = query((value: ValueOf<EntriesOfWrite & FiredAlerts>) =>
-  insertFiredAlerts(value, { from: motionOfUser(value), expiresNow: sql`0` }),
+  insertFiredAlerts(value, { from: changeOfUser(value), expiresNow: sql`0` }),
 );
 
 /** Stores which alerts fired: those of the messages whose ids begin with `messageId`. */
@@ -143,7 +143,7 @@ const hasFired = (value: ValueOf<{ environmentId: number }>, account: SQL): SQL 
 
 /** Re-arms those alerts of some accounts whose threshold is reached again. */
 function rearmAmong(value: ValueOf<{ environmentId: number; nowMs: number }>, accounts: SQL, mustEvaluate: SQL) {
-  const from = sql`watched (account) AS MATERIALIZED (${accounts}), ${noMotion}`;
+  const from = sql`watched (account) AS MATERIALIZED (${accounts}), ${noChange}`;
   const isNotBelow = sql`evaluated.live_after > 0 AND evaluated.live_after >= ${threshold(sql`evaluated.issued_after`)}`;
   const ofEnvironment = eq(alertStates.environmentId, value("environmentId"));
   return drizzle
@@ -172,17 +172,17 @@ export function rearmAlertsOfMany(
   {
     environmentId,
     nowMs,
-    features,
-  }: Pick<WriteContext, "environmentId" | "nowMs"> & { readonly features: string | null },
+    settingsSnapshot,
+  }: Pick<WriteContext, "environmentId" | "nowMs"> & { readonly settingsSnapshot: string | null },
   accountIds: readonly number[],
 ): Statement[] {
-  if (endpointsOf(features).length === 0) return [];
+  if (parseEndpoints(settingsSnapshot).length === 0) return [];
   return [rearmMany({ environmentId, nowMs, accountIds: JSON.stringify(accountIds) })];
 }
 
 /** Re-arms a user's alerts whose threshold is reached again at this point of the batch. */
-export const rearmAlerts = (account: WriteContext & { readonly features: string | null }): Statement[] =>
-  endpointsOf(account.features).length === 0 ? [] : [rearm(writingValues(account))];
+export const rearmAlerts = (account: WriteContext & { readonly settingsSnapshot: string | null }): Statement[] =>
+  parseEndpoints(account.settingsSnapshot).length === 0 ? [] : [rearm(writingValues(account))];
 
 export const ALERT_TYPES = [{ type: "credits.low" }, { type: "credits.depleted" }] as const;
 
@@ -194,24 +194,25 @@ const NO_MESSAGES: MessageWrites = { statements: [] };
  */
 export function alertWrites(
   ctx: TenantCtx,
-  account: WriteContext & { readonly features: string | null },
-  motions: readonly Motion[],
+  account: WriteContext & { readonly settingsSnapshot: string | null },
+  changes: readonly CreditMovement[],
   settledIds: readonly string[],
 ): MessageWrites {
   const isSettling = settledIds.length > 0;
-  if ((motions.length === 0 && !isSettling) || endpointsOf(account.features).length === 0) return NO_MESSAGES;
+  if ((changes.length === 0 && !isSettling) || parseEndpoints(account.settingsSnapshot).length === 0)
+    return NO_MESSAGES;
   const values = writingValues(account);
-  const rearms = motions.some((motion) => motion.raises) ? [rearm(values)] : [];
-  const wanted = wantedMessages(ctx, account.features, () => ALERT_TYPES);
+  const rearms = changes.some((change) => change.raises) ? [rearm(values)] : [];
+  const wanted = wantedMessages(ctx, account.settingsSnapshot, () => ALERT_TYPES);
   const [first] = wanted;
-  if (first === undefined || (motions.every((motion) => motion.raises) && !isSettling)) return { statements: rearms };
+  if (first === undefined || (changes.every((change) => change.raises) && !isSettling)) return { statements: rearms };
   const { environmentId } = account;
   const batchMessages = { environmentId, messageId: first.id, endpoints: endpointsByType(wanted) };
-  const eventIds = motions.flatMap((motion) => motion.eventIds ?? []);
+  const eventIds = changes.flatMap((change) => change.eventIds ?? []);
   const insert = insertAlertsOfEntries({
     ...values,
     ...batchMessages,
-    entries: motions.reduce((sum, motion) => sum + motion.entries, 0),
+    entries: changes.reduce((sum, change) => sum + change.entries, 0),
     eventIds: eventIds.length === 0 ? null : JSON.stringify(eventIds),
     settled: isSettling ? JSON.stringify(settledIds) : null,
   });

@@ -1,6 +1,6 @@
 import type { creditBalances } from "../../db/schema.ts";
 import { iso } from "../../lib/time.ts";
-import { fromSteps } from "../amounts/amount.ts";
+import { fromMinor } from "../amounts/amount.ts";
 import { hasRules, readStoredRules } from "../amounts/match.ts";
 import { type Ordered, type Spendable, spendingOrder } from "./burn-down.ts";
 
@@ -18,7 +18,7 @@ export const FIXED_FIELDS = [
   "unit",
   "matches",
   "priority",
-  "initialSteps",
+  "initialMinor",
   "grantedAtMs",
   "expiresAtMs",
 ] as const;
@@ -31,7 +31,7 @@ export const PAYING_FIELDS = [
   "unit",
   "matches",
   "priority",
-  "remainingSteps",
+  "remainingMinor",
   "grantedAtMs",
   "expiresAtMs",
   "revokedAtMs",
@@ -39,7 +39,7 @@ export const PAYING_FIELDS = [
 export type PayingRow = Pick<Balance, (typeof PAYING_FIELDS)[number]>;
 
 /** The fields of a response. */
-export const PRESENTED_FIELDS = [...FIXED_FIELDS, "remainingSteps", "revokedAtMs"] as const;
+export const PRESENTED_FIELDS = [...FIXED_FIELDS, "remainingMinor", "revokedAtMs"] as const;
 export type PresentedRow = Pick<Balance, (typeof PRESENTED_FIELDS)[number]>;
 
 /** The fields of the dashboard and of an export. */
@@ -47,7 +47,7 @@ export const BALANCE_FIELDS = [...PRESENTED_FIELDS, "source", "externalRef", "no
 export type BalanceRow = Pick<Balance, (typeof BALANCE_FIELDS)[number]>;
 
 /** The fields that an adjustment needs. */
-export const ADJUSTMENT_FIELDS = ["id", "unit", "remainingSteps", "revokedAtMs"] as const;
+export const ADJUSTMENT_FIELDS = ["id", "unit", "remainingMinor", "revokedAtMs"] as const;
 
 export type BalanceStatus = "active" | "expired" | "depleted" | "revoked";
 
@@ -65,7 +65,7 @@ export function asSpendable(row: PayingRow): SpendableBalance {
     unit: row.unit,
     rules: readStoredRules(row.matches),
     priority: row.priority,
-    remainingSteps: row.remainingSteps,
+    remainingMinor: row.remainingMinor,
     grantedAtMs: row.grantedAtMs,
     expiresAtMs: row.expiresAtMs,
   };
@@ -86,12 +86,12 @@ const orderOf = ({ id, priority, grantedAtMs, expiresAtMs, matches }: PayingRow)
 
 /** Returns a balance's status at a time, to the millisecond (C11). */
 export function statusOf(
-  row: Pick<BalanceRow, "revokedAtMs" | "expiresAtMs" | "remainingSteps">,
+  row: Pick<BalanceRow, "revokedAtMs" | "expiresAtMs" | "remainingMinor">,
   nowMs: number,
 ): BalanceStatus {
   if (row.revokedAtMs !== null) return "revoked";
   if (row.expiresAtMs <= nowMs) return "expired";
-  return row.remainingSteps === 0 ? "depleted" : "active";
+  return row.remainingMinor === 0 ? "depleted" : "active";
 }
 
 /** The public form of `expires_at_ms`: null for never. */
@@ -109,8 +109,8 @@ export function presentBalance(row: PresentedRow, nowMs: number) {
     packItemId: row.packItemId === "" ? null : row.packItemId,
     kind: matches.length === 0 ? ("generic" as const) : ("per_type" as const),
     unit: row.unit,
-    remaining: fromSteps(row.unit, row.remainingSteps),
-    initial: fromSteps(row.unit, row.initialSteps),
+    remaining: fromMinor(row.unit, row.remainingMinor),
+    initial: fromMinor(row.unit, row.initialMinor),
     grantedAt: iso(row.grantedAtMs),
     expiresAt: presentExpiry(row.expiresAtMs),
     status: statusOf(row, nowMs),

@@ -1,4 +1,4 @@
-import type { Steps } from "../../db/schema.ts";
+import type { Minor } from "../../db/schema.ts";
 import { assert } from "../../errors.ts";
 import { ceilDivide, type Fraction, type Quantities, reduceFraction, UNITS, type Unit } from "../amounts/amount.ts";
 import { type MatchRule, rulesCover } from "../amounts/match.ts";
@@ -9,7 +9,7 @@ export interface Spendable {
   readonly unit: Unit;
   readonly rules: readonly MatchRule[];
   readonly priority: number;
-  readonly remainingSteps: Steps;
+  readonly remainingMinor: Minor;
   readonly grantedAtMs: number;
   /** NEVER_MS when it never expires. */
   readonly expiresAtMs: number;
@@ -29,7 +29,7 @@ export interface Usage {
 interface Leg<B extends Spendable = Spendable> {
   readonly balance: B;
   /** At least 1, and at most the balance's remaining amount. */
-  readonly amountSteps: Steps;
+  readonly amountMinor: Minor;
 }
 
 export interface Payment<B extends Spendable = Spendable> {
@@ -74,28 +74,28 @@ export function burnDown<B extends Spendable>(balances: readonly B[], usage: Usa
   let isCut = false;
   for (const balance of balances) {
     const quantity = BigInt(usage.quantities[balance.unit] ?? 0);
-    if (quantity === 0n || balance.remainingSteps === 0) continue;
+    if (quantity === 0n || balance.remainingMinor === 0) continue;
     if (!rulesCover(balance.rules, usage.event, usage.model)) continue;
     if (legs.length === LEGS_MAX) {
       isCut = true;
       break;
     }
-    const remaining = BigInt(balance.remainingSteps);
+    const remaining = BigInt(balance.remainingMinor);
     const needed = ceilDivide(quantity * left.numerator, left.denominator);
     if (needed <= remaining) {
-      legs.push({ balance, amountSteps: Number(needed) as Steps });
+      legs.push({ balance, amountMinor: Number(needed) as Minor });
       return { legs, uncovered: null };
     }
-    legs.push({ balance, amountSteps: balance.remainingSteps });
+    legs.push({ balance, amountMinor: balance.remainingMinor });
     const numerator = left.numerator * quantity - remaining * left.denominator;
     assert(numerator > 0n, "a balance that is too small leaves a part of the event");
     left = reduceFraction({ numerator, denominator: left.denominator * quantity });
   }
 
-  const uncovered: { [U in Unit]?: Steps } = {};
+  const uncovered: { [U in Unit]?: Minor } = {};
   for (const unit of usedUnits) {
     const part = ceilDivide(BigInt(usage.quantities[unit] ?? 0) * left.numerator, left.denominator);
-    uncovered[unit] = Number(part) as Steps;
+    uncovered[unit] = Number(part) as Minor;
   }
   return { legs, uncovered, ...(isCut ? { isCut } : {}) };
 }

@@ -1,9 +1,9 @@
 import { sql } from "drizzle-orm";
 import { insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
 import { countOfPack, noteUse } from "../../db/count-activity.ts";
-import { guardFeatures } from "../../db/features.ts";
 import type { ValueOf } from "../../db/query.ts";
 import { creditBalances, creditLedger } from "../../db/schema.ts";
+import { guardSettingsSnapshot } from "../../db/settings-snapshot.ts";
 import { batch, type Statement } from "../../db/sql.ts";
 import { personGuards, tombstoneSecretsIn } from "../../db/tombstones.ts";
 import { assert } from "../../errors.ts";
@@ -14,8 +14,14 @@ import { accountOfWrite, createAccount, type WriteContext, writingValues } from 
 import { alertWrites, rearmAlerts } from "./alert-writes.ts";
 import type { Change } from "./decision.ts";
 import { inOrderOfMoments, insertPeriods, periodChanges, periodMessages } from "./due-periods.ts";
-import { insertEntries, type Motion, motionsOf, type WrittenEntry, writesEntries } from "./insert-entries.ts";
-import { ledgerMessageWrites, takingMessages } from "./insert-messages.ts";
+import {
+  type CreditMovement,
+  insertEntries,
+  readCreditMovements,
+  type WrittenEntry,
+  writesEntries,
+} from "./insert-entries.ts";
+import { clawbackMessages, ledgerMessageWrites } from "./insert-messages.ts";
 import { afterWrite, guardAccount, memoryOf, type StateBefore, type StateChanges } from "./memory.ts";
 import { limitMessages, messagesAmong } from "./messages.ts";
 import { countGranted } from "./new-balances.ts";
@@ -23,8 +29,8 @@ import type { DuePeriod } from "./plan-periods.ts";
 import type { AccountAtRead } from "./read-account.ts";
 import { changesOfHolds, type Settlement } from "./settle.ts";
 import {
+  changesOfSettlements,
   guardsOfOwed,
-  motionsOfSettlements,
   settlementMessage,
   settlementWrites,
   writesOfSettlements,
@@ -57,35 +63,35 @@ export async function commit(
 ): Promise<readonly unknown[][]> {
   const change = decision ?? NO_DECISION;
   const { statements, messages: make, counts = [], remembers } = change;
-  const { features, userId, nowMs, settled } = account;
+  const { settingsSnapshot, userId, nowMs, settled } = account;
   const values = writingValues(account);
   const dueIds = settled.map(({ hold }) => hold.id);
   const own = change.settles === undefined ? [] : [change.settles];
   const ownIds = own.map(({ hold }) => hold.id);
   const settledIds = [...dueIds, ...ownIds];
   const entries = [...own.flatMap((settlement) => settlement.entries), ...(change.entries ?? [])];
-  const [dueMotions, ownMotions] = [motionsOfSettlements(settled), motionsOfChange(change, own)];
+  const [dueChanges, ownChanges] = [changesOfSettlements(settled), changesOfChange(change, own)];
   // A change that raises could hide that a settlement crossed a threshold, so that is found before.
-  const isAlertedBefore = dueIds.length > 0 && ownMotions.some(({ raises }) => raises);
-  const dueAlerts = isAlertedBefore ? alertWrites(ctx, account, dueMotions, dueIds) : null;
+  const isAlertedBefore = dueIds.length > 0 && ownChanges.some(({ raises }) => raises);
+  const dueAlerts = isAlertedBefore ? alertWrites(ctx, account, dueChanges, dueIds) : null;
   const alerts = isAlertedBefore
-    ? alertWrites(ctx, account, ownMotions, ownIds)
-    : alertWrites(ctx, account, [...dueMotions, ...ownMotions], settledIds);
+    ? alertWrites(ctx, account, ownChanges, ownIds)
+    : alertWrites(ctx, account, [...dueChanges, ...ownChanges], settledIds);
   const settling = writesOfSettlements(account, own);
   const leading = [
-    guardOf({ ...values, features, seq: account.lastSeq }, isOld),
-    ...(await personGuards(ctx, tombstoneSecretsIn(features), [userId])),
+    guardOf({ ...values, settingsSnapshot, seq: account.lastSeq }, isOld),
+    ...(await personGuards(ctx, tombstoneSecretsIn(settingsSnapshot), [userId])),
     ...dueWrites(ctx, account),
     ...(dueAlerts?.statements ?? []),
     ...settling.before,
   ];
-  const messages = wantedMessages(ctx, features, () => [
+  const messages = wantedMessages(ctx, settingsSnapshot, () => [
     ...periodMessages(userId, account.periods),
     ...settled.map((hold) => settlementMessage(userId, hold)),
     ...(make?.() ?? []),
     ...limitMessages(userId, counts),
   ]);
-  const takings = takingMessages(ctx, account, settledIds);
+  const clawbacks = clawbackMessages(ctx, account, settledIds);
   const sent: readonly Statement[] = [
     ...leading,
     ...statements,
@@ -93,17 +99,19 @@ export async function commit(
     ...insertEntries(account, change.entries ?? []),
     ...(decision === null ? [] : auditWrites(ctx, account, decision.audit)),
     ...ledgerMessageWrites(ctx, account, messages),
-    ...takings.statements,
+    ...clawbacks.statements,
     ...alerts.statements,
   ];
   const write = (): Promise<unknown[][]> => batch(ctx.db, sent);
-  const raisesBalance = entries.some(({ deltaSteps }) => deltaSteps > 0);
+  const raisesBalance = entries.some(({ deltaMinor }) => deltaMinor > 0);
   const rows = raisesBalance ? await memoryOf(ctx).whileRaising(ctx.environment, userId, write) : await write();
   countDue(ctx, account);
   if (decision !== null) noteUse("user", ctx.environment, userId, nowMs);
   noteMessages(ctx, [
     ...messages,
-    ...[takings, alerts, ...(dueAlerts === null ? [] : [dueAlerts])].flatMap((made) => messagesAmong(made, sent, rows)),
+    ...[clawbacks, alerts, ...(dueAlerts === null ? [] : [dueAlerts])].flatMap((made) =>
+      messagesAmong(made, sent, rows),
+    ),
   ]);
   if (before === null || remembers === undefined) memoryOf(ctx).forget(ctx.environment, userId);
   else {
@@ -118,13 +126,17 @@ export async function commit(
 }
 
 /** Returns how a verb changes the user's credits. Holds do not change them (H5). */
-function motionsOfChange(
+function changesOfChange(
   { statements, entries = [] }: NonNullable<AccountChange["decision"]>,
   own: Settlement[],
-): Motion[] {
-  const moving = entries.filter(({ kind }) => kind !== "hold");
-  const motion = { entries: moving.length, raises: moving.some(({ deltaSteps }) => deltaSteps > 0) };
-  return [...motionsOf(statements), ...motionsOfSettlements(own), ...(moving.length === 0 ? [] : [motion])];
+): CreditMovement[] {
+  const changingCredits = entries.filter(({ kind }) => kind !== "hold");
+  const change = { entries: changingCredits.length, raises: changingCredits.some(({ deltaMinor }) => deltaMinor > 0) };
+  return [
+    ...readCreditMovements(statements),
+    ...changesOfSettlements(own),
+    ...(changingCredits.length === 0 ? [] : [change]),
+  ];
 }
 
 /** Grants due periods and settles due holds, in order of time. */
@@ -142,7 +154,7 @@ function dueWrites(ctx: TenantCtx, account: AccountAtRead): Statement[] {
  * Grants periods, and then re-arms alerts, because the rest of the batch may bring the user below their thresholds again (H5).
  */
 function grantPeriods(
-  account: WriteContext & { readonly features: string | null },
+  account: WriteContext & { readonly settingsSnapshot: string | null },
   periods: readonly DuePeriod[],
 ): Statement[] {
   return periods.length === 0 ? [] : [...insertPeriods(account, periods), ...rearmAlerts(account)];
@@ -151,17 +163,17 @@ function grantPeriods(
 /** Counts what a batch granted and charged, for the overview. */
 function countDue(ctx: TenantCtx, { periods, nowMs, settled }: AccountAtRead): void {
   for (const { grant } of periods.periods) countGranted(ctx, grant, nowMs);
-  for (const { balance, amountSteps } of settled.flatMap(({ charged }) => charged?.payment.legs ?? []))
-    countOfPack(ctx.environment, "spent", nowMs, balance, amountSteps);
+  for (const { balance, amountMinor } of settled.flatMap(({ charged }) => charged?.payment.legs ?? []))
+    countOfPack(ctx.environment, "spent", nowMs, balance, amountMinor);
 }
 
 /**
  * Returns the statement that aborts the batch if the account or its environment has changed since it was read. For a user's first
  * write, this statement also creates the account.
  */
-function guardOf(values: WriteContext & { features: string | null; seq: number }, isOld: boolean): Statement {
+function guardOf(values: WriteContext & { settingsSnapshot: string | null; seq: number }, isOld: boolean): Statement {
   if (values.accountId === null) return createAccount(values);
-  return isOld ? guardAccount(values) : guardFeatures(values);
+  return isOld ? guardAccount(values) : guardSettingsSnapshot(values);
 }
 
 type AuditedWrite = WriteContext & { details: string; balanceIds: string };
@@ -169,7 +181,7 @@ type AuditedWrite = WriteContext & { details: string; balanceIds: string };
 /** The last entries of these balances, for the audit: the fields of a single one, or a list. */
 const lastEntriesOf = (value: ValueOf<AuditedWrite>) => {
   const { unit, id, accountId, lastSeq } = creditBalances;
-  const amount = sql`json(${amountJson(creditLedger.deltaSteps, unit)})`;
+  const amount = sql`json(${amountJson(creditLedger.deltaMinor, unit)})`;
   const entry = sql`json_object('balanceId', ${id}, 'unit', ${unit}, 'amount', ${amount}, 'seq', ${creditLedger.seq})`;
   const entries = sql`json_group_array(${entry})`;
   return sql`(
@@ -207,7 +219,7 @@ interface Written {
 /** Remembers the account, unless another write may have raised a balance since it was read. */
 function remember(
   ctx: TenantCtx,
-  { userId, features, nowMs, recurringDueAtMs, ...account }: AccountAtRead,
+  { userId, settingsSnapshot, nowMs, recurringDueAtMs, ...account }: AccountAtRead,
   { before, changes, isOld, entries }: Written,
 ): void {
   const memory = memoryOf(ctx);
@@ -226,7 +238,7 @@ function remember(
   memory.remember(ctx.environment, {
     accountId,
     userId,
-    features,
+    settingsSnapshot,
     recurringDueAtMs,
     seq,
     ...afterWrite(latest, changes),

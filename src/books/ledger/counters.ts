@@ -1,25 +1,25 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import type { ValueOf } from "../../db/query.ts";
-import { type Steps, usageCounters } from "../../db/schema.ts";
+import { type Minor, usageCounters } from "../../db/schema.ts";
 import type { Unit } from "../amounts/amount.ts";
 
 /** A user's stored usage against a usage limit. */
 export interface Counter {
   readonly limitId: string;
-  /** The beginning of the window that `usedSteps` counts. */
+  /** The beginning of the window that `usedMinor` counts. */
   readonly windowMs: number;
-  readonly usedSteps: Steps;
-  readonly hasOwnAmount: 0 | 1;
-  /** The user's own amount. Null means unlimited (Q2). */
-  readonly ownAmountSteps: Steps | null;
+  readonly usedMinor: Minor;
+  readonly hasOverride: 0 | 1;
+  /** The user's override. Null means unlimited (Q2). */
+  readonly overrideMinor: Minor | null;
 }
 
 /** The amount that an event or a hold counts towards a limit (Q3). It is stored in `counted`, from which triggers update counters. */
 export interface Counted {
   readonly limitId: string;
   readonly windowMs: number;
-  readonly steps: Steps;
+  readonly minor: Minor;
 }
 
 /** An amount to count against a limit. */
@@ -29,8 +29,8 @@ export interface NewCount extends Counted {
   /** When the window ends. */
   readonly resetsAtMs: number;
   /** The limit's amount. A counter may have the user's own. */
-  readonly amountSteps: Steps;
-  /** Whether the database refuses the write when the count would exceed the amount (Q4). */
+  readonly amountMinor: Minor;
+  /** Whether the database rejects the write when the count would exceed the amount (Q4). */
   readonly isEnforced: boolean;
 }
 
@@ -38,10 +38,10 @@ export interface NewCount extends Counted {
 export function countedJson(counts: readonly NewCount[]): string | null {
   if (counts.length === 0) return null;
   return JSON.stringify(
-    counts.map(({ limitId, windowMs, steps, amountSteps, isEnforced }) => ({
-      ...{ limitId, windowMs, steps, amountSteps },
+    counts.map(({ limitId, windowMs, minor, amountMinor, isEnforced }) => ({
+      ...{ limitId, windowMs, minor, amountMinor },
       // The name that the database's triggers read.
-      ...(isEnforced ? { isJudged: 1 } : {}),
+      ...(isEnforced ? { isEnforced: 1 } : {}),
     })),
   );
 }
@@ -49,7 +49,7 @@ export function countedJson(counts: readonly NewCount[]): string | null {
 /** Returns the value of `counted` for a charge, which keeps the amounts that its hold counted and adds none. */
 export function keptJson(counted: readonly Counted[]): string | null {
   if (counted.length === 0) return null;
-  return JSON.stringify(counted.map(({ limitId, windowMs, steps }) => ({ limitId, windowMs, steps, isKept: 1 })));
+  return JSON.stringify(counted.map(({ limitId, windowMs, minor }) => ({ limitId, windowMs, minor, isKept: 1 })));
 }
 
 /** Reads stored counts: JSON that Purser wrote. */
@@ -60,14 +60,14 @@ export function readCounted(stored: string | null): readonly Counted[] {
 /** Returns SQL for an account's counters, in a query that has the environment's row. In an environment without limits it reads no row. */
 export const countersOf = (
   value: ValueOf<{ environmentId: number }>,
-  features: SQL | SQLiteColumn,
+  settingsSnapshot: SQL | SQLiteColumn,
   account: SQL | SQLiteColumn,
 ) => {
-  const { environmentId, limitId, accountId, windowMs, usedSteps, hasOwnAmount, ownAmountSteps } = usageCounters;
+  const { environmentId, limitId, accountId, windowMs, usedMinor, hasOverride, overrideMinor } = usageCounters;
   return sql<string | null>`(
-    SELECT json_group_array(json_object('limitId', ${limitId}, 'windowMs', ${windowMs}, 'usedSteps', ${usedSteps},
-      'hasOwnAmount', ${hasOwnAmount}, 'ownAmountSteps', ${ownAmountSteps}))
-    FROM json_each(${features}, '$.limits') AS known CROSS JOIN ${usageCounters}
+    SELECT json_group_array(json_object('limitId', ${limitId}, 'windowMs', ${windowMs}, 'usedMinor', ${usedMinor},
+      'hasOverride', ${hasOverride}, 'overrideMinor', ${overrideMinor}))
+    FROM json_each(${settingsSnapshot}, '$.limits') AS known CROSS JOIN ${usageCounters}
       ON ${environmentId} = ${value("environmentId")} AND ${limitId} = known.value ->> 'id' AND ${accountId} = ${account}
   )`;
 };

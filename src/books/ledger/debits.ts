@@ -1,8 +1,8 @@
 import { type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import type { ValueOf } from "../../db/query.ts";
-import { creditBalances, type Steps, usageEvents } from "../../db/schema.ts";
-import { amountOf, fromSteps, type Unit } from "../amounts/amount.ts";
+import { creditBalances, type Minor, usageEvents } from "../../db/schema.ts";
+import { amountOf, fromMinor, type Unit } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext } from "./account.ts";
 import type { SpendableBalance } from "./balance.ts";
 import type { Payment } from "./burn-down.ts";
@@ -26,8 +26,8 @@ export type PlannedPayment = Payment<SpendableBalance>;
  */
 export function sumsAtDebits(entries: readonly NewEntry[], sums = new Map<string, number>()): Map<string, number> {
   const atDebits = new Map<string, number>();
-  for (const { balanceId, deltaSteps, kind } of entries) {
-    const sum = (sums.get(balanceId) ?? 0) + deltaSteps;
+  for (const { balanceId, deltaMinor, kind } of entries) {
+    const sum = (sums.get(balanceId) ?? 0) + deltaMinor;
     sums.set(balanceId, sum);
     if (kind === "usage" || kind === "hold") atDebits.set(balanceId, sum);
   }
@@ -36,11 +36,11 @@ export function sumsAtDebits(entries: readonly NewEntry[], sums = new Map<string
 
 /** Returns the debits of a payment, for `legsOf` and `debitsOfLegs`. */
 export function debitsOfPayment({ legs }: PlannedPayment, sums: ReadonlyMap<string, number>): object[] {
-  return legs.map(({ balance, amountSteps }) => ({
+  return legs.map(({ balance, amountMinor }) => ({
     balanceId: balance.id,
     unit: unitNumber(balance.unit),
-    amountSteps,
-    sumSteps: sums.get(balance.id) ?? 0,
+    amountMinor,
+    sumMinor: sums.get(balance.id) ?? 0,
   }));
 }
 
@@ -49,17 +49,17 @@ const balancesOfLegs = (value: ValueOf<WriteContext>, legs: SQL): SQL =>
   sql`json_each(${legs}) AS leg CROSS JOIN ${creditBalances} ON ${isBalanceOf(value, sql`leg.value ->> 'balanceId'`)}`;
 
 /** A debit in `shownDebits`. */
-type ShownDebit = readonly [balanceId: string, packId: string, unit: Unit, amountSteps: Steps, remainingSteps: Steps];
+type ShownDebit = readonly [balanceId: string, packId: string, unit: Unit, amountMinor: Minor, remainingMinor: Minor];
 
 /** Reads `shownDebits`: JSON that Purser wrote. */
 export function readDebits(stored: string): Debit[] {
-  return (JSON.parse(stored) as ShownDebit[]).map(([balanceId, packId, unit, amountSteps, remainingSteps]) => {
+  return (JSON.parse(stored) as ShownDebit[]).map(([balanceId, packId, unit, amountMinor, remainingMinor]) => {
     return {
       balanceId,
       packId,
       unit,
-      amount: fromSteps(unit, amountSteps),
-      remaining: fromSteps(unit, remainingSteps),
+      amount: fromMinor(unit, amountMinor),
+      remaining: fromMinor(unit, remainingMinor),
     };
   });
 }
@@ -69,31 +69,31 @@ export function debitsJson(): SQL {
   const { id, packId, unit } = creditBalances;
   return listOfLegs(
     ofEvent,
-    ({ steps, remainingSteps }) => sql`json_object('balanceId', ${id}, 'packId', ${packId}, 'unit', ${unit},
-      'amount', ${amountOf(steps, unit)}, 'remaining', ${amountOf(remainingSteps, unit)})`,
+    ({ minor, remainingMinor }) => sql`json_object('balanceId', ${id}, 'packId', ${packId}, 'unit', ${unit},
+      'amount', ${amountOf(minor, unit)}, 'remaining', ${amountOf(remainingMinor, unit)})`,
   );
 }
 
 /**
  * Returns SQL for the debits of an event, as they are stored. The remaining amounts are read while the batch runs, because the plan may be outdated.
- * Later entries of the batch change each balance by `sumSteps`.
+ * Later entries of the batch change each balance by `sumMinor`.
  */
 export function debitsOfLegs(value: ValueOf<WriteContext>, legs: SQL): SQL {
-  const { grantSeq, remainingSteps } = creditBalances;
+  const { grantSeq, remainingMinor } = creditBalances;
   // If the balance is too low, the later debit aborts the batch. Until then this must be a valid number.
-  const left = sql`max(0, ${remainingSteps} + (leg.value ->> 'sumSteps'))`;
+  const left = sql`max(0, ${remainingMinor} + (leg.value ->> 'sumMinor'))`;
   return sql`(
-    SELECT json_group_array(json_array(${grantSeq}, leg.value ->> 'unit', leg.value ->> 'amountSteps', ${left}))
+    SELECT json_group_array(json_array(${grantSeq}, leg.value ->> 'unit', leg.value ->> 'amountMinor', ${left}))
     FROM ${balancesOfLegs(value, legs)}
   )`;
 }
 
 /** Returns SQL for the amounts of a hold by balance, as they are stored. */
 export function legsOf(value: ValueOf<WriteContext & { legs: string }>): SQL {
-  const { grantSeq, remainingSteps } = creditBalances;
-  const steps = sql`leg.value ->> 'amountSteps'`;
+  const { grantSeq, remainingMinor } = creditBalances;
+  const minor = sql`leg.value ->> 'amountMinor'`;
   return sql`(
-    SELECT json_group_array(json_array(${grantSeq}, leg.value ->> 'unit', ${steps}, ${remainingSteps} - (${steps})))
+    SELECT json_group_array(json_array(${grantSeq}, leg.value ->> 'unit', ${minor}, ${remainingMinor} - (${minor})))
     FROM ${balancesOfLegs(value, sql`${value("legs")}`)}
   )`;
 }

@@ -10,7 +10,7 @@ import type { StateChanges } from "./memory.ts";
 import type { LedgerMessage } from "./messages.ts";
 import type { Settlement } from "./settle.ts";
 
-/** A verb's decision from the rows that it read. To refuse, it throws instead. */
+/** A verb's decision from the rows that it read. To reject, it throws instead. */
 export type Decision<Answer> = Replay<Answer> | Change<Answer>;
 
 /** The result of a verb that callers may repeat with the same id. */
@@ -48,11 +48,11 @@ export interface Change<Answer> {
   /** The other facts that this isolate remembers of it, besides its entries. If absent, the account is removed from memory. */
   readonly remembers?: Pick<StateChanges, "newBalances" | "newReservation"> | undefined;
   /** Whether credits are insufficient. Such a decision is made only after a read, never from memory. */
-  readonly isShort?: boolean | undefined;
+  readonly needsFreshRead?: boolean | undefined;
 }
 
-/** Returns a verb's decision, or the refusal that it throws. */
-export function decisionOrRefusal<Answer>(decide: () => Decision<Answer>): Decision<Answer> | PurserError {
+/** Returns a verb's decision, or the rejection that it throws. */
+export function decisionOrRejection<Answer>(decide: () => Decision<Answer>): Decision<Answer> | PurserError {
   try {
     return decide();
   } catch (error) {
@@ -98,8 +98,8 @@ export function writeReturning<Row, Answer>(
  * Identifies a write that must take effect once. Its stored form has the fingerprint of its request, an id of this write, and a mark of
  * each field, without separators, because every event and reservation stores one.
  */
-export interface Stamp {
-  readonly fingerprint: string;
+export interface RequestFingerprint {
+  readonly hash: string;
   readonly stored: string;
   /** The fields of the body that a conflict may name, in the order of their marks. */
   readonly fields: readonly string[];
@@ -120,15 +120,15 @@ function markOf(text: string): string {
 }
 
 /**
- * Returns the stamp of a request. `kind` distinguishes kinds of requests. `input` is the validated input, so that formatting does not
+ * Returns the fingerprint of a request. `kind` distinguishes kinds of requests. `input` is the validated input, so that formatting does not
  * matter. Kinds of requests that share ids list their common fields last, in the same order.
  */
-export async function stampRequest<Input extends object>(
+export async function fingerprintRequest<Input extends object>(
   ctx: TenantCtx,
   kind: readonly string[],
   input: Input,
   fields: readonly (keyof Input & string)[] = [],
-): Promise<Stamp> {
+): Promise<RequestFingerprint> {
   const texts = new Map(
     Object.entries(input).flatMap(([name, value]) =>
       value === undefined ? [] : [[name, canonicalJson(value)] as const],
@@ -140,7 +140,7 @@ export async function stampRequest<Input extends object>(
   const fingerprint = (await sha256(request)).slice(0, REQUEST_LENGTH);
   const writeId = ctx.newId("").slice(0, WRITE_ID_LENGTH);
   const marks = fields.map((field) => markOf(texts.get(field) ?? "")).join("");
-  return { fingerprint, fields, stored: fingerprint + writeId + marks };
+  return { hash: fingerprint, fields, stored: fingerprint + writeId + marks };
 }
 
 const MARKS_FROM = REQUEST_LENGTH + WRITE_ID_LENGTH;
@@ -150,32 +150,37 @@ export const committedFields = ["meters", "quantities", "occurredAt", "propertie
 
 const textOf = (value: unknown): string => (value === undefined ? "" : canonicalJson(value));
 
-/** The stamp of an event that charges an expired reservation (U15). No client sent it. */
-export function stampCharge(charge: { readonly [Field in (typeof committedFields)[number]]?: unknown }): string {
+/** The fingerprint of an event that charges an expired reservation (U15). No client sent it. */
+export function fingerprintCharge(charge: { readonly [Field in (typeof committedFields)[number]]?: unknown }): string {
   return ".".repeat(MARKS_FROM) + committedFields.map((field) => markOf(textOf(charge[field]))).join("");
 }
 
-/** Returns whether a stored stamp belongs to this write (whose response was lost), to an equal request, or to another request. */
-export function compareStamp(stored: string, stamp: Stamp): "own" | "replay" | "other" {
-  if (stored === stamp.stored) return "own";
-  return stored.startsWith(stamp.fingerprint) ? "replay" : "other";
+/** Returns whether a stored fingerprint belongs to this write (whose response was lost), to an equal request, or to another request. */
+export function compareFingerprint(stored: string, fingerprint: RequestFingerprint): "own" | "replay" | "other" {
+  if (stored === fingerprint.stored) return "own";
+  return stored.startsWith(fingerprint.hash) ? "replay" : "other";
 }
 
 const marksOf = (stored: string): readonly string[] => stored.slice(MARKS_FROM).match(/../g) ?? [];
 
 /** Returns the common fields in which two requests differ. */
-function differingFields(stored: string, stamp: Stamp): readonly string[] {
-  const { fields } = stamp;
+function differingFields(stored: string, fingerprint: RequestFingerprint): readonly string[] {
+  const { fields } = fingerprint;
   const common = Math.min(marksOf(stored).length, fields.length);
   if (common === 0) return [];
-  const [first, second] = [marksOf(stored).slice(-common), marksOf(stamp.stored).slice(-common)];
+  const [first, second] = [marksOf(stored).slice(-common), marksOf(fingerprint.stored).slice(-common)];
   return fields.slice(-common).filter((_, index) => first[index] !== second[index]);
 }
 
 /** Returns `idempotency_conflict` (409), with the fields that differ from the first request (U12). */
-export function idempotencyConflict(message: string, param: string, stored: string, stamp: Stamp): PurserError {
+export function idempotencyConflict(
+  message: string,
+  param: string,
+  stored: string,
+  fingerprint: RequestFingerprint,
+): PurserError {
   return new PurserError("idempotency_conflict", message, {
     param,
-    details: { differs: differingFields(stored, stamp) },
+    details: { differs: differingFields(stored, fingerprint) },
   });
 }

@@ -37,7 +37,7 @@ export const packJson = () => sql<string | null>`(
   SELECT json_object('id', ${creditPacks.id}, 'name', ${creditPacks.name}, 'defaultExpiryDays', ${creditPacks.defaultExpiryDays},
     'unit', ${creditPacks.unit}, 'matches', json(${creditPacks.matches}), 'priority', ${creditPacks.priority},
     'archivedAtMs', ${creditPacks.archivedAtMs}, 'items', (
-      SELECT json_group_array(json_object('id', ${creditPackItems.id}, 'amountSteps', ${creditPackItems.amountSteps},
+      SELECT json_group_array(json_object('id', ${creditPackItems.id}, 'amountMinor', ${creditPackItems.amountMinor},
         'unit', ${creditPackItems.unit}, 'matches', json(${creditPackItems.matches}), 'priority', ${creditPackItems.priority}
       ) ORDER BY ${creditPackItems.position})
       FROM ${creditPackItems}
@@ -207,8 +207,8 @@ const insertPeriodsSql = query((value: ValueOf<Issue>) => {
       unit: sql`issued.value ->> 'unit'`,
       matches: sql`issued.value ->> 'matches'`,
       priority: sql`issued.value ->> 'priority'`,
-      initialSteps: sql`issued.value ->> 'amountSteps'`,
-      remainingSteps: sql`issued.value ->> 'amountSteps'`,
+      initialMinor: sql`issued.value ->> 'amountMinor'`,
+      remainingMinor: sql`issued.value ->> 'amountMinor'`,
       hasRemaining: sql`1`,
       source: sql`'grant'`,
       grantCause: sql`'recurring'`,

@@ -16,15 +16,15 @@ import {
   accounts,
   creditBalances,
   creditLedger,
+  type Minor,
   refundOwed,
   reservations,
-  type Steps,
   usageEvents,
 } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { guards } from "../../db/views.ts";
 import { assert } from "../../errors.ts";
-import { fromSteps, type Quantities, toSteps, UNITS, type Unit } from "../amounts/amount.ts";
+import { fromMinor, type Quantities, toMinor, UNITS, type Unit } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { type Counted, readCounted } from "./counters.ts";
 import { lastSeqOf } from "./insert-entries.ts";
@@ -36,14 +36,14 @@ export interface HoldLeg {
   readonly balanceId: string;
   readonly packId: string;
   readonly unit: Unit;
-  readonly amountSteps: Steps;
+  readonly amountMinor: Minor;
   /** The balance after the hold was made. */
-  readonly remainingSteps: Steps;
+  readonly remainingMinor: Minor;
 }
 
 /** Returns a hold as the API returns it, without the remaining amount. */
-export function presentLeg({ balanceId, packId, unit, amountSteps }: HoldLeg) {
-  return { balanceId, packId, unit, amount: fromSteps(unit, amountSteps) };
+export function presentLeg({ balanceId, packId, unit, amountMinor }: HoldLeg) {
+  return { balanceId, packId, unit, amount: fromMinor(unit, amountMinor) };
 }
 
 /** The holds of an open reservation. */
@@ -70,7 +70,7 @@ export interface Charge {
   /** Its meters, as JSON, and the version that priced them. Null for quantities. */
   readonly meters: string | null;
   readonly priceVersion: number | null;
-  readonly costSteps: number | null;
+  readonly costMinor: number | null;
   /** The reservation's end. */
   readonly occurredAtMs: number;
 }
@@ -80,7 +80,7 @@ export interface Charge {
  * such a reservation is settled, its balances pay. `leg` is the balance's place in the hold, `seq` that of the entry that took too
  * little.
  */
-export type Owed = readonly [leg: number, seq: number, steps: number];
+export type Owed = readonly [leg: number, seq: number, minor: number];
 
 /** The holds of an open reservation that has expired. */
 export interface DueHold extends Hold {
@@ -128,13 +128,13 @@ export const isDue = (
 ): SQL =>
   sql`${reservation.accountId} = ${account} AND ${isOpen(reservation)} AND ${reservation.expiresAtMs} <= ${value("nowMs")}`;
 
-/** Returns the steps that some holds have of a balance. */
-export const heldStepsOf = (holds: readonly Pick<Hold, "legs">[], balanceId: string): number =>
-  holds.flatMap(({ legs }) => legs).reduce((sum, leg) => sum + (leg.balanceId === balanceId ? leg.amountSteps : 0), 0);
+/** Returns the minor units that some holds have of a balance. */
+export const heldMinorOf = (holds: readonly Pick<Hold, "legs">[], balanceId: string): number =>
+  holds.flatMap(({ legs }) => legs).reduce((sum, leg) => sum + (leg.balanceId === balanceId ? leg.amountMinor : 0), 0);
 
-/** The steps that open reservations hold of a row of `creditBalances`. */
-export const heldStepsOfBalance = () => sql<Steps>`coalesce((
-  SELECT sum(${storedLeg.steps}) FROM ${reservations}, ${eachLeg(reservations.legs)}
+/** The minor units that open reservations hold of a row of `creditBalances`. */
+export const heldMinorOfBalance = () => sql<Minor>`coalesce((
+  SELECT sum(${storedLeg.minor}) FROM ${reservations}, ${eachLeg(reservations.legs)}
   WHERE ${reservations.accountId} = ${creditBalances.accountId} AND ${isOpen()}
     AND ${storedLeg.grantSeq} = ${creditBalances.grantSeq}
 ), 0)`;
@@ -151,12 +151,12 @@ export const willBeCharged = () =>
 const fromOwed = () =>
   sql`FROM ${eachLeg(reservations.legs)} CROSS JOIN ${creditBalances} ON ${isBalanceOfLeg(reservations.accountId)}
     CROSS JOIN ${refundOwed} ON ${refundOwed.accountId} = ${reservations.accountId} AND ${refundOwed.balanceId} = ${creditBalances.id}
-    AND ${refundOwed.seq} > ${reservations.madeSeq}`;
+    AND ${refundOwed.seq} > ${reservations.createdAtSeq}`;
 
 /** Returns SQL for these amounts, the oldest of each leg first. An account has at most `OWED_MAX` of them. */
 const owedOfReservation = () =>
   sql`(
-  SELECT json_group_array(json_array(leg.key, ${refundOwed.seq}, ${refundOwed.owedSteps}) ORDER BY leg.key, ${refundOwed.seq})
+  SELECT json_group_array(json_array(leg.key, ${refundOwed.seq}, ${refundOwed.owedMinor}) ORDER BY leg.key, ${refundOwed.seq})
   ${fromOwed()}
 )`;
 const readOwed = (stored: string) => JSON.parse(stored) as readonly Owed[];
@@ -201,7 +201,7 @@ export const dueFields = (isFirst: SQL = sql`1`) => ({
     quantities: "quantities",
     meters: "meters",
     priceVersion: "priceVersion",
-    costSteps: "costSteps",
+    costMinor: "costMinor",
     counted: "counted",
     occurredAtMs: "expiresAtMs",
   }),
@@ -256,12 +256,12 @@ export const inOrderOfEnds = (a: DueRow, b: DueRow): number =>
   a.occurredAtMs - b.occurredAtMs || (a.holdId < b.holdId ? -1 : 1);
 
 export function readDueHold(row: DueRow): DueHold {
-  const { holdId: id, event, model, meters, costSteps, occurredAtMs, owed, revocations } = row;
+  const { holdId: id, event, model, meters, costMinor, occurredAtMs, owed, revocations } = row;
   const legs = readLegs(row.legs);
   const quantities = readQuantities(row.quantities, legs);
   const priceVersion = meters === null ? null : row.priceVersion;
   const charge =
-    row.isToCharge === 1 ? { event, model, quantities, meters, priceVersion, costSteps, occurredAtMs } : null;
+    row.isToCharge === 1 ? { event, model, quantities, meters, priceVersion, costMinor, occurredAtMs } : null;
   return {
     id,
     event,
@@ -277,11 +277,11 @@ export function readDueHold(row: DueRow): DueHold {
 /** Reads a reservation's quantities: JSON that Purser wrote, in units. Only a free usage (U1) is reserved without a hold. */
 function readQuantities(stored: string, legs: readonly HoldLeg[]): Quantities {
   const amounts = JSON.parse(stored) as { readonly [U in Unit]?: number };
-  const quantities: { [U in Unit]?: Steps } = {};
+  const quantities: { [U in Unit]?: Minor } = {};
   for (const unit of UNITS) {
-    const steps = toSteps(unit, amounts[unit] ?? 0);
-    assert(steps !== null, "a stored quantity is a whole number of steps");
-    if (amounts[unit] !== undefined) quantities[unit] = steps;
+    const minor = toMinor(unit, amounts[unit] ?? 0);
+    assert(minor !== null, "a stored quantity is a whole number of steps");
+    if (amounts[unit] !== undefined) quantities[unit] = minor;
   }
   return legs.length === 0 ? { ...quantities, isFree: true } : quantities;
 }
@@ -344,7 +344,7 @@ const returned = alias(creditLedger, "returned");
 export const guardReturned = query((value: ValueOf<{ environmentId: number; ids: string }>) => {
   const isReturn = sql`${returned.accountId} = ${reservations.accountId}
     AND ${returned.seq} = ${reservations.settledSeq} + leg.key AND ${returned.reservationId} = ${reservations.id}
-    AND ${returned.grantSeq} = ${storedLeg.grantSeq} AND ${returned.deltaSteps} = ${storedLeg.steps}`;
+    AND ${returned.grantSeq} = ${storedLeg.grantSeq} AND ${returned.deltaMinor} = ${storedLeg.minor}`;
   const isMissing = sql`
     SELECT 1 FROM json_each(${value("ids")}) AS item
     CROSS JOIN ${reservations} ON ${reservations.environmentId} = ${value("environmentId")} AND ${reservations.id} = item.value

@@ -18,7 +18,7 @@ import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { authorOfWrite } from "./author.ts";
 
 // The statements here append entries, and triggers apply the entries to the balances. A trigger also writes the entries of new
-// balances (new-balances.ts). No other statement writes `remaining_steps`.
+// balances (new-balances.ts). No other statement writes `remaining_minor`.
 
 export type Cause = (typeof creditLedger.$inferSelect)["cause"];
 export type EntryKind = keyof typeof ENTRY_KINDS;
@@ -45,7 +45,7 @@ export function writesEntries(statement: Statement): statement is EntriesStateme
 }
 
 /** How a statement's entries change a user's credits, for alerts. Holds and their returns do not change them (H5). */
-export interface Motion {
+export interface CreditMovement {
   /** The number of entries, which are the last of the batch. 0 with `eventIds`. */
   readonly entries: number;
   /** Whether the entries add credits. */
@@ -55,12 +55,17 @@ export interface Motion {
 }
 
 /** Marks a statement as one that changes a user's credits. In a batch, only other marked statements may write entries after it. */
-export function moving<Moving extends Statement>(statement: Moving, motion: Motion): Moving & { motion: Motion } {
-  return { ...statement, motion };
+export function changingCredits<Written extends Statement>(
+  statement: Written,
+  change: CreditMovement,
+): Written & { change: CreditMovement } {
+  return { ...statement, change };
 }
 
-export function motionsOf(statements: readonly (Statement & { readonly motion?: Motion })[]): Motion[] {
-  return statements.flatMap(({ motion }) => motion ?? []);
+export function readCreditMovements(
+  statements: readonly (Statement & { readonly change?: CreditMovement })[],
+): CreditMovement[] {
+  return statements.flatMap(({ change }) => change ?? []);
 }
 
 const writtenEntryFields = fields(creditLedger, { accountId: "accountId", seq: "seq", atMs: "occurredAtMs" });
@@ -98,7 +103,7 @@ export const isBalanceOf = (value: ValueOf<WriteContext>, id: SQL): SQL =>
 export interface NewEntry {
   readonly balanceId: string;
   /** Negative when credits are consumed. */
-  readonly deltaSteps: number;
+  readonly deltaMinor: number;
   /** Absent for an entry that repeats another's. */
   readonly kind?: Extract<EntryKind, "usage" | "hold" | "released" | "expired" | "adjustment">;
   readonly eventId?: string;
@@ -123,8 +128,8 @@ const insertEntriesSql = query((value: ValueOf<WriteContext & { entries: string 
       accountId: creditBalances.accountId,
       seq: sql`${lastLedgerEntry.seq} + 1 + entry.key`,
       grantSeq: creditBalances.grantSeq,
-      deltaSteps: sql`entry.value ->> 'deltaSteps'`,
-      balanceAfterSteps: sql`${creditBalances.remainingSteps} + (entry.value ->> 'sumSteps')`,
+      deltaMinor: sql`entry.value ->> 'deltaMinor'`,
+      balanceAfterMinor: sql`${creditBalances.remainingMinor} + (entry.value ->> 'sumMinor')`,
       previousSeq: sql`coalesce(${lastLedgerEntry.seq} + 1 + (entry.value ->> 'previous'), ${creditBalances.lastSeq})`,
       kind: sql`coalesce(entry.value ->> 'kind', ${repeat(sql`${repeated.kind}`)})`,
       writtenBy: authorOfWrite(value),
@@ -157,12 +162,12 @@ export function insertEntries(writing: WriteContext, all: readonly NewEntry[]): 
 
 /** Adds to each entry the sum of its balance's entries so far, and the place of the previous one, within one statement. */
 function chained(entries: readonly NewEntry[]): object[] {
-  const last = new Map<string, { readonly sumSteps: number; readonly place: number }>();
+  const last = new Map<string, { readonly sumMinor: number; readonly place: number }>();
   return entries.map((entry, place) => {
     const before = last.get(entry.balanceId);
-    const sumSteps = (before?.sumSteps ?? 0) + entry.deltaSteps;
-    last.set(entry.balanceId, { sumSteps, place });
+    const sumMinor = (before?.sumMinor ?? 0) + entry.deltaMinor;
+    last.set(entry.balanceId, { sumMinor, place });
     const kind = entry.kind === undefined ? {} : { kind: ENTRY_KINDS[entry.kind] };
-    return { ...entry, ...kind, sumSteps, ...(before === undefined ? {} : { previous: before.place }) };
+    return { ...entry, ...kind, sumMinor, ...(before === undefined ? {} : { previous: before.place }) };
   });
 }

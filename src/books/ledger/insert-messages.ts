@@ -57,26 +57,26 @@ const dataOfEvent = (value: ValueOf<WriteContext>) => sql`(
   WHERE ${usageEvents.environmentId} = ${value("environmentId")} AND ${usageEvents.eventId} = m.value ->> 'recordedEventId'
 )`;
 
-function dataOfMotions(account: SQL): SQL {
-  const { deltaSteps, balanceAfterSteps } = creditLedger;
+function dataOfChanges(account: SQL): SQL {
+  const { deltaMinor, balanceAfterMinor } = creditLedger;
   const unit = sql`(t.value ->> 'unit')`;
   const ofBalance = sql`'balanceId', t.value ->> 'balanceId', 'unit', ${unit}`;
-  const remaining = amountOf(balanceAfterSteps, unit);
-  const moved = sql`json_object(${ofBalance}, 'delta', ${amountOf(deltaSteps, unit)}, 'remaining', ${remaining})`;
-  const short = sql`max(0, (t.value ->> 'dueSteps') + ${deltaSteps})`;
+  const remaining = amountOf(balanceAfterMinor, unit);
+  const moved = sql`json_object(${ofBalance}, 'delta', ${amountOf(deltaMinor, unit)}, 'remaining', ${remaining})`;
+  const short = sql`max(0, (t.value ->> 'dueMinor') + ${deltaMinor})`;
   const taken = sql`json_object('balanceId', t.value ->> 'balanceId', 'packItemId', t.value ->> 'packItemId', 'unit', ${unit},
-    'taken', ${amountOf(sql`-${deltaSteps}`, unit)}, 'short', ${amountOf(short, unit)}, 'remaining', ${remaining})`;
+    'taken', ${amountOf(sql`-${deltaMinor}`, unit)}, 'short', ${amountOf(short, unit)}, 'remaining', ${remaining})`;
   const last = sql`${lastSeqOf(account)} - coalesce(m.value ->> '$.last.after', 0)`;
   return sql`json_set(m.value -> 'data', '$.balances', json((
-  SELECT json_group_array(iif(t.value ->> 'dueSteps' IS NULL, ${moved}, ${taken}) ORDER BY ${creditLedger.seq})
-  FROM json_each(m.value -> 'motions') AS t CROSS JOIN ${creditLedger} ON ${creditLedger.accountId} = ${account}
-    AND ${creditLedger.seq} = ${last} + 1 + t.key - json_array_length(m.value -> 'motions')
+  SELECT json_group_array(iif(t.value ->> 'dueMinor' IS NULL, ${moved}, ${taken}) ORDER BY ${creditLedger.seq})
+  FROM json_each(m.value -> 'changes') AS t CROSS JOIN ${creditLedger} ON ${creditLedger.accountId} = ${account}
+    AND ${creditLedger.seq} = ${last} + 1 + t.key - json_array_length(m.value -> 'changes')
 )))`;
 }
 
 const { id: balanceId, unit } = creditBalances;
-const delta = amountOf(creditLedger.deltaSteps, unit);
-const remaining = amountOf(creditLedger.balanceAfterSteps, unit);
+const delta = amountOf(creditLedger.deltaMinor, unit);
+const remaining = amountOf(creditLedger.balanceAfterMinor, unit);
 
 const dataOfEntry = (account: SQL) => sql`(
   SELECT json_set(m.value -> 'data', '$.balanceId', ${balanceId}, '$.unit', ${unit}, '$.delta', ${delta},
@@ -86,14 +86,14 @@ const dataOfEntry = (account: SQL) => sql`(
     AND ${creditLedger.seq} = ${lastSeqOf(account)} - coalesce(m.value ->> '$.last.after', 0)
 )`;
 
-/** Returns a condition: at least one entry of a message with `motions` changed an amount. */
+/** Returns a condition: at least one entry of a message with `changes` changed an amount. */
 function hasMoved(account: SQL): SQL {
-  const { accountId, seq, deltaSteps } = creditLedger;
+  const { accountId, seq, deltaMinor } = creditLedger;
   const last = sql`SELECT ${lastSeqOf(account)} - (m.value ->> '$.last.after') AS place`;
   return sql`EXISTS (
     SELECT 1 FROM (${last}) AS last CROSS JOIN ${creditLedger} ON ${accountId} = ${account}
-      AND ${seq} > last.place - json_array_length(m.value -> 'motions') AND ${seq} <= last.place
-    WHERE ${deltaSteps} <> 0
+      AND ${seq} > last.place - json_array_length(m.value -> 'changes') AND ${seq} <= last.place
+    WHERE ${deltaMinor} <> 0
   )`;
 }
 
@@ -117,11 +117,11 @@ const hasReached = (value: ValueOf<WriteContext>) => {
 
 /** The data of `usage.limit_reached`. Its `seq` is 0 if the user has no entry. */
 const dataOfReachedLimit = (value: ValueOf<WriteContext>) => {
-  const { usedSteps, hasOwnAmount, ownAmountSteps } = usageCounters;
+  const { usedMinor, hasOverride, overrideMinor } = usageCounters;
   const unit = sql`m.value ->> '$.reached.unit'`;
   return sql`(
-    SELECT json_set(m.value -> 'data', '$.used', ${amountOf(usedSteps, unit)},
-      '$.amount', iif(${hasOwnAmount}, ${amountOf(ownAmountSteps, unit)}, m.value -> '$.data.amount'))
+    SELECT json_set(m.value -> 'data', '$.used', ${amountOf(usedMinor, unit)},
+      '$.amount', iif(${hasOverride}, ${amountOf(overrideMinor, unit)}, m.value -> '$.data.amount'))
     FROM ${usageCounters} WHERE ${reachedCounter(value)}
   )`;
 };
@@ -132,7 +132,7 @@ const insertLedgerMessages = insertMessagesOf<WriteContext & { messages: string 
     return sql`iif(m.value ->> 'hasNoSeq', m.value -> 'data', json_set(
       CASE
         WHEN m.value ->> 'recordedEventId' IS NOT NULL THEN ${dataOfEvent(value)}
-        WHEN m.value ->> 'motions' IS NOT NULL THEN ${dataOfMotions(account)}
+        WHEN m.value ->> 'changes' IS NOT NULL THEN ${dataOfChanges(account)}
         WHEN m.value ->> 'isEntry' THEN ${dataOfEntry(account)}
         WHEN m.value ->> 'reached' IS NOT NULL THEN ${dataOfReachedLimit(value)}
         ELSE m.value -> 'data'
@@ -163,9 +163,9 @@ const paymentKey = () => sql`(
     iif(${paymentNames.name} GLOB 'in_*', 2, 3))), ${paymentNames.name} LIMIT 1
 )`;
 
-type TakingMessages = WriteContext & { settled: string; endpoints: string; messageId: string };
+type ClawbackMessages = WriteContext & { settled: string; endpoints: string; messageId: string };
 
-const insertTakingMessages = query((value: ValueOf<TakingMessages>) => {
+const insertClawbackMessages = query((value: ValueOf<ClawbackMessages>) => {
   const { isRevoked, note, seq, reason, reservationId } = creditLedger;
   const type = sql`iif(${paymentGrants.balanceId} IS NULL, 'credits.adjusted', 'payment.taken')`;
   const moved = sql`'balanceId', ${balanceId}, 'unit', ${unit}, 'delta', ${delta}, 'remaining', ${remaining}`;
@@ -197,17 +197,17 @@ const insertTakingMessages = query((value: ValueOf<TakingMessages>) => {
 const TYPES = [{ type: "credits.adjusted" }, { type: "payment.taken" }] as const;
 
 /** Returns the messages about the amounts that settlements took from their returns: owed amounts (C21, S4) and revoked ones (U9). */
-export function takingMessages(
+export function clawbackMessages(
   ctx: TenantCtx,
-  account: WriteContext & { readonly features: string | null },
+  account: WriteContext & { readonly settingsSnapshot: string | null },
   settledIds: readonly string[],
 ): MessageWrites {
-  const wanted = settledIds.length === 0 ? [] : wantedMessages(ctx, account.features, () => TYPES);
+  const wanted = settledIds.length === 0 ? [] : wantedMessages(ctx, account.settingsSnapshot, () => TYPES);
   const [first] = wanted;
   if (first === undefined) return { statements: [] };
   const { environmentId } = account;
   const batchMessages = { environmentId, messageId: first.id, endpoints: endpointsByType(wanted) };
   const settled = JSON.stringify(settledIds);
-  const insert = insertTakingMessages({ ...writingValues(account), ...batchMessages, settled });
+  const insert = insertClawbackMessages({ ...writingValues(account), ...batchMessages, settled });
   return { statements: [insert, deliverPrefixed({ ...batchMessages, ...deliveryTimes(ctx) })], returning: insert };
 }

@@ -1,7 +1,7 @@
 import { and, eq, gt, sql } from "drizzle-orm";
-import { hasFeatures } from "../../db/features.ts";
 import { hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import { creditLedger, recurringGrants, reservations } from "../../db/schema.ts";
+import { hasSettingsSnapshot } from "../../db/settings-snapshot.ts";
 import { guards } from "../../db/views.ts";
 import type { Environment, Runtime } from "../../runtime.ts";
 import type { User, WriteContext } from "./account.ts";
@@ -17,8 +17,8 @@ import { apply, type BalanceChange } from "./settle.ts";
 export interface AccountState {
   readonly accountId: number;
   readonly userId: string;
-  /** The environment's features, as text (db/features.ts). */
-  readonly features: string | null;
+  /** The environment's features, as text (db/settings-snapshot.ts). */
+  readonly settingsSnapshot: string | null;
   /** When the next period of a recurring grant begins (R3). Null when there is none. */
   readonly recurringDueAtMs: number | null;
   /** The state includes all raises of balances up to this seq. */
@@ -165,17 +165,17 @@ const ENTRIES_SINCE_MAX = 100;
  * hold or a period is due, or the environment's features have changed. Lowered balances need no guard, because the CHECK
  * `remaining >= 0` aborts. Reads at most a hundred entries.
  */
-export const guardAccount = query((value: ValueOf<WriteContext & { seq: number; features: string | null }>) => {
-  const { accountId, seq, deltaSteps } = creditLedger;
+export const guardAccount = query((value: ValueOf<WriteContext & { seq: number; settingsSnapshot: string | null }>) => {
+  const { accountId, seq, deltaMinor } = creditLedger;
   const isLater = and(eq(accountId, value("accountId")), gt(seq, value("seq")));
-  const isRaised = sql`(${deltaSteps} > 0 OR ${seq} > ${value("seq")} + ${ENTRIES_SINCE_MAX})`;
+  const isRaised = sql`(${deltaMinor} > 0 OR ${seq} > ${value("seq")} + ${ENTRIES_SINCE_MAX})`;
   return insertFrom(
     guards,
     {
       name: sql`'account'`,
       holds: sql`NOT ${hasRow(creditLedger, and(isLater, isRaised))}
         AND NOT ${hasRow(reservations, isDue(value, sql`${value("accountId")}`))}
-        AND NOT ${hasRow(recurringGrants, hasBegun(value, sql`${value("accountId")}`))} AND ${hasFeatures(value)}`,
+        AND NOT ${hasRow(recurringGrants, hasBegun(value, sql`${value("accountId")}`))} AND ${hasSettingsSnapshot(value)}`,
     },
     sql``,
   );

@@ -5,7 +5,7 @@ import type { Statement } from "../../db/sql.ts";
 import { iso } from "../../lib/time.ts";
 import type { MessageType } from "../../webhooks/message-data.ts";
 import { type NewMessage, newDelivery, type Outgoing } from "../../webhooks/outbox.ts";
-import { fromSteps, presentQuantities, type Quantities, type Unit } from "../amounts/amount.ts";
+import { fromMinor, presentQuantities, type Quantities, type Unit } from "../amounts/amount.ts";
 import type { MeterAmounts } from "../amounts/meters.ts";
 import { presentExpiry } from "./balance.ts";
 import type { Counted, NewCount } from "./counters.ts";
@@ -30,16 +30,16 @@ export type LedgerMessage = NewMessage & {
   readonly hasNoSeq?: true;
   /** Adds the `debits` and `uncovered` of the usage event. */
   readonly recordedEventId?: string;
-  /** Adds `balances`, with the moved amount of each entry up to the last, in order. `dueSteps` is set for a refund (C21). */
-  readonly motions?: readonly {
+  /** Adds `balances`, with the moved amount of each entry up to the last, in order. `dueMinor` is set for a refund (C21). */
+  readonly changes?: readonly {
     readonly balanceId: string;
     readonly unit: Unit;
     readonly packItemId?: string | null;
-    readonly dueSteps?: number;
+    readonly dueMinor?: number;
   }[];
   /** Adds the fields of its last entry. */
   readonly isEntry?: true;
-  /** The message is not sent if all of its `motions` moved 0 (S4). */
+  /** The message is not sent if all of its `changes` moved 0 (S4). */
   readonly mustMove?: true;
   /**
    * The message is sent only by the first batch of a window in which the user's usage reaches a limit's amount (Q5). `counts` is the
@@ -91,9 +91,9 @@ export function creditsGranted(
 ): LedgerMessage {
   const { packId, externalRef, source } = grant;
   const expiresAt = presentExpiry(grant.expiresAtMs);
-  const balances = grant.balances.map(({ id, packItemId, unit, amountSteps }) => ({
+  const balances = grant.balances.map(({ id, packItemId, unit, amountMinor }) => ({
     ...{ balanceId: id, packId, packItemId: packItemId === "" ? null : packItemId, unit },
-    ...{ initial: fromSteps(unit, amountSteps), expiresAt },
+    ...{ initial: fromMinor(unit, amountMinor), expiresAt },
   }));
   return {
     type: "credits.granted",
@@ -117,12 +117,12 @@ export function limitMessages(userId: string, counts: readonly NewCount[]): Ledg
   return [...byLimit.values()].flatMap((countsOfLimit): LedgerMessage[] => {
     const [first] = countsOfLimit;
     if (first === undefined) return [];
-    const { limitId, windowMs, name, unit, resetsAtMs, amountSteps } = first;
+    const { limitId, windowMs, name, unit, resetsAtMs, amountMinor } = first;
     return [
       {
         type: "usage.limit_reached",
         subject: userId,
-        data: { userId, limitId, name, unit, amount: fromSteps(unit, amountSteps), resetsAt: iso(resetsAtMs) },
+        data: { userId, limitId, name, unit, amount: fromMinor(unit, amountMinor), resetsAt: iso(resetsAtMs) },
         reached: { limitId, windowMs, counts: countsOfLimit.length, unit },
         last: null,
       },

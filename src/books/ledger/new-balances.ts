@@ -2,21 +2,21 @@ import { eq, sql } from "drizzle-orm";
 import type { Pack } from "../../catalog/pack.ts";
 import { countActivity, countOfPack } from "../../db/count-activity.ts";
 import { asInteger, drizzle, fields, insertFrom, names, query, returning, type ValueOf } from "../../db/query.ts";
-import { creditBalances, environments, type Steps } from "../../db/schema.ts";
+import { creditBalances, environments, type Minor } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { assert, invalid, PurserError } from "../../errors.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { amountRule, toSteps, type Unit } from "../amounts/amount.ts";
+import { amountRule, toMinor, type Unit } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { authorOfWrite } from "./author.ts";
 import { NEVER_MS } from "./balance.ts";
 import {
   type Cause,
+  changingCredits,
   type EntriesStatement,
   lastEntry,
   lastLedgerEntry,
-  moving,
   returningEntries,
 } from "./insert-entries.ts";
 
@@ -28,7 +28,7 @@ export interface NewBalance {
   /** JSON list of match rules. */
   readonly matches: string;
   readonly priority: number;
-  readonly amountSteps: Steps;
+  readonly amountMinor: Minor;
 }
 
 /** The common fields of all balances of a grant. */
@@ -59,13 +59,13 @@ export interface GrantOfPack {
 export type BalanceIds = (index: number) => string;
 
 /**
- * Returns the balances of a grant: one for each item, or one of `quantity` for a legacy pack. They copy the pack's fields, so that
+ * Returns the balances of a grant: one for each item, or one of `quantity` for an open-amount pack. They copy the pack's fields, so that
  * later changes of the pack do not affect them (C8). Throws `credit_pack_not_found`, `invalid_quantity`, and `invalid_request` for an
  * expiry in the past.
  */
 export function planGrant(input: GrantOfPack, pack: Pack | null, nowMs: number, idOf: BalanceIds): NewBalances {
   if (pack === null || pack.archivedAtMs !== null) throw grantPackNotFound(input.packId, pack);
-  const balances = pack.items.length > 0 ? ofItems(pack, idOf) : [ofLegacyPack(pack, input.quantity, idOf)];
+  const balances = pack.items.length > 0 ? ofItems(pack, idOf) : [ofOpenAmountPack(pack, input.quantity, idOf)];
   if (typeof input.expiresAt === "number" && input.expiresAt <= nowMs) {
     throw invalid("expiresAt", "must be in the future");
   }
@@ -104,25 +104,25 @@ function ofItems(pack: Pack, idOf: BalanceIds): NewBalance[] {
     unit: item.unit,
     matches: item.matches,
     priority: item.priority,
-    amountSteps: item.amountSteps,
+    amountMinor: item.amountMinor,
   }));
 }
 
-function ofLegacyPack(pack: Pack, quantity: number | null | undefined, idOf: BalanceIds): NewBalance {
+function ofOpenAmountPack(pack: Pack, quantity: number | null | undefined, idOf: BalanceIds): NewBalance {
   assert(pack.unit !== null, "a pack without items has a unit of its own");
-  const refuse = (message: string) => new PurserError("invalid_quantity", message, { param: "quantity" });
+  const reject = (message: string) => new PurserError("invalid_quantity", message, { param: "quantity" });
   if (quantity === undefined || quantity === null)
-    throw refuse(`is required for this pack, which has no items, in its unit \`${pack.unit}\``);
-  if (!(quantity > 0)) throw refuse("must be more than 0");
-  const amountSteps = toSteps(pack.unit, quantity);
-  if (amountSteps === null) throw refuse(amountRule(pack.unit, quantity));
+    throw reject(`is required for this pack, which has no items, in its unit \`${pack.unit}\``);
+  if (!(quantity > 0)) throw reject("must be more than 0");
+  const amountMinor = toMinor(pack.unit, quantity);
+  if (amountMinor === null) throw reject(amountRule(pack.unit, quantity));
   return {
     id: idOf(0),
     packItemId: "",
     unit: pack.unit,
     matches: pack.matches,
     priority: pack.priority,
-    amountSteps,
+    amountMinor,
   };
 }
 
@@ -139,8 +139,8 @@ const insertBalancesSql = query((value: ValueOf<WriteContext & { grant: string; 
       unit: sql`issued.value ->> 'unit'`,
       matches: sql`issued.value ->> 'matches'`,
       priority: sql`issued.value ->> 'priority'`,
-      initialSteps: sql`issued.value ->> 'amountSteps'`,
-      remainingSteps: sql`issued.value ->> 'amountSteps'`,
+      initialMinor: sql`issued.value ->> 'amountMinor'`,
+      remainingMinor: sql`issued.value ->> 'amountMinor'`,
       hasRemaining: sql`1`,
       source: sql`common.value ->> 'source'`,
       grantCause: sql`common.value ->> 'cause'`,
@@ -168,7 +168,7 @@ export function insertBalances(writing: WriteContext, { balances, ...grant }: Ne
   // Numbers are sent in JSON, because D1 binds them as REAL.
   const values = { grant: JSON.stringify([grant]), balances: JSON.stringify(balances) };
   const insert = returningEntries(insertBalancesSql({ ...writingValues(writing), ...values }));
-  return moving(insert, { entries: balances.length, raises: true });
+  return changingCredits(insert, { entries: balances.length, raises: true });
 }
 
 export type Reader = Pick<TenantCtx, "environment" | "settings">;
@@ -180,7 +180,7 @@ export type Quota = { readonly used: number; readonly max: number } | null;
 export const quotaOf = ({ environment, settings }: Reader, used: number): Quota =>
   environment.mode === "test" ? { used, max: settings.testBalanceQuota } : null;
 
-/** Returns the refusal by the quota of the test mode (C19). */
+/** Returns the rejection by the quota of the test mode (C19). */
 export function quotaExceeded(max: number): PurserError {
   return new PurserError(
     "test_quota_exceeded",
@@ -212,9 +212,9 @@ export function countBalances({ environment, settings }: Reader, amount: number)
 /** Counts granted amounts, for the overview. */
 export function countGranted(ctx: TenantCtx, granted: NewBalances, nowMs: number): void {
   const { packId, balances, expiresAtMs, source } = granted;
-  for (const { unit, amountSteps } of balances) {
-    countOfPack(ctx.environment, "granted", nowMs, { unit, packId }, amountSteps);
-    if (source === "purchase") countActivity(ctx.environment, "sold", nowMs, unit, amountSteps);
-    if (expiresAtMs !== NEVER_MS) countActivity(ctx.environment, "expiring", expiresAtMs, unit, amountSteps);
+  for (const { unit, amountMinor } of balances) {
+    countOfPack(ctx.environment, "granted", nowMs, { unit, packId }, amountMinor);
+    if (source === "purchase") countActivity(ctx.environment, "sold", nowMs, unit, amountMinor);
+    if (expiresAtMs !== NEVER_MS) countActivity(ctx.environment, "expiring", expiresAtMs, unit, amountMinor);
   }
 }

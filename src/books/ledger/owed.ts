@@ -12,15 +12,15 @@ type OwedPayments = WriteContext & { payments: string };
 
 /** Returns SQL for the rest of each paid amount, `paid.left_over`: not more than the holds that were open at its refund still have. */
 function restsOf(value: ValueOf<OwedPayments>): SQL {
-  const { accountId, balanceId, seq, owedSteps } = refundOwed;
+  const { accountId, balanceId, seq, owedMinor } = refundOwed;
   const held = sql`(
-    SELECT ${storedLeg.grantSeq} AS balance, ${reservations.madeSeq} AS since, ${storedLeg.steps} AS steps
+    SELECT ${storedLeg.grantSeq} AS balance, ${reservations.createdAtSeq} AS since, ${storedLeg.minor} AS minor
     FROM ${reservations} CROSS JOIN ${eachLeg(reservations.legs)}
     WHERE ${reservations.accountId} = ${accountOfWrite(value)} AND ${isOpen()}
   ) AS held`;
   return sql`(
-    SELECT ${accountId} AS account, ${balanceId} AS balance, ${seq} AS place, ${owedSteps} AS before,
-      min(${owedSteps} - (payment.value ->> 2), coalesce(sum(held.steps), 0)) AS left_over
+    SELECT ${accountId} AS account, ${balanceId} AS balance, ${seq} AS place, ${owedMinor} AS before,
+      min(${owedMinor} - (payment.value ->> 2), coalesce(sum(held.minor), 0)) AS left_over
     FROM json_each(${value("payments")}) AS payment
     CROSS JOIN ${refundOwed} ON ${accountId} = ${accountOfWrite(value)}
       AND ${balanceId} = payment.value ->> 0 AND ${seq} = payment.value ->> 1
@@ -42,7 +42,7 @@ const deletePaid = query((value: ValueOf<OwedPayments>) => {
 const lowerPaid = query((value: ValueOf<OwedPayments>) =>
   drizzle
     .update(refundOwed)
-    .set({ owedSteps: sql`paid.left_over` })
+    .set({ owedMinor: sql`paid.left_over` })
     .from(restsOf(value))
     .where(
       sql`${refundOwed.accountId} = paid.account AND ${refundOwed.balanceId} = paid.balance AND ${refundOwed.seq} = paid.place
@@ -53,32 +53,32 @@ const lowerPaid = query((value: ValueOf<OwedPayments>) =>
 /** Lowers the owed amounts of settled reservations by what their balances paid. Send it after all of these settlements. */
 export function lowerOwed(writing: WriteContext, payments: readonly OwedPayment[]): Statement[] {
   if (payments.length === 0) return [];
-  const sums = new Map<number, [balanceId: string, seq: number, steps: number]>();
-  for (const { balanceId, seq, steps } of payments) sums.set(seq, [balanceId, seq, steps + (sums.get(seq)?.[2] ?? 0)]);
+  const sums = new Map<number, [balanceId: string, seq: number, minor: number]>();
+  for (const { balanceId, seq, minor } of payments) sums.set(seq, [balanceId, seq, minor + (sums.get(seq)?.[2] ?? 0)]);
   const values = { ...writingValues(writing), payments: JSON.stringify([...sums.values()]) };
   return [deletePaid(values), lowerPaid(values)];
 }
 
 /** Returns SQL for the held amount of each balance of the account: `held.balance`, `held.total`. */
-const heldSteps = (value: ValueOf<WriteContext>) => sql`(
-    SELECT ${storedLeg.grantSeq} AS balance, sum(${storedLeg.steps}) AS total
+const heldMinor = (value: ValueOf<WriteContext>) => sql`(
+    SELECT ${storedLeg.grantSeq} AS balance, sum(${storedLeg.minor}) AS total
     FROM ${reservations} CROSS JOIN ${eachLeg(reservations.legs)}
     WHERE ${reservations.accountId} = ${accountOfWrite(value)} AND ${isOpen()} GROUP BY 1
   ) AS held`;
 
-const insertOwedOfRefund = query((value: ValueOf<WriteContext & { takings: string }>) => {
-  const short = sql`(taking.value ->> 'dueSteps') + ${creditLedger.deltaSteps}`;
+const insertOwedOfRefund = query((value: ValueOf<WriteContext & { clawbacks: string }>) => {
+  const short = sql`(clawback.value ->> 'dueMinor') + ${creditLedger.deltaMinor}`;
   return insertFrom(
     refundOwed,
     {
       accountId: creditBalances.accountId,
       balanceId: creditBalances.id,
       seq: creditLedger.seq,
-      owedSteps: sql`min(held.total, ${short})`,
+      owedMinor: sql`min(held.total, ${short})`,
     },
-    sql`FROM json_each(${value("takings")}) AS taking
-      CROSS JOIN ${creditBalances} ON ${isUnrevoked(value, sql`taking.value ->> 'balanceId'`)}
-      CROSS JOIN ${heldSteps(value)} ON held.balance = ${creditBalances.grantSeq}
+    sql`FROM json_each(${value("clawbacks")}) AS clawback
+      CROSS JOIN ${creditBalances} ON ${isUnrevoked(value, sql`clawback.value ->> 'balanceId'`)}
+      CROSS JOIN ${heldMinor(value)} ON held.balance = ${creditBalances.grantSeq}
       CROSS JOIN ${creditLedger}
       ON ${creditLedger.accountId} = ${creditBalances.accountId} AND ${creditLedger.seq} = ${creditBalances.lastSeq}
       WHERE ${short} > 0`,
@@ -99,7 +99,7 @@ const guardOwedBounded = query((value: ValueOf<WriteContext>) => {
   return insertFrom(guards, { name: sql`'owed'`, holds: sql`iif(changes() = 0, 1, (${owed}) <= ${OWED_MAX})` }, sql``);
 });
 
-/** Tells the caller what a batch that failed with `guard_owed` has refused. */
+/** Tells the caller what a batch that failed with `guard_owed` has rejected. */
 export const OWED_TOO_MUCH =
   "The user's held credits already owe the maximum number of refunds. Try again when the holds have ended, after at most 24 hours.";
 
@@ -109,50 +109,50 @@ export const OWED_TOO_MUCH =
  */
 export function insertRefundOwed(
   writing: WriteContext,
-  takings: readonly { readonly balanceId: string; readonly dueSteps: number }[],
+  clawbacks: readonly { readonly balanceId: string; readonly dueMinor: number }[],
 ): Statement[] {
   const values = writingValues(writing);
-  return [insertOwedOfRefund({ ...values, takings: JSON.stringify(takings) }), guardOwedBounded(values)];
+  return [insertOwedOfRefund({ ...values, clawbacks: JSON.stringify(clawbacks) }), guardOwedBounded(values)];
 }
 
-type OwedMotions = WriteContext & { motions: string };
+type OwedChanges = WriteContext & { changes: string };
 
 // Because of the plus, SQLite searches by account, which usually owes nothing.
-const deleteOwedOfPayment = query((value: ValueOf<OwedMotions>) =>
+const deleteOwedOfPayment = query((value: ValueOf<OwedChanges>) =>
   drizzle.delete(refundOwed).where(
     sql`${refundOwed.accountId} = ${accountOfWrite(value)} AND +${refundOwed.balanceId} IN (
-        SELECT motion.value ->> 'balanceId' FROM json_each(${value("motions")}) AS motion
+        SELECT change.value ->> 'balanceId' FROM json_each(${value("changes")}) AS change
       )`,
   ),
 );
 
-const insertOwedOfPayment = query((value: ValueOf<OwedMotions>) => {
-  const { dueSteps, takenSteps } = paymentGrants;
+const insertOwedOfPayment = query((value: ValueOf<OwedChanges>) => {
+  const { dueMinor, clawedBackMinor } = paymentGrants;
   return insertFrom(
     refundOwed,
     {
       accountId: creditBalances.accountId,
       balanceId: creditBalances.id,
       seq: creditBalances.lastSeq,
-      owedSteps: sql`min(held.total, ${dueSteps} - ${takenSteps})`,
+      owedMinor: sql`min(held.total, ${dueMinor} - ${clawedBackMinor})`,
     },
     // Where nothing is held, this reads no balance.
-    sql`FROM ${heldSteps(value)}
+    sql`FROM ${heldMinor(value)}
       CROSS JOIN ${creditBalances} ON ${creditBalances.accountId} = ${accountOfWrite(value)}
         AND ${creditBalances.grantSeq} = held.balance AND ${creditBalances.revokedAtMs} IS NULL
       CROSS JOIN ${paymentGrants} ON ${paymentGrants.balanceId} = ${creditBalances.id}
-      WHERE ${dueSteps} > ${takenSteps} AND ${creditBalances.id} IN (
-        SELECT motion.value ->> 'balanceId' FROM json_each(${value("motions")}) AS motion
+      WHERE ${dueMinor} > ${clawedBackMinor} AND ${creditBalances.id} IN (
+        SELECT change.value ->> 'balanceId' FROM json_each(${value("changes")}) AS change
       )`,
   );
 });
 
 /**
- * Replaces a payment's owed amounts after its motions by the amounts that are due, not taken, and held now (S4). The batch aborts
+ * Replaces a payment's owed amounts after its changes by the amounts that are due, not taken, and held now (S4). The batch aborts
  * with `guard_owed` if the account would owe too many.
  */
-export function replacePaymentOwed(writing: WriteContext, motions: string): Statement[] {
-  const values = { ...writingValues(writing), motions };
+export function replacePaymentOwed(writing: WriteContext, changes: string): Statement[] {
+  const values = { ...writingValues(writing), changes };
   return [deleteOwedOfPayment(values), insertOwedOfPayment(values), guardOwedBounded(writingValues(writing))];
 }
 

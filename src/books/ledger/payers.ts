@@ -9,7 +9,7 @@ export function spendableBalances(rows: readonly PayingRow[], atMs: number): Spe
 
 const payersAmong = (rows: readonly PayingRow[]): SpendableBalance[] =>
   rows
-    .filter((row) => row.revokedAtMs === null && row.remainingSteps > 0)
+    .filter((row) => row.revokedAtMs === null && row.remainingMinor > 0)
     .map(asSpendable)
     .sort(spendingOrder);
 
@@ -18,12 +18,12 @@ const payersAmong = (rows: readonly PayingRow[]): SpendableBalance[] =>
  * first, then the others, each group in spending order (U6). A held balance that has expired pays with its held amount alone.
  */
 export function payersOfHold(rows: readonly PayingRow[], { legs }: Hold, atMs: number): SpendableBalance[] {
-  const heldSteps = new Map(legs.map(({ balanceId, amountSteps }) => [balanceId, amountSteps]));
+  const heldMinor = new Map(legs.map(({ balanceId, amountMinor }) => [balanceId, amountMinor]));
   const held = rows.flatMap((row): PayingRow[] => {
-    const amountSteps = heldSteps.get(row.id);
-    if (amountSteps === undefined) return [];
-    return [row.expiresAtMs > atMs ? row : { ...row, remainingSteps: amountSteps }];
+    const amountMinor = heldMinor.get(row.id);
+    if (amountMinor === undefined) return [];
+    return [row.expiresAtMs > atMs ? row : { ...row, remainingMinor: amountMinor }];
   });
-  const others = rows.filter(({ id }) => !heldSteps.has(id));
+  const others = rows.filter(({ id }) => !heldMinor.has(id));
   return [...payersAmong(held), ...spendableBalances(others, atMs)];
 }

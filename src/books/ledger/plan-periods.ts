@@ -95,7 +95,7 @@ export const RECURRING_REF = "recurring:";
 const periodReference = (recurringId: string, n: number): string => `${RECURRING_REF}${recurringId}:${n}`;
 
 /**
- * Returns the grant of a period from the current pack. Throws the refusals of a grant (R4). The grant expires `rolloverPeriods` after
+ * Returns the grant of a period from the current pack. Throws the rejections of a grant (R4). The grant expires `rolloverPeriods` after
  * the period's end, or, if that is null, as the pack says from the period's beginning.
  */
 export function grantOfPeriod(
@@ -141,7 +141,7 @@ interface Progress {
   counted: number;
   /** The period at which the next batch continues. */
   nextN: number | null;
-  refusal: { readonly n: number; readonly code: string } | null;
+  rejection: { readonly n: number; readonly code: string } | null;
 }
 
 export interface PlanTerms {
@@ -155,7 +155,7 @@ export interface PlanTerms {
 
 /**
  * Plans the due periods of a user's recurring grants, in order of their beginnings: as many as fit into a batch. If the rules of
- * grants refuse a period, its recurring grant is suspended (R4). Pure.
+ * grants reject a period, its recurring grant is suspended (R4). Pure.
  */
 export function planPeriods(
   environment: Pick<Environment, "database">,
@@ -169,7 +169,7 @@ export function planPeriods(
     )
     .sort((a, b) => a.atMs - b.atMs || a.row.ordinal - b.row.ordinal);
   const progress = new Map<Recurring, Progress>(
-    recurring.map((row) => [row, { counted: row.countedBalances, nextN: null, refusal: null }]),
+    recurring.map((row) => [row, { counted: row.countedBalances, nextN: null, rejection: null }]),
   );
   const periods: DuePeriod[] = [];
   let balances = 0;
@@ -178,7 +178,7 @@ export function planPeriods(
   let nextMs: number | null = null;
   for (const { row, n, atMs } of queue) {
     const progressOfRow = progress.get(row);
-    if (progressOfRow === undefined || progressOfRow.refusal !== null) continue;
+    if (progressOfRow === undefined || progressOfRow.rejection !== null) continue;
     if (nextMs === null && row.isLeft === true) nextMs = atMs;
     if (nextMs !== null) {
       progressOfRow.nextN ??= n;
@@ -188,7 +188,7 @@ export function planPeriods(
     const more = typeof grant === "string" ? 0 : Math.max(0, grant.balances.length - progressOfRow.counted);
     const isOver = more > 0 && quota !== null && quota.used + newlyCounted + more > quota.max;
     if (typeof grant === "string" || isOver) {
-      progressOfRow.refusal = { n, code: typeof grant === "string" ? grant : "test_quota_exceeded" };
+      progressOfRow.rejection = { n, code: typeof grant === "string" ? grant : "test_quota_exceeded" };
       continue;
     }
     const bytes = grant.balances.reduce((sum, { matches }) => sum + matches.length, 0);
@@ -221,11 +221,11 @@ function grantOrCode(grant: () => NewBalances): NewBalances | string {
   }
 }
 
-function periodChangeOf(row: Recurring, { counted, nextN, refusal }: Progress, lastN: number): RecurringChange[] {
+function periodChangeOf(row: Recurring, { counted, nextN, rejection }: Progress, lastN: number): RecurringChange[] {
   const { ordinal, id, state, anchorMs, every } = row;
   const common = { ordinal, id, before: { state, lastN: row.lastN }, countedBalances: counted, reason: null };
-  if (refusal !== null) {
-    return [{ ...common, state: "suspended", reason: refusal.code, nextAtMs: null, lastN: refusal.n - 1 }];
+  if (rejection !== null) {
+    return [{ ...common, state: "suspended", reason: rejection.code, nextAtMs: null, lastN: rejection.n - 1 }];
   }
   if (nextN === null) return [{ ...common, lastN, ...afterPeriod(row, lastN) }];
   // The first due period is left for the next batch.
@@ -237,9 +237,9 @@ function periodChangeOf(row: Recurring, { counted, nextN, refusal }: Progress, l
 export function balancesOfPeriods({ periods }: Pick<PeriodPlan, "periods">): BalanceRow[] {
   return periods.flatMap(({ atMs, grant: { packId, packName, expiresAtMs, externalRef, balances } }) =>
     balances.map(
-      ({ id, packItemId, unit, matches, priority, amountSteps }): BalanceRow => ({
+      ({ id, packItemId, unit, matches, priority, amountMinor }): BalanceRow => ({
         ...{ id, packId, packName, packItemId, unit, matches, priority, expiresAtMs, externalRef },
-        ...{ initialSteps: amountSteps, remainingSteps: amountSteps, grantedAtMs: atMs, revokedAtMs: null },
+        ...{ initialMinor: amountMinor, remainingMinor: amountMinor, grantedAtMs: atMs, revokedAtMs: null },
         ...{ source: "grant", notes: null, grantSeq: NEVER_MS },
       }),
     ),

@@ -1,12 +1,12 @@
 import { and, eq, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import { featuresOf, requireClock } from "../../db/features.ts";
 import { computed, drizzle, fields, hasRow, optional, query, type ValueOf } from "../../db/query.ts";
 import { accounts, creditBalances, environments, reservations } from "../../db/schema.ts";
+import { requireClock, settingsSnapshotOf } from "../../db/settings-snapshot.ts";
 import { batch, type RowsOf, type Statement } from "../../db/sql.ts";
-import { hashesOf, isBlocked, personErased, requireSecrets, tombstoneSecretsIn } from "../../db/tombstones.ts";
+import { hashForTombstones, isBlocked, personErased, requireSecrets, tombstoneSecretsIn } from "../../db/tombstones.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { accountQuery, byOf, type User, type WriteContext } from "./account.ts";
+import { accountQuery, readActor, type User, type WriteContext } from "./account.ts";
 import { PAYING_FIELDS, type PayingRow, type SpendableBalance } from "./balance.ts";
 import { type Counters, countersOf, readCounters } from "./counters.ts";
 import { dueRecurring, readDueJson } from "./due-periods.ts";
@@ -21,8 +21,8 @@ import { isSpendable, selectBalancesOfCharges } from "./spendable-balances.ts";
 export interface ReadAccount extends WriteContext {
   /** The last seq of the ledger; 0 when it is empty. */
   readonly lastSeq: number;
-  /** The environment's features, as text (db/features.ts). The write aborts when they have changed. */
-  readonly features: string | null;
+  /** The environment's features, as text (db/settings-snapshot.ts). The write aborts when they have changed. */
+  readonly settingsSnapshot: string | null;
   /** The due holds that the next batch settles. */
   readonly due: readonly DueHold[];
   /** Whether there may be further due holds, which were not read. */
@@ -65,18 +65,18 @@ const selectAccount = accountQuery(
   (value: ValueOf<{ environmentId: number; nowMs: number; hashes: string }>, account) =>
     drizzle
       .select({
-        ...fields(environments, "features"),
+        ...fields(environments, "settingsSnapshot"),
         ...optional(fields(accounts, { accountId: "id", userId: "userId", recurringDueAtMs: "recurringDueAtMs" })),
         ...computed({
           isErased: sql<0 | 1>`coalesce(${accounts.isErased}, 0)
-          OR ${isBlocked(value, environments.features, sql`${value("hashes")}`)}`,
+          OR ${isBlocked(value, environments.settingsSnapshot, sql`${value("hashes")}`)}`,
           lastSeq: lastSeqOf(sql`${accounts.id}`),
           // Only the first of the due holds has them.
           periods: sql<
             string | null
           >`iif(${accounts.recurringDueAtMs} <= ${value("nowMs")} AND ${reservations.id} IS ${firstDueHold(value)},
             ${dueRecurring(value, accounts.id)}, NULL)`,
-          counters: countersOf(value, environments.features, accounts.id),
+          counters: countersOf(value, environments.settingsSnapshot, accounts.id),
           dueCount: countDueHolds(value, account),
         }),
         ...optional(dueFields()),
@@ -108,13 +108,13 @@ export async function readAccount<const Reads extends readonly Statement[]>(
   { user, read, balances }: AccountRead<Reads>,
 ): Promise<ReadResult<Reads>> {
   const atMs = ctx.now();
-  const hashes = JSON.stringify("userId" in user ? await hashesOf(ctx, user.userId) : []);
+  const hashes = JSON.stringify("userId" in user ? await hashForTombstones(ctx, user.userId) : []);
   const first = selectAccount(ctx, user, { nowMs: atMs, hashes });
   const paying = balances?.(atMs) ?? selectBalancesOfCharges(ctx, user, { nowMs: atMs });
   const [rows, payingRows, ...rest] = await batch(ctx.db, [first, paying, ...read(atMs)] as const);
   const [stored] = rows;
-  requireClock(ctx, stored?.features ?? null);
-  await requireSecrets(ctx, tombstoneSecretsIn(stored?.features ?? null));
+  requireClock(ctx, stored?.settingsSnapshot ?? null);
+  await requireSecrets(ctx, tombstoneSecretsIn(stored?.settingsSnapshot ?? null));
   const isErased = stored?.isErased === 1;
   const dueCount = stored?.dueCount ?? 0;
   // Old ids of reservations and recurring grants do not find an erased account (E4). Payments still find it by its integer.
@@ -129,9 +129,9 @@ export async function readAccount<const Reads extends readonly Statement[]>(
           userId,
           accountId: stored?.accountId ?? null,
           nowMs: atMs,
-          by: byOf(ctx),
+          by: readActor(ctx),
           lastSeq: stored?.lastSeq ?? 0,
-          features: stored?.features ?? null,
+          settingsSnapshot: stored?.settingsSnapshot ?? null,
           ...(isErased ? NOTHING_DUE : dueInBatch(readDueHolds(rows), readDueJson(ctx, stored?.periods ?? null, atMs))),
           hasMoreDue: !isErased && (dueCount > rows.length || dueCount === DUE_HOLDS_MAX),
           rows: payingRows,
@@ -162,14 +162,14 @@ const isNamed = (value: ValueOf<NamedUsers>) =>
 const selectAccounts = query((value: ValueOf<NamedUsers & { hashes: string }>) => {
   const hashes = sql`json_extract(${value("hashes")}, '$[' || named.key || ']')`;
   const ofUser = computed({
-    features: featuresOf(value),
+    settingsSnapshot: settingsSnapshotOf(value),
     userId: sql<string>`named.value`,
     lastSeq: lastSeqOf(sql`${accounts.id}`),
-    counters: countersOf(value, featuresOf(value), accounts.id),
+    counters: countersOf(value, settingsSnapshotOf(value), accounts.id),
     mustReadAlone: sql<
       0 | 1
     >`coalesce(${accounts.recurringDueAtMs} <= ${value("nowMs")}, 0) OR ${hasRow(reservations, isDue(value, accounts.id))} OR coalesce(${accounts.isErased}, 0)
-      OR ${isBlocked(value, featuresOf(value), hashes)}`,
+      OR ${isBlocked(value, settingsSnapshotOf(value), hashes)}`,
   });
   return drizzle
     .select({ ...ofUser, ...optional(fields(accounts, { accountId: "id", recurringDueAtMs: "recurringDueAtMs" })) })
@@ -199,23 +199,26 @@ export async function readTogether<const More extends readonly Statement[]>(
 ): Promise<{ readonly accounts: ReadonlyMap<string, AccountAtRead>; readonly found: RowsOf<More> }> {
   const named = { environmentId: ctx.environment.id, userIds: JSON.stringify(userIds), nowMs: ctx.now() };
   const [found, paying, ...rest] = await batch(ctx.db, [
-    selectAccounts({ ...named, hashes: JSON.stringify(await Promise.all(userIds.map((id) => hashesOf(ctx, id)))) }),
+    selectAccounts({
+      ...named,
+      hashes: JSON.stringify(await Promise.all(userIds.map((id) => hashForTombstones(ctx, id)))),
+    }),
     selectPayingOfAll(named),
     ...more,
   ] as const);
-  requireClock(ctx, found[0]?.features ?? null);
+  requireClock(ctx, found[0]?.settingsSnapshot ?? null);
   const balances = Map.groupBy(paying, ({ userId }) => userId);
   // When the limit is reached, the last user's balances may be incomplete, and later users were not read.
   const complete = paying.length < READ_BALANCES_MAX ? found.length : userIds.indexOf(paying.at(-1)?.userId ?? "");
   const accounts = new Map<string, AccountAtRead>();
   for (const row of found.slice(0, complete)) {
-    const { features, userId, accountId, recurringDueAtMs, lastSeq, mustReadAlone, counters: stored } = row;
+    const { settingsSnapshot, userId, accountId, recurringDueAtMs, lastSeq, mustReadAlone, counters: stored } = row;
     if (mustReadAlone === 1) continue;
     const { environmentId, nowMs } = named;
     const counters = readCounters(stored);
-    const context = { environmentId, userId, accountId, nowMs, by: byOf(ctx) };
+    const context = { environmentId, userId, accountId, nowMs, by: readActor(ctx) };
     const due = { ...NOTHING_DUE, rows: balances.get(userId) ?? [] };
-    accounts.set(userId, settleAccount({ ...context, ...due, lastSeq, features, recurringDueAtMs, counters }));
+    accounts.set(userId, settleAccount({ ...context, ...due, lastSeq, settingsSnapshot, recurringDueAtMs, counters }));
   }
   // The rows of the further statements follow.
   return { accounts, found: rest as RowsOf<More> };

@@ -1,4 +1,4 @@
-import type { Steps } from "../../db/schema.ts";
+import type { Minor } from "../../db/schema.ts";
 import type { PayingRow, SpendableBalance } from "./balance.ts";
 import { burnDown, type Payment } from "./burn-down.ts";
 import type { Charge, DueHold, Ending, Hold } from "./hold.ts";
@@ -8,13 +8,13 @@ import { payersOfHold } from "./payers.ts";
 /** A change of one balance, relative to the amount that it has. */
 export interface BalanceChange {
   readonly balanceId: string;
-  readonly deltaSteps: number;
+  readonly deltaMinor: number;
 }
 
 /** The fields of a balance that a change needs. */
 interface Changeable {
   readonly id: string;
-  readonly remainingSteps: Steps;
+  readonly remainingMinor: Minor;
   readonly revokedAtMs?: number | null;
 }
 
@@ -32,19 +32,19 @@ const byId = <Row extends Changeable>(rows: Iterable<Row>): Map<string, Row> => 
 };
 
 function applyTo<Row extends Changeable>(balances: Map<string, Row>, changes: readonly BalanceChange[]): void {
-  for (const { balanceId, deltaSteps } of changes) {
+  for (const { balanceId, deltaMinor } of changes) {
     const row = balances.get(balanceId);
     if (row === undefined || typeof row.revokedAtMs === "number") continue;
-    balances.set(balanceId, { ...row, remainingSteps: (row.remainingSteps + deltaSteps) as Steps });
+    balances.set(balanceId, { ...row, remainingMinor: (row.remainingMinor + deltaMinor) as Minor });
   }
 }
 
-/** A payment of an owed amount. `steps` may be 0. */
+/** A payment of an owed amount. `minor units` may be 0. */
 export interface OwedPayment {
   readonly balanceId: string;
   /** The seq of the entry that took too little. */
   readonly seq: number;
-  readonly steps: number;
+  readonly minor: number;
 }
 
 /** The settlement of a reservation. */
@@ -78,16 +78,16 @@ export function settleHold(
   paid: Map<number, number> = new Map(),
 ): Settlement {
   const reservationId = hold.id;
-  const amounts = new Map(hold.legs.map(({ balanceId, amountSteps }) => [balanceId, amountSteps]));
+  const amounts = new Map(hold.legs.map(({ balanceId, amountMinor }) => [balanceId, amountMinor]));
   const taken = hold.revocations.flatMap(({ balanceId, seq }): NewEntry[] => {
-    const amountSteps = amounts.get(balanceId);
-    if (amountSteps === undefined) return [];
-    const deltaSteps = -amountSteps;
-    return [{ balanceId, deltaSteps, reservationId, repeatsSeq: seq, isRevoked: 1 }];
+    const amountMinor = amounts.get(balanceId);
+    if (amountMinor === undefined) return [];
+    const deltaMinor = -amountMinor;
+    return [{ balanceId, deltaMinor, reservationId, repeatsSeq: seq, isRevoked: 1 }];
   });
   const payments = paymentsOfOwed(hold, debits, paid);
-  const paying = payments.flatMap(({ balanceId, seq, steps }): NewEntry[] => {
-    return steps === 0 ? [] : [{ balanceId, deltaSteps: -steps, reservationId, repeatsSeq: seq, isRevoked: 0 }];
+  const paying = payments.flatMap(({ balanceId, seq, minor }): NewEntry[] => {
+    return minor === 0 ? [] : [{ balanceId, deltaMinor: -minor, reservationId, repeatsSeq: seq, isRevoked: 0 }];
   });
   return { hold, ending, payments, entries: [...returnsOf(hold, ending), ...taken, ...debits, ...paying] };
 }
@@ -105,7 +105,7 @@ export function settle(rows: readonly PayingRow[], due: readonly DueHold[]): Set
     applyTo(balances, returnsOf(hold));
     const charged = charge === null ? null : chargeHold([...balances.values()], hold, charge);
     const legs = charged?.payment.legs ?? [];
-    const debits = legs.map(({ balance, amountSteps }) => debitOf(balance.id, amountSteps, id, id));
+    const debits = legs.map(({ balance, amountMinor }) => debitOf(balance.id, amountMinor, id, id));
     const ending = charged === null ? DUE : { ...CHARGED, eventId: id };
     const settlement = settleHold(hold, ending, debits, paid);
     applyTo(balances, settlement.entries.slice(hold.legs.length));
@@ -119,20 +119,20 @@ const CHARGED = { state: "committed", isDue: true } as const;
 /** Returns the entry of a usage event's debit. */
 export function debitOf(
   balanceId: string,
-  amountSteps: number,
+  amountMinor: number,
   eventId: string,
   reservationId: string | null,
 ): NewEntry {
-  const debit = { balanceId, deltaSteps: -amountSteps, kind: "usage", eventId } as const;
+  const debit = { balanceId, deltaMinor: -amountMinor, kind: "usage", eventId } as const;
   return reservationId === null ? debit : { ...debit, reservationId };
 }
 
 /** Returns the entries by which a hold comes back. */
 function returnsOf({ id, legs, revocations }: Hold, { state }: Pick<Ending, "state"> = DUE): NewEntry[] {
   const revoked = new Set(revocations.map(({ balanceId }) => balanceId));
-  return legs.map(({ balanceId, amountSteps }) => ({
+  return legs.map(({ balanceId, amountMinor }) => ({
     balanceId,
-    deltaSteps: amountSteps,
+    deltaMinor: amountMinor,
     kind: state === "expired" ? "expired" : "released",
     reservationId: id,
     isRevoked: revoked.has(balanceId) ? 1 : 0,
@@ -153,16 +153,16 @@ function chargeHold(
 /** Returns the payments of a hold's balances towards what they owe, the oldest of each balance first. */
 function paymentsOfOwed({ owed, legs }: Hold, debits: readonly BalanceChange[], paid: Map<number, number>) {
   if (owed.length === 0) return [];
-  const debited = new Map(debits.map(({ balanceId, deltaSteps }) => [balanceId, deltaSteps]));
-  const left = legs.map(({ balanceId, amountSteps }) => Math.max(0, amountSteps + (debited.get(balanceId) ?? 0)));
-  return owed.flatMap(([leg, seq, owedSteps]): OwedPayment[] => {
+  const debited = new Map(debits.map(({ balanceId, deltaMinor }) => [balanceId, deltaMinor]));
+  const left = legs.map(({ balanceId, amountMinor }) => Math.max(0, amountMinor + (debited.get(balanceId) ?? 0)));
+  return owed.flatMap(([leg, seq, owedMinor]): OwedPayment[] => {
     const [balanceId, rest] = [legs[leg]?.balanceId, left[leg]];
     if (balanceId === undefined || rest === undefined) return [];
     const before = paid.get(seq) ?? 0;
-    const steps = Math.min(rest, owedSteps - before);
-    paid.set(seq, before + steps);
-    left[leg] = rest - steps;
-    return [{ balanceId, seq, steps }];
+    const minor = Math.min(rest, owedMinor - before);
+    paid.set(seq, before + minor);
+    left[leg] = rest - minor;
+    return [{ balanceId, seq, minor }];
   });
 }
 

@@ -8,9 +8,9 @@ import { type WriteContext, writingValues } from "./account.ts";
 import { LEGS_MAX } from "./burn-down.ts";
 import { keptJson } from "./counters.ts";
 import { debitsOfLegs, debitsOfPayment, lastEventOf, placeOfEvent, sumsAtDebits } from "./debits.ts";
-import { stampCharge } from "./decision.ts";
+import { fingerprintCharge } from "./decision.ts";
 import { guardOwed, guardReturned, type Hold, settleReservations } from "./hold.ts";
-import { insertEntries, type Motion, type NewEntry } from "./insert-entries.ts";
+import { type CreditMovement, insertEntries, type NewEntry } from "./insert-entries.ts";
 import { type LedgerMessage, reservationExpired, usageRecorded } from "./messages.ts";
 import { lowerOwed } from "./owed.ts";
 import type { SettledHold, Settlement } from "./settle.ts";
@@ -93,7 +93,7 @@ function inStatements(holds: readonly SettledHold[]): SettledHold[][] {
 }
 
 /** Returns how the events of settlements change the user's credits. */
-export function motionsOfSettlements(settled: readonly Settlement[]): Motion[] {
+export function changesOfSettlements(settled: readonly Settlement[]): CreditMovement[] {
   const debiting = settled.filter(({ entries }) => entries.some(({ kind }) => kind === "usage"));
   const eventIds = debiting.flatMap(({ ending }) => ending.eventId ?? []);
   if (eventIds.length === 0) return [];
@@ -116,15 +116,15 @@ function chargeWrites(account: WriteContext, settled: readonly SettledHold[]): S
   const sums = new Map<string, number>();
   const events: object[] = [];
   for (const { hold, charged, entries } of settled) {
-    const steps = sumsAtDebits(entries, sums);
+    const minor = sumsAtDebits(entries, sums);
     if (charged === null) continue;
     const { charge, payment } = charged;
     const { quantities, meters, occurredAtMs: occurredAt } = charge;
     const uncovered = payment.uncovered === null ? null : JSON.stringify(presentQuantities(payment.uncovered));
     const sent = meters === null ? { quantities } : { meters: readSentMeters(meters) };
-    const stamp = stampCharge({ ...sent, occurredAt, onShortage: "partial" });
-    const legs = debitsOfPayment(payment, steps);
-    events.push({ id: hold.id, ...charge, legs, uncovered, stamp, counted: keptJson(hold.counted) });
+    const fingerprint = fingerprintCharge({ ...sent, occurredAt, onShortage: "partial" });
+    const legs = debitsOfPayment(payment, minor);
+    events.push({ id: hold.id, ...charge, legs, uncovered, fingerprint, counted: keptJson(hold.counted) });
   }
   if (events.length === 0) return [];
   return [insertCharges({ ...writingValues(account), charges: JSON.stringify(events) })];
@@ -140,17 +140,17 @@ const insertCharges = query((value: ValueOf<WriteContext & { charges: string }>)
       eventId: sql`charge.value ->> 'id'`,
       event: sql`charge.value ->> 'event'`,
       model: sql`charge.value ->> 'model'`,
-      countSteps: sql`charge.value ->> '$.quantities.count'`,
-      tokensSteps: sql`charge.value ->> '$.quantities.tokens'`,
-      secondsSteps: sql`charge.value ->> '$.quantities.seconds'`,
-      centsSteps: sql`charge.value ->> '$.quantities.cents'`,
+      countMinor: sql`charge.value ->> '$.quantities.count'`,
+      tokensMinor: sql`charge.value ->> '$.quantities.tokens'`,
+      secondsMinor: sql`charge.value ->> '$.quantities.seconds'`,
+      centsMinor: sql`charge.value ->> '$.quantities.cents'`,
       meters: sql`charge.value ->> 'meters'`,
       priceVersion: sql`charge.value ->> 'priceVersion'`,
-      costSteps: sql`charge.value ->> 'costSteps'`,
+      costMinor: sql`charge.value ->> 'costMinor'`,
       occurredAtMs: sql`charge.value ->> 'occurredAtMs'`,
       receivedAtMs: asInteger(value("nowMs")),
       reservationId: sql`charge.value ->> 'id'`,
-      requestHash: sql`charge.value ->> 'stamp'`,
+      requestHash: sql`charge.value ->> 'fingerprint'`,
       debits: debitsOfLegs(value, sql`charge.value -> 'legs'`),
       uncovered: sql`charge.value ->> 'uncovered'`,
       counted: sql`charge.value ->> 'counted'`,

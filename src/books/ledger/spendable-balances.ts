@@ -10,7 +10,7 @@ import {
   read,
   type ValueOf,
 } from "../../db/query.ts";
-import { creditBalances, creditLedger, reservations, type Steps } from "../../db/schema.ts";
+import { creditBalances, creditLedger, type Minor, reservations } from "../../db/schema.ts";
 import { accountQuery } from "./account.ts";
 import { BALANCE_FIELDS, FIXED_FIELDS, PAYING_FIELDS, PRESENTED_FIELDS } from "./balance.ts";
 import { dueFields, isDue } from "./hold.ts";
@@ -63,16 +63,16 @@ type AsOf = { asOfMs: number };
  * which also says whether the balance was revoked then. A payment may have restored the balance since.
  */
 function asOf(value: ValueOf<AsOf>, account: SQL, source: SQL, where: SQL | undefined) {
-  const { grantSeq, balanceAfterSteps, isRevoked, occurredAtMs } = back;
-  const remainingSteps = sql<Steps>`${balanceAfterSteps}`;
+  const { grantSeq, balanceAfterMinor, isRevoked, occurredAtMs } = back;
+  const remainingMinor = sql<Minor>`${balanceAfterMinor}`;
   const revokedAtMs = sql<number | null>`iif(${isRevoked}, ${occurredAtMs}, NULL)`;
   const walk = walkBack({
-    columns: ["grantSeq", "balanceAfterSteps", "isRevoked", "occurredAtMs"],
+    columns: ["grantSeq", "balanceAfterMinor", "isRevoked", "occurredAtMs"],
     start: sql`${source} CROSS JOIN ${creditLedger} ON ${isLastOf(creditBalances)} WHERE ${where}`,
     continues: sql`${occurredAtMs} > ${value("asOfMs")}`,
   });
   return read(
-    { ...fields(creditBalances, ...FIXED_FIELDS), ...computed({ remainingSteps, revokedAtMs }) },
+    { ...fields(creditBalances, ...FIXED_FIELDS), ...computed({ remainingMinor, revokedAtMs }) },
     (list) => sql`WITH RECURSIVE ${walk}
     SELECT ${list} FROM ${back} CROSS JOIN ${creditBalances} ON ${ofAccount(account)} AND ${creditBalances.grantSeq} = ${grantSeq}
     WHERE ${occurredAtMs} <= ${value("asOfMs")} LIMIT ${LISTED_MAX + 1}`,

@@ -1,6 +1,6 @@
 /**
  * The amounts that an event or a hold takes of balances, as the columns `debits` and `legs` store them: a JSON list of
- * [grant_seq of the balance, number of the unit, steps, remaining steps]. The account is that of the row.
+ * [grant_seq of the balance, number of the unit, minor units, remaining minor units]. The account is that of the row.
  */
 
 import { type SQL, sql } from "drizzle-orm";
@@ -12,26 +12,26 @@ import { UNITS, type Unit } from "../amounts/amount.ts";
 /** The number of a unit in a stored leg. */
 export const unitNumber = (unit: Unit): number => UNITS.indexOf(unit);
 
-type StoredLeg = readonly [grantSeq: number, unit: number, steps: number, remainingSteps: number];
+type StoredLeg = readonly [grantSeq: number, unit: number, minor: number, remainingMinor: number];
 
 /** Reads the amounts of stored legs: JSON that Purser wrote. */
-export const readStoredLegs = (stored: string): { readonly unit: Unit | undefined; readonly steps: number }[] =>
-  (JSON.parse(stored) as StoredLeg[]).map(([, unit, steps]) => ({ unit: UNITS[unit], steps }));
+export const readStoredLegs = (stored: string): { readonly unit: Unit | undefined; readonly minor: number }[] =>
+  (JSON.parse(stored) as StoredLeg[]).map(([, unit, minor]) => ({ unit: UNITS[unit], minor }));
 
 /** SQL: the fields of a stored leg, as `eachLeg` names it. */
 export const storedLeg = {
   grantSeq: sql`(leg.value ->> 0)`,
   unit: sql<number>`(leg.value ->> 1)`,
-  steps: sql`(leg.value ->> 2)`,
-  remainingSteps: sql`(leg.value ->> 3)`,
+  minor: sql`(leg.value ->> 2)`,
+  remainingMinor: sql`(leg.value ->> 3)`,
 };
 
 /** SQL: the fields of the first stored leg of a list. */
 const firstLegOf = (legs: SQL | SQLiteColumn): typeof storedLeg => ({
   grantSeq: sql`(${legs} ->> '$[0][0]')`,
   unit: sql<number>`(${legs} ->> '$[0][1]')`,
-  steps: sql`(${legs} ->> '$[0][2]')`,
-  remainingSteps: sql`(${legs} ->> '$[0][3]')`,
+  minor: sql`(${legs} ->> '$[0][2]')`,
+  remainingMinor: sql`(${legs} ->> '$[0][3]')`,
 });
 
 /** The FROM clause: the stored legs of a column, in order. */
@@ -71,8 +71,8 @@ const { id, packId, unit } = creditBalances;
 export const shownLegs = (): SQL<string> =>
   listOfLegs(
     ofReservation,
-    ({ steps, remainingSteps }) => sql`json_object('balanceId', ${id}, 'packId', ${packId}, 'unit', ${unit},
-      'amountSteps', ${steps}, 'remainingSteps', ${remainingSteps})`,
+    ({ minor, remainingMinor }) => sql`json_object('balanceId', ${id}, 'packId', ${packId}, 'unit', ${unit},
+      'amountMinor', ${minor}, 'remainingMinor', ${remainingMinor})`,
   );
 
 /** The most bytes of a leg in `shownLegs`. */
@@ -82,7 +82,7 @@ export const SHOWN_LEG_BYTES_MAX = 192;
 export const shownDebits = (): SQL<string> =>
   listOfLegs(
     ofEvent,
-    ({ steps, remainingSteps }) => sql`json_array(${id}, ${packId}, ${unit}, ${steps}, ${remainingSteps})`,
+    ({ minor, remainingMinor }) => sql`json_array(${id}, ${packId}, ${unit}, ${minor}, ${remainingMinor})`,
   );
 
 /** The most bytes of a debit in `shownDebits`. */

@@ -2,17 +2,17 @@ import { eq, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { names, type ValueOf } from "../../db/query.ts";
 import { alerts, creditBalances, expiryNotices, reservations } from "../../db/schema.ts";
-import { cappedSumOf } from "../amounts/amount.ts";
+import { capSum } from "../amounts/amount.ts";
 import { passesFilter } from "../amounts/match.ts";
 import { isOpen } from "./hold.ts";
 import { eachLeg, isBalanceOfLeg, storedLeg } from "./stored-legs.ts";
 
 /**
  * The input of the evaluation of alerts (H5), which uses the database as it is at this point of the batch. An expired balance that the
- * cron has not processed yet counts both before and after a motion, so that a threshold that both cross is reported once.
+ * cron has not processed yet counts both before and after a change, so that a threshold that both cross is reported once.
  */
 export interface Watch {
-  /** The CTEs `watched (account)` and `motion (account, balance, delta, was_revoked)`: the accounts and their entries. */
+  /** The CTEs `watched (account)` and `change (account, balance, delta, was_revoked)`: the accounts and their entries. */
   readonly from: SQL;
   /** Whether the expiry of the balance `found` is processed now. */
   readonly expiresNow: SQL;
@@ -20,8 +20,8 @@ export interface Watch {
   readonly mustEvaluate: SQL;
 }
 
-/** The CTE `motion` without entries. */
-export const noMotion = sql`motion (account, balance, delta, was_revoked) AS (SELECT NULL, NULL, 0, 0 WHERE 0)`;
+/** The CTE `change` without entries. */
+export const noChange = sql`change (account, balance, delta, was_revoked) AS (SELECT NULL, NULL, 0, 0 WHERE 0)`;
 
 /** CTEs with columns of these tables. `evaluated` has more columns: see `watched`. */
 export const found = alias(creditBalances, "found");
@@ -32,8 +32,8 @@ const watchedAlert = alias(alerts, "alert");
 
 /** Returns SQL for the threshold of the alert `evaluated`, rounded up to a step. No product is larger than the issued amount. */
 export function threshold(issued: SQL): SQL {
-  const { amountSteps, percentThousandths: percent } = evaluated;
-  return sql`iif(${percent} IS NULL, ${amountSteps},
+  const { amountMinor, percentThousandths: percent } = evaluated;
+  return sql`iif(${percent} IS NULL, ${amountMinor},
     ${percent} * (${issued} / 100000) + (${percent} * (${issued} % 100000) + 99999) / 100000)`;
 }
 
@@ -42,12 +42,12 @@ const alertColumns = ({
   name,
   unit,
   event,
-  amountSteps,
+  amountMinor,
   percentThousandths,
-}: typeof evaluated | typeof watchedAlert) => names(id, name, unit, event, amountSteps, percentThousandths);
+}: typeof evaluated | typeof watchedAlert) => names(id, name, unit, event, amountMinor, percentThousandths);
 
 /**
- * Returns the CTEs that end with `evaluated`: a row for each account and alert, with the amounts before and after the motion and the
+ * Returns the CTEs that end with `evaluated`: a row for each account and alert, with the amounts before and after the change and the
  * issued amounts. `live_…` counts active balances; `all_…` also expired balances that the cron has not processed yet.
  */
 export function watched(
@@ -57,8 +57,8 @@ export function watched(
   const { doneExpiresAtMs, doneAccountId, doneGrantSeq } = expiryNotices;
   return sql`
   ${from},
-  held (account, balance, steps) AS MATERIALIZED (
-    SELECT ${reservations.accountId}, ${creditBalances.id}, sum(${storedLeg.steps})
+  held (account, balance, minor) AS MATERIALIZED (
+    SELECT ${reservations.accountId}, ${creditBalances.id}, sum(${storedLeg.minor})
     FROM watched CROSS JOIN ${reservations} ON ${reservations.accountId} = watched.account AND ${isOpen()}
     CROSS JOIN ${eachLeg(reservations.legs)} CROSS JOIN ${creditBalances} ON ${isBalanceOfLeg(reservations.accountId)}
     GROUP BY 1, 2
@@ -68,7 +68,7 @@ export function watched(
     FROM ${expiryNotices} WHERE ${eq(expiryNotices.environmentId, value("environmentId"))} AND ${expiryNotices.days} = 0
   ),
   held_or_moved (account, balance) AS (
-    SELECT held.account, held.balance FROM held UNION SELECT motion.account, motion.balance FROM motion
+    SELECT held.account, held.balance FROM held UNION SELECT change.account, change.balance FROM change
   ),
   ${found} AS (
     SELECT ${creditBalances}.* FROM done CROSS JOIN watched
@@ -79,20 +79,20 @@ export function watched(
     WHERE +${creditBalances.accountId} = n.account AND ${creditBalances.hasRemaining} = 0
   ),
   ${balances} (account, ${names(balances.unit, balances.matches)}, initial, is_live, before, after) AS MATERIALIZED (
-    SELECT ${found.accountId}, ${found.unit}, ${found.matches}, ${found.initialSteps},
+    SELECT ${found.accountId}, ${found.unit}, ${found.matches}, ${found.initialMinor},
       ${found.expiresAtMs} > ${value("nowMs")},
-      iif(coalesce(motion.was_revoked, ${found.revokedAtMs} IS NOT NULL), 0,
-        ${found.remainingSteps} - coalesce(motion.delta, 0) + coalesce(held.steps, 0)),
-      iif(${found.revokedAtMs} IS NOT NULL OR ${expiresNow}, 0, ${found.remainingSteps} + coalesce(held.steps, 0))
+      iif(coalesce(change.was_revoked, ${found.revokedAtMs} IS NOT NULL), 0,
+        ${found.remainingMinor} - coalesce(change.delta, 0) + coalesce(held.minor, 0)),
+      iif(${found.revokedAtMs} IS NOT NULL OR ${expiresNow}, 0, ${found.remainingMinor} + coalesce(held.minor, 0))
     FROM done CROSS JOIN ${found}
-    LEFT JOIN motion ON motion.account = ${found.accountId} AND motion.balance = ${found.id}
+    LEFT JOIN change ON change.account = ${found.accountId} AND change.balance = ${found.id}
     LEFT JOIN held ON held.account = ${found.accountId} AND held.balance = ${found.id}
     WHERE ${found.expiresAtMs} >= done.since
       AND (${found.expiresAtMs}, ${found.accountId}, ${found.grantSeq}) > (done.at, done.account, done.issue)
   ),
   ${rules} (${names(rules.unit, rules.matches)}) AS (SELECT DISTINCT ${balances.unit}, ${balances.matches} FROM ${balances}),
   ${watchedAlert} (${alertColumns(watchedAlert)}) AS (
-    SELECT ${alerts.id}, ${alerts.name}, ${alerts.unit}, ${alerts.event}, ${alerts.amountSteps}, ${alerts.percentThousandths}
+    SELECT ${alerts.id}, ${alerts.name}, ${alerts.unit}, ${alerts.event}, ${alerts.amountMinor}, ${alerts.percentThousandths}
     FROM ${alerts} WHERE ${eq(alerts.environmentId, value("environmentId"))}
     UNION ALL SELECT '', NULL, NULL, NULL, 1, NULL
   ),
@@ -103,13 +103,13 @@ export function watched(
       AND (${evaluated.event} IS NULL OR ${passesFilter(evaluated.event, rules.matches)})
   ),
   ${evaluated} AS (
-    SELECT balances.account, ${evaluated.id}, ${evaluated.name}, ${evaluated.unit}, ${evaluated.amountSteps}, ${evaluated.percentThousandths},
-      ${cappedSumOf(sql`(balances.is_live * balances.before)`)} AS live_before,
-      ${cappedSumOf(sql`(balances.is_live * balances.after)`)} AS live_after,
-      ${cappedSumOf(sql`((balances.is_live AND balances.before > 0) * balances.initial)`)} AS live_issued,
-      ${cappedSumOf(sql`balances.before`)} AS all_before, ${cappedSumOf(sql`balances.after`)} AS all_after,
-      ${cappedSumOf(sql`((balances.before > 0) * balances.initial)`)} AS all_issued,
-      ${cappedSumOf(sql`((balances.is_live AND balances.after > 0) * balances.initial)`)} AS issued_after
+    SELECT balances.account, ${evaluated.id}, ${evaluated.name}, ${evaluated.unit}, ${evaluated.amountMinor}, ${evaluated.percentThousandths},
+      ${capSum(sql`(balances.is_live * balances.before)`)} AS live_before,
+      ${capSum(sql`(balances.is_live * balances.after)`)} AS live_after,
+      ${capSum(sql`((balances.is_live AND balances.before > 0) * balances.initial)`)} AS live_issued,
+      ${capSum(sql`balances.before`)} AS all_before, ${capSum(sql`balances.after`)} AS all_after,
+      ${capSum(sql`((balances.before > 0) * balances.initial)`)} AS all_issued,
+      ${capSum(sql`((balances.is_live AND balances.after > 0) * balances.initial)`)} AS issued_after
     FROM covered AS ${evaluated}
     CROSS JOIN ${balances} ON ${balances.unit} = evaluated.of_unit AND ${balances.matches} = evaluated.of_matches
     GROUP BY balances.account, ${evaluated.id}

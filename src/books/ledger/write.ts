@@ -1,10 +1,10 @@
-import { attempt, type Constraint, constraintOf, isConflict, RetryAttempt } from "../../db/attempt.ts";
+import { attempt, type Constraint, findConstraint, isConflict, RetryAttempt } from "../../db/attempt.ts";
 import type { RowsOf, Statement } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { byOf, type User } from "./account.ts";
+import { readActor, type User } from "./account.ts";
 import { commit } from "./commit-change.ts";
-import { type Decision, decisionOrRefusal } from "./decision.ts";
+import { type Decision, decisionOrRejection } from "./decision.ts";
 import { type AccountState, memoryOf, type StateBefore } from "./memory.ts";
 import {
   type AccountAtRead,
@@ -19,17 +19,17 @@ import { mustSettleFirst } from "./settle.ts";
 /**
  * A verb's part of a write for a user: its reads and its decision. `writeForUser` is the only way to write for a user: it reads,
  * decides, sends one batch, and repeats all of it on a conflict. It also returns (U8) or charges (U15) due holds, even if the verb
- * refuses or finds a replay. See docs/architecture.md.
+ * rejects or finds a replay. See docs/architecture.md.
  */
 export interface UserWrite<Reads extends readonly Statement[], Answer> extends AccountRead<Reads> {
-  /** Pure, except that it may use ids that were created before. Throws a `PurserError` to refuse. */
+  /** Pure, except that it may use ids that were created before. Throws a `PurserError` to reject. */
   readonly decide: (found: RowsOf<Reads>, account: AccountAtRead) => Decision<Answer>;
   /** Returns the rows that `read` would find, from this isolate's memory. Null when they are not in memory. */
   readonly recall?: (state: AccountState) => RowsOf<Reads> | null;
   /** Rows that were read before, together with other users. The first attempt uses them instead of memory or a read. */
   readonly readBefore?: ReadResult<Reads> | undefined;
-  /** Constraints that mean a refusal, not a conflict. */
-  readonly refusals?: Readonly<Partial<Record<Constraint, () => PurserError>>>;
+  /** Constraints that mean a rejection, not a conflict. */
+  readonly rejections?: Readonly<Partial<Record<Constraint, () => PurserError>>>;
 }
 
 /**
@@ -44,19 +44,19 @@ export async function writeForUser<const Reads extends readonly Statement[], Ans
   let { readBefore } = verb;
   const fromMemory = readBefore === undefined ? await writeFromMemory(ctx, verb) : null;
   if (fromMemory !== null) return fromMemory.answer;
-  let refusal: PurserError | null = null;
+  let rejection: PurserError | null = null;
   return attempt(ctx, async () => {
     const { account, found } = readBefore ?? (await readForOneBatch(ctx, verb));
     if (account === null) return null;
     // Other users' batches were sent since, so these rows may be outdated.
     const isOld = readBefore !== undefined;
     readBefore = undefined;
-    const outcome = refusal ?? (await decideAndSend(ctx, verb, { account, found, isOld }));
+    const outcome = rejection ?? (await decideAndSend(ctx, verb, { account, found, isOld }));
     if (!(outcome instanceof PurserError)) return outcome.answer;
-    // The refused batch also undid the settlement of what is due.
-    refusal = outcome;
+    // The rejected batch also undid the settlement of what is due.
+    rejection = outcome;
     await settleDue(ctx, account);
-    throw refusal;
+    throw rejection;
   });
 }
 
@@ -100,14 +100,14 @@ async function settleDue(ctx: TenantCtx, account: AccountAtRead): Promise<void> 
     await commit(ctx, account, { decision: null, before: null, isOld: false });
   } catch (error) {
     if (isQuotaOfPeriods(error, account)) throw new RetryAttempt("The quota was used meanwhile.", { cause: error });
-    if (constraintOf(error) !== "credit_balances_bounded" || periods.periods.length === 0) throw error;
+    if (findConstraint(error) !== "credit_balances_bounded" || periods.periods.length === 0) throw error;
     await settleDue(ctx, settleAccount({ ...account, periods: periods.refused() }));
   }
 }
 
 /** Returns whether a batch failed on the test quota because of its periods, although their plan was within the quota. */
 const isQuotaOfPeriods = (error: unknown, { periods }: AccountAtRead): boolean =>
-  periods.newlyCounted > 0 && constraintOf(error) === "environments_test_quota";
+  periods.newlyCounted > 0 && findConstraint(error) === "environments_test_quota";
 
 const mayHaveMoreDue = ({ hasMoreDue, periods }: AccountAtRead): boolean => hasMoreDue || periods.nextMs !== null;
 
@@ -130,7 +130,7 @@ async function decideAndSend<const Reads extends readonly Statement[], Answer>(
   verb: UserWrite<Reads, Answer>,
   { account, found, isOld }: { account: AccountAtRead; found: RowsOf<Reads>; isOld: boolean },
 ): Promise<Result<Answer> | PurserError> {
-  const decision = decisionOrRefusal(() => verb.decide(found, account));
+  const decision = decisionOrRejection(() => verb.decide(found, account));
   if (decision instanceof PurserError) return decision;
   if (decision.kind === "replay") {
     await settleDue(ctx, account);
@@ -141,14 +141,14 @@ async function decideAndSend<const Reads extends readonly Statement[], Answer>(
     const rows = await commit(ctx, account, { decision, before, isOld });
     return { answer: decision.answer(rows) };
   } catch (error) {
-    const constraint = constraintOf(error);
+    const constraint = findConstraint(error);
     // Either the periods or the verb issued too many balances. Granting the periods first tells which.
     if (constraint === "credit_balances_bounded" && account.periods.periods.length > 0) {
       await settleDue(ctx, account);
       throw new RetryAttempt("The due periods were settled first.", { cause: error });
     }
-    const refusal = constraint === null ? undefined : verb.refusals?.[constraint];
-    if (refusal !== undefined) return refusal();
+    const rejection = constraint === null ? undefined : verb.rejections?.[constraint];
+    if (rejection !== undefined) return rejection();
     throw isQuotaOfPeriods(error, account)
       ? new RetryAttempt("The quota was used meanwhile.", { cause: error })
       : error;
@@ -173,7 +173,7 @@ function stateBeforeOf(
   return memoryOf(ctx).find(ctx.environment, verb.user, account.nowMs);
 }
 
-/** Writes in one trip, planned from memory. Returns null when memory is not enough, or on a conflict. Never refuses or replays. */
+/** Writes in one trip, planned from memory. Returns null when memory is not enough, or on a conflict. Never rejects or replays. */
 async function writeFromMemory<const Reads extends readonly Statement[], Answer>(
   ctx: TenantCtx,
   verb: UserWrite<Reads, Answer>,
@@ -183,13 +183,13 @@ async function writeFromMemory<const Reads extends readonly Statement[], Answer>
   const state = verb.recall === undefined ? null : memory.find(ctx.environment, verb.user, atMs);
   const found = state === null ? null : (verb.recall?.(state) ?? null);
   if (state === null || found === null) return null;
-  const { accountId, userId, features, recurringDueAtMs, seq: lastSeq } = state;
-  const writing = { environmentId: ctx.environment.id, userId, accountId, nowMs: atMs, by: byOf(ctx) };
+  const { accountId, userId, settingsSnapshot, recurringDueAtMs, seq: lastSeq } = state;
+  const writing = { environmentId: ctx.environment.id, userId, accountId, nowMs: atMs, by: readActor(ctx) };
   const rows = [...state.balances.values()];
-  const remembered = { ...writing, ...NOTHING_DUE, lastSeq, features, recurringDueAtMs, rows, counters: null };
+  const remembered = { ...writing, ...NOTHING_DUE, lastSeq, settingsSnapshot, recurringDueAtMs, rows, counters: null };
   const account = settleAccount(remembered);
-  const decision = decisionOrRefusal(() => verb.decide(found, account));
-  if (decision instanceof PurserError || decision.kind === "replay" || decision.isShort === true) return null;
+  const decision = decisionOrRejection(() => verb.decide(found, account));
+  if (decision instanceof PurserError || decision.kind === "replay" || decision.needsFreshRead === true) return null;
   try {
     const rows = await commit(ctx, account, { decision, before: state, isOld: true });
     return { answer: decision.answer(rows) };

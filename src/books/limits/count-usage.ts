@@ -1,8 +1,8 @@
-import { readFeatures } from "../../db/features.ts";
-import type { Steps } from "../../db/schema.ts";
+import type { Minor } from "../../db/schema.ts";
+import { readSettingsSnapshot } from "../../db/settings-snapshot.ts";
 import { PurserError } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
-import { fromSteps, type Unit } from "../amounts/amount.ts";
+import { fromMinor, type Unit } from "../amounts/amount.ts";
 import { type MatchRule, rulesCover } from "../amounts/match.ts";
 import type { Usage } from "../ledger/burn-down.ts";
 import { type WindowLength, windowOf } from "../ledger/calendar.ts";
@@ -17,14 +17,14 @@ export interface UsageLimit {
   /** Empty for every event. */
   readonly matches: readonly MatchRule[];
   readonly unit: Unit;
-  readonly amountSteps: Steps;
+  readonly amountMinor: Minor;
   readonly every: WindowLength;
 }
 
 /** Returns the limits from the text of an environment's features, oldest first. For equal texts it returns the same objects. */
-export function limitsOf(features: string | null): readonly UsageLimit[] {
+export function limitsOf(settingsSnapshot: string | null): readonly UsageLimit[] {
   // Only `syncLimits` writes this part.
-  return (readFeatures(features).limits ?? []) as readonly UsageLimit[];
+  return (readSettingsSnapshot(settingsSnapshot).limits ?? []) as readonly UsageLimit[];
 }
 
 /** A user's usage against the limits, before a new count. */
@@ -38,10 +38,10 @@ export interface LimitsAtRead {
 }
 
 /** A user's usage against one limit in the current window. */
-export interface LimitStanding {
-  readonly usedSteps: Steps;
+export interface LimitStatus {
+  readonly usedMinor: Minor;
   /** Null when the user is unlimited. */
-  readonly amountSteps: Steps | null;
+  readonly amountMinor: Minor | null;
   readonly fromMs: number;
   readonly resetsAtMs: number;
 }
@@ -50,16 +50,16 @@ export interface LimitStanding {
  * Returns a user's usage against a limit. If the counter has a later window than the isolate's clock, because that clock is behind,
  * the counter's window is used.
  */
-export function standingOf(
-  { every, amountSteps }: Pick<UsageLimit, "every" | "amountSteps">,
+export function readLimitStatus(
+  { every, amountMinor }: Pick<UsageLimit, "every" | "amountMinor">,
   counter: Omit<Counter, "limitId"> | undefined,
   nowMs: number,
-): LimitStanding {
+): LimitStatus {
   const { fromMs, toMs: resetsAtMs } = windowOf(every, Math.max(nowMs, counter?.windowMs ?? 0));
-  const usedSteps = counter?.windowMs === fromMs ? counter.usedSteps : (0 as Steps);
+  const usedMinor = counter?.windowMs === fromMs ? counter.usedMinor : (0 as Minor);
   return {
-    usedSteps,
-    amountSteps: counter?.hasOwnAmount === 1 ? counter.ownAmountSteps : amountSteps,
+    usedMinor,
+    amountMinor: counter?.hasOverride === 1 ? counter.overrideMinor : amountMinor,
     fromMs,
     resetsAtMs,
   };
@@ -68,7 +68,7 @@ export function standingOf(
 /** A usage's count for a limit, and the user's usage before it. */
 interface LimitCount {
   readonly count: NewCount;
-  readonly standing: LimitStanding;
+  readonly limitStatus: LimitStatus;
 }
 
 function countForLimits(
@@ -77,40 +77,40 @@ function countForLimits(
   isEnforced: boolean,
 ): readonly LimitCount[] {
   return state.limits.flatMap((limit): LimitCount[] => {
-    const { id: limitId, name, unit, matches, amountSteps } = limit;
-    const steps = quantities[unit] ?? 0;
-    if (steps === 0 || !rulesCover(matches, event, model)) return [];
-    const { usedSteps: counted, ...standing } = standingOf(limit, state.counters?.get(limitId), state.nowMs);
+    const { id: limitId, name, unit, matches, amountMinor } = limit;
+    const minor = quantities[unit] ?? 0;
+    if (minor === 0 || !rulesCover(matches, event, model)) return [];
+    const { usedMinor: counted, ...limitStatus } = readLimitStatus(limit, state.counters?.get(limitId), state.nowMs);
     const returned = state.due
       .flatMap((hold) => hold.counted)
-      .filter((count) => count.limitId === limitId && count.windowMs === standing.fromMs)
-      .reduce((sum, count) => sum + count.steps, 0);
-    const usedSteps = Math.max(0, counted - returned) as Steps;
-    const { fromMs: windowMs, resetsAtMs } = standing;
-    const count = { limitId, name, unit, windowMs, resetsAtMs, steps: steps as Steps, amountSteps, isEnforced };
-    return [{ count, standing: { ...standing, usedSteps } }];
+      .filter((count) => count.limitId === limitId && count.windowMs === limitStatus.fromMs)
+      .reduce((sum, count) => sum + count.minor, 0);
+    const usedMinor = Math.max(0, counted - returned) as Minor;
+    const { fromMs: windowMs, resetsAtMs } = limitStatus;
+    const count = { limitId, name, unit, windowMs, resetsAtMs, minor: minor as Minor, amountMinor, isEnforced };
+    return [{ count, limitStatus: { ...limitStatus, usedMinor } }];
   });
 }
 
-const wouldExceed = ({ count, standing: { usedSteps, amountSteps } }: LimitCount): boolean =>
-  amountSteps !== null && usedSteps + count.steps > amountSteps;
+const wouldExceed = ({ count, limitStatus: { usedMinor, amountMinor } }: LimitCount): boolean =>
+  amountMinor !== null && usedMinor + count.minor > amountMinor;
 
-/** Returns the details of a refusal by a limit (Q4). */
-function presentRefusingLimit({ count, standing }: LimitCount) {
-  const { limitId, name, unit, steps } = count;
-  const { usedSteps, amountSteps, resetsAtMs } = standing;
+/** Returns the details of a rejection by a limit (Q4). */
+function presentRejectingLimit({ count, limitStatus }: LimitCount) {
+  const { limitId, name, unit, minor } = count;
+  const { usedMinor, amountMinor, resetsAtMs } = limitStatus;
   return {
     ...{ limitId, name, unit },
-    amount: fromSteps(unit, amountSteps ?? (0 as Steps)),
-    used: fromSteps(unit, usedSteps),
-    asked: fromSteps(unit, steps),
+    amount: fromMinor(unit, amountMinor ?? (0 as Minor)),
+    used: fromMinor(unit, usedMinor),
+    asked: fromMinor(unit, minor),
     resetsAt: iso(resetsAtMs),
   };
 }
 
-/** Returns the limits that would refuse a usage, oldest first (U11). */
-export function refusingLimits(state: LimitsAtRead, usage: Usage) {
-  return countForLimits(state, usage, true).filter(wouldExceed).map(presentRefusingLimit);
+/** Returns the limits that would reject a usage, oldest first (U11). */
+export function rejectingLimits(state: LimitsAtRead, usage: Usage) {
+  return countForLimits(state, usage, true).filter(wouldExceed).map(presentRejectingLimit);
 }
 
 /**
@@ -118,7 +118,7 @@ export function refusingLimits(state: LimitsAtRead, usage: Usage) {
  * exceed an amount, for the exceeded limit that resets last (Q4).
  */
 export function countUsage(account: AccountAtRead, usage: Usage, isEnforced: boolean): readonly NewCount[] {
-  const limits = limitsOf(account.features);
+  const limits = limitsOf(account.settingsSnapshot);
   if (limits.length === 0) return [];
   const state = { ...account, limits, due: returnedHolds(account.settled) };
   const counts = countForLimits(state, usage, isEnforced);
@@ -126,7 +126,7 @@ export function countUsage(account: AccountAtRead, usage: Usage, isEnforced: boo
     const last = counts
       .filter(wouldExceed)
       .reduce<LimitCount | null>(
-        (a, b) => (a !== null && a.standing.resetsAtMs >= b.standing.resetsAtMs ? a : b),
+        (a, b) => (a !== null && a.limitStatus.resetsAtMs >= b.limitStatus.resetsAtMs ? a : b),
         null,
       );
     if (last !== null) throw usageLimitReached(last, state.nowMs);
@@ -135,9 +135,9 @@ export function countUsage(account: AccountAtRead, usage: Usage, isEnforced: boo
 }
 
 function usageLimitReached(exceeded: LimitCount, nowMs: number): PurserError {
-  const seconds = Math.max(1, Math.ceil((exceeded.standing.resetsAtMs - nowMs) / 1_000));
+  const seconds = Math.max(1, Math.ceil((exceeded.limitStatus.resetsAtMs - nowMs) / 1_000));
   return new PurserError("usage_limit_reached", "The usage would exceed the user's limit in the current window.", {
-    details: presentRefusingLimit(exceeded),
+    details: presentRejectingLimit(exceeded),
     headers: { "Retry-After": String(seconds) },
   });
 }
@@ -146,10 +146,10 @@ function usageLimitReached(exceeded: LimitCount, nowMs: number): PurserError {
 export function afterCounts(counters: Counters | null, counts: readonly NewCount[]): Counters | null {
   if (counters === null || counts.length === 0) return counters;
   const after = new Map(counters);
-  for (const { limitId, windowMs, steps } of counts) {
-    const before = after.get(limitId) ?? { limitId, windowMs, usedSteps: 0, hasOwnAmount: 0, ownAmountSteps: null };
-    const usedSteps = ((before.windowMs === windowMs ? before.usedSteps : 0) + steps) as Steps;
-    after.set(limitId, { ...before, windowMs, usedSteps } as Counter);
+  for (const { limitId, windowMs, minor } of counts) {
+    const before = after.get(limitId) ?? { limitId, windowMs, usedMinor: 0, hasOverride: 0, overrideMinor: null };
+    const usedMinor = ((before.windowMs === windowMs ? before.usedMinor : 0) + minor) as Minor;
+    after.set(limitId, { ...before, windowMs, usedMinor } as Counter);
   }
   return after;
 }

@@ -2,8 +2,7 @@ import { and, eq, not, sql } from "drizzle-orm";
 import { requireApp, requireEnvironment } from "../../catalog/apps.ts";
 import { insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
 import { nameKey } from "../../catalog/pack.ts";
-import { constraintOf } from "../../db/attempt.ts";
-import { timesOf } from "../../db/features.ts";
+import { findConstraint } from "../../db/attempt.ts";
 import {
   asInteger,
   computed,
@@ -15,12 +14,13 @@ import {
   scalar,
   type ValueOf,
 } from "../../db/query.ts";
-import { environments, type Steps, usageLimits } from "../../db/schema.ts";
+import { environments, type Minor, usageLimits } from "../../db/schema.ts";
+import { timesOf } from "../../db/settings-snapshot.ts";
 import { all, batch } from "../../db/sql.ts";
 import { assert, invalid, PurserError } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
-import { amountRule, fromSteps, toSteps, type Unit } from "../amounts/amount.ts";
+import { amountRule, fromMinor, toMinor, type Unit } from "../amounts/amount.ts";
 import { type MatchRule, readStoredRules } from "../amounts/match.ts";
 import type { WindowLength } from "../ledger/calendar.ts";
 
@@ -36,16 +36,16 @@ export interface UsageLimitOutput {
 }
 
 /** The error text for an amount of a unit, to follow the field's name. Null when the amount is valid. */
-export function amountFlaw(unit: Unit, amount: number): string | null {
+export function rejectAmount(unit: Unit, amount: number): string | null {
   if (amount < 0) return "must not be negative";
-  return toSteps(unit, amount) === null ? amountRule(unit, amount) : null;
+  return toMinor(unit, amount) === null ? amountRule(unit, amount) : null;
 }
 
-/** The amount in steps of the unit, or an error text. */
-export function readAmount(unit: Unit, amount: number): { readonly steps: Steps } | { readonly flaw: string } {
-  const flaw = amountFlaw(unit, amount);
-  const steps = toSteps(unit, amount);
-  return flaw !== null || steps === null ? { flaw: flaw ?? amountRule(unit, amount) } : { steps };
+/** The amount in minor units of the unit, or an error text. */
+export function readAmount(unit: Unit, amount: number): { readonly minor: Minor } | { readonly rejection: string } {
+  const rejection = rejectAmount(unit, amount);
+  const minor = toMinor(unit, amount);
+  return rejection !== null || minor === null ? { rejection: rejection ?? amountRule(unit, amount) } : { minor };
 }
 
 export interface CreateLimitInput {
@@ -65,10 +65,10 @@ export type LimitRow = typeof usageLimits.$inferSelect;
 export type LimitKey = { environmentId: number; limitId: string };
 
 /** A usage limit as the API returns it (Q1). */
-export function presentLimit({ id, name, matches, unit, amountSteps, every, createdAtMs }: LimitRow, mode: Mode) {
+export function presentLimit({ id, name, matches, unit, amountMinor, every, createdAtMs }: LimitRow, mode: Mode) {
   return {
     ...{ limitId: id, mode, name, matches: [...readStoredRules(matches)], unit },
-    ...{ amount: fromSteps(unit, amountSteps), every, createdAt: iso(createdAtMs) },
+    ...{ amount: fromMinor(unit, amountMinor), every, createdAt: iso(createdAtMs) },
   } satisfies UsageLimitOutput;
 }
 
@@ -78,22 +78,22 @@ export const ofLimitKey = (value: ValueOf<LimitKey>) =>
 const isNotDeleted = sql`${usageLimits.isDeleted} = 0`;
 
 const limitsJson = () => {
-  const { id, name, matches, unit, amountSteps, every, environmentId, ordinal } = usageLimits;
+  const { id, name, matches, unit, amountMinor, every, environmentId, ordinal } = usageLimits;
   return sql`(
     SELECT json_group_array(json_object('id', ${id}, 'name', ${name}, 'matches', json(${matches}), 'unit', ${unit},
-      'amountSteps', ${amountSteps}, 'every', ${every}) ORDER BY ${ordinal})
+      'amountMinor', ${amountMinor}, 'every', ${every}) ORDER BY ${ordinal})
     FROM ${usageLimits} WHERE ${environmentId} = ${environments.id} AND ${isNotDeleted}
   )`;
 };
 
 /** Copies an environment's limits into its features. Send it in the batch that changes the limits. */
 export const syncLimits = query((value: ValueOf<{ environmentId: number }>) => {
-  const before = sql`coalesce(${environments.features}, '{}')`;
-  const features = sql`nullif(iif(${limitsJson()} = '[]', json_remove(${before}, '$.limits'),
+  const before = sql`coalesce(${environments.settingsSnapshot}, '{}')`;
+  const settingsSnapshot = sql`nullif(iif(${limitsJson()} = '[]', json_remove(${before}, '$.limits'),
     json_set(${before}, '$.limits', json(${limitsJson()}))), '{}')`;
   return drizzle
     .update(environments)
-    .set({ features })
+    .set({ settingsSnapshot })
     .where(eq(environments.id, value("environmentId")));
 });
 
@@ -128,7 +128,7 @@ const insertLimit = query((value: ValueOf<NewLimit>) =>
       nameKey: value("nameKey"),
       matches: value("matches"),
       unit: value("unit"),
-      amountSteps: asInteger(value("amount")),
+      amountMinor: asInteger(value("amount")),
       every: value("every"),
       createdAtMs: asInteger(value("nowMs")),
     },
@@ -141,7 +141,7 @@ const selectLimit = query((value: ValueOf<LimitKey>) =>
 
 /** Returns `invalid_request` if an error means that another limit of the environment has the name; otherwise the error itself. */
 export function nameTaken(error: unknown): unknown {
-  if (constraintOf(error) !== "usage_limits_name_key") return error;
+  if (findConstraint(error) !== "usage_limits_name_key") return error;
   return invalid("name", "must be unique: another usage limit of this mode has it");
 }
 
@@ -156,7 +156,7 @@ export async function createLimit(
   const environment = await requireEnvironment(admin, appId, mode);
   const environmentId = environment.id;
   const key = { environmentId, limitId };
-  const amount = toSteps(unit, input.amount);
+  const amount = toMinor(unit, input.amount);
   assert(amount !== null, "the schema accepts only a whole number of steps");
   const auditEntry = newAuditEntry(admin, { appId, action: "usage_limit.created", target: limitId, details: { mode } });
   const nowMs = timesOf(environment.clock, admin).now();

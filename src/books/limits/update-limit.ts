@@ -24,17 +24,17 @@ export interface ChangeLimitInput {
   readonly amount?: number | undefined;
 }
 
-const isStandingLimit = (value: ValueOf<LimitKey>) => and(ofLimitKey(value), eq(usageLimits.isDeleted, false));
-const auditLimitChanged = insertAuditEntry<LimitKey>((value) => hasRow(usageLimits, isStandingLimit(value)));
-const updateLimit = query((value: ValueOf<LimitKey & Pick<LimitRow, "name" | "nameKey" | "amountSteps">>) =>
+const isStatusOfLimit = (value: ValueOf<LimitKey>) => and(ofLimitKey(value), eq(usageLimits.isDeleted, false));
+const auditLimitChanged = insertAuditEntry<LimitKey>((value) => hasRow(usageLimits, isStatusOfLimit(value)));
+const updateLimit = query((value: ValueOf<LimitKey & Pick<LimitRow, "name" | "nameKey" | "amountMinor">>) =>
   drizzle
     .update(usageLimits)
     .set({
       name: value("name", usageLimits.name),
       nameKey: value("nameKey", usageLimits.nameKey),
-      amountSteps: value("amountSteps", usageLimits.amountSteps),
+      amountMinor: value("amountMinor", usageLimits.amountMinor),
     })
-    .where(isStandingLimit(value)),
+    .where(isStatusOfLimit(value)),
 );
 
 /** Changes the given fields of a usage limit. A new amount applies to the usage so far (Q1). Throws `not_found` and `invalid_request`. */
@@ -45,12 +45,12 @@ export async function changeLimit(
 ): Promise<UsageLimitOutput> {
   const { id: limitId } = row;
   if (row.isDeleted) throw unknownLimit();
-  const newAmount = amount === undefined ? { steps: row.amountSteps } : readAmount(row.unit, amount);
-  if ("flaw" in newAmount) throw invalid("amount", newAmount.flaw);
-  const next = { ...row, name: name ?? row.name, amountSteps: newAmount.steps };
+  const newAmount = amount === undefined ? { minor: row.amountMinor } : readAmount(row.unit, amount);
+  if ("rejection" in newAmount) throw invalid("amount", newAmount.rejection);
+  const next = { ...row, name: name ?? row.name, amountMinor: newAmount.minor };
   const changed = [
     ...(next.name === row.name ? [] : ["name"]),
-    ...(next.amountSteps === row.amountSteps ? [] : ["amount"]),
+    ...(next.amountMinor === row.amountMinor ? [] : ["amount"]),
   ];
   if (changed.length === 0) return presentLimit(row, mode);
   const key = { environmentId: row.environmentId, limitId };
@@ -62,7 +62,7 @@ export async function changeLimit(
   });
   await batch(admin.db, [
     auditLimitChanged({ ...auditEntry, ...key }),
-    updateLimit({ ...key, name: next.name, nameKey: nameKey(next.name), amountSteps: next.amountSteps }),
+    updateLimit({ ...key, name: next.name, nameKey: nameKey(next.name), amountMinor: next.amountMinor }),
     syncLimits({ environmentId: row.environmentId }),
   ]).catch((error: unknown) => {
     throw nameTaken(error);
@@ -71,10 +71,10 @@ export async function changeLimit(
 }
 
 const COUNTERS_A_STEP = 10_000;
-const STEPS_MAX = 100;
+const MINOR_MAX = 100;
 
 const markDeleted = query((value: ValueOf<LimitKey>) =>
-  drizzle.update(usageLimits).set({ isDeleted: true }).where(isStandingLimit(value)),
+  drizzle.update(usageLimits).set({ isDeleted: true }).where(isStatusOfLimit(value)),
 );
 /** Deletes some counters of a deleted limit. They no longer change, because a write with the old limits fails on its features. */
 const deleteCounters = query((value: ValueOf<LimitKey>) => {
@@ -91,7 +91,7 @@ const deleteCounters = query((value: ValueOf<LimitKey>) => {
 const deleteRow = query((value: ValueOf<LimitKey>) => drizzle.delete(usageLimits).where(ofLimitKey(value)));
 
 /**
- * Deletes a usage limit, which then refuses nothing, and its counters, and returns the limit as it was. Throws `not_found`, and
+ * Deletes a usage limit, which then rejects nothing, and its counters, and returns the limit as it was. Throws `not_found`, and
  * `temporarily_unavailable` when there are so many counters that another call must continue.
  */
 export async function deleteLimit(admin: AdminCtx, { mode, appId, ...row }: LimitOfApp): Promise<UsageLimitOutput> {
@@ -104,7 +104,7 @@ export async function deleteLimit(admin: AdminCtx, { mode, appId, ...row }: Limi
     syncLimits({ environmentId }),
   ]);
   for (let step = 0; ; step++) {
-    if (step === STEPS_MAX) throw temporarilyUnavailable("The limit has very many counters. Call again to continue.");
+    if (step === MINOR_MAX) throw temporarilyUnavailable("The limit has very many counters. Call again to continue.");
     if ((await all(admin.db, deleteCounters(key))).length < COUNTERS_A_STEP) break;
   }
   await all(admin.db, deleteRow(key));

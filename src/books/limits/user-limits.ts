@@ -12,12 +12,12 @@ import {
   type RowOf,
   type ValueOf,
 } from "../../db/query.ts";
-import { accounts, type Steps, usageCounters, usageLimits } from "../../db/schema.ts";
+import { accounts, type Minor, usageCounters, usageLimits } from "../../db/schema.ts";
 import { all, type Statement } from "../../db/sql.ts";
 import { assert, invalid } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { fromSteps, type Unit } from "../amounts/amount.ts";
+import { fromMinor, type Unit } from "../amounts/amount.ts";
 import { type MatchRule, readStoredRules } from "../amounts/match.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "../ledger/account.ts";
 import type { WindowLength } from "../ledger/calendar.ts";
@@ -25,7 +25,7 @@ import type { Counter } from "../ledger/counters.ts";
 import { replay, writeAll } from "../ledger/decision.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { writeForUser } from "../ledger/write.ts";
-import { limitsOf, standingOf, type UsageLimit } from "./count-usage.ts";
+import { limitsOf, readLimitStatus, type UsageLimit } from "./count-usage.ts";
 import { readAmount, unknownLimit } from "./limits.ts";
 
 export interface UserLimitOutput {
@@ -44,18 +44,18 @@ export interface UserLimitsOutput {
   readonly limits: UserLimitOutput[];
 }
 
-export interface OwnAmountInput {
+export interface OverrideInput {
   readonly userId: string;
   /** In the limit's unit. Null: this user is unlimited. */
   readonly amount: number | null;
 }
 
-type OwnAmount = { limitId: string; hasOwnAmount: number; ownAmountSteps: number | null };
+type Override = { limitId: string; hasOverride: number; overrideMinor: number | null };
 
-const upsertAmount = query((value: ValueOf<WriteContext & OwnAmount>) => {
-  const ownAmount = {
-    hasOwnAmount: asInteger(value("hasOwnAmount")),
-    ownAmountSteps: asInteger(value("ownAmountSteps")),
+const upsertAmount = query((value: ValueOf<WriteContext & Override>) => {
+  const override = {
+    hasOverride: asInteger(value("hasOverride")),
+    overrideMinor: asInteger(value("overrideMinor")),
   };
   const insert = insertFrom(
     usageCounters,
@@ -63,73 +63,73 @@ const upsertAmount = query((value: ValueOf<WriteContext & OwnAmount>) => {
       environmentId: asInteger(value("environmentId")),
       limitId: value("limitId"),
       accountId: accountOfWrite(value),
-      ...ownAmount,
+      ...override,
     },
     sql`WHERE 1`,
   );
-  const { environmentId, limitId, accountId, hasOwnAmount, ownAmountSteps } = usageCounters;
+  const { environmentId, limitId, accountId, hasOverride, overrideMinor } = usageCounters;
   return sql`${insert} ON CONFLICT (${names(environmentId, limitId, accountId)}) DO UPDATE SET ${assignments(
     usageCounters,
     {
-      hasOwnAmount: sql`excluded.${names(hasOwnAmount)}`,
-      ownAmountSteps: sql`excluded.${names(ownAmountSteps)}`,
+      hasOverride: sql`excluded.${names(hasOverride)}`,
+      overrideMinor: sql`excluded.${names(overrideMinor)}`,
     },
   )}`;
 });
 
-function requireLimitOf({ features }: AccountAtRead, limitId: string): UsageLimit {
-  const limit = limitsOf(features).find(({ id }) => id === limitId);
+function requireLimitOf({ settingsSnapshot }: AccountAtRead, limitId: string): UsageLimit {
+  const limit = limitsOf(settingsSnapshot).find(({ id }) => id === limitId);
   if (limit === undefined) throw unknownLimit();
   return limit;
 }
 
 /**
- * Sets a user's own amount of a limit, or makes the user unlimited (Q2). It applies to the current window at once. An id without a
+ * Sets a user's override of a limit, or makes the user unlimited (Q2). It applies to the current window at once. An id without a
  * user becomes a user. Throws `not_found` and `invalid_request`.
  */
-export function setOwnAmount(
+export function setOverride(
   ctx: TenantCtx,
   limitId: string,
-  { userId, amount }: OwnAmountInput,
+  { userId, amount }: OverrideInput,
 ): Promise<UserLimitOutput> {
-  return changeOwnAmount(ctx, limitId, userId, ({ unit }) => {
-    if (amount === null) return { hasOwnAmount: 1, ownAmountSteps: null };
-    const ownAmount = readAmount(unit, amount);
-    if ("flaw" in ownAmount) throw invalid("amount", ownAmount.flaw);
-    return { hasOwnAmount: 1, ownAmountSteps: ownAmount.steps };
+  return changeOverride(ctx, limitId, userId, ({ unit }) => {
+    if (amount === null) return { hasOverride: 1, overrideMinor: null };
+    const override = readAmount(unit, amount);
+    if ("rejection" in override) throw invalid("amount", override.rejection);
+    return { hasOverride: 1, overrideMinor: override.minor };
   });
 }
 
-/** Removes a user's own amount, so that the limit's amount applies again (Q2). No effect without one. Throws `not_found`. */
-export function removeOwnAmount(ctx: TenantCtx, limitId: string, userId: string): Promise<UserLimitOutput> {
-  return changeOwnAmount(ctx, limitId, userId, () => ({ hasOwnAmount: 0, ownAmountSteps: null }));
+/** Removes a user's override, so that the limit's amount applies again (Q2). No effect without one. Throws `not_found`. */
+export function removeOverride(ctx: TenantCtx, limitId: string, userId: string): Promise<UserLimitOutput> {
+  return changeOverride(ctx, limitId, userId, () => ({ hasOverride: 0, overrideMinor: null }));
 }
 
-async function changeOwnAmount(
+async function changeOverride(
   ctx: TenantCtx,
   limitId: string,
   userId: string,
-  ownAmountOf: (limit: UsageLimit) => Pick<Counter, "hasOwnAmount" | "ownAmountSteps">,
+  readOverride: (limit: UsageLimit) => Pick<Counter, "hasOverride" | "overrideMinor">,
 ): Promise<UserLimitOutput> {
   const output = await writeForUser(ctx, {
     user: { userId },
     read: () => [],
     decide: (_, account) => {
       const limit = requireLimitOf(account, limitId);
-      const ownAmount = ownAmountOf(limit);
+      const override = readOverride(limit);
       const before = account.counters?.get(limitId) ?? {
-        ...{ limitId, windowMs: 0, usedSteps: 0 as Steps, hasOwnAmount: 0 as const, ownAmountSteps: null },
+        ...{ limitId, windowMs: 0, usedMinor: 0 as Minor, hasOverride: 0 as const, overrideMinor: null },
       };
       const returned = account.due
         .flatMap(({ counted }) => counted)
         .filter((count) => count.limitId === limitId && count.windowMs === before.windowMs)
-        .reduce((sum, { steps }) => sum + steps, 0);
-      const after = { ...before, ...ownAmount, usedSteps: Math.max(0, before.usedSteps - returned) as Steps };
+        .reduce((sum, { minor }) => sum + minor, 0);
+      const after = { ...before, ...override, usedMinor: Math.max(0, before.usedMinor - returned) as Minor };
       const answer = presentUserLimit(limit, after, account.nowMs);
       const isUnchanged =
-        ownAmount.hasOwnAmount === before.hasOwnAmount && ownAmount.ownAmountSteps === before.ownAmountSteps;
+        override.hasOverride === before.hasOverride && override.overrideMinor === before.overrideMinor;
       if (isUnchanged) return replay(answer);
-      return writeAll([upsertAmount({ ...writingValues(account), limitId, ...ownAmount })], () => answer, {
+      return writeAll([upsertAmount({ ...writingValues(account), limitId, ...override })], () => answer, {
         audit: { action: "usage_limit.amount_set", target: limitId },
         remembers: {},
       });
@@ -139,11 +139,11 @@ async function changeOwnAmount(
   return output;
 }
 
-export const limitFields = () => fields(usageLimits, "id", "name", "matches", "unit", "amountSteps", "every");
+export const limitFields = () => fields(usageLimits, "id", "name", "matches", "unit", "amountMinor", "every");
 export const counterFields = () =>
   optional({
-    ...fields(usageCounters, "windowMs", "usedSteps", "ownAmountSteps"),
-    ...computed({ hasOwnAmount: sql<0 | 1>`${usageCounters.hasOwnAmount}` }),
+    ...fields(usageCounters, "windowMs", "usedMinor", "overrideMinor"),
+    ...computed({ hasOverride: sql<0 | 1>`${usageCounters.hasOverride}` }),
   });
 
 /** The environment's limits, oldest first, each with the user's counter. */
@@ -176,15 +176,9 @@ export function selectUserLimits(
 }
 
 /** The counter of a row. */
-export function counterOf({
-  id,
-  windowMs,
-  usedSteps,
-  hasOwnAmount,
-  ownAmountSteps,
-}: UserLimitRow): Counter | undefined {
-  if (windowMs === null || usedSteps === null || hasOwnAmount === null) return undefined;
-  return { limitId: id, windowMs, usedSteps, hasOwnAmount, ownAmountSteps };
+export function counterOf({ id, windowMs, usedMinor, hasOverride, overrideMinor }: UserLimitRow): Counter | undefined {
+  if (windowMs === null || usedMinor === null || hasOverride === null) return undefined;
+  return { limitId: id, windowMs, usedMinor, hasOverride, overrideMinor };
 }
 
 /** The limit of a row, in the form of the features. */
@@ -196,13 +190,13 @@ export const limitOf = ({ matches, ...row }: UserLimitRow): UsageLimit => ({
 /** A user's usage against a limit, as the API returns it (Q6). */
 function presentUserLimit(limit: UsageLimit, counter: Counter | undefined, nowMs: number): UserLimitOutput {
   const { id: limitId, name, unit, every } = limit;
-  const { usedSteps, amountSteps, resetsAtMs } = standingOf(limit, counter, nowMs);
-  const remainingOf = (steps: Steps) => fromSteps(unit, Math.max(0, steps - usedSteps) as Steps);
+  const { usedMinor, amountMinor, resetsAtMs } = readLimitStatus(limit, counter, nowMs);
+  const remainingOf = (minor: Minor) => fromMinor(unit, Math.max(0, minor - usedMinor) as Minor);
   return {
     ...{ limitId, name, matches: [...limit.matches], unit, every },
-    amount: amountSteps === null ? null : fromSteps(unit, amountSteps),
-    used: fromSteps(unit, usedSteps),
-    remaining: amountSteps === null ? null : remainingOf(amountSteps),
+    amount: amountMinor === null ? null : fromMinor(unit, amountMinor),
+    used: fromMinor(unit, usedMinor),
+    remaining: amountMinor === null ? null : remainingOf(amountMinor),
     resetsAt: iso(resetsAtMs),
   };
 }

@@ -2,9 +2,9 @@ import { and, desc, eq, lt, sql } from "drizzle-orm";
 import { inEnvironmentOf, requireEnvironment } from "../../catalog/apps.ts";
 import { insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
 import { attempt } from "../../db/attempt.ts";
-import { guardFeatures } from "../../db/features.ts";
 import { boundLimit, computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db/query.ts";
 import { environments, priceLists } from "../../db/schema.ts";
+import { guardSettingsSnapshot } from "../../db/settings-snapshot.ts";
 import { batch } from "../../db/sql.ts";
 import { invalid, invalidCursor, PurserError } from "../../errors.ts";
 import { warn } from "../../http/warnings.ts";
@@ -124,9 +124,9 @@ const selectVersion = query((value: ValueOf<VersionKey>) =>
     .where(and(ofVersion(value), isStanding)),
 );
 
-const selectStoredFeatures = query((value: ValueOf<PriceListsKey>) =>
+const selectStoredSettingsSnapshot = query((value: ValueOf<PriceListsKey>) =>
   drizzle
-    .select(fields(environments, "features"))
+    .select(fields(environments, "settingsSnapshot"))
     .from(environments)
     .where(eq(environments.id, value("environmentId"))),
 );
@@ -148,7 +148,7 @@ const LATEST_MAX = 10;
 
 /** Copies the versions that take force last into the environment's features, so that a write that was planned on others fails. */
 const syncPrices = query((value: ValueOf<PriceListsKey>) => {
-  const before = sql`coalesce(${environments.features}, '{}')`;
+  const before = sql`coalesce(${environments.settingsSnapshot}, '{}')`;
   const latest = sql`(SELECT json_group_array(json_array(version, effective)) FROM (
     SELECT ${priceLists.version} AS version, ${priceLists.effectiveAtMs} AS effective FROM ${priceLists}
     WHERE ${ofPriceLists(value)} AND ${isStanding} ORDER BY 2 DESC, 1 DESC LIMIT ${LATEST_MAX}
@@ -158,7 +158,7 @@ const syncPrices = query((value: ValueOf<PriceListsKey>) => {
   ) FROM ${priceLists} WHERE ${ofPriceLists(value)})`;
   return drizzle
     .update(environments)
-    .set({ features: sql`json_set(${before}, '$.prices', ${counts})` })
+    .set({ settingsSnapshot: sql`json_set(${before}, '$.prices', ${counts})` })
     .where(eq(environments.id, value("environmentId")));
 });
 
@@ -183,7 +183,7 @@ export async function setPrices(admin: AdminCtx, appId: string, input: NewPriceL
     const nowMs = inEnvironmentOf(admin, environment).now();
     const effectiveAtMs = input.effectiveAt ?? nowMs;
     const [[stored], [own], [newest], [made], [inForce], [scheduled]] = await batch(admin.db, [
-      selectStoredFeatures({ environmentId }),
+      selectStoredSettingsSnapshot({ environmentId }),
       selectByAuditEntry({ environmentId, auditEntryId }),
       selectNewestVersion({ environmentId }),
       selectMade({ environmentId }),
@@ -207,7 +207,7 @@ export async function setPrices(admin: AdminCtx, appId: string, input: NewPriceL
     const audited = newAuditEntry(admin, { ...entry, target: `${version}`, details: { mode } });
     await batch(admin.db, [
       // They tell of every version that was made or deleted since.
-      guardFeatures({ environmentId, features: stored?.features ?? null }),
+      guardSettingsSnapshot({ environmentId, settingsSnapshot: stored?.settingsSnapshot ?? null }),
       insertVersion({ environmentId, auditEntryId, ...row }),
       auditPricesSet({ ...audited, auditEntryId }),
       syncPrices({ environmentId }),

@@ -1,12 +1,12 @@
-import type { Steps } from "../../db/schema.ts";
+import type { Minor } from "../../db/schema.ts";
 import {
-  amountStepsMax,
+  amountMinorMax,
   ceilDivide,
   type Fraction,
   fractionOf,
-  METER_STEPS_A_UNIT,
+  METER_MINOR_A_UNIT,
+  MINOR_A_UNIT,
   type Quantities,
-  STEPS_A_UNIT,
   UNITS,
   type Unit,
   ZERO,
@@ -94,7 +94,7 @@ function matchTest({ event, model, when }: CostRule): (usage: MeteredUsage) => b
 function isAbove({ meters: names, above }: NonNullable<CostRule["when"]>, meters: Meters): boolean {
   const { numerator, denominator } = exactly(above);
   const sum = names.reduce((total, name) => total + (meters.get(name) ?? 0n), 0n);
-  return sum * denominator > numerator * METER_STEPS_A_UNIT;
+  return sum * denominator > numerator * METER_MINOR_A_UNIT;
 }
 
 /** Numbers of rules are checked when a version is made. */
@@ -110,54 +110,54 @@ export function priceOf(rules: PreparedPrices, usage: MeteredUsage): Price {
     return first === undefined ? [] : [{ unit, ...first }];
   });
   if (found.length === 0) return { kind: "missing", unit: null, meters: usedMeters(usage) };
-  const quantities: { [U in Unit]?: Steps } = {};
+  const quantities: { [U in Unit]?: Minor } = {};
   let tooLarge: Unit | null = null;
   for (const { unit, rule } of found) {
     const meters = unpricedMeters(rule, usage);
     if (meters.length > 0) return { kind: "missing", unit, meters };
-    const steps = quantityOf(unit, rule, usage.meters);
-    if (steps === null) tooLarge ??= unit;
-    else quantities[unit] = steps;
+    const minor = quantityOf(unit, rule, usage.meters);
+    if (minor === null) tooLarge ??= unit;
+    else quantities[unit] = minor;
   }
   if (tooLarge !== null) return { kind: "too_large", unit: tooLarge };
   const applied = found.map(({ unit, index }) => ({ unit, rule: index }));
   return { kind: "priced", quantities: withoutZeros(quantities), rules: applied };
 }
 
-function withoutZeros(quantities: { readonly [U in Unit]?: Steps }): Quantities {
-  const positive = Object.entries(quantities).filter(([, steps]) => steps > 0);
+function withoutZeros(quantities: { readonly [U in Unit]?: Minor }): Quantities {
+  const positive = Object.entries(quantities).filter(([, minor]) => minor > 0);
   return positive.length === 0 ? { ...quantities, isFree: true } : Object.fromEntries(positive);
 }
 
 /**
- * Returns what an event costs the operator, in steps of cents, by the first rule that matches. Null where none matches, the rule does
+ * Returns what an event costs the operator, in minor units of cents, by the first rule that matches. Null where none matches, the rule does
  * not name a meter that was used, or the cost is above the largest amount (PR8). Pure.
  */
-export function costOf(costs: PreparedCosts, usage: MeteredUsage): Steps | null {
+export function costOf(costs: PreparedCosts, usage: MeteredUsage): Minor | null {
   const first = costs.find(({ matches }) => matches(usage));
   if (first === undefined || unpricedMeters(first.rule, usage).length > 0) return null;
   return quantityOf("cents", first.rule, usage.meters);
 }
 
 const usedMeters = ({ meters }: MeteredUsage): string[] =>
-  [...meters].filter(([, steps]) => steps > 0n).map(([name]) => name);
+  [...meters].filter(([, minor]) => minor > 0n).map(([name]) => name);
 
 /** Returns the used meters that a rule does not name. */
 const unpricedMeters = ({ per }: CostRule, usage: MeteredUsage): string[] =>
   per === undefined ? [] : usedMeters(usage).filter((name) => !Object.hasOwn(per, name));
 
-/** Returns the exact sum of a rule in steps of a unit, rounded up once. Null above the unit's largest amount. */
-function quantityOf(unit: Unit, { perEvent, per = {} }: CostRule, meters: Meters): Steps | null {
+/** Returns the exact sum of a rule in minor units of a unit, rounded up once. Null above the unit's largest amount. */
+function quantityOf(unit: Unit, { perEvent, per = {} }: CostRule, meters: Meters): Minor | null {
   let { numerator, denominator } = exactly(perEvent);
   for (const [name, price] of Object.entries(per)) {
     const { amount, units } = typeof price === "number" ? { amount: price, units: 1 } : price;
     const each = exactly(amount);
-    const divisor = each.denominator * BigInt(units) * METER_STEPS_A_UNIT;
+    const divisor = each.denominator * BigInt(units) * METER_MINOR_A_UNIT;
     numerator = numerator * divisor + each.numerator * (meters.get(name) ?? 0n) * denominator;
     denominator *= divisor;
   }
-  const steps = ceilDivide(numerator * BigInt(STEPS_A_UNIT[unit]), denominator);
-  return steps > BigInt(amountStepsMax[unit]) ? null : (Number(steps) as Steps);
+  const minor = ceilDivide(numerator * BigInt(MINOR_A_UNIT[unit]), denominator);
+  return minor > BigInt(amountMinorMax[unit]) ? null : (Number(minor) as Minor);
 }
 
 /** A rule that no event reaches, because an earlier rule of its unit matches whatever it matches. */

@@ -1,8 +1,8 @@
 import { and, eq, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import { readFeatures } from "../../db/features.ts";
 import { computed, drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
-import { priceLists, reservations, type Steps } from "../../db/schema.ts";
+import { type Minor, priceLists, reservations } from "../../db/schema.ts";
+import { readSettingsSnapshot } from "../../db/settings-snapshot.ts";
 import { all, type Statement } from "../../db/sql.ts";
 import { assert, invalid, PurserError } from "../../errors.ts";
 import { rememberPerObject } from "../../lib/bounded-memory.ts";
@@ -45,14 +45,14 @@ export interface PricedUsage {
   readonly quantities: Quantities;
   readonly meters: SentMeters | null;
   readonly priceVersion: number | null;
-  readonly costSteps: Steps | null;
+  readonly costMinor: Minor | null;
   /** The place of the rule that gave the quantity of each unit. */
   readonly rules: Extract<Price, { kind: "priced" }>["rules"];
 }
 
 /** The account's state on which a price depends. */
 interface PricesAtRead {
-  readonly features: string | null;
+  readonly settingsSnapshot: string | null;
   readonly nowMs: number;
 }
 
@@ -102,9 +102,9 @@ interface PriceFeature {
 }
 
 /** Returns the version in force at a moment by the environment's features. Null for none, undefined if they do not tell. */
-function inForceBy(features: string | null, atMs: number): number | null | undefined {
+function inForceBy(settingsSnapshot: string | null, atMs: number): number | null | undefined {
   // Only `syncPrices` writes this part.
-  const prices = readFeatures(features).prices as PriceFeature | undefined;
+  const prices = readSettingsSnapshot(settingsSnapshot).prices as PriceFeature | undefined;
   if (prices === undefined) return null;
   const found = prices.latest.find(([, effectiveAtMs]) => effectiveAtMs <= atMs);
   if (found !== undefined) return found[0];
@@ -279,9 +279,9 @@ export class Prices {
   }
 
   /** Returns whether a decision from memory can know the version in force at each usage's time. */
-  canRecall(features: string | null, usages: readonly { readonly occurredAt?: number | undefined }[]): boolean {
+  canRecall(settingsSnapshot: string | null, usages: readonly { readonly occurredAt?: number | undefined }[]): boolean {
     const nowMs = this.#ctx.now();
-    return usages.every(({ occurredAt }) => inForceBy(features, pricedAt(occurredAt, nowMs)) !== undefined);
+    return usages.every(({ occurredAt }) => inForceBy(settingsSnapshot, pricedAt(occurredAt, nowMs)) !== undefined);
   }
 
   /** Takes the rows of a select. */
@@ -301,16 +301,16 @@ export class Prices {
   }
 
   /** Returns the version in force at a usage's time. `select` must have read it, unless the features tell it. */
-  baseAt({ features, nowMs }: PricesAtRead, occurredAt?: number | undefined): PriceBase {
+  baseAt({ settingsSnapshot, nowMs }: PricesAtRead, occurredAt?: number | undefined): PriceBase {
     const atMs = pricedAt(occurredAt, nowMs);
-    const listed = inForceBy(features, atMs);
+    const listed = inForceBy(settingsSnapshot, atMs);
     const version = listed === undefined ? this.#latestAt(atMs) : listed;
-    return { version, mayHaveLater: inForceBy(features, nowMs) !== version };
+    return { version, mayHaveLater: inForceBy(settingsSnapshot, nowMs) !== version };
   }
 
   /** Returns the version that a reservation pins; null if there was none when it was made (PR5). */
-  pinned({ features, nowMs }: PricesAtRead, version: number | null): PriceBase {
-    return { version, mayHaveLater: inForceBy(features, nowMs) !== version };
+  pinned({ settingsSnapshot, nowMs }: PricesAtRead, version: number | null): PriceBase {
+    return { version, mayHaveLater: inForceBy(settingsSnapshot, nowMs) !== version };
   }
 
   /** The same for a read that has no features. */
@@ -334,7 +334,7 @@ export class Prices {
     if (meters === undefined) {
       assert(quantities !== undefined, "a usage has meters or quantities");
       if (isUnstated(quantities) && base !== null) this.#requireNoMeters(this.#read(base), usage);
-      return { quantities, meters: null, priceVersion: null, costSteps: null, rules: [] };
+      return { quantities, meters: null, priceVersion: null, costMinor: null, rules: [] };
     }
     const metered: MeteredUsage = { event, model, meters: meterThousandths(meters) };
     const version = base === null ? null : this.#read(base);
@@ -414,7 +414,7 @@ function priced(
   const { quantities, rules } = price;
   return {
     ...{ quantities, meters, priceVersion: version.version, rules },
-    costSteps: costOf(version.costs, metered),
+    costMinor: costOf(version.costs, metered),
   };
 }
 

@@ -1,16 +1,16 @@
 import { and, desc, eq, gt, gte, isNull, lt, sql } from "drizzle-orm";
 import { drizzle, fields, type ValueOf } from "../../db/query.ts";
-import { creditBalances, type Steps } from "../../db/schema.ts";
+import { creditBalances, type Minor } from "../../db/schema.ts";
 import { assert, invalid } from "../../errors.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { grantRefusals, USER_BALANCES_MAX } from "../credits/grant.ts";
+import { grantRejections, USER_BALANCES_MAX } from "../credits/grant.ts";
 import { accountQuery } from "../ledger/account.ts";
 import { lastPeriod, periodAt, periodStart } from "../ledger/calendar.ts";
 import { type Decision, replay, writeAll } from "../ledger/decision.ts";
 import { changeRecurring, insertPeriods, periodMessages, readPackJson } from "../ledger/due-periods.ts";
-import { moving } from "../ledger/insert-entries.ts";
-import { guardNoneRevoked, insertTakings } from "../ledger/insert-takings.ts";
+import { guardNoneRevoked, insertClawbacks } from "../ledger/insert-clawbacks.ts";
+import { changingCredits } from "../ledger/insert-entries.ts";
 import { entryWritten } from "../ledger/messages.ts";
 import { countBalances, countGranted } from "../ledger/new-balances.ts";
 import { grantOfPeriod, planPeriods, RECURRING_REF, type RecurringChange } from "../ledger/plan-periods.ts";
@@ -95,9 +95,9 @@ async function cancelInOneBatch(ctx: TenantCtx, recurringId: string, { at, reaso
       assert(found !== undefined, "the account was found by this recurring grant");
       const { pack: _, ...stored } = found;
       const row = withChange(stored, account.periods.changes);
-      const takings = at === "now" ? takingsOfAll(account, recurringId, unexpired) : [];
+      const clawbacks = at === "now" ? clawbacksOfAll(account, recurringId, unexpired) : [];
       const isDone =
-        row.state === "ended" && (at === "period_end" || row.finalN === CANCELLED_NOW) && takings.length === 0;
+        row.state === "ended" && (at === "period_end" || row.finalN === CANCELLED_NOW) && clawbacks.length === 0;
       const answer = (shown: StoredRecurring) => ({
         output: presentRecurring(account.userId, shown, account.nowMs),
         hasMore: at === "now" && unexpired.length === REVOKED_A_BATCH_MAX,
@@ -107,8 +107,10 @@ async function cancelInOneBatch(ctx: TenantCtx, recurringId: string, { at, reaso
       const finalN = at === "now" ? CANCELLED_NOW : row.lastN;
       const after = { ...row, state: "ended", reason: null, nextAtMs: null, finalN } as const;
       const revokes = [
-        ...jsonChunks(takings.map(({ balanceId }) => balanceId)).map((balanceIds) => guardNoneRevoked({ balanceIds })),
-        ...insertTakings(account, takings, { kind: "revoke", note: reason ?? null }),
+        ...jsonChunks(clawbacks.map(({ balanceId }) => balanceId)).map((balanceIds) =>
+          guardNoneRevoked({ balanceIds }),
+        ),
+        ...insertClawbacks(account, clawbacks, { kind: "revoke", note: reason ?? null }),
       ];
       return writeAll(
         [...changeRecurring([{ ...changeOf(row, after), accountId: account.accountId, finalN }]), ...revokes],
@@ -116,18 +118,22 @@ async function cancelInOneBatch(ctx: TenantCtx, recurringId: string, { at, reaso
         {
           audit: { action: "recurring.cancelled", target: recurringId, details: { at } },
           messages: () =>
-            takings.map((_, index) => entryWritten("credits.revoked", account.userId, takings.length - 1 - index)),
+            clawbacks.map((_, index) => entryWritten("credits.revoked", account.userId, clawbacks.length - 1 - index)),
         },
       );
     },
   });
 }
 
-function takingsOfAll({ periods }: AccountAtRead, recurringId: string, unexpired: readonly { readonly id: string }[]) {
+function clawbacksOfAll(
+  { periods }: AccountAtRead,
+  recurringId: string,
+  unexpired: readonly { readonly id: string }[],
+) {
   const due = periods.periods.filter((period) => period.recurringId === recurringId);
   return [...unexpired, ...due.flatMap(({ grant }) => grant.balances)].map(({ id }) => ({
     balanceId: id,
-    dueSteps: 0 as Steps,
+    dueMinor: 0 as Minor,
     revokes: true,
   }));
 }
@@ -166,7 +172,7 @@ function assertResumable(row: StoredRecurring, undoCancel: boolean, nowMs: numbe
 
 /**
  * Resumes a suspended recurring grant with the current period, or ends it if no period is left. With `undoCancel` undoes a cancel at
- * a period's end, until that end (R4). Throws the refusal that suspended it if it still applies, `invalid_request` if there is
+ * a period's end, until that end (R4). Throws the rejection that suspended it if it still applies, `invalid_request` if there is
  * nothing to resume or the user has too many recurring grants, and `not_found`.
  */
 export async function resumeRecurring(
@@ -198,7 +204,9 @@ export async function resumeRecurring(
         [
           ...changeRecurring([{ ...changeOf(row, after), accountId: account.accountId, finalN: null }]),
           ...countBalances(ctx, plan.newlyCounted),
-          ...insertPeriods(account, plan.periods).map((insert) => moving(insert, { entries: 0, raises: true })),
+          ...insertPeriods(account, plan.periods).map((insert) =>
+            changingCredits(insert, { entries: 0, raises: true }),
+          ),
         ],
         () => {
           for (const { grant } of plan.periods) countGranted(ctx, grant, account.nowMs);
@@ -210,7 +218,7 @@ export async function resumeRecurring(
         },
       );
     },
-    refusals: { ...grantRefusals(ctx), recurring_grants_bounded: tooManyRecurring },
+    rejections: { ...grantRejections(ctx), recurring_grants_bounded: tooManyRecurring },
   });
   if (resumed === null) throw recurringNotFound();
   return resumed;

@@ -6,21 +6,21 @@ import { assert, invalid } from "../../errors.ts";
 import { type Warning, warn } from "../../http/warnings.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { grantRefusals, withNearestPacks } from "../credits/grant.ts";
+import { grantRejections, withNearestPacks } from "../credits/grant.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "../ledger/account.ts";
 import { type Every, periodStart } from "../ledger/calendar.ts";
 import {
-  compareStamp,
+  compareFingerprint,
   type Decision,
+  fingerprintRequest,
   idempotencyConflict,
   type Outcome,
+  type RequestFingerprint,
   replay,
-  type Stamp,
-  stampRequest,
   writeAll,
 } from "../ledger/decision.ts";
 import { insertPeriods, periodMessages } from "../ledger/due-periods.ts";
-import { moving } from "../ledger/insert-entries.ts";
+import { changingCredits } from "../ledger/insert-entries.ts";
 import { countBalances, countGranted, planGrant } from "../ledger/new-balances.ts";
 import { grantOfPeriod, planPeriods, type RecurringOfPack } from "../ledger/plan-periods.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
@@ -59,17 +59,17 @@ type CreatedRecurring = Outcome<RecurringOutput> & { readonly warning: Warning |
  */
 export async function createRecurring(ctx: TenantCtx, input: CreateRecurringInput): Promise<Outcome<RecurringOutput>> {
   const { recurringId = ctx.newId("rec_"), ...body } = input;
-  const stamp = await stampRequest(ctx, ["recurring"], body, stampedFields);
+  const fingerprint = await fingerprintRequest(ctx, ["recurring"], body, stampedFields);
   const idSeed = ctx.newId("");
   const creation = await writeForUser(ctx, {
     user: { userId: body.userId },
     read: () => [selectRecurring(ctx, recurringId), selectPack(ctx, body.packId)],
     decide: ([[stored], packs], account): Decision<CreatedRecurring> => {
       if (stored !== undefined)
-        return replay(answerRepeat(body, withChange(stored, account.periods.changes), stamp, account.nowMs));
-      return decideCreate(ctx, { recurringId, body, stamp, idSeed, packs }, account);
+        return replay(answerRepeat(body, withChange(stored, account.periods.changes), fingerprint, account.nowMs));
+      return decideCreate(ctx, { recurringId, body, fingerprint, idSeed, packs }, account);
     },
-    refusals: { ...grantRefusals(ctx), recurring_grants_bounded: tooManyRecurring },
+    rejections: { ...grantRejections(ctx), recurring_grants_bounded: tooManyRecurring },
   }).catch(async (error: unknown) => {
     throw await withNearestPacks(ctx, body.packId, error);
   });
@@ -82,28 +82,28 @@ export async function createRecurring(ctx: TenantCtx, input: CreateRecurringInpu
 interface Creation {
   readonly recurringId: string;
   readonly body: Omit<CreateRecurringInput, "recurringId">;
-  readonly stamp: Stamp;
+  readonly fingerprint: RequestFingerprint;
   readonly idSeed: string;
   readonly packs: readonly PackRow[];
 }
 
 function decideCreate(
   ctx: TenantCtx,
-  { recurringId, body, stamp, idSeed, packs }: Creation,
+  { recurringId, body, fingerprint, idSeed, packs }: Creation,
   account: AccountAtRead,
 ): Decision<CreatedRecurring> {
   const { every, startsAt = account.nowMs, endsAt = null } = body;
   checkTimes(startsAt, endsAt, account.nowMs);
   const pack = choosePack(body.packId, packs);
-  // The refusals of a grant apply even if the first period is in the future.
+  // The rejections of a grant apply even if the first period is in the future.
   const { balances, packId, packName } = planGrant(
     { packId: body.packId, quantity: body.quantity, source: "grant", cause: "recurring" },
     pack,
     account.nowMs,
     String,
   );
-  const isLegacy = pack?.items.length === 0;
-  const quantity = isLegacy ? JSON.stringify(body.quantity) : null;
+  const isOpenAmount = pack?.items.length === 0;
+  const quantity = isOpenAmount ? JSON.stringify(body.quantity) : null;
   const row: StoredRecurring & RecurringOfPack = {
     accountId: account.accountId ?? 0,
     environmentId: account.environmentId,
@@ -111,7 +111,7 @@ function decideCreate(
     quantity,
     ...{ anchorMs: startsAt, endsAtMs: endsAt, rolloverPeriods: body.rolloverPeriods },
     ...{ state: "active", reason: null, lastN: 0, finalN: null, nextAtMs: startsAt },
-    ...{ countedBalances: balances.length, createdAtMs: account.nowMs, requestHash: stamp.stored },
+    ...{ countedBalances: balances.length, createdAtMs: account.nowMs, requestHash: fingerprint.stored },
   };
   grantOfPeriod(ctx.environment, row, 1);
   const plan = planPeriods(ctx.environment, [row], { nowMs: account.nowMs, quota: null, isWhole: true });
@@ -121,7 +121,7 @@ function decideCreate(
     [
       insertRecurring({ ...writingValues(account), ...stored }),
       ...countBalances(ctx, balances.length),
-      ...insertPeriods(account, plan.periods).map((insert) => moving(insert, { entries: 0, raises: true })),
+      ...insertPeriods(account, plan.periods).map((insert) => changingCredits(insert, { entries: 0, raises: true })),
     ],
     () => {
       for (const { grant } of plan.periods) countGranted(ctx, grant, account.nowMs);
@@ -141,11 +141,16 @@ function recurringWarning({ quantity }: Creation["body"], stored: Pick<StoredRec
 }
 
 /** Returns the recurring grant as it stands now (R1). */
-function answerRepeat(body: Creation["body"], stored: StoredRecurring, stamp: Stamp, nowMs: number): CreatedRecurring {
-  const comparison = compareStamp(stored.requestHash, stamp);
+function answerRepeat(
+  body: Creation["body"],
+  stored: StoredRecurring,
+  fingerprint: RequestFingerprint,
+  nowMs: number,
+): CreatedRecurring {
+  const comparison = compareFingerprint(stored.requestHash, fingerprint);
   if (comparison === "other") {
     const message = "Another recurring grant has this id. Send a new `recurringId`.";
-    throw idempotencyConflict(message, "recurringId", stored.requestHash, stamp);
+    throw idempotencyConflict(message, "recurringId", stored.requestHash, fingerprint);
   }
   const output = presentRecurring(body.userId, stored, nowMs);
   return { output, replayed: comparison === "replay", warning: recurringWarning(body, stored) };

@@ -1,9 +1,9 @@
 import { and, eq, lte, sql } from "drizzle-orm";
 import type { Pack } from "../../catalog/pack.ts";
 import { cronIn, hasFailed, mayTry, workOnEach } from "../../db/cron-work.ts";
-import { clockOf, guardFeatures } from "../../db/features.ts";
 import { asInteger, computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db/query.ts";
 import { accounts, environments, reservations } from "../../db/schema.ts";
+import { clockOf, guardSettingsSnapshot } from "../../db/settings-snapshot.ts";
 import { all, batch, type Statement, type StatementRow } from "../../db/sql.ts";
 import { personGuards, tombstoneSecretsIn } from "../../db/tombstones.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
@@ -45,7 +45,7 @@ const selectUsersDue = query((value: ValueOf<DuePosition>) => {
   return drizzle
     .select({
       ...fields(accounts, { accountId: "id", userId: "userId", dueAtMs: "recurringDueAtMs" }),
-      ...fields(environments, "id", "appId", "mode", "features", "testBalanceCount"),
+      ...fields(environments, "id", "appId", "mode", "settingsSnapshot", "testBalanceCount"),
       ...computed({
         clock: clockOf(),
         hasHold: sql<0 | 1>`${hasRow(reservations, isDue(value, id))}`,
@@ -87,9 +87,9 @@ export async function grantDuePeriods(root: CronCtx): Promise<readonly unknown[]
 async function grantInEnvironment(root: CronCtx, users: readonly UserDue[]): Promise<unknown[]> {
   const [first] = users;
   if (first === undefined) return [];
-  const { id, appId, mode, features, clock } = first;
+  const { id, appId, mode, settingsSnapshot, clock } = first;
   const ctx = cronIn(root, { id, appId, mode, database: root.database }, clock);
-  const granted = clock === null ? await grantTogether(root, ctx, features, users) : new Set<UserDue>();
+  const granted = clock === null ? await grantTogether(root, ctx, settingsSnapshot, users) : new Set<UserDue>();
   const pieces = {
     queries: QUERIES_A_USER,
     pieceOf: ({ accountId, hasFailed }: UserDue) =>
@@ -112,14 +112,14 @@ const RULE_BYTES_TOGETHER_MAX = 4_000_000;
 async function grantTogether(
   root: CronCtx,
   ctx: TenantCtx,
-  features: string | null,
+  settingsSnapshot: string | null,
   users: readonly UserDue[],
 ): Promise<ReadonlySet<UserDue>> {
   const granted = new Set<UserDue>();
   let plans: UserPlan[] = [];
   let bytes = 0;
   const send = async () => {
-    if (plans.length > 0 && root.allowance.has(QUERIES_A_USER) && (await sendTogether(ctx, features, plans)))
+    if (plans.length > 0 && root.allowance.has(QUERIES_A_USER) && (await sendTogether(ctx, settingsSnapshot, plans)))
       for (const { user } of plans) granted.add(user);
     plans = [];
     bytes = 0;
@@ -162,29 +162,33 @@ async function planTogether(ctx: TenantCtx, users: readonly UserDue[]): Promise<
 }
 
 /** Sends the plans of several users as one batch. Returns whether the batch succeeded. */
-async function sendTogether(ctx: TenantCtx, features: string | null, users: readonly UserPlan[]): Promise<boolean> {
+async function sendTogether(
+  ctx: TenantCtx,
+  settingsSnapshot: string | null,
+  users: readonly UserPlan[],
+): Promise<boolean> {
   const writing = writeForMany(ctx);
   const { nowMs } = writing;
   const plans = users.map(({ user: { accountId, userId }, plan }) => ({ accountId, userId, plan }));
   const counted = plans.reduce((sum, { plan }) => sum + plan.newlyCounted, 0);
-  const messages = wantedMessages(ctx, features, () =>
+  const messages = wantedMessages(ctx, settingsSnapshot, () =>
     plans.flatMap(({ userId, plan }) => periodMessages(userId, plan)),
   );
   const issued = plans.flatMap(({ accountId, plan }) => balancesToIssue(accountId, plan.periods));
   const changes = plans.flatMap(({ accountId, plan }) => plan.changes.map((change) => ({ ...change, accountId })));
   try {
     await batch(ctx.db, [
-      guardFeatures({ environmentId: ctx.environment.id, features }),
+      guardSettingsSnapshot({ environmentId: ctx.environment.id, settingsSnapshot }),
       ...(await personGuards(
         ctx,
-        tombstoneSecretsIn(features),
+        tombstoneSecretsIn(settingsSnapshot),
         plans.map(({ userId }) => userId),
       )),
       ...changeRecurring(changes),
       ...insertPeriodsOfMany(writing, issued),
       ...countBalances(ctx, counted),
       ...rearmAlertsOfMany(
-        { ...writing, features },
+        { ...writing, settingsSnapshot },
         plans.map(({ accountId }) => accountId),
       ),
       ...ledgerMessageWrites(ctx, writing, messages),

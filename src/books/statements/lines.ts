@@ -21,7 +21,7 @@ export const COLUMNS = [
 ] as const;
 export type Column = (typeof COLUMNS)[number];
 
-/** Steps by column. A sum over all users may exceed the exact range of a double. */
+/** Minor by column. A sum over all users may exceed the exact range of a double. */
 export type LineAmounts = Record<Column, bigint>;
 
 export interface Line {
@@ -55,7 +55,7 @@ export interface CurrentAmounts extends BalanceGroup {
 }
 
 /** The sum of the entries of one cause, in the month or after it. */
-export interface MonthMotion extends BalanceGroup {
+export interface MonthChange extends BalanceGroup {
   readonly cause: string;
   readonly isAfter: boolean;
   readonly delta: bigint;
@@ -80,7 +80,7 @@ const isOfHold = (cause: string): boolean => cause === "hold" || cause === "hold
  * Returns the lines of some balances for a month, computed backwards from their current amounts: changes after the month are
  * subtracted. `opening` and `closing` count balances that had not expired at that moment, including their held amounts. Pure.
  */
-export function monthLinesOf(current: readonly CurrentAmounts[], motions: readonly MonthMotion[]): readonly Line[] {
+export function monthLinesOf(current: readonly CurrentAmounts[], changes: readonly MonthChange[]): readonly Line[] {
   const lines = new Map<string, Line>();
   const amountsOf = ({ unit, packId }: BalanceGroup): LineAmounts => {
     const key = `${unit} ${packId}`;
@@ -88,34 +88,34 @@ export function monthLinesOf(current: readonly CurrentAmounts[], motions: readon
     lines.set(key, line);
     return line.amounts;
   };
-  const addAtStart = (group: BalanceGroup, steps: bigint) => {
-    if (group.wasExpired) amountsOf(group).expired -= steps;
-    else amountsOf(group).opening += steps;
+  const addAtStart = (group: BalanceGroup, minor: bigint) => {
+    if (group.wasExpired) amountsOf(group).expired -= minor;
+    else amountsOf(group).opening += minor;
   };
-  const addAtEnd = (group: BalanceGroup, steps: bigint) => {
-    amountsOf(group)[group.isExpired ? "expired" : "closing"] += steps;
+  const addAtEnd = (group: BalanceGroup, minor: bigint) => {
+    amountsOf(group)[group.isExpired ? "expired" : "closing"] += minor;
   };
-  const addHeldAtEnd = (group: BalanceGroup, steps: bigint) => {
-    if (!group.isExpired) amountsOf(group).held += steps;
+  const addHeldAtEnd = (group: BalanceGroup, minor: bigint) => {
+    if (!group.isExpired) amountsOf(group).held += minor;
   };
   for (const group of current) {
     addAtStart(group, group.remaining + group.held);
     addAtEnd(group, group.remaining + group.held);
     addHeldAtEnd(group, group.held);
   }
-  for (const motion of motions) {
-    const { cause, isAfter, delta, source } = motion;
+  for (const change of changes) {
+    const { cause, isAfter, delta, source } = change;
     if (isOfHold(cause)) {
-      if (isAfter) addHeldAtEnd(motion, delta);
+      if (isAfter) addHeldAtEnd(change, delta);
       continue;
     }
-    addAtStart(motion, -delta);
+    addAtStart(change, -delta);
     if (isAfter) {
-      addAtEnd(motion, -delta);
+      addAtEnd(change, -delta);
       continue;
     }
     const [column, sign] = COLUMN_OF_CAUSE[cause] ?? ([`granted.${source}`, 1n] as const);
-    amountsOf(motion)[column] += sign * delta;
+    amountsOf(change)[column] += sign * delta;
   }
   return [...lines.values()].filter(({ amounts }) => COLUMNS.some((column) => amounts[column] !== 0n));
 }

@@ -1,7 +1,6 @@
 import { and, eq, isNull, sql } from "drizzle-orm";
 import { isConflict } from "../../db/attempt.ts";
 import { hasFailed, mayTry, workOnEach } from "../../db/cron-work.ts";
-import { clockOf, timesOf } from "../../db/features.ts";
 import {
   asInteger,
   assignments,
@@ -25,11 +24,12 @@ import {
   statementLines,
   statements,
 } from "../../db/schema.ts";
+import { clockOf, timesOf } from "../../db/settings-snapshot.ts";
 import { all, batch } from "../../db/sql.ts";
 import { guards } from "../../db/views.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
-import { stepsOfSum, sumOfSteps } from "../amounts/amount.ts";
+import { minorOfSum, sumOfMinor } from "../amounts/amount.ts";
 import { spanOfMonth } from "../ledger/calendar.ts";
 import { isOpen } from "../ledger/hold.ts";
 import { isBalanceOfEntry, lastSeqOf } from "../ledger/insert-entries.ts";
@@ -51,7 +51,7 @@ const selectRunningStatements = query((value: ValueOf<{ realMs: number }>) =>
     })
     .from(sql`${statements} INDEXED BY statements_running`)
     .innerJoin(environments, eq(environments.id, statements.environmentId))
-    .where(and(isNull(statements.madeAtMs), mayTry(STATEMENTS_PART, value, statements.id)))
+    .where(and(isNull(statements.completedAtMs), mayTry(STATEMENTS_PART, value, statements.id)))
     .limit(100),
 );
 
@@ -63,7 +63,7 @@ const isAtPosition = (value: ValueOf<StatementPosition>) =>
     eq(statements.environmentId, value("environmentId")),
     eq(statements.month, value("month")),
     eq(statements.afterAccountId, value("afterId")),
-    isNull(statements.madeAtMs),
+    isNull(statements.completedAtMs),
   );
 
 /** Returns SQL for the id of the page's last account; null if no account is left. */
@@ -94,7 +94,7 @@ const groupColumns = (value: ValueOf<AccountsPage>) => ({
 /** The remaining amounts of the page's balances. */
 const selectRemaining = query((value: ValueOf<AccountsPage>) =>
   drizzle
-    .select({ ...groupColumns(value), ...sumOfSteps(creditBalances.remainingSteps) })
+    .select({ ...groupColumns(value), ...sumOfMinor(creditBalances.remainingMinor) })
     .from(fromAccounts)
     .crossJoin(sql`${creditBalances} INDEXED BY credit_balances_remaining`)
     .where(and(isInPage(value), eq(creditBalances.accountId, accounts.id), eq(creditBalances.hasRemaining, 1)))
@@ -104,7 +104,7 @@ const selectRemaining = query((value: ValueOf<AccountsPage>) =>
 /** The held amounts of the page's balances. */
 const selectHeld = query((value: ValueOf<AccountsPage>) =>
   drizzle
-    .select({ ...groupColumns(value), ...sumOfSteps(storedLeg.steps) })
+    .select({ ...groupColumns(value), ...sumOfMinor(storedLeg.minor) })
     .from(fromAccounts)
     .crossJoin(reservations)
     .crossJoin(eachLeg(reservations.legs))
@@ -116,11 +116,11 @@ const selectHeld = query((value: ValueOf<AccountsPage>) =>
 );
 
 /** The page's entries since the month began, summed by cause. Reads each account's entries from the last one backwards. */
-const selectMotions = query((value: ValueOf<AccountsPage>) => {
+const selectChanges = query((value: ValueOf<AccountsPage>) => {
   const { accountId, seq } = creditLedger;
   const isSince = sql`${back.occurredAtMs} >= ${value("fromMs")}`;
   const walk = walkBack({
-    columns: ["grantSeq", "cause", "deltaSteps", "occurredAtMs"],
+    columns: ["grantSeq", "cause", "deltaMinor", "occurredAtMs"],
     start: sql`${fromAccounts} CROSS JOIN ${creditLedger} ON ${accountId} = ${accounts.id} AND ${seq} = ${lastSeqOf(sql`${accounts.id}`)}
       WHERE ${isInPage(value)}`,
     isOfAccount: true,
@@ -131,7 +131,7 @@ const selectMotions = query((value: ValueOf<AccountsPage>) => {
     {
       ...groupColumns(value),
       ...computed({ cause: sql<string>`${back.cause}`, isAfter: isAfter.mapWith(Boolean) }),
-      ...sumOfSteps(back.deltaSteps),
+      ...sumOfMinor(back.deltaMinor),
     },
     (list) => sql`WITH RECURSIVE ${walk}
     SELECT ${list} FROM ${back} CROSS JOIN ${creditBalances} ON ${isBalanceOfEntry(back)}
@@ -182,7 +182,7 @@ const namePacks = query((value: ValueOf<{ statementId: string; appId: string }>)
 const finishStatement = query((value: ValueOf<StatementPosition & { nowMs: number }>) =>
   drizzle
     .update(statements)
-    .set({ madeAtMs: value("nowMs", statements.madeAtMs) })
+    .set({ completedAtMs: value("nowMs", statements.completedAtMs) })
     .where(isAtPosition(value)),
 );
 
@@ -196,12 +196,12 @@ async function addStatementPage(root: CronCtx, statement: RunningStatement, afte
   const span = spanOfMonth(month);
   if (span === null) return null;
   const page = { environmentId, afterId, ...span };
-  const [[end], lines, remaining, held, motions] = await batch(db, [
+  const [[end], lines, remaining, held, changes] = await batch(db, [
     selectStatementEnd({ afterId }),
     selectStoredLines({ statementId }),
     selectRemaining(page),
     selectHeld(page),
-    selectMotions(page),
+    selectChanges(page),
   ] as const);
   const position = { environmentId, month, afterId };
   const endId = end?.endId ?? null;
@@ -215,10 +215,10 @@ async function addStatementPage(root: CronCtx, statement: RunningStatement, afte
   }
   const added = monthLinesOf(
     [
-      ...remaining.map((row) => ({ ...row, remaining: stepsOfSum(row), held: 0n })),
-      ...held.map((row) => ({ ...row, remaining: 0n, held: stepsOfSum(row) })),
+      ...remaining.map((row) => ({ ...row, remaining: minorOfSum(row), held: 0n })),
+      ...held.map((row) => ({ ...row, remaining: 0n, held: minorOfSum(row) })),
     ],
-    motions.map((row) => ({ ...row, delta: stepsOfSum(row) })),
+    changes.map((row) => ({ ...row, delta: minorOfSum(row) })),
   );
   const before = new Map(lines.map((line) => [`${line.unit} ${line.packId}`, readAmounts(line.amounts)]));
   const sums = added.map(({ unit, packId, amounts }: Line) => {

@@ -61,15 +61,23 @@ export interface StatementListOutput {
 /** How long after its end a month closes. No isolate's clock is behind by this much. */
 const CLOSES_AFTER_MS = HOUR_MS;
 
-const statementFields = () => ({ ...fields(statements, "id", "month", "madeAtMs"), ...fields(environments, "mode") });
+const statementFields = () => ({
+  ...fields(statements, "id", "month", "completedAtMs"),
+  ...fields(environments, "mode"),
+});
 
-function presentSummary({ id, month, madeAtMs, mode }: RowOf<ReturnType<typeof statementFields>>): StatementSummary {
+function presentSummary({
+  id,
+  month,
+  completedAtMs,
+  mode,
+}: RowOf<ReturnType<typeof statementFields>>): StatementSummary {
   return {
     statementId: id,
     mode,
     month,
-    status: madeAtMs === null ? "running" : "ready",
-    madeAt: madeAtMs === null ? null : iso(madeAtMs),
+    status: completedAtMs === null ? "running" : "ready",
+    madeAt: completedAtMs === null ? null : iso(completedAtMs),
   };
 }
 
@@ -86,7 +94,7 @@ const insertStatement = query((value: ValueOf<OfMonth & { statementId: string; n
       month: value("month"),
       id: value("statementId"),
       afterAccountId: sql`0`,
-      askedAtMs: value("nowMs"),
+      requestedAtMs: value("nowMs"),
     },
     sql`WHERE ${isNewStatement(value)}`,
   ),
@@ -203,7 +211,7 @@ export async function readStatement(root: SystemCtx, appId: string, statementId:
     });
   }
   // Lines whose amounts are all 0 are left out.
-  const shown = row.madeAtMs === null ? null : lines.filter((line) => !isZero(line)).map(presentLine);
+  const shown = row.completedAtMs === null ? null : lines.filter((line) => !isZero(line)).map(presentLine);
   return { ...presentSummary(row), lines: shown };
 }
 

@@ -8,7 +8,14 @@ import type { TenantCtx } from "../../runtime.ts";
 import type { Quantities, Unit } from "../amounts/amount.ts";
 import type { SentMeters } from "../amounts/meters.ts";
 import { burnDown } from "../ledger/burn-down.ts";
-import { committedFields, type Outcome, replay, stampRequest, writeAll, writeReturning } from "../ledger/decision.ts";
+import {
+  committedFields,
+  fingerprintRequest,
+  type Outcome,
+  replay,
+  writeAll,
+  writeReturning,
+} from "../ledger/decision.ts";
 import { presentLeg, type ReservationRow } from "../ledger/hold.ts";
 import { type AccountAtRead, spendableOf } from "../ledger/read-account.ts";
 import { payersOfCommit, type SettledHold, settleHold } from "../ledger/settle.ts";
@@ -17,7 +24,7 @@ import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/count-usage.ts";
 import { withPrices } from "../prices/prices-in-force.ts";
 import type { AmountOfBalance } from "./describe-events.ts";
-import { assertNotAhead, insufficientCredits, noteIfRefused, warnOfQuantities } from "./plan.ts";
+import { assertNotAhead, insufficientCredits, noteIfRejected, warnOfQuantities } from "./plan.ts";
 import {
   asHold,
   commitLate,
@@ -68,13 +75,13 @@ export async function commitReservation(
 ): Promise<Outcome<EventOutput>> {
   const { eventId } = input;
   assertNotAhead(input.occurredAt, ctx.now());
-  const stamp = await stampRequest(ctx, ["commit", reservationId], input, ["model", ...committedFields]);
+  const fingerprint = await fingerprintRequest(ctx, ["commit", reservationId], input, ["model", ...committedFields]);
   // `decide` fills it in before it throws, because only the reservation has the user, the event and the model.
-  const refusedUsage: Parameters<typeof noteIfRefused>[1] = { userId: "", event: "", model: undefined };
+  const rejectedUsage: Parameters<typeof noteIfRejected>[1] = { userId: "", event: "", model: undefined };
   let heldUnits: readonly Unit[] = [];
   let used: Quantities = {};
   const sent = { quantities: input.quantities, meters: input.meters };
-  const recorded = await noteIfRefused(ctx, refusedUsage, () =>
+  const recorded = await noteIfRejected(ctx, rejectedUsage, () =>
     withPrices(ctx, (prices) =>
       writeForUser(ctx, {
         user: { reservationId },
@@ -93,7 +100,7 @@ export async function commitReservation(
           assert(reservation !== undefined, "the account was found by this reservation");
           const hold = asHold(reservation);
           heldUnits = hold.legs.map(({ unit }) => unit);
-          if (stored !== undefined) return replay(answerEventRepeat(eventId, stored, stamp));
+          if (stored !== undefined) return replay(answerEventRepeat(eventId, stored, fingerprint));
           const due = settledNow(account, reservationId);
           if (isClosed(reservation) || due?.charged) {
             throw reservationClosed("The reservation is already committed or released.");
@@ -109,18 +116,18 @@ export async function commitReservation(
           const usage = { ...named, ...priced };
           const payment = burnDown(payers, usage);
           if (payment.uncovered !== null && input.onShortage === "reject") {
-            Object.assign(refusedUsage, { ...named, userId: account.userId });
+            Object.assign(rejectedUsage, { ...named, userId: account.userId });
             throw insufficientCredits(payment.uncovered, payment, payers, usage, heldUnits);
           }
-          // Limits never refuse usage that has already happened (Q4).
+          // Limits never reject usage that has already happened (Q4).
           const counts = countUsage(account, usage, false);
           const newEvent = { ...priced, eventId, event, model, properties, occurredAt, reservationId, payment, counts };
           if (isLate) {
-            return writeEvent(ctx, account, newEvent, stamp, {
+            return writeEvent(ctx, account, newEvent, fingerprint, {
               before: [commitLate({ environmentId: account.environmentId, reservationId, eventId })],
             });
           }
-          return writeEvent(ctx, account, newEvent, stamp, { settles: hold });
+          return writeEvent(ctx, account, newEvent, fingerprint, { settles: hold });
         },
       }),
     ),

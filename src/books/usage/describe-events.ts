@@ -1,11 +1,11 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { presenter, type WireField, wire } from "../../db/presenter.ts";
 import { drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
-import { accounts, type Steps, usageEvents } from "../../db/schema.ts";
+import { accounts, type Minor, usageEvents } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { amountJson, fromSteps, presentQuantities } from "../amounts/amount.ts";
+import { amountJson, fromMinor, presentQuantities } from "../amounts/amount.ts";
 import { type MeterAmounts, presentMeters } from "../amounts/meters.ts";
 import { type Debit, readDebits } from "../ledger/debits.ts";
 import { debitsField } from "../ledger/stored-legs.ts";
@@ -18,40 +18,40 @@ const { plain, time } = wire(usageEvents);
 export const describedFields = () =>
   fields(
     usageEvents,
-    ...(["eventId", "event", "model", "countSteps", "tokensSteps", "secondsSteps", "centsSteps"] as const),
+    ...(["eventId", "event", "model", "countMinor", "tokensMinor", "secondsMinor", "centsMinor"] as const),
     ...(["meters", "priceVersion"] as const),
   );
 type DescribedRow = RowOf<ReturnType<typeof describedFields>>;
 
 export type QuantityColumns = Pick<
   DescribedRow,
-  "countSteps" | "tokensSteps" | "secondsSteps" | "centsSteps" | "meters"
+  "countMinor" | "tokensMinor" | "secondsMinor" | "centsMinor" | "meters"
 >;
 
 /** The event's quantities. A quantity of 0 is left out, except `count`. Quantities that meters gave are stored as they are shown. */
 export const quantitiesField: WireField<QuantityColumns, ReturnType<typeof presentQuantities>> = {
-  of: ({ countSteps, tokensSteps, secondsSteps, centsSteps, meters }) => {
-    const steps = { count: countSteps, tokens: tokensSteps, seconds: secondsSteps, cents: centsSteps };
+  of: ({ countMinor, tokensMinor, secondsMinor, centsMinor, meters }) => {
+    const minor = { count: countMinor, tokens: tokensMinor, seconds: secondsMinor, cents: centsMinor };
     const isShown = ([unit, value]: readonly [string, number | null]) =>
       value !== null && (meters !== null || unit === "count" || value > 0);
-    return presentQuantities(Object.fromEntries(Object.entries(steps).filter(isShown)));
+    return presentQuantities(Object.fromEntries(Object.entries(minor).filter(isShown)));
   },
   json: quantitiesJson,
 };
 
 function quantitiesJson(): SQL {
   const all = [
-    ["count", usageEvents.countSteps],
-    ["tokens", usageEvents.tokensSteps],
-    ["seconds", usageEvents.secondsSteps],
-    ["cents", usageEvents.centsSteps],
+    ["count", usageEvents.countMinor],
+    ["tokens", usageEvents.tokensMinor],
+    ["seconds", usageEvents.secondsMinor],
+    ["cents", usageEvents.centsMinor],
   ] as const;
-  const parts = all.map(([unit, steps]) => {
+  const parts = all.map(([unit, minor]) => {
     const isShown =
       unit === "count"
-        ? sql`${steps} IS NOT NULL`
-        : sql`${steps} > 0 OR ${usageEvents.meters} IS NOT NULL AND ${steps} IS NOT NULL`;
-    return sql`iif(${isShown}, ${`,"${unit}":`} || ${amountJson(steps, unit)}, '')`;
+        ? sql`${minor} IS NOT NULL`
+        : sql`${minor} > 0 OR ${usageEvents.meters} IS NOT NULL AND ${minor} IS NOT NULL`;
+    return sql`iif(${isShown}, ${`,"${unit}":`} || ${amountJson(minor, unit)}, '')`;
   });
   return sql`'{' || substr(${sql.join(parts, sql` || `)}, 2) || '}'`;
 }
@@ -81,7 +81,7 @@ const selectDescribedEvent = query((value: ValueOf<{ environmentId: number; even
   drizzle
     .select({
       ...describedFields(),
-      ...fields(usageEvents, "occurredAtMs", "receivedAtMs", "reservationId", "uncovered", "costSteps"),
+      ...fields(usageEvents, "occurredAtMs", "receivedAtMs", "reservationId", "uncovered", "costMinor"),
       ...debitsField(),
       ...fields(accounts, "userId"),
     })
@@ -102,22 +102,22 @@ const selectDescribedEvents = query((value: ValueOf<{ environmentId: number; eve
 );
 
 /** Returns a cost in cents (PR8). Null for none. */
-export const presentCost = (costSteps: Steps | null): number | null =>
-  costSteps === null ? null : fromSteps("cents", costSteps);
+export const presentCost = (costMinor: Minor | null): number | null =>
+  costMinor === null ? null : fromMinor("cents", costMinor);
 
 /** Returns a usage event with its user's id, without its properties, for the dashboard. Throws `not_found`. */
 export async function readUsageEvent(ctx: TenantCtx, eventId: string) {
   const [row] = await all(ctx.db, selectDescribedEvent({ environmentId: ctx.environment.id, eventId }));
   if (row === undefined)
     throw new PurserError("not_found", "There is no usage event with this id.", { param: "eventId" });
-  const { userId, reservationId, debits, uncovered, costSteps } = row;
+  const { userId, reservationId, debits, uncovered, costMinor } = row;
   return {
     eventId,
     userId,
     reservationId,
     ...presentDescription(row),
     ...presentUsageTimes(row),
-    cost: presentCost(costSteps),
+    cost: presentCost(costMinor),
     debits: readDebits(debits),
     uncovered: uncovered === null ? null : (JSON.parse(uncovered) as EventDescription["quantities"]),
   };

@@ -1,8 +1,8 @@
 import { and, eq, lte, sql } from "drizzle-orm";
 import { cronIn, hasFailed, mayTry, workOnEach } from "../../db/cron-work.ts";
-import { clockOf } from "../../db/features.ts";
 import { asInteger, computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
 import { accounts, environments, reservations } from "../../db/schema.ts";
+import { clockOf } from "../../db/settings-snapshot.ts";
 import { all, type Statement, type StatementRow } from "../../db/sql.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
 import { settleDueHolds } from "../ledger/write.ts";

@@ -63,7 +63,7 @@ const DEBITS_BYTES_MAX = LIST_PAGE_BYTES_MAX / 2_048;
 const listedEventFields = () => ({
   ...describedFields(),
   ...fields(usageEvents, "occurredByMs", "seq", "occurredAtMs", "receivedAtMs", "reservationId"),
-  ...fields(usageEvents, "uncovered", "properties", "largePropertiesBytes", "costSteps"),
+  ...fields(usageEvents, "uncovered", "properties", "largePropertiesBytes", "costMinor"),
   ...debitsField(),
 });
 type ListedEventRow = RowOf<ReturnType<typeof listedEventFields>>;
@@ -240,7 +240,7 @@ function presentListedEvent(row: ListedEventRow, properties?: string | null): Sh
     ...(properties === undefined
       ? {}
       : {
-          cost: presentCost(row.costSteps),
+          cost: presentCost(row.costMinor),
           properties: properties === null ? null : (JSON.parse(properties) as JsonObject),
         }),
   };

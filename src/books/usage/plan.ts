@@ -1,11 +1,11 @@
-import { countRefusal } from "../../db/count-activity.ts";
-import type { Steps } from "../../db/schema.ts";
+import { countRejection } from "../../db/count-activity.ts";
+import type { Minor } from "../../db/schema.ts";
 import { batch } from "../../db/sql.ts";
 import { invalid, PurserError } from "../../errors.ts";
 import { warn } from "../../http/warnings.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { fromSteps, presentQuantities, type Quantities, type Unit, type UnitAmounts } from "../amounts/amount.ts";
+import { fromMinor, presentQuantities, type Quantities, type Unit, type UnitAmounts } from "../amounts/amount.ts";
 import { impliesCount, isRounded, withImplied } from "../amounts/given-quantities.ts";
 import { type MatchRule, ruleInWords, rulesCover } from "../amounts/match.ts";
 import { type MeterAmounts, metersJson, presentMeters, type SentMeters } from "../amounts/meters.ts";
@@ -18,7 +18,7 @@ import { spendableBalances } from "../ledger/payers.ts";
 import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import { apply, changesOfHolds, settle } from "../ledger/settle.ts";
 import { selectDueLegs, selectNewestUnspendable, selectPayingOrChargeable } from "../ledger/spendable-balances.ts";
-import { refusingLimits } from "../limits/count-usage.ts";
+import { rejectingLimits } from "../limits/count-usage.ts";
 import { counterOf, limitOf, selectUserLimits, type UserLimitRow } from "../limits/user-limits.ts";
 import { type PricedUsage, type Prices, withPrices } from "../prices/prices-in-force.ts";
 
@@ -78,7 +78,7 @@ export interface PlanInput {
 
 /** The legs in further rows of a due hold. */
 const NO_LEGS = "[]";
-/** The most balances that a refusal explains. */
+/** The most balances that a rejection explains. */
 const SKIPPED_BALANCES_MAX = 20;
 const SHORTAGE_REASONS = ["exhausted", "wrong_unit", "no_match"] as const;
 
@@ -106,7 +106,7 @@ export function insufficientCredits(
     balanceId: balance.id,
     packName: balance.packName,
     unit: balance.unit,
-    remaining: fromSteps(balance.unit, balance.remainingSteps),
+    remaining: fromMinor(balance.unit, balance.remainingMinor),
     reason: reasonOf(balance),
   }));
   const skipped = SHORTAGE_REASONS.flatMap((shortage) => all.filter(({ reason }) => reason === shortage));
@@ -151,28 +151,28 @@ function tooManyLegs(): PurserError {
 }
 
 /** The user, the event and the model of a usage. */
-type RefusableUsage = Pick<Usage, "event" | "model"> & { readonly userId: string };
+type RejectableUsage = Pick<Usage, "event" | "model"> & { readonly userId: string };
 
-/** Runs a verb. If credits or a limit refuse it, notes the refusal of `usage` for the dashboard. */
-export async function noteIfRefused<Answer>(
+/** Runs a verb. If credits or a limit reject it, notes the rejection of `usage` for the dashboard. */
+export async function noteIfRejected<Answer>(
   ctx: TenantCtx,
-  usage: RefusableUsage,
+  usage: RejectableUsage,
   verb: () => Promise<Answer>,
 ): Promise<Answer> {
   try {
     return await verb();
   } catch (error) {
-    noteRefusedUsage(ctx, usage, error);
+    noteRejectedUsage(ctx, usage, error);
     throw error;
   }
 }
 
-/** Notes a refusal, if it is one for insufficient credits or by a usage limit. */
-export function noteRefusedUsage(ctx: TenantCtx, { userId, event, model }: RefusableUsage, refusal: unknown): void {
-  if (!(refusal instanceof PurserError)) return;
+/** Notes a rejection, if it is one for insufficient credits or by a usage limit. */
+export function noteRejectedUsage(ctx: TenantCtx, { userId, event, model }: RejectableUsage, rejection: unknown): void {
+  if (!(rejection instanceof PurserError)) return;
   const usage = { userId, subject: event, model };
-  if (refusal.code === "insufficient_credits") countRefusal(ctx, "shortage", refusal, usage);
-  if (refusal.code === "usage_limit_reached") countRefusal(ctx, "usage_limit", refusal, usage);
+  if (rejection.code === "insufficient_credits") countRejection(ctx, "shortage", rejection, usage);
+  if (rejection.code === "usage_limit_reached") countRejection(ctx, "usage_limit", rejection, usage);
 }
 
 /** Warns when a balance in `count` pays, or is held, for an event that names only other quantities, or if one was rounded (W16). */
@@ -189,7 +189,7 @@ export function warnOfQuantities(
 /**
  * Returns the debits that an event would have now (U11). It uses the same burn-down, as if due holds were settled and due periods
  * granted. It also returns why other balances would not pay (at most the newest hundred that cannot pay at all), and which usage
- * limits would refuse the event. Warns of an implied count (W16). Changes nothing.
+ * limits would reject the event. Warns of an implied count (W16). Changes nothing.
  */
 export const planUsage = (ctx: TenantCtx, input: PlanInput): Promise<PlanOutput> =>
   withPrices(ctx, (prices) => planPriced(ctx, withImplied(input), prices));
@@ -227,26 +227,26 @@ async function planPriced(ctx: TenantCtx, sent: PlanInput, prices: Prices): Prom
   const debited = new Set(legs.map((leg) => leg.balance.id));
   return {
     ...presentPriced(input),
-    debits: legs.map(({ balance, amountSteps }) => ({
+    debits: legs.map(({ balance, amountMinor }) => ({
       balanceId: balance.id,
       packId: balance.packId,
       unit: balance.unit,
-      amount: fromSteps(balance.unit, amountSteps),
-      remaining: fromSteps(balance.unit, (balance.remainingSteps - amountSteps) as Steps),
+      amount: fromMinor(balance.unit, amountMinor),
+      remaining: fromMinor(balance.unit, (balance.remainingMinor - amountMinor) as Minor),
     })),
     uncovered: uncovered === null ? null : presentQuantities(uncovered),
     skipped: inSpendingOrder(rows.filter((row) => !debited.has(row.id))).map((row) => ({
       balanceId: row.id,
       packName: row.packName,
       unit: row.unit,
-      remaining: fromSteps(row.unit, row.remainingSteps),
+      remaining: fromMinor(row.unit, row.remainingMinor),
       reason: whySkipped(row, rulesOf.get(row.id) ?? [], input, nowMs),
     })),
     limits: planLimits(limits, holds, input, nowMs),
   };
 }
 
-/** Returns the limits that would refuse the event. Due holds count as settled: a returned hold no longer counts, a charge does (Q3). */
+/** Returns the limits that would reject the event. Due holds count as settled: a returned hold no longer counts, a charge does (Q3). */
 function planLimits(
   rows: readonly UserLimitRow[],
   holds: readonly DueHold[],
@@ -257,7 +257,7 @@ function planLimits(
   const counters = rows.flatMap((row) => counterOf(row) ?? []);
   const state = { nowMs, counters: new Map(counters.map((counter) => [counter.limitId, counter])) };
   const due = holds.filter(({ charge }) => charge === null);
-  return refusingLimits({ ...state, due, limits: rows.map(limitOf) }, input);
+  return rejectingLimits({ ...state, due, limits: rows.map(limitOf) }, input);
 }
 
 /** Returns the first reason that applies. `rules`: those of a balance that can pay. */

@@ -7,13 +7,13 @@ import type { NewCount } from "../ledger/counters.ts";
 import {
   type Change,
   committedFields,
-  compareStamp,
+  compareFingerprint,
   type Decision,
-  decisionOrRefusal,
+  decisionOrRejection,
+  fingerprintRequest,
   type Outcome,
+  type RequestFingerprint,
   replay,
-  type Stamp,
-  stampRequest,
 } from "../ledger/decision.ts";
 import type { NewEntry } from "../ledger/insert-entries.ts";
 import { type AccountAtRead, spendableOf } from "../ledger/read-account.ts";
@@ -22,7 +22,7 @@ import { selectPayingBalances } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { afterCounts, countUsage } from "../limits/count-usage.ts";
 import { type Prices, PricesUnread, withPrices } from "../prices/prices-in-force.ts";
-import { insufficientCredits, noteIfRefused, type PlanInput, warnOfQuantities } from "./plan.ts";
+import { insufficientCredits, noteIfRejected, type PlanInput, warnOfQuantities } from "./plan.ts";
 import {
   answerEventRepeat,
   type EventOutput,
@@ -46,17 +46,17 @@ export interface EventInput extends PlanInput {
  */
 export async function recordEvent(ctx: TenantCtx, input: EventInput): Promise<Outcome<EventOutput>> {
   const { userId, eventId } = input;
-  const stamp = await stampEvent(ctx, input);
-  const recorded = await noteIfRefused(ctx, input, () =>
+  const fingerprint = await fingerprintEvent(ctx, input);
+  const recorded = await noteIfRejected(ctx, input, () =>
     withPrices(ctx, (prices) =>
       writeForUser(ctx, {
         user: { userId },
         read: (nowMs) => [selectEvent(ctx, eventId), prices.select([input], nowMs)],
         balances: (nowMs) => selectPayingBalances(ctx, { userId }, { nowMs }),
-        recall: ({ features }) => (prices.canRecall(features, [input]) ? [[], []] : null),
+        recall: ({ settingsSnapshot }) => (prices.canRecall(settingsSnapshot, [input]) ? [[], []] : null),
         decide: ([[stored], listed], account) => {
           prices.take(listed);
-          return decideEvent(ctx, account, { input, stamp, stored, balances: spendableOf(account), prices });
+          return decideEvent(ctx, account, { input, fingerprint, stored, balances: spendableOf(account), prices });
         },
       }),
     ),
@@ -66,13 +66,13 @@ export async function recordEvent(ctx: TenantCtx, input: EventInput): Promise<Ou
   return recorded;
 }
 
-export function stampEvent(ctx: TenantCtx, input: EventInput): Promise<Stamp> {
-  return stampRequest(ctx, ["event"], input, ["userId", "event", "model", ...committedFields]);
+export function fingerprintEvent(ctx: TenantCtx, input: EventInput): Promise<RequestFingerprint> {
+  return fingerprintRequest(ctx, ["event"], input, ["userId", "event", "model", ...committedFields]);
 }
 
 interface EventToDecide {
   readonly input: EventInput;
-  readonly stamp: Stamp;
+  readonly fingerprint: RequestFingerprint;
   /** The stored event with the same id. */
   readonly stored: StoredEvent | undefined;
   /** The balances that can pay, in spending order. */
@@ -86,9 +86,9 @@ interface EventToDecide {
 function decideEvent(
   ctx: TenantCtx,
   account: AccountAtRead,
-  { input, stamp, stored, balances, prices, sums }: EventToDecide,
+  { input, fingerprint, stored, balances, prices, sums }: EventToDecide,
 ): Decision<Outcome<EventOutput>> {
-  if (stored !== undefined) return replay(answerEventRepeat(input.eventId, stored, stamp));
+  if (stored !== undefined) return replay(answerEventRepeat(input.eventId, stored, fingerprint));
   const priced = { ...input, ...prices.price(input, prices.baseAt(account, input.occurredAt)) };
   const counts = countUsage(account, priced, input.onShortage === "reject");
   const payment = burnDown(balances, priced);
@@ -97,16 +97,16 @@ function decideEvent(
   }
   const { model = null } = input;
   const event = { ...priced, model, reservationId: null, payment, counts };
-  return writeEvent(ctx, account, event, stamp, sums === undefined ? {} : { sums });
+  return writeEvent(ctx, account, event, fingerprint, sums === undefined ? {} : { sums });
 }
 
-/** An event of a list, with its stamp. */
-export interface StampedEvent {
+/** An event of a list, with its fingerprint. */
+export interface FingerprintedEvent {
   readonly input: EventInput;
-  readonly stamp: Stamp;
+  readonly fingerprint: RequestFingerprint;
 }
 
-/** The result of an event: its response or its refusal. */
+/** The result of an event: its response or its rejection. */
 export type EventResult = ListedEventOutput | PurserError;
 
 /** Returns the result of one event from the batch's rows and the results of earlier events. */
@@ -114,16 +114,16 @@ type ResultOf = (rows: readonly unknown[][], earlierResults: readonly EventResul
 
 interface EventsToDecide {
   /** The events of one user, in the order of the list. */
-  readonly events: readonly StampedEvent[];
+  readonly events: readonly FingerprintedEvent[];
   /** The stored events with their ids. */
   readonly stored: ReadonlyMap<string, StoredEvent>;
   /** The balances that can pay, in spending order. */
   readonly balances: readonly SpendableBalance[];
   /**
-   * The refusals of the previous attempt, which this attempt replaces. They still apply if that attempt wrote the other events but its
+   * The rejections of the previous attempt, which this attempt replaces. They still apply if that attempt wrote the other events but its
    * response was lost.
    */
-  readonly refused: Map<StampedEvent, PurserError>;
+  readonly refused: Map<FingerprintedEvent, PurserError>;
   readonly prices: Prices;
 }
 
@@ -141,34 +141,36 @@ export function decideEvents(
   const sums = new Map<string, number>();
   const messages: NonNullable<Change<unknown>["messages"]>[] = [];
   const resultsOf: ResultOf[] = [];
-  const eventsById = new Map<string, { readonly place: number; readonly stamp: Stamp }>();
-  let isShort = false;
+  const eventsById = new Map<string, { readonly place: number; readonly fingerprint: RequestFingerprint }>();
+  let needsFreshRead = false;
   let left = balances;
   let { counters } = account;
   const counts: NewCount[] = [];
-  const wasWritten = events.some(({ input, stamp }) => stored.get(input.eventId)?.requestHash === stamp.stored);
-  const stillRefused = new Map(wasWritten ? refused : []);
+  const wasWritten = events.some(
+    ({ input, fingerprint }) => stored.get(input.eventId)?.requestHash === fingerprint.stored,
+  );
+  const stillRejected = new Map(wasWritten ? refused : []);
   refused.clear();
   const unread: PricesUnread[] = [];
   for (const [place, event] of events.entries()) {
-    const { input, stamp } = event;
+    const { input, fingerprint } = event;
     const earlier = eventsById.get(input.eventId);
     if (earlier !== undefined) {
-      resultsOf.push(resultOfRepeat(earlier, stamp));
+      resultsOf.push(resultOfRepeat(earlier, fingerprint));
       continue;
     }
     const decision =
-      stillRefused.get(event) ??
+      stillRejected.get(event) ??
       decisionOrUnread(() => {
-        const event = { input, stamp, stored: stored.get(input.eventId), balances: left, prices, sums };
+        const event = { input, fingerprint, stored: stored.get(input.eventId), balances: left, prices, sums };
         return decideEvent(ctx, { ...account, counters }, event);
       });
     if (decision instanceof PricesUnread) {
       unread.push(decision);
     } else if (decision instanceof PurserError) {
       refused.set(event, decision);
-      // `isShort` makes `writeForUser` read first, because a refusal must not rely on memory.
-      isShort = true;
+      // `needsFreshRead` makes `writeForUser` read first, because a rejection must not rely on memory.
+      needsFreshRead = true;
       resultsOf.push(() => decision);
     } else if (decision.kind === "replay") {
       const { output, replayed } = decision.answer;
@@ -177,20 +179,20 @@ export function decideEvents(
       const at = statements.length;
       statements.push(...decision.statements);
       resultsOf.push((rows) => decision.answer(rows.slice(at)).output);
-      eventsById.set(input.eventId, { place, stamp });
+      eventsById.set(input.eventId, { place, fingerprint });
       if (decision.messages !== undefined) messages.push(decision.messages);
-      if (decision.isShort === true) isShort = true;
+      if (decision.needsFreshRead === true) needsFreshRead = true;
       const newEntries = decision.entries ?? [];
       entries.push(...newEntries);
       // The order of the balances does not depend on their amounts.
-      left = apply(left, newEntries).filter(({ remainingSteps }) => remainingSteps > 0);
+      left = apply(left, newEntries).filter(({ remainingMinor }) => remainingMinor > 0);
       counts.push(...(decision.counts ?? []));
       counters = afterCounts(counters, decision.counts ?? []);
     }
   }
   // All are read at once, and then the list is decided again.
   if (unread.length > 0) {
-    for (const [event, refusal] of stillRefused) refused.set(event, refusal);
+    for (const [event, rejection] of stillRejected) refused.set(event, rejection);
     const versions = new Set(unread.flatMap((one) => one.versions));
     const repairs = unread.flatMap((one) => one.repairs);
     throw new PricesUnread([...versions], [...new Map(repairs.map((repair) => [repair.key, repair])).values()]);
@@ -210,22 +212,25 @@ export function decideEvents(
         remembers: {},
         counts,
         messages: () => messages.flatMap((make) => make()),
-        isShort,
+        needsFreshRead,
       };
 }
 
 function decisionOrUnread<Answer>(decide: () => Decision<Answer>): Decision<Answer> | PurserError | PricesUnread {
   try {
-    return decisionOrRefusal(decide);
+    return decisionOrRejection(decide);
   } catch (error) {
     if (error instanceof PricesUnread) return error;
     throw error;
   }
 }
 
-function resultOfRepeat(earlier: { readonly place: number; readonly stamp: Stamp }, stamp: Stamp): ResultOf {
-  const { stored } = earlier.stamp;
-  if (compareStamp(stored, stamp) === "other") return () => eventConflict(stored, stamp);
+function resultOfRepeat(
+  earlier: { readonly place: number; readonly fingerprint: RequestFingerprint },
+  fingerprint: RequestFingerprint,
+): ResultOf {
+  const { stored } = earlier.fingerprint;
+  if (compareFingerprint(stored, fingerprint) === "other") return () => eventConflict(stored, fingerprint);
   return (_, earlierResults) => {
     const first = earlierResults[earlier.place];
     assert(first !== undefined, "the results are made in the order of the events");

@@ -1,22 +1,22 @@
-import { assert, PurserError, refusalIn } from "../../errors.ts";
+import { assert, PurserError, rejectionIn } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { type AccountAtRead, readTogether, spendableOf } from "../ledger/read-account.ts";
 import { selectPayingBalances } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { Prices, withPrices } from "../prices/prices-in-force.ts";
-import { noteRefusedUsage, warnOfQuantities } from "./plan.ts";
+import { noteRejectedUsage, warnOfQuantities } from "./plan.ts";
 import {
   decideEvents,
   type EventInput,
   type EventResult,
+  type FingerprintedEvent,
+  fingerprintEvent,
   type ListedEventOutput,
-  type StampedEvent,
-  stampEvent,
 } from "./record-event.ts";
 import { selectEvents } from "./write-event.ts";
 
 /** An event of a list, with its place in it. */
-export interface ListedEvent extends StampedEvent {
+export interface ListedEvent extends FingerprintedEvent {
   readonly place: number;
 }
 
@@ -59,17 +59,17 @@ function partsOfList(events: readonly ListedEvent[]): {
 const toParts = (parts: ReadonlyMap<string, readonly ListedEvent[]>): Part[] =>
   [...parts].map(([userId, events]) => ({ userId, events }));
 
-/** The refusal of one event, with its id if that can be read. */
-export interface EventRefusal {
+/** The rejection of one event, with its id if that can be read. */
+export interface EventRejection {
   readonly eventId: string | null;
-  readonly refusal: PurserError;
+  readonly rejection: PurserError;
 }
 
-/** An element of a list: an event, or why it is refused. */
-export type ListElement = { readonly input: EventInput } | EventRefusal;
+/** An element of a list: an event, or why it is rejected. */
+export type ListElement = { readonly input: EventInput } | EventRejection;
 
 /** The result of an element. */
-export type ElementResult = ListedEventOutput | EventRefusal;
+export type ElementResult = ListedEventOutput | EventRejection;
 
 /** A request may use six connections to D1 at a time. */
 const CONNECTIONS_MAX = 6;
@@ -97,9 +97,9 @@ export async function recordList(ctx: TenantCtx, elements: readonly ListElement[
       bugs.push(error);
     }
   };
-  /** The refusals of events that could not be recorded now, by event id. Later events with the same id get the same refusal. */
+  /** The rejections of events that could not be recorded now, by event id. Later events with the same id get the same rejection. */
   const unavailable = new Map<string, PurserError>();
-  let waiting = await stampEvents(ctx, elements);
+  let waiting = await fingerprintEvents(ctx, elements);
   while (waiting.length > 0) {
     const { parts, later } = partsOfList(waiting);
     const read = parts.length > 1 ? readParts(ctx, parts, prices) : undefined;
@@ -110,9 +110,9 @@ export async function recordList(ctx: TenantCtx, elements: readonly ListElement[
       for (const { input, place } of events) noteUnavailable(unavailable, input.eventId, results[place]);
     }
     waiting = later.filter(({ input: { eventId }, place }) => {
-      const refusal = unavailable.get(eventId);
-      if (refusal !== undefined) results[place] = { eventId, refusal };
-      return refusal === undefined;
+      const rejection = unavailable.get(eventId);
+      if (rejection !== undefined) results[place] = { eventId, rejection };
+      return rejection === undefined;
     });
   }
   // An unexpected error is thrown only after all events are processed.
@@ -128,13 +128,15 @@ function noteUnavailable(
   eventId: string,
   result: ElementResult | undefined,
 ): void {
-  if (result === undefined || !("refusal" in result) || unavailable.has(eventId)) return;
-  if (result.refusal.code === "temporarily_unavailable") unavailable.set(eventId, result.refusal);
+  if (result === undefined || !("rejection" in result) || unavailable.has(eventId)) return;
+  if (result.rejection.code === "temporarily_unavailable") unavailable.set(eventId, result.rejection);
 }
 
-async function stampEvents(ctx: TenantCtx, elements: readonly ListElement[]): Promise<readonly ListedEvent[]> {
+async function fingerprintEvents(ctx: TenantCtx, elements: readonly ListElement[]): Promise<readonly ListedEvent[]> {
   const stamped = elements.map(async (element, place) =>
-    "input" in element ? [{ input: element.input, place, stamp: await stampEvent(ctx, element.input) }] : [],
+    "input" in element
+      ? [{ input: element.input, place, fingerprint: await fingerprintEvent(ctx, element.input) }]
+      : [],
   );
   return (await Promise.all(stamped)).flat();
 }
@@ -167,9 +169,9 @@ function readParts(ctx: TenantCtx, parts: readonly Part[], prices: Prices) {
 async function recordPart(ctx: TenantCtx, part: Part, writing: PartWriting): Promise<readonly ElementResult[]> {
   const { events } = part;
   const found = await writePart(ctx, part, writing).catch((error: unknown) => {
-    const refusal = refusalIn(error);
-    if (refusal === null) throw error;
-    return events.map(() => refusal);
+    const rejection = rejectionIn(error);
+    if (rejection === null) throw error;
+    return events.map(() => rejection);
   });
   return found.map((result, index) => {
     const input = events[index]?.input;
@@ -177,8 +179,8 @@ async function recordPart(ctx: TenantCtx, part: Part, writing: PartWriting): Pro
       if (input !== undefined) warnOfQuantities(ctx, input, result.debits);
       return result;
     }
-    if (input !== undefined) noteRefusedUsage(ctx, input, result);
-    return { eventId: input?.eventId ?? null, refusal: result };
+    if (input !== undefined) noteRejectedUsage(ctx, input, result);
+    return { eventId: input?.eventId ?? null, rejection: result };
   });
 }
 
@@ -187,7 +189,7 @@ async function writePart(
   { userId, events }: Part,
   { read, afterHeavy, prices: pricesOfList }: PartWriting,
 ): Promise<readonly EventResult[]> {
-  const refused = new Map<StampedEvent, PurserError>();
+  const refused = new Map<FingerprintedEvent, PurserError>();
   const together = await read;
   const account = together?.accounts.get(userId);
   const isHeavy = together !== undefined && account === undefined;
@@ -200,7 +202,7 @@ async function writePart(
           : { account: asOfNow(ctx, account), found: together.found },
       read: (nowMs) => [selectEvents(ctx, eventIdsOf(events)), prices.select(inputsOf(events), nowMs)] as const,
       balances: (nowMs) => selectPayingBalances(ctx, { userId }, { nowMs }),
-      recall: ({ features }) => (prices.canRecall(features, inputsOf(events)) ? [[], []] : null),
+      recall: ({ settingsSnapshot }) => (prices.canRecall(settingsSnapshot, inputsOf(events)) ? [[], []] : null),
       decide: ([stored, listed], account) => {
         prices.take(listed);
         return decideEvents(ctx, account, {

@@ -4,7 +4,7 @@ import { reservations } from "../../db/schema.ts";
 import { assert } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { fromSteps, presentQuantities, type Quantities } from "../amounts/amount.ts";
+import { fromMinor, presentQuantities, type Quantities } from "../amounts/amount.ts";
 import { metersJson, type SentMeters } from "../amounts/meters.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "../ledger/account.ts";
 import { burnDown } from "../ledger/burn-down.ts";
@@ -12,12 +12,12 @@ import { countedJson, type NewCount } from "../ledger/counters.ts";
 import type { Debit } from "../ledger/debits.ts";
 import { debitsOfPayment, legsOf, type PlannedPayment } from "../ledger/debits.ts";
 import {
-  compareStamp,
+  compareFingerprint,
+  fingerprintRequest,
   idempotencyConflict,
   type Outcome,
+  type RequestFingerprint,
   replay,
-  type Stamp,
-  stampRequest,
   writeReturning,
 } from "../ledger/decision.ts";
 import { type OpenReservation, presentLeg, readLegs } from "../ledger/hold.ts";
@@ -28,7 +28,7 @@ import { legsField } from "../ledger/stored-legs.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/count-usage.ts";
 import { type PricedUsage, withPrices } from "../prices/prices-in-force.ts";
-import { insufficientCredits, noteIfRefused, warnOfQuantities } from "./plan.ts";
+import { insufficientCredits, noteIfRejected, warnOfQuantities } from "./plan.ts";
 import { selectReservation } from "./reservations.ts";
 
 export interface ReserveOutput {
@@ -58,20 +58,20 @@ const reservedFields = ["userId", "event", "model", "meters", "quantities", "exp
 export async function createReservation(ctx: TenantCtx, input: ReserveInput): Promise<Outcome<ReserveOutput>> {
   const { reservationId = ctx.newId("res_"), ...body } = input;
   const { userId } = body;
-  const stamp = await stampRequest(ctx, ["reserve"], body, reservedFields);
-  const reserved = await noteIfRefused(ctx, body, () =>
+  const fingerprint = await fingerprintRequest(ctx, ["reserve"], body, reservedFields);
+  const reserved = await noteIfRejected(ctx, body, () =>
     withPrices(ctx, (prices) =>
       writeForUser(ctx, {
         user: { userId },
         read: (nowMs) => [selectReservation(ctx, reservationId), prices.selectNow(nowMs)],
         balances: (nowMs) => selectPayingBalances(ctx, { userId }, { nowMs }),
-        recall: ({ features }) => (prices.canRecall(features, [{}]) ? [[], []] : null),
+        recall: ({ settingsSnapshot }) => (prices.canRecall(settingsSnapshot, [{}]) ? [[], []] : null),
         decide: ([[stored], listed], writing) => {
           prices.take(listed);
           if (stored !== undefined) {
             // The first response had this end. The reservation may have been extended since.
             const expiresAtMs = stored.createdAtMs + body.expiresInSeconds * 1_000;
-            return replay(answerReservationRepeat(reservationId, { ...stored, expiresAtMs }, stamp));
+            return replay(answerReservationRepeat(reservationId, { ...stored, expiresAtMs }, fingerprint));
           }
           const base = prices.baseAt(writing);
           const priced = { ...body, ...prices.price(body, base) };
@@ -79,19 +79,19 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
           const spendable = spendableOf(writing);
           const payment = burnDown(spendable, priced);
           if (payment.uncovered !== null) throw insufficientCredits(payment.uncovered, payment, spendable, priced);
-          const entries = payment.legs.map(({ balance, amountSteps }) => ({
+          const entries = payment.legs.map(({ balance, amountMinor }) => ({
             balanceId: balance.id,
-            deltaSteps: -amountSteps,
+            deltaMinor: -amountMinor,
             kind: "hold" as const,
             reservationId,
           }));
           const planned = { ...priced, priceVersion: base.version, payment, counts };
-          const values = reservationValues(reservationId, planned, stamp, writing.nowMs);
+          const values = reservationValues(reservationId, planned, fingerprint, writing.nowMs);
           const returning = insertReservation({ ...writingValues(writing), ...values });
           // The reservation comes first, so that a replay is found before insufficient credits.
           const remembers = { newReservation: reservationForMemory(reservationId, values, payment) };
-          const isShort = entries.length === 0;
-          return writeReturning({ returning, entries, remembers, counts, isShort }, ([row]) => {
+          const needsFreshRead = entries.length === 0;
+          return writeReturning({ returning, entries, remembers, counts, needsFreshRead }, ([row]) => {
             assert(row !== undefined, "the insert returns the reservation's row");
             return { output: presentNewReservation(reservationId, row), replayed: false };
           });
@@ -109,7 +109,7 @@ type StoredReservation = Pick<typeof reservations.$inferSelect, "legs" | "expire
 function presentNewReservation(reservationId: string, stored: StoredReservation): ReserveOutput {
   const holds = readLegs(stored.legs).map((leg) => ({
     ...presentLeg(leg),
-    remaining: fromSteps(leg.unit, leg.remainingSteps),
+    remaining: fromMinor(leg.unit, leg.remainingMinor),
   }));
   return { reservationId, expiresAt: iso(stored.expiresAtMs), holds };
 }
@@ -117,15 +117,15 @@ function presentNewReservation(reservationId: string, stored: StoredReservation)
 function answerReservationRepeat(
   id: string,
   stored: StoredReservation & { requestHash: string },
-  stamp: Stamp,
+  fingerprint: RequestFingerprint,
 ): Outcome<ReserveOutput> {
-  const comparison = compareStamp(stored.requestHash, stamp);
+  const comparison = compareFingerprint(stored.requestHash, fingerprint);
   if (comparison === "other") {
     throw idempotencyConflict(
       "Another reservation has this id. Send a new `reservationId`.",
       "reservationId",
       stored.requestHash,
-      stamp,
+      fingerprint,
     );
   }
   return { output: presentNewReservation(id, stored), replayed: comparison === "replay" };
@@ -147,14 +147,14 @@ const insertReservation = query((value: ValueOf<WriteContext & ReturnType<typeof
           legs: legsOf(value),
           meters: value("meters"),
           priceVersion: asInteger(value("priceVersion")),
-          costSteps: asInteger(value("costSteps")),
+          costMinor: asInteger(value("costMinor")),
           counted: value("counted"),
           onExpiry: value("onExpiry"),
           state: sql`'open'`,
           createdAtMs: asInteger(value("nowMs")),
           expiresAtMs: asInteger(value("expiresAtMs")),
           requestHash: value("requestHash"),
-          madeSeq: lastSeqOf(accountOfWrite(value)),
+          createdAtSeq: lastSeqOf(accountOfWrite(value)),
         },
         sql``,
       )} RETURNING ${list}`,
@@ -169,7 +169,7 @@ interface Planned {
 function reservationValues(
   reservationId: string,
   body: Omit<ReserveInput, "reservationId" | "meters" | "quantities"> & PricedUsage & Planned,
-  stamp: Stamp,
+  fingerprint: RequestFingerprint,
   atMs: number,
 ) {
   return {
@@ -179,13 +179,13 @@ function reservationValues(
     quantities: JSON.stringify(presentQuantities(body.quantities)),
     meters: body.meters === null ? null : metersJson(body.meters),
     priceVersion: body.priceVersion,
-    costSteps: body.costSteps,
+    costMinor: body.costMinor,
     legs: JSON.stringify(debitsOfPayment(body.payment, new Map())),
     counted: countedJson(body.counts),
     onExpiry: body.onExpiry,
     createdAtMs: atMs,
     expiresAtMs: atMs + body.expiresInSeconds * 1_000,
-    requestHash: stamp.stored,
+    requestHash: fingerprint.stored,
   };
 }
 
@@ -195,11 +195,11 @@ function reservationForMemory(
   { event, model, priceVersion, createdAtMs, expiresAtMs, requestHash }: ReturnType<typeof reservationValues>,
   { legs }: PlannedPayment,
 ): OpenReservation {
-  const holdLegs = legs.map(({ balance, amountSteps }) => ({
+  const holdLegs = legs.map(({ balance, amountMinor }) => ({
     balanceId: balance.id,
     packId: balance.packId,
     unit: balance.unit,
-    amountSteps,
+    amountMinor,
   }));
   return {
     id,

@@ -18,7 +18,7 @@ import { all, batch, type Db, type StatementRow } from "../../db/sql.ts";
 import { usageSummed } from "../../db/views.ts";
 import { DAY_MS, MINUTE_MS } from "../../lib/time.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
-import { partsOfSteps } from "../amounts/amount.ts";
+import { partsOfMinor } from "../amounts/amount.ts";
 
 /** The sums of this number of events fit into one value of D1, even with the longest names. */
 const EVENTS_A_PAGE_MAX = 1_000;
@@ -49,7 +49,7 @@ const selectUnsummedEvents = query((value: ValueOf<SumPosition & { realMs: numbe
       ...fields(
         usageEvents,
         ...(["environmentId", "accountId", "occurredByMs", "seq", "event", "model", "occurredAtMs"] as const),
-        ...(["countSteps", "tokensSteps", "secondsSteps", "centsSteps"] as const),
+        ...(["countMinor", "tokensMinor", "secondsMinor", "centsMinor"] as const),
       ),
       ...fields(usageToSum, { markSeq: "seq" }),
       ...computed({ hasFailed: hasFailed(SUMS_PART, accountId) }),
@@ -118,13 +118,13 @@ type SumKey = Readonly<Record<(typeof DAY_COLUMNS)[number], string | number>>;
 /** Returns the sums of a page's events by some columns, as JSON: lists in the order of these columns and `SUMS`. */
 function pageSumsOf(events: readonly Event[], columns: readonly (keyof SumKey)[]): string {
   const sums = new Map<string, { readonly key: (string | number)[]; readonly sums: number[] }>();
-  for (const { environmentId, accountId, event, model, occurredAtMs, ...steps } of events) {
+  for (const { environmentId, accountId, event, model, occurredAtMs, ...minor } of events) {
     const all: SumKey = { environmentId, accountId, event, day: Math.floor(occurredAtMs / DAY_MS), model: model ?? "" };
     const key = columns.map((column) => all[column]);
     const name = JSON.stringify(key);
     const sum = sums.get(name) ?? { key, sums: SUMS.map(() => 0) };
     sums.set(name, sum);
-    const added = [1, ...SUMMED_UNITS.flatMap((unit) => partsOfSteps(steps[`${unit}Steps`] ?? 0))];
+    const added = [1, ...SUMMED_UNITS.flatMap((unit) => partsOfMinor(minor[`${unit}Minor`] ?? 0))];
     for (const [index, number] of added.entries()) sum.sums[index] = (sum.sums[index] ?? 0) + number;
   }
   return JSON.stringify([...sums.values()].map(({ key, sums }) => [...key, ...sums]));

@@ -5,7 +5,7 @@ import { all } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { exactAmount, partsOf, stepsOfSum, type Unit, type UnitAmounts } from "../amounts/amount.ts";
+import { exactAmount, minorOfSum, partsOf, type Unit, type UnitAmounts } from "../amounts/amount.ts";
 import { filterCovers } from "../amounts/match.ts";
 import { accountQuery } from "../ledger/account.ts";
 import { eachLeg, storedLeg, unitNumber } from "../ledger/stored-legs.ts";
@@ -43,9 +43,9 @@ const EVENTS_OF_END_USER_MAX = 5_000;
 /** The most groups, and so the most rows that the Worker holds in memory. Real queries have far fewer. */
 export const GROUPS_MAX = 10_000;
 
-/** Returns SQL for the debits of an event in a unit, in steps. */
-const debitedSteps = (unit: Unit) =>
-  sql`(SELECT sum(${storedLeg.steps}) FROM ${eachLeg(usageEvents.debits)} WHERE ${storedLeg.unit} = ${unitNumber(unit)})`;
+/** Returns SQL for the debits of an event in a unit, in minor units. */
+const debitedMinor = (unit: Unit) =>
+  sql`(SELECT sum(${storedLeg.minor}) FROM ${eachLeg(usageEvents.debits)} WHERE ${storedLeg.unit} = ${unitNumber(unit)})`;
 
 type TotalsQuery = {
   from: number;
@@ -59,7 +59,7 @@ type TotalsQuery = {
   limit: number;
 };
 
-/** The columns with a unit's steps: used, then debited. */
+/** The columns with a unit's minor units: used, then debited. */
 const SUMMED = [
   { unit: "count", used: sql`span.n`, debited: sql`span.dn` },
   { unit: "tokens", used: sql`span.t`, debited: sql`span.dt` },
@@ -68,17 +68,17 @@ const SUMMED = [
 ] as const;
 
 type SumName = `${Unit}${"Used" | "Debited"}${"High" | "Low"}`;
-const groupSumsOf = (name: `${Unit}${"Used" | "Debited"}`, steps: SQL): [SumName, SQL<number | null>][] => [
-  [`${name}High`, sql`sum(${partsOf(steps).whole})`],
-  [`${name}Low`, sql`sum(${partsOf(steps).rest})`],
+const groupSumsOf = (name: `${Unit}${"Used" | "Debited"}`, minor: SQL): [SumName, SQL<number | null>][] => [
+  [`${name}High`, sql`sum(${partsOf(minor).whole})`],
+  [`${name}Low`, sql`sum(${partsOf(minor).rest})`],
 ];
 
 /** Selects the sums of a span's events by group. Other events form a group too, so that all rows that are read are counted. */
 const selectGroupSums = accountQuery((value: ValueOf<TotalsQuery>, account) => {
   const { accountId, occurredAtMs, event, model, debits } = usageEvents;
-  const { countSteps, tokensSteps, secondsSteps, centsSteps } = usageEvents;
+  const { countMinor, tokensMinor, secondsMinor, centsMinor } = usageEvents;
   const isCounted = sql`(asked.only IS NULL OR ${event} = asked.only)`;
-  const debited = (unit: Unit) => sql`iif(asked.paid AND ${debits} <> '[]', ${debitedSteps(unit)}, 0)`;
+  const debited = (unit: Unit) => sql`iif(asked.paid AND ${debits} <> '[]', ${debitedMinor(unit)}, 0)`;
   const sums = SUMMED.flatMap(({ unit, used, debited }) => [
     ...groupSumsOf(`${unit}Used`, used),
     ...groupSumsOf(`${unit}Debited`, debited),
@@ -89,7 +89,7 @@ const selectGroupSums = accountQuery((value: ValueOf<TotalsQuery>, account) => {
           WHEN 'day' THEN ${occurredAtMs} - ${occurredAtMs} % 86400000
           WHEN 'month' THEN 1000 * unixepoch(${occurredAtMs} / 1000, 'unixepoch', 'start of month') END AS at,
         iif(asked.named AND ${isCounted}, ${event}, NULL) AS what, iif(asked.engines AND ${isCounted}, ${model}, NULL) AS engine,
-        ${countSteps} AS n, ${tokensSteps} AS t, ${secondsSteps} AS s, ${centsSteps} AS c,
+        ${countMinor} AS n, ${tokensMinor} AS t, ${secondsMinor} AS s, ${centsMinor} AS c,
         ${debited("count")} AS dn, ${debited("tokens")} AS dt, ${debited("seconds")} AS ds, ${debited("cents")} AS dc
       FROM (
         SELECT ${value("event")} AS only, ${value("time")} AS time, ${value("byEvent")} AS named,
@@ -130,13 +130,13 @@ interface UsageGroup {
 function addSums(group: UsageGroup, row: Readonly<Record<SumName, number | null>> & { readonly events: number }): void {
   group.events += row.events;
   for (const { unit } of SUMMED) {
-    group.used.set(unit, (group.used.get(unit) ?? 0n) + stepsOfUnit(row, `${unit}Used`));
-    group.debited.set(unit, (group.debited.get(unit) ?? 0n) + stepsOfUnit(row, `${unit}Debited`));
+    group.used.set(unit, (group.used.get(unit) ?? 0n) + minorOfUnit(row, `${unit}Used`));
+    group.debited.set(unit, (group.debited.get(unit) ?? 0n) + minorOfUnit(row, `${unit}Debited`));
   }
 }
 
-function stepsOfUnit(row: Readonly<Record<SumName, number | null>>, name: `${Unit}${"Used" | "Debited"}`): bigint {
-  return stepsOfSum({ whole: row[`${name}High`] ?? 0, rest: row[`${name}Low`] ?? 0 });
+function minorOfUnit(row: Readonly<Record<SumName, number | null>>, name: `${Unit}${"Used" | "Debited"}`): bigint {
+  return minorOfSum({ whole: row[`${name}High`] ?? 0, rest: row[`${name}Low`] ?? 0 });
 }
 
 type Grouping = Pick<TotalsInput, "event" | "from" | "to" | "userId"> & {
@@ -199,7 +199,7 @@ const compare = (a: string | null, b: string | null): number =>
 /** Returns sums by unit as the API returns them: only those above 0, with all their digits. */
 export const amountsOf = (sums: ReadonlyMap<Unit, bigint>): { [U in Unit]?: number } =>
   Object.fromEntries(
-    [...sums].filter(([, steps]) => steps > 0n).map(([unit, steps]) => [unit, exactAmount(unit, steps)]),
+    [...sums].filter(([, minor]) => minor > 0n).map(([unit, minor]) => [unit, exactAmount(unit, minor)]),
   );
 
 /**

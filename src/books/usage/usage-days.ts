@@ -1,12 +1,12 @@
 import { eq, type SQL, sql } from "drizzle-orm";
-import { timesOf } from "../../db/features.ts";
 import { asInteger, computed, drizzle, fields, hasRow, query, type RowOf, type ValueOf } from "../../db/query.ts";
 import { apps, usageDays, usageToSum, type usageTotals } from "../../db/schema.ts";
+import { timesOf } from "../../db/settings-snapshot.ts";
 import type { StatementRow } from "../../db/sql.ts";
 import { assert } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
 import type { SystemCtx } from "../../runtime.ts";
-import { carriedSums, stepsOfSum, type Unit } from "../amounts/amount.ts";
+import { carriedSums, minorOfSum, type Unit } from "../amounts/amount.ts";
 import { amountsOf } from "./totals.ts";
 
 // U18 and the dashboard read the cron's day sums by this file: by user from `usage_days`, and of all users together from
@@ -37,17 +37,17 @@ export const sumsOf = (table: DaySums) => ({
 /** The fields of one row, or of `sumsOf`. */
 type Sums = Omit<RowOf<ReturnType<typeof sumsOf>>, "events">;
 
-/** Returns the steps of each unit. */
-export const stepsOfSums = (row: Sums): ReadonlyMap<Unit, bigint> =>
+/** Returns the minor units of each unit. */
+export const minorOfSums = (row: Sums): ReadonlyMap<Unit, bigint> =>
   new Map([
-    ["count", stepsOfSum({ whole: row.countHigh, rest: row.countLow })],
-    ["tokens", stepsOfSum({ whole: row.tokensHigh, rest: row.tokensLow })],
-    ["seconds", stepsOfSum({ whole: row.secondsHigh, rest: row.secondsLow })],
-    ["cents", stepsOfSum({ whole: row.centsHigh, rest: row.centsLow })],
+    ["count", minorOfSum({ whole: row.countHigh, rest: row.countLow })],
+    ["tokens", minorOfSum({ whole: row.tokensHigh, rest: row.tokensLow })],
+    ["seconds", minorOfSum({ whole: row.secondsHigh, rest: row.secondsLow })],
+    ["cents", minorOfSum({ whole: row.centsHigh, rest: row.centsLow })],
   ]);
 
 /** Returns the quantities as the API returns them. */
-export const quantitiesOf = (row: Sums) => amountsOf(stepsOfSums(row));
+export const quantitiesOf = (row: Sums) => amountsOf(minorOfSums(row));
 
 /** The longest time between the moment at which a request reads the clock and the moment at which it writes its event. */
 const REQUEST_MS_MAX = 60_000;

@@ -1,8 +1,8 @@
 import { and, count, desc, eq, gte, lt, sql } from "drizzle-orm";
 import { requireEnvironment } from "../../catalog/apps.ts";
-import { timesOf } from "../../db/features.ts";
 import { boundLimit, computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
 import { accounts, usageDays, usageTotals } from "../../db/schema.ts";
+import { timesOf } from "../../db/settings-snapshot.ts";
 import { all, batch, type StatementRow } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
@@ -11,7 +11,7 @@ import { UNITS, type Unit } from "../amounts/amount.ts";
 import { accountQuery } from "../ledger/account.ts";
 import type { EnvironmentUsageInput } from "./environment-usage.ts";
 import { amountsOf } from "./totals.ts";
-import { quantitiesOf, selectSumState, stepsOfSums, summedUntil, sumsOf } from "./usage-days.ts";
+import { minorOfSums, quantitiesOf, selectSumState, summedUntil, sumsOf } from "./usage-days.ts";
 
 /** The most sums by user, and the most sums of all users together, that the usage page adds up. */
 export const FIGURE_SUMS_MAX = 10_000;
@@ -80,7 +80,7 @@ interface FigureGroup<Row extends TotalRow = TotalRow> {
   readonly row: Row;
   firstDay: number;
   events: number;
-  readonly steps: Map<Unit, bigint>;
+  readonly minor: Map<Unit, bigint>;
 }
 
 /** Adds up rows in groups by `keyOf`. Returns the groups with the most events first. */
@@ -91,24 +91,24 @@ function groupSums<Row extends TotalRow>(
   const groups = new Map<string | number, FigureGroup<Row>>();
   for (const row of rows) {
     const key = keyOf(row);
-    const group = groups.get(key) ?? { row, firstDay: row.day, events: 0, steps: new Map<Unit, bigint>() };
+    const group = groups.get(key) ?? { row, firstDay: row.day, events: 0, minor: new Map<Unit, bigint>() };
     group.events += row.events;
     group.firstDay = Math.min(group.firstDay, row.day);
-    for (const [unit, steps] of stepsOfSums(row)) group.steps.set(unit, (group.steps.get(unit) ?? 0n) + steps);
+    for (const [unit, minor] of minorOfSums(row)) group.minor.set(unit, (group.minor.get(unit) ?? 0n) + minor);
     groups.set(key, group);
   }
   return [...groups.values()].sort((a, b) => b.events - a.events);
 }
 
-const presentFigure = ({ events, steps, row: { day, event, model } }: FigureGroup) => ({
+const presentFigure = ({ events, minor, row: { day, event, model } }: FigureGroup) => ({
   ...{ day: dateOfDay(day), event, model: model === "" ? null : model, events },
-  quantities: amountsOf(steps),
+  quantities: amountsOf(minor),
 });
 
 /** The largest users by events and by each unit. */
 function largestUsers(users: readonly FigureGroup<DaySumRow>[]): FigureGroup<DaySumRow>[] {
   const byUnit = UNITS.flatMap((unit) => {
-    const used = (group: (typeof users)[number]) => group.steps.get(unit) ?? 0n;
+    const used = (group: (typeof users)[number]) => group.minor.get(unit) ?? 0n;
     const usersOfUnit = users.filter((group) => used(group) > 0n);
     return usersOfUnit.sort((a, b) => (used(b) > used(a) ? 1 : -1)).slice(0, FIGURE_USERS_MAX);
   });

@@ -23,11 +23,11 @@ import {
   sumsAtDebits,
 } from "../ledger/debits.ts";
 import {
-  compareStamp,
+  compareFingerprint,
   type Decision,
   idempotencyConflict,
   type Outcome,
-  type Stamp,
+  type RequestFingerprint,
   writeReturning,
 } from "../ledger/decision.ts";
 import type { Hold } from "../ledger/hold.ts";
@@ -54,7 +54,7 @@ const PROPERTIES_BYTES_OF_ROW = 1_024;
 const answerFields = () => ({
   ...debitsField(),
   ...fields(usageEvents, "uncovered"),
-  ...fields(usageEvents, "countSteps", "tokensSteps", "secondsSteps", "centsSteps", "meters", "priceVersion"),
+  ...fields(usageEvents, "countMinor", "tokensMinor", "secondsMinor", "centsMinor", "meters", "priceVersion"),
 });
 type StoredAnswer = RowOf<ReturnType<typeof answerFields>>;
 
@@ -103,14 +103,18 @@ function presentEvent(eventId: string, stored: StoredAnswer): EventOutput {
 }
 
 /** Returns `idempotency_conflict`: another event has the id. */
-export function eventConflict(stored: string, stamp: Stamp): PurserError {
-  return idempotencyConflict("Another event has this id. Send a new `eventId`.", "eventId", stored, stamp);
+export function eventConflict(stored: string, fingerprint: RequestFingerprint): PurserError {
+  return idempotencyConflict("Another event has this id. Send a new `eventId`.", "eventId", stored, fingerprint);
 }
 
 /** Returns the first result again. Throws `idempotency_conflict` if a different request used the id (U4). */
-export function answerEventRepeat(eventId: string, stored: StoredEvent, stamp: Stamp): Outcome<EventOutput> {
-  const comparison = compareStamp(stored.requestHash, stamp);
-  if (comparison === "other") throw eventConflict(stored.requestHash, stamp);
+export function answerEventRepeat(
+  eventId: string,
+  stored: StoredEvent,
+  fingerprint: RequestFingerprint,
+): Outcome<EventOutput> {
+  const comparison = compareFingerprint(stored.requestHash, fingerprint);
+  if (comparison === "other") throw eventConflict(stored.requestHash, fingerprint);
   return { output: presentEvent(eventId, stored), replayed: comparison === "replay" };
 }
 
@@ -142,16 +146,16 @@ export function writeEvent(
   ctx: TenantCtx,
   writing: AccountAtRead,
   event: NewEvent,
-  stamp: Stamp,
+  fingerprint: RequestFingerprint,
   { before = [], settles, sums }: EventContext = {},
 ): Decision<Outcome<EventOutput>> {
   const { eventId, reservationId, payment } = event;
-  const debits = payment.legs.map(({ balance, amountSteps }) =>
-    debitOf(balance.id, amountSteps, eventId, reservationId),
+  const debits = payment.legs.map(({ balance, amountMinor }) =>
+    debitOf(balance.id, amountMinor, eventId, reservationId),
   );
   const settlement = settles === undefined ? undefined : settleHold(settles, { state: "committed", eventId }, debits);
   const entries = settlement?.entries ?? debits;
-  const { largePropertiesWrites, returning } = insertEvent(writing, event, stamp, sumsAtDebits(entries, sums));
+  const { largePropertiesWrites, returning } = insertEvent(writing, event, fingerprint, sumsAtDebits(entries, sums));
   const parts = {
     before: [...before, ...largePropertiesWrites],
     returning,
@@ -165,12 +169,12 @@ export function writeEvent(
         hasEntries: entries.length > 0,
       }),
     ],
-    isShort: debits.length === 0 || payment.uncovered !== null,
+    needsFreshRead: debits.length === 0 || payment.uncovered !== null,
   };
   return writeReturning(parts, ([row]) => {
     assert(row !== undefined, "the insert returns the event's row");
-    for (const { balance, amountSteps } of event.payment.legs) {
-      countOfPack(ctx.environment, "spent", writing.nowMs, balance, amountSteps);
+    for (const { balance, amountMinor } of event.payment.legs) {
+      countOfPack(ctx.environment, "spent", writing.nowMs, balance, amountMinor);
     }
     return { output: presentEvent(event.eventId, row), replayed: false };
   });
@@ -194,13 +198,13 @@ const insertEventSql = query((value: ValueOf<InsertedEvent & { properties: strin
           eventId: value("eventId"),
           event: value("event"),
           model: value("model"),
-          countSteps: sql`given.n ->> 'count'`,
-          tokensSteps: sql`given.n ->> 'tokens'`,
-          secondsSteps: sql`given.n ->> 'seconds'`,
-          centsSteps: sql`given.n ->> 'cents'`,
+          countMinor: sql`given.n ->> 'count'`,
+          tokensMinor: sql`given.n ->> 'tokens'`,
+          secondsMinor: sql`given.n ->> 'seconds'`,
+          centsMinor: sql`given.n ->> 'cents'`,
           meters: value("meters"),
           priceVersion: sql`given.n ->> 'priceVersion'`,
-          costSteps: sql`given.n ->> 'costSteps'`,
+          costMinor: sql`given.n ->> 'costMinor'`,
           occurredAtMs: sql`given.n ->> 'occurredAtMs'`,
           receivedAtMs: sql`given.n ->> 'receivedAtMs'`,
           reservationId: value("reservationId"),
@@ -216,7 +220,7 @@ const insertEventSql = query((value: ValueOf<InsertedEvent & { properties: strin
   ),
 );
 
-// Send it before its event, which the database refuses otherwise. A repeated event aborts the whole batch.
+// Send it before its event, which the database rejects otherwise. A repeated event aborts the whole batch.
 const insertLargePropertiesSql = query((value: ValueOf<InsertedEvent & { properties: string }>) =>
   insertFrom(
     largeProperties,
@@ -228,23 +232,23 @@ const insertLargePropertiesSql = query((value: ValueOf<InsertedEvent & { propert
 /** Numbers are sent in JSON, because D1 binds them as REAL. */
 function eventValues(
   event: NewEvent,
-  stamp: Stamp,
+  fingerprint: RequestFingerprint,
   {
     sums,
     receivedAtMs,
     largeBytes,
   }: { sums: ReadonlyMap<string, number>; receivedAtMs: number; largeBytes: number | null },
 ) {
-  const { eventId, model, reservationId, quantities, meters, priceVersion, costSteps, payment, counts } = event;
+  const { eventId, model, reservationId, quantities, meters, priceVersion, costMinor, payment, counts } = event;
   const occurredAtMs = event.occurredAt ?? receivedAtMs;
   return {
     eventId,
     event: event.event,
     model,
     reservationId,
-    numbers: JSON.stringify({ ...quantities, priceVersion, costSteps, occurredAtMs, receivedAtMs, largeBytes }),
+    numbers: JSON.stringify({ ...quantities, priceVersion, costMinor, occurredAtMs, receivedAtMs, largeBytes }),
     meters: meters === null ? null : metersJson(meters),
-    requestHash: stamp.stored,
+    requestHash: fingerprint.stored,
     legs: JSON.stringify(debitsOfPayment(payment, sums)),
     uncovered: payment.uncovered === null ? null : JSON.stringify(presentQuantities(payment.uncovered)),
     counted: countedJson(counts),
@@ -252,12 +256,17 @@ function eventValues(
 }
 
 /** The statements that store large properties, if any, and then record the event and return its debits. */
-function insertEvent(writing: AccountAtRead, event: NewEvent, stamp: Stamp, sums: ReadonlyMap<string, number>) {
+function insertEvent(
+  writing: AccountAtRead,
+  event: NewEvent,
+  fingerprint: RequestFingerprint,
+  sums: ReadonlyMap<string, number>,
+) {
   const properties = event.properties === undefined ? null : withoutKeys(JSON.stringify(event.properties));
   const bytes = properties === null ? 0 : utf8Length(properties);
   const isLarge = bytes > PROPERTIES_BYTES_OF_ROW;
   const more = { sums, receivedAtMs: writing.nowMs, largeBytes: isLarge ? bytes : null };
-  const values = { ...writingValues(writing), ...eventValues(event, stamp, more) };
+  const values = { ...writingValues(writing), ...eventValues(event, fingerprint, more) };
   return {
     largePropertiesWrites: isLarge && properties !== null ? [insertLargePropertiesSql({ ...values, properties })] : [],
     returning: insertEventSql({ ...values, properties: isLarge ? null : properties }),

@@ -14,8 +14,8 @@ import {
   scalar,
   type ValueOf,
 } from "../../db/query.ts";
-import { deleteOldRefusals } from "../../db/refusals.ts";
-import { accounts, businessFigures, businessWalks, creditBalances, environments, refusals } from "../../db/schema.ts";
+import { deleteOldRejections } from "../../db/rejections.ts";
+import { accounts, businessFigures, businessWalks, creditBalances, environments, rejections } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { DAY_MS, HOUR_MS } from "../../lib/time.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
@@ -44,7 +44,7 @@ const selectWalk = query(() =>
 const beginWalk = query((value: ValueOf<Moment>) => {
   const { beganAtMs, finishedAtMs } = businessWalks;
   const isRecent = gt(beganAtMs, sql`${walkNow(value)} - ${FIGURES_AGE_MAX_MS}`);
-  const hasRows = or(hasRow(accounts, undefined), hasRow(refusals, undefined));
+  const hasRows = or(hasRow(accounts, undefined), hasRow(rejections, undefined));
   const isDue = and(not(hasRow(businessWalks, or(isNull(finishedAtMs), isRecent))), hasRows);
   return insertFrom(businessWalks, { beganAtMs: walkNow(value), afterAccountId: sql`0` }, sql`WHERE ${isDue}`);
 });
@@ -82,9 +82,9 @@ export const ACTIVE_DAYS = [7, 30, 90] as const;
 /** Selects the figures of a page: the environment, the kind, its label, the unit, and the sum in two parts. */
 function figuresOf(value: ValueOf<BusinessPage>) {
   const { id, environmentId, isErased, lastActiveDay } = accounts;
-  const { packId, unit, remainingSteps, expiresAtMs } = creditBalances;
+  const { packId, unit, remainingMinor, expiresAtMs } = creditBalances;
   const isInPage = sql`${id} > ${value("afterId")} AND ${id} <= ${value("endId")}`;
-  const { whole, rest } = partsOf(remainingSteps);
+  const { whole, rest } = partsOf(remainingMinor);
   const parts = sql`sum(${whole}), sum(${rest})`;
   const balances = sql`FROM ${accounts} CROSS JOIN ${creditBalances} INDEXED BY credit_balances_remaining
     ON ${creditBalances.accountId} = ${id} AND ${creditBalances.hasRemaining} = 1 WHERE ${isInPage}`;
@@ -112,11 +112,11 @@ function figuresOf(value: ValueOf<BusinessPage>) {
  * Worker walks at the same time or the batch is sent again.
  */
 const addPage = query((value: ValueOf<BusinessPage>) => {
-  const { features } = environments;
+  const { settingsSnapshot } = environments;
   // How far the test clocks are ahead (D3). Few environments have a test clock, and the query reads only those.
   const ahead = sql`
-    SELECT ${environments.id}, coalesce(${features} ->> '$.clock.atMs' - ${walkNow(value)}, ${features} ->> '$.clock.aheadMs')
-    FROM ${environments} INDEXED BY environments_clock WHERE ${features} ->> '$.clock' IS NOT NULL`;
+    SELECT ${environments.id}, coalesce(${settingsSnapshot} ->> '$.clock.atMs' - ${walkNow(value)}, ${settingsSnapshot} ->> '$.clock.aheadMs')
+    FROM ${environments} INDEXED BY environments_clock WHERE ${settingsSnapshot} ->> '$.clock' IS NOT NULL`;
   const figure = {
     environmentId: sql`figure.environment`,
     beganAtMs: asInteger(value("beganAtMs")),
@@ -124,7 +124,7 @@ const addPage = query((value: ValueOf<BusinessPage>) => {
     label: sql`figure.row_label`,
     unit: sql`figure.row_unit`,
     whole: sql`figure.millions`,
-    rest: sql`figure.steps`,
+    rest: sql`figure.minor`,
   };
   const { environmentId, beganAtMs, kind, label, unit, whole, rest } = businessFigures;
   const sums = assignments(businessFigures, {
@@ -133,7 +133,7 @@ const addPage = query((value: ValueOf<BusinessPage>) => {
   });
   return sql`
     WITH ahead (environment, ms) AS MATERIALIZED (${ahead}),
-    figure (environment, row_kind, row_label, row_unit, millions, steps) AS (${figuresOf(value)})
+    figure (environment, row_kind, row_label, row_unit, millions, minor) AS (${figuresOf(value)})
     ${insertFrom(businessFigures, figure, sql`FROM figure WHERE changes() = 1`)}
     ON CONFLICT (${names(environmentId, beganAtMs, kind, label, unit)}) DO UPDATE SET ${sums}`;
 });
@@ -168,7 +168,7 @@ export async function walkBusiness({ db, now, allowance }: CronCtx): Promise<rea
         finishWalk({ ...state, nowMs }),
         deleteOldFigures({}),
         deleteOldWalks({}),
-        deleteOldRefusals({ nowMs }),
+        deleteOldRejections({ nowMs }),
       ]);
       break;
     }

@@ -1,5 +1,5 @@
 import { and, desc, eq, isNotNull, sql } from "drizzle-orm";
-import { amountOfSteps, exactAmount, stepsOfSum, UNITS, type Unit } from "../../books/amounts/amount.ts";
+import { amountOfMinor, exactAmount, minorOfSum, UNITS, type Unit } from "../../books/amounts/amount.ts";
 import { computed, drizzle, fields, query, scalar, type ValueOf } from "../../db/query.ts";
 import { businessFigures, businessWalks } from "../../db/schema.ts";
 import { batch, type StatementRow } from "../../db/sql.ts";
@@ -47,7 +47,7 @@ function byUnit(rows: readonly FigureRow[]): readonly { readonly unit: Unit; rea
         unit,
         amount: exactAmount(
           unit,
-          rowsInUnit.reduce((sum, row) => sum + stepsOfSum(row), 0n),
+          rowsInUnit.reduce((sum, row) => sum + minorOfSum(row), 0n),
         ),
       },
     ];
@@ -89,7 +89,7 @@ function byDay(rows: readonly FigureRow[], firstMs: number, count: number) {
       const row = rowsInUnit.find(({ label }) => label === `${day}`);
       return {
         date: iso(day * DAY_MS).slice(0, 10),
-        value: row === undefined ? 0 : amountOfSteps(unit, stepsOfSum(row)),
+        value: row === undefined ? 0 : amountOfMinor(unit, minorOfSum(row)),
       };
     });
     return days.some(({ value }) => value > 0) ? [{ unit, days }] : [];

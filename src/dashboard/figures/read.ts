@@ -1,19 +1,19 @@
 import { and, between, eq, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import {
-  amountOfSteps,
+  amountOfMinor,
   exactAmount,
-  fromSteps,
+  fromMinor,
+  minorOfSum,
   partsOf,
-  stepsOfSum,
-  sumOfSteps,
+  sumOfMinor,
   UNITS,
   type Unit,
 } from "../../books/amounts/amount.ts";
 import { readStoredLegs } from "../../books/ledger/stored-legs.ts";
 import type { ActivityKind } from "../../db/count-activity.ts";
 import { computed, drizzle, fields, query, read, scalar, type ValueOf } from "../../db/query.ts";
-import { accounts, creditBalances, creditPacks, dailyActivity, reservations, type Steps } from "../../db/schema.ts";
+import { accounts, creditBalances, creditPacks, dailyActivity, type Minor, reservations } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
@@ -64,8 +64,8 @@ export async function readActivity(
       kind,
       unit: isUnit(unit) ? unit : null,
       days: Array.from({ length: count }, (_, index) => {
-        const steps = byDay.get(first + index) ?? 0;
-        const value = isUnit(unit) ? fromSteps(unit, steps as Steps) : steps;
+        const minor = byDay.get(first + index) ?? 0;
+        const value = isUnit(unit) ? fromMinor(unit, minor as Minor) : minor;
         return { date: iso((first + index) * DAY_MS).slice(0, 10), value };
       }),
     };
@@ -119,7 +119,7 @@ export async function readPackFigures(ctx: TenantCtx, firstMs: number, count: nu
   const { id: environmentId, appId } = ctx.environment;
   const rows = await all(ctx.db, selectPackFigures({ appId, environmentId, firstDay, lastDay: firstDay + count - 1 }));
   return rows.flatMap(({ unit, whole, rest, ...row }) =>
-    isUnit(unit) ? [{ ...row, unit, amount: exactAmount(unit, stepsOfSum({ whole, rest })) }] : [],
+    isUnit(unit) ? [{ ...row, unit, amount: exactAmount(unit, minorOfSum({ whole, rest })) }] : [],
   );
 }
 
@@ -152,7 +152,7 @@ const selectBalances = query((value: ValueOf<OutstandingEnvironment & { nowMs: n
   return read(
     {
       ...computed({ unit: sql<Unit>`${unit}`, balances: sql<number>`count(*)` }),
-      ...sumOfSteps(creditBalances.remainingSteps),
+      ...sumOfMinor(creditBalances.remainingMinor),
     },
     (list) => sql`SELECT ${list} FROM (
       SELECT ${creditBalances}.* FROM ${ofUsers(value)} AS ${user} CROSS JOIN ${creditBalances}
@@ -194,10 +194,10 @@ export async function readOutstanding(ctx: TenantCtx) {
   const legs = holds.flatMap((row) => readStoredLegs(row.legs));
   const amounts = UNITS.flatMap((unit) => {
     const row = balances.find((each) => each.unit === unit);
-    const spendable = row === undefined ? 0n : stepsOfSum(row);
-    const held = legs.reduce((sum, leg) => (leg.unit === unit ? sum + BigInt(leg.steps) : sum), 0n);
+    const spendable = row === undefined ? 0n : minorOfSum(row);
+    const held = legs.reduce((sum, leg) => (leg.unit === unit ? sum + BigInt(leg.minor) : sum), 0n);
     if (spendable + held === 0n) return [];
-    return [{ unit, amount: exactAmount(unit, spendable + held), held: amountOfSteps(unit, held) }];
+    return [{ unit, amount: exactAmount(unit, spendable + held), held: amountOfMinor(unit, held) }];
   });
   return { users, amounts };
 }

@@ -14,7 +14,7 @@ export const dailyActivity = sqliteTable(
     kind: text("kind").notNull(),
     /** Days since the epoch, UTC. */
     day: integer("day").notNull(),
-    /** The unit of amounts in steps. Empty for plain counts. */
+    /** The unit of amounts in minor units. Empty for plain counts. */
     unit: text("unit").notNull(),
     amount: integer("amount").notNull(),
   },
@@ -22,11 +22,11 @@ export const dailyActivity = sqliteTable(
 );
 
 /**
- * Recent refusals, for the overview: who asked for what, and why it was refused. They are written like `daily_activity`, so
- * nothing else may depend on them. Only the newest of each kind are kept, for a limited time (db/refusals.ts).
+ * Recent rejections, for the overview: who asked for what, and why it was rejected. They are written like `daily_activity`, so
+ * nothing else may depend on them. Only the newest of each kind are kept, for a limited time (db/rejections.ts).
  */
-export const refusals = sqliteTable(
-  "refusals",
+export const rejections = sqliteTable(
+  "rejections",
   {
     environmentId: integer("environment_id").notNull(),
     /** Empty for an erased person. */
@@ -36,15 +36,15 @@ export const refusals = sqliteTable(
     subject: text("subject").notNull(),
     /** The model of a usage. Empty if it has none, and for a grant. */
     model: text("model").notNull(),
-    /** The reason of the last refusal: JSON, which db/refusals.ts writes. */
+    /** The reason of the last rejection: JSON, which db/rejections.ts writes. */
     reason: text("reason").notNull(),
     times: integer("times").notNull(),
     lastAtMs: integer("last_at_ms").notNull(),
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.userId, t.kind, t.subject, t.model] }),
-    index("refusals_latest").on(t.environmentId, t.kind, t.lastAtMs),
-    check("refusals_kind", sql`${t.kind} IN ('shortage', 'usage_limit', 'failed_grant')`),
+    index("rejections_latest").on(t.environmentId, t.kind, t.lastAtMs),
+    check("rejections_kind", sql`${t.kind} IN ('shortage', 'usage_limit', 'failed_grant')`),
   ],
 );
 
@@ -67,7 +67,7 @@ export const businessFigures = sqliteTable(
     label: text("label").notNull(),
     /** Empty for counts. */
     unit: text("unit").notNull(),
-    /** Millions of steps, or a count. `rest` has the remaining steps. */
+    /** Millions of minor units, or a count. `rest` has the remaining minor units. */
     whole: integer("whole").notNull(),
     rest: integer("rest").notNull(),
   },

@@ -2,7 +2,7 @@
 
 import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
-import { stepsColumn, unitColumn } from "./columns.ts";
+import { minorColumn, unitColumn } from "./columns.ts";
 import { environments } from "./tenants.ts";
 
 /**
@@ -43,13 +43,13 @@ export const creditBalances = sqliteTable(
     id: text("id").notNull(),
     packId: text("pack_id").notNull(),
     packName: text("pack_name").notNull(),
-    /** Empty for a legacy pack, because a unique index treats NULLs as different. */
+    /** Empty for an open-amount pack, because a unique index treats NULLs as different. */
     packItemId: text("pack_item_id").notNull(),
     unit: unitColumn().notNull(),
     matches: text("matches").notNull(),
     priority: integer("priority").notNull(),
-    initialSteps: stepsColumn("initial_steps").notNull(),
-    remainingSteps: stepsColumn("remaining_steps").notNull(),
+    initialMinor: minorColumn("initial_minor").notNull(),
+    remainingMinor: minorColumn("remaining_minor").notNull(),
     /** 1 while the remaining amount is not 0. The condition of a partial index; the ledger's triggers set it. */
     hasRemaining: integer("has_remaining").notNull(),
     source: text("source", { enum: ["purchase", "grant", "refund", "manual"] }).notNull(),
@@ -88,13 +88,13 @@ export const creditBalances = sqliteTable(
       "credit_balances_source",
       sql`${t.source} = 'purchase' OR ${t.source} = 'grant' OR ${t.source} = 'refund' OR ${t.source} = 'manual'`,
     ),
-    check("credit_balances_initial_positive", sql`${t.initialSteps} > 0`),
-    check("credit_balances_remaining_not_negative", sql`${t.remainingSteps} >= 0`),
+    check("credit_balances_initial_positive", sql`${t.initialMinor} > 0`),
+    check("credit_balances_remaining_not_negative", sql`${t.remainingMinor} >= 0`),
     check(
       "credit_balances_remaining_within_bounds",
-      sql`${t.remainingSteps} <= iif(${t.unit} = 'cents', 8589934592000000, 8796093022208000)`,
+      sql`${t.remainingMinor} <= iif(${t.unit} = 'cents', 8589934592000000, 8796093022208000)`,
     ),
-    check("credit_balances_has_remaining", sql`${t.hasRemaining} = (${t.remainingSteps} > 0)`),
+    check("credit_balances_has_remaining", sql`${t.hasRemaining} = (${t.remainingMinor} > 0)`),
   ],
 );
 
@@ -113,8 +113,8 @@ export const creditLedger = sqliteTable(
     seq: integer("seq").notNull(),
     /** The seq of its balance's grant. The balance says the id, the pack and the unit. */
     grantSeq: integer("grant_seq").notNull(),
-    deltaSteps: stepsColumn("delta_steps").notNull(),
-    balanceAfterSteps: stepsColumn("balance_after_steps").notNull(),
+    deltaMinor: minorColumn("delta_minor").notNull(),
+    balanceAfterMinor: minorColumn("balance_after_minor").notNull(),
     /** The seq of this balance's previous entry. Null for its grant. */
     previousSeq: integer("previous_seq"),
     /** A number of `ENTRY_KINDS`, which says the reason and the cause. They are computed, and take no bytes. */
@@ -230,10 +230,10 @@ export const refundOwed = sqliteTable(
     balanceId: text("balance_id").notNull(),
     /** The seq of the ledger entry that took too little. The oldest is paid first, with that entry's note. */
     seq: integer("seq").notNull(),
-    owedSteps: stepsColumn("owed_steps").notNull(),
+    owedMinor: minorColumn("owed_minor").notNull(),
   },
   (t) => [
     primaryKey({ columns: [t.accountId, t.balanceId, t.seq] }),
-    check("refund_owed_positive", sql`${t.owedSteps} > 0`),
+    check("refund_owed_positive", sql`${t.owedMinor} > 0`),
   ],
 );

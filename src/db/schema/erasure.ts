@@ -33,14 +33,14 @@ export const erasures = sqliteTable(
   ],
 );
 
-/** An erased id, as a keyed hash (E4). A tombstone that blocks refuses all writes for the id. */
+/** An erased id, as a keyed hash (E4). A tombstone that blocks rejects all writes for the id. */
 export const tombstones = sqliteTable(
   "tombstones",
   {
     environmentId: integer("environment_id").notNull(),
     hash: text("hash").notNull(),
     erasureId: text("erasure_id").notNull(),
-    /** Whether writes for the id are refused. Otherwise mentions of the id are removed until something is written for it. */
+    /** Whether writes for the id are rejected. Otherwise mentions of the id are removed until something is written for it. */
     blocks: integer("blocks").notNull(),
     /** As of an id that is not erased: the last UTC day with events by publishable keys, and their number and bytes (L3, E4). */
     day: integer("day"),

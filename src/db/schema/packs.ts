@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { check, foreignKey, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
-import { stepsColumn, unitColumn } from "./columns.ts";
+import { minorColumn, unitColumn } from "./columns.ts";
 import { apps } from "./tenants.ts";
 
 /** Credit packs and their items. */
@@ -38,7 +38,7 @@ export const creditPackItems = sqliteTable(
     packId: text("pack_id").notNull(),
     position: integer("position").notNull(),
     id: text("id").notNull(),
-    amountSteps: stepsColumn("amount_steps").notNull(),
+    amountMinor: minorColumn("amount_minor").notNull(),
     unit: unitColumn().notNull(),
     matches: text("matches").notNull().default("[]"),
     priority: integer("priority").notNull().default(100),
@@ -46,7 +46,7 @@ export const creditPackItems = sqliteTable(
   (t) => [
     primaryKey({ columns: [t.appId, t.packId, t.position] }),
     foreignKey({ columns: [t.appId, t.packId], foreignColumns: [creditPacks.appId, creditPacks.id] }),
-    check("credit_pack_items_amount_positive", sql`${t.amountSteps} > 0`),
+    check("credit_pack_items_amount_positive", sql`${t.amountMinor} > 0`),
   ],
 );
 

@@ -2,15 +2,15 @@
 
 import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
-import { stepsColumn } from "./columns.ts";
+import { minorColumn } from "./columns.ts";
 
 /** The Stripe setting of an environment (S1), and when the last request without a valid signature arrived (S5). */
 export const stripeSettings = sqliteTable("stripe_settings", {
   environmentId: integer("environment_id").primaryKey(),
   /** JSON; its signing secrets are sealed. Null when none is set. */
   setting: text("setting"),
-  refusedAtMs: integer("refused_at_ms"),
-  refusedReason: text("refused_reason"),
+  rejectedAtMs: integer("rejected_at_ms"),
+  rejectedReason: text("rejected_reason"),
 });
 
 /** The outcome of every Stripe event, with its reason (S5). */
@@ -30,9 +30,9 @@ export const stripeLog = sqliteTable(
     reason: text("reason"),
     objectId: text("object_id"),
     /** The pack that the event named. */
-    askedPack: text("asked_pack"),
+    requestedPack: text("requested_pack"),
     /** The user that the event named. Null for an ignored event. */
-    askedUser: text("asked_user"),
+    requestedUser: text("requested_user"),
     hint: text("hint"),
     paymentKey: text("payment_key"),
   },
@@ -40,12 +40,12 @@ export const stripeLog = sqliteTable(
     primaryKey({ columns: [t.environmentId, t.eventId] }),
     index("stripe_log_at").on(t.environmentId, t.outcome, t.atMs),
     // An erasure finds the rows by this index.
-    index("stripe_log_user").on(t.environmentId, t.askedUser).where(sql`asked_user IS NOT NULL`),
+    index("stripe_log_user").on(t.environmentId, t.requestedUser).where(sql`requested_user IS NOT NULL`),
     check(
       "stripe_log_outcome",
       sql`${t.outcome} = 'granted' OR ${t.outcome} = 'taken' OR ${t.outcome} = 'restored' OR ${t.outcome} = 'remembered' OR ${t.outcome} IN ('unmatched', 'ignored') AND ${t.reason} IS NOT NULL`,
     ),
-    check("stripe_log_user_of_ignored", sql`${t.askedUser} IS NULL OR ${t.outcome} <> 'ignored'`),
+    check("stripe_log_user_of_ignored", sql`${t.requestedUser} IS NULL OR ${t.outcome} <> 'ignored'`),
   ],
 );
 
@@ -76,10 +76,10 @@ export const payments = sqliteTable(
     reason: text("reason"),
     /** The Stripe customer of its invoice. */
     customer: text("customer"),
-    /** The stamp of the request that settled it by hand (books/ledger/decision.ts). Empty once it was erased. */
+    /** The fingerprint of the request that settled it by hand (books/ledger/decision.ts). Empty once it was erased. */
     settledBy: text("settled_by"),
     /** When a message will report the payment as unmatched. Null when the message was sent or none is due. */
-    tellAtMs: integer("tell_at_ms"),
+    notifyAtMs: integer("notify_at_ms"),
     /** Grows by one with each write. A planned write compares it. */
     version: integer("version").notNull().default(1),
     /** The nonce of the latest write, so that a write whose response was lost recognises itself. */
@@ -99,10 +99,10 @@ export const payments = sqliteTable(
     index("payments_disputed").on(t.environmentId, t.createdAtMs, t.id).where(sql`withheld > 0`),
     index("payments_settled").on(t.environmentId, t.createdAtMs, t.id).where(sql`settled_by IS NOT NULL`),
     index("payments_customer").on(t.environmentId, t.customer).where(sql`customer IS NOT NULL`),
-    index("payments_tell").on(t.tellAtMs).where(sql`tell_at_ms IS NOT NULL`),
+    index("payments_notify").on(t.notifyAtMs).where(sql`notify_at_ms IS NOT NULL`),
     check(
       "payments_status",
-      sql`${t.status} = 'unmatched' AND ${t.reason} IS NOT NULL OR ${t.status} = 'granted' AND ${t.reason} = 'carry' OR ${t.status} IN ('granted', 'waiting') AND (${t.reason} IS NULL OR ${t.status} = 'granted' AND ${t.reason} = 'covered_by_credit') AND ${t.tellAtMs} IS NULL`,
+      sql`${t.status} = 'unmatched' AND ${t.reason} IS NOT NULL OR ${t.status} = 'granted' AND ${t.reason} = 'carry' OR ${t.status} IN ('granted', 'waiting') AND (${t.reason} IS NULL OR ${t.status} = 'granted' AND ${t.reason} = 'covered_by_credit') AND ${t.notifyAtMs} IS NULL`,
     ),
   ],
 );
@@ -152,8 +152,8 @@ export const paymentGrants = sqliteTable(
     paymentId: text("payment_id").notNull(),
     accountId: integer("account_id").notNull(),
     /** The amount due when it was last changed. */
-    dueSteps: stepsColumn("due_steps").notNull(),
-    takenSteps: stepsColumn("taken_steps").notNull(),
+    dueMinor: minorColumn("due_minor").notNull(),
+    clawedBackMinor: minorColumn("clawed_back_minor").notNull(),
     /** The amount that the operator or an erasure took by revokes and adjustments. Negative when they added more. */
     operatorSteps: integer("operator_steps").notNull().default(0),
     /** Whether this payment revoked it. Then this payment may also restore it. */
@@ -163,7 +163,7 @@ export const paymentGrants = sqliteTable(
   },
   (t) => [
     index("payment_grants_payment").on(t.environmentId, t.paymentId),
-    check("payment_grants_taken", sql`${t.takenSteps} >= 0 AND ${t.dueSteps} >= 0`),
+    check("payment_grants_taken", sql`${t.clawedBackMinor} >= 0 AND ${t.dueMinor} >= 0`),
     check("payment_grants_flags", sql`${t.isRevoked} IN (0, 1) AND ${t.isSurplus} IN (0, 1)`),
   ],
 );

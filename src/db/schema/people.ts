@@ -79,7 +79,7 @@ export const distinctIds = sqliteTable(
 );
 
 /**
- * `first_seen_at_ms` in an upsert that changes a known id. Triggers refuse any other INSERT of a known id, and a stored row with this
+ * `first_seen_at_ms` in an upsert that changes a known id. Triggers reject any other INSERT of a known id, and a stored row with this
  * value. So `INSERT OR REPLACE` cannot replace a row.
  */
 export const firstSeenOfKnownId = sql<number>`-1`;

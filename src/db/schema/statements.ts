@@ -14,14 +14,14 @@ export const statements = sqliteTable(
     id: text("id").notNull(),
     /** Its lines include the accounts up to this one. */
     afterAccountId: integer("after_account_id").notNull(),
-    askedAtMs: integer("asked_at_ms").notNull(),
+    requestedAtMs: integer("requested_at_ms").notNull(),
     /** Null while it is incomplete. */
-    madeAtMs: integer("made_at_ms"),
+    completedAtMs: integer("completed_at_ms"),
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.month] }),
     uniqueIndex("statements_id").on(t.id),
-    index("statements_running").on(t.environmentId, t.month).where(sql`made_at_ms IS NULL`),
+    index("statements_running").on(t.environmentId, t.month).where(sql`completed_at_ms IS NULL`),
     check("statements_month", sql`${t.month} GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]'`),
   ],
 );
@@ -35,7 +35,7 @@ export const statementLines = sqliteTable(
     packId: text("pack_id").notNull(),
     /** The pack's name when the statement was made. */
     packName: text("pack_name").notNull(),
-    /** Steps by column, as decimal texts: a sum over all users may be larger than an integer of SQLite. */
+    /** Minor by column, as decimal texts: a sum over all users may be larger than an integer of SQLite. */
     amounts: text("amounts", { mode: "json" }).$type<Record<string, string>>().notNull(),
   },
   (t) => [primaryKey({ columns: [t.statementId, t.unit, t.packId] })],

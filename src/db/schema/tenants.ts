@@ -28,8 +28,8 @@ export const environments = sqliteTable(
     endUserAuth: text("end_user_auth"),
     /** The limits of analytics that were set, as JSON (people/limits/daily-limits.ts). Null for the defaults. */
     analyticsLimits: text("analytics_limits"),
-    /** The optional features in use, such as webhooks, as JSON (db/features.ts). Null for none. */
-    features: text("features"),
+    /** The optional features in use, such as webhooks, as JSON (db/settings-snapshot.ts). Null for none. */
+    settingsSnapshot: text("settingsSnapshot"),
     /** The names of its units, as JSON (PR7). Null for none. */
     unitNames: text("unit_names"),
     testBalanceCount: integer("test_balance_count").notNull().default(0),
@@ -40,10 +40,10 @@ export const environments = sqliteTable(
     check("environments_mode", sql`${t.mode} IN ('live', 'test')`),
     check("environments_test_quota", sql`${t.testBalanceCount} <= ${t.testBalanceQuota}`),
     // The cron reads the environments with a test clock one by one.
-    index("environments_clock").on(t.id).where(sql`features ->> '$.clock' IS NOT NULL`),
+    index("environments_clock").on(t.id).where(sql`settingsSnapshot ->> '$.clock' IS NOT NULL`),
     check(
       "environments_clock",
-      sql`features ->> '$.clock' IS NULL OR (${t.mode} = 'test' AND (features ->> '$.clock.aheadMs' BETWEEN 0 AND 315619200000 AND features ->> '$.clock.setMs' IS NOT NULL AND coalesce(features ->> '$.clock.atMs', 0) <= features ->> '$.clock.setMs') IS TRUE)`,
+      sql`settingsSnapshot ->> '$.clock' IS NULL OR (${t.mode} = 'test' AND (settingsSnapshot ->> '$.clock.aheadMs' BETWEEN 0 AND 315619200000 AND settingsSnapshot ->> '$.clock.setMs' IS NOT NULL AND coalesce(settingsSnapshot ->> '$.clock.atMs', 0) <= settingsSnapshot ->> '$.clock.setMs') IS TRUE)`,
     ),
   ],
 );

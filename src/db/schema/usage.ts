@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { check, foreignKey, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
-import { type Steps, stepsColumn, unitColumn } from "./columns.ts";
+import { type Minor, minorColumn, unitColumn } from "./columns.ts";
 
 /** Usage events, reservations, and sums of usage by day. */
 
@@ -18,15 +18,15 @@ export const usageEvents = sqliteTable(
     event: text("event").notNull(),
     model: text("model"),
     /** Null if meters were sent and no rule of `count` priced them. */
-    countSteps: stepsColumn("count_steps"),
-    tokensSteps: stepsColumn("tokens_steps"),
-    secondsSteps: stepsColumn("seconds_steps"),
-    centsSteps: stepsColumn("cents_steps"),
+    countMinor: minorColumn("count_minor"),
+    tokensMinor: minorColumn("tokens_minor"),
+    secondsMinor: minorColumn("seconds_minor"),
+    centsMinor: minorColumn("cents_minor"),
     /** The meters that were sent, as JSON, and the version of the price list that priced them (PR3). Null for quantities. */
     meters: text("meters"),
     priceVersion: integer("price_version"),
-    /** The operator's own cost, in steps of cents (PR8). Null for none. */
-    costSteps: stepsColumn("cost_steps"),
+    /** The operator's own cost, in minor units of cents (PR8). Null for none. */
+    costMinor: minorColumn("cost_minor"),
     /** JSON object, as it was sent. Null when none was sent, and when it is in `large_properties`. */
     properties: text("properties"),
     /** The size of its JSON in `large_properties`. Null when `properties` holds it. */
@@ -36,11 +36,11 @@ export const usageEvents = sqliteTable(
     reservationId: text("reservation_id"),
     /** Fingerprint of the request, and the id of the write that recorded it (books/ledger/decision.ts). */
     requestHash: text("request_hash").notNull(),
-    /** JSON list of [grantSeq, unit, steps, remainingSteps] (books/ledger/stored-legs.ts). */
+    /** JSON list of [grantSeq, unit, minor units, remainingMinor] (books/ledger/stored-legs.ts). */
     debits: text("debits").notNull(),
     /** The response's uncovered quantities as JSON. Null when all was covered. */
     uncovered: text("uncovered"),
-    /** Its amounts for usage limits: JSON list of { limitId, windowMs, steps, … } (books/ledger/counters.ts). Null for none. */
+    /** Its amounts for usage limits: JSON list of { limitId, windowMs, minor, … } (books/ledger/counters.ts). Null for none. */
     counted: text("counted"),
   },
   (t) => [
@@ -76,7 +76,7 @@ export const reservations = sqliteTable(
     /** The ledger seq of the return of its first hold. The returns of its other holds follow. */
     settledSeq: integer("settled_seq"),
     /** The account's last ledger seq at creation. A refund with a later seq came while the reservation was open (C21). */
-    madeSeq: integer("made_seq").notNull().default(0),
+    createdAtSeq: integer("created_at_seq").notNull().default(0),
     legCount: integer("leg_count").generatedAlwaysAs(sql`json_array_length(legs)`, { mode: "stored" }),
     event: text("event").notNull(),
     model: text("model"),
@@ -85,7 +85,7 @@ export const reservations = sqliteTable(
     /** As in `usage_events`, but a reservation with quantities has a version too: the one that prices its commit (PR5). */
     meters: text("meters"),
     priceVersion: integer("price_version"),
-    costSteps: stepsColumn("cost_steps"),
+    costMinor: minorColumn("cost_minor"),
     /** Like `debits` of `usage_events`. */
     legs: text("legs").notNull(),
     /** Like `counted` of `usage_events`, in force while the reservation is open. */
@@ -111,7 +111,7 @@ export const reservations = sqliteTable(
   ],
 );
 
-/** A sum of steps is stored as two sums, of the upper bits and of the lower 26, so that it is exact for any size. */
+/** A sum of minor units is stored as two sums, of the upper bits and of the lower 26, so that it is exact for any size. */
 const usageSums = () => ({
   events: integer("events").notNull(),
   countHigh: integer("count_high").notNull(),
@@ -184,7 +184,7 @@ export const usageLimits = sqliteTable(
     /** JSON list of match rules. Empty: every event. */
     matches: text("matches").notNull(),
     unit: unitColumn().notNull(),
-    amountSteps: stepsColumn("amount_steps").notNull(),
+    amountMinor: minorColumn("amount_minor").notNull(),
     every: text("every", { enum: ["minute", "hour", "day", "week", "month"] }).notNull(),
     createdAtMs: integer("created_at_ms").notNull(),
     /** The limit is deleted; its row stays until its counters are deleted too. */
@@ -193,7 +193,7 @@ export const usageLimits = sqliteTable(
   (t) => [
     primaryKey({ columns: [t.environmentId, t.id] }),
     uniqueIndex("usage_limits_name_key").on(t.environmentId, t.nameKey).where(sql`is_deleted = 0`),
-    check("usage_limits_amount", sql`${t.amountSteps} >= 0`),
+    check("usage_limits_amount", sql`${t.amountMinor} >= 0`),
     check("usage_limits_unit", sql`${t.unit} IN ('count', 'tokens', 'seconds', 'cents')`),
     check("usage_limits_every", sql`${t.every} IN ('minute', 'hour', 'day', 'week', 'month')`),
   ],
@@ -201,7 +201,7 @@ export const usageLimits = sqliteTable(
 
 /**
  * A user's usage against a limit in the current window; the next window overwrites it. Triggers add the amounts in `counted` of
- * events and reservations, and refuse an amount over the limit (Q5).
+ * events and reservations, and reject an amount over the limit (Q5).
  */
 export const usageCounters = sqliteTable(
   "usage_counters",
@@ -209,21 +209,21 @@ export const usageCounters = sqliteTable(
     environmentId: integer("environment_id").notNull(),
     limitId: text("limit_id").notNull(),
     accountId: integer("account_id").notNull(),
-    /** The beginning of the window that `used_steps` counts. 0 before the first window. */
+    /** The beginning of the window that `used_minor` counts. 0 before the first window. */
     windowMs: integer("window_ms").notNull().default(0),
-    usedSteps: stepsColumn("used_steps")
+    usedMinor: minorColumn("used_minor")
       .notNull()
-      .default(0 as Steps),
+      .default(0 as Minor),
     /** The number of counts in the window since the user reached the amount, including the count that reached it. */
     reachedCount: integer("reached_count").notNull().default(0),
-    /** Whether the user has an own amount. An own amount of null means unlimited (Q2). */
-    hasOwnAmount: integer("has_own_amount", { mode: "boolean" }).notNull().default(false),
-    ownAmountSteps: stepsColumn("own_amount_steps"),
+    /** Whether the user has an override. An override of null means unlimited (Q2). */
+    hasOverride: integer("has_override", { mode: "boolean" }).notNull().default(false),
+    overrideMinor: minorColumn("override_minor"),
     /** The limit's amount at the last count, and whether that count was enforced. */
-    amountSteps: stepsColumn("amount_steps")
+    amountMinor: minorColumn("amount_minor")
       .notNull()
-      .default(0 as Steps),
-    isJudged: integer("is_judged", { mode: "boolean" }).notNull().default(false),
+      .default(0 as Minor),
+    isEnforced: integer("is_enforced", { mode: "boolean" }).notNull().default(false),
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.limitId, t.accountId] }),
@@ -232,10 +232,10 @@ export const usageCounters = sqliteTable(
       foreignColumns: [usageLimits.environmentId, usageLimits.id],
       name: "usage_counters_limit",
     }),
-    check("usage_counters_used", sql`${t.usedSteps} BETWEEN 0 AND 9007199254740991`),
+    check("usage_counters_used", sql`${t.usedMinor} BETWEEN 0 AND 9007199254740991`),
     check(
-      "usage_counters_own_amount",
-      sql`iif(${t.hasOwnAmount}, coalesce(${t.ownAmountSteps}, 0) >= 0, ${t.ownAmountSteps} IS NULL)`,
+      "usage_counters_override",
+      sql`iif(${t.hasOverride}, coalesce(${t.overrideMinor}, 0) >= 0, ${t.overrideMinor} IS NULL)`,
     ),
   ],
 );

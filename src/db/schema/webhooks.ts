@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
-import { stepsColumn, unitColumn } from "./columns.ts";
+import { minorColumn, unitColumn } from "./columns.ts";
 import { environments } from "./tenants.ts";
 
 /** Webhook endpoints, messages and deliveries (H1 to H4). */
@@ -83,7 +83,7 @@ export const alerts = sqliteTable(
     /** An event name or a glob, like the filter of a list (C4). Null for every event. */
     event: text("event"),
     /** Either an amount or a percentage, which is in thousandths of a percent. */
-    amountSteps: stepsColumn("amount_steps"),
+    amountMinor: minorColumn("amount_minor"),
     percentThousandths: integer("percent_thousandths"),
     createdAtMs: integer("created_at_ms").notNull(),
   },
@@ -91,7 +91,7 @@ export const alerts = sqliteTable(
     primaryKey({ columns: [t.environmentId, t.id] }),
     check(
       "alerts_below",
-      sql`iif(${t.amountSteps} IS NULL, ${t.percentThousandths} BETWEEN 1 AND 100000, ${t.amountSteps} > 0 AND ${t.percentThousandths} IS NULL) IS TRUE`,
+      sql`iif(${t.amountMinor} IS NULL, ${t.percentThousandths} BETWEEN 1 AND 100000, ${t.amountMinor} > 0 AND ${t.percentThousandths} IS NULL) IS TRUE`,
     ),
   ],
 );

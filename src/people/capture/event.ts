@@ -2,7 +2,7 @@ import { identifier } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { parseUuid } from "../../lib/ids.ts";
 import { isJsonObject, type JsonObject, numberText, numberValue, ownValue } from "../../lib/json.ts";
-import { flawOfLink, isSharedId, type Link } from "../claims.ts";
+import { findLinkRejection, isSharedId, type Link } from "../claims.ts";
 import { firstPresent, keyOf, objectIn } from "./event-members.ts";
 import {
   CHANGE_NAMES,
@@ -48,7 +48,7 @@ interface Mention {
   readonly id: string;
 }
 
-/** One event of a request: read, or refused. The message says what is wrong and never contains a value of the caller. */
+/** One event of a request: read, or rejected. The message says what is wrong and never contains a value of the caller. */
 export type ReadEvent =
   | { readonly captured: CapturedEvent; readonly warning: string | null }
   | { readonly refused: { readonly param: string; readonly message: string } };
@@ -65,12 +65,12 @@ export interface Arrival {
 /** The most UTF-16 units of a name of 200 code points. */
 const NAME_UNITS_MAX = 2 * 200;
 
-function refuseEvent(param: string, message: string): ReadEvent {
+function rejectEvent(param: string, message: string): ReadEvent {
   return { refused: { param, message } };
 }
 
-/** The refusal of an event that names the key of another environment (P1). */
-export const foreignEvent: ReadEvent = refuseEvent("api_key", "must be of the environment of the request's key");
+/** The rejection of an event that names the key of another environment (P1). */
+export const foreignEvent: ReadEvent = rejectEvent("api_key", "must be of the environment of the request's key");
 
 /**
  * Returns a name or id as text. PostHog's clients also send numbers as ids, whose digits are used. Returns a message when it is
@@ -92,20 +92,20 @@ const STRING_OR_NUMBER = "a string or a number";
 
 /** Reads an event. For a v1 event, `added` returns the properties that v0 clients send. Does not throw. */
 export function readEvent(sent: unknown, arrival: Arrival, added?: AddedProperties): ReadEvent {
-  if (!isJsonObject(sent)) return refuseEvent("", "must be an object");
+  if (!isJsonObject(sent)) return rejectEvent("", "must be an object");
   if (arrival.isForeignKey(keyOf(sent))) return foreignEvent;
   const sentProperties = firstPresent(sent, "properties");
   if (sentProperties !== undefined && !isJsonObject(sentProperties))
-    return refuseEvent("properties", "must be an object");
+    return rejectEvent("properties", "must be an object");
   const event = readName(ownValue(sent, "event"), STRING);
-  if ("flaw" in event) return refuseEvent("event", event.flaw);
+  if ("flaw" in event) return rejectEvent("event", event.flaw);
   const distinctId = readName(ownIdOf(sent), STRING_OR_NUMBER);
-  if ("flaw" in distinctId) return refuseEvent("distinct_id", distinctId.flaw);
+  if ("flaw" in distinctId) return rejectEvent("distinct_id", distinctId.flaw);
   const uuid = readUuid(sent, added === undefined ? arrival.newUuid : () => null);
-  if (uuid === null) return refuseEvent("uuid", "must be a UUID");
+  if (uuid === null) return rejectEvent("uuid", "must be a UUID");
 
   const properties = readProperties(sent, added?.(sent) ?? {});
-  if (typeof properties === "string") return refuseEvent("properties", properties);
+  if (typeof properties === "string") return rejectEvent("properties", properties);
   const { members } = properties;
   const isShared = isSharedId(distinctId.text);
   const hasNoProfile = ownValue(members, "$process_person_profile") === false;
@@ -126,7 +126,7 @@ export function readEvent(sent: unknown, arrival: Arrival, added?: AddedProperti
     unset: unsetNames(members),
     changes: () => textOfChanges(members),
   };
-  return { captured, warning: isShared && link !== null ? flawOfLink(distinctId.text, link) : warning };
+  return { captured, warning: isShared && link !== null ? findLinkRejection(distinctId.text, link) : warning };
 }
 
 /** Returns the event's own id, as it was sent. */

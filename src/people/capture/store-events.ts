@@ -1,4 +1,4 @@
-import { attempt, constraintOf, RetryAttempt } from "../../db/attempt.ts";
+import { attempt, findConstraint, RetryAttempt } from "../../db/attempt.ts";
 import { countActivity, noteUse } from "../../db/count-activity.ts";
 import { withTombstones } from "../../db/known-tombstones.ts";
 import { batch, type Statement } from "../../db/sql.ts";
@@ -139,7 +139,7 @@ async function storeWithin(
   try {
     return await storeSome(ctx, rest, budget, attempts);
   } catch (error) {
-    if (constraintOf(error) === "guard_person") throw new PersonErased();
+    if (findConstraint(error) === "guard_person") throw new PersonErased();
     if (isIdLimit(error)) {
       attempts.isIdOverLimit = true;
       throw new RetryAttempt("The next attempt reads the counts of the ids first.", { cause: error });
@@ -217,9 +217,9 @@ async function storeSome(
   const reached = reachedWrites(ctx, [...overLimit.values(), ...(isOverClaims ? ["claims" as const] : [])], nowMs);
   await writeEvents(ctx, attempts, eventsToStore, nowMs, { change, following: reached.statements });
   reached.onWritten();
-  if (answered.hasDoubtfulAlias) warn(ctx, "device_claims_id");
-  if (!isVerified && change.refusedClaims > 0) {
-    countActivity(ctx.environment, "refused_claim", nowMs, "", change.refusedClaims);
+  if (answered.hasUncertainAlias) warn(ctx, "device_claims_id");
+  if (!isVerified && change.rejectedClaims > 0) {
+    countActivity(ctx.environment, "rejected_claim", nowMs, "", change.rejectedClaims);
   }
   rememberPeople(ctx, change.settled, nowMs);
   return { ...allStored(count), drops: dropsOf(newEvents, overLimit) };
@@ -241,7 +241,7 @@ function answeredPlan(
   change: PeopleChange,
   { remaining: { erased } }: Attempts,
   isVerified: boolean,
-): Pick<PeopleChange, "warnings" | "hasDoubtfulAlias"> {
+): Pick<PeopleChange, "warnings" | "hasUncertainAlias"> {
   if (erased.size === 0 || !isVerified) return change;
   return planPeople(events, withoutPeople(stored, erased), true);
 }
@@ -262,7 +262,7 @@ async function writeRemembered(
   try {
     await writeEvents(ctx, attempts, events, nowMs, { change, guard });
   } catch (error) {
-    if (constraintOf(error) === "guard_people") readPeopleFirst(ctx, eventsToStore, nowMs);
+    if (findConstraint(error) === "guard_people") readPeopleFirst(ctx, eventsToStore, nowMs);
     throw error;
   }
 }

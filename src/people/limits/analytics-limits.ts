@@ -10,10 +10,10 @@ import { DAY_MS, iso } from "../../lib/time.ts";
 import type { AdminCtx, CronCtx, CronPart, Mode, SystemCtx, TenantCtx } from "../../runtime.ts";
 import { isUserBy } from "../user-marks.ts";
 import {
-  analyticsLimitsOf,
   dayOf,
   type EnvironmentLimit,
   isCounted,
+  parseAnalyticsLimits,
   type ReachedLimit,
   UNMARKED_SHARE,
 } from "./daily-limits.ts";
@@ -126,7 +126,7 @@ function presentLimits(appId: string, mode: Mode, today: TodayRow | undefined, r
   return {
     appId,
     mode,
-    analytics: analyticsLimitsOf(today.stored),
+    analytics: parseAnalyticsLimits(today.stored),
     today: {
       day: iso(today.day * DAY_MS).slice(0, 10),
       events: today.events,
@@ -234,7 +234,7 @@ export async function findLimitAhead(
   const environmentId = ctx.environment.id;
   const [use] = await all(ctx.db, selectToday({ environmentId, dayMs: ctx.realNow() }));
   if (use === undefined) return null;
-  const limits = analyticsLimitsOf(use.stored);
+  const limits = parseAnalyticsLimits(use.stored);
   const left = { events: limits.eventsADay - use.events, bytes: limits.bytesADay - use.bytes };
   const share = {
     events: Math.floor(UNMARKED_SHARE * limits.eventsADay) - use.unmarkedEvents,

@@ -9,7 +9,7 @@ import { jsonChunks } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { isSharedId } from "../claims.ts";
 import { isUserBy } from "../user-marks.ts";
-import { type AnalyticsLimit, analyticsLimitsOf, dayOf, isCounted } from "./daily-limits.ts";
+import { type AnalyticsLimit, dayOf, isCounted, parseAnalyticsLimits } from "./daily-limits.ts";
 import { type CountedEvent, recordBytes, recordBytesOf, storedBytes, storedBytesOf } from "./stored-bytes.ts";
 
 /** An id whose record a batch writes, and how many bytes of its properties the batch writes. */
@@ -206,7 +206,7 @@ export function idsOverLimit(
     added.set(event.distinctId, { events: before.events + 1, bytes: before.bytes + storedBytesOf(event) });
   }
   const addedProperties = new Map(ids.map((id) => [id.distinctId, id.writtenPropertiesBytes]));
-  const limits = analyticsLimitsOf(uses[0]?.limits ?? null);
+  const limits = parseAnalyticsLimits(uses[0]?.limits ?? null);
   const overLimit = new Map<string, AnalyticsLimit>();
   for (const use of uses) {
     const addedByEvents = added.get(use.distinctId);

@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import { constraintOf } from "../../db/attempt.ts";
+import { findConstraint } from "../../db/attempt.ts";
 import { asInteger, type ValueOf } from "../../db/query.ts";
 import { environments } from "../../db/schema.ts";
 import type { TenantCtx } from "../../runtime.ts";
@@ -32,7 +32,7 @@ export type DropReason = AnalyticsLimit | EnvironmentLimit | "day";
 export const UNMARKED_SHARE = 3 / 4;
 
 /** Returns the limits in force, from the stored setting. */
-export function analyticsLimitsOf(stored: string | null): AnalyticsLimits {
+export function parseAnalyticsLimits(stored: string | null): AnalyticsLimits {
   // `setLimits` wrote this JSON.
   const limits = stored === null ? {} : (JSON.parse(stored) as Partial<AnalyticsLimits>);
   return { ...analyticsDefaults, ...limits };
@@ -47,7 +47,7 @@ export const dayOf = (value: ValueOf<{ dayMs: number }>) => sql<number>`(${asInt
 
 /** Returns whether a D1 error reports an id's limit. */
 export function isIdLimit(error: unknown): boolean {
-  const constraint = constraintOf(error);
+  const constraint = findConstraint(error);
   return constraint === "limit_id_events" || constraint === "limit_id_bytes";
 }
 
@@ -56,7 +56,7 @@ export function isIdLimit(error: unknown): boolean {
  * this batch. Null for any other error.
  */
 export function shareLimitIn(error: unknown): { readonly reached: EnvironmentLimit | null } | null {
-  const constraint = constraintOf(error);
+  const constraint = findConstraint(error);
   if (constraint === "limit_share") return { reached: null };
   if (constraint === "limit_unmarked_events") return { reached: "eventsADay" };
   return constraint === "limit_unmarked_bytes" ? { reached: "bytesADay" } : null;
@@ -64,7 +64,7 @@ export function shareLimitIn(error: unknown): { readonly reached: EnvironmentLim
 
 /** Returns the limit of the environment or the database that a D1 error reports. Null for any other error. */
 export function environmentLimitIn(error: unknown): EnvironmentLimit | null {
-  const constraint = constraintOf(error);
+  const constraint = findConstraint(error);
   if (constraint === "limit_space") return "databaseBytes";
   if (constraint === "limit_events") return "eventsADay";
   return constraint === "limit_bytes" ? "bytesADay" : null;

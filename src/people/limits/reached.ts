@@ -18,7 +18,7 @@ const isUnrecorded = (value: ValueOf<ReachedValues>) => {
 };
 /** FROM: the endpoints of the environment that want `limits.reached`. */
 const wantingEndpoints = (value: ValueOf<ReachedValues>) => sql`
-  ${environments} CROSS JOIN json_each(${environments.features} -> 'webhooks') AS w
+  ${environments} CROSS JOIN json_each(${environments.settingsSnapshot} -> 'webhooks') AS w
   ON ${environments.id} = ${value("environmentId")} AND (w.value ->> 'types' IS NULL OR EXISTS (
     SELECT 1 FROM json_each(w.value -> 'types') AS t WHERE ${meet(sql`'limits.reached'`, sql`t.value`)}
   ))`;

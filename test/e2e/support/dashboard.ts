@@ -25,7 +25,7 @@ export async function openPage(browser: Browser, options: Parameters<Browser["ne
     await dialog.dismiss();
   });
   page.on("console", (message) => {
-    // Chromium reports the 4xx of a refused form as an error.
+    // Chromium reports the 4xx of a rejected form as an error.
     if (message.type() !== "error" || /status of 4\d\d/.test(message.text())) return;
     complaints.push(`console: ${message.text()}`);
   });

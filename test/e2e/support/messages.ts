@@ -3,7 +3,7 @@ import type { Message } from "./receiver.ts";
 
 /** The threshold of the storm's alert on all credits of a user. */
 export const BELOW_CENTS = 95;
-const STEPS_OF_CENT = 1_000_000;
+const MINOR_OF_CENT = 1_000_000;
 
 interface Entry {
   readonly userId: string;
@@ -16,14 +16,14 @@ interface Entry {
 }
 
 /** Counts how often a user's credits, including holds, fell below a number of steps. Each fall counts once until the credits rise again. */
-function crossings(entries: readonly Entry[], steps: number): number {
+function crossings(entries: readonly Entry[], minor: number): number {
   let [total, count, isArmed] = [0, 0, true];
   for (const { reason, delta } of entries) {
     if (reason.startsWith("reservation_")) continue;
     const before = total;
     total += delta;
-    if (delta > 0 && total >= steps) isArmed = true;
-    if (delta > 0 || before < steps || total >= steps || !isArmed) continue;
+    if (delta > 0 && total >= minor) isArmed = true;
+    if (delta > 0 || before < minor || total >= minor || !isArmed) continue;
     count++;
     isArmed = false;
   }
@@ -32,7 +32,7 @@ function crossings(entries: readonly Entry[], steps: number): number {
 
 const statements = {
   messages: "SELECT id, type, data FROM webhook_messages WHERE environment_id = ? ORDER BY id",
-  entries: `SELECT a.user_id AS userId, l.seq AS seq, b.id AS balanceId, l.delta_steps AS delta, l.reason AS reason,
+  entries: `SELECT a.user_id AS userId, l.seq AS seq, b.id AS balanceId, l.delta_minor AS delta, l.reason AS reason,
        l.event_id AS eventId, l.reservation_id AS reservationId
      FROM accounts AS a CROSS JOIN credit_ledger AS l ON l.account_id = a.id
      CROSS JOIN credit_balances AS b ON b.account_id = l.account_id AND b.grant_seq = l.grant_seq WHERE a.environment_id = ? ORDER BY a.id, l.seq`,
@@ -90,7 +90,7 @@ export async function expectMessages(db: D1Database, environmentId: number): Pro
 
   for (const [userId, own] of Map.groupBy(entries, (entry) => entry.userId)) {
     const count = (type: string) => of(type).filter(({ data }) => data.userId === userId).length;
-    const expected = { low: crossings(own, BELOW_CENTS * STEPS_OF_CENT), depleted: crossings(own, 1) };
+    const expected = { low: crossings(own, BELOW_CENTS * MINOR_OF_CENT), depleted: crossings(own, 1) };
     expect({ low: count("credits.low"), depleted: count("credits.depleted") }, userId).toEqual(expected);
   }
   const types = ["granted", "adjusted", "low", "depleted"].map((name) => `credits.${name}`);

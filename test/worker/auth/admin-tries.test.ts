@@ -41,7 +41,7 @@ function deployment(bindings: Partial<Env> = {}) {
 }
 
 describe("wrong admin tokens", () => {
-  it("are limited to ten a minute from one address, on the API and the dashboard together, and then the right token is refused too", async () => {
+  it("are limited to ten a minute from one address, on the API and the dashboard together, and then the right token is rejected too", async () => {
     const { clock, isolate } = deployment();
     const { api, signIn } = isolate();
     for (let tries = 0; tries < 5; tries++) {

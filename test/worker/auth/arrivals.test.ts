@@ -7,14 +7,14 @@ import { countingD1 } from "../../support/counting-d1.ts";
 import { END_USER_SETTING } from "../../support/end-user-setting.ts";
 import { callKeyed, keyedRoutes, prepareKeyed } from "../../support/keyed-routes.ts";
 import { LIST } from "../../support/paths.ts";
-import { expectError } from "../../support/refusals.ts";
+import { expectError } from "../../support/rejections.ts";
 import { bound, type Client, Clock, makeApp, makeClient, makePack, startIsolate } from "../../support/world.ts";
 import { wrappedD1 } from "../../support/wrapped-d1.ts";
 
 const headers = (address: string) => ({ "cf-connecting-ip": address });
-/** A rate limiter that refuses every request. */
+/** A rate limiter that rejects every request. */
 const full: RateLimit = { limit: async () => ({ success: false }) };
-/** A rate limiter that the test switches between refusing and accepting every request. */
+/** A rate limiter that the test switches between rejecting and accepting every request. */
 function switched() {
   let isFull = false;
   const limiter: RateLimit = { limit: async () => ({ success: !isFull }) };
@@ -28,7 +28,7 @@ function switched() {
 
 async function world() {
   const app = await makeApp(END_USER_SETTING);
-  await makePack(app.appId, "Pack", [{ amountSteps: 1_000, unit: "tokens" }]);
+  await makePack(app.appId, "Pack", [{ amountMinor: 1_000, unit: "tokens" }]);
   const clock = new Clock();
   return { app, clock, call: makeClient(clock) };
 }
@@ -116,7 +116,7 @@ describe("a request above its address's limit", () => {
     },
   );
 
-  it("is refused on every route without a key, from the 1,201st in a minute on", async () => {
+  it("is rejected on every route without a key, from the 1,201st in a minute on", async () => {
     const { call } = await world();
     const paths = [
       "/health",
@@ -214,14 +214,14 @@ describe("an unknown key", () => {
     expect((await limited("GET", LIST, { key: app.keys.sk_live })).status).toBe(200);
   });
 
-  it("above the limit is refused without a bookmark or a challenge", async () => {
+  it("above the limit is rejected without a bookmark or a challenge", async () => {
     const { app, clock } = await world();
     const limited = makeClient(clock, { PUBLIC_REQUESTS: full });
     const answer = await limited("GET", LIST, { key: writeKey("secret", app.environments.live, randomId("")) });
     expect([answer.headers.get("x-d1-bookmark"), answer.headers.get("www-authenticate")]).toEqual([null, null]);
   });
 
-  it("is refused without another query for a minute, and counts each time", async () => {
+  it("is rejected without another query for a minute, and counts each time", async () => {
     const { app, clock } = await world();
     const { d1, spent } = countingD1(env.DB);
     let counted = 0;
@@ -234,7 +234,7 @@ describe("an unknown key", () => {
     for (let n = 0; n < 5; n++) expectError(await post(), "invalid_key");
     expectError(await call("POST", "/batch/", { body: { api_key: key, batch: [] } }), "invalid_key");
     expect([spent().roundTrips, counted]).toEqual([0, 7]);
-    // Refusals without a query do not make the minute longer.
+    // Rejections without a query do not make the minute longer.
     clock.advance(30_000);
     expectError(await post(), "invalid_key");
     expect([spent().roundTrips, counted]).toEqual([0, 8]);
@@ -317,7 +317,7 @@ describe("from an address above its limit", () => {
     expect((await list(app.keys.sk_live)).status).toBe(200);
   });
 
-  it("the right administrator token is served and not counted, and a wrong one is counted and refused", async () => {
+  it("the right administrator token is served and not counted, and a wrong one is counted and rejected", async () => {
     const { clock } = await world();
     let counted = 0;
     const limiter: RateLimit = {

@@ -1,7 +1,7 @@
 import { exportJWK, generateKeyPair, type JWK, SignJWT } from "jose";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { MINUTE_MS } from "../../../src/lib/time.ts";
-import { expectError } from "../../support/refusals.ts";
+import { expectError } from "../../support/rejections.ts";
 import { type Answer, Clock, makeApp, makeClient } from "../../support/world.ts";
 
 interface SigningKey {
@@ -129,7 +129,7 @@ describe("published keys", () => {
     expect(server.requests).toBe(5);
   });
 
-  it("are available to many concurrent requests of a new isolate: none is refused because of another's fetch", async () => {
+  it("are available to many concurrent requests of a new isolate: none is rejected because of another's fetch", async () => {
     const first = await makeSigningKey("first");
     const { token, isolate } = await makeWorld([first.jwk]);
     const [ask, sent] = [isolate(), await token(first)];
@@ -137,7 +137,7 @@ describe("published keys", () => {
     expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
   });
 
-  it("are refused and not cached when the response is larger than 256 KiB, has more than 100 keys, or is not a key set", async () => {
+  it("are rejected and not cached when the response is larger than 256 KiB, has more than 100 keys, or is not a key set", async () => {
     const first = await makeSigningKey("first");
     const { server, token, isolate, publish } = await makeWorld([first.jwk]);
     vi.spyOn(console, "warn").mockReturnValue();

@@ -22,7 +22,7 @@ describe("the verification of an end-user token", () => {
   const header = (fields: object = {}) => JSON.stringify({ alg: "RS256", kid: "first", ...fields });
   const payload = JSON.stringify(GOOD);
 
-  it("refuses a public key used as a shared secret, in any form", async () => {
+  it("rejects a public key used as a shared secret, in any form", async () => {
     const { publicJwk } = await pairFor("RS256");
     const { setting, isolate } = publish([{ ...publicJwk, kid: "first" }]);
     const spki = await crypto.subtle.exportKey(
@@ -41,7 +41,7 @@ describe("the verification of an end-user token", () => {
     }
   });
 
-  it("refuses a published shared secret, and the setting's secret under another algorithm", async () => {
+  it("rejects a published shared secret, and the setting's secret under another algorithm", async () => {
     const secret = utf8(END_USER_SECRET);
     const { setting, isolate } = publish([{ kty: "oct", k: encodeBase64url(secret), kid: "first" }]);
     expect(await judge(setting, await sign("HS256", secret, header({ alg: "HS256" }), payload), isolate)).toBe(
@@ -53,7 +53,7 @@ describe("the verification of an end-user token", () => {
     expect(await judge(hs256, await sign("RS256", privateJwk, header(), payload))).toBe("algorithm");
   });
 
-  it("refuses a token without a signature", async () => {
+  it("rejects a token without a signature", async () => {
     const { publicJwk } = await pairFor("RS256");
     const { setting, isolate } = publish([{ ...publicJwk, kid: "first" }]);
     for (const alg of ["none", "None", "NONE", "constructor", "__proto__", "toString"]) {
@@ -69,7 +69,7 @@ describe("the verification of an end-user token", () => {
     expect(await judge(hs256, `${part(header({ alg: "HS256" }))}.${part(payload)}.`)).toBe("signature");
   });
 
-  it("refuses a signature by a key in the token's own header, and does not fetch the URLs there", async () => {
+  it("rejects a signature by a key in the token's own header, and does not fetch the URLs there", async () => {
     const [pair, strangersPair] = [await pairFor("RS256"), await pairFor("RS256", "other")];
     const { setting, isolate } = publish([{ ...pair.publicJwk, kid: "first" }]);
     const fields = { jwk: strangersPair.publicJwk, jku: "https://evil.example/keys", x5u: "https://evil.example/cert" };
@@ -78,7 +78,7 @@ describe("the verification of an end-user token", () => {
     for (const [url] of vi.mocked(fetch).mock.calls) expect(String(url)).not.toContain("evil");
   });
 
-  it("refuses RSA keys of less than 2,048 bits", async () => {
+  it("rejects RSA keys of less than 2,048 bits", async () => {
     const { privateJwk, publicJwk } = await makePair("RS256", 1_024);
     const keys = [{ ...publicJwk, kid: "first" }];
     const { setting, isolate } = publish(keys);
@@ -95,7 +95,7 @@ describe("the verification of an end-user token", () => {
     );
   });
 
-  it("refuses keys of another curve, for another use, of another algorithm, and private keys", async () => {
+  it("rejects keys of another curve, for another use, of another algorithm, and private keys", async () => {
     const [pair, widePair] = [await pairFor("ES256"), await pairFor("ES384")];
     const token = await sign("ES256", pair.privateJwk, header({ alg: "ES256" }), payload);
     const asWide = await sign("ES384", widePair.privateJwk, header({ alg: "ES256" }), payload);
@@ -120,7 +120,7 @@ describe("the verification of an end-user token", () => {
     }
   });
 
-  it("refuses critical extensions, and payloads that are not encoded", async () => {
+  it("rejects critical extensions, and payloads that are not encoded", async () => {
     for (const fields of [
       { crit: ["b64"], b64: false },
       { crit: ["b64"], b64: true },
@@ -148,7 +148,7 @@ describe("the verification of an end-user token", () => {
     expect(await twice(header({ alg: "HS256" }), `{"__proto__":${payload}}`)).toBe("issuer");
   });
 
-  it("refuses parts that are not JSON objects in UTF-8, and base64url that is not canonical", async () => {
+  it("rejects parts that are not JSON objects in UTF-8, and base64url that is not canonical", async () => {
     const key = utf8(END_USER_SECRET);
     const good = await sign("HS256", key, header({ alg: "HS256" }), payload);
     expect(await judge(hs256, good)).toEqual(GOOD);

@@ -23,7 +23,7 @@ const RUNS_PER_ALGORITHM = isSoak ? 200 : 100;
 
 beforeEach(mockKeyServer);
 
-/** Whether Purser refuses the token although jose accepts it: base64url is not canonical, `crit` is present, or `exp` is in milliseconds. */
+/** Whether Purser rejects the token although jose accepts it: base64url is not canonical, `crit` is present, or `exp` is in milliseconds. */
 function isStricter(token: string): boolean {
   const parts = token.split(".");
   if (parts.some((text) => decodeBase64url(text) === null)) return true;

@@ -10,7 +10,7 @@ import { END_USER_SETTING, storedSettingOf } from "../../support/end-user-settin
 import { FAULTS, faultyD1 } from "../../support/faulty-d1.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";
 import { userToken } from "../../support/keyed-routes.ts";
-import { expectError } from "../../support/refusals.ts";
+import { expectError } from "../../support/rejections.ts";
 import { type Bindings, bound, Clock, home, makeApp, makeClient } from "../../support/world.ts";
 
 const NEXT = "the-next-secret-of-32-characters-";

@@ -4,7 +4,7 @@ import { countingD1 } from "../../support/counting-d1.ts";
 import { END_USER_SETTING, jwksSetting } from "../../support/end-user-setting.ts";
 import { userToken } from "../../support/keyed-routes.ts";
 import { APPS, LIST } from "../../support/paths.ts";
-import { expectError } from "../../support/refusals.ts";
+import { expectError } from "../../support/rejections.ts";
 import { type Bindings, Clock, makeApp, makeClient, type TestApp } from "../../support/world.ts";
 
 async function world(bindings: Bindings = {}) {
@@ -118,7 +118,7 @@ describe("origins in the setting", () => {
     expect((await set({ ...END_USER_SETTING, origins: [] })).body.setting).toEqual({ type: "hs256" });
   });
 
-  it("allow calls with a publishable key from their pages, and refuse calls from other pages, of which nothing is stored", async () => {
+  it("allow calls with a publishable key from their pages, and reject calls from other pages, of which nothing is stored", async () => {
     const { app, call, set, list } = await world();
     await set({ ...END_USER_SETTING, origins });
     const { pk_live, sk_live } = app.keys;

@@ -1,7 +1,7 @@
 import { exportJWK, generateKeyPair, type JWK, SignJWT } from "jose";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { END_USER_SECRET } from "../../support/end-user-setting.ts";
-import { expectError } from "../../support/refusals.ts";
+import { expectError } from "../../support/rejections.ts";
 import { Clock, makeApp, makeClient } from "../../support/world.ts";
 
 const JWKS_URL = "https://keys.example/jwks.json";
@@ -62,7 +62,7 @@ const base64url = (value: unknown) =>
   btoa(JSON.stringify(value)).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
 
 describe.each(["hs256", "jwks"] as const)(
-  "the reason in the refusal of an end-user token (setting of type %s)",
+  "the reason in the rejection of an end-user token (setting of type %s)",
   (type) => {
     /** Makes an application, and a function that lists credits with a token and returns the reason in the answer. */
     const world = async () => {
@@ -173,7 +173,7 @@ describe.each(["hs256", "jwks"] as const)(
   },
 );
 
-it("a call without an end-user token is refused without a reason, and the message says where to send the token", async () => {
+it("a call without an end-user token is rejected without a reason, and the message says where to send the token", async () => {
   const { keys } = await makeApp({ type: "hs256", secret: END_USER_SECRET });
   const answer = await call("GET", "/api/v1/credits?userId=u", { key: keys.pk_live });
   expectError(answer, "invalid_user_token");

@@ -3,7 +3,7 @@ import { exportJWK, generateKeyPair, type JWK, SignJWT } from "jose";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { END_USER_SECRET, jwksSetting } from "../../support/end-user-setting.ts";
 import { APPS } from "../../support/paths.ts";
-import { expectError } from "../../support/refusals.ts";
+import { expectError } from "../../support/rejections.ts";
 import { Clock, makeApp, makeClient } from "../../support/world.ts";
 
 const clock = new Clock();
@@ -19,7 +19,7 @@ beforeEach(() => {
   vi.spyOn(globalThis, "fetch").mockImplementation(async () => Response.json({ keys: publishedKeys }));
 });
 
-/** Returns a function that calls with a token of these claims, and returns "200" or the reason of the refusal. */
+/** Returns a function that calls with a token of these claims, and returns "200" or the reason of the rejection. */
 async function asking({ keys }: { readonly keys: { readonly pk_live: string } }, setting: { readonly type: string }) {
   const isShared = setting.type === "hs256";
   const pair = await generateKeyPair("RS256", { extractable: true });
@@ -387,7 +387,7 @@ const SERVICES: Readonly<Record<string, Service>> = {
 };
 
 describe.each(Object.entries(SERVICES))("a token of %s", (_service, { setting, claims, userId, foreign }) => {
-  it("names its user by the setting of its guide, and is refused if it is for another application or issuer", async () => {
+  it("names its user by the setting of its guide, and is rejected if it is for another application or issuer", async () => {
     const reasonFor = await ask({ type: "jwks", url: newUrl(), ...setting });
     expect(await reasonFor(claims, userId)).toBe("200");
     expect(await reasonFor(claims, "victim")).toBe("forbidden");

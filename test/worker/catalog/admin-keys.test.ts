@@ -8,8 +8,8 @@ import { browse } from "../../support/browse.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { FAULTS, faultyD1 } from "../../support/faulty-d1.ts";
 import { ADMIN } from "../../support/paths.ts";
-import { expectError } from "../../support/refusals.ts";
-import { Clock, home, makeApp, makeClient, makeLegacyPack } from "../../support/world.ts";
+import { expectError } from "../../support/rejections.ts";
+import { Clock, home, makeApp, makeClient, makeOpenAmountPack } from "../../support/world.ts";
 
 const key = env.ADMIN_TOKEN;
 const call = makeClient(new Clock());
@@ -38,7 +38,7 @@ describe("a new administration key", () => {
     ]);
   });
 
-  it("is refused without scopes, with an unknown scope, mode or application, with an empty list, a bad name or an unknown field", async () => {
+  it("is rejected without scopes, with an unknown scope, mode or application, with an empty list, a bad name or an unknown field", async () => {
     const named = { name: "X", scopes: ["read"] };
     expectError(await create({ name: "X", scopes: [] }), "invalid_request", "scopes");
     expectError(await create({ name: "X", scopes: ["all"] }), "invalid_request", "scopes[0]");
@@ -121,7 +121,7 @@ describe("an administration key", () => {
 
   it("is named by `ak:` and its id in the audit, and by `admin` in the ledger", async () => {
     const app = await makeApp();
-    const packId = await makeLegacyPack(app.appId, "Pack", "tokens");
+    const packId = await makeOpenAmountPack(app.appId, "Pack", "tokens");
     const { key: grants, adminKeyId } = await makeAdminKey(call, { scopes: ["grants"], apps: [app.appId] });
     const sk = app.keys.sk_live;
     const granted = await call("POST", "/api/v1/credits/grant", {
@@ -147,7 +147,7 @@ describe("an administration key", () => {
 
   it("without `people` sees no user in the audit, and only the origin of an endpoint's URL", async () => {
     const app = await makeApp();
-    const packId = await makeLegacyPack(app.appId, "Pack", "tokens");
+    const packId = await makeOpenAmountPack(app.appId, "Pack", "tokens");
     const body = { userId: "u", packId, quantity: 5 };
     const granted = await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body });
     const { balanceId } = granted.body.balances[0];
@@ -247,7 +247,7 @@ describe("a request with an administration key", () => {
     }
   });
 
-  it("counts for its address if the key is unknown, is then refused without a query for a minute, and does not count as a wrong admin token", async () => {
+  it("counts for its address if the key is unknown, is then rejected without a query for a minute, and does not count as a wrong admin token", async () => {
     const clock = new Clock();
     const [home, spare] = [countingD1(env.DB), countingD1(env.SPARE)];
     let requests = 0;

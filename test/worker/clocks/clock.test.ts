@@ -3,7 +3,7 @@ import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { DAY_MS, MINUTE_MS } from "../../../src/lib/time.ts";
 import { FAULTS, faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { expectError } from "../../support/refusals.ts";
+import { expectError } from "../../support/rejections.ts";
 import { seedHolds } from "../../support/seed-rows.ts";
 import { clockWorld } from "../../support/test-clock.ts";
 import { inTurn } from "../../support/world.ts";
@@ -50,7 +50,7 @@ describe("setting the clock", () => {
     expect((await w.admin("GET", "/clock")).body.now).toBe(w.at(DAY_MS + MINUTE_MS));
   });
 
-  it("works only forward, at most ten years in all, and adds no entry to the audit if it is refused", async () => {
+  it("works only forward, at most ten years in all, and adds no entry to the audit if it is rejected", async () => {
     const w = await clockWorld();
     for (const ms of [-1, 0, TEN_YEARS_MS + 1]) expectError(await w.put(ms), "invalid_request", "now");
     expect(await w.state()).toBeNull();
@@ -76,7 +76,7 @@ describe("setting the clock", () => {
     expect(await w.state()).toBeNull();
   });
 
-  it("is refused to a secret key, and for an unknown application", async () => {
+  it("is rejected to a secret key, and for an unknown application", async () => {
     const w = await clockWorld();
     const path = `/api/v1/admin/apps/${w.app.appId}/clock`;
     for (const method of ["PUT", "GET", "DELETE"]) {
@@ -135,7 +135,7 @@ describe("setting the clock", () => {
   });
 });
 
-describe("moving a clock far", () => {
+describe("changingCredits a clock far", () => {
   /** More due moments than one request processes. */
   const HOLDS = 36;
   /** A day on which a hold ends every minute, from the fifth on. */
@@ -144,7 +144,7 @@ describe("moving a clock far", () => {
     await w.listen();
     await w.grant();
     await seedHolds(w.app.environments.test, new Map([["u", HOLDS]]), {
-      ...{ steps: 1_000, quantities: { count: 0, tokens: 1 } },
+      ...{ minor: 1_000, quantities: { count: 0, tokens: 1 } },
       ...{ createdAtMs: w.clock.ms, expiresAtMs: w.clock.ms + 5 * MINUTE_MS, intervalMs: MINUTE_MS },
     });
     return w;

@@ -35,7 +35,7 @@ describe("a balance whose month passes in one move of the clock", () => {
   });
 });
 
-describe("moving a clock", () => {
+describe("changingCredits a clock", () => {
   it("returns and charges holds in the order of their ends, each at its own time", async () => {
     const w = await clockWorld();
     await w.listen();

@@ -8,7 +8,7 @@ import { countingD1 } from "../../support/counting-d1.ts";
 import { farD1 } from "../../support/far-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { copyApp, laggingD1 } from "../../support/lagging-d1.ts";
-import { expectError } from "../../support/refusals.ts";
+import { expectError } from "../../support/rejections.ts";
 import { clockWorld } from "../../support/test-clock.ts";
 import { withoutTrigger } from "../../support/without-trigger.ts";
 import { bound, inTurn, makeClient } from "../../support/world.ts";
@@ -118,7 +118,7 @@ describe("the environment's time", () => {
     expect(await statusOf(w, w.app.keys.sk_live)).toEqual(["active"]);
     expect(await statusOf(other, other.app.keys.sk_test)).toEqual(["active"]);
     const { results } = await env.DB.prepare(
-      "SELECT mode FROM environments WHERE app_id IN (?, ?) AND features ->> '$.clock' IS NOT NULL",
+      "SELECT mode FROM environments WHERE app_id IN (?, ?) AND settingsSnapshot ->> '$.clock' IS NOT NULL",
     )
       .bind(w.app.appId, other.app.appId)
       .all();

@@ -5,7 +5,7 @@ import { browse, openDashboard, queryOf, tableRows } from "../../support/browse.
 import { END_USER_SECRET, END_USER_SETTING } from "../../support/end-user-setting.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { seedBalances } from "../../support/seed-rows.ts";
-import { Clock, makeApp, makeClient, makeLegacyPack, makePack, type TestApp } from "../../support/world.ts";
+import { Clock, makeApp, makeClient, makeOpenAmountPack, makePack, type TestApp } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -27,7 +27,7 @@ const countOf = async (table: string, app: TestApp) =>
 describe("the confirmation of a grant", () => {
   it("shows the effect, what is ignored and the resulting balance, and grants nothing", async () => {
     const { app, read } = await world();
-    const packId = await makePack(app.appId, "Starter", [{ amountSteps: 1_234_567_000, unit: "tokens" }]);
+    const packId = await makePack(app.appId, "Starter", [{ amountMinor: 1_234_567_000, unit: "tokens" }]);
     await seedBalances(app.environments.live, "u1", 1);
     const fields = { userId: "u1", packId, quantity: "5", notes: "hello", source: "manual", ref: "dashboard:x" };
     const { status, text } = await read(`users/grant/confirm${queryOf(fields)}`);
@@ -38,9 +38,9 @@ describe("the confirmation of a grant", () => {
     expect(await countOf("credit_balances", app)).toBe(1);
   });
 
-  it("shows the API's refusal once, beside its field, and grants nothing", async () => {
+  it("shows the API's rejection once, beside its field, and grants nothing", async () => {
     const { app, read } = await world();
-    const packId = await makeLegacyPack(app.appId, "Any", "count");
+    const packId = await makeOpenAmountPack(app.appId, "Any", "count");
     const cases: readonly (readonly [Record<string, string>, string])[] = [
       [{ quantity: "100,5" }, "Quantity must be a number such as"],
       [{ quantity: "" }, "Quantity is required for this pack"],
@@ -61,7 +61,7 @@ describe("the confirmation of a grant", () => {
 
   it("grants once even if it is submitted twice", async () => {
     const { app, read, send } = await world();
-    const packId = await makeLegacyPack(app.appId, "Any", "count");
+    const packId = await makeOpenAmountPack(app.appId, "Any", "count");
     const form = await read("users/grant?userId=u1");
     const fields = {
       userId: "u1",
@@ -85,7 +85,7 @@ describe("the confirmation of a grant", () => {
 
   it("asks for a second confirmation of a large amount and of an id that ends with a space", async () => {
     const { app, read, send } = await world();
-    const packId = await makeLegacyPack(app.appId, "Any", "cents");
+    const packId = await makeOpenAmountPack(app.appId, "Any", "cents");
     const fields = { userId: "u1 ", packId, quantity: "100000", notes: "x", source: "manual", ref: "dashboard:2" };
     const { text } = await read(`users/grant/confirm${queryOf(fields)}`);
     expect(text).toContain("This is a large amount: 100,000 cents.");
@@ -100,7 +100,7 @@ describe("the confirmation of a grant", () => {
 
 it("a grant and a recurring grant ask before they make a new user, and make none unless the box is ticked", async () => {
   const { app, read, send } = await world();
-  const packId = await makeLegacyPack(app.appId, "Any", "cents");
+  const packId = await makeOpenAmountPack(app.appId, "Any", "cents");
   await seedBalances(app.environments.live, "known", 1);
   const fields = { packId, quantity: "5", notes: "x", source: "manual", every: "month" };
   const acts = [
@@ -120,7 +120,7 @@ it("a grant and a recurring grant ask before they make a new user, and make none
 });
 
 describe("the confirmation of an adjustment", () => {
-  it("shows the resulting balance, or the API's refusal, and changes nothing", async () => {
+  it("shows the resulting balance, or the API's rejection, and changes nothing", async () => {
     const { app, read } = await world();
     const [balanceId = ""] = await seedBalances(app.environments.live, "u1", 1);
     const at = (delta: string) => read(`users/adjust/confirm${queryOf({ balanceId, delta, note: "x" })}`);
@@ -151,7 +151,7 @@ describe("a new key", () => {
 });
 
 describe("after the session ended,", () => {
-  it("a form is kept through the sign-in, waits for a confirmation, and is refused from another site", async () => {
+  it("a form is kept through the sign-in, waits for a confirmation, and is rejected from another site", async () => {
     const { app, browser, at, clock } = await world();
     clock.advance(HOURS_8_MS);
     const fields = { _form: "old", kind: "secret", name: `Kept "><b>` };
@@ -209,7 +209,7 @@ describe("a pack's page", () => {
 
   it("shows both versions if it was changed meanwhile, and the earlier one in its history", async () => {
     const { app, read, send } = await world();
-    const packId = await makeLegacyPack(app.appId, "Any", "count");
+    const packId = await makeOpenAmountPack(app.appId, "Any", "count");
     const version = hidden((await read(`packs/${packId}`)).text, "version");
     expect(version).toBe("1");
     const first = { ...fields, version, defaultExpiryDays: "30" };
@@ -229,7 +229,7 @@ describe("a pack's page", () => {
 
   it("asks before it removes all items, and shows and undoes archiving", async () => {
     const { app, read, send } = await world();
-    const packId = await makePack(app.appId, "Items", [{ amountSteps: 1_000, unit: "count" }]);
+    const packId = await makePack(app.appId, "Items", [{ amountMinor: 1_000, unit: "count" }]);
     const items = () =>
       env.DB.prepare("SELECT count(*) AS n FROM credit_pack_items WHERE pack_id = ?").bind(packId).first("n");
     const change = { ...fields, packName: "Items", version: "1" };
@@ -356,7 +356,7 @@ it("an order is refunded in part after a preview, once by a form sent twice, and
   const { app, read, send } = await world();
   const at = `/admin/apps/${app.appId}/live`;
   const call = makeClient(new Clock());
-  const packId = await makeLegacyPack(app.appId, "Order <b>", "tokens");
+  const packId = await makeOpenAmountPack(app.appId, "Order <b>", "tokens");
   const grant = { userId: "ana", packId, quantity: 100, externalRef: "order-1" };
   const { balanceId } = (await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body: grant })).body;
   const fields = { userId: "ana", externalRef: "order-1", refundRef: "ref_1", part: "1", of: "4", reason: "broken" };
@@ -393,7 +393,7 @@ it("an order is refunded in part after a preview, once by a form sent twice, and
 describe("the audit's page", () => {
   it("shows the user, the amount and the reason of an act, and after an erasure only the pseudonym and the amount", async () => {
     const { app, read, send } = await world();
-    const packId = await makeLegacyPack(app.appId, "Any", "count");
+    const packId = await makeOpenAmountPack(app.appId, "Any", "count");
     const grant = { userId: "ana", packId, quantity: "7", notes: "wrote to us", source: "manual", ref: "dashboard:1" };
     expect((await send("users/grant", grant)).status).toBe(303);
     const body = {
@@ -421,7 +421,7 @@ describe("the audit's page", () => {
 
   it("filters by author, action and object, page by page, and each object shows its author", async () => {
     const { app, read, send } = await world();
-    const packId = await makeLegacyPack(app.appId, "Any", "count");
+    const packId = await makeOpenAmountPack(app.appId, "Any", "count");
     for (let n = 0; n < 3; n++) {
       const grant = { userId: `u${n}`, packId, quantity: "1", notes: "x", source: "manual", ref: `dashboard:${n}` };
       expect((await send("users/grant", grant)).status).toBe(303);
@@ -450,7 +450,7 @@ it("an unknown path is a 404 page, and a page's title names the application and 
   expect(text).toContain('href="/docs"');
 });
 
-it("a form refuses a blank or padded name beside its field, and keeps the typed name", async () => {
+it("a form rejects a blank or padded name beside its field, and keeps the typed name", async () => {
   const { read, send } = await world();
   const nonce = "n";
   const forms: readonly (readonly [path: string, field: string, more: Record<string, string>])[] = [

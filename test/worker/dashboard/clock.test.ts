@@ -2,7 +2,7 @@ import { afterAll, expect, it } from "vitest";
 import { DAY_MS } from "../../../src/lib/time.ts";
 import { openDashboard, textOf } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { Clock, makeApp, makeClient, makeLegacyPack } from "../../support/world.ts";
+import { Clock, makeApp, makeClient, makeOpenAmountPack } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -37,13 +37,13 @@ it("the page of the clock moves test mode forward once after a confirmation, and
   expect(audit.split("<tr>").length - 2).toBe(1);
 
   // A grant in test mode has the clock's time.
-  const packId = await makeLegacyPack(app.appId, "Any", "count");
+  const packId = await makeOpenAmountPack(app.appId, "Any", "count");
   const call = makeClient(clock);
   await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_test, body: { userId: "ana", packId, quantity: 5 } });
   expect((await get("users?userId=ana")).text).toContain(`Granted ${shown.slice(0, 10)}`);
 });
 
-it("the page of the clock refuses an earlier time and one too far ahead, and keeps and escapes the typed time", async () => {
+it("the page of the clock rejects an earlier time and one too far ahead, and keeps and escapes the typed time", async () => {
   const { clock, get, post } = await world();
   const past = fieldOf(clock.ms - DAY_MS);
   const refused = await get(`clock/confirm?now=${past}`);
@@ -64,11 +64,11 @@ it("the page of the clock deletes it while test mode is empty, says why not othe
   expect((await post("clock/remove", {})).location).toBe(`${at}/clock?notice=removed`);
   expect((await get("clock")).text).toContain("there is no clock");
   await post("clock", { now: fieldOf(clock.ms + 2 * DAY_MS) });
-  const packId = await makeLegacyPack(app.appId, "Any", "count");
+  const packId = await makeOpenAmountPack(app.appId, "Any", "count");
   const body = { userId: "ana", packId, quantity: 5 };
   await makeClient(clock)("POST", "/api/v1/credits/grant", { key: app.keys.sk_test, body });
-  const refusal = await post("clock/remove", {});
-  expect([refusal.status, refusal.text.includes("environment has credits, usage, payments or people")]).toEqual([
+  const rejection = await post("clock/remove", {});
+  expect([rejection.status, rejection.text.includes("environment has credits, usage, payments or people")]).toEqual([
     400,
     true,
   ]);

@@ -20,7 +20,7 @@ import {
   makeApp,
   makeClient,
   makeCtx,
-  makeLegacyPack,
+  makeOpenAmountPack,
   makePack,
   startIsolate,
   type TestApp,
@@ -68,7 +68,7 @@ describe("signing in", () => {
     expect(answer.headers.get("set-cookie")).toContain("Secure");
   });
 
-  it("may fail ten times a minute from one address, and is then refused even with the right token", async () => {
+  it("may fail ten times a minute from one address, and is then rejected even with the right token", async () => {
     const app = startIsolate(new Clock());
     const attempt = (token: string, address: string) =>
       app.request(
@@ -94,7 +94,7 @@ describe("signing in", () => {
     expect((await browser.signIn(env.ADMIN_TOKEN, headers)).status).toBe(303);
   });
 
-  it("is refused for a form of another site", async () => {
+  it("is rejected for a form of another site", async () => {
     for (const headers of [
       { origin: "https://evil.example" },
       { "sec-fetch-site": "cross-site" },
@@ -124,7 +124,7 @@ describe("a session", () => {
     expect(isSignedOut(await other.get("/admin/apps"))).toBe(true);
   });
 
-  it("is refused if any character of its cookie is changed, removed or added", async () => {
+  it("is rejected if any character of its cookie is changed, removed or added", async () => {
     const browser = browse();
     await browser.signIn();
     const good = browser.cookie();
@@ -203,7 +203,7 @@ describe("a session", () => {
     expect(await count()).toBe(0);
   });
 
-  it("is named in the audit by the name from its sign-in, which refuses an unusable name", async () => {
+  it("is named in the audit by the name from its sign-in, which rejects an unusable name", async () => {
     const browser = browse();
     const names: unknown[] = [];
     for (const name of ["Ana López", "dashboard"]) {
@@ -366,12 +366,12 @@ describe("the form that adjusts a balance", () => {
     await browser.signIn();
     const _form = await browser.formToken();
     const [app, other] = [await makeApp(), await makeApp()];
-    const steps = async (balanceId: string) =>
+    const minor = async (balanceId: string) =>
       (
-        await env.DB.prepare("SELECT remaining_steps AS steps FROM credit_balances WHERE id = ?")
+        await env.DB.prepare("SELECT remaining_minor AS minor FROM credit_balances WHERE id = ?")
           .bind(balanceId)
-          .first<{ steps: number }>()
-      )?.steps;
+          .first<{ minor: number }>()
+      )?.minor;
     const [ownId = "", ...others] = [
       ...(await seedBalances(app.environments.live, "u1", 1)),
       ...(await seedBalances(app.environments.test, "u1", 1)),
@@ -388,11 +388,11 @@ describe("the form that adjusts a balance", () => {
       });
     for (const balanceId of others) {
       const page = await send(balanceId, `adj_${balanceId}`);
-      expect([page.status, await steps(balanceId)]).toEqual([404, 1_000_000]);
+      expect([page.status, await minor(balanceId)]).toEqual([404, 1_000_000]);
     }
     // The same form sent twice adjusts once.
     for (const _ of [1, 2]) expect((await send(ownId, "adj_own")).headers.get("location")).toContain("notice=adjusted");
-    expect(await steps(ownId)).toBe(500_000);
+    expect(await minor(ownId)).toBe(500_000);
   });
 });
 
@@ -445,7 +445,7 @@ it("the audit has one entry for each grant, adjustment and revoke by a form, eve
   await browser.signIn();
   const _form = await browser.formToken();
   const { appId, environments } = await makeApp();
-  const packId = await makePack(appId, "Pack", [{ amountSteps: 1_000_000, unit: "cents" }]);
+  const packId = await makePack(appId, "Pack", [{ amountMinor: 1_000_000, unit: "cents" }]);
   const [balanceId = ""] = await seedBalances(environments.live, "u-1", 1);
   const reason = "Because u-1 wrote to us";
   const forms = [
@@ -498,7 +498,7 @@ describe("a list of the dashboard", () => {
     const clock = new Clock();
     const app = await makeApp();
     const { live } = app.environments;
-    const packId = await makeLegacyPack(app.appId, "Pack", "count");
+    const packId = await makeOpenAmountPack(app.appId, "Pack", "count");
     const ctx = makeCtx(live, clock);
     const give = async (times: number, name: string) => {
       for (let n = 0; n < times; n++) {
@@ -568,7 +568,7 @@ describe("a list of the dashboard", () => {
   });
 });
 
-it("the audit has an entry for a key that the dashboard made, and none for a refused one", async () => {
+it("the audit has an entry for a key that the dashboard made, and none for a rejected one", async () => {
   const app = await makeApp();
   const browser = browse();
   await browser.signIn();
@@ -597,7 +597,7 @@ describe("a page's cost", () => {
     const clock = new Clock();
     const app = await makeApp();
     const environmentId = app.environments.live.id;
-    await makeLegacyPack(app.appId, "Pack", "count");
+    await makeOpenAmountPack(app.appId, "Pack", "count");
     await seedBalances(app.environments.live, "u1", 600);
     await env.DB.batch([
       env.DB.prepare(

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { flushActivity } from "../../../src/db/count-activity.ts";
 import { openDashboard, textOf } from "../../support/browse.ts";
 import { END_USER_SECRET } from "../../support/end-user-setting.ts";
-import { bound, Clock, makeApp, makeClient, makeLegacyPack, makePack } from "../../support/world.ts";
+import { bound, Clock, makeApp, makeClient, makeOpenAmountPack, makePack } from "../../support/world.ts";
 
 async function world() {
   const app = await makeApp();
@@ -94,7 +94,7 @@ describe("a dead end links to the next step", () => {
     expect(unknown).toContain("Grant to a new user?");
     expect(unknown).toContain(`${at.replace(/live$/, "test")}/users?userId=ada+"`);
     expect(unknown).toContain(`${at}/users?userId=ada"`);
-    const packId = await makeLegacyPack(app.appId, "Any", "count");
+    const packId = await makeOpenAmountPack(app.appId, "Any", "count");
     expect(
       (await send("users/grant", { userId: "ada", packId, quantity: "1", notes: "x", source: "manual" })).status,
     ).toBe(303);
@@ -131,7 +131,7 @@ it("the page that revokes a key shows which key it is and when it was last used,
 
 it("a confirmation links back to its form with the values filled in", async () => {
   const { app, read } = await world();
-  const packId = await makeLegacyPack(app.appId, "Any", "count");
+  const packId = await makeOpenAmountPack(app.appId, "Any", "count");
   const confirm = await read(`users/grant/confirm?userId=ada&packId=${packId}&quantity=5&notes=hello&source=manual`);
   const [, change = ""] =
     /href="[^"]*\/(users\/grant\?[^"]*)">Change</.exec(confirm.replace(/>\s+Change\s+</, ">Change<")) ?? [];
@@ -143,7 +143,7 @@ it("a confirmation links back to its form with the values filled in", async () =
 it("the audit links its objects in the mode of the act, and shows lists as words", async () => {
   const { app, at, read, send } = await world();
   const test = at.replace(/live$/, "test");
-  const packId = await makeLegacyPack(app.appId, "Any", "count");
+  const packId = await makeOpenAmountPack(app.appId, "Any", "count");
   await send("alerts/notices", { days: "30, 7" });
   const grant = { userId: "ada", packId, quantity: "1", notes: "x", source: "manual" };
   await send("../test/users/grant", grant);
@@ -176,7 +176,7 @@ it("the overview shows outstanding credits, and hourly figures as not known yet 
   const { app, read } = await world();
   // Deletes the figures that other test files computed.
   await env.DB.prepare("DELETE FROM business_walks").run();
-  const packId = await makeLegacyPack(app.appId, "Any", "tokens");
+  const packId = await makeOpenAmountPack(app.appId, "Any", "tokens");
   const body = { userId: "ana", packId, quantity: 10 };
   await makeClient(new Clock())("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body });
   await flushActivity(bound());
@@ -188,7 +188,7 @@ it("the overview shows outstanding credits, and hourly figures as not known yet 
 
 it("a pack's form adds and removes items without JavaScript, by an extra row and by a checkbox", async () => {
   const { app, read, send } = await world();
-  const packId = await makePack(app.appId, "Items", [{ amountSteps: 1_000, unit: "count" }]);
+  const packId = await makePack(app.appId, "Items", [{ amountMinor: 1_000, unit: "count" }]);
   const noscript = async () => ((await read(`packs/${packId}`)).match(/<noscript>.*?<\/noscript>/gs) ?? []).join("");
   expect(await noscript()).toContain('name="items.1.amount"');
   expect(await noscript()).toContain('name="items.0.remove"');

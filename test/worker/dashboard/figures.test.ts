@@ -15,7 +15,7 @@ import { EVIL, openDashboard } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld } from "../../support/payments.ts";
 import { charge, eventOf, session } from "../../support/stripe-events.ts";
-import { bound, Clock, makeApp, makeClient, makeCtx, makeLegacyPack } from "../../support/world.ts";
+import { bound, Clock, makeApp, makeClient, makeCtx, makeOpenAmountPack } from "../../support/world.ts";
 
 // An isolate keeps a limited number of notes for the figures. This stores those of other test files.
 beforeEach(() => flushActivity(bound()));
@@ -61,8 +61,8 @@ const SHOWN_EVIL = "ada &quot;&gt;&lt;img src=x onerror=alert(1)&gt;";
 describe("the list behind a figure of the overview", () => {
   it("has the granted or spent entries of a day, a unit or a pack, with links to their users", async () => {
     const { app, browser, clock, post, read, list, at, today } = await world();
-    const words = await makeLegacyPack(app.appId, `Words ${EVIL}`, "tokens");
-    const calls = await makeLegacyPack(app.appId, "Calls", "count");
+    const words = await makeOpenAmountPack(app.appId, `Words ${EVIL}`, "tokens");
+    const calls = await makeOpenAmountPack(app.appId, "Calls", "count");
     await post("credits/grant", { userId: ADA, packId: words, quantity: 1_500, notes: EVIL });
     const first = today();
     clock.advance(DAY_MS);
@@ -135,7 +135,7 @@ describe("the list behind a figure of the overview", () => {
 
   it("has expired balances with a rest, or all balances granted to expire in the span", async () => {
     const { app, clock, post, list, today } = await world();
-    const packId = await makeLegacyPack(app.appId, `Words ${EVIL}`, "tokens");
+    const packId = await makeOpenAmountPack(app.appId, `Words ${EVIL}`, "tokens");
     const expiresAt = new Date(clock.now() + 60_000).toISOString();
     await post("credits/grant", { userId: ADA, packId, quantity: 10, expiresAt });
     await post("credits/grant", { userId: "bob", packId, quantity: 4, expiresAt });
@@ -171,7 +171,7 @@ describe("the list behind a figure of the overview", () => {
     expect(await read("figures?figure=minted")).toContain(`/admin/apps/${app.appId}/live/people?distinctId=ada`);
   });
 
-  it("is refused with an invalid date, a last day before the first, or a made-up cursor", async () => {
+  it("is rejected with an invalid date, a last day before the first, or a made-up cursor", async () => {
     const { read } = await world();
     expect(await read("figures?figure=granted&from=2026-13-77", 400)).toContain("must be a date");
     expect(await read("figures?figure=granted&from=2026-02-02&to=2026-02-01", 400)).toContain("must not be before");
@@ -195,8 +195,8 @@ describe("a list in pages", () => {
   };
   const UNTIL = "(WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ?2) SELECT i FROM n)";
   const grants = (id: string, userSql: string, seq: string, atMs: string, expiresAtMs: string) => `
-    INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps,
-      remaining_steps, has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+    INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_minor,
+      remaining_minor, has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq)
     SELECT a.id, 'crb_${id}_' || ?1 || '_' || i, 'cpk_p', 'P', '', 'tokens', '[]', 100, 1000, 1000, 1, 'grant', ${atMs},
       ${expiresAtMs}, ${seq}, ${seq}
     FROM ${UNTIL} AS n CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = ${userSql} ORDER BY i`;

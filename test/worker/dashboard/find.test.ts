@@ -8,7 +8,7 @@ import { DAY_MS } from "../../../src/lib/time.ts";
 import { EVIL, openDashboard, queryOf } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { liveBalancesSql } from "../../support/seed.ts";
-import { bound, Clock, makeApp, makeClient, makeCtx, makeLegacyPack, makePack } from "../../support/world.ts";
+import { bound, Clock, makeApp, makeClient, makeCtx, makeOpenAmountPack, makePack } from "../../support/world.ts";
 
 // An isolate keeps a limited number of notes for the figures. This stores those of other test files.
 beforeEach(() => flushActivity(bound()));
@@ -35,7 +35,7 @@ const rowsIn = (text: string) => text.split("<tr>").length - 2;
 describe("the list of users", () => {
   it("has every user, page by page, and finds users by the beginning of an id", async () => {
     const { app, read, grant } = await world();
-    const packId = await makeLegacyPack(app.appId, "Any", "count");
+    const packId = await makeOpenAmountPack(app.appId, "Any", "count");
     for (let n = 10; n < 65; n++) await grant(`user-${n}`, packId);
     await grant(`eve ${EVIL}`, packId);
     const first = await read("users");
@@ -56,9 +56,9 @@ describe("the search for objects", () => {
   it("opens a balance, a reservation and an event by their ids, each linked to the others and to its user", async () => {
     const { app, browser, read, grant, call } = await world();
     const packId = await makePack(app.appId, "Two", [
-      { amountSteps: 10_000, unit: "count" },
+      { amountMinor: 10_000, unit: "count" },
       // This balance pays first.
-      { amountSteps: 500_000, unit: "tokens", priority: 1 },
+      { amountMinor: 500_000, unit: "tokens", priority: 1 },
     ]);
     const { output } = await grant("ana", packId, { externalRef: `ref ${EVIL}` });
     const [balanceId = "", sibling = ""] = output.balances.map((each) => each.balanceId);
@@ -104,8 +104,8 @@ describe("the balances of a user", () => {
   it("can all be reached, and filtered by status, pack and the beginning of a reference", async () => {
     const { app, read, grant } = await world();
     const [one, other] = [
-      await makeLegacyPack(app.appId, "One", "count"),
-      await makeLegacyPack(app.appId, "Other", "tokens"),
+      await makeOpenAmountPack(app.appId, "One", "count"),
+      await makeOpenAmountPack(app.appId, "Other", "tokens"),
     ];
     for (let n = 0; n < 55; n++) await grant("ana", n < 50 ? one : other, { externalRef: `order-${n % 10}-${n}` });
     const of = (filters: Record<string, string>) => read(`users/balances${queryOf({ userId: "ana", ...filters })}`);
@@ -127,7 +127,7 @@ describe("the balances of a user", () => {
 describe("the ledger by date", () => {
   it("shows the entries of the given days, however many followed, and the balances at a moment", async () => {
     const { app, browser, read, clock, grant } = await world();
-    const packId = await makeLegacyPack(app.appId, "Any", "count");
+    const packId = await makeOpenAmountPack(app.appId, "Any", "count");
     const days: string[] = [];
     for (let n = 0; n < 5; n++) {
       days.push(new Date(clock.ms).toISOString().slice(0, 10));
@@ -156,9 +156,9 @@ describe("the ledger by date", () => {
 
 it("the balances at a moment are shown page by page, and those with too many later entries are marked as not known", async () => {
   const { app, read, clock, grant, at } = await world();
-  const hundred = Array.from({ length: 100 }, () => ({ amountSteps: 10_000, unit: "count" }) as const);
+  const hundred = Array.from({ length: 100 }, () => ({ amountMinor: 10_000, unit: "count" }) as const);
   await grant("ana", await makePack(app.appId, "Hundred", hundred));
-  const packId = await makeLegacyPack(app.appId, "Any", "count");
+  const packId = await makeOpenAmountPack(app.appId, "Any", "count");
   for (let n = 0; n < 3; n++) await grant("ana", packId);
   const moment = new Date(clock.ms).toISOString();
   clock.advance(1_000);
@@ -172,7 +172,7 @@ it("the balances at a moment are shown page by page, and those with too many lat
   // The newest balance gets more later entries than a page reads.
   const entries = Array.from({ length: 20_100 }, (_, n) => n);
   const insert = env.DB.prepare(
-    `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by, occurred_at_ms)
+    `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by, occurred_at_ms)
      SELECT CAST(?1 AS INTEGER), CAST(?2 AS INTEGER) + 1 + value, (SELECT grant_seq FROM credit_balances WHERE id = ?3), 0, 10000,
        iif(value = 0, (SELECT last_seq FROM credit_balances WHERE id = ?3), CAST(?2 AS INTEGER) + value), ${ENTRY_KINDS.adjustment}, 1, CAST(?4 AS INTEGER)
      FROM json_each(?5) ORDER BY value`,
@@ -194,7 +194,7 @@ it("the balances at a moment are shown page by page, and those with too many lat
   );
 });
 
-it("a preview of a debit is refused for 10,000 balances, and names the API call instead", async () => {
+it("a preview of a debit is rejected for 10,000 balances, and names the API call instead", async () => {
   const { app, read } = await world();
   const account = { environmentId: app.environments.live.id, userId: "whale" };
   for (const sql of liveBalancesSql(account, 10_000)) await env.DB.prepare(sql).run();
@@ -206,7 +206,7 @@ it("a preview of a debit is refused for 10,000 balances, and names the API call 
 
 it("the pages of verification verify one user or all users, and show the result", async () => {
   const { app, read, grant } = await world();
-  const packId = await makeLegacyPack(app.appId, "Any", "count");
+  const packId = await makeOpenAmountPack(app.appId, "Any", "count");
   await grant("ana", packId);
   await grant("bob", packId);
   for (const page of ["users/verify?userId=ana", "verify"]) {
@@ -223,7 +223,7 @@ it("the pages of verification verify one user or all users, and show the result"
 
 it("the search for users finds their balances by a reference or its beginning, and no unknown payment", async () => {
   const { app, read, grant, clock } = await world();
-  const packId = await makeLegacyPack(app.appId, "Any", "count");
+  const packId = await makeOpenAmountPack(app.appId, "Any", "count");
   const other = await makeApp();
   const ref = `ord-${app.appId}`;
   for (const [userId, externalRef] of [
@@ -235,7 +235,7 @@ it("the search for users finds their balances by a reference or its beginning, a
     await grant(userId, packId, { externalRef });
   }
   const elsewhere = makeCtx(other.environments.live, clock);
-  const otherPackId = await makeLegacyPack(other.appId, "Any", "count");
+  const otherPackId = await makeOpenAmountPack(other.appId, "Any", "count");
   await grantPack(elsewhere, grantInput.parse({ userId: "eve", packId: otherPackId, quantity: 1, externalRef: ref }));
   const users = async (q: string) =>
     [...(await read(`users${queryOf({ q })}`)).text.matchAll(/users\?userId=(ana|bob|cyd|dan|eve)/g)].map(
@@ -280,7 +280,7 @@ it("the list of people is ordered by the latest activity, without devices that w
 
 it("the search of the application finds users and people by a part of an id, people by e-mail, balances by reference, and packs", async () => {
   const { app, read, call } = await world();
-  const packId = await makeLegacyPack(app.appId, `Wallet ${EVIL}`, "count");
+  const packId = await makeOpenAmountPack(app.appId, `Wallet ${EVIL}`, "count");
   const grant = { userId: `team-7/ana ${EVIL}`, packId, quantity: 5, externalRef: "invoice-77" };
   await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body: grant });
   const $set = { email: "Zoe@Example.com" };

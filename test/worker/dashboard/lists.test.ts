@@ -139,7 +139,7 @@ describe("a list that is longer than a page", () => {
     expect(unsorted).toEqual(ascending.toReversed());
   });
 
-  it("refuses an unknown order, and names the known ones", async () => {
+  it("rejects an unknown order, and names the known ones", async () => {
     const w = await world();
     for (const [path, part] of [
       ["users?sort=name", "must be one of userId, remaining, balances, lastEntryAt"],

@@ -9,7 +9,7 @@ import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld } from "../../support/payments.ts";
 import { charge, eventOf, session } from "../../support/stripe-events.ts";
 import { makeEndpoint } from "../../support/webhooks.ts";
-import { bound, Clock, makeAdminCtx, makeApp, makeClient, makeLegacyPack } from "../../support/world.ts";
+import { bound, Clock, makeAdminCtx, makeApp, makeClient, makeOpenAmountPack } from "../../support/world.ts";
 
 // An isolate keeps a limited number of notes for the figures. This stores those of other test files.
 beforeEach(() => flushActivity(bound()));
@@ -34,9 +34,9 @@ async function world(given?: { readonly clock: Clock; readonly app: Awaited<Retu
   };
 }
 
-it("the overview links shortages to their users and events, and refused grants to their reasons", async () => {
+it("the overview links shortages to their users and events, and rejected grants to their reasons", async () => {
   const { app, post, read, at } = await world();
-  const packId = await makeLegacyPack(app.appId, "Any", "tokens");
+  const packId = await makeOpenAmountPack(app.appId, "Any", "tokens");
   const userId = `ana ${EVIL}`;
   await post("credits/grant", { userId, packId, quantity: 10 });
   const usage = { eventId: "e1", userId, event: `chat ${EVIL}`, quantities: { count: 0, tokens: 1_510 } };
@@ -47,7 +47,7 @@ it("the overview links shortages to their users and events, and refused grants t
 
   const overview = await read("overview");
   expect(overview).toContain(`<a href="${at}/refusals?kind=shortage">Insufficient credits (402)</a> <b>3</b>`);
-  expect(overview).toContain(`<a href="${at}/refusals?kind=failed_grant">Refused grants</a> <b>2</b>`);
+  expect(overview).toContain(`<a href="${at}/refusals?kind=failed_grant">Rejected grants</a> <b>2</b>`);
   const short = await read("refusals?kind=shortage");
   expect(short).toContain(`users?userId=ana+%22%3E`);
   for (const part of ["chat &quot;&gt;&lt;img", "1,500 tokens", `<span class="num">3</span>`, "Approximate"]) {
@@ -78,7 +78,7 @@ it("the overview shows first steps while the environment is empty, each with its
     expect(empty).toContain(`href="${at}/${page}"`);
     await read(page);
   }
-  const packId = await makeLegacyPack(app.appId, "Any", "tokens");
+  const packId = await makeOpenAmountPack(app.appId, "Any", "tokens");
   await post("credits/grant", { userId: "ana", packId, quantity: 10 });
   await flushActivity(bound());
   expect(await read("overview")).not.toContain("First steps");
@@ -87,8 +87,8 @@ it("the overview shows first steps while the environment is empty, each with its
 it("the overview shows granted, spent and outstanding credits by pack, and links the packs", async () => {
   const { app, clock, post, read, at } = await world();
   const [calls, words] = [
-    await makeLegacyPack(app.appId, `Calls ${EVIL}`, "count"),
-    await makeLegacyPack(app.appId, "Words", "tokens"),
+    await makeOpenAmountPack(app.appId, `Calls ${EVIL}`, "count"),
+    await makeOpenAmountPack(app.appId, "Words", "tokens"),
   ];
   await post("credits/grant", { userId: "ana", packId: calls, quantity: 1_500 });
   await post("credits/grant", { userId: "ana", packId: words, quantity: 70 });
@@ -154,7 +154,7 @@ it("the overview counts refunds and Stripe's refunds as returned, and its equati
 
 it("the overview includes adjusted, revoked and erased credits, which have no line before their first use", async () => {
   const { app, post, read, browser, at } = await world();
-  const packId = await makeLegacyPack(app.appId, "Any", "tokens");
+  const packId = await makeOpenAmountPack(app.appId, "Any", "tokens");
   const grant = async (userId: string, quantity: number) =>
     (await post("credits/grant", { userId, packId, quantity })).body.balanceId;
   const [ana, bob] = [await grant("ana", 100), await grant("bob", 40)];
@@ -180,7 +180,7 @@ it("the overview includes adjusted, revoked and erased credits, which have no li
 
 it("the overview shows the newest statement by unit, or offers to make the last month's", async () => {
   const { app, clock, post, read, browser, at } = await world();
-  const packId = await makeLegacyPack(app.appId, "Any", "tokens");
+  const packId = await makeOpenAmountPack(app.appId, "Any", "tokens");
   await post("credits/grant", { userId: "ana", packId, quantity: 100, source: "purchase" });
   await post("usage/events", { eventId: "e", userId: "ana", event: "x", quantities: { count: 0, tokens: 30 } });
   clock.ms = Date.UTC(2026, 1, 1, 2);
@@ -218,7 +218,7 @@ it("the overview shows delayed messages to endpoints, and nothing about a health
   const { app, clock, post, read, at } = await world();
   const webhookId = await makeEndpoint(app.environments.live);
   expect(await read("overview")).toContain("Nothing needs your attention.");
-  const packId = await makeLegacyPack(app.appId, "Any", "tokens");
+  const packId = await makeOpenAmountPack(app.appId, "Any", "tokens");
   await post("credits/grant", { userId: "ana", packId, quantity: 10 });
   clock.advance(60_000);
   await post("credits/grant", { userId: "ana", packId, quantity: 10 });

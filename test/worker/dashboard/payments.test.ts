@@ -43,7 +43,7 @@ it("the page of payments shows what to enter at Stripe, the last event, and what
   expect((await w.read("payments/pi_none")).status).toBe(404);
 });
 
-it("an unmatched payment is settled once, and a refusal is shown beside its field", async () => {
+it("an unmatched payment is settled once, and a rejection is shown beside its field", async () => {
   const w = await world();
   const fields = { client_reference_id: "ada", metadata: { pack: "gone" }, payment_intent: "pi_1" };
   await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)));
@@ -136,7 +136,7 @@ it("the preview of a refund equals the effect of the later event, and changes no
   }
 }, 60_000);
 
-it("the preview of a refund is refused for a share above 1, and for an unknown payment", async () => {
+it("the preview of a refund is rejected for a share above 1, and for an unknown payment", async () => {
   const w = await world();
   const fields = { client_reference_id: "ada", metadata: { pack: "wallet" }, payment_intent: "pi_1" };
   await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)));

@@ -13,7 +13,7 @@ async function world() {
   const clock = new Clock();
   const app = await makeApp();
   const { browser, read, send } = await openDashboard(app, clock);
-  const packId = await makePack(app.appId, "Free", [{ amountSteps: 100_000, unit: "tokens" }]);
+  const packId = await makePack(app.appId, "Free", [{ amountMinor: 100_000, unit: "tokens" }]);
   const call = makeClient(clock);
   return {
     ...{ app, clock, packId, browser, send },
@@ -46,7 +46,7 @@ describe("a user's recurring grants", () => {
     for (const part of ["Recurring grants", "Free", "month", "active"]) expect(page).toContain(part);
   });
 
-  it("are refused in the API's words, beside the field, and nothing is created", async () => {
+  it("are rejected in the API's words, beside the field, and nothing is created", async () => {
     const { read, list, packId } = await world();
     const fields = { userId: "ana", packId, every: "month", recurringId: "rec_a" };
     expect(await read("users/recurring/confirm", { ...fields, rolloverPeriods: "13" })).toContain("field-error");

@@ -11,7 +11,7 @@ afterAll(expectLedgerInvariants);
 it("statements can be requested in the dashboard, are shown when they are ready, and can be saved as CSV", async () => {
   const clock = new Clock();
   const app = await makeApp();
-  const packId = await makePack(app.appId, "Starter", [{ amountSteps: 1_500_500, unit: "tokens" }]);
+  const packId = await makePack(app.appId, "Starter", [{ amountMinor: 1_500_500, unit: "tokens" }]);
   await makeClient(clock)("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body: { userId: "ana", packId } });
   clock.ms = Date.UTC(2026, 1, 1, 2);
   const browser = browse(clock);

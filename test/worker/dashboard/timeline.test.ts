@@ -7,7 +7,7 @@ import { browse, tableRows } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld } from "../../support/payments.ts";
 import { charge, eventOf, session } from "../../support/stripe-events.ts";
-import { bound, makeCtx, makeLegacyPack } from "../../support/world.ts";
+import { bound, makeCtx, makeOpenAmountPack } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -38,7 +38,7 @@ async function world() {
   };
 }
 
-it("the timeline of a user shows in one order what was granted, used, refused, held, paid, taken back and expired, and who did it", async () => {
+it("the timeline of a user shows in one order what was granted, used, rejected, held, paid, taken back and expired, and who did it", async () => {
   const w = await world();
   const { clock, packs, does, read } = w;
   const usage = { userId: "ada", event: "chat", model: "big", quantities: { count: 0, tokens: 30 } };
@@ -93,7 +93,7 @@ it("the timeline of a user shows in one order what was granted, used, refused, h
     new RegExp(`Held: Tokens for stream · big res_1 -30 tokens ${key}$`),
     new RegExp(`chat · big: 30 tokens e1 -30 tokens ${key}$`),
     new RegExp(`Granted: Tokens “welcome” \\+100 tokens ${key}$`),
-    /Refused \(402\) : chat · big, 30 tokens missing \(the user had no balance to spend\)$/,
+    /Rejected \(402\) : chat · big, 30 tokens missing \(the user had no balance to spend\)$/,
   ];
   expect(rows.length, rows.join("\n")).toBe(expected.length);
   for (const [index, pattern] of expected.entries()) expect(rows[index], rows.join("\n")).toMatch(pattern);
@@ -129,8 +129,8 @@ it("the page of a user shows above the timeline what the credits can pay for, an
   const { app, does, read } = await world();
   const rules = [{ event: "chat", model: "small-*" }];
   const [some, any] = [
-    await makeLegacyPack(app.appId, "Some", "tokens", rules),
-    await makeLegacyPack(app.appId, "Any", "tokens"),
+    await makeOpenAmountPack(app.appId, "Some", "tokens", rules),
+    await makeOpenAmountPack(app.appId, "Any", "tokens"),
   ];
   for (const quantity of [5, 7]) await does("credits/grant", { userId: "cem", packId: some, quantity });
   await does("credits/grant", { userId: "cem", packId: any, quantity: 1.5 });
@@ -143,7 +143,7 @@ it("the page of a user shows above the timeline what the credits can pay for, an
   expect(rows.map((row) => row.split(" ").at(-1))).toEqual(["Backend", "Backend", "Backend"]);
 });
 
-it("the timeline refuses a malformed moment", async () => {
+it("the timeline rejects a malformed moment", async () => {
   const { app, clock } = await world();
   const browser = browse(clock);
   await browser.signIn();

@@ -10,7 +10,7 @@ async function world() {
   const clock = new Clock();
   const app = await makeApp();
   const { browser, at, send } = await openDashboard(app, clock);
-  await makePack(app.appId, "Free", [{ amountSteps: 100_000, unit: "tokens" }]);
+  await makePack(app.appId, "Free", [{ amountMinor: 100_000, unit: "tokens" }]);
   const call = makeClient(clock);
   const post = (path: string, body: object) => call("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body });
   return {
@@ -46,7 +46,7 @@ describe("usage limits in the dashboard", () => {
     expect(await read(path)).toContain("Not found");
   });
 
-  it("are refused in the API's words, beside the field, and nothing is created", async () => {
+  it("are rejected in the API's words, beside the field, and nothing is created", async () => {
     const { send, list } = await world();
     for (const wrong of [{ amount: "-1" }, { amount: "many" }, { name: "" }, { every: "year" }]) {
       const answer = await send("usage-limits", { ...MESSAGES, ...wrong });

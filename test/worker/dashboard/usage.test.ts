@@ -4,7 +4,7 @@ import { DAY_MS } from "../../../src/lib/time.ts";
 import { EVIL, openDashboard, tableRows } from "../../support/browse.ts";
 import { runPart } from "../../support/cron.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { Clock, makeAdminCtx, makeApp, makeClient, makeLegacyPack } from "../../support/world.ts";
+import { Clock, makeAdminCtx, makeApp, makeClient, makeOpenAmountPack } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -26,7 +26,7 @@ async function world() {
   };
 }
 
-it("the page of usage says that there is none in days without usage, and refuses invalid days", async () => {
+it("the page of usage says that there is none in days without usage, and rejects invalid days", async () => {
   const { page } = await world();
   expect(await page("usage")).toContain("No usage in these days");
   expect(await page("usage?from=2026-13-77", 400)).toContain("field-error");
@@ -35,7 +35,7 @@ it("the page of usage says that there is none in days without usage, and refuses
 
 it("the page of usage shows it by day, model and event, the largest users compared with the median, and who runs out next", async () => {
   const { app, clock, post, page, signIn } = await world();
-  const packId = await makeLegacyPack(app.appId, "Any", "tokens");
+  const packId = await makeOpenAmountPack(app.appId, "Any", "tokens");
   const users = [`ana ${EVIL}`, "bob", "cem"];
   for (const userId of users) await post("credits/grant", { userId, packId, quantity: 1_000 });
   const use = (eventId: string, userId: string, tokens: number, model?: string) =>

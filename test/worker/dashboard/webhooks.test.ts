@@ -57,7 +57,7 @@ describe("the pages of webhooks", () => {
     expect(await w.acts()).toEqual(["webhook.created"]);
   });
 
-  it("explain an invalid URL, refuse the eleventh endpoint, and then write nothing", async () => {
+  it("explain an invalid URL, reject the eleventh endpoint, and then write nothing", async () => {
     const w = await world();
     const refused = await w.send("", { nonce: "n", url: "https://127.0.0.1/", types: "credits.*" });
     expect(refused.status).toBe(400);
@@ -83,7 +83,7 @@ describe("the pages of webhooks", () => {
     }
   });
 
-  it("change only the fields that differ, disable and enable, and change nothing if a field is refused", async () => {
+  it("change only the fields that differ, disable and enable, and change nothing if a field is rejected", async () => {
     const w = await world();
     const { webhookId } = await w.create({ types: ["credits.*"], description: "Mine" });
     const path = `/${webhookId}`;

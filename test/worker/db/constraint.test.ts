@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, it } from "vitest";
 import { NEVER_MS } from "../../../src/books/ledger/balance.ts";
-import { type Constraint, constraintOf } from "../../../src/db/attempt.ts";
+import { type Constraint, findConstraint } from "../../../src/db/attempt.ts";
 import { ENTRY_KINDS } from "../../../src/db/schema.ts";
 
 /** Ids that no other test file uses, because all files share one database. */
@@ -19,17 +19,17 @@ beforeAll(async () => {
 });
 
 const balance = (id: string, seq: number, ref: string | null = null) => `INSERT INTO credit_balances (
-    account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, remaining_steps,
+    account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_minor, remaining_minor,
     has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq
   ) VALUES (${ACCOUNT}, '${id}', 'cpk_1', 'Pack', '', 'count', '[]', 100, 1000, 1000, 1, 'manual',
     ${ref === null ? "NULL" : `'${ref}'`}, 1, ${NEVER_MS}, ${seq}, ${seq})`;
 
 const entry = (seq: number, delta: number, after: number, previous: number, revoked = 0) => `INSERT INTO credit_ledger (
-    account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by, occurred_at_ms, is_revoked
+    account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by, occurred_at_ms, is_revoked
   ) VALUES (${ACCOUNT}, ${seq}, 1, ${delta}, ${after}, ${previous}, ${ENTRY_KINDS.refund}, 0, 5, ${revoked})`;
 
 const usageEvent = (seq: number, eventId: string) => `INSERT INTO usage_events (
-    account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, occurred_at_ms, received_at_ms,
+    account_id, occurred_by_ms, seq, environment_id, event_id, event, count_minor, occurred_at_ms, received_at_ms,
     request_hash, debits
   ) VALUES (${ACCOUNT}, 1, ${seq}, ${ENVIRONMENT}, '${eventId}', 'chat', 1000, 1, 1, 'hash', '[]')`;
 
@@ -78,7 +78,7 @@ const tombstone = `INSERT INTO tombstones (environment_id, hash, erasure_id, blo
 const counted = (count: number) =>
   `INSERT INTO environments (app_id, mode, test_balance_count, test_balance_quota) VALUES ('app_constraint', 'test', ${count}, 5)`;
 
-const LIMIT = `INSERT INTO usage_limits (environment_id, id, ordinal, name, name_key, matches, unit, amount_steps, every,
+const LIMIT = `INSERT INTO usage_limits (environment_id, id, ordinal, name, name_key, matches, unit, amount_minor, every,
     created_at_ms)
   VALUES (${ENVIRONMENT}, 'lim_1', 1, 'Limit', 'limit', '[]', 'count', 1, 'day', 1)`;
 
@@ -122,21 +122,21 @@ const violations: Record<Constraint, readonly string[]> = {
   credit_balances_bounded: [
     balance("crb_c1", 1),
     `INSERT INTO credit_balances SELECT account_id, b.id || value, pack_id, pack_name, pack_item_id, unit, hex(zeroblob(850000)), priority,
-       initial_steps, remaining_steps, has_remaining, source, grant_cause, granted_by, NULL, notes, granted_at_ms, NULL, expires_at_ms, NULL, 1 + value, 1 + value
+       initial_minor, remaining_minor, has_remaining, source, grant_cause, granted_by, NULL, notes, granted_at_ms, NULL, expires_at_ms, NULL, 1 + value, 1 + value
      FROM credit_balances AS b CROSS JOIN json_each('[1,2,3,4,5]') WHERE b.id = 'crb_c1'`,
   ],
   credit_balances_of_reference_bounded: [
     balance("crb_c1", 1),
     `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5001)
      INSERT INTO credit_balances SELECT account_id, b.id || i, pack_id || i, pack_name, pack_item_id, unit, matches, priority,
-       initial_steps, remaining_steps, has_remaining, source, grant_cause, granted_by, 'many', notes, granted_at_ms, NULL, expires_at_ms, NULL, 1 + i, 1 + i
+       initial_minor, remaining_minor, has_remaining, source, grant_cause, granted_by, 'many', notes, granted_at_ms, NULL, expires_at_ms, NULL, 1 + i, 1 + i
      FROM credit_balances AS b CROSS JOIN n WHERE b.id = 'crb_c1'`,
   ],
   clock_kept: [
-    `INSERT INTO environments (id, app_id, mode, features)
+    `INSERT INTO environments (id, app_id, mode, settingsSnapshot)
      VALUES (-905, 'app_constraint', 'test', '{"clock":{"aheadMs":0,"setMs":1}}')`,
     "INSERT INTO accounts (environment_id, user_id) VALUES (-905, 'u')",
-    "UPDATE environments SET features = NULL WHERE id = -905",
+    "UPDATE environments SET settingsSnapshot = NULL WHERE id = -905",
   ],
   guard_key: ["INSERT INTO guards (name, holds) VALUES ('key', 0)"],
   guard_link: ["INSERT INTO guards (name, holds) VALUES ('link', 0)"],
@@ -205,7 +205,7 @@ const violations: Record<Constraint, readonly string[]> = {
   usage_limit_reached: [
     LIMIT,
     `INSERT INTO usage_counts (environment_id, account_id, counted) VALUES (${ENVIRONMENT}, ${ACCOUNT},
-       '[{"limitId":"lim_1","windowMs":0,"steps":2,"amountSteps":1,"isJudged":1}]')`,
+       '[{"limitId":"lim_1","windowMs":0,"minor":2,"amountMinor":1,"isEnforced":1}]')`,
   ],
   usage_limits_name_key: [LIMIT, LIMIT.replace("lim_1", "lim_2")],
   webhook_endpoints_limit: Array.from({ length: 11 }, (_, n) => endpoint(n)),
@@ -218,12 +218,12 @@ async function thrownBy(work: Promise<unknown>): Promise<unknown> {
   );
 }
 
-describe("constraintOf", () => {
+describe("findConstraint", () => {
   it.each(Object.entries(violations))(
     "recognises a violation of %s in a batch, of which nothing is stored",
     async (name, batch) => {
       const error = await thrownBy(env.DB.batch(batch.map((statement) => env.DB.prepare(statement))));
-      expect(constraintOf(error)).toBe(name);
+      expect(findConstraint(error)).toBe(name);
       const left = await env.DB.prepare(
         `SELECT (SELECT count(*) FROM credit_ledger WHERE account_id = ${ACCOUNT})
           + (SELECT count(*) FROM credit_adjustments WHERE environment_id = ${ENVIRONMENT})
@@ -236,12 +236,12 @@ describe("constraintOf", () => {
 
   it("returns null for other errors", async () => {
     const misspelt = await thrownBy(env.DB.prepare("SELECT environments_test_quota FROM apps").run());
-    expect(constraintOf(misspelt)).toBeNull();
+    expect(findConstraint(misspelt)).toBeNull();
     const unnamed = await thrownBy(env.DB.batch([env.DB.prepare(counted(0)), env.DB.prepare(counted(0))]));
     expect(String(unnamed)).toContain("SQLITE_CONSTRAINT");
-    expect(constraintOf(unnamed)).toBeNull();
+    expect(findConstraint(unnamed)).toBeNull();
     for (const other of [null, undefined, "SQLITE_CONSTRAINT credit_ledger_seq_gapless", new Error("boom")]) {
-      expect(constraintOf(other)).toBeNull();
+      expect(findConstraint(other)).toBeNull();
     }
   });
 });

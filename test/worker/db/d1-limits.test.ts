@@ -4,7 +4,7 @@ import { openSession } from "../../../src/db/session.ts";
 
 const BYTES_MAX = 2_000_000;
 
-describe("the tests' D1 refuses, as the hosted one does,", () => {
+describe("the tests' D1 rejects, as the hosted one does,", () => {
   const { send, sendForArrays } = openSession(env.DB, "first-primary");
   const half = (bytes: number) => ({
     text: `SELECT replace(hex(zeroblob(${bytes / 2})), '0', 'x') AS half`,

@@ -54,7 +54,7 @@ import {
 
 /**
  * Attacks every trigger, CHECK, unique index and foreign key of the database (docs/reliability.md). Each attack is a batch that is
- * refused, so the world of all attacks stays as it is. It is not in `env.DB`, because other files would find its rows there.
+ * rejected, so the world of all attacks stays as it is. It is not in `env.DB`, because other files would find its rows there.
  */
 const db = env.CROWDED;
 
@@ -104,13 +104,13 @@ interface Attack {
   /** Each element is an attack of its own: a statement, or several. */
   readonly sql: readonly (string | readonly string[])[];
   readonly says: string;
-  /** The error that the attack gets without this trigger, if another guard still refuses it. */
+  /** The error that the attack gets without this trigger, if another guard still rejects it. */
   readonly behind?: string;
 }
 
 const REPLACE = "INSERT OR REPLACE";
 const WAYS = ["INSERT", REPLACE, "INSERT OR FAIL", "REPLACE"];
-const nextEntry = { seq: LAST_SEQ + 1, delta_steps: -90, balance_after_steps: 500, previous_seq: 6 };
+const nextEntry = { seq: LAST_SEQ + 1, delta_minor: -90, balance_after_minor: 500, previous_seq: 6 };
 const ofRevoked = { seq: LAST_SEQ + 1, grant_seq: GRANT_SEQS[REVOKED], previous_seq: LAST_SEQ, is_revoked: 1 };
 const third = { seq: 3, event_id: "e3", occurred_by_ms: 10 };
 const settleSql = (state: string) => `UPDATE reservations
@@ -122,8 +122,8 @@ const returned = (given: Parameters<typeof entry>[0], verb?: string) =>
     {
       seq: LAST_SEQ + 1,
       previous_seq: 6,
-      delta_steps: 10,
-      balance_after_steps: 600,
+      delta_minor: 10,
+      balance_after_minor: 600,
       ...released,
       ...given,
     },
@@ -195,11 +195,11 @@ function appendOnly(table: string, columns: readonly string[]): Record<string, A
 
 /** Sets the clock of the test environment. */
 const setClock = (clock: object): string =>
-  `UPDATE environments SET features = json_set(coalesce(features, '{}'), '$.clock', json('${JSON.stringify(clock)}')) WHERE id = ${TEST}`;
+  `UPDATE environments SET settingsSnapshot = json_set(coalesce(settingsSnapshot, '{}'), '$.clock', json('${JSON.stringify(clock)}')) WHERE id = ${TEST}`;
 const CLOCK = { aheadMs: 100, setMs: 1_000 };
-const removeClock = `UPDATE environments SET features = NULL WHERE id = ${TEST}`;
+const removeClock = `UPDATE environments SET settingsSnapshot = NULL WHERE id = ${TEST}`;
 
-/** Attacks, by the name of the trigger that refuses them. */
+/** Attacks, by the name of the trigger that rejects them. */
 const attacks: Readonly<Record<string, Attack>> = {
   environments_no_replace: {
     says: "environments_kept",
@@ -347,7 +347,7 @@ const attacks: Readonly<Record<string, Attack>> = {
   },
   credit_ledger_follows_balance: {
     says: "credit_ledger_follows_balance",
-    sql: WAYS.map((verb) => entry({ ...nextEntry, delta_steps: 0 }, verb)),
+    sql: WAYS.map((verb) => entry({ ...nextEntry, delta_minor: 0 }, verb)),
   },
   credit_ledger_grant_with_balance: {
     says: "credit_ledger_grant_with_balance",
@@ -364,48 +364,48 @@ const attacks: Readonly<Record<string, Attack>> = {
       ),
       entry({ ...nextEntry, kind: ENTRY_KINDS.adjustment, reservation_id: "res_w" }),
       ...(["refund", "payment_taken"] as const).map((kind) =>
-        entry({ ...nextEntry, delta_steps: 10, balance_after_steps: 600, kind: ENTRY_KINDS[kind] }),
+        entry({ ...nextEntry, delta_minor: 10, balance_after_minor: 600, kind: ENTRY_KINDS[kind] }),
       ),
     ],
   },
   credit_ledger_not_below_zero: {
     says: "credit_balances_remaining_not_negative",
-    sql: [entry({ ...nextEntry, delta_steps: -591, balance_after_steps: -1 }, "INSERT OR IGNORE")],
+    sql: [entry({ ...nextEntry, delta_minor: -591, balance_after_minor: -1 }, "INSERT OR IGNORE")],
   },
   credit_ledger_within_bounds: {
     says: "credit_balances_remaining_within_bounds",
-    sql: [entry({ ...nextEntry, delta_steps: TOP - 589, balance_after_steps: TOP + 1 }, "INSERT OR IGNORE")],
+    sql: [entry({ ...nextEntry, delta_minor: TOP - 589, balance_after_minor: TOP + 1 }, "INSERT OR IGNORE")],
   },
   credit_ledger_leaves_room: {
     says: "credit_balances_remaining_within_bounds",
     sql: WAYS.map((verb) =>
-      entry({ ...nextEntry, delta_steps: TOP - 590, balance_after_steps: TOP, kind: ENTRY_KINDS.adjustment }, verb),
+      entry({ ...nextEntry, delta_minor: TOP - 590, balance_after_minor: TOP, kind: ENTRY_KINDS.adjustment }, verb),
     ),
   },
   credit_ledger_spares_revoked: {
     says: "credit_balances_revoked",
     sql: WAYS.flatMap((verb) => [
-      entry({ ...ofRevoked, delta_steps: 5, balance_after_steps: 5, kind: ENTRY_KINDS.adjustment }, verb),
-      entry({ ...ofRevoked, delta_steps: 5, balance_after_steps: 5 }, verb),
-      entry({ ...ofRevoked, delta_steps: 0, balance_after_steps: 0 }, verb),
-      entry({ ...ofRevoked, delta_steps: 0, balance_after_steps: 0, kind: ENTRY_KINDS.hold }, verb),
+      entry({ ...ofRevoked, delta_minor: 5, balance_after_minor: 5, kind: ENTRY_KINDS.adjustment }, verb),
+      entry({ ...ofRevoked, delta_minor: 5, balance_after_minor: 5 }, verb),
+      entry({ ...ofRevoked, delta_minor: 0, balance_after_minor: 0 }, verb),
+      entry({ ...ofRevoked, delta_minor: 0, balance_after_minor: 0, kind: ENTRY_KINDS.hold }, verb),
       // A return that was planned before the balance was revoked.
       [
         settleSql("released"),
-        entry({ ...ofRevoked, ...released, delta_steps: 300, balance_after_steps: 300, is_revoked: 0 }, verb),
+        entry({ ...ofRevoked, ...released, delta_minor: 300, balance_after_minor: 300, is_revoked: 0 }, verb),
       ],
     ]),
   },
   credit_ledger_moves_balance: {
     says: PASSED,
-    sql: [[entry(nextEntry), holds(`(SELECT remaining_steps = 500 FROM credit_balances WHERE id = '${PART}')`)]],
+    sql: [[entry(nextEntry), holds(`(SELECT remaining_minor = 500 FROM credit_balances WHERE id = '${PART}')`)]],
     behind: "guard_account",
   },
   credit_ledger_empties_or_fills_balance: {
     says: PASSED,
     sql: [
       [
-        entry({ ...nextEntry, delta_steps: -590, balance_after_steps: 0 }),
+        entry({ ...nextEntry, delta_minor: -590, balance_after_minor: 0 }),
         holds(`(SELECT has_remaining = 0 FROM credit_balances WHERE id = '${PART}')`),
       ],
     ],
@@ -417,8 +417,8 @@ const attacks: Readonly<Record<string, Attack>> = {
       [
         entry({
           ...nextEntry,
-          delta_steps: -590,
-          balance_after_steps: 0,
+          delta_minor: -590,
+          balance_after_minor: 0,
           kind: ENTRY_KINDS.refund,
           is_revoked: 1,
         }),
@@ -432,7 +432,7 @@ const attacks: Readonly<Record<string, Attack>> = {
     sql: [
       [
         "UPDATE payment_grants SET is_revoked = 1",
-        entry({ ...ofRevoked, is_revoked: 0, delta_steps: 50, balance_after_steps: 50, kind: ENTRY_KINDS.adjustment }),
+        entry({ ...ofRevoked, is_revoked: 0, delta_minor: 50, balance_after_minor: 50, kind: ENTRY_KINDS.adjustment }),
         holds(`(SELECT revoked_at_ms IS NULL FROM credit_balances WHERE id = '${REVOKED}')`),
       ],
     ],
@@ -443,8 +443,8 @@ const attacks: Readonly<Record<string, Attack>> = {
     sql: [
       [
         paymentGrant({ balance_id: PART, is_revoked: 1 }),
-        entry({ ...nextEntry, delta_steps: -590, balance_after_steps: 0, kind: ENTRY_KINDS.refund, is_revoked: 1 }),
-        holds(`(SELECT taken_steps = 590 FROM payment_grants WHERE balance_id = '${PART}')`),
+        entry({ ...nextEntry, delta_minor: -590, balance_after_minor: 0, kind: ENTRY_KINDS.refund, is_revoked: 1 }),
+        holds(`(SELECT clawed_back_minor = 590 FROM payment_grants WHERE balance_id = '${PART}')`),
       ],
     ],
     behind: "guard_account",
@@ -455,18 +455,18 @@ const attacks: Readonly<Record<string, Attack>> = {
       [
         paymentGrant({ balance_id: PART }),
         entry({ ...nextEntry, kind: ENTRY_KINDS.refund, reservation_id: "res_w" }),
-        holds(`(SELECT taken_steps = 90 FROM payment_grants WHERE balance_id = '${PART}')`),
+        holds(`(SELECT clawed_back_minor = 90 FROM payment_grants WHERE balance_id = '${PART}')`),
       ],
     ],
     behind: "guard_account",
   },
   ...frozen("credit_ledger", [
-    "delta_steps",
+    "delta_minor",
     "seq",
     "grant_seq",
     "kind",
     "written_by",
-    "balance_after_steps",
+    "balance_after_minor",
     "occurred_at_ms",
   ]),
   ...namesErased(
@@ -478,7 +478,7 @@ const attacks: Readonly<Record<string, Attack>> = {
 
   credit_balances_begin_whole: {
     says: "credit_balances_begin_whole",
-    sql: WAYS.map((verb) => balance("crb_new", LAST_SEQ + 1, { remaining_steps: 999 }, verb)),
+    sql: WAYS.map((verb) => balance("crb_new", LAST_SEQ + 1, { remaining_minor: 999 }, verb)),
   },
   credit_balances_no_replace: {
     says: "credit_balances_id",
@@ -495,7 +495,7 @@ const attacks: Readonly<Record<string, Attack>> = {
       (
         verb,
       ) => `${verb} INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
-          initial_steps, remaining_steps, has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+          initial_minor, remaining_minor, has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq)
         SELECT account_id, 'crb_long_' || value, pack_id, pack_name, '', unit, hex(zeroblob(850000)), 100, 1000, 1000, 1,
           'manual', 1, expires_at_ms, ${LAST_SEQ} + value, ${LAST_SEQ} + value
         FROM credit_balances AS b CROSS JOIN json_each('[1,2,3,4,5]') WHERE b.id = '${WHOLE}'`,
@@ -506,7 +506,7 @@ const attacks: Readonly<Record<string, Attack>> = {
     sql: WAYS.map(
       (verb) => `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5001)
         ${verb} INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
-          initial_steps, remaining_steps, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+          initial_minor, remaining_minor, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
         SELECT account_id, 'crb_ref_' || i, 'p' || i, pack_name, '', unit, '[]', 100, 1000, 1000, 1,
           'manual', 'many', 1, expires_at_ms, ${LAST_SEQ} + i, ${LAST_SEQ} + i
         FROM credit_balances AS b CROSS JOIN n WHERE b.id = '${WHOLE}'`,
@@ -537,8 +537,8 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: PASSED,
     sql: [
       [
-        `UPDATE environments SET features = '{"webhooks":[{}]}' WHERE id = ${LIVE}`,
-        `UPDATE environments SET features = NULL WHERE id = ${LIVE}`,
+        `UPDATE environments SET settingsSnapshot = '{"webhooks":[{}]}' WHERE id = ${LIVE}`,
+        `UPDATE environments SET settingsSnapshot = NULL WHERE id = ${LIVE}`,
         holds(`NOT EXISTS (SELECT 1 FROM alert_states WHERE environment_id = ${LIVE})`),
       ],
     ],
@@ -567,11 +567,11 @@ const attacks: Readonly<Record<string, Attack>> = {
   },
   credit_balances_moved_by_ledger: {
     says: "credit_balances_moved_by_ledger",
-    sql: ["remaining_steps = 5", "last_seq = 4"].map((set) => `UPDATE credit_balances SET ${set} WHERE id = '${PART}'`),
+    sql: ["remaining_minor = 5", "last_seq = 4"].map((set) => `UPDATE credit_balances SET ${set} WHERE id = '${PART}'`),
   },
   credit_balances_frozen: {
     says: "credit_balances_frozen",
-    sql: ["unit = 'cents'", "priority = 1", "expires_at_ms = 5", "initial_steps = 5", "matches = ''"].map(
+    sql: ["unit = 'cents'", "priority = 1", "expires_at_ms = 5", "initial_minor = 5", "matches = ''"].map(
       (set) => `UPDATE credit_balances SET ${set} WHERE id = '${PART}'`,
     ),
   },
@@ -617,7 +617,7 @@ const attacks: Readonly<Record<string, Attack>> = {
   },
   usage_events_frozen: {
     says: "usage_events_append_only",
-    sql: ["debits = '[]'", "count_steps = 1", "occurred_at_ms = 1", "uncovered = NULL"].map(
+    sql: ["debits = '[]'", "count_minor = 1", "occurred_at_ms = 1", "uncovered = NULL"].map(
       (set) => `UPDATE usage_events SET ${set} WHERE event_id = 'e1' AND environment_id = ${LIVE}`,
     ),
   },
@@ -720,15 +720,15 @@ const attacks: Readonly<Record<string, Attack>> = {
     sql: [
       // Returns while it is open, again after it is settled, or with another balance, amount, reason or reservation.
       ...WAYS.map((verb) => returned({}, verb)),
-      ...[{}, { kind: ENTRY_KINDS.expired }, { delta_steps: 9, balance_after_steps: 609 }].map((given) => [
+      ...[{}, { kind: ENTRY_KINDS.expired }, { delta_minor: 9, balance_after_minor: 609 }].map((given) => [
         settleSql("released"),
-        entry({ ...ofRevoked, ...released, delta_steps: 300, balance_after_steps: 300 }),
+        entry({ ...ofRevoked, ...released, delta_minor: 300, balance_after_minor: 300 }),
         returned({ seq: LAST_SEQ + 2 }),
-        returned({ seq: LAST_SEQ + 3, previous_seq: LAST_SEQ + 2, balance_after_steps: 610, ...given }),
+        returned({ seq: LAST_SEQ + 3, previous_seq: LAST_SEQ + 2, balance_after_minor: 610, ...given }),
       ]),
       returned({ reservation_id: null }),
       returned({ reservation_id: "res_nobody" }),
-      returned({ grant_seq: GRANT_SEQS[WHOLE], balance_after_steps: 1_010, previous_seq: 1 }),
+      returned({ grant_seq: GRANT_SEQS[WHOLE], balance_after_minor: 1_010, previous_seq: 1 }),
     ],
   },
 
@@ -817,16 +817,16 @@ const attacks: Readonly<Record<string, Attack>> = {
   usage_counts_add: {
     says: PASSED,
     sql: [
-      [countedEvent({ isJudged: 0, steps: 8 }), counterHas("used_steps = 11 AND reached_count = 1")],
-      [countedEvent({ windowMs: 6 }), counterHas("used_steps = 1 AND window_ms = 6")],
-      [countedEvent({ windowMs: 4, isJudged: 0 }), counterHas("used_steps = 3 AND window_ms = 5")],
-      [countedEvent({ isKept: 1 }), counterHas("used_steps = 3")],
+      [countedEvent({ isEnforced: 0, minor: 8 }), counterHas("used_minor = 11 AND reached_count = 1")],
+      [countedEvent({ windowMs: 6 }), counterHas("used_minor = 1 AND window_ms = 6")],
+      [countedEvent({ windowMs: 4, isEnforced: 0 }), counterHas("used_minor = 3 AND window_ms = 5")],
+      [countedEvent({ isKept: 1 }), counterHas("used_minor = 3")],
     ],
     behind: "cannot modify usage_counts",
   },
   usage_events_count: {
     says: PASSED,
-    sql: [[countedEvent({}), counterHas("used_steps = 4")]],
+    sql: [[countedEvent({}), counterHas("used_minor = 4")]],
     behind: "guard_account",
   },
   usage_events_to_sum: {
@@ -852,7 +852,7 @@ const attacks: Readonly<Record<string, Attack>> = {
   statements_kept: {
     says: "statements_kept",
     sql: [
-      "UPDATE statements SET made_at_ms = NULL WHERE id = 'stm_w'",
+      "UPDATE statements SET completed_at_ms = NULL WHERE id = 'stm_w'",
       "UPDATE statements SET after_account_id = 7 WHERE id = 'stm_w'",
       ...[`environment_id = ${TEST}`, "month = '2026-03'", "id = 'stm_new'"].map(
         (set) => `UPDATE statements SET ${set} WHERE id = 'stm_running'`,
@@ -863,15 +863,15 @@ const attacks: Readonly<Record<string, Attack>> = {
   statements_no_replace: {
     says: "statements_kept",
     sql: [
-      `INSERT OR REPLACE INTO statements (environment_id, month, id, after_account_id, asked_at_ms) VALUES (${LIVE}, '2026-01', 'stm_new', 0, 1)`,
-      `INSERT OR REPLACE INTO statements (environment_id, month, id, after_account_id, asked_at_ms) VALUES (${LIVE}, '2026-04', 'stm_w', 0, 1)`,
+      `INSERT OR REPLACE INTO statements (environment_id, month, id, after_account_id, requested_at_ms) VALUES (${LIVE}, '2026-01', 'stm_new', 0, 1)`,
+      `INSERT OR REPLACE INTO statements (environment_id, month, id, after_account_id, requested_at_ms) VALUES (${LIVE}, '2026-04', 'stm_w', 0, 1)`,
     ],
   },
   statement_lines_no_delete: { says: "statements_kept", sql: ["DELETE FROM statement_lines"] },
   statement_lines_kept: { says: "statements_kept", sql: ["UPDATE statement_lines SET amounts = '{}'"] },
   reservations_count: {
     says: PASSED,
-    sql: [[reservation({ id: "res_new", legs: "[]", counted: counted({}) }), counterHas("used_steps = 4")]],
+    sql: [[reservation({ id: "res_new", legs: "[]", counted: counted({}) }), counterHas("used_minor = 4")]],
     behind: "guard_account",
   },
   reservations_uncount: {
@@ -880,14 +880,14 @@ const attacks: Readonly<Record<string, Attack>> = {
       [
         reservation({ id: "res_new", legs: "[]", counted: counted({}) }),
         "UPDATE reservations SET state = 'released', settled_at_ms = 6, settled_seq = 1 WHERE id = 'res_new'",
-        counterHas("used_steps = 3"),
+        counterHas("used_minor = 3"),
       ],
     ],
     behind: "guard_account",
   },
   usage_counters_first: {
     says: "usage_limit_reached",
-    sql: [[usageLimit({ id: "lim_new", name_key: "new" }), countedEvent({ limitId: "lim_new", steps: 11 })]],
+    sql: [[usageLimit({ id: "lim_new", name_key: "new" }), countedEvent({ limitId: "lim_new", minor: 11 })]],
   },
   usage_limits_frozen: {
     says: "usage_limits_frozen",
@@ -1127,8 +1127,8 @@ const attacks: Readonly<Record<string, Attack>> = {
       (set) => `UPDATE tombstones SET ${set} ${OF_LIVE}`,
     ),
   },
-  refusals_make_account: makesAccount(
-    `INSERT INTO refusals VALUES (${LIVE}, 'new', 'shortage', 'chat', 'm', '{}', 1, 1)`,
+  rejections_make_account: makesAccount(
+    `INSERT INTO rejections VALUES (${LIVE}, 'new', 'shortage', 'chat', 'm', '{}', 1, 1)`,
   ),
   stripe_customers_make_account: makesAccount(`INSERT INTO stripe_customers VALUES (${LIVE}, 'cus_new', 'new', 1)`),
   stripe_customers_change_account: makesAccount("UPDATE stripe_customers SET user_id = 'new' WHERE customer = 'cus_w'"),
@@ -1185,7 +1185,7 @@ const attacks: Readonly<Record<string, Attack>> = {
   refund_owed_of_entry: {
     says: "refund_owed_of_entry",
     sql: [
-      owed({ owed_steps: 60 }, REPLACE),
+      owed({ owed_minor: 60 }, REPLACE),
       owed({ seq: 1 }),
       owed({ seq: 3 }),
       owed({ account_id: OTHER }),
@@ -1195,7 +1195,7 @@ const attacks: Readonly<Record<string, Attack>> = {
   },
   refund_owed_only_falls: {
     says: "refund_owed_only_falls",
-    sql: ["owed_steps = 51", `account_id = ${OTHER}`, `balance_id = '${PART}'`, "seq = 3"].map(
+    sql: ["owed_minor = 51", `account_id = ${OTHER}`, `balance_id = '${PART}'`, "seq = 3"].map(
       (set) => `UPDATE refund_owed SET ${set}`,
     ),
   },
@@ -1206,7 +1206,7 @@ const attacks: Readonly<Record<string, Attack>> = {
       paymentGrant({ balance_id: "crb_nobody" }),
       paymentGrant({ balance_id: PART, account_id: OTHER }),
       paymentGrant({ balance_id: PART, environment_id: TEST }),
-      paymentGrant({ taken_steps: 1 }, REPLACE),
+      paymentGrant({ clawed_back_minor: 1 }, REPLACE),
     ],
   },
   payment_grants_frozen: {
@@ -1234,31 +1234,31 @@ const attacks: Readonly<Record<string, Attack>> = {
   },
 };
 
-/** Attacks, by the name of the CHECK. A trigger that would refuse the statement earlier is dropped. */
+/** Attacks, by the name of the CHECK. A trigger that would reject the statement earlier is dropped. */
 const checks: Readonly<Record<string, string | readonly string[]>> = {
   environments_mode: environment({ id: -3, mode: "staging" }),
-  environments_clock: `UPDATE environments SET features = '${JSON.stringify({ clock: CLOCK })}' WHERE id = ${LIVE}`,
+  environments_clock: `UPDATE environments SET settingsSnapshot = '${JSON.stringify({ clock: CLOCK })}' WHERE id = ${LIVE}`,
   environments_test_quota: `UPDATE environments SET test_balance_count = 1 WHERE id = ${TEST}`,
   api_keys_kind: key({ hash: "hash_new", id: "key_new", kind: "master" }),
-  credit_pack_items_amount_positive: item({ position: 1, amount_steps: 0 }),
+  credit_pack_items_amount_positive: item({ position: 1, amount_minor: 0 }),
   database_size_one_row: "INSERT INTO database_size (id, bytes, freed_bytes) VALUES (2, 0, 0)",
   database_size_positive: ["bytes", "freed_bytes"].map((column) => `UPDATE database_size SET ${column} = -1`),
-  statements_month: `INSERT INTO statements (environment_id, month, id, after_account_id, asked_at_ms) VALUES (${LIVE}, 'May 2026', 'stm_new', 0, 1)`,
+  statements_month: `INSERT INTO statements (environment_id, month, id, after_account_id, requested_at_ms) VALUES (${LIVE}, 'May 2026', 'stm_new', 0, 1)`,
   alerts_below: `UPDATE alerts SET percent_thousandths = 1 WHERE environment_id = ${LIVE}`,
   credit_balances_unit: balance("crb_new", LAST_SEQ + 1, { unit: "minutes" }),
   credit_balances_source: balance("crb_new", LAST_SEQ + 1, { source: "stolen" }),
   credit_balances_initial_positive: balance("crb_new", LAST_SEQ + 1, {
-    initial_steps: 0,
-    remaining_steps: 0,
+    initial_minor: 0,
+    remaining_minor: 0,
     has_remaining: 0,
   }),
   credit_balances_remaining_not_negative: [
     "DROP TRIGGER credit_balances_begin_whole",
-    balance("crb_new", LAST_SEQ + 1, { remaining_steps: -1, has_remaining: 0 }),
+    balance("crb_new", LAST_SEQ + 1, { remaining_minor: -1, has_remaining: 0 }),
   ],
   credit_balances_remaining_within_bounds: balance("crb_new", LAST_SEQ + 1, {
-    initial_steps: TOP + 1,
-    remaining_steps: TOP + 1,
+    initial_minor: TOP + 1,
+    remaining_minor: TOP + 1,
   }),
   credit_balances_has_remaining: balance("crb_new", LAST_SEQ + 1, { has_remaining: 0 }),
   credit_ledger_is_revoked: entry({ ...nextEntry, is_revoked: 2 }),
@@ -1270,16 +1270,16 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   recurring_grants_rollover: recurring({ ordinal: 2, id: "rec_x", rollover_periods: 13 }),
   credit_refunds_share: refund({ ordinal: 2, refund_ref: "another", part: 3 }),
   credit_ledger_by_caller: entry({ ...nextEntry, written_by: -1 }),
-  credit_ledger_kind: entry({ ...nextEntry, delta_steps: -590, balance_after_steps: 0, kind: 13, is_revoked: 1 }),
+  credit_ledger_kind: entry({ ...nextEntry, delta_minor: -590, balance_after_minor: 0, kind: 13, is_revoked: 1 }),
   usage_events_properties_once: [
     largeProperties({ seq: 3 }),
     usageEvent({ ...third, properties: "{}", large_properties_bytes: 11 }),
   ],
   payments_status: payment({ id: "pay_new", reason: "no_user" }),
   stripe_log_outcome: logged({ event_id: "evt_new", outcome: "unmatched" }),
-  stripe_log_user_of_ignored: logged({ event_id: "evt_new", outcome: "ignored", reason: "shape", asked_user: "u" }),
-  refund_owed_positive: "UPDATE refund_owed SET owed_steps = 0",
-  payment_grants_taken: "UPDATE payment_grants SET taken_steps = -1",
+  stripe_log_user_of_ignored: logged({ event_id: "evt_new", outcome: "ignored", reason: "shape", requested_user: "u" }),
+  refund_owed_positive: "UPDATE refund_owed SET owed_minor = 0",
+  payment_grants_taken: "UPDATE payment_grants SET clawed_back_minor = -1",
   payment_grants_flags: "UPDATE payment_grants SET is_revoked = 2",
   reservations_state: reservation({ id: "res_new", state: "lost" }),
   reservations_on_expiry: reservation({ id: "res_new", on_expiry: "keep" }),
@@ -1296,20 +1296,20 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   erasures_lifted_after_end: "UPDATE erasures SET lifted_at_ms = 1 WHERE id = 'era_w'",
   erasure_names_kind: erasureName({ kind: "whim" }),
   price_lists_version: priceList({ version: 10_001 }),
-  usage_limits_amount: usageLimit({ id: "lim_new", name_key: "new", amount_steps: -1 }),
+  usage_limits_amount: usageLimit({ id: "lim_new", name_key: "new", amount_minor: -1 }),
   usage_limits_unit: usageLimit({ id: "lim_new", name_key: "new", unit: "minutes" }),
   usage_limits_every: usageLimit({ id: "lim_new", name_key: "new", every: "year" }),
-  usage_counters_used: "UPDATE usage_counters SET used_steps = -1",
-  usage_counters_own_amount: "UPDATE usage_counters SET own_amount_steps = 1",
-  refusals_kind: `UPDATE refusals SET kind = 'whim' WHERE environment_id = ${LIVE}`,
+  usage_counters_used: "UPDATE usage_counters SET used_minor = -1",
+  usage_counters_override: "UPDATE usage_counters SET override_minor = 1",
+  rejections_kind: `UPDATE rejections SET kind = 'whim' WHERE environment_id = ${LIVE}`,
 };
 
-/** Attacks, by "table.column, column", with a trigger's error if a trigger refuses the statement earlier. */
+/** Attacks, by "table.column, column", with a trigger's error if a trigger rejects the statement earlier. */
 const uniques: Readonly<Record<string, readonly [sql: string, says?: string]>> = {
   "environments.app_id, mode": [environment({ id: -3 }), "environments_kept"],
   "api_keys.environment_id, id": [key({ hash: "hash_new", id: "key_w" }), "api_keys_kept"],
   "statements.id": [
-    `INSERT INTO statements (environment_id, month, id, after_account_id, asked_at_ms) VALUES (${LIVE}, '2026-05', 'stm_w', 0, 1)`,
+    `INSERT INTO statements (environment_id, month, id, after_account_id, requested_at_ms) VALUES (${LIVE}, '2026-05', 'stm_w', 0, 1)`,
     "statements_kept",
   ],
   "admin_keys.id": [adminKey({ hash: "hash_new" }), "admin_keys_kept"],
@@ -1383,7 +1383,7 @@ describe("the database", () => {
     expect(await outcome()).toContain(PASSED);
   });
 
-  it("lets a running erasure remove the names of its person, and refuses changes of these rows afterwards", async () => {
+  it("lets a running erasure remove the names of its person, and rejects changes of these rows afterwards", async () => {
     expect(await outcome(...erased)).toContain(PASSED);
     const over = ["DELETE FROM erasure_names", "DELETE FROM erasure_ids"];
     expect(await outcome(...erased, ...over)).toContain(PASSED);
@@ -1463,7 +1463,7 @@ describe("the database", () => {
     },
   );
 
-  it("refuses a fraction and a text instead of a whole number, because every table is STRICT", async () => {
+  it("rejects a fraction and a text instead of a whole number, because every table is STRICT", async () => {
     const { results } = await db
       .prepare(`SELECT t.name AS "table", max(c.name) AS "column", list.strict AS isStrict
         FROM (${tables}) AS t JOIN pragma_table_info(t.name) AS c JOIN pragma_table_list AS list ON list.name = t.name

@@ -3,7 +3,7 @@ import { getTableColumns, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { amountJson, fromSteps } from "../../../src/books/amounts/amount.ts";
+import { amountJson, fromMinor } from "../../../src/books/amounts/amount.ts";
 import { exportedEntryFields, presentExportedEntry } from "../../../src/books/credits/history.ts";
 import { describedEvent, usageTimes } from "../../../src/books/usage/describe-events.ts";
 import { isoJson, presenter, type WireFields } from "../../../src/db/presenter.ts";
@@ -13,11 +13,11 @@ import { exportAuditFields, presentAuditRow } from "../../../src/exports/export-
 import { jsonOf } from "../../../src/exports/lists.ts";
 import { iso } from "../../../src/lib/time.ts";
 import { consentWireFields, presentConsent } from "../../../src/people/consent.ts";
-import { steps } from "../../support/steps.ts";
+import { minor } from "../../support/minor.ts";
 
 const FIRST_MS = Date.parse("0000-01-01T00:00:00.000Z");
 const LAST_MS = Date.parse("9999-12-31T23:59:59.999Z");
-const STEPS_MAX = 8_589_934_592_000_000;
+const MINOR_MAX = 8_589_934_592_000_000;
 
 /** Returns the JSON that SQL writes for each row of `source`. `table` turns `rows` into the table that `source` reads. */
 async function jsonBySql(json: SQL, source: SQL, table: SQL, rows: readonly (readonly unknown[])[]): Promise<string[]> {
@@ -55,7 +55,7 @@ function anyOf(name: string, { dataType, enumValues, notNull }: SQLiteColumn): f
         : name.endsWith("Ms")
           ? fc.integer({ min: FIRST_MS, max: LAST_MS })
           : name.endsWith("Steps")
-            ? fc.integer({ min: -STEPS_MAX, max: STEPS_MAX })
+            ? fc.integer({ min: -MINOR_MAX, max: MINOR_MAX })
             : dataType === "number"
               ? fc.integer({ min: 1, max: 2 ** 48 })
               : name === "balanceId"
@@ -154,13 +154,13 @@ it("SQL writes times as JavaScript does, to the millisecond, in all years of fou
 
 it("SQL writes amounts as decimals that parse to the numbers of other responses, without trailing zeros", async () => {
   const small = [0, 1, -1, 10, -10, 100, 999, 1_000, 1_001, 12_340, -12_345, 1_000_000, 1_000_001, 123_456_789];
-  const large = [8_796_093_022_208_000, -8_796_093_022_207_999, STEPS_MAX, 8_589_934_591_999_999];
+  const large = [8_796_093_022_208_000, -8_796_093_022_207_999, MINOR_MAX, 8_589_934_591_999_999];
   const random = Array.from({ length: 5_000 }, (_, index) => (index * 1_759_218_604_441.6) | 0 || index);
   const values = [...small, ...large, ...random, ...random.map((value) => value * 2_000_003)];
   for (const unit of ["count", "tokens", "seconds", "cents"] as const) {
     for (const unitSql of [unit, sql`${unit}`]) {
       const texts = await ofNumbers(amountJson(sql`v.n`, unitSql), values);
-      expect(texts.map((text) => JSON.parse(text))).toEqual(values.map((value) => fromSteps(unit, steps(value))));
+      expect(texts.map((text) => JSON.parse(text))).toEqual(values.map((value) => fromMinor(unit, minor(value))));
       expect(texts.filter((text) => /\.\d*0$|\.$/.test(text))).toEqual([]);
     }
   }

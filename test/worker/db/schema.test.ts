@@ -3,7 +3,7 @@ import { getTableColumns, is, Table } from "drizzle-orm";
 import { getTableConfig, type SQLiteTable } from "drizzle-orm/sqlite-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { NEVER_MS } from "../../../src/books/ledger/balance.ts";
-import { constraintOf } from "../../../src/db/attempt.ts";
+import { findConstraint } from "../../../src/db/attempt.ts";
 import * as schema from "../../../src/db/schema.ts";
 import { ENTRY_KINDS } from "../../../src/db/schema.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
@@ -62,8 +62,8 @@ async function attack(sql: string): Promise<unknown> {
     );
 }
 
-/** Runs an attack that must be refused. Returns D1's error. */
-async function expectRefused(sql: string): Promise<Error> {
+/** Runs an attack that must be rejected. Returns D1's error. */
+async function expectRejected(sql: string): Promise<Error> {
   const error = await attack(sql);
   if (!(error instanceof Error)) throw new Error(`The database took: ${sql}`);
   expect(error.message).toContain("SQLITE_CONSTRAINT");
@@ -86,14 +86,14 @@ const ACCOUNTS: Readonly<Record<string, number>> = Object.fromEntries(
 const idOf = (user: string): number => ACCOUNTS[user] ?? Number.NaN;
 
 const balanceColumns = `account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
-  initial_steps, remaining_steps, has_remaining, source, external_ref, notes, granted_at_ms, expires_at_ms, revoked_at_ms,
+  initial_minor, remaining_minor, has_remaining, source, external_ref, notes, granted_at_ms, expires_at_ms, revoked_at_ms,
   grant_seq, last_seq`;
 
 interface NewBalance {
   readonly user?: string;
   readonly id: string;
   readonly seq: number;
-  readonly steps?: number;
+  readonly minor?: number;
   readonly remaining?: number;
   readonly lastSeq?: number;
   readonly revoked?: string;
@@ -104,9 +104,9 @@ interface NewBalance {
 }
 
 function balance(verb: string, b: NewBalance): string {
-  const { user = "u", steps = 1_000, unit = "count" } = b;
+  const { user = "u", minor = 1_000, unit = "count" } = b;
   return `${verb} INTO credit_balances (${balanceColumns}) VALUES (${idOf(user)}, '${b.id}', 'cpk_1', 'Pack', '', '${unit}', '[]',
-    100, ${steps}, ${b.remaining ?? steps}, ${b.hasRemaining ?? 1}, '${b.source ?? "manual"}',
+    100, ${minor}, ${b.remaining ?? minor}, ${b.hasRemaining ?? 1}, '${b.source ?? "manual"}',
     ${b.ref === undefined ? "NULL" : `'${b.ref}'`}, NULL, 1, ${NEVER_MS}, ${b.revoked ?? "NULL"}, ${b.seq},
     ${b.lastSeq ?? b.seq})`;
 }
@@ -125,8 +125,8 @@ interface NewEntry {
 
 function entry(verb: string, m: NewEntry): string {
   const { user = "u", kind = m.delta > 0 ? "adjustment" : "refund" } = m;
-  return `${verb} INTO credit_ledger (account_id, seq, grant_seq, delta_steps,
-    balance_after_steps, previous_seq, kind, written_by, occurred_at_ms, is_revoked, reservation_id) VALUES (${idOf(user)}, ${m.seq},
+  return `${verb} INTO credit_ledger (account_id, seq, grant_seq, delta_minor,
+    balance_after_minor, previous_seq, kind, written_by, occurred_at_ms, is_revoked, reservation_id) VALUES (${idOf(user)}, ${m.seq},
     coalesce((SELECT grant_seq FROM credit_balances WHERE id = '${m.id}'), 99), ${m.delta}, ${m.after}, ${m.previous},
     ${ENTRY_KINDS[kind]}, 0, 5, ${m.revoked ?? 0}, ${m.reservation === undefined ? "NULL" : `'${m.reservation}'`})`;
 }
@@ -166,7 +166,7 @@ describe("a balance", () => {
     const stands = () =>
       db
         .prepare(
-          "SELECT remaining_steps AS remaining, has_remaining AS hasRemaining, last_seq AS lastSeq FROM credit_balances WHERE id = 'crb_moved'",
+          "SELECT remaining_minor AS remaining, has_remaining AS hasRemaining, last_seq AS lastSeq FROM credit_balances WHERE id = 'crb_moved'",
         )
         .first();
     expect(await stands()).toEqual({ remaining: 1_000, hasRemaining: 1, lastSeq: 1 });
@@ -182,55 +182,55 @@ describe("a balance", () => {
   });
 
   it.each([
-    "remaining_steps = 5",
-    "remaining_steps = remaining_steps - 1",
-    "remaining_steps = remaining_steps",
-    "remaining_steps = 0, has_remaining = 0",
+    "remaining_minor = 5",
+    "remaining_minor = remaining_minor - 1",
+    "remaining_minor = remaining_minor",
+    "remaining_minor = 0, has_remaining = 0",
     "has_remaining = 0",
     "last_seq = 1",
     "last_seq = 4",
     "last_seq = 6",
-    "remaining_steps = 600, last_seq = 4",
-    "remaining_steps = 1000, last_seq = 2",
+    "remaining_minor = 600, last_seq = 4",
+    "remaining_minor = 1000, last_seq = 2",
   ])("is changed by nothing but the ledger: UPDATE … SET %s", async (set) => {
     for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE", "UPDATE OR FAIL"]) {
       for (const id of ["crb_whole", "crb_part", "crb_empty"]) {
-        await expectRefused(`${verb} credit_balances SET ${set} WHERE id = '${id}'`);
+        await expectRejected(`${verb} credit_balances SET ${set} WHERE id = '${id}'`);
       }
     }
   });
 
   it("keeps all values of its issue", async () => {
-    const movable = ["remaining_steps", "has_remaining", "last_seq", "revoked_at_ms"];
+    const movable = ["remaining_minor", "has_remaining", "last_seq", "revoked_at_ms"];
     const frozen = getTableConfig(schema.creditBalances)
       .columns.map((column) => column.name)
       .filter((name) => !movable.includes(name));
     expect(frozen).toHaveLength(18);
     for (const column of frozen) {
       for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE"]) {
-        const error = await expectRefused(`${verb} credit_balances SET ${column} = ${column} WHERE id = 'crb_whole'`);
+        const error = await expectRejected(`${verb} credit_balances SET ${column} = ${column} WHERE id = 'crb_whole'`);
         expect(error.message).toContain("credit_balances_frozen");
       }
     }
   });
 
   it("is never deleted", async () => {
-    for (const where of ["", " WHERE id = 'crb_empty'", " WHERE remaining_steps = 0"]) {
-      expect((await expectRefused(`DELETE FROM credit_balances${where}`)).message).toContain("credit_balances_kept");
+    for (const where of ["", " WHERE id = 'crb_empty'", " WHERE remaining_minor = 0"]) {
+      expect((await expectRejected(`DELETE FROM credit_balances${where}`)).message).toContain("credit_balances_kept");
     }
   });
 
   it("is never replaced, by its id, its key or its externalRef", async () => {
     for (const verb of WAYS) {
       for (const user of ["u", "other"]) {
-        const error = await expectRefused(balance(verb, { user, id: "crb_whole", seq: user === "u" ? 6 : 1 }));
+        const error = await expectRejected(balance(verb, { user, id: "crb_whole", seq: user === "u" ? 6 : 1 }));
         expect(error.message).toContain("credit_balances_id");
       }
-      const error = await expectRefused(balance(verb, { id: "crb_new", seq: 6, ref: "order-1" }));
-      expect(constraintOf(error)).toBe("credit_balances_external_ref");
+      const error = await expectRejected(balance(verb, { id: "crb_new", seq: 6, ref: "order-1" }));
+      expect(findConstraint(error)).toBe("credit_balances_external_ref");
     }
-    await expectRefused(
-      `${balance("INSERT", { id: "crb_whole", seq: 6 })} ON CONFLICT (id) DO UPDATE SET remaining_steps = 5`,
+    await expectRejected(
+      `${balance("INSERT", { id: "crb_whole", seq: 6 })} ON CONFLICT (id) DO UPDATE SET remaining_minor = 5`,
     );
   });
 
@@ -242,10 +242,10 @@ describe("a balance", () => {
       { seq: 6, lastSeq: 5 },
       { seq: 6, revoked: "1" },
       { seq: 6, hasRemaining: 0 },
-      { seq: 6, steps: 0, hasRemaining: 0 },
-      { seq: 6, steps: -1, hasRemaining: 0 },
-      { seq: 6, steps: 8_796_093_022_208_001 },
-      { seq: 6, steps: 8_589_934_592_000_001, unit: "cents" },
+      { seq: 6, minor: 0, hasRemaining: 0 },
+      { seq: 6, minor: -1, hasRemaining: 0 },
+      { seq: 6, minor: 8_796_093_022_208_001 },
+      { seq: 6, minor: 8_589_934_592_000_001, unit: "cents" },
       { seq: 6, unit: "minutes" },
       { seq: 6, source: "stolen" },
       { seq: 7 },
@@ -254,7 +254,7 @@ describe("a balance", () => {
     ];
     for (const columns of wrong) {
       for (const verb of WAYS.filter((way) => way !== "INSERT OR IGNORE")) {
-        await expectRefused(balance(verb, { id: "crb_new", ...columns }));
+        await expectRejected(balance(verb, { id: "crb_new", ...columns }));
       }
       // OR IGNORE may skip the row silently, but must not store it.
       await attack(balance("INSERT OR IGNORE", { id: "crb_new", ...columns }));
@@ -264,18 +264,20 @@ describe("a balance", () => {
   it("is revoked once, by an entry that leaves nothing, and by nothing else", async () => {
     const of = { user: "revoked", id: "crb_revoked" };
     await run(balance("INSERT", { ...of, seq: 1 }));
-    await expectRefused("UPDATE credit_balances SET revoked_at_ms = 5 WHERE id = 'crb_revoked'");
-    await expectRefused(entry("INSERT", { ...of, seq: 2, delta: -1, after: 999, previous: 1, revoked: 1 }));
+    await expectRejected("UPDATE credit_balances SET revoked_at_ms = 5 WHERE id = 'crb_revoked'");
+    await expectRejected(entry("INSERT", { ...of, seq: 2, delta: -1, after: 999, previous: 1, revoked: 1 }));
     await run(entry("INSERT", { ...of, seq: 2, delta: -1_000, after: 0, previous: 1 }));
-    await expectRefused("UPDATE credit_balances SET revoked_at_ms = 5 WHERE id = 'crb_revoked'");
+    await expectRejected("UPDATE credit_balances SET revoked_at_ms = 5 WHERE id = 'crb_revoked'");
     await run(entry("INSERT", { ...of, seq: 3, delta: 0, after: 0, previous: 2, revoked: 1 }));
     const stored = db.prepare("SELECT revoked_at_ms AS atMs FROM credit_balances WHERE id = 'crb_revoked'");
     expect(await stored.first()).toEqual({ atMs: 5 });
     // A ledger row does not undo it.
-    await expectRefused(entry("INSERT", { ...of, seq: 4, delta: 0, after: 0, previous: 3 }));
+    await expectRejected(entry("INSERT", { ...of, seq: 4, delta: 0, after: 0, previous: 3 }));
     for (const value of ["6", "NULL", "5"]) {
-      const error = await expectRefused(`UPDATE credit_balances SET revoked_at_ms = ${value} WHERE id = 'crb_revoked'`);
-      expect(constraintOf(error)).toBe("credit_balances_revoked_once");
+      const error = await expectRejected(
+        `UPDATE credit_balances SET revoked_at_ms = ${value} WHERE id = 'crb_revoked'`,
+      );
+      expect(findConstraint(error)).toBe("credit_balances_revoked_once");
     }
   });
 });
@@ -283,8 +285,8 @@ describe("a balance", () => {
 describe("the ledger", () => {
   it("is never updated", async () => {
     for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE", "UPDATE OR FAIL"]) {
-      for (const set of ["note = 'x'", "delta_steps = delta_steps", "seq = seq + 10", "account_id = account_id + 1"]) {
-        expect((await expectRefused(`${verb} credit_ledger SET ${set}`)).message).toContain(
+      for (const set of ["note = 'x'", "delta_minor = delta_minor", "seq = seq + 10", "account_id = account_id + 1"]) {
+        expect((await expectRejected(`${verb} credit_ledger SET ${set}`)).message).toContain(
           "credit_ledger_append_only",
         );
       }
@@ -293,7 +295,9 @@ describe("the ledger", () => {
 
   it("is never deleted from, in part or completely", async () => {
     for (const where of ["", " WHERE seq = 5", ` WHERE account_id = ${idOf("u")}`]) {
-      expect((await expectRefused(`DELETE FROM credit_ledger${where}`)).message).toContain("credit_ledger_append_only");
+      expect((await expectRejected(`DELETE FROM credit_ledger${where}`)).message).toContain(
+        "credit_ledger_append_only",
+      );
     }
   });
 
@@ -324,17 +328,17 @@ describe("the ledger", () => {
       { kind: "grant", id: "crb_whole", seq: 1, delta: 1_000, after: 1_000, previous: "NULL" },
       { kind: "grant", id: "crb_nobody", delta: 1_000, after: 1_000, previous: "NULL" },
     ];
-    for (const change of wrong) await expectRefused(entry(verb, { ...good, ...change }));
+    for (const change of wrong) await expectRejected(entry(verb, { ...good, ...change }));
   });
 
   it.each(WAYS)("accepts no row that would bring a balance below zero or beyond its bounds: %s", async (verb) => {
     const below = entry(verb, { id: "crb_part", seq: 6, delta: -601, after: -1, previous: 4 });
-    expect(constraintOf(await expectRefused(below))).toBe("credit_balances_remaining_not_negative");
+    expect(findConstraint(await expectRejected(below))).toBe("credit_balances_remaining_not_negative");
     const far = entry(verb, { id: "crb_empty", seq: 6, delta: -1, after: -1, previous: 5 });
-    expect(constraintOf(await expectRefused(far))).toBe("credit_balances_remaining_not_negative");
+    expect(findConstraint(await expectRejected(far))).toBe("credit_balances_remaining_not_negative");
     const top = 8_796_093_022_208_000;
     const above = entry(verb, { id: "crb_part", seq: 6, delta: top - 599, after: top + 1, previous: 4 });
-    expect(constraintOf(await expectRefused(above))).toBe("credit_balances_remaining_within_bounds");
+    expect(findConstraint(await expectRejected(above))).toBe("credit_balances_remaining_within_bounds");
   });
 
   it("changes the balance even if the row is inserted with a conflict clause", async () => {
@@ -351,7 +355,7 @@ describe("the held amount of a balance", () => {
   const TOP = 8_796_093_022_208_000;
   // The cron of other tests must not settle these reservations.
   const NEVER_DUE_MS = 9_000_000_000_000;
-  const hold = (account: string, id: string, state: string, legs: readonly [grantSeq: number, steps: number][]) =>
+  const hold = (account: string, id: string, state: string, legs: readonly [grantSeq: number, minor: number][]) =>
     run(`INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms,
       expires_at_ms, request_hash) VALUES (-900, '${id}', ${idOf(account)}, 'e', '{}',
       '${JSON.stringify(legs.map(([grantSeq, steps]) => [grantSeq, 0, steps, 0]))}', '${state}', 1, ${NEVER_DUE_MS}, '')`);
@@ -362,7 +366,7 @@ describe("the held amount of a balance", () => {
 
   it("keeps its room to return: no adjustment uses it, with any conflict clause", async () => {
     const of = { user: "held", id: "crb_held" };
-    await run(balance("INSERT", { ...of, seq: 1, steps: TOP }));
+    await run(balance("INSERT", { ...of, seq: 1, minor: TOP }));
     await run(balance("INSERT", { ...of, id: "crb_beside", seq: 2 }));
     await run(entry("INSERT", { ...of, seq: 3, delta: -50, after: TOP - 50, previous: 1, kind: "hold" }));
     await hold("held", "res_a", "open", [
@@ -375,12 +379,12 @@ describe("the held amount of a balance", () => {
     await hold("other", "res_d", "open", [[1, 7]]);
     for (const verb of WAYS) {
       for (const delta of [21, 22, 50]) {
-        const error = await expectRefused(entry(verb, { ...of, seq: 4, delta, after: TOP - 50 + delta, previous: 3 }));
-        expect(constraintOf(error)).toBe("credit_balances_remaining_within_bounds");
+        const error = await expectRejected(entry(verb, { ...of, seq: 4, delta, after: TOP - 50 + delta, previous: 3 }));
+        expect(findConstraint(error)).toBe("credit_balances_remaining_within_bounds");
       }
     }
     await run(entry("INSERT", { ...of, seq: 4, delta: 20, after: TOP - 30, previous: 3 }));
-    await expectRefused(entry("INSERT", { ...of, seq: 5, delta: 1, after: TOP - 29, previous: 4 }));
+    await expectRejected(entry("INSERT", { ...of, seq: 5, delta: 1, after: TOP - 29, previous: 4 }));
     // All held credits return, and a balance may be lowered at any time.
     await run(entry("INSERT", { ...of, id: "crb_beside", seq: 5, delta: -900, after: 100, previous: 2 }));
     const back = (reservation: string) => ({ ...of, reservation, kind: "expired" as const });
@@ -399,8 +403,10 @@ describe("the held amount of a balance", () => {
     await run(entry("INSERT", { ...of, seq: 3, delta: -700, after: 0, previous: 2, revoked: 1 }));
     for (const verb of WAYS) {
       for (const delta of [1, 300]) {
-        const error = await expectRefused(entry(verb, { ...of, seq: 4, delta, after: delta, previous: 3, revoked: 1 }));
-        expect(constraintOf(error)).toBe("credit_balances_revoked");
+        const error = await expectRejected(
+          entry(verb, { ...of, seq: 4, delta, after: delta, previous: 3, revoked: 1 }),
+        );
+        expect(findConstraint(error)).toBe("credit_balances_revoked");
       }
     }
     // A hold returns, and is taken away at once.
@@ -410,8 +416,8 @@ describe("the held amount of a balance", () => {
     await run(entry("INSERT", { ...back, seq: 4, delta: 300, after: 300, previous: 3 }));
     await run(entry("INSERT", { ...of, seq: 5, delta: -300, after: 0, previous: 4, revoked: 1 }));
     for (const verb of WAYS) {
-      const error = await expectRefused(entry(verb, { ...of, seq: 6, delta: 1, after: 1, previous: 5, revoked: 1 }));
-      expect(constraintOf(error)).toBe("credit_balances_revoked");
+      const error = await expectRejected(entry(verb, { ...of, seq: 6, delta: 1, after: 1, previous: 5, revoked: 1 }));
+      expect(findConstraint(error)).toBe("credit_balances_revoked");
     }
   });
 });
@@ -429,17 +435,17 @@ describe("a refund", () => {
         [3, "b"],
         [2, "a"],
       ] as const) {
-        expect(constraintOf(await expectRefused(refund(verb, ordinal, name)))).toBe("credit_refunds_gapless");
+        expect(findConstraint(await expectRejected(refund(verb, ordinal, name)))).toBe("credit_refunds_gapless");
       }
     }
-    for (const share of ["4, 3", "0, 3", "1, NULL", "NULL, 3"]) await expectRefused(refund("INSERT", 2, "b", share));
+    for (const share of ["4, 3", "0, 3", "1, NULL", "NULL, 3"]) await expectRejected(refund("INSERT", 2, "b", share));
     for (let ordinal = 2; ordinal <= 100; ordinal++) await run(refund("INSERT", ordinal, `n${ordinal}`));
-    expect((await expectRefused(refund("INSERT", 101, "b"))).message).toContain("credit_refunds_ordinal_max");
+    expect((await expectRejected(refund("INSERT", 101, "b"))).message).toContain("credit_refunds_ordinal_max");
   });
 
   it("is never changed and never deleted", async () => {
     for (const sql of ["UPDATE credit_refunds SET part = part", "DELETE FROM credit_refunds"]) {
-      expect((await expectRefused(sql)).message).toContain("credit_refunds_append_only");
+      expect((await expectRejected(sql)).message).toContain("credit_refunds_append_only");
     }
   });
 });
@@ -451,11 +457,11 @@ describe("an account", () => {
   it("is one for each user of an environment, and is never replaced: its integer never changes", async () => {
     for (const verb of WAYS) {
       // A second integer for the same user, and another user for a used integer.
-      for (const id of [null, 9_100_000, idOf("other")]) await expectRefused(insert(verb, id, -900, "u"));
-      await expectRefused(insert(verb, idOf("u"), -900, "newcomer"));
-      await expectRefused(insert(verb, idOf("u"), -902, "u"));
+      for (const id of [null, 9_100_000, idOf("other")]) await expectRejected(insert(verb, id, -900, "u"));
+      await expectRejected(insert(verb, idOf("u"), -900, "newcomer"));
+      await expectRejected(insert(verb, idOf("u"), -902, "u"));
     }
-    await expectRefused(`${insert("INSERT", null, -900, "u")} ON CONFLICT DO UPDATE SET id = 9100000`);
+    await expectRejected(`${insert("INSERT", null, -900, "u")} ON CONFLICT DO UPDATE SET id = 9100000`);
   });
 
   it("keeps its integer and its environment, and cannot take another user's name", async () => {
@@ -467,22 +473,22 @@ describe("an account", () => {
         "environment_id = -901",
         "user_id = 'other'",
       ]) {
-        await expectRefused(`${verb} accounts SET ${set} WHERE id = ${idOf("u")}`);
+        await expectRejected(`${verb} accounts SET ${set} WHERE id = ${idOf("u")}`);
       }
-      await expectRefused(`${verb} accounts SET environment_id = -902`);
+      await expectRejected(`${verb} accounts SET environment_id = -902`);
     }
   });
 
   it("is never deleted, because the next user would get its integer and its books", async () => {
     for (const where of ["", ` WHERE id = ${idOf("u")}`, ` WHERE id = ${idOf("elsewhere")}`]) {
-      await expectRefused(`DELETE FROM accounts${where}`);
+      await expectRejected(`DELETE FROM accounts${where}`);
     }
   });
 
-  it("is required: balances and entries without an account are refused", async () => {
+  it("is required: balances and entries without an account are rejected", async () => {
     const nobody = { user: "nobody", id: "crb_nobody", seq: 1 };
-    await expectRefused(balance("INSERT", nobody).replace("NaN", "NULL"));
-    await expectRefused(entry("INSERT", { ...nobody, delta: 1, after: 1, previous: "NULL" }).replace("NaN", "NULL"));
+    await expectRejected(balance("INSERT", nobody).replace("NaN", "NULL"));
+    await expectRejected(entry("INSERT", { ...nobody, delta: 1, after: 1, previous: "NULL" }).replace("NaN", "NULL"));
   });
 });
 
@@ -501,18 +507,18 @@ describe.each([
       `DELETE FROM ${table}`,
       `DELETE FROM ${table} WHERE seq = 2`,
     ]) {
-      expect((await expectRefused(sql)).message).toContain(`${table}_append_only`);
+      expect((await expectRejected(sql)).message).toContain(`${table}_append_only`);
     }
   });
 
   it("accepts only the next row of its person, with any conflict clause", async () => {
     for (const verb of WAYS) {
       for (const seq of [0, 1, 2, 4, -1]) {
-        expect(constraintOf(await expectRefused(insert(verb, seq)))).toBe(`${table}_seq_gapless`);
+        expect(findConstraint(await expectRejected(insert(verb, seq)))).toBe(`${table}_seq_gapless`);
       }
-      await expectRefused(insert(verb, 2, "nobody yet"));
+      await expectRejected(insert(verb, 2, "nobody yet"));
     }
-    await expectRefused(`${insert("INSERT", 2)} ON CONFLICT DO UPDATE SET occurred_at_ms = 9`);
+    await expectRejected(`${insert("INSERT", 2)} ON CONFLICT DO UPDATE SET occurred_at_ms = 9`);
   });
 });
 
@@ -533,25 +539,25 @@ describe("admin_audit", () => {
       "DELETE FROM admin_audit",
       "DELETE FROM admin_audit WHERE seq = 2",
     ]) {
-      expect((await expectRefused(sql)).message).toContain("admin_audit_append_only");
+      expect((await expectRejected(sql)).message).toContain("admin_audit_append_only");
     }
   });
 
   it("accepts only the next row of its application, with any conflict clause", async () => {
     for (const verb of WAYS) {
       for (const seq of [0, 1, 2, 4, -1]) {
-        expect((await expectRefused(insert(verb, seq, "aud_3"))).message).toContain("admin_audit_seq_gapless");
+        expect((await expectRejected(insert(verb, seq, "aud_3"))).message).toContain("admin_audit_seq_gapless");
       }
-      await expectRefused(insert(verb, 2, "aud_3", "app_nobody_yet"));
+      await expectRejected(insert(verb, 2, "aud_3", "app_nobody_yet"));
     }
-    await expectRefused(`${insert("INSERT", 2, "aud_3")} ON CONFLICT DO UPDATE SET at_ms = 9`);
+    await expectRejected(`${insert("INSERT", 2, "aud_3")} ON CONFLICT DO UPDATE SET at_ms = 9`);
   });
 
   it("accepts no second row of one action", async () => {
     for (const verb of WAYS) {
-      expect((await expectRefused(insert(verb, 3, "aud_1"))).message).toContain("admin_audit_id");
+      expect((await expectRejected(insert(verb, 3, "aud_1"))).message).toContain("admin_audit_id");
     }
-    await expectRefused(`${insert("INSERT", 3, "aud_1")} ON CONFLICT (app_id, id) DO UPDATE SET at_ms = 9`);
+    await expectRejected(`${insert("INSERT", 3, "aud_1")} ON CONFLICT (app_id, id) DO UPDATE SET at_ms = 9`);
   });
 });
 
@@ -580,7 +586,7 @@ describe("a claim", () => {
         ["other", 1, 3],
         [null, 0, 1],
       ] as const) {
-        await expectRefused(set(by, isVerified, version, verb));
+        await expectRejected(set(by, isVerified, version, verb));
       }
     }
     await run(set(null, 0, 2));
@@ -591,7 +597,7 @@ describe("a claim", () => {
       ["other", 0],
       [null, 0],
     ] as const) {
-      await expectRefused(set(by, isVerified, 5));
+      await expectRejected(set(by, isVerified, 5));
     }
     expect(await stand()).toEqual({ by: "other", isVerified: 1 });
   });

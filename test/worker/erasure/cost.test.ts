@@ -80,7 +80,7 @@ it("an erasure scans no table, and never reads all rows of an environment", asyn
   const scans: string[] = [];
   // A search by the environment alone would read all its rows in one of these tables.
   const ofEnvironment =
-    /^SEARCH (analytics_events|consent_log|distinct_ids|export_audit|id_properties|payments|refusals|stripe_customers|webhook_messages) .*\(environment_id=\?\)$/;
+    /^SEARCH (analytics_events|consent_log|distinct_ids|export_audit|id_properties|payments|rejections|stripe_customers|webhook_messages) .*\(environment_id=\?\)$/;
   for (const { text, params } of erasurePageStatements({ environmentId: 1, erasureId: "era_1", rows: 10 })) {
     const plan = await env.DB.prepare(`EXPLAIN QUERY PLAN ${text}`)
       .bind(...params)

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { erasePerson } from "../../../src/erasure/start-erasure.ts";
 import { DEVICE, type ErasureWorld, erasureWorld, findInDatabase } from "../../support/erasure.ts";
 import { claimsOf, eventsOf, exportOf, identify, personIds, seen, send } from "../../support/people.ts";
-import { expectError } from "../../support/refusals.ts";
+import { expectError } from "../../support/rejections.ts";
 import { makeClient, makeCtx } from "../../support/world.ts";
 
 // A secret key links VERIFIED to Ana. A publishable key links DEVICE, so it may be another person's.

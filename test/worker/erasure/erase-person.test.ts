@@ -3,7 +3,7 @@ import { DAY_MS } from "../../../src/lib/time.ts";
 import { columnClasses } from "../../support/column-classes.ts";
 import { ANA, CRM, DEVICE, erasureWorld, fillPerson, findInDatabase, TRACES } from "../../support/erasure.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { expectError } from "../../support/refusals.ts";
+import { expectError } from "../../support/rejections.ts";
 
 afterAll(expectLedgerInvariants);
 

@@ -3,7 +3,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { ANA, erasureWorld } from "../../support/erasure.ts";
 import { FAULTS, faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { expectError } from "../../support/refusals.ts";
+import { expectError } from "../../support/rejections.ts";
 import { makeApp, makeClient } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
@@ -54,7 +54,7 @@ describe("forgetting the tombstones of a lost secret", () => {
     expect(receipt.body.liftedAt).not.toBeNull();
   });
 
-  it("is refused for a secret that is set and with any key but the admin token, and affects no other application", async () => {
+  it("is rejected for a secret that is set and with any key but the admin token, and affects no other application", async () => {
     const { app, clock, forget, write } = await lostWorld();
     expectError(await forget({}, env.ADMIN_TOKEN, makeClient(clock)), "invalid_request", "fingerprint");
     const asPrevious = makeClient(clock, { ERASURE_SECRET: LOST, ERASURE_SECRET_PREVIOUS: env.ERASURE_SECRET });
@@ -69,7 +69,7 @@ describe("forgetting the tombstones of a lost secret", () => {
     expect((await makeClient(clock)("POST", path, { key: env.ADMIN_TOKEN, body })).body).toEqual({ forgotten: 0 });
   });
 
-  it("is refused during a running erasure", async () => {
+  it("is rejected during a running erasure", async () => {
     const { app, forget } = await lostWorld();
     await env.DB.prepare(
       `INSERT INTO erasures (environment_id, id, keep_consent, actor, fingerprint, started_at_ms)

@@ -5,7 +5,7 @@ import { randomId } from "../../../src/lib/ids.ts";
 import { browse } from "../../support/browse.ts";
 import { type ErasureWorld, erasureWorld, findInDatabase } from "../../support/erasure.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { expectError } from "../../support/refusals.ts";
+import { expectError } from "../../support/rejections.ts";
 import { seedAnalytics, seedBalances, seedConsents, seedEntries, seedUsage } from "../../support/seed-rows.ts";
 import { bound, makeClient } from "../../support/world.ts";
 import { wrappedD1 } from "../../support/wrapped-d1.ts";
@@ -100,7 +100,7 @@ it("an erasure of more than 10,000 ids completes by calls that each stay within 
   for (; body.status === "running" && calls < 40; calls++) {
     ({ body } = await call("POST", "/api/v1/erase-person", { key, body: counted }));
     expect(counter.takeCount()).toBeLessThan(QUERIES_MAX);
-    // While it runs, writes for the person's ids are refused.
+    // While it runs, writes for the person's ids are rejected.
     const late = await post("consent", { distinctId: ANA, purpose: "ads", decision: "denied" });
     expect([late.status, late.body.error.code]).toEqual([409, "person_erased"]);
   }

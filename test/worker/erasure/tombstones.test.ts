@@ -17,7 +17,7 @@ import {
 import { FAULTS, faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { exportOf, send } from "../../support/people.ts";
-import { expectError } from "../../support/refusals.ts";
+import { expectError } from "../../support/rejections.ts";
 import { bound, inTurn, makeClient, makeCtx } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
@@ -37,8 +37,8 @@ async function erase({ post }: ErasureWorld, more: object = {}): Promise<string>
 /** By unit, what was granted and what was used. */
 async function books({ app }: ErasureWorld): Promise<unknown> {
   const { results } = await env.DB.prepare(
-    `SELECT b.unit, sum(iif(l.reason = 'grant', l.delta_steps, 0)) AS granted, sum(iif(l.reason = 'event_committed', l.delta_steps, 0)) AS used,
-       (SELECT sum(u.tokens_steps) FROM usage_events AS u CROSS JOIN accounts AS o ON o.id = u.account_id
+    `SELECT b.unit, sum(iif(l.reason = 'grant', l.delta_minor, 0)) AS granted, sum(iif(l.reason = 'event_committed', l.delta_minor, 0)) AS used,
+       (SELECT sum(u.tokens_minor) FROM usage_events AS u CROSS JOIN accounts AS o ON o.id = u.account_id
         WHERE o.environment_id = ?1) AS tokens
      FROM credit_ledger AS l CROSS JOIN accounts AS a ON a.id = l.account_id
      CROSS JOIN credit_balances AS b ON b.account_id = a.id AND b.grant_seq = l.grant_seq
@@ -50,7 +50,7 @@ async function books({ app }: ErasureWorld): Promise<unknown> {
 }
 
 describe("an erased id", () => {
-  it("is refused by every write, even in an isolate that remembers its account, and is unknown to reads", async () => {
+  it("is rejected by every write, even in an isolate that remembers its account, and is unknown to reads", async () => {
     const world = await erasureWorld();
     const { app, post, get, clock } = world;
     const { body: granted } = await post("credits/grant", { userId: ANA, packId: "Two" });
@@ -189,10 +189,10 @@ describe("an erased id", () => {
     expect((await exportOf(call, app, ANA)).person).toBeNull();
     expect((await post("credits/grant", { userId: ANA, packId: "Two" })).status).toBe(200);
     expect((await get(`credits?userId=${ANA}&includeExpired=true`)).body.credits).toHaveLength(2);
-    const { features } = (await env.DB.prepare("SELECT features FROM environments WHERE id = ?")
+    const { settingsSnapshot } = (await env.DB.prepare("SELECT settingsSnapshot FROM environments WHERE id = ?")
       .bind(app.environments.live.id)
-      .first<{ features: string | null }>()) ?? { features: "" };
-    expect(JSON.parse(features ?? "")).toEqual({ lifts: 1 });
+      .first<{ settingsSnapshot: string | null }>()) ?? { settingsSnapshot: "" };
+    expect(JSON.parse(settingsSnapshot ?? "")).toEqual({ lifts: 1 });
     expect(await erase(world)).not.toBe(erasureId);
   });
 });

@@ -6,7 +6,7 @@ import { randomId } from "../../../src/lib/ids.ts";
 import { DAY_MS } from "../../../src/lib/time.ts";
 import { runPart } from "../../support/cron.ts";
 import { linkTo, open, readDocument } from "../../support/exports.ts";
-import { describeRefusals, expectError } from "../../support/refusals.ts";
+import { describeRejections, expectError } from "../../support/rejections.ts";
 import { seedAnalytics, seedPerson } from "../../support/seed-rows.ts";
 import { bound, type Client, Clock, makeApp, makeClient, startIsolate, type TestApp } from "../../support/world.ts";
 
@@ -32,7 +32,7 @@ async function endsOf(app: TestApp): Promise<number> {
   return row?.n ?? 0;
 }
 
-describeRefusals("POST /api/v1/export-person/revoke", {
+describeRejections("POST /api/v1/export-person/revoke", {
   prepare: () => ({ method: "POST", path: REVOKE, body: { distinctId: "ana" } }),
   publishable: "requires_secret_key",
   stranger: (answer) => expect(answer.body.revoked).toBe(0),
@@ -147,7 +147,7 @@ describe("ending the links of an id", () => {
     expect((await open(link, clock)).status).toBe(401);
   });
 
-  it("is refused for an empty or too long id, with a misspelt field, and without a secret, and nothing is written", async () => {
+  it("is rejected for an empty or too long id, with a misspelt field, and without a secret, and nothing is written", async () => {
     const call = makeClient(new Clock());
     const app = await makeApp();
     const { sk_live: key } = app.keys;
@@ -162,7 +162,7 @@ describe("ending the links of an id", () => {
 });
 
 describe("an invalid link in a browser", () => {
-  it("returns a short page that is always the same, with the refusal's status and other headers", async () => {
+  it("returns a short page that is always the same, with the rejection's status and other headers", async () => {
     const clock = new Clock();
     const path = "/api/v1/export-download?token=x";
     const get = (accept: string, method = "GET") => startIsolate(clock).request(path, { method, headers: { accept } });

@@ -5,7 +5,7 @@ import { auditOf, documentOf, linkTo, open, readDocument } from "../../support/e
 import { faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { send } from "../../support/people.ts";
-import { describeRefusals, expectError } from "../../support/refusals.ts";
+import { describeRejections, expectError } from "../../support/rejections.ts";
 import { seedAnalytics, seedBalances, seedConsents, seedPerson, seedUsage } from "../../support/seed-rows.ts";
 import { type Client, Clock, makeApp, makeClient, makePack, type TestApp } from "../../support/world.ts";
 
@@ -19,7 +19,7 @@ async function mint(call: Client, app: TestApp, distinctId: string): Promise<str
   return body.downloadUrl;
 }
 
-describeRefusals("POST /api/v1/export-person", {
+describeRejections("POST /api/v1/export-person", {
   prepare: () => ({ method: "POST", path: PERSON, body: { distinctId: "ana" } }),
   publishable: "requires_secret_key",
   stranger: (answer) => expect(answer.body.format).toBe("json"),
@@ -67,7 +67,7 @@ describe("creating a link", () => {
     },
   );
 
-  it("is refused for an id that is empty, too long or malformed, and with a misspelt field", async () => {
+  it("is rejected for an id that is empty, too long or malformed, and with a misspelt field", async () => {
     const call = makeClient(new Clock());
     const { keys } = await makeApp();
     const attempts = ["", "x".repeat(201), "🦊".repeat(201), "a\u0000b", "a\u007fb", "\ud800", 7, null, undefined];
@@ -190,7 +190,7 @@ describe("a link", () => {
     expect(await auditOf(app, "ana")).toEqual([]);
   });
 
-  it("refuses other methods", async () => {
+  it("rejects other methods", async () => {
     const call = makeClient(new Clock());
     for (const method of ["POST", "PUT", "DELETE", "OPTIONS"]) {
       const answer = await call(method, "/api/v1/export-download?token=x");
@@ -271,8 +271,8 @@ describe("the document", () => {
     const app = await makeApp();
     const { sk_live: key } = app.keys;
     await makePack(app.appId, "Starter", [
-      { amountSteps: 2_000_500, unit: "cents" },
-      { amountSteps: 5_250, unit: "tokens", matches: [{ event: "chat.*" }] },
+      { amountMinor: 2_000_500, unit: "cents" },
+      { amountMinor: 5_250, unit: "tokens", matches: [{ event: "chat.*" }] },
     ]);
     await send(call, key, [
       { event: "seen", distinct_id: "device", properties: { first: true } },

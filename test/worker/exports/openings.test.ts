@@ -4,7 +4,7 @@ import { auditOf, linkTo } from "../../support/exports.ts";
 import { seedPerson } from "../../support/seed-rows.ts";
 import { Clock, makeApp, startIsolate } from "../../support/world.ts";
 
-it("a link opens 60 times an hour, and is then refused, with nothing recorded", async () => {
+it("a link opens 60 times an hour, and is then rejected, with nothing recorded", async () => {
   const clock = new Clock();
   const app = await makeApp();
   await seedPerson(app.environments.live, {}, ["ana", "bo"]);

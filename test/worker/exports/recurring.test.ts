@@ -11,7 +11,7 @@ async function world() {
   const credits = await creditsWorld();
   const { app, call, clock } = credits;
   const key = app.keys.sk_live;
-  await makePack(app.appId, "Free", [{ amountSteps: 100_000, unit: "tokens" }]);
+  await makePack(app.appId, "Free", [{ amountMinor: 100_000, unit: "tokens" }]);
   const make = async (userId: string, body: object) => {
     const answer = await call("POST", RECURRING, { key, body: { userId, packId: "Free", every: "month", ...body } });
     expect(answer.status).toBe(200);

@@ -1,13 +1,13 @@
 import { expect, it } from "vitest";
 import { type Mistake, type MistakenRequest, type MistakenWorld, testMistakes } from "../../support/mistakes.ts";
 import { EVENTS, RESERVATIONS } from "../../support/paths.ts";
-import { expectError } from "../../support/refusals.ts";
+import { expectError } from "../../support/rejections.ts";
 import { Clock, makeApp, makeClient, makePack } from "../../support/world.ts";
 
 const GRANT = "/api/v1/credits/grant";
 const use = { userId: "ana", event: "chat.completed" };
 
-/** A mistake in an argument, which is refused as `invalid_request`. */
+/** A mistake in an argument, which is rejected as `invalid_request`. */
 const wrong = (name: string, send: Mistake["send"], param: string, ...names: string[]): Mistake => ({
   name,
   send,
@@ -462,9 +462,9 @@ it("each wrong element of a list gets its own correction", async () => {
   expectError(await call("POST", EVENTS, { key: keys.sk_live, body: "[" }), "invalid_request", "body");
 });
 
-it("another user's cursor is refused, and the message says which cursor to send", async () => {
+it("another user's cursor is rejected, and the message says which cursor to send", async () => {
   const { keys, appId } = await makeApp();
-  await makePack(appId, "Starter", [{ amountSteps: 1_000, unit: "tokens" }]);
+  await makePack(appId, "Starter", [{ amountMinor: 1_000, unit: "tokens" }]);
   const call = makeClient(new Clock());
   const history = (wrongQuery: string) => call("GET", `/api/v1/credits/history?${wrongQuery}`, { key: keys.sk_live });
   for (const userId of ["ana", "ana", "bob", "bob"]) {

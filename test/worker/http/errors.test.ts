@@ -3,7 +3,7 @@ import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { BODY_BYTES_MAX } from "../../../src/http/json-body.ts";
 import { describedOperations as operations } from "../../../src/reference/api-document.ts";
 import { CREDITS } from "../../support/paths.ts";
-import { expectError } from "../../support/refusals.ts";
+import { expectError } from "../../support/rejections.ts";
 import { Clock, makeApp, makeClient, type TestApp } from "../../support/world.ts";
 
 const REVOKE = "/api/v1/credits/revoke";
@@ -44,7 +44,7 @@ describe("an unknown path", () => {
 });
 
 describe("a wrong method", () => {
-  it("is refused with the allowed methods in Allow", async () => {
+  it("is rejected with the allowed methods in Allow", async () => {
     const answer = await call("GET", REVOKE);
     expectError(answer, "method_not_allowed");
     expect(answer.headers.get("allow")).toBe("POST");
@@ -52,7 +52,7 @@ describe("a wrong method", () => {
     expect((await call("DELETE", CREDITS)).headers.get("allow")).toBe("GET, HEAD, OPTIONS");
   });
 
-  it("is refused without a body for HEAD, which otherwise answers as GET does", async () => {
+  it("is rejected without a body for HEAD, which otherwise answers as GET does", async () => {
     expect(await call("HEAD", REVOKE)).toMatchObject({ status: 405, body: "" });
     expect(await call("HEAD", "/health")).toMatchObject({ status: 200, body: "" });
     const head = await call("HEAD", `${CREDITS}?userId=u`, { key: app.keys.sk_live });
@@ -78,20 +78,20 @@ describe("a body", () => {
     }
   });
 
-  it("that is not JSON is refused as a whole", async () => {
+  it("that is not JSON is rejected as a whole", async () => {
     for (const body of ["", " ", "{", "{'a':1}", '{"balanceId":"x"} x', "NaN", "undefined", '{"balanceId":"x",}']) {
       expectError(await revoke(body), "invalid_request", "body");
     }
     expectError(await call("POST", REVOKE, { key: app.keys.sk_live }), "invalid_request", "body");
   });
 
-  it("that is not an object is refused as a whole", async () => {
+  it("that is not an object is rejected as a whole", async () => {
     for (const body of ["null", "[]", "[{}]", "1", "true", '"text"']) {
       expectError(await revoke(body), "invalid_request", "body");
     }
   });
 
-  it("that is not UTF-8 is refused, never repaired", async () => {
+  it("that is not UTF-8 is rejected, never repaired", async () => {
     const bytes = (...middle: number[]) =>
       new Uint8Array([...new TextEncoder().encode('{"balanceId":"'), ...middle, ...new TextEncoder().encode('"}')]);
     for (const middle of [[0xff], [0xc0, 0xaf], [0xed, 0xa0, 0x80], [0xe2, 0x82]]) {
@@ -108,14 +108,14 @@ describe("a body", () => {
     expectError(await revoke(`\u{feff}${JSON.stringify(valid)}`), "credit_balance_not_found");
   });
 
-  it("with an unknown field is refused by its name, even `__proto__` and the like", async () => {
+  it("with an unknown field is rejected by its name, even `__proto__` and the like", async () => {
     for (const name of ["externalref", "__proto__", "constructor", "toString", "", " balanceId", "balanceid"]) {
       const answer = await revoke(`{"balanceId":"crb_none",${JSON.stringify(name)}:{"isAdmin":true}}`);
       expectError(answer, "invalid_request", name === "" ? "body" : name);
     }
   });
 
-  it("with a value of the wrong type is refused by the field's name, and the value is not repeated", async () => {
+  it("with a value of the wrong type is rejected by the field's name, and the value is not repeated", async () => {
     for (const [value, instead] of [
       [null, ", not null: omit an optional field instead"],
       [1, ", in quotes"],
@@ -135,11 +135,11 @@ describe("a body", () => {
     expect(answer.body.error.message).toBe("source must be purchase or grant or refund or manual.");
   });
 
-  it("without a required field is refused by its name", async () => {
+  it("without a required field is rejected by its name", async () => {
     expect((await revoke({})).body.error).toMatchObject({ param: "balanceId", message: "balanceId is required." });
   });
 
-  it("with the maximum nesting is refused without a crash", async () => {
+  it("with the maximum nesting is rejected without a crash", async () => {
     expectError(await revoke(`{"balanceId":${"[".repeat(200_000)}${"]".repeat(200_000)}}`), "invalid_request", "body");
     const within = `{"balanceId":${"[".repeat(999)}${"]".repeat(999)}}`;
     expectError(await revoke(within), "invalid_request", "balanceId");
@@ -148,7 +148,7 @@ describe("a body", () => {
 });
 
 describe("a query", () => {
-  it("with a known parameter given twice is refused, even with the same value", async () => {
+  it("with a known parameter given twice is rejected, even with the same value", async () => {
     for (const query of [
       "?userId=u&userId=u",
       "?userId=u&event=a&event=b",
@@ -257,7 +257,7 @@ describe("a bug", () => {
     }
   });
 
-  it("is the only error that is logged: a refusal is not", async () => {
+  it("is the only error that is logged: a rejection is not", async () => {
     const log = vi.spyOn(console, "error");
     expectError(await revoke({ balanceId: "crb_none" }), "credit_balance_not_found");
     expect(log).not.toHaveBeenCalled();
@@ -327,7 +327,7 @@ describe("the request's own id", () => {
 });
 
 describe("a bookmark", () => {
-  it("in a refusal is not older than that of the previous response", async () => {
+  it("in a rejection is not older than that of the previous response", async () => {
     await list("?userId=bookmarked");
     const body = { distinctId: "bookmarked", purpose: "ads", decision: "denied" };
     const written = await call("POST", "/api/v1/consent", { key: app.keys.sk_live, body });
@@ -391,7 +391,7 @@ describe("a bookmark", () => {
     expect(new Set(starts)).toEqual(new Set(["first-unconstrained", "first-primary"]));
   });
 
-  it("can be sent back, and is refused if it is malformed", async () => {
+  it("can be sent back, and is rejected if it is malformed", async () => {
     const sentBookmark = (await list("?userId=u")).headers.get("x-d1-bookmark") ?? "";
     const answer = await list("?userId=u", { "x-d1-bookmark": sentBookmark });
     expect(answer.status).toBe(200);

@@ -1,13 +1,13 @@
 import { expect, it } from "vitest";
 import { type Mistake, testMistakes } from "../../support/mistakes.ts";
-import { expectError } from "../../support/refusals.ts";
-import { Clock, makeApp, makeClient, makeLegacyPack, makePack } from "../../support/world.ts";
+import { expectError } from "../../support/rejections.ts";
+import { Clock, makeApp, makeClient, makeOpenAmountPack, makePack } from "../../support/world.ts";
 
 // Integrators make these mistakes in their first hour, out of habit from other services. Each message names what to write.
 
 const FROM = "2026-11-01T00:00:00Z";
 
-/** A refused argument of a POST, or of a GET if there are no fields. */
+/** A rejected argument of a POST, or of a GET if there are no fields. */
 const wrong = (path: string, fields: object | null, param: string, ...names: string[]): Mistake => ({
   name: fields === null ? path : `${param} of ${path}`,
   send: () => ({ path: `/api/v1/${path}`, ...(fields === null ? {} : { body: fields }) }),
@@ -173,7 +173,7 @@ testMistakes("a path of another service is refused with the right path", [
   wrongPath("POST", "credits/deduct", "not_found", "`/api/v1/usage/events`"),
 ]);
 
-it("a refusal distinguishes a user without balances from one whose balances do not match, and lists the skipped ones", async () => {
+it("a rejection distinguishes a user without balances from one whose balances do not match, and lists the skipped ones", async () => {
   const { appId, keys } = await makeApp();
   const call = makeClient(new Clock());
   const use = () =>
@@ -184,7 +184,7 @@ it("a refusal distinguishes a user without balances from one whose balances do n
   const none = await use();
   expectError(none, "insufficient_credits");
   expect(none.body.error.message).toContain("no balance to spend in this mode: nothing was granted under this userId");
-  await makePack(appId, "Pictures", [{ amountSteps: 3_000, unit: "seconds" }]);
+  await makePack(appId, "Pictures", [{ amountMinor: 3_000, unit: "seconds" }]);
   await call("POST", "/api/v1/credits/grant", { key: keys.sk_live, body: { userId: "ana", packId: "Pictures" } });
   const { error } = (await use()).body;
   expect(error.message).toContain("`details.skipped` says why");
@@ -193,10 +193,10 @@ it("a refusal distinguishes a user without balances from one whose balances do n
   ]);
 });
 
-it("a refusal of an unknown pack suggests a similar name, for recurring grants too", async () => {
+it("a rejection of an unknown pack suggests a similar name, for recurring grants too", async () => {
   const { appId, keys } = await makeApp();
   const call = makeClient(new Clock());
-  await makeLegacyPack(appId, "Top-up", "cents");
+  await makeOpenAmountPack(appId, "Top-up", "cents");
   for (const [path, more] of [
     ["grant", { quantity: 1 }],
     ["recurring", { quantity: 1, every: "month" }],

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { countingD1 } from "../../support/counting-d1.ts";
-import { expectError } from "../../support/refusals.ts";
+import { expectError } from "../../support/rejections.ts";
 import { Clock, makeClient } from "../../support/world.ts";
 import { wrappedD1 } from "../../support/wrapped-d1.ts";
 

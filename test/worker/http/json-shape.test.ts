@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { expectError } from "../../support/refusals.ts";
+import { expectError } from "../../support/rejections.ts";
 import { Clock, makeApp, makeClient } from "../../support/world.ts";
 
 // `npm run bench:worst` measures the CPU and memory of such bodies.
@@ -27,7 +27,7 @@ describe("a JSON body that is expensive to parse", () => {
     }
   });
 
-  it("is accepted with 50,000 objects and lists, and refused with one more", async () => {
+  it("is accepted with 50,000 objects and lists, and rejected with one more", async () => {
     const call = makeClient(new Clock());
     const { keys } = await makeApp();
     const event = (count: number) =>

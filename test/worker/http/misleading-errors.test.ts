@@ -3,15 +3,15 @@ import { afterAll, expect, it } from "vitest";
 import { listUsers } from "../../../src/books/credits/users.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { EVENTS, RESERVATIONS } from "../../support/paths.ts";
-import { expectError } from "../../support/refusals.ts";
+import { expectError } from "../../support/rejections.ts";
 import { cents, makeSpender, wallet } from "../../support/spender.ts";
-import { Clock, makeApp, makeClient, makeCtx, makeLegacyPack } from "../../support/world.ts";
+import { Clock, makeApp, makeClient, makeCtx, makeOpenAmountPack } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
 async function makeShop() {
   const { appId, keys, environments } = await makeApp();
-  await makeLegacyPack(appId, "Tokens", "tokens");
+  await makeOpenAmountPack(appId, "Tokens", "tokens");
   const call = makeClient(new Clock());
   const key = keys.sk_live;
   const grant = (userId: string, quantity: number) =>
@@ -19,7 +19,7 @@ async function makeShop() {
   return { appId, call, grant, live: environments.live, users: () => call("GET", "/api/v1/credits/users", { key }) };
 }
 
-it("a quantity that is too large and one that is too fine are refused in their own words, and nothing is granted", async () => {
+it("a quantity that is too large and one that is too fine are rejected in their own words, and nothing is granted", async () => {
   const { grant, users } = await makeShop();
   for (const [quantity, message] of [
     [8_796_093_022_209, "quantity must be at most 8796093022208 (`tokens`)."],

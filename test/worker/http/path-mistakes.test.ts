@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { type Mistake, testMistakes } from "../../support/mistakes.ts";
-import { expectError } from "../../support/refusals.ts";
+import { expectError } from "../../support/rejections.ts";
 import { Clock, makeClient } from "../../support/world.ts";
 
 const wrongPath = (path: string, suggestion: string, method = "GET"): Mistake => ({

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { warningText } from "../../../src/http/warnings.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { END_USER_SETTING, jwksSetting } from "../../support/end-user-setting.ts";
-import { type Answer, Clock, makeApp, makeClient, makeKey, makeLegacyPack, makePack } from "../../support/world.ts";
+import { type Answer, Clock, makeApp, makeClient, makeKey, makeOpenAmountPack, makePack } from "../../support/world.ts";
 
 // A request that succeeds but looks like a mistake gets a warning in a header, and nothing else changes (W16).
 
@@ -42,7 +42,7 @@ async function world() {
 describe("a grant", () => {
   it("warns about a quantity for a pack with items, even on a replay", async () => {
     const { app, post } = await world();
-    await makePack(app.appId, "Items", [{ amountSteps: 1_000, unit: "tokens" }]);
+    await makePack(app.appId, "Items", [{ amountMinor: 1_000, unit: "tokens" }]);
     const body = { userId: "ana", packId: "Items", externalRef: "order-1" };
     expect(warningOf(await post("credits/grant", body))).toBeNull();
     expect(warningOf(await post("credits/grant", { ...body, quantity: null }))).toBeNull();
@@ -54,7 +54,7 @@ describe("a grant", () => {
 
   it("warns about a repeated externalRef with another quantity, and about no other replay", async () => {
     const { app, post } = await world();
-    await makeLegacyPack(app.appId, "Wallet", "tokens");
+    await makeOpenAmountPack(app.appId, "Wallet", "tokens");
     const body = { userId: "ana", packId: "Wallet", externalRef: "order-1", quantity: 10 };
     expect(warningOf(await post("credits/grant", body))).toBeNull();
     await post("usage/events", { eventId: "e1", userId: "ana", event: "chat", quantities: { tokens: 4 } });
@@ -73,8 +73,8 @@ describe("a grant", () => {
 describe("a recurring grant", () => {
   it("warns about a quantity for a pack with items, also on a replay, and not without one", async () => {
     const { app, post } = await world();
-    await makePack(app.appId, "Items", [{ amountSteps: 1_000, unit: "tokens" }]);
-    await makeLegacyPack(app.appId, "Wallet", "tokens");
+    await makePack(app.appId, "Items", [{ amountMinor: 1_000, unit: "tokens" }]);
+    await makeOpenAmountPack(app.appId, "Wallet", "tokens");
     const make = (recurringId: string, body: object) =>
       post("credits/recurring", { recurringId, userId: "ana", packId: "Items", every: "month", ...body });
     for (let times = 0; times < 2; times++) {
@@ -91,7 +91,7 @@ describe("usage", () => {
 
   it("warns if a balance in count pays the implied 1 of an event with other quantities, even on a replay and in a plan", async () => {
     const { app, post } = await world();
-    await makeLegacyPack(app.appId, "Calls", "count");
+    await makeOpenAmountPack(app.appId, "Calls", "count");
     await post("credits/grant", { userId: "ana", packId: "Calls", quantity: 100 });
     for (let times = 0; times < 2; times++) {
       expect(warningOf(await post("usage/events", event("e1", { tokens: 5 })))).toMatch(COUNT);
@@ -109,7 +109,7 @@ describe("usage", () => {
 
   it("warns if a quantity had to be rounded: of an event, a list, a hold, a commit and a plan, even on a replay", async () => {
     const { app, post } = await world();
-    await makeLegacyPack(app.appId, "Tokens", "tokens");
+    await makeOpenAmountPack(app.appId, "Tokens", "tokens");
     await post("credits/grant", { userId: "ana", packId: "Tokens", quantity: 100 });
     const noise = { tokens: 0.1 + 0.2, count: 0 };
     const exact = { tokens: 0.3, count: 0 };
@@ -136,7 +136,7 @@ describe("usage", () => {
   it("warns if a commit has none of the units that are held, even on a replay", async () => {
     const { app, post } = await world();
     for (const unit of ["tokens", "cents"] as const) {
-      await makeLegacyPack(app.appId, unit, unit);
+      await makeOpenAmountPack(app.appId, unit, unit);
       await post("credits/grant", { userId: "ana", packId: unit, quantity: 100 });
     }
     const hold = async (id: string, quantities: object) => {
@@ -164,9 +164,9 @@ describe("usage", () => {
     expect(warningOf(await commit("d", { cents: 1 }))).toBeNull();
   });
 
-  it("warns for holds and commits too, but not if another balance pays or the event is refused", async () => {
+  it("warns for holds and commits too, but not if another balance pays or the event is rejected", async () => {
     const { app, post } = await world();
-    await makeLegacyPack(app.appId, "Calls", "count");
+    await makeOpenAmountPack(app.appId, "Calls", "count");
     const refused = await post("usage/events", event("e0", { tokens: 5 }));
     expect([refused.status, refused.headers.get("purser-warning")]).toEqual([402, null]);
     await post("credits/grant", { userId: "ana", packId: "Calls", quantity: 100 });
@@ -178,7 +178,7 @@ describe("usage", () => {
     for (let times = 0; times < 2; times++) {
       expect(warningOf(await post(path, { eventId: "e1", quantities: { tokens: 5 } }))).toMatch(COUNT);
     }
-    await makePack(app.appId, "First", [{ amountSteps: 100_000, unit: "tokens" }]);
+    await makePack(app.appId, "First", [{ amountMinor: 100_000, unit: "tokens" }]);
     await env.DB.prepare(
       "UPDATE credit_pack_items SET priority = 1 WHERE pack_id IN (SELECT id FROM credit_packs WHERE name = 'First' AND app_id = ?)",
     )
@@ -190,7 +190,7 @@ describe("usage", () => {
 
   it("warns once for a list, for any number of its events and users", async () => {
     const { app, post } = await world();
-    await makeLegacyPack(app.appId, "Calls", "count");
+    await makeOpenAmountPack(app.appId, "Calls", "count");
     for (const userId of ["ana", "bob"]) await post("credits/grant", { userId, packId: "Calls", quantity: 100 });
     const list = (quantities: object, prefix: string) =>
       ["ana", "bob", "ana", "eve"].map((userId, index) => ({ ...event(`${prefix}${index}`, quantities), userId }));
@@ -232,8 +232,8 @@ describe("administration", () => {
 
   it("warns about a quantity for a pack with items in the prices of Stripe's setting", async () => {
     const { app, admin } = await world();
-    await makePack(app.appId, "Items", [{ amountSteps: 1_000, unit: "tokens" }]);
-    await makeLegacyPack(app.appId, "Wallet", "tokens");
+    await makePack(app.appId, "Items", [{ amountMinor: 1_000, unit: "tokens" }]);
+    await makeOpenAmountPack(app.appId, "Wallet", "tokens");
     const set = (...prices: object[]) =>
       admin("PUT", "stripe", { mode: "live", setting: { signingSecrets: ["whsec_0123456789"], prices } });
     const wallet = { price: "price_1", packId: "Wallet", quantity: 5 };
@@ -281,7 +281,7 @@ describe("a secret key's event under a device's id", () => {
       ...[...ids, String(identified)].map((id) => seen(id)),
       { ...seen(String(identified)), event: "$identify" },
     ]);
-    await makeLegacyPack(app.appId, "Wallet", "tokens");
+    await makeOpenAmountPack(app.appId, "Wallet", "tokens");
     await post("credits/grant", { userId: granted, packId: "Wallet", quantity: 1 });
     await post("consent", { distinctId: consented, purpose: "analytics", decision: "granted" });
     await v1(server, [seen(String(byServer), personless)]);

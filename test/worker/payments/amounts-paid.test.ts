@@ -107,7 +107,7 @@ describe("an event of Stripe Connect", () => {
 });
 
 describe("the setting", () => {
-  it("keeps a price's trial and full amount, and refuses an invalid amount", async () => {
+  it("keeps a price's trial and full amount, and rejects an invalid amount", async () => {
     const w = await paymentsWorld();
     const price = { price: PRICES.items, packId: w.packs.items, expires: "pack" };
     const set = (more: object) => w.set({ signingSecrets: [SIGNING_SECRET], prices: [{ ...price, ...more }] });

@@ -3,7 +3,7 @@ import { afterAll, describe, expect, it, vi } from "vitest";
 import { FAULTS, faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { credit, plansShop, prorated } from "../../support/plans-shop.ts";
-import { expectError } from "../../support/refusals.ts";
+import { expectError } from "../../support/rejections.ts";
 import { charge, eventOf, refund, session, type TestEvent } from "../../support/stripe-events.ts";
 import { invoicePayment } from "../../support/stripe-invoices.ts";
 import { BEFORE, TODAY } from "../../support/stripe-versions.ts";
@@ -144,7 +144,9 @@ describe("the carry of a customer", () => {
     expect(await paymentOf(shop, "in_1")).toMatchObject({ status: "unmatched", reason: "carry", grants: [] });
     expect(await paymentOf(shop, "in_2")).toMatchObject({ status: "granted", reason: "carry" });
     expect([await shop.carry(), await shop.tokens()]).toEqual([0, [400]]);
-    const tell = await env.DB.prepare("SELECT count(*) AS n FROM payments WHERE environment_id = ? AND tell_at_ms > 0")
+    const tell = await env.DB.prepare(
+      "SELECT count(*) AS n FROM payments WHERE environment_id = ? AND notify_at_ms > 0",
+    )
       .bind(w.app.environments.live.id)
       .first<{ n: number }>();
     expect(tell?.n).toBe(2);

@@ -86,7 +86,7 @@ describe("the log of Stripe's events", () => {
     expect(await w.events()).toMatchObject([{ outcome: "granted", reason: null, hint: null }]);
   });
 
-  it("has signed events that were refused: of another mode, thin, and malformed", async () => {
+  it("has signed events that were rejected: of another mode, thin, and malformed", async () => {
     const w = await paymentsWorld();
     const thin = {
       id: "evt_thin",
@@ -107,7 +107,7 @@ describe("the log of Stripe's events", () => {
     ]);
   });
 
-  it("shows the last event without a valid signature and why it was refused, recorded at most once a minute", async () => {
+  it("shows the last event without a valid signature and why it was rejected, recorded at most once a minute", async () => {
     const w = await paymentsWorld();
     const read = async () =>
       (await w.admin("GET", `${w.path}/stripe?mode=live`, { key: env.ADMIN_TOKEN })).body.refused;

@@ -19,7 +19,7 @@ async function listen(w: PaymentsWorld): Promise<void> {
     env.DB.prepare(
       "INSERT INTO webhook_endpoints (id, environment_id, url, secret, created_at_ms) VALUES (?, CAST(? AS INTEGER), 'https://example.com', 'sealed', 1)",
     ).bind(endpointId, id),
-    env.DB.prepare("UPDATE environments SET features = ? WHERE id = ?").bind(
+    env.DB.prepare("UPDATE environments SET settingsSnapshot = ? WHERE id = ?").bind(
       JSON.stringify({ webhooks: [{ id: endpointId, types: null }] }),
       id,
     ),
@@ -89,7 +89,7 @@ describe("the messages of a payment", () => {
 
   it("report once that a payment is still unmatched after ten minutes", async () => {
     // A run of the cron reports fifty payments, which could all be of other test files.
-    await env.DB.prepare("UPDATE payments SET tell_at_ms = NULL").run();
+    await env.DB.prepare("UPDATE payments SET notify_at_ms = NULL").run();
     const w = await paymentsWorld();
     await listen(w);
     const unknownPack = { ...fields, metadata: { pack: "gone" } };

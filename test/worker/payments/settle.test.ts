@@ -4,7 +4,7 @@ import page from "../../../docs/payments.md?raw";
 import { STRIPE_EVENTS } from "../../../src/payments/stripe-event.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld, SIGNING_SECRET, signatureOf } from "../../support/payments.ts";
-import { expectError } from "../../support/refusals.ts";
+import { expectError } from "../../support/rejections.ts";
 import { charge, eventOf, session } from "../../support/stripe-events.ts";
 
 afterAll(expectLedgerInvariants);
@@ -42,7 +42,7 @@ describe("a payment that is settled by hand", () => {
     expect(audit.body.entries[0]).toMatchObject({ action: "payment.settled", target: "pi_1" });
   });
 
-  it("is refused without effect for an unknown payment, a refused grant, and another request after the first", async () => {
+  it("is rejected without effect for an unknown payment, a rejected grant, and another request after the first", async () => {
     const w = await unmatchedWorld();
     const stored = await w.stored();
     expectError(await w.settle("pi_2", { userId: "v", packId: "two" }), "not_found", "paymentKey");
@@ -142,7 +142,7 @@ describe("the setting of Stripe", () => {
     expect(JSON.stringify(audit.body)).not.toContain("whsec_");
   });
 
-  it("is refused if it is invalid, and stays as it was", async () => {
+  it("is rejected if it is invalid, and stays as it was", async () => {
     const w = await paymentsWorld();
     const before = (await w.admin("GET", `${w.path}/stripe?mode=live`, { key: env.ADMIN_TOKEN })).body;
     const price = { price: "price_1", packId: "two" };
@@ -165,7 +165,7 @@ describe("the setting of Stripe", () => {
 });
 
 describe("the route of Stripe's events", () => {
-  it("refuses in the documented order, and stores nothing", async () => {
+  it("rejects in the documented order, and stores nothing", async () => {
     const w = await paymentsWorld();
     const event = eventOf(completed, w.nowS, session("cs_1", { client_reference_id: "u", metadata: { pack: "two" } }));
     const post = async (body: string, signature: string | null, place = `${w.app.appId}/live`) =>

@@ -5,7 +5,7 @@ import { END_USER_SETTING } from "../../support/end-user-setting.ts";
 import { faultyD1 } from "../../support/faulty-d1.ts";
 import { userToken } from "../../support/keyed-routes.ts";
 import { exportOf } from "../../support/people.ts";
-import { describeRefusals, expectError } from "../../support/refusals.ts";
+import { describeRejections, expectError } from "../../support/rejections.ts";
 import { Clock, makeApp, makeClient, type TestApp } from "../../support/world.ts";
 
 const PATH = "/api/v1/consent";
@@ -19,7 +19,7 @@ async function logOf(app: TestApp, distinctId: string) {
   return results;
 }
 
-describeRefusals(`POST ${PATH}`, {
+describeRejections(`POST ${PATH}`, {
   prepare: () => ({ method: "POST", path: PATH, body: { distinctId: "ana", purpose: "ads", decision: "granted" } }),
   publishable: "end-user",
   // Another application may store consent for the same id, which is then its own person's.
@@ -259,7 +259,7 @@ describe("the time of a decision that a page sends", () => {
     return { app, answer, occurredAt, receivedAt: new Date(clock.ms).toISOString() };
   };
 
-  it.each(times)("is taken when it is near, and refused for a grant otherwise: %s", async (_, offsetMs, isNear) => {
+  it.each(times)("is taken when it is near, and rejected for a grant otherwise: %s", async (_, offsetMs, isNear) => {
     const { app, answer, occurredAt } = await sendAt("pk", "granted", offsetMs);
     expect(answer.headers.get("purser-warning")).toBeNull();
     if (isNear) expect([answer.status, answer.body.occurredAt]).toEqual([200, occurredAt]);

@@ -14,9 +14,9 @@ import {
   seen,
   send,
 } from "../../support/people.ts";
-import { expectError } from "../../support/refusals.ts";
+import { expectError } from "../../support/rejections.ts";
 import { isSoak } from "../../support/soak.ts";
-import { type Client, Clock, makeApp, makeClient, makeLegacyPack, type TestApp } from "../../support/world.ts";
+import { type Client, Clock, makeApp, makeClient, makeOpenAmountPack, type TestApp } from "../../support/world.ts";
 
 /** How many ids the largest persons claim, by requests of 2,500. */
 const CLAIMS = isSoak ? 10_000 : 5_000;
@@ -35,7 +35,7 @@ async function world() {
 
 /** Gives an id credits, which makes it a user. */
 async function grantTo(call: Client, app: TestApp, userId: string): Promise<void> {
-  const packId = await makeLegacyPack(app.appId, `Pack ${crypto.randomUUID()}`, "count");
+  const packId = await makeOpenAmountPack(app.appId, `Pack ${crypto.randomUUID()}`, "count");
   const body = { userId, packId, quantity: 1 };
   expect((await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body })).status).toBe(200);
 }

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { DAY_MS } from "../../../src/lib/time.ts";
 import { readProfile } from "../../../src/people/profile.ts";
 import { gzip } from "../../support/encode.ts";
+import { times } from "../../support/minor.ts";
 import {
   claimsOf,
   device,
@@ -14,8 +15,7 @@ import {
   type SentEvent,
   send,
 } from "../../support/people.ts";
-import { expectError } from "../../support/refusals.ts";
-import { times } from "../../support/steps.ts";
+import { expectError } from "../../support/rejections.ts";
 import { makeEndpoint, storedMessages } from "../../support/webhooks.ts";
 import { Clock, makeApp, makeClient, makeCtx, makeKey } from "../../support/world.ts";
 
@@ -117,7 +117,7 @@ describe("the distinct ids that one request names", () => {
   const seen = (n: number, more = {}): SentEvent => ({ event: "seen", distinct_id: `id ${n}`, ...more });
   const v1 = (batch: readonly SentEvent[]) => batch.map((event) => ({ uuid: crypto.randomUUID(), ...event }));
 
-  it("are at most a thousand with a publishable or relay key, and a larger request is refused so that clients send half", async () => {
+  it("are at most a thousand with a publishable or relay key, and a larger request is rejected so that clients send half", async () => {
     const { app, call, key } = await world();
     const relay = await makeKey(app.environments.live, "relay");
     const tooMany = times(1_001, (n) => seen(n));
@@ -239,7 +239,7 @@ describe("ids that hold many properties", () => {
     }
   });
 
-  it("are refused if a public request would rewrite more than 4 MiB of them, and clients then send half", async () => {
+  it("are rejected if a public request would rewrite more than 4 MiB of them, and clients then send half", async () => {
     const { app, call, key } = await world();
     await seed(app.environments.live.id, 300, 60_000);
     // 33 KB of events name the ids of 18 MB of properties.

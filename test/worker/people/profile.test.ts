@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { readProfile } from "../../../src/people/profile.ts";
 import { device, exportOf, identify, send } from "../../support/people.ts";
-import { Clock, makeApp, makeClient, makeCtx, makeLegacyPack, startIsolate } from "../../support/world.ts";
+import { Clock, makeApp, makeClient, makeCtx, makeOpenAmountPack, startIsolate } from "../../support/world.ts";
 
 /** Ana claims four devices: one verified, one plain, two that became users. Two of her devices claim one more each. */
 async function ana() {
@@ -16,7 +16,7 @@ async function ana() {
   ]);
   await send(call, app.keys.sk_live, [identify("ana", device(6))]);
   await send(call, app.keys.pk_live, [identify(device(2)), identify(device(6))]);
-  const packId = await makeLegacyPack(app.appId, "Wallet", "count");
+  const packId = await makeOpenAmountPack(app.appId, "Wallet", "count");
   for (const userId of [device(2), device(3)]) {
     const body = { userId, packId, quantity: 1 };
     expect((await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body })).status).toBe(200);

@@ -9,7 +9,7 @@ async function costs(types?: readonly string[]) {
   const { d1, spent } = countingD1(env.DB);
   const app = await makeApp();
   const call = makeClient(new Clock(), { DB: d1 });
-  const packId = await makePack(app.appId, "Wallet", [{ amountSteps: 10_000_000, unit: "cents" }]);
+  const packId = await makePack(app.appId, "Wallet", [{ amountMinor: 10_000_000, unit: "cents" }]);
   if (types !== undefined) await makeEndpoint(app.environments.live, types);
   const post = async (path: string, body: object) => {
     const answer = await call("POST", `/api/v1${path}`, { key: app.keys.sk_live, body: { userId: "u", ...body } });

@@ -7,13 +7,13 @@ import { deliverDue } from "../../../src/webhooks/deliver-due.ts";
 import { SEARCHED_DELIVERIES_MAX } from "../../../src/webhooks/delivery-page.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { runPart } from "../../support/cron.ts";
-import { expectError } from "../../support/refusals.ts";
+import { expectError } from "../../support/rejections.ts";
 import { receiverWorld } from "../../support/webhooks.ts";
-import { makeClient, makeLegacyPack } from "../../support/world.ts";
+import { makeClient, makeOpenAmountPack } from "../../support/world.ts";
 
 async function grantingWorld(answer?: Parameters<typeof receiverWorld>[0]) {
   const world = await receiverWorld(answer);
-  const packId = await makeLegacyPack(world.app.appId, "Legacy", "count");
+  const packId = await makeOpenAmountPack(world.app.appId, "Legacy", "count");
   const grant = async (userId = "u") => {
     const body = { userId, packId, quantity: 0.5 };
     const answered = await world.call("POST", "/api/v1/credits/grant", { key: world.app.keys.sk_live, body });
@@ -205,8 +205,8 @@ describe("a message", () => {
     ["soon", 0],
     ["-5", 0],
   ])("waits for the Retry-After %s, but at most a day", async (after, ms) => {
-    const refuse = () => new Response(null, { status: 429, headers: { "retry-after": after } });
-    const { clock, received, grant, settled, create, deliveries } = await grantingWorld(refuse);
+    const reject = () => new Response(null, { status: 429, headers: { "retry-after": after } });
+    const { clock, received, grant, settled, create, deliveries } = await grantingWorld(reject);
     const { webhookId } = await create();
     const startMs = clock.ms;
     await grant();

@@ -1,12 +1,14 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { readFeatures } from "../../../src/db/features.ts";
-import { expectError } from "../../support/refusals.ts";
+import { readSettingsSnapshot } from "../../../src/db/settings-snapshot.ts";
+import { expectError } from "../../support/rejections.ts";
 import { receiverWorld } from "../../support/webhooks.ts";
 
-const features = async (environmentId: number) =>
-  readFeatures(
-    await env.DB.prepare("SELECT features FROM environments WHERE id = ?").bind(environmentId).first("features"),
+const settingsSnapshot = async (environmentId: number) =>
+  readSettingsSnapshot(
+    await env.DB.prepare("SELECT settingsSnapshot FROM environments WHERE id = ?")
+      .bind(environmentId)
+      .first("settingsSnapshot"),
   );
 const createdAt = "2026-01-15T12:00:00.000Z";
 const url = "https://example.com/hook?a=b";
@@ -34,18 +36,18 @@ describe("endpoints", () => {
     expect(list).toContainEqual(endpoint);
     const byId = (id: string, types: unknown, exports: 0 | 1) => ({ id, types, exports });
     const { id } = app.environments.live;
-    expect((await features(id)).webhooks).toEqual(
+    expect((await settingsSnapshot(id)).webhooks).toEqual(
       expect.arrayContaining([byId(endpoint.webhookId, ["credits.*"], 0), byId(other, null, 1)]),
     );
     const path = `/webhooks/${endpoint.webhookId}`;
     const changed = { ...endpoint, types: null, isEnabled: false, description: null };
     expect((await admin("PATCH", path, { types: null, isEnabled: false, description: null })).body).toEqual(changed);
-    expect((await features(id)).webhooks).toEqual([byId(other, null, 1)]);
+    expect((await settingsSnapshot(id)).webhooks).toEqual([byId(other, null, 1)]);
     expect((await admin("PATCH", path, {})).body).toEqual(changed);
     expect((await admin("DELETE", path)).body).toEqual(changed);
     expectError(await admin("DELETE", path), "not_found", "webhookId");
     await admin("DELETE", `/webhooks/${other}`);
-    expect(await features(id)).toEqual({});
+    expect(await settingsSnapshot(id)).toEqual({});
     const audit = (await admin("GET", "/audit")).body.entries;
     expect(audit.map(({ action }: { action: string }) => action)).toEqual([
       ...[
@@ -71,7 +73,7 @@ describe("endpoints", () => {
       expectError(answer, "invalid_request");
       expect(answer.body.error.details).toEqual({ limit: 10 });
     }
-    expect((await features(app.environments.live.id)).webhooks).toHaveLength(10);
+    expect((await settingsSnapshot(app.environments.live.id)).webhooks).toHaveLength(10);
     expect((await admin("POST", "/webhooks", { mode: "test", url })).status).toBe(200);
   });
 

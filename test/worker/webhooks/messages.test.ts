@@ -9,7 +9,7 @@ import type { Mode, Outbox } from "../../../src/runtime.ts";
 import { messageData } from "../../../src/webhooks/message-data.ts";
 import { MESSAGE_TYPES, messageWrites, noteMessages, wantedMessages } from "../../../src/webhooks/outbox.ts";
 import { makeEndpoint, storedMessages } from "../../support/webhooks.ts";
-import { Clock, makeApp, makeClient, makeCtx, makeLegacyPack, makePack } from "../../support/world.ts";
+import { Clock, makeApp, makeClient, makeCtx, makeOpenAmountPack, makePack } from "../../support/world.ts";
 
 async function world(types: readonly string[] | null = ["**"], mode: Mode = "live") {
   const clock = new Clock();
@@ -23,8 +23,8 @@ async function world(types: readonly string[] | null = ["**"], mode: Mode = "liv
     return answer.body;
   };
   const items = [
-    { amountSteps: 400_000, unit: "tokens", priority: 1 },
-    { amountSteps: 10_500_000, unit: "cents" },
+    { amountMinor: 400_000, unit: "tokens", priority: 1 },
+    { amountMinor: 10_500_000, unit: "cents" },
   ] as const;
   const packId = await makePack(app.appId, "Pack", items);
   const webhookId = await makeEndpoint(environment, types);
@@ -199,7 +199,7 @@ describe("messages about changed credits", () => {
     [["credits.low"], []],
   ])("go to an endpoint with the types %j: %j", async (types, wanted) => {
     const { post, app, messages } = await world(types);
-    const packId = await makeLegacyPack(app.appId, "Legacy", "count");
+    const packId = await makeOpenAmountPack(app.appId, "Legacy", "count");
     await post("/credits/grant", { userId: "u", packId, quantity: 2 });
     await post("/usage/events", { userId: "u", eventId: "e", event: "chat" });
     expect((await messages()).map(({ type }) => type)).toEqual(wanted);
@@ -211,11 +211,11 @@ describe("a message that is written directly", () => {
     const { clock, environment } = await world();
     const outbox: Outbox = [];
     const ctx = { ...makeCtx(environment, clock), outbox };
-    const { features } = await all(ctx.db, readFeaturesOf({ environmentId: environment.id })).then(
+    const { settingsSnapshot } = await all(ctx.db, readSettingsSnapshotOf({ environmentId: environment.id })).then(
       ([row]) => row ?? raise(),
     );
     const limits = { type: "limits.reached", subject: null, data: { limit: "eventsADay" } } as const;
-    const messages = wantedMessages(ctx, features, () => [limits]);
+    const messages = wantedMessages(ctx, settingsSnapshot, () => [limits]);
     const statements = messageWrites(ctx, messages, 5);
     for (let n = 0; n < 2; n++) await batch(ctx.db, statements);
     noteMessages(ctx, messages);
@@ -229,9 +229,9 @@ describe("a message that is written directly", () => {
   });
 });
 
-const readFeaturesOf = query((value: ValueOf<{ environmentId: number }>) =>
+const readSettingsSnapshotOf = query((value: ValueOf<{ environmentId: number }>) =>
   drizzle
-    .select(fields(environments, "features"))
+    .select(fields(environments, "settingsSnapshot"))
     .from(environments)
     .where(eq(environments.id, value("environmentId"))),
 );

@@ -14,7 +14,7 @@ afterAll(expectLedgerInvariants);
 
 const ALERTS = ["credits.low", "credits.depleted"];
 const itemOfTokens = (amount: number, others: Partial<TestItem> = {}): TestItem => ({
-  amountSteps: amount * 1_000,
+  amountMinor: amount * 1_000,
   unit: "tokens",
   ...others,
 });
@@ -210,7 +210,7 @@ describe("an alert on an amount", () => {
     const items = [
       itemOfTokens(100, { matches: [{ event: "chat.*" }] }),
       itemOfTokens(100, { matches: [{ event: "image" }, { model: "m" }] }),
-      { amountSteps: 100_000_000, unit: "cents" } as const,
+      { amountMinor: 100_000_000, unit: "cents" } as const,
     ];
     const alerts = [
       { event: "chat.*", below: { amount: 50 } },
@@ -258,7 +258,9 @@ describe("an alert on an amount", () => {
     const watched = await cost(1);
     expect([watched.roundTrips, watched.rowsWritten]).toEqual([1, 5]);
     expect((await cost(50)).rowsWritten).toBeGreaterThan(4);
-    await env.DB.prepare("UPDATE environments SET features = NULL WHERE id = ?").bind(app.environments.live.id).run();
+    await env.DB.prepare("UPDATE environments SET settingsSnapshot = NULL WHERE id = ?")
+      .bind(app.environments.live.id)
+      .run();
     await spend(1);
     clock.advance(2_000);
     await spend(1);
@@ -311,7 +313,7 @@ describe("an alert on a percentage", () => {
   });
 
   it("rounds the threshold up to a step, and is exact for amounts beyond doubles", async () => {
-    const items = [{ amountSteps: 8_796_093_022_208_000, unit: "tokens" } as const];
+    const items = [{ amountMinor: 8_796_093_022_208_000, unit: "tokens" } as const];
     const { app, grant, spend, sent } = await world({ items, alerts: [{ below: { percent: 99.999 } }] });
     await grant();
     await grant();
@@ -330,7 +332,7 @@ describe("an alert on a percentage", () => {
 
 describe("credits.depleted", () => {
   it("fires once when a user has no active credits left in any unit, even without alerts", async () => {
-    const items = [itemOfTokens(1), { amountSteps: 1_000_000, unit: "cents" } as const];
+    const items = [itemOfTokens(1), { amountMinor: 1_000_000, unit: "cents" } as const];
     const { app, grant, spend, sent } = await world({ items });
     await grant();
     await spend(1);
@@ -371,22 +373,22 @@ describe("an endpoint", () => {
 
   it("deletes the state of alerts when it is disabled, and alerts are armed again when it is enabled", async () => {
     const { app, grant, spend, sent, states } = await world({ alerts: [{ below: { amount: 50 } }] });
-    const set = (features: string | null) =>
-      env.DB.prepare("UPDATE environments SET features = ? WHERE id = ?")
-        .bind(features, app.environments.live.id)
+    const set = (settingsSnapshot: string | null) =>
+      env.DB.prepare("UPDATE environments SET settingsSnapshot = ? WHERE id = ?")
+        .bind(settingsSnapshot, app.environments.live.id)
         .run();
     await grant();
     await spend(60);
     expect(await sent()).toEqual([40]);
     expect(await states()).toBe(1);
-    const features = await env.DB.prepare("SELECT features FROM environments WHERE id = ?")
+    const settingsSnapshot = await env.DB.prepare("SELECT settingsSnapshot FROM environments WHERE id = ?")
       .bind(app.environments.live.id)
-      .first<string>("features");
+      .first<string>("settingsSnapshot");
     await set(null);
     expect(await states()).toBe(0);
     await grant();
     await spend(95);
-    await set(features);
+    await set(settingsSnapshot);
     await spend(1);
     expect(await sent()).toEqual([]);
     await grant();

@@ -28,7 +28,7 @@ async function world({ endpointAtMs = 0 }: { endpointAtMs?: number | null } = {}
   const app = await makeApp();
   const { environments } = app;
   const call = makeClient(clock);
-  const packId = await makePack(app.appId, "Pack", [{ amountSteps: 100_000, unit: "tokens" }]);
+  const packId = await makePack(app.appId, "Pack", [{ amountMinor: 100_000, unit: "tokens" }]);
   const open = (createdAtMs: number) => makeEndpoint(environments.live, ["credits.*", "balance.*"], createdAtMs);
   if (endpointAtMs !== null) await open(endpointAtMs);
   const admin = (method: string, path: string, body: object) =>
@@ -316,7 +316,9 @@ describe("the cron's search for expiries", () => {
 it("the Worker's scheduled run searches for expiries", async () => {
   const { app, clock, runtime, grant } = await world();
   // No endpoint asks for these messages, so that nothing is sent.
-  await env.DB.prepare("UPDATE environments SET features = NULL WHERE id = ?").bind(app.environments.live.id).run();
+  await env.DB.prepare("UPDATE environments SET settingsSnapshot = NULL WHERE id = ?")
+    .bind(app.environments.live.id)
+    .run();
   await grant(1);
   clock.advance(DAY_MS);
   await scheduled(bound(), runtime);

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { countingD1 } from "../../../support/counting-d1.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { Clock, makeApp, makeClient } from "../../../support/world.ts";
 
 async function world() {
@@ -133,7 +133,7 @@ describe("alerts", () => {
     }
   });
 
-  it("are deleted in steps even if they fired for 25,000 users", async () => {
+  it("are deleted in minor units even if they fired for 25,000 users", async () => {
     const clock = new Clock();
     const { appId, environments } = await makeApp();
     const call = makeClient(clock);

@@ -3,11 +3,11 @@ import { afterAll, describe, expect, it } from "vitest";
 import type { Unit } from "../../../../src/books/amounts/amount.ts";
 import { adjustBalance } from "../../../../src/books/credits/adjust.ts";
 import { releaseReservation } from "../../../../src/books/usage/commit.ts";
-import { refusalIn } from "../../../../src/errors.ts";
+import { rejectionIn } from "../../../../src/errors.ts";
 import { faultyD1 } from "../../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
-import { expectError } from "../../../support/refusals.ts";
-import { type Answer, Clock, makeApp, makeClient, makeCtx, makeLegacyPack } from "../../../support/world.ts";
+import { expectError } from "../../../support/rejections.ts";
+import { type Answer, Clock, makeApp, makeClient, makeCtx, makeOpenAmountPack } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -18,7 +18,7 @@ async function issue(unit: Unit, quantity: number, bindings: Partial<Env> = {}, 
   const clock = new Clock();
   const app = await makeApp();
   const call = makeClient(clock, bindings);
-  await makeLegacyPack(app.appId, "Pack", unit);
+  await makeOpenAmountPack(app.appId, "Pack", unit);
   const secret = app.keys.sk_test;
   const body = { userId: "u1", packId: "pack", quantity, expiresAt };
   const { balanceId } = (await call("POST", "/api/v1/credits/grant", { key: secret, body })).body;
@@ -60,13 +60,13 @@ describe("an adjustment", () => {
     ]);
   });
 
-  it("refuses an amount below 0", async () => {
+  it("rejects an amount below 0", async () => {
     const balance = await issue("count", 5);
     expectError(await balance.adjust(-5.001), "invalid_quantity", "delta");
     expect(await balance.entries()).toHaveLength(1);
   });
 
-  it("refuses a revoked balance", async () => {
+  it("rejects a revoked balance", async () => {
     const balance = await issue("count", 5);
     await balance.revoke();
     expectError(await balance.adjust(1), "invalid_request", "balanceId");
@@ -79,7 +79,7 @@ describe("an adjustment", () => {
     expect((await balance.listed()).status).toBe("expired");
   });
 
-  it("refuses amounts beyond the unit, 0 and text, and requires a note", async () => {
+  it("rejects amounts beyond the unit, 0 and text, and requires a note", async () => {
     const balance = await issue("count", 5);
     for (const delta of [0.0001, 0, 8_796_093_022_209, -8_796_093_022_209, "1", null, undefined]) {
       expectError(await balance.adjust(delta), "invalid_request", "delta");
@@ -90,7 +90,7 @@ describe("an adjustment", () => {
     expect(await balance.entries()).toHaveLength(1);
   });
 
-  it("refuses more than a balance can hold, including its reserved credits", async () => {
+  it("rejects more than a balance can hold, including its reserved credits", async () => {
     const balance = await issue("count", 8_796_093_022_207);
     expect((await balance.adjust(1)).body.remaining).toBe(8_796_093_022_208);
     expectError(await balance.adjust(0.001), "invalid_request", "delta");
@@ -174,7 +174,7 @@ describe("an adjustment", () => {
     expect([answer.status, answer.headers.get("idempotent-replayed"), answer.body.remaining]).toEqual([200, null, 6]);
   });
 
-  it("under an id may be repeated after a refusal, which stores nothing", async () => {
+  it("under an id may be repeated after a rejection, which stores nothing", async () => {
     const balance = await issue("count", 3);
     const id = { adjustmentId: "adj_1" };
     expectError(await balance.adjust(-4, "once", id), "invalid_quantity", "delta");
@@ -216,8 +216,10 @@ describe("an adjustment", () => {
     const strangers = [(await makeApp()).environments.test, balance.app.environments.live];
     for (const environment of strangers) {
       const ctx = makeCtx(environment, balance.clock);
-      const refusal = await adjustBalance(ctx, { balanceId: balance.balanceId, delta: -1, note: "n" }).catch(refusalIn);
-      expect(refusal).toMatchObject({ code: "credit_balance_not_found" });
+      const rejection = await adjustBalance(ctx, { balanceId: balance.balanceId, delta: -1, note: "n" }).catch(
+        rejectionIn,
+      );
+      expect(rejection).toMatchObject({ code: "credit_balance_not_found" });
     }
     expect(await balance.entries()).toHaveLength(1);
   });

@@ -8,12 +8,12 @@ import { runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { EVENTS, RESERVATIONS } from "../../../support/paths.ts";
 import { paymentsWorld } from "../../../support/payments.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { liveBalancesSql, seededId } from "../../../support/seed.ts";
 import { isSoak } from "../../../support/soak.ts";
 import { eventOf, session } from "../../../support/stripe-events.ts";
 import { makeEndpoint, storedMessages } from "../../../support/webhooks.ts";
-import { makeAdminCtx, makeCtx, makeLegacyPack, makePack } from "../../../support/world.ts";
+import { makeAdminCtx, makeCtx, makeOpenAmountPack, makePack } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -24,12 +24,12 @@ const LONG_RULES = JSON.stringify(Array.from({ length: 100 }, (_, n) => ({ event
 const LONG_BALANCES_MAX = Math.floor(8_000_000 / LONG_RULES.length);
 const TIMEOUT = { timeout: 120_000 };
 
-/** A user with `count` balances of 1,000 tokens, and a legacy pack of tokens. */
+/** A user with `count` balances of 1,000 tokens, and an open-amount pack of tokens. */
 async function crowdedWorld(count: number) {
   const w = await creditsWorld();
   const account = { environmentId: w.app.environments.live.id, userId: "u" };
   for (const sql of liveBalancesSql(account, count, "[]")) await env.DB.prepare(sql).run();
-  await makeLegacyPack(w.app.appId, "Legacy", "tokens");
+  await makeOpenAmountPack(w.app.appId, "Legacy", "tokens");
   const key = w.app.keys.sk_live;
   const post = (path: string, body: object) => w.call("POST", path, { key, body });
   const grant = (more: object = {}) => w.grant({ userId: "u", packId: "legacy", quantity: 1, ...more });
@@ -46,7 +46,7 @@ async function fullWorld() {
   const w = await paymentsWorld();
   const account = { environmentId: w.app.environments.live.id, userId: "u" };
   for (const sql of liveBalancesSql(account, LONG_BALANCES_MAX, LONG_RULES)) await env.DB.prepare(sql).run();
-  const item = { amountSteps: 1_000, unit: "tokens", matches: JSON.parse(LONG_RULES) } as const;
+  const item = { amountMinor: 1_000, unit: "tokens", matches: JSON.parse(LONG_RULES) } as const;
   const one = await makePack(w.app.appId, "Long", [item]);
   const two = await makePack(w.app.appId, "Twice", [item, item]);
   const countBalances = () =>
@@ -117,16 +117,16 @@ describe("a user with the maximum number of balances", () => {
     expect((await w.payments())[0]).toMatchObject({ status: "granted", userId: "other" });
   });
 
-  it.runIf(isSoak)("has at most 40,000, and a list of more is refused", { timeout: 600_000 }, async () => {
+  it.runIf(isSoak)("has at most 40,000, and a list of more is rejected", { timeout: 600_000 }, async () => {
     const w = await crowdedWorld(USER_BALANCES_MAX - 1);
     expect((await w.grant()).status).toBe(200);
     expectFull(await w.grant());
     expect((await w.list({ userId: "u" })).body.credits).toHaveLength(USER_BALANCES_MAX);
     await w.revoke({ balanceId: w.idOf(0) });
     expect((await w.grant()).status).toBe(200);
-    const refusal = await w.list({ userId: "u", includeExpired: "true" });
-    expectError(refusal, "invalid_request");
-    expect(refusal.body.error.details).toEqual({ limit: USER_BALANCES_MAX });
+    const rejection = await w.list({ userId: "u", includeExpired: "true" });
+    expectError(rejection, "invalid_request");
+    expect(rejection.body.error.details).toEqual({ limit: USER_BALANCES_MAX });
   });
 });
 
@@ -156,7 +156,7 @@ async function referencedWorld(count: number) {
   await env.DB.prepare(
     `WITH RECURSIVE n (i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i <= ?)
      INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
-       initial_steps, remaining_steps, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+       initial_minor, remaining_minor, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
      SELECT account_id, 'crb_order' || i, 'cpk_' || i, 'Pack', '', 'tokens', '[]', 100, 1000, 1000, 1, 'manual', 'order', 1,
        expires_at_ms, i, i
      FROM credit_balances AS b CROSS JOIN n WHERE b.id = ?`,

@@ -5,15 +5,15 @@ import { nameKey } from "../../../../src/catalog/pack.ts";
 import { DAY_MS } from "../../../../src/lib/time.ts";
 import { consume, creditsWorld, storedBalances, storedLedger } from "../../../support/credits.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
-import { expectError } from "../../../support/refusals.ts";
-import { makeLegacyPack, makePack } from "../../../support/world.ts";
+import { expectError } from "../../../support/rejections.ts";
+import { makeOpenAmountPack, makePack } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
 const items = [
-  { amountSteps: 2_500_000, unit: "cents" },
-  { amountSteps: 5_000, unit: "tokens", matches: [{ event: "chat.*" }], priority: 50 },
-  { amountSteps: 1, unit: "seconds" },
+  { amountMinor: 2_500_000, unit: "cents" },
+  { amountMinor: 5_000, unit: "tokens", matches: [{ event: "chat.*" }], priority: 50 },
+  { amountMinor: 1, unit: "seconds" },
 ] as const;
 
 const archive = (packId: string) =>
@@ -77,10 +77,10 @@ describe("a grant of a pack with items", () => {
     },
   );
 
-  it.each([['"5"'], ["true"], ["[5]"], ["{}"]])("refuses the quantity %s, which is not a number", async (quantity) => {
+  it.each([['"5"'], ["true"], ["[5]"], ["{}"]])("rejects the quantity %s, which is not a number", async (quantity) => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", items);
-    await makeLegacyPack(w.app.appId, "Legacy", "tokens");
+    await makeOpenAmountPack(w.app.appId, "Legacy", "tokens");
     for (const pack of [packId, "legacy"]) {
       const answer = await w.grant(`{"userId":"u","packId":"${pack}","quantity":${quantity}}`);
       expectError(answer, "invalid_request", "quantity");
@@ -95,7 +95,7 @@ describe("a grant of a pack with items", () => {
     const before = (await w.list({ userId: "u" })).body;
     await rename(packId, "Renamed");
     await env.DB.prepare(
-      `UPDATE credit_pack_items SET unit = 'count', priority = 1, matches = '[{"event":"x"}]', amount_steps = 9 WHERE pack_id = ?`,
+      `UPDATE credit_pack_items SET unit = 'count', priority = 1, matches = '[{"event":"x"}]', amount_minor = 9 WHERE pack_id = ?`,
     )
       .bind(packId)
       .run();
@@ -107,7 +107,7 @@ describe("a grant of a pack with items", () => {
   });
 });
 
-describe("a grant of a legacy pack", () => {
+describe("a grant of an open-amount pack", () => {
   it.each<[Unit, number, number]>([
     ["count", 1, 1_000],
     ["tokens", 0.001, 1],
@@ -115,16 +115,16 @@ describe("a grant of a legacy pack", () => {
     ["cents", 0.000001, 1],
     ["cents", 8_589_934_592, 8_589_934_592_000_000],
     ["tokens", 8_796_093_022_208, 8_796_093_022_208_000],
-  ])("issues one balance in its unit: %s, %d", async (unit, quantity, steps) => {
+  ])("issues one balance in its unit: %s, %d", async (unit, quantity, minor) => {
     const w = await creditsWorld();
-    const packId = await makeLegacyPack(w.app.appId, "Legacy", unit, [{ event: "chat" }]);
+    const packId = await makeOpenAmountPack(w.app.appId, "Legacy", unit, [{ event: "chat" }]);
     const { status, body } = await w.grant({ userId: "u", packId, quantity });
     expect(status).toBe(200);
     expect(body.balances).toEqual([
       { balanceId: body.balanceId, packItemId: null, remaining: quantity, expiresAt: null },
     ]);
     expect(body).toMatchObject({ remaining: quantity, expiresAt: null });
-    expect(await storedBalances(w.app, "u")).toMatchObject([{ id: body.balanceId, remaining_steps: steps }]);
+    expect(await storedBalances(w.app, "u")).toMatchObject([{ id: body.balanceId, remaining_minor: minor }]);
     expect((await w.list({ userId: "u" })).body.credits).toMatchObject([
       { packItemId: null, unit, initial: quantity, kind: "per_type", matches: [{ event: "chat" }], priority: 100 },
     ]);
@@ -145,15 +145,15 @@ describe("a grant of a legacy pack", () => {
     "absent",
   ])("refuses the quantity %s as invalid_quantity", async (quantity) => {
     const w = await creditsWorld();
-    await makeLegacyPack(w.app.appId, "Legacy", "tokens");
+    await makeOpenAmountPack(w.app.appId, "Legacy", "tokens");
     const sent = quantity === "absent" ? "" : `,"quantity":${quantity}`;
     expectError(await w.grant(`{"userId":"u","packId":"Legacy"${sent}}`), "invalid_quantity", "quantity");
     expect(await storedBalances(w.app, "u")).toEqual([]);
   });
 
-  it("accepts six decimals for cents, and refuses a seventh", async () => {
+  it("accepts six decimals for cents, and rejects a seventh", async () => {
     const w = await creditsWorld();
-    await makeLegacyPack(w.app.appId, "Legacy", "cents");
+    await makeOpenAmountPack(w.app.appId, "Legacy", "cents");
     expect((await w.grant({ userId: "u", packId: "legacy", quantity: 0.123456 })).body.remaining).toBe(0.123456);
     expectError(await w.grant({ userId: "u", packId: "legacy", quantity: 0.1234567 }), "invalid_quantity");
     expectError(await w.grant({ userId: "u", packId: "legacy", quantity: 8_589_934_592.01 }), "invalid_quantity");
@@ -251,7 +251,7 @@ describe("the expiry of a grant", () => {
     );
   });
 
-  it("is refused in the past and at this millisecond, and accepted one millisecond ahead", async () => {
+  it("is rejected in the past and at this millisecond, and accepted one millisecond ahead", async () => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", items);
     const at = (ms: number) => w.grant({ userId: "u", packId, expiresAt: new Date(w.clock.ms + ms).toISOString() });
@@ -281,7 +281,7 @@ describe("the expiry of a grant", () => {
 describe("source and notes of a grant", () => {
   it("are stored, and the source is purchase by default", async () => {
     const w = await creditsWorld();
-    await makeLegacyPack(w.app.appId, "Legacy", "count");
+    await makeOpenAmountPack(w.app.appId, "Legacy", "count");
     const body = { userId: "u", packId: "legacy", quantity: 1 };
     for (const source of [
       {},
@@ -308,7 +308,7 @@ describe("source and notes of a grant", () => {
     expect((await storedLedger(w.app, "u")).map((row) => row[3])).toEqual(rows.map((row) => row.notes));
   });
 
-  it("are refused if they are invalid", async () => {
+  it("are rejected if they are invalid", async () => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", items);
     for (const source of ["gift", "", "Purchase", null, 1]) {
@@ -362,7 +362,7 @@ describe("the arguments of a grant", () => {
 
   it("distinguish users that differ in case, spaces, normal form or the last code point", async () => {
     const w = await creditsWorld();
-    await makeLegacyPack(w.app.appId, "Legacy", "count");
+    await makeOpenAmountPack(w.app.appId, "Legacy", "count");
     const users = [
       "u",
       "U",
@@ -414,7 +414,7 @@ describe("an externalRef", () => {
 
   it("replays a legacy grant for any quantity of the repeat, even none or an invalid one", async () => {
     const w = await creditsWorld();
-    await makeLegacyPack(w.app.appId, "Legacy", "tokens");
+    await makeOpenAmountPack(w.app.appId, "Legacy", "tokens");
     const body = { userId: "u", packId: "legacy", externalRef: "order-1" };
     const first = await w.grant({ ...body, quantity: 5 });
     for (const quantity of [5, 6, 0, -1, 0.0001, undefined]) {
@@ -451,7 +451,7 @@ describe("an externalRef", () => {
       }
     };
     await env.DB.prepare(
-      "INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_steps, unit) VALUES (?, ?, 3, 'cpi_new', 7, 'count')",
+      "INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_minor, unit) VALUES (?, ?, 3, 'cpi_new', 7, 'count')",
     )
       .bind(w.app.appId, packId)
       .run();
@@ -570,7 +570,7 @@ describe("the test quota", () => {
   it("counts for the whole application and all of its users, and never grants in part", async () => {
     const w = await creditsWorld("test", { TEST_BALANCE_QUOTA: "4" });
     const packId = await makePack(w.app.appId, "Starter", items);
-    await makeLegacyPack(w.app.appId, "Legacy", "count");
+    await makeOpenAmountPack(w.app.appId, "Legacy", "count");
     expect((await w.grant({ userId: "a", packId })).status).toBe(200);
     expectError(await w.grant({ userId: "b", packId }), "test_quota_exceeded");
     expect(await storedBalances(w.app, "b")).toEqual([]);
@@ -598,7 +598,7 @@ describe("the test quota", () => {
       .bind(w.app.environments.test.id)
       .run();
     expectError(await w.grant({ userId: "u", packId }), "test_quota_exceeded");
-    await makeLegacyPack(w.app.appId, "Legacy", "count");
+    await makeOpenAmountPack(w.app.appId, "Legacy", "count");
     for (const status of [200, 200, 429]) {
       expect((await w.grant({ userId: "u", packId: "legacy", quantity: 1 })).status).toBe(status);
     }

@@ -1,8 +1,8 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { consume, creditsWorld } from "../../../support/credits.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
-import { expectError } from "../../../support/refusals.ts";
-import { makeLegacyPack, makePack } from "../../../support/world.ts";
+import { expectError } from "../../../support/rejections.ts";
+import { makeOpenAmountPack, makePack } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -16,7 +16,7 @@ interface Entry {
 /** A user with two balances and `count` entries: two grants, then debits of both in turn, of 0.001, 0.002 and so on. */
 async function worldWithLedger(count: number) {
   const w = await creditsWorld();
-  await makeLegacyPack(w.app.appId, "Legacy", "tokens");
+  await makeOpenAmountPack(w.app.appId, "Legacy", "tokens");
   const ids: string[] = [];
   for (let granted = 0; granted < 2; granted++) {
     ids.push((await w.grant({ userId: "u", packId: "legacy", quantity: 1_000_000 })).body.balanceId);
@@ -40,7 +40,7 @@ async function worldWithLedger(count: number) {
 describe("a ledger entry", () => {
   it("has the API's fields, and note, unit, cause and by", async () => {
     const w = await creditsWorld();
-    const packId = await makePack(w.app.appId, "Starter", [{ amountSteps: 2_500_000, unit: "cents" }]);
+    const packId = await makePack(w.app.appId, "Starter", [{ amountMinor: 2_500_000, unit: "cents" }]);
     const { balanceId } = (await w.grant({ userId: "u", packId, notes: "welcome" })).body;
     w.clock.advance(5);
     await w.revoke({ balanceId, reason: "refunded" });
@@ -162,7 +162,7 @@ describe("a page of history", () => {
 });
 
 describe("a cursor", () => {
-  it("is refused if any character is altered", async () => {
+  it("is rejected if any character is altered", async () => {
     const w = await worldWithLedger(5);
     const cursor: string = (await w.history({ userId: "u", limit: "2" })).body.nextCursor;
     const other = (character: string | undefined) => (character === "A" ? "B" : "A");
@@ -183,7 +183,7 @@ describe("a cursor", () => {
     }
   });
 
-  it("is refused in another list: of another user, balance, mode or application", async () => {
+  it("is rejected in another list: of another user, balance, mode or application", async () => {
     const w = await worldWithLedger(6);
     const of = async (query: Record<string, string>) =>
       (await w.history({ userId: "u", limit: "1", ...query })).body.nextCursor;
@@ -226,7 +226,7 @@ describe("history narrowed by balanceId", () => {
     for (const answer of await Promise.all(tried)) expectError(answer, "credit_balance_not_found", "balanceId");
   });
 
-  it("refuses an invalid cursor or limit before it looks for the balance", async () => {
+  it("rejects an invalid cursor or limit before it looks for the balance", async () => {
     const w = await creditsWorld();
     expectError(await w.history({ userId: "u", balanceId: "crb_unknown", cursor: "x" }), "invalid_request", "cursor");
     expectError(await w.history({ userId: "u", balanceId: "crb_unknown", limit: "0" }), "invalid_request", "limit");

@@ -4,8 +4,8 @@ import type { MatchRule } from "../../../../src/books/amounts/match.ts";
 import { listBalances } from "../../../../src/books/credits/list.ts";
 import { consume, creditsWorld } from "../../../support/credits.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
-import { expectError } from "../../../support/refusals.ts";
-import { makeCtx, makeLegacyPack, makePack } from "../../../support/world.ts";
+import { expectError } from "../../../support/rejections.ts";
+import { makeCtx, makeOpenAmountPack, makePack } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -17,11 +17,11 @@ interface Listed {
 }
 const namesOf = (answer: { body: { credits: Listed[] } }) => answer.body.credits.map((credit) => credit.packName);
 
-/** One legacy pack per name, each with rules of its own, all granted to the user `u`. */
+/** One open-amount pack per name, each with rules of its own, all granted to the user `u`. */
 async function worldOfRules(rules: Readonly<Record<string, readonly MatchRule[]>>) {
   const w = await creditsWorld();
   for (const [name, matches] of Object.entries(rules)) {
-    await makeLegacyPack(w.app.appId, name, "count", matches);
+    await makeOpenAmountPack(w.app.appId, name, "count", matches);
     await w.grant({ userId: "u", packId: name, quantity: 1 });
   }
   return { ...w, passing: async (event: string) => namesOf(await w.list({ userId: "u", event })).sort() };
@@ -32,12 +32,12 @@ describe("a listed balance", () => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", [
       {
-        amountSteps: 2_500_000,
+        amountMinor: 2_500_000,
         unit: "cents",
         matches: [{ event: "chat.*", model: "gpt-*" }, { model: "m" }],
         priority: 7,
       },
-      { amountSteps: 5_000, unit: "tokens" },
+      { amountMinor: 5_000, unit: "tokens" },
     ]);
     const expiresAt = "2026-03-01T00:00:00.000Z";
     const granted = (await w.grant({ userId: "u", packId, expiresAt, externalRef: "r", notes: "n" })).body;
@@ -90,7 +90,7 @@ describe("a listed balance", () => {
 describe("the status", () => {
   it("becomes expired in the millisecond of expiresAt, and then only includeExpired shows it", async () => {
     const w = await creditsWorld();
-    await makeLegacyPack(w.app.appId, "Legacy", "count");
+    await makeOpenAmountPack(w.app.appId, "Legacy", "count");
     const expiresAt = new Date(w.clock.ms + 1_000).toISOString();
     await w.grant({ userId: "u", packId: "legacy", quantity: 1, expiresAt });
     const statuses = async (includeExpired: string) =>
@@ -103,7 +103,7 @@ describe("the status", () => {
 
   it("uses one moment: a list of active balances never shows one that expired during the read", async () => {
     const w = await creditsWorld();
-    await makeLegacyPack(w.app.appId, "Legacy", "count");
+    await makeOpenAmountPack(w.app.appId, "Legacy", "count");
     const expiresAt = new Date(w.clock.ms + 5).toISOString();
     await w.grant({ userId: "u", packId: "legacy", quantity: 1, expiresAt });
     const ctx = makeCtx(w.app.environments.live, w.clock);
@@ -121,7 +121,7 @@ describe("the status", () => {
     const w = await creditsWorld();
     const expiresAt = new Date(w.clock.ms + 1_000).toISOString();
     const make = async (name: string, more: object, after: (balanceId: string) => Promise<unknown>) => {
-      await makeLegacyPack(w.app.appId, name, "count");
+      await makeOpenAmountPack(w.app.appId, name, "count");
       const { balanceId } = (await w.grant({ userId: "u", packId: name, quantity: 1, ...more })).body;
       await after(balanceId);
     };
@@ -156,7 +156,7 @@ describe("the order of list", () => {
       last: { priority: 101, matches: rules },
     };
     for (const [name, { priority, matches }] of Object.entries(packs)) {
-      await makePack(w.app.appId, name, [{ amountSteps: 1_000, unit: "count", priority, matches }]);
+      await makePack(w.app.appId, name, [{ amountMinor: 1_000, unit: "count", priority, matches }]);
     }
     const grant = (packId: string, expiresAt: string | null) => w.grant({ userId: "u", packId, expiresAt });
     await grant("last", "2026-02-01T00:00Z");
@@ -186,7 +186,7 @@ describe("the order of list", () => {
 
   it("uses balanceId for balances that are otherwise equal", async () => {
     const w = await creditsWorld();
-    await makeLegacyPack(w.app.appId, "Legacy", "count");
+    await makeOpenAmountPack(w.app.appId, "Legacy", "count");
     for (let count = 0; count < 10; count++) await w.grant({ userId: "u", packId: "legacy", quantity: 1 });
     const ids = (await w.list({ userId: "u" })).body.credits.map((credit: Listed) => credit.balanceId);
     expect(ids).toEqual(ids.toSorted((a: string, b: string) => (a < b ? -1 : 1)));
@@ -274,7 +274,7 @@ it("list shows only one user's balances, of one application and mode", async () 
   const w = await creditsWorld();
   const other = await creditsWorld();
   for (const { app, grant } of [w, other]) {
-    await makeLegacyPack(app.appId, "Legacy", "count");
+    await makeOpenAmountPack(app.appId, "Legacy", "count");
     await grant({ userId: "u", packId: "legacy", quantity: 1 });
     await grant({ userId: "v", packId: "legacy", quantity: 2 });
   }

@@ -3,7 +3,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { storedLedger } from "../../../support/credits.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { paymentsWorld } from "../../../support/payments.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { charge, eventOf, session } from "../../../support/stripe-events.ts";
 import { makePack } from "../../../support/world.ts";
 
@@ -15,14 +15,14 @@ const TIMEOUT = { timeout: 120_000 };
 /** A user with balances of 1,000 tokens, some under each reference, all of them held. */
 async function heldWorld(references: Readonly<Record<string, number>>) {
   const w = await paymentsWorld();
-  const packId = await makePack(w.app.appId, "One", [{ amountSteps: 1_000_000, unit: "tokens" }]);
+  const packId = await makePack(w.app.appId, "One", [{ amountMinor: 1_000_000, unit: "tokens" }]);
   for (const [externalRef, count] of Object.entries(references)) {
     const granted = await w.post("credits/grant", { userId: "u", packId, externalRef });
     expect(granted.status).toBe(200);
     await env.DB.prepare(
       `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
        INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
-         initial_steps, remaining_steps, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+         initial_minor, remaining_minor, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
        SELECT account_id, id || i, 'cpk_' || i, 'Pack', '', 'tokens', '[]', 100, 1000000, 1000000, 1, 'manual', external_ref, 1,
          expires_at_ms, grant_seq + i, grant_seq + i
        FROM credit_balances AS b CROSS JOIN n WHERE b.id = ? AND ? > 1`,
@@ -142,9 +142,9 @@ describe("due holds of one balance that owes a refund", () => {
     await env.DB.batch([
       env.DB.prepare(
         `WITH RECURSIVE n (i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-         INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq,
+         INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq,
            kind, written_by, reservation_id, occurred_at_ms)
-         SELECT account_id, seq + i - 2, grant_seq, delta_steps, balance_after_steps + delta_steps * (i - 2), seq + i - 3,
+         SELECT account_id, seq + i - 2, grant_seq, delta_minor, balance_after_minor + delta_minor * (i - 2), seq + i - 3,
            kind, written_by, 'res_more_' || i, occurred_at_ms
          FROM credit_ledger CROSS JOIN n WHERE i <= ${count} AND reservation_id = 'res_1' AND account_id = (
            SELECT id FROM accounts WHERE environment_id = ?
@@ -153,9 +153,9 @@ describe("due holds of one balance that owes a refund", () => {
       env.DB.prepare(
         `WITH RECURSIVE n (i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
          INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms, expires_at_ms,
-           request_hash, on_expiry, made_seq)
+           request_hash, on_expiry, created_at_seq)
          SELECT environment_id, 'res_more_' || i, account_id, event, quantities, legs, state, created_at_ms, expires_at_ms + i - 2,
-           request_hash, on_expiry, made_seq + i - 2
+           request_hash, on_expiry, created_at_seq + i - 2
          FROM reservations CROSS JOIN n WHERE i <= ${count} AND id = 'res_1' AND environment_id = ?`,
       ).bind(count, w.app.environments.live.id),
     ]);

@@ -13,7 +13,7 @@ afterAll(expectLedgerInvariants);
 /** A user with 1,000 tokens under "order-1". */
 async function makeWorld() {
   const w = await creditsWorld();
-  const packId = await makePack(w.app.appId, "One", [{ amountSteps: 1_000_000, unit: "tokens" }]);
+  const packId = await makePack(w.app.appId, "One", [{ amountMinor: 1_000_000, unit: "tokens" }]);
   const post = (path: string, body: unknown) => w.call("POST", `/api/v1/${path}`, { key: w.app.keys.sk_live, body });
   const granted = await w.grant({ userId: "u", packId, externalRef: "order-1" });
   const balanceId: string = granted.body.balances[0].balanceId;
@@ -49,16 +49,16 @@ async function makeWorld() {
     /** The owed amounts, in units, oldest first. */
     owed: async () => {
       const { results } = await env.DB.prepare(
-        `SELECT owed_steps AS steps FROM refund_owed
+        `SELECT owed_minor AS minor FROM refund_owed
          WHERE account_id = (SELECT id FROM accounts WHERE environment_id = ? AND user_id = 'u') ORDER BY seq`,
       )
         .bind(w.app.environments.live.id)
-        .all<{ steps: number }>();
-      return results.map(({ steps }) => steps / 1_000);
+        .all<{ minor: number }>();
+      return results.map(({ minor }) => minor / 1_000);
     },
     /** The entries after the first `count`: delta, reason and note. */
     entries: async (count: number) =>
-      (await storedLedger(w.app, "u")).slice(count).map(([, steps, ...rest]) => [Number(steps) / 1_000, ...rest]),
+      (await storedLedger(w.app, "u")).slice(count).map(([, minor, ...rest]) => [Number(minor) / 1_000, ...rest]),
     verify: async () => (await w.call("GET", "/api/v1/credits/verify?userId=u", { key: w.app.keys.sk_live })).body,
   };
 }
@@ -253,7 +253,7 @@ describe("the amount that a refund cannot take because it is held", () => {
     expect(released.rowsWritten).toBeLessThanOrEqual(4);
   });
 
-  it("is a flaw in the verification if it is more than open holds have", async () => {
+  it("is a error in the verification if it is more than open holds have", async () => {
     const w = await makeWorld();
     await w.hold("a", 1_000);
     await w.refund("re-1", 90);
@@ -261,7 +261,7 @@ describe("the amount that a refund cannot take because it is held", () => {
     await env.DB.batch([
       env.DB.prepare("DELETE FROM refund_owed WHERE balance_id = ?").bind(w.balanceId),
       env.DB.prepare(
-        `INSERT INTO refund_owed (account_id, balance_id, seq, owed_steps)
+        `INSERT INTO refund_owed (account_id, balance_id, seq, owed_minor)
          SELECT account_id, id, last_seq, 1000001 FROM credit_balances WHERE id = ?`,
       ).bind(w.balanceId),
     ]);
@@ -277,8 +277,8 @@ describe("the amount that a refund cannot take because it is held", () => {
     await w.refund("re-1", 90);
     const of = `WHERE balance_id = '${w.balanceId}'`;
     for (const sql of [
-      `UPDATE refund_owed SET owed_steps = owed_steps + 1 ${of}`,
-      `UPDATE refund_owed SET owed_steps = 0 ${of}`,
+      `UPDATE refund_owed SET owed_minor = owed_minor + 1 ${of}`,
+      `UPDATE refund_owed SET owed_minor = 0 ${of}`,
       `UPDATE refund_owed SET seq = seq + 1 ${of}`,
       `INSERT OR REPLACE INTO refund_owed SELECT account_id, balance_id, seq, 1 FROM refund_owed ${of}`,
       `INSERT INTO refund_owed SELECT account_id, balance_id, 1, 1 FROM refund_owed ${of}`,

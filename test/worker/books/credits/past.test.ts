@@ -7,9 +7,9 @@ import { creditsWorld } from "../../../support/credits.ts";
 import { END_USER_SETTING } from "../../../support/end-user-setting.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { userToken } from "../../../support/keyed-routes.ts";
-import { describeRefusals, expectError } from "../../../support/refusals.ts";
+import { describeRejections, expectError } from "../../../support/rejections.ts";
 import { deadBalancesSql, entriesSql, liveBalancesSql, seededId } from "../../../support/seed.ts";
-import { Clock, makeApp, makeClient, makeCtx, makeLegacyPack, makePack } from "../../../support/world.ts";
+import { Clock, makeApp, makeClient, makeCtx, makeOpenAmountPack, makePack } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -23,8 +23,8 @@ const shown = ({ body }: { body: { credits: Listed[] } }) =>
 
 async function makeWorld() {
   const w = await creditsWorld();
-  await makeLegacyPack(w.app.appId, "Chat", "tokens", [{ event: "chat.*" }]);
-  await makeLegacyPack(w.app.appId, "Any", "tokens");
+  await makeOpenAmountPack(w.app.appId, "Chat", "tokens", [{ event: "chat.*" }]);
+  await makeOpenAmountPack(w.app.appId, "Any", "tokens");
   const grant = async (packId: string, externalRef: string, more: object = {}): Promise<string> =>
     (await w.grant({ userId: "u", packId, quantity: 10, externalRef, ...more })).body.balanceId;
   const spend = (eventId: string, tokens: number) =>
@@ -115,7 +115,7 @@ describe("a list as of a moment", () => {
     expect([await at(w.clock.ms - 5_001), await at(w.clock.ms - 1), await at(w.clock.ms)]).toEqual([10, 7, 9.5]);
   });
 
-  it("is refused for the future, and for an invalid time", async () => {
+  it("is rejected for the future, and for an invalid time", async () => {
     const w = await makeWorld();
     for (const asOf of [iso(w.clock.ms + 1), "yesterday", "", "2026-01-15"]) {
       expectError(await w.list({ userId: "u", asOf }), "invalid_request", "asOf");
@@ -134,7 +134,7 @@ describe("a list as of a moment", () => {
 describe("the time of a ledger entry", () => {
   it("never decreases within a user's ledger, even if the clocks of machines differ", async () => {
     const app = await makeApp();
-    await makePack(app.appId, "Pack", [{ amountSteps: 100_000, unit: "tokens" }]);
+    await makePack(app.appId, "Pack", [{ amountMinor: 100_000, unit: "tokens" }]);
     const clocks = [new Clock(), new Clock(), new Clock()];
     for (const [index, clock] of clocks.entries()) clock.advance(index * 40);
     const calls = clocks.map((clock) => makeClient(clock));
@@ -226,9 +226,9 @@ describe("a publishable key in a list of the past", () => {
 });
 
 for (const query of ["externalRef=order", "asOf=2026-01-15T12:00:00Z"]) {
-  describeRefusals(`GET /api/v1/credits?${query}`, {
+  describeRejections(`GET /api/v1/credits?${query}`, {
     prepare: async (call, app) => {
-      await makePack(app.appId, "Pack", [{ amountSteps: 1_000, unit: "tokens" }]);
+      await makePack(app.appId, "Pack", [{ amountMinor: 1_000, unit: "tokens" }]);
       const body = { userId: "u", packId: "Pack", externalRef: "order" };
       await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body });
       return { method: "GET", path: `/api/v1/credits?userId=u&${query}` };

@@ -33,10 +33,10 @@ async function randomUser(random: Random) {
   const spender = await makeSpender([]);
   const { app, clock, userId, post, spend, reserve } = spender;
   await makePack(app.appId, "Both", [
-    { amountSteps: 20_000, unit: "tokens" },
-    { amountSteps: 10_000_000, unit: "cents", priority: 50 },
+    { amountMinor: 20_000, unit: "tokens" },
+    { amountMinor: 10_000_000, unit: "cents", priority: 50 },
   ]);
-  await makePack(app.appId, "Daily", [{ amountSteps: 5_000, unit: "tokens" }]);
+  await makePack(app.appId, "Daily", [{ amountMinor: 5_000, unit: "tokens" }]);
   const grant = (externalRef: string) => post(`${CREDITS}/grant`, { userId, packId: "Both", externalRef });
   for (const order of ["a", "b"]) expect((await grant(order)).status).toBe(200);
   if (random.chance(0.5)) {

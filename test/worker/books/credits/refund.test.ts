@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { creditsWorld, storedLedger } from "../../../support/credits.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
-import { describeRefusals, expectError } from "../../../support/refusals.ts";
+import { describeRejections, expectError } from "../../../support/rejections.ts";
 import { makePack } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
@@ -11,8 +11,8 @@ afterAll(expectLedgerInvariants);
 async function makeWorld(more: object = {}) {
   const w = await creditsWorld();
   const packId = await makePack(w.app.appId, "Two", [
-    { amountSteps: 400_000, unit: "tokens" },
-    { amountSteps: 5_000_000, unit: "cents" },
+    { amountMinor: 400_000, unit: "tokens" },
+    { amountMinor: 5_000_000, unit: "cents" },
   ]);
   const post = (path: string, body: unknown) => w.call("POST", `/api/v1/${path}`, { key: w.app.keys.sk_live, body });
   const granted = await w.grant({ userId: "u", packId, externalRef: "order-1", ...more });
@@ -51,7 +51,7 @@ type World = Awaited<ReturnType<typeof makeWorld>>;
 const amounts = (answer: { body: { balances: { taken: number; short: number; remaining: number }[] } }) =>
   answer.body.balances.map(({ taken, short, remaining }) => [taken, short, remaining]);
 
-async function expectRefused(w: World, body: object, code: Parameters<typeof expectError>[1], param: string) {
+async function expectRejected(w: World, body: object, code: Parameters<typeof expectError>[1], param: string) {
   const before = await w.writtenRows();
   const answer = await w.refund(body);
   expectError(answer, code, param);
@@ -99,8 +99,8 @@ describe("a refund", () => {
       [3.75, 0, 0],
     ]);
     expect(await w.listed()).toEqual({ [`${w.tokens}`]: [0, "revoked"], [`${w.cents}`]: [0, "revoked"] });
-    await expectRefused(w, { refundRef: "re-3" }, "invalid_request", "share");
-    await expectRefused(
+    await expectRejected(w, { refundRef: "re-3" }, "invalid_request", "share");
+    await expectRejected(
       w,
       { refundRef: "re-3", share: { part: 1, of: 1_000_000_000_000 } },
       "invalid_request",
@@ -122,7 +122,7 @@ describe("a refund", () => {
       [0, 160, 0],
       [2, 0, 0],
     ]);
-    await expectRefused(w, { refundRef: "re-4" }, "invalid_request", "share");
+    await expectRejected(w, { refundRef: "re-4" }, "invalid_request", "share");
   });
 
   it("also takes the amount that an adjustment added if the shares add up to 1", async () => {
@@ -174,7 +174,7 @@ describe("a refund by pack", () => {
   /** A second pack under the same reference. */
   async function withSecond() {
     const w = await makeWorld();
-    const second = await makePack(w.app.appId, "Straße", [{ amountSteps: 9_000, unit: "seconds" }]);
+    const second = await makePack(w.app.appId, "Straße", [{ amountMinor: 9_000, unit: "seconds" }]);
     await w.grant({ userId: "u", packId: second, externalRef: "order-1" });
     return { ...w, second };
   }
@@ -187,14 +187,14 @@ describe("a refund by pack", () => {
     await w.call("PATCH", path, { key: env.ADMIN_TOKEN, body: { packName: "Renamed" } });
     await w.call("POST", `${path}/archive`, { key: env.ADMIN_TOKEN, body: {} });
     expect(amounts(await w.refund({ packId: "STRAßE", refundRef: "re-2", share: third }))).toEqual([[3, 0, 3]]);
-    await expectRefused(w, { packId: "Renamed", refundRef: "re-3" }, "credit_balance_not_found", "packId");
-    await expectRefused(w, { packId: "strasse", refundRef: "re-3" }, "credit_balance_not_found", "packId");
+    await expectRejected(w, { packId: "Renamed", refundRef: "re-3" }, "credit_balance_not_found", "packId");
+    await expectRejected(w, { packId: "strasse", refundRef: "re-3" }, "credit_balance_not_found", "packId");
   });
 
-  it("counts only for these balances, and a refund of all balances is refused if one of them would exceed 1", async () => {
+  it("counts only for these balances, and a refund of all balances is rejected if one of them would exceed 1", async () => {
     const w = await withSecond();
     await w.refund({ packId: "straße", share: { part: 3, of: 4 } });
-    await expectRefused(w, { refundRef: "re-2", share: { part: 1, of: 2 } }, "invalid_request", "share");
+    await expectRejected(w, { refundRef: "re-2", share: { part: 1, of: 2 } }, "invalid_request", "share");
     expect(amounts(await w.refund({ refundRef: "re-2", share: { part: 1, of: 4 } }))).toEqual([
       [100, 0, 300],
       [1.25, 0, 3.75],
@@ -217,7 +217,7 @@ describe("a repeated refund", () => {
     await w.refund({ refundRef: "re-2", share: { part: 1, of: 3 } });
     await w.grant({
       userId: "u",
-      packId: await makePack(w.app.appId, "More", [{ amountSteps: 1, unit: "count" }]),
+      packId: await makePack(w.app.appId, "More", [{ amountMinor: 1, unit: "count" }]),
       externalRef: "order-1",
     });
     const before = await w.writtenRows();
@@ -240,7 +240,7 @@ describe("a repeated refund", () => {
     async (body, differs) => {
       const w = await makeWorld();
       await w.refund({ share: { part: 1, of: 3 } });
-      const answer = await expectRefused(w, body, "idempotency_conflict", "refundRef");
+      const answer = await expectRejected(w, body, "idempotency_conflict", "refundRef");
       expect(answer.body.error.details).toEqual({ differs });
     },
   );
@@ -269,7 +269,7 @@ describe("a repeated refund", () => {
   });
 });
 
-describe("a refused refund", () => {
+describe("a rejected refund", () => {
   it.each([
     [{ share: { part: 0, of: 3 } }, "share.part"],
     [{ share: { part: 1.5, of: 3 } }, "share.part"],
@@ -285,14 +285,14 @@ describe("a refused refund", () => {
     [{ refund_ref: "x" }, "refund_ref"],
   ])("names the malformed field and changes nothing: %j", async (body, param) => {
     const w = await makeWorld();
-    await expectRefused(w, body, "invalid_request", param);
+    await expectRejected(w, body, "invalid_request", param);
   });
 
   it("for a reference without grants to this user is credit_balance_not_found", async () => {
     const w = await makeWorld();
-    await expectRefused(w, { externalRef: "order-2" }, "credit_balance_not_found", "externalRef");
-    await expectRefused(w, { userId: "nobody" }, "credit_balance_not_found", "externalRef");
-    await expectRefused(w, { packId: "Other" }, "credit_balance_not_found", "packId");
+    await expectRejected(w, { externalRef: "order-2" }, "credit_balance_not_found", "externalRef");
+    await expectRejected(w, { userId: "nobody" }, "credit_balance_not_found", "externalRef");
+    await expectRejected(w, { packId: "Other" }, "credit_balance_not_found", "packId");
   });
 
   it("names the limit after the hundredth refund of a reference", async () => {
@@ -308,7 +308,7 @@ describe("a refused refund", () => {
       .bind(w.app.environments.live.id)
       .run();
     expect((await w.refund({ refundRef: "n100", share })).status).toBe(200);
-    const answer = await expectRefused(w, { refundRef: "last" }, "invalid_request", "externalRef");
+    const answer = await expectRejected(w, { refundRef: "last" }, "invalid_request", "externalRef");
     expect(answer.body.error.details).toEqual({ limit: 100 });
     for (const refundRef of ["n1", "n100"]) {
       expect((await w.refund({ refundRef, share })).headers.get("idempotent-replayed")).toBe("true");
@@ -330,7 +330,7 @@ describe("a refused refund", () => {
 });
 
 describe("a reference that begins with stripe:", () => {
-  it("is refused on a grant, but only in this exact spelling", async () => {
+  it("is rejected on a grant, but only in this exact spelling", async () => {
     const w = await makeWorld();
     const grant = (externalRef: string) => w.grant({ userId: "v", packId: "Two", externalRef });
     for (const ref of ["stripe:", "stripe:pi_1"]) expectError(await grant(ref), "invalid_request", "externalRef");
@@ -338,9 +338,9 @@ describe("a reference that begins with stripe:", () => {
   });
 });
 
-describeRefusals("POST /api/v1/credits/refund", {
+describeRejections("POST /api/v1/credits/refund", {
   prepare: async (call, app) => {
-    await makePack(app.appId, "Pack", [{ amountSteps: 1_000, unit: "tokens" }]);
+    await makePack(app.appId, "Pack", [{ amountMinor: 1_000, unit: "tokens" }]);
     const body = { userId: "u", packId: "Pack", externalRef: "order" };
     await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body });
     return {

@@ -3,14 +3,14 @@ import { afterAll, describe, expect, it } from "vitest";
 import { DAY_MS } from "../../../../src/lib/time.ts";
 import { consume, creditsWorld, storedBalances, storedLedger } from "../../../support/credits.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
-import { expectError } from "../../../support/refusals.ts";
-import { makeLegacyPack, makePack } from "../../../support/world.ts";
+import { expectError } from "../../../support/rejections.ts";
+import { makeOpenAmountPack, makePack } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
 async function worldWithBalance(quantity = 5, more: object = {}) {
   const w = await creditsWorld();
-  await makeLegacyPack(w.app.appId, "Legacy", "tokens");
+  await makeOpenAmountPack(w.app.appId, "Legacy", "tokens");
   const granted = await w.grant({ userId: "u", packId: "legacy", quantity, ...more });
   const balanceId: string = granted.body.balanceId;
   const status = async () => {
@@ -83,12 +83,12 @@ describe("a revoke", () => {
   it("takes one balance of a grant, and leaves the others", async () => {
     const w = await creditsWorld();
     await makePack(w.app.appId, "Starter", [
-      { amountSteps: 1_000, unit: "count" },
-      { amountSteps: 2_000, unit: "tokens" },
+      { amountMinor: 1_000, unit: "count" },
+      { amountMinor: 2_000, unit: "tokens" },
     ]);
     const { balances } = (await w.grant({ userId: "u", packId: "starter" })).body;
     await w.revoke({ balanceId: balances[0].balanceId });
-    expect((await storedBalances(w.app, "u")).map((row) => row.remaining_steps)).toEqual([0, 2_000]);
+    expect((await storedBalances(w.app, "u")).map((row) => row.remaining_minor)).toEqual([0, 2_000]);
   });
 
   it("stores the reason as free text: long, of several lines, empty, of any script", async () => {
@@ -143,7 +143,7 @@ describe("a revoke", () => {
     expectError(await w.revoke(body), "invalid_request", param);
   });
 
-  it("refuses a reason longer than 2,000 code points", async () => {
+  it("rejects a reason longer than 2,000 code points", async () => {
     const w = await worldWithBalance();
     const body = { balanceId: w.balanceId, reason: "😀".repeat(2_001) };
     expectError(await w.revoke(body), "invalid_request", "reason");

@@ -5,16 +5,16 @@ import { iso } from "../../../../src/lib/time.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { creditsWorld } from "../../../support/credits.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
-import { describeRefusals, expectError } from "../../../support/refusals.ts";
+import { describeRejections, expectError } from "../../../support/rejections.ts";
 import { deadBalancesSql, liveBalancesSql } from "../../../support/seed.ts";
-import { Clock, makeApp, makeCtx, makeLegacyPack, makePack } from "../../../support/world.ts";
+import { Clock, makeApp, makeCtx, makeOpenAmountPack, makePack } from "../../../support/world.ts";
 import { wrappedD1 } from "../../../support/wrapped-d1.ts";
 
 afterAll(expectLedgerInvariants);
 
 async function makeWorld() {
   const w = await creditsWorld();
-  for (const unit of ["tokens", "cents", "count"] as const) await makeLegacyPack(w.app.appId, unit, unit);
+  for (const unit of ["tokens", "cents", "count"] as const) await makeOpenAmountPack(w.app.appId, unit, unit);
   const get = (query: string, key = w.app.keys.sk_live) => w.call("GET", `/api/v1/credits/users${query}`, { key });
   return {
     ...w,
@@ -99,7 +99,7 @@ describe("the list of users", () => {
     expect(second.users.map(({ userId }: { userId: string }) => userId)).toEqual(["aa"]);
   });
 
-  it("refuses a limit out of bounds, an altered cursor, and a cursor of another list", async () => {
+  it("rejects a limit out of bounds, an altered cursor, and a cursor of another list", async () => {
     const w = await makeWorld();
     for (const userId of ["a", "b"]) await w.give(userId, "tokens", 1);
     for (const limit of ["0", "501", "x", "1.5"])
@@ -152,9 +152,9 @@ describe("the cost of a page of users", () => {
   });
 });
 
-describeRefusals("GET /api/v1/credits/users", {
+describeRejections("GET /api/v1/credits/users", {
   prepare: async (call, app) => {
-    await makePack(app.appId, "Pack", [{ amountSteps: 1_000, unit: "tokens" }]);
+    await makePack(app.appId, "Pack", [{ amountMinor: 1_000, unit: "tokens" }]);
     await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body: { userId: "u", packId: "Pack" } });
     return { method: "GET", path: "/api/v1/credits/users" };
   },

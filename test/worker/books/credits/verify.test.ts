@@ -5,12 +5,12 @@ import { VERIFIED_ENTRIES_MAX, verifyUser } from "../../../../src/books/credits/
 import { ENTRY_KINDS } from "../../../../src/db/schema.ts";
 import type { Environment } from "../../../../src/runtime.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
-import { describeRefusals, expectError } from "../../../support/refusals.ts";
+import { describeRejections, expectError } from "../../../support/rejections.ts";
 import { entriesSql, liveBalancesSql, seededId } from "../../../support/seed.ts";
 import { Clock, home, makeClient, makeCtx } from "../../../support/world.ts";
 
 const clock = new Clock();
-// A separate database, because the flaws of this test would break the checks of all other files.
+// A separate database, because the errors of this test would break the checks of all other files.
 const DB = env.FLAWED;
 const call = makeClient(clock, { DB });
 const admin = (method: string, path: string, body: object) =>
@@ -53,7 +53,7 @@ async function pagesOf(app: App, userId: string) {
 const flawNames = (flaws: readonly Flaw[]) =>
   [...new Set(flaws.map(({ balanceId, kind }) => `${kind} of ${balanceId}`))].sort();
 
-/** The flaws that a verification finds after a write that the triggers would refuse. */
+/** The errors that a verification finds after a write that the triggers would reject. */
 async function flawsAfter(app: App, userId: string, ...planted: readonly string[]): Promise<string[]> {
   const account = `(SELECT id FROM accounts WHERE environment_id = ${app.environment.id} AND user_id = '${userId}')`;
   for (const sql of planted) {
@@ -201,7 +201,7 @@ describe("the verification of a user", () => {
     expect(second).toMatchObject({ entries: 202, isSound: true, flaws: [], nextCursor: null });
   });
 
-  it("refuses an empty, made-up or foreign cursor, and a missing userId", async () => {
+  it("rejects an empty, made-up or foreign cursor, and a missing userId", async () => {
     const app = await makeOwnApp();
     const verify = (query: string) => call("GET", `/api/v1/credits/verify?${query}`, { key: app.key });
     for (const cursor of ["", "x", "MTIzNDU2NzhbMF0"]) {
@@ -216,7 +216,7 @@ describe("the verification of a user", () => {
   });
 });
 
-describe("flaws written without the triggers", () => {
+describe("errors written without the triggers", () => {
   // Made while the triggers keep the books.
   const users: Awaited<ReturnType<typeof makeUser>>[] = [];
   let ofOwnShop: Awaited<ReturnType<typeof makeUser>>;
@@ -245,7 +245,7 @@ describe("flaws written without the triggers", () => {
   const set = (table: string, what: string, where: string) =>
     `UPDATE ${table} SET ${what} WHERE account_id = :account AND ${where}`;
   const insert = (seq: number, id: string, delta: number, after: number, previous: number) =>
-    `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_steps, balance_after_steps, previous_seq, kind, written_by,
+    `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by,
        occurred_at_ms)
      SELECT account_id, ${seq}, coalesce((SELECT grant_seq FROM credit_balances WHERE id = '${id}'), 99), ${delta}, ${after},
        ${previous}, ${ENTRY_KINDS.adjustment}, 'admin', occurred_at_ms
@@ -254,18 +254,18 @@ describe("flaws written without the triggers", () => {
   it.each([
     [
       "a changed remainder",
-      [set("credit_balances", "remaining_steps = remaining_steps + 1", "grant_seq = 1")],
+      [set("credit_balances", "remaining_minor = remaining_minor + 1", "grant_seq = 1")],
       ["sum of A"],
     ],
-    ["a changed delta", [set("credit_ledger", "delta_steps = delta_steps - 1", "seq = 3")], ["chain of A", "sum of A"]],
+    ["a changed delta", [set("credit_ledger", "delta_minor = delta_minor - 1", "seq = 3")], ["chain of A", "sum of A"]],
     [
       "a changed amount at issue",
-      [set("credit_balances", "initial_steps = initial_steps + 1", "grant_seq = 2")],
+      [set("credit_balances", "initial_minor = initial_minor + 1", "grant_seq = 2")],
       ["chain of B"],
     ],
     [
       "a changed balance after an entry",
-      [set("credit_ledger", "balance_after_steps = balance_after_steps + 1", "seq = 6")],
+      [set("credit_ledger", "balance_after_minor = balance_after_minor + 1", "seq = 6")],
       ["chain of B"],
     ],
     ["a changed link", [set("credit_ledger", "previous_seq = 1", "seq = 5")], ["chain of A"]],
@@ -303,8 +303,8 @@ describe("flaws written without the triggers", () => {
     [
       "an overdraft that a later entry covers",
       [
-        set("credit_ledger", "delta_steps = -110000, balance_after_steps = -10000", "seq = 3"),
-        set("credit_ledger", "delta_steps = 70000", "seq = 5"),
+        set("credit_ledger", "delta_minor = -110000, balance_after_minor = -10000", "seq = 3"),
+        set("credit_ledger", "delta_minor = 70000", "seq = 5"),
       ],
       ["below_zero of A"],
     ],
@@ -316,8 +316,8 @@ describe("flaws written without the triggers", () => {
     [
       "a balance that nobody granted",
       [
-        `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps,
-         remaining_steps, has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+        `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_minor,
+         remaining_minor, has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq)
        SELECT account_id, 'crb_more' || account_id, pack_id, pack_name, pack_item_id, unit, matches, priority, 5, 5, 1, source,
          granted_at_ms, expires_at_ms, 7, 7 FROM credit_balances WHERE account_id = :account AND grant_seq = 1`,
       ],
@@ -343,20 +343,20 @@ describe("flaws written without the triggers", () => {
       [10_000, true, long.balances],
       [long.balances * (long.rounds + 1) - 10_000, true, 0],
     ]);
-    // Each flaw is repaired before the next one is planted.
+    // Each error is repaired before the next one is planted.
     const repairs: string[] = [];
     const flawsOf = (flaw: string) => flawsAfter(app, "long", ...repairs.splice(0), flaw);
     for (const seq of [10_000, 10_001, 10_002]) {
       const change = (by: string) => set("credit_ledger", by, `seq = ${seq}`);
-      expect(await flawsOf(change("delta_steps = delta_steps - 1"))).toEqual([
+      expect(await flawsOf(change("delta_minor = delta_minor - 1"))).toEqual([
         `chain of ${nameOf(seq)}`,
         `sum of ${nameOf(seq)}`,
       ]);
-      repairs.push(change("delta_steps = delta_steps + 1"));
+      repairs.push(change("delta_minor = delta_minor + 1"));
       expect(await flawsOf(change("previous_seq = previous_seq - 1"))).toEqual([`chain of ${nameOf(seq)}`]);
       repairs.push(change("previous_seq = previous_seq + 1"));
     }
-    const after = set("credit_ledger", "balance_after_steps = balance_after_steps - 1", "seq = 9999");
+    const after = set("credit_ledger", "balance_after_minor = balance_after_minor - 1", "seq = 9999");
     expect(await flawsOf(after)).toEqual([`chain of ${nameOf(9_999)}`]);
   });
 
@@ -370,7 +370,7 @@ describe("flaws written without the triggers", () => {
   it("are found in the first, a middle and the last of 10,500 balances", async () => {
     const flawed = [0, 6_000, MANY - 1].map((i) => seededId(many.account, "live", i));
     const sql =
-      "UPDATE credit_balances SET remaining_steps = remaining_steps + 1 WHERE id IN (SELECT value FROM json_each(?))";
+      "UPDATE credit_balances SET remaining_minor = remaining_minor + 1 WHERE id IN (SELECT value FROM json_each(?))";
     await DB.prepare(sql).bind(JSON.stringify(flawed)).run();
     const { pages } = await pagesOfMany(many.app);
     expect(flawNames(pages.flatMap(({ flaws }) => flaws))).toEqual(flawed.map((id) => `sum of ${id}`).sort());
@@ -379,7 +379,7 @@ describe("flaws written without the triggers", () => {
   it("are found by the verification of an application, which lists all its users", async () => {
     const { app, a } = ofOwnShop;
     const post = (body: object) => admin("POST", `/${app.appId}/verify`, body);
-    await flawsAfter(app, "u", set("credit_balances", "remaining_steps = remaining_steps + 1", "grant_seq = 1"));
+    await flawsAfter(app, "u", set("credit_balances", "remaining_minor = remaining_minor + 1", "grant_seq = 1"));
     const { body } = await post({ mode: "live" });
     const soundUser = { balances: 2, isSound: true, flaws: [], nextCursor: null };
     expect(body).toEqual({
@@ -428,7 +428,7 @@ describe("the verification of an application", () => {
     expect(await acts()).toBe(before);
   });
 
-  it("refuses an unknown application, an invalid mode, and an altered or foreign cursor", async () => {
+  it("rejects an unknown application, an invalid mode, and an altered or foreign cursor", async () => {
     const { app } = longUser(LONG[0]);
     expectError(await verify("app_0000000000000000000000", { mode: "live" }), "not_found");
     expectError(await verify(app.appId, {}), "invalid_request", "mode");
@@ -463,7 +463,7 @@ describe("the cost of a verification", () => {
   });
 });
 
-describeRefusals("GET /api/v1/credits/verify", {
+describeRejections("GET /api/v1/credits/verify", {
   prepare: () => ({ method: "GET", path: "/api/v1/credits/verify?userId=u" }),
   publishable: "requires_secret_key",
   stranger: (answer) => expect(answer.body).toMatchObject({ balances: 0, entries: 0 }),

@@ -11,7 +11,7 @@ import { selectActive } from "../../../../src/books/ledger/spendable-balances.ts
 import { type UserWrite, writeForUser } from "../../../../src/books/ledger/write.ts";
 import { drizzle, query, type ValueOf } from "../../../../src/db/query.ts";
 import { environments } from "../../../../src/db/schema.ts";
-import { PurserError, refusalIn } from "../../../../src/errors.ts";
+import { PurserError, rejectionIn } from "../../../../src/errors.ts";
 import type { TenantCtx } from "../../../../src/runtime.ts";
 import { FAULTS, faultyD1 } from "../../../support/faulty-d1.ts";
 import { hookedD1 } from "../../../support/hooked-d1.ts";
@@ -43,14 +43,14 @@ const rowsOf = async (table: "accounts" | "credit_ledger" | "reservations"): Pro
 
 /** Debits the first balance by a cent. */
 const debit = ({ balanceIds: [balanceId = ""] }: Spender) => ({
-  entries: [{ balanceId, deltaSteps: -1_000_000, kind: "usage", eventId: "e" } as const],
+  entries: [{ balanceId, deltaMinor: -1_000_000, kind: "usage", eventId: "e" } as const],
 });
 
 /** An open reservation that holds some steps. */
-const holdOf = (spender: Spender, amountSteps: number) => ({
+const holdOf = (spender: Spender, amountMinor: number) => ({
   id: "res_open",
   legs: [
-    { balanceId: spender.balanceIds[0] ?? "", packId: "", unit: "cents", amountSteps, remainingSteps: 0 } as HoldLeg,
+    { balanceId: spender.balanceIds[0] ?? "", packId: "", unit: "cents", amountMinor, remainingMinor: 0 } as HoldLeg,
   ],
   owed: [],
   revocations: [],
@@ -96,14 +96,14 @@ const ENDS: Readonly<Record<string, (spender: Spender) => Verb>> = {
   }),
   "refusal by a constraint": (spender) => ({
     decide: (_, account) => writeAll([exceedQuota(account)], () => "written", debit(spender)),
-    refusals: { environments_test_quota: refused },
+    rejections: { environments_test_quota: refused },
   }),
 };
 const run = (ctx: TenantCtx, user: User, verb: Verb): Promise<string | null> =>
   writeForUser(ctx, { user, read: () => [], ...verb }).catch((error: unknown) => {
-    const refusal = refusalIn(error);
-    if (refusal === null) throw error;
-    return refusal.code;
+    const rejection = rejectionIn(error);
+    if (rejection === null) throw error;
+    return rejection.code;
   });
 
 describe.each([
@@ -206,11 +206,11 @@ describe("a conflict", () => {
       user: { userId },
       read: (atMs) => [selectActive(ctx, { userId }, { nowMs: atMs })],
       decide: ([[balance]], account) => {
-        const remaining = Number(balance?.remainingSteps);
+        const remaining = Number(balance?.remainingMinor);
         seen.push([remaining, account.nowMs - startMs]);
         const entry = {
           balanceId: String(balance?.id),
-          deltaSteps: -remaining,
+          deltaMinor: -remaining,
           kind: "usage",
           eventId: "all",
         } as const;
@@ -225,14 +225,14 @@ describe("a conflict", () => {
     expect((await spender.ledger()).map(({ delta }) => delta)).toEqual([-2, -8, 10]);
   });
 
-  it("does not include a constraint that the verb treats as a refusal, nor an unknown one: both are thrown at once", async () => {
+  it("does not include a constraint that the verb treats as a rejection, nor an unknown one: both are thrown at once", async () => {
     const spender = await makeSpender([wallet]);
     const { userId } = spender;
     const decide = vi.fn((_: unknown, account: AccountAtRead) => writeAll([exceedQuota(account)], () => "written"));
     const verb = { user: { userId }, nonce: "abc", read: () => [], decide } as const;
     const of = (work: Promise<unknown>) => work.then(() => null).catch((error: unknown) => error);
     expect(
-      await of(writeForUser(spenderCtx(spender), { ...verb, refusals: { environments_test_quota: refused } })),
+      await of(writeForUser(spenderCtx(spender), { ...verb, rejections: { environments_test_quota: refused } })),
     ).toEqual(refused());
     expect(decide).toHaveBeenCalledTimes(1);
     expect(String(await of(writeForUser(spenderCtx(spender), verb)))).toContain("environments_test_quota");
@@ -278,7 +278,7 @@ describe("an unknown user", () => {
     expect(await run(inTest, { balanceId }, { decide })).toBeNull();
   });
 
-  it("that is named by its id gets an account with the first write, only one when ten race, and none by a replay or a refusal", async () => {
+  it("that is named by its id gets an account with the first write, only one when ten race, and none by a replay or a rejection", async () => {
     const spender = await makeSpender([]);
     const ctx = spenderCtx(spender);
     const accounts = async () =>

@@ -11,7 +11,7 @@ import { bound, inTurn } from "../../../support/world.ts";
 afterAll(expectLedgerInvariants);
 
 describe("events", () => {
-  it("above the amount are refused with the limit's details, and nothing is written", async () => {
+  it("above the amount are rejected with the limit's details, and nothing is written", async () => {
     const { app, use, event, used, limitIds, callOk } = await limitsWorld();
     await use(10);
     const refused = await event(0.5, { eventId: "refused" });
@@ -29,8 +29,8 @@ describe("events", () => {
     });
     expect(refused.headers.get("retry-after")).toBe("43200");
     expect(await used()).toEqual([10]);
-    const ofRefused = "SELECT 1 FROM usage_events WHERE environment_id = ? AND event_id = 'refused'";
-    expect(await env.DB.prepare(ofRefused).bind(app.environments.live.id).first()).toBeNull();
+    const ofRejected = "SELECT 1 FROM usage_events WHERE environment_id = ? AND event_id = 'refused'";
+    expect(await env.DB.prepare(ofRejected).bind(app.environments.live.id).first()).toBeNull();
     expect((await callOk("GET", "/credits/verify?userId=u")).isSound).toBe(true);
   });
 
@@ -42,8 +42,8 @@ describe("events", () => {
     expect((await event(1, { eventId: "once" })).status).toBe(409);
   });
 
-  it("are refused by a limit before a shortage", async () => {
-    const { event } = await limitsWorld({ items: [{ amountSteps: 1_000, unit: "count" }] });
+  it("are rejected by a limit before a shortage", async () => {
+    const { event } = await limitsWorld({ items: [{ amountMinor: 1_000, unit: "count" }] });
     expect((await event(11)).body.error.code).toBe("usage_limit_reached");
     expect((await event(5)).body.error.code).toBe("insufficient_credits");
   });
@@ -51,7 +51,7 @@ describe("events", () => {
   it("have a count of 1 by default, and count only in the limit's unit", async () => {
     const { use, used } = await limitsWorld({
       limits: [{}, { unit: "tokens", amount: 5 }],
-      items: [{ amountSteps: 1_000_000, unit: "tokens" }],
+      items: [{ amountMinor: 1_000_000, unit: "tokens" }],
     });
     await use(0, { quantities: { tokens: 5 } });
     expect(await used()).toEqual([1, 5]);
@@ -66,7 +66,7 @@ describe("events", () => {
     expect(await used()).toEqual([2, 0]);
   });
 
-  it("that add nothing to a limit are not refused by it", async () => {
+  it("that add nothing to a limit are not rejected by it", async () => {
     const { use, used } = await limitsWorld({
       limits: [
         { unit: "tokens", amount: 0 },
@@ -91,13 +91,13 @@ describe("events", () => {
   });
 
   it("that are partial may exceed the amount, and count with their uncovered part", async () => {
-    const { use, event, used } = await limitsWorld({ items: [{ amountSteps: 5_000, unit: "count" }] });
+    const { use, event, used } = await limitsWorld({ items: [{ amountMinor: 5_000, unit: "count" }] });
     expect((await use(12, { onShortage: "partial" })).uncovered).toEqual({ count: 7 });
     expect(await used()).toEqual([12]);
     expect((await event(1)).body.error.details).toMatchObject({ used: 12, asked: 1 });
   });
 
-  it("refused by several limits report the one that resets last", async () => {
+  it("rejected by several limits report the one that resets last", async () => {
     const { event } = await limitsWorld({
       limits: [
         { every: "hour", amount: 1 },
@@ -212,7 +212,7 @@ describe("holds", () => {
     expect(await used()).toEqual([10]);
   });
 
-  it("that expired are subtracted even if the next write is refused", async () => {
+  it("that expired are subtracted even if the next write is rejected", async () => {
     const { holdOk, used, event, clock } = await limitsWorld();
     await holdOk(4);
     clock.advance(60_000);
@@ -253,9 +253,9 @@ describe("holds", () => {
   });
 });
 
-describe("a user's own amount", () => {
+describe("a user's override", () => {
   it("takes effect at once, and null removes the limit for the user", async () => {
-    const { use, event, standings, callOk, limitIds, used } = await limitsWorld();
+    const { use, event, checkpoints, callOk, limitIds, used } = await limitsWorld();
     const path = `/usage/limits/${limitIds[0]}/amount`;
     await use(8);
     expect(await callOk("PUT", path, { userId: "u", amount: 5 })).toMatchObject({ amount: 5, used: 8, remaining: 0 });
@@ -266,7 +266,7 @@ describe("a user's own amount", () => {
       remaining: null,
     });
     await use(100);
-    expect(await standings()).toMatchObject([{ amount: null, used: 108, remaining: null }]);
+    expect(await checkpoints()).toMatchObject([{ amount: null, used: 108, remaining: null }]);
     expect(await callOk("DELETE", `${path}?userId=u`)).toMatchObject({ amount: 10, used: 108, remaining: 0 });
     expect(await callOk("DELETE", `${path}?userId=u`)).toMatchObject({ amount: 10 });
     expect((await event(1)).status).toBe(429);

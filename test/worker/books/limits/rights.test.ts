@@ -7,7 +7,7 @@ import { randomId } from "../../../../src/lib/ids.ts";
 import { documentOf } from "../../../support/exports.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { limitsWorld } from "../../../support/limits.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { makeKey } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
@@ -20,7 +20,7 @@ it("exports a person's use of each limit, as the list shows it, and an empty lis
   await world.use(12);
   await world.callOk("PUT", amountPath(world), { userId: "u", amount: null });
   const document = await documentOf(world.app, "u", world.clock);
-  expect(document.person?.usageLimits).toEqual(await world.standings());
+  expect(document.person?.usageLimits).toEqual(await world.checkpoints());
   expect(document.person?.usageLimits).toMatchObject([
     { used: 12, amount: null },
     { used: 0, amount: 9 },
@@ -29,7 +29,7 @@ it("exports a person's use of each limit, as the list shows it, and an empty lis
   expect((await documentOf(without.app, "u", without.clock)).person?.usageLimits).toEqual([]);
 });
 
-it("removes an erased person's own amount, and counts from 0 after the erasure is lifted", async () => {
+it("removes an erased person's override, and counts from 0 after the erasure is lifted", async () => {
   const world = await limitsWorld();
   await world.use(3);
   await world.holdOk(2);
@@ -38,13 +38,13 @@ it("removes an erased person's own amount, and counts from 0 after the erasure i
   expect(status).toBe("completed");
   expectError(await world.ask("PUT", amountPath(world), { userId: "u", amount: 4 }), "person_erased");
   expectError(await world.event(1), "person_erased");
-  expect(await world.standings()).toMatchObject([{ used: 0, amount: 10 }]);
+  expect(await world.checkpoints()).toMatchObject([{ used: 0, amount: 10 }]);
   const counters = await env.DB.prepare(
-    "SELECT has_own_amount AS own, own_amount_steps AS steps FROM usage_counters WHERE limit_id = ?",
+    "SELECT has_override AS own, override_minor AS minor FROM usage_counters WHERE limit_id = ?",
   )
     .bind(world.limitIds[0])
     .all();
-  expect(counters.results).toEqual([{ own: 0, steps: null }]);
+  expect(counters.results).toEqual([{ own: 0, minor: null }]);
   await world.callOk("POST", `/erasures/${erasureId}/lift`, {});
   await world.grant();
   await world.use(10);
@@ -55,9 +55,9 @@ it("verification finds a counter that is not the sum of the counted usage, names
   const world = await limitsWorld({ limits: [{}, { every: "month" }] });
   await world.use(3);
   await world.holdOk(2);
-  const set = (steps: number) =>
-    env.DB.prepare("UPDATE usage_counters SET used_steps = CAST(? AS INTEGER) WHERE limit_id = ?")
-      .bind(steps, world.limitIds[1])
+  const set = (minor: number) =>
+    env.DB.prepare("UPDATE usage_counters SET used_minor = CAST(? AS INTEGER) WHERE limit_id = ?")
+      .bind(minor, world.limitIds[1])
       .run();
   for (const wrong of [4_999, 3_000, 0]) {
     await set(wrong);
@@ -81,7 +81,7 @@ it("sets and removes a user's amount only with the application's own secret key,
     .bind(await sha256(revoked))
     .run();
   const other = await limitsWorld();
-  const refusals: readonly (readonly [key: string | undefined, code: ErrorCode])[] = [
+  const rejections: readonly (readonly [key: string | undefined, code: ErrorCode])[] = [
     [undefined, "invalid_key"],
     [writeKey("secret", app.environments.live, randomId("")), "invalid_key"],
     [revoked, "invalid_key"],
@@ -90,7 +90,7 @@ it("sets and removes a user's amount only with the application's own secret key,
     [other.key, "not_found"],
   ];
   const path = `/api/v1${amountPath(world)}`;
-  for (const [key, code] of refusals) {
+  for (const [key, code] of rejections) {
     const by = key === undefined ? {} : { key };
     expectError(await world.call("PUT", path, { ...by, body: { userId: "u", amount: 1 } }), code);
     expectError(await world.call("DELETE", `${path}?userId=u`, by), code);

@@ -4,7 +4,7 @@ import { END_USER_SETTING } from "../../../support/end-user-setting.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { userToken } from "../../../support/keyed-routes.ts";
 import { limitsWorld } from "../../../support/limits.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { makeApp, makeClient } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
@@ -98,7 +98,7 @@ describe("usage limits", () => {
     expect(await rowsOf(world)).toEqual({ limits: 0, counters: 0, acts: 0 });
   });
 
-  it("are refused above 20 in an environment, and with a name that differs only in case", async () => {
+  it("are rejected above 20 in an environment, and with a name that differs only in case", async () => {
     const world = await limitsWorld({ limits: Array.from({ length: 20 }, () => ({})) });
     const { admin, limitIds } = world;
     const more = await admin("POST", "/usage-limits", free);
@@ -114,8 +114,8 @@ describe("usage limits", () => {
   });
 });
 
-describe("a user's own amount", () => {
-  it("is refused for an unknown limit, for one of another mode or application, below 0, and in fractions of a step, and nothing is written", async () => {
+describe("a user's override", () => {
+  it("is rejected for an unknown limit, for one of another mode or application, below 0, and in fractions of a step, and nothing is written", async () => {
     const world = await limitsWorld();
     const { ask, limitIds, makeLimit } = world;
     const other = await limitsWorld();

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { Clock, inTurn, makeApp, makeClient } from "../../../support/world.ts";
 
 const WARNING = "purser-warning";
@@ -23,7 +23,7 @@ async function pricesWorld() {
     env.DB.prepare(
       `SELECT (SELECT count(*) FROM price_lists WHERE environment_id = ?1) AS lists,
          (SELECT count(*) FROM admin_audit WHERE app_id = ?2 AND action GLOB 'prices.*') AS acts,
-         (SELECT json_remove(features -> '$.prices', '$.latest') FROM environments WHERE id = ?1) AS features`,
+         (SELECT json_remove(settingsSnapshot -> '$.prices', '$.latest') FROM environments WHERE id = ?1) AS settingsSnapshot`,
     )
       .bind(app.environments.live.id, app.appId)
       .first();
@@ -54,7 +54,7 @@ describe("a price list", () => {
     const rest = (await list(`&limit=1&cursor=${body.nextCursor}`)).body;
     expect(rest).toMatchObject({ versions: [{ version: 1, note: "first" }], nextCursor: null });
     expectError(await list("&cursor=x"), "invalid_request", "cursor");
-    expect(await stored()).toEqual({ lists: 2, acts: 2, features: '{"made":2,"deleted":0}' });
+    expect(await stored()).toEqual({ lists: 2, acts: 2, settingsSnapshot: '{"made":2,"deleted":0}' });
   });
 
   it("is answered as the newest version if it says the same, whatever the order of its fields", async () => {
@@ -147,7 +147,7 @@ describe("a price list", () => {
     await set({ rules: [flat(3)], effectiveAt: at(1_000) });
     clock.advance(1_000);
     expectError(await remove(3), "invalid_request", "version");
-    expect(await stored()).toEqual({ lists: 3, acts: 4, features: '{"made":3,"deleted":1}' });
+    expect(await stored()).toEqual({ lists: 3, acts: 4, settingsSnapshot: '{"made":3,"deleted":1}' });
   });
 
   it("belongs to one mode of one application", async () => {
@@ -206,7 +206,7 @@ describe("a price list", () => {
     const { set, stored } = await pricesWorld();
     const answer = await set(fields);
     expectError(answer, "invalid_request", param);
-    expect(await stored()).toEqual({ lists: 0, acts: 0, features: null });
+    expect(await stored()).toEqual({ lists: 0, acts: 0, settingsSnapshot: null });
   });
 
   it("takes 2,000 rules and as many costs", async () => {

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { Clock, inTurn, makeApp, makeClient } from "../../../support/world.ts";
 
 const credits = { count: { one: "credit", other: "credits" } };

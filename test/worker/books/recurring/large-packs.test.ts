@@ -7,7 +7,7 @@ import { creditsWorld, storedBalances } from "../../../support/credits.ts";
 import { runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { RECURRING } from "../../../support/paths.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { makeAdminCtx, makePack } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
@@ -19,14 +19,14 @@ const rules = (count: number) =>
     model: "*".repeat(198),
   }));
 const items = (count: number) =>
-  Array.from({ length: count }, () => ({ amountSteps: 1_000, unit: "tokens" as const, matches: rules(100) }));
+  Array.from({ length: count }, () => ({ amountMinor: 1_000, unit: "tokens" as const, matches: rules(100) }));
 
 /** A user whose grants of large packs and of a small one begin tomorrow, and another user with a small one. */
 async function worldOf(large: number, itemsOfEach: number) {
   const world = await creditsWorld();
   const key = world.app.keys.sk_live;
   const heavy = await makePack(world.app.appId, "Heavy", items(itemsOfEach));
-  await makePack(world.app.appId, "Light", [{ amountSteps: 5_000, unit: "tokens" }]);
+  await makePack(world.app.appId, "Light", [{ amountMinor: 5_000, unit: "tokens" }]);
   const startsAt = new Date(world.clock.ms + DAY_MS).toISOString();
   const make = (userId: string, recurringId: string, packId: string) =>
     world.call("POST", RECURRING, { key, body: { userId, recurringId, packId, every: "month", startsAt } });
@@ -104,7 +104,7 @@ describe("a pack's items", () => {
     );
   };
 
-  it("may have 65,536 bytes with their rules, and are refused with one more, when made and when changed", async () => {
+  it("may have 65,536 bytes with their rules, and are rejected with one more, when made and when changed", async () => {
     const { app, call } = await creditsWorld();
     const path = `/api/v1/admin/apps/${app.appId}/packs`;
     const post = (body: object) => call("POST", path, { key: env.ADMIN_TOKEN, body });

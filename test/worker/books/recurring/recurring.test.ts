@@ -9,7 +9,7 @@ import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { RECURRING } from "../../../support/paths.ts";
 import { makeEndpoint, storedMessages } from "../../../support/webhooks.ts";
-import { Clock, makeAdminCtx, makeLegacyPack, makePack } from "../../../support/world.ts";
+import { Clock, makeAdminCtx, makeOpenAmountPack, makePack } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -20,8 +20,8 @@ async function recurringWorld(mode: "live" | "test" = "live", bindings: Partial<
   const { app, call, clock } = credits;
   const key = app.keys[`sk_${mode}`];
   const pack = await makePack(app.appId, "Free", [
-    { amountSteps: 100_000, unit: "tokens" },
-    { amountSteps: 5_000, unit: "count", matches: [{ event: "image.*" }] },
+    { amountMinor: 100_000, unit: "tokens" },
+    { amountMinor: 5_000, unit: "count", matches: [{ event: "image.*" }] },
   ]);
   const post = (path: string, body: unknown) => call("POST", `${RECURRING}${path}`, { key, body });
   return {
@@ -97,10 +97,10 @@ describe("creating a recurring grant", () => {
     expect(await world.recurring()).toHaveLength(1);
   });
 
-  it("refuses what a grant would refuse, and invalid times, and writes nothing", async () => {
+  it("rejects what a grant would reject, and invalid times, and writes nothing", async () => {
     const world = await recurringWorld();
-    await makeLegacyPack(world.app.appId, "Wallet", "cents");
-    const refusals: [object, string, string | undefined][] = [
+    await makeOpenAmountPack(world.app.appId, "Wallet", "cents");
+    const rejections: [object, string, string | undefined][] = [
       [{ packId: "None" }, "credit_pack_not_found", "packId"],
       [{ packId: "Wallet" }, "invalid_quantity", "quantity"],
       [{ packId: "Wallet", quantity: -1 }, "invalid_quantity", "quantity"],
@@ -113,7 +113,7 @@ describe("creating a recurring grant", () => {
       [{ every: "hour" }, "invalid_request", "every"],
       [{ recurringId: "free" }, "invalid_request", "recurringId"],
     ];
-    for (const [body, code, param] of refusals) {
+    for (const [body, code, param] of rejections) {
       const { body: answer, status } = await world.make(body);
       expect([status, answer.error?.code, answer.error?.param]).toEqual([
         code === "credit_pack_not_found" ? 404 : 400,
@@ -127,7 +127,7 @@ describe("creating a recurring grant", () => {
     expect(await storedBalances(world.app, "u")).toEqual([]);
   });
 
-  it("refuses the 101st that has not ended", async () => {
+  it("rejects the 101st that has not ended", async () => {
     const world = await recurringWorld();
     // They begin so late that no cron of another test grants them.
     for (let n = 0; n < 100; n++) {
@@ -154,7 +154,7 @@ describe("creating a recurring grant", () => {
       event: `${rule}.`.padEnd(200, "x"),
       model: "x".repeat(200),
     }));
-    const items = Array.from({ length: 23 }, () => ({ amountSteps: 1_000, unit: "tokens" as const, matches: rules }));
+    const items = Array.from({ length: 23 }, () => ({ amountMinor: 1_000, unit: "tokens" as const, matches: rules }));
     await makePack(world.app.appId, "Heavy", items);
     const startsAt = new Date(world.clock.ms - 2 * DAY_MS).toISOString();
     const answer = await world.make({ packId: "Heavy", every: "day", startsAt, rolloverPeriods: 2 });
@@ -202,7 +202,7 @@ describe("a due period", () => {
     expect(now.period).toEqual({ n: 2, from: "2026-02-15T12:00:00.000Z", to: "2026-03-15T12:00:00.000Z" });
   });
 
-  it("is granted by a write that is refused or replayed", async () => {
+  it("is granted by a write that is rejected or replayed", async () => {
     const world = await recurringWorld();
     await world.make({ recurringId: "rec_a" });
     await world.use("e1", 30);
@@ -309,7 +309,7 @@ describe("a due period", () => {
   });
 });
 
-describe("a refused period", () => {
+describe("a rejected period", () => {
   it("suspends its recurring grant, and resume continues with the current period", async () => {
     const world = await recurringWorld();
     await world.make({ recurringId: "rec_a" });
@@ -512,7 +512,7 @@ describe("undoing a cancel", () => {
     ]);
   });
 
-  it("is refused after a cancel now, after the last period's end, and without `undoCancel`, and changes nothing", async () => {
+  it("is rejected after a cancel now, after the last period's end, and without `undoCancel`, and changes nothing", async () => {
     const world = await recurringWorld();
     for (const recurringId of ["rec_now", "rec_late", "rec_plain"]) await world.make({ recurringId });
     await world.post("/rec_now/cancel", { at: "now" });

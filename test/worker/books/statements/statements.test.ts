@@ -8,7 +8,7 @@ import { countingD1 } from "../../../support/counting-d1.ts";
 import { runPart } from "../../../support/cron.ts";
 import { FAULTS, faultyD1 } from "../../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { seedBalancesOfMany } from "../../../support/seed-rows.ts";
 import { clockWorld } from "../../../support/test-clock.ts";
 import { bound, Clock, makeAdminCtx, makeApp, makeClient, makePack } from "../../../support/world.ts";
@@ -22,7 +22,7 @@ async function world() {
   const app = await makeApp();
   const call = makeClient(clock);
   const key = app.keys.sk_live;
-  const packId = await makePack(app.appId, "=Starter", [{ amountSteps: 1_000_500, unit: "tokens" }]);
+  const packId = await makePack(app.appId, "=Starter", [{ amountMinor: 1_000_500, unit: "tokens" }]);
   const path = `/api/v1/admin/apps/${app.appId}/statements`;
   const admin = (method: string, rest = "", body?: object) =>
     call(method, `${path}${rest}`, { key: env.ADMIN_TOKEN, ...(body === undefined ? {} : { body }) });
@@ -170,7 +170,7 @@ describe("the statement of a month", () => {
     expect((await admin("GET", "?mode=test")).body).toEqual({ statements: [] });
   });
 
-  it("is refused for invalid months and unknown or foreign ids, and nothing is written", async () => {
+  it("is rejected for invalid months and unknown or foreign ids, and nothing is written", async () => {
     const { clock, ask, admin } = await world();
     clock.ms = FEBRUARY + HOUR_MS;
     for (const month of ["2026-13", "2026-1", "January", "", "2026-01-01"]) {

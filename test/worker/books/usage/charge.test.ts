@@ -6,10 +6,10 @@ import { documentOf } from "../../../support/exports.ts";
 import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { RESERVATIONS } from "../../../support/paths.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { seedHolds } from "../../../support/seed-rows.ts";
 import { cents, changeReservation, makeSpender, runHoldsPart, type Spender, wallet } from "../../../support/spender.ts";
-import { type Answer, makeClient, makeLegacyPack } from "../../../support/world.ts";
+import { type Answer, makeClient, makeOpenAmountPack } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -122,7 +122,7 @@ describe("a reservation that is charged if nobody settles it", () => {
 
   it("is paid by the balance that it held even if that has expired since, and not by one granted later", async () => {
     const { reserve, post, get, clock, userId, app } = await makeSpender([]);
-    await makeLegacyPack(app.appId, "Wallet", "cents");
+    await makeOpenAmountPack(app.appId, "Wallet", "cents");
     const grant = (more: object) => post("/api/v1/credits/grant", { userId, packId: "Wallet", quantity: 10, ...more });
     await grant({ expiresAt: iso(clock.ms + 90_000) });
     await reserveToCharge({ reserve }, "res_1", 8);
@@ -142,7 +142,7 @@ describe("a reservation that is charged if nobody settles it", () => {
   it("is paid by other balances if its own was revoked, and the rest is uncovered", async () => {
     const spender = await makeSpender([
       { ...wallet, priority: 1 },
-      { amountSteps: 3_000_000, unit: "cents", priority: 2 },
+      { amountMinor: 3_000_000, unit: "cents", priority: 2 },
     ]);
     await reserveToCharge(spender, "res_1", 4);
     await spender.post("/api/v1/credits/revoke", { balanceId: spender.balanceIds[0] });
@@ -178,18 +178,18 @@ describe("a reservation that is charged if nobody settles it", () => {
   });
 
   it("and hundreds of others of the user are charged by one run of the cron", async () => {
-    const spender = await makeSpender([{ amountSteps: 500_000_000, unit: "cents" }]);
+    const spender = await makeSpender([{ amountMinor: 500_000_000, unit: "cents" }]);
     const { app, clock, userId } = spender;
-    const [steps, quantities] = [1_000_000, { cents: 1 }];
+    const [minor, quantities] = [1_000_000, { cents: 1 }];
     const due = { onExpiry: "charge", createdAtMs: clock.ms, expiresAtMs: clock.ms + 60_000 } as const;
-    await seedHolds(app.environments.live, new Map([[userId, 410]]), { steps, quantities, ...due });
+    await seedHolds(app.environments.live, new Map([[userId, 410]]), { minor, quantities, ...due });
     clock.advance(61_000);
     await runHoldsPart(spender);
     expect(await spender.remaining()).toEqual([90]);
     expect((await totals(spender)).at(-1)).toMatchObject({ unit: "cents", amount: 410 });
   }, 60_000);
 
-  it("counts as charged in a plan and in the reasons of a refusal, even before it is charged", async () => {
+  it("counts as charged in a plan and in the reasons of a rejection, even before it is charged", async () => {
     const spender = await dueCharge();
     const { post, userId, balanceIds } = spender;
     const plan = await post("/api/v1/credits/plan", { userId, event: "x", ...cents(7) });
@@ -202,7 +202,7 @@ describe("a reservation that is charged if nobody settles it", () => {
     });
   });
 
-  it("is refused with an unknown onExpiry, and a repeat with another onExpiry is a conflict", async () => {
+  it("is rejected with an unknown onExpiry, and a repeat with another onExpiry is a conflict", async () => {
     const { reserve } = await makeSpender([wallet]);
     for (const onExpiry of ["keep", null, true]) {
       expectError(await reserve({ onExpiry, ...cents(1) }), "invalid_request", "onExpiry");
@@ -270,7 +270,7 @@ describe("a charge that races", () => {
   });
 
   it("is planned again if its balance is revoked between its read and its write", async () => {
-    const spender = await makeSpender([wallet, { amountSteps: 1_000_000, unit: "cents", priority: 200 }]);
+    const spender = await makeSpender([wallet, { amountMinor: 1_000_000, unit: "cents", priority: 200 }]);
     await reserveToCharge(spender, "res_1", 4);
     spender.clock.advance(60_000);
     const d1 = beforeTrip(3, async () => {

@@ -14,7 +14,7 @@ async function addDeadBalances(spender: Spender): Promise<void> {
   await env.DB.prepare(
     `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${DEAD})
      INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
-       initial_steps, remaining_steps, has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+       initial_minor, remaining_minor, has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq)
      SELECT ${accountId}, 'crb_dead${accountId}_' || i, 'cpk_dead', 'Dead', '', 'cents', '[]', 100, 1000, 1000, 1,
        'manual', 1, 1, last.seq + i, last.seq + i
      FROM n, (SELECT max(seq) AS seq FROM credit_ledger WHERE account_id = ${accountId}) AS last`,
@@ -33,7 +33,7 @@ type Measure = (send: (spender: Spender) => Promise<{ status: number }>) => Prom
 /** A user with `live` active balances of 10 cents each and DEAD expired ones. */
 async function makeMeasured(live: number): Promise<Measured> {
   const counting = countingD1(env.DB);
-  const items = Array.from({ length: live }, () => ({ amountSteps: 10_000_000, unit: "cents" }) as const);
+  const items = Array.from({ length: live }, () => ({ amountMinor: 10_000_000, unit: "cents" }) as const);
   const granted = await makeSpender(items, { DB: counting.d1 });
   await addDeadBalances(granted);
   // A user's first event that is not yet in a day sum writes a mark for the account.

@@ -31,7 +31,7 @@ async function insertUsage({ environments }: TestApp, users: number, events: num
   ).run();
   await env.DB.prepare(
     `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${events})
-     INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, occurred_at_ms,
+     INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_minor, occurred_at_ms,
        received_at_ms, request_hash, debits)
      SELECT id, ${AT_MS} + i, i, environment_id, user_id || ' ' || i, 'chat', 1000, ${AT_MS} + i, 1, '', '[]'
      FROM accounts, n WHERE environment_id = ${environments.live.id}`,
@@ -91,7 +91,7 @@ describe("a run of the cron", () => {
       await runOn(env.DB, clock, 4);
       // The first user sends further events.
       await env.DB.prepare(
-        `INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, occurred_at_ms,
+        `INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_minor, occurred_at_ms,
            received_at_ms, request_hash, debits)
          SELECT account_id, occurred_by_ms, seq + 1, environment_id, 'more ' || seq, event, 0, occurred_at_ms, 1, '', '[]'
          FROM usage_events WHERE account_id = (SELECT min(id) FROM accounts WHERE environment_id = ?)

@@ -7,7 +7,7 @@ import { randomId } from "../../../../src/lib/ids.ts";
 import { DAY_MS, iso } from "../../../../src/lib/time.ts";
 import { runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { isSoak } from "../../../support/soak.ts";
 import {
   type Bindings,
@@ -142,9 +142,9 @@ describe("the usage of an environment", () => {
     const accountId = "(SELECT id FROM accounts WHERE environment_id = ?)";
     await env.DB.prepare(
       `WITH RECURSIVE n (i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < 1051)
-       INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, tokens_steps,
+       INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_minor, tokens_minor,
          occurred_at_ms, received_at_ms, request_hash, debits)
-       SELECT account_id, occurred_by_ms, i, environment_id, 'n' || i, event, count_steps, tokens_steps, occurred_at_ms,
+       SELECT account_id, occurred_by_ms, i, environment_id, 'n' || i, event, count_minor, tokens_minor, occurred_at_ms,
          received_at_ms, '', '[]' FROM usage_events, n WHERE account_id = ${accountId} AND seq = 1`,
     )
       .bind(app.environments.live.id)
@@ -206,8 +206,8 @@ describe("the largest users", () => {
     // The first 150 users have two events each. The last 120 used tokens, later users more, and three users used cents.
     await env.DB.prepare(
       `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2)
-       INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, tokens_steps,
-         cents_steps, occurred_at_ms, received_at_ms, request_hash, debits)
+       INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_minor, tokens_minor,
+         cents_minor, occurred_at_ms, received_at_ms, request_hash, debits)
        SELECT id, 1767225600000, i, environment_id, user_id || i, 'chat', 0, iif(user_id > 'u230', id * 67108864, NULL),
          iif(user_id IN ('u151', 'u152', 'u350'), 5, 0), 1767225600000, 1, '', '[]'
        FROM accounts, n WHERE environment_id = ? AND (i = 1 OR user_id <= 'u150')`,
@@ -223,7 +223,7 @@ describe("the largest users", () => {
   });
 });
 
-describe("the usage of an environment is refused", () => {
+describe("the usage of an environment is rejected", () => {
   it("without a field, with a time that is not the start of a day in UTC, and with the wrong order", async () => {
     const { app, call, ask } = await makeWorld();
     const path = `/api/v1/admin/apps/${app.appId}/usage`;

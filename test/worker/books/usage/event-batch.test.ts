@@ -1,7 +1,7 @@
 import { afterAll, expect, it } from "vitest";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { EVENTS } from "../../../support/paths.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { makeSpender, wallet } from "../../../support/spender.ts";
 
 afterAll(expectLedgerInvariants);

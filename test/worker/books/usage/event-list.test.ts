@@ -5,19 +5,19 @@ import { farD1 } from "../../../support/far-d1.ts";
 import { faultyD1 } from "../../../support/faulty-d1.ts";
 import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { times } from "../../../support/minor.ts";
 import { EVENTS } from "../../../support/paths.ts";
 import { createRandom, type Random } from "../../../support/random.ts";
 import { liveBalancesSql } from "../../../support/seed.ts";
 import { seedBalancesOfMany } from "../../../support/seed-rows.ts";
 import { soakCount, timeoutOf } from "../../../support/soak.ts";
 import { centsOnly, wallet } from "../../../support/spender.ts";
-import { times } from "../../../support/steps.ts";
 import { type Answer, Clock, makeApp, makeClient, makePack, type TestItem } from "../../../support/world.ts";
 import { wrappedD1 } from "../../../support/wrapped-d1.ts";
 
 afterAll(expectLedgerInvariants);
 
-const chatWallet = { amountSteps: 4_000_000, unit: "cents", matches: [{ event: "chat.*" }], priority: 1 } as const;
+const chatWallet = { amountMinor: 4_000_000, unit: "cents", matches: [{ event: "chat.*" }], priority: 1 } as const;
 
 interface Enter {
   readonly users: readonly string[];
@@ -115,7 +115,7 @@ describe("a list of 100 events", () => {
 });
 
 describe("events of one list", () => {
-  it("see the balances after the earlier events, and a refused one does not affect the others", async () => {
+  it("see the balances after the earlier events, and a rejected one does not affect the others", async () => {
     const { send, remaining } = await enter({ users: ["u"], items: [chatWallet, wallet] });
     const answer = await send([
       event("u", "a", 3),
@@ -136,7 +136,7 @@ describe("events of one list", () => {
     expect(await remaining("u")).toBe(0);
   });
 
-  it("with the same id are replays if the body is the same, else conflicts, and a refused event leaves its id free", async () => {
+  it("with the same id are replays if the body is the same, else conflicts, and a rejected event leaves its id free", async () => {
     const { send, remaining } = await enter({ users: ["u", "v"] });
     const answer = await send([
       event("u", "a", 1),
@@ -183,7 +183,7 @@ describe("events of one list", () => {
     expect(await Promise.all(["u", "v", "w"].map(remaining))).toEqual([9, 7, 9]);
   });
 
-  it("are answered by the stored result if their batch's response is lost, even an event that it refused", async () => {
+  it("are answered by the stored result if their batch's response is lost, even an event that it rejected", async () => {
     const faulty = faultyD1(env.DB);
     const { send, remaining } = await enter({ users: ["u"], d1: faulty.d1 });
     faulty.plan({ fault: "after", at: 2 });
@@ -200,7 +200,7 @@ describe("events of one list", () => {
     expect([await remaining("u"), await remaining("v")]).toEqual([9, 9]);
   });
 
-  it("return a due hold once, whether they are recorded or refused", async () => {
+  it("return a due hold once, whether they are recorded or rejected", async () => {
     for (const amount of [1, 100]) {
       const { send, post, clock, remaining } = await enter({ users: ["u", "v"] });
       const hold = { event: "chat.x", ...centsOnly(9), expiresInSeconds: 1 };

@@ -4,7 +4,7 @@ import { documentOf } from "../../../support/exports.ts";
 import { faultyD1 } from "../../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { EVENTS } from "../../../support/paths.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { chatTokens, makeSpender, wallet } from "../../../support/spender.ts";
 
 afterAll(expectLedgerInvariants);
@@ -36,7 +36,7 @@ describe("an event", () => {
   });
 
   it("has a count of 1 without quantities, and counts nothing with count 0", async () => {
-    const { spend, remaining } = await makeSpender([{ amountSteps: 2_000, unit: "count" }]);
+    const { spend, remaining } = await makeSpender([{ amountMinor: 2_000, unit: "count" }]);
     expect((await spend("e1")).body.debits).toMatchObject([{ unit: "count", amount: 1, remaining: 1 }]);
     expect((await spend("e2", { quantities: { count: 0 } })).body).toEqual({
       eventId: "e2",
@@ -46,7 +46,7 @@ describe("an event", () => {
     expect(await remaining()).toEqual([1]);
   });
 
-  it("is refused with 402 if credits are short, stores nothing, and may be tried again", async () => {
+  it("is rejected with 402 if credits are short, stores nothing, and may be tried again", async () => {
     const { spend, remaining, post, ledger } = await makeSpender([wallet]);
     const short = await spend("e1", { quantities: { cents: 10.000001 } });
     expectError(short, "insufficient_credits");
@@ -69,7 +69,7 @@ describe("an event", () => {
     expect(await remaining()).toEqual([0]);
   });
 
-  it("returns the first response for a repeat, and refuses another body with its id", async () => {
+  it("returns the first response for a repeat, and rejects another body with its id", async () => {
     const { spend, remaining } = await makeSpender([wallet]);
     const body = { quantities: { cents: 1 }, properties: { b: [1, { y: 1, x: 2 }], a: null } };
     const first = await spend("e1", body);
@@ -85,7 +85,7 @@ describe("an event", () => {
 });
 
 describe("the fields of an event", () => {
-  it("are refused by name when malformed", async () => {
+  it("are rejected by name when malformed", async () => {
     const { spend, post, userId } = await makeSpender([wallet]);
     const wrong: [string, object][] = [
       ["quantities.tokens", { quantities: { tokens: -1 } }],
@@ -116,7 +116,7 @@ describe("the fields of an event", () => {
   });
 
   it("include large properties, which are stored in a separate table, and exported, repeated and compared like others", async () => {
-    const { app, clock, spend, post, userId } = await makeSpender([{ amountSteps: 9_000, unit: "count" }]);
+    const { app, clock, spend, post, userId } = await makeSpender([{ amountMinor: 9_000, unit: "count" }]);
     /** Properties of `bytes` bytes. */
     const text = (bytes: number, last = "x") => ({ é: `${"x".repeat(bytes - 9 - last.length)}${last}` });
     const bodies = { small: text(1_024), over: text(1_025), huge: text(900_000), far: text(1_000_000) };
@@ -156,7 +156,7 @@ describe("the fields of an event", () => {
   });
 
   it("include unusual properties, which are stored and compared exactly as they were sent", async () => {
-    const { post, userId } = await makeSpender([{ amountSteps: 1_000, unit: "count" }]);
+    const { post, userId } = await makeSpender([{ amountMinor: 1_000, unit: "count" }]);
     const properties = '{"__proto__":{"a":1},"constructor":null,"s":"\\u0000\\ud800","":[[],{}]}';
     const body = `{"eventId":"odd","userId":"${userId}","event":"e","properties":${properties}}`;
     expect((await post(EVENTS, body)).status).toBe(200);
@@ -236,7 +236,7 @@ describe("a list", () => {
   });
 
   it("accepts up to 100 events, including none", async () => {
-    const { post, userId, remaining } = await makeSpender([{ amountSteps: 100_000, unit: "count" }]);
+    const { post, userId, remaining } = await makeSpender([{ amountMinor: 100_000, unit: "count" }]);
     const list = Array.from({ length: 100 }, (_, index) => ({ eventId: `e${index}`, userId, event: "tick" }));
     expectError(await post(EVENTS, [...list, list[0]]), "invalid_request", "body");
     expect(await remaining()).toEqual([100]);
@@ -251,7 +251,7 @@ describe("a list", () => {
   });
 });
 
-it("refuses an eventId that begins with `res_`, which charges of reservations have, and records nothing", async () => {
+it("rejects an eventId that begins with `res_`, which charges of reservations have, and records nothing", async () => {
   const { spend, remaining } = await makeSpender([wallet]);
   expectError(await spend("res_1", { quantities: { cents: 1 } }), "invalid_request", "eventId");
   expect(await remaining()).toEqual([10]);
@@ -329,7 +329,7 @@ describe("a CloudEvent", () => {
     ]);
   });
 
-  it("that is malformed is refused with the attribute's own name", async () => {
+  it("that is malformed is rejected with the attribute's own name", async () => {
     const { post, userId } = await makeSpender([wallet]);
     const wrong: [string, object][] = [
       ["specversion", { specversion: "0.3" }],
@@ -364,7 +364,7 @@ describe("in races and after lost responses,", () => {
   });
 
   it("exactly ten of twenty events on ten balances of one credit are accepted", async () => {
-    const items = Array.from({ length: 10 }, () => ({ amountSteps: 1_000, unit: "count" }) as const);
+    const items = Array.from({ length: 10 }, () => ({ amountMinor: 1_000, unit: "count" }) as const);
     const { spend, remaining } = await makeSpender(items);
     const answers = await Promise.all(Array.from({ length: 20 }, (_, index) => spend(`e${index}`)));
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(10);

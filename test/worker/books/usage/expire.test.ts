@@ -3,7 +3,7 @@ import { afterAll, describe, expect, it, vi } from "vitest";
 import { randomId } from "../../../../src/lib/ids.ts";
 import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { seedBalancesOfMany, seedHolds } from "../../../support/seed-rows.ts";
 import { cents, makeSpender, runHoldsPart, type Spender, wallet } from "../../../support/spender.ts";
 import type { Clock } from "../../../support/world.ts";
@@ -19,18 +19,18 @@ const dueIn300Seconds = ({ ms }: Clock) => ({ createdAtMs: ms, expiresAtMs: ms +
 /** Adds holds of one cent each to a user's only balance. */
 const holdCents = ({ app, clock, userId }: Spender, count: number) =>
   seedHolds(app.environments.live, new Map([[userId, count]]), {
-    ...{ steps: 1_000_000, quantities: { cents: 1 } },
+    ...{ minor: 1_000_000, quantities: { cents: 1 } },
     ...dueIn300Seconds(clock),
   });
 
-/** Changes what a reservation holds. A trigger refuses this, so it is dropped and restored in the same batch. */
-async function forgeLegs(userId: string, amountSteps: number): Promise<void> {
+/** Changes what a reservation holds. A trigger rejects this, so it is dropped and restored in the same batch. */
+async function forgeLegs(userId: string, amountMinor: number): Promise<void> {
   const trigger = await env.DB.prepare(
     "SELECT sql FROM sqlite_schema WHERE name = 'reservations_frozen'",
   ).first<string>("sql");
   await env.DB.batch([
     env.DB.prepare("DROP TRIGGER reservations_frozen"),
-    env.DB.prepare(`UPDATE reservations SET legs = json_set(legs, '$[0][2]', ${amountSteps}) WHERE ${OF_USER}`).bind(
+    env.DB.prepare(`UPDATE reservations SET legs = json_set(legs, '$[0][2]', ${amountMinor}) WHERE ${OF_USER}`).bind(
       userId,
     ),
     env.DB.prepare(trigger ?? ""),
@@ -57,7 +57,7 @@ describe("the cron", () => {
   });
 
   it("works through more than one page", async () => {
-    const spender = await makeSpender([{ amountSteps: 8_000_000_000, unit: "cents" }]);
+    const spender = await makeSpender([{ amountMinor: 8_000_000_000, unit: "cents" }]);
     const others = await Promise.all(Array.from({ length: 3 }, () => makeSpender([wallet])));
     await holdCents(spender, 220);
     for (const other of others) await other.reserve(cents(1));
@@ -87,13 +87,13 @@ describe("the cron", () => {
     await seedBalancesOfMany(live, new Map(users.map((userId) => [userId, 1])));
     // The first user has more holds than one statement takes.
     const holds = new Map(users.map((userId, index) => [userId, index === 0 ? 210 : (index % 2) + 1]));
-    await seedHolds(live, holds, { steps: 1_000, quantities: { cents: 0.001 }, ...dueIn300Seconds(clock) });
+    await seedHolds(live, holds, { minor: 1_000, quantities: { cents: 0.001 }, ...dueIn300Seconds(clock) });
     clock.advance(300_000);
     const returned = async () =>
       (
         await env.DB.prepare(
           `SELECT count(*) AS users FROM accounts AS a CROSS JOIN credit_balances AS b ON b.account_id = a.id
-           WHERE a.environment_id = ? AND a.user_id LIKE ? AND b.remaining_steps = 1000000`,
+           WHERE a.environment_id = ? AND a.user_id LIKE ? AND b.remaining_minor = 1000000`,
         )
           .bind(app.environments.live.id, `${spender.userId}-%`)
           .first<{ users: number }>()
@@ -182,7 +182,7 @@ describe("a due hold returns with the user's next write", () => {
     return { spender, grant };
   }
 
-  it("if that is a grant, a repeated grant or a refused grant", async () => {
+  it("if that is a grant, a repeated grant or a rejected grant", async () => {
     for (const body of [{ quantity: 1 }, { quantity: 1, externalRef: "order-1" }]) {
       const { spender, grant } = await overdue();
       expect((await grant(body)).status).toBe(200);
@@ -213,7 +213,7 @@ describe("a due hold returns with the user's next write", () => {
   });
 
   it("if that is an event, even if hundreds of holds are due", async () => {
-    const spender = await makeSpender([{ amountSteps: 8_000_000_000, unit: "cents" }]);
+    const spender = await makeSpender([{ amountMinor: 8_000_000_000, unit: "cents" }]);
     await holdCents(spender, 210);
     spender.clock.advance(300_000);
     expect((await spender.spend("e", cents(7_999))).status).toBe(200);

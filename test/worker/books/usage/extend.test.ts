@@ -4,7 +4,7 @@ import { commitInput } from "../../../../src/api/reservations/commit-reservation
 import { commitReservation, extendReservation, releaseReservation } from "../../../../src/books/usage/commit.ts";
 import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { cents, makeSpender, runHoldsPart, type Spender, wallet } from "../../../support/spender.ts";
 import { makeCtx } from "../../../support/world.ts";
 

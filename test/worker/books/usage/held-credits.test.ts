@@ -4,10 +4,10 @@ import { UNITS } from "../../../../src/books/amounts/amount.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { RECURRING, RESERVATIONS } from "../../../support/paths.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { centsOnly, makeSpender, runHoldsPart, type Spender } from "../../../support/spender.ts";
 import { makeEndpoint, storedMessages } from "../../../support/webhooks.ts";
-import { makeLegacyPack, makePack } from "../../../support/world.ts";
+import { makeOpenAmountPack, makePack } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -24,7 +24,7 @@ interface Granted {
 async function world(grants: readonly Granted[], bindings: Partial<Env> = {}) {
   const spender = await makeSpender([], bindings);
   const { app, clock, post, get, userId } = spender;
-  await makeLegacyPack(app.appId, "Wallet", "cents");
+  await makeOpenAmountPack(app.appId, "Wallet", "cents");
   const grant = async ({ cents = 10, expiresInSeconds, externalRef }: Granted = {}): Promise<string> => {
     const expiresAt = expiresInSeconds && new Date(clock.ms + expiresInSeconds * 1_000).toISOString();
     const body = { userId, packId: "Wallet", quantity: cents, ...(expiresAt && { expiresAt }) };
@@ -184,7 +184,7 @@ describe("a commit in time", () => {
 
   it("is paid by a month's credits that it held, although the next month's have come", async () => {
     const w = await world([]);
-    await makePack(w.app.appId, "Monthly", [{ amountSteps: 100_000_000, unit: "cents" }]);
+    await makePack(w.app.appId, "Monthly", [{ amountMinor: 100_000_000, unit: "cents" }]);
     const startsAt = new Date(w.clock.ms - 20 * 86_400_000).toISOString();
     const body = { userId: w.userId, packId: "Monthly", every: "month", startsAt };
     expect((await w.post(RECURRING, body)).status).toBe(200);
@@ -258,7 +258,7 @@ describe("a charge", () => {
     w.clock.advance(1_000_000);
     await runHoldsPart(w);
     const stored = await w.storedEvent("res_1");
-    const amounts = JSON.parse(stored?.debits ?? "").map(([, unit, steps]: number[]) => [unit, steps]);
+    const amounts = JSON.parse(stored?.debits ?? "").map(([, unit, minor]: number[]) => [unit, minor]);
     expect(amounts).toEqual([10, 10, 4].map((cents) => [UNITS.indexOf("cents"), cents * 1_000_000]));
     expect(await w.state()).toEqual(["expired 0", "expired 0", "expired 6"]);
   });
@@ -302,7 +302,7 @@ describe("the model of a commit", () => {
   /** 10 cents for the model "small", and 10 for "large". */
   async function modelsWorld() {
     const items = ["small", "large"].map((model) => ({
-      ...{ amountSteps: 10_000_000, unit: "cents" as const },
+      ...{ amountMinor: 10_000_000, unit: "cents" as const },
       matches: [{ model }],
     }));
     const spender = await makeSpender(items);

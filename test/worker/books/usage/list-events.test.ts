@@ -7,7 +7,7 @@ import { END_USER_SETTING } from "../../../support/end-user-setting.ts";
 import { userToken } from "../../../support/keyed-routes.ts";
 import { USAGE } from "../../../support/paths.ts";
 import { createRandom } from "../../../support/random.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { Clock, makeApp, makeClient, makePack } from "../../../support/world.ts";
 
 interface Sent {
@@ -24,7 +24,7 @@ async function makeWorld(tokens = 5_000) {
   const counting = countingD1(env.DB);
   const call = makeClient(clock, { DB: counting.d1 });
   const key = app.keys.sk_live;
-  const packId = await makePack(app.appId, "Tokens", [{ amountSteps: 1_000 * tokens, unit: "tokens" }]);
+  const packId = await makePack(app.appId, "Tokens", [{ amountMinor: 1_000 * tokens, unit: "tokens" }]);
   await call("POST", "/api/v1/credits/grant", { key, body: { userId: "u", packId } });
   const sent: Sent[] = [];
   const record = async (events: readonly Sent[], more: object = {}) => {
@@ -166,7 +166,7 @@ describe("a list of usage events", () => {
     ]);
   });
 
-  it("refuses an altered cursor, and a cursor of another user", async () => {
+  it("rejects an altered cursor, and a cursor of another user", async () => {
     const w = await makeWorld();
     await w.record(someEvents(w, 3));
     const { nextCursor } = (await w.get("/events?userId=u&limit=1")).body;
@@ -178,7 +178,7 @@ describe("a list of usage events", () => {
   it("reads at most 2n + 5 rows in one trip, and with a filter at most 4,000 a page", async () => {
     const w = await makeWorld();
     await env.DB.prepare(
-      `INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, occurred_at_ms,
+      `INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_minor, occurred_at_ms,
          received_at_ms, request_hash, debits)
        WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 6000)
        SELECT (SELECT id FROM accounts WHERE environment_id = ?1), 1, i, CAST(?1 AS INTEGER), 'e' || i, 'event ' || (i % 5000), 1000, 1,
@@ -258,7 +258,7 @@ describe("totals by group", () => {
   async function makeBusyWorld(count: number) {
     const w = await makeWorld();
     await env.DB.prepare(
-      `INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, occurred_at_ms,
+      `INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_minor, occurred_at_ms,
          received_at_ms, request_hash, debits)
        WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < CAST(?2 AS INTEGER))
        SELECT (SELECT id FROM accounts WHERE environment_id = ?1), i, i, CAST(?1 AS INTEGER), 'e' || i, 'chat', 1000, i, 1, '', '[]' FROM n`,
@@ -272,14 +272,14 @@ describe("totals by group", () => {
     { time: "1970-01-01T00:00:00.000Z", events: count, quantities: { count }, debited: {} },
   ];
 
-  it("are refused above 5,000 events with a publishable key", async () => {
+  it("are rejected above 5,000 events with a publishable key", async () => {
     const w = await makeBusyWorld(5_001);
     expectError(await w.get(since(0), await w.token(), w.app.keys.pk_live), "invalid_request", "from");
     expect((await w.get(since(0))).body.totals).toEqual(totalsOf(5_001));
     expect((await w.get(since(2), await w.token(), w.app.keys.pk_live)).body.totals).toEqual(totalsOf(5_000));
   });
 
-  it("are refused above 200,000 events with a secret key", { timeout: 120_000 }, async () => {
+  it("are rejected above 200,000 events with a secret key", { timeout: 120_000 }, async () => {
     const w = await makeBusyWorld(200_001);
     expectError(await w.get(since(0)), "invalid_request", "from");
     expect((await w.get(since(2))).body.totals).toEqual(totalsOf(200_000));

@@ -3,7 +3,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { documentOf } from "../../../support/exports.ts";
 import { faultyD1 } from "../../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { changeReservation, makeSpender, runHoldsPart, type Spender, wallet } from "../../../support/spender.ts";
 import { makeClient, type TestItem } from "../../../support/world.ts";
 
@@ -100,7 +100,7 @@ describe("an event with meters", () => {
 
   it("has alternative quantities of several units, of which a balance pays its own", async () => {
     const rules = [...RULES, { unit: "count", perEvent: 1 }];
-    const w = await metered({ rules, items: [{ amountSteps: 2_000, unit: "count" }] });
+    const w = await metered({ rules, items: [{ amountMinor: 2_000, unit: "count" }] });
     expect((await w.use("e1")).body).toMatchObject({
       quantities: { count: 1, cents: 4 },
       debits: [{ unit: "count", amount: 1 }],
@@ -109,12 +109,12 @@ describe("an event with meters", () => {
   });
 
   it("implies no count", async () => {
-    const w = await metered({ items: [{ amountSteps: 2_000, unit: "count" }] });
+    const w = await metered({ items: [{ amountMinor: 2_000, unit: "count" }] });
     expectError(await w.use("e1"), "insufficient_credits");
     expect((await w.use("e1", { onShortage: "partial" })).body).toMatchObject({ debits: [], uncovered: { cents: 4 } });
   });
 
-  it("without a price is refused, records nothing, and may be sent again once there is one", async () => {
+  it("without a price is rejected, records nothing, and may be sent again once there is one", async () => {
     const w = await metered();
     for (const more of [{}, { onShortage: "partial" }, { occurredAt: later(w, -60_000) }]) {
       const unknown = await w.use("e1", { model: "claude", ...more });
@@ -144,7 +144,7 @@ describe("an event with meters", () => {
     expect(await w.stored()).toBe(0);
   });
 
-  it("is refused by a limit, and for lack of credits with its quantities, meters and version", async () => {
+  it("is rejected by a limit, and for lack of credits with its quantities, meters and version", async () => {
     const w = await metered();
     const { error } = (await w.use("e1", { meters: { output: 10_000_000 } })).body;
     expect(error.details).toMatchObject({
@@ -190,7 +190,7 @@ describe("an event with meters", () => {
     ).toBe("true");
   });
 
-  it("with neither meters nor quantities is refused if a rule of count prices it, in whatever call", async () => {
+  it("with neither meters nor quantities is rejected if a rule of count prices it, in whatever call", async () => {
     const w = await metered({ rules: [{ event: "chat", unit: "count", per: { input: 1 } }] });
     for (const body of [{}, { quantities: {} }]) {
       expectError(await w.spend("e1", { event: "chat", ...body }), "invalid_request", "meters");

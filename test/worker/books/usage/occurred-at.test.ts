@@ -1,13 +1,13 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { DAY_MS } from "../../../../src/lib/time.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { Clock, makeApp, makeClient, makePack } from "../../../support/world.ts";
 
 async function world() {
   const clock = new Clock();
   const { appId, keys } = await makeApp();
-  await makePack(appId, "Pack", [{ amountSteps: 1_000_000, unit: "tokens" }]);
+  await makePack(appId, "Pack", [{ amountMinor: 1_000_000, unit: "tokens" }]);
   const client = makeClient(clock);
   const call = (path: string, body: object, contentType = "application/json") =>
     client("POST", `/api/v1/${path}`, {
@@ -30,7 +30,7 @@ async function world() {
 
 const use = { userId: "u", event: "chat", quantities: { count: 0, tokens: 1 } };
 
-it("accepts usage dated up to a day ahead, and refuses usage before 2000", async () => {
+it("accepts usage dated up to a day ahead, and rejects usage before 2000", async () => {
   const { call, at, stored } = await world();
   for (const [n, occurredAt] of [at(DAY_MS), at(-DAY_MS * 365), "2000-01-01T00:00:00Z"].entries()) {
     expect((await call("usage/events", { ...use, eventId: `e${n}`, occurredAt })).status).toBe(200);

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { makeSpender, type Spender } from "../../../support/spender.ts";
 
 afterAll(expectLedgerInvariants);
@@ -11,13 +11,13 @@ const plan = ({ post, userId }: Spender, body: object = {}) =>
 describe("a plan", () => {
   it("shows which balances would pay and why each of the others would not, and changes nothing", async () => {
     const spender = await makeSpender([
-      { amountSteps: 400_000, unit: "tokens", matches: [{ event: "chat.*" }], priority: 1 },
-      { amountSteps: 400_000, unit: "tokens", matches: [{ event: "image.*" }], priority: 2 },
-      { amountSteps: 400_000, unit: "seconds", priority: 3 },
-      { amountSteps: 10_000_000, unit: "cents", priority: 4 },
-      { amountSteps: 10_000_000, unit: "cents", priority: 5 },
-      { amountSteps: 1_000, unit: "count", matches: [{ event: "setup" }], priority: 6 },
-      { amountSteps: 1_000, unit: "seconds", matches: [{ event: "image.*" }], priority: 7 },
+      { amountMinor: 400_000, unit: "tokens", matches: [{ event: "chat.*" }], priority: 1 },
+      { amountMinor: 400_000, unit: "tokens", matches: [{ event: "image.*" }], priority: 2 },
+      { amountMinor: 400_000, unit: "seconds", priority: 3 },
+      { amountMinor: 10_000_000, unit: "cents", priority: 4 },
+      { amountMinor: 10_000_000, unit: "cents", priority: 5 },
+      { amountMinor: 1_000, unit: "count", matches: [{ event: "setup" }], priority: 6 },
+      { amountMinor: 1_000, unit: "seconds", matches: [{ event: "image.*" }], priority: 7 },
     ]);
     const ids = spender.balanceIds;
     await spender.spend("e0", { event: "setup", quantities: { count: 1 } });
@@ -47,10 +47,10 @@ describe("a plan", () => {
 
   it("equals the debits of the same event", async () => {
     const spender = await makeSpender([
-      { amountSteps: 333, unit: "tokens" },
-      { amountSteps: 777_777, unit: "cents" },
-      { amountSteps: 5_000, unit: "seconds", matches: [{ model: "large*" }] },
-      { amountSteps: 9_000_000, unit: "cents" },
+      { amountMinor: 333, unit: "tokens" },
+      { amountMinor: 777_777, unit: "cents" },
+      { amountMinor: 5_000, unit: "seconds", matches: [{ model: "large*" }] },
+      { amountMinor: 9_000_000, unit: "cents" },
     ]);
     for (let index = 0; index < 12; index++) {
       const use = {
@@ -65,7 +65,7 @@ describe("a plan", () => {
   });
 
   it("counts a due hold as returned, and an expired balance as expired", async () => {
-    const spender = await makeSpender([{ amountSteps: 5_000, unit: "tokens" }]);
+    const spender = await makeSpender([{ amountMinor: 5_000, unit: "tokens" }]);
     await spender.reserve({ quantities: { tokens: 5 } });
     expect((await plan(spender, { quantities: { tokens: 1, count: 0 } })).body).toMatchObject({
       debits: [],
@@ -80,7 +80,7 @@ describe("a plan", () => {
   });
 
   it("lists the newest hundred unspendable balances, the active ones, and those that a due hold returns to", async () => {
-    const item = { amountSteps: 1_000, unit: "tokens" } as const;
+    const item = { amountMinor: 1_000, unit: "tokens" } as const;
     const spender = await makeSpender(Array.from({ length: 130 }, (_, index) => ({ ...item, priority: index })));
     const [oldest = "", ...others] = spender.balanceIds;
     // The oldest balance is completely held, and its hold is due below. Of the others all but three are revoked.

@@ -1,9 +1,9 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { EVENTS } from "../../../support/paths.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { cents, makeSpender, runHoldsPart, wallet } from "../../../support/spender.ts";
-import { makeLegacyPack } from "../../../support/world.ts";
+import { makeOpenAmountPack } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -13,7 +13,7 @@ describe("an event whose quantities are all 0", () => {
   const paid = [{}, { quantities: {} }, { quantities: { cents: 0, count: 1 } }];
 
   it("is free: recorded, nothing debited, nothing uncovered, also as a hold, a commit, a charge, a plan and in a list", async () => {
-    for (const items of [[], [{ amountSteps: 5_000, unit: "count" as const }, wallet]]) {
+    for (const items of [[], [{ amountMinor: 5_000, unit: "count" as const }, wallet]]) {
       const w = await makeSpender(items);
       const { userId, post } = w;
       const isFree = { debits: [], uncovered: null };
@@ -59,7 +59,7 @@ describe("an event whose quantities are all 0", () => {
     }
     await poor.spend("e1", free);
     expectError(await poor.spend("e1", { quantities: { cents: 0, count: 1 } }), "idempotency_conflict", "eventId");
-    const rich = await makeSpender([{ amountSteps: 5_000, unit: "count" }]);
+    const rich = await makeSpender([{ amountMinor: 5_000, unit: "count" }]);
     for (const [index, body] of paid.entries()) expect((await rich.spend(`e${index}`, body)).status).toBe(200);
     expect(await rich.remaining()).toEqual([2]);
   });
@@ -88,7 +88,7 @@ describe("a used quantity with more decimals than its unit", () => {
     ["0e5", 0],
   ];
   it.each(rounded)("is taken to 15 digits and then up to a step: %s cents are %s", async (digits, amount) => {
-    const { post, userId, remaining } = await makeSpender([{ amountSteps: 1_000_000_000, unit: "cents" }]);
+    const { post, userId, remaining } = await makeSpender([{ amountMinor: 1_000_000_000, unit: "cents" }]);
     const quantities = `{"count":0,"cents":${digits}}`;
     const body = (id: string) => `{${id},"userId":"${userId}","event":"x","quantities":${quantities}}`;
     const debits = amount === 0 ? [] : [{ amount }];
@@ -108,7 +108,7 @@ describe("a used quantity with more decimals than its unit", () => {
       const body = `{"eventId":"e1","userId":"${userId}","event":"x","quantities":{"cents":${digits}}}`;
       expectError(await post(EVENTS, body), "invalid_request", "quantities.cents");
     }
-    await makeLegacyPack(app.appId, "Given", "cents");
+    await makeOpenAmountPack(app.appId, "Given", "cents");
     for (const digits of ["0.30000000000000004", "1e-7"]) {
       const grant = `{"userId":"${userId}","packId":"Given","quantity":${digits}}`;
       expectError(await post("/api/v1/credits/grant", grant), "invalid_quantity", "quantity");

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { RESERVATIONS } from "../../../support/paths.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { cents, makeSpender, wallet } from "../../../support/spender.ts";
 
 afterAll(expectLedgerInvariants);
@@ -9,15 +9,15 @@ afterAll(expectLedgerInvariants);
 /** Balances in the order of spending: one that does not match, one of another unit, two that pay, and one that does not match. */
 const ITEMS = [
   { ...wallet, matches: [{ event: "image.*" }], priority: 1 },
-  { amountSteps: 1_000, unit: "tokens", priority: 2 },
+  { amountMinor: 1_000, unit: "tokens", priority: 2 },
   { ...wallet, priority: 3 },
   { ...wallet, matches: [{ event: "chat.*" }], priority: 4 },
-  { amountSteps: 1_000, unit: "tokens", matches: [{ event: "image.*" }], priority: 5 },
+  { amountMinor: 1_000, unit: "tokens", matches: [{ event: "image.*" }], priority: 5 },
 ] as const;
 
 const packName = expect.any(String);
 
-describe("a refusal for insufficient credits", () => {
+describe("a rejection for insufficient credits", () => {
   const expectReasons = (details: object, ids: readonly string[], uncovered: object) =>
     expect(details).toEqual({
       ...{ uncovered, quantities: { count: 1, cents: 25 }, meters: null, priceVersion: null },

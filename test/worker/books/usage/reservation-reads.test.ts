@@ -3,7 +3,7 @@ import { scheduled } from "../../../../src/cron.ts";
 import { iso } from "../../../../src/lib/time.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { RESERVATIONS } from "../../../support/paths.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { cents, makeSpender, type Spender, wallet } from "../../../support/spender.ts";
 import { bound } from "../../../support/world.ts";
 
@@ -103,7 +103,7 @@ describe("the list of reservations", () => {
     expect(rest).toMatchObject({ reservations: [{ reservationId: "res_1" }], nextCursor: null });
   });
 
-  it("refuses an altered or foreign cursor, a limit out of bounds and an unknown status", async () => {
+  it("rejects an altered or foreign cursor, a limit out of bounds and an unknown status", async () => {
     const spender = await makeSpender([wallet]);
     const { get, userId, reserve } = spender;
     for (const id of ["res_1", "res_2"]) await reserve({ reservationId: id, ...cents(1) });

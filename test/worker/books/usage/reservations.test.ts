@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { RESERVATIONS } from "../../../support/paths.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { cents, chatTokens, makeSpender, wallet } from "../../../support/spender.ts";
 
 afterAll(expectLedgerInvariants);
@@ -38,7 +38,7 @@ describe("a reservation", () => {
     expect(await remaining()).toEqual([10]);
   });
 
-  it("with the caller's own id is created once, and another body with it is refused", async () => {
+  it("with the caller's own id is created once, and another body with it is rejected", async () => {
     const { reserve, remaining } = await makeSpender([wallet]);
     const reservationId = "res_my-Order_1";
     const first = await reserve({ reservationId, ...cents(3) });
@@ -49,7 +49,7 @@ describe("a reservation", () => {
     expect(await remaining()).toEqual([7]);
   });
 
-  it("is refused with an invalid id, a duration out of bounds, or no quantities", async () => {
+  it("is rejected with an invalid id, a duration out of bounds, or no quantities", async () => {
     const { reserve } = await makeSpender([wallet]);
     for (const reservationId of ["my-order", "res_", "res_a\nb", "res_\ud800", `res_${"a".repeat(201)}`, 7]) {
       expectError(await reserve({ reservationId, ...cents(1) }), "invalid_request", "reservationId");
@@ -194,7 +194,7 @@ describe("a release", () => {
 });
 
 describe("a due hold", () => {
-  it("returns with the user's next event, which may spend it, even if that event is refused", async () => {
+  it("returns with the user's next event, which may spend it, even if that event is rejected", async () => {
     const { reserve, spend, remaining, clock, ledger } = await makeSpender([wallet]);
     await reserve(cents(10));
     await spend("e0", cents(1));
@@ -240,7 +240,7 @@ describe("a due hold", () => {
 
 describe("concurrently", () => {
   it("only 6 of 20 holds of 75 tokens on 500 succeed", async () => {
-    const { reserve, remaining } = await makeSpender([{ amountSteps: 500_000, unit: "tokens" }]);
+    const { reserve, remaining } = await makeSpender([{ amountMinor: 500_000, unit: "tokens" }]);
     const answers = await Promise.all(Array.from({ length: 20 }, () => reserve({ quantities: { tokens: 75 } })));
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(6);
     expect(answers.filter(({ status }) => status === 402)).toHaveLength(14);

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { DAY_MS, HOUR_MS, iso } from "../../../../src/lib/time.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { USAGE } from "../../../support/paths.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { Clock, makeApp, makeClient } from "../../../support/world.ts";
 
 const EVENT_COUNT = 300;
@@ -45,13 +45,13 @@ async function makeWorld() {
   return { clock, record, since };
 }
 
-it("totals of more than 10,000 different event names are refused, but not the total of one name", async () => {
+it("totals of more than 10,000 different event names are rejected, but not the total of one name", async () => {
   const app = await makeApp();
   const call = makeClient(new Clock());
   const { id } = app.environments.live;
   const record = (from: number, to: number) =>
     env.DB.prepare(
-      `INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, occurred_at_ms,
+      `INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_minor, occurred_at_ms,
          received_at_ms, request_hash, debits)
        WITH RECURSIVE n (i) AS (SELECT CAST(?2 AS INTEGER) UNION ALL SELECT i + 1 FROM n WHERE i < ?3)
        SELECT (SELECT id FROM accounts WHERE environment_id = ?1), 1, i, CAST(?1 AS INTEGER), 'e' || i, 'event ' || i, 1000, 1, 1, '',
@@ -81,7 +81,7 @@ it("totals of the last hours read only the events of these hours", async () => {
   expect(rowsRead).toBeLessThanOrEqual(2 * 5 + 8);
 });
 
-it("an event dated 9999 is refused, so that it does not make totals read all of a user's events", async () => {
+it("an event dated 9999 is rejected, so that it does not make totals read all of a user's events", async () => {
   const { clock, record, since } = await makeWorld();
   expectError(await record("far", Date.UTC(9999, 0, 1)), "invalid_request", "occurredAt");
   for (let n = 0; n < 3; n++) expect((await record(`now ${n}`)).status).toBe(200);

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { makeSpender, type Spender } from "../../../support/spender.ts";
 
 const totals = async ({ get, userId }: Spender, query = "") =>
@@ -8,7 +8,7 @@ const totals = async ({ get, userId }: Spender, query = "") =>
 
 describe("totals", () => {
   it("sum the used quantities by event and unit, covered or not", async () => {
-    const spender = await makeSpender([{ amountSteps: 1_000, unit: "tokens" }]);
+    const spender = await makeSpender([{ amountMinor: 1_000, unit: "tokens" }]);
     const partial = { onShortage: "partial" };
     await spender.spend("e1", { quantities: { tokens: 0.1, cents: 0.000001 }, ...partial });
     await spender.spend("e2", { quantities: { tokens: 0.2, seconds: 0 }, ...partial });
@@ -55,9 +55,9 @@ describe("totals", () => {
     await spender.spend("e1", { event: "much", quantities: { tokens: most }, onShortage: "partial" });
     await env.DB.prepare(
       `WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 1050)
-       INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, tokens_steps,
+       INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_minor, tokens_minor,
          occurred_at_ms, received_at_ms, request_hash, debits)
-       SELECT account_id, occurred_by_ms, i, environment_id, 'e' || i, event, count_steps, tokens_steps, occurred_at_ms,
+       SELECT account_id, occurred_by_ms, i, environment_id, 'e' || i, event, count_minor, tokens_minor, occurred_at_ms,
          received_at_ms, '', '[]'
        FROM usage_events, n WHERE account_id = (SELECT id FROM accounts WHERE user_id = ?)`,
     )
@@ -67,7 +67,7 @@ describe("totals", () => {
     expect(tokens.amount).toBe(most * 1_050);
   });
 
-  it("are empty for an unknown user, and are refused with malformed bounds", async () => {
+  it("are empty for an unknown user, and are rejected with malformed bounds", async () => {
     const spender = await makeSpender([]);
     expect(await totals(spender)).toEqual([]);
     for (const [name, value] of [

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { sha256 } from "../../../../src/lib/encoding.ts";
 import { END_USER_SECRET, jwksSetting } from "../../../support/end-user-setting.ts";
 import { ADMIN } from "../../../support/paths.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { type Client, Clock, home, makeApp, makeClient } from "../../../support/world.ts";
 
 const FIREBASE = "https://www.googleapis.com/service_accounts/v1/jwk/securetoken@system.gserviceaccount.com";
@@ -52,7 +52,7 @@ describe.each(ROUTES)("$method $path", ({ method, path, body }) => {
       ...(body === undefined ? {} : { body }),
     });
 
-  it("refuses a request without a token, with a wrong one, or with an application's secret key", async () => {
+  it("rejects a request without a token, with a wrong one, or with an application's secret key", async () => {
     const { keys } = await makeApp();
     for (const wrong of [undefined, `${key}x`, key.slice(0, -1), keys.sk_live]) {
       expectError(await send({}, wrong), "invalid_key");
@@ -218,7 +218,7 @@ describe("keys", () => {
     expect((await call("DELETE", path, { key })).body).toEqual(revoked.body);
   });
 
-  it("that were revoked elsewhere are refused at once by an isolate that has just served them", async () => {
+  it("that were revoked elsewhere are rejected at once by an isolate that has just served them", async () => {
     const call = makeClient(new Clock());
     const { keys } = await makeApp();
     const use = () => call("GET", "/api/v1/credits?userId=u", { key: keys.sk_live });
@@ -259,7 +259,7 @@ describe("the end-user token setting", () => {
     expectError(await read("live"), "forbidden");
   });
 
-  it("is refused if it is malformed or unsafe, with the name of the field", async () => {
+  it("is rejected if it is malformed or unsafe, with the name of the field", async () => {
     const call = makeClient(new Clock());
     const path = `${ADMIN}/apps/${await madeApp(call)}/end-user-auth`;
     const wrong: readonly (readonly [unknown, string])[] = [
@@ -324,7 +324,7 @@ describe("the end-user token setting", () => {
     expect((await set({ ...setting, audience: "desk" })).status).toBe(200);
   });
 
-  it("is refused with a claim that users write themselves, unless the setting trusts it", async () => {
+  it("is rejected with a claim that users write themselves, unless the setting trusts it", async () => {
     const call = makeClient(new Clock());
     const path = `${ADMIN}/apps/${await madeApp(call)}/end-user-auth`;
     const set = (setting: object) => call("PUT", path, { key, body: { mode: "live", setting } });

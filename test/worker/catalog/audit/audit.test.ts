@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { END_USER_SECRET } from "../../../support/end-user-setting.ts";
 import { FAULTS, type FaultPlan, faultyD1 } from "../../../support/faulty-d1.ts";
 import { APPS } from "../../../support/paths.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { type Answer, Clock, makeClient } from "../../../support/world.ts";
 
 const key = env.ADMIN_TOKEN;
@@ -236,14 +236,14 @@ describe.each(acts)("$action", ({ action, create, act, created, details, isIdemp
   });
 });
 
-it("the audit has no entry for a refused act", async () => {
+it("the audit has no entry for a rejected act", async () => {
   const world = await makeAuditWorld();
   const { path } = await createPack(world.send);
   const archived = await createArchivedPack(world.send);
   await world.send("PATCH", path, { packName: "Taken" });
   await world.send("POST", "/packs", { packName: "Old", items });
   const before = await world.entries();
-  const refusals: readonly (readonly [Promise<Answer>, Parameters<typeof expectError>[1]])[] = [
+  const rejections: readonly (readonly [Promise<Answer>, Parameters<typeof expectError>[1]])[] = [
     [world.send("POST", "/keys", { kind: "secret" }), "invalid_request"],
     [world.send("DELETE", "/keys/key_none"), "not_found"],
     [world.send("POST", "/packs", { packName: "taken", items }), "pack_name_taken"],
@@ -253,7 +253,7 @@ it("the audit has no entry for a refused act", async () => {
     [world.send("POST", `${archived.path}/restore`), "pack_name_taken"],
     [world.send("POST", "/packs/cpk_none/archive"), "not_found"],
   ];
-  for (const [answer, code] of refusals) expectError(await answer, code);
+  for (const [answer, code] of rejections) expectError(await answer, code);
   expect(await world.entries()).toEqual(before);
 });
 
@@ -306,7 +306,7 @@ describe("the list of the audit", () => {
     expect(rest.entries.at(-1).action).toBe("app.created");
   });
 
-  it("refuses a limit out of bounds, and an altered or foreign cursor", async () => {
+  it("rejects a limit out of bounds, and an altered or foreign cursor", async () => {
     const world = await makeAuditWorld();
     const other = await makeAuditWorld();
     await other.send("POST", "/keys", { kind: "secret", mode: "test" });

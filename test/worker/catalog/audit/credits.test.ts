@@ -13,7 +13,7 @@ afterAll(expectLedgerInvariants);
 
 const NOTE = "Because Ana wrote to us";
 const USER = "ana@example.com";
-const items = [1, 2].map((amount) => ({ amountSteps: amount * 1_000_000, unit: "cents" }) as const);
+const items = [1, 2].map((amount) => ({ amountMinor: amount * 1_000_000, unit: "cents" }) as const);
 
 /** An application with a user who has balances, and an administrator's context. */
 async function makeAuditWorld(d1: D1Database = env.DB) {
@@ -41,7 +41,7 @@ interface CreditAct {
   readonly act: (world: Pick<AuditWorld, "ctx" | "packId" | "balanceId">) => Promise<unknown>;
   readonly target: (world: AuditWorld) => string;
   readonly details: (result: unknown, world: AuditWorld) => object;
-  /** The same act, in a way that is refused. */
+  /** The same act, in a way that is rejected. */
   readonly refused: (world: AuditWorld) => Promise<unknown>;
 }
 
@@ -116,7 +116,7 @@ describe.each(acts)("$action", ({ action, act, target, details, refused }) => {
       expect(JSON.stringify(entries)).not.toContain(word);
   });
 
-  it("is not recorded if it is refused, and not recorded again if it is repeated, even by five at once", async () => {
+  it("is not recorded if it is rejected, and not recorded again if it is repeated, even by five at once", async () => {
     const world = await makeAuditWorld();
     await expect(refused(world)).rejects.toThrow();
     expect(await world.entries()).toEqual([]);

@@ -4,12 +4,12 @@ import { grantPack } from "../../../../src/books/credits/grant.ts";
 import { createLink } from "../../../../src/exports/create-link.ts";
 import { revokeLinks } from "../../../../src/exports/end-links.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { Clock, makeApp, makeClient, makeCtx, makePack } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
-const items = [{ amountSteps: 5_000_000, unit: "cents" }] as const;
+const items = [{ amountMinor: 5_000_000, unit: "cents" }] as const;
 
 async function makeAuditWorld() {
   const clock = new Clock();
@@ -95,7 +95,7 @@ describe("the audit about users", () => {
     expect(results).toEqual([{ id: acts[1].target }]);
   });
 
-  it("refuses a user without a mode, a mode without a user, and a foreign cursor", async () => {
+  it("rejects a user without a mode, a mode without a user, and a foreign cursor", async () => {
     const { app, call, grant, audit } = await makeAuditWorld();
     await grant("ana");
     await grant("ana");

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { faultyD1 } from "../../../support/faulty-d1.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { type Answer, Clock, makeApp, makeClient, type TestApp } from "../../../support/world.ts";
 
 const key = env.ADMIN_TOKEN;
@@ -64,7 +64,7 @@ describe("a new pack", () => {
     expect((await shop.list()).body).toEqual({ packs: [answer.body] });
   });
 
-  it("without items is a legacy pack, with its own unit, rules and priority", async () => {
+  it("without items is an open-amount pack, with its own unit, rules and priority", async () => {
     const shop = await openShop();
     const matches = [{ event: "call" }];
     const answer = await shop.create({ packName: "Seconds", items: [], unit: "seconds", matches, priority: -3 });
@@ -75,7 +75,7 @@ describe("a new pack", () => {
     expect(granted.body).toMatchObject({ remaining: 2.5, expiresAt: null });
   });
 
-  it("is refused with the name of the malformed argument", async () => {
+  it("is rejected with the name of the malformed argument", async () => {
     const shop = await openShop();
     const pack = { packName: "P", items: [tokensItem] };
     const many = (count: number, value: unknown) => Array.from({ length: count }, () => value);
@@ -185,7 +185,7 @@ describe("a change of a pack", () => {
     expect([first.packItemId, second.packItemId]).not.toContain(changed.items[0].packItemId);
   });
 
-  it("is refused with an item of another pack, a removed item, or an item that is named twice", async () => {
+  it("is rejected with an item of another pack, a removed item, or an item that is named twice", async () => {
     const shop = await openShop();
     const pack = (await shop.create({ packName: "Starter", items: [tokensItem, centsItem] })).body;
     const other = (await shop.create({ packName: "Other", items: [tokensItem] })).body;
@@ -198,7 +198,7 @@ describe("a change of a pack", () => {
     expectError(await shop.patch(pack.packId, { items: [first, second] }), "invalid_request", "items[1].packItemId");
   });
 
-  it("turns it into a legacy pack by `items: []` and a unit, and back into a pack with items", async () => {
+  it("turns it into an open-amount pack by `items: []` and a unit, and back into a pack with items", async () => {
     const shop = await openShop();
     const { packId } = (await shop.create({ packName: "Starter", items: [tokensItem] })).body;
     expectError(await shop.patch(packId, { items: [] }), "invalid_request", "unit");
@@ -267,7 +267,7 @@ describe("a pack's version", () => {
     for (const [step, version] of steps) expect((await step()).body.version).toBe(version);
   });
 
-  it("that is outdated is refused, with the current one in the error", async () => {
+  it("that is outdated is rejected, with the current one in the error", async () => {
     const shop = await openShop();
     const { packId } = (await shop.create({ packName: "Starter", items: [tokensItem] })).body;
     expect((await shop.patch(packId, { version: 1, defaultExpiryDays: 1 })).body.version).toBe(2);
@@ -282,7 +282,7 @@ describe("a pack's version", () => {
     }
   });
 
-  it("lets one of ten racing changes with the same version pass, and refuses the others", async () => {
+  it("lets one of ten racing changes with the same version pass, and rejects the others", async () => {
     const shop = await openShop();
     const { packId } = (await shop.create({ packName: "Starter", items: [tokensItem] })).body;
     const answers = await Promise.all(

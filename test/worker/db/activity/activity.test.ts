@@ -4,16 +4,16 @@ import { readActivity } from "../../../../src/dashboard/figures/read.ts";
 import { flushActivity, pendingFlush } from "../../../../src/db/count-activity.ts";
 import { DAY_MS } from "../../../../src/lib/time.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
-import { bound, Clock, makeApp, makeClient, makeCtx, makeLegacyPack, makePack } from "../../../support/world.ts";
+import { bound, Clock, makeApp, makeClient, makeCtx, makeOpenAmountPack, makePack } from "../../../support/world.ts";
 
-/** An application that granted, spent, refused and exported something, on two days. */
+/** An application that granted, spent, rejected and exported something, on two days. */
 async function busy() {
   const clock = new Clock();
   const call = makeClient(clock);
   const app = await makeApp();
   const key = app.keys.sk_live;
-  await makePack(app.appId, "Pack", [{ amountSteps: 5_000, unit: "tokens" }]);
-  await makeLegacyPack(app.appId, "Legacy", "cents");
+  await makePack(app.appId, "Pack", [{ amountMinor: 5_000, unit: "tokens" }]);
+  await makeOpenAmountPack(app.appId, "Legacy", "cents");
   const post = (path: string, body: object) => call("POST", `/api/v1/${path}`, { key, body });
   const event = (eventId: string, tokens: number) =>
     post("usage/events", { eventId, userId: "u1", event: "e", quantities: { count: 0, tokens } });
@@ -35,11 +35,11 @@ async function busy() {
 
 /** Rows of last uses: on each of two days the key's, and the user's with an index row. */
 const SEEN_ROWS = 2 * (1 + 2);
-/** Rows of a shortage and two refused grants, each with an index row. */
-const REFUSED_ROWS = 3 * 2;
+/** Rows of a shortage and two rejected grants, each with an index row. */
+const REJECTED_ROWS = 3 * 2;
 
 describe("the figures by day", () => {
-  it("count what was granted, spent, expiring, refused, short, minted and opened, and no replays", async () => {
+  it("count what was granted, spent, expiring, rejected, short, created and opened, and no replays", async () => {
     const { app, clock } = await busy();
     await flushActivity(bound());
     const ctx = makeCtx(app.environments.live, clock);
@@ -64,7 +64,7 @@ describe("the figures by day", () => {
     const { app, clock } = await busy();
     const counting = countingD1(env.DB);
     await flushActivity(bound({ DB: counting.d1 }));
-    expect(counting.spent()).toMatchObject({ roundTrips: 6, rowsWritten: 12 + SEEN_ROWS + REFUSED_ROWS });
+    expect(counting.spent()).toMatchObject({ roundTrips: 6, rowsWritten: 12 + SEEN_ROWS + REJECTED_ROWS });
     await flushActivity(bound({ DB: counting.d1 }));
     expect(counting.spent().roundTrips).toBe(0);
 

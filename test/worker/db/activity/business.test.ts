@@ -9,7 +9,15 @@ import { flushActivity } from "../../../../src/db/count-activity.ts";
 import { DAY_MS, HOUR_MS } from "../../../../src/lib/time.ts";
 import { forgetWalks, runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
-import { bound, Clock, makeAdminCtx, makeApp, makeClient, makeCtx, makeLegacyPack } from "../../../support/world.ts";
+import {
+  bound,
+  Clock,
+  makeAdminCtx,
+  makeApp,
+  makeClient,
+  makeCtx,
+  makeOpenAmountPack,
+} from "../../../support/world.ts";
 
 // An isolate keeps a limited number of notes for the figures. This stores those of other test files.
 beforeEach(async () => {
@@ -31,8 +39,8 @@ describe("the cron's figures", () => {
     const { live } = app.environments;
     const ctx = makeCtx(live, clock);
     const [calls, tokens] = [
-      await makeLegacyPack(app.appId, "Calls", "count"),
-      await makeLegacyPack(app.appId, "Tokens", "tokens"),
+      await makeOpenAmountPack(app.appId, "Calls", "count"),
+      await makeOpenAmountPack(app.appId, "Tokens", "tokens"),
     ];
     const grant = (userId: string, packId: string, quantity: number, expiresAt: string | null = null) =>
       grantPack(ctx, grantInput.parse({ userId, packId, quantity, expiresAt }));
@@ -88,7 +96,7 @@ describe("the cron's figures", () => {
 it("the days of a key's last use and of a user's last activity are recorded after the responses", async () => {
   const clock = new Clock();
   const app = await makeApp();
-  const packId = await makeLegacyPack(app.appId, "Any", "count");
+  const packId = await makeOpenAmountPack(app.appId, "Any", "count");
   const call = makeClient(clock);
   const grant = (userId: string) =>
     call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body: { userId, packId, quantity: 1 } });

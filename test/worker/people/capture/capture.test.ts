@@ -5,7 +5,7 @@ import { HOUR_MS } from "../../../../src/lib/time.ts";
 import { base64, gzip } from "../../../support/encode.ts";
 import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { claimsOf, eventsOf, exportOf, idOf, idsOf, personIds, send } from "../../../support/people.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { type Client, Clock, makeApp, makeClient, type TestApp } from "../../../support/world.ts";
 
 const FORM = { "content-type": "application/x-www-form-urlencoded" };
@@ -90,7 +90,7 @@ describe("a request of PostHog's clients", () => {
     expect((await eventsOf(app, "ana")).map((row) => row.seq)).toEqual(Array.from({ length: 36 }, (_, n) => n + 1));
   });
 
-  it("is refused with 413 above ten thousand events, so that clients send half", async () => {
+  it("is rejected with 413 above ten thousand events, so that clients send half", async () => {
     const { call, key } = await world();
     const batch = Array.from({ length: 10_001 }, () => ({ event: "e", distinct_id: "d" }));
     expectError(await call("POST", "/batch/", { body: { api_key: key, batch } }), "payload_too_large");
@@ -125,7 +125,7 @@ describe("a request of PostHog's clients", () => {
     }
   });
 
-  it("is refused without a valid key, and with a secret one from a browser, and nothing is stored", async () => {
+  it("is rejected without a valid key, and with a secret one from a browser, and nothing is stored", async () => {
     const { call, app, key } = await world();
     const sending = (api_key: unknown) =>
       call("POST", "/batch/", { body: { api_key, batch: [{ event: "seen", distinct_id: "ana" }] } });
@@ -251,7 +251,7 @@ describe("an event", () => {
     expect((await eventsOf(app, long))[0]?.event).toBe(long);
   });
 
-  it("may have 256 KiB of properties, including a $set beside them, and is refused alone above that", async () => {
+  it("may have 256 KiB of properties, including a $set beside them, and is rejected alone above that", async () => {
     const { call, app, key } = await world();
     const sized = { ...good, properties: { text: `${"é".repeat(131_066)}x` } };
     const at = JSON.stringify(sized.properties);
@@ -265,7 +265,7 @@ describe("an event", () => {
     expect((await eventsOf(app, "ana")).map((row) => row.properties)).toEqual([at, "{}"]);
   });
 
-  it("with properties larger than a row may be is refused alone", async () => {
+  it("with properties larger than a row may be is rejected alone", async () => {
     const { call, app, key } = await world();
     const batch = [{ ...good, properties: { text: "x".repeat(1_100_000) } }, good];
     const answer = await call("POST", "/batch/", { body: await gzip(JSON.stringify({ api_key: key, batch })) });
@@ -273,10 +273,10 @@ describe("an event", () => {
     expect(await eventsOf(app, "ana")).toHaveLength(1);
   });
 
-  it("is stored or refused, and never too large for D1, with properties of any size", async () => {
+  it("is stored or rejected, and never too large for D1, with properties of any size", async () => {
     const clock = new Clock();
     const app = await makeApp();
-    // Hosted D1 refuses values above 2 MB. The local D1 accepts them.
+    // Hosted D1 rejects values above 2 MB. The local D1 accepts them.
     const hosted = hookedD1(
       env.DB,
       async () => {},
@@ -429,7 +429,7 @@ describe("a request of v1", () => {
     expect((await idOf(app, "ana"))?.isSender).toBe(0);
   });
 
-  it("is refused before its body is read with an unknown key, or a secret one in a browser", async () => {
+  it("is rejected before its body is read with an unknown key, or a secret one in a browser", async () => {
     const { call, app } = await world();
     expectError(await call("POST", PATH, { body: "no JSON" }), "invalid_key");
     expectError(await call("POST", PATH, { key: "pk_live_0000000000000000000000", body: "no JSON" }), "invalid_key");
@@ -474,7 +474,7 @@ describe("the other routes of PostHog's clients", () => {
     expect(script.body).toContain(JSON.stringify(config.body));
   });
 
-  it("refuse an unknown key, and serve no scripts", async () => {
+  it("reject an unknown key, and serve no scripts", async () => {
     const { call, app } = await world();
     expectError(await call("POST", "/flags/?v=2", { body: { token: "phc_1" } }), "invalid_key");
     const headers = { origin: "https://shop.example", "sec-fetch-site": "cross-site" };

@@ -5,7 +5,7 @@ import { utf8 } from "../../../../src/lib/encoding.ts";
 import { randomId } from "../../../../src/lib/ids.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { base64, gzip, spyOnDecompressor } from "../../../support/encode.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { Clock, makeApp, makeClient, type TestApp } from "../../../support/world.ts";
 
 /** Returns how many bytes the decompressor has received. */
@@ -108,7 +108,7 @@ describe.each(PACKINGS)("a large body, %s,", (_, pack, headers) => {
     expect(await storedEventCount(app)).toBe(4);
   });
 
-  it("whose batch names another environment's key is refused", async () => {
+  it("whose batch names another environment's key is rejected", async () => {
     const { app, call } = await world();
     const { pk_live, pk_test } = app.keys;
     const body = await pack(`{"token":"${pk_live}","batch":[${large(2).join()}],"api_key":"${pk_test}"}`);
@@ -177,7 +177,7 @@ describe("a body of a capture client", () => {
     expectError(await send(app.keys.pk_live), "invalid_request", "body");
   });
 
-  it("refuses only the event that names another environment's key", async () => {
+  it("rejects only the event that names another environment's key", async () => {
     const { app, call } = await world();
     const event = (token: string) => ({ event: "seen", distinct_id: "ana", properties: { token } });
     const answer = await call("POST", "/batch/", { body: [app.keys.pk_live, app.keys.pk_test].map(event) });

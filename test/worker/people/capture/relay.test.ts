@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { eventsOf, type SentEvent } from "../../../support/people.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { Clock, makeApp, makeClient, makeKey, type TestApp } from "../../../support/world.ts";
 
 // P1: a relay key forwards data of others, so its data is judged like a publishable key's.
@@ -92,7 +92,7 @@ describe("a relay key", () => {
     }
   });
 
-  it("refuses as malformed each event that names a key of another environment, in both protocols", async () => {
+  it("rejects as malformed each event that names a key of another environment, in both protocols", async () => {
     const { app, call, relay } = await world();
     const other = await makeApp();
     const foreign = [other.keys.pk_live, app.keys.pk_test].flatMap((token) => [

@@ -116,8 +116,8 @@ it.each(FAULTS)("retention counts deleted events once, whichever trip fails: %s"
   clock.advance(30 * DAY_MS);
   const faulty = faultyD1(env.DB);
   faulty.plan({ fault, at: 3, persists: true });
-  const inSteps: typeof deleteOldAnalytics = (ctx) => deleteOldAnalytics(ctx, { steps: 2, events: 1 });
-  const failures = await runPart(inSteps, root({ ...RETENTION, DB: faulty.d1 }));
+  const inMinor: typeof deleteOldAnalytics = (ctx) => deleteOldAnalytics(ctx, { steps: 2, events: 1 });
+  const failures = await runPart(inMinor, root({ ...RETENTION, DB: faulty.d1 }));
   expect(failures).toHaveLength(1);
   const stored = await idOf(app, "ana");
   expect(stored?.eventBytes).toBe((await left("ana")).length * '{"n":4}'.length);

@@ -17,14 +17,14 @@ it.each([0, 1, 5_000, 3_000_000, 10 * 1024 * 1024])("unzip returns %i bytes unch
   expect(unpacked.every((byte, at) => byte === bytes[at])).toBe(true);
 });
 
-it("unzip refuses one byte above the limit, and truncated data", async () => {
+it("unzip rejects one byte above the limit, and truncated data", async () => {
   const packed = await gzip(new Uint8Array(10 * 1024 * 1024 + 1));
   await expect(unzip(packed)).rejects.toMatchObject({ code: "payload_too_large" });
   await expect(unzip(packed.subarray(0, 2_000))).rejects.toMatchObject({ code: "invalid_request" });
 });
 
 // unzip reserves memory by the size that the data claim, so a wrong size must neither be trusted nor accepted.
-it.each([0, 100, 2_999_999, 0xff_ff_ff_ff])("unzip refuses data with a wrong size of %i bytes", async (said) => {
+it.each([0, 100, 2_999_999, 0xff_ff_ff_ff])("unzip rejects data with a wrong size of %i bytes", async (said) => {
   const packed = await gzip(new Uint8Array(3_000_000));
   new DataView(packed.buffer).setUint32(packed.length - 4, said, true);
   await expect(unzip(packed)).rejects.toMatchObject({ code: "invalid_request" });
@@ -50,6 +50,6 @@ it("unzip reserves no memory for a large size that a small body claims", async (
   expect(Math.max(...sizes)).toBeLessThan(50_000);
 });
 
-it("unzip refuses two bytes of gzip", async () => {
+it("unzip rejects two bytes of gzip", async () => {
   await expect(unzip(new Uint8Array([0x1f, 0x8b]))).rejects.toMatchObject({ code: "invalid_request" });
 });

@@ -53,7 +53,7 @@ describe("near the maximum size of the database,", () => {
 
   it("grants, debits and exports continue", async () => {
     const { app, call } = await world();
-    await makePack(app.appId, "Pack", [{ amountSteps: 100_000, unit: "tokens" }]);
+    await makePack(app.appId, "Pack", [{ amountMinor: 100_000, unit: "tokens" }]);
     await setSize(BYTES_MAX);
     const key = app.keys.sk_live;
     const post = (path: string, body: object) => call("POST", `/api/v1/${path}`, { key, body });

@@ -6,7 +6,7 @@ import { countingD1 } from "../../../support/counting-d1.ts";
 import { faultyD1 } from "../../../support/faulty-d1.ts";
 import { APPS } from "../../../support/paths.ts";
 import { LIMITED, OK } from "../../../support/people.ts";
-import { expectError } from "../../../support/refusals.ts";
+import { expectError } from "../../../support/rejections.ts";
 import { makeAccount } from "../../../support/seed-rows.ts";
 import { makeEndpoint, storedMessages } from "../../../support/webhooks.ts";
 import { type Bindings, Clock, inTurn, makeApp, makeClient } from "../../../support/world.ts";

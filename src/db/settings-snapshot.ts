@@ -1,5 +1,5 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
-import { clockMoved, refusalIn } from "../errors.ts";
+import { clockMoved, rejectionIn } from "../errors.ts";
 import { rememberPerObject, rememberUpTo } from "../lib/bounded-memory.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { Environment, Runtime, TenantCtx } from "../runtime.ts";
@@ -12,7 +12,7 @@ import { guards } from "./views.ts";
  * The optional features that an environment uses, as JSON in `environments.features`. Each feature has one part, whose shape the
  * feature's own room defines. Null when the environment uses none.
  */
-export interface Features {
+export interface SettingsSnapshot {
   /** The enabled endpoints. */
   readonly webhooks?: unknown;
   readonly alerts?: unknown;
@@ -29,50 +29,54 @@ export interface Features {
   readonly lifts?: unknown;
 }
 
-const NO_FEATURES: Features = {};
+const NO_SETTINGS_SNAPSHOT: SettingsSnapshot = {};
 /** Parses a text of `environments.features`. An environment's text seldom changes, and only `changeFeature` writes it. */
-const parseFeatures = rememberUpTo(100, (text) => JSON.parse(text) as Features);
+const parseSettingsSnapshot = rememberUpTo(100, (text) => JSON.parse(text) as SettingsSnapshot);
 
-export const readFeatures = (text: string | null): Features => (text === null ? NO_FEATURES : parseFeatures(text));
+export const readSettingsSnapshot = (text: string | null): SettingsSnapshot =>
+  text === null ? NO_SETTINGS_SNAPSHOT : parseSettingsSnapshot(text);
 
 type EnvironmentKey = { environmentId: number };
-type FeaturesKey = EnvironmentKey & { features: string | null };
+type SettingsSnapshotKey = EnvironmentKey & { settingsSnapshot: string | null };
 
 const isEnvironment = (value: ValueOf<EnvironmentKey>) => eq(environments.id, value("environmentId"));
 
 /** SQL: the features of the environment. Reads one row. */
-export const featuresOf = (value: ValueOf<EnvironmentKey>) =>
-  scalar(drizzle.select(fields(environments, "features")).from(environments).where(isEnvironment(value)));
+export const settingsSnapshotOf = (value: ValueOf<EnvironmentKey>) =>
+  scalar(drizzle.select(fields(environments, "settingsSnapshot")).from(environments).where(isEnvironment(value)));
 
 /** SQL: whether the environment's features still equal the given text. */
-export const hasFeatures = (value: ValueOf<FeaturesKey>): SQL =>
-  hasRow(environments, and(isEnvironment(value), sql`${environments.features} IS ${value("features")}`));
+export const hasSettingsSnapshot = (value: ValueOf<SettingsSnapshotKey>): SQL =>
+  hasRow(
+    environments,
+    and(isEnvironment(value), sql`${environments.settingsSnapshot} IS ${value("settingsSnapshot")}`),
+  );
 
 /** Aborts the batch with `guard_environment` when the environment's features no longer equal the given text. */
-export const guardFeatures = query((value: ValueOf<FeaturesKey>) =>
-  insertFrom(guards, { name: sql`'environment'`, holds: hasFeatures(value) }, sql``),
+export const guardSettingsSnapshot = query((value: ValueOf<SettingsSnapshotKey>) =>
+  insertFrom(guards, { name: sql`'environment'`, holds: hasSettingsSnapshot(value) }, sql``),
 );
 
 const setFeature = query((value: ValueOf<EnvironmentKey & { path: string; part: string }>) => {
-  const whole = sql`coalesce(${environments.features}, '{}')`;
-  const features = sql`json_set(${whole}, ${value("path")}, json(${value("part")}))`;
-  return drizzle.update(environments).set({ features }).where(isEnvironment(value));
+  const whole = sql`coalesce(${environments.settingsSnapshot}, '{}')`;
+  const settingsSnapshot = sql`json_set(${whole}, ${value("path")}, json(${value("part")}))`;
+  return drizzle.update(environments).set({ settingsSnapshot }).where(isEnvironment(value));
 });
 
 const removeFeature = query((value: ValueOf<EnvironmentKey & { path: string }>) => {
-  const features = sql`nullif(json_remove(${environments.features}, ${value("path")}), '{}')`;
-  return drizzle.update(environments).set({ features }).where(isEnvironment(value));
+  const settingsSnapshot = sql`nullif(json_remove(${environments.settingsSnapshot}, ${value("path")}), '{}')`;
+  return drizzle.update(environments).set({ settingsSnapshot }).where(isEnvironment(value));
 });
 
 /** Sets a part of an environment's features; null removes it. Send it in the batch that changes the rows of the feature. */
-export function changeFeature(environmentId: number, name: keyof Features, part: object | null): Statement {
+export function changeFeature(environmentId: number, name: keyof SettingsSnapshot, part: object | null): Statement {
   const path = `$.${name}`;
   return part === null
     ? removeFeature({ environmentId, path })
     : setFeature({ environmentId, path, part: JSON.stringify(part) });
 }
 
-/** An environment's test clock (D3): the part `clock` of its features (features.ts). */
+/** An environment's test clock (D3): the part `clock` of its features (settings-snapshot.ts). */
 export interface TestClock {
   /** How far the environment's time is ahead of real time. It never falls. */
   readonly aheadMs: number;
@@ -88,7 +92,7 @@ export interface TestClock {
 export const AHEAD_MS_MAX = 3_653 * 86_400_000;
 
 /** SQL: the test clock in an environment's features, as text; null for none. */
-export const clockOf = () => sql<string | null>`(${environments.features} -> '$.clock') || ''`;
+export const clockOf = () => sql<string | null>`(${environments.settingsSnapshot} -> '$.clock') || ''`;
 
 /** Aborts the batch with `guard_environment` if the environment has another test clock. */
 export const guardClock = query((value: ValueOf<{ environmentId: number; clock: string | null }>) =>
@@ -106,8 +110,8 @@ export const guardClock = query((value: ValueOf<{ environmentId: number; clock: 
 );
 
 /** Returns the test clock in an environment's features, as the same text as `clockOf`. */
-function clockIn(features: string | null): string | null {
-  const { clock } = readFeatures(features);
+function clockIn(settingsSnapshot: string | null): string | null {
+  const { clock } = readSettingsSnapshot(settingsSnapshot);
   return clock === undefined ? null : JSON.stringify(clock);
 }
 
@@ -179,7 +183,7 @@ export async function atLatestClock<Answer>(call: (count: number) => Promise<Ans
     try {
       return await call(count);
     } catch (error) {
-      if (count === CALLS_MAX || refusalIn(error)?.fault !== "clock_moved") throw error;
+      if (count === CALLS_MAX || rejectionIn(error)?.fault !== "clock_moved") throw error;
     }
   }
 }
@@ -187,9 +191,9 @@ export async function atLatestClock<Answer>(call: (count: number) => Promise<Ans
 /** If the environment's features have another test clock than `ctx`, remembers that clock and throws `clockMoved`. */
 export function requireClock(
   ctx: Pick<TenantCtx, "isolate" | "clock"> & { readonly environment: EnvironmentName },
-  features: string | null,
+  settingsSnapshot: string | null,
 ): void {
-  const clock = clockIn(features);
+  const clock = clockIn(settingsSnapshot);
   if (clock === ctx.clock) return;
   rememberClock(ctx, ctx.environment, clock);
   throw clockMoved();

@@ -1,12 +1,12 @@
 import { expect, it } from "vitest";
 import * as z from "zod";
-import { refusalOfIssues } from "../../src/http/issue-text.ts";
+import { rejectionOfIssues } from "../../src/http/issue-text.ts";
 
-/** The refusal of `value` by `schema`, as a caller reads it. */
-function refusalOf(schema: z.ZodType, value: unknown): { param: string | undefined; message: string } {
+/** The rejection of `value` by `schema`, as a caller reads it. */
+function rejectionOf(schema: z.ZodType, value: unknown): { param: string | undefined; message: string } {
   const { error } = schema.safeParse(value);
   if (error === undefined) throw new Error("The schema accepts this value.");
-  const { param, message } = refusalOfIssues(error.issues, "body");
+  const { param, message } = rejectionOfIssues(error.issues, "body");
   return { param, message };
 }
 
@@ -44,7 +44,7 @@ it.each<[z.ZodType, unknown, string]>([
   [z.string().refine(() => false, "must be kind"), secret, "must be kind"],
   [z.union([z.string(), z.number()]), true, "does not have any of the allowed forms"],
 ])("the message about a malformed argument says “field $2” (case %#)", (schema, value, words) => {
-  expect(refusalOf(z.object({ field: schema }), { field: value })).toEqual({
+  expect(rejectionOf(z.object({ field: schema }), { field: value })).toEqual({
     param: "field",
     message: `field ${words}.`,
   });
@@ -53,17 +53,17 @@ it.each<[z.ZodType, unknown, string]>([
 it("the message about a malformed argument names the argument's position in lists, objects and unions", () => {
   const item = z.strictObject({ amount: z.number() });
   const list = z.strictObject({ items: z.array(item) });
-  expect(refusalOf(list, { items: [{ amount: 1 }, { amount: secret }] }).param).toBe("items[1].amount");
-  expect(refusalOf(list, { items: [{ amount: 1, [secret]: 1 }] }).param).toBe(`items[0].${secret}`);
-  expect(refusalOf(z.union([z.string(), list]), { items: [{}] }).param).toBe("items[0].amount");
-  expect(refusalOf(list, 7)).toEqual({ param: "body", message: "body must be an object." });
+  expect(rejectionOf(list, { items: [{ amount: 1 }, { amount: secret }] }).param).toBe("items[1].amount");
+  expect(rejectionOf(list, { items: [{ amount: 1, [secret]: 1 }] }).param).toBe(`items[0].${secret}`);
+  expect(rejectionOf(z.union([z.string(), list]), { items: [{}] }).param).toBe("items[0].amount");
+  expect(rejectionOf(list, 7)).toEqual({ param: "body", message: "body must be an object." });
 });
 
 it("the message about a malformed argument shortens the name of an unknown field", () => {
-  const { param, message } = refusalOf(z.strictObject({}), { ["x".repeat(100_000)]: 1 });
+  const { param, message } = rejectionOf(z.strictObject({}), { ["x".repeat(100_000)]: 1 });
   expect(param).toHaveLength(200);
   expect(message).toBe("This field is unknown: no fields are allowed here.");
-  expect(refusalOf(z.strictObject({}), { [`${"x".repeat(199)}🦄`]: 1 }).param?.isWellFormed()).toBe(true);
+  expect(rejectionOf(z.strictObject({}), { [`${"x".repeat(199)}🦄`]: 1 }).param?.isWellFormed()).toBe(true);
 });
 
 it("the message about a malformed argument suggests a field of the schema for an unknown field, in lists and unions too", () => {
@@ -72,22 +72,22 @@ it("the message about a malformed argument suggests a field of the schema for an
     .strictObject({ userId: z.string(), quantities: quantities.prefault({}) })
     .meta({ wrongNames: { userId: "customer", "quantities.tokens": "tokens" } });
   const schema = z.union([z.strictObject({ items: z.array(event) }), z.number()]);
-  const refusalOfItem = (fields: object) => refusalOf(schema, { items: [fields] });
-  expect(refusalOfItem({ user_id: "ana" })).toEqual({
+  const rejectionOfItem = (fields: object) => rejectionOf(schema, { items: [fields] });
+  expect(rejectionOfItem({ user_id: "ana" })).toEqual({
     param: "items[0].user_id",
     message: "items[0].user_id is unknown: write `userId`.",
   });
-  expect(refusalOfItem({ customer: "ana" }).message).toBe("items[0].customer is unknown: write `userId`.");
-  expect(refusalOfItem({ userId: "ana", tokens: 1 }).message).toBe(
+  expect(rejectionOfItem({ customer: "ana" }).message).toBe("items[0].customer is unknown: write `userId`.");
+  expect(rejectionOfItem({ userId: "ana", tokens: 1 }).message).toBe(
     "items[0].tokens is unknown: write it into `quantities`, as `tokens`.",
   );
-  expect(refusalOfItem({ userId: "ana", quantities: { model: "a" } }).message).toBe(
+  expect(rejectionOfItem({ userId: "ana", quantities: { model: "a" } }).message).toBe(
     "items[0].quantities.model is unknown: write it at the top level, as `model`.",
   );
-  expect(refusalOfItem({ userId: "ana", quantities: { colour: 1 } }).message).toBe(
+  expect(rejectionOfItem({ userId: "ana", quantities: { colour: 1 } }).message).toBe(
     "items[0].quantities.colour is unknown: the fields are `tokens`.",
   );
-  expect(refusalOfItem({ event: { userId: "ana" } }).message).toBe(
+  expect(rejectionOfItem({ event: { userId: "ana" } }).message).toBe(
     "items[0].event is unknown: send the fields in it directly, without this field around them.",
   );
 });
@@ -101,5 +101,5 @@ it("the message about a malformed argument never repeats the value", () => {
     z.union([z.number(), z.boolean()]),
     z.literal(1),
   ];
-  for (const shape of shapes) expect(refusalOf(shape, secret).message).not.toContain(secret);
+  for (const shape of shapes) expect(rejectionOf(shape, secret).message).not.toContain(secret);
 });

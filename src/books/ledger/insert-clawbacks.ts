@@ -1,13 +1,20 @@
 import { type SQL, sql } from "drizzle-orm";
 import { asInteger, drizzle, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
-import { creditBalances, creditLedger, ENTRY_KINDS, paymentGrants, type Steps } from "../../db/schema.ts";
+import { creditBalances, creditLedger, ENTRY_KINDS, type Minor, paymentGrants } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { guards } from "../../db/views.ts";
-import { amountStepsMax } from "../amounts/amount.ts";
+import { amountMinorMax } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "./account.ts";
 import { authorOfWrite } from "./author.ts";
-import { heldStepsOfBalance } from "./hold.ts";
-import { type EntryKind, inSlices, isBalanceOf, lastEntry, lastLedgerEntry, moving } from "./insert-entries.ts";
+import { heldMinorOfBalance } from "./hold.ts";
+import {
+  changingCredits,
+  type EntryKind,
+  inSlices,
+  isBalanceOf,
+  lastEntry,
+  lastLedgerEntry,
+} from "./insert-entries.ts";
 import { replacePaymentOwed } from "./owed.ts";
 
 /** Returns the statement that writes an `admin_adjust` entry for each balance that `from` joins. `position` numbers them from 0. */
@@ -22,8 +29,8 @@ const insertAdjustments = (
       accountId: creditBalances.accountId,
       seq: sql`${lastLedgerEntry.seq} + 1 + ${position}`,
       grantSeq: creditBalances.grantSeq,
-      deltaSteps: delta,
-      balanceAfterSteps: sql`${creditBalances.remainingSteps} + ${delta}`,
+      deltaMinor: delta,
+      balanceAfterMinor: sql`${creditBalances.remainingMinor} + ${delta}`,
       previousSeq: creditBalances.lastSeq,
       kind,
       writtenBy: authorOfWrite(value),
@@ -40,7 +47,7 @@ const insertReversalSql = query((value: ValueOf<Reversal>) =>
     value,
     {
       position: sql`0`,
-      delta: sql`-${creditBalances.remainingSteps}`,
+      delta: sql`-${creditBalances.remainingMinor}`,
       isRevoked: sql`1`,
       kind: sql`${ENTRY_KINDS.revoke}`,
     },
@@ -50,7 +57,7 @@ const insertReversalSql = query((value: ValueOf<Reversal>) =>
 
 /** Writes the entry of a revoke, which takes the remaining amount, even if that is 0. */
 export const insertReversal = (reversal: Reversal): Statement =>
-  moving(insertReversalSql(reversal), { entries: 1, raises: false });
+  changingCredits(insertReversalSql(reversal), { entries: 1, raises: false });
 
 /** Aborts the batch with `guard_balance` if one of these balances was revoked since the read. */
 export const guardNoneRevoked = query((value: ValueOf<{ balanceIds: string }>) => {
@@ -62,10 +69,10 @@ export const guardNoneRevoked = query((value: ValueOf<{ balanceIds: string }>) =
 });
 
 /** The amount that a refund takes from one balance. */
-export interface Taking {
+export interface Clawback {
   readonly balanceId: string;
   /** The due amount. If the balance has less, less is taken. */
-  readonly dueSteps: Steps;
+  readonly dueMinor: Minor;
   /** Whether the whole remaining amount is taken, and the balance revoked. */
   readonly revokes: boolean;
 }
@@ -73,71 +80,75 @@ export interface Taking {
 /** The kind and the note of the entries. */
 type Taken = { kind: Extract<EntryKind, "refund" | "revoke" | "erasure">; note: string | null };
 
-const insertTakingsSql = query(
-  (value: ValueOf<WriteContext & { kind: number; note: string | null; takings: string }>) => {
-    const remaining = creditBalances.remainingSteps;
+const insertClawbacksSql = query(
+  (value: ValueOf<WriteContext & { kind: number; note: string | null; clawbacks: string }>) => {
+    const remaining = creditBalances.remainingMinor;
     return insertAdjustments(
       value,
       {
-        position: sql`taking.key`,
+        position: sql`clawback.key`,
         kind: asInteger(value("kind")),
-        isRevoked: sql`(taking.value ->> 'revokes' OR ${creditBalances.revokedAtMs} IS NOT NULL)`,
-        delta: sql`-iif(taking.value ->> 'revokes', ${remaining}, min(${remaining}, taking.value ->> 'dueSteps'))`,
+        isRevoked: sql`(clawback.value ->> 'revokes' OR ${creditBalances.revokedAtMs} IS NOT NULL)`,
+        delta: sql`-iif(clawback.value ->> 'revokes', ${remaining}, min(${remaining}, clawback.value ->> 'dueMinor'))`,
       },
-      sql`json_each(${value("takings")}) AS taking CROSS JOIN ${creditBalances}
-      WHERE ${isBalanceOf(value, sql`taking.value ->> 'balanceId'`)} ORDER BY taking.key`,
+      sql`json_each(${value("clawbacks")}) AS clawback CROSS JOIN ${creditBalances}
+      WHERE ${isBalanceOf(value, sql`clawback.value ->> 'balanceId'`)} ORDER BY clawback.key`,
     );
   },
 );
 
-/** The most takings of one statement. They have less than 400 kB. A D1 value has at most 2 MB. */
-const TAKINGS_A_STATEMENT_MAX = 5_000;
+/** The most clawbacks of one statement. They have less than 400 kB. A D1 value has at most 2 MB. */
+const CLAWBACKS_A_STATEMENT_MAX = 5_000;
 
 /** Writes the entries of a refund, one for each balance, in order. Each entry takes what its balance has at that moment. */
-export function insertTakings(writing: WriteContext, takings: readonly Taking[], { kind, note }: Taken): Statement[] {
-  return inSlices(takings, TAKINGS_A_STATEMENT_MAX).map((slice) => {
-    const insert = insertTakingsSql({
+export function insertClawbacks(
+  writing: WriteContext,
+  clawbacks: readonly Clawback[],
+  { kind, note }: Taken,
+): Statement[] {
+  return inSlices(clawbacks, CLAWBACKS_A_STATEMENT_MAX).map((slice) => {
+    const insert = insertClawbacksSql({
       ...writingValues(writing),
-      takings: JSON.stringify(slice),
+      clawbacks: JSON.stringify(slice),
       note,
       kind: ENTRY_KINDS[kind],
     });
-    return moving(insert, { entries: slice.length, raises: false });
+    return changingCredits(insert, { entries: slice.length, raises: false });
   });
 }
 
 /** The change that a payment's state requires for a balance that it granted (S4, S6). */
-export interface PaymentMotion {
+export interface PaymentBalanceChange {
   readonly balanceId: string;
   /** The amount to take back. */
-  readonly dueSteps: number;
+  readonly dueMinor: number;
   /** Whether the whole amount must be taken back. Then the balance is revoked. */
   readonly isWhole: boolean;
   /** Whether more is due than before. */
   readonly isMore: boolean;
 }
 
-/** The amount that an entry of `insertPaymentMotions` moved. */
+/** The amount that an entry of `insertPaymentBalanceChanges` moved. */
 interface MovedRow {
   readonly seq: number;
-  readonly deltaSteps: number;
+  readonly deltaMinor: number;
 }
 
-type Motions = WriteContext & { motions: string; note: string };
+type ClawbackValues = WriteContext & { changes: string; note: string };
 
-/** The FROM clause: the motions as JSON, each joined with its balance. */
-const balancesOfMotions = (value: ValueOf<Motions>) => sql`json_each(${value("motions")}) AS motion
-  CROSS JOIN ${creditBalances} ON ${isBalanceOf(value, sql`motion.value ->> 'balanceId'`)}`;
-const isWhole = sql`motion.value ->> 'isWhole'`;
+/** The FROM clause: the changes as JSON, each joined with its balance. */
+const balancesOfChanges = (value: ValueOf<ClawbackValues>) => sql`json_each(${value("changes")}) AS change
+  CROSS JOIN ${creditBalances} ON ${isBalanceOf(value, sql`change.value ->> 'balanceId'`)}`;
+const isWhole = sql`change.value ->> 'isWhole'`;
 
 // It runs before the entries, so that their triggers know that the payment revokes, and count the amount that the revoke takes.
-const markRevoked = query((value: ValueOf<Motions>) =>
+const markRevoked = query((value: ValueOf<ClawbackValues>) =>
   drizzle
     .update(paymentGrants)
     .set({ isRevoked: sql`1` })
     .where(
       sql`${paymentGrants.balanceId} IN (
-        SELECT ${creditBalances.id} FROM ${balancesOfMotions(value)}
+        SELECT ${creditBalances.id} FROM ${balancesOfChanges(value)}
         WHERE ${creditBalances.revokedAtMs} IS NULL AND ${isWhole}
       )`,
     ),
@@ -145,73 +156,73 @@ const markRevoked = query((value: ValueOf<Motions>) =>
 
 /** Returns SQL for the amount that can be added to a balance: the unit's maximum less the remaining and the held amounts. */
 const room = () => sql`${asInteger(
-  sql`iif(${creditBalances.unit} = 'cents', ${amountStepsMax.cents}, ${amountStepsMax.tokens})`,
+  sql`iif(${creditBalances.unit} = 'cents', ${amountMinorMax.cents}, ${amountMinorMax.tokens})`,
 )}
-  - ${creditBalances.remainingSteps} - ${heldStepsOfBalance()}`;
+  - ${creditBalances.remainingMinor} - ${heldMinorOfBalance()}`;
 
-const insertMotions = query((value: ValueOf<Motions>) => {
-  const { remainingSteps, revokedAtMs } = creditBalances;
+const insertChanges = query((value: ValueOf<ClawbackValues>) => {
+  const { remainingMinor, revokedAtMs } = creditBalances;
   // From a balance that something else revoked, nothing is taken, and nothing is given back to it.
   const isRevokedByOther = sql`(${revokedAtMs} IS NOT NULL AND ${paymentGrants.isRevoked} = 0)`;
-  const surplus = sql`(${paymentGrants.takenSteps} - (motion.value ->> 'dueSteps'))`;
-  const isTaken = sql`CASE WHEN ${isWhole} THEN 1 WHEN ${isRevokedByOther} OR ${surplus} = 0 THEN motion.value ->> 'isMore' ELSE ${surplus} < 0 END`;
+  const surplus = sql`(${paymentGrants.clawedBackMinor} - (change.value ->> 'dueMinor'))`;
+  const isTaken = sql`CASE WHEN ${isWhole} THEN 1 WHEN ${isRevokedByOther} OR ${surplus} = 0 THEN change.value ->> 'isMore' ELSE ${surplus} < 0 END`;
   const insert = insertAdjustments(
     value,
     {
-      position: sql`motion.key`,
+      position: sql`change.key`,
       kind: sql`iif(${isTaken}, ${ENTRY_KINDS.payment_taken}, ${ENTRY_KINDS.payment_restored})`,
       isRevoked: sql`(${isWhole} OR ${isRevokedByOther})`,
-      delta: sql`CASE WHEN ${isWhole} THEN -${remainingSteps} WHEN ${isRevokedByOther} THEN 0
-        WHEN ${surplus} > 0 THEN min(${surplus}, ${room()}) ELSE max(${surplus}, -${remainingSteps}) END`,
+      delta: sql`CASE WHEN ${isWhole} THEN -${remainingMinor} WHEN ${isRevokedByOther} THEN 0
+        WHEN ${surplus} > 0 THEN min(${surplus}, ${room()}) ELSE max(${surplus}, -${remainingMinor}) END`,
     },
-    sql`${balancesOfMotions(value)}
-      CROSS JOIN ${paymentGrants} ON ${paymentGrants.balanceId} = ${creditBalances.id} ORDER BY motion.key`,
+    sql`${balancesOfChanges(value)}
+      CROSS JOIN ${paymentGrants} ON ${paymentGrants.balanceId} = ${creditBalances.id} ORDER BY change.key`,
   );
-  return returning(fields(creditLedger, "seq", "deltaSteps"), (list) => sql`${insert} RETURNING ${list}`);
+  return returning(fields(creditLedger, "seq", "deltaMinor"), (list) => sql`${insert} RETURNING ${list}`);
 });
 
 // A trigger has counted the amounts taken from revoked balances.
-const markMoved = query((value: ValueOf<Motions>) => {
+const markMoved = query((value: ValueOf<ClawbackValues>) => {
   const moved = sql`(
-    SELECT ${creditLedger.deltaSteps} FROM ${creditBalances} CROSS JOIN ${creditLedger}
+    SELECT ${creditLedger.deltaMinor} FROM ${creditBalances} CROSS JOIN ${creditLedger}
     ON ${creditLedger.accountId} = ${creditBalances.accountId} AND ${creditLedger.seq} = ${creditBalances.lastSeq}
     WHERE ${isBalanceOf(value, sql`${paymentGrants.balanceId}`)}
   )`;
   return drizzle
     .update(paymentGrants)
     .set({
-      dueSteps: sql`motion.value ->> 'dueSteps'`,
+      dueMinor: sql`change.value ->> 'dueMinor'`,
       isRevoked: sql`iif(${isWhole}, ${paymentGrants.isRevoked}, 0)`,
-      takenSteps: sql`${paymentGrants.takenSteps} - iif(${isWhole}, 0, ${moved})`,
+      clawedBackMinor: sql`${paymentGrants.clawedBackMinor} - iif(${isWhole}, 0, ${moved})`,
     })
-    .from(sql`json_each(${value("motions")}) AS motion`)
-    .where(sql`${paymentGrants.balanceId} = motion.value ->> 'balanceId'`);
+    .from(sql`json_each(${value("changes")}) AS change`)
+    .where(sql`${paymentGrants.balanceId} = change.value ->> 'balanceId'`);
 });
 
-/** Returns the moved amounts in steps, in the order of the motions, from the rows of a batch. */
+/** Returns the moved amounts in minor units, in the order of the changes, from the rows of a batch. */
 export function movedIn(rows: readonly unknown[][]): number[] {
-  const isMoved = (row: unknown): row is MovedRow => typeof row === "object" && row !== null && "deltaSteps" in row;
+  const isMoved = (row: unknown): row is MovedRow => typeof row === "object" && row !== null && "deltaMinor" in row;
   const moved = rows.flat().filter(isMoved);
-  return moved.toSorted((a, b) => a.seq - b.seq).map(({ deltaSteps }) => deltaSteps);
+  return moved.toSorted((a, b) => a.seq - b.seq).map(({ deltaMinor }) => deltaMinor);
 }
 
 /**
  * Takes the due amounts from a payment's balances, or gives them back, with one entry each, in order. Each entry depends on what its
  * balance has, holds and owes at that moment.
  */
-export function insertPaymentMotions(
+export function insertPaymentBalanceChanges(
   writing: WriteContext,
-  motions: readonly PaymentMotion[],
+  changes: readonly PaymentBalanceChange[],
   note: string,
 ): Statement[] {
-  if (motions.length === 0) return [];
-  const rows = motions.map(({ balanceId, dueSteps, isWhole, isMore }) => ({ balanceId, dueSteps, isWhole, isMore }));
-  const values = { ...writingValues(writing), motions: JSON.stringify(rows), note };
-  const raises = motions.some(({ isMore }) => !isMore);
+  if (changes.length === 0) return [];
+  const rows = changes.map(({ balanceId, dueMinor, isWhole, isMore }) => ({ balanceId, dueMinor, isWhole, isMore }));
+  const values = { ...writingValues(writing), changes: JSON.stringify(rows), note };
+  const raises = changes.some(({ isMore }) => !isMore);
   return [
     markRevoked(values),
-    moving(insertMotions(values), { entries: motions.length, raises }),
+    changingCredits(insertChanges(values), { entries: changes.length, raises }),
     markMoved(values),
-    ...replacePaymentOwed(writing, values.motions),
+    ...replacePaymentOwed(writing, values.changes),
   ];
 }

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
-import { changeFeature, readFeatures } from "../../src/db/features.ts";
+import { changeFeature, readSettingsSnapshot } from "../../src/db/settings-snapshot.ts";
 import { countingD1 } from "../support/counting-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { wallet } from "../support/spender.ts";
@@ -20,11 +20,13 @@ async function enter(d1: D1Database) {
       .bind(...params)
       .run();
   };
-  const features = () =>
-    env.DB.prepare("SELECT features FROM environments WHERE id = ?").bind(app.environments.live.id).first("features");
+  const settingsSnapshot = () =>
+    env.DB.prepare("SELECT settingsSnapshot FROM environments WHERE id = ?")
+      .bind(app.environments.live.id)
+      .first("settingsSnapshot");
   return {
     change,
-    features,
+    settingsSnapshot,
     balances: async () =>
       (
         await env.DB.prepare(
@@ -40,15 +42,15 @@ async function enter(d1: D1Database) {
 }
 
 it("the features of an environment are one text, null while there are none", async () => {
-  const { change, features } = await enter(env.DB);
-  expect(await features()).toBeNull();
+  const { change, settingsSnapshot } = await enter(env.DB);
+  expect(await settingsSnapshot()).toBeNull();
   await change({ one: "'" });
-  expect(readFeatures((await features()) as string)).toEqual({ notices: { one: "'" } });
+  expect(readSettingsSnapshot((await settingsSnapshot()) as string)).toEqual({ notices: { one: "'" } });
   await change({ two: 2 });
-  expect(await features()).toBe('{"notices":{"two":2}}');
+  expect(await settingsSnapshot()).toBe('{"notices":{"two":2}}');
   await change(null);
   await change(null);
-  expect(await features()).toBeNull();
+  expect(await settingsSnapshot()).toBeNull();
 });
 
 it("a write planned from an isolate's memory is repeated once after the features changed", async () => {

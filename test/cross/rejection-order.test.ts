@@ -8,7 +8,7 @@ import { randomId } from "../../src/lib/ids.ts";
 import { describedOperations as operations } from "../../src/reference/api-document.ts";
 import { type DescribedOperation, errorCodes, unwrapped, wrongKindOf } from "../../src/reference/describe-operation.ts";
 import { END_USER_SETTING } from "../support/end-user-setting.ts";
-import { expectError } from "../support/refusals.ts";
+import { expectError } from "../support/rejections.ts";
 import { Clock, makeApp, makeClient, makeKey, type TestApp } from "../support/world.ts";
 
 // W8: path → method → the address's limit → key → kind of key → size → shape → user token → existence → rule. Each request below
@@ -51,7 +51,7 @@ const EVENT = { uuid: "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b", event: "seen", dis
 /** Purser's own routes that need a key. Routes of PostHog's clients may have their key in the body. */
 const guarded = operations.filter(({ access }) => ["secret", "end-user", "publishable", "admin"].includes(access));
 
-describe.each(guarded)("the order of refusals of $method $path", (operation) => {
+describe.each(guarded)("the order of rejections of $method $path", (operation) => {
   const method = operation.method.toUpperCase();
 
   it("starts with the path", async () => {
@@ -114,12 +114,12 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
   });
 
   if (operation.access !== "admin") {
-    it("refuses a relay key as a key of the wrong kind (W13)", async () => {
+    it("rejects a relay key as a key of the wrong kind (W13)", async () => {
       expectError(await send(operation, relayKey, tooLarge), wrongKindOf(operation));
     });
   }
 
-  it("refuses every key but a publishable one in a page, before it checks the body's size (W11)", async () => {
+  it("rejects every key but a publishable one in a page, before it checks the body's size (W11)", async () => {
     const servers = [app.keys.sk_live, relayKey];
     const keys = operation.access === "admin" ? [env.ADMIN_TOKEN, ...servers] : servers;
     for (const key of keys) {
@@ -191,7 +191,7 @@ describe.each(ofClients)("a key of the wrong kind at $method $path", ({ method, 
       ...(method === "post" ? { body: { api_key: key, batch: [EVENT] } } : {}),
     });
 
-  it("is refused in a page (W11), and accepted with only one of a page's headers", async () => {
+  it("is rejected in a page (W11), and accepted with only one of a page's headers", async () => {
     const inPath = path.includes("{token}");
     for (const key of [app.keys.sk_live, relayKey]) {
       expectError(await ask(key, PAGE), "forbidden");
@@ -237,7 +237,7 @@ describe("the last checks", () => {
     expectError(await post("/api/v1/credits/grant", body), "credit_pack_not_found", "packId");
   });
 
-  it("refuses a malformed bookmark as an argument: after the body's size, before existence", async () => {
+  it("rejects a malformed bookmark as an argument: after the body's size, before existence", async () => {
     const headers = { "x-d1-bookmark": "garbage" };
     const send = (body: unknown) => call("POST", "/api/v1/credits/revoke", { key: app.keys.sk_live, body, headers });
     expectError(await send(TOO_LARGE), "payload_too_large");

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { type RefusalKind, type RefusalReason, readRefusals } from "../db/refusals.ts";
+import { type RejectionKind, type RejectionReason, readRejections } from "../db/rejections.ts";
 import { numberHead, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amountText, quantitiesText, queryString, Time } from "./format.tsx";
@@ -19,8 +19,8 @@ const WHY_NOT_PAID: Readonly<Record<string, string>> = {
   no_match: "are for other events or models",
 };
 
-/** Returns why a grant or a usage was refused, in words for people. */
-export function whyRefused({ limit, skipped, code, param }: RefusalReason): string {
+/** Returns why a grant or a usage was rejected, in words for people. */
+export function whyRejected({ limit, skipped, code, param }: RejectionReason): string {
   if (limit !== undefined) {
     const { name, unit, amount, used, asked } = limit;
     return `limit ${name}: ${amountText(used)} of ${amountText(amount)} ${unit} used, ${amountText(asked)} more requested`;
@@ -33,7 +33,7 @@ export function whyRefused({ limit, skipped, code, param }: RefusalReason): stri
   return param === undefined ? why : `${why} (${param})`;
 }
 
-const REFUSAL_LISTS: Readonly<Record<RefusalKind, { title: string; about: string; subject: string }>> = {
+const REJECTION_LISTS: Readonly<Record<RejectionKind, { title: string; about: string; subject: string }>> = {
   shortage: {
     title: "Insufficient credits",
     about: "Usage that was refused with 402, because the user's balances did not cover it.",
@@ -51,13 +51,13 @@ const REFUSAL_LISTS: Readonly<Record<RefusalKind, { title: string; about: string
   },
 };
 
-const isKind = (text: string): text is RefusalKind => Object.hasOwn(REFUSAL_LISTS, text);
+const isKind = (text: string): text is RejectionKind => Object.hasOwn(REJECTION_LISTS, text);
 
-async function refusalsPage(c: Context<DashboardEnv>) {
+async function rejectionsPage(c: Context<DashboardEnv>) {
   const requestedKind = c.req.query("kind") ?? "";
   const kind = isKind(requestedKind) ? requestedKind : "shortage";
-  const { title, about, subject } = REFUSAL_LISTS[kind];
-  const refusals = await readRefusals(c.var.ctx, kind);
+  const { title, about, subject } = REJECTION_LISTS[kind];
+  const rejections = await readRejections(c.var.ctx, kind);
   const isUsage = kind !== "failed_grant";
   const isShortage = kind === "shortage";
   return page(
@@ -82,21 +82,21 @@ async function refusalsPage(c: Context<DashboardEnv>) {
         ]}
         csv={kind}
         empty="Nothing was refused in the last 30 days."
-        rows={refusals.map(({ userId, subject, model, reason, times, lastAt }) => [
+        rows={rejections.map(({ userId, subject, model, reason, times, lastAt }) => [
           userId === null ? <span class="soft">erased</span> : <UserLink c={c} id={userId} />,
           <code>{subject}</code>,
           ...(isUsage ? [model ?? <span class="soft">none</span>] : []),
           ...(isShortage ? [quantitiesText(reason.uncovered ?? {})] : []),
-          whyRefused(reason),
+          whyRejected(reason),
           <span class="num">{amountText(times)}</span>,
           <Time at={lastAt} />,
         ])}
       />
       <p class="row">
-        {Object.entries(REFUSAL_LISTS).map(
+        {Object.entries(REJECTION_LISTS).map(
           ([other, list]) =>
             other !== kind && (
-              <a class="button quiet" href={`${pathIn(c, "refusals")}${queryString({ kind: other })}`}>
+              <a class="button quiet" href={`${pathIn(c, "rejections")}${queryString({ kind: other })}`}>
                 {list.title}
               </a>
             ),
@@ -109,4 +109,4 @@ async function refusalsPage(c: Context<DashboardEnv>) {
   );
 }
 
-export const refusalsRoutes = createDashboardRoutes().get("/refusals", refusalsPage);
+export const rejectionsRoutes = createDashboardRoutes().get("/rejections", rejectionsPage);

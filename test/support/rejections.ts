@@ -37,8 +37,8 @@ export interface Guarded {
 
 type StrangerResult = ErrorCode | ((answer: Answer) => void);
 
-/** Defines the tests that a route refuses every wrong key and accepts the right one. */
-export function describeRefusals(route: string, guarded: Guarded): void {
+/** Defines the tests that a route rejects every wrong key and accepts the right one. */
+export function describeRejections(route: string, guarded: Guarded): void {
   const world = async () => {
     const call = makeClient(new Clock());
     const app = await makeApp(END_USER_SETTING);
@@ -58,7 +58,7 @@ export function describeRefusals(route: string, guarded: Guarded): void {
   };
 
   describe(route, () => {
-    it("refuses a request without a key, or with a malformed authorization header", async () => {
+    it("rejects a request without a key, or with a malformed authorization header", async () => {
       const { app, send } = await world();
       expectError(await send(), "invalid_key");
       for (const authorization of ["", "Bearer", `Basic ${app.keys.sk_live}`, app.keys.sk_live, "Bearer a b"]) {
@@ -66,7 +66,7 @@ export function describeRefusals(route: string, guarded: Guarded): void {
       }
     });
 
-    it("refuses an altered key", async () => {
+    it("rejects an altered key", async () => {
       const { app, send } = await world();
       const other = app.keys.sk_live.endsWith("A") ? "B" : "A";
       for (const key of ["sk_live_", `${app.keys.sk_live.slice(0, -1)}${other}`, `${app.keys.sk_live}'--`]) {
@@ -74,7 +74,7 @@ export function describeRefusals(route: string, guarded: Guarded): void {
       }
     });
 
-    it("refuses a revoked key", async () => {
+    it("rejects a revoked key", async () => {
       const { app, send } = await world();
       await env.DB.prepare("UPDATE api_keys SET revoked_at_ms = 1 WHERE hash = ?")
         .bind(await sha256(app.keys.sk_live))

@@ -1,7 +1,7 @@
 import { afterAll, expect } from "vitest";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { USAGE } from "../../../support/paths.ts";
-import { describeRefusals } from "../../../support/refusals.ts";
+import { describeRejections } from "../../../support/rejections.ts";
 import { type Client, makePack, type TestApp } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
@@ -9,7 +9,7 @@ afterAll(expectLedgerInvariants);
 const quantities = { cents: 1 };
 
 async function grantToUser(call: Client, app: TestApp): Promise<void> {
-  const packId = await makePack(app.appId, "Wallet", [{ amountSteps: 5_000_000, unit: "cents" }]);
+  const packId = await makePack(app.appId, "Wallet", [{ amountMinor: 5_000_000, unit: "cents" }]);
   await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body: { userId: "u1", packId } });
 }
 
@@ -19,7 +19,7 @@ async function reserved(call: Client, app: TestApp): Promise<string> {
   return (await call("POST", `${USAGE}/reservations`, { key: app.keys.sk_live, body })).body.reservationId;
 }
 
-describeRefusals("POST /api/v1/usage/events", {
+describeRejections("POST /api/v1/usage/events", {
   prepare: async (call, app) => {
     await grantToUser(call, app);
     return {
@@ -32,7 +32,7 @@ describeRefusals("POST /api/v1/usage/events", {
   stranger: "insufficient_credits",
 });
 
-describeRefusals("POST /api/v1/usage/reservations", {
+describeRejections("POST /api/v1/usage/reservations", {
   prepare: async (call, app) => {
     await grantToUser(call, app);
     return { method: "POST", path: `${USAGE}/reservations`, body: { userId: "u1", event: "chat", quantities } };
@@ -41,7 +41,7 @@ describeRefusals("POST /api/v1/usage/reservations", {
   stranger: "insufficient_credits",
 });
 
-describeRefusals("POST /api/v1/usage/reservations/{reservationId}/commit", {
+describeRejections("POST /api/v1/usage/reservations/{reservationId}/commit", {
   prepare: async (call, app) => ({
     method: "POST",
     path: `${USAGE}/reservations/${await reserved(call, app)}/commit`,
@@ -51,7 +51,7 @@ describeRefusals("POST /api/v1/usage/reservations/{reservationId}/commit", {
   stranger: "reservation_not_found",
 });
 
-describeRefusals("POST /api/v1/usage/reservations/{reservationId}/release", {
+describeRejections("POST /api/v1/usage/reservations/{reservationId}/release", {
   prepare: async (call, app) => ({
     method: "POST",
     path: `${USAGE}/reservations/${await reserved(call, app)}/release`,
@@ -60,7 +60,7 @@ describeRefusals("POST /api/v1/usage/reservations/{reservationId}/release", {
   stranger: "reservation_not_found",
 });
 
-describeRefusals("POST /api/v1/usage/reservations/{reservationId}/extend", {
+describeRejections("POST /api/v1/usage/reservations/{reservationId}/extend", {
   prepare: async (call, app) => ({
     method: "POST",
     path: `${USAGE}/reservations/${await reserved(call, app)}/extend`,
@@ -70,13 +70,13 @@ describeRefusals("POST /api/v1/usage/reservations/{reservationId}/extend", {
   stranger: "reservation_not_found",
 });
 
-describeRefusals("GET /api/v1/usage/reservations/{reservationId}", {
+describeRejections("GET /api/v1/usage/reservations/{reservationId}", {
   prepare: async (call, app) => ({ method: "GET", path: `${USAGE}/reservations/${await reserved(call, app)}` }),
   publishable: "requires_secret_key",
   stranger: "reservation_not_found",
 });
 
-describeRefusals("GET /api/v1/usage/reservations", {
+describeRejections("GET /api/v1/usage/reservations", {
   prepare: async (call, app) => {
     await reserved(call, app);
     return { method: "GET", path: `${USAGE}/reservations?userId=u1` };
@@ -85,7 +85,7 @@ describeRefusals("GET /api/v1/usage/reservations", {
   stranger: (answer) => expect(answer.body).toEqual({ reservations: [], nextCursor: null }),
 });
 
-describeRefusals("POST /api/v1/credits/plan", {
+describeRejections("POST /api/v1/credits/plan", {
   prepare: async (call, app) => {
     await grantToUser(call, app);
     return { method: "POST", path: "/api/v1/credits/plan", body: { userId: "u1", event: "chat", quantities } };
@@ -95,7 +95,7 @@ describeRefusals("POST /api/v1/credits/plan", {
     expect(answer.body).toMatchObject({ debits: [], uncovered: { count: 1, cents: 1 }, skipped: [], limits: [] }),
 });
 
-describeRefusals("GET /api/v1/usage", {
+describeRejections("GET /api/v1/usage", {
   prepare: async (call, app) => {
     await grantToUser(call, app);
     const body = { eventId: "e1", userId: "u1", event: "chat", quantities };

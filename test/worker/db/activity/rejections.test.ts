@@ -2,13 +2,26 @@ import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, expect, it } from "vitest";
 import { walkBusiness } from "../../../../src/dashboard/figures/business.ts";
 import { flushActivity } from "../../../../src/db/count-activity.ts";
-import { noteRefusal, type RefusalKind, readRefusals, readRefusalsOfUser } from "../../../../src/db/refusals.ts";
+import {
+  noteRejection,
+  type RejectionKind,
+  readRejections,
+  readRejectionsOfUser,
+} from "../../../../src/db/rejections.ts";
 import { PurserError } from "../../../../src/errors.ts";
 import { DAY_MS } from "../../../../src/lib/time.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { forgetWalks, runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
-import { bound, Clock, makeAdminCtx, makeApp, makeClient, makeCtx, makeLegacyPack } from "../../../support/world.ts";
+import {
+  bound,
+  Clock,
+  makeAdminCtx,
+  makeApp,
+  makeClient,
+  makeCtx,
+  makeOpenAmountPack,
+} from "../../../support/world.ts";
 
 beforeEach(() => flushActivity(bound()));
 afterAll(expectLedgerInvariants);
@@ -19,18 +32,18 @@ async function world() {
   const call = makeClient(clock);
   const post = (path: string, body: unknown) => call("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body });
   const ctx = makeCtx(app.environments.live, clock);
-  const read = async (kind: RefusalKind) => {
+  const read = async (kind: RejectionKind) => {
     await flushActivity(bound());
-    return readRefusals(ctx, kind);
+    return readRejections(ctx, kind);
   };
   return { app, clock, call, post, ctx, read };
 }
 
 const short = new PurserError("insufficient_credits", "x", { details: { uncovered: { tokens: 1 } } });
 
-it("recent refusals show who was short of credits, for which event and by how much, for every verb, with one row for each event of a user", async () => {
+it("recent rejections show who was short of credits, for which event and by how much, for every verb, with one row for each event of a user", async () => {
   const { app, clock, ctx, post, read } = await world();
-  const packId = await makeLegacyPack(app.appId, "Some", "tokens");
+  const packId = await makeOpenAmountPack(app.appId, "Some", "tokens");
   await post("credits/grant", { userId: "ana", packId, quantity: 10 });
   const usage = { userId: "ana", event: "chat.done", quantities: { count: 0, tokens: 15 } };
   expect((await post("usage/events", { eventId: "e1", ...usage })).status).toBe(402);
@@ -65,18 +78,18 @@ it("recent refusals show who was short of credits, for which event and by how mu
     row("ana", "chat.done", null, 2, 2, 3_000),
   ];
   expect(await read("shortage")).toEqual(all);
-  expect(await readRefusalsOfUser(ctx, "ana")).toEqual(all.filter(({ userId }) => userId === "ana"));
+  expect(await readRejectionsOfUser(ctx, "ana")).toEqual(all.filter(({ userId }) => userId === "ana"));
   expect(await read("failed_grant")).toEqual([]);
-  // A later refusal of the same event adds to the same row.
+  // A later rejection of the same event adds to the same row.
   await post("usage/events", { eventId: "e1", ...usage });
   expect(await read("shortage")).toContainEqual(expect.objectContaining({ subject: "chat.done", times: 3 }));
-  expect(await readRefusals(makeCtx(app.environments.test, clock), "shortage")).toEqual([]);
+  expect(await readRejections(makeCtx(app.environments.test, clock), "shortage")).toEqual([]);
 });
 
-it("recent refusals keep each model of an event in a row of its own, with why no balance paid", async () => {
+it("recent rejections keep each model of an event in a row of its own, with why no balance paid", async () => {
   const { app, post, read } = await world();
   const rules = [{ event: "chat", model: "small-*" }];
-  const packId = await makeLegacyPack(app.appId, "Small", "tokens", rules);
+  const packId = await makeOpenAmountPack(app.appId, "Small", "tokens", rules);
   await post("credits/grant", { userId: "ana", packId, quantity: 10 });
   const use = (model: string) =>
     post("usage/events", {
@@ -93,7 +106,7 @@ it("recent refusals keep each model of an event in a row of its own, with why no
   ]);
 });
 
-it("recent refusals show who reached a usage limit, with which model and how much was used", async () => {
+it("recent rejections show who reached a usage limit, with which model and how much was used", async () => {
   const { app, call, post, read } = await world();
   const limit = { mode: "live", name: "Daily", unit: "tokens", amount: 10, every: "day" };
   const path = `/api/v1/admin/apps/${app.appId}/usage-limits`;
@@ -109,25 +122,25 @@ it("recent refusals show who reached a usage limit, with which model and how muc
   expect(await read("shortage")).toEqual([]);
 });
 
-it("recent refusals show which pack was not granted and why, and no error of shape", async () => {
+it("recent rejections show which pack was not granted and why, and no error of shape", async () => {
   const { app, post, read } = await world();
-  await makeLegacyPack(app.appId, "Legacy", "cents");
+  await makeOpenAmountPack(app.appId, "Legacy", "cents");
   expect((await post("credits/grant", { userId: "ana", packId: "no such pack" })).status).toBe(404);
   expect((await post("credits/grant", { userId: "bob", packId: "legacy" })).status).toBe(400);
   const past = { userId: "cyd", packId: "legacy", quantity: 1, expiresAt: "2001-01-01T00:00:00Z" };
   expect((await post("credits/grant", past)).status).toBe(400);
   expect((await post("credits/grant", { packId: "legacy" })).status).toBe(400);
-  const refusals = (await read("failed_grant")).map(({ userId, subject, reason }) => [userId, subject, reason]);
-  expect(refusals.toSorted()).toEqual([
+  const rejections = (await read("failed_grant")).map(({ userId, subject, reason }) => [userId, subject, reason]);
+  expect(rejections.toSorted()).toEqual([
     ["ana", "no such pack", { code: "credit_pack_not_found", param: "packId" }],
     ["bob", "legacy", { code: "invalid_quantity", param: "quantity" }],
     ["cyd", "legacy", { code: "invalid_request", param: "expiresAt" }],
   ]);
 });
 
-it("recent refusals keep the newest two hundred of a kind, and write two rows a refusal, after its response", async () => {
+it("recent rejections keep the newest two hundred of a kind, and write two rows a rejection, after its response", async () => {
   const { app, clock, ctx, read } = await world();
-  const note = (n: number) => noteRefusal(ctx, "shortage", short, { userId: `user-${n}`, subject: "e".repeat(500) });
+  const note = (n: number) => noteRejection(ctx, "shortage", short, { userId: `user-${n}`, subject: "e".repeat(500) });
   for (let n = 0; n < 300; n++) {
     clock.advance(1_000);
     note(n);
@@ -145,19 +158,19 @@ it("recent refusals keep the newest two hundred of a kind, and write two rows a 
   note(1_000);
   await flushActivity(bound({ DB: counting.d1 }));
   const { rowsRead, rowsWritten } = counting.spent();
-  // Two refusals with an index row each, the two rows that they push out with theirs, and a figure of the day.
+  // Two rejections with an index row each, the two rows that they push out with theirs, and a figure of the day.
   expect(rowsWritten).toBeLessThanOrEqual(2 * 2 + 2 * 2 + 1);
   expect(rowsRead).toBeLessThanOrEqual(450);
 });
 
-it("recent refusals are kept for at most thirty days", async () => {
+it("recent rejections are kept for at most thirty days", async () => {
   const { clock, ctx, read } = await world();
   const ago = (days: number) => ({ ...ctx, realNow: () => clock.ms - days * DAY_MS });
-  noteRefusal(ago(31), "shortage", short, { userId: "old", subject: "e" });
-  noteRefusal(ago(31), "failed_grant", short, { userId: "old", subject: "e" });
-  noteRefusal(ago(31), "usage_limit", short, { userId: "old", subject: "e" });
-  noteRefusal(ago(31), "shortage", short, { userId: "young", subject: "e", model: "small" });
-  noteRefusal(ago(29), "shortage", short, { userId: "young", subject: "e", model: "large" });
+  noteRejection(ago(31), "shortage", short, { userId: "old", subject: "e" });
+  noteRejection(ago(31), "failed_grant", short, { userId: "old", subject: "e" });
+  noteRejection(ago(31), "usage_limit", short, { userId: "old", subject: "e" });
+  noteRejection(ago(31), "shortage", short, { userId: "young", subject: "e", model: "small" });
+  noteRejection(ago(29), "shortage", short, { userId: "young", subject: "e", model: "large" });
   expect(await read("shortage")).toHaveLength(3);
   // One walk covers the whole database, and that of another test would be younger.
   await forgetWalks();
@@ -166,15 +179,15 @@ it("recent refusals are kept for at most thirty days", async () => {
   for (const kind of ["failed_grant", "usage_limit"] as const) expect(await read(kind), kind).toEqual([]);
 });
 
-it("recent refusals keep two hundred of five thousand that an isolate notes at once", async () => {
+it("recent rejections keep two hundred of five thousand that an isolate notes at once", async () => {
   const { ctx, read } = await world();
-  for (let n = 0; n < 5_000; n++) noteRefusal(ctx, "shortage", short, { userId: `u-${n}`, subject: "e" });
+  for (let n = 0; n < 5_000; n++) noteRejection(ctx, "shortage", short, { userId: `u-${n}`, subject: "e" });
   expect(await read("shortage")).toHaveLength(200);
 });
 
-it("recent refusals name no erased person, even if the erasure comes between a refusal and its writing", async () => {
+it("recent rejections name no erased person, even if the erasure comes between a rejection and its writing", async () => {
   const { app, post, read } = await world();
-  await makeLegacyPack(app.appId, "Any", "count");
+  await makeOpenAmountPack(app.appId, "Any", "count");
   const usage = (userId: string) =>
     post("usage/events", { eventId: `e-${userId}`, userId, event: "x", model: `model of ${userId}` });
   await usage("ana");
@@ -184,7 +197,7 @@ it("recent refusals name no erased person, even if the erasure comes between a r
   await usage("bob");
   await post("credits/grant", { userId: "ana", packId: "none" });
   const dry = await post("erase-person", { distinctId: "ana", dryRun: true });
-  expect(dry.body.erased.refusals).toBe(1);
+  expect(dry.body.erased.rejections).toBe(1);
   expect((await post("erase-person", { distinctId: "ana" })).body.status).toBe("completed");
   await post("credits/grant", { userId: "ana", packId: "any", quantity: 1 });
   expect((await read("shortage")).map(({ userId }) => userId)).toEqual(["bob"]);
@@ -192,7 +205,7 @@ it("recent refusals name no erased person, even if the erasure comes between a r
     { userId: null, subject: "any", reason: { code: "person_erased" } },
   ]);
   const rows = await env.DB.prepare(
-    "SELECT count(*) AS n FROM refusals WHERE environment_id = ? AND (user_id = 'ana' OR model LIKE '%ana')",
+    "SELECT count(*) AS n FROM rejections WHERE environment_id = ? AND (user_id = 'ana' OR model LIKE '%ana')",
   )
     .bind(app.environments.live.id)
     .first("n");

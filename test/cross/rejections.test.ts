@@ -1,11 +1,11 @@
 import { afterAll, expect } from "vitest";
 import { expectLedgerInvariants } from "../support/invariants.ts";
-import { describeRefusals } from "../support/refusals.ts";
+import { describeRejections } from "../support/rejections.ts";
 import { type Client, makePack, type TestApp } from "../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
-const items = [{ amountSteps: 5_000, unit: "tokens" }] as const;
+const items = [{ amountMinor: 5_000, unit: "tokens" }] as const;
 
 async function grantToUser(call: Client, app: TestApp): Promise<string> {
   const packId = await makePack(app.appId, "Starter", items);
@@ -13,7 +13,7 @@ async function grantToUser(call: Client, app: TestApp): Promise<string> {
   return (await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body })).body.balanceId;
 }
 
-describeRefusals("POST /api/v1/credits/grant", {
+describeRejections("POST /api/v1/credits/grant", {
   prepare: async (_call, app) => ({
     method: "POST",
     path: "/api/v1/credits/grant",
@@ -24,7 +24,7 @@ describeRefusals("POST /api/v1/credits/grant", {
   otherMode: (answer) => expect(answer.body.balances).toHaveLength(1),
 });
 
-describeRefusals("POST /api/v1/credits/revoke", {
+describeRejections("POST /api/v1/credits/revoke", {
   prepare: async (call, app) => ({
     method: "POST",
     path: "/api/v1/credits/revoke",
@@ -34,7 +34,7 @@ describeRefusals("POST /api/v1/credits/revoke", {
   stranger: "credit_balance_not_found",
 });
 
-describeRefusals("GET /api/v1/credits", {
+describeRejections("GET /api/v1/credits", {
   prepare: async (call, app) => {
     await grantToUser(call, app);
     return { method: "GET", path: "/api/v1/credits?userId=u1&includeExpired=true" };
@@ -43,7 +43,7 @@ describeRefusals("GET /api/v1/credits", {
   stranger: (answer) => expect(answer.body).toEqual({ credits: [] }),
 });
 
-describeRefusals("GET /api/v1/credits/history", {
+describeRejections("GET /api/v1/credits/history", {
   prepare: async (call, app) => {
     await grantToUser(call, app);
     return { method: "GET", path: "/api/v1/credits/history?userId=u1" };
@@ -52,7 +52,7 @@ describeRefusals("GET /api/v1/credits/history", {
   stranger: (answer) => expect(answer.body).toEqual({ entries: [], nextCursor: null }),
 });
 
-describeRefusals("GET /api/v1/credits/history of one balance", {
+describeRejections("GET /api/v1/credits/history of one balance", {
   prepare: async (call, app) => ({
     method: "GET",
     path: `/api/v1/credits/history?userId=u1&balanceId=${await grantToUser(call, app)}`,
@@ -66,19 +66,19 @@ async function erased(call: Client, app: TestApp): Promise<string> {
   return (await call("POST", "/api/v1/erase-person", { key: app.keys.sk_live, body })).body.erasureId;
 }
 
-describeRefusals("POST /api/v1/erase-person", {
+describeRejections("POST /api/v1/erase-person", {
   prepare: async () => ({ method: "POST", path: "/api/v1/erase-person", body: { distinctId: "u1", dryRun: true } }),
   publishable: "forbidden",
   stranger: (answer) => expect(answer.body.distinctIds).toEqual(["u1"]),
 });
 
-describeRefusals("GET /api/v1/erasures/{erasureId}", {
+describeRejections("GET /api/v1/erasures/{erasureId}", {
   prepare: async (call, app) => ({ method: "GET", path: `/api/v1/erasures/${await erased(call, app)}` }),
   publishable: "requires_secret_key",
   stranger: "not_found",
 });
 
-describeRefusals("POST /api/v1/erasures/{erasureId}/lift", {
+describeRejections("POST /api/v1/erasures/{erasureId}/lift", {
   prepare: async (call, app) => ({
     method: "POST",
     path: `/api/v1/erasures/${await erased(call, app)}/lift`,
