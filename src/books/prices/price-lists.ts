@@ -149,8 +149,8 @@ const LATEST_MAX = 10;
 /** Copies the versions that take force last into the environment's features, so that a write that was planned on others fails. */
 const syncPrices = query((value: ValueOf<PriceListsKey>) => {
   const before = sql`coalesce(${environments.settingsSnapshot}, '{}')`;
-  const latest = sql`(SELECT json_group_array(json_array(version, effective)) FROM (
-    SELECT ${priceLists.version} AS version, ${priceLists.effectiveAtMs} AS effective FROM ${priceLists}
+  const latest = sql`(SELECT json_group_array(json_array(number, effective)) FROM (
+    SELECT ${priceLists.version} AS number, ${priceLists.effectiveAtMs} AS effective FROM ${priceLists}
     WHERE ${ofPriceLists(value)} AND ${isStanding} ORDER BY 2 DESC, 1 DESC LIMIT ${LATEST_MAX}
   ))`;
   const counts = sql`(SELECT json_object(

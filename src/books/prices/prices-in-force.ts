@@ -130,8 +130,8 @@ const selectInForceAt = query((value: ValueOf<ListOfEnvironment & { moments: str
     WHERE ${inForce.environmentId} = ${value("environmentId")} AND ${inForce.isDeleted} = 0
       AND ${inForce.effectiveAtMs} <= moment.value
     ORDER BY ${inForce.effectiveAtMs} DESC, ${inForce.version} DESC LIMIT 1)`;
-  const wanted = sql`(SELECT version, row_number() OVER (ORDER BY version DESC) AS place
-    FROM (SELECT DISTINCT ${versionAt} AS version FROM json_each(${value("moments")}) AS moment)) AS wanted`;
+  const wanted = sql`(SELECT number, row_number() OVER (ORDER BY number DESC) AS place
+    FROM (SELECT DISTINCT ${versionAt} AS number FROM json_each(${value("moments")}) AS moment)) AS wanted`;
   const isRead = sql`wanted.place <= ${VERSIONS_A_READ}`;
   return drizzle
     .select({
@@ -143,7 +143,7 @@ const selectInForceAt = query((value: ValueOf<ListOfEnvironment & { moments: str
     })
     .from(wanted)
     .crossJoin(priceLists)
-    .where(and(eq(priceLists.environmentId, value("environmentId")), sql`${priceLists.version} = wanted.version`));
+    .where(and(eq(priceLists.environmentId, value("environmentId")), sql`${priceLists.version} = wanted.number`));
 });
 
 /** The version that a reservation pins, unless the isolate knows it. */
