@@ -55,7 +55,7 @@ LedgerCause = Literal[
 ]
 SkipReason = Literal["revoked", "expired", "depleted", "no_match", "wrong_unit", "not_needed"]
 OnShortage = Literal["reject", "partial"]
-TokenFlaw = Literal[
+TokenRejection = Literal[
     "malformed",
     "algorithm",
     "no_key",
@@ -420,7 +420,7 @@ class InvalidUserTokenError(_InvalidUserTokenError, total=False):
 class InvalidUserTokenErrorDetails(TypedDict):
     """The flaw of the token. Absent when no token was sent."""
 
-    reason: TokenFlaw
+    reason: TokenRejection
 
 
 class _InsufficientCreditsError(TypedDict):
