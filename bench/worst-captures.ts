@@ -141,22 +141,6 @@ const flags: Readonly<Record<string, () => string>> = {
   "one long id": () => `{"api_key":"${PUBLISHABLE_KEY}","distinct_id":"${"x".repeat(tenMega - 200)}"}`,
 };
 
-/**
- * The CPU of shapes that need more than the usual limit on two slow cores. They are as large as PostHog's protocol allows (L1), and half
- * of it is unpacking, parsing and sending 10 MiB; or a server sends them with a secret key.
- */
-const LARGE_CPU_SECONDS_MAX: Readonly<Record<string, number>> = {
-  ...{ "10 MiB of text": 0.5, "keys with wrong checksums": 0.9, "keys with right checksums": 0.9 },
-  ...{ "10,000 events": 0.4, "10,000 events without properties": 0.4, "10,000 events, each with the key": 0.4 },
-  ...{ "500 links of long ids": 0.4, "256 KiB of quotes an event": 0.3, "secret key: events of many ids": 0.4 },
-  ...{ "secret key: links of one id of many ids": 0.6, "secret key: links of long ids of many ids": 0.6 },
-  "secret key: $set of many ids": 0.6,
-};
-const cpuOf = (name: string) => {
-  const cpuSecondsMax = LARGE_CPU_SECONDS_MAX[name];
-  return cpuSecondsMax === undefined ? {} : { cpuSecondsMax };
-};
-
 /** Requests of PostHog's clients. */
 export function captureShapes(): Shape[] {
   const heldBatch = (from: number, count: number, properties: string) =>
@@ -169,7 +153,7 @@ export function captureShapes(): Shape[] {
   const base64 = Buffer.from(filled("[", "{},", "{}]", 700_000)).toString("base64");
   const headers = { ...bearer(PUBLISHABLE_KEY), "content-encoding": "gzip" };
   return [
-    ...Object.entries(captures).map(([name, make]) => packed(`capture: ${name}`, "/batch/", make(), cpuOf(name))),
+    ...Object.entries(captures).map(([name, make]) => packed(`capture: ${name}`, "/batch/", make())),
     {
       ...{ name: "capture: gzip of 1 GiB", path: "/batch/", unpackedBytes: tenMega },
       body: gzipSync(Buffer.alloc(1024 * MIB), { level: 9 }).subarray(0, MIB),
@@ -177,7 +161,7 @@ export function captureShapes(): Shape[] {
     ...[120, 240].map(held),
     { name: "capture: base64 in a form", path: "/batch/", headers: FORM, body: utf8(`a&data=${base64}`) },
     ...Object.entries(capturesV1).map(([name, make]) =>
-      packed(`capture v1: ${name}`, "/i/v1/analytics/events", make(), { headers, ...cpuOf(name) }),
+      packed(`capture v1: ${name}`, "/i/v1/analytics/events", make(), { headers }),
     ),
     ...Object.entries(flags).map(([name, make]) => packed(`flags: ${name}`, "/flags/?v=2", make())),
   ];
