@@ -665,18 +665,18 @@ CREATE TABLE `environments` (
 	`authors` text DEFAULT ' ' NOT NULL,
 	`end_user_auth` text,
 	`analytics_limits` text,
-	`settingsSnapshot` text,
+	`settings_snapshot` text,
 	`unit_names` text,
 	`test_balance_count` integer DEFAULT 0 NOT NULL,
 	`test_balance_quota` integer DEFAULT 0 NOT NULL,
 	FOREIGN KEY (`app_id`) REFERENCES `apps`(`id`) ON UPDATE no action ON DELETE no action,
 	CONSTRAINT "environments_mode" CHECK("environments"."mode" IN ('live', 'test')),
 	CONSTRAINT "environments_test_quota" CHECK("environments"."test_balance_count" <= "environments"."test_balance_quota"),
-	CONSTRAINT "environments_clock" CHECK(settingsSnapshot ->> '$.clock' IS NULL OR ("environments"."mode" = 'test' AND (settingsSnapshot ->> '$.clock.aheadMs' BETWEEN 0 AND 315619200000 AND settingsSnapshot ->> '$.clock.setMs' IS NOT NULL AND coalesce(settingsSnapshot ->> '$.clock.atMs', 0) <= settingsSnapshot ->> '$.clock.setMs') IS TRUE))
+	CONSTRAINT "environments_clock" CHECK(settings_snapshot ->> '$.clock' IS NULL OR ("environments"."mode" = 'test' AND (settings_snapshot ->> '$.clock.aheadMs' BETWEEN 0 AND 315619200000 AND settings_snapshot ->> '$.clock.setMs' IS NOT NULL AND coalesce(settings_snapshot ->> '$.clock.atMs', 0) <= settings_snapshot ->> '$.clock.setMs') IS TRUE))
 ) STRICT;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `environments_app_mode` ON `environments` (`app_id`,`mode`);--> statement-breakpoint
-CREATE INDEX `environments_clock` ON `environments` (`id`) WHERE settingsSnapshot ->> '$.clock' IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `environments_clock` ON `environments` (`id`) WHERE settings_snapshot ->> '$.clock' IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `large_properties` (
 	`account_id` integer NOT NULL,
 	`occurred_by_ms` integer NOT NULL,

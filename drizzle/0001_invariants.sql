@@ -1545,20 +1545,20 @@ BEGIN
 END;
 --> statement-breakpoint
 -- A test clock only moves forward (D3): the time that it was set to, the reached moment, and its distance from real time never decrease.
-CREATE TRIGGER environments_clock_forward BEFORE UPDATE OF settingsSnapshot ON environments
-WHEN old.settingsSnapshot ->> '$.clock' IS NOT NULL AND new.settingsSnapshot ->> '$.clock' IS NOT NULL AND NOT (
-  new.settingsSnapshot ->> '$.clock.setMs' >= old.settingsSnapshot ->> '$.clock.setMs'
-  AND new.settingsSnapshot ->> '$.clock.aheadMs' >= old.settingsSnapshot ->> '$.clock.aheadMs'
-  AND coalesce(new.settingsSnapshot ->> '$.clock.atMs', new.settingsSnapshot ->> '$.clock.setMs')
-    >= coalesce(old.settingsSnapshot ->> '$.clock.atMs', old.settingsSnapshot ->> '$.clock.setMs')
+CREATE TRIGGER environments_clock_forward BEFORE UPDATE OF settings_snapshot ON environments
+WHEN old.settings_snapshot ->> '$.clock' IS NOT NULL AND new.settings_snapshot ->> '$.clock' IS NOT NULL AND NOT (
+  new.settings_snapshot ->> '$.clock.setMs' >= old.settings_snapshot ->> '$.clock.setMs'
+  AND new.settings_snapshot ->> '$.clock.aheadMs' >= old.settings_snapshot ->> '$.clock.aheadMs'
+  AND coalesce(new.settings_snapshot ->> '$.clock.atMs', new.settings_snapshot ->> '$.clock.setMs')
+    >= coalesce(old.settings_snapshot ->> '$.clock.atMs', old.settings_snapshot ->> '$.clock.setMs')
 )
 BEGIN
   SELECT RAISE(ABORT, 'clock_forward');
 END;
 --> statement-breakpoint
 -- A test clock is deleted only while no row would then be in the future.
-CREATE TRIGGER environments_clock_kept BEFORE UPDATE OF settingsSnapshot ON environments
-WHEN old.settingsSnapshot ->> '$.clock' IS NOT NULL AND new.settingsSnapshot ->> '$.clock' IS NULL AND (
+CREATE TRIGGER environments_clock_kept BEFORE UPDATE OF settings_snapshot ON environments
+WHEN old.settings_snapshot ->> '$.clock' IS NOT NULL AND new.settings_snapshot ->> '$.clock' IS NULL AND (
   EXISTS (SELECT 1 FROM accounts WHERE environment_id = new.id)
   OR EXISTS (SELECT 1 FROM distinct_ids WHERE environment_id = new.id)
   OR EXISTS (SELECT 1 FROM consent_log WHERE environment_id = new.id)
@@ -1569,8 +1569,8 @@ BEGIN
 END;
 --> statement-breakpoint
 -- The fired alerts are stored only while an endpoint is enabled (H5).
-CREATE TRIGGER environments_forget_alerts AFTER UPDATE OF settingsSnapshot ON environments
-WHEN coalesce(old.settingsSnapshot ->> 'webhooks', '[]') <> '[]' AND coalesce(new.settingsSnapshot ->> 'webhooks', '[]') = '[]'
+CREATE TRIGGER environments_forget_alerts AFTER UPDATE OF settings_snapshot ON environments
+WHEN coalesce(old.settings_snapshot ->> 'webhooks', '[]') <> '[]' AND coalesce(new.settings_snapshot ->> 'webhooks', '[]') = '[]'
 BEGIN
   DELETE FROM alert_states WHERE environment_id = new.id;
 END;

@@ -266,7 +266,7 @@ describe("work of the cron that fails", () => {
     const now = new Date(world.clock.ms + DAY_MS).toISOString();
     // The call does not move the clock itself.
     await env.DB.prepare(
-      "UPDATE environments SET settingsSnapshot = json_set(coalesce(settingsSnapshot, '{}'), '$.clock', json(?)) WHERE id = ?",
+      "UPDATE environments SET settings_snapshot = json_set(coalesce(settings_snapshot, '{}'), '$.clock', json(?)) WHERE id = ?",
     )
       .bind(
         JSON.stringify({ atMs: world.clock.ms, setMs: Date.parse(now), aheadMs: 0 }),

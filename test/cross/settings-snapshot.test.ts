@@ -21,7 +21,7 @@ async function enter(d1: D1Database) {
       .run();
   };
   const settingsSnapshot = () =>
-    env.DB.prepare("SELECT settingsSnapshot FROM environments WHERE id = ?")
+    env.DB.prepare("SELECT settings_snapshot AS settingsSnapshot FROM environments WHERE id = ?")
       .bind(app.environments.live.id)
       .first("settingsSnapshot");
   return {

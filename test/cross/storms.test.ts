@@ -185,7 +185,8 @@ describe("concurrent events", () => {
     expect(statuses(answers)).toEqual({ 200: 47, 402: 53 });
     // No event was rejected while 7 cents were left: each rejection reports 3 remaining cents.
     const skipped = [expect.objectContaining({ unit: "cents", remaining: 3, reason: "exhausted" })];
-    const details = { uncovered: { count: 0.572, cents: 4 }, skipped };
+    const usage = { quantities: { count: 1, cents: 7 }, meters: null, priceVersion: null };
+    const details = { uncovered: { count: 0.572, cents: 4 }, skipped, ...usage };
     for (const { status, body } of answers) if (status === 402) expect(body.error.details).toEqual(details);
     expect(await remaining("u")).toEqual(expect.arrayContaining([3]));
     const debits = (await changes("u")).event_committed ?? [];

@@ -131,7 +131,7 @@ const PAGES = [
     " ",
   ),
   ...FIGURES.map((figure) => `figures?figure=${figure}&from=2020-01-01&to=2030-01-01`),
-  "refusals?kind=shortage",
+  "rejections?kind=shortage",
   ..."users users?by=id users?q=u people people?by=id people?q=u".split(" "),
   "users?userId=$",
   "users?userId=$&event=chat.x&tokens=5",

@@ -39,8 +39,8 @@ function pagesOf({ userId, ids }: DashboardWorld): Readonly<Record<string, reado
     "of the business": [
       "overview",
       "overview?days=7",
-      "refusals?kind=shortage",
-      "refusals?kind=failed_grant",
+      "rejections?kind=shortage",
+      "rejections?kind=failed_grant",
       ...["refunded", "expiring", "minted"].map(
         (figure) => `figures${query({ figure, from: "2026-01-01", to: AHEAD })}`,
       ),

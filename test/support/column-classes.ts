@@ -21,7 +21,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "mode",
       "end_user_auth",
       "analytics_limits",
-      "settingsSnapshot",
+      "settings_snapshot",
       "unit_names",
       "test_balance_count",
       "test_balance_quota",

@@ -41,6 +41,17 @@ export const sentQuantities = (use: Pick<Use, "quantities">) => ({
   ...use.quantities,
   ...(isFree(use) && { isFree: true }),
 });
+/** The quantities of a usage, in the order of the units, with the implied count (U1). */
+export const shownQuantities = (use: Pick<Use, "quantities">): Quantities => {
+  const sent: Quantities = { count: 1, ...use.quantities };
+  return Object.fromEntries(UNITS.filter((unit) => unit in sent).map((unit) => [unit, sent[unit]]));
+};
+/** The fields of a 402's details that tell the usage, here without meters (PR6). */
+export const usageDetails = (use: Pick<Use, "quantities">) => ({
+  quantities: shownQuantities(use),
+  meters: null,
+  priceVersion: null,
+});
 export const fromMinor = (unit: Unit, minor: bigint) => Number(minor) / SCALE[unit];
 /** A time as the API writes it. The models do not use Purser's own function. */
 export const timeText = (ms: number) => new Date(ms).toISOString();

@@ -1,5 +1,5 @@
 import type { Balance, createModel, Hold } from "./model.ts";
-import { fromMinor, matches, timeText, toMinor, UNITS, type Unit, type Use } from "./model-amounts.ts";
+import { fromMinor, matches, shownQuantities, timeText, toMinor, type Unit, type Use } from "./model-amounts.ts";
 
 type Model = ReturnType<typeof createModel>;
 
@@ -64,8 +64,7 @@ export function modelTotals(model: Model, userId: string, fromMs: number, toMs: 
 function modelReservation(model: Model, hold: Hold) {
   const { id: reservationId, use, legs, createdAt, expiresAt, settledAt, eventId } = hold;
   const isToCharge = hold.onExpiry === "charge" && !model.events.has(reservationId);
-  const sent = { count: 1, ...use.quantities };
-  const quantities = Object.fromEntries(UNITS.filter((unit) => unit in sent).map((unit) => [unit, sent[unit]]));
+  const quantities = shownQuantities(use);
   return {
     ...{
       reservationId,

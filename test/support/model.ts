@@ -10,6 +10,7 @@ import {
   UNITS,
   type Unit,
   type Use,
+  usageDetails,
 } from "./model-amounts.ts";
 import { type Counted, createLimits } from "./model-limits.ts";
 
@@ -236,7 +237,8 @@ export function createModel(clock: { now: () => number }) {
     const limited = hold || onShortage === "partial" ? null : rejectByLimit(use);
     if (limited) return limited;
     const { legs, uncovered, skipped } = burn(use, hold?.state === "open" ? hold.legs : []);
-    if (uncovered && onShortage !== "partial") return reject(402, "insufficient_credits", { uncovered, skipped });
+    if (uncovered && onShortage !== "partial")
+      return reject(402, "insufficient_credits", { uncovered, skipped, ...usageDetails(use) });
     const settled = hold?.state === "open" ? hold : undefined;
     const before = settled && remainingOf(settled);
     if (settled) settle(settled, "committed", "reservation_released");
@@ -318,7 +320,7 @@ export function createModel(clock: { now: () => number }) {
       const limited = rejectByLimit(use);
       if (limited) return limited;
       const { legs, uncovered, skipped } = burn(use);
-      if (uncovered) return reject(402, "insufficient_credits", { uncovered, skipped });
+      if (uncovered) return reject(402, "insufficient_credits", { uncovered, skipped, ...usageDetails(use) });
       const expiresAt = clock.now() + seconds * 1_000;
       for (const [b, minor] of legs) post(b, -minor, "reservation_held", { reservationId: id });
       const body = { reservationId: id, expiresAt: timeText(expiresAt), holds: legs.map(shown) };

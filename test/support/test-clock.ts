@@ -64,7 +64,7 @@ export async function clockWorld({ bindings = {}, pick = () => 0 }: { bindings?:
   const cron = () => scheduled(bound(bindings), runtime);
   const state = async () =>
     JSON.parse(
-      (await env.DB.prepare("SELECT settingsSnapshot -> '$.clock' AS clock FROM environments WHERE id = ?")
+      (await env.DB.prepare("SELECT settings_snapshot -> '$.clock' AS clock FROM environments WHERE id = ?")
         .bind(app.environments.test.id)
         .first<string>("clock")) ?? "null",
     );

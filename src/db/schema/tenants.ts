@@ -29,7 +29,7 @@ export const environments = sqliteTable(
     /** The limits of analytics that were set, as JSON (people/limits/daily-limits.ts). Null for the defaults. */
     analyticsLimits: text("analytics_limits"),
     /** The optional features in use, such as webhooks, as JSON (db/settings-snapshot.ts). Null for none. */
-    settingsSnapshot: text("settingsSnapshot"),
+    settingsSnapshot: text("settings_snapshot"),
     /** The names of its units, as JSON (PR7). Null for none. */
     unitNames: text("unit_names"),
     testBalanceCount: integer("test_balance_count").notNull().default(0),
@@ -40,10 +40,10 @@ export const environments = sqliteTable(
     check("environments_mode", sql`${t.mode} IN ('live', 'test')`),
     check("environments_test_quota", sql`${t.testBalanceCount} <= ${t.testBalanceQuota}`),
     // The cron reads the environments with a test clock one by one.
-    index("environments_clock").on(t.id).where(sql`settingsSnapshot ->> '$.clock' IS NOT NULL`),
+    index("environments_clock").on(t.id).where(sql`settings_snapshot ->> '$.clock' IS NOT NULL`),
     check(
       "environments_clock",
-      sql`settingsSnapshot ->> '$.clock' IS NULL OR (${t.mode} = 'test' AND (settingsSnapshot ->> '$.clock.aheadMs' BETWEEN 0 AND 315619200000 AND settingsSnapshot ->> '$.clock.setMs' IS NOT NULL AND coalesce(settingsSnapshot ->> '$.clock.atMs', 0) <= settingsSnapshot ->> '$.clock.setMs') IS TRUE)`,
+      sql`settings_snapshot ->> '$.clock' IS NULL OR (${t.mode} = 'test' AND (settings_snapshot ->> '$.clock.aheadMs' BETWEEN 0 AND 315619200000 AND settings_snapshot ->> '$.clock.setMs' IS NOT NULL AND coalesce(settings_snapshot ->> '$.clock.atMs', 0) <= settings_snapshot ->> '$.clock.setMs') IS TRUE)`,
     ),
   ],
 );

@@ -118,7 +118,7 @@ describe("the environment's time", () => {
     expect(await statusOf(w, w.app.keys.sk_live)).toEqual(["active"]);
     expect(await statusOf(other, other.app.keys.sk_test)).toEqual(["active"]);
     const { results } = await env.DB.prepare(
-      "SELECT mode FROM environments WHERE app_id IN (?, ?) AND settingsSnapshot ->> '$.clock' IS NOT NULL",
+      "SELECT mode FROM environments WHERE app_id IN (?, ?) AND settings_snapshot ->> '$.clock' IS NOT NULL",
     )
       .bind(w.app.appId, other.app.appId)
       .all();

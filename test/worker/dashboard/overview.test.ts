@@ -46,14 +46,14 @@ it("the overview links shortages to their users and events, and rejected grants 
   await flushActivity(bound());
 
   const overview = await read("overview");
-  expect(overview).toContain(`<a href="${at}/refusals?kind=shortage">Insufficient credits (402)</a> <b>3</b>`);
-  expect(overview).toContain(`<a href="${at}/refusals?kind=failed_grant">Rejected grants</a> <b>2</b>`);
-  const short = await read("refusals?kind=shortage");
+  expect(overview).toContain(`<a href="${at}/rejections?kind=shortage">Insufficient credits (402)</a> <b>3</b>`);
+  expect(overview).toContain(`<a href="${at}/rejections?kind=failed_grant">Rejected grants</a> <b>2</b>`);
+  const short = await read("rejections?kind=shortage");
   expect(short).toContain(`users?userId=ana+%22%3E`);
   for (const part of ["chat &quot;&gt;&lt;img", "1,500 tokens", `<span class="num">3</span>`, "Approximate"]) {
     expect(short).toContain(part);
   }
-  const refused = await read("refusals?kind=failed_grant");
+  const refused = await read("rejections?kind=failed_grant");
   for (const part of [
     "none &quot;&gt;&lt;img",
     "there is no such pack",

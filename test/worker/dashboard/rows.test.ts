@@ -125,8 +125,8 @@ describe(`with ${USERS.toLocaleString("en")} users`, () => {
     const whale = queryOf({ userId: "whale" });
     const ordinary = [
       "overview",
-      "refusals?kind=shortage",
-      "refusals?kind=usage_limit",
+      "rejections?kind=shortage",
+      "rejections?kind=usage_limit",
       ...["granted", "spent", "refunded", "expired", "expiring", "minted", "opened"].flatMap((figure) => [
         `figures${queryOf({ figure, from: "2020-01-01", to: "2030-01-01" })}`,
         `figures${queryOf({ figure, from: "2026-01-15", to: "2026-01-15" })}`,

@@ -133,10 +133,10 @@ const violations: Record<Constraint, readonly string[]> = {
      FROM credit_balances AS b CROSS JOIN n WHERE b.id = 'crb_c1'`,
   ],
   clock_kept: [
-    `INSERT INTO environments (id, app_id, mode, settingsSnapshot)
+    `INSERT INTO environments (id, app_id, mode, settings_snapshot)
      VALUES (-905, 'app_constraint', 'test', '{"clock":{"aheadMs":0,"setMs":1}}')`,
     "INSERT INTO accounts (environment_id, user_id) VALUES (-905, 'u')",
-    "UPDATE environments SET settingsSnapshot = NULL WHERE id = -905",
+    "UPDATE environments SET settings_snapshot = NULL WHERE id = -905",
   ],
   guard_key: ["INSERT INTO guards (name, holds) VALUES ('key', 0)"],
   guard_link: ["INSERT INTO guards (name, holds) VALUES ('link', 0)"],

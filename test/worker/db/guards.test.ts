@@ -195,9 +195,9 @@ function appendOnly(table: string, columns: readonly string[]): Record<string, A
 
 /** Sets the clock of the test environment. */
 const setClock = (clock: object): string =>
-  `UPDATE environments SET settingsSnapshot = json_set(coalesce(settingsSnapshot, '{}'), '$.clock', json('${JSON.stringify(clock)}')) WHERE id = ${TEST}`;
+  `UPDATE environments SET settings_snapshot = json_set(coalesce(settings_snapshot, '{}'), '$.clock', json('${JSON.stringify(clock)}')) WHERE id = ${TEST}`;
 const CLOCK = { aheadMs: 100, setMs: 1_000 };
-const removeClock = `UPDATE environments SET settingsSnapshot = NULL WHERE id = ${TEST}`;
+const removeClock = `UPDATE environments SET settings_snapshot = NULL WHERE id = ${TEST}`;
 
 /** Attacks, by the name of the trigger that rejects them. */
 const attacks: Readonly<Record<string, Attack>> = {
@@ -537,8 +537,8 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: PASSED,
     sql: [
       [
-        `UPDATE environments SET settingsSnapshot = '{"webhooks":[{}]}' WHERE id = ${LIVE}`,
-        `UPDATE environments SET settingsSnapshot = NULL WHERE id = ${LIVE}`,
+        `UPDATE environments SET settings_snapshot = '{"webhooks":[{}]}' WHERE id = ${LIVE}`,
+        `UPDATE environments SET settings_snapshot = NULL WHERE id = ${LIVE}`,
         holds(`NOT EXISTS (SELECT 1 FROM alert_states WHERE environment_id = ${LIVE})`),
       ],
     ],
@@ -1237,7 +1237,7 @@ const attacks: Readonly<Record<string, Attack>> = {
 /** Attacks, by the name of the CHECK. A trigger that would reject the statement earlier is dropped. */
 const checks: Readonly<Record<string, string | readonly string[]>> = {
   environments_mode: environment({ id: -3, mode: "staging" }),
-  environments_clock: `UPDATE environments SET settingsSnapshot = '${JSON.stringify({ clock: CLOCK })}' WHERE id = ${LIVE}`,
+  environments_clock: `UPDATE environments SET settings_snapshot = '${JSON.stringify({ clock: CLOCK })}' WHERE id = ${LIVE}`,
   environments_test_quota: `UPDATE environments SET test_balance_count = 1 WHERE id = ${TEST}`,
   api_keys_kind: key({ hash: "hash_new", id: "key_new", kind: "master" }),
   credit_pack_items_amount_positive: item({ position: 1, amount_minor: 0 }),

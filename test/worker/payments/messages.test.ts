@@ -19,7 +19,7 @@ async function listen(w: PaymentsWorld): Promise<void> {
     env.DB.prepare(
       "INSERT INTO webhook_endpoints (id, environment_id, url, secret, created_at_ms) VALUES (?, CAST(? AS INTEGER), 'https://example.com', 'sealed', 1)",
     ).bind(endpointId, id),
-    env.DB.prepare("UPDATE environments SET settingsSnapshot = ? WHERE id = ?").bind(
+    env.DB.prepare("UPDATE environments SET settings_snapshot = ? WHERE id = ?").bind(
       JSON.stringify({ webhooks: [{ id: endpointId, types: null }] }),
       id,
     ),

@@ -6,7 +6,7 @@ import { receiverWorld } from "../../support/webhooks.ts";
 
 const settingsSnapshot = async (environmentId: number) =>
   readSettingsSnapshot(
-    await env.DB.prepare("SELECT settingsSnapshot FROM environments WHERE id = ?")
+    await env.DB.prepare("SELECT settings_snapshot AS settingsSnapshot FROM environments WHERE id = ?")
       .bind(environmentId)
       .first("settingsSnapshot"),
   );

@@ -258,7 +258,7 @@ describe("an alert on an amount", () => {
     const watched = await cost(1);
     expect([watched.roundTrips, watched.rowsWritten]).toEqual([1, 5]);
     expect((await cost(50)).rowsWritten).toBeGreaterThan(4);
-    await env.DB.prepare("UPDATE environments SET settingsSnapshot = NULL WHERE id = ?")
+    await env.DB.prepare("UPDATE environments SET settings_snapshot = NULL WHERE id = ?")
       .bind(app.environments.live.id)
       .run();
     await spend(1);
@@ -374,14 +374,14 @@ describe("an endpoint", () => {
   it("deletes the state of alerts when it is disabled, and alerts are armed again when it is enabled", async () => {
     const { app, grant, spend, sent, states } = await world({ alerts: [{ below: { amount: 50 } }] });
     const set = (settingsSnapshot: string | null) =>
-      env.DB.prepare("UPDATE environments SET settingsSnapshot = ? WHERE id = ?")
+      env.DB.prepare("UPDATE environments SET settings_snapshot = ? WHERE id = ?")
         .bind(settingsSnapshot, app.environments.live.id)
         .run();
     await grant();
     await spend(60);
     expect(await sent()).toEqual([40]);
     expect(await states()).toBe(1);
-    const settingsSnapshot = await env.DB.prepare("SELECT settingsSnapshot FROM environments WHERE id = ?")
+    const settingsSnapshot = await env.DB.prepare("SELECT settings_snapshot AS settingsSnapshot FROM environments WHERE id = ?")
       .bind(app.environments.live.id)
       .first<string>("settingsSnapshot");
     await set(null);

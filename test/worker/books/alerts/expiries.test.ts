@@ -316,7 +316,7 @@ describe("the cron's search for expiries", () => {
 it("the Worker's scheduled run searches for expiries", async () => {
   const { app, clock, runtime, grant } = await world();
   // No endpoint asks for these messages, so that nothing is sent.
-  await env.DB.prepare("UPDATE environments SET settingsSnapshot = NULL WHERE id = ?")
+  await env.DB.prepare("UPDATE environments SET settings_snapshot = NULL WHERE id = ?")
     .bind(app.environments.live.id)
     .run();
   await grant(1);

@@ -248,7 +248,7 @@ describe("errors written without the triggers", () => {
     `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by,
        occurred_at_ms)
      SELECT account_id, ${seq}, coalesce((SELECT grant_seq FROM credit_balances WHERE id = '${id}'), 99), ${delta}, ${after},
-       ${previous}, ${ENTRY_KINDS.adjustment}, 'admin', occurred_at_ms
+       ${previous}, ${ENTRY_KINDS.adjustment}, 1, occurred_at_ms
      FROM credit_ledger WHERE account_id = :account AND seq = 1`;
 
   it.each([

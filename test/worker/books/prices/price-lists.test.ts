@@ -23,7 +23,7 @@ async function pricesWorld() {
     env.DB.prepare(
       `SELECT (SELECT count(*) FROM price_lists WHERE environment_id = ?1) AS lists,
          (SELECT count(*) FROM admin_audit WHERE app_id = ?2 AND action GLOB 'prices.*') AS acts,
-         (SELECT json_remove(settingsSnapshot -> '$.prices', '$.latest') FROM environments WHERE id = ?1) AS settingsSnapshot`,
+         (SELECT json_remove(settings_snapshot -> '$.prices', '$.latest') FROM environments WHERE id = ?1) AS settingsSnapshot`,
     )
       .bind(app.environments.live.id, app.appId)
       .first();
