@@ -190,7 +190,7 @@ const Rejections = ({ c, overview }: OverviewProps) => {
   const { days, shortages, refused, minted, opened, links } = overview;
   const cards: readonly (readonly [label: string, figures: readonly Figure[], path: string | undefined])[] = [
     ["Insufficient credits (402)", shortages.now, rejectionsPath("shortage")],
-    ["Refused grants", refused, rejectionsPath("failed_grant")],
+    ["Rejected grants", refused, rejectionsPath("failed_grant")],
     ["Export links created", minted, figurePath("minted", daysOfFigure(minted[0] ?? { days: [] }))],
     ["Export links opened", opened, figurePath("opened", daysOfFigure(opened[0] ?? { days: [] }))],
     // A rejected link leaves only its event.

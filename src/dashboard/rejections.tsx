@@ -45,7 +45,7 @@ const REJECTION_LISTS: Readonly<Record<RejectionKind, { title: string; about: st
     subject: "Event",
   },
   failed_grant: {
-    title: "Refused grants",
+    title: "Rejected grants",
     about: "Grants that were refused. The pack is shown as the call named it.",
     subject: "Pack",
   },

@@ -201,8 +201,8 @@ const EventText = ({ c, event }: { c: Context<DashboardEnv>; event: ItemOf<"even
 );
 
 const REJECTED_WITH = {
-  shortage: "Refused (402)",
-  usage_limit: "Refused (429)",
+  shortage: "Rejected (402)",
+  usage_limit: "Rejected (429)",
   failed_grant: "Grant refused",
 } as const;
 

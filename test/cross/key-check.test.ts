@@ -365,7 +365,7 @@ describe("two databases", () => {
             .prepare(
               "INSERT INTO api_keys (hash, id, environment_id, kind, hint, created_at_ms) VALUES (?, ?, CAST(? AS INTEGER), 'secret', '', 0)",
             )
-            .bind(await sha256(key), randomId("key_"), id),
+            .bind(await sha256(key), keyIdOf(await sha256(key)), id),
           d1
             .prepare(
               "INSERT INTO credit_packs (app_id, id, name, name_key, unit, matches, created_at_ms) VALUES (?, ?, 'P', 'p', 'tokens', '[]', 0)",

@@ -237,6 +237,7 @@ async function otherRequests(): Promise<OtherRequest[]> {
     { path: "/api/v1/erase-person", body: { distinctId: "u", dryRun: true }, key: "sk" },
     { path: "/api/v1/export-person/revoke", body: { distinctId: "u" }, key: "sk" },
     { path: "/api/v1/usage/events/batch", body: [usage], key: "sk" },
+    { path: "/api/v1/usage/price", body: { event: "chat", model: "large", meters: { input: 1 } }, key: "sk" },
     { path: "/i/v1/analytics/events", body: { batch: [v1] }, key: "pk" },
     ...["/batch", "/e", "/i/v0/e", "/capture", "/track", "/engage"].map((path): OtherRequest => {
       return { path: `${path}/`, body: { api_key: app.keys.pk_test, ...event }, key: "body" };

@@ -1,5 +1,5 @@
 import type { Balance, createModel, Hold } from "./model.ts";
-import { fromMinor, matches, shownQuantities, timeText, toMinor, type Unit, type Use } from "./model-amounts.ts";
+import { fromMinor, matches, shownQuantities, timeText, toMinor, UNITS, type Unit, type Use } from "./model-amounts.ts";
 
 type Model = ReturnType<typeof createModel>;
 

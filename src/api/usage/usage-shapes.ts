@@ -160,6 +160,7 @@ export const eventInput = lazy(() =>
       ...usageFields(),
     })
     .refine(...isOneOf)
+    .meta({ wrongNames: { eventId: KEY, ...usageNames, ...eventNames, ...planNames } })
     .transform(withImplied)
-    .meta({ id: "UsageEvent", wrongNames: { eventId: KEY, ...usageNames, ...eventNames, ...planNames } }),
+    .meta({ id: "UsageEvent" }),
 );

@@ -232,7 +232,8 @@ export async function withPrices<Answer>(
 const needsPrice = ({ meters, quantities }: UnpricedUsage): boolean =>
   meters !== undefined || (quantities !== undefined && isUnstated(quantities));
 
-const noPrices = (ctx: TenantCtx) => selectInForceAt({ environmentId: ctx.environment.id, moments: "[]", known: "[]" });
+/** Reads no row, so that usages with quantities pay nothing for prices. */
+const selectNone = query(() => drizzle.select(versionFields()).from(priceLists).where(sql`0`));
 
 /** The prices of an environment, as one call reads them. It keeps the versions that it has seen until it ends. */
 export class Prices {
@@ -268,13 +269,14 @@ export class Prices {
   }
 
   #selectAt(moments: readonly number[]): Statement<VersionRow> {
+    if (moments.length === 0) return selectNone({});
     const environmentId = this.#ctx.environment.id;
     return selectInForceAt({ environmentId, moments: JSON.stringify([...new Set(moments)]), known: this.#known });
   }
 
   /** Selects the version that a reservation pins, for the usage of its commit. */
   selectPinned(reservationId: string, usage: UnpricedUsage): Statement<VersionRow> {
-    if (!needsPrice(usage)) return noPrices(this.#ctx);
+    if (!needsPrice(usage)) return selectNone({});
     return selectPinned({ environmentId: this.#ctx.environment.id, reservationId, known: this.#known });
   }
 

@@ -189,7 +189,9 @@ describe("an erased id", () => {
     expect((await exportOf(call, app, ANA)).person).toBeNull();
     expect((await post("credits/grant", { userId: ANA, packId: "Two" })).status).toBe(200);
     expect((await get(`credits?userId=${ANA}&includeExpired=true`)).body.credits).toHaveLength(2);
-    const { settingsSnapshot } = (await env.DB.prepare("SELECT settings_snapshot AS settingsSnapshot FROM environments WHERE id = ?")
+    const { settingsSnapshot } = (await env.DB.prepare(
+      "SELECT settings_snapshot AS settingsSnapshot FROM environments WHERE id = ?",
+    )
       .bind(app.environments.live.id)
       .first<{ settingsSnapshot: string | null }>()) ?? { settingsSnapshot: "" };
     expect(JSON.parse(settingsSnapshot ?? "")).toEqual({ lifts: 1 });

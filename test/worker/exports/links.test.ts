@@ -337,12 +337,12 @@ describe("the document", () => {
     expect(events.metering).toEqual([
       {
         ...{ eventId: "e2", userId: "ana", event: "mail", model: null, quantities: { count: 1 }, properties: null },
-        ...{ occurredAt: at, receivedAt: at, debits: [], uncovered: { count: 1 } },
+        ...{ occurredAt: at, receivedAt: at, debits: [], uncovered: { count: 1 }, meters: null, priceVersion: null },
       },
       {
         ...usage,
         quantities: { count: 1, ...usage.quantities },
-        ...{ properties: { room: 7 }, occurredAt: at, receivedAt: at },
+        ...{ properties: { room: 7 }, occurredAt: at, receivedAt: at, meters: null, priceVersion: null },
         ...{ debits: used.body.debits, uncovered: used.body.uncovered },
       },
     ]);

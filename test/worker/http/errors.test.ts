@@ -412,7 +412,9 @@ describe("a bookmark", () => {
 
 describe("browsers", () => {
   const pathOf = (path: string) => path.replace(/\{\w+\}/g, "x");
-  const forBrowsers = operations.filter(({ access }) => ["end-user", "client", "key-inside"].includes(access));
+  const forBrowsers = operations.filter(({ access }) =>
+    ["end-user", "client", "key-inside", "publishable"].includes(access),
+  );
   const others = operations.filter(({ path }) => !forBrowsers.some((operation) => operation.path === path));
   const preflight = (path: string) =>
     call("OPTIONS", path, {

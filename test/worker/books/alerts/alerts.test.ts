@@ -381,7 +381,9 @@ describe("an endpoint", () => {
     await spend(60);
     expect(await sent()).toEqual([40]);
     expect(await states()).toBe(1);
-    const settingsSnapshot = await env.DB.prepare("SELECT settings_snapshot AS settingsSnapshot FROM environments WHERE id = ?")
+    const settingsSnapshot = await env.DB.prepare(
+      "SELECT settings_snapshot AS settingsSnapshot FROM environments WHERE id = ?",
+    )
       .bind(app.environments.live.id)
       .first<string>("settingsSnapshot");
     await set(null);

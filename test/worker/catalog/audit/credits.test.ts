@@ -1,9 +1,11 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { keyIdOf } from "../../../../src/auth/key-session.ts";
 import { adjustBalance } from "../../../../src/books/credits/adjust.ts";
 import { grantPack } from "../../../../src/books/credits/grant.ts";
 import { refundCredits } from "../../../../src/books/credits/refund.ts";
 import { revokeBalance } from "../../../../src/books/credits/revoke.ts";
+import { sha256 } from "../../../../src/lib/encoding.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { FAULTS, type FaultPlan, faultyD1 } from "../../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
@@ -152,7 +154,10 @@ describe.each(acts)("$action", ({ action, act, target, details, refused }) => {
 
   it("by the application's own key is not in the audit", async () => {
     const world = await makeAuditWorld();
-    await act({ ...world, ctx: { ...world.ctx, caller: { kind: "secret", keyId: "key_1" } as never } });
+    await act({
+      ...world,
+      ctx: { ...world.ctx, caller: { kind: "secret", keyId: keyIdOf(await sha256(world.app.keys.sk_test)) } as never },
+    });
     expect(await world.entries()).toEqual([]);
   });
 });

@@ -197,7 +197,7 @@ it("recent rejections name no erased person, even if the erasure comes between a
   await usage("bob");
   await post("credits/grant", { userId: "ana", packId: "none" });
   const dry = await post("erase-person", { distinctId: "ana", dryRun: true });
-  expect(dry.body.erased.rejections).toBe(1);
+  expect(dry.body.erased.refusals).toBe(1);
   expect((await post("erase-person", { distinctId: "ana" })).body.status).toBe("completed");
   await post("credits/grant", { userId: "ana", packId: "any", quantity: 1 });
   expect((await read("shortage")).map(({ userId }) => userId)).toEqual(["bob"]);
