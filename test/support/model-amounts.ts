@@ -42,7 +42,7 @@ export const sentQuantities = (use: Pick<Use, "quantities">) => ({
   ...(isFree(use) && { isFree: true }),
 });
 /** The quantities of a usage, in the order of the units, with the implied count (U1). */
-export const shownQuantities = (use: Pick<Use, "quantities">): Quantities => {
+const shownQuantities = (use: Pick<Use, "quantities">): Quantities => {
   const sent: Quantities = { count: 1, ...use.quantities };
   return Object.fromEntries(UNITS.filter((unit) => unit in sent).map((unit) => [unit, sent[unit]]));
 };

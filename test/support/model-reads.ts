@@ -1,5 +1,5 @@
 import type { Balance, createModel, Hold } from "./model.ts";
-import { fromMinor, matches, shownQuantities, timeText, toMinor, UNITS, type Unit, type Use } from "./model-amounts.ts";
+import { fromMinor, matches, timeText, toMinor, UNITS, type Unit, type Use, usageDetails } from "./model-amounts.ts";
 
 type Model = ReturnType<typeof createModel>;
 
@@ -38,6 +38,7 @@ function planAsItStands(model: Model, use: Use) {
       remaining: fromMinor(b.unit, b.remaining - minor),
     })),
     uncovered,
+    ...usageDetails(use),
     skipped: idle.map((b) => ({
       ...{ balanceId: b.id, packName: b.packName, unit: b.unit, remaining: fromMinor(b.unit, b.remaining) },
       reason: why(b),
@@ -64,14 +65,13 @@ export function modelTotals(model: Model, userId: string, fromMs: number, toMs: 
 function modelReservation(model: Model, hold: Hold) {
   const { id: reservationId, use, legs, createdAt, expiresAt, settledAt, eventId } = hold;
   const isToCharge = hold.onExpiry === "charge" && !model.events.has(reservationId);
-  const quantities = shownQuantities(use);
   return {
     ...{
       reservationId,
       userId: use.userId,
       event: use.event,
       model: use.model ?? null,
-      quantities,
+      ...usageDetails(use),
       onExpiry: hold.onExpiry,
     },
     status: !model.isDue(hold) ? hold.state : isToCharge ? "committed" : "expired",

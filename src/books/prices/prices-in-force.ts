@@ -233,7 +233,10 @@ const needsPrice = ({ meters, quantities }: UnpricedUsage): boolean =>
   meters !== undefined || (quantities !== undefined && isUnstated(quantities));
 
 /** Reads no row, so that usages with quantities pay nothing for prices. */
-const selectNone = query(() => drizzle.select(versionFields()).from(priceLists).where(sql`0`));
+const selectNone = query(() => {
+  const { environmentId, version } = priceLists;
+  return drizzle.select(versionFields()).from(priceLists).where(sql`(${environmentId}, ${version}) = (NULL, NULL)`);
+});
 
 /** The prices of an environment, as one call reads them. It keeps the versions that it has seen until it ends. */
 export class Prices {
