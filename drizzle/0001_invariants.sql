@@ -1072,7 +1072,7 @@ BEGIN
   SELECT RAISE(ABORT, 'guard_account');
 END;
 --> statement-breakpoint
--- Stops a plan on features that have changed, and a page of the cron that another run has done.
+-- Stops a plan on a settings snapshot that has changed, and a page of the cron that another run has done.
 CREATE TRIGGER guards_environment INSTEAD OF INSERT ON guards
 WHEN new.name = 'environment' AND NOT new.holds
 BEGIN

@@ -74,8 +74,8 @@ export const knownText = (ctx: TombstoneCtx): string =>
   knownTombstonesOf(ctx.isolate).get(tombstonesKey(ctx))?.text ?? KNOWN_NOTHING.text;
 
 /**
- * Runs a write that does not read the environment's features first, such as a consent. `send` receives the remembered fingerprints
- * (at first none) and sends its batch with `guard`. If they are outdated, the batch aborts. Then this function reads the features
+ * Runs a write that does not read the environment's settings snapshot first, such as a consent. `send` receives the remembered fingerprints
+ * (at first none) and sends its batch with `guard`. If they are outdated, the batch aborts. Then this function reads them
  * and calls `send` again. `withLifts` is false for a write that uses nothing remembered about ids. Throws `clockMoved` when the
  * test clock has changed (D3).
  */

@@ -9,7 +9,7 @@ import type { Statement } from "./sql.ts";
 import { guards } from "./views.ts";
 
 /**
- * The optional features that an environment uses, as JSON in `environments.features`. Each feature has one part, whose shape the
+ * The optional features that an environment uses, as JSON in `environments.settings_snapshot`. Each feature has one part, whose shape the
  * feature's own room defines. Null when the environment uses none.
  */
 export interface SettingsSnapshot {
@@ -30,7 +30,7 @@ export interface SettingsSnapshot {
 }
 
 const NO_SETTINGS_SNAPSHOT: SettingsSnapshot = {};
-/** Parses a text of `environments.features`. An environment's text seldom changes, and only `changeFeature` writes it. */
+/** Parses a text of `environments.settings_snapshot`. An environment's text seldom changes, and only `changeFeature` writes it. */
 const parseSettingsSnapshot = rememberUpTo(100, (text) => JSON.parse(text) as SettingsSnapshot);
 
 export const readSettingsSnapshot = (text: string | null): SettingsSnapshot =>
@@ -41,18 +41,18 @@ type SettingsSnapshotKey = EnvironmentKey & { settingsSnapshot: string | null };
 
 const isEnvironment = (value: ValueOf<EnvironmentKey>) => eq(environments.id, value("environmentId"));
 
-/** SQL: the features of the environment. Reads one row. */
+/** SQL: the settings snapshot of the environment. Reads one row. */
 export const settingsSnapshotOf = (value: ValueOf<EnvironmentKey>) =>
   scalar(drizzle.select(fields(environments, "settingsSnapshot")).from(environments).where(isEnvironment(value)));
 
-/** SQL: whether the environment's features still equal the given text. */
+/** SQL: whether the environment's settings snapshot still equals the given text. */
 export const hasSettingsSnapshot = (value: ValueOf<SettingsSnapshotKey>): SQL =>
   hasRow(
     environments,
     and(isEnvironment(value), sql`${environments.settingsSnapshot} IS ${value("settingsSnapshot")}`),
   );
 
-/** Aborts the batch with `guard_environment` when the environment's features no longer equal the given text. */
+/** Aborts the batch with `guard_environment` when the environment's settings snapshot no longer equals the given text. */
 export const guardSettingsSnapshot = query((value: ValueOf<SettingsSnapshotKey>) =>
   insertFrom(guards, { name: sql`'environment'`, holds: hasSettingsSnapshot(value) }, sql``),
 );
@@ -68,7 +68,7 @@ const removeFeature = query((value: ValueOf<EnvironmentKey & { path: string }>) 
   return drizzle.update(environments).set({ settingsSnapshot }).where(isEnvironment(value));
 });
 
-/** Sets a part of an environment's features; null removes it. Send it in the batch that changes the rows of the feature. */
+/** Sets a part of an environment's settings snapshot; null removes it. Send it in the batch that changes the rows of the feature. */
 export function changeFeature(environmentId: number, name: keyof SettingsSnapshot, part: object | null): Statement {
   const path = `$.${name}`;
   return part === null
@@ -76,7 +76,7 @@ export function changeFeature(environmentId: number, name: keyof SettingsSnapsho
     : setFeature({ environmentId, path, part: JSON.stringify(part) });
 }
 
-/** An environment's test clock (D3): the part `clock` of its features (settings-snapshot.ts). */
+/** An environment's test clock (D3): the part `clock` of its settings snapshot. */
 export interface TestClock {
   /** How far the environment's time is ahead of real time. It never falls. */
   readonly aheadMs: number;
@@ -91,7 +91,7 @@ export interface TestClock {
 /** At most ten years ahead of real time: ten years with three leap days. A CHECK says the same. */
 export const AHEAD_MS_MAX = 3_653 * 86_400_000;
 
-/** SQL: the test clock in an environment's features, as text; null for none. */
+/** SQL: the test clock in an environment's settings snapshot, as text; null for none. */
 export const clockOf = () => sql<string | null>`(${environments.settingsSnapshot} -> '$.clock') || ''`;
 
 /** Aborts the batch with `guard_environment` if the environment has another test clock. */
@@ -109,7 +109,7 @@ export const guardClock = query((value: ValueOf<{ environmentId: number; clock: 
   ),
 );
 
-/** Returns the test clock in an environment's features, as the same text as `clockOf`. */
+/** Returns the test clock in an environment's settings snapshot, as the same text as `clockOf`. */
 function clockIn(settingsSnapshot: string | null): string | null {
   const { clock } = readSettingsSnapshot(settingsSnapshot);
   return clock === undefined ? null : JSON.stringify(clock);
@@ -188,7 +188,7 @@ export async function atLatestClock<Answer>(call: (count: number) => Promise<Ans
   }
 }
 
-/** If the environment's features have another test clock than `ctx`, remembers that clock and throws `clockMoved`. */
+/** If the environment's settings snapshot has another test clock than `ctx`, remembers that clock and throws `clockMoved`. */
 export function requireClock(
   ctx: Pick<TenantCtx, "isolate" | "clock"> & { readonly environment: EnvironmentName },
   settingsSnapshot: string | null,

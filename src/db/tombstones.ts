@@ -87,12 +87,12 @@ export interface TombstoneCtx extends Runtime, Pick<TenantCtx, "clock"> {
   readonly environment: Pick<Environment, "appId" | "mode"> & Partial<Pick<Environment, "id">>;
 }
 
-/** The part `tombstones` of an environment's features: fingerprints of the secrets that hashed its tombstones. */
+/** The part `tombstones` of an environment's settings snapshot: fingerprints of the secrets that hashed its tombstones. */
 export type TombstoneSecrets = readonly string[];
 
 const NO_TOMBSTONES: TombstoneSecrets = [];
 
-/** Returns the fingerprints in an environment's features. Empty when no id of the environment is erased. */
+/** Returns the fingerprints in an environment's settings snapshot. Empty when no id of the environment is erased. */
 export function tombstoneSecretsIn(settingsSnapshot: string | null): TombstoneSecrets {
   // Only src/erasure writes this part.
   return (readSettingsSnapshot(settingsSnapshot).tombstones as TombstoneSecrets | undefined) ?? NO_TOMBSTONES;
@@ -116,7 +116,7 @@ export async function hashForTombstones(
 }
 
 /**
- * SQL: whether one of `hashes`, a JSON list, belongs to a blocking tombstone. It reads no row when `features` has no tombstones.
+ * SQL: whether one of `hashes`, a JSON list, belongs to a blocking tombstone. It reads no row when the settings snapshot has no tombstones.
  */
 export const isBlocked = (
   value: ValueOf<{ environmentId: number }>,

@@ -36,7 +36,7 @@ const deleteTombstones = query((value: ValueOf<ErasureKey>) =>
 
 /**
  * Writes the fingerprints of the secrets that still have tombstones, in order of their first erasures. It counts the lift, so that
- * the features never equal an earlier text: an isolate would then use what it remembers of erased ids.
+ * the settings snapshot never equals an earlier text: an isolate would then use what it remembers of erased ids.
  */
 const updateTombstonesFeature = query((value: ValueOf<{ environmentId: number }>) => {
   const { settingsSnapshot } = environments;

@@ -130,7 +130,7 @@ export async function reportPayment(ctx: TenantCtx, due: Due): Promise<void> {
     ]);
     noteMessages(ctx, messages);
   } catch (error) {
-    // The payment or the features changed since they were read. The next run tries again.
+    // The payment or the settings snapshot changed since they were read. The next run tries again.
     if (!isConflict(error)) throw error;
   }
 }

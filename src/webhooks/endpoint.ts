@@ -122,7 +122,7 @@ const enabledEndpoints = () => {
 };
 
 /**
- * Copies the enabled endpoints into the features of the environments `ids`. Send it in the batch that changes the endpoints.
+ * Copies the enabled endpoints into the settings snapshots of the environments `ids`. Send it in the batch that changes the endpoints.
  */
 export const syncEndpoints = query((value: ValueOf<{ ids: string }>) => {
   const before = sql`coalesce(${environments.settingsSnapshot}, '{}')`;

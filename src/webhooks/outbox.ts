@@ -33,14 +33,14 @@ export const MESSAGE_TYPES = [
   "purser.test",
 ] as const satisfies readonly MessageType[];
 
-/** An enabled endpoint, in the environment's features. */
+/** An enabled endpoint, in the environment's settings snapshot. */
 interface EndpointFeature {
   readonly id: string;
   /** Globs. Null for all types except those that must be requested by name. */
   readonly types: readonly string[] | null;
 }
 
-/** Returns the enabled endpoints, from the text of an environment's features. */
+/** Returns the enabled endpoints, from the text of an environment's settings snapshot. */
 export function parseEndpoints(settingsSnapshot: string | null): readonly EndpointFeature[] {
   // Only `syncEndpoints` writes this part.
   return (readSettingsSnapshot(settingsSnapshot).webhooks ?? []) as readonly EndpointFeature[];
@@ -96,7 +96,7 @@ export type Outgoing<Message extends Pick<NewMessage, "type">> = Message & {
 };
 
 /**
- * Returns the messages that at least one endpoint wants, according to the text of the environment's features. Usually there
+ * Returns the messages that at least one endpoint wants, according to the text of the environment's settings snapshot. Usually there
  * are none.
  */
 export function wantedMessages<Message extends Pick<NewMessage, "type">>(

@@ -41,7 +41,7 @@ async function enter(d1: D1Database) {
   };
 }
 
-it("the features of an environment are one text, null while there are none", async () => {
+it("the settings snapshot of an environment is one text, null while there are no settings", async () => {
   const { change, settingsSnapshot } = await enter(env.DB);
   expect(await settingsSnapshot()).toBeNull();
   await change({ one: "'" });
@@ -53,7 +53,7 @@ it("the features of an environment are one text, null while there are none", asy
   expect(await settingsSnapshot()).toBeNull();
 });
 
-it("a write planned from an isolate's memory is repeated once after the features changed", async () => {
+it("a write planned from an isolate's memory is repeated once after the settings snapshot changed", async () => {
   const counting = countingD1(env.DB);
   const { grant, spend, change } = await enter(counting.d1);
   const trips = async (eventId: string) => {
@@ -67,7 +67,7 @@ it("a write planned from an isolate's memory is repeated once after the features
   expect(await trips("changed")).toBe(3);
 });
 
-it("a write is repeated when the features changed between its read and its batch", async () => {
+it("a write is repeated when the settings snapshot changed between its read and its batch", async () => {
   let trip = 0;
   let meanwhile: { readonly before: number; readonly act: () => Promise<void> } | null = null;
   const d1 = wrappedD1(env.DB, async (send, statements) => {
@@ -85,7 +85,7 @@ it("a write is repeated when the features changed between its read and its batch
   expect(trip).toBe(5);
 });
 
-it("a user's first write, which creates the account, is repeated when the features changed before it", async () => {
+it("a user's first write, which creates the account, is repeated when the settings snapshot changed before it", async () => {
   let trip = 0;
   let act = async () => {};
   const d1 = wrappedD1(env.DB, async (send, statements) => {

@@ -130,7 +130,7 @@ export const selectUsersToGrant = query((value: ValueOf<ExpiryPage>) =>
 );
 
 /**
- * Aborts the batch with `guard_environment` if another run processed the page, or if the features changed. If `awaitsPeriods` is 1,
+ * Aborts the batch with `guard_environment` if another run processed the page, or if the settings snapshot changed. If `awaitsPeriods` is 1,
  * also aborts if a user of the page has a due period, because alerts are evaluated after due periods (R3).
  */
 export const guardPage = query(

@@ -98,7 +98,7 @@ const selectNextNotice = query((value: ValueOf<ExpiriesUntil & { environmentId: 
   readDue(value, eq(firstExpiry.environmentId, value("environmentId")), undefined),
 );
 
-/** The next page of an environment's notices, with the features that decide how they are sent. */
+/** The next page of an environment's notices, with the settings snapshot that decides how they are sent. */
 export type NextExpiry = StatementRow<typeof selectNextNotice>;
 
 /** Selects the next moment after `nowMs`, up to `untilMs`, at which an environment has a notice to send. */

@@ -136,7 +136,7 @@ export const accountOfWrite = (value: ValueOf<WriteContext>) =>
 
 /**
  * Creates the user's account if there is none. Repeated or concurrent calls create one account. The statement is also a guard: if the
- * environment's features no longer equal `features`, it inserts an account without an environment, which aborts the batch with
+ * environment's settings snapshot no longer equals `settingsSnapshot`, it inserts an account without an environment, which aborts the batch with
  * `guard_environment`.
  */
 export const createAccount = query((value: ValueOf<WriteContext & { settingsSnapshot: string | null }>) =>

@@ -17,7 +17,7 @@ import { apply, type BalanceChange } from "./settle.ts";
 export interface AccountState {
   readonly accountId: number;
   readonly userId: string;
-  /** The environment's features, as text (db/settings-snapshot.ts). */
+  /** The environment's settings snapshot, as text (db/settings-snapshot.ts). */
   readonly settingsSnapshot: string | null;
   /** When the next period of a recurring grant begins (R3). Null when there is none. */
   readonly recurringDueAtMs: number | null;
@@ -162,7 +162,7 @@ const ENTRIES_SINCE_MAX = 100;
 
 /**
  * Aborts the batch with `guard_account` if a plan from memory may be wrong: a balance was raised since the account was remembered, a
- * hold or a period is due, or the environment's features have changed. Lowered balances need no guard, because the CHECK
+ * hold or a period is due, or the environment's settings snapshot has changed. Lowered balances need no guard, because the CHECK
  * `remaining >= 0` aborts. Reads at most a hundred entries.
  */
 export const guardAccount = query((value: ValueOf<WriteContext & { seq: number; settingsSnapshot: string | null }>) => {

@@ -21,7 +21,7 @@ import { isSpendable, selectBalancesOfCharges } from "./spendable-balances.ts";
 export interface ReadAccount extends WriteContext {
   /** The last seq of the ledger; 0 when it is empty. */
   readonly lastSeq: number;
-  /** The environment's features, as text (db/settings-snapshot.ts). The write aborts when they have changed. */
+  /** The environment's settings snapshot, as text (db/settings-snapshot.ts). The write aborts when it has changed. */
   readonly settingsSnapshot: string | null;
   /** The due holds that the next batch settles. */
   readonly due: readonly DueHold[];
@@ -60,7 +60,7 @@ const firstDueHold = (value: ValueOf<{ nowMs: number }>) =>
   sql`(SELECT ${firstDue.id} FROM ${reservations} AS ${firstDue} WHERE ${isDue(value, accounts.id, firstDue)}
     ORDER BY ${firstDue.expiresAtMs}, ${firstDue.createdAtMs}, ${firstDue.id} LIMIT 1)`;
 
-/** Selects the environment's features and the account with its due periods, in a row for each due hold. One query is faster than several. */
+/** Selects the environment's settings snapshot and the account with its due periods, in a row for each due hold. One query is faster than several. */
 const selectAccount = accountQuery(
   (value: ValueOf<{ environmentId: number; nowMs: number; hashes: string }>, account) =>
     drizzle

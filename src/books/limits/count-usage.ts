@@ -10,7 +10,7 @@ import type { Counted, Counter, Counters, NewCount } from "../ledger/counters.ts
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { returnedHolds } from "../ledger/settle.ts";
 
-/** A usage limit in the environment's features. */
+/** A usage limit in the environment's settings snapshot. */
 export interface UsageLimit {
   readonly id: string;
   readonly name: string;
@@ -21,7 +21,7 @@ export interface UsageLimit {
   readonly every: WindowLength;
 }
 
-/** Returns the limits from the text of an environment's features, oldest first. For equal texts it returns the same objects. */
+/** Returns the limits from the text of an environment's settings snapshot, oldest first. For equal texts it returns the same objects. */
 export function limitsOf(settingsSnapshot: string | null): readonly UsageLimit[] {
   // Only `syncLimits` writes this part.
   return (readSettingsSnapshot(settingsSnapshot).limits ?? []) as readonly UsageLimit[];

@@ -86,7 +86,7 @@ const limitsJson = () => {
   )`;
 };
 
-/** Copies an environment's limits into its features. Send it in the batch that changes the limits. */
+/** Copies an environment's limits into its settings snapshot. Send it in the batch that changes the limits. */
 export const syncLimits = query((value: ValueOf<{ environmentId: number }>) => {
   const before = sql`coalesce(${environments.settingsSnapshot}, '{}')`;
   const settingsSnapshot = sql`nullif(iif(${limitsJson()} = '[]', json_remove(${before}, '$.limits'),

@@ -76,7 +76,7 @@ const MINOR_MAX = 100;
 const markDeleted = query((value: ValueOf<LimitKey>) =>
   drizzle.update(usageLimits).set({ isDeleted: true }).where(isStatusOfLimit(value)),
 );
-/** Deletes some counters of a deleted limit. They no longer change, because a write with the old limits fails on its features. */
+/** Deletes some counters of a deleted limit. They no longer change, because a write with the old limits fails on its settings snapshot. */
 const deleteCounters = query((value: ValueOf<LimitKey>) => {
   const { environmentId, limitId, accountId } = usageCounters;
   const step = sql`SELECT ${accountId} FROM ${usageCounters}

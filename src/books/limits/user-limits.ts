@@ -181,7 +181,7 @@ export function counterOf({ id, windowMs, usedMinor, hasOverride, overrideMinor 
   return { limitId: id, windowMs, usedMinor, hasOverride, overrideMinor };
 }
 
-/** The limit of a row, in the form of the features. */
+/** The limit of a row, in the form of the settings snapshot. */
 export const limitOf = ({ matches, ...row }: UserLimitRow): UsageLimit => ({
   ...row,
   matches: readStoredRules(matches),

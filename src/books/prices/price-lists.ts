@@ -143,10 +143,10 @@ const insertVersion = query((value: ValueOf<VersionKey & PriceListRow & { auditE
   }),
 );
 
-/** How many versions the features of an environment name. Writes from memory find the version in force among them. */
+/** How many versions the settings snapshot of an environment names. Writes from memory find the version in force among them. */
 const LATEST_MAX = 10;
 
-/** Copies the versions that take force last into the environment's features, so that a write that was planned on others fails. */
+/** Copies the versions that take force last into the environment's settings snapshot, so that a write that was planned on others fails. */
 const syncPrices = query((value: ValueOf<PriceListsKey>) => {
   const before = sql`coalesce(${environments.settingsSnapshot}, '{}')`;
   const latest = sql`(SELECT json_group_array(json_array(number, effective)) FROM (

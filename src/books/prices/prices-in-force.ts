@@ -1,11 +1,6 @@
-import { and, eq, sql } from "drizzle-orm";
-import { alias } from "drizzle-orm/sqlite-core";
-import { computed, drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
-import { type Minor, priceLists, reservations } from "../../db/schema.ts";
-import { readSettingsSnapshot } from "../../db/settings-snapshot.ts";
+import type { Minor } from "../../db/schema.ts";
 import { all, type Statement } from "../../db/sql.ts";
 import { assert, invalid, PurserError } from "../../errors.ts";
-import { rememberPerObject } from "../../lib/bounded-memory.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { Quantities } from "../amounts/amount.ts";
@@ -15,22 +10,24 @@ import {
   type CostRule,
   costOf,
   type MeteredUsage,
-  type PreparedCosts,
-  type PreparedPrices,
   type Price,
   type PriceRule,
   prepareCosts,
   preparePrices,
   priceOf,
 } from "./price.ts";
-
-/** A version of a price list that is ready to price events. A version never changes. */
-interface PriceVersion {
-  readonly version: number;
-  readonly effectiveAtMs: number;
-  readonly rules: PreparedPrices;
-  readonly costs: PreparedCosts;
-}
+import {
+  inForceBy,
+  type PriceVersion,
+  selectByNumber,
+  selectInForceAt,
+  selectLater,
+  selectNone,
+  selectPinned,
+  VERSIONS_A_READ,
+  type VersionRow,
+  versionMemoryOf,
+} from "./price-versions.ts";
 
 /** A usage as it was sent: with meters or, if these are undefined, with quantities. */
 export interface UnpricedUsage {
@@ -69,131 +66,6 @@ const BACK_MS = 31 * DAY_MS;
 const pricedAt = (occurredAtMs: number | undefined, nowMs: number): number =>
   occurredAtMs !== undefined && occurredAtMs < nowMs && occurredAtMs >= nowMs - BACK_MS ? occurredAtMs : nowMs;
 
-/** The characters of the versions that an isolate remembers. */
-const VERSION_CHARACTERS_MAX = 4_000_000;
-
-class VersionMemory {
-  readonly #versions = new Map<string, ReadonlyMap<number, PriceVersion>>();
-  #characters = 0;
-
-  of({ environment }: TenantCtx): ReadonlyMap<number, PriceVersion> {
-    return this.#versions.get(`${environment.database} ${environment.id}`) ?? new Map();
-  }
-
-  add(ctx: TenantCtx, version: PriceVersion, characters: number): void {
-    this.#characters += characters;
-    if (this.#characters > VERSION_CHARACTERS_MAX) {
-      this.#versions.clear();
-      this.#characters = characters;
-    }
-    const { environment } = ctx;
-    const versions = new Map(this.of(ctx)).set(version.version, version);
-    this.#versions.set(`${environment.database} ${environment.id}`, versions);
-  }
-}
-
-const versionMemoryOf = rememberPerObject(() => new VersionMemory());
-
-/** The part `prices` of an environment's features: how many versions there are, and those that take force last, the last first. */
-interface PriceFeature {
-  readonly made: number;
-  readonly deleted: number;
-  readonly latest: readonly (readonly [version: number, effectiveAtMs: number])[];
-}
-
-/** Returns the version in force at a moment by the environment's features. Null for none, undefined if they do not tell. */
-function inForceBy(settingsSnapshot: string | null, atMs: number): number | null | undefined {
-  // Only `syncPrices` writes this part.
-  const prices = readSettingsSnapshot(settingsSnapshot).prices as PriceFeature | undefined;
-  if (prices === undefined) return null;
-  const found = prices.latest.find(([, effectiveAtMs]) => effectiveAtMs <= atMs);
-  if (found !== undefined) return found[0];
-  return prices.latest.length === prices.made - prices.deleted ? null : undefined;
-}
-
-type ListOfEnvironment = { environmentId: number };
-const versionFields = () => fields(priceLists, "version", "effectiveAtMs", "rules", "costs");
-/** A row of a list that would be too large has no rules and costs. */
-type VersionRow = Omit<RowOf<ReturnType<typeof versionFields>>, "rules" | "costs"> & {
-  readonly rules: string | null;
-  readonly costs: string | null;
-};
-
-const inForce = alias(priceLists, "in_force");
-/** A version may have 512 KiB. Those beyond are read later. */
-const VERSIONS_A_READ = 8;
-
-/** The versions that are in force at some moments, without those that the isolate knows. */
-const selectInForceAt = query((value: ValueOf<ListOfEnvironment & { moments: string; known: string }>) => {
-  const versionAt = sql`(SELECT iif(${inForce.version} IN (SELECT value FROM json_each(${value("known")})), NULL, ${inForce.version})
-    FROM ${priceLists} AS ${inForce}
-    WHERE ${inForce.environmentId} = ${value("environmentId")} AND ${inForce.isDeleted} = 0
-      AND ${inForce.effectiveAtMs} <= moment.value
-    ORDER BY ${inForce.effectiveAtMs} DESC, ${inForce.version} DESC LIMIT 1)`;
-  const wanted = sql`(SELECT number, row_number() OVER (ORDER BY number DESC) AS place
-    FROM (SELECT DISTINCT ${versionAt} AS number FROM json_each(${value("moments")}) AS moment)) AS wanted`;
-  const isRead = sql`wanted.place <= ${VERSIONS_A_READ}`;
-  return drizzle
-    .select({
-      ...fields(priceLists, "version", "effectiveAtMs"),
-      ...computed({
-        rules: sql<string | null>`iif(${isRead}, ${priceLists.rules}, NULL)`,
-        costs: sql<string | null>`iif(${isRead}, ${priceLists.costs}, NULL)`,
-      }),
-    })
-    .from(wanted)
-    .crossJoin(priceLists)
-    .where(and(eq(priceLists.environmentId, value("environmentId")), sql`${priceLists.version} = wanted.number`));
-});
-
-/** The version that a reservation pins, unless the isolate knows it. */
-const selectPinned = query((value: ValueOf<ListOfEnvironment & { reservationId: string; known: string }>) =>
-  drizzle
-    .select(versionFields())
-    .from(reservations)
-    .crossJoin(priceLists)
-    .where(
-      and(
-        eq(reservations.environmentId, value("environmentId")),
-        eq(reservations.id, value("reservationId")),
-        sql`${reservations.priceVersion} NOT IN (SELECT value FROM json_each(${value("known")}))`,
-        eq(priceLists.environmentId, reservations.environmentId),
-        eq(priceLists.version, reservations.priceVersion),
-      ),
-    ),
-);
-
-const selectByNumber = query((value: ValueOf<ListOfEnvironment & { versions: string }>) =>
-  drizzle
-    .select(versionFields())
-    .from(priceLists)
-    .where(
-      and(
-        eq(priceLists.environmentId, value("environmentId")),
-        sql`${priceLists.version} IN (SELECT value FROM json_each(${value("versions")}))`,
-      ),
-    )
-    .limit(VERSIONS_A_READ),
-);
-
-type AfterVersion = ListOfEnvironment & { fromMs: number; after: number; nowMs: number };
-/** The versions that took force after one, in this order, until now. */
-const selectLater = query((value: ValueOf<AfterVersion>) =>
-  drizzle
-    .select(versionFields())
-    .from(priceLists)
-    .where(
-      and(
-        eq(priceLists.environmentId, value("environmentId")),
-        sql`${priceLists.isDeleted} = 0`,
-        sql`(${priceLists.effectiveAtMs}, ${priceLists.version}) > (${value("fromMs")}, ${value("after")})`,
-        sql`${priceLists.effectiveAtMs} <= ${value("nowMs")}`,
-      ),
-    )
-    .orderBy(priceLists.effectiveAtMs, priceLists.version)
-    .limit(VERSIONS_A_READ),
-);
-
 /** A usage for which the call must look for a later version, because this one has no price for it (PR5). */
 interface Repair {
   readonly base: number | null;
@@ -231,12 +103,6 @@ export async function withPrices<Answer>(
 
 const needsPrice = ({ meters, quantities }: UnpricedUsage): boolean =>
   meters !== undefined || (quantities !== undefined && isUnstated(quantities));
-
-/** Reads no row, so that usages with quantities pay nothing for prices. */
-const selectNone = query(() => {
-  const { environmentId, version } = priceLists;
-  return drizzle.select(versionFields()).from(priceLists).where(sql`(${environmentId}, ${version}) = (NULL, NULL)`);
-});
 
 /** The prices of an environment, as one call reads them. It keeps the versions that it has seen until it ends. */
 export class Prices {
@@ -305,7 +171,7 @@ export class Prices {
     }
   }
 
-  /** Returns the version in force at a usage's time. `select` must have read it, unless the features tell it. */
+  /** Returns the version in force at a usage's time. `select` must have read it, unless the settings snapshot tells it. */
   baseAt({ settingsSnapshot, nowMs }: PricesAtRead, occurredAt?: number | undefined): PriceBase {
     const atMs = pricedAt(occurredAt, nowMs);
     const listed = inForceBy(settingsSnapshot, atMs);
@@ -318,7 +184,7 @@ export class Prices {
     return { version, mayHaveLater: inForceBy(settingsSnapshot, nowMs) !== version };
   }
 
-  /** The same for a read that has no features. */
+  /** The same for a read that has no settings snapshot. */
   readBaseAt(nowMs: number, occurredAt?: number | undefined): PriceBase {
     const atMs = pricedAt(occurredAt, nowMs);
     return { version: this.#latestAt(atMs), mayHaveLater: atMs < nowMs };

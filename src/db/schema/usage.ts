@@ -170,7 +170,7 @@ export const usageToSum = sqliteTable(
 
 /** Limits of a user's usage in a window, independent of credits (Q1 to Q6). */
 
-/** Usage limits. Writes read them from the environment's features instead (books/limits/limits.ts). */
+/** Usage limits. Writes read them from the environment's settings snapshot instead (books/limits/limits.ts). */
 export const usageLimits = sqliteTable(
   "usage_limits",
   {

@@ -156,7 +156,7 @@ const subscription = { mode: "subscription", customer: "cus_ada", client_referen
 const signup = (at: number) => eventOf(completed, at, session("cs_s", subscription));
 const refunded = (at: number) => eventOf("charge.refunded", at, charge("ch_1", "pi_1", 500));
 
-// Other writes notice the first erasure of an environment by the features, which it changes.
+// Other writes notice the first erasure of an environment by the settings snapshot, which it changes.
 it.each([
   ["a session, by the first erasure", false, [], buy],
   ["a session", true, [], buy],

@@ -1,0 +1,149 @@
+import { and, eq, sql } from "drizzle-orm";
+import { alias } from "drizzle-orm/sqlite-core";
+import { computed, drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
+import { priceLists, reservations } from "../../db/schema.ts";
+import { readSettingsSnapshot } from "../../db/settings-snapshot.ts";
+import { rememberPerObject } from "../../lib/bounded-memory.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import type { PreparedCosts, PreparedPrices } from "./price.ts";
+
+/** This file reads the versions of an environment's price list, and remembers them in the isolate. */
+
+/** A version of a price list that is ready to price events. A version never changes. */
+export interface PriceVersion {
+  readonly version: number;
+  readonly effectiveAtMs: number;
+  readonly rules: PreparedPrices;
+  readonly costs: PreparedCosts;
+}
+
+/** The characters of the versions that an isolate remembers. */
+const VERSION_CHARACTERS_MAX = 4_000_000;
+
+class VersionMemory {
+  readonly #versions = new Map<string, ReadonlyMap<number, PriceVersion>>();
+  #characters = 0;
+
+  of({ environment }: TenantCtx): ReadonlyMap<number, PriceVersion> {
+    return this.#versions.get(`${environment.database} ${environment.id}`) ?? new Map();
+  }
+
+  add(ctx: TenantCtx, version: PriceVersion, characters: number): void {
+    this.#characters += characters;
+    if (this.#characters > VERSION_CHARACTERS_MAX) {
+      this.#versions.clear();
+      this.#characters = characters;
+    }
+    const { environment } = ctx;
+    const versions = new Map(this.of(ctx)).set(version.version, version);
+    this.#versions.set(`${environment.database} ${environment.id}`, versions);
+  }
+}
+
+export const versionMemoryOf = rememberPerObject(() => new VersionMemory());
+
+/** The part `prices` of an environment's settings snapshot: how many versions there are, and those that take force last, the last first. */
+interface PriceFeature {
+  readonly made: number;
+  readonly deleted: number;
+  readonly latest: readonly (readonly [version: number, effectiveAtMs: number])[];
+}
+
+/** Returns the version in force at a moment by the environment's settings snapshot. Null for none, undefined if it does not tell. */
+export function inForceBy(settingsSnapshot: string | null, atMs: number): number | null | undefined {
+  // Only `syncPrices` writes this part.
+  const prices = readSettingsSnapshot(settingsSnapshot).prices as PriceFeature | undefined;
+  if (prices === undefined) return null;
+  const found = prices.latest.find(([, effectiveAtMs]) => effectiveAtMs <= atMs);
+  if (found !== undefined) return found[0];
+  return prices.latest.length === prices.made - prices.deleted ? null : undefined;
+}
+
+type ListOfEnvironment = { environmentId: number };
+const versionFields = () => fields(priceLists, "version", "effectiveAtMs", "rules", "costs");
+/** A row of a list that would be too large has no rules and costs. */
+export type VersionRow = Omit<RowOf<ReturnType<typeof versionFields>>, "rules" | "costs"> & {
+  readonly rules: string | null;
+  readonly costs: string | null;
+};
+
+const inForce = alias(priceLists, "in_force");
+/** A version may have 512 KiB. Those beyond are read later. */
+export const VERSIONS_A_READ = 8;
+
+/** The versions that are in force at some moments, without those that the isolate knows. */
+export const selectInForceAt = query((value: ValueOf<ListOfEnvironment & { moments: string; known: string }>) => {
+  const versionAt = sql`(SELECT iif(${inForce.version} IN (SELECT value FROM json_each(${value("known")})), NULL, ${inForce.version})
+    FROM ${priceLists} AS ${inForce}
+    WHERE ${inForce.environmentId} = ${value("environmentId")} AND ${inForce.isDeleted} = 0
+      AND ${inForce.effectiveAtMs} <= moment.value
+    ORDER BY ${inForce.effectiveAtMs} DESC, ${inForce.version} DESC LIMIT 1)`;
+  const wanted = sql`(SELECT number, row_number() OVER (ORDER BY number DESC) AS place
+    FROM (SELECT DISTINCT ${versionAt} AS number FROM json_each(${value("moments")}) AS moment)) AS wanted`;
+  const isRead = sql`wanted.place <= ${VERSIONS_A_READ}`;
+  return drizzle
+    .select({
+      ...fields(priceLists, "version", "effectiveAtMs"),
+      ...computed({
+        rules: sql<string | null>`iif(${isRead}, ${priceLists.rules}, NULL)`,
+        costs: sql<string | null>`iif(${isRead}, ${priceLists.costs}, NULL)`,
+      }),
+    })
+    .from(wanted)
+    .crossJoin(priceLists)
+    .where(and(eq(priceLists.environmentId, value("environmentId")), sql`${priceLists.version} = wanted.number`));
+});
+
+/** The version that a reservation pins, unless the isolate knows it. */
+export const selectPinned = query((value: ValueOf<ListOfEnvironment & { reservationId: string; known: string }>) =>
+  drizzle
+    .select(versionFields())
+    .from(reservations)
+    .crossJoin(priceLists)
+    .where(
+      and(
+        eq(reservations.environmentId, value("environmentId")),
+        eq(reservations.id, value("reservationId")),
+        sql`${reservations.priceVersion} NOT IN (SELECT value FROM json_each(${value("known")}))`,
+        eq(priceLists.environmentId, reservations.environmentId),
+        eq(priceLists.version, reservations.priceVersion),
+      ),
+    ),
+);
+
+export const selectByNumber = query((value: ValueOf<ListOfEnvironment & { versions: string }>) =>
+  drizzle
+    .select(versionFields())
+    .from(priceLists)
+    .where(
+      and(
+        eq(priceLists.environmentId, value("environmentId")),
+        sql`${priceLists.version} IN (SELECT value FROM json_each(${value("versions")}))`,
+      ),
+    )
+    .limit(VERSIONS_A_READ),
+);
+
+type AfterVersion = ListOfEnvironment & { fromMs: number; after: number; nowMs: number };
+/** The versions that took force after one, in this order, until now. */
+export const selectLater = query((value: ValueOf<AfterVersion>) =>
+  drizzle
+    .select(versionFields())
+    .from(priceLists)
+    .where(
+      and(
+        eq(priceLists.environmentId, value("environmentId")),
+        sql`${priceLists.isDeleted} = 0`,
+        sql`(${priceLists.effectiveAtMs}, ${priceLists.version}) > (${value("fromMs")}, ${value("after")})`,
+        sql`${priceLists.effectiveAtMs} <= ${value("nowMs")}`,
+      ),
+    )
+    .orderBy(priceLists.effectiveAtMs, priceLists.version)
+    .limit(VERSIONS_A_READ),
+);
+
+/** Reads no row, so that usages with quantities pay nothing for prices. */
+export const selectNone = query(() => {
+  const { environmentId, version } = priceLists;
+  return drizzle.select(versionFields()).from(priceLists).where(sql`(${environmentId}, ${version}) = (NULL, NULL)`);
+});
