@@ -1,5 +1,5 @@
 /**
- * An endpoint for Purser's messages. It verifies each message, handles it once, and prints it. PaymentProcessor it with
+ * An endpoint for Purser's messages. It verifies each message, handles it once, and prints it. Run it with
  * `WEBHOOK_SECRET=whsec_… node examples/webhook-receiver.mjs`.
  */
 import { realpathSync } from "node:fs";

@@ -206,7 +206,7 @@ async function main() {
     (response) => response.ok,
     () => false,
   );
-  if (!isUp) throw new Error(`Nothing answers at ${url}. PaymentProcessor \`npm start\` in another terminal first.`);
+  if (!isUp) throw new Error(`Nothing answers at ${url}. Run \`npm start\` in another terminal first.`);
   if (demo === null) throw new Error("The demonstration is not complete. Wait until `npm start` has printed its keys.");
   const isKnown = await fetch(`${url}/api/v1/usage?userId=${PERSON}`, {
     headers: { authorization: `Bearer ${demo.keys.sk_live}` },

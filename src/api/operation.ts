@@ -143,7 +143,7 @@ export function operation<
     if (replayed) c.header("idempotent-replayed", "true");
     return c.json(output);
   };
-  const minor = once(() => {
+  const steps = once(() => {
     const { readsBody, checksBody } = bodyMiddleware(declared);
     // The size is checked before the shape of any argument (W8). zValidator types its middleware for any environment.
     return [
@@ -155,7 +155,7 @@ export function operation<
       answer,
     ] as Middleware[];
   });
-  return { ...described, mount: (app) => mount(app, described, (c) => runMiddleware(c, minor(), 0)) };
+  return { ...described, mount: (app) => mount(app, described, (c) => runMiddleware(c, steps(), 0)) };
 }
 
 /** Returns the middleware that reads the body, and that which validates it. A POST without fields also checks its body. */
@@ -171,12 +171,12 @@ function bodyMiddleware({ method, body }: { readonly method: Method; readonly bo
 type Middleware = (c: Context<AppEnv>, next: () => Promise<void>) => Promise<Response | undefined>;
 
 /**
- * Takes the minor units of a request, as Hono runs middleware: a step may do something after the next one, whose error is already a
+ * Takes the steps of a request, as Hono runs middleware: a step may do something after the next one, whose error is already a
  * response. Hono itself would need a route for each step of each operation when the Worker starts.
  */
-async function runMiddleware(c: Context<AppEnv>, minor: readonly Middleware[], at: number): Promise<Response> {
+async function runMiddleware(c: Context<AppEnv>, steps: readonly Middleware[], at: number): Promise<Response> {
   try {
-    const response = await minor[at]?.(c, async () => void (await runMiddleware(c, minor, at + 1)));
+    const response = await steps[at]?.(c, async () => void (await runMiddleware(c, steps, at + 1)));
     if (response !== undefined && !c.finalized) c.res = response;
   } catch (thrown) {
     if (!(thrown instanceof Error)) throw thrown;

@@ -61,7 +61,9 @@ const detailsByCode = {
     .meta(words("Present if there are already as many objects as allowed, or if a list would have too many.")),
   invalid_user_token: z
     .strictObject({
-      reason: z.enum(TOKEN_REJECTIONS).meta({ id: "TokenRejection", ...words("The flaw.", "expired") }),
+      reason: z
+        .enum(TOKEN_REJECTIONS)
+        .meta({ id: "TokenRejection", ...words("Why the token was rejected.", "expired") }),
     })
     .optional()
     .meta(words("The flaw of the token. Absent when no token was sent.")),

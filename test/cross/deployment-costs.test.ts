@@ -42,11 +42,7 @@ function countQueries(d1: D1Database) {
   return { d1: counted, spent };
 }
 
-type PaymentProcessor = (
-  method: string,
-  path: string,
-  body?: object,
-) => Promise<Cost & { readonly body: Record<string, string> }>;
+type Run = (method: string, path: string, body?: object) => Promise<Cost & { readonly body: Record<string, string> }>;
 
 /** A user with credits in one balance, whom the isolate remembers. */
 async function makeWorld() {
@@ -56,7 +52,7 @@ async function makeWorld() {
   const token = await userToken("u", clock);
   const { d1, spent } = countQueries(env.DB);
   const call = makeClient(clock, { DB: d1 });
-  const run: PaymentProcessor = async (method, path, body) => {
+  const run: Run = async (method, path, body) => {
     spent();
     const answer = await call(method, path, { key: keys.sk_live, ...(body === undefined ? {} : { body }) });
     expect([path, answer.status]).toEqual([path, 200]);

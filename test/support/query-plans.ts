@@ -19,7 +19,7 @@ export interface Reading {
   readonly text: string;
 }
 
-/** Explains statements. SQLite's plans include the minor units of triggers and foreign keys. */
+/** Explains statements. SQLite's plans include the steps of triggers and foreign keys. */
 export async function planReader(d1: D1Database = env.DB): Promise<(text: string) => Promise<Reading[]>> {
   const { results: schema } = await d1
     .prepare("SELECT type, name, rootpage, sql FROM sqlite_schema WHERE sql IS NOT NULL")

@@ -151,7 +151,7 @@ describe("an amount", () => {
     ["tokens", "8796093022208.001", null],
     ["tokens", "8796093022207.999", 8_796_093_022_207_999],
     ["cents", "8589934591.999999", 8_589_934_591_999_999],
-  ] as const)("in %s, written %s, is %s steps (null: refused)", (of, text, minor) => {
+  ] as const)("in %s, written %s, is %s minor units (null: refused)", (of, text, minor) => {
     const read = toMinor(of, JSON.parse(text));
     expect(read).toBe(minor);
     expect(Object.is(read, -0)).toBe(false);

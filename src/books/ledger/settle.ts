@@ -39,7 +39,7 @@ function applyTo<Row extends Changeable>(balances: Map<string, Row>, changes: re
   }
 }
 
-/** A payment of an owed amount. `minor units` may be 0. */
+/** A payment of an owed amount. `minor` may be 0. */
 export interface OwedPayment {
   readonly balanceId: string;
   /** The seq of the entry that took too little. */

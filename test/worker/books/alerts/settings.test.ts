@@ -133,7 +133,7 @@ describe("alerts", () => {
     }
   });
 
-  it("are deleted in minor units even if they fired for 25,000 users", async () => {
+  it("are deleted in steps even if they fired for 25,000 users", async () => {
     const clock = new Clock();
     const { appId, environments } = await makeApp();
     const call = makeClient(clock);
