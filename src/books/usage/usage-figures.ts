@@ -2,7 +2,6 @@ import { and, count, desc, eq, gte, lt, sql } from "drizzle-orm";
 import { requireEnvironment } from "../../catalog/apps.ts";
 import { boundLimit, computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
 import { accounts, usageDays, usageTotals } from "../../db/schema.ts";
-import { timesOf } from "../../db/settings-snapshot.ts";
 import { all, batch, type StatementRow } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
@@ -87,7 +86,6 @@ const selectFigureNames = query((value: ValueOf<{ ids: string }>) =>
 interface FigureGroup<Row extends TotalRow = TotalRow> extends UsageSums {
   /** A row of the group. All its rows agree only in the fields by which they are grouped. */
   readonly row: Row;
-  firstDay: number;
 }
 
 /** Adds up rows in groups by `keyOf`. Returns the groups with the most events first. */
@@ -98,8 +96,7 @@ function groupSums<Row extends TotalRow>(
   const groups = new Map<string | number, FigureGroup<Row>>();
   for (const row of rows) {
     const key = keyOf(row);
-    const group = groups.get(key) ?? { row, firstDay: row.day, ...emptySums() };
-    group.firstDay = Math.min(group.firstDay, row.day);
+    const group = groups.get(key) ?? { row, ...emptySums() };
     addToSums(group, row);
     groups.set(key, group);
   }
@@ -149,7 +146,6 @@ export async function readUsageFigures(
   const users = largestUsers(groupSums(sums, ({ accountId }) => accountId));
   const names = await all(root.db, selectFigureNames({ ids: JSON.stringify(users.map(({ row }) => row.accountId)) }));
   const nameOf = new Map(names.map(({ accountId, userId }) => [accountId, userId]));
-  const endDay = Math.min(span.to, Math.floor(timesOf(clock, root).now() / DAY_MS) + 1);
   return {
     totals: {
       ...spanOfTotals,
@@ -165,8 +161,6 @@ export async function readUsageFigures(
       largest: users.map((group) => ({
         ...presentFigure(group),
         userId: nameOf.get(group.row.accountId) ?? "",
-        /** The days from the user's first usage in the span to its end, or to today. */
-        days: Math.max(1, endDay - group.firstDay),
       })),
     },
     upTo: summedUntil(root, clock, state),
@@ -188,7 +182,7 @@ const selectUserModels = accountQuery((value: ValueOf<{ environmentId: number; d
   return drizzle
     .select({
       ...fields(usageDays, "model"),
-      ...computed({ rows: count(), firstDay: sql<number>`min(${day})`, ...sumsOf(usageDays) }),
+      ...computed({ rows: count(), ...sumsOf(usageDays) }),
     })
     .from(ofUser)
     .groupBy(model)
@@ -202,8 +196,6 @@ export async function readUserModels(ctx: TenantCtx, userId: string, days: numbe
   const rows = await all(ctx.db, selectUserModels(ctx, { userId }, { days: lastDays }));
   return {
     days,
-    /** The days from the first of these days with usage until today; 0 without usage. */
-    daysSinceFirst: rows.length === 0 ? 0 : today - Math.min(...rows.map(({ firstDay }) => firstDay)) + 1,
     models: rows.map(({ model, events, ...row }) => ({
       ...{ model: model === "" ? null : model, events, quantities: quantitiesOf(row) },
     })),
