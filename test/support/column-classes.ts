@@ -480,6 +480,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       ...["currency", "captured", "refunded", "withheld"],
     ],
   },
+  money_days: { kept: ["environment_id", "day", "currency", "captured", "refunded", "withheld"] },
   payment_names: { kept: ["environment_id", "name", "payment_id"] },
   payment_facts: {
     names: ["user_id"],
