@@ -45,7 +45,6 @@ const MESSAGE_PROPERTIES_BYTES_MAX = 16_384;
 const messageProperties = sql`coalesce(${usageEvents.properties}, iif(${usageEvents.largePropertiesBytes} <= ${MESSAGE_PROPERTIES_BYTES_MAX}, (
   SELECT ${largeProperties.properties} FROM ${largeProperties} WHERE ${and(
     eq(largeProperties.accountId, usageEvents.accountId),
-    eq(largeProperties.occurredByMs, usageEvents.occurredByMs),
     eq(largeProperties.seq, usageEvents.seq),
   )}
 ), NULL))`;
