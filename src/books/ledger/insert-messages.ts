@@ -42,7 +42,8 @@ function seqOf(account: SQL): SQL {
 /** Larger properties are left out of a message. */
 const MESSAGE_PROPERTIES_BYTES_MAX = 16_384;
 
-const messageProperties = sql`coalesce(${usageEvents.properties}, iif(${usageEvents.largePropertiesBytes} <= ${MESSAGE_PROPERTIES_BYTES_MAX}, (
+const messageProperties =
+  () => sql`coalesce(${usageEvents.properties}, iif(${usageEvents.largePropertiesBytes} <= ${MESSAGE_PROPERTIES_BYTES_MAX}, (
   SELECT ${largeProperties.properties} FROM ${largeProperties} WHERE ${and(
     eq(largeProperties.accountId, usageEvents.accountId),
     eq(largeProperties.seq, usageEvents.seq),
@@ -51,7 +52,7 @@ const messageProperties = sql`coalesce(${usageEvents.properties}, iif(${usageEve
 
 const dataOfEvent = (value: ValueOf<WriteContext>) => sql`(
   SELECT json_set(m.value -> 'data', '$.debits', json(${debitsJson()}), '$.uncovered', json(${usageEvents.uncovered}),
-    '$.occurredAt', json(${isoJson(usageEvents.occurredAtMs)}), '$.properties', json(${messageProperties}))
+    '$.occurredAt', json(${isoJson(usageEvents.occurredAtMs)}), '$.properties', json(${messageProperties()}))
   FROM ${usageEvents}
   WHERE ${usageEvents.environmentId} = ${value("environmentId")} AND ${usageEvents.eventId} = m.value ->> 'recordedEventId'
 )`;
