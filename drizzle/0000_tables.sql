@@ -756,6 +756,10 @@ CREATE TABLE `usage_days` (
 	`seconds_low` integer NOT NULL,
 	`cents_high` integer NOT NULL,
 	`cents_low` integer NOT NULL,
+	`cost_high` integer DEFAULT 0 NOT NULL,
+	`cost_low` integer DEFAULT 0 NOT NULL,
+	`without_cost` integer DEFAULT 0 NOT NULL,
+	`meters` text,
 	PRIMARY KEY(`environment_id`, `day`, `account_id`, `event`, `model`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
@@ -831,6 +835,10 @@ CREATE TABLE `usage_totals` (
 	`seconds_low` integer NOT NULL,
 	`cents_high` integer NOT NULL,
 	`cents_low` integer NOT NULL,
+	`cost_high` integer DEFAULT 0 NOT NULL,
+	`cost_low` integer DEFAULT 0 NOT NULL,
+	`without_cost` integer DEFAULT 0 NOT NULL,
+	`meters` text,
 	PRIMARY KEY(`environment_id`, `day`, `event`, `model`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint

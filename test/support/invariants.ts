@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 import * as z from "zod";
 import { type MessageType, messageData } from "../../src/webhooks/message-data.ts";
-import { wrongCounters, wrongDaySums } from "./sums-sql.ts";
+import { wrongCounters, wrongDaySums, wrongMeterSums } from "./sums-sql.ts";
 
 const dataSchemas = Object.fromEntries(
   Object.entries(messageData).map(([type, [, shape]]) => [type, z.strictObject(shape as z.ZodRawShape)]),
@@ -82,6 +82,7 @@ const mustFindNothing = (): readonly (readonly [what: string, text: string])[] =
   ],
   ["counters that are not the sum of the usage in their window", wrongCounters(before.account)],
   ["day sums that differ from the events before their account's mark", wrongDaySums(before.account)],
+  ["sums of meters of a day that differ from those events", wrongMeterSums(before.account)],
   [
     "ledger entries, events or reservations without an account",
     ["credit_ledger", "usage_events", "reservations"]

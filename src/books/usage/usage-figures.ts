@@ -6,11 +6,19 @@ import { all, batch, type StatementRow } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { SystemCtx, TenantCtx } from "../../runtime.ts";
-import { UNITS, type Unit } from "../amounts/amount.ts";
+import { UNITS } from "../amounts/amount.ts";
 import { accountQuery } from "../ledger/account.ts";
 import type { EnvironmentUsageInput } from "./environment-usage.ts";
-import { amountsOf } from "./totals.ts";
-import { minorOfSums, quantitiesOf, selectSumState, summedUntil, sumsOf } from "./usage-days.ts";
+import {
+  addToSums,
+  emptySums,
+  presentSums,
+  quantitiesOf,
+  selectSumState,
+  summedUntil,
+  sumsOf,
+  type UsageSums,
+} from "./usage-days.ts";
 
 /** The most sums by user, and the most sums of all users together, that the usage page adds up. */
 export const FIGURE_SUMS_MAX = 10_000;
@@ -23,6 +31,7 @@ type FigureSpan = { environmentId: number; from: number; to: number; limit: numb
 const SUM_FIELDS = [
   ...(["day", "event", "model", "events", "countHigh", "countLow"] as const),
   ...(["tokensHigh", "tokensLow", "secondsHigh", "secondsLow", "centsHigh", "centsLow"] as const),
+  ...(["costHigh", "costLow", "withoutCost"] as const),
 ] as const;
 
 /** Returns whether a sum belongs to the span. The newest days come first, so that a span with too many sums keeps its last days. */
@@ -74,11 +83,9 @@ const selectFigureNames = query((value: ValueOf<{ ids: string }>) =>
 );
 
 /** The usage of a group: of a day, an event, a model or a user. */
-interface FigureGroup<Row extends TotalRow = TotalRow> {
+interface FigureGroup<Row extends TotalRow = TotalRow> extends UsageSums {
   /** A row of the group. All its rows agree only in the fields by which they are grouped. */
   readonly row: Row;
-  events: number;
-  readonly minor: Map<Unit, bigint>;
 }
 
 /** Adds up rows in groups by `keyOf`. Returns the groups with the most events first. */
@@ -89,18 +96,21 @@ function groupSums<Row extends TotalRow>(
   const groups = new Map<string | number, FigureGroup<Row>>();
   for (const row of rows) {
     const key = keyOf(row);
-    const group = groups.get(key) ?? { row, events: 0, minor: new Map<Unit, bigint>() };
-    group.events += row.events;
-    for (const [unit, minor] of minorOfSums(row)) group.minor.set(unit, (group.minor.get(unit) ?? 0n) + minor);
+    const group = groups.get(key) ?? { row, ...emptySums() };
+    addToSums(group, row);
     groups.set(key, group);
   }
   return [...groups.values()].sort((a, b) => b.events - a.events);
 }
 
-const presentFigure = ({ events, minor, row: { day, event, model } }: FigureGroup) => ({
-  ...{ day: dateOfDay(day), event, model: model === "" ? null : model, events },
-  quantities: amountsOf(minor),
-});
+function presentFigure({ row: { day, event, model }, ...sums }: FigureGroup) {
+  const { events, quantities, cost, withoutCost } = presentSums(sums);
+  return {
+    ...{ day: dateOfDay(day), event, model: model === "" ? null : model, events, quantities },
+    /** The operator's own cost in cents; null if no event has one (PR8). */
+    ...{ cost, withoutCost },
+  };
+}
 
 /** The largest users by events and by each unit. */
 function largestUsers(users: readonly FigureGroup<DaySumRow>[]): FigureGroup<DaySumRow>[] {
