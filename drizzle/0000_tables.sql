@@ -900,6 +900,8 @@ CREATE TABLE `webhook_endpoints` (
 	`previous_secret` text,
 	`previous_until_ms` integer,
 	`failing_since_ms` integer,
+	`off_from_ms` integer,
+	`off_until_ms` integer,
 	`created_at_ms` integer NOT NULL,
 	FOREIGN KEY (`environment_id`) REFERENCES `environments`(`id`) ON UPDATE no action ON DELETE no action
 ) STRICT, WITHOUT ROWID;

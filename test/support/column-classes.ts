@@ -432,6 +432,8 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "previous_secret",
       "previous_until_ms",
       "failing_since_ms",
+      "off_from_ms",
+      "off_until_ms",
       "created_at_ms",
     ],
   },
