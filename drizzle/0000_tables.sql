@@ -338,6 +338,16 @@ CREATE UNIQUE INDEX `recurring_grants_id` ON `recurring_grants` (`environment_id
 CREATE INDEX `recurring_grants_pack` ON `recurring_grants` (`environment_id`,`pack_id`) WHERE state = 'active';--> statement-breakpoint
 CREATE INDEX `recurring_grants_suspended` ON `recurring_grants` (`environment_id`,`id`) WHERE state = 'suspended';--> statement-breakpoint
 CREATE INDEX `recurring_grants_due` ON `recurring_grants` (`account_id`,`next_at_ms`) WHERE next_at_ms IS NOT NULL;--> statement-breakpoint
+CREATE TABLE `money_days` (
+	`environment_id` integer NOT NULL,
+	`day` integer NOT NULL,
+	`currency` text NOT NULL,
+	`captured` integer NOT NULL,
+	`refunded` integer NOT NULL,
+	`withheld` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `day`, `currency`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
 CREATE TABLE `payer_users` (
 	`environment_id` integer NOT NULL,
 	`user_id` text NOT NULL,
@@ -762,6 +772,10 @@ CREATE TABLE `usage_days` (
 	`seconds_low` integer NOT NULL,
 	`cents_high` integer NOT NULL,
 	`cents_low` integer NOT NULL,
+	`cost_high` integer DEFAULT 0 NOT NULL,
+	`cost_low` integer DEFAULT 0 NOT NULL,
+	`without_cost` integer DEFAULT 0 NOT NULL,
+	`meters` text,
 	PRIMARY KEY(`environment_id`, `day`, `account_id`, `event`, `model`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
@@ -842,6 +856,10 @@ CREATE TABLE `usage_totals` (
 	`seconds_low` integer NOT NULL,
 	`cents_high` integer NOT NULL,
 	`cents_low` integer NOT NULL,
+	`cost_high` integer DEFAULT 0 NOT NULL,
+	`cost_low` integer DEFAULT 0 NOT NULL,
+	`without_cost` integer DEFAULT 0 NOT NULL,
+	`meters` text,
 	PRIMARY KEY(`environment_id`, `day`, `event`, `model`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint

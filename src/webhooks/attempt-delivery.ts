@@ -1,4 +1,3 @@
-import { Webhook } from "standardwebhooks";
 import { openSecret } from "../auth/secrets.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../lib/time.ts";
 import type { SystemCtx } from "../runtime.ts";
@@ -80,7 +79,7 @@ async function post(ctx: SystemCtx, delivery: LeasedDelivery, nowMs: number): Pr
     const response = await fetch(delivery.url, {
       method: "POST",
       redirect: "manual",
-      headers: signedHeaders(delivery.id, nowMs, body, secrets),
+      headers: await signedHeaders(delivery.id, nowMs, body, secrets),
       body,
       signal: AbortSignal.timeout(ATTEMPT_MS_MAX),
     });
@@ -94,7 +93,14 @@ async function post(ctx: SystemCtx, delivery: LeasedDelivery, nowMs: number): Pr
 }
 
 /** Returns the headers of an attempt, with a signature by each secret. Secrets are `whsec_` and base64. */
-function signedHeaders(id: string, atMs: number, body: string, secrets: readonly string[]): Record<string, string> {
+async function signedHeaders(
+  id: string,
+  atMs: number,
+  body: string,
+  secrets: readonly string[],
+): Promise<Record<string, string>> {
+  // Few isolates send webhooks, so a start does not run the library.
+  const { Webhook } = await import("standardwebhooks");
   const signatures = secrets.map((secret) => new Webhook(secret).sign(id, new Date(atMs), body));
   return {
     "content-type": "application/json",

@@ -134,6 +134,13 @@ const usageSums = () => ({
   secondsLow: integer("seconds_low").notNull(),
   centsHigh: integer("cents_high").notNull(),
   centsLow: integer("cents_low").notNull(),
+  /** The operator's own costs, in cents (PR8). */
+  costHigh: integer("cost_high").notNull().default(0),
+  costLow: integer("cost_low").notNull().default(0),
+  /** How many of the events have no cost. */
+  withoutCost: integer("without_cost").notNull().default(0),
+  /** The sums of meters as JSON, two a name (books/usage/meter-sums.ts). Null for none. */
+  meters: text("meters"),
 });
 
 /** The usage of an account on a UTC day of `occurredAt`, by event and model (U18). Only the cron writes it. */

@@ -814,9 +814,9 @@ class Operations:
 
         Returns the used quantities, by event and unit, of events that occurred in `[from, to)`.
         These are not debits. `groupBy` groups them by event, model and hour, day or month, together
-        with the debited amounts; it needs `from`. A span of more than 200,000 events is refused. A
-        browser may call it with a publishable key and the user's token, for that user only, for up
-        to 5,000 events.
+        with the debited amounts and the meters; it needs `from`. A span of more than 200,000 events
+        is refused. A browser may call it with a publishable key and the user's token, for that user
+        only, for up to 5,000 events.
 
         `user_id`: Your own id of the user.
         `event`: An event name or a glob.
@@ -1982,9 +1982,9 @@ class AsyncOperations:
 
         Returns the used quantities, by event and unit, of events that occurred in `[from, to)`.
         These are not debits. `groupBy` groups them by event, model and hour, day or month, together
-        with the debited amounts; it needs `from`. A span of more than 200,000 events is refused. A
-        browser may call it with a publishable key and the user's token, for that user only, for up
-        to 5,000 events.
+        with the debited amounts and the meters; it needs `from`. A span of more than 200,000 events
+        is refused. A browser may call it with a publishable key and the user's token, for that user
+        only, for up to 5,000 events.
 
         `user_id`: Your own id of the user.
         `event`: An event name or a glob.

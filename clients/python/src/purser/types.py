@@ -238,7 +238,7 @@ class SummedQuantities(TypedDict, total=False):
 
 class DebitPlan(TypedDict):
     quantities: Quantities
-    meters: Optional[SentMeters]
+    meters: Optional[SentMetersOutput]
     priceVersion: Optional[int]
     debits: List[Debit]
     uncovered: Optional[Quantities]
@@ -312,7 +312,7 @@ class _UsageEventResult(TypedDict):
 
 class UsageEventResult(_UsageEventResult, total=False):
     quantities: Quantities
-    meters: SentMeters
+    meters: SentMetersOutput
     priceVersion: int
 
 
@@ -326,7 +326,7 @@ class _StoredUsageEvent(TypedDict):
     event: str
     model: Optional[str]
     quantities: Quantities
-    meters: Optional[SentMeters]
+    meters: Optional[SentMetersOutput]
     priceVersion: Optional[int]
     occurredAt: str
     receivedAt: str
@@ -352,7 +352,7 @@ class _UsageEventOfUser(TypedDict):
     event: str
     model: Optional[str]
     quantities: Quantities
-    meters: Optional[SentMeters]
+    meters: Optional[SentMetersOutput]
     priceVersion: Optional[int]
     occurredAt: str
     receivedAt: str
@@ -379,7 +379,7 @@ class _UsageEventListResult(TypedDict):
 
 class UsageEventListResult(_UsageEventListResult, total=False):
     quantities: Quantities
-    meters: SentMeters
+    meters: SentMetersOutput
     priceVersion: int
     isReplayed: Literal[True]
 
@@ -440,7 +440,7 @@ class InsufficientCreditsErrorDetails(TypedDict):
     uncovered: Quantities
     skipped: List[ShortBalance]
     quantities: Quantities
-    meters: Optional[SentMeters]
+    meters: Optional[SentMetersOutput]
     priceVersion: Optional[int]
 
 
@@ -649,6 +649,7 @@ class _GroupedUsageTotal(TypedDict):
     events: Number
     quantities: SummedQuantities
     debited: SummedQuantities
+    meters: SentMetersOutput
 
 
 class GroupedUsageTotal(_GroupedUsageTotal, total=False):
@@ -682,7 +683,7 @@ class Reservation(TypedDict):
     event: str
     model: Optional[str]
     quantities: Quantities
-    meters: Optional[SentMeters]
+    meters: Optional[SentMetersOutput]
     priceVersion: Optional[int]
     onExpiry: OnExpiry
     status: ReservationStatus
@@ -897,7 +898,7 @@ class MeteringEvent(TypedDict):
     event: str
     model: Optional[str]
     quantities: Quantities
-    meters: Optional[SentMeters]
+    meters: Optional[SentMetersOutput]
     priceVersion: Optional[int]
     occurredAt: str
     receivedAt: str
@@ -928,7 +929,7 @@ class Error(TypedDict):
     error: ErrorDetail
 
 
-SentMeters = Dict[str, Number]
+SentMetersOutput = Dict[str, Any]
 Meters = Mapping[str, Amount]
 ErrorDetail = Union[
     InvalidRequestError,
