@@ -48,6 +48,8 @@ export const item = writer("credit_pack_items", {
   unit: "count",
 });
 export const account = writer("accounts", { environment_id: LIVE });
+/** A member of the user. The member is another user, too. */
+export const member = writer("members", { account_id: USER, number: 1, environment_id: LIVE, member_id: "other" });
 /** A balance of 1,000 steps. */
 export const balance = (id: string, seq: number, given: Given = {}, verb = "INSERT"): string =>
   insert(verb, "credit_balances", {
@@ -337,6 +339,7 @@ export const world: readonly string[] = [
   item({}),
   account({ id: USER, user_id: "u" }),
   account({ id: OTHER, user_id: "other" }),
+  member({}),
   balance(WHOLE, 1, { external_ref: "order" }),
   balance(PART, 2),
   balance(REVOKED, 3),
@@ -442,7 +445,7 @@ export const world: readonly string[] = [
   `INSERT INTO balance_expiries (environment_id, expires_at_ms, account_id, grant_seq) VALUES (${LIVE}, 1, ${USER}, 1)`,
   `INSERT INTO expiry_notices (environment_id, days, since_ms) VALUES (${LIVE}, 7, 1)`,
   `INSERT INTO daily_activity (environment_id, kind, day, unit, amount) VALUES (${LIVE}, 'minted', 1, '', 1)`,
-  `INSERT INTO rejections VALUES (${LIVE}, 'u', 'shortage', 'chat', 'm', '{}', 1, 1)`,
+  `INSERT INTO rejections VALUES (${LIVE}, 'u', '', 'shortage', 'chat', 'm', '{}', 1, 1)`,
   "INSERT INTO business_walks (began_at_ms, after_account_id, finished_at_ms) VALUES (1, 0, 2)",
   `INSERT INTO cron_faults (part, subject, environment_id, kind, tries, failed_at_ms, retry_at_ms)
    VALUES ('holds_not_returned', '1', -1, 'unknown', 1, 1, 2)`,

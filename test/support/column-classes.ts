@@ -170,8 +170,10 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "debits",
       "uncovered",
       "counted",
+      "member_number",
     ],
   },
+  members: { names: ["member_id"], kept: ["account_id", "number", "environment_id", "is_erased"] },
   usage_days: {
     kept: [
       "environment_id",
@@ -239,6 +241,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "created_at_seq",
       "leg_count",
       "counted",
+      "member_number",
     ],
   },
   distinct_ids: {
@@ -344,6 +347,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "unit",
       "amount_minor",
       "every",
+      "per",
       "created_at_ms",
       "is_deleted",
     ],
@@ -354,6 +358,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "environment_id",
       "limit_id",
       "account_id",
+      "member_number",
       "window_ms",
       "used_minor",
       "reached_count",
@@ -414,7 +419,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   },
   erasure_names: { names: ["account_id", "old_name", "new_name"], kept: ["kind"] },
   rejections: {
-    names: ["user_id"],
+    names: ["user_id", "member_id"],
     text: ["subject", "model"],
     operational: ["environment_id", "kind", "reason", "times", "last_at_ms"],
   },

@@ -11,6 +11,7 @@ import { filterCovers } from "../amounts/match.ts";
 import type { MeterAmounts } from "../amounts/meters.ts";
 import { accountQuery } from "../ledger/account.ts";
 import { readDebits } from "../ledger/debits.ts";
+import { memberIdOf } from "../ledger/members.ts";
 import { debitsField, SHOWN_DEBIT_BYTES_MAX, shownDebits } from "../ledger/stored-legs.ts";
 import {
   type AmountOfBalance,
@@ -22,6 +23,8 @@ import {
 
 export interface ShownEvent {
   readonly eventId: string;
+  /** Absent for a publishable key. */
+  readonly memberId?: string | null | undefined;
   readonly event: string;
   readonly model: string | null;
   readonly quantities: UnitAmounts;
@@ -64,6 +67,7 @@ const listedEventFields = () => ({
   ...describedFields(),
   ...fields(usageEvents, "seq", "occurredAtMs", "receivedAtMs", "reservationId"),
   ...fields(usageEvents, "uncovered", "properties", "largePropertiesBytes", "costMinor"),
+  ...computed({ memberId: memberIdOf(usageEvents) }),
   ...debitsField(),
 });
 type ListedEventRow = RowOf<ReturnType<typeof listedEventFields>>;
@@ -233,6 +237,7 @@ function presentListedEvent(row: ListedEventRow, properties?: string | null): Sh
     ...(properties === undefined
       ? {}
       : {
+          memberId: row.memberId,
           cost: presentCost(row.costMinor),
           properties: properties === null ? null : (JSON.parse(properties) as JsonObject),
         }),
