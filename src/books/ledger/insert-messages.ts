@@ -19,6 +19,7 @@ import { amountOf } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { debitsJson } from "./debits.ts";
 import { isBalanceOfEntry, lastSeqOf } from "./insert-entries.ts";
+import { memberNumberOf } from "./members.ts";
 import { deliverPrefixed, endpointsByType, type LedgerMessage, type MessageWrites } from "./messages.ts";
 import { isSinceSettled } from "./owed.ts";
 
@@ -46,7 +47,6 @@ const messageProperties =
   () => sql`coalesce(${usageEvents.properties}, iif(${usageEvents.largePropertiesBytes} <= ${MESSAGE_PROPERTIES_BYTES_MAX}, (
   SELECT ${largeProperties.properties} FROM ${largeProperties} WHERE ${and(
     eq(largeProperties.accountId, usageEvents.accountId),
-    eq(largeProperties.occurredByMs, usageEvents.occurredByMs),
     eq(largeProperties.seq, usageEvents.seq),
   )}
 ), NULL))`;
@@ -99,11 +99,13 @@ function hasMoved(account: SQL): SQL {
 }
 
 const reachedCounter = (value: ValueOf<WriteContext>) => {
-  const { environmentId, limitId, accountId, windowMs } = usageCounters;
+  const { environmentId, limitId, accountId, memberNumber, windowMs } = usageCounters;
+  const member = memberNumberOf(value, accountOfWrite(value), sql`m.value ->> '$.reached.memberId'`);
   return and(
     eq(environmentId, value("environmentId")),
     sql`${limitId} = m.value ->> '$.reached.limitId'`,
     sql`${accountId} = ${accountOfWrite(value)}`,
+    sql`${memberNumber} = iif(m.value ->> '$.reached.memberId' IS NULL, 0, ${member})`,
     sql`${windowMs} = m.value ->> '$.reached.windowMs'`,
   );
 };

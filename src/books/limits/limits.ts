@@ -23,11 +23,13 @@ import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { amountRule, fromMinor, toMinor, type Unit } from "../amounts/amount.ts";
 import { type MatchRule, readStoredRules } from "../amounts/match.ts";
 import type { WindowLength } from "../ledger/calendar.ts";
+import type { UsageLimit } from "./count-usage.ts";
 
 export interface UsageLimitOutput {
   readonly mode: Mode;
   readonly amount: number;
   readonly every: WindowLength;
+  readonly per: UsageLimit["per"];
   readonly createdAt: string;
   readonly limitId: string;
   readonly name: string;
@@ -55,6 +57,7 @@ export interface CreateLimitInput {
   readonly unit: Unit;
   readonly amount: number;
   readonly every: WindowLength;
+  readonly per: UsageLimit["per"];
 }
 
 export interface ListLimitsOutput {
@@ -65,10 +68,10 @@ export type LimitRow = typeof usageLimits.$inferSelect;
 export type LimitKey = { environmentId: number; limitId: string };
 
 /** A usage limit as the API returns it (Q1). */
-export function presentLimit({ id, name, matches, unit, amountMinor, every, createdAtMs }: LimitRow, mode: Mode) {
+export function presentLimit({ id, name, matches, unit, amountMinor, every, per, createdAtMs }: LimitRow, mode: Mode) {
   return {
     ...{ limitId: id, mode, name, matches: [...readStoredRules(matches)], unit },
-    ...{ amount: fromMinor(unit, amountMinor), every, createdAt: iso(createdAtMs) },
+    ...{ amount: fromMinor(unit, amountMinor), every, per, createdAt: iso(createdAtMs) },
   } satisfies UsageLimitOutput;
 }
 
@@ -78,10 +81,10 @@ export const ofLimitKey = (value: ValueOf<LimitKey>) =>
 const isNotDeleted = sql`${usageLimits.isDeleted} = 0`;
 
 const limitsJson = () => {
-  const { id, name, matches, unit, amountMinor, every, environmentId, ordinal } = usageLimits;
+  const { id, name, matches, unit, amountMinor, every, per, environmentId, ordinal } = usageLimits;
   return sql`(
     SELECT json_group_array(json_object('id', ${id}, 'name', ${name}, 'matches', json(${matches}), 'unit', ${unit},
-      'amountMinor', ${amountMinor}, 'every', ${every}) ORDER BY ${ordinal})
+      'amountMinor', ${amountMinor}, 'every', ${every}, 'per', ${per}) ORDER BY ${ordinal})
     FROM ${usageLimits} WHERE ${environmentId} = ${environments.id} AND ${isNotDeleted}
   )`;
 };
@@ -114,7 +117,7 @@ const mayCreateLimit = (value: ValueOf<LimitKey>) => {
 
 const auditCreated = insertAuditEntry<LimitKey>(mayCreateLimit);
 type NewLimit = LimitKey &
-  Pick<LimitRow, "name" | "nameKey" | "matches" | "unit" | "every"> & { amount: number; nowMs: number };
+  Pick<LimitRow, "name" | "nameKey" | "matches" | "unit" | "every" | "per"> & { amount: number; nowMs: number };
 const insertLimit = query((value: ValueOf<NewLimit>) =>
   insertFrom(
     usageLimits,
@@ -130,6 +133,7 @@ const insertLimit = query((value: ValueOf<NewLimit>) =>
       unit: value("unit"),
       amountMinor: asInteger(value("amount")),
       every: value("every"),
+      per: value("per"),
       createdAtMs: asInteger(value("nowMs")),
     },
     sql`WHERE ${mayCreateLimit(value)}`,
@@ -152,7 +156,7 @@ export async function createLimit(
   input: CreateLimitInput,
   limitId = admin.newId("lim_"),
 ): Promise<UsageLimitOutput> {
-  const { mode, name, matches, unit, every } = input;
+  const { mode, name, matches, unit, every, per } = input;
   const environment = await requireEnvironment(admin, appId, mode);
   const environmentId = environment.id;
   const key = { environmentId, limitId };
@@ -160,9 +164,20 @@ export async function createLimit(
   assert(amount !== null, "the schema accepts only a whole number of steps");
   const auditEntry = newAuditEntry(admin, { appId, action: "usage_limit.created", target: limitId, details: { mode } });
   const nowMs = timesOf(environment.clock, admin).now();
+  const values = {
+    ...key,
+    name,
+    nameKey: nameKey(name),
+    matches: JSON.stringify(matches),
+    unit,
+    amount,
+    every,
+    per,
+    nowMs,
+  };
   const [, , , [row]] = await batch(admin.db, [
     auditCreated({ ...auditEntry, ...key }),
-    insertLimit({ ...key, name, nameKey: nameKey(name), matches: JSON.stringify(matches), unit, amount, every, nowMs }),
+    insertLimit(values),
     syncLimits({ environmentId }),
     selectLimit(key),
   ]).catch((error: unknown) => {

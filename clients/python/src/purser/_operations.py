@@ -555,6 +555,7 @@ class Operations:
         *,
         user_id: str,
         event: str,
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
         meters: Union[Meters, NotGiven] = NOT_GIVEN,
@@ -569,6 +570,7 @@ class Operations:
         and the usage limits that would refuse it. Changes nothing.
 
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
         `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
@@ -583,6 +585,7 @@ class Operations:
             "preview_debit",
             {
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "quantities": quantities,
@@ -623,6 +626,7 @@ class Operations:
         user_id: str,
         event: str,
         event_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
         meters: Union[Meters, NotGiven] = NOT_GIVEN,
@@ -642,6 +646,7 @@ class Operations:
         `event_id`: Your own id of the event: its idempotency key. It does not expire. It must not
         begin with `res_`.
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
         `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
@@ -657,6 +662,7 @@ class Operations:
             {
                 "eventId": event_id,
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "quantities": quantities,
@@ -814,9 +820,9 @@ class Operations:
 
         Returns the used quantities, by event and unit, of events that occurred in `[from, to)`.
         These are not debits. `groupBy` groups them by event, model and hour, day or month, together
-        with the debited amounts; it needs `from`. A span of more than 200,000 events is refused. A
-        browser may call it with a publishable key and the user's token, for that user only, for up
-        to 5,000 events.
+        with the debited amounts and the meters; it needs `from`. A span of more than 200,000 events
+        is refused. A browser may call it with a publishable key and the user's token, for that user
+        only, for up to 5,000 events.
 
         `user_id`: Your own id of the user.
         `event`: An event name or a glob.
@@ -843,6 +849,7 @@ class Operations:
         user_id: str,
         event: str,
         reservation_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
         meters: Union[Meters, NotGiven] = NOT_GIVEN,
@@ -860,6 +867,7 @@ class Operations:
 
         `reservation_id`: Your own id makes the call idempotent.
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
         `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
@@ -874,6 +882,7 @@ class Operations:
             {
                 "reservationId": reservation_id,
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "quantities": quantities,
@@ -1029,18 +1038,26 @@ class Operations:
         )
         return answer
 
-    def get_usage_limits(self, *, user_id: str) -> UserUsageLimits:
+    def get_usage_limits(
+        self,
+        *,
+        user_id: str,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
+    ) -> UserUsageLimits:
         """Get a user's usage limits.
 
         Returns the used amount of each limit in the current window, including open holds, in the
-        order in which the limits were created.
+        order in which the limits were created. With `memberId`, that member's limits per member are
+        among them.
 
         `user_id`: Your own id of the user.
+        `member_id`: The member, for limits per member.
         """
         answer: UserUsageLimits = self._call(
             "get_usage_limits",
             {
                 "userId": user_id,
+                "memberId": member_id,
             },
         )
         return answer
@@ -1051,14 +1068,17 @@ class Operations:
         limit_id: str,
         user_id: str,
         amount: Optional[Amount],
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
     ) -> UserUsageLimit:
         """Set a user's own amount of a limit.
 
         Sets an amount that replaces the amount of the limit for one user. It takes effect at once,
-        also in the current window. If the amount is null, the limit does not apply to this user.
+        also in the current window. If the amount is null, the limit does not apply to this user. A
+        limit per member needs the `memberId`; other limits refuse one.
 
         `limit_id`: The id of the limit, `lim_…`.
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `amount`: The user's own amount, in the limit's unit; 0 or more. Null: this user is
         unlimited.
         """
@@ -1067,25 +1087,34 @@ class Operations:
             {
                 "limitId": limit_id,
                 "userId": user_id,
+                "memberId": member_id,
                 "amount": amount,
             },
         )
         return answer
 
-    def remove_own_usage_limit(self, *, limit_id: str, user_id: str) -> UserUsageLimit:
+    def remove_own_usage_limit(
+        self,
+        *,
+        limit_id: str,
+        user_id: str,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
+    ) -> UserUsageLimit:
         """Remove a user's own amount of a limit.
 
-        Restores the limit's own amount for the user. Returns 200 also if the user has no own
-        amount.
+        Restores the limit's own amount for the user, or for a member. Returns 200 also if the user
+        has no own amount.
 
         `limit_id`: The id of the limit, `lim_…`.
         `user_id`: Your own id of the user.
+        `member_id`: The member, for limits per member.
         """
         answer: UserUsageLimit = self._call(
             "remove_own_usage_limit",
             {
                 "limitId": limit_id,
                 "userId": user_id,
+                "memberId": member_id,
             },
         )
         return answer
@@ -1310,6 +1339,7 @@ class Operations:
         user_id: str,
         event: str,
         reservation_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
         meters: Union[Meters, NotGiven] = NOT_GIVEN,
@@ -1332,6 +1362,7 @@ class Operations:
         `properties`: Stored with the usage event.
         `reservation_id`: Your own id makes the call idempotent.
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
         `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
@@ -1346,6 +1377,7 @@ class Operations:
             {
                 "reservationId": reservation_id,
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "quantities": quantities,
@@ -1723,6 +1755,7 @@ class AsyncOperations:
         *,
         user_id: str,
         event: str,
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
         meters: Union[Meters, NotGiven] = NOT_GIVEN,
@@ -1737,6 +1770,7 @@ class AsyncOperations:
         and the usage limits that would refuse it. Changes nothing.
 
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
         `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
@@ -1751,6 +1785,7 @@ class AsyncOperations:
             "preview_debit",
             {
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "quantities": quantities,
@@ -1791,6 +1826,7 @@ class AsyncOperations:
         user_id: str,
         event: str,
         event_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
         meters: Union[Meters, NotGiven] = NOT_GIVEN,
@@ -1810,6 +1846,7 @@ class AsyncOperations:
         `event_id`: Your own id of the event: its idempotency key. It does not expire. It must not
         begin with `res_`.
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
         `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
@@ -1825,6 +1862,7 @@ class AsyncOperations:
             {
                 "eventId": event_id,
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "quantities": quantities,
@@ -1982,9 +2020,9 @@ class AsyncOperations:
 
         Returns the used quantities, by event and unit, of events that occurred in `[from, to)`.
         These are not debits. `groupBy` groups them by event, model and hour, day or month, together
-        with the debited amounts; it needs `from`. A span of more than 200,000 events is refused. A
-        browser may call it with a publishable key and the user's token, for that user only, for up
-        to 5,000 events.
+        with the debited amounts and the meters; it needs `from`. A span of more than 200,000 events
+        is refused. A browser may call it with a publishable key and the user's token, for that user
+        only, for up to 5,000 events.
 
         `user_id`: Your own id of the user.
         `event`: An event name or a glob.
@@ -2011,6 +2049,7 @@ class AsyncOperations:
         user_id: str,
         event: str,
         reservation_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
         meters: Union[Meters, NotGiven] = NOT_GIVEN,
@@ -2028,6 +2067,7 @@ class AsyncOperations:
 
         `reservation_id`: Your own id makes the call idempotent.
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
         `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
@@ -2042,6 +2082,7 @@ class AsyncOperations:
             {
                 "reservationId": reservation_id,
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "quantities": quantities,
@@ -2202,18 +2243,26 @@ class AsyncOperations:
         )
         return answer
 
-    async def get_usage_limits(self, *, user_id: str) -> UserUsageLimits:
+    async def get_usage_limits(
+        self,
+        *,
+        user_id: str,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
+    ) -> UserUsageLimits:
         """Get a user's usage limits.
 
         Returns the used amount of each limit in the current window, including open holds, in the
-        order in which the limits were created.
+        order in which the limits were created. With `memberId`, that member's limits per member are
+        among them.
 
         `user_id`: Your own id of the user.
+        `member_id`: The member, for limits per member.
         """
         answer: UserUsageLimits = await self._call(
             "get_usage_limits",
             {
                 "userId": user_id,
+                "memberId": member_id,
             },
         )
         return answer
@@ -2224,14 +2273,17 @@ class AsyncOperations:
         limit_id: str,
         user_id: str,
         amount: Optional[Amount],
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
     ) -> UserUsageLimit:
         """Set a user's own amount of a limit.
 
         Sets an amount that replaces the amount of the limit for one user. It takes effect at once,
-        also in the current window. If the amount is null, the limit does not apply to this user.
+        also in the current window. If the amount is null, the limit does not apply to this user. A
+        limit per member needs the `memberId`; other limits refuse one.
 
         `limit_id`: The id of the limit, `lim_…`.
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `amount`: The user's own amount, in the limit's unit; 0 or more. Null: this user is
         unlimited.
         """
@@ -2240,25 +2292,34 @@ class AsyncOperations:
             {
                 "limitId": limit_id,
                 "userId": user_id,
+                "memberId": member_id,
                 "amount": amount,
             },
         )
         return answer
 
-    async def remove_own_usage_limit(self, *, limit_id: str, user_id: str) -> UserUsageLimit:
+    async def remove_own_usage_limit(
+        self,
+        *,
+        limit_id: str,
+        user_id: str,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
+    ) -> UserUsageLimit:
         """Remove a user's own amount of a limit.
 
-        Restores the limit's own amount for the user. Returns 200 also if the user has no own
-        amount.
+        Restores the limit's own amount for the user, or for a member. Returns 200 also if the user
+        has no own amount.
 
         `limit_id`: The id of the limit, `lim_…`.
         `user_id`: Your own id of the user.
+        `member_id`: The member, for limits per member.
         """
         answer: UserUsageLimit = await self._call(
             "remove_own_usage_limit",
             {
                 "limitId": limit_id,
                 "userId": user_id,
+                "memberId": member_id,
             },
         )
         return answer
@@ -2483,6 +2544,7 @@ class AsyncOperations:
         user_id: str,
         event: str,
         reservation_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
         meters: Union[Meters, NotGiven] = NOT_GIVEN,
@@ -2505,6 +2567,7 @@ class AsyncOperations:
         `properties`: Stored with the usage event.
         `reservation_id`: Your own id makes the call idempotent.
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
         `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
@@ -2519,6 +2582,7 @@ class AsyncOperations:
             {
                 "reservationId": reservation_id,
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "quantities": quantities,
