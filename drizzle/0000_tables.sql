@@ -760,6 +760,7 @@ CREATE TABLE `usage_days` (
 	`account_id` integer NOT NULL,
 	`event` text NOT NULL,
 	`model` text NOT NULL,
+	`member_number` integer DEFAULT 0 NOT NULL,
 	`events` integer NOT NULL,
 	`count_high` integer NOT NULL,
 	`count_low` integer NOT NULL,
@@ -773,7 +774,7 @@ CREATE TABLE `usage_days` (
 	`cost_low` integer DEFAULT 0 NOT NULL,
 	`without_cost` integer DEFAULT 0 NOT NULL,
 	`meters` text,
-	PRIMARY KEY(`environment_id`, `day`, `account_id`, `event`, `model`)
+	PRIMARY KEY(`environment_id`, `day`, `account_id`, `event`, `model`, `member_number`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `usage_events` (

@@ -181,6 +181,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "account_id",
       "event",
       "model",
+      "member_number",
       "events",
       "count_high",
       "count_low",

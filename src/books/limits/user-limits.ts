@@ -257,6 +257,15 @@ export function presentUserLimits(rows: readonly UserLimitRow[], nowMs: number):
   return rows.map((row) => presentUserLimit(limitOf(row), counterOf(row), nowMs));
 }
 
+/** A member's usage against the limits per member, without the payer's (ME5). */
+export async function readMemberLimits(
+  ctx: TenantCtx,
+  holder: HolderInput & { readonly memberId: string },
+): Promise<UserLimitsOutput> {
+  const { limits } = await readUserLimits(ctx, holder);
+  return { limits: limits.filter(({ memberId }) => memberId === holder.memberId) };
+}
+
 /**
  * A user's usage against the environment's usage limits (Q6), with a member's against the limits per member if one is named. An unknown
  * user, or member, has used nothing.
