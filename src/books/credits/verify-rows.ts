@@ -180,10 +180,10 @@ const selectOwedTooMuch = accountQuery((value: ValueOf<SeqRange>, account) => {
  * first page. For a user without counters it reads no event.
  */
 const selectMiscounted = accountQuery((value: ValueOf<SeqRange & OfUser>, account) => {
-  const { environmentId, limitId, accountId, windowMs, usedMinor } = usageCounters;
+  const { environmentId, limitId, accountId, endMs, usedMinor } = usageCounters;
   const sumOf = (counted: Column, from: SQL) => sql`coalesce((
     SELECT sum(n.value ->> 'minor') FROM ${from} CROSS JOIN json_each(${counted}) AS n
-    WHERE n.value ->> 'limitId' = ${limitId} AND n.value ->> 'windowMs' = ${windowMs}
+    WHERE n.value ->> 'limitId' = ${limitId} AND n.value ->> 'endMs' = ${endMs}
   ), 0)`;
   const events = sql`(SELECT ${usageEvents.counted} FROM ${usageEvents}
     WHERE ${usageEvents.accountId} = ${account} AND ${usageEvents.counted} IS NOT NULL) AS ${usageEvents}`;

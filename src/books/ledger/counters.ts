@@ -7,8 +7,8 @@ import type { Unit } from "../amounts/amount.ts";
 /** A user's stored usage against a usage limit. */
 export interface Counter {
   readonly limitId: string;
-  /** The beginning of the window that `usedMinor` counts. */
-  readonly windowMs: number;
+  /** The end of the window that `usedMinor` counts. It stays if the rules of the limit's time zone change (TZ1). */
+  readonly endMs: number;
   readonly usedMinor: Minor;
   readonly hasOverride: 0 | 1;
   /** The user's override. Null means unlimited (Q2). */
@@ -18,7 +18,8 @@ export interface Counter {
 /** The amount that an event or a hold counts towards a limit (Q3). It is stored in `counted`, from which triggers update counters. */
 export interface Counted {
   readonly limitId: string;
-  readonly windowMs: number;
+  /** The end of the window. */
+  readonly endMs: number;
   readonly minor: Minor;
 }
 
@@ -26,8 +27,6 @@ export interface Counted {
 export interface NewCount extends Counted {
   readonly name: string;
   readonly unit: Unit;
-  /** When the window ends. */
-  readonly resetsAtMs: number;
   /** The limit's amount. A counter may have the user's own. */
   readonly amountMinor: Minor;
   /** Whether the database rejects the write when the count would exceed the amount (Q4). */
@@ -38,8 +37,8 @@ export interface NewCount extends Counted {
 export function countedJson(counts: readonly NewCount[]): string | null {
   if (counts.length === 0) return null;
   return JSON.stringify(
-    counts.map(({ limitId, windowMs, minor, amountMinor, isEnforced }) => ({
-      ...{ limitId, windowMs, minor, amountMinor },
+    counts.map(({ limitId, endMs, minor, amountMinor, isEnforced }) => ({
+      ...{ limitId, endMs, minor, amountMinor },
       // The name that the database's triggers read.
       ...(isEnforced ? { isEnforced: 1 } : {}),
     })),
@@ -49,7 +48,7 @@ export function countedJson(counts: readonly NewCount[]): string | null {
 /** Returns the value of `counted` for a charge, which keeps the amounts that its hold counted and adds none. */
 export function keptJson(counted: readonly Counted[]): string | null {
   if (counted.length === 0) return null;
-  return JSON.stringify(counted.map(({ limitId, windowMs, minor }) => ({ limitId, windowMs, minor, isKept: 1 })));
+  return JSON.stringify(counted.map(({ limitId, endMs, minor }) => ({ limitId, endMs, minor, isKept: 1 })));
 }
 
 /** Reads stored counts: JSON that Purser wrote. */
@@ -63,9 +62,9 @@ export const countersOf = (
   settingsSnapshot: SQL | SQLiteColumn,
   account: SQL | SQLiteColumn,
 ) => {
-  const { environmentId, limitId, accountId, windowMs, usedMinor, hasOverride, overrideMinor } = usageCounters;
+  const { environmentId, limitId, accountId, endMs, usedMinor, hasOverride, overrideMinor } = usageCounters;
   return sql<string | null>`(
-    SELECT json_group_array(json_object('limitId', ${limitId}, 'windowMs', ${windowMs}, 'usedMinor', ${usedMinor},
+    SELECT json_group_array(json_object('limitId', ${limitId}, 'endMs', ${endMs}, 'usedMinor', ${usedMinor},
       'hasOverride', ${hasOverride}, 'overrideMinor', ${overrideMinor}))
     FROM json_each(${settingsSnapshot}, '$.limits') AS known CROSS JOIN ${usageCounters}
       ON ${environmentId} = ${value("environmentId")} AND ${limitId} = known.value ->> 'id' AND ${accountId} = ${account}

@@ -98,12 +98,12 @@ function hasMoved(account: SQL): SQL {
 }
 
 const reachedCounter = (value: ValueOf<WriteContext>) => {
-  const { environmentId, limitId, accountId, windowMs } = usageCounters;
+  const { environmentId, limitId, accountId, endMs } = usageCounters;
   return and(
     eq(environmentId, value("environmentId")),
     sql`${limitId} = m.value ->> '$.reached.limitId'`,
     sql`${accountId} = ${accountOfWrite(value)}`,
-    sql`${windowMs} = m.value ->> '$.reached.windowMs'`,
+    sql`${endMs} = m.value ->> '$.reached.endMs'`,
   );
 };
 

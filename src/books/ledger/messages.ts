@@ -45,7 +45,7 @@ export type LedgerMessage = NewMessage & {
    * The message is sent only by the first batch of a window in which the user's usage reaches a limit's amount (Q5). `counts` is the
    * number of counts in the batch. Adds `used`, and the user's own `amount`.
    */
-  readonly reached?: Pick<Counted, "limitId" | "windowMs"> & { readonly counts: number; readonly unit: Unit };
+  readonly reached?: Pick<Counted, "limitId" | "endMs"> & { readonly counts: number; readonly unit: Unit };
 };
 
 export interface RecordedUsage {
@@ -113,17 +113,17 @@ export function entryWritten(type: "credits.revoked" | "credits.adjusted", userI
  * the window in which the user's usage reaches the amount.
  */
 export function limitMessages(userId: string, counts: readonly NewCount[]): LedgerMessage[] {
-  const byLimit = Map.groupBy(counts, ({ limitId, windowMs }) => `${limitId} ${windowMs}`);
+  const byLimit = Map.groupBy(counts, ({ limitId, endMs }) => `${limitId} ${endMs}`);
   return [...byLimit.values()].flatMap((countsOfLimit): LedgerMessage[] => {
     const [first] = countsOfLimit;
     if (first === undefined) return [];
-    const { limitId, windowMs, name, unit, resetsAtMs, amountMinor } = first;
+    const { limitId, endMs, name, unit, amountMinor } = first;
     return [
       {
         type: "usage.limit_reached",
         subject: userId,
-        data: { userId, limitId, name, unit, amount: fromMinor(unit, amountMinor), resetsAt: iso(resetsAtMs) },
-        reached: { limitId, windowMs, counts: countsOfLimit.length, unit },
+        data: { userId, limitId, name, unit, amount: fromMinor(unit, amountMinor), resetsAt: iso(endMs) },
+        reached: { limitId, endMs, counts: countsOfLimit.length, unit },
         last: null,
       },
     ];

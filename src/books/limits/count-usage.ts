@@ -2,10 +2,11 @@ import type { Minor } from "../../db/schema.ts";
 import { readSettingsSnapshot } from "../../db/settings-snapshot.ts";
 import { PurserError } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
+import { UTC } from "../../lib/time-zone.ts";
 import { fromMinor, type Unit } from "../amounts/amount.ts";
 import { type MatchRule, rulesCover } from "../amounts/match.ts";
 import type { Usage } from "../ledger/burn-down.ts";
-import { type WindowLength, windowOf } from "../ledger/calendar.ts";
+import { type WindowLength, windowEnd } from "../ledger/calendar.ts";
 import type { Counted, Counter, Counters, NewCount } from "../ledger/counters.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { returnedHolds } from "../ledger/settle.ts";
@@ -19,6 +20,9 @@ export interface UsageLimit {
   readonly unit: Unit;
   readonly amountMinor: Minor;
   readonly every: WindowLength;
+  /** The zone whose calendar the windows follow, and its last known offset. Null for windows shorter than a day (TZ1). */
+  readonly timeZone: string | null;
+  readonly utcOffsetMs: number;
 }
 
 /** Returns the limits from the text of an environment's settings snapshot, oldest first. For equal texts it returns the same objects. */
@@ -42,27 +46,25 @@ export interface LimitStatus {
   readonly usedMinor: Minor;
   /** Null when the user is unlimited. */
   readonly amountMinor: Minor | null;
-  readonly fromMs: number;
-  readonly resetsAtMs: number;
+  /** When the window ends. */
+  readonly endMs: number;
 }
 
 /**
- * Returns a user's usage against a limit. If the counter has a later window than the isolate's clock, because that clock is behind,
- * the counter's window is used.
+ * Returns a user's usage against a limit. A counter's window runs until the end that it has, even if the zone's rules have changed
+ * since (TZ1) or the isolate's clock is behind.
  */
 export function readLimitStatus(
-  { every, amountMinor }: Pick<UsageLimit, "every" | "amountMinor">,
+  { every, timeZone, utcOffsetMs, amountMinor }: Pick<UsageLimit, "every" | "timeZone" | "utcOffsetMs" | "amountMinor">,
   counter: Omit<Counter, "limitId"> | undefined,
   nowMs: number,
 ): LimitStatus {
-  const { fromMs, toMs: resetsAtMs } = windowOf(every, Math.max(nowMs, counter?.windowMs ?? 0));
-  const usedMinor = counter?.windowMs === fromMs ? counter.usedMinor : (0 as Minor);
-  return {
-    usedMinor,
-    amountMinor: counter?.hasOverride === 1 ? counter.overrideMinor : amountMinor,
-    fromMs,
-    resetsAtMs,
-  };
+  const ofUser = counter?.hasOverride === 1 ? counter.overrideMinor : amountMinor;
+  if (counter !== undefined && counter.endMs > nowMs) {
+    return { usedMinor: counter.usedMinor, amountMinor: ofUser, endMs: counter.endMs };
+  }
+  const zone = timeZone === null ? UTC : { timeZone, utcOffsetMs };
+  return { usedMinor: 0 as Minor, amountMinor: ofUser, endMs: windowEnd(every, zone, nowMs) };
 }
 
 /** A usage's count for a limit, and the user's usage before it. */
@@ -83,11 +85,10 @@ function countForLimits(
     const { usedMinor: counted, ...limitStatus } = readLimitStatus(limit, state.counters?.get(limitId), state.nowMs);
     const returned = state.due
       .flatMap((hold) => hold.counted)
-      .filter((count) => count.limitId === limitId && count.windowMs === limitStatus.fromMs)
+      .filter((count) => count.limitId === limitId && count.endMs === limitStatus.endMs)
       .reduce((sum, count) => sum + count.minor, 0);
     const usedMinor = Math.max(0, counted - returned) as Minor;
-    const { fromMs: windowMs, resetsAtMs } = limitStatus;
-    const count = { limitId, name, unit, windowMs, resetsAtMs, minor: minor as Minor, amountMinor, isEnforced };
+    const count = { limitId, name, unit, endMs: limitStatus.endMs, minor: minor as Minor, amountMinor, isEnforced };
     return [{ count, limitStatus: { ...limitStatus, usedMinor } }];
   });
 }
@@ -98,13 +99,13 @@ const wouldExceed = ({ count, limitStatus: { usedMinor, amountMinor } }: LimitCo
 /** Returns the details of a rejection by a limit (Q4). */
 function presentRejectingLimit({ count, limitStatus }: LimitCount) {
   const { limitId, name, unit, minor } = count;
-  const { usedMinor, amountMinor, resetsAtMs } = limitStatus;
+  const { usedMinor, amountMinor, endMs } = limitStatus;
   return {
     ...{ limitId, name, unit },
     amount: fromMinor(unit, amountMinor ?? (0 as Minor)),
     used: fromMinor(unit, usedMinor),
     asked: fromMinor(unit, minor),
-    resetsAt: iso(resetsAtMs),
+    resetsAt: iso(endMs),
   };
 }
 
@@ -125,17 +126,14 @@ export function countUsage(account: AccountAtRead, usage: Usage, isEnforced: boo
   if (isEnforced && state.counters !== null) {
     const last = counts
       .filter(wouldExceed)
-      .reduce<LimitCount | null>(
-        (a, b) => (a !== null && a.limitStatus.resetsAtMs >= b.limitStatus.resetsAtMs ? a : b),
-        null,
-      );
+      .reduce<LimitCount | null>((a, b) => (a !== null && a.limitStatus.endMs >= b.limitStatus.endMs ? a : b), null);
     if (last !== null) throw usageLimitReached(last, state.nowMs);
   }
   return counts.map(({ count }) => count);
 }
 
 function usageLimitReached(exceeded: LimitCount, nowMs: number): PurserError {
-  const seconds = Math.max(1, Math.ceil((exceeded.limitStatus.resetsAtMs - nowMs) / 1_000));
+  const seconds = Math.max(1, Math.ceil((exceeded.limitStatus.endMs - nowMs) / 1_000));
   return new PurserError("usage_limit_reached", "The usage would exceed the user's limit in the current window.", {
     details: presentRejectingLimit(exceeded),
     headers: { "Retry-After": String(seconds) },
@@ -146,10 +144,10 @@ function usageLimitReached(exceeded: LimitCount, nowMs: number): PurserError {
 export function afterCounts(counters: Counters | null, counts: readonly NewCount[]): Counters | null {
   if (counters === null || counts.length === 0) return counters;
   const after = new Map(counters);
-  for (const { limitId, windowMs, minor } of counts) {
-    const before = after.get(limitId) ?? { limitId, windowMs, usedMinor: 0, hasOverride: 0, overrideMinor: null };
-    const usedMinor = ((before.windowMs === windowMs ? before.usedMinor : 0) + minor) as Minor;
-    after.set(limitId, { ...before, windowMs, usedMinor } as Counter);
+  for (const { limitId, endMs, minor } of counts) {
+    const before = after.get(limitId) ?? { limitId, endMs, usedMinor: 0, hasOverride: 0, overrideMinor: null };
+    const usedMinor = ((before.endMs === endMs ? before.usedMinor : 0) + minor) as Minor;
+    after.set(limitId, { ...before, endMs, usedMinor } as Counter);
   }
   return after;
 }

@@ -30,6 +30,7 @@ import { readAmount, unknownLimit } from "./limits.ts";
 
 export interface UserLimitOutput {
   readonly every: WindowLength;
+  readonly timeZone: string | null;
   readonly amount: number | null;
   readonly used: number;
   readonly remaining: number | null;
@@ -118,11 +119,11 @@ async function changeOverride(
       const limit = requireLimitOf(account, limitId);
       const override = readOverride(limit);
       const before = account.counters?.get(limitId) ?? {
-        ...{ limitId, windowMs: 0, usedMinor: 0 as Minor, hasOverride: 0 as const, overrideMinor: null },
+        ...{ limitId, endMs: 0, usedMinor: 0 as Minor, hasOverride: 0 as const, overrideMinor: null },
       };
       const returned = account.due
         .flatMap(({ counted }) => counted)
-        .filter((count) => count.limitId === limitId && count.windowMs === before.windowMs)
+        .filter((count) => count.limitId === limitId && count.endMs === before.endMs)
         .reduce((sum, { minor }) => sum + minor, 0);
       const after = { ...before, ...override, usedMinor: Math.max(0, before.usedMinor - returned) as Minor };
       const answer = presentUserLimit(limit, after, account.nowMs);
@@ -139,10 +140,11 @@ async function changeOverride(
   return output;
 }
 
-export const limitFields = () => fields(usageLimits, "id", "name", "matches", "unit", "amountMinor", "every");
+export const limitFields = () =>
+  fields(usageLimits, "id", "name", "matches", "unit", "amountMinor", "every", "timeZone", "utcOffsetMs");
 export const counterFields = () =>
   optional({
-    ...fields(usageCounters, "windowMs", "usedMinor", "overrideMinor"),
+    ...fields(usageCounters, "endMs", "usedMinor", "overrideMinor"),
     ...computed({ hasOverride: sql<0 | 1>`${usageCounters.hasOverride}` }),
   });
 
@@ -176,9 +178,9 @@ export function selectUserLimits(
 }
 
 /** The counter of a row. */
-export function counterOf({ id, windowMs, usedMinor, hasOverride, overrideMinor }: UserLimitRow): Counter | undefined {
-  if (windowMs === null || usedMinor === null || hasOverride === null) return undefined;
-  return { limitId: id, windowMs, usedMinor, hasOverride, overrideMinor };
+export function counterOf({ id, endMs, usedMinor, hasOverride, overrideMinor }: UserLimitRow): Counter | undefined {
+  if (endMs === null || usedMinor === null || hasOverride === null) return undefined;
+  return { limitId: id, endMs, usedMinor, hasOverride, overrideMinor };
 }
 
 /** The limit of a row, in the form of the settings snapshot. */
@@ -189,15 +191,15 @@ export const limitOf = ({ matches, ...row }: UserLimitRow): UsageLimit => ({
 
 /** A user's usage against a limit, as the API returns it (Q6). */
 function presentUserLimit(limit: UsageLimit, counter: Counter | undefined, nowMs: number): UserLimitOutput {
-  const { id: limitId, name, unit, every } = limit;
-  const { usedMinor, amountMinor, resetsAtMs } = readLimitStatus(limit, counter, nowMs);
+  const { id: limitId, name, unit, every, timeZone } = limit;
+  const { usedMinor, amountMinor, endMs } = readLimitStatus(limit, counter, nowMs);
   const remainingOf = (minor: Minor) => fromMinor(unit, Math.max(0, minor - usedMinor) as Minor);
   return {
-    ...{ limitId, name, matches: [...limit.matches], unit, every },
+    ...{ limitId, name, matches: [...limit.matches], unit, every, timeZone },
     amount: amountMinor === null ? null : fromMinor(unit, amountMinor),
     used: fromMinor(unit, usedMinor),
     remaining: amountMinor === null ? null : remainingOf(amountMinor),
-    resetsAt: iso(resetsAtMs),
+    resetsAt: iso(endMs),
   };
 }
 

@@ -151,6 +151,7 @@ class RecurringGrant(TypedDict):
     startsAt: str
     endsAt: Optional[str]
     rolloverPeriods: Optional[Number]
+    timeZone: str
     status: RecurringStatus
     reason: Optional[str]
     period: Optional[RecurringPeriod]
@@ -709,6 +710,7 @@ class UserUsageLimit(TypedDict):
     matches: List[MatchRule]
     unit: Unit
     every: UsageLimitWindow
+    timeZone: Optional[str]
     amount: Optional[Number]
     used: Number
     remaining: Optional[Number]
