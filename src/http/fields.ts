@@ -91,6 +91,14 @@ export const mode = lazy(() =>
 
 export const userId = lazy(() => identifier().meta(words("Your own id of the user.", "user_42")));
 
+/** The member who used it (ME1). Null counts as absent. */
+export const memberId = lazy(() =>
+  identifier()
+    .nullish()
+    .transform((given) => given ?? undefined)
+    .meta(words("Your own id of who used it, if the user pays for a team.", "user_7")),
+);
+
 /** The position at which a list continues. */
 export const cursor = lazy(() =>
   z.string().min(1, NOT_EMPTY).optional().meta(words("The `nextCursor` of the previous page.", "eyJhIjoxfQ")),

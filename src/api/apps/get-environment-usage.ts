@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { summedQuantities } from "../../books/amounts/amount-fields.ts";
+import { metersOutput, summedQuantities, sumOutput } from "../../books/amounts/amount-fields.ts";
 import { readEnvironmentUsage } from "../../books/usage/environment-usage.ts";
 import { mode, timestamp } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
@@ -23,6 +23,13 @@ const environmentUsageOutput = /* @__PURE__ */ lazy(() =>
               userId: z.string().optional().meta(words("Your own id of the user.", "user_42")),
               events: z.number().meta(words("How many events.", 310)),
               quantities: summedQuantities.meta(words("The used quantities. Unused units are left out.")),
+              meters: metersOutput.meta(
+                words("The meters that were sent. Empty if there were none.", { input: 1_200 }),
+              ),
+              cost: sumOutput
+                .nullable()
+                .meta(words("Your own cost by the price list's `costs`, in cents. Null if no event had one.", 96)),
+              withoutCost: z.number().meta(words("How many of the events have no cost.", 0)),
             })
             .meta({ id: "EnvironmentUsageTotal" }),
         )
@@ -73,8 +80,19 @@ export default operation({
     example: () => ({
       output: {
         totals: [
-          { userId: "user_42", events: 310, quantities: { count: 310, tokens: 482_113 } },
-          { userId: "user_7", events: 12, quantities: { count: 12, tokens: 1_200_000 } },
+          {
+            ...{
+              userId: "user_42",
+              events: 310,
+              quantities: { cents: 205.5 },
+              meters: { input: 482_113, output: 60_200 },
+            },
+            ...{ cost: 96, withoutCost: 0 },
+          },
+          {
+            ...{ userId: "user_7", events: 12, quantities: { count: 12, tokens: 1_200_000 }, meters: {} },
+            ...{ cost: null, withoutCost: 12 },
+          },
         ],
         upTo: "2026-01-31T12:04:07.512Z",
       },

@@ -8,7 +8,15 @@ import { words } from "../../lib/words.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
-import { amountOfWindow, every, exampleLimit, limitName, newLimit, usageLimitOutput } from "./usage-limit-shapes.ts";
+import {
+  amountOfWindow,
+  every,
+  exampleLimit,
+  limitName,
+  limitPer,
+  newLimit,
+  usageLimitOutput,
+} from "./usage-limit-shapes.ts";
 
 const RULES_MAX = 100;
 
@@ -37,7 +45,12 @@ export const createLimitInput = lazy(() =>
       amount: amountOfWindow().meta(
         words("The amount that a user may use in a window, in the limit's unit; 0 or more.", 50),
       ),
-      every: every.meta(words("The length of a window, by the calendar. Weeks begin on Monday.", "day")),
+      every: every.meta(
+        words("The length of a window, by the calendar. Weeks begin on Monday.", "day"),
+      ),
+      per: limitPer
+        .default("user")
+        .meta(words("Whom it bounds: each user, or each member of each payer (`memberId`).", "user")),
       timeZone: timeZoneName
         .optional()
         .meta(
@@ -80,8 +93,9 @@ export default operation({
     output: () => usageLimitOutput,
     summary: "Create a usage limit",
     description:
-      "Creates a limit in one mode, which may have at most 20. The limit sets how much each user may use in a " +
-      "window, independent of credits. Windows follow the calendar of `timeZone`, and weeks begin on Monday. The limit " +
+      "Creates a limit in one mode, which may have at most 20. The limit sets how much each user, or with " +
+      '`per: "member"` each member of each payer, may use in a window, independent of credits. ' +
+      "Windows follow the calendar of `timeZone`, and weeks begin on Monday. The limit " +
       "counts from its creation.",
     returns: "The limit.",
     example: () => ({ body: { mode: "live", ...newLimit }, output: exampleLimit }),

@@ -5,7 +5,7 @@ import { lazy } from "../../http/lazy.ts";
 import { words } from "../../lib/words.ts";
 import { secretKeyOrUser } from "../access.ts";
 import { operation } from "../operation.ts";
-import { userLimit, userLimitOutput } from "./usage-limit-shapes.ts";
+import { memberOfLimit, userLimit, userLimitOutput } from "./usage-limit-shapes.ts";
 
 export default operation({
   id: "getUsageLimits",
@@ -13,7 +13,7 @@ export default operation({
   path: "/api/v1/usage/limits",
   tag: "Usage",
   access: secretKeyOrUser(),
-  query: lazy(() => z.object({ userId })),
+  query: lazy(() => z.object({ userId, memberId: memberOfLimit.optional() })),
   ...(WITH_REFERENCE && {
     output: () =>
       z
@@ -22,7 +22,7 @@ export default operation({
     summary: "Get a user's usage limits",
     description:
       "Returns the used amount of each limit in the current window, including open holds, in the order in which the " +
-      "limits were created.",
+      "limits were created. With `memberId`, that member's limits per member are among them.",
     returns: "The limits.",
     example: () => ({ output: { limits: [userLimit] } }),
   }),

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { summedQuantities, sumOutput, unit } from "../../books/amounts/amount-fields.ts";
+import { metersOutput, summedQuantities, sumOutput, unit } from "../../books/amounts/amount-fields.ts";
 import { isTime, readUsageTotals } from "../../books/usage/totals.ts";
 import { identifier, timestamp, userId } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
@@ -41,6 +41,9 @@ const groupedTotalsOutput = /* @__PURE__ */ lazy(() =>
               events: z.number().meta(words("How many events.", 1_200)),
               quantities: summedQuantities.meta(words("The used quantities. Unused units are left out.")),
               debited: summedQuantities.meta(words("The debited amounts, by unit.")),
+              meters: metersOutput.meta(
+                words("The meters that were sent. Empty if there were none.", { input: 1_200 }),
+              ),
             })
             .meta({ id: "GroupedUsageTotal" }),
         )
@@ -91,8 +94,8 @@ export default operation({
     summary: "Get usage totals",
     description:
       "Returns the used quantities, by event and unit, of events that occurred in `[from, to)`. These are not " +
-      "debits. `groupBy` groups them by event, model and hour, day or month, together with the debited amounts; it " +
-      "needs `from`. A span of more than 200,000 events is refused. A browser may call it with a publishable key " +
+      "debits. `groupBy` groups them by event, model and hour, day or month, together with the debited amounts and the " +
+      "meters; it needs `from`. A span of more than 200,000 events is refused. A browser may call it with a publishable key " +
       "and the user's token, for that user only, for up to 5,000 events.",
     returns: "The totals. Units that were not used are left out.",
     example: () => ({ output: { totals: [{ event: "chat.completed", unit: "tokens", amount: 1_200 }] } }),

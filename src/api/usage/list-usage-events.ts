@@ -15,6 +15,11 @@ const shownEvent = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
       eventId: z.string().meta(words("The usage event's id.", "chat-2026-01-16-0001")),
+      memberId: z
+        .string()
+        .nullable()
+        .optional()
+        .meta(words("The member who used it. Null for none. Absent for a publishable key.", "user_7")),
       event: z.string().meta(words("The event's name.", "chat.completed")),
       model: z.string().nullable().meta(words("The model. Null if the event has none.", "large-2")),
       quantities: quantitiesOutput.meta(words("The usage in each unit.")),
@@ -47,6 +52,7 @@ const { eventId } = EXAMPLE;
 
 const storedEvent = {
   eventId,
+  memberId: null,
   event: "chat.completed",
   model: "large-2",
   quantities: { count: 1, tokens: 120 },

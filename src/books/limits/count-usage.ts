@@ -7,7 +7,7 @@ import { fromMinor, type Unit } from "../amounts/amount.ts";
 import { type MatchRule, rulesCover } from "../amounts/match.ts";
 import type { Usage } from "../ledger/burn-down.ts";
 import { type WindowLength, windowEnd } from "../ledger/calendar.ts";
-import type { Counted, Counter, Counters, NewCount } from "../ledger/counters.ts";
+import { type Counted, type Counter, type Counters, counterKey, type NewCount } from "../ledger/counters.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { returnedHolds } from "../ledger/settle.ts";
 
@@ -23,6 +23,7 @@ export interface UsageLimit {
   /** The zone whose calendar the windows follow, and its last known offset. Null for windows shorter than a day (TZ1). */
   readonly timeZone: string | null;
   readonly utcOffsetMs: number;
+  readonly per: "user" | "member";
 }
 
 /** Returns the limits from the text of an environment's settings snapshot, oldest first. For equal texts it returns the same objects. */
@@ -38,8 +39,11 @@ export interface LimitsAtRead {
   /** Null if they were not read. Then only the database enforces the limits. */
   readonly counters: Counters | null;
   /** Due holds that are returned first, which undoes their counts. */
-  readonly due: readonly { readonly counted: readonly Counted[] }[];
+  readonly due: readonly { readonly counted: readonly Counted[]; readonly memberId: string | null }[];
 }
+
+/** A usage, and the member who used it, whom limits per member count (ME2). */
+export type UsageOfMember = Usage & { readonly memberId: string | null };
 
 /** A user's usage against one limit in the current window. */
 export interface LimitStatus {
@@ -73,22 +77,35 @@ interface LimitCount {
   readonly limitStatus: LimitStatus;
 }
 
+/** Returns the amount that due holds count in a window of a user's or a member's counter, which their returns undo. */
+export function returnedMinor(
+  due: LimitsAtRead["due"],
+  { limitId, memberId, endMs }: Pick<Counter, "limitId" | "memberId" | "endMs">,
+): number {
+  return due
+    .flatMap((hold) =>
+      hold.counted.map((count) => ({ ...count, memberId: count.isMember === 1 ? hold.memberId : null })),
+    )
+    .filter((count) => count.limitId === limitId && count.endMs === endMs && count.memberId === memberId)
+    .reduce((sum, { minor }) => sum + minor, 0);
+}
+
 function countForLimits(
   state: LimitsAtRead,
-  { event, model, quantities }: Usage,
+  { event, model, quantities, memberId: usedBy }: UsageOfMember,
   isEnforced: boolean,
 ): readonly LimitCount[] {
   return state.limits.flatMap((limit): LimitCount[] => {
-    const { id: limitId, name, unit, matches, amountMinor } = limit;
+    const { id: limitId, name, unit, matches, amountMinor, per } = limit;
     const minor = quantities[unit] ?? 0;
-    if (minor === 0 || !rulesCover(matches, event, model)) return [];
-    const { usedMinor: counted, ...limitStatus } = readLimitStatus(limit, state.counters?.get(limitId), state.nowMs);
-    const returned = state.due
-      .flatMap((hold) => hold.counted)
-      .filter((count) => count.limitId === limitId && count.endMs === limitStatus.endMs)
-      .reduce((sum, count) => sum + count.minor, 0);
+    if (minor === 0 || !rulesCover(matches, event, model) || (per === "member" && usedBy === null)) return [];
+    const memberId = per === "member" ? usedBy : null;
+    const counter = state.counters?.get(counterKey(limitId, memberId));
+    const { usedMinor: counted, ...limitStatus } = readLimitStatus(limit, counter, state.nowMs);
+    const returned = returnedMinor(state.due, { limitId, memberId, endMs: limitStatus.endMs });
     const usedMinor = Math.max(0, counted - returned) as Minor;
-    const count = { limitId, name, unit, endMs: limitStatus.endMs, minor: minor as Minor, amountMinor, isEnforced };
+    const { endMs } = limitStatus;
+    const count = { limitId, memberId, name, unit, endMs, minor: minor as Minor, amountMinor, isEnforced };
     return [{ count, limitStatus: { ...limitStatus, usedMinor } }];
   });
 }
@@ -98,10 +115,10 @@ const wouldExceed = ({ count, limitStatus: { usedMinor, amountMinor } }: LimitCo
 
 /** Returns the details of a rejection by a limit (Q4). */
 function presentRejectingLimit({ count, limitStatus }: LimitCount) {
-  const { limitId, name, unit, minor } = count;
+  const { limitId, memberId, name, unit, minor } = count;
   const { usedMinor, amountMinor, endMs } = limitStatus;
   return {
-    ...{ limitId, name, unit },
+    ...{ limitId, memberId, name, unit },
     amount: fromMinor(unit, amountMinor ?? (0 as Minor)),
     used: fromMinor(unit, usedMinor),
     asked: fromMinor(unit, minor),
@@ -110,7 +127,7 @@ function presentRejectingLimit({ count, limitStatus }: LimitCount) {
 }
 
 /** Returns the limits that would reject a usage, oldest first (U11). */
-export function rejectingLimits(state: LimitsAtRead, usage: Usage) {
+export function rejectingLimits(state: LimitsAtRead, usage: UsageOfMember) {
   return countForLimits(state, usage, true).filter(wouldExceed).map(presentRejectingLimit);
 }
 
@@ -118,7 +135,7 @@ export function rejectingLimits(state: LimitsAtRead, usage: Usage) {
  * Returns the counts of a usage for the environment's limits. If `isEnforced`, throws `usage_limit_reached` when the usage would
  * exceed an amount, for the exceeded limit that resets last (Q4).
  */
-export function countUsage(account: AccountAtRead, usage: Usage, isEnforced: boolean): readonly NewCount[] {
+export function countUsage(account: AccountAtRead, usage: UsageOfMember, isEnforced: boolean): readonly NewCount[] {
   const limits = limitsOf(account.settingsSnapshot);
   if (limits.length === 0) return [];
   const state = { ...account, limits, due: returnedHolds(account.settled) };
@@ -134,7 +151,8 @@ export function countUsage(account: AccountAtRead, usage: Usage, isEnforced: boo
 
 function usageLimitReached(exceeded: LimitCount, nowMs: number): PurserError {
   const seconds = Math.max(1, Math.ceil((exceeded.limitStatus.endMs - nowMs) / 1_000));
-  return new PurserError("usage_limit_reached", "The usage would exceed the user's limit in the current window.", {
+  const whose = exceeded.count.memberId === null ? "user" : "member";
+  return new PurserError("usage_limit_reached", `The usage would exceed the ${whose}'s limit in the current window.`, {
     details: presentRejectingLimit(exceeded),
     headers: { "Retry-After": String(seconds) },
   });
@@ -144,10 +162,12 @@ function usageLimitReached(exceeded: LimitCount, nowMs: number): PurserError {
 export function afterCounts(counters: Counters | null, counts: readonly NewCount[]): Counters | null {
   if (counters === null || counts.length === 0) return counters;
   const after = new Map(counters);
-  for (const { limitId, endMs, minor } of counts) {
-    const before = after.get(limitId) ?? { limitId, endMs, usedMinor: 0, hasOverride: 0, overrideMinor: null };
+  for (const { limitId, memberId, endMs, minor } of counts) {
+    const key = counterKey(limitId, memberId);
+    const unused = { limitId, memberId, endMs, usedMinor: 0, hasOverride: 0, overrideMinor: null };
+    const before = after.get(key) ?? unused;
     const usedMinor = ((before.endMs === endMs ? before.usedMinor : 0) + minor) as Minor;
-    after.set(limitId, { ...before, endMs, usedMinor } as Counter);
+    after.set(key, { ...before, endMs, usedMinor } as Counter);
   }
   return after;
 }

@@ -24,11 +24,13 @@ import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { amountRule, fromMinor, toMinor, type Unit } from "../amounts/amount.ts";
 import { type MatchRule, readStoredRules } from "../amounts/match.ts";
 import type { WindowLength } from "../ledger/calendar.ts";
+import type { UsageLimit } from "./count-usage.ts";
 
 export interface UsageLimitOutput {
   readonly mode: Mode;
   readonly amount: number;
   readonly every: WindowLength;
+  readonly per: UsageLimit["per"];
   readonly timeZone: string | null;
   readonly createdAt: string;
   readonly limitId: string;
@@ -60,6 +62,7 @@ export interface CreateLimitInput {
   readonly unit: Unit;
   readonly amount: number;
   readonly every: WindowLength;
+  readonly per: UsageLimit["per"];
   /** Undefined for windows shorter than a day, and for UTC. */
   readonly timeZone?: string | undefined;
 }
@@ -73,10 +76,10 @@ export type LimitKey = { environmentId: number; limitId: string };
 
 /** A usage limit as the API returns it (Q1). */
 export function presentLimit(row: LimitRow, mode: Mode) {
-  const { id, name, matches, unit, amountMinor, every, timeZone, createdAtMs } = row;
+  const { id, name, matches, unit, amountMinor, every, per, timeZone, createdAtMs } = row;
   return {
     ...{ limitId: id, mode, name, matches: [...readStoredRules(matches)], unit },
-    ...{ amount: fromMinor(unit, amountMinor), every, timeZone, createdAt: iso(createdAtMs) },
+    ...{ amount: fromMinor(unit, amountMinor), every, per, timeZone, createdAt: iso(createdAtMs) },
   } satisfies UsageLimitOutput;
 }
 
@@ -86,10 +89,11 @@ export const ofLimitKey = (value: ValueOf<LimitKey>) =>
 const isNotDeleted = sql`${usageLimits.isDeleted} = 0`;
 
 const limitsJson = () => {
-  const { id, name, matches, unit, amountMinor, every, timeZone, utcOffsetMs, environmentId, ordinal } = usageLimits;
+  const { id, name, matches, unit, amountMinor, every, per, timeZone, utcOffsetMs, environmentId, ordinal } = usageLimits;
   return sql`(
     SELECT json_group_array(json_object('id', ${id}, 'name', ${name}, 'matches', json(${matches}), 'unit', ${unit},
-      'amountMinor', ${amountMinor}, 'every', ${every}, 'timeZone', ${timeZone}, 'utcOffsetMs', ${utcOffsetMs}) ORDER BY ${ordinal})
+      'amountMinor', ${amountMinor}, 'every', ${every}, 'per', ${per},
+      'timeZone', ${timeZone}, 'utcOffsetMs', ${utcOffsetMs}) ORDER BY ${ordinal})
     FROM ${usageLimits} WHERE ${environmentId} = ${environments.id} AND ${isNotDeleted}
   )`;
 };
@@ -122,10 +126,7 @@ const mayCreateLimit = (value: ValueOf<LimitKey>) => {
 
 const auditCreated = insertAuditEntry<LimitKey>(mayCreateLimit);
 type NewLimit = LimitKey &
-  Pick<LimitRow, "name" | "nameKey" | "matches" | "unit" | "every" | "timeZone" | "utcOffsetMs"> & {
-    amount: number;
-    nowMs: number;
-  };
+  Pick<LimitRow, "name" | "nameKey" | "matches" | "unit" | "every" | "per" | "timeZone" | "utcOffsetMs"> & { amount: number; nowMs: number };
 const insertLimit = query((value: ValueOf<NewLimit>) =>
   insertFrom(
     usageLimits,
@@ -141,6 +142,7 @@ const insertLimit = query((value: ValueOf<NewLimit>) =>
       unit: value("unit"),
       amountMinor: asInteger(value("amount")),
       every: value("every"),
+      per: value("per"),
       timeZone: value("timeZone"),
       utcOffsetMs: asInteger(value("utcOffsetMs")),
       createdAtMs: asInteger(value("nowMs")),
@@ -165,7 +167,7 @@ export async function createLimit(
   input: CreateLimitInput,
   limitId = admin.newId("lim_"),
 ): Promise<UsageLimitOutput> {
-  const { mode, name, matches, unit, every } = input;
+  const { mode, name, matches, unit, every, per } = input;
   const environment = await requireEnvironment(admin, appId, mode);
   const environmentId = environment.id;
   const key = { environmentId, limitId };
@@ -175,19 +177,22 @@ export async function createLimit(
   const nowMs = timesOf(environment.clock, admin).now();
   const timeZone = hasTimeZone(every) ? (input.timeZone ?? UTC.timeZone) : null;
   const utcOffsetMs = timeZone === null ? 0 : offsetMsAt({ timeZone, utcOffsetMs: 0 }, nowMs);
-  const window = { every, timeZone, utcOffsetMs };
+  const values = {
+    ...key,
+    name,
+    nameKey: nameKey(name),
+    matches: JSON.stringify(matches),
+    unit,
+    amount,
+    every,
+    per,
+    timeZone,
+    utcOffsetMs,
+    nowMs,
+  };
   const [, , , [row]] = await batch(admin.db, [
     auditCreated({ ...auditEntry, ...key }),
-    insertLimit({
-      ...key,
-      name,
-      nameKey: nameKey(name),
-      matches: JSON.stringify(matches),
-      unit,
-      amount,
-      ...window,
-      nowMs,
-    }),
+    insertLimit(values),
     syncLimits({ environmentId }),
     selectLimit(key),
   ]).catch((error: unknown) => {

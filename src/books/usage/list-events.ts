@@ -11,6 +11,7 @@ import { filterCovers } from "../amounts/match.ts";
 import type { MeterAmounts } from "../amounts/meters.ts";
 import { accountQuery } from "../ledger/account.ts";
 import { readDebits } from "../ledger/debits.ts";
+import { memberIdOf } from "../ledger/members.ts";
 import { debitsField, SHOWN_DEBIT_BYTES_MAX, shownDebits } from "../ledger/stored-legs.ts";
 import {
   type AmountOfBalance,
@@ -22,6 +23,8 @@ import {
 
 export interface ShownEvent {
   readonly eventId: string;
+  /** Absent for a publishable key. */
+  readonly memberId?: string | null | undefined;
   readonly event: string;
   readonly model: string | null;
   readonly quantities: UnitAmounts;
@@ -62,8 +65,9 @@ const DEBITS_BYTES_MAX = LIST_PAGE_BYTES_MAX / 2_048;
 
 const listedEventFields = () => ({
   ...describedFields(),
-  ...fields(usageEvents, "occurredByMs", "seq", "occurredAtMs", "receivedAtMs", "reservationId"),
+  ...fields(usageEvents, "seq", "occurredAtMs", "receivedAtMs", "reservationId"),
   ...fields(usageEvents, "uncovered", "properties", "largePropertiesBytes", "costMinor"),
+  ...computed({ memberId: memberIdOf(usageEvents) }),
   ...debitsField(),
 });
 type ListedEventRow = RowOf<ReturnType<typeof listedEventFields>>;
@@ -151,11 +155,7 @@ export async function readUsageEventById(ctx: TenantCtx, eventId: string): Promi
 }
 
 const isOfEvent = () =>
-  and(
-    eq(largeProperties.accountId, usageEvents.accountId),
-    eq(largeProperties.occurredByMs, usageEvents.occurredByMs),
-    eq(largeProperties.seq, usageEvents.seq),
-  );
+  and(eq(largeProperties.accountId, usageEvents.accountId), eq(largeProperties.seq, usageEvents.seq));
 
 const selectEventById = query((value: ValueOf<{ environmentId: number; eventId: string }>) =>
   drizzle
@@ -181,27 +181,24 @@ function readEventPosition(cursor: string, scope: readonly (string | number)[]):
   return { beforeMs: Number(beforeMs), beforeSeq: Number(beforeSeq) };
 }
 
-/** Returns a condition: a row belongs to one of the events that `keys` names. */
-const isOfKeys = (
-  account: SQL,
-  table: typeof largeProperties | typeof usageEvents,
-): SQL => sql`${table.accountId} = ${account} AND ${table.occurredByMs} = event_key.value ->> 0
-  AND ${table.seq} = event_key.value ->> 1`;
-const eventKeys = (value: ValueOf<{ keys: string }>) => sql`json_each(${value("keys")}) AS event_key`;
+/** Returns a condition: a row belongs to one of the events that `seqs` names. */
+const isOfSeqs = (account: SQL, table: typeof largeProperties | typeof usageEvents): SQL =>
+  sql`${table.accountId} = ${account} AND ${table.seq} = event_seq.value`;
+const eventSeqs = (value: ValueOf<{ seqs: string }>) => sql`json_each(${value("seqs")}) AS event_seq`;
 
-const selectLarge = accountQuery((value: ValueOf<{ keys: string }>, account) =>
+const selectLarge = accountQuery((value: ValueOf<{ seqs: string }>, account) =>
   drizzle
     .select(fields(largeProperties, "seq", "properties"))
-    .from(eventKeys(value))
+    .from(eventSeqs(value))
     .crossJoin(largeProperties)
-    .where(isOfKeys(account, largeProperties)),
+    .where(isOfSeqs(account, largeProperties)),
 );
-const selectDebits = accountQuery((value: ValueOf<{ keys: string }>, account) =>
+const selectDebits = accountQuery((value: ValueOf<{ seqs: string }>, account) =>
   drizzle
     .select({ ...fields(usageEvents, "seq"), ...debitsField() })
-    .from(eventKeys(value))
+    .from(eventSeqs(value))
     .crossJoin(usageEvents)
-    .where(isOfKeys(account, usageEvents)),
+    .where(isOfSeqs(account, usageEvents)),
 );
 
 /** Returns the events of a page, with what the page left out. */
@@ -211,13 +208,13 @@ async function presentEventsPage(
   page: readonly PageRow[],
   hasProperties: boolean,
 ): Promise<ShownEvent[]> {
-  const keysOf = (isLeftOut: (row: PageRow) => boolean) => ({
-    keys: JSON.stringify(page.filter(isLeftOut).map((row) => [row.occurredByMs, row.seq])),
+  const seqsOf = (isLeftOut: (row: PageRow) => boolean) => ({
+    seqs: JSON.stringify(page.filter(isLeftOut).map(({ seq }) => seq)),
   });
   const hasLarge = (row: PageRow): boolean => hasProperties && row.largePropertiesBytes !== null;
   const hasLong = (row: PageRow): boolean => row.debits === null;
   const [large, long] = page.some((row) => hasLarge(row) || hasLong(row))
-    ? await batch(ctx.db, [selectLarge(ctx, user, keysOf(hasLarge)), selectDebits(ctx, user, keysOf(hasLong))] as const)
+    ? await batch(ctx.db, [selectLarge(ctx, user, seqsOf(hasLarge)), selectDebits(ctx, user, seqsOf(hasLong))] as const)
     : [[], []];
   const propertiesBySeq = new Map(large.map(({ seq, properties }) => [seq, properties]));
   const debitsBySeq = new Map(long.map(({ seq, debits }) => [seq, debits]));
@@ -240,6 +237,7 @@ function presentListedEvent(row: ListedEventRow, properties?: string | null): Sh
     ...(properties === undefined
       ? {}
       : {
+          memberId: row.memberId,
           cost: presentCost(row.costMinor),
           properties: properties === null ? null : (JSON.parse(properties) as JsonObject),
         }),

@@ -1,14 +1,16 @@
 import { type SQL, sql } from "drizzle-orm";
 import { asInteger, computed, drizzle, type ValueOf } from "../../db/query.ts";
 import { usageEvents } from "../../db/schema.ts";
-import { all } from "../../db/sql.ts";
+import { all, type StatementRow } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { exactAmount, minorOfSum, partsOf, type Unit, type UnitAmounts } from "../amounts/amount.ts";
 import { filterCovers } from "../amounts/match.ts";
+import type { MeterAmounts } from "../amounts/meters.ts";
 import { accountQuery } from "../ledger/account.ts";
 import { eachLeg, storedLeg, unitNumber } from "../ledger/stored-legs.ts";
+import { addMeterSum, eachMeter, METERS_OF_GROUPS_MAX, onceARow, presentMeterSums, sumOfSent } from "./meter-sums.ts";
 
 export interface TotalsOutput {
   readonly totals: { readonly event: string; readonly unit: Unit; readonly amount: number }[];
@@ -19,6 +21,7 @@ export interface GroupedTotalsOutput {
     readonly events: number;
     readonly quantities: UnitAmounts;
     readonly debited: UnitAmounts;
+    readonly meters: MeterAmounts;
     readonly time?: string | undefined;
     readonly event?: string | undefined;
     readonly model?: string | null | undefined;
@@ -55,7 +58,8 @@ type TotalsQuery = {
   time: string | null;
   byEvent: number;
   byModel: number;
-  withDebits: number;
+  /** With the debits and meters of the events. */
+  isGrouped: number;
   limit: number;
 };
 
@@ -69,16 +73,19 @@ const SUMMED = [
 
 type SumName = `${Unit}${"Used" | "Debited"}${"High" | "Low"}`;
 const groupSumsOf = (name: `${Unit}${"Used" | "Debited"}`, minor: SQL): [SumName, SQL<number | null>][] => [
-  [`${name}High`, sql`sum(${partsOf(minor).whole})`],
-  [`${name}Low`, sql`sum(${partsOf(minor).rest})`],
+  [`${name}High`, sql`sum(${onceARow(partsOf(minor).whole)})`],
+  [`${name}Low`, sql`sum(${onceARow(partsOf(minor).rest)})`],
 ];
 
-/** Selects the sums of a span's events by group. Other events form a group too, so that all rows that are read are counted. */
+/**
+ * Selects the sums of a span's events by group and meter; the first meter of an event has its other sums. Other events form a group too,
+ * so that all rows that are read are counted.
+ */
 const selectGroupSums = accountQuery((value: ValueOf<TotalsQuery>, account) => {
-  const { accountId, occurredAtMs, event, model, debits } = usageEvents;
+  const { accountId, occurredAtMs, event, model, debits, meters } = usageEvents;
   const { countMinor, tokensMinor, secondsMinor, centsMinor } = usageEvents;
   const isCounted = sql`(asked.only IS NULL OR ${event} = asked.only)`;
-  const debited = (unit: Unit) => sql`iif(asked.paid AND ${debits} <> '[]', ${debitedMinor(unit)}, 0)`;
+  const debited = (unit: Unit) => sql`iif(asked.grouped AND ${debits} <> '[]', ${debitedMinor(unit)}, 0)`;
   const sums = SUMMED.flatMap(({ unit, used, debited }) => [
     ...groupSumsOf(`${unit}Used`, used),
     ...groupSumsOf(`${unit}Debited`, debited),
@@ -90,14 +97,16 @@ const selectGroupSums = accountQuery((value: ValueOf<TotalsQuery>, account) => {
           WHEN 'month' THEN 1000 * unixepoch(${occurredAtMs} / 1000, 'unixepoch', 'start of month') END AS at,
         iif(asked.named AND ${isCounted}, ${event}, NULL) AS what, iif(asked.engines AND ${isCounted}, ${model}, NULL) AS engine,
         ${countMinor} AS n, ${tokensMinor} AS t, ${secondsMinor} AS s, ${centsMinor} AS c,
-        ${debited("count")} AS dn, ${debited("tokens")} AS dt, ${debited("seconds")} AS ds, ${debited("cents")} AS dc
+        ${debited("count")} AS dn, ${debited("tokens")} AS dt, ${debited("seconds")} AS ds, ${debited("cents")} AS dc,
+        iif(asked.grouped AND ${isCounted}, ${meters}, NULL) AS sent
       FROM (
         SELECT ${value("event")} AS only, ${value("time")} AS time, ${value("byEvent")} AS named,
-          ${value("byModel")} AS engines, ${value("withDebits")} AS paid
+          ${value("byModel")} AS engines, ${value("isGrouped")} AS grouped
       ) AS asked CROSS JOIN ${usageEvents} INDEXED BY usage_events_occurred
       WHERE ${accountId} = ${account} AND ${occurredAtMs} >= ${value("from")} AND ${occurredAtMs} < ${value("to")}
       LIMIT ${asInteger(value("limit"))}
   ) AS span`;
+  const sent = sumOfSent(sql`span.sent`);
   return drizzle
     .select(
       computed({
@@ -105,15 +114,19 @@ const selectGroupSums = accountQuery((value: ValueOf<TotalsQuery>, account) => {
         time: sql<number | null>`span.at`,
         event: sql<string | null>`span.what`,
         model: sql<string | null>`span.engine`,
-        events: sql<number>`count(*)`,
+        meter: sql<string | null>`meter.key`,
+        whole: sent.whole,
+        rest: sent.rest,
+        events: sql<number>`sum(${onceARow(sql`1`)})`,
         // The object has exactly the keys of its type.
         ...(Object.fromEntries(sums) as Record<SumName, SQL<number | null>>),
       }),
     )
     .from(span)
-    .groupBy(sql`1, 2, 3, 4`)
+    .leftJoin(eachMeter(sql`span.sent`), sql`true`)
+    .groupBy(sql`1, 2, 3, 4, 5`)
     .orderBy(sql`2, 3, 4`)
-    .limit(GROUPS_MAX + 1);
+    .limit(METERS_OF_GROUPS_MAX + 1);
 });
 
 /** The sums of one group. */
@@ -124,11 +137,13 @@ interface UsageGroup {
   events: number;
   readonly used: Map<Unit, bigint>;
   readonly debited: Map<Unit, bigint>;
+  readonly meters: Map<string, bigint>;
 }
 
 /** Adds a row's sums to a group's. */
-function addSums(group: UsageGroup, row: Readonly<Record<SumName, number | null>> & { readonly events: number }): void {
+function addSums(group: UsageGroup, row: StatementRow<typeof selectGroupSums>): void {
   group.events += row.events;
+  addMeterSum(group.meters, row);
   for (const { unit } of SUMMED) {
     group.used.set(unit, (group.used.get(unit) ?? 0n) + minorOfUnit(row, `${unit}Used`));
     group.debited.set(unit, (group.debited.get(unit) ?? 0n) + minorOfUnit(row, `${unit}Debited`));
@@ -141,13 +156,13 @@ function minorOfUnit(row: Readonly<Record<SumName, number | null>>, name: `${Uni
 
 type Grouping = Pick<TotalsInput, "event" | "from" | "to" | "userId"> & {
   readonly by: NonNullable<TotalsInput["groupBy"]>;
-  readonly withDebits: boolean;
+  readonly isGrouped: boolean;
 };
 
 /** Returns the groups of a user's events in [from, to), ordered by time, event and model. Groups without a model come first. */
 async function readUsageGroups(
   ctx: TenantCtx,
-  { userId, event, from, to, by, withDebits }: Grouping,
+  { userId, event, from, to, by, isGrouped }: Grouping,
 ): Promise<UsageGroup[]> {
   if (from !== undefined && to !== undefined && to < from) throw invalid("to", "must not be before `from`");
   const eventsMax = ctx.caller.kind === "publishable" ? EVENTS_OF_END_USER_MAX : EVENTS_MAX;
@@ -164,7 +179,7 @@ async function readUsageGroups(
         time: by.find(isTime) ?? null,
         byEvent: Number(isGlob || by.includes("event")),
         byModel: Number(by.includes("model")),
-        withDebits: Number(withDebits),
+        isGrouped: Number(isGrouped),
         limit: eventsMax + 1,
       },
     ),
@@ -172,10 +187,12 @@ async function readUsageGroups(
   if (rows.reduce((sum, { events }) => sum + events, 0) > eventsMax) {
     throw invalid("from", `must be later, or \`to\` earlier: the user has more than ${eventsMax} events in this time`);
   }
-  if (rows.length > GROUPS_MAX) {
+  const found = new Set(rows.map((row) => JSON.stringify([row.isCounted, row.time, row.event, row.model])));
+  if (found.size > GROUPS_MAX || rows.length > METERS_OF_GROUPS_MAX) {
     throw invalid(
       "event",
-      `must be a name, or the time must be shorter: there are more than ${GROUPS_MAX} different groups in it`,
+      `must be a name, or the time must be shorter: there are more than ${GROUPS_MAX} different groups in it, or ` +
+        `${METERS_OF_GROUPS_MAX} with each of their meters`,
     );
   }
   const groups = new Map<string, UsageGroup>();
@@ -184,7 +201,8 @@ async function readUsageGroups(
     if (isCounted === 0 || (isGlob && !filterCovers(event ?? "", name ?? ""))) continue;
     const shown = by.includes("event") ? name : null;
     const key = JSON.stringify([time, shown, model]);
-    const group = groups.get(key) ?? { time, event: shown, model, events: 0, used: new Map(), debited: new Map() };
+    const none = { events: 0, used: new Map(), debited: new Map(), meters: new Map() };
+    const group = groups.get(key) ?? { time, event: shown, model, ...none };
     addSums(group, row);
     groups.set(key, group);
   }
@@ -209,7 +227,7 @@ export const amountsOf = (sums: ReadonlyMap<Unit, bigint>): { [U in Unit]?: numb
 export async function readUsageTotals(ctx: TenantCtx, input: TotalsInput): Promise<TotalsOutput | GroupedTotalsOutput> {
   const { groupBy: by } = input;
   if (by === undefined) {
-    const groups = await readUsageGroups(ctx, { ...input, by: ["event"], withDebits: false });
+    const groups = await readUsageGroups(ctx, { ...input, by: ["event"], isGrouped: false });
     return {
       totals: groups.flatMap(({ event, used }) =>
         Object.entries(amountsOf(used)).map(([unit, amount]) => ({ event: event ?? "", unit: unit as Unit, amount })),
@@ -217,16 +235,17 @@ export async function readUsageTotals(ctx: TenantCtx, input: TotalsInput): Promi
     };
   }
   if (input.from === undefined) throw invalid("from", "is required with `groupBy`");
-  const groups = await readUsageGroups(ctx, { ...input, by, withDebits: true });
+  const groups = await readUsageGroups(ctx, { ...input, by, isGrouped: true });
   const isByTime = by.some(isTime);
   return {
-    totals: groups.map(({ time, event, model, events, used, debited }) => ({
+    totals: groups.map(({ time, event, model, events, used, debited, meters }) => ({
       ...(isByTime && time !== null ? { time: iso(time) } : {}),
       ...(by.includes("event") && event !== null ? { event } : {}),
       ...(by.includes("model") ? { model } : {}),
       events,
       quantities: amountsOf(used),
       debited: amountsOf(debited),
+      meters: presentMeterSums(meters),
     })),
   };
 }

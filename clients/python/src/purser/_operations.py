@@ -558,6 +558,7 @@ class Operations:
         *,
         user_id: str,
         event: str,
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
         meters: Union[Meters, NotGiven] = NOT_GIVEN,
@@ -572,6 +573,7 @@ class Operations:
         and the usage limits that would refuse it. Changes nothing.
 
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
         `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
@@ -586,6 +588,7 @@ class Operations:
             "preview_debit",
             {
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "quantities": quantities,
@@ -626,6 +629,7 @@ class Operations:
         user_id: str,
         event: str,
         event_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
         meters: Union[Meters, NotGiven] = NOT_GIVEN,
@@ -645,6 +649,7 @@ class Operations:
         `event_id`: Your own id of the event: its idempotency key. It does not expire. It must not
         begin with `res_`.
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
         `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
@@ -660,6 +665,7 @@ class Operations:
             {
                 "eventId": event_id,
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "quantities": quantities,
@@ -817,9 +823,9 @@ class Operations:
 
         Returns the used quantities, by event and unit, of events that occurred in `[from, to)`.
         These are not debits. `groupBy` groups them by event, model and hour, day or month, together
-        with the debited amounts; it needs `from`. A span of more than 200,000 events is refused. A
-        browser may call it with a publishable key and the user's token, for that user only, for up
-        to 5,000 events.
+        with the debited amounts and the meters; it needs `from`. A span of more than 200,000 events
+        is refused. A browser may call it with a publishable key and the user's token, for that user
+        only, for up to 5,000 events.
 
         `user_id`: Your own id of the user.
         `event`: An event name or a glob.
@@ -846,6 +852,7 @@ class Operations:
         user_id: str,
         event: str,
         reservation_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
         meters: Union[Meters, NotGiven] = NOT_GIVEN,
@@ -863,6 +870,7 @@ class Operations:
 
         `reservation_id`: Your own id makes the call idempotent.
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
         `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
@@ -877,6 +885,7 @@ class Operations:
             {
                 "reservationId": reservation_id,
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "quantities": quantities,
@@ -1032,18 +1041,26 @@ class Operations:
         )
         return answer
 
-    def get_usage_limits(self, *, user_id: str) -> UserUsageLimits:
+    def get_usage_limits(
+        self,
+        *,
+        user_id: str,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
+    ) -> UserUsageLimits:
         """Get a user's usage limits.
 
         Returns the used amount of each limit in the current window, including open holds, in the
-        order in which the limits were created.
+        order in which the limits were created. With `memberId`, that member's limits per member are
+        among them.
 
         `user_id`: Your own id of the user.
+        `member_id`: The member, for limits per member.
         """
         answer: UserUsageLimits = self._call(
             "get_usage_limits",
             {
                 "userId": user_id,
+                "memberId": member_id,
             },
         )
         return answer
@@ -1054,14 +1071,17 @@ class Operations:
         limit_id: str,
         user_id: str,
         amount: Optional[Amount],
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
     ) -> UserUsageLimit:
         """Set a user's own amount of a limit.
 
         Sets an amount that replaces the amount of the limit for one user. It takes effect at once,
-        also in the current window. If the amount is null, the limit does not apply to this user.
+        also in the current window. If the amount is null, the limit does not apply to this user. A
+        limit per member needs the `memberId`; other limits refuse one.
 
         `limit_id`: The id of the limit, `lim_…`.
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `amount`: The user's own amount, in the limit's unit; 0 or more. Null: this user is
         unlimited.
         """
@@ -1070,25 +1090,34 @@ class Operations:
             {
                 "limitId": limit_id,
                 "userId": user_id,
+                "memberId": member_id,
                 "amount": amount,
             },
         )
         return answer
 
-    def remove_own_usage_limit(self, *, limit_id: str, user_id: str) -> UserUsageLimit:
+    def remove_own_usage_limit(
+        self,
+        *,
+        limit_id: str,
+        user_id: str,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
+    ) -> UserUsageLimit:
         """Remove a user's own amount of a limit.
 
-        Restores the limit's own amount for the user. Returns 200 also if the user has no own
-        amount.
+        Restores the limit's own amount for the user, or for a member. Returns 200 also if the user
+        has no own amount.
 
         `limit_id`: The id of the limit, `lim_…`.
         `user_id`: Your own id of the user.
+        `member_id`: The member, for limits per member.
         """
         answer: UserUsageLimit = self._call(
             "remove_own_usage_limit",
             {
                 "limitId": limit_id,
                 "userId": user_id,
+                "memberId": member_id,
             },
         )
         return answer
@@ -1313,6 +1342,7 @@ class Operations:
         user_id: str,
         event: str,
         reservation_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
         meters: Union[Meters, NotGiven] = NOT_GIVEN,
@@ -1335,6 +1365,7 @@ class Operations:
         `properties`: Stored with the usage event.
         `reservation_id`: Your own id makes the call idempotent.
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
         `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
@@ -1349,6 +1380,7 @@ class Operations:
             {
                 "reservationId": reservation_id,
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "quantities": quantities,
@@ -1729,6 +1761,7 @@ class AsyncOperations:
         *,
         user_id: str,
         event: str,
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
         meters: Union[Meters, NotGiven] = NOT_GIVEN,
@@ -1743,6 +1776,7 @@ class AsyncOperations:
         and the usage limits that would refuse it. Changes nothing.
 
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
         `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
@@ -1757,6 +1791,7 @@ class AsyncOperations:
             "preview_debit",
             {
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "quantities": quantities,
@@ -1797,6 +1832,7 @@ class AsyncOperations:
         user_id: str,
         event: str,
         event_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
         meters: Union[Meters, NotGiven] = NOT_GIVEN,
@@ -1816,6 +1852,7 @@ class AsyncOperations:
         `event_id`: Your own id of the event: its idempotency key. It does not expire. It must not
         begin with `res_`.
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
         `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
@@ -1831,6 +1868,7 @@ class AsyncOperations:
             {
                 "eventId": event_id,
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "quantities": quantities,
@@ -1988,9 +2026,9 @@ class AsyncOperations:
 
         Returns the used quantities, by event and unit, of events that occurred in `[from, to)`.
         These are not debits. `groupBy` groups them by event, model and hour, day or month, together
-        with the debited amounts; it needs `from`. A span of more than 200,000 events is refused. A
-        browser may call it with a publishable key and the user's token, for that user only, for up
-        to 5,000 events.
+        with the debited amounts and the meters; it needs `from`. A span of more than 200,000 events
+        is refused. A browser may call it with a publishable key and the user's token, for that user
+        only, for up to 5,000 events.
 
         `user_id`: Your own id of the user.
         `event`: An event name or a glob.
@@ -2017,6 +2055,7 @@ class AsyncOperations:
         user_id: str,
         event: str,
         reservation_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
         meters: Union[Meters, NotGiven] = NOT_GIVEN,
@@ -2034,6 +2073,7 @@ class AsyncOperations:
 
         `reservation_id`: Your own id makes the call idempotent.
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
         `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
@@ -2048,6 +2088,7 @@ class AsyncOperations:
             {
                 "reservationId": reservation_id,
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "quantities": quantities,
@@ -2208,18 +2249,26 @@ class AsyncOperations:
         )
         return answer
 
-    async def get_usage_limits(self, *, user_id: str) -> UserUsageLimits:
+    async def get_usage_limits(
+        self,
+        *,
+        user_id: str,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
+    ) -> UserUsageLimits:
         """Get a user's usage limits.
 
         Returns the used amount of each limit in the current window, including open holds, in the
-        order in which the limits were created.
+        order in which the limits were created. With `memberId`, that member's limits per member are
+        among them.
 
         `user_id`: Your own id of the user.
+        `member_id`: The member, for limits per member.
         """
         answer: UserUsageLimits = await self._call(
             "get_usage_limits",
             {
                 "userId": user_id,
+                "memberId": member_id,
             },
         )
         return answer
@@ -2230,14 +2279,17 @@ class AsyncOperations:
         limit_id: str,
         user_id: str,
         amount: Optional[Amount],
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
     ) -> UserUsageLimit:
         """Set a user's own amount of a limit.
 
         Sets an amount that replaces the amount of the limit for one user. It takes effect at once,
-        also in the current window. If the amount is null, the limit does not apply to this user.
+        also in the current window. If the amount is null, the limit does not apply to this user. A
+        limit per member needs the `memberId`; other limits refuse one.
 
         `limit_id`: The id of the limit, `lim_…`.
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `amount`: The user's own amount, in the limit's unit; 0 or more. Null: this user is
         unlimited.
         """
@@ -2246,25 +2298,34 @@ class AsyncOperations:
             {
                 "limitId": limit_id,
                 "userId": user_id,
+                "memberId": member_id,
                 "amount": amount,
             },
         )
         return answer
 
-    async def remove_own_usage_limit(self, *, limit_id: str, user_id: str) -> UserUsageLimit:
+    async def remove_own_usage_limit(
+        self,
+        *,
+        limit_id: str,
+        user_id: str,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
+    ) -> UserUsageLimit:
         """Remove a user's own amount of a limit.
 
-        Restores the limit's own amount for the user. Returns 200 also if the user has no own
-        amount.
+        Restores the limit's own amount for the user, or for a member. Returns 200 also if the user
+        has no own amount.
 
         `limit_id`: The id of the limit, `lim_…`.
         `user_id`: Your own id of the user.
+        `member_id`: The member, for limits per member.
         """
         answer: UserUsageLimit = await self._call(
             "remove_own_usage_limit",
             {
                 "limitId": limit_id,
                 "userId": user_id,
+                "memberId": member_id,
             },
         )
         return answer
@@ -2489,6 +2550,7 @@ class AsyncOperations:
         user_id: str,
         event: str,
         reservation_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
         meters: Union[Meters, NotGiven] = NOT_GIVEN,
@@ -2511,6 +2573,7 @@ class AsyncOperations:
         `properties`: Stored with the usage event.
         `reservation_id`: Your own id makes the call idempotent.
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
         `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
@@ -2525,6 +2588,7 @@ class AsyncOperations:
             {
                 "reservationId": reservation_id,
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "quantities": quantities,

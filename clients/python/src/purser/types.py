@@ -238,8 +238,9 @@ class SummedQuantities(TypedDict, total=False):
 
 
 class DebitPlan(TypedDict):
+    memberId: Optional[str]
     quantities: Quantities
-    meters: Optional[SentMeters]
+    meters: Optional[SentMetersOutput]
     priceVersion: Optional[int]
     debits: List[Debit]
     uncovered: Optional[Quantities]
@@ -272,6 +273,7 @@ class SkippedBalance(TypedDict):
 
 class RefusingUsageLimit(TypedDict):
     limitId: str
+    memberId: Optional[str]
     name: str
     unit: Unit
     amount: Number
@@ -303,6 +305,7 @@ class _LedgerFlaw(TypedDict):
 
 class LedgerFlaw(_LedgerFlaw, total=False):
     limitId: str
+    memberId: Optional[str]
 
 
 class _UsageEventResult(TypedDict):
@@ -313,7 +316,7 @@ class _UsageEventResult(TypedDict):
 
 class UsageEventResult(_UsageEventResult, total=False):
     quantities: Quantities
-    meters: SentMeters
+    meters: SentMetersOutput
     priceVersion: int
 
 
@@ -327,7 +330,7 @@ class _StoredUsageEvent(TypedDict):
     event: str
     model: Optional[str]
     quantities: Quantities
-    meters: Optional[SentMeters]
+    meters: Optional[SentMetersOutput]
     priceVersion: Optional[int]
     occurredAt: str
     receivedAt: str
@@ -337,6 +340,7 @@ class _StoredUsageEvent(TypedDict):
 
 
 class StoredUsageEvent(_StoredUsageEvent, total=False):
+    memberId: Optional[str]
     cost: Optional[Number]
     properties: Optional[Dict[str, Any]]
 
@@ -353,7 +357,7 @@ class _UsageEventOfUser(TypedDict):
     event: str
     model: Optional[str]
     quantities: Quantities
-    meters: Optional[SentMeters]
+    meters: Optional[SentMetersOutput]
     priceVersion: Optional[int]
     occurredAt: str
     receivedAt: str
@@ -364,6 +368,7 @@ class _UsageEventOfUser(TypedDict):
 
 
 class UsageEventOfUser(_UsageEventOfUser, total=False):
+    memberId: Optional[str]
     cost: Optional[Number]
     properties: Optional[Dict[str, Any]]
 
@@ -380,7 +385,7 @@ class _UsageEventListResult(TypedDict):
 
 class UsageEventListResult(_UsageEventListResult, total=False):
     quantities: Quantities
-    meters: SentMeters
+    meters: SentMetersOutput
     priceVersion: int
     isReplayed: Literal[True]
 
@@ -441,7 +446,7 @@ class InsufficientCreditsErrorDetails(TypedDict):
     uncovered: Quantities
     skipped: List[ShortBalance]
     quantities: Quantities
-    meters: Optional[SentMeters]
+    meters: Optional[SentMetersOutput]
     priceVersion: Optional[int]
 
 
@@ -613,6 +618,7 @@ class _UsageEvent(TypedDict):
 
 class UsageEvent(_UsageEvent, total=False):
     eventId: str
+    memberId: Optional[str]
     model: Optional[str]
     quantities: UsageQuantities
     meters: Meters
@@ -650,6 +656,7 @@ class _GroupedUsageTotal(TypedDict):
     events: Number
     quantities: SummedQuantities
     debited: SummedQuantities
+    meters: SentMetersOutput
 
 
 class GroupedUsageTotal(_GroupedUsageTotal, total=False):
@@ -680,10 +687,11 @@ class ReservationList(TypedDict):
 class Reservation(TypedDict):
     reservationId: str
     userId: str
+    memberId: Optional[str]
     event: str
     model: Optional[str]
     quantities: Quantities
-    meters: Optional[SentMeters]
+    meters: Optional[SentMetersOutput]
     priceVersion: Optional[int]
     onExpiry: OnExpiry
     status: ReservationStatus
@@ -704,7 +712,7 @@ class UserUsageLimits(TypedDict):
     limits: List[UserUsageLimit]
 
 
-class UserUsageLimit(TypedDict):
+class _UserUsageLimit(TypedDict):
     limitId: str
     name: str
     matches: List[MatchRule]
@@ -715,6 +723,10 @@ class UserUsageLimit(TypedDict):
     used: Number
     remaining: Optional[Number]
     resetsAt: str
+
+
+class UserUsageLimit(_UserUsageLimit, total=False):
+    memberId: Optional[str]
 
 
 class ConsentEntry(TypedDict):
@@ -899,7 +911,7 @@ class MeteringEvent(TypedDict):
     event: str
     model: Optional[str]
     quantities: Quantities
-    meters: Optional[SentMeters]
+    meters: Optional[SentMetersOutput]
     priceVersion: Optional[int]
     occurredAt: str
     receivedAt: str
@@ -930,7 +942,7 @@ class Error(TypedDict):
     error: ErrorDetail
 
 
-SentMeters = Dict[str, Number]
+SentMetersOutput = Dict[str, Any]
 Meters = Mapping[str, Amount]
 ErrorDetail = Union[
     InvalidRequestError,
