@@ -313,6 +313,9 @@ CREATE TABLE `recurring_grants` (
 	`quantity` text,
 	`every` text NOT NULL,
 	`anchor_ms` integer NOT NULL,
+	`time_zone` text NOT NULL,
+	`anchor_local_ms` integer NOT NULL,
+	`utc_offset_ms` integer NOT NULL,
 	`ends_at_ms` integer,
 	`rollover_periods` integer,
 	`id_seed` text NOT NULL,
@@ -741,7 +744,7 @@ CREATE TABLE `usage_counters` (
 	`limit_id` text NOT NULL,
 	`account_id` integer NOT NULL,
 	`member_number` integer DEFAULT 0 NOT NULL,
-	`window_ms` integer DEFAULT 0 NOT NULL,
+	`end_ms` integer DEFAULT 0 NOT NULL,
 	`used_minor` integer DEFAULT 0 NOT NULL,
 	`reached_count` integer DEFAULT 0 NOT NULL,
 	`has_override` integer DEFAULT false NOT NULL,
@@ -820,13 +823,16 @@ CREATE TABLE `usage_limits` (
 	`amount_minor` integer NOT NULL,
 	`every` text NOT NULL,
 	`per` text DEFAULT 'user' NOT NULL,
+	`time_zone` text,
+	`utc_offset_ms` integer NOT NULL,
 	`created_at_ms` integer NOT NULL,
 	`is_deleted` integer DEFAULT false NOT NULL,
 	PRIMARY KEY(`environment_id`, `id`),
 	CONSTRAINT "usage_limits_amount" CHECK("usage_limits"."amount_minor" >= 0),
 	CONSTRAINT "usage_limits_per" CHECK("usage_limits"."per" IN ('user', 'member')),
 	CONSTRAINT "usage_limits_unit" CHECK("usage_limits"."unit" IN ('count', 'tokens', 'seconds', 'cents')),
-	CONSTRAINT "usage_limits_every" CHECK("usage_limits"."every" IN ('minute', 'hour', 'day', 'week', 'month'))
+	CONSTRAINT "usage_limits_every" CHECK("usage_limits"."every" IN ('minute', 'hour', 'day', 'week', 'month')),
+	CONSTRAINT "usage_limits_time_zone" CHECK(("usage_limits"."time_zone" IS NULL) = ("usage_limits"."every" IN ('minute', 'hour')))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `usage_limits_name_key` ON `usage_limits` (`environment_id`,`name_key`) WHERE is_deleted = 0;--> statement-breakpoint

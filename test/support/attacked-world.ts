@@ -143,6 +143,9 @@ export const recurring = writer("recurring_grants", {
   pack_name: "Pack",
   every: "day",
   anchor_ms: 1,
+  time_zone: "UTC",
+  anchor_local_ms: 1,
+  utc_offset_ms: 0,
   id_seed: "seed",
   state: "active",
   last_n: 1,
@@ -170,11 +173,13 @@ export const usageLimit = writer("usage_limits", {
   unit: "count",
   amount_minor: 10,
   every: "day",
+  time_zone: "UTC",
+  utc_offset_ms: 0,
   created_at_ms: 1,
 });
 /** A value of the column `counted`. */
 export const counted = (given: object) =>
-  JSON.stringify([{ limitId: "lim_w", windowMs: 5, minor: 1, amountMinor: 10, isEnforced: 1, ...given }]);
+  JSON.stringify([{ limitId: "lim_w", endMs: 5, minor: 1, amountMinor: 10, isEnforced: 1, ...given }]);
 export const distinctId = writer("distinct_ids", {
   environment_id: LIVE,
   is_device_form: 1,
@@ -433,7 +438,7 @@ export const world: readonly string[] = [
   `INSERT INTO alerts (environment_id, id, name, unit, amount_minor, created_at_ms) VALUES (${LIVE}, 'alr_w', 'Low', 'count', 1, 1)`,
   usageLimit({}),
   priceList({}),
-  `INSERT INTO usage_counters (environment_id, limit_id, account_id, window_ms, used_minor)
+  `INSERT INTO usage_counters (environment_id, limit_id, account_id, end_ms, used_minor)
     VALUES (${LIVE}, 'lim_w', ${USER}, 5, 3)`,
   `INSERT INTO usage_days VALUES (${LIVE}, 1, ${USER}, 'chat', '', 0, 1, 0, 1000, 0, 0, 0, 0, 0, 0, 0, 0, 1, NULL)`,
   `INSERT INTO usage_totals VALUES (${LIVE}, 1, 'chat', '', 1, 0, 1000, 0, 0, 0, 0, 0, 0, 0, 0, 1, NULL)`,

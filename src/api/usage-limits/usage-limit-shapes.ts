@@ -25,9 +25,16 @@ export const newLimit = {
   every: "day",
 };
 
-export const exampleLimit = { limitId, mode: "live", ...newLimit, per: "user", createdAt: EXAMPLE.createdAt };
+export const exampleLimit = { limitId, mode: "live", ...newLimit, per: "user", timeZone: "UTC", createdAt: EXAMPLE.createdAt };
 
-export const userLimit = { limitId, ...newLimit, used: 12, remaining: 38, resetsAt: "2026-01-17T00:00:00.000Z" };
+export const userLimit = {
+  limitId,
+  ...newLimit,
+  timeZone: "UTC",
+  used: 12,
+  remaining: 38,
+  resetsAt: "2026-01-17T00:00:00.000Z",
+};
 
 /** Loads the usage limit of the path, by which a key's rights are judged. */
 export const loadLimit = (admin: AdminCtx, path: { readonly appId: string; readonly limitId: string }) =>
@@ -40,6 +47,12 @@ const limit = () => ({
   unit,
 });
 
+const zoneOfWindows = () =>
+  z
+    .string()
+    .nullable()
+    .meta(words("The zone whose calendar the windows follow. Null for a minute and an hour.", "Europe/Berlin"));
+
 export const usageLimitOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
@@ -48,6 +61,7 @@ export const usageLimitOutput = /* @__PURE__ */ lazy(() =>
       amount: z.number().meta(words("The amount that a user may use in a window.", 50)),
       every,
       per: limitPer.meta(words("Whom it bounds: each user, or each member of each payer.", "user")),
+      timeZone: zoneOfWindows(),
       createdAt: z
         .string()
         .meta({ format: "date-time" })
@@ -61,6 +75,7 @@ export const userLimitOutput = /* @__PURE__ */ lazy(() =>
     .strictObject({
       ...limit(),
       every,
+      timeZone: zoneOfWindows(),
       memberId: z
         .string()
         .nullable()

@@ -181,13 +181,13 @@ const selectOwedTooMuch = accountQuery((value: ValueOf<SeqRange>, account) => {
  * first page. For a user without counters it reads no event.
  */
 const selectMiscounted = accountQuery((value: ValueOf<SeqRange & OfUser>, account) => {
-  const { environmentId, limitId, accountId, memberNumber, windowMs, usedMinor } = usageCounters;
+  const { environmentId, limitId, accountId, memberNumber, endMs, usedMinor } = usageCounters;
   const sumOf = (
     { counted, memberNumber: member }: { counted: Column; memberNumber: Column },
     from: SQL,
   ) => sql`coalesce((
     SELECT sum(n.value ->> 'minor') FROM ${from} CROSS JOIN json_each(${counted}) AS n
-    WHERE n.value ->> 'limitId' = ${limitId} AND n.value ->> 'windowMs' = ${windowMs}
+    WHERE n.value ->> 'limitId' = ${limitId} AND n.value ->> 'endMs' = ${endMs}
       AND iif(n.value ->> 'isMember', ${member}, 0) = ${memberNumber}
   ), 0)`;
   const events = sql`(SELECT ${usageEvents.counted}, ${usageEvents.memberNumber} FROM ${usageEvents}

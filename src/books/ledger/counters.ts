@@ -10,8 +10,8 @@ export interface Counter {
   readonly limitId: string;
   /** The member whose usage it is. Null for the user's (ME2). */
   readonly memberId: string | null;
-  /** The beginning of the window that `usedMinor` counts. */
-  readonly windowMs: number;
+  /** The end of the window that `usedMinor` counts. It stays if the rules of the limit's time zone change (TZ1). */
+  readonly endMs: number;
   readonly usedMinor: Minor;
   readonly hasOverride: 0 | 1;
   /** The user's override. Null means unlimited (Q2). */
@@ -21,7 +21,8 @@ export interface Counter {
 /** The amount that an event or a hold counts towards a limit (Q3). It is stored in `counted`, from which triggers update counters. */
 export interface Counted {
   readonly limitId: string;
-  readonly windowMs: number;
+  /** The end of the window. */
+  readonly endMs: number;
   readonly minor: Minor;
   /** Whether it counts for the member of its row (ME2). */
   readonly isMember?: 1;
@@ -33,8 +34,6 @@ export interface NewCount extends Counted {
   readonly memberId: string | null;
   readonly name: string;
   readonly unit: Unit;
-  /** When the window ends. */
-  readonly resetsAtMs: number;
   /** The limit's amount. A counter may have the user's own. */
   readonly amountMinor: Minor;
   /** Whether the database rejects the write when the count would exceed the amount (Q4). */
@@ -45,8 +44,8 @@ export interface NewCount extends Counted {
 export function countedJson(counts: readonly NewCount[]): string | null {
   if (counts.length === 0) return null;
   return JSON.stringify(
-    counts.map(({ limitId, windowMs, minor, amountMinor, memberId, isEnforced }) => ({
-      ...{ limitId, windowMs, minor, amountMinor },
+    counts.map(({ limitId, endMs, minor, amountMinor, memberId, isEnforced }) => ({
+      ...{ limitId, endMs, minor, amountMinor },
       // The names that the database's triggers read.
       ...(isEnforced ? { isEnforced: 1 } : {}),
       ...(memberId === null ? {} : { isMember: 1 }),
@@ -58,7 +57,7 @@ export function countedJson(counts: readonly NewCount[]): string | null {
 export function keptJson(counted: readonly Counted[]): string | null {
   if (counted.length === 0) return null;
   return JSON.stringify(
-    counted.map(({ limitId, windowMs, minor, isMember }) => ({ limitId, windowMs, minor, isMember, isKept: 1 })),
+    counted.map(({ limitId, endMs, minor, isMember }) => ({ limitId, endMs, minor, isMember, isKept: 1 })),
   );
 }
 
@@ -73,10 +72,10 @@ export const countersOf = (
   settingsSnapshot: SQL | SQLiteColumn,
   account: SQL | SQLiteColumn,
 ) => {
-  const { environmentId, limitId, accountId, memberNumber, windowMs, usedMinor, hasOverride, overrideMinor } =
+  const { environmentId, limitId, accountId, memberNumber, endMs, usedMinor, hasOverride, overrideMinor } =
     usageCounters;
   return sql<string | null>`(
-    SELECT json_group_array(json_object('limitId', ${limitId}, 'memberId', NULL, 'windowMs', ${windowMs}, 'usedMinor', ${usedMinor},
+    SELECT json_group_array(json_object('limitId', ${limitId}, 'memberId', NULL, 'endMs', ${endMs}, 'usedMinor', ${usedMinor},
       'hasOverride', ${hasOverride}, 'overrideMinor', ${overrideMinor}))
     FROM json_each(${settingsSnapshot}, '$.limits') AS known CROSS JOIN ${usageCounters}
       ON ${environmentId} = ${value("environmentId")} AND ${limitId} = known.value ->> 'id' AND ${accountId} = ${account}
@@ -90,10 +89,10 @@ export const countersOfMembers = (
   named: NamedMembers,
   settingsSnapshot: SQL | SQLiteColumn,
 ) => {
-  const { environmentId, limitId, accountId, memberNumber, windowMs, usedMinor, hasOverride, overrideMinor } =
+  const { environmentId, limitId, accountId, memberNumber, endMs, usedMinor, hasOverride, overrideMinor } =
     usageCounters;
   return sql<string | null>`(
-    SELECT json_group_array(json_object('limitId', ${limitId}, 'memberId', ${named.memberId}, 'windowMs', ${windowMs},
+    SELECT json_group_array(json_object('limitId', ${limitId}, 'memberId', ${named.memberId}, 'endMs', ${endMs},
       'usedMinor', ${usedMinor}, 'hasOverride', ${hasOverride}, 'overrideMinor', ${overrideMinor}))
     FROM ${named.from} CROSS JOIN json_each(${settingsSnapshot}, '$.limits') AS known ON known.value ->> 'per' = 'member'
     CROSS JOIN ${usageCounters} ON ${environmentId} = ${value("environmentId")} AND ${limitId} = known.value ->> 'id'

@@ -99,14 +99,14 @@ function hasMoved(account: SQL): SQL {
 }
 
 const reachedCounter = (value: ValueOf<WriteContext>) => {
-  const { environmentId, limitId, accountId, memberNumber, windowMs } = usageCounters;
+  const { environmentId, limitId, accountId, memberNumber, endMs } = usageCounters;
   const member = memberNumberOf(value, accountOfWrite(value), sql`m.value ->> '$.reached.memberId'`);
   return and(
     eq(environmentId, value("environmentId")),
     sql`${limitId} = m.value ->> '$.reached.limitId'`,
     sql`${accountId} = ${accountOfWrite(value)}`,
     sql`${memberNumber} = iif(m.value ->> '$.reached.memberId' IS NULL, 0, ${member})`,
-    sql`${windowMs} = m.value ->> '$.reached.windowMs'`,
+    sql`${endMs} = m.value ->> '$.reached.endMs'`,
   );
 };
 

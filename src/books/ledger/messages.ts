@@ -45,7 +45,7 @@ export type LedgerMessage = NewMessage & {
    * The message is sent only by the first batch of a window in which the user's usage reaches a limit's amount (Q5). `counts` is the
    * number of counts in the batch. Adds `used`, and the user's own `amount`.
    */
-  readonly reached?: Pick<Counted, "limitId" | "windowMs"> & {
+  readonly reached?: Pick<Counted, "limitId" | "endMs"> & {
     readonly memberId: string | null;
     readonly counts: number;
     readonly unit: Unit;
@@ -121,20 +121,20 @@ export function entryWritten(type: "credits.revoked" | "credits.adjusted", userI
  * the window in which the user's usage reaches the amount.
  */
 export function limitMessages(userId: string, counts: readonly NewCount[]): LedgerMessage[] {
-  const byLimit = Map.groupBy(counts, ({ limitId, windowMs, memberId }) => `${limitId} ${windowMs} ${memberId ?? ""}`);
+  const byLimit = Map.groupBy(counts, ({ limitId, endMs, memberId }) => `${limitId} ${endMs} ${memberId ?? ""}`);
   return [...byLimit.values()].flatMap((countsOfLimit): LedgerMessage[] => {
     const [first] = countsOfLimit;
     if (first === undefined) return [];
-    const { limitId, memberId, windowMs, name, unit, resetsAtMs, amountMinor } = first;
+    const { limitId, memberId, endMs, name, unit, amountMinor } = first;
     return [
       {
         type: "usage.limit_reached",
         subject: userId,
         data: {
           ...{ userId, memberId, limitId, name, unit },
-          ...{ amount: fromMinor(unit, amountMinor), resetsAt: iso(resetsAtMs) },
+          ...{ amount: fromMinor(unit, amountMinor), resetsAt: iso(endMs) },
         },
-        reached: { limitId, memberId, windowMs, counts: countsOfLimit.length, unit },
+        reached: { limitId, memberId, endMs, counts: countsOfLimit.length, unit },
         last: null,
       },
     ];

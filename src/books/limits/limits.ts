@@ -19,6 +19,7 @@ import { timesOf } from "../../db/settings-snapshot.ts";
 import { all, batch } from "../../db/sql.ts";
 import { assert, invalid, PurserError } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
+import { offsetMsAt, UTC } from "../../lib/time-zone.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { amountRule, fromMinor, toMinor, type Unit } from "../amounts/amount.ts";
 import { type MatchRule, readStoredRules } from "../amounts/match.ts";
@@ -30,12 +31,16 @@ export interface UsageLimitOutput {
   readonly amount: number;
   readonly every: WindowLength;
   readonly per: UsageLimit["per"];
+  readonly timeZone: string | null;
   readonly createdAt: string;
   readonly limitId: string;
   readonly name: string;
   readonly matches: MatchRule[];
   readonly unit: Unit;
 }
+
+/** Returns whether windows follow the calendar of a time zone: those of a day or longer (TZ1). */
+export const hasTimeZone = (every: WindowLength): boolean => every !== "minute" && every !== "hour";
 
 /** The error text for an amount of a unit, to follow the field's name. Null when the amount is valid. */
 export function rejectAmount(unit: Unit, amount: number): string | null {
@@ -58,6 +63,8 @@ export interface CreateLimitInput {
   readonly amount: number;
   readonly every: WindowLength;
   readonly per: UsageLimit["per"];
+  /** Undefined for windows shorter than a day, and for UTC. */
+  readonly timeZone?: string | undefined;
 }
 
 export interface ListLimitsOutput {
@@ -68,10 +75,11 @@ export type LimitRow = typeof usageLimits.$inferSelect;
 export type LimitKey = { environmentId: number; limitId: string };
 
 /** A usage limit as the API returns it (Q1). */
-export function presentLimit({ id, name, matches, unit, amountMinor, every, per, createdAtMs }: LimitRow, mode: Mode) {
+export function presentLimit(row: LimitRow, mode: Mode) {
+  const { id, name, matches, unit, amountMinor, every, per, timeZone, createdAtMs } = row;
   return {
     ...{ limitId: id, mode, name, matches: [...readStoredRules(matches)], unit },
-    ...{ amount: fromMinor(unit, amountMinor), every, per, createdAt: iso(createdAtMs) },
+    ...{ amount: fromMinor(unit, amountMinor), every, per, timeZone, createdAt: iso(createdAtMs) },
   } satisfies UsageLimitOutput;
 }
 
@@ -81,10 +89,11 @@ export const ofLimitKey = (value: ValueOf<LimitKey>) =>
 const isNotDeleted = sql`${usageLimits.isDeleted} = 0`;
 
 const limitsJson = () => {
-  const { id, name, matches, unit, amountMinor, every, per, environmentId, ordinal } = usageLimits;
+  const { id, name, matches, unit, amountMinor, every, per, timeZone, utcOffsetMs, environmentId, ordinal } = usageLimits;
   return sql`(
     SELECT json_group_array(json_object('id', ${id}, 'name', ${name}, 'matches', json(${matches}), 'unit', ${unit},
-      'amountMinor', ${amountMinor}, 'every', ${every}, 'per', ${per}) ORDER BY ${ordinal})
+      'amountMinor', ${amountMinor}, 'every', ${every}, 'per', ${per},
+      'timeZone', ${timeZone}, 'utcOffsetMs', ${utcOffsetMs}) ORDER BY ${ordinal})
     FROM ${usageLimits} WHERE ${environmentId} = ${environments.id} AND ${isNotDeleted}
   )`;
 };
@@ -117,7 +126,7 @@ const mayCreateLimit = (value: ValueOf<LimitKey>) => {
 
 const auditCreated = insertAuditEntry<LimitKey>(mayCreateLimit);
 type NewLimit = LimitKey &
-  Pick<LimitRow, "name" | "nameKey" | "matches" | "unit" | "every" | "per"> & { amount: number; nowMs: number };
+  Pick<LimitRow, "name" | "nameKey" | "matches" | "unit" | "every" | "per" | "timeZone" | "utcOffsetMs"> & { amount: number; nowMs: number };
 const insertLimit = query((value: ValueOf<NewLimit>) =>
   insertFrom(
     usageLimits,
@@ -134,6 +143,8 @@ const insertLimit = query((value: ValueOf<NewLimit>) =>
       amountMinor: asInteger(value("amount")),
       every: value("every"),
       per: value("per"),
+      timeZone: value("timeZone"),
+      utcOffsetMs: asInteger(value("utcOffsetMs")),
       createdAtMs: asInteger(value("nowMs")),
     },
     sql`WHERE ${mayCreateLimit(value)}`,
@@ -164,6 +175,8 @@ export async function createLimit(
   assert(amount !== null, "the schema accepts only a whole number of steps");
   const auditEntry = newAuditEntry(admin, { appId, action: "usage_limit.created", target: limitId, details: { mode } });
   const nowMs = timesOf(environment.clock, admin).now();
+  const timeZone = hasTimeZone(every) ? (input.timeZone ?? UTC.timeZone) : null;
+  const utcOffsetMs = timeZone === null ? 0 : offsetMsAt({ timeZone, utcOffsetMs: 0 }, nowMs);
   const values = {
     ...key,
     name,
@@ -173,6 +186,8 @@ export async function createLimit(
     amount,
     every,
     per,
+    timeZone,
+    utcOffsetMs,
     nowMs,
   };
   const [, , , [row]] = await batch(admin.db, [

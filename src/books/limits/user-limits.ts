@@ -33,6 +33,7 @@ export interface UserLimitOutput {
   /** Present only if a member was asked for. Null for the payer's. */
   readonly memberId?: string | null | undefined;
   readonly every: WindowLength;
+  readonly timeZone: string | null;
   readonly amount: number | null;
   readonly used: number;
   readonly remaining: number | null;
@@ -136,7 +137,7 @@ async function changeOverride(
       assertHolder(limit, memberId);
       const override = readOverride(limit);
       const before = account.counters?.get(counterKey(limitId, memberId)) ?? {
-        ...{ limitId, memberId, windowMs: 0, usedMinor: 0 as Minor, hasOverride: 0 as const, overrideMinor: null },
+        ...{ limitId, memberId, endMs: 0, usedMinor: 0 as Minor, hasOverride: 0 as const, overrideMinor: null },
       };
       const returned = returnedMinor(account.due, before);
       const after = { ...before, ...override, usedMinor: Math.max(0, before.usedMinor - returned) as Minor };
@@ -158,10 +159,10 @@ async function changeOverride(
   return output;
 }
 
-export const limitFields = () => fields(usageLimits, "id", "name", "matches", "unit", "amountMinor", "every", "per");
+export const limitFields = () => fields(usageLimits, "id", "name", "matches", "unit", "amountMinor", "every", "per", "timeZone", "utcOffsetMs");
 export const counterFields = () =>
   optional({
-    ...fields(usageCounters, "windowMs", "usedMinor", "overrideMinor"),
+    ...fields(usageCounters, "endMs", "usedMinor", "overrideMinor"),
     ...computed({ hasOverride: sql<0 | 1>`${usageCounters.hasOverride}` }),
   });
 
@@ -223,13 +224,13 @@ export function selectUserLimits(
 export function counterOf({
   id,
   memberId,
-  windowMs,
+  endMs,
   usedMinor,
   hasOverride,
   overrideMinor,
 }: UserLimitRow): Counter | undefined {
-  if (windowMs === null || usedMinor === null || hasOverride === null) return undefined;
-  return { limitId: id, memberId, windowMs, usedMinor, hasOverride, overrideMinor };
+  if (endMs === null || usedMinor === null || hasOverride === null) return undefined;
+  return { limitId: id, memberId, endMs, usedMinor, hasOverride, overrideMinor };
 }
 
 /** The limit of a row, in the form of the settings snapshot. */
@@ -240,15 +241,15 @@ export const limitOf = ({ matches, memberId: _, ...row }: UserLimitRow): UsageLi
 
 /** A user's usage against a limit, as the API returns it (Q6). */
 function presentUserLimit(limit: UsageLimit, counter: Counter | undefined, nowMs: number): UserLimitOutput {
-  const { id: limitId, name, unit, every } = limit;
-  const { usedMinor, amountMinor, resetsAtMs } = readLimitStatus(limit, counter, nowMs);
+  const { id: limitId, name, unit, every, timeZone } = limit;
+  const { usedMinor, amountMinor, endMs } = readLimitStatus(limit, counter, nowMs);
   const remainingOf = (minor: Minor) => fromMinor(unit, Math.max(0, minor - usedMinor) as Minor);
   return {
-    ...{ limitId, name, matches: [...limit.matches], unit, every },
+    ...{ limitId, name, matches: [...limit.matches], unit, every, timeZone },
     amount: amountMinor === null ? null : fromMinor(unit, amountMinor),
     used: fromMinor(unit, usedMinor),
     remaining: amountMinor === null ? null : remainingOf(amountMinor),
-    resetsAt: iso(resetsAtMs),
+    resetsAt: iso(endMs),
   };
 }
 

@@ -38,7 +38,7 @@ export const usageEvents = sqliteTable(
     debits: text("debits").notNull(),
     /** The response's uncovered quantities as JSON. Null when all was covered. */
     uncovered: text("uncovered"),
-    /** Its amounts for usage limits: JSON list of { limitId, windowMs, minor, … } (books/ledger/counters.ts). Null for none. */
+    /** Its amounts for usage limits: JSON list of { limitId, endMs, minor, … } (books/ledger/counters.ts). Null for none. */
     counted: text("counted"),
     /** The member who used it (ME1). Null for none. */
     memberNumber: integer("member_number"),
@@ -207,6 +207,10 @@ export const usageLimits = sqliteTable(
     per: text("per", { enum: ["user", "member"] })
       .notNull()
       .default("user"),
+    /** The zone whose calendar the windows follow (TZ1). Null for windows shorter than a day. */
+    timeZone: text("time_zone"),
+    /** The zone's last known offset. */
+    utcOffsetMs: integer("utc_offset_ms").notNull(),
     createdAtMs: integer("created_at_ms").notNull(),
     /** The limit is deleted; its row stays until its counters are deleted too. */
     isDeleted: integer("is_deleted", { mode: "boolean" }).notNull().default(false),
@@ -218,6 +222,7 @@ export const usageLimits = sqliteTable(
     check("usage_limits_per", sql`${t.per} IN ('user', 'member')`),
     check("usage_limits_unit", sql`${t.unit} IN ('count', 'tokens', 'seconds', 'cents')`),
     check("usage_limits_every", sql`${t.every} IN ('minute', 'hour', 'day', 'week', 'month')`),
+    check("usage_limits_time_zone", sql`(${t.timeZone} IS NULL) = (${t.every} IN ('minute', 'hour'))`),
   ],
 );
 
@@ -233,8 +238,8 @@ export const usageCounters = sqliteTable(
     accountId: integer("account_id").notNull(),
     /** 0 for the user itself: only limits per member have others. */
     memberNumber: integer("member_number").notNull().default(0),
-    /** The beginning of the window that `used_minor` counts. 0 before the first window. */
-    windowMs: integer("window_ms").notNull().default(0),
+    /** The end of the window that `used_minor` counts. 0 before the first window. */
+    endMs: integer("end_ms").notNull().default(0),
     usedMinor: minorColumn("used_minor")
       .notNull()
       .default(0 as Minor),

@@ -78,9 +78,13 @@ const tombstone = `INSERT INTO tombstones (environment_id, hash, erasure_id, blo
 const counted = (count: number) =>
   `INSERT INTO environments (app_id, mode, test_balance_count, test_balance_quota) VALUES ('app_constraint', 'test', ${count}, 5)`;
 
+/** Counts an amount against the limit, at the time 1. */
+const count = (minor: number, fields: string) =>
+  `INSERT INTO usage_counts (environment_id, account_id, at_ms, counted)
+   VALUES (${ENVIRONMENT}, ${ACCOUNT}, 1, '[{"limitId":"lim_1","minor":${minor},"amountMinor":1,${fields}}]')`;
 const LIMIT = `INSERT INTO usage_limits (environment_id, id, ordinal, name, name_key, matches, unit, amount_minor, every,
-    created_at_ms)
-  VALUES (${ENVIRONMENT}, 'lim_1', 1, 'Limit', 'limit', '[]', 'count', 1, 'day', 1)`;
+    time_zone, utc_offset_ms, created_at_ms)
+  VALUES (${ENVIRONMENT}, 'lim_1', 1, 'Limit', 'limit', '[]', 'count', 1, 'day', 'UTC', 0, 1)`;
 
 /** Inserts counts of the environment that `counted` made. */
 const counts = (column: "id_events" | "id_bytes" | "consents" | "unmarked_events" | "unmarked_bytes", most: number) =>
@@ -92,9 +96,10 @@ const endpoint = (n: number) => `INSERT INTO webhook_endpoints (id, environment_
   VALUES ('whk_constraint_${n}', ${ENVIRONMENT}, 'https://example.com', 'sealed', 1)`;
 
 const recurring = (ordinal: number, id: string) => `INSERT INTO recurring_grants (
-    account_id, ordinal, environment_id, id, pack_id, pack_name, every, anchor_ms, id_seed, state, last_n, next_at_ms,
-    counted_balances, created_at_ms, request_hash
-  ) VALUES (${ACCOUNT}, ${ordinal}, ${ENVIRONMENT}, '${id}', 'cpk_1', 'Pack', 'day', 1, 'seed', 'active', 1, 9000000000000, 1, 1, 'hash')`;
+    account_id, ordinal, environment_id, id, pack_id, pack_name, every, anchor_ms, time_zone, anchor_local_ms,
+    utc_offset_ms, id_seed, state, last_n, next_at_ms, counted_balances, created_at_ms, request_hash
+  ) VALUES (${ACCOUNT}, ${ordinal}, ${ENVIRONMENT}, '${id}', 'cpk_1', 'Pack', 'day', 1, 'UTC', 1, 0, 'seed',
+    'active', 1, 9000000000000, 1, 1, 'hash')`;
 
 /** For each constraint, a batch whose last statement violates it. */
 const violations: Record<Constraint, readonly string[]> = {
@@ -204,11 +209,8 @@ const violations: Record<Constraint, readonly string[]> = {
   consent_log_seq_gapless: [insertConsent, insertConsent],
   export_audit_seq_gapless: [audit, audit],
   usage_summed_once: [`INSERT INTO usage_summed VALUES (${ENVIRONMENT}, ${ACCOUNT}, 1, 1)`],
-  usage_limit_reached: [
-    LIMIT,
-    `INSERT INTO usage_counts (environment_id, account_id, counted) VALUES (${ENVIRONMENT}, ${ACCOUNT},
-       '[{"limitId":"lim_1","windowMs":0,"minor":2,"amountMinor":1,"isEnforced":1}]')`,
-  ],
+  usage_counters_window: [LIMIT, count(2, '"endMs":5'), count(2, '"endMs":6')],
+  usage_limit_reached: [LIMIT, count(2, '"endMs":5,"isEnforced":1')],
   usage_limits_name_key: [LIMIT, LIMIT.replace("lim_1", "lim_2")],
   webhook_endpoints_limit: Array.from({ length: 11 }, (_, n) => endpoint(n)),
 };

@@ -850,8 +850,10 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: PASSED,
     sql: [
       [countedEvent({ isEnforced: 0, minor: 8 }), counterHas("used_minor = 11 AND reached_count = 1")],
-      [countedEvent({ windowMs: 6 }), counterHas("used_minor = 1 AND window_ms = 6")],
-      [countedEvent({ windowMs: 4, isEnforced: 0 }), counterHas("used_minor = 3 AND window_ms = 5")],
+      [
+        usageEvent({ seq: 3, event_id: "e_new", received_at_ms: 5, counted: counted({ endMs: 9 }) }),
+        counterHas("used_minor = 1 AND end_ms = 9"),
+      ],
       [countedEvent({ isKept: 1 }), counterHas("used_minor = 3")],
     ],
     behind: "cannot modify usage_counts",
@@ -1340,6 +1342,7 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   usage_limits_per: usageLimit({ id: "lim_new", name_key: "new", per: "team" }),
   usage_limits_unit: usageLimit({ id: "lim_new", name_key: "new", unit: "minutes" }),
   usage_limits_every: usageLimit({ id: "lim_new", name_key: "new", every: "year" }),
+  usage_limits_time_zone: usageLimit({ id: "lim_new", name_key: "new", every: "hour" }),
   usage_counters_used: "UPDATE usage_counters SET used_minor = -1",
   usage_counters_override: "UPDATE usage_counters SET override_minor = 1",
   rejections_kind: `UPDATE rejections SET kind = 'whim' WHERE environment_id = ${LIVE}`,

@@ -334,26 +334,28 @@ class Operations:
         starts_at: Union[Time, NotGiven] = NOT_GIVEN,
         ends_at: Union[Time, NotGiven] = NOT_GIVEN,
         rollover_periods: Union[Optional[int], NotGiven] = NOT_GIVEN,
+        time_zone: Union[str, NotGiven] = NOT_GIVEN,
     ) -> RecurringGrant:
         """Grant a pack every period.
 
         Grants the pack to the user once each period, with the pack's current version. Due periods
-        are granted at once. Periods are computed from `startsAt` by the calendar, in UTC; if a
-        month lacks that day, the period begins on its last day. The credits of a period have the
-        `externalRef` `recurring:<recurringId>:<n>`, and expire at its end, or `rolloverPeriods`
-        periods later. With your own `recurringId` the call is idempotent: a repeat returns the
-        recurring grant as it stands now. A user may have at most 100 recurring grants that have not
-        ended.
+        are granted at once. Periods are computed from `startsAt` by the calendar of `timeZone`; if
+        a month lacks that day, the period begins on its last day. If clocks skip its time, it
+        begins after the gap. The credits of a period have the `externalRef`
+        `recurring:<recurringId>:<n>`, and expire at its end, or `rolloverPeriods` periods later.
+        With your own `recurringId` the call is idempotent: a repeat returns the recurring grant as
+        it stands now. A user may have at most 100 recurring grants that have not ended.
 
         `recurring_id`: Your own id makes the call idempotent.
         `user_id`: Your own id of the user.
         `pack_id`: The pack's id (`cpk_…`), or its name in any case.
         `quantity`: The amount in the pack's unit, for legacy packs. Ignored for packs with items.
-        `every`: The length of a period, by the calendar in UTC.
+        `every`: The length of a period, by the calendar of `timeZone`.
         `starts_at`: When the first period begins, at most a year from now or ago. Default: now.
         `ends_at`: No period begins at or after this time. Default: no end.
         `rollover_periods`: For how many further periods its credits stay valid. Null: they expire
         as the pack says. Default: `0`.
+        `time_zone`: The IANA name of the zone whose calendar the periods follow. Default: `UTC`.
         """
         answer: RecurringGrant = self._call(
             "create_recurring_grant",
@@ -366,6 +368,7 @@ class Operations:
                 "startsAt": starts_at,
                 "endsAt": ends_at,
                 "rolloverPeriods": rollover_periods,
+                "timeZone": time_zone,
             },
         )
         return answer
@@ -1593,26 +1596,28 @@ class AsyncOperations:
         starts_at: Union[Time, NotGiven] = NOT_GIVEN,
         ends_at: Union[Time, NotGiven] = NOT_GIVEN,
         rollover_periods: Union[Optional[int], NotGiven] = NOT_GIVEN,
+        time_zone: Union[str, NotGiven] = NOT_GIVEN,
     ) -> RecurringGrant:
         """Grant a pack every period.
 
         Grants the pack to the user once each period, with the pack's current version. Due periods
-        are granted at once. Periods are computed from `startsAt` by the calendar, in UTC; if a
-        month lacks that day, the period begins on its last day. The credits of a period have the
-        `externalRef` `recurring:<recurringId>:<n>`, and expire at its end, or `rolloverPeriods`
-        periods later. With your own `recurringId` the call is idempotent: a repeat returns the
-        recurring grant as it stands now. A user may have at most 100 recurring grants that have not
-        ended.
+        are granted at once. Periods are computed from `startsAt` by the calendar of `timeZone`; if
+        a month lacks that day, the period begins on its last day. If clocks skip its time, it
+        begins after the gap. The credits of a period have the `externalRef`
+        `recurring:<recurringId>:<n>`, and expire at its end, or `rolloverPeriods` periods later.
+        With your own `recurringId` the call is idempotent: a repeat returns the recurring grant as
+        it stands now. A user may have at most 100 recurring grants that have not ended.
 
         `recurring_id`: Your own id makes the call idempotent.
         `user_id`: Your own id of the user.
         `pack_id`: The pack's id (`cpk_…`), or its name in any case.
         `quantity`: The amount in the pack's unit, for legacy packs. Ignored for packs with items.
-        `every`: The length of a period, by the calendar in UTC.
+        `every`: The length of a period, by the calendar of `timeZone`.
         `starts_at`: When the first period begins, at most a year from now or ago. Default: now.
         `ends_at`: No period begins at or after this time. Default: no end.
         `rollover_periods`: For how many further periods its credits stay valid. Null: they expire
         as the pack says. Default: `0`.
+        `time_zone`: The IANA name of the zone whose calendar the periods follow. Default: `UTC`.
         """
         answer: RecurringGrant = await self._call(
             "create_recurring_grant",
@@ -1625,6 +1630,7 @@ class AsyncOperations:
                 "startsAt": starts_at,
                 "endsAt": ends_at,
                 "rolloverPeriods": rollover_periods,
+                "timeZone": time_zone,
             },
         )
         return answer

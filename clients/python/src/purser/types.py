@@ -151,6 +151,7 @@ class RecurringGrant(TypedDict):
     startsAt: str
     endsAt: Optional[str]
     rolloverPeriods: Optional[Number]
+    timeZone: str
     status: RecurringStatus
     reason: Optional[str]
     period: Optional[RecurringPeriod]
@@ -731,6 +732,7 @@ class _UserUsageLimit(TypedDict):
     matches: List[MatchRule]
     unit: Unit
     every: UsageLimitWindow
+    timeZone: Optional[str]
     amount: Optional[Number]
     used: Number
     remaining: Optional[Number]
