@@ -58,6 +58,14 @@ const mustFindNothing = (): readonly (readonly [what: string, text: string])[] =
        AND (carry.type <> 'integer' AND carry.value <> CAST(carry.value AS INTEGER) OR carry.value < 0)`,
   ],
   [
+    "sums of money by day that differ from those of the payments",
+    `SELECT environment_id, currency FROM (
+       SELECT environment_id, currency, captured, refunded, withheld FROM money_days
+       UNION ALL SELECT environment_id, currency, -captured, -refunded, -withheld FROM payments WHERE currency IS NOT NULL
+     ) WHERE environment_id > ${before.environment} OR environment_id < 0 GROUP BY environment_id, currency
+     HAVING sum(captured) <> 0 OR sum(refunded) <> 0 OR sum(withheld) <> 0`,
+  ],
+  [
     "balances that owe more than holds keep of them, or that are revoked and owe",
     `SELECT o.balance_id FROM refund_owed AS o
      LEFT JOIN credit_balances AS b ON b.account_id = o.account_id AND b.id = o.balance_id

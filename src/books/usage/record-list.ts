@@ -13,6 +13,7 @@ import {
   type FingerprintedEvent,
   fingerprintEvent,
   type ListedEventOutput,
+  membersOfInputs,
 } from "./record-event.ts";
 import { selectEvents } from "./write-event.ts";
 
@@ -163,8 +164,8 @@ type InTurn = <Answer>(write: () => Promise<Answer>) => Promise<Answer>;
 
 function readParts(ctx: TenantCtx, parts: readonly Part[], prices: Prices) {
   const events = parts.flatMap((part) => part.events);
-  const userIds = parts.map(({ userId }) => userId);
-  return readTogether(ctx, userIds, [
+  const users = parts.map(({ userId, events }) => ({ userId, memberIds: membersOfInputs(inputsOf(events)) }));
+  return readTogether(ctx, users, [
     selectEvents(ctx, eventIdsOf(events)),
     ...prices.select(inputsOf(events), ctx.now()),
   ] as const);
@@ -201,6 +202,7 @@ async function writePart(
   const writeWith = (prices: Prices) =>
     writeForUser(ctx, {
       user: { userId },
+      members: membersOfInputs(inputsOf(events)),
       readBefore:
         together === undefined || account === undefined
           ? undefined

@@ -82,7 +82,13 @@ it("forecasts by debits and not by quantities, leaves out time after an expiry, 
   const quantities = { tokens: 100, seconds: 100_000 };
   await post("usage/events", { eventId: "i1", userId: "ida", event: "chat", quantities });
   await post("usage/events", { eventId: "o1", userId: "out", event: "chat", quantities });
-  const hold = { reservationId: "res_h1", userId: "held", event: "chat", quantities: { tokens: 50 }, expiresInSeconds: 60 };
+  const hold = {
+    reservationId: "res_h1",
+    userId: "held",
+    event: "chat",
+    quantities: { tokens: 50 },
+    expiresInSeconds: 60,
+  };
   await post("usage/reservations", hold);
   await post("usage/reservations/res_h1/release", {});
   await runPart(sumDays, makeAdminCtx(clock));
