@@ -313,7 +313,7 @@ describe("purser import", () => {
       PURSER_SECRET_KEY: keys.sk_live,
     });
     const ended = finished(child);
-    await expect.poll(() => existsSync(join(folder, "balances.csv.progress.json")), { timeout: 20_000 }).toBe(true);
+    await expect.poll(() => existsSync(join(folder, "balances.csv.progress.json")), { timeout: 60_000 }).toBe(true);
     child.kill("SIGKILL");
     await ended;
     expect(JSON.parse((await run()).out)).toMatchObject({ refused: 0 });
