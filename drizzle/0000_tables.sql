@@ -247,6 +247,7 @@ CREATE TABLE `erasures` (
 	CONSTRAINT "erasures_lifted_after_end" CHECK("erasures"."lifted_at_ms" IS NULL OR "erasures"."completed_at_ms" IS NOT NULL)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE INDEX `erasures_started` ON `erasures` (`environment_id`,`started_at_ms`,`id`);--> statement-breakpoint
 CREATE INDEX `erasures_running` ON `erasures` (`environment_id`,`started_at_ms`) WHERE completed_at_ms IS NULL;--> statement-breakpoint
 CREATE TABLE `tombstones` (
 	`environment_id` integer NOT NULL,

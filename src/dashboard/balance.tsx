@@ -54,6 +54,15 @@ async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
           label="Other balances of this grant"
           head={["Balance", numberHead("Remaining"), "Status"]}
           empty="This grant issued no other balance."
+          foot={
+            siblings.some(({ status }) => status !== "revoked") && (
+              <p>
+                <a class="button quiet" href={ofUser("users/revoke-grant")}>
+                  Revoke the whole grant
+                </a>
+              </p>
+            )
+          }
           rows={siblings.map((each) => [
             <BalanceLink c={c} id={each.balanceId} />,
             <span class="num">

@@ -31,7 +31,7 @@ export const userPath = (userId: string | undefined): string => `users${queryStr
 export const RECURRING_PATH = "users/recurring";
 
 /** The path of the page that lists the suspended recurring grants of all users. */
-export const suspendedPath = "users/suspended";
+export const suspendedPath = "recurring?state=suspended";
 
 /** Returns the page that lists the rejections of a figure: each user, code and reason. */
 export const rejectionsPath = (kind: RejectionKind): string => `rejections${queryString({ kind })}`;

@@ -101,6 +101,8 @@ async function usersPage(c: Context<DashboardEnv>) {
         />
       </section>
       <p class="soft">
+        <a href={pathIn(c, "users/bulk-grant")}>Grant to many users</a> ·{" "}
+        <a href={pathIn(c, "recurring")}>Recurring grants of all users</a> ·{" "}
         <a href={pathIn(c, "verify")}>Verify the ledgers of all users</a>
       </p>
     </>,

@@ -240,7 +240,7 @@ export const limitOf = ({ matches, memberId: _, ...row }: UserLimitRow): UsageLi
 });
 
 /** A user's usage against a limit, as the API returns it (Q6). */
-function presentUserLimit(limit: UsageLimit, counter: Counter | undefined, nowMs: number): UserLimitOutput {
+export function presentUserLimit(limit: UsageLimit, counter: Counter | undefined, nowMs: number): UserLimitOutput {
   const { id: limitId, name, unit, every, timeZone } = limit;
   const { usedMinor, amountMinor, endMs } = readLimitStatus(limit, counter, nowMs);
   const remainingOf = (minor: Minor) => fromMinor(unit, Math.max(0, minor - usedMinor) as Minor);
