@@ -212,9 +212,7 @@ CREATE TABLE `erasure_ids` (
 	`account_id` integer,
 	`ledger_from` integer DEFAULT 0 NOT NULL,
 	`ledger_to` integer DEFAULT 0 NOT NULL,
-	`usage_from_ms` integer DEFAULT 0 NOT NULL,
 	`usage_from` integer DEFAULT 0 NOT NULL,
-	`usage_to_ms` integer DEFAULT 0 NOT NULL,
 	`usage_to` integer DEFAULT 0 NOT NULL,
 	`is_done` integer DEFAULT 0 NOT NULL,
 	PRIMARY KEY(`environment_id`, `erasure_id`, `position`)
@@ -701,10 +699,9 @@ CREATE UNIQUE INDEX `environments_app_mode` ON `environments` (`app_id`,`mode`);
 CREATE INDEX `environments_clock` ON `environments` (`id`) WHERE settings_snapshot ->> '$.clock' IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `large_properties` (
 	`account_id` integer NOT NULL,
-	`occurred_by_ms` integer NOT NULL,
 	`seq` integer NOT NULL,
 	`properties` text NOT NULL,
-	PRIMARY KEY(`account_id`, `occurred_by_ms`, `seq`)
+	PRIMARY KEY(`account_id`, `seq`)
 ) STRICT;
 --> statement-breakpoint
 CREATE TABLE `reservations` (
@@ -782,7 +779,6 @@ CREATE TABLE `usage_days` (
 --> statement-breakpoint
 CREATE TABLE `usage_events` (
 	`account_id` integer NOT NULL,
-	`occurred_by_ms` integer NOT NULL,
 	`seq` integer NOT NULL,
 	`environment_id` integer NOT NULL,
 	`event_id` text NOT NULL,
@@ -805,7 +801,7 @@ CREATE TABLE `usage_events` (
 	`uncovered` text,
 	`counted` text,
 	`member_number` integer,
-	PRIMARY KEY(`account_id`, `occurred_by_ms`, `seq`),
+	PRIMARY KEY(`account_id`, `seq`),
 	CONSTRAINT "usage_events_member_known" CHECK("usage_events"."member_number" > 0),
 	CONSTRAINT "usage_events_properties_once" CHECK("usage_events"."properties" IS NULL OR "usage_events"."large_properties_bytes" IS NULL)
 ) STRICT, WITHOUT ROWID;
@@ -837,7 +833,6 @@ CREATE UNIQUE INDEX `usage_limits_name_key` ON `usage_limits` (`environment_id`,
 CREATE TABLE `usage_to_sum` (
 	`environment_id` integer NOT NULL,
 	`account_id` integer NOT NULL,
-	`occurred_by_ms` integer NOT NULL,
 	`seq` integer NOT NULL,
 	`received_at_ms` integer NOT NULL,
 	PRIMARY KEY(`environment_id`, `account_id`)
@@ -927,6 +922,8 @@ CREATE TABLE `webhook_endpoints` (
 	`previous_secret` text,
 	`previous_until_ms` integer,
 	`failing_since_ms` integer,
+	`off_from_ms` integer,
+	`off_until_ms` integer,
 	`created_at_ms` integer NOT NULL,
 	FOREIGN KEY (`environment_id`) REFERENCES `environments`(`id`) ON UPDATE no action ON DELETE no action
 ) STRICT, WITHOUT ROWID;

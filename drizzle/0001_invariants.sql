@@ -721,12 +721,11 @@ BEGIN
   SELECT RAISE(ABORT, 'payment_names_taken');
 END;
 --> statement-breakpoint
--- A usage event has the next seq of its account and the latest `occurred_at_ms` so far. This also rejects INSERT OR REPLACE.
+-- A usage event has the next seq of its account. This also rejects INSERT OR REPLACE.
 CREATE TRIGGER usage_events_seq_gapless BEFORE INSERT ON usage_events
-WHEN NOT coalesce((
-  SELECT new.seq = seq + 1 AND new.occurred_by_ms = max(occurred_by_ms, new.occurred_at_ms) FROM usage_events
-  WHERE account_id = new.account_id ORDER BY occurred_by_ms DESC, seq DESC LIMIT 1
-), new.seq = 1 AND new.occurred_by_ms = new.occurred_at_ms)
+WHEN new.seq <> 1 + coalesce((
+  SELECT seq FROM usage_events WHERE account_id = new.account_id ORDER BY seq DESC LIMIT 1
+), 0)
 BEGIN
   SELECT RAISE(ABORT, 'usage_events_seq_gapless');
 END;
@@ -747,7 +746,7 @@ END;
 --> statement-breakpoint
 -- A usage event never changes.
 CREATE TRIGGER usage_events_frozen BEFORE UPDATE OF
-  account_id, occurred_by_ms, seq, environment_id, event, model, count_minor, tokens_minor, seconds_minor, cents_minor,
+  account_id, seq, environment_id, event, model, count_minor, tokens_minor, seconds_minor, cents_minor,
   meters, price_version, cost_minor, occurred_at_ms, received_at_ms, debits, uncovered, counted ON usage_events
 BEGIN
   SELECT RAISE(ABORT, 'usage_events_append_only');
@@ -788,7 +787,7 @@ END;
 CREATE TRIGGER usage_events_large_properties BEFORE INSERT ON usage_events
 WHEN new.large_properties_bytes IS NOT NULL AND NOT EXISTS (
   SELECT 1 FROM large_properties
-  WHERE account_id = new.account_id AND occurred_by_ms = new.occurred_by_ms AND seq = new.seq
+  WHERE account_id = new.account_id AND seq = new.seq
     AND octet_length(properties) = new.large_properties_bytes
 )
 BEGIN
@@ -798,8 +797,7 @@ END;
 -- Large properties belong to a new event. An existing event cannot get any.
 CREATE TRIGGER large_properties_of_event BEFORE INSERT ON large_properties
 WHEN NOT coalesce((
-  SELECT new.seq > seq AND new.occurred_by_ms >= occurred_by_ms FROM usage_events
-  WHERE account_id = new.account_id ORDER BY occurred_by_ms DESC, seq DESC LIMIT 1
+  SELECT new.seq > seq FROM usage_events WHERE account_id = new.account_id ORDER BY seq DESC LIMIT 1
 ), EXISTS (SELECT 1 FROM accounts WHERE id = new.account_id))
 BEGIN
   SELECT RAISE(ABORT, 'large_properties_of_event');
@@ -809,7 +807,7 @@ END;
 CREATE TRIGGER large_properties_no_replace BEFORE INSERT ON large_properties
 WHEN EXISTS (
   SELECT 1 FROM large_properties
-  WHERE account_id = new.account_id AND occurred_by_ms = new.occurred_by_ms AND seq = new.seq
+  WHERE account_id = new.account_id AND seq = new.seq
 )
 BEGIN
   SELECT RAISE(ABORT, 'large_properties_primary_key');
@@ -825,7 +823,7 @@ END;
 CREATE TRIGGER large_properties_no_delete BEFORE DELETE ON large_properties
 WHEN NOT EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) OR EXISTS (
   SELECT 1 FROM usage_events
-  WHERE account_id = old.account_id AND occurred_by_ms = old.occurred_by_ms AND seq = old.seq
+  WHERE account_id = old.account_id AND seq = old.seq
     AND large_properties_bytes IS NOT NULL
 )
 BEGIN
@@ -1005,13 +1003,13 @@ END;
 CREATE TRIGGER usage_events_to_sum AFTER INSERT ON usage_events
 WHEN NOT EXISTS (SELECT 1 FROM usage_to_sum WHERE environment_id = new.environment_id AND account_id = new.account_id)
 BEGIN
-  INSERT INTO usage_to_sum (environment_id, account_id, occurred_by_ms, seq, received_at_ms)
-  VALUES (new.environment_id, new.account_id, new.occurred_by_ms, new.seq, new.received_at_ms);
+  INSERT INTO usage_to_sum (environment_id, account_id, seq, received_at_ms)
+  VALUES (new.environment_id, new.account_id, new.seq, new.received_at_ms);
 END;
 --> statement-breakpoint
 -- Events are summed once: the batch with their sums moves the account's mark to the first later event, or deletes it.
-CREATE VIEW usage_summed (environment_id, account_id, seq, last_by_ms, last_seq) AS
-SELECT environment_id, account_id, seq, 0, 0 FROM usage_to_sum;
+CREATE VIEW usage_summed (environment_id, account_id, seq, last_seq) AS
+SELECT environment_id, account_id, seq, 0 FROM usage_to_sum;
 --> statement-breakpoint
 -- Stops two runs of the cron that sum the same events.
 CREATE TRIGGER usage_summed_once INSTEAD OF INSERT ON usage_summed
@@ -1019,10 +1017,9 @@ BEGIN
   DELETE FROM usage_to_sum
   WHERE environment_id = new.environment_id AND account_id = new.account_id AND seq = new.seq;
   SELECT RAISE(ABORT, 'usage_summed_once') WHERE changes() = 0;
-  INSERT INTO usage_to_sum (environment_id, account_id, occurred_by_ms, seq, received_at_ms)
-  SELECT new.environment_id, account_id, occurred_by_ms, seq, received_at_ms FROM usage_events
-  WHERE account_id = new.account_id AND (occurred_by_ms, seq) > (new.last_by_ms, new.last_seq)
-  ORDER BY occurred_by_ms, seq LIMIT 1;
+  INSERT INTO usage_to_sum (environment_id, account_id, seq, received_at_ms)
+  SELECT new.environment_id, account_id, seq, received_at_ms FROM usage_events
+  WHERE account_id = new.account_id AND seq > new.last_seq ORDER BY seq LIMIT 1;
 END;
 --> statement-breakpoint
 -- Stops an event that its limits do not count.

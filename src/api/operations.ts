@@ -11,6 +11,7 @@ import getFeatureFlags from "./analytics/get-feature-flags.ts";
 import getRemoteConfig from "./analytics/get-remote-config.ts";
 import getRemoteConfigScript from "./analytics/get-remote-config-script.ts";
 import createApp from "./apps/create-app.ts";
+import getEndUserAuth from "./apps/get-end-user-auth.ts";
 import getEnvironmentUsage from "./apps/get-environment-usage.ts";
 import getLimits from "./apps/get-limits.ts";
 import getTestClock from "./apps/get-test-clock.ts";
@@ -109,6 +110,7 @@ export const operations: readonly Operation[] = [
   createApp,
   listApps,
   setEndUserAuth,
+  getEndUserAuth,
   setLimits,
   getLimits,
   setTestClock,

@@ -146,7 +146,7 @@ export async function takeSnapshot(
   };
 }
 
-const entryRows = (rows: readonly FirstRow[]): EntryRow[] => rows.map((row) => [row.seq, row.text, row.position, 0]);
+const entryRows = (rows: readonly FirstRow[]): EntryRow[] => rows.map((row) => [row.seq, row.text, 0]);
 
 /** Analytics of an id that belongs to no person are anonymous, and never exported (P3). */
 function withoutAnalytics(ids: PersonIds): PersonIds {

@@ -102,7 +102,6 @@ export const refund = writer("credit_refunds", {
 });
 export const usageEvent = writer("usage_events", {
   account_id: USER,
-  occurred_by_ms: 10,
   seq: 1,
   environment_id: LIVE,
   event_id: "e1",
@@ -116,7 +115,6 @@ export const usageEvent = writer("usage_events", {
 /** The properties of the event `e2`. */
 export const largeProperties = writer("large_properties", {
   account_id: USER,
-  occurred_by_ms: 10,
   seq: 2,
   properties: '{"large":1}',
 });
@@ -393,7 +391,6 @@ export const world: readonly string[] = [
   usageEvent({
     seq: 2,
     event_id: "e2",
-    occurred_by_ms: 10,
     occurred_at_ms: 9,
     reservation_id: "res_w",
     large_properties_bytes: 11,

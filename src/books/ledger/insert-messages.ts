@@ -43,17 +43,17 @@ function seqOf(account: SQL): SQL {
 /** Larger properties are left out of a message. */
 const MESSAGE_PROPERTIES_BYTES_MAX = 16_384;
 
-const messageProperties = sql`coalesce(${usageEvents.properties}, iif(${usageEvents.largePropertiesBytes} <= ${MESSAGE_PROPERTIES_BYTES_MAX}, (
+const messageProperties =
+  () => sql`coalesce(${usageEvents.properties}, iif(${usageEvents.largePropertiesBytes} <= ${MESSAGE_PROPERTIES_BYTES_MAX}, (
   SELECT ${largeProperties.properties} FROM ${largeProperties} WHERE ${and(
     eq(largeProperties.accountId, usageEvents.accountId),
-    eq(largeProperties.occurredByMs, usageEvents.occurredByMs),
     eq(largeProperties.seq, usageEvents.seq),
   )}
 ), NULL))`;
 
 const dataOfEvent = (value: ValueOf<WriteContext>) => sql`(
   SELECT json_set(m.value -> 'data', '$.debits', json(${debitsJson()}), '$.uncovered', json(${usageEvents.uncovered}),
-    '$.occurredAt', json(${isoJson(usageEvents.occurredAtMs)}), '$.properties', json(${messageProperties}))
+    '$.occurredAt', json(${isoJson(usageEvents.occurredAtMs)}), '$.properties', json(${messageProperties()}))
   FROM ${usageEvents}
   WHERE ${usageEvents.environmentId} = ${value("environmentId")} AND ${usageEvents.eventId} = m.value ->> 'recordedEventId'
 )`;

@@ -139,12 +139,12 @@ function chargeWrites(account: WriteContext, settled: readonly SettledHold[]): S
   return [insertCharges({ ...writingValues(account), charges: JSON.stringify(events) })];
 }
 
-/** Inserts the events of charges, in order of time, as their primary key requires. */
+/** Inserts the events of charges, in order. */
 const insertCharges = query((value: ValueOf<WriteContext & { charges: string }>) =>
   insertFrom(
     usageEvents,
     {
-      ...placeOfEvent(value, sql`charge.value`, sql`charge.key`),
+      ...placeOfEvent(value, sql`charge.key`),
       environmentId: asInteger(value("environmentId")),
       eventId: sql`charge.value ->> 'id'`,
       event: sql`charge.value ->> 'event'`,

@@ -66,7 +66,7 @@ const DEBITS_BYTES_MAX = LIST_PAGE_BYTES_MAX / 2_048;
 
 const listedEventFields = () => ({
   ...describedFields(),
-  ...fields(usageEvents, "occurredByMs", "seq", "occurredAtMs", "receivedAtMs", "reservationId"),
+  ...fields(usageEvents, "seq", "occurredAtMs", "receivedAtMs", "reservationId"),
   ...fields(usageEvents, "uncovered", "properties", "largePropertiesBytes", "costMinor"),
   ...computed({ memberId: memberIdOf(usageEvents) }),
   ...debitsField(),
@@ -171,11 +171,7 @@ export async function readUsageEventById(ctx: TenantCtx, eventId: string): Promi
 }
 
 const isOfEvent = () =>
-  and(
-    eq(largeProperties.accountId, usageEvents.accountId),
-    eq(largeProperties.occurredByMs, usageEvents.occurredByMs),
-    eq(largeProperties.seq, usageEvents.seq),
-  );
+  and(eq(largeProperties.accountId, usageEvents.accountId), eq(largeProperties.seq, usageEvents.seq));
 
 const selectEventById = query((value: ValueOf<{ environmentId: number; eventId: string }>) =>
   drizzle
@@ -201,27 +197,24 @@ function readEventPosition(cursor: string, scope: readonly (string | number)[]):
   return { beforeMs: Number(beforeMs), beforeSeq: Number(beforeSeq) };
 }
 
-/** Returns a condition: a row belongs to one of the events that `keys` names. */
-const isOfKeys = (
-  account: SQL,
-  table: typeof largeProperties | typeof usageEvents,
-): SQL => sql`${table.accountId} = ${account} AND ${table.occurredByMs} = event_key.value ->> 0
-  AND ${table.seq} = event_key.value ->> 1`;
-const eventKeys = (value: ValueOf<{ keys: string }>) => sql`json_each(${value("keys")}) AS event_key`;
+/** Returns a condition: a row belongs to one of the events that `seqs` names. */
+const isOfSeqs = (account: SQL, table: typeof largeProperties | typeof usageEvents): SQL =>
+  sql`${table.accountId} = ${account} AND ${table.seq} = event_seq.value`;
+const eventSeqs = (value: ValueOf<{ seqs: string }>) => sql`json_each(${value("seqs")}) AS event_seq`;
 
-const selectLarge = accountQuery((value: ValueOf<{ keys: string }>, account) =>
+const selectLarge = accountQuery((value: ValueOf<{ seqs: string }>, account) =>
   drizzle
     .select(fields(largeProperties, "seq", "properties"))
-    .from(eventKeys(value))
+    .from(eventSeqs(value))
     .crossJoin(largeProperties)
-    .where(isOfKeys(account, largeProperties)),
+    .where(isOfSeqs(account, largeProperties)),
 );
-const selectDebits = accountQuery((value: ValueOf<{ keys: string }>, account) =>
+const selectDebits = accountQuery((value: ValueOf<{ seqs: string }>, account) =>
   drizzle
     .select({ ...fields(usageEvents, "seq"), ...debitsField() })
-    .from(eventKeys(value))
+    .from(eventSeqs(value))
     .crossJoin(usageEvents)
-    .where(isOfKeys(account, usageEvents)),
+    .where(isOfSeqs(account, usageEvents)),
 );
 
 /** Returns the events of a page, with what the page left out. */
@@ -231,13 +224,13 @@ async function presentEventsPage(
   page: readonly PageRow[],
   hasProperties: boolean,
 ): Promise<ShownEvent[]> {
-  const keysOf = (isLeftOut: (row: PageRow) => boolean) => ({
-    keys: JSON.stringify(page.filter(isLeftOut).map((row) => [row.occurredByMs, row.seq])),
+  const seqsOf = (isLeftOut: (row: PageRow) => boolean) => ({
+    seqs: JSON.stringify(page.filter(isLeftOut).map(({ seq }) => seq)),
   });
   const hasLarge = (row: PageRow): boolean => hasProperties && row.largePropertiesBytes !== null;
   const hasLong = (row: PageRow): boolean => row.debits === null;
   const [large, long] = page.some((row) => hasLarge(row) || hasLong(row))
-    ? await batch(ctx.db, [selectLarge(ctx, user, keysOf(hasLarge)), selectDebits(ctx, user, keysOf(hasLong))] as const)
+    ? await batch(ctx.db, [selectLarge(ctx, user, seqsOf(hasLarge)), selectDebits(ctx, user, seqsOf(hasLong))] as const)
     : [[], []];
   const propertiesBySeq = new Map(large.map(({ seq, properties }) => [seq, properties]));
   const debitsBySeq = new Map(long.map(({ seq, debits }) => [seq, debits]));

@@ -45,22 +45,12 @@ const selectStart = query((value: ValueOf<{ from: number }>) =>
 
 /** Events that are not summed yet, from a position on, account by account in order. */
 const selectUnsummedEvents = query((value: ValueOf<SumPosition & { realMs: number; limit: number }>) => {
-  const { environmentId, accountId, occurredByMs, seq } = usageToSum;
-  const { occurredByMs: byMs, seq: n } = usageEvents;
+  const { environmentId, accountId, seq } = usageToSum;
   return drizzle
     .select({
       ...fields(
         usageEvents,
-        ...([
-          "environmentId",
-          "accountId",
-          "occurredByMs",
-          "seq",
-          "event",
-          "model",
-          "memberNumber",
-          "occurredAtMs",
-        ] as const),
+        ...(["environmentId", "accountId", "seq", "event", "model", "memberNumber", "occurredAtMs"] as const),
         ...(["countMinor", "tokensMinor", "secondsMinor", "centsMinor", "costMinor", "meters"] as const),
       ),
       ...fields(usageToSum, { markSeq: "seq" }),
@@ -71,13 +61,12 @@ const selectUnsummedEvents = query((value: ValueOf<SumPosition & { realMs: numbe
     .where(
       and(
         eq(usageEvents.accountId, accountId),
-        // Without the plus signs, SQLite would start at the first event of that time instead of at the mark.
-        sql`(${byMs}, ${n}) >= (+${occurredByMs}, +${seq})`,
+        gte(usageEvents.seq, seq),
         sql`(${environmentId}, ${accountId}) >= (${value("environmentId")}, ${value("accountId")})`,
         mayTry(SUMS_PART, value, accountId),
       ),
     )
-    .orderBy(environmentId, accountId, byMs, n)
+    .orderBy(environmentId, accountId, usageEvents.seq)
     .limit(boundLimit(value("limit")));
 });
 type Event = StatementRow<typeof selectUnsummedEvents>;
@@ -100,8 +89,7 @@ const moveMarks = query((value: ValueOf<{ marks: string }>) =>
       environmentId: sql`item.value ->> 0`,
       accountId: sql`item.value ->> 1`,
       seq: sql`item.value ->> 2`,
-      lastByMs: sql`item.value ->> 3`,
-      lastSeq: sql`item.value ->> 4`,
+      lastSeq: sql`item.value ->> 3`,
     },
     sql`FROM json_each(${value("marks")}) AS item`,
   ),
@@ -174,8 +162,8 @@ function pageSumsOf(events: readonly Event[], columns: readonly (keyof SumKey)[]
 /** Returns, for each account of a page, the position of its mark and the page's last event. */
 function movedMarks(events: readonly Event[]): number[][] {
   const marks = new Map<number, number[]>();
-  for (const { environmentId, accountId, occurredByMs, seq, markSeq } of events) {
-    marks.set(accountId, [environmentId, accountId, markSeq, occurredByMs, seq]);
+  for (const { environmentId, accountId, seq, markSeq } of events) {
+    marks.set(accountId, [environmentId, accountId, markSeq, seq]);
   }
   return [...marks.values()];
 }

@@ -197,7 +197,7 @@ const insertEventSql = query((value: ValueOf<InsertedEvent & { properties: strin
       sql`${insertFrom(
         usageEvents,
         {
-          ...placeOfEvent(value, sql`given.n`),
+          ...placeOfEvent(value),
           environmentId: asInteger(value("environmentId")),
           eventId: value("eventId"),
           event: value("event"),
@@ -227,11 +227,7 @@ const insertEventSql = query((value: ValueOf<InsertedEvent & { properties: strin
 
 // Send it before its event, which the database rejects otherwise. A repeated event aborts the whole batch.
 const insertLargePropertiesSql = query((value: ValueOf<InsertedEvent & { properties: string }>) =>
-  insertFrom(
-    largeProperties,
-    { ...placeOfEvent(value, sql`given.n`), properties: value("properties") },
-    fromNumbers(value),
-  ),
+  insertFrom(largeProperties, { ...placeOfEvent(value), properties: value("properties") }, fromNumbers(value)),
 );
 
 /** Numbers are sent in JSON, because D1 binds them as REAL. */

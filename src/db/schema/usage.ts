@@ -4,13 +4,11 @@ import { type Minor, minorColumn, unitColumn } from "./columns.ts";
 
 /** Usage events, reservations, and sums of usage by day. */
 
-/** Usage events. The primary key reads them in order of arrival from a lower bound of `occurredAt`, in one index range. */
+/** Usage events, in order of arrival. */
 export const usageEvents = sqliteTable(
   "usage_events",
   {
     accountId: integer("account_id").notNull(),
-    /** The latest `occurred_at_ms` of this user's events up to this one. It never decreases as seq grows. */
-    occurredByMs: integer("occurred_by_ms").notNull(),
     /** Order of arrival, gapless per account, from 1. */
     seq: integer("seq").notNull(),
     environmentId: integer("environment_id").notNull(),
@@ -46,7 +44,7 @@ export const usageEvents = sqliteTable(
     memberNumber: integer("member_number"),
   },
   (t) => [
-    primaryKey({ columns: [t.accountId, t.occurredByMs, t.seq] }),
+    primaryKey({ columns: [t.accountId, t.seq] }),
     uniqueIndex("usage_events_event_id").on(t.environmentId, t.eventId),
     // For lists by `occurredAt`, and totals.
     index("usage_events_occurred").on(t.accountId, t.occurredAtMs, t.seq),
@@ -64,12 +62,11 @@ export const largeProperties = sqliteTable(
   "large_properties",
   {
     accountId: integer("account_id").notNull(),
-    occurredByMs: integer("occurred_by_ms").notNull(),
     seq: integer("seq").notNull(),
     /** JSON object, as it was sent. */
     properties: text("properties").notNull(),
   },
-  (t) => [primaryKey({ columns: [t.accountId, t.occurredByMs, t.seq] })],
+  (t) => [primaryKey({ columns: [t.accountId, t.seq] })],
 );
 
 export const reservations = sqliteTable(
@@ -182,7 +179,6 @@ export const usageToSum = sqliteTable(
   {
     environmentId: integer("environment_id").notNull(),
     accountId: integer("account_id").notNull(),
-    occurredByMs: integer("occurred_by_ms").notNull(),
     seq: integer("seq").notNull(),
     receivedAtMs: integer("received_at_ms").notNull(),
   },

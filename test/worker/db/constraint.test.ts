@@ -29,9 +29,9 @@ const entry = (seq: number, delta: number, after: number, previous: number, revo
   ) VALUES (${ACCOUNT}, ${seq}, 1, ${delta}, ${after}, ${previous}, ${ENTRY_KINDS.refund}, 0, 5, ${revoked})`;
 
 const usageEvent = (seq: number, eventId: string, member: number | null = null) => `INSERT INTO usage_events (
-    account_id, occurred_by_ms, seq, environment_id, event_id, event, count_minor, occurred_at_ms, received_at_ms,
+    account_id, seq, environment_id, event_id, event, count_minor, occurred_at_ms, received_at_ms,
     request_hash, debits, member_number
-  ) VALUES (${ACCOUNT}, 1, ${seq}, ${ENVIRONMENT}, '${eventId}', 'chat', 1000, 1, 1, 'hash', '[]', ${member})`;
+  ) VALUES (${ACCOUNT}, ${seq}, ${ENVIRONMENT}, '${eventId}', 'chat', 1000, 1, 1, 'hash', '[]', ${member})`;
 
 const id = (distinctId: string) => `INSERT INTO distinct_ids (
     environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms
@@ -203,7 +203,7 @@ const violations: Record<Constraint, readonly string[]> = {
   id_properties_version: [idProperties(1), idProperties(2), idProperties(2)],
   consent_log_seq_gapless: [insertConsent, insertConsent],
   export_audit_seq_gapless: [audit, audit],
-  usage_summed_once: [`INSERT INTO usage_summed VALUES (${ENVIRONMENT}, ${ACCOUNT}, 1, 1, 1)`],
+  usage_summed_once: [`INSERT INTO usage_summed VALUES (${ENVIRONMENT}, ${ACCOUNT}, 1, 1)`],
   usage_limit_reached: [
     LIMIT,
     `INSERT INTO usage_counts (environment_id, account_id, counted) VALUES (${ENVIRONMENT}, ${ACCOUNT},
