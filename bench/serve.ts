@@ -37,6 +37,9 @@ export interface Served {
   /** One for each script. */
   readonly urls: readonly string[];
   readonly db: D1Database;
+  /** Where the database and the objects are on disk. */
+  readonly directory: string;
+  readonly miniflare: Miniflare;
   /** The CPU seconds of the workerd process so far. */
   readonly cpuSeconds: () => number;
   /** A field of the process's memory, in bytes: `VmRSS` is the present size, `VmHWM` the highest. */
@@ -71,6 +74,7 @@ export async function serve(scripts: readonly string[], { v8Flags = "", bindings
     modules: [{ type: "ESModule" as const, path: "index.mjs", contents }],
     compatibilityDate: "2026-10-01",
     d1Databases: { DB: "bench" },
+    r2Buckets: { BUCKET: "bench" },
     bindings: { ...BINDINGS, ...bindings },
     unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
   }));
@@ -83,6 +87,8 @@ export async function serve(scripts: readonly string[], { v8Flags = "", bindings
   return {
     urls: urls.map(({ origin }) => origin),
     db: await miniflare.getD1Database("DB", nameOf(0)),
+    directory,
+    miniflare,
     cpuSeconds: () => {
       const [, fields = ""] = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ");
       const [user, system] = fields.split(" ").slice(11, 13);

@@ -1,6 +1,7 @@
 /** The demonstration that `npm start` creates: an application with its packs, and a person with stored data. */
 import { createHash, randomBytes } from "node:crypto";
 import { SignJWT } from "jose";
+import { liveMonth, makePlans } from "./demo-month.mjs";
 import { openJournal, readJson, writeJson } from "./local-state.mjs";
 import { dim } from "./terminal.mjs";
 
@@ -57,7 +58,7 @@ async function call(url, method, path, { key, body, headers = {} } = {}) {
   return JSON.parse(text);
 }
 
-async function makeApp(admin, { facts, once }) {
+async function makeApp(url, admin, { facts, once }) {
   const appId = await once("app", async () => {
     const { apps } = await admin("GET", "/apps");
     const existing = apps.find((app) => app.name === NAME && Date.parse(app.createdAt) >= facts.startedMs);
@@ -105,7 +106,12 @@ async function makeApp(admin, { facts, once }) {
     appId,
     keys,
     endUserSecret,
-    packs: { starter: await pack(STARTER), topUp: await pack(TOP_UP), free: await pack(FREE) },
+    packs: {
+      starter: await pack(STARTER),
+      topUp: await pack(TOP_UP),
+      free: await pack(FREE),
+      ...(await makePlans(url, admin, at, { facts, once })),
+    },
   };
 }
 
@@ -163,7 +169,7 @@ function usageEvents(run, startMs) {
   }));
 }
 
-async function seedPerson(url, { keys }, { facts, once }) {
+async function seedPerson(url, { appId, keys }, { facts, once }) {
   const { run, startedMs } = facts;
   const startMs = startedMs - 20 * DAY_MS;
   const post = (path, body) => call(url, "POST", path, { key: keys.sk_live, body });
@@ -181,6 +187,7 @@ async function seedPerson(url, { keys }, { facts, once }) {
   await once("free tier", () => post("/api/v1/credits/recurring", recurring));
   const batch = { sent_at: new Date().toISOString(), batch: analyticsEvents(run, startMs) };
   await once("analytics", () => call(url, "POST", "/batch/", { body: { api_key: keys.pk_live, ...batch } }));
+  await liveMonth(url, post, appId, signingSecretOf(facts), { facts, once });
   for (const [purpose, decision] of [
     ["analytics", "granted"],
     ["marketing", "granted"],
@@ -218,7 +225,7 @@ export async function ensureDemo(url, adminToken) {
   if (stored !== null && apps.some((app) => app.appId === stored.appId)) return stored;
   console.log(dim("Seeding a demonstration …"));
   const journal = journalFor(apps);
-  const demo = await makeApp(admin, journal);
+  const demo = await makeApp(url, admin, journal);
   await seedPerson(url, demo, journal);
   writeJson(FILE, demo);
   journal.close();

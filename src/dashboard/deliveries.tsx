@@ -4,10 +4,10 @@ import { replayInput } from "../api/webhooks/replay-messages.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import {
-  type Attempt,
   type ListDeliveriesOutput,
-  listDeliveries,
+  readDeliveryPage,
   SEARCHED_DELIVERIES_MAX,
+  type ShownAttempt,
 } from "../webhooks/delivery-page.ts";
 import { type EndpointRow, requireEndpoint, type WebhookOutput } from "../webhooks/endpoint.ts";
 import { replayMessages, resendMessage } from "../webhooks/resend.ts";
@@ -31,21 +31,29 @@ const DELIVERY_STATUSES = ["", "pending", "delivered", "failed"] as const;
 export const endpointOf = (c: Context<DashboardEnv>, webhookId: string): Promise<EndpointRow> =>
   requireEndpoint(c.var.root, c.var.ctx.environment.appId, webhookId);
 
+/** A page of deliveries, each attempt with the beginning of a failed response. */
+export type ShownDeliveries = ListDeliveriesOutput<ShownAttempt>;
+
 /** Returns the page of an endpoint's deliveries that the query asks for. */
-export async function readDeliveries(c: Context<DashboardEnv>, webhookId: string): Promise<ListDeliveriesOutput> {
+export async function readDeliveries(c: Context<DashboardEnv>, webhookId: string): Promise<ShownDeliveries> {
   const params = c.req.query();
   const fields = { status: textField(params, "status"), cursor: textField(params, "cursor") };
   const input = parseForm(listDeliveriesInput, fields);
-  return listDeliveries(c.var.root, await endpointOf(c, webhookId), { ...input, limit: DELIVERY_ROWS });
+  return readDeliveryPage(c.var.root, await endpointOf(c, webhookId), { ...input, limit: DELIVERY_ROWS });
 }
 
 /** Shows an attempt: its status, or why there was no response, and how long it took. */
-const AttemptLine = ({ attempt }: { attempt: Attempt }) => {
+const AttemptLine = ({ attempt }: { attempt: ShownAttempt }) => {
   const isSuccess = attempt.status !== null && attempt.status >= 200 && attempt.status < 300;
   return (
     <div>
       <Time at={attempt.at} />: {isSuccess ? attempt.status : attemptFailure(attempt)}{" "}
       <span class="soft">{amountText(attempt.durationMs)} ms</span>
+      {attempt.answer !== undefined && (
+        <div>
+          <code class="answer">{attempt.answer}</code>
+        </div>
+      )}
     </div>
   );
 };
@@ -53,7 +61,7 @@ const AttemptLine = ({ attempt }: { attempt: Attempt }) => {
 interface DeliveriesProps {
   readonly c: Context<DashboardEnv>;
   readonly webhook: WebhookOutput;
-  readonly listed: ListDeliveriesOutput;
+  readonly listed: ShownDeliveries;
 }
 
 /** Shows the messages sent to an endpoint, with every attempt, and the body that Purser sent. */
@@ -152,7 +160,10 @@ interface ReplayFormProps {
 export const ReplayForm = ({ c, webhook, rejection }: ReplayFormProps) => (
   <form method="post" action={pathIn(c, `webhooks/${webhook.webhookId}/replay`)} class="card">
     <h2>Replay</h2>
-    <p class="soft">Sends all messages of a period (UTC) again, including delivered ones: at most 10,000.</p>
+    <p class="soft">
+      Sends all messages of a period (UTC) again, including delivered ones: at most 10,000. It sends what was written
+      for this endpoint. While an endpoint is off nothing is written, so a replay brings nothing of that time.
+    </p>
     <FormToken c={c} />
     <Hidden fields={{ nonce: c.var.root.newId("") }} />
     <div class="row">

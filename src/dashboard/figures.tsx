@@ -13,10 +13,11 @@ import { listPacks } from "../catalog/pack.ts";
 import { invalid } from "../errors.ts";
 import { findLinks, SEARCHED_LINKS_MAX } from "../exports/export-audit.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
+import { readMoneyDays } from "../payments/money-days.ts";
 import { Empty, type NumberHead, numberHead, Pager, Table, Tag } from "./components.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, textField, timeField } from "./form.ts";
-import { amountText, queryString, signed, Time } from "./format.tsx";
+import { amountText, moneyText, queryString, signed, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, PersonLink, ReservationLink, UserLink } from "./links.tsx";
 import { SHOWN_PACKS_MAX } from "./packs.tsx";
@@ -74,6 +75,13 @@ const FIGURES = {
       ${EXAMINED_EXPIRIES_MAX} balances.`,
     read: expiriesReader(true),
     hasUnits: true,
+  },
+  money: {
+    title: "Money by day",
+    about: `All payments at Stripe, each amount on the day of Stripe's event. A negative amount was given back: a failed refund, or a
+      dispute that was won.`,
+    read: readMoney,
+    hasUnits: false,
   },
   minted: { title: "Export links created", about: aboutLinks, read: linksReader("minted"), hasUnits: false },
   opened: { title: "Export links opened", about: aboutLinks, read: linksReader("opened"), hasUnits: false },
@@ -145,6 +153,23 @@ function expiriesReader(includeSpent: boolean): FigureReader {
     ]);
     return { head: ["Expires", "User", numberHead("Remaining"), "Pack", "Balance", "Status"], rows, nextCursor };
   };
+}
+
+const MONEY_DAYS_MAX = 1_000;
+
+/** Shows at most 1,000 days, the newest. */
+async function readMoney(c: Context<DashboardEnv>, { fromMs, toMs }: FigureFilters): Promise<FigurePage> {
+  const count = Math.min((toMs - fromMs) / DAY_MS, MONEY_DAYS_MAX);
+  const money = await readMoneyDays(c.var.ctx, toMs - count * DAY_MS, count);
+  const rows = money
+    .toSorted((a, b) => b.date.localeCompare(a.date))
+    .map(({ date, currency, captured, refunded, withheld }): Child[] => [
+      date,
+      currency.toUpperCase(),
+      ...[captured, refunded, withheld, captured - refunded - withheld].map((amount) => moneyText(amount, currency)),
+    ]);
+  const numbers = ["Paid", "Refunded", "Withheld", "Left"].map(numberHead);
+  return { head: ["Day (UTC)", "Currency", ...numbers], rows, nextCursor: null };
 }
 
 function linksReader(action: "minted" | "opened"): FigureReader {

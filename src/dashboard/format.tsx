@@ -109,6 +109,7 @@ export const Updated = ({ at, what }: { at: string; what?: string }) => (
 
 /** Says when credits end if usage goes on: `in about 4 days`. */
 export function runsOutText(daysLeft: number): string {
+  if (daysLeft === 0) return "now: nothing is left";
   const days = Math.round(daysLeft);
   return daysLeft < 1 ? "within a day" : `in about ${amountText(days)} ${days === 1 ? "day" : "days"}`;
 }

@@ -27,7 +27,6 @@ const SPIKE_TIMES = 3;
 const USUAL_DAYS = 7;
 /** How long a message may wait before the page reports it, if its endpoint is not failing. */
 const WAITING_MS = 15 * 60_000;
-const DISPUTES_SHOWN = 5;
 
 /** Shows the problems that an operator should look at first. */
 export const Attention = ({ c, overview }: OverviewProps) => {
@@ -92,10 +91,9 @@ function cronIssues(c: Context<DashboardEnv>, { faults }: Overview): OverviewIss
   ];
 }
 
-function paymentIssues(c: Context<DashboardEnv>, { unmatched, payments }: Overview): OverviewIssue[] {
+function paymentIssues(c: Context<DashboardEnv>, { unmatched, disputed }: Overview): OverviewIssue[] {
   const { count, oldestAt } = unmatched;
   const many = count > COUNTED_UNMATCHED_MAX ? `More than ${COUNTED_UNMATCHED_MAX}` : amountText(count);
-  const disputed = payments.filter(({ withheld }) => withheld > 0);
   return [
     ...(count === 0
       ? []
@@ -112,7 +110,7 @@ function paymentIssues(c: Context<DashboardEnv>, { unmatched, payments }: Overvi
             action: "Match them",
           },
         ]),
-    ...disputed.slice(0, DISPUTES_SHOWN).map(({ paymentKey, withheld, currency }) => ({
+    ...disputed.map(({ paymentKey, withheld, currency }) => ({
       kind: "warn" as const,
       title: `${moneyText(withheld, currency)} is withheld by a dispute.`,
       detail: paymentKey,

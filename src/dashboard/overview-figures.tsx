@@ -1,6 +1,5 @@
 import type { Child } from "hono/jsx";
 import { UNITS } from "../books/amounts/amount.ts";
-import { DAY_MS } from "../lib/time.ts";
 import type { Figure } from "./figures/read.ts";
 import { figurePath } from "./figures.tsx";
 import { amountText, moneyText, shortAmount, Updated } from "./format.tsx";
@@ -78,42 +77,54 @@ export const Headline = ({ c, overview }: OverviewProps) => {
 
 const NotYet = () => <p class="soft">Not computed yet. It is computed every hour.</p>;
 
+/** Shows the money of all payments, each amount on its own day, and the credits that were bought elsewhere. */
 const Revenue = ({ c, overview }: OverviewProps) => {
-  const { days, firstMs, payments, isAllPayments } = overview;
-  const from = Math.floor(firstMs / DAY_MS) * DAY_MS;
-  const before = from - days * DAY_MS;
-  const oldest = payments.at(-1)?.createdAt;
-  const known = isAllPayments || oldest === undefined ? 0 : Date.parse(oldest);
-  const sums = (fromMs: number, toMs: number) => {
-    const some = payments.filter(({ createdAt }) => Date.parse(createdAt) >= fromMs && Date.parse(createdAt) < toMs);
-    const currencies = new Set(some.flatMap(({ currency }) => (currency === null ? [] : [currency])));
-    return [...currencies].sort().map((currency) => {
-      const of = some.filter((payment) => payment.currency === currency);
-      return { currency, sum: of.reduce((sum, { captured, refunded }) => sum + captured - refunded, 0) };
-    });
-  };
-  const now = sums(from, Number.POSITIVE_INFINITY);
-  // The periods are compared only if all payments of both were read.
-  const earlier = known <= before ? sums(before, from) : [];
+  const { days, purchase } = overview;
+  const { from } = spanOf(overview);
+  const sums = sumMoney(overview.money.filter(({ date }) => date >= from));
+  const earlier = sumMoney(overview.money.filter(({ date }) => date < from));
+  const elsewhere = UNITS.filter((unit) => sumOfUnit(purchase, unit) > 0);
   return (
-    <Card title={`Revenue, ${days} days`} href={pathIn(c, "payments")}>
-      {now.length === 0 && <p class="value">–</p>}
-      {now.map(({ currency, sum }) => (
+    <Card title={`Revenue, ${days} days`} href={pathIn(c, figurePath("money", spanOf(overview)))}>
+      {sums.length === 0 && <p class="value">–</p>}
+      {sums.map(({ currency, captured, refunded, withheld, net }) => (
         <p>
-          <span class="value">{moneyText(sum, currency)}</span>{" "}
-          <Delta now={sum} before={earlier.find((each) => each.currency === currency)?.sum ?? 0} days={days} />
+          <span class="value">{moneyText(net, currency)}</span>{" "}
+          <Delta now={net} before={earlier.find((each) => each.currency === currency)?.net ?? 0} days={days} />
+          <span class="soft wide">
+            {moneyText(captured, currency)} paid
+            {refunded !== 0 && `, ${moneyText(refunded, currency)} refunded`}
+            {withheld !== 0 && `, ${moneyText(withheld, currency)} withheld`}
+          </span>
         </p>
       ))}
-      <p class="soft">{known > from ? `Of the newest ${payments.length} payments` : "Paid at Stripe, less refunds"}</p>
+      <p class="soft">
+        At Stripe, each amount on its own day.
+        {elsewhere.length > 0 &&
+          ` Granted as a purchase without a payment at Stripe: ${elsewhere.map((unit) => `${shortAmount(sumOfUnit(purchase, unit))} ${unit}`).join(", ")}.`}
+      </p>
     </Card>
   );
 };
+
+/** Returns the sums of some days by currency. `net` is what was paid, less what was refunded or is withheld. */
+function sumMoney(money: OverviewProps["overview"]["money"]) {
+  return [...Map.groupBy(money, ({ currency }) => currency)].map(([currency, ofDays]) => {
+    const sum = (of: (day: (typeof money)[number]) => number) => ofDays.reduce((total, day) => total + of(day), 0);
+    const [captured, refunded, withheld] = [
+      sum((day) => day.captured),
+      sum((day) => day.refunded),
+      sum((day) => day.withheld),
+    ];
+    return { currency, captured, refunded, withheld, net: captured - refunded - withheld };
+  });
+}
 
 interface ByUnitProps extends OverviewProps {
   readonly title: string;
   readonly figure: "granted" | "spent";
   readonly spans: TwoSpans;
-  /** The part of the amounts that was for purchases. */
+  /** The part of the amounts that payments at Stripe granted. */
   readonly sold?: readonly Figure[];
 }
 

@@ -3,6 +3,7 @@ import { countSuspended } from "../books/recurring/recurring.ts";
 import { listStatements, readStatement } from "../books/statements/monthly-statements.ts";
 import { countFaults } from "../db/cron-work.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
+import { readMoneyDays } from "../payments/money-days.ts";
 import { countUnmatched, listPayments } from "../payments/payment-lists.ts";
 import { readFullness } from "../people/limits/analytics-limits.ts";
 import { readHealth, readLag } from "../webhooks/delivery-page.ts";
@@ -11,8 +12,7 @@ import { type Figure, readActivity, readOutstanding, readPackFigures } from "./f
 import { readBusiness } from "./figures/read-business.ts";
 import type { DashboardEnv } from "./form.ts";
 
-/** How many of the newest payments the revenue adds up. */
-const PAYMENTS_MAX = 100;
+const DISPUTES_SHOWN = 5;
 
 /** Returns all that the overview shows: figures for some days, and for as many days before them. */
 export async function readOverview(c: Context<DashboardEnv>, days: number) {
@@ -24,9 +24,10 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
     twoSpans(await readActivity(ctx, kind, firstMs - days * DAY_MS, 2 * days), days);
   const read = (kind: Figure["kind"]) => readActivity(ctx, kind, firstMs, days);
   const { appId, mode } = ctx.environment;
-  const [granted, sold, spent, refunded, restored, revoked, adjusted, erased] = await Promise.all([
+  const [granted, sold, purchase, spent, refunded, restored, revoked, adjusted, erased] = await Promise.all([
     readTwoSpans("granted"),
     read("sold"),
+    read("purchase"),
     readTwoSpans("spent"),
     read("refunded"),
     read("restored"),
@@ -41,24 +42,37 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
     read("opened"),
     read("rejected_claim"),
   ]);
-  const [statement, business, outstanding, packs, lag, health, unmatched, suspended, faults, fullness, paid] =
-    await Promise.all([
-      readNewestStatement(c),
-      readBusiness(ctx),
-      readOutstanding(ctx),
-      readPackFigures(ctx, firstMs, days),
-      readLag(ctx),
-      readHealth(ctx),
-      countUnmatched(ctx),
-      countSuspended(ctx),
-      countFaults(ctx),
-      readFullness(ctx),
-      listPayments(root, appId, { mode, limit: PAYMENTS_MAX }),
-    ]);
+  const [
+    statement,
+    business,
+    outstanding,
+    packs,
+    lag,
+    health,
+    unmatched,
+    suspended,
+    faults,
+    fullness,
+    disputed,
+    money,
+  ] = await Promise.all([
+    readNewestStatement(c),
+    readBusiness(ctx),
+    readOutstanding(ctx),
+    readPackFigures(ctx, firstMs, days),
+    readLag(ctx),
+    readHealth(ctx),
+    countUnmatched(ctx),
+    countSuspended(ctx),
+    countFaults(ctx),
+    readFullness(ctx),
+    listPayments(root, appId, { mode, isDisputed: true, limit: DISPUTES_SHOWN }),
+    readMoneyDays(ctx, firstMs - days * DAY_MS, 2 * days),
+  ]);
   // A walk that ended before the application had users has no useful figures.
   const isOlder = business?.users === 0 && (outstanding?.users ?? 0) > 0;
   return {
-    ...{ firstMs, days, granted, sold, spent, refunded, restored, revoked, adjusted, erased },
+    ...{ firstMs, days, granted, sold, purchase, spent, refunded, restored, revoked, adjusted, erased },
     ...{ shortages, refused, minted, opened, links, statement },
     expiring: (isOlder ? null : business)?.expiring(today, AHEAD_DAYS) ?? [],
     ...{
@@ -71,8 +85,8 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
       suspended,
       faults,
       fullness,
-      payments: paid.payments,
-      isAllPayments: paid.nextCursor === null,
+      disputed: disputed.payments,
+      money,
     },
   };
 }

@@ -135,10 +135,9 @@ async function cancelPage(c: Context<DashboardEnv>, form: Form, rejection?: Purs
         rejection={rejection}
       />
       <LongText
-        label="Reason (recorded in the ledger of the revoked balances)"
+        label="Reason (needed to revoke; kept in the ledger of the revoked balances)"
         name="reason"
         value={form.reason}
-        required
         rejection={rejection}
       />
     </Confirm>,
@@ -153,7 +152,11 @@ export const recurringPages = createDashboardRoutes()
       c,
       async () => {
         const { form } = c.var;
-        const input = parseForm(cancelRecurringInput, { at: form.at, reason: requireReason(form, "reason") });
+        const input = parseForm(cancelRecurringInput, {
+          at: form.at,
+          // Only a balance that is revoked has a ledger entry that keeps the reason.
+          ...(form.at === "now" ? { reason: requireReason(form, "reason") } : {}),
+        });
         await callVerb(c, (ctx) => cancelRecurring(ctx, form.recurringId ?? "", input));
         return "recurring-cancelled";
       },

@@ -61,41 +61,42 @@ const inEnvironment = createMiddleware<DashboardEnv>(async (c, next) => {
 });
 
 /** The pages of one application in one mode. */
-const environmentRoutes = createDashboardRoutes()
-  .use(inEnvironment)
-  .route("/", overviewRoutes)
-  .route("/", searchRoutes)
-  .route("/", rejectionsRoutes)
-  .route("/", figuresRoutes)
-  .route("/", packsRoutes)
-  .route("/", packRoutes)
-  .route("/", usersRoutes)
-  .route("/", userRoutes)
-  .route("/", balancesRoutes)
-  .route("/", verifyRoutes)
-  .route("/", grantRoutes)
-  .route("/", newRecurringRoutes)
-  .route("/", recurringPages)
-  .route("/", adjustRoutes)
-  .route("/", refundPages)
-  .route("/", balancePages)
-  .route("/", eventPages)
-  .route("/", peopleRoutes)
-  .route("/", personRoutes)
-  .route("/", eraseRoutes)
-  .route("/", paymentsRoutes)
-  .route("/", stripePages)
-  .route("/", paymentPages)
-  .route("/", keysRoutes)
-  .route("/", alertsRoutes)
-  .route("/", usageLimitPages)
-  .route("/", webhooksRoutes)
-  .route("/", webhookPages)
-  .route("/", limitsRoutes)
-  .route("/", statementsRoutes)
-  .route("/", usagePages)
-  .route("/", clockPages)
-  .route("/", auditRoutes);
+const environmentRoutes = () =>
+  createDashboardRoutes()
+    .use(inEnvironment)
+    .route("/", overviewRoutes)
+    .route("/", searchRoutes)
+    .route("/", rejectionsRoutes)
+    .route("/", figuresRoutes)
+    .route("/", packsRoutes)
+    .route("/", packRoutes)
+    .route("/", usersRoutes)
+    .route("/", userRoutes)
+    .route("/", balancesRoutes)
+    .route("/", verifyRoutes)
+    .route("/", grantRoutes)
+    .route("/", newRecurringRoutes)
+    .route("/", recurringPages)
+    .route("/", adjustRoutes)
+    .route("/", refundPages)
+    .route("/", balancePages)
+    .route("/", eventPages)
+    .route("/", peopleRoutes)
+    .route("/", personRoutes)
+    .route("/", eraseRoutes)
+    .route("/", paymentsRoutes)
+    .route("/", stripePages)
+    .route("/", paymentPages)
+    .route("/", keysRoutes)
+    .route("/", alertsRoutes)
+    .route("/", usageLimitPages)
+    .route("/", webhooksRoutes)
+    .route("/", webhookPages)
+    .route("/", limitsRoutes)
+    .route("/", statementsRoutes)
+    .route("/", usagePages)
+    .route("/", clockPages)
+    .route("/", auditRoutes);
 
 function titleOf(rejection: PurserError): string {
   const status = errorStatus[rejection.code];
@@ -126,32 +127,33 @@ function errorPage(c: Context<DashboardEnv>, rejection: PurserError) {
   );
 }
 
-/** The routes of the dashboard, which stands at /admin. */
-export const dashboardRoutes = createDashboardRoutes()
-  .onError((error, c) => {
-    const rejection = rejectionIn(error);
-    // The error is returned as the API returns it if it is a bug, or if nobody is signed in.
-    if (rejection === null || c.var.session === undefined) throw error;
-    for (const [name, value] of Object.entries(rejection.headers)) c.header(name, value);
-    return errorPage(c, rejection);
-  })
-  .use(protect, limitArrivals, withAssets, openRoot)
-  .get("/assets/:name", async (c) => {
-    const asset = await readAsset(c.env, c.req.param("name"));
-    if (asset === null) throw new PurserError("not_found", "There is nothing at this path.");
-    c.header("cache-control", "public, max-age=31536000, immutable");
-    return c.body(asset.text, 200, { "content-type": asset.type });
-  })
-  .route("/", signInRoutes)
-  .get("/", (c) => c.redirect("/admin/apps", 303))
-  // This pattern covers /apps itself as well.
-  .use("/apps/*", requireSignIn)
-  .route("/", appsRoutes)
-  .route("/", sessionsRoutes)
-  .route("/", adminKeysRoutes)
-  .route("/apps/:appId/:mode{live|test}", environmentRoutes)
-  // Not `all`: a known path keeps its 405 for other methods.
-  .get("*", (c) => {
-    readAdminToken(c.var.root.settings);
-    return errorPage(c, new PurserError("not_found", "There is no such page."));
-  });
+/** Returns the routes of the dashboard, which stands at /admin. */
+export const dashboardRoutes = () =>
+  createDashboardRoutes()
+    .onError((error, c) => {
+      const rejection = rejectionIn(error);
+      // The error is returned as the API returns it if it is a bug, or if nobody is signed in.
+      if (rejection === null || c.var.session === undefined) throw error;
+      for (const [name, value] of Object.entries(rejection.headers)) c.header(name, value);
+      return errorPage(c, rejection);
+    })
+    .use(protect, limitArrivals, withAssets, openRoot)
+    .get("/assets/:name", async (c) => {
+      const asset = await readAsset(c.env, c.req.param("name"));
+      if (asset === null) throw new PurserError("not_found", "There is nothing at this path.");
+      c.header("cache-control", "public, max-age=31536000, immutable");
+      return c.body(asset.text, 200, { "content-type": asset.type });
+    })
+    .route("/", signInRoutes)
+    .get("/", (c) => c.redirect("/admin/apps", 303))
+    // This pattern covers /apps itself as well.
+    .use("/apps/*", requireSignIn)
+    .route("/", appsRoutes)
+    .route("/", sessionsRoutes)
+    .route("/", adminKeysRoutes)
+    .route("/apps/:appId/:mode{live|test}", environmentRoutes())
+    // Not `all`: a known path keeps its 405 for other methods.
+    .get("*", (c) => {
+      readAdminToken(c.var.root.settings);
+      return errorPage(c, new PurserError("not_found", "There is no such page."));
+    });

@@ -1,5 +1,6 @@
 import type { Context } from "hono";
 import { doubleOf, UNITS, type Unit } from "../books/amounts/amount.ts";
+import { FORECAST_DAYS, type Forecast } from "../books/credits/forecast.ts";
 import type { FoundUser } from "../books/credits/users.ts";
 import type { UsageFigures } from "../books/usage/usage-figures.ts";
 import { Amounts, numberHead, Table } from "./components.tsx";
@@ -24,13 +25,6 @@ function medianOf(values: readonly number[]): number {
   const middle = sorted.length / 2;
   const [low = 0, high = 0] = [sorted[Math.ceil(middle) - 1], sorted[Math.floor(middle)]];
   return (low + high) / 2;
-}
-
-/** Returns after how many days a user's credits of a unit end at the current rate. Null when it is not known. */
-function daysLeft(user: FoundUser, { quantities, days }: UserUsed, unit: Unit): number | null {
-  const used = doubleOf(quantities[unit]);
-  const remaining = user.remaining.find((each) => each.unit === unit)?.amount;
-  return used === 0 || remaining === undefined || user.isPartial ? null : (doubleOf(remaining) / used) * days;
 }
 
 interface UsersProps {
@@ -88,38 +82,43 @@ export const TopUsers = ({ c, largest, users }: UsersProps) => {
 const timesText = (value: number, median: number): string =>
   median === 0 ? "–" : `${amountText(Math.round((10 * value) / median) / 10)} ×`;
 
-/** Shows the largest users whose credits end first at the current rate. */
-export const RunsOut = ({ c, largest, users }: UsersProps) => {
-  const ends = largest.flatMap((used) => {
-    const user = users.find(({ userId }) => userId === used.userId);
-    if (user === undefined) return [];
-    return UNITS.flatMap((unit) => {
-      const left = daysLeft(user, used, unit);
-      return left === null ? [] : [{ user, used, unit, left }];
-    });
-  });
-  const soon = new Set(ends.filter(({ left }) => left < 2).map(({ user }) => user.userId)).size;
-  const first = ends.toSorted((a, b) => a.left - b.left).slice(0, RUNNING_OUT_MAX);
+interface RunsOutProps {
+  readonly c: Context<DashboardEnv>;
+  readonly forecasts: ReadonlyMap<string, readonly Forecast[]>;
+  /** The credits of the same users. */
+  readonly users: readonly FoundUser[];
+}
+
+/** Shows the largest users whose credits have ended, or end first at the current rate. */
+export const RunsOut = ({ c, forecasts, users }: RunsOutProps) => {
+  const ends = [...forecasts].flatMap(([userId, units]) => units.map((forecast) => ({ userId, ...forecast })));
+  const usersWho = (is: (daysLeft: number) => boolean) =>
+    new Set(ends.filter(({ daysLeft }) => is(daysLeft)).map(({ userId }) => userId)).size;
+  const [out, soon] = [usersWho((left) => left === 0), usersWho((left) => left > 0 && left < 2)];
+  const first = ends.toSorted((a, b) => a.daysLeft - b.daysLeft).slice(0, RUNNING_OUT_MAX);
+  const remainingOf = (id: string, unit: Unit) =>
+    users.find(({ userId }) => userId === id)?.remaining.find((each) => each.unit === unit)?.amount ?? 0;
   return (
     <section class="card">
       <div class="card-head">
         <h2>Runs out next</h2>
         <p class="soft">
-          {amountText(soon)} {soon === 1 ? "user runs" : "users run"} out by tomorrow, if usage goes on as in these
-          days. Of the {CREDITS_READ_MAX} users with the most events.
+          {amountText(out)} {out === 1 ? "user has" : "users have"} nothing left of a unit. {amountText(soon)}{" "}
+          {soon === 1 ? "user runs" : "users run"} out by tomorrow, if debits go on as in the last {FORECAST_DAYS} days,
+          and as balances expire. Of the {CREDITS_READ_MAX} users with the most events, where it can be told.
         </p>
       </div>
       <Table
         label="Runs out next"
         csv="runs-out-next"
-        head={["User", numberHead("Can be spent now"), numberHead("A day"), "Runs out", ""]}
-        empty="Not known for any user: no user has used credits of a unit that they still have."
-        rows={first.map(({ user, used, unit, left }) => [
-          <UserLink c={c} id={user.userId} />,
-          `${amountText(user.remaining.find((each) => each.unit === unit)?.amount ?? 0)} ${unit}`,
-          `${shortAmount(doubleOf(used.quantities[unit]) / used.days)} ${unit}`,
-          runsOutText(left),
-          <a class="button quiet small" href={`${pathIn(c, "users/grant")}${queryString({ userId: user.userId })}`}>
+        head={["User", numberHead("Can be spent now"), numberHead("Debited a day"), "Runs out", ""]}
+        empty="Not known for any of these users."
+        rows={first.map(({ userId, unit, aDay, daysLeft }) => [
+          <UserLink c={c} id={userId} />,
+          `${amountText(remainingOf(userId, unit))} ${unit}`,
+          `${shortAmount(aDay)} ${unit}`,
+          runsOutText(daysLeft),
+          <a class="button quiet small" href={`${pathIn(c, "users/grant")}${queryString({ userId })}`}>
             Grant
           </a>,
         ])}

@@ -2,6 +2,7 @@ import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { environmentUsageInput } from "../api/apps/get-environment-usage.ts";
 import { doubleOf } from "../books/amounts/amount.ts";
+import { type Forecast, readForecasts } from "../books/credits/forecast.ts";
 import { type FoundUser, namedUsers } from "../books/credits/users.ts";
 import {
   FIGURE_SUMS_MAX,
@@ -43,11 +44,9 @@ async function readUsage(c: Context<DashboardEnv>, days: DaysAsked) {
   const to = Number.isNaN(lastMs) ? days.to : iso(lastMs + DAY_MS);
   const span = parseForm(environmentUsageInput, { mode, from: `${days.from}T00:00:00Z`, to, groupBy: "day" });
   const figures = await readUsageFigures(root, appId, span);
-  const users = await namedUsers(
-    ctx,
-    figures.users.largest.slice(0, CREDITS_READ_MAX).map(({ userId }) => userId),
-  );
-  return { figures, users };
+  const largest = figures.users.largest.slice(0, CREDITS_READ_MAX).map(({ userId }) => userId);
+  const [users, forecasts] = await Promise.all([namedUsers(ctx, largest), readForecasts(ctx, largest)]);
+  return { figures, users, forecasts };
 }
 
 async function usageFiguresPage(c: Context<DashboardEnv>) {
@@ -71,13 +70,14 @@ interface FoundProps {
   readonly c: Context<DashboardEnv>;
   readonly figures: UsageFigures;
   readonly users: readonly FoundUser[];
+  readonly forecasts: ReadonlyMap<string, readonly Forecast[]>;
   /** The last day asked for. */
   readonly to: string;
 }
 
 const ModelName = ({ model }: Pick<Used, "model">) => <>{model ?? <span class="soft">none</span>}</>;
 
-const UsageFound = ({ c, figures, users, to }: FoundProps) => {
+const UsageFound = ({ c, figures, users, forecasts, to }: FoundProps) => {
   const { byDay, byModel, byEvent, byDayAndModel, from } = figures.totals;
   if (byDay.length === 0) {
     return (
@@ -102,7 +102,7 @@ const UsageFound = ({ c, figures, users, to }: FoundProps) => {
   return (
     <>
       <LeftOut of={figures.users} lists="The lists of users" max={FIGURE_SUMS_MAX} />
-      <RunsOut c={c} largest={figures.users.largest} users={users} />
+      <RunsOut c={c} forecasts={forecasts} users={users} />
       <TopUsers c={c} largest={figures.users.largest} users={users} />
       <LeftOut of={figures.totals} lists="The figures of all users" max={FIGURE_TOTALS_MAX} />
       <section class="two" aria-label="Usage by day">

@@ -1,5 +1,6 @@
 import type { Context } from "hono";
 import { doubleOf, exactAmount, toMinor, UNITS, type Unit } from "../books/amounts/amount.ts";
+import type { Forecast } from "../books/credits/forecast.ts";
 import type { BalanceList } from "../books/credits/list.ts";
 import type { readUserTotals } from "../books/credits/read-balance.ts";
 import type { ReservationOutput } from "../books/usage/reservations.ts";
@@ -7,7 +8,7 @@ import type { UserModels } from "../books/usage/usage-figures.ts";
 import { Meter } from "./chart.tsx";
 import { numberHead, Table, Tag } from "./components.tsx";
 import type { DashboardEnv } from "./form.ts";
-import { amountText, quantitiesText, queryString, runsOutText, timeText } from "./format.tsx";
+import { amountText, quantitiesText, queryString, runsOutText, shortAmount, timeText } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { ReservationLink } from "./links.tsx";
 import { RuleList } from "./packs.tsx";
@@ -91,15 +92,24 @@ const ListedBalance = ({ c, userId, balance }: { c: Context<DashboardEnv>; userI
 interface TotalsProps {
   readonly list: BalanceList;
   readonly totals: Awaited<ReturnType<typeof readUserTotals>>;
-  readonly usage: UserModels;
+  readonly forecasts: readonly Forecast[];
 }
 
-/** Returns the text after a unit's amount: when it runs out at the user's recent rate of usage. Empty if that is not known. */
-function runsOutNote({ daysSinceFirst: days, models, isPartial }: UserModels, unit: Unit, remaining: number): string {
-  const used = models.reduce((sum, { quantities }) => sum + doubleOf(quantities[unit]), 0);
-  if (used === 0 || isPartial) return "";
-  return `. Runs out ${runsOutText((doubleOf(remaining) / used) * days)}, if usage goes on as in the last ${days === 1 ? "day" : `${days} days`}`;
+/** Returns the text after a unit's amount: when it runs out. Empty if that cannot be told. */
+function runsOutNote(forecast: Forecast | undefined): string {
+  if (forecast === undefined) return "";
+  const { unit, daysLeft, days, aDay, expiring } = forecast;
+  if (daysLeft === 0) return `. It ran out: ${shortAmount(aDay)} ${unit} a day were debited before`;
+  const basis = days <= 1 ? "day" : `${Math.round(days)} days`;
+  const lost = expiring > 0 ? `; ${shortAmount(expiring)} of it expire unused` : "";
+  return `. Runs out ${runsOutText(daysLeft)}, if debits go on as in the last ${basis}${lost}`;
 }
+
+/** Returns the units of which nothing is left. */
+const spentUnits = ({ units }: TotalsProps["totals"], forecasts: readonly Forecast[]) =>
+  forecasts
+    .filter(({ unit, daysLeft }) => daysLeft === 0 && units.every((each) => each.unit !== unit))
+    .map(({ unit }) => ({ unit, remaining: 0, held: 0, heldMinor: 0n }));
 
 /** Returns the spendable amounts of a unit, by the events that they pay for. Empty if all of them pay for every event. */
 function byRules({ balances, isTruncated }: BalanceList, unit: Unit) {
@@ -115,18 +125,18 @@ function byRules({ balances, isTruncated }: BalanceList, unit: Unit) {
 }
 
 /** Shows the user's totals by unit. */
-export const Totals = ({ list, totals, usage }: TotalsProps) => (
+export const Totals = ({ list, totals, forecasts }: TotalsProps) => (
   <section class="card" id="totals">
     <h2>Total</h2>
     {totals.units.length === 0 && <p class="empty">Nothing can be spent now.</p>}
     <dl class="facts">
-      {totals.units.map(({ unit, remaining, held, heldMinor }) => (
+      {[...totals.units, ...spentUnits(totals, forecasts)].map(({ unit, remaining, held, heldMinor }) => (
         <>
           <dt>{unit}</dt>
           <dd>
             <b class="num">{amountText(remaining)}</b> can be spent now
             {heldMinor > 0n ? `, and ${amountText(held)} more are held by open reservations` : ""}
-            {totals.isPartial ? "" : runsOutNote(usage, unit, remaining)}
+            {runsOutNote(forecasts.find((forecast) => forecast.unit === unit))}
             {byRules(list, unit).map(({ matches, amount }) => (
               <div>
                 <span class="num">{amountText(amount)}</span> for <RuleList matches={matches} />

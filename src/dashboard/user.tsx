@@ -2,6 +2,7 @@ import type { Context } from "hono";
 import { ledgerReason } from "../api/credits/credit-shapes.ts";
 import { historyInput } from "../api/credits/list-ledger-entries.ts";
 import { planInput } from "../api/credits/preview-debit.ts";
+import { readForecasts } from "../books/credits/forecast.ts";
 import { type HistoryInput, ledgerPage } from "../books/credits/history.ts";
 import { type BalanceList, listAllBalances } from "../books/credits/list.ts";
 import { readUserTotals } from "../books/credits/read-balance.ts";
@@ -120,10 +121,11 @@ async function readUser(c: Context<DashboardEnv>, form: Form) {
   const input = readHistory(form);
   const { userId } = input;
   const beforeMs = timelineBefore(form);
-  const [list, totals, usage, { reservations }, ledger, { limits }, { recurring }] = await Promise.all([
+  const [list, totals, usage, forecasts, { reservations }, ledger, { limits }, { recurring }] = await Promise.all([
     listAllBalances(ctx, userId, SHOWN_BALANCES_MAX),
     readUserTotals(ctx, userId),
     readUserModels(ctx, userId, USAGE_DAYS),
+    readForecasts(ctx, [userId]),
     listReservations(ctx, { userId, status: "open", limit: SHOWN_HOLDS_MAX }),
     readShownList(form, LEDGER_COLUMNS, ledgerReader(ctx, form, input)),
     readUserLimits(ctx, { userId }),
@@ -135,7 +137,19 @@ async function readUser(c: Context<DashboardEnv>, form: Form) {
     recentEntries(c, userId, form, list),
     readTimeline(root, ctx, { userId, beforeMs, recurring }),
   ]);
-  return { list, totals, usage, reservations, ledger, limits, recurring, events, chart, timeline };
+  return {
+    list,
+    totals,
+    usage,
+    forecasts: forecasts.get(userId) ?? [],
+    reservations,
+    ledger,
+    limits,
+    recurring,
+    events,
+    chart,
+    timeline,
+  };
 }
 
 /** Shows all of one user's credits. */
@@ -155,7 +169,8 @@ export async function userPage(c: Context<DashboardEnv>) {
           if (totals.isPartial) throw tooManyToPlan(totals.balances);
           return planUsage(c.var.ctx, parseForm(planInput, userEventFields(form)));
         });
-  const { list, totals, usage, reservations, ledger, limits, recurring, events, chart, timeline } = found.result;
+  const { list, totals, usage, forecasts, reservations, ledger, limits, recurring, events, chart, timeline } =
+    found.result;
   if (list.balances.length === 0 && ledger.rows.length === 0 && !(await isKnownUser(c.var.ctx, userId))) {
     return page(c, { title: "Users", section: "users" }, <Unknown c={c} userId={userId} />);
   }
@@ -170,7 +185,7 @@ export async function userPage(c: Context<DashboardEnv>) {
     <>
       <FindUser c={c} value={userId} />
       <UserActions c={c} userId={userId} />
-      <Totals list={list} totals={totals} usage={usage} />
+      <Totals list={list} totals={totals} forecasts={forecasts} />
       <ByModel usage={usage} />
       <UserLimits limits={limits} />
       <RecurringGrants c={c} recurring={recurring} />

@@ -2,16 +2,24 @@ import type { Context } from "hono";
 import { changeWebhookInput } from "../api/webhooks/change-webhook.ts";
 import { PurserError } from "../errors.ts";
 import { iso } from "../lib/time.ts";
-import { type Attempt, type ListDeliveriesOutput, readHealth } from "../webhooks/delivery-page.ts";
-import { presentEndpoint, requireEndpoint, type WebhookOutput } from "../webhooks/endpoint.ts";
+import { type Attempt, readHealth, SEARCHED_DELIVERIES_MAX } from "../webhooks/delivery-page.ts";
+import { type EndpointRow, presentEndpoint, requireEndpoint, type WebhookOutput } from "../webhooks/endpoint.ts";
 import { changeWebhook, deleteWebhook, rotateSecret } from "../webhooks/endpoints.ts";
 import { sendTest } from "../webhooks/resend.ts";
 import { CopyBox } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
-import { Deliveries, endpointOf, ReplayForm, readDeliveries, replayPeriod, resend } from "./deliveries.tsx";
+import {
+  Deliveries,
+  endpointOf,
+  ReplayForm,
+  readDeliveries,
+  replayPeriod,
+  resend,
+  type ShownDeliveries,
+} from "./deliveries.tsx";
 import { Choice, Hidden } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
-import { Time, timeText } from "./format.tsx";
+import { amountText, Time, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { keepOnce, repeatable, takeOnce } from "./session.tsx";
 import {
@@ -38,13 +46,14 @@ const WEBHOOK_NOTICES: Readonly<Record<string, string>> = {
   replayed: "The messages of that time are sent again, within minutes.",
 };
 
-type Endpoint = WebhookOutput & { readonly failingSinceMs: number | null };
+type Endpoint = WebhookOutput & Pick<EndpointRow, "failingSinceMs" | "offFromMs" | "offUntilMs">;
 
 /** Returns the endpoint in the path. Throws `not_found` for an endpoint of the other mode. */
 async function readEndpoint(c: Context<DashboardEnv>): Promise<Endpoint> {
   const { appId, mode } = c.var.ctx.environment;
   const row = await requireEndpoint(c.var.root, appId, c.req.param("webhookId") ?? "");
-  const webhook = { ...presentEndpoint(c.var.root, row), failingSinceMs: row.failingSinceMs };
+  const { failingSinceMs, offFromMs, offUntilMs } = row;
+  const webhook = { ...presentEndpoint(c.var.root, row), failingSinceMs, offFromMs, offUntilMs };
   if (webhook.mode !== mode) throw new PurserError("not_found", `There is no such endpoint in ${mode} mode.`);
   return webhook;
 }
@@ -53,7 +62,7 @@ async function readEndpoint(c: Context<DashboardEnv>): Promise<Endpoint> {
  * Returns why an endpoint is off: the result of its latest attempt, or since when all attempts have failed. An administrator's
  * change clears both.
  */
-function whyOff({ failingSinceMs }: Endpoint, { deliveries }: ListDeliveriesOutput): string {
+function whyOff({ failingSinceMs }: Endpoint, { deliveries }: ShownDeliveries): string {
   if (failingSinceMs === null) return "It was switched off here or by the API.";
   const latest = deliveries
     .flatMap(({ attempts }) => attempts)
@@ -62,6 +71,15 @@ function whyOff({ failingSinceMs }: Endpoint, { deliveries }: ListDeliveriesOutp
     return `Purser switched it off, because it answered 410 (gone) at ${timeText(latest.at)} UTC.`;
   return `Purser switched it off, because every attempt since ${timeText(iso(failingSinceMs))} UTC has failed.`;
 }
+
+/** Shows when the endpoint was off. Nothing was written for it then, so nothing brings it back (H1). */
+const OffSpan = ({ endpoint: { offFromMs, offUntilMs } }: { endpoint: Endpoint }) => (
+  <>
+    {timeText(iso(offFromMs ?? 0))} {offUntilMs === null ? "UTC until now" : `to ${timeText(iso(offUntilMs))} UTC`}:
+    messages about what happened then were never written. A replay does not bring them back; read the ledger and the
+    payments of that time instead.
+  </>
+);
 
 async function webhookPage(c: Context<DashboardEnv>, webhook: Endpoint, rejection?: PurserError) {
   const { webhookId } = webhook;
@@ -96,9 +114,20 @@ async function webhookPage(c: Context<DashboardEnv>, webhook: Endpoint, rejectio
             {health === undefined ? "" : rateText(health)}{" "}
             {health !== undefined && isFailing(health) && failureText(health)}
           </dd>
+          {webhook.offFromMs !== null && (
+            <>
+              <dt>{webhook.offUntilMs === null ? "Off since" : "Last off"}</dt>
+              <dd>
+                <OffSpan endpoint={webhook} />
+              </dd>
+            </>
+          )}
           <dt>Last success</dt>
           <dd>
-            <Time at={health?.lastSuccessAt ?? null} otherwise="none known" />
+            <Time
+              at={health?.lastSuccessAt ?? null}
+              otherwise={`none among its newest ${amountText(SEARCHED_DELIVERIES_MAX)} messages`}
+            />
           </dd>
           {webhook.failingSinceMs !== null && (
             <>
@@ -111,8 +140,7 @@ async function webhookPage(c: Context<DashboardEnv>, webhook: Endpoint, rejectio
         </dl>
         {!webhook.isEnabled && (
           <p class="soft">
-            {whyOff(webhook, listed)} While it is off, it gets no messages. After it is switched on again, it gets the
-            messages of later events; a replay sends the rest.
+            {whyOff(webhook, listed)} Messages that were waiting then have failed; resend or replay them once it is on.
           </p>
         )}
         <form method="post" action={pathIn(c, `webhooks/${webhookId}/test`)} class="row">

@@ -33,10 +33,11 @@ export function attemptFailure({ status, error }: Attempt): string {
 export const failureText = ({ lastFailure }: EndpointHealth): string =>
   lastFailure === null ? "" : attemptFailure(lastFailure);
 
-export const rateText = ({ attempted, failed }: EndpointHealth): string =>
-  attempted === 0
-    ? "Nothing was sent to it yet."
-    : `${amountText(failed)} of its newest ${amountText(attempted)} messages failed (${Math.round((100 * failed) / attempted)} %).`;
+export const rateText = ({ attempted, failed, unsent }: EndpointHealth): string => {
+  const unsentText = unsent === 0 ? "" : ` ${amountText(unsent)} more were not sent, because it was off.`;
+  if (attempted === 0) return unsent === 0 ? "Nothing was sent to it yet." : `Nothing was sent to it.${unsentText}`;
+  return `The latest attempt of ${amountText(failed)} of its newest ${amountText(attempted)} messages failed.${unsentText}`;
+};
 
 /** Shows the state of an endpoint: off, failing or healthy. */
 export const HealthTag = ({ health }: { health: EndpointHealth }) => {
@@ -153,7 +154,7 @@ async function webhooksPage(c: Context<DashboardEnv>, rejection?: PurserError) {
                   {rateText(endpointHealth)} {isFailing(endpointHealth) && failureText(endpointHealth)}
                 </>
               ),
-              <Time at={endpointHealth?.lastSuccessAt ?? null} otherwise="none known" />,
+              <Time at={endpointHealth?.lastSuccessAt ?? null} otherwise="none" />,
               webhook.types === null ? (
                 <span class="soft">
                   all except <code>usage.recorded</code>

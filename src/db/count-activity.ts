@@ -14,8 +14,10 @@ import { databaseAt } from "./session.ts";
  */
 export type ActivityKind =
   | "granted"
-  /** The part of `granted` that was granted for a purchase. */
+  /** The part of `granted` that payments at Stripe granted. */
   | "sold"
+  /** The part of `granted` with the source `purchase`, which is the default, that no payment at Stripe granted. */
+  | "purchase"
   | "spent"
   | "refunded"
   /** Restored after Stripe reversed a refund or a dispute. */

@@ -63,39 +63,40 @@ interface AccountTable {
   /** FROM: the table's rows `r` in the page. */
   readonly page: (value: OfBooksPage) => SQL;
   /** SET: the columns to clear. */
-  readonly cleared: SQL;
+  readonly cleared: () => SQL;
   /** The columns with an id of an event, a reservation or an adjustment. */
   readonly ids: readonly SQLiteColumn[];
 }
 
-const noHash = sql`''`;
+const noHash = () => sql`''`;
 const usageKey = [usageEvents.accountId, usageEvents.seq];
 const ledger: AccountTable = {
   table: creditLedger,
   key: [creditLedger.accountId, creditLedger.seq],
   page: erasedLedgerPage,
-  cleared: assignments(creditLedger, { note: sql`NULL` }),
+  cleared: () => assignments(creditLedger, { note: sql`NULL` }),
   ids: [creditLedger.reservationId],
 };
 const adjustments: AccountTable = {
   table: creditAdjustments,
   key: [creditAdjustments.environmentId, creditAdjustments.id],
   page: byLedgerSeq(creditAdjustments),
-  cleared: assignments(creditAdjustments, { requestHash: noHash }),
+  cleared: () => assignments(creditAdjustments, { requestHash: noHash() }),
   ids: [creditAdjustments.id],
 };
 const usage: AccountTable = {
   table: usageEvents,
   key: usageKey,
   page: usagePage,
-  cleared: assignments(usageEvents, { requestHash: noHash, properties: sql`NULL`, largePropertiesBytes: sql`NULL` }),
+  cleared: () =>
+    assignments(usageEvents, { requestHash: noHash(), properties: sql`NULL`, largePropertiesBytes: sql`NULL` }),
   ids: [usageEvents.eventId, usageEvents.reservationId],
 };
 const holds: AccountTable = {
   table: reservations,
   key: [reservations.environmentId, reservations.id],
   page: erasedReservationPage,
-  cleared: assignments(reservations, { requestHash: noHash }),
+  cleared: () => assignments(reservations, { requestHash: noHash() }),
   ids: [reservations.id, reservations.settledEventId],
 };
 
@@ -108,13 +109,14 @@ const recurringTable: AccountTable = {
     LIMIT ${rowsMax(value)}
   ) AS r`,
   // Recurring grants end (E2).
-  cleared: assignments(recurringGrants, {
-    requestHash: noHash,
-    state: sql`'ended'`,
-    reason: sql`NULL`,
-    nextAtMs: sql`NULL`,
-    finalN: sql`-1`,
-  }),
+  cleared: () =>
+    assignments(recurringGrants, {
+      requestHash: noHash(),
+      state: sql`'ended'`,
+      reason: sql`NULL`,
+      nextAtMs: sql`NULL`,
+      finalN: sql`-1`,
+    }),
   ids: [recurringGrants.id],
 };
 
@@ -150,11 +152,11 @@ const insertNewIds = ({ table, page, ids }: AccountTable) =>
     );
   });
 
-const eraseTable = ({ table, key, page, cleared, ids }: AccountTable, when = sql`1`) =>
+const eraseTable = ({ table, key, page, cleared, ids }: AccountTable, when = () => sql`1`) =>
   query((value: OfBooksPage) => {
     const renamed = ids.map((column) => sql`${names(column)} = ${newName(table, column, "id")}`);
-    return sql`UPDATE ${table} SET ${sql.join([cleared, ...renamed], sql`, `)}
-      WHERE (${names(...key)}) IN (SELECT ${sql.join(key.map(ofRow), sql`, `)} FROM ${page(value)} WHERE ${when})`;
+    return sql`UPDATE ${table} SET ${sql.join([cleared(), ...renamed], sql`, `)}
+      WHERE (${names(...key)}) IN (SELECT ${sql.join(key.map(ofRow), sql`, `)} FROM ${page(value)} WHERE ${when()})`;
   });
 
 const eraseNotes = query((value: OfBooksPage) =>
@@ -195,7 +197,7 @@ const eraseAuditTargets = query((value: OfBooksPage) => {
     );
 });
 
-const hasName = sql`${ofRow(creditLedger.note)} IS NOT NULL OR ${ofRow(creditLedger.reservationId)} IS NOT NULL`;
+const hasName = () => sql`${ofRow(creditLedger.note)} IS NOT NULL OR ${ofRow(creditLedger.reservationId)} IS NOT NULL`;
 
 /** The statements that remove names and texts from the books, in order. */
 export const booksOfPage = [

@@ -83,8 +83,7 @@ export function answerUnknownPath(app: RoutedApp) {
   return (c: Context<AppEnv>): never => {
     const methods = methodsAt(app, c.req.path);
     if (methods.length === 0) {
-      // An integrator never means a page of the dashboard.
-      const routes = app.routes.filter(({ method, path }) => method !== ANY_METHOD && !path.startsWith("/admin"));
+      const routes = app.routes.filter(({ method }) => method !== ANY_METHOD);
       throw pathNotFound(
         findSimilarRoute(
           routes.map((route) => route.path),

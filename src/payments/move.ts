@@ -1,4 +1,3 @@
-import { roundUp } from "../books/amounts/amount.ts";
 import { grantRejections } from "../books/credits/grant.ts";
 import type { User } from "../books/ledger/account.ts";
 import { type Decision, replay } from "../books/ledger/decision.ts";
@@ -16,7 +15,7 @@ import { decideChanges, decidePaymentGrant, type Move, type Storing } from "./de
 import { type Fact, withoutAsked, withoutUser } from "./facts.ts";
 import { logFault, MustWait, rejectionOf, SameFailures } from "./failed-move.ts";
 import { logStatement, selectLogged } from "./log.ts";
-import { moneyOf } from "./money.ts";
+import { amountsOfPayment } from "./money-days.ts";
 import { type Effect, nextStep, offersNow, type Rejection, type Step } from "./next-step.ts";
 import { type Offer, TRIAL_REFS, TRIAL_REFS_END } from "./offer.ts";
 import { OUTCOMES, type PaymentOutcome } from "./outcomes.ts";
@@ -248,7 +247,6 @@ class PaymentProcessor {
     const told = known.find((payment) =>
       reason === "carry" ? payment.reason === "carry" : payment.status === "unmatched",
     );
-    const { currency, captured, refunded, withheld } = moneyOf(facts);
     return {
       ...{ environmentId: environment.id, nowMs: now(), writtenBy: nonce, status, reason, outcome },
       ...{ known, names, facts },
@@ -258,7 +256,7 @@ class PaymentProcessor {
       notifyAtMs: !isTold ? null : told === undefined ? now() + REPORT_AFTER_MS : told.notifyAtMs,
       surplus: state.grants.flatMap(({ balanceId, isSurplus }) => (isSurplus === 1 ? [balanceId] : [])),
       event: change.eventId === null ? null : { ...change, eventId: change.eventId },
-      ...{ currency, captured: Number(captured), refunded: Number(refunded), withheld: roundUp(withheld) },
+      ...amountsOfPayment(facts),
     };
   }
 

@@ -6,6 +6,7 @@ import type { Statement } from "../db/sql.ts";
 import { guards } from "../db/views.ts";
 import type { Fact } from "./facts.ts";
 import { mergePayments } from "./merge-payments.ts";
+import { addMoney } from "./money-days.ts";
 import type { PaymentOutcome } from "./outcomes.ts";
 import type { StoredPayment } from "./stored-payment.ts";
 import type { PaymentChange } from "./stripe-event.ts";
@@ -54,6 +55,7 @@ export function storePayment(write: PaymentWrite): Statement[] {
     ...(kept === undefined
       ? [insertPayment({ ...values, createdAtMs })]
       : [guardVersions({ environmentId, versions }), updatePayment({ ...values, createdAtMs })]),
+    ...addMoney(write),
     ...mergePayments({ environmentId, id, otherIds, surplus: write.surplus }),
     ...(newFacts.length === 0 ? [] : [upsertFacts({ environmentId, id, facts: JSON.stringify(newFacts) })]),
     ...(write.event === null ? [] : [upsertEvent({ environmentId, id, ...write.event, outcome })]),

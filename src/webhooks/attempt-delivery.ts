@@ -1,4 +1,3 @@
-import { Webhook } from "standardwebhooks";
 import { openSecret } from "../auth/secrets.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../lib/time.ts";
 import type { SystemCtx } from "../runtime.ts";
@@ -15,7 +14,9 @@ const DISABLE_AFTER_MS = 5 * DAY_MS;
 const GONE = 410;
 
 /** The response of an endpoint, or why there was none. */
-type PostResult = { readonly status: number; readonly retryAfterMs: number } | { readonly error: string };
+type PostResult =
+  | { readonly status: number; readonly retryAfterMs: number; readonly answer?: string }
+  | { readonly error: string };
 
 /** Sends a delivery once. Returns the outcome, which the caller must record. It plans no second attempt after `untilMs`. */
 export async function attemptDelivery(
@@ -33,7 +34,8 @@ export async function attemptDelivery(
     messageId: delivery.id,
     leaseMs: delivery.dueAtMs,
   };
-  const attempt = { at: new Date(startMs).toISOString(), durationMs: endMs - startMs, ...response };
+  const answer = "answer" in result ? { answer: result.answer } : {};
+  const attempt = { at: new Date(startMs).toISOString(), durationMs: endMs - startMs, ...response, ...answer };
   const failingSinceMs = delivery.failingSinceMs ?? endMs;
   if (response.status !== null && response.status >= 200 && response.status < 300) {
     const changes = delivery.failingSinceMs === null ? {} : { failingSinceMs: null };
@@ -80,21 +82,56 @@ async function post(ctx: SystemCtx, delivery: LeasedDelivery, nowMs: number): Pr
     const response = await fetch(delivery.url, {
       method: "POST",
       redirect: "manual",
-      headers: signedHeaders(delivery.id, nowMs, body, secrets),
+      headers: await signedHeaders(delivery.id, nowMs, body, secrets),
       body,
       signal: AbortSignal.timeout(ATTEMPT_MS_MAX),
     });
-    // The response body is not needed.
+    const answer = response.ok ? "" : await readBeginning(response);
     response.body?.cancel().catch(() => {});
-    return { status: response.status, retryAfterMs: retryAfterMs(response.headers.get("retry-after"), ctx.now()) };
+    return {
+      status: response.status,
+      retryAfterMs: retryAfterMs(response.headers.get("retry-after"), ctx.now()),
+      ...(answer === "" ? {} : { answer }),
+    };
   } catch (error) {
     // The error's message is not stored, because it may contain the URL.
     return { error: error instanceof Error && error.name === "TimeoutError" ? "timeout" : "unreachable" };
   }
 }
 
+/** How many characters of a failed response are kept, and the most bytes that they take. */
+const ANSWER_CHARACTERS = 200;
+const ANSWER_BYTES_MAX = 4 * ANSWER_CHARACTERS;
+
+/** Returns the first 200 characters of a response. An answer that breaks off has those that arrived. */
+async function readBeginning({ body }: Response): Promise<string> {
+  if (body === null) return "";
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  let [text, bytes] = ["", 0];
+  try {
+    while (bytes < ANSWER_BYTES_MAX) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      bytes += value.byteLength;
+      text += decoder.decode(value, { stream: true });
+    }
+  } catch {
+    // The status counts. The rest of the answer is not needed.
+  }
+  reader.releaseLock();
+  return [...text].slice(0, ANSWER_CHARACTERS).join("");
+}
+
 /** Returns the headers of an attempt, with a signature by each secret. Secrets are `whsec_` and base64. */
-function signedHeaders(id: string, atMs: number, body: string, secrets: readonly string[]): Record<string, string> {
+async function signedHeaders(
+  id: string,
+  atMs: number,
+  body: string,
+  secrets: readonly string[],
+): Promise<Record<string, string>> {
+  // Few isolates send webhooks, so a start does not run the library.
+  const { Webhook } = await import("standardwebhooks");
   const signatures = secrets.map((secret) => new Webhook(secret).sign(id, new Date(atMs), body));
   return {
     "content-type": "application/json",

@@ -18,6 +18,11 @@ export interface Attempt {
   readonly error: "secrets_unavailable" | "timeout" | "unreachable" | null;
 }
 
+/** An attempt for the dashboard, with the beginning of a failed response (H4). */
+export interface ShownAttempt extends Attempt {
+  readonly answer?: string;
+}
+
 /** A message as endpoints receive it. */
 export interface MessageOutput {
   readonly id: string;
@@ -28,7 +33,7 @@ export interface MessageOutput {
   readonly data: JsonObject;
 }
 
-export interface ListDeliveriesOutput {
+export interface ListDeliveriesOutput<Shown extends Attempt = Attempt> {
   readonly deliveries: {
     readonly messageId: string;
     readonly type: string;
@@ -36,7 +41,7 @@ export interface ListDeliveriesOutput {
     readonly status: "delivered" | "failed" | "pending";
     readonly nextAttemptAt: string | null;
     readonly message: MessageOutput;
-    readonly attempts: Attempt[];
+    readonly attempts: Shown[];
   }[];
   readonly nextCursor: string | null;
 }
@@ -88,15 +93,29 @@ const selectLast = query((value: ValueOf<DeliveriesBefore & { offset: number }>)
 /** Sorts after every message id. */
 const END = "n";
 
+/** Returns a page as `readDeliveryPage`, for the API. */
+export async function listDeliveries(
+  root: SystemCtx,
+  row: EndpointRow,
+  input: ListDeliveriesInput,
+): Promise<ListDeliveriesOutput> {
+  const { deliveries, nextCursor } = await readDeliveryPage(root, row, input);
+  const withoutAnswer = ({ answer: _, ...attempt }: ShownAttempt): Attempt => attempt;
+  return {
+    deliveries: deliveries.map((delivery) => ({ ...delivery, attempts: delivery.attempts.map(withoutAnswer) })),
+    nextCursor,
+  };
+}
+
 /**
  * Returns the messages to an endpoint, newest first (H8). A page of one status may have fewer than `limit` entries, or none,
  * although more follow. Throws `not_found`, and `invalid_request` for another list's cursor.
  */
-export async function listDeliveries(
+export async function readDeliveryPage(
   root: SystemCtx,
   { id: webhookId, appId, mode, isEnabled }: EndpointRow,
   { status: wanted, limit, cursor }: ListDeliveriesInput,
-): Promise<ListDeliveriesOutput> {
+): Promise<ListDeliveriesOutput<ShownAttempt>> {
   const scope = ["deliveries", webhookId, wanted ?? ""];
   const before = cursor === undefined ? END : decodeTextCursor(cursor, scope);
   if (before === null) throw invalidCursor();
@@ -116,7 +135,7 @@ export async function listDeliveries(
       nextAttemptAt: row.status === "pending" ? iso(row.nextAttemptAtMs) : null,
       // Purser wrote both JSON texts.
       message: JSON.parse(messageText({ ...row, appId, mode })) as MessageOutput,
-      attempts: JSON.parse(row.attempts) as Attempt[],
+      attempts: JSON.parse(row.attempts) as ShownAttempt[],
     })),
     nextCursor: last === undefined ? null : encodeTextCursor(last.id, scope),
   };
@@ -160,22 +179,40 @@ export interface EndpointHealth {
   readonly failed: number;
   /** The latest successful and the latest failed attempt at its newest messages. */
   readonly lastSuccessAt: string | null;
-  readonly lastFailure: Attempt | null;
+  readonly lastFailure: ShownAttempt | null;
+  /** How many of its newest messages failed without an attempt, because it was switched off. */
+  readonly unsent: number;
 }
 
+/** The latest delivered message of each endpoint, for one whose newest messages all failed. */
+const selectDelivered = query((value: ValueOf<{ environmentId: number }>) => {
+  const { endpointId, messageId, status } = webhookDeliveries;
+  const searched = sql`SELECT * FROM ${webhookDeliveries} WHERE ${endpointId} = ${webhookEndpoints.id}
+    ORDER BY ${messageId} DESC LIMIT ${SEARCHED_DELIVERIES_MAX}`;
+  const attempts = sql<string | null>`(
+    SELECT ${webhookDeliveries.attempts} FROM (${searched}) AS ${webhookDeliveries} WHERE ${status} = 'delivered' LIMIT 1
+  )`;
+  return drizzle
+    .select({ ...fields(webhookEndpoints, "id"), ...computed({ attempts }) })
+    .from(webhookEndpoints)
+    .where(eq(webhookEndpoints.environmentId, value("environmentId")));
+});
+
 const isSuccess = ({ status }: Attempt): boolean => status !== null && status >= 200 && status < 300;
-const latestOf = (attempts: readonly Attempt[]): Attempt | null =>
-  attempts.reduce<Attempt | null>((last, each) => (last === null || each.at > last.at ? each : last), null);
+const latestOf = (attempts: readonly ShownAttempt[]): ShownAttempt | null =>
+  attempts.reduce<ShownAttempt | null>((last, each) => (last === null || each.at > last.at ? each : last), null);
 
 /** Returns the health of each endpoint of an environment, the oldest endpoint first. */
 export async function readHealth(ctx: TenantCtx): Promise<readonly EndpointHealth[]> {
-  const rows = await all(ctx.db, selectNewest({ environmentId: ctx.environment.id }));
+  const environmentId = ctx.environment.id;
+  const [rows, delivered] = await batch(ctx.db, [selectNewest({ environmentId }), selectDelivered({ environmentId })]);
   return [...Map.groupBy(rows, ({ id }) => id).values()].flatMap((ofEndpoint) => {
     const [first] = ofEndpoint;
     if (first === undefined) return [];
     // Purser wrote this JSON. It is null when the endpoint has no message.
-    const messages = ofEndpoint.map(({ attempts }) => JSON.parse(attempts ?? "[]") as readonly Attempt[]);
-    const attempts = messages.flat();
+    const messages = ofEndpoint.map(({ attempts }) => JSON.parse(attempts ?? "[]") as readonly ShownAttempt[]);
+    const older = delivered.find(({ id }) => id === first.id)?.attempts ?? "[]";
+    const attempts = [...messages.flat(), ...(JSON.parse(older) as readonly ShownAttempt[])];
     const latestAttempts = messages.map(latestOf).filter((last) => last !== null);
     return {
       webhookId: first.id,
@@ -186,6 +223,7 @@ export async function readHealth(ctx: TenantCtx): Promise<readonly EndpointHealt
       failed: latestAttempts.filter((last) => !isSuccess(last)).length,
       lastSuccessAt: latestOf(attempts.filter(isSuccess))?.at ?? null,
       lastFailure: latestOf(attempts.filter((attempt) => !isSuccess(attempt))),
+      unsent: ofEndpoint.filter(({ status, attempts: sent }) => status === "failed" && sent === "[]").length,
     };
   });
 }

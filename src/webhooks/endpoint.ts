@@ -46,6 +46,8 @@ export const endpointFields = () => ({
     "isEnabled",
     "createdAtMs",
     "failingSinceMs",
+    "offFromMs",
+    "offUntilMs",
   ),
   ...fields(environments, "appId", "mode"),
   ...computed({ clock: clockOf() }),

@@ -2,7 +2,7 @@ import { and, eq, ne, not, or, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { requireEnvironment } from "../catalog/apps.ts";
 import { type AuditEntryKey, auditEntryIsLatest, insertAuditEntry, newAuditEntry } from "../catalog/audit.ts";
-import { assignments, computed, drizzle, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
+import { asInteger, assignments, computed, drizzle, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { environments, webhookEndpoints } from "../db/schema.ts";
 import { timesOf } from "../db/settings-snapshot.ts";
 import { all, batch } from "../db/sql.ts";
@@ -119,7 +119,7 @@ type EndpointChange = { webhookId: string; change: string };
 const changedValue = (value: ValueOf<EndpointChange>, field: string, column: SQLiteColumn) =>
   sql`iif(json_type(${value("change")}, ${`$.${field}`}) IS NULL, ${column}, ${value("change")} ->> ${field})`;
 
-const { url, types, wantsExports, description, isEnabled } = webhookEndpoints;
+const { url, types, wantsExports, description, isEnabled, offFromMs, offUntilMs } = webhookEndpoints;
 const CHANGEABLE = { url, types, wantsExports, description, isEnabled };
 
 const ofEndpoint = (value: ValueOf<{ webhookId: string }>) => eq(webhookEndpoints.id, value("webhookId"));
@@ -131,11 +131,17 @@ const differs = (value: ValueOf<EndpointChange>) =>
 const auditChanged = insertAuditEntry<EndpointChange>((value) =>
   hasRow(webhookEndpoints, and(ofEndpoint(value), differs(value))),
 );
-const updateEndpoint = query((value: ValueOf<EndpointChange & AuditEntryKey>) => {
+const updateEndpoint = query((value: ValueOf<EndpointChange & AuditEntryKey & { atMs: number }>) => {
   const changed = Object.fromEntries(
     Object.entries(CHANGEABLE).map(([field, column]) => [field, changedValue(value, field, column)]),
   );
-  return sql`UPDATE ${webhookEndpoints} SET ${assignments(webhookEndpoints, { ...changed, failingSinceMs: sql`NULL` })}
+  const isOn = changedValue(value, "isEnabled", isEnabled);
+  const [goesOff, goesOn] = [sql`${isEnabled} AND NOT ${isOn}`, sql`NOT ${isEnabled} AND ${isOn}`];
+  const off = {
+    offFromMs: sql`iif(${goesOff}, ${asInteger(value("atMs"))}, ${offFromMs})`,
+    offUntilMs: sql`iif(${goesOff}, NULL, iif(${goesOn}, ${asInteger(value("atMs"))}, ${offUntilMs}))`,
+  };
+  return sql`UPDATE ${webhookEndpoints} SET ${assignments(webhookEndpoints, { ...changed, ...off, failingSinceMs: sql`NULL` })}
     WHERE ${and(ofEndpoint(value), auditEntryIsLatest(value))}`;
 });
 

@@ -17,6 +17,8 @@ export interface AttemptOutcome {
     readonly status: number | null;
     readonly durationMs: number;
     readonly error: string | null;
+    /** The beginning of a failed response. Absent when it is empty. */
+    readonly answer?: string | undefined;
   };
   readonly tries: number;
   readonly status: "pending" | "delivered" | "failed";
@@ -55,10 +57,13 @@ const updateDeliveries = query((value: ValueOf<{ outcomes: string }>) => {
 });
 
 const updateEndpoints = query((value: ValueOf<{ outcomes: string }>) => {
-  const { id, failingSinceMs, isEnabled } = webhookEndpoints;
+  const { id, failingSinceMs, isEnabled, offFromMs, offUntilMs } = webhookEndpoints;
+  const goesOff = sql`${outcomeField("disablesEndpoint")} AND ${isEnabled}`;
   const changed = {
     failingSinceMs: sql`iif(json_type(o.value, '$.failingSinceMs') IS NULL, ${failingSinceMs}, ${outcomeField("failingSinceMs")})`,
     isEnabled: sql`iif(${outcomeField("disablesEndpoint")}, 0, ${isEnabled})`,
+    offFromMs: sql`iif(${goesOff}, ${outcomeField("nextMs")}, ${offFromMs})`,
+    offUntilMs: sql`iif(${goesOff}, NULL, ${offUntilMs})`,
   };
   return sql`UPDATE ${webhookEndpoints} SET ${assignments(webhookEndpoints, changed)}
     FROM json_each(${value("outcomes")}) AS o WHERE ${id} = ${outcomeField("endpointId")}`;

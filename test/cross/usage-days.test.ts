@@ -23,15 +23,23 @@ async function makeStorm(random: Random) {
   const faulty = faultyD1(env.DB);
   const call = makeClient(clock, {}, randomId, atRandom(3, random));
   const key = app.keys.sk_live;
+  const costs = [{ model: "small", per: { input: 0.000_001, output: 0.25 } }];
+  const prices = { mode: "live", rules: [{ unit: "tokens", perEvent: 1 }], costs };
+  const path = `/api/v1/admin/apps/${app.appId}/prices`;
+  expect((await call("PUT", path, { key: env.ADMIN_TOKEN, body: prices })).status).toBe(200);
   let eventCount = 0;
   const event = () => ({
     ...{ userId: userIdOf(random), eventId: `e${eventCount++}`, onShortage: "partial" },
     event: random.pick(["chat", "image", "🜁"]),
     ...(random.chance(0.5) ? { model: random.pick(["small", "large"]) } : {}),
     ...(random.chance(0.7) ? { occurredAt: iso(clock.ms - random.integer(-DAY_MS, 3 * DAY_MS)) } : {}),
-    quantities: random.chance(0.5)
-      ? { tokens: random.integer(0, 9_000_000) / 1_000 }
-      : { count: 2, cents: 8_589_934_591.999999 },
+    ...random.pick([
+      { quantities: { tokens: random.integer(0, 9_000_000) / 1_000 } },
+      { quantities: { count: 2, cents: 8_589_934_591.999999 } },
+      { meters: { input: random.integer(0, 9_000_000) / 1_000, output: random.integer(0, 9) } },
+      { meters: { input: 2 ** 53 } },
+      { meters: {} },
+    ]),
   });
   const events = () => Array.from({ length: random.integer(1, 30) }, event);
   const run = (d1: D1Database, queries: number) => {
@@ -80,18 +88,27 @@ it(`day sums equal the usage events once no account is marked, after kills, race
            - (SELECT coalesce(sum(events), 0) FROM usage_days WHERE environment_id = ?1) AS missing,
          (SELECT count(*) FROM (
            SELECT day, event, model, sum(events), sum(count_high), sum(count_low), sum(tokens_high), sum(tokens_low),
-             sum(seconds_high), sum(seconds_low), sum(cents_high), sum(cents_low)
+             sum(seconds_high), sum(seconds_low), sum(cents_high), sum(cents_low), sum(cost_high), sum(cost_low),
+             sum(without_cost)
            FROM usage_days WHERE environment_id = ?1 GROUP BY 1, 2, 3
            EXCEPT SELECT day, event, model, events, count_high, count_low, tokens_high, tokens_low, seconds_high,
-             seconds_low, cents_high, cents_low
+             seconds_low, cents_high, cents_low, cost_high, cost_low, without_cost
            FROM usage_totals WHERE environment_id = ?1
          )) AS otherTotals,
+         (SELECT count(*) FROM (
+           SELECT day, event, model, name, sum(sign * whole) AS whole, sum(sign * rest) AS rest FROM (
+             SELECT 1 AS sign, day, event, model, m.key AS name, m.value ->> 0 AS whole, m.value ->> 1 AS rest
+             FROM usage_days, json_each(meters) AS m WHERE environment_id = ?1
+             UNION ALL SELECT -1, day, event, model, m.key, m.value ->> 0, m.value ->> 1
+             FROM usage_totals, json_each(meters) AS m WHERE environment_id = ?1
+           ) GROUP BY day, event, model, name HAVING sum(sign * whole) <> 0 OR sum(sign * rest) <> 0
+         )) AS otherMeters,
          (SELECT coalesce(sum(events), 0) FROM usage_days WHERE environment_id = ?1)
            - (SELECT coalesce(sum(events), 0) FROM usage_totals WHERE environment_id = ?1) AS beyond`,
     )
       .bind(app.environments.live.id)
       .first();
-    expect(left).toEqual({ marks: 0, missing: 0, otherTotals: 0, beyond: 0 });
+    expect(left).toEqual({ marks: 0, missing: 0, otherTotals: 0, otherMeters: 0, beyond: 0 });
     await expectLedgerInvariants();
     tell();
   }

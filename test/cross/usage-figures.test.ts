@@ -22,17 +22,22 @@ type Group = { readonly [Of in Name]?: unknown } & {
   readonly events: number;
   readonly quantities: Amounts;
   readonly debited?: Amounts;
+  readonly meters?: Amounts;
 };
 
 /** The sums of some groups by a key, in the order of the keys. The amounts of this test are exact doubles. */
 function sumsBy(groups: readonly Group[], keyOf: (group: Group) => unknown) {
-  const sums = new Map<string, { events: number; quantities: Record<string, number> }>();
+  const sums = new Map<
+    string,
+    { events: number; quantities: Record<string, number>; meters: Record<string, number> }
+  >();
   for (const group of groups) {
     const key = String(keyOf(group));
-    const sum = sums.get(key) ?? { events: 0, quantities: {} };
+    const sum = sums.get(key) ?? { events: 0, quantities: {}, meters: {} };
     sum.events += group.events;
     for (const [unit, amount] of Object.entries(group.quantities))
       sum.quantities[unit] = (sum.quantities[unit] ?? 0) + amount;
+    for (const [name, sent] of Object.entries(group.meters ?? {})) sum.meters[name] = (sum.meters[name] ?? 0) + sent;
     sums.set(key, sum);
   }
   return [...sums].sort(([a], [b]) => (a < b ? -1 : 1));
@@ -53,6 +58,9 @@ async function makeMonth() {
     { amountMinor: 30_000_000, unit: "cents" },
   ]);
   clock.ms = JANUARY;
+  const rules = [{ unit: "cents", per: { input: 0.125, output: 0.25 } }];
+  const prices = { mode: "live", rules, costs: [{ event: "chat", per: { input: 0.125, output: 0 } }] };
+  await call("PUT", `/api/v1/admin/apps/${app.appId}/prices`, { key: env.ADMIN_TOKEN, body: prices });
   for (const userId of USERS) await post("credits/grant", { userId, packId });
   for (let n = 0; clock.ms < FEBRUARY - 2 * DAY_MS; n++) {
     clock.advance(random.integer(HOUR_MS, 20 * HOUR_MS));
@@ -60,22 +68,29 @@ async function makeMonth() {
       userId: random.pick(USERS),
       event: random.pick(["chat", "image"]),
       ...(random.chance(0.6) ? { model: random.pick(["large", "small"]) } : {}),
-      quantities: random.pick([
-        { count: 0, tokens: random.integer(1, 9_000) / 8 },
-        { count: 0, cents: random.integer(1, 40) / 4 },
-        { count: 0, tokens: 0 },
+      ...random.pick([
+        { quantities: { count: 0, tokens: random.integer(1, 9_000) / 8 } },
+        { quantities: { count: 0, cents: random.integer(1, 40) / 4 } },
+        { quantities: { count: 0, tokens: 0 } },
+        { meters: { input: random.integer(1, 4_000) / 8, output: random.integer(0, 300) } },
       ]),
     };
     const kind = random.pick(["event", "commit", "charge"]);
     if (kind === "event") await post("usage/events", { ...usage, eventId: `e${n}`, onShortage: "partial" });
     else if (kind === "commit") {
-      const reservation = { ...usage, quantities: { count: 0, tokens: 1 / 8 }, expiresInSeconds: 600 };
+      const reservation = {
+        ...usage,
+        meters: undefined,
+        quantities: { count: 0, tokens: 1 / 8 },
+        expiresInSeconds: 600,
+      };
       const reserved = await call("POST", "/api/v1/usage/reservations", {
         key,
         body: { ...reservation, reservationId: `r${n}` },
       });
       if (reserved.status !== 200) continue;
-      const commit = { eventId: `c${n}`, quantities: usage.quantities, onShortage: "partial" };
+      const { userId: _, event: __, model: ___, ...used } = usage;
+      const commit = { eventId: `c${n}`, ...used, onShortage: "partial" };
       await post(`usage/reservations/r${n}/commit`, commit);
     } else {
       const body = { ...usage, reservationId: `r${n}`, expiresInSeconds: 60, onExpiry: "charge" };
@@ -116,9 +131,24 @@ it("U17, U18, the usage page, the statement and the books have equal figures of 
     expect(own.length, groupBy).toBeGreaterThan(1);
   }
 
+  // The costs are those that the events store.
+  const costs = await env.DB.prepare(
+    `SELECT event, sum(cost_minor) / 1e6 AS cost, sum(cost_minor IS NULL) AS withoutCost FROM usage_events
+     WHERE environment_id = ? GROUP BY event ORDER BY event`,
+  )
+    .bind(app.environments.live.id)
+    .all();
+  expect((await ofAdmin("GET", `usage?mode=live&${span}&groupBy=event`)).totals).toMatchObject(costs.results);
+  expect(costs.results).toMatchObject([
+    { event: "chat", cost: expect.any(Number) },
+    { event: "image", cost: null },
+  ]);
+
   // The dashboard reads the same sums.
   const input = { mode: "live", from: JANUARY, to: FEBRUARY } as const;
   const { totals, users } = await readUsageFigures(admin, app.appId, input);
+  expect(totals.byEvent.toSorted((a, b) => (a.event < b.event ? -1 : 1))).toMatchObject(costs.results);
+  for (const group of ofUsers) Object.assign(group, { meters: {} });
   const day = (group: Group) => String(group.time).slice(0, 10);
   expect(sumsBy(totals.byDay, (group) => group.day)).toEqual(sumsBy(ofUsers, day));
   expect(sumsBy(totals.byEvent, (group) => group.event)).toEqual(sumsBy(ofUsers, (group) => group.event));

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { wrongCounters, wrongDaySums } from "../support/sums-sql.ts";
+import { wrongCounters, wrongDaySums, wrongMeterSums } from "../support/sums-sql.ts";
 import { type KillableServer, startKillableServer } from "./support/killable-server.ts";
 import { BELOW_CENTS, expectMessages } from "./support/messages.ts";
 import { type Receiver, startReceiver } from "./support/receiver.ts";
@@ -213,6 +213,7 @@ async function expectSummed({ environmentId }: World): Promise<void> {
   for (let run = 0; run < 30 && (await marks()) !== 0; run++) await server.cron();
   expect(await marks()).toBe(0);
   expect((await db.prepare(wrongDaySums(0)).all()).results).toEqual([]);
+  expect((await db.prepare(wrongMeterSums(0)).all()).results).toEqual([]);
   expect((await db.prepare(wrongCounters(0)).all()).results).toEqual([]);
   const counted = await db
     .prepare("SELECT count(*) AS n FROM usage_counters WHERE environment_id = ? AND used_minor > 0")

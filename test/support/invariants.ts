@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 import * as z from "zod";
 import { type MessageType, messageData } from "../../src/webhooks/message-data.ts";
-import { wrongCounters, wrongDaySums } from "./sums-sql.ts";
+import { wrongCounters, wrongDaySums, wrongMeterSums } from "./sums-sql.ts";
 
 const dataSchemas = Object.fromEntries(
   Object.entries(messageData).map(([type, [, shape]]) => [type, z.strictObject(shape as z.ZodRawShape)]),
@@ -58,6 +58,14 @@ const mustFindNothing = (): readonly (readonly [what: string, text: string])[] =
        AND (carry.type <> 'integer' AND carry.value <> CAST(carry.value AS INTEGER) OR carry.value < 0)`,
   ],
   [
+    "sums of money by day that differ from those of the payments",
+    `SELECT environment_id, currency FROM (
+       SELECT environment_id, currency, captured, refunded, withheld FROM money_days
+       UNION ALL SELECT environment_id, currency, -captured, -refunded, -withheld FROM payments WHERE currency IS NOT NULL
+     ) WHERE environment_id > ${before.environment} OR environment_id < 0 GROUP BY environment_id, currency
+     HAVING sum(captured) <> 0 OR sum(refunded) <> 0 OR sum(withheld) <> 0`,
+  ],
+  [
     "balances that owe more than holds keep of them, or that are revoked and owe",
     `SELECT o.balance_id FROM refund_owed AS o
      LEFT JOIN credit_balances AS b ON b.account_id = o.account_id AND b.id = o.balance_id
@@ -74,6 +82,7 @@ const mustFindNothing = (): readonly (readonly [what: string, text: string])[] =
   ],
   ["counters that are not the sum of the usage in their window", wrongCounters(before.account)],
   ["day sums that differ from the events before their account's mark", wrongDaySums(before.account)],
+  ["sums of meters of a day that differ from those events", wrongMeterSums(before.account)],
   [
     "ledger entries, events or reservations without an account",
     ["credit_ledger", "usage_events", "reservations"]

@@ -6,9 +6,9 @@
 
 /**
  * `cacheWrite` was written for five minutes, or for the provider's only lifetime. `output` contains reasoning. `input` and `output`
- * are always there, the others when they are not 0.
+ * are always there, the others when they are not 0. An interface could not be sent as `meters`, which may have any names.
  */
-export interface Meters {
+export type Meters = {
   readonly input: number;
   readonly output: number;
   readonly cacheRead?: number;
@@ -16,7 +16,7 @@ export interface Meters {
   readonly cacheWrite1h?: number;
   readonly inputAudio?: number;
   readonly outputAudio?: number;
-}
+};
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -227,6 +227,11 @@ export const partsOfMinor = (minor: number): readonly [whole: number, rest: numb
   Math.floor(minor / SUM_DIVISOR),
   minor % SUM_DIVISOR,
 ];
+/** The same for a meter, which has no double. */
+export const partsOfThousandths = (thousandths: bigint): readonly [whole: number, rest: number] => [
+  Number(thousandths / BigInt(SUM_DIVISOR)),
+  Number(thousandths % BigInt(SUM_DIVISOR)),
+];
 export const minorOfSum = ({ whole, rest }: { readonly whole: number; readonly rest: number }): bigint =>
   BigInt(whole) * BigInt(SUM_DIVISOR) + BigInt(rest);
 

@@ -79,16 +79,11 @@ export function accountQuery<Values, Built extends StatementSource>(
 ) => Statement<RowOfBuilt<Built>> {
   const queryBy = (account: (value: ValueOf<OfUser>) => SQL<number | null>) =>
     query((value: ValueOf<Values & OfUser>) => build(value, account(value)));
-  const statements = {
-    userId: queryBy(accountOf.userId),
-    reservationId: queryBy(accountOf.reservationId),
-    recurringId: queryBy(accountOf.recurringId),
-    balanceId: queryBy(accountOf.balanceId),
-    accountId: queryBy(accountOf.accountId),
-  };
+  const statements: { [Kind in keyof typeof accountOf]?: ReturnType<typeof queryBy> } = {};
   return (ctx, user, values) => {
     const [kind, name] = identifierOf(user);
     // The values of the query together with those of the account are all values of the statement.
+    statements[kind] ??= queryBy(accountOf[kind]);
     return statements[kind]({ ...values, environmentId: ctx.environment.id, user: name } as Values & OfUser);
   };
 }

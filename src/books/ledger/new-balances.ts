@@ -211,10 +211,11 @@ export function countBalances({ environment, settings }: Reader, amount: number)
 
 /** Counts granted amounts, for the overview. */
 export function countGranted(ctx: TenantCtx, granted: NewBalances, nowMs: number): void {
-  const { packId, balances, expiresAtMs, source } = granted;
+  const { packId, balances, expiresAtMs, source, cause } = granted;
+  const paid = cause === "payment" ? "sold" : source === "purchase" ? "purchase" : null;
   for (const { unit, amountMinor } of balances) {
     countOfPack(ctx.environment, "granted", nowMs, { unit, packId }, amountMinor);
-    if (source === "purchase") countActivity(ctx.environment, "sold", nowMs, unit, amountMinor);
+    if (paid !== null) countActivity(ctx.environment, paid, nowMs, unit, amountMinor);
     if (expiresAtMs !== NEVER_MS) countActivity(ctx.environment, "expiring", expiresAtMs, unit, amountMinor);
   }
 }

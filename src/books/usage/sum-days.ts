@@ -19,9 +19,12 @@ import { usageSummed } from "../../db/views.ts";
 import { DAY_MS, MINUTE_MS } from "../../lib/time.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
 import { partsOfMinor } from "../amounts/amount.ts";
+import { addSentMeters, type DayMeters, mergedMeters } from "./meter-sums.ts";
 
 /** The sums of this number of events fit into one value of D1, even with the longest names. */
 const EVENTS_A_PAGE_MAX = 1_000;
+/** The characters of a page's names and meters, for the same reason. */
+const CHARACTERS_A_PAGE_MAX = 400_000;
 const SUM_PAGES_A_RUN_MAX = 200;
 const SUM_QUERIES_A_PAGE = 4;
 /** A prime number, so that runs begin at accounts spread over the whole range. */
@@ -47,8 +50,8 @@ const selectUnsummedEvents = query((value: ValueOf<SumPosition & { realMs: numbe
     .select({
       ...fields(
         usageEvents,
-        ...(["environmentId", "accountId", "seq", "event", "model", "occurredAtMs"] as const),
-        ...(["countMinor", "tokensMinor", "secondsMinor", "centsMinor"] as const),
+        ...(["environmentId", "accountId", "seq", "event", "model", "memberNumber", "occurredAtMs"] as const),
+        ...(["countMinor", "tokensMinor", "secondsMinor", "centsMinor", "costMinor", "meters"] as const),
       ),
       ...fields(usageToSum, { markSeq: "seq" }),
       ...computed({ hasFailed: hasFailed(SUMS_PART, accountId) }),
@@ -68,6 +71,16 @@ const selectUnsummedEvents = query((value: ValueOf<SumPosition & { realMs: numbe
 });
 type Event = StatementRow<typeof selectUnsummedEvents>;
 
+/** Returns the first events of a page whose names and meters are not too long together. */
+function asFit(events: readonly Event[]): readonly Event[] {
+  let characters = 0;
+  const end = events.findIndex(({ event, model, meters }) => {
+    characters += event.length + (model?.length ?? 0) + 2 * (meters?.length ?? 0);
+    return characters > CHARACTERS_A_PAGE_MAX;
+  });
+  return end === -1 ? events : events.slice(0, end);
+}
+
 /** Deletes the marks of the page, or moves them to the first later event. Aborts when a mark has moved since it was read. */
 const moveMarks = query((value: ValueOf<{ marks: string }>) =>
   insertFrom(
@@ -82,13 +95,14 @@ const moveMarks = query((value: ValueOf<{ marks: string }>) =>
   ),
 );
 
-const SUMMED_UNITS = ["count", "tokens", "seconds", "cents"] as const;
-const DAY_COLUMNS = ["environmentId", "day", "accountId", "event", "model"] as const;
+/** The columns of an event that are summed in two parts. */
+const SUMMED_IN_PARTS = ["count", "tokens", "seconds", "cents", "cost"] as const;
+const DAY_COLUMNS = ["environmentId", "day", "accountId", "event", "model", "memberNumber"] as const;
 /** The key of the sums of all accounts together. */
 const TOTAL_COLUMNS = ["environmentId", "day", "event", "model"] as const;
-const SUMS = ["events", ...SUMMED_UNITS.flatMap((unit) => [`${unit}High`, `${unit}Low`] as const)] as const;
+const SUMS = ["events", "withoutCost", ...SUMMED_IN_PARTS.flatMap((of) => [`${of}High`, `${of}Low`] as const)] as const;
 
-/** Returns the statement that adds sums, each a list in the order of `key` and `SUMS`, to a table. */
+/** Returns the statement that adds sums, each a list in the order of `key`, `SUMS` and meters, to a table. */
 const insertSums = <Table extends typeof usageDays | typeof usageTotals>(
   table: Table,
   key: readonly (keyof Table & string)[],
@@ -96,8 +110,12 @@ const insertSums = <Table extends typeof usageDays | typeof usageTotals>(
   query((value: ValueOf<{ sums: string }>) => {
     // Both tables have these columns.
     const columnOf = (name: string) => table[name as keyof Table] as SQLiteColumn;
-    const given = [...key, ...SUMS].map((name, index) => [name, sql`item.value ->> CAST(${index} AS INTEGER)`]);
+    const given = [...key, ...SUMS, "meters"].map((name, index) => [
+      name,
+      sql`item.value ->> CAST(${index} AS INTEGER)`,
+    ]);
     const added = SUMS.map((name) => [name, sql`${columnOf(name)} + excluded.${names(columnOf(name))}`]);
+    const merged = mergedMeters(table.meters, sql`excluded.${names(table.meters)}`);
     const insert = insertFrom(
       table,
       // The object has a key for every column.
@@ -105,26 +123,40 @@ const insertSums = <Table extends typeof usageDays | typeof usageTotals>(
       sql`FROM json_each(${value("sums")}) AS item WHERE true`,
     );
     return sql`${insert} ON CONFLICT (${names(...key.map(columnOf))})
-      DO UPDATE SET ${assignments(table, Object.fromEntries(added))}`;
+      DO UPDATE SET ${assignments(table, Object.fromEntries([...added, ["meters", merged]]))}`;
   });
 const addDaySums = insertSums(usageDays, DAY_COLUMNS);
 const addTotals = insertSums(usageTotals, TOTAL_COLUMNS);
 
 type SumKey = Readonly<Record<(typeof DAY_COLUMNS)[number], string | number>>;
 
-/** Returns the sums of a page's events by some columns, as JSON: lists in the order of these columns and `SUMS`. */
+/** Returns the sums of a page's events by some columns, as JSON: lists in the order of these columns, `SUMS` and meters. */
 function pageSumsOf(events: readonly Event[], columns: readonly (keyof SumKey)[]): string {
-  const sums = new Map<string, { readonly key: (string | number)[]; readonly sums: number[] }>();
-  for (const { environmentId, accountId, event, model, occurredAtMs, ...minor } of events) {
-    const all: SumKey = { environmentId, accountId, event, day: Math.floor(occurredAtMs / DAY_MS), model: model ?? "" };
+  const sums = new Map<
+    string,
+    { readonly key: (string | number)[]; readonly sums: number[]; meters: DayMeters | null }
+  >();
+  for (const { environmentId, accountId, event, model, memberNumber, occurredAtMs, meters, ...minor } of events) {
+    const all: SumKey = {
+      ...{ environmentId, accountId, event, day: Math.floor(occurredAtMs / DAY_MS) },
+      ...{ model: model ?? "", memberNumber: memberNumber ?? 0 },
+    };
     const key = columns.map((column) => all[column]);
     const name = JSON.stringify(key);
-    const sum = sums.get(name) ?? { key, sums: SUMS.map(() => 0) };
+    const sum = sums.get(name) ?? { key, sums: SUMS.map(() => 0), meters: null };
     sums.set(name, sum);
-    const added = [1, ...SUMMED_UNITS.flatMap((unit) => partsOfMinor(minor[`${unit}Minor`] ?? 0))];
+    const added = [
+      1,
+      Number(minor.costMinor === null),
+      ...SUMMED_IN_PARTS.flatMap((of) => partsOfMinor(minor[`${of}Minor`] ?? 0)),
+    ];
     for (const [index, number] of added.entries()) sum.sums[index] = (sum.sums[index] ?? 0) + number;
+    if (meters !== null) {
+      sum.meters ??= {};
+      addSentMeters(sum.meters, meters);
+    }
   }
-  return JSON.stringify([...sums.values()].map(({ key, sums }) => [...key, ...sums]));
+  return JSON.stringify([...sums.values()].map(({ key, sums, meters }) => [...key, ...sums, meters]));
 }
 
 /** Returns, for each account of a page, the position of its mark and the page's last event. */
@@ -169,7 +201,8 @@ export async function sumDays(root: CronCtx): Promise<readonly unknown[]> {
   let isFromStart = true;
   let isAgain = false;
   for (let page = 0; page < SUM_PAGES_A_RUN_MAX && allowance.has(SUM_QUERIES_A_PAGE); page++) {
-    const events = await all(db, selectUnsummedEvents({ ...position, realMs: now(), limit: EVENTS_A_PAGE_MAX }));
+    const read = await all(db, selectUnsummedEvents({ ...position, realMs: now(), limit: EVENTS_A_PAGE_MAX }));
+    const events = asFit(read);
     const last = events.at(-1);
     if (last !== undefined) {
       try {
@@ -186,7 +219,7 @@ export async function sumDays(root: CronCtx): Promise<readonly unknown[]> {
         failures.push(...(await sumOneByOne(root, events)));
       }
     }
-    if (last !== undefined && events.length === EVENTS_A_PAGE_MAX) {
+    if (last !== undefined && (events.length < read.length || read.length === EVENTS_A_PAGE_MAX)) {
       // The last account may have more events. If not, its mark is deleted.
       position = { environmentId: last.environmentId, accountId: last.accountId };
     } else if (isFromStart) {

@@ -1,4 +1,5 @@
 import { eq, type SQL, sql } from "drizzle-orm";
+import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { asInteger, computed, drizzle, fields, hasRow, query, type RowOf, type ValueOf } from "../../db/query.ts";
 import { apps, usageDays, usageToSum, type usageTotals } from "../../db/schema.ts";
 import { timesOf } from "../../db/settings-snapshot.ts";
@@ -6,7 +7,8 @@ import type { StatementRow } from "../../db/sql.ts";
 import { assert } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
 import type { SystemCtx } from "../../runtime.ts";
-import { carriedSums, minorOfSum, type Unit } from "../amounts/amount.ts";
+import { carriedSums, exactAmount, minorOfSum, type Unit } from "../amounts/amount.ts";
+import { presentMeterSums } from "./meter-sums.ts";
 import { amountsOf } from "./totals.ts";
 
 // U18 and the dashboard read the cron's day sums by this file: by user from `usage_days`, and of all users together from
@@ -21,24 +23,30 @@ export const daysOfSpan = (value: ValueOf<DaySpan>, table: DaySums): SQL => sql`
     AND ${table.day} >= ${value("from")} AND ${table.day} < ${value("to")} LIMIT ${asInteger(value("rows"))}
 ) AS ${table}`;
 
-/** The sums of the rows of a group. */
-export const sumsOf = (table: DaySums) => ({
-  events: sql<number>`sum(${table.events})`,
-  countHigh: carriedSums(table.countHigh, table.countLow).whole,
-  countLow: carriedSums(table.countHigh, table.countLow).rest,
-  tokensHigh: carriedSums(table.tokensHigh, table.tokensLow).whole,
-  tokensLow: carriedSums(table.tokensHigh, table.tokensLow).rest,
-  secondsHigh: carriedSums(table.secondsHigh, table.secondsLow).whole,
-  secondsLow: carriedSums(table.secondsHigh, table.secondsLow).rest,
-  centsHigh: carriedSums(table.centsHigh, table.centsLow).whole,
-  centsLow: carriedSums(table.centsHigh, table.centsLow).rest,
-});
+/**
+ * The sums of the rows of a group. With `eachMeter` joined, a row is several, of which `once` counts one: pass `onceARow`. Then each
+ * group of a meter has that meter's sum too.
+ */
+export function sumsOf(table: DaySums, once: (column: SQLiteColumn) => SQL | SQLiteColumn = (column) => column) {
+  const pair = (high: SQLiteColumn, low: SQLiteColumn) => carriedSums(once(high), once(low));
+  const { whole: countHigh, rest: countLow } = pair(table.countHigh, table.countLow);
+  const { whole: tokensHigh, rest: tokensLow } = pair(table.tokensHigh, table.tokensLow);
+  const { whole: secondsHigh, rest: secondsLow } = pair(table.secondsHigh, table.secondsLow);
+  const { whole: centsHigh, rest: centsLow } = pair(table.centsHigh, table.centsLow);
+  const { whole: costHigh, rest: costLow } = pair(table.costHigh, table.costLow);
+  return {
+    events: sql<number>`sum(${once(table.events)})`,
+    ...{ countHigh, countLow, tokensHigh, tokensLow, secondsHigh, secondsLow, centsHigh, centsLow },
+    ...{ costHigh, costLow, withoutCost: sql<number>`sum(${once(table.withoutCost)})` },
+  };
+}
 
 /** The fields of one row, or of `sumsOf`. */
-type Sums = Omit<RowOf<ReturnType<typeof sumsOf>>, "events">;
+type Sums = RowOf<ReturnType<typeof sumsOf>>;
+type QuantitySums = Omit<Sums, "events" | "withoutCost" | "costHigh" | "costLow">;
 
 /** Returns the minor units of each unit. */
-export const minorOfSums = (row: Sums): ReadonlyMap<Unit, bigint> =>
+export const minorOfSums = (row: QuantitySums): ReadonlyMap<Unit, bigint> =>
   new Map([
     ["count", minorOfSum({ whole: row.countHigh, rest: row.countLow })],
     ["tokens", minorOfSum({ whole: row.tokensHigh, rest: row.tokensLow })],
@@ -47,7 +55,35 @@ export const minorOfSums = (row: Sums): ReadonlyMap<Unit, bigint> =>
   ]);
 
 /** Returns the quantities as the API returns them. */
-export const quantitiesOf = (row: Sums) => amountsOf(minorOfSums(row));
+export const quantitiesOf = (row: QuantitySums) => amountsOf(minorOfSums(row));
+
+/** The sums of a group of events (U18). */
+export interface UsageSums {
+  events: number;
+  readonly minor: Map<Unit, bigint>;
+  readonly meters: Map<string, bigint>;
+  costMinor: bigint;
+  withoutCost: number;
+}
+
+export const emptySums = (): UsageSums => ({
+  ...{ events: 0, minor: new Map(), meters: new Map(), costMinor: 0n, withoutCost: 0 },
+});
+
+/** Adds a row of sums to those of its group. */
+export function addToSums(sums: UsageSums, row: Sums): void {
+  sums.events += row.events;
+  for (const [unit, minor] of minorOfSums(row)) sums.minor.set(unit, (sums.minor.get(unit) ?? 0n) + minor);
+  sums.costMinor += minorOfSum({ whole: row.costHigh, rest: row.costLow });
+  sums.withoutCost += row.withoutCost;
+}
+
+/** Returns the sums of a group as the API returns them. */
+export const presentSums = ({ events, minor, meters, costMinor, withoutCost }: UsageSums) => ({
+  ...{ events, quantities: amountsOf(minor), meters: presentMeterSums(meters) },
+  cost: withoutCost === events ? null : exactAmount("cents", costMinor),
+  withoutCost,
+});
 
 /** The longest time between the moment at which a request reads the clock and the moment at which it writes its event. */
 const REQUEST_MS_MAX = 60_000;

@@ -2,16 +2,23 @@ import { and, count, desc, eq, gte, lt, sql } from "drizzle-orm";
 import { requireEnvironment } from "../../catalog/apps.ts";
 import { boundLimit, computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
 import { accounts, usageDays, usageTotals } from "../../db/schema.ts";
-import { timesOf } from "../../db/settings-snapshot.ts";
 import { all, batch, type StatementRow } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { SystemCtx, TenantCtx } from "../../runtime.ts";
-import { UNITS, type Unit } from "../amounts/amount.ts";
+import { UNITS } from "../amounts/amount.ts";
 import { accountQuery } from "../ledger/account.ts";
 import type { EnvironmentUsageInput } from "./environment-usage.ts";
-import { amountsOf } from "./totals.ts";
-import { minorOfSums, quantitiesOf, selectSumState, summedUntil, sumsOf } from "./usage-days.ts";
+import {
+  addToSums,
+  emptySums,
+  presentSums,
+  quantitiesOf,
+  selectSumState,
+  summedUntil,
+  sumsOf,
+  type UsageSums,
+} from "./usage-days.ts";
 
 /** The most sums by user, and the most sums of all users together, that the usage page adds up. */
 export const FIGURE_SUMS_MAX = 10_000;
@@ -24,6 +31,7 @@ type FigureSpan = { environmentId: number; from: number; to: number; limit: numb
 const SUM_FIELDS = [
   ...(["day", "event", "model", "events", "countHigh", "countLow"] as const),
   ...(["tokensHigh", "tokensLow", "secondsHigh", "secondsLow", "centsHigh", "centsLow"] as const),
+  ...(["costHigh", "costLow", "withoutCost"] as const),
 ] as const;
 
 /** Returns whether a sum belongs to the span. The newest days come first, so that a span with too many sums keeps its last days. */
@@ -75,12 +83,9 @@ const selectFigureNames = query((value: ValueOf<{ ids: string }>) =>
 );
 
 /** The usage of a group: of a day, an event, a model or a user. */
-interface FigureGroup<Row extends TotalRow = TotalRow> {
+interface FigureGroup<Row extends TotalRow = TotalRow> extends UsageSums {
   /** A row of the group. All its rows agree only in the fields by which they are grouped. */
   readonly row: Row;
-  firstDay: number;
-  events: number;
-  readonly minor: Map<Unit, bigint>;
 }
 
 /** Adds up rows in groups by `keyOf`. Returns the groups with the most events first. */
@@ -91,19 +96,21 @@ function groupSums<Row extends TotalRow>(
   const groups = new Map<string | number, FigureGroup<Row>>();
   for (const row of rows) {
     const key = keyOf(row);
-    const group = groups.get(key) ?? { row, firstDay: row.day, events: 0, minor: new Map<Unit, bigint>() };
-    group.events += row.events;
-    group.firstDay = Math.min(group.firstDay, row.day);
-    for (const [unit, minor] of minorOfSums(row)) group.minor.set(unit, (group.minor.get(unit) ?? 0n) + minor);
+    const group = groups.get(key) ?? { row, ...emptySums() };
+    addToSums(group, row);
     groups.set(key, group);
   }
   return [...groups.values()].sort((a, b) => b.events - a.events);
 }
 
-const presentFigure = ({ events, minor, row: { day, event, model } }: FigureGroup) => ({
-  ...{ day: dateOfDay(day), event, model: model === "" ? null : model, events },
-  quantities: amountsOf(minor),
-});
+function presentFigure({ row: { day, event, model }, ...sums }: FigureGroup) {
+  const { events, quantities, cost, withoutCost } = presentSums(sums);
+  return {
+    ...{ day: dateOfDay(day), event, model: model === "" ? null : model, events, quantities },
+    /** The operator's own cost in cents; null if no event has one (PR8). */
+    ...{ cost, withoutCost },
+  };
+}
 
 /** The largest users by events and by each unit. */
 function largestUsers(users: readonly FigureGroup<DaySumRow>[]): FigureGroup<DaySumRow>[] {
@@ -139,7 +146,6 @@ export async function readUsageFigures(
   const users = largestUsers(groupSums(sums, ({ accountId }) => accountId));
   const names = await all(root.db, selectFigureNames({ ids: JSON.stringify(users.map(({ row }) => row.accountId)) }));
   const nameOf = new Map(names.map(({ accountId, userId }) => [accountId, userId]));
-  const endDay = Math.min(span.to, Math.floor(timesOf(clock, root).now() / DAY_MS) + 1);
   return {
     totals: {
       ...spanOfTotals,
@@ -155,8 +161,6 @@ export async function readUsageFigures(
       largest: users.map((group) => ({
         ...presentFigure(group),
         userId: nameOf.get(group.row.accountId) ?? "",
-        /** The days from the user's first usage in the span to its end, or to today. */
-        days: Math.max(1, endDay - group.firstDay),
       })),
     },
     upTo: summedUntil(root, clock, state),
@@ -178,7 +182,7 @@ const selectUserModels = accountQuery((value: ValueOf<{ environmentId: number; d
   return drizzle
     .select({
       ...fields(usageDays, "model"),
-      ...computed({ rows: count(), firstDay: sql<number>`min(${day})`, ...sumsOf(usageDays) }),
+      ...computed({ rows: count(), ...sumsOf(usageDays) }),
     })
     .from(ofUser)
     .groupBy(model)
@@ -192,8 +196,6 @@ export async function readUserModels(ctx: TenantCtx, userId: string, days: numbe
   const rows = await all(ctx.db, selectUserModels(ctx, { userId }, { days: lastDays }));
   return {
     days,
-    /** The days from the first of these days with usage until today; 0 without usage. */
-    daysSinceFirst: rows.length === 0 ? 0 : today - Math.min(...rows.map(({ firstDay }) => firstDay)) + 1,
     models: rows.map(({ model, events, ...row }) => ({
       ...{ model: model === "" ? null : model, events, quantities: quantitiesOf(row) },
     })),

@@ -107,6 +107,25 @@ export const payments = sqliteTable(
   ],
 );
 
+/**
+ * The money of all payments of an environment on a UTC day of Stripe's events, by currency, in its smallest unit. The
+ * batch that changes a payment's amounts adds the difference here, so the sums of all days are those of all payments.
+ */
+export const moneyDays = sqliteTable(
+  "money_days",
+  {
+    environmentId: integer("environment_id").notNull(),
+    /** Days since 1970. */
+    day: integer("day").notNull(),
+    currency: text("currency").notNull(),
+    captured: integer("captured").notNull(),
+    refunded: integer("refunded").notNull(),
+    /** Withheld by disputes, less what they gave back. */
+    withheld: integer("withheld").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.environmentId, t.day, t.currency] })],
+);
+
 /** The Stripe ids of one payment: payment intents, session, invoice, a charge without an intent. */
 export const paymentNames = sqliteTable(
   "payment_names",

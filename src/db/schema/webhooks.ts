@@ -27,6 +27,9 @@ export const webhookEndpoints = sqliteTable(
     previousUntilMs: integer("previous_until_ms"),
     /** Since when every attempt has failed. Null when the last attempt succeeded or none was made. */
     failingSinceMs: integer("failing_since_ms"),
+    /** When it was last switched off, and when it was switched on again. Nothing was written for it in between (H1). */
+    offFromMs: integer("off_from_ms"),
+    offUntilMs: integer("off_until_ms"),
     createdAtMs: integer("created_at_ms").notNull(),
   },
   (t) => [index("webhook_endpoints_environment").on(t.environmentId, t.createdAtMs, t.id)],
@@ -60,7 +63,7 @@ export const webhookDeliveries = sqliteTable(
     nextAttemptAtMs: integer("next_attempt_at_ms").notNull(),
     /** The earliest time of the next attempt: when it is due, or when another run's lease ends. */
     dueAtMs: integer("due_at_ms").notNull(),
-    /** JSON list of { at, status, durationMs, error }. */
+    /** JSON list of { at, status, durationMs, error, answer }. `answer` is the beginning of a failed response (H4). */
     attempts: text("attempts").notNull().default("[]"),
   },
   (t) => [

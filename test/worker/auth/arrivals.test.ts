@@ -1,7 +1,10 @@
 import { env } from "cloudflare:workers";
+import { Hono } from "hono";
 import { beforeAll, describe, expect, it, vi } from "vitest";
 import { createWorkerApp } from "../../../src/app.ts";
+import { dashboardRoutes } from "../../../src/dashboard/routes.tsx";
 import { writeKey } from "../../../src/db/key-form.ts";
+import type { AppEnv } from "../../../src/http/factory.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { END_USER_SETTING } from "../../support/end-user-setting.ts";
@@ -53,8 +56,8 @@ const CAPTURES = /^\/(batch|e|i\/v0\/e|capture|track|i\/v1\/analytics\/events)\/
 const tooManyAt = (path: string) => (CAPTURES.test(path) ? "temporarily_unavailable" : "rate_limited");
 
 /** Every route of the Worker, with `x` for each parameter of its path. */
-const routes = createWorkerApp()
-  .routes.filter(({ method }) => method !== "ALL")
+const routes = [...createWorkerApp().routes, ...new Hono<AppEnv>().route("/admin", dashboardRoutes()).routes]
+  .filter(({ method }) => method !== "ALL")
   .map(({ method, path }) => ({ method, path: path.replaceAll(/:(\w+)(\{[^}]*\})?/g, "x").replace("*", "x") }))
   .filter(
     (route, index, all) =>

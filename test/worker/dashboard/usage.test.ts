@@ -48,7 +48,9 @@ it("the page of usage shows it by day, model and event, the largest users compar
   expect(tableRows(text, "By model").sort()).toEqual(["big 2 1,000", "none 1 50"]);
   expect(tableRows(text, "By event")).toEqual(["chat 3 1,050"]);
   expect(tableRows(text, "By day and model")).toEqual(["2026-01-15 big 2 1,000", "2026-01-15 none 1 50"]);
-  expect(text.replaceAll(/\s+/g, " ")).toContain("1 user runs out by tomorrow, if usage goes on as in these days.");
+  expect(text.replaceAll(/\s+/g, " ")).toContain(
+    "0 users have nothing left of a unit. 1 user runs out by tomorrow, if debits go on",
+  );
   expect(text).not.toContain("there is more usage");
   expect(text).toContain("tokens by day: 1.1K");
   const top = tableRows(text, "Top users");
@@ -59,12 +61,46 @@ it("the page of usage shows it by day, model and event, the largest users compar
   expect(ends[1]).toMatch(/^bob .* in about 9 days/);
   // The user's page says the same as the page of usage.
   const ofBob = (await page("users?userId=bob")).replaceAll(/\s+/g, " ");
-  expect(ofBob).toContain("Runs out in about 9 days, if usage goes on as in the last day");
+  expect(ofBob).toContain("Runs out in about 9 days, if debits go on as in the last day");
   expect(tableRows(ofBob, "Usage by model")).toEqual(["big 1 100"]);
   const ofAna = (await page(`users?userId=${encodeURIComponent(users[0] ?? "")}`)).replaceAll(/\s+/g, " ");
   expect(ofAna).toContain("Runs out within a day");
   clock.advance(9 * DAY_MS);
   await signIn();
   const later = (await page("users?userId=bob")).replaceAll(/\s+/g, " ");
-  expect(later).toContain("Runs out in about 90 days, if usage goes on as in the last 10 days");
+  expect(later).toContain("Runs out in about 90 days, if debits go on as in the last 10 days");
+});
+
+it("forecasts by debits and not by quantities, leaves out time after an expiry, and lists users with nothing left", async () => {
+  const { app, clock, post, page } = await world();
+  const packId = await makeOpenAmountPack(app.appId, "Any", "tokens");
+  const expiresAt = new Date(clock.now() + 3 * DAY_MS).toISOString();
+  await post("credits/grant", { userId: "ida", packId, quantity: 1_000, expiresAt });
+  await post("credits/grant", { userId: "out", packId, quantity: 100 });
+  await post("credits/grant", { userId: "held", packId, quantity: 100 });
+  // The seconds are an alternative price, which nothing pays.
+  const quantities = { tokens: 100, seconds: 100_000 };
+  await post("usage/events", { eventId: "i1", userId: "ida", event: "chat", quantities });
+  await post("usage/events", { eventId: "o1", userId: "out", event: "chat", quantities });
+  const hold = {
+    reservationId: "res_h1",
+    userId: "held",
+    event: "chat",
+    quantities: { tokens: 50 },
+    expiresInSeconds: 60,
+  };
+  await post("usage/reservations", hold);
+  await post("usage/reservations/res_h1/release", {});
+  await runPart(sumDays, makeAdminCtx(clock));
+  const text = await page("usage");
+  const ends = tableRows(text, "Runs out next");
+  expect(ends).toHaveLength(2);
+  expect(ends[0]).toMatch(/^out 0 tokens 100 tokens now: nothing is left/);
+  expect(ends[1]).toMatch(/^ida 900 tokens 100 tokens in about 3 days/);
+  expect(text.replaceAll(/\s+/g, " ")).toContain("1 user has nothing left of a unit.");
+  const ofIda = (await page("users?userId=ida")).replaceAll(/\s+/g, " ");
+  expect(ofIda).toContain("Runs out in about 3 days, if debits go on as in the last day; 600 of it expire unused");
+  const ofOut = (await page("users?userId=out")).replaceAll(/\s+/g, " ");
+  expect(ofOut).toContain("It ran out: 100 tokens a day were debited before");
+  expect(await page("users?userId=held")).not.toContain("Runs out");
 });

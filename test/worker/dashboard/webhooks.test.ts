@@ -221,6 +221,65 @@ describe("the pages of webhooks", () => {
     expect((await w.read(path)).text).toContain("because every attempt since 2026-01-15");
   });
 
+  it("keep the first 200 characters of a failed answer, escaped, without keys, and not in the API", async () => {
+    const key = (await receiverWorld()).app.keys.sk_live;
+    const answers = [new Response(`<b>no</b> ${key} ${"é".repeat(500)}`, { status: 500 }), new Response("fine")];
+    const w = await world(() => answers.shift() ?? new Response("unread", { status: 200 }));
+    const { webhookId } = await w.create();
+    await w.admin("POST", `/webhooks/${webhookId}/test`);
+    await w.settled();
+    const { text } = await w.read(`/${webhookId}`);
+    expect(text).toContain("&lt;b&gt;no&lt;/b&gt; ");
+    expect(text).not.toContain(key);
+    const answer = /<code class="answer">([^<]*)</.exec(text)?.[1] ?? "";
+    expect(answer).toMatch(/é{20}$/);
+    expect(answer.length).toBeLessThan(260);
+    expect(text).not.toContain("fine");
+    const [{ attempts }] = await w.deliveries(webhookId);
+    expect(Object.keys(attempts[0])).toEqual(["at", "durationMs", "status", "error"]);
+  });
+
+  it("say from when to when an endpoint was off, and that nothing of that time was written", async () => {
+    const w = await world();
+    const { webhookId } = await w.create();
+    const path = `/${webhookId}`;
+    expect((await w.read(path)).text).not.toContain("never written");
+    await w.admin("PATCH", `/webhooks/${webhookId}`, { isEnabled: false });
+    // A change that does not switch it keeps the time.
+    w.clock.advance(60_000);
+    await w.admin("PATCH", `/webhooks/${webhookId}`, { isEnabled: false, description: "x" });
+    const off = (await w.read(path)).text.replace(/\s+/g, " ");
+    const from = new Date(w.clock.ms - 60_000).toISOString().slice(0, 16).replace("T", " ");
+    expect(off).toMatch(
+      new RegExp(`Off since</dt><dd>${from}[^<]* UTC until now: messages about what happened then were never written`),
+    );
+    w.clock.advance(60_000);
+    await w.admin("PATCH", `/webhooks/${webhookId}`, { isEnabled: true });
+    const until = new Date(w.clock.ms).toISOString().slice(0, 16).replace("T", " ");
+    const on = (await w.read(path)).text.replace(/\s+/g, " ");
+    expect(on).toMatch(new RegExp(`Last off</dt><dd>${from}[^<]* to ${until}[^<]* UTC: messages`));
+    expect(on).toContain("a replay brings nothing of that time");
+  });
+
+  it("find the last success behind more failures than the newest messages", async () => {
+    let status = 200;
+    const w = await world(() => status);
+    const { webhookId } = await w.create();
+    await w.admin("POST", `/webhooks/${webhookId}/test`);
+    await w.settled();
+    status = 410;
+    await env.DB.prepare(
+      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60)
+       INSERT INTO webhook_deliveries (endpoint_id, message_id, status, next_attempt_at_ms, due_at_ms, attempts)
+       SELECT ?, 'msg_z' || i, 'failed', 1, 1, '[{"at":"2026-01-16T00:00:00.000Z","status":500,"durationMs":1,"error":null}]' FROM n`,
+    )
+      .bind(webhookId)
+      .run();
+    const { text } = await w.read(`/${webhookId}`);
+    expect(text).toContain("The latest attempt of 50 of its newest 50 messages failed.");
+    expect(text).not.toContain("none among its newest");
+  });
+
   it("do not find an endpoint of another application, or of the other mode", async () => {
     const other = await receiverWorld();
     const w = await world();

@@ -28,6 +28,7 @@ import {
   LIVE,
   largeProperties,
   logged,
+  member,
   OTHER,
   owed,
   PART,
@@ -323,6 +324,46 @@ const attacks: Readonly<Record<string, Attack>> = {
     ],
   },
   accounts_no_delete: { says: "accounts_kept", sql: [`DELETE FROM accounts WHERE id = ${OTHER}`] },
+
+  members_of_account: {
+    says: "members_kept",
+    sql: [
+      member({ number: 2, member_id: "m", environment_id: TEST }),
+      member({ number: 2, member_id: "m", account_id: -99 }),
+      member({ member_id: "m" }, REPLACE),
+      member({ number: 2 }, REPLACE),
+    ],
+  },
+  members_name_erased: {
+    says: "members_kept",
+    sql: [
+      "UPDATE members SET number = 2",
+      "UPDATE members SET member_id = 'm'",
+      "UPDATE members SET member_id = 'm', is_erased = 1",
+      "UPDATE members SET is_erased = 1",
+    ],
+  },
+  members_no_delete: { says: "members_kept", sql: ["DELETE FROM members"] },
+  usage_events_keep_member: {
+    says: "usage_events_append_only",
+    sql: [
+      [
+        usageEvent({ ...third, member_number: 1 }),
+        "UPDATE usage_events SET member_number = NULL WHERE event_id = 'e3'",
+      ],
+      ...whileErasing("UPDATE usage_events SET member_number = 1 WHERE event_id = 'e1'"),
+    ],
+  },
+  reservations_keep_member: {
+    says: "reservations_frozen",
+    sql: [
+      [
+        reservation({ id: "res_m", member_number: 1 }),
+        "UPDATE reservations SET member_number = NULL WHERE id = 'res_m'",
+      ],
+      ...whileErasing("UPDATE reservations SET member_number = 1 WHERE id = 'res_w'"),
+    ],
+  },
 
   api_keys_add_author: {
     says: PASSED,
@@ -810,8 +851,10 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: PASSED,
     sql: [
       [countedEvent({ isEnforced: 0, minor: 8 }), counterHas("used_minor = 11 AND reached_count = 1")],
-      [countedEvent({ windowMs: 6 }), counterHas("used_minor = 1 AND window_ms = 6")],
-      [countedEvent({ windowMs: 4, isEnforced: 0 }), counterHas("used_minor = 3 AND window_ms = 5")],
+      [
+        usageEvent({ seq: 3, event_id: "e_new", received_at_ms: 5, counted: counted({ endMs: 9 }) }),
+        counterHas("used_minor = 1 AND end_ms = 9"),
+      ],
       [countedEvent({ isKept: 1 }), counterHas("used_minor = 3")],
     ],
     behind: "cannot modify usage_counts",
@@ -883,9 +926,14 @@ const attacks: Readonly<Record<string, Attack>> = {
   },
   usage_limits_frozen: {
     says: "usage_limits_frozen",
-    sql: ["unit = 'tokens'", "matches = '[{}]'", "every = 'month'", "ordinal = 2", "created_at_ms = 2"].map(
-      (set) => `UPDATE usage_limits SET ${set} WHERE id = 'lim_w'`,
-    ),
+    sql: [
+      "unit = 'tokens'",
+      "matches = '[{}]'",
+      "every = 'month'",
+      "ordinal = 2",
+      "created_at_ms = 2",
+      "per = 'member'",
+    ].map((set) => `UPDATE usage_limits SET ${set} WHERE id = 'lim_w'`),
   },
   usage_limits_deleted_once: {
     says: "usage_limits_frozen",
@@ -1120,7 +1168,7 @@ const attacks: Readonly<Record<string, Attack>> = {
     ),
   },
   rejections_make_account: makesAccount(
-    `INSERT INTO rejections VALUES (${LIVE}, 'new', 'shortage', 'chat', 'm', '{}', 1, 1)`,
+    `INSERT INTO rejections VALUES (${LIVE}, 'new', '', 'shortage', 'chat', 'm', '{}', 1, 1)`,
   ),
   stripe_customers_make_account: makesAccount(`INSERT INTO stripe_customers VALUES (${LIVE}, 'cus_new', 'new', 1)`),
   stripe_customers_change_account: makesAccount("UPDATE stripe_customers SET user_id = 'new' WHERE customer = 'cus_w'"),
@@ -1290,8 +1338,13 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   erasure_names_kind: erasureName({ kind: "whim" }),
   price_lists_version: priceList({ version: 10_001 }),
   usage_limits_amount: usageLimit({ id: "lim_new", name_key: "new", amount_minor: -1 }),
+  members_number: member({ number: 0, member_id: "m" }),
+  usage_events_member_known: usageEvent({ ...third, member_number: 0 }),
+  reservations_member_known: reservation({ id: "res_new", member_number: 0 }),
+  usage_limits_per: usageLimit({ id: "lim_new", name_key: "new", per: "team" }),
   usage_limits_unit: usageLimit({ id: "lim_new", name_key: "new", unit: "minutes" }),
   usage_limits_every: usageLimit({ id: "lim_new", name_key: "new", every: "year" }),
+  usage_limits_time_zone: usageLimit({ id: "lim_new", name_key: "new", every: "hour" }),
   usage_counters_used: "UPDATE usage_counters SET used_minor = -1",
   usage_counters_override: "UPDATE usage_counters SET override_minor = 1",
   rejections_kind: `UPDATE rejections SET kind = 'whim' WHERE environment_id = ${LIVE}`,
@@ -1322,6 +1375,7 @@ const uniques: Readonly<Record<string, readonly [sql: string, says?: string]>> =
   ],
   "erasure_ids.environment_id, distinct_id": [erasureId({ position: 5 }), "erasure_ids_kept"],
   "erasure_ids.account_id": [erasureId({ position: 5, distinct_id: "c" }), "erasure_ids_kept"],
+  "members.environment_id, member_id, account_id": [member({ number: 2 }), "members_kept"],
   "erasure_names.account_id, kind, new_name": [erasureName({ old_name: "e8" })],
   "usage_limits.environment_id, name_key": [usageLimit({ id: "lim_new" })],
   "admin_audit.app_id, id": [adminAudit({ seq: 2 }), "admin_audit_id"],

@@ -151,6 +151,7 @@ class RecurringGrant(TypedDict):
     startsAt: str
     endsAt: Optional[str]
     rolloverPeriods: Optional[Number]
+    timeZone: str
     status: RecurringStatus
     reason: Optional[str]
     period: Optional[RecurringPeriod]
@@ -237,8 +238,9 @@ class SummedQuantities(TypedDict, total=False):
 
 
 class DebitPlan(TypedDict):
+    memberId: Optional[str]
     quantities: Quantities
-    meters: Optional[SentMeters]
+    meters: Optional[SentMetersOutput]
     priceVersion: Optional[int]
     debits: List[Debit]
     uncovered: Optional[Quantities]
@@ -271,6 +273,7 @@ class SkippedBalance(TypedDict):
 
 class RefusingUsageLimit(TypedDict):
     limitId: str
+    memberId: Optional[str]
     name: str
     unit: Unit
     amount: Number
@@ -302,6 +305,7 @@ class _LedgerFlaw(TypedDict):
 
 class LedgerFlaw(_LedgerFlaw, total=False):
     limitId: str
+    memberId: Optional[str]
 
 
 class _UsageEventResult(TypedDict):
@@ -312,7 +316,7 @@ class _UsageEventResult(TypedDict):
 
 class UsageEventResult(_UsageEventResult, total=False):
     quantities: Quantities
-    meters: SentMeters
+    meters: SentMetersOutput
     priceVersion: int
 
 
@@ -326,7 +330,7 @@ class _StoredUsageEvent(TypedDict):
     event: str
     model: Optional[str]
     quantities: Quantities
-    meters: Optional[SentMeters]
+    meters: Optional[SentMetersOutput]
     priceVersion: Optional[int]
     occurredAt: str
     receivedAt: str
@@ -336,6 +340,7 @@ class _StoredUsageEvent(TypedDict):
 
 
 class StoredUsageEvent(_StoredUsageEvent, total=False):
+    memberId: Optional[str]
     cost: Optional[Number]
     properties: Optional[Dict[str, Any]]
 
@@ -352,7 +357,7 @@ class _UsageEventOfUser(TypedDict):
     event: str
     model: Optional[str]
     quantities: Quantities
-    meters: Optional[SentMeters]
+    meters: Optional[SentMetersOutput]
     priceVersion: Optional[int]
     occurredAt: str
     receivedAt: str
@@ -363,6 +368,7 @@ class _UsageEventOfUser(TypedDict):
 
 
 class UsageEventOfUser(_UsageEventOfUser, total=False):
+    memberId: Optional[str]
     cost: Optional[Number]
     properties: Optional[Dict[str, Any]]
 
@@ -379,7 +385,7 @@ class _UsageEventListResult(TypedDict):
 
 class UsageEventListResult(_UsageEventListResult, total=False):
     quantities: Quantities
-    meters: SentMeters
+    meters: SentMetersOutput
     priceVersion: int
     isReplayed: Literal[True]
 
@@ -440,7 +446,7 @@ class InsufficientCreditsErrorDetails(TypedDict):
     uncovered: Quantities
     skipped: List[ShortBalance]
     quantities: Quantities
-    meters: Optional[SentMeters]
+    meters: Optional[SentMetersOutput]
     priceVersion: Optional[int]
 
 
@@ -612,6 +618,7 @@ class _UsageEvent(TypedDict):
 
 class UsageEvent(_UsageEvent, total=False):
     eventId: str
+    memberId: Optional[str]
     model: Optional[str]
     quantities: UsageQuantities
     meters: Meters
@@ -629,6 +636,19 @@ class UsagePrice(TypedDict):
 class AppliedPriceRule(TypedDict):
     unit: Unit
     rule: int
+
+
+class UsageMembers(TypedDict):
+    members: List[UsageOfMember]
+    nextCursor: Optional[str]
+
+
+class UsageOfMember(TypedDict):
+    memberId: str
+    events: Number
+    quantities: SummedQuantities
+    debited: SummedQuantities
+    lastUsedAt: str
 
 
 class UsageTotals(TypedDict):
@@ -649,12 +669,14 @@ class _GroupedUsageTotal(TypedDict):
     events: Number
     quantities: SummedQuantities
     debited: SummedQuantities
+    meters: SentMetersOutput
 
 
 class GroupedUsageTotal(_GroupedUsageTotal, total=False):
     time: str
     event: str
     model: Optional[str]
+    memberId: Optional[str]
 
 
 class CreatedReservation(TypedDict):
@@ -679,10 +701,11 @@ class ReservationList(TypedDict):
 class Reservation(TypedDict):
     reservationId: str
     userId: str
+    memberId: Optional[str]
     event: str
     model: Optional[str]
     quantities: Quantities
-    meters: Optional[SentMeters]
+    meters: Optional[SentMetersOutput]
     priceVersion: Optional[int]
     onExpiry: OnExpiry
     status: ReservationStatus
@@ -703,16 +726,21 @@ class UserUsageLimits(TypedDict):
     limits: List[UserUsageLimit]
 
 
-class UserUsageLimit(TypedDict):
+class _UserUsageLimit(TypedDict):
     limitId: str
     name: str
     matches: List[MatchRule]
     unit: Unit
     every: UsageLimitWindow
+    timeZone: Optional[str]
     amount: Optional[Number]
     used: Number
     remaining: Optional[Number]
     resetsAt: str
+
+
+class UserUsageLimit(_UserUsageLimit, total=False):
+    memberId: Optional[str]
 
 
 class ConsentEntry(TypedDict):
@@ -897,7 +925,7 @@ class MeteringEvent(TypedDict):
     event: str
     model: Optional[str]
     quantities: Quantities
-    meters: Optional[SentMeters]
+    meters: Optional[SentMetersOutput]
     priceVersion: Optional[int]
     occurredAt: str
     receivedAt: str
@@ -928,7 +956,7 @@ class Error(TypedDict):
     error: ErrorDetail
 
 
-SentMeters = Dict[str, Number]
+SentMetersOutput = Dict[str, Any]
 Meters = Mapping[str, Amount]
 ErrorDetail = Union[
     InvalidRequestError,
