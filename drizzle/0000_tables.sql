@@ -151,7 +151,7 @@ CREATE TABLE `credit_ledger` (
 	`reason` text GENERATED ALWAYS AS (CASE kind WHEN 0 THEN 'event_committed' WHEN 1 THEN 'reservation_held' WHEN 2 THEN 'reservation_released' WHEN 3 THEN 'reservation_expired' WHEN 4 THEN 'grant' WHEN 5 THEN 'grant' WHEN 6 THEN 'grant' ELSE 'admin_adjust' END) VIRTUAL NOT NULL,
 	`cause` text GENERATED ALWAYS AS (CASE kind WHEN 0 THEN 'usage' WHEN 1 THEN 'hold' WHEN 2 THEN 'hold_returned' WHEN 3 THEN 'hold_returned' WHEN 4 THEN 'grant' WHEN 5 THEN 'recurring' WHEN 6 THEN 'payment' WHEN 7 THEN 'adjustment' WHEN 8 THEN 'revoke' WHEN 9 THEN 'refund' WHEN 10 THEN 'payment_taken' WHEN 11 THEN 'payment_restored' ELSE 'erasure' END) VIRTUAL NOT NULL,
 	`written_by` integer NOT NULL,
-	`event_id` text,
+	`event_seq` integer,
 	`reservation_id` text,
 	`note` text,
 	`occurred_at_ms` integer NOT NULL,
@@ -159,6 +159,7 @@ CREATE TABLE `credit_ledger` (
 	PRIMARY KEY(`account_id`, `seq`),
 	CONSTRAINT "credit_ledger_is_revoked" CHECK("credit_ledger"."is_revoked" IN (0, 1)),
 	CONSTRAINT "credit_ledger_kind" CHECK("credit_ledger"."kind" BETWEEN 0 AND 12),
+	CONSTRAINT "credit_ledger_event" CHECK(("credit_ledger"."kind" = 0) = ("credit_ledger"."event_seq" IS NOT NULL)),
 	CONSTRAINT "credit_ledger_by_caller" CHECK("credit_ledger"."written_by" >= 0)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint

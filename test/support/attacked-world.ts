@@ -75,7 +75,7 @@ export const entry: Write = (given, verb = "INSERT") =>
   insert(verb, "credit_ledger", {
     account_id: USER,
     grant_seq: GRANT_SEQS[PART],
-    kind: ENTRY_KINDS.usage,
+    ...("kind" in given ? {} : { kind: ENTRY_KINDS.usage, event_seq: 1 }),
     written_by: 3,
     occurred_at_ms: 5,
     ...given,

@@ -199,8 +199,8 @@ function readEventPosition(cursor: string, scope: readonly (string | number)[]):
 
 /** Returns a condition: a row belongs to one of the events that `seqs` names. */
 const isOfSeqs = (account: SQL, table: typeof largeProperties | typeof usageEvents): SQL =>
-  sql`${table.accountId} = ${account} AND ${table.seq} = event_seq.value`;
-const eventSeqs = (value: ValueOf<{ seqs: string }>) => sql`json_each(${value("seqs")}) AS event_seq`;
+  sql`${table.accountId} = ${account} AND ${table.seq} = named.value`;
+const eventSeqs = (value: ValueOf<{ seqs: string }>) => sql`json_each(${value("seqs")}) AS named`;
 
 const selectLarge = accountQuery((value: ValueOf<{ seqs: string }>, account) =>
   drizzle
