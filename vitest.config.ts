@@ -24,6 +24,7 @@ const LONGEST = [
   "e2e/dashboard",
   "e2e/start",
   "e2e/packages",
+  "e2e/ai-sdk",
   "e2e/python-client",
   "e2e/erasure-kills",
   "e2e/kills",
@@ -116,6 +117,8 @@ const worker = {
 
 const e2e = {
   define,
+  // An example imports it by name. `npm pack` builds it, which takes seconds.
+  resolve: { alias: { "purser-ai-sdk": new URL("clients/ai-sdk/src/index.ts", import.meta.url).pathname } },
   test: {
     name: "e2e",
     include: ["test/e2e/**/*.test.ts"],

@@ -68,17 +68,17 @@ const claimedIdsSql = (distinctId: string, count: number): string[] => {
 
 /** Usage events of a user, with `value` in the column `own`. */
 function usageSql(userId: string, count: number, own: string, value: string): string[] {
-  const insert = `usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_minor, ${own},
+  const insert = `usage_events (account_id, seq, environment_id, event_id, event, count_minor, ${own},
     occurred_at_ms, received_at_ms, request_hash, debits)`;
-  const select = `${accountSql(userId)}, i, i, 1, '${userId}' || i, 'e', 1, ${value}, i, i, 'hash', '[]'`;
+  const select = `${accountSql(userId)}, i, 1, '${userId}' || i, 'e', 1, ${value}, i, i, 'hash', '[]'`;
   return insertMany(count, 10_000, insert, select);
 }
 const accountSql = (userId: string) => `(SELECT id FROM accounts WHERE environment_id = 1 AND user_id = '${userId}')`;
 
 /** Usage events with large properties, which are in their own table. */
 function largeUsageSql(userId: string, count: number): string[] {
-  const insert = "large_properties (account_id, occurred_by_ms, seq, properties)";
-  const properties = insertMany(count, 50, insert, `${accountSql(userId)}, i, i, ${objectOf(LARGE_USAGE_BYTES)}`);
+  const insert = "large_properties (account_id, seq, properties)";
+  const properties = insertMany(count, 50, insert, `${accountSql(userId)}, i, ${objectOf(LARGE_USAGE_BYTES)}`);
   return [...properties, ...usageSql(userId, count, "large_properties_bytes", `${LARGE_USAGE_BYTES}`)];
 }
 

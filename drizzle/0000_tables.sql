@@ -68,13 +68,14 @@ CREATE TABLE `limits_reached` (
 CREATE TABLE `rejections` (
 	`environment_id` integer NOT NULL,
 	`user_id` text NOT NULL,
+	`member_id` text DEFAULT '' NOT NULL,
 	`kind` text NOT NULL,
 	`subject` text NOT NULL,
 	`model` text NOT NULL,
 	`reason` text NOT NULL,
 	`times` integer NOT NULL,
 	`last_at_ms` integer NOT NULL,
-	PRIMARY KEY(`environment_id`, `user_id`, `kind`, `subject`, `model`),
+	PRIMARY KEY(`environment_id`, `user_id`, `member_id`, `kind`, `subject`, `model`),
 	CONSTRAINT "rejections_kind" CHECK("rejections"."kind" IN ('shortage', 'usage_limit', 'failed_grant'))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
@@ -211,9 +212,7 @@ CREATE TABLE `erasure_ids` (
 	`account_id` integer,
 	`ledger_from` integer DEFAULT 0 NOT NULL,
 	`ledger_to` integer DEFAULT 0 NOT NULL,
-	`usage_from_ms` integer DEFAULT 0 NOT NULL,
 	`usage_from` integer DEFAULT 0 NOT NULL,
-	`usage_to_ms` integer DEFAULT 0 NOT NULL,
 	`usage_to` integer DEFAULT 0 NOT NULL,
 	`is_done` integer DEFAULT 0 NOT NULL,
 	PRIMARY KEY(`environment_id`, `erasure_id`, `position`)
@@ -263,6 +262,17 @@ CREATE TABLE `tombstones` (
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `tombstones_erasure` ON `tombstones` (`environment_id`,`erasure_id`,`blocks`,`day`,`day_events`,`day_bytes`);--> statement-breakpoint
+CREATE TABLE `members` (
+	`account_id` integer NOT NULL,
+	`number` integer NOT NULL,
+	`environment_id` integer NOT NULL,
+	`member_id` text NOT NULL,
+	`is_erased` integer DEFAULT 0 NOT NULL,
+	PRIMARY KEY(`account_id`, `number`),
+	CONSTRAINT "members_number" CHECK("members"."number" > 0)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `members_member_id` ON `members` (`environment_id`,`member_id`,`account_id`);--> statement-breakpoint
 CREATE TABLE `credit_pack_items` (
 	`app_id` text NOT NULL,
 	`pack_id` text NOT NULL,
@@ -304,6 +314,9 @@ CREATE TABLE `recurring_grants` (
 	`quantity` text,
 	`every` text NOT NULL,
 	`anchor_ms` integer NOT NULL,
+	`time_zone` text NOT NULL,
+	`anchor_local_ms` integer NOT NULL,
+	`utc_offset_ms` integer NOT NULL,
 	`ends_at_ms` integer,
 	`rollover_periods` integer,
 	`id_seed` text NOT NULL,
@@ -690,10 +703,9 @@ CREATE UNIQUE INDEX `environments_app_mode` ON `environments` (`app_id`,`mode`);
 CREATE INDEX `environments_clock` ON `environments` (`id`) WHERE settings_snapshot ->> '$.clock' IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `large_properties` (
 	`account_id` integer NOT NULL,
-	`occurred_by_ms` integer NOT NULL,
 	`seq` integer NOT NULL,
 	`properties` text NOT NULL,
-	PRIMARY KEY(`account_id`, `occurred_by_ms`, `seq`)
+	PRIMARY KEY(`account_id`, `seq`)
 ) STRICT;
 --> statement-breakpoint
 CREATE TABLE `reservations` (
@@ -712,6 +724,7 @@ CREATE TABLE `reservations` (
 	`cost_minor` integer,
 	`legs` text NOT NULL,
 	`counted` text,
+	`member_number` integer,
 	`on_expiry` text DEFAULT 'return' NOT NULL,
 	`created_at_ms` integer NOT NULL,
 	`expires_at_ms` integer NOT NULL,
@@ -719,24 +732,27 @@ CREATE TABLE `reservations` (
 	`settled_event_id` text,
 	`request_hash` text NOT NULL,
 	PRIMARY KEY(`environment_id`, `id`),
+	CONSTRAINT "reservations_member_known" CHECK("reservations"."member_number" > 0),
 	CONSTRAINT "reservations_on_expiry" CHECK("reservations"."on_expiry" IN ('return', 'charge')),
 	CONSTRAINT "reservations_state" CHECK("reservations"."state" IN ('open', 'committed', 'released', 'expired'))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `reservations_open` ON `reservations` (`account_id`,`expires_at_ms`,`created_at_ms`,`id`) WHERE state = 'open';--> statement-breakpoint
 CREATE INDEX `reservations_settled` ON `reservations` (`account_id`,`state`,`created_at_ms`,`id`) WHERE state <> 'open';--> statement-breakpoint
+CREATE INDEX `reservations_member` ON `reservations` (`account_id`,`member_number`) WHERE member_number IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `usage_counters` (
 	`environment_id` integer NOT NULL,
 	`limit_id` text NOT NULL,
 	`account_id` integer NOT NULL,
-	`window_ms` integer DEFAULT 0 NOT NULL,
+	`member_number` integer DEFAULT 0 NOT NULL,
+	`end_ms` integer DEFAULT 0 NOT NULL,
 	`used_minor` integer DEFAULT 0 NOT NULL,
 	`reached_count` integer DEFAULT 0 NOT NULL,
 	`has_override` integer DEFAULT false NOT NULL,
 	`override_minor` integer,
 	`amount_minor` integer DEFAULT 0 NOT NULL,
 	`is_enforced` integer DEFAULT false NOT NULL,
-	PRIMARY KEY(`environment_id`, `limit_id`, `account_id`),
+	PRIMARY KEY(`environment_id`, `limit_id`, `account_id`, `member_number`),
 	FOREIGN KEY (`environment_id`,`limit_id`) REFERENCES `usage_limits`(`environment_id`,`id`) ON UPDATE no action ON DELETE no action,
 	CONSTRAINT "usage_counters_used" CHECK("usage_counters"."used_minor" BETWEEN 0 AND 9007199254740991),
 	CONSTRAINT "usage_counters_override" CHECK(iif("usage_counters"."has_override", coalesce("usage_counters"."override_minor", 0) >= 0, "usage_counters"."override_minor" IS NULL))
@@ -748,6 +764,7 @@ CREATE TABLE `usage_days` (
 	`account_id` integer NOT NULL,
 	`event` text NOT NULL,
 	`model` text NOT NULL,
+	`member_number` integer DEFAULT 0 NOT NULL,
 	`events` integer NOT NULL,
 	`count_high` integer NOT NULL,
 	`count_low` integer NOT NULL,
@@ -761,12 +778,11 @@ CREATE TABLE `usage_days` (
 	`cost_low` integer DEFAULT 0 NOT NULL,
 	`without_cost` integer DEFAULT 0 NOT NULL,
 	`meters` text,
-	PRIMARY KEY(`environment_id`, `day`, `account_id`, `event`, `model`)
+	PRIMARY KEY(`environment_id`, `day`, `account_id`, `event`, `model`, `member_number`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `usage_events` (
 	`account_id` integer NOT NULL,
-	`occurred_by_ms` integer NOT NULL,
 	`seq` integer NOT NULL,
 	`environment_id` integer NOT NULL,
 	`event_id` text NOT NULL,
@@ -788,12 +804,15 @@ CREATE TABLE `usage_events` (
 	`debits` text NOT NULL,
 	`uncovered` text,
 	`counted` text,
-	PRIMARY KEY(`account_id`, `occurred_by_ms`, `seq`),
+	`member_number` integer,
+	PRIMARY KEY(`account_id`, `seq`),
+	CONSTRAINT "usage_events_member_known" CHECK("usage_events"."member_number" > 0),
 	CONSTRAINT "usage_events_properties_once" CHECK("usage_events"."properties" IS NULL OR "usage_events"."large_properties_bytes" IS NULL)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `usage_events_event_id` ON `usage_events` (`environment_id`,`event_id`);--> statement-breakpoint
 CREATE INDEX `usage_events_occurred` ON `usage_events` (`account_id`,`occurred_at_ms`,`seq`);--> statement-breakpoint
+CREATE INDEX `usage_events_member` ON `usage_events` (`account_id`,`member_number`,`occurred_at_ms`,`seq`) WHERE member_number IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `usage_limits` (
 	`environment_id` integer NOT NULL,
 	`id` text NOT NULL,
@@ -804,19 +823,23 @@ CREATE TABLE `usage_limits` (
 	`unit` text NOT NULL,
 	`amount_minor` integer NOT NULL,
 	`every` text NOT NULL,
+	`per` text DEFAULT 'user' NOT NULL,
+	`time_zone` text,
+	`utc_offset_ms` integer NOT NULL,
 	`created_at_ms` integer NOT NULL,
 	`is_deleted` integer DEFAULT false NOT NULL,
 	PRIMARY KEY(`environment_id`, `id`),
 	CONSTRAINT "usage_limits_amount" CHECK("usage_limits"."amount_minor" >= 0),
+	CONSTRAINT "usage_limits_per" CHECK("usage_limits"."per" IN ('user', 'member')),
 	CONSTRAINT "usage_limits_unit" CHECK("usage_limits"."unit" IN ('count', 'tokens', 'seconds', 'cents')),
-	CONSTRAINT "usage_limits_every" CHECK("usage_limits"."every" IN ('minute', 'hour', 'day', 'week', 'month'))
+	CONSTRAINT "usage_limits_every" CHECK("usage_limits"."every" IN ('minute', 'hour', 'day', 'week', 'month')),
+	CONSTRAINT "usage_limits_time_zone" CHECK(("usage_limits"."time_zone" IS NULL) = ("usage_limits"."every" IN ('minute', 'hour')))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `usage_limits_name_key` ON `usage_limits` (`environment_id`,`name_key`) WHERE is_deleted = 0;--> statement-breakpoint
 CREATE TABLE `usage_to_sum` (
 	`environment_id` integer NOT NULL,
 	`account_id` integer NOT NULL,
-	`occurred_by_ms` integer NOT NULL,
 	`seq` integer NOT NULL,
 	`received_at_ms` integer NOT NULL,
 	PRIMARY KEY(`environment_id`, `account_id`)

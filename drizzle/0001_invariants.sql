@@ -109,6 +109,35 @@ BEGIN
   SELECT RAISE(ABORT, 'accounts_kept');
 END;
 --> statement-breakpoint
+-- A member belongs to an account of its environment, and is neither replaced nor numbered again.
+CREATE TRIGGER members_of_account BEFORE INSERT ON members
+WHEN NOT EXISTS (SELECT 1 FROM accounts WHERE id = new.account_id AND environment_id = new.environment_id)
+  OR EXISTS (SELECT 1 FROM members WHERE account_id = new.account_id AND number = new.number)
+  OR EXISTS (
+    SELECT 1 FROM members
+    WHERE environment_id = new.environment_id AND member_id = new.member_id AND account_id = new.account_id
+  )
+BEGIN
+  SELECT RAISE(ABORT, 'members_kept');
+END;
+--> statement-breakpoint
+-- A member's name changes only once, to a pseudonym, in an erasure of the member (ME6).
+CREATE TRIGGER members_name_erased BEFORE UPDATE ON members
+WHEN NOT (new.account_id = old.account_id AND new.number = old.number AND new.environment_id = old.environment_id
+  AND old.is_erased = 0 AND new.is_erased = 1 AND new.member_id GLOB 'erased_*' AND EXISTS (
+    SELECT 1 FROM erasure_ids WHERE environment_id = old.environment_id AND distinct_id = old.member_id
+  ))
+BEGIN
+  SELECT RAISE(ABORT, 'members_kept');
+END;
+--> statement-breakpoint
+-- Stops a DELETE after which another member would get the number, and so the usage. Only an erasure of the payer deletes members.
+CREATE TRIGGER members_no_delete BEFORE DELETE ON members
+WHEN NOT EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id)
+BEGIN
+  SELECT RAISE(ABORT, 'members_kept');
+END;
+--> statement-breakpoint
 -- A stored rejection, and any data from Stripe about a user, create an account: the id is a user from then on (P2).
 CREATE TRIGGER rejections_make_account AFTER INSERT ON rejections
 WHEN new.user_id <> ''
@@ -116,6 +145,12 @@ BEGIN
   INSERT INTO accounts (environment_id, user_id)
   SELECT id, new.user_id FROM environments WHERE id = new.environment_id AND NOT EXISTS (
     SELECT 1 FROM accounts WHERE environment_id = new.environment_id AND user_id = new.user_id
+  );
+  INSERT INTO members (account_id, number, environment_id, member_id)
+  SELECT id, 1 + coalesce((SELECT max(number) FROM members WHERE account_id = accounts.id), 0), new.environment_id, new.member_id
+  FROM accounts WHERE new.member_id <> '' AND environment_id = new.environment_id AND user_id = new.user_id AND NOT EXISTS (
+    SELECT 1 FROM members
+    WHERE environment_id = new.environment_id AND member_id = new.member_id AND account_id = accounts.id
   );
 END;
 --> statement-breakpoint
@@ -526,8 +561,8 @@ END;
 --> statement-breakpoint
 -- Stops a change of what was agreed, such as the pack or the interval.
 CREATE TRIGGER recurring_grants_frozen BEFORE UPDATE OF
-  account_id, ordinal, environment_id, pack_id, pack_name, quantity, every, anchor_ms, ends_at_ms, rollover_periods, id_seed,
-  created_at_ms ON recurring_grants
+  account_id, ordinal, environment_id, pack_id, pack_name, quantity, every, anchor_ms, time_zone, anchor_local_ms, ends_at_ms,
+  rollover_periods, id_seed, created_at_ms ON recurring_grants
 BEGIN
   SELECT RAISE(ABORT, 'recurring_grants_frozen');
 END;
@@ -686,12 +721,11 @@ BEGIN
   SELECT RAISE(ABORT, 'payment_names_taken');
 END;
 --> statement-breakpoint
--- A usage event has the next seq of its account and the latest `occurred_at_ms` so far. This also rejects INSERT OR REPLACE.
+-- A usage event has the next seq of its account. This also rejects INSERT OR REPLACE.
 CREATE TRIGGER usage_events_seq_gapless BEFORE INSERT ON usage_events
-WHEN NOT coalesce((
-  SELECT new.seq = seq + 1 AND new.occurred_by_ms = max(occurred_by_ms, new.occurred_at_ms) FROM usage_events
-  WHERE account_id = new.account_id ORDER BY occurred_by_ms DESC, seq DESC LIMIT 1
-), new.seq = 1 AND new.occurred_by_ms = new.occurred_at_ms)
+WHEN new.seq <> 1 + coalesce((
+  SELECT seq FROM usage_events WHERE account_id = new.account_id ORDER BY seq DESC LIMIT 1
+), 0)
 BEGIN
   SELECT RAISE(ABORT, 'usage_events_seq_gapless');
 END;
@@ -712,7 +746,7 @@ END;
 --> statement-breakpoint
 -- A usage event never changes.
 CREATE TRIGGER usage_events_frozen BEFORE UPDATE OF
-  account_id, occurred_by_ms, seq, environment_id, event, model, count_minor, tokens_minor, seconds_minor, cents_minor,
+  account_id, seq, environment_id, event, model, count_minor, tokens_minor, seconds_minor, cents_minor,
   meters, price_version, cost_minor, occurred_at_ms, received_at_ms, debits, uncovered, counted ON usage_events
 BEGIN
   SELECT RAISE(ABORT, 'usage_events_append_only');
@@ -734,6 +768,15 @@ BEGIN
   SELECT RAISE(ABORT, 'usage_events_append_only');
 END;
 --> statement-breakpoint
+-- An event keeps its member, which only an erasure of its payer takes off (ME6).
+CREATE TRIGGER usage_events_keep_member BEFORE UPDATE OF member_number ON usage_events
+WHEN new.member_number IS NOT old.member_number AND NOT (
+  new.member_number IS NULL AND EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id)
+)
+BEGIN
+  SELECT RAISE(ABORT, 'usage_events_append_only');
+END;
+--> statement-breakpoint
 -- Stops a DELETE after which a repeated event would debit again.
 CREATE TRIGGER usage_events_no_delete BEFORE DELETE ON usage_events
 BEGIN
@@ -744,7 +787,7 @@ END;
 CREATE TRIGGER usage_events_large_properties BEFORE INSERT ON usage_events
 WHEN new.large_properties_bytes IS NOT NULL AND NOT EXISTS (
   SELECT 1 FROM large_properties
-  WHERE account_id = new.account_id AND occurred_by_ms = new.occurred_by_ms AND seq = new.seq
+  WHERE account_id = new.account_id AND seq = new.seq
     AND octet_length(properties) = new.large_properties_bytes
 )
 BEGIN
@@ -754,8 +797,7 @@ END;
 -- Large properties belong to a new event. An existing event cannot get any.
 CREATE TRIGGER large_properties_of_event BEFORE INSERT ON large_properties
 WHEN NOT coalesce((
-  SELECT new.seq > seq AND new.occurred_by_ms >= occurred_by_ms FROM usage_events
-  WHERE account_id = new.account_id ORDER BY occurred_by_ms DESC, seq DESC LIMIT 1
+  SELECT new.seq > seq FROM usage_events WHERE account_id = new.account_id ORDER BY seq DESC LIMIT 1
 ), EXISTS (SELECT 1 FROM accounts WHERE id = new.account_id))
 BEGIN
   SELECT RAISE(ABORT, 'large_properties_of_event');
@@ -765,7 +807,7 @@ END;
 CREATE TRIGGER large_properties_no_replace BEFORE INSERT ON large_properties
 WHEN EXISTS (
   SELECT 1 FROM large_properties
-  WHERE account_id = new.account_id AND occurred_by_ms = new.occurred_by_ms AND seq = new.seq
+  WHERE account_id = new.account_id AND seq = new.seq
 )
 BEGIN
   SELECT RAISE(ABORT, 'large_properties_primary_key');
@@ -781,7 +823,7 @@ END;
 CREATE TRIGGER large_properties_no_delete BEFORE DELETE ON large_properties
 WHEN NOT EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) OR EXISTS (
   SELECT 1 FROM usage_events
-  WHERE account_id = old.account_id AND occurred_by_ms = old.occurred_by_ms AND seq = old.seq
+  WHERE account_id = old.account_id AND seq = old.seq
     AND large_properties_bytes IS NOT NULL
 )
 BEGIN
@@ -867,6 +909,15 @@ BEGIN
   SELECT RAISE(ABORT, 'reservations_frozen');
 END;
 --> statement-breakpoint
+-- A hold keeps its member, which only an erasure of its payer takes off, once it is settled (ME6).
+CREATE TRIGGER reservations_keep_member BEFORE UPDATE OF member_number ON reservations
+WHEN new.member_number IS NOT old.member_number AND NOT (
+  new.member_number IS NULL AND old.state <> 'open' AND EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id)
+)
+BEGIN
+  SELECT RAISE(ABORT, 'reservations_frozen');
+END;
+--> statement-breakpoint
 -- Stops a change of ids outside an erasure, of an open reservation, or to another pseudonym.
 CREATE TRIGGER reservations_names_erased BEFORE UPDATE ON reservations
 WHEN (new.id <> old.id OR new.request_hash <> old.request_hash) AND (NOT (
@@ -910,33 +961,34 @@ BEGIN
 END;
 --> statement-breakpoint
 -- Counts the usage in `counted` of events and reservations. The next window overwrites a counter. The batch aborts if the usage
--- may be rejected and would exceed the user's amount (Q4, Q5), or if its window is over. `isKept`: it is already counted.
-CREATE VIEW usage_counts (environment_id, account_id, counted) AS
-SELECT environment_id, account_id, counted FROM usage_events WHERE counted IS NOT NULL;
+-- may be rejected and would exceed the user's amount (Q4, Q5). `isKept`: it is already counted.
+-- A count with `isMember` is the member's of the row; the others are the payer's (ME2).
+CREATE VIEW usage_counts (environment_id, account_id, member_number, at_ms, counted) AS
+SELECT environment_id, account_id, member_number, received_at_ms, counted FROM usage_events WHERE counted IS NOT NULL;
 --> statement-breakpoint
--- Stops two racing requests that are within a limit only alone.
+-- Stops two racing requests that are within a limit only alone, and a count in another window than the one that runs. Its planner
+-- has not read the counter, and has another version of the time zones' rules or a slow clock (TZ1).
 CREATE TRIGGER usage_counts_add INSTEAD OF INSERT ON usage_counts
 BEGIN
   INSERT INTO usage_counters (
-    environment_id, limit_id, account_id, window_ms, used_minor, reached_count, amount_minor, is_enforced
+    environment_id, limit_id, account_id, member_number, end_ms, used_minor, reached_count, amount_minor, is_enforced
   )
-  SELECT new.environment_id, value ->> 'limitId', new.account_id, value ->> 'windowMs', value ->> 'minor',
+  SELECT new.environment_id, value ->> 'limitId', new.account_id, iif(value ->> 'isMember', new.member_number, 0), value ->> 'endMs', value ->> 'minor',
     value ->> 'minor' >= value ->> 'amountMinor', value ->> 'amountMinor', coalesce(value ->> 'isEnforced', 0)
   FROM json_each(new.counted) WHERE value ->> 'isKept' IS NULL
-  ON CONFLICT (environment_id, limit_id, account_id) DO UPDATE SET
-    window_ms = max(window_ms, excluded.window_ms),
+  ON CONFLICT (environment_id, limit_id, account_id, member_number) DO UPDATE SET
+    end_ms = iif(end_ms > new.at_ms AND end_ms <> excluded.end_ms, RAISE(ABORT, 'usage_counters_window'), excluded.end_ms),
     used_minor = iif(
-      excluded.is_enforced AND (window_ms > excluded.window_ms OR iif(window_ms = excluded.window_ms, used_minor, 0)
-        + excluded.used_minor > iif(has_override, override_minor, excluded.amount_minor)),
+      excluded.is_enforced AND iif(end_ms = excluded.end_ms, used_minor, 0) + excluded.used_minor
+        > iif(has_override, override_minor, excluded.amount_minor),
       RAISE(ABORT, 'usage_limit_reached'),
-      iif(window_ms > excluded.window_ms, used_minor,
-        min(iif(window_ms = excluded.window_ms, used_minor, 0) + excluded.used_minor, 9007199254740991))
+      min(iif(end_ms = excluded.end_ms, used_minor, 0) + excluded.used_minor, 9007199254740991)
     ),
-    reached_count = iif(window_ms > excluded.window_ms, reached_count, iif(
-      window_ms = excluded.window_ms AND reached_count > 0, reached_count + 1,
-      coalesce(iif(window_ms = excluded.window_ms, used_minor, 0) + excluded.used_minor
+    reached_count = iif(
+      end_ms = excluded.end_ms AND reached_count > 0, reached_count + 1,
+      coalesce(iif(end_ms = excluded.end_ms, used_minor, 0) + excluded.used_minor
         >= iif(has_override, override_minor, excluded.amount_minor), 0)
-    )),
+    ),
     amount_minor = excluded.amount_minor, is_enforced = excluded.is_enforced;
 END;
 --> statement-breakpoint
@@ -951,13 +1003,13 @@ END;
 CREATE TRIGGER usage_events_to_sum AFTER INSERT ON usage_events
 WHEN NOT EXISTS (SELECT 1 FROM usage_to_sum WHERE environment_id = new.environment_id AND account_id = new.account_id)
 BEGIN
-  INSERT INTO usage_to_sum (environment_id, account_id, occurred_by_ms, seq, received_at_ms)
-  VALUES (new.environment_id, new.account_id, new.occurred_by_ms, new.seq, new.received_at_ms);
+  INSERT INTO usage_to_sum (environment_id, account_id, seq, received_at_ms)
+  VALUES (new.environment_id, new.account_id, new.seq, new.received_at_ms);
 END;
 --> statement-breakpoint
 -- Events are summed once: the batch with their sums moves the account's mark to the first later event, or deletes it.
-CREATE VIEW usage_summed (environment_id, account_id, seq, last_by_ms, last_seq) AS
-SELECT environment_id, account_id, seq, 0, 0 FROM usage_to_sum;
+CREATE VIEW usage_summed (environment_id, account_id, seq, last_seq) AS
+SELECT environment_id, account_id, seq, 0 FROM usage_to_sum;
 --> statement-breakpoint
 -- Stops two runs of the cron that sum the same events.
 CREATE TRIGGER usage_summed_once INSTEAD OF INSERT ON usage_summed
@@ -965,24 +1017,25 @@ BEGIN
   DELETE FROM usage_to_sum
   WHERE environment_id = new.environment_id AND account_id = new.account_id AND seq = new.seq;
   SELECT RAISE(ABORT, 'usage_summed_once') WHERE changes() = 0;
-  INSERT INTO usage_to_sum (environment_id, account_id, occurred_by_ms, seq, received_at_ms)
-  SELECT new.environment_id, account_id, occurred_by_ms, seq, received_at_ms FROM usage_events
-  WHERE account_id = new.account_id AND (occurred_by_ms, seq) > (new.last_by_ms, new.last_seq)
-  ORDER BY occurred_by_ms, seq LIMIT 1;
+  INSERT INTO usage_to_sum (environment_id, account_id, seq, received_at_ms)
+  SELECT new.environment_id, account_id, seq, received_at_ms FROM usage_events
+  WHERE account_id = new.account_id AND seq > new.last_seq ORDER BY seq LIMIT 1;
 END;
 --> statement-breakpoint
 -- Stops an event that its limits do not count.
 CREATE TRIGGER usage_events_count AFTER INSERT ON usage_events
 WHEN new.counted IS NOT NULL
 BEGIN
-  INSERT INTO usage_counts (environment_id, account_id, counted) VALUES (new.environment_id, new.account_id, new.counted);
+  INSERT INTO usage_counts (environment_id, account_id, member_number, at_ms, counted)
+  VALUES (new.environment_id, new.account_id, new.member_number, new.received_at_ms, new.counted);
 END;
 --> statement-breakpoint
 -- Stops a reservation that its limits do not count.
 CREATE TRIGGER reservations_count AFTER INSERT ON reservations
 WHEN new.counted IS NOT NULL
 BEGIN
-  INSERT INTO usage_counts (environment_id, account_id, counted) VALUES (new.environment_id, new.account_id, new.counted);
+  INSERT INTO usage_counts (environment_id, account_id, member_number, at_ms, counted)
+  VALUES (new.environment_id, new.account_id, new.member_number, new.created_at_ms, new.counted);
 END;
 --> statement-breakpoint
 -- Settling a reservation subtracts what it counted, in the window in which it counted. A charge, whose event is written first,
@@ -995,7 +1048,7 @@ WHEN old.state = 'open' AND new.state <> 'open' AND new.counted IS NOT NULL AND 
 BEGIN
   UPDATE usage_counters SET used_minor = max(0, used_minor - (n.value ->> 'minor')) FROM json_each(new.counted) AS n
   WHERE environment_id = new.environment_id AND limit_id = n.value ->> 'limitId' AND account_id = new.account_id
-    AND window_ms = n.value ->> 'windowMs';
+    AND member_number = iif(n.value ->> 'isMember', old.member_number, 0) AND end_ms = n.value ->> 'endMs';
 END;
 --> statement-breakpoint
 -- A version of a price list never changes. It may be deleted, once.
@@ -1025,9 +1078,9 @@ BEGIN
   SELECT RAISE(ABORT, 'price_lists_frozen');
 END;
 --> statement-breakpoint
--- A limit's unit, window and rules never change. Its counters exist as long as the limit.
+-- A limit's unit, window, time zone and rules never change. Its counters exist as long as the limit.
 CREATE TRIGGER usage_limits_frozen BEFORE UPDATE OF
-  environment_id, id, ordinal, matches, unit, every, created_at_ms ON usage_limits
+  environment_id, id, ordinal, matches, unit, every, per, time_zone, created_at_ms ON usage_limits
 BEGIN
   SELECT RAISE(ABORT, 'usage_limits_frozen');
 END;

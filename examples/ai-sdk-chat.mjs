@@ -1,26 +1,22 @@
-/**
- * A chat on Hono and the AI SDK, paid from the user's credits, which its page shows. `chatApp` is a Worker's or a Node server's app. Give
- * it your model, such as `openai("gpt-5-mini")`, and price its meters in Purser.
- */
+/** A chat with Hono and the AI SDK, paid from the user's credits. Give it your model, and put the model's prices into Purser. */
 import { streamText, wrapLanguageModel } from "ai";
 import { Hono } from "hono";
+import { stream } from "hono/streaming";
 import { purserMiddleware } from "purser-ai-sdk";
 import { Purser, PurserError } from "purser-client";
 
 const PAGE = `<!doctype html><html lang="en"><title>Chat</title>
-<p>You have <output id="credits">…</output>.</p><form><input name="prompt" required> <button>Send</button></form><pre></pre>
+<p>You have <output></output>.</p><form><input name="prompt" required> <button>Send</button></form><pre></pre>
 <script type="module">
-  const show = async () => { credits.textContent = await (await fetch("/credits")).text(); };
-  document.forms[0].onsubmit = async (event) => {
+  const [output, form, pre] = ["output", "form", "pre"].map((name) => document.querySelector(name));
+  const show = async () => { output.value = await (await fetch("/credits")).text(); };
+  form.onsubmit = async (event) => {
     event.preventDefault();
-    const body = JSON.stringify({ prompt: event.target.prompt.value });
-    const answer = await fetch("/chat", { method: "POST", body });
-    const pre = document.querySelector("pre");
-    pre.textContent = "";
-    for await (const text of answer.body.pipeThrough(new TextDecoderStream())) pre.append(text);
-    show();
+    const body = JSON.stringify({ prompt: form.prompt.value });
+    pre.textContent = await (await fetch("/chat", { method: "POST", body })).text();
+    await show();
   };
-  show();
+  await show();
 </script></html>`;
 
 export function chatApp({ purserUrl, secretKey, model, userOf }) {
@@ -35,11 +31,10 @@ export function chatApp({ purserUrl, secretKey, model, userOf }) {
   });
 
   app.post("/chat", async (c) => {
-    // Take the user from your session, never from the request's body.
-    const userId = await userOf(c);
+    // `userOf` reads your session: a user id from the request's body would let one user spend another's credits.
+    const middleware = purserMiddleware({ purser, userId: await userOf(c), event: "chat.completion" });
     const { prompt } = await c.req.json();
-    const middleware = purserMiddleware({ purser, userId, event: "chat.completion" });
-    let failed;
+    let failure;
     const { textStream } = streamText({
       model: wrapLanguageModel({ model, middleware }),
       prompt,
@@ -47,23 +42,17 @@ export function chatApp({ purserUrl, secretKey, model, userOf }) {
       // When the user leaves, the provider stops, and what it did until then is charged.
       abortSignal: c.req.raw.signal,
       onError: ({ error }) => {
-        failed = error;
+        failure = error;
       },
     });
-    // The first word comes once the credits are reserved, so a shortage still becomes a status.
-    const reader = textStream.getReader();
-    const first = await reader.read();
-    if (failed instanceof PurserError && [402, 429].includes(failed.status)) return c.text(failed.code, failed.status);
-    if (failed) return c.text("The chat does not work now.", 502);
-    const text = new ReadableStream({
-      start: (controller) => (first.done ? controller.close() : controller.enqueue(first.value)),
-      pull: async (controller) => {
-        const { done, value } = await reader.read();
-        done ? controller.close() : controller.enqueue(value);
-      },
-      cancel: (reason) => reader.cancel(reason),
+    // The first word comes after the reservation, so a shortage has a status.
+    const words = textStream[Symbol.asyncIterator]();
+    const first = await words.next();
+    if (failure instanceof PurserError && failure.is("insufficient_credits")) return c.text("Too few credits.", 402);
+    if (failure !== undefined) return c.text("The chat does not work now.", 502);
+    return stream(c, async (out) => {
+      for (let word = first; !word.done; word = await words.next()) await out.write(word.value);
     });
-    return c.body(text.pipeThrough(new TextEncoderStream()));
   });
   return app;
 }

@@ -21,12 +21,11 @@ const lastSeqOf = (account: string) =>
   `coalesce((SELECT seq FROM credit_ledger WHERE account_id = ${account} ORDER BY seq DESC LIMIT 1), 0)`;
 const ACTIVE = `SELECT * FROM credit_balances WHERE account_id = ${ACCOUNT} AND has_remaining = 1 AND expires_at_ms > ?3`;
 
-const NEW_USAGE_EVENT = `INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_minor,
+const NEW_USAGE_EVENT = `INSERT INTO usage_events (account_id, seq, environment_id, event_id, event, count_minor,
     tokens_minor, occurred_at_ms, received_at_ms, reservation_id, request_hash, debits)
-  SELECT CAST(?2 AS INTEGER), max(CAST(?6 AS INTEGER), coalesce(last.occurred_by_ms, 0)), coalesce(last.seq, 0) + 1,
+  SELECT CAST(?2 AS INTEGER), coalesce(last.seq, 0) + 1,
     CAST(?1 AS INTEGER), ?3, ?4, 0, CAST(?5 AS INTEGER), CAST(?6 AS INTEGER), CAST(?6 AS INTEGER), ?7, '', ?8
-  FROM (SELECT 1) LEFT JOIN (SELECT occurred_by_ms, seq FROM usage_events WHERE account_id = ?2
-    ORDER BY occurred_by_ms DESC, seq DESC LIMIT 1) AS last`;
+  FROM (SELECT 1) LEFT JOIN (SELECT seq FROM usage_events WHERE account_id = ?2 ORDER BY seq DESC LIMIT 1) AS last`;
 const NEW_ENTRY = `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by,
     event_id, reservation_id, occurred_at_ms)
   SELECT account_id, ${lastSeqOf("?1")} + 1, grant_seq, CAST(?3 AS INTEGER), remaining_minor + CAST(?3 AS INTEGER), last_seq,

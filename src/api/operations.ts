@@ -11,6 +11,7 @@ import getFeatureFlags from "./analytics/get-feature-flags.ts";
 import getRemoteConfig from "./analytics/get-remote-config.ts";
 import getRemoteConfigScript from "./analytics/get-remote-config-script.ts";
 import createApp from "./apps/create-app.ts";
+import getEndUserAuth from "./apps/get-end-user-auth.ts";
 import getEnvironmentUsage from "./apps/get-environment-usage.ts";
 import getLimits from "./apps/get-limits.ts";
 import getTestClock from "./apps/get-test-clock.ts";
@@ -83,6 +84,7 @@ import getUnitNamesOfApp from "./unit-names/get-unit-names-of-app.ts";
 import setUnitNames from "./unit-names/set-unit-names.ts";
 import getUsageTotals from "./usage/get-usage-totals.ts";
 import listUsageEvents from "./usage/list-usage-events.ts";
+import listUsageMembers from "./usage/list-usage-members.ts";
 import previewPrice from "./usage/price-usage.ts";
 import recordUsageEvent from "./usage/record-usage-event.ts";
 import recordUsageEvents from "./usage/record-usage-events.ts";
@@ -108,6 +110,7 @@ export const operations: readonly Operation[] = [
   createApp,
   listApps,
   setEndUserAuth,
+  getEndUserAuth,
   setLimits,
   getLimits,
   setTestClock,
@@ -154,6 +157,7 @@ export const operations: readonly Operation[] = [
   recordUsageEvents,
   previewPrice,
   listUsageEvents,
+  listUsageMembers,
   getUsageTotals,
   getEnvironmentUsage,
   createReservation,

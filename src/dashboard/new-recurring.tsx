@@ -71,7 +71,7 @@ async function newRecurringPage(c: Context<DashboardEnv>, form: Form, rejection?
 }
 
 function readRecurringInput(form: Form) {
-  return parseForm(createRecurringInput, {
+  const { startsAt, ...input } = parseForm(createRecurringInput, {
     recurringId: form.recurringId,
     userId: form.userId,
     packId: form.packId,
@@ -81,6 +81,7 @@ function readRecurringInput(form: Form) {
     endsAt: timeField(form, "endsAt"),
     rolloverPeriods: numberField(form, "rolloverPeriods") ?? null,
   });
+  return { ...input, startsAt: startsAt?.atMs };
 }
 
 async function confirmRecurring(c: Context<DashboardEnv>, form: Form, refused?: PurserError) {

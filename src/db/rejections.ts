@@ -27,6 +27,8 @@ interface NotedRejection {
   readonly environment: Environment;
   readonly kind: RejectionKind;
   readonly userId: string;
+  /** Empty for none. */
+  readonly memberId: string;
   readonly subject: string;
   readonly model: string;
   reason: string;
@@ -39,6 +41,7 @@ let notedRejections = new Map<string, NotedRejection>();
 /** The rejected request: its user, and the event and model of a usage or the pack of a grant. */
 export interface RejectedOperation {
   readonly userId: string;
+  readonly memberId?: string | undefined;
   readonly subject: string;
   readonly model?: string | null | undefined;
 }
@@ -75,15 +78,17 @@ export function noteRejection(
   request: RejectedOperation,
 ): void {
   const lastAtMs = realNow();
-  const userId = rejection.code === "person_erased" ? "" : request.userId;
+  const isErased = rejection.code === "person_erased";
+  const userId = isErased ? "" : request.userId;
+  const memberId = isErased ? "" : (request.memberId ?? "");
   const subject = request.subject.slice(0, REJECTED_NAME_MAX);
   const model = (request.model ?? "").slice(0, REJECTED_NAME_MAX);
   const reason = JSON.stringify(reasonOfRejection(kind, rejection));
-  const key = JSON.stringify([environment.database, environment.id, kind, userId, subject, model]);
+  const key = JSON.stringify([environment.database, environment.id, kind, userId, memberId, subject, model]);
   const noted = notedRejections.get(key);
   if (noted !== undefined) Object.assign(noted, { reason, times: noted.times + 1, lastAtMs });
   else if (notedRejections.size < KEPT_REJECTIONS_MAX)
-    notedRejections.set(key, { environment, kind, userId, subject, model, reason, times: 1, lastAtMs });
+    notedRejections.set(key, { environment, kind, userId, memberId, subject, model, reason, times: 1, lastAtMs });
 }
 
 type RejectionRows = { rows: string };
@@ -92,7 +97,10 @@ type RejectionRows = { rows: string };
 const isBeingErased = () =>
   hasRow(
     erasureIds,
-    and(eq(erasureIds.environmentId, sql`r.value ->> 0`), eq(erasureIds.distinctId, sql`r.value ->> 1`)),
+    and(
+      eq(erasureIds.environmentId, sql`r.value ->> 0`),
+      sql`${erasureIds.distinctId} IN (r.value ->> 1, r.value ->> 9)`,
+    ),
   );
 
 /** Skips ids that were erased after the rejection: an erasure adds the tombstone before it deletes rows. */
@@ -106,6 +114,7 @@ const addRejections = query((value: ValueOf<RejectionRows>) => {
     reason: sql`r.value ->> 5`,
     times: sql`r.value ->> 6`,
     lastAtMs: sql`r.value ->> 7`,
+    memberId: sql`r.value ->> 9`,
   };
   const from = sql`FROM json_each(${value("rows")}) AS r WHERE NOT EXISTS (
     SELECT 1 FROM json_each(r.value, '$[8]') AS h CROSS JOIN ${tombstones}
@@ -130,11 +139,11 @@ const deleteNonBlockingOfRejections = query(
 );
 
 const deleteOldest = query((value: ValueOf<RejectionRows>) => {
-  const { environmentId, userId, kind, subject, model, lastAtMs } = rejections;
+  const { environmentId, userId, memberId, kind, subject, model, lastAtMs } = rejections;
   const isSameKind = sql`${environmentId} = written.${names(environmentId)} AND ${kind} = written.${names(kind)}`;
   return sql`
-    DELETE FROM ${rejections} WHERE (${environmentId}, ${userId}, ${kind}, ${subject}, ${model}) IN (
-      SELECT ${environmentId}, ${userId}, ${kind}, ${subject}, ${model}
+    DELETE FROM ${rejections} WHERE (${environmentId}, ${userId}, ${memberId}, ${kind}, ${subject}, ${model}) IN (
+      SELECT ${environmentId}, ${userId}, ${memberId}, ${kind}, ${subject}, ${model}
       FROM (SELECT DISTINCT value ->> 0 AS ${names(environmentId)}, value ->> 2 AS ${names(kind)} FROM json_each(${value("rows")})) AS written
       CROSS JOIN ${rejections} INDEXED BY rejections_latest ON ${isSameKind} AND ${lastAtMs} < (
         SELECT ${lastAtMs} FROM ${rejections} WHERE ${isSameKind} ORDER BY ${lastAtMs} DESC LIMIT 1 OFFSET ${KEPT_REJECTIONS_MAX - 1}
@@ -144,10 +153,10 @@ const deleteOldest = query((value: ValueOf<RejectionRows>) => {
 
 /** Deletes the rejections whose last time is older than 30 days. */
 export const deleteOldRejections = query((value: ValueOf<{ nowMs: number }>) => {
-  const { environmentId, userId, kind, subject, model, lastAtMs } = rejections;
+  const { environmentId, userId, memberId, kind, subject, model, lastAtMs } = rejections;
   return sql`
-    DELETE FROM ${rejections} WHERE (${environmentId}, ${userId}, ${kind}, ${subject}, ${model}) IN (
-      SELECT ${environmentId}, ${userId}, ${kind}, ${subject}, ${model}
+    DELETE FROM ${rejections} WHERE (${environmentId}, ${userId}, ${memberId}, ${kind}, ${subject}, ${model}) IN (
+      SELECT ${environmentId}, ${userId}, ${memberId}, ${kind}, ${subject}, ${model}
       FROM ${environments} CROSS JOIN json_each(${JSON.stringify(REJECTION_KINDS)}) AS k
       CROSS JOIN ${rejections} INDEXED BY rejections_latest ON ${environmentId} = ${environments.id} AND ${kind} = k.value
         AND ${lastAtMs} < ${asInteger(value("nowMs"))} - ${REJECTION_DAYS * DAY_MS}
@@ -162,8 +171,11 @@ export async function flushRejections(env: object): Promise<void> {
   await Promise.all(
     [...groups].map(async ([index, group]) => {
       const rows = group.map(async ({ environment, userId, ...row }) => {
-        const hashes = userId === "" ? [] : await hashForTombstones({ settings, environment }, userId);
-        return [environment.id, userId, row.kind, row.subject, row.model, row.reason, row.times, row.lastAtMs, hashes];
+        const { memberId } = row;
+        const ids = [userId, memberId].filter((id) => id !== "");
+        const hashes = (await Promise.all(ids.map((id) => hashForTombstones({ settings, environment }, id)))).flat();
+        const named = [environment.id, userId, row.kind, row.subject, row.model];
+        return [...named, row.reason, row.times, row.lastAtMs, hashes, memberId];
       });
       const values = { rows: JSON.stringify(await Promise.all(rows)) };
       const database = databaseAt(env, index)?.d1;
@@ -173,7 +185,7 @@ export async function flushRejections(env: object): Promise<void> {
   );
 }
 
-const REJECTION_FIELDS = ["kind", "userId", "subject", "model", "reason", "times", "lastAtMs"] as const;
+const REJECTION_FIELDS = ["kind", "userId", "memberId", "subject", "model", "reason", "times", "lastAtMs"] as const;
 
 const selectRejections = query((value: ValueOf<{ environmentId: number; kind: RejectionKind }>) =>
   drizzle
@@ -207,10 +219,11 @@ export async function readRejectionsOfUser(ctx: TenantCtx, userId: string) {
 
 type RejectionRow = StatementRow<typeof selectRejections>;
 
-const presentRejectionRow = ({ reason, lastAtMs, userId, model, ...row }: RejectionRow) => ({
+const presentRejectionRow = ({ reason, lastAtMs, userId, memberId, model, ...row }: RejectionRow) => ({
   ...row,
   /** Null for a person who was erased. */
   userId: userId === "" ? null : userId,
+  memberId: memberId === "" ? null : memberId,
   model: model === "" ? null : model,
   // `noteRejection` wrote this JSON.
   reason: JSON.parse(reason) as RejectionReason,

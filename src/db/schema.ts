@@ -9,6 +9,7 @@ export * from "./schema/books.ts";
 export type { Minor } from "./schema/columns.ts";
 export * from "./schema/cron-state.ts";
 export * from "./schema/erasure.ts";
+export * from "./schema/members.ts";
 export * from "./schema/packs.ts";
 export * from "./schema/payments.ts";
 export * from "./schema/people.ts";

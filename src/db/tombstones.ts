@@ -217,8 +217,11 @@ export async function findErased(
 }
 
 /** Returns `person_erased` (409), for every write for an erased id and for its pseudonymous books. */
-export function personErased(param?: string): PurserError {
+export function personErased(param?: string, details?: { readonly field: "memberId" }): PurserError {
   const message =
     "This person was erased, so Purser stores nothing more about them. `POST /api/v1/erasures/{erasureId}/lift` lets their ids be used again.";
-  return new PurserError("person_erased", message, param === undefined ? {} : { param });
+  return new PurserError("person_erased", message, {
+    ...(param === undefined ? {} : { param }),
+    ...(details === undefined ? {} : { details }),
+  });
 }

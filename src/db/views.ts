@@ -43,7 +43,6 @@ export const usageSummed = sqliteTable("usage_summed", {
   /** The mark's expected position. The batch aborts with `usage_summed_once` if it is elsewhere. */
   seq: integer("seq").notNull(),
   /** The last event that the sums include. */
-  lastByMs: integer("last_by_ms").notNull(),
   lastSeq: integer("last_seq").notNull(),
 });
 

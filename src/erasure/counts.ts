@@ -83,7 +83,7 @@ const countsOf = (): Readonly<Record<CountedKind, SQL>> => ({
   refusals: count(rejections, namesId(rejections, rejections.userId)),
   balances: count(creditBalances, countOfAccount(creditBalances)),
   ledger: countBySeq(creditLedger.seq, countOfAccount(creditLedger)),
-  metering: countBySeq(usageEvents.seq, countOfAccount(usageEvents), desc(usageEvents.occurredByMs)),
+  metering: countBySeq(usageEvents.seq, countOfAccount(usageEvents)),
   reservations: sql.join(
     // There is one index for open reservations and another for the others.
     [sql`${reservations.state} = 'open'`, sql`${reservations.state} <> 'open'`].map((state) =>

@@ -1,4 +1,4 @@
-import { desc, type SQL, sql } from "drizzle-orm";
+import { type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn, type SQLiteTable } from "drizzle-orm/sqlite-core";
 import { assignments, drizzle, insertFrom, names, query, type ValueOf } from "../db/query.ts";
 import {
@@ -20,12 +20,11 @@ type OfBooksPage = ValueOf<ErasurePage>;
 /** A table of the books. */
 type AccountTables = SQLiteTable & { readonly accountId: SQLiteColumn };
 
-const lastSeq = (table: AccountTables & { readonly seq: SQLiteColumn }, ...order: readonly SQL[]) => sql`coalesce((
-  SELECT ${table.seq} FROM ${table} WHERE ${table.accountId} = ${id.accountId}
-  ORDER BY ${sql.join([...order], sql`, `)} LIMIT 1
+const lastSeq = (table: AccountTables & { readonly seq: SQLiteColumn }) => sql`coalesce((
+  SELECT ${table.seq} FROM ${table} WHERE ${table.accountId} = ${id.accountId} ORDER BY ${table.seq} DESC LIMIT 1
 ), 0)`;
-const lastLedger = () => lastSeq(creditLedger, desc(creditLedger.seq));
-const lastUsage = () => lastSeq(usageEvents, desc(usageEvents.occurredByMs), desc(usageEvents.seq));
+const lastLedger = () => lastSeq(creditLedger);
+const lastUsage = () => lastSeq(usageEvents);
 
 const pageEnds = alias(erasureIds, "ends");
 
@@ -41,36 +40,15 @@ const extendPage = (from: "ledgerFrom" | "usageFrom", to: "ledgerTo" | "usageTo"
   ) AS ${pageEnds} WHERE ${erasureIds.accountId} = ${pageEnds.accountId}`,
   );
 
-/**
- * Sets the time at which the page of usage events ends. This time, the first column of the primary key, never decreases as
- * seq grows.
- */
-const setUsagePageEnd = query((value: OfBooksPage) => {
-  const { accountId, occurredByMs, seq } = usageEvents;
-  const { usageFromMs, usageFrom, usageTo } = erasureIds;
-  const usageToMs = sql`(
-    SELECT ${occurredByMs} FROM ${usageEvents}
-    WHERE ${accountId} = ${erasureIds.accountId} AND (${occurredByMs}, ${seq}) > (${usageFromMs}, ${usageFrom})
-      AND ${seq} = ${usageTo}
-    LIMIT 1
-  )`;
-  return drizzle
-    .update(erasureIds)
-    .set({ usageToMs })
-    .where(sql`${usageTo} > ${usageFrom} AND ${erasureIds.accountId} IN ${accountsWithOpenBooks(value)}`);
-});
-
 const byLedgerSeq = (table: typeof creditLedger | typeof creditAdjustments) => (value: OfBooksPage) =>
   sql`
   ${idsWithOpenAccounts(value)} CROSS JOIN ${table} AS r ON ${ofRow(table.accountId)} = ${id.accountId}
     AND ${ofRow(table.seq)} > ${id.ledgerFrom} AND ${ofRow(table.seq)} <= ${id.ledgerTo}`;
 /** FROM: the ledger entries `r` of the page. */
 export const erasedLedgerPage = byLedgerSeq(creditLedger);
-const usagePage = (value: OfBooksPage) => {
-  const position = sql`(${ofRow(usageEvents.occurredByMs)}, ${ofRow(usageEvents.seq)})`;
-  return sql`${idsWithOpenAccounts(value)} CROSS JOIN ${usageEvents} AS r ON ${ofRow(usageEvents.accountId)} = ${id.accountId}
-    AND ${position} > (${id.usageFromMs}, ${id.usageFrom}) AND ${position} <= (${id.usageToMs}, ${id.usageTo})`;
-};
+const usagePage = (value: OfBooksPage) =>
+  sql`${idsWithOpenAccounts(value)} CROSS JOIN ${usageEvents} AS r ON ${ofRow(usageEvents.accountId)} = ${id.accountId}
+    AND ${ofRow(usageEvents.seq)} > ${id.usageFrom} AND ${ofRow(usageEvents.seq)} <= ${id.usageTo}`;
 const erasedReservationPage = (value: OfBooksPage) => sql`(
     SELECT r.* FROM ${idsWithOpenAccounts(value)} CROSS JOIN ${reservations} AS r INDEXED BY reservations_settled
       ON ${ofRow(reservations.accountId)} = ${id.accountId} AND ${ofRow(reservations.state)} <> 'open'
@@ -85,39 +63,40 @@ interface AccountTable {
   /** FROM: the table's rows `r` in the page. */
   readonly page: (value: OfBooksPage) => SQL;
   /** SET: the columns to clear. */
-  readonly cleared: SQL;
+  readonly cleared: () => SQL;
   /** The columns with an id of an event, a reservation or an adjustment. */
   readonly ids: readonly SQLiteColumn[];
 }
 
-const noHash = sql`''`;
-const usageKey = [usageEvents.accountId, usageEvents.occurredByMs, usageEvents.seq];
+const noHash = () => sql`''`;
+const usageKey = [usageEvents.accountId, usageEvents.seq];
 const ledger: AccountTable = {
   table: creditLedger,
   key: [creditLedger.accountId, creditLedger.seq],
   page: erasedLedgerPage,
-  cleared: assignments(creditLedger, { note: sql`NULL` }),
+  cleared: () => assignments(creditLedger, { note: sql`NULL` }),
   ids: [creditLedger.eventId, creditLedger.reservationId],
 };
 const adjustments: AccountTable = {
   table: creditAdjustments,
   key: [creditAdjustments.environmentId, creditAdjustments.id],
   page: byLedgerSeq(creditAdjustments),
-  cleared: assignments(creditAdjustments, { requestHash: noHash }),
+  cleared: () => assignments(creditAdjustments, { requestHash: noHash() }),
   ids: [creditAdjustments.id],
 };
 const usage: AccountTable = {
   table: usageEvents,
   key: usageKey,
   page: usagePage,
-  cleared: assignments(usageEvents, { requestHash: noHash, properties: sql`NULL`, largePropertiesBytes: sql`NULL` }),
+  cleared: () =>
+    assignments(usageEvents, { requestHash: noHash(), properties: sql`NULL`, largePropertiesBytes: sql`NULL` }),
   ids: [usageEvents.eventId, usageEvents.reservationId],
 };
 const holds: AccountTable = {
   table: reservations,
   key: [reservations.environmentId, reservations.id],
   page: erasedReservationPage,
-  cleared: assignments(reservations, { requestHash: noHash }),
+  cleared: () => assignments(reservations, { requestHash: noHash() }),
   ids: [reservations.id, reservations.settledEventId],
 };
 
@@ -130,13 +109,14 @@ const recurringTable: AccountTable = {
     LIMIT ${rowsMax(value)}
   ) AS r`,
   // Recurring grants end (E2).
-  cleared: assignments(recurringGrants, {
-    requestHash: noHash,
-    state: sql`'ended'`,
-    reason: sql`NULL`,
-    nextAtMs: sql`NULL`,
-    finalN: sql`-1`,
-  }),
+  cleared: () =>
+    assignments(recurringGrants, {
+      requestHash: noHash(),
+      state: sql`'ended'`,
+      reason: sql`NULL`,
+      nextAtMs: sql`NULL`,
+      finalN: sql`-1`,
+    }),
   ids: [recurringGrants.id],
 };
 
@@ -172,11 +152,11 @@ const insertNewIds = ({ table, page, ids }: AccountTable) =>
     );
   });
 
-const eraseTable = ({ table, key, page, cleared, ids }: AccountTable, when = sql`1`) =>
+const eraseTable = ({ table, key, page, cleared, ids }: AccountTable, when = () => sql`1`) =>
   query((value: OfBooksPage) => {
     const renamed = ids.map((column) => sql`${names(column)} = ${newName(table, column, "id")}`);
-    return sql`UPDATE ${table} SET ${sql.join([cleared, ...renamed], sql`, `)}
-      WHERE (${names(...key)}) IN (SELECT ${sql.join(key.map(ofRow), sql`, `)} FROM ${page(value)} WHERE ${when})`;
+    return sql`UPDATE ${table} SET ${sql.join([cleared(), ...renamed], sql`, `)}
+      WHERE (${names(...key)}) IN (SELECT ${sql.join(key.map(ofRow), sql`, `)} FROM ${page(value)} WHERE ${when()})`;
   });
 
 const eraseNotes = query((value: OfBooksPage) =>
@@ -192,9 +172,9 @@ const eraseNotes = query((value: OfBooksPage) =>
 );
 // This runs after the statement that removes the events' references to their large properties.
 const deleteLargeProperties = query((value: OfBooksPage) => {
-  const { accountId, occurredByMs, seq } = largeProperties;
+  const { accountId, seq } = largeProperties;
   return drizzle.delete(largeProperties).where(
-    sql`(${accountId}, ${occurredByMs}, ${seq}) IN (
+    sql`(${accountId}, ${seq}) IN (
       SELECT ${sql.join(usageKey.map(ofRow), sql`, `)} FROM ${usagePage(value)}
     )`,
   );
@@ -217,14 +197,13 @@ const eraseAuditTargets = query((value: OfBooksPage) => {
     );
 });
 
-const hasName = sql`${ofRow(creditLedger.note)} IS NOT NULL OR ${ofRow(creditLedger.eventId)} IS NOT NULL
+const hasName = () => sql`${ofRow(creditLedger.note)} IS NOT NULL OR ${ofRow(creditLedger.eventId)} IS NOT NULL
   OR ${ofRow(creditLedger.reservationId)} IS NOT NULL`;
 
 /** The statements that remove names and texts from the books, in order. */
 export const booksOfPage = [
   extendPage("ledgerFrom", "ledgerTo", lastLedger),
   extendPage("usageFrom", "usageTo", lastUsage),
-  setUsagePageEnd,
   ...[ledger, adjustments, usage, holds, recurringTable].map(insertNewIds),
   eraseNotes,
   eraseTable(ledger, hasName),
@@ -238,10 +217,10 @@ export const booksOfPage = [
 
 /** Marks the page as processed. It runs after the last statement that reads the page of the ledger. */
 export const closePage = query((value: OfBooksPage) => {
-  const { accountId, ledgerTo, usageTo, usageToMs } = erasureIds;
+  const { accountId, ledgerTo, usageTo } = erasureIds;
   return drizzle
     .update(erasureIds)
-    .set({ ledgerFrom: sql`${ledgerTo}`, usageFrom: sql`${usageTo}`, usageFromMs: sql`${usageToMs}` })
+    .set({ ledgerFrom: sql`${ledgerTo}`, usageFrom: sql`${usageTo}` })
     .where(sql`${accountId} IN ${accountsWithOpenBooks(value)}`);
 });
 

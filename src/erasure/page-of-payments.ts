@@ -22,11 +22,12 @@ import { erasedLedgerPage } from "./page-of-books.ts";
 import { id, idsWithOpenAccounts, isOfErasedEnvironment, type OfPage, ofRow, rowsMax, rowsOfIds } from "./page-rows.ts";
 
 /** The ledger entry `r` is the grant of the balance. */
-const isGranted = sql`${creditBalances.accountId} = ${ofRow(creditLedger.accountId)} AND ${creditBalances.grantSeq} = ${ofRow(creditLedger.seq)}
+const isGranted =
+  () => sql`${creditBalances.accountId} = ${ofRow(creditLedger.accountId)} AND ${creditBalances.grantSeq} = ${ofRow(creditLedger.seq)}
   AND ${ofRow(creditLedger.reason)} = 'grant'`;
 /** The balances whose grants are in the page. */
 const grantedInPage = (value: OfPage) =>
-  sql`(SELECT ${creditBalances.id} FROM ${erasedLedgerPage(value)} CROSS JOIN ${creditBalances} WHERE ${isGranted})`;
+  sql`(SELECT ${creditBalances.id} FROM ${erasedLedgerPage(value)} CROSS JOIN ${creditBalances} WHERE ${isGranted()})`;
 
 /** The payments of the person: those with data that names the person, and those whose grants are in the page. */
 const erasedPaymentPage = (value: OfPage) => sql`(
@@ -34,19 +35,19 @@ const erasedPaymentPage = (value: OfPage) => sql`(
     SELECT ${ofRow(paymentFacts.paymentId)} FROM ${rowsOfIds(value, paymentFacts, paymentFacts.userId)} LIMIT ${rowsMax(value)}
   ) UNION
   SELECT ${paymentGrants.paymentId} FROM ${erasedLedgerPage(value)} CROSS JOIN ${creditBalances} CROSS JOIN ${paymentGrants}
-  WHERE ${isGranted} AND ${paymentGrants.balanceId} = ${creditBalances.id}
+  WHERE ${isGranted()} AND ${paymentGrants.balanceId} = ${creditBalances.id}
 )`;
 // The reason is kept, so that a repeated event, or an event that read the payment earlier, does not restore the customer.
-const erasedColumns = {
+const erasedColumns = () => ({
   customer: sql`NULL`,
   settledBy: sql`iif(${payments.settledBy} IS NULL, NULL, '')`,
   version: sql`${payments.version} + 1`,
   reason: sql`iif(${payments.status} = 'unmatched', 'person_erased', ${payments.reason})`,
-};
+});
 const erasePayments = query((value: OfPage) =>
   drizzle
     .update(payments)
-    .set(erasedColumns)
+    .set(erasedColumns())
     .where(and(isOfErasedEnvironment(value, payments), inArray(payments.id, erasedPaymentPage(value)))),
 );
 /** Prevents payments from restoring credits that an erasure revoked (S4). */
@@ -57,13 +58,13 @@ const eraseGrants = query((value: OfPage) =>
     .where(and(eq(paymentGrants.isRevoked, 1), inArray(paymentGrants.balanceId, grantedInPage(value)))),
 );
 /** The texts that a caller chose in a session's or an intent's metadata. The other data are Stripe's ids, and numbers. */
-const requestedData = sql`json_set(${paymentFacts.data}, '$.pack', NULL, '$.quantity', NULL)`;
+const requestedData = () => sql`json_set(${paymentFacts.data}, '$.pack', NULL, '$.quantity', NULL)`;
 const eraseFacts = query((value: OfPage) =>
   drizzle
     .update(paymentFacts)
     .set({
       userId: null,
-      data: sql`iif(${paymentFacts.data} ->> '$.pack' IS NULL, ${paymentFacts.data}, ${requestedData})`,
+      data: sql`iif(${paymentFacts.data} ->> '$.pack' IS NULL, ${paymentFacts.data}, ${requestedData()})`,
     })
     .where(
       and(
@@ -106,7 +107,7 @@ const endOverrides = query((value: OfPage) => {
 /** Removes the customer from payments that granted nothing, whose customer is the user. */
 export const erasePaymentCustomers = query(
   (value: OfPage) => sql`
-  UPDATE ${payments} INDEXED BY payments_customer SET ${assignments(payments, erasedColumns)}
+  UPDATE ${payments} INDEXED BY payments_customer SET ${assignments(payments, erasedColumns())}
   WHERE ${isOfErasedEnvironment(value, payments)} AND ${payments.customer} IN (
     SELECT ${ofRow(stripeCustomers.customer)} FROM ${rowsOfIds(value, stripeCustomers, stripeCustomers.userId)}
   )`,

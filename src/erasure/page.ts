@@ -82,7 +82,7 @@ const messagePage = (value: OfPage) => sql`(
   LIMIT ${rowsMax(value)}
 )`;
 /** Deleted endpoints whose deliveries are kept. One index look-up finds each endpoint with deliveries. */
-const deletedEndpoints = sql`(
+const deletedEndpoints = () => sql`(
   WITH RECURSIVE ${endpoint} (${names(webhookDeliveries.endpointId)}) AS (
     SELECT min(${webhookDeliveries.endpointId}) FROM ${webhookDeliveries}
     UNION ALL SELECT (
@@ -98,7 +98,7 @@ const deleteOrphanDeliveries = query((value: OfPage) => {
   return drizzle.delete(webhookDeliveries).where(
     sql`(${endpointId}, ${messageId}) IN (
       SELECT deleted.${names(endpointId)}, ${ofRow(webhookMessages.id)} FROM ${messagePage(value)} AS r
-      CROSS JOIN ${deletedEndpoints} AS deleted
+      CROSS JOIN ${deletedEndpoints()} AS deleted
     )`,
   );
 });

@@ -29,18 +29,17 @@ const FIRST_BODY_BYTES_MAX = 2_048;
 
 const HAS_ALL_ROWS = "every row that the snapshot counted is read";
 
-export type FirstRow = { readonly seq: number; readonly text: string | number; readonly position: number };
+export type FirstRow = { readonly seq: number; readonly text: string | number };
 const place = sql<number>`owner.place`;
 type Spans = RequestedId & { spans: string };
 
-/** SQL: a row's seq, its JSON (or only the size of JSON that is too large for the page), and its value of `orderedBy`. */
+/** SQL: a row's seq, and its JSON, or only the size of JSON that is too large for the page. */
 function selection(list: List, bodyBytesMax: SQL) {
   const { head, body } = jsonOf(list);
   const bytes = list.bodyBytes();
   return {
     seq: sql<number>`${list.table.seq}`,
     text: sql<string | number>`iif(${bytes} > ${bodyBytesMax}, ${bytes}, ${head} || ${body} || '}')`,
-    position: sql<number>`${list.orderedBy ?? sql`0`}`,
   };
 }
 
@@ -52,32 +51,26 @@ const ofSpans = (value: ValueOf<Spans>, list: List, ...seqs: readonly (SQL | und
   FROM ${ownersOfSpans(value)} CROSS JOIN ${list.table} ${list.beside}
   WHERE ${and(list.isOwned(value("environmentId")), ...seqs, list.isShown?.(last), isUnchangedPerson(value))}`;
 
-const [after, to, afterPosition] = [sql`owner.span ->> 1`, sql`owner.span ->> 2`, sql`owner.span ->> 3`];
-const last = sql`owner.span ->> 4`;
+const [after, to, last] = [sql`owner.span ->> 1`, sql`owner.span ->> 2`, sql`owner.span ->> 3`];
 
 const pageStatement = (list: List) =>
   query((value: ValueOf<Spans & { bodyBytesMax: number; count: number }>) => {
     const { seq } = list.table;
-    const seqs =
-      list.orderedBy === null
-        ? sql`${seq} > ${after} AND ${seq} <= ${to}`
-        : sql`(${list.orderedBy}, ${seq}) > (${afterPosition}, ${after}) AND ${seq} <= ${to}`;
-    const { seq: rowSeq, text, position } = selection(list, asInteger(value("bodyBytesMax")));
+    const seqs = sql`${seq} > ${after} AND ${seq} <= ${to}`;
+    const { seq: rowSeq, text } = selection(list, asInteger(value("bodyBytesMax")));
     return readArrays(
-      [rowSeq, text, position, place] as const,
+      [rowSeq, text, place] as const,
       (selected) => sql`SELECT ${selected} ${ofSpans(value, list, seqs)} LIMIT ${asInteger(value("count"))}`,
     );
   });
 
 const largeRowsStatement = (list: List) =>
   query((value: ValueOf<Spans>) => {
-    const { orderedBy } = list;
-    const ofPosition = orderedBy === null ? undefined : sql`${orderedBy} = ${afterPosition}`;
     const { head, body } = jsonOf(list);
     // Two columns, because a value of D1 has at most 2 MB, and a body can be almost as large.
     return readArrays(
       [sql<string>`${head}`, sql<string | null>`${body}`] as const,
-      (selected) => sql`SELECT ${selected} ${ofSpans(value, list, sql`${list.table.seq} = ${to}`, ofPosition)}`,
+      (selected) => sql`SELECT ${selected} ${ofSpans(value, list, sql`${list.table.seq} = ${to}`)}`,
     );
   });
 
@@ -102,7 +95,7 @@ const firstStatements = forEachList(firstStatement);
 /** Returns the statement that reads the first rows of the requested id. They are the first rows of the whole list. */
 export const firstEntries = (name: ListName, key: PersonKey): Statement<FirstRow> => firstStatements[name](key);
 
-const noSpan: ExportSpan = ["", 0, 0, 0, 0, 0];
+const noSpan: ExportSpan = ["", 0, 0, 0, 0];
 
 async function readPage(
   reading: Reading,
@@ -124,12 +117,12 @@ async function readLargeRows(
 ): Promise<string[]> {
   const spans: ExportSpan[] = [];
   let bytes = 0;
-  for (const [seq, text, position, place] of page) {
+  for (const [seq, text, place] of page) {
     if (typeof text === "string") continue;
     bytes += text;
     if (spans.length > 0 && bytes > LARGE_ROWS_BYTES) break;
-    const [id, , , , last, rows] = ofPage[place] ?? noSpan;
-    spans.push([id, seq - 1, seq, position, last, rows]);
+    const [id, , , last, rows] = ofPage[place] ?? noSpan;
+    spans.push([id, seq - 1, seq, last, rows]);
   }
   const rows = await arrays(
     reading.db,

@@ -40,8 +40,6 @@ export interface List {
    * that are not shown have no part in the list's number of rows.
    */
   readonly isShown: ((last: SQL | null) => SQL) | null;
-  /** The column that orders an id's rows before `seq`. Null if there is none. */
-  readonly orderedBy: SQLiteColumn | null;
   readonly fields: { readonly [Name in string]: Pick<WireFields[string], "json"> };
   /** The first field of an entry's body, which may be long. */
   readonly bodyFrom: string;
@@ -90,7 +88,6 @@ export const lists: Readonly<Record<ListName, List>> = {
       const { replacedBy } = analyticsEvents;
       return last === null ? sql`${replacedBy} IS NULL` : sql`(${replacedBy} IS NULL OR ${replacedBy} > ${last})`;
     },
-    orderedBy: null,
     fields: {
       uuid: analytics.plain("uuid"),
       event: analytics.plain("event"),
@@ -107,7 +104,6 @@ export const lists: Readonly<Record<ListName, List>> = {
     table: usageEvents,
     isOwned: isOfAccount(usageEvents),
     isShown: null,
-    orderedBy: usageEvents.occurredByMs,
     fields: {
       eventId: metering.plain("eventId"),
       userId: { json: () => sql`json_quote(${owner.distinctId})` },
@@ -129,7 +125,6 @@ export const lists: Readonly<Record<ListName, List>> = {
     beside: sql`CROSS JOIN ${creditBalances} ON ${isBalanceOfEntry()}`,
     isOwned: isOfAccount(creditLedger),
     isShown: null,
-    orderedBy: null,
     fields: exportedEntryFields,
     bodyFrom: "note",
     bodyBytes: () => sql`coalesce(octet_length(${creditLedger.note}), 0)`,
@@ -138,7 +133,6 @@ export const lists: Readonly<Record<ListName, List>> = {
     table: consentLog,
     isOwned: isOfId(consentLog),
     isShown: null,
-    orderedBy: null,
     fields: consentWireFields,
     bodyFrom: "receivedAt",
     bodyBytes: noBytes,
@@ -147,7 +141,6 @@ export const lists: Readonly<Record<ListName, List>> = {
     table: exportAudit,
     isOwned: isOfId(exportAudit),
     isShown: null,
-    orderedBy: null,
     fields: exportAuditFields,
     bodyFrom: "occurredAt",
     bodyBytes: noBytes,
@@ -156,12 +149,8 @@ export const lists: Readonly<Record<ListName, List>> = {
 
 /** SQL: the properties of a usage event, from either table. */
 function usagePropertiesJson(): SQL {
-  const { accountId, occurredByMs, seq, properties, largePropertiesBytes } = usageEvents;
-  const isOfEvent = and(
-    eq(largeProperties.accountId, accountId),
-    eq(largeProperties.occurredByMs, occurredByMs),
-    eq(largeProperties.seq, seq),
-  );
+  const { accountId, seq, properties, largePropertiesBytes } = usageEvents;
+  const isOfEvent = and(eq(largeProperties.accountId, accountId), eq(largeProperties.seq, seq));
   return sql`iif(${largePropertiesBytes} IS NULL, coalesce(${properties}, 'null'), (
     SELECT ${largeProperties.properties} FROM ${largeProperties} WHERE ${isOfEvent}
   ))`;

@@ -99,7 +99,7 @@ function idLine(value: ValueOf<PersonKey>): SQL {
     personTable.claimedAtMs,
     sql`iif(${personTable.claimedVia} = 'alias', 1, 0) + 2 * coalesce(${personTable.claimIsVerified}, 0)`,
     sql`nullif(${personTable.eventCount}, 0)`,
-    lastSeqs(usageEvents.seq, rowOfAccount(usageEvents), desc(usageEvents.occurredByMs)),
+    lastSeqs(usageEvents.seq, rowOfAccount(usageEvents)),
     lastSeqs(creditLedger.seq, rowOfAccount(creditLedger)),
     lastSeqs(consentLog.seq, recordOfId(consentLog)),
     lastSeqs(exportAudit.seq, recordOfId(exportAudit)),

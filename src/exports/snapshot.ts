@@ -52,9 +52,15 @@ const findRequestedId = query((value: ValueOf<PersonKey>) => {
 
 const findLimits = query((value: ValueOf<PersonKey>) =>
   drizzle
-    .select({ ...limitFields(), ...counterFields() })
+    .select({ ...limitFields(), ...counterFields(), ...computed({ memberId: sql<string | null>`NULL` }) })
     .from(environments)
-    .innerJoin(usageLimits, and(eq(usageLimits.environmentId, environments.id), sql`${usageLimits.isDeleted} = 0`))
+    .innerJoin(
+      usageLimits,
+      and(
+        eq(usageLimits.environmentId, environments.id),
+        sql`${usageLimits.isDeleted} = 0 AND ${usageLimits.per} = 'user'`,
+      ),
+    )
     .leftJoin(accounts, and(eq(accounts.environmentId, environments.id), eq(accounts.userId, value("distinctId"))))
     .leftJoin(
       usageCounters,
@@ -62,6 +68,7 @@ const findLimits = query((value: ValueOf<PersonKey>) =>
         eq(usageCounters.environmentId, environments.id),
         eq(usageCounters.limitId, usageLimits.id),
         eq(usageCounters.accountId, accounts.id),
+        eq(usageCounters.memberNumber, 0),
       ),
     )
     .where(and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode"))))
@@ -139,7 +146,7 @@ export async function takeSnapshot(
   };
 }
 
-const entryRows = (rows: readonly FirstRow[]): EntryRow[] => rows.map((row) => [row.seq, row.text, row.position, 0]);
+const entryRows = (rows: readonly FirstRow[]): EntryRow[] => rows.map((row) => [row.seq, row.text, 0]);
 
 /** Analytics of an id that belongs to no person are anonymous, and never exported (P3). */
 function withoutAnalytics(ids: PersonIds): PersonIds {

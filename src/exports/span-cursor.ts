@@ -5,22 +5,12 @@ import type { Db } from "../db/sql.ts";
 import { assert } from "../errors.ts";
 import { LISTS, type ListName } from "./lists.ts";
 
-/**
- * A row of a list: its seq, its JSON (or only the size of JSON that was too large), its value of `orderedBy`, or 0, and the index of
- * its span.
- */
-export type EntryRow = readonly [seq: number, text: string | number, position: number, place: number];
+/** A row of a list: its seq, its JSON (or only the size of JSON that was too large), and the index of its span. */
+export type EntryRow = readonly [seq: number, text: string | number, place: number];
 
-/**
- * The requested rows of one id: after a seq, up to a seq, after a value of `orderedBy`. Then the id's last seq at the snapshot, and its
- * number of rows.
- */
-export type ExportSpan = readonly [
-  ...[id: string, afterSeq: number, toSeq: number, afterPosition: number],
-  ...[last: number, rows: number],
-];
+/** The requested rows of one id: after a seq, up to a seq. Then the id's last seq at the snapshot, and its number of rows. */
+export type ExportSpan = readonly [...[id: string, afterSeq: number, toSeq: number], ...[last: number, rows: number]];
 
-const BEFORE_ALL = Number.MIN_SAFE_INTEGER;
 /** D1 accepts at most 2 MB for one value. */
 const SPANS_BYTES_MAX = 500_000;
 
@@ -41,18 +31,16 @@ export function openSpanCursor(bounds: Iterable<Bound>): SpanCursor {
   const remainingBounds = bounds[Symbol.iterator]();
   let bound: Bound | undefined = remainingBounds.next().value;
   let seq = bound?.after ?? 0;
-  let position = BEFORE_ALL;
   /** The rows of the last span's id that earlier pages had. */
   let rowsBefore = 0;
   const goTo = (toSeq: number): ExportSpan[] => {
     if (bound === undefined) return [];
     const { id, last, rows } = bound;
-    const span: ExportSpan = [id, seq, toSeq, position, last, rows];
+    const span: ExportSpan = [id, seq, toSeq, last, rows];
     seq = toSeq;
     if (toSeq === last) {
       bound = remainingBounds.next().value;
       seq = bound?.after ?? 0;
-      position = BEFORE_ALL;
     }
     return [span];
   };
@@ -74,8 +62,8 @@ export function openSpanCursor(bounds: Iterable<Bound>): SpanCursor {
     },
     checkPage: (spans, page) => {
       let next = 0;
-      for (const [place, [, afterSeq, toSeq, , last, rows]] of spans.entries()) {
-        for (let previous = afterSeq; page[next]?.[3] === place; next++) {
+      for (const [place, [, afterSeq, toSeq, last, rows]] of spans.entries()) {
+        for (let previous = afterSeq; page[next]?.[2] === place; next++) {
           const rowSeq = page[next]?.[0] ?? 0;
           assert(rowSeq > previous && rowSeq <= toSeq, "rows are of their span, in order");
           previous = rowSeq;
@@ -86,7 +74,6 @@ export function openSpanCursor(bounds: Iterable<Bound>): SpanCursor {
         rowsBefore = 0;
       }
       assert(next === page.length, "no row after the snapshot is read");
-      if (seq > 0) position = page.at(-1)?.[2] ?? BEFORE_ALL;
     },
   };
 }

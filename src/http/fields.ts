@@ -2,6 +2,7 @@ import * as z from "zod";
 import { withoutKeys } from "../db/key-form.ts";
 import { isJsonObject, type JsonObject } from "../lib/json.ts";
 import { parseTimestamp } from "../lib/time.ts";
+import { isTimeZone } from "../lib/time-zone.ts";
 import { words } from "../lib/words.ts";
 import { wrongType } from "./issue-text.ts";
 import { lazy } from "./lazy.ts";
@@ -90,6 +91,14 @@ export const mode = lazy(() =>
 
 export const userId = lazy(() => identifier().meta(words("Your own id of the user.", "user_42")));
 
+/** The member who used it (ME1). Null counts as absent. */
+export const memberId = lazy(() =>
+  identifier()
+    .nullish()
+    .transform((given) => given ?? undefined)
+    .meta(words("Your own id of who used it, if the user pays for a team.", "user_7")),
+);
+
 /** The position at which a list continues. */
 export const cursor = lazy(() =>
   z.string().min(1, NOT_EMPTY).optional().meta(words("The `nextCursor` of the previous page.", "eyJhIjoxfQ")),
@@ -129,15 +138,32 @@ export function reject(context: z.core.$RefinementCtx, message: string): never {
   return z.NEVER;
 }
 
-/** A timestamp of a request, read as integer milliseconds. */
-export const timestamp = lazy(() =>
+const timestampWith = <Read>(read: (atMs: number, text: string) => Read) =>
   z
     .string({
       error: ({ input }) =>
         typeof input === "number" ? `must be a string such as ${TIMESTAMP_EXAMPLE}, not a number` : undefined,
     })
-    .transform((text, context) => parseTimestamp(text) ?? reject(context, timestampAdvice(text)))
-    .meta({ format: "date-time" }),
+    .transform((text, context) => {
+      const atMs = parseTimestamp(text);
+      return atMs === null ? reject(context, timestampAdvice(text)) : read(atMs, text);
+    })
+    .meta({ format: "date-time" });
+
+/** A timestamp of a request, read as integer milliseconds. */
+export const timestamp = lazy(() => timestampWith((atMs) => atMs));
+
+/** A timestamp of a request, and the date that it was written with. */
+export const datedTimestamp = lazy(() => timestampWith((atMs, text) => ({ atMs, date: text.slice(0, 10) })));
+
+/** The name of a time zone that the runtime knows (TZ1). */
+export const timeZoneName = lazy(() =>
+  z
+    .string()
+    .refine(
+      isTimeZone,
+      "must be the IANA name of a time zone, such as `Europe/Berlin`. An offset or an abbreviation is none",
+    ),
 );
 
 const isNumber = (value: unknown): boolean => typeof value === "number" || typeof value === "symbol";

@@ -23,6 +23,8 @@ const WARNINGS = {
     "An alias by a secret key joined the other id to the id of a device: send the user's id as distinct_id, and the device's as alias.",
   price_rule_unreachable:
     "A rule can never apply, because an earlier rule of its unit matches whatever it matches: move the narrower rule up.",
+  starts_on_another_day:
+    "The date of startsAt is another day in the grant's timeZone, where its periods begin: send startsAt with that zone's offset.",
   prices_scheduled:
     "Another version is scheduled and will replace this one at its effectiveAt: delete that version if it must not.",
 } as const;

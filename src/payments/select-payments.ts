@@ -16,8 +16,10 @@ export type PaymentFilters = {
 };
 type PaymentsPage = PaymentFilters & { beforeMs: number; beforeId: string; limit: number };
 
-const refundsOf = sql`iif(${payments.refunded} = 0, 'none', iif(${payments.refunded} >= ${payments.captured}, 'whole', 'part'))`;
-const settlerOf = sql`iif(${payments.status} <> 'granted' OR ${payments.reason} IS 'covered_by_credit', '', iif(${payments.settledBy} IS NULL, 'stripe', 'admin'))`;
+const refundsOf = () =>
+  sql`iif(${payments.refunded} = 0, 'none', iif(${payments.refunded} >= ${payments.captured}, 'whole', 'part'))`;
+const settlerOf = () =>
+  sql`iif(${payments.status} <> 'granted' OR ${payments.reason} IS 'covered_by_credit', '', iif(${payments.settledBy} IS NULL, 'stripe', 'admin'))`;
 
 const matchesFilters = (value: ValueOf<PaymentFilters>) => {
   const isAnyOr = (name: keyof PaymentFilters, column: SQL) =>
@@ -25,9 +27,9 @@ const matchesFilters = (value: ValueOf<PaymentFilters>) => {
   return and(
     eq(payments.environmentId, value("environmentId")),
     isAnyOr("status", sql`${payments.status}`),
-    isAnyOr("refunds", refundsOf),
+    isAnyOr("refunds", refundsOf()),
     isAnyOr("isDisputed", sql`(${payments.withheld} > 0)`),
-    isAnyOr("settledBy", settlerOf),
+    isAnyOr("settledBy", settlerOf()),
   );
 };
 
@@ -58,28 +60,28 @@ const ofRef = (value: ValueOf<PaymentFilters>) => sql`
 
 /** The FROM clause, with the index to use, and the condition that makes SQLite use the index. */
 interface Source {
-  readonly from: SQL;
+  readonly from: () => SQL;
   readonly where?: (value: ValueOf<PaymentFilters>) => SQL | undefined;
 }
 /** The sources of a list, the smallest first. Each uses an index with only these payments. */
 const SOURCES = {
   ofUser: {
-    from: sql`${payments}`,
+    from: () => sql`${payments}`,
     where: (value) =>
       and(
         sql`${payments.id} IN (${paymentsOfUser(value)})`,
         sql`(${value("externalRef")} IS NULL OR ${payments.id} IN (${ofRef(value)}))`,
       ),
   },
-  ofRef: { from: sql`${payments}`, where: (value) => sql`${payments.id} IN (${ofRef(value)})` },
-  disputed: { from: sql`${payments} INDEXED BY payments_disputed`, where: () => gt(payments.withheld, 0) },
-  refunded: { from: sql`${payments} INDEXED BY payments_refunded`, where: () => gt(payments.refunded, 0) },
-  settled: { from: sql`${payments} INDEXED BY payments_settled`, where: () => isNotNull(payments.settledBy) },
+  ofRef: { from: () => sql`${payments}`, where: (value) => sql`${payments.id} IN (${ofRef(value)})` },
+  disputed: { from: () => sql`${payments} INDEXED BY payments_disputed`, where: () => gt(payments.withheld, 0) },
+  refunded: { from: () => sql`${payments} INDEXED BY payments_refunded`, where: () => gt(payments.refunded, 0) },
+  settled: { from: () => sql`${payments} INDEXED BY payments_settled`, where: () => isNotNull(payments.settledBy) },
   status: {
-    from: sql`${payments} INDEXED BY payments_status`,
+    from: () => sql`${payments} INDEXED BY payments_status`,
     where: (value) => eq(payments.status, value("status")),
   },
-  all: { from: sql`${payments} INDEXED BY payments_created` },
+  all: { from: () => sql`${payments} INDEXED BY payments_created` },
 } satisfies Record<string, Source>;
 
 function sourceOf({ userId, externalRef, isDisputed, refunds, settledBy, status }: PaymentFilters) {
@@ -97,7 +99,7 @@ const pageOf = ({ from, where }: Source) =>
   query((value: ValueOf<PaymentsPage>) =>
     drizzle
       .select(shownFields)
-      .from(from)
+      .from(from())
       .where(
         and(
           matchesFilters(value),
@@ -119,7 +121,7 @@ const sumsOfPayments = ({ from, where }: Source) =>
           withheld: sql<number>`sum(${payments.withheld})`,
         }),
       })
-      .from(from)
+      .from(from())
       .where(and(matchesFilters(value), where?.(value), isNotNull(payments.currency)))
       .groupBy(payments.currency)
       .orderBy(payments.currency),

@@ -1,6 +1,6 @@
 import { type Placeholder, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
-import { accounts, consentLog } from "../db/schema.ts";
+import { accounts, consentLog, members } from "../db/schema.ts";
 
 type SqlPart = SQL | SQLiteColumn | Placeholder;
 
@@ -12,11 +12,13 @@ export const isUserBy = (environmentId: SqlPart, distinctId: SqlPart, isMarked: 
   sql<boolean>`(coalesce(${isMarked}, 0) = 1 OR ${hasAccount(environmentId, distinctId)}
     OR ${hasOwnConsent(environmentId, distinctId)})`;
 
-/** SQL: whether an id has an account: it has credits, usage or rejections, or is known to Stripe. */
+/** SQL: whether an id has an account, or is a member of one: it has credits, usage or rejections, or is known to Stripe. */
 export const hasAccount = (environmentId: SqlPart, distinctId: SqlPart): SQL =>
-  sql`EXISTS (
+  sql`(EXISTS (
     SELECT 1 FROM ${accounts} WHERE ${accounts.environmentId} = ${environmentId} AND ${accounts.userId} = ${distinctId}
-  )`;
+  ) OR EXISTS (
+    SELECT 1 FROM ${members} WHERE ${members.environmentId} = ${environmentId} AND ${members.memberId} = ${distinctId}
+  ))`;
 
 /** SQL: whether an id has a consent that does not belong to an anonymous device. */
 export const hasOwnConsent = (environmentId: SqlPart, distinctId: SqlPart): SQL =>

@@ -133,6 +133,7 @@ export const messageData = {
     "Usage was recorded: an event, a commit or a charge. Sent only to endpoints that request this type.",
     {
       userId: userIdSchema.meta(words("Your own id of the user.", "user_42")),
+      memberId: textSchema.nullable().meta(words("The member who used it. Null for none.", null)),
       eventId: textSchema.meta(words("The usage event's id.", "chat-2026-01-16-0001")),
       debits: z.array(debit).meta(words("The debits, in spending order.")),
       uncovered: quantitiesOutput
@@ -159,6 +160,7 @@ export const messageData = {
     {
       ...{
         userId: userIdSchema.meta(words("Your own id of the user.", "user_42")),
+        memberId: textSchema.nullable().meta(words("The member whose limit it is. Null: the user's.", null)),
         limitId: textSchema.meta(words("The usage limit's id.", "lim_5qWc1nY8aJ3vRb7kTxE2Mz")),
         name: textSchema.meta(words("The name, for people.", "Backend")),
         unit,
@@ -175,6 +177,7 @@ export const messageData = {
     "A reservation expired, and its holds returned.",
     {
       userId: userIdSchema.meta(words("Your own id of the user.", "user_42")),
+      memberId: textSchema.nullable().meta(words("The member who used it. Null for none.", null)),
       reservationId: textSchema.meta(words("The reservation's id.", "res_7hWk3yB5nC0eUi9fMvS4Lx")),
       event: textSchema.meta(words("The event's name.", "chat.completed")),
       holds: z

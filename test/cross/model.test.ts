@@ -90,8 +90,18 @@ async function makePacks(appId: string): Promise<Pack[]> {
 const LIMITS = [
   { name: "Calls", unit: "count", amount: 12, every: "hour", matches: [] },
   { name: "Chats", unit: "tokens", amount: 900, every: "minute", matches: [{ event: "chat.*" }] },
-  { name: "Large", unit: "cents", amount: 40, every: "day", matches: [{ model: "large" }, { event: "other" }] },
+  {
+    name: "Large",
+    unit: "cents",
+    amount: 40,
+    every: "day",
+    timeZone: "Europe/Berlin",
+    matches: [{ model: "large" }, { event: "other" }],
+  },
 ] as const;
+
+/** Times shortly before midnight in Berlin, on nights when its clocks change, and an ordinary noon. */
+const FIRST_TIMES = ["2026-01-15T12:00:00Z", "2026-03-28T22:40:00Z", "2026-10-24T21:40:00Z"];
 
 /** Creates usage limits, and returns them in the form of the model. */
 async function makeLimits(clock: Clock, appId: string): Promise<Limit[]> {
@@ -100,7 +110,7 @@ async function makeLimits(clock: Clock, appId: string): Promise<Limit[]> {
   for (const { matches, ...limit } of LIMITS) {
     const path = `/api/v1/admin/apps/${appId}/usage-limits`;
     const answer = await call("POST", path, { key: env.ADMIN_TOKEN, body: { mode: "live", ...limit, matches } });
-    created.push({ ...limit, matches: [...matches], limitId: answer.body.limitId });
+    created.push({ timeZone: null, ...limit, matches: [...matches], limitId: answer.body.limitId });
   }
   return created;
 }
@@ -142,6 +152,7 @@ async function compareMoment({ call, key }: Pair, userId: string, atMs: number, 
 async function play(seed: number): Promise<void> {
   const random = createRandom(seed);
   const clock = new Clock();
+  clock.ms = Date.parse(random.pick(FIRST_TIMES));
   const app = await makeApp();
   const faulty = faultyD1(env.DB);
   const model = createModel(clock);

@@ -100,15 +100,24 @@ async function play(seed: number): Promise<void> {
       const anchorMs = clock.ms + random.integer(-300, 300) * DAY_MS * Number(random.chance(0.6));
       const endsMs = random.chance(0.3) ? anchorMs + random.integer(1, 900) * DAY_MS : Infinity;
       const rollover = random.pick([0, 0, 1, 3, 12, null] as const);
+      const timeZone = random.pick(["UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe"]);
       const pack = random.pick(packs);
       const id = `rec_${seed}_${all.length}_${app.environments.live.id}`;
       const times = { startsAt: iso(anchorMs), ...(endsMs < Infinity && { endsAt: iso(endsMs) }) };
-      const body = { recurringId: id, userId: "u", packId: pack.packId, every, rolloverPeriods: rollover, ...times };
+      const body = {
+        recurringId: id,
+        userId: "u",
+        packId: pack.packId,
+        every,
+        rolloverPeriods: rollover,
+        timeZone,
+        ...times,
+      };
       const answer = await call("POST", recurringPath, { key, body });
       settle();
       if (pack.archived) return expect(answer.body.error.code).toBe("credit_pack_not_found");
       expect(answer.status, JSON.stringify(answer.body)).toBe(200);
-      all.push({ id, pack, every, anchorMs, endsMs, rollover, lastN: 0, status: "active", finalN: Infinity });
+      all.push({ id, pack, every, anchorMs, timeZone, endsMs, rollover, lastN: 0, status: "active", finalN: Infinity });
       settle();
     },
     leap: async () => {
@@ -244,7 +253,7 @@ describe("a test clock", () => {
     }
     expect(answer.body.status).toBe("ready");
     const stored = await readStored(world.app.environments.test.id);
-    const of = { anchorMs: Date.parse(startsAt), every: "month" } as const;
+    const of = { anchorMs: Date.parse(startsAt), every: "month", timeZone: "UTC" } as const;
     const expected = Array.from({ length: runningAt(of, targetMs) }, (_, index) => [
       `recurring:${body.recurringId}:${index + 1}`,
       iso(startOf(of, index + 1)),

@@ -121,6 +121,7 @@ const ROWS: readonly Row[] = [
   route("read", "argument", "GET /apps/:appId/webhooks"),
   route("read", "argument", "GET /apps/:appId/alerts"),
   route("read", "argument", "GET /apps/:appId/expiry-notices"),
+  route("read", "argument", "GET /apps/:appId/end-user-auth"),
   route("read", "argument", "GET /apps/:appId/usage-limits"),
   route("read", "argument", "GET /apps/:appId/prices"),
   route("read", "argument", "GET /apps/:appId/prices/:version"),

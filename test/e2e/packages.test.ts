@@ -17,6 +17,7 @@ const PACKAGES = [
   ["purser-client", "clients/typescript", "node16"],
   ["purser-balance", "clients/balance", "esm-only"],
   ["purser-react", "clients/react", "esm-only"],
+  ["purser-ai-sdk", "clients/ai-sdk", "esm-only"],
 ] as const;
 
 describe("the packages, as they would be published", () => {
@@ -60,6 +61,21 @@ describe("the packages, as they would be published", () => {
     ]) {
       expect((await run(process.execPath, args, { cwd: folder })).stdout).toBe("true no_answer\n");
     }
+  });
+
+  it("the example of purser-ai-sdk's README compiles with what was packed", async () => {
+    const examples = join(root, "clients/ai-sdk/.examples");
+    rmSync(examples, { recursive: true, force: true });
+    mkdirSync(examples);
+    const readme = readFileSync(join(root, "clients/ai-sdk/README.md"), "utf8");
+    const blocks = [...readme.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(([, code]) => code);
+    expect(blocks).toHaveLength(1);
+    const ending = 'declare const yourModel: Exclude<import("ai").LanguageModel, string>;';
+    writeFileSync(join(examples, "readme.ts"), `${blocks[0]}${ending}`);
+    const options = { module: "NodeNext", target: "ES2022", types: ["node"], strict: true, noEmit: true };
+    const compilerOptions = { ...options, skipLibCheck: true, exactOptionalPropertyTypes: true };
+    writeFileSync(join(examples, "tsconfig.json"), JSON.stringify({ compilerOptions, include: ["*.ts"] }));
+    await run("tsc", ["--project", examples]);
   });
 
   it("purser-client is below 10 KiB compressed, without dependencies, and its README's examples compile and run", async () => {

@@ -48,6 +48,8 @@ export const item = writer("credit_pack_items", {
   unit: "count",
 });
 export const account = writer("accounts", { environment_id: LIVE });
+/** A member of the user. The member is another user, too. */
+export const member = writer("members", { account_id: USER, number: 1, environment_id: LIVE, member_id: "other" });
 /** A balance of 1,000 steps. */
 export const balance = (id: string, seq: number, given: Given = {}, verb = "INSERT"): string =>
   insert(verb, "credit_balances", {
@@ -100,7 +102,6 @@ export const refund = writer("credit_refunds", {
 });
 export const usageEvent = writer("usage_events", {
   account_id: USER,
-  occurred_by_ms: 10,
   seq: 1,
   environment_id: LIVE,
   event_id: "e1",
@@ -114,7 +115,6 @@ export const usageEvent = writer("usage_events", {
 /** The properties of the event `e2`. */
 export const largeProperties = writer("large_properties", {
   account_id: USER,
-  occurred_by_ms: 10,
   seq: 2,
   properties: '{"large":1}',
 });
@@ -143,6 +143,9 @@ export const recurring = writer("recurring_grants", {
   pack_name: "Pack",
   every: "day",
   anchor_ms: 1,
+  time_zone: "UTC",
+  anchor_local_ms: 1,
+  utc_offset_ms: 0,
   id_seed: "seed",
   state: "active",
   last_n: 1,
@@ -170,11 +173,13 @@ export const usageLimit = writer("usage_limits", {
   unit: "count",
   amount_minor: 10,
   every: "day",
+  time_zone: "UTC",
+  utc_offset_ms: 0,
   created_at_ms: 1,
 });
 /** A value of the column `counted`. */
 export const counted = (given: object) =>
-  JSON.stringify([{ limitId: "lim_w", windowMs: 5, minor: 1, amountMinor: 10, isEnforced: 1, ...given }]);
+  JSON.stringify([{ limitId: "lim_w", endMs: 5, minor: 1, amountMinor: 10, isEnforced: 1, ...given }]);
 export const distinctId = writer("distinct_ids", {
   environment_id: LIVE,
   is_device_form: 1,
@@ -339,6 +344,7 @@ export const world: readonly string[] = [
   item({}),
   account({ id: USER, user_id: "u" }),
   account({ id: OTHER, user_id: "other" }),
+  member({}),
   balance(WHOLE, 1, { external_ref: "order" }),
   balance(PART, 2),
   balance(REVOKED, 3),
@@ -390,7 +396,6 @@ export const world: readonly string[] = [
   usageEvent({
     seq: 2,
     event_id: "e2",
-    occurred_by_ms: 10,
     occurred_at_ms: 9,
     reservation_id: "res_w",
     large_properties_bytes: 11,
@@ -433,9 +438,9 @@ export const world: readonly string[] = [
   `INSERT INTO alerts (environment_id, id, name, unit, amount_minor, created_at_ms) VALUES (${LIVE}, 'alr_w', 'Low', 'count', 1, 1)`,
   usageLimit({}),
   priceList({}),
-  `INSERT INTO usage_counters (environment_id, limit_id, account_id, window_ms, used_minor)
+  `INSERT INTO usage_counters (environment_id, limit_id, account_id, end_ms, used_minor)
     VALUES (${LIVE}, 'lim_w', ${USER}, 5, 3)`,
-  `INSERT INTO usage_days VALUES (${LIVE}, 1, ${USER}, 'chat', '', 1, 0, 1000, 0, 0, 0, 0, 0, 0, 0, 0, 1, NULL)`,
+  `INSERT INTO usage_days VALUES (${LIVE}, 1, ${USER}, 'chat', '', 0, 1, 0, 1000, 0, 0, 0, 0, 0, 0, 0, 0, 1, NULL)`,
   `INSERT INTO usage_totals VALUES (${LIVE}, 1, 'chat', '', 1, 0, 1000, 0, 0, 0, 0, 0, 0, 0, 0, 1, NULL)`,
   `INSERT INTO statements (environment_id, month, id, after_account_id, requested_at_ms) VALUES (${LIVE}, '2026-01', 'stm_w', 0, 1)`,
   "INSERT INTO statement_lines VALUES ('stm_w', 'count', 'cpk_w', 'W', '{}')",
@@ -445,7 +450,7 @@ export const world: readonly string[] = [
   `INSERT INTO balance_expiries (environment_id, expires_at_ms, account_id, grant_seq) VALUES (${LIVE}, 1, ${USER}, 1)`,
   `INSERT INTO expiry_notices (environment_id, days, since_ms) VALUES (${LIVE}, 7, 1)`,
   `INSERT INTO daily_activity (environment_id, kind, day, unit, amount) VALUES (${LIVE}, 'minted', 1, '', 1)`,
-  `INSERT INTO rejections VALUES (${LIVE}, 'u', 'shortage', 'chat', 'm', '{}', 1, 1)`,
+  `INSERT INTO rejections VALUES (${LIVE}, 'u', '', 'shortage', 'chat', 'm', '{}', 1, 1)`,
   "INSERT INTO business_walks (began_at_ms, after_account_id, finished_at_ms) VALUES (1, 0, 2)",
   `INSERT INTO cron_faults (part, subject, environment_id, kind, tries, failed_at_ms, retry_at_ms)
    VALUES ('holds_not_returned', '1', -1, 'unknown', 1, 1, 2)`,

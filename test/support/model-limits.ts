@@ -1,4 +1,5 @@
 import { fromMinor, matches, type Rule, timeText, toMinor, type Unit, type Use } from "./model-amounts.ts";
+import { createZone } from "./zone-model.ts";
 
 export interface Limit {
   readonly limitId: string;
@@ -6,27 +7,23 @@ export interface Limit {
   readonly matches: Rule[];
   readonly unit: Unit;
   readonly every: "minute" | "hour" | "day" | "week" | "month";
+  /** Null for windows shorter than a day. */
+  readonly timeZone: string | null;
   amount: number;
 }
 
 /** The amount that an event or a hold counted for a limit, in the window that begins at `windowMs` (Q3). */
 export type Counted = Readonly<{ limitId: string; windowMs: number; minor: bigint }>;
 
-/** The window of a moment, by its date in UTC (Q1). */
-function windowOf(every: Limit["every"], atMs: number): { windowMs: number; endMs: number } {
-  const at = new Date(atMs);
-  const [year, month, day] = [at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate()];
-  const monday = day - ((at.getUTCDay() + 6) % 7);
-  const [hour, minute] = [at.getUTCHours(), at.getUTCMinutes()];
-  const begin = (more: number) =>
-    ({
-      minute: Date.UTC(year, month, day, hour, minute + more),
-      hour: Date.UTC(year, month, day, hour + more),
-      day: Date.UTC(year, month, day + more),
-      week: Date.UTC(year, month, monday + 7 * more),
-      month: Date.UTC(year, month + more),
-    })[every];
-  return { windowMs: begin(0), endMs: begin(1) };
+/** The window of a time, by the calendar of its zone (Q1, TZ1). */
+function windowOf({ every, timeZone }: Limit, atMs: number): { windowMs: number; endMs: number } {
+  if (every === "minute" || every === "hour") {
+    const lengthMs = every === "minute" ? 60_000 : 3_600_000;
+    const windowMs = atMs - (atMs % lengthMs);
+    return { windowMs, endMs: windowMs + lengthMs };
+  }
+  const { fromMs, toMs } = createZone(timeZone ?? "UTC").windowOf(every, atMs);
+  return { windowMs: fromMs, endMs: toMs };
 }
 
 /** A model of usage limits. It has no counters, but adds up the counted amounts for each read. */
@@ -40,8 +37,8 @@ export function createLimits(clock: { now: () => number }, countedOf: (userId: s
   /** The limits that the current request counted in. */
   const countedInRequest: { userId: string; limitId: string }[] = [];
   const standing = (limit: Limit, userId: string) => {
-    const { limitId, unit, every } = limit;
-    const { windowMs, endMs } = windowOf(every, clock.now());
+    const { limitId, unit } = limit;
+    const { windowMs, endMs } = windowOf(limit, clock.now());
     const inWindow = countedOf(userId).filter(
       (counted) => counted.limitId === limitId && counted.windowMs === windowMs,
     );
@@ -65,7 +62,7 @@ export function createLimits(clock: { now: () => number }, countedOf: (userId: s
         const minor = minorOf(limit, use);
         if (minor === 0n) return [];
         countedInRequest.push({ userId: use.userId, limitId: limit.limitId });
-        return [{ limitId: limit.limitId, windowMs: windowOf(limit.every, clock.now()).windowMs, minor }];
+        return [{ limitId: limit.limitId, windowMs: windowOf(limit, clock.now()).windowMs, minor }];
       }),
     /** The rejections as `details`, in the order in which the limits were created (Q4, U11). */
     rejecting: (use: Use) =>
@@ -80,11 +77,11 @@ export function createLimits(clock: { now: () => number }, countedOf: (userId: s
     /** A user's usage of each limit (Q6). */
     checkpoints: (userId: string) =>
       limits.map((limit) => {
-        const { limitId, name, unit, every } = limit;
+        const { limitId, name, unit, every, timeZone } = limit;
         const { used, amount, endMs } = standing(limit, userId);
         const left = amount === null ? null : fromMinor(unit, amount > used ? amount - used : 0n);
         return {
-          ...{ limitId, name, matches: limit.matches, unit, every },
+          ...{ limitId, name, matches: limit.matches, unit, every, timeZone },
           ...{ amount: amount === null ? null : fromMinor(unit, amount), used: fromMinor(unit, used) },
           ...{ remaining: left, resetsAt: timeText(endMs) },
         };

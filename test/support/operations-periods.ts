@@ -16,7 +16,14 @@ import type { Answer } from "./world.ts";
 const recurringOf = (scene: Scene): string => `rec_${scene.userId}`;
 
 const recur = (scene: Scene, more: object = {}): Promise<Answer> => {
-  const body = { recurringId: recurringOf(scene), userId: scene.userId, packId: "Two", every: "day", ...more };
+  const body = {
+    recurringId: recurringOf(scene),
+    userId: scene.userId,
+    packId: "Two",
+    every: "day",
+    timeZone: "America/New_York",
+    ...more,
+  };
   return scene.send("POST", RECURRING, body);
 };
 
@@ -42,7 +49,15 @@ const LIMIT = "Limited tokens";
 async function limitOf(scene: Scene): Promise<string> {
   const path = `/api/v1/admin/apps/${scene.appId}/usage-limits`;
   const matches = [{ event: "chat.limited" }];
-  const body = { mode: "test", name: LIMIT, matches, unit: "tokens", amount: 700, every: "day" };
+  const body = {
+    mode: "test",
+    name: LIMIT,
+    matches,
+    unit: "tokens",
+    amount: 700,
+    every: "day",
+    timeZone: "Asia/Kathmandu",
+  };
   await scene.send("POST", path, body, env.ADMIN_TOKEN);
   const { limits } = (await expectOk(scene.send("GET", `${path}?mode=test`, undefined, env.ADMIN_TOKEN))).body;
   return limits.find(({ name }: { name: string }) => name === LIMIT).limitId;

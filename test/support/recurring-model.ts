@@ -1,5 +1,5 @@
-import { DAY_MS } from "../../src/lib/time.ts";
 import { timeText } from "./model-amounts.ts";
+import { createZone } from "./zone-model.ts";
 /** A model of recurring grants and their periods, with plain objects. It uses no SQL and nothing from src. */
 export type Every = "day" | "week" | "month" | "year";
 export interface ModelItem {
@@ -16,6 +16,7 @@ export interface ModelRecurring {
   readonly pack: ModelPack;
   readonly every: Every;
   readonly anchorMs: number;
+  readonly timeZone: string;
   readonly endsMs: number;
   readonly rollover: number | null;
   /** The last period that was granted, skipped or cut off. */
@@ -32,25 +33,14 @@ export interface ModelPeriod extends ModelItem {
   revoked: boolean;
 }
 
-const MONTH_DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+type ModelSchedule = Pick<ModelRecurring, "anchorMs" | "every" | "timeZone">;
 
-/** The beginning of period n: the anchor moved by whole months. A day that the month lacks becomes the month's last day. */
-export function startOf({ anchorMs, every }: Pick<ModelRecurring, "anchorMs" | "every">, n: number): number {
-  if (every === "day") return anchorMs + (n - 1) * DAY_MS;
-  if (every === "week") return anchorMs + (n - 1) * 7 * DAY_MS;
-  const anchor = new Date(anchorMs);
-  let [year, month] = [anchor.getUTCFullYear(), anchor.getUTCMonth()];
-  for (let left = (n - 1) * (every === "year" ? 12 : 1); left > 0; left--) {
-    month++;
-    if (month === 12) [year, month] = [year + 1, 0];
-  }
-  const isLeap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
-  const days = month === 1 && isLeap ? 29 : (MONTH_DAYS[month] ?? 0);
-  return Date.UTC(year, month, Math.min(anchor.getUTCDate(), days)) + (anchorMs % DAY_MS);
-}
+/** The beginning of period n: the anchor's date and time in its zone, moved by whole days or months. */
+export const startOf = ({ anchorMs, every, timeZone }: ModelSchedule, n: number): number =>
+  createZone(timeZone).periodStart(anchorMs, every, n);
 
 /** The number of the current period, by counting. 0 before the first period. */
-export function runningAt(of: Pick<ModelRecurring, "anchorMs" | "every">, nowMs: number): number {
+export function runningAt(of: ModelSchedule, nowMs: number): number {
   let n = 0;
   while (startOf(of, n + 1) <= nowMs) n++;
   return n;

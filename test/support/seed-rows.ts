@@ -120,11 +120,11 @@ export async function seedUsage(
 ): Promise<void> {
   await run(
     `INSERT INTO usage_events (
-       account_id, occurred_by_ms, seq, environment_id, event_id, event, count_minor, occurred_at_ms, received_at_ms,
+       account_id, seq, environment_id, event_id, event, count_minor, occurred_at_ms, received_at_ms,
        request_hash, debits, uncovered
      )
      ${counter(from, to)}
-     SELECT CAST(? AS INTEGER), ${AT_MS} + i / 3, i, CAST(? AS INTEGER), ? || i, 'chat.completed', 1000, ${AT_MS} + i / 3, ${AT_MS} + i,
+     SELECT CAST(? AS INTEGER), i, CAST(? AS INTEGER), ? || i, 'chat.completed', 1000, ${AT_MS} + i / 3, ${AT_MS} + i,
        'hash', '[]', '{"count":1}'
      FROM n`,
     await makeAccount(environmentId, userId),

@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import { type Every, lastPeriod, periodAt, periodStart } from "../../src/books/ledger/calendar.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
+import { UTC } from "../../src/lib/time-zone.ts";
 import { createRandom } from "../support/random.ts";
 
 const isLeap = (year: number) => year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
@@ -35,6 +36,8 @@ function modelStart(anchor: Moment, every: Every, n: number): number {
   return msOf({ ...anchor, year, month, day: Math.min(anchor.day, daysIn(year, month)) });
 }
 
+const inUtc = (anchorMs: number, every: Every) => ({ ...UTC, every, anchorMs, anchorLocalMs: anchorMs });
+
 const EVERY = ["day", "week", "month", "year"] as const;
 
 /** Month ends and other days of a century. */
@@ -56,7 +59,7 @@ it("the calendar of periods begins each period where counting months from the an
   for (const anchor of anchors()) {
     for (const every of EVERY) {
       for (const n of [1, 2, 3, 4, 5, 12, 13, 14, 25, 49, 50]) {
-        expect([anchor, every, n, periodStart(msOf(anchor), every, n)]).toEqual([
+        expect([anchor, every, n, periodStart(inUtc(msOf(anchor), every), n)]).toEqual([
           ...[anchor, every, n, modelStart(anchor, every, n)],
         ]);
       }
@@ -71,20 +74,20 @@ it("the calendar of periods finds the period of a time, and the last period befo
       const n = random.integer(1, 60);
       const [from, to] = [modelStart(anchor, every, n), modelStart(anchor, every, n + 1)];
       for (const atMs of [from, to - 1, random.integer(from, to - 1)]) {
-        expect(periodAt(msOf(anchor), every, atMs)).toBe(n);
+        expect(periodAt(inUtc(msOf(anchor), every), atMs)).toBe(n);
       }
-      expect(periodAt(msOf(anchor), every, msOf(anchor) - 1)).toBe(0);
-      expect(lastPeriod(msOf(anchor), every, from + 1)).toBe(n);
-      if (n > 1) expect(lastPeriod(msOf(anchor), every, from)).toBe(n - 1);
+      expect(periodAt(inUtc(msOf(anchor), every), msOf(anchor) - 1)).toBe(0);
+      expect(lastPeriod(inUtc(msOf(anchor), every), from + 1)).toBe(n);
+      if (n > 1) expect(lastPeriod(inUtc(msOf(anchor), every), from)).toBe(n - 1);
     }
   }
-  expect(lastPeriod(0, "month", null)).toBe(Number.POSITIVE_INFINITY);
+  expect(lastPeriod(inUtc(0, "month"), null)).toBe(Number.POSITIVE_INFINITY);
 });
 
 it("the calendar of periods does not shift later periods after a month without the anchor's day", () => {
   const starts = (anchor: string, every: Every, count: number) =>
     Array.from({ length: count }, (_, index) =>
-      new Date(periodStart(Date.parse(anchor), every, index + 1)).toISOString().slice(0, 10),
+      new Date(periodStart(inUtc(Date.parse(anchor), every), index + 1)).toISOString().slice(0, 10),
     );
   expect(starts("2027-12-31T10:00Z", "month", 5)).toEqual([
     ...["2027-12-31", "2028-01-31", "2028-02-29", "2028-03-31", "2028-04-30"],

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { EVERY, type WindowLength, windowOf } from "../../src/books/ledger/calendar.ts";
+import { EVERY, type WindowLength, windowEnd } from "../../src/books/ledger/calendar.ts";
+import { UTC } from "../../src/lib/time-zone.ts";
 
 const at = (text: string): number => Date.parse(`${text}Z`);
 const text = (ms: number): string => new Date(ms).toISOString().slice(0, 16);
@@ -16,19 +17,19 @@ it.each<[WindowLength, string, string, string]>([
   ["month", "2024-02-29T23:59:59.999", "2024-02-01T00:00", "2024-03-01T00:00"],
   ["month", "2025-12-31T12:00:00.000", "2025-12-01T00:00", "2026-01-01T00:00"],
 ])("the window of a usage limit of a %s, at %s, is from %s to %s", (every, moment, from, to) => {
-  const { fromMs, toMs } = windowOf(every, at(moment));
-  expect([text(fromMs), text(toMs)]).toEqual([from, to]);
+  const endOf = (atMs: number) => text(windowEnd(every, UTC, atMs));
+  expect([endOf(at(from) - 1), endOf(at(from)), endOf(at(moment))]).toEqual([from, to, to]);
 });
 
-it("the window of a usage limit contains its time, is the same for its first and last millisecond, and ends where the next begins", () => {
+it("the window of a usage limit ends after its times, at the same time for its first and last millisecond", () => {
   fc.assert(
     fc.property(fc.constantFrom(...EVERY), fc.integer({ min: 0, max: 4_102_444_800_000 }), (every, ms) => {
-      const { fromMs, toMs } = windowOf(every, ms);
-      expect(ms >= fromMs && ms < toMs).toBe(true);
-      expect(windowOf(every, fromMs)).toEqual({ fromMs, toMs });
-      expect(windowOf(every, toMs - 1)).toEqual({ fromMs, toMs });
-      expect(windowOf(every, toMs).fromMs).toBe(toMs);
-      if (every === "week") expect(new Date(fromMs).getUTCDay()).toBe(1);
+      const endMs = windowEnd(every, UTC, ms);
+      expect(endMs > ms).toBe(true);
+      const nextMs = windowEnd(every, UTC, endMs);
+      expect(nextMs > endMs).toBe(true);
+      expect(windowEnd(every, UTC, nextMs - 1)).toBe(nextMs);
+      if (every === "week") expect(new Date(endMs).getUTCDay()).toBe(1);
     }),
   );
 });

@@ -24,6 +24,8 @@ const shownEndUserAuth = /* @__PURE__ */ lazy(() =>
         .optional()
         .meta(words("The `aud` of the tokens. Null: tokens have none.", "writing-desk")),
       claim: z.string().optional().meta(words("The claim that has the user's id.", "sub")),
+      payerClaim: z.string().optional().meta(words("The claim that has the ids of payers.", "org_id")),
+      payerPrefix: z.string().optional().meta(words("Written before each of them.", "org:")),
       trustUnverified: z
         .boolean()
         .optional()
@@ -40,7 +42,7 @@ const shownEndUserAuth = /* @__PURE__ */ lazy(() =>
     .meta({ id: "ShownEndUserSetting" }),
 );
 
-const endUserAuthOutput = /* @__PURE__ */ lazy(() =>
+export const endUserAuthOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
       appId: z.string().meta(words("The application's id.", "app_3kDw9pX1sB6vMn0qTzR7Ge")),
@@ -62,7 +64,7 @@ export const setEndUserAuthInput = lazy(() =>
     .meta({ id: "SetEndUserAuth", wrongNames: { mode: "environment env", ...settingNames } }),
 );
 
-const setting = {
+export const exampleEndUserSetting = {
   type: "jwks",
   url: "https://auth.example.com/.well-known/jwks.json",
   issuer: "https://auth.example.com",
@@ -87,7 +89,10 @@ export default operation({
       "reads at a replica within seconds. A secret is not returned again. A claim that ends in `email`, `phone` or " +
       "`phone_number` names the user only in a token where the same name with `_verified` is true.",
     returns: "The setting, without its secret.",
-    example: () => ({ body: { mode: "live", setting }, output: { appId: EXAMPLE.appId, mode: "live", setting } }),
+    example: () => {
+      const auth = { mode: "live", setting: exampleEndUserSetting };
+      return { body: auth, output: { appId: EXAMPLE.appId, ...auth } };
+    },
   }),
   handler: (admin, { params, body }) => setEndUserAuth(admin, params.appId, body),
 });

@@ -109,6 +109,11 @@ const flaw = /* @__PURE__ */ lazy(() =>
         .string()
         .optional()
         .meta(words("The usage limit. Present only for `limit`.", "lim_5qWc1nY8aJ3vRb7kTxE2Mz")),
+      memberId: z
+        .string()
+        .nullable()
+        .optional()
+        .meta(words("The member whose counter it is. Null: the user's. Present only for `limit`.", "user_7")),
     })
     .meta({ id: "LedgerFlaw" }),
 );

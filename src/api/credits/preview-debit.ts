@@ -17,6 +17,7 @@ const skipReason = /* @__PURE__ */ lazy(() =>
 const planOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
+      memberId: z.string().nullable().meta(words("The member who would use it. Null for none.", null)),
       quantities: quantitiesOutput.meta(words("The quantities of the event.")),
       ...metersAndVersion(),
       debits: z.array(debit).meta(words("The debits, in spending order.")),
@@ -73,6 +74,7 @@ export default operation({
     example: () => ({
       body: { userId: "user_42", event: "chat.completed", quantities: { tokens: 120 } },
       output: {
+        memberId: null,
         quantities: { count: 1, tokens: 120 },
         ...{ meters: null, priceVersion: null },
         debits: [{ balanceId, packId, unit: "tokens", amount: 120, remaining: 280 }],

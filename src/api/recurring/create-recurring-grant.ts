@@ -1,8 +1,19 @@
 import * as z from "zod";
 import { createRecurring } from "../../books/recurring/create.ts";
-import { anyNumber, identifier, prefixedIdentifier, timestamp, userId } from "../../http/fields.ts";
+import {
+  anyNumber,
+  datedTimestamp,
+  identifier,
+  prefixedIdentifier,
+  timestamp,
+  timeZoneName,
+  userId,
+} from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
+import { warn } from "../../http/warnings.ts";
 import { EVERY_NAMES, KEY, PACK, USER_NAMES } from "../../http/wrong-names.ts";
+import { iso } from "../../lib/time.ts";
+import { toLocalMs } from "../../lib/time-zone.ts";
 import { words } from "../../lib/words.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
@@ -23,8 +34,8 @@ export const createRecurringInput = lazy(() =>
       quantity: anyNumber
         .nullish()
         .meta(words("The amount in the pack's unit, for legacy packs. Ignored for packs with items.", 1_000)),
-      every: everyPeriod.meta(words("The length of a period, by the calendar in UTC.", "month")),
-      startsAt: timestamp
+      every: everyPeriod.meta(words("The length of a period, by the calendar of `timeZone`.", "month")),
+      startsAt: datedTimestamp
         .optional()
         .meta(
           words(
@@ -42,6 +53,9 @@ export const createRecurringInput = lazy(() =>
         .nullable()
         .default(0)
         .meta(words("For how many further periods its credits stay valid. Null: they expire as the pack says.", 0)),
+      timeZone: timeZoneName
+        .default("UTC")
+        .meta(words("The IANA name of the zone whose calendar the periods follow.", "Europe/Berlin")),
     })
     .meta({
       id: "CreateRecurringGrant",
@@ -53,6 +67,7 @@ export const createRecurringInput = lazy(() =>
         every: EVERY_NAMES,
         startsAt: "start startDate startAt from anchor",
         endsAt: "end endDate endAt to until expiresAt",
+        timeZone: "tz zone timezone",
         rolloverPeriods: "rollover rollsOver carryOver",
       },
     }),
@@ -75,8 +90,8 @@ export default operation({
     summary: "Grant a pack every period",
     description:
       "Grants the pack to the user once each period, with the pack's current version. Due periods are granted at " +
-      "once. Periods are computed from `startsAt` by the calendar, in UTC; if a month lacks that day, the period " +
-      "begins on its last day. The credits of a period have the `externalRef` `recurring:<recurringId>:<n>`, and " +
+      "once. Periods are computed from `startsAt` by the calendar of `timeZone`; if a month lacks that day, the " +
+      "period begins on its last day. If clocks skip its time, it begins after the gap. The credits of a period have the `externalRef` `recurring:<recurringId>:<n>`, and " +
       "expire at its end, or `rolloverPeriods` periods later. With your own `recurringId` the call is idempotent: a " +
       "repeat returns the recurring grant as it stands now. A " +
       "user may have at most 100 recurring grants that have not ended.",
@@ -86,5 +101,11 @@ export default operation({
       output: recurring,
     }),
   }),
-  handler: (ctx, { body }) => createRecurring(ctx, body),
+  handler: async (ctx, { body: { startsAt, ...body } }) => {
+    const outcome = await createRecurring(ctx, { ...body, startsAt: startsAt?.atMs });
+    const zone = { timeZone: body.timeZone, utcOffsetMs: 0 };
+    const isOtherDay = startsAt !== undefined && !iso(toLocalMs(zone, startsAt.atMs)).startsWith(startsAt.date);
+    if (isOtherDay) warn(ctx, "starts_on_another_day");
+    return outcome;
+  },
 });

@@ -13,6 +13,7 @@ export const recurring = {
   startsAt: "2026-01-16T08:30:00.000Z",
   endsAt: null,
   rolloverPeriods: 0,
+  timeZone: "UTC",
   status: "active",
   reason: null,
   period: { n: 1, from: "2026-01-16T08:30:00.000Z", to: "2026-02-16T08:30:00.000Z" },
@@ -38,6 +39,7 @@ export const recurringOutput = /* @__PURE__ */ lazy(() =>
         .number()
         .nullable()
         .meta(words("For how many further periods its credits stay valid. Null: as the pack says.", 0)),
+      timeZone: z.string().meta(words("The zone whose calendar the periods follow.", "Europe/Berlin")),
       status: z
         .enum(["active", "suspended", "ended"])
         .meta({ id: "RecurringStatus" })

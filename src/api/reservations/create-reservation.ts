@@ -24,13 +24,14 @@ const reserveOutput = /* @__PURE__ */ lazy(() =>
 const EXPIRES_IN_SECONDS_DEFAULT = 300;
 
 export const reserveInput = lazy(() => {
-  const { event, model, quantities, meters } = usageFields();
+  const { memberId, event, model, quantities, meters } = usageFields();
   return z
     .strictObject({
       reservationId: prefixedIdentifier("res_")
         .optional()
         .meta(words("Your own id makes the call idempotent.", "res_7hWk3yB5nC0eUi9fMvS4Lx")),
       userId,
+      memberId,
       event,
       model,
       quantities,

@@ -15,6 +15,7 @@ export const exampleDebit = { balanceId, packId, unit: "tokens", amount: 120, re
 export const reservation = {
   reservationId,
   userId: "user_42",
+  memberId: null,
   event: "chat.completed",
   model: null,
   quantities: { count: 1, tokens: 120 },
@@ -52,6 +53,7 @@ export const reservationOutput = /* @__PURE__ */ lazy(() =>
     .strictObject({
       reservationId: z.string().meta(words("The reservation's id.", "res_7hWk3yB5nC0eUi9fMvS4Lx")),
       userId: z.string().meta(words("Your own id of the user.", "user_42")),
+      memberId: z.string().nullable().meta(words("The member who used it. Null for none.", "user_7")),
       event: z.string().meta(words("The event's name.", "chat.completed")),
       model: z.string().nullable().meta(words("The model. Null if the event has none.", "large-1")),
       quantities: quantitiesOutput.meta(words("The usage in each unit.")),

@@ -1,14 +1,22 @@
 import * as z from "zod";
 import { matchRule, unit } from "../../books/amounts/amount-fields.ts";
-import { createLimit, rejectAmount } from "../../books/limits/limits.ts";
-import { mode } from "../../http/fields.ts";
+import { createLimit, hasTimeZone, rejectAmount } from "../../books/limits/limits.ts";
+import { mode, timeZoneName } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { EVERY_NAMES, RULES } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
-import { amountOfWindow, every, exampleLimit, limitName, newLimit, usageLimitOutput } from "./usage-limit-shapes.ts";
+import {
+  amountOfWindow,
+  every,
+  exampleLimit,
+  limitName,
+  limitPer,
+  newLimit,
+  usageLimitOutput,
+} from "./usage-limit-shapes.ts";
 
 const RULES_MAX = 100;
 
@@ -38,10 +46,25 @@ export const createLimitInput = lazy(() =>
         words("The amount that a user may use in a window, in the limit's unit; 0 or more.", 50),
       ),
       every: every.meta(
-        words("The length of a window. Windows follow the calendar in UTC; weeks begin on Monday.", "day"),
+        words("The length of a window, by the calendar. Weeks begin on Monday.", "day"),
       ),
+      per: limitPer
+        .default("user")
+        .meta(words("Whom it bounds: each user, or each member of each payer (`memberId`).", "user")),
+      timeZone: timeZoneName
+        .optional()
+        .meta(
+          words(
+            "The IANA name of the zone whose calendar the windows follow. Only with a day, week or month. Default: UTC.",
+            "Europe/Berlin",
+          ),
+        ),
     })
-    .superRefine(({ unit, amount }, context) => {
+    .superRefine(({ unit, amount, every, timeZone }, context) => {
+      if (timeZone !== undefined && !hasTimeZone(every)) {
+        const message = "applies only to windows of a day, a week or a month";
+        context.addIssue({ code: "custom", path: ["timeZone"], message });
+      }
       const rejection = rejectAmount(unit, amount);
       if (rejection !== null) context.addIssue({ code: "custom", path: ["amount"], message: rejection });
     })
@@ -53,6 +76,7 @@ export const createLimitInput = lazy(() =>
         matches: RULES,
         amount: "limit max quantity",
         every: EVERY_NAMES,
+        timeZone: "tz zone timezone",
       },
     }),
 );
@@ -69,8 +93,9 @@ export default operation({
     output: () => usageLimitOutput,
     summary: "Create a usage limit",
     description:
-      "Creates a limit in one mode, which may have at most 20. The limit sets how much each user may use in a " +
-      "window, independent of credits. Windows follow the calendar in UTC, and weeks begin on Monday. The limit " +
+      "Creates a limit in one mode, which may have at most 20. The limit sets how much each user, or with " +
+      '`per: "member"` each member of each payer, may use in a window, independent of credits. ' +
+      "Windows follow the calendar of `timeZone`, and weeks begin on Monday. The limit " +
       "counts from its creation.",
     returns: "The limit.",
     example: () => ({ body: { mode: "live", ...newLimit }, output: exampleLimit }),

@@ -4,7 +4,7 @@ import { userId } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
-import { limitParams, userLimit, userLimitOutput } from "./usage-limit-shapes.ts";
+import { limitParams, memberOfLimit, userLimit, userLimitOutput } from "./usage-limit-shapes.ts";
 
 export default operation({
   id: "removeOwnUsageLimit",
@@ -13,15 +13,16 @@ export default operation({
   tag: "Usage",
   access: secretKey(),
   params: limitParams,
-  query: lazy(() => z.object({ userId })),
+  query: lazy(() => z.object({ userId, memberId: memberOfLimit.optional() })),
   errors: ["not_found"],
   writesForId: "rejected",
   ...(WITH_REFERENCE && {
     output: () => userLimitOutput,
     summary: "Remove a user's own amount of a limit",
-    description: "Restores the limit's own amount for the user. Returns 200 also if the user has no own amount.",
+    description:
+      "Restores the limit's own amount for the user, or for a member. Returns 200 also if the user has no own amount.",
     returns: "The user's use of the limit.",
     example: () => ({ output: userLimit }),
   }),
-  handler: (ctx, { params, query }) => removeOverride(ctx, params.limitId, query.userId),
+  handler: (ctx, { params, query }) => removeOverride(ctx, params.limitId, query),
 });

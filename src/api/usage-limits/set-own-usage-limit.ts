@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { setOverride } from "../../books/limits/user-limits.ts";
-import { userId } from "../../http/fields.ts";
+import { memberId, userId } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { words } from "../../lib/words.ts";
 import { secretKey } from "../access.ts";
@@ -18,6 +18,7 @@ export default operation({
     z
       .strictObject({
         userId,
+        memberId,
         amount: amountOfWindow()
           .nullable()
           .meta(words("The user's own amount, in the limit's unit; 0 or more. Null: this user is unlimited.", 200)),
@@ -31,7 +32,8 @@ export default operation({
     summary: "Set a user's own amount of a limit",
     description:
       "Sets an amount that replaces the amount of the limit for one user. It takes effect at once, also in the " +
-      "current window. If the amount is null, the limit does not apply to this user.",
+      "current window. If the amount is null, the limit does not apply to this user. A limit per member needs the " +
+      "`memberId`; other limits refuse one.",
     returns: "The user's use of the limit.",
     example: () => ({
       body: { userId: "user_42", amount: 200 },

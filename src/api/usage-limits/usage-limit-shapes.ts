@@ -2,7 +2,7 @@ import * as z from "zod";
 import { matchRule, unit } from "../../books/amounts/amount-fields.ts";
 import { EVERY } from "../../books/ledger/calendar.ts";
 import { requireLimit } from "../../books/limits/limits.ts";
-import { anyNumber, displayName, mode } from "../../http/fields.ts";
+import { anyNumber, displayName, identifier, mode } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { words } from "../../lib/words.ts";
 import type { AdminCtx } from "../../runtime.ts";
@@ -25,9 +25,16 @@ export const newLimit = {
   every: "day",
 };
 
-export const exampleLimit = { limitId, mode: "live", ...newLimit, createdAt: EXAMPLE.createdAt };
+export const exampleLimit = { limitId, mode: "live", ...newLimit, per: "user", timeZone: "UTC", createdAt: EXAMPLE.createdAt };
 
-export const userLimit = { limitId, ...newLimit, used: 12, remaining: 38, resetsAt: "2026-01-17T00:00:00.000Z" };
+export const userLimit = {
+  limitId,
+  ...newLimit,
+  timeZone: "UTC",
+  used: 12,
+  remaining: 38,
+  resetsAt: "2026-01-17T00:00:00.000Z",
+};
 
 /** Loads the usage limit of the path, by which a key's rights are judged. */
 export const loadLimit = (admin: AdminCtx, path: { readonly appId: string; readonly limitId: string }) =>
@@ -40,6 +47,12 @@ const limit = () => ({
   unit,
 });
 
+const zoneOfWindows = () =>
+  z
+    .string()
+    .nullable()
+    .meta(words("The zone whose calendar the windows follow. Null for a minute and an hour.", "Europe/Berlin"));
+
 export const usageLimitOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
@@ -47,6 +60,8 @@ export const usageLimitOutput = /* @__PURE__ */ lazy(() =>
       mode,
       amount: z.number().meta(words("The amount that a user may use in a window.", 50)),
       every,
+      per: limitPer.meta(words("Whom it bounds: each user, or each member of each payer.", "user")),
+      timeZone: zoneOfWindows(),
       createdAt: z
         .string()
         .meta({ format: "date-time" })
@@ -60,6 +75,12 @@ export const userLimitOutput = /* @__PURE__ */ lazy(() =>
     .strictObject({
       ...limit(),
       every,
+      timeZone: zoneOfWindows(),
+      memberId: z
+        .string()
+        .nullable()
+        .optional()
+        .meta(words("The member whose usage it is. Null: the payer's. Absent unless a `memberId` was sent.", "user_7")),
       amount: z
         .number()
         .nullable()
@@ -81,6 +102,7 @@ export const rejectingLimitOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
       limitId: z.string().meta(words("The usage limit's id.", "lim_5qWc1nY8aJ3vRb7kTxE2Mz")),
+      memberId: z.string().nullable().meta(words("The member whose limit it is. Null: the payer's.", null)),
       name: z.string().meta(words("The name, for people.", "Backend")),
       unit,
       amount: z.number().meta(words("The amount, in the unit.", 120)),
@@ -98,6 +120,10 @@ export const every = lazy(() =>
   z.enum(EVERY).meta({ id: "UsageLimitWindow", ...words("The length of a window.", "day") }),
 );
 
+export const limitPer = lazy(() =>
+  z.enum(["user", "member"]).meta({ id: "UsageLimitPer", ...words("Whom it bounds.", "user") }),
+);
+
 export const limitName = () =>
   displayName().meta(words("Unique among the limits of the mode. Letter case does not matter."));
 
@@ -107,3 +133,6 @@ export const amountOfWindow = () =>
 export const limitParams = lazy(() =>
   z.object({ limitId: z.string().meta(words("The id of the limit, `lim_…`.", "lim_5qWc1nY8aJ3vRb7kTxE2Mz")) }),
 );
+
+/** The member of a payer, in a query. */
+export const memberOfLimit = lazy(() => identifier().meta(words("The member, for limits per member.", "user_7")));

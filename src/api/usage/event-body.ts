@@ -20,9 +20,9 @@ const EVENT_ID_CODE_POINTS_MAX = 200;
 
 /** The `data` of a CloudEvent. */
 const cloudEventData = lazy(() => {
-  const { model, quantities, meters, properties } = usageFields();
+  const { memberId, model, quantities, meters, properties } = usageFields();
   return z
-    .strictObject({ model, quantities, meters, properties })
+    .strictObject({ memberId, model, quantities, meters, properties })
     .refine(...isOneOf)
     .meta({ id: "CloudEventData" });
 });
@@ -53,6 +53,7 @@ const cloudEvent = lazy(() =>
       ({ id, source, type, subject, time, data }): EventInput => ({
         eventId: makeEventId(source, id),
         userId: subject,
+        memberId: data?.memberId,
         event: type,
         model: data?.model,
         ...withImplied({ quantities: data?.quantities, meters: data?.meters }),

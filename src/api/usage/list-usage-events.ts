@@ -15,6 +15,11 @@ const shownEvent = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
       eventId: z.string().meta(words("The usage event's id.", "chat-2026-01-16-0001")),
+      memberId: z
+        .string()
+        .nullable()
+        .optional()
+        .meta(words("The member who used it. Null for none. Absent for a publishable key.", "user_7")),
       event: z.string().meta(words("The event's name.", "chat.completed")),
       model: z.string().nullable().meta(words("The model. Null if the event has none.", "large-2")),
       quantities: quantitiesOutput.meta(words("The usage in each unit.")),
@@ -47,6 +52,7 @@ const { eventId } = EXAMPLE;
 
 const storedEvent = {
   eventId,
+  memberId: null,
   event: "chat.completed",
   model: "large-2",
   quantities: { count: 1, tokens: 120 },
@@ -64,7 +70,7 @@ export default operation({
   method: "get",
   path: "/api/v1/usage/events",
   tag: "Usage",
-  access: secretKeyOrUser(["eventId"]),
+  access: secretKeyOrUser(["eventId", "memberId"]),
   query: lazy(() =>
     z
       .object({
@@ -72,6 +78,7 @@ export default operation({
         eventId: identifier()
           .optional()
           .meta(words("The id of one event, instead of `userId`. Needs a secret key.", "chat-2026-01-16-0001")),
+        memberId: identifier().optional().meta(words("Only this member's events. Needs a secret key.", "user_7")),
         event: identifier().optional().meta(words("An event name or a glob.", "chat.completed")),
         model: identifier().optional().meta(words("A model or a glob.", "large-1")),
         from: timestamp

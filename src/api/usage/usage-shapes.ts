@@ -2,7 +2,7 @@ import * as z from "zod";
 import { debit, meters, metersOutput, quantities, quantitiesOutput } from "../../books/amounts/amount-fields.ts";
 import { type SentUsage, withImplied } from "../../books/amounts/given-quantities.ts";
 import { errorDetail } from "../../http/error-body.ts";
-import { identifier, jsonObject, timestamp, userId } from "../../http/fields.ts";
+import { identifier, jsonObject, memberId, timestamp, userId } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { eventNames, KEY, planNames, usageNames } from "../../http/wrong-names.ts";
 import { utf8Length } from "../../lib/encoding.ts";
@@ -103,6 +103,7 @@ const onShortageInput = lazy(() => z.enum(["reject", "partial"]).meta({ id: "OnS
 /** The fields of a usage event besides its id (U1). */
 export const usageFields = () => ({
   userId,
+  memberId,
   event: identifier().meta(words("The event's name, such as `chat.completed`.", "chat.completed")),
   model: identifier()
     .nullish()

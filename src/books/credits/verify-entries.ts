@@ -36,6 +36,8 @@ export interface Flaw {
   readonly kind: "sum" | "gap" | "chain" | "below_zero" | "limit" | "owed";
   /** Set only for the kind `limit`. */
   readonly limitId?: string;
+  /** Only for `limit`. Null for the user's counter. */
+  readonly memberId?: string | null;
 }
 
 /** A stretch of one user's ledger, with the balances that it concerns. */

@@ -13,6 +13,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import { accountQuery, type OfUser, type User } from "../ledger/account.ts";
 import { isOpen } from "../ledger/hold.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
+import { memberIdOf } from "../ledger/members.ts";
 import { eachLeg, isBalanceOfLeg, storedLeg } from "../ledger/stored-legs.ts";
 import type { Checkpoint, LedgerStretch } from "./verify-entries.ts";
 
@@ -180,17 +181,21 @@ const selectOwedTooMuch = accountQuery((value: ValueOf<SeqRange>, account) => {
  * first page. For a user without counters it reads no event.
  */
 const selectMiscounted = accountQuery((value: ValueOf<SeqRange & OfUser>, account) => {
-  const { environmentId, limitId, accountId, windowMs, usedMinor } = usageCounters;
-  const sumOf = (counted: Column, from: SQL) => sql`coalesce((
+  const { environmentId, limitId, accountId, memberNumber, endMs, usedMinor } = usageCounters;
+  const sumOf = (
+    { counted, memberNumber: member }: { counted: Column; memberNumber: Column },
+    from: SQL,
+  ) => sql`coalesce((
     SELECT sum(n.value ->> 'minor') FROM ${from} CROSS JOIN json_each(${counted}) AS n
-    WHERE n.value ->> 'limitId' = ${limitId} AND n.value ->> 'windowMs' = ${windowMs}
+    WHERE n.value ->> 'limitId' = ${limitId} AND n.value ->> 'endMs' = ${endMs}
+      AND iif(n.value ->> 'isMember', ${member}, 0) = ${memberNumber}
   ), 0)`;
-  const events = sql`(SELECT ${usageEvents.counted} FROM ${usageEvents}
+  const events = sql`(SELECT ${usageEvents.counted}, ${usageEvents.memberNumber} FROM ${usageEvents}
     WHERE ${usageEvents.accountId} = ${account} AND ${usageEvents.counted} IS NOT NULL) AS ${usageEvents}`;
-  const holds = sql`(SELECT ${reservations.counted} FROM ${reservations}
+  const holds = sql`(SELECT ${reservations.counted}, ${reservations.memberNumber} FROM ${reservations}
     WHERE ${reservations.accountId} = ${account} AND ${isOpen()}) AS ${reservations}`;
   return drizzle
-    .select(fields(usageCounters, "limitId"))
+    .select({ ...fields(usageCounters, "limitId"), ...computed({ memberId: memberIdOf(usageCounters) }) })
     .from(usageLimits)
     .crossJoin(usageCounters)
     .where(
@@ -200,7 +205,7 @@ const selectMiscounted = accountQuery((value: ValueOf<SeqRange & OfUser>, accoun
         eq(limitId, usageLimits.id),
         eq(accountId, account),
         sql`${value("afterSeq")} = 0`,
-        sql`${usedMinor} <> ${sumOf(usageEvents.counted, events)} + ${sumOf(reservations.counted, holds)}`,
+        sql`${usedMinor} <> ${sumOf(usageEvents, events)} + ${sumOf(reservations, holds)}`,
       ),
     );
 });

@@ -28,6 +28,8 @@ export interface VerifyOutput {
     readonly balanceId: string | null;
     readonly kind: "below_zero" | "chain" | "gap" | "limit" | "owed" | "sum";
     readonly limitId?: string | undefined;
+    /** Only for `limit`. Null for the user's counter. */
+    readonly memberId?: string | null | undefined;
   }[];
   readonly nextCursor: string | null;
 }
@@ -135,14 +137,16 @@ function verifyStretch(
   position: VerifyPosition,
   stretch: LedgerStretch,
   owedTooMuch: readonly { readonly balanceId: string }[],
-  miscounted: readonly { readonly limitId: string }[],
+  miscounted: readonly { readonly limitId: string; readonly memberId: string | null }[],
 ) {
   const { afterSeq, endSeq, fromSeq, balances, entries } = stretch;
   const { flaws: entryFlaws, checkpoints } = verifyEntries(stretch);
   // The first page checks what is owed now.
   const owedFlaws = fromSeq === 0 ? owedTooMuch.map(({ balanceId }): Flaw => ({ balanceId, kind: "owed" })) : [];
   const limitFlaws =
-    fromSeq === 0 ? miscounted.map(({ limitId }): Flaw => ({ balanceId: null, kind: "limit", limitId })) : [];
+    fromSeq === 0
+      ? miscounted.map(({ limitId, memberId }): Flaw => ({ balanceId: null, kind: "limit", limitId, memberId }))
+      : [];
   const flaws = [...entryFlaws, ...owedFlaws, ...limitFlaws];
   const granted = balances.filter(({ grantSeq }) => grantSeq > afterSeq && grantSeq <= endSeq);
   return {

@@ -22,6 +22,7 @@ import {
   writesEntries,
 } from "./insert-entries.ts";
 import { clawbackMessages, ledgerMessageWrites } from "./insert-messages.ts";
+import { createMembers } from "./members.ts";
 import { afterWrite, guardAccount, memoryOf, type StateBefore, type StateChanges } from "./memory.ts";
 import { limitMessages, messagesAmong } from "./messages.ts";
 import { countGranted } from "./new-balances.ts";
@@ -62,7 +63,7 @@ export async function commit(
   { decision, before, isOld }: AccountChange,
 ): Promise<readonly unknown[][]> {
   const change = decision ?? NO_DECISION;
-  const { statements, messages: make, counts = [], remembers } = change;
+  const { statements, messages: make, counts = [], members = [], remembers } = change;
   const { settingsSnapshot, userId, nowMs, settled } = account;
   const values = writingValues(account);
   const dueIds = settled.map(({ hold }) => hold.id);
@@ -80,10 +81,11 @@ export async function commit(
   const settling = writesOfSettlements(account, own);
   const leading = [
     guardOf({ ...values, settingsSnapshot, seq: account.lastSeq }, isOld),
-    ...(await personGuards(ctx, tombstoneSecretsIn(settingsSnapshot), [userId])),
+    ...(await personGuards(ctx, tombstoneSecretsIn(settingsSnapshot), [userId, ...members])),
     ...dueWrites(ctx, account),
     ...(dueAlerts?.statements ?? []),
     ...settling.before,
+    ...createMembers(values, account.members, members),
   ];
   const messages = wantedMessages(ctx, settingsSnapshot, () => [
     ...periodMessages(userId, account.periods),
@@ -119,7 +121,7 @@ export async function commit(
     const written = sent.flatMap((statement, index) =>
       writesEntries(statement) ? (rows[index] as WrittenEntry[]) : [],
     );
-    const changes = { ...remembers, settledIds, entries: [...changesOfHolds(settled), ...entries] };
+    const changes = { ...remembers, settledIds, members, entries: [...changesOfHolds(settled), ...entries] };
     remember(ctx, account, { before, changes, isOld, entries: written });
   }
   return rows.slice(leading.length, leading.length + statements.length);

@@ -102,17 +102,12 @@ const lastEvent = alias(usageEvents, "last");
 
 /** Returns SQL for the account's last event. Left-join it to use `placeOfEvent`. */
 export const lastEventOf = (value: ValueOf<WriteContext>): SQL => sql`(
-  SELECT ${usageEvents.occurredByMs}, ${usageEvents.seq} FROM ${usageEvents}
-  WHERE ${usageEvents.accountId} = ${accountOfWrite(value)}
-  ORDER BY ${usageEvents.occurredByMs} DESC, ${usageEvents.seq} DESC LIMIT 1
+  SELECT ${usageEvents.seq} FROM ${usageEvents}
+  WHERE ${usageEvents.accountId} = ${accountOfWrite(value)} ORDER BY ${usageEvents.seq} DESC LIMIT 1
 ) AS ${lastEvent}`;
 
-/**
- * Returns the key columns of a new event, after the account's last event. `event` is JSON. Rows must be in order of time, so an event
- * that arrives late gets the time of its predecessor. `position` numbers the events of a batch from 0.
- */
-export const placeOfEvent = (value: ValueOf<WriteContext>, event: SQL, position: SQL = sql`0`) => ({
+/** Returns the key columns of a new event, after the account's last event. `position` numbers the events of a batch from 0. */
+export const placeOfEvent = (value: ValueOf<WriteContext>, position: SQL = sql`0`) => ({
   accountId: accountOfWrite(value),
-  occurredByMs: sql`max(${event} ->> 'occurredAtMs', coalesce(${lastEvent.occurredByMs}, ${event} ->> 'occurredAtMs'))`,
   seq: sql`coalesce(${lastEvent.seq}, 0) + 1 + ${position}`,
 });

@@ -45,6 +45,8 @@ export interface Change<Answer> {
   readonly messages?: (() => readonly LedgerMessage[]) | undefined;
   /** The amounts that it counts towards usage limits (Q3). The column `counted` of the written rows has them too. */
   readonly counts?: readonly NewCount[] | undefined;
+  /** The members that its rows name (ME1). */
+  readonly members?: readonly string[] | undefined;
   /** The other facts that this isolate remembers of it, besides its entries. If absent, the account is removed from memory. */
   readonly remembers?: Pick<StateChanges, "newBalances" | "newReservation"> | undefined;
   /** Whether credits are insufficient. Such a decision is made only after a read, never from memory. */

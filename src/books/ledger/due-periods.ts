@@ -66,6 +66,7 @@ export function readPackJson(stored: PackJson | string | null): Pack | null {
 /** The fields of a recurring grant that the plan of its periods needs. */
 const RECURRING_FIELDS = [
   ...(["ordinal", "id", "packId", "quantity", "every", "anchorMs", "endsAtMs", "rolloverPeriods"] as const),
+  ...(["timeZone", "anchorLocalMs", "utcOffsetMs"] as const),
   ...(["idSeed", "state", "lastN", "countedBalances"] as const),
 ] as const;
 
@@ -169,6 +170,7 @@ const updateRecurring = query((value: ValueOf<Changes>) => {
       state: sql`change.value ->> 'state'`,
       reason: sql`change.value ->> 'reason'`,
       nextAtMs: sql`change.value ->> 'nextAtMs'`,
+      utcOffsetMs: sql`change.value ->> 'utcOffsetMs'`,
       finalN: sql`iif(json_type(change.value, '$.finalN') IS NULL, ${recurringGrants.finalN}, change.value ->> 'finalN')`,
       countedBalances: sql`change.value ->> 'countedBalances'`,
     })

@@ -28,6 +28,7 @@ import { fromMinor, type Quantities, toMinor, UNITS, type Unit } from "../amount
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { type Counted, readCounted } from "./counters.ts";
 import { lastSeqOf } from "./insert-entries.ts";
+import { namedMemberOf } from "./members.ts";
 import { eachLeg, isBalanceOfLeg, SHOWN_LEG_BYTES_MAX, shownLegs, storedLeg } from "./stored-legs.ts";
 import { back, isLastOf, walkBack } from "./walk-back.ts";
 
@@ -85,6 +86,10 @@ export type Owed = readonly [leg: number, seq: number, minor: number];
 /** The holds of an open reservation that has expired. */
 export interface DueHold extends Hold {
   readonly endsAtMs: number;
+  /** Its member. Null for none, and for one who was erased. */
+  readonly memberId: string | null;
+  /** Whether it has a member, also one who was erased. */
+  readonly hasMember: boolean;
   readonly event: string;
   /** Null if the holds are only returned. */
   readonly charge: Charge | null;
@@ -106,7 +111,8 @@ export type ReservationRow = Pick<
   | "requestHash"
   | "priceVersion"
 > &
-  Pick<Hold, "owed" | "revocations">;
+  Pick<Hold, "owed" | "revocations"> &
+  Pick<DueHold, "memberId">;
 export type OpenReservation = ReservationRow & { readonly state: "open" };
 
 /** Reads `shownLegs`: JSON that Purser wrote. */
@@ -203,11 +209,13 @@ export const dueFields = (isFirst: SQL = sql`1`) => ({
     priceVersion: "priceVersion",
     costMinor: "costMinor",
     counted: "counted",
+    memberNumber: "memberNumber",
     occurredAtMs: "expiresAtMs",
   }),
   ...computed({
     legs: sql<string>`${emptyUnless(isFirst, shownLegs())}`,
     isToCharge: willBeCharged(),
+    memberId: namedMemberOf(reservations),
   }),
   ...settlementFields(isFirst),
 });
@@ -256,7 +264,7 @@ export const inOrderOfEnds = (a: DueRow, b: DueRow): number =>
   a.occurredAtMs - b.occurredAtMs || (a.holdId < b.holdId ? -1 : 1);
 
 export function readDueHold(row: DueRow): DueHold {
-  const { holdId: id, event, model, meters, costMinor, occurredAtMs, owed, revocations } = row;
+  const { holdId: id, memberId, event, model, meters, costMinor, occurredAtMs, owed, revocations } = row;
   const legs = readLegs(row.legs);
   const quantities = readQuantities(row.quantities, legs);
   const priceVersion = meters === null ? null : row.priceVersion;
@@ -264,6 +272,8 @@ export function readDueHold(row: DueRow): DueHold {
     row.isToCharge === 1 ? { event, model, quantities, meters, priceVersion, costMinor, occurredAtMs } : null;
   return {
     id,
+    memberId,
+    hasMember: row.memberNumber !== null,
     event,
     legs,
     charge,

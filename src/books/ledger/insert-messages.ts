@@ -19,6 +19,7 @@ import { amountOf } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { debitsJson } from "./debits.ts";
 import { isBalanceOfEntry, lastSeqOf } from "./insert-entries.ts";
+import { memberNumberOf } from "./members.ts";
 import { deliverPrefixed, endpointsByType, type LedgerMessage, type MessageWrites } from "./messages.ts";
 import { isSinceSettled } from "./owed.ts";
 
@@ -42,17 +43,17 @@ function seqOf(account: SQL): SQL {
 /** Larger properties are left out of a message. */
 const MESSAGE_PROPERTIES_BYTES_MAX = 16_384;
 
-const messageProperties = sql`coalesce(${usageEvents.properties}, iif(${usageEvents.largePropertiesBytes} <= ${MESSAGE_PROPERTIES_BYTES_MAX}, (
+const messageProperties =
+  () => sql`coalesce(${usageEvents.properties}, iif(${usageEvents.largePropertiesBytes} <= ${MESSAGE_PROPERTIES_BYTES_MAX}, (
   SELECT ${largeProperties.properties} FROM ${largeProperties} WHERE ${and(
     eq(largeProperties.accountId, usageEvents.accountId),
-    eq(largeProperties.occurredByMs, usageEvents.occurredByMs),
     eq(largeProperties.seq, usageEvents.seq),
   )}
 ), NULL))`;
 
 const dataOfEvent = (value: ValueOf<WriteContext>) => sql`(
   SELECT json_set(m.value -> 'data', '$.debits', json(${debitsJson()}), '$.uncovered', json(${usageEvents.uncovered}),
-    '$.occurredAt', json(${isoJson(usageEvents.occurredAtMs)}), '$.properties', json(${messageProperties}))
+    '$.occurredAt', json(${isoJson(usageEvents.occurredAtMs)}), '$.properties', json(${messageProperties()}))
   FROM ${usageEvents}
   WHERE ${usageEvents.environmentId} = ${value("environmentId")} AND ${usageEvents.eventId} = m.value ->> 'recordedEventId'
 )`;
@@ -98,12 +99,14 @@ function hasMoved(account: SQL): SQL {
 }
 
 const reachedCounter = (value: ValueOf<WriteContext>) => {
-  const { environmentId, limitId, accountId, windowMs } = usageCounters;
+  const { environmentId, limitId, accountId, memberNumber, endMs } = usageCounters;
+  const member = memberNumberOf(value, accountOfWrite(value), sql`m.value ->> '$.reached.memberId'`);
   return and(
     eq(environmentId, value("environmentId")),
     sql`${limitId} = m.value ->> '$.reached.limitId'`,
     sql`${accountId} = ${accountOfWrite(value)}`,
-    sql`${windowMs} = m.value ->> '$.reached.windowMs'`,
+    sql`${memberNumber} = iif(m.value ->> '$.reached.memberId' IS NULL, 0, ${member})`,
+    sql`${endMs} = m.value ->> '$.reached.endMs'`,
   );
 };
 

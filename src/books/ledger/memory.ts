@@ -27,10 +27,12 @@ export interface AccountState {
   readonly balances: ReadonlyMap<string, PayingRow>;
   /** Open reservations that this isolate made, by id. */
   readonly reservations: ReadonlyMap<string, OpenReservation>;
+  /** Its members that this isolate wrote for. A write that names another one reads first. */
+  readonly members: ReadonlySet<string>;
 }
 
 /** The state of an account when a write was decided. */
-export type StateBefore = Pick<AccountState, "balances" | "reservations" | "seq">;
+export type StateBefore = Pick<AccountState, "balances" | "reservations" | "seq" | "members">;
 
 /** How a write changes the account in memory. */
 export interface StateChanges {
@@ -39,11 +41,14 @@ export interface StateChanges {
   readonly newReservation?: OpenReservation;
   /** The reservations that the write settles. */
   readonly settledIds?: readonly string[];
+  /** The members whose rows exist after the write. */
+  readonly members?: readonly string[];
 }
 
 const REMEMBERED_ACCOUNTS_MAX = 1_000;
 const REMEMBERED_BALANCES_MAX = 100;
 const RESERVATIONS_MAX = 100;
+const REMEMBERED_MEMBERS_MAX = 100;
 /** A failed guard means that another isolate also writes for this user. For this time, reading first is faster than failing again. */
 const READ_FIRST_MS = 1_000;
 
@@ -97,7 +102,11 @@ class AccountMemory {
   ): StateBefore {
     const state = this.#accounts.get(accountMemoryKey(environment, "user", userId))?.state;
     if (state === undefined || state.accountId !== accountId || state.seq < before.seq) return before;
-    return { ...state, balances: new Map([...before.balances, ...state.balances]) };
+    return {
+      ...state,
+      balances: new Map([...before.balances, ...state.balances]),
+      members: new Set([...before.members, ...state.members]),
+    };
   }
 
   /** Runs a write that raises a balance. Meanwhile the remembered account is not used for plans. */
@@ -148,14 +157,19 @@ export function memoryOf({ isolate }: Pick<Runtime, "isolate">): AccountMemory {
 
 /** Returns the account's state after a write. */
 export function afterWrite(
-  before: Pick<AccountState, "balances" | "reservations">,
-  { entries, newBalances = [], newReservation, settledIds = [] }: StateChanges,
-): Pick<AccountState, "balances" | "reservations"> {
+  before: Omit<StateBefore, "seq">,
+  { entries, newBalances = [], newReservation, settledIds = [], members = [] }: StateChanges,
+): Omit<StateBefore, "seq"> {
   const rows = apply([...before.balances.values(), ...newBalances], entries);
   const reservations = new Map(before.reservations);
   if (newReservation !== undefined) reservations.set(newReservation.id, newReservation);
   for (const id of settledIds) reservations.delete(id);
-  return { balances: new Map(rows.map((row) => [row.id, row])), reservations };
+  return {
+    balances: new Map(rows.map((row) => [row.id, row])),
+    reservations,
+    members:
+      members.length === 0 ? before.members : new Set([...before.members, ...members].slice(-REMEMBERED_MEMBERS_MAX)),
+  };
 }
 
 const ENTRIES_SINCE_MAX = 100;

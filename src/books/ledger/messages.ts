@@ -45,11 +45,16 @@ export type LedgerMessage = NewMessage & {
    * The message is sent only by the first batch of a window in which the user's usage reaches a limit's amount (Q5). `counts` is the
    * number of counts in the batch. Adds `used`, and the user's own `amount`.
    */
-  readonly reached?: Pick<Counted, "limitId" | "windowMs"> & { readonly counts: number; readonly unit: Unit };
+  readonly reached?: Pick<Counted, "limitId" | "endMs"> & {
+    readonly memberId: string | null;
+    readonly counts: number;
+    readonly unit: Unit;
+  };
 };
 
 export interface RecordedUsage {
   readonly eventId: string;
+  readonly memberId: string | null;
   readonly event: string;
   readonly model: string | null;
   readonly quantities: Quantities;
@@ -62,23 +67,26 @@ export interface RecordedUsage {
 
 /** `usage.recorded`, for an event, a commit or a charge. */
 export function usageRecorded(userId: string, usage: RecordedUsage): LedgerMessage {
-  const { eventId, event, model, meters, priceVersion, reservationId, hasEntries } = usage;
+  const { eventId, memberId, event, model, meters, priceVersion, reservationId, hasEntries } = usage;
   const lastEntry = reservationId === null ? { eventId } : { reservationId };
   return {
     type: "usage.recorded",
     subject: userId,
-    data: { userId, eventId, event, model, quantities: presentQuantities(usage.quantities), meters, priceVersion },
+    data: {
+      ...{ userId, memberId, eventId, event, model },
+      ...{ quantities: presentQuantities(usage.quantities), meters, priceVersion },
+    },
     recordedEventId: eventId,
     last: hasEntries ? lastEntry : null,
   };
 }
 
 /** `reservation.expired`, for holds that are returned because the reservation expired. */
-export function reservationExpired(userId: string, { id, event, legs }: DueHold): LedgerMessage {
+export function reservationExpired(userId: string, { id, memberId, event, legs }: DueHold): LedgerMessage {
   return {
     type: "reservation.expired",
     subject: userId,
-    data: { userId, reservationId: id, event, holds: legs.map(presentLeg) },
+    data: { userId, memberId, reservationId: id, event, holds: legs.map(presentLeg) },
     last: legs.length === 0 ? null : { returnedId: id },
   };
 }
@@ -113,17 +121,20 @@ export function entryWritten(type: "credits.revoked" | "credits.adjusted", userI
  * the window in which the user's usage reaches the amount.
  */
 export function limitMessages(userId: string, counts: readonly NewCount[]): LedgerMessage[] {
-  const byLimit = Map.groupBy(counts, ({ limitId, windowMs }) => `${limitId} ${windowMs}`);
+  const byLimit = Map.groupBy(counts, ({ limitId, endMs, memberId }) => `${limitId} ${endMs} ${memberId ?? ""}`);
   return [...byLimit.values()].flatMap((countsOfLimit): LedgerMessage[] => {
     const [first] = countsOfLimit;
     if (first === undefined) return [];
-    const { limitId, windowMs, name, unit, resetsAtMs, amountMinor } = first;
+    const { limitId, memberId, endMs, name, unit, amountMinor } = first;
     return [
       {
         type: "usage.limit_reached",
         subject: userId,
-        data: { userId, limitId, name, unit, amount: fromMinor(unit, amountMinor), resetsAt: iso(resetsAtMs) },
-        reached: { limitId, windowMs, counts: countsOfLimit.length, unit },
+        data: {
+          ...{ userId, memberId, limitId, name, unit },
+          ...{ amount: fromMinor(unit, amountMinor), resetsAt: iso(endMs) },
+        },
+        reached: { limitId, memberId, endMs, counts: countsOfLimit.length, unit },
         last: null,
       },
     ];

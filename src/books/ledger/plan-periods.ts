@@ -3,9 +3,10 @@ import type { recurringGrants } from "../../db/schema.ts";
 import { idIn } from "../../db/session.ts";
 import { PurserError } from "../../errors.ts";
 import { DIGITS } from "../../lib/encoding.ts";
+import { offsetMsAt } from "../../lib/time-zone.ts";
 import type { Environment } from "../../runtime.ts";
 import { type BalanceRow, NEVER_MS } from "./balance.ts";
-import { lastPeriod, periodAt, periodStart } from "./calendar.ts";
+import { isEmptyPeriod, lastPeriod, periodAt, periodStart } from "./calendar.ts";
 import { type NewBalances, planGrant, type Quota } from "./new-balances.ts";
 
 /** The fields of a recurring grant that the plan of its periods needs. */
@@ -17,6 +18,9 @@ export type Recurring = Pick<
   | "quantity"
   | "every"
   | "anchorMs"
+  | "timeZone"
+  | "anchorLocalMs"
+  | "utcOffsetMs"
   | "endsAtMs"
   | "rolloverPeriods"
   | "idSeed"
@@ -44,7 +48,7 @@ export interface DuePeriod {
 export interface RecurringChange
   extends Pick<
     typeof recurringGrants.$inferSelect,
-    "ordinal" | "lastN" | "state" | "reason" | "nextAtMs" | "countedBalances"
+    "ordinal" | "lastN" | "state" | "reason" | "nextAtMs" | "utcOffsetMs" | "countedBalances"
   > {
   readonly id: string;
   readonly before: Pick<Recurring, "state" | "lastN">;
@@ -103,8 +107,8 @@ export function grantOfPeriod(
   recurring: RecurringOfPack,
   n: number,
 ): NewBalances {
-  const { id, packId, pack, quantity, every, anchorMs, rolloverPeriods, idSeed } = recurring;
-  const fromMs = periodStart(anchorMs, every, n);
+  const { id, packId, pack, quantity, rolloverPeriods, idSeed } = recurring;
+  const fromMs = periodStart(recurring, n);
   const items = pack?.items ?? [];
   const input = {
     packId,
@@ -112,7 +116,7 @@ export function grantOfPeriod(
     source: "grant",
     cause: "recurring",
     externalRef: periodReference(id, n),
-    expiresAt: rolloverPeriods === null ? undefined : periodStart(anchorMs, every, n + 1 + rolloverPeriods),
+    expiresAt: rolloverPeriods === null ? undefined : periodStart(recurring, n + 1 + rolloverPeriods),
   } as const;
   return planGrant(input, pack, fromMs, (index) => periodBalanceId(environment, idSeed, n, items[index]?.id ?? ""));
 }
@@ -122,19 +126,27 @@ export function duePeriods(
   recurring: Recurring,
   nowMs: number,
 ): { readonly numbers: number[]; readonly lastN: number } {
-  const { anchorMs, every, endsAtMs, rolloverPeriods, lastN } = recurring;
-  const current = periodAt(anchorMs, every, nowMs);
-  const last = Math.min(current, lastPeriod(anchorMs, every, endsAtMs));
+  const { endsAtMs, rolloverPeriods, lastN } = recurring;
+  const current = periodAt(recurring, nowMs);
+  const last = Math.min(current, lastPeriod(recurring, endsAtMs));
   const numbers: number[] = [];
   // The credits of earlier periods have expired.
-  for (let n = Math.max(lastN + 1, 1, current - (rolloverPeriods ?? 0)); n <= last; n++) numbers.push(n);
+  for (let n = Math.max(lastN + 1, 1, current - (rolloverPeriods ?? 0)); n <= last; n++) {
+    if (!isEmptyPeriod(recurring, n)) numbers.push(n);
+  }
   return { numbers, lastN: Math.max(lastN, last) };
 }
 
+/** Returns the beginning of a period that comes next, and its zone's offset then. */
+function nextPeriod(recurring: Recurring, n: number) {
+  const nextAtMs = periodStart(recurring, n);
+  return { nextAtMs, utcOffsetMs: offsetMsAt(recurring, nextAtMs) };
+}
+
 /** Returns the state of an active recurring grant after the periods up to `lastN`. */
-export function afterPeriod({ anchorMs, every, endsAtMs }: Recurring, lastN: number) {
-  if (lastN >= lastPeriod(anchorMs, every, endsAtMs)) return { state: "ended", nextAtMs: null } as const;
-  return { state: "active", nextAtMs: periodStart(anchorMs, every, lastN + 1) } as const;
+export function afterPeriod(recurring: Recurring, lastN: number) {
+  if (lastN >= lastPeriod(recurring, recurring.endsAtMs)) return { state: "ended", nextAtMs: null } as const;
+  return { state: "active", ...nextPeriod(recurring, lastN + 1) } as const;
 }
 
 interface Progress {
@@ -164,9 +176,7 @@ export function planPeriods(
 ): PeriodPlan {
   if (recurring.length === 0) return NO_PERIODS;
   const queue = recurring
-    .flatMap((row) =>
-      duePeriods(row, nowMs).numbers.map((n) => ({ row, n, atMs: periodStart(row.anchorMs, row.every, n) })),
-    )
+    .flatMap((row) => duePeriods(row, nowMs).numbers.map((n) => ({ row, n, atMs: periodStart(row, n) })))
     .sort((a, b) => a.atMs - b.atMs || a.row.ordinal - b.row.ordinal);
   const progress = new Map<Recurring, Progress>(
     recurring.map((row) => [row, { counted: row.countedBalances, nextN: null, rejection: null }]),
@@ -222,15 +232,16 @@ function grantOrCode(grant: () => NewBalances): NewBalances | string {
 }
 
 function periodChangeOf(row: Recurring, { counted, nextN, rejection }: Progress, lastN: number): RecurringChange[] {
-  const { ordinal, id, state, anchorMs, every } = row;
-  const common = { ordinal, id, before: { state, lastN: row.lastN }, countedBalances: counted, reason: null };
+  const { ordinal, id, state, utcOffsetMs } = row;
+  const before = { state, lastN: row.lastN };
+  const common = { ordinal, id, before, utcOffsetMs, countedBalances: counted, reason: null };
   if (rejection !== null) {
     return [{ ...common, state: "suspended", reason: rejection.code, nextAtMs: null, lastN: rejection.n - 1 }];
   }
   if (nextN === null) return [{ ...common, lastN, ...afterPeriod(row, lastN) }];
   // The first due period is left for the next batch.
   if (nextN === row.lastN + 1) return [];
-  return [{ ...common, lastN: nextN - 1, state: "active", nextAtMs: periodStart(anchorMs, every, nextN) }];
+  return [{ ...common, lastN: nextN - 1, state: "active", ...nextPeriod(row, nextN) }];
 }
 
 /** Returns the balances of due periods as they will be written. */

@@ -1,5 +1,5 @@
-import { and, eq, sql } from "drizzle-orm";
-import { alias } from "drizzle-orm/sqlite-core";
+import { and, eq, type SQL, sql } from "drizzle-orm";
+import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { computed, drizzle, fields, hasRow, optional, query, type ValueOf } from "../../db/query.ts";
 import { accounts, creditBalances, environments, reservations } from "../../db/schema.ts";
 import { requireClock, settingsSnapshotOf } from "../../db/settings-snapshot.ts";
@@ -8,10 +8,11 @@ import { hashForTombstones, isBlocked, personErased, requireSecrets, tombstoneSe
 import type { TenantCtx } from "../../runtime.ts";
 import { accountQuery, readActor, type User, type WriteContext } from "./account.ts";
 import { PAYING_FIELDS, type PayingRow, type SpendableBalance } from "./balance.ts";
-import { type Counters, countersOf, readCounters } from "./counters.ts";
+import { type Counters, countersOf, countersOfMembers, readCounters } from "./counters.ts";
 import { dueRecurring, readDueJson } from "./due-periods.ts";
 import { countDueHolds, DUE_HOLDS_MAX, type DueHold, dueFields, isDue, isDueNow, readDueHolds } from "./hold.ts";
 import { lastSeqOf } from "./insert-entries.ts";
+import { type Members, membersOf, membersOfValue, membersValue, namedMembers, readMembers } from "./members.ts";
 import { spendableBalances } from "./payers.ts";
 import { balancesOfPeriods, NO_PERIODS, type PeriodPlan } from "./plan-periods.ts";
 import { apply, changesOfHolds, type SettledHold, settle } from "./settle.ts";
@@ -35,6 +36,8 @@ export interface ReadAccount extends WriteContext {
   readonly recurringDueAtMs: number | null;
   /** The user's usage against the environment's limits. Null if it was not read; then only the database enforces the limits. */
   readonly counters: Counters | null;
+  /** The members that the verb names. Null if they were not read, because the isolate remembers them. */
+  readonly members: Members | null;
 }
 
 /** An account on which verbs decide: everything due is settled. The batch of each decision writes that before the verb's own changes. */
@@ -55,6 +58,15 @@ export function settleAccount(account: ReadAccount): AccountAtRead {
 export const spendableOf = ({ balances, nowMs }: AccountAtRead): SpendableBalance[] =>
   spendableBalances(balances, nowMs);
 
+/** SQL: the members of a list, as `membersValue` makes it, and their counters. */
+const memberFields = (value: ValueOf<{ environmentId: number }>, list: SQL, settingsSnapshot: SQL | SQLiteColumn) => {
+  const named = namedMembers(value, list, accounts.id);
+  return {
+    members: membersOf(value, named, settingsSnapshot),
+    countersOfMembers: countersOfMembers(value, named, settingsSnapshot),
+  };
+};
+
 const firstDue = alias(reservations, "first_due");
 const firstDueHold = (value: ValueOf<{ nowMs: number }>) =>
   sql`(SELECT ${firstDue.id} FROM ${reservations} AS ${firstDue} WHERE ${isDue(value, accounts.id, firstDue)}
@@ -62,7 +74,7 @@ const firstDueHold = (value: ValueOf<{ nowMs: number }>) =>
 
 /** Selects the environment's settings snapshot and the account with its due periods, in a row for each due hold. One query is faster than several. */
 const selectAccount = accountQuery(
-  (value: ValueOf<{ environmentId: number; nowMs: number; hashes: string }>, account) =>
+  (value: ValueOf<{ environmentId: number; nowMs: number; hashes: string; members: string | null }>, account) =>
     drizzle
       .select({
         ...fields(environments, "settingsSnapshot"),
@@ -77,6 +89,7 @@ const selectAccount = accountQuery(
           >`iif(${accounts.recurringDueAtMs} <= ${value("nowMs")} AND ${reservations.id} IS ${firstDueHold(value)},
             ${dueRecurring(value, accounts.id)}, NULL)`,
           counters: countersOf(value, environments.settingsSnapshot, accounts.id),
+          ...memberFields(value, sql`${value("members")}`, environments.settingsSnapshot),
           dueCount: countDueHolds(value, account),
         }),
         ...optional(dueFields()),
@@ -91,6 +104,8 @@ const selectAccount = accountQuery(
 /** The user whose account is read, and the verb's reads, which are sent in the same batch. */
 export interface AccountRead<Reads extends readonly Statement[]> {
   readonly user: User;
+  /** The members that the verb names (ME1). */
+  readonly members?: readonly string[] | undefined;
   readonly read: (nowMs: number) => Reads;
   /** Selects the balances on which the verb plans, and those that charges may need. Default: only the latter. */
   readonly balances?: (nowMs: number) => Statement<PayingRow>;
@@ -105,11 +120,11 @@ export interface ReadResult<Reads extends readonly Statement[]> {
 
 export async function readAccount<const Reads extends readonly Statement[]>(
   ctx: TenantCtx,
-  { user, read, balances }: AccountRead<Reads>,
+  { user, members = [], read, balances }: AccountRead<Reads>,
 ): Promise<ReadResult<Reads>> {
   const atMs = ctx.now();
   const hashes = JSON.stringify("userId" in user ? await hashForTombstones(ctx, user.userId) : []);
-  const first = selectAccount(ctx, user, { nowMs: atMs, hashes });
+  const first = selectAccount(ctx, user, { nowMs: atMs, hashes, members: await membersValue(ctx, members) });
   const paying = balances?.(atMs) ?? selectBalancesOfCharges(ctx, user, { nowMs: atMs });
   const [rows, payingRows, ...rest] = await batch(ctx.db, [first, paying, ...read(atMs)] as const);
   const [stored] = rows;
@@ -136,7 +151,8 @@ export async function readAccount<const Reads extends readonly Statement[]>(
           hasMoreDue: !isErased && (dueCount > rows.length || dueCount === DUE_HOLDS_MAX),
           rows: payingRows,
           recurringDueAtMs: stored?.recurringDueAtMs ?? null,
-          counters: readCounters(stored?.counters ?? null),
+          counters: readCounters(stored?.counters ?? null, stored?.countersOfMembers ?? null),
+          members: readMembers(stored?.members ?? null),
         });
   // The rows of the verb's statements follow.
   return { account, found: rest as RowsOf<Reads> };
@@ -153,7 +169,7 @@ function dueInBatch(holds: readonly DueHold[], periods: PeriodPlan): Pick<Accoun
 /** The most balances that are read for several users together. It bounds the memory of an isolate. */
 const READ_BALANCES_MAX = 5_000;
 
-type NamedUsers = { environmentId: number; userIds: string; nowMs: number };
+type NamedUsers = { environmentId: number; userIds: string; nowMs: number; members: string | null };
 
 /** Returns a condition: an account belongs to a user of the list `named`. */
 const isNamed = (value: ValueOf<NamedUsers>) =>
@@ -166,6 +182,11 @@ const selectAccounts = query((value: ValueOf<NamedUsers & { hashes: string }>) =
     userId: sql<string>`named.value`,
     lastSeq: lastSeqOf(sql`${accounts.id}`),
     counters: countersOf(value, settingsSnapshotOf(value), accounts.id),
+    ...memberFields(
+      value,
+      sql`json_extract(${value("members")}, '$[' || named.key || ']')`,
+      sql`${settingsSnapshotOf(value)}`,
+    ),
     mustReadAlone: sql<
       0 | 1
     >`coalesce(${accounts.recurringDueAtMs} <= ${value("nowMs")}, 0) OR ${hasRow(reservations, isDue(value, accounts.id))} OR coalesce(${accounts.isErased}, 0)
@@ -194,10 +215,18 @@ const selectPayingOfAll = query((value: ValueOf<NamedUsers>) =>
  */
 export async function readTogether<const More extends readonly Statement[]>(
   ctx: TenantCtx,
-  userIds: readonly string[],
+  /** Each user's id, with the members that the write names. */
+  users: readonly { readonly userId: string; readonly memberIds: readonly string[] }[],
   more: More,
 ): Promise<{ readonly accounts: ReadonlyMap<string, AccountAtRead>; readonly found: RowsOf<More> }> {
-  const named = { environmentId: ctx.environment.id, userIds: JSON.stringify(userIds), nowMs: ctx.now() };
+  const userIds = users.map(({ userId }) => userId);
+  const membersOfUsers = await Promise.all(users.map(({ memberIds }) => membersOfValue(ctx, memberIds)));
+  const named = {
+    environmentId: ctx.environment.id,
+    userIds: JSON.stringify(userIds),
+    nowMs: ctx.now(),
+    members: membersOfUsers.every((list) => list.length === 0) ? null : JSON.stringify(membersOfUsers),
+  };
   const [found, paying, ...rest] = await batch(ctx.db, [
     selectAccounts({
       ...named,
@@ -213,12 +242,16 @@ export async function readTogether<const More extends readonly Statement[]>(
   const accounts = new Map<string, AccountAtRead>();
   for (const row of found.slice(0, complete)) {
     const { settingsSnapshot, userId, accountId, recurringDueAtMs, lastSeq, mustReadAlone, counters: stored } = row;
+    const members = readMembers(row.members);
     if (mustReadAlone === 1) continue;
     const { environmentId, nowMs } = named;
-    const counters = readCounters(stored);
+    const counters = readCounters(stored, row.countersOfMembers);
     const context = { environmentId, userId, accountId, nowMs, by: readActor(ctx) };
     const due = { ...NOTHING_DUE, rows: balances.get(userId) ?? [] };
-    accounts.set(userId, settleAccount({ ...context, ...due, lastSeq, settingsSnapshot, recurringDueAtMs, counters }));
+    accounts.set(
+      userId,
+      settleAccount({ ...context, ...due, lastSeq, settingsSnapshot, recurringDueAtMs, counters, members }),
+    );
   }
   // The rows of the further statements follow.
   return { accounts, found: rest as RowsOf<More> };

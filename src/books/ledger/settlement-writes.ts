@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { asInteger, insertFrom, query, type ValueOf } from "../../db/query.ts";
-import { usageEvents } from "../../db/schema.ts";
+import { reservations, usageEvents } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { presentQuantities } from "../amounts/amount.ts";
 import { presentMeters, readSentMeters } from "../amounts/meters.ts";
@@ -106,7 +106,15 @@ export function settlementMessage(userId: string, { hold, charged }: SettledHold
   const { event, model, quantities, meters, priceVersion } = charged.charge;
   const hasEntries = hold.legs.length > 0 || charged.payment.legs.length > 0;
   return usageRecorded(userId, {
-    ...{ eventId: hold.id, event, model, quantities, meters: presentMeters(meters), priceVersion },
+    ...{
+      eventId: hold.id,
+      memberId: hold.memberId,
+      event,
+      model,
+      quantities,
+      meters: presentMeters(meters),
+      priceVersion,
+    },
     ...{ reservationId: hold.id, hasEntries },
   });
 }
@@ -124,18 +132,19 @@ function chargeWrites(account: WriteContext, settled: readonly SettledHold[]): S
     const sent = meters === null ? { quantities } : { meters: readSentMeters(meters) };
     const fingerprint = fingerprintCharge({ ...sent, occurredAt, onShortage: "partial" });
     const legs = debitsOfPayment(payment, minor);
-    events.push({ id: hold.id, ...charge, legs, uncovered, fingerprint, counted: keptJson(hold.counted) });
+    const hasMember = hold.hasMember ? 1 : undefined;
+    events.push({ id: hold.id, hasMember, ...charge, legs, uncovered, fingerprint, counted: keptJson(hold.counted) });
   }
   if (events.length === 0) return [];
   return [insertCharges({ ...writingValues(account), charges: JSON.stringify(events) })];
 }
 
-/** Inserts the events of charges, in order of time, as their primary key requires. */
+/** Inserts the events of charges, in order. */
 const insertCharges = query((value: ValueOf<WriteContext & { charges: string }>) =>
   insertFrom(
     usageEvents,
     {
-      ...placeOfEvent(value, sql`charge.value`, sql`charge.key`),
+      ...placeOfEvent(value, sql`charge.key`),
       environmentId: asInteger(value("environmentId")),
       eventId: sql`charge.value ->> 'id'`,
       event: sql`charge.value ->> 'event'`,
@@ -154,6 +163,10 @@ const insertCharges = query((value: ValueOf<WriteContext & { charges: string }>)
       debits: debitsOfLegs(value, sql`charge.value -> 'legs'`),
       uncovered: sql`charge.value ->> 'uncovered'`,
       counted: sql`charge.value ->> 'counted'`,
+      memberNumber: sql`(
+        SELECT ${reservations.memberNumber} FROM ${reservations} WHERE charge.value ->> 'hasMember'
+          AND ${reservations.environmentId} = ${value("environmentId")} AND ${reservations.id} = charge.value ->> 'id'
+      )`,
     },
     sql`FROM json_each(${value("charges")}) AS charge LEFT JOIN ${lastEventOf(value)} ORDER BY charge.key`,
   ),

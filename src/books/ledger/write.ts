@@ -155,6 +155,8 @@ async function decideAndSend<const Reads extends readonly Statement[], Answer>(
   }
 }
 
+const NO_MEMBERS: ReadonlySet<string> = new Set();
+
 /** Returns the account's state before the batch. Null when it is too incomplete to be remembered. */
 function stateBeforeOf(
   ctx: TenantCtx,
@@ -166,10 +168,10 @@ function stateBeforeOf(
   const none = new Map<string, never>();
   if (verb.balances !== undefined) {
     const balances = new Map(account.rows.map((row) => [row.id, row]));
-    return { balances, reservations: none, seq: account.lastSeq };
+    return { balances, reservations: none, seq: account.lastSeq, members: NO_MEMBERS };
   }
   if (account.due.length > 0) return null;
-  if (account.accountId === null) return { balances: none, reservations: none, seq: 0 };
+  if (account.accountId === null) return { balances: none, reservations: none, seq: 0, members: NO_MEMBERS };
   return memoryOf(ctx).find(ctx.environment, verb.user, account.nowMs);
 }
 
@@ -182,11 +184,20 @@ async function writeFromMemory<const Reads extends readonly Statement[], Answer>
   const memory = memoryOf(ctx);
   const state = verb.recall === undefined ? null : memory.find(ctx.environment, verb.user, atMs);
   const found = state === null ? null : (verb.recall?.(state) ?? null);
-  if (state === null || found === null) return null;
+  if (state === null || found === null || verb.members?.some((id) => !state.members.has(id))) return null;
   const { accountId, userId, settingsSnapshot, recurringDueAtMs, seq: lastSeq } = state;
   const writing = { environmentId: ctx.environment.id, userId, accountId, nowMs: atMs, by: readActor(ctx) };
   const rows = [...state.balances.values()];
-  const remembered = { ...writing, ...NOTHING_DUE, lastSeq, settingsSnapshot, recurringDueAtMs, rows, counters: null };
+  const remembered = {
+    ...writing,
+    ...NOTHING_DUE,
+    lastSeq,
+    settingsSnapshot,
+    recurringDueAtMs,
+    rows,
+    counters: null,
+    members: null,
+  };
   const account = settleAccount(remembered);
   const decision = decisionOrRejection(() => verb.decide(found, account));
   if (decision instanceof PurserError || decision.kind === "replay" || decision.needsFreshRead === true) return null;

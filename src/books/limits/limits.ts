@@ -19,21 +19,28 @@ import { timesOf } from "../../db/settings-snapshot.ts";
 import { all, batch } from "../../db/sql.ts";
 import { assert, invalid, PurserError } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
+import { offsetMsAt, UTC } from "../../lib/time-zone.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { amountRule, fromMinor, toMinor, type Unit } from "../amounts/amount.ts";
 import { type MatchRule, readStoredRules } from "../amounts/match.ts";
 import type { WindowLength } from "../ledger/calendar.ts";
+import type { UsageLimit } from "./count-usage.ts";
 
 export interface UsageLimitOutput {
   readonly mode: Mode;
   readonly amount: number;
   readonly every: WindowLength;
+  readonly per: UsageLimit["per"];
+  readonly timeZone: string | null;
   readonly createdAt: string;
   readonly limitId: string;
   readonly name: string;
   readonly matches: MatchRule[];
   readonly unit: Unit;
 }
+
+/** Returns whether windows follow the calendar of a time zone: those of a day or longer (TZ1). */
+export const hasTimeZone = (every: WindowLength): boolean => every !== "minute" && every !== "hour";
 
 /** The error text for an amount of a unit, to follow the field's name. Null when the amount is valid. */
 export function rejectAmount(unit: Unit, amount: number): string | null {
@@ -55,6 +62,9 @@ export interface CreateLimitInput {
   readonly unit: Unit;
   readonly amount: number;
   readonly every: WindowLength;
+  readonly per: UsageLimit["per"];
+  /** Undefined for windows shorter than a day, and for UTC. */
+  readonly timeZone?: string | undefined;
 }
 
 export interface ListLimitsOutput {
@@ -65,10 +75,11 @@ export type LimitRow = typeof usageLimits.$inferSelect;
 export type LimitKey = { environmentId: number; limitId: string };
 
 /** A usage limit as the API returns it (Q1). */
-export function presentLimit({ id, name, matches, unit, amountMinor, every, createdAtMs }: LimitRow, mode: Mode) {
+export function presentLimit(row: LimitRow, mode: Mode) {
+  const { id, name, matches, unit, amountMinor, every, per, timeZone, createdAtMs } = row;
   return {
     ...{ limitId: id, mode, name, matches: [...readStoredRules(matches)], unit },
-    ...{ amount: fromMinor(unit, amountMinor), every, createdAt: iso(createdAtMs) },
+    ...{ amount: fromMinor(unit, amountMinor), every, per, timeZone, createdAt: iso(createdAtMs) },
   } satisfies UsageLimitOutput;
 }
 
@@ -78,10 +89,12 @@ export const ofLimitKey = (value: ValueOf<LimitKey>) =>
 const isNotDeleted = sql`${usageLimits.isDeleted} = 0`;
 
 const limitsJson = () => {
-  const { id, name, matches, unit, amountMinor, every, environmentId, ordinal } = usageLimits;
+  const { id, name, matches, unit, amountMinor, every, per, timeZone, utcOffsetMs, environmentId, ordinal } =
+    usageLimits;
   return sql`(
     SELECT json_group_array(json_object('id', ${id}, 'name', ${name}, 'matches', json(${matches}), 'unit', ${unit},
-      'amountMinor', ${amountMinor}, 'every', ${every}) ORDER BY ${ordinal})
+      'amountMinor', ${amountMinor}, 'every', ${every}, 'per', ${per},
+      'timeZone', ${timeZone}, 'utcOffsetMs', ${utcOffsetMs}) ORDER BY ${ordinal})
     FROM ${usageLimits} WHERE ${environmentId} = ${environments.id} AND ${isNotDeleted}
   )`;
 };
@@ -114,7 +127,10 @@ const mayCreateLimit = (value: ValueOf<LimitKey>) => {
 
 const auditCreated = insertAuditEntry<LimitKey>(mayCreateLimit);
 type NewLimit = LimitKey &
-  Pick<LimitRow, "name" | "nameKey" | "matches" | "unit" | "every"> & { amount: number; nowMs: number };
+  Pick<LimitRow, "name" | "nameKey" | "matches" | "unit" | "every" | "per" | "timeZone" | "utcOffsetMs"> & {
+    amount: number;
+    nowMs: number;
+  };
 const insertLimit = query((value: ValueOf<NewLimit>) =>
   insertFrom(
     usageLimits,
@@ -130,6 +146,9 @@ const insertLimit = query((value: ValueOf<NewLimit>) =>
       unit: value("unit"),
       amountMinor: asInteger(value("amount")),
       every: value("every"),
+      per: value("per"),
+      timeZone: value("timeZone"),
+      utcOffsetMs: asInteger(value("utcOffsetMs")),
       createdAtMs: asInteger(value("nowMs")),
     },
     sql`WHERE ${mayCreateLimit(value)}`,
@@ -152,7 +171,7 @@ export async function createLimit(
   input: CreateLimitInput,
   limitId = admin.newId("lim_"),
 ): Promise<UsageLimitOutput> {
-  const { mode, name, matches, unit, every } = input;
+  const { mode, name, matches, unit, every, per } = input;
   const environment = await requireEnvironment(admin, appId, mode);
   const environmentId = environment.id;
   const key = { environmentId, limitId };
@@ -160,9 +179,24 @@ export async function createLimit(
   assert(amount !== null, "the schema accepts only a whole number of steps");
   const auditEntry = newAuditEntry(admin, { appId, action: "usage_limit.created", target: limitId, details: { mode } });
   const nowMs = timesOf(environment.clock, admin).now();
+  const timeZone = hasTimeZone(every) ? (input.timeZone ?? UTC.timeZone) : null;
+  const utcOffsetMs = timeZone === null ? 0 : offsetMsAt({ timeZone, utcOffsetMs: 0 }, nowMs);
+  const values = {
+    ...key,
+    name,
+    nameKey: nameKey(name),
+    matches: JSON.stringify(matches),
+    unit,
+    amount,
+    every,
+    per,
+    timeZone,
+    utcOffsetMs,
+    nowMs,
+  };
   const [, , , [row]] = await batch(admin.db, [
     auditCreated({ ...auditEntry, ...key }),
-    insertLimit({ ...key, name, nameKey: nameKey(name), matches: JSON.stringify(matches), unit, amount, every, nowMs }),
+    insertLimit(values),
     syncLimits({ environmentId }),
     selectLimit(key),
   ]).catch((error: unknown) => {

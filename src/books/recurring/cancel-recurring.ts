@@ -140,7 +140,7 @@ function clawbacksOfAll(
 
 function changeOf(
   before: StoredRecurring,
-  { ordinal, id, lastN, state, reason, nextAtMs, countedBalances }: StoredRecurring,
+  { ordinal, id, lastN, state, reason, nextAtMs, utcOffsetMs, countedBalances }: StoredRecurring,
 ): RecurringChange {
   return {
     ordinal,
@@ -149,6 +149,7 @@ function changeOf(
     state,
     reason,
     nextAtMs,
+    utcOffsetMs,
     countedBalances,
     before: { state: before.state, lastN: before.lastN },
   };
@@ -157,8 +158,11 @@ function changeOf(
 const isSameState = (stored: StoredRecurring, { state, lastN, nextAtMs }: StoredRecurring): boolean =>
   stored.state === state && stored.lastN === lastN && stored.nextAtMs === nextAtMs;
 
-const isUndoable = ({ state, finalN, lastN, anchorMs, every }: StoredRecurring, nowMs: number): boolean =>
-  state === "ended" && finalN !== null && finalN !== CANCELLED_NOW && nowMs < periodStart(anchorMs, every, lastN + 1);
+const isUndoable = (row: StoredRecurring, nowMs: number): boolean =>
+  row.state === "ended" &&
+  row.finalN !== null &&
+  row.finalN !== CANCELLED_NOW &&
+  nowMs < periodStart(row, row.lastN + 1);
 
 /** Throws `invalid_request` for a recurring grant that has nothing to resume. */
 function assertResumable(row: StoredRecurring, undoCancel: boolean, nowMs: number): void {
@@ -192,11 +196,11 @@ export async function resumeRecurring(
       if (sent !== null && isSameState(stored, sent))
         return replay(presentRecurring(account.userId, sent, account.nowMs));
       assertResumable(row, undoCancel, account.nowMs);
-      const { anchorMs, every, endsAtMs } = row;
-      const currentN = periodAt(anchorMs, every, account.nowMs);
-      const lastN = Math.max(row.lastN, Math.min(currentN, lastPeriod(anchorMs, every, endsAtMs) + 1) - 1);
+      const currentN = periodAt(row, account.nowMs);
+      const endN = lastPeriod(row, row.endsAtMs);
+      const lastN = Math.max(row.lastN, Math.min(currentN, endN + 1) - 1);
       const resumable = { ...row, pack: readPackJson(packJson), lastN, finalN: null };
-      if (currentN <= lastPeriod(anchorMs, every, endsAtMs)) grantOfPeriod(ctx.environment, resumable, currentN);
+      if (currentN <= endN) grantOfPeriod(ctx.environment, resumable, currentN);
       const plan = planPeriods(ctx.environment, [resumable], { nowMs: account.nowMs, quota: null, isWhole: true });
       const after = { ...withChange(row, plan.changes), finalN: null };
       sent = after;

@@ -5,10 +5,11 @@ import { recurringGrants } from "../../db/schema.ts";
 import { assert, invalid } from "../../errors.ts";
 import { type Warning, warn } from "../../http/warnings.ts";
 import { iso } from "../../lib/time.ts";
+import { offsetMsAt, toLocalMs } from "../../lib/time-zone.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { grantRejections, withNearestPacks } from "../credits/grant.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "../ledger/account.ts";
-import { type Every, periodStart } from "../ledger/calendar.ts";
+import { addPeriods, type Every } from "../ledger/calendar.ts";
 import {
   compareFingerprint,
   type Decision,
@@ -40,6 +41,7 @@ export interface CreateRecurringInput {
   readonly packId: string;
   readonly every: Every;
   readonly rolloverPeriods: number | null;
+  readonly timeZone: string;
   readonly recurringId?: string | undefined;
   readonly quantity?: number | null | undefined;
   readonly startsAt?: number | undefined;
@@ -48,6 +50,7 @@ export interface CreateRecurringInput {
 
 const stampedFields = [
   ...(["userId", "packId", "quantity", "every", "startsAt", "endsAt", "rolloverPeriods"] as const),
+  "timeZone",
 ] as const;
 
 type CreatedRecurring = Outcome<RecurringOutput> & { readonly warning: Warning | null };
@@ -92,7 +95,7 @@ function decideCreate(
   { recurringId, body, fingerprint, idSeed, packs }: Creation,
   account: AccountAtRead,
 ): Decision<CreatedRecurring> {
-  const { every, startsAt = account.nowMs, endsAt = null } = body;
+  const { every, startsAt = account.nowMs, endsAt = null, timeZone } = body;
   checkTimes(startsAt, endsAt, account.nowMs);
   const pack = choosePack(body.packId, packs);
   // The rejections of a grant apply even if the first period is in the future.
@@ -104,11 +107,13 @@ function decideCreate(
   );
   const isOpenAmount = pack?.items.length === 0;
   const quantity = isOpenAmount ? JSON.stringify(body.quantity) : null;
+  const zone = { timeZone, utcOffsetMs: offsetMsAt({ timeZone, utcOffsetMs: 0 }, startsAt) };
   const row: StoredRecurring & RecurringOfPack = {
     accountId: account.accountId ?? 0,
     environmentId: account.environmentId,
     ...{ ordinal: 0, id: recurringId, packId, packName, pack, every, idSeed },
     quantity,
+    ...{ timeZone, anchorLocalMs: toLocalMs(zone, startsAt), utcOffsetMs: zone.utcOffsetMs },
     ...{ anchorMs: startsAt, endsAtMs: endsAt, rolloverPeriods: body.rolloverPeriods },
     ...{ state: "active", reason: null, lastN: 0, finalN: null, nextAtMs: startsAt },
     ...{ countedBalances: balances.length, createdAtMs: account.nowMs, requestHash: fingerprint.stored },
@@ -157,7 +162,7 @@ function answerRepeat(
 }
 
 function checkTimes(startsAt: number, endsAt: number | null, nowMs: number): void {
-  const [earliest, latest] = [periodStart(nowMs, "year", 0), periodStart(nowMs, "year", 2)];
+  const [earliest, latest] = [addPeriods(nowMs, "year", -1), addPeriods(nowMs, "year", 1)];
   if (startsAt < earliest || startsAt > latest) {
     throw invalid("startsAt", `must be at most a year from now, between ${iso(earliest)} and ${iso(latest)}`);
   }
@@ -187,6 +192,9 @@ const insertRecurring = query((value: ValueOf<NewRecurring>) => {
       quantity: value("quantity"),
       every: value("every"),
       anchorMs: asInteger(value("anchorMs")),
+      timeZone: value("timeZone"),
+      anchorLocalMs: asInteger(value("anchorLocalMs")),
+      utcOffsetMs: asInteger(value("utcOffsetMs")),
       endsAtMs: asInteger(value("endsAtMs")),
       rolloverPeriods: asInteger(value("rolloverPeriods")),
       idSeed: value("idSeed"),

@@ -22,6 +22,7 @@ export interface RecurringOutput {
   readonly startsAt: string;
   readonly endsAt: string | null;
   readonly rolloverPeriods: number | null;
+  readonly timeZone: string;
   readonly status: "active" | "ended" | "suspended";
   readonly reason: string | null;
   readonly period: { readonly n: number; readonly from: string; readonly to: string } | null;
@@ -157,6 +158,7 @@ export async function listSuspended(
 /** The fields of a recurring grant that the API shows. */
 const SHOWN_FIELDS = [
   ...(["id", "packId", "packName", "quantity", "every", "anchorMs", "endsAtMs", "rolloverPeriods"] as const),
+  ...(["timeZone", "anchorLocalMs", "utcOffsetMs"] as const),
   ...(["state", "reason", "nextAtMs", "finalN", "createdAtMs"] as const),
 ] as const;
 type ShownRecurring = Pick<StoredRecurring, (typeof SHOWN_FIELDS)[number]>;
@@ -164,14 +166,14 @@ type ShownRecurring = Pick<StoredRecurring, (typeof SHOWN_FIELDS)[number]>;
 /** The most bytes of the recurring grants of an account in one value. D1 takes 2 MB for a row, and a person's row has properties too. */
 const JSON_BYTES_MAX = 1_500_000;
 /** More than the names and the numbers of one in JSON. */
-const ROW_BYTES = 370;
+const ROW_BYTES = 440;
 
 /** Returns SQL: at least the bytes of `recurringJson` of a row of `accounts`. JSON at most doubles a name. */
 export const recurringBytes = () => {
-  const { id, packId, packName, accountId } = recurringGrants;
+  const { id, packId, packName, timeZone, accountId } = recurringGrants;
   const bytesOf = (name: SQL | SQLiteColumn) => sql`2 * octet_length(${name})`;
   return sql<number>`coalesce((
-    SELECT sum(${ROW_BYTES} + ${bytesOf(id)} + ${bytesOf(packId)} + ${bytesOf(packName)} + ${bytesOf(accounts.userId)})
+    SELECT sum(${ROW_BYTES} + ${bytesOf(id)} + ${bytesOf(packId)} + ${bytesOf(packName)} + ${bytesOf(timeZone)} + ${bytesOf(accounts.userId)})
     FROM ${recurringGrants} WHERE ${accountId} = ${accounts.id}
   ), 0)`;
 };
@@ -203,8 +205,8 @@ export function presentRecurringJson(stored: string, nowMs: number): RecurringOu
 export function withChange<Row extends StoredRecurring>(row: Row, changes: readonly RecurringChange[]): Row {
   const change = changes.find(({ ordinal }) => ordinal === row.ordinal);
   if (change === undefined) return row;
-  const { lastN, state, reason, nextAtMs, countedBalances } = change;
-  return { ...row, lastN, state, reason, nextAtMs, countedBalances };
+  const { lastN, state, reason, nextAtMs, utcOffsetMs, countedBalances } = change;
+  return { ...row, lastN, state, reason, nextAtMs, utcOffsetMs, countedBalances };
 }
 
 /** Returns a recurring grant as it was at its creation. */
@@ -226,6 +228,7 @@ export function presentRecurring(userId: string, row: ShownRecurring, nowMs: num
     startsAt: iso(row.anchorMs),
     endsAt: row.endsAtMs === null ? null : iso(row.endsAtMs),
     rolloverPeriods: row.rolloverPeriods,
+    timeZone: row.timeZone,
     status: row.state,
     reason: row.reason,
     period: currentPeriod(row, nowMs),
@@ -234,9 +237,10 @@ export function presentRecurring(userId: string, row: ShownRecurring, nowMs: num
   };
 }
 
-function currentPeriod({ state, anchorMs, every, endsAtMs, finalN }: ShownRecurring, nowMs: number) {
-  const n = periodAt(anchorMs, every, nowMs);
-  const last = finalN ?? lastPeriod(anchorMs, every, endsAtMs);
+function currentPeriod(row: ShownRecurring, nowMs: number) {
+  const { state, endsAtMs, finalN } = row;
+  const n = periodAt(row, nowMs);
+  const last = finalN ?? lastPeriod(row, endsAtMs);
   if (state === "suspended" || n < 1 || n > last) return null;
-  return { n, from: iso(periodStart(anchorMs, every, n)), to: iso(periodStart(anchorMs, every, n + 1)) };
+  return { n, from: iso(periodStart(row, n)), to: iso(periodStart(row, n + 1)) };
 }

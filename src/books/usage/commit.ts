@@ -108,20 +108,21 @@ export async function commitReservation(
           const isLate = reservation.state === "expired" || due !== undefined;
           const payers = isLate ? spendableOf(account) : payersOfCommit(account.balances, hold, account.nowMs);
           const { properties, occurredAt } = input;
-          const { event } = reservation;
+          const { event, memberId } = reservation;
           const model = input.model ?? reservation.model;
           const named = { event, model: model ?? undefined };
           const priced = prices.price({ ...named, ...sent }, prices.pinned(account, reservation.priceVersion));
           used = priced.quantities;
-          const usage = { ...named, ...priced };
+          const usage = { ...named, memberId, ...priced };
           const payment = burnDown(payers, usage);
           if (payment.uncovered !== null && input.onShortage === "reject") {
-            Object.assign(rejectedUsage, { ...named, userId: account.userId });
+            Object.assign(rejectedUsage, { ...named, memberId: memberId ?? undefined, userId: account.userId });
             throw insufficientCredits(payment.uncovered, payment, payers, usage, heldUnits);
           }
           // Limits never reject usage that has already happened (Q4).
           const counts = countUsage(account, usage, false);
-          const newEvent = { ...priced, eventId, event, model, properties, occurredAt, reservationId, payment, counts };
+          const described = { eventId, memberId, event, model, properties, occurredAt };
+          const newEvent = { ...priced, ...described, reservationId, payment, counts };
           if (isLate) {
             return writeEvent(ctx, account, newEvent, fingerprint, {
               before: [commitLate({ environmentId: account.environmentId, reservationId, eventId })],

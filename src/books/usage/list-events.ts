@@ -9,8 +9,9 @@ import type { TenantCtx } from "../../runtime.ts";
 import type { UnitAmounts } from "../amounts/amount.ts";
 import { filterCovers } from "../amounts/match.ts";
 import type { MeterAmounts } from "../amounts/meters.ts";
-import { accountQuery } from "../ledger/account.ts";
+import { accountQuery, type OfUser } from "../ledger/account.ts";
 import { readDebits } from "../ledger/debits.ts";
+import { memberIdOf, memberNumberOf } from "../ledger/members.ts";
 import { debitsField, SHOWN_DEBIT_BYTES_MAX, shownDebits } from "../ledger/stored-legs.ts";
 import {
   type AmountOfBalance,
@@ -22,6 +23,8 @@ import {
 
 export interface ShownEvent {
   readonly eventId: string;
+  /** Absent for a publishable key. */
+  readonly memberId?: string | null | undefined;
   readonly event: string;
   readonly model: string | null;
   readonly quantities: UnitAmounts;
@@ -44,6 +47,7 @@ export interface EventsOutput {
 
 export interface EventsInput {
   readonly userId?: string | undefined;
+  readonly memberId?: string | undefined;
   readonly eventId?: string | undefined;
   readonly event?: string | undefined;
   readonly model?: string | undefined;
@@ -62,8 +66,9 @@ const DEBITS_BYTES_MAX = LIST_PAGE_BYTES_MAX / 2_048;
 
 const listedEventFields = () => ({
   ...describedFields(),
-  ...fields(usageEvents, "occurredByMs", "seq", "occurredAtMs", "receivedAtMs", "reservationId"),
+  ...fields(usageEvents, "seq", "occurredAtMs", "receivedAtMs", "reservationId"),
   ...fields(usageEvents, "uncovered", "properties", "largePropertiesBytes", "costMinor"),
+  ...computed({ memberId: memberIdOf(usageEvents) }),
   ...debitsField(),
 });
 type ListedEventRow = RowOf<ReturnType<typeof listedEventFields>>;
@@ -86,21 +91,35 @@ interface EventPosition {
 
 type EventSpan = EventPosition & { from: number };
 
+type PageValues = EventSpan & { limit: number; memberId: string };
+
 /** The events of a span, the newest by `occurredAt` first. */
-const selectEventsPage = accountQuery((value: ValueOf<EventSpan & { limit: number }>, account) => {
-  const { accountId, occurredAtMs, seq } = usageEvents;
-  return drizzle
-    .select({ ...listedEventFields(), ...shortDebits() })
-    .from(sql`${usageEvents} INDEXED BY usage_events_occurred`)
-    .where(
-      and(
-        eq(accountId, account),
-        gte(occurredAtMs, value("from")),
-        sql`(${occurredAtMs}, ${seq}) < (${value("beforeMs")}, ${value("beforeSeq")})`,
-      ),
-    )
-    .orderBy(desc(occurredAtMs), desc(seq))
-    .limit(boundLimit(value("limit")));
+const eventsPage = (
+  index: SQL,
+  isOfMember: (value: ValueOf<PageValues & { environmentId: number }>, account: SQL) => SQL | undefined,
+) =>
+  accountQuery((value: ValueOf<PageValues & OfUser>, account) => {
+    const { accountId, occurredAtMs, seq } = usageEvents;
+    return drizzle
+      .select({ ...listedEventFields(), ...shortDebits() })
+      .from(sql`${usageEvents} INDEXED BY ${index}`)
+      .where(
+        and(
+          eq(accountId, account),
+          isOfMember(value, account),
+          gte(occurredAtMs, value("from")),
+          sql`(${occurredAtMs}, ${seq}) < (${value("beforeMs")}, ${value("beforeSeq")})`,
+        ),
+      )
+      .orderBy(desc(occurredAtMs), desc(seq))
+      .limit(boundLimit(value("limit")));
+  });
+
+const selectEventsPage = eventsPage(sql`usage_events_occurred`, () => undefined);
+/** The same for one member, from the index of members' events. */
+const selectMemberEventsPage = eventsPage(sql`usage_events_member`, (value, account) => {
+  const number = memberNumberOf(value, account, sql`${value("memberId")}`);
+  return sql`${usageEvents.memberNumber} = ${number} AND ${usageEvents.memberNumber} IS NOT NULL`;
 });
 
 /** Whether a text matches a filter: none, a name or a glob. */
@@ -117,7 +136,7 @@ export async function listEvents(
   input: EventsInput & { userId: string },
   hasProperties = ctx.caller.kind !== "publishable",
 ): Promise<EventsOutput> {
-  const { userId, event, model, from, to, limit, cursor } = input;
+  const { userId, memberId, event, model, from, to, limit, cursor } = input;
   if (from !== undefined && to !== undefined && to < from) throw invalid("to", "must not be before `from`");
   const scope = ["usage events", ctx.environment.id, userId];
   const first = { beforeMs: to ?? Number.MAX_SAFE_INTEGER, beforeSeq: 0 };
@@ -125,7 +144,8 @@ export async function listEvents(
   const user = { userId };
   const isFiltered = event !== undefined || model !== undefined;
   const examinedMax = isFiltered ? EXAMINED_MAX : limit + 1;
-  const rows = await all(ctx.db, selectEventsPage(ctx, user, { ...span, limit: examinedMax }));
+  const select = memberId === undefined ? selectEventsPage : selectMemberEventsPage;
+  const rows = await all(ctx.db, select(ctx, user, { ...span, memberId: memberId ?? "", limit: examinedMax }));
   const passing = rows.filter((row) => passesEventFilter(event, row.event) && passesEventFilter(model, row.model));
   const withinLimit = firstWithin(passing.slice(0, limit), ({ debitsBytes }) => debitsBytes, LIST_PAGE_BYTES_MAX);
   const page = hasProperties
@@ -151,11 +171,7 @@ export async function readUsageEventById(ctx: TenantCtx, eventId: string): Promi
 }
 
 const isOfEvent = () =>
-  and(
-    eq(largeProperties.accountId, usageEvents.accountId),
-    eq(largeProperties.occurredByMs, usageEvents.occurredByMs),
-    eq(largeProperties.seq, usageEvents.seq),
-  );
+  and(eq(largeProperties.accountId, usageEvents.accountId), eq(largeProperties.seq, usageEvents.seq));
 
 const selectEventById = query((value: ValueOf<{ environmentId: number; eventId: string }>) =>
   drizzle
@@ -181,27 +197,24 @@ function readEventPosition(cursor: string, scope: readonly (string | number)[]):
   return { beforeMs: Number(beforeMs), beforeSeq: Number(beforeSeq) };
 }
 
-/** Returns a condition: a row belongs to one of the events that `keys` names. */
-const isOfKeys = (
-  account: SQL,
-  table: typeof largeProperties | typeof usageEvents,
-): SQL => sql`${table.accountId} = ${account} AND ${table.occurredByMs} = event_key.value ->> 0
-  AND ${table.seq} = event_key.value ->> 1`;
-const eventKeys = (value: ValueOf<{ keys: string }>) => sql`json_each(${value("keys")}) AS event_key`;
+/** Returns a condition: a row belongs to one of the events that `seqs` names. */
+const isOfSeqs = (account: SQL, table: typeof largeProperties | typeof usageEvents): SQL =>
+  sql`${table.accountId} = ${account} AND ${table.seq} = event_seq.value`;
+const eventSeqs = (value: ValueOf<{ seqs: string }>) => sql`json_each(${value("seqs")}) AS event_seq`;
 
-const selectLarge = accountQuery((value: ValueOf<{ keys: string }>, account) =>
+const selectLarge = accountQuery((value: ValueOf<{ seqs: string }>, account) =>
   drizzle
     .select(fields(largeProperties, "seq", "properties"))
-    .from(eventKeys(value))
+    .from(eventSeqs(value))
     .crossJoin(largeProperties)
-    .where(isOfKeys(account, largeProperties)),
+    .where(isOfSeqs(account, largeProperties)),
 );
-const selectDebits = accountQuery((value: ValueOf<{ keys: string }>, account) =>
+const selectDebits = accountQuery((value: ValueOf<{ seqs: string }>, account) =>
   drizzle
     .select({ ...fields(usageEvents, "seq"), ...debitsField() })
-    .from(eventKeys(value))
+    .from(eventSeqs(value))
     .crossJoin(usageEvents)
-    .where(isOfKeys(account, usageEvents)),
+    .where(isOfSeqs(account, usageEvents)),
 );
 
 /** Returns the events of a page, with what the page left out. */
@@ -211,13 +224,13 @@ async function presentEventsPage(
   page: readonly PageRow[],
   hasProperties: boolean,
 ): Promise<ShownEvent[]> {
-  const keysOf = (isLeftOut: (row: PageRow) => boolean) => ({
-    keys: JSON.stringify(page.filter(isLeftOut).map((row) => [row.occurredByMs, row.seq])),
+  const seqsOf = (isLeftOut: (row: PageRow) => boolean) => ({
+    seqs: JSON.stringify(page.filter(isLeftOut).map(({ seq }) => seq)),
   });
   const hasLarge = (row: PageRow): boolean => hasProperties && row.largePropertiesBytes !== null;
   const hasLong = (row: PageRow): boolean => row.debits === null;
   const [large, long] = page.some((row) => hasLarge(row) || hasLong(row))
-    ? await batch(ctx.db, [selectLarge(ctx, user, keysOf(hasLarge)), selectDebits(ctx, user, keysOf(hasLong))] as const)
+    ? await batch(ctx.db, [selectLarge(ctx, user, seqsOf(hasLarge)), selectDebits(ctx, user, seqsOf(hasLong))] as const)
     : [[], []];
   const propertiesBySeq = new Map(large.map(({ seq, properties }) => [seq, properties]));
   const debitsBySeq = new Map(long.map(({ seq, debits }) => [seq, debits]));
@@ -240,6 +253,7 @@ function presentListedEvent(row: ListedEventRow, properties?: string | null): Sh
     ...(properties === undefined
       ? {}
       : {
+          memberId: row.memberId,
           cost: presentCost(row.costMinor),
           properties: properties === null ? null : (JSON.parse(properties) as JsonObject),
         }),

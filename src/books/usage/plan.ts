@@ -11,6 +11,7 @@ import { type MatchRule, ruleInWords, rulesCover } from "../amounts/match.ts";
 import { type MeterAmounts, metersJson, presentMeters, type SentMeters } from "../amounts/meters.ts";
 import { inSpendingOrder, type PayingRow, type SpendableBalance, statusOf } from "../ledger/balance.ts";
 import { burnDown, LEGS_MAX, spendingOrder, type Usage } from "../ledger/burn-down.ts";
+import { counterKey } from "../ledger/counters.ts";
 import type { Debit, PlannedPayment } from "../ledger/debits.ts";
 import { readDuePeriods, selectDuePeriods } from "../ledger/due-periods.ts";
 import { type DueHold, inOrderOfEnds, readDueHold } from "../ledger/hold.ts";
@@ -18,7 +19,7 @@ import { spendableBalances } from "../ledger/payers.ts";
 import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import { apply, changesOfHolds, settle } from "../ledger/settle.ts";
 import { selectDueLegs, selectNewestUnspendable, selectPayingOrChargeable } from "../ledger/spendable-balances.ts";
-import { rejectingLimits } from "../limits/count-usage.ts";
+import { rejectingLimits, type UsageOfMember } from "../limits/count-usage.ts";
 import { counterOf, limitOf, selectUserLimits, type UserLimitRow } from "../limits/user-limits.ts";
 import { type PricedUsage, type Prices, withPrices } from "../prices/prices-in-force.ts";
 
@@ -36,6 +37,7 @@ const presentPriced = ({ quantities, meters, priceVersion }: PricedUsage): Price
 });
 
 export interface PlanOutput extends PriceOutput {
+  readonly memberId: string | null;
   readonly debits: Debit[];
   readonly uncovered: UnitAmounts | null;
   readonly skipped: {
@@ -47,6 +49,7 @@ export interface PlanOutput extends PriceOutput {
   }[];
   readonly limits: {
     readonly limitId: string;
+    readonly memberId: string | null;
     readonly name: string;
     readonly unit: Unit;
     readonly amount: number;
@@ -66,6 +69,7 @@ export function assertNotAhead(atMs: number | undefined, nowMs: number, param = 
 
 export interface PlanInput {
   readonly userId: string;
+  readonly memberId?: string | undefined;
   readonly event: string;
   readonly model: string | undefined;
   /** Undefined if meters were sent. */
@@ -151,7 +155,7 @@ function tooManyLegs(): PurserError {
 }
 
 /** The user, the event and the model of a usage. */
-type RejectableUsage = Pick<Usage, "event" | "model"> & { readonly userId: string };
+type RejectableUsage = Pick<Usage, "event" | "model"> & Pick<PlanInput, "userId" | "memberId">;
 
 /** Runs a verb. If credits or a limit reject it, notes the rejection of `usage` for the dashboard. */
 export async function noteIfRejected<Answer>(
@@ -168,9 +172,13 @@ export async function noteIfRejected<Answer>(
 }
 
 /** Notes a rejection, if it is one for insufficient credits or by a usage limit. */
-export function noteRejectedUsage(ctx: TenantCtx, { userId, event, model }: RejectableUsage, rejection: unknown): void {
+export function noteRejectedUsage(
+  ctx: TenantCtx,
+  { userId, memberId, event, model }: RejectableUsage,
+  rejection: unknown,
+): void {
   if (!(rejection instanceof PurserError)) return;
-  const usage = { userId, subject: event, model };
+  const usage = { userId, memberId, subject: event, model };
   if (rejection.code === "insufficient_credits") countRejection(ctx, "shortage", rejection, usage);
   if (rejection.code === "usage_limit_reached") countRejection(ctx, "usage_limit", rejection, usage);
 }
@@ -202,7 +210,7 @@ async function planPriced(ctx: TenantCtx, sent: PlanInput, prices: Prices): Prom
     selectPayingOrChargeable(ctx, user, { nowMs }),
     selectNewestUnspendable(ctx, user, { nowMs }),
     selectDueLegs(ctx, user, { nowMs }),
-    selectUserLimits(ctx, sent.userId),
+    selectUserLimits(ctx, sent.userId, sent.memberId),
     selectDuePeriods(ctx, user, { nowMs }),
     prices.select([sent], nowMs),
   ]);
@@ -226,6 +234,7 @@ async function planPriced(ctx: TenantCtx, sent: PlanInput, prices: Prices): Prom
   );
   const debited = new Set(legs.map((leg) => leg.balance.id));
   return {
+    memberId: sent.memberId ?? null,
     ...presentPriced(input),
     debits: legs.map(({ balance, amountMinor }) => ({
       balanceId: balance.id,
@@ -242,7 +251,7 @@ async function planPriced(ctx: TenantCtx, sent: PlanInput, prices: Prices): Prom
       remaining: fromMinor(row.unit, row.remainingMinor),
       reason: whySkipped(row, rulesOf.get(row.id) ?? [], input, nowMs),
     })),
-    limits: planLimits(limits, holds, input, nowMs),
+    limits: planLimits(limits, holds, { ...input, memberId: sent.memberId ?? null }, nowMs),
   };
 }
 
@@ -250,12 +259,13 @@ async function planPriced(ctx: TenantCtx, sent: PlanInput, prices: Prices): Prom
 function planLimits(
   rows: readonly UserLimitRow[],
   holds: readonly DueHold[],
-  input: Usage & Pick<PlanInput, "onShortage">,
+  input: UsageOfMember & Pick<PlanInput, "onShortage">,
   nowMs: number,
 ): PlanOutput["limits"] {
   if (input.onShortage === "partial") return [];
   const counters = rows.flatMap((row) => counterOf(row) ?? []);
-  const state = { nowMs, counters: new Map(counters.map((counter) => [counter.limitId, counter])) };
+  const byKey = counters.map((counter) => [counterKey(counter.limitId, counter.memberId), counter] as const);
+  const state = { nowMs, counters: new Map(byKey) };
   const due = holds.filter(({ charge }) => charge === null);
   return rejectingLimits({ ...state, due, limits: rows.map(limitOf) }, input);
 }

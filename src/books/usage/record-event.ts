@@ -16,6 +16,7 @@ import {
   replay,
 } from "../ledger/decision.ts";
 import type { NewEntry } from "../ledger/insert-entries.ts";
+import { memberOfUsage } from "../ledger/members.ts";
 import { type AccountAtRead, spendableOf } from "../ledger/read-account.ts";
 import { apply } from "../ledger/settle.ts";
 import { selectPayingBalances } from "../ledger/spendable-balances.ts";
@@ -51,6 +52,7 @@ export async function recordEvent(ctx: TenantCtx, input: EventInput): Promise<Ou
     withPrices(ctx, (prices) =>
       writeForUser(ctx, {
         user: { userId },
+        members: membersOfInputs([input]),
         read: (nowMs) => [selectEvent(ctx, eventId), prices.select([input], nowMs)],
         balances: (nowMs) => selectPayingBalances(ctx, { userId }, { nowMs }),
         recall: ({ settingsSnapshot }) => (prices.canRecall(settingsSnapshot, [input]) ? [[], []] : null),
@@ -67,8 +69,13 @@ export async function recordEvent(ctx: TenantCtx, input: EventInput): Promise<Ou
 }
 
 export function fingerprintEvent(ctx: TenantCtx, input: EventInput): Promise<RequestFingerprint> {
-  return fingerprintRequest(ctx, ["event"], input, ["userId", "event", "model", ...committedFields]);
+  return fingerprintRequest(ctx, ["event"], input, ["userId", "memberId", "event", "model", ...committedFields]);
 }
+
+/** The members that some usages name, each once. */
+export const membersOfInputs = (inputs: readonly Pick<PlanInput, "memberId">[]): string[] => [
+  ...new Set(inputs.flatMap(({ memberId }) => memberId ?? [])),
+];
 
 interface EventToDecide {
   readonly input: EventInput;
@@ -89,7 +96,8 @@ function decideEvent(
   { input, fingerprint, stored, balances, prices, sums }: EventToDecide,
 ): Decision<Outcome<EventOutput>> {
   if (stored !== undefined) return replay(answerEventRepeat(input.eventId, stored, fingerprint));
-  const priced = { ...input, ...prices.price(input, prices.baseAt(account, input.occurredAt)) };
+  const memberId = memberOfUsage(account.members, input.memberId, input.onShortage === "partial");
+  const priced = { ...input, memberId, ...prices.price(input, prices.baseAt(account, input.occurredAt)) };
   const counts = countUsage(account, priced, input.onShortage === "reject");
   const payment = burnDown(balances, priced);
   if (payment.uncovered !== null && input.onShortage === "reject") {
@@ -146,6 +154,7 @@ export function decideEvents(
   let left = balances;
   let { counters } = account;
   const counts: NewCount[] = [];
+  const members: string[] = [];
   const wasWritten = events.some(
     ({ input, fingerprint }) => stored.get(input.eventId)?.requestHash === fingerprint.stored,
   );
@@ -182,6 +191,7 @@ export function decideEvents(
       eventsById.set(input.eventId, { place, fingerprint });
       if (decision.messages !== undefined) messages.push(decision.messages);
       if (decision.needsFreshRead === true) needsFreshRead = true;
+      members.push(...(decision.members ?? []));
       const newEntries = decision.entries ?? [];
       entries.push(...newEntries);
       // The order of the balances does not depend on their amounts.
@@ -211,6 +221,7 @@ export function decideEvents(
         answer,
         remembers: {},
         counts,
+        members,
         messages: () => messages.flatMap((make) => make()),
         needsFreshRead,
       };

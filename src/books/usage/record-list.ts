@@ -12,6 +12,7 @@ import {
   type FingerprintedEvent,
   fingerprintEvent,
   type ListedEventOutput,
+  membersOfInputs,
 } from "./record-event.ts";
 import { selectEvents } from "./write-event.ts";
 
@@ -158,8 +159,8 @@ type InTurn = <Answer>(write: () => Promise<Answer>) => Promise<Answer>;
 
 function readParts(ctx: TenantCtx, parts: readonly Part[], prices: Prices) {
   const events = parts.flatMap((part) => part.events);
-  const userIds = parts.map(({ userId }) => userId);
-  return readTogether(ctx, userIds, [
+  const users = parts.map(({ userId, events }) => ({ userId, memberIds: membersOfInputs(inputsOf(events)) }));
+  return readTogether(ctx, users, [
     selectEvents(ctx, eventIdsOf(events)),
     prices.select(inputsOf(events), ctx.now()),
   ] as const);
@@ -196,6 +197,7 @@ async function writePart(
   const writeWith = (prices: Prices) =>
     writeForUser(ctx, {
       user: { userId },
+      members: membersOfInputs(inputsOf(events)),
       readBefore:
         together === undefined || account === undefined
           ? undefined

@@ -18,12 +18,14 @@ import {
   settlementFields,
   willBeCharged,
 } from "../ledger/hold.ts";
+import { memberIdOf, namedMemberOf } from "../ledger/members.ts";
 import { legsField, SHOWN_LEG_BYTES_MAX, shownLegs } from "../ledger/stored-legs.ts";
 import type { AmountOfBalance } from "./describe-events.ts";
 
 export interface ReservationOutput {
   readonly reservationId: string;
   readonly userId: string;
+  readonly memberId: string | null;
   readonly event: string;
   readonly model: string | null;
   readonly quantities: UnitAmounts;
@@ -66,6 +68,7 @@ const selectReservationById = query((value: ValueOf<ReservationKey>) =>
       ...legsField(),
       ...fields(reservations, "createdAtMs", "expiresAtMs", "settledEventId", "requestHash", "priceVersion"),
       ...settlementFields(),
+      ...computed({ memberId: namedMemberOf(reservations) }),
     })
     .from(reservations)
     .where(ofReservationKey(value)),
@@ -158,6 +161,7 @@ function reservationFields(value: ValueOf<{ nowMs: number }>) {
     ...legsField(),
     ...fields(reservations, "createdAtMs", "expiresAtMs", "settledAtMs"),
     ...computed({
+      memberId: memberIdOf(reservations),
       status: sql<
         ReservationOutput["status"]
       >`CASE WHEN ${state} <> 'open' THEN ${state} WHEN ${isBeforeEnd} THEN 'open'
@@ -174,6 +178,7 @@ export function presentReservation(userId: string, row: ShownRow): ReservationOu
   return {
     reservationId: row.id,
     userId,
+    memberId: row.memberId,
     event: row.event,
     model: row.model,
     // JSON that Purser wrote, in the form of the response.

@@ -22,6 +22,7 @@ import {
 } from "../ledger/decision.ts";
 import { type OpenReservation, presentLeg, readLegs } from "../ledger/hold.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
+import { memberOfUsage, memberOfWrite } from "../ledger/members.ts";
 import { spendableOf } from "../ledger/read-account.ts";
 import { selectPayingBalances } from "../ledger/spendable-balances.ts";
 import { legsField } from "../ledger/stored-legs.ts";
@@ -29,6 +30,7 @@ import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/count-usage.ts";
 import { type PricedUsage, withPrices } from "../prices/prices-in-force.ts";
 import { insufficientCredits, noteIfRejected, warnOfQuantities } from "./plan.ts";
+import { membersOfInputs } from "./record-event.ts";
 import { selectReservation } from "./reservations.ts";
 
 export interface ReserveOutput {
@@ -39,6 +41,7 @@ export interface ReserveOutput {
 
 export interface ReserveInput {
   readonly userId: string;
+  readonly memberId?: string | undefined;
   readonly event: string;
   readonly model: string | undefined;
   /** Undefined if meters were sent. */
@@ -49,7 +52,10 @@ export interface ReserveInput {
   readonly reservationId?: string | undefined;
 }
 
-const reservedFields = ["userId", "event", "model", "meters", "quantities", "expiresInSeconds", "onExpiry"] as const;
+const reservedFields = [
+  ...(["userId", "memberId", "event", "model"] as const),
+  ...(["meters", "quantities", "expiresInSeconds", "onExpiry"] as const),
+];
 
 /**
  * Holds the credits that a usage may cost, all or nothing (U5). If the caller sends a `reservationId`, the call is idempotent. Throws
@@ -63,6 +69,7 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
     withPrices(ctx, (prices) =>
       writeForUser(ctx, {
         user: { userId },
+        members: membersOfInputs([body]),
         read: (nowMs) => [selectReservation(ctx, reservationId), prices.selectNow(nowMs)],
         balances: (nowMs) => selectPayingBalances(ctx, { userId }, { nowMs }),
         recall: ({ settingsSnapshot }) => (prices.canRecall(settingsSnapshot, [{}]) ? [[], []] : null),
@@ -74,7 +81,8 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
             return replay(answerReservationRepeat(reservationId, { ...stored, expiresAtMs }, fingerprint));
           }
           const base = prices.baseAt(writing);
-          const priced = { ...body, ...prices.price(body, base) };
+          const memberId = memberOfUsage(writing.members, body.memberId, false);
+          const priced = { ...body, memberId, ...prices.price(body, base) };
           const counts = countUsage(writing, priced, true);
           const spendable = spendableOf(writing);
           const payment = burnDown(spendable, priced);
@@ -91,7 +99,8 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
           // The reservation comes first, so that a replay is found before insufficient credits.
           const remembers = { newReservation: reservationForMemory(reservationId, values, payment) };
           const needsFreshRead = entries.length === 0;
-          return writeReturning({ returning, entries, remembers, counts, needsFreshRead }, ([row]) => {
+          const members = memberId === null ? [] : [memberId];
+          return writeReturning({ returning, entries, remembers, counts, members, needsFreshRead }, ([row]) => {
             assert(row !== undefined, "the insert returns the reservation's row");
             return { output: presentNewReservation(reservationId, row), replayed: false };
           });
@@ -149,6 +158,7 @@ const insertReservation = query((value: ValueOf<WriteContext & ReturnType<typeof
           priceVersion: asInteger(value("priceVersion")),
           costMinor: asInteger(value("costMinor")),
           counted: value("counted"),
+          memberNumber: memberOfWrite(value),
           onExpiry: value("onExpiry"),
           state: sql`'open'`,
           createdAtMs: asInteger(value("nowMs")),
@@ -168,12 +178,15 @@ interface Planned {
 
 function reservationValues(
   reservationId: string,
-  body: Omit<ReserveInput, "reservationId" | "meters" | "quantities"> & PricedUsage & Planned,
+  body: Omit<ReserveInput, "reservationId" | "memberId" | "meters" | "quantities"> &
+    PricedUsage &
+    Planned & { readonly memberId: string | null },
   fingerprint: RequestFingerprint,
   atMs: number,
 ) {
   return {
     reservationId,
+    memberId: body.memberId,
     event: body.event,
     model: body.model ?? null,
     quantities: JSON.stringify(presentQuantities(body.quantities)),
@@ -192,7 +205,7 @@ function reservationValues(
 /** Returns the reservation for this isolate's memory, which does not need the remaining amounts of its holds. */
 function reservationForMemory(
   id: string,
-  { event, model, priceVersion, createdAtMs, expiresAtMs, requestHash }: ReturnType<typeof reservationValues>,
+  { memberId, event, model, priceVersion, createdAtMs, expiresAtMs, requestHash }: ReturnType<typeof reservationValues>,
   { legs }: PlannedPayment,
 ): OpenReservation {
   const holdLegs = legs.map(({ balance, amountMinor }) => ({
@@ -203,6 +216,7 @@ function reservationForMemory(
   }));
   return {
     id,
+    memberId,
     event,
     model,
     legs: JSON.stringify(holdLegs),

@@ -45,13 +45,12 @@ const selectStart = query((value: ValueOf<{ from: number }>) =>
 
 /** Events that are not summed yet, from a position on, account by account in order. */
 const selectUnsummedEvents = query((value: ValueOf<SumPosition & { realMs: number; limit: number }>) => {
-  const { environmentId, accountId, occurredByMs, seq } = usageToSum;
-  const { occurredByMs: byMs, seq: n } = usageEvents;
+  const { environmentId, accountId, seq } = usageToSum;
   return drizzle
     .select({
       ...fields(
         usageEvents,
-        ...(["environmentId", "accountId", "occurredByMs", "seq", "event", "model", "occurredAtMs"] as const),
+        ...(["environmentId", "accountId", "seq", "event", "model", "memberNumber", "occurredAtMs"] as const),
         ...(["countMinor", "tokensMinor", "secondsMinor", "centsMinor", "costMinor", "meters"] as const),
       ),
       ...fields(usageToSum, { markSeq: "seq" }),
@@ -62,13 +61,12 @@ const selectUnsummedEvents = query((value: ValueOf<SumPosition & { realMs: numbe
     .where(
       and(
         eq(usageEvents.accountId, accountId),
-        // Without the plus signs, SQLite would start at the first event of that time instead of at the mark.
-        sql`(${byMs}, ${n}) >= (+${occurredByMs}, +${seq})`,
+        gte(usageEvents.seq, seq),
         sql`(${environmentId}, ${accountId}) >= (${value("environmentId")}, ${value("accountId")})`,
         mayTry(SUMS_PART, value, accountId),
       ),
     )
-    .orderBy(environmentId, accountId, byMs, n)
+    .orderBy(environmentId, accountId, usageEvents.seq)
     .limit(boundLimit(value("limit")));
 });
 type Event = StatementRow<typeof selectUnsummedEvents>;
@@ -91,8 +89,7 @@ const moveMarks = query((value: ValueOf<{ marks: string }>) =>
       environmentId: sql`item.value ->> 0`,
       accountId: sql`item.value ->> 1`,
       seq: sql`item.value ->> 2`,
-      lastByMs: sql`item.value ->> 3`,
-      lastSeq: sql`item.value ->> 4`,
+      lastSeq: sql`item.value ->> 3`,
     },
     sql`FROM json_each(${value("marks")}) AS item`,
   ),
@@ -100,7 +97,7 @@ const moveMarks = query((value: ValueOf<{ marks: string }>) =>
 
 /** The columns of an event that are summed in two parts. */
 const SUMMED_IN_PARTS = ["count", "tokens", "seconds", "cents", "cost"] as const;
-const DAY_COLUMNS = ["environmentId", "day", "accountId", "event", "model"] as const;
+const DAY_COLUMNS = ["environmentId", "day", "accountId", "event", "model", "memberNumber"] as const;
 /** The key of the sums of all accounts together. */
 const TOTAL_COLUMNS = ["environmentId", "day", "event", "model"] as const;
 const SUMS = ["events", "withoutCost", ...SUMMED_IN_PARTS.flatMap((of) => [`${of}High`, `${of}Low`] as const)] as const;
@@ -139,8 +136,11 @@ function pageSumsOf(events: readonly Event[], columns: readonly (keyof SumKey)[]
     string,
     { readonly key: (string | number)[]; readonly sums: number[]; meters: DayMeters | null }
   >();
-  for (const { environmentId, accountId, event, model, occurredAtMs, meters, ...minor } of events) {
-    const all: SumKey = { environmentId, accountId, event, day: Math.floor(occurredAtMs / DAY_MS), model: model ?? "" };
+  for (const { environmentId, accountId, event, model, memberNumber, occurredAtMs, meters, ...minor } of events) {
+    const all: SumKey = {
+      ...{ environmentId, accountId, event, day: Math.floor(occurredAtMs / DAY_MS) },
+      ...{ model: model ?? "", memberNumber: memberNumber ?? 0 },
+    };
     const key = columns.map((column) => all[column]);
     const name = JSON.stringify(key);
     const sum = sums.get(name) ?? { key, sums: SUMS.map(() => 0), meters: null };
@@ -162,8 +162,8 @@ function pageSumsOf(events: readonly Event[], columns: readonly (keyof SumKey)[]
 /** Returns, for each account of a page, the position of its mark and the page's last event. */
 function movedMarks(events: readonly Event[]): number[][] {
   const marks = new Map<number, number[]>();
-  for (const { environmentId, accountId, occurredByMs, seq, markSeq } of events) {
-    marks.set(accountId, [environmentId, accountId, markSeq, occurredByMs, seq]);
+  for (const { environmentId, accountId, seq, markSeq } of events) {
+    marks.set(accountId, [environmentId, accountId, markSeq, seq]);
   }
   return [...marks.values()];
 }

@@ -31,6 +31,7 @@ import {
   writeReturning,
 } from "../ledger/decision.ts";
 import type { Hold } from "../ledger/hold.ts";
+import { memberOfWrite } from "../ledger/members.ts";
 import { usageRecorded } from "../ledger/messages.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { debitOf, settleHold } from "../ledger/settle.ts";
@@ -122,6 +123,8 @@ export function answerEventRepeat(
 export interface NewEvent extends PricedUsage {
   readonly eventId: string;
   readonly event: string;
+  /** Null for none. */
+  readonly memberId: string | null;
   readonly model: string | null;
   readonly properties?: JsonObject | undefined;
   /** If undefined, the time of the request. */
@@ -162,6 +165,7 @@ export function writeEvent(
     ...(settlement === undefined ? { entries } : { settles: settlement }),
     remembers: {},
     counts: event.counts,
+    members: event.memberId === null ? [] : [event.memberId],
     messages: () => [
       usageRecorded(writing.userId, {
         ...event,
@@ -193,7 +197,7 @@ const insertEventSql = query((value: ValueOf<InsertedEvent & { properties: strin
       sql`${insertFrom(
         usageEvents,
         {
-          ...placeOfEvent(value, sql`given.n`),
+          ...placeOfEvent(value),
           environmentId: asInteger(value("environmentId")),
           eventId: value("eventId"),
           event: value("event"),
@@ -212,6 +216,7 @@ const insertEventSql = query((value: ValueOf<InsertedEvent & { properties: strin
           debits: debitsOfLegs(value, sql`${value("legs")}`),
           uncovered: value("uncovered"),
           counted: value("counted"),
+          memberNumber: memberOfWrite(value),
           properties: value("properties"),
           largePropertiesBytes: sql`given.n ->> 'largeBytes'`,
         },
@@ -222,11 +227,7 @@ const insertEventSql = query((value: ValueOf<InsertedEvent & { properties: strin
 
 // Send it before its event, which the database rejects otherwise. A repeated event aborts the whole batch.
 const insertLargePropertiesSql = query((value: ValueOf<InsertedEvent & { properties: string }>) =>
-  insertFrom(
-    largeProperties,
-    { ...placeOfEvent(value, sql`given.n`), properties: value("properties") },
-    fromNumbers(value),
-  ),
+  insertFrom(largeProperties, { ...placeOfEvent(value), properties: value("properties") }, fromNumbers(value)),
 );
 
 /** Numbers are sent in JSON, because D1 binds them as REAL. */
@@ -239,10 +240,12 @@ function eventValues(
     largeBytes,
   }: { sums: ReadonlyMap<string, number>; receivedAtMs: number; largeBytes: number | null },
 ) {
-  const { eventId, model, reservationId, quantities, meters, priceVersion, costMinor, payment, counts } = event;
+  const { eventId, memberId, model, reservationId, quantities, meters, priceVersion, costMinor, payment, counts } =
+    event;
   const occurredAtMs = event.occurredAt ?? receivedAtMs;
   return {
     eventId,
+    memberId,
     event: event.event,
     model,
     reservationId,

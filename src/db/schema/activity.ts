@@ -31,6 +31,8 @@ export const rejections = sqliteTable(
     environmentId: integer("environment_id").notNull(),
     /** Empty for an erased person. */
     userId: text("user_id").notNull(),
+    /** The member who would have used it. Empty for none. */
+    memberId: text("member_id").notNull().default(""),
     kind: text("kind", { enum: ["shortage", "usage_limit", "failed_grant"] }).notNull(),
     /** The event of a usage; the pack of a grant, as it was named. */
     subject: text("subject").notNull(),
@@ -42,7 +44,7 @@ export const rejections = sqliteTable(
     lastAtMs: integer("last_at_ms").notNull(),
   },
   (t) => [
-    primaryKey({ columns: [t.environmentId, t.userId, t.kind, t.subject, t.model] }),
+    primaryKey({ columns: [t.environmentId, t.userId, t.memberId, t.kind, t.subject, t.model] }),
     index("rejections_latest").on(t.environmentId, t.kind, t.lastAtMs),
     check("rejections_kind", sql`${t.kind} IN ('shortage', 'usage_limit', 'failed_grant')`),
   ],

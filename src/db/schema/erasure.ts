@@ -76,10 +76,8 @@ export const erasureIds = sqliteTable(
     /** The ledger is processed up to the first seq. The current page ends at the second. */
     ledgerFrom: integer("ledger_from").notNull().default(0),
     ledgerTo: integer("ledger_to").notNull().default(0),
-    /** The same for its usage, by the primary key of `usage_events`. */
-    usageFromMs: integer("usage_from_ms").notNull().default(0),
+    /** The same for its usage. */
     usageFrom: integer("usage_from").notNull().default(0),
-    usageToMs: integer("usage_to_ms").notNull().default(0),
     usageTo: integer("usage_to").notNull().default(0),
     /** Whether only its rows in `erasure_names` are left. */
     isDone: integer("is_done").notNull().default(0),

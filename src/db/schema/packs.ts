@@ -69,6 +69,12 @@ export const recurringGrants = sqliteTable(
     every: text("every", { enum: ["day", "week", "month", "year"] }).notNull(),
     /** The beginning of period 1, from which all other periods are computed. */
     anchorMs: integer("anchor_ms").notNull(),
+    /** The zone whose calendar the periods follow (TZ1). */
+    timeZone: text("time_zone").notNull(),
+    /** The anchor's date and time in the zone, as milliseconds since 1970 of the same date and time in UTC. */
+    anchorLocalMs: integer("anchor_local_ms").notNull(),
+    /** The zone's last known offset: the one at the beginning of the next period, or of the last one. */
+    utcOffsetMs: integer("utc_offset_ms").notNull(),
     /** No period begins at this time or later. */
     endsAtMs: integer("ends_at_ms"),
     /** For how many further periods its credits stay valid. Null: as the pack says. */

@@ -4,13 +4,11 @@ import { type Minor, minorColumn, unitColumn } from "./columns.ts";
 
 /** Usage events, reservations, and sums of usage by day. */
 
-/** Usage events. The primary key reads them in order of arrival from a lower bound of `occurredAt`, in one index range. */
+/** Usage events, in order of arrival. */
 export const usageEvents = sqliteTable(
   "usage_events",
   {
     accountId: integer("account_id").notNull(),
-    /** The latest `occurred_at_ms` of this user's events up to this one. It never decreases as seq grows. */
-    occurredByMs: integer("occurred_by_ms").notNull(),
     /** Order of arrival, gapless per account, from 1. */
     seq: integer("seq").notNull(),
     environmentId: integer("environment_id").notNull(),
@@ -40,14 +38,21 @@ export const usageEvents = sqliteTable(
     debits: text("debits").notNull(),
     /** The response's uncovered quantities as JSON. Null when all was covered. */
     uncovered: text("uncovered"),
-    /** Its amounts for usage limits: JSON list of { limitId, windowMs, minor, … } (books/ledger/counters.ts). Null for none. */
+    /** Its amounts for usage limits: JSON list of { limitId, endMs, minor, … } (books/ledger/counters.ts). Null for none. */
     counted: text("counted"),
+    /** The member who used it (ME1). Null for none. */
+    memberNumber: integer("member_number"),
   },
   (t) => [
-    primaryKey({ columns: [t.accountId, t.occurredByMs, t.seq] }),
+    primaryKey({ columns: [t.accountId, t.seq] }),
     uniqueIndex("usage_events_event_id").on(t.environmentId, t.eventId),
     // For lists by `occurredAt`, and totals.
     index("usage_events_occurred").on(t.accountId, t.occurredAtMs, t.seq),
+    // The same for one member. An event without a member is not in it.
+    index("usage_events_member")
+      .on(t.accountId, t.memberNumber, t.occurredAtMs, t.seq)
+      .where(sql`member_number IS NOT NULL`),
+    check("usage_events_member_known", sql`${t.memberNumber} > 0`),
     check("usage_events_properties_once", sql`${t.properties} IS NULL OR ${t.largePropertiesBytes} IS NULL`),
   ],
 );
@@ -57,12 +62,11 @@ export const largeProperties = sqliteTable(
   "large_properties",
   {
     accountId: integer("account_id").notNull(),
-    occurredByMs: integer("occurred_by_ms").notNull(),
     seq: integer("seq").notNull(),
     /** JSON object, as it was sent. */
     properties: text("properties").notNull(),
   },
-  (t) => [primaryKey({ columns: [t.accountId, t.occurredByMs, t.seq] })],
+  (t) => [primaryKey({ columns: [t.accountId, t.seq] })],
 );
 
 export const reservations = sqliteTable(
@@ -90,6 +94,8 @@ export const reservations = sqliteTable(
     legs: text("legs").notNull(),
     /** Like `counted` of `usage_events`, in force while the reservation is open. */
     counted: text("counted"),
+    /** As in `usage_events`. */
+    memberNumber: integer("member_number"),
     /** Whether the held credits are returned or charged when the reservation expires. */
     onExpiry: text("on_expiry", { enum: ["return", "charge"] })
       .notNull()
@@ -106,6 +112,9 @@ export const reservations = sqliteTable(
     // The indexes are partial: a reservation is in one of them, so that a hold writes only one.
     index("reservations_open").on(t.accountId, t.expiresAtMs, t.createdAtMs, t.id).where(sql`state = 'open'`),
     index("reservations_settled").on(t.accountId, t.state, t.createdAtMs, t.id).where(sql`state <> 'open'`),
+    // For the erasure of a member.
+    index("reservations_member").on(t.accountId, t.memberNumber).where(sql`member_number IS NOT NULL`),
+    check("reservations_member_known", sql`${t.memberNumber} > 0`),
     check("reservations_on_expiry", sql`${t.onExpiry} IN ('return', 'charge')`),
     check("reservations_state", sql`${t.state} IN ('open', 'committed', 'released', 'expired')`),
   ],
@@ -142,9 +151,11 @@ export const usageDays = sqliteTable(
     event: text("event").notNull(),
     /** Empty for none. */
     model: text("model").notNull(),
+    /** 0 for none. */
+    memberNumber: integer("member_number").notNull().default(0),
     ...usageSums(),
   },
-  (t) => [primaryKey({ columns: [t.environmentId, t.day, t.accountId, t.event, t.model] })],
+  (t) => [primaryKey({ columns: [t.environmentId, t.day, t.accountId, t.event, t.model, t.memberNumber] })],
 );
 
 /** The day sums of all accounts together, by day, event and model. The batch that adds to `usage_days` adds the same here. */
@@ -168,7 +179,6 @@ export const usageToSum = sqliteTable(
   {
     environmentId: integer("environment_id").notNull(),
     accountId: integer("account_id").notNull(),
-    occurredByMs: integer("occurred_by_ms").notNull(),
     seq: integer("seq").notNull(),
     receivedAtMs: integer("received_at_ms").notNull(),
   },
@@ -193,6 +203,14 @@ export const usageLimits = sqliteTable(
     unit: unitColumn().notNull(),
     amountMinor: minorColumn("amount_minor").notNull(),
     every: text("every", { enum: ["minute", "hour", "day", "week", "month"] }).notNull(),
+    /** Whom it bounds: each user, or each member of each payer (ME2). */
+    per: text("per", { enum: ["user", "member"] })
+      .notNull()
+      .default("user"),
+    /** The zone whose calendar the windows follow (TZ1). Null for windows shorter than a day. */
+    timeZone: text("time_zone"),
+    /** The zone's last known offset. */
+    utcOffsetMs: integer("utc_offset_ms").notNull(),
     createdAtMs: integer("created_at_ms").notNull(),
     /** The limit is deleted; its row stays until its counters are deleted too. */
     isDeleted: integer("is_deleted", { mode: "boolean" }).notNull().default(false),
@@ -201,8 +219,10 @@ export const usageLimits = sqliteTable(
     primaryKey({ columns: [t.environmentId, t.id] }),
     uniqueIndex("usage_limits_name_key").on(t.environmentId, t.nameKey).where(sql`is_deleted = 0`),
     check("usage_limits_amount", sql`${t.amountMinor} >= 0`),
+    check("usage_limits_per", sql`${t.per} IN ('user', 'member')`),
     check("usage_limits_unit", sql`${t.unit} IN ('count', 'tokens', 'seconds', 'cents')`),
     check("usage_limits_every", sql`${t.every} IN ('minute', 'hour', 'day', 'week', 'month')`),
+    check("usage_limits_time_zone", sql`(${t.timeZone} IS NULL) = (${t.every} IN ('minute', 'hour'))`),
   ],
 );
 
@@ -216,8 +236,10 @@ export const usageCounters = sqliteTable(
     environmentId: integer("environment_id").notNull(),
     limitId: text("limit_id").notNull(),
     accountId: integer("account_id").notNull(),
-    /** The beginning of the window that `used_minor` counts. 0 before the first window. */
-    windowMs: integer("window_ms").notNull().default(0),
+    /** 0 for the user itself: only limits per member have others. */
+    memberNumber: integer("member_number").notNull().default(0),
+    /** The end of the window that `used_minor` counts. 0 before the first window. */
+    endMs: integer("end_ms").notNull().default(0),
     usedMinor: minorColumn("used_minor")
       .notNull()
       .default(0 as Minor),
@@ -233,7 +255,7 @@ export const usageCounters = sqliteTable(
     isEnforced: integer("is_enforced", { mode: "boolean" }).notNull().default(false),
   },
   (t) => [
-    primaryKey({ columns: [t.environmentId, t.limitId, t.accountId] }),
+    primaryKey({ columns: [t.environmentId, t.limitId, t.accountId, t.memberNumber] }),
     foreignKey({
       columns: [t.environmentId, t.limitId],
       foreignColumns: [usageLimits.environmentId, usageLimits.id],

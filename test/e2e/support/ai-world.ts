@@ -4,8 +4,6 @@ import * as v6 from "ai-v6";
 import * as test6 from "ai-v6/test";
 import { Purser } from "purser-client";
 import { PurserAdmin } from "purser-client/admin";
-import { purserMiddleware } from "../../../clients/ai-sdk/src/middleware.ts";
-import type { MiddlewareSettings } from "../../../clients/ai-sdk/src/settings.ts";
 import { ADMIN_TOKEN, sharedServer } from "./server.ts";
 
 /** Both versions of the SDK. The tests use what they have in common, so version 6 has the types of version 7 here. */

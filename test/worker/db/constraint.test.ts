@@ -28,10 +28,10 @@ const entry = (seq: number, delta: number, after: number, previous: number, revo
     account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by, occurred_at_ms, is_revoked
   ) VALUES (${ACCOUNT}, ${seq}, 1, ${delta}, ${after}, ${previous}, ${ENTRY_KINDS.refund}, 0, 5, ${revoked})`;
 
-const usageEvent = (seq: number, eventId: string) => `INSERT INTO usage_events (
-    account_id, occurred_by_ms, seq, environment_id, event_id, event, count_minor, occurred_at_ms, received_at_ms,
-    request_hash, debits
-  ) VALUES (${ACCOUNT}, 1, ${seq}, ${ENVIRONMENT}, '${eventId}', 'chat', 1000, 1, 1, 'hash', '[]')`;
+const usageEvent = (seq: number, eventId: string, member: number | null = null) => `INSERT INTO usage_events (
+    account_id, seq, environment_id, event_id, event, count_minor, occurred_at_ms, received_at_ms,
+    request_hash, debits, member_number
+  ) VALUES (${ACCOUNT}, ${seq}, ${ENVIRONMENT}, '${eventId}', 'chat', 1000, 1, 1, 'hash', '[]', ${member})`;
 
 const id = (distinctId: string) => `INSERT INTO distinct_ids (
     environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms
@@ -45,9 +45,9 @@ const idProperties = (version: number) => `INSERT INTO id_properties (environmen
   VALUES (${ENVIRONMENT}, 'd', '{}', ${version}) ON CONFLICT DO UPDATE SET version = excluded.version`;
 
 /** A reservation that is never due, so that the cron of other tests does not settle it. */
-const reservation = (state: string) => `INSERT INTO reservations (
-    environment_id, id, account_id, event, quantities, legs, state, created_at_ms, expires_at_ms, request_hash
-  ) VALUES (${ENVIRONMENT}, 'res_1', ${ACCOUNT}, 'chat', '{}', '[]', '${state}', 1, 9000000000000, 'hash')`;
+const reservation = (state: string, member: number | null = null) => `INSERT INTO reservations (
+    environment_id, id, account_id, event, quantities, legs, state, created_at_ms, expires_at_ms, request_hash, member_number
+  ) VALUES (${ENVIRONMENT}, 'res_1', ${ACCOUNT}, 'chat', '{}', '[]', '${state}', 1, 9000000000000, 'hash', ${member})`;
 
 const adjustment = (id: string) => `INSERT INTO credit_adjustments (
     environment_id, id, account_id, balance_id, seq, request_hash
@@ -78,9 +78,13 @@ const tombstone = `INSERT INTO tombstones (environment_id, hash, erasure_id, blo
 const counted = (count: number) =>
   `INSERT INTO environments (app_id, mode, test_balance_count, test_balance_quota) VALUES ('app_constraint', 'test', ${count}, 5)`;
 
+/** Counts an amount against the limit, at the time 1. */
+const count = (minor: number, fields: string) =>
+  `INSERT INTO usage_counts (environment_id, account_id, at_ms, counted)
+   VALUES (${ENVIRONMENT}, ${ACCOUNT}, 1, '[{"limitId":"lim_1","minor":${minor},"amountMinor":1,${fields}}]')`;
 const LIMIT = `INSERT INTO usage_limits (environment_id, id, ordinal, name, name_key, matches, unit, amount_minor, every,
-    created_at_ms)
-  VALUES (${ENVIRONMENT}, 'lim_1', 1, 'Limit', 'limit', '[]', 'count', 1, 'day', 1)`;
+    time_zone, utc_offset_ms, created_at_ms)
+  VALUES (${ENVIRONMENT}, 'lim_1', 1, 'Limit', 'limit', '[]', 'count', 1, 'day', 'UTC', 0, 1)`;
 
 /** Inserts counts of the environment that `counted` made. */
 const counts = (column: "id_events" | "id_bytes" | "consents" | "unmarked_events" | "unmarked_bytes", most: number) =>
@@ -92,9 +96,10 @@ const endpoint = (n: number) => `INSERT INTO webhook_endpoints (id, environment_
   VALUES ('whk_constraint_${n}', ${ENVIRONMENT}, 'https://example.com', 'sealed', 1)`;
 
 const recurring = (ordinal: number, id: string) => `INSERT INTO recurring_grants (
-    account_id, ordinal, environment_id, id, pack_id, pack_name, every, anchor_ms, id_seed, state, last_n, next_at_ms,
-    counted_balances, created_at_ms, request_hash
-  ) VALUES (${ACCOUNT}, ${ordinal}, ${ENVIRONMENT}, '${id}', 'cpk_1', 'Pack', 'day', 1, 'seed', 'active', 1, 9000000000000, 1, 1, 'hash')`;
+    account_id, ordinal, environment_id, id, pack_id, pack_name, every, anchor_ms, time_zone, anchor_local_ms,
+    utc_offset_ms, id_seed, state, last_n, next_at_ms, counted_balances, created_at_ms, request_hash
+  ) VALUES (${ACCOUNT}, ${ordinal}, ${ENVIRONMENT}, '${id}', 'cpk_1', 'Pack', 'day', 1, 'UTC', 1, 0, 'seed',
+    'active', 1, 9000000000000, 1, 1, 'hash')`;
 
 /** For each constraint, a batch whose last statement violates it. */
 const violations: Record<Constraint, readonly string[]> = {
@@ -182,6 +187,8 @@ const violations: Record<Constraint, readonly string[]> = {
   credit_packs_name_key: [pack("cpk_1"), pack("cpk_2")],
   usage_events_event_id: [usageEvent(1, "e1"), usageEvent(2, "e1")],
   usage_events_seq_gapless: [usageEvent(1, "e1"), usageEvent(1, "e2")],
+  usage_events_member_known: [usageEvent(1, "e1", 0)],
+  reservations_member_known: [reservation("open", 0)],
   reservations_primary_key: [reservation("open"), reservation("open")],
   reservations_settled_once: [
     reservation("released"),
@@ -201,12 +208,9 @@ const violations: Record<Constraint, readonly string[]> = {
   id_properties_version: [idProperties(1), idProperties(2), idProperties(2)],
   consent_log_seq_gapless: [insertConsent, insertConsent],
   export_audit_seq_gapless: [audit, audit],
-  usage_summed_once: [`INSERT INTO usage_summed VALUES (${ENVIRONMENT}, ${ACCOUNT}, 1, 1, 1)`],
-  usage_limit_reached: [
-    LIMIT,
-    `INSERT INTO usage_counts (environment_id, account_id, counted) VALUES (${ENVIRONMENT}, ${ACCOUNT},
-       '[{"limitId":"lim_1","windowMs":0,"minor":2,"amountMinor":1,"isEnforced":1}]')`,
-  ],
+  usage_summed_once: [`INSERT INTO usage_summed VALUES (${ENVIRONMENT}, ${ACCOUNT}, 1, 1)`],
+  usage_counters_window: [LIMIT, count(2, '"endMs":5'), count(2, '"endMs":6')],
+  usage_limit_reached: [LIMIT, count(2, '"endMs":5,"isEnforced":1')],
   usage_limits_name_key: [LIMIT, LIMIT.replace("lim_1", "lim_2")],
   webhook_endpoints_limit: Array.from({ length: 11 }, (_, n) => endpoint(n)),
 };

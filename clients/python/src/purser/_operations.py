@@ -66,6 +66,8 @@ from .types import (
     UsageEventOfUser,
     UsageEventPage,
     UsageEventResult,
+    UsageMembers,
+    UsageOfMember,
     UsagePrice,
     UsageQuantities,
     UsageTotals,
@@ -139,6 +141,7 @@ OPERATIONS = {
         id_field="eventId",
     ),
     "preview_price": Operation("POST", "/api/v1/usage/price", "sk", is_idempotent=True),
+    "list_usage_members": Operation("GET", "/api/v1/usage/members", "sk", list="members"),
     "get_usage_totals": Operation("GET", "/api/v1/usage", "sk pk", takes_user_token=True),
     "create_reservation": Operation(
         "POST",
@@ -331,26 +334,28 @@ class Operations:
         starts_at: Union[Time, NotGiven] = NOT_GIVEN,
         ends_at: Union[Time, NotGiven] = NOT_GIVEN,
         rollover_periods: Union[Optional[int], NotGiven] = NOT_GIVEN,
+        time_zone: Union[str, NotGiven] = NOT_GIVEN,
     ) -> RecurringGrant:
         """Grant a pack every period.
 
         Grants the pack to the user once each period, with the pack's current version. Due periods
-        are granted at once. Periods are computed from `startsAt` by the calendar, in UTC; if a
-        month lacks that day, the period begins on its last day. The credits of a period have the
-        `externalRef` `recurring:<recurringId>:<n>`, and expire at its end, or `rolloverPeriods`
-        periods later. With your own `recurringId` the call is idempotent: a repeat returns the
-        recurring grant as it stands now. A user may have at most 100 recurring grants that have not
-        ended.
+        are granted at once. Periods are computed from `startsAt` by the calendar of `timeZone`; if
+        a month lacks that day, the period begins on its last day. If clocks skip its time, it
+        begins after the gap. The credits of a period have the `externalRef`
+        `recurring:<recurringId>:<n>`, and expire at its end, or `rolloverPeriods` periods later.
+        With your own `recurringId` the call is idempotent: a repeat returns the recurring grant as
+        it stands now. A user may have at most 100 recurring grants that have not ended.
 
         `recurring_id`: Your own id makes the call idempotent.
         `user_id`: Your own id of the user.
         `pack_id`: The pack's id (`cpk_…`), or its name in any case.
         `quantity`: The amount in the pack's unit, for legacy packs. Ignored for packs with items.
-        `every`: The length of a period, by the calendar in UTC.
+        `every`: The length of a period, by the calendar of `timeZone`.
         `starts_at`: When the first period begins, at most a year from now or ago. Default: now.
         `ends_at`: No period begins at or after this time. Default: no end.
         `rollover_periods`: For how many further periods its credits stay valid. Null: they expire
         as the pack says. Default: `0`.
+        `time_zone`: The IANA name of the zone whose calendar the periods follow. Default: `UTC`.
         """
         answer: RecurringGrant = self._call(
             "create_recurring_grant",
@@ -363,6 +368,7 @@ class Operations:
                 "startsAt": starts_at,
                 "endsAt": ends_at,
                 "rolloverPeriods": rollover_periods,
+                "timeZone": time_zone,
             },
         )
         return answer
@@ -450,7 +456,8 @@ class Operations:
         Returns the active balances in spending order, or with `includeExpired` all balances.
         `externalRef` returns the balances granted under a reference, and `asOf` the balances at a
         moment; both need a secret key. A browser may call it with a publishable key and the user's
-        token in `X-User-Token`, for that user only.
+        token in `X-User-Token`, for that user, and for the payers that the token names by the
+        setting's `payerClaim`.
 
         `user_id`: Your own id of the user.
         `event`: An event name or a glob: only balances that pay for it.
@@ -555,6 +562,7 @@ class Operations:
         *,
         user_id: str,
         event: str,
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
         meters: Union[Meters, NotGiven] = NOT_GIVEN,
@@ -569,6 +577,7 @@ class Operations:
         and the usage limits that would refuse it. Changes nothing.
 
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
         `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
@@ -583,6 +592,7 @@ class Operations:
             "preview_debit",
             {
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "quantities": quantities,
@@ -623,6 +633,7 @@ class Operations:
         user_id: str,
         event: str,
         event_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
         meters: Union[Meters, NotGiven] = NOT_GIVEN,
@@ -642,6 +653,7 @@ class Operations:
         `event_id`: Your own id of the event: its idempotency key. It does not expire. It must not
         begin with `res_`.
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
         `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
@@ -657,6 +669,7 @@ class Operations:
             {
                 "eventId": event_id,
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "quantities": quantities,
@@ -674,6 +687,7 @@ class Operations:
         *,
         event_id: str,
         user_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
         event: Union[str, NotGiven] = NOT_GIVEN,
         model: Union[str, NotGiven] = NOT_GIVEN,
         from_: Union[Time, NotGiven] = NOT_GIVEN,
@@ -687,6 +701,7 @@ class Operations:
         self,
         *,
         user_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
         event: Union[str, NotGiven] = NOT_GIVEN,
         model: Union[str, NotGiven] = NOT_GIVEN,
         from_: Union[Time, NotGiven] = NOT_GIVEN,
@@ -700,6 +715,7 @@ class Operations:
         *,
         user_id: Union[str, NotGiven] = NOT_GIVEN,
         event_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
         event: Union[str, NotGiven] = NOT_GIVEN,
         model: Union[str, NotGiven] = NOT_GIVEN,
         from_: Union[Time, NotGiven] = NOT_GIVEN,
@@ -717,6 +733,7 @@ class Operations:
 
         `user_id`: The user whose events they are.
         `event_id`: The id of one event, instead of `userId`. Needs a secret key.
+        `member_id`: Only this member's events. Needs a secret key.
         `event`: An event name or a glob.
         `model`: A model or a glob.
         `from_`: Only events that occurred at this time or later.
@@ -729,6 +746,7 @@ class Operations:
             {
                 "userId": user_id,
                 "eventId": event_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "from": from_,
@@ -743,6 +761,7 @@ class Operations:
         self,
         *,
         user_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
         event: Union[str, NotGiven] = NOT_GIVEN,
         model: Union[str, NotGiven] = NOT_GIVEN,
         from_: Union[Time, NotGiven] = NOT_GIVEN,
@@ -754,6 +773,7 @@ class Operations:
             "list_usage_events",
             {
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "from": from_,
@@ -801,10 +821,62 @@ class Operations:
         )
         return answer
 
+    def list_usage_members(
+        self,
+        *,
+        user_id: str,
+        from_: Time,
+        to: Time,
+        limit: Union[int, NotGiven] = NOT_GIVEN,
+        cursor: Union[str, NotGiven] = NOT_GIVEN,
+    ) -> UsageMembers:
+        """List the members who used a user's credits.
+
+        Returns the members of a payer whose usage occurred in `[from, to)`, each with the used
+        quantities and the debited amounts. A span of more than 200,000 events is refused.
+
+        `user_id`: Your own id of the user.
+        `from_`: Only events that occurred at this time or later.
+        `to`: Only events that occurred before this time.
+        `limit`: The most members in a page.
+        `cursor`: The `nextCursor` of the previous page.
+        """
+        answer: UsageMembers = self._call(
+            "list_usage_members",
+            {
+                "userId": user_id,
+                "from": from_,
+                "to": to,
+                "limit": limit,
+                "cursor": cursor,
+            },
+        )
+        return answer
+
+    def iter_usage_members(
+        self,
+        *,
+        user_id: str,
+        from_: Time,
+        to: Time,
+        limit: Union[int, NotGiven] = NOT_GIVEN,
+    ) -> Iterator[UsageOfMember]:
+        """Iterate over all entries of `list_usage_members`: `for entry in …`."""
+        return self._entries(
+            "list_usage_members",
+            {
+                "userId": user_id,
+                "from": from_,
+                "to": to,
+                "limit": limit,
+            },
+        )
+
     def get_usage_totals(
         self,
         *,
         user_id: str,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
         event: Union[str, NotGiven] = NOT_GIVEN,
         from_: Union[Time, NotGiven] = NOT_GIVEN,
         to: Union[Time, NotGiven] = NOT_GIVEN,
@@ -813,22 +885,24 @@ class Operations:
         """Get usage totals.
 
         Returns the used quantities, by event and unit, of events that occurred in `[from, to)`.
-        These are not debits. `groupBy` groups them by event, model and hour, day or month, together
-        with the debited amounts and the meters; it needs `from`. A span of more than 200,000 events
-        is refused. A browser may call it with a publishable key and the user's token, for that user
-        only, for up to 5,000 events.
+        These are not debits. `groupBy` groups them by event, model, member and hour, day or month,
+        together with the debited amounts and the meters; it needs `from`. A span of more than
+        200,000 events is refused. A browser may call it with a publishable key and the user's
+        token, for that user only, for up to 5,000 events.
 
         `user_id`: Your own id of the user.
+        `member_id`: Only this member's usage. Needs a secret key.
         `event`: An event name or a glob.
         `from_`: Only events that occurred at this time or later.
         `to`: Only events that occurred before this time.
-        `group_by`: Groups, separated by commas: `event`, `model`, and one of `hour`, `day` and
-        `month` (UTC). Needs `from`.
+        `group_by`: Groups, separated by commas: `event`, `model`, `member` (with a secret key), and
+        one of `hour`, `day` and `month` (UTC). Needs `from`.
         """
         answer: Union[UsageTotals, GroupedUsageTotals] = self._call(
             "get_usage_totals",
             {
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "from": from_,
                 "to": to,
@@ -843,6 +917,7 @@ class Operations:
         user_id: str,
         event: str,
         reservation_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
         meters: Union[Meters, NotGiven] = NOT_GIVEN,
@@ -860,6 +935,7 @@ class Operations:
 
         `reservation_id`: Your own id makes the call idempotent.
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
         `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
@@ -874,6 +950,7 @@ class Operations:
             {
                 "reservationId": reservation_id,
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "quantities": quantities,
@@ -1029,18 +1106,27 @@ class Operations:
         )
         return answer
 
-    def get_usage_limits(self, *, user_id: str) -> UserUsageLimits:
+    def get_usage_limits(
+        self,
+        *,
+        user_id: str,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
+    ) -> UserUsageLimits:
         """Get a user's usage limits.
 
         Returns the used amount of each limit in the current window, including open holds, in the
-        order in which the limits were created.
+        order in which the limits were created. With `memberId`, that member's limits per member are
+        among them. A browser may call it with the user's token, or with a member's for a payer that
+        the token names by `payerClaim`: then it returns that member's limits alone.
 
         `user_id`: Your own id of the user.
+        `member_id`: The member, for limits per member.
         """
         answer: UserUsageLimits = self._call(
             "get_usage_limits",
             {
                 "userId": user_id,
+                "memberId": member_id,
             },
         )
         return answer
@@ -1051,14 +1137,17 @@ class Operations:
         limit_id: str,
         user_id: str,
         amount: Optional[Amount],
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
     ) -> UserUsageLimit:
         """Set a user's own amount of a limit.
 
         Sets an amount that replaces the amount of the limit for one user. It takes effect at once,
-        also in the current window. If the amount is null, the limit does not apply to this user.
+        also in the current window. If the amount is null, the limit does not apply to this user. A
+        limit per member needs the `memberId`; other limits refuse one.
 
         `limit_id`: The id of the limit, `lim_…`.
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `amount`: The user's own amount, in the limit's unit; 0 or more. Null: this user is
         unlimited.
         """
@@ -1067,25 +1156,34 @@ class Operations:
             {
                 "limitId": limit_id,
                 "userId": user_id,
+                "memberId": member_id,
                 "amount": amount,
             },
         )
         return answer
 
-    def remove_own_usage_limit(self, *, limit_id: str, user_id: str) -> UserUsageLimit:
+    def remove_own_usage_limit(
+        self,
+        *,
+        limit_id: str,
+        user_id: str,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
+    ) -> UserUsageLimit:
         """Remove a user's own amount of a limit.
 
-        Restores the limit's own amount for the user. Returns 200 also if the user has no own
-        amount.
+        Restores the limit's own amount for the user, or for a member. Returns 200 also if the user
+        has no own amount.
 
         `limit_id`: The id of the limit, `lim_…`.
         `user_id`: Your own id of the user.
+        `member_id`: The member, for limits per member.
         """
         answer: UserUsageLimit = self._call(
             "remove_own_usage_limit",
             {
                 "limitId": limit_id,
                 "userId": user_id,
+                "memberId": member_id,
             },
         )
         return answer
@@ -1310,6 +1408,7 @@ class Operations:
         user_id: str,
         event: str,
         reservation_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
         meters: Union[Meters, NotGiven] = NOT_GIVEN,
@@ -1332,6 +1431,7 @@ class Operations:
         `properties`: Stored with the usage event.
         `reservation_id`: Your own id makes the call idempotent.
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
         `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
@@ -1346,6 +1446,7 @@ class Operations:
             {
                 "reservationId": reservation_id,
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "quantities": quantities,
@@ -1495,26 +1596,28 @@ class AsyncOperations:
         starts_at: Union[Time, NotGiven] = NOT_GIVEN,
         ends_at: Union[Time, NotGiven] = NOT_GIVEN,
         rollover_periods: Union[Optional[int], NotGiven] = NOT_GIVEN,
+        time_zone: Union[str, NotGiven] = NOT_GIVEN,
     ) -> RecurringGrant:
         """Grant a pack every period.
 
         Grants the pack to the user once each period, with the pack's current version. Due periods
-        are granted at once. Periods are computed from `startsAt` by the calendar, in UTC; if a
-        month lacks that day, the period begins on its last day. The credits of a period have the
-        `externalRef` `recurring:<recurringId>:<n>`, and expire at its end, or `rolloverPeriods`
-        periods later. With your own `recurringId` the call is idempotent: a repeat returns the
-        recurring grant as it stands now. A user may have at most 100 recurring grants that have not
-        ended.
+        are granted at once. Periods are computed from `startsAt` by the calendar of `timeZone`; if
+        a month lacks that day, the period begins on its last day. If clocks skip its time, it
+        begins after the gap. The credits of a period have the `externalRef`
+        `recurring:<recurringId>:<n>`, and expire at its end, or `rolloverPeriods` periods later.
+        With your own `recurringId` the call is idempotent: a repeat returns the recurring grant as
+        it stands now. A user may have at most 100 recurring grants that have not ended.
 
         `recurring_id`: Your own id makes the call idempotent.
         `user_id`: Your own id of the user.
         `pack_id`: The pack's id (`cpk_…`), or its name in any case.
         `quantity`: The amount in the pack's unit, for legacy packs. Ignored for packs with items.
-        `every`: The length of a period, by the calendar in UTC.
+        `every`: The length of a period, by the calendar of `timeZone`.
         `starts_at`: When the first period begins, at most a year from now or ago. Default: now.
         `ends_at`: No period begins at or after this time. Default: no end.
         `rollover_periods`: For how many further periods its credits stay valid. Null: they expire
         as the pack says. Default: `0`.
+        `time_zone`: The IANA name of the zone whose calendar the periods follow. Default: `UTC`.
         """
         answer: RecurringGrant = await self._call(
             "create_recurring_grant",
@@ -1527,6 +1630,7 @@ class AsyncOperations:
                 "startsAt": starts_at,
                 "endsAt": ends_at,
                 "rolloverPeriods": rollover_periods,
+                "timeZone": time_zone,
             },
         )
         return answer
@@ -1614,7 +1718,8 @@ class AsyncOperations:
         Returns the active balances in spending order, or with `includeExpired` all balances.
         `externalRef` returns the balances granted under a reference, and `asOf` the balances at a
         moment; both need a secret key. A browser may call it with a publishable key and the user's
-        token in `X-User-Token`, for that user only.
+        token in `X-User-Token`, for that user, and for the payers that the token names by the
+        setting's `payerClaim`.
 
         `user_id`: Your own id of the user.
         `event`: An event name or a glob: only balances that pay for it.
@@ -1723,6 +1828,7 @@ class AsyncOperations:
         *,
         user_id: str,
         event: str,
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
         meters: Union[Meters, NotGiven] = NOT_GIVEN,
@@ -1737,6 +1843,7 @@ class AsyncOperations:
         and the usage limits that would refuse it. Changes nothing.
 
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
         `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
@@ -1751,6 +1858,7 @@ class AsyncOperations:
             "preview_debit",
             {
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "quantities": quantities,
@@ -1791,6 +1899,7 @@ class AsyncOperations:
         user_id: str,
         event: str,
         event_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
         meters: Union[Meters, NotGiven] = NOT_GIVEN,
@@ -1810,6 +1919,7 @@ class AsyncOperations:
         `event_id`: Your own id of the event: its idempotency key. It does not expire. It must not
         begin with `res_`.
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
         `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
@@ -1825,6 +1935,7 @@ class AsyncOperations:
             {
                 "eventId": event_id,
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "quantities": quantities,
@@ -1842,6 +1953,7 @@ class AsyncOperations:
         *,
         event_id: str,
         user_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
         event: Union[str, NotGiven] = NOT_GIVEN,
         model: Union[str, NotGiven] = NOT_GIVEN,
         from_: Union[Time, NotGiven] = NOT_GIVEN,
@@ -1855,6 +1967,7 @@ class AsyncOperations:
         self,
         *,
         user_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
         event: Union[str, NotGiven] = NOT_GIVEN,
         model: Union[str, NotGiven] = NOT_GIVEN,
         from_: Union[Time, NotGiven] = NOT_GIVEN,
@@ -1868,6 +1981,7 @@ class AsyncOperations:
         *,
         user_id: Union[str, NotGiven] = NOT_GIVEN,
         event_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
         event: Union[str, NotGiven] = NOT_GIVEN,
         model: Union[str, NotGiven] = NOT_GIVEN,
         from_: Union[Time, NotGiven] = NOT_GIVEN,
@@ -1885,6 +1999,7 @@ class AsyncOperations:
 
         `user_id`: The user whose events they are.
         `event_id`: The id of one event, instead of `userId`. Needs a secret key.
+        `member_id`: Only this member's events. Needs a secret key.
         `event`: An event name or a glob.
         `model`: A model or a glob.
         `from_`: Only events that occurred at this time or later.
@@ -1897,6 +2012,7 @@ class AsyncOperations:
             {
                 "userId": user_id,
                 "eventId": event_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "from": from_,
@@ -1911,6 +2027,7 @@ class AsyncOperations:
         self,
         *,
         user_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
         event: Union[str, NotGiven] = NOT_GIVEN,
         model: Union[str, NotGiven] = NOT_GIVEN,
         from_: Union[Time, NotGiven] = NOT_GIVEN,
@@ -1922,6 +2039,7 @@ class AsyncOperations:
             "list_usage_events",
             {
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "from": from_,
@@ -1969,10 +2087,62 @@ class AsyncOperations:
         )
         return answer
 
+    async def list_usage_members(
+        self,
+        *,
+        user_id: str,
+        from_: Time,
+        to: Time,
+        limit: Union[int, NotGiven] = NOT_GIVEN,
+        cursor: Union[str, NotGiven] = NOT_GIVEN,
+    ) -> UsageMembers:
+        """List the members who used a user's credits.
+
+        Returns the members of a payer whose usage occurred in `[from, to)`, each with the used
+        quantities and the debited amounts. A span of more than 200,000 events is refused.
+
+        `user_id`: Your own id of the user.
+        `from_`: Only events that occurred at this time or later.
+        `to`: Only events that occurred before this time.
+        `limit`: The most members in a page.
+        `cursor`: The `nextCursor` of the previous page.
+        """
+        answer: UsageMembers = await self._call(
+            "list_usage_members",
+            {
+                "userId": user_id,
+                "from": from_,
+                "to": to,
+                "limit": limit,
+                "cursor": cursor,
+            },
+        )
+        return answer
+
+    def iter_usage_members(
+        self,
+        *,
+        user_id: str,
+        from_: Time,
+        to: Time,
+        limit: Union[int, NotGiven] = NOT_GIVEN,
+    ) -> AsyncIterator[UsageOfMember]:
+        """Iterate over all entries of `list_usage_members`: `async for entry in …`."""
+        return self._entries(
+            "list_usage_members",
+            {
+                "userId": user_id,
+                "from": from_,
+                "to": to,
+                "limit": limit,
+            },
+        )
+
     async def get_usage_totals(
         self,
         *,
         user_id: str,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
         event: Union[str, NotGiven] = NOT_GIVEN,
         from_: Union[Time, NotGiven] = NOT_GIVEN,
         to: Union[Time, NotGiven] = NOT_GIVEN,
@@ -1981,22 +2151,24 @@ class AsyncOperations:
         """Get usage totals.
 
         Returns the used quantities, by event and unit, of events that occurred in `[from, to)`.
-        These are not debits. `groupBy` groups them by event, model and hour, day or month, together
-        with the debited amounts and the meters; it needs `from`. A span of more than 200,000 events
-        is refused. A browser may call it with a publishable key and the user's token, for that user
-        only, for up to 5,000 events.
+        These are not debits. `groupBy` groups them by event, model, member and hour, day or month,
+        together with the debited amounts and the meters; it needs `from`. A span of more than
+        200,000 events is refused. A browser may call it with a publishable key and the user's
+        token, for that user only, for up to 5,000 events.
 
         `user_id`: Your own id of the user.
+        `member_id`: Only this member's usage. Needs a secret key.
         `event`: An event name or a glob.
         `from_`: Only events that occurred at this time or later.
         `to`: Only events that occurred before this time.
-        `group_by`: Groups, separated by commas: `event`, `model`, and one of `hour`, `day` and
-        `month` (UTC). Needs `from`.
+        `group_by`: Groups, separated by commas: `event`, `model`, `member` (with a secret key), and
+        one of `hour`, `day` and `month` (UTC). Needs `from`.
         """
         answer: Union[UsageTotals, GroupedUsageTotals] = await self._call(
             "get_usage_totals",
             {
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "from": from_,
                 "to": to,
@@ -2011,6 +2183,7 @@ class AsyncOperations:
         user_id: str,
         event: str,
         reservation_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
         meters: Union[Meters, NotGiven] = NOT_GIVEN,
@@ -2028,6 +2201,7 @@ class AsyncOperations:
 
         `reservation_id`: Your own id makes the call idempotent.
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
         `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
@@ -2042,6 +2216,7 @@ class AsyncOperations:
             {
                 "reservationId": reservation_id,
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "quantities": quantities,
@@ -2202,18 +2377,27 @@ class AsyncOperations:
         )
         return answer
 
-    async def get_usage_limits(self, *, user_id: str) -> UserUsageLimits:
+    async def get_usage_limits(
+        self,
+        *,
+        user_id: str,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
+    ) -> UserUsageLimits:
         """Get a user's usage limits.
 
         Returns the used amount of each limit in the current window, including open holds, in the
-        order in which the limits were created.
+        order in which the limits were created. With `memberId`, that member's limits per member are
+        among them. A browser may call it with the user's token, or with a member's for a payer that
+        the token names by `payerClaim`: then it returns that member's limits alone.
 
         `user_id`: Your own id of the user.
+        `member_id`: The member, for limits per member.
         """
         answer: UserUsageLimits = await self._call(
             "get_usage_limits",
             {
                 "userId": user_id,
+                "memberId": member_id,
             },
         )
         return answer
@@ -2224,14 +2408,17 @@ class AsyncOperations:
         limit_id: str,
         user_id: str,
         amount: Optional[Amount],
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
     ) -> UserUsageLimit:
         """Set a user's own amount of a limit.
 
         Sets an amount that replaces the amount of the limit for one user. It takes effect at once,
-        also in the current window. If the amount is null, the limit does not apply to this user.
+        also in the current window. If the amount is null, the limit does not apply to this user. A
+        limit per member needs the `memberId`; other limits refuse one.
 
         `limit_id`: The id of the limit, `lim_…`.
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `amount`: The user's own amount, in the limit's unit; 0 or more. Null: this user is
         unlimited.
         """
@@ -2240,25 +2427,34 @@ class AsyncOperations:
             {
                 "limitId": limit_id,
                 "userId": user_id,
+                "memberId": member_id,
                 "amount": amount,
             },
         )
         return answer
 
-    async def remove_own_usage_limit(self, *, limit_id: str, user_id: str) -> UserUsageLimit:
+    async def remove_own_usage_limit(
+        self,
+        *,
+        limit_id: str,
+        user_id: str,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
+    ) -> UserUsageLimit:
         """Remove a user's own amount of a limit.
 
-        Restores the limit's own amount for the user. Returns 200 also if the user has no own
-        amount.
+        Restores the limit's own amount for the user, or for a member. Returns 200 also if the user
+        has no own amount.
 
         `limit_id`: The id of the limit, `lim_…`.
         `user_id`: Your own id of the user.
+        `member_id`: The member, for limits per member.
         """
         answer: UserUsageLimit = await self._call(
             "remove_own_usage_limit",
             {
                 "limitId": limit_id,
                 "userId": user_id,
+                "memberId": member_id,
             },
         )
         return answer
@@ -2483,6 +2679,7 @@ class AsyncOperations:
         user_id: str,
         event: str,
         reservation_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
         model: Union[Optional[str], NotGiven] = NOT_GIVEN,
         quantities: Union[UsageQuantities, NotGiven] = NOT_GIVEN,
         meters: Union[Meters, NotGiven] = NOT_GIVEN,
@@ -2505,6 +2702,7 @@ class AsyncOperations:
         `properties`: Stored with the usage event.
         `reservation_id`: Your own id makes the call idempotent.
         `user_id`: Your own id of the user.
+        `member_id`: Your own id of who used it, if the user pays for a team.
         `event`: The event's name, such as `chat.completed`.
         `model`: The model that was used, for rules with a model.
         `quantities`: The usage in each unit. `count` is 1 unless it is given. Not together with
@@ -2519,6 +2717,7 @@ class AsyncOperations:
             {
                 "reservationId": reservation_id,
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "quantities": quantities,

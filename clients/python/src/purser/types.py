@@ -151,6 +151,7 @@ class RecurringGrant(TypedDict):
     startsAt: str
     endsAt: Optional[str]
     rolloverPeriods: Optional[Number]
+    timeZone: str
     status: RecurringStatus
     reason: Optional[str]
     period: Optional[RecurringPeriod]
@@ -237,6 +238,7 @@ class SummedQuantities(TypedDict, total=False):
 
 
 class DebitPlan(TypedDict):
+    memberId: Optional[str]
     quantities: Quantities
     meters: Optional[SentMetersOutput]
     priceVersion: Optional[int]
@@ -271,6 +273,7 @@ class SkippedBalance(TypedDict):
 
 class RefusingUsageLimit(TypedDict):
     limitId: str
+    memberId: Optional[str]
     name: str
     unit: Unit
     amount: Number
@@ -302,6 +305,7 @@ class _LedgerFlaw(TypedDict):
 
 class LedgerFlaw(_LedgerFlaw, total=False):
     limitId: str
+    memberId: Optional[str]
 
 
 class _UsageEventResult(TypedDict):
@@ -336,6 +340,7 @@ class _StoredUsageEvent(TypedDict):
 
 
 class StoredUsageEvent(_StoredUsageEvent, total=False):
+    memberId: Optional[str]
     cost: Optional[Number]
     properties: Optional[Dict[str, Any]]
 
@@ -363,6 +368,7 @@ class _UsageEventOfUser(TypedDict):
 
 
 class UsageEventOfUser(_UsageEventOfUser, total=False):
+    memberId: Optional[str]
     cost: Optional[Number]
     properties: Optional[Dict[str, Any]]
 
@@ -612,6 +618,7 @@ class _UsageEvent(TypedDict):
 
 class UsageEvent(_UsageEvent, total=False):
     eventId: str
+    memberId: Optional[str]
     model: Optional[str]
     quantities: UsageQuantities
     meters: Meters
@@ -629,6 +636,19 @@ class UsagePrice(TypedDict):
 class AppliedPriceRule(TypedDict):
     unit: Unit
     rule: int
+
+
+class UsageMembers(TypedDict):
+    members: List[UsageOfMember]
+    nextCursor: Optional[str]
+
+
+class UsageOfMember(TypedDict):
+    memberId: str
+    events: Number
+    quantities: SummedQuantities
+    debited: SummedQuantities
+    lastUsedAt: str
 
 
 class UsageTotals(TypedDict):
@@ -656,6 +676,7 @@ class GroupedUsageTotal(_GroupedUsageTotal, total=False):
     time: str
     event: str
     model: Optional[str]
+    memberId: Optional[str]
 
 
 class CreatedReservation(TypedDict):
@@ -680,6 +701,7 @@ class ReservationList(TypedDict):
 class Reservation(TypedDict):
     reservationId: str
     userId: str
+    memberId: Optional[str]
     event: str
     model: Optional[str]
     quantities: Quantities
@@ -704,16 +726,21 @@ class UserUsageLimits(TypedDict):
     limits: List[UserUsageLimit]
 
 
-class UserUsageLimit(TypedDict):
+class _UserUsageLimit(TypedDict):
     limitId: str
     name: str
     matches: List[MatchRule]
     unit: Unit
     every: UsageLimitWindow
+    timeZone: Optional[str]
     amount: Optional[Number]
     used: Number
     remaining: Optional[Number]
     resetsAt: str
+
+
+class UserUsageLimit(_UserUsageLimit, total=False):
+    memberId: Optional[str]
 
 
 class ConsentEntry(TypedDict):

@@ -307,7 +307,7 @@ describe("usage.limit_reached", () => {
     const { limitIds } = world;
     expect(await all()).toEqual([
       {
-        ...{ userId: "u", limitId: limitIds[0], name: "Limit 0", unit: "count", amount: 10, used: 10 },
+        ...{ userId: "u", memberId: null, limitId: limitIds[0], name: "Limit 0", unit: "count", amount: 10, used: 10 },
         ...{ resetsAt: "2026-01-16T00:00:00.000Z", seq: 3 },
       },
     ]);

@@ -33,6 +33,8 @@ describe("usage limits", () => {
       {
         ...free,
         matches: [{ event: "chat" }],
+        per: "user",
+        timeZone: "UTC",
         limitId: expect.stringMatching(/^lim_[0-9A-Za-z]{22}$/),
         createdAt: "2026-01-15T12:00:00.000Z",
       },

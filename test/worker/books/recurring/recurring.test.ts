@@ -56,6 +56,7 @@ describe("creating a recurring grant", () => {
       startsAt: JANUARY_15,
       endsAt: null,
       rolloverPeriods: 0,
+      timeZone: "UTC",
       status: "active",
       reason: null,
       period: { n: 1, from: JANUARY_15, to: "2026-02-15T12:00:00.000Z" },

@@ -146,9 +146,9 @@ describe("the usage of an environment", () => {
     const accountId = "(SELECT id FROM accounts WHERE environment_id = ?)";
     await env.DB.prepare(
       `WITH RECURSIVE n (i) AS (SELECT 6 UNION ALL SELECT i + 1 FROM n WHERE i < 1054)
-       INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_minor, tokens_minor,
+       INSERT INTO usage_events (account_id, seq, environment_id, event_id, event, count_minor, tokens_minor,
          occurred_at_ms, received_at_ms, request_hash, debits)
-       SELECT account_id, occurred_by_ms, i, environment_id, 'n' || i, event, count_minor, tokens_minor, occurred_at_ms,
+       SELECT account_id, i, environment_id, 'n' || i, event, count_minor, tokens_minor, occurred_at_ms,
          received_at_ms, '', '[]' FROM usage_events, n WHERE account_id = ${accountId} AND seq = 1`,
     )
       .bind(app.environments.live.id)
@@ -264,9 +264,9 @@ describe("the largest users", () => {
     // The first 150 users have two events each. The last 120 used tokens, later users more, and three users used cents.
     await env.DB.prepare(
       `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2)
-       INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_minor, tokens_minor,
+       INSERT INTO usage_events (account_id, seq, environment_id, event_id, event, count_minor, tokens_minor,
          cents_minor, occurred_at_ms, received_at_ms, request_hash, debits)
-       SELECT id, 1767225600000, i, environment_id, user_id || i, 'chat', 0, iif(user_id > 'u230', id * 67108864, NULL),
+       SELECT id, i, environment_id, user_id || i, 'chat', 0, iif(user_id > 'u230', id * 67108864, NULL),
          iif(user_id IN ('u151', 'u152', 'u350'), 5, 0), 1767225600000, 1, '', '[]'
        FROM accounts, n WHERE environment_id = ? AND (i = 1 OR user_id <= 'u150')`,
     )
@@ -330,7 +330,7 @@ describe("the usage of an environment is rejected", () => {
     await env.DB.prepare(
       `WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ${SUMS_MAX})
        INSERT INTO usage_days
-       SELECT environment_id, 20454 + i / ${SUMS_MAX / 4}, id, 'e' || (i % ${SUMS_MAX / 4}), '', 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, NULL
+       SELECT environment_id, 20454 + i / ${SUMS_MAX / 4}, id, 'e' || (i % ${SUMS_MAX / 4}), '', 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, NULL
        FROM n, accounts WHERE environment_id = ?`,
     )
       .bind(live.id)
@@ -359,7 +359,7 @@ describe("the usage of an environment is rejected", () => {
     const { id } = app.environments.live;
     await env.DB.prepare(
       `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10001)
-       INSERT INTO usage_days SELECT CAST(? AS INTEGER), 20454 + (i % 2), -1, 'event ' || i, '', 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, NULL FROM n`,
+       INSERT INTO usage_days SELECT CAST(? AS INTEGER), 20454 + (i % 2), -1, 'event ' || i, '', 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, NULL FROM n`,
     )
       .bind(id)
       .run();

@@ -135,7 +135,7 @@ describe("the fields of an event", () => {
     const { results } = await env.DB.prepare(
       `SELECT e.event_id AS id, e.properties IS NULL AS isApart, e.large_properties_bytes AS bytes,
          octet_length(l.properties) AS stored
-       FROM usage_events AS e LEFT JOIN large_properties AS l USING (account_id, occurred_by_ms, seq)
+       FROM usage_events AS e LEFT JOIN large_properties AS l USING (account_id, seq)
        WHERE e.account_id = (SELECT id FROM accounts WHERE user_id = ?) ORDER BY e.seq`,
     )
       .bind(userId)

@@ -178,10 +178,10 @@ describe("a list of usage events", () => {
   it("reads at most 2n + 5 rows in one trip, and with a filter at most 4,000 a page", async () => {
     const w = await makeWorld();
     await env.DB.prepare(
-      `INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_minor, occurred_at_ms,
+      `INSERT INTO usage_events (account_id, seq, environment_id, event_id, event, count_minor, occurred_at_ms,
          received_at_ms, request_hash, debits)
        WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 6000)
-       SELECT (SELECT id FROM accounts WHERE environment_id = ?1), 1, i, CAST(?1 AS INTEGER), 'e' || i, 'event ' || (i % 5000), 1000, 1,
+       SELECT (SELECT id FROM accounts WHERE environment_id = ?1), i, CAST(?1 AS INTEGER), 'e' || i, 'event ' || (i % 5000), 1000, 1,
          1, '', '[]' FROM n`,
     )
       .bind(w.app.environments.live.id)
@@ -258,10 +258,10 @@ describe("totals by group", () => {
   async function makeBusyWorld(count: number) {
     const w = await makeWorld();
     await env.DB.prepare(
-      `INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_minor, occurred_at_ms,
+      `INSERT INTO usage_events (account_id, seq, environment_id, event_id, event, count_minor, occurred_at_ms,
          received_at_ms, request_hash, debits)
        WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < CAST(?2 AS INTEGER))
-       SELECT (SELECT id FROM accounts WHERE environment_id = ?1), i, i, CAST(?1 AS INTEGER), 'e' || i, 'chat', 1000, i, 1, '', '[]' FROM n`,
+       SELECT (SELECT id FROM accounts WHERE environment_id = ?1), i, CAST(?1 AS INTEGER), 'e' || i, 'chat', 1000, i, 1, '', '[]' FROM n`,
     )
       .bind(w.app.environments.live.id, count)
       .run();

@@ -28,9 +28,9 @@ async function longWorld() {
        FROM reservations CROSS JOIN n WHERE id = 'res_0' AND environment_id = ?`,
     ).bind(w.app.environments.live.id),
     env.DB.prepare(
-      `${numbers} INSERT INTO usage_events (environment_id, account_id, occurred_by_ms, seq, event_id, event, count_minor,
+      `${numbers} INSERT INTO usage_events (environment_id, account_id, seq, event_id, event, count_minor,
          tokens_minor, occurred_at_ms, received_at_ms, request_hash, debits)
-       SELECT environment_id, account_id, occurred_by_ms, seq + i, 'e_' || i, event, count_minor, tokens_minor, occurred_at_ms,
+       SELECT environment_id, account_id, seq + i, 'e_' || i, event, count_minor, tokens_minor, occurred_at_ms,
          received_at_ms, request_hash, ${repeated("debits", 8_900)}
        FROM usage_events CROSS JOIN n WHERE event_id = 'e_0' AND environment_id = ?`,
     ).bind(w.app.environments.live.id),

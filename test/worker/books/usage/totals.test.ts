@@ -55,9 +55,9 @@ describe("totals", () => {
     await spender.spend("e1", { event: "much", quantities: { tokens: most }, onShortage: "partial" });
     await env.DB.prepare(
       `WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 1050)
-       INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_minor, tokens_minor,
+       INSERT INTO usage_events (account_id, seq, environment_id, event_id, event, count_minor, tokens_minor,
          occurred_at_ms, received_at_ms, request_hash, debits)
-       SELECT account_id, occurred_by_ms, i, environment_id, 'e' || i, event, count_minor, tokens_minor, occurred_at_ms,
+       SELECT account_id, i, environment_id, 'e' || i, event, count_minor, tokens_minor, occurred_at_ms,
          received_at_ms, '', '[]'
        FROM usage_events, n WHERE account_id = (SELECT id FROM accounts WHERE user_id = ?)`,
     )
