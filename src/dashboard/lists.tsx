@@ -1,6 +1,6 @@
 /** The lists that only need to be declared. */
 
-import { listReached, type ReachedLimit } from "../books/limits/list-reached.ts";
+import { listReached, type UserAtLimit } from "../books/limits/list-reached.ts";
 import { listAllRecurring } from "../books/recurring/list-all-recurring.ts";
 import type { RecurringOutput } from "../books/recurring/recurring.ts";
 import { listErasures } from "../erasure/list-erasures.ts";
@@ -39,7 +39,7 @@ export const recurringList = listRoutes<RecurringOutput>({
   words: ["First grants", "More grants"],
 });
 
-export const reachedList = listRoutes<ReachedLimit>({
+export const reachedList = listRoutes<UserAtLimit>({
   path: "usage-limits/reached",
   title: "Users at a limit",
   section: "usage-limits",
@@ -50,6 +50,12 @@ export const reachedList = listRoutes<ReachedLimit>({
       head: "User",
       cell: ({ userId }, c) => <UserLink c={c} id={userId} />,
       value: ({ userId }) => userId,
+    },
+    {
+      name: "memberId",
+      head: "Member",
+      cell: ({ memberId }) => memberId ?? "",
+      value: ({ memberId }) => memberId ?? null,
     },
     {
       name: "limit",

@@ -72,11 +72,11 @@ const OverrideForm = ({ c, userId, limit }: Omit<UserLimitsProps, "limits"> & { 
   </details>
 );
 
-function changeOverride(c: Context<DashboardEnv>) {
+function actOnOverride(c: Context<DashboardEnv>) {
   const { form } = c.var;
   const { userId = "", limitId = "" } = form;
   return callVerb(c, async (ctx) => {
-    if (form.act === "lift") return removeOverride(ctx, limitId, userId);
+    if (form.act === "lift") return removeOverride(ctx, limitId, { userId });
     if (form.act === "unlimited") return setOverride(ctx, limitId, { userId, amount: null });
     const amount = numberField(form, "amount");
     if (typeof amount !== "number") throw invalid("amount", "must be a number");
@@ -88,7 +88,7 @@ export const userLimitRoutes = createDashboardRoutes().post(`/${OVERRIDE_PATH}`,
   redirectAfter(
     c,
     async () => {
-      await changeOverride(c);
+      await actOnOverride(c);
       return c.var.form.act === "lift" ? "limit-lifted" : "limit-set";
     },
     (rejection) =>

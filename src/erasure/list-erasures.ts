@@ -7,9 +7,9 @@ import { cutPage, decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type ErasureOutput, presentErasure } from "./receipt.ts";
 
-type ErasurePage = { environmentId: number; beforeMs: number; beforeId: string; limit: number };
+type ErasureListPage = { environmentId: number; beforeMs: number; beforeId: string; limit: number };
 
-const selectErasures = query((value: ValueOf<ErasurePage>) => {
+const selectErasures = query((value: ValueOf<ErasureListPage>) => {
   const { environmentId, startedAtMs, id } = erasures;
   return drizzle
     .select(fields(erasures))

@@ -109,7 +109,7 @@ it("users at a limit are listed with a link from the overview, and their page se
   expect(await w.plain("users?userId=ana")).toContain("100 tokens today, no limit");
   await change({ act: "lift" });
   expect(await reached()).toHaveLength(1);
-  expect((await w.read("usage-limits/reached.csv")).text).toContain('"ana","Daily",100,100,"day"');
+  expect((await w.read("usage-limits/reached.csv")).text).toContain('"ana",,"Daily",100,100,"day"');
 });
 
 it("recurring grants of all users, and erasures with their dates, are lists", async () => {

@@ -82,7 +82,8 @@ describe("a user's recurring grants", () => {
     expect(await read("overview", {})).not.toContain("recurring?state=suspended");
     expect(await runPart(grantDuePeriods, makeAdminCtx(clock))).toEqual([]);
     const overview = await read("overview", {});
-    for (const part of ["1 recurring grant is suspended.", "recurring?state=suspended"]) expect(overview).toContain(part);
+    for (const part of ["1 recurring grant is suspended.", "recurring?state=suspended"])
+      expect(overview).toContain(part);
     const suspended = await read("recurring", { state: "suspended" });
     for (const part of ["users?userId=ana", "rec_a", "credit_pack_not_found", "Resume"]) {
       expect(suspended).toContain(part);
