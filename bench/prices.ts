@@ -25,4 +25,6 @@ const { user } = process.cpuUsage();
 for (let n = 0; n < ROUNDS; n++) price();
 const microseconds = process.cpuUsage().user - user;
 const each = microseconds / 1_000 / ROUNDS / usages.length;
-console.log(`An event by ${RULES} rules: ${each.toFixed(3)} ms of CPU (${each < WANTED_MS ? "below" : "ABOVE"} ${WANTED_MS} ms)`);
+console.log(
+  `An event by ${RULES} rules: ${each.toFixed(3)} ms of CPU (${each < WANTED_MS ? "below" : "ABOVE"} ${WANTED_MS} ms)`,
+);
