@@ -90,7 +90,7 @@ const packs: ListSection = {
 const usageLimits: ListSection = {
   kind: "list",
   title: "usage limit",
-  defaults: { matches: [] },
+  defaults: { matches: [], per: "user", timeZone: "UTC" },
   fixed: ["unit", "every", "matches", "per", "timeZone"],
   removal: "delete",
   audit: /^usage_limit\./,
