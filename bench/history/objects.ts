@@ -34,7 +34,7 @@ export interface HomeRow {
   readonly balances: string;
 }
 
-/** What the experiment adds to the schema. It drops the triggers that keep the books append-only. */
+/** The additions of the experiment to the schema. It drops the triggers that keep the books append-only. */
 export const SCHEMA = [
   `CREATE TABLE history_objects (account_id INTEGER NOT NULL, number INTEGER NOT NULL, key TEXT, sha256 TEXT, pending_key TEXT,
      old_key TEXT, first_seq INTEGER, last_seq INTEGER, first_event INTEGER, last_event INTEGER, events INTEGER, sums TEXT,
@@ -57,17 +57,17 @@ async function bytesOf(stream: ReadableStream): Promise<Uint8Array<ArrayBuffer>>
 }
 
 /** The first 16 bytes of the SHA-256 of an id, as a stub names it. */
-export async function hashOf(id: string): Promise<Uint8Array> {
+async function hashOf(id: string): Promise<Uint8Array> {
   return new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(id))).slice(0, 16);
 }
 
-export async function pack({ ledger, events, reservations }: Contents): Promise<Uint8Array<ArrayBuffer>> {
+async function pack({ ledger, events, reservations }: Contents): Promise<Uint8Array<ArrayBuffer>> {
   const line = (kind: string) => (row: Row) => `${JSON.stringify([kind, row])}\n`;
   const text = [...ledger.map(line("l")), ...events.map(line("e")), ...reservations.map(line("r"))].join("");
   return bytesOf(new Blob([text]).stream().pipeThrough(new CompressionStream("gzip")));
 }
 
-export async function unpack(bytes: Uint8Array<ArrayBuffer>): Promise<Contents> {
+async function unpack(bytes: Uint8Array<ArrayBuffer>): Promise<Contents> {
   const text = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
   const rows = { l: [] as Row[], e: [] as Row[], r: [] as Row[] };
   for (const line of text.split("\n")) {
@@ -121,7 +121,7 @@ async function readOldest({ db }: Stores, accountId: number, limit: number, entr
 
 const key = (accountId: number) => `${accountId}/${crypto.randomUUID()}`;
 
-/** What an object's row says about its contents, so that totals and past balances need not open it. */
+/** The facts that an object's row holds about its contents, so that totals and past balances need not open it. */
 function factsOf({ ledger, events }: Contents) {
   const sums = UNITS.map((unit) =>
     String(events.reduce((sum, row) => sum + BigInt(Number(row[`${unit}_minor`] ?? 0)), 0n)),
