@@ -8,7 +8,7 @@ import { Empty, Id, Pager, Table, Tag } from "./components.tsx";
 import { Confirm, redirectAfter, requireReason } from "./confirm.tsx";
 import { Choice, Hidden, LongText } from "./fields.tsx";
 import { createDashboardRoutes, type DashboardEnv, type Form, parseForm } from "./form.ts";
-import { amountText, queryString, Time, timeText } from "./format.tsx";
+import { amountText, everyText, queryString, Time, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { RECURRING_PATH, suspendedPath, UserLink, userPath } from "./links.tsx";
 
@@ -58,7 +58,7 @@ const GrantTable = ({ c, recurring, withUsers = false }: GrantTableProps) => (
     rows={recurring.map((grant) => [
       ...(withUsers ? [<UserLink c={c} id={grant.userId} />] : []),
       grant.quantity === null ? grant.packName : `${grant.packName}, ${amountText(grant.quantity)}`,
-      grant.every,
+      everyText(grant.every, grant.timeZone),
       <>
         <Tag kind={grant.status}>{grant.status}</Tag> {grant.reason !== null && <code>{grant.reason}</code>}
       </>,
@@ -121,7 +121,7 @@ async function cancelPage(c: Context<DashboardEnv>, form: Form, rejection?: Purs
         <dd>{userId}</dd>
         <dt>Recurring grant</dt>
         <dd>
-          {grant.packName}, every {grant.every} <code>{recurringId}</code>
+          {grant.packName}, every {everyText(grant.every, grant.timeZone)} <code>{recurringId}</code>
         </dd>
       </dl>
       <Choice

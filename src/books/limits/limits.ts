@@ -89,7 +89,8 @@ export const ofLimitKey = (value: ValueOf<LimitKey>) =>
 const isNotDeleted = sql`${usageLimits.isDeleted} = 0`;
 
 const limitsJson = () => {
-  const { id, name, matches, unit, amountMinor, every, per, timeZone, utcOffsetMs, environmentId, ordinal } = usageLimits;
+  const { id, name, matches, unit, amountMinor, every, per, timeZone, utcOffsetMs, environmentId, ordinal } =
+    usageLimits;
   return sql`(
     SELECT json_group_array(json_object('id', ${id}, 'name', ${name}, 'matches', json(${matches}), 'unit', ${unit},
       'amountMinor', ${amountMinor}, 'every', ${every}, 'per', ${per},
@@ -126,7 +127,10 @@ const mayCreateLimit = (value: ValueOf<LimitKey>) => {
 
 const auditCreated = insertAuditEntry<LimitKey>(mayCreateLimit);
 type NewLimit = LimitKey &
-  Pick<LimitRow, "name" | "nameKey" | "matches" | "unit" | "every" | "per" | "timeZone" | "utcOffsetMs"> & { amount: number; nowMs: number };
+  Pick<LimitRow, "name" | "nameKey" | "matches" | "unit" | "every" | "per" | "timeZone" | "utcOffsetMs"> & {
+    amount: number;
+    nowMs: number;
+  };
 const insertLimit = query((value: ValueOf<NewLimit>) =>
   insertFrom(
     usageLimits,

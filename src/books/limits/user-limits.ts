@@ -159,7 +159,8 @@ async function changeOverride(
   return output;
 }
 
-export const limitFields = () => fields(usageLimits, "id", "name", "matches", "unit", "amountMinor", "every", "per", "timeZone", "utcOffsetMs");
+export const limitFields = () =>
+  fields(usageLimits, "id", "name", "matches", "unit", "amountMinor", "every", "per", "timeZone", "utcOffsetMs");
 export const counterFields = () =>
   optional({
     ...fields(usageCounters, "endMs", "usedMinor", "overrideMinor"),
