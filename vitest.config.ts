@@ -25,6 +25,7 @@ const LONGEST = [
   "e2e/start",
   "e2e/packages",
   "e2e/ai-sdk",
+  "e2e/cli",
   "e2e/python-client",
   "e2e/erasure-kills",
   "e2e/kills",

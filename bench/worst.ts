@@ -14,6 +14,13 @@ import { captureShapes, MIB, type Shape, times, unknownShapes, utf8 } from "./wo
 import { everyRoute, formShapes, heavyBodies, heavyReads, SESSION_ID, SIGNING_SECRET } from "./worst-routes.ts";
 
 const CPU_SECONDS_MAX = 0.25;
+/**
+ * A machine that needs long to unpack and parse a body also needs long for the rest. So a request may take this many times the floor:
+ * the CPU of unpacking and parsing its body alone, measured in the same isolate.
+ */
+const FLOORS_MAX = 3;
+/** No request may take more, however long its floor is. */
+const ANY_CPU_SECONDS_MAX = 1;
 const BYTES_MAX = 40 * MIB;
 const {
   values: { cpu: isCpuOnly },
@@ -42,13 +49,16 @@ async function measureIn(v8Flags: string, d1Url: string, shape: Shape) {
     const first = `{"api_key":"${PUBLISHABLE_KEY}","batch":[{"event":"e","distinct_id":"w"}]}`;
     await send(url, { path: "/batch/", body: utf8(first) });
     for (const body of shape.before ?? []) await send(url, { ...shape, body });
+    const floorBefore = served.cpuSeconds();
+    await send(url, { ...shape, path: "/bench/floor", method: "POST", headers: {} });
     const cpuBefore = served.cpuSeconds();
+    const floorSeconds = cpuBefore - floorBefore;
     const bytesBefore = served.memoryBytes("VmRSS");
     served.resetPeak();
     const status = await send(url, shape);
-    if (status === null) return { shape, status, cpuSeconds: Infinity, bytes: Infinity };
+    if (status === null) return { shape, status, floorSeconds, cpuSeconds: Infinity, bytes: Infinity };
     const bytes = Math.max(0, served.memoryBytes("VmHWM") - bytesBefore - (shape.unpackedBytes ?? shape.body.length));
-    return { shape, status, cpuSeconds: served.cpuSeconds() - cpuBefore, bytes };
+    return { shape, status, floorSeconds, cpuSeconds: served.cpuSeconds() - cpuBefore, bytes };
   } finally {
     await served.close();
   }
@@ -58,7 +68,8 @@ type Figure = Awaited<ReturnType<typeof measureIn>>;
 
 async function measure(d1Url: string, shape: Shape): Promise<Figure> {
   const figure = await measureIn(PLATFORM, d1Url, shape);
-  if (isCpuOnly) return figure;
+  // The heap is large, so that it holds garbage.
+  if (isCpuOnly) return { ...figure, bytes: 0 };
   let bytes = Infinity;
   for (const megabytes of SMALL_HEAPS) {
     const flags = `--max-old-space-size=${megabytes} --max-semi-space-size=1`;
@@ -104,8 +115,14 @@ async function largeStates(): Promise<string[]> {
   ];
 }
 
-const isWithin = ({ shape, status, cpuSeconds, bytes }: Figure) =>
-  status !== 500 && cpuSeconds <= (shape.cpuSecondsMax ?? CPU_SECONDS_MAX) && bytes <= (shape.bytesMax ?? BYTES_MAX);
+/** The CPU that a request may take. A shape's own bound, such as that of an unknown key, does not depend on the floor. */
+const cpuSecondsMax = ({ shape, floorSeconds }: Figure) =>
+  shape.cpuSecondsMax ?? Math.min(Math.max(CPU_SECONDS_MAX, FLOORS_MAX * floorSeconds), ANY_CPU_SECONDS_MAX);
+
+const isWithin = (figure: Figure) =>
+  figure.status !== 500 &&
+  figure.cpuSeconds <= cpuSecondsMax(figure) &&
+  figure.bytes <= (figure.shape.bytesMax ?? BYTES_MAX);
 
 const d1 = await serve([await bundle("bench/workers/d1-server.ts")]);
 const figures: Figure[] = [];
@@ -116,7 +133,8 @@ try {
   const all = [captureShapes, unknownShapes, heavyReads, heavyBodies, everyRoute, formShapes].flatMap((make) => make());
   for (const shape of all.filter(({ name }) => asked.test(name))) {
     const figure = await measure(d1.urls[0] ?? "", shape);
-    console.error(`${figure.cpuSeconds.toFixed(2)} s, ${(figure.bytes / MIB).toFixed(0)} MiB: ${shape.name}`);
+    const cpu = `${figure.cpuSeconds.toFixed(2)} of ${cpuSecondsMax(figure).toFixed(2)} s`;
+    console.error(`${cpu}, ${(figure.bytes / MIB).toFixed(0)} MiB: ${shape.name}`);
     figures.push(figure);
   }
 } finally {
@@ -127,9 +145,10 @@ const worst = figures.toSorted((a, b) => b.cpuSeconds - a.cpuSeconds);
 const shown = [...worst.slice(0, 10), ...worst.slice(10).filter((figure) => !isWithin(figure))];
 const rows = shown.map((figure) => [
   ...[figure.shape.name, `${figure.status ?? "the isolate ended"}`, `${figure.cpuSeconds.toFixed(2)} s`],
+  `${cpuSecondsMax(figure).toFixed(2)} s`,
   ...[`${(figure.bytes / MIB).toFixed(0)} MiB`, isWithin(figure) ? "yes" : "**no**"],
 ]);
-console.log(table(["Request", "Response", "CPU", "Memory besides the body", "Within the bounds"], rows));
+console.log(table(["Request", "Response", "CPU", "Bound", "Memory besides the body", "Within the bounds"], rows));
 const broken = figures.filter((figure) => !isWithin(figure)).length;
 console.log(`${figures.length} shapes, ${broken} beyond their bounds. ${machine()}`);
 if (broken > 0) process.exitCode = 1;

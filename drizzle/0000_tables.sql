@@ -151,7 +151,7 @@ CREATE TABLE `credit_ledger` (
 	`reason` text GENERATED ALWAYS AS (CASE kind WHEN 0 THEN 'event_committed' WHEN 1 THEN 'reservation_held' WHEN 2 THEN 'reservation_released' WHEN 3 THEN 'reservation_expired' WHEN 4 THEN 'grant' WHEN 5 THEN 'grant' WHEN 6 THEN 'grant' ELSE 'admin_adjust' END) VIRTUAL NOT NULL,
 	`cause` text GENERATED ALWAYS AS (CASE kind WHEN 0 THEN 'usage' WHEN 1 THEN 'hold' WHEN 2 THEN 'hold_returned' WHEN 3 THEN 'hold_returned' WHEN 4 THEN 'grant' WHEN 5 THEN 'recurring' WHEN 6 THEN 'payment' WHEN 7 THEN 'adjustment' WHEN 8 THEN 'revoke' WHEN 9 THEN 'refund' WHEN 10 THEN 'payment_taken' WHEN 11 THEN 'payment_restored' ELSE 'erasure' END) VIRTUAL NOT NULL,
 	`written_by` integer NOT NULL,
-	`event_id` text,
+	`event_seq` integer,
 	`reservation_id` text,
 	`note` text,
 	`occurred_at_ms` integer NOT NULL,
@@ -159,6 +159,7 @@ CREATE TABLE `credit_ledger` (
 	PRIMARY KEY(`account_id`, `seq`),
 	CONSTRAINT "credit_ledger_is_revoked" CHECK("credit_ledger"."is_revoked" IN (0, 1)),
 	CONSTRAINT "credit_ledger_kind" CHECK("credit_ledger"."kind" BETWEEN 0 AND 12),
+	CONSTRAINT "credit_ledger_event" CHECK(("credit_ledger"."kind" = 0) = ("credit_ledger"."event_seq" IS NOT NULL)),
 	CONSTRAINT "credit_ledger_by_caller" CHECK("credit_ledger"."written_by" >= 0)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
@@ -247,6 +248,7 @@ CREATE TABLE `erasures` (
 	CONSTRAINT "erasures_lifted_after_end" CHECK("erasures"."lifted_at_ms" IS NULL OR "erasures"."completed_at_ms" IS NOT NULL)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE INDEX `erasures_started` ON `erasures` (`environment_id`,`started_at_ms`,`id`);--> statement-breakpoint
 CREATE INDEX `erasures_running` ON `erasures` (`environment_id`,`started_at_ms`) WHERE completed_at_ms IS NULL;--> statement-breakpoint
 CREATE TABLE `tombstones` (
 	`environment_id` integer NOT NULL,
@@ -763,6 +765,7 @@ CREATE TABLE `usage_days` (
 	`account_id` integer NOT NULL,
 	`event` text NOT NULL,
 	`model` text NOT NULL,
+	`member_number` integer DEFAULT 0 NOT NULL,
 	`events` integer NOT NULL,
 	`count_high` integer NOT NULL,
 	`count_low` integer NOT NULL,
@@ -776,7 +779,7 @@ CREATE TABLE `usage_days` (
 	`cost_low` integer DEFAULT 0 NOT NULL,
 	`without_cost` integer DEFAULT 0 NOT NULL,
 	`meters` text,
-	PRIMARY KEY(`environment_id`, `day`, `account_id`, `event`, `model`)
+	PRIMARY KEY(`environment_id`, `day`, `account_id`, `event`, `model`, `member_number`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `usage_events` (

@@ -355,19 +355,16 @@ END;
 --> statement-breakpoint
 -- Stops an UPDATE of the ledger.
 CREATE TRIGGER credit_ledger_frozen BEFORE UPDATE OF
-  account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by, occurred_at_ms, is_revoked
-  ON credit_ledger
+  account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by, event_seq, occurred_at_ms,
+  is_revoked ON credit_ledger
 BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_append_only');
 END;
 --> statement-breakpoint
 -- Columns with names or free text may change only in an erasure of their account (E3): names become their pseudonyms in
 -- erasure_names, texts become empty. The same applies to every table of the books.
-CREATE TRIGGER credit_ledger_names_erased BEFORE UPDATE OF event_id, reservation_id, note ON credit_ledger
+CREATE TRIGGER credit_ledger_names_erased BEFORE UPDATE OF reservation_id, note ON credit_ledger
 WHEN NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND new.note IS NULL
-  AND (new.event_id IS NULL) = (old.event_id IS NULL) AND new.event_id IS (
-    SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.event_id
-  )
   AND (new.reservation_id IS NULL) = (old.reservation_id IS NULL) AND new.reservation_id IS (
     SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.reservation_id
   ))
@@ -444,7 +441,7 @@ END;
 CREATE TRIGGER credit_balances_write_grant AFTER INSERT ON credit_balances
 BEGIN
   INSERT INTO credit_ledger (
-    account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by, event_id, reservation_id,
+    account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by, event_seq, reservation_id,
     note, occurred_at_ms
   )
   VALUES (

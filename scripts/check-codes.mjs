@@ -44,7 +44,7 @@ const isRead = (path) => (extname(path) in COMMENT || extname(path) === ".md") &
 const within = (folder) => {
   const entries = readdirSync(join(root, folder), { recursive: true, withFileTypes: true });
   return entries
-    .filter((entry) => entry.isFile())
+    .filter((entry) => entry.isFile() && !entry.parentPath.includes("node_modules"))
     .map((entry) => join(entry.parentPath, entry.name).slice(root.length + 1));
 };
 const present = new Set(readdirSync(root));

@@ -41,7 +41,7 @@ export type Scope = "read" | "people" | "write" | "grants" | "settings" | "acces
  */
 export interface ScopeChoice {
   readonly by: "kind" | "userId" | "groupBy";
-  readonly is?: string;
+  readonly is?: string | readonly string[];
   readonly needs: Scope;
   readonly otherwise: Scope;
 }

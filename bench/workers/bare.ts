@@ -27,9 +27,9 @@ const NEW_USAGE_EVENT = `INSERT INTO usage_events (account_id, seq, environment_
     CAST(?1 AS INTEGER), ?3, ?4, 0, CAST(?5 AS INTEGER), CAST(?6 AS INTEGER), CAST(?6 AS INTEGER), ?7, '', ?8
   FROM (SELECT 1) LEFT JOIN (SELECT seq FROM usage_events WHERE account_id = ?2 ORDER BY seq DESC LIMIT 1) AS last`;
 const NEW_ENTRY = `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by,
-    event_id, reservation_id, occurred_at_ms)
+    event_seq, reservation_id, occurred_at_ms)
   SELECT account_id, ${lastSeqOf("?1")} + 1, grant_seq, CAST(?3 AS INTEGER), remaining_minor + CAST(?3 AS INTEGER), last_seq,
-    iif(?4 = 'event_committed', 0, 1), 0, ?5, ?6, CAST(?7 AS INTEGER)
+    iif(?4 = 'event_committed', 0, 1), 0, (SELECT seq FROM usage_events WHERE environment_id = ${ENVIRONMENT_ID} AND event_id = ?5), ?6, CAST(?7 AS INTEGER)
   FROM credit_balances WHERE account_id = ?1 AND id = ?2`;
 const NEW_BALANCES = `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
     initial_minor, remaining_minor, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)

@@ -43,11 +43,15 @@ const SECRET_KEY =
 
 type Content = string | HTMLElement;
 
+/** The operator's own names of units, from `GET /api/v1/unit-names`. */
+type UnitNames = Readonly<Record<string, { readonly one: string; readonly other: string } | undefined>>;
+
 /** The answers that the element shows. Answers that were not requested are empty. */
 interface Shown {
   readonly credits: readonly Balance[];
   readonly limits: readonly Limit[];
   readonly recurring: readonly Recurring[];
+  readonly names: UnitNames;
 }
 
 /** Returns text with its own direction, so that a number or a date reads correctly in a line of the other direction. */
@@ -69,6 +73,7 @@ export class PurserBalance extends Base {
   #request: AbortController | null = null;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #bookmark = "";
+  #names: UnitNames = {};
   /** Whether `connectedCallback` has run. An upgrade reports each attribute before it, and must not read for each. */
   #isOnPage = false;
   readonly #root = this.attachShadow({ mode: "open" });
@@ -166,12 +171,14 @@ export class PurserBalance extends Base {
     const headers = { authorization: `Bearer ${key}`, "x-user-token": await this.#token() };
     const event = this.getAttribute("event");
     const get = (path: string, query = {}) => this.#get(path, { userId: user, ...query }, headers, signal);
-    const [{ credits }, { limits }, { recurring }] = await Promise.all([
+    const [{ credits }, { limits }, { recurring }, { names }] = await Promise.all([
       get("credits", event ? { event } : {}),
       this.hasAttribute("limits") ? get("usage/limits") : { limits: [] },
       this.hasAttribute("recurring") ? get("credits/recurring") : { recurring: [] },
+      // The browser keeps the names for five minutes. Without them the element shows its own words.
+      get("unit-names").catch(() => ({ names: {} })),
     ]);
-    return { credits, limits, recurring };
+    return { credits, limits, recurring, names };
   }
 
   async #get(path: string, query: Record<string, string>, headers: Record<string, string>, signal: AbortSignal) {
@@ -206,7 +213,8 @@ export class PurserBalance extends Base {
     if (ms > 0 && ms < DAY_MS) this.#timer = setTimeout(this.#refresh, ms);
   }
 
-  #tell({ credits, limits, recurring }: Shown): void {
+  #tell({ credits, limits, recurring, names }: Shown): void {
+    this.#names = names;
     const totals = totalsByUnit(credits);
     const low = [...totals].filter(([unit, total]) => this.#isLow(unit, total)).map(([unit]) => unit);
     const list = document.createElement("dl");
@@ -216,7 +224,7 @@ export class PurserBalance extends Base {
       const note = low.includes(unit) ? ` (${this.#word("text-low")})` : "";
       const amount = this.#element("dd", `amount ${unit}${parts}`, ...this.#amount(unit, remaining), note);
       list.append(
-        this.#element("div", "row", this.#element("dt", `unit ${unit}${parts}`, this.#unitWord(unit)), amount),
+        this.#element("div", "row", this.#element("dt", `unit ${unit}${parts}`, this.#unitTitle(unit)), amount),
       );
     }
     const next = nextToExpire(credits);
@@ -245,7 +253,7 @@ export class PurserBalance extends Base {
 
   #expiry({ at, totals }: { at: Date; totals: Map<string, UnitTotal> }): Content[] {
     const amounts = [...totals].map(([unit, { remaining }]) =>
-      apart(...this.#amount(unit, remaining), this.#isMoney(unit) ? "" : ` ${this.#unitWord(unit)}`),
+      apart(...this.#amount(unit, remaining), this.#isMoney(unit) ? "" : ` ${this.#unitWord(unit, remaining)}`),
     );
     // The language decides the list's words and order. Its elements are the amounts, by index.
     const places = new Intl.ListFormat(this.#language()).formatToParts(amounts.map((_, place) => `${place}`));
@@ -338,10 +346,23 @@ export class PurserBalance extends Base {
     return this.closest("[lang]")?.getAttribute("lang") || undefined;
   }
 
-  #unitWord(unit: string): string {
+  /** Returns the name of an amount's unit: the attribute's, the operator's, or the element's own word. */
+  #unitWord(unit: string, amount: number): string {
     const word = `text-${unit}`;
-    if (this.#isMoney(unit)) return this.getAttribute(word) ?? MONEY;
+    const given = this.getAttribute(word);
+    if (given !== null) return given;
+    if (this.#isMoney(unit)) return MONEY;
+    const name = this.#names[unit];
+    if (name !== undefined) return amount === 1 ? name.one : name.other;
     return word in WORDS ? this.#word(word as Word) : unit;
+  }
+
+  /** Returns the heading of a unit. */
+  #unitTitle(unit: string): string {
+    const word = this.#unitWord(unit, 0);
+    return this.hasAttribute(`text-${unit}`)
+      ? word
+      : word.charAt(0).toLocaleUpperCase(this.#language()) + word.slice(1);
   }
 
   #word(word: Word): string {

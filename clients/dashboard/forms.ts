@@ -70,6 +70,14 @@ export function startForms(): void {
     if (form.dataset.sent !== undefined) event.preventDefault();
     form.dataset.sent = "";
   });
+  // A chosen file fills the field that it names.
+  addEventListener("change", (event) => {
+    const input = event.target as HTMLInputElement;
+    const field = input.form?.elements.namedItem(input.dataset.fill ?? "");
+    const [file] = input.files ?? [];
+    if (file !== undefined && field instanceof HTMLTextAreaElement)
+      void file.text().then((text) => (field.value = text));
+  });
   addEventListener("pageshow", () => {
     for (const form of document.querySelectorAll<HTMLFormElement>("form[data-sent]")) delete form.dataset.sent;
   });

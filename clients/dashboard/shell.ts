@@ -14,17 +14,31 @@ function tidyHistory(): void {
   }
 }
 
-/** Moves the focus to the search field on `/`, and closes menus on Escape. */
+/** Moves the focus to the search field on `/` and Ctrl-K, to the next or previous row on j and k, and closes menus on Escape. */
 function onKey(event: KeyboardEvent): void {
   if (event.key === "Escape") closeMenus(null);
   const target = event.target as HTMLElement;
   const isTyping = target.isContentEditable || /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName);
-  if (event.key !== "/" || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+  const isCommand = event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey);
+  if (!isCommand && (isTyping || event.ctrlKey || event.metaKey || event.altKey)) return;
+  if (!isCommand && (event.key === "j" || event.key === "k")) moveRow(event.key === "j" ? 1 : -1);
+  if (!isCommand && event.key !== "/") return;
   const field = document.querySelector<HTMLInputElement>("#search");
   if (field === null) return;
   event.preventDefault();
   field.focus();
   field.select();
+}
+
+/** Moves the focus to the first link of the next or the previous row that has one. Enter then opens it. */
+function moveRow(step: 1 | -1): void {
+  const links = [...document.querySelectorAll<HTMLTableRowElement>("main tbody tr")].flatMap((row) => {
+    const link = row.querySelector<HTMLAnchorElement>("a[href]");
+    return link === null || link.offsetParent === null ? [] : [link];
+  });
+  const row = document.activeElement?.closest("tr");
+  const at = links.findIndex((link) => link.closest("tr") === row);
+  links[at === -1 ? (step === 1 ? 0 : links.length - 1) : at + step]?.focus();
 }
 
 function closeMenus(but: Element | null): void {

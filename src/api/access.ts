@@ -73,18 +73,22 @@ export function secretKey({
 
 /**
  * With a secret key, or with a publishable one and the token of the user whom the argument `named` names. A query with one of
- * `secretParams` needs a secret key.
+ * `secretParams` needs a secret key. With `isForMembers`, the token may be that of a member of the user (ME5).
  */
 export function secretKeyOrUser(
   secretParams: readonly string[] = [],
-  named: "userId" | "distinctId" = "userId",
+  { named = "userId", isForMembers = false }: { named?: "userId" | "distinctId"; isForMembers?: boolean } = {},
 ): Access<TenantCtx> {
   return {
     kind: "end-user",
     enter: [requireKeyOrEndUser(secretParams)],
     call: (c, { query, body }, handler) => {
-      const argument: unknown = { ...Object(query), ...Object(body) }[named];
-      if (typeof argument === "string") declareUser(c, named, argument);
+      const sent: Readonly<Record<string, unknown>> = { ...Object(query), ...Object(body) };
+      const { [named]: userId, memberId } = sent;
+      if (typeof userId === "string") {
+        const member = typeof memberId === "string" ? memberId : undefined;
+        declareUser(c, { param: named, userId, memberId: member, isForMembers });
+      }
       return callVerb(c, handler);
     },
     around: allowBrowsers,
@@ -138,5 +142,5 @@ export function administrationOfRow<Params, Row extends { readonly mode: Mode }>
 
 /** The rights for a key of an application: a publishable key opens nothing, and every other kind opens its data. */
 export const BY_KIND: ScopeChoice = { by: "kind", is: "publishable", needs: "settings", otherwise: "access" };
-export const BY_GROUP: ScopeChoice = { by: "groupBy", is: "user", needs: "people", otherwise: "read" };
+export const BY_GROUP: ScopeChoice = { by: "groupBy", is: ["user", "member"], needs: "people", otherwise: "read" };
 export const BY_USER: ScopeChoice = { by: "userId", needs: "people", otherwise: "read" };

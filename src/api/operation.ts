@@ -35,6 +35,8 @@ export interface HandledRequest {
   readonly setHeader: (name: string, value: string) => void;
   /** Makes a response that is not the declared output. A `new Response` would lack the headers that every response has. */
   readonly respond: (body: string, headers: Record<string, string>) => Response;
+  /** The user of the end-user token, once a query has verified it. Undefined for other keys. */
+  readonly endUserId: () => string | undefined;
 }
 
 type Method = "get" | "post" | "put" | "patch" | "delete";
@@ -135,6 +137,7 @@ export function operation<
       requestId: c.var.requestId,
       setHeader: (name: string, value: string) => c.header(name, value),
       respond: (text: string, headers: Record<string, string>) => c.body(text, 200, headers),
+      endUserId: () => c.get("endUser")?.userId,
     };
     const result = await access.call(c, input, (ctx) => handler(ctx, input, request));
     if (result instanceof Response) return result;

@@ -84,6 +84,7 @@ import getUnitNamesOfApp from "./unit-names/get-unit-names-of-app.ts";
 import setUnitNames from "./unit-names/set-unit-names.ts";
 import getUsageTotals from "./usage/get-usage-totals.ts";
 import listUsageEvents from "./usage/list-usage-events.ts";
+import listUsageMembers from "./usage/list-usage-members.ts";
 import previewPrice from "./usage/price-usage.ts";
 import recordUsageEvent from "./usage/record-usage-event.ts";
 import recordUsageEvents from "./usage/record-usage-events.ts";
@@ -156,6 +157,7 @@ export const operations: readonly Operation[] = [
   recordUsageEvents,
   previewPrice,
   listUsageEvents,
+  listUsageMembers,
   getUsageTotals,
   getEnvironmentUsage,
   createReservation,

@@ -27,6 +27,16 @@ const shared = () => ({
       "sub",
     ),
   ),
+  payerClaim: optionalText(200).meta(
+    words(
+      "The claim with the ids of the payers whose balances and usage limits the user may read, such as `org_id`. An id that your " +
+        "sign-in sets, never a name or slug that the maker of a team chooses.",
+      "org_id",
+    ),
+  ),
+  payerPrefix: optionalText(100).meta(
+    words("Written before each of these ids, so that a team's id is never a user's. Needs `payerClaim`.", "org:"),
+  ),
   trustUnverified: z
     .boolean()
     .optional()
@@ -54,16 +64,27 @@ const isUserWritten = (claim: string): boolean =>
   claim.startsWith("custom:") ||
   claim.split(/[.:/]/).some((name) => name === "user_metadata" || name === "unsafe_metadata");
 
-/** Rejects a claim in which any user could write another user's id. */
-function rejectUserWritten(
-  { claim, trustUserWritten }: { claim?: string | undefined; trustUserWritten?: boolean | undefined },
-  refinement: z.RefinementCtx,
-): void {
-  if (claim === undefined || trustUserWritten === true || !isUserWritten(claim)) return;
+interface SentClaims {
+  readonly claim?: string | undefined;
+  readonly payerClaim?: string | undefined;
+  readonly payerPrefix?: string | undefined;
+  readonly trustUserWritten?: boolean | undefined;
+}
+
+/** Rejects a claim in which any user could write another user's or payer's id, and a prefix without its claim. */
+function rejectUserWritten(sent: SentClaims, refinement: z.RefinementCtx): void {
+  const { payerClaim, payerPrefix, trustUserWritten } = sent;
+  if (payerPrefix !== undefined && payerClaim === undefined) {
+    refinement.addIssue({ code: "custom", path: ["payerPrefix"], message: "needs a `payerClaim`" });
+  }
+  if (trustUserWritten === true) return;
   const message =
     "is a claim that users can write themselves, so one could name another user. Take a claim that your sign-in sets; if " +
     "users cannot write this one, set `trustUserWritten` to true";
-  refinement.addIssue({ code: "custom", path: ["claim"], message });
+  for (const name of ["claim", "payerClaim"] as const) {
+    const claim = sent[name];
+    if (claim !== undefined && isUserWritten(claim)) refinement.addIssue({ code: "custom", path: [name], message });
+  }
 }
 
 const HS256_SECRET_BYTES_MIN = 32;
@@ -179,6 +200,8 @@ const storedRuleFields = () => ({
   issuer: z.string().optional(),
   audience: z.string().nullable().optional(),
   claim: z.string().optional().meta(words("The claim that has the user's id.")),
+  payerClaim: z.string().optional().meta(words("The claim that has the ids of payers.")),
+  payerPrefix: z.string().optional().meta(words("Written before each of them.")),
   trustUnverified: z.boolean().optional().meta(words("Whether ids that publishable keys linked count as the user's.")),
   trustUserWritten: z.boolean().optional().meta(words("Whether data that the user can write count as the user's.")),
   origins: z.array(z.string()).optional().meta(words("The origins of your pages, for CORS.")),
@@ -205,6 +228,8 @@ export type TokenRules = (
   readonly issuer?: string | undefined;
   readonly audience?: string | null | undefined;
   readonly claim?: string | undefined;
+  readonly payerClaim?: string | undefined;
+  readonly payerPrefix?: string | undefined;
   readonly trustUnverified?: boolean | undefined;
   /** Whether the setting was stored before the stored form had a version. */
   readonly isOlder?: boolean;

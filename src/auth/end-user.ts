@@ -1,23 +1,28 @@
 import type { Context } from "hono";
 import { PurserError } from "../errors.ts";
-import type { AppEnv } from "../http/factory.ts";
+import type { AppEnv, EndUser, RequestedUser } from "../http/factory.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Runtime } from "../runtime.ts";
 import { openEndUserSetting, type TokenRules } from "./end-user-setting.ts";
 import { checkByPublishedKeys } from "./jwks.ts";
 import { checkBySecret, findClaimRejection, readJwt, rejectToken } from "./jwt.ts";
-import { userOf } from "./user-claim.ts";
+import { payersOf, userOf } from "./user-claim.ts";
 
 type VerificationRuntime = Pick<Runtime, "isolate" | "now">;
 
 /**
- * Verifies a JWT and returns the id of its end-user, from the claim that the setting names. Throws the errors of `verifyToken`, and
- * `invalid_user_token` when the claim is missing or not verified.
+ * Verifies a JWT and returns its end-user, from the claims that the setting names. Throws the errors of `verifyToken`, and
+ * `invalid_user_token` when the user's claim is missing or not verified.
  */
-export async function verifyEndUser(runtime: VerificationRuntime, setting: TokenRules, token: string): Promise<string> {
-  const user = userOf(await verifyToken(runtime, setting, token), setting);
-  if (user === null) throw rejectToken("claim", setting, token);
-  return user;
+export async function verifyEndUser(
+  runtime: VerificationRuntime,
+  setting: TokenRules,
+  token: string,
+): Promise<EndUser> {
+  const claims = await verifyToken(runtime, setting, token);
+  const userId = userOf(claims, setting);
+  if (userId === null) throw rejectToken("claim", setting, token);
+  return { userId, payers: payersOf(claims, setting, runtime.now()) };
 }
 
 /**
@@ -58,21 +63,27 @@ export async function admitEndUser(c: Context<AppEnv>, endUserAuth: string | nul
   if (token === undefined || token === "") {
     throw new PurserError("invalid_user_token", "Send the user's JWT from your own sign-in as `X-User-Token`.");
   }
-  c.set("endUserId", await verifyEndUser(c.get("runtime"), setting, token));
+  c.set("endUser", await verifyEndUser(c.get("runtime"), setting, token));
   assertOwnUser(c);
 }
 
 /**
- * Declares which user a request names, before any query. With a publishable key this must be the user of the end-user token (C20).
- * Throws `forbidden`, now or when the token is verified.
+ * Declares which user a request names, before any query. With a publishable key this must be the user of the end-user token (C20), or,
+ * where members may ask, a payer whom the token names. Throws `forbidden`, now or when the token is verified.
  */
-export function declareUser(c: Context<AppEnv>, param: string, userId: string): void {
-  c.set("requestedUser", { param, userId });
+export function declareUser(c: Context<AppEnv>, requested: RequestedUser): void {
+  c.set("requestedUser", requested);
   assertOwnUser(c);
 }
 
 function assertOwnUser(c: Context<AppEnv>): void {
-  const [requestedUser, endUserId] = [c.get("requestedUser"), c.get("endUserId")];
-  if (requestedUser === undefined || endUserId === undefined || endUserId === requestedUser.userId) return;
-  throw new PurserError("forbidden", "must be the user whom the end-user token names", { param: requestedUser.param });
+  const [requested, endUser] = [c.get("requestedUser"), c.get("endUser")];
+  if (requested === undefined || endUser === undefined) return;
+  const { param, userId, memberId, isForMembers } = requested;
+  if (endUser.userId !== userId && !(isForMembers && endUser.payers.includes(userId))) {
+    throw new PurserError("forbidden", "must be the user whom the end-user token names", { param });
+  }
+  if (memberId !== undefined && memberId !== endUser.userId) {
+    throw new PurserError("forbidden", "must be the user whom the end-user token names", { param: "memberId" });
+  }
 }

@@ -52,7 +52,7 @@ function requireMode({ modes }: AdminRights, mode: Mode): void {
 }
 
 const isChosen = ({ by, is }: ScopeChoice, facts: RequestFacts): boolean =>
-  is === undefined ? facts[by] !== undefined : facts[by] === is;
+  is === undefined ? facts[by] !== undefined : [is].flat().some((value) => value === facts[by]);
 
 /** Checks the rights that depend on an argument or a row. Throws `forbidden`. */
 function checkFacts(rights: AdminRights, { scope, mode }: RouteRequirement, facts: RequestFacts): void {

@@ -41,10 +41,37 @@ export function userOf(claims: JsonObject, setting: TokenRules): string | null {
   return isTrusted && typeof user === "string" && user !== "" ? user : null;
 }
 
-/** Some sign-in services send the sibling as text. */
-function isClaimVerified({ owner, key }: FoundClaim, setting: TokenRules): boolean {
-  return !needsVerification(setting) || [true, "true"].includes(ownValue(owner, `${key}_verified`) as never);
+const PAYERS_MAX = 20;
+const DAY_SECONDS = 86_400;
+/** How far the clock of the token's issuer may be ahead of Purser's. */
+const AHEAD_SECONDS_MAX = 60;
+
+/**
+ * Returns the payers whose balances and limits a verified token may read (ME5). None if the claim is missing, is longer than 20 or of
+ * another type, or if the token was issued more than a day ago, because a former member must not read for long.
+ */
+export function payersOf(claims: JsonObject, setting: TokenRules, nowMs: number): readonly string[] {
+  const { payerClaim, payerPrefix = "" } = setting;
+  const { iat } = claims;
+  if (payerClaim === undefined || typeof iat !== "number") return [];
+  const ageSeconds = nowMs / 1_000 - iat;
+  if (ageSeconds > DAY_SECONDS || ageSeconds < -AHEAD_SECONDS_MAX) return [];
+  const found = findClaim(claims, payerClaim);
+  const isTrusted = setting.trustUnverified === true || !NEEDS_VERIFICATION.test(payerClaim);
+  if (found !== null && !isTrusted && !hasVerified(found)) return [];
+  const value = found === null ? undefined : ownValue(found.owner, found.key);
+  const ids: unknown[] = Array.isArray(value) ? value : [value];
+  if (ids.length > PAYERS_MAX) return [];
+  return ids.every((id) => typeof id === "string" && id !== "") ? ids.map((id) => `${payerPrefix}${id}`) : [];
 }
+
+/** Some sign-in services send the sibling as text. */
+function isClaimVerified(found: FoundClaim, setting: TokenRules): boolean {
+  return !needsVerification(setting) || hasVerified(found);
+}
+
+const hasVerified = ({ owner, key }: FoundClaim): boolean =>
+  [true, "true"].includes(ownValue(owner, `${key}_verified`) as never);
 
 const isTrustedByOlderRules = ({ email_verified }: JsonObject, name: string): boolean =>
   name !== "email" || (email_verified !== false && email_verified !== "false");

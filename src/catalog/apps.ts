@@ -34,6 +34,8 @@ export interface EndUserAuthOutput {
     readonly issuer?: string | undefined;
     readonly audience?: string | null | undefined;
     readonly claim?: string | undefined;
+    readonly payerClaim?: string | undefined;
+    readonly payerPrefix?: string | undefined;
     readonly trustUnverified?: boolean | undefined;
     readonly trustUserWritten?: boolean | undefined;
     readonly origins?: string[] | undefined;
@@ -238,7 +240,8 @@ export async function testUserToken(root: SystemCtx, appId: string, mode: Mode, 
   const setting = await openEndUserSetting(root, environment, environment.endUserAuth);
   if (setting === null) return { flaw: "No setting: publishable keys read nothing, whatever the token." };
   try {
-    return { userId: await verifyEndUser(root, setting, token) };
+    const { userId } = await verifyEndUser(root, setting, token);
+    return { userId };
   } catch (error) {
     if (error instanceof PurserError) return { flaw: error.message };
     throw error;

@@ -9,7 +9,7 @@ import { numberHead, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amountText, queryString, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
-import { BalanceLink, UserLink } from "./links.tsx";
+import { BalanceLink, ReferenceLink, UserLink } from "./links.tsx";
 import { RuleList } from "./packs.tsx";
 
 type BalanceView = Awaited<ReturnType<typeof readBalance>>;
@@ -54,6 +54,15 @@ async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
           label="Other balances of this grant"
           head={["Balance", numberHead("Remaining"), "Status"]}
           empty="This grant issued no other balance."
+          foot={
+            siblings.some(({ status }) => status !== "revoked") && (
+              <p>
+                <a class="button quiet" href={ofUser("users/revoke-grant")}>
+                  Revoke the whole grant
+                </a>
+              </p>
+            )
+          }
           rows={siblings.map((each) => [
             <BalanceLink c={c} id={each.balanceId} />,
             <span class="num">
@@ -131,17 +140,6 @@ const Facts = ({ c, balance, grantedBy }: FactsProps) => {
         )}
       </dl>
     </>
-  );
-};
-
-/** Shows a reference. The reference of a payment at Stripe begins with one of the payment's ids, which links to it. */
-const ReferenceLink = ({ c, reference }: { c: Context<DashboardEnv>; reference: string }) => {
-  const [, paymentKey] = /^stripe:([^:]+)/.exec(reference) ?? [];
-  if (paymentKey === undefined) return <code>{reference}</code>;
-  return (
-    <a href={pathIn(c, `payments/${encodeURIComponent(paymentKey)}`)}>
-      <code>{reference}</code>
-    </a>
   );
 };
 

@@ -10,7 +10,7 @@ import { Choice, Field, Hidden } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm, textField, timeField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
-import { BalanceLink, UserLink } from "./links.tsx";
+import { BalanceLink, ReferenceLink, UserLink } from "./links.tsx";
 import { SHOWN_PACKS_MAX } from "./packs.tsx";
 
 const BALANCE_ROWS = 50;
@@ -79,7 +79,7 @@ const BalanceTable = ({ c, balances }: { c: Context<DashboardEnv>; balances: rea
         {amountText(balance.remaining)} of {amountText(balance.initial)} {balance.unit}
       </span>,
       <Tag kind={balance.status}>{balance.status}</Tag>,
-      balance.externalRef === null ? "" : <code>{balance.externalRef}</code>,
+      balance.externalRef === null ? "" : <ReferenceLink c={c} reference={balance.externalRef} />,
       <Time at={balance.grantedAt} />,
       <Time at={balance.expiresAt} />,
     ])}

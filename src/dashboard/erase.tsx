@@ -31,7 +31,7 @@ const CountsTable = ({ counts: { erased, pseudonymised, revoked } }: { counts: E
       empty=""
       rows={[
         ...Object.entries(erased).map(([name, rows]) => [name, amountText(rows ?? 0), "Deleted"]),
-        ...Object.entries(pseudonymised).map(([name, rows]) => [name, amountText(rows), "Kept, anonymised"]),
+        ...Object.entries(pseudonymised).map(([name, rows]) => [name, amountText(rows), "Kept, pseudonymised"]),
       ]}
     />
     <p>Credits revoked: {quantitiesText(revoked) || "none"}.</p>

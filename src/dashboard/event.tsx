@@ -30,6 +30,18 @@ async function eventPage(c: Context<DashboardEnv>, eventId: string) {
         <dd>{event.model ?? "none"}</dd>
         <dt>Used</dt>
         <dd>{quantitiesText(event.quantities)}</dd>
+        {event.meters !== null && (
+          <>
+            <dt>Meters</dt>
+            <dd>{quantitiesText(event.meters) || "none"}</dd>
+            <dt>Priced by</dt>
+            <dd>
+              <a href={pathIn(c, `prices/${event.priceVersion}`)}>version {event.priceVersion}</a>
+            </dd>
+            <dt>Your own cost</dt>
+            <dd>{event.cost === null ? "unknown" : `${amountText(event.cost)} cents`}</dd>
+          </>
+        )}
         <dt>Not covered</dt>
         <dd>{event.uncovered === null ? "nothing" : quantitiesText(event.uncovered)}</dd>
         <dt>Occurred (UTC)</dt>

@@ -31,12 +31,33 @@ export const userPath = (userId: string | undefined): string => `users${queryStr
 export const RECURRING_PATH = "users/recurring";
 
 /** The path of the page that lists the suspended recurring grants of all users. */
-export const suspendedPath = "users/suspended";
+export const suspendedPath = "recurring?state=suspended";
 
 /** Returns the page that lists the rejections of a figure: each user, code and reason. */
 export const rejectionsPath = (kind: RejectionKind): string => `rejections${queryString({ kind })}`;
 
 export const paymentPath = (c: Context<DashboardEnv>, key: string) => pathIn(c, `payments/${encodeURIComponent(key)}`);
+
+/** Returns the payment at Stripe whose credits were granted under a reference. Null for another reference. */
+export const paymentKeyOf = (reference: string): string | null => /^stripe:([^:]+)/.exec(reference)?.[1] ?? null;
+
+/** Shows a reference. One of a payment at Stripe says so, and links to the payment. */
+export const ReferenceLink = ({ c, reference }: { c: Context<DashboardEnv>; reference: string }) => {
+  const key = paymentKeyOf(reference);
+  if (key === null) return <code>{reference}</code>;
+  return (
+    <>
+      Payment{" "}
+      <a href={paymentPath(c, key)} title={reference}>
+        <code>{key}</code>
+      </a>
+    </>
+  );
+};
+
+/** Explains the column of what a refund did not find. */
+export const ALREADY_SPENT =
+  "Already spent: due back, but not there any more, because it was spent, is held or was revoked. It is not asked for again.";
 
 const STRIPE_PAGES: Readonly<Record<string, string>> = {
   ...{ pi: "payments", ch: "payments", py: "payments", in: "invoices" },

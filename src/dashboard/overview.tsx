@@ -198,7 +198,10 @@ const Rejections = ({ c, overview }: OverviewProps) => {
   ];
   return (
     <section aria-label="Refusals and exports">
-      <h2>Rejections and exports, last {days} days</h2>
+      <div class="card-head">
+        <h2>Rejections and exports, last {days} days</h2>
+        <a href={pathIn(c, "usage-limits/reached")}>Users at a limit</a>
+      </div>
       <div class="cards">
         {cards.flatMap(([label, figures, path]) =>
           figures.map((figure) => {

@@ -2,10 +2,11 @@ import type { Context } from "hono";
 import { shareAtMostOne } from "../api/credits/refund-credits.ts";
 import { settlePaymentInput } from "../api/payments/settle-payment.ts";
 import { readUserTotals } from "../books/credits/read-balance.ts";
-import type { PackOutput } from "../catalog/pack.ts";
+import { nameKey, type PackOutput } from "../catalog/pack.ts";
 import type { PurserError } from "../errors.ts";
 import { findPayment, type PaymentOutput } from "../payments/payment-lists.ts";
 import { previewPaymentRefund, previewSettlement, settlePayment } from "../payments/settle-by-hand.ts";
+import { readStripe } from "../payments/stripe-setting.ts";
 import { numberHead, Table } from "./components.tsx";
 import { assertSure, Confirm, formFields, warnAboutAmount, warnAboutId } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
@@ -13,7 +14,7 @@ import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, nu
 import { amountText, moneyText, queryString, Time } from "./format.tsx";
 import { GrantFields, IssuedFacts, listOfferedPacks } from "./grant.tsx";
 import { page } from "./layout.tsx";
-import { BalanceLink, paymentPath, stripeUrl, UserLink } from "./links.tsx";
+import { ALREADY_SPENT, BalanceLink, paymentPath, stripeUrl, UserLink } from "./links.tsx";
 import { StatusTag } from "./payments.tsx";
 
 const requestedUserLink = (c: Context<DashboardEnv>, user: string | null | undefined) =>
@@ -71,6 +72,7 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, rejecti
           ])}
           empty="Nothing was granted."
         />
+        {payment.grants.length > 0 && <p class="soft">{ALREADY_SPENT}</p>}
         <h2>Requested at Stripe</h2>
         <Table
           label="Requested at Stripe"
@@ -99,7 +101,13 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, rejecti
         />
       </section>
       {payment.grants.length === 0 ? (
-        <SettleForm c={c} payment={payment} rejection={rejection} packs={await listOfferedPacks(c)} />
+        <SettleForm
+          c={c}
+          payment={payment}
+          rejection={rejection}
+          packs={await listOfferedPacks(c)}
+          named={await namedByStripe(c, payment.asked)}
+        />
       ) : (
         <RefundForm c={c} payment={payment} rejection={rejection} />
       )}
@@ -123,21 +131,46 @@ const InvoiceFacts = (props: { payment: PaymentOutput; invoice: NonNullable<Paym
   );
 };
 
+interface NamedGrant {
+  /** A pack's id or name. */
+  readonly pack: string | null;
+  readonly quantity: string | null;
+}
+
+/** Returns the pack that Stripe's first object with one names: itself, or by the price of an invoice's line. */
+async function namedByStripe(
+  c: Context<DashboardEnv>,
+  asked: Awaited<ReturnType<typeof findPayment>>["asked"],
+): Promise<NamedGrant> {
+  const { appId, mode } = c.var.ctx.environment;
+  const first = asked.find(({ pack }) => pack !== null);
+  if (first === undefined) return { pack: null, quantity: null };
+  const { setting } = await readStripe(c.var.root, appId, mode);
+  const price = setting?.prices.find((each) => each.price === first.pack);
+  // An empty quantity means what the setting and Stripe's line say.
+  return price === undefined ? first : { pack: price.packId, quantity: null };
+}
+
 const SettleForm = (props: {
   c: Context<DashboardEnv>;
   payment: PaymentOutput;
   rejection: PurserError | undefined;
   packs: readonly PackOutput[];
+  /** The pack and the quantity that Stripe's event named. */
+  named: NamedGrant;
 }) => {
-  const { c, payment, rejection, packs } = props;
+  const { c, payment, rejection, packs, named } = props;
   const form: Form = c.req.method === "GET" ? c.req.query() : c.var.form;
+  const isNamed = ({ packId, packName }: PackOutput) =>
+    named.pack !== null && (packId === named.pack || nameKey(packName) === nameKey(named.pack));
+  const preselected = { packId: packs.find(isNamed)?.packId ?? "", quantity: named.quantity ?? "" };
   return (
     <form method="get" action={`${paymentPath(c, payment.paymentKey)}/settle`} class="card">
       <h2>Grant it by hand</h2>
       <p class="soft">Later refunds and disputes at Stripe take these credits back.</p>
       <div class="row">
         <GrantFields
-          form={{ ...form, userId: form.userId ?? payment.userId ?? "" }}
+          form={{ ...preselected, ...form, userId: form.userId ?? payment.userId ?? "" }}
           packs={packs}
           rejection={rejection}
           quantityHint="the amount, or how many times a pack with items is granted; empty: what Stripe says"

@@ -37,6 +37,11 @@ async function peoplePage(c: Context<DashboardEnv>) {
     { title: "People", section: "people" },
     <>
       <FindPerson c={c} distinctId={q} />
+      <p>
+        <a href={pathIn(c, "people/erasures")}>Erasures</a> ·{" "}
+        <a href={pathIn(c, "figures?figure=minted")}>Export links created</a> ·{" "}
+        <a href={pathIn(c, "figures?figure=opened")}>Export links opened</a>
+      </p>
       {q !== undefined && (
         <p class="card">
           <a href={open}>Open the id “{q}”</a>, even if nothing is stored under it.

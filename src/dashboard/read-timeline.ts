@@ -1,5 +1,6 @@
-import { entriesBefore, expiriesBefore, type LedgerRow } from "../books/credits/history.ts";
+import type { LedgerRow } from "../books/credits/history.ts";
 import type { ShownBalance } from "../books/credits/read-balance.ts";
+import { entriesBefore, expiriesBefore } from "../books/credits/search-ledger.ts";
 import type { RecurringOutput } from "../books/recurring/recurring.ts";
 import { listEvents, type ShownEvent } from "../books/usage/list-events.ts";
 import { describeReservations } from "../books/usage/reservations.ts";

@@ -1,16 +1,17 @@
 import type { Context } from "hono";
 import { cancelRecurringInput } from "../api/recurring/cancel-recurring-grant.ts";
 import { cancelRecurring, resumeRecurring } from "../books/recurring/cancel-recurring.ts";
-import { listRecurring, listSuspended, type RecurringOutput } from "../books/recurring/recurring.ts";
+import { listRecurring, type RecurringOutput } from "../books/recurring/recurring.ts";
 import { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { Empty, Id, Pager, Table, Tag } from "./components.tsx";
+import { Id, Table, Tag } from "./components.tsx";
 import { Confirm, redirectAfter, requireReason } from "./confirm.tsx";
 import { Choice, Hidden, LongText } from "./fields.tsx";
 import { createDashboardRoutes, type DashboardEnv, type Form, parseForm } from "./form.ts";
 import { amountText, everyText, queryString, Time, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
-import { RECURRING_PATH, suspendedPath, UserLink, userPath } from "./links.tsx";
+import { RECURRING_PATH, UserLink, userPath } from "./links.tsx";
+import type { ListColumn } from "./list.tsx";
 
 const refers = ({ userId, recurringId }: RecurringOutput) => queryString({ userId, recurringId });
 
@@ -49,56 +50,78 @@ export const RecurringGrants = ({
     </section>
   );
 
-const GrantTable = ({ c, recurring, withUsers = false }: GrantTableProps) => (
+const GrantTable = ({ c, recurring }: { c: Context<DashboardEnv>; recurring: readonly RecurringOutput[] }) => (
   <Table
     label="Recurring grants"
     csv="recurring-grants"
-    head={[...(withUsers ? ["User"] : []), "Pack", "Every", "State", "Current period", "Next", "Rollover", "Id", ""]}
-    empty={<Empty icon="check" title="No recurring grant is suspended" />}
-    rows={recurring.map((grant) => [
-      ...(withUsers ? [<UserLink c={c} id={grant.userId} />] : []),
-      grant.quantity === null ? grant.packName : `${grant.packName}, ${amountText(grant.quantity)}`,
-      everyText(grant.every, grant.timeZone),
-      <>
-        <Tag kind={grant.status}>{grant.status}</Tag> {grant.reason !== null && <code>{grant.reason}</code>}
-      </>,
-      grant.period === null ? "none" : `${grant.period.n}, until ${timeText(grant.period.to)}`,
-      <Time at={grant.nextAt} otherwise="never" />,
-      grant.rolloverPeriods === null ? "as the pack says" : `${grant.rolloverPeriods} periods`,
-      <Id id={grant.recurringId} />,
-      <Actions c={c} grant={grant} />,
-    ])}
+    head={GRANT_COLUMNS.map(({ head }) => head ?? "")}
+    empty=""
+    rows={recurring.map((grant) => GRANT_COLUMNS.map(({ cell }) => cell?.(grant, c)))}
   />
 );
 
-interface GrantTableProps {
-  readonly c: Context<DashboardEnv>;
-  readonly recurring: readonly RecurringOutput[];
-  readonly withUsers?: boolean;
-}
+type RecurringColumn = ListColumn<RecurringOutput, Context<DashboardEnv>>;
 
-const SUSPENDED_ROWS = 50;
+/** The columns of a recurring grant, without its user. */
+const GRANT_COLUMNS: readonly RecurringColumn[] = [
+  {
+    name: "pack",
+    head: "Pack",
+    cell: ({ packName, quantity }) => (quantity === null ? packName : `${packName}, ${amountText(quantity)}`),
+    value: ({ packName }) => packName,
+  },
+  {
+    name: "every",
+    head: "Every",
+    cell: ({ every, timeZone }) => everyText(every, timeZone),
+    value: ({ every }) => every,
+  },
+  {
+    name: "state",
+    head: "State",
+    cell: ({ status, reason }) => (
+      <>
+        <Tag kind={status}>{status}</Tag> {reason !== null && <code>{reason}</code>}
+      </>
+    ),
+    value: ({ status }) => status,
+  },
+  {
+    name: "period",
+    head: "Current period",
+    cell: ({ period }) => (period === null ? "none" : `${period.n}, until ${timeText(period.to)}`),
+    value: ({ period }) => period?.n ?? null,
+  },
+  {
+    name: "nextAt",
+    head: "Next",
+    cell: ({ nextAt }) => <Time at={nextAt} otherwise="never" />,
+    value: ({ nextAt }) => nextAt,
+  },
+  {
+    name: "rollover",
+    head: "Rollover",
+    cell: ({ rolloverPeriods }) => (rolloverPeriods === null ? "as the pack says" : `${rolloverPeriods} periods`),
+    value: ({ rolloverPeriods }) => rolloverPeriods,
+  },
+  {
+    name: "recurringId",
+    head: "Id",
+    cell: ({ recurringId }) => <Id id={recurringId} />,
+    value: ({ recurringId }) => recurringId,
+  },
+  { name: "actions", head: "", cell: (grant, c) => <Actions c={c} grant={grant} /> },
+];
 
-async function suspendedPage(c: Context<DashboardEnv>) {
-  const after = c.req.query("after") ?? "";
-  const found = await listSuspended(c.var.ctx, { after, limit: SUSPENDED_ROWS + 1 });
-  const recurring = found.slice(0, SUSPENDED_ROWS);
-  const at = pathIn(c, suspendedPath);
-  const last = found.length > SUSPENDED_ROWS ? recurring.at(-1)?.recurringId : undefined;
-  return page(
-    c,
-    { title: "Suspended recurring grants", section: "users" },
-    <section class="card">
-      <p class="soft">They grant nothing until you fix the cause and resume them.</p>
-      <GrantTable c={c} recurring={recurring} withUsers />
-      <Pager
-        first={after === "" ? null : at}
-        next={last === undefined ? null : `${at}${queryString({ after: last })}`}
-        words={["First grants", "More grants"]}
-      />
-    </section>,
-  );
-}
+export const RECURRING_COLUMNS: readonly RecurringColumn[] = [
+  {
+    name: "userId",
+    head: "User",
+    cell: ({ userId }, c) => <UserLink c={c} id={userId} />,
+    value: ({ userId }) => userId,
+  },
+  ...GRANT_COLUMNS,
+];
 
 async function cancelPage(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
   const { userId = "", recurringId = "" } = form;
@@ -135,10 +158,9 @@ async function cancelPage(c: Context<DashboardEnv>, form: Form, rejection?: Purs
         rejection={rejection}
       />
       <LongText
-        label="Reason (recorded in the ledger of the revoked balances)"
+        label="Reason (needed to revoke; kept in the ledger of the revoked balances)"
         name="reason"
         value={form.reason}
-        required
         rejection={rejection}
       />
     </Confirm>,
@@ -146,14 +168,17 @@ async function cancelPage(c: Context<DashboardEnv>, form: Form, rejection?: Purs
 }
 
 export const recurringPages = createDashboardRoutes()
-  .get(`/${suspendedPath}`, suspendedPage)
   .get(`/${RECURRING_PATH}/cancel`, (c) => cancelPage(c, c.req.query()))
   .post(`/${RECURRING_PATH}/cancel`, (c) =>
     redirectAfter(
       c,
       async () => {
         const { form } = c.var;
-        const input = parseForm(cancelRecurringInput, { at: form.at, reason: requireReason(form, "reason") });
+        const input = parseForm(cancelRecurringInput, {
+          at: form.at,
+          // Only a balance that is revoked has a ledger entry that keeps the reason.
+          ...(form.at === "now" ? { reason: requireReason(form, "reason") } : {}),
+        });
         await callVerb(c, (ctx) => cancelRecurring(ctx, form.recurringId ?? "", input));
         return "recurring-cancelled";
       },

@@ -9,10 +9,11 @@ import { Field, Hidden, LongText } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
 import { amountText, queryString } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
-import { userPath } from "./links.tsx";
+import { ALREADY_SPENT, paymentKeyOf, ReferenceLink, userPath } from "./links.tsx";
 
 function refundForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
   const { userId = "", externalRef, refundRef = c.var.root.newId("ref_") } = form;
+  const isOfPayment = externalRef !== undefined && paymentKeyOf(externalRef) !== null;
   return page(
     c,
     { title: "Refund an order", section: "users", rejection },
@@ -22,6 +23,12 @@ function refundForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserErro
         Takes back what was granted to {userId} under a reference. It moves no money: refund that where it was paid.
         Credits already spent are not taken.
       </p>
+      {isOfPayment && (
+        <p class="warn-box">
+          This reference belongs to a payment: <ReferenceLink c={c} reference={externalRef} />. Refund it at Stripe; its
+          page shows what a refund takes.
+        </p>
+      )}
       <div class="row">
         <Field label="Reference of the order" name="externalRef" value={externalRef} required rejection={rejection} />
         <Field
@@ -98,6 +105,7 @@ async function confirmRefund(c: Context<DashboardEnv>, form: Form, refused?: Pur
           `${amountText(short)} ${unit}`,
         ])}
       />
+      <p class="soft">{ALREADY_SPENT}</p>
       <p>This cannot be undone. Credits that reservations hold are taken when they return.</p>
     </Confirm>,
   );

@@ -13,6 +13,7 @@ import { appsRoutes } from "./apps.tsx";
 import { auditRoutes } from "./audit.tsx";
 import { balancePages } from "./balance.tsx";
 import { balancesRoutes } from "./balances.tsx";
+import { bulkGrantRoutes } from "./bulk-grant.tsx";
 import { clockPages } from "./clock.tsx";
 import { eraseRoutes } from "./erase.tsx";
 import { eventPages } from "./event.tsx";
@@ -22,6 +23,7 @@ import { grantRoutes } from "./grant.tsx";
 import { keysRoutes } from "./keys.tsx";
 import { page, pathIn, readAsset, sectionOfPath, withAssets } from "./layout.tsx";
 import { limitsRoutes } from "./limits.tsx";
+import { erasureList, reachedList, recurringList } from "./lists.tsx";
 import { newRecurringRoutes } from "./new-recurring.tsx";
 import { overviewRoutes } from "./overview.tsx";
 import { packRoutes } from "./pack.tsx";
@@ -33,6 +35,7 @@ import { personRoutes } from "./person.tsx";
 import { recurringPages } from "./recurring.tsx";
 import { refundPages } from "./refund.tsx";
 import { rejectionsRoutes } from "./rejections.tsx";
+import { revokeGrantRoutes } from "./revoke-grant.tsx";
 import { searchRoutes } from "./search.tsx";
 import { protect, readAdminToken, sessionsRoutes } from "./session.tsx";
 import { requireSignIn, signInRoutes } from "./sign-in.tsx";
@@ -41,6 +44,7 @@ import { stripePages } from "./stripe.tsx";
 import { usagePages } from "./usage.tsx";
 import { usageLimitPages } from "./usage-limits.tsx";
 import { userRoutes } from "./user.tsx";
+import { userLimitRoutes } from "./user-limits.tsx";
 import { usersRoutes } from "./users.tsx";
 import { verifyRoutes } from "./verify.tsx";
 import { webhookPages } from "./webhook.tsx";
@@ -75,6 +79,12 @@ const environmentRoutes = () =>
     .route("/", balancesRoutes)
     .route("/", verifyRoutes)
     .route("/", grantRoutes)
+    .route("/", bulkGrantRoutes)
+    .route("/", recurringList)
+    .route("/", reachedList)
+    .route("/", erasureList)
+    .route("/", userLimitRoutes)
+    .route("/", revokeGrantRoutes)
     .route("/", newRecurringRoutes)
     .route("/", recurringPages)
     .route("/", adjustRoutes)

@@ -13,7 +13,7 @@ import { createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
 import { amountText, queryString } from "./format.tsx";
 import { Icon, type IconName } from "./icons.tsx";
 import { page, pathIn } from "./layout.tsx";
-import { BalanceLink, EventLink, PersonLink, UserLink } from "./links.tsx";
+import { BalanceLink, EventLink, PersonLink, ReferenceLink, UserLink } from "./links.tsx";
 
 const SHOWN_FOUND_MAX = 10;
 /** How many packs and keys a search examines. */
@@ -68,7 +68,8 @@ async function readGroups(c: Context<DashboardEnv>, q: string): Promise<readonly
       icon: "layers",
       found: references.map(({ externalRef, userId, balanceId }) => (
         <>
-          <code>{externalRef}</code> of <UserLink c={c} id={userId} />: <BalanceLink c={c} id={balanceId} />
+          <ReferenceLink c={c} reference={externalRef ?? ""} /> of <UserLink c={c} id={userId} />:{" "}
+          <BalanceLink c={c} id={balanceId} />
         </>
       )),
     },

@@ -1,5 +1,6 @@
 import type { Context } from "hono";
 import { createStatementInput } from "../api/statements/create-statement.ts";
+import { namesOfMany, readUnitNames } from "../books/prices/unit-names.ts";
 import {
   createStatement,
   listStatements,
@@ -136,7 +137,8 @@ export const statementsRoutes = createDashboardRoutes()
   .get("/statements/:statementId{stm_[^/]+\\.csv}", async (c) => {
     const { appId } = c.var.ctx.environment;
     const statement = await readStatement(c.var.root, appId, c.req.param("statementId").slice(0, -".csv".length));
-    const text = statementCsv(statement, { isRaw: c.req.query("raw") === "true" });
+    const unitNames = namesOfMany(await readUnitNames(c.var.root, appId, statement.mode));
+    const text = statementCsv(statement, { isRaw: c.req.query("raw") === "true", unitNames });
     return c.body(text, 200, {
       "content-type": "text/csv; charset=utf-8",
       "content-disposition": 'attachment; filename="statement.csv"',

@@ -18,7 +18,7 @@ export const TokenSetting = ({ c, setting, form, rejection: all }: TokenSettingP
   const isRejected = form.type !== undefined;
   const rejection = isRejected ? all : undefined;
   const Text = (props: {
-    name: "url" | "issuer" | "audience" | "claim";
+    name: "url" | "issuer" | "audience" | "claim" | "payerClaim" | "payerPrefix";
     label: string;
     hint?: string;
     placeholder?: string;
@@ -73,6 +73,8 @@ export const TokenSetting = ({ c, setting, form, rejection: all }: TokenSettingP
         <Text name="issuer" label="Issuer" hint="optional with a shared secret" />
         <Text name="audience" label="Audience" hint="optional with a shared secret" />
         <Text name="claim" label="Claim with the user id" placeholder="sub" />
+        <Text name="payerClaim" label="Claim with the ids of the user's payers" placeholder="org_id" />
+        <Text name="payerPrefix" label="Prefix of payers' ids" placeholder="org:" />
       </div>
       <div class="checks">
         <Check
@@ -135,7 +137,9 @@ export function tokenSettingOf(form: Form): unknown {
   if (form.type === "none") return null;
   const origins = textField(form, "origins")?.trim().split(/\s+/);
   const texts = Object.fromEntries(
-    ["issuer", "audience", "claim"].map((name) => [name, textField(form, name)]).filter(([, value]) => value),
+    ["issuer", "audience", "claim", "payerClaim", "payerPrefix"]
+      .map((name) => [name, textField(form, name)])
+      .filter(([, value]) => value),
   );
   const trusted = Object.fromEntries(
     ["trustUnverified", "trustUserWritten"].filter((name) => form[name] === "yes").map((name) => [name, true]),

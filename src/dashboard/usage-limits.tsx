@@ -12,7 +12,6 @@ import {
   type UsageLimitOutput,
 } from "../books/limits/limits.ts";
 import { changeLimit, deleteLimit } from "../books/limits/update-limit.ts";
-import type { UserLimitOutput } from "../books/limits/user-limits.ts";
 import { PurserError } from "../errors.ts";
 import { Empty, numberHead, RowMenu, Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
@@ -45,7 +44,10 @@ async function usageLimitsPage(c: Context<DashboardEnv>, rejection?: PurserError
     { title: "Usage limits", section: "usage-limits", rejection, notice: LIMIT_NOTICES[c.req.query("notice") ?? ""] },
     <>
       <section class="card">
-        <h2>Usage limits</h2>
+        <div class="card-head">
+          <h2>Usage limits</h2>
+          <a href={pathIn(c, "usage-limits/reached")}>Users at a limit</a>
+        </div>
         <p class="soft">
           A limit on the usage of each user in a window. It does not depend on credits. Windows are those of the
           calendar in UTC. At most 20.
@@ -187,38 +189,6 @@ async function deleteLimitPage(c: Context<DashboardEnv>) {
     </Confirm>,
   );
 }
-
-const PERIODS = { minute: "this minute", hour: "this hour", day: "today", week: "this week", month: "this month" };
-
-/** Shows how much of each limit a user has used, with a bar. */
-export const UserLimits = ({ limits }: { limits: readonly UserLimitOutput[] }) =>
-  limits.length === 0 ? null : (
-    <section class="card" id="limits">
-      <h2>Usage limits</h2>
-      <Table
-        label="Usage limits"
-        csv="usage-limits"
-        head={["Limit", "Used", "Share", "Resets at"]}
-        rows={limits.map(({ name, unit, every, amount, used, resetsAt }) => [
-          name,
-          amount === null
-            ? `${amountText(used)} ${unit} ${PERIODS[every]}, no limit`
-            : `${amountText(used)} of ${amountText(amount)} ${unit} ${PERIODS[every]}`,
-          amount === null ? (
-            ""
-          ) : (
-            <progress
-              max={amount === 0 ? 1 : amount}
-              value={amount === 0 ? 1 : Math.min(used, amount)}
-              aria-label={name}
-            />
-          ),
-          <Time at={resetsAt} />,
-        ])}
-        empty=""
-      />
-    </section>
-  );
 
 export const usageLimitPages = createDashboardRoutes()
   .get("/usage-limits", (c) => usageLimitsPage(c))

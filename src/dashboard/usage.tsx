@@ -15,7 +15,7 @@ import { DayChart } from "./chart.tsx";
 import { Empty, numberHead, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
-import { amountText, shortAmount, Time } from "./format.tsx";
+import { amountText, queryString, shortAmount, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { CREDITS_READ_MAX, RunsOut, TopUsers, unitsUsed } from "./usage-users.tsx";
 
@@ -49,6 +49,24 @@ async function readUsage(c: Context<DashboardEnv>, days: DaysAsked) {
   return { figures, users, forecasts };
 }
 
+/** Links to spans that end today. */
+const SpanLinks = ({ c }: { c: Context<DashboardEnv> }) => {
+  const today = Math.floor(c.var.ctx.now() / DAY_MS) * DAY_MS;
+  const to = usageDate(today);
+  const spans = [
+    ["Today", to],
+    ["7 days", usageDate(today - 6 * DAY_MS)],
+    ["This month", `${to.slice(0, 8)}01`],
+  ] as const;
+  return (
+    <p class="ranges wide">
+      {spans.map(([name, from]) => (
+        <a href={`${pathIn(c, "usage")}${queryString({ from, to })}`}>{name}</a>
+      ))}
+    </p>
+  );
+};
+
 async function usageFiguresPage(c: Context<DashboardEnv>) {
   const days = daysAsked(c);
   const found = await catchRejection(() => readUsage(c, days));
@@ -60,6 +78,7 @@ async function usageFiguresPage(c: Context<DashboardEnv>) {
         <Field label="From (UTC)" name="from" type="date" value={days.from} rejection={found.rejection} />
         <Field label="To, included (UTC)" name="to" type="date" value={days.to} rejection={found.rejection} />
         <button type="submit">Show</button>
+        <SpanLinks c={c} />
       </form>
       {found.result !== undefined && <UsageFound c={c} {...found.result} to={days.to} />}
     </>,

@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import { ledgerReason } from "../api/credits/credit-shapes.ts";
 import { fromMinor } from "../books/amounts/amount.ts";
 import type { LedgerRow } from "../books/credits/history.ts";
-import { SEARCHED_LEDGER_ENTRIES_MAX } from "../books/credits/history.ts";
+import { SEARCHED_LEDGER_ENTRIES_MAX } from "../books/credits/search-ledger.ts";
 import type { EventDescription } from "../books/usage/describe-events.ts";
 import { iso } from "../lib/time.ts";
 import { StepChart } from "./chart.tsx";

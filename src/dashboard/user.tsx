@@ -3,9 +3,10 @@ import { ledgerReason } from "../api/credits/credit-shapes.ts";
 import { historyInput } from "../api/credits/list-ledger-entries.ts";
 import { planInput } from "../api/credits/preview-debit.ts";
 import { readForecasts } from "../books/credits/forecast.ts";
-import { type HistoryInput, type LedgerFilters, ledgerPage, searchLedger } from "../books/credits/history.ts";
+import { type HistoryInput, ledgerPage } from "../books/credits/history.ts";
 import { type BalanceList, listAllBalances } from "../books/credits/list.ts";
 import { readUserTotals } from "../books/credits/read-balance.ts";
+import { type LedgerFilters, searchLedger } from "../books/credits/search-ledger.ts";
 import { isKnownUser } from "../books/credits/users.ts";
 import { readUserLimits } from "../books/limits/user-limits.ts";
 import { listRecurring } from "../books/recurring/recurring.ts";
@@ -33,9 +34,9 @@ import { csvFile, type ListPage, readShownList } from "./list.tsx";
 import { readTimeline } from "./read-timeline.ts";
 import { RecurringGrants } from "./recurring.tsx";
 import { Timeline, timelineBefore } from "./timeline.tsx";
-import { UserLimits } from "./usage-limits.tsx";
 import { Balances, ByModel, Holds, Totals } from "./user-balances.tsx";
 import { LEDGER_COLUMNS, Ledger } from "./user-ledger.tsx";
+import { UserLimits } from "./user-limits.tsx";
 import { Plan } from "./user-plan.tsx";
 
 /** Shows the search for users, and for other objects by their id. */
@@ -62,6 +63,9 @@ const USER_NOTICES: Readonly<Record<string, string>> = {
   revoked: "Balance revoked. See the ledger below.",
   refunded: "Order refunded. See the ledger below.",
   "refunded-before": "This refund was made before. Nothing was taken again.",
+  "grant-revoked": "All balances of the grant revoked. See the ledger below.",
+  "limit-set": "The limit's amount of this user is set. It applies now.",
+  "limit-lifted": "The override is lifted. The limit's own amount applies.",
   released: "Reservation released. The user can spend the held credits again.",
   recurring: "Recurring grant created. Its due periods are granted.",
   "recurring-cancelled": "Recurring grant cancelled.",
@@ -186,7 +190,7 @@ export async function userPage(c: Context<DashboardEnv>) {
       <UserActions c={c} userId={userId} />
       <Totals list={list} totals={totals} forecasts={forecasts} />
       <ByModel usage={usage} />
-      <UserLimits limits={limits} />
+      <UserLimits c={c} userId={userId} limits={limits} />
       <RecurringGrants c={c} recurring={recurring} />
       {reservations.length > 0 && (
         <Holds c={c} reservations={reservations} isAll={reservations.length < SHOWN_HOLDS_MAX} />

@@ -10,7 +10,7 @@ import { exists, pageOfId } from "./find.ts";
 import { createDashboardRoutes, type DashboardEnv, type Form, textField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
-import { BalanceLink, EventLink, UserLink } from "./links.tsx";
+import { BalanceLink, EventLink, ReferenceLink, UserLink } from "./links.tsx";
 import { csvFile, type ListColumn, type ListPage, ListTable, readShownList } from "./list.tsx";
 import { FindUser, userPage } from "./user.tsx";
 
@@ -101,6 +101,8 @@ async function usersPage(c: Context<DashboardEnv>) {
         />
       </section>
       <p class="soft">
+        <a href={pathIn(c, "users/bulk-grant")}>Grant to many users</a> ·{" "}
+        <a href={pathIn(c, "recurring")}>Recurring grants of all users</a> ·{" "}
         <a href={pathIn(c, "verify")}>Verify the ledgers of all users</a>
       </p>
     </>,
@@ -122,7 +124,7 @@ const ReferenceList = ({ c, balances }: ReferencesProps) => (
       head={["Reference", "User", "Balance", "Pack", numberHead("Remaining"), "Status", "Granted"]}
       empty=""
       rows={balances.map((balance) => [
-        <code>{balance.externalRef}</code>,
+        <ReferenceLink c={c} reference={balance.externalRef ?? ""} />,
         <UserLink c={c} id={balance.userId} />,
         <BalanceLink c={c} id={balance.balanceId} />,
         balance.packName,

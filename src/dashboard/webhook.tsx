@@ -72,7 +72,7 @@ function whyOff({ failingSinceMs }: Endpoint, { deliveries }: ShownDeliveries): 
   return `Purser switched it off, because every attempt since ${timeText(iso(failingSinceMs))} UTC has failed.`;
 }
 
-/** Shows when the endpoint was off. What happened then was never written, so nothing brings it back (H1). */
+/** Shows when the endpoint was off. Nothing was written for it then, so nothing brings it back (H1). */
 const OffSpan = ({ endpoint: { offFromMs, offUntilMs } }: { endpoint: Endpoint }) => (
   <>
     {timeText(iso(offFromMs ?? 0))} {offUntilMs === null ? "UTC until now" : `to ${timeText(iso(offUntilMs))} UTC`}:

@@ -116,11 +116,12 @@ export function findKey(text: string): string | null {
 
 /** Returns where the longest key that begins at `start` ends, at most at `endMax`. Null when none does. */
 function endOfKey(text: string, start: number, endMax: number, charactersMin: number): number | null {
-  let [found, crc]: [number | null, number] = [null, CRC_START];
-  for (let at = start; at + CHECKSUM_CHARACTERS <= endMax; at++) {
-    const end = at + CHECKSUM_CHARACTERS;
-    if (end - start >= charactersMin && hasChecksum(text, end, crcOf(crc))) found = end;
-    crc = addToCrc(crc, text.charCodeAt(at));
+  let found: number | null = null;
+  let checked = start + charactersMin - CHECKSUM_CHARACTERS;
+  let crc = addToCrc(CRC_START, text, start, checked);
+  for (; checked + CHECKSUM_CHARACTERS <= endMax; checked++) {
+    if (hasChecksum(text, checked + CHECKSUM_CHARACTERS, crcOf(crc))) found = checked + CHECKSUM_CHARACTERS;
+    crc = addToCrc(crc, text, checked, checked + 1);
   }
   return found;
 }

@@ -75,7 +75,7 @@ const ledger: AccountTable = {
   key: [creditLedger.accountId, creditLedger.seq],
   page: erasedLedgerPage,
   cleared: () => assignments(creditLedger, { note: sql`NULL` }),
-  ids: [creditLedger.eventId, creditLedger.reservationId],
+  ids: [creditLedger.reservationId],
 };
 const adjustments: AccountTable = {
   table: creditAdjustments,
@@ -197,8 +197,7 @@ const eraseAuditTargets = query((value: OfBooksPage) => {
     );
 });
 
-const hasName = () => sql`${ofRow(creditLedger.note)} IS NOT NULL OR ${ofRow(creditLedger.eventId)} IS NOT NULL
-  OR ${ofRow(creditLedger.reservationId)} IS NOT NULL`;
+const hasName = () => sql`${ofRow(creditLedger.note)} IS NOT NULL OR ${ofRow(creditLedger.reservationId)} IS NOT NULL`;
 
 /** The statements that remove names and texts from the books, in order. */
 export const booksOfPage = [

@@ -5,6 +5,22 @@ import { atLatestClock, knownClock, timesOf } from "../db/settings-snapshot.ts";
 import { type PurserError, rejectionIn } from "../errors.ts";
 import type { AdminCtx, Runtime, SystemCtx, TenantCtx } from "../runtime.ts";
 
+/** An end-user, and the payers of whom they are a member (ME5). */
+export interface EndUser {
+  readonly userId: string;
+  readonly payers: readonly string[];
+}
+
+/** The user whom a request names. */
+export interface RequestedUser {
+  readonly param: string;
+  readonly userId: string;
+  /** Whether a member of that user may ask, too (ME5). */
+  readonly isForMembers: boolean;
+  /** The member whom the request names. */
+  readonly memberId: string | undefined;
+}
+
 /** The variables of a request. Middleware of `auth/` sets `ctx`, `root` and `admin`. */
 export interface AppEnv {
   Bindings: Env;
@@ -21,9 +37,9 @@ export interface AppEnv {
     bodyText: string;
     ctx: TenantCtx;
     /** The user that the request names. auth/end-user.ts compares it with the user of the verified token. */
-    requestedUser?: { readonly param: string; readonly userId: string };
+    requestedUser?: RequestedUser;
     /** The user of the verified end-user token. */
-    endUserId?: string;
+    endUser?: EndUser;
     /** The context of routes without a tenant, such as download links. */
     root: SystemCtx;
     /** The context of administration. */

@@ -9,7 +9,7 @@ const WARNINGS = {
   granted_before: "This externalRef was granted before with another quantity, and nothing more was granted.",
   count_implied:
     "A balance in count pays 1 for an event without count: send count with each event, and 0 if such a balance must not pay.",
-  quantity_rounded: "A quantity has more decimals than its unit allows, so it was rounded up.",
+  quantity_rounded: "A quantity or a meter has more decimals than allowed, so it was rounded up.",
   held_units_missing:
     "The commit has none of the units that the reservation holds, so nothing that was held pays for it.",
   audience_missing:

@@ -51,6 +51,8 @@ export const settingNames = {
   "setting.issuer": "issuer iss",
   "setting.audience": "audience aud",
   "setting.claim": "claim",
+  "setting.payerClaim": "payerClaim orgClaim teamClaim",
+  "setting.payerPrefix": "payerPrefix orgPrefix teamPrefix",
   "setting.trustUnverified": "trustUnverified allowUnverified",
   "setting.trustUserWritten": "trustUserWritten allowUserWritten",
   "setting.origins": "origins",

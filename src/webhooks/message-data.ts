@@ -173,6 +173,16 @@ export const messageData = {
       seq,
     },
   ],
+  "price.missing": [
+    "The price list has no price for an event, so nothing was recorded. Sent once a day for each event and model, at most 100 a day.",
+    {
+      event: textSchema.meta(words("The event's name.", "chat.completed")),
+      model: textSchema.nullable().meta(words("The model. Null if none was sent.", "large-1")),
+      meters: z
+        .array(textSchema)
+        .meta(words("The meters above 0 that have no price. Empty if none was sent.", ["cacheWrite"])),
+    },
+  ],
   "reservation.expired": [
     "A reservation expired, and its holds returned.",
     {

@@ -23,6 +23,7 @@ export const MESSAGE_TYPES = [
   "balance.expired",
   "usage.recorded",
   "usage.limit_reached",
+  "price.missing",
   "reservation.expired",
   "person.exported",
   "person.erased",

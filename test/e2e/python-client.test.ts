@@ -40,6 +40,8 @@ async function settingsOf(server: Server): Promise<Record<string, string>> {
   await admin.createPack({ appId, packName: "Starter", items: STARTER_ITEMS });
   const limit = { name: "Limited", matches: [{ event: "limited" }], unit: "count", amount: 3, every: "month" } as const;
   const { limitId } = await admin.createUsageLimit({ appId, mode: "live", ...limit });
+  const rules = [{ event: "priced", unit: "tokens", per: { input: 1, output: 4 } } as const];
+  await admin.setPrices({ appId, mode: "live", rules });
   return {
     PURSER_URL: server.url,
     PURSER_KEY: keys.sk_live,

@@ -75,7 +75,7 @@ export const entry: Write = (given, verb = "INSERT") =>
   insert(verb, "credit_ledger", {
     account_id: USER,
     grant_seq: GRANT_SEQS[PART],
-    kind: ENTRY_KINDS.usage,
+    ...("kind" in given ? {} : { kind: ENTRY_KINDS.usage, event_seq: 1 }),
     written_by: 3,
     occurred_at_ms: 5,
     ...given,
@@ -440,7 +440,7 @@ export const world: readonly string[] = [
   priceList({}),
   `INSERT INTO usage_counters (environment_id, limit_id, account_id, end_ms, used_minor)
     VALUES (${LIVE}, 'lim_w', ${USER}, 5, 3)`,
-  `INSERT INTO usage_days VALUES (${LIVE}, 1, ${USER}, 'chat', '', 1, 0, 1000, 0, 0, 0, 0, 0, 0, 0, 0, 1, NULL)`,
+  `INSERT INTO usage_days VALUES (${LIVE}, 1, ${USER}, 'chat', '', 0, 1, 0, 1000, 0, 0, 0, 0, 0, 0, 0, 0, 1, NULL)`,
   `INSERT INTO usage_totals VALUES (${LIVE}, 1, 'chat', '', 1, 0, 1000, 0, 0, 0, 0, 0, 0, 0, 0, 1, NULL)`,
   `INSERT INTO statements (environment_id, month, id, after_account_id, requested_at_ms) VALUES (${LIVE}, '2026-01', 'stm_w', 0, 1)`,
   "INSERT INTO statement_lines VALUES ('stm_w', 'count', 'cpk_w', 'W', '{}')",

@@ -97,7 +97,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
     ],
   },
   credit_ledger: {
-    names: ["event_id", "reservation_id"],
+    names: ["reservation_id"],
     text: ["note"],
     kept: [
       "account_id",
@@ -110,6 +110,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "reason",
       "cause",
       "written_by",
+      "event_seq",
       "occurred_at_ms",
       "is_revoked",
     ],
@@ -184,6 +185,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "account_id",
       "event",
       "model",
+      "member_number",
       "events",
       "count_high",
       "count_low",

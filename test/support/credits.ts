@@ -70,10 +70,10 @@ export async function storedLedger(app: TestApp, userId: string): Promise<[strin
 /** Consumes from a balance by a ledger entry, as another usage event would. */
 export async function consume(balanceId: string, minor: number): Promise<void> {
   await env.DB.prepare(
-    `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by, event_id,
+    `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by, event_seq,
        occurred_at_ms)
      SELECT b.account_id, 1 + (SELECT max(seq) FROM credit_ledger WHERE account_id = b.account_id), b.grant_seq,
-       -CAST(?2 AS INTEGER), b.remaining_minor - CAST(?2 AS INTEGER), b.last_seq, ${ENTRY_KINDS.usage}, 0, 'event', 0
+       -CAST(?2 AS INTEGER), b.remaining_minor - CAST(?2 AS INTEGER), b.last_seq, ${ENTRY_KINDS.usage}, 0, 1, 0
      FROM credit_balances AS b WHERE b.id = ?1`,
   )
     .bind(balanceId, minor)

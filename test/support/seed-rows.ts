@@ -253,11 +253,11 @@ export async function seedEntries(
 ): Promise<void> {
   await run(
     `INSERT INTO credit_ledger (
-       account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by, event_id, occurred_at_ms
+       account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by, event_seq, occurred_at_ms
      )
      ${counter(1, entries)}
      SELECT b.account_id, last.seq + i, b.grant_seq, -1, b.remaining_minor - i,
-       iif(i = 1, b.last_seq, last.seq + i - 1), ${ENTRY_KINDS.usage}, 0, 'evt-' || i, ${AT_MS} + i
+       iif(i = 1, b.last_seq, last.seq + i - 1), ${ENTRY_KINDS.usage}, 0, i, ${AT_MS} + i
      FROM (
        SELECT max(seq) AS seq FROM credit_ledger WHERE account_id = ?1
      ) AS last, (

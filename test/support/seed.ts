@@ -42,9 +42,9 @@ function balances(account: Account, label: string, count: number, expiresAtMs: n
 /** Debits `steps`, an SQL expression, from each balance of a label. */
 function entries(account: Account, label: string, count: number, minor: string, kind: "usage" | "revoke"): string {
   return `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by,
-      occurred_at_ms, is_revoked)
+      event_seq, occurred_at_ms, is_revoked)
     SELECT b.account_id, last.seq + 1 + i, b.grant_seq, -(${minor}), b.remaining_minor - (${minor}), b.last_seq,
-      ${ENTRY_KINDS[kind]}, 0, 2, '${label}' = 'revoked'
+      ${ENTRY_KINDS[kind]}, 0, ${kind === "usage" ? 1 : "NULL"}, 2, '${label}' = 'revoked'
     FROM ${UNTIL(count)}, ${lastSeq(account)} AS last CROSS JOIN credit_balances AS b
     WHERE b.account_id = ${idOf(account)} AND b.id = '${seededId(account, label, "")}' || i
     ORDER BY i`;

@@ -1,4 +1,5 @@
 import { createExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import { InsufficientCredits, Purser, verifyWebhook } from "../../clients/typescript/src/index.ts";
 import { createWorkerApp } from "../../src/app.ts";
@@ -23,6 +24,23 @@ it("the client sends calls, reads pages, holds credits, throws errors and checks
   const models: (string | null)[] = [];
   for await (const { model } of purser.listUsageEvents({ userId: "u" })) models.push(model);
   expect(models).toEqual(["large"]);
+  const prices = { mode: "live", rules: [{ event: "priced", unit: "tokens", per: { input: 1, output: 0.5 } }] };
+  const setPrices = new Request(`https://purser.example/api/v1/admin/apps/${appId}/prices`, {
+    method: "PUT",
+    headers: { authorization: `Bearer ${env.ADMIN_TOKEN}`, "content-type": "application/json" },
+    body: JSON.stringify(prices),
+  });
+  expect((await app.fetch(setPrices, bound(), createExecutionContext())).status).toBe(200);
+  await purser.grantCredits({ userId: "m", packId: "tokens", quantity: 20 });
+  const metered = { userId: "m", event: "priced", meters: { input: 10, output: 20 } };
+  const priced = await purser.usage.hold(metered, ({ used, holds }) => {
+    expect(holds).toMatchObject([{ amount: 20 }]);
+    used({ meters: { input: 3, output: 4 } }, "small");
+  });
+  expect(priced.usage).toMatchObject({ quantities: { tokens: 5 }, meters: { input: 3, output: 4 }, priceVersion: 1 });
+  await expect(
+    purser.usage.hold({ ...metered, meters: { input: 1 } }, ({ used }) => used({ meters: { input: Number.NaN } })),
+  ).rejects.toThrow("meters.input");
   const free = { userId: "nobody", event: "chat", quantities: { cents: 0 } };
   expect(await purser.usage.hold(free, ({ used }) => used({ cents: 0 }))).toMatchObject({ uncovered: null });
   await purser.recordUsageEvent(usage);

@@ -41,6 +41,21 @@ async def test_commits_the_usage_and_returns_the_rest(purser: Any, user: str) ->
     assert await remaining_of(purser, user) == [Decimal("87.5")]
 
 
+async def test_commits_meters_by_the_price_list(purser: Any, user: str) -> None:
+    await with_tokens(purser, user, 100)
+    # The application prices this event: a token for each of input, and 4 for each of output.
+    fields = {"user_id": user, "event": "priced", "meters": {"input": 10, "output": 5}}
+    async with purser.hold(**fields) as hold:
+        assert [held["amount"] for held in hold.holds] == [30]
+        hold.used(meters={"input": 10, "output": Decimal("2.5")}, model="large-2")
+    assert hold.usage["quantities"] == {"tokens": 20}
+    assert hold.usage["meters"] == {"input": 10, "output": Decimal("2.5")}
+    with pytest.raises(TypeError):
+        async with purser.hold(**fields) as hold:
+            hold.used({"tokens": 1}, meters={"input": 1})
+    assert await remaining_of(purser, user) == [80]
+
+
 async def test_says_what_no_balance_paid_for(purser: Any, user: str) -> None:
     await with_tokens(purser, user, 60)
     async with purser.hold(**chat(user)) as hold:

@@ -18,11 +18,15 @@ export interface PurserBalanceState {
   readonly status: "loading" | "ok" | "error";
   /** The active balances, in the order in which they pay. Empty while they are read. */
   readonly credits: readonly Schemas["CreditBalance"][];
+  /** The operator's own names of units, such as "credit" and "credits" for `count`; empty while they are read. */
+  readonly unitNames: Schemas["UnitNames"]["names"];
   /** The error of the last reading: a `PurserError`, or the error that `getToken` threw. */
   readonly error: unknown;
   /** Reads again, for example after a purchase. */
   readonly refresh: () => void;
 }
+
+const NOTHING = { credits: [], unitNames: {}, error: null };
 
 type Read = Omit<PurserBalanceState, "refresh"> & { readonly of: string };
 
@@ -31,7 +35,7 @@ export function usePurserBalance(options: PurserBalanceOptions): PurserBalanceSt
   const { url, publishableKey, userId, event } = options;
   // Another user's credits must not stay visible while this user's are read.
   const of = JSON.stringify([url, publishableKey, userId, event]);
-  const [read, setRead] = useState<Read>({ of, status: "loading", credits: [], error: null });
+  const [read, setRead] = useState<Read>({ of, status: "loading", ...NOTHING });
   const [round, setRound] = useState(0);
   const getToken = useRef(options.getToken);
   useEffect(() => {
@@ -46,16 +50,20 @@ export function usePurserBalance(options: PurserBalanceOptions): PurserBalanceSt
       try {
         const purser = new Purser({ url, key: publishableKey, userToken: () => getToken.current() });
         const input = { userId, ...(event === undefined ? {} : { event }) };
-        const { credits } = await purser.listBalances(input, { signal: request.signal });
-        setRead({ of, status: "ok", credits, error: null });
+        const [{ credits }, { names }] = await Promise.all([
+          purser.listBalances(input, { signal: request.signal }),
+          // Without the names, a page shows its own words.
+          purser.getUnitNames({}, { signal: request.signal }).catch(() => ({ names: {} })),
+        ]);
+        setRead({ of, status: "ok", credits, unitNames: names, error: null });
       } catch (error) {
-        if (!request.signal.aborted) setRead({ of, status: "error", credits: [], error });
+        if (!request.signal.aborted) setRead({ of, status: "error", ...NOTHING, error });
       }
     };
     void readNow();
     return () => request.abort();
   }, [of, round]);
   const refresh = useCallback(() => setRound((before) => before + 1), []);
-  const { status, credits, error } = read.of === of ? read : { status: "loading" as const, credits: [], error: null };
-  return { status, credits, error, refresh };
+  const { status, credits, unitNames, error } = read.of === of ? read : { status: "loading" as const, ...NOTHING };
+  return { status, credits, unitNames, error, refresh };
 }

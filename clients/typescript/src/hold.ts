@@ -4,6 +4,11 @@ import { assertNumbers } from "./request.ts";
 
 type Quantities = NonNullable<Input<"commitReservation">["quantities"]>;
 
+/** Usage by meter, which the price list turns into quantities, such as `{ meters: metersOf(usage) }`. */
+export interface MeteredUsage {
+  readonly meters: NonNullable<Input<"commitReservation">["meters"]>;
+}
+
 /** A reservation to make, with the fields of its commit. */
 export interface HoldInput extends Input<"createReservation"> {
   /** The id of the usage event. The client makes one if it is absent. */
@@ -24,7 +29,7 @@ export interface Hold {
   readonly eventId: string;
   readonly holds: Schemas["CreatedReservation"]["holds"];
   /** Reports the total usage so far, and the model if it is not the reserved one. The latest report counts. */
-  readonly used: (quantities: Quantities, model?: string) => void;
+  readonly used: (usage: Quantities | MeteredUsage, model?: string) => void;
 }
 
 /** The result of the work, the response of the commit, and the quantities that no balance paid for. */
@@ -56,7 +61,7 @@ function keepOpen(purser: Reserving, reservationId: string, expiresInSeconds: nu
 }
 
 /**
- * Reserves `quantities`, runs `work` and commits the reported usage. Extends the reservation while `work` runs. When `work` throws,
+ * Reserves `quantities` or `meters`, runs `work` and commits the reported usage. Extends the reservation while `work` runs. When `work` throws,
  * commits what it reported before; releases the credits if it reported nothing, or with `onError: "release"`. Throws
  * `InsufficientCredits` before `work` begins, and any error of `work`. If the commit fails for good after that, the reservation ends
  * by its `onExpiry`.
@@ -70,7 +75,7 @@ export async function holdUsage<Result>(
   // The commit is refused for these too, but the work would be done by then.
   assertNumbers("usage.hold", properties, "properties");
   const { reservationId, holds } = await purser.createReservation(reservation);
-  type Used = { readonly quantities: Quantities; readonly model?: string };
+  type Used = ({ readonly quantities: Quantities } | MeteredUsage) & { readonly model?: string };
   const last: { used?: Used } = {};
   const commit = (used: Used) =>
     // The work is done, so the balances pay as much as they can. `uncovered` is the rest.
@@ -81,9 +86,9 @@ export async function holdUsage<Result>(
       onShortage: "partial",
       ...(properties === undefined ? {} : { properties }),
     });
-  const used: Hold["used"] = (quantities, model) => {
-    assertNumbers("hold.used", quantities);
-    last.used = { quantities, ...(model === undefined ? {} : { model }) };
+  const used: Hold["used"] = (usage, model) => {
+    assertNumbers("hold.used", usage);
+    last.used = { ...("meters" in usage ? usage : { quantities: usage }), ...(model === undefined ? {} : { model }) };
   };
   const stop = keepOpen(purser, reservationId, reservation.expiresInSeconds ?? EXPIRES_IN_SECONDS);
   let result: Result;

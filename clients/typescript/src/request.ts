@@ -59,7 +59,8 @@ export function requestOf(name: string, described: Described, input: Fields | re
   const fields = input as Fields;
   const remaining = new Map(Object.entries(id === undefined ? fields : withId(fields, id)));
   const path = template.replace(/\{(\w+)\}/g, (_match, field: string) => {
-    const value = remaining.get(field);
+    const given = remaining.get(field);
+    const value = typeof given === "number" ? String(given) : given;
     // A URL would treat one or two dots as a step in its path.
     if (typeof value !== "string" || /^\.{0,2}$/.test(value)) throw new TypeError(`${name} needs ${field}.`);
     remaining.delete(field);

@@ -21,6 +21,7 @@ const environmentUsageOutput = /* @__PURE__ */ lazy(() =>
               event: z.string().optional().meta(words("The event's name.", "chat.completed")),
               model: z.string().nullable().optional().meta(words("Null for events without a model.", "large-1")),
               userId: z.string().optional().meta(words("Your own id of the user.", "user_42")),
+              memberId: z.string().optional().meta(words("The member who used it.", "user_7")),
               events: z.number().meta(words("How many events.", 310)),
               quantities: summedQuantities.meta(words("The used quantities. Unused units are left out.")),
               meters: metersOutput.meta(
@@ -55,7 +56,7 @@ export const environmentUsageInput = lazy(() =>
     mode: mode.meta(words("The mode whose usage it is.", "live")),
     from: dayBegin.meta(words("Usage of this day or later. The start of a day in UTC.", "2026-01-16T08:30:00.000Z")),
     to: dayBegin.meta(words("Usage before this day. The start of a day in UTC.", "2026-02-16T08:30:00.000Z")),
-    groupBy: z.enum(["day", "event", "model", "user"]).meta(words("The groups of the totals.", "day")),
+    groupBy: z.enum(["day", "event", "model", "user", "member"]).meta(words("The groups of the totals.", "day")),
   }),
 );
 
@@ -72,10 +73,10 @@ export default operation({
     summary: "Get the usage of all users",
     description:
       "Returns the usage of all users of one mode on the days of `[from, to)`, in UTC, by `occurredAt`. It is " +
-      "grouped by day, event, model or user. `user` returns the 100 users with the most events and the 100 users " +
-      "with the most of each unit in one list, the most events first. The totals are updated within minutes: they " +
+      "grouped by day, event, model, user or member of a user. `user` and `member` return the 100 largest by events and the 100 " +
+      "largest by each unit in one list, the most events first. The totals are updated within minutes: they " +
       "contain everything received before `upTo`. A span with more than 2,000,000 sums is refused; each user, " +
-      "day, event and model has one sum.",
+      "member, day, event and model has one sum.",
     returns: "The totals, by time, event or model, null first; users by events.",
     example: () => ({
       output: {

@@ -24,6 +24,8 @@ const shownEndUserAuth = /* @__PURE__ */ lazy(() =>
         .optional()
         .meta(words("The `aud` of the tokens. Null: tokens have none.", "writing-desk")),
       claim: z.string().optional().meta(words("The claim that has the user's id.", "sub")),
+      payerClaim: z.string().optional().meta(words("The claim that has the ids of payers.", "org_id")),
+      payerPrefix: z.string().optional().meta(words("Written before each of them.", "org:")),
       trustUnverified: z
         .boolean()
         .optional()

@@ -65,7 +65,7 @@ export default operation({
   method: "get",
   path: "/api/v1/credits",
   tag: "Credits",
-  access: secretKeyOrUser(["externalRef", "asOf"]),
+  access: secretKeyOrUser(["externalRef", "asOf"], { isForMembers: true }),
   query: listInput,
   errors: ["requires_secret_key"],
   ...(WITH_REFERENCE && {
@@ -74,7 +74,8 @@ export default operation({
     description:
       "Returns the active balances in spending order, or with `includeExpired` all balances. `externalRef` returns " +
       "the balances granted under a reference, and `asOf` the balances at a moment; both need a secret key. A " +
-      "browser may call it with a publishable key and the user's token in `X-User-Token`, for that user only.",
+      "browser may call it with a publishable key and the user's token in `X-User-Token`, for that user, and for the " +
+      "payers that the token names by the setting's `payerClaim`.",
     returns: "The balances, in spending order. Empty for an unknown user.",
     example: () => ({ output: { credits: [exampleBalance] } }),
   }),

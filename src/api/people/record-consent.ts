@@ -30,7 +30,7 @@ export default operation({
   method: "post",
   path: "/api/v1/consent",
   tag: "People",
-  access: secretKeyOrUser([], "distinctId"),
+  access: secretKeyOrUser([], { named: "distinctId" }),
   body: lazy(() =>
     z
       .strictObject({

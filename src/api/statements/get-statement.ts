@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { namesOfMany, readUnitNames } from "../../books/prices/unit-names.ts";
 import { readStatement, statementCsv } from "../../books/statements/monthly-statements.ts";
 import { queryFlag } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
@@ -66,13 +67,16 @@ export default operation({
     output: () => statementOutput,
     alternatives: { "text/csv": { schema: z.string(), example: "unit,packId,packName,opening,…" } },
     summary: "Get a statement",
-    description: "Returns a statement, with its lines once it is ready. `{statementId}.csv` returns the same as CSV.",
+    description:
+      "Returns a statement, with its lines once it is ready. `{statementId}.csv` returns the same as CSV; a last " +
+      "column has the names of the units, if they have names.",
     returns: "The statement.",
     example: () => ({ output: { ...exampleStatement, lines: [exampleStatementLine] } }),
   }),
-  handler: ({ row: statement }, { params, query }, { respond }) => {
+  handler: async ({ admin, row: statement }, { params, query }, { respond }) => {
     if (!params.statementId.endsWith(CSV)) return statement;
-    return respond(statementCsv(statement, { isRaw: query.raw }), {
+    const unitNames = namesOfMany(await readUnitNames(admin, params.appId, statement.mode));
+    return respond(statementCsv(statement, { isRaw: query.raw, unitNames }), {
       "content-type": "text/csv; charset=utf-8",
       "content-disposition": 'attachment; filename="statement.csv"',
     });

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { readUserLimits } from "../../books/limits/user-limits.ts";
+import { readMemberLimits, readUserLimits } from "../../books/limits/user-limits.ts";
 import { userId } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { words } from "../../lib/words.ts";
@@ -12,7 +12,7 @@ export default operation({
   method: "get",
   path: "/api/v1/usage/limits",
   tag: "Usage",
-  access: secretKeyOrUser(),
+  access: secretKeyOrUser([], { isForMembers: true }),
   query: lazy(() => z.object({ userId, memberId: memberOfLimit.optional() })),
   ...(WITH_REFERENCE && {
     output: () =>
@@ -22,9 +22,18 @@ export default operation({
     summary: "Get a user's usage limits",
     description:
       "Returns the used amount of each limit in the current window, including open holds, in the order in which the " +
-      "limits were created. With `memberId`, that member's limits per member are among them.",
+      "limits were created. With `memberId`, that member's limits per member are among them. A " +
+      "browser may call it with the user's token, or with a member's for a payer that the token names by `payerClaim`: then it " +
+      "returns that member's limits alone.",
     returns: "The limits.",
     example: () => ({ output: { limits: [userLimit] } }),
   }),
-  handler: (ctx, { query }) => readUserLimits(ctx, query),
+  handler: async (ctx, { query }, { endUserId }) => {
+    const limits = await readUserLimits(ctx, query);
+    const memberId = endUserId();
+    // A member reads its own limits, not the payer's (ME5). The first read has verified the token.
+    return memberId === undefined || memberId === query.userId
+      ? limits
+      : readMemberLimits(ctx, { userId: query.userId, memberId });
+  },
 });

@@ -38,6 +38,7 @@ const groupedTotalsOutput = /* @__PURE__ */ lazy(() =>
                 .meta(words("When the hour, the day or the month begins.", "2026-01-16T00:00:00.000Z")),
               event: z.string().optional().meta(words("The event's name.", "chat.completed")),
               model: z.string().nullable().optional().meta(words("Null for events without a model.", "large-1")),
+              memberId: z.string().nullable().optional().meta(words("Null for usage without a member.", "user_7")),
               events: z.number().meta(words("How many events.", 1_200)),
               quantities: summedQuantities.meta(words("The used quantities. Unused units are left out.")),
               debited: summedQuantities.meta(words("The debited amounts, by unit.")),
@@ -52,17 +53,18 @@ const groupedTotalsOutput = /* @__PURE__ */ lazy(() =>
     .meta({ id: "GroupedUsageTotals" }),
 );
 
-const totalsGroup = lazy(() => z.enum(["event", "model", "hour", "day", "month"]));
+const totalsGroup = lazy(() => z.enum(["event", "model", "member", "hour", "day", "month"]));
 
 export default operation({
   id: "getUsageTotals",
   method: "get",
   path: "/api/v1/usage",
   tag: "Usage",
-  access: secretKeyOrUser(),
+  access: secretKeyOrUser(["memberId"]),
   query: lazy(() =>
     z.object({
       userId,
+      memberId: identifier().optional().meta(words("Only this member's usage. Needs a secret key.", "user_7")),
       event: identifier().optional().meta(words("An event name or a glob.", "chat.completed")),
       from: timestamp
         .optional()
@@ -83,18 +85,19 @@ export default operation({
         .optional()
         .meta(
           words(
-            "Groups, separated by commas: `event`, `model`, and one of `hour`, `day` and `month` (UTC). Needs `from`.",
+            "Groups, separated by commas: `event`, `model`, `member` (with a secret key), and one of `hour`, `day` and `month` (UTC). Needs `from`.",
             "event,day",
           ),
         ),
     }),
   ),
+  errors: ["requires_secret_key"],
   ...(WITH_REFERENCE && {
     output: () => z.union([totalsOutput, groupedTotalsOutput]),
     summary: "Get usage totals",
     description:
       "Returns the used quantities, by event and unit, of events that occurred in `[from, to)`. These are not " +
-      "debits. `groupBy` groups them by event, model and hour, day or month, together with the debited amounts and the " +
+      "debits. `groupBy` groups them by event, model, member and hour, day or month, together with the debited amounts and the " +
       "meters; it needs `from`. A span of more than 200,000 events is refused. A browser may call it with a publishable key " +
       "and the user's token, for that user only, for up to 5,000 events.",
     returns: "The totals. Units that were not used are left out.",

@@ -70,7 +70,7 @@ export default operation({
   method: "get",
   path: "/api/v1/usage/events",
   tag: "Usage",
-  access: secretKeyOrUser(["eventId"]),
+  access: secretKeyOrUser(["eventId", "memberId"]),
   query: lazy(() =>
     z
       .object({
@@ -78,6 +78,7 @@ export default operation({
         eventId: identifier()
           .optional()
           .meta(words("The id of one event, instead of `userId`. Needs a secret key.", "chat-2026-01-16-0001")),
+        memberId: identifier().optional().meta(words("Only this member's events. Needs a secret key.", "user_7")),
         event: identifier().optional().meta(words("An event name or a glob.", "chat.completed")),
         model: identifier().optional().meta(words("A model or a glob.", "large-1")),
         from: timestamp

@@ -2,8 +2,8 @@ import * as z from "zod";
 import { anyDecimal, identifier, reject } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { words } from "../../lib/words.ts";
-import { amountMaxRule, meterOf, UNITS, type Unit, usedMinor } from "./amount.ts";
-import { readGivenQuantities } from "./given-quantities.ts";
+import { amountMaxRule, readMeter, UNITS, type Unit, usedMinor } from "./amount.ts";
+import { readGivenMeters, readGivenQuantities } from "./given-quantities.ts";
 import { meterText } from "./meters.ts";
 
 /** The quantities in a response: the units that the event has. */
@@ -94,14 +94,15 @@ export const meters = lazy(() =>
       meterName(),
       anyDecimal
         .transform((decimal, context) => {
-          const thousandths = meterOf(decimal);
-          if (thousandths !== null) return meterText(thousandths);
+          const meter = readMeter(decimal);
+          if (meter !== null) return { text: meterText(meter.whole), isRounded: meter.isRounded };
           return reject(context, decimal.startsWith("-") ? "must not be negative" : "must be at most 2^53");
         })
         .meta({ type: "number", minimum: 0 }),
     )
     .refine((sent) => Object.keys(sent).length <= METERS_MAX, `must have at most ${METERS_MAX} names`)
-    .meta({ id: "Meters" }),
+    .meta({ id: "Meters" })
+    .transform(readGivenMeters),
 );
 
 /** Meters in a response. */

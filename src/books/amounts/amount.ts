@@ -100,7 +100,10 @@ export const METER_MINOR_A_UNIT = 1_000n;
 const METER_MAX = 2n ** 53n * METER_MINOR_A_UNIT;
 
 /** Returns a meter in thousandths, rounded as a used quantity is (PR3). Null for a negative decimal, or above 2^53. */
-export const meterOf = (text: string): bigint | null => usedWhole(text, METER_DECIMALS, METER_MAX)?.whole ?? null;
+export const meterOf = (text: string): bigint | null => readMeter(text)?.whole ?? null;
+
+/** The same, with whether it had to be rounded. */
+export const readMeter = (text: string) => usedWhole(text, METER_DECIMALS, METER_MAX);
 
 function usedWhole(text: string, decimals: number, max: bigint) {
   const decimal = readDecimal(text);

@@ -18,6 +18,21 @@ export const isUnstated = (read: Quantities): boolean => unstatedQuantities.has(
 /** Returns whether a quantity had to be rounded (C1). */
 export const isRounded = (read: Quantities): boolean => roundedQuantities.has(read);
 
+const roundedMeters = new WeakSet<object>();
+
+/** Returns whether a meter had to be rounded (C1). */
+export const areMetersRounded = (read: SentMeters): boolean => roundedMeters.has(read);
+
+/** Each meter of a request as its shortest decimal, and whether it had to be rounded. */
+type GivenMeters = Readonly<Record<string, { readonly text: string; readonly isRounded: boolean }>>;
+
+/** Returns the meters of a request. */
+export function readGivenMeters(given: GivenMeters): SentMeters {
+  const read = Object.fromEntries(Object.entries(given).map(([name, { text }]) => [name, text]));
+  if (Object.values(given).some(({ isRounded }) => isRounded)) roundedMeters.add(read);
+  return read;
+}
+
 const COUNT_MINOR_DEFAULT = 1_000 as Minor;
 
 /** Each quantity of a request in minor units, and whether it had to be rounded. */

@@ -1,13 +1,13 @@
 import { and, eq, gte, inArray, isNotNull, lt, type SQL, sql } from "drizzle-orm";
 import { boundLimit, computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
-import { accounts, balanceExpiries, creditBalances, creditLedger, type Minor } from "../../db/schema.ts";
+import { accounts, balanceExpiries, creditBalances, creditLedger, type Minor, usageEvents } from "../../db/schema.ts";
 import { all, batch, type StatementRow } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
 import { cutPage, decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { isBalanceOfEntry } from "../ledger/insert-entries.ts";
-import { readFirstSeqs } from "./history.ts";
+import { isBalanceOfEntry, isEventOfEntry } from "../ledger/insert-entries.ts";
+import { readFirstSeqs } from "./first-seq.ts";
 import { type ShownBalance, showBalance, shownBalanceFields } from "./read-balance.ts";
 import { rangeOf } from "./users.ts";
 
@@ -63,13 +63,15 @@ const selectEntries = (isOfKind: () => SQL | undefined) =>
     return drizzle
       .select({
         ...fields(accounts, "userId"),
-        ...fields(creditLedger, "seq", "deltaMinor", "eventId", "reservationId", "note", "occurredAtMs"),
+        ...fields(creditLedger, "seq", "deltaMinor", "reservationId", "note", "occurredAtMs"),
+        ...computed({ eventId: sql<string | null>`${usageEvents.eventId}` }),
         ...fields(creditBalances, { balanceId: "id", packId: "packId", packName: "packName", unit: "unit" }),
       })
       .from(sql`json_each(${value("ranges")}) AS span`)
       .crossJoin(accounts)
       .crossJoin(creditLedger)
       .crossJoin(creditBalances)
+      .leftJoin(usageEvents, isEventOfEntry())
       .where(
         and(
           sql`${accounts.id} = span.value ->> 0`,

@@ -10,9 +10,10 @@ import { inSpendingOrder, NEVER_MS, PAYING_FIELDS, type PayingRow } from "../led
 import { lastSeqOf } from "../ledger/insert-entries.ts";
 import { isSpendable } from "../ledger/spendable-balances.ts";
 
-/** A forecast goes by the debits of the last 30 days, among a user's newest 1,000 entries. */
+/** A forecast goes by the debits of the last 30 days, among a user's newest entries: so many for all users together. */
 export const FORECAST_DAYS = 30;
-const FORECAST_ENTRIES_MAX = 1_000;
+const FORECAST_ENTRIES_MAX = 2_000;
+const USER_ENTRIES_MIN = 20;
 /** The most spendable balances of a user that a forecast goes through. */
 const FORECAST_BALANCES_MAX = 100;
 
@@ -29,7 +30,7 @@ export interface Forecast {
   readonly expiring: number;
 }
 
-type ForecastUsers = { environmentId: number; userIds: string; nowMs: number; fromMs: number };
+type ForecastUsers = { environmentId: number; userIds: string; nowMs: number; fromMs: number; entriesMax: number };
 
 const isOfUsers = (value: ValueOf<ForecastUsers>) =>
   and(
@@ -43,7 +44,7 @@ const firstExamined = alias(creditLedger, "examined");
 const selectForecastDebits = query((value: ValueOf<ForecastUsers>) => {
   const { seq, kind, occurredAtMs, deltaMinor } = creditLedger;
   const { unit, matches, accountId, grantSeq } = creditBalances;
-  const firstSeq = sql`${lastSeqOf(sql`${accounts.id}`)} - ${FORECAST_ENTRIES_MAX - 1}`;
+  const firstSeq = sql`${lastSeqOf(sql`${accounts.id}`)} + 1 - ${value("entriesMax")}`;
   const examinedFrom = drizzle
     .select(fields(firstExamined, "occurredAtMs"))
     .from(firstExamined)
@@ -73,16 +74,21 @@ const selectForecastDebits = query((value: ValueOf<ForecastUsers>) => {
 });
 export type DebitsRow = Omit<StatementRow<typeof selectForecastDebits>, "userId">;
 
-const selectForecastBalances = query((value: ValueOf<ForecastUsers>) =>
-  drizzle
+const live = alias(creditBalances, "live");
+
+const selectForecastBalances = query((value: ValueOf<ForecastUsers>) => {
+  const { accountId, grantSeq } = creditBalances;
+  const spendable = sql`SELECT ${live.grantSeq} FROM ${creditBalances} AS ${live} INDEXED BY credit_balances_remaining
+    WHERE ${isSpendable(value, sql`${accounts.id}`, live)} LIMIT ${FORECAST_BALANCES_MAX + 1}`;
+  return drizzle
     .select({
       ...fields(accounts, { userId: "userId", recurringDueAtMs: "recurringDueAtMs" }),
       ...fields(creditBalances, ...PAYING_FIELDS),
     })
     .from(accounts)
-    .crossJoin(sql`${creditBalances} INDEXED BY credit_balances_remaining`)
-    .where(and(isOfUsers(value), isSpendable(value, sql`${accounts.id}`))),
-);
+    .crossJoin(creditBalances)
+    .where(and(isOfUsers(value), eq(accountId, accounts.id), sql`${grantSeq} IN (${spendable})`));
+});
 
 /**
  * Returns, for each user that has debits in the last 30 days, when the credits of each unit end. Leaves out a unit that it cannot
@@ -96,6 +102,7 @@ export async function readForecasts(
   const values = {
     ...{ environmentId: ctx.environment.id, userIds: JSON.stringify(userIds), nowMs },
     fromMs: nowMs - FORECAST_DAYS * DAY_MS,
+    entriesMax: Math.max(USER_ENTRIES_MIN, Math.floor(FORECAST_ENTRIES_MAX / Math.max(1, userIds.length))),
   };
   const [debits, balances] = await batch(ctx.db, [selectForecastDebits(values), selectForecastBalances(values)]);
   const balancesOf = Map.groupBy(balances, ({ userId }) => userId);

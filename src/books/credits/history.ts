@@ -2,17 +2,17 @@ import { and, desc, eq, lt, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { presenter, wire } from "../../db/presenter.ts";
 import { asInteger, boundLimit, computed, drizzle, fields, read, type ValueOf } from "../../db/query.ts";
-import { creditBalances, creditLedger } from "../../db/schema.ts";
-import { all } from "../../db/sql.ts";
-import { invalidCursor } from "../../errors.ts";
+import { creditBalances, creditLedger, usageEvents } from "../../db/schema.ts";
+import { all, type StatementRow } from "../../db/sql.ts";
+import { assert, invalidCursor } from "../../errors.ts";
 import { decodeCursor, encodeCursor } from "../../lib/cursor.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { amountJson, fromMinor, type Unit } from "../amounts/amount.ts";
 import { accountQuery, type OfUser } from "../ledger/account.ts";
 import { authorName, authorNames } from "../ledger/author.ts";
-import { type Cause, isBalanceOfEntry, lastSeqOf } from "../ledger/insert-entries.ts";
+import { type Cause, isBalanceOfEntry, isEventOfEntry, lastSeqOf } from "../ledger/insert-entries.ts";
 import { back, carried, walkBack } from "../ledger/walk-back.ts";
-import { balanceNotFound, showBalance, shownBalanceFields } from "./read-balance.ts";
+import { balanceNotFound } from "./read-balance.ts";
 
 export interface HistoryOutput {
   readonly entries: {
@@ -51,10 +51,11 @@ const ofBalance = wire(creditBalances);
 /** A ledger entry with the fields of its balance. */
 export type LedgerRow = Omit<
   typeof creditLedger.$inferSelect,
-  "accountId" | "grantSeq" | "kind" | "isRevoked" | "writtenBy"
+  "accountId" | "grantSeq" | "kind" | "isRevoked" | "writtenBy" | "eventSeq"
 > &
   Pick<typeof creditBalances.$inferSelect, "packId" | "unit"> & {
     readonly balanceId: string;
+    readonly eventId: string | null;
     /** The name of its author. */
     readonly writtenBy: string;
   };
@@ -77,7 +78,10 @@ export const exportedEntryFields = {
   unit: ofBalance.plain("unit"),
   reason: plain("reason"),
   cause: plain("cause"),
-  eventId: plain("eventId"),
+  eventId: {
+    of: ({ eventId }: Pick<LedgerRow, "eventId">) => eventId,
+    json: () => sql`json_quote(${usageEvents.eventId})`,
+  },
   reservationId: plain("reservationId"),
   occurredAt: time("occurredAtMs"),
   note: plain("note"),
@@ -102,7 +106,11 @@ export interface LedgerPage {
   readonly nextCursor: string | null;
 }
 
-const scopeOf = (ctx: TenantCtx, input: HistoryInput) => [ctx.environment.id, input.userId, input.balanceId ?? ""];
+export const scopeOf = (ctx: TenantCtx, input: HistoryInput) => [
+  ctx.environment.id,
+  input.userId,
+  input.balanceId ?? "",
+];
 
 /** Returns the rows of `listEntries`, which also have the balance after each entry. */
 export async function ledgerPage(ctx: TenantCtx, input: HistoryInput): Promise<LedgerPage> {
@@ -111,7 +119,7 @@ export async function ledgerPage(ctx: TenantCtx, input: HistoryInput): Promise<L
   if (input.cursor !== undefined && before === null) {
     throw invalidCursor();
   }
-  const entries = readEntries(await all(ctx.db, historyStatement(ctx, input, before)));
+  const entries = await readHistoryRows(ctx, input, before);
   const last = entries.at(-1);
   // Every balance has the entry of its grant, and a cursor exists only when older entries follow.
   if (last === undefined && input.balanceId !== undefined) throw balanceNotFound();
@@ -123,34 +131,70 @@ const { accountId, seq } = creditLedger;
 
 const ENTRY_FIELDS = [
   ...(["deltaMinor", "balanceAfterMinor", "reason", "cause"] as const),
-  ...(["writtenBy", "eventId", "reservationId", "note", "occurredAtMs"] as const),
+  ...(["writtenBy", "eventSeq", "reservationId", "note", "occurredAtMs"] as const),
 ] as const;
 const entryFieldsOf = (table: typeof creditLedger | typeof back) =>
   fields(table, "seq", "previousSeq", ...ENTRY_FIELDS);
 /** The fields of a `LedgerRow`. The statement joins each entry with its balance. */
 const historyFields = () => ({
   ...entryFieldsOf(creditLedger),
-  ...fields(creditBalances, { balanceId: "id", packId: "packId", unit: "unit" }),
+  ...fields(creditLedger, "grantSeq"),
+  ...computed({
+    balanceId: sql<string | null>`${creditBalances.id}`,
+    packId: sql<string | null>`${creditBalances.packId}`,
+    unit: sql<Unit | null>`${creditBalances.unit}`,
+  }),
+  ...eventIdField(),
 });
+const eventIdField = () => computed({ eventId: sql<string | null>`${usageEvents.eventId}` });
 
-type StoredEntry = Omit<LedgerRow, "writtenBy"> & { readonly writtenBy: number; readonly authors: string };
+type StoredEntry = Omit<LedgerRow, "writtenBy"> & {
+  readonly writtenBy: number;
+  readonly authors: string;
+  readonly eventSeq: number | null;
+};
 
 /** Names the authors of entries, the newest first. SQLite does not guarantee the order of rows that return as one JSON text. */
 const readEntries = (rows: readonly StoredEntry[]): LedgerRow[] =>
   rows
-    .map(({ authors, writtenBy, ...row }) => ({ ...row, writtenBy: authorName(writtenBy, authors) }))
+    .map(({ authors, writtenBy, eventSeq: _, ...row }) => ({ ...row, writtenBy: authorName(writtenBy, authors) }))
     .sort((a, b) => b.seq - a.seq);
 
-/** Selects a page of entries. Seqs have no gaps and begin at 1, so the last row of a page shows whether another page follows. */
-const selectHistoryPage = accountQuery((value: ValueOf<OfUser & { before: number; limit: number }>, account) =>
-  drizzle
+/**
+ * Selects a page of entries. Seqs have no gaps and begin at 1, so the last row of a page shows whether another page follows. Only the
+ * oldest entry of each balance on the page reads the balance: its previous entry is before the page.
+ */
+const selectHistoryPage = accountQuery((value: ValueOf<OfUser & { before: number; limit: number }>, account) => {
+  const { grantSeq, previousSeq } = creditLedger;
+  const firstSeq = sql`min(${asInteger(value("before"))}, ${lastSeqOf(account)} + 1) - ${asInteger(value("limit"))}`;
+  const isOldest = sql`coalesce(${previousSeq} < (SELECT ${firstSeq}), 1)`;
+  return drizzle
     .select({ ...historyFields(), ...computed({ authors: authorNames(value) }) })
     .from(creditLedger)
-    .crossJoin(creditBalances)
-    .where(and(eq(accountId, account), lt(seq, value("before")), isBalanceOfEntry()))
+    .leftJoin(creditBalances, isBalanceOfEntry({ accountId, grantSeq: sql`iif(${isOldest}, ${grantSeq}, NULL)` }))
+    .leftJoin(usageEvents, isEventOfEntry())
+    .where(and(eq(accountId, account), lt(seq, value("before"))))
     .orderBy(desc(seq))
-    .limit(boundLimit(value("limit"))),
-);
+    .limit(boundLimit(value("limit")));
+});
+
+type HistoryPageRow = StatementRow<typeof selectHistoryPage>;
+
+/** Gives each entry of a page the fields of its balance, which the oldest entry of the balance has. */
+function withBalances(page: readonly HistoryPageRow[]): StoredEntry[] {
+  const balances = new Map<number, Pick<LedgerRow, "balanceId" | "packId" | "unit">>();
+  for (const { grantSeq, balanceId, packId, unit } of page) {
+    if (balanceId !== null && packId !== null && unit !== null) balances.set(grantSeq, { balanceId, packId, unit });
+  }
+  return page.map(({ grantSeq, ...row }) => {
+    const balance = balances.get(grantSeq);
+    assert(balance !== undefined, "each balance of a page is read with its oldest entry");
+    return { ...row, ...balance };
+  });
+}
+
+export const readHistoryPage = async (ctx: TenantCtx, userId: string, page: { before: number; limit: number }) =>
+  readEntries(withBalances(await all(ctx.db, selectHistoryPage(ctx, { userId }, page))));
 
 /** Selects a balance's entries from the entry `start` backwards. It needs no index and no scan, and reads the balance once. */
 const followChain = (account: SQL, start: SQL, value: ValueOf<OfUser & { balanceId: string; limit: number }>) => {
@@ -168,8 +212,9 @@ const followChain = (account: SQL, start: SQL, value: ValueOf<OfUser & { balance
     unit: sql<Unit>`${carried(unit)}`,
   };
   return read(
-    { ...entryFieldsOf(back), ...computed({ ...ofBalance, authors: authorNames(value) }) },
-    (list) => sql`WITH RECURSIVE ${walk} SELECT ${list} FROM ${back}`,
+    { ...entryFieldsOf(back), ...eventIdField(), ...computed({ ...ofBalance, authors: authorNames(value) }) },
+    (list) =>
+      sql`WITH RECURSIVE ${walk} SELECT ${list} FROM ${back} LEFT JOIN ${usageEvents} ON ${isEventOfEntry(back)}`,
   );
 };
 
@@ -187,105 +232,13 @@ const selectOlderOfBalance = accountQuery((value: ValueOf<OlderEntries>, account
   return followChain(account, older, value);
 });
 
-function historyStatement(ctx: TenantCtx, { userId, balanceId, limit }: HistoryInput, before: number | null) {
+async function readHistoryRows(ctx: TenantCtx, { userId, balanceId, limit }: HistoryInput, before: number | null) {
   if (balanceId === undefined) {
-    return selectHistoryPage(ctx, { userId }, { limit, before: before ?? Number.MAX_SAFE_INTEGER });
+    return readHistoryPage(ctx, userId, { limit, before: before ?? Number.MAX_SAFE_INTEGER });
   }
-  if (before === null) return selectNewestOfBalance(ctx, { userId }, { limit, balanceId });
-  return selectOlderOfBalance(ctx, { userId }, { limit, balanceId, before });
-}
-
-/** Returns a user's newest entries before a moment, newest first: at most `limit`. */
-export async function entriesBefore(ctx: TenantCtx, userId: string, beforeMs: number | null, limit: number) {
-  const before = beforeMs === null ? Number.MAX_SAFE_INTEGER : await firstSeqFrom(ctx, userId, beforeMs);
-  return readEntries(await all(ctx.db, selectHistoryPage(ctx, { userId }, { limit, before })));
-}
-
-const selectExpired = accountQuery((value: ValueOf<{ beforeMs: number; limit: number }>, account) => {
-  const { expiresAtMs, hasRemaining } = creditBalances;
-  return drizzle
-    .select(shownBalanceFields())
-    .from(sql`${creditBalances} INDEXED BY credit_balances_remaining`)
-    .where(sql`${creditBalances.accountId} = ${account} AND ${hasRemaining} = 1
-      AND ${expiresAtMs} < ${asInteger(value("beforeMs"))}`)
-    .orderBy(desc(expiresAtMs))
-    .limit(boundLimit(value("limit")));
-});
-
-/** Returns a user's balances that expired with a remaining amount, the latest first. The ledger has no entries of expiries (C14). */
-export async function expiriesBefore(ctx: TenantCtx, userId: string, beforeMs: number, limit: number) {
-  const nowMs = ctx.now();
-  const until = Math.min(beforeMs, nowMs + 1);
-  return (await all(ctx.db, selectExpired(ctx, { userId }, { beforeMs: until, limit }))).map((row) =>
-    showBalance(row, nowMs),
-  );
-}
-
-/** How many entries one page of a search examines, because there is no index by reason. */
-export const SEARCHED_LEDGER_ENTRIES_MAX = 1_000;
-
-/** The filters of a ledger search. */
-export interface LedgerFilters {
-  readonly reason?: LedgerRow["reason"] | undefined;
-  /** Entries from this moment on. */
-  readonly fromMs?: number | undefined;
-  /** Entries before this moment. */
-  readonly toMs?: number | undefined;
-}
-
-const passesFilters = (row: LedgerRow, { reason, fromMs, toMs }: LedgerFilters): boolean =>
-  (reason === undefined || row.reason === reason) &&
-  (fromMs === undefined || row.occurredAtMs >= fromMs) &&
-  (toMs === undefined || row.occurredAtMs < toMs);
-
-/**
- * Returns a page like `ledgerPage`, with the entries that pass the filters among the next `SEARCHED_LEDGER_ENTRIES_MAX`. A page may have fewer
- * than `limit` entries, or none, although other pages follow. Times never decrease with a user's seq, so a search by date begins at
- * `toMs` and ends at `fromMs`.
- */
-export async function searchLedger(ctx: TenantCtx, input: HistoryInput, filters: LedgerFilters): Promise<LedgerPage> {
-  const { reason, fromMs, toMs } = filters;
-  if (reason === undefined && fromMs === undefined && toMs === undefined) return ledgerPage(ctx, input);
-  const scope = scopeOf(ctx, input);
-  const beginsAtDate = toMs !== undefined && input.cursor === undefined && input.balanceId === undefined;
-  const start = beginsAtDate ? encodeCursor(await firstSeqFrom(ctx, input.userId, toMs), scope) : input.cursor;
-  const searched = await ledgerPage(ctx, { ...input, cursor: start, limit: SEARCHED_LEDGER_ENTRIES_MAX });
-  const found = searched.rows.filter((row) => passesFilters(row, filters));
-  const last = found[input.limit - 1];
-  const hasPassedStart = fromMs !== undefined && (searched.rows.at(-1)?.occurredAtMs ?? 0) < fromMs;
-  const rows = found.slice(0, input.limit);
-  if (last !== undefined && found.length > input.limit) return { rows, nextCursor: encodeCursor(last.seq, scope) };
-  return { rows, nextCursor: hasPassedStart ? null : searched.nextCursor };
-}
-
-/**
- * Returns the query for each account's first seq at a moment or later, or its last seq plus one if there is no such entry. Uses
- * binary search. `selectAccounts` is a SELECT with the column `account`.
- */
-export function readFirstSeqs(selectAccounts: SQL, value: ValueOf<{ atMs: number }>) {
-  const { accountId, seq, occurredAtMs } = creditLedger;
-  const isBefore = sql`${occurredAtMs} < ${value("atMs")}`;
-  return read(
-    computed({ accountId: sql<number>`half.account`, seq: sql<number>`half.low` }),
-    (list) => sql`WITH RECURSIVE half (account, low, high) AS (
-      SELECT account, 1, 1 + ${lastSeqOf(sql`account`)} FROM (${selectAccounts})
-      UNION ALL
-      SELECT account, iif(${isBefore}, ${seq} + 1, low), iif(${isBefore}, high, ${seq})
-      FROM half CROSS JOIN ${creditLedger} ON ${accountId} = account AND ${seq} = (low + high) / 2
-      WHERE low < high
-    )
-    SELECT ${list} FROM half WHERE low >= high`,
-  );
-}
-
-const selectFirstSeq = accountQuery((value: ValueOf<{ atMs: number }>, account) =>
-  readFirstSeqs(sql`SELECT ${account} AS account`, value),
-);
-
-/**
- * Returns the seq of the user's first entry at a moment or later, or the last seq plus one if there is none. Uses binary search.
- */
-export async function firstSeqFrom(ctx: TenantCtx, userId: string, atMs: number): Promise<number> {
-  const [found] = await all(ctx.db, selectFirstSeq(ctx, { userId }, { atMs }));
-  return found?.seq ?? 1;
+  const ofBalance =
+    before === null
+      ? selectNewestOfBalance(ctx, { userId }, { limit, balanceId })
+      : selectOlderOfBalance(ctx, { userId }, { limit, balanceId, before });
+  return readEntries(await all(ctx.db, ofBalance));
 }

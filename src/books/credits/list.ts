@@ -29,7 +29,7 @@ import {
   selectUnderReferenceAsOf,
 } from "../ledger/spendable-balances.ts";
 import { back, isLastOf, walkBack } from "../ledger/walk-back.ts";
-import { firstSeqFrom } from "./history.ts";
+import { firstSeqFrom } from "./first-seq.ts";
 import { type ShownBalance, showBalance, shownBalanceFields } from "./read-balance.ts";
 import { rangeOf } from "./users.ts";
 

@@ -1,7 +1,15 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { asInteger, drizzle, fields, hasRow, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
-import { accounts, alertStates, alerts, creditBalances, creditLedger, webhookMessages } from "../../db/schema.ts";
+import {
+  accounts,
+  alertStates,
+  alerts,
+  creditBalances,
+  creditLedger,
+  usageEvents,
+  webhookMessages,
+} from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { deliveryTimes, parseEndpoints, wantedMessages } from "../../webhooks/outbox.ts";
@@ -33,8 +41,10 @@ type EntriesOfWrite = WriteContext & { entries: number; eventIds: string | null;
  * and the payments of owed amounts (C21). The entries of settlements can be anywhere in the batch.
  */
 function changeOfUser(value: ValueOf<EntriesOfWrite>): SQL {
-  const { accountId, seq, reason, eventId, reservationId, isRevoked } = creditLedger;
+  const { accountId, seq, reason, eventSeq, reservationId, isRevoked } = creditLedger;
   const ofUser = sql`(SELECT watched.account FROM watched)`;
+  const seqsOfEvents = sql`SELECT ${usageEvents.seq} FROM json_each(${value("eventIds")}) AS named CROSS JOIN ${usageEvents}
+    ON ${usageEvents.environmentId} = ${value("environmentId")} AND ${usageEvents.eventId} = named.value`;
   return sql`watched (account) AS MATERIALIZED (${writtenAccount(value)}),
   change (account, balance, delta, was_revoked) AS MATERIALIZED (
     SELECT ${first.accountId}, (SELECT ${creditBalances.id} FROM ${creditBalances} WHERE ${isBalanceOfEntry(first)}), delta, coalesce((
@@ -49,7 +59,7 @@ function changeOfUser(value: ValueOf<EntriesOfWrite>): SQL {
           ORDER BY ${seq} DESC LIMIT ${asInteger(value("entries"))}
         )
         UNION SELECT * FROM ${creditLedger} WHERE ${isSinceSettled(value, ofUser)} AND iif(
-          ${reason} = 'event_committed', ${eventId} IN (SELECT value FROM json_each(${value("eventIds")})),
+          ${reason} = 'event_committed', ${eventSeq} IN (${seqsOfEvents}),
           ${reason} = 'admin_adjust' AND ${isRevoked} = 0
             AND ${reservationId} IN (SELECT value FROM json_each(${value("settled")}))
         )

@@ -1,5 +1,5 @@
-import { desc, eq, type SQL, sql } from "drizzle-orm";
-import { alias } from "drizzle-orm/sqlite-core";
+import { and, desc, eq, type SQL, sql } from "drizzle-orm";
+import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import {
   asInteger,
   type ColumnsOf,
@@ -12,7 +12,7 @@ import {
   scalar,
   type ValueOf,
 } from "../../db/query.ts";
-import { creditBalances, creditLedger, ENTRY_KINDS } from "../../db/schema.ts";
+import { creditBalances, creditLedger, ENTRY_KINDS, usageEvents } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { authorOfWrite } from "./author.ts";
@@ -92,8 +92,13 @@ export const lastEntry = (value: ValueOf<WriteContext>) => sql`(
 
 /** Returns a condition: a balance is that of an entry. The plus keeps SQLite from finding the account again for each balance. */
 export const isBalanceOfEntry = (
-  entry: Pick<ColumnsOf<typeof creditLedger>, "accountId" | "grantSeq"> = creditLedger,
+  entry: { readonly [Name in "accountId" | "grantSeq"]: SQL | SQLiteColumn } = creditLedger,
 ): SQL => sql`${creditBalances.accountId} = +${entry.accountId} AND ${creditBalances.grantSeq} = ${entry.grantSeq}`;
+
+/** Returns a condition: an event is the one that an entry pays for. Left-join it. */
+export const isEventOfEntry = (
+  entry: Pick<ColumnsOf<typeof creditLedger>, "accountId" | "eventSeq"> = creditLedger,
+): SQL => sql`${usageEvents.accountId} = ${entry.accountId} AND ${usageEvents.seq} = ${entry.eventSeq}`;
 
 /** Returns a condition: a balance has this id and belongs to the account. */
 export const isBalanceOf = (value: ValueOf<WriteContext>, id: SQL): SQL =>
@@ -117,6 +122,15 @@ export interface NewEntry {
 
 const repeated = alias(creditLedger, "repeated");
 
+/** Returns SQL for the seq of an event, which is written before its entries. Null if the id is null. */
+export const seqOfEvent = (value: ValueOf<{ environmentId: number }>, id: SQL) =>
+  scalar(
+    drizzle
+      .select(fields(usageEvents, "seq"))
+      .from(usageEvents)
+      .where(and(eq(usageEvents.environmentId, value("environmentId")), sql`${usageEvents.eventId} = ${id}`)),
+  );
+
 const insertEntriesSql = query((value: ValueOf<WriteContext & { entries: string }>) => {
   const repeat = (column: SQL) => sql`(
     SELECT ${column} FROM ${creditLedger} AS ${repeated}
@@ -133,7 +147,7 @@ const insertEntriesSql = query((value: ValueOf<WriteContext & { entries: string 
       previousSeq: sql`coalesce(${lastLedgerEntry.seq} + 1 + (entry.value ->> 'previous'), ${creditBalances.lastSeq})`,
       kind: sql`coalesce(entry.value ->> 'kind', ${repeat(sql`${repeated.kind}`)})`,
       writtenBy: authorOfWrite(value),
-      eventId: sql`entry.value ->> 'eventId'`,
+      eventSeq: seqOfEvent(value, sql`entry.value ->> 'eventId'`),
       reservationId: sql`entry.value ->> 'reservationId'`,
       note: sql`coalesce(entry.value ->> 'note', ${repeat(sql`${repeated.note}`)})`,
       occurredAtMs: lastLedgerEntry.occurredAtMs,

@@ -18,24 +18,25 @@ import { deliver, deliveryTimes, insertMessagesOf, type Outgoing, wantedMessages
 import { amountOf } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { debitsJson } from "./debits.ts";
-import { isBalanceOfEntry, lastSeqOf } from "./insert-entries.ts";
+import { isBalanceOfEntry, lastSeqOf, seqOfEvent } from "./insert-entries.ts";
 import { memberNumberOf } from "./members.ts";
 import { deliverPrefixed, endpointsByType, type LedgerMessage, type MessageWrites } from "./messages.ts";
 import { isSinceSettled } from "./owed.ts";
 
 /** Returns SQL for the seq of a message's last entry. `m.value` is the message. */
-function seqOf(account: SQL): SQL {
-  const { accountId, seq, eventId, reservationId, reason } = creditLedger;
+function seqOf(value: ValueOf<WriteContext>): SQL {
+  const account = accountOfWrite(value);
+  const { accountId, seq, eventSeq, reservationId, reason } = creditLedger;
   const ofGrant = sql`(
     SELECT ${creditBalances.grantSeq} FROM ${creditBalances} WHERE ${creditBalances.id} = m.value ->> '$.last.grantedId'
   )`;
   return sql`iif(m.value ->> 'last' IS NULL, NULL, iif(m.value ->> '$.last.grantedId' IS NOT NULL, ${ofGrant}, (
   SELECT ${seq} FROM ${creditLedger} WHERE ${accountId} = ${account}
-    AND (m.value ->> '$.last.eventId' IS NULL OR ${eventId} = m.value ->> '$.last.eventId')
+    AND (m.value ->> '$.last.eventId' IS NULL OR ${eventSeq} = (${seqOfEvent(value, sql`m.value ->> '$.last.eventId'`)}))
     AND (m.value ->> '$.last.reservationId' IS NULL
       OR (${reservationId} = m.value ->> '$.last.reservationId' AND ${reason} <> 'admin_adjust'))
     AND (m.value ->> '$.last.returnedId' IS NULL
-      OR (${reservationId} = m.value ->> '$.last.returnedId' AND ${eventId} IS NULL AND ${reason} <> 'admin_adjust'))
+      OR (${reservationId} = m.value ->> '$.last.returnedId' AND ${eventSeq} IS NULL AND ${reason} <> 'admin_adjust'))
   ORDER BY ${seq} DESC LIMIT 1
 ) - coalesce(m.value ->> '$.last.after', 0)))`;
 }
@@ -139,7 +140,7 @@ const insertLedgerMessages = insertMessagesOf<WriteContext & { messages: string 
         WHEN m.value ->> 'isEntry' THEN ${dataOfEntry(account)}
         WHEN m.value ->> 'reached' IS NOT NULL THEN ${dataOfReachedLimit(value)}
         ELSE m.value -> 'data'
-      END, '$.seq', iif(m.value ->> 'reached' IS NULL, ${seqOf(account)}, ${lastSeqOf(account)})))`;
+      END, '$.seq', iif(m.value ->> 'reached' IS NULL, ${seqOf(value)}, ${lastSeqOf(account)})))`;
   },
   (value) => sql`(m.value ->> 'mustMove' IS NULL OR ${hasMoved(accountOfWrite(value))})
     AND (m.value ->> 'reached' IS NULL OR ${hasReached(value)})`,

@@ -241,7 +241,7 @@ export const limitOf = ({ matches, memberId: _, ...row }: UserLimitRow): UsageLi
 });
 
 /** A user's usage against a limit, as the API returns it (Q6). */
-function presentUserLimit(limit: UsageLimit, counter: Counter | undefined, nowMs: number): UserLimitOutput {
+export function presentUserLimit(limit: UsageLimit, counter: Counter | undefined, nowMs: number): UserLimitOutput {
   const { id: limitId, name, unit, every, timeZone } = limit;
   const { usedMinor, amountMinor, endMs } = readLimitStatus(limit, counter, nowMs);
   const remainingOf = (minor: Minor) => fromMinor(unit, Math.max(0, minor - usedMinor) as Minor);
@@ -257,6 +257,15 @@ function presentUserLimit(limit: UsageLimit, counter: Counter | undefined, nowMs
 /** The limits of rows, as the API returns them. */
 export function presentUserLimits(rows: readonly UserLimitRow[], nowMs: number): UserLimitOutput[] {
   return rows.map((row) => presentUserLimit(limitOf(row), counterOf(row), nowMs));
+}
+
+/** A member's usage against the limits per member, without the payer's (ME5). */
+export async function readMemberLimits(
+  ctx: TenantCtx,
+  holder: HolderInput & { readonly memberId: string },
+): Promise<UserLimitsOutput> {
+  const { limits } = await readUserLimits(ctx, holder);
+  return { limits: limits.filter(({ memberId }) => memberId === holder.memberId) };
 }
 
 /**

@@ -1,4 +1,4 @@
-import { and, eq, sql } from "drizzle-orm";
+import { and, desc, eq, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { computed, drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
 import { priceLists, reservations } from "../../db/schema.ts";
@@ -142,8 +142,25 @@ export const selectLater = query((value: ValueOf<AfterVersion>) =>
     .limit(VERSIONS_A_READ),
 );
 
-/** Reads no row, so that usages with quantities pay nothing for prices. */
-export const selectNone = query(() => {
-  const { environmentId, version } = priceLists;
-  return drizzle.select(versionFields()).from(priceLists).where(sql`(${environmentId}, ${version}) = (NULL, NULL)`);
+/** The version in force at a moment: two rows. Without its list if the isolate knows it. */
+export const selectInForceOnce = query((value: ValueOf<ListOfEnvironment & { atMs: number; known: string }>) => {
+  const isKnown = sql`${priceLists.version} IN (SELECT value FROM json_each(${value("known")}))`;
+  return drizzle
+    .select({
+      ...fields(priceLists, "version", "effectiveAtMs"),
+      ...computed({
+        rules: sql<string | null>`iif(${isKnown}, NULL, ${priceLists.rules})`,
+        costs: sql<string | null>`iif(${isKnown}, NULL, ${priceLists.costs})`,
+      }),
+    })
+    .from(priceLists)
+    .where(
+      and(
+        eq(priceLists.environmentId, value("environmentId")),
+        sql`${priceLists.isDeleted} = 0`,
+        sql`${priceLists.effectiveAtMs} <= ${value("atMs")}`,
+      ),
+    )
+    .orderBy(desc(priceLists.effectiveAtMs), desc(priceLists.version))
+    .limit(1);
 });

@@ -21,8 +21,8 @@ import {
   type PriceVersion,
   selectByNumber,
   selectInForceAt,
+  selectInForceOnce,
   selectLater,
-  selectNone,
   selectPinned,
   VERSIONS_A_READ,
   type VersionRow,
@@ -73,15 +73,24 @@ interface Repair {
   readonly key: string;
 }
 
+interface UnreadPrices {
+  readonly versions: readonly number[];
+  readonly repairs: readonly Repair[];
+  readonly moments: readonly number[];
+}
+
 /** Versions that a decision needs, and that were not read. `withPrices` reads them and calls again. */
 export class PricesUnread extends Error {
   readonly versions: readonly number[];
   readonly repairs: readonly Repair[];
+  /** Times whose version in force is not known. */
+  readonly moments: readonly number[];
 
-  constructor(versions: readonly number[], repairs: readonly Repair[]) {
+  constructor({ versions = [], repairs = [], moments = [] }: Partial<UnreadPrices>) {
     super("Versions of the price list were not read.");
     this.versions = versions;
     this.repairs = repairs;
+    this.moments = moments;
   }
 }
 
@@ -101,6 +110,11 @@ export async function withPrices<Answer>(
   }
 }
 
+const NO_VERSION: PriceBase = { version: null, mayHaveLater: false };
+
+/** With `VERSIONS_A_READ`, a repair looks at the next 64 versions. */
+const LATER_READS_MAX = 8;
+
 const needsPrice = ({ meters, quantities }: UnpricedUsage): boolean =>
   meters !== undefined || (quantities !== undefined && isUnstated(quantities));
 
@@ -112,6 +126,8 @@ export class Prices {
   readonly #effectiveAtMs: Map<number, number>;
   /** The later version that prices a usage, by the key of its repair; null for none. */
   readonly #repaired = new Map<string, PriceVersion | null>();
+  /** Whether the versions in force at the call's times were selected. */
+  #isSelected = false;
 
   constructor(ctx: TenantCtx) {
     this.#ctx = ctx;
@@ -123,40 +139,47 @@ export class Prices {
     return JSON.stringify([...this.#versions.keys()]);
   }
 
-  /** Selects the versions for usages, those in force at their time. Reads no row for usages with quantities. */
+  /** Selects the versions for usages, those in force at their time. No statement for usages with quantities. */
   select(
     usages: readonly (UnpricedUsage & { readonly occurredAt?: number | undefined })[],
     nowMs: number,
-  ): Statement<VersionRow> {
+  ): Statement<VersionRow>[] {
     const moments = usages.filter(needsPrice).map(({ occurredAt }) => pricedAt(occurredAt, nowMs));
-    return this.#selectAt(moments);
-  }
-
-  /** Selects the version in force now, which a hold pins. */
-  selectNow(nowMs: number): Statement<VersionRow> {
-    return this.#selectAt([nowMs]);
+    return moments.length === 0 ? [] : [this.#selectAt(moments)];
   }
 
   #selectAt(moments: readonly number[]): Statement<VersionRow> {
-    if (moments.length === 0) return selectNone({});
-    const environmentId = this.#ctx.environment.id;
-    return selectInForceAt({ environmentId, moments: JSON.stringify([...new Set(moments)]), known: this.#known });
+    this.#isSelected = true;
+    const key = { environmentId: this.#ctx.environment.id, known: this.#known };
+    const different = [...new Set(moments)];
+    const [only] = different;
+    if (different.length === 1 && only !== undefined) return selectInForceOnce({ ...key, atMs: only });
+    return selectInForceAt({ ...key, moments: JSON.stringify(different) });
   }
 
   /** Selects the version that a reservation pins, for the usage of its commit. */
-  selectPinned(reservationId: string, usage: UnpricedUsage): Statement<VersionRow> {
-    if (!needsPrice(usage)) return selectNone({});
-    return selectPinned({ environmentId: this.#ctx.environment.id, reservationId, known: this.#known });
+  selectPinned(reservationId: string, usage: UnpricedUsage): Statement<VersionRow>[] {
+    if (!needsPrice(usage)) return [];
+    return [selectPinned({ environmentId: this.#ctx.environment.id, reservationId, known: this.#known })];
   }
 
-  /** Returns whether a decision from memory can know the version in force at each usage's time. */
-  canRecall(settingsSnapshot: string | null, usages: readonly { readonly occurredAt?: number | undefined }[]): boolean {
+  /** Returns whether a decision from memory can know the version in force at each time of a usage that needs a price. */
+  canRecall(
+    settingsSnapshot: string | null,
+    usages: readonly (UnpricedUsage & { readonly occurredAt?: number | undefined })[],
+  ): boolean {
     const nowMs = this.#ctx.now();
-    return usages.every(({ occurredAt }) => inForceBy(settingsSnapshot, pricedAt(occurredAt, nowMs)) !== undefined);
+    const needing = usages.filter(needsPrice);
+    return needing.every(({ occurredAt }) => inForceBy(settingsSnapshot, pricedAt(occurredAt, nowMs)) !== undefined);
+  }
+
+  /** Returns whether a decision from memory can know the version in force now, which a hold pins. */
+  canRecallNow(settingsSnapshot: string | null): boolean {
+    return inForceBy(settingsSnapshot, this.#ctx.now()) !== undefined;
   }
 
   /** Takes the rows of a select. */
-  take(rows: readonly VersionRow[]): void {
+  take(rows: readonly VersionRow[] = []): void {
     for (const row of rows) {
       const { version, effectiveAtMs, rules, costs } = row;
       this.#effectiveAtMs.set(version, effectiveAtMs);
@@ -171,12 +194,21 @@ export class Prices {
     }
   }
 
-  /** Returns the version in force at a usage's time. `select` must have read it, unless the settings snapshot tells it. */
+  /**
+   * Returns the version in force at a usage's time. Throws `PricesUnread` if neither the settings snapshot tells it nor `select` has
+   * read it: the snapshot names few versions, and a hold with quantities selects none.
+   */
   baseAt({ settingsSnapshot, nowMs }: PricesAtRead, occurredAt?: number | undefined): PriceBase {
     const atMs = pricedAt(occurredAt, nowMs);
     const listed = inForceBy(settingsSnapshot, atMs);
+    if (listed === undefined && !this.#isSelected) throw new PricesUnread({ moments: [atMs] });
     const version = listed === undefined ? this.#latestAt(atMs) : listed;
     return { version, mayHaveLater: inForceBy(settingsSnapshot, nowMs) !== version };
+  }
+
+  /** Prices an event by the version in force at its time. */
+  priceEvent(account: PricesAtRead, usage: UnpricedUsage & { readonly occurredAt?: number | undefined }): PricedUsage {
+    return this.price(usage, needsPrice(usage) ? this.baseAt(account, usage.occurredAt) : NO_VERSION);
   }
 
   /** Returns the version that a reservation pins; null if there was none when it was made (PR5). */
@@ -213,14 +245,14 @@ export class Prices {
     if (price.kind !== "missing" || !mayHaveLater) return priced(usage, meters, metered, version, price);
     const key = JSON.stringify([base, event, model, meters]);
     const later = this.#repaired.get(key);
-    if (later === undefined) throw new PricesUnread([], [{ base, usage: metered, key }]);
+    if (later === undefined) throw new PricesUnread({ repairs: [{ base, usage: metered, key }] });
     if (later === null) throw priceNotFound(usage, price);
     return priced(usage, meters, metered, later, priceOf(later.rules, metered));
   }
 
   #read(version: number): PriceVersion {
     const read = this.#versions.get(version);
-    if (read === undefined) throw new PricesUnread([version], []);
+    if (read === undefined) throw new PricesUnread({ versions: [version] });
     return read;
   }
 
@@ -234,8 +266,9 @@ export class Prices {
   }
 
   /** Reads what a decision needed. */
-  async load({ versions, repairs }: PricesUnread): Promise<void> {
+  async load({ versions, repairs, moments }: PricesUnread): Promise<void> {
     const { db, environment } = this.#ctx;
+    if (moments.length > 0) this.take(await all(db, this.#selectAt(moments)));
     for (let at = 0; at < versions.length; at += VERSIONS_A_READ) {
       const some = JSON.stringify(versions.slice(at, at + VERSIONS_A_READ));
       this.take(await all(db, selectByNumber({ environmentId: environment.id, versions: some })));
@@ -243,14 +276,13 @@ export class Prices {
     for (const [base, some] of Map.groupBy(repairs, (repair) => repair.base)) await this.#findLater(base, some);
   }
 
+  /** Finds the first later version that prices each usage, among the next ones and the one in force now. */
   async #findLater(base: number | null, repairs: readonly Repair[]): Promise<void> {
     const { db, environment } = this.#ctx;
     const nowMs = this.#ctx.now();
     let last = base === null ? { effectiveAtMs: -1, version: 0 } : this.#read(base);
     let open = repairs;
-    while (open.length > 0) {
-      const position = { fromMs: last.effectiveAtMs, after: last.version, nowMs };
-      const rows = await all(db, selectLater({ environmentId: environment.id, ...position }));
+    const search = (rows: readonly VersionRow[]) => {
       this.take(rows);
       for (const { version } of rows) {
         const later = this.#read(version);
@@ -260,8 +292,14 @@ export class Prices {
         open = open.filter(({ key }) => !this.#repaired.has(key));
         last = later;
       }
+    };
+    for (let read = 0; read < LATER_READS_MAX && open.length > 0; read++) {
+      const position = { fromMs: last.effectiveAtMs, after: last.version, nowMs };
+      const rows = await all(db, selectLater({ environmentId: environment.id, ...position }));
+      search(rows);
       if (rows.length < VERSIONS_A_READ) break;
     }
+    if (open.length > 0) search(await all(db, this.#selectAt([nowMs])));
     for (const { key } of open) this.#repaired.set(key, null);
   }
 }

@@ -77,3 +77,7 @@ export async function getUnitNames(ctx: TenantCtx): Promise<UnitNames> {
   const [row] = await all(ctx.db, selectUnitNames({ environmentId: ctx.environment.id }));
   return readNames(row?.unitNames);
 }
+
+/** Returns the names of units for several of them. */
+export const namesOfMany = ({ names }: UnitNames): ReadonlyMap<string, string> =>
+  new Map(UNITS.flatMap((unit) => (names[unit] === undefined ? [] : [[unit, names[unit].other] as const])));

@@ -215,17 +215,24 @@ export async function readStatement(root: SystemCtx, appId: string, statementId:
   return { ...presentSummary(row), lines: shown };
 }
 
-/** Returns the statement as CSV, with a header row. Throws `temporarily_unavailable` while it is being made. */
-export function statementCsv({ lines }: StatementOutput, options: { readonly isRaw: boolean }): string {
+/**
+ * Returns the statement as CSV, with a header row. If some unit has a name, the last column has the names (PR7). Throws
+ * `temporarily_unavailable` while it is being made.
+ */
+export function statementCsv(
+  { lines }: StatementOutput,
+  { isRaw, unitNames }: { readonly isRaw: boolean; readonly unitNames: ReadonlyMap<string, string> },
+): string {
   if (lines === null) throw temporarilyUnavailable("The statement is still being made; try again in a minute.");
-  const header = ["unit", "packId", "packName", ...COLUMNS];
+  const header = ["unit", "packId", "packName", ...COLUMNS, ...(unitNames.size === 0 ? [] : ["unitName"])];
   const rows = lines.map((line) => {
     const { granted, ...rest } = line;
     const flat: Readonly<Record<string, number | string>> = {
       ...rest,
       ...Object.fromEntries(Object.entries(granted).map(([name, value]) => [`granted.${name}`, value])),
+      unitName: unitNames.get(line.unit) ?? "",
     };
     return header.map((column) => flat[column] ?? "");
   });
-  return csvText(header, rows, options);
+  return csvText(header, rows, { isRaw });
 }

@@ -88,12 +88,12 @@ export async function commitReservation(
         read: () => [
           selectReservation(ctx, reservationId),
           selectEvent(ctx, eventId),
-          prices.selectPinned(reservationId, { event: "", ...sent }),
+          ...prices.selectPinned(reservationId, { event: "", ...sent }),
         ],
         balances: (nowMs) => selectBalancesForCommit(ctx, { reservationId }, { nowMs, reservationId }),
         recall: ({ reservations }) => {
           const reservation = reservations.get(reservationId);
-          return reservation === undefined ? null : [[reservation], [], []];
+          return reservation === undefined ? null : [[reservation], []];
         },
         decide: ([[reservation], [stored], listed], account) => {
           prices.take(listed);

@@ -2,7 +2,7 @@ import { type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { requireEnvironment } from "../../catalog/apps.ts";
 import { computed, drizzle, query, read, type ValueOf } from "../../db/query.ts";
-import { accounts, usageDays, usageTotals } from "../../db/schema.ts";
+import { accounts, members, usageDays, usageTotals } from "../../db/schema.ts";
 import { batch } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
@@ -35,6 +35,7 @@ export interface EnvironmentUsageOutput {
     readonly event?: string | undefined;
     readonly model?: string | null | undefined;
     readonly userId?: string | undefined;
+    readonly memberId?: string | undefined;
   }[];
   readonly upTo: string;
 }
@@ -43,7 +44,7 @@ export interface EnvironmentUsageInput {
   readonly mode: Mode;
   readonly from: number;
   readonly to: number;
-  readonly groupBy: "day" | "event" | "model" | "user";
+  readonly groupBy: "day" | "event" | "model" | "user" | "member";
 }
 
 /** The most rows of day sums that one request adds up. */
@@ -76,58 +77,73 @@ const USAGE_UNITS = [
   [sql`usage.ch`, sql`usage.cl`],
 ] as const;
 
-const selectLargest = query((value: ValueOf<DaySpan>) => {
-  const userId = sql`(SELECT ${accounts.userId} FROM ${accounts} WHERE ${accounts.id} = part.account)`;
-  const sumOf = sumsOf(usageDays, onceARow);
-  const largest = (order: SQL, where = sql`1`) => sql`
+/** Selects the largest users, or with `by` a member the largest pairs of user and member, which `who` names as a JSON list. */
+const selectLargestBy = (by: "user" | "member") =>
+  query((value: ValueOf<DaySpan>) => {
+    const userId = sql`(SELECT ${accounts.userId} FROM ${accounts} WHERE ${accounts.id} = part.account)`;
+    const memberId = sql`(
+    SELECT ${members.memberId} FROM ${members} WHERE ${members.accountId} = part.account AND ${members.number} = part.member
+  )`;
+    const member = by === "member" ? sql`${usageDays.memberNumber}` : sql`0`;
+    const who = by === "member" ? sql`json_array(${userId}, ${memberId})` : userId;
+    const isListed = by === "member" ? sql`${usageDays.memberNumber} > 0` : sql`true`;
+    const sumOf = sumsOf(usageDays, onceARow);
+    const largest = (order: SQL, where = sql`1`) => sql`
     SELECT who FROM (SELECT usage.who FROM usage WHERE ${where} ORDER BY ${order}, usage.who LIMIT ${LARGEST_MAX})`;
-  const byUnit = USAGE_UNITS.map(([high, low]) => largest(sql`${high} DESC, ${low} DESC`, sql`${high} + ${low} > 0`));
-  const [counts, tokens] = [carriedSums(sql`part.nh`, sql`part.nl`), carriedSums(sql`part.th`, sql`part.tl`)];
-  const [seconds, cents] = [carriedSums(sql`part.sh`, sql`part.sl`), carriedSums(sql`part.ch`, sql`part.cl`)];
-  return read(
-    computed({
-      group: sql<string>`usage.who`,
-      rows: sql<number>`(SELECT sum(usage.size) FROM usage)`,
-      events: sql<number>`part.e`,
-      countHigh: sql<number>`part.nh`,
-      countLow: sql<number>`part.nl`,
-      tokensHigh: sql<number>`part.th`,
-      tokensLow: sql<number>`part.tl`,
-      secondsHigh: sql<number>`part.sh`,
-      secondsLow: sql<number>`part.sl`,
-      centsHigh: sql<number>`part.ch`,
-      centsLow: sql<number>`part.cl`,
-      costHigh: sql<number>`part.oh`,
-      costLow: sql<number>`part.ol`,
-      withoutCost: sql<number>`part.free`,
-      meter: sql<string | null>`part.meter`,
-      whole: sql<number | null>`part.whole`,
-      rest: sql<number | null>`part.rest`,
-    }),
-    (list) => sql`WITH part AS MATERIALIZED (
-      SELECT ${usageDays.accountId} AS account, meter.key AS meter, sum(${onceARow(sql`1`)}) AS size, ${sumOf.events} AS e,
+    const byUnit = USAGE_UNITS.map(([high, low]) => largest(sql`${high} DESC, ${low} DESC`, sql`${high} + ${low} > 0`));
+    const [counts, tokens] = [carriedSums(sql`part.nh`, sql`part.nl`), carriedSums(sql`part.th`, sql`part.tl`)];
+    const [seconds, cents] = [carriedSums(sql`part.sh`, sql`part.sl`), carriedSums(sql`part.ch`, sql`part.cl`)];
+    return read(
+      computed({
+        group: sql<string>`usage.who`,
+        rows: sql<number>`(SELECT sum(usage.size) FROM usage)`,
+        events: sql<number>`part.e`,
+        countHigh: sql<number>`part.nh`,
+        countLow: sql<number>`part.nl`,
+        tokensHigh: sql<number>`part.th`,
+        tokensLow: sql<number>`part.tl`,
+        secondsHigh: sql<number>`part.sh`,
+        secondsLow: sql<number>`part.sl`,
+        centsHigh: sql<number>`part.ch`,
+        centsLow: sql<number>`part.cl`,
+        costHigh: sql<number>`part.oh`,
+        costLow: sql<number>`part.ol`,
+        withoutCost: sql<number>`part.free`,
+        meter: sql<string | null>`part.meter`,
+        whole: sql<number | null>`part.whole`,
+        rest: sql<number | null>`part.rest`,
+      }),
+      (list) => sql`WITH part AS MATERIALIZED (
+      SELECT ${usageDays.accountId} AS account, ${member} AS member, meter.key AS meter, sum(${onceARow(sql`1`)}) AS size, ${sumOf.events} AS e,
         ${sumOf.countHigh} AS nh, ${sumOf.countLow} AS nl, ${sumOf.tokensHigh} AS th, ${sumOf.tokensLow} AS tl,
         ${sumOf.secondsHigh} AS sh, ${sumOf.secondsLow} AS sl, ${sumOf.centsHigh} AS ch, ${sumOf.centsLow} AS cl,
         ${sumOf.costHigh} AS oh, ${sumOf.costLow} AS ol, ${sumOf.withoutCost} AS free,
         ${sumOfDayMeters.whole} AS whole, ${sumOfDayMeters.rest} AS rest
       FROM ${daysOfSpan(value, usageDays)} LEFT JOIN ${eachMeter(usageDays.meters)}
-      GROUP BY ${usageDays.accountId}, meter.key
+      WHERE ${isListed} GROUP BY ${usageDays.accountId}, member, meter.key
     ), usage AS MATERIALIZED (
-      SELECT part.account, ${userId} AS who, sum(part.size) AS size, sum(part.e) AS e, ${counts.whole} AS nh, ${counts.rest} AS nl,
+      SELECT part.account, part.member, ${who} AS who, sum(part.size) AS size, sum(part.e) AS e, ${counts.whole} AS nh, ${counts.rest} AS nl,
         ${tokens.whole} AS th, ${tokens.rest} AS tl, ${seconds.whole} AS sh, ${seconds.rest} AS sl, ${cents.whole} AS ch,
         ${cents.rest} AS cl
-      FROM part GROUP BY part.account
-    ) SELECT ${list} FROM usage JOIN part USING (account)
+      FROM part GROUP BY part.account, part.member
+    ) SELECT ${list} FROM usage JOIN part USING (account, member)
       WHERE usage.who IN (${sql.join([largest(sql`usage.e DESC`), ...byUnit], sql` UNION `)})
       ORDER BY usage.e DESC, usage.who LIMIT ${METERS_OF_GROUPS_MAX + 1}`,
-  );
-});
+    );
+  });
+
+/** Reads the `who` of a pair, which SQLite wrote. */
+function pairOf(who: string): { readonly userId: string; readonly memberId: string } {
+  const [userId, memberId] = JSON.parse(who) as readonly [string, string];
+  return { userId, memberId };
+}
 
 const selectTotals = {
   day: selectBy(usageTotals.day),
   event: selectBy(usageTotals.event),
   model: selectBy(usageTotals.model),
-  user: selectLargest,
+  user: selectLargestBy("user"),
+  member: selectLargestBy("member"),
 };
 
 /**
@@ -144,7 +160,8 @@ export async function readEnvironmentUsage(
   const { id: environmentId, clock } = await requireEnvironment(root, appId, mode);
   const span = { environmentId, from: from / DAY_MS, to: to / DAY_MS, rows: sumsMax + 1 };
   const [rows, [state]] = await batch(root.db, [selectTotals[groupBy](span), selectSumState({ appId, environmentId })]);
-  const summed = groupBy === "user" ? (rows[0]?.rows ?? 0) : rows.reduce((sum, row) => sum + row.rows, 0);
+  const summed =
+    groupBy === "user" || groupBy === "member" ? (rows[0]?.rows ?? 0) : rows.reduce((sum, row) => sum + row.rows, 0);
   if (summed > sumsMax) throw invalid("from", "must be later, or `to` earlier: there is too much usage in this span");
   const groups = new Map<number | string, UsageSums>();
   for (const row of rows) {
@@ -166,6 +183,7 @@ export async function readEnvironmentUsage(
       ...(groupBy === "event" ? { event: String(group) } : {}),
       ...(groupBy === "model" ? { model: group === "" ? null : String(group) } : {}),
       ...(groupBy === "user" ? { userId: String(group) } : {}),
+      ...(groupBy === "member" ? pairOf(String(group)) : {}),
       ...presentSums(sums),
     })),
     upTo: summedUntil(root, clock, state),

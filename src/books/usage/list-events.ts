@@ -9,9 +9,9 @@ import type { TenantCtx } from "../../runtime.ts";
 import type { UnitAmounts } from "../amounts/amount.ts";
 import { filterCovers } from "../amounts/match.ts";
 import type { MeterAmounts } from "../amounts/meters.ts";
-import { accountQuery } from "../ledger/account.ts";
+import { accountQuery, type OfUser } from "../ledger/account.ts";
 import { readDebits } from "../ledger/debits.ts";
-import { memberIdOf } from "../ledger/members.ts";
+import { memberIdOf, memberNumberOf } from "../ledger/members.ts";
 import { debitsField, SHOWN_DEBIT_BYTES_MAX, shownDebits } from "../ledger/stored-legs.ts";
 import {
   type AmountOfBalance,
@@ -47,6 +47,7 @@ export interface EventsOutput {
 
 export interface EventsInput {
   readonly userId?: string | undefined;
+  readonly memberId?: string | undefined;
   readonly eventId?: string | undefined;
   readonly event?: string | undefined;
   readonly model?: string | undefined;
@@ -90,21 +91,35 @@ interface EventPosition {
 
 type EventSpan = EventPosition & { from: number };
 
+type PageValues = EventSpan & { limit: number; memberId: string };
+
 /** The events of a span, the newest by `occurredAt` first. */
-const selectEventsPage = accountQuery((value: ValueOf<EventSpan & { limit: number }>, account) => {
-  const { accountId, occurredAtMs, seq } = usageEvents;
-  return drizzle
-    .select({ ...listedEventFields(), ...shortDebits() })
-    .from(sql`${usageEvents} INDEXED BY usage_events_occurred`)
-    .where(
-      and(
-        eq(accountId, account),
-        gte(occurredAtMs, value("from")),
-        sql`(${occurredAtMs}, ${seq}) < (${value("beforeMs")}, ${value("beforeSeq")})`,
-      ),
-    )
-    .orderBy(desc(occurredAtMs), desc(seq))
-    .limit(boundLimit(value("limit")));
+const eventsPage = (
+  index: SQL,
+  isOfMember: (value: ValueOf<PageValues & { environmentId: number }>, account: SQL) => SQL | undefined,
+) =>
+  accountQuery((value: ValueOf<PageValues & OfUser>, account) => {
+    const { accountId, occurredAtMs, seq } = usageEvents;
+    return drizzle
+      .select({ ...listedEventFields(), ...shortDebits() })
+      .from(sql`${usageEvents} INDEXED BY ${index}`)
+      .where(
+        and(
+          eq(accountId, account),
+          isOfMember(value, account),
+          gte(occurredAtMs, value("from")),
+          sql`(${occurredAtMs}, ${seq}) < (${value("beforeMs")}, ${value("beforeSeq")})`,
+        ),
+      )
+      .orderBy(desc(occurredAtMs), desc(seq))
+      .limit(boundLimit(value("limit")));
+  });
+
+const selectEventsPage = eventsPage(sql`usage_events_occurred`, () => undefined);
+/** The same for one member, from the index of members' events. */
+const selectMemberEventsPage = eventsPage(sql`usage_events_member`, (value, account) => {
+  const number = memberNumberOf(value, account, sql`${value("memberId")}`);
+  return sql`${usageEvents.memberNumber} = ${number} AND ${usageEvents.memberNumber} IS NOT NULL`;
 });
 
 /** Whether a text matches a filter: none, a name or a glob. */
@@ -121,7 +136,7 @@ export async function listEvents(
   input: EventsInput & { userId: string },
   hasProperties = ctx.caller.kind !== "publishable",
 ): Promise<EventsOutput> {
-  const { userId, event, model, from, to, limit, cursor } = input;
+  const { userId, memberId, event, model, from, to, limit, cursor } = input;
   if (from !== undefined && to !== undefined && to < from) throw invalid("to", "must not be before `from`");
   const scope = ["usage events", ctx.environment.id, userId];
   const first = { beforeMs: to ?? Number.MAX_SAFE_INTEGER, beforeSeq: 0 };
@@ -129,7 +144,8 @@ export async function listEvents(
   const user = { userId };
   const isFiltered = event !== undefined || model !== undefined;
   const examinedMax = isFiltered ? EXAMINED_MAX : limit + 1;
-  const rows = await all(ctx.db, selectEventsPage(ctx, user, { ...span, limit: examinedMax }));
+  const select = memberId === undefined ? selectEventsPage : selectMemberEventsPage;
+  const rows = await all(ctx.db, select(ctx, user, { ...span, memberId: memberId ?? "", limit: examinedMax }));
   const passing = rows.filter((row) => passesEventFilter(event, row.event) && passesEventFilter(model, row.model));
   const withinLimit = firstWithin(passing.slice(0, limit), ({ debitsBytes }) => debitsBytes, LIST_PAGE_BYTES_MAX);
   const page = hasProperties
@@ -183,8 +199,8 @@ function readEventPosition(cursor: string, scope: readonly (string | number)[]):
 
 /** Returns a condition: a row belongs to one of the events that `seqs` names. */
 const isOfSeqs = (account: SQL, table: typeof largeProperties | typeof usageEvents): SQL =>
-  sql`${table.accountId} = ${account} AND ${table.seq} = event_seq.value`;
-const eventSeqs = (value: ValueOf<{ seqs: string }>) => sql`json_each(${value("seqs")}) AS event_seq`;
+  sql`${table.accountId} = ${account} AND ${table.seq} = named.value`;
+const eventSeqs = (value: ValueOf<{ seqs: string }>) => sql`json_each(${value("seqs")}) AS named`;
 
 const selectLarge = accountQuery((value: ValueOf<{ seqs: string }>, account) =>
   drizzle

@@ -6,7 +6,7 @@ import { warn } from "../../http/warnings.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { fromMinor, presentQuantities, type Quantities, type Unit, type UnitAmounts } from "../amounts/amount.ts";
-import { impliesCount, isRounded, withImplied } from "../amounts/given-quantities.ts";
+import { areMetersRounded, impliesCount, isRounded, withImplied } from "../amounts/given-quantities.ts";
 import { type MatchRule, ruleInWords, rulesCover } from "../amounts/match.ts";
 import { type MeterAmounts, metersJson, presentMeters, type SentMeters } from "../amounts/meters.ts";
 import { inSpendingOrder, type PayingRow, type SpendableBalance, statusOf } from "../ledger/balance.ts";
@@ -22,6 +22,7 @@ import { selectDueLegs, selectNewestUnspendable, selectPayingOrChargeable } from
 import { rejectingLimits, type UsageOfMember } from "../limits/count-usage.ts";
 import { counterOf, limitOf, selectUserLimits, type UserLimitRow } from "../limits/user-limits.ts";
 import { type PricedUsage, type Prices, withPrices } from "../prices/prices-in-force.ts";
+import { announceMissingPrices } from "./announce-missing-prices.ts";
 
 /** The quantities of a usage, and how they came about, in the form of the API. */
 interface PriceOutput {
@@ -157,7 +158,7 @@ function tooManyLegs(): PurserError {
 /** The user, the event and the model of a usage. */
 type RejectableUsage = Pick<Usage, "event" | "model"> & Pick<PlanInput, "userId" | "memberId">;
 
-/** Runs a verb. If credits or a limit reject it, notes the rejection of `usage` for the dashboard. */
+/** Runs a verb. If credits, a limit or the price list reject it, notes the rejection of `usage` for the operator. */
 export async function noteIfRejected<Answer>(
   ctx: TenantCtx,
   usage: RejectableUsage,
@@ -167,6 +168,7 @@ export async function noteIfRejected<Answer>(
     return await verb();
   } catch (error) {
     noteRejectedUsage(ctx, usage, error);
+    await announceMissingPrices(ctx, [error]);
     throw error;
   }
 }
@@ -186,9 +188,10 @@ export function noteRejectedUsage(
 /** Warns when a balance in `count` pays, or is held, for an event that names only other quantities, or if one was rounded (W16). */
 export function warnOfQuantities(
   ctx: TenantCtx,
-  { quantities }: Pick<PlanInput, "quantities">,
+  { quantities, meters }: Pick<PlanInput, "quantities" | "meters">,
   legs: readonly { readonly unit: Unit }[],
 ): void {
+  if (meters !== undefined && areMetersRounded(meters)) warn(ctx, "quantity_rounded");
   if (quantities === undefined) return;
   if (impliesCount(quantities) && legs.some(({ unit }) => unit === "count")) warn(ctx, "count_implied");
   if (isRounded(quantities)) warn(ctx, "quantity_rounded");
@@ -212,7 +215,7 @@ async function planPriced(ctx: TenantCtx, sent: PlanInput, prices: Prices): Prom
     selectDueLegs(ctx, user, { nowMs }),
     selectUserLimits(ctx, sent.userId, sent.memberId),
     selectDuePeriods(ctx, user, { nowMs }),
-    prices.select([sent], nowMs),
+    ...prices.select([sent], nowMs),
   ]);
   prices.take(listed);
   const input = { ...sent, ...prices.price(sent, prices.readBaseAt(nowMs, sent.occurredAt)) };

@@ -1,4 +1,4 @@
-import { all } from "../../db/sql.ts";
+import { batch } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { presentQuantities, type Unit, type UnitAmounts } from "../amounts/amount.ts";
 import type { SentMeters } from "../amounts/meters.ts";
@@ -23,7 +23,7 @@ export function previewPrice(ctx: TenantCtx, usage: UsageToPrice): Promise<Usage
   const nowMs = ctx.now();
   assertNotAhead(usage.occurredAt, nowMs);
   return withPrices(ctx, async (prices) => {
-    prices.take(await all(ctx.db, prices.select([usage], nowMs)));
+    prices.take((await batch(ctx.db, prices.select([usage], nowMs)))[0]);
     const { quantities, priceVersion, rules } = prices.price(usage, prices.readBaseAt(nowMs, usage.occurredAt));
     return { quantities: presentQuantities(quantities), priceVersion, rules: [...rules] };
   });

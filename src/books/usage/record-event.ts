@@ -53,9 +53,9 @@ export async function recordEvent(ctx: TenantCtx, input: EventInput): Promise<Ou
       writeForUser(ctx, {
         user: { userId },
         members: membersOfInputs([input]),
-        read: (nowMs) => [selectEvent(ctx, eventId), prices.select([input], nowMs)],
+        read: (nowMs) => [selectEvent(ctx, eventId), ...prices.select([input], nowMs)],
         balances: (nowMs) => selectPayingBalances(ctx, { userId }, { nowMs }),
-        recall: ({ settingsSnapshot }) => (prices.canRecall(settingsSnapshot, [input]) ? [[], []] : null),
+        recall: ({ settingsSnapshot }) => (prices.canRecall(settingsSnapshot, [input]) ? [[]] : null),
         decide: ([[stored], listed], account) => {
           prices.take(listed);
           return decideEvent(ctx, account, { input, fingerprint, stored, balances: spendableOf(account), prices });
@@ -97,7 +97,7 @@ function decideEvent(
 ): Decision<Outcome<EventOutput>> {
   if (stored !== undefined) return replay(answerEventRepeat(input.eventId, stored, fingerprint));
   const memberId = memberOfUsage(account.members, input.memberId, input.onShortage === "partial");
-  const priced = { ...input, memberId, ...prices.price(input, prices.baseAt(account, input.occurredAt)) };
+  const priced = { ...input, memberId, ...prices.priceEvent(account, input) };
   const counts = countUsage(account, priced, input.onShortage === "reject");
   const payment = burnDown(balances, priced);
   if (payment.uncovered !== null && input.onShortage === "reject") {
@@ -205,7 +205,11 @@ export function decideEvents(
     for (const [event, rejection] of stillRejected) refused.set(event, rejection);
     const versions = new Set(unread.flatMap((one) => one.versions));
     const repairs = unread.flatMap((one) => one.repairs);
-    throw new PricesUnread([...versions], [...new Map(repairs.map((repair) => [repair.key, repair])).values()]);
+    const moments = unread.flatMap((one) => one.moments);
+    throw new PricesUnread({
+      ...{ versions: [...versions], moments },
+      repairs: [...new Map(repairs.map((repair) => [repair.key, repair])).values()],
+    });
   }
   const answer = (rows: readonly unknown[][]): readonly EventResult[] => {
     const results: EventResult[] = [];

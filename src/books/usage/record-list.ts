@@ -4,6 +4,7 @@ import { type AccountAtRead, readTogether, spendableOf } from "../ledger/read-ac
 import { selectPayingBalances } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { Prices, withPrices } from "../prices/prices-in-force.ts";
+import { announceMissingPrices } from "./announce-missing-prices.ts";
 import { noteRejectedUsage, warnOfQuantities } from "./plan.ts";
 import {
   decideEvents,
@@ -116,6 +117,10 @@ export async function recordList(ctx: TenantCtx, elements: readonly ListElement[
       return rejection === undefined;
     });
   }
+  await announceMissingPrices(
+    ctx,
+    results.flatMap((result) => (result !== undefined && "rejection" in result ? [result.rejection] : [])),
+  );
   // An unexpected error is thrown only after all events are processed.
   if (bugs.length > 0) throw bugs[0];
   return results.map((result) => {
@@ -162,7 +167,7 @@ function readParts(ctx: TenantCtx, parts: readonly Part[], prices: Prices) {
   const users = parts.map(({ userId, events }) => ({ userId, memberIds: membersOfInputs(inputsOf(events)) }));
   return readTogether(ctx, users, [
     selectEvents(ctx, eventIdsOf(events)),
-    prices.select(inputsOf(events), ctx.now()),
+    ...prices.select(inputsOf(events), ctx.now()),
   ] as const);
 }
 
@@ -202,9 +207,9 @@ async function writePart(
         together === undefined || account === undefined
           ? undefined
           : { account: asOfNow(ctx, account), found: together.found },
-      read: (nowMs) => [selectEvents(ctx, eventIdsOf(events)), prices.select(inputsOf(events), nowMs)] as const,
+      read: (nowMs) => [selectEvents(ctx, eventIdsOf(events)), ...prices.select(inputsOf(events), nowMs)] as const,
       balances: (nowMs) => selectPayingBalances(ctx, { userId }, { nowMs }),
-      recall: ({ settingsSnapshot }) => (prices.canRecall(settingsSnapshot, inputsOf(events)) ? [[], []] : null),
+      recall: ({ settingsSnapshot }) => (prices.canRecall(settingsSnapshot, inputsOf(events)) ? [[]] : null),
       decide: ([stored, listed], account) => {
         prices.take(listed);
         return decideEvents(ctx, account, {

@@ -70,9 +70,9 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
       writeForUser(ctx, {
         user: { userId },
         members: membersOfInputs([body]),
-        read: (nowMs) => [selectReservation(ctx, reservationId), prices.selectNow(nowMs)],
+        read: (nowMs) => [selectReservation(ctx, reservationId), ...prices.select([body], nowMs)],
         balances: (nowMs) => selectPayingBalances(ctx, { userId }, { nowMs }),
-        recall: ({ settingsSnapshot }) => (prices.canRecall(settingsSnapshot, [{}]) ? [[], []] : null),
+        recall: ({ settingsSnapshot }) => (prices.canRecallNow(settingsSnapshot) ? [[]] : null),
         decide: ([[stored], listed], writing) => {
           prices.take(listed);
           if (stored !== undefined) {

@@ -50,7 +50,7 @@ const selectUnsummedEvents = query((value: ValueOf<SumPosition & { realMs: numbe
     .select({
       ...fields(
         usageEvents,
-        ...(["environmentId", "accountId", "seq", "event", "model", "occurredAtMs"] as const),
+        ...(["environmentId", "accountId", "seq", "event", "model", "memberNumber", "occurredAtMs"] as const),
         ...(["countMinor", "tokensMinor", "secondsMinor", "centsMinor", "costMinor", "meters"] as const),
       ),
       ...fields(usageToSum, { markSeq: "seq" }),
@@ -97,7 +97,7 @@ const moveMarks = query((value: ValueOf<{ marks: string }>) =>
 
 /** The columns of an event that are summed in two parts. */
 const SUMMED_IN_PARTS = ["count", "tokens", "seconds", "cents", "cost"] as const;
-const DAY_COLUMNS = ["environmentId", "day", "accountId", "event", "model"] as const;
+const DAY_COLUMNS = ["environmentId", "day", "accountId", "event", "model", "memberNumber"] as const;
 /** The key of the sums of all accounts together. */
 const TOTAL_COLUMNS = ["environmentId", "day", "event", "model"] as const;
 const SUMS = ["events", "withoutCost", ...SUMMED_IN_PARTS.flatMap((of) => [`${of}High`, `${of}Low`] as const)] as const;
@@ -136,8 +136,11 @@ function pageSumsOf(events: readonly Event[], columns: readonly (keyof SumKey)[]
     string,
     { readonly key: (string | number)[]; readonly sums: number[]; meters: DayMeters | null }
   >();
-  for (const { environmentId, accountId, event, model, occurredAtMs, meters, ...minor } of events) {
-    const all: SumKey = { environmentId, accountId, event, day: Math.floor(occurredAtMs / DAY_MS), model: model ?? "" };
+  for (const { environmentId, accountId, event, model, memberNumber, occurredAtMs, meters, ...minor } of events) {
+    const all: SumKey = {
+      ...{ environmentId, accountId, event, day: Math.floor(occurredAtMs / DAY_MS) },
+      ...{ model: model ?? "", memberNumber: memberNumber ?? 0 },
+    };
     const key = columns.map((column) => all[column]);
     const name = JSON.stringify(key);
     const sum = sums.get(name) ?? { key, sums: SUMS.map(() => 0), meters: null };

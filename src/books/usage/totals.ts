@@ -1,14 +1,15 @@
 import { type SQL, sql } from "drizzle-orm";
 import { asInteger, computed, drizzle, type ValueOf } from "../../db/query.ts";
-import { usageEvents } from "../../db/schema.ts";
+import { members, usageEvents } from "../../db/schema.ts";
 import { all, type StatementRow } from "../../db/sql.ts";
-import { invalid } from "../../errors.ts";
+import { invalid, PurserError } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { exactAmount, minorOfSum, partsOf, type Unit, type UnitAmounts } from "../amounts/amount.ts";
 import { filterCovers } from "../amounts/match.ts";
 import type { MeterAmounts } from "../amounts/meters.ts";
-import { accountQuery } from "../ledger/account.ts";
+import { accountQuery, type OfUser } from "../ledger/account.ts";
+import { memberNumberOf } from "../ledger/members.ts";
 import { eachLeg, storedLeg, unitNumber } from "../ledger/stored-legs.ts";
 import { addMeterSum, eachMeter, METERS_OF_GROUPS_MAX, onceARow, presentMeterSums, sumOfSent } from "./meter-sums.ts";
 
@@ -25,15 +26,18 @@ export interface GroupedTotalsOutput {
     readonly time?: string | undefined;
     readonly event?: string | undefined;
     readonly model?: string | null | undefined;
+    /** Null for usage without a member. */
+    readonly memberId?: string | null | undefined;
   }[];
 }
 
-export type TotalsGroup = "event" | "model" | "hour" | "day" | "month";
+export type TotalsGroup = "event" | "model" | "member" | "hour" | "day" | "month";
 
-export const isTime = (group: TotalsGroup): boolean => group !== "event" && group !== "model";
+export const isTime = (group: TotalsGroup): boolean => ["hour", "day", "month"].includes(group);
 
 export interface TotalsInput {
   readonly userId: string;
+  readonly memberId?: string | undefined;
   readonly event?: string | undefined;
   readonly from?: number | undefined;
   readonly to?: number | undefined;
@@ -58,6 +62,7 @@ type TotalsQuery = {
   time: string | null;
   byEvent: number;
   byModel: number;
+  byMember: number;
   /** With the debits and meters of the events. */
   isGrouped: number;
   limit: number;
@@ -81,16 +86,20 @@ const groupSumsOf = (name: `${Unit}${"Used" | "Debited"}`, minor: SQL): [SumName
  * Selects the sums of a span's events by group and meter; the first meter of an event has its other sums. Other events form a group too,
  * so that all rows that are read are counted.
  */
-const selectGroupSums = accountQuery((value: ValueOf<TotalsQuery>, account) => {
-  const { accountId, occurredAtMs, event, model, debits, meters } = usageEvents;
-  const { countMinor, tokensMinor, secondsMinor, centsMinor } = usageEvents;
-  const isCounted = sql`(asked.only IS NULL OR ${event} = asked.only)`;
-  const debited = (unit: Unit) => sql`iif(asked.grouped AND ${debits} <> '[]', ${debitedMinor(unit)}, 0)`;
-  const sums = SUMMED.flatMap(({ unit, used, debited }) => [
-    ...groupSumsOf(`${unit}Used`, used),
-    ...groupSumsOf(`${unit}Debited`, debited),
-  ]);
-  const span = sql`(
+const groupSumsQuery = (
+  index: SQL,
+  isOfMember: (value: ValueOf<TotalsQuery & { environmentId: number; memberId: string }>, account: SQL) => SQL,
+) =>
+  accountQuery((value: ValueOf<TotalsQuery & OfUser & { memberId: string }>, account) => {
+    const { accountId, memberNumber, occurredAtMs, event, model, debits, meters } = usageEvents;
+    const { countMinor, tokensMinor, secondsMinor, centsMinor } = usageEvents;
+    const isCounted = sql`(asked.only IS NULL OR ${event} = asked.only)`;
+    const debited = (unit: Unit) => sql`iif(asked.grouped AND ${debits} <> '[]', ${debitedMinor(unit)}, 0)`;
+    const sums = SUMMED.flatMap(({ unit, used, debited }) => [
+      ...groupSumsOf(`${unit}Used`, used),
+      ...groupSumsOf(`${unit}Debited`, debited),
+    ]);
+    const span = sql`(
       SELECT ${isCounted} AS asked,
         CASE asked.time WHEN 'hour' THEN ${occurredAtMs} - ${occurredAtMs} % 3600000
           WHEN 'day' THEN ${occurredAtMs} - ${occurredAtMs} % 86400000
@@ -98,35 +107,47 @@ const selectGroupSums = accountQuery((value: ValueOf<TotalsQuery>, account) => {
         iif(asked.named AND ${isCounted}, ${event}, NULL) AS what, iif(asked.engines AND ${isCounted}, ${model}, NULL) AS engine,
         ${countMinor} AS n, ${tokensMinor} AS t, ${secondsMinor} AS s, ${centsMinor} AS c,
         ${debited("count")} AS dn, ${debited("tokens")} AS dt, ${debited("seconds")} AS ds, ${debited("cents")} AS dc,
-        iif(asked.grouped AND ${isCounted}, ${meters}, NULL) AS sent
+        iif(asked.grouped AND ${isCounted}, ${meters}, NULL) AS sent, ${occurredAtMs} AS used_at,
+        iif(asked.members AND ${isCounted}, ${memberNumber}, NULL) AS member
       FROM (
         SELECT ${value("event")} AS only, ${value("time")} AS time, ${value("byEvent")} AS named,
-          ${value("byModel")} AS engines, ${value("isGrouped")} AS grouped
-      ) AS asked CROSS JOIN ${usageEvents} INDEXED BY usage_events_occurred
-      WHERE ${accountId} = ${account} AND ${occurredAtMs} >= ${value("from")} AND ${occurredAtMs} < ${value("to")}
+          ${value("byModel")} AS engines, ${value("byMember")} AS members, ${value("isGrouped")} AS grouped
+      ) AS asked CROSS JOIN ${usageEvents} INDEXED BY ${index}
+      WHERE ${accountId} = ${account} AND ${isOfMember(value, account)} AND ${occurredAtMs} >= ${value("from")} AND ${occurredAtMs} < ${value("to")}
       LIMIT ${asInteger(value("limit"))}
   ) AS span`;
-  const sent = sumOfSent(sql`span.sent`);
-  return drizzle
-    .select(
-      computed({
-        isCounted: sql<0 | 1>`span.asked`,
-        time: sql<number | null>`span.at`,
-        event: sql<string | null>`span.what`,
-        model: sql<string | null>`span.engine`,
-        meter: sql<string | null>`meter.key`,
-        whole: sent.whole,
-        rest: sent.rest,
-        events: sql<number>`sum(${onceARow(sql`1`)})`,
-        // The object has exactly the keys of its type.
-        ...(Object.fromEntries(sums) as Record<SumName, SQL<number | null>>),
-      }),
-    )
-    .from(span)
-    .leftJoin(eachMeter(sql`span.sent`), sql`true`)
-    .groupBy(sql`1, 2, 3, 4, 5`)
-    .orderBy(sql`2, 3, 4`)
-    .limit(METERS_OF_GROUPS_MAX + 1);
+    const sent = sumOfSent(sql`span.sent`);
+    return drizzle
+      .select(
+        computed({
+          isCounted: sql<0 | 1>`span.asked`,
+          time: sql<number | null>`span.at`,
+          event: sql<string | null>`span.what`,
+          model: sql<string | null>`span.engine`,
+          memberId: sql<string | null>`(
+          SELECT ${members.memberId} FROM ${members} WHERE ${members.accountId} = ${account} AND ${members.number} = span.member
+        )`,
+          meter: sql<string | null>`meter.key`,
+          lastMs: sql<number>`max(span.used_at)`,
+          whole: sent.whole,
+          rest: sent.rest,
+          events: sql<number>`sum(${onceARow(sql`1`)})`,
+          // The object has exactly the keys of its type.
+          ...(Object.fromEntries(sums) as Record<SumName, SQL<number | null>>),
+        }),
+      )
+      .from(span)
+      .leftJoin(eachMeter(sql`span.sent`), sql`true`)
+      .groupBy(sql`1, 2, 3, 4, span.member, meter.key`)
+      .orderBy(sql`2, 3, 4`)
+      .limit(METERS_OF_GROUPS_MAX + 1);
+  });
+
+const selectGroupSums = groupSumsQuery(sql`usage_events_occurred`, () => sql`true`);
+/** The same for one member, from the index of members' events. */
+const selectGroupSumsOfMember = groupSumsQuery(sql`usage_events_member`, (value, account) => {
+  const number = memberNumberOf(value, account, sql`${value("memberId")}`);
+  return sql`${usageEvents.memberNumber} = ${number} AND ${usageEvents.memberNumber} IS NOT NULL`;
 });
 
 /** The sums of one group. */
@@ -134,7 +155,10 @@ interface UsageGroup {
   readonly time: number | null;
   readonly event: string | null;
   readonly model: string | null;
+  readonly memberId: string | null;
   events: number;
+  /** The latest `occurredAt`. */
+  lastMs: number;
   readonly used: Map<Unit, bigint>;
   readonly debited: Map<Unit, bigint>;
   readonly meters: Map<string, bigint>;
@@ -143,6 +167,7 @@ interface UsageGroup {
 /** Adds a row's sums to a group's. */
 function addSums(group: UsageGroup, row: StatementRow<typeof selectGroupSums>): void {
   group.events += row.events;
+  group.lastMs = Math.max(group.lastMs, row.lastMs);
   addMeterSum(group.meters, row);
   for (const { unit } of SUMMED) {
     group.used.set(unit, (group.used.get(unit) ?? 0n) + minorOfUnit(row, `${unit}Used`));
@@ -154,31 +179,37 @@ function minorOfUnit(row: Readonly<Record<SumName, number | null>>, name: `${Uni
   return minorOfSum({ whole: row[`${name}High`] ?? 0, rest: row[`${name}Low`] ?? 0 });
 }
 
-type Grouping = Pick<TotalsInput, "event" | "from" | "to" | "userId"> & {
+type Grouping = Pick<TotalsInput, "event" | "from" | "to" | "userId" | "memberId"> & {
   readonly by: NonNullable<TotalsInput["groupBy"]>;
   readonly isGrouped: boolean;
 };
 
-/** Returns the groups of a user's events in [from, to), ordered by time, event and model. Groups without a model come first. */
-async function readUsageGroups(
+/**
+ * Returns the groups of a user's events in [from, to), ordered by time, event, model and member. Groups without a model, and those without
+ * a member, come first. Throws `invalid_request` for a span with too many events or groups.
+ */
+export async function readUsageGroups(
   ctx: TenantCtx,
-  { userId, event, from, to, by, isGrouped }: Grouping,
+  { userId, memberId, event, from, to, by, isGrouped }: Grouping,
 ): Promise<UsageGroup[]> {
   if (from !== undefined && to !== undefined && to < from) throw invalid("to", "must not be before `from`");
   const eventsMax = ctx.caller.kind === "publishable" ? EVENTS_OF_END_USER_MAX : EVENTS_MAX;
   const isGlob = event?.includes("*") === true;
+  const select = memberId === undefined ? selectGroupSums : selectGroupSumsOfMember;
   const rows = await all(
     ctx.db,
-    selectGroupSums(
+    select(
       ctx,
       { userId },
       {
+        memberId: memberId ?? "",
         from: from ?? Number.MIN_SAFE_INTEGER,
         to: to ?? Number.MAX_SAFE_INTEGER,
         event: event === undefined || isGlob ? null : event,
         time: by.find(isTime) ?? null,
         byEvent: Number(isGlob || by.includes("event")),
         byModel: Number(by.includes("model")),
+        byMember: Number(by.includes("member")),
         isGrouped: Number(isGrouped),
         limit: eventsMax + 1,
       },
@@ -187,7 +218,9 @@ async function readUsageGroups(
   if (rows.reduce((sum, { events }) => sum + events, 0) > eventsMax) {
     throw invalid("from", `must be later, or \`to\` earlier: the user has more than ${eventsMax} events in this time`);
   }
-  const found = new Set(rows.map((row) => JSON.stringify([row.isCounted, row.time, row.event, row.model])));
+  const found = new Set(
+    rows.map((row) => JSON.stringify([row.isCounted, row.time, row.event, row.model, row.memberId])),
+  );
   if (found.size > GROUPS_MAX || rows.length > METERS_OF_GROUPS_MAX) {
     throw invalid(
       "event",
@@ -197,11 +230,11 @@ async function readUsageGroups(
   }
   const groups = new Map<string, UsageGroup>();
   for (const row of rows) {
-    const { isCounted, time, event: name, model } = row;
+    const { isCounted, time, event: name, model, memberId } = row;
     if (isCounted === 0 || (isGlob && !filterCovers(event ?? "", name ?? ""))) continue;
     const shown = by.includes("event") ? name : null;
-    const key = JSON.stringify([time, shown, model]);
-    const none = { events: 0, used: new Map(), debited: new Map(), meters: new Map() };
+    const key = JSON.stringify([time, shown, model, memberId]);
+    const none = { memberId, events: 0, lastMs: 0, used: new Map(), debited: new Map(), meters: new Map() };
     const group = groups.get(key) ?? { time, event: shown, model, ...none };
     addSums(group, row);
     groups.set(key, group);
@@ -210,7 +243,10 @@ async function readUsageGroups(
 }
 
 const groupsInOrder = (a: UsageGroup, b: UsageGroup): number =>
-  (a.time ?? 0) - (b.time ?? 0) || compare(a.event, b.event) || compare(a.model, b.model);
+  (a.time ?? 0) - (b.time ?? 0) ||
+  compare(a.event, b.event) ||
+  compare(a.model, b.model) ||
+  compare(a.memberId, b.memberId);
 const compare = (a: string | null, b: string | null): number =>
   a === b ? 0 : a === null || (b !== null && a < b) ? -1 : 1;
 
@@ -226,6 +262,9 @@ export const amountsOf = (sums: ReadonlyMap<Unit, bigint>): { [U in Unit]?: numb
  */
 export async function readUsageTotals(ctx: TenantCtx, input: TotalsInput): Promise<TotalsOutput | GroupedTotalsOutput> {
   const { groupBy: by } = input;
+  if (ctx.caller.kind === "publishable" && by?.includes("member") === true) {
+    throw new PurserError("requires_secret_key", "Only a secret key may group usage by member.", { param: "groupBy" });
+  }
   if (by === undefined) {
     const groups = await readUsageGroups(ctx, { ...input, by: ["event"], isGrouped: false });
     return {
@@ -238,10 +277,11 @@ export async function readUsageTotals(ctx: TenantCtx, input: TotalsInput): Promi
   const groups = await readUsageGroups(ctx, { ...input, by, isGrouped: true });
   const isByTime = by.some(isTime);
   return {
-    totals: groups.map(({ time, event, model, events, used, debited, meters }) => ({
+    totals: groups.map(({ time, event, model, memberId, events, used, debited, meters }) => ({
       ...(isByTime && time !== null ? { time: iso(time) } : {}),
       ...(by.includes("event") && event !== null ? { event } : {}),
       ...(by.includes("model") ? { model } : {}),
+      ...(by.includes("member") ? { memberId } : {}),
       events,
       quantities: amountsOf(used),
       debited: amountsOf(debited),

@@ -46,7 +46,7 @@ type Sums = RowOf<ReturnType<typeof sumsOf>>;
 type QuantitySums = Omit<Sums, "events" | "withoutCost" | "costHigh" | "costLow">;
 
 /** Returns the minor units of each unit. */
-export const minorOfSums = (row: QuantitySums): ReadonlyMap<Unit, bigint> =>
+const minorOfSums = (row: QuantitySums): ReadonlyMap<Unit, bigint> =>
   new Map([
     ["count", minorOfSum({ whole: row.countHigh, rest: row.countLow })],
     ["tokens", minorOfSum({ whole: row.tokensHigh, rest: row.tokensLow })],

@@ -158,7 +158,8 @@ export const creditLedger = sqliteTable(
       ),
     /** Whose call wrote it: the number of an author (books/ledger/author.ts). */
     writtenBy: integer("written_by").notNull(),
-    eventId: text("event_id"),
+    /** The seq of the usage event that it pays for. */
+    eventSeq: integer("event_seq"),
     reservationId: text("reservation_id"),
     note: text("note"),
     /** When it was written. It never falls as seq grows. */
@@ -170,6 +171,7 @@ export const creditLedger = sqliteTable(
     primaryKey({ columns: [t.accountId, t.seq] }),
     check("credit_ledger_is_revoked", sql`${t.isRevoked} IN (0, 1)`),
     check("credit_ledger_kind", sql`${t.kind} BETWEEN 0 AND 12`),
+    check("credit_ledger_event", sql`(${t.kind} = 0) = (${t.eventSeq} IS NOT NULL)`),
     check("credit_ledger_by_caller", sql`${t.writtenBy} >= 0`),
   ],
 );

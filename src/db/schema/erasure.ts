@@ -28,6 +28,8 @@ export const erasures = sqliteTable(
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.id] }),
+    // For the dashboard's list.
+    index("erasures_started").on(t.environmentId, t.startedAtMs, t.id),
     index("erasures_running").on(t.environmentId, t.startedAtMs).where(sql`completed_at_ms IS NULL`),
     check("erasures_lifted_after_end", sql`${t.liftedAtMs} IS NULL OR ${t.completedAtMs} IS NOT NULL`),
   ],

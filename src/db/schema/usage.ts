@@ -151,9 +151,11 @@ export const usageDays = sqliteTable(
     event: text("event").notNull(),
     /** Empty for none. */
     model: text("model").notNull(),
+    /** 0 for none. */
+    memberNumber: integer("member_number").notNull().default(0),
     ...usageSums(),
   },
-  (t) => [primaryKey({ columns: [t.environmentId, t.day, t.accountId, t.event, t.model] })],
+  (t) => [primaryKey({ columns: [t.environmentId, t.day, t.accountId, t.event, t.model, t.memberNumber] })],
 );
 
 /** The day sums of all accounts together, by day, event and model. The batch that adds to `usage_days` adds the same here. */

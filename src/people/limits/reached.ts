@@ -1,5 +1,4 @@
 import { and, eq, not, sql } from "drizzle-orm";
-import { meet } from "../../books/amounts/match.ts";
 import { asInteger, hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import { environments, limitsReached, webhookDeliveries, webhookMessages } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
@@ -7,6 +6,7 @@ import { rememberPerObject } from "../../lib/bounded-memory.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { deliveryTimes, messageIdAt, newDelivery, noteMessages } from "../../webhooks/outbox.ts";
+import { wantingEndpoints } from "../../webhooks/wanting-endpoints.ts";
 import { dayOf, type ReachedLimit } from "./daily-limits.ts";
 
 type ReachedValues = { environmentId: number; limit: ReachedLimit; nowMs: number; dayMs: number; messageId: string };
@@ -16,13 +16,6 @@ const isUnrecorded = (value: ValueOf<ReachedValues>) => {
   const isSame = and(eq(environmentId, value("environmentId")), eq(day, dayOf(value)), eq(limitName, value("limit")));
   return not(hasRow(limitsReached, isSame));
 };
-/** FROM: the endpoints of the environment that want `limits.reached`. */
-const wantingEndpoints = (value: ValueOf<ReachedValues>) => sql`
-  ${environments} CROSS JOIN json_each(${environments.settingsSnapshot} -> 'webhooks') AS w
-  ON ${environments.id} = ${value("environmentId")} AND (w.value ->> 'types' IS NULL OR EXISTS (
-    SELECT 1 FROM json_each(w.value -> 'types') AS t WHERE ${meet(sql`'limits.reached'`, sql`t.value`)}
-  ))`;
-
 const insertReachedMessage = query((value: ValueOf<ReachedValues>) => {
   const message = {
     id: value("messageId"),
@@ -34,7 +27,7 @@ const insertReachedMessage = query((value: ValueOf<ReachedValues>) => {
   return insertFrom(
     webhookMessages,
     message,
-    sql`FROM ${wantingEndpoints(value)} WHERE ${isUnrecorded(value)} LIMIT 1`,
+    sql`FROM ${wantingEndpoints(value, "limits.reached")} WHERE ${isUnrecorded(value)} LIMIT 1`,
   );
 });
 
@@ -44,7 +37,7 @@ const insertReachedDeliveries = query((value: ValueOf<ReachedValues & { atMs: nu
   return insertFrom(
     webhookDeliveries,
     delivery,
-    sql`FROM ${wantingEndpoints(value)} CROSS JOIN ${written} WHERE ${isUnrecorded(value)}`,
+    sql`FROM ${wantingEndpoints(value, "limits.reached")} CROSS JOIN ${written} WHERE ${isUnrecorded(value)}`,
   );
 });
 

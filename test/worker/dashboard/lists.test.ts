@@ -67,6 +67,8 @@ describe("a list that is longer than a page", () => {
     expect(lines[1]?.startsWith(`"${userOf(1)}",`)).toBe(true);
     // A spreadsheet must not read an id as a formula.
     expect(lines[61]?.startsWith(`"'=1+1",`)).toBe(true);
+    const raw = await w.csv("users.csv?sort=remaining&order=asc&raw=true");
+    expect(raw.lines[61]?.startsWith('"=1+1",')).toBe(true);
     expect((await w.csv("users.csv?q=u1")).lines).toHaveLength(12);
   });
 

@@ -75,3 +75,21 @@ it("the overview says sold of what payments granted, and tells purchases of the 
   expect(overview).toContain("1.1K cents 1K sold");
   expect(overview).toContain("Granted as a purchase without a payment at Stripe: 40 cents.");
 });
+
+it("granting a payment by hand preselects the pack and the quantity that Stripe named, and links its reference to the payment", async () => {
+  const w = await paymentsWorld();
+  const fields = { metadata: { pack: "Wallet", quantity: "250" }, payment_intent: "pi_1" };
+  await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)));
+  const { read } = await openDashboard(w.app, w.clock);
+  const { text } = await read("payments/pi_1");
+  expect(text).toMatch(new RegExp(`<option value="${w.packs.wallet}" selected`));
+  expect(text).toMatch(/name="quantity"[^>]*value="250"/);
+  const paid = { client_reference_id: "u", metadata: { pack: "wallet" }, payment_intent: "pi_2" };
+  await w.deliver(eventOf("checkout.session.completed", w.nowS + 1, session("cs_2", paid)));
+  const [payment] = await w.payments("&userId=u");
+  const balance = await read(`users/balance?balanceId=${payment.grants[0].balanceId}`);
+  expect(balance.text).toMatch(/Payment <a href="[^"]*payments\/pi_2"/);
+  const [, reference = ""] = /title="(stripe:[^"]+)"/.exec(balance.text) ?? [];
+  const refund = await read(`users/refund?userId=u&externalRef=${encodeURIComponent(reference)}`);
+  expect(refund.text).toContain("This reference belongs to a payment");
+});

@@ -79,21 +79,22 @@ describe("a user's recurring grants", () => {
     await browser.signIn();
     const page = await read("users", { userId: "ana" });
     for (const part of ["suspended", "credit_pack_not_found", "Resume"]) expect(page).toContain(part);
-    expect(await read("overview", {})).not.toContain("users/suspended");
+    expect(await read("overview", {})).not.toContain("recurring?state=suspended");
     expect(await runPart(grantDuePeriods, makeAdminCtx(clock))).toEqual([]);
     const overview = await read("overview", {});
-    for (const part of ["1 recurring grant is suspended.", "users/suspended"]) expect(overview).toContain(part);
-    const suspended = await read("users/suspended", {});
+    for (const part of ["1 recurring grant is suspended.", "recurring?state=suspended"])
+      expect(overview).toContain(part);
+    const suspended = await read("recurring", { state: "suspended" });
     for (const part of ["users?userId=ana", "rec_a", "credit_pack_not_found", "Resume"]) {
       expect(suspended).toContain(part);
     }
-    expect(await read("users/suspended", { after: "rec_a" })).toContain("No recurring grant is suspended");
+    expect(await read("recurring", {})).toContain("rec_a");
     const of = { userId: "ana", recurringId: "rec_a" };
     const refused = await send("users/recurring/resume", of);
     expect(refused.status).toBeGreaterThanOrEqual(400);
     await send(`packs/${packId}/restore`, {});
     expect((await send("users/recurring/resume", of)).status).toBe(303);
     expect(await list()).toMatchObject([{ status: "active", period: { n: 2 } }]);
-    expect(await read("overview", {})).not.toContain("users/suspended");
+    expect(await read("overview", {})).not.toContain("recurring?state=suspended");
   });
 });

@@ -32,9 +32,9 @@ it("the dashboard explains its settings and figures in the agreed words", async 
     [`webhooks/${webhookId}`, "Off (cancels unsent messages)"],
     [`webhooks/${webhookId}/rotate`, "Any older secret stops now."],
     [`figures?figure=granted&from=${day}&to=${day}`, "Entries by user."],
-    ["payments/pi_1", "Already spent", "Paid", "Refunded", "Withheld"],
+    ["payments/pi_1", "Already spent: due back, but not there any more", "Paid", "Refunded", "Withheld"],
     ["payments/pi_2", "No such pack"],
-    ["people/erase?distinctId=ana", "Kept, anonymised"],
+    ["people/erase?distinctId=ana", "Kept, pseudonymised"],
   ] as const) {
     const text = await read(path);
     for (const sentence of sentences) expect([path, text.includes(sentence) || text]).toEqual([path, true]);

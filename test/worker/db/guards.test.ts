@@ -507,14 +507,15 @@ const attacks: Readonly<Record<string, Attack>> = {
     "grant_seq",
     "kind",
     "written_by",
+    "event_seq",
     "balance_after_minor",
     "occurred_at_ms",
   ]),
   ...namesErased(
     "credit_ledger",
     "credit_ledger_append_only",
-    ["note = 'x'", "event_id = 'e9'", "reservation_id = NULL", "note = NULL"],
-    ["note = 'x'", "reservation_id = 'r1'", "reservation_id = NULL", "note = NULL", "event_id = 'x'"],
+    ["note = 'x'", "reservation_id = 'r9'", "reservation_id = NULL", "note = NULL"],
+    ["note = 'x'", "reservation_id = 'r1'", "reservation_id = NULL", "note = NULL"],
   ),
 
   credit_balances_begin_whole: {
@@ -1308,6 +1309,7 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   recurring_grants_next: recurring({ ordinal: 2, id: "rec_x", next_at_ms: null }),
   recurring_grants_rollover: recurring({ ordinal: 2, id: "rec_x", rollover_periods: 13 }),
   credit_refunds_share: refund({ ordinal: 2, refund_ref: "another", part: 3 }),
+  credit_ledger_event: entry({ ...nextEntry, event_seq: null }),
   credit_ledger_by_caller: entry({ ...nextEntry, written_by: -1 }),
   credit_ledger_kind: entry({ ...nextEntry, delta_minor: -590, balance_after_minor: 0, kind: 13, is_revoked: 1 }),
   usage_events_properties_once: [

@@ -11,7 +11,7 @@ from ._json import dumps
 from ._request import NOT_GIVEN, NotGiven, made_id
 from .errors import PurserError
 from .types import Hold as HeldAmounts
-from .types import Quantities, UsageEventResult, UsageQuantities
+from .types import Number, Quantities, UsageEventResult, UsageQuantities
 
 if TYPE_CHECKING:
     from ._client import AsyncPurser, Purser
@@ -56,17 +56,20 @@ class _Hold:
 
     def used(
         self,
-        quantities: UsageQuantities,
+        quantities: UsageQuantities | NotGiven = NOT_GIVEN,
         *,
+        meters: Mapping[str, Number] | NotGiven = NOT_GIVEN,
         model: str | NotGiven | None = NOT_GIVEN,
     ) -> None:
         """Reports the total usage so far, and the model if it is not the reserved one.
 
-        The latest report counts, also when the work raises afterwards.
+        Either quantities or `meters`, which the price list turns into quantities. The latest report counts, also when the work raises afterwards.
         """
         if not self._is_open:
             raise RuntimeError("The hold has ended, or has not begun: this usage would be lost.")
-        given = {"quantities": quantities, "model": model}
+        if (quantities is NOT_GIVEN) == (meters is NOT_GIVEN):
+            raise TypeError("hold.used takes quantities or meters, and not both.")
+        given = {"quantities": quantities, "meters": meters, "model": model}
         used = {name: value for name, value in given.items() if value is not NOT_GIVEN}
         dumps("hold.used", used)
         self._used = used

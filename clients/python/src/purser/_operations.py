@@ -66,6 +66,8 @@ from .types import (
     UsageEventOfUser,
     UsageEventPage,
     UsageEventResult,
+    UsageMembers,
+    UsageOfMember,
     UsagePrice,
     UsageQuantities,
     UsageTotals,
@@ -139,6 +141,7 @@ OPERATIONS = {
         id_field="eventId",
     ),
     "preview_price": Operation("POST", "/api/v1/usage/price", "sk", is_idempotent=True),
+    "list_usage_members": Operation("GET", "/api/v1/usage/members", "sk", list="members"),
     "get_usage_totals": Operation("GET", "/api/v1/usage", "sk pk", takes_user_token=True),
     "create_reservation": Operation(
         "POST",
@@ -453,7 +456,8 @@ class Operations:
         Returns the active balances in spending order, or with `includeExpired` all balances.
         `externalRef` returns the balances granted under a reference, and `asOf` the balances at a
         moment; both need a secret key. A browser may call it with a publishable key and the user's
-        token in `X-User-Token`, for that user only.
+        token in `X-User-Token`, for that user, and for the payers that the token names by the
+        setting's `payerClaim`.
 
         `user_id`: Your own id of the user.
         `event`: An event name or a glob: only balances that pay for it.
@@ -683,6 +687,7 @@ class Operations:
         *,
         event_id: str,
         user_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
         event: Union[str, NotGiven] = NOT_GIVEN,
         model: Union[str, NotGiven] = NOT_GIVEN,
         from_: Union[Time, NotGiven] = NOT_GIVEN,
@@ -696,6 +701,7 @@ class Operations:
         self,
         *,
         user_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
         event: Union[str, NotGiven] = NOT_GIVEN,
         model: Union[str, NotGiven] = NOT_GIVEN,
         from_: Union[Time, NotGiven] = NOT_GIVEN,
@@ -709,6 +715,7 @@ class Operations:
         *,
         user_id: Union[str, NotGiven] = NOT_GIVEN,
         event_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
         event: Union[str, NotGiven] = NOT_GIVEN,
         model: Union[str, NotGiven] = NOT_GIVEN,
         from_: Union[Time, NotGiven] = NOT_GIVEN,
@@ -726,6 +733,7 @@ class Operations:
 
         `user_id`: The user whose events they are.
         `event_id`: The id of one event, instead of `userId`. Needs a secret key.
+        `member_id`: Only this member's events. Needs a secret key.
         `event`: An event name or a glob.
         `model`: A model or a glob.
         `from_`: Only events that occurred at this time or later.
@@ -738,6 +746,7 @@ class Operations:
             {
                 "userId": user_id,
                 "eventId": event_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "from": from_,
@@ -752,6 +761,7 @@ class Operations:
         self,
         *,
         user_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
         event: Union[str, NotGiven] = NOT_GIVEN,
         model: Union[str, NotGiven] = NOT_GIVEN,
         from_: Union[Time, NotGiven] = NOT_GIVEN,
@@ -763,6 +773,7 @@ class Operations:
             "list_usage_events",
             {
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "from": from_,
@@ -810,10 +821,62 @@ class Operations:
         )
         return answer
 
+    def list_usage_members(
+        self,
+        *,
+        user_id: str,
+        from_: Time,
+        to: Time,
+        limit: Union[int, NotGiven] = NOT_GIVEN,
+        cursor: Union[str, NotGiven] = NOT_GIVEN,
+    ) -> UsageMembers:
+        """List the members who used a user's credits.
+
+        Returns the members of a payer whose usage occurred in `[from, to)`, each with the used
+        quantities and the debited amounts. A span of more than 200,000 events is refused.
+
+        `user_id`: Your own id of the user.
+        `from_`: Only events that occurred at this time or later.
+        `to`: Only events that occurred before this time.
+        `limit`: The most members in a page.
+        `cursor`: The `nextCursor` of the previous page.
+        """
+        answer: UsageMembers = self._call(
+            "list_usage_members",
+            {
+                "userId": user_id,
+                "from": from_,
+                "to": to,
+                "limit": limit,
+                "cursor": cursor,
+            },
+        )
+        return answer
+
+    def iter_usage_members(
+        self,
+        *,
+        user_id: str,
+        from_: Time,
+        to: Time,
+        limit: Union[int, NotGiven] = NOT_GIVEN,
+    ) -> Iterator[UsageOfMember]:
+        """Iterate over all entries of `list_usage_members`: `for entry in …`."""
+        return self._entries(
+            "list_usage_members",
+            {
+                "userId": user_id,
+                "from": from_,
+                "to": to,
+                "limit": limit,
+            },
+        )
+
     def get_usage_totals(
         self,
         *,
         user_id: str,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
         event: Union[str, NotGiven] = NOT_GIVEN,
         from_: Union[Time, NotGiven] = NOT_GIVEN,
         to: Union[Time, NotGiven] = NOT_GIVEN,
@@ -822,22 +885,24 @@ class Operations:
         """Get usage totals.
 
         Returns the used quantities, by event and unit, of events that occurred in `[from, to)`.
-        These are not debits. `groupBy` groups them by event, model and hour, day or month, together
-        with the debited amounts and the meters; it needs `from`. A span of more than 200,000 events
-        is refused. A browser may call it with a publishable key and the user's token, for that user
-        only, for up to 5,000 events.
+        These are not debits. `groupBy` groups them by event, model, member and hour, day or month,
+        together with the debited amounts and the meters; it needs `from`. A span of more than
+        200,000 events is refused. A browser may call it with a publishable key and the user's
+        token, for that user only, for up to 5,000 events.
 
         `user_id`: Your own id of the user.
+        `member_id`: Only this member's usage. Needs a secret key.
         `event`: An event name or a glob.
         `from_`: Only events that occurred at this time or later.
         `to`: Only events that occurred before this time.
-        `group_by`: Groups, separated by commas: `event`, `model`, and one of `hour`, `day` and
-        `month` (UTC). Needs `from`.
+        `group_by`: Groups, separated by commas: `event`, `model`, `member` (with a secret key), and
+        one of `hour`, `day` and `month` (UTC). Needs `from`.
         """
         answer: Union[UsageTotals, GroupedUsageTotals] = self._call(
             "get_usage_totals",
             {
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "from": from_,
                 "to": to,
@@ -1051,7 +1116,8 @@ class Operations:
 
         Returns the used amount of each limit in the current window, including open holds, in the
         order in which the limits were created. With `memberId`, that member's limits per member are
-        among them.
+        among them. A browser may call it with the user's token, or with a member's for a payer that
+        the token names by `payerClaim`: then it returns that member's limits alone.
 
         `user_id`: Your own id of the user.
         `member_id`: The member, for limits per member.
@@ -1652,7 +1718,8 @@ class AsyncOperations:
         Returns the active balances in spending order, or with `includeExpired` all balances.
         `externalRef` returns the balances granted under a reference, and `asOf` the balances at a
         moment; both need a secret key. A browser may call it with a publishable key and the user's
-        token in `X-User-Token`, for that user only.
+        token in `X-User-Token`, for that user, and for the payers that the token names by the
+        setting's `payerClaim`.
 
         `user_id`: Your own id of the user.
         `event`: An event name or a glob: only balances that pay for it.
@@ -1886,6 +1953,7 @@ class AsyncOperations:
         *,
         event_id: str,
         user_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
         event: Union[str, NotGiven] = NOT_GIVEN,
         model: Union[str, NotGiven] = NOT_GIVEN,
         from_: Union[Time, NotGiven] = NOT_GIVEN,
@@ -1899,6 +1967,7 @@ class AsyncOperations:
         self,
         *,
         user_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
         event: Union[str, NotGiven] = NOT_GIVEN,
         model: Union[str, NotGiven] = NOT_GIVEN,
         from_: Union[Time, NotGiven] = NOT_GIVEN,
@@ -1912,6 +1981,7 @@ class AsyncOperations:
         *,
         user_id: Union[str, NotGiven] = NOT_GIVEN,
         event_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
         event: Union[str, NotGiven] = NOT_GIVEN,
         model: Union[str, NotGiven] = NOT_GIVEN,
         from_: Union[Time, NotGiven] = NOT_GIVEN,
@@ -1929,6 +1999,7 @@ class AsyncOperations:
 
         `user_id`: The user whose events they are.
         `event_id`: The id of one event, instead of `userId`. Needs a secret key.
+        `member_id`: Only this member's events. Needs a secret key.
         `event`: An event name or a glob.
         `model`: A model or a glob.
         `from_`: Only events that occurred at this time or later.
@@ -1941,6 +2012,7 @@ class AsyncOperations:
             {
                 "userId": user_id,
                 "eventId": event_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "from": from_,
@@ -1955,6 +2027,7 @@ class AsyncOperations:
         self,
         *,
         user_id: Union[str, NotGiven] = NOT_GIVEN,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
         event: Union[str, NotGiven] = NOT_GIVEN,
         model: Union[str, NotGiven] = NOT_GIVEN,
         from_: Union[Time, NotGiven] = NOT_GIVEN,
@@ -1966,6 +2039,7 @@ class AsyncOperations:
             "list_usage_events",
             {
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "model": model,
                 "from": from_,
@@ -2013,10 +2087,62 @@ class AsyncOperations:
         )
         return answer
 
+    async def list_usage_members(
+        self,
+        *,
+        user_id: str,
+        from_: Time,
+        to: Time,
+        limit: Union[int, NotGiven] = NOT_GIVEN,
+        cursor: Union[str, NotGiven] = NOT_GIVEN,
+    ) -> UsageMembers:
+        """List the members who used a user's credits.
+
+        Returns the members of a payer whose usage occurred in `[from, to)`, each with the used
+        quantities and the debited amounts. A span of more than 200,000 events is refused.
+
+        `user_id`: Your own id of the user.
+        `from_`: Only events that occurred at this time or later.
+        `to`: Only events that occurred before this time.
+        `limit`: The most members in a page.
+        `cursor`: The `nextCursor` of the previous page.
+        """
+        answer: UsageMembers = await self._call(
+            "list_usage_members",
+            {
+                "userId": user_id,
+                "from": from_,
+                "to": to,
+                "limit": limit,
+                "cursor": cursor,
+            },
+        )
+        return answer
+
+    def iter_usage_members(
+        self,
+        *,
+        user_id: str,
+        from_: Time,
+        to: Time,
+        limit: Union[int, NotGiven] = NOT_GIVEN,
+    ) -> AsyncIterator[UsageOfMember]:
+        """Iterate over all entries of `list_usage_members`: `async for entry in …`."""
+        return self._entries(
+            "list_usage_members",
+            {
+                "userId": user_id,
+                "from": from_,
+                "to": to,
+                "limit": limit,
+            },
+        )
+
     async def get_usage_totals(
         self,
         *,
         user_id: str,
+        member_id: Union[str, NotGiven] = NOT_GIVEN,
         event: Union[str, NotGiven] = NOT_GIVEN,
         from_: Union[Time, NotGiven] = NOT_GIVEN,
         to: Union[Time, NotGiven] = NOT_GIVEN,
@@ -2025,22 +2151,24 @@ class AsyncOperations:
         """Get usage totals.
 
         Returns the used quantities, by event and unit, of events that occurred in `[from, to)`.
-        These are not debits. `groupBy` groups them by event, model and hour, day or month, together
-        with the debited amounts and the meters; it needs `from`. A span of more than 200,000 events
-        is refused. A browser may call it with a publishable key and the user's token, for that user
-        only, for up to 5,000 events.
+        These are not debits. `groupBy` groups them by event, model, member and hour, day or month,
+        together with the debited amounts and the meters; it needs `from`. A span of more than
+        200,000 events is refused. A browser may call it with a publishable key and the user's
+        token, for that user only, for up to 5,000 events.
 
         `user_id`: Your own id of the user.
+        `member_id`: Only this member's usage. Needs a secret key.
         `event`: An event name or a glob.
         `from_`: Only events that occurred at this time or later.
         `to`: Only events that occurred before this time.
-        `group_by`: Groups, separated by commas: `event`, `model`, and one of `hour`, `day` and
-        `month` (UTC). Needs `from`.
+        `group_by`: Groups, separated by commas: `event`, `model`, `member` (with a secret key), and
+        one of `hour`, `day` and `month` (UTC). Needs `from`.
         """
         answer: Union[UsageTotals, GroupedUsageTotals] = await self._call(
             "get_usage_totals",
             {
                 "userId": user_id,
+                "memberId": member_id,
                 "event": event,
                 "from": from_,
                 "to": to,
@@ -2259,7 +2387,8 @@ class AsyncOperations:
 
         Returns the used amount of each limit in the current window, including open holds, in the
         order in which the limits were created. With `memberId`, that member's limits per member are
-        among them.
+        among them. A browser may call it with the user's token, or with a member's for a payer that
+        the token names by `payerClaim`: then it returns that member's limits alone.
 
         `user_id`: Your own id of the user.
         `member_id`: The member, for limits per member.

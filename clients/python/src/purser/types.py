@@ -638,6 +638,19 @@ class AppliedPriceRule(TypedDict):
     rule: int
 
 
+class UsageMembers(TypedDict):
+    members: List[UsageOfMember]
+    nextCursor: Optional[str]
+
+
+class UsageOfMember(TypedDict):
+    memberId: str
+    events: Number
+    quantities: SummedQuantities
+    debited: SummedQuantities
+    lastUsedAt: str
+
+
 class UsageTotals(TypedDict):
     totals: List[UsageTotal]
 
@@ -663,6 +676,7 @@ class GroupedUsageTotal(_GroupedUsageTotal, total=False):
     time: str
     event: str
     model: Optional[str]
+    memberId: Optional[str]
 
 
 class CreatedReservation(TypedDict):

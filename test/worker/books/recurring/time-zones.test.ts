@@ -1,7 +1,8 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { grantDuePeriods } from "../../../../src/books/recurring/grant-due.ts";
-import { creditsWorld, storedBalances } from "../../../support/credits.ts";
+import { iso } from "../../../../src/lib/time.ts";
+import { creditsWorld } from "../../../support/credits.ts";
 import { runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { RECURRING } from "../../../support/paths.ts";
@@ -22,11 +23,15 @@ async function zonedWorld(at: string) {
     make: (body: object) => call("POST", RECURRING, { key, body: { userId: "u", packId: "Free", ...body } }),
     recurring: async () => (await call("GET", `${RECURRING}?userId=u`, { key })).body.recurring,
     cron: () => runPart(grantDuePeriods, makeAdminCtx(clock)),
-    stored: async () =>
-      (await storedBalances(app, "u")).map((row) => [
-        row.external_ref,
-        ...[row.granted_at_ms, row.expires_at_ms].map((ms) => new Date(Number(ms)).toISOString()),
-      ]),
+    stored: async () => {
+      const { results } = await env.DB.prepare(
+        `SELECT external_ref, granted_at_ms, expires_at_ms FROM credit_balances WHERE account_id IN (
+           SELECT id FROM accounts WHERE environment_id = ?) ORDER BY grant_seq`,
+      )
+        .bind(app.environments.live.id)
+        .all<{ external_ref: string; granted_at_ms: number; expires_at_ms: number }>();
+      return results.map((row) => [row.external_ref, iso(row.granted_at_ms), iso(row.expires_at_ms)]);
+    },
   };
 }
 

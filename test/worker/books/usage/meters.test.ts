@@ -81,6 +81,15 @@ describe("an event with meters", () => {
     expect((await w.event("e1")).meters).toEqual({ input: 2 ** 53, output: 0.001 });
   });
 
+  it("warns of a meter with more decimals than a thousandth", async () => {
+    const w = await metered();
+    const warned = async (id: string, meters: object) => (await w.use(id, { meters })).headers.get("purser-warning");
+    expect(await warned("e1", { input: 1.001, output: 2 })).toBeNull();
+    expect(await warned("e2", { input: 1.0001, output: 2 })).toMatch(/rounded up/);
+    const hold = await w.reserve({ event: "chat", model: "gpt-5", meters: { input: 1e-9 } });
+    expect(hold.headers.get("purser-warning")).toMatch(/rounded up/);
+  });
+
   it("is free only if the list says so, and a flat rule takes any meters", async () => {
     const w = await metered({ rules: [{ event: "free", unit: "cents", perEvent: 0 }, IMAGE] });
     expect((await w.use("e1", { event: "free" })).body).toMatchObject({
@@ -250,6 +259,26 @@ describe("the version of a price", () => {
     expect((await w.use("e3", { meters: small, occurredAt: later(w, -86_400_000) })).body).toMatchObject({
       priceVersion: 3,
     });
+  });
+
+  it("is looked for in the next 64 versions and the one in force now, and no further", async () => {
+    const w = await metered({ rules: null });
+    const occurredAt = later(w, -1);
+    const models = (n: number) => [
+      { model: n === 65 || n === 70 ? "late" : `m${n}`, unit: "cents", perEvent: n / 1_000 },
+    ];
+    for (let n = 1; n <= 69; n++) {
+      await w.set(models(n));
+      w.clock.advance(1_000);
+    }
+    const use = (id: string, model: string) =>
+      w.inNewIsolate().spend(id, { event: "chat", model, meters: {}, occurredAt });
+    expect((await use("e1", "m64")).body).toMatchObject({ priceVersion: 64 });
+    expectError(await use("e2", "late"), "price_not_found");
+    expectError(await use("e3", "m68"), "price_not_found");
+    expect((await use("e4", "m69")).body).toMatchObject({ priceVersion: 69 });
+    await w.set(models(70));
+    expect((await use("e2", "late")).body).toMatchObject({ priceVersion: 70 });
   });
 
   it("of a list's events is that of each event's own time, even among more versions than one read has", async () => {

@@ -1,0 +1,162 @@
+import { appendFileSync, chmodSync } from "node:fs";
+import { createInterface } from "node:readline/promises";
+import { CONFIG_FILE, type Config, readConfig, writeConfig } from "./config-file.ts";
+import { CliError, findTarget, type Target, type TargetOptions } from "./connection.ts";
+import { type Change, configOf, planOf, readStates, type States } from "./plan.ts";
+import { fingerprint, SECTIONS, type State } from "./sections.ts";
+
+interface FileOptions extends TargetOptions {
+  readonly file: string;
+  readonly json?: boolean;
+}
+
+interface PushOptions extends FileOptions {
+  readonly yes?: boolean;
+  readonly dryRun?: boolean;
+  readonly prune?: boolean;
+  readonly createApp?: boolean;
+  readonly secretsFile?: string;
+}
+
+const SIGNS = { create: "+", change: "~", replace: "~", archive: "-", delete: "-" };
+const VALUE_LENGTH_MAX = 80;
+
+const short = (value: unknown): string => {
+  const text = JSON.stringify(value ?? null);
+  return text.length > VALUE_LENGTH_MAX ? `${text.slice(0, VALUE_LENGTH_MAX)}…` : text;
+};
+
+function linesOf({ action, what, fields, isPruning }: Change, prune: boolean): string {
+  const left = isPruning && !prune ? ` (not in the file; --prune would ${action} it)` : "";
+  const head = `${SIGNS[action]} ${action} ${what}${left}`;
+  return [head, ...fields.map(({ field, before, after }) => `    ${field}: ${short(before)} → ${short(after)}`)].join(
+    "\n",
+  );
+}
+
+const plain = ({ section, action, what, fields, isPruning }: Change) => ({ section, action, what, fields, isPruning });
+
+const sectionsOf = (config: Config) => Object.keys(SECTIONS).filter((name) => name in config);
+
+const print = (text: string) => process.stdout.write(`${text}\n`);
+
+export async function pull({ file = CONFIG_FILE, json, ...options }: FileOptions): Promise<void> {
+  const target = await findTarget(options);
+  const config = configOf(await readStates(target, Object.keys(SECTIONS)));
+  writeConfig(file, config);
+  const { appName: app, mode } = target;
+  print(json === true ? JSON.stringify({ app, mode, file }) : `Wrote the ${mode} settings of ${app} to ${file}.`);
+}
+
+/** Exits with 2 where something differs. */
+export async function diff({ file, json, ...options }: FileOptions): Promise<void> {
+  const config = readConfig(file);
+  const target = await findTarget(options);
+  const changes = planOf(config, await readStates(target, sectionsOf(config)));
+  if (json === true) print(JSON.stringify({ app: target.appName, mode: target.mode, changes: changes.map(plain) }));
+  else print(changes.map((change) => linesOf(change, false)).join("\n") || "Purser is as the file says.");
+  if (changes.length > 0) process.exitCode = 2;
+}
+
+/** Returns the newest entry of the audit as text; null where there is none, or the key may not read it. */
+async function auditSince(target: Target, marker: string | null) {
+  const { entries } = await target.admin.listAudit({ appId: target.appId, limit: 100 });
+  const at = entries.findIndex((entry) => JSON.stringify(entry) === marker);
+  return { entries: at === -1 ? entries : entries.slice(0, at), newest: JSON.stringify(entries[0]) ?? null };
+}
+
+/** Throws the error that says what changed since the plan was made, and by whom. */
+async function failAsChanged(
+  target: Target,
+  section: string,
+  marker: string | null,
+  own: ReadonlySet<string>,
+): Promise<never> {
+  const pattern = SECTIONS[section]?.audit ?? /./;
+  const { entries } = await auditSince(target, marker);
+  const told = entries
+    .filter(({ action, target: what }) => pattern.test(action) && !own.has(what))
+    .map(({ at, by, action, target: what }) => `  ${at} ${action} ${what} by ${by}`);
+  throw new CliError(
+    [
+      `The ${section} changed meanwhile, so nothing more was done:`,
+      ...told,
+      "Run `purser diff`, then push again.",
+    ].join("\n"),
+  );
+}
+
+async function confirm(count: number): Promise<boolean> {
+  if (!process.stdin.isTTY) throw new CliError("There is no terminal to ask in. Use --yes, or --dry-run.");
+  const terminal = createInterface({ input: process.stdin, output: process.stdout });
+  const answer = await terminal.question(`Make ${count === 1 ? "this change" : `these ${count} changes`}? [y/N] `);
+  terminal.close();
+  return /^y(es)?$/i.test(answer.trim());
+}
+
+function keepSecret(file: string | undefined, what: string, secret: string): void {
+  if (file === undefined) {
+    process.stderr.write("Its signing secret is not shown. Rotate it in the dashboard, or use --secrets-file.\n");
+    return;
+  }
+  appendFileSync(file, `${what}\t${secret}\n`, { mode: 0o600 });
+  chmodSync(file, 0o600);
+}
+
+/** Makes the changes one by one, each only if its section is as it was when the plan was made, but for the changes before. */
+async function apply(
+  target: Target,
+  changes: readonly Change[],
+  before: States,
+  marker: string | null,
+  { secretsFile, json }: PushOptions,
+): Promise<void> {
+  const states: Record<string, State> = { ...before };
+  const own = new Set<string>();
+  for (const change of changes) {
+    const { section, what } = change;
+    const known = states[section];
+    const now = (await readStates(target, [section]))[section];
+    if (known === undefined || now === undefined || fingerprint(now) !== fingerprint(known))
+      return failAsChanged(target, section, marker, own);
+    let secret: string | undefined;
+    try {
+      secret = await change.run(target, now);
+    } catch (error) {
+      const code = typeof error === "object" && error !== null && "code" in error ? error.code : "";
+      if (code === "changed_meanwhile") return failAsChanged(target, section, marker, own);
+      throw new CliError(
+        `${what}: ${error instanceof Error ? error.message : error} Run push again when it is mended.`,
+      );
+    }
+    if (json !== true) print(`Done: ${change.action} ${what}.`);
+    if (secret !== undefined) keepSecret(secretsFile, what, secret);
+    const after = (await readStates(target, [section]))[section];
+    const id = after === undefined ? undefined : change.idIn(after);
+    if (id !== undefined) own.add(id);
+    if (after === undefined || !change.isAlone(known, after)) return failAsChanged(target, section, marker, own);
+    states[section] = after;
+  }
+}
+
+export async function push(options: PushOptions): Promise<void> {
+  const { file, json, yes, dryRun, prune = false, createApp, ...rest } = options;
+  const config = readConfig(file);
+  const target = await findTarget({
+    ...rest,
+    ...(createApp === undefined ? {} : { createApp: createApp && dryRun !== true }),
+  });
+  const { newest } = await auditSince(target, null);
+  const states = await readStates(target, sectionsOf(config));
+  const all = planOf(config, states);
+  const changes = all.filter(({ isPruning }) => prune || !isPruning);
+  if (json !== true) {
+    print(`${target.appName}, ${target.mode} mode`);
+    print(all.map((change) => linesOf(change, prune)).join("\n") || "Purser is as the file says.");
+  }
+  const isAgreed = changes.length > 0 && dryRun !== true && (yes === true || (await confirm(changes.length)));
+  if (isAgreed) await apply(target, changes, states, newest, options);
+  const { appName: app, mode } = target;
+  if (json === true)
+    print(JSON.stringify({ app, mode, changes: changes.map(plain), isDone: isAgreed || changes.length === 0 }));
+}

@@ -1,0 +1,63 @@
+import { Purser } from "purser-client";
+import { PurserAdmin } from "purser-client/admin";
+
+/** An error whose message is all that the user needs. */
+export class CliError extends Error {}
+
+export type Mode = "live" | "test";
+
+/** The application and mode that a command is about. */
+export interface Target {
+  readonly admin: PurserAdmin;
+  readonly appId: string;
+  readonly appName: string;
+  readonly mode: Mode;
+}
+
+export interface TargetOptions {
+  readonly app?: string;
+  readonly mode: Mode;
+}
+
+/** Returns a variable of the environment. Keys are read from nowhere else, so that no list of processes shows one. */
+function variable(name: string, meaning: string): string {
+  const value = process.env[name];
+  if (value === undefined || value === "") throw new CliError(`Set ${name}: ${meaning}.`);
+  return value;
+}
+
+const purserUrl = () => variable("PURSER_URL", "the address of your Purser, such as https://purser.example.com");
+
+/** Returns the secret for a setting whose file names none. */
+export const secretFor = (name: string, meaning: string): string => variable(name, meaning);
+
+const ADMIN_KEY = "an administration key of Purser's dashboard, or the admin token";
+
+export const connectAdmin = (): PurserAdmin =>
+  new PurserAdmin({ url: purserUrl(), key: variable("PURSER_ADMIN_KEY", ADMIN_KEY) });
+
+export const connectPurser = (onWarning: () => void): Purser => {
+  const key = variable("PURSER_SECRET_KEY", "a secret key of the application and mode, sk_…");
+  return new Purser({ url: purserUrl(), key, onWarning, retries: 10 });
+};
+
+/** Returns the application that `--app` names by its id or name; without it, the only one. */
+export async function findTarget(options: TargetOptions & { readonly createApp?: boolean }): Promise<Target> {
+  const admin = connectAdmin();
+  const { apps } = await admin.listApps();
+  const { app, mode } = options;
+  const found = app === undefined ? apps : apps.filter(({ appId, name }) => appId === app || name === app);
+  const [first, second] = found;
+  if (second !== undefined) {
+    const listed = found.map(({ appId, name }) => `${name} (${appId})`).join(", ");
+    throw new CliError(`Name one application with --app: ${listed}.`);
+  }
+  if (first !== undefined) return { admin, appId: first.appId, appName: first.name, mode };
+  if (app === undefined) throw new CliError("There is no application. Create one: push --app NAME --create-app.");
+  if (options.createApp !== true) {
+    const names = apps.map(({ name }) => name).join(", ");
+    throw new CliError(`There is no application ${app}. There are: ${names}. --create-app creates it.`);
+  }
+  const { appId } = await admin.createApp({ name: app });
+  return { admin, appId, appName: app, mode };
+}

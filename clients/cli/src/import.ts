@@ -1,0 +1,193 @@
+import { appendFileSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { PurserError } from "purser-client";
+import { type Balance, balanceOf, type PackOfFile } from "./balance.ts";
+import { CliError, connectPurser, findTarget, type Target, type TargetOptions } from "./connection.ts";
+import { add, type Decimal, textOf } from "./decimal.ts";
+import { KeySet } from "./key-set.ts";
+import { rowsOf } from "./rows.ts";
+
+interface ImportOptions extends TargetOptions {
+  readonly dryRun?: boolean;
+  readonly parallel: number;
+  readonly json?: boolean;
+}
+
+/** Errors of one line. All others end the import, which goes on where it was when it is run again. */
+const isOfLine = ({ status }: PurserError) => [400, 402, 404, 409, 413].includes(status);
+
+const PROGRESS_EVERY_MS = 1_000;
+
+/** How far an import is. It is kept in a file beside the imported one while it runs. */
+interface Progress {
+  readonly of: string;
+  line: number;
+  granted: number;
+  repeated: number;
+  refused: number;
+}
+
+async function readPacks({ admin, appId }: Target): Promise<PackOfFile[]> {
+  const { packs } = await admin.listPacks({ appId });
+  return packs
+    .filter(({ archivedAt }) => archivedAt === null)
+    .map(({ packId, packName, unit, items }) => ({ packId, packName, unit, hasItems: items.length > 0 }));
+}
+
+const quoted = (text: string) => `"${text.replaceAll('"', '""').replaceAll(/[\r\n]+/g, " ")}"`;
+
+class Import {
+  readonly #progressFile: string;
+  readonly #refusedFile: string;
+  readonly progress: Progress;
+  readonly sums = new Map<string, Decimal>();
+  readonly #pending = new Set<number>();
+  #lastLine = 0;
+  #savedAt = 0;
+
+  constructor(file: string, { appId, mode }: Target, { dryRun = false }: ImportOptions) {
+    const { size, mtimeMs } = statSync(file);
+    const of = JSON.stringify([size, mtimeMs, appId, mode, process.env.PURSER_URL, dryRun]);
+    this.#progressFile = `${file}.progress.json`;
+    this.#refusedFile = `${file}.refused.csv`;
+    const saved: Progress | null = existsSync(this.#progressFile)
+      ? JSON.parse(readFileSync(this.#progressFile, "utf8"))
+      : null;
+    this.progress = saved?.of === of ? saved : { of, line: 0, granted: 0, repeated: 0, refused: 0 };
+    // Later lines are read again.
+    const refused = this.progress.line > 0 ? readFileSync(this.#refusedFile, "utf8").split("\n").slice(1, -1) : [];
+    const kept = refused.filter((each) => Number.parseInt(each, 10) <= this.progress.line);
+    this.progress.refused = kept.length;
+    writeFileSync(this.#refusedFile, ["line,ref,reason", ...kept, ""].join("\n"));
+  }
+
+  get refusedFile(): string {
+    return this.#refusedFile;
+  }
+
+  begin(line: number): void {
+    this.#lastLine = line;
+    this.#pending.add(line);
+  }
+
+  /** Notes that a line is done, and from time to time how far all lines are. */
+  end(line: number, json: boolean): void {
+    this.#pending.delete(line);
+    if (Date.now() - this.#savedAt < PROGRESS_EVERY_MS) return;
+    this.#savedAt = Date.now();
+    this.save();
+    const { granted, repeated, refused } = this.progress;
+    if (!json)
+      process.stderr.write(`Line ${this.#lastLine}: ${granted} granted, ${repeated} before, ${refused} refused.\n`);
+  }
+
+  save(): void {
+    this.progress.line = this.#pending.size > 0 ? Math.min(...this.#pending) - 1 : this.#lastLine;
+    writeFileSync(this.#progressFile, JSON.stringify(this.progress));
+  }
+
+  refuse(line: number, ref: string, reason: string): void {
+    this.progress.refused += 1;
+    appendFileSync(this.#refusedFile, `${line},${quoted(ref)},${quoted(reason)}\n`);
+  }
+
+  count(balance: Balance): void {
+    const before = this.sums.get(balance.pack.packName) ?? { digits: 0n, scale: 0 };
+    this.sums.set(balance.pack.packName, add(before, balance.remaining));
+  }
+
+  finish(): void {
+    rmSync(this.#progressFile, { force: true });
+    if (this.progress.refused === 0) rmSync(this.#refusedFile, { force: true });
+  }
+}
+
+type Grant = (balance: Balance) => Promise<void>;
+
+function granting(run: Import): Grant {
+  const purser = connectPurser(() => {});
+  return async ({ line, userId, pack, remaining, expiresAt, externalRef }) => {
+    try {
+      const quantity = Number(textOf(remaining));
+      const granted = await purser.grantCredits({ userId, packId: pack.packId, quantity, expiresAt, externalRef });
+      if (!granted.isReplayed) run.progress.granted += 1;
+      // The header warns about a repetition with another quantity.
+      else if (granted.response.headers.has("purser-warning"))
+        run.refuse(line, externalRef.slice(7), "This ref was imported before with another amount, which stands.");
+      else run.progress.repeated += 1;
+    } catch (error) {
+      if (!(error instanceof PurserError) || !isOfLine(error)) throw error;
+      if (error.code === "credit_pack_not_found")
+        throw new CliError("PURSER_SECRET_KEY is not of this application, or the pack was archived meanwhile.");
+      run.refuse(line, externalRef.slice(7), `${error.code}: ${error.message}`);
+    }
+  };
+}
+
+/** Sends the balances of a file, `parallel` at once. Rejects with the first error that is not of a line. */
+async function sendAll(file: string, run: Import, packs: readonly PackOfFile[], grant: Grant, options: ImportOptions) {
+  const keys = new KeySet();
+  const sending = new Set<Promise<void>>();
+  const done = run.progress.line;
+  let failure: unknown;
+  for await (const row of rowsOf(file)) {
+    const balance = balanceOf(row, packs);
+    const isNew =
+      typeof balance === "string" ||
+      keys.add(JSON.stringify([balance.userId, balance.pack.packId, balance.externalRef]));
+    if (typeof balance !== "string" && isNew) run.count(balance);
+    if (row.line <= done) continue;
+    if (failure !== undefined) break;
+    run.begin(row.line);
+    if (typeof balance === "string" || !isNew) {
+      run.refuse(
+        row.line,
+        row.fields.ref ?? "",
+        typeof balance === "string" ? balance : "The user has this ref in an earlier line.",
+      );
+      run.end(row.line, options.json === true);
+      continue;
+    }
+    const sent = grant(balance).then(
+      () => run.end(row.line, options.json === true),
+      (error) => {
+        failure ??= error;
+      },
+    );
+    const tracked: Promise<void> = sent.finally(() => sending.delete(tracked));
+    sending.add(tracked);
+    if (sending.size >= options.parallel) await Promise.race(sending);
+  }
+  await Promise.all(sending);
+  if (failure === undefined) return;
+  run.save();
+  const reason = failure instanceof Error ? failure.message : String(failure);
+  throw new CliError(`The import was cut: ${reason} Run it again, and it goes on after line ${run.progress.line}.`);
+}
+
+/** Grants the balances of a file, each once. Ends with 2 where lines were refused. */
+export async function importBalances(file: string, options: ImportOptions): Promise<void> {
+  if (!existsSync(file)) throw new CliError(`There is no file ${file}.`);
+  const target = await findTarget(options);
+  const packs = await readPacks(target);
+  const run = new Import(file, target, options);
+  const check: Grant = async () => {
+    run.progress.granted += 1;
+  };
+  await sendAll(file, run, packs, options.dryRun === true ? check : granting(run), options);
+  run.finish();
+  const { granted, repeated, refused } = run.progress;
+  if (refused > 0) process.exitCode = 2;
+  const sums = Object.fromEntries([...run.sums].map(([pack, sum]) => [pack, textOf(sum)]));
+  if (options.json === true) {
+    const refusedFile = refused > 0 ? run.refusedFile : null;
+    return void process.stdout.write(
+      `${JSON.stringify({ granted, repeated, refused, refusedFile, sums, isDryRun: options.dryRun === true })}\n`,
+    );
+  }
+  const listed = Object.entries(sums).map(([pack, sum]) => `  ${pack}: ${sum}`);
+  const verb =
+    options.dryRun === true ? "would be granted, unless they were before" : `granted, ${repeated} were before`;
+  const tail =
+    refused > 0 ? `${refused} lines are refused, with reasons in ${run.refusedFile}.` : "No line is refused.";
+  process.stdout.write(`${[`${granted} balances ${verb}. In this file:`, ...listed, tail].join("\n")}\n`);
+}

@@ -1,0 +1,259 @@
+import type { Context } from "hono";
+import { grantInput } from "../api/credits/grant-credits.ts";
+import { grantPack, previewGrant } from "../books/credits/grant.ts";
+import { namedUsers } from "../books/credits/users.ts";
+import { invalid, type PurserError } from "../errors.ts";
+import { callVerb } from "../http/factory.ts";
+import { Table, Tag } from "./components.tsx";
+import { assertSure, Confirm, requireReason, warnAboutAmount } from "./confirm.tsx";
+import { Choice, Field, LongText } from "./fields.tsx";
+import {
+  catchRejection,
+  createDashboardRoutes,
+  type DashboardEnv,
+  type Form,
+  numberField,
+  parseForm,
+  textField,
+} from "./form.ts";
+import { amountText } from "./format.tsx";
+import { listOfferedPacks } from "./grant.tsx";
+import { FormToken, page, pathIn } from "./layout.tsx";
+import { UserLink } from "./links.tsx";
+
+const BULK_PATH = "users/bulk-grant";
+/** The most users of one run. A run takes some three queries for each. */
+const BULK_USERS_MAX = 200;
+/** How many grants run at the same time. */
+const AT_ONCE = 4;
+
+/** Returns the user ids of a pasted list or a CSV file: the first field of each line, each id once. */
+export function userIdsOf(text: string): string[] {
+  const lines = text.split(/\r\n|\r|\n/).map((line) => {
+    const quoted = /^"((?:[^"]|"")*)"/.exec(line)?.[1];
+    return quoted?.replaceAll('""', '"') ?? line.split(/[,;\t]/)[0]?.trim() ?? "";
+  });
+  const ids = [...new Set(lines)].filter((id) => id !== "");
+  // The first line of a CSV file may name its columns.
+  return /^(user_?id|distinct_?id|id)$/i.test(ids[0] ?? "") ? ids.slice(1) : ids;
+}
+
+function readBulk(form: Form) {
+  const userIds = userIdsOf(form.users ?? "");
+  if (userIds.length === 0) throw invalid("users", "has no user id: write one in each line");
+  if (userIds.length > BULK_USERS_MAX) {
+    throw invalid(
+      "users",
+      `has ${amountText(userIds.length)} users. At most ${BULK_USERS_MAX} at once: split the list`,
+    );
+  }
+  const reference = textField(form, "ref");
+  if (reference === undefined) throw invalid("ref", "is missing: it makes the run safe to repeat");
+  const notes = requireReason(form, "notes");
+  return userIds.map((userId, index) => {
+    const read = grantInput.safeParse({ userId });
+    if (read.error?.issues.some(({ path }) => path[0] === "userId")) {
+      throw invalid("users", `has an id that no user can have, in line ${index + 1}`);
+    }
+    return parseForm(grantInput, {
+      ...{ userId, packId: form.packId, quantity: numberField(form, "quantity"), source: "manual" },
+      ...{ notes, externalRef: reference },
+    });
+  });
+}
+
+async function bulkForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
+  const packs = await listOfferedPacks(c);
+  return page(
+    c,
+    { title: "Grant to many users", section: "users", rejection },
+    <form method="post" action={pathIn(c, `${BULK_PATH}/preview`)} class="card">
+      <FormToken c={c} />
+      <p class="soft">
+        Each user gets the pack once under the reference. The same list with the same reference again grants nothing
+        twice, so an interrupted run can be repeated.
+      </p>
+      <LongText
+        label={`Users (one id in each line, or a CSV file's first column; at most ${BULK_USERS_MAX})`}
+        name="users"
+        value={form.users}
+        required
+        rejection={rejection}
+      />
+      <p class="js">
+        <label>
+          From a file <input type="file" accept=".csv,.txt,text/csv,text/plain" data-fill="users" />
+        </label>
+      </p>
+      <div class="row">
+        <Choice
+          label="Pack"
+          name="packId"
+          value={form.packId}
+          options={packs.map(({ packId, packName }) => [packId, packName])}
+          rejection={rejection}
+        />
+        <Field
+          label="Quantity for each user"
+          name="quantity"
+          value={form.quantity}
+          hint="only for packs without items"
+          rejection={rejection}
+        />
+        <Field
+          label="Reference"
+          name="ref"
+          param="externalRef"
+          value={form.ref ?? c.var.root.newId("bulk:")}
+          required
+          rejection={rejection}
+        />
+      </div>
+      <LongText label="Reason (kept in the ledger)" name="notes" value={form.notes} required rejection={rejection} />
+      <p>
+        <button type="submit">Preview</button>
+      </p>
+    </form>,
+  );
+}
+
+const keptFields = ({ users = "", packId = "", quantity = "", ref = "", notes = "" }: Form) => ({
+  ...{ users, packId, quantity, ref, notes },
+});
+
+async function previewBulk(c: Context<DashboardEnv>, refused?: PurserError) {
+  const { form, ctx } = c.var;
+  const read = await catchRejection(async () => {
+    const grants = readBulk(form);
+    const [first] = grants;
+    if (first === undefined) throw invalid("users", "has no user id");
+    const [plan, known] = await Promise.all([
+      previewGrant(ctx, first),
+      namedUsers(
+        ctx,
+        grants.map(({ userId }) => userId),
+      ),
+    ]);
+    return { grants, plan, known: new Set(known.map(({ userId }) => userId)) };
+  });
+  if (read.result === undefined) return bulkForm(c, form, read.rejection);
+  const { grants, plan, known } = read.result;
+  const unknown = grants.filter(({ userId }) => !known.has(userId));
+  const warnings = [
+    ...(unknown.length === 0
+      ? []
+      : [
+          `${amountText(unknown.length)} of these users ${unknown.length === 1 ? "does" : "do"} not exist yet. The grant creates them.`,
+        ]),
+    ...("amounts" in plan
+      ? plan.amounts.flatMap(({ unit, amount }) => warnAboutAmount(unit, amount * grants.length))
+      : []),
+  ];
+  return page(
+    c,
+    { title: "Confirm grants", section: "users", rejection: refused },
+    <Confirm
+      c={c}
+      action={BULK_PATH}
+      fields={keptFields(form)}
+      button={`Grant to ${amountText(grants.length)} users`}
+      cancel={BULK_PATH}
+      warnings={warnings}
+    >
+      <dl class="facts">
+        <dt>Users</dt>
+        <dd>{amountText(grants.length)}</dd>
+        <dt>Pack</dt>
+        <dd>{plan.packName}</dd>
+        <dt>For each user</dt>
+        <dd>
+          {plan.amounts.map(({ unit, amount }) => `${amountText(amount)} ${unit}`).join(", ") || "granted before"}
+        </dd>
+        <dt>In all</dt>
+        <dd>
+          <b>{plan.amounts.map(({ unit, amount }) => `${amountText(amount * grants.length)} ${unit}`).join(", ")}</b>
+        </dd>
+        <dt>Reference</dt>
+        <dd>
+          <code>{form.ref}</code>
+        </dd>
+      </dl>
+      <Table
+        label="Users"
+        head={["User", "Before"]}
+        empty=""
+        rows={grants.map(({ userId }) => [<UserLink c={c} id={userId} />, known.has(userId) ? "known" : "new user"])}
+      />
+    </Confirm>,
+  );
+}
+
+interface BulkResult {
+  readonly userId: string;
+  readonly outcome: "granted" | "granted before" | "failed";
+  readonly message: string;
+}
+
+/** Grants to each user, some at the same time. A user that is rejected does not stop the others. */
+async function grantAll(c: Context<DashboardEnv>): Promise<readonly BulkResult[]> {
+  const grants = readBulk(c.var.form);
+  const results: BulkResult[] = [];
+  for (let at = 0; at < grants.length; at += AT_ONCE) {
+    const some = grants.slice(at, at + AT_ONCE).map(async (input): Promise<BulkResult> => {
+      const done = await catchRejection(() => callVerb(c, (ctx) => grantPack(ctx, input)));
+      if (done.rejection !== undefined) {
+        return { userId: input.userId, outcome: "failed", message: done.rejection.message };
+      }
+      return { userId: input.userId, outcome: done.result.replayed ? "granted before" : "granted", message: "" };
+    });
+    results.push(...(await Promise.all(some)));
+  }
+  return results;
+}
+
+async function bulkReport(c: Context<DashboardEnv>) {
+  const done = await catchRejection(async () => {
+    assertSure(c.var.form);
+    return grantAll(c);
+  });
+  if (done.rejection !== undefined) {
+    return done.rejection.param === "sure" ? previewBulk(c, done.rejection) : bulkForm(c, c.var.form, done.rejection);
+  }
+  const count = (outcome: BulkResult["outcome"]) =>
+    amountText(done.result.filter((result) => result.outcome === outcome).length);
+  return page(
+    c,
+    { title: "Grants to many users", section: "users" },
+    <form method="post" action={pathIn(c, `${BULK_PATH}/preview`)} class="card">
+      <FormToken c={c} />
+      <p>
+        {count("granted")} granted, {count("granted before")} granted before, {count("failed")} failed. Reference:{" "}
+        <code>{c.var.form.ref}</code>
+      </p>
+      <Table
+        label="Report"
+        csv="bulk-grant"
+        head={["User", "Result", "Why"]}
+        empty=""
+        rows={done.result.map(({ userId, outcome, message }) => [
+          <UserLink c={c} id={userId} />,
+          <Tag kind={outcome === "failed" ? "bad" : "good"}>{outcome}</Tag>,
+          message,
+        ])}
+      />
+      {Object.entries(keptFields(c.var.form)).map(([name, value]) => (
+        <input type="hidden" name={name} value={value} />
+      ))}
+      <p>
+        <button type="submit" class="quiet">
+          Run the same list again
+        </button>
+      </p>
+    </form>,
+  );
+}
+
+export const bulkGrantRoutes = createDashboardRoutes()
+  .get(`/${BULK_PATH}`, (c) => bulkForm(c, c.req.query()))
+  .post(`/${BULK_PATH}/preview`, (c) => previewBulk(c))
+  .post(`/${BULK_PATH}`, bulkReport);

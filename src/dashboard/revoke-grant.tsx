@@ -1,0 +1,91 @@
+import type { Context } from "hono";
+import { readBalance, readSiblings } from "../books/credits/read-balance.ts";
+import { revokeBalance } from "../books/credits/revoke.ts";
+import type { PurserError } from "../errors.ts";
+import { callVerb } from "../http/factory.ts";
+import { numberHead, Table } from "./components.tsx";
+import { Confirm, redirectAfter, requireReason, warnAboutAmount } from "./confirm.tsx";
+import { LongText } from "./fields.tsx";
+import { createDashboardRoutes, type DashboardEnv, type Form } from "./form.ts";
+import { amountText } from "./format.tsx";
+import { page } from "./layout.tsx";
+import { BalanceLink, ReferenceLink, userPath } from "./links.tsx";
+
+/** Returns the balances of a grant that are not revoked, the given one first. */
+async function balancesOfGrant({ var: { ctx } }: Context<DashboardEnv>, balanceId: string) {
+  const balance = await readBalance(ctx, balanceId);
+  const siblings = await readSiblings(ctx, balanceId);
+  return { balance, balances: [balance, ...siblings].filter(({ status }) => status !== "revoked") };
+}
+
+async function revokeGrantForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
+  const { balanceId = "" } = form;
+  const { balance, balances } = await balancesOfGrant(c, balanceId);
+  const { userId, externalRef } = balance;
+  return page(
+    c,
+    { title: "Revoke a whole grant", section: "users", rejection },
+    balances.length === 0 ? (
+      <p class="card">All balances of this grant are already revoked.</p>
+    ) : (
+      <Confirm
+        c={c}
+        action="users/revoke-grant"
+        fields={{ userId, balanceId }}
+        button={`Revoke ${amountText(balances.length)} ${balances.length === 1 ? "balance" : "balances"}`}
+        cancel={userPath(userId)}
+        isDangerous
+        warnings={balances.flatMap(({ unit, remaining }) => warnAboutAmount(unit, remaining))}
+      >
+        <dl class="facts">
+          <dt>User</dt>
+          <dd>{userId}</dd>
+          {externalRef !== null && (
+            <>
+              <dt>Reference</dt>
+              <dd>
+                <ReferenceLink c={c} reference={externalRef} />
+              </dd>
+            </>
+          )}
+        </dl>
+        <Table
+          label="Balances of the grant"
+          head={["Balance", numberHead("Balance afterwards")]}
+          empty=""
+          rows={balances.map((each) => [
+            <BalanceLink c={c} id={each.balanceId} />,
+            `${amountText(each.remaining)} → 0 ${each.unit}`,
+          ])}
+        />
+        <p>This cannot be undone. Credits already spent are not refunded; returned holds are lost.</p>
+        <LongText
+          label="Reason (kept in the ledger)"
+          name="reason"
+          value={form.reason}
+          required
+          rejection={rejection}
+        />
+      </Confirm>
+    ),
+  );
+}
+
+/** Revokes the balances one after another. A repeat revokes those that are left. */
+async function revokeAll(c: Context<DashboardEnv>): Promise<string> {
+  const { form } = c.var;
+  const reason = requireReason(form, "reason");
+  const { balances } = await balancesOfGrant(c, form.balanceId ?? "");
+  for (const { balanceId } of balances) await callVerb(c, (ctx) => revokeBalance(ctx, { balanceId, reason }));
+  return "grant-revoked";
+}
+
+export const revokeGrantRoutes = createDashboardRoutes()
+  .get("/users/revoke-grant", (c) => revokeGrantForm(c, c.req.query()))
+  .post("/users/revoke-grant", (c) =>
+    redirectAfter(
+      c,
+      () => revokeAll(c),
+      (rejection) => revokeGrantForm(c, c.var.form, rejection),
+    ),
+  );

@@ -1,0 +1,103 @@
+import type { Context } from "hono";
+import { doubleOf } from "../books/amounts/amount.ts";
+import { removeOverride, setOverride, type UserLimitOutput } from "../books/limits/user-limits.ts";
+import { invalid } from "../errors.ts";
+import { callVerb } from "../http/factory.ts";
+import { Table } from "./components.tsx";
+import { redirectAfter } from "./confirm.tsx";
+import { Field, Hidden } from "./fields.tsx";
+import { createDashboardRoutes, type DashboardEnv, numberField } from "./form.ts";
+import { amountText, Time } from "./format.tsx";
+import { FormToken, page, pathIn } from "./layout.tsx";
+import { userPath } from "./links.tsx";
+
+const OVERRIDE_PATH = "users/limit";
+const PERIODS = { minute: "this minute", hour: "this hour", day: "today", week: "this week", month: "this month" };
+
+interface UserLimitsProps {
+  readonly c: Context<DashboardEnv>;
+  readonly userId: string;
+  readonly limits: readonly UserLimitOutput[];
+}
+
+/** Shows how much of each limit a user has used, with a bar, and a form that sets or lifts the user's override. */
+export const UserLimits = ({ c, userId, limits }: UserLimitsProps) =>
+  limits.length === 0 ? null : (
+    <section class="card" id="limits">
+      <h2>Usage limits</h2>
+      <Table
+        label="Usage limits"
+        csv="usage-limits"
+        head={["Limit", "Used", "Share", "Resets", ""]}
+        rows={limits.map((limit) => [
+          limit.name,
+          limit.amount === null
+            ? `${amountText(limit.used)} ${limit.unit} ${PERIODS[limit.every]}, no limit`
+            : `${amountText(limit.used)} of ${amountText(limit.amount)} ${limit.unit} ${PERIODS[limit.every]}`,
+          <LimitBar limit={limit} />,
+          <Time at={limit.resetsAt} />,
+          <OverrideForm c={c} userId={userId} limit={limit} />,
+        ])}
+        empty=""
+      />
+    </section>
+  );
+
+const LimitBar = ({ limit: { amount, used, name } }: { limit: UserLimitOutput }) =>
+  amount === null ? null : (
+    <progress
+      max={amount === 0 ? 1 : amount}
+      value={amount === 0 ? 1 : Math.min(doubleOf(used), doubleOf(amount))}
+      aria-label={name}
+    />
+  );
+
+const OverrideForm = ({ c, userId, limit }: Omit<UserLimitsProps, "limits"> & { readonly limit: UserLimitOutput }) => (
+  <details>
+    <summary>Override</summary>
+    <form method="post" action={pathIn(c, OVERRIDE_PATH)} class="row">
+      <FormToken c={c} />
+      <Hidden fields={{ userId, limitId: limit.limitId }} />
+      <Field label={`Amount of ${limit.name} for this user (${limit.unit})`} name="amount" />
+      <button type="submit" name="act" value="set" class="quiet small">
+        Set
+      </button>
+      <button type="submit" name="act" value="unlimited" class="quiet small">
+        No limit
+      </button>
+      <button type="submit" name="act" value="lift" class="quiet small">
+        Lift the override
+      </button>
+    </form>
+  </details>
+);
+
+function actOnOverride(c: Context<DashboardEnv>) {
+  const { form } = c.var;
+  const { userId = "", limitId = "" } = form;
+  return callVerb(c, async (ctx) => {
+    if (form.act === "lift") return removeOverride(ctx, limitId, { userId });
+    if (form.act === "unlimited") return setOverride(ctx, limitId, { userId, amount: null });
+    const amount = numberField(form, "amount");
+    if (typeof amount !== "number") throw invalid("amount", "must be a number");
+    return setOverride(ctx, limitId, { userId, amount });
+  });
+}
+
+export const userLimitRoutes = createDashboardRoutes().post(`/${OVERRIDE_PATH}`, (c) =>
+  redirectAfter(
+    c,
+    async () => {
+      await actOnOverride(c);
+      return c.var.form.act === "lift" ? "limit-lifted" : "limit-set";
+    },
+    (rejection) =>
+      page(
+        c,
+        { title: "Override", section: "users", rejection },
+        <p class="card">
+          <a href={pathIn(c, userPath(c.var.form.userId))}>Back to the user</a>
+        </p>,
+      ),
+  ),
+);

@@ -1,0 +1,452 @@
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { promisify } from "node:util";
+import { Purser } from "purser-client";
+import { PurserAdmin } from "purser-client/admin";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { ADMIN_TOKEN, type Server, sharedServer } from "./support/server.ts";
+
+const root = join(import.meta.dirname, "../..");
+const PROGRAM = join(root, "clients/cli/dist/purser.cjs");
+
+interface Run {
+  readonly code: number | null;
+  readonly out: string;
+  readonly err: string;
+}
+
+function finished(child: ChildProcess): Promise<Run> {
+  let [out, err] = ["", ""];
+  child.stdout?.on("data", (chunk) => {
+    out += chunk;
+  });
+  child.stderr?.on("data", (chunk) => {
+    err += chunk;
+  });
+  return new Promise((resolve) => child.once("close", (code) => resolve({ code, out, err })));
+}
+
+let server: Server;
+let admin: PurserAdmin;
+let folder = "";
+const SETTINGS = {
+  packs: [
+    {
+      packName: "Starter",
+      items: [{ amount: 100_000, unit: "tokens", matches: [{ event: "chat.*" }] }],
+      defaultExpiryDays: 30,
+    },
+    { packName: "Wallet", unit: "cents" },
+  ],
+  unitNames: { count: { one: "credit", other: "credits" } },
+  usageLimits: [{ name: "Images", matches: [{ event: "image" }], unit: "count", amount: 50, every: "day" }],
+  alerts: [{ name: "Low", unit: "tokens", below: { percent: 10 } }],
+  expiryNotices: [7, 1],
+  endUserAuth: { type: "hs256", issuer: "https://auth.example.com/" },
+  prices: { rules: [{ event: "chat.*", unit: "cents", per: { input: { amount: 0.000325, units: 1 }, output: 2 } }] },
+  stripe: { currency: "usd", prices: [{ price: "price_1", pack: "starter" }] },
+  webhooks: [{ url: "https://hooks.example.com/purser", types: ["credits.granted"], isEnabled: false }],
+};
+const SECRET = "an-end-user-secret-of-32-characters!";
+
+beforeAll(async () => {
+  await promisify(execFile)(process.execPath, [join(root, "clients/cli/scripts/build.mjs")], { cwd: root });
+  server = await sharedServer();
+  admin = new PurserAdmin({ url: server.url, key: ADMIN_TOKEN });
+});
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "purser-cli-"));
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const start = (args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
+  spawn(process.execPath, [PROGRAM, ...args], {
+    cwd: folder,
+    stdio: ["ignore", "pipe", "pipe"],
+    // The types of Workers also add the Worker's variables to `env`.
+    env: {
+      PATH: process.env.PATH,
+      PURSER_URL: server.url,
+      PURSER_ADMIN_KEY: ADMIN_TOKEN,
+      NODE_OPTIONS: "--max-old-space-size=128",
+      ...env,
+    } as unknown as NodeJS.ProcessEnv,
+  });
+const purser = (args: readonly string[], env: Readonly<Record<string, string>> = {}) => finished(start(args, env));
+const write = (settings: object, name = "purser.config.json") =>
+  writeFileSync(join(folder, name), JSON.stringify(settings));
+
+let names = 0;
+const newName = () => {
+  names += 1;
+  return `Command line ${names}`;
+};
+const SECRETS = {
+  PURSER_END_USER_SECRET: SECRET,
+  PURSER_STRIPE_SIGNING_SECRET: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+};
+
+describe("purser pull, diff and push", () => {
+  it("makes a new application from one file in one command, and then changes nothing", async () => {
+    write(SETTINGS);
+    const app = newName();
+    const target = ["--app", app, "--mode", "test"];
+    const push = ["push", ...target, "--yes", "--create-app", "--secrets-file", "secrets.tsv"];
+    const made = await purser(push, SECRETS);
+    expect(made).toMatchObject({ code: 0, err: "" });
+    expect(made.out).toContain('+ create pack "Starter"');
+    expect(await purser(push, SECRETS)).toMatchObject({ code: 0, out: expect.stringContaining("as the file says") });
+    expect(await purser(["diff", ...target])).toEqual({ code: 0, out: "Purser is as the file says.\n", err: "" });
+    // The secret of the endpoint is in the file that was named, which others cannot read, and is not printed.
+    const [, secret = ""] = readFileSync(join(folder, "secrets.tsv"), "utf8").trim().split("\t");
+    expect(secret).toMatch(/^whsec_/);
+    expect(statSync(join(folder, "secrets.tsv")).mode & 0o077).toBe(0);
+    for (const hidden of [secret, ...Object.values(SECRETS), ADMIN_TOKEN])
+      expect(made.out + made.err).not.toContain(hidden);
+  });
+
+  it("moves a set-up between two applications by pull and push, with no secret in the file", async () => {
+    write(SETTINGS);
+    const [from, to] = [newName(), newName()];
+    expect(await purser(["push", "--app", from, "--mode", "live", "--yes", "--create-app"], SECRETS)).toMatchObject({
+      code: 0,
+    });
+    expect(await purser(["pull", "--app", from, "--mode", "live", "--file", "moved.json"])).toMatchObject({ code: 0 });
+    const pulled = readFileSync(join(folder, "moved.json"), "utf8");
+    for (const secret of Object.values(SECRETS)) expect(pulled).not.toContain(secret);
+    const moved = ["--file", "moved.json"];
+    expect(
+      await purser(["push", "--app", to, "--mode", "live", "--yes", "--create-app", ...moved], SECRETS),
+    ).toMatchObject({ code: 0, err: expect.any(String) });
+    expect(await purser(["diff", "--app", to, "--mode", "live", ...moved])).toMatchObject({ code: 0 });
+    expect(await purser(["pull", "--app", to, "--mode", "live", "--file", "again.json"])).toMatchObject({ code: 0 });
+    expect(readFileSync(join(folder, "again.json"), "utf8")).toBe(pulled);
+  });
+
+  it("shows what differs, ends with 2, and changes, archives and deletes only what it is told to", async () => {
+    const app = newName();
+    const target = ["--app", app, "--mode", "test"];
+    write({ packs: SETTINGS.packs, usageLimits: SETTINGS.usageLimits, alerts: SETTINGS.alerts });
+    await purser(["push", ...target, "--yes", "--create-app"]);
+    write({
+      packs: [{ ...SETTINGS.packs[0], defaultExpiryDays: 60 }],
+      usageLimits: [{ ...SETTINGS.usageLimits[0], amount: 60 }],
+      alerts: [],
+    });
+    const differs = await purser(["diff", ...target, "--json"]);
+    expect(differs.code).toBe(2);
+    expect(JSON.parse(differs.out).changes).toMatchObject([
+      { action: "change", what: 'pack "Starter"', fields: [{ field: "defaultExpiryDays", before: 30, after: 60 }] },
+      { action: "change", what: 'usage limit "Images"', fields: [{ field: "amount", before: 50, after: 60 }] },
+      { action: "archive", what: 'pack "Wallet"', isPruning: true },
+      { action: "delete", what: 'alert "Low"', isPruning: true },
+    ]);
+    expect(await purser(["push", ...target, "--dry-run", "--prune"])).toMatchObject({ code: 0 });
+    expect(await purser(["push", ...target])).toMatchObject({ code: 1, err: expect.stringContaining("--yes") });
+    expect((await purser(["diff", ...target, "--json"])).out).toBe(differs.out);
+    expect(await purser(["push", ...target, "--yes"])).toMatchObject({ code: 0 });
+    const left = await purser(["diff", ...target, "--json"]);
+    expect(JSON.parse(left.out).changes.map(({ action }: { action: string }) => action)).toEqual(["archive", "delete"]);
+    expect(await purser(["push", ...target, "--yes", "--prune"])).toMatchObject({ code: 0 });
+    expect(await purser(["diff", ...target])).toMatchObject({ code: 0 });
+  });
+
+  it("keeps the balances that were granted, and the ids of a changed pack's items", async () => {
+    const { appId, keys } = await server.makeApp();
+    const target = ["--app", appId, "--mode", "live"];
+    write({ packs: SETTINGS.packs });
+    await purser(["push", ...target, "--yes"]);
+    const client = new Purser({ url: server.url, key: keys.sk_live });
+    await client.grantCredits({ userId: "ada", packId: "starter", externalRef: "1" });
+    const items = async () =>
+      (await admin.listPacks({ appId })).packs.find(({ packName }) => packName === "Starter")?.items;
+    const before = await items();
+    write({ packs: [{ ...SETTINGS.packs[0], items: [{ amount: 5, unit: "tokens" }] }, SETTINGS.packs[1]] });
+    expect(await purser(["push", ...target, "--yes"])).toMatchObject({ code: 0 });
+    expect(await items()).toMatchObject([{ packItemId: before?.[0]?.packItemId, amount: 5 }]);
+    expect((await client.listBalances({ userId: "ada" })).credits).toMatchObject([{ remaining: 100_000 }]);
+  });
+
+  it("stops with nothing more done when something changes meanwhile, and says what and by whom", async () => {
+    const app = newName();
+    const target = ["--app", app, "--mode", "test"];
+    const { appId } = await admin.createApp({ name: app });
+    const alerts = ["First", "Second"].map((name) => ({ name, unit: "tokens", below: { amount: 1 } }));
+    write({ alerts });
+    // Somebody else makes an alert while the first one of the push is made.
+    let isOther = false;
+    const between = createServer(async (request, response) => {
+      const isAlert = request.method === "POST" && request.url?.endsWith("/alerts") === true;
+      const sent = isAlert ? { body: await text(request) } : {};
+      const headers = { authorization: String(request.headers.authorization), "content-type": "application/json" };
+      const answer = await fetch(`${server.url}${request.url}`, { method: request.method ?? "GET", headers, ...sent });
+      if (isAlert && !isOther) {
+        isOther = true;
+        await admin.createAlert({ appId, mode: "test", name: "Other", unit: "tokens", below: { amount: 1 } });
+      }
+      response.writeHead(answer.status, { "content-type": "application/json" }).end(await answer.text());
+    });
+    await new Promise<void>((resolve) => between.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => void between.close());
+    // A server listening on a TCP port has an address of this form.
+    const PURSER_URL = `http://127.0.0.1:${(between.address() as AddressInfo).port}`;
+    const stopped = await purser(["push", ...target, "--yes"], { PURSER_URL });
+    expect(stopped).toMatchObject({ code: 1, err: expect.stringContaining("The alerts changed meanwhile") });
+    expect(stopped.err).toMatch(/^The alerts .*:\n {2}\S+ alert\.created \S+ by api\nRun/);
+    const now = async () => (await admin.listAlerts({ appId, mode: "test" })).alerts.map(({ name }) => name).sort();
+    expect(await now()).toEqual(["First", "Other"]);
+    // Run again, it ends what it began.
+    expect(await purser(["push", ...target, "--yes"])).toMatchObject({ code: 0 });
+    expect(await now()).toEqual(["First", "Other", "Second"]);
+  });
+
+  it("ends what it began after a kill at any point", async () => {
+    const app = newName();
+    const push = ["push", "--app", app, "--mode", "test", "--yes", "--create-app"];
+    write(SETTINGS);
+    for (const afterMs of [300, 450, 600]) {
+      const child = start(push, SECRETS);
+      const timer = setTimeout(() => child.kill("SIGKILL"), afterMs);
+      await finished(child);
+      clearTimeout(timer);
+    }
+    expect(await purser(push, SECRETS)).toMatchObject({ code: 0 });
+    expect(await purser(["diff", "--app", app, "--mode", "test"])).toMatchObject({ code: 0 });
+    expect((await admin.listApps()).apps.filter(({ name }) => name === app)).toHaveLength(1);
+  });
+
+  it("rejects a misspelt field, a thing that is there twice, and a lacking secret, before it changes anything", async () => {
+    const app = newName();
+    const push = ["push", "--app", app, "--mode", "test", "--yes", "--create-app"];
+    write({ alerts: [{ name: "Low", unit: "tokens", belw: { amount: 1 } }] });
+    expect(await purser(push)).toMatchObject({ code: 1, err: expect.stringContaining("#/alerts/0") });
+    write({ alerts: [SETTINGS.alerts[0], { ...SETTINGS.alerts[0], name: "LOW" }] });
+    expect(await purser(push)).toMatchObject({ code: 1, err: expect.stringContaining("twice") });
+    write({ endUserAuth: SETTINGS.endUserAuth });
+    expect(await purser(push)).toMatchObject({ code: 1, err: expect.stringContaining("PURSER_END_USER_SECRET") });
+    expect(await purser(["diff", "--mode", "test"], { PURSER_ADMIN_KEY: "" })).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("PURSER_ADMIN_KEY"),
+    });
+  });
+});
+
+describe("purser import", () => {
+  async function world() {
+    const { appId, keys } = await server.makeApp();
+    await admin.createPack({ appId, packName: "Tokens", items: [], unit: "tokens" });
+    await admin.createPack({ appId, packName: "Starter", items: [{ amount: 1, unit: "tokens" }] });
+    const client = new Purser({ url: server.url, key: keys.sk_live });
+    const run = (...more: readonly string[]) =>
+      purser(["import", "balances.csv", "--app", appId, "--mode", "live", "--json", ...more], {
+        PURSER_SECRET_KEY: keys.sk_live,
+      });
+    const remaining = async (userId: string) =>
+      (await client.listBalances({ userId })).credits.map((credit) => credit.remaining);
+    return { run, remaining, appId, keys };
+  }
+  const file = (text: string) => writeFileSync(join(folder, "balances.csv"), text);
+  const refused = () => readFileSync(join(folder, "balances.csv.refused.csv"), "utf8").trim().split("\n").slice(1);
+
+  it("grants each line once, in a second run too, and says before what it would do", async () => {
+    const { run, remaining } = await world();
+    file("userId,unit,remaining,expiresAt,ref\nada,tokens,12.5,,a\nbob,tokens,0.001,2099-01-01T00:00:00Z,b\n");
+    const dry = await run("--dry-run");
+    expect(JSON.parse(dry.out)).toMatchObject({ granted: 2, refused: 0, sums: { Tokens: "12.501" }, isDryRun: true });
+    expect(await remaining("ada")).toEqual([]);
+    expect(JSON.parse((await run()).out)).toMatchObject({ granted: 2, repeated: 0, refused: 0 });
+    expect(JSON.parse((await run()).out)).toMatchObject({ granted: 0, repeated: 2, refused: 0 });
+    expect([await remaining("ada"), await remaining("bob")]).toEqual([[12.5], [0.001]]);
+  });
+
+  it("reads a BOM, semicolons, quotes, and columns in any order, and refuses lines with their reasons", async () => {
+    const { run, remaining } = await world();
+    const lines = [
+      "\uFEFFref;user_id;Remaining;pack;expires_at",
+      '1;"grace ""the"" user";10;Tokens;',
+      "2;ada;-5;Tokens;",
+      "3;ada;5;Tokens;2001-01-01T00:00:00Z",
+      "4;ada;7;Tokens;",
+      "4;ada;8;Tokens;",
+      "5;ada;1,5;Tokens;",
+      "6;ada;0.0001;Tokens;",
+      "7;ada;1;Starter;",
+      "8;ada;1;Nothing;",
+      ";ada;1;Tokens;",
+      "9;;1;Tokens;",
+      "10;ada;1",
+      "11;ada;1e400;Tokens;",
+      '12;"never closed;1;Tokens;',
+    ];
+    file(lines.join("\r\n"));
+    const imported = await run();
+    expect(imported.code).toBe(2);
+    expect(JSON.parse(imported.out)).toMatchObject({ granted: 2, refused: 12 });
+    expect([await remaining('grace "the" user'), await remaining("ada")]).toEqual([[10], [7]]);
+    const reasons = refused();
+    expect(reasons).toHaveLength(12);
+    expect(reasons[0]).toBe('3,"2","remaining is negative."');
+    expect(reasons.filter((line) => /earlier line|invalid_request/.test(line))).toHaveLength(2);
+  });
+
+  it("reads NDJSON, and says so when a ref was imported with another amount", async () => {
+    const { run, remaining } = await world();
+    file('{"userId":"ada","unit":"tokens","remaining":12.5,"ref":"a","expiresAt":null}\nno json\n');
+    expect(JSON.parse((await run()).out)).toMatchObject({ granted: 1, refused: 1 });
+    file('{"userId":"ada","unit":"tokens","remaining":"13","ref":"a"}\n');
+    expect(JSON.parse((await run()).out)).toMatchObject({ granted: 0, repeated: 0, refused: 1 });
+    expect(refused()[0]).toContain("another amount");
+    expect(await remaining("ada")).toEqual([12.5]);
+  });
+
+  it("goes on where it was cut, and grants each line once", async () => {
+    const { run, appId, keys, remaining } = await world();
+    const count = 600;
+    const lines = Array.from({ length: count }, (_, at) => `user_${at},tokens,${at + 1},r${at}`);
+    file(["userId,unit,remaining,ref", ...lines].join("\n"));
+    const child = start(["import", "balances.csv", "--app", appId, "--mode", "live"], {
+      PURSER_SECRET_KEY: keys.sk_live,
+    });
+    const ended = finished(child);
+    await expect.poll(() => existsSync(join(folder, "balances.csv.progress.json")), { timeout: 60_000 }).toBe(true);
+    child.kill("SIGKILL");
+    await ended;
+    expect(JSON.parse((await run()).out)).toMatchObject({ refused: 0 });
+    expect(existsSync(join(folder, "balances.csv.progress.json"))).toBe(false);
+    expect([await remaining("user_0"), await remaining(`user_${count - 1}`)]).toEqual([[1], [count]]);
+    const { results } = await server.db
+      .prepare("SELECT count(*) AS n FROM credit_balances WHERE external_ref LIKE 'import:r%'")
+      .all<{ n: number }>();
+    expect(results[0]?.n).toBe(count);
+  });
+
+  it("checks a million lines in bounded memory", async () => {
+    const { run } = await world();
+    const lines = Array.from({ length: 1_000 }, (_, at) => `user_${at},tokens,1,`);
+    const rows = Array.from({ length: 1_000 }, (_, at) => lines.map((line) => `${line}${at}`).join("\n")).join("\n");
+    file(`userId,unit,remaining,ref\n${rows}\n`);
+    const dry = await run("--dry-run");
+    expect(dry).toMatchObject({ code: 0 });
+    expect(JSON.parse(dry.out)).toMatchObject({ granted: 1_000_000, refused: 0, sums: { Tokens: "1000000" } });
+  }, 240_000);
+});
+
+describe("purser prices import", () => {
+  const LITELLM = `{
+    "sample_spec": { "input_cost_per_token": 0.0, "output_cost_per_token": 0.0 },
+    "swift-1": { "input_cost_per_token": 1.25e-06, "output_cost_per_token": 1e-05, "cache_read_input_token_cost": 1.25e-07,
+      "input_cost_per_token_above_200k_tokens": 2.5e-06, "output_cost_per_token_above_200k_tokens": 1.5e-05,
+      "output_cost_per_reasoning_token": 1e-05, "search_context_cost_per_query": { "low": 0.01 }, "mode": "chat" },
+    "swift-free": { "input_cost_per_token": 0, "output_cost_per_token": 0 },
+    "slow-1": { "input_cost_per_token": 1, "output_cost_per_token": 1 }
+  }`;
+  const MODELS_DEV = `{ "acme": { "id": "acme", "models": { "owl": { "id": "owl", "cost": {
+    "input": 3, "output": 15, "cache_read": 0.3, "cache_write": 3.75, "reasoning": 15,
+    "context_over_200k": { "input": 6, "output": 22.5 } } } } },
+    "resold": { "models": { "owl": { "cost": { "input": 9, "output": 9 } } } } }`;
+  const prices = (source: string, ...more: readonly string[]) => {
+    writeFileSync(join(folder, "list.json"), source);
+    return purser(["prices", "import", "list.json", "--json", ...more]);
+  };
+  const config = () => JSON.parse(readFileSync(join(folder, "purser.config.json"), "utf8"));
+
+  it("writes LiteLLM's prices with a markup and the larger prompts first, and names what it does not map", async () => {
+    write({ prices: { rules: [{ model: "own", unit: "cents", perEvent: 3 }] } });
+    const made = await prices(
+      LITELLM,
+      "--from",
+      "litellm",
+      "--models",
+      "swift-*",
+      "none-*",
+      "--markup",
+      "1.3",
+      "--unit",
+      "cents",
+    );
+    expect(made.code).toBe(0);
+    const { imported, problems } = JSON.parse(made.out);
+    expect(imported).toEqual(["swift-1"]);
+    expect(problems).toEqual([
+      expect.stringContaining("none-*"),
+      expect.stringContaining("swift-1: search_context_cost_per_query not mapped"),
+      expect.stringContaining("swift-free: not imported"),
+    ]);
+    const units = 1_000_000;
+    const rules = [
+      {
+        unit: "cents",
+        model: "swift-1",
+        when: { meters: ["input", "cacheRead"], above: 200_000 },
+        per: { input: { amount: 325, units }, output: { amount: 1_950, units }, cacheRead: { amount: 16.25, units } },
+      },
+      {
+        unit: "cents",
+        model: "swift-1",
+        per: { input: { amount: 162.5, units }, output: { amount: 1_300, units }, cacheRead: { amount: 16.25, units } },
+      },
+      { model: "own", unit: "cents", perEvent: 3 },
+    ];
+    expect(config().prices.rules).toEqual(rules);
+    expect(config().prices.costs[1]).toEqual({
+      model: "swift-1",
+      per: { input: { amount: 125, units }, output: { amount: 1_000, units }, cacheRead: { amount: 12.5, units } },
+    });
+    // A second time it changes nothing.
+    const before = readFileSync(join(folder, "purser.config.json"), "utf8");
+    await prices(LITELLM, "--from", "litellm", "--models", "swift-1", "--markup", "1.3");
+    expect(readFileSync(join(folder, "purser.config.json"), "utf8")).toBe(before);
+  });
+
+  it("writes models.dev's prices in credits, which Purser accepts and applies", async () => {
+    const made = await prices(
+      MODELS_DEV,
+      "--from",
+      "models.dev",
+      "--models",
+      "acme/*",
+      "--unit",
+      "count",
+      "--per-cent",
+      "10",
+    );
+    expect(JSON.parse(made.out)).toMatchObject({ imported: ["acme/owl"], problems: [] });
+    const { appId, keys } = await server.makeApp();
+    const pushed = await purser(["push", "--app", appId, "--mode", "live", "--yes"]);
+    expect(pushed).toMatchObject({ code: 0, err: "" });
+    const client = new Purser({ url: server.url, key: keys.sk_live });
+    const price = (input: number) =>
+      client.previewPrice({ event: "chat", model: "owl", meters: { input, output: 1_000_000 } });
+    expect((await price(1_000)).quantities).toEqual({ count: 15_003 });
+    expect((await price(1_000_000)).quantities).toEqual({ count: 28_500 });
+  });
+
+  it("refuses a model that two providers have at two prices", async () => {
+    const made = await prices(MODELS_DEV, "--from", "models.dev", "--models", "*/owl");
+    expect(JSON.parse(made.out)).toMatchObject({
+      imported: ["acme/owl"],
+      problems: [expect.stringContaining("resold/owl: not imported")],
+    });
+  });
+});
+
+it("runs from its package in an empty folder, without other packages", async () => {
+  const run = promisify(execFile);
+  await run("npm", ["pack", "--workspace", "clients/cli", "--pack-destination", folder], { cwd: root });
+  writeFileSync(join(folder, "package.json"), "{}");
+  await run("npm", ["install", "--offline", "--no-audit", "--no-fund", "./purser-cli-0.2.0.tgz"], { cwd: folder });
+  const { appId } = await server.makeApp();
+  const env = { ...process.env, PURSER_URL: server.url, PURSER_ADMIN_KEY: ADMIN_TOKEN };
+  const { stdout } = await run("npx", ["--offline", "purser", "pull", "--app", appId, "--mode", "live"], {
+    cwd: folder,
+    env,
+  });
+  expect(stdout).toContain("Wrote the live settings");
+  const { $schema } = JSON.parse(readFileSync(join(folder, "purser.config.json"), "utf8"));
+  expect(existsSync(join(folder, $schema))).toBe(true);
+});
