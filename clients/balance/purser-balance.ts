@@ -3,7 +3,7 @@
  * docs/balance-element.md describes it.
  */
 import { type Balance, nextToExpire, totalsByUnit, type UnitTotal } from "./credits.ts";
-import { type Limit, nextToBegin, type Recurring } from "./limits.ts";
+import { type Limit, nextToBegin, placeOf, type Recurring } from "./limits.ts";
 import { Refusal, warnOf } from "./refusal.ts";
 import { styles } from "./styles.ts";
 
@@ -20,6 +20,7 @@ const WORDS = {
   "text-expires": "Next to expire, on {date}: {amounts}",
   "text-next": "New credits on {date}: {pack}",
   "text-limit": "{used} of {amount} {window}",
+  "text-resets": "resets at {time}, {place}",
   "text-minute": "this minute",
   "text-hour": "this hour",
   "text-day": "today",
@@ -265,7 +266,7 @@ export class PurserBalance extends Base {
   }
 
   /** Returns the row of a limit; none if the limit does not apply to the user. */
-  #limitRow({ name, unit, every, used, amount }: Limit): HTMLElement[] {
+  #limitRow({ name, unit, every, used, amount, resetsAt, timeZone }: Limit): HTMLElement[] {
     if (amount === null) return [];
     const parts = used >= amount ? " reached" : "";
     const bound = this.#fill("text-limit", {
@@ -273,12 +274,21 @@ export class PurserBalance extends Base {
       amount: [apart(...this.#amount(unit, amount))],
       window: [this.#word(`text-${every}`)],
     });
+    const place = placeOf(timeZone);
+    const resets =
+      place === null || timeZone === null
+        ? []
+        : this.#fill("text-resets", {
+            time: [this.#resetTime(new Date(resetsAt), every, timeZone)],
+            place: [apart(place)],
+          });
     return [
       this.#element(
         "div",
         "row",
         this.#element("dt", `limit${parts}`, apart(name)),
         this.#element("dd", `used${parts}`, ...bound),
+        ...(resets.length === 0 ? [] : [this.#element("dd", "resets", ...resets)]),
       ),
     ];
   }
@@ -297,6 +307,19 @@ export class PurserBalance extends Base {
       ...(isSoon && { timeStyle: "short" }),
     });
     return apart(format.format(at));
+  }
+
+  /** Returns when a window ends, in the limit's own zone. A browser that does not know the zone shows its own time. */
+  #resetTime(at: Date, every: Limit["every"], timeZone: string): HTMLElement {
+    const styles: Intl.DateTimeFormatOptions = {
+      timeStyle: "short",
+      ...(every !== "day" && { dateStyle: "medium" }),
+    };
+    try {
+      return apart(new Intl.DateTimeFormat(this.#language(), { ...styles, timeZone }).format(at));
+    } catch {
+      return apart(new Intl.DateTimeFormat(this.#language(), styles).format(at));
+    }
   }
 
   #isMoney(unit: string): boolean {

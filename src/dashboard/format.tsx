@@ -66,6 +66,10 @@ export function moneyText(smallest: number, currency: string | null): string {
 /** The time of the page, from which its relative times count. */
 export const NowContext = createContext(0);
 
+/** Returns the length of windows or periods, and their time zone unless it is UTC. */
+export const everyText = (every: string, timeZone: string | null): string =>
+  timeZone === null || timeZone === "UTC" ? every : `${every}, ${timeZone}`;
+
 let relative: Intl.RelativeTimeFormat | undefined;
 let date: Intl.DateTimeFormat | undefined;
 

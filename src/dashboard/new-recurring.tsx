@@ -4,6 +4,8 @@ import { everyPeriod } from "../api/recurring/recurring-shapes.ts";
 import { createRecurring } from "../books/recurring/create.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
+import { iso, parseTimestamp } from "../lib/time.ts";
+import { fromLocalMs } from "../lib/time-zone.ts";
 import { Confirm, formFields, redirectAfter, warnAboutId } from "./confirm.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
 import {
@@ -13,9 +15,10 @@ import {
   type Form,
   numberField,
   parseForm,
+  textField,
   timeField,
 } from "./form.ts";
-import { queryString } from "./format.tsx";
+import { everyText, queryString } from "./format.tsx";
 import { GrantFields, listOfferedPacks } from "./grant.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { RECURRING_PATH, userPath } from "./links.tsx";
@@ -40,19 +43,27 @@ async function newRecurringPage(c: Context<DashboardEnv>, form: Form, rejection?
       </div>
       <div class="row">
         <Field
-          label="First period (UTC)"
+          label="First period"
           name="startsAt"
           type="datetime-local"
           value={form.startsAt}
-          hint="empty: now"
+          hint="in the time zone; empty: now"
           rejection={rejection}
         />
         <Field
-          label="Ends (UTC)"
+          label="Ends"
           name="endsAt"
           type="datetime-local"
           value={form.endsAt}
-          hint="empty: no end"
+          hint="in the time zone; empty: no end"
+          rejection={rejection}
+        />
+        <Field
+          label="Time zone"
+          name="timeZone"
+          value={form.timeZone}
+          placeholder="Europe/Berlin"
+          hint="empty: UTC"
           rejection={rejection}
         />
         <Field
@@ -70,6 +81,15 @@ async function newRecurringPage(c: Context<DashboardEnv>, form: Form, rejection?
   );
 }
 
+/** Reads a date and time in the form's time zone. The schema rejects what is not a time, or not a zone. */
+function localTimeField(form: Form, name: string): string | undefined {
+  const text = timeField(form, name);
+  const localMs = parseTimestamp(text ?? "");
+  return localMs === null
+    ? text
+    : iso(fromLocalMs({ timeZone: textField(form, "timeZone") ?? "UTC", utcOffsetMs: 0 }, localMs));
+}
+
 function readRecurringInput(form: Form) {
   const { startsAt, ...input } = parseForm(createRecurringInput, {
     recurringId: form.recurringId,
@@ -77,8 +97,9 @@ function readRecurringInput(form: Form) {
     packId: form.packId,
     quantity: numberField(form, "quantity"),
     every: form.every,
-    startsAt: timeField(form, "startsAt"),
-    endsAt: timeField(form, "endsAt"),
+    startsAt: localTimeField(form, "startsAt"),
+    endsAt: localTimeField(form, "endsAt"),
+    timeZone: textField(form, "timeZone"),
     rolloverPeriods: numberField(form, "rolloverPeriods") ?? null,
   });
   return { ...input, startsAt: startsAt?.atMs };
@@ -111,8 +132,9 @@ async function confirmRecurring(c: Context<DashboardEnv>, form: Form, refused?: 
         <dd>{packs.find(({ packId }) => packId === input.packId)?.packName ?? input.packId}</dd>
         <dt>Granted</dt>
         <dd>
-          every {input.every}, from {form.startsAt ? `${form.startsAt} UTC` : "now"}
-          {form.endsAt ? `, none from ${form.endsAt} UTC` : ""}
+          every {everyText(input.every, input.timeZone)}, from{" "}
+          {form.startsAt ? `${form.startsAt} ${input.timeZone}` : "now"}
+          {form.endsAt ? `, none from ${form.endsAt} ${input.timeZone}` : ""}
         </dd>
       </dl>
       <p>Due periods are granted at once.</p>

@@ -8,7 +8,7 @@ import { Id, Table, Tag } from "./components.tsx";
 import { Confirm, redirectAfter, requireReason } from "./confirm.tsx";
 import { Choice, Hidden, LongText } from "./fields.tsx";
 import { createDashboardRoutes, type DashboardEnv, type Form, parseForm } from "./form.ts";
-import { amountText, queryString, Time, timeText } from "./format.tsx";
+import { amountText, everyText, queryString, Time, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { RECURRING_PATH, UserLink, userPath } from "./links.tsx";
 import type { ListColumn } from "./list.tsx";
@@ -70,7 +70,12 @@ const GRANT_COLUMNS: readonly RecurringColumn[] = [
     cell: ({ packName, quantity }) => (quantity === null ? packName : `${packName}, ${amountText(quantity)}`),
     value: ({ packName }) => packName,
   },
-  { name: "every", head: "Every", cell: ({ every }) => every, value: ({ every }) => every },
+  {
+    name: "every",
+    head: "Every",
+    cell: ({ every, timeZone }) => everyText(every, timeZone),
+    value: ({ every }) => every,
+  },
   {
     name: "state",
     head: "State",
@@ -139,7 +144,7 @@ async function cancelPage(c: Context<DashboardEnv>, form: Form, rejection?: Purs
         <dd>{userId}</dd>
         <dt>Recurring grant</dt>
         <dd>
-          {grant.packName}, every {grant.every} <code>{recurringId}</code>
+          {grant.packName}, every {everyText(grant.every, grant.timeZone)} <code>{recurringId}</code>
         </dd>
       </dl>
       <Choice

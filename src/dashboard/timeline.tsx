@@ -6,7 +6,7 @@ import { iso } from "../lib/time.ts";
 import type { PaymentOutput } from "../payments/payment-lists.ts";
 import { numberHead, Pager, Table } from "./components.tsx";
 import type { DashboardEnv, Form } from "./form.ts";
-import { amountText, moneyText, quantitiesText, queryString, signed, Time } from "./format.tsx";
+import { amountText, everyText, moneyText, quantitiesText, queryString, signed, Time } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { EventLink, paymentPath, ReservationLink } from "./links.tsx";
 import { StatusTag } from "./payments.tsx";
@@ -127,7 +127,7 @@ const What = ({ c, item, packs }: WhatProps<TimelineItem>) => {
     case "recurring":
       return (
         <>
-          Recurring grant created: {item.grant.packName}, every {item.grant.every}
+          Recurring grant created: {item.grant.packName}, every {everyText(item.grant.every, item.grant.timeZone)}
         </>
       );
     case "action":

@@ -17,7 +17,7 @@ import { Empty, numberHead, RowMenu, Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, numberField, parseForm, textField } from "./form.ts";
-import { amountText, Time } from "./format.tsx";
+import { amountText, everyText, Time } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { readRandom } from "./session.tsx";
 
@@ -59,7 +59,7 @@ async function usageLimitsPage(c: Context<DashboardEnv>, rejection?: PurserError
           rows={limits.map((limit) => [
             <a href={pathIn(c, `usage-limits/${limit.limitId}`)}>{limit.name}</a>,
             `${amountText(limit.amount)} ${limit.unit}`,
-            limit.every,
+            everyText(limit.every, limit.timeZone),
             <Rules of={limit.matches} />,
             <Time at={limit.createdAt} />,
             <RowMenu label={`Actions for ${limit.name}`}>
@@ -94,6 +94,14 @@ async function usageLimitsPage(c: Context<DashboardEnv>, rejection?: PurserError
             value={form.every ?? "day"}
             options={EVERY.map((every) => [every, every])}
             rejection={rejection}
+          />
+          <Field
+            label="Time zone (optional)"
+            name="timeZone"
+            value={form.timeZone}
+            rejection={rejection}
+            placeholder="Europe/Berlin"
+            hint="empty: UTC"
           />
         </div>
         <div class="row">
@@ -135,7 +143,7 @@ async function readLimit(c: Context<DashboardEnv>): Promise<UsageLimitOutput> {
 }
 
 async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, rejection?: PurserError) {
-  const { limitId, name, unit, every } = limit;
+  const { limitId, name, unit, every, timeZone } = limit;
   const at = pathIn(c, `usage-limits/${limitId}`);
   const form = { name, amount: amountText(limit.amount), ...c.var.form };
   const deleteLink = (
@@ -149,8 +157,8 @@ async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, reje
     <form method="post" action={at} class="card">
       <h2>Edit</h2>
       <p class="soft">
-        Counts <Rules of={limit.matches} /> events in {unit}, every {every}. A changed amount also applies to the usage
-        so far.
+        Counts <Rules of={limit.matches} /> events in {unit}, every {everyText(every, timeZone)}. A changed amount also
+        applies to the usage so far.
       </p>
       <FormToken c={c} />
       <div class="row">
@@ -192,8 +200,9 @@ export const usageLimitPages = createDashboardRoutes()
       const hasRule = rule.event !== undefined || rule.model !== undefined;
       const { name, unit, every } = form;
       const fields = { mode, name, unit, every, amount: numberField(form, "amount"), matches: hasRule ? [rule] : [] };
+      const timeZone = textField(form, "timeZone");
       const limitId = `lim_${await readRandom(c, form.nonce ?? admin.newId(""))}`;
-      return createLimit(admin, appId, parseForm(createLimitInput, fields), limitId);
+      return createLimit(admin, appId, parseForm(createLimitInput, { ...fields, timeZone }), limitId);
     });
     return created.rejection === undefined
       ? c.redirect(`${pathIn(c, "usage-limits")}?notice=created`, 303)

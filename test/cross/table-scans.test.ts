@@ -124,7 +124,8 @@ const READS = [
   "usage/reservations?userId=$",
   "usage/reservations?userId=$&status=open",
 ];
-const ADMIN_READS = "keys packs audit webhooks alerts payments stripe/events expiry-notices end-user-auth clock limits".split(" ");
+const ADMIN_READS =
+  "keys packs audit webhooks alerts payments stripe/events expiry-notices end-user-auth clock limits".split(" ");
 const FIGURES = "granted spent refunded expired expiring minted opened".split(" ");
 const PAGES = [
   ..."overview packs keys alerts webhooks limits clock payments payments?userId=u payments?externalRef=x stripe-events verify audit audit?by=x audit?target=x".split(

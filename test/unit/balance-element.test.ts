@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { nextToExpire, totalsByUnit } from "../../clients/balance/credits.ts";
-import { nextToBegin } from "../../clients/balance/limits.ts";
+import { nextToBegin, placeOf } from "../../clients/balance/limits.ts";
 
 const balance = (unit: string, remaining: number, expiresAt: string | null = null) => ({
   unit,
@@ -42,4 +42,10 @@ it("the balance element shows the recurring grant whose next period begins first
   ];
   expect(nextToBegin(recurring)).toEqual({ at: new Date(early), packName: "Free" });
   expect(nextToBegin([{ packName: "Ended", nextAt: null }])).toBeNull();
+});
+
+it("the balance element names the place of a limit's time zone, and none for UTC and short windows", () => {
+  expect(["Europe/Berlin", "America/Argentina/Buenos_Aires", "EST5EDT", "UTC", null].map(placeOf)).toEqual([
+    ...["Berlin", "Buenos Aires", "EST5EDT", null, null],
+  ]);
 });

@@ -45,9 +45,7 @@ export const createLimitInput = lazy(() =>
       amount: amountOfWindow().meta(
         words("The amount that a user may use in a window, in the limit's unit; 0 or more.", 50),
       ),
-      every: every.meta(
-        words("The length of a window, by the calendar. Weeks begin on Monday.", "day"),
-      ),
+      every: every.meta(words("The length of a window, by the calendar. Weeks begin on Monday.", "day")),
       per: limitPer
         .default("user")
         .meta(words("Whom it bounds: each user, or each member of each payer (`memberId`).", "user")),

@@ -25,7 +25,14 @@ export const newLimit = {
   every: "day",
 };
 
-export const exampleLimit = { limitId, mode: "live", ...newLimit, per: "user", timeZone: "UTC", createdAt: EXAMPLE.createdAt };
+export const exampleLimit = {
+  limitId,
+  mode: "live",
+  ...newLimit,
+  per: "user",
+  timeZone: "UTC",
+  createdAt: EXAMPLE.createdAt,
+};
 
 export const userLimit = {
   limitId,

@@ -1,0 +1,160 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it } from "vitest";
+import { HOUR_MS } from "../../../../src/lib/time.ts";
+import { countingD1 } from "../../../support/counting-d1.ts";
+import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { limitsWorld } from "../../../support/limits.ts";
+import { expectError } from "../../../support/rejections.ts";
+
+afterAll(expectLedgerInvariants);
+
+const BERLIN = { timeZone: "Europe/Berlin" };
+
+/** Sets the clock before the first request that reads it. */
+async function berlinWorld(at: string, limits: readonly object[] = [BERLIN]) {
+  const world = await limitsWorld({ limits });
+  world.clock.ms = Date.parse(at);
+  return world;
+}
+
+describe("a usage limit with a time zone", () => {
+  it.each([
+    ["day", "Pacific/Auckland", "2026-01-16T11:00:00.000Z"],
+    ["week", "America/Los_Angeles", "2026-01-19T08:00:00.000Z"],
+    ["month", "asia/kathmandu", "2026-01-31T18:15:00.000Z"],
+    ["day", undefined, "2026-01-16T00:00:00.000Z"],
+  ])(
+    "of a %s in %s resets at the zone's own midnight, and shows its zone as sent",
+    async (every, timeZone, resetsAt) => {
+      const { admin, checkpoints, app } = await limitsWorld({ limits: [{ every, timeZone }] });
+      const shown = { every, timeZone: timeZone ?? "UTC" };
+      expect((await admin("GET", "/usage-limits?mode=live")).body.limits).toMatchObject([shown]);
+      expect(await checkpoints()).toMatchObject([{ ...shown, resetsAt }]);
+      const row = "SELECT time_zone FROM usage_limits WHERE environment_id = ?";
+      expect(await env.DB.prepare(row).bind(app.environments.live.id).first("time_zone")).toBe(shown.timeZone);
+    },
+  );
+
+  it.each(["minute", "hour"])("of a %s is rejected, whatever the zone, and has null as its zone", async (every) => {
+    const { admin, makeLimit, checkpoints } = await limitsWorld({ limits: [] });
+    const limit = { mode: "live", name: "Zoned", unit: "count", amount: 10, every };
+    for (const timeZone of ["Europe/Berlin", "UTC", "Nowhere", null]) {
+      expectError(await admin("POST", "/usage-limits", { ...limit, timeZone }), "invalid_request", "timeZone");
+    }
+    await makeLimit({ every });
+    expect((await admin("GET", "/usage-limits?mode=live")).body.limits).toMatchObject([{ every, timeZone: null }]);
+    expect(await checkpoints()).toMatchObject([{ timeZone: null }]);
+  });
+
+  it.each([["+01:00"], ["IST"], ["GMT+2"], ["Europe/Atlantis"], [""], [" UTC"], [null], [2]])(
+    "is rejected for %j, which is no name of a zone, and nothing is written",
+    async (timeZone) => {
+      const { admin } = await limitsWorld({ limits: [] });
+      const limit = { mode: "live", name: "Zoned", unit: "count", amount: 10, every: "day", timeZone };
+      expectError(await admin("POST", "/usage-limits", limit), "invalid_request", "timeZone");
+      expect((await admin("GET", "/usage-limits?mode=live")).body.limits).toEqual([]);
+    },
+  );
+
+  it("keeps its zone when it is changed, and a change of the zone is rejected", async () => {
+    const { admin, limitIds } = await limitsWorld({ limits: [BERLIN] });
+    const path = `/usage-limits/${limitIds[0]}`;
+    expectError(await admin("PATCH", path, { timeZone: "UTC" }), "invalid_request", "timeZone");
+    expect((await admin("PATCH", path, { amount: 11 })).body).toMatchObject(BERLIN);
+  });
+
+  it.each([
+    ["2026-03-28T22:59:59.999Z", "2026-03-28T23:00:00.000Z", 23],
+    ["2026-10-24T21:59:59.999Z", "2026-10-24T22:00:00.000Z", 25],
+  ])("counts a day of other than 24 hours when clocks change, from %s", async (before, midnight, hours) => {
+    const { clock, use, event, checkpoints } = await berlinWorld(before);
+    await use(10);
+    expect((await event(1)).body.error.details).toMatchObject({ used: 10, resetsAt: midnight });
+    clock.ms = Date.parse(midnight);
+    await use(10);
+    const endMs = clock.ms + hours * HOUR_MS;
+    expect(await checkpoints()).toMatchObject([{ used: 10, resetsAt: new Date(endMs).toISOString() }]);
+    clock.ms = endMs - 1;
+    expect((await event(1)).headers.get("retry-after")).toBe("1");
+    clock.ms = endMs;
+    await use(1);
+  });
+
+  it("counts a hold in the day in which it was made, and its commit in the day of the commit", async () => {
+    const { clock, holdOk, commit, checkpoints } = await berlinWorld("2026-03-28T22:59:30.000Z");
+    const id = await holdOk(4);
+    expect(await checkpoints()).toMatchObject([{ used: 4 }]);
+    clock.advance(30_000);
+    expect(await checkpoints()).toMatchObject([{ used: 0 }]);
+    expect((await commit(id, 3)).status).toBe(200);
+    expect(await checkpoints()).toMatchObject([{ used: 3, resetsAt: "2026-03-29T22:00:00.000Z" }]);
+  });
+
+  it("lets exactly its amount pass of many racing events on a night when clocks change", async () => {
+    const { event, used, callOk } = await berlinWorld("2026-10-24T22:00:00.000Z");
+    const answers = await Promise.all(Array.from({ length: 25 }, () => event(1)));
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(10);
+    expect(await used()).toEqual([10]);
+    expect((await callOk("GET", "/credits/verify?userId=u")).isSound).toBe(true);
+  });
+});
+
+/** Replaces the zone of the environment's limits, as if its rules were other ones. */
+const replaceZone = (environmentId: number, timeZone: string) =>
+  env.DB.prepare(
+    "UPDATE environments SET settings_snapshot = replace(settings_snapshot, 'Europe/Berlin', ?) WHERE id = ?",
+  )
+    .bind(timeZone, environmentId)
+    .run();
+
+describe("a counter", () => {
+  it.each([
+    ["an hour later", "Europe/London", "2026-01-16T00:00:00.000Z"],
+    ["an hour earlier", "Europe/Athens", "2026-01-16T22:00:00.000Z"],
+  ])("keeps the end of its window, and its usage, if other rules of its zone say %s", async (_, timeZone, nextEnd) => {
+    const { app, clock, use, event, used, checkpoints, holdOk, release } =
+      await berlinWorld("2026-01-15T12:00:00.000Z");
+    const resetsAt = "2026-01-15T23:00:00.000Z";
+    await use(6);
+    await replaceZone(app.environments.live.id, timeZone);
+    await use(1);
+    // Now the isolate remembers the account with the other rules, but no counter.
+    await use(2);
+    expect(await used()).toEqual([9]);
+    expect(await checkpoints()).toMatchObject([{ resetsAt }]);
+    expect((await event(2)).body.error.details).toMatchObject({ used: 9, resetsAt });
+    expect((await release(await holdOk(1))).status).toBe(200);
+    expect(await used()).toEqual([9]);
+    clock.ms = Date.parse(resetsAt) - 1;
+    expect((await event(2)).status).toBe(429);
+    clock.ms = Date.parse(resetsAt);
+    await use(10);
+    expect(await checkpoints()).toMatchObject([{ used: 10, resetsAt: nextEnd }]);
+  });
+
+  it("costs the same trips and rows with a zone as without, one trip if the isolate remembers the account", async () => {
+    const { d1, spent } = countingD1(env.DB);
+    const costs: unknown[] = [];
+    for (const limit of [BERLIN, {}]) {
+      const { use } = await limitsWorld({ limits: [limit], bindings: { DB: d1 } });
+      await use(1);
+      await use(1);
+      spent();
+      await use(1);
+      costs.push(spent());
+    }
+    expect(costs[0]).toMatchObject({ roundTrips: 1 });
+    expect(costs[0]).toEqual(costs[1]);
+  });
+});
+
+it("a zone that the runtime does not know is read at its last known offset, and fails no write", async () => {
+  const { app, clock, use, event, hold, checkpoints, admin, limitIds } = await limitsWorld({ limits: [BERLIN] });
+  await replaceZone(app.environments.live.id, "Europe/Atlantis");
+  await use(10);
+  expect((await event(1)).status).toBe(429);
+  clock.ms = Date.parse("2026-01-15T23:00:00.000Z");
+  expect((await hold(1)).status).toBe(200);
+  expect(await checkpoints()).toMatchObject([{ used: 1, resetsAt: "2026-01-16T23:00:00.000Z" }]);
+  expect((await admin("PATCH", `/usage-limits/${limitIds[0]}`, { amount: 20 })).status).toBe(200);
+});
