@@ -8,6 +8,8 @@ export interface Charge {
   readonly held: Meters;
   /** Commits what was used. Never rejects: if the commit fails, the reservation is charged when it expires. */
   readonly commit: (meters: Meters, modelId: string) => Promise<void>;
+  /** Whether it is neither committed nor released. */
+  readonly isOpen: () => boolean;
   /** Returns the credits. Never rejects. */
   readonly release: () => Promise<void>;
   readonly warn: (warning: string) => void;
@@ -118,6 +120,7 @@ export async function openCharge(
   return {
     held: options.held,
     warn,
+    isOpen: () => ending === undefined,
     release: () => end(release),
     commit: (meters, id) => end(() => commit(meters, id)),
   };

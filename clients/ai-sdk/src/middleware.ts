@@ -55,7 +55,7 @@ async function commitReported(call: Call, usage: unknown): Promise<void> {
   const reported = reportedMeters(usage);
   if (reported !== null) return charge.commit(reported, progress.modelId);
   if (progress.hasError) return charge.commit(usedSoFar(call), progress.modelId);
-  charge.warn("The provider reported no usage that adds up, so what was reserved is charged.");
+  if (charge.isOpen()) charge.warn("The provider reported no usage that adds up, so what was reserved is charged.");
   return charge.commit(charge.held, progress.modelId);
 }
 
