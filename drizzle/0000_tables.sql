@@ -79,6 +79,7 @@ CREATE TABLE `rejections` (
 	CONSTRAINT "rejections_kind" CHECK("rejections"."kind" IN ('shortage', 'usage_limit', 'failed_grant'))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE INDEX `rejections_member` ON `rejections` (`environment_id`,`member_id`) WHERE member_id <> '';--> statement-breakpoint
 CREATE INDEX `rejections_latest` ON `rejections` (`environment_id`,`kind`,`last_at_ms`);--> statement-breakpoint
 CREATE TABLE `accounts` (
 	`id` integer PRIMARY KEY NOT NULL,
@@ -274,6 +275,7 @@ CREATE TABLE `members` (
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `members_member_id` ON `members` (`environment_id`,`member_id`,`account_id`);--> statement-breakpoint
+CREATE INDEX `members_erasing` ON `members` (`environment_id`) WHERE is_erased = 1;--> statement-breakpoint
 CREATE TABLE `credit_pack_items` (
 	`app_id` text NOT NULL,
 	`pack_id` text NOT NULL,
@@ -946,4 +948,5 @@ CREATE TABLE `webhook_messages` (
 	`data` text NOT NULL
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
-CREATE INDEX `webhook_messages_subject` ON `webhook_messages` (`environment_id`,`subject`) WHERE subject IS NOT NULL;
+CREATE INDEX `webhook_messages_subject` ON `webhook_messages` (`environment_id`,`subject`) WHERE subject IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `webhook_messages_member` ON `webhook_messages` (`environment_id`,data ->> 'memberId') WHERE data ->> 'memberId' IS NOT NULL;

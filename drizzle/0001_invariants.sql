@@ -124,9 +124,10 @@ END;
 -- A member's name changes only once, to a pseudonym, in an erasure of the member (ME6).
 CREATE TRIGGER members_name_erased BEFORE UPDATE ON members
 WHEN NOT (new.account_id = old.account_id AND new.number = old.number AND new.environment_id = old.environment_id
-  AND old.is_erased = 0 AND new.is_erased = 1 AND new.member_id GLOB 'erased_*' AND EXISTS (
-    SELECT 1 FROM erasure_ids WHERE environment_id = old.environment_id AND distinct_id = old.member_id
-  ))
+  AND (old.is_erased = 1 AND new.is_erased = 2 AND new.member_id = old.member_id
+    OR old.is_erased = 0 AND new.is_erased = 1 AND new.member_id GLOB 'erased_*' AND EXISTS (
+      SELECT 1 FROM erasure_ids WHERE environment_id = old.environment_id AND distinct_id = old.member_id
+    )))
 BEGIN
   SELECT RAISE(ABORT, 'members_kept');
 END;
@@ -752,7 +753,11 @@ END;
 -- Stops a change of ids and properties outside an erasure, or to another pseudonym.
 CREATE TRIGGER usage_events_names_erased BEFORE UPDATE OF
   event_id, reservation_id, properties, large_properties_bytes, request_hash ON usage_events
-WHEN NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND new.properties IS NULL
+WHEN NOT (new.event_id = old.event_id AND new.reservation_id IS old.reservation_id AND new.properties IS NULL
+  AND new.large_properties_bytes IS NULL AND new.request_hash = '' AND EXISTS (
+    SELECT 1 FROM members WHERE account_id = old.account_id AND number = old.member_number AND is_erased = 1
+  )
+) AND (NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND new.properties IS NULL
   AND new.large_properties_bytes IS NULL AND new.request_hash = ''
   AND (new.event_id IS NULL) = (old.event_id IS NULL) AND new.event_id IS (
     SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.event_id
@@ -760,7 +765,7 @@ WHEN NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) A
   AND (new.reservation_id IS NULL) = (old.reservation_id IS NULL) AND new.reservation_id IS (
     SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.reservation_id
   )
-) OR EXISTS (SELECT 1 FROM usage_events WHERE environment_id = new.environment_id AND event_id = new.event_id)
+) OR EXISTS (SELECT 1 FROM usage_events WHERE environment_id = new.environment_id AND event_id = new.event_id))
 BEGIN
   SELECT RAISE(ABORT, 'usage_events_append_only');
 END;
@@ -818,7 +823,10 @@ END;
 --> statement-breakpoint
 -- Stops a DELETE outside an erasure, or while the event still refers to them.
 CREATE TRIGGER large_properties_no_delete BEFORE DELETE ON large_properties
-WHEN NOT EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) OR EXISTS (
+WHEN NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) OR EXISTS (
+  SELECT 1 FROM usage_events CROSS JOIN members ON members.account_id = old.account_id AND number = member_number
+  WHERE usage_events.account_id = old.account_id AND seq = old.seq AND is_erased = 1
+)) OR EXISTS (
   SELECT 1 FROM usage_events
   WHERE account_id = old.account_id AND seq = old.seq
     AND large_properties_bytes IS NOT NULL
@@ -917,7 +925,11 @@ END;
 --> statement-breakpoint
 -- Stops a change of ids outside an erasure, of an open reservation, or to another pseudonym.
 CREATE TRIGGER reservations_names_erased BEFORE UPDATE ON reservations
-WHEN (new.id <> old.id OR new.request_hash <> old.request_hash) AND (NOT (
+WHEN (new.id <> old.id OR new.request_hash <> old.request_hash) AND NOT (
+  new.id = old.id AND new.settled_event_id IS old.settled_event_id AND new.state = old.state AND new.request_hash = '' AND EXISTS (
+    SELECT 1 FROM members WHERE account_id = old.account_id AND number = old.member_number AND is_erased = 1
+  )
+) AND (NOT (
   EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND old.state <> 'open' AND new.request_hash = ''
   AND (new.id IS NULL) = (old.id IS NULL) AND new.id IS (
     SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.id
@@ -1093,7 +1105,7 @@ END;
 CREATE TRIGGER usage_counters_no_delete BEFORE DELETE ON usage_counters
 WHEN EXISTS (
   SELECT 1 FROM usage_limits WHERE environment_id = old.environment_id AND id = old.limit_id AND is_deleted = 0
-)
+) AND NOT (old.member_number > 0 AND EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id))
 BEGIN
   SELECT RAISE(ABORT, 'usage_counters_kept');
 END;

@@ -1,7 +1,7 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { asInteger, computed, drizzle, fields, insertFrom, names, query, read, type ValueOf } from "../db/query.ts";
-import { accounts, distinctIds, environments, erasureIds, erasures, tombstones } from "../db/schema.ts";
+import { accounts, distinctIds, environments, erasureIds, erasures, members, tombstones } from "../db/schema.ts";
 import type { Statement, StatementRow } from "../db/sql.ts";
 import { type ErasureSecret, hashName } from "../db/tombstones.ts";
 import { guards } from "../db/views.ts";
@@ -147,6 +147,22 @@ const renameAccounts = query((value: ValueOf<ErasureKey>) =>
     .where(and(eq(accounts.id, id.accountId), isNewId(value))),
 );
 
+/** Gives each row of an erased member a pseudonym of its own, so that the usage with one payer is not joined with that of another (ME6). */
+const renameMembers = query((value: ValueOf<ErasureKey>) =>
+  drizzle
+    .update(members)
+    .set({ memberId: sql`'erased_' || lower(hex(randomblob(16)))`, isErased: 1 })
+    .from(id)
+    .where(
+      and(
+        eq(members.environmentId, id.environmentId),
+        eq(members.memberId, id.distinctId),
+        eq(members.isErased, 0),
+        isNewId(value),
+      ),
+    ),
+);
+
 const insertTombstones = query((value: ValueOf<ErasureKey>) => {
   const { environmentId, hash, erasureId, blocks } = id;
   return insertFrom(
@@ -212,6 +228,7 @@ export async function startErasingIds(
     ...check,
     addErasedCounts(key),
     renameAccounts(key),
+    renameMembers(key),
     insertTombstones(key),
     ...(ids.every(({ blocks }) => blocks) ? [] : [countLift(key)]),
   ];

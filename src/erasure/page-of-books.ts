@@ -10,6 +10,7 @@ import {
   erasureIds,
   erasureNames,
   largeProperties,
+  members,
   recurringGrants,
   reservations,
   usageEvents,
@@ -89,14 +90,17 @@ const usage: AccountTable = {
   key: usageKey,
   page: usagePage,
   cleared: () =>
-    assignments(usageEvents, { requestHash: noHash(), properties: sql`NULL`, largePropertiesBytes: sql`NULL` }),
+    assignments(usageEvents, {
+      ...{ requestHash: noHash(), properties: sql`NULL`, largePropertiesBytes: sql`NULL` },
+      memberNumber: sql`NULL`,
+    }),
   ids: [usageEvents.eventId, usageEvents.reservationId],
 };
 const holds: AccountTable = {
   table: reservations,
   key: [reservations.environmentId, reservations.id],
   page: erasedReservationPage,
-  cleared: () => assignments(reservations, { requestHash: noHash() }),
+  cleared: () => assignments(reservations, { requestHash: noHash(), memberNumber: sql`NULL` }),
   ids: [reservations.id, reservations.settledEventId],
 };
 
@@ -249,6 +253,7 @@ export const areBooksIdentifying = (): SQL => {
       hasRowOfAccount(creditRefunds, sql`${ofRow(creditRefunds.requestHash)} <> ''`),
       hasRowOfAccount(creditBalances, isSentReference()),
       hasRowOfAccount(adminAudit, isTargetNamed()),
+      hasRowOfAccount(members, sql`1`),
     ],
     sql` OR `,
   )})`;

@@ -11,6 +11,7 @@ import {
   erasures,
   exportAudit,
   idProperties,
+  members,
   payerUsers,
   paymentFacts,
   rejections,
@@ -23,6 +24,7 @@ import {
 import type { Statement } from "../db/sql.ts";
 import { EVENT_BYTES, recordBytes } from "../people/limits/stored-bytes.ts";
 import { areBooksIdentifying, booksOfPage, closePage } from "./page-of-books.ts";
+import { membersOfPage } from "./page-of-members.ts";
 import { erasePaymentCustomers, paymentsOfPage } from "./page-of-payments.ts";
 import {
   currentDistinctIds,
@@ -76,10 +78,15 @@ const countFreed = query((value: OfPage) => {
 
 const endpoint = alias(webhookDeliveries, "endpoint");
 
+/** FROM: the messages `r` that name an id as the member. */
+const messagesOfMember = sql`${webhookMessages} AS r INDEXED BY webhook_messages_member
+  ON ${ofRow(webhookMessages.environmentId)} = ${id.environmentId} AND ${ofRow(webhookMessages.data)} ->> 'memberId' = ${id.distinctId}
+  AND ${ofRow(webhookMessages.data)} ->> 'memberId' IS NOT NULL`;
+
 /** Messages that name the person. They are deleted even if they are not delivered yet. */
 const messagePage = (value: OfPage) => sql`(
   SELECT ${ofRow(webhookMessages.id)} FROM ${rowsOfIds(value, webhookMessages, webhookMessages.subject)}
-  LIMIT ${rowsMax(value)}
+  UNION SELECT ${ofRow(webhookMessages.id)} FROM ${currentIds(value)} CROSS JOIN ${messagesOfMember} LIMIT ${rowsMax(value)}
 )`;
 /** Deleted endpoints whose deliveries are kept. One index look-up finds each endpoint with deliveries. */
 const deletedEndpoints = () => sql`(
@@ -175,6 +182,8 @@ const hasRowsLeft = () =>
       hasRows(consentLog, consentLog.distinctId),
       hasRows(exportAudit, exportAudit.distinctId),
       hasRows(webhookMessages, webhookMessages.subject),
+      sql`EXISTS (SELECT 1 FROM (SELECT 1) CROSS JOIN ${messagesOfMember})`,
+      hasRow(members, and(eq(members.environmentId, id.environmentId), eq(members.isErased, 1))),
       hasRows(paymentFacts, paymentFacts.userId),
       hasRows(stripeLog, stripeLog.requestedUser),
       hasRows(distinctIds, distinctIds.claimedBy),
@@ -214,6 +223,7 @@ const deleteIds = query((value: OfPage) => {
 const PAGE = [
   ...booksOfPage,
   ...paymentsOfPage,
+  ...membersOfPage,
   closePage,
   deleteEvents,
   deleteOfIds(idProperties, idProperties.distinctId),

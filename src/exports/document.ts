@@ -9,6 +9,7 @@ import { type Utf8, utf8 } from "../lib/encoding.ts";
 import { isJsonObject, parseJson } from "../lib/json.ts";
 import { iso } from "../lib/time.ts";
 import { makePersonId } from "../people/person-walk.ts";
+import { memberEventPieces } from "./member-events.ts";
 import { balancePieces, hasAllBalances } from "./balances.ts";
 import { entryPieces, hasAllEntries } from "./entries.ts";
 import type { Subject } from "./export-audit.ts";
@@ -176,9 +177,9 @@ const presentExportedId = ({ distinctId, claimedAtMs, via, claimedBy, isVerified
 });
 
 /** Returns whether anything is stored about the person. Earlier exports do not count (P8). */
-function hasData({ isPerson, ids: { sizes, recurring }, limits }: Snapshot): boolean {
+function hasData({ isPerson, ids: { sizes, recurring }, limits, memberships }: Snapshot): boolean {
   // A user with an override, or with counted usage, has a counter.
-  if (recurring.length > 0 || limits.some((row) => counterOf(row) !== undefined)) return true;
+  if (memberships.length > 0 || recurring.length > 0 || limits.some((row) => counterOf(row) !== undefined)) return true;
   return isPerson || [sizes.ledger, sizes.metering, sizes.consent].some(({ rows }) => rows > 0);
 }
 
@@ -186,8 +187,9 @@ function hasData({ isPerson, ids: { sizes, recurring }, limits }: Snapshot): boo
 const SNAPSHOT_IDS_MAX = 1_000;
 
 /** Returns whether the snapshot has all rows. Then `documentPieces` reads nothing more from the database. */
-export function fitsInSnapshot({ ids, first, firstBalances, isPerson }: Snapshot): boolean {
+export function fitsInSnapshot({ ids, first, firstBalances, isPerson, memberships }: Snapshot): boolean {
   return (
+    memberships.every(({ rows }) => rows === 0) &&
     ids.count <= SNAPSHOT_IDS_MAX &&
     (!isPerson || hasAllProperties(ids)) &&
     ids.sizes.ledger.ids <= 1 &&
@@ -209,6 +211,12 @@ async function* withCommas(pieces: AsyncIterable<Utf8>): AsyncGenerator<Utf8> {
 /** Returns the recurring grants of all ids as JSON without brackets. */
 async function* recurringPieces({ recurring }: Snapshot["ids"], exportedAtMs: number): AsyncGenerator<Utf8> {
   for (const stored of recurring) yield utf8(JSON.stringify(presentRecurringJson(stored, exportedAtMs)).slice(1, -1));
+}
+
+/** Returns the usage events that the person paid for, and then those that it used as a member (ME4). */
+async function* meteringPieces({ reading, ids, first, memberships }: Snapshot): AsyncGenerator<Utf8> {
+  yield* entryPieces(reading, "metering", boundsOf(ids, "metering"), first.metering);
+  yield* memberEventPieces(reading, memberships);
 }
 
 /** Returns the end of the document. It is a new array each time, because the reader of a stream may detach it. */
@@ -246,7 +254,7 @@ export async function* documentPieces(
   yield utf8(',"events":{"analytics":[');
   yield* list("analytics");
   yield utf8('],"metering":[');
-  yield* list("metering");
+  yield* withCommas(meteringPieces(snapshot));
   yield utf8(']},"consentLog":[');
   yield* list("consent");
 }

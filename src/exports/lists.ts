@@ -20,6 +20,7 @@ import {
   environments,
   exportAudit,
   largeProperties,
+  members,
   usageEvents,
 } from "../db/schema.ts";
 import { consentWireFields } from "../people/consent.ts";
@@ -105,13 +106,15 @@ export const lists: Readonly<Record<ListName, List>> = {
     isOwned: isOfAccount(usageEvents),
     isShown: null,
     fields: {
+      role: { json: () => sql`'"payer"'` },
       eventId: metering.plain("eventId"),
+      memberId: { json: () => sql`iif(${isOwnMember()}, json_quote(${owner.distinctId}), 'null')` },
       userId: { json: () => sql`json_quote(${owner.distinctId})` },
       ...describedEvent,
       ...usageTimes,
       debits: { json: debitsJson },
       uncovered: { json: () => sql`coalesce(${usageEvents.uncovered}, 'null')` },
-      properties: { json: usagePropertiesJson },
+      properties: { json: () => sql`iif(${isOfOtherMember()}, 'null', ${usagePropertiesJson()})` },
     },
     bodyFrom: "debits",
     bodyBytes: () => {
@@ -147,8 +150,16 @@ export const lists: Readonly<Record<ListName, List>> = {
   },
 };
 
+const memberName = () => sql`(
+  SELECT ${members.memberId} FROM ${members} WHERE ${members.accountId} = ${usageEvents.accountId} AND ${members.number} = ${usageEvents.memberNumber}
+)`;
+/** SQL: whether the payer of an event is its member too. */
+const isOwnMember = () => sql`(${usageEvents.memberNumber} IS NOT NULL AND ${memberName()} = ${owner.distinctId})`;
+/** SQL: whether somebody else used what the event debits. The payer's copy does not show them, nor the properties (ME4). */
+const isOfOtherMember = () => sql`(${usageEvents.memberNumber} IS NOT NULL AND ${memberName()} <> ${owner.distinctId})`;
+
 /** SQL: the properties of a usage event, from either table. */
-function usagePropertiesJson(): SQL {
+export function usagePropertiesJson(): SQL {
   const { accountId, seq, properties, largePropertiesBytes } = usageEvents;
   const isOfEvent = and(eq(largeProperties.accountId, accountId), eq(largeProperties.seq, seq));
   return sql`iif(${largePropertiesBytes} IS NULL, coalesce(${properties}, 'null'), (

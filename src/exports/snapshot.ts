@@ -2,7 +2,7 @@ import { and, eq, sql } from "drizzle-orm";
 import { counterFields, limitFields, type UserLimitRow } from "../books/limits/user-limits.ts";
 import { batchWithGuards } from "../db/known-tombstones.ts";
 import { computed, drizzle, fields, optional, query, type ValueOf } from "../db/query.ts";
-import { accounts, distinctIds, environments, usageCounters, usageLimits } from "../db/schema.ts";
+import { accounts, distinctIds, environments, members, usageCounters, usageLimits } from "../db/schema.ts";
 import { parseDatabaseIndex } from "../db/session.ts";
 import { batch, type Db, type Statement } from "../db/sql.ts";
 import { claimCounts, type PersonKey } from "../people/person-walk.ts";
@@ -13,6 +13,7 @@ import { type FirstRow, firstEntries } from "./entries.ts";
 import { type ExportAuditRow, insertAuditRow, type Subject } from "./export-audit.ts";
 import type { ListName } from "./lists.ts";
 import { findFewIds, findManyIds, hasMoreIds, type PersonIds, readIds } from "./person-ids.ts";
+import { findMemberships, MEMBER_EVENTS_MAX, type Membership } from "./member-events.ts";
 import { type EntryRow, pageRowsMin, type Reading } from "./span-cursor.ts";
 
 /** A person at one moment: all data that can change, and the last seq and the first rows of each append-only list. */
@@ -28,6 +29,8 @@ export interface Snapshot {
   readonly firstBalances: readonly BalancePageRow[];
   /** The limits of the environment, each with the counter of the requested id. */
   readonly limits: readonly UserLimitRow[];
+  /** The payers of whom the person is a member, with the events that it used. */
+  readonly memberships: readonly Membership[];
 }
 
 /**
@@ -75,6 +78,43 @@ const findLimits = query((value: ValueOf<PersonKey>) =>
     .orderBy(usageLimits.ordinal),
 );
 
+/** The limits per member, with each counter of the requested id as a member (ME4). */
+const findMemberLimits = query((value: ValueOf<PersonKey>) =>
+  drizzle
+    .select({
+      ...limitFields(),
+      ...counterFields(),
+      ...computed({ memberId: sql<string | null>`${members.memberId}` }),
+    })
+    .from(environments)
+    .innerJoin(
+      members,
+      and(
+        eq(members.environmentId, environments.id),
+        eq(members.memberId, value("distinctId")),
+        eq(members.isErased, 0),
+      ),
+    )
+    .innerJoin(
+      usageLimits,
+      and(
+        eq(usageLimits.environmentId, environments.id),
+        sql`${usageLimits.isDeleted} = 0 AND ${usageLimits.per} = 'member'`,
+      ),
+    )
+    .innerJoin(
+      usageCounters,
+      and(
+        eq(usageCounters.environmentId, environments.id),
+        eq(usageCounters.limitId, usageLimits.id),
+        eq(usageCounters.accountId, members.accountId),
+        eq(usageCounters.memberNumber, members.number),
+      ),
+    )
+    .where(and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode"))))
+    .orderBy(usageLimits.ordinal, members.accountId),
+);
+
 /**
  * Writes the audit row of the opening and reads the snapshot, in one batch, so that no other write happens in between.
  * Returns null, and writes nothing, when the application does not exist. Returns "too large" when the data does not fit into
@@ -100,6 +140,8 @@ export async function takeSnapshot(
     consent,
     firstRequestedBalances,
     limits,
+    memberLimits,
+    memberships,
     messages,
   ] = await batchWithGuards(db, guards, [
     insertAuditRow(subject, opened),
@@ -112,6 +154,8 @@ export async function takeSnapshot(
     firstEntries("consent", key),
     firstBalances(key),
     findLimits(key),
+    findMemberLimits(key),
+    findMemberships(key),
     ...personExported(ctx, subject, "opened"),
   ] as const);
   noteMessages({ ...ctx, environment: { database: parseDatabaseIndex(appId) ?? 0 } }, messages);
@@ -127,7 +171,8 @@ export async function takeSnapshot(
   const isPerson = requested.isSender === true || requested.isClaimed || allIds.count > 1;
   const ids = isPerson ? allIds : withoutAnalytics(allIds);
   const rowsMin = pageRowsMin(ids.sizes, ids);
-  if (rowsMin === null) return "too large";
+  const memberRows = memberships.reduce((sum, { rows }) => sum + rows, 0);
+  if (rowsMin === null || memberRows > MEMBER_EVENTS_MAX) return "too large";
   const { environmentId, firstSeenAtMs } = requested;
   return {
     reading: { db, environmentId, distinctId, firstSeenAtMs, pageRowsMin: rowsMin },
@@ -142,7 +187,8 @@ export async function takeSnapshot(
       consent: entryRows(consent),
     },
     firstBalances: balances,
-    limits,
+    limits: [...limits, ...memberLimits],
+    memberships,
   };
 }
 

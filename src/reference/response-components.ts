@@ -113,6 +113,13 @@ const detailsByCode = {
       distinctIdCount: z.int().optional().meta(words("How many ids the person has now.", 2)),
     })
     .optional(),
+  person_erased: z
+    .strictObject({
+      field: z
+        .literal("memberId")
+        .meta(words("The argument that names the erased person, if it is not the user.", "memberId")),
+    })
+    .optional(),
   test_quota_exceeded: z.strictObject({ quota: z.int().meta(words("The limit of test-mode balances.", 1_000)) }),
   usage_limit_reached: rejectingLimitOutput.meta(
     words("The limit that refuses the usage. If several do, the one that resets last."),
@@ -198,9 +205,18 @@ const DETAILS: Partial<Record<ErrorCode, object>> = {
   idempotency_conflict: { differs: ["quantities"] },
   invalid_user_token: { reason: "expired" },
   changed_meanwhile: { version: 3 },
+  person_erased: { field: "memberId" },
   test_quota_exceeded: { quota: 1_000 },
   usage_limit_reached: {
-    ...{ limitId: "lim_5qWc1nY8aJ3vRb7kTxE2Mz", name: "Free messages", unit: "count", amount: 50, used: 50, asked: 1 },
+    ...{
+      limitId: "lim_5qWc1nY8aJ3vRb7kTxE2Mz",
+      memberId: null,
+      name: "Free messages",
+      unit: "count",
+      amount: 50,
+      used: 50,
+      asked: 1,
+    },
     resetsAt: "2026-01-17T00:00:00.000Z",
   },
 };

@@ -3,10 +3,11 @@ export const wrongCounters = (afterAccountId: number): string => `
   SELECT c.limit_id, c.account_id, c.used_minor FROM usage_counters AS c WHERE c.account_id > ${afterAccountId} AND c.used_minor <> coalesce((
      SELECT sum(n.value ->> 'minor') FROM usage_events AS e, json_each(e.counted) AS n
      WHERE e.account_id = c.account_id AND n.value ->> 'limitId' = c.limit_id AND n.value ->> 'endMs' = c.end_ms
+       AND iif(n.value ->> 'isMember', e.member_number, 0) = c.member_number
    ), 0) + coalesce((
      SELECT sum(n.value ->> 'minor') FROM reservations AS r, json_each(r.counted) AS n
      WHERE r.account_id = c.account_id AND r.state = 'open' AND n.value ->> 'limitId' = c.limit_id
-       AND n.value ->> 'endMs' = c.end_ms
+       AND n.value ->> 'endMs' = c.end_ms AND iif(n.value ->> 'isMember', r.member_number, 0) = c.member_number
    ), 0)`;
 
 const SUMMED = ["count", "tokens", "seconds", "cents", "cost"];

@@ -150,15 +150,22 @@ const analyticsEvent = /* @__PURE__ */ lazy(() =>
 const meteringEvent = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      eventId: z.string().meta(words("The usage event's id.", "chat-2026-01-16-0001")),
-      userId: z.string().meta(words("Your own id of the user.", "user_42")),
+      role: z
+        .enum(["payer", "member"])
+        .meta(words("Whether the person paid for it, or used what another paid for.", "payer")),
+      eventId: z.string().nullable().meta(words("The usage event's id. Null for a member.", "chat-2026-01-16-0001")),
+      memberId: z
+        .string()
+        .nullable()
+        .meta(words("The person as the member who used it. Null for none, and for somebody else.", null)),
+      userId: z.string().nullable().meta(words("Your own id of the user. Null for a member.", "user_42")),
       event: z.string().meta(words("The event's name.", "chat.completed")),
       model: z.string().nullable().meta(words("The model. Null if the event has none.", "large-1")),
       quantities: quantitiesOutput.meta(words("The usage in each unit.")),
       ...metersAndVersion(),
       occurredAt: time.meta(words("When it happened.", "2026-01-16T08:30:00.000Z")),
       receivedAt: time.meta(words("When Purser received it.", "2026-01-16T08:30:00.120Z")),
-      debits: z.array(debit).meta(words("The debits, in spending order.")),
+      debits: z.array(debit).nullable().meta(words("The debits, in spending order. Null for a member.")),
       uncovered: quantitiesOutput
         .nullable()
         .meta(words("The quantities that no balance covered. Null when all are covered.")),

@@ -45,6 +45,7 @@ export const rejections = sqliteTable(
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.userId, t.memberId, t.kind, t.subject, t.model] }),
+    index("rejections_member").on(t.environmentId, t.memberId).where(sql`member_id <> ''`),
     index("rejections_latest").on(t.environmentId, t.kind, t.lastAtMs),
     check("rejections_kind", sql`${t.kind} IN ('shortage', 'usage_limit', 'failed_grant')`),
   ],

@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import { check, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
+import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 
 /**
  * Members: who used what a payer's account paid for (ME1). A row for each pair of account and `memberId`. Events, reservations, counters
@@ -14,12 +14,14 @@ export const members = sqliteTable(
     environmentId: integer("environment_id").notNull(),
     /** A pseudonym if the member was erased, another one in each row (ME6). */
     memberId: text("member_id").notNull(),
+    /** 1 while an erasure of the member runs, and 2 after it. */
     isErased: integer("is_erased").notNull().default(0),
   },
   (t) => [
     primaryKey({ columns: [t.accountId, t.number] }),
     // Finds a member's number, and all payers of a member.
     uniqueIndex("members_member_id").on(t.environmentId, t.memberId, t.accountId),
+    index("members_erasing").on(t.environmentId).where(sql`is_erased = 1`),
     check("members_number", sql`${t.number} > 0`),
   ],
 );

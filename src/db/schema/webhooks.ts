@@ -48,7 +48,13 @@ export const webhookMessages = sqliteTable(
     /** JSON object. */
     data: text("data").notNull(),
   },
-  (t) => [index("webhook_messages_subject").on(t.environmentId, t.subject).where(sql`subject IS NOT NULL`)],
+  (t) => [
+    index("webhook_messages_subject").on(t.environmentId, t.subject).where(sql`subject IS NOT NULL`),
+    // So that the erasure of a member finds them.
+    index("webhook_messages_member")
+      .on(t.environmentId, sql`data ->> 'memberId'`)
+      .where(sql`data ->> 'memberId' IS NOT NULL`),
+  ],
 );
 
 /** The delivery of a message to an endpoint (H4). */

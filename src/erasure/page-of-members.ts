@@ -1,0 +1,137 @@
+import { sql } from "drizzle-orm";
+import { assignments, insertFrom, query, type ValueOf } from "../db/query.ts";
+import {
+  accounts,
+  largeProperties,
+  members,
+  rejections,
+  reservations,
+  usageCounters,
+  usageEvents,
+  usageLimits,
+} from "../db/schema.ts";
+import {
+  currentDistinctIds,
+  type ErasurePage,
+  id,
+  idsWithOpenAccounts,
+  isOfErasedEnvironment,
+  ofRow,
+  rowsMax,
+} from "./page-rows.ts";
+
+type OfMembersPage = ValueOf<ErasurePage>;
+
+// The member of an erasure has its pseudonym from the beginning (`renameMembers`), so that no write names it. Until its rows are
+// cleared, `is_erased` is 1; then it is 2.
+
+const MEMBERS_OF_PAGE = 200;
+
+/** FROM: members `m` of the environment whose usage still has texts. The partial index has only these. */
+const membersToClear = (value: OfMembersPage) => sql`(
+  SELECT ${members.accountId} AS account, ${members.number} AS number FROM ${members} INDEXED BY members_erasing
+  WHERE ${members.environmentId} = ${value("environmentId")} AND ${members.isErased} = 1 LIMIT ${MEMBERS_OF_PAGE}
+) AS m`;
+
+/** FROM: a member's events `r`. */
+const eventsOfMember = sql`${usageEvents} AS r INDEXED BY usage_events_member
+  ON ${ofRow(usageEvents.accountId)} = m.account AND ${ofRow(usageEvents.memberNumber)} = m.number`;
+const hasEventTexts = sql`(${ofRow(usageEvents.requestHash)} <> '' OR ${ofRow(usageEvents.properties)} IS NOT NULL
+  OR ${ofRow(usageEvents.largePropertiesBytes)} IS NOT NULL)`;
+/** FROM: a member's reservations `r`. */
+const holdsOfMember = sql`${reservations} AS r INDEXED BY reservations_member
+  ON ${ofRow(reservations.accountId)} = m.account AND ${ofRow(reservations.memberNumber)} = m.number`;
+const largeOfMember = sql`${eventsOfMember} CROSS JOIN ${largeProperties}
+  ON ${largeProperties.accountId} = m.account AND ${largeProperties.seq} = ${ofRow(usageEvents.seq)}`;
+
+const clearEvents = query(
+  (value: OfMembersPage) => sql`
+  UPDATE ${usageEvents} SET ${assignments(usageEvents, { requestHash: sql`''`, properties: sql`NULL`, largePropertiesBytes: sql`NULL` })}
+  WHERE (${usageEvents.accountId}, ${usageEvents.seq}) IN (
+    SELECT ${ofRow(usageEvents.accountId)}, ${ofRow(usageEvents.seq)} FROM ${membersToClear(value)} CROSS JOIN ${eventsOfMember}
+    WHERE ${hasEventTexts} LIMIT ${rowsMax(value)}
+  )`,
+);
+const deleteLarge = query(
+  (value: OfMembersPage) => sql`
+  DELETE FROM ${largeProperties} WHERE (${largeProperties.accountId}, ${largeProperties.seq}) IN (
+    SELECT ${ofRow(usageEvents.accountId)}, ${ofRow(usageEvents.seq)} FROM ${membersToClear(value)} CROSS JOIN ${largeOfMember}
+    WHERE ${ofRow(usageEvents.largePropertiesBytes)} IS NULL LIMIT ${rowsMax(value)}
+  )`,
+);
+const clearHolds = query(
+  (value: OfMembersPage) => sql`
+  UPDATE ${reservations} SET ${assignments(reservations, { requestHash: sql`''` })} WHERE (${reservations.environmentId}, ${reservations.id}) IN (
+    SELECT ${ofRow(reservations.environmentId)}, ${ofRow(reservations.id)} FROM ${membersToClear(value)} CROSS JOIN ${holdsOfMember}
+    WHERE ${ofRow(reservations.requestHash)} <> '' LIMIT ${rowsMax(value)}
+  )`,
+);
+const endOverridesOfMembers = query(
+  (value: OfMembersPage) => sql`
+  UPDATE ${usageCounters} SET ${assignments(usageCounters, { hasOverride: sql`0`, overrideMinor: sql`NULL` })}
+  WHERE ${usageCounters.hasOverride} = 1
+    AND (${usageCounters.environmentId}, ${usageCounters.limitId}, ${usageCounters.accountId}, ${usageCounters.memberNumber}) IN (
+      SELECT ${usageLimits.environmentId}, ${usageLimits.id}, m.account, m.number
+      FROM ${membersToClear(value)} CROSS JOIN ${usageLimits} WHERE ${isOfErasedEnvironment(value, usageLimits)}
+    )`,
+);
+const finishMembers = query(
+  (value: OfMembersPage) => sql`
+  UPDATE ${members} SET ${assignments(members, { isErased: sql`2` })} WHERE (${members.accountId}, ${members.number}) IN (
+    SELECT m.account, m.number FROM ${membersToClear(value)}
+    WHERE NOT EXISTS (SELECT 1 FROM (SELECT 1) CROSS JOIN ${eventsOfMember} WHERE ${hasEventTexts})
+      AND NOT EXISTS (SELECT 1 FROM (SELECT 1) CROSS JOIN ${holdsOfMember} WHERE ${ofRow(reservations.requestHash)} <> '')
+      AND NOT EXISTS (SELECT 1 FROM (SELECT 1) CROSS JOIN ${largeOfMember})
+  )`,
+);
+
+/** FROM: members `r` of the payers that are erased. */
+const membersOfPayers = (value: OfMembersPage) => sql`(
+  SELECT r.* FROM ${idsWithOpenAccounts(value)} CROSS JOIN ${members} AS r ON ${ofRow(members.accountId)} = ${id.accountId}
+  LIMIT ${rowsMax(value)}
+) AS r`;
+
+/** A member stays a user (P2), also without the payer whose usage made it one. */
+const keepMembersUsers = query((value: OfMembersPage) =>
+  insertFrom(
+    accounts,
+    { environmentId: ofRow(members.environmentId), userId: ofRow(members.memberId) },
+    sql`FROM ${membersOfPayers(value)} WHERE ${ofRow(members.isErased)} = 0 AND NOT EXISTS (
+      SELECT 1 FROM ${accounts} WHERE ${accounts.environmentId} = ${ofRow(members.environmentId)}
+        AND ${accounts.userId} = ${ofRow(members.memberId)}
+    ) GROUP BY ${ofRow(members.memberId)}`,
+  ),
+);
+const deleteCountersOfMembers = query(
+  (value: OfMembersPage) => sql`
+  DELETE FROM ${usageCounters} WHERE ${usageCounters.memberNumber} > 0
+    AND (${usageCounters.environmentId}, ${usageCounters.limitId}, ${usageCounters.accountId}) IN (
+      SELECT ${usageLimits.environmentId}, ${usageLimits.id}, ${id.accountId}
+      FROM ${idsWithOpenAccounts(value)} CROSS JOIN ${usageLimits} WHERE ${isOfErasedEnvironment(value, usageLimits)}
+    )`,
+);
+const deleteMembersOfPayers = query(
+  (value: OfMembersPage) => sql`
+  DELETE FROM ${members} WHERE (${members.accountId}, ${members.number}) IN (
+    SELECT ${ofRow(members.accountId)}, ${ofRow(members.number)} FROM ${membersOfPayers(value)}
+  )`,
+);
+
+const deleteRejections = query(
+  (value: OfMembersPage) => sql`
+  DELETE FROM ${rejections} INDEXED BY rejections_member WHERE ${isOfErasedEnvironment(value, rejections)}
+    AND ${rejections.memberId} <> '' AND ${rejections.memberId} IN ${currentDistinctIds(value)}`,
+);
+
+/** The statements that take members off the books, in order: those of erased payers, and erased members. */
+export const membersOfPage = [
+  keepMembersUsers,
+  deleteCountersOfMembers,
+  deleteMembersOfPayers,
+  clearEvents,
+  deleteLarge,
+  clearHolds,
+  endOverridesOfMembers,
+  finishMembers,
+  deleteRejections,
+];

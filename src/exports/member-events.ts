@@ -1,0 +1,95 @@
+import { sql } from "drizzle-orm";
+import { describedEvent, usageTimes } from "../books/usage/describe-events.ts";
+import { asInteger, computed, query, read, type ValueOf } from "../db/query.ts";
+import { accounts, members, usageEvents } from "../db/schema.ts";
+import { all, type StatementRow } from "../db/sql.ts";
+import { assert } from "../errors.ts";
+import { type Utf8, utf8 } from "../lib/encoding.ts";
+import { type PersonKey, personTable, withPerson } from "../people/person-walk.ts";
+import { jsonOf, usagePropertiesJson } from "./lists.ts";
+import type { Reading } from "./span-cursor.ts";
+
+const ROWS_OF_PAGE = 2_000;
+const BYTES_OF_PAGE = 2_000_000;
+/** With more events of a person as a member, the export would take too many queries. */
+export const MEMBER_EVENTS_MAX = 500_000;
+
+/**
+ * Selects the payers of whom the person is a member: each row of `members`, with the number of its events and the last of them. Without
+ * those whom the person's own ids pay: their events are in the list of the payer (ME4).
+ */
+export const findMemberships = query((value: ValueOf<PersonKey>) => {
+  const ofMember = sql`FROM ${usageEvents} INDEXED BY usage_events_member
+    WHERE ${usageEvents.accountId} = ${members.accountId} AND ${usageEvents.memberNumber} = ${members.number}`;
+  const isOwn = sql`EXISTS (
+    SELECT 1 FROM ${accounts} WHERE ${accounts.id} = ${members.accountId}
+      AND ${accounts.userId} IN (SELECT ${personTable.distinctId} FROM ${personTable})
+  )`;
+  return read(
+    computed({
+      accountId: sql<number>`${members.accountId}`,
+      number: sql<number>`${members.number}`,
+      memberId: sql<string>`${members.memberId}`,
+      rows: sql<number>`(SELECT count(*) ${ofMember})`,
+      last: sql<number>`coalesce((SELECT max(${usageEvents.seq}) ${ofMember}), 0)`,
+    }),
+    (list) => sql`${withPerson(value, { idsMax: 1_000_001 })}
+      SELECT ${list} FROM ${personTable} CROSS JOIN ${members} INDEXED BY members_member_id
+        ON ${members.environmentId} = ${personTable.environmentId} AND ${members.memberId} = ${personTable.distinctId}
+      WHERE ${members.isErased} = 0 AND NOT ${isOwn}`,
+  );
+});
+export type Membership = StatementRow<typeof findMemberships>;
+
+const nothing = { json: () => sql`'null'` };
+/** The member's copy of an event: nothing in it names the payer, or tells what the payer paid (ME4). */
+const fields = {
+  role: { json: () => sql`'"member"'` },
+  eventId: nothing,
+  memberId: { json: () => sql`json_quote(${members.memberId})` },
+  userId: nothing,
+  ...describedEvent,
+  ...usageTimes,
+  debits: nothing,
+  uncovered: nothing,
+  properties: { json: usagePropertiesJson },
+};
+
+type MemberPage = { accountId: number; number: number; after: number; last: number };
+
+const selectPage = query((value: ValueOf<MemberPage>) => {
+  const { head, body } = jsonOf({ fields, bodyFrom: "properties" });
+  const { accountId, memberNumber, seq, properties, largePropertiesBytes } = usageEvents;
+  const bytes = sql`coalesce(octet_length(${properties}), ${largePropertiesBytes}, 0)`;
+  // No rows if the member was erased meanwhile.
+  const page = sql`
+    SELECT ${accountId} AS account, ${seq} AS seq, ${bytes} AS bytes FROM ${members} CROSS JOIN ${usageEvents} INDEXED BY usage_events_member
+      ON ${accountId} = ${members.accountId} AND ${memberNumber} = ${members.number}
+    WHERE ${members.accountId} = ${value("accountId")} AND ${members.number} = ${value("number")} AND ${members.isErased} = 0
+      AND ${seq} > ${value("after")} AND ${seq} <= ${value("last")} ORDER BY ${seq} LIMIT ${asInteger(sql`${ROWS_OF_PAGE}`)}`;
+  const fitting = sql`SELECT *, sum(bytes) OVER (ORDER BY seq) - bytes AS earlier FROM (${page})`;
+  return read(
+    computed({ seq: sql<number>`${seq}`, head: sql<string>`${head}`, body: sql<string>`${body}` }),
+    (list) => sql`SELECT ${list} FROM (${fitting}) AS page
+      CROSS JOIN ${usageEvents} ON ${accountId} = page.account AND ${seq} = page.seq
+      CROSS JOIN ${members} ON ${members.accountId} = page.account AND ${members.number} = ${memberNumber}
+      WHERE page.earlier < ${BYTES_OF_PAGE} ORDER BY page.seq`,
+  );
+});
+
+/** Returns the events that the person used as a member, as JSON without brackets. Throws if a row of the snapshot is missing. */
+export async function* memberEventPieces(
+  { db }: Pick<Reading, "db">,
+  memberships: readonly Membership[],
+): AsyncGenerator<Utf8> {
+  for (const { accountId, number, rows, last } of memberships) {
+    let after = 0;
+    for (let left = rows; left > 0; ) {
+      const page = await all(db, selectPage({ accountId, number, after, last }));
+      assert(page.length > 0 && page.length <= left, "every row that the snapshot counted is read");
+      left -= page.length;
+      after = page.at(-1)?.seq ?? last;
+      yield utf8(page.map(({ head, body }) => `${head}${body}}`).join(","));
+    }
+  }
+}

@@ -1,0 +1,94 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it } from "vitest";
+import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { limitsWorld } from "../../../support/limits.ts";
+import { makeEndpoint } from "../../../support/webhooks.ts";
+
+afterAll(expectLedgerInvariants);
+
+const SECRET = { ERASURE_SECRET: "erasure-secret-of-the-tests-00001" };
+
+async function teamWorld() {
+  const world = await limitsWorld({ limits: [{ per: "member", amount: 50 }], bindings: SECRET });
+  const { app, grant, use, holdOk, callOk } = world;
+  await makeEndpoint(app.environments.live);
+  await grant("v");
+  await use(1, { eventId: "e-ada", memberId: "MARK-ada", properties: { name: "MARK-property" } });
+  await use(1, { eventId: "e-large", memberId: "MARK-ada", properties: { name: "MARK-large".repeat(200) } });
+  await use(1, { eventId: "e-v", userId: "v", memberId: "MARK-ada" });
+  await use(1, { eventId: "e-bob", memberId: "bob", properties: { kept: true } });
+  const held = await holdOk(5, { memberId: "MARK-ada" });
+  const limitId = (await callOk("GET", "/usage/limits?userId=u&memberId=bob")).limits[0].limitId;
+  await callOk("PUT", `/usage/limits/${limitId}/amount`, { userId: "u", memberId: "MARK-ada", amount: 40 });
+  const rows = async (sql: string) =>
+    (await env.DB.prepare(sql).bind(app.environments.live.id).all<Record<string, unknown>>()).results;
+  return { ...world, held, rows };
+}
+
+/** The texts of the rows of this environment that may name somebody. */
+const textsOf = async ({ rows }: { rows: (sql: string) => Promise<Record<string, unknown>[]> }) =>
+  JSON.stringify([
+    await rows("SELECT * FROM members WHERE environment_id = ?"),
+    await rows("SELECT * FROM usage_events WHERE environment_id = ?"),
+    await rows("SELECT * FROM reservations WHERE environment_id = ?"),
+    await rows("SELECT * FROM webhook_messages WHERE environment_id = ?"),
+    await rows("SELECT * FROM rejections WHERE environment_id = ?"),
+    await rows(
+      "SELECT p.* FROM large_properties AS p JOIN accounts AS a ON a.id = p.account_id WHERE a.environment_id = ?",
+    ),
+  ]);
+
+describe("an erasure of a member", () => {
+  it("gives each of its rows a pseudonym of its own, removes its texts and messages, and leaves the payers' books", async () => {
+    const world = await teamWorld();
+    const { callOk, event, commit, held, rows } = world;
+    const before = await callOk("GET", "/credits/history?userId=u");
+    expect(await textsOf(world)).toContain("MARK");
+    expect(await callOk("POST", "/erase-person", { distinctId: "MARK-ada", reason: "request" })).toMatchObject({
+      status: "completed",
+    });
+    expect(await textsOf(world)).not.toContain("MARK");
+    const members = await rows(
+      "SELECT member_id, is_erased FROM members WHERE environment_id = ? ORDER BY is_erased, member_id",
+    );
+    expect(members.map(({ is_erased }) => is_erased)).toEqual([0, 2, 2]);
+    expect(new Set(members.map(({ member_id }) => member_id)).size).toBe(3);
+    expect(await callOk("GET", "/credits/history?userId=u")).toEqual(before);
+    expect((await callOk("GET", "/usage/events?eventId=e-bob")).properties).toEqual({ kept: true });
+    const refused = await event(1, { memberId: "MARK-ada" });
+    expect(refused).toMatchObject({
+      status: 409,
+      body: { error: { code: "person_erased", details: { field: "memberId" } } },
+    });
+    const happened = await event(1, { eventId: "late", memberId: "MARK-ada", onShortage: "partial" });
+    expect(happened.status).toBe(200);
+    expect((await callOk("GET", "/usage/events?eventId=late")).memberId).toBeNull();
+    const again = await event(1, { eventId: "e-ada", memberId: "MARK-ada", properties: { name: "MARK-property" } });
+    expect(again.headers.get("idempotent-replayed")).toBe("true");
+    expect((await commit(held, 2, { eventId: "committed" })).status).toBe(200);
+    expect((await callOk("GET", "/usage/events?eventId=committed")).memberId).toBeNull();
+    expect((await callOk("GET", "/credits/verify?userId=u")).isSound).toBe(true);
+  });
+});
+
+describe("an erasure of a payer", () => {
+  it("cuts its members from its events, holds and counters, and the members stay users", async () => {
+    const world = await teamWorld();
+    const { callOk, rows } = world;
+    expect(await callOk("POST", "/erase-person", { distinctId: "u", reason: "request" })).toMatchObject({
+      status: "completed",
+    });
+    expect(await rows("SELECT member_id FROM members WHERE environment_id = ?")).toEqual([{ member_id: "MARK-ada" }]);
+    const named = await rows(
+      "SELECT event_id FROM usage_events WHERE environment_id = ? AND member_number IS NOT NULL",
+    );
+    expect(named).toEqual([{ event_id: "e-v" }]);
+    expect(await rows("SELECT 1 FROM reservations WHERE environment_id = ? AND member_number IS NOT NULL")).toEqual([]);
+    const counters = await rows("SELECT account_id FROM usage_counters WHERE environment_id = ? AND member_number > 0");
+    expect(counters).toHaveLength(1);
+    const users = await rows(
+      "SELECT user_id FROM accounts WHERE environment_id = ? AND is_erased = 0 ORDER BY user_id",
+    );
+    expect(users.map(({ user_id }) => user_id)).toEqual(["MARK-ada", "bob", "v"]);
+  });
+});
