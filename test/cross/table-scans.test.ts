@@ -124,7 +124,8 @@ const READS = [
   "usage/reservations?userId=$",
   "usage/reservations?userId=$&status=open",
 ];
-const ADMIN_READS = "keys packs audit webhooks alerts payments stripe/events expiry-notices end-user-auth clock limits".split(" ");
+const ADMIN_READS =
+  "keys packs audit webhooks alerts payments stripe/events expiry-notices end-user-auth clock limits".split(" ");
 const FIGURES = "granted spent refunded expired expiring minted opened".split(" ");
 const PAGES = [
   ..."overview packs keys alerts webhooks limits clock payments payments?userId=u payments?externalRef=x stripe-events verify audit audit?by=x audit?target=x".split(
@@ -144,7 +145,11 @@ const PAGES = [
   "users/refund/confirm?userId=$&externalRef=order-1&reason=r",
   "usage?from=2026-01-01&to=2026-01-31",
   "statements",
-  "users/suspended",
+  "recurring",
+  "recurring?state=suspended",
+  "usage-limits/reached",
+  "people/erasures",
+  "figures?figure=money",
   "search?q=zoe@example.com",
   "users/ledger.csv?userId=$",
   ..."users.csv users.csv?by=id users?sort=remaining payments.csv payments?sort=captured audit.csv audit?sort=by".split(
