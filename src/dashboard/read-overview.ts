@@ -4,7 +4,7 @@ import { listStatements, readStatement } from "../books/statements/monthly-state
 import { countFaults } from "../db/cron-work.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { readMoneyDays } from "../payments/money-days.ts";
-import { countUnmatched, listPayments } from "../payments/payment-lists.ts";
+import { countUnmatched, newestDisputed } from "../payments/payment-lists.ts";
 import { readFullness } from "../people/limits/analytics-limits.ts";
 import { readHealth, readLag } from "../webhooks/delivery-page.ts";
 import { AHEAD_DAYS } from "./figures/business.ts";
@@ -16,14 +16,13 @@ const DISPUTES_SHOWN = 5;
 
 /** Returns all that the overview shows: figures for some days, and for as many days before them. */
 export async function readOverview(c: Context<DashboardEnv>, days: number) {
-  const { ctx, root } = c.var;
+  const { ctx } = c.var;
   const today = ctx.now();
   const firstMs = today - (days - 1) * DAY_MS;
   /** Reads a kind of figure for these days, and for as many days before them. */
   const readTwoSpans = async (kind: Figure["kind"]) =>
     twoSpans(await readActivity(ctx, kind, firstMs - days * DAY_MS, 2 * days), days);
   const read = (kind: Figure["kind"]) => readActivity(ctx, kind, firstMs, days);
-  const { appId, mode } = ctx.environment;
   const [granted, sold, purchase, spent, refunded, restored, revoked, adjusted, erased] = await Promise.all([
     readTwoSpans("granted"),
     read("sold"),
@@ -66,7 +65,7 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
     countSuspended(ctx),
     countFaults(ctx),
     readFullness(ctx),
-    listPayments(root, appId, { mode, isDisputed: true, limit: DISPUTES_SHOWN }),
+    newestDisputed(ctx, DISPUTES_SHOWN),
     readMoneyDays(ctx, firstMs - days * DAY_MS, 2 * days),
   ]);
   // A walk that ended before the application had users has no useful figures.
@@ -85,7 +84,7 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
       suspended,
       faults,
       fullness,
-      disputed: disputed.payments,
+      disputed,
       money,
     },
   };

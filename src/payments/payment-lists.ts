@@ -106,6 +106,14 @@ export async function listPayments(
   };
 }
 
+/** Returns the newest payments of which a dispute withholds a part. */
+export async function newestDisputed({ db, environment }: TenantCtx, limit: number): Promise<PaymentOutput[]> {
+  const any = { status: null, refunds: null, settledBy: null, userId: null, externalRef: null };
+  const position = { beforeMs: Number.MAX_SAFE_INTEGER, beforeId: "", limit };
+  const rows = await all(db, selectPage({ environmentId: environment.id, ...any, isDisputed: 1, ...position }));
+  return rows.map((row) => present(readPayment(row), readEvents(row)));
+}
+
 /** Returns the payments that granted some balances, and a user's newest payments before a moment that granted nothing. */
 export async function paymentsBefore(
   ctx: TenantCtx,

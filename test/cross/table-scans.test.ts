@@ -145,7 +145,11 @@ const PAGES = [
   "users/refund/confirm?userId=$&externalRef=order-1&reason=r",
   "usage?from=2026-01-01&to=2026-01-31",
   "statements",
-  "users/suspended",
+  "recurring",
+  "recurring?state=suspended",
+  "usage-limits/reached",
+  "people/erasures",
+  "figures?figure=money",
   "search?q=zoe@example.com",
   "users/ledger.csv?userId=$",
   ..."users.csv users.csv?by=id users?sort=remaining payments.csv payments?sort=captured audit.csv audit?sort=by".split(
