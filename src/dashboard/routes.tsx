@@ -32,6 +32,7 @@ import { paymentPages } from "./payment.tsx";
 import { paymentsRoutes } from "./payments.tsx";
 import { peopleRoutes } from "./people.tsx";
 import { personRoutes } from "./person.tsx";
+import { pricesRoutes } from "./prices.tsx";
 import { recurringPages } from "./recurring.tsx";
 import { refundPages } from "./refund.tsx";
 import { rejectionsRoutes } from "./rejections.tsx";
@@ -99,6 +100,7 @@ const environmentRoutes = () =>
     .route("/", paymentPages)
     .route("/", keysRoutes)
     .route("/", alertsRoutes)
+    .route("/", pricesRoutes)
     .route("/", usageLimitPages)
     .route("/", webhooksRoutes)
     .route("/", webhookPages)

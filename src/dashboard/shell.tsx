@@ -16,6 +16,7 @@ const GROUPS = [
       { section: "users", name: "Users", icon: "users" },
       { section: "packs", name: "Packs", icon: "packs" },
       { section: "payments", name: "Payments", icon: "payments" },
+      { section: "prices", name: "Prices", icon: "packs" },
       { section: "usage", name: "Usage", icon: "chart" },
       { section: "statements", name: "Statements", icon: "book" },
       { section: "usage-limits", name: "Usage limits", icon: "limits" },

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { metersOutput, summedQuantities, sumOutput } from "../../books/amounts/amount-fields.ts";
+import { summedMeters, summedQuantities, sumOutput } from "../../books/amounts/amount-fields.ts";
 import { readEnvironmentUsage } from "../../books/usage/environment-usage.ts";
 import { mode, timestamp } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
@@ -24,7 +24,7 @@ const environmentUsageOutput = /* @__PURE__ */ lazy(() =>
               memberId: z.string().optional().meta(words("The member who used it.", "user_7")),
               events: z.number().meta(words("How many events.", 310)),
               quantities: summedQuantities.meta(words("The used quantities. Unused units are left out.")),
-              meters: metersOutput.meta(
+              meters: summedMeters.meta(
                 words("The meters that were sent. Empty if there were none.", { input: 1_200 }),
               ),
               cost: sumOutput

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { metersOutput, summedQuantities, sumOutput, unit } from "../../books/amounts/amount-fields.ts";
+import { summedMeters, summedQuantities, sumOutput, unit } from "../../books/amounts/amount-fields.ts";
 import { isTime, readUsageTotals } from "../../books/usage/totals.ts";
 import { identifier, timestamp, userId } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
@@ -42,7 +42,7 @@ const groupedTotalsOutput = /* @__PURE__ */ lazy(() =>
               events: z.number().meta(words("How many events.", 1_200)),
               quantities: summedQuantities.meta(words("The used quantities. Unused units are left out.")),
               debited: summedQuantities.meta(words("The debited amounts, by unit.")),
-              meters: metersOutput.meta(
+              meters: summedMeters.meta(
                 words("The meters that were sent. Empty if there were none.", { input: 1_200 }),
               ),
             })

@@ -108,6 +108,9 @@ export const meters = lazy(() =>
 /** Meters in a response. */
 export const metersOutput = lazy(() => z.record(z.string(), sumOutput).meta({ id: "SentMeters" }));
 
+/** Sums of meters by name. */
+export const summedMeters = /* @__PURE__ */ lazy(() => z.record(z.string(), sumOutput).meta({ id: "SummedMeters" }));
+
 /** The fields of a response that say how its quantities came about. */
 export const metersAndVersion = () => ({
   meters: metersOutput.nullable().meta(words("The meters that were sent. Null if quantities were sent.", null)),

@@ -240,7 +240,7 @@ class SummedQuantities(TypedDict, total=False):
 class DebitPlan(TypedDict):
     memberId: Optional[str]
     quantities: Quantities
-    meters: Optional[SentMetersOutput]
+    meters: Optional[SentMeters]
     priceVersion: Optional[int]
     debits: List[Debit]
     uncovered: Optional[Quantities]
@@ -316,7 +316,7 @@ class _UsageEventResult(TypedDict):
 
 class UsageEventResult(_UsageEventResult, total=False):
     quantities: Quantities
-    meters: SentMetersOutput
+    meters: SentMeters
     priceVersion: int
 
 
@@ -330,7 +330,7 @@ class _StoredUsageEvent(TypedDict):
     event: str
     model: Optional[str]
     quantities: Quantities
-    meters: Optional[SentMetersOutput]
+    meters: Optional[SentMeters]
     priceVersion: Optional[int]
     occurredAt: str
     receivedAt: str
@@ -357,7 +357,7 @@ class _UsageEventOfUser(TypedDict):
     event: str
     model: Optional[str]
     quantities: Quantities
-    meters: Optional[SentMetersOutput]
+    meters: Optional[SentMeters]
     priceVersion: Optional[int]
     occurredAt: str
     receivedAt: str
@@ -385,7 +385,7 @@ class _UsageEventListResult(TypedDict):
 
 class UsageEventListResult(_UsageEventListResult, total=False):
     quantities: Quantities
-    meters: SentMetersOutput
+    meters: SentMeters
     priceVersion: int
     isReplayed: Literal[True]
 
@@ -446,7 +446,7 @@ class InsufficientCreditsErrorDetails(TypedDict):
     uncovered: Quantities
     skipped: List[ShortBalance]
     quantities: Quantities
-    meters: Optional[SentMetersOutput]
+    meters: Optional[SentMeters]
     priceVersion: Optional[int]
 
 
@@ -669,7 +669,7 @@ class _GroupedUsageTotal(TypedDict):
     events: Number
     quantities: SummedQuantities
     debited: SummedQuantities
-    meters: SentMetersOutput
+    meters: SummedMeters
 
 
 class GroupedUsageTotal(_GroupedUsageTotal, total=False):
@@ -705,7 +705,7 @@ class Reservation(TypedDict):
     event: str
     model: Optional[str]
     quantities: Quantities
-    meters: Optional[SentMetersOutput]
+    meters: Optional[SentMeters]
     priceVersion: Optional[int]
     onExpiry: OnExpiry
     status: ReservationStatus
@@ -925,7 +925,7 @@ class MeteringEvent(TypedDict):
     event: str
     model: Optional[str]
     quantities: Quantities
-    meters: Optional[SentMetersOutput]
+    meters: Optional[SentMeters]
     priceVersion: Optional[int]
     occurredAt: str
     receivedAt: str
@@ -956,7 +956,7 @@ class Error(TypedDict):
     error: ErrorDetail
 
 
-SentMetersOutput = Dict[str, Any]
+SentMeters = Dict[str, Number]
 Meters = Mapping[str, Amount]
 ErrorDetail = Union[
     InvalidRequestError,
@@ -971,3 +971,4 @@ ErrorDetail = Union[
     ExportUnavailableError,
     OtherError,
 ]
+SummedMeters = Dict[str, Any]

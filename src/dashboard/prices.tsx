@@ -1,0 +1,147 @@
+import type { Context } from "hono";
+import * as z from "zod";
+import { usageFields } from "../api/usage/usage-shapes.ts";
+import { meters } from "../books/amounts/amount-fields.ts";
+import type { CostRule, MeterPrice, PriceRule } from "../books/prices/price.ts";
+import { listPriceLists, readPriceList } from "../books/prices/price-lists.ts";
+import { previewPrice, type UsagePrice } from "../books/usage/preview-price.ts";
+import { invalid, PurserError } from "../errors.ts";
+import { lazy } from "../http/lazy.ts";
+import { exactNumber } from "../lib/json.ts";
+import { numberHead, Table, Tag } from "./components.tsx";
+import { Field } from "./fields.tsx";
+import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
+import { quantitiesText, timeText } from "./format.tsx";
+import { page, pathIn } from "./layout.tsx";
+
+const VERSIONS_SHOWN = 100;
+
+const priceQuestion = lazy(() => {
+  const { event, model } = usageFields();
+  return z.strictObject({ event, model, meters });
+});
+
+/** Reads meters as a person types them: `input 1200, output 300`. */
+function metersOfText(text: string): object {
+  const pairs = text.split(/[,;\n]+/).filter((part) => part.trim() !== "");
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const [, name, number] = /^\s*(\w+)[\s:=]+([\d.]+)\s*$/.exec(pair) ?? [];
+      if (name === undefined || number === undefined)
+        throw invalid("meters", "must be names and numbers, such as `input 1200, output 300`");
+      return [name, exactNumber(number)];
+    }),
+  );
+}
+
+/** Returns the price that the form asks for; null if it asks nothing. */
+async function priceAsked(c: Context<DashboardEnv>, form: Form): Promise<UsagePrice | null> {
+  if (form.event === undefined) return null;
+  const question = { event: form.event, model: textField(form, "model"), meters: metersOfText(form.meters ?? "") };
+  return previewPrice(c.var.ctx, parseForm(priceQuestion.unwrap(), question));
+}
+
+async function priceListsPage(c: Context<DashboardEnv>) {
+  const { appId, mode } = c.var.ctx.environment;
+  const form: Form = c.req.query();
+  const { inForce, versions } = await listPriceLists(c.var.root, appId, { mode, limit: VERSIONS_SHOWN });
+  const { result: price, rejection } = await catchRejection(() => priceAsked(c, form));
+  const nowMs = c.var.ctx.now();
+  const state = ({ version, effectiveAt }: (typeof versions)[number]) => {
+    if (version === inForce) return <Tag kind="active">in force</Tag>;
+    return Date.parse(effectiveAt) > nowMs ? <Tag kind="open">scheduled</Tag> : "replaced";
+  };
+  return page(
+    c,
+    { title: "Prices", section: "prices", rejection },
+    <>
+      <section class="card">
+        <p class="soft">
+          A price list turns the meters of an event into quantities. A version is set by the API and never changes.
+        </p>
+        <Table
+          label="Versions"
+          head={[numberHead("Version"), "State", "In force from (UTC)", numberHead("Rules"), "Note"]}
+          empty="No price list: events send quantities."
+          rows={versions.map((listed) => [
+            <a href={pathIn(c, `prices/${listed.version}`)}>{listed.version}</a>,
+            state(listed),
+            timeText(listed.effectiveAt),
+            listed.rules,
+            listed.note ?? "",
+          ])}
+        />
+      </section>
+      <form method="get" action={pathIn(c, "prices")} class="card">
+        <h2>What would this cost</h2>
+        <div class="row">
+          <Field label="Event" name="event" value={form.event} rejection={rejection} required />
+          <Field label="Model" name="model" value={form.model} rejection={rejection} />
+          <Field
+            label="Meters"
+            name="meters"
+            value={form.meters}
+            rejection={rejection}
+            placeholder="input 1200, output 300"
+          />
+          <button type="submit">Show price</button>
+        </div>
+        {price !== null && price !== undefined && (
+          <p role="status">
+            {quantitiesText(price.quantities)}, by version {price.priceVersion},{" "}
+            {price.rules.map(({ unit, rule }) => `rule ${rule} (${unit})`).join(" and ")}.
+          </p>
+        )}
+      </form>
+    </>,
+  );
+}
+
+const priceText = (price: MeterPrice): string =>
+  typeof price === "number" ? `${price}` : `${price.amount} for ${price.units}`;
+
+/** The cells of a rule that price lists and costs have in common. */
+const cellsOfRule = ({ event, model, when, perEvent, per }: CostRule, index: number) => [
+  index,
+  event ?? "all",
+  model ?? "all",
+  when === undefined ? "" : `${when.meters.join(" + ")} above ${when.above}`,
+  perEvent ?? "",
+  per === undefined
+    ? "any meters"
+    : Object.entries(per)
+        .map(([meter, price]) => `${meter}: ${priceText(price)}`)
+        .join(", "),
+];
+const RULE_HEADS = [numberHead("Rule"), "Event", "Model", "When", numberHead("An event"), "Meters"];
+
+async function priceListPage(c: Context<DashboardEnv>) {
+  const { appId, mode } = c.var.ctx.environment;
+  const version = Number(c.req.param("version"));
+  if (version > Number.MAX_SAFE_INTEGER) throw new PurserError("not_found", "The price list has no such version.");
+  const list = await readPriceList(c.var.root, appId, mode, version);
+  const rules: readonly PriceRule[] = list.rules;
+  return page(
+    c,
+    { title: `Prices, version ${version}`, section: "prices" },
+    <section class="card">
+      <p class="soft">
+        In force from {timeText(list.effectiveAt)} UTC. {list.note} Of each unit the first rule that matches gives the
+        quantity.
+      </p>
+      <Table
+        label="Rules"
+        csv="prices"
+        head={[...RULE_HEADS, "Unit"]}
+        empty="No rules: no event has a price."
+        rows={rules.map((rule, index) => [...cellsOfRule(rule, index), rule.unit])}
+      />
+      <h2>Your own costs, in cents</h2>
+      <Table label="Costs" csv="costs" head={RULE_HEADS} empty="No costs." rows={list.costs.map(cellsOfRule)} />
+    </section>,
+  );
+}
+
+export const pricesRoutes = createDashboardRoutes()
+  .get("/prices", (c) => priceListsPage(c))
+  .get("/prices/:version{[0-9]+}", (c) => priceListPage(c));
