@@ -9,7 +9,7 @@ import { type PersonKey, personTable, withPerson } from "../people/person-walk.t
 import { jsonOf, usagePropertiesJson } from "./lists.ts";
 import type { Reading } from "./span-cursor.ts";
 
-const ROWS_OF_PAGE = 2_000;
+const MEMBER_EVENTS_OF_PAGE = 2_000;
 const BYTES_OF_PAGE = 2_000_000;
 /** With more events of a person as a member, the export would take too many queries. */
 export const MEMBER_EVENTS_MAX = 500_000;
@@ -43,7 +43,7 @@ export type Membership = StatementRow<typeof findMemberships>;
 
 const nothing = { json: () => sql`'null'` };
 /** The member's copy of an event: nothing in it names the payer, or tells what the payer paid (ME4). */
-const fields = {
+const memberEventFields = {
   role: { json: () => sql`'"member"'` },
   eventId: nothing,
   memberId: { json: () => sql`json_quote(${members.memberId})` },
@@ -57,8 +57,8 @@ const fields = {
 
 type MemberPage = { accountId: number; number: number; after: number; last: number };
 
-const selectPage = query((value: ValueOf<MemberPage>) => {
-  const { head, body } = jsonOf({ fields, bodyFrom: "properties" });
+const selectMemberPage = query((value: ValueOf<MemberPage>) => {
+  const { head, body } = jsonOf({ fields: memberEventFields, bodyFrom: "properties" });
   const { accountId, memberNumber, seq, properties, largePropertiesBytes } = usageEvents;
   const bytes = sql`coalesce(octet_length(${properties}), ${largePropertiesBytes}, 0)`;
   // No rows if the member was erased meanwhile.
@@ -66,7 +66,7 @@ const selectPage = query((value: ValueOf<MemberPage>) => {
     SELECT ${accountId} AS account, ${seq} AS seq, ${bytes} AS bytes FROM ${members} CROSS JOIN ${usageEvents} INDEXED BY usage_events_member
       ON ${accountId} = ${members.accountId} AND ${memberNumber} = ${members.number}
     WHERE ${members.accountId} = ${value("accountId")} AND ${members.number} = ${value("number")} AND ${members.isErased} = 0
-      AND ${seq} > ${value("after")} AND ${seq} <= ${value("last")} ORDER BY ${seq} LIMIT ${asInteger(sql`${ROWS_OF_PAGE}`)}`;
+      AND ${seq} > ${value("after")} AND ${seq} <= ${value("last")} ORDER BY ${seq} LIMIT ${asInteger(sql`${MEMBER_EVENTS_OF_PAGE}`)}`;
   const fitting = sql`SELECT *, sum(bytes) OVER (ORDER BY seq) - bytes AS earlier FROM (${page})`;
   return read(
     computed({ seq: sql<number>`${seq}`, head: sql<string>`${head}`, body: sql<string>`${body}` }),
@@ -85,7 +85,7 @@ export async function* memberEventPieces(
   for (const { accountId, number, rows, last } of memberships) {
     let after = 0;
     for (let left = rows; left > 0; ) {
-      const page = await all(db, selectPage({ accountId, number, after, last }));
+      const page = await all(db, selectMemberPage({ accountId, number, after, last }));
       assert(page.length > 0 && page.length <= left, "every row that the snapshot counted is read");
       left -= page.length;
       after = page.at(-1)?.seq ?? last;

@@ -13,7 +13,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import { accountQuery, type OfUser, type User } from "../ledger/account.ts";
 import { isOpen } from "../ledger/hold.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
-import { memberIdOf } from "../ledger/members.ts";
+import { memberIdOf } from "../ledger/payer-members.ts";
 import { eachLeg, isBalanceOfLeg, storedLeg } from "../ledger/stored-legs.ts";
 import type { Checkpoint, LedgerStretch } from "./verify-entries.ts";
 

@@ -22,10 +22,10 @@ import {
   writesEntries,
 } from "./insert-entries.ts";
 import { clawbackMessages, ledgerMessageWrites } from "./insert-messages.ts";
-import { createMembers } from "./members.ts";
 import { afterWrite, guardAccount, memoryOf, type StateBefore, type StateChanges } from "./memory.ts";
 import { limitMessages, messagesAmong } from "./messages.ts";
 import { countGranted } from "./new-balances.ts";
+import { createMembers } from "./payer-members.ts";
 import type { DuePeriod } from "./plan-periods.ts";
 import type { AccountAtRead } from "./read-account.ts";
 import { changesOfHolds, type Settlement } from "./settle.ts";

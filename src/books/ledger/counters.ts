@@ -3,7 +3,7 @@ import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import type { ValueOf } from "../../db/query.ts";
 import { type Minor, members, usageCounters } from "../../db/schema.ts";
 import type { Unit } from "../amounts/amount.ts";
-import type { NamedMembers } from "./members.ts";
+import type { NamedMembers } from "./payer-members.ts";
 
 /** A user's stored usage against a usage limit. */
 export interface Counter {

@@ -28,7 +28,7 @@ import { fromMinor, type Quantities, toMinor, UNITS, type Unit } from "../amount
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { type Counted, readCounted } from "./counters.ts";
 import { lastSeqOf } from "./insert-entries.ts";
-import { namedMemberOf } from "./members.ts";
+import { namedMemberOf } from "./payer-members.ts";
 import { eachLeg, isBalanceOfLeg, SHOWN_LEG_BYTES_MAX, shownLegs, storedLeg } from "./stored-legs.ts";
 import { back, isLastOf, walkBack } from "./walk-back.ts";
 

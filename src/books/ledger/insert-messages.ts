@@ -19,9 +19,9 @@ import { amountOf } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { debitsJson } from "./debits.ts";
 import { isBalanceOfEntry, lastSeqOf, seqOfEvent } from "./insert-entries.ts";
-import { memberNumberOf } from "./members.ts";
 import { deliverPrefixed, endpointsByType, type LedgerMessage, type MessageWrites } from "./messages.ts";
 import { isSinceSettled } from "./owed.ts";
+import { memberNumberOf } from "./payer-members.ts";
 
 /** Returns SQL for the seq of a message's last entry. `m.value` is the message. */
 function seqOf(value: ValueOf<WriteContext>): SQL {

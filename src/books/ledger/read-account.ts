@@ -12,7 +12,7 @@ import { type Counters, countersOf, countersOfMembers, readCounters } from "./co
 import { dueRecurring, readDueJson } from "./due-periods.ts";
 import { countDueHolds, DUE_HOLDS_MAX, type DueHold, dueFields, isDue, isDueNow, readDueHolds } from "./hold.ts";
 import { lastSeqOf } from "./insert-entries.ts";
-import { type Members, membersOf, membersOfValue, membersValue, namedMembers, readMembers } from "./members.ts";
+import { type Members, membersOf, membersOfValue, membersValue, namedMembers, readMembers } from "./payer-members.ts";
 import { spendableBalances } from "./payers.ts";
 import { balancesOfPeriods, NO_PERIODS, type PeriodPlan } from "./plan-periods.ts";
 import { apply, changesOfHolds, type SettledHold, settle } from "./settle.ts";

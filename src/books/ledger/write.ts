@@ -155,7 +155,7 @@ async function decideAndSend<const Reads extends readonly Statement[], Answer>(
   }
 }
 
-const NO_MEMBERS: ReadonlySet<string> = new Set();
+const NO_KNOWN_MEMBERS: ReadonlySet<string> = new Set();
 
 /** Returns the account's state before the batch. Null when it is too incomplete to be remembered. */
 function stateBeforeOf(
@@ -168,10 +168,10 @@ function stateBeforeOf(
   const none = new Map<string, never>();
   if (verb.balances !== undefined) {
     const balances = new Map(account.rows.map((row) => [row.id, row]));
-    return { balances, reservations: none, seq: account.lastSeq, members: NO_MEMBERS };
+    return { balances, reservations: none, seq: account.lastSeq, members: NO_KNOWN_MEMBERS };
   }
   if (account.due.length > 0) return null;
-  if (account.accountId === null) return { balances: none, reservations: none, seq: 0, members: NO_MEMBERS };
+  if (account.accountId === null) return { balances: none, reservations: none, seq: 0, members: NO_KNOWN_MEMBERS };
   return memoryOf(ctx).find(ctx.environment, verb.user, account.nowMs);
 }
 

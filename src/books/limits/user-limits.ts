@@ -23,7 +23,7 @@ import { accountOfWrite, type WriteContext, writingValues } from "../ledger/acco
 import type { WindowLength } from "../ledger/calendar.ts";
 import { type Counter, counterKey } from "../ledger/counters.ts";
 import { replay, writeAll } from "../ledger/decision.ts";
-import { memberOfUsage, memberOfWrite } from "../ledger/members.ts";
+import { memberOfUsage, memberOfWrite } from "../ledger/payer-members.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { limitsOf, readLimitStatus, returnedMinor, type UsageLimit } from "./count-usage.ts";

@@ -11,7 +11,7 @@ import { filterCovers } from "../amounts/match.ts";
 import type { MeterAmounts } from "../amounts/meters.ts";
 import { accountQuery, type OfUser } from "../ledger/account.ts";
 import { readDebits } from "../ledger/debits.ts";
-import { memberIdOf, memberNumberOf } from "../ledger/members.ts";
+import { memberIdOf, memberNumberOf } from "../ledger/payer-members.ts";
 import { debitsField, SHOWN_DEBIT_BYTES_MAX, shownDebits } from "../ledger/stored-legs.ts";
 import {
   type AmountOfBalance,
@@ -94,7 +94,7 @@ type EventSpan = EventPosition & { from: number };
 type PageValues = EventSpan & { limit: number; memberId: string };
 
 /** The events of a span, the newest by `occurredAt` first. */
-const eventsPage = (
+const eventsPageBy = (
   index: SQL,
   isOfMember: (value: ValueOf<PageValues & { environmentId: number }>, account: SQL) => SQL | undefined,
 ) =>
@@ -115,9 +115,9 @@ const eventsPage = (
       .limit(boundLimit(value("limit")));
   });
 
-const selectEventsPage = eventsPage(sql`usage_events_occurred`, () => undefined);
+const selectEventsPage = eventsPageBy(sql`usage_events_occurred`, () => undefined);
 /** The same for one member, from the index of members' events. */
-const selectMemberEventsPage = eventsPage(sql`usage_events_member`, (value, account) => {
+const selectMemberEventsPage = eventsPageBy(sql`usage_events_member`, (value, account) => {
   const number = memberNumberOf(value, account, sql`${value("memberId")}`);
   return sql`${usageEvents.memberNumber} = ${number} AND ${usageEvents.memberNumber} IS NOT NULL`;
 });

@@ -16,7 +16,7 @@ import {
   replay,
 } from "../ledger/decision.ts";
 import type { NewEntry } from "../ledger/insert-entries.ts";
-import { memberOfUsage } from "../ledger/members.ts";
+import { memberOfUsage } from "../ledger/payer-members.ts";
 import { type AccountAtRead, spendableOf } from "../ledger/read-account.ts";
 import { apply } from "../ledger/settle.ts";
 import { selectPayingBalances } from "../ledger/spendable-balances.ts";
@@ -203,13 +203,7 @@ export function decideEvents(
   // All are read at once, and then the list is decided again.
   if (unread.length > 0) {
     for (const [event, rejection] of stillRejected) refused.set(event, rejection);
-    const versions = new Set(unread.flatMap((one) => one.versions));
-    const repairs = unread.flatMap((one) => one.repairs);
-    const moments = unread.flatMap((one) => one.moments);
-    throw new PricesUnread({
-      ...{ versions: [...versions], moments },
-      repairs: [...new Map(repairs.map((repair) => [repair.key, repair])).values()],
-    });
+    throw joinUnread(unread);
   }
   const answer = (rows: readonly unknown[][]): readonly EventResult[] => {
     const results: EventResult[] = [];
@@ -229,6 +223,17 @@ export function decideEvents(
         messages: () => messages.flatMap((make) => make()),
         needsFreshRead,
       };
+}
+
+/** The prices that several events lack, to be read at once. */
+function joinUnread(unread: readonly PricesUnread[]): PricesUnread {
+  const versions = new Set(unread.flatMap((one) => one.versions));
+  const repairs = unread.flatMap((one) => one.repairs);
+  const moments = unread.flatMap((one) => one.moments);
+  return new PricesUnread({
+    ...{ versions: [...versions], moments },
+    repairs: [...new Map(repairs.map((repair) => [repair.key, repair])).values()],
+  });
 }
 
 function decisionOrUnread<Answer>(decide: () => Decision<Answer>): Decision<Answer> | PurserError | PricesUnread {

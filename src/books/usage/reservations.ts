@@ -18,7 +18,7 @@ import {
   settlementFields,
   willBeCharged,
 } from "../ledger/hold.ts";
-import { memberIdOf, namedMemberOf } from "../ledger/members.ts";
+import { memberIdOf, namedMemberOf } from "../ledger/payer-members.ts";
 import { legsField, SHOWN_LEG_BYTES_MAX, shownLegs } from "../ledger/stored-legs.ts";
 import type { AmountOfBalance } from "./describe-events.ts";
 

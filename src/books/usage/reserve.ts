@@ -22,7 +22,7 @@ import {
 } from "../ledger/decision.ts";
 import { type OpenReservation, presentLeg, readLegs } from "../ledger/hold.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
-import { memberOfUsage, memberOfWrite } from "../ledger/members.ts";
+import { memberOfUsage, memberOfWrite } from "../ledger/payer-members.ts";
 import { spendableOf } from "../ledger/read-account.ts";
 import { selectPayingBalances } from "../ledger/spendable-balances.ts";
 import { legsField } from "../ledger/stored-legs.ts";

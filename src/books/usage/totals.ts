@@ -9,7 +9,7 @@ import { exactAmount, minorOfSum, partsOf, type Unit, type UnitAmounts } from ".
 import { filterCovers } from "../amounts/match.ts";
 import type { MeterAmounts } from "../amounts/meters.ts";
 import { accountQuery, type OfUser } from "../ledger/account.ts";
-import { memberNumberOf } from "../ledger/members.ts";
+import { memberNumberOf } from "../ledger/payer-members.ts";
 import { eachLeg, storedLeg, unitNumber } from "../ledger/stored-legs.ts";
 import { addMeterSum, eachMeter, METERS_OF_GROUPS_MAX, onceARow, presentMeterSums, sumOfSent } from "./meter-sums.ts";
 

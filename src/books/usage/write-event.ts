@@ -31,8 +31,8 @@ import {
   writeReturning,
 } from "../ledger/decision.ts";
 import type { Hold } from "../ledger/hold.ts";
-import { memberOfWrite } from "../ledger/members.ts";
 import { usageRecorded } from "../ledger/messages.ts";
+import { memberOfWrite } from "../ledger/payer-members.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { debitOf, settleHold } from "../ledger/settle.ts";
 import { debitsField } from "../ledger/stored-legs.ts";

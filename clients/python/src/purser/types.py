@@ -536,6 +536,23 @@ class ChangedMeanwhileErrorDetails(TypedDict, total=False):
     distinctIdCount: int
 
 
+class _PersonErasedError(TypedDict):
+    code: Literal["person_erased"]
+    message: str
+    requestId: str
+
+
+class PersonErasedError(_PersonErasedError, total=False):
+    param: str
+    details: PersonErasedErrorDetails
+
+
+class PersonErasedErrorDetails(TypedDict):
+    """Details for programs."""
+
+    field: Literal["memberId"]
+
+
 class _TestQuotaExceededError(TypedDict):
     code: Literal["test_quota_exceeded"]
     message: str
@@ -595,7 +612,6 @@ class _OtherError(TypedDict):
         "method_not_allowed",
         "reservation_closed",
         "pack_name_taken",
-        "person_erased",
         "payload_too_large",
         "rate_limited",
         "internal_error",
@@ -920,8 +936,10 @@ class AnalyticsEvent(TypedDict):
 
 
 class MeteringEvent(TypedDict):
-    eventId: str
-    userId: str
+    role: Literal["payer", "member"]
+    eventId: Optional[str]
+    memberId: Optional[str]
+    userId: Optional[str]
     event: str
     model: Optional[str]
     quantities: Quantities
@@ -929,7 +947,7 @@ class MeteringEvent(TypedDict):
     priceVersion: Optional[int]
     occurredAt: str
     receivedAt: str
-    debits: List[Debit]
+    debits: Optional[List[Debit]]
     uncovered: Optional[Quantities]
     properties: Optional[Dict[str, Any]]
 
@@ -966,6 +984,7 @@ ErrorDetail = Union[
     PriceNotFoundError,
     IdempotencyConflictError,
     ChangedMeanwhileError,
+    PersonErasedError,
     TestQuotaExceededError,
     UsageLimitReachedError,
     ExportUnavailableError,

@@ -28,7 +28,7 @@ export async function membersValue(ctx: TenantCtx, memberIds: readonly string[])
 export const membersOfValue = (ctx: TenantCtx, memberIds: readonly string[]) =>
   Promise.all([...new Set(memberIds)].map(async (id) => [id, await hashForTombstones(ctx, id)] as const));
 
-const ofAccount = (value: ValueOf<{ environmentId: number }>, account: SQL | SQLiteColumn, memberId: SQL) =>
+const isMemberNamed = (value: ValueOf<{ environmentId: number }>, account: SQL | SQLiteColumn, memberId: SQL) =>
   and(
     eq(members.environmentId, value("environmentId")),
     sql`${members.memberId} = ${memberId}`,
@@ -58,7 +58,7 @@ export function namedMembers(
   ) AS named_member`;
   return {
     account,
-    from: sql`${each} LEFT JOIN ${members} ON ${ofAccount(value, account, memberId)}`,
+    from: sql`${each} LEFT JOIN ${members} ON ${isMemberNamed(value, account, memberId)}`,
     memberId,
     hashes: sql`(named_member.value -> 1)`,
   };
@@ -107,7 +107,7 @@ export const memberNumberOf = (
     drizzle
       .select(fields(members, "number"))
       .from(members)
-      .where(ofAccount(value, account, memberId)),
+      .where(isMemberNamed(value, account, memberId)),
   );
 
 /** Returns SQL for a member's number in a write, after `createMembers`. 0, which a CHECK rejects, if it was erased since it was read. */
@@ -145,7 +145,7 @@ const createMembersSql = query((value: ValueOf<WriteContext & { memberIds: strin
       memberId: sql`item.value`,
     },
     sql`FROM (SELECT ${accountOfWrite(value)} AS account) AS writing CROSS JOIN json_each(${value("memberIds")}) AS item
-      WHERE NOT EXISTS (SELECT 1 FROM ${members} WHERE ${ofAccount(value, sql`writing.account`, sql`item.value`)})`,
+      WHERE NOT EXISTS (SELECT 1 FROM ${members} WHERE ${isMemberNamed(value, sql`writing.account`, sql`item.value`)})`,
   );
 });
 
