@@ -19,7 +19,7 @@ export interface PurserBalanceState {
   /** The active balances, in the order in which they pay. Empty while they are read. */
   readonly credits: readonly Schemas["CreditBalance"][];
   /** The operator's own names of units, such as "credit" and "credits" for `count`; empty while they are read. */
-  readonly unitNames: Schemas["UnitNames"]["names"];
+  readonly unitNames: Schemas["UnitNames"];
   /** The error of the last reading: a `PurserError`, or the error that `getToken` threw. */
   readonly error: unknown;
   /** Reads again, for example after a purchase. */
