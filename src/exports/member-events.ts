@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm";
 import { describedEvent, usageTimes } from "../books/usage/describe-events.ts";
 import { asInteger, computed, query, read, type ValueOf } from "../db/query.ts";
-import { accounts, members, usageEvents } from "../db/schema.ts";
+import { accounts, environments, members, usageEvents } from "../db/schema.ts";
 import { all, type StatementRow } from "../db/sql.ts";
 import { assert } from "../errors.ts";
 import { type Utf8, utf8 } from "../lib/encoding.ts";
@@ -19,6 +19,7 @@ export const MEMBER_EVENTS_MAX = 500_000;
  * those whom the person's own ids pay: their events are in the list of the payer (ME4).
  */
 export const findMemberships = query((value: ValueOf<PersonKey>) => {
+  const hasMembers = sql`EXISTS (SELECT 1 FROM ${members} WHERE ${members.environmentId} = ${environments.id})`;
   const ofMember = sql`FROM ${usageEvents} INDEXED BY usage_events_member
     WHERE ${usageEvents.accountId} = ${members.accountId} AND ${usageEvents.memberNumber} = ${members.number}`;
   const isOwn = sql`EXISTS (
@@ -33,7 +34,7 @@ export const findMemberships = query((value: ValueOf<PersonKey>) => {
       rows: sql<number>`(SELECT count(*) ${ofMember})`,
       last: sql<number>`coalesce((SELECT max(${usageEvents.seq}) ${ofMember}), 0)`,
     }),
-    (list) => sql`${withPerson(value, { idsMax: 1_000_001 })}
+    (list) => sql`${withPerson(value, { idsMax: 1_000_001, onlyIf: hasMembers })}
       SELECT ${list} FROM ${personTable} CROSS JOIN ${members} INDEXED BY members_member_id
         ON ${members.environmentId} = ${personTable.environmentId} AND ${members.memberId} = ${personTable.distinctId}
       WHERE ${members.isErased} = 0 AND NOT ${isOwn}`,
