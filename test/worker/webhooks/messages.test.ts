@@ -143,7 +143,7 @@ describe("messages about changed credits", () => {
         seq: 7,
       },
       {
-        ...{ type: "reservation.expired", userId: "u", reservationId: "res_b", event: "chat", seq: 8 },
+        ...{ type: "reservation.expired", userId: "u", memberId: null, reservationId: "res_b", event: "chat", seq: 8 },
         holds: [{ balanceId: expect.stringMatching(/^crb_/), packId, unit: "tokens", amount: 10 }],
       },
       {
