@@ -4,7 +4,7 @@ import { names, query, type ValueOf } from "../db/query.ts";
 import { usageDays } from "../db/schema.ts";
 import { type ErasurePage, id, idsWithOpenAccounts, ofRow, rowsMax } from "./page-rows.ts";
 
-const key = DAY_COLUMNS.map((name) => usageDays[name]);
+const daySumKey = DAY_COLUMNS.map((name) => usageDays[name]);
 
 /** FROM: day sums `r` of members of the payers that are erased. The index has only these, in the order of the key. */
 const memberSums = (value: ValueOf<ErasurePage>) => sql`(
@@ -18,6 +18,6 @@ export const daySumsOfPage = [
   query((value: ValueOf<ErasurePage>) => addSumsWithoutMember(sql`FROM ${memberSums(value)} WHERE true`)),
   query(
     (value: ValueOf<ErasurePage>) => sql`
-    DELETE FROM ${usageDays} WHERE (${names(...key)}) IN (SELECT ${sql.join(key.map(ofRow), sql`, `)} FROM ${memberSums(value)})`,
+    DELETE FROM ${usageDays} WHERE (${names(...daySumKey)}) IN (SELECT ${sql.join(daySumKey.map(ofRow), sql`, `)} FROM ${memberSums(value)})`,
   ),
 ];

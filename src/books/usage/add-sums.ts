@@ -18,7 +18,7 @@ export const SUMS = [
 type SumsTable = typeof usageDays | typeof usageTotals;
 
 /** INSERT: adds the sums that `columnValue` names to those of the same key, or inserts them. `from` ends with a WHERE clause. */
-function addSums<Table extends SumsTable>(
+function upsertSums<Table extends SumsTable>(
   table: Table,
   key: readonly (keyof Table & string)[],
   columnValue: (name: string) => SQL,
@@ -46,7 +46,7 @@ const insertSums = <Table extends SumsTable>(table: Table, key: readonly (keyof 
     const listed = (name: string) => sql`item.value ->> CAST(${places.indexOf(name)} AS INTEGER)`;
     const columnValue = (name: string) =>
       name === "memberNumber" ? knownMember(listed("accountId"), listed(name)) : listed(name);
-    return addSums(table, key, columnValue, sql`FROM json_each(${value("sums")}) AS item WHERE true`);
+    return upsertSums(table, key, columnValue, sql`FROM json_each(${value("sums")}) AS item WHERE true`);
   });
 
 /** SQL: the member's number, or 0 if an erasure of the payer has deleted the member since the event was read (ME6). */
@@ -59,7 +59,7 @@ export const addTotals = insertSums(usageTotals, TOTAL_COLUMNS);
 
 /** INSERT: adds the day sums `r` of members to those of their payers without a member. */
 export const addSumsWithoutMember = (from: SQL): SQL =>
-  addSums(
+  upsertSums(
     usageDays,
     DAY_COLUMNS,
     // Every name is a column of the table.
