@@ -321,7 +321,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     expect(await textIn("ok")).toBe("Uses 87");
   });
 
-  it("requests limits and recurring grants only if paths to", async () => {
+  it("requests limits and recurring grants only if asked to", async () => {
     await grant("plain", "count", 1);
     const paths: string[] = [];
     await openElement("plain");
