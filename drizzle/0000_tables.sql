@@ -784,6 +784,7 @@ CREATE TABLE `usage_days` (
 	PRIMARY KEY(`environment_id`, `day`, `account_id`, `event`, `model`, `member_number`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE INDEX `usage_days_member` ON `usage_days` (`account_id`) WHERE member_number > 0;--> statement-breakpoint
 CREATE TABLE `usage_events` (
 	`account_id` integer NOT NULL,
 	`seq` integer NOT NULL,

@@ -13,6 +13,7 @@ import {
   members,
   recurringGrants,
   reservations,
+  usageDays,
   usageEvents,
 } from "../db/schema.ts";
 import { accountsWithOpenBooks, type ErasurePage, id, idsWithOpenAccounts, ofRow, rowsMax } from "./page-rows.ts";
@@ -254,6 +255,7 @@ export const areBooksIdentifying = (): SQL => {
       hasRowOfAccount(creditBalances, isSentReference()),
       hasRowOfAccount(adminAudit, isTargetNamed()),
       hasRowOfAccount(members, sql`1`),
+      hasRowOfAccount(usageDays, sql`${ofRow(usageDays.memberNumber)} > 0`),
     ],
     sql` OR `,
   )})`;

@@ -24,6 +24,7 @@ import {
 import type { Statement } from "../db/sql.ts";
 import { EVENT_BYTES, recordBytes } from "../people/limits/stored-bytes.ts";
 import { areBooksIdentifying, booksOfPage, closePage } from "./page-of-books.ts";
+import { daySumsOfPage } from "./page-of-day-sums.ts";
 import { membersOfPage } from "./page-of-members.ts";
 import { erasePaymentCustomers, paymentsOfPage } from "./page-of-payments.ts";
 import {
@@ -223,6 +224,7 @@ const deleteIds = query((value: OfPage) => {
 const PAGE = [
   ...booksOfPage,
   ...paymentsOfPage,
+  ...daySumsOfPage,
   ...membersOfPage,
   closePage,
   deleteEvents,

@@ -31,7 +31,7 @@ const HAS_ALL_ROWS = "every row that the snapshot counted is read";
 
 export type FirstRow = { readonly seq: number; readonly text: string | number };
 const place = sql<number>`owner.place`;
-type Spans = RequestedId & { spans: string };
+type Spans = RequestedId & { spans: string; own: string };
 
 /** SQL: a row's seq, and its JSON, or only the size of JSON that is too large for the page. */
 function selection(list: List, bodyBytesMax: SQL) {
@@ -48,7 +48,7 @@ function selection(list: List, bodyBytesMax: SQL) {
  * deleted.
  */
 const ofSpans = (value: ValueOf<Spans>, list: List, ...seqs: readonly (SQL | undefined)[]): SQL => sql`
-  FROM ${ownersOfSpans(value)} CROSS JOIN ${list.table} ${list.beside}
+  FROM ${ownersOfSpans(value, value("own"))} CROSS JOIN ${list.table} ${list.beside}
   WHERE ${and(list.isOwned(value("environmentId")), ...seqs, list.isShown?.(last), isUnchangedPerson(value))}`;
 
 const [after, to, last] = [sql`owner.span ->> 1`, sql`owner.span ->> 2`, sql`owner.span ->> 3`];
@@ -97,13 +97,19 @@ export const firstEntries = (name: ListName, key: PersonKey): Statement<FirstRow
 
 const noSpan: ExportSpan = ["", 0, 0, 0, 0];
 
+const spanValues = (reading: Reading, spans: readonly ExportSpan[]): Spans => ({
+  ...requestedIdOf(reading),
+  spans: JSON.stringify(spans),
+  own: JSON.stringify(reading.ownMemberIds),
+});
+
 async function readPage(
   reading: Reading,
   name: ListName,
   { spans, count }: { readonly spans: readonly ExportSpan[]; readonly count: number },
   bodyBytesMax: number,
 ): Promise<EntryRow[]> {
-  const values = { ...requestedIdOf(reading), spans: JSON.stringify(spans), bodyBytesMax, count };
+  const values = { ...spanValues(reading, spans), bodyBytesMax, count };
   // Rows are read as arrays, because an object for each row would take a quarter of the export's time.
   return arrays(reading.db, pageStatements[name](values));
 }
@@ -124,10 +130,7 @@ async function readLargeRows(
     const [id, , , last, rows] = ofPage[place] ?? noSpan;
     spans.push([id, seq - 1, seq, last, rows]);
   }
-  const rows = await arrays(
-    reading.db,
-    largeRowsStatements[name]({ ...requestedIdOf(reading), spans: JSON.stringify(spans) }),
-  );
+  const rows = await arrays(reading.db, largeRowsStatements[name](spanValues(reading, spans)));
   assert(rows.length === spans.length, HAS_ALL_ROWS);
   return rows.map(([head, body]) => {
     assert(body !== null, HAS_ALL_ROWS);

@@ -51,14 +51,14 @@ export interface List {
 /** An id whose rows are read. `owner.span` is the span of rows as JSON, and `owner.place` its index. */
 export const owner = alias(distinctIds, "owner");
 
-/** FROM: the ids of the value `spans`. */
-export const ownersOfSpans = (value: ValueOf<{ spans: string }>) => sql`(
-  SELECT value AS span, key AS place, value ->> 0 AS ${names(owner.distinctId)} FROM json_each(${value("spans")})
+/** FROM: the ids of the value `spans`. `own`: a JSON list of further ids by which the person is a member of itself. */
+export const ownersOfSpans = (value: ValueOf<{ spans: string }>, own: SQL | Placeholder = sql`'[]'`) => sql`(
+  SELECT ${own} AS own, value AS span, key AS place, value ->> 0 AS ${names(owner.distinctId)} FROM json_each(${value("spans")})
 ) AS ${owner}`;
 
 /** FROM: the requested id. */
 export const requestedOwner = (value: ValueOf<PersonKey>) => sql`(
-  SELECT ${environments.id} AS ${names(owner.environmentId)}, ${value("distinctId")} AS ${names(owner.distinctId)}
+  SELECT '[]' AS own, ${environments.id} AS ${names(owner.environmentId)}, ${value("distinctId")} AS ${names(owner.distinctId)}
   FROM ${environments} WHERE ${environments.appId} = ${value("appId")} AND ${environments.mode} = ${value("mode")}
 ) AS ${owner}`;
 
@@ -108,13 +108,15 @@ export const lists: Readonly<Record<ListName, List>> = {
     fields: {
       role: { json: () => sql`'"payer"'` },
       eventId: metering.plain("eventId"),
-      memberId: { json: () => sql`iif(${isOwnMember()}, json_quote(${owner.distinctId}), 'null')` },
+      memberId: { json: () => sql`iif(${isOwnMember()}, json_quote(${memberName()}), 'null')` },
       userId: { json: () => sql`json_quote(${owner.distinctId})` },
       ...describedEvent,
       ...usageTimes,
       debits: { json: debitsJson },
       uncovered: { json: () => sql`coalesce(${usageEvents.uncovered}, 'null')` },
-      properties: { json: () => sql`iif(${isOfOtherMember()}, 'null', ${usagePropertiesJson()})` },
+      properties: {
+        json: () => sql`iif(${usageEvents.memberNumber} IS NULL OR ${isOwnMember()}, ${usagePropertiesJson()}, 'null')`,
+      },
     },
     bodyFrom: "debits",
     bodyBytes: () => {
@@ -153,10 +155,13 @@ export const lists: Readonly<Record<ListName, List>> = {
 const memberName = () => sql`(
   SELECT ${members.memberId} FROM ${members} WHERE ${members.accountId} = ${usageEvents.accountId} AND ${members.number} = ${usageEvents.memberNumber}
 )`;
-/** SQL: whether the payer of an event is its member too. */
-const isOwnMember = () => sql`(${usageEvents.memberNumber} IS NOT NULL AND ${memberName()} = ${owner.distinctId})`;
-/** SQL: whether somebody else used what the event debits. The payer's copy does not show them, nor the properties (ME4). */
-const isOfOtherMember = () => sql`(${usageEvents.memberNumber} IS NOT NULL AND ${memberName()} <> ${owner.distinctId})`;
+/**
+ * SQL: whether the person who pays for an event is its member too, also by another id. The payer's copy shows no other member, nor
+ * the properties of its events (ME4).
+ */
+const isOwnMember = () => sql`(${usageEvents.memberNumber} IS NOT NULL AND (
+  ${memberName()} = ${owner.distinctId} OR ${memberName()} IN (SELECT value FROM json_each(owner.own))
+))`;
 
 /** SQL: the properties of a usage event, from either table. */
 export function usagePropertiesJson(): SQL {

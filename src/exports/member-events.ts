@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm";
 import { describedEvent, usageTimes } from "../books/usage/describe-events.ts";
 import { asInteger, computed, query, read, type ValueOf } from "../db/query.ts";
-import { accounts, members, usageEvents } from "../db/schema.ts";
+import { accounts, environments, members, usageEvents } from "../db/schema.ts";
 import { all, type StatementRow } from "../db/sql.ts";
 import { assert } from "../errors.ts";
 import { type Utf8, utf8 } from "../lib/encoding.ts";
@@ -15,28 +15,28 @@ const BYTES_OF_PAGE = 2_000_000;
 export const MEMBER_EVENTS_MAX = 500_000;
 
 /**
- * Selects the payers of whom the person is a member: each row of `members`, with the number of its events and the last of them. Without
- * those whom the person's own ids pay: their events are in the list of the payer (ME4).
+ * Selects the payers of whom the person is a member: each row of `members`, with the number of its events and the last of them. Those
+ * whom the person's own other ids pay are marked: their events are in the list of the payer (ME4).
  */
 export const findMemberships = query((value: ValueOf<PersonKey>) => {
+  const hasMembers = sql`EXISTS (SELECT 1 FROM ${members} WHERE ${members.environmentId} = ${environments.id})`;
   const ofMember = sql`FROM ${usageEvents} INDEXED BY usage_events_member
     WHERE ${usageEvents.accountId} = ${members.accountId} AND ${usageEvents.memberNumber} = ${members.number}`;
-  const isOwn = sql`EXISTS (
-    SELECT 1 FROM ${accounts} WHERE ${accounts.id} = ${members.accountId}
-      AND ${accounts.userId} IN (SELECT ${personTable.distinctId} FROM ${personTable})
-  )`;
+  const payer = sql`(SELECT ${accounts.userId} FROM ${accounts} WHERE ${accounts.id} = ${members.accountId})`;
+  const isOwn = sql`${payer} IN (SELECT ${personTable.distinctId} FROM ${personTable})`;
   return read(
     computed({
       accountId: sql<number>`${members.accountId}`,
       number: sql<number>`${members.number}`,
       memberId: sql<string>`${members.memberId}`,
-      rows: sql<number>`(SELECT count(*) ${ofMember})`,
+      isOwn: sql<0 | 1>`${isOwn}`,
+      rows: sql<number>`iif(${isOwn}, 0, (SELECT count(*) ${ofMember}))`,
       last: sql<number>`coalesce((SELECT max(${usageEvents.seq}) ${ofMember}), 0)`,
     }),
-    (list) => sql`${withPerson(value, { idsMax: 1_000_001 })}
+    (list) => sql`${withPerson(value, { idsMax: 1_000_001, onlyIf: hasMembers })}
       SELECT ${list} FROM ${personTable} CROSS JOIN ${members} INDEXED BY members_member_id
         ON ${members.environmentId} = ${personTable.environmentId} AND ${members.memberId} = ${personTable.distinctId}
-      WHERE ${members.isErased} = 0 AND NOT ${isOwn}`,
+      WHERE ${members.isErased} = 0 AND ${payer} <> ${members.memberId}`,
   );
 });
 export type Membership = StatementRow<typeof findMemberships>;

@@ -141,7 +141,7 @@ export async function takeSnapshot(
     firstRequestedBalances,
     limits,
     memberLimits,
-    memberships,
+    foundMemberships,
     messages,
   ] = await batchWithGuards(db, guards, [
     insertAuditRow(subject, opened),
@@ -171,11 +171,15 @@ export async function takeSnapshot(
   const isPerson = requested.isSender === true || requested.isClaimed || allIds.count > 1;
   const ids = isPerson ? allIds : withoutAnalytics(allIds);
   const rowsMin = pageRowsMin(ids.sizes, ids);
+  const memberships = foundMemberships.filter(({ isOwn }) => isOwn === 0);
+  const ownMemberIds = [
+    ...new Set(foundMemberships.filter(({ isOwn }) => isOwn === 1).map(({ memberId }) => memberId)),
+  ];
   const memberRows = memberships.reduce((sum, { rows }) => sum + rows, 0);
   if (rowsMin === null || memberRows > MEMBER_EVENTS_MAX) return "too large";
   const { environmentId, firstSeenAtMs } = requested;
   return {
-    reading: { db, environmentId, distinctId, firstSeenAtMs, pageRowsMin: rowsMin },
+    reading: { db, environmentId, distinctId, firstSeenAtMs, pageRowsMin: rowsMin, ownMemberIds },
     isPerson,
     isIdentified: requested.isIdentified === true,
     ids,
@@ -183,7 +187,8 @@ export async function takeSnapshot(
       ledger: entryRows(ledger),
       exports: entryRows(exports),
       analytics: isPerson && !isReplaced ? entryRows(analytics) : [],
-      metering: entryRows(metering),
+      // The first rows do not show what the person used by another id.
+      metering: ownMemberIds.length === 0 ? entryRows(metering) : [],
       consent: entryRows(consent),
     },
     firstBalances: balances,

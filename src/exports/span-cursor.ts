@@ -87,6 +87,8 @@ export interface Reading {
   readonly firstSeenAtMs: number | null;
   /** The fewest rows of a page that keep the export within its query budget. */
   readonly pageRowsMin: number;
+  /** The person's ids that are members of accounts of another of their ids. */
+  readonly ownMemberIds: readonly string[];
 }
 
 /** The named values of `isUnchangedPerson`. */

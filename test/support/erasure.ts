@@ -131,6 +131,8 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
        VALUES ('msg_${environmentId}', ${environmentId}, 'credits.granted', 1, '${userId}', '{"userId":"${userId}"}')`,
       `INSERT INTO webhook_deliveries (endpoint_id, message_id, status, next_attempt_at_ms, due_at_ms, attempts)
        VALUES ('whk_${environmentId}', 'msg_${environmentId}', 'failed', 1, 1, '[{"at":1,"status":400,"error":"no ${MARK}"}]')`,
+      // The person is a member of another payer too, whose use was rejected.
+      `INSERT INTO rejections VALUES (${environmentId}, 'team-${environmentId}', '${userId}', 'shortage', 'chat', '', '{"tokens":1}', 1, 1)`,
       `INSERT INTO rejections VALUES (${environmentId}, '${userId}', '', 'shortage', 'chat ${MARK}', 'model ${MARK}', '{"tokens":1}', 1, 1)`,
       `INSERT INTO stripe_customers VALUES (${environmentId}, 'cus_${MARK}', '${userId}', 1)`,
       `INSERT INTO payments (environment_id, id, status, reason, customer, settled_by, notify_at_ms, written_by, created_at_ms)

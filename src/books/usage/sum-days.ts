@@ -1,25 +1,15 @@
 import { and, eq, gte, sql } from "drizzle-orm";
-import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { isConflict } from "../../db/attempt.ts";
 import { hasFailed, mayTry, type Piece, workOnEach } from "../../db/cron-work.ts";
-import {
-  assignments,
-  boundLimit,
-  computed,
-  drizzle,
-  fields,
-  insertFrom,
-  names,
-  query,
-  type ValueOf,
-} from "../../db/query.ts";
-import { accounts, usageDays, usageEvents, usageToSum, usageTotals } from "../../db/schema.ts";
+import { boundLimit, computed, drizzle, fields, insertFrom, query, type ValueOf } from "../../db/query.ts";
+import { accounts, usageEvents, usageToSum } from "../../db/schema.ts";
 import { all, batch, type Db, type StatementRow } from "../../db/sql.ts";
 import { usageSummed } from "../../db/views.ts";
 import { DAY_MS, MINUTE_MS } from "../../lib/time.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
 import { partsOfMinor } from "../amounts/amount.ts";
-import { addSentMeters, type DayMeters, mergedMeters } from "./meter-sums.ts";
+import { addDaySums, addTotals, DAY_COLUMNS, SUMMED_IN_PARTS, SUMS, TOTAL_COLUMNS } from "./add-sums.ts";
+import { addSentMeters, type DayMeters } from "./meter-sums.ts";
 
 /** The sums of this number of events fit into one value of D1, even with the longest names. */
 const EVENTS_A_PAGE_MAX = 1_000;
@@ -94,39 +84,6 @@ const moveMarks = query((value: ValueOf<{ marks: string }>) =>
     sql`FROM json_each(${value("marks")}) AS item`,
   ),
 );
-
-/** The columns of an event that are summed in two parts. */
-const SUMMED_IN_PARTS = ["count", "tokens", "seconds", "cents", "cost"] as const;
-const DAY_COLUMNS = ["environmentId", "day", "accountId", "event", "model", "memberNumber"] as const;
-/** The key of the sums of all accounts together. */
-const TOTAL_COLUMNS = ["environmentId", "day", "event", "model"] as const;
-const SUMS = ["events", "withoutCost", ...SUMMED_IN_PARTS.flatMap((of) => [`${of}High`, `${of}Low`] as const)] as const;
-
-/** Returns the statement that adds sums, each a list in the order of `key`, `SUMS` and meters, to a table. */
-const insertSums = <Table extends typeof usageDays | typeof usageTotals>(
-  table: Table,
-  key: readonly (keyof Table & string)[],
-) =>
-  query((value: ValueOf<{ sums: string }>) => {
-    // Both tables have these columns.
-    const columnOf = (name: string) => table[name as keyof Table] as SQLiteColumn;
-    const given = [...key, ...SUMS, "meters"].map((name, index) => [
-      name,
-      sql`item.value ->> CAST(${index} AS INTEGER)`,
-    ]);
-    const added = SUMS.map((name) => [name, sql`${columnOf(name)} + excluded.${names(columnOf(name))}`]);
-    const merged = mergedMeters(table.meters, sql`excluded.${names(table.meters)}`);
-    const insert = insertFrom(
-      table,
-      // The object has a key for every column.
-      Object.fromEntries(given) as Parameters<typeof insertFrom<Table>>[1],
-      sql`FROM json_each(${value("sums")}) AS item WHERE true`,
-    );
-    return sql`${insert} ON CONFLICT (${names(...key.map(columnOf))})
-      DO UPDATE SET ${assignments(table, Object.fromEntries([...added, ["meters", merged]]))}`;
-  });
-const addDaySums = insertSums(usageDays, DAY_COLUMNS);
-const addTotals = insertSums(usageTotals, TOTAL_COLUMNS);
 
 type SumKey = Readonly<Record<(typeof DAY_COLUMNS)[number], string | number>>;
 

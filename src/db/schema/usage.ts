@@ -155,7 +155,11 @@ export const usageDays = sqliteTable(
     memberNumber: integer("member_number").notNull().default(0),
     ...usageSums(),
   },
-  (t) => [primaryKey({ columns: [t.environmentId, t.day, t.accountId, t.event, t.model, t.memberNumber] })],
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.day, t.accountId, t.event, t.model, t.memberNumber] }),
+    // For the erasure of a payer.
+    index("usage_days_member").on(t.accountId).where(sql`member_number > 0`),
+  ],
 );
 
 /** The day sums of all accounts together, by day, event and model. The batch that adds to `usage_days` adds the same here. */

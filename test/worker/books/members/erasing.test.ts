@@ -1,8 +1,12 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
+import { scheduled } from "../../../../src/cron.ts";
+import { randomId } from "../../../../src/lib/ids.ts";
+import { DAY_MS } from "../../../../src/lib/time.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { limitsWorld } from "../../../support/limits.ts";
 import { makeEndpoint } from "../../../support/webhooks.ts";
+import { bound } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -90,5 +94,33 @@ describe("an erasure of a payer", () => {
       "SELECT user_id FROM accounts WHERE environment_id = ? AND is_erased = 0 ORDER BY user_id",
     );
     expect(users.map(({ user_id }) => user_id)).toEqual(["MARK-ada", "bob", "v"]);
+  });
+
+  it("cuts its members from the day sums, also from those that are added up later, and keeps their amounts", async () => {
+    const { use, callOk, admin, clock, rows } = await teamWorld();
+    const sumUp = () => scheduled(bound(SECRET), { isolate: {}, now: clock.now, newId: randomId });
+    await use(1, { eventId: "e-none" });
+    await sumUp();
+    await use(2, { eventId: "e-late", memberId: "bob" });
+    const sums = () =>
+      rows(`SELECT member_number > 0 AS named, sum(events) AS events, sum(count_low) AS low
+            FROM usage_days WHERE environment_id = ? GROUP BY member_number > 0`);
+    const before = await sums();
+    expect(before.map(({ named, events }) => [named, events])).toEqual([
+      [0, 1],
+      [1, 4],
+    ]);
+    await callOk("POST", "/erase-person", { distinctId: "u", reason: "request" });
+    await sumUp();
+    expect((await sums()).map(({ named, events }) => [named, events])).toEqual([
+      [0, 5],
+      [1, 1],
+    ]);
+    const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
+    const span = `mode=live&from=${dayOf(clock.ms)}T00:00:00.000Z&to=${dayOf(clock.ms + DAY_MS)}T00:00:00.000Z`;
+    const { body } = await admin("GET", `/usage?${span}&groupBy=member`);
+    expect(body.totals).toMatchObject([{ userId: "v", memberId: "MARK-ada", events: 1, quantities: { count: 1 } }]);
+    const byUser = await admin("GET", `/usage?${span}&groupBy=user`);
+    expect(byUser.body.totals[0]).toMatchObject({ events: 5, quantities: { count: 6 } });
   });
 });

@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { limitsWorld } from "../../../support/limits.ts";
+import { send } from "../../../support/people.ts";
 
 describe("an export", () => {
   it("names nobody but its person: the payer's copy has no member, the member's no payer, id or debits", async () => {
@@ -35,5 +36,30 @@ describe("an export", () => {
     ]);
     expect(JSON.stringify(member)).not.toContain("e-team");
     expect(member.person.usageLimits.map(({ used }: { used: number }) => used).toSorted()).toEqual([1, 2]);
+  });
+
+  it("has the usage of one person who pays by an id and uses by another once, as the payer, with all of it", async () => {
+    const { app, call, grant, use, callOk } = await limitsWorld({ limits: [{ per: "member", amount: 9 }] });
+    await grant("team");
+    await use(1, { eventId: "e-other", memberId: "bob", properties: { text: "bob's" } });
+    await use(2, { eventId: "e-own", memberId: "phone", properties: { text: "own" } });
+    await use(4, { eventId: "e-large", memberId: "phone", properties: { text: "own".repeat(500) } });
+    await send(call, app.keys.sk_live, [
+      { event: "$identify", distinct_id: "u", properties: { $anon_distinct_id: "phone" } },
+    ]);
+    const { downloadUrl } = await callOk("POST", "/export-person", { distinctId: "u" });
+    const { pathname, search } = new URL(downloadUrl);
+    const { body } = await call("GET", `${pathname}${search}`);
+    const { metering } = body.events;
+    expect(metering.map((event: Record<string, unknown>) => [event.role, event.eventId, event.memberId])).toEqual([
+      ["payer", "e-other", null],
+      ["payer", "e-own", "phone"],
+      ["payer", "e-large", "phone"],
+    ]);
+    expect(metering.map(({ properties }: { properties: unknown }) => properties)).toEqual([
+      null,
+      { text: "own" },
+      { text: "own".repeat(500) },
+    ]);
   });
 });
