@@ -40,7 +40,7 @@ const priceLists = (nowMs) => {
       unit: "cents",
       per: {
         input: million(3 * markupPercent),
-        cachedInput: million((3 * markupPercent) / 10),
+        cacheRead: million((3 * markupPercent) / 10),
         output: million(15 * markupPercent),
       },
     },
@@ -50,7 +50,7 @@ const priceLists = (nowMs) => {
       unit: "cents",
       per: {
         input: million(markupPercent),
-        cachedInput: million(markupPercent / 10),
+        cacheRead: million(markupPercent / 10),
         output: million(5 * markupPercent),
       },
     },
@@ -81,7 +81,7 @@ function usageOf({ userId, daysAgo, eventsADay }, run, nowMs) {
     const chat = {
       event: "chat.completion",
       model,
-      meters: { input, cachedInput: Math.floor(input * random()), output: 100 + Math.floor(random() * 1_500) },
+      meters: { input, cacheRead: Math.floor(input * random()), output: 100 + Math.floor(random() * 1_500) },
     };
     const image = { event: "image", meters: { images: 1 } };
     return {
