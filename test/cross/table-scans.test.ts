@@ -28,6 +28,11 @@ interface AllowedScan {
 /** Scans that are intended. */
 const ALLOWED_SCANS: readonly AllowedScan[] = [
   {
+    detail: "SEARCH members USING COVERING INDEX members_erasing (environment_id=?)",
+    text: "INDEXED BY members_erasing",
+    why: "The members whose usage is being erased: the partial index contains no others.",
+  },
+  {
     detail: "SCAN statements USING INDEX statements_running",
     text: '"statements" INDEXED BY statements_running',
     why: "The monthly statements that are being made: the partial index contains no others.",

@@ -49,7 +49,12 @@ export const item = writer("credit_pack_items", {
 });
 export const account = writer("accounts", { environment_id: LIVE });
 /** A member of the user. The member is another user, too. */
-export const member = writer("members", { account_id: USER, number: 1, environment_id: LIVE, member_id: "other" });
+export const member = writer("members", {
+  account_id: USER,
+  member_number: 1,
+  environment_id: LIVE,
+  member_id: "other",
+});
 /** A balance of 1,000 steps. */
 export const balance = (id: string, seq: number, given: Given = {}, verb = "INSERT"): string =>
   insert(verb, "credit_balances", {
