@@ -211,8 +211,7 @@ describe("a conflict", () => {
         const entry = {
           balanceId: String(balance?.id),
           deltaMinor: -remaining,
-          kind: "usage",
-          eventId: "all",
+          kind: "refund",
         } as const;
         return writeAll([], () => remaining, { entries: [entry] });
       },
