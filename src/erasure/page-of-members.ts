@@ -29,7 +29,7 @@ const MEMBERS_OF_PAGE = 200;
 
 /** FROM: members `m` of the environment whose usage still has texts. The partial index has only these. */
 const membersToClear = (value: OfMembersPage) => sql`(
-  SELECT ${members.accountId} AS account, ${members.number} AS number FROM ${members} INDEXED BY members_erasing
+  SELECT ${members.accountId} AS account, ${members.memberNumber} AS number FROM ${members} INDEXED BY members_erasing
   WHERE ${members.environmentId} = ${value("environmentId")} AND ${members.isErased} = 1 LIMIT ${MEMBERS_OF_PAGE}
 ) AS m`;
 
@@ -77,7 +77,7 @@ const endOverridesOfMembers = query(
 );
 const finishMembers = query(
   (value: OfMembersPage) => sql`
-  UPDATE ${members} SET ${assignments(members, { isErased: sql`2` })} WHERE (${members.accountId}, ${members.number}) IN (
+  UPDATE ${members} SET ${assignments(members, { isErased: sql`2` })} WHERE (${members.accountId}, ${members.memberNumber}) IN (
     SELECT m.account, m.number FROM ${membersToClear(value)}
     WHERE NOT EXISTS (SELECT 1 FROM (SELECT 1) CROSS JOIN ${eventsOfMember} WHERE ${hasEventTexts})
       AND NOT EXISTS (SELECT 1 FROM (SELECT 1) CROSS JOIN ${holdsOfMember} WHERE ${ofRow(reservations.requestHash)} <> '')
@@ -112,8 +112,8 @@ const deleteCountersOfMembers = query(
 );
 const deleteMembersOfPayers = query(
   (value: OfMembersPage) => sql`
-  DELETE FROM ${members} WHERE (${members.accountId}, ${members.number}) IN (
-    SELECT ${ofRow(members.accountId)}, ${ofRow(members.number)} FROM ${membersOfPayers(value)}
+  DELETE FROM ${members} WHERE (${members.accountId}, ${members.memberNumber}) IN (
+    SELECT ${ofRow(members.accountId)}, ${ofRow(members.memberNumber)} FROM ${membersOfPayers(value)}
   )`,
 );
 

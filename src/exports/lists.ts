@@ -153,7 +153,7 @@ export const lists: Readonly<Record<ListName, List>> = {
 };
 
 const memberName = () => sql`(
-  SELECT ${members.memberId} FROM ${members} WHERE ${members.accountId} = ${usageEvents.accountId} AND ${members.number} = ${usageEvents.memberNumber}
+  SELECT ${members.memberId} FROM ${members} WHERE ${members.accountId} = ${usageEvents.accountId} AND ${members.memberNumber} = ${usageEvents.memberNumber}
 )`;
 /**
  * SQL: whether the person who pays for an event is its member too, also by another id. The payer's copy shows no other member, nor

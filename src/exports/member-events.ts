@@ -21,13 +21,13 @@ export const MEMBER_EVENTS_MAX = 500_000;
 export const findMemberships = query((value: ValueOf<PersonKey>) => {
   const hasMembers = sql`EXISTS (SELECT 1 FROM ${members} WHERE ${members.environmentId} = ${environments.id})`;
   const ofMember = sql`FROM ${usageEvents} INDEXED BY usage_events_member
-    WHERE ${usageEvents.accountId} = ${members.accountId} AND ${usageEvents.memberNumber} = ${members.number}`;
+    WHERE ${usageEvents.accountId} = ${members.accountId} AND ${usageEvents.memberNumber} = ${members.memberNumber}`;
   const payer = sql`(SELECT ${accounts.userId} FROM ${accounts} WHERE ${accounts.id} = ${members.accountId})`;
   const isOwn = sql`${payer} IN (SELECT ${personTable.distinctId} FROM ${personTable})`;
   return read(
     computed({
       accountId: sql<number>`${members.accountId}`,
-      number: sql<number>`${members.number}`,
+      number: sql<number>`${members.memberNumber}`,
       memberId: sql<string>`${members.memberId}`,
       isOwn: sql<0 | 1>`${isOwn}`,
       rows: sql<number>`iif(${isOwn}, 0, (SELECT count(*) ${ofMember}))`,
@@ -64,15 +64,15 @@ const selectMemberPage = query((value: ValueOf<MemberPage>) => {
   // No rows if the member was erased meanwhile.
   const page = sql`
     SELECT ${accountId} AS account, ${seq} AS at, ${bytes} AS size FROM ${members} CROSS JOIN ${usageEvents} INDEXED BY usage_events_member
-      ON ${accountId} = ${members.accountId} AND ${memberNumber} = ${members.number}
-    WHERE ${members.accountId} = ${value("accountId")} AND ${members.number} = ${value("number")} AND ${members.isErased} = 0
+      ON ${accountId} = ${members.accountId} AND ${memberNumber} = ${members.memberNumber}
+    WHERE ${members.accountId} = ${value("accountId")} AND ${members.memberNumber} = ${value("number")} AND ${members.isErased} = 0
       AND ${seq} > ${value("after")} AND ${seq} <= ${value("last")} ORDER BY ${seq} LIMIT ${asInteger(sql`${MEMBER_EVENTS_OF_PAGE}`)}`;
   const fitting = sql`SELECT *, sum(size) OVER (ORDER BY at) - size AS earlier FROM (${page})`;
   return read(
     computed({ seq: sql<number>`${seq}`, head: sql<string>`${head}`, body: sql<string>`${body}` }),
     (list) => sql`SELECT ${list} FROM (${fitting}) AS page
       CROSS JOIN ${usageEvents} ON ${accountId} = page.account AND ${seq} = page.at
-      CROSS JOIN ${members} ON ${members.accountId} = page.account AND ${members.number} = ${memberNumber}
+      CROSS JOIN ${members} ON ${members.accountId} = page.account AND ${members.memberNumber} = ${memberNumber}
       WHERE page.earlier < ${BYTES_OF_PAGE} ORDER BY page.at`,
   );
 });

@@ -108,7 +108,7 @@ const findMemberLimits = query((value: ValueOf<PersonKey>) =>
         eq(usageCounters.environmentId, environments.id),
         eq(usageCounters.limitId, usageLimits.id),
         eq(usageCounters.accountId, members.accountId),
-        eq(usageCounters.memberNumber, members.number),
+        eq(usageCounters.memberNumber, members.memberNumber),
       ),
     )
     .where(and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode"))))

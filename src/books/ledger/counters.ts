@@ -96,7 +96,7 @@ export const countersOfMembers = (
       'usedMinor', ${usedMinor}, 'hasOverride', ${hasOverride}, 'overrideMinor', ${overrideMinor}))
     FROM ${named.from} CROSS JOIN json_each(${settingsSnapshot}, '$.limits') AS known ON known.value ->> 'per' = 'member'
     CROSS JOIN ${usageCounters} ON ${environmentId} = ${value("environmentId")} AND ${limitId} = known.value ->> 'id'
-      AND ${accountId} = ${named.account} AND ${memberNumber} = ${members.number}
+      AND ${accountId} = ${named.account} AND ${memberNumber} = ${members.memberNumber}
     WHERE ${settingsSnapshot} LIKE '%"per":"member"%'
   )`;
 };

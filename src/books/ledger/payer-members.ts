@@ -71,7 +71,7 @@ export const membersOf = (
   settingsSnapshot: SQL | SQLiteColumn,
 ) =>
   sql<string | null>`(
-    SELECT json_group_array(json_array(${named.memberId}, ${members.number}, ${isBlocked(value, settingsSnapshot, named.hashes)}))
+    SELECT json_group_array(json_array(${named.memberId}, ${members.memberNumber}, ${isBlocked(value, settingsSnapshot, named.hashes)}))
     FROM ${named.from}
   )`;
 
@@ -105,7 +105,7 @@ export const memberNumberOf = (
 ): SQL<number | null> =>
   scalar(
     drizzle
-      .select(fields(members, "number"))
+      .select(fields(members, "memberNumber"))
       .from(members)
       .where(isMemberNamed(value, account, memberId)),
   );
@@ -122,7 +122,7 @@ export const memberIdOf = (row: { readonly accountId: SQLiteColumn; readonly mem
     drizzle
       .select(fields(members, "memberId"))
       .from(members)
-      .where(and(eq(members.accountId, row.accountId), eq(members.number, row.memberNumber))),
+      .where(and(eq(members.accountId, row.accountId), eq(members.memberNumber, row.memberNumber))),
   );
 
 /** SQL: the same, but null if the member was erased. */
@@ -131,16 +131,18 @@ export const namedMemberOf = (row: { readonly accountId: SQLiteColumn; readonly 
     drizzle
       .select(fields(members, "memberId"))
       .from(members)
-      .where(and(eq(members.accountId, row.accountId), eq(members.number, row.memberNumber), eq(members.isErased, 0))),
+      .where(
+        and(eq(members.accountId, row.accountId), eq(members.memberNumber, row.memberNumber), eq(members.isErased, 0)),
+      ),
   );
 
 const createMembersSql = query((value: ValueOf<WriteContext & { memberIds: string }>) => {
-  const last = sql`(SELECT max(${members.number}) FROM ${members} WHERE ${members.accountId} = writing.account)`;
+  const last = sql`(SELECT max(${members.memberNumber}) FROM ${members} WHERE ${members.accountId} = writing.account)`;
   return insertFrom(
     members,
     {
       accountId: sql`writing.account`,
-      number: sql`coalesce(${last}, 0) + 1 + item.key`,
+      memberNumber: sql`coalesce(${last}, 0) + 1 + item.key`,
       environmentId: asInteger(value("environmentId")),
       memberId: sql`item.value`,
     },

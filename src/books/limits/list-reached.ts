@@ -40,7 +40,7 @@ const selectCounters = query((value: ValueOf<CounterPage>) => {
     .from(sql`(${page}) AS ${usageCounters}`)
     .crossJoin(usageLimits)
     .crossJoin(accounts)
-    .leftJoin(members, and(eq(members.accountId, accountId), eq(members.number, memberNumber)))
+    .leftJoin(members, and(eq(members.accountId, accountId), eq(members.memberNumber, memberNumber)))
     .where(
       and(
         eq(usageLimits.environmentId, value("environmentId")),

@@ -196,7 +196,7 @@ const selectLimitsWithCounters = query((value: ValueOf<LimitHolder>) =>
         eq(usageCounters.environmentId, usageLimits.environmentId),
         eq(usageCounters.limitId, usageLimits.id),
         eq(usageCounters.accountId, accounts.id),
-        sql`${usageCounters.memberNumber} = iif(${usageLimits.per} = 'member', ${members.number}, 0)`,
+        sql`${usageCounters.memberNumber} = iif(${usageLimits.per} = 'member', ${members.memberNumber}, 0)`,
       ),
     )
     .where(

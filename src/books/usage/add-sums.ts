@@ -51,7 +51,7 @@ const insertSums = <Table extends SumsTable>(table: Table, key: readonly (keyof 
 
 /** SQL: the member's number, or 0 if an erasure of the payer has deleted the member since the event was read (ME6). */
 const knownMember = (account: SQL, number: SQL) => sql`iif(${number} > 0 AND EXISTS (
-  SELECT 1 FROM ${members} WHERE ${members.accountId} = ${account} AND ${members.number} = ${number}
+  SELECT 1 FROM ${members} WHERE ${members.accountId} = ${account} AND ${members.memberNumber} = ${number}
 ), ${number}, 0)`;
 
 export const addDaySums = insertSums(usageDays, DAY_COLUMNS);

@@ -82,7 +82,7 @@ const selectLargestBy = (by: "user" | "member") =>
   query((value: ValueOf<DaySpan>) => {
     const userId = sql`(SELECT ${accounts.userId} FROM ${accounts} WHERE ${accounts.id} = portion.account)`;
     const memberId = sql`(
-    SELECT ${members.memberId} FROM ${members} WHERE ${members.accountId} = portion.account AND ${members.number} = portion.member
+    SELECT ${members.memberId} FROM ${members} WHERE ${members.accountId} = portion.account AND ${members.memberNumber} = portion.member
   )`;
     const member = by === "member" ? sql`${usageDays.memberNumber}` : sql`0`;
     const who = by === "member" ? sql`json_array(${userId}, ${memberId})` : userId;

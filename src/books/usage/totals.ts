@@ -125,7 +125,7 @@ const groupSumsQuery = (
           event: sql<string | null>`span.what`,
           model: sql<string | null>`span.engine`,
           memberId: sql<string | null>`(
-          SELECT ${members.memberId} FROM ${members} WHERE ${members.accountId} = ${account} AND ${members.number} = span.member
+          SELECT ${members.memberId} FROM ${members} WHERE ${members.accountId} = ${account} AND ${members.memberNumber} = span.member
         )`,
           meter: sql<string | null>`meter.key`,
           lastMs: sql<number>`max(span.used_at)`,

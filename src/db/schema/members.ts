@@ -10,7 +10,7 @@ export const members = sqliteTable(
   {
     accountId: integer("account_id").notNull(),
     /** From 1, in the order of first use. */
-    number: integer("member_number").notNull(),
+    memberNumber: integer("member_number").notNull(),
     environmentId: integer("environment_id").notNull(),
     /** A pseudonym if the member was erased, another one in each row (ME6). */
     memberId: text("member_id").notNull(),
@@ -18,10 +18,10 @@ export const members = sqliteTable(
     isErased: integer("is_erased").notNull().default(0),
   },
   (t) => [
-    primaryKey({ columns: [t.accountId, t.number] }),
+    primaryKey({ columns: [t.accountId, t.memberNumber] }),
     // Finds a member's number, and all payers of a member.
     uniqueIndex("members_member_id").on(t.environmentId, t.memberId, t.accountId),
     index("members_erasing").on(t.environmentId).where(sql`is_erased = 1`),
-    check("members_number", sql`${t.number} > 0`),
+    check("members_number", sql`${t.memberNumber} > 0`),
   ],
 );

@@ -247,7 +247,9 @@ it("the overview links only to pages that show something, even after an erasure"
   const overview = main(await read("overview"));
   const links = new Set([...overview.matchAll(/href="([^"#]+)/g)].map(([, href = ""]) => href));
   // The link to the statements belongs to the button that makes the last month's statement; nobody is at a limit.
-  const followed = [...links].filter((href) => !/\/(overview|docs|statements$|usage-limits\/reached$)|^https?:|\/webhooks\/new/.test(href));
+  const followed = [...links].filter(
+    (href) => !/\/(overview|docs|statements$|usage-limits\/reached$)|^https?:|\/webhooks\/new/.test(href),
+  );
   expect(followed.length).toBeGreaterThan(8);
   for (const href of followed) {
     const answer = await browser.get(href.startsWith("/") ? href : `${at}/${href}`);

@@ -100,7 +100,10 @@ it.each(Object.entries(PRESENTED))(
     const own = Object.entries<SQLiteColumn>(getTableColumns(table));
     const others = beside.map(({ table, names }) => {
       const columns: Readonly<Record<string, SQLiteColumn>> = getTableColumns(table);
-      return { table, columns: Object.entries(names).map(([name, of]) => [name, columns[of] as SQLiteColumn] as const) };
+      return {
+        table,
+        columns: Object.entries(names).map(([name, of]) => [name, columns[of] as SQLiteColumn] as const),
+      };
     });
     const borrowed = others.flatMap(({ columns }) => columns);
     const properties = [...own, ...borrowed];

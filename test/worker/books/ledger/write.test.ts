@@ -43,7 +43,7 @@ const rowsOf = async (table: "accounts" | "credit_ledger" | "reservations"): Pro
 
 /** Debits the first balance by a cent. */
 const debit = ({ balanceIds: [balanceId = ""] }: Spender) => ({
-  entries: [{ balanceId, deltaMinor: -1_000_000, kind: "refund" } as const],
+  entries: [{ balanceId, deltaMinor: -1_000_000, kind: "adjustment" } as const],
 });
 
 /** An open reservation that holds some steps. */
@@ -211,7 +211,7 @@ describe("a conflict", () => {
         const entry = {
           balanceId: String(balance?.id),
           deltaMinor: -remaining,
-          kind: "refund",
+          kind: "adjustment",
         } as const;
         return writeAll([], () => remaining, { entries: [entry] });
       },

@@ -68,7 +68,7 @@ it("recent rejections show who was short of credits, for which event and by how 
   const commit = { eventId: "e3", quantities: { count: 0, tokens: 99 } };
   expect((await post("usage/reservations/res_a/commit", commit)).status).toBe(402);
   const row = (userId: string, subject: string, model: string | null, tokens: number, times: number, ago: number) => ({
-    ...{ kind: "shortage", userId, subject, model, times, lastAt: new Date(clock.ms - ago).toISOString() },
+    ...{ kind: "shortage", memberId: null, userId, subject, model, times, lastAt: new Date(clock.ms - ago).toISOString() },
     reason: { uncovered: { tokens }, skipped: userId === "nobody" ? [] : ["exhausted"] },
   });
   const all = [
