@@ -1,9 +1,9 @@
 import type { Server } from "node:http";
 
-/** A piece of an answer, and the tokens up to then as the provider counts them, once it reports them. */
+/** A piece of an answer, and the usage in the provider's own form, once it reports it. */
 export interface Piece {
   readonly text?: string;
-  readonly usage?: { readonly inputTokens: number; readonly outputTokens: number };
+  readonly usage?: object;
 }
 export type AskModel = (request: {
   model: string;

@@ -26,6 +26,10 @@ const CUSTOMERS = [
 /** The customer who gets half of the price back. */
 const REFUNDED = "user_alan";
 
+/** A team that pays for its members. */
+const TEAM = { userId: "org_harbor", plan: "Scale", daysAgo: 15, eventsADay: 6 };
+const MEMBERS = ["user_joan", "user_katherine", "user_margaret"];
+
 /** One version now, and a cheaper one that comes next week. */
 const priceLists = (nowMs) => {
   const million = (amount) => ({ amount, units: 1_000_000 });
@@ -36,7 +40,7 @@ const priceLists = (nowMs) => {
       unit: "cents",
       per: {
         input: million(3 * markupPercent),
-        cachedInput: million((3 * markupPercent) / 10),
+        cacheRead: million((3 * markupPercent) / 10),
         output: million(15 * markupPercent),
       },
     },
@@ -46,7 +50,7 @@ const priceLists = (nowMs) => {
       unit: "cents",
       per: {
         input: million(markupPercent),
-        cachedInput: million(markupPercent / 10),
+        cacheRead: million(markupPercent / 10),
         output: million(5 * markupPercent),
       },
     },
@@ -77,7 +81,7 @@ function usageOf({ userId, daysAgo, eventsADay }, run, nowMs) {
     const chat = {
       event: "chat.completion",
       model,
-      meters: { input, cachedInput: Math.floor(input * random()), output: 100 + Math.floor(random() * 1_500) },
+      meters: { input, cacheRead: Math.floor(input * random()), output: 100 + Math.floor(random() * 1_500) },
     };
     const image = { event: "image", meters: { images: 1 } };
     return {
@@ -88,6 +92,12 @@ function usageOf({ userId, daysAgo, eventsADay }, run, nowMs) {
     };
   }).filter(({ occurredAt }) => Date.parse(occurredAt) < nowMs);
 }
+
+/** The first member uses half of the team's credits, the others a quarter each. */
+const memberOf = (index) => MEMBERS[Math.max(0, (index % 4) - 1)];
+
+const usageOfTeam = (run, nowMs) =>
+  usageOf(TEAM, run, nowMs).map((event, index) => ({ ...event, memberId: memberOf(index) }));
 
 /** One of Stripe's events, as a text with its signature. */
 function stripeEvent(secret, type, createdMs, object) {
@@ -104,7 +114,7 @@ async function deliver(url, appId, { payload, signature }) {
   return response.json();
 }
 
-/** Sets up the plans, prices, limit, alert and endpoint. Returns the ids of the plans' packs. */
+/** Sets up the plans, prices, limit of members, alert and endpoint. Returns the ids of the plans' packs. */
 export async function makePlans(url, admin, at, { facts, once }) {
   const nowMs = facts.startedMs;
   const existing = await admin("GET", `${at}/packs`);
@@ -125,6 +135,12 @@ export async function makePlans(url, admin, at, { facts, once }) {
     const { alerts } = await admin("GET", `${at}/alerts?mode=live`);
     return (alerts[0] ?? (await admin("POST", `${at}/alerts`, alert))).alertId;
   });
+  const limit = { mode: "live", name: "A member's month", unit: "cents", amount: 500, every: "month", per: "member" };
+  await once("member limit", async () => {
+    const { limits } = await admin("GET", `${at}/usage-limits?mode=live`);
+    const existing = limits.find(({ name }) => name === limit.name);
+    return (existing ?? (await admin("POST", `${at}/usage-limits`, limit))).limitId;
+  });
   // It answers 404, so the page of webhooks shows how attempts fail.
   const endpoint = { mode: "live", url: `${url}/order-system`, description: "Order system" };
   await once("endpoint", async () => {
@@ -137,9 +153,9 @@ export async function makePlans(url, admin, at, { facts, once }) {
 /** Lets the customers pay at Stripe and use what they bought. */
 export async function liveMonth(url, post, appId, secret, { facts, once }) {
   const { run, startedMs: nowMs } = facts;
-  for (const { userId, plan, daysAgo } of CUSTOMERS) {
+  for (const { userId, plan, daysAgo } of [...CUSTOMERS, TEAM]) {
     const paidMs = nowMs - daysAgo * DAY_MS;
-    const name = `${userId.slice("user_".length)}${run}`;
+    const name = `${userId.slice(userId.indexOf("_") + 1)}${run}`;
     const price = PRICE_CENTS[plan];
     const session = {
       id: `cs_${name}`,
@@ -193,7 +209,7 @@ export async function liveMonth(url, post, appId, secret, { facts, once }) {
     notes: "Outage",
   };
   await once("goodwill", () => post("/api/v1/credits/grant", goodwill));
-  const events = CUSTOMERS.flatMap((customer) => usageOf(customer, run, nowMs));
+  const events = [...CUSTOMERS.flatMap((customer) => usageOf(customer, run, nowMs)), ...usageOfTeam(run, nowMs)];
   events.sort((a, b) => Date.parse(a.occurredAt) - Date.parse(b.occurredAt));
   // Some are rejected, because a customer has used up the credits: the page of rejections shows them.
   for (let from = 0; from < events.length; from += 100) {

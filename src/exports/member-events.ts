@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm";
 import { describedEvent, usageTimes } from "../books/usage/describe-events.ts";
 import { asInteger, computed, query, read, type ValueOf } from "../db/query.ts";
-import { accounts, members, usageEvents } from "../db/schema.ts";
+import { accounts, environments, members, usageEvents } from "../db/schema.ts";
 import { all, type StatementRow } from "../db/sql.ts";
 import { assert } from "../errors.ts";
 import { type Utf8, utf8 } from "../lib/encoding.ts";
@@ -19,6 +19,7 @@ export const MEMBER_EVENTS_MAX = 500_000;
  * whom the person's own other ids pay are marked: their events are in the list of the payer (ME4).
  */
 export const findMemberships = query((value: ValueOf<PersonKey>) => {
+  const hasMembers = sql`EXISTS (SELECT 1 FROM ${members} WHERE ${members.environmentId} = ${environments.id})`;
   const ofMember = sql`FROM ${usageEvents} INDEXED BY usage_events_member
     WHERE ${usageEvents.accountId} = ${members.accountId} AND ${usageEvents.memberNumber} = ${members.number}`;
   const payer = sql`(SELECT ${accounts.userId} FROM ${accounts} WHERE ${accounts.id} = ${members.accountId})`;
@@ -32,7 +33,7 @@ export const findMemberships = query((value: ValueOf<PersonKey>) => {
       rows: sql<number>`iif(${isOwn}, 0, (SELECT count(*) ${ofMember}))`,
       last: sql<number>`coalesce((SELECT max(${usageEvents.seq}) ${ofMember}), 0)`,
     }),
-    (list) => sql`${withPerson(value, { idsMax: 1_000_001 })}
+    (list) => sql`${withPerson(value, { idsMax: 1_000_001, onlyIf: hasMembers })}
       SELECT ${list} FROM ${personTable} CROSS JOIN ${members} INDEXED BY members_member_id
         ON ${members.environmentId} = ${personTable.environmentId} AND ${members.memberId} = ${personTable.distinctId}
       WHERE ${members.isErased} = 0 AND ${payer} <> ${members.memberId}`,
@@ -62,17 +63,17 @@ const selectMemberPage = query((value: ValueOf<MemberPage>) => {
   const bytes = sql`coalesce(octet_length(${properties}), ${largePropertiesBytes}, 0)`;
   // No rows if the member was erased meanwhile.
   const page = sql`
-    SELECT ${accountId} AS account, ${seq} AS seq, ${bytes} AS bytes FROM ${members} CROSS JOIN ${usageEvents} INDEXED BY usage_events_member
+    SELECT ${accountId} AS account, ${seq} AS at, ${bytes} AS size FROM ${members} CROSS JOIN ${usageEvents} INDEXED BY usage_events_member
       ON ${accountId} = ${members.accountId} AND ${memberNumber} = ${members.number}
     WHERE ${members.accountId} = ${value("accountId")} AND ${members.number} = ${value("number")} AND ${members.isErased} = 0
       AND ${seq} > ${value("after")} AND ${seq} <= ${value("last")} ORDER BY ${seq} LIMIT ${asInteger(sql`${MEMBER_EVENTS_OF_PAGE}`)}`;
-  const fitting = sql`SELECT *, sum(bytes) OVER (ORDER BY seq) - bytes AS earlier FROM (${page})`;
+  const fitting = sql`SELECT *, sum(size) OVER (ORDER BY at) - size AS earlier FROM (${page})`;
   return read(
     computed({ seq: sql<number>`${seq}`, head: sql<string>`${head}`, body: sql<string>`${body}` }),
     (list) => sql`SELECT ${list} FROM (${fitting}) AS page
-      CROSS JOIN ${usageEvents} ON ${accountId} = page.account AND ${seq} = page.seq
+      CROSS JOIN ${usageEvents} ON ${accountId} = page.account AND ${seq} = page.at
       CROSS JOIN ${members} ON ${members.accountId} = page.account AND ${members.number} = ${memberNumber}
-      WHERE page.earlier < ${BYTES_OF_PAGE} ORDER BY page.seq`,
+      WHERE page.earlier < ${BYTES_OF_PAGE} ORDER BY page.at`,
   );
 });
 

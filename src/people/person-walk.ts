@@ -50,6 +50,8 @@ interface WalkOptions {
    * claims reach before others. So nobody crowds them out of the first ids.
    */
   readonly verifiedClaimsMax?: number;
+  /** The table is empty, and costs nothing, unless this holds for the environment. */
+  readonly onlyIf?: SQL;
   /** Further columns of `person`. They are null for an id without a record. */
   readonly columns?: readonly (keyof typeof distinctIds.$inferSelect)[];
 }
@@ -59,7 +61,10 @@ interface WalkOptions {
  * that it claims by claims that count, nearest first (P3). The walk ends at an id that it reaches by an unverified claim. An
  * id has one claimer, and verified claims form no cycle, so each id occurs once.
  */
-export function withPerson(value: ValueOf<PersonKey>, { idsMax, verifiedClaimsMax, columns = [] }: WalkOptions): SQL {
+export function withPerson(
+  value: ValueOf<PersonKey>,
+  { idsMax, verifiedClaimsMax, onlyIf, columns = [] }: WalkOptions,
+): SQL {
   const requested = alias(distinctIds, "requested");
   const columnsOf = (from: typeof requested | typeof distinctIds) =>
     sql.join(columns.map((name) => sql`, ${from[name]}`));
@@ -79,6 +84,7 @@ export function withPerson(value: ValueOf<PersonKey>, { idsMax, verifiedClaimsMa
       SELECT ${environments.id}, ${value("distinctId")}, 1${columnsOf(requested)}
       FROM ${environments} ${columns.length === 0 ? sql`` : sql`LEFT JOIN ${distinctIds} AS ${requested} ON ${isRequested}`}
       WHERE ${environments.appId} = ${value("appId")} AND ${environments.mode} = ${value("mode")}
+        ${onlyIf === undefined ? sql`` : sql`AND ${onlyIf}`}
       UNION ALL
       SELECT ${environmentId}, ${distinctId}, ${claimIsVerified}${columnsOf(distinctIds)}
       FROM ${personTable} CROSS JOIN ${distinctIds} INDEXED BY distinct_ids_claimed_by WHERE ${isClaimed}

@@ -118,6 +118,14 @@ describe.each(SDKS)("purser-ai-sdk with the AI SDK, %s", (_version, sdk, Model) 
     expect(warnings).toEqual([]);
   });
 
+  it("charges a team, and names the member who used it", async () => {
+    const userId = await world.user();
+    const { model } = charged(userId, { doGenerate: answer() }, { memberId: "joan" });
+    await sdk.generateText({ model, prompt: "Tell me of ships.", maxOutputTokens: 500 });
+    const { events } = await world.purser.listUsageEvents({ userId, memberId: "joan" });
+    expect(events).toMatchObject([{ memberId: "joan", ...CHARGED }]);
+  });
+
   it("reserves the prompt and the highest output before the provider is asked", async () => {
     const userId = await world.user();
     let during: Awaited<ReturnType<typeof world.books>> | undefined;

@@ -3,6 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
+import { SignJWT } from "jose";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { userToken } from "../../scripts/seed.mjs";
@@ -61,18 +62,28 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     return response;
   }
 
+  async function put(path: string, body: object): Promise<void> {
+    const headers = { authorization: `Bearer ${ADMIN_TOKEN}`, "content-type": "application/json" };
+    const response = await fetch(server.url + path, { method: "PUT", headers, body: JSON.stringify(body) });
+    expect(response.status).toBe(200);
+  }
+
   const grant = (userId: string, packId: string, quantity: number, expiresAt: string | null = null) =>
     post("/api/v1/credits/grant", { userId, packId, quantity, expiresAt });
   const spend = (userId: string, quantities: object) =>
     post("/api/v1/usage/events", { eventId: crypto.randomUUID(), userId, event: "chat", quantities });
 
   /** Opens the shop's page with the element for this user. */
-  async function openElement(userId: string, attributes = "") {
+  async function openElement(userId: string, attributes = "", member?: { publishableKey: string; token: string }) {
     await page.goto(shopUrl);
-    const markup = `<purser-balance publishable-key="${app.keys.pk_live}" user-id="${userId}" ${attributes}></purser-balance>`;
+    const { publishableKey, token } = member ?? {
+      publishableKey: app.keys.pk_live,
+      token: await userToken(END_USER_SECRET, userId),
+    };
+    const markup = `<purser-balance publishable-key="${publishableKey}" user-id="${userId}" ${attributes}></purser-balance>`;
     await page.evaluate(
       `document.querySelector("main").innerHTML = ${JSON.stringify(markup)};
-       document.querySelector("purser-balance").getToken = () => ${JSON.stringify(await userToken(END_USER_SECRET, userId))};
+       document.querySelector("purser-balance").getToken = () => ${JSON.stringify(token)};
        document.head.append(Object.assign(document.createElement("script"), { type: "module", src: "${server.url}/purser-balance.js" }));`,
     );
   }
@@ -321,14 +332,64 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     expect(await textIn("ok")).toBe("Uses 87");
   });
 
-  it("requests limits and recurring grants only if paths to", async () => {
+  it("shows the operator's names of units, and the page's own texts rather than them", async () => {
+    const named = await server.makeApp(END_USER_SETTING);
+    const admin = `/api/v1/admin/apps/${named.appId}`;
+    const names = { count: { one: "credit", other: "<b>credits" }, tokens: { one: "word", other: "words" } };
+    await put(`${admin}/unit-names`, { mode: "live", names });
+    const { sk_live: key, pk_live: publishableKey } = named.keys;
+    for (const [unit, quantity] of [
+      ["count", 7],
+      ["tokens", 1],
+      ["cents", 5],
+    ] as const) {
+      await post(`${admin}/packs`, { packName: unit, items: [], unit }, ADMIN_TOKEN);
+      const expiresAt = unit === "cents" ? null : "2098-01-02T12:00:00Z";
+      await post("/api/v1/credits/grant", { userId: "nora", packId: unit, quantity, expiresAt }, key);
+    }
+    await openElement("nora", "", { publishableKey, token: await userToken(END_USER_SECRET, "nora") });
+    const next = "Next to expire, on Jan 2, 2098: 7 <b>credits and 1 word";
+    expect(await textIn("ok")).toBe(`<b>credits 7 Words 1 Cents 5 ${next}`);
+    await run('balance.setAttribute("text-tokens", "my tokens")');
+    await run("balance.refresh()");
+    expect(await textIn("ok")).toBe(`<b>credits 7 my tokens 1 Cents 5 ${next.replace("word", "my tokens")}`);
+  });
+
+  it("shows a member the balances of the team that the token names, and the member's own limits", async () => {
+    const team = await server.makeApp({ ...END_USER_SETTING, payerClaim: "org_id" });
+    const admin = `/api/v1/admin/apps/${team.appId}`;
+    await post(`${admin}/packs`, { packName: "tokens", items: [], unit: "tokens" }, ADMIN_TOKEN);
+    const limit = { mode: "live", unit: "tokens", every: "day" };
+    await post(`${admin}/usage-limits`, { ...limit, name: "Team", amount: 50 }, ADMIN_TOKEN);
+    await post(`${admin}/usage-limits`, { ...limit, name: "Each", amount: 20, per: "member" }, ADMIN_TOKEN);
+    const { sk_live: key, pk_live } = team.keys;
+    await post("/api/v1/credits/grant", { userId: "org_harbor", packId: "tokens", quantity: 100 }, key);
+    for (const memberId of ["joan", "joan", "katherine"]) {
+      const usage = { userId: "org_harbor", memberId, event: "chat", quantities: { tokens: 6 } };
+      await post("/api/v1/usage/events", { eventId: crypto.randomUUID(), ...usage }, key);
+    }
+    const token = await new SignJWT({ org_id: "org_harbor" })
+      .setProtectedHeader({ alg: "HS256" })
+      .setSubject("joan")
+      .setIssuedAt()
+      .setExpirationTime("1m")
+      .sign(new TextEncoder().encode(END_USER_SECRET));
+    await openElement("org_harbor", "limits", { publishableKey: pk_live, token });
+    expect(await textIn("ok")).toBe("Tokens 82 Each 12 of 20 today");
+    await run('balance.setAttribute("user-id", "org_other")');
+    expect(await textIn("unknown")).toBe("Your credits cannot be shown now.");
+  });
+
+  it("requests limits and recurring grants only if asked to", async () => {
     await grant("plain", "count", 1);
     const paths: string[] = [];
     await openElement("plain");
     page.on("request", (request) => paths.push(new URL(request.url()).pathname));
     await textIn("ok");
     await run("balance.refresh()");
-    expect(new Set(paths.filter((path) => path.startsWith("/api/")))).toEqual(new Set(["/api/v1/credits"]));
+    expect(new Set(paths.filter((path) => path.startsWith("/api/")))).toEqual(
+      new Set(["/api/v1/credits", "/api/v1/unit-names"]),
+    );
   });
 
   it("reports a secret key in the page and in the console, and does not send it", async () => {

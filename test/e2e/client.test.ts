@@ -364,45 +364,83 @@ describe("verifyWebhook", () => {
 });
 
 describe("examples/ai-chat.mjs", () => {
+  // A price list concerns all events of its application, so these tests have one of their own.
+  let paid: Purser;
+  let secretKey: string;
+  beforeAll(async () => {
+    const { appId, keys } = await server.makeApp(END_USER_SETTING);
+    const admin = new PurserAdmin({ url: server.url, key: ADMIN_TOKEN });
+    await admin.createPack({ appId, packName: "Cents", items: [], unit: "cents" });
+    const per = { input: 1, output: 3, cacheRead: 0.1 };
+    await admin.setPrices({ appId, mode: "live", rules: [{ model: "small-2", unit: "cents", per }] });
+    secretKey = keys.sk_live;
+    paid = new Purser({ url: server.url, key: secretKey });
+  });
+
+  async function chatterWith(cents: number): Promise<string> {
+    const userId = `chatter-${++users}`;
+    await paid.grantCredits({ userId, packId: "Cents", quantity: cents });
+    return userId;
+  }
+  const centsOf = async (userId: string) => (await paid.listBalances({ userId })).credits[0]?.remaining;
+
   /** Starts a chat server with this model for the test, and sends it the prompt. */
-  async function chat(userId: string, prompt: string, askModel?: AskModel) {
-    const settings = { purserUrl: proxy.url, secretKey: app.keys.sk_live };
+  async function chat(userId: string, prompt: string, askModel?: AskModel, model = "small-2") {
+    const settings = { purserUrl: proxy.url, secretKey };
     const shop = chatServer(askModel === undefined ? settings : { ...settings, askModel });
     await new Promise<void>((resolve) => shop.listen(0, "127.0.0.1", resolve));
     onTestFinished(() => void shop.close());
     // A server that listens on a TCP port has an address of this form.
     const { port } = shop.address() as AddressInfo;
-    const body = JSON.stringify({ userId, model: "small-2", prompt });
+    const body = JSON.stringify({ userId, model, prompt });
     return fetch(`http://127.0.0.1:${port}`, { method: "POST", body });
   }
 
-  it("streams a response and charges its tokens, or reports that the credits do not suffice", async () => {
-    const userId = await userWith(600);
+  it("streams a response and charges its tokens by the price list, or reports that the credits do not suffice", async () => {
+    const userId = await chatterWith(1_600);
     const answer = await chat(userId, "Tell me of ships.");
     const text = await answer.text();
     expect(text).toContain("A ship is a town that moves.");
     // The provider's own count, which comes last, is charged.
-    expect(await remainingOf(userId)).toBe(600 - 4 - text.trim().split(" ").length);
-    const poor = await chat(await userWith(100), "Tell me of ships.");
+    expect(await centsOf(userId)).toBe(1_600 - 4 - 3 * text.trim().split(" ").length);
+    const poor = await chat(await chatterWith(1_500), "Tell me of ships.");
     expect([poor.status, await poor.text()]).toEqual([402, "You have too few credits for this."]);
   });
 
+  it("charges cached tokens once, and asks no model that has no price", async () => {
+    const userId = await chatterWith(1_600);
+    const cached = { prompt_tokens: 12, completion_tokens: 1, prompt_tokens_details: { cached_tokens: 10 } };
+    await (
+      await chat(userId, "Tell me of ships.", async function* () {
+        yield* [{ text: "No." }, { usage: cached }];
+      })
+    ).text();
+    expect(await centsOf(userId)).toBe(1_600 - 2 - 1 - 3);
+    // biome-ignore lint/correctness/useYield: it is never asked.
+    const askModel: AskModel = async function* () {
+      throw new Error("A model without a price was asked.");
+    };
+    const answer = await chat(userId, "Tell me of ships.", askModel, "large-9");
+    expect([answer.status, await answer.text()]).toEqual([400, "This model has no price."]);
+    expect(await centsOf(userId)).toBe(1_594);
+  });
+
   it("charges the streamed part when the reader leaves, and when the model fails", async () => {
-    const userId = await userWith(600);
+    const userId = await chatterWith(1_600);
     const leaving = await chat(userId, "one two", async function* ({ signal }) {
-      yield* [{ text: "a " }, { text: "b " }, { text: "c " }, { usage: { inputTokens: 2, outputTokens: 3 } }];
+      yield* [{ text: "a " }, { text: "b " }, { text: "c " }, { usage: { prompt_tokens: 2, completion_tokens: 3 } }];
       await new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
     });
     const reader = leaving.body?.getReader();
     for (let text = ""; text.length < 6; ) text += new TextDecoder().decode((await reader?.read())?.value);
     await reader?.cancel();
-    await vi.waitFor(async () => expect(await remainingOf(userId)).toBe(595), { timeout: 10_000 });
+    await vi.waitFor(async () => expect(await centsOf(userId)).toBe(1_589), { timeout: 10_000 });
     // biome-ignore lint/correctness/useYield: it fails before its first token.
     const failed = await chat(userId, "one two", async function* () {
       throw new Error("overloaded");
     });
     expect(failed.status).toBe(502);
     // The model was asked, so the two tokens of the prompt count.
-    expect(await remainingOf(userId)).toBe(593);
+    expect(await centsOf(userId)).toBe(1_587);
   });
 });

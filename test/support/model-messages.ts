@@ -111,7 +111,14 @@ function expectedOf(
     const returned = hold?.state === "committed" ? entries.filter((entry) => isBack(entry, hold.id)) : [];
     const { event, model: name = null, quantities } = use;
     const data = {
-      ...{ event, model: name, quantities: { count: 1, ...quantities }, meters: null, priceVersion: null },
+      ...{
+        event,
+        model: name,
+        quantities: { count: 1, ...quantities },
+        memberId: null,
+        meters: null,
+        priceVersion: null,
+      },
       ...{ occurredAt: timeText(occurredMs), properties: null, ...body },
     };
     addExpected("usage.recorded", use.userId, data, lastSeq(paid) ?? lastSeq(returned));
@@ -122,7 +129,7 @@ function expectedOf(
     const holds = hold.legs.map(([{ id: balanceId, packId, unit }, minor]) => ({
       ...{ balanceId, packId, unit, amount: fromMinor(unit, minor) },
     }));
-    const data = { reservationId: hold.id, event: hold.use.event, holds };
+    const data = { reservationId: hold.id, memberId: null, event: hold.use.event, holds };
     addExpected("reservation.expired", hold.use.userId, data, holds.length === 0 ? null : lastSeq(back));
   }
   for (const { userId, body } of refunds) addExpected("credits.refunded", userId, body, null);

@@ -67,7 +67,8 @@ function requestsOf(settings: MiddlewareSettings, { eventId, modelId, held }: Ch
     }
   };
   const reserve = () => {
-    const reservation = { reservationId, userId: settings.userId, event: settings.event, expiresInSeconds };
+    const { userId, memberId, event } = settings;
+    const reservation = { reservationId, userId, ...(memberId !== undefined && { memberId }), event, expiresInSeconds };
     // If this process ends, the provider may have done the work all the same.
     return purser.createReservation({ ...reservation, ...priced(held, modelId), onExpiry: "charge" });
   };

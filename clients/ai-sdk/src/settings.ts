@@ -20,6 +20,8 @@ export interface MiddlewareSettings {
   /** A `Purser` of purser-client, with a secret key. */
   readonly purser: Reserving;
   readonly userId: string;
+  /** Your own id of who uses it, if the user pays for a team. */
+  readonly memberId?: string;
   /** The name of the usage events, such as `chat.completion`. */
   readonly event: string;
   /**

@@ -108,7 +108,7 @@ it("properties of many ids are one object, with each name from the nearest id", 
   const { person } = await documentOf(app, "ana", new Clock(), d1);
   expect(Object.keys(person?.properties ?? {})).toHaveLength(203);
   expect(person?.properties).toMatchObject({ nearest: "ana", ana: 1.5 });
-  expect(spent()).toBeLessThanOrEqual(30);
+  expect(spent()).toBeLessThanOrEqual(32);
 });
 
 it("properties that change, grow or go after the snapshot are as they are when they are read", async () => {
@@ -152,7 +152,7 @@ it.each([1, 10, 40, 150, 151, 400])(
     const { person, events } = await documentOf(app, "ana", new Clock(), counting.d1);
     const rows = events.analytics.length + (person?.distinctIds.length ?? 0) + (person?.exports.length ?? 0);
     expect(rows).toBe(2 * count + 1);
-    // 40 rows are fixed: of the application, the audit, the bounds and the opening that an erasure would move.
-    expect(counting.spent().rowsRead).toBeLessThanOrEqual(1.05 * rows + 8 * count + 40);
+    // 45 rows are fixed: of the application, the audit, the bounds and the opening that an erasure would move.
+    expect(counting.spent().rowsRead).toBeLessThanOrEqual(1.05 * rows + 8 * count + 45);
   },
 );

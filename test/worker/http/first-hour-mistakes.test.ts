@@ -121,8 +121,8 @@ testMistakes("a wrong argument of administration is refused with the correction"
   wrongAdminField(
     "POST",
     "usage-limits",
-    { mode: "live", name: "L", unit: "tokens", amount: 5, per: "day" },
-    "per",
+    { mode: "live", name: "L", unit: "tokens", amount: 5, interval: "day" },
+    "interval",
     "`every`",
   ),
   wrongAdminField(

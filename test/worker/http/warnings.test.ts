@@ -10,7 +10,7 @@ import { type Answer, Clock, makeApp, makeClient, makeKey, makeOpenAmountPack, m
 const QUANTITY = /^The quantity is ignored/;
 const ANOTHER = /^This externalRef was granted before with another quantity/;
 const COUNT = /^A balance in count pays 1/;
-const ROUNDED = /^A quantity has more decimals/;
+const ROUNDED = /^A quantity or a meter has more decimals/;
 const HELD_UNITS = /^The commit has none of the units/;
 const AUDIENCE = /^The setting names no audience/;
 const PERCENT = /^The percentage is below 1/;

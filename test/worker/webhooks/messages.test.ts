@@ -76,7 +76,7 @@ describe("messages about changed credits", () => {
         event: "chat",
         model: null,
         quantities: event.quantities,
-        ...{ meters: null, priceVersion: null },
+        ...{ memberId: null, meters: null, priceVersion: null },
         occurredAt: expect.stringMatching(/Z$/),
         properties: null,
         seq: 3,
@@ -123,7 +123,7 @@ describe("messages about changed credits", () => {
     const list = [event(1, 1), event(2, 5_000), event(3, 5_000, "partial"), event(4, 1, "partial"), event(1, 1)];
     const { results } = await post("/usage/events/batch", list as never);
     const sentMessages = await messages();
-    const data = { userId: "u", event: "chat", model: null, meters: null, priceVersion: null };
+    const data = { userId: "u", event: "chat", model: null, memberId: null, meters: null, priceVersion: null };
     expect(sentMessages.map(({ debits: _, occurredAt, properties, ...message }) => message)).toEqual([
       {
         type: "usage.recorded",
@@ -143,7 +143,7 @@ describe("messages about changed credits", () => {
         seq: 7,
       },
       {
-        ...{ type: "reservation.expired", userId: "u", reservationId: "res_b", event: "chat", seq: 8 },
+        ...{ type: "reservation.expired", userId: "u", memberId: null, reservationId: "res_b", event: "chat", seq: 8 },
         holds: [{ balanceId: expect.stringMatching(/^crb_/), packId, unit: "tokens", amount: 10 }],
       },
       {

@@ -64,7 +64,7 @@ it("verification finds a counter that is not the sum of the counted usage, names
     const { isSound, flaws } = await world.callOk("GET", "/credits/verify?userId=u");
     expect({ isSound, flaws }).toEqual({
       isSound: false,
-      flaws: [{ balanceId: null, kind: "limit", limitId: world.limitIds[1] }],
+      flaws: [{ balanceId: null, kind: "limit", limitId: world.limitIds[1], memberId: null }],
     });
     const { users } = (await world.admin("POST", "/verify", { mode: "live" })).body;
     expect(users).toMatchObject([{ userId: "u", isSound: false }]);

@@ -130,6 +130,31 @@ describe("the statement of a month", () => {
     );
   });
 
+  it("has the units' names in the CSV's last column if some unit has a name, whether the CSV is raw or not", async () => {
+    const { app, clock, call, path, ask, make, post, packId } = await world();
+    await post("credits/grant", { userId: "ana", packId });
+    const creditPack = await makePack(app.appId, "Credits", [{ amountMinor: 5_000, unit: "count" }]);
+    await post("credits/grant", { userId: "ana", packId: creditPack });
+    clock.ms = FEBRUARY + HOUR_MS;
+    const { statementId } = (await ask()).body;
+    await make();
+    const body = { mode: "live", names: { count: { one: "credit", other: "=credits" } } };
+    await call("PUT", `/api/v1/admin/apps/${app.appId}/unit-names`, { key: env.ADMIN_TOKEN, body });
+    for (const [query, name] of [
+      ["", "'=credits"],
+      ["?raw=true", "=credits"],
+    ]) {
+      const answer = await call("GET", `${path}/${statementId}.csv${query}`, { key: env.ADMIN_TOKEN });
+      const rows = answer.body
+        .trim()
+        .replace(/^\ufeff/, "")
+        .split("\r\n")
+        .map((row: string) => row.split(","));
+      const ends = new Map(rows.map((row: string[]) => [row[0], row.at(-1)]));
+      expect(Object.fromEntries(ends)).toEqual({ unit: "unitName", '"count"': `"${name}"`, '"tokens"': '""' });
+    }
+  });
+
   it("counts credits that expired in the month, and opens with the previous month's closing", async () => {
     const { clock, ask, make, post, packId } = await world();
     await post("credits/grant", { userId: "ana", packId, expiresAt: "2026-02-10T00:00:00Z" });

@@ -109,7 +109,7 @@ describe("a list of usage events", () => {
     await w.record([{ eventId: "a", event: "chat", model: null, atMs, tokens: 0.3 }], { properties: large });
     await w.record([{ eventId: "b", event: "chat", model: "m", atMs, tokens: 6_000 }], { properties: { b: 1 } });
     const { events } = (await w.get("/events?userId=u")).body;
-    const unpriced = { meters: null, priceVersion: null, cost: null };
+    const unpriced = { memberId: null, meters: null, priceVersion: null, cost: null };
     const common = { event: "chat", ...unpriced, occurredAt: iso(atMs), receivedAt: iso(atMs), reservationId: null };
     const leg = { balanceId: expect.stringMatching(/^crb_/), packId: expect.stringMatching(/^cpk_/), unit: "tokens" };
     const second = {
@@ -269,7 +269,7 @@ describe("totals by group", () => {
   }
   const since = (ms: number) => `?userId=u&from=${iso(ms)}&groupBy=day`;
   const totalsOf = (count: number) => [
-    { time: "1970-01-01T00:00:00.000Z", events: count, quantities: { count }, debited: {} },
+    { time: "1970-01-01T00:00:00.000Z", events: count, quantities: { count }, debited: {}, meters: {} },
   ];
 
   it("are rejected above 5,000 events with a publishable key", async () => {

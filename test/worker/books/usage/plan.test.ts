@@ -27,7 +27,7 @@ describe("a plan", () => {
     expect(status).toBe(200);
     const packName = expect.any(String);
     expect(body).toEqual({
-      ...{ quantities: { count: 1, tokens: 1_200, cents: 3.6 }, meters: null, priceVersion: null },
+      ...{ quantities: { count: 1, tokens: 1_200, cents: 3.6 }, memberId: null, meters: null, priceVersion: null },
       debits: [
         { balanceId: ids[0], packId: expect.any(String), unit: "tokens", amount: 400, remaining: 0 },
         { balanceId: ids[3], packId: expect.any(String), unit: "cents", amount: 2.4, remaining: 7.6 },
@@ -109,7 +109,7 @@ describe("a plan", () => {
     const whole = { model: "m", occurredAt: "2026-01-01T00:00Z", properties: { a: 1 }, onShortage: "reject" };
     expect((await plan(spender, whole)).body).toEqual({
       ...{ debits: [], uncovered: { count: 1 }, skipped: [], limits: [] },
-      ...{ quantities: { count: 1 }, meters: null, priceVersion: null },
+      ...{ quantities: { count: 1 }, memberId: null, meters: null, priceVersion: null },
     });
   });
 });

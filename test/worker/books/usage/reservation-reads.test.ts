@@ -29,7 +29,7 @@ describe("reading a reservation", () => {
     const open = {
       reservationId: "res_1",
       ...{ userId, event: "chat.completed", model: "large", quantities: { count: 1, cents: 3 }, onExpiry: "return" },
-      ...{ meters: null, priceVersion: null },
+      ...{ memberId: null, meters: null, priceVersion: null },
       ...{ status: "open", createdAt: iso(createdAtMs), expiresAt: iso(createdAtMs + 60_000), settledAt: null },
       ...{ eventId: null, holds: [hold] },
     };
