@@ -2,6 +2,7 @@ import { and, desc, eq, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn, type SQLiteTable } from "drizzle-orm/sqlite-core";
 import { exactAmount, minorOfSum, partsOf, UNITS, type Unit, type UnitAmounts } from "../books/amounts/amount.ts";
 import { eachLeg, isBalanceOfLeg, storedLeg } from "../books/ledger/stored-legs.ts";
+import { names } from "../db/query.ts";
 import {
   accounts,
   consentLog,
@@ -12,6 +13,7 @@ import {
   distinctIds,
   exportAudit,
   idProperties,
+  members,
   recurringGrants,
   rejections,
   reservations,
@@ -97,6 +99,41 @@ const countsOf = (): Readonly<Record<CountedKind, SQL>> => ({
   exports: countBySeq(exportAudit.seq, namesId(exportAudit, exportAudit.distinctId)),
 });
 
+const memberRows = alias(members, "m");
+const ownPayer = alias(accounts, "payer");
+const ofMember = (table: typeof usageEvents | typeof reservations) =>
+  sql`${table.accountId} = ${memberRows.accountId} AND ${table.memberNumber} = ${memberRows.number}`;
+
+/** The kinds that also count what the ids used as members, once if the person pays for it too (ME6). */
+function withMembers(from: SQL): Partial<Readonly<Record<CountedKind, SQL>>> {
+  const { metering, reservations: holds, messages, refusals } = countsOf();
+  const isOneOf = (userId: SQLiteColumn) => sql`${userId} IN (SELECT ${names(id.distinctId)} FROM ${from})`;
+  const isOwn = sql`EXISTS (
+    SELECT 1 FROM ${accounts} AS ${ownPayer} WHERE ${ownPayer.id} = ${memberRows.accountId} AND ${ownPayer.isErased} = 0
+      AND ${isOneOf(ownPayer.userId)}
+  )`;
+  // The conditions repeat those of the partial indexes.
+  const member = sql`${webhookMessages.data} ->> 'memberId'`;
+  const isMessage = and(
+    eq(webhookMessages.environmentId, id.environmentId),
+    sql`${member} = ${id.distinctId} AND ${member} IS NOT NULL AND NOT coalesce(${isOneOf(webhookMessages.subject)}, 0)`,
+  );
+  const isRefusal = and(
+    namesId(rejections, rejections.memberId),
+    sql`${rejections.memberId} <> '' AND NOT ${isOneOf(rejections.userId)}`,
+  );
+  const used = (table: typeof usageEvents | typeof reservations, index: SQL) => sql`(
+    SELECT count(*) FROM ${members} AS ${memberRows} CROSS JOIN ${table} INDEXED BY ${index} ON ${ofMember(table)}
+    WHERE ${namesId(memberRows, memberRows.memberId)} AND NOT ${isOwn}
+  )`;
+  return {
+    metering: sql`${metering} + ${used(usageEvents, sql`usage_events_member`)}`,
+    reservations: sql`${holds} + ${used(reservations, sql`reservations_member`)}`,
+    messages: sql`${messages} + ${count(webhookMessages, isMessage)}`,
+    refusals: sql`${refusals} + ${count(rejections, isRefusal)}`,
+  };
+}
+
 const splitSumsOf = (minor: SQL | SQLiteColumn, from: SQL) =>
   Object.values(partsOf(minor)).map((part) => sql`coalesce((SELECT sum(${part}) FROM ${from}), 0)`);
 
@@ -118,8 +155,9 @@ function remainingOfUnit(unit: Unit): SQL {
  * Counts the stored data about ids, as JSON for `readCounts`. The rows of `from` have the columns of `erasureIds` for an id.
  */
 export function selectCountsOf(from: SQL): SQL {
+  const counts = { ...countsOf(), ...withMembers(from) };
   const pairs = [
-    ...Object.entries(countsOf()).map(([name, counted]) => sql`${name}, coalesce(sum(${counted}), 0)`),
+    ...Object.entries(counts).map(([name, counted]) => sql`${name}, coalesce(sum(${counted}), 0)`),
     sql`'revoked', json_object(${sql.join(
       UNITS.map((unit) => sql`${unit}, ${remainingOfUnit(unit)}`),
       sql`, `,

@@ -7,7 +7,7 @@ import { canonicalJson } from "../../lib/json.ts";
 import { presentQuantities, type Quantities } from "../amounts/amount.ts";
 import { metersJson, presentMeters, type SentMeters } from "../amounts/meters.ts";
 
-/** What a request says of a usage, besides the member and texts that are erased. */
+/** The parts of a request for a usage, without the member and the texts, which are erased. */
 interface SentAgain {
   readonly accountId: number | null;
   readonly event: string;
@@ -33,14 +33,14 @@ const isSameUsage = (stored: StoredUsage, sent: SentAgain): boolean =>
   stored.model === sent.model &&
   haveSameMeters(stored.meters, sent.meters);
 
-type StoredEvent = StoredUsage &
+type EventOfMember = StoredUsage &
   Pick<
     typeof usageEvents.$inferSelect,
     ("countMinor" | "tokensMinor" | "secondsMinor" | "centsMinor") | ("occurredAtMs" | "receivedAtMs" | "reservationId")
   >;
 
 /** Returns whether a request says what is stored of an event. The quantities of an event with meters are their price. */
-export function isSameEvent(stored: StoredEvent, sent: EventSentAgain): boolean {
+export function isSameEvent(stored: EventOfMember, sent: EventSentAgain): boolean {
   const { quantities } = sent;
   const haveSameQuantities =
     quantities === undefined ||

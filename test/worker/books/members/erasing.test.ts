@@ -75,6 +75,30 @@ describe("an erasure of a member", () => {
   });
 });
 
+describe("a count of what an erasure changes", () => {
+  it("has what the person used as a member, in the dry run and in the receipt, and no row twice", async () => {
+    const { app, callOk } = await teamWorld();
+    const rejection = "INSERT INTO rejections VALUES (?, 'u', 'MARK-ada', 'shortage', 'chat', '', '', 1, 1)";
+    await env.DB.prepare(rejection).bind(app.environments.live.id).run();
+    const counted = {
+      erased: { messages: 3, refusals: 1 },
+      pseudonymised: { metering: 3, reservations: 1, ledger: 0 },
+    };
+    const dry = await callOk("POST", "/erase-person", { distinctId: "MARK-ada", dryRun: true });
+    expect(dry).toMatchObject(counted);
+    const { erasureId, status, ...erased } = await callOk("POST", "/erase-person", { distinctId: "MARK-ada" });
+    expect([status, erased]).toEqual(["completed", dry]);
+    expect(await callOk("GET", `/erasures/${erasureId}`)).toMatchObject(counted);
+  });
+
+  it("has the usage of a payer who is the member too once", async () => {
+    const { use, callOk } = await teamWorld();
+    await use(1, { userId: "v", memberId: "v" });
+    const dry = await callOk("POST", "/erase-person", { distinctId: "v", dryRun: true });
+    expect(dry).toMatchObject({ pseudonymised: { metering: 2, reservations: 0 } });
+  });
+});
+
 describe("an erasure of a payer", () => {
   it("cuts its members from its events, holds and counters, and the members stay users", async () => {
     const world = await teamWorld();

@@ -68,7 +68,15 @@ it("recent rejections show who was short of credits, for which event and by how 
   const commit = { eventId: "e3", quantities: { count: 0, tokens: 99 } };
   expect((await post("usage/reservations/res_a/commit", commit)).status).toBe(402);
   const row = (userId: string, subject: string, model: string | null, tokens: number, times: number, ago: number) => ({
-    ...{ kind: "shortage", memberId: null, userId, subject, model, times, lastAt: new Date(clock.ms - ago).toISOString() },
+    ...{
+      kind: "shortage",
+      userId,
+      memberId: null,
+      subject,
+      model,
+      times,
+      lastAt: new Date(clock.ms - ago).toISOString(),
+    },
     reason: { uncovered: { tokens }, skipped: userId === "nobody" ? [] : ["exhausted"] },
   });
   const all = [
@@ -83,6 +91,10 @@ it("recent rejections show who was short of credits, for which event and by how 
   // A later rejection of the same event adds to the same row.
   await post("usage/events", { eventId: "e1", ...usage });
   expect(await read("shortage")).toContainEqual(expect.objectContaining({ subject: "chat.done", times: 3 }));
+  await post("usage/events", { eventId: "e4", ...usage, memberId: "kim" });
+  expect(await read("shortage")).toContainEqual(
+    expect.objectContaining({ subject: "chat.done", memberId: "kim", times: 1 }),
+  );
   expect(await readRejections(makeCtx(app.environments.test, clock), "shortage")).toEqual([]);
 });
 
