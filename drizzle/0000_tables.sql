@@ -266,12 +266,12 @@ CREATE TABLE `tombstones` (
 CREATE INDEX `tombstones_erasure` ON `tombstones` (`environment_id`,`erasure_id`,`blocks`,`day`,`day_events`,`day_bytes`);--> statement-breakpoint
 CREATE TABLE `members` (
 	`account_id` integer NOT NULL,
-	`number` integer NOT NULL,
+	`member_number` integer NOT NULL,
 	`environment_id` integer NOT NULL,
 	`member_id` text NOT NULL,
 	`is_erased` integer DEFAULT 0 NOT NULL,
-	PRIMARY KEY(`account_id`, `number`),
-	CONSTRAINT "members_number" CHECK("members"."number" > 0)
+	PRIMARY KEY(`account_id`, `member_number`),
+	CONSTRAINT "members_number" CHECK("members"."member_number" > 0)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `members_member_id` ON `members` (`environment_id`,`member_id`,`account_id`);--> statement-breakpoint

@@ -112,7 +112,7 @@ END;
 -- A member belongs to an account of its environment, and is neither replaced nor numbered again.
 CREATE TRIGGER members_of_account BEFORE INSERT ON members
 WHEN NOT EXISTS (SELECT 1 FROM accounts WHERE id = new.account_id AND environment_id = new.environment_id)
-  OR EXISTS (SELECT 1 FROM members WHERE account_id = new.account_id AND number = new.number)
+  OR EXISTS (SELECT 1 FROM members WHERE account_id = new.account_id AND member_number = new.member_number)
   OR EXISTS (
     SELECT 1 FROM members
     WHERE environment_id = new.environment_id AND member_id = new.member_id AND account_id = new.account_id
@@ -123,7 +123,7 @@ END;
 --> statement-breakpoint
 -- A member's name changes only once, to a pseudonym, in an erasure of the member (ME6).
 CREATE TRIGGER members_name_erased BEFORE UPDATE ON members
-WHEN NOT (new.account_id = old.account_id AND new.number = old.number AND new.environment_id = old.environment_id
+WHEN NOT (new.account_id = old.account_id AND new.member_number = old.member_number AND new.environment_id = old.environment_id
   AND (old.is_erased = 1 AND new.is_erased = 2 AND new.member_id = old.member_id
     OR old.is_erased = 0 AND new.is_erased = 1 AND new.member_id GLOB 'erased_*' AND EXISTS (
       SELECT 1 FROM erasure_ids WHERE environment_id = old.environment_id AND distinct_id = old.member_id
@@ -147,8 +147,8 @@ BEGIN
   SELECT id, new.user_id FROM environments WHERE id = new.environment_id AND NOT EXISTS (
     SELECT 1 FROM accounts WHERE environment_id = new.environment_id AND user_id = new.user_id
   );
-  INSERT INTO members (account_id, number, environment_id, member_id)
-  SELECT id, 1 + coalesce((SELECT max(number) FROM members WHERE account_id = accounts.id), 0), new.environment_id, new.member_id
+  INSERT INTO members (account_id, member_number, environment_id, member_id)
+  SELECT id, 1 + coalesce((SELECT max(member_number) FROM members WHERE account_id = accounts.id), 0), new.environment_id, new.member_id
   FROM accounts WHERE new.member_id <> '' AND environment_id = new.environment_id AND user_id = new.user_id AND NOT EXISTS (
     SELECT 1 FROM members
     WHERE environment_id = new.environment_id AND member_id = new.member_id AND account_id = accounts.id
@@ -755,7 +755,7 @@ CREATE TRIGGER usage_events_names_erased BEFORE UPDATE OF
   event_id, reservation_id, properties, large_properties_bytes, request_hash ON usage_events
 WHEN NOT (new.event_id = old.event_id AND new.reservation_id IS old.reservation_id AND new.properties IS NULL
   AND new.large_properties_bytes IS NULL AND new.request_hash = '' AND EXISTS (
-    SELECT 1 FROM members WHERE account_id = old.account_id AND number = old.member_number AND is_erased = 1
+    SELECT 1 FROM members WHERE account_id = old.account_id AND members.member_number = old.member_number AND is_erased = 1
   )
 ) AND (NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND new.properties IS NULL
   AND new.large_properties_bytes IS NULL AND new.request_hash = ''
@@ -824,7 +824,7 @@ END;
 -- Stops a DELETE outside an erasure, or while the event still refers to them.
 CREATE TRIGGER large_properties_no_delete BEFORE DELETE ON large_properties
 WHEN NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) OR EXISTS (
-  SELECT 1 FROM usage_events CROSS JOIN members ON members.account_id = old.account_id AND number = member_number
+  SELECT 1 FROM usage_events CROSS JOIN members ON members.account_id = old.account_id AND members.member_number = usage_events.member_number
   WHERE usage_events.account_id = old.account_id AND seq = old.seq AND is_erased = 1
 )) OR EXISTS (
   SELECT 1 FROM usage_events
@@ -927,7 +927,7 @@ END;
 CREATE TRIGGER reservations_names_erased BEFORE UPDATE ON reservations
 WHEN (new.id <> old.id OR new.request_hash <> old.request_hash) AND NOT (
   new.id = old.id AND new.settled_event_id IS old.settled_event_id AND new.state = old.state AND new.request_hash = '' AND EXISTS (
-    SELECT 1 FROM members WHERE account_id = old.account_id AND number = old.member_number AND is_erased = 1
+    SELECT 1 FROM members WHERE account_id = old.account_id AND members.member_number = old.member_number AND is_erased = 1
   )
 ) AND (NOT (
   EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND old.state <> 'open' AND new.request_hash = ''

@@ -152,13 +152,12 @@ const renameMembers = query((value: ValueOf<ErasureKey>) =>
   drizzle
     .update(members)
     .set({ memberId: sql`'erased_' || lower(hex(randomblob(16)))`, isErased: 1 })
-    .from(id)
     .where(
       and(
-        eq(members.environmentId, id.environmentId),
-        eq(members.memberId, id.distinctId),
+        sql`(${members.environmentId}, ${members.memberId}) IN (
+          SELECT ${id.environmentId}, ${id.distinctId} FROM ${idsOfErasure} WHERE ${isNewId(value)}
+        )`,
         eq(members.isErased, 0),
-        isNewId(value),
       ),
     ),
 );

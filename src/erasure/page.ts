@@ -79,9 +79,9 @@ const countFreed = query((value: OfPage) => {
 
 const endpoint = alias(webhookDeliveries, "endpoint");
 
-/** FROM: the messages `r` that name an id as the member. */
+/** FROM: the messages `r` that name an id as the member. A column with `+` has no affinity, so SQLite finds it by the index. */
 const messagesOfMember = sql`${webhookMessages} AS r INDEXED BY webhook_messages_member
-  ON ${ofRow(webhookMessages.environmentId)} = ${id.environmentId} AND ${ofRow(webhookMessages.data)} ->> 'memberId' = ${id.distinctId}
+  ON ${ofRow(webhookMessages.environmentId)} = ${id.environmentId} AND ${ofRow(webhookMessages.data)} ->> 'memberId' = +${id.distinctId}
   AND ${ofRow(webhookMessages.data)} ->> 'memberId' IS NOT NULL`;
 
 /** Messages that name the person. They are deleted even if they are not delivered yet. */

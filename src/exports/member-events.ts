@@ -63,17 +63,17 @@ const selectMemberPage = query((value: ValueOf<MemberPage>) => {
   const bytes = sql`coalesce(octet_length(${properties}), ${largePropertiesBytes}, 0)`;
   // No rows if the member was erased meanwhile.
   const page = sql`
-    SELECT ${accountId} AS account, ${seq} AS seq, ${bytes} AS bytes FROM ${members} CROSS JOIN ${usageEvents} INDEXED BY usage_events_member
+    SELECT ${accountId} AS account, ${seq} AS at, ${bytes} AS size FROM ${members} CROSS JOIN ${usageEvents} INDEXED BY usage_events_member
       ON ${accountId} = ${members.accountId} AND ${memberNumber} = ${members.number}
     WHERE ${members.accountId} = ${value("accountId")} AND ${members.number} = ${value("number")} AND ${members.isErased} = 0
       AND ${seq} > ${value("after")} AND ${seq} <= ${value("last")} ORDER BY ${seq} LIMIT ${asInteger(sql`${MEMBER_EVENTS_OF_PAGE}`)}`;
-  const fitting = sql`SELECT *, sum(bytes) OVER (ORDER BY seq) - bytes AS earlier FROM (${page})`;
+  const fitting = sql`SELECT *, sum(size) OVER (ORDER BY at) - size AS earlier FROM (${page})`;
   return read(
     computed({ seq: sql<number>`${seq}`, head: sql<string>`${head}`, body: sql<string>`${body}` }),
     (list) => sql`SELECT ${list} FROM (${fitting}) AS page
-      CROSS JOIN ${usageEvents} ON ${accountId} = page.account AND ${seq} = page.seq
+      CROSS JOIN ${usageEvents} ON ${accountId} = page.account AND ${seq} = page.at
       CROSS JOIN ${members} ON ${members.accountId} = page.account AND ${members.number} = ${memberNumber}
-      WHERE page.earlier < ${BYTES_OF_PAGE} ORDER BY page.seq`,
+      WHERE page.earlier < ${BYTES_OF_PAGE} ORDER BY page.at`,
   );
 });
 

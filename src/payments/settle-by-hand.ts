@@ -78,9 +78,9 @@ export async function settlePayment(
   const [payment] = rows.map(readPayment);
   if (payment === undefined) throw noPayment();
   const replayed = outcome !== "granted";
-  const settledBy = payment.settledBy ?? "";
-  if (replayed && compareFingerprint(settledBy, fingerprint) === "other") {
-    throw idempotencyConflict("The payment already has another grant.", "paymentKey", settledBy, fingerprint);
+  const { settledBy } = payment;
+  if (replayed && (settledBy === null || compareFingerprint(settledBy, fingerprint) === "other")) {
+    throw idempotencyConflict("The payment already has another grant.", "paymentKey", settledBy ?? "", fingerprint);
   }
   return { output: outputOf(payment), replayed };
 }

@@ -61,7 +61,10 @@ interface WalkOptions {
  * that it claims by claims that count, nearest first (P3). The walk ends at an id that it reaches by an unverified claim. An
  * id has one claimer, and verified claims form no cycle, so each id occurs once.
  */
-export function withPerson(value: ValueOf<PersonKey>, { idsMax, verifiedClaimsMax, onlyIf, columns = [] }: WalkOptions): SQL {
+export function withPerson(
+  value: ValueOf<PersonKey>,
+  { idsMax, verifiedClaimsMax, onlyIf, columns = [] }: WalkOptions,
+): SQL {
   const requested = alias(distinctIds, "requested");
   const columnsOf = (from: typeof requested | typeof distinctIds) =>
     sql.join(columns.map((name) => sql`, ${from[name]}`));

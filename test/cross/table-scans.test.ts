@@ -28,6 +28,16 @@ interface AllowedScan {
 /** Scans that are intended. */
 const ALLOWED_SCANS: readonly AllowedScan[] = [
   {
+    detail: "SEARCH members USING COVERING INDEX members_erasing (environment_id=?)",
+    text: "INDEXED BY members_erasing",
+    why: "The members whose usage is being erased: the partial index contains no others.",
+  },
+  {
+    detail: "SEARCH members USING COVERING INDEX members_erasing (environment_id=?)",
+    text: 'update "erasure_ids" set "is_done" = 1',
+    why: "Whether a member's usage is still to be erased: the same partial index.",
+  },
+  {
     detail: "SCAN statements USING INDEX statements_running",
     text: '"statements" INDEXED BY statements_running',
     why: "The monthly statements that are being made: the partial index contains no others.",

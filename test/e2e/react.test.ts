@@ -161,7 +161,7 @@ describe.skipIf(chromiumPath === null)(`purser-react, rendered on a server and h
       ...(["ok 700", { userId: "org_harbor" }] as const),
     ],
   ] as const)(
-    "%s shows the remaining credits after one token, one request for them and one for names of units, without a warning, in strict mode",
+    "%s shows the remaining credits after one token, with one request for the balance, without a warning, in strict mode",
     async (_name, way, shown, text, own) => {
       const props = { url: server.url, publishableKey: app.keys.pk_live, ...own };
       const options = { ...props, getToken: () => "the server's render asks for none" };

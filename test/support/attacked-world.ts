@@ -49,7 +49,12 @@ export const item = writer("credit_pack_items", {
 });
 export const account = writer("accounts", { environment_id: LIVE });
 /** A member of the user. The member is another user, too. */
-export const member = writer("members", { account_id: USER, number: 1, environment_id: LIVE, member_id: "other" });
+export const member = writer("members", {
+  account_id: USER,
+  member_number: 1,
+  environment_id: LIVE,
+  member_id: "other",
+});
 /** A balance of 1,000 steps. */
 export const balance = (id: string, seq: number, given: Given = {}, verb = "INSERT"): string =>
   insert(verb, "credit_balances", {
@@ -442,6 +447,7 @@ export const world: readonly string[] = [
     VALUES (${LIVE}, 'lim_w', ${USER}, 5, 3)`,
   `INSERT INTO usage_days VALUES (${LIVE}, 1, ${USER}, 'chat', '', 0, 1, 0, 1000, 0, 0, 0, 0, 0, 0, 0, 0, 1, NULL)`,
   `INSERT INTO usage_totals VALUES (${LIVE}, 1, 'chat', '', 1, 0, 1000, 0, 0, 0, 0, 0, 0, 0, 0, 1, NULL)`,
+  `INSERT INTO money_days VALUES (${LIVE}, 1, 'usd', 1, 0, 0)`,
   `INSERT INTO statements (environment_id, month, id, after_account_id, requested_at_ms) VALUES (${LIVE}, '2026-01', 'stm_w', 0, 1)`,
   "INSERT INTO statement_lines VALUES ('stm_w', 'count', 'cpk_w', 'W', '{}')",
   "UPDATE statements SET completed_at_ms = 2 WHERE id = 'stm_w'",

@@ -177,7 +177,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "member_number",
     ],
   },
-  members: { names: ["member_id"], kept: ["account_id", "number", "environment_id", "is_erased"] },
+  members: { names: ["member_id"], kept: ["account_id", "member_number", "environment_id", "is_erased"] },
   usage_days: {
     kept: [
       "environment_id",

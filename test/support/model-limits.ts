@@ -72,7 +72,9 @@ export function createLimits(clock: { now: () => number }, countedOf: (userId: s
         const minor = minorOf(limit, use);
         if (minor === 0n || amount === null || used + minor <= amount) return [];
         const [amounts, resetsAt] = [[amount, used, minor].map((each) => fromMinor(unit, each)), timeText(endMs)];
-        return [{ limitId, name, unit, amount: amounts[0], used: amounts[1], asked: amounts[2], resetsAt, memberId: null }];
+        return [
+          { limitId, name, unit, amount: amounts[0], used: amounts[1], asked: amounts[2], resetsAt, memberId: null },
+        ];
       }),
     /** A user's usage of each limit (Q6). */
     checkpoints: (userId: string) =>

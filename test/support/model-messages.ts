@@ -111,7 +111,14 @@ function expectedOf(
     const returned = hold?.state === "committed" ? entries.filter((entry) => isBack(entry, hold.id)) : [];
     const { event, model: name = null, quantities } = use;
     const data = {
-      ...{ event, model: name, quantities: { count: 1, ...quantities }, memberId: null, meters: null, priceVersion: null },
+      ...{
+        event,
+        model: name,
+        quantities: { count: 1, ...quantities },
+        memberId: null,
+        meters: null,
+        priceVersion: null,
+      },
       ...{ occurredAt: timeText(occurredMs), properties: null, ...body },
     };
     addExpected("usage.recorded", use.userId, data, lastSeq(paid) ?? lastSeq(returned));

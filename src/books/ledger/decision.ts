@@ -160,8 +160,6 @@ export function fingerprintCharge(charge: { readonly [Field in (typeof committed
 /** Returns whether a stored fingerprint belongs to this write (whose response was lost), to an equal request, or to another request. */
 export function compareFingerprint(stored: string, fingerprint: RequestFingerprint): "own" | "replay" | "other" {
   if (stored === fingerprint.stored) return "own";
-  // An erasure of its member emptied it (ME6). Its id was the caller's, so this is the same request again.
-  if (stored === "") return "replay";
   return stored.startsWith(fingerprint.hash) ? "replay" : "other";
 }
 

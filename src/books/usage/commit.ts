@@ -100,7 +100,12 @@ export async function commitReservation(
           assert(reservation !== undefined, "the account was found by this reservation");
           const hold = asHold(reservation);
           heldUnits = hold.legs.map(({ unit }) => unit);
-          if (stored !== undefined) return replay(answerEventRepeat(eventId, stored, fingerprint));
+          if (stored !== undefined) {
+            const { accountId } = account;
+            const { event, model } = { ...reservation, model: input.model ?? reservation.model };
+            const again = { ...sent, accountId, event, model, occurredAt: input.occurredAt, reservationId };
+            return replay(answerEventRepeat(eventId, stored, fingerprint, again));
+          }
           const due = settledNow(account, reservationId);
           if (isClosed(reservation) || due?.charged) {
             throw reservationClosed("The reservation is already committed or released.");

@@ -80,9 +80,9 @@ const USAGE_UNITS = [
 /** Selects the largest users, or with `by` a member the largest pairs of user and member, which `who` names as a JSON list. */
 const selectLargestBy = (by: "user" | "member") =>
   query((value: ValueOf<DaySpan>) => {
-    const userId = sql`(SELECT ${accounts.userId} FROM ${accounts} WHERE ${accounts.id} = part.account)`;
+    const userId = sql`(SELECT ${accounts.userId} FROM ${accounts} WHERE ${accounts.id} = portion.account)`;
     const memberId = sql`(
-    SELECT ${members.memberId} FROM ${members} WHERE ${members.accountId} = part.account AND ${members.number} = part.member
+    SELECT ${members.memberId} FROM ${members} WHERE ${members.accountId} = portion.account AND ${members.number} = portion.member
   )`;
     const member = by === "member" ? sql`${usageDays.memberNumber}` : sql`0`;
     const who = by === "member" ? sql`json_array(${userId}, ${memberId})` : userId;
@@ -91,42 +91,48 @@ const selectLargestBy = (by: "user" | "member") =>
     const largest = (order: SQL, where = sql`1`) => sql`
     SELECT who FROM (SELECT usage.who FROM usage WHERE ${where} ORDER BY ${order}, usage.who LIMIT ${LARGEST_MAX})`;
     const byUnit = USAGE_UNITS.map(([high, low]) => largest(sql`${high} DESC, ${low} DESC`, sql`${high} + ${low} > 0`));
-    const [counts, tokens] = [carriedSums(sql`part.nh`, sql`part.nl`), carriedSums(sql`part.th`, sql`part.tl`)];
-    const [seconds, cents] = [carriedSums(sql`part.sh`, sql`part.sl`), carriedSums(sql`part.ch`, sql`part.cl`)];
+    const [counts, tokens] = [
+      carriedSums(sql`portion.nh`, sql`portion.nl`),
+      carriedSums(sql`portion.th`, sql`portion.tl`),
+    ];
+    const [seconds, cents] = [
+      carriedSums(sql`portion.sh`, sql`portion.sl`),
+      carriedSums(sql`portion.ch`, sql`portion.cl`),
+    ];
     return read(
       computed({
         group: sql<string>`usage.who`,
         rows: sql<number>`(SELECT sum(usage.size) FROM usage)`,
-        events: sql<number>`part.e`,
-        countHigh: sql<number>`part.nh`,
-        countLow: sql<number>`part.nl`,
-        tokensHigh: sql<number>`part.th`,
-        tokensLow: sql<number>`part.tl`,
-        secondsHigh: sql<number>`part.sh`,
-        secondsLow: sql<number>`part.sl`,
-        centsHigh: sql<number>`part.ch`,
-        centsLow: sql<number>`part.cl`,
-        costHigh: sql<number>`part.oh`,
-        costLow: sql<number>`part.ol`,
-        withoutCost: sql<number>`part.free`,
-        meter: sql<string | null>`part.meter`,
-        whole: sql<number | null>`part.whole`,
-        rest: sql<number | null>`part.rest`,
+        events: sql<number>`portion.e`,
+        countHigh: sql<number>`portion.nh`,
+        countLow: sql<number>`portion.nl`,
+        tokensHigh: sql<number>`portion.th`,
+        tokensLow: sql<number>`portion.tl`,
+        secondsHigh: sql<number>`portion.sh`,
+        secondsLow: sql<number>`portion.sl`,
+        centsHigh: sql<number>`portion.ch`,
+        centsLow: sql<number>`portion.cl`,
+        costHigh: sql<number>`portion.oh`,
+        costLow: sql<number>`portion.ol`,
+        withoutCost: sql<number>`portion.free`,
+        meter: sql<string | null>`portion.meter`,
+        whole: sql<number | null>`portion.upper`,
+        rest: sql<number | null>`portion.lower`,
       }),
-      (list) => sql`WITH part AS MATERIALIZED (
+      (list) => sql`WITH portion AS MATERIALIZED (
       SELECT ${usageDays.accountId} AS account, ${member} AS member, meter.key AS meter, sum(${onceARow(sql`1`)}) AS size, ${sumOf.events} AS e,
         ${sumOf.countHigh} AS nh, ${sumOf.countLow} AS nl, ${sumOf.tokensHigh} AS th, ${sumOf.tokensLow} AS tl,
         ${sumOf.secondsHigh} AS sh, ${sumOf.secondsLow} AS sl, ${sumOf.centsHigh} AS ch, ${sumOf.centsLow} AS cl,
         ${sumOf.costHigh} AS oh, ${sumOf.costLow} AS ol, ${sumOf.withoutCost} AS free,
-        ${sumOfDayMeters.whole} AS whole, ${sumOfDayMeters.rest} AS rest
+        ${sumOfDayMeters.whole} AS upper, ${sumOfDayMeters.rest} AS lower
       FROM ${daysOfSpan(value, usageDays)} LEFT JOIN ${eachMeter(usageDays.meters)}
       WHERE ${isListed} GROUP BY ${usageDays.accountId}, member, meter.key
     ), usage AS MATERIALIZED (
-      SELECT part.account, part.member, ${who} AS who, sum(part.size) AS size, sum(part.e) AS e, ${counts.whole} AS nh, ${counts.rest} AS nl,
+      SELECT portion.account, portion.member, ${who} AS who, sum(portion.size) AS size, sum(portion.e) AS e, ${counts.whole} AS nh, ${counts.rest} AS nl,
         ${tokens.whole} AS th, ${tokens.rest} AS tl, ${seconds.whole} AS sh, ${seconds.rest} AS sl, ${cents.whole} AS ch,
         ${cents.rest} AS cl
-      FROM part GROUP BY part.account, part.member
-    ) SELECT ${list} FROM usage JOIN part USING (account, member)
+      FROM portion GROUP BY portion.account, portion.member
+    ) SELECT ${list} FROM usage JOIN portion USING (account, member)
       WHERE usage.who IN (${sql.join([largest(sql`usage.e DESC`), ...byUnit], sql` UNION `)})
       ORDER BY usage.e DESC, usage.who LIMIT ${METERS_OF_GROUPS_MAX + 1}`,
     );

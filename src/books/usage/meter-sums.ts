@@ -47,8 +47,8 @@ export function addSentMeters(sums: DayMeters, stored: string): void {
 
 /** SQL: the meters of a day sum with others added. Those that it has come first, so that new names never replace them. */
 export const mergedMeters = (stored: MeterColumn, added: SQL): SQL => sql`iif(${added} IS NULL, ${stored}, (
-  SELECT json_group_object(name, json_array(whole, rest)) FROM (
-    SELECT key AS name, sum(value ->> 0) AS whole, sum(value ->> 1) AS rest FROM (
+  SELECT json_group_object(meter, json_array(upper, lower)) FROM (
+    SELECT key AS meter, sum(value ->> 0) AS upper, sum(value ->> 1) AS lower FROM (
       SELECT 0 AS place, key, value FROM json_each(coalesce(${stored}, '{}'))
       UNION ALL SELECT 1, key, value FROM json_each(${added})
     ) GROUP BY key ORDER BY min(place), key LIMIT ${METERS_OF_DAY_MAX}

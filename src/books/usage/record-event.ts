@@ -95,7 +95,10 @@ function decideEvent(
   account: AccountAtRead,
   { input, fingerprint, stored, balances, prices, sums }: EventToDecide,
 ): Decision<Outcome<EventOutput>> {
-  if (stored !== undefined) return replay(answerEventRepeat(input.eventId, stored, fingerprint));
+  if (stored !== undefined) {
+    const sent = { ...input, accountId: account.accountId, model: input.model ?? null, reservationId: null };
+    return replay(answerEventRepeat(input.eventId, stored, fingerprint, sent));
+  }
   const memberId = memberOfUsage(account.members, input.memberId, input.onShortage === "partial");
   const priced = { ...input, memberId, ...prices.priceEvent(account, input) };
   const counts = countUsage(account, priced, input.onShortage === "reject");

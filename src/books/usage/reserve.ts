@@ -1,6 +1,7 @@
 import { sql } from "drizzle-orm";
-import { asInteger, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
+import { asInteger, drizzle, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
 import { reservations } from "../../db/schema.ts";
+import type { StatementRow } from "../../db/sql.ts";
 import { assert } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
@@ -29,9 +30,10 @@ import { legsField } from "../ledger/stored-legs.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/count-usage.ts";
 import { type PricedUsage, withPrices } from "../prices/prices-in-force.ts";
+import { isSameReservation } from "./erased-request.ts";
 import { insufficientCredits, noteIfRejected, warnOfQuantities } from "./plan.ts";
 import { membersOfInputs } from "./record-event.ts";
-import { selectReservation } from "./reservations.ts";
+import { ofReservationKey, type ReservationKey } from "./reservations.ts";
 
 export interface ReserveOutput {
   readonly reservationId: string;
@@ -70,15 +72,19 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
       writeForUser(ctx, {
         user: { userId },
         members: membersOfInputs([body]),
-        read: (nowMs) => [selectReservation(ctx, reservationId), ...prices.select([body], nowMs)],
+        read: (nowMs) => [
+          selectRepeated({ environmentId: ctx.environment.id, reservationId }),
+          ...prices.select([body], nowMs),
+        ],
         balances: (nowMs) => selectPayingBalances(ctx, { userId }, { nowMs }),
         recall: ({ settingsSnapshot }) => (prices.canRecallNow(settingsSnapshot) ? [[]] : null),
         decide: ([[stored], listed], writing) => {
           prices.take(listed);
           if (stored !== undefined) {
+            const sent = { ...body, model: body.model ?? null, accountId: writing.accountId };
             // The first response had this end. The reservation may have been extended since.
             const expiresAtMs = stored.createdAtMs + body.expiresInSeconds * 1_000;
-            return replay(answerReservationRepeat(reservationId, { ...stored, expiresAtMs }, fingerprint));
+            return replay(answerReservationRepeat(reservationId, { ...stored, expiresAtMs }, fingerprint, sent));
           }
           const base = prices.baseAt(writing);
           const memberId = memberOfUsage(writing.members, body.memberId, false);
@@ -113,6 +119,18 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
   return reserved;
 }
 
+/** The reservation with an id, of any user, with the fields with which a repeat is compared. */
+const selectRepeated = query((value: ValueOf<ReservationKey>) =>
+  drizzle
+    .select({
+      ...fields(reservations, "accountId", "event", "model", "quantities", "meters", "onExpiry"),
+      ...fields(reservations, "createdAtMs", "expiresAtMs", "requestHash"),
+      ...legsField(),
+    })
+    .from(reservations)
+    .where(ofReservationKey(value)),
+);
+
 type StoredReservation = Pick<typeof reservations.$inferSelect, "legs" | "expiresAtMs">;
 
 function presentNewReservation(reservationId: string, stored: StoredReservation): ReserveOutput {
@@ -125,10 +143,13 @@ function presentNewReservation(reservationId: string, stored: StoredReservation)
 
 function answerReservationRepeat(
   id: string,
-  stored: StoredReservation & { requestHash: string },
+  stored: StatementRow<typeof selectRepeated>,
   fingerprint: RequestFingerprint,
+  sent: Parameters<typeof isSameReservation>[1],
 ): Outcome<ReserveOutput> {
-  const comparison = compareFingerprint(stored.requestHash, fingerprint);
+  const isErased = stored.requestHash === "";
+  const comparison =
+    isErased && isSameReservation(stored, sent) ? "replay" : compareFingerprint(stored.requestHash, fingerprint);
   if (comparison === "other") {
     throw idempotencyConflict(
       "Another reservation has this id. Send a new `reservationId`.",

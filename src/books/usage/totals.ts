@@ -108,10 +108,10 @@ const groupSumsQuery = (
         ${countMinor} AS n, ${tokensMinor} AS t, ${secondsMinor} AS s, ${centsMinor} AS c,
         ${debited("count")} AS dn, ${debited("tokens")} AS dt, ${debited("seconds")} AS ds, ${debited("cents")} AS dc,
         iif(asked.grouped AND ${isCounted}, ${meters}, NULL) AS sent, ${occurredAtMs} AS used_at,
-        iif(asked.members AND ${isCounted}, ${memberNumber}, NULL) AS member
+        iif(asked.persons AND ${isCounted}, ${memberNumber}, NULL) AS member
       FROM (
         SELECT ${value("event")} AS only, ${value("time")} AS time, ${value("byEvent")} AS named,
-          ${value("byModel")} AS engines, ${value("byMember")} AS members, ${value("isGrouped")} AS grouped
+          ${value("byModel")} AS engines, ${value("byMember")} AS persons, ${value("isGrouped")} AS grouped
       ) AS asked CROSS JOIN ${usageEvents} INDEXED BY ${index}
       WHERE ${accountId} = ${account} AND ${isOfMember(value, account)} AND ${occurredAtMs} >= ${value("from")} AND ${occurredAtMs} < ${value("to")}
       LIMIT ${asInteger(value("limit"))}

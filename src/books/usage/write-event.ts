@@ -38,6 +38,7 @@ import { debitOf, settleHold } from "../ledger/settle.ts";
 import { debitsField } from "../ledger/stored-legs.ts";
 import type { PricedUsage } from "../prices/prices-in-force.ts";
 import { quantitiesField } from "./describe-events.ts";
+import { type EventSentAgain, isSameEvent } from "./erased-request.ts";
 
 export interface EventOutput {
   readonly eventId: string;
@@ -59,19 +60,26 @@ const answerFields = () => ({
 });
 type StoredAnswer = RowOf<ReturnType<typeof answerFields>>;
 
-/** A stored event's response, and the hash with which repeats are compared. */
-export type StoredEvent = StoredAnswer & { readonly requestHash: string };
+/** The fields with which repeats are compared. */
+const repeatedFields = () =>
+  fields(
+    usageEvents,
+    ...(["requestHash", "accountId", "event", "model", "occurredAtMs", "receivedAtMs", "reservationId"] as const),
+  );
+
+/** A stored event's response, and the fields with which repeats are compared. */
+export type StoredEvent = StoredAnswer & RowOf<ReturnType<typeof repeatedFields>>;
 
 const selectEventSql = query((value: ValueOf<{ environmentId: number; eventId: string }>) =>
   drizzle
-    .select({ ...fields(usageEvents, "requestHash"), ...answerFields() })
+    .select({ ...repeatedFields(), ...answerFields() })
     .from(usageEvents)
     .where(and(eq(usageEvents.environmentId, value("environmentId")), eq(usageEvents.eventId, value("eventId")))),
 );
 
 const selectEventsSql = query((value: ValueOf<{ environmentId: number; eventIds: string }>) =>
   drizzle
-    .select({ ...fields(usageEvents, "requestHash", "eventId"), ...answerFields() })
+    .select({ ...fields(usageEvents, "eventId"), ...repeatedFields(), ...answerFields() })
     .from(sql`json_each(${value("eventIds")}) AS named`)
     .crossJoin(usageEvents)
     .where(and(eq(usageEvents.environmentId, value("environmentId")), sql`${usageEvents.eventId} = named.value`)),
@@ -113,8 +121,11 @@ export function answerEventRepeat(
   eventId: string,
   stored: StoredEvent,
   fingerprint: RequestFingerprint,
+  sent: EventSentAgain,
 ): Outcome<EventOutput> {
-  const comparison = compareFingerprint(stored.requestHash, fingerprint);
+  const isErased = stored.requestHash === "";
+  const comparison =
+    isErased && isSameEvent(stored, sent) ? "replay" : compareFingerprint(stored.requestHash, fingerprint);
   if (comparison === "other") throw eventConflict(stored.requestHash, fingerprint);
   return { output: presentEvent(eventId, stored), replayed: comparison === "replay" };
 }

@@ -10,7 +10,7 @@ export const members = sqliteTable(
   {
     accountId: integer("account_id").notNull(),
     /** From 1, in the order of first use. */
-    number: integer("number").notNull(),
+    number: integer("member_number").notNull(),
     environmentId: integer("environment_id").notNull(),
     /** A pseudonym if the member was erased, another one in each row (ME6). */
     memberId: text("member_id").notNull(),

@@ -246,8 +246,10 @@ it("the overview links only to pages that show something, even after an erasure"
   const main = (text: string) => text.slice(text.indexOf("<main"), text.indexOf("</main>"));
   const overview = main(await read("overview"));
   const links = new Set([...overview.matchAll(/href="([^"#]+)/g)].map(([, href = ""]) => href));
-  // The link to the statements belongs to the button that makes the last month's statement.
-  const followed = [...links].filter((href) => !/\/(overview|docs|statements$)|^https?:|\/webhooks\/new/.test(href));
+  // The link to the statements belongs to the button that makes the last month's statement; nobody is at a limit.
+  const followed = [...links].filter(
+    (href) => !/\/(overview|docs|statements$|usage-limits\/reached$)|^https?:|\/webhooks\/new/.test(href),
+  );
   expect(followed.length).toBeGreaterThan(8);
   for (const href of followed) {
     const answer = await browser.get(href.startsWith("/") ? href : `${at}/${href}`);

@@ -328,16 +328,16 @@ const attacks: Readonly<Record<string, Attack>> = {
   members_of_account: {
     says: "members_kept",
     sql: [
-      member({ number: 2, member_id: "m", environment_id: TEST }),
-      member({ number: 2, member_id: "m", account_id: -99 }),
+      member({ member_number: 2, member_id: "m", environment_id: TEST }),
+      member({ member_number: 2, member_id: "m", account_id: -99 }),
       member({ member_id: "m" }, REPLACE),
-      member({ number: 2 }, REPLACE),
+      member({ member_number: 2 }, REPLACE),
     ],
   },
   members_name_erased: {
     says: "members_kept",
     sql: [
-      "UPDATE members SET number = 2",
+      "UPDATE members SET member_number = 2",
       "UPDATE members SET member_id = 'm'",
       "UPDATE members SET member_id = 'm', is_erased = 1",
       "UPDATE members SET is_erased = 1",
@@ -1338,7 +1338,7 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   erasure_names_kind: erasureName({ kind: "whim" }),
   price_lists_version: priceList({ version: 10_001 }),
   usage_limits_amount: usageLimit({ id: "lim_new", name_key: "new", amount_minor: -1 }),
-  members_number: member({ number: 0, member_id: "m" }),
+  members_number: member({ member_number: 0, member_id: "m" }),
   usage_events_member_known: usageEvent({ ...third, member_number: 0 }),
   reservations_member_known: reservation({ id: "res_new", member_number: 0 }),
   usage_limits_per: usageLimit({ id: "lim_new", name_key: "new", per: "team" }),
@@ -1375,7 +1375,7 @@ const uniques: Readonly<Record<string, readonly [sql: string, says?: string]>> =
   ],
   "erasure_ids.environment_id, distinct_id": [erasureId({ position: 5 }), "erasure_ids_kept"],
   "erasure_ids.account_id": [erasureId({ position: 5, distinct_id: "c" }), "erasure_ids_kept"],
-  "members.environment_id, member_id, account_id": [member({ number: 2 }), "members_kept"],
+  "members.environment_id, member_id, account_id": [member({ member_number: 2 }), "members_kept"],
   "erasure_names.account_id, kind, new_name": [erasureName({ old_name: "e8" })],
   "usage_limits.environment_id, name_key": [usageLimit({ id: "lim_new" })],
   "admin_audit.app_id, id": [adminAudit({ seq: 2 }), "admin_audit_id"],

@@ -69,7 +69,7 @@ function anyOf(name: string, { dataType, enumValues, notNull }: SQLiteColumn): f
 interface Presented {
   readonly table: SQLiteTable;
   /** Another table that has some of the fields, and the names of these columns in a row. */
-  readonly beside?: { readonly table: SQLiteTable; readonly names: Readonly<Record<string, string>> };
+  readonly beside?: readonly { readonly table: SQLiteTable; readonly names: Readonly<Record<string, string>> }[];
   readonly fields: WireFields;
   readonly present: (row: never) => object;
 }
@@ -77,7 +77,10 @@ interface Presented {
 const PRESENTED: Readonly<Record<string, Presented>> = {
   "a ledger entry": {
     table: creditLedger,
-    beside: { table: creditBalances, names: { balanceId: "id", packId: "packId", unit: "unit" } },
+    beside: [
+      { table: creditBalances, names: { balanceId: "id", packId: "packId", unit: "unit" } },
+      { table: usageEvents, names: { eventId: "eventId" } },
+    ],
     fields: exportedEntryFields,
     present: presentExportedEntry,
   },
@@ -93,12 +96,16 @@ const PRESENTED: Readonly<Record<string, Presented>> = {
 it.each(Object.entries(PRESENTED))(
   "SQL writes the same values of %s as JavaScript, field by field, for any row",
   async (_, presented) => {
-    const { table, beside, fields, present } = presented;
+    const { table, beside = [], fields, present } = presented;
     const own = Object.entries<SQLiteColumn>(getTableColumns(table));
-    const others: Readonly<Record<string, SQLiteColumn>> = beside === undefined ? {} : getTableColumns(beside.table);
-    const borrowed = Object.entries(beside?.names ?? {}).map(
-      ([name, of]) => [name, others[of] as SQLiteColumn] as const,
-    );
+    const others = beside.map(({ table, names }) => {
+      const columns: Readonly<Record<string, SQLiteColumn>> = getTableColumns(table);
+      return {
+        table,
+        columns: Object.entries(names).map(([name, of]) => [name, columns[of] as SQLiteColumn] as const),
+      };
+    });
+    const borrowed = others.flatMap(({ columns }) => columns);
     const properties = [...own, ...borrowed];
     const rows = fc.sample(fc.record(Object.fromEntries(properties.map(([name, one]) => [name, anyOf(name, one)]))), {
       numRuns: 1_000,
@@ -113,13 +120,13 @@ it.each(Object.entries(PRESENTED))(
     const { head, body } = jsonOf({ fields, bodyFrom: Object.keys(fields).at(-1) ?? "" });
     const columnsOf = (list: readonly (readonly [string, SQLiteColumn])[]) => list.map(([, column]) => column);
     const ownTable = asTable(table, columnsOf(own));
-    const [source, tables] =
-      beside === undefined
-        ? [sql`${table}`, ownTable]
-        : [
-            sql`${table} JOIN ${beside.table} USING (place)`,
-            sql`${ownTable}, ${asTable(beside.table, columnsOf(borrowed), own.length)}`,
-          ];
+    const source = others.reduce((joined, other) => sql`${joined} JOIN ${other.table} USING (place)`, sql`${table}`);
+    let first = own.length;
+    const tables = others.reduce((all, other) => {
+      const next = sql`${all}, ${asTable(other.table, columnsOf(other.columns), first)}`;
+      first += other.columns.length;
+      return next;
+    }, ownTable);
     const texts = await jsonBySql(sql`${head} || ${body} || '}'`, source, tables, stored);
     const shown = rows.map((row) => present(row as never));
     expect(texts.map((text) => JSON.parse(text))).toEqual(shown);

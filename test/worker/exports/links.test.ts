@@ -336,11 +336,13 @@ describe("the document", () => {
     const at = iso(clock.ms);
     expect(events.metering).toEqual([
       {
+        ...{ role: "payer", memberId: null },
         ...{ eventId: "e2", userId: "ana", event: "mail", model: null, quantities: { count: 1 }, properties: null },
         ...{ occurredAt: at, receivedAt: at, debits: [], uncovered: { count: 1 }, meters: null, priceVersion: null },
         ...{ role: "payer", memberId: null },
       },
       {
+        ...{ role: "payer", memberId: null },
         ...usage,
         quantities: { count: 1, ...usage.quantities },
         ...{ properties: { room: 7 }, occurredAt: at, receivedAt: at, meters: null, priceVersion: null },

@@ -43,7 +43,7 @@ const rowsOf = async (table: "accounts" | "credit_ledger" | "reservations"): Pro
 
 /** Debits the first balance by a cent. */
 const debit = ({ balanceIds: [balanceId = ""] }: Spender) => ({
-  entries: [{ balanceId, deltaMinor: -1_000_000, kind: "usage", eventId: "e" } as const],
+  entries: [{ balanceId, deltaMinor: -1_000_000, kind: "refund" } as const],
 });
 
 /** An open reservation that holds some steps. */
@@ -107,7 +107,7 @@ const run = (ctx: TenantCtx, user: User, verb: Verb): Promise<string | null> =>
   });
 
 describe.each([
-  { end: "write", answer: "written", left: 9, entries: ["reservation_expired", "event_committed"] },
+  { end: "write", answer: "written", left: 9, entries: ["reservation_expired", "admin_adjust"] },
   { end: "replay", answer: "replayed", left: 10, entries: ["reservation_expired"] },
   { end: "refusal by the verb", answer: "forbidden", left: 10, entries: ["reservation_expired"] },
   { end: "refusal by a constraint", answer: "forbidden", left: 10, entries: ["reservation_expired"] },
@@ -181,7 +181,7 @@ describe.each([
           expect(await reasonsOf(spender)).toEqual(["grant", "reservation_held"]);
         } else if (end === "write" && fault === "after" && at === 2) {
           // This verb has no id by which it recognises its own write, so it writes twice. The return is written once.
-          expect(await reasonsOf(spender)).toEqual(["grant", "reservation_held", ...entries, "event_committed"]);
+          expect(await reasonsOf(spender)).toEqual(["grant", "reservation_held", ...entries, "admin_adjust"]);
         } else {
           expect(outcome).toBe(answer);
           await expectReturned(spender);
@@ -211,8 +211,7 @@ describe("a conflict", () => {
         const entry = {
           balanceId: String(balance?.id),
           deltaMinor: -remaining,
-          kind: "usage",
-          eventId: "all",
+          kind: "refund",
         } as const;
         return writeAll([], () => remaining, { entries: [entry] });
       },

@@ -14,7 +14,9 @@ const noLimits = () => limitsWorld({ limits: [] });
 
 const membersOf = async ({ app }: World) =>
   (
-    await env.DB.prepare("SELECT number, member_id FROM members WHERE environment_id = ? ORDER BY member_id, number")
+    await env.DB.prepare(
+      "SELECT member_number AS number, member_id FROM members WHERE environment_id = ? ORDER BY member_id, member_number",
+    )
       .bind(app.environments.live.id)
       .all<{ number: number; member_id: string }>()
   ).results;
