@@ -48,12 +48,13 @@ export function usePurserBalance(options: PurserBalanceOptions): PurserBalanceSt
       await null;
       if (request.signal.aborted) return;
       try {
-        const purser = new Purser({ url, key: publishableKey, userToken: () => getToken.current() });
+        const settings = { url, key: publishableKey };
+        const purser = new Purser({ ...settings, userToken: () => getToken.current() });
         const input = { userId, ...(event === undefined ? {} : { event }) };
         const [{ credits }, { names }] = await Promise.all([
           purser.listBalances(input, { signal: request.signal }),
-          // Without the names, a page shows its own words.
-          purser.getUnitNames({}, { signal: request.signal }).catch(() => ({ names: {} })),
+          // The names need no user's token. Without them, a page shows its own words.
+          new Purser(settings).getUnitNames({}, { signal: request.signal }).catch(() => ({ names: {} })),
         ]);
         setRead({ of, status: "ok", credits, unitNames: names, error: null });
       } catch (error) {
