@@ -112,11 +112,11 @@ function withMembers(from: SQL): Partial<Readonly<Record<CountedKind, SQL>>> {
     SELECT 1 FROM ${accounts} AS ${ownPayer} WHERE ${ownPayer.id} = ${memberRows.accountId} AND ${ownPayer.isErased} = 0
       AND ${isOneOf(ownPayer.userId)}
   )`;
-  // The conditions repeat those of the partial indexes.
+  // The conditions repeat those of the partial indexes. A column with `+` has no affinity, so SQLite finds it by the index.
   const member = sql`${webhookMessages.data} ->> 'memberId'`;
   const isMessage = and(
     eq(webhookMessages.environmentId, id.environmentId),
-    sql`${member} = ${id.distinctId} AND ${member} IS NOT NULL AND NOT coalesce(${isOneOf(webhookMessages.subject)}, 0)`,
+    sql`${member} = +${id.distinctId} AND ${member} IS NOT NULL AND NOT coalesce(${isOneOf(webhookMessages.subject)}, 0)`,
   );
   const isRefusal = and(
     namesId(rejections, rejections.memberId),
