@@ -102,7 +102,7 @@ const countsOf = (): Readonly<Record<CountedKind, SQL>> => ({
 const memberRows = alias(members, "m");
 const ownPayer = alias(accounts, "payer");
 const ofMember = (table: typeof usageEvents | typeof reservations) =>
-  sql`${table.accountId} = ${memberRows.accountId} AND ${table.memberNumber} = ${memberRows.number}`;
+  sql`${table.accountId} = ${memberRows.accountId} AND ${table.memberNumber} = ${memberRows.memberNumber}`;
 
 /** The kinds that also count what the ids used as members, once if the person pays for it too (ME6). */
 function withMembers(from: SQL): Partial<Readonly<Record<CountedKind, SQL>>> {
