@@ -3,11 +3,13 @@
 import { listReached, type UserAtLimit } from "../books/limits/list-reached.ts";
 import { listAllRecurring } from "../books/recurring/list-all-recurring.ts";
 import type { RecurringOutput } from "../books/recurring/recurring.ts";
+import { listMembers, type MembersOutput } from "../books/usage/list-members.ts";
 import { listErasures } from "../erasure/list-erasures.ts";
 import type { ErasureOutput } from "../erasure/receipt.ts";
+import { DAY_MS } from "../lib/time.ts";
 import { Empty, numberHead, Tag } from "./components.tsx";
 import { Choice } from "./fields.tsx";
-import { amountText, Time } from "./format.tsx";
+import { amountText, quantitiesText, Time } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
 import { RECURRING_COLUMNS } from "./recurring.tsx";
@@ -87,6 +89,54 @@ export const reachedList = listRoutes<UserAtLimit>({
   read: (c, _, { cursor }) => listReached(c.var.ctx, cursor),
   empty: <Empty icon="check" title="Nobody is at a limit" />,
   words: ["First users", "More users"],
+});
+
+const DAYS_OF_MEMBERS = 30;
+
+export const memberList = listRoutes<MembersOutput["members"][number]>({
+  path: "users/members",
+  title: "Members",
+  section: "users",
+  about: `Members who used what the user paid for in the last ${DAYS_OF_MEMBERS} days.`,
+  columns: [
+    {
+      name: "memberId",
+      head: "Member",
+      cell: ({ memberId }, c) => <UserLink c={c} id={memberId} />,
+      value: ({ memberId }) => memberId,
+    },
+    {
+      name: "events",
+      head: numberHead("Events"),
+      cell: ({ events }) => amountText(events),
+      value: ({ events }) => events,
+    },
+    {
+      name: "debited",
+      head: "Debited",
+      cell: ({ debited }) => quantitiesText(debited) || "nothing",
+      value: ({ debited }) => quantitiesText(debited),
+    },
+    {
+      name: "lastUsedAt",
+      head: "Last use",
+      cell: ({ lastUsedAt }) => <Time at={lastUsedAt} />,
+      value: ({ lastUsedAt }) => lastUsedAt,
+    },
+  ],
+  filters: ["userId"],
+  read: async (c, { userId = "" }, page) => {
+    const to = c.var.ctx.now() + 1;
+    const { members, nextCursor } = await listMembers(c.var.ctx, {
+      userId,
+      from: to - DAYS_OF_MEMBERS * DAY_MS,
+      to,
+      ...page,
+    });
+    return { rows: members, nextCursor };
+  },
+  empty: <Empty icon="check" title="No member used anything" />,
+  words: ["First members", "More members"],
 });
 
 export const erasureList = listRoutes<ErasureOutput>({

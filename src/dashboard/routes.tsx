@@ -23,7 +23,7 @@ import { grantRoutes } from "./grant.tsx";
 import { keysRoutes } from "./keys.tsx";
 import { page, pathIn, readAsset, sectionOfPath, withAssets } from "./layout.tsx";
 import { limitsRoutes } from "./limits.tsx";
-import { erasureList, reachedList, recurringList } from "./lists.tsx";
+import { erasureList, memberList, reachedList, recurringList } from "./lists.tsx";
 import { newRecurringRoutes } from "./new-recurring.tsx";
 import { overviewRoutes } from "./overview.tsx";
 import { packRoutes } from "./pack.tsx";
@@ -83,6 +83,7 @@ const environmentRoutes = () =>
     .route("/", bulkGrantRoutes)
     .route("/", recurringList)
     .route("/", reachedList)
+    .route("/", memberList)
     .route("/", erasureList)
     .route("/", userLimitRoutes)
     .route("/", revokeGrantRoutes)

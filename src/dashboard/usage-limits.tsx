@@ -49,17 +49,18 @@ async function usageLimitsPage(c: Context<DashboardEnv>, rejection?: PurserError
           <a href={pathIn(c, "usage-limits/reached")}>Users at a limit</a>
         </div>
         <p class="soft">
-          A limit on the usage of each user in a window. It does not depend on credits. Windows are those of the
-          calendar in UTC. At most 20.
+          A limit on the usage of each user, or of each member of a team, in a window. It does not depend on credits. At
+          most 20.
         </p>
         <Table
           label="Usage limits"
           csv="usage-limits"
-          head={["Name", numberHead("Amount"), "Every", "Events", "Created", ""]}
+          head={["Name", numberHead("Amount"), "Every", "For each", "Events", "Created", ""]}
           rows={limits.map((limit) => [
             <a href={pathIn(c, `usage-limits/${limit.limitId}`)}>{limit.name}</a>,
             `${amountText(limit.amount)} ${limit.unit}`,
             everyText(limit.every, limit.timeZone),
+            limit.per,
             <Rules of={limit.matches} />,
             <Time at={limit.createdAt} />,
             <RowMenu label={`Actions for ${limit.name}`}>
@@ -93,6 +94,16 @@ async function usageLimitsPage(c: Context<DashboardEnv>, rejection?: PurserError
             name="every"
             value={form.every ?? "day"}
             options={EVERY.map((every) => [every, every])}
+            rejection={rejection}
+          />
+          <Choice
+            label="For each"
+            name="per"
+            value={form.per ?? "user"}
+            options={[
+              ["user", "user"],
+              ["member", "member"],
+            ]}
             rejection={rejection}
           />
           <Field
@@ -200,9 +211,9 @@ export const usageLimitPages = createDashboardRoutes()
       const hasRule = rule.event !== undefined || rule.model !== undefined;
       const { name, unit, every } = form;
       const fields = { mode, name, unit, every, amount: numberField(form, "amount"), matches: hasRule ? [rule] : [] };
-      const timeZone = textField(form, "timeZone");
+      const [per, timeZone] = [textField(form, "per"), textField(form, "timeZone")];
       const limitId = `lim_${await readRandom(c, form.nonce ?? admin.newId(""))}`;
-      return createLimit(admin, appId, parseForm(createLimitInput, { ...fields, timeZone }), limitId);
+      return createLimit(admin, appId, parseForm(createLimitInput, { ...fields, per, timeZone }), limitId);
     });
     return created.rejection === undefined
       ? c.redirect(`${pathIn(c, "usage-limits")}?notice=created`, 303)

@@ -241,6 +241,7 @@ const UserActions = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }
     ["users/recurring", "Grant every period", { userId }],
     ["users/refund", "Refund an order", { userId }],
     ["people", "View person", { distinctId: userId }],
+    ["users/members", "Members", { userId }],
     ["users/as-of", "As of a moment", { userId }],
     ["users/verify", "Verify the ledger", { userId }],
   ] as const;

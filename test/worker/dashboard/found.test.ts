@@ -112,6 +112,31 @@ it("users at a limit are listed with a link from the overview, and their page se
   expect((await w.read("usage-limits/reached.csv")).text).toContain('"ana",,"Daily",100,100,"day"');
 });
 
+it("a limit for each member is created by the form, and a payer's page leads to its members with their use", async () => {
+  const w = await world();
+  const packId = await makeOpenAmountPack(w.app.appId, "Any", "tokens");
+  await w.post("credits/grant", { userId: "team", packId, quantity: 1_000 });
+  const limit = { name: "Each", amount: "30", unit: "tokens", every: "day", per: "member", timeZone: "Europe/Berlin" };
+  expect((await w.send("usage-limits", { ...limit, nonce: "n" })).status).toBe(303);
+  expect(tableRows((await w.read("usage-limits")).text, "Usage limits")).toEqual([
+    expect.stringMatching(/^Each 30 tokens day, Europe\/Berlin member all/),
+  ]);
+  expect((await w.send("usage-limits", { ...limit, name: "Other", per: "team", nonce: "m" })).status).toBe(400);
+  for (const [memberId, tokens] of [
+    ["bob", 20],
+    ["ana", 10],
+    ["bob", 5],
+  ] as const) {
+    const event = { eventId: `${memberId}${tokens}`, userId: "team", memberId, event: "chat", quantities: { tokens } };
+    expect((await w.post("usage/events", event)).status).toBe(200);
+  }
+  expect((await w.read("users?userId=team")).text).toContain("users/members?userId=team");
+  expect(tableRows((await w.read("users/members?userId=team")).text, "Members")).toEqual([
+    expect.stringMatching(/^ana 1 10 tokens/),
+    expect.stringMatching(/^bob 2 25 tokens/),
+  ]);
+});
+
 it("recurring grants of all users, and erasures with their dates, are lists", async () => {
   const w = await world();
   const packId = await makePack(w.app.appId, "Free", [{ amountMinor: 400_000, unit: "tokens" }]);
