@@ -139,6 +139,11 @@ it("an erasure leaves no id and no text of its person in the bytes of a copy mad
   });
   const tooMuch = { ...use, event: marked("refused-event"), model: marked("refused-model"), quantities: { tokens: 1 } };
   await send("POST", "/api/v1/usage/events", key, { ...tooMuch, eventId: marked("refused") }, {}, 402);
+  // The person is a member of two teams: one pays, the other has no credits.
+  await write("credits/grant", { userId: "team", packId });
+  await write("usage/events", { ...use, userId: "team", memberId: userId, eventId: "of-a-member", properties });
+  const short = { ...use, userId: "team-without-credits", memberId: userId, eventId: "refused-of-a-member" };
+  await send("POST", "/api/v1/usage/events", key, short, {}, 402);
   await reserve("reservation-charge", { onExpiry: "charge" });
   await reserve("reservation-released");
   await write(`usage/reservations/res_${marked("reservation-released")}/release`, {});
