@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
+import { holdsPart } from "../../../../src/books/usage/expire.ts";
 import { scheduled } from "../../../../src/cron.ts";
 import { randomId } from "../../../../src/lib/ids.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
@@ -248,7 +249,7 @@ describe("holds", () => {
     await holdOk(4, { onExpiry: "charge" });
     await holdOk(3);
     clock.advance(60_000);
-    await scheduled(bound(), { isolate: {}, now: clock.now, newId: randomId });
+    await scheduled(bound(), { isolate: {}, now: clock.now, newId: randomId }, [holdsPart]);
     expect(await used()).toEqual([4]);
   });
 });

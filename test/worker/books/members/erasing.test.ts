@@ -1,12 +1,12 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
-import { scheduled } from "../../../../src/cron.ts";
-import { randomId } from "../../../../src/lib/ids.ts";
+import { sumDays } from "../../../../src/books/usage/sum-days.ts";
 import { DAY_MS } from "../../../../src/lib/time.ts";
+import { runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { limitsWorld } from "../../../support/limits.ts";
 import { makeEndpoint } from "../../../support/webhooks.ts";
-import { bound } from "../../../support/world.ts";
+import { makeAdminCtx } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -122,7 +122,7 @@ describe("an erasure of a payer", () => {
 
   it("cuts its members from the day sums, also from those that are added up later, and keeps their amounts", async () => {
     const { use, callOk, admin, clock, rows } = await teamWorld();
-    const sumUp = () => scheduled(bound(SECRET), { isolate: {}, now: clock.now, newId: randomId });
+    const sumUp = () => runPart(sumDays, makeAdminCtx(clock));
     await use(1, { eventId: "e-none" });
     await sumUp();
     await use(2, { eventId: "e-late", memberId: "bob" });

@@ -1,9 +1,9 @@
 import { afterAll, describe, expect, it } from "vitest";
-import { scheduled } from "../../../../src/cron.ts";
-import { randomId } from "../../../../src/lib/ids.ts";
+import { sumDays } from "../../../../src/books/usage/sum-days.ts";
+import { runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { limitsWorld } from "../../../support/limits.ts";
-import { bound } from "../../../support/world.ts";
+import { makeAdminCtx } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -67,7 +67,7 @@ describe("a payer's usage", () => {
 
   it("is summed by day for each pair of payer and member, for an operator who may see people", async () => {
     const { admin, app, clock, from, to } = await teamWorld();
-    await scheduled(bound(), { isolate: {}, now: clock.now, newId: randomId });
+    await runPart(sumDays, makeAdminCtx(clock));
     const { body } = await admin("GET", `/usage?mode=live&from=${from}&to=${to}&groupBy=member`);
     expect(
       body.totals.map((total: Record<string, unknown>) => [total.userId, total.memberId, total.quantities]),

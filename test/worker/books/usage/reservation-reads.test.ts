@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, it } from "vitest";
+import { holdsPart } from "../../../../src/books/usage/expire.ts";
 import { scheduled } from "../../../../src/cron.ts";
 import { iso } from "../../../../src/lib/time.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
@@ -58,7 +59,7 @@ describe("reading a reservation", () => {
     expect(idsOf(await list(spender, { status: "expired" }))).toEqual(["res_1"]);
     expect(idsOf(await list(spender, { status: "open" }))).toEqual([]);
     clock.advance(5_000);
-    await scheduled(bound(), { isolate: {}, now: clock.now, newId: () => "cron" });
+    await scheduled(bound(), { isolate: {}, now: clock.now, newId: () => "cron" }, [holdsPart]);
     const expired = { status: "expired", settledAt: iso(clock.ms) };
     expect(await read(spender, "res_1")).toMatchObject({ ...expired, eventId: null });
     clock.advance(5_000);
