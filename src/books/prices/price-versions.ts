@@ -68,6 +68,7 @@ export type VersionRow = Omit<RowOf<ReturnType<typeof versionFields>>, "rules" |
 };
 
 const inForce = alias(priceLists, "in_force");
+const later = alias(priceLists, "later");
 /** A version may have 512 KiB. Those beyond are read later. */
 export const VERSIONS_A_READ = 8;
 
@@ -124,23 +125,33 @@ export const selectByNumber = query((value: ValueOf<ListOfEnvironment & { versio
     .limit(VERSIONS_A_READ),
 );
 
+/** The most rules that one read of a repair takes, as UTF-8. A version has at most an eighth of it. */
+const REPAIR_BYTES_MAX = 4 * 1024 * 1024;
+const REPAIR_VERSIONS_MAX = 500;
+
 type AfterVersion = ListOfEnvironment & { fromMs: number; after: number; nowMs: number };
-/** The versions that took force after one, in this order, until now. */
-export const selectLater = query((value: ValueOf<AfterVersion>) =>
-  drizzle
-    .select(versionFields())
-    .from(priceLists)
+/** The next versions that took force after one, in this order, until now. Without costs: only the version that is found needs them. */
+export const selectLater = query((value: ValueOf<AfterVersion>) => {
+  const inOrder = sql`${later.effectiveAtMs}, ${later.version}`;
+  // The texts are read after the versions are chosen, because a window function would copy each of them.
+  const next = sql`(SELECT ${later.version} AS number, sum(octet_length(${later.rules})) OVER (ORDER BY ${inOrder}) AS bytes
+    FROM ${priceLists} AS ${later}
+    WHERE ${later.environmentId} = ${value("environmentId")} AND ${later.isDeleted} = 0
+      AND (${inOrder}) > (${value("fromMs")}, ${value("after")}) AND ${later.effectiveAtMs} <= ${value("nowMs")}
+    ORDER BY ${inOrder} LIMIT ${REPAIR_VERSIONS_MAX}) AS next`;
+  return drizzle
+    .select(fields(priceLists, "version", "effectiveAtMs", "rules"))
+    .from(next)
+    .crossJoin(priceLists)
     .where(
       and(
+        sql`next.bytes <= ${REPAIR_BYTES_MAX}`,
         eq(priceLists.environmentId, value("environmentId")),
-        sql`${priceLists.isDeleted} = 0`,
-        sql`(${priceLists.effectiveAtMs}, ${priceLists.version}) > (${value("fromMs")}, ${value("after")})`,
-        sql`${priceLists.effectiveAtMs} <= ${value("nowMs")}`,
+        sql`${priceLists.version} = next.number`,
       ),
     )
-    .orderBy(priceLists.effectiveAtMs, priceLists.version)
-    .limit(VERSIONS_A_READ),
-);
+    .orderBy(priceLists.effectiveAtMs, priceLists.version);
+});
 
 /** The version in force at a moment: two rows. Without its list if the isolate knows it. */
 export const selectInForceOnce = query((value: ValueOf<ListOfEnvironment & { atMs: number; known: string }>) => {

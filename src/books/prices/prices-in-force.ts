@@ -112,9 +112,6 @@ export async function withPrices<Answer>(
 
 const NO_VERSION: PriceBase = { version: null, mayHaveLater: false };
 
-/** With `VERSIONS_A_READ`, a repair looks at the next 64 versions. */
-const LATER_READS_MAX = 8;
-
 const needsPrice = ({ meters, quantities }: UnpricedUsage): boolean =>
   meters !== undefined || (quantities !== undefined && isUnstated(quantities));
 
@@ -125,7 +122,7 @@ export class Prices {
   /** When each version that it knows of took force. */
   readonly #effectiveAtMs: Map<number, number>;
   /** The later version that prices a usage, by the key of its repair; null for none. */
-  readonly #repaired = new Map<string, PriceVersion | null>();
+  readonly #repaired = new Map<string, number | null>();
   /** Whether the versions in force at the call's times were selected. */
   #isSelected = false;
 
@@ -244,9 +241,10 @@ export class Prices {
     const price = version === null ? noPriceFor(metered) : priceOf(version.rules, metered);
     if (price.kind !== "missing" || !mayHaveLater) return priced(usage, meters, metered, version, price);
     const key = JSON.stringify([base, event, model, meters]);
-    const later = this.#repaired.get(key);
-    if (later === undefined) throw new PricesUnread({ repairs: [{ base, usage: metered, key }] });
-    if (later === null) throw priceNotFound(usage, price);
+    const found = this.#repaired.get(key);
+    if (found === undefined) throw new PricesUnread({ repairs: [{ base, usage: metered, key }] });
+    if (found === null) throw priceNotFound(usage, price);
+    const later = this.#read(found);
     return priced(usage, meters, metered, later, priceOf(later.rules, metered));
   }
 
@@ -276,30 +274,25 @@ export class Prices {
     for (const [base, some] of Map.groupBy(repairs, (repair) => repair.base)) await this.#findLater(base, some);
   }
 
-  /** Finds the first later version that prices each usage, among the next ones and the one in force now. */
+  /** Finds the first later version that prices each usage. It keeps no other version, because there may be thousands. */
   async #findLater(base: number | null, repairs: readonly Repair[]): Promise<void> {
     const { db, environment } = this.#ctx;
     const nowMs = this.#ctx.now();
     let last = base === null ? { effectiveAtMs: -1, version: 0 } : this.#read(base);
     let open = repairs;
-    const search = (rows: readonly VersionRow[]) => {
-      this.take(rows);
-      for (const { version } of rows) {
-        const later = this.#read(version);
-        for (const { key, usage } of open) {
-          if (priceOf(later.rules, usage).kind !== "missing") this.#repaired.set(key, later);
-        }
-        open = open.filter(({ key }) => !this.#repaired.has(key));
-        last = later;
-      }
-    };
-    for (let read = 0; read < LATER_READS_MAX && open.length > 0; read++) {
+    while (open.length > 0) {
       const position = { fromMs: last.effectiveAtMs, after: last.version, nowMs };
       const rows = await all(db, selectLater({ environmentId: environment.id, ...position }));
-      search(rows);
-      if (rows.length < VERSIONS_A_READ) break;
+      for (const row of rows) {
+        if (open.length === 0) break;
+        const rules = preparePrices(JSON.parse(row.rules) as PriceRule[]);
+        const isPriced = ({ usage }: Repair) => priceOf(rules, usage).kind !== "missing";
+        for (const { key } of open.filter(isPriced)) this.#repaired.set(key, row.version);
+        open = open.filter(({ key }) => !this.#repaired.has(key));
+        last = row;
+      }
+      if (rows.length === 0) break;
     }
-    if (open.length > 0) search(await all(db, this.#selectAt([nowMs])));
     for (const { key } of open) this.#repaired.set(key, null);
   }
 }
