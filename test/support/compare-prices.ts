@@ -6,14 +6,15 @@ import type { Pair } from "./history.ts";
 export async function comparePrices({ environmentId, model }: Pair, where: string): Promise<number> {
   const priceOf = `meters, price_version AS version, cost_minor AS cost`;
   const { results } = await env.DB.prepare(
-    `SELECT event_id AS id, ${priceOf} FROM usage_events WHERE environment_id = ?1
-     UNION ALL SELECT id, ${priceOf} FROM reservations WHERE environment_id = ?1`,
+    `SELECT 0 AS isHold, event_id AS id, ${priceOf} FROM usage_events WHERE environment_id = ?1
+     UNION ALL SELECT 1, id, ${priceOf} FROM reservations WHERE environment_id = ?1`,
   )
     .bind(environmentId)
-    .all<{ id: string; meters: string | null; version: number | null; cost: number | null }>();
+    .all<{ isHold: 0 | 1; id: string; meters: string | null; version: number | null; cost: number | null }>();
   let priced = 0;
-  for (const { id, meters, version, cost } of results) {
-    const hold = model.holds.get(id);
+  for (const { isHold, id, meters, version, cost } of results) {
+    // A charge has the id of its hold.
+    const hold = isHold === 1 ? model.holds.get(id) : undefined;
     const use = hold?.use ?? model.events.get(id)?.use;
     if (use === undefined) continue;
     const expected = {
