@@ -95,22 +95,26 @@ export const selectInForceAt = query((value: ValueOf<ListOfEnvironment & { momen
     .where(and(eq(priceLists.environmentId, value("environmentId")), sql`${priceLists.version} = wanted.number`));
 });
 
-/** The version that a reservation pins, unless the isolate knows it. */
-export const selectPinned = query((value: ValueOf<ListOfEnvironment & { reservationId: string; known: string }>) =>
-  drizzle
-    .select(versionFields())
-    .from(reservations)
-    .crossJoin(priceLists)
-    .where(
-      and(
-        eq(reservations.environmentId, value("environmentId")),
-        eq(reservations.id, value("reservationId")),
-        sql`${reservations.priceVersion} NOT IN (SELECT value FROM json_each(${value("known")}))`,
-        eq(priceLists.environmentId, reservations.environmentId),
-        eq(priceLists.version, reservations.priceVersion),
-      ),
-    ),
-);
+/** The version that a reservation pins, beside the reservation's row. Nulls if it pins none, or the isolate knows it. */
+export interface PinnedVersion {
+  readonly priceVersion: number | null;
+  readonly pinnedAtMs: number | null;
+  readonly pinnedRules: string | null;
+  readonly pinnedCosts: string | null;
+}
+export const pinnedVersionFields = () =>
+  computed({
+    pinnedAtMs: sql<number | null>`${priceLists.effectiveAtMs}`,
+    pinnedRules: sql<string | null>`${priceLists.rules}`,
+    pinnedCosts: sql<string | null>`${priceLists.costs}`,
+  });
+/** For a LEFT JOIN of reservations: only one row more than the index, however large the list is. */
+export const isPinnedAndUnknown = (value: ValueOf<{ known: string }>) =>
+  and(
+    eq(priceLists.environmentId, reservations.environmentId),
+    eq(priceLists.version, reservations.priceVersion),
+    sql`${priceLists.version} NOT IN (SELECT value FROM json_each(${value("known")}))`,
+  );
 
 export const selectByNumber = query((value: ValueOf<ListOfEnvironment & { versions: string }>) =>
   drizzle

@@ -18,12 +18,12 @@ import {
 } from "./price.ts";
 import {
   inForceBy,
+  type PinnedVersion,
   type PriceVersion,
   selectByNumber,
   selectInForceAt,
   selectInForceOnce,
   selectLater,
-  selectPinned,
   VERSIONS_A_READ,
   type VersionRow,
   versionMemoryOf,
@@ -112,7 +112,8 @@ export async function withPrices<Answer>(
 
 const NO_VERSION: PriceBase = { version: null, mayHaveLater: false };
 
-const needsPrice = ({ meters, quantities }: UnpricedUsage): boolean =>
+/** Returns whether the price list decides about a usage: it has meters, or nothing that says how much it was. */
+export const needsPrice = ({ meters, quantities }: UnpricedUsage): boolean =>
   meters !== undefined || (quantities !== undefined && isUnstated(quantities));
 
 /** The prices of an environment, as one call reads them. It keeps the versions that it has seen until it ends. */
@@ -132,7 +133,8 @@ export class Prices {
     this.#effectiveAtMs = new Map([...this.#versions].map(([version, { effectiveAtMs }]) => [version, effectiveAtMs]));
   }
 
-  get #known(): string {
+  /** The numbers of the versions that need not be read, as JSON. */
+  get known(): string {
     return JSON.stringify([...this.#versions.keys()]);
   }
 
@@ -147,17 +149,11 @@ export class Prices {
 
   #selectAt(moments: readonly number[]): Statement<VersionRow> {
     this.#isSelected = true;
-    const key = { environmentId: this.#ctx.environment.id, known: this.#known };
+    const key = { environmentId: this.#ctx.environment.id, known: this.known };
     const different = [...new Set(moments)];
     const [only] = different;
     if (different.length === 1 && only !== undefined) return selectInForceOnce({ ...key, atMs: only });
     return selectInForceAt({ ...key, moments: JSON.stringify(different) });
-  }
-
-  /** Selects the version that a reservation pins, for the usage of its commit. */
-  selectPinned(reservationId: string, usage: UnpricedUsage): Statement<VersionRow>[] {
-    if (!needsPrice(usage)) return [];
-    return [selectPinned({ environmentId: this.#ctx.environment.id, reservationId, known: this.#known })];
   }
 
   /** Returns whether a decision from memory can know the version in force at each time of a usage that needs a price. */
@@ -173,6 +169,12 @@ export class Prices {
   /** Returns whether a decision from memory can know the version in force now, which a hold pins. */
   canRecallNow(settingsSnapshot: string | null): boolean {
     return inForceBy(settingsSnapshot, this.#ctx.now()) !== undefined;
+  }
+
+  /** Takes the version that was read with a reservation. */
+  takePinned({ priceVersion: version, pinnedAtMs, pinnedRules, pinnedCosts }: Partial<PinnedVersion>): void {
+    if (version == null || pinnedAtMs == null) return;
+    this.take([{ version, effectiveAtMs: pinnedAtMs, rules: pinnedRules ?? null, costs: pinnedCosts ?? null }]);
   }
 
   /** Takes the rows of a select. */
