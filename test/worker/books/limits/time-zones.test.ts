@@ -1,6 +1,8 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { refreshOffsets } from "../../../../src/books/limits/refresh-offsets.ts";
+import { makeStatements } from "../../../../src/books/statements/make-statements.ts";
+import { sumDays } from "../../../../src/books/usage/sum-days.ts";
 import { HOUR_MS } from "../../../../src/lib/time.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { runPart } from "../../../support/cron.ts";
@@ -217,4 +219,26 @@ it("a zone that the runtime does not know is read at its last known offset, and 
   expect((await hold(1)).status).toBe(200);
   expect(await checkpoints()).toMatchObject([{ used: 1, resetsAt: "2026-01-16T23:00:00.000Z" }]);
   expect((await admin("PATCH", `/usage-limits/${limitIds[0]}`, { amount: 20 })).status).toBe(200);
+});
+
+it("day sums, the times of totals and statements are in UTC, whatever the zone of limits and grants", async () => {
+  const zone = { timeZone: "Pacific/Auckland" };
+  const world = await berlinWorld("2026-01-31T22:00:00.000Z", [zone, { ...zone, every: "month" }]);
+  const { clock, use, callOk, admin } = world;
+  await use(1);
+  const span = "from=2026-01-01T00:00:00Z&to=2026-03-01T00:00:00Z";
+  const timesBy = async (groupBy: string): Promise<string[]> =>
+    (await callOk("GET", `/usage?userId=u&${span}&groupBy=${groupBy}`)).totals.map(
+      ({ time }: { time: string }) => time,
+    );
+  expect(await timesBy("day")).toEqual(["2026-01-31T00:00:00.000Z"]);
+  expect(await timesBy("month")).toEqual(["2026-01-01T00:00:00.000Z"]);
+  expect(await runPart(sumDays, makeAdminCtx(clock))).toEqual([]);
+  const sums = (await admin("GET", `/usage?mode=live&${span}&groupBy=day`)).body.totals;
+  expect(sums).toMatchObject([{ time: "2026-01-31T00:00:00.000Z", events: 1 }]);
+  clock.ms = Date.parse("2026-02-01T01:00:00.000Z");
+  const { statementId } = (await admin("POST", "/statements", { mode: "live", month: "2026-01" })).body;
+  expect(await runPart(makeStatements, makeAdminCtx(clock))).toEqual([]);
+  const statement = (await admin("GET", `/statements/${statementId}`)).body;
+  expect(statement).toMatchObject({ month: "2026-01", lines: [{ unit: "count", spent: 1 }] });
 });
