@@ -1,7 +1,7 @@
 /** Amounts, times, usages and match rules of the models. */
 export type Unit = "count" | "tokens" | "seconds" | "cents";
 export type Quantities = { [U in Unit]?: number };
-export type Use = { userId: string; event: string; model?: string; quantities?: Quantities };
+export type Use = { userId: string; memberId?: string; event: string; model?: string; quantities?: Quantities };
 export type Rule = { event?: string; model?: string };
 
 const SCALE = { count: 1_000, tokens: 1_000, seconds: 1_000, cents: 1_000_000 };

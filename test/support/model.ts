@@ -224,10 +224,10 @@ export function createModel(clock: { now: () => number }) {
     return { legs, uncovered, skipped: skipped.slice(0, 20) }; // U12
   };
   const spend = (given: Use, { eventId, occurredAt, onShortage = "reject" }: Spent, hold?: Hold): Answer => {
-    const { userId, event, model } = given;
+    const { userId, memberId, event, model } = given;
     // A commit's model replaces the reservation's (U6).
     const use = hold && model === undefined ? { ...given, ...modelOf(hold.use) } : given;
-    const subject = hold ? { hold: hold.id, model } : { userId, event, model };
+    const subject = hold ? { hold: hold.id, model } : { userId, memberId, event, model };
     const sent = { quantities: sentQuantities(use), occurredAt, onShortage };
     const request = { ...subject, ...sent };
     expire(use.userId);
@@ -303,17 +303,17 @@ export function createModel(clock: { now: () => number }) {
       return { status: 200, body: { balanceId: b.id, remaining: left(b) } };
     },
     commit: (hold: Hold, { quantities, ...model }: Pick<Use, "quantities" | "model">, spent: Spent) => {
-      const { userId, event } = hold.use;
-      return spend({ userId, event, ...model, ...(quantities && { quantities }) }, spent, hold);
+      const { quantities: _, model: __, ...of } = hold.use;
+      return spend({ ...of, ...model, ...(quantities && { quantities }) }, spent, hold);
     },
     reserve(use: Use, seconds: number, onExpiry: OnExpiry | undefined, id: string): Answer {
-      const { userId, event, model } = use;
+      const { userId, event, model, memberId } = use;
       const sent = {
         quantities: sentQuantities(use),
         expiresInSeconds: seconds,
         onExpiry: onExpiry ?? "return",
       };
-      const request = { userId, event, model, ...sent };
+      const request = { userId, memberId, event, model, ...sent };
       const known = holds.get(id);
       expire(use.userId);
       if (known) return again(known, request);
