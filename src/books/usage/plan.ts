@@ -13,8 +13,9 @@ import { inSpendingOrder, type PayingRow, type SpendableBalance, statusOf } from
 import { burnDown, LEGS_MAX, spendingOrder, type Usage } from "../ledger/burn-down.ts";
 import { counterKey } from "../ledger/counters.ts";
 import type { Debit, PlannedPayment } from "../ledger/debits.ts";
+import { inOrderOfEnds, readDueHold } from "../ledger/due-holds.ts";
 import { readDuePeriods, selectDuePeriods } from "../ledger/due-periods.ts";
-import { type DueHold, inOrderOfEnds, readDueHold } from "../ledger/hold.ts";
+import type { DueHold } from "../ledger/hold.ts";
 import { spendableBalances } from "../ledger/payers.ts";
 import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import { apply, changesOfHolds, settle } from "../ledger/settle.ts";

@@ -15,11 +15,11 @@ import {
   presentLeg,
   type ReservationRow,
   readLegs,
-  seqOfSettlingEvent,
   settlementFields,
   willBeCharged,
 } from "../ledger/hold.ts";
 import { memberIdOf, namedMemberOf } from "../ledger/payer-members.ts";
+import { seqOfSettlingEvent } from "../ledger/settle-reservations.ts";
 import { legsField, SHOWN_LEG_BYTES_MAX, shownLegs } from "../ledger/stored-legs.ts";
 import { isPinnedAndUnknown, type PinnedVersion, pinnedVersionFields } from "../prices/price-versions.ts";
 import type { AmountOfBalance } from "./describe-events.ts";
