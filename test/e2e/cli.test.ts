@@ -308,15 +308,20 @@ describe("purser import", () => {
     const { run, appId, keys, remaining } = await world();
     const count = 600;
     const lines = Array.from({ length: count }, (_, at) => `user_${at},tokens,${at + 1},r${at}`);
-    file(["userId,unit,remaining,ref", ...lines].join("\n"));
+    // The first line is refused, and stays refused once.
+    file(["userId,unit,remaining,ref", "user_0,tokens,-1,r", ...lines].join("\n"));
     const child = start(["import", "balances.csv", "--app", appId, "--mode", "live"], {
       PURSER_SECRET_KEY: keys.sk_live,
     });
     const ended = finished(child);
-    await expect.poll(() => existsSync(join(folder, "balances.csv.progress.json")), { timeout: 60_000 }).toBe(true);
+    const progress = join(folder, "balances.csv.progress.json");
+    const grantedNow = () => (existsSync(progress) ? JSON.parse(readFileSync(progress, "utf8")).granted : 0);
+    await expect.poll(grantedNow, { timeout: 60_000 }).toBeGreaterThan(0);
     child.kill("SIGKILL");
     await ended;
-    expect(JSON.parse((await run()).out)).toMatchObject({ refused: 0 });
+    const { granted, repeated, refused } = JSON.parse((await run()).out);
+    // Each line counts once, those that the killed run did after it last noted its place as granted before.
+    expect([granted + repeated, refused]).toEqual([count, 1]);
     expect(existsSync(join(folder, "balances.csv.progress.json"))).toBe(false);
     expect([await remaining("user_0"), await remaining(`user_${count - 1}`)]).toEqual([[1], [count]]);
     const { results } = await server.db
@@ -347,7 +352,9 @@ describe("purser prices import", () => {
   }`;
   const MODELS_DEV = `{ "acme": { "id": "acme", "models": { "owl": { "id": "owl", "cost": {
     "input": 3, "output": 15, "cache_read": 0.3, "cache_write": 3.75, "reasoning": 15,
-    "context_over_200k": { "input": 6, "output": 22.5 } } } } },
+    "tiers": [{ "input": 12, "output": 22.5, "tier": { "type": "context", "size": 600000 } },
+      { "input": 6, "output": 18, "tier": { "type": "context", "size": 200000 } }] } },
+    "map": { "id": "map", "cost": { "input": 0.02, "output": 0 } } } },
     "resold": { "models": { "owl": { "cost": { "input": 9, "output": 9 } } } } }`;
   const prices = (source: string, ...more: readonly string[]) => {
     writeFileSync(join(folder, "list.json"), source);
@@ -415,7 +422,8 @@ describe("purser prices import", () => {
       "--per-cent",
       "10",
     );
-    expect(JSON.parse(made.out)).toMatchObject({ imported: ["acme/owl"], problems: [] });
+    const problems = [expect.stringMatching(/^acme\/map: output not mapped/)];
+    expect(JSON.parse(made.out)).toMatchObject({ imported: ["acme/owl", "acme/map"], problems });
     const { appId, keys } = await server.makeApp();
     const pushed = await purser(["push", "--app", appId, "--mode", "live", "--yes"]);
     expect(pushed).toMatchObject({ code: 0, err: "" });
@@ -423,7 +431,20 @@ describe("purser prices import", () => {
     const price = (input: number) =>
       client.previewPrice({ event: "chat", model: "owl", meters: { input, output: 1_000_000 } });
     expect((await price(1_000)).quantities).toEqual({ count: 15_003 });
-    expect((await price(1_000_000)).quantities).toEqual({ count: 28_500 });
+    expect((await price(300_000)).quantities).toEqual({ count: 19_800 });
+    expect((await price(1_000_000)).quantities).toEqual({ count: 34_500 });
+    // An embedding has no output. Output that the list does not price is rejected, never free.
+    const embed = (output: number) =>
+      client.previewPrice({ event: "embed", model: "map", meters: { input: 1_000_000, output } });
+    expect((await embed(0)).quantities).toEqual({ count: 20 });
+    await expect(embed(1)).rejects.toMatchObject({ code: "price_not_found" });
+  });
+
+  it("writes nothing when the list would be too long for Purser", async () => {
+    const models = Array.from({ length: 2_001 }, (_, at) => [`m${at}`, { input_cost_per_token: 1e-6 }]);
+    const made = await prices(JSON.stringify(Object.fromEntries(models)), "--from", "litellm", "--models", "*");
+    expect(made).toMatchObject({ code: 1, err: expect.stringContaining("#/prices/rules: Array has too many items") });
+    expect(existsSync(join(folder, "purser.config.json"))).toBe(false);
   });
 
   it("refuses a model that two providers have at two prices", async () => {
