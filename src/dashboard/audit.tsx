@@ -7,7 +7,6 @@ import { textColumn, timeColumn } from "./columns.tsx";
 import { Table } from "./components.tsx";
 import { type DashboardEnv, textField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
-import { pathIn } from "./layout.tsx";
 import { listRoutes, type Resource } from "./resource.tsx";
 
 /** The page that shows the changed setting, for actions on the application itself. */

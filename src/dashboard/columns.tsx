@@ -45,7 +45,7 @@ export const timeColumn = <Name extends string>(
 export const numberColumn = <Name extends string>(name: Name, head: string): SharedColumn<Name, number> => ({
   name,
   head: numberHead(head),
-  cell: (row) => amountText(row[name]),
+  cell: (row) => <span class="num">{amountText(row[name])}</span>,
   value: (row) => row[name],
 });
 

@@ -161,11 +161,12 @@ const usersList: Resource<FoundUser, FoundMore> = {
       return { rows: users, nextCursor };
     };
   },
-  kept: ({ q }, first) => (q || first === null || first.isRecent === true ? {} : { by: "id" }),
-  empty: ({ q }) =>
-    q === undefined || q === ""
+  kept: (form, first) =>
+    searchText(form) !== undefined || first === null || first.isRecent === true ? {} : { by: "id" },
+  empty: (form) =>
+    searchText(form) === undefined
       ? "No users yet. A user appears with the first grant or usage event."
-      : `No user's id begins with “${q}”.`,
+      : `No user's id begins with “${searchText(form)}”.`,
   words: ["First users", "More users"],
   foot: (c, { first, list }) =>
     first?.isRecent === true && list.sorted === null ? (

@@ -114,7 +114,7 @@ function expectedOf(
       ...{
         event,
         model: name,
-        memberId: null,
+        memberId: use.memberId ?? null,
         ...usageDetails(use),
       },
       ...{ occurredAt: timeText(occurredMs), properties: null, ...body },
@@ -127,7 +127,7 @@ function expectedOf(
     const holds = hold.legs.map(([{ id: balanceId, packId, unit }, minor]) => ({
       ...{ balanceId, packId, unit, amount: fromMinor(unit, minor) },
     }));
-    const data = { reservationId: hold.id, memberId: null, event: hold.use.event, holds };
+    const data = { reservationId: hold.id, memberId: hold.use.memberId ?? null, event: hold.use.event, holds };
     addExpected("reservation.expired", hold.use.userId, data, holds.length === 0 ? null : lastSeq(back));
   }
   for (const { userId, body } of refunds) addExpected("credits.refunded", userId, body, null);
@@ -194,8 +194,8 @@ export async function compareMessages(pair: Pair, where: string): Promise<void> 
   const messages = all.filter(({ type }) => type !== "usage.limit_reached");
   const ofLimits = all.filter(({ type }) => type === "usage.limit_reached");
   // test/worker/books/limits tests the other fields of messages about limits.
-  const reached = ofLimits.map(({ data: { userId, limitId, resetsAt } }) =>
-    JSON.stringify({ userId, limitId, resetsAt }),
+  const reached = ofLimits.map(({ data: { userId, memberId, limitId, resetsAt } }) =>
+    JSON.stringify({ userId, memberId, limitId, resetsAt }),
   );
   const expected = [...pair.model.limits.reported.values()].map((report) => JSON.stringify(report));
   expect(reached.sort(), `limits reached ${where}`).toEqual(expected.sort());
