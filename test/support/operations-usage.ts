@@ -195,17 +195,6 @@ export const usageOperations: readonly Operation[] = [
     },
   },
   {
-    name: "usage event without a price that returns a due hold",
-    isIdempotent: true,
-    status: 404,
-    prepare: async (scene) => {
-      await setPrices(scene);
-      await dueHold(scene);
-      const request = { userId: scene.userId, event: "chat.completed", meters: { unknown: 1 } };
-      return () => scene.send("POST", `${USAGE}/events`, { ...request, eventId: idOf(scene, "event") });
-    },
-  },
-  {
     name: "free usage event, of quantities that are all 0",
     isIdempotent: true,
     prepare: async (scene) => {
