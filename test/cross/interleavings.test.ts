@@ -168,7 +168,10 @@ async function reserveBoth(pair: Pair, { userId, interleaving: { order, targets 
   // The first holds 100 and 60 tokens, the second 140 tokens and 6 cents: they share the second balance.
   for (const [index, quantities] of [{ tokens: 160 }, { tokens: 200, cents: 20 }].entries()) {
     const seconds = targets.expire === index ? ((order.indexOf("expire") + 1) * STEP_MS) / 1_000 : 86_400;
-    const use = { userId, event: "chat.completed", quantities: { count: 0, ...quantities } };
+    // Two of three holds are a member's.
+    const member = ["", "mia", userId][(Number(userId.replace(/\D/g, "")) + index) % 3];
+    const ofMember = member ? { memberId: member } : {};
+    const use = { userId, ...ofMember, event: "chat.completed", quantities: { count: 0, ...quantities } };
     const reservationId = reservationOf(userId, index);
     // Half of the users' reservations are charged when they expire.
     const onExpiry = Number(userId.replace(/\D/g, "")) % 2 === 0 ? "charge" : "return";
