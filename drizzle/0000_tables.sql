@@ -841,6 +841,7 @@ CREATE TABLE `usage_limits` (
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `usage_limits_name_key` ON `usage_limits` (`environment_id`,`name_key`) WHERE is_deleted = 0;--> statement-breakpoint
+CREATE INDEX `usage_limits_zone` ON `usage_limits` (`time_zone`,`utc_offset_ms`) WHERE is_deleted = 0 AND time_zone <> 'UTC';--> statement-breakpoint
 CREATE TABLE `usage_to_sum` (
 	`environment_id` integer NOT NULL,
 	`account_id` integer NOT NULL,

@@ -16,7 +16,13 @@ const TESTS = {
   ],
   worker: [
     ...["auth/jwt", "auth/reseal-secrets", "catalog/admin-keys", "catalog/audit", "clocks/clock", "dashboard/rows"],
-    ...["books/credits/bounds", "books/ledger/write", "books/recurring/many-balances", "books/statements"],
+    ...[
+      "books/credits/bounds",
+      "books/ledger/time-zones",
+      "books/ledger/write",
+      "books/recurring/many-balances",
+      "books/statements",
+    ],
     ...["books/usage/event-list"],
     ...["books/usage/environment-usage", "people/capture/faults", "people/capture/retention", "people/identity"],
     ...["erasure/forget-tombstones", "erasure/messages", "erasure/tombstones"],

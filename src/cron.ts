@@ -1,6 +1,7 @@
 import { oldSealsPart } from "./auth/secrets.ts";
 import { systemCtx } from "./auth/system-ctx.ts";
 import { expiriesPart } from "./books/alerts/find-expiries.ts";
+import { offsetsPart } from "./books/limits/refresh-offsets.ts";
 import { periodsPart } from "./books/recurring/grant-due.ts";
 import { statementsPart } from "./books/statements/make-statements.ts";
 import { holdsPart } from "./books/usage/expire.ts";
@@ -40,6 +41,7 @@ export const cronParts: readonly CronPart[] = [
   unmatchedPart,
   statementsPart,
   daySumsPart,
+  offsetsPart,
   oldMessagesPart,
   oldStripeEventsPart,
   oldEventsPart,

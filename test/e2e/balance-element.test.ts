@@ -332,6 +332,34 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     expect(await textIn("ok")).toBe("Uses 87");
   });
 
+  it("says when a limit resets, at its zone's time and place, whatever the browser's zone is", async () => {
+    const zoned = await server.makeApp(END_USER_SETTING);
+    const limits = `/api/v1/admin/apps/${zoned.appId}/usage-limits`;
+    const limit = { mode: "live", unit: "count", amount: 50 };
+    await post(limits, { ...limit, name: "Daily", every: "day", timeZone: "Europe/Berlin" }, ADMIN_TOKEN);
+    await post(limits, { ...limit, name: "Monthly", every: "month", timeZone: "America/New_York" }, ADMIN_TOKEN);
+    await post(limits, { ...limit, name: "Plain", every: "day" }, ADMIN_TOKEN);
+    const { sk_live: key, pk_live: publishableKey } = zoned.keys;
+    const shown = await fetch(`${server.url}/api/v1/usage/limits?userId=zoe`, {
+      headers: { authorization: `Bearer ${key}` },
+    });
+    const monthly = ((await shown.json()) as { limits: { resetsAt: string }[] }).limits[1]?.resetsAt ?? "";
+    const first = new Date(monthly).toLocaleDateString("en-US", { dateStyle: "medium", timeZone: "America/New_York" });
+    await openElement("zoe", 'limits locale="en-US"', {
+      publishableKey,
+      token: await userToken(END_USER_SECRET, "zoe"),
+    });
+    await page.waitForSelector("purser-balance [part~=resets]", { state: "attached" });
+    const resets = (await page.locator("purser-balance [part~=resets]").allTextContents()).map((text) =>
+      text.replace("\u202f", " "),
+    );
+    expect(resets).toEqual(["resets at 12:00 AM, Berlin", `resets at ${first}, 12:00 AM, New York`]);
+    await run('balance.setAttribute("lang", "de")');
+    await run("balance.refresh()");
+    expect(await page.locator("purser-balance [part~=resets]").first().textContent()).toBe("resets at 00:00, Berlin");
+    await expectAccessible(page);
+  });
+
   it("shows the operator's names of units, and the page's own texts rather than them", async () => {
     const named = await server.makeApp(END_USER_SETTING);
     const admin = `/api/v1/admin/apps/${named.appId}`;

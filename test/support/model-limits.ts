@@ -1,4 +1,13 @@
-import { fromMinor, matches, type Rule, timeText, toMinor, type Unit, type Use } from "./model-amounts.ts";
+import {
+  fromMinor,
+  matches,
+  quantitiesOf,
+  type Rule,
+  timeText,
+  toMinor,
+  type Unit,
+  type Use,
+} from "./model-amounts.ts";
 import { createZone } from "./zone-model.ts";
 
 export interface Limit {
@@ -48,7 +57,7 @@ export function createLimits(clock: { now: () => number }, countedOf: (userId: s
     return { windowMs, endMs, used, amount: amount === null ? null : toMinor(unit, amount) };
   };
   const minorOf = (limit: Limit, use: Use) =>
-    matches(limit, use) ? toMinor(limit.unit, { count: 1, ...use.quantities }[limit.unit] ?? 0) : 0n;
+    matches(limit, use) ? toMinor(limit.unit, quantitiesOf(use)[limit.unit] ?? 0) : 0n;
   return {
     limits,
     reported,

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 import type { Pair } from "./history.ts";
-import { expiryText, fromMinor, timeText, type Unit } from "./model-amounts.ts";
+import { expiryText, fromMinor, timeText, type Unit, usageDetails } from "./model-amounts.ts";
 
 /** The message types of a random history's endpoint. alerts-model.ts has the model of alerts. */
 export const MESSAGE_TYPES = [
@@ -109,15 +109,13 @@ function expectedOf(
     const hold = [...model.holds.values()].find((each) => each.eventId === eventId);
     const paid = entries.filter((entry) => entry.eventId === eventId);
     const returned = hold?.state === "committed" ? entries.filter((entry) => isBack(entry, hold.id)) : [];
-    const { event, model: name = null, quantities } = use;
+    const { event, model: name = null } = use;
     const data = {
       ...{
         event,
         model: name,
-        quantities: { count: 1, ...quantities },
         memberId: null,
-        meters: null,
-        priceVersion: null,
+        ...usageDetails(use),
       },
       ...{ occurredAt: timeText(occurredMs), properties: null, ...body },
     };

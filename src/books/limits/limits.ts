@@ -99,16 +99,20 @@ const limitsJson = () => {
   )`;
 };
 
-/** Copies an environment's limits into its settings snapshot. Send it in the batch that changes the limits. */
-export const syncLimits = query((value: ValueOf<{ environmentId: number }>) => {
+/** SQL: an environment's settings snapshot with a copy of its limits. */
+export function snapshotWithLimits() {
   const before = sql`coalesce(${environments.settingsSnapshot}, '{}')`;
-  const settingsSnapshot = sql`nullif(iif(${limitsJson()} = '[]', json_remove(${before}, '$.limits'),
+  return sql`nullif(iif(${limitsJson()} = '[]', json_remove(${before}, '$.limits'),
     json_set(${before}, '$.limits', json(${limitsJson()}))), '{}')`;
-  return drizzle
+}
+
+/** Copies an environment's limits into its settings snapshot. Send it in the batch that changes the limits. */
+export const syncLimits = query((value: ValueOf<{ environmentId: number }>) =>
+  drizzle
     .update(environments)
-    .set({ settingsSnapshot })
-    .where(eq(environments.id, value("environmentId")));
-});
+    .set({ settingsSnapshot: snapshotWithLimits() })
+    .where(eq(environments.id, value("environmentId"))),
+);
 
 const LIMITS_MAX = 20;
 const ofEnvironment = (value: ValueOf<{ environmentId: number }>) =>
@@ -180,7 +184,7 @@ export async function createLimit(
   const auditEntry = newAuditEntry(admin, { appId, action: "usage_limit.created", target: limitId, details: { mode } });
   const nowMs = timesOf(environment.clock, admin).now();
   const timeZone = hasTimeZone(every) ? (input.timeZone ?? UTC.timeZone) : null;
-  const utcOffsetMs = timeZone === null ? 0 : offsetMsAt({ timeZone, utcOffsetMs: 0 }, nowMs);
+  const utcOffsetMs = timeZone === null ? 0 : offsetMsAt({ timeZone, utcOffsetMs: 0 }, admin.now());
   const values = {
     ...key,
     name,

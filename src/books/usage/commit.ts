@@ -22,7 +22,7 @@ import { payersOfCommit, type SettledHold, settleHold } from "../ledger/settle.t
 import { selectBalancesForCommit } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/count-usage.ts";
-import { withPrices } from "../prices/prices-in-force.ts";
+import { needsPrice, withPrices } from "../prices/prices-in-force.ts";
 import type { AmountOfBalance } from "./describe-events.ts";
 import { assertNotAhead, insufficientCredits, noteIfRejected, warnOfQuantities } from "./plan.ts";
 import {
@@ -37,6 +37,7 @@ import {
   reservationClosed,
   reservationNotFound,
   selectReservation,
+  selectReservationToCommit,
   selectShownReservation,
 } from "./reservations.ts";
 import { answerEventRepeat, type EventOutput, selectEvent, writeEvent } from "./write-event.ts";
@@ -86,18 +87,17 @@ export async function commitReservation(
       writeForUser(ctx, {
         user: { reservationId },
         read: () => [
-          selectReservation(ctx, reservationId),
+          selectReservationToCommit(ctx, reservationId, needsPrice({ event: "", ...sent }) ? prices.known : null),
           selectEvent(ctx, eventId),
-          ...prices.selectPinned(reservationId, { event: "", ...sent }),
         ],
         balances: (nowMs) => selectBalancesForCommit(ctx, { reservationId }, { nowMs, reservationId }),
         recall: ({ reservations }) => {
           const reservation = reservations.get(reservationId);
           return reservation === undefined ? null : [[reservation], []];
         },
-        decide: ([[reservation], [stored], listed], account) => {
-          prices.take(listed);
+        decide: ([[reservation], [stored]], account) => {
           assert(reservation !== undefined, "the account was found by this reservation");
+          prices.takePinned(reservation);
           const hold = asHold(reservation);
           heldUnits = hold.legs.map(({ unit }) => unit);
           if (stored !== undefined) {

@@ -1,7 +1,7 @@
 import { and, desc, eq, gt, lte, not, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { asInteger, computed, drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
-import { accounts, reservations } from "../../db/schema.ts";
+import { accounts, priceLists, reservations } from "../../db/schema.ts";
 import { all, type Statement } from "../../db/sql.ts";
 import { invalidCursor, PurserError } from "../../errors.ts";
 import { cutPage, decodeTextCursor, encodeTextCursor, firstWithin, LIST_PAGE_BYTES_MAX } from "../../lib/cursor.ts";
@@ -20,6 +20,7 @@ import {
 } from "../ledger/hold.ts";
 import { memberIdOf, namedMemberOf } from "../ledger/payer-members.ts";
 import { legsField, SHOWN_LEG_BYTES_MAX, shownLegs } from "../ledger/stored-legs.ts";
+import { isPinnedAndUnknown, type PinnedVersion, pinnedVersionFields } from "../prices/price-versions.ts";
 import type { AmountOfBalance } from "./describe-events.ts";
 
 export interface ReservationOutput {
@@ -61,22 +62,37 @@ export type ReservationKey = { environmentId: number; reservationId: string };
 export const ofReservationKey = (value: ValueOf<ReservationKey>) =>
   and(eq(reservations.environmentId, value("environmentId")), eq(reservations.id, value("reservationId")));
 
+const settleableFields = () => ({
+  ...fields(reservations, "id", "event", "model", "state"),
+  ...legsField(),
+  ...fields(reservations, "createdAtMs", "expiresAtMs", "settledEventId", "requestHash", "priceVersion"),
+  ...settlementFields(),
+  ...computed({ memberId: namedMemberOf(reservations) }),
+});
 const selectReservationById = query((value: ValueOf<ReservationKey>) =>
+  drizzle.select(settleableFields()).from(reservations).where(ofReservationKey(value)),
+);
+const selectReservationAndPrices = query((value: ValueOf<ReservationKey & { known: string }>) =>
   drizzle
-    .select({
-      ...fields(reservations, "id", "event", "model", "state"),
-      ...legsField(),
-      ...fields(reservations, "createdAtMs", "expiresAtMs", "settledEventId", "requestHash", "priceVersion"),
-      ...settlementFields(),
-      ...computed({ memberId: namedMemberOf(reservations) }),
-    })
+    .select({ ...settleableFields(), ...pinnedVersionFields() })
     .from(reservations)
+    .leftJoin(priceLists, isPinnedAndUnknown(value))
     .where(ofReservationKey(value)),
 );
 
 /** The reservation with an id: at most one row. */
 export function selectReservation(ctx: TenantCtx, reservationId: string): Statement<ReservationRow> {
   return selectReservationById({ environmentId: ctx.environment.id, reservationId });
+}
+
+/** The same with the version of the price list that it pins, unless it is among the known ones. `known` is null if it needs no price. */
+export function selectReservationToCommit(
+  ctx: TenantCtx,
+  reservationId: string,
+  known: string | null,
+): Statement<ReservationRow & Partial<PinnedVersion>> {
+  if (known === null) return selectReservation(ctx, reservationId);
+  return selectReservationAndPrices({ environmentId: ctx.environment.id, reservationId, known });
 }
 
 export function asHold(row: ReservationRow): Hold {

@@ -213,7 +213,7 @@ export const usageLimits = sqliteTable(
       .default("user"),
     /** The zone whose calendar the windows follow (TZ1). Null for windows shorter than a day. */
     timeZone: text("time_zone"),
-    /** The zone's last known offset. */
+    /** The zone's last known offset in real time, which the cron keeps up to date. */
     utcOffsetMs: integer("utc_offset_ms").notNull(),
     createdAtMs: integer("created_at_ms").notNull(),
     /** The limit is deleted; its row stays until its counters are deleted too. */
@@ -222,6 +222,8 @@ export const usageLimits = sqliteTable(
   (t) => [
     primaryKey({ columns: [t.environmentId, t.id] }),
     uniqueIndex("usage_limits_name_key").on(t.environmentId, t.nameKey).where(sql`is_deleted = 0`),
+    /** The limits whose offset changes, for the cron. */
+    index("usage_limits_zone").on(t.timeZone, t.utcOffsetMs).where(sql`is_deleted = 0 AND time_zone <> 'UTC'`),
     check("usage_limits_amount", sql`${t.amountMinor} >= 0`),
     check("usage_limits_per", sql`${t.per} IN ('user', 'member')`),
     check("usage_limits_unit", sql`${t.unit} IN ('count', 'tokens', 'seconds', 'cents')`),

@@ -10,7 +10,7 @@ import {
 import { HOUR_MS, iso, MINUTE_MS } from "../../../../src/lib/time.ts";
 import { fromLocalMs, isTimeZone, toLocalMs } from "../../../../src/lib/time-zone.ts";
 import { createRandom } from "../../../support/random.ts";
-import { isSoak, RANDOM_SEED, timeoutOf } from "../../../support/soak.ts";
+import { isSoak, RANDOM_SEED, soakPart, timeoutOf } from "../../../support/soak.ts";
 import { createZone } from "../../../support/zone-model.ts";
 
 const zoneOf = (timeZone: string) => ({ timeZone, utcOffsetMs: 0 });
@@ -39,6 +39,7 @@ describe(`time zones, PROOF_SEED=${RANDOM_SEED}`, () => {
   it("windows and periods are those of an independent calendar, for anchors and changes of clocks of fifty years, in every zone", {
     timeout: timeoutOf(TESTED.length, 10_000),
   }, () => {
+    const report = soakPart("time zones", TESTED.length, "zones", RANDOM_SEED);
     for (const timeZone of TESTED) {
       const zone = createZone(timeZone);
       const changes = zone.changes.filter(({ atMs }) => atMs > FIRST_MS && atMs < LAST_MS);
@@ -85,6 +86,7 @@ describe(`time zones, PROOF_SEED=${RANDOM_SEED}`, () => {
         comparePeriods(zone.fromLocal(localMs), every, random.integer(1, every === "year" ? 12 : 40));
       }
       expect(wrong.slice(0, 5), `${wrong.length} in ${timeZone}`).toEqual([]);
+      report();
     }
   });
 

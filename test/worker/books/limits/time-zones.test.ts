@@ -1,14 +1,36 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
+import { refreshOffsets } from "../../../../src/books/limits/refresh-offsets.ts";
+import { makeStatements } from "../../../../src/books/statements/make-statements.ts";
+import { sumDays } from "../../../../src/books/usage/sum-days.ts";
 import { HOUR_MS } from "../../../../src/lib/time.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
+import { runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { limitsWorld } from "../../../support/limits.ts";
 import { expectError } from "../../../support/rejections.ts";
+import { makeAdminCtx, type TestApp } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
 const BERLIN = { timeZone: "Europe/Berlin" };
+
+const LIMIT = { mode: "live", name: "Zoned", unit: "count", amount: 10, every: "day" };
+const ZONES = "SELECT count(DISTINCT time_zone) AS zones FROM usage_limits WHERE time_zone <> 'UTC'";
+
+/** The offsets that are stored with the environment's limits, which its snapshot must repeat. */
+async function offsetsOf(app: TestApp): Promise<readonly number[]> {
+  const { id } = app.environments.live;
+  const rows = await env.DB.prepare(
+    `SELECT l.utc_offset_ms AS stored, s.value ->> '$.utcOffsetMs' AS copied FROM usage_limits AS l
+     JOIN environments AS e ON e.id = l.environment_id JOIN json_each(e.settings_snapshot, '$.limits') AS s ON s.value ->> '$.id' = l.id
+     WHERE e.id = ? ORDER BY l.ordinal`,
+  )
+    .bind(id)
+    .all<{ stored: number; copied: number }>();
+  expect(rows.results.map(({ copied }) => copied)).toEqual(rows.results.map(({ stored }) => stored));
+  return rows.results.map(({ stored }) => stored);
+}
 
 /** Sets the clock before the first request that reads it. */
 async function berlinWorld(at: string, limits: readonly object[] = [BERLIN]) {
@@ -148,6 +170,46 @@ describe("a counter", () => {
   });
 });
 
+describe("the cron", () => {
+  it("keeps each zone's last known offset, so a zone that is no longer known is read at the offset of the season", async () => {
+    const zones = [BERLIN, { timeZone: "asia/kolkata", every: "month" }, {}, { every: "hour" }];
+    const world = await berlinWorld("2026-03-01T12:00:00.000Z", zones);
+    const { app, clock, admin, checkpoints, use } = world;
+    const deleted = (await admin("POST", "/usage-limits", { ...LIMIT, ...BERLIN })).body.limitId;
+    expect((await admin("DELETE", `/usage-limits/${deleted}`)).status).toBe(200);
+    const [, ...others] = await offsetsOf(app);
+    for (const [at, hours] of [
+      ["2026-03-29T00:59:59.999Z", 1],
+      ["2026-03-29T01:00:00.000Z", 2],
+      ["2026-10-25T00:59:59.999Z", 2],
+      ["2026-10-25T01:00:00.000Z", 1],
+      ["2027-06-01T00:00:00.000Z", 2],
+    ] as const) {
+      clock.ms = Date.parse(at);
+      expect(await runPart(refreshOffsets, makeAdminCtx(clock))).toEqual([]);
+      expect([at, await offsetsOf(app)]).toEqual([at, [hours * HOUR_MS, ...others]]);
+    }
+    // Sends the changed features to the isolate, which then judges by them.
+    await use(1);
+    await replaceZone(app.environments.live.id, "Europe/Atlantis");
+    expect((await checkpoints())[0].resetsAt).toBe("2027-06-01T22:00:00.000Z");
+  });
+
+  it("reads a few rows for each zone, and writes nothing if no clocks have changed", async () => {
+    const { clock } = await limitsWorld({ limits: [BERLIN, BERLIN, BERLIN] });
+    await limitsWorld({ limits: [BERLIN, { timeZone: "Asia/Tokyo" }] });
+    const { d1, spent } = countingD1(env.DB);
+    const root = makeAdminCtx(clock, d1);
+    await runPart(refreshOffsets, root);
+    const [{ zones }] = (await env.DB.prepare(ZONES).all<{ zones: number }>()).results as [{ zones: number }];
+    spent();
+    await runPart(refreshOffsets, root);
+    const { roundTrips, rowsRead, rowsWritten } = spent();
+    expect({ roundTrips, rowsWritten }).toEqual({ roundTrips: 1, rowsWritten: 0 });
+    expect(rowsRead).toBeLessThanOrEqual(5 * zones + 2);
+  });
+});
+
 it("a zone that the runtime does not know is read at its last known offset, and fails no write", async () => {
   const { app, clock, use, event, hold, checkpoints, admin, limitIds } = await limitsWorld({ limits: [BERLIN] });
   await replaceZone(app.environments.live.id, "Europe/Atlantis");
@@ -157,4 +219,26 @@ it("a zone that the runtime does not know is read at its last known offset, and 
   expect((await hold(1)).status).toBe(200);
   expect(await checkpoints()).toMatchObject([{ used: 1, resetsAt: "2026-01-16T23:00:00.000Z" }]);
   expect((await admin("PATCH", `/usage-limits/${limitIds[0]}`, { amount: 20 })).status).toBe(200);
+});
+
+it("day sums, the times of totals and statements are in UTC, whatever the zone of limits and grants", async () => {
+  const zone = { timeZone: "Pacific/Auckland" };
+  const world = await berlinWorld("2026-01-31T22:00:00.000Z", [zone, { ...zone, every: "month" }]);
+  const { clock, use, callOk, admin } = world;
+  await use(1);
+  const span = "from=2026-01-01T00:00:00Z&to=2026-03-01T00:00:00Z";
+  const timesBy = async (groupBy: string): Promise<string[]> =>
+    (await callOk("GET", `/usage?userId=u&${span}&groupBy=${groupBy}`)).totals.map(
+      ({ time }: { time: string }) => time,
+    );
+  expect(await timesBy("day")).toEqual(["2026-01-31T00:00:00.000Z"]);
+  expect(await timesBy("month")).toEqual(["2026-01-01T00:00:00.000Z"]);
+  expect(await runPart(sumDays, makeAdminCtx(clock))).toEqual([]);
+  const sums = (await admin("GET", `/usage?mode=live&${span}&groupBy=day`)).body.totals;
+  expect(sums).toMatchObject([{ time: "2026-01-31T00:00:00.000Z", events: 1 }]);
+  clock.ms = Date.parse("2026-02-01T01:00:00.000Z");
+  const { statementId } = (await admin("POST", "/statements", { mode: "live", month: "2026-01" })).body;
+  expect(await runPart(makeStatements, makeAdminCtx(clock))).toEqual([]);
+  const statement = (await admin("GET", `/statements/${statementId}`)).body;
+  expect(statement).toMatchObject({ month: "2026-01", lines: [{ unit: "count", spent: 1 }] });
 });
