@@ -1,5 +1,5 @@
 import { and, desc, eq, gt, lte, not, type SQL, sql } from "drizzle-orm";
-import { alias } from "drizzle-orm/sqlite-core";
+import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { asInteger, computed, drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
 import { accounts, priceLists, reservations, usageEvents } from "../../db/schema.ts";
 import { all, type Statement } from "../../db/sql.ts";
@@ -283,6 +283,12 @@ function numbersOf(value: ValueOf<ReservationsPage>, account: SQL, index: SQL, c
 
 type SettledStatus = Exclude<ReservationStatus, "open">;
 
+const SETTLED_INDEXES = {
+  committed: { name: sql`reservations_committed`, condition: (state: SQLiteColumn) => sql`${state} = 'committed'` },
+  released: { name: sql`reservations_released`, condition: (state: SQLiteColumn) => sql`${state} = 'released'` },
+  expired: { name: sql`reservations_expired`, condition: (state: SQLiteColumn) => sql`${state} = 'expired'` },
+} as const;
+
 /** Returns the queries for the reservations of a status. A due reservation has the status that its settlement will give it. */
 function numbersByStatus(status: ReservationStatus | "all", value: ValueOf<ReservationsPage>, account: SQL): SQL[] {
   const { state, expiresAtMs } = reservations;
@@ -290,7 +296,7 @@ function numbersByStatus(status: ReservationStatus | "all", value: ValueOf<Reser
   const open = (condition?: SQL) =>
     numbersOf(value, account, sql`reservations_open`, and(sql`${state} = 'open'`, condition));
   const settled = (status: SettledStatus) =>
-    numbersOf(value, account, sql`reservations_settled`, and(sql`${state} <> 'open'`, eq(state, status)));
+    numbersOf(value, account, SETTLED_INDEXES[status].name, SETTLED_INDEXES[status].condition(state));
   const isDue = lte(expiresAtMs, value("nowMs"));
   switch (status) {
     case "open":

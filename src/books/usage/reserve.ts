@@ -185,7 +185,7 @@ const insertReservation = query((value: ValueOf<WriteContext & ReturnType<typeof
           costMinor: asInteger(value("costMinor")),
           counted: value("counted"),
           memberNumber: memberOfWrite(value),
-          onExpiry: value("onExpiry"),
+          isCharged: sql`${value("onExpiry")} = 'charge'`,
           state: sql`'open'`,
           createdAtMs: asInteger(value("nowMs")),
           expiresAtMs: asInteger(value("expiresAtMs")),
