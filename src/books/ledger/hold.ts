@@ -110,6 +110,7 @@ export type ReservationRow = Pick<
   | "settledEventId"
   | "requestHash"
   | "priceVersion"
+  | "memberNumber"
 > &
   Pick<Hold, "owed" | "revocations"> &
   Pick<DueHold, "memberId">;

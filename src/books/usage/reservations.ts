@@ -67,6 +67,7 @@ const selectReservationById = query((value: ValueOf<ReservationKey>) =>
       ...fields(reservations, "id", "event", "model", "state"),
       ...legsField(),
       ...fields(reservations, "createdAtMs", "expiresAtMs", "settledEventId", "requestHash", "priceVersion"),
+      ...fields(reservations, "memberNumber"),
       ...settlementFields(),
       ...computed({ memberId: namedMemberOf(reservations) }),
     })

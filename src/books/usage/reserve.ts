@@ -238,6 +238,7 @@ function reservationForMemory(
   return {
     id,
     memberId,
+    memberNumber: null,
     event,
     model,
     legs: JSON.stringify(holdLegs),
