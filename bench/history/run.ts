@@ -23,6 +23,10 @@ const served = await serve([await bundle("src/index.ts"), await bundle("bench/hi
 });
 const [purser = "", history = ""] = served.urls;
 
+const startedMs = performance.now();
+/** Says what took how long, so that a long run shows which part limits it. */
+const note = (text: string) => console.error(`${whole((performance.now() - startedMs) / 1_000)} s: ${text}`);
+
 /** Ids as callers make them, which do not compress. */
 const uuid = (index: number): string => {
   const digits = createHash("sha256").update(String(index)).digest("hex");
@@ -215,6 +219,7 @@ try {
   const holds = await fillHolds("holds", HOLDS);
   await grant("beside");
   await runAll(served.db, SCHEMA);
+  note(`wrote ${whole(2 * EVENTS)} events and ${whole(HOLDS)} holds`);
 
   const before = bytesByTable();
   const quiet = await debitsWhile("beside", (index) => index < 300);
@@ -223,6 +228,7 @@ try {
   const moved = await moveAll(bulk, 1);
   isMoving = false;
   const busy = await beside;
+  note(`moved ${whole(moved.events)} events`);
   const between = bytesByTable();
   const { objects, bytes } = await bucketBytes();
   const movedHolds = await moveAll(holds, 3);
@@ -259,6 +265,7 @@ try {
     `Debits beside the mover: p50 ${ms(busy, 0.5)} ms, p99 ${ms(busy, 0.99)} ms (${busy.length}); without: ${ms(quiet, 0.5)}, ${ms(quiet, 0.99)} ms (${quiet.length})\n`,
   );
 
+  note("moved the holds");
   const of = { accountId: bulk, atHome };
   const rows = [
     await measureRead("History, 500 entries", "history", { ...of, limit: OF_OBJECT }),
@@ -274,6 +281,7 @@ try {
   ]);
   console.log(table(["Read", "Objects: time, CPU, gets, memory", "At home"], rows));
 
+  note("read");
   const found = await ask("find", { id: `bulk_${uuid(1)}` });
   console.log(
     `\nA repeat of a moved event: ${found.roundTrips} trip, ${found.rowsRead} row read, found: ${found.result.found !== null}`,

@@ -3,84 +3,11 @@ import { nameActors } from "../catalog/admin-keys.ts";
 import { ACTIONS } from "../catalog/audit.ts";
 import type { AuditEntry } from "../catalog/audit-page.ts";
 import { SEARCHED_AUDIT_ENTRIES_MAX, type ShownAuditEntry, searchAudit } from "../catalog/search-audit.ts";
+import { textColumn, timeColumn } from "./columns.tsx";
 import { Table } from "./components.tsx";
-import { Choice, Field } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
+import { type DashboardEnv, textField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
-import { csvFile, type ListColumn, type ListPage, ListTable, readShownList } from "./list.tsx";
-
-/** Returns the filters of the query, and the reader of the entries that pass them. */
-function auditReader(c: Context<DashboardEnv>) {
-  const form = c.req.query();
-  const filters = {
-    by: textField(form, "by"),
-    action: textField(form, "action"),
-    target: textField(form, "target")?.trim(),
-    userId: textField(form, "userId"),
-  };
-  const { appId, mode } = c.var.ctx.environment;
-  const user = filters.userId === undefined ? undefined : { mode, userId: filters.userId };
-  const name = nameActors(c.var.root);
-  return {
-    filters,
-    read: async (page: ListPage) => {
-      const { entries, nextCursor } = await searchAudit(c.var.root, appId, { ...filters, user }, page);
-      return { rows: await name(entries), nextCursor };
-    },
-  };
-}
-
-async function auditPage(c: Context<DashboardEnv>) {
-  const form = c.req.query();
-  const { filters, read } = auditReader(c);
-  const { mode } = c.var.ctx.environment;
-  const { result, rejection } = await catchRejection(() => readShownList(form, AUDIT_COLUMNS, read));
-  const list = result ?? { rows: [], nextCursor: null, isLater: false, sorted: null };
-  const isFiltered = Object.values(filters).some((value) => value !== undefined);
-  return page(
-    c,
-    { title: "Audit", section: "audit", rejection },
-    <>
-      <form method="get" action={pathIn(c, "audit")} class="card row">
-        <Field label="By" name="by" value={filters.by} hint="the whole name; of a key: ak: and its id" />
-        <Choice
-          label="Action"
-          name="action"
-          value={filters.action ?? ""}
-          options={[["", "all"], ...ACTIONS.map((each) => [each, each] as const)]}
-        />
-        <Field label="About (an id)" name="target" value={filters.target} placeholder="cpk_…, crb_…, key_…" />
-        <Field label={`User (${mode})`} name="userId" value={filters.userId} />
-        <button type="submit">Filter</button>
-      </form>
-      <section class="card">
-        <p class="soft">
-          Every administrative action on this application, in both modes, by API or dashboard. Entries cannot be
-          changed.
-        </p>
-        <ListTable
-          label="Actions"
-          columns={AUDIT_COLUMNS}
-          list={list}
-          view={c}
-          hrefOf={(fields) => `${pathIn(c, "audit")}${queryString({ ...filters, ...fields })}`}
-          csvHrefOf={(fields) => `${pathIn(c, "audit.csv")}${queryString({ ...filters, ...fields })}`}
-          empty="No actions here."
-        />
-        {isFiltered && list.nextCursor !== null && (
-          <p class="soft">
-            This page searched {amountText(SEARCHED_AUDIT_ENTRIES_MAX)} actions. Older pages may have more.
-          </p>
-        )}
-      </section>
-    </>,
-  );
-}
-
-export const auditRoutes = createDashboardRoutes()
-  .get("/audit", auditPage)
-  .get("/audit.csv", (c) => csvFile(c, "audit", AUDIT_COLUMNS, auditReader(c).read));
+import { listRoutes, type Resource } from "./resource.tsx";
 
 /** The page that shows the changed setting, for actions on the application itself. */
 const SETTING_PAGES: Readonly<Partial<Record<AuditEntry["action"], string>>> = {
@@ -200,30 +127,76 @@ const Details = ({ c, details }: Pick<TargetProps, "c" | "details">) => {
   );
 };
 
-const AUDIT_COLUMNS: readonly ListColumn<ShownAuditEntry, Context<DashboardEnv>>[] = [
-  { name: "at", head: "When", cell: ({ at }) => <Time at={at} />, value: ({ at }) => at },
-  { name: "by", head: "By", cell: ({ by }) => by, value: ({ by }) => by },
-  { name: "action", head: "Action", cell: ({ action }) => action, value: ({ action }) => action },
-  {
-    name: "target",
-    head: "About",
-    cell: ({ target, action, details }, c) => <Target c={c} target={target} action={action} details={details} />,
-    value: ({ target }) => target,
+/** Returns the actor that a text names: a name, or an administration key by its id, also as the list shows it. */
+function actorOf(text: string | undefined): string | undefined {
+  const [, key] = /^(?:.* \()?(?:ak:)?(adk_[^)]+)\)?$/.exec(text ?? "") ?? [];
+  return key === undefined ? text : `ak:${key}`;
+}
+
+const AUDIT_FILTERS = ["by", "action", "target", "userId"] as const;
+
+const auditList: Resource<ShownAuditEntry> = {
+  path: "audit",
+  title: "Audit",
+  section: "audit",
+  label: "Actions",
+  about:
+    "Every administrative action on this application, in both modes, by API or dashboard. Entries cannot be changed.",
+  columns: [
+    timeColumn("at", "When"),
+    textColumn("by", "By"),
+    textColumn("action", "Action"),
+    {
+      name: "target",
+      head: "About",
+      cell: ({ target, action, details }, c) => <Target c={c} target={target} action={action} details={details} />,
+      value: ({ target }) => target,
+    },
+    {
+      name: "userId",
+      head: "User",
+      cell: ({ userId, details }, c) => <AuditUser c={c} userId={userId} details={details} />,
+      value: ({ userId }) => userId,
+    },
+    textColumn("reason", "Reason"),
+    {
+      name: "details",
+      head: "Details",
+      cell: ({ details }, c) => <Details c={c} details={details} />,
+      value: ({ details }) => JSON.stringify(details),
+    },
+  ],
+  filters: (c) => [
+    { name: "by", label: "By", placeholder: "A name, or the id of a key" },
+    { name: "action", label: "Action", options: [["", "all"], ...ACTIONS] },
+    { name: "target", label: "About (an id)", placeholder: "cpk_…, crb_…, key_…" },
+    { name: "userId", label: `User (${c.var.ctx.environment.mode})` },
+  ],
+  read: (c, form) => {
+    const { appId, mode } = c.var.ctx.environment;
+    const [by, action, target, userId] = AUDIT_FILTERS.map((name) => textField(form, name));
+    const user = userId === undefined ? undefined : { mode, userId };
+    const name = nameActors(c.var.root);
+    return async (page) => {
+      const { entries, nextCursor } = await searchAudit(
+        c.var.root,
+        appId,
+        { by: actorOf(by), action, target: target?.trim(), user },
+        page,
+      );
+      return { rows: await name(entries), nextCursor };
+    };
   },
-  {
-    name: "userId",
-    head: "User",
-    cell: ({ userId, details }, c) => <AuditUser c={c} userId={userId} details={details} />,
-    value: ({ userId }) => userId,
-  },
-  { name: "reason", head: "Reason", cell: ({ reason }) => reason ?? "", value: ({ reason }) => reason },
-  {
-    name: "details",
-    head: "Details",
-    cell: ({ details }, c) => <Details c={c} details={details} />,
-    value: ({ details }) => JSON.stringify(details),
-  },
-];
+  empty: "No actions here.",
+  foot: (_, { form, list }) =>
+    list.nextCursor !== null && AUDIT_FILTERS.some((name) => textField(form, name) !== undefined) ? (
+      <p class="soft">
+        This page searched {amountText(SEARCHED_AUDIT_ENTRIES_MAX)} actions. Older pages may have more.
+      </p>
+    ) : null,
+};
+
+export const auditRoutes = listRoutes(auditList);
 
 interface AuditTableProps {
   readonly c: Context<DashboardEnv>;

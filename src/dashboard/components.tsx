@@ -105,6 +105,23 @@ export const Table = ({ label, head, rows, empty, csv, foot }: TableProps) => {
   );
 };
 
+/** A name and its value. Nothing is shown of a fact that does not apply. */
+export type Fact = readonly [name: Child, value: Child] | false | null;
+
+/** Shows facts about one thing, each in a line. */
+export const Facts = ({ of, label }: { of: readonly Fact[]; label?: string }) => (
+  <dl class="facts" aria-label={label}>
+    {of.map((fact) =>
+      fact ? (
+        <>
+          <dt>{fact[0]}</dt>
+          <dd>{fact[1]}</dd>
+        </>
+      ) : null,
+    )}
+  </dl>
+);
+
 /** Shows why a list is empty, and what to do. */
 export const Empty = ({ icon, title, children }: { icon: IconName; title: string; children?: Child }) => (
   <div class="empty">

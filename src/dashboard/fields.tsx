@@ -1,10 +1,46 @@
+import { createContext, useContext } from "hono/jsx";
+import type * as z from "zod";
 import type { PurserError } from "../errors.ts";
 import { nextId } from "./components.tsx";
+import type { Form } from "./form.ts";
+
+/** The schema of an operation's body. */
+export type BodySchema = z.ZodLazy<z.ZodObject> | z.ZodObject;
+
+/** What the fields of a form share: the texts as they were typed or are stored, the rejection, and the operation's schema. */
+export interface FilledForm {
+  readonly form: Form;
+  readonly rejection?: PurserError | undefined;
+  readonly schema?: BodySchema | undefined;
+}
+
+/** The form around a field. */
+export const FormContext = createContext<FilledForm>({ form: {} });
+
+/** Returns whether the operation rejects a body without this argument. */
+function isRequired(schema: BodySchema | undefined, name: string): boolean | undefined {
+  const shape = schema === undefined ? undefined : "unwrap" in schema ? schema.unwrap().shape : schema.shape;
+  return shape !== undefined && Object.hasOwn(shape, name) ? !shape[name]?.safeParse(undefined).success : undefined;
+}
+
+/** Returns a field's properties with those that it takes from its form. */
+function useForm<Props extends Rejectable & { readonly value?: string | undefined; readonly required?: boolean }>(
+  props: Props,
+) {
+  const { form, rejection, schema } = useContext(FormContext);
+  const filled = { ...props, rejection: props.rejection ?? rejection };
+  return {
+    error: errorOf(filled),
+    value: props.value ?? form[props.name],
+    required: props.required ?? isRequired(schema, props.name),
+  };
+}
 
 /** The properties of a field that shows the rejection of its argument. */
 interface Rejectable {
   readonly label: string;
   readonly name: string;
+  /** The rejection, if it is not that of the form around the field. */
   readonly rejection?: PurserError | undefined;
   /** The argument that the rejection names, if it is not the field's name. */
   readonly param?: string;
@@ -72,7 +108,7 @@ const refused = (id: string, error: string | null) =>
 
 export const Field = (props: FieldProps) => {
   const id = nextId(props.name);
-  const error = errorOf(props);
+  const { error, value, required } = useForm(props);
   return (
     <div class="field">
       <label for={id}>
@@ -84,8 +120,8 @@ export const Field = (props: FieldProps) => {
         id={id}
         name={props.name}
         type={props.type ?? "text"}
-        value={props.value ?? ""}
-        required={props.required}
+        value={value ?? ""}
+        required={required}
         placeholder={props.placeholder}
         autocomplete={props.autocomplete ?? "off"}
         list={props.list}
@@ -99,22 +135,26 @@ export const Field = (props: FieldProps) => {
 
 interface ChoiceProps extends Rejectable {
   readonly value?: string | undefined;
-  readonly options: readonly (readonly [value: string, label: string])[];
+  /** Values whose label is the same stand alone. */
+  readonly options: readonly (string | readonly [value: string, label: string])[];
 }
 
 export const Choice = (props: ChoiceProps) => {
   const id = nextId(props.name);
-  const error = errorOf(props);
+  const { error, value: chosen } = useForm(props);
   return (
     <div class="field">
       <label for={id}>{props.label}</label>
       <FieldError id={id} error={error} />
       <select id={id} name={props.name} {...refused(id, error)}>
-        {props.options.map(([value, label]) => (
-          <option value={value} selected={value === props.value}>
-            {label}
-          </option>
-        ))}
+        {props.options.map((option) => {
+          const [value, label] = typeof option === "string" ? [option, option] : option;
+          return (
+            <option value={value} selected={value === chosen}>
+              {label}
+            </option>
+          );
+        })}
       </select>
     </div>
   );
@@ -122,13 +162,13 @@ export const Choice = (props: ChoiceProps) => {
 
 export const LongText = (props: Rejectable & { value?: string | undefined; required?: boolean }) => {
   const id = nextId(props.name);
-  const error = errorOf(props);
+  const { error, value, required } = useForm(props);
   return (
     <div class="field wide">
       <label for={id}>{props.label}</label>
       <FieldError id={id} error={error} />
-      <textarea id={id} name={props.name} rows={2} required={props.required} {...refused(id, error)}>
-        {props.value ?? ""}
+      <textarea id={id} name={props.name} rows={2} required={required} {...refused(id, error)}>
+        {value ?? ""}
       </textarea>
     </div>
   );

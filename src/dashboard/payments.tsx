@@ -5,13 +5,16 @@ import type { PurserError } from "../errors.ts";
 import { setCarry } from "../payments/change-carry.ts";
 import { listPayments, type PaymentOutput } from "../payments/payment-lists.ts";
 import { readStripe } from "../payments/stripe-setting.ts";
-import { numberHead, Tag } from "./components.tsx";
-import { Choice, Field, Hidden } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
-import { moneyText, queryString, Time } from "./format.tsx";
-import { FormToken, page, pathIn } from "./layout.tsx";
-import { paymentPath, UserLink } from "./links.tsx";
-import { csvFile, type ListColumn, type ListPage, ListTable, readShownList } from "./list.tsx";
+import { timeColumn, userColumn } from "./columns.tsx";
+import { Id, numberHead, Tag } from "./components.tsx";
+import { Field } from "./fields.tsx";
+import { createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
+import { FormCard, submit } from "./form-card.tsx";
+import { moneyText, queryString } from "./format.tsx";
+import { pathIn } from "./layout.tsx";
+import { paymentPath } from "./links.tsx";
+import type { ListColumn } from "./list.tsx";
+import { listPage, listRoutes, type Resource } from "./resource.tsx";
 import { StripeSetup, saveStripe } from "./stripe.tsx";
 
 /** The reasons why a payment granted nothing, in words. */
@@ -35,38 +38,7 @@ export const StatusTag = ({ payment: { status, reason } }: { payment: PaymentOut
 );
 
 const STATUSES = ["", "unmatched", "granted", "waiting"] as const;
-
-const FILTERS = ["status", "refunds", "isDisputed", "settledBy", "userId", "externalRef"] as const;
-
-const FilterForm = ({ c, filters }: { c: Context<DashboardEnv>; filters: Readonly<Record<string, string>> }) => (
-  <form method="get" action={pathIn(c, "payments")}>
-    {filters.status !== undefined && <Hidden fields={{ status: filters.status }} />}
-    <div class="row">
-      <Choice label="Refunded" name="refunds" value={filters.refunds} options={REFUND_CHOICES} rejection={undefined} />
-      <Choice
-        label="Disputed"
-        name="isDisputed"
-        value={filters.isDisputed}
-        options={DISPUTE_CHOICES}
-        rejection={undefined}
-      />
-      <Choice
-        label="Granted by"
-        name="settledBy"
-        value={filters.settledBy}
-        options={SETTLER_CHOICES}
-        rejection={undefined}
-      />
-      <Field label="User id" name="userId" value={filters.userId} />
-      <Field label="Reference" name="externalRef" value={filters.externalRef} />
-      <button type="submit">Filter</button>
-    </div>
-  </form>
-);
 const ANY = ["", "any"] as const;
-const REFUND_CHOICES = [ANY, ["none", "nothing"], ["part", "a part"], ["whole", "all"]] as const;
-const DISPUTE_CHOICES = [ANY, ["true", "yes"], ["false", "no"]] as const;
-const SETTLER_CHOICES = [ANY, ["stripe", "Stripe's event"], ["admin", "hand"]] as const;
 
 type PaymentRow = Awaited<ReturnType<typeof listPayments>>["payments"][number];
 
@@ -79,179 +51,145 @@ const moneyColumn = (name: "captured" | "refunded" | "withheld", head: string): 
   sortKey: (payment) => [payment.currency, payment[name]],
 });
 
-const PAYMENT_COLUMNS: readonly ListColumn<PaymentRow, Context<DashboardEnv>>[] = [
-  {
-    name: "paymentKey",
-    head: "Payment",
-    cell: ({ paymentKey }, c) => (
-      <a href={paymentPath(c, paymentKey)}>
-        <code>{paymentKey}</code>
-      </a>
-    ),
-    value: ({ paymentKey }) => paymentKey,
-  },
-  {
-    name: "status",
-    head: "Status",
-    cell: (payment) => <StatusTag payment={payment} />,
-    value: ({ status }) => status,
-  },
-  {
-    name: "userId",
-    head: "User",
-    cell: ({ userId }, c) => (userId === null ? "" : <UserLink c={c} id={userId} />),
-    value: ({ userId }) => userId,
-  },
-  { name: "currency", value: ({ currency }) => currency },
-  moneyColumn("captured", "Paid"),
-  moneyColumn("refunded", "Refunded"),
-  moneyColumn("withheld", "Withheld"),
-  {
-    name: "createdAt",
-    head: "Since",
-    cell: ({ createdAt }) => <Time at={createdAt} />,
-    value: ({ createdAt }) => createdAt,
-  },
-];
+type Listed = Awaited<ReturnType<typeof listPayments>>;
 
-/** Returns the filters of the query, and the reader of the payments that pass them. */
-function paymentReader(c: Context<DashboardEnv>) {
-  const { appId, mode } = c.var.ctx.environment;
-  const params = c.req.query();
-  const filters = Object.fromEntries(FILTERS.flatMap((name) => (params[name] ? [[name, params[name]] as const] : [])));
-  const input = parseForm(listPaymentsInput, { mode, ...filters });
-  let first: Pick<Awaited<ReturnType<typeof listPayments>>, "sums" | "carry"> = {};
-  return {
-    filters,
-    /** The sums of the payments, once their first page is read. */
-    sums: () => first,
-    read: async (page: ListPage) => {
-      const { payments, nextCursor, ...sums } = await listPayments(c.var.root, appId, { ...input, ...page });
-      if (page.cursor === undefined) first = sums;
-      return { rows: payments, nextCursor };
+const paymentsList: Resource<PaymentRow, Pick<Listed, "sums" | "carry">> = {
+  path: "payments",
+  title: "Payments",
+  section: "payments",
+  columns: [
+    {
+      name: "paymentKey",
+      head: "Payment",
+      cell: ({ paymentKey }, c) => <Id id={paymentKey} href={paymentPath(c, paymentKey)} />,
+      value: ({ paymentKey }) => paymentKey,
     },
-  };
-}
-
-const NOTICES = new Map([
-  ["set", "Setting saved. It takes effect now."],
-  ["carry", "The carry is set."],
-]);
-
-async function paymentsPage(c: Context<DashboardEnv>, rejection?: PurserError) {
-  const { appId, mode } = c.var.ctx.environment;
-  const params = c.req.query();
-  const reader = paymentReader(c);
-  const { filters } = reader;
-  const { status } = filters;
-  const list = await readShownList(params, PAYMENT_COLUMNS, reader.read);
-  const { sums = [], carry = [] } = reader.sums();
-  const stripe = await readStripe(c.var.root, appId, mode);
-  const notice = NOTICES.get(c.req.query("notice") ?? "");
-  return page(
-    c,
-    { title: "Payments", section: "payments", rejection, notice },
+    {
+      name: "status",
+      head: "Status",
+      cell: (payment) => <StatusTag payment={payment} />,
+      value: ({ status }) => status,
+    },
+    userColumn("userId", "User"),
+    { name: "currency", value: ({ currency }) => currency },
+    moneyColumn("captured", "Paid"),
+    moneyColumn("refunded", "Refunded"),
+    moneyColumn("withheld", "Withheld"),
+    timeColumn("createdAt", "Since"),
+  ],
+  filters: [
+    { name: "status" },
+    { name: "refunds", label: "Refunded", options: [ANY, ["none", "nothing"], ["part", "a part"], ["whole", "all"]] },
+    { name: "isDisputed", label: "Disputed", options: [ANY, ["true", "yes"], ["false", "no"]] },
+    { name: "settledBy", label: "Granted by", options: [ANY, ["stripe", "Stripe's event"], ["admin", "hand"]] },
+    { name: "userId", label: "User id" },
+    { name: "externalRef", label: "Reference" },
+  ],
+  notices: { set: "Setting saved. It takes effect now.", carry: "The carry is set." },
+  about: (c, form) => (
     <>
-      <section class="card">
-        <h2>Payments at Stripe</h2>
-        <p>
-          <a href={pathIn(c, "stripe-events")}>What Stripe sent, and its effect</a>
-        </p>
-        <p class="ranges">
-          {STATUSES.map((each) => (
-            <>
-              <a
-                href={pathIn(c, `payments${queryString({ ...filters, status: each })}`)}
-                aria-current={each === (status ?? "") ? "true" : undefined}
-              >
-                {each === "" ? "all" : each}
-              </a>{" "}
-            </>
-          ))}
-        </p>
-        <FilterForm c={c} filters={filters} />
-        {sums.map(({ currency, captured, refunded, withheld }) => (
-          <dl class="facts" aria-label={`Sums in ${currency}`}>
-            <dt>Paid</dt>
-            <dd>{moneyText(captured, currency)}</dd>
-            <dt>Refunded</dt>
-            <dd>{moneyText(refunded, currency)}</dd>
-            <dt>Withheld</dt>
-            <dd>{moneyText(withheld, currency)}</dd>
-          </dl>
+      <a href={pathIn(c, "stripe-events")}>What Stripe sent, and its effect</a>
+      <span class="ranges">
+        {STATUSES.map((each) => (
+          <>
+            <a
+              href={pathIn(c, `payments${queryString({ ...filtersOf(form), status: each })}`)}
+              aria-current={each === (form.status ?? "") ? "true" : undefined}
+            >
+              {each === "" ? "all" : each}
+            </a>{" "}
+          </>
         ))}
-        {carry.map(({ customer, currency, amount }) => (
-          <p>
-            The Stripe customer <code>{customer}</code> has a carry of {moneyText(amount, currency)}: what its invoices
-            returned and have not bought since. Its next invoices grant that much less.
-          </p>
-        ))}
-        <ListTable
-          label="Payments"
-          columns={PAYMENT_COLUMNS}
-          list={list}
-          view={c}
-          hrefOf={(fields) => pathIn(c, `payments${queryString({ ...filters, ...fields })}`)}
-          csvHrefOf={(fields) => pathIn(c, `payments.csv${queryString({ ...filters, ...fields })}`)}
-          words={["Newest payments", "Older payments"]}
-          empty="No payments."
-        />
-      </section>
-      <CarryForm c={c} rejection={rejection} />
-      <StripeSetup c={c} stripe={stripe} rejection={rejection} />
-    </>,
-  );
-}
-
-/** The form that sets a customer's carry. */
-const CarryForm = ({ c, rejection }: { c: Context<DashboardEnv>; rejection: PurserError | undefined }) => {
-  const form: Form = c.req.method === "GET" ? {} : c.var.form;
-  return (
-    <form method="post" action={pathIn(c, "payments/carry")} class="card">
-      <FormToken c={c} />
-      <h2>Set a customer's carry</h2>
-      <p class="soft">
-        The carry is the money that Stripe credited for a plan and that has not paid for another one yet. Set it if
-        Stripe's own balance differs, for example because it was paid out.
-      </p>
-      <div class="row">
-        <Field label="Stripe customer" name="customer" value={form.customer} required rejection={rejection} />
-        <Field label="Currency" name="currency" value={form.currency} hint="as usd" required rejection={rejection} />
-        <Field
-          label="Carry"
-          name="amount"
-          value={form.amount}
-          hint="in the smallest unit; 0 ends it"
-          required
-          rejection={rejection}
-        />
-        <button type="submit">Set the carry</button>
-      </div>
-    </form>
-  );
+      </span>
+    </>
+  ),
+  read: (c, form) => {
+    const { appId, mode } = c.var.ctx.environment;
+    const input = parseForm(listPaymentsInput, { mode, ...filtersOf(form) });
+    return async (page) => {
+      const { payments, ...more } = await listPayments(c.var.root, appId, { ...input, ...page });
+      return { rows: payments, ...more };
+    };
+  },
+  empty: "No payments.",
+  words: ["Newest payments", "Older payments"],
+  foot: (_, { first }) => <Sums sums={first?.sums ?? []} carry={first?.carry ?? []} />,
+  below: async (c, { rejection }) => {
+    const { appId, mode } = c.var.ctx.environment;
+    return (
+      <>
+        <CarryForm c={c} rejection={rejection} />
+        <StripeSetup c={c} stripe={await readStripe(c.var.root, appId, mode)} rejection={rejection} />
+      </>
+    );
+  },
 };
 
+/** Returns the filters that are set. */
+const filtersOf = (form: Form): Form =>
+  Object.fromEntries(
+    ["status", "refunds", "isDisputed", "settledBy", "userId", "externalRef"].flatMap((name) =>
+      form[name] ? [[name, form[name]]] : [],
+    ),
+  );
+
+/** Shows the sums of the payments that pass the filters, and the carry of their customers. */
+const Sums = ({ sums, carry }: Required<Pick<Listed, "sums" | "carry">>) => (
+  <>
+    {sums?.map(({ currency, captured, refunded, withheld }) => (
+      <dl class="facts" aria-label={`Sums in ${currency}`}>
+        <dt>Paid</dt>
+        <dd>{moneyText(captured, currency)}</dd>
+        <dt>Refunded</dt>
+        <dd>{moneyText(refunded, currency)}</dd>
+        <dt>Withheld</dt>
+        <dd>{moneyText(withheld, currency)}</dd>
+      </dl>
+    ))}
+    {carry?.map(({ customer, currency, amount }) => (
+      <p>
+        The Stripe customer <code>{customer}</code> has a carry of {moneyText(amount, currency)}: what its invoices
+        returned and have not bought since. Its next invoices grant that much less.
+      </p>
+    ))}
+  </>
+);
+
+/** The form that sets a customer's carry. */
+const CarryForm = ({ c, rejection }: { c: Context<DashboardEnv>; rejection: PurserError | undefined }) => (
+  <FormCard
+    c={c}
+    action="payments/carry"
+    title="Set a customer's carry"
+    about="The carry is the money that Stripe credited for a plan and that has not paid for another one yet. Set it if Stripe's own balance differs, for example because it was paid out."
+    rejection={rejection}
+    schema={setCarryInput}
+    button="Set the carry"
+  >
+    <Field label="Stripe customer" name="customer" />
+    <Field label="Currency" name="currency" hint="as usd" />
+    <Field label="Carry" name="amount" hint="in the smallest unit; 0 ends it" />
+  </FormCard>
+);
+
 export const paymentsRoutes = createDashboardRoutes()
-  .get("/payments", (c) => paymentsPage(c))
-  .get("/payments.csv", (c) => csvFile(c, "payments", PAYMENT_COLUMNS, paymentReader(c).read))
-  .post("/payments/carry", async (c) => {
+  .route("/", listRoutes(paymentsList))
+  .post("/payments/carry", (c) => {
     const { form, admin, ctx } = c.var;
     const { appId, mode } = ctx.environment;
     const { customer, currency } = form;
-    const done = await catchRejection(() =>
-      setCarry(
-        admin,
-        appId,
-        parseForm(setCarryInput, { mode, customer, currency, amount: numberField(form, "amount") }),
-      ),
+    return submit(
+      c,
+      async () => {
+        const amount = numberField(form, "amount");
+        return setCarry(admin, appId, parseForm(setCarryInput, { mode, customer, currency, amount }));
+      },
+      { to: "payments?notice=carry", again: (rejection) => listPage(c, paymentsList, rejection) },
     );
-    return done.rejection === undefined
-      ? c.redirect(pathIn(c, "payments?notice=carry"), 303)
-      : paymentsPage(c, done.rejection);
   })
-  .post("/payments/stripe", async (c) => {
-    const done = await catchRejection(() => saveStripe(c));
-    return done.rejection === undefined
-      ? c.redirect(pathIn(c, "payments?notice=set"), 303)
-      : paymentsPage(c, done.rejection);
-  });
+  .post("/payments/stripe", (c) =>
+    submit(c, () => saveStripe(c), {
+      to: "payments?notice=set",
+      again: (rejection) => listPage(c, paymentsList, rejection),
+    }),
+  );

@@ -1,65 +1,153 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
-import { createDashboardRoutes, type DashboardEnv, type Form } from "./form.ts";
+import type { PurserError } from "../errors.ts";
+import { Choice, Field, FormContext, Hidden } from "./fields.tsx";
+import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form } from "./form.ts";
 import { queryString } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
-import { csvFile, type ListColumn, type ListPage, ListTable, readShownList } from "./list.tsx";
+import { csvFile, type ListColumn, type ListPage, ListTable, readShownList, type ShownList } from "./list.tsx";
 import type { Section } from "./shell.tsx";
 
+type View = Context<DashboardEnv>;
+
+/** A filter of a list: a choice if it has options, kept unseen if it has no label, otherwise a text. */
+interface Filter {
+  /** The field of the query. Links to other pages of the list, and the CSV file, keep it. */
+  readonly name: string;
+  readonly label?: string;
+  readonly options?: readonly (string | readonly [value: string, label: string])[];
+  readonly type?: "date";
+  readonly placeholder?: string;
+}
+
+/** A page of a list. A list may read more with it, which the parts around the table show. */
+type Answer<Row, More> = { readonly rows: readonly Row[]; readonly nextCursor: string | null } & More;
+
+/** What is shown around a list's table. */
+interface Around<Row, More> {
+  readonly form: Form;
+  readonly list: ShownList<Row>;
+  /** The first page that was read. Null if the list was rejected. */
+  readonly first: Answer<Row, More> | null;
+  readonly rejection: PurserError | undefined;
+}
+type Part<Row, More> = (c: View, around: Around<Row, More>) => Child | Promise<Child>;
+
 /** A list of the dashboard, declared: its page and its CSV file are made of this alone. */
-export interface Resource<Row> {
+export interface Resource<Row, More = unknown> {
   /** The path within the application, and the name of the CSV file. */
   readonly path: string;
-  readonly title: string;
+  readonly title: string | ((form: Form) => string);
   readonly section: Section;
+  /** The name of the table, if it is not the title. */
+  readonly label?: string;
   /** Says what the list has, above it. */
-  readonly about: Child;
-  readonly columns: readonly ListColumn<Row, Context<DashboardEnv>>[];
-  /** The fields of the query that narrow the list. Links to other pages and the CSV file keep them. */
-  readonly filters: readonly string[];
-  /** Shows the filters. */
-  readonly filterForm?: (c: Context<DashboardEnv>, form: Form) => Child;
-  readonly read: (
-    c: Context<DashboardEnv>,
-    form: Form,
-    page: ListPage,
-  ) => Promise<{ readonly rows: readonly Row[]; readonly nextCursor: string | null }>;
-  readonly empty: Child;
+  readonly about?: Child | ((c: View, form: Form) => Child);
+  readonly columns: readonly ListColumn<Row, View>[] | ((form: Form) => readonly ListColumn<Row, View>[]);
+  readonly filters?: readonly Filter[] | ((c: View, form: Form) => readonly Filter[] | Promise<readonly Filter[]>);
+  /** Returns the reader of the list's pages. It may check the form. */
+  readonly read: (c: View, form: Form) => (page: ListPage) => Promise<Answer<Row, More>>;
+  /** Other fields that links to the list keep. */
+  readonly kept?: (form: Form, first: Answer<Row, More> | null) => Form;
+  readonly empty: Child | ((form: Form) => Child);
   /** The texts of the links to other pages. */
-  readonly words: readonly [first: string, next: string];
+  readonly words?: readonly [first: string, next: string];
+  /** The texts after an action. */
+  readonly notices?: Readonly<Record<string, string>>;
+  /** Buttons beside the title. */
+  readonly actions?: (c: View) => Child;
+  /** Parts above and below the list, and below its table. */
+  readonly above?: Part<Row, More>;
+  readonly foot?: Part<Row, More>;
+  readonly below?: Part<Row, More>;
+}
+
+const NO_ROWS = { rows: [], nextCursor: null, isLater: false, sorted: null };
+
+const columnsOf = <Row, More>({ columns }: Resource<Row, More>, form: Form) =>
+  typeof columns === "function" ? columns(form) : columns;
+
+/** Shows the filters in one row, with a button. Nothing if all are kept unseen. */
+const Filters = ({ action, filters, form }: { action: string; filters: readonly Filter[]; form: Form }) =>
+  filters.every(({ label }) => label === undefined) ? null : (
+    <FormContext.Provider value={{ form }}>
+      <form method="get" action={action} class="row filters">
+        {filters.map(({ name, label, options, ...text }) =>
+          label === undefined ? (
+            <Hidden fields={form[name] === undefined ? {} : { [name]: form[name] }} />
+          ) : options === undefined ? (
+            <Field label={label} name={name} {...text} />
+          ) : (
+            <Choice label={label} name={name} options={options} />
+          ),
+        )}
+        <button type="submit" class="quiet">
+          Filter
+        </button>
+      </form>
+    </FormContext.Provider>
+  );
+
+/** Shows a resource's list, after a rejected form with the rejection. */
+export async function listPage<Row, More>(c: View, resource: Resource<Row, More>, rejection?: PurserError) {
+  const { path, section, empty, words, about, notices = {}, actions } = resource;
+  const form = c.req.query();
+  const columns = columnsOf(resource, form);
+  const filters = typeof resource.filters === "function" ? await resource.filters(c, form) : (resource.filters ?? []);
+  let first: Answer<Row, More> | null = null;
+  const found = await catchRejection(() => {
+    const read = resource.read(c, form);
+    return readShownList(form, columns, async (each) => {
+      const answer = await read(each);
+      first ??= answer;
+      return answer;
+    });
+  });
+  const list = found.result ?? NO_ROWS;
+  const around: Around<Row, More> = { form, list, first, rejection: rejection ?? found.rejection };
+  const kept = {
+    ...Object.fromEntries(filters.map(({ name }) => [name, form[name]])),
+    ...resource.kept?.(form, first),
+  };
+  const hrefOf = (to: string) => (fields: Readonly<Record<string, string>>) =>
+    `${pathIn(c, to)}${queryString({ ...kept, ...fields })}`;
+  const title = typeof resource.title === "function" ? resource.title(form) : resource.title;
+  return page(
+    c,
+    {
+      title,
+      section,
+      rejection: around.rejection,
+      notice: notices[form.notice ?? ""],
+      ...(actions === undefined ? {} : { actions: actions(c) }),
+    },
+    <>
+      {await resource.above?.(c, around)}
+      <section class="card">
+        {about !== undefined && <p class="soft">{typeof about === "function" ? about(c, form) : about}</p>}
+        <Filters action={pathIn(c, path)} filters={filters} form={form} />
+        <ListTable
+          label={resource.label ?? title}
+          columns={columns}
+          list={list}
+          view={c}
+          empty={typeof empty === "function" ? empty(form) : empty}
+          hrefOf={hrefOf(path)}
+          csvHrefOf={hrefOf(`${path}.csv`)}
+          {...(words === undefined ? {} : { words })}
+        />
+        {await resource.foot?.(c, around)}
+      </section>
+      {await resource.below?.(c, around)}
+    </>,
+  );
 }
 
 /** Returns the routes of a resource: its page, and its CSV file. */
-export function listRoutes<Row>(resource: Resource<Row>) {
-  const { path, title, section, about, columns, filters, filterForm, read, empty, words } = resource;
-  const kept = (form: Form) => Object.fromEntries(filters.map((name) => [name, form[name]]));
-  return createDashboardRoutes()
-    .get(`/${path}`, async (c) => {
+export const listRoutes = <Row, More>(resource: Resource<Row, More>) =>
+  createDashboardRoutes()
+    .get(`/${resource.path}`, (c) => listPage(c, resource))
+    .get(`/${resource.path}.csv`, (c) => {
       const form = c.req.query();
-      const list = await readShownList(form, columns, (each) => read(c, form, each));
-      return page(
-        c,
-        { title, section },
-        <>
-          {filterForm?.(c, form)}
-          <section class="card">
-            <p class="soft">{about}</p>
-            <ListTable
-              label={title}
-              columns={columns}
-              list={list}
-              view={c}
-              empty={empty}
-              hrefOf={(fields) => `${pathIn(c, path)}${queryString({ ...kept(form), ...fields })}`}
-              csvHrefOf={(fields) => `${pathIn(c, `${path}.csv`)}${queryString({ ...kept(form), ...fields })}`}
-              words={words}
-            />
-          </section>
-        </>,
-      );
-    })
-    .get(`/${path}.csv`, (c) => {
-      const form = c.req.query();
-      return csvFile(c, path.replaceAll("/", "-"), columns, (each) => read(c, form, each));
+      return csvFile(c, resource.path.replaceAll("/", "-"), columnsOf(resource, form), resource.read(c, form));
     });
-}

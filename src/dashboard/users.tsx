@@ -5,37 +5,18 @@ import { type FoundUser, findUsers, recentUsers } from "../books/credits/users.t
 import { readUsageEvent } from "../books/usage/describe-events.ts";
 import { PurserError } from "../errors.ts";
 import { numberText } from "../lib/json.ts";
+import { timeColumn, userColumn } from "./columns.tsx";
 import { Amounts, numberHead, RowMenu, Table, Tag } from "./components.tsx";
 import { exists, pageOfId } from "./find.ts";
 import { createDashboardRoutes, type DashboardEnv, type Form, textField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, ReferenceLink, UserLink } from "./links.tsx";
-import { csvFile, type ListColumn, type ListPage, ListTable, readShownList } from "./list.tsx";
-import { FindUser, userPage } from "./user.tsx";
+import type { ListColumn } from "./list.tsx";
+import { listPage, listRoutes, type Resource } from "./resource.tsx";
+import { userPage } from "./user.tsx";
 
 const ROWS = 50;
-
-/**
- * Returns the reader of the list of users: by default those with the latest activity first, where that is known; otherwise those
- * that match the search or the list's cursor, by id.
- */
-function userReader(c: Context<DashboardEnv>, q: string | undefined) {
-  const { ctx } = c.var;
-  let isRecent = q === undefined && c.req.query("by") !== "id";
-  return {
-    isRecent: () => isRecent,
-    read: async (page: ListPage) => {
-      if (isRecent) {
-        const { users, nextCursor } = await recentUsers(ctx, page);
-        if (users.length > 0 || page.cursor !== undefined) return { rows: users, nextCursor };
-        isRecent = false;
-      }
-      const { users, nextCursor } = await findUsers(ctx, { ...page, beginning: q ?? "" });
-      return { rows: users, nextCursor };
-    },
-  };
-}
 
 /** Returns the text of the search. A copied id often ends with a space. A user whose id really ends with one is a link away. */
 function searchText(form: Form): string | undefined {
@@ -44,69 +25,41 @@ function searchText(form: Form): string | undefined {
   return q;
 }
 
+/** More of a search for users, which is read with its first page. */
+interface FoundMore {
+  /** Whether the list has the users of the latest activity first. */
+  readonly isRecent?: boolean;
+}
+
 async function usersPage(c: Context<DashboardEnv>) {
-  const form = c.req.query();
-  const q = searchText(form);
-  const place = q === undefined ? null : await pageOfId(c, q);
+  const q = searchText(c.req.query());
+  if (q === undefined) return listPage(c, usersList);
+  const place = await pageOfId(c, q);
   if (place !== null) return c.redirect(pathIn(c, place), 303);
-  const cursor = textField(form, "cursor");
-  const reader = userReader(c, q);
-  const list = await readShownList(form, USER_COLUMNS, reader.read);
-  const { rows: users } = list;
-  const isRecent = reader.isRecent();
-  const isEvent = q !== undefined && (await exists(() => readUsageEvent(c.var.ctx, q)));
-  const referenced = q === undefined ? [] : await findReferences(c.var.ctx, q, ROWS);
+  const isEvent = await exists(() => readUsageEvent(c.var.ctx, q));
+  const referenced = await findReferences(c.var.ctx, q, ROWS);
+  const open = `${pathIn(c, "users")}${queryString({ userId: q })}`;
+  const { users } = await findUsers(c.var.ctx, { limit: 2, cursor: undefined, beginning: q });
   const isAlone = users.length === 0 || (users.length === 1 && users[0]?.userId === q);
-  if (q !== undefined && isAlone && !isEvent && referenced.length === 0 && cursor === undefined) {
-    return c.redirect(`${pathIn(c, "users")}${queryString({ userId: q })}`, 303);
+  if (isAlone && !isEvent && referenced.length === 0 && c.req.query("cursor") === undefined) {
+    return c.redirect(open, 303);
   }
-  const by = isRecent || q !== undefined ? undefined : "id";
-  const byId = `${pathIn(c, "users")}${queryString({ by: "id" })}`;
-  return page(
-    c,
-    { title: "Users", section: "users" },
-    <>
-      <FindUser c={c} value={q} />
-      {q !== undefined && (
+  return listPage(c, {
+    ...usersList,
+    above: () => (
+      <>
         <p class="card">
           {isEvent && (
             <>
               A usage event has this id: <EventLink c={c} id={q} />.{" "}
             </>
           )}
-          <a href={`${pathIn(c, "users")}${queryString({ userId: q })}`}>Open the user “{q}”</a>, whether or not there
-          is one.
+          <a href={open}>Open the user “{q}”</a>, whether or not there is one.
         </p>
-      )}
-      {referenced.length > 0 && <ReferenceList c={c} balances={referenced} />}
-      <section class="card">
-        {isRecent && list.sorted === null && (
-          <p class="soft">
-            The latest activity first, by the day. Approximate. <a href={byId}>All users, by id</a>
-          </p>
-        )}
-        <ListTable
-          label="Users"
-          columns={USER_COLUMNS}
-          list={list}
-          view={c}
-          hrefOf={(fields) => `${pathIn(c, "users")}${queryString({ q, by, ...fields })}`}
-          csvHrefOf={(fields) => `${pathIn(c, "users.csv")}${queryString({ q, by, ...fields })}`}
-          words={["First users", "More users"]}
-          empty={
-            q === undefined
-              ? "No users yet. A user appears with the first grant or usage event."
-              : `No user's id begins with “${q}”.`
-          }
-        />
-      </section>
-      <p class="soft">
-        <a href={pathIn(c, "users/bulk-grant")}>Grant to many users</a> ·{" "}
-        <a href={pathIn(c, "recurring")}>Recurring grants of all users</a> ·{" "}
-        <a href={pathIn(c, "verify")}>Verify the ledgers of all users</a>
-      </p>
-    </>,
-  );
+        {referenced.length > 0 && <ReferenceList c={c} balances={referenced} />}
+      </>
+    ),
+  });
 }
 
 interface ReferencesProps {
@@ -142,12 +95,7 @@ const ReferenceList = ({ c, balances }: ReferencesProps) => (
 const amountIn = ({ remaining }: FoundUser, unit: string) => remaining.find((each) => each.unit === unit)?.amount;
 
 const USER_COLUMNS: readonly ListColumn<FoundUser, Context<DashboardEnv>>[] = [
-  {
-    name: "userId",
-    head: "User",
-    cell: ({ userId }, c) => <UserLink c={c} id={userId} />,
-    value: ({ userId }) => userId,
-  },
+  userColumn("userId", "User"),
   {
     name: "remaining",
     head: numberHead("Can be spent now"),
@@ -176,12 +124,7 @@ const USER_COLUMNS: readonly ListColumn<FoundUser, Context<DashboardEnv>>[] = [
     value: ({ balances }) => balances,
   },
   { name: "isPartial", value: ({ isPartial }) => String(isPartial) },
-  {
-    name: "lastEntryAt",
-    head: "Last entry",
-    cell: (user) => <Time at={user.lastEntryAt} otherwise="none" />,
-    value: ({ lastEntryAt }) => lastEntryAt,
-  },
+  timeColumn("lastEntryAt", "Last entry", "none"),
   {
     name: "actions",
     head: "",
@@ -195,6 +138,51 @@ const USER_COLUMNS: readonly ListColumn<FoundUser, Context<DashboardEnv>>[] = [
   },
 ];
 
+/**
+ * The list of users: by default those with the latest activity first, where that is known; otherwise those that match the search
+ * or the list's cursor, by id.
+ */
+const usersList: Resource<FoundUser, FoundMore> = {
+  path: "users",
+  title: "Users",
+  section: "users",
+  columns: USER_COLUMNS,
+  filters: [{ name: "q", label: "User id, or another id" }, { name: "by" }],
+  read: (c, form) => {
+    const q = searchText(form);
+    let isRecent = q === undefined && form.by !== "id";
+    return async (page) => {
+      if (isRecent) {
+        const { users, nextCursor } = await recentUsers(c.var.ctx, page);
+        if (users.length > 0 || page.cursor !== undefined) return { rows: users, nextCursor, isRecent };
+        isRecent = false;
+      }
+      const { users, nextCursor } = await findUsers(c.var.ctx, { ...page, beginning: q ?? "" });
+      return { rows: users, nextCursor };
+    };
+  },
+  kept: (form, first) =>
+    searchText(form) !== undefined || first === null || first.isRecent === true ? {} : { by: "id" },
+  empty: (form) =>
+    searchText(form) === undefined
+      ? "No users yet. A user appears with the first grant or usage event."
+      : `No user's id begins with “${searchText(form)}”.`,
+  words: ["First users", "More users"],
+  foot: (c, { first, list }) =>
+    first?.isRecent === true && list.sorted === null ? (
+      <p class="soft">
+        The latest activity first, by the day. Approximate. <a href={pathIn(c, "users?by=id")}>All users, by id</a>
+      </p>
+    ) : null,
+  below: (c) => (
+    <p class="soft">
+      <a href={pathIn(c, "users/bulk-grant")}>Grant to many users</a> ·{" "}
+      <a href={pathIn(c, "recurring")}>Recurring grants of all users</a> ·{" "}
+      <a href={pathIn(c, "verify")}>Verify the ledgers of all users</a>
+    </p>
+  ),
+};
+
 export const usersRoutes = createDashboardRoutes()
-  .get("/users", (c) => (c.req.query("userId") ? userPage(c) : usersPage(c)))
-  .get("/users.csv", (c) => csvFile(c, "users", USER_COLUMNS, userReader(c, searchText(c.req.query())).read));
+  .get("/users", (c, next) => (c.req.query("userId") ? userPage(c) : c.req.query("q") ? usersPage(c) : next()))
+  .route("/", listRoutes(usersList));

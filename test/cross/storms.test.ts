@@ -100,7 +100,9 @@ async function expectOneMessageEach(environment: Environment): Promise<number> {
     of("credits.revoked", "credits.refunded")
       .map(({ data }) => `${data.userId} ${data.seq}`)
       .sort(),
-  ).toEqual(await rows(`SELECT a.user_id, l.seq ${ofUser} AND l.reason = 'admin_adjust' AND l.reservation_id IS NULL`));
+  ).toEqual(
+    await rows(`SELECT a.user_id, l.seq ${ofUser} AND l.reason = 'admin_adjust' AND l.reservation_number IS NULL`),
+  );
   for (const { deliveries } of messages) expect(deliveries).toBe(1);
   return of("credits.depleted").length;
 }

@@ -81,6 +81,33 @@ const purser = (args: readonly string[], env: Readonly<Record<string, string>> =
 const write = (settings: object, name = "purser.config.json") =>
   writeFileSync(join(folder, name), JSON.stringify(settings));
 
+/**
+ * Returns the address of a server that passes requests on to Purser. Somebody else acts once, before or after the first request of the
+ * method reaches Purser.
+ */
+async function withSomebody(when: "before" | "after", method: string, act: () => Promise<unknown>): Promise<string> {
+  let left = 1;
+  const between = createServer(async (request, response) => {
+    const isTurn = request.method === method && left-- > 0;
+    const { authorization, "if-latest-audit-entry": latest } = request.headers;
+    const headers = {
+      authorization: String(authorization),
+      "content-type": "application/json",
+      ...(latest === undefined ? {} : { "if-latest-audit-entry": String(latest) }),
+    };
+    const body = await text(request);
+    if (isTurn && when === "before") await act();
+    const sent = { method: request.method ?? "GET", headers, ...(body === "" ? {} : { body }) };
+    const answer = await fetch(`${server.url}${request.url}`, sent);
+    if (isTurn && when === "after") await act();
+    response.writeHead(answer.status, { "content-type": "application/json" }).end(await answer.text());
+  });
+  await new Promise<void>((resolve) => between.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void between.close());
+  // A server listening on a TCP port has an address of this form.
+  return `http://127.0.0.1:${(between.address() as AddressInfo).port}`;
+}
+
 let names = 0;
 const newName = () => {
   names += 1;
@@ -178,23 +205,10 @@ describe("purser pull, diff and push", () => {
     const { appId } = await admin.createApp({ name: app });
     const alerts = ["First", "Second"].map((name) => ({ name, unit: "tokens", below: { amount: 1 } }));
     write({ alerts });
-    // Somebody else makes an alert while the first one of the push is made.
-    let isOther = false;
-    const between = createServer(async (request, response) => {
-      const isAlert = request.method === "POST" && request.url?.endsWith("/alerts") === true;
-      const sent = isAlert ? { body: await text(request) } : {};
-      const headers = { authorization: String(request.headers.authorization), "content-type": "application/json" };
-      const answer = await fetch(`${server.url}${request.url}`, { method: request.method ?? "GET", headers, ...sent });
-      if (isAlert && !isOther) {
-        isOther = true;
-        await admin.createAlert({ appId, mode: "test", name: "Other", unit: "tokens", below: { amount: 1 } });
-      }
-      response.writeHead(answer.status, { "content-type": "application/json" }).end(await answer.text());
-    });
-    await new Promise<void>((resolve) => between.listen(0, "127.0.0.1", resolve));
-    onTestFinished(() => void between.close());
-    // A server listening on a TCP port has an address of this form.
-    const PURSER_URL = `http://127.0.0.1:${(between.address() as AddressInfo).port}`;
+    // Somebody else makes an alert after the first one of the push is made.
+    const PURSER_URL = await withSomebody("after", "POST", () =>
+      admin.createAlert({ appId, mode: "test", name: "Other", unit: "tokens", below: { amount: 1 } }),
+    );
     const stopped = await purser(["push", ...target, "--yes"], { PURSER_URL });
     expect(stopped).toMatchObject({ code: 1, err: expect.stringContaining("The alerts changed meanwhile") });
     expect(stopped.err).toMatch(/^The alerts .*:\n {2}\S+ alert\.created \S+ by api\nRun/);
@@ -203,6 +217,36 @@ describe("purser pull, diff and push", () => {
     // Run again, it ends what it began.
     expect(await purser(["push", ...target, "--yes"])).toMatchObject({ code: 0 });
     expect(await now()).toEqual(["First", "Other", "Second"]);
+  });
+
+  it("never overwrites another's change of the same limit, made between its read and its write", async () => {
+    const { appId } = await admin.createApp({ name: newName() });
+    const target = ["--app", appId, "--mode", "test", "--yes"];
+    write({ usageLimits: SETTINGS.usageLimits });
+    await purser(["push", ...target]);
+    write({ usageLimits: [{ ...SETTINGS.usageLimits[0], amount: 60 }] });
+    const limits = async () => (await admin.listUsageLimits({ appId, mode: "test" })).limits;
+    const [limit] = await limits();
+    const PURSER_URL = await withSomebody("before", "PATCH", () =>
+      admin.changeUsageLimit({ appId, limitId: limit?.limitId ?? "", amount: 70 }),
+    );
+    const stopped = await purser(["push", ...target], { PURSER_URL });
+    expect(stopped).toMatchObject({ code: 1, out: expect.not.stringContaining("Done") });
+    expect(stopped.err).toMatch(
+      /^The usageLimits changed meanwhile.*\n {2}\S+ usage_limit\.changed lim_\S+ by api\nRun/,
+    );
+    expect(await limits()).toMatchObject([{ amount: 70 }]);
+  });
+
+  it("goes on where something outside of the file changes between its read and its write", async () => {
+    const { appId } = await admin.createApp({ name: newName() });
+    write({ expiryNotices: [7] });
+    const PURSER_URL = await withSomebody("before", "PUT", () =>
+      admin.createKey({ appId, mode: "test", kind: "secret" }),
+    );
+    const push = ["push", "--app", appId, "--mode", "test", "--yes"];
+    expect(await purser(push, { PURSER_URL })).toMatchObject({ code: 0, err: "" });
+    expect(await admin.getExpiryNotices({ appId, mode: "test" })).toMatchObject({ days: [7] });
   });
 
   it("ends what it began after a kill at any point", async () => {
@@ -308,15 +352,20 @@ describe("purser import", () => {
     const { run, appId, keys, remaining } = await world();
     const count = 600;
     const lines = Array.from({ length: count }, (_, at) => `user_${at},tokens,${at + 1},r${at}`);
-    file(["userId,unit,remaining,ref", ...lines].join("\n"));
+    // The first line is refused, and stays refused once.
+    file(["userId,unit,remaining,ref", "user_0,tokens,-1,r", ...lines].join("\n"));
     const child = start(["import", "balances.csv", "--app", appId, "--mode", "live"], {
       PURSER_SECRET_KEY: keys.sk_live,
     });
     const ended = finished(child);
-    await expect.poll(() => existsSync(join(folder, "balances.csv.progress.json")), { timeout: 60_000 }).toBe(true);
+    const progress = join(folder, "balances.csv.progress.json");
+    const grantedNow = () => (existsSync(progress) ? JSON.parse(readFileSync(progress, "utf8")).granted : 0);
+    await expect.poll(grantedNow, { timeout: 60_000 }).toBeGreaterThan(0);
     child.kill("SIGKILL");
     await ended;
-    expect(JSON.parse((await run()).out)).toMatchObject({ refused: 0 });
+    const { granted, repeated, refused } = JSON.parse((await run()).out);
+    // Each line counts once, those that the killed run did after it last noted its place as granted before.
+    expect([granted + repeated, refused]).toEqual([count, 1]);
     expect(existsSync(join(folder, "balances.csv.progress.json"))).toBe(false);
     expect([await remaining("user_0"), await remaining(`user_${count - 1}`)]).toEqual([[1], [count]]);
     const { results } = await server.db
@@ -347,7 +396,9 @@ describe("purser prices import", () => {
   }`;
   const MODELS_DEV = `{ "acme": { "id": "acme", "models": { "owl": { "id": "owl", "cost": {
     "input": 3, "output": 15, "cache_read": 0.3, "cache_write": 3.75, "reasoning": 15,
-    "context_over_200k": { "input": 6, "output": 22.5 } } } } },
+    "tiers": [{ "input": 12, "output": 22.5, "tier": { "type": "context", "size": 600000 } },
+      { "input": 6, "output": 18, "tier": { "type": "context", "size": 200000 } }] } },
+    "map": { "id": "map", "cost": { "input": 0.02, "output": 0 } } } },
     "resold": { "models": { "owl": { "cost": { "input": 9, "output": 9 } } } } }`;
   const prices = (source: string, ...more: readonly string[]) => {
     writeFileSync(join(folder, "list.json"), source);
@@ -415,7 +466,8 @@ describe("purser prices import", () => {
       "--per-cent",
       "10",
     );
-    expect(JSON.parse(made.out)).toMatchObject({ imported: ["acme/owl"], problems: [] });
+    const problems = [expect.stringMatching(/^acme\/map: output not mapped/)];
+    expect(JSON.parse(made.out)).toMatchObject({ imported: ["acme/owl", "acme/map"], problems });
     const { appId, keys } = await server.makeApp();
     const pushed = await purser(["push", "--app", appId, "--mode", "live", "--yes"]);
     expect(pushed).toMatchObject({ code: 0, err: "" });
@@ -423,7 +475,20 @@ describe("purser prices import", () => {
     const price = (input: number) =>
       client.previewPrice({ event: "chat", model: "owl", meters: { input, output: 1_000_000 } });
     expect((await price(1_000)).quantities).toEqual({ count: 15_003 });
-    expect((await price(1_000_000)).quantities).toEqual({ count: 28_500 });
+    expect((await price(300_000)).quantities).toEqual({ count: 19_800 });
+    expect((await price(1_000_000)).quantities).toEqual({ count: 34_500 });
+    // An embedding has no output. Output that the list does not price is rejected, never free.
+    const embed = (output: number) =>
+      client.previewPrice({ event: "embed", model: "map", meters: { input: 1_000_000, output } });
+    expect((await embed(0)).quantities).toEqual({ count: 20 });
+    await expect(embed(1)).rejects.toMatchObject({ code: "price_not_found" });
+  });
+
+  it("writes nothing when the list would be too long for Purser", async () => {
+    const models = Array.from({ length: 2_001 }, (_, at) => [`m${at}`, { input_cost_per_token: 1e-6 }]);
+    const made = await prices(JSON.stringify(Object.fromEntries(models)), "--from", "litellm", "--models", "*");
+    expect(made).toMatchObject({ code: 1, err: expect.stringContaining("#/prices/rules: Array has too many items") });
+    expect(existsSync(join(folder, "purser.config.json"))).toBe(false);
   });
 
   it("refuses a model that two providers have at two prices", async () => {

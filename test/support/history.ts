@@ -75,7 +75,7 @@ async function sendTo(pair: Pair, request: Request): Promise<Pick<Answer, "statu
       const idField = reservationId === null ? {} : { reservationId };
       return post("usage/reservations", {
         ...use,
-        quantities: use.quantities ?? {},
+        ...(use.meters === undefined && { quantities: use.quantities ?? {} }),
         expiresInSeconds: seconds,
         ...(onExpiry && { onExpiry }),
         ...idField,
@@ -83,7 +83,7 @@ async function sendTo(pair: Pair, request: Request): Promise<Pick<Answer, "statu
     }
     case "commit":
       return post(`usage/reservations/${request.reservationId}/commit`, {
-        quantities: request.quantities,
+        ...(request.meters === undefined ? { quantities: request.quantities } : { meters: request.meters }),
         ...(request.model === undefined ? {} : { model: request.model }),
         ...request.spent,
       });
@@ -92,6 +92,12 @@ async function sendTo(pair: Pair, request: Request): Promise<Pick<Answer, "statu
     case "extend": {
       const { reservationId, seconds } = request;
       return post(`usage/reservations/${reservationId}/extend`, { expiresInSeconds: seconds });
+    }
+    case "prices": {
+      const { rules, costs, effectiveAt } = request;
+      const at = effectiveAt === null ? {} : { effectiveAt: new Date(effectiveAt).toISOString() };
+      const path = `/api/v1/admin/apps/${pair.appId}/prices`;
+      return pair.call("PUT", path, { key: env.ADMIN_TOKEN, body: { mode: "live", rules, costs, ...at } });
     }
     case "stripe":
       return sendStripe(pair, request);
@@ -168,7 +174,12 @@ async function allReservations(
 type ListResult = { readonly error?: { readonly code: string; readonly details?: object } };
 
 /** The error codes whose details the model knows. */
-const WITH_REASONS = new Set(["insufficient_credits", "idempotency_conflict", "usage_limit_reached"]);
+const WITH_REASONS = new Set([
+  "insufficient_credits",
+  "idempotency_conflict",
+  "usage_limit_reached",
+  "price_not_found",
+]);
 
 /** One result of a list in the form of the model: the answer, or the error code with its details. */
 function resultInModelForm(result: ListResult): object {
@@ -200,6 +211,8 @@ function inModelForm(request: Request, answer: Partial<Answer> & Pick<Answer, "s
       const rows = body.totals as { event: string; unit: string; amount: number }[];
       return { status, body: rows.map(({ event, unit, amount }) => `${event} ${unit} ${amount}`).sort() };
     }
+    case "prices":
+      return { status, body: { version: body.version } };
     case "stripe":
       return { status, body: body.outcome };
     case "extend":
@@ -248,6 +261,8 @@ function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | 
     }
     case "refund":
       return pair.refund(request);
+    case "prices":
+      return model.prices.set(request);
     case "stripe":
       return pair.pay(request, answer.body.balances);
     case "revoke":
@@ -281,8 +296,9 @@ function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | 
       const hold = model.holds.get(request.reservationId);
       if (hold === undefined) return { status: 404, code: "reservation_not_found" };
       if (request.kind === "commit") {
-        const { quantities, model: name } = request;
-        return model.commit(hold, { quantities: rounded(quantities), ...(name && { model: name }) }, request.spent);
+        const { quantities = {}, meters, model: name } = request;
+        const used = meters === undefined ? { quantities: rounded(quantities) } : { meters };
+        return model.commit(hold, { ...used, ...(name && { model: name }) }, request.spent);
       }
       if (request.kind === "extend") return model.extend(hold, request.seconds);
       return model.release(hold);
@@ -312,7 +328,7 @@ function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | 
     case "list":
       return { status: 200, body: modelList(model, request.userId, request.includeExpired, request.ref) };
     case "plan":
-      return { status: 200, body: modelPlan(model, roundedUse(request.use)) };
+      return modelPlan(model, roundedUse(request.use));
     case "totals":
       return { status: 200, body: modelTotals(model, request.userId, request.fromMs, request.toMs) };
   }

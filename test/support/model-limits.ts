@@ -1,4 +1,13 @@
-import { fromMinor, matches, type Rule, timeText, toMinor, type Unit, type Use } from "./model-amounts.ts";
+import {
+  fromMinor,
+  matches,
+  quantitiesOf,
+  type Rule,
+  timeText,
+  toMinor,
+  type Unit,
+  type Use,
+} from "./model-amounts.ts";
 import { createZone } from "./zone-model.ts";
 
 export interface Limit {
@@ -55,7 +64,7 @@ export function createLimits(clock: { now: () => number }, countedOf: (userId: s
   };
   const minorOf = (limit: Limit, use: Use) =>
     matches(limit, use) && (limit.per === "user" || use.memberId !== undefined)
-      ? toMinor(limit.unit, { count: 1, ...use.quantities }[limit.unit] ?? 0)
+      ? toMinor(limit.unit, quantitiesOf(use)[limit.unit] ?? 0)
       : 0n;
   /** Whose use a limit counts: the member's, or null for the user's. */
   const countsMember = ({ per }: Limit, { memberId }: Use) => (per === "member" ? (memberId ?? null) : null);

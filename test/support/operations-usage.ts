@@ -14,6 +14,7 @@ import {
   type Operation,
   reservationOf,
   reserveCredits,
+  setPrices,
 } from "./operation.ts";
 import { CREDITS, USAGE } from "./paths.ts";
 
@@ -184,6 +185,33 @@ export const usageOperations: readonly Operation[] = [
       await grantCredits(scene);
       await reserveCredits(scene, 60, { model: "small" });
       return makeSettleRequest(scene, "commit", 200, { model: "large" });
+    },
+  },
+  {
+    name: "usage event with meters",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await Promise.all([grantCredits(scene), setPrices(scene)]);
+      const request = { userId: scene.userId, event: "chat.completed", meters: { output: 500 } };
+      return () => scene.send("POST", `${USAGE}/events`, { ...request, eventId: idOf(scene, "event") });
+    },
+  },
+  {
+    name: "reservation with meters",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await Promise.all([grantCredits(scene), setPrices(scene)]);
+      const body = { userId: scene.userId, event: "chat.completed", meters: { output: 600 } };
+      return () => scene.send("POST", `${USAGE}/reservations`, { ...body, reservationId: reservationOf(scene) });
+    },
+  },
+  {
+    name: "commit with meters",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await Promise.all([grantCredits(scene), setPrices(scene)]);
+      await reserveCredits(scene);
+      return makeSettleRequest(scene, "commit", 0, { quantities: undefined, meters: { output: 200 } });
     },
   },
   {

@@ -11,6 +11,14 @@ export const CONFIG_FILE = "purser.config.json";
 const SCHEMA = "purser.config.schema.json";
 const SCHEMA_REFERENCE = `./node_modules/purser-cli/dist/${SCHEMA}`;
 
+/** Throws `CliError` that names the first mistake of settings. */
+export function checkConfig(config: unknown, name: string): asserts config is Config {
+  const schema: Schema = JSON.parse(readFileSync(join(import.meta.dirname, SCHEMA), "utf8"));
+  const { valid, errors } = new Validator(schema, "7", false).validate(config);
+  const deepest = errors.toSorted((a, b) => b.instanceLocation.length - a.instanceLocation.length)[0];
+  if (!valid) throw new CliError(`${name}, ${deepest?.instanceLocation ?? "#"}: ${deepest?.error ?? "is not valid."}`);
+}
+
 /** Reads a file of settings. Throws `CliError` that names the first mistake. */
 export function readConfig(file: string): Config {
   if (!existsSync(file)) throw new CliError(`There is no file ${file}. \`purser pull\` writes it.`);
@@ -20,12 +28,8 @@ export function readConfig(file: string): Config {
   } catch (error) {
     throw new CliError(`${file} is not JSON: ${error instanceof Error ? error.message : error}`);
   }
-  const schema: Schema = JSON.parse(readFileSync(join(import.meta.dirname, SCHEMA), "utf8"));
-  const { valid, errors } = new Validator(schema, "7", false).validate(config);
-  const deepest = errors.toSorted((a, b) => b.instanceLocation.length - a.instanceLocation.length)[0];
-  if (!valid) throw new CliError(`${file}, ${deepest?.instanceLocation ?? "#"}: ${deepest?.error ?? "is not valid."}`);
-  // The schema says that it is an object.
-  return config as Config;
+  checkConfig(config, file);
+  return config;
 }
 
 /** Replaces a file at once, so that a cut leaves the old one. */

@@ -1,10 +1,11 @@
-import { appendFileSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { PurserError } from "purser-client";
 import { type Balance, balanceOf, type PackOfFile } from "./balance.ts";
 import { CliError, connectPurser, findTarget, type Target, type TargetOptions } from "./connection.ts";
 import { add, type Decimal, textOf } from "./decimal.ts";
 import { KeySet } from "./key-set.ts";
 import { rowsOf } from "./rows.ts";
+import { type Done, type Outcome, Tally } from "./tally.ts";
 
 interface ImportOptions extends TargetOptions {
   readonly dryRun?: boolean;
@@ -18,12 +19,8 @@ const isOfLine = ({ status }: PurserError) => [400, 402, 404, 409, 413].includes
 const PROGRESS_EVERY_MS = 1_000;
 
 /** How far an import is. It is kept in a file beside the imported one while it runs. */
-interface Progress {
+interface Progress extends Done {
   readonly of: string;
-  line: number;
-  granted: number;
-  repeated: number;
-  refused: number;
 }
 
 async function readPacks({ admin, appId }: Target): Promise<PackOfFile[]> {
@@ -39,9 +36,8 @@ class Import {
   readonly #progressFile: string;
   readonly #refusedFile: string;
   readonly progress: Progress;
+  readonly #tally: Tally;
   readonly sums = new Map<string, Decimal>();
-  readonly #pending = new Set<number>();
-  #lastLine = 0;
   #savedAt = 0;
 
   constructor(file: string, { appId, mode }: Target, { dryRun = false }: ImportOptions) {
@@ -54,9 +50,10 @@ class Import {
       : null;
     this.progress = saved?.of === of ? saved : { of, line: 0, granted: 0, repeated: 0, refused: 0 };
     // Later lines are read again.
-    const refused = this.progress.line > 0 ? readFileSync(this.#refusedFile, "utf8").split("\n").slice(1, -1) : [];
+    const isKept = this.progress.line > 0 && existsSync(this.#refusedFile);
+    const refused = isKept ? readFileSync(this.#refusedFile, "utf8").split("\n").slice(1, -1) : [];
     const kept = refused.filter((each) => Number.parseInt(each, 10) <= this.progress.line);
-    this.progress.refused = kept.length;
+    this.#tally = new Tally(this.progress);
     writeFileSync(this.#refusedFile, ["line,ref,reason", ...kept, ""].join("\n"));
   }
 
@@ -65,29 +62,29 @@ class Import {
   }
 
   begin(line: number): void {
-    this.#lastLine = line;
-    this.#pending.add(line);
+    this.#tally.begin(line);
   }
 
-  /** Notes that a line is done, and from time to time how far all lines are. */
-  end(line: number, json: boolean): void {
-    this.#pending.delete(line);
+  /** Notes what became of a line, and from time to time how far all lines are. */
+  end(line: number, outcome: Outcome, json: boolean): void {
+    this.#tally.end(line, outcome);
     if (Date.now() - this.#savedAt < PROGRESS_EVERY_MS) return;
     this.#savedAt = Date.now();
     this.save();
     const { granted, repeated, refused } = this.progress;
     if (!json)
-      process.stderr.write(`Line ${this.#lastLine}: ${granted} granted, ${repeated} before, ${refused} refused.\n`);
+      process.stderr.write(`Line ${this.progress.line}: ${granted} granted, ${repeated} before, ${refused} refused.\n`);
   }
 
+  /** Replaces the file at once, so that a kill leaves the old one. */
   save(): void {
-    this.progress.line = this.#pending.size > 0 ? Math.min(...this.#pending) - 1 : this.#lastLine;
-    writeFileSync(this.#progressFile, JSON.stringify(this.progress));
+    writeFileSync(`${this.#progressFile}.half`, JSON.stringify(this.progress));
+    renameSync(`${this.#progressFile}.half`, this.#progressFile);
   }
 
-  refuse(line: number, ref: string, reason: string): void {
-    this.progress.refused += 1;
+  refuse(line: number, ref: string, reason: string): "refused" {
     appendFileSync(this.#refusedFile, `${line},${quoted(ref)},${quoted(reason)}\n`);
+    return "refused";
   }
 
   count(balance: Balance): void {
@@ -101,7 +98,7 @@ class Import {
   }
 }
 
-type Grant = (balance: Balance) => Promise<void>;
+type Grant = (balance: Balance) => Promise<Outcome>;
 
 function granting(run: Import): Grant {
   const purser = connectPurser(() => {});
@@ -109,16 +106,15 @@ function granting(run: Import): Grant {
     try {
       const quantity = Number(textOf(remaining));
       const granted = await purser.grantCredits({ userId, packId: pack.packId, quantity, expiresAt, externalRef });
-      if (!granted.isReplayed) run.progress.granted += 1;
+      if (!granted.isReplayed) return "granted";
       // The header warns about a repetition with another quantity.
-      else if (granted.response.headers.has("purser-warning"))
-        run.refuse(line, externalRef.slice(7), "This ref was imported before with another amount, which stands.");
-      else run.progress.repeated += 1;
+      if (!granted.response.headers.has("purser-warning")) return "repeated";
+      return run.refuse(line, externalRef.slice(7), "This ref was imported before with another amount, which stands.");
     } catch (error) {
       if (!(error instanceof PurserError) || !isOfLine(error)) throw error;
       if (error.code === "credit_pack_not_found")
         throw new CliError("PURSER_SECRET_KEY is not of this application, or the pack was archived meanwhile.");
-      run.refuse(line, externalRef.slice(7), `${error.code}: ${error.message}`);
+      return run.refuse(line, externalRef.slice(7), `${error.code}: ${error.message}`);
     }
   };
 }
@@ -139,16 +135,12 @@ async function sendAll(file: string, run: Import, packs: readonly PackOfFile[], 
     if (failure !== undefined) break;
     run.begin(row.line);
     if (typeof balance === "string" || !isNew) {
-      run.refuse(
-        row.line,
-        row.fields.ref ?? "",
-        typeof balance === "string" ? balance : "The user has this ref in an earlier line.",
-      );
-      run.end(row.line, options.json === true);
+      const reason = typeof balance === "string" ? balance : "The user has this ref in an earlier line.";
+      run.end(row.line, run.refuse(row.line, row.fields.ref ?? "", reason), options.json === true);
       continue;
     }
     const sent = grant(balance).then(
-      () => run.end(row.line, options.json === true),
+      (outcome) => run.end(row.line, outcome, options.json === true),
       (error) => {
         failure ??= error;
       },
@@ -170,9 +162,7 @@ export async function importBalances(file: string, options: ImportOptions): Prom
   const target = await findTarget(options);
   const packs = await readPacks(target);
   const run = new Import(file, target, options);
-  const check: Grant = async () => {
-    run.progress.granted += 1;
-  };
+  const check: Grant = async () => "granted";
   await sendAll(file, run, packs, options.dryRun === true ? check : granting(run), options);
   run.finish();
   const { granted, repeated, refused } = run.progress;

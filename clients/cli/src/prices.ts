@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from "node:fs";
-import { type Config, type Item, readConfig, writeConfig } from "./config-file.ts";
+import { type Config, checkConfig, type Item, readConfig, writeConfig } from "./config-file.ts";
 import { CliError } from "./connection.ts";
 import { type Decimal, decimal, parseWithTexts, roundUp, textOf, times } from "./decimal.ts";
 import { type Costs, type ListedModel, modelsOf } from "./price-lists.ts";
@@ -52,18 +52,20 @@ const perOf = (costs: Costs, factor: Decimal): Item =>
 
 /** Returns a model's rules: those of larger prompts first, because the first that matches counts. */
 function rulesOf({ model, costs, steps }: ListedModel, factor: Decimal, head: Item): Item[] {
+  let all = costs;
   const dearer = steps
-    .toSorted((a, b) => b.above - a.above)
+    .toSorted((a, b) => a.above - b.above)
     .map(({ above, costs: own }) => {
-      // A step that leaves out a meter costs what the step below it costs, of which there is one in all lists.
-      const all = { ...costs, ...own };
+      // A step that leaves out a meter costs what the step below it costs.
+      all = { ...all, ...own };
       return {
         ...head,
         model,
         when: { meters: PROMPT.filter((meter) => meter in all), above },
         per: perOf(all, factor),
       };
-    });
+    })
+    .toReversed();
   return [...dearer, { ...head, model, per: perOf(costs, factor) }];
 }
 
@@ -75,9 +77,9 @@ function choose(models: readonly ListedModel[], globs: readonly string[]) {
     .map((glob) => `${glob}: no model in the list has such a name.`);
   const chosen: ListedModel[] = [];
   for (const each of asked) {
-    const { name, model, costs, unmapped } = each;
-    if (costs.input === undefined || costs.output === undefined || model.includes("*")) {
-      problems.push(`${name}: not imported, because the list has no price above 0 of its input and output.`);
+    const { name, model, costs, unmapped, tiers } = each;
+    if (costs.input === undefined || model.includes("*")) {
+      problems.push(`${name}: not imported, because the list has no price above 0 of its input.`);
       continue;
     }
     if (chosen.some((one) => one.model === model)) {
@@ -86,6 +88,8 @@ function choose(models: readonly ListedModel[], globs: readonly string[]) {
     }
     if (unmapped.length > 0)
       problems.push(`${name}: ${unmapped.join(", ")} not mapped. Usage of such a meter has no price.`);
+    if (tiers.length > 0)
+      problems.push(`${name}: the other prices of ${tiers.join(", ")} not mapped. Such usage has the standard price.`);
     chosen.push(each);
   }
   return { chosen, problems };
@@ -116,7 +120,11 @@ export async function importPrices(file: string, options: PriceOptions): Promise
     rules: [...rules, ...others(before.rules, options.unit)],
     costs: [...costs, ...others(before.costs)],
   };
-  if (chosen.length > 0) writeConfig(options.file, { ...config, prices });
+  const written = { ...config, prices };
+  if (chosen.length > 0) {
+    checkConfig(written, "The file would not be valid");
+    writeConfig(options.file, written);
+  }
   for (const problem of problems) process.stderr.write(`${problem}\n`);
   const imported = chosen.map(({ name }) => name);
   if (options.json === true) process.stdout.write(`${JSON.stringify({ file: options.file, imported, problems })}\n`);

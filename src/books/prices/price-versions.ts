@@ -68,6 +68,7 @@ export type VersionRow = Omit<RowOf<ReturnType<typeof versionFields>>, "rules" |
 };
 
 const inForce = alias(priceLists, "in_force");
+const later = alias(priceLists, "later");
 /** A version may have 512 KiB. Those beyond are read later. */
 export const VERSIONS_A_READ = 8;
 
@@ -94,22 +95,26 @@ export const selectInForceAt = query((value: ValueOf<ListOfEnvironment & { momen
     .where(and(eq(priceLists.environmentId, value("environmentId")), sql`${priceLists.version} = wanted.number`));
 });
 
-/** The version that a reservation pins, unless the isolate knows it. */
-export const selectPinned = query((value: ValueOf<ListOfEnvironment & { reservationId: string; known: string }>) =>
-  drizzle
-    .select(versionFields())
-    .from(reservations)
-    .crossJoin(priceLists)
-    .where(
-      and(
-        eq(reservations.environmentId, value("environmentId")),
-        eq(reservations.id, value("reservationId")),
-        sql`${reservations.priceVersion} NOT IN (SELECT value FROM json_each(${value("known")}))`,
-        eq(priceLists.environmentId, reservations.environmentId),
-        eq(priceLists.version, reservations.priceVersion),
-      ),
-    ),
-);
+/** The version that a reservation pins, beside the reservation's row. Nulls if it pins none, or the isolate knows it. */
+export interface PinnedVersion {
+  readonly priceVersion: number | null;
+  readonly pinnedAtMs: number | null;
+  readonly pinnedRules: string | null;
+  readonly pinnedCosts: string | null;
+}
+export const pinnedVersionFields = () =>
+  computed({
+    pinnedAtMs: sql<number | null>`${priceLists.effectiveAtMs}`,
+    pinnedRules: sql<string | null>`${priceLists.rules}`,
+    pinnedCosts: sql<string | null>`${priceLists.costs}`,
+  });
+/** For a LEFT JOIN of reservations: only one row more than the index, however large the list is. */
+export const isPinnedAndUnknown = (value: ValueOf<{ known: string }>) =>
+  and(
+    eq(priceLists.environmentId, reservations.environmentId),
+    eq(priceLists.version, reservations.priceVersion),
+    sql`${priceLists.version} NOT IN (SELECT value FROM json_each(${value("known")}))`,
+  );
 
 export const selectByNumber = query((value: ValueOf<ListOfEnvironment & { versions: string }>) =>
   drizzle
@@ -124,23 +129,33 @@ export const selectByNumber = query((value: ValueOf<ListOfEnvironment & { versio
     .limit(VERSIONS_A_READ),
 );
 
+/** The most rules that one read of a repair takes, as UTF-8. A version has at most an eighth of it. */
+const REPAIR_BYTES_MAX = 4 * 1024 * 1024;
+const REPAIR_VERSIONS_MAX = 500;
+
 type AfterVersion = ListOfEnvironment & { fromMs: number; after: number; nowMs: number };
-/** The versions that took force after one, in this order, until now. */
-export const selectLater = query((value: ValueOf<AfterVersion>) =>
-  drizzle
-    .select(versionFields())
-    .from(priceLists)
+/** The next versions that took force after one, in this order, until now. Without costs: only the version that is found needs them. */
+export const selectLater = query((value: ValueOf<AfterVersion>) => {
+  const inOrder = sql`${later.effectiveAtMs}, ${later.version}`;
+  // The texts are read after the versions are chosen, because a window function would copy each of them.
+  const next = sql`(SELECT ${later.version} AS number, sum(octet_length(${later.rules})) OVER (ORDER BY ${inOrder}) AS bytes
+    FROM ${priceLists} AS ${later}
+    WHERE ${later.environmentId} = ${value("environmentId")} AND ${later.isDeleted} = 0
+      AND (${inOrder}) > (${value("fromMs")}, ${value("after")}) AND ${later.effectiveAtMs} <= ${value("nowMs")}
+    ORDER BY ${inOrder} LIMIT ${REPAIR_VERSIONS_MAX}) AS next`;
+  return drizzle
+    .select(fields(priceLists, "version", "effectiveAtMs", "rules"))
+    .from(next)
+    .crossJoin(priceLists)
     .where(
       and(
+        sql`next.bytes <= ${REPAIR_BYTES_MAX}`,
         eq(priceLists.environmentId, value("environmentId")),
-        sql`${priceLists.isDeleted} = 0`,
-        sql`(${priceLists.effectiveAtMs}, ${priceLists.version}) > (${value("fromMs")}, ${value("after")})`,
-        sql`${priceLists.effectiveAtMs} <= ${value("nowMs")}`,
+        sql`${priceLists.version} = next.number`,
       ),
     )
-    .orderBy(priceLists.effectiveAtMs, priceLists.version)
-    .limit(VERSIONS_A_READ),
-);
+    .orderBy(priceLists.effectiveAtMs, priceLists.version);
+});
 
 /** The version in force at a moment: two rows. Without its list if the isolate knows it. */
 export const selectInForceOnce = query((value: ValueOf<ListOfEnvironment & { atMs: number; known: string }>) => {

@@ -18,12 +18,12 @@ import {
 } from "./price.ts";
 import {
   inForceBy,
+  type PinnedVersion,
   type PriceVersion,
   selectByNumber,
   selectInForceAt,
   selectInForceOnce,
   selectLater,
-  selectPinned,
   VERSIONS_A_READ,
   type VersionRow,
   versionMemoryOf,
@@ -112,10 +112,8 @@ export async function withPrices<Answer>(
 
 const NO_VERSION: PriceBase = { version: null, mayHaveLater: false };
 
-/** With `VERSIONS_A_READ`, a repair looks at the next 64 versions. */
-const LATER_READS_MAX = 8;
-
-const needsPrice = ({ meters, quantities }: UnpricedUsage): boolean =>
+/** Returns whether the price list decides about a usage: it has meters, or nothing that says how much it was. */
+export const needsPrice = ({ meters, quantities }: UnpricedUsage): boolean =>
   meters !== undefined || (quantities !== undefined && isUnstated(quantities));
 
 /** The prices of an environment, as one call reads them. It keeps the versions that it has seen until it ends. */
@@ -125,7 +123,7 @@ export class Prices {
   /** When each version that it knows of took force. */
   readonly #effectiveAtMs: Map<number, number>;
   /** The later version that prices a usage, by the key of its repair; null for none. */
-  readonly #repaired = new Map<string, PriceVersion | null>();
+  readonly #repaired = new Map<string, number | null>();
   /** Whether the versions in force at the call's times were selected. */
   #isSelected = false;
 
@@ -135,7 +133,8 @@ export class Prices {
     this.#effectiveAtMs = new Map([...this.#versions].map(([version, { effectiveAtMs }]) => [version, effectiveAtMs]));
   }
 
-  get #known(): string {
+  /** The numbers of the versions that need not be read, as JSON. */
+  get known(): string {
     return JSON.stringify([...this.#versions.keys()]);
   }
 
@@ -150,17 +149,11 @@ export class Prices {
 
   #selectAt(moments: readonly number[]): Statement<VersionRow> {
     this.#isSelected = true;
-    const key = { environmentId: this.#ctx.environment.id, known: this.#known };
+    const key = { environmentId: this.#ctx.environment.id, known: this.known };
     const different = [...new Set(moments)];
     const [only] = different;
     if (different.length === 1 && only !== undefined) return selectInForceOnce({ ...key, atMs: only });
     return selectInForceAt({ ...key, moments: JSON.stringify(different) });
-  }
-
-  /** Selects the version that a reservation pins, for the usage of its commit. */
-  selectPinned(reservationId: string, usage: UnpricedUsage): Statement<VersionRow>[] {
-    if (!needsPrice(usage)) return [];
-    return [selectPinned({ environmentId: this.#ctx.environment.id, reservationId, known: this.#known })];
   }
 
   /** Returns whether a decision from memory can know the version in force at each time of a usage that needs a price. */
@@ -176,6 +169,12 @@ export class Prices {
   /** Returns whether a decision from memory can know the version in force now, which a hold pins. */
   canRecallNow(settingsSnapshot: string | null): boolean {
     return inForceBy(settingsSnapshot, this.#ctx.now()) !== undefined;
+  }
+
+  /** Takes the version that was read with a reservation. */
+  takePinned({ priceVersion: version, pinnedAtMs, pinnedRules, pinnedCosts }: Partial<PinnedVersion>): void {
+    if (version == null || pinnedAtMs == null) return;
+    this.take([{ version, effectiveAtMs: pinnedAtMs, rules: pinnedRules ?? null, costs: pinnedCosts ?? null }]);
   }
 
   /** Takes the rows of a select. */
@@ -244,9 +243,10 @@ export class Prices {
     const price = version === null ? noPriceFor(metered) : priceOf(version.rules, metered);
     if (price.kind !== "missing" || !mayHaveLater) return priced(usage, meters, metered, version, price);
     const key = JSON.stringify([base, event, model, meters]);
-    const later = this.#repaired.get(key);
-    if (later === undefined) throw new PricesUnread({ repairs: [{ base, usage: metered, key }] });
-    if (later === null) throw priceNotFound(usage, price);
+    const found = this.#repaired.get(key);
+    if (found === undefined) throw new PricesUnread({ repairs: [{ base, usage: metered, key }] });
+    if (found === null) throw priceNotFound(usage, price);
+    const later = this.#read(found);
     return priced(usage, meters, metered, later, priceOf(later.rules, metered));
   }
 
@@ -276,30 +276,25 @@ export class Prices {
     for (const [base, some] of Map.groupBy(repairs, (repair) => repair.base)) await this.#findLater(base, some);
   }
 
-  /** Finds the first later version that prices each usage, among the next ones and the one in force now. */
+  /** Finds the first later version that prices each usage. It keeps no other version, because there may be thousands. */
   async #findLater(base: number | null, repairs: readonly Repair[]): Promise<void> {
     const { db, environment } = this.#ctx;
     const nowMs = this.#ctx.now();
     let last = base === null ? { effectiveAtMs: -1, version: 0 } : this.#read(base);
     let open = repairs;
-    const search = (rows: readonly VersionRow[]) => {
-      this.take(rows);
-      for (const { version } of rows) {
-        const later = this.#read(version);
-        for (const { key, usage } of open) {
-          if (priceOf(later.rules, usage).kind !== "missing") this.#repaired.set(key, later);
-        }
-        open = open.filter(({ key }) => !this.#repaired.has(key));
-        last = later;
-      }
-    };
-    for (let read = 0; read < LATER_READS_MAX && open.length > 0; read++) {
+    while (open.length > 0) {
       const position = { fromMs: last.effectiveAtMs, after: last.version, nowMs };
       const rows = await all(db, selectLater({ environmentId: environment.id, ...position }));
-      search(rows);
-      if (rows.length < VERSIONS_A_READ) break;
+      for (const row of rows) {
+        if (open.length === 0) break;
+        const rules = preparePrices(JSON.parse(row.rules) as PriceRule[]);
+        const isPriced = ({ usage }: Repair) => priceOf(rules, usage).kind !== "missing";
+        for (const { key } of open.filter(isPriced)) this.#repaired.set(key, row.version);
+        open = open.filter(({ key }) => !this.#repaired.has(key));
+        last = row;
+      }
+      if (rows.length === 0) break;
     }
-    if (open.length > 0) search(await all(db, this.#selectAt([nowMs])));
     for (const { key } of open) this.#repaired.set(key, null);
   }
 }

@@ -7,6 +7,7 @@ import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { Quantities, Unit } from "../amounts/amount.ts";
 import type { SentMeters } from "../amounts/meters.ts";
+import { writingValues } from "../ledger/account.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import {
   committedFields,
@@ -22,7 +23,7 @@ import { payersOfCommit, type SettledHold, settleHold } from "../ledger/settle.t
 import { selectBalancesForCommit } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/count-usage.ts";
-import { withPrices } from "../prices/prices-in-force.ts";
+import { needsPrice, withPrices } from "../prices/prices-in-force.ts";
 import type { AmountOfBalance } from "./describe-events.ts";
 import { assertNotAhead, insufficientCredits, noteIfRejected, warnOfQuantities } from "./plan.ts";
 import {
@@ -37,6 +38,7 @@ import {
   reservationClosed,
   reservationNotFound,
   selectReservation,
+  selectReservationToCommit,
   selectShownReservation,
 } from "./reservations.ts";
 import { answerEventRepeat, type EventOutput, selectEvent, writeEvent } from "./write-event.ts";
@@ -86,18 +88,17 @@ export async function commitReservation(
       writeForUser(ctx, {
         user: { reservationId },
         read: () => [
-          selectReservation(ctx, reservationId),
+          selectReservationToCommit(ctx, reservationId, needsPrice({ event: "", ...sent }) ? prices.known : null),
           selectEvent(ctx, eventId),
-          ...prices.selectPinned(reservationId, { event: "", ...sent }),
         ],
         balances: (nowMs) => selectBalancesForCommit(ctx, { reservationId }, { nowMs, reservationId }),
         recall: ({ reservations }) => {
           const reservation = reservations.get(reservationId);
           return reservation === undefined ? null : [[reservation], []];
         },
-        decide: ([[reservation], [stored], listed], account) => {
-          prices.take(listed);
+        decide: ([[reservation], [stored]], account) => {
           assert(reservation !== undefined, "the account was found by this reservation");
+          prices.takePinned(reservation);
           const hold = asHold(reservation);
           heldUnits = hold.legs.map(({ unit }) => unit);
           if (stored !== undefined) {
@@ -131,7 +132,7 @@ export async function commitReservation(
           const newEvent = { ...priced, ...described, reservationId, payment, counts };
           if (isLate) {
             return writeEvent(ctx, account, newEvent, fingerprint, {
-              before: [commitLate({ environmentId: account.environmentId, reservationId, eventId })],
+              before: [commitLate({ ...writingValues(account), reservationId, eventId })],
             });
           }
           return writeEvent(ctx, account, newEvent, fingerprint, { settles: hold });
@@ -160,7 +161,7 @@ export async function releaseReservation(ctx: TenantCtx, reservationId: string):
     decide: ([[reservation]], account) => {
       assert(reservation !== undefined, "the account was found by this reservation");
       const due = settledNow(account, reservationId);
-      if (reservation.settledEventId !== null || due?.charged) {
+      if (reservation.settledEventSeq !== null || due?.charged) {
         throw reservationClosed("The reservation is already committed.");
       }
       if (reservation.state !== "open" || due !== undefined) {
@@ -217,7 +218,7 @@ export async function extendReservation(
       const parts = {
         before: [moveEnd({ environmentId: account.environmentId, reservationId, expiresAtMs })],
         returning: selectShownReservation(ctx, reservationId, account.nowMs),
-        remembers: { newReservation: { ...reservation, state: "open", expiresAtMs } as const },
+        remembers: { newReservation: () => ({ ...reservation, state: "open" as const, expiresAtMs }) },
       };
       return writeReturning(parts, ([row]) => {
         assert(row !== undefined, "the extended reservation exists");

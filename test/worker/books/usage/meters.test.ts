@@ -261,24 +261,48 @@ describe("the version of a price", () => {
     });
   });
 
-  it("is looked for in the next 64 versions and the one in force now, and no further", async () => {
+  /** Stores versions a second apart, the first now, by one statement. The tests of price lists make them by the API. */
+  const storeVersions = (w: Awaited<ReturnType<typeof metered>>, lists: readonly (readonly object[])[]) =>
+    env.DB.prepare(
+      `INSERT INTO price_lists (environment_id, version, effective_at_ms, created_at_ms, rules, costs, audit_entry_id)
+       SELECT CAST(?1 AS INTEGER), key + 1, ?2 + 1000 * key, ?2, value, '[]', key FROM json_each(?3)`,
+    )
+      .bind(w.app.environments.live.id, w.clock.ms, JSON.stringify(lists))
+      .run();
+
+  it("is looked for in all later versions, however many there are, and is the first that has a price", async () => {
     const w = await metered({ rules: null });
-    const occurredAt = later(w, -1);
-    const models = (n: number) => [
-      { model: n === 65 || n === 70 ? "late" : `m${n}`, unit: "cents", perEvent: n / 1_000 },
-    ];
-    for (let n = 1; n <= 69; n++) {
-      await w.set(models(n));
-      w.clock.advance(1_000);
-    }
+    const occurredAt = later(w, 0);
+    const of = (model: string) => [{ model, unit: "cents", perEvent: 2 }];
+    const many = [...Array.from({ length: 1_200 }, (_, n) => of(n === 0 ? "first" : "other")), of("late"), of("late")];
+    await storeVersions(w, many);
+    w.clock.advance(1_000 * many.length);
+    await w.set(of("newest"));
     const use = (id: string, model: string) =>
       w.inNewIsolate().spend(id, { event: "chat", model, meters: {}, occurredAt });
-    expect((await use("e1", "m64")).body).toMatchObject({ priceVersion: 64 });
-    expectError(await use("e2", "late"), "price_not_found");
-    expectError(await use("e3", "m68"), "price_not_found");
-    expect((await use("e4", "m69")).body).toMatchObject({ priceVersion: 69 });
-    await w.set(models(70));
-    expect((await use("e2", "late")).body).toMatchObject({ priceVersion: 70 });
+    expect((await use("e1", "late")).body).toMatchObject({ priceVersion: 1_201 });
+    expect((await use("e2", "other")).body).toMatchObject({ priceVersion: 2 });
+    expect((await use("e3", "newest")).body).toMatchObject({ priceVersion: 1_203 });
+    expectError(await use("e4", "none"), "price_not_found");
+  });
+
+  it("is looked for among the largest lists, of which one read takes a few", async () => {
+    const w = await metered({ rules: null });
+    const occurredAt = later(w, 0);
+    const event = "e".repeat(190);
+    const padding = Array.from({ length: 1_150 }, (_, n) => ({ model: `${n}`.padEnd(190, "m"), event, unit: "cents" }));
+    const flat = { unit: "cents", perEvent: 0.01 };
+    const lists = Array.from({ length: 10 }, (_, n) => [
+      ...padding.map((rule) => ({ ...rule, ...flat })),
+      { ...flat, model: `m${n + 1}` },
+    ]);
+    await storeVersions(w, lists);
+    w.clock.advance(10_000);
+    await w.set([{ unit: "count", perEvent: 1, event: "none" }]);
+    const use = (id: string, model: string) =>
+      w.inNewIsolate().spend(id, { event: "chat", model, meters: {}, occurredAt });
+    expect((await use("e1", "m10")).body).toMatchObject({ priceVersion: 10, quantities: { cents: 0.01 } });
+    expectError(await use("e2", "m11"), "price_not_found");
   });
 
   it("of a list's events is that of each event's own time, even among more versions than one read has", async () => {
