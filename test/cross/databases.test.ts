@@ -4,7 +4,7 @@ import { scheduled } from "../../src/cron.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { expectError } from "../support/rejections.ts";
-import { type Bindings, bound, type Client, Clock, home, homeOf, makeClient } from "../support/world.ts";
+import { type Bindings, bound, type Client, Clock, home, homeOf, inTurn, makeClient } from "../support/world.ts";
 import { wrappedD1 } from "../support/wrapped-d1.ts";
 
 // Rules D1 and D2: applications are in several databases, each of which may fail alone.
@@ -117,6 +117,31 @@ it("an export link opens the data of its own application, in any database", asyn
     const minted = await call("POST", "/api/v1/export-person", { key, body: { distinctId: "u" } });
     const { body } = await call("GET", minted.body.downloadUrl);
     expect([body.appId, body.person.credits.balances[0].remaining]).toEqual([appId, 10]);
+  }
+});
+
+it("usage is priced by the list of its own application, in any database, also where their numbers are equal", async () => {
+  const clock = new Clock();
+  const call = makeClient(clock, {}, randomId, inTurn(2));
+  const apps = [await makeIn(call, 0), await makeIn(call, 1)] as const;
+  const price = async (key: string, meters: object = {}) =>
+    (await call("POST", "/api/v1/usage/price", { key, body: { event: "chat", meters } })).body;
+  const set = async (appId: string, perEvent: number) => {
+    const body = { mode: "live", rules: [{ unit: "tokens", perEvent }] };
+    const answer = await call("PUT", `/api/v1/admin/apps/${appId}/prices`, { key: env.ADMIN_TOKEN, body });
+    return answer.body.version;
+  };
+  for (const version of [1, 2]) {
+    // Both databases number their environments and versions alike. The isolates remember versions of both.
+    expect([await set(apps[0].appId, version), await set(apps[1].appId, 3 + version)]).toEqual([version, version]);
+    for (const [index, { key }] of apps.entries()) {
+      const tokens = index === 0 ? version : 3 + version;
+      expect(await price(key)).toMatchObject({ quantities: { tokens }, priceVersion: version });
+      const event = { eventId: `e${version}`, userId: "u", event: "chat", meters: {}, onShortage: "partial" };
+      const used = await call("POST", "/api/v1/usage/events", { key, body: event });
+      expect(used.body).toMatchObject({ quantities: { tokens }, priceVersion: version });
+    }
+    clock.advance(1_000);
   }
 });
 

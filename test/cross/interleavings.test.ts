@@ -6,12 +6,14 @@ import { scheduled } from "../../src/cron.ts";
 import { idIn } from "../../src/db/session.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
+import { comparePrices } from "../support/compare-prices.ts";
 import { compareState } from "../support/compare-state.ts";
 import { type Pair, sendToBoth } from "../support/history.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createModel, type Pack } from "../support/model.ts";
 import { createErasures } from "../support/model-erasure.ts";
 import { createPayments } from "../support/model-payments.ts";
+import type { PriceRule } from "../support/model-prices.ts";
 import { createRefunds } from "../support/model-refunds.ts";
 import { createRandom } from "../support/random.ts";
 import type { Request } from "../support/requests.ts";
@@ -163,15 +165,41 @@ async function issueAll(pair: Pair, clock: Clock, users: readonly User[]): Promi
     .run();
 }
 
+/**
+ * Sets the next version of the price list, dearer than those before. Only a commit that its hold's version prices has the amounts
+ * of this test. Every other version is scheduled for the next action.
+ */
+async function setPrices(pair: Pair, clock: Clock, place: number): Promise<void> {
+  const amount = place + 1;
+  const rules: readonly PriceRule[] = [
+    { unit: "tokens", per: { input: { amount, units: 1 }, output: { amount: 0, units: 1 } } },
+    { unit: "cents", per: { input: { amount: 0, units: 1 }, output: { amount, units: 1 } } },
+  ];
+  const costs = [{ perEvent: place }];
+  const effectiveAt = place % 2 === 0 ? null : clock.ms + STEP_MS;
+  const answer = await sendToBoth(pair, { kind: "prices", rules, costs, effectiveAt }, "a version of prices");
+  expect(answer.status).toBe(200);
+}
+
+const numberOf = (userId: string): number => Number(userId.replace(/\D/g, ""));
+/** Half of the users' reservations, and another half of their commits, send meters. */
+const holdsByMeters = (userId: string): boolean => numberOf(userId) % 4 < 2;
+const commitsByMeters = (userId: string): boolean => numberOf(userId) % 3 < 2;
+
 /** Creates the two reservations. One of them expires at the place of `expire` in the order. */
 async function reserveBoth(pair: Pair, { userId, interleaving: { order, targets } }: User): Promise<void> {
   // The first holds 100 and 60 tokens, the second 140 tokens and 6 cents: they share the second balance.
-  for (const [index, quantities] of [{ tokens: 160 }, { tokens: 200, cents: 20 }].entries()) {
+  const amounts: readonly { tokens: number; cents?: number }[] = [{ tokens: 160 }, { tokens: 200, cents: 20 }];
+  for (const [index, quantities] of amounts.entries()) {
     const seconds = targets.expire === index ? ((order.indexOf("expire") + 1) * STEP_MS) / 1_000 : 86_400;
-    const use = { userId, event: "chat.completed", quantities: { count: 0, ...quantities } };
+    const { tokens: input, cents: output = 0 } = quantities;
+    const used = holdsByMeters(userId) ? { meters: { input, output } } : { quantities: { count: 0, ...quantities } };
+    // Two of three holds are a member's.
+    const member = ["", "mia", userId][(numberOf(userId) + index) % 3];
+    const use = { userId, ...(member ? { memberId: member } : {}), event: "chat.completed", ...used };
     const reservationId = reservationOf(userId, index);
     // Half of the users' reservations are charged when they expire.
-    const onExpiry = Number(userId.replace(/\D/g, "")) % 2 === 0 ? "charge" : "return";
+    const onExpiry = numberOf(userId) % 2 === 0 ? "charge" : "return";
     const answer = await sendToBoth(pair, { kind: "reserve", use, seconds, onExpiry, reservationId }, "a hold");
     expect(answer.status).toBe(200);
   }
@@ -189,8 +217,13 @@ function requestOf(pair: Pair, userId: string, action: Action, { targets, takes 
     case "commit": {
       const spent = { eventId: `${userId}-commit` };
       // Less than was held for the first reservation, more for the second.
+      const reservationId = reservationOf(userId, target);
+      if (commitsByMeters(userId)) {
+        const meters = target === 0 ? { input: 110.5 } : { input: 250, output: 20.001 };
+        return { kind: "commit", reservationId, meters, spent };
+      }
       const quantities = target === 0 ? { tokens: 110.5 } : { tokens: 250, cents: 20.000001 };
-      return { kind: "commit", reservationId: reservationOf(userId, target), quantities, spent };
+      return { kind: "commit", reservationId, quantities, spent };
     }
     case "release":
       return { kind: "release", reservationId: reservationOf(userId, target) };
@@ -213,10 +246,12 @@ async function play(chunk: readonly Interleaving[], withCron: boolean): Promise<
   const users = chunk.map((interleaving, index): User => ({ userId: `user${index}`, interleaving }));
   for (const { userId } of users) pair.compared.seqs.set(userId, 0);
   await issueAll(pair, clock, users);
+  await setPrices(pair, clock, 0);
   await Promise.all(users.map((user) => reserveBoth(pair, user)));
   await compareState(pair, "before the first action");
   for (let place = 0; place < ACTIONS.length; place++) {
     clock.advance(STEP_MS);
+    await setPrices(pair, clock, place + 1);
     if (withCron) await sendToBoth(pair, { kind: "cron" }, "the cron");
     await Promise.all(
       users.map(async ({ userId, interleaving }) => {
@@ -231,6 +266,7 @@ async function play(chunk: readonly Interleaving[], withCron: boolean): Promise<
   clock.advance(DAY_MS);
   await sendToBoth(pair, { kind: "cron" }, "the last cron");
   await compareState(pair, "at the end");
+  expect(await comparePrices(pair, "at the end")).toBeGreaterThan(0);
   expect([...pair.model.holds.values()].map(({ state }) => state)).not.toContain("open");
 }
 
@@ -247,7 +283,7 @@ async function playAll(withCron: boolean): Promise<void> {
   }
 }
 
-describe(`${INTERLEAVINGS.length} interleavings of commit, release, expire, revoke or refund, a balance's own expiry and adjust`, () => {
+describe(`${INTERLEAVINGS.length} interleavings of commit, release, expire, revoke or refund, a balance's own expiry and adjust, amid versions of prices`, () => {
   const timeout = timeoutOf(INTERLEAVINGS.length, 4_000);
 
   it(

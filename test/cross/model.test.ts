@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { scheduled } from "../../src/cron.ts";
+import { comparePrices } from "../support/compare-prices.ts";
 import { compareState } from "../support/compare-state.ts";
 import { FAULTS, type FaultPlan, faultyD1 } from "../support/faulty-d1.ts";
 import { type Pair, sendToBoth } from "../support/history.ts";
@@ -89,6 +90,7 @@ async function makePacks(appId: string): Promise<Pack[]> {
 
 const LIMITS = [
   { name: "Calls", unit: "count", amount: 12, every: "hour", matches: [] },
+  { name: "Calls of each", unit: "count", amount: 5, every: "hour", per: "member", matches: [] },
   { name: "Chats", unit: "tokens", amount: 900, every: "minute", matches: [{ event: "chat.*" }] },
   {
     name: "Large",
@@ -110,7 +112,7 @@ async function makeLimits(clock: Clock, appId: string): Promise<Limit[]> {
   for (const { matches, ...limit } of LIMITS) {
     const path = `/api/v1/admin/apps/${appId}/usage-limits`;
     const answer = await call("POST", path, { key: env.ADMIN_TOKEN, body: { mode: "live", ...limit, matches } });
-    created.push({ timeZone: null, ...limit, matches: [...matches], limitId: answer.body.limitId });
+    created.push({ timeZone: null, per: "user", ...limit, matches: [...matches], limitId: answer.body.limitId });
   }
   return created;
 }
@@ -149,7 +151,8 @@ async function compareMoment({ call, key }: Pair, userId: string, atMs: number, 
   expect(seen, `${userId} as of ${query.get("asOf")}`).toBe(expected);
 }
 
-async function play(seed: number): Promise<void> {
+/** Plays a history. Returns how many events and holds had a price. */
+async function play(seed: number): Promise<number> {
   const random = createRandom(seed);
   const clock = new Clock();
   clock.ms = Date.parse(random.pick(FIRST_TIMES));
@@ -211,12 +214,14 @@ async function play(seed: number): Promise<void> {
     const lists = users.map((userId) => JSON.stringify(modelList(model, userId, true)));
     moments.set(clock.ms, lists);
   }
+  const priced = await comparePrices(pair, `after PROOF_SEED=${seed}`);
   for (const [atMs, lists] of moments) {
     if (!random.chance(0.2)) continue;
     for (const [index, userId] of users.entries()) await compareMoment(pair, userId, atMs, lists[index] ?? "");
   }
   // The cron of later histories would work on these deliveries.
   await env.DB.prepare("DELETE FROM webhook_deliveries WHERE endpoint_id = ?").bind(endpointId).run();
+  return priced;
 }
 
 describe(`random histories from PROOF_SEED=${RANDOM_SEED} on`, () => {
@@ -225,9 +230,11 @@ describe(`random histories from PROOF_SEED=${RANDOM_SEED} on`, () => {
   }, async () => {
     console.info(`model.test.ts: PROOF_SEED=${RANDOM_SEED}`);
     const tell = soakPart("model of credits and usage", OPERATIONS, "operations", RANDOM_SEED);
+    let priced = 0;
     for (let history = 0; history < HISTORIES; history++) {
-      await play(RANDOM_SEED + history);
+      priced += await play(RANDOM_SEED + history);
       tell(OPERATIONS_A_HISTORY);
     }
+    expect(priced).toBeGreaterThan(0);
   });
 });

@@ -40,8 +40,9 @@ const APP = `
   import { createElement as h } from "react";
   import { PurserBalance, usePurserBalance } from "purser-react";
   function Own(options) {
-    const { status, credits, error } = usePurserBalance(options);
-    return h("output", null, status + " " + credits.map((one) => one.remaining).join(" ") + (error?.code ?? ""));
+    const { status, credits, unitNames, error } = usePurserBalance(options);
+    const left = ({ remaining, unit }) => [remaining, unitNames[unit]?.[remaining === 1 ? "one" : "other"]].join(" ").trim();
+    return h("output", null, status + " " + credits.map(left).join(", ") + (error?.code ?? ""));
   }
   export const App = ({ way, ...options }) =>
     way === "hook" ? h(Own, options) : h(PurserBalance, options, h("a", { href: "/buy" }, "Buy more"));`;
@@ -117,15 +118,24 @@ describe.skipIf(chromiumPath === null)(`purser-react, rendered on a server and h
     [server, browser, script] = await Promise.all([sharedServer(), connectBrowser(), bundlePage()]);
     await new Promise<void>((resolve) => shop.listen(0, "127.0.0.1", resolve));
     app = await server.makeApp({ ...END_USER_SETTING, payerClaim: "org_id" });
-    const send = (path: string, key: string, body: object) =>
+    const send = (path: string, key: string, body: object, method = "POST") =>
       fetch(server.url + path, {
-        method: "POST",
+        method,
         headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
         body: JSON.stringify(body),
       });
     await send(`/api/v1/admin/apps/${app.appId}/packs`, ADMIN_TOKEN, { packName: "T", items: [], unit: "tokens" });
     await send(`/api/v1/admin/apps/${app.appId}/packs`, ADMIN_TOKEN, { packName: "Money", items: [], unit: "cents" });
     await send("/api/v1/credits/grant", app.keys.sk_live, { userId: "ada", packId: "t", quantity: 12 });
+    await send(`/api/v1/admin/apps/${app.appId}/packs`, ADMIN_TOKEN, { packName: "Calls", items: [], unit: "count" });
+    for (const [userId, quantity] of [
+      ["one", 1],
+      ["few", 3],
+    ])
+      await send("/api/v1/credits/grant", app.keys.sk_live, { userId, packId: "calls", quantity });
+    const names = { count: { one: "credit", other: "credits" } };
+    const put = { mode: "live", names };
+    await send(`/api/v1/admin/apps/${app.appId}/unit-names`, ADMIN_TOKEN, put, "PUT");
     for (const [userId, quantity] of [
       ["org_harbor", 700],
       ["yen", 1_000],
@@ -156,6 +166,9 @@ describe.skipIf(chromiumPath === null)(`purser-react, rendered on a server and h
       ...(["purser-balance[data-state=ok]", "700", { userId: "org_harbor" }] as const),
     ],
     ["usePurserBalance", "hook", "output:has-text('ok')", "ok 12", { userId: "ada" }],
+    ["<PurserBalance> of a named unit", "element", "purser-balance[data-state=ok]", "3 credits", { userId: "few" }],
+    ["usePurserBalance of a named unit", "hook", "output:has-text('ok')", "ok 3 credits", { userId: "few" }],
+    ["usePurserBalance of one of a named unit", "hook", "output:has-text('ok')", "ok 1 credit", { userId: "one" }],
     [
       ...(["usePurserBalance of a team, with a member's token,", "hook", "output:has-text('ok')"] as const),
       ...(["ok 700", { userId: "org_harbor" }] as const),

@@ -75,7 +75,7 @@ async function sendTo(pair: Pair, request: Request): Promise<Pick<Answer, "statu
       const idField = reservationId === null ? {} : { reservationId };
       return post("usage/reservations", {
         ...use,
-        quantities: use.quantities ?? {},
+        ...(use.meters === undefined && { quantities: use.quantities ?? {} }),
         expiresInSeconds: seconds,
         ...(onExpiry && { onExpiry }),
         ...idField,
@@ -83,7 +83,7 @@ async function sendTo(pair: Pair, request: Request): Promise<Pick<Answer, "statu
     }
     case "commit":
       return post(`usage/reservations/${request.reservationId}/commit`, {
-        quantities: request.quantities,
+        ...(request.meters === undefined ? { quantities: request.quantities } : { meters: request.meters }),
         ...(request.model === undefined ? {} : { model: request.model }),
         ...request.spent,
       });
@@ -92,6 +92,12 @@ async function sendTo(pair: Pair, request: Request): Promise<Pick<Answer, "statu
     case "extend": {
       const { reservationId, seconds } = request;
       return post(`usage/reservations/${reservationId}/extend`, { expiresInSeconds: seconds });
+    }
+    case "prices": {
+      const { rules, costs, effectiveAt } = request;
+      const at = effectiveAt === null ? {} : { effectiveAt: new Date(effectiveAt).toISOString() };
+      const path = `/api/v1/admin/apps/${pair.appId}/prices`;
+      return pair.call("PUT", path, { key: env.ADMIN_TOKEN, body: { mode: "live", rules, costs, ...at } });
     }
     case "stripe":
       return sendStripe(pair, request);
@@ -123,13 +129,16 @@ async function sendTo(pair: Pair, request: Request): Promise<Pick<Answer, "statu
       return pair.call("PATCH", path, { key: env.ADMIN_TOKEN, body: { amount: request.amount } });
     }
     case "own amount": {
-      const { userId, name, amount } = request;
+      const { userId, memberId, name, amount } = request;
+      const member = memberId === undefined ? {} : { memberId };
       const path = `/api/v1/usage/limits/${limitOf(pair, name).limitId}/amount`;
-      if (amount !== undefined) return pair.call("PUT", path, { key: pair.key, body: { userId, amount } });
-      return pair.call("DELETE", query(path, { userId }), { key: pair.key });
+      if (amount !== undefined) return pair.call("PUT", path, { key: pair.key, body: { userId, ...member, amount } });
+      return pair.call("DELETE", query(path, { userId, ...member }), { key: pair.key });
     }
-    case "checkpoints":
-      return get(query("usage/limits", { userId: request.userId }));
+    case "checkpoints": {
+      const { userId, memberId } = request;
+      return get(query("usage/limits", { userId, ...(memberId === undefined ? {} : { memberId }) }));
+    }
     case "totals": {
       const [from, to] = [new Date(request.fromMs).toISOString(), new Date(request.toMs).toISOString()];
       return get(query("usage", { userId: request.userId, from, to }));
@@ -165,7 +174,12 @@ async function allReservations(
 type ListResult = { readonly error?: { readonly code: string; readonly details?: object } };
 
 /** The error codes whose details the model knows. */
-const WITH_REASONS = new Set(["insufficient_credits", "idempotency_conflict", "usage_limit_reached"]);
+const WITH_REASONS = new Set([
+  "insufficient_credits",
+  "idempotency_conflict",
+  "usage_limit_reached",
+  "price_not_found",
+]);
 
 /** One result of a list in the form of the model: the answer, or the error code with its details. */
 function resultInModelForm(result: ListResult): object {
@@ -197,6 +211,8 @@ function inModelForm(request: Request, answer: Partial<Answer> & Pick<Answer, "s
       const rows = body.totals as { event: string; unit: string; amount: number }[];
       return { status, body: rows.map(({ event, unit, amount }) => `${event} ${unit} ${amount}`).sort() };
     }
+    case "prices":
+      return { status, body: { version: body.version } };
     case "stripe":
       return { status, body: body.outcome };
     case "extend":
@@ -245,6 +261,8 @@ function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | 
     }
     case "refund":
       return pair.refund(request);
+    case "prices":
+      return model.prices.set(request);
     case "stripe":
       return pair.pay(request, answer.body.balances);
     case "revoke":
@@ -278,8 +296,9 @@ function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | 
       const hold = model.holds.get(request.reservationId);
       if (hold === undefined) return { status: 404, code: "reservation_not_found" };
       if (request.kind === "commit") {
-        const { quantities, model: name } = request;
-        return model.commit(hold, { quantities: rounded(quantities), ...(name && { model: name }) }, request.spent);
+        const { quantities = {}, meters, model: name } = request;
+        const used = meters === undefined ? { quantities: rounded(quantities) } : { meters };
+        return model.commit(hold, { ...used, ...(name && { model: name }) }, request.spent);
       }
       if (request.kind === "extend") return model.extend(hold, request.seconds);
       return model.release(hold);
@@ -296,22 +315,20 @@ function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | 
       limitOf(pair, request.name).amount = request.amount;
       return { status: 200 };
     case "own amount": {
-      const { limitId } = limitOf(pair, request.name);
-      model.expire(request.userId);
-      model.limits.setOwn(request.userId, limitId, request.amount);
-      return {
-        status: 200,
-        body: model.limits.checkpoints(request.userId).find((standing) => standing.limitId === limitId),
-      };
+      const { userId, memberId = null, name, amount } = request;
+      const limit = limitOf(pair, name);
+      model.expire(userId);
+      model.limits.setOwn({ userId, memberId, limitId: limit.limitId }, amount);
+      return { status: 200, body: model.limits.checkpointOf(limit, userId, memberId) };
     }
     case "checkpoints":
-      return { status: 200, body: model.limits.checkpoints(request.userId) };
+      return { status: 200, body: model.limits.checkpoints(request.userId, request.memberId) };
     case "reservations":
       return { status: 200, body: modelReservations(model, request.userId, request.status) };
     case "list":
       return { status: 200, body: modelList(model, request.userId, request.includeExpired, request.ref) };
     case "plan":
-      return { status: 200, body: modelPlan(model, roundedUse(request.use)) };
+      return modelPlan(model, roundedUse(request.use));
     case "totals":
       return { status: 200, body: modelTotals(model, request.userId, request.fromMs, request.toMs) };
   }

@@ -1,7 +1,16 @@
 /** Amounts, times, usages and match rules of the models. */
 export type Unit = "count" | "tokens" | "seconds" | "cents";
 export type Quantities = { [U in Unit]?: number };
-export type Use = { userId: string; event: string; model?: string; quantities?: Quantities };
+export type Use = {
+  userId: string;
+  memberId?: string;
+  event: string;
+  model?: string;
+  quantities?: Quantities;
+  /** A usage with meters has the quantities of its price, once it is priced (PR3). */
+  meters?: Readonly<Record<string, number>>;
+  priceVersion?: number;
+};
 export type Rule = { event?: string; model?: string };
 
 const SCALE = { count: 1_000, tokens: 1_000, seconds: 1_000, cents: 1_000_000 };
@@ -23,8 +32,11 @@ export function usedMinor(unit: Unit, decimal: string): bigint {
   const significant = (n + 10n ** extra / 2n) / 10n ** extra;
   return (significant * 10n ** extra * scale + 10n ** places - 1n) / 10n ** places;
 }
-/** A usage whose quantities are rounded. */
+/** A usage whose quantities are rounded. Its meters already are. */
 export const roundedUse = (use: Use): Use => (use.quantities ? { ...use, quantities: rounded(use.quantities) } : use);
+/** The quantities of a usage. With meters no count is implied (PR3). */
+export const quantitiesOf = (use: Pick<Use, "quantities" | "meters">): Quantities =>
+  use.meters === undefined ? { count: 1, ...use.quantities } : { ...use.quantities };
 export const rounded = (quantities: Quantities): Quantities =>
   Object.fromEntries(
     UNITS.flatMap((unit) => {
@@ -36,21 +48,20 @@ export const rounded = (quantities: Quantities): Quantities =>
 export const isFree = ({ quantities = {} }: Pick<Use, "quantities">) =>
   Object.keys(quantities).length > 0 && Object.values(quantities).every((amount) => amount === 0);
 /** The quantities of a request as Purser compares them with those of a repeat. */
-export const sentQuantities = (use: Pick<Use, "quantities">) => ({
-  count: 1,
-  ...use.quantities,
-  ...(isFree(use) && { isFree: true }),
-});
+export const sentQuantities = (use: Pick<Use, "quantities" | "meters">) =>
+  use.meters === undefined
+    ? { meters: undefined, quantities: { ...quantitiesOf(use), ...(isFree(use) && { isFree: true }) } }
+    : { meters: Object.entries(use.meters).toSorted(), quantities: undefined };
 /** The quantities of a usage, in the order of the units, with the implied count (U1). */
-const shownQuantities = (use: Pick<Use, "quantities">): Quantities => {
-  const sent: Quantities = { count: 1, ...use.quantities };
+const shownQuantities = (use: Pick<Use, "quantities" | "meters">): Quantities => {
+  const sent = quantitiesOf(use);
   return Object.fromEntries(UNITS.filter((unit) => unit in sent).map((unit) => [unit, sent[unit]]));
 };
-/** The fields of a 402's details that tell the usage, here without meters (PR6). */
-export const usageDetails = (use: Pick<Use, "quantities">) => ({
+/** The fields of a 402's details that tell the usage (PR6). */
+export const usageDetails = (use: Pick<Use, "quantities" | "meters" | "priceVersion">) => ({
   quantities: shownQuantities(use),
-  meters: null,
-  priceVersion: null,
+  meters: use.meters ?? null,
+  priceVersion: use.priceVersion ?? null,
 });
 export const fromMinor = (unit: Unit, minor: bigint) => Number(minor) / SCALE[unit];
 /** A time as the API writes it. The models do not use Purser's own function. */
@@ -58,6 +69,6 @@ export const timeText = (ms: number) => new Date(ms).toISOString();
 /** An expiry as the API writes it: null if there is none. */
 export const expiryText = (ms: number) => (ms === Infinity ? null : timeText(ms));
 const asRegExp = (glob: string) => new RegExp(`^${glob.replaceAll(".", "\\.").replaceAll("*", ".*")}$`);
-const fits = (glob: string, name: string | undefined) => name !== undefined && asRegExp(glob).test(name);
+export const fits = (glob: string, name: string | undefined) => name !== undefined && asRegExp(glob).test(name);
 export const matches = ({ matches: rules }: { matches: readonly Rule[] }, { event, model }: Use) =>
   rules.length === 0 || rules.some((r) => fits(r.event ?? "*", event) && (!r.model || fits(r.model, model)));

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 import type { Pair } from "./history.ts";
-import { expiryText, fromMinor, timeText, type Unit } from "./model-amounts.ts";
+import { expiryText, fromMinor, timeText, type Unit, usageDetails } from "./model-amounts.ts";
 
 /** The message types of a random history's endpoint. alerts-model.ts has the model of alerts. */
 export const MESSAGE_TYPES = [
@@ -45,11 +45,12 @@ async function read(environmentId: number): Promise<{ entries: Entry[]; messages
   const [entries, messages] = await env.DB.batch([
     env.DB.prepare(
       `SELECT a.user_id AS userId, l.seq AS seq, b.id AS balanceId, b.unit AS unit, l.delta_minor AS delta,
-         l.balance_after_minor AS after, l.reason AS reason, u.event_id AS eventId, l.reservation_id AS reservationId,
+         l.balance_after_minor AS after, l.reason AS reason, u.event_id AS eventId, coalesce(r.id, u.reservation_id) AS reservationId,
          l.note AS note
        FROM accounts AS a CROSS JOIN credit_ledger AS l ON l.account_id = a.id
        CROSS JOIN credit_balances AS b ON b.account_id = l.account_id AND b.grant_seq = l.grant_seq
        LEFT JOIN usage_events AS u ON u.account_id = l.account_id AND u.seq = l.event_seq
+       LEFT JOIN reservations AS r ON r.account_id = l.account_id AND r.reservation_number = l.reservation_number
        WHERE a.environment_id = ? AND a.is_erased = 0 ORDER BY l.seq`,
     ).bind(environmentId),
     env.DB.prepare(
@@ -109,15 +110,13 @@ function expectedOf(
     const hold = [...model.holds.values()].find((each) => each.eventId === eventId);
     const paid = entries.filter((entry) => entry.eventId === eventId);
     const returned = hold?.state === "committed" ? entries.filter((entry) => isBack(entry, hold.id)) : [];
-    const { event, model: name = null, quantities } = use;
+    const { event, model: name = null } = use;
     const data = {
       ...{
         event,
         model: name,
-        quantities: { count: 1, ...quantities },
-        memberId: null,
-        meters: null,
-        priceVersion: null,
+        memberId: use.memberId ?? null,
+        ...usageDetails(use),
       },
       ...{ occurredAt: timeText(occurredMs), properties: null, ...body },
     };
@@ -129,7 +128,7 @@ function expectedOf(
     const holds = hold.legs.map(([{ id: balanceId, packId, unit }, minor]) => ({
       ...{ balanceId, packId, unit, amount: fromMinor(unit, minor) },
     }));
-    const data = { reservationId: hold.id, memberId: null, event: hold.use.event, holds };
+    const data = { reservationId: hold.id, memberId: hold.use.memberId ?? null, event: hold.use.event, holds };
     addExpected("reservation.expired", hold.use.userId, data, holds.length === 0 ? null : lastSeq(back));
   }
   for (const { userId, body } of refunds) addExpected("credits.refunded", userId, body, null);
@@ -196,8 +195,8 @@ export async function compareMessages(pair: Pair, where: string): Promise<void> 
   const messages = all.filter(({ type }) => type !== "usage.limit_reached");
   const ofLimits = all.filter(({ type }) => type === "usage.limit_reached");
   // test/worker/books/limits tests the other fields of messages about limits.
-  const reached = ofLimits.map(({ data: { userId, limitId, resetsAt } }) =>
-    JSON.stringify({ userId, limitId, resetsAt }),
+  const reached = ofLimits.map(({ data: { userId, memberId, limitId, resetsAt } }) =>
+    JSON.stringify({ userId, memberId, limitId, resetsAt }),
   );
   const expected = [...pair.model.limits.reported.values()].map((report) => JSON.stringify(report));
   expect(reached.sort(), `limits reached ${where}`).toEqual(expected.sort());

@@ -1,9 +1,19 @@
-import type { Balance, createModel, Hold } from "./model.ts";
-import { fromMinor, matches, timeText, toMinor, UNITS, type Unit, type Use, usageDetails } from "./model-amounts.ts";
+import type { Answer, Balance, createModel, Hold } from "./model.ts";
+import {
+  fromMinor,
+  matches,
+  quantitiesOf,
+  timeText,
+  toMinor,
+  UNITS,
+  type Unit,
+  type Use,
+  usageDetails,
+} from "./model-amounts.ts";
 
 type Model = ReturnType<typeof createModel>;
 
-const quantity = (use: Use, unit: Unit): number => ({ count: 1, ...use.quantities })[unit] ?? 0;
+const quantity = (use: Use, unit: Unit): number => quantitiesOf(use)[unit] ?? 0;
 
 /** The user's balances in spending order, active ones or all (C11 to C13), or all of a reference (C22). */
 export function modelList(model: Model, userId: string, includeExpired: boolean, ref?: string) {
@@ -17,8 +27,10 @@ export function modelList(model: Model, userId: string, includeExpired: boolean,
  * The debits that an event would make now, and why each other balance would not be debited (U11). Due holds count as settled
  * (U8, U15).
  */
-export function modelPlan(model: Model, use: Use) {
-  return model.afterDue(use.userId, () => planAsItStands(model, use));
+export function modelPlan(model: Model, use: Use): Answer {
+  const priced = model.prices.price(use, undefined);
+  if ("rejection" in priced) return priced.rejection;
+  return { status: 200, body: model.afterDue(use.userId, () => planAsItStands(model, priced.use)) };
 }
 
 function planAsItStands(model: Model, use: Use) {
@@ -38,7 +50,7 @@ function planAsItStands(model: Model, use: Use) {
       remaining: fromMinor(b.unit, b.remaining - minor),
     })),
     uncovered,
-    memberId: null,
+    memberId: use.memberId ?? null,
     ...usageDetails(use),
     skipped: idle.map((b) => ({
       ...{ balanceId: b.id, packName: b.packName, unit: b.unit, remaining: fromMinor(b.unit, b.remaining) },
@@ -72,7 +84,7 @@ function modelReservation(model: Model, hold: Hold) {
       userId: use.userId,
       event: use.event,
       model: use.model ?? null,
-      memberId: null,
+      memberId: use.memberId ?? null,
       ...usageDetails(use),
       onExpiry: hold.onExpiry,
     },

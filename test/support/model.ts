@@ -3,6 +3,7 @@ import {
   fromMinor,
   isFree,
   matches,
+  quantitiesOf,
   type Rule,
   sentQuantities,
   timeText,
@@ -13,6 +14,7 @@ import {
   usageDetails,
 } from "./model-amounts.ts";
 import { type Counted, createLimits } from "./model-limits.ts";
+import { createPrices } from "./model-prices.ts";
 
 /** A model of credits and usage by the rules of docs/rules.md, with plain objects. It uses no SQL and nothing from src. */
 export type Spent = { eventId: string; occurredAt?: string; onShortage?: "reject" | "partial" };
@@ -44,6 +46,8 @@ export type Hold = Readonly<{
   body: object;
   onExpiry: OnExpiry;
   counted: readonly Counted[];
+  /** The version that it pins, also one with quantities (PR5). */
+  pinned: number | null;
 }> & {
   expiresAt: number;
   state: string;
@@ -95,6 +99,9 @@ export function createModel(clock: { now: () => number }) {
       .filter(({ use }) => use.userId === userId)
       .flatMap(({ counted }) => counted);
   const limits = createLimits(clock, countedOf);
+  const prices = createPrices(clock);
+  /** The fields of an answer that tell the price of a usage with meters (PR6). */
+  const priceOf = (use: Use) => (use.meters === undefined ? {} : usageDetails(use));
   /** Of several limits that reject, the one that resets last (Q4). */
   const rejectByLimit = (use: Use): Answer | null => {
     const [last] = limits.rejecting(use).toSorted((a, b) => Date.parse(b.resetsAt) - Date.parse(a.resetsAt));
@@ -180,10 +187,19 @@ export function createModel(clock: { now: () => number }) {
     for (const [b, minor] of legs) post(b, -minor, "event_committed", { eventId, reservationId: eventId });
     const debits = legs.map(shown);
     payOwed(hold, before);
-    const quantities = sentQuantities(use);
-    const request = { charged: eventId, quantities, occurredAt: timeText(expiresAt), onShortage: "partial" };
+    const request = {
+      charged: eventId,
+      ...sentQuantities(use),
+      ...{ occurredAt: timeText(expiresAt), onShortage: "partial" },
+    };
     // The charge keeps its hold's count in that window, and counts nothing more (Q3).
-    events.set(eventId, { request, body: { eventId, debits, uncovered }, use, at: expiresAt, counted: hold.counted });
+    events.set(eventId, {
+      request,
+      body: { eventId, debits, uncovered, ...priceOf(use) },
+      use,
+      at: expiresAt,
+      counted: hold.counted,
+    });
   };
   /**
    * Burn-down (U2). `left / of` is the part of the event that is not paid yet. The balances of `held` pay first (U6): one that has
@@ -191,7 +207,7 @@ export function createModel(clock: { now: () => number }) {
    */
   const burn = (use: Use, held: Leg[] = [], at = clock.now()) => {
     const returning = (b: Balance) => held.find(([other]) => other === b)?.[1];
-    const quantity = (unit: Unit) => toMinor(unit, isFree(use) ? 0 : ({ count: 1, ...use.quantities }[unit] ?? 0));
+    const quantity = (unit: Unit) => toMinor(unit, isFree(use) ? 0 : (quantitiesOf(use)[unit] ?? 0));
     const hasOf = (b: Balance) => (b.expiresAt > at ? b.remaining : 0n) + (returning(b) ?? 0n);
     const able = ordered(use.userId).filter(
       (b) => !b.revoked && (returning(b) !== undefined || (b.expiresAt > at && b.grantedAt <= at)),
@@ -224,16 +240,19 @@ export function createModel(clock: { now: () => number }) {
     return { legs, uncovered, skipped: skipped.slice(0, 20) }; // U12
   };
   const spend = (given: Use, { eventId, occurredAt, onShortage = "reject" }: Spent, hold?: Hold): Answer => {
-    const { userId, event, model } = given;
+    const { userId, memberId, event, model } = given;
     // A commit's model replaces the reservation's (U6).
-    const use = hold && model === undefined ? { ...given, ...modelOf(hold.use) } : given;
-    const subject = hold ? { hold: hold.id, model } : { userId, event, model };
-    const sent = { quantities: sentQuantities(use), occurredAt, onShortage };
+    const sentUse = hold && model === undefined ? { ...given, ...modelOf(hold.use) } : given;
+    const subject = hold ? { hold: hold.id, model } : { userId, memberId, event, model };
+    const sent = { ...sentQuantities(sentUse), occurredAt, onShortage };
     const request = { ...subject, ...sent };
-    expire(use.userId);
+    expire(userId);
     const known = events.get(eventId); // a charge's too
     if (known && !("charged" in known.request && hold?.id === eventId)) return again(known, request);
     if (hold && (hold.eventId !== null || hold.state === "released")) return reject(409, "reservation_closed");
+    const priced = prices.price(sentUse, occurredAt, hold?.pinned);
+    if ("rejection" in priced) return priced.rejection;
+    const { use } = priced;
     const limited = hold || onShortage === "partial" ? null : rejectByLimit(use);
     if (limited) return limited;
     const { legs, uncovered, skipped } = burn(use, hold?.state === "open" ? hold.legs : []);
@@ -244,7 +263,7 @@ export function createModel(clock: { now: () => number }) {
     if (settled) settle(settled, "committed", "reservation_released");
     if (hold) hold.eventId = eventId; // A late commit leaves the hold expired (U8).
     for (const [b, minor] of legs) post(b, -minor, "event_committed", { eventId, reservationId: hold?.id ?? null });
-    const body = { eventId, debits: legs.map(shown), uncovered };
+    const body = { eventId, debits: legs.map(shown), uncovered, ...priceOf(use) };
     if (settled && before) payOwed(settled, before);
     const at = Date.parse(occurredAt ?? "") || clock.now();
     events.set(eventId, { request, body, use, at, counted: limits.count(use) });
@@ -270,7 +289,7 @@ export function createModel(clock: { now: () => number }) {
 
   return {
     afterDue,
-    ...{ clawbacks, owe, limits },
+    ...{ clawbacks, owe, limits, prices },
     ...{ balances, ledger, holds, events, post, burn, statusOf, ordered, isDue, expire, event: spend },
     grant({ items, ...pack }: Pack, to: Grantee, ids: string[]): Answer {
       const isIt = (b: Balance) =>
@@ -302,21 +321,24 @@ export function createModel(clock: { now: () => number }) {
       post(b, minor, "admin_adjust", { cause: "adjustment", note });
       return { status: 200, body: { balanceId: b.id, remaining: left(b) } };
     },
-    commit: (hold: Hold, { quantities, ...model }: Pick<Use, "quantities" | "model">, spent: Spent) => {
-      const { userId, event } = hold.use;
-      return spend({ userId, event, ...model, ...(quantities && { quantities }) }, spent, hold);
+    commit: (hold: Hold, used: Pick<Use, "quantities" | "meters" | "model">, spent: Spent) => {
+      const { userId, memberId, event } = hold.use;
+      return spend({ userId, ...(memberId !== undefined && { memberId }), event, ...used }, spent, hold);
     },
-    reserve(use: Use, seconds: number, onExpiry: OnExpiry | undefined, id: string): Answer {
-      const { userId, event, model } = use;
+    reserve(given: Use, seconds: number, onExpiry: OnExpiry | undefined, id: string): Answer {
+      const { userId, event, model, memberId } = given;
       const sent = {
-        quantities: sentQuantities(use),
+        ...sentQuantities(given),
         expiresInSeconds: seconds,
         onExpiry: onExpiry ?? "return",
       };
-      const request = { userId, event, model, ...sent };
+      const request = { userId, memberId, event, model, ...sent };
       const known = holds.get(id);
-      expire(use.userId);
+      expire(userId);
       if (known) return again(known, request);
+      const priced = prices.price(given, undefined);
+      if ("rejection" in priced) return priced.rejection;
+      const { use } = priced;
       const limited = rejectByLimit(use);
       if (limited) return limited;
       const { legs, uncovered, skipped } = burn(use);
@@ -326,7 +348,8 @@ export function createModel(clock: { now: () => number }) {
       const body = { reservationId: id, expiresAt: timeText(expiresAt), holds: legs.map(shown) };
       const unsettled = { state: "open", settledAt: null, eventId: null };
       const created = { id, request, use, legs, createdAt: clock.now(), onExpiry: onExpiry ?? "return" };
-      holds.set(id, { ...created, expiresAt, body, ...unsettled, counted: limits.count(use) });
+      const pinned = prices.inForce();
+      holds.set(id, { ...created, expiresAt, body, ...unsettled, counted: limits.count(use), pinned });
       return { status: 200, body };
     },
     /** Moves the end of a hold, within its bounds (U14). */

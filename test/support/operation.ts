@@ -1,3 +1,4 @@
+import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 import type { CronPart } from "../../src/runtime.ts";
 import { CREDITS, USAGE } from "./paths.ts";
@@ -61,6 +62,16 @@ export const chat = (scene: Scene, tokens: number, cents: number) => ({
   event: "chat.completed",
   quantities: { tokens, cents },
 });
+
+/** Sets prices of the scene's application: a token, and a hundredth of a cent, for each of `output`. */
+export const setPrices = (scene: Scene): Promise<Answer> => {
+  const rules = [
+    { unit: "tokens", per: { output: 1 } },
+    { unit: "cents", per: { output: 0.01 } },
+  ];
+  const path = `/api/v1/admin/apps/${scene.appId}/prices`;
+  return expectOk(scene.send("PUT", path, { mode: "test", rules }, env.ADMIN_TOKEN));
+};
 
 export const reserveCredits = (scene: Scene, seconds = 60, more: object = {}): Promise<Answer> =>
   expectOk(

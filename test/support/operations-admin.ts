@@ -44,6 +44,26 @@ export const adminOperations: readonly Operation[] = [
     },
   },
   {
+    name: "setting of a price list",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      const { appId } = (await expectOk(sendAsAdmin(scene, "POST", "", { name: scene.userId }))).body;
+      const rules = [{ event: "chat.*", unit: "cents", per: { input: 0.001 } }];
+      const body = { mode: "test", rules, note: "Next month", effectiveAt: "2026-02-01T00:00:00Z" };
+      return () => sendAsAdmin(scene, "PUT", `/${appId}/prices`, body);
+    },
+  },
+  {
+    name: "deletion of a scheduled price list",
+    isIdempotent: false,
+    prepare: async (scene) => {
+      const { appId } = (await expectOk(sendAsAdmin(scene, "POST", "", { name: scene.userId }))).body;
+      const body = { mode: "test", rules: [{ unit: "cents", perEvent: 1 }], effectiveAt: "2026-02-01T00:00:00Z" };
+      await expectOk(sendAsAdmin(scene, "PUT", `/${appId}/prices`, body));
+      return () => sendAsAdmin(scene, "DELETE", `/${appId}/prices/1?mode=test`);
+    },
+  },
+  {
     name: "creation of a pack",
     isIdempotent: false,
     prepare: async (scene) => () =>

@@ -14,6 +14,7 @@ import {
   type Operation,
   reservationOf,
   reserveCredits,
+  setPrices,
 } from "./operation.ts";
 import { CREDITS, USAGE } from "./paths.ts";
 
@@ -32,6 +33,26 @@ export const usageOperations: readonly Operation[] = [
     prepare: async (scene) => {
       await grantCredits(scene);
       return makeEventRequest(scene, 5_000, { onShortage: "partial", properties: { text: "x".repeat(1_100) } });
+    },
+  },
+  {
+    name: "usage event of a payer's first member",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await grantCredits(scene);
+      return makeEventRequest(scene, 500, { memberId: `${scene.userId} mia` });
+    },
+  },
+  {
+    name: "reservation of a member of two payers",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await grantCredits(scene);
+      const memberId = `${scene.userId} mia`;
+      const other = { ...chat(scene, 100, 1), userId: `${scene.userId} too`, memberId, onShortage: "partial" };
+      await expectOk(scene.send("POST", `${USAGE}/events`, { ...other, eventId: idOf(scene, "other") }));
+      const body = { ...chat(scene, 600, 6), memberId, reservationId: reservationOf(scene) };
+      return () => scene.send("POST", `${USAGE}/reservations`, body);
     },
   },
   {
@@ -164,6 +185,33 @@ export const usageOperations: readonly Operation[] = [
       await grantCredits(scene);
       await reserveCredits(scene, 60, { model: "small" });
       return makeSettleRequest(scene, "commit", 200, { model: "large" });
+    },
+  },
+  {
+    name: "usage event with meters",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await Promise.all([grantCredits(scene), setPrices(scene)]);
+      const request = { userId: scene.userId, event: "chat.completed", meters: { output: 500 } };
+      return () => scene.send("POST", `${USAGE}/events`, { ...request, eventId: idOf(scene, "event") });
+    },
+  },
+  {
+    name: "reservation with meters",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await Promise.all([grantCredits(scene), setPrices(scene)]);
+      const body = { userId: scene.userId, event: "chat.completed", meters: { output: 600 } };
+      return () => scene.send("POST", `${USAGE}/reservations`, { ...body, reservationId: reservationOf(scene) });
+    },
+  },
+  {
+    name: "commit with meters",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await Promise.all([grantCredits(scene), setPrices(scene)]);
+      await reserveCredits(scene);
+      return makeSettleRequest(scene, "commit", 0, { quantities: undefined, meters: { output: 200 } });
     },
   },
   {

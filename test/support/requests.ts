@@ -2,6 +2,7 @@ import { HOUR_MS } from "../../src/lib/time.ts";
 import type { OnExpiry, Pack, Spent } from "./model.ts";
 import { type Quantities, UNITS, type Unit, type Use } from "./model-amounts.ts";
 import { type StripeRequest, someStripeEvent } from "./model-payments.ts";
+import type { PriceRule, PricesRequest } from "./model-prices.ts";
 import type { RefundRequest } from "./model-refunds.ts";
 import type { Random } from "./random.ts";
 
@@ -14,20 +15,23 @@ export type Request =
   | { kind: "event"; use: Use; spent: Spent }
   | { kind: "events"; list: readonly { use: Use; spent: Spent }[] }
   | { kind: "reserve"; use: Use; seconds: number; onExpiry?: OnExpiry; reservationId: string | null }
-  | { kind: "commit"; reservationId: string; quantities: Quantities; model?: string; spent: Spent }
+  | { kind: "commit"; reservationId: string; quantities?: Quantities; meters?: Meters; model?: string; spent: Spent }
   | { kind: "release"; reservationId: string }
   | { kind: "extend"; reservationId: string; seconds: number }
   | StripeRequest
+  | ({ kind: "prices" } & PricesRequest)
   | { kind: "cron" }
   | { kind: "erase"; userId: string }
   | { kind: "lift"; userId: string }
   | { kind: "limit"; name: string; amount: number }
-  | { kind: "own amount"; userId: string; name: string; amount: number | null | undefined }
-  | { kind: "checkpoints"; userId: string }
+  | { kind: "own amount"; userId: string; memberId?: string; name: string; amount: number | null | undefined }
+  | { kind: "checkpoints"; userId: string; memberId?: string }
   | { kind: "reservations"; userId: string; status: string | null; limit: number }
   | { kind: "list"; userId: string; includeExpired: boolean; ref?: string }
   | { kind: "plan"; use: Use }
   | { kind: "totals"; userId: string; fromMs: number; toMs: number };
+
+type Meters = Readonly<Record<string, number>>;
 
 /** The things that a request may refer to. */
 export interface Known {
@@ -35,7 +39,7 @@ export interface Known {
   readonly users: readonly string[];
   readonly balances: readonly { readonly id: string; readonly unit: Unit }[];
   readonly reservationIds: readonly string[];
-  readonly limits: readonly { readonly name: string; readonly unit: Unit }[];
+  readonly limits: readonly { readonly name: string; readonly unit: Unit; readonly per: "user" | "member" }[];
   readonly past: readonly Request[];
   readonly nowMs: number;
 }
@@ -53,6 +57,7 @@ const WEIGHTS = {
   revoke: 3,
   adjust: 6,
   stripe: 10,
+  prices: 9,
   cron: 3,
   erase: 2,
   lift: 6,
@@ -66,6 +71,9 @@ const WEIGHTS = {
   again: 8,
   altered: 5,
 } as const;
+
+/** Members of every user. None is a user who is erased (test/worker/books/members tests erasures of members). */
+const MEMBERS = ["mia", "ñed"] as const;
 
 /** A random amount in whole units, in halves or in minor units of the unit. It is sometimes 0. */
 function someAmount(random: Random, unit: Unit): number {
@@ -85,13 +93,58 @@ function someQuantities(random: Random): Quantities {
   return Object.fromEntries(units.map((unit) => [unit, isFree ? 0 : someAmount(random, unit) + noise]));
 }
 
+const METERS = ["input", "cacheRead", "output"] as const;
+
+/** Random meters, sometimes of 0, which still are another body than without it (PR3). */
+function someMeters(random: Random): Meters {
+  const named = METERS.filter(() => random.chance(0.6));
+  const amountOf = () =>
+    random.chance(0.1) ? 0 : random.integer(1, random.chance(0.5) ? 40 : 4_000) / random.pick([1, 8]);
+  return Object.fromEntries(named.map((name) => [name, amountOf()]));
+}
+
+/** Random rules. Some lists have no price for some models or meters. */
+function someRules(random: Random, units: readonly Unit[]): PriceRule[] {
+  const ruleOf = (unit: Unit): PriceRule => {
+    const isFlat = random.chance(0.2);
+    const named = METERS.filter(() => random.chance(0.8));
+    const priceOf = () => ({ amount: random.integer(0, 5), units: random.pick([1, 3, 100, 1_000]) });
+    return {
+      unit,
+      ...(random.chance(0.5) && { event: random.pick(["chat.*", "*", "image.made"]) }),
+      ...(random.chance(0.4) && { model: random.pick(["small", "large", "*"]) }),
+      ...(random.chance(0.2) && { when: { meters: ["input", "cacheRead"], above: random.integer(0, 500) } }),
+      ...((isFlat || random.chance(0.3)) && { perEvent: random.integer(0, 3) }),
+      ...(!isFlat && { per: Object.fromEntries([...named, "output"].map((name) => [name, priceOf()])) }),
+    };
+  };
+  return Array.from({ length: random.integer(1, 6) }, () => ruleOf(random.pick(units)));
+}
+
+function somePrices(random: Random, known: Known): Request {
+  const units = ["cents", "cents", "tokens", "tokens", "seconds", "count"] as const;
+  const rules = random.chance(0.03) ? [] : someRules(random, units);
+  const costs = someRules(random, ["cents"]).map(({ unit: _, ...cost }) => cost);
+  const effectiveAt = random.chance(0.4) ? known.nowMs + random.integer(1, 120_000) : null;
+  return { kind: "prices", rules, costs, effectiveAt };
+}
+
+/** Meters, quantities or neither. */
+const someUsed = (random: Random): Pick<Use, "quantities" | "meters"> =>
+  random.chance(0.4)
+    ? { meters: someMeters(random) }
+    : random.chance(0.05)
+      ? {}
+      : { quantities: someQuantities(random) };
+
 function someUse(random: Random, known: Known): Use {
   const model = random.pick([undefined, "small", "large"] as const);
   return {
     userId: random.pick(known.users),
+    ...(random.chance(0.5) ? { memberId: random.pick(MEMBERS) } : {}),
     event: random.pick(EVENT_NAMES),
     ...(model === undefined ? {} : { model }),
-    ...(random.chance(0.05) ? {} : { quantities: someQuantities(random) }),
+    ...someUsed(random),
   };
 }
 
@@ -157,10 +210,15 @@ function alteredRequest(random: Random, known: Known): Request {
   const past = known.past.filter(({ kind }) => /^(event|reserve|commit|refund)$/.test(kind));
   const request = past.length === 0 ? someGrant(random, known) : random.pick(past);
   if (request.kind === "refund") return { ...request, share: { part: 1, of: 97 } };
-  if (request.kind === "commit") return { ...request, quantities: { ...request.quantities, seconds: 77.777 } };
+  if (request.kind === "commit") {
+    const { meters, quantities, ...rest } = request;
+    if (meters !== undefined && random.chance(0.5)) return { ...rest, meters: { ...meters, output: 77.777 } };
+    return { ...rest, quantities: { ...quantities, seconds: 77.777 } };
+  }
   if (request.kind === "reserve" || request.kind === "event") {
     const userId = random.pick(known.users);
-    return { ...request, use: { ...request.use, userId, event: `${request.use.event}.altered` } };
+    const memberId = random.pick(MEMBERS);
+    return { ...request, use: { ...request.use, userId, memberId, event: `${request.use.event}.altered` } };
   }
   return request;
 }
@@ -179,11 +237,13 @@ export function someRequest(random: Random, known: Known): Request {
     return { kind, use: someUse(random, known), seconds, ...(onExpiry && { onExpiry }), reservationId };
   }
   if (kind === "refund") return someRefund(random, known);
+  if (kind === "prices") return somePrices(random, known);
   if (kind === "stripe") return someStripeEvent(random, known);
   const reservationId = someId(known.reservationIds, "res_unknown");
   if (kind === "commit") {
     const model = random.chance(0.2) ? { model: random.pick(["small", "large"]) } : {};
-    return { kind, reservationId, quantities: someQuantities(random), ...model, spent: someSpent(random, known) };
+    const used = random.chance(0.4) ? { meters: someMeters(random) } : { quantities: someQuantities(random) };
+    return { kind, reservationId, ...used, ...model, spent: someSpent(random, known) };
   }
   if (kind === "release") return { kind, reservationId };
   if (kind === "extend") {
@@ -202,12 +262,20 @@ export function someRequest(random: Random, known: Known): Request {
   }
   if (kind === "limit" || kind === "own amount" || kind === "checkpoints") {
     const userId = random.pick(known.users);
-    if (kind === "checkpoints" || known.limits.length === 0) return { kind: "checkpoints", userId };
-    const { name, unit } = random.pick(known.limits);
+    const member = { memberId: random.pick(MEMBERS) };
+    if (kind === "checkpoints" || known.limits.length === 0)
+      return { kind: "checkpoints", userId, ...(random.chance(0.5) ? member : {}) };
+    const { name, unit, per } = random.pick(known.limits);
     // Rounded, because the product of doubles may have more digits than a unit.
     const amount = Math.round(someAmount(random, unit) * random.integer(1, 6) * 1e6) / 1e6;
     if (kind === "limit") return { kind, name, amount };
-    return { kind, userId, name, amount: random.pick([amount, amount, null, undefined]) };
+    return {
+      kind,
+      userId,
+      ...(per === "member" ? member : {}),
+      name,
+      amount: random.pick([amount, amount, null, undefined]),
+    };
   }
   if (kind === "erase" || kind === "lift") return { kind, userId: random.pick(known.users) };
   if (kind === "reservations") {

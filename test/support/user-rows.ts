@@ -44,6 +44,7 @@ const TABLES: readonly Rows[] = [
     "seq",
   ],
   ["credit_pack_items", `pack_id IN (SELECT id FROM credit_packs WHERE ${HERE_OR_OWN} AND name = ?1)`, "position"],
+  ["price_lists", OF_APP, "version"],
   ["stripe_settings", OF_APP, "setting"],
   ["stripe_customers", OF_APP, "customer"],
   ["stripe_log", OF_APP, "event_id"],

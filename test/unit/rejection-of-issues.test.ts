@@ -40,6 +40,7 @@ it.each<[z.ZodType, unknown, string]>([
   [z.number().multipleOf(5), 6, "must be a multiple of 5"],
   [z.string().regex(/^x$/), secret, "is malformed"],
   [z.url(), secret, "is malformed"],
+  [z.record(z.string().regex(/^x$/, "must be x"), z.number()), { a: 1 }, "must be x"],
   [z.string().refine(() => false), secret, "is malformed"],
   [z.string().refine(() => false, "must be kind"), secret, "must be kind"],
   [z.union([z.string(), z.number()]), true, "does not have any of the allowed forms"],

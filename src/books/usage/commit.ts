@@ -7,6 +7,7 @@ import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { Quantities, Unit } from "../amounts/amount.ts";
 import type { SentMeters } from "../amounts/meters.ts";
+import { writingValues } from "../ledger/account.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import {
   committedFields,
@@ -130,7 +131,7 @@ export async function commitReservation(
           const newEvent = { ...priced, ...described, reservationId, payment, counts };
           if (isLate) {
             return writeEvent(ctx, account, newEvent, fingerprint, {
-              before: [commitLate({ environmentId: account.environmentId, reservationId, eventId })],
+              before: [commitLate({ ...writingValues(account), reservationId, eventId })],
             });
           }
           return writeEvent(ctx, account, newEvent, fingerprint, { settles: hold });
@@ -159,7 +160,7 @@ export async function releaseReservation(ctx: TenantCtx, reservationId: string):
     decide: ([[reservation]], account) => {
       assert(reservation !== undefined, "the account was found by this reservation");
       const due = settledNow(account, reservationId);
-      if (reservation.settledEventId !== null || due?.charged) {
+      if (reservation.settledEventSeq !== null || due?.charged) {
         throw reservationClosed("The reservation is already committed.");
       }
       if (reservation.state !== "open" || due !== undefined) {
@@ -216,7 +217,7 @@ export async function extendReservation(
       const parts = {
         before: [moveEnd({ environmentId: account.environmentId, reservationId, expiresAtMs })],
         returning: selectShownReservation(ctx, reservationId, account.nowMs),
-        remembers: { newReservation: { ...reservation, state: "open", expiresAtMs } as const },
+        remembers: { newReservation: () => ({ ...reservation, state: "open" as const, expiresAtMs }) },
       };
       return writeReturning(parts, ([row]) => {
         assert(row !== undefined, "the extended reservation exists");
