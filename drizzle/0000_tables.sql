@@ -785,6 +785,8 @@ CREATE TABLE `usage_days` (
 	`cents_low` integer NOT NULL,
 	`cost_high` integer DEFAULT 0 NOT NULL,
 	`cost_low` integer DEFAULT 0 NOT NULL,
+	`debited_high` integer DEFAULT 0 NOT NULL,
+	`debited_low` integer DEFAULT 0 NOT NULL,
 	`without_cost` integer DEFAULT 0 NOT NULL,
 	`meters` text,
 	PRIMARY KEY(`environment_id`, `day`, `account_id`, `event`, `model`, `member_number`)
@@ -873,6 +875,8 @@ CREATE TABLE `usage_totals` (
 	`cents_low` integer NOT NULL,
 	`cost_high` integer DEFAULT 0 NOT NULL,
 	`cost_low` integer DEFAULT 0 NOT NULL,
+	`debited_high` integer DEFAULT 0 NOT NULL,
+	`debited_low` integer DEFAULT 0 NOT NULL,
 	`without_cost` integer DEFAULT 0 NOT NULL,
 	`meters` text,
 	PRIMARY KEY(`environment_id`, `day`, `event`, `model`)

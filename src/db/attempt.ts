@@ -6,6 +6,7 @@ import type { Runtime } from "../runtime.ts";
  * reports its columns.
  */
 const CONSTRAINT_ERRORS = {
+  admin_audit_seq_gapless: "admin_audit_seq_gapless",
   credit_balances_remaining_not_negative: "credit_balances_remaining_not_negative",
   credit_balances_remaining_within_bounds: "credit_balances_remaining_within_bounds",
   credit_balances_external_ref: "credit_balances_external_ref",

@@ -538,8 +538,10 @@ describe("concurrent requests of all kinds", () => {
       expect((await post("credits/grant", { ...paid, quantity: 100 })).status).toBe(200);
       const reservations = times(12, () => random.id("res_"));
       const hold = { userId, event: "call", quantities: { cents: 10 } };
+      // Some requests are the first of a new member.
+      const member = () => (random.chance(0.5) ? { memberId: `m${random.integer(1, 6)}` } : {});
       for (const reservationId of reservations) {
-        expect((await post("usage/reservations", { ...hold, reservationId })).status).toBe(200);
+        expect((await post("usage/reservations", { ...hold, ...member(), reservationId })).status).toBe(200);
       }
       const requests = {
         grant: () => post("credits/grant", { userId, packId: "Wallet", quantity: random.integer(1, 100) }),
@@ -549,13 +551,20 @@ describe("concurrent requests of all kinds", () => {
             ...{ userId, externalRef: "order", refundRef: random.id("re-") },
             share: { part: random.integer(1, 3), of: 10 },
           }),
-        reserve: () => post("usage/reservations", { ...hold, quantities: { cents: random.integer(1, 150) } }),
+        reserve: () =>
+          post("usage/reservations", { ...hold, ...member(), quantities: { cents: random.integer(1, 150) } }),
         event: () =>
-          post("usage/events", { ...hold, eventId: random.id("e-"), quantities: { cents: random.integer(1, 90) } }),
+          post("usage/events", {
+            ...{ ...hold, ...member(), eventId: random.id("e-") },
+            quantities: { cents: random.integer(1, 90) },
+          }),
         list: () =>
           post(
             "usage/events",
-            times(4, () => ({ ...hold, eventId: random.id("e-"), quantities: { cents: random.integer(1, 30) } })),
+            times(4, () => ({
+              ...{ ...hold, ...member(), eventId: random.id("e-") },
+              quantities: { cents: random.integer(1, 30) },
+            })),
           ),
         commit: () =>
           post(`usage/reservations/${random.pick(reservations)}/commit`, {

@@ -87,6 +87,7 @@ export type ReservationRow = Pick<
   | "settledEventSeq"
   | "requestHash"
   | "priceVersion"
+  | "memberNumber"
 > &
   Pick<Hold, "owed" | "revocations"> &
   Pick<DueHold, "memberId">;

@@ -66,7 +66,15 @@ export const ofReservationKey = (value: ValueOf<ReservationKey>) =>
 const settleableFields = () => ({
   ...fields(reservations, "id", "reservationNumber", "event", "model", "state"),
   ...legsField(),
-  ...fields(reservations, "createdAtMs", "expiresAtMs", "settledEventSeq", "requestHash", "priceVersion"),
+  ...fields(
+    reservations,
+    "createdAtMs",
+    "expiresAtMs",
+    "settledEventSeq",
+    "requestHash",
+    "priceVersion",
+    "memberNumber",
+  ),
   ...settlementFields(),
   ...computed({ memberId: namedMemberOf(reservations) }),
 });

@@ -254,6 +254,7 @@ function reservationForMemory(
     id,
     reservationNumber: row.reservationNumber,
     memberId,
+    memberNumber: null,
     event,
     model,
     legs: JSON.stringify(holdLegs),

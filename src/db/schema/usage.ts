@@ -145,6 +145,9 @@ const usageSums = () => ({
   /** The operator's own costs, in cents (PR8). */
   costHigh: integer("cost_high").notNull().default(0),
   costLow: integer("cost_low").notNull().default(0),
+  /** The amount that balances in cents paid of the events (PR8). Credits of other units are no money. */
+  debitedHigh: integer("debited_high").notNull().default(0),
+  debitedLow: integer("debited_low").notNull().default(0),
   /** How many of the events have no cost. */
   withoutCost: integer("without_cost").notNull().default(0),
   /** The sums of meters as JSON, two a name (books/usage/meter-sums.ts). Null for none. */

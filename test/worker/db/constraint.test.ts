@@ -104,6 +104,11 @@ const recurring = (ordinal: number, id: string) => `INSERT INTO recurring_grants
 
 /** For each constraint, a batch whose last statement violates it. */
 const violations: Record<Constraint, readonly string[]> = {
+  admin_audit_seq_gapless: Array.from(
+    { length: 2 },
+    (_, n) => `INSERT INTO admin_audit (app_id, seq, id, at_ms, actor, action, target, details)
+      VALUES ('app_constraint', 1, 'aud_${n}', 1, 'api', 'app.created', 'app_constraint', '{}')`,
+  ),
   guard_payment: ["INSERT INTO guards (name, holds) VALUES ('payment', 0)"],
   recurring_grants_id: [recurring(1, "rec_1"), recurring(2, "rec_1")],
   recurring_grants_bounded: Array.from({ length: 101 }, (_, n) => recurring(n + 1, `rec_${n}`)),
