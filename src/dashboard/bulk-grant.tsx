@@ -20,6 +20,7 @@ import { amountText } from "./format.tsx";
 import { listOfferedPacks } from "./grant.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
+import { AmountList } from "./unit-amount.tsx";
 
 const BULK_PATH = "users/bulk-grant";
 /** The most users of one run. A run takes some three queries for each. */
@@ -167,11 +168,13 @@ async function previewBulk(c: Context<DashboardEnv>, refused?: PurserError) {
         <dd>{plan.packName}</dd>
         <dt>For each user</dt>
         <dd>
-          {plan.amounts.map(({ unit, amount }) => `${amountText(amount)} ${unit}`).join(", ") || "granted before"}
+          <AmountList of={plan.amounts} none="granted before" />
         </dd>
         <dt>In all</dt>
         <dd>
-          <b>{plan.amounts.map(({ unit, amount }) => `${amountText(amount * grants.length)} ${unit}`).join(", ")}</b>
+          <b>
+            <AmountList of={plan.amounts.map(({ unit, amount }) => ({ unit, amount: amount * grants.length }))} />
+          </b>
         </dd>
         <dt>Reference</dt>
         <dd>

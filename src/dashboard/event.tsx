@@ -9,6 +9,7 @@ import { catchRejection, createDashboardRoutes, type DashboardEnv } from "./form
 import { amountText, quantitiesText, queryString, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, ReservationLink, UserLink, userPath } from "./links.tsx";
+import { AmountList, QuantityList, UnitAmount } from "./unit-amount.tsx";
 
 /** Shows a usage event: the quantities, and who paid. */
 async function eventPage(c: Context<DashboardEnv>, eventId: string) {
@@ -29,7 +30,9 @@ async function eventPage(c: Context<DashboardEnv>, eventId: string) {
         <dt>Model</dt>
         <dd>{event.model ?? "none"}</dd>
         <dt>Used</dt>
-        <dd>{quantitiesText(event.quantities)}</dd>
+        <dd>
+          <QuantityList of={event.quantities} />
+        </dd>
         {event.meters !== null && (
           <>
             <dt>Meters</dt>
@@ -43,7 +46,9 @@ async function eventPage(c: Context<DashboardEnv>, eventId: string) {
           </>
         )}
         <dt>Not covered</dt>
-        <dd>{event.uncovered === null ? "nothing" : quantitiesText(event.uncovered)}</dd>
+        <dd>
+          <QuantityList of={event.uncovered ?? {}} none="nothing" />
+        </dd>
         <dt>Occurred (UTC)</dt>
         <dd>{timeText(event.occurredAt)}</dd>
         <dt>Received (UTC)</dt>
@@ -66,7 +71,7 @@ async function eventPage(c: Context<DashboardEnv>, eventId: string) {
         rows={event.debits.map((debit) => [
           <BalanceLink c={c} id={debit.balanceId} />,
           <span class="num">
-            {amountText(debit.amount)} {debit.unit}
+            <UnitAmount of={debit.amount} unit={debit.unit} />
           </span>,
           <span class="num">{amountText(debit.remaining)}</span>,
         ])}
@@ -95,7 +100,9 @@ async function reservationPage(c: Context<DashboardEnv>, reservationId: string, 
           <dt>Model</dt>
           <dd>{reservation.model ?? "none"}</dd>
           <dt>Reserved</dt>
-          <dd>{quantitiesText(reservation.quantities)}</dd>
+          <dd>
+            <QuantityList of={reservation.quantities} />
+          </dd>
           <dt>Created (UTC)</dt>
           <dd>{timeText(reservation.createdAt)}</dd>
           <dt>Expires (UTC)</dt>
@@ -125,7 +132,7 @@ async function reservationPage(c: Context<DashboardEnv>, reservationId: string, 
           rows={reservation.holds.map((hold) => [
             <BalanceLink c={c} id={hold.balanceId} />,
             <span class="num">
-              {amountText(hold.amount)} {hold.unit}
+              <UnitAmount of={hold.amount} unit={hold.unit} />
             </span>,
           ])}
         />
@@ -149,8 +156,7 @@ const Release = ({ c, reservation: { reservationId, userId, holds } }: ReleasePr
     cancel={userPath(userId)}
   >
     <p>
-      {holds.map((hold) => `${amountText(hold.amount)} ${hold.unit}`).join(", ") || "Nothing"} can be spent again. The
-      reservation can no longer be committed.
+      <AmountList of={holds} none="Nothing" /> can be spent again. The reservation can no longer be committed.
     </p>
   </Confirm>
 );

@@ -22,6 +22,7 @@ import { amountText, queryString, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { userPath } from "./links.tsx";
 import { SHOWN_PACKS_MAX } from "./packs.tsx";
+import { AmountList, useUnits } from "./unit-amount.tsx";
 
 const GRANT_SOURCES = ["manual", "grant", "purchase", "refund"] as const;
 
@@ -207,12 +208,13 @@ interface IssuedProps {
 
 /** Shows, in a confirmation, the balances that a grant would issue and the totals that the user would then have. */
 export const IssuedFacts = ({ plan, totals, quantity }: IssuedProps) => {
+  const inUnit = useUnits();
   const units = [...new Set(plan.amounts.map(({ unit }) => unit))];
   const after = units.map((unit) => {
     const issued = plan.amounts.filter((each) => each.unit === unit);
     const minor = issued.reduce((sum, each) => sum + BigInt(each.amountMinor), 0n);
     const before = totals.units.find((each) => each.unit === unit)?.remainingMinor ?? 0n;
-    return `${amountText(exactAmount(unit, before))} → ${amountText(exactAmount(unit, before + minor))} ${unit}`;
+    return `${amountText(exactAmount(unit, before))} → ${inUnit(unit, exactAmount(unit, before + minor))}`;
   });
   return (
     <>
@@ -220,7 +222,9 @@ export const IssuedFacts = ({ plan, totals, quantity }: IssuedProps) => {
       <dd>{plan.packName}</dd>
       <dt>Credits issued</dt>
       <dd>
-        <b>{plan.amounts.map((each) => `${amountText(each.amount)} ${each.unit}`).join(", ")}</b>
+        <b>
+          <AmountList of={plan.amounts} />
+        </b>
       </dd>
       <dt>The user's total afterwards</dt>
       <dd>

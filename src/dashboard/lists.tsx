@@ -9,10 +9,11 @@ import type { ErasureOutput } from "../erasure/receipt.ts";
 import { DAY_MS } from "../lib/time.ts";
 import { numberColumn, textColumn, timeColumn, userColumn } from "./columns.tsx";
 import { Empty, numberHead, Tag } from "./components.tsx";
-import { amountText, quantitiesText, Time } from "./format.tsx";
+import { quantitiesText, Time } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { RECURRING_COLUMNS } from "./recurring.tsx";
 import { listRoutes } from "./resource.tsx";
+import { QuantityList, UnitAmount } from "./unit-amount.tsx";
 
 export const recurringList = listRoutes<RecurringOutput, unknown>({
   path: "recurring",
@@ -48,13 +49,13 @@ export const reachedList = listRoutes<UserAtLimit, unknown>({
     {
       name: "used",
       head: numberHead("Used"),
-      cell: ({ used, unit }) => `${amountText(used)} ${unit}`,
+      cell: ({ used, unit }) => <UnitAmount of={used} unit={unit} />,
       value: ({ used }) => used,
     },
     {
       name: "amount",
       head: numberHead("Of"),
-      cell: ({ amount, unit }) => `${amountText(amount ?? 0)} ${unit}`,
+      cell: ({ amount, unit }) => <UnitAmount of={amount ?? 0} unit={unit} />,
       value: ({ amount }) => amount,
     },
     textColumn("every", "Every"),
@@ -81,7 +82,7 @@ export const memberList = listRoutes<MembersOutput["members"][number], unknown>(
     {
       name: "debited",
       head: "Debited",
-      cell: ({ debited }) => quantitiesText(debited) || "nothing",
+      cell: ({ debited }) => <QuantityList of={debited} none="nothing" />,
       value: ({ debited }) => quantitiesText(debited),
     },
     timeColumn("lastUsedAt", "Last use"),

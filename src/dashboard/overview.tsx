@@ -13,6 +13,7 @@ import { Attention } from "./overview-attention.tsx";
 import { ClosedMonth, Equation } from "./overview-equation.tsx";
 import { Headline } from "./overview-figures.tsx";
 import { inSpan, type OverviewProps, readOverview, spanOf, sumOf, type TwoSpans } from "./read-overview.ts";
+import { unitText } from "./unit-amount.tsx";
 
 const RANGES = [7, 30, 90] as const;
 
@@ -105,7 +106,7 @@ const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boole
         return (
           <div class="card">
             <DayChart
-              label={`Granted and spent, ${unit}`}
+              label={`Granted and spent, ${unitText(c.var.unitNames, unit)}`}
               total={`${grantedSum} granted, ${spentSum} spent`}
               series={isCompared ? [...series, before] : series}
             />
@@ -115,7 +116,7 @@ const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boole
       {expiring.map((figure) => (
         <div class="card">
           <DayChart
-            label={`Expiring in ${AHEAD_DAYS} days, ${figure.unit}`}
+            label={`Expiring in ${AHEAD_DAYS} days, ${unitText(c.var.unitNames, figure.unit)}`}
             href={pathIn(c, figurePath("expiring", { unit: figure.unit, ...daysOfFigure(figure) }))}
             total={shortAmount(sumOf(figure))}
             series={[

@@ -7,6 +7,7 @@ import { pathIn } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
 import type { ListColumn } from "./list.tsx";
 import { listRoutes, type Resource } from "./resource.tsx";
+import { QuantityList } from "./unit-amount.tsx";
 
 const WHY_NOT_GRANTED: Readonly<Record<string, string>> = {
   credit_pack_not_found: "there is no such pack, or it is archived",
@@ -108,7 +109,7 @@ const rejectionsList: Resource<Rejection> = {
 const MISSING_COLUMN: ListColumn<Rejection, unknown> = {
   name: "missing",
   head: numberHead("Missing, the last time"),
-  cell: ({ reason }) => quantitiesText(reason.uncovered ?? {}),
+  cell: ({ reason }) => <QuantityList of={reason.uncovered ?? {}} />,
   value: ({ reason }) => quantitiesText(reason.uncovered ?? {}),
 };
 

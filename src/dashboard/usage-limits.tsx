@@ -23,6 +23,7 @@ import { amountText, everyText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { listPage, listRoutes, type Resource } from "./resource.tsx";
 import { readRandom } from "./session.tsx";
+import { UnitAmount, UnitName, unitText } from "./unit-amount.tsx";
 
 const USAGE_LIMIT_PATH = "/usage-limits/:limitId";
 
@@ -53,7 +54,7 @@ const limitsList: Resource<UsageLimitOutput> = {
     {
       name: "amount",
       head: numberHead("Amount"),
-      cell: ({ amount, unit }) => `${amountText(amount)} ${unit}`,
+      cell: ({ amount, unit }) => <UnitAmount of={amount} unit={unit} />,
       value: ({ amount }) => amount,
       sortKey: ({ amount, unit }) => [unit, amount],
     },
@@ -146,8 +147,8 @@ async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, reje
       title="Edit"
       about={
         <>
-          Counts <Rules of={limit.matches} /> events in {unit}, every {everyText(every, timeZone)}. A changed amount
-          also applies to the usage so far.
+          Counts <Rules of={limit.matches} /> events in <UnitName unit={unit} />, every {everyText(every, timeZone)}. A
+          changed amount also applies to the usage so far.
         </>
       }
       form={{ name, amount: amountText(limit.amount), ...c.var.form }}
@@ -156,7 +157,7 @@ async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, reje
       button="Save limit"
     >
       <Field label="Name" name="name" />
-      <Field label={`Amount (${unit})`} name="amount" />
+      <Field label={`Amount (${unitText(c.var.unitNames, unit)})`} name="amount" />
     </FormCard>,
   );
 }

@@ -6,12 +6,13 @@ import type { readUserTotals } from "../books/credits/read-balance.ts";
 import type { ReservationOutput } from "../books/usage/reservations.ts";
 import type { UserModels } from "../books/usage/usage-figures.ts";
 import { Meter } from "./chart.tsx";
-import { numberHead, Table, Tag } from "./components.tsx";
+import { numberHead, Table, Tag, unitHead } from "./components.tsx";
 import type { DashboardEnv } from "./form.ts";
-import { amountText, quantitiesText, queryString, runsOutText, shortAmount, timeText } from "./format.tsx";
+import { amountText, queryString, runsOutText, shortAmount, timeText } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { ReservationLink } from "./links.tsx";
 import { RuleList } from "./packs.tsx";
+import { AmountList, UnitName, useUnits } from "./unit-amount.tsx";
 
 export type UserBalance = BalanceList["balances"][number];
 
@@ -57,7 +58,7 @@ const Cards = ({ c, userId, balances }: CardsProps) => (
 
 const ListedBalance = ({ c, userId, balance }: { c: Context<DashboardEnv>; userId: string; balance: UserBalance }) => {
   const { balanceId } = balance;
-  const remainingText = `${amountText(balance.remaining)} of ${amountText(balance.initial)} ${balance.unit}`;
+  const remainingText = `${amountText(balance.remaining)} of ${useUnits()(balance.unit, balance.initial)}`;
   return (
     <article class="card">
       <h3>
@@ -132,7 +133,9 @@ export const Totals = ({ list, totals, forecasts }: TotalsProps) => (
     <dl class="facts">
       {[...totals.units, ...spentUnits(totals, forecasts)].map(({ unit, remaining, held, heldMinor }) => (
         <>
-          <dt>{unit}</dt>
+          <dt>
+            <UnitName unit={unit} />
+          </dt>
           <dd>
             <b class="num">{amountText(remaining)}</b> can be spent now
             {heldMinor > 0n ? `, and ${amountText(held)} more are held by open reservations` : ""}
@@ -164,7 +167,7 @@ export const ByModel = ({ usage: { days, models, isPartial } }: { usage: UserMod
       <Table
         label="Usage by model"
         csv="usage-by-model"
-        head={["Model", numberHead("Events"), ...units.map((unit) => numberHead(unit))]}
+        head={["Model", numberHead("Events"), ...units.map(unitHead)]}
         empty=""
         rows={models.map(({ model, events, quantities }) => [
           model ?? <span class="soft">none</span>,
@@ -198,7 +201,7 @@ export const Holds = ({ c, reservations, isAll }: HoldsProps) => (
         <ReservationLink c={c} id={reservation.reservationId} />,
         [reservation.event, reservation.model].filter((part) => part !== null).join(" · "),
         <span class="num">
-          {reservation.holds.map((hold) => quantitiesText({ [hold.unit]: hold.amount })).join(", ")}
+          <AmountList of={reservation.holds} />
         </span>,
         <span class="num">
           {timeText(reservation.expiresAt)}, then {reservation.onExpiry === "charge" ? "charged" : "returned"}
