@@ -146,6 +146,8 @@ export interface CronPart {
 /** The context of a verb of administration. */
 export interface AdminCtx extends SystemCtx {
   readonly caller: AdminCaller;
+  /** The `seq` of the audit entry that must be the application's latest when the call changes something. */
+  readonly ifLatestAuditEntry?: number | undefined;
 }
 
 /** The context of every verb with a tenant. Its `now` is the environment's time. */

@@ -4,6 +4,8 @@ import { declareUser } from "../auth/end-user.ts";
 import { requireAdmin } from "../auth/require-admin.ts";
 import { requireCaptureKey, requireKey, requireKeyOrEndUser, requireSecretKey } from "../auth/require-key.ts";
 import { checkRow } from "../auth/scopes.ts";
+import { findConstraint } from "../db/attempt.ts";
+import { invalid, PurserError } from "../errors.ts";
 import { type AppEnv, allowBrowsers, allowCaptureClients, callVerb } from "../http/factory.ts";
 import type { AdminCtx, Mode, RouteRequirement, Scope, ScopeChoice, TenantCtx } from "../runtime.ts";
 
@@ -103,6 +105,28 @@ export const anyKey = (): Access<TenantCtx> => ({
   around: allowBrowsers,
 });
 
+const LATEST = "if-latest-audit-entry";
+
+/**
+ * Calls the handler with the audit entry that must still be the application's latest when it changes something. Throws
+ * `changed_meanwhile` if another one follows it, and `invalid_request` for a malformed header.
+ */
+async function callIfLatest<Result>(
+  c: Context<AppEnv>,
+  handler: (admin: AdminCtx) => Result | Promise<Result>,
+): Promise<Result> {
+  const sent = c.req.header(LATEST);
+  if (sent === undefined) return handler(c.var.admin);
+  if (!/^\d{1,15}$/.test(sent)) throw invalid(LATEST, "must be the `seq` of an entry of the audit log, or 0 for none");
+  try {
+    return await handler({ ...c.var.admin, ifLatestAuditEntry: Number(sent) });
+  } catch (error) {
+    if (findConstraint(error) !== "admin_audit_seq_gapless") throw error;
+    const message = "The application was changed after this entry. Read the audit log, and what you change, again.";
+    throw new PurserError("changed_meanwhile", message, { param: LATEST, cause: error });
+  }
+}
+
 /** With the admin token, or an administration key that has these rights. `null`: only the admin token will do. */
 export function administration(
   scope: Scope | ScopeChoice | null,
@@ -113,7 +137,7 @@ export function administration(
   return {
     kind: "admin",
     enter: [requireAdmin(requirement)],
-    call: async (c, _input, handler) => handler(c.var.admin),
+    call: (c, _input, handler) => callIfLatest(c, handler),
     requirement,
   };
 }
@@ -130,12 +154,12 @@ export function administrationOfRow<Params, Row extends { readonly mode: Mode }>
   return {
     kind: "admin",
     enter: [requireAdmin(requirement)],
-    call: async (c, { params }, handler) => {
-      const { admin } = c.var;
-      const row = await load(admin, params);
-      checkRow(admin, row);
-      return handler({ admin, row });
-    },
+    call: (c, { params }, handler) =>
+      callIfLatest(c, async (admin) => {
+        const row = await load(admin, params);
+        checkRow(admin, row);
+        return handler({ admin, row });
+      }),
     requirement,
   };
 }

@@ -10,6 +10,7 @@ import type { Mode, SystemCtx } from "../runtime.ts";
 import { type Action, auditOfApp } from "./audit.ts";
 
 export interface AuditEntry {
+  readonly seq: number;
   readonly at: string;
   readonly by: string;
   readonly action: Action;
@@ -101,6 +102,7 @@ export async function listAudit(root: SystemCtx, appId: string, input: ListAudit
 /** Returns an entry in the form of the API. */
 export function presentAuditEntry(root: Pick<SystemCtx, "rights">, row: AuditRow): AuditEntry {
   return {
+    seq: row.seq,
     at: iso(row.atMs),
     by: row.by,
     // Only `insertAuditEntry` writes rows, from values of these types.

@@ -80,11 +80,12 @@ type AuditEntryValues = {
   action: Action;
   target: string;
   details: string;
+  ifLatest: number | null;
 };
 
 /** Returns the values of an entry. The id is made before the write, so that a repeated write finds its own row. */
 export function newAuditEntry(
-  admin: Pick<AdminCtx, "caller" | "newId" | "now"> & { readonly realNow?: () => number },
+  admin: Pick<AdminCtx, "caller" | "newId" | "now" | "ifLatestAuditEntry"> & { readonly realNow?: () => number },
   { appId, action, target, details = {} }: NewAuditEntry,
 ): AuditEntryValues {
   const { by } = admin.caller;
@@ -96,6 +97,7 @@ export function newAuditEntry(
     action,
     target,
     details: JSON.stringify(details),
+    ifLatest: admin.ifLatestAuditEntry ?? null,
   };
 }
 
@@ -136,6 +138,13 @@ const newest = <Name extends "id" | "seq">(value: ValueOf<{ appId: string }>, na
       .limit(1),
   );
 
+/**
+ * Returns the number after the newest entry's, or after that of the entry which the caller takes for the newest. If that is not the next
+ * number, the batch fails with its change (`admin_audit_seq_gapless`).
+ */
+const nextSeq = (value: ValueOf<AuditEntryValues>): SQL =>
+  sql`1 + coalesce(${value("ifLatest")}, ${newest(value, "seq")}, 0)`;
+
 /** The parts of an entry that only the database knows: its user and its details. */
 interface ComputedColumns {
   readonly accountId?: SQL;
@@ -155,7 +164,7 @@ export function insertAuditEntry<Values = AuditEntryValues>(
       adminAudit,
       {
         appId: value("appId"),
-        seq: sql`1 + coalesce(${newest(value, "seq")}, 0)`,
+        seq: nextSeq(value),
         id: value("auditEntryId"),
         atMs: value("atMs"),
         actor: value("by"),

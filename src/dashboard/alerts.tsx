@@ -16,8 +16,8 @@ import { readExpiryNotices, setExpiryNotices } from "../books/alerts/expiry-noti
 import { changeAlert, deleteAlert } from "../books/alerts/update-alert.ts";
 import { UNITS } from "../books/amounts/amount.ts";
 import { PurserError } from "../errors.ts";
-import { timeColumn } from "./columns.tsx";
-import { Empty, Pager, RowMenu, Table } from "./components.tsx";
+import { linkColumn, menuColumn, shownColumn, timeColumn } from "./columns.tsx";
+import { Empty, Pager, Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
 import { createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm, textField } from "./form.ts";
@@ -64,31 +64,23 @@ const alertsList: Resource<AlertOutput> = {
     </>
   ),
   columns: [
-    {
-      name: "name",
-      head: "Name",
-      cell: ({ alertId, name }, c) => <a href={pathIn(c, `alerts/${alertId}`)}>{name}</a>,
-      value: ({ name }) => name,
-    },
-    { name: "below", head: "Below", cell: belowOf, value: belowOf },
-    {
-      name: "event",
-      head: "Event",
-      cell: ({ event }) => (event === null ? <span class="soft">all</span> : <code>{event}</code>),
-      value: ({ event }) => event,
-    },
+    linkColumn(
+      "name",
+      "Name",
+      ({ name }) => name,
+      ({ alertId }) => `alerts/${alertId}`,
+    ),
+    shownColumn("below", "Below", belowOf),
+    shownColumn("event", "Event", ({ event }) => event ?? "all"),
     timeColumn("createdAt", "Created"),
-    {
-      name: "actions",
-      head: "",
-      cell: ({ alertId, name }, c) => (
-        <RowMenu label={`Actions for ${name}`}>
-          <a href={pathIn(c, `alerts/${alertId}`)}>Edit</a>
-          <a href={pathIn(c, `alerts/${alertId}#users`)}>Triggered for</a>
-          <a href={pathIn(c, `alerts/${alertId}/delete`)}>Delete</a>
-        </RowMenu>
-      ),
-    },
+    menuColumn(
+      ({ name }) => name,
+      ({ alertId }) => [
+        [`alerts/${alertId}`, "Edit"],
+        [`alerts/${alertId}#users`, "Triggered for"],
+        [`alerts/${alertId}/delete`, "Delete"],
+      ],
+    ),
   ],
   read: (c) => async () => {
     const { appId, mode } = c.var.ctx.environment;

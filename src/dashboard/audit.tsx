@@ -72,6 +72,15 @@ const AuditUser = ({ c, userId, details: { mode } }: UserProps) => {
   );
 };
 
+/** Returns the name of an action for people: `Pack archived` for `pack.archived`. */
+function actionText(action: AuditEntry["action"]): string {
+  const words = action.replaceAll(/[._]/g, " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** Shows the name of an action, with the API's name on hover. */
+const ActionName = ({ action }: Pick<AuditEntry, "action">) => <span title={action}>{actionText(action)}</span>;
+
 const detailAsText = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));
 
 /** Whether a detail is a ledger entry, which is shown as its amount with a link to its balance. */
@@ -146,7 +155,12 @@ const auditList: Resource<ShownAuditEntry> = {
   columns: [
     timeColumn("at", "When"),
     textColumn("by", "By"),
-    textColumn("action", "Action"),
+    {
+      name: "action",
+      head: "Action",
+      cell: ({ action }) => <ActionName action={action} />,
+      value: ({ action }) => action,
+    },
     {
       name: "target",
       head: "About",
@@ -169,7 +183,11 @@ const auditList: Resource<ShownAuditEntry> = {
   ],
   filters: (c) => [
     { name: "by", label: "By", placeholder: "A name, or the id of a key" },
-    { name: "action", label: "Action", options: [["", "all"], ...ACTIONS] },
+    {
+      name: "action",
+      label: "Action",
+      options: [["", "all"], ...ACTIONS.map((action) => [action, actionText(action)] as const)],
+    },
     { name: "target", label: "About (an id)", placeholder: "cpk_…, crb_…, key_…" },
     { name: "userId", label: `User (${c.var.ctx.environment.mode})` },
   ],
@@ -216,7 +234,7 @@ export const AuditTable = ({ c, label, entries, empty }: AuditTableProps) => (
     rows={entries.map(({ at, by, action, details }) => [
       <Time at={at} />,
       by,
-      action,
+      <ActionName action={action} />,
       <Details c={c} details={details} />,
     ])}
   />

@@ -1,6 +1,6 @@
 import type { MatchRule } from "../books/amounts/match.ts";
 import { listPacks, type PackOutput } from "../catalog/pack.ts";
-import { timeColumn } from "./columns.tsx";
+import { shownColumn, timeColumn } from "./columns.tsx";
 import { Empty, Id, Tag } from "./components.tsx";
 import { pathIn } from "./layout.tsx";
 import { listRoutes, type Resource } from "./resource.tsx";
@@ -61,12 +61,9 @@ const packsList: Resource<PackOutput> = {
       value: ({ packName }) => packName,
     },
     { name: "contents", head: "Contents", cell: (pack) => <Contents pack={pack} /> },
-    {
-      name: "defaultExpiryDays",
-      head: "Expires after",
-      cell: ({ defaultExpiryDays }) => (defaultExpiryDays === null ? "never" : `${defaultExpiryDays} days`),
-      value: ({ defaultExpiryDays }) => defaultExpiryDays,
-    },
+    shownColumn("defaultExpiryDays", "Expires after", ({ defaultExpiryDays }) =>
+      defaultExpiryDays === null ? "never" : `${defaultExpiryDays} days`,
+    ),
     { name: "packId", head: "Pack id", cell: ({ packId }) => <Id id={packId} />, value: ({ packId }) => packId },
     timeColumn("createdAt", "Created"),
   ],

@@ -11,7 +11,7 @@ import { listPage, listRoutes, type Resource } from "./resource.tsx";
 
 type ListedPerson = Awaited<ReturnType<typeof findPeople>>["people"][number];
 
-const searchOf = (form: Form): string | undefined => textField(form, "q")?.trim() || undefined;
+const personSearch = (form: Form): string | undefined => textField(form, "q")?.trim() || undefined;
 
 /**
  * The list of people: by default those with the latest events first, where that is known; otherwise those that match the search
@@ -42,9 +42,9 @@ const peopleList: Resource<ListedPerson, { readonly isRecent?: boolean }> = {
       value: ({ claimedBy }) => claimedBy,
     },
   ],
-  filters: [{ name: "q", label: "Distinct id, or its beginning" }, { name: "by" }],
+  filters: [{ name: "q", label: "Distinct id", placeholder: "Or its beginning" }, { name: "by" }],
   read: (c, form) => {
-    const q = searchOf(form);
+    const q = personSearch(form);
     let isRecent = q === undefined && form.by !== "id";
     return async (page) => {
       if (isRecent) {
@@ -57,7 +57,7 @@ const peopleList: Resource<ListedPerson, { readonly isRecent?: boolean }> = {
     };
   },
   kept: (form, first) =>
-    searchOf(form) !== undefined || first === null || first.isRecent === true ? {} : { by: "id" },
+    personSearch(form) !== undefined || first === null || first.isRecent === true ? {} : { by: "id" },
   empty: "No people yet. Ids appear with analytics events.",
   words: ["First ids", "More ids"],
   foot: (c, { first }) =>
@@ -97,7 +97,7 @@ export const peopleRoutes = createDashboardRoutes()
     const form = c.req.query();
     const distinctId = textField(form, "distinctId");
     if (distinctId !== undefined) return personPage(c, distinctId);
-    const q = searchOf(form);
+    const q = personSearch(form);
     return q === undefined ? next() : searchPeople(c, q);
   })
   .route("/", listRoutes(peopleList));

@@ -1,13 +1,10 @@
 import { type RejectionKind, type RejectionReason, readRejections } from "../db/rejections.ts";
-import { codeColumn, numberColumn, textColumn, timeColumn } from "./columns.tsx";
-import { numberHead } from "./components.tsx";
+import { codeColumn, numberColumn, shownColumn, textColumn, timeColumn } from "./columns.tsx";
 import type { Form } from "./form.ts";
 import { amountText, quantitiesText } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
-import type { ListColumn } from "./list.tsx";
 import { listRoutes, type Resource } from "./resource.tsx";
-import { QuantityList } from "./unit-amount.tsx";
 
 const WHY_NOT_GRANTED: Readonly<Record<string, string>> = {
   credit_pack_not_found: "there is no such pack, or it is archived",
@@ -56,20 +53,20 @@ const REJECTION_LISTS: Readonly<Record<RejectionKind, { title: string; about: st
 
 const isKind = (text: string): text is RejectionKind => Object.hasOwn(REJECTION_LISTS, text);
 
-const kindOf = ({ kind = "" }: Form): RejectionKind => (isKind(kind) ? kind : "shortage");
+const shownKind = ({ kind = "" }: Form): RejectionKind => (isKind(kind) ? kind : "shortage");
 
-type Rejection = Awaited<ReturnType<typeof readRejections>>[number];
+type ListedRejection = Awaited<ReturnType<typeof readRejections>>[number];
 
-const rejectionsList: Resource<Rejection> = {
+const rejectionsList: Resource<ListedRejection> = {
   path: "rejections",
-  title: (form) => REJECTION_LISTS[kindOf(form)].title,
+  title: (form) => REJECTION_LISTS[shownKind(form)].title,
   section: "overview",
   about: (_, form) =>
-    `${REJECTION_LISTS[kindOf(form)].about} The newest 200 of the last 30 days, one row for each user and ${
-      kindOf(form) === "failed_grant" ? "pack, with the reason of the last one" : "event and model"
+    `${REJECTION_LISTS[shownKind(form)].about} The newest 200 of the last 30 days, one row for each user and ${
+      shownKind(form) === "failed_grant" ? "pack, with the reason of the last one" : "event and model"
     }. Approximate: a server process that ends may not have written some.`,
   columns: (form) => {
-    const kind = kindOf(form);
+    const kind = shownKind(form);
     return [
       {
         name: "userId",
@@ -79,13 +76,8 @@ const rejectionsList: Resource<Rejection> = {
       },
       codeColumn("subject", REJECTION_LISTS[kind].subject),
       ...(kind === "failed_grant" ? [] : [textColumn("model", "Model")]),
-      ...(kind === "shortage" ? [MISSING_COLUMN] : []),
-      {
-        name: "why",
-        head: "Why",
-        cell: ({ reason }) => whyRejected(reason),
-        value: ({ reason }) => whyRejected(reason),
-      },
+      ...(kind === "shortage" ? [shownColumn<ListedRejection>("missing", "Missing, the last time", missingText)] : []),
+      shownColumn("why", "Why", ({ reason }) => whyRejected(reason)),
       numberColumn("times", "Times"),
       timeColumn("lastAt", "Last"),
     ];
@@ -97,7 +89,7 @@ const rejectionsList: Resource<Rejection> = {
       options: Object.entries(REJECTION_LISTS).map(([kind, { title }]) => [kind, title]),
     },
   ],
-  read: (c, form) => async () => ({ rows: await readRejections(c.var.ctx, kindOf(form)), nextCursor: null }),
+  read: (c, form) => async () => ({ rows: await readRejections(c.var.ctx, shownKind(form)), nextCursor: null }),
   empty: "Nothing was refused in the last 30 days.",
   below: (c) => (
     <p>
@@ -106,11 +98,6 @@ const rejectionsList: Resource<Rejection> = {
   ),
 };
 
-const MISSING_COLUMN: ListColumn<Rejection, unknown> = {
-  name: "missing",
-  head: numberHead("Missing, the last time"),
-  cell: ({ reason }) => <QuantityList of={reason.uncovered ?? {}} />,
-  value: ({ reason }) => quantitiesText(reason.uncovered ?? {}),
-};
+const missingText = ({ reason }: ListedRejection) => quantitiesText(reason.uncovered ?? {});
 
 export const rejectionsRoutes = listRoutes(rejectionsList);

@@ -9,7 +9,7 @@ import {
   type StatementSummary,
   statementCsv,
 } from "../books/statements/monthly-statements.ts";
-import { timeColumn } from "./columns.tsx";
+import { linkColumn, timeColumn } from "./columns.tsx";
 import { numberHead, Table, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import type { FigureName } from "./figures.tsx";
@@ -26,12 +26,12 @@ const statementsList: Resource<StatementSummary> = {
   about:
     "The credits of a month, by unit and pack, for accounting. It balances exactly. Months are in UTC, and a statement can be requested an hour after the month has ended.",
   columns: [
-    {
-      name: "month",
-      head: "Month",
-      cell: ({ statementId, month }, c) => <a href={pathIn(c, `statements/${statementId}`)}>{month}</a>,
-      value: ({ month }) => month,
-    },
+    linkColumn(
+      "month",
+      "Month",
+      ({ month }) => month,
+      ({ statementId }) => `statements/${statementId}`,
+    ),
     {
       name: "status",
       head: "State",
@@ -102,6 +102,7 @@ const STATEMENT_COLUMNS: readonly (readonly [head: string, of: StatementTerm["of
 async function statementPage(c: Context<DashboardEnv>, statementId: string) {
   const { appId } = c.var.ctx.environment;
   const { month, lines } = await readStatement(c.var.root, appId, statementId);
+  const columns = STATEMENT_COLUMNS.filter(([, of]) => lines?.some((line) => of(line) !== 0));
   return page(
     c,
     { title: `Statement ${month}`, section: "statements" },
@@ -111,14 +112,11 @@ async function statementPage(c: Context<DashboardEnv>, statementId: string) {
       <section class="card">
         <Table
           label={`Statement ${month}`}
-          head={["Pack", "Unit", ...STATEMENT_COLUMNS.map(([head]) => numberHead(head))]}
+          head={["Pack", "Unit", ...columns.map(([head]) => numberHead(head))]}
           empty="Nothing was granted, spent or left in this month."
-          rows={lines.map((line) => [
-            line.packName,
-            line.unit,
-            ...STATEMENT_COLUMNS.map(([, of]) => amountText(of(line))),
-          ])}
+          rows={lines.map((line) => [line.packName, line.unit, ...columns.map(([, of]) => amountText(of(line)))])}
         />
+        <p class="soft">Columns without an amount are not shown. The CSV file has all of them.</p>
         <p>
           <a class="button quiet" href={pathIn(c, `statements/${statementId}.csv`)}>
             Save as CSV

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
-import type { UnitNames } from "../books/prices/unit-names.ts";
 import { exactAmount, toMinor, UNITS, type Unit } from "../books/amounts/amount.ts";
+import type { UnitNames } from "../books/prices/unit-names.ts";
 import type { AuditEntry } from "../catalog/audit-page.ts";
 import { invalid } from "../errors.ts";
 import { iso } from "../lib/time.ts";
@@ -77,7 +77,9 @@ function changesOf(names: UnitNames["names"], item: TimelineItem): string[] {
   return UNITS.flatMap((unit) => {
     const changesInUnit = changes.filter((change) => change.unit === unit);
     const minor = changesInUnit.reduce((sum, change) => sum + change.minor, 0n);
-    return changesInUnit.length === 0 ? [] : [`${signed(exactAmount(unit, minor))} ${unitText(names, unit, exactAmount(unit, minor))}`];
+    return changesInUnit.length === 0
+      ? []
+      : [`${signed(exactAmount(unit, minor))} ${unitText(names, unit, exactAmount(unit, minor))}`];
   });
 }
 

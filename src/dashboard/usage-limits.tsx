@@ -13,8 +13,8 @@ import {
 } from "../books/limits/limits.ts";
 import { changeLimit, deleteLimit } from "../books/limits/update-limit.ts";
 import { PurserError } from "../errors.ts";
-import { textColumn, timeColumn } from "./columns.tsx";
-import { Empty, numberHead, RowMenu } from "./components.tsx";
+import { linkColumn, menuColumn, quantityColumn, shownColumn, textColumn, timeColumn } from "./columns.tsx";
+import { Empty } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
 import { createDashboardRoutes, type DashboardEnv, numberField, parseForm, textField } from "./form.ts";
@@ -23,7 +23,7 @@ import { amountText, everyText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { listPage, listRoutes, type Resource } from "./resource.tsx";
 import { readRandom } from "./session.tsx";
-import { UnitAmount, UnitName, unitText } from "./unit-amount.tsx";
+import { UnitName, unitText } from "./unit-amount.tsx";
 
 const USAGE_LIMIT_PATH = "/usage-limits/:limitId";
 
@@ -45,39 +45,25 @@ const limitsList: Resource<UsageLimitOutput> = {
     </>
   ),
   columns: [
-    {
-      name: "name",
-      head: "Name",
-      cell: ({ limitId, name }, c) => <a href={pathIn(c, `usage-limits/${limitId}`)}>{name}</a>,
-      value: ({ name }) => name,
-    },
-    {
-      name: "amount",
-      head: numberHead("Amount"),
-      cell: ({ amount, unit }) => <UnitAmount of={amount} unit={unit} />,
-      value: ({ amount }) => amount,
-      sortKey: ({ amount, unit }) => [unit, amount],
-    },
+    linkColumn(
+      "name",
+      "Name",
+      ({ name }) => name,
+      ({ limitId }) => `usage-limits/${limitId}`,
+    ),
+    quantityColumn("amount", "Amount", ({ amount, unit }) => [amount, unit]),
     { name: "unit", value: ({ unit }) => unit },
-    {
-      name: "every",
-      head: "Every",
-      cell: ({ every, timeZone }) => everyText(every, timeZone),
-      value: ({ every, timeZone }) => everyText(every, timeZone),
-    },
+    shownColumn("every", "Every", ({ every, timeZone }) => everyText(every, timeZone)),
     textColumn("per", "For each"),
     { name: "matches", head: "Events", cell: ({ matches }) => <Rules of={matches} /> },
     timeColumn("createdAt", "Created"),
-    {
-      name: "actions",
-      head: "",
-      cell: ({ limitId, name }, c) => (
-        <RowMenu label={`Actions for ${name}`}>
-          <a href={pathIn(c, `usage-limits/${limitId}`)}>Edit</a>
-          <a href={pathIn(c, `usage-limits/${limitId}/delete`)}>Delete</a>
-        </RowMenu>
-      ),
-    },
+    menuColumn(
+      ({ name }) => name,
+      ({ limitId }) => [
+        [`usage-limits/${limitId}`, "Edit"],
+        [`usage-limits/${limitId}/delete`, "Delete"],
+      ],
+    ),
   ],
   read: (c) => async () => {
     const { appId, mode } = c.var.ctx.environment;

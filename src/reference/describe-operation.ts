@@ -83,6 +83,7 @@ export function errorCodes(operation: DescribedOperation): ErrorCode[] {
   if (operation.access === "secret") codes.add(wrongKindOf(operation));
   if (operation.access === "end-user") codes.add("invalid_user_token").add("secrets_unavailable");
   if (operation.access === "admin") codes.add("not_found");
+  if (takesAuditEntry(operation)) codes.add("changed_meanwhile");
   if (operation.writesForId !== undefined) codes.add("erasure_unavailable");
   if (operation.writesForId === "rejected") codes.add("person_erased");
   // A request with a key may also send a bookmark, which may be malformed. A POST without fields also checks its body.
@@ -91,6 +92,10 @@ export function errorCodes(operation: DescribedOperation): ErrorCode[] {
   if (hasBody) codes.add("payload_too_large");
   return codesInOrder(codes);
 }
+
+/** Returns whether the operation changes something only if an audit entry is still the application's latest. */
+export const takesAuditEntry = ({ access, method }: DescribedOperation): boolean =>
+  access === "admin" && method !== "get";
 
 /**
  * Returns the error code for a publishable key where a secret key is required, and for a relay key on a route that rejects it

@@ -19,6 +19,7 @@ import {
   errorCodes,
   isKeyed,
   securitySchemes,
+  takesAuditEntry,
 } from "./describe-operation.ts";
 import {
   errorComponents,
@@ -88,6 +89,7 @@ function describeOperation(operation: DescribedOperation): ZodOpenApiOperationOb
     { description: meaning, schema: { type: "string" as const } },
   ]);
   const sharedParameters = [
+    ...(takesAuditEntry(operation) ? [{ $ref: "#/components/parameters/auditEntry" as const }] : []),
     ...(access === "end-user" ? [{ $ref: "#/components/parameters/endUserToken" as const }] : []),
     ...(isKeyed(operation) && operation.method === "get"
       ? [{ $ref: "#/components/parameters/bookmark" as const }]
@@ -186,6 +188,15 @@ export function openApiDocument(about: About, operations: readonly DescribedOper
             "The user's JWT from your own sign-in, without `Bearer`. Required with a publishable key, and not read with a " +
             "secret one. The application's end-user token setting says how it is verified.",
           schema: { type: "string" },
+        },
+        auditEntry: {
+          name: "if-latest-audit-entry",
+          in: "header",
+          required: false,
+          description:
+            "The `seq` of the newest entry that you read of the application's audit log, 0 where there is none. If another entry " +
+            "follows it, the call changes nothing and answers `changed_meanwhile`.",
+          schema: { type: "integer", minimum: 0 },
         },
         bookmark: {
           name: "x-d1-bookmark",

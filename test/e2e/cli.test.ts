@@ -81,6 +81,33 @@ const purser = (args: readonly string[], env: Readonly<Record<string, string>> =
 const write = (settings: object, name = "purser.config.json") =>
   writeFileSync(join(folder, name), JSON.stringify(settings));
 
+/**
+ * Returns the address of a server that passes requests on to Purser. Somebody else acts once, before or after the first request of the
+ * method reaches Purser.
+ */
+async function withSomebody(when: "before" | "after", method: string, act: () => Promise<unknown>): Promise<string> {
+  let left = 1;
+  const between = createServer(async (request, response) => {
+    const isTurn = request.method === method && left-- > 0;
+    const { authorization, "if-latest-audit-entry": latest } = request.headers;
+    const headers = {
+      authorization: String(authorization),
+      "content-type": "application/json",
+      ...(latest === undefined ? {} : { "if-latest-audit-entry": String(latest) }),
+    };
+    const body = await text(request);
+    if (isTurn && when === "before") await act();
+    const sent = { method: request.method ?? "GET", headers, ...(body === "" ? {} : { body }) };
+    const answer = await fetch(`${server.url}${request.url}`, sent);
+    if (isTurn && when === "after") await act();
+    response.writeHead(answer.status, { "content-type": "application/json" }).end(await answer.text());
+  });
+  await new Promise<void>((resolve) => between.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void between.close());
+  // A server listening on a TCP port has an address of this form.
+  return `http://127.0.0.1:${(between.address() as AddressInfo).port}`;
+}
+
 let names = 0;
 const newName = () => {
   names += 1;
@@ -178,23 +205,10 @@ describe("purser pull, diff and push", () => {
     const { appId } = await admin.createApp({ name: app });
     const alerts = ["First", "Second"].map((name) => ({ name, unit: "tokens", below: { amount: 1 } }));
     write({ alerts });
-    // Somebody else makes an alert while the first one of the push is made.
-    let isOther = false;
-    const between = createServer(async (request, response) => {
-      const isAlert = request.method === "POST" && request.url?.endsWith("/alerts") === true;
-      const sent = isAlert ? { body: await text(request) } : {};
-      const headers = { authorization: String(request.headers.authorization), "content-type": "application/json" };
-      const answer = await fetch(`${server.url}${request.url}`, { method: request.method ?? "GET", headers, ...sent });
-      if (isAlert && !isOther) {
-        isOther = true;
-        await admin.createAlert({ appId, mode: "test", name: "Other", unit: "tokens", below: { amount: 1 } });
-      }
-      response.writeHead(answer.status, { "content-type": "application/json" }).end(await answer.text());
-    });
-    await new Promise<void>((resolve) => between.listen(0, "127.0.0.1", resolve));
-    onTestFinished(() => void between.close());
-    // A server listening on a TCP port has an address of this form.
-    const PURSER_URL = `http://127.0.0.1:${(between.address() as AddressInfo).port}`;
+    // Somebody else makes an alert after the first one of the push is made.
+    const PURSER_URL = await withSomebody("after", "POST", () =>
+      admin.createAlert({ appId, mode: "test", name: "Other", unit: "tokens", below: { amount: 1 } }),
+    );
     const stopped = await purser(["push", ...target, "--yes"], { PURSER_URL });
     expect(stopped).toMatchObject({ code: 1, err: expect.stringContaining("The alerts changed meanwhile") });
     expect(stopped.err).toMatch(/^The alerts .*:\n {2}\S+ alert\.created \S+ by api\nRun/);
@@ -203,6 +217,36 @@ describe("purser pull, diff and push", () => {
     // Run again, it ends what it began.
     expect(await purser(["push", ...target, "--yes"])).toMatchObject({ code: 0 });
     expect(await now()).toEqual(["First", "Other", "Second"]);
+  });
+
+  it("never overwrites another's change of the same limit, made between its read and its write", async () => {
+    const { appId } = await admin.createApp({ name: newName() });
+    const target = ["--app", appId, "--mode", "test", "--yes"];
+    write({ usageLimits: SETTINGS.usageLimits });
+    await purser(["push", ...target]);
+    write({ usageLimits: [{ ...SETTINGS.usageLimits[0], amount: 60 }] });
+    const limits = async () => (await admin.listUsageLimits({ appId, mode: "test" })).limits;
+    const [limit] = await limits();
+    const PURSER_URL = await withSomebody("before", "PATCH", () =>
+      admin.changeUsageLimit({ appId, limitId: limit?.limitId ?? "", amount: 70 }),
+    );
+    const stopped = await purser(["push", ...target], { PURSER_URL });
+    expect(stopped).toMatchObject({ code: 1, out: expect.not.stringContaining("Done") });
+    expect(stopped.err).toMatch(
+      /^The usageLimits changed meanwhile.*\n {2}\S+ usage_limit\.changed lim_\S+ by api\nRun/,
+    );
+    expect(await limits()).toMatchObject([{ amount: 70 }]);
+  });
+
+  it("goes on where something outside of the file changes between its read and its write", async () => {
+    const { appId } = await admin.createApp({ name: newName() });
+    write({ expiryNotices: [7] });
+    const PURSER_URL = await withSomebody("before", "PUT", () =>
+      admin.createKey({ appId, mode: "test", kind: "secret" }),
+    );
+    const push = ["push", "--app", appId, "--mode", "test", "--yes"];
+    expect(await purser(push, { PURSER_URL })).toMatchObject({ code: 0, err: "" });
+    expect(await admin.getExpiryNotices({ appId, mode: "test" })).toMatchObject({ days: [7] });
   });
 
   it("ends what it began after a kill at any point", async () => {

@@ -97,9 +97,9 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
     ],
   },
   credit_ledger: {
-    names: ["reservation_id"],
     text: ["note"],
     kept: [
+      "reservation_number",
       "account_id",
       "seq",
       "grant_seq",
@@ -170,6 +170,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "seconds_minor",
       "cents_minor",
       "occurred_at_ms",
+      "received_after_ms",
       "received_at_ms",
       "debits",
       "uncovered",
@@ -229,9 +230,11 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   usage_to_sum: { kept: ["environment_id", "account_id", "seq", "received_at_ms"] },
   large_properties: { text: ["properties"], kept: ["account_id", "seq"] },
   reservations: {
-    names: ["id", "settled_event_id"],
+    names: ["id"],
     text: ["request_hash"],
     kept: [
+      "reservation_number",
+      "settled_event_seq",
       "meters",
       "price_version",
       "cost_minor",
@@ -241,6 +244,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "model",
       "quantities",
       "legs",
+      "is_charged",
       "on_expiry",
       "state",
       "created_at_ms",

@@ -45,11 +45,12 @@ async function read(environmentId: number): Promise<{ entries: Entry[]; messages
   const [entries, messages] = await env.DB.batch([
     env.DB.prepare(
       `SELECT a.user_id AS userId, l.seq AS seq, b.id AS balanceId, b.unit AS unit, l.delta_minor AS delta,
-         l.balance_after_minor AS after, l.reason AS reason, u.event_id AS eventId, l.reservation_id AS reservationId,
+         l.balance_after_minor AS after, l.reason AS reason, u.event_id AS eventId, coalesce(r.id, u.reservation_id) AS reservationId,
          l.note AS note
        FROM accounts AS a CROSS JOIN credit_ledger AS l ON l.account_id = a.id
        CROSS JOIN credit_balances AS b ON b.account_id = l.account_id AND b.grant_seq = l.grant_seq
        LEFT JOIN usage_events AS u ON u.account_id = l.account_id AND u.seq = l.event_seq
+       LEFT JOIN reservations AS r ON r.account_id = l.account_id AND r.reservation_number = l.reservation_number
        WHERE a.environment_id = ? AND a.is_erased = 0 ORDER BY l.seq`,
     ).bind(environmentId),
     env.DB.prepare(

@@ -36,6 +36,26 @@ export const usageOperations: readonly Operation[] = [
     },
   },
   {
+    name: "usage event of a payer's first member",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await grantCredits(scene);
+      return makeEventRequest(scene, 500, { memberId: `${scene.userId} mia` });
+    },
+  },
+  {
+    name: "reservation of a member of two payers",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await grantCredits(scene);
+      const memberId = `${scene.userId} mia`;
+      const other = { ...chat(scene, 100, 1), userId: `${scene.userId} too`, memberId, onShortage: "partial" };
+      await expectOk(scene.send("POST", `${USAGE}/events`, { ...other, eventId: idOf(scene, "other") }));
+      const body = { ...chat(scene, 600, 6), memberId, reservationId: reservationOf(scene) };
+      return () => scene.send("POST", `${USAGE}/reservations`, body);
+    },
+  },
+  {
     name: "usage event that returns a due hold",
     isIdempotent: true,
     prepare: async (scene) => {

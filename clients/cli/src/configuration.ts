@@ -58,24 +58,22 @@ export async function diff({ file, json, ...options }: FileOptions): Promise<voi
   if (changes.length > 0) process.exitCode = 2;
 }
 
-/** Returns the newest entry of the audit as text; null where there is none, or the key may not read it. */
-async function auditSince(target: Target, marker: string | null) {
-  const { entries } = await target.admin.listAudit({ appId: target.appId, limit: 100 });
-  const at = entries.findIndex((entry) => JSON.stringify(entry) === marker);
-  return { entries: at === -1 ? entries : entries.slice(0, at), newest: JSON.stringify(entries[0]) ?? null };
-}
+const codeOf = (error: unknown) => (typeof error === "object" && error !== null && "code" in error ? error.code : "");
+
+const newestOfAudit = async ({ admin, appId }: Target): Promise<number> =>
+  (await admin.listAudit({ appId, limit: 1 })).entries[0]?.seq ?? 0;
 
 /** Throws the error that says what changed since the plan was made, and by whom. */
 async function failAsChanged(
   target: Target,
   section: string,
-  marker: string | null,
+  sincePlan: number,
   own: ReadonlySet<string>,
 ): Promise<never> {
   const pattern = SECTIONS[section]?.audit ?? /./;
-  const { entries } = await auditSince(target, marker);
+  const { entries } = await target.admin.listAudit({ appId: target.appId, limit: 100 });
   const told = entries
-    .filter(({ action, target: what }) => pattern.test(action) && !own.has(what))
+    .filter(({ seq, action, target: what }) => seq > sincePlan && pattern.test(action) && !own.has(what))
     .map(({ at, by, action, target: what }) => `  ${at} ${action} ${what} by ${by}`);
   throw new CliError(
     [
@@ -103,12 +101,37 @@ function keepSecret(file: string | undefined, what: string, secret: string): voi
   chmodSync(file, 0o600);
 }
 
-/** Makes the changes one by one, each only if its section is as it was when the plan was made, but for the changes before. */
+const TRIES_MAX = 20;
+/**
+ * Makes a change only if its section is as it was when the plan was made, but for the changes before. Purser rejects it if anything was
+ * changed after the section was read; where that was something else, it is read and tried again.
+ */
+async function makeIfUnchanged(
+  target: Target,
+  { section, what, run }: Change,
+  known: State | undefined,
+  fail: () => Promise<never>,
+): Promise<string | undefined> {
+  for (let tries = 1; ; tries++) {
+    const call = { ifLatestAuditEntry: await newestOfAudit(target) };
+    const now = (await readStates(target, [section]))[section];
+    if (known === undefined || now === undefined || fingerprint(now) !== fingerprint(known)) return fail();
+    try {
+      return await run({ ...target, call }, now);
+    } catch (error) {
+      if (codeOf(error) === "changed_meanwhile" && tries < TRIES_MAX) continue;
+      const reason = error instanceof Error ? error.message : error;
+      throw new CliError(`${what}: ${reason} Run push again when it is mended.`);
+    }
+  }
+}
+
+/** Makes the changes one by one, each only if nobody else changed its section. */
 async function apply(
   target: Target,
   changes: readonly Change[],
   before: States,
-  marker: string | null,
+  sincePlan: number,
   { secretsFile, json }: PushOptions,
 ): Promise<void> {
   const states: Record<string, State> = { ...before };
@@ -116,25 +139,14 @@ async function apply(
   for (const change of changes) {
     const { section, what } = change;
     const known = states[section];
-    const now = (await readStates(target, [section]))[section];
-    if (known === undefined || now === undefined || fingerprint(now) !== fingerprint(known))
-      return failAsChanged(target, section, marker, own);
-    let secret: string | undefined;
-    try {
-      secret = await change.run(target, now);
-    } catch (error) {
-      const code = typeof error === "object" && error !== null && "code" in error ? error.code : "";
-      if (code === "changed_meanwhile") return failAsChanged(target, section, marker, own);
-      throw new CliError(
-        `${what}: ${error instanceof Error ? error.message : error} Run push again when it is mended.`,
-      );
-    }
+    const fail = () => failAsChanged(target, section, sincePlan, own);
+    const secret = await makeIfUnchanged(target, change, known, fail);
     if (json !== true) print(`Done: ${change.action} ${what}.`);
     if (secret !== undefined) keepSecret(secretsFile, what, secret);
     const after = (await readStates(target, [section]))[section];
     const id = after === undefined ? undefined : change.idIn(after);
     if (id !== undefined) own.add(id);
-    if (after === undefined || !change.isAlone(known, after)) return failAsChanged(target, section, marker, own);
+    if (known === undefined || after === undefined || !change.isAlone(known, after)) return fail();
     states[section] = after;
   }
 }
@@ -146,7 +158,7 @@ export async function push(options: PushOptions): Promise<void> {
     ...rest,
     ...(createApp === undefined ? {} : { createApp: createApp && dryRun !== true }),
   });
-  const { newest } = await auditSince(target, null);
+  const sincePlan = await newestOfAudit(target);
   const states = await readStates(target, sectionsOf(config));
   const all = planOf(config, states);
   const changes = all.filter(({ isPruning }) => prune || !isPruning);
@@ -155,7 +167,7 @@ export async function push(options: PushOptions): Promise<void> {
     print(all.map((change) => linesOf(change, prune)).join("\n") || "Purser is as the file says.");
   }
   const isAgreed = changes.length > 0 && dryRun !== true && (yes === true || (await confirm(changes.length)));
-  if (isAgreed) await apply(target, changes, states, newest, options);
+  if (isAgreed) await apply(target, changes, states, sincePlan, options);
   const { appName: app, mode } = target;
   if (json === true)
     print(JSON.stringify({ app, mode, changes: changes.map(plain), isDone: isAgreed || changes.length === 0 }));

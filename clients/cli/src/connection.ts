@@ -1,4 +1,4 @@
-import { Purser } from "purser-client";
+import { type CallOptions, Purser } from "purser-client";
 import { PurserAdmin } from "purser-client/admin";
 
 /** An error whose message is all that the user needs. */
@@ -12,7 +12,15 @@ export interface Target {
   readonly appId: string;
   readonly appName: string;
   readonly mode: Mode;
+  /** The audit entry that must be the latest when a change is made. */
+  readonly call: CallOptions;
 }
+
+/** Returns the target for a change that follows one of its own. */
+export const afterOwnChange = (target: Target): Target => {
+  const { ifLatestAuditEntry: latest } = target.call;
+  return latest === undefined ? target : { ...target, call: { ifLatestAuditEntry: latest + 1 } };
+};
 
 export interface TargetOptions {
   readonly app?: string;
@@ -52,12 +60,12 @@ export async function findTarget(options: TargetOptions & { readonly createApp?:
     const listed = found.map(({ appId, name }) => `${name} (${appId})`).join(", ");
     throw new CliError(`Name one application with --app: ${listed}.`);
   }
-  if (first !== undefined) return { admin, appId: first.appId, appName: first.name, mode };
+  if (first !== undefined) return { admin, appId: first.appId, appName: first.name, mode, call: {} };
   if (app === undefined) throw new CliError("There is no application. Create one: push --app NAME --create-app.");
   if (options.createApp !== true) {
     const names = apps.map(({ name }) => name).join(", ");
     throw new CliError(`There is no application ${app}. There are: ${names}. --create-app creates it.`);
   }
   const { appId } = await admin.createApp({ name: app });
-  return { admin, appId, appName: app, mode };
+  return { admin, appId, appName: app, mode, call: {} };
 }

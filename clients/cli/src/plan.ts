@@ -1,6 +1,6 @@
 import { type Difference, differences, withoutDefaults } from "./compare.ts";
 import type { Config, Item } from "./config-file.ts";
-import { CliError, type Target } from "./connection.ts";
+import { afterOwnChange, CliError, type Target } from "./connection.ts";
 import { type Entry, fingerprint, type ListSection, SECTIONS, type State, type ValueSection } from "./sections.ts";
 
 export interface Change {
@@ -87,7 +87,7 @@ function changesOfList(
     if (fields.some(({ field }) => section.fixed.includes(field))) {
       const replace = async (target: Target, state: State) => {
         await section.remove(target, entryNamed(section, state, item));
-        return create(target);
+        return create(afterOwnChange(target));
       };
       return [{ ...base, action: "replace", fields, run: replace }];
     }

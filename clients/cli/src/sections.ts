@@ -1,6 +1,6 @@
 import { canonical, without, withoutDefaults } from "./compare.ts";
 import type { Item } from "./config-file.ts";
-import { secretFor, type Target } from "./connection.ts";
+import { afterOwnChange, secretFor, type Target } from "./connection.ts";
 
 /** A thing in Purser: its settings as in the file, and what is needed to change it. */
 export interface Entry {
@@ -74,17 +74,17 @@ const packs: ListSection = {
     (await admin.listPacks({ appId })).packs
       .filter(({ archivedAt }) => archivedAt === null)
       .map((row) => ({ item: packItem(row), id: row.packId, row })),
-  create: async ({ admin, appId }, item) => {
-    await admin.createPack(body({ appId, items: [], ...item }));
+  create: async ({ admin, appId, call }, item) => {
+    await admin.createPack(body({ appId, items: [], ...item }), call);
     return undefined;
   },
-  change: ({ admin, appId }, { id, row }, item) => {
+  change: ({ admin, appId, call }, { id, row }, item) => {
     const { items = [], ...rest } = { ...packs.defaults, ...item };
     const fields = (items as Item[]).length > 0 ? without(rest, ["unit", "matches", "priority"]) : rest;
     const changed = { ...fields, items: withItemIds(items as Item[], row) };
-    return admin.updatePack(body({ appId, packId: id, version: row.version, ...changed }));
+    return admin.updatePack(body({ appId, packId: id, version: row.version, ...changed }), call);
   },
-  remove: ({ admin, appId }, { id }) => admin.archivePack({ appId, packId: id }),
+  remove: ({ admin, appId, call }, { id }) => admin.archivePack({ appId, packId: id }, call),
 };
 
 const usageLimits: ListSection = {
@@ -101,13 +101,13 @@ const usageLimits: ListSection = {
       id: row.limitId,
       row,
     })),
-  create: async ({ admin, appId, mode }, item) => {
-    await admin.createUsageLimit(body({ appId, mode, ...item }));
+  create: async ({ admin, appId, mode, call }, item) => {
+    await admin.createUsageLimit(body({ appId, mode, ...item }), call);
     return undefined;
   },
-  change: ({ admin, appId }, { id }, { name, amount }) =>
-    admin.changeUsageLimit(body({ appId, limitId: id, name, amount })),
-  remove: ({ admin, appId }, { id }) => admin.deleteUsageLimit({ appId, limitId: id }),
+  change: ({ admin, appId, call }, { id }, { name, amount }) =>
+    admin.changeUsageLimit(body({ appId, limitId: id, name, amount }), call),
+  remove: ({ admin, appId, call }, { id }) => admin.deleteUsageLimit({ appId, limitId: id }, call),
 };
 
 const alerts: ListSection = {
@@ -124,13 +124,13 @@ const alerts: ListSection = {
       id: row.alertId,
       row,
     })),
-  create: async ({ admin, appId, mode }, item) => {
-    await admin.createAlert(body({ appId, mode, ...item }));
+  create: async ({ admin, appId, mode, call }, item) => {
+    await admin.createAlert(body({ appId, mode, ...item }), call);
     return undefined;
   },
-  change: ({ admin, appId }, { id }, item) =>
-    admin.changeAlert(body({ appId, alertId: id, event: null, ...without(item, ["unit"]) })),
-  remove: ({ admin, appId }, { id }) => admin.deleteAlert({ appId, alertId: id }),
+  change: ({ admin, appId, call }, { id }, item) =>
+    admin.changeAlert(body({ appId, alertId: id, event: null, ...without(item, ["unit"]) }), call),
+  remove: ({ admin, appId, call }, { id }) => admin.deleteAlert({ appId, alertId: id }, call),
 };
 
 const webhooks: ListSection = {
@@ -147,14 +147,17 @@ const webhooks: ListSection = {
       id: row.webhookId,
       row,
     })),
-  create: async ({ admin, appId, mode }, item) => {
-    const { webhookId, secret } = await admin.createWebhook(body({ appId, mode, ...without(item, ["isEnabled"]) }));
-    if (item.isEnabled === false) await admin.changeWebhook({ appId, webhookId, isEnabled: false });
+  create: async (target, item) => {
+    const { admin, appId, mode, call } = target;
+    const made = body<Parameters<typeof admin.createWebhook>[0]>({ appId, mode, ...without(item, ["isEnabled"]) });
+    const { webhookId, secret } = await admin.createWebhook(made, call);
+    const next = afterOwnChange(target).call;
+    if (item.isEnabled === false) await admin.changeWebhook({ appId, webhookId, isEnabled: false }, next);
     return secret;
   },
-  change: ({ admin, appId }, { id }, item) =>
-    admin.changeWebhook(body({ appId, webhookId: id, ...webhooks.defaults, ...item })),
-  remove: ({ admin, appId }, { id }) => admin.deleteWebhook({ appId, webhookId: id }),
+  change: ({ admin, appId, call }, { id }, item) =>
+    admin.changeWebhook(body({ appId, webhookId: id, ...webhooks.defaults, ...item }), call),
+  remove: ({ admin, appId, call }, { id }) => admin.deleteWebhook({ appId, webhookId: id }, call),
 };
 
 const unitNames: ValueSection = {
@@ -163,7 +166,7 @@ const unitNames: ValueSection = {
   defaults: {},
   audit: /^unit_names\./,
   read: async ({ admin, appId, mode }) => ({ value: (await admin.getUnitNamesOfApp({ appId, mode })).names }),
-  set: ({ admin, appId, mode }, names) => admin.setUnitNames(body({ appId, mode, names })),
+  set: ({ admin, appId, mode, call }, names) => admin.setUnitNames(body({ appId, mode, names }), call),
 };
 
 const prices: ValueSection = {
@@ -178,8 +181,8 @@ const prices: ValueSection = {
     const { rules, costs, note } = await admin.getPriceList({ appId, mode, version: inForce });
     return { value: { rules, costs, note }, version };
   },
-  set: ({ admin, appId, mode }, value, ifVersion) =>
-    admin.setPrices(body({ appId, mode, ifVersion, ...(value as Item) })),
+  set: ({ admin, appId, mode, call }, value, ifVersion) =>
+    admin.setPrices(body({ appId, mode, ifVersion, ...(value as Item) }), call),
 };
 
 const expiryNotices: ValueSection = {
@@ -190,7 +193,7 @@ const expiryNotices: ValueSection = {
   read: async ({ admin, appId, mode }) => ({
     value: (await admin.getExpiryNotices({ appId, mode })).days.toSorted((a, b) => a - b),
   }),
-  set: ({ admin, appId, mode }, days) => admin.setExpiryNotices(body({ appId, mode, days })),
+  set: ({ admin, appId, mode, call }, days) => admin.setExpiryNotices(body({ appId, mode, days }), call),
 };
 
 const endUserAuth: ValueSection = {
@@ -199,11 +202,11 @@ const endUserAuth: ValueSection = {
   defaults: { origins: [], claim: "sub", trustUnverified: false, trustUserWritten: false },
   audit: /^end_user_auth\./,
   read: async ({ admin, appId, mode }) => ({ value: (await admin.getEndUserAuth({ appId, mode })).setting }),
-  set: ({ admin, appId, mode }, value) => {
+  set: ({ admin, appId, mode, call }, value) => {
     const meaning = "the secret that your sign-in signs its tokens with";
     const isShared = value !== null && (value as Item).type === "hs256";
     const setting = isShared ? { ...(value as Item), secret: secretFor("PURSER_END_USER_SECRET", meaning) } : value;
-    return admin.setEndUserAuth(body({ appId, mode, setting }));
+    return admin.setEndUserAuth(body({ appId, mode, setting }), call);
   },
 };
 
@@ -235,8 +238,8 @@ const stripe: ValueSection = {
     return { value: { ...without(setting, ["signingSecrets"]), prices: named } };
   },
   set: async (target, value) => {
-    const { admin, appId, mode } = target;
-    if (value === null) return admin.setStripe({ appId, mode, setting: null });
+    const { admin, appId, mode, call } = target;
+    if (value === null) return admin.setStripe({ appId, mode, setting: null }, call);
     const names = await packNames(target);
     const { prices: list = [], ...rest } = value as { prices?: Item[] };
     const known = list.map(({ pack, ...price }) => ({
@@ -246,7 +249,7 @@ const stripe: ValueSection = {
     const { setting } = await admin.getStripe({ appId, mode });
     const meaning = "the signing secret of your endpoint at Stripe, whsec_…";
     const secrets = setting === null ? { signingSecrets: [secretFor("PURSER_STRIPE_SIGNING_SECRET", meaning)] } : {};
-    return admin.setStripe(body({ appId, mode, setting: { ...rest, ...secrets, prices: known } }));
+    return admin.setStripe(body({ appId, mode, setting: { ...rest, ...secrets, prices: known } }), call);
   },
 };
 

@@ -61,6 +61,11 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
   /** The user's JWT from your own sign-in, which replaces the client's `userToken`. */
   readonly userToken?: string;
+  /**
+   * The `seq` of the newest entry that you read of the application's audit log. An operation of administration then changes nothing
+   * if another entry follows it, and throws `changed_meanwhile`.
+   */
+  readonly ifLatestAuditEntry?: number;
 }
 
 type Arguments<In> = Partial<In> extends In ? [input?: In, options?: CallOptions] : [input: In, options?: CallOptions];

@@ -137,7 +137,7 @@ async function tryOnce(
   settings: PurserSettings,
   memory: Memory,
   request: Request,
-  { signal, userToken }: CallOptions,
+  { signal, userToken, ifLatestAuditEntry }: CallOptions,
   ownPauseMs: number,
 ): Promise<Outcome> {
   const { operation, method, path, body, isRepeatable } = request;
@@ -149,6 +149,7 @@ async function tryOnce(
     authorization: `Bearer ${settings.key}`,
     ...(body === null ? {} : { "content-type": "application/json" }),
     ...(token === undefined ? {} : { "x-user-token": token }),
+    ...(ifLatestAuditEntry === undefined ? {} : { "if-latest-audit-entry": String(ifLatestAuditEntry) }),
     ...(method === "GET" && memory.bookmark !== null ? { "x-d1-bookmark": memory.bookmark } : {}),
   };
   const init = { method, headers, body, signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]) };

@@ -46,6 +46,7 @@ export default operation({
       output: {
         entries: [
           {
+            seq: 17,
             at: createdAt,
             by: "ann@example.com",
             action: "pack.changed",

@@ -35,6 +35,7 @@ export default operation({
       output: {
         entries: [
           {
+            seq: 17,
             at: createdAt,
             by: "ann@example.com",
             action: "admin_key.created",
