@@ -14,6 +14,7 @@ import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, nu
 import { amountText, queryString, signed, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { userPath } from "./links.tsx";
+import { UnitAmount, UnitName, unitText } from "./unit-amount.tsx";
 
 async function adjustForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
   const { balanceId, userId, packName, remaining, unit } = await readBalance(c.var.ctx, form.balanceId ?? "");
@@ -23,7 +24,7 @@ async function adjustForm(c: Context<DashboardEnv>, form: Form, rejection?: Purs
     <form method="get" action={pathIn(c, "users/adjust/confirm")} class="card">
       <Hidden fields={{ userId, balanceId, adjustmentId: form.adjustmentId ?? c.var.root.newId("adj_") }} />
       <p>
-        {packName} of {userId}: {amountText(remaining)} {unit} remaining.
+        {packName} of {userId}: <UnitAmount of={remaining} unit={unit} /> remaining.
       </p>
       <div class="row">
         <Field
@@ -77,13 +78,13 @@ async function confirmAdjust(c: Context<DashboardEnv>, form: Form, refused?: Pur
           [
             "Change",
             <b>
-              {signed(delta)} {balance.unit}
+              {signed(delta)} <UnitName unit={balance.unit} />
             </b>,
           ],
           [
             "Balance afterwards",
             <>
-              {amountText(balance.remaining)} → {amountText(remaining)} {balance.unit}
+              {amountText(balance.remaining)} → <UnitAmount of={remaining} unit={balance.unit} />
             </>,
           ],
           balance.status === "expired" && [
@@ -104,7 +105,7 @@ async function revokeForm(c: Context<DashboardEnv>, form: Form, rejection?: Purs
   const held =
     heldMinor === 0
       ? ""
-      : ` Reservations hold ${amountText(fromMinor(unit, heldMinor))} ${unit} of it. Returned holds are lost.`;
+      : ` Reservations hold ${amountText(fromMinor(unit, heldMinor))} ${unitText(c.var.unitNames, unit)} of it. Returned holds are lost.`;
   return page(
     c,
     { title: "Revoke balance", section: "users", rejection },
@@ -132,14 +133,14 @@ async function revokeForm(c: Context<DashboardEnv>, form: Form, rejection?: Purs
             [
               "Balance afterwards",
               <b>
-                {amountText(remaining)} → 0 {unit}
+                {amountText(remaining)} → 0 <UnitName unit={unit} />
               </b>,
             ],
           ]}
         />
         <p>
-          The remaining {amountText(remaining)} {unit} are set to 0. This cannot be undone. Credits already spent are
-          not refunded.{held}
+          The remaining <UnitAmount of={remaining} unit={unit} /> are set to 0. This cannot be undone. Credits already
+          spent are not refunded.{held}
         </p>
         <LongText
           label="Reason (kept in the ledger)"

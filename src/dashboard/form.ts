@@ -1,5 +1,6 @@
 import { type Context, Hono } from "hono";
 import type * as z from "zod";
+import type { UnitNames } from "../books/prices/unit-names.ts";
 import { invalid, type PurserError, rejectionIn } from "../errors.ts";
 import type { AppEnv } from "../http/factory.ts";
 import { rejectionOfIssues } from "../http/issue-text.ts";
@@ -77,6 +78,8 @@ export interface DashboardEnv {
     session: FormSession;
     ctx: TenantCtx;
     appName: string;
+    /** The application's own names of units (PR7). */
+    unitNames: UnitNames["names"];
     /** The submitted form, set by `requireSignIn`. Empty for a GET. */
     form: Readonly<Record<string, string>>;
   };
