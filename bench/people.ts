@@ -69,8 +69,8 @@ const claimedIdsSql = (distinctId: string, count: number): string[] => {
 /** Usage events of a user, with `value` in the column `own`. */
 function usageSql(userId: string, count: number, own: string, value: string): string[] {
   const insert = `usage_events (account_id, seq, environment_id, event_id, event, count_minor, ${own},
-    occurred_at_ms, received_at_ms, request_hash, debits)`;
-  const select = `${accountSql(userId)}, i, 1, '${userId}' || i, 'e', 1, ${value}, i, i, 'hash', '[]'`;
+    occurred_at_ms, received_after_ms, request_hash, debits)`;
+  const select = `${accountSql(userId)}, i, 1, '${userId}' || i, 'e', 1, ${value}, i, 0, 'hash', '[]'`;
   return insertMany(count, 10_000, insert, select);
 }
 const accountSql = (userId: string) => `(SELECT id FROM accounts WHERE environment_id = 1 AND user_id = '${userId}')`;

@@ -153,13 +153,14 @@ CREATE TABLE `credit_ledger` (
 	`cause` text GENERATED ALWAYS AS (CASE kind WHEN 0 THEN 'usage' WHEN 1 THEN 'hold' WHEN 2 THEN 'hold_returned' WHEN 3 THEN 'hold_returned' WHEN 4 THEN 'grant' WHEN 5 THEN 'recurring' WHEN 6 THEN 'payment' WHEN 7 THEN 'adjustment' WHEN 8 THEN 'revoke' WHEN 9 THEN 'refund' WHEN 10 THEN 'payment_taken' WHEN 11 THEN 'payment_restored' ELSE 'erasure' END) VIRTUAL NOT NULL,
 	`written_by` integer NOT NULL,
 	`event_seq` integer,
-	`reservation_id` text,
+	`reservation_number` integer,
 	`note` text,
 	`occurred_at_ms` integer NOT NULL,
 	`is_revoked` integer DEFAULT 0 NOT NULL,
 	PRIMARY KEY(`account_id`, `seq`),
 	CONSTRAINT "credit_ledger_is_revoked" CHECK("credit_ledger"."is_revoked" IN (0, 1)),
 	CONSTRAINT "credit_ledger_kind" CHECK("credit_ledger"."kind" BETWEEN 0 AND 12),
+	CONSTRAINT "credit_ledger_reservation" CHECK("credit_ledger"."kind" <> 0 OR "credit_ledger"."reservation_number" IS NULL),
 	CONSTRAINT "credit_ledger_event" CHECK(("credit_ledger"."kind" = 0) = ("credit_ledger"."event_seq" IS NOT NULL)),
 	CONSTRAINT "credit_ledger_by_caller" CHECK("credit_ledger"."written_by" >= 0)
 ) STRICT, WITHOUT ROWID;
@@ -712,9 +713,10 @@ CREATE TABLE `large_properties` (
 ) STRICT;
 --> statement-breakpoint
 CREATE TABLE `reservations` (
+	`account_id` integer NOT NULL,
+	`reservation_number` integer NOT NULL,
 	`environment_id` integer NOT NULL,
 	`id` text NOT NULL,
-	`account_id` integer NOT NULL,
 	`state` text NOT NULL,
 	`settled_seq` integer,
 	`created_at_seq` integer DEFAULT 0 NOT NULL,
@@ -728,20 +730,24 @@ CREATE TABLE `reservations` (
 	`legs` text NOT NULL,
 	`counted` text,
 	`member_number` integer,
-	`on_expiry` text DEFAULT 'return' NOT NULL,
+	`is_charged` integer DEFAULT 0 NOT NULL,
+	`on_expiry` text GENERATED ALWAYS AS (iif(is_charged, 'charge', 'return')) VIRTUAL NOT NULL,
 	`created_at_ms` integer NOT NULL,
 	`expires_at_ms` integer NOT NULL,
 	`settled_at_ms` integer,
-	`settled_event_id` text,
+	`settled_event_seq` integer,
 	`request_hash` text NOT NULL,
-	PRIMARY KEY(`environment_id`, `id`),
+	PRIMARY KEY(`account_id`, `reservation_number`),
 	CONSTRAINT "reservations_member_known" CHECK("reservations"."member_number" > 0),
-	CONSTRAINT "reservations_on_expiry" CHECK("reservations"."on_expiry" IN ('return', 'charge')),
+	CONSTRAINT "reservations_on_expiry" CHECK("reservations"."is_charged" IN (0, 1)),
 	CONSTRAINT "reservations_state" CHECK("reservations"."state" IN ('open', 'committed', 'released', 'expired'))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
-CREATE INDEX `reservations_open` ON `reservations` (`account_id`,`expires_at_ms`,`created_at_ms`,`id`) WHERE state = 'open';--> statement-breakpoint
-CREATE INDEX `reservations_settled` ON `reservations` (`account_id`,`state`,`created_at_ms`,`id`) WHERE state <> 'open';--> statement-breakpoint
+CREATE UNIQUE INDEX `reservations_id` ON `reservations` (`environment_id`,`id`);--> statement-breakpoint
+CREATE INDEX `reservations_open` ON `reservations` (`account_id`,`expires_at_ms`,`reservation_number`) WHERE state = 'open';--> statement-breakpoint
+CREATE INDEX `reservations_committed` ON `reservations` (`account_id`,`reservation_number`) WHERE state = 'committed';--> statement-breakpoint
+CREATE INDEX `reservations_released` ON `reservations` (`account_id`,`reservation_number`) WHERE state = 'released';--> statement-breakpoint
+CREATE INDEX `reservations_expired` ON `reservations` (`account_id`,`reservation_number`) WHERE state = 'expired';--> statement-breakpoint
 CREATE INDEX `reservations_member` ON `reservations` (`account_id`,`member_number`) WHERE member_number IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `usage_counters` (
 	`environment_id` integer NOT NULL,
@@ -779,6 +785,8 @@ CREATE TABLE `usage_days` (
 	`cents_low` integer NOT NULL,
 	`cost_high` integer DEFAULT 0 NOT NULL,
 	`cost_low` integer DEFAULT 0 NOT NULL,
+	`debited_high` integer DEFAULT 0 NOT NULL,
+	`debited_low` integer DEFAULT 0 NOT NULL,
 	`without_cost` integer DEFAULT 0 NOT NULL,
 	`meters` text,
 	PRIMARY KEY(`environment_id`, `day`, `account_id`, `event`, `model`, `member_number`)
@@ -802,7 +810,8 @@ CREATE TABLE `usage_events` (
 	`properties` text,
 	`large_properties_bytes` integer,
 	`occurred_at_ms` integer NOT NULL,
-	`received_at_ms` integer NOT NULL,
+	`received_after_ms` integer NOT NULL,
+	`received_at_ms` integer GENERATED ALWAYS AS (occurred_at_ms + received_after_ms) VIRTUAL NOT NULL,
 	`reservation_id` text,
 	`request_hash` text NOT NULL,
 	`debits` text NOT NULL,
@@ -866,6 +875,8 @@ CREATE TABLE `usage_totals` (
 	`cents_low` integer NOT NULL,
 	`cost_high` integer DEFAULT 0 NOT NULL,
 	`cost_low` integer DEFAULT 0 NOT NULL,
+	`debited_high` integer DEFAULT 0 NOT NULL,
+	`debited_low` integer DEFAULT 0 NOT NULL,
 	`without_cost` integer DEFAULT 0 NOT NULL,
 	`meters` text,
 	PRIMARY KEY(`environment_id`, `day`, `event`, `model`)

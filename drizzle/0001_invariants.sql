@@ -224,7 +224,7 @@ END;
 --> statement-breakpoint
 -- A cause must fit its row (C16). The kind already says the reason.
 CREATE TRIGGER credit_ledger_cause_fits BEFORE INSERT ON credit_ledger
-WHEN new.reason = 'admin_adjust' AND iif(new.cause = 'adjustment', new.reservation_id IS NULL,
+WHEN new.reason = 'admin_adjust' AND iif(new.cause = 'adjustment', new.reservation_number IS NULL,
   iif(new.cause = 'payment_restored', new.delta_minor >= 0, new.delta_minor <= 0)
     AND (new.is_revoked = 1 OR new.cause NOT IN ('revoke', 'erasure'))
 ) IS NOT TRUE
@@ -348,7 +348,7 @@ END;
 --> statement-breakpoint
 -- An owed amount that a balance pays counts as taken too.
 CREATE TRIGGER credit_ledger_counts_owed AFTER INSERT ON credit_ledger
-WHEN new.is_revoked = 0 AND new.reason = 'admin_adjust' AND new.reservation_id IS NOT NULL
+WHEN new.is_revoked = 0 AND new.reason = 'admin_adjust' AND new.reservation_number IS NOT NULL
 BEGIN
   UPDATE payment_grants SET clawed_back_minor = clawed_back_minor - new.delta_minor
   WHERE balance_id = (SELECT id FROM credit_balances WHERE account_id = new.account_id AND grant_seq = new.grant_seq);
@@ -356,19 +356,16 @@ END;
 --> statement-breakpoint
 -- Stops an UPDATE of the ledger.
 CREATE TRIGGER credit_ledger_frozen BEFORE UPDATE OF
-  account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by, event_seq, occurred_at_ms,
-  is_revoked ON credit_ledger
+  account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by, event_seq,
+  reservation_number, occurred_at_ms, is_revoked ON credit_ledger
 BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_append_only');
 END;
 --> statement-breakpoint
 -- Columns with names or free text may change only in an erasure of their account (E3): names become their pseudonyms in
--- erasure_names, texts become empty. The same applies to every table of the books.
-CREATE TRIGGER credit_ledger_names_erased BEFORE UPDATE OF reservation_id, note ON credit_ledger
-WHEN NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND new.note IS NULL
-  AND (new.reservation_id IS NULL) = (old.reservation_id IS NULL) AND new.reservation_id IS (
-    SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.reservation_id
-  ))
+-- erasure_names, texts become empty. The same applies to every table of the books. The ledger has only texts.
+CREATE TRIGGER credit_ledger_note_erased BEFORE UPDATE OF note ON credit_ledger
+WHEN new.note IS NOT NULL OR NOT EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id)
 BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_append_only');
 END;
@@ -442,7 +439,7 @@ END;
 CREATE TRIGGER credit_balances_write_grant AFTER INSERT ON credit_balances
 BEGIN
   INSERT INTO credit_ledger (
-    account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by, event_seq, reservation_id,
+    account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by, event_seq, reservation_number,
     note, occurred_at_ms
   )
   VALUES (
@@ -745,7 +742,7 @@ END;
 -- A usage event never changes.
 CREATE TRIGGER usage_events_frozen BEFORE UPDATE OF
   account_id, seq, environment_id, event, model, count_minor, tokens_minor, seconds_minor, cents_minor,
-  meters, price_version, cost_minor, occurred_at_ms, received_at_ms, debits, uncovered, counted ON usage_events
+  meters, price_version, cost_minor, occurred_at_ms, received_after_ms, debits, uncovered, counted ON usage_events
 BEGIN
   SELECT RAISE(ABORT, 'usage_events_append_only');
 END;
@@ -879,12 +876,12 @@ END;
 -- changes only names, which reservations_names_erased checks.
 CREATE TRIGGER reservations_settled_once BEFORE UPDATE ON reservations
 WHEN old.state <> 'open' AND NOT (
-  old.state = 'expired' AND new.state = 'expired' AND old.settled_event_id IS NULL AND new.settled_event_id IS NOT NULL
+  old.state = 'expired' AND new.state = 'expired' AND old.settled_event_seq IS NULL AND new.settled_event_seq IS NOT NULL
   AND new.settled_seq IS old.settled_seq
 ) AND NOT (
   new.id <> old.id AND new.state = old.state AND new.settled_at_ms = old.settled_at_ms
   AND new.expires_at_ms = old.expires_at_ms
-  AND new.settled_seq IS old.settled_seq
+  AND new.settled_seq IS old.settled_seq AND new.settled_event_seq IS old.settled_event_seq
 )
 BEGIN
   SELECT RAISE(ABORT, 'reservations_settled_once');
@@ -894,8 +891,8 @@ END;
 -- hold has to be looked up. The guard `settlement` rejects a settlement whose returns are missing.
 CREATE TRIGGER credit_ledger_returns_by_settlement BEFORE INSERT ON credit_ledger
 WHEN new.reason IN ('reservation_released', 'reservation_expired') AND NOT EXISTS (
-  SELECT 1 FROM accounts AS a CROSS JOIN reservations AS r ON r.environment_id = a.environment_id
-  WHERE a.id = new.account_id AND r.id = new.reservation_id AND r.account_id = new.account_id AND r.state <> 'open'
+  SELECT 1 FROM reservations AS r
+  WHERE r.account_id = new.account_id AND r.reservation_number = new.reservation_number AND r.state <> 'open'
     AND (r.state = 'expired') = (new.reason = 'reservation_expired')
     AND new.seq >= r.settled_seq AND new.seq < r.settled_seq + r.leg_count
     AND (r.leg_count > 100 OR (
@@ -909,7 +906,7 @@ END;
 --> statement-breakpoint
 -- The holds, the user and the purpose of a reservation never change. Only its end, its state and its event do.
 CREATE TRIGGER reservations_frozen BEFORE UPDATE OF
-  environment_id, account_id, created_at_seq, event, model, quantities, meters, price_version, cost_minor, legs, counted, on_expiry, created_at_ms ON reservations
+  account_id, reservation_number, environment_id, created_at_seq, event, model, quantities, meters, price_version, cost_minor, legs, counted, is_charged, created_at_ms ON reservations
 BEGIN
   SELECT RAISE(ABORT, 'reservations_frozen');
 END;
@@ -926,7 +923,7 @@ END;
 -- Stops a change of ids outside an erasure, of an open reservation, or to another pseudonym.
 CREATE TRIGGER reservations_names_erased BEFORE UPDATE ON reservations
 WHEN (new.id <> old.id OR new.request_hash <> old.request_hash) AND NOT (
-  new.id = old.id AND new.settled_event_id IS old.settled_event_id AND new.state = old.state AND new.request_hash = '' AND EXISTS (
+  new.id = old.id AND new.state = old.state AND new.request_hash = '' AND EXISTS (
     SELECT 1 FROM members WHERE account_id = old.account_id AND members.member_number = old.member_number AND is_erased = 1
   )
 ) AND (NOT (
@@ -934,19 +931,25 @@ WHEN (new.id <> old.id OR new.request_hash <> old.request_hash) AND NOT (
   AND (new.id IS NULL) = (old.id IS NULL) AND new.id IS (
     SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.id
   )
-  AND (new.settled_event_id IS NULL) = (old.settled_event_id IS NULL) AND new.settled_event_id IS (
-    SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.settled_event_id
-  )
 ) OR EXISTS (SELECT 1 FROM reservations WHERE environment_id = new.environment_id AND id = new.id))
 BEGIN
   SELECT RAISE(ABORT, 'reservations_frozen');
 END;
 --> statement-breakpoint
--- Stops INSERT OR REPLACE, after which the first hold would never return.
+-- Stops INSERT OR REPLACE by the id, after which the first hold would never return.
 CREATE TRIGGER reservations_no_replace BEFORE INSERT ON reservations
 WHEN EXISTS (SELECT 1 FROM reservations WHERE environment_id = new.environment_id AND id = new.id)
 BEGIN
-  SELECT RAISE(ABORT, 'reservations_primary_key');
+  SELECT RAISE(ABORT, 'reservations_id');
+END;
+--> statement-breakpoint
+-- A reservation has the next number of its account. This also rejects INSERT OR REPLACE by the number.
+CREATE TRIGGER reservations_number_gapless BEFORE INSERT ON reservations
+WHEN new.reservation_number <> 1 + coalesce((
+  SELECT reservation_number FROM reservations WHERE account_id = new.account_id ORDER BY reservation_number DESC LIMIT 1
+), 0)
+BEGIN
+  SELECT RAISE(ABORT, 'reservations_number_gapless');
 END;
 --> statement-breakpoint
 -- Stops a reservation of another environment's account.
@@ -1052,7 +1055,7 @@ END;
 CREATE TRIGGER reservations_uncount AFTER UPDATE OF state ON reservations
 WHEN old.state = 'open' AND new.state <> 'open' AND new.counted IS NOT NULL AND NOT EXISTS (
   SELECT 1 FROM usage_events
-  WHERE environment_id = new.environment_id AND event_id = new.settled_event_id AND reservation_id = new.id
+  WHERE account_id = new.account_id AND seq = new.settled_event_seq AND reservation_id = new.id
 )
 BEGIN
   UPDATE usage_counters SET used_minor = max(0, used_minor - (n.value ->> 'minor')) FROM json_each(new.counted) AS n

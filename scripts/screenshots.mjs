@@ -144,7 +144,8 @@ async function takePictures(url, { appId, publishableKey }) {
       console.log(`docs/${file}`);
     };
     await take("overview", "dashboard-overview.png");
-    await take("users?userId=ada&event=chat.completion&model=small-2&tokens=1200", "dashboard-user.png");
+    await take("users?userId=ada", "dashboard-user.png");
+    await page.getByRole("link", { name: "Timeline", exact: true }).click();
     await page.locator("#timeline").screenshot({ path: "docs/dashboard-timeline.png" });
     console.log("docs/dashboard-timeline.png");
     await take("usage", "dashboard-usage.png");

@@ -22,14 +22,15 @@ const lastSeqOf = (account: string) =>
 const ACTIVE = `SELECT * FROM credit_balances WHERE account_id = ${ACCOUNT} AND has_remaining = 1 AND expires_at_ms > ?3`;
 
 const NEW_USAGE_EVENT = `INSERT INTO usage_events (account_id, seq, environment_id, event_id, event, count_minor,
-    tokens_minor, occurred_at_ms, received_at_ms, reservation_id, request_hash, debits)
+    tokens_minor, occurred_at_ms, received_after_ms, reservation_id, request_hash, debits)
   SELECT CAST(?2 AS INTEGER), coalesce(last.seq, 0) + 1,
-    CAST(?1 AS INTEGER), ?3, ?4, 0, CAST(?5 AS INTEGER), CAST(?6 AS INTEGER), CAST(?6 AS INTEGER), ?7, '', ?8
+    CAST(?1 AS INTEGER), ?3, ?4, 0, CAST(?5 AS INTEGER), CAST(?6 AS INTEGER), 0, ?7, '', ?8
   FROM (SELECT 1) LEFT JOIN (SELECT seq FROM usage_events WHERE account_id = ?2 ORDER BY seq DESC LIMIT 1) AS last`;
 const NEW_ENTRY = `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by,
-    event_seq, reservation_id, occurred_at_ms)
+    event_seq, reservation_number, occurred_at_ms)
   SELECT account_id, ${lastSeqOf("?1")} + 1, grant_seq, CAST(?3 AS INTEGER), remaining_minor + CAST(?3 AS INTEGER), last_seq,
-    iif(?4 = 'event_committed', 0, 1), 0, (SELECT seq FROM usage_events WHERE environment_id = ${ENVIRONMENT_ID} AND event_id = ?5), ?6, CAST(?7 AS INTEGER)
+    iif(?4 = 'event_committed', 0, 1), 0, (SELECT seq FROM usage_events WHERE environment_id = ${ENVIRONMENT_ID} AND event_id = ?5),
+    iif(?4 = 'event_committed', NULL, (SELECT reservation_number FROM reservations WHERE environment_id = ${ENVIRONMENT_ID} AND id = ?6)), CAST(?7 AS INTEGER)
   FROM credit_balances WHERE account_id = ?1 AND id = ?2`;
 const NEW_BALANCES = `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
     initial_minor, remaining_minor, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
@@ -37,12 +38,14 @@ const NEW_BALANCES = `INSERT INTO credit_balances (account_id, id, pack_id, pack
     value ->> 'priority', value ->> 'minor', value ->> 'minor', 1, 'purchase', ?4, CAST(?5 AS INTEGER), ${NEVER_MS},
     last.seq + 1 + key, last.seq + 1 + key
   FROM json_each(?6), (SELECT ${lastSeqOf(ACCOUNT)} AS seq) AS last ORDER BY key`;
-const NEW_RESERVATION = `INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms,
+const NEW_RESERVATION = `INSERT INTO reservations (environment_id, id, account_id, reservation_number, event, quantities, legs, state, created_at_ms,
     expires_at_ms, request_hash)
-  VALUES (CAST(? AS INTEGER), ?, CAST(? AS INTEGER), ?, ?, ?, 'open', CAST(? AS INTEGER), CAST(? AS INTEGER), '')`;
+  SELECT CAST(?1 AS INTEGER), ?2, CAST(?3 AS INTEGER),
+    1 + coalesce((SELECT reservation_number FROM reservations WHERE account_id = ?3 ORDER BY reservation_number DESC LIMIT 1), 0),
+    ?4, ?5, ?6, 'open', CAST(?7 AS INTEGER), CAST(?8 AS INTEGER), ''`;
 /** The database returns the held credits. */
-const SETTLE = `UPDATE reservations SET state = 'committed', settled_at_ms = CAST(? AS INTEGER), settled_event_id = ?,
-
+const SETTLE = `UPDATE reservations SET state = 'committed', settled_at_ms = CAST(? AS INTEGER), settled_event_seq =
+      1 + coalesce((SELECT seq FROM usage_events AS u WHERE u.account_id = reservations.account_id ORDER BY seq DESC LIMIT 1), 0),
     settled_seq = 1 + (SELECT seq FROM credit_ledger AS l WHERE l.account_id = reservations.account_id ORDER BY seq DESC LIMIT 1)
   WHERE environment_id = ? AND id = ?`;
 
@@ -163,7 +166,7 @@ async function commit(db: D1Database, reservationId: string, { eventId, quantiti
   const { account_id, event, legs } = await statement(db, select, ENVIRONMENT_ID, reservationId).first<Row>();
   const { balanceId, packId, unit, amountMinor, remainingMinor } = JSON.parse(legs)[0];
   const balance = { account_id, id: balanceId, pack_id: packId, unit, remaining_minor: remainingMinor + amountMinor };
-  const settle = statement(db, SETTLE, Date.now(), eventId, ENVIRONMENT_ID, reservationId);
+  const settle = statement(db, SETTLE, Date.now(), ENVIRONMENT_ID, reservationId);
   return debit(db, balance, { eventId, event, quantities, reservationId }, [settle]);
 }
 

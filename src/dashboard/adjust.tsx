@@ -7,6 +7,7 @@ import { readBalance } from "../books/credits/read-balance.ts";
 import { revokeBalance } from "../books/credits/revoke.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
+import { Facts } from "./components.tsx";
 import { Confirm, formFields, redirectAfter, requireReason, warnAboutAmount } from "./confirm.tsx";
 import { Field, Hidden, LongText } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
@@ -64,32 +65,34 @@ async function confirmAdjust(c: Context<DashboardEnv>, form: Form, refused?: Pur
       change={`users/adjust${queryString(formFields(form))}`}
       warnings={warnAboutAmount(balance.unit, delta)}
     >
-      <dl class="facts">
-        <dt>User</dt>
-        <dd>{balance.userId}</dd>
-        <dt>Balance</dt>
-        <dd>
-          {balance.packName} <code>{balance.balanceId}</code>
-        </dd>
-        <dt>Change</dt>
-        <dd>
-          <b>
-            {signed(delta)} {balance.unit}
-          </b>
-        </dd>
-        <dt>Balance afterwards</dt>
-        <dd>
-          {amountText(balance.remaining)} → {amountText(remaining)} {balance.unit}
-        </dd>
-        {balance.status === "expired" && (
-          <>
-            <dt>Note</dt>
-            <dd>The balance has expired and stays expired: added credits cannot be spent.</dd>
-          </>
-        )}
-        <dt>Reason</dt>
-        <dd>{note}</dd>
-      </dl>
+      <Facts
+        of={[
+          ["User", balance.userId],
+          [
+            "Balance",
+            <>
+              {balance.packName} <code>{balance.balanceId}</code>
+            </>,
+          ],
+          [
+            "Change",
+            <b>
+              {signed(delta)} {balance.unit}
+            </b>,
+          ],
+          [
+            "Balance afterwards",
+            <>
+              {amountText(balance.remaining)} → {amountText(remaining)} {balance.unit}
+            </>,
+          ],
+          balance.status === "expired" && [
+            "Note",
+            "The balance has expired and stays expired: added credits cannot be spent.",
+          ],
+          ["Reason", note],
+        ]}
+      />
     </Confirm>,
   );
 }
@@ -117,20 +120,23 @@ async function revokeForm(c: Context<DashboardEnv>, form: Form, rejection?: Purs
         isDangerous
         warnings={warnAboutAmount(unit, remaining)}
       >
-        <dl class="facts">
-          <dt>User</dt>
-          <dd>{userId}</dd>
-          <dt>Balance</dt>
-          <dd>
-            {packName} <code>{balanceId}</code>, expires: {timeText(balance.expiresAt)}
-          </dd>
-          <dt>Balance afterwards</dt>
-          <dd>
-            <b>
-              {amountText(remaining)} → 0 {unit}
-            </b>
-          </dd>
-        </dl>
+        <Facts
+          of={[
+            ["User", userId],
+            [
+              "Balance",
+              <>
+                {packName} <code>{balanceId}</code>, expires: {timeText(balance.expiresAt)}
+              </>,
+            ],
+            [
+              "Balance afterwards",
+              <b>
+                {amountText(remaining)} → 0 {unit}
+              </b>,
+            ],
+          ]}
+        />
         <p>
           The remaining {amountText(remaining)} {unit} are set to 0. This cannot be undone. Credits already spent are
           not refunded.{held}

@@ -16,28 +16,17 @@ import { readExpiryNotices, setExpiryNotices } from "../books/alerts/expiry-noti
 import { changeAlert, deleteAlert } from "../books/alerts/update-alert.ts";
 import { UNITS } from "../books/amounts/amount.ts";
 import { PurserError } from "../errors.ts";
-import { Empty, Pager, RowMenu, Table } from "./components.tsx";
+import { linkColumn, menuColumn, shownColumn, timeColumn } from "./columns.tsx";
+import { Empty, Pager, Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
-import { Choice, Field, Hidden } from "./fields.tsx";
-import {
-  catchRejection,
-  createDashboardRoutes,
-  type DashboardEnv,
-  type Form,
-  numberField,
-  parseForm,
-  textField,
-} from "./form.ts";
-import { amountText, queryString, Time } from "./format.tsx";
-import { FormToken, page, pathIn } from "./layout.tsx";
+import { Choice, Field } from "./fields.tsx";
+import { createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm, textField } from "./form.ts";
+import { FormCard, submit } from "./form-card.tsx";
+import { amountText, queryString } from "./format.tsx";
+import { page, pathIn } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
+import { listPage, listRoutes, type Resource } from "./resource.tsx";
 import { readRandom } from "./session.tsx";
-
-const ALERT_NOTICES: Readonly<Record<string, string>> = {
-  created: "Alert created.",
-  deleted: "Alert deleted. It sends no more messages.",
-  days: "Notices saved. They take effect now.",
-};
 
 const MEASURES = [
   ["amount", "the unit"],
@@ -54,101 +43,96 @@ function belowField(form: Form): Record<string, unknown> {
 const belowOf = ({ below, unit }: AlertOutput) =>
   "amount" in below ? `${amountText(below.amount)} ${unit}` : `${below.percent} % of what was issued in ${unit}`;
 
-/** Shows the fields that the forms for a new and for an existing alert share. */
-const AlertFields = ({ form, rejection }: { form: Form; rejection: PurserError | undefined }) => (
+/** The fields that the forms for a new and for an existing alert share. */
+const AlertFields = ({ form }: { form: Form }) => (
   <>
-    <Field label="Name" name="name" value={form.name} rejection={rejection} required />
-    <Field
-      label="Below"
-      name="below"
-      value={form.below}
-      rejection={rejection}
-      param={`below.${form.of ?? ""}`}
-      required
-    />
-    <Choice label="Counted in" name="of" value={form.of} options={MEASURES} />
-    <Field label="Event (optional)" name="event" value={form.event} rejection={rejection} placeholder="chat.*" />
+    <Field label="Name" name="name" />
+    <Field label="Below" name="below" param={`below.${form.of ?? ""}`} required />
+    <Choice label="Counted in" name="of" options={MEASURES} />
+    <Field label="Event (optional)" name="event" placeholder="chat.*" />
   </>
 );
 
-async function alertsPage(c: Context<DashboardEnv>, rejection?: PurserError) {
-  const { appId, mode } = c.var.ctx.environment;
-  const { alerts } = await listAlerts(c.var.root, appId, mode);
-  const { days } = await readExpiryNotices(c.var.root, appId, mode);
-  const { form } = c.var;
-  return page(
-    c,
-    { title: "Alerts", section: "alerts", rejection, notice: ALERT_NOTICES[c.req.query("notice") ?? ""] },
+const alertsList: Resource<AlertOutput> = {
+  path: "alerts",
+  title: "Alerts",
+  section: "alerts",
+  about: (
     <>
-      <section class="card">
-        <h2>Alerts</h2>
-        <p class="soft">
-          Send <code>credits.low</code> when a user has less than this (reserved credits count). It is sent again after
-          a grant or an adjustment has raised the user above this amount. <code>credits.depleted</code> needs no alert.
-        </p>
-        <Table
-          label="Alerts"
-          csv="alerts"
-          head={["Name", "Below", "Event", "Created", ""]}
-          rows={alerts.map((alert) => [
-            <a href={pathIn(c, `alerts/${alert.alertId}`)}>{alert.name}</a>,
-            belowOf(alert),
-            alert.event === null ? <span class="soft">all</span> : <code>{alert.event}</code>,
-            <Time at={alert.createdAt} />,
-            <RowMenu label={`Actions for ${alert.name}`}>
-              <a href={pathIn(c, `alerts/${alert.alertId}`)}>Edit</a>
-              <a href={pathIn(c, `alerts/${alert.alertId}#users`)}>Triggered for</a>
-              <a href={pathIn(c, `alerts/${alert.alertId}/delete`)}>Delete</a>
-            </RowMenu>,
-          ])}
-          empty={
-            <Empty icon="bell" title="No alerts yet">
-              Create one below. It sends a message to your webhook endpoints when it fires.
-            </Empty>
+      Send <code>credits.low</code> when a user has less than this (reserved credits count). It is sent again after a
+      grant or an adjustment has raised the user above this amount. <code>credits.depleted</code> needs no alert.
+    </>
+  ),
+  columns: [
+    linkColumn(
+      "name",
+      "Name",
+      ({ name }) => name,
+      ({ alertId }) => `alerts/${alertId}`,
+    ),
+    shownColumn("below", "Below", belowOf),
+    shownColumn("event", "Event", ({ event }) => event ?? "all"),
+    timeColumn("createdAt", "Created"),
+    menuColumn(
+      ({ name }) => name,
+      ({ alertId }) => [
+        [`alerts/${alertId}`, "Edit"],
+        [`alerts/${alertId}#users`, "Triggered for"],
+        [`alerts/${alertId}/delete`, "Delete"],
+      ],
+    ),
+  ],
+  read: (c) => async () => {
+    const { appId, mode } = c.var.ctx.environment;
+    return { rows: (await listAlerts(c.var.root, appId, mode)).alerts, nextCursor: null };
+  },
+  empty: (
+    <Empty icon="bell" title="No alerts yet">
+      Create one below. It sends a message to your webhook endpoints when it fires.
+    </Empty>
+  ),
+  notices: {
+    created: "Alert created.",
+    deleted: "Alert deleted. It sends no more messages.",
+    days: "Notices saved. They take effect now.",
+  },
+  below: async (c, { rejection }) => {
+    const { appId, mode } = c.var.ctx.environment;
+    const { days } = await readExpiryNotices(c.var.root, appId, mode);
+    return (
+      <>
+        <FormCard
+          c={c}
+          action="alerts"
+          title="New alert"
+          rejection={rejection}
+          schema={createAlertInput}
+          once
+          button="Create alert"
+        >
+          <AlertFields form={c.var.form} />
+          <Choice label="Unit" name="unit" options={UNITS} />
+        </FormCard>
+        <FormCard
+          c={c}
+          action="alerts/notices"
+          title="Notices of expiry"
+          about={
+            <>
+              Warn this many days before unused credits expire. Sends <code>balance.expiring</code>. Enter up to ten
+              numbers, or none. <code>balance.expired</code> needs no setting.
+            </>
           }
-        />
-      </section>
-      <form method="post" action={pathIn(c, "alerts")} class="card">
-        <h2>New alert</h2>
-        <FormToken c={c} />
-        <Hidden fields={{ nonce: form.nonce ?? c.var.root.newId("") }} />
-        <div class="row">
-          <AlertFields form={form} rejection={rejection} />
-        </div>
-        <div class="row">
-          <Choice
-            label="Unit"
-            name="unit"
-            value={form.unit}
-            options={UNITS.map((unit) => [unit, unit])}
-            rejection={rejection}
-          />
-          <button type="submit">Create alert</button>
-        </div>
-      </form>
-      <form method="post" action={pathIn(c, "alerts/notices")} class="card">
-        <h2>Notices of expiry</h2>
-        <p class="soft">
-          Warn this many days before unused credits expire. Sends <code>balance.expiring</code>. Enter up to ten
-          numbers, or none. <code>balance.expired</code> needs no setting.
-        </p>
-        <FormToken c={c} />
-        <div class="row">
-          <Field
-            label="Days before"
-            name="days"
-            value={form.days ?? days.join(", ")}
-            rejection={rejection}
-            placeholder="30, 7, 1"
-          />
-          <button type="submit" class="quiet">
-            Save notices
-          </button>
-        </div>
-      </form>
-    </>,
-  );
-}
+          form={{ days: days.join(", "), ...c.var.form }}
+          rejection={rejection}
+          button="Save notices"
+        >
+          <Field label="Days before" name="days" placeholder="30, 7, 1" />
+        </FormCard>
+      </>
+    );
+  },
+};
 
 const ALERT_PATH = "/alerts/:alertId";
 const ALERT_ROWS = "50";
@@ -189,18 +173,23 @@ async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, rejection
     c,
     { title: alert.name, section: "alerts", rejection, notice, actions: deleteLink },
     <>
-      <form method="post" action={at} class="card">
-        <h2>Edit</h2>
-        <p class="soft">
-          Send <code>credits.low</code> when a user has less than {belowOf(alert)} (reserved credits count). A changed
-          alert starts again, so it may fire again for users who are already below.
-        </p>
-        <FormToken c={c} />
-        <div class="row">
-          <AlertFields form={form} rejection={rejection} />
-          <button type="submit">Save alert</button>
-        </div>
-      </form>
+      <FormCard
+        c={c}
+        action={at}
+        title="Edit"
+        about={
+          <>
+            Send <code>credits.low</code> when a user has less than {belowOf(alert)} (reserved credits count). A changed
+            alert starts again, so it may fire again for users who are already below.
+          </>
+        }
+        form={form}
+        rejection={rejection}
+        schema={createAlertInput}
+        button="Save alert"
+      >
+        <AlertFields form={form} />
+      </FormCard>
       <section class="card" id="users">
         <h2>Triggered for</h2>
         <p class="soft">
@@ -245,42 +234,39 @@ async function deleteAlertPage(c: Context<DashboardEnv>) {
 }
 
 export const alertsRoutes = createDashboardRoutes()
-  .get("/alerts", (c) => alertsPage(c))
-  .post("/alerts", async (c) => {
+  .route("/", listRoutes(alertsList))
+  .post("/alerts", (c) => {
     const { form, admin } = c.var;
     const { appId, mode } = c.var.ctx.environment;
-    const done = await catchRejection(async () => {
+    const create = async () => {
       const below = belowField(form);
       const fields = { mode, name: form.name, unit: form.unit, event: textField(form, "event"), below };
       const alertId = `alr_${await readRandom(c, form.nonce ?? admin.newId(""))}`;
       return createAlert(admin, appId, parseForm(createAlertInput, fields), alertId);
-    });
-    return done.rejection === undefined
-      ? c.redirect(pathIn(c, "alerts?notice=created"), 303)
-      : alertsPage(c, done.rejection);
+    };
+    const again = (rejection: PurserError) => listPage(c, alertsList, rejection);
+    return submit(c, create, { to: "alerts?notice=created", again });
   })
-  .post("/alerts/notices", async (c) => {
+  .post("/alerts/notices", (c) => {
     const { appId, mode } = c.var.ctx.environment;
-    const done = await catchRejection(async () => {
+    const save = async () => {
       const texts = (c.var.form.days ?? "").split(/[\s,;]+/).filter((text) => text !== "");
       const days = texts.map((text) => (/^\d{1,15}$/.test(text) ? Number(text) : text));
       return setExpiryNotices(c.var.admin, appId, parseForm(setExpiryNoticesInput, { mode, days }));
-    });
-    return done.rejection === undefined
-      ? c.redirect(pathIn(c, "alerts?notice=days"), 303)
-      : alertsPage(c, done.rejection);
+    };
+    const again = (rejection: PurserError) => listPage(c, alertsList, rejection);
+    return submit(c, save, { to: "alerts?notice=days", again });
   })
   .get(ALERT_PATH, async (c) => alertPage(c, await readAlert(c)))
   .post(ALERT_PATH, async (c) => {
     const alert = await readAlert(c);
     const { form, admin } = c.var;
-    const done = await catchRejection(async () => {
+    const change = async () => {
       const fields = { name: form.name, event: textField(form, "event") ?? null, below: belowField(form) };
       return changeAlert(admin, await alertOfPage(c), parseForm(changeAlertInput, fields));
-    });
-    return done.rejection === undefined
-      ? c.redirect(pathIn(c, `alerts/${alert.alertId}?notice=changed`), 303)
-      : alertPage(c, alert, done.rejection);
+    };
+    const again = (rejection: PurserError) => alertPage(c, alert, rejection);
+    return submit(c, change, { to: `alerts/${alert.alertId}?notice=changed`, again });
   })
   .get(`${ALERT_PATH}/delete`, deleteAlertPage)
   .post(`${ALERT_PATH}/delete`, async (c) => {

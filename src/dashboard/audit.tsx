@@ -7,7 +7,6 @@ import { textColumn, timeColumn } from "./columns.tsx";
 import { Table } from "./components.tsx";
 import { type DashboardEnv, textField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
-import { pathIn } from "./layout.tsx";
 import { listRoutes, type Resource } from "./resource.tsx";
 
 /** The page that shows the changed setting, for actions on the application itself. */
@@ -71,6 +70,15 @@ const AuditUser = ({ c, userId, details: { mode } }: UserProps) => {
     <a href={`/admin/apps/${encodeURIComponent(environment.appId)}/${at}/users${queryString({ userId })}`}>{userId}</a>
   );
 };
+
+/** Returns the name of an action for people: `Pack archived` for `pack.archived`. */
+function actionText(action: AuditEntry["action"]): string {
+  const words = action.replaceAll(/[._]/g, " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** Shows the name of an action, with the API's name on hover. */
+const ActionName = ({ action }: Pick<AuditEntry, "action">) => <span title={action}>{actionText(action)}</span>;
 
 const detailAsText = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));
 
@@ -146,7 +154,12 @@ const auditList: Resource<ShownAuditEntry> = {
   columns: [
     timeColumn("at", "When"),
     textColumn("by", "By"),
-    textColumn("action", "Action"),
+    {
+      name: "action",
+      head: "Action",
+      cell: ({ action }) => <ActionName action={action} />,
+      value: ({ action }) => action,
+    },
     {
       name: "target",
       head: "About",
@@ -169,7 +182,11 @@ const auditList: Resource<ShownAuditEntry> = {
   ],
   filters: (c) => [
     { name: "by", label: "By", placeholder: "A name, or the id of a key" },
-    { name: "action", label: "Action", options: [["", "all"], ...ACTIONS] },
+    {
+      name: "action",
+      label: "Action",
+      options: [["", "all"], ...ACTIONS.map((action) => [action, actionText(action)] as const)],
+    },
     { name: "target", label: "About (an id)", placeholder: "cpk_…, crb_…, key_…" },
     { name: "userId", label: `User (${c.var.ctx.environment.mode})` },
   ],
@@ -216,7 +233,7 @@ export const AuditTable = ({ c, label, entries, empty }: AuditTableProps) => (
     rows={entries.map(({ at, by, action, details }) => [
       <Time at={at} />,
       by,
-      action,
+      <ActionName action={action} />,
       <Details c={c} details={details} />,
     ])}
   />

@@ -5,7 +5,7 @@ import { nameActors } from "../catalog/admin-keys.ts";
 import { findGrantEntry, listAuditOf } from "../catalog/search-audit.ts";
 import { AuditTable } from "./audit.tsx";
 import { Meter } from "./chart.tsx";
-import { numberHead, Table, Tag } from "./components.tsx";
+import { Facts, numberHead, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amountText, queryString, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
@@ -31,7 +31,7 @@ async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
     { title: `Balance ${balance.packName}`, section: "users" },
     <>
       <section class="card">
-        <Facts c={c} balance={balance} grantedBy={grantedBy} />
+        <BalanceFacts c={c} balance={balance} grantedBy={grantedBy} />
         <div class="row">
           <a class="button quiet" href={`${ofUser("users")}#ledger`}>
             Ledger
@@ -91,7 +91,7 @@ interface FactsProps {
   readonly grantedBy: string | null;
 }
 
-const Facts = ({ c, balance, grantedBy }: FactsProps) => {
+const BalanceFacts = ({ c, balance, grantedBy }: FactsProps) => {
   const left = `${amountText(balance.remaining)} of ${amountText(balance.initial)} ${balance.unit}`;
   const held = fromMinor(balance.unit, balance.heldMinor);
   return (
@@ -101,44 +101,42 @@ const Facts = ({ c, balance, grantedBy }: FactsProps) => {
         {held > 0 ? ` ${amountText(held)} ${balance.unit} more are held by open reservations.` : ""}
       </p>
       <Meter label={`${left} remaining`} remaining={balance.remaining} initial={balance.initial} />
-      <dl class="facts">
-        <dt>User</dt>
-        <dd>
-          <UserLink c={c} id={balance.userId} />
-        </dd>
-        <dt>Balance id</dt>
-        <dd>
-          <code>{balance.balanceId}</code>
-        </dd>
-        <dt>Pack</dt>
-        <dd>
-          <a href={pathIn(c, `packs/${balance.packId}`)}>{balance.packName}</a>
-          {balance.packItemId === null ? null : (
+      <Facts
+        of={[
+          ["User", <UserLink c={c} id={balance.userId} />],
+          ["Balance id", <code>{balance.balanceId}</code>],
+          [
+            "Pack",
             <>
-              , item <code>{balance.packItemId}</code>
-            </>
-          )}
-        </dd>
-        <dt>Reference</dt>
-        <dd>{balance.externalRef === null ? "none" : <ReferenceLink c={c} reference={balance.externalRef} />}</dd>
-        <dt>Granted (UTC)</dt>
-        <dd>
-          {timeText(balance.grantedAt)}, {balance.source}
-          {grantedBy === null ? "" : `, by ${grantedBy}`}
-        </dd>
-        <dt>Expires (UTC)</dt>
-        <dd>{timeText(balance.expiresAt)}</dd>
-        <dt>Pays for</dt>
-        <dd>
-          <RuleList matches={balance.matches} />, priority {balance.priority}
-        </dd>
-        {balance.notes !== null && (
-          <>
-            <dt>Notes</dt>
-            <dd>“{balance.notes}”</dd>
-          </>
-        )}
-      </dl>
+              <a href={pathIn(c, `packs/${balance.packId}`)}>{balance.packName}</a>
+              {balance.packItemId === null ? null : (
+                <>
+                  , item <code>{balance.packItemId}</code>
+                </>
+              )}
+            </>,
+          ],
+          [
+            "Reference",
+            balance.externalRef === null ? "none" : <ReferenceLink c={c} reference={balance.externalRef} />,
+          ],
+          [
+            "Granted (UTC)",
+            <>
+              {timeText(balance.grantedAt)}, {balance.source}
+              {grantedBy === null ? "" : `, by ${grantedBy}`}
+            </>,
+          ],
+          ["Expires (UTC)", timeText(balance.expiresAt)],
+          [
+            "Pays for",
+            <>
+              <RuleList matches={balance.matches} />, priority {balance.priority}
+            </>,
+          ],
+          balance.notes !== null && ["Notes", <>“{balance.notes}”</>],
+        ]}
+      />
     </>
   );
 };

@@ -4,7 +4,7 @@ import { grantPack, previewGrant } from "../books/credits/grant.ts";
 import { namedUsers } from "../books/credits/users.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { Table, Tag } from "./components.tsx";
+import { Facts, Table, Tag } from "./components.tsx";
 import { assertSure, Confirm, requireReason, warnAboutAmount } from "./confirm.tsx";
 import { Choice, Field, LongText } from "./fields.tsx";
 import {
@@ -160,24 +160,21 @@ async function previewBulk(c: Context<DashboardEnv>, refused?: PurserError) {
       cancel={BULK_PATH}
       warnings={warnings}
     >
-      <dl class="facts">
-        <dt>Users</dt>
-        <dd>{amountText(grants.length)}</dd>
-        <dt>Pack</dt>
-        <dd>{plan.packName}</dd>
-        <dt>For each user</dt>
-        <dd>
-          {plan.amounts.map(({ unit, amount }) => `${amountText(amount)} ${unit}`).join(", ") || "granted before"}
-        </dd>
-        <dt>In all</dt>
-        <dd>
-          <b>{plan.amounts.map(({ unit, amount }) => `${amountText(amount * grants.length)} ${unit}`).join(", ")}</b>
-        </dd>
-        <dt>Reference</dt>
-        <dd>
-          <code>{form.ref}</code>
-        </dd>
-      </dl>
+      <Facts
+        of={[
+          ["Users", amountText(grants.length)],
+          ["Pack", plan.packName],
+          [
+            "For each user",
+            plan.amounts.map(({ unit, amount }) => `${amountText(amount)} ${unit}`).join(", ") || "granted before",
+          ],
+          [
+            "In all",
+            <b>{plan.amounts.map(({ unit, amount }) => `${amountText(amount * grants.length)} ${unit}`).join(", ")}</b>,
+          ],
+          ["Reference", <code>{form.ref}</code>],
+        ]}
+      />
       <Table
         label="Users"
         head={["User", "Before"]}

@@ -3,6 +3,7 @@ import { setClockInput } from "../api/apps/set-test-clock.ts";
 import { readTestClock, removeClock, setClock } from "../clocks/clock.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
+import { Facts } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, parseForm, timeField } from "./form.ts";
@@ -47,24 +48,26 @@ async function clockPage(c: Context<DashboardEnv>, form: Form, rejection?: Purse
     options,
     <>
       <section class="card">
-        <dl class="facts">
-          <dt>Test time (UTC)</dt>
-          <dd>
-            <b>{timeText(iso(nowMs))}</b>
-            {now === null
-              ? ", which is real time: there is no clock"
-              : `, ${span(nowMs - ctx.realNow())} ahead of real time`}
-          </dd>
-          {status === "advancing" && (
-            <>
-              <dt>Status</dt>
-              <dd>
+        <Facts
+          of={[
+            [
+              "Test time (UTC)",
+              <>
+                <b>{timeText(iso(nowMs))}</b>
+                {now === null
+                  ? ", which is real time: there is no clock"
+                  : `, ${span(nowMs - ctx.realNow())} ahead of real time`}
+              </>,
+            ],
+            status === "advancing" && [
+              "Status",
+              <>
                 Advancing: the work that is due in between continues every minute.{" "}
                 <a href={pathIn(c, "clock")}>Refresh</a>
-              </dd>
-            </>
-          )}
-        </dl>
+              </>,
+            ],
+          ]}
+        />
         <p class="soft">
           Everything in test mode follows this clock, except download links, sign-ins, signatures and webhook attempts.
           After it is set, it runs at the speed of real time.
@@ -126,14 +129,17 @@ async function confirmPage(c: Context<DashboardEnv>, form: Form) {
     c,
     { title: "Move the test clock", section: "clock" },
     <Confirm c={c} action="clock" fields={{ now: form.now ?? "" }} button="Move the clock" cancel="clock">
-      <dl class="facts">
-        <dt>From (UTC)</dt>
-        <dd>{timeText(iso(ctx.now()))}</dd>
-        <dt>To (UTC)</dt>
-        <dd>
-          <b>{timeText(iso(read.result))}</b>, {span(read.result - ctx.now())} later
-        </dd>
-      </dl>
+      <Facts
+        of={[
+          ["From (UTC)", timeText(iso(ctx.now()))],
+          [
+            "To (UTC)",
+            <>
+              <b>{timeText(iso(read.result))}</b>, {span(read.result - ctx.now())} later
+            </>,
+          ],
+        ]}
+      />
       <p>
         All work that is due in between runs now, in order: holds return or are charged, balances expire, notices and
         messages go out. It cannot be moved back.

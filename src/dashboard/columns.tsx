@@ -1,7 +1,7 @@
-import type { Context } from "hono";
-import { numberHead, Tag } from "./components.tsx";
-import type { DashboardEnv } from "./form.ts";
+import { numberHead, RowMenu, Tag } from "./components.tsx";
+import type { PageContext } from "./form.ts";
 import { amountText, Time } from "./format.tsx";
+import { pathIn } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
 import type { ListColumn } from "./list.tsx";
 
@@ -11,7 +11,7 @@ import type { ListColumn } from "./list.tsx";
  */
 
 type Having<Name extends string, Value> = { readonly [Key in Name]: Value };
-type SharedColumn<Name extends string, Value> = ListColumn<Having<Name, Value>, Context<DashboardEnv>>;
+type SharedColumn<Name extends string, Value> = ListColumn<Having<Name, Value>, PageContext>;
 
 /** A column of plain text. */
 export const textColumn = <Name extends string>(name: Name, head: string): SharedColumn<Name, string | null> => ({
@@ -45,7 +45,7 @@ export const timeColumn = <Name extends string>(
 export const numberColumn = <Name extends string>(name: Name, head: string): SharedColumn<Name, number> => ({
   name,
   head: numberHead(head),
-  cell: (row) => amountText(row[name]),
+  cell: (row) => <span class="num">{amountText(row[name])}</span>,
   value: (row) => row[name],
 });
 
@@ -68,13 +68,65 @@ export const tagColumn = <Name extends string>(name: Name, head: string): Shared
   value: (row) => row[name],
 });
 
+/** A column whose text is computed from the row, the same in the table and in the file. */
+export const shownColumn = <Row,>(
+  name: string,
+  head: string,
+  textOf: (row: Row) => string | null,
+): ListColumn<Row, PageContext> => ({ name, head, cell: (row) => textOf(row) ?? "", value: textOf });
+
+/** A column of texts that each link to a page of the application. */
+export const linkColumn = <Row,>(
+  name: string,
+  head: string,
+  textOf: (row: Row) => string,
+  pathOf: (row: Row) => string,
+): ListColumn<Row, PageContext> => ({
+  name,
+  head,
+  cell: (row, c) => <a href={pathIn(c, pathOf(row))}>{textOf(row)}</a>,
+  value: textOf,
+});
+
+/** A column of amounts, each with its unit. The file has the amount alone. */
+export const quantityColumn = <Row,>(
+  name: string,
+  head: string,
+  quantityOf: (row: Row) => readonly [amount: number | null, unit: string],
+): ListColumn<Row, PageContext> => ({
+  name,
+  head: numberHead(head),
+  cell: (row) => {
+    const [amount, unit] = quantityOf(row);
+    return <span class="num">{`${amountText(amount ?? 0)} ${unit}`}</span>;
+  },
+  value: (row) => quantityOf(row)[0],
+  sortKey: (row) => quantityOf(row).toReversed(),
+});
+
+/** The last column: a menu with the pages of a row's actions. */
+export const menuColumn = <Row,>(
+  labelOf: (row: Row) => string,
+  linksOf: (row: Row) => readonly (readonly [path: string, text: string])[],
+): ListColumn<Row, PageContext> => ({
+  name: "actions",
+  head: "",
+  cell: (row, c) => (
+    <RowMenu label={`Actions for ${labelOf(row)}`}>
+      {linksOf(row).map(([path, text]) => (
+        <a href={pathIn(c, path)}>{text}</a>
+      ))}
+    </RowMenu>
+  ),
+});
+
 interface PartlySpent {
   readonly remaining: number;
   readonly initial: number;
   readonly unit: string;
 }
 
-/** What remains of a balance, and of how much. */
+/** The columns of the remaining and the issued amount of a balance. */
 export const REMAINING_COLUMNS: readonly ListColumn<PartlySpent, unknown>[] = [
   {
     name: "remaining",

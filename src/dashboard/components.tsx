@@ -37,8 +37,6 @@ interface TableProps {
   readonly foot?: Child;
 }
 
-/** The number of rows from which a table scrolls by itself, under its head. */
-const TALL_TABLE_ROWS = 20;
 const classOf = (head: Head | undefined): string | undefined => {
   if (typeof head !== "object") return head === "" ? "menu" : undefined;
   return "number" in head || head.isNumber ? "end" : undefined;
@@ -69,7 +67,7 @@ export const Table = ({ label, head, rows, empty, csv, foot }: TableProps) => {
   const id = nextId("table");
   return (
     <>
-      <section id={id} class={rows.length > TALL_TABLE_ROWS ? "scroll tall" : "scroll"} tabindex={0} aria-label={label}>
+      <section id={id} class="scroll" tabindex={0} aria-label={label}>
         <table>
           <thead>
             <tr>
@@ -104,6 +102,46 @@ export const Table = ({ label, head, rows, empty, csv, foot }: TableProps) => {
     </>
   );
 };
+
+/** A name and its value. Nothing is shown of a fact that does not apply. */
+export type ShownFact = readonly [name: Child, value: Child] | false | null;
+
+/** Shows facts about one thing, each in a line. */
+export const Facts = ({ of, label }: { of: readonly ShownFact[]; label?: string }) => (
+  <dl class="facts" aria-label={label}>
+    {of.map((fact) =>
+      fact ? (
+        <>
+          <dt>{fact[0]}</dt>
+          <dd>{fact[1]}</dd>
+        </>
+      ) : null,
+    )}
+  </dl>
+);
+
+/** A tab: the id of its panel, its name, and its content. */
+export interface Tab {
+  readonly id: string;
+  readonly name: Child;
+  readonly children: Child;
+}
+
+/** Shows one of several panels, which the script chooses by their tabs. Without it, the tabs are links to the panels. */
+export const Tabs = ({ label, tabs }: { label: string; tabs: readonly Tab[] }) => (
+  <div data-tabs>
+    <nav class="tabs" aria-label={label}>
+      {tabs.map(({ id, name }) => (
+        <a href={`#${id}`}>{name}</a>
+      ))}
+    </nav>
+    {tabs.map(({ id, children }) => (
+      <div id={id} data-tab>
+        {children}
+      </div>
+    ))}
+  </div>
+);
 
 /** Shows why a list is empty, and what to do. */
 export const Empty = ({ icon, title, children }: { icon: IconName; title: string; children?: Child }) => (

@@ -14,6 +14,7 @@ import { replayMessages, resendMessage } from "../webhooks/resend.ts";
 import { Pager, Table, Tag } from "./components.tsx";
 import { Field, Hidden } from "./fields.tsx";
 import { type DashboardEnv, parseForm, textField, timeField } from "./form.ts";
+import { FormCard } from "./form-card.tsx";
 import { amountText, queryString, Time } from "./format.tsx";
 import { FormToken, pathIn } from "./layout.tsx";
 import { repeatable } from "./session.tsx";
@@ -158,29 +159,19 @@ interface ReplayFormProps {
 }
 
 export const ReplayForm = ({ c, webhook, rejection }: ReplayFormProps) => (
-  <form method="post" action={pathIn(c, `webhooks/${webhook.webhookId}/replay`)} class="card">
-    <h2>Replay</h2>
-    <p class="soft">
-      Sends all messages of a period (UTC) again, including delivered ones: at most 10,000. It sends what was written
-      for this endpoint. While an endpoint is off nothing is written, so a replay brings nothing of that time.
-    </p>
-    <FormToken c={c} />
-    <Hidden fields={{ nonce: c.var.root.newId("") }} />
-    <div class="row">
-      <Field
-        label="From"
-        name="from"
-        type="datetime-local"
-        value={c.var.form.from ?? iso(c.var.root.now() - DAY_MS).slice(0, 16)}
-        rejection={rejection}
-        required
-      />
-      <Field label="To (empty: now)" name="to" type="datetime-local" value={c.var.form.to} rejection={rejection} />
-      <button type="submit" class="quiet">
-        Replay
-      </button>
-    </div>
-  </form>
+  <FormCard
+    c={c}
+    action={`webhooks/${webhook.webhookId}/replay`}
+    title="Replay"
+    about="Sends all messages of a period (UTC) again, including delivered ones: at most 10,000. It sends what was written for this endpoint. While an endpoint is off nothing is written, so a replay brings nothing of that time."
+    form={{ from: iso(c.var.root.now() - DAY_MS).slice(0, 16), ...c.var.form }}
+    rejection={rejection}
+    once
+    button="Replay"
+  >
+    <Field label="From" name="from" type="datetime-local" required />
+    <Field label="To (empty: now)" name="to" type="datetime-local" />
+  </FormCard>
 );
 
 export const resend: EndpointAction = async (c, { webhookId }) => {

@@ -13,7 +13,7 @@ import {
 import { invalid, PurserError } from "../errors.ts";
 import { sha256 } from "../lib/encoding.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { Table } from "./components.tsx";
+import { Facts, Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
@@ -134,8 +134,8 @@ async function receiptPage(c: Context<DashboardEnv>, erasureId: string, rejectio
     { title: "Erasure", section: "people", rejection },
     <>
       <section class="card">
-        <dl class="facts">
-          {[
+        <Facts
+          of={[
             ["Erasure", <code>{receipt.erasureId}</code>],
             ["Status", isRunning ? "running: the cron continues every minute" : "completed"],
             ["Ids", amountText(receipt.distinctIdCount)],
@@ -149,13 +149,8 @@ async function receiptPage(c: Context<DashboardEnv>, erasureId: string, rejectio
               timeText(receipt.recoverableUntil, "not yet known"),
             ],
             ["Lifted (UTC)", timeText(receipt.liftedAt)],
-          ].map(([name, value]) => (
-            <>
-              <dt>{name}</dt>
-              <dd>{value}</dd>
-            </>
-          ))}
-        </dl>
+          ]}
+        />
         <CountsTable counts={receipt} />
         <p>{UNDO}</p>
         <p class="soft">This receipt contains no personal data. Print it for your records.</p>

@@ -3,7 +3,7 @@ import { releaseReservation } from "../books/usage/commit.ts";
 import { readUsageEvent } from "../books/usage/describe-events.ts";
 import { readReservation } from "../books/usage/reservations.ts";
 import type { PurserError } from "../errors.ts";
-import { numberHead, Table, Tag } from "./components.tsx";
+import { Facts, numberHead, Table, Tag } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amountText, quantitiesText, queryString, timeText } from "./format.tsx";
@@ -17,46 +17,25 @@ async function eventPage(c: Context<DashboardEnv>, eventId: string) {
     c,
     { title: `Event ${event.event}`, section: "users" },
     <section class="card">
-      <dl class="facts">
-        <dt>Event id</dt>
-        <dd>
-          <code>{eventId}</code>
-        </dd>
-        <dt>User</dt>
-        <dd>
-          <UserLink c={c} id={event.userId} />
-        </dd>
-        <dt>Model</dt>
-        <dd>{event.model ?? "none"}</dd>
-        <dt>Used</dt>
-        <dd>{quantitiesText(event.quantities)}</dd>
-        {event.meters !== null && (
-          <>
-            <dt>Meters</dt>
-            <dd>{quantitiesText(event.meters) || "none"}</dd>
-            <dt>Priced by</dt>
-            <dd>
-              <a href={pathIn(c, `prices/${event.priceVersion}`)}>version {event.priceVersion}</a>
-            </dd>
-            <dt>Your own cost</dt>
-            <dd>{event.cost === null ? "unknown" : `${amountText(event.cost)} cents`}</dd>
-          </>
-        )}
-        <dt>Not covered</dt>
-        <dd>{event.uncovered === null ? "nothing" : quantitiesText(event.uncovered)}</dd>
-        <dt>Occurred (UTC)</dt>
-        <dd>{timeText(event.occurredAt)}</dd>
-        <dt>Received (UTC)</dt>
-        <dd>{timeText(event.receivedAt)}</dd>
-        {event.reservationId !== null && (
-          <>
-            <dt>Reservation</dt>
-            <dd>
-              <ReservationLink c={c} id={event.reservationId} />
-            </dd>
-          </>
-        )}
-      </dl>
+      <Facts
+        of={[
+          ["Event id", <code>{eventId}</code>],
+          ["User", <UserLink c={c} id={event.userId} />],
+          ["Model", event.model ?? "none"],
+          ["Used", quantitiesText(event.quantities)],
+          ...(event.meters !== null
+            ? ([
+                ["Meters", quantitiesText(event.meters) || "none"],
+                ["Priced by", <a href={pathIn(c, `prices/${event.priceVersion}`)}>version {event.priceVersion}</a>],
+                ["Your own cost", event.cost === null ? "unknown" : `${amountText(event.cost)} cents`],
+              ] as const)
+            : []),
+          ["Not covered", event.uncovered === null ? "nothing" : quantitiesText(event.uncovered)],
+          ["Occurred (UTC)", timeText(event.occurredAt)],
+          ["Received (UTC)", timeText(event.receivedAt)],
+          event.reservationId !== null && ["Reservation", <ReservationLink c={c} id={event.reservationId} />],
+        ]}
+      />
       <h3>Debits</h3>
       <Table
         label="Debits"
@@ -83,39 +62,31 @@ async function reservationPage(c: Context<DashboardEnv>, reservationId: string, 
     { title: `Reservation ${reservation.event}`, section: "users", rejection },
     <>
       <section class="card">
-        <dl class="facts">
-          <dt>Reservation id</dt>
-          <dd>
-            <code>{reservationId}</code> <Tag kind={reservation.status}>{reservation.status}</Tag>
-          </dd>
-          <dt>User</dt>
-          <dd>
-            <UserLink c={c} id={reservation.userId} />
-          </dd>
-          <dt>Model</dt>
-          <dd>{reservation.model ?? "none"}</dd>
-          <dt>Reserved</dt>
-          <dd>{quantitiesText(reservation.quantities)}</dd>
-          <dt>Created (UTC)</dt>
-          <dd>{timeText(reservation.createdAt)}</dd>
-          <dt>Expires (UTC)</dt>
-          <dd>
-            {timeText(reservation.expiresAt)}
-            {reservation.status === "open"
-              ? `, then it is ${reservation.onExpiry === "charge" ? "charged" : "returned"}`
-              : ""}
-          </dd>
-          <dt>Settled (UTC)</dt>
-          <dd>{timeText(reservation.settledAt, "not yet")}</dd>
-          {reservation.eventId !== null && (
-            <>
-              <dt>Event</dt>
-              <dd>
-                <EventLink c={c} id={reservation.eventId} />
-              </dd>
-            </>
-          )}
-        </dl>
+        <Facts
+          of={[
+            [
+              "Reservation id",
+              <>
+                <code>{reservationId}</code> <Tag kind={reservation.status}>{reservation.status}</Tag>
+              </>,
+            ],
+            ["User", <UserLink c={c} id={reservation.userId} />],
+            ["Model", reservation.model ?? "none"],
+            ["Reserved", quantitiesText(reservation.quantities)],
+            ["Created (UTC)", timeText(reservation.createdAt)],
+            [
+              "Expires (UTC)",
+              <>
+                {timeText(reservation.expiresAt)}
+                {reservation.status === "open"
+                  ? `, then it is ${reservation.onExpiry === "charge" ? "charged" : "returned"}`
+                  : ""}
+              </>,
+            ],
+            ["Settled (UTC)", timeText(reservation.settledAt, "not yet")],
+            reservation.eventId !== null && ["Event", <EventLink c={c} id={reservation.eventId} />],
+          ]}
+        />
         <h3>Holds</h3>
         <Table
           label="Holds"

@@ -5,20 +5,20 @@ import { nextId } from "./components.tsx";
 import type { Form } from "./form.ts";
 
 /** The schema of an operation's body. */
-export type BodySchema = z.ZodLazy<z.ZodObject> | z.ZodObject;
+export type FormSchema = z.ZodLazy<z.ZodObject> | z.ZodObject;
 
-/** What the fields of a form share: the texts as they were typed or are stored, the rejection, and the operation's schema. */
+/** The texts of a form as they were typed or are stored, its rejection, and the schema of its operation. */
 export interface FilledForm {
   readonly form: Form;
   readonly rejection?: PurserError | undefined;
-  readonly schema?: BodySchema | undefined;
+  readonly schema?: FormSchema | undefined;
 }
 
 /** The form around a field. */
 export const FormContext = createContext<FilledForm>({ form: {} });
 
 /** Returns whether the operation rejects a body without this argument. */
-function isRequired(schema: BodySchema | undefined, name: string): boolean | undefined {
+function isRequired(schema: FormSchema | undefined, name: string): boolean | undefined {
   const shape = schema === undefined ? undefined : "unwrap" in schema ? schema.unwrap().shape : schema.shape;
   return shape !== undefined && Object.hasOwn(shape, name) ? !shape[name]?.safeParse(undefined).success : undefined;
 }

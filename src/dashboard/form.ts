@@ -1,4 +1,4 @@
-import { Hono } from "hono";
+import { type Context, Hono } from "hono";
 import type * as z from "zod";
 import { invalid, type PurserError, rejectionIn } from "../errors.ts";
 import type { AppEnv } from "../http/factory.ts";
@@ -81,5 +81,8 @@ export interface DashboardEnv {
     form: Readonly<Record<string, string>>;
   };
 }
+
+/** The request of a page, and how it is answered. */
+export type PageContext = Context<DashboardEnv>;
 
 export const createDashboardRoutes = () => new Hono<DashboardEnv>();

@@ -6,6 +6,7 @@ import { readUserTotals } from "../books/credits/read-balance.ts";
 import { listPacks, type PackOutput } from "../catalog/pack.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
+import { Facts, type ShownFact } from "./components.tsx";
 import { Confirm, formFields, redirectAfter, requireReason, warnAboutAmount, warnAboutId } from "./confirm.tsx";
 import { Choice, Field, Hidden, LongText } from "./fields.tsx";
 import {
@@ -166,22 +167,18 @@ async function confirmGrant(c: Context<DashboardEnv>, form: Form, refused?: Purs
       change={`users/grant${queryString(formFields(form))}`}
       warnings={[...warnings, ...plan.amounts.flatMap((each) => warnAboutAmount(each.unit, each.amount))]}
     >
-      <dl class="facts">
-        <dt>User</dt>
-        <dd>{form.userId}</dd>
-        {plan.isReplay ? (
-          <>
-            <dt>Pack</dt>
-            <dd>{plan.packName}</dd>
-            <dt>Credits issued</dt>
-            <dd>None: this pack was already granted under this reference.</dd>
-          </>
-        ) : (
-          <IssuedFacts plan={plan} totals={totals} quantity={form.quantity} />
-        )}
-        <dt>Reason</dt>
-        <dd>{form.notes}</dd>
-      </dl>
+      <Facts
+        of={[
+          ["User", form.userId],
+          ...(plan.isReplay
+            ? ([
+                ["Pack", plan.packName],
+                ["Credits issued", "None: this pack was already granted under this reference."],
+              ] as const)
+            : issuedFacts({ plan, totals, quantity: form.quantity })),
+          ["Reason", form.notes],
+        ]}
+      />
     </Confirm>,
   );
 }
@@ -205,8 +202,8 @@ interface IssuedProps {
   readonly quantity: string | undefined;
 }
 
-/** Shows, in a confirmation, the balances that a grant would issue and the totals that the user would then have. */
-export const IssuedFacts = ({ plan, totals, quantity }: IssuedProps) => {
+/** Returns, for a confirmation, the balances that a grant would issue and the totals that the user would then have. */
+export function issuedFacts({ plan, totals, quantity }: IssuedProps): readonly ShownFact[] {
   const units = [...new Set(plan.amounts.map(({ unit }) => unit))];
   const after = units.map((unit) => {
     const issued = plan.amounts.filter((each) => each.unit === unit);
@@ -214,27 +211,12 @@ export const IssuedFacts = ({ plan, totals, quantity }: IssuedProps) => {
     const before = totals.units.find((each) => each.unit === unit)?.remainingMinor ?? 0n;
     return `${amountText(exactAmount(unit, before))} → ${amountText(exactAmount(unit, before + minor))} ${unit}`;
   });
-  return (
-    <>
-      <dt>Pack</dt>
-      <dd>{plan.packName}</dd>
-      <dt>Credits issued</dt>
-      <dd>
-        <b>{plan.amounts.map((each) => `${amountText(each.amount)} ${each.unit}`).join(", ")}</b>
-      </dd>
-      <dt>The user's total afterwards</dt>
-      <dd>
-        {after.join(", ")}
-        {totals.isPartial ? " (at least: the user has too many balances to add up)" : ""}
-      </dd>
-      {plan.ignoresQuantity && (
-        <>
-          <dt>Ignored</dt>
-          <dd>The quantity {quantity}: this pack issues the amounts of its items.</dd>
-        </>
-      )}
-      <dt>Expires (UTC)</dt>
-      <dd>{timeText(plan.expiresAt)}</dd>
-    </>
-  );
-};
+  const partly = totals.isPartial ? " (at least: the user has too many balances to add up)" : "";
+  return [
+    ["Pack", plan.packName],
+    ["Credits issued", <b>{plan.amounts.map((each) => `${amountText(each.amount)} ${each.unit}`).join(", ")}</b>],
+    ["The user's total afterwards", `${after.join(", ")}${partly}`],
+    plan.ignoresQuantity && ["Ignored", `The quantity ${quantity}: this pack issues the amounts of its items.`],
+    ["Expires (UTC)", timeText(plan.expiresAt)],
+  ];
+}

@@ -4,6 +4,7 @@ import type { Mode } from "../runtime.ts";
 import { Id } from "./components.tsx";
 import type { DashboardEnv } from "./form.ts";
 import { queryString } from "./format.tsx";
+import type { Identity } from "./identities.ts";
 import { pathIn } from "./layout.tsx";
 
 /** This file has the paths of pages that other pages link to, and components that show such links. */
@@ -24,6 +25,15 @@ export const PersonLink = linkTo("people", "distinctId", true);
 export const BalanceLink = linkTo("users/balance", "balanceId");
 export const EventLink = linkTo("users/event", "eventId");
 export const ReservationLink = linkTo("users/reservation", "reservationId");
+
+/** Shows who a user is, where the person's properties say so. Nothing otherwise. */
+export const IdentityText = ({ identity }: { identity: Identity | null }) =>
+  identity === null ? null : (
+    <span class="identity" title={identity.isVerified ? undefined : "Set by a browser, not verified"}>
+      {[identity.name, identity.email].filter((text) => text !== null).join(" · ")}
+      {identity.isVerified ? "" : " (not verified)"}
+    </span>
+  );
 
 export const userPath = (userId: string | undefined): string => `users${queryString({ userId })}`;
 

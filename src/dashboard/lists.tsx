@@ -7,10 +7,17 @@ import { listMembers, type MembersOutput } from "../books/usage/list-members.ts"
 import { listErasures } from "../erasure/list-erasures.ts";
 import type { ErasureOutput } from "../erasure/receipt.ts";
 import { DAY_MS } from "../lib/time.ts";
-import { numberColumn, textColumn, timeColumn, userColumn } from "./columns.tsx";
-import { Empty, numberHead, Tag } from "./components.tsx";
-import { amountText, quantitiesText, Time } from "./format.tsx";
-import { pathIn } from "./layout.tsx";
+import {
+  linkColumn,
+  numberColumn,
+  quantityColumn,
+  shownColumn,
+  textColumn,
+  timeColumn,
+  userColumn,
+} from "./columns.tsx";
+import { Empty, Tag } from "./components.tsx";
+import { quantitiesText, Time } from "./format.tsx";
 import { RECURRING_COLUMNS } from "./recurring.tsx";
 import { listRoutes } from "./resource.tsx";
 
@@ -33,30 +40,15 @@ export const reachedList = listRoutes<UserAtLimit, unknown>({
   about: "Users who have used all of a limit in its current window. Each user's page sets and lifts overrides.",
   columns: [
     userColumn("userId", "User"),
-    {
-      name: "memberId",
-      head: "Member",
-      cell: ({ memberId }) => memberId ?? "",
-      value: ({ memberId }) => memberId ?? null,
-    },
-    {
-      name: "limit",
-      head: "Limit",
-      cell: ({ limitId, name }, c) => <a href={pathIn(c, `usage-limits/${limitId}`)}>{name}</a>,
-      value: ({ name }) => name,
-    },
-    {
-      name: "used",
-      head: numberHead("Used"),
-      cell: ({ used, unit }) => `${amountText(used)} ${unit}`,
-      value: ({ used }) => used,
-    },
-    {
-      name: "amount",
-      head: numberHead("Of"),
-      cell: ({ amount, unit }) => `${amountText(amount ?? 0)} ${unit}`,
-      value: ({ amount }) => amount,
-    },
+    shownColumn("memberId", "Member", ({ memberId }) => memberId ?? null),
+    linkColumn(
+      "limit",
+      "Limit",
+      ({ name }) => name,
+      ({ limitId }) => `usage-limits/${limitId}`,
+    ),
+    quantityColumn("used", "Used", ({ used, unit }) => [used, unit]),
+    quantityColumn("amount", "Of", ({ amount, unit }) => [amount, unit]),
     textColumn("every", "Every"),
     timeColumn("resetsAt", "Resets"),
   ],
@@ -78,12 +70,7 @@ export const memberList = listRoutes<MembersOutput["members"][number], unknown>(
   columns: [
     userColumn("memberId", "Member"),
     numberColumn("events", "Events"),
-    {
-      name: "debited",
-      head: "Debited",
-      cell: ({ debited }) => quantitiesText(debited) || "nothing",
-      value: ({ debited }) => quantitiesText(debited),
-    },
+    shownColumn("debited", "Debited", ({ debited }) => quantitiesText(debited) || "nothing"),
     timeColumn("lastUsedAt", "Last use"),
   ],
   filters: [{ name: "userId" }],
@@ -105,16 +92,12 @@ export const erasureList = listRoutes<ErasureOutput, unknown>({
   section: "people",
   about: "Newest first. A receipt names nobody.",
   columns: [
-    {
-      name: "erasureId",
-      head: "Erasure",
-      cell: ({ erasureId }, c) => (
-        <a href={pathIn(c, `people/erasures/${erasureId}`)}>
-          <code>{erasureId}</code>
-        </a>
-      ),
-      value: ({ erasureId }) => erasureId,
-    },
+    linkColumn(
+      "erasureId",
+      "Erasure",
+      ({ erasureId }) => erasureId,
+      ({ erasureId }) => `people/erasures/${erasureId}`,
+    ),
     timeColumn("startedAt", "Started"),
     timeColumn("completedAt", "Completed", "not yet"),
     {
@@ -131,12 +114,7 @@ export const erasureList = listRoutes<ErasureOutput, unknown>({
       value: ({ status, liftedAt }) => (liftedAt === null ? status : "lifted"),
     },
     numberColumn("distinctIdCount", "Ids"),
-    {
-      name: "reason",
-      head: "Reason",
-      cell: ({ reason }) => reason?.replaceAll("_", " ") ?? "none given",
-      value: ({ reason }) => reason,
-    },
+    shownColumn("reason", "Reason", ({ reason }) => reason?.replaceAll("_", " ") ?? "none given"),
     textColumn("by", "By"),
   ],
   read: (c) => (page) => listErasures(c.var.ctx, page),

@@ -6,6 +6,7 @@ import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { iso, parseTimestamp } from "../lib/time.ts";
 import { fromLocalMs } from "../lib/time-zone.ts";
+import { Facts } from "./components.tsx";
 import { Confirm, formFields, redirectAfter, warnAboutId } from "./confirm.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
 import {
@@ -125,18 +126,20 @@ async function confirmRecurring(c: Context<DashboardEnv>, form: Form, refused?: 
       change={`${RECURRING_PATH}${queryString(formFields(form))}`}
       warnings={warnings}
     >
-      <dl class="facts">
-        <dt>User</dt>
-        <dd>{input.userId}</dd>
-        <dt>Pack</dt>
-        <dd>{packs.find(({ packId }) => packId === input.packId)?.packName ?? input.packId}</dd>
-        <dt>Granted</dt>
-        <dd>
-          every {everyText(input.every, input.timeZone)}, from{" "}
-          {form.startsAt ? `${form.startsAt} ${input.timeZone}` : "now"}
-          {form.endsAt ? `, none from ${form.endsAt} ${input.timeZone}` : ""}
-        </dd>
-      </dl>
+      <Facts
+        of={[
+          ["User", input.userId],
+          ["Pack", packs.find(({ packId }) => packId === input.packId)?.packName ?? input.packId],
+          [
+            "Granted",
+            <>
+              every {everyText(input.every, input.timeZone)}, from{" "}
+              {form.startsAt ? `${form.startsAt} ${input.timeZone}` : "now"}
+              {form.endsAt ? `, none from ${form.endsAt} ${input.timeZone}` : ""}
+            </>,
+          ],
+        ]}
+      />
       <p>Due periods are granted at once.</p>
     </Confirm>,
   );

@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { UNITS } from "../books/amounts/amount.ts";
 import { DayChart, type Series } from "./chart.tsx";
-import { Amounts, numberHead, Table } from "./components.tsx";
+import { Amounts, numberHead, type Tab, Table, Tabs } from "./components.tsx";
 import { AHEAD_DAYS } from "./figures/business.ts";
 import type { Figure, PackFigure } from "./figures/read.ts";
 import { type FigureName, figurePath } from "./figures.tsx";
@@ -84,7 +84,7 @@ const Ranges = ({ c, days, isCompared }: { c: Context<DashboardEnv>; days: numbe
   );
 };
 
-/** Shows granted and spent amounts by day, in a chart for each unit, and upcoming expiries. */
+/** Shows a chart of the amounts that were granted and spent by day, or that will expire, of one unit at a time. */
 const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boolean }) => {
   const { granted, spent, expiring, business } = overview;
   const units = UNITS.filter((unit) =>
@@ -96,39 +96,38 @@ const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boole
     days: inSpan(now, unit, overview),
     hrefOf: (date) => pathIn(c, figurePath(kind, { unit, from: date, to: date })),
   });
+  const ofUnits = units.map((unit): Tab => {
+    const series = [seriesOf("Granted", "granted", granted, unit), seriesOf("Spent", "spent", spent, unit)];
+    const before = { name: "Spent before", days: inSpan(spent.before, unit, overview) };
+    const [grantedSum, spentSum] = series.map((days) => shortAmount(sumOf(days)));
+    const chart = (
+      <DayChart
+        label={`Granted and spent, ${unit}`}
+        total={`${grantedSum} granted, ${spentSum} spent`}
+        series={isCompared ? [...series, before] : series}
+      />
+    );
+    return { id: `chart-${unit}`, name: unit, children: chart };
+  });
+  const ofExpiries = expiring.map((figure): Tab => {
+    const { unit, days } = figure;
+    const hrefOf = (date: string) => pathIn(c, figurePath("expiring", { unit, from: date, to: date }));
+    const chart = (
+      <>
+        <DayChart
+          label={`Expiring in ${AHEAD_DAYS} days, ${unit}`}
+          href={pathIn(c, figurePath("expiring", { unit, ...daysOfFigure(figure) }))}
+          total={shortAmount(sumOf(figure))}
+          series={[{ name: "Expiring", days, hrefOf }]}
+        />
+        {business !== null && <Updated at={business.finishedAt} />}
+      </>
+    );
+    return { id: `chart-expiring-${unit}`, name: `expiring ${unit}`, children: chart };
+  });
   return (
-    <section class="two" aria-label="Credits by day">
-      {units.map((unit) => {
-        const series = [seriesOf("Granted", "granted", granted, unit), seriesOf("Spent", "spent", spent, unit)];
-        const before = { name: "Spent before", days: inSpan(spent.before, unit, overview) };
-        const [grantedSum, spentSum] = series.map((days) => shortAmount(sumOf(days)));
-        return (
-          <div class="card">
-            <DayChart
-              label={`Granted and spent, ${unit}`}
-              total={`${grantedSum} granted, ${spentSum} spent`}
-              series={isCompared ? [...series, before] : series}
-            />
-          </div>
-        );
-      })}
-      {expiring.map((figure) => (
-        <div class="card">
-          <DayChart
-            label={`Expiring in ${AHEAD_DAYS} days, ${figure.unit}`}
-            href={pathIn(c, figurePath("expiring", { unit: figure.unit, ...daysOfFigure(figure) }))}
-            total={shortAmount(sumOf(figure))}
-            series={[
-              {
-                name: "Expiring",
-                days: figure.days,
-                hrefOf: (date) => pathIn(c, figurePath("expiring", { unit: figure.unit, from: date, to: date })),
-              },
-            ]}
-          />
-          {business !== null && <Updated at={business.finishedAt} />}
-        </div>
-      ))}
+    <section class="card" aria-label="Credits by day">
+      <Tabs label="Unit" tabs={[...ofUnits, ...ofExpiries]} />
     </section>
   );
 };
@@ -196,26 +195,25 @@ const Rejections = ({ c, overview }: OverviewProps) => {
     // A rejected link leaves only its event.
     ["Identity links refused", links, undefined],
   ];
+  const tabs = cards.flatMap(([label, figures, path]) =>
+    figures.map((figure): Tab => {
+      const sum = sumOf(figure);
+      const href = path === undefined || sum === 0 ? undefined : pathIn(c, path);
+      const total = sum === 0 ? "0" : amountText(sum);
+      return {
+        id: label.replaceAll(/[^a-z]+/gi, "-").toLowerCase(),
+        name: `${label}: ${total}`,
+        children: <DayChart label={label} href={href} total={total} series={[{ name: label, days: figure.days }]} />,
+      };
+    }),
+  );
   return (
-    <section aria-label="Refusals and exports">
+    <section class="card" aria-label="Refusals and exports">
       <div class="card-head">
         <h2>Rejections and exports, last {days} days</h2>
         <a href={pathIn(c, "usage-limits/reached")}>Users at a limit</a>
       </div>
-      <div class="cards">
-        {cards.flatMap(([label, figures, path]) =>
-          figures.map((figure) => {
-            const sum = sumOf(figure);
-            const href = path === undefined || sum === 0 ? undefined : pathIn(c, path);
-            const total = sum === 0 ? "0" : amountText(sum);
-            return (
-              <div class="card">
-                <DayChart label={label} href={href} total={total} series={[{ name: label, days: figure.days }]} />
-              </div>
-            );
-          }),
-        )}
-      </div>
+      <Tabs label="Figure" tabs={tabs} />
       <p class="soft">
         Purser rejects an identity link, but keeps its event, if a publishable key sends it and the other id is a user,
         is linked already, or neither id is known as a user's. Your server can link them with a secret key.

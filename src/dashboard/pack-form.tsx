@@ -91,10 +91,8 @@ export const PackForm = ({ c, packId, draft, version, rejection, ruleTest }: Pac
           </div>
           <RuleFields prefix="" rules={draft.rules} rejection={rejection} param="matches" />
         </fieldset>
-      </section>
-      {/* This button stands before the tester, because Enter presses the first button of a form. */}
-      <section class="card">
-        {packId !== null && <p>Existing balances do not change. Changes apply to new grants.</p>}
+        {packId !== null && <p class="soft">Existing balances do not change. Changes apply to new grants.</p>}
+        {/* This button stands before the tester, because Enter presses the first button of a form. */}
         <div class="row">
           <button type="submit">{packId === null ? "Create pack" : "Save pack"}</button>
           <a class="button quiet" href={pathIn(c, "packs")}>

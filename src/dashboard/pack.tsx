@@ -10,6 +10,7 @@ import { type PackOutput, presentPack, readPack } from "../catalog/pack.ts";
 import { listAuditOf } from "../catalog/search-audit.ts";
 import type { PurserError } from "../errors.ts";
 import { AuditTable } from "./audit.tsx";
+import { Facts } from "./components.tsx";
 import { Confirm, formFields } from "./confirm.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
 import { amountText, timeText } from "./format.tsx";
@@ -97,16 +98,13 @@ const Archived = ({ c, pack }: { c: Context<DashboardEnv>; pack: PackOutput }) =
 const Stored = ({ pack }: { pack: PackOutput }) => (
   <section class="card" aria-label="The stored version">
     <h2>As it is now: version {pack.version}</h2>
-    <dl class="facts">
-      <dt>Name</dt>
-      <dd>{pack.packName}</dd>
-      <dt>Expires after</dt>
-      <dd>{pack.defaultExpiryDays === null ? "never" : `${pack.defaultExpiryDays} days`}</dd>
-      <dt>Contents</dt>
-      <dd>
-        <Contents pack={pack} />
-      </dd>
-    </dl>
+    <Facts
+      of={[
+        ["Name", pack.packName],
+        ["Expires after", pack.defaultExpiryDays === null ? "never" : `${pack.defaultExpiryDays} days`],
+        ["Contents", <Contents pack={pack} />],
+      ]}
+    />
     <p class="soft">
       Your version is in the form below, and is not saved. Saving it replaces version {pack.version}. The history says
       who changed it.

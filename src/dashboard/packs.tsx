@@ -1,11 +1,10 @@
-import type { Context } from "hono";
-import type { Child } from "hono/jsx";
 import type { MatchRule } from "../books/amounts/match.ts";
 import { listPacks, type PackOutput } from "../catalog/pack.ts";
-import { Empty, Id, Table } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
-import { amountText, Time } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { shownColumn, timeColumn } from "./columns.tsx";
+import { Empty, Id, Tag } from "./components.tsx";
+import { amountText } from "./format.tsx";
+import { pathIn } from "./layout.tsx";
+import { listRoutes, type Resource } from "./resource.tsx";
 
 /** Shows what a balance or pack pays for: `event`, `event · model`, or `* · model` for a rule with a model only. */
 export const RuleList = ({ matches }: { matches: readonly MatchRule[] }) => (
@@ -43,56 +42,49 @@ export const Contents = ({ pack }: { pack: PackOutput }) =>
     ))
   );
 
-async function packsPage(c: Context<DashboardEnv>) {
-  const { packs } = await listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_PACKS_MAX);
-  const table = (label: string, some: readonly PackOutput[], empty: Child) => (
-    <Table
-      label={label}
-      csv="packs"
-      head={["Name", "Contents", "Expires after", "Pack id", "Created"]}
-      empty={empty}
-      rows={some.map((pack) => [
-        <a href={pathIn(c, `packs/${pack.packId}`)}>{pack.packName}</a>,
-        <Contents pack={pack} />,
-        pack.defaultExpiryDays === null ? "never" : `${pack.defaultExpiryDays} days`,
-        <Id id={pack.packId} />,
-        <Time at={pack.createdAt} />,
-      ])}
-    />
-  );
-  const archived = packs.filter((pack) => pack.archivedAt !== null);
-  return page(
-    c,
+const packsList: Resource<PackOutput> = {
+  path: "packs",
+  title: "Credit packs",
+  section: "packs",
+  label: "Packs",
+  about: "Live and test mode share packs.",
+  columns: [
     {
-      title: "Credit packs",
-      section: "packs",
-      notice: PACK_NOTICES[c.req.query("notice") ?? ""],
-      actions: (
-        <a class="button" href={pathIn(c, "packs/new")}>
-          New pack
-        </a>
+      name: "packName",
+      head: "Name",
+      cell: ({ packId, packName, archivedAt }, c) => (
+        <>
+          <a href={pathIn(c, `packs/${packId}`)}>{packName}</a>{" "}
+          {archivedAt === null ? null : <Tag kind="revoked">archived</Tag>}
+        </>
       ),
+      value: ({ packName }) => packName,
     },
-    <>
-      <section class="card">
-        {table(
-          "Packs",
-          packs.filter((pack) => pack.archivedAt === null),
-          <Empty icon="packs" title="No packs yet">
-            A pack defines what a grant issues: amounts, the events that they pay for, and when they expire.
-          </Empty>,
-        )}
-        <p class="soft">Live and test mode share packs.</p>
-        {packs.length === SHOWN_PACKS_MAX && <p class="soft">Showing the first {SHOWN_PACKS_MAX}.</p>}
-      </section>
-      {archived.length > 0 && (
-        <section class="card">
-          <h2>Archived</h2>
-          {table("Archived packs", archived, "")}
-        </section>
-      )}
-    </>,
-  );
-}
+    { name: "contents", head: "Contents", cell: (pack) => <Contents pack={pack} /> },
+    shownColumn("defaultExpiryDays", "Expires after", ({ defaultExpiryDays }) =>
+      defaultExpiryDays === null ? "never" : `${defaultExpiryDays} days`,
+    ),
+    { name: "packId", head: "Pack id", cell: ({ packId }) => <Id id={packId} />, value: ({ packId }) => packId },
+    timeColumn("createdAt", "Created"),
+  ],
+  read: (c) => async () => {
+    const { packs } = await listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_PACKS_MAX);
+    const isArchived = ({ archivedAt }: PackOutput) => Number(archivedAt !== null);
+    return { rows: packs.toSorted((a, b) => isArchived(a) - isArchived(b)), nextCursor: null };
+  },
+  empty: (
+    <Empty icon="packs" title="No packs yet">
+      A pack defines what a grant issues: amounts, the events that they pay for, and when they expire.
+    </Empty>
+  ),
+  notices: PACK_NOTICES,
+  actions: (c) => (
+    <a class="button" href={pathIn(c, "packs/new")}>
+      New pack
+    </a>
+  ),
+  foot: (_, { list }) =>
+    list.rows.length === SHOWN_PACKS_MAX ? <p class="soft">Showing the first {SHOWN_PACKS_MAX}.</p> : null,
+};
 
-export const packsRoutes = createDashboardRoutes().get("/packs", packsPage);
+export const packsRoutes = listRoutes(packsList);

@@ -7,12 +7,12 @@ import type { PurserError } from "../errors.ts";
 import { findPayment, type PaymentOutput } from "../payments/payment-lists.ts";
 import { previewPaymentRefund, previewSettlement, settlePayment } from "../payments/settle-by-hand.ts";
 import { readStripe } from "../payments/stripe-setting.ts";
-import { numberHead, Table } from "./components.tsx";
+import { Facts, Id, numberHead, type ShownFact, Table } from "./components.tsx";
 import { assertSure, Confirm, formFields, warnAboutAmount, warnAboutId } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
 import { amountText, moneyText, queryString, Time } from "./format.tsx";
-import { GrantFields, IssuedFacts, listOfferedPacks } from "./grant.tsx";
+import { GrantFields, issuedFacts, listOfferedPacks } from "./grant.tsx";
 import { page } from "./layout.tsx";
 import { ALREADY_SPENT, BalanceLink, paymentPath, stripeUrl, UserLink } from "./links.tsx";
 import { StatusTag } from "./payments.tsx";
@@ -30,33 +30,25 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, rejecti
     { title: `Payment ${payment.paymentKey}`, section: "payments", rejection, notice },
     <>
       <section class="card">
-        <dl class="facts">
-          <dt>Status</dt>
-          <dd>
-            <StatusTag payment={payment} />
-          </dd>
-          <dt>User</dt>
-          <dd>{payment.userId === null ? "not known" : <UserLink c={c} id={payment.userId} />}</dd>
-          <dt>Ids at Stripe</dt>
-          <dd>
-            {payment.names.map((name) => (
-              <div>
-                <a href={stripeUrl(name, mode)}>
-                  <code>{name}</code>
-                </a>
-              </div>
-            ))}
-          </dd>
-          <dt>Granted by</dt>
-          <dd>{payment.settledBy === "admin" ? "hand" : (payment.settledBy ?? "nobody yet")}</dd>
-          <dt>Paid</dt>
-          <dd>{moneyText(payment.captured, payment.currency)}</dd>
-          <dt>Refunded</dt>
-          <dd>{moneyText(payment.refunded, payment.currency)}</dd>
-          <dt>Withheld</dt>
-          <dd>{moneyText(payment.withheld, payment.currency)}</dd>
-          {payment.invoice !== null && <InvoiceFacts payment={payment} invoice={payment.invoice} />}
-        </dl>
+        <Facts
+          of={[
+            ["Status", <StatusTag payment={payment} />],
+            ["User", payment.userId === null ? "not known" : <UserLink c={c} id={payment.userId} />],
+            [
+              "Ids at Stripe",
+              payment.names.map((name) => (
+                <div>
+                  <Id id={name} href={stripeUrl(name, mode)} />
+                </div>
+              )),
+            ],
+            ["Granted by", payment.settledBy === "admin" ? "hand" : (payment.settledBy ?? "nobody yet")],
+            ["Paid", moneyText(payment.captured, payment.currency)],
+            ["Refunded", moneyText(payment.refunded, payment.currency)],
+            ["Withheld", moneyText(payment.withheld, payment.currency)],
+            ...(payment.invoice === null ? [] : invoiceFacts(payment, payment.invoice)),
+          ]}
+        />
       </section>
       <section class="card">
         <h2>Balances</h2>
@@ -115,21 +107,15 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, rejecti
   );
 }
 
-const InvoiceFacts = (props: { payment: PaymentOutput; invoice: NonNullable<PaymentOutput["invoice"]> }) => {
-  const { payment, invoice } = props;
-  return (
-    <>
-      <dt>Bought by its invoice</dt>
-      <dd>{moneyText(invoice.bought, payment.currency)}</dd>
-      <dt>Returned by its invoice</dt>
-      <dd>{moneyText(invoice.returned, payment.currency)}</dd>
-      <dt>Paid by the customer's carry</dt>
-      <dd>{moneyText(invoice.carried, payment.currency)}</dd>
-      <dt>Share of the lines that is granted</dt>
-      <dd>{`${Math.floor(invoice.share * 10_000) / 100} %`}</dd>
-    </>
-  );
-};
+const invoiceFacts = (
+  { currency }: PaymentOutput,
+  { bought, returned, carried, share }: NonNullable<PaymentOutput["invoice"]>,
+): readonly ShownFact[] => [
+  ["Bought by its invoice", moneyText(bought, currency)],
+  ["Returned by its invoice", moneyText(returned, currency)],
+  ["Paid by the customer's carry", moneyText(carried, currency)],
+  ["Share of the lines that is granted", `${Math.floor(share * 10_000) / 100} %`],
+];
 
 interface NamedGrant {
   /** A pack's id or name. */
@@ -286,24 +272,17 @@ async function confirmSettlement(c: Context<DashboardEnv>, key: string, form: Fo
       change={`payments/${encodeURIComponent(key)}${queryString(formFields(form))}`}
       warnings={[...warnAboutUser, ...warnings]}
     >
-      <dl class="facts">
-        <dt>Payment</dt>
-        <dd>
-          {payment.paymentKey}: {moneyText(payment.captured, payment.currency)} paid
-        </dd>
-        <dt>User</dt>
-        <dd>{input.userId}</dd>
-        <IssuedFacts plan={plan} totals={totals} quantity={form.quantity} />
-        {payment.refunded + payment.withheld > 0 && (
-          <>
-            <dt>Taken back at once</dt>
-            <dd>
-              The share of what is refunded or withheld at Stripe:{" "}
-              {moneyText(payment.refunded + payment.withheld, payment.currency)}.
-            </dd>
-          </>
-        )}
-      </dl>
+      <Facts
+        of={[
+          ["Payment", `${payment.paymentKey}: ${moneyText(payment.captured, payment.currency)} paid`],
+          ["User", input.userId],
+          ...issuedFacts({ plan, totals, quantity: form.quantity }),
+          payment.refunded + payment.withheld > 0 && [
+            "Taken back at once",
+            `The share of what is refunded or withheld at Stripe: ${moneyText(payment.refunded + payment.withheld, payment.currency)}.`,
+          ],
+        ]}
+      />
     </Confirm>,
   );
 }

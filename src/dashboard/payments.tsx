@@ -6,7 +6,7 @@ import { setCarry } from "../payments/change-carry.ts";
 import { listPayments, type PaymentOutput } from "../payments/payment-lists.ts";
 import { readStripe } from "../payments/stripe-setting.ts";
 import { timeColumn, userColumn } from "./columns.tsx";
-import { Id, numberHead, Tag } from "./components.tsx";
+import { Facts, Id, numberHead, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
@@ -113,7 +113,7 @@ const paymentsList: Resource<PaymentRow, Pick<Listed, "sums" | "carry">> = {
   },
   empty: "No payments.",
   words: ["Newest payments", "Older payments"],
-  foot: (_, { first }) => <Sums sums={first?.sums ?? []} carry={first?.carry ?? []} />,
+  foot: (_, { first }) => <PaymentSums sums={first?.sums ?? []} carry={first?.carry ?? []} />,
   below: async (c, { rejection }) => {
     const { appId, mode } = c.var.ctx.environment;
     return (
@@ -134,17 +134,17 @@ const filtersOf = (form: Form): Form =>
   );
 
 /** Shows the sums of the payments that pass the filters, and the carry of their customers. */
-const Sums = ({ sums, carry }: Required<Pick<Listed, "sums" | "carry">>) => (
+const PaymentSums = ({ sums, carry }: Required<Pick<Listed, "sums" | "carry">>) => (
   <>
     {sums?.map(({ currency, captured, refunded, withheld }) => (
-      <dl class="facts" aria-label={`Sums in ${currency}`}>
-        <dt>Paid</dt>
-        <dd>{moneyText(captured, currency)}</dd>
-        <dt>Refunded</dt>
-        <dd>{moneyText(refunded, currency)}</dd>
-        <dt>Withheld</dt>
-        <dd>{moneyText(withheld, currency)}</dd>
-      </dl>
+      <Facts
+        label={`Sums in ${currency}`}
+        of={[
+          ["Paid", moneyText(captured, currency)],
+          ["Refunded", moneyText(refunded, currency)],
+          ["Withheld", moneyText(withheld, currency)],
+        ]}
+      />
     ))}
     {carry?.map(({ customer, currency, amount }) => (
       <p>

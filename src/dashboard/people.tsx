@@ -1,85 +1,103 @@
 import type { Context } from "hono";
 import { findPeople, recentPeople } from "../people/list-people.ts";
-import { numberHead, Pager, Table, Tag } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
-import { queryString, Time } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { numberColumn, timeColumn } from "./columns.tsx";
+import { Tag } from "./components.tsx";
+import { createDashboardRoutes, type DashboardEnv, type Form, textField } from "./form.ts";
+import { queryString } from "./format.tsx";
+import { pathIn } from "./layout.tsx";
 import { PersonLink } from "./links.tsx";
-import { FindPerson, personPage } from "./person.tsx";
+import { personPage } from "./person.tsx";
+import { listPage, listRoutes, type Resource } from "./resource.tsx";
 
-const PEOPLE_ROWS = 50;
+type ListedPerson = Awaited<ReturnType<typeof findPeople>>["people"][number];
+
+const personSearch = (form: Form): string | undefined => textField(form, "q")?.trim() || undefined;
 
 /**
- * Returns people: by default those with the latest events first, where that is known; otherwise those that match the search or
- * the list's cursor.
+ * The list of people: by default those with the latest events first, where that is known; otherwise those that match the search
+ * or the list's cursor, by id.
  */
-async function readPeople(c: Context<DashboardEnv>, q: string | undefined, cursor: string | undefined) {
-  const { ctx } = c.var;
-  if (q === undefined && c.req.query("by") !== "id") {
-    const recent = await recentPeople(ctx, { limit: PEOPLE_ROWS, cursor });
-    if (recent.people.length > 0 || cursor !== undefined) return { ...recent, isRecent: true };
-  }
-  return { ...(await findPeople(ctx, { beginning: q ?? "", limit: PEOPLE_ROWS, cursor })), isRecent: false };
-}
+const peopleList: Resource<ListedPerson, { readonly isRecent?: boolean }> = {
+  path: "people",
+  title: "People",
+  section: "people",
+  columns: [
+    {
+      name: "distinctId",
+      head: "Distinct id",
+      cell: ({ distinctId, isIdentified }, c) => (
+        <>
+          <PersonLink c={c} id={distinctId} /> {isIdentified ? <Tag kind="active">identified</Tag> : null}
+        </>
+      ),
+      value: ({ distinctId }) => distinctId,
+    },
+    timeColumn("lastSeenAt", "Last seen"),
+    timeColumn("firstSeenAt", "First seen"),
+    numberColumn("eventCount", "Events"),
+    {
+      name: "claimedBy",
+      head: "Linked to",
+      cell: ({ claimedBy }, c) => (claimedBy === null ? "" : <PersonLink c={c} id={claimedBy} />),
+      value: ({ claimedBy }) => claimedBy,
+    },
+  ],
+  filters: [{ name: "q", label: "Distinct id", placeholder: "Or its beginning" }, { name: "by" }],
+  read: (c, form) => {
+    const q = personSearch(form);
+    let isRecent = q === undefined && form.by !== "id";
+    return async (page) => {
+      if (isRecent) {
+        const { people, nextCursor } = await recentPeople(c.var.ctx, page);
+        if (people.length > 0 || page.cursor !== undefined) return { rows: people, nextCursor, isRecent };
+        isRecent = false;
+      }
+      const { people, nextCursor } = await findPeople(c.var.ctx, { beginning: q ?? "", ...page });
+      return { rows: people, nextCursor };
+    };
+  },
+  kept: (form, first) =>
+    personSearch(form) !== undefined || first === null || first.isRecent === true ? {} : { by: "id" },
+  empty: "No people yet. Ids appear with analytics events.",
+  words: ["First ids", "More ids"],
+  foot: (c, { first }) =>
+    first?.isRecent === true ? (
+      <p class="soft">
+        The latest activity first, by the day. Approximate. Devices without an identified person are not listed.{" "}
+        <a href={pathIn(c, "people?by=id")}>All ids, by id</a>
+      </p>
+    ) : null,
+  below: (c) => (
+    <p class="soft">
+      <a href={pathIn(c, "people/erasures")}>Erasures</a> ·{" "}
+      <a href={pathIn(c, "figures?figure=minted")}>Export links created</a> ·{" "}
+      <a href={pathIn(c, "figures?figure=opened")}>Export links opened</a>
+    </p>
+  ),
+};
 
 /** Shows people whose ids begin with a text. Opens the person if only one matches. */
-async function peoplePage(c: Context<DashboardEnv>) {
-  const form = c.req.query();
-  const [q, cursor] = [textField(form, "q")?.trim() || undefined, textField(form, "cursor")];
-  const { people, nextCursor, isRecent } = await readPeople(c, q, cursor);
+async function searchPeople(c: Context<DashboardEnv>, q: string) {
+  const { people } = await findPeople(c.var.ctx, { beginning: q, limit: 2, cursor: undefined });
   const isAlone = people.length === 0 || (people.length === 1 && people[0]?.distinctId === q);
   const open = `${pathIn(c, "people")}${queryString({ distinctId: q })}`;
-  if (q !== undefined && isAlone && cursor === undefined) return c.redirect(open, 303);
-  const by = isRecent || q !== undefined ? undefined : "id";
-  const link = (more: { cursor?: string }) => `${pathIn(c, "people")}${queryString({ q, by, ...more })}`;
-  return page(
-    c,
-    { title: "People", section: "people" },
-    <>
-      <FindPerson c={c} distinctId={q} />
-      <p>
-        <a href={pathIn(c, "people/erasures")}>Erasures</a> ·{" "}
-        <a href={pathIn(c, "figures?figure=minted")}>Export links created</a> ·{" "}
-        <a href={pathIn(c, "figures?figure=opened")}>Export links opened</a>
+  if (isAlone && c.req.query("cursor") === undefined) return c.redirect(open, 303);
+  return listPage(c, {
+    ...peopleList,
+    above: () => (
+      <p class="card">
+        <a href={open}>Open the id “{q}”</a>, even if nothing is stored under it.
       </p>
-      {q !== undefined && (
-        <p class="card">
-          <a href={open}>Open the id “{q}”</a>, even if nothing is stored under it.
-        </p>
-      )}
-      <section class="card">
-        {isRecent && (
-          <p class="soft">
-            The latest activity first, by the day. Approximate. Devices without an identified person are not listed.{" "}
-            <a href={`${pathIn(c, "people")}${queryString({ by: "id" })}`}>All ids, by id</a>
-          </p>
-        )}
-        <Table
-          label="People"
-          csv="people"
-          head={["Distinct id", "Last seen", "First seen", numberHead("Events"), "Linked to"]}
-          empty="No people yet. Ids appear with analytics events."
-          rows={people.map((each) => [
-            <>
-              <PersonLink c={c} id={each.distinctId} /> {each.isIdentified ? <Tag kind="active">identified</Tag> : null}
-            </>,
-            <Time at={each.lastSeenAt} />,
-            <Time at={each.firstSeenAt} />,
-            <span class="num">{each.eventCount}</span>,
-            each.claimedBy === null ? "" : <PersonLink c={c} id={each.claimedBy} />,
-          ])}
-        />
-        <Pager
-          first={cursor === undefined ? null : link({})}
-          next={nextCursor && link({ cursor: nextCursor })}
-          words={["First ids", "More ids"]}
-        />
-      </section>
-    </>,
-  );
+    ),
+  });
 }
 
-export const peopleRoutes = createDashboardRoutes().get("/people", (c) => {
-  const distinctId = textField(c.req.query(), "distinctId");
-  return distinctId === undefined ? peoplePage(c) : personPage(c, distinctId);
-});
+export const peopleRoutes = createDashboardRoutes()
+  .get("/people", (c, next) => {
+    const form = c.req.query();
+    const distinctId = textField(form, "distinctId");
+    if (distinctId !== undefined) return personPage(c, distinctId);
+    const q = personSearch(form);
+    return q === undefined ? next() : searchPeople(c, q);
+  })
+  .route("/", listRoutes(peopleList));

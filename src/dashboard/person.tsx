@@ -7,7 +7,7 @@ import { revokeLinks } from "../exports/end-links.ts";
 import { listExportEvents } from "../exports/export-audit.ts";
 import { CLAIMS_A_DAY_MAX, CLAIMS_MADE_MAX } from "../people/claims.ts";
 import { type Profile, readEventProperties, readProfile } from "../people/profile.ts";
-import { CopyBox, numberHead, Table, Tag } from "./components.tsx";
+import { CopyBox, Facts, numberHead, Table, Tag } from "./components.tsx";
 import { Field, Hidden } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
 import { amountText, queryString, Time, timeText } from "./format.tsx";
@@ -66,21 +66,25 @@ const PersonFacts = ({ profile }: { profile: Profile }) => (
     {profile.person === null ? (
       <p class="empty">No person has this id. Data stored under the id is shown below.</p>
     ) : (
-      <dl class="facts">
-        <dt>Person id</dt>
-        <dd>
-          <code>{profile.person.personId}</code>{" "}
-          {profile.person.isIdentified ? <Tag kind="active">identified</Tag> : null}
-        </dd>
-        <dt>First and last seen (UTC)</dt>
-        <dd>
-          {timeText(profile.person.createdAt)} to {timeText(profile.person.lastSeenAt)}
-        </dd>
-        <dt>Properties set with secret keys</dt>
-        <dd>{propertiesText(profile.person.verifiedProperties)}</dd>
-        <dt>Properties set with other keys</dt>
-        <dd>{propertiesText(profile.person.otherProperties)}</dd>
-      </dl>
+      <Facts
+        of={[
+          [
+            "Person id",
+            <>
+              <code>{profile.person.personId}</code>{" "}
+              {profile.person.isIdentified ? <Tag kind="active">identified</Tag> : null}
+            </>,
+          ],
+          [
+            "First and last seen (UTC)",
+            <>
+              {timeText(profile.person.createdAt)} to {timeText(profile.person.lastSeenAt)}
+            </>,
+          ],
+          ["Properties set with secret keys", propertiesText(profile.person.verifiedProperties)],
+          ["Properties set with other keys", propertiesText(profile.person.otherProperties)],
+        ]}
+      />
     )}
   </section>
 );

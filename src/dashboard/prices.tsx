@@ -2,17 +2,20 @@ import type { Context } from "hono";
 import * as z from "zod";
 import { usageFields } from "../api/usage/usage-shapes.ts";
 import { meters } from "../books/amounts/amount-fields.ts";
-import type { CostRule, MeterPrice, PriceRule } from "../books/prices/price.ts";
-import { listPriceLists, readPriceList } from "../books/prices/price-lists.ts";
+import type { CostRule, PriceRule } from "../books/prices/price.ts";
+import { deletePriceList, listPriceLists, readPriceList } from "../books/prices/price-lists.ts";
 import { previewPrice, type UsagePrice } from "../books/usage/preview-price.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { lazy } from "../http/lazy.ts";
 import { exactNumber } from "../lib/json.ts";
 import { numberHead, Table, Tag } from "./components.tsx";
+import { Confirm } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
+import { submit } from "./form-card.tsx";
 import { quantitiesText, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
+import { conditionText, metersText } from "./price-draft.ts";
 
 const VERSIONS_SHOWN = 100;
 
@@ -41,6 +44,25 @@ async function priceAsked(c: Context<DashboardEnv>, form: Form): Promise<UsagePr
   return previewPrice(c.var.ctx, parseForm(priceQuestion.unwrap(), question));
 }
 
+const NOTICES: Readonly<Record<string, string>> = {
+  made: "The version is made.",
+  deleted: "The scheduled version is deleted.",
+};
+
+const Actions = ({ c }: { c: Context<DashboardEnv> }) => (
+  <>
+    <a class="button" href={pathIn(c, "prices/edit")}>
+      Edit the list
+    </a>
+    <a class="button quiet" href={pathIn(c, "prices/compare")}>
+      Compare versions
+    </a>
+    <a class="button quiet" href={pathIn(c, "prices/margin")}>
+      Costs and debits
+    </a>
+  </>
+);
+
 async function priceListsPage(c: Context<DashboardEnv>) {
   const { appId, mode } = c.var.ctx.environment;
   const form: Form = c.req.query();
@@ -53,16 +75,17 @@ async function priceListsPage(c: Context<DashboardEnv>) {
   };
   return page(
     c,
-    { title: "Prices", section: "prices", rejection },
+    { title: "Prices", section: "prices", rejection, notice: NOTICES[form.notice ?? ""], actions: <Actions c={c} /> },
     <>
       <section class="card">
         <p class="soft">
-          A price list turns the meters of an event into quantities. A version is set by the API and never changes.
+          A price list turns the meters of an event into quantities. A version never changes: edit the list to make a
+          new one.
         </p>
         <Table
           label="Versions"
           head={[numberHead("Version"), "State", "In force from (UTC)", numberHead("Rules"), "Note"]}
-          empty="No price list: events send quantities."
+          empty="No price list yet: events send quantities. Edit the list to make its first version."
           rows={versions.map((listed) => [
             <a href={pathIn(c, `prices/${listed.version}`)}>{listed.version}</a>,
             state(listed),
@@ -89,7 +112,7 @@ async function priceListsPage(c: Context<DashboardEnv>) {
         {price !== null && price !== undefined && (
           <p role="status">
             {quantitiesText(price.quantities)}, by version {price.priceVersion},{" "}
-            {price.rules.map(({ unit, rule }) => `rule ${rule} (${unit})`).join(" and ")}.
+            {price.rules.map(({ unit, rule }) => `rule ${rule + 1} (${unit})`).join(" and ")}.
           </p>
         )}
       </form>
@@ -97,33 +120,70 @@ async function priceListsPage(c: Context<DashboardEnv>) {
   );
 }
 
-const priceText = (price: MeterPrice): string =>
-  typeof price === "number" ? `${price}` : `${price.amount} for ${price.units}`;
-
 /** The cells of a rule that price lists and costs have in common. */
 const cellsOfRule = ({ event, model, when, perEvent, per }: CostRule, index: number) => [
-  index,
+  index + 1,
   event ?? "all",
   model ?? "all",
-  when === undefined ? "" : `${when.meters.join(" + ")} above ${when.above}`,
+  conditionText(when),
   perEvent ?? "",
-  per === undefined
-    ? "any meters"
-    : Object.entries(per)
-        .map(([meter, price]) => `${meter}: ${priceText(price)}`)
-        .join(", "),
+  per === undefined ? "any meters" : metersText(per),
 ];
-const RULE_HEADS = [numberHead("Rule"), "Event", "Model", "When", numberHead("An event"), "Meters"];
+const RULE_HEADS = [numberHead("No."), "Event", "Model", "When", numberHead("An event"), "Meters"];
+
+const VersionActions = (props: { c: Context<DashboardEnv>; version: number; isScheduled: boolean }) => (
+  <>
+    <a class="button" href={pathIn(props.c, `prices/edit?version=${props.version}`)}>
+      Edit as a new version
+    </a>
+    <a class="button quiet" href={pathIn(props.c, `prices/compare?to=${props.version}`)}>
+      Compare
+    </a>
+    {props.isScheduled && (
+      <a class="button quiet danger" href={pathIn(props.c, `prices/${props.version}/delete`)}>
+        Delete
+      </a>
+    )}
+  </>
+);
+
+/** Returns the version in the path. */
+function versionOf(c: Context<DashboardEnv>): number {
+  const version = Number(c.req.param("version"));
+  if (version > Number.MAX_SAFE_INTEGER) throw new PurserError("not_found", "The price list has no such version.");
+  return version;
+}
+
+function deleteVersionPage(c: Context<DashboardEnv>, rejection?: PurserError) {
+  const version = versionOf(c);
+  return page(
+    c,
+    { title: `Delete version ${version}`, section: "prices", rejection },
+    <Confirm
+      c={c}
+      action={`prices/${version}/delete`}
+      fields={{}}
+      isDangerous
+      cancel={`prices/${version}`}
+      button="Delete version"
+    >
+      <p>Delete the scheduled version {version}? It never takes force, and its number is not used again.</p>
+    </Confirm>,
+  );
+}
 
 async function priceListPage(c: Context<DashboardEnv>) {
   const { appId, mode } = c.var.ctx.environment;
-  const version = Number(c.req.param("version"));
-  if (version > Number.MAX_SAFE_INTEGER) throw new PurserError("not_found", "The price list has no such version.");
+  const version = versionOf(c);
   const list = await readPriceList(c.var.root, appId, mode, version);
   const rules: readonly PriceRule[] = list.rules;
+  const isScheduled = Date.parse(list.effectiveAt) > c.var.ctx.now();
   return page(
     c,
-    { title: `Prices, version ${version}`, section: "prices" },
+    {
+      ...{ title: `Prices, version ${version}`, section: "prices", notice: NOTICES[c.req.query("notice") ?? ""] },
+      actions: <VersionActions c={c} version={version} isScheduled={isScheduled} />,
+    },
     <section class="card">
       <p class="soft">
         In force from {timeText(list.effectiveAt)} UTC. {list.note} Of each unit the first rule that matches gives the
@@ -144,4 +204,11 @@ async function priceListPage(c: Context<DashboardEnv>) {
 
 export const pricesRoutes = createDashboardRoutes()
   .get("/prices", (c) => priceListsPage(c))
-  .get("/prices/:version{[0-9]+}", (c) => priceListPage(c));
+  .get("/prices/:version{[0-9]+}", (c) => priceListPage(c))
+  .get("/prices/:version{[0-9]+}/delete", (c) => deleteVersionPage(c))
+  .post("/prices/:version{[0-9]+}/delete", (c) => {
+    const { appId, mode } = c.var.ctx.environment;
+    return submit(c, () => deletePriceList(c.var.admin, appId, mode, versionOf(c)), {
+      ...{ to: "prices?notice=deleted", again: (rejection) => deleteVersionPage(c, rejection) },
+    });
+  });

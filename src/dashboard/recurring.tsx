@@ -4,7 +4,7 @@ import { cancelRecurring, resumeRecurring } from "../books/recurring/cancel-recu
 import { listRecurring, type RecurringOutput } from "../books/recurring/recurring.ts";
 import { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { Id, Table, Tag } from "./components.tsx";
+import { Facts, Id, Table, Tag } from "./components.tsx";
 import { Confirm, redirectAfter, requireReason } from "./confirm.tsx";
 import { Choice, Hidden, LongText } from "./fields.tsx";
 import { createDashboardRoutes, type DashboardEnv, type Form, parseForm } from "./form.ts";
@@ -139,14 +139,17 @@ async function cancelPage(c: Context<DashboardEnv>, form: Form, rejection?: Purs
       cancel={userPath(userId)}
       isDangerous
     >
-      <dl class="facts">
-        <dt>User</dt>
-        <dd>{userId}</dd>
-        <dt>Recurring grant</dt>
-        <dd>
-          {grant.packName}, every {everyText(grant.every, grant.timeZone)} <code>{recurringId}</code>
-        </dd>
-      </dl>
+      <Facts
+        of={[
+          ["User", userId],
+          [
+            "Recurring grant",
+            <>
+              {grant.packName}, every {everyText(grant.every, grant.timeZone)} <code>{recurringId}</code>
+            </>,
+          ],
+        ]}
+      />
       <Choice
         label="When"
         name="at"

@@ -3,7 +3,7 @@ import { refundInput } from "../api/credits/refund-credits.ts";
 import { previewRefund, refundCredits } from "../books/credits/refund.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { numberHead, Table } from "./components.tsx";
+import { Facts, numberHead, Table } from "./components.tsx";
 import { Confirm, formFields, redirectAfter, requireReason } from "./confirm.tsx";
 import { Field, Hidden, LongText } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
@@ -82,18 +82,14 @@ async function confirmRefund(c: Context<DashboardEnv>, form: Form, refused?: Pur
       change={`users/refund${queryString(formFields({ ...form, refundRef }))}`}
       isDangerous
     >
-      <dl class="facts">
-        <dt>User</dt>
-        <dd>{input.userId}</dd>
-        <dt>Reference</dt>
-        <dd>
-          <code>{input.externalRef}</code>
-        </dd>
-        <dt>Share</dt>
-        <dd>{share === undefined ? "all that is left" : `${amountText(share.part)} of ${amountText(share.of)}`}</dd>
-        <dt>Reason</dt>
-        <dd>{input.reason}</dd>
-      </dl>
+      <Facts
+        of={[
+          ["User", input.userId],
+          ["Reference", <code>{input.externalRef}</code>],
+          ["Share", share === undefined ? "all that is left" : `${amountText(share.part)} of ${amountText(share.of)}`],
+          ["Reason", input.reason],
+        ]}
+      />
       <Table
         label="What the refund takes"
         head={["Balance", numberHead("Balance afterwards"), numberHead("Granted"), numberHead("Already spent")]}

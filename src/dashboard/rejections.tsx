@@ -1,10 +1,10 @@
-import type { Context } from "hono";
 import { type RejectionKind, type RejectionReason, readRejections } from "../db/rejections.ts";
-import { numberHead, Table } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
-import { amountText, quantitiesText, queryString, Time } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { codeColumn, numberColumn, shownColumn, textColumn, timeColumn } from "./columns.tsx";
+import type { Form } from "./form.ts";
+import { amountText, quantitiesText } from "./format.tsx";
+import { pathIn } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
+import { listRoutes, type Resource } from "./resource.tsx";
 
 const WHY_NOT_GRANTED: Readonly<Record<string, string>> = {
   credit_pack_not_found: "there is no such pack, or it is archived",
@@ -53,60 +53,51 @@ const REJECTION_LISTS: Readonly<Record<RejectionKind, { title: string; about: st
 
 const isKind = (text: string): text is RejectionKind => Object.hasOwn(REJECTION_LISTS, text);
 
-async function rejectionsPage(c: Context<DashboardEnv>) {
-  const requestedKind = c.req.query("kind") ?? "";
-  const kind = isKind(requestedKind) ? requestedKind : "shortage";
-  const { title, about, subject } = REJECTION_LISTS[kind];
-  const rejections = await readRejections(c.var.ctx, kind);
-  const isUsage = kind !== "failed_grant";
-  const isShortage = kind === "shortage";
-  return page(
-    c,
-    { title, section: "overview" },
-    <section class="card">
-      <p class="soft">
-        {about} The newest 200 of the last 30 days, one row for each user and{" "}
-        {isUsage ? "event and model" : "pack, with the reason of the last one"}. Approximate: a server process that ends
-        may not have written some.
-      </p>
-      <Table
-        label={title}
-        head={[
-          "User",
-          subject,
-          ...(isUsage ? ["Model"] : []),
-          ...(isShortage ? [numberHead("Missing, the last time")] : []),
-          "Why",
-          numberHead("Times"),
-          "Last",
-        ]}
-        csv={kind}
-        empty="Nothing was refused in the last 30 days."
-        rows={rejections.map(({ userId, subject, model, reason, times, lastAt }) => [
-          userId === null ? <span class="soft">erased</span> : <UserLink c={c} id={userId} />,
-          <code>{subject}</code>,
-          ...(isUsage ? [model ?? <span class="soft">none</span>] : []),
-          ...(isShortage ? [quantitiesText(reason.uncovered ?? {})] : []),
-          whyRejected(reason),
-          <span class="num">{amountText(times)}</span>,
-          <Time at={lastAt} />,
-        ])}
-      />
-      <p class="row">
-        {Object.entries(REJECTION_LISTS).map(
-          ([other, list]) =>
-            other !== kind && (
-              <a class="button quiet" href={`${pathIn(c, "rejections")}${queryString({ kind: other })}`}>
-                {list.title}
-              </a>
-            ),
-        )}
-        <a class="button quiet" href={pathIn(c, "overview")}>
-          Back to the overview
-        </a>
-      </p>
-    </section>,
-  );
-}
+const shownKind = ({ kind = "" }: Form): RejectionKind => (isKind(kind) ? kind : "shortage");
 
-export const rejectionsRoutes = createDashboardRoutes().get("/rejections", rejectionsPage);
+type ListedRejection = Awaited<ReturnType<typeof readRejections>>[number];
+
+const rejectionsList: Resource<ListedRejection> = {
+  path: "rejections",
+  title: (form) => REJECTION_LISTS[shownKind(form)].title,
+  section: "overview",
+  about: (_, form) =>
+    `${REJECTION_LISTS[shownKind(form)].about} The newest 200 of the last 30 days, one row for each user and ${
+      shownKind(form) === "failed_grant" ? "pack, with the reason of the last one" : "event and model"
+    }. Approximate: a server process that ends may not have written some.`,
+  columns: (form) => {
+    const kind = shownKind(form);
+    return [
+      {
+        name: "userId",
+        head: "User",
+        cell: ({ userId }, c) => (userId === null ? <span class="soft">erased</span> : <UserLink c={c} id={userId} />),
+        value: ({ userId }) => userId,
+      },
+      codeColumn("subject", REJECTION_LISTS[kind].subject),
+      ...(kind === "failed_grant" ? [] : [textColumn("model", "Model")]),
+      ...(kind === "shortage" ? [shownColumn<ListedRejection>("missing", "Missing, the last time", missingText)] : []),
+      shownColumn("why", "Why", ({ reason }) => whyRejected(reason)),
+      numberColumn("times", "Times"),
+      timeColumn("lastAt", "Last"),
+    ];
+  },
+  filters: [
+    {
+      name: "kind",
+      label: "Rejected",
+      options: Object.entries(REJECTION_LISTS).map(([kind, { title }]) => [kind, title]),
+    },
+  ],
+  read: (c, form) => async () => ({ rows: await readRejections(c.var.ctx, shownKind(form)), nextCursor: null }),
+  empty: "Nothing was refused in the last 30 days.",
+  below: (c) => (
+    <p>
+      <a href={pathIn(c, "overview")}>Back to the overview</a>
+    </p>
+  ),
+};
+
+const missingText = ({ reason }: ListedRejection) => quantitiesText(reason.uncovered ?? {});
+
+export const rejectionsRoutes = listRoutes(rejectionsList);

@@ -1,14 +1,11 @@
-import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import type { PurserError } from "../errors.ts";
 import { Choice, Field, FormContext, Hidden } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type Form, type PageContext } from "./form.ts";
 import { queryString } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { csvFile, type ListColumn, type ListPage, ListTable, readShownList, type ShownList } from "./list.tsx";
 import type { Section } from "./shell.tsx";
-
-type View = Context<DashboardEnv>;
 
 /** A filter of a list: a choice if it has options, kept unseen if it has no label, otherwise a text. */
 interface Filter {
@@ -21,17 +18,17 @@ interface Filter {
 }
 
 /** A page of a list. A list may read more with it, which the parts around the table show. */
-type Answer<Row, More> = { readonly rows: readonly Row[]; readonly nextCursor: string | null } & More;
+type ListAnswer<Row, More> = { readonly rows: readonly Row[]; readonly nextCursor: string | null } & More;
 
-/** What is shown around a list's table. */
+/** The list, for the parts around its table. */
 interface Around<Row, More> {
   readonly form: Form;
   readonly list: ShownList<Row>;
   /** The first page that was read. Null if the list was rejected. */
-  readonly first: Answer<Row, More> | null;
+  readonly first: ListAnswer<Row, More> | null;
   readonly rejection: PurserError | undefined;
 }
-type Part<Row, More> = (c: View, around: Around<Row, More>) => Child | Promise<Child>;
+type AroundPart<Row, More> = (c: PageContext, around: Around<Row, More>) => Child | Promise<Child>;
 
 /** A list of the dashboard, declared: its page and its CSV file are made of this alone. */
 export interface Resource<Row, More = unknown> {
@@ -42,24 +39,26 @@ export interface Resource<Row, More = unknown> {
   /** The name of the table, if it is not the title. */
   readonly label?: string;
   /** Says what the list has, above it. */
-  readonly about?: Child | ((c: View, form: Form) => Child);
-  readonly columns: readonly ListColumn<Row, View>[] | ((form: Form) => readonly ListColumn<Row, View>[]);
-  readonly filters?: readonly Filter[] | ((c: View, form: Form) => readonly Filter[] | Promise<readonly Filter[]>);
+  readonly about?: Child | ((c: PageContext, form: Form) => Child);
+  readonly columns: readonly ListColumn<Row, PageContext>[] | ((form: Form) => readonly ListColumn<Row, PageContext>[]);
+  readonly filters?:
+    | readonly Filter[]
+    | ((c: PageContext, form: Form) => readonly Filter[] | Promise<readonly Filter[]>);
   /** Returns the reader of the list's pages. It may check the form. */
-  readonly read: (c: View, form: Form) => (page: ListPage) => Promise<Answer<Row, More>>;
+  readonly read: (c: PageContext, form: Form) => (page: ListPage) => Promise<ListAnswer<Row, More>>;
   /** Other fields that links to the list keep. */
-  readonly kept?: (form: Form, first: Answer<Row, More> | null) => Form;
+  readonly kept?: (form: Form, first: ListAnswer<Row, More> | null) => Form;
   readonly empty: Child | ((form: Form) => Child);
   /** The texts of the links to other pages. */
   readonly words?: readonly [first: string, next: string];
   /** The texts after an action. */
   readonly notices?: Readonly<Record<string, string>>;
   /** Buttons beside the title. */
-  readonly actions?: (c: View) => Child;
+  readonly actions?: (c: PageContext) => Child;
   /** Parts above and below the list, and below its table. */
-  readonly above?: Part<Row, More>;
-  readonly foot?: Part<Row, More>;
-  readonly below?: Part<Row, More>;
+  readonly above?: AroundPart<Row, More>;
+  readonly foot?: AroundPart<Row, More>;
+  readonly below?: AroundPart<Row, More>;
 }
 
 const NO_ROWS = { rows: [], nextCursor: null, isLater: false, sorted: null };
@@ -68,7 +67,7 @@ const columnsOf = <Row, More>({ columns }: Resource<Row, More>, form: Form) =>
   typeof columns === "function" ? columns(form) : columns;
 
 /** Shows the filters in one row, with a button. Nothing if all are kept unseen. */
-const Filters = ({ action, filters, form }: { action: string; filters: readonly Filter[]; form: Form }) =>
+const FilterForm = ({ action, filters, form }: { action: string; filters: readonly Filter[]; form: Form }) =>
   filters.every(({ label }) => label === undefined) ? null : (
     <FormContext.Provider value={{ form }}>
       <form method="get" action={action} class="row filters">
@@ -82,19 +81,19 @@ const Filters = ({ action, filters, form }: { action: string; filters: readonly 
           ),
         )}
         <button type="submit" class="quiet">
-          Filter
+          {filters.some(({ name }) => name === "q") ? "Search" : "Filter"}
         </button>
       </form>
     </FormContext.Provider>
   );
 
 /** Shows a resource's list, after a rejected form with the rejection. */
-export async function listPage<Row, More>(c: View, resource: Resource<Row, More>, rejection?: PurserError) {
+export async function listPage<Row, More>(c: PageContext, resource: Resource<Row, More>, rejection?: PurserError) {
   const { path, section, empty, words, about, notices = {}, actions } = resource;
   const form = c.req.query();
   const columns = columnsOf(resource, form);
   const filters = typeof resource.filters === "function" ? await resource.filters(c, form) : (resource.filters ?? []);
-  let first: Answer<Row, More> | null = null;
+  let first: ListAnswer<Row, More> | null = null;
   const found = await catchRejection(() => {
     const read = resource.read(c, form);
     return readShownList(form, columns, async (each) => {
@@ -125,7 +124,7 @@ export async function listPage<Row, More>(c: View, resource: Resource<Row, More>
       {await resource.above?.(c, around)}
       <section class="card">
         {about !== undefined && <p class="soft">{typeof about === "function" ? about(c, form) : about}</p>}
-        <Filters action={pathIn(c, path)} filters={filters} form={form} />
+        <FilterForm action={pathIn(c, path)} filters={filters} form={form} />
         <ListTable
           label={resource.label ?? title}
           columns={columns}

@@ -3,7 +3,7 @@ import { readBalance, readSiblings } from "../books/credits/read-balance.ts";
 import { revokeBalance } from "../books/credits/revoke.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { numberHead, Table } from "./components.tsx";
+import { Facts, numberHead, Table } from "./components.tsx";
 import { Confirm, redirectAfter, requireReason, warnAboutAmount } from "./confirm.tsx";
 import { LongText } from "./fields.tsx";
 import { createDashboardRoutes, type DashboardEnv, type Form } from "./form.ts";
@@ -37,18 +37,12 @@ async function revokeGrantForm(c: Context<DashboardEnv>, form: Form, rejection?:
         isDangerous
         warnings={balances.flatMap(({ unit, remaining }) => warnAboutAmount(unit, remaining))}
       >
-        <dl class="facts">
-          <dt>User</dt>
-          <dd>{userId}</dd>
-          {externalRef !== null && (
-            <>
-              <dt>Reference</dt>
-              <dd>
-                <ReferenceLink c={c} reference={externalRef} />
-              </dd>
-            </>
-          )}
-        </dl>
+        <Facts
+          of={[
+            ["User", userId],
+            externalRef !== null && ["Reference", <ReferenceLink c={c} reference={externalRef} />],
+          ]}
+        />
         <Table
           label="Balances of the grant"
           head={["Balance", numberHead("Balance afterwards")]}

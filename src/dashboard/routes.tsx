@@ -24,6 +24,7 @@ import { keysRoutes } from "./keys.tsx";
 import { page, pathIn, readAsset, sectionOfPath, withAssets } from "./layout.tsx";
 import { limitsRoutes } from "./limits.tsx";
 import { erasureList, memberList, reachedList, recurringList } from "./lists.tsx";
+import { marginRoutes } from "./margin.tsx";
 import { newRecurringRoutes } from "./new-recurring.tsx";
 import { overviewRoutes } from "./overview.tsx";
 import { packRoutes } from "./pack.tsx";
@@ -33,6 +34,8 @@ import { paymentsRoutes } from "./payments.tsx";
 import { peopleRoutes } from "./people.tsx";
 import { personRoutes } from "./person.tsx";
 import { pricesRoutes } from "./prices.tsx";
+import { pricesCompareRoutes } from "./prices-compare.tsx";
+import { pricesEditRoutes } from "./prices-edit.tsx";
 import { recurringPages } from "./recurring.tsx";
 import { refundPages } from "./refund.tsx";
 import { rejectionsRoutes } from "./rejections.tsx";
@@ -102,6 +105,9 @@ const environmentRoutes = () =>
     .route("/", keysRoutes)
     .route("/", alertsRoutes)
     .route("/", pricesRoutes)
+    .route("/", pricesEditRoutes)
+    .route("/", pricesCompareRoutes)
+    .route("/", marginRoutes)
     .route("/", usageLimitPages)
     .route("/", webhooksRoutes)
     .route("/", webhookPages)

@@ -6,59 +6,65 @@ import {
   listStatements,
   readStatement,
   type StatementLineOutput,
+  type StatementSummary,
   statementCsv,
 } from "../books/statements/monthly-statements.ts";
-import type { PurserError } from "../errors.ts";
+import { linkColumn, timeColumn } from "./columns.tsx";
 import { numberHead, Table, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import type { FigureName } from "./figures.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
-import { amountText, Time } from "./format.tsx";
-import { FormToken, page, pathIn } from "./layout.tsx";
+import { createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
+import { FormCard, submit } from "./form-card.tsx";
+import { amountText } from "./format.tsx";
+import { page, pathIn } from "./layout.tsx";
+import { listPage, listRoutes, type Resource } from "./resource.tsx";
 
-async function listPage(c: Context<DashboardEnv>, rejection?: PurserError) {
-  const { appId, mode } = c.var.ctx.environment;
-  const { statements } = await listStatements(c.var.root, appId, mode);
-  return page(
-    c,
-    { title: "Statements", section: "statements", rejection },
-    <>
-      <section class="card">
-        <p class="soft">
-          The credits of a month, by unit and pack, for accounting. It balances exactly. Months are in UTC, and a
-          statement can be requested an hour after the month has ended.
-        </p>
-        <Table
-          label="Statements"
-          csv="statements"
-          head={["Month", "State", "Made", ""]}
-          empty="No statements yet. Request a month below."
-          rows={statements.map(({ statementId, month, status, madeAt }) => [
-            <a href={pathIn(c, `statements/${statementId}`)}>{month}</a>,
-            <Tag kind={status === "ready" ? "good" : "pending"}>{status}</Tag>,
-            <Time at={madeAt} otherwise="not yet" />,
-            status === "ready" ? <a href={pathIn(c, `statements/${statementId}.csv`)}>CSV</a> : "",
-          ])}
-        />
-      </section>
-      <form method="post" action={pathIn(c, "statements")} class="card">
-        <h2>New statement</h2>
-        <FormToken c={c} />
-        <div class="row">
-          <Field
-            label="Month (UTC)"
-            name="month"
-            placeholder="2026-11"
-            value={c.var.form.month}
-            required
-            rejection={rejection}
-          />
-          <button type="submit">Make statement</button>
-        </div>
-      </form>
-    </>,
-  );
-}
+const statementsList: Resource<StatementSummary> = {
+  path: "statements",
+  title: "Statements",
+  section: "statements",
+  about:
+    "The credits of a month, by unit and pack, for accounting. It balances exactly. Months are in UTC, and a statement can be requested an hour after the month has ended.",
+  columns: [
+    linkColumn(
+      "month",
+      "Month",
+      ({ month }) => month,
+      ({ statementId }) => `statements/${statementId}`,
+    ),
+    {
+      name: "status",
+      head: "State",
+      cell: ({ status }) => <Tag kind={status === "ready" ? "good" : "pending"}>{status}</Tag>,
+      value: ({ status }) => status,
+    },
+    timeColumn("madeAt", "Made", "not yet"),
+    {
+      name: "file",
+      head: "",
+      cell: ({ statementId, status }, c) =>
+        status === "ready" ? <a href={pathIn(c, `statements/${statementId}.csv`)}>CSV</a> : "",
+    },
+  ],
+  read: (c) => async () => {
+    const { appId, mode } = c.var.ctx.environment;
+    const { statements } = await listStatements(c.var.root, appId, mode);
+    return { rows: statements, nextCursor: null };
+  },
+  empty: "No statements yet. Request a month below.",
+  below: (c, { rejection }) => (
+    <FormCard
+      c={c}
+      action="statements"
+      title="New statement"
+      rejection={rejection}
+      schema={createStatementInput}
+      button="Make statement"
+    >
+      <Field label="Month (UTC)" name="month" placeholder="2026-11" />
+    </FormCard>
+  ),
+};
 
 interface StatementTerm {
   readonly label: string;
@@ -96,6 +102,7 @@ const STATEMENT_COLUMNS: readonly (readonly [head: string, of: StatementTerm["of
 async function statementPage(c: Context<DashboardEnv>, statementId: string) {
   const { appId } = c.var.ctx.environment;
   const { month, lines } = await readStatement(c.var.root, appId, statementId);
+  const columns = STATEMENT_COLUMNS.filter(([, of]) => lines?.some((line) => of(line) !== 0));
   return page(
     c,
     { title: `Statement ${month}`, section: "statements" },
@@ -105,14 +112,11 @@ async function statementPage(c: Context<DashboardEnv>, statementId: string) {
       <section class="card">
         <Table
           label={`Statement ${month}`}
-          head={["Pack", "Unit", ...STATEMENT_COLUMNS.map(([head]) => numberHead(head))]}
+          head={["Pack", "Unit", ...columns.map(([head]) => numberHead(head))]}
           empty="Nothing was granted, spent or left in this month."
-          rows={lines.map((line) => [
-            line.packName,
-            line.unit,
-            ...STATEMENT_COLUMNS.map(([, of]) => amountText(of(line))),
-          ])}
+          rows={lines.map((line) => [line.packName, line.unit, ...columns.map(([, of]) => amountText(of(line)))])}
         />
+        <p class="soft">Columns without an amount are not shown. The CSV file has all of them.</p>
         <p>
           <a class="button quiet" href={pathIn(c, `statements/${statementId}.csv`)}>
             Save as CSV
@@ -124,15 +128,18 @@ async function statementPage(c: Context<DashboardEnv>, statementId: string) {
 }
 
 export const statementsRoutes = createDashboardRoutes()
-  .get("/statements", (c) => listPage(c))
-  .post("/statements", async (c) => {
+  .route("/", listRoutes(statementsList))
+  .post("/statements", (c) => {
     const { appId, mode } = c.var.ctx.environment;
-    const created = await catchRejection(async () => {
-      const input = parseForm(createStatementInput, { mode, month: c.var.form.month });
-      return createStatement(c.var.admin, appId, input);
-    });
-    if (created.rejection !== undefined) return listPage(c, created.rejection);
-    return c.redirect(pathIn(c, `statements/${created.result.statementId}`), 303);
+    const { month } = c.var.form;
+    return submit(
+      c,
+      async () => createStatement(c.var.admin, appId, parseForm(createStatementInput, { mode, month })),
+      {
+        to: ({ statementId }) => `statements/${statementId}`,
+        again: (rejection) => listPage(c, statementsList, rejection),
+      },
+    );
   })
   .get("/statements/:statementId{stm_[^/]+\\.csv}", async (c) => {
     const { appId } = c.var.ctx.environment;

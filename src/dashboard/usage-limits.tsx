@@ -13,19 +13,17 @@ import {
 } from "../books/limits/limits.ts";
 import { changeLimit, deleteLimit } from "../books/limits/update-limit.ts";
 import { PurserError } from "../errors.ts";
-import { Empty, numberHead, RowMenu, Table } from "./components.tsx";
+import { linkColumn, menuColumn, quantityColumn, shownColumn, textColumn, timeColumn } from "./columns.tsx";
+import { Empty } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
-import { Choice, Field, Hidden } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, numberField, parseForm, textField } from "./form.ts";
-import { amountText, everyText, Time } from "./format.tsx";
-import { FormToken, page, pathIn } from "./layout.tsx";
+import { Choice, Field } from "./fields.tsx";
+import { createDashboardRoutes, type DashboardEnv, numberField, parseForm, textField } from "./form.ts";
+import { FormCard, submit } from "./form-card.tsx";
+import { amountText, everyText } from "./format.tsx";
+import { page, pathIn } from "./layout.tsx";
+import { listPage, listRoutes, type Resource } from "./resource.tsx";
 import { readRandom } from "./session.tsx";
 
-const LIMIT_NOTICES: Readonly<Record<string, string>> = {
-  created: "Limit created. It counts from now on.",
-  changed: "Limit changed. The used amounts stay.",
-  deleted: "Limit deleted. It no longer applies.",
-};
 const USAGE_LIMIT_PATH = "/usage-limits/:limitId";
 
 const Rules = ({ of }: { of: UsageLimitOutput["matches"] }) =>
@@ -35,109 +33,73 @@ const Rules = ({ of }: { of: UsageLimitOutput["matches"] }) =>
     <code>{of.map(({ event = "*", model }) => (model === undefined ? event : `${event} (${model})`)).join(", ")}</code>
   );
 
-async function usageLimitsPage(c: Context<DashboardEnv>, rejection?: PurserError) {
-  const { appId, mode } = c.var.ctx.environment;
-  const { limits } = await listLimits(c.var.root, appId, mode);
-  const { form } = c.var;
-  return page(
-    c,
-    { title: "Usage limits", section: "usage-limits", rejection, notice: LIMIT_NOTICES[c.req.query("notice") ?? ""] },
+const limitsList: Resource<UsageLimitOutput> = {
+  path: "usage-limits",
+  title: "Usage limits",
+  section: "usage-limits",
+  about: (c) => (
     <>
-      <section class="card">
-        <div class="card-head">
-          <h2>Usage limits</h2>
-          <a href={pathIn(c, "usage-limits/reached")}>Users at a limit</a>
-        </div>
-        <p class="soft">
-          A limit on the usage of each user, or of each member of a team, in a window. It does not depend on credits. At
-          most 20.
-        </p>
-        <Table
-          label="Usage limits"
-          csv="usage-limits"
-          head={["Name", numberHead("Amount"), "Every", "For each", "Events", "Created", ""]}
-          rows={limits.map((limit) => [
-            <a href={pathIn(c, `usage-limits/${limit.limitId}`)}>{limit.name}</a>,
-            `${amountText(limit.amount)} ${limit.unit}`,
-            everyText(limit.every, limit.timeZone),
-            limit.per,
-            <Rules of={limit.matches} />,
-            <Time at={limit.createdAt} />,
-            <RowMenu label={`Actions for ${limit.name}`}>
-              <a href={pathIn(c, `usage-limits/${limit.limitId}`)}>Edit</a>
-              <a href={pathIn(c, `usage-limits/${limit.limitId}/delete`)}>Delete</a>
-            </RowMenu>,
-          ])}
-          empty={
-            <Empty icon="limits" title="No usage limits yet">
-              Create one below, such as 50 messages a day.
-            </Empty>
-          }
-        />
-      </section>
-      <form method="post" action={pathIn(c, "usage-limits")} class="card">
-        <h2>New limit</h2>
-        <FormToken c={c} />
-        <Hidden fields={{ nonce: form.nonce ?? c.var.root.newId("") }} />
-        <div class="row">
-          <Field label="Name" name="name" value={form.name} rejection={rejection} required />
-          <Field label="Amount" name="amount" value={form.amount} rejection={rejection} required />
-          <Choice
-            label="Unit"
-            name="unit"
-            value={form.unit}
-            options={UNITS.map((unit) => [unit, unit])}
-            rejection={rejection}
-          />
-          <Choice
-            label="Every"
-            name="every"
-            value={form.every ?? "day"}
-            options={EVERY.map((every) => [every, every])}
-            rejection={rejection}
-          />
-          <Choice
-            label="For each"
-            name="per"
-            value={form.per ?? "user"}
-            options={[
-              ["user", "user"],
-              ["member", "member"],
-            ]}
-            rejection={rejection}
-          />
-          <Field
-            label="Time zone (optional)"
-            name="timeZone"
-            value={form.timeZone}
-            rejection={rejection}
-            placeholder="Europe/Berlin"
-            hint="empty: UTC"
-          />
-        </div>
-        <div class="row">
-          <Field
-            label="Event (optional)"
-            name="event"
-            value={form.event}
-            rejection={rejection}
-            param="matches[0].event"
-            placeholder="chat.*"
-          />
-          <Field
-            label="Model (optional)"
-            name="model"
-            value={form.model}
-            rejection={rejection}
-            param="matches[0].model"
-            placeholder="large-*"
-          />
-          <button type="submit">Create limit</button>
-        </div>
-      </form>
-    </>,
-  );
-}
+      A limit on the usage of each user, or of each member of a team, in a window. It does not depend on credits. At
+      most 20. <a href={pathIn(c, "usage-limits/reached")}>Users at a limit</a>
+    </>
+  ),
+  columns: [
+    linkColumn(
+      "name",
+      "Name",
+      ({ name }) => name,
+      ({ limitId }) => `usage-limits/${limitId}`,
+    ),
+    quantityColumn("amount", "Amount", ({ amount, unit }) => [amount, unit]),
+    { name: "unit", value: ({ unit }) => unit },
+    shownColumn("every", "Every", ({ every, timeZone }) => everyText(every, timeZone)),
+    textColumn("per", "For each"),
+    { name: "matches", head: "Events", cell: ({ matches }) => <Rules of={matches} /> },
+    timeColumn("createdAt", "Created"),
+    menuColumn(
+      ({ name }) => name,
+      ({ limitId }) => [
+        [`usage-limits/${limitId}`, "Edit"],
+        [`usage-limits/${limitId}/delete`, "Delete"],
+      ],
+    ),
+  ],
+  read: (c) => async () => {
+    const { appId, mode } = c.var.ctx.environment;
+    return { rows: (await listLimits(c.var.root, appId, mode)).limits, nextCursor: null };
+  },
+  empty: (
+    <Empty icon="limits" title="No usage limits yet">
+      Create one below, such as 50 messages a day.
+    </Empty>
+  ),
+  notices: {
+    created: "Limit created. It counts from now on.",
+    changed: "Limit changed. The used amounts stay.",
+    deleted: "Limit deleted. It no longer applies.",
+  },
+  below: (c, { rejection }) => (
+    <FormCard
+      c={c}
+      action="usage-limits"
+      title="New limit"
+      form={{ every: "day", per: "user", ...c.var.form }}
+      rejection={rejection}
+      schema={createLimitInput}
+      once
+      button="Create limit"
+    >
+      <Field label="Name" name="name" />
+      <Field label="Amount" name="amount" />
+      <Choice label="Unit" name="unit" options={UNITS} />
+      <Choice label="Every" name="every" options={EVERY} />
+      <Choice label="For each" name="per" options={["user", "member"]} />
+      <Field label="Time zone (optional)" name="timeZone" placeholder="Europe/Berlin" hint="empty: UTC" />
+      <Field label="Event (optional)" name="event" param="matches[0].event" placeholder="chat.*" />
+      <Field label="Model (optional)" name="model" param="matches[0].model" placeholder="large-*" />
+    </FormCard>
+  ),
+};
 
 /** Returns the limit in the path. Throws `not_found` for a limit of the other mode. */
 async function limitOfPage(c: Context<DashboardEnv>): Promise<LimitOfApp> {
@@ -156,7 +118,6 @@ async function readLimit(c: Context<DashboardEnv>): Promise<UsageLimitOutput> {
 async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, rejection?: PurserError) {
   const { limitId, name, unit, every, timeZone } = limit;
   const at = pathIn(c, `usage-limits/${limitId}`);
-  const form = { name, amount: amountText(limit.amount), ...c.var.form };
   const deleteLink = (
     <a class="button quiet danger" href={`${at}/delete`}>
       Delete
@@ -165,19 +126,24 @@ async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, reje
   return page(
     c,
     { title: name, section: "usage-limits", rejection, actions: deleteLink },
-    <form method="post" action={at} class="card">
-      <h2>Edit</h2>
-      <p class="soft">
-        Counts <Rules of={limit.matches} /> events in {unit}, every {everyText(every, timeZone)}. A changed amount also
-        applies to the usage so far.
-      </p>
-      <FormToken c={c} />
-      <div class="row">
-        <Field label="Name" name="name" value={form.name} rejection={rejection} required />
-        <Field label={`Amount (${unit})`} name="amount" value={form.amount} rejection={rejection} required />
-        <button type="submit">Save limit</button>
-      </div>
-    </form>,
+    <FormCard
+      c={c}
+      action={at}
+      title="Edit"
+      about={
+        <>
+          Counts <Rules of={limit.matches} /> events in {unit}, every {everyText(every, timeZone)}. A changed amount
+          also applies to the usage so far.
+        </>
+      }
+      form={{ name, amount: amountText(limit.amount), ...c.var.form }}
+      rejection={rejection}
+      schema={createLimitInput}
+      button="Save limit"
+    >
+      <Field label="Name" name="name" />
+      <Field label={`Amount (${unit})`} name="amount" />
+    </FormCard>,
   );
 }
 
@@ -202,11 +168,11 @@ async function deleteLimitPage(c: Context<DashboardEnv>) {
 }
 
 export const usageLimitPages = createDashboardRoutes()
-  .get("/usage-limits", (c) => usageLimitsPage(c))
-  .post("/usage-limits", async (c) => {
+  .route("/", listRoutes(limitsList))
+  .post("/usage-limits", (c) => {
     const { appId, mode } = c.var.ctx.environment;
     const { form, admin } = c.var;
-    const created = await catchRejection(async () => {
+    const create = async () => {
       const rule = { event: textField(form, "event"), model: textField(form, "model") };
       const hasRule = rule.event !== undefined || rule.model !== undefined;
       const { name, unit, every } = form;
@@ -214,24 +180,22 @@ export const usageLimitPages = createDashboardRoutes()
       const [per, timeZone] = [textField(form, "per"), textField(form, "timeZone")];
       const limitId = `lim_${await readRandom(c, form.nonce ?? admin.newId(""))}`;
       return createLimit(admin, appId, parseForm(createLimitInput, { ...fields, per, timeZone }), limitId);
-    });
-    return created.rejection === undefined
-      ? c.redirect(`${pathIn(c, "usage-limits")}?notice=created`, 303)
-      : usageLimitsPage(c, created.rejection);
+    };
+    const again = (rejection: PurserError) => listPage(c, limitsList, rejection);
+    return submit(c, create, { to: "usage-limits?notice=created", again });
   })
   .get(USAGE_LIMIT_PATH, async (c) => limitPage(c, await readLimit(c)))
   .post(USAGE_LIMIT_PATH, async (c) => {
     const limit = await limitOfPage(c);
-    const changed = await catchRejection(async () => {
+    const change = async () => {
       const input = { name: c.var.form.name, amount: numberField(c.var.form, "amount") };
       return changeLimit(c.var.admin, limit, parseForm(changeLimitInput, input));
-    });
-    return changed.rejection === undefined
-      ? c.redirect(`${pathIn(c, "usage-limits")}?notice=changed`, 303)
-      : limitPage(c, presentLimit(limit, limit.mode), changed.rejection);
+    };
+    const again = (rejection: PurserError) => limitPage(c, presentLimit(limit, limit.mode), rejection);
+    return submit(c, change, { to: "usage-limits?notice=changed", again });
   })
   .get(`${USAGE_LIMIT_PATH}/delete`, deleteLimitPage)
   .post(`${USAGE_LIMIT_PATH}/delete`, async (c) => {
     await deleteLimit(c.var.admin, await limitOfPage(c));
-    return c.redirect(`${pathIn(c, "usage-limits")}?notice=deleted`, 303);
+    return c.redirect(pathIn(c, "usage-limits?notice=deleted"), 303);
   });

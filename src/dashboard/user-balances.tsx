@@ -1,4 +1,5 @@
 import type { Context } from "hono";
+import type { Child } from "hono/jsx";
 import { doubleOf, exactAmount, toMinor, UNITS, type Unit } from "../books/amounts/amount.ts";
 import type { Forecast } from "../books/credits/forecast.ts";
 import type { BalanceList } from "../books/credits/list.ts";
@@ -6,7 +7,7 @@ import type { readUserTotals } from "../books/credits/read-balance.ts";
 import type { ReservationOutput } from "../books/usage/reservations.ts";
 import type { UserModels } from "../books/usage/usage-figures.ts";
 import { Meter } from "./chart.tsx";
-import { numberHead, Table, Tag } from "./components.tsx";
+import { numberHead, RowMenu, Table, Tag } from "./components.tsx";
 import type { DashboardEnv } from "./form.ts";
 import { amountText, quantitiesText, queryString, runsOutText, shortAmount, timeText } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
@@ -15,77 +16,111 @@ import { RuleList } from "./packs.tsx";
 
 export type UserBalance = BalanceList["balances"][number];
 
-/** Shows the user's balances in spending order, each with a bar for the remaining amount. */
-export const Balances = ({ c, userId, list }: { c: Context<DashboardEnv>; userId: string; list: BalanceList }) => (
-  <section aria-label="Balances">
-    <h2>Balances, in spending order</h2>
-    {list.balances.length === 0 && <p class="card empty">This user has no balances.</p>}
-    <Cards c={c} userId={userId} balances={list.balances.slice(0, OPEN_MAX)} />
-    {list.balances.length > OPEN_MAX && (
-      <details class="more">
-        <summary>{list.balances.length - OPEN_MAX} more balances</summary>
-        <Cards c={c} userId={userId} balances={list.balances.slice(OPEN_MAX)} />
-      </details>
-    )}
-    {list.balances.length > 0 && (
-      <p class="soft">
-        {list.isTruncated ? "Not all balances are shown here. " : ""}
-        <a href={`${pathIn(c, "users/balances")}${queryString({ userId })}`}>
-          All balances, by status, pack and reference
-        </a>
-      </p>
-    )}
-  </section>
-);
-
-/** How many cards are open. The others are folded. */
+/** How many grants are open. The others are folded. */
 const OPEN_MAX = 6;
 
-interface CardsProps {
-  readonly c: Context<DashboardEnv>;
-  readonly userId: string;
-  readonly balances: readonly UserBalance[];
+/** Shows the user's grants, each with its balances: those that pay first come first. */
+export const Balances = ({ c, userId, list }: { c: Context<DashboardEnv>; userId: string; list: BalanceList }) => {
+  const grants = balancesByGrant(list);
+  const folded = grants.slice(OPEN_MAX);
+  return (
+    <section class="card" id="balances">
+      <h2>Balances, in spending order</h2>
+      <UserGrants c={c} userId={userId} label="Grants" grants={grants.slice(0, OPEN_MAX)} />
+      {folded.length > 0 && (
+        <details class="more">
+          <summary>{folded.flat().length} more balances</summary>
+          <UserGrants c={c} userId={userId} label="More grants" grants={folded} />
+        </details>
+      )}
+      {grants.length > 0 && (
+        <p class="soft">
+          {list.isTruncated ? "Not all balances are shown here. " : ""}
+          <a href={`${pathIn(c, "users/balances")}${queryString({ userId })}`}>
+            All balances, by status, pack and reference
+          </a>
+        </p>
+      )}
+    </section>
+  );
+};
+
+/** Returns the balances of each grant together. A grant issues each item of its pack once. */
+function balancesByGrant({ balances }: BalanceList): readonly (readonly UserBalance[])[] {
+  const counts = new Map<string, number>();
+  const groups = Map.groupBy(balances, ({ packId, packItemId, grantedAt, source, notes }) => {
+    const item = JSON.stringify([packId, packItemId, grantedAt, source, notes]);
+    const count = (counts.get(item) ?? 0) + 1;
+    counts.set(item, count);
+    return JSON.stringify([packId, grantedAt, source, notes, count]);
+  });
+  return [...groups.values()];
 }
 
-const Cards = ({ c, userId, balances }: CardsProps) => (
-  <div class="cards">
-    {balances.map((balance) => (
-      <ListedBalance c={c} userId={userId} balance={balance} />
-    ))}
-  </div>
+interface UserGrantsProps {
+  readonly c: Context<DashboardEnv>;
+  readonly userId: string;
+  readonly label: string;
+  readonly grants: readonly (readonly UserBalance[])[];
+}
+
+const UserGrants = ({ c, userId, label, grants }: UserGrantsProps) => (
+  <Table
+    label={label}
+    csv="balances"
+    head={["Grant", "Remaining", "Expires (UTC)", ""]}
+    empty="This user has no balances."
+    rows={grants.flatMap((grant) => {
+      const [first] = grant;
+      return first === undefined ? [] : [grantRow({ c, userId, grant, first })];
+    })}
+  />
 );
 
-const ListedBalance = ({ c, userId, balance }: { c: Context<DashboardEnv>; userId: string; balance: UserBalance }) => {
-  const { balanceId } = balance;
-  const remainingText = `${amountText(balance.remaining)} of ${amountText(balance.initial)} ${balance.unit}`;
+interface GrantProps {
+  readonly c: Context<DashboardEnv>;
+  readonly userId: string;
+  readonly grant: readonly UserBalance[];
+  readonly first: UserBalance;
+}
+
+const grantRow = ({ c, userId, grant, first }: GrantProps): readonly Child[] => [
+  <>
+    <a href={`${pathIn(c, "users/balance")}${queryString({ balanceId: first.balanceId })}`}>{first.packName}</a>
+    <div class="soft">
+      Granted {timeText(first.grantedAt)} ({first.source})
+    </div>
+    {first.notes !== null && <div class="soft">“{first.notes}”</div>}
+  </>,
+  grant.map((balance) => <RemainingOf balance={balance} />),
+  timeText(first.expiresAt),
+  <RowMenu label={`Actions for ${first.packName}, ${first.balanceId}`}>
+    {grant.flatMap((balance) => {
+      const of = grant.length === 1 ? "" : ` ${amountText(balance.initial)} ${balance.unit}`;
+      const linkTo = (path: string, name: string, hash = "") => (
+        <a href={`${pathIn(c, path)}${queryString({ userId, balanceId: balance.balanceId })}${hash}`}>
+          {name}
+          {of}
+        </a>
+      );
+      const changes = [linkTo("users/adjust", "Adjust"), linkTo("users/revoke", "Revoke")];
+      return [linkTo("users", "Ledger", "#ledger"), ...(balance.status === "revoked" ? [] : changes)];
+    })}
+  </RowMenu>,
+];
+
+const RemainingOf = ({
+  balance: { remaining, initial, unit, status, matches, priority },
+}: {
+  balance: UserBalance;
+}) => {
+  const text = `${amountText(remaining)} of ${amountText(initial)} ${unit}`;
   return (
-    <article class="card">
-      <h3>
-        <a href={`${pathIn(c, "users/balance")}${queryString({ balanceId })}`}>{balance.packName}</a>{" "}
-        <Tag kind={balance.status}>{balance.status}</Tag>
-      </h3>
-      <b>{remainingText}</b>
-      <Meter label={`${remainingText} remaining`} remaining={balance.remaining} initial={balance.initial} />
-      <p class="soft">
-        Pays for <RuleList matches={balance.matches} />
-        <br />
-        Priority {balance.priority}, expires {timeText(balance.expiresAt)}
-        <br />
-        Granted {timeText(balance.grantedAt)} ({balance.source})
-      </p>
-      {balance.notes !== null && <p class="soft">“{balance.notes}”</p>}
-      <p>
-        <a href={`${pathIn(c, "users")}${queryString({ userId, balanceId })}#ledger`}>Ledger</a>
-        {balance.status !== "revoked" && (
-          <>
-            {" · "}
-            <a href={`${pathIn(c, "users/adjust")}${queryString({ userId, balanceId })}`}>Adjust</a>
-            {" · "}
-            <a href={`${pathIn(c, "users/revoke")}${queryString({ userId, balanceId })}`}>Revoke</a>
-          </>
-        )}
-      </p>
-    </article>
+    <div class="remaining">
+      <span class="num">{text}</span> for <RuleList matches={matches} /> <span class="soft">priority {priority}</span>{" "}
+      {status === "active" ? null : <Tag kind={status}>{status}</Tag>}
+      <Meter label={`${text} remaining`} remaining={remaining} initial={initial} />
+    </div>
   );
 };
 

@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import { doubleOf } from "../books/amounts/amount.ts";
-import { removeOverride, setOverride, type UserLimitOutput } from "../books/limits/user-limits.ts";
+import type { UserLimitOutput } from "../books/limits/read-user-limits.ts";
+import { removeOverride, setOverride } from "../books/limits/user-limits.ts";
 import { invalid } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { Table } from "./components.tsx";

@@ -8,7 +8,7 @@ import { type BalanceList, listAllBalances } from "../books/credits/list.ts";
 import { readUserTotals } from "../books/credits/read-balance.ts";
 import { type LedgerFilters, searchLedger } from "../books/credits/search-ledger.ts";
 import { isKnownUser } from "../books/credits/users.ts";
-import { readUserLimits } from "../books/limits/user-limits.ts";
+import { readUserLimits } from "../books/limits/read-user-limits.ts";
 import { listRecurring } from "../books/recurring/recurring.ts";
 import { describeEvents } from "../books/usage/describe-events.ts";
 import { type PlanOutput, planUsage } from "../books/usage/plan.ts";
@@ -17,6 +17,7 @@ import { readUserModels } from "../books/usage/usage-figures.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
+import { RowMenu, type Tab, Tabs } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import {
   catchRejection,
@@ -29,7 +30,9 @@ import {
   timeField,
 } from "./form.ts";
 import { amountText, queryString } from "./format.tsx";
+import { type Identity, readIdentities } from "./identities.ts";
 import { page, pathIn } from "./layout.tsx";
+import { IdentityText } from "./links.tsx";
 import { csvFile, type ListPage, readShownList } from "./list.tsx";
 import { readTimeline } from "./read-timeline.ts";
 import { RecurringGrants } from "./recurring.tsx";
@@ -41,8 +44,8 @@ import { Plan } from "./user-plan.tsx";
 
 /** Shows the search for users, and for other objects by their id. */
 export const FindUser = ({ c, value }: { c: Context<DashboardEnv>; value?: string | undefined }) => (
-  <form method="get" action={pathIn(c, "users")} class="card row">
-    <Field label="User id, or another id" name="q" value={value} />
+  <form method="get" action={pathIn(c, "users")} class="row">
+    <Field label="User id" name="q" value={value} />
     <button type="submit">Search</button>
     <p class="soft wide">
       A user id or a reference, or its beginning. Or the id of a balance, a reservation, an event or a payment.
@@ -56,14 +59,14 @@ const SHOWN_HOLDS_MAX = 50;
 const USAGE_DAYS = 30;
 
 const USER_NOTICES: Readonly<Record<string, string>> = {
-  granted: "Credits granted. See the ledger below.",
+  granted: "Credits granted. See the ledger.",
   "granted-before": "These credits were granted before. Nothing was granted again.",
-  adjusted: "Balance adjusted. See the ledger below.",
+  adjusted: "Balance adjusted. See the ledger.",
   "adjusted-before": "This adjustment was made before. Nothing was changed again.",
-  revoked: "Balance revoked. See the ledger below.",
-  refunded: "Order refunded. See the ledger below.",
+  revoked: "Balance revoked. See the ledger.",
+  refunded: "Order refunded. See the ledger.",
   "refunded-before": "This refund was made before. Nothing was taken again.",
-  "grant-revoked": "All balances of the grant revoked. See the ledger below.",
+  "grant-revoked": "All balances of the grant revoked. See the ledger.",
   "limit-set": "The limit's amount of this user is set. It applies now.",
   "limit-lifted": "The override is lifted. The limit's own amount applies.",
   released: "Reservation released. The user can spend the held credits again.",
@@ -124,16 +127,18 @@ async function readUser(c: Context<DashboardEnv>, form: Form) {
   const input = readHistory(form);
   const { userId } = input;
   const beforeMs = timelineBefore(form);
-  const [list, totals, usage, forecasts, { reservations }, ledger, { limits }, { recurring }] = await Promise.all([
-    listAllBalances(ctx, userId, SHOWN_BALANCES_MAX),
-    readUserTotals(ctx, userId),
-    readUserModels(ctx, userId, USAGE_DAYS),
-    readForecasts(ctx, [userId]),
-    listReservations(ctx, { userId, status: "open", limit: SHOWN_HOLDS_MAX }),
-    readShownList(form, LEDGER_COLUMNS, ledgerReader(ctx, form, input)),
-    readUserLimits(ctx, { userId }),
-    listRecurring(ctx, { userId }),
-  ]);
+  const [list, totals, usage, forecasts, { reservations }, ledger, { limits }, { recurring }, identities] =
+    await Promise.all([
+      listAllBalances(ctx, userId, SHOWN_BALANCES_MAX),
+      readUserTotals(ctx, userId),
+      readUserModels(ctx, userId, USAGE_DAYS),
+      readForecasts(ctx, [userId]),
+      listReservations(ctx, { userId, status: "open", limit: SHOWN_HOLDS_MAX }),
+      readShownList(form, LEDGER_COLUMNS, ledgerReader(ctx, form, input)),
+      readUserLimits(ctx, userId),
+      listRecurring(ctx, { userId }),
+      readIdentities(ctx, [userId]),
+    ]);
   const eventIds = ledger.rows.flatMap(({ eventId }) => (eventId === null ? [] : [eventId]));
   const [events, chart, timeline] = await Promise.all([
     describeEvents(ctx, eventIds),
@@ -152,6 +157,7 @@ async function readUser(c: Context<DashboardEnv>, form: Form) {
     events,
     chart,
     timeline,
+    identity: identities.get(userId) ?? null,
   };
 }
 
@@ -172,11 +178,48 @@ export async function userPage(c: Context<DashboardEnv>) {
           if (totals.isPartial) throw tooManyToPlan(totals.balances);
           return planUsage(c.var.ctx, parseForm(planInput, userEventFields(form)));
         });
-  const { list, totals, usage, forecasts, reservations, ledger, limits, recurring, events, chart, timeline } =
+  const { list, totals, usage, forecasts, reservations, ledger, limits, recurring, events, chart, timeline, identity } =
     found.result;
   if (list.balances.length === 0 && ledger.rows.length === 0 && !(await isKnownUser(c.var.ctx, userId))) {
     return page(c, { title: "Users", section: "users" }, <Unknown c={c} userId={userId} />);
   }
+  const tabs: readonly Tab[] = [
+    {
+      id: "credits",
+      name: "Credits",
+      children: (
+        <>
+          <Totals list={list} totals={totals} forecasts={forecasts} />
+          <Balances c={c} userId={userId} list={list} />
+          {reservations.length > 0 && (
+            <Holds c={c} reservations={reservations} isAll={reservations.length < SHOWN_HOLDS_MAX} />
+          )}
+          <RecurringGrants c={c} recurring={recurring} />
+        </>
+      ),
+    },
+    {
+      id: "usage",
+      name: "Usage and limits",
+      children: (
+        <>
+          <ByModel usage={usage} />
+          <UserLimits c={c} userId={userId} limits={limits} />
+          <Plan c={c} form={form} list={list} plan={answer?.result} rejection={answer?.rejection} />
+        </>
+      ),
+    },
+    {
+      id: "events",
+      name: "Timeline",
+      children: <Timeline c={c} userId={userId} page={timeline} balances={list.balances} />,
+    },
+    {
+      id: "entries",
+      name: "Ledger",
+      children: <Ledger c={c} form={form} balances={list.balances} list={ledger} events={events} chart={chart} />,
+    },
+  ];
   return page(
     c,
     {
@@ -184,24 +227,31 @@ export async function userPage(c: Context<DashboardEnv>) {
       section: "users",
       notice: USER_NOTICES[form.notice ?? ""],
       rejection: answer?.rejection,
+      actions: <UserActions c={c} userId={userId} />,
     },
     <>
-      <FindUser c={c} value={userId} />
-      <UserActions c={c} userId={userId} />
-      <Totals list={list} totals={totals} forecasts={forecasts} />
-      <ByModel usage={usage} />
-      <UserLimits c={c} userId={userId} limits={limits} />
-      <RecurringGrants c={c} recurring={recurring} />
-      {reservations.length > 0 && (
-        <Holds c={c} reservations={reservations} isAll={reservations.length < SHOWN_HOLDS_MAX} />
-      )}
-      <Balances c={c} userId={userId} list={list} />
-      <Timeline c={c} userId={userId} page={timeline} balances={list.balances} />
-      <Ledger c={c} form={form} balances={list.balances} list={ledger} events={events} chart={chart} />
-      <Plan c={c} form={form} list={list} plan={answer?.result} rejection={answer?.rejection} />
+      <UserHeader identity={identity} totals={totals} />
+      <Tabs label="Parts of this page" tabs={tabs} />
     </>,
   );
 }
+
+interface HeaderProps {
+  readonly identity: Identity | null;
+  readonly totals: Awaited<ReturnType<typeof readUserTotals>>;
+}
+
+/** Shows who the user is, where the person's properties say so, and what can be spent now. */
+const UserHeader = ({ identity, totals }: HeaderProps) => (
+  <p class="user-head">
+    <IdentityText identity={identity} />
+    <span class="num">
+      {totals.units.length === 0
+        ? "Nothing to spend"
+        : totals.units.map(({ unit, remaining }) => `${amountText(remaining)} ${unit}`).join(" · ")}
+    </span>
+  </p>
+);
 
 /** Shows that no user has this id. The id may be mistyped or belong to the other mode. */
 const Unknown = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) => {
@@ -235,9 +285,9 @@ const Unknown = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) =>
   );
 };
 
+/** Shows the main action, and the others in a menu. */
 const UserActions = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) => {
   const links = [
-    ["users/grant", "Grant credits", { userId }],
     ["users/recurring", "Grant every period", { userId }],
     ["users/refund", "Refund an order", { userId }],
     ["people", "View person", { distinctId: userId }],
@@ -246,13 +296,16 @@ const UserActions = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }
     ["users/verify", "Verify the ledger", { userId }],
   ] as const;
   return (
-    <div class="row">
-      {links.map(([place, name, fields]) => (
-        <a class="button quiet" href={`${pathIn(c, place)}${queryString(fields)}`}>
-          {name}
-        </a>
-      ))}
-    </div>
+    <>
+      <a class="button" href={`${pathIn(c, "users/grant")}${queryString({ userId })}`}>
+        Grant credits
+      </a>
+      <RowMenu label="More actions">
+        {links.map(([place, name, fields]) => (
+          <a href={`${pathIn(c, place)}${queryString(fields)}`}>{name}</a>
+        ))}
+      </RowMenu>
+    </>
   );
 };
 

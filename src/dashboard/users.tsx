@@ -5,13 +5,15 @@ import { type FoundUser, findUsers, recentUsers } from "../books/credits/users.t
 import { readUsageEvent } from "../books/usage/describe-events.ts";
 import { PurserError } from "../errors.ts";
 import { numberText } from "../lib/json.ts";
-import { timeColumn, userColumn } from "./columns.tsx";
-import { Amounts, numberHead, RowMenu, Table, Tag } from "./components.tsx";
+import type { TenantCtx } from "../runtime.ts";
+import { menuColumn, timeColumn } from "./columns.tsx";
+import { Amounts, numberHead, Table, Tag } from "./components.tsx";
 import { exists, pageOfId } from "./find.ts";
-import { createDashboardRoutes, type DashboardEnv, type Form, textField } from "./form.ts";
+import { createDashboardRoutes, type DashboardEnv, type Form, type PageContext, textField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
+import { type Identity, readIdentities } from "./identities.ts";
 import { pathIn } from "./layout.tsx";
-import { BalanceLink, EventLink, ReferenceLink, UserLink } from "./links.tsx";
+import { BalanceLink, EventLink, IdentityText, ReferenceLink, UserLink } from "./links.tsx";
 import type { ListColumn } from "./list.tsx";
 import { listPage, listRoutes, type Resource } from "./resource.tsx";
 import { userPage } from "./user.tsx";
@@ -94,8 +96,27 @@ const ReferenceList = ({ c, balances }: ReferencesProps) => (
 
 const amountIn = ({ remaining }: FoundUser, unit: string) => remaining.find((each) => each.unit === unit)?.amount;
 
-const USER_COLUMNS: readonly ListColumn<FoundUser, Context<DashboardEnv>>[] = [
-  userColumn("userId", "User"),
+type ListedUser = FoundUser & { readonly identity: Identity | null };
+
+async function withIdentities(ctx: TenantCtx, users: readonly FoundUser[]): Promise<readonly ListedUser[]> {
+  const ids = users.map(({ userId }) => userId);
+  const identities = await readIdentities(ctx, ids);
+  return users.map((user) => ({ ...user, identity: identities.get(user.userId) ?? null }));
+}
+
+const USER_COLUMNS: readonly ListColumn<ListedUser, PageContext>[] = [
+  {
+    name: "userId",
+    head: "User",
+    cell: ({ userId, identity }, c) => (
+      <>
+        <UserLink c={c} id={userId} /> <IdentityText identity={identity} />
+      </>
+    ),
+    value: ({ userId }) => userId,
+  },
+  { name: "name", value: ({ identity }) => identity?.name ?? null },
+  { name: "email", value: ({ identity }) => identity?.email ?? null },
   {
     name: "remaining",
     head: numberHead("Can be spent now"),
@@ -125,47 +146,51 @@ const USER_COLUMNS: readonly ListColumn<FoundUser, Context<DashboardEnv>>[] = [
   },
   { name: "isPartial", value: ({ isPartial }) => String(isPartial) },
   timeColumn("lastEntryAt", "Last entry", "none"),
-  {
-    name: "actions",
-    head: "",
-    cell: ({ userId }, c) => (
-      <RowMenu label={`Actions for ${userId}`}>
-        <a href={`${pathIn(c, "users/grant")}${queryString({ userId })}`}>Grant credits</a>
-        <a href={`${pathIn(c, "people")}${queryString({ distinctId: userId })}`}>View person</a>
-        <a href={`${pathIn(c, "users/verify")}${queryString({ userId })}`}>Verify the ledger</a>
-      </RowMenu>
-    ),
-  },
+  menuColumn(
+    ({ userId }) => userId,
+    ({ userId }) => [
+      [`users/grant${queryString({ userId })}`, "Grant credits"],
+      [`people${queryString({ distinctId: userId })}`, "View person"],
+      [`users/verify${queryString({ userId })}`, "Verify the ledger"],
+    ],
+  ),
 ];
 
 /**
  * The list of users: by default those with the latest activity first, where that is known; otherwise those that match the search
  * or the list's cursor, by id.
  */
-const usersList: Resource<FoundUser, FoundMore> = {
+const usersList: Resource<ListedUser, FoundMore> = {
   path: "users",
   title: "Users",
   section: "users",
   columns: USER_COLUMNS,
-  filters: [{ name: "q", label: "User id, or another id" }, { name: "by" }],
+  filters: [
+    { name: "q", label: "User id", placeholder: "Or its beginning, a reference, or another id" },
+    { name: "by" },
+  ],
   read: (c, form) => {
+    const { ctx } = c.var;
     const q = searchText(form);
     let isRecent = q === undefined && form.by !== "id";
     return async (page) => {
       if (isRecent) {
-        const { users, nextCursor } = await recentUsers(c.var.ctx, page);
-        if (users.length > 0 || page.cursor !== undefined) return { rows: users, nextCursor, isRecent };
+        const { users, nextCursor } = await recentUsers(ctx, page);
+        if (users.length > 0 || page.cursor !== undefined) {
+          return { rows: await withIdentities(ctx, users), nextCursor, isRecent };
+        }
         isRecent = false;
       }
-      const { users, nextCursor } = await findUsers(c.var.ctx, { ...page, beginning: q ?? "" });
-      return { rows: users, nextCursor };
+      const { users, nextCursor } = await findUsers(ctx, { ...page, beginning: q ?? "" });
+      return { rows: await withIdentities(ctx, users), nextCursor };
     };
   },
-  kept: ({ q }, first) => (q || first === null || first.isRecent === true ? {} : { by: "id" }),
-  empty: ({ q }) =>
-    q === undefined || q === ""
+  kept: (form, first) =>
+    searchText(form) !== undefined || first === null || first.isRecent === true ? {} : { by: "id" },
+  empty: (form) =>
+    searchText(form) === undefined
       ? "No users yet. A user appears with the first grant or usage event."
-      : `No user's id begins with “${q}”.`,
+      : `No user's id begins with “${searchText(form)}”.`,
   words: ["First users", "More users"],
   foot: (c, { first, list }) =>
     first?.isRecent === true && list.sorted === null ? (

@@ -6,7 +6,7 @@ import { type Attempt, readHealth, SEARCHED_DELIVERIES_MAX } from "../webhooks/d
 import { type EndpointRow, presentEndpoint, requireEndpoint, type WebhookOutput } from "../webhooks/endpoint.ts";
 import { changeWebhook, deleteWebhook, rotateSecret } from "../webhooks/endpoints.ts";
 import { sendTest } from "../webhooks/resend.ts";
-import { CopyBox } from "./components.tsx";
+import { CopyBox, Facts } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import {
   Deliveries,
@@ -18,7 +18,8 @@ import {
   type ShownDeliveries,
 } from "./deliveries.tsx";
 import { Choice, Hidden } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
+import { createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
+import { FormCard, submit } from "./form-card.tsx";
 import { amountText, Time, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { keepOnce, repeatable, takeOnce } from "./session.tsx";
@@ -98,46 +99,32 @@ async function webhookPage(c: Context<DashboardEnv>, webhook: Endpoint, rejectio
         </section>
       )}
       <section class="card">
-        <dl class="facts">
-          <dt>URL</dt>
-          <dd>
-            <code>{webhook.url}</code>
-          </dd>
-          <dt>Endpoint id</dt>
-          <dd>
-            <code>{webhookId}</code>
-          </dd>
-          <dt>Status</dt>
-          <dd>{health === undefined ? "" : <HealthTag health={health} />}</dd>
-          <dt>Newest messages</dt>
-          <dd>
-            {health === undefined ? "" : rateText(health)}{" "}
-            {health !== undefined && isFailing(health) && failureText(health)}
-          </dd>
-          {webhook.offFromMs !== null && (
-            <>
-              <dt>{webhook.offUntilMs === null ? "Off since" : "Last off"}</dt>
-              <dd>
-                <OffSpan endpoint={webhook} />
-              </dd>
-            </>
-          )}
-          <dt>Last success</dt>
-          <dd>
-            <Time
-              at={health?.lastSuccessAt ?? null}
-              otherwise={`none among its newest ${amountText(SEARCHED_DELIVERIES_MAX)} messages`}
-            />
-          </dd>
-          {webhook.failingSinceMs !== null && (
-            <>
-              <dt>Failing since</dt>
-              <dd>
-                <Time at={iso(webhook.failingSinceMs)} />
-              </dd>
-            </>
-          )}
-        </dl>
+        <Facts
+          of={[
+            ["URL", <code>{webhook.url}</code>],
+            ["Endpoint id", <code>{webhookId}</code>],
+            ["Status", health === undefined ? "" : <HealthTag health={health} />],
+            [
+              "Newest messages",
+              <>
+                {health === undefined ? "" : rateText(health)}{" "}
+                {health !== undefined && isFailing(health) && failureText(health)}
+              </>,
+            ],
+            webhook.offFromMs !== null && [
+              webhook.offUntilMs === null ? "Off since" : "Last off",
+              <OffSpan endpoint={webhook} />,
+            ],
+            [
+              "Last success",
+              <Time
+                at={health?.lastSuccessAt ?? null}
+                otherwise={`none among its newest ${amountText(SEARCHED_DELIVERIES_MAX)} messages`}
+              />,
+            ],
+            webhook.failingSinceMs !== null && ["Failing since", <Time at={iso(webhook.failingSinceMs)} />],
+          ]}
+        />
         {!webhook.isEnabled && (
           <p class="soft">
             {whyOff(webhook, listed)} Messages that were waiting then have failed; resend or replay them once it is on.
@@ -173,25 +160,26 @@ interface EndpointFormProps {
 const ChangeForm = ({ c, webhook, rejection }: EndpointFormProps) => {
   const { webhookId, url, types, description, isEnabled } = webhook;
   const present = { url, description: description ?? "", ...fieldsOfTypes(types) };
-  const isTyped = c.var.form.url !== undefined;
+  const fields = c.var.form.url === undefined ? present : c.var.form;
   return (
-    <form method="post" action={pathIn(c, `webhooks/${webhookId}`)} class="card">
-      <h2>Change</h2>
-      <FormToken c={c} />
-      <EndpointFields fields={isTyped ? c.var.form : present} rejection={rejection} />
-      <div class="row">
-        <Choice
-          label="Status"
-          name="isEnabled"
-          value={c.var.form.isEnabled ?? (isEnabled ? "yes" : "no")}
-          options={[
-            ["yes", "On"],
-            ["no", "Off (cancels unsent messages)"],
-          ]}
-        />
-        <button type="submit">Save</button>
-      </div>
-    </form>
+    <FormCard
+      c={c}
+      action={`webhooks/${webhookId}`}
+      title="Change"
+      form={{ isEnabled: isEnabled ? "yes" : "no", ...fields }}
+      rejection={rejection}
+      button="Save"
+    >
+      <EndpointFields fields={fields} />
+      <Choice
+        label="Status"
+        name="isEnabled"
+        options={[
+          ["yes", "On"],
+          ["no", "Off (cancels unsent messages)"],
+        ]}
+      />
+    </FormCard>
   );
 };
 
@@ -273,10 +261,10 @@ const test: EndpointAction = async (c, { webhookId }) => {
 /** Applies a form to an endpoint. Shows a rejection on the endpoint's page. */
 async function applyForm(c: Context<DashboardEnv>, action: EndpointAction) {
   const webhook = await readEndpoint(c);
-  const done = await catchRejection(() => action(c, webhook));
-  return done.rejection === undefined
-    ? c.redirect(pathIn(c, `webhooks${done.result}`), 303)
-    : webhookPage(c, webhook, done.rejection);
+  return submit(c, () => action(c, webhook), {
+    to: (place) => `webhooks${place}`,
+    again: (rejection) => webhookPage(c, webhook, rejection),
+  });
 }
 
 export const webhookPages = createDashboardRoutes()

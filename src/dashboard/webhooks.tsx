@@ -1,15 +1,17 @@
 import type { Context } from "hono";
 import { createWebhookInput } from "../api/webhooks/create-webhook.ts";
-import type { PurserError } from "../errors.ts";
 import { type Attempt, type EndpointHealth, readHealth } from "../webhooks/delivery-page.ts";
 import type { WebhookOutput } from "../webhooks/endpoint.ts";
 import { createWebhook, listWebhooks } from "../webhooks/endpoints.ts";
 import { MESSAGE_TYPES } from "../webhooks/outbox.ts";
-import { Empty, RowMenu, Table, Tag } from "./components.tsx";
-import { Field, Hidden } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
+import { menuColumn } from "./columns.tsx";
+import { Empty, Tag } from "./components.tsx";
+import { Field } from "./fields.tsx";
+import { createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
+import { FormCard, submit } from "./form-card.tsx";
 import { amountText, Time } from "./format.tsx";
-import { FormToken, page, pathIn } from "./layout.tsx";
+import { pathIn } from "./layout.tsx";
+import { listPage, listRoutes, type Resource } from "./resource.tsx";
 import { keepOnce, repeatable } from "./session.tsx";
 
 /** Returns whether the endpoint needs attention: its latest attempts fail, or many of its newest messages do. */
@@ -74,21 +76,12 @@ export const fieldsOfTypes = (types: readonly string[] | null): Form => ({
   ...Object.fromEntries((types ?? []).filter(isType).map((type) => [fieldOf(type), "yes"])),
 });
 
-/** Shows the fields that the forms for a new and for an existing endpoint share. */
-export const EndpointFields = ({ fields, rejection }: { fields: Form; rejection: PurserError | undefined }) => (
+/** The fields that the forms for a new and for an existing endpoint share. */
+export const EndpointFields = ({ fields }: { fields: Form }) => (
   <>
-    <div class="row">
-      <Field
-        label="URL"
-        name="url"
-        value={fields.url}
-        rejection={rejection}
-        placeholder="https://example.com/webhooks"
-        required
-      />
-      <Field label="Description (optional)" name="description" value={fields.description} rejection={rejection} />
-    </div>
-    <fieldset>
+    <Field label="URL" name="url" placeholder="https://example.com/webhooks" required />
+    <Field label="Description (optional)" name="description" />
+    <fieldset class="wide">
       <legend>Types</legend>
       <div class="kinds">
         <label>
@@ -108,101 +101,113 @@ export const EndpointFields = ({ fields, rejection }: { fields: Form; rejection:
             </label>
           ))}
         </div>
-        <Field
-          label="More types, as patterns (optional)"
-          name="types"
-          value={fields.types}
-          rejection={rejection}
-          placeholder="credits.*"
-        />
+        <Field label="More types, as patterns (optional)" name="types" placeholder="credits.*" />
       </div>
     </fieldset>
   </>
 );
 
-async function webhooksPage(c: Context<DashboardEnv>, rejection?: PurserError) {
-  const { appId, mode } = c.var.ctx.environment;
-  const [{ webhooks }, health] = await Promise.all([listWebhooks(c.var.root, appId, mode), readHealth(c.var.ctx)]);
-  const { form } = c.var;
-  const notice = c.req.query("notice") === "deleted" ? "Endpoint deleted. Nothing more is sent to it." : undefined;
-  return page(
-    c,
-    { title: "Webhooks", section: "webhooks", rejection, notice },
-    <>
-      <section class="card">
-        <div class="card-head">
-          <h2>Endpoints</h2>
-          <span class="soft">Signed messages about events in {mode} mode.</span>
-        </div>
-        <Table
-          label="Endpoints"
-          csv="endpoints"
-          head={["URL", "Status", "Newest messages", "Last success", "Types", ""]}
-          rows={webhooks.map((webhook) => {
-            const at = pathIn(c, `webhooks/${webhook.webhookId}`);
-            const endpointHealth = health.find(({ webhookId }) => webhookId === webhook.webhookId);
-            return [
-              <>
-                <a href={at}>{webhook.url}</a>
-                {webhook.description !== null && <div class="soft">{webhook.description}</div>}
-              </>,
-              endpointHealth === undefined ? "" : <HealthTag health={endpointHealth} />,
-              endpointHealth === undefined ? (
-                ""
-              ) : (
-                <>
-                  {rateText(endpointHealth)} {isFailing(endpointHealth) && failureText(endpointHealth)}
-                </>
-              ),
-              <Time at={endpointHealth?.lastSuccessAt ?? null} otherwise="none" />,
-              webhook.types === null ? (
-                <span class="soft">
-                  all except <code>usage.recorded</code>
-                </span>
-              ) : (
-                <code>{webhook.types.join(" ")}</code>
-              ),
-              <RowMenu label={`Actions for ${webhook.url}`}>
-                <a href={at}>Open</a>
-                <a href={`${at}?status=failed`}>Failed messages</a>
-                <a href={`${at}/rotate`}>Rotate secret</a>
-                <a href={`${at}/delete`}>Delete</a>
-              </RowMenu>,
-            ];
-          })}
-          empty={
-            <Empty icon="webhooks" title="No endpoints yet">
-              Create one below. It gets messages about grants, usage, payments and anything else that you choose.
-            </Empty>
-          }
-        />
-      </section>
-      <form method="post" action={pathIn(c, "webhooks")} class="card">
-        <h2>New endpoint</h2>
-        <p class="soft">
+type ListedEndpoint = WebhookOutput & { readonly health: EndpointHealth | undefined };
+
+const endpointsList: Resource<ListedEndpoint> = {
+  path: "webhooks",
+  title: "Webhooks",
+  section: "webhooks",
+  label: "Endpoints",
+  about: (c) => `Signed messages about events in ${c.var.ctx.environment.mode} mode.`,
+  columns: [
+    {
+      name: "url",
+      head: "URL",
+      cell: ({ webhookId, url, description }, c) => (
+        <>
+          <a href={pathIn(c, `webhooks/${webhookId}`)}>{url}</a>
+          {description !== null && <div class="soft">{description}</div>}
+        </>
+      ),
+      value: ({ url }) => url,
+    },
+    { name: "status", head: "Status", cell: ({ health }) => health && <HealthTag health={health} /> },
+    {
+      name: "newest",
+      head: "Newest messages",
+      cell: ({ health }) => health && `${rateText(health)} ${isFailing(health) ? failureText(health) : ""}`,
+      value: ({ health }) => health?.failed ?? null,
+    },
+    {
+      name: "lastSuccessAt",
+      head: "Last success",
+      cell: ({ health }) => <Time at={health?.lastSuccessAt ?? null} otherwise="none" />,
+      value: ({ health }) => health?.lastSuccessAt ?? null,
+    },
+    {
+      name: "types",
+      head: "Types",
+      cell: ({ types }) =>
+        types === null ? (
+          <span class="soft">
+            all except <code>usage.recorded</code>
+          </span>
+        ) : (
+          <code>{types.join(" ")}</code>
+        ),
+      value: ({ types }) => types?.join(" ") ?? null,
+    },
+    menuColumn(
+      ({ url }) => url,
+      ({ webhookId }) => [
+        [`webhooks/${webhookId}`, "Open"],
+        [`webhooks/${webhookId}?status=failed`, "Failed messages"],
+        [`webhooks/${webhookId}/rotate`, "Rotate secret"],
+        [`webhooks/${webhookId}/delete`, "Delete"],
+      ],
+    ),
+  ],
+  read: (c) => async () => {
+    const { appId, mode } = c.var.ctx.environment;
+    const [{ webhooks }, healths] = await Promise.all([listWebhooks(c.var.root, appId, mode), readHealth(c.var.ctx)]);
+    const healthOf = (id: string) => healths.find(({ webhookId }) => webhookId === id);
+    return { rows: webhooks.map((each) => ({ ...each, health: healthOf(each.webhookId) })), nextCursor: null };
+  },
+  empty: (
+    <Empty icon="webhooks" title="No endpoints yet">
+      Create one below. It gets messages about grants, usage, payments and anything else that you choose.
+    </Empty>
+  ),
+  notices: { deleted: "Endpoint deleted. Nothing more is sent to it." },
+  below: (c, { rejection }) => (
+    <FormCard
+      c={c}
+      action="webhooks"
+      title="New endpoint"
+      about={
+        <>
           <a href="/docs">The reference</a> describes each type of message.
-        </p>
-        <FormToken c={c} />
-        {/* Submitting this form twice creates one endpoint. */}
-        <Hidden fields={{ nonce: form.nonce ?? c.var.root.newId("") }} />
-        <EndpointFields fields={form} rejection={rejection} />
-        <button type="submit">Create endpoint</button>
-      </form>
-    </>,
-  );
-}
+        </>
+      }
+      rejection={rejection}
+      once
+      button="Create endpoint"
+    >
+      <EndpointFields fields={c.var.form} />
+    </FormCard>
+  ),
+};
 
 export const webhooksRoutes = createDashboardRoutes()
-  .get("/webhooks", (c) => webhooksPage(c))
-  .post("/webhooks", async (c) => {
+  .route("/", listRoutes(endpointsList))
+  .post("/webhooks", (c) => {
     const { form } = c.var;
     const { appId, mode } = c.var.ctx.environment;
-    const done = await catchRejection(async () => {
+    const create = async () => {
       const fields = { mode, url: form.url, types: typesField(form), description: textField(form, "description") };
       return createWebhook(await repeatable(c), appId, parseForm(createWebhookInput, fields));
+    };
+    return submit(c, create, {
+      to: async ({ webhookId, secret }) => {
+        await keepOnce(c, secretOf(webhookId), { secret });
+        return `webhooks/${webhookId}?notice=created`;
+      },
+      again: (rejection) => listPage(c, endpointsList, rejection),
     });
-    if (done.rejection !== undefined) return webhooksPage(c, done.rejection);
-    const { webhookId, secret } = done.result;
-    await keepOnce(c, secretOf(webhookId), { secret });
-    return c.redirect(pathIn(c, `webhooks/${webhookId}?notice=created`), 303);
   });

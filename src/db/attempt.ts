@@ -59,7 +59,7 @@ const CONSTRAINT_ERRORS = {
   recurring_grants_in_order: "recurring_grants_in_order",
   // A write sets this column to an invalid number when the recurring grant has changed since it was read.
   guard_recurring: "recurring_grants.last_n",
-  reservations_primary_key: "reservations_primary_key",
+  reservations_id: "reservations_id",
   reservations_settled_once: "reservations_settled_once",
   reservations_state: "reservations_state",
   reservations_end_not_earlier: "reservations_end_not_earlier",
@@ -122,7 +122,7 @@ const CONFLICTS: ReadonlySet<Constraint | null> = new Set<Constraint | null>([
   "recurring_grants_id",
   "recurring_grants_in_order",
   "reservations_end_not_earlier",
-  "reservations_primary_key",
+  "reservations_id",
   "reservations_settled_once",
   "reservations_state",
   "stripe_payers_key",

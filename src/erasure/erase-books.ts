@@ -63,14 +63,14 @@ const numbered = alias(reservations, "numbered");
 
 /** Open reservations of these accounts: as many as fit into a batch, and at least one. */
 export const selectErasedHolds = query((value: ValueOf<ErasurePage>) => {
-  const { environmentId, accountId, legCount } = reservations;
-  const order = sql`(ORDER BY ${accountId}, ${reservations.id})`;
-  const open = sql`SELECT ${environmentId}, ${reservations.id}, sum(${legCount}) OVER ${order} - ${legCount} AS earlier
-    FROM ${idsWithOpenAccounts(value)} CROSS JOIN ${reservations} ON ${accountId} = ${id.accountId} AND ${isOpen()} ORDER BY 2`;
+  const { accountId, reservationNumber, legCount } = reservations;
+  const order = sql`(ORDER BY ${accountId}, ${reservationNumber})`;
+  const open = sql`SELECT ${accountId}, ${reservationNumber}, sum(${legCount}) OVER ${order} - ${legCount} AS earlier
+    FROM ${idsWithOpenAccounts(value)} CROSS JOIN ${reservations} ON ${accountId} = ${id.accountId} AND ${isOpen()} ORDER BY 1, 2`;
   return read(
-    { ...fields(reservations, "accountId", "id"), ...legsField(), ...settlementFields() },
+    { ...fields(reservations, "accountId", "id", "reservationNumber"), ...legsField(), ...settlementFields() },
     (list) => sql`SELECT ${list} FROM (${open}) AS ${numbered} CROSS JOIN ${reservations}
-      ON ${environmentId} = ${numbered.environmentId} AND ${reservations.id} = ${numbered.id}
+      ON ${accountId} = ${numbered.accountId} AND ${reservationNumber} = ${numbered.reservationNumber}
       WHERE earlier < ${LEGS_MAX} LIMIT ${atMost(value, HOLDS_MAX)}`,
   );
 });
@@ -90,8 +90,8 @@ export function closeBooks(ctx: TenantCtx, books: OpenAccounts, open: ErasedHold
     const settlement = { environmentId: ctx.environment.id, userId, accountId, nowMs: ctx.now(), by: readActor(ctx) };
     if (hasHold === 1) {
       const rows = open.filter((row) => row.accountId === accountId);
-      const settled = rows.map(({ id, legs, revocations }) =>
-        settleHold({ id, legs: readLegs(legs), owed: [], revocations }, { state: "released" }),
+      const settled = rows.map(({ id, reservationNumber, legs, revocations }) =>
+        settleHold({ id, reservationNumber, legs: readLegs(legs), owed: [], revocations }, { state: "released" }),
       );
       const { before, after } = writesOfSettlements(settlement, settled);
       return rows.length === 0 ? [] : [deleteOwed({ accountId }), ...before, ...after];

@@ -52,7 +52,7 @@ const usagePage = (value: OfBooksPage) =>
   sql`${idsWithOpenAccounts(value)} CROSS JOIN ${usageEvents} AS r ON ${ofRow(usageEvents.accountId)} = ${id.accountId}
     AND ${ofRow(usageEvents.seq)} > ${id.usageFrom} AND ${ofRow(usageEvents.seq)} <= ${id.usageTo}`;
 const erasedReservationPage = (value: OfBooksPage) => sql`(
-    SELECT r.* FROM ${idsWithOpenAccounts(value)} CROSS JOIN ${reservations} AS r INDEXED BY reservations_settled
+    SELECT r.* FROM ${idsWithOpenAccounts(value)} CROSS JOIN ${reservations} AS r
       ON ${ofRow(reservations.accountId)} = ${id.accountId} AND ${ofRow(reservations.state)} <> 'open'
       AND ${ofRow(reservations.requestHash)} <> ''
     LIMIT ${rowsMax(value)}
@@ -77,7 +77,7 @@ const ledger: AccountTable = {
   key: [creditLedger.accountId, creditLedger.seq],
   page: erasedLedgerPage,
   cleared: () => assignments(creditLedger, { note: sql`NULL` }),
-  ids: [creditLedger.reservationId],
+  ids: [],
 };
 const adjustments: AccountTable = {
   table: creditAdjustments,
@@ -99,10 +99,10 @@ const usage: AccountTable = {
 };
 const holds: AccountTable = {
   table: reservations,
-  key: [reservations.environmentId, reservations.id],
+  key: [reservations.accountId, reservations.reservationNumber],
   page: erasedReservationPage,
   cleared: () => assignments(reservations, { requestHash: noHash(), memberNumber: sql`NULL` }),
-  ids: [reservations.id, reservations.settledEventId],
+  ids: [reservations.id],
 };
 
 const recurringTable: AccountTable = {
@@ -202,15 +202,15 @@ const eraseAuditTargets = query((value: OfBooksPage) => {
     );
 });
 
-const hasName = () => sql`${ofRow(creditLedger.note)} IS NOT NULL OR ${ofRow(creditLedger.reservationId)} IS NOT NULL`;
+const hasNote = () => sql`${ofRow(creditLedger.note)} IS NOT NULL`;
 
 /** The statements that remove names and texts from the books, in order. */
 export const booksOfPage = [
   extendPage("ledgerFrom", "ledgerTo", lastLedger),
   extendPage("usageFrom", "usageTo", lastUsage),
-  ...[ledger, adjustments, usage, holds, recurringTable].map(insertNewIds),
+  ...[adjustments, usage, holds, recurringTable].map(insertNewIds),
   eraseNotes,
-  eraseTable(ledger, hasName),
+  eraseTable(ledger, hasNote),
   eraseTable(adjustments),
   eraseTable(usage),
   deleteLargeProperties,

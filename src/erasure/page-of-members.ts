@@ -61,8 +61,8 @@ const deleteLarge = query(
 );
 const clearHolds = query(
   (value: OfMembersPage) => sql`
-  UPDATE ${reservations} SET ${assignments(reservations, { requestHash: sql`''` })} WHERE (${reservations.environmentId}, ${reservations.id}) IN (
-    SELECT ${ofRow(reservations.environmentId)}, ${ofRow(reservations.id)} FROM ${membersToClear(value)} CROSS JOIN ${holdsOfMember}
+  UPDATE ${reservations} SET ${assignments(reservations, { requestHash: sql`''` })} WHERE (${reservations.accountId}, ${reservations.reservationNumber}) IN (
+    SELECT ${ofRow(reservations.accountId)}, ${ofRow(reservations.reservationNumber)} FROM ${membersToClear(value)} CROSS JOIN ${holdsOfMember}
     WHERE ${ofRow(reservations.requestHash)} <> '' LIMIT ${rowsMax(value)}
   )`,
 );

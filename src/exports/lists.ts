@@ -6,7 +6,7 @@ import { and, eq, type Placeholder, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn, type SQLiteTable } from "drizzle-orm/sqlite-core";
 import { exportedEntryFields } from "../books/credits/history.ts";
 import { debitsJson } from "../books/ledger/debits.ts";
-import { isBalanceOfEntry, isEventOfEntry } from "../books/ledger/insert-entries.ts";
+import { isBalanceOfEntry, isEventOfEntry, isReservationOfEntry } from "../books/ledger/insert-entries.ts";
 import { describedEvent, usageTimes } from "../books/usage/describe-events.ts";
 import { type WireFields, wire } from "../db/presenter.ts";
 import { names, type ValueOf } from "../db/query.ts";
@@ -21,6 +21,7 @@ import {
   exportAudit,
   largeProperties,
   members,
+  reservations,
   usageEvents,
 } from "../db/schema.ts";
 import { consentWireFields } from "../people/consent.ts";
@@ -127,7 +128,8 @@ export const lists: Readonly<Record<ListName, List>> = {
   },
   ledger: {
     table: creditLedger,
-    beside: sql`CROSS JOIN ${creditBalances} ON ${isBalanceOfEntry()} LEFT JOIN ${usageEvents} ON ${isEventOfEntry()}`,
+    beside: sql`CROSS JOIN ${creditBalances} ON ${isBalanceOfEntry()} LEFT JOIN ${usageEvents} ON ${isEventOfEntry()}
+      LEFT JOIN ${reservations} ON ${isReservationOfEntry()}`,
     isOwned: isOfAccount(creditLedger),
     isShown: null,
     fields: exportedEntryFields,

@@ -108,6 +108,8 @@ const describeIssue: z.core.$ZodErrorMap = (issue) => {
       return issue.input === undefined ? IS_REQUIRED : "does not have any of the allowed forms";
     case "unrecognized_keys":
       return unknownField(issue.keys[0] ?? "", issue.input, issue.inst);
+    case "invalid_key":
+      return issue.issues[0]?.message ?? "is malformed";
     case "not_multiple_of":
       return `must be a multiple of ${issue.divisor}`;
     default:

@@ -47,10 +47,12 @@ type Row = Entry & Issued;
 async function entriesSince(environmentId: number, seqs: Map<string, number>): Promise<Row[]> {
   const { results } = await env.DB.prepare(
     `SELECT a.user_id AS user, l.seq, b.id AS balanceId, l.delta_minor AS delta, l.reason, l.is_revoked AS isRevoked,
-       l.reservation_id AS reservationId, b.id, b.unit, b.pack_name AS pack, b.initial_minor AS initial,
+       coalesce(r.id, u.reservation_id) AS reservationId, b.id, b.unit, b.pack_name AS pack, b.initial_minor AS initial,
        b.granted_at_ms AS grantedAt, b.expires_at_ms AS expiresAt
      FROM accounts AS a JOIN credit_ledger AS l ON l.account_id = a.id
      JOIN credit_balances AS b ON b.account_id = l.account_id AND b.grant_seq = l.grant_seq
+     LEFT JOIN usage_events AS u ON u.account_id = l.account_id AND u.seq = l.event_seq
+     LEFT JOIN reservations AS r ON r.account_id = l.account_id AND r.reservation_number = l.reservation_number
      WHERE a.environment_id = ? AND l.seq > coalesce(?2 ->> a.user_id, 0) ORDER BY a.user_id, l.seq`,
   )
     .bind(environmentId, JSON.stringify(Object.fromEntries(seqs)))
@@ -149,7 +151,8 @@ async function play(seed: number): Promise<number> {
     const rows = await entriesSince(live.id, seqs);
     // A charge's event has its reservation's id.
     const charged = await env.DB.prepare(
-      "SELECT id FROM reservations WHERE environment_id = ? AND settled_event_id = id",
+      `SELECT r.id FROM reservations AS r CROSS JOIN usage_events AS u ON u.account_id = r.account_id AND u.seq = r.settled_event_seq
+       WHERE r.environment_id = ? AND u.event_id = r.id`,
     )
       .bind(live.id)
       .raw<[string | null]>()

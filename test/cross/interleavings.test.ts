@@ -194,7 +194,9 @@ async function reserveBoth(pair: Pair, { userId, interleaving: { order, targets 
     const seconds = targets.expire === index ? ((order.indexOf("expire") + 1) * STEP_MS) / 1_000 : 86_400;
     const { tokens: input, cents: output = 0 } = quantities;
     const used = holdsByMeters(userId) ? { meters: { input, output } } : { quantities: { count: 0, ...quantities } };
-    const use = { userId, event: "chat.completed", ...used };
+    // Two of three holds are a member's.
+    const member = ["", "mia", userId][(numberOf(userId) + index) % 3];
+    const use = { userId, ...(member ? { memberId: member } : {}), event: "chat.completed", ...used };
     const reservationId = reservationOf(userId, index);
     // Half of the users' reservations are charged when they expire.
     const onExpiry = numberOf(userId) % 2 === 0 ? "charge" : "return";

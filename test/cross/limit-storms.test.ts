@@ -25,6 +25,21 @@ type World = Awaited<ReturnType<typeof limitsWorld>>;
 const expectSound = async ({ callOk }: World) =>
   expect(await callOk("GET", "/credits/verify?userId=u")).toMatchObject({ isSound: true });
 
+/** The sum of what a member's events used and open holds reserve, by SQL. */
+async function countedOfMember({ app, limitIds }: World, memberId: string): Promise<number> {
+  const sum = await env.DB.prepare(
+    `SELECT (SELECT coalesce(sum(e.count_minor), 0) FROM usage_events AS e WHERE e.account_id = m.account_id
+         AND e.member_number = m.member_number) + (
+       SELECT coalesce(sum(n.value ->> 'minor'), 0) FROM reservations AS r, json_each(r.counted) AS n
+       WHERE r.account_id = m.account_id AND r.member_number = m.member_number AND r.state = 'open'
+         AND n.value ->> 'limitId' = ?3) AS minor
+     FROM members AS m WHERE m.environment_id = ?1 AND m.member_id = ?2`,
+  )
+    .bind(app.environments.live.id, memberId, limitIds.at(-1))
+    .first<{ minor: number }>();
+  return sum?.minor ?? 0;
+}
+
 describe("usage limits in three isolates", () => {
   it("let exactly ten units of fifty concurrent events, holds and lists pass, and send one message when ten is reached", async () => {
     const world = await limitsWorld({ limits: [{ amount: 10 }, { amount: 1_000, every: "month" }], pick: inTurn(3) });
@@ -50,22 +65,27 @@ describe("usage limits in three isolates", () => {
   it("count exactly when events, holds, commits, returns, charges, partial usage and the cron race", async () => {
     for (let round = 0; round < ROUNDS; round++) {
       const random = createRandom(FIXED_SEED + round);
-      const limits = [{ amount: 30 }, { amount: 90, every: "hour" }, { unit: "tokens", amount: 7, every: "minute" }];
+      const limits = [
+        ...[{ amount: 30 }, { amount: 90, every: "hour" }, { unit: "tokens", amount: 7, every: "minute" }],
+        { amount: 12, per: "member" },
+      ];
+      const members = ["mia", "ned", "u"];
+      const member = () => (random.chance(0.7) ? { memberId: random.pick(members) } : {});
       const world = await limitsWorld({ limits, pick: inTurn(3) });
       const open: string[] = [];
       for (let index = 0; index < 8; index++) {
-        open.push(await world.holdOk(random.integer(1, 3), { onExpiry: index < 4 ? "return" : "charge" }));
+        open.push(await world.holdOk(random.integer(1, 3), { onExpiry: index < 4 ? "return" : "charge", ...member() }));
       }
-      const charged = await world.holdOk(2, { onExpiry: "charge", expiresInSeconds: 1 });
+      const charged = await world.holdOk(2, { onExpiry: "charge", expiresInSeconds: 1, memberId: "mia" });
       const returned = await world.holdOk(2, { expiresInSeconds: 1 });
       world.clock.advance(1_000);
       const cron = () => scheduled(bound(), { isolate: {}, now: world.clock.now, newId: randomId });
       const quantities = () => ({ count: random.integer(0, 3), ...(random.chance(0.3) && { tokens: 1 }) });
       const answers = await Promise.all([
         ...times(30, () =>
-          world.event(1, { quantities: quantities(), onShortage: random.pick(["reject", "partial"]) }),
+          world.event(1, { quantities: quantities(), onShortage: random.pick(["reject", "partial"]), ...member() }),
         ),
-        ...times(12, () => world.hold(random.integer(1, 3))),
+        ...times(12, () => world.hold(random.integer(1, 3), member())),
         ...open.flatMap((id) => [world.commit(id, random.integer(1, 4)), world.release(id), world.commit(id, 1)]),
         ...[charged, returned].map((id) => world.release(id)),
         ...times(3, async () => cron()),
@@ -87,6 +107,11 @@ describe("usage limits in three isolates", () => {
         .first<{ minor: number }>();
       const [ofDay, ofHour] = await world.used();
       expect([ofDay, ofHour]).toEqual(times(2, () => (sums?.minor ?? 0) / 1_000));
+      for (const memberId of members) {
+        const minor = await countedOfMember(world, memberId);
+        const { limits: shown } = await world.callOk("GET", `/usage/limits?userId=u&memberId=${memberId}`);
+        expect([memberId, shown.at(-1).used]).toEqual([memberId, minor / 1_000]);
+      }
     }
   });
 

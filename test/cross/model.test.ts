@@ -90,6 +90,7 @@ async function makePacks(appId: string): Promise<Pack[]> {
 
 const LIMITS = [
   { name: "Calls", unit: "count", amount: 12, every: "hour", matches: [] },
+  { name: "Calls of each", unit: "count", amount: 5, every: "hour", per: "member", matches: [] },
   { name: "Chats", unit: "tokens", amount: 900, every: "minute", matches: [{ event: "chat.*" }] },
   {
     name: "Large",
@@ -111,7 +112,7 @@ async function makeLimits(clock: Clock, appId: string): Promise<Limit[]> {
   for (const { matches, ...limit } of LIMITS) {
     const path = `/api/v1/admin/apps/${appId}/usage-limits`;
     const answer = await call("POST", path, { key: env.ADMIN_TOKEN, body: { mode: "live", ...limit, matches } });
-    created.push({ timeZone: null, ...limit, matches: [...matches], limitId: answer.body.limitId });
+    created.push({ timeZone: null, per: "user", ...limit, matches: [...matches], limitId: answer.body.limitId });
   }
   return created;
 }

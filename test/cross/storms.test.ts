@@ -100,7 +100,9 @@ async function expectOneMessageEach(environment: Environment): Promise<number> {
     of("credits.revoked", "credits.refunded")
       .map(({ data }) => `${data.userId} ${data.seq}`)
       .sort(),
-  ).toEqual(await rows(`SELECT a.user_id, l.seq ${ofUser} AND l.reason = 'admin_adjust' AND l.reservation_id IS NULL`));
+  ).toEqual(
+    await rows(`SELECT a.user_id, l.seq ${ofUser} AND l.reason = 'admin_adjust' AND l.reservation_number IS NULL`),
+  );
   for (const { deliveries } of messages) expect(deliveries).toBe(1);
   return of("credits.depleted").length;
 }
@@ -536,8 +538,10 @@ describe("concurrent requests of all kinds", () => {
       expect((await post("credits/grant", { ...paid, quantity: 100 })).status).toBe(200);
       const reservations = times(12, () => random.id("res_"));
       const hold = { userId, event: "call", quantities: { cents: 10 } };
+      // Some requests are the first of a new member.
+      const member = () => (random.chance(0.5) ? { memberId: `m${random.integer(1, 6)}` } : {});
       for (const reservationId of reservations) {
-        expect((await post("usage/reservations", { ...hold, reservationId })).status).toBe(200);
+        expect((await post("usage/reservations", { ...hold, ...member(), reservationId })).status).toBe(200);
       }
       const requests = {
         grant: () => post("credits/grant", { userId, packId: "Wallet", quantity: random.integer(1, 100) }),
@@ -547,13 +551,20 @@ describe("concurrent requests of all kinds", () => {
             ...{ userId, externalRef: "order", refundRef: random.id("re-") },
             share: { part: random.integer(1, 3), of: 10 },
           }),
-        reserve: () => post("usage/reservations", { ...hold, quantities: { cents: random.integer(1, 150) } }),
+        reserve: () =>
+          post("usage/reservations", { ...hold, ...member(), quantities: { cents: random.integer(1, 150) } }),
         event: () =>
-          post("usage/events", { ...hold, eventId: random.id("e-"), quantities: { cents: random.integer(1, 90) } }),
+          post("usage/events", {
+            ...{ ...hold, ...member(), eventId: random.id("e-") },
+            quantities: { cents: random.integer(1, 90) },
+          }),
         list: () =>
           post(
             "usage/events",
-            times(4, () => ({ ...hold, eventId: random.id("e-"), quantities: { cents: random.integer(1, 30) } })),
+            times(4, () => ({
+              ...{ ...hold, ...member(), eventId: random.id("e-") },
+              quantities: { cents: random.integer(1, 30) },
+            })),
           ),
         commit: () =>
           post(`usage/reservations/${random.pick(reservations)}/commit`, {

@@ -88,11 +88,11 @@ it(`day sums equal the usage events once no account is marked, after kills, race
            - (SELECT coalesce(sum(events), 0) FROM usage_days WHERE environment_id = ?1) AS missing,
          (SELECT count(*) FROM (
            SELECT day, event, model, sum(events), sum(count_high), sum(count_low), sum(tokens_high), sum(tokens_low),
-             sum(seconds_high), sum(seconds_low), sum(cents_high), sum(cents_low), sum(cost_high), sum(cost_low),
+             sum(seconds_high), sum(seconds_low), sum(cents_high), sum(cents_low), sum(cost_high), sum(cost_low), sum(debited_high), sum(debited_low),
              sum(without_cost)
            FROM usage_days WHERE environment_id = ?1 GROUP BY 1, 2, 3
            EXCEPT SELECT day, event, model, events, count_high, count_low, tokens_high, tokens_low, seconds_high,
-             seconds_low, cents_high, cents_low, cost_high, cost_low, without_cost
+             seconds_low, cents_high, cents_low, cost_high, cost_low, debited_high, debited_low, without_cost
            FROM usage_totals WHERE environment_id = ?1
          )) AS otherTotals,
          (SELECT count(*) FROM (

@@ -377,6 +377,70 @@ describe.each(SDKS)("purser-ai-sdk with the AI SDK, %s", (_version, sdk, Model) 
     expect(await world.books(userId)).toMatchObject({ events, spent: 528, open: 0 });
   });
 
+  it("charges each of two users with the same message, also while a repetition of the other's is expected", async () => {
+    const [first, second] = [await world.user(), await world.user()];
+    let failures = 1;
+    const doGenerate = async () => {
+      if (failures-- > 0) throw unavailable();
+      return answer();
+    };
+    const ask = (userId: string) => sdk.generateText({ ...charged(userId, { doGenerate }), prompt: "Hello" });
+    const repeated = ask(first);
+    await ask(second);
+    await repeated;
+    for (const userId of [first, second])
+      expect(await world.books(userId)).toMatchObject({ events: [CHARGED], spent: 264, open: 0 });
+  });
+
+  it("charges each of a user's equal messages, whichever of them the SDK repeats", async () => {
+    const userId = await world.user();
+    let tries = 0;
+    const doGenerate = async () => {
+      tries += 1;
+      if (tries === 1 || tries === 3) throw unavailable();
+      return answer();
+    };
+    const { model, asked } = charged(userId, { doGenerate }, { eventId: `${userId}-twice` });
+    await Promise.all([1, 2, 3].map(() => sdk.generateText({ model, prompt: "Hello" })));
+    expect(asked()).toBe(5);
+    const { events, spent, open } = await world.books(userId);
+    expect(events.map(({ eventId }) => eventId).sort()).toEqual(["", "#2", "#3"].map((n) => `${userId}-twice${n}`));
+    expect({ spent, open }).toEqual({ spent: 3 * 264, open: 0 });
+  });
+
+  it.each<[string, string, number]>([
+    ["a higher output", "small-2", 400],
+    ["another model", "large-1", 10],
+  ])(
+    "reserves anew for the same message with %s, while a repetition is expected",
+    async (_, modelId, maxOutputTokens) => {
+      const userId = await world.user();
+      const kept: Promise<unknown>[] = [];
+      const middleware: LanguageModelMiddleware = purserMiddleware({
+        ...{ purser: world.purser, userId, event: "chat.answer", estimateInputTokens: () => 70 },
+        waitUntil: (promise) => void kept.push(promise),
+      });
+      const failing = async () => {
+        throw unavailable();
+      };
+      const ask = (mock: InstanceType<typeof Model>, outputTokens: number) => {
+        const model = sdk.wrapLanguageModel({ model: mock, middleware });
+        return sdk.generateText({ model, prompt: "Hello", maxOutputTokens: outputTokens, maxRetries: 0 });
+      };
+      await expect(ask(new Model({ modelId: "small-2", doGenerate: failing }), 10)).rejects.toThrow("overloaded");
+      await ask(new Model({ modelId, doGenerate: answer({ response: { modelId } }) }), maxOutputTokens);
+      await Promise.all(kept);
+      const { events, open } = await world.books(userId);
+      expect(open).toBe(0);
+      expect(events.map(({ model, meters }) => [model, meters])).toEqual(
+        expect.arrayContaining([
+          ["small-2", { input: 70, output: 0 }],
+          [modelId, CHARGED.meters],
+        ]),
+      );
+    },
+  );
+
   it("charges the prompt once when all repetitions fail, at once after the last", async () => {
     const userId = await world.user();
     const doGenerate = async () => {

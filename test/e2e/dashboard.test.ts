@@ -28,6 +28,17 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await browser.close();
   });
 
+  /** Shows a part of a user's page. */
+  const tab = (name: string) =>
+    page.getByRole("navigation", { name: "Parts of this page" }).getByRole("link", { name, exact: true }).click();
+  /** Opens the menu of the first grant, and the page of an action on one of its balances. */
+  const actOnBalance = async (name: "Adjust" | "Revoke", index: number) => {
+    await page
+      .getByLabel(/^Actions for/)
+      .first()
+      .click();
+    await page.getByRole("link", { name }).nth(index).click();
+  };
   const submit = (name: string) => page.getByRole("button", { name, exact: true }).click();
   const section = (name: string) => page.getByRole("navigation").getByRole("link", { name }).click();
   const notice = () => page.locator(".notice").textContent();
@@ -167,8 +178,9 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     })()`);
     await submit("Grant credits");
     expect(await notice()).toContain("These credits were granted before");
-    expect(await page.locator("article").count()).toBe(2);
+    expect(await page.locator("#balances .remaining").count()).toBe(2);
     expect(await page.locator("#ledger .scroll tbody tr").count()).toBe(2);
+    await tab("Ledger");
     await page.locator("#ledger").getByText(`goodwill ${EVIL}`).first().waitFor();
     // The confirmation can be reopened with Back, and the page after it reloaded.
     await page.goBack();
@@ -176,11 +188,11 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await submit("Grant credits");
     expect(await notice()).toContain("Nothing was granted again");
     await page.reload();
-    expect(await page.locator("article").count()).toBe(2);
+    expect(await page.locator("#balances .remaining").count()).toBe(2);
   });
 
   it("asks twice before it grants a large amount, and then shows the user's balance", async () => {
-    await page.getByRole("link", { name: "Adjust" }).first().click();
+    await actOnBalance("Adjust", 0);
     await page.getByLabel(/Amount to add/).fill("+12,345,678");
     await page.getByLabel(/^Reason \(kept/).fill("by mistake");
     await submit("Continue");
@@ -213,6 +225,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await page.getByRole("heading", { name: /^Balances of/ }).waitFor();
     expect(await page.getByRole("region", { name: "Balances" }).locator("tbody tr").count()).toBe(2);
     await toUser();
+    await page.getByLabel("More actions").click();
     await page.getByRole("link", { name: "Verify the ledger" }).click();
     await page.getByText("✓ Sound").waitFor();
     await toUser();
@@ -220,6 +233,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
   });
 
   it("previews a debit, and shows the uncovered quantities", async () => {
+    await tab("Usage and limits");
     const plan = page.locator("#plan");
     await plan.getByLabel("Event").fill("chat.done");
     await plan.getByLabel("Tokens").fill("500");
@@ -232,7 +246,8 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
   });
 
   it("adjusts and revokes with a reason after confirmations, charts the balance, and saves the ledger as CSV", async () => {
-    await page.getByRole("link", { name: "Adjust" }).first().click();
+    await tab("Credits");
+    await actOnBalance("Adjust", 0);
     await page.getByLabel(/Amount to add/).fill("-3000");
     await page.getByLabel(/^Reason \(kept/).fill("=1+1");
     await submit("Continue");
@@ -242,13 +257,16 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await page.getByText("2,000 → 1,499.5 tokens").waitFor();
     await submit("Confirm adjustment");
     expect(await notice()).toContain("Balance adjusted");
+    await tab("Ledger");
     await page.locator("#ledger .scroll").getByText("1,499.5").first().waitFor();
     await page.getByRole("img", { name: /tokens remaining: from 2,000 on/ }).waitFor();
 
-    await page.getByRole("link", { name: "Revoke" }).nth(1).click();
+    await tab("Credits");
+    await actOnBalance("Revoke", 1);
     await page.getByLabel(/^Reason \(kept/).fill("refunded");
     await submit("Revoke balance");
     expect(await notice()).toContain("Balance revoked");
+    await tab("Ledger");
     await page.locator("#ledger").getByText("refunded").waitFor();
 
     const downloading = page.waitForEvent("download");
@@ -269,11 +287,13 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await page.evaluate(
       `for (const [n, begin] of ${JSON.stringify(begins)}.entries()) document.querySelector("#timeline tbody tr").cells[n].textContent = begin + "1|calc"`,
     );
+    await tab("Timeline");
     const saving = page.waitForEvent("download");
     await page.locator("#timeline button[data-csv]").click();
     const saved = Buffer.concat(await (await (await saving).createReadStream()).toArray()).toString();
     expect(saved.split("\r\n")[1]).toBe(begins.map((begin) => `"'${begin}1|calc"`).join(","));
 
+    await tab("Ledger");
     await page.getByLabel("Reason", { exact: true }).selectOption("admin_adjust");
     await page.getByRole("button", { name: "Filter" }).click();
     await page.waitForURL(/[?&]reason=admin_adjust/);

@@ -156,8 +156,9 @@ async function expectThere(db: D1Database, all: readonly Sent[]): Promise<void> 
       `SELECT named.value ->> 0 AS id, coalesce((
          SELECT -sum(delta_minor) FROM credit_ledger AS l
          LEFT JOIN usage_events AS u ON u.account_id = l.account_id AND u.seq = l.event_seq
+         LEFT JOIN reservations AS r ON r.account_id = l.account_id AND r.reservation_number = l.reservation_number
          WHERE reason = named.value ->> 1
-           AND named.value ->> 0 = iif(reason = 'reservation_held', l.reservation_id, u.event_id)
+           AND named.value ->> 0 = iif(reason = 'reservation_held', r.id, u.event_id)
        ), 0) AS minor, (SELECT count(*) FROM usage_events WHERE event_id = named.value ->> 0)
          + (SELECT count(*) FROM reservations WHERE id = named.value ->> 0) AS times
        FROM json_each(?) AS named`,

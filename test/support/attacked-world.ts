@@ -113,7 +113,7 @@ export const usageEvent = writer("usage_events", {
   event: "chat",
   count_minor: 1_000,
   occurred_at_ms: 10,
-  received_at_ms: 10,
+  received_after_ms: 0,
   request_hash: "hash",
   debits: "[]",
 });
@@ -124,9 +124,10 @@ export const largeProperties = writer("large_properties", {
   properties: '{"large":1}',
 });
 export const reservation = writer("reservations", {
+  account_id: USER,
+  reservation_number: 1,
   environment_id: LIVE,
   id: "res_w",
-  account_id: USER,
   event: "chat",
   quantities: "{}",
   legs: JSON.stringify([
@@ -363,7 +364,7 @@ export const world: readonly string[] = [
     balance_after_minor: 700,
     previous_seq: 3,
     kind: ENTRY_KINDS.hold,
-    reservation_id: "res_w",
+    reservation_number: 1,
   }),
   entry({
     seq: 6,
@@ -371,7 +372,7 @@ export const world: readonly string[] = [
     balance_after_minor: 590,
     previous_seq: 4,
     kind: ENTRY_KINDS.hold,
-    reservation_id: "res_w",
+    reservation_number: 1,
   }),
   entry({
     seq: LAST_SEQ,

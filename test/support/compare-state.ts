@@ -26,12 +26,13 @@ export async function compareState(pair: Pair, where: string): Promise<void> {
     ).bind(environmentId),
     env.DB.prepare(
       `SELECT a.user_id AS userId, b.id AS balanceId, pack_id AS packId, unit, delta_minor AS delta, reason, cause,
-         u.event_id AS eventId, l.reservation_id AS reservationId, note, l.occurred_at_ms AS occurredAt, l.seq
+         u.event_id AS eventId, coalesce(r.id, u.reservation_id) AS reservationId, note, l.occurred_at_ms AS occurredAt, l.seq
        FROM json_each(?2) AS since
        CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = since.value ->> 0
        CROSS JOIN credit_ledger AS l ON l.account_id = a.id AND l.seq > since.value ->> 1
        CROSS JOIN credit_balances AS b ON b.account_id = l.account_id AND b.grant_seq = l.grant_seq
-       LEFT JOIN usage_events AS u ON u.account_id = l.account_id AND u.seq = l.event_seq ORDER BY l.seq`,
+       LEFT JOIN usage_events AS u ON u.account_id = l.account_id AND u.seq = l.event_seq
+       LEFT JOIN reservations AS r ON r.account_id = l.account_id AND r.reservation_number = l.reservation_number ORDER BY l.seq`,
     ).bind(environmentId, since),
   ]);
   const inUnits = (row: Row, minor: string): number => fromMinor(row.unit as Unit, BigInt(row[minor] ?? 0));

@@ -129,13 +129,16 @@ async function sendTo(pair: Pair, request: Request): Promise<Pick<Answer, "statu
       return pair.call("PATCH", path, { key: env.ADMIN_TOKEN, body: { amount: request.amount } });
     }
     case "own amount": {
-      const { userId, name, amount } = request;
+      const { userId, memberId, name, amount } = request;
+      const member = memberId === undefined ? {} : { memberId };
       const path = `/api/v1/usage/limits/${limitOf(pair, name).limitId}/amount`;
-      if (amount !== undefined) return pair.call("PUT", path, { key: pair.key, body: { userId, amount } });
-      return pair.call("DELETE", query(path, { userId }), { key: pair.key });
+      if (amount !== undefined) return pair.call("PUT", path, { key: pair.key, body: { userId, ...member, amount } });
+      return pair.call("DELETE", query(path, { userId, ...member }), { key: pair.key });
     }
-    case "checkpoints":
-      return get(query("usage/limits", { userId: request.userId }));
+    case "checkpoints": {
+      const { userId, memberId } = request;
+      return get(query("usage/limits", { userId, ...(memberId === undefined ? {} : { memberId }) }));
+    }
     case "totals": {
       const [from, to] = [new Date(request.fromMs).toISOString(), new Date(request.toMs).toISOString()];
       return get(query("usage", { userId: request.userId, from, to }));
@@ -312,16 +315,14 @@ function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | 
       limitOf(pair, request.name).amount = request.amount;
       return { status: 200 };
     case "own amount": {
-      const { limitId } = limitOf(pair, request.name);
-      model.expire(request.userId);
-      model.limits.setOwn(request.userId, limitId, request.amount);
-      return {
-        status: 200,
-        body: model.limits.checkpoints(request.userId).find((standing) => standing.limitId === limitId),
-      };
+      const { userId, memberId = null, name, amount } = request;
+      const limit = limitOf(pair, name);
+      model.expire(userId);
+      model.limits.setOwn({ userId, memberId, limitId: limit.limitId }, amount);
+      return { status: 200, body: model.limits.checkpointOf(limit, userId, memberId) };
     }
     case "checkpoints":
-      return { status: 200, body: model.limits.checkpoints(request.userId) };
+      return { status: 200, body: model.limits.checkpoints(request.userId, request.memberId) };
     case "reservations":
       return { status: 200, body: modelReservations(model, request.userId, request.status) };
     case "list":

@@ -47,7 +47,7 @@ const mustFindNothing = (): readonly (readonly [what: string, text: string])[] =
      WHERE r.account_id > ${before.account} AND r.settled_seq IS NOT NULL AND NOT EXISTS (
        SELECT 1 FROM credit_ledger AS l
        CROSS JOIN credit_balances AS b ON b.account_id = l.account_id AND b.grant_seq = l.grant_seq
-       WHERE l.account_id = r.account_id AND l.seq = r.settled_seq + leg.key AND l.reservation_id IS NOT NULL
+       WHERE l.account_id = r.account_id AND l.seq = r.settled_seq + leg.key AND l.reservation_number = r.reservation_number
          AND b.grant_seq = leg.value ->> 0 AND l.delta_minor = leg.value ->> 2
      )`,
   ],

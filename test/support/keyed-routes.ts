@@ -70,6 +70,18 @@ export const keyedRoutes: readonly KeyedRoute[] = [
   { name: "totals", kind: "sk_live", writes: false, request: () => ({ path: `${USAGE}?userId=u` }) },
   { name: "usage events", kind: "sk_live", writes: false, request: () => ({ path: `${USAGE}/events?userId=u` }) },
   {
+    name: "members",
+    kind: "sk_live",
+    writes: false,
+    request: () => ({ path: `${USAGE}/members?userId=u&from=2026-01-01T00:00Z&to=2026-02-01T00:00Z` }),
+  },
+  {
+    name: "usage event of a member",
+    kind: "sk_live",
+    writes: true,
+    request: (tag) => userRequest(`${USAGE}/events`, { ...use, eventId: tag, memberId: `m ${tag}` }),
+  },
+  {
     name: "usage events of an end-user",
     kind: "pk_live",
     writes: false,

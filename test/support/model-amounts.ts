@@ -3,6 +3,7 @@ export type Unit = "count" | "tokens" | "seconds" | "cents";
 export type Quantities = { [U in Unit]?: number };
 export type Use = {
   userId: string;
+  memberId?: string;
   event: string;
   model?: string;
   quantities?: Quantities;

@@ -45,11 +45,12 @@ async function read(environmentId: number): Promise<{ entries: Entry[]; messages
   const [entries, messages] = await env.DB.batch([
     env.DB.prepare(
       `SELECT a.user_id AS userId, l.seq AS seq, b.id AS balanceId, b.unit AS unit, l.delta_minor AS delta,
-         l.balance_after_minor AS after, l.reason AS reason, u.event_id AS eventId, l.reservation_id AS reservationId,
+         l.balance_after_minor AS after, l.reason AS reason, u.event_id AS eventId, coalesce(r.id, u.reservation_id) AS reservationId,
          l.note AS note
        FROM accounts AS a CROSS JOIN credit_ledger AS l ON l.account_id = a.id
        CROSS JOIN credit_balances AS b ON b.account_id = l.account_id AND b.grant_seq = l.grant_seq
        LEFT JOIN usage_events AS u ON u.account_id = l.account_id AND u.seq = l.event_seq
+       LEFT JOIN reservations AS r ON r.account_id = l.account_id AND r.reservation_number = l.reservation_number
        WHERE a.environment_id = ? AND a.is_erased = 0 ORDER BY l.seq`,
     ).bind(environmentId),
     env.DB.prepare(
@@ -114,7 +115,7 @@ function expectedOf(
       ...{
         event,
         model: name,
-        memberId: null,
+        memberId: use.memberId ?? null,
         ...usageDetails(use),
       },
       ...{ occurredAt: timeText(occurredMs), properties: null, ...body },
@@ -127,7 +128,7 @@ function expectedOf(
     const holds = hold.legs.map(([{ id: balanceId, packId, unit }, minor]) => ({
       ...{ balanceId, packId, unit, amount: fromMinor(unit, minor) },
     }));
-    const data = { reservationId: hold.id, memberId: null, event: hold.use.event, holds };
+    const data = { reservationId: hold.id, memberId: hold.use.memberId ?? null, event: hold.use.event, holds };
     addExpected("reservation.expired", hold.use.userId, data, holds.length === 0 ? null : lastSeq(back));
   }
   for (const { userId, body } of refunds) addExpected("credits.refunded", userId, body, null);
@@ -194,8 +195,8 @@ export async function compareMessages(pair: Pair, where: string): Promise<void> 
   const messages = all.filter(({ type }) => type !== "usage.limit_reached");
   const ofLimits = all.filter(({ type }) => type === "usage.limit_reached");
   // test/worker/books/limits tests the other fields of messages about limits.
-  const reached = ofLimits.map(({ data: { userId, limitId, resetsAt } }) =>
-    JSON.stringify({ userId, limitId, resetsAt }),
+  const reached = ofLimits.map(({ data: { userId, memberId, limitId, resetsAt } }) =>
+    JSON.stringify({ userId, memberId, limitId, resetsAt }),
   );
   const expected = [...pair.model.limits.reported.values()].map((report) => JSON.stringify(report));
   expect(reached.sort(), `limits reached ${where}`).toEqual(expected.sort());

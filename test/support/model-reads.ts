@@ -50,7 +50,7 @@ function planAsItStands(model: Model, use: Use) {
       remaining: fromMinor(b.unit, b.remaining - minor),
     })),
     uncovered,
-    memberId: null,
+    memberId: use.memberId ?? null,
     ...usageDetails(use),
     skipped: idle.map((b) => ({
       ...{ balanceId: b.id, packName: b.packName, unit: b.unit, remaining: fromMinor(b.unit, b.remaining) },
@@ -84,7 +84,7 @@ function modelReservation(model: Model, hold: Hold) {
       userId: use.userId,
       event: use.event,
       model: use.model ?? null,
-      memberId: null,
+      memberId: use.memberId ?? null,
       ...usageDetails(use),
       onExpiry: hold.onExpiry,
     },

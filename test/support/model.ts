@@ -240,10 +240,10 @@ export function createModel(clock: { now: () => number }) {
     return { legs, uncovered, skipped: skipped.slice(0, 20) }; // U12
   };
   const spend = (given: Use, { eventId, occurredAt, onShortage = "reject" }: Spent, hold?: Hold): Answer => {
-    const { userId, event, model } = given;
+    const { userId, memberId, event, model } = given;
     // A commit's model replaces the reservation's (U6).
     const sentUse = hold && model === undefined ? { ...given, ...modelOf(hold.use) } : given;
-    const subject = hold ? { hold: hold.id, model } : { userId, event, model };
+    const subject = hold ? { hold: hold.id, model } : { userId, memberId, event, model };
     const sent = { ...sentQuantities(sentUse), occurredAt, onShortage };
     const request = { ...subject, ...sent };
     expire(userId);
@@ -322,17 +322,17 @@ export function createModel(clock: { now: () => number }) {
       return { status: 200, body: { balanceId: b.id, remaining: left(b) } };
     },
     commit: (hold: Hold, used: Pick<Use, "quantities" | "meters" | "model">, spent: Spent) => {
-      const { userId, event } = hold.use;
-      return spend({ userId, event, ...used }, spent, hold);
+      const { userId, memberId, event } = hold.use;
+      return spend({ userId, ...(memberId !== undefined && { memberId }), event, ...used }, spent, hold);
     },
     reserve(given: Use, seconds: number, onExpiry: OnExpiry | undefined, id: string): Answer {
-      const { userId, event, model } = given;
+      const { userId, event, model, memberId } = given;
       const sent = {
         ...sentQuantities(given),
         expiresInSeconds: seconds,
         onExpiry: onExpiry ?? "return",
       };
-      const request = { userId, event, model, ...sent };
+      const request = { userId, memberId, event, model, ...sent };
       const known = holds.get(id);
       expire(userId);
       if (known) return again(known, request);

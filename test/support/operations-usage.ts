@@ -36,6 +36,26 @@ export const usageOperations: readonly Operation[] = [
     },
   },
   {
+    name: "usage event of a payer's first member",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await grantCredits(scene);
+      return makeEventRequest(scene, 500, { memberId: `${scene.userId} mia` });
+    },
+  },
+  {
+    name: "reservation of a member of two payers",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await grantCredits(scene);
+      const memberId = `${scene.userId} mia`;
+      const other = { ...chat(scene, 100, 1), userId: `${scene.userId} too`, memberId, onShortage: "partial" };
+      await expectOk(scene.send("POST", `${USAGE}/events`, { ...other, eventId: idOf(scene, "other") }));
+      const body = { ...chat(scene, 600, 6), memberId, reservationId: reservationOf(scene) };
+      return () => scene.send("POST", `${USAGE}/reservations`, body);
+    },
+  },
+  {
     name: "usage event that returns a due hold",
     isIdempotent: true,
     prepare: async (scene) => {
@@ -192,17 +212,6 @@ export const usageOperations: readonly Operation[] = [
       await Promise.all([grantCredits(scene), setPrices(scene)]);
       await reserveCredits(scene);
       return makeSettleRequest(scene, "commit", 0, { quantities: undefined, meters: { output: 200 } });
-    },
-  },
-  {
-    name: "usage event without a price that returns a due hold",
-    isIdempotent: true,
-    status: 404,
-    prepare: async (scene) => {
-      await setPrices(scene);
-      await dueHold(scene);
-      const request = { userId: scene.userId, event: "chat.completed", meters: { unknown: 1 } };
-      return () => scene.send("POST", `${USAGE}/events`, { ...request, eventId: idOf(scene, "event") });
     },
   },
   {

@@ -24,8 +24,8 @@ export type Request =
   | { kind: "erase"; userId: string }
   | { kind: "lift"; userId: string }
   | { kind: "limit"; name: string; amount: number }
-  | { kind: "own amount"; userId: string; name: string; amount: number | null | undefined }
-  | { kind: "checkpoints"; userId: string }
+  | { kind: "own amount"; userId: string; memberId?: string; name: string; amount: number | null | undefined }
+  | { kind: "checkpoints"; userId: string; memberId?: string }
   | { kind: "reservations"; userId: string; status: string | null; limit: number }
   | { kind: "list"; userId: string; includeExpired: boolean; ref?: string }
   | { kind: "plan"; use: Use }
@@ -39,7 +39,7 @@ export interface Known {
   readonly users: readonly string[];
   readonly balances: readonly { readonly id: string; readonly unit: Unit }[];
   readonly reservationIds: readonly string[];
-  readonly limits: readonly { readonly name: string; readonly unit: Unit }[];
+  readonly limits: readonly { readonly name: string; readonly unit: Unit; readonly per: "user" | "member" }[];
   readonly past: readonly Request[];
   readonly nowMs: number;
 }
@@ -71,6 +71,9 @@ const WEIGHTS = {
   again: 8,
   altered: 5,
 } as const;
+
+/** Members of every user. None is a user who is erased (test/worker/books/members tests erasures of members). */
+const MEMBERS = ["mia", "ñed"] as const;
 
 /** A random amount in whole units, in halves or in minor units of the unit. It is sometimes 0. */
 function someAmount(random: Random, unit: Unit): number {
@@ -138,6 +141,7 @@ function someUse(random: Random, known: Known): Use {
   const model = random.pick([undefined, "small", "large"] as const);
   return {
     userId: random.pick(known.users),
+    ...(random.chance(0.5) ? { memberId: random.pick(MEMBERS) } : {}),
     event: random.pick(EVENT_NAMES),
     ...(model === undefined ? {} : { model }),
     ...someUsed(random),
@@ -213,7 +217,8 @@ function alteredRequest(random: Random, known: Known): Request {
   }
   if (request.kind === "reserve" || request.kind === "event") {
     const userId = random.pick(known.users);
-    return { ...request, use: { ...request.use, userId, event: `${request.use.event}.altered` } };
+    const memberId = random.pick(MEMBERS);
+    return { ...request, use: { ...request.use, userId, memberId, event: `${request.use.event}.altered` } };
   }
   return request;
 }
@@ -257,12 +262,20 @@ export function someRequest(random: Random, known: Known): Request {
   }
   if (kind === "limit" || kind === "own amount" || kind === "checkpoints") {
     const userId = random.pick(known.users);
-    if (kind === "checkpoints" || known.limits.length === 0) return { kind: "checkpoints", userId };
-    const { name, unit } = random.pick(known.limits);
+    const member = { memberId: random.pick(MEMBERS) };
+    if (kind === "checkpoints" || known.limits.length === 0)
+      return { kind: "checkpoints", userId, ...(random.chance(0.5) ? member : {}) };
+    const { name, unit, per } = random.pick(known.limits);
     // Rounded, because the product of doubles may have more digits than a unit.
     const amount = Math.round(someAmount(random, unit) * random.integer(1, 6) * 1e6) / 1e6;
     if (kind === "limit") return { kind, name, amount };
-    return { kind, userId, name, amount: random.pick([amount, amount, null, undefined]) };
+    return {
+      kind,
+      userId,
+      ...(per === "member" ? member : {}),
+      name,
+      amount: random.pick([amount, amount, null, undefined]),
+    };
   }
   if (kind === "erase" || kind === "lift") return { kind, userId: random.pick(known.users) };
   if (kind === "reservations") {

@@ -120,11 +120,11 @@ export async function seedUsage(
 ): Promise<void> {
   await run(
     `INSERT INTO usage_events (
-       account_id, seq, environment_id, event_id, event, count_minor, occurred_at_ms, received_at_ms,
+       account_id, seq, environment_id, event_id, event, count_minor, occurred_at_ms, received_after_ms,
        request_hash, debits, uncovered
      )
      ${counter(from, to)}
-     SELECT CAST(? AS INTEGER), i, CAST(? AS INTEGER), ? || i, 'chat.completed', 1000, ${AT_MS} + i / 3, ${AT_MS} + i,
+     SELECT CAST(? AS INTEGER), i, CAST(? AS INTEGER), ? || i, 'chat.completed', 1000, ${AT_MS} + i / 3, i - i / 3,
        'hash', '[]', '{"count":1}'
      FROM n`,
     await makeAccount(environmentId, userId),
@@ -224,21 +224,21 @@ export async function seedHolds(
     ORDER BY a.id, n.i`;
   const id = "'res_' || a.id || '_' || n.i";
   const reservations = `INSERT INTO reservations (
-       environment_id, id, account_id, created_at_seq, event, quantities, legs, state, created_at_ms, expires_at_ms, request_hash,
-       on_expiry
+       environment_id, id, account_id, reservation_number, created_at_seq, event, quantities, legs, state, created_at_ms, expires_at_ms, request_hash,
+       is_charged
      )
      ${counter(1, Math.max(...counts.values()))}
-     SELECT a.environment_id, ${id}, a.id, b.last_seq + n.i - 1, 'chat.completed', '${JSON.stringify(quantities)}',
+     SELECT a.environment_id, ${id}, a.id, n.i, b.last_seq + n.i - 1, 'chat.completed', '${JSON.stringify(quantities)}',
        json_array(json_array(b.grant_seq, (SELECT key FROM json_each('${JSON.stringify(UNITS)}') WHERE value = b.unit), ${minor}, b.remaining_minor - ${minor} * n.i)),
-       'open', ${createdAtMs}, ${expiresAtMs} + ${intervalMs} * (n.i - 1), 'hash', '${onExpiry}'
+       'open', ${createdAtMs}, ${expiresAtMs} + ${intervalMs} * (n.i - 1), 'hash', ${Number(onExpiry === "charge")}
      ${each}`;
   const entries = `INSERT INTO credit_ledger (
-       account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by, reservation_id,
+       account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by, reservation_number,
        occurred_at_ms
      )
      ${counter(1, Math.max(...counts.values()))}
      SELECT a.id, b.last_seq + n.i, b.grant_seq, -${minor}, b.remaining_minor - ${minor} * n.i, b.last_seq + n.i - 1,
-       ${ENTRY_KINDS.hold}, 0, ${id}, ${createdAtMs}
+       ${ENTRY_KINDS.hold}, 0, n.i, ${createdAtMs}
      ${each}`;
   const users = JSON.stringify([...counts]);
   await env.DB.batch([reservations, entries].map((sql) => env.DB.prepare(sql).bind(environmentId, users)));

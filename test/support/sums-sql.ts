@@ -10,7 +10,10 @@ export const wrongCounters = (afterAccountId: number): string => `
        AND n.value ->> 'endMs' = c.end_ms AND iif(n.value ->> 'isMember', r.member_number, 0) = c.member_number
    ), 0)`;
 
-const SUMMED = ["count", "tokens", "seconds", "cents", "cost"];
+const SUMMED = ["count", "tokens", "seconds", "cents", "cost", "debited"];
+/** What balances in cents paid of an event, which no column of the event has. The last unit is cents. */
+const DEBITED = "(SELECT sum(leg.value ->> 2) FROM json_each(e.debits) AS leg WHERE leg.value ->> 1 = 3)";
+const minorOf = (name: string): string => (name === "debited" ? DEBITED : `e.${name}_minor`);
 const eachSum = (of: (name: string) => string): string => SUMMED.map(of).join();
 
 /** SQL that finds day sums that differ from the events before the account's mark (U18), of accounts with a greater id. */
@@ -21,7 +24,7 @@ export const wrongDaySums = (afterAccountId: number): string => `
    WHERE d.account_id > ${afterAccountId}
    UNION ALL
    SELECT e.account_id, e.occurred_at_ms / 86400000, e.event, coalesce(e.model, ''), -1, -(e.cost_minor IS NULL),
-     ${eachSum((of) => `-coalesce(e.${of}_minor >> 26, 0), -coalesce(e.${of}_minor & 67108863, 0)`)}
+     ${eachSum((of) => `-coalesce(${minorOf(of)} >> 26, 0), -coalesce(${minorOf(of)} & 67108863, 0)`)}
    FROM ${summedEvents(afterAccountId)}
  ) GROUP BY account_id, day, event, model
  HAVING sum(events) <> 0 OR sum(without_cost) <> 0

@@ -59,6 +59,11 @@ it("the message about a malformed argument names the argument's position in list
   expect(rejectionOf(list, 7)).toEqual({ param: "body", message: "body must be an object." });
 });
 
+it("the message about a name that a record does not take says why", () => {
+  const record = z.object({ field: z.record(z.string().regex(/^x$/, "must be x"), z.number()) });
+  expect(rejectionOf(record, { field: { a: 1 } })).toEqual({ param: "field.a", message: "field.a must be x." });
+});
+
 it("the message about a malformed argument shortens the name of an unknown field", () => {
   const { param, message } = rejectionOf(z.strictObject({}), { ["x".repeat(100_000)]: 1 });
   expect(param).toHaveLength(200);

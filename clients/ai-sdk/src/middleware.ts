@@ -2,7 +2,7 @@ import type { Meters } from "purser-client/meters";
 import { type Charge, openCharge } from "./charge.ts";
 import { promptTokens } from "./estimate.ts";
 import { reportedMeters } from "./reported.ts";
-import { isRetryable, retryWaitMs, waitingCalls } from "./retries.ts";
+import { isRetryable, parametersOf, retryWaitMs, waitingCalls } from "./retries.ts";
 import type { CallParams, MiddlewareSettings } from "./settings.ts";
 import { noteParts, type Progress, type StreamPart, watchStream } from "./stream.ts";
 
@@ -36,6 +36,8 @@ export interface PurserMiddleware {
 
 /** A call of the provider, with the attempts of the SDK that repeat it. */
 interface Call {
+  /** Of `parametersOf`. */
+  readonly parameters: string;
   readonly charge: Charge;
   readonly progress: Progress;
   attempts: number;
@@ -77,7 +79,8 @@ export function purserMiddleware(settings: MiddlewareSettings): PurserMiddleware
 
   async function open(params: CallParams, { modelId }: Model): Promise<Call> {
     const { abortSignal: signal, maxOutputTokens = settings.maxOutputTokens ?? OUTPUT_TOKENS_MAX } = params;
-    const kept = waiting.take(params);
+    const parameters = parametersOf(modelId, params);
+    const kept = waiting.take(parameters);
     if (kept !== undefined) {
       kept.attempts += 1;
       return kept;
@@ -87,7 +90,7 @@ export function purserMiddleware(settings: MiddlewareSettings): PurserMiddleware
     const isRunning = () => progress.isReading && signal?.aborted !== true;
     const options = { eventId: nextEventId(), modelId, held: { input, output: maxOutputTokens }, isRunning };
     const charge = await openCharge(settings, options, signal);
-    return { charge, progress, attempts: 1 };
+    return { parameters, charge, progress, attempts: 1 };
   }
 
   /** Asks the provider. From then on the prompt counts, whatever comes of it. */
@@ -98,7 +101,7 @@ export function purserMiddleware(settings: MiddlewareSettings): PurserMiddleware
       const giveUp = () => call.charge.commit(usedSoFar(call), call.progress.modelId);
       const mayBeRepeated = isRetryable(error) && call.attempts <= (settings.maxRetries ?? 2);
       if (mayBeRepeated && params.abortSignal?.aborted !== true)
-        inBackground(waiting.wait(params, call, retryWaitMs(error, call.attempts), giveUp));
+        inBackground(waiting.wait(call.parameters, call, retryWaitMs(error, call.attempts), giveUp));
       else await giveUp();
       throw error;
     }

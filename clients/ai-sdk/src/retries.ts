@@ -2,13 +2,13 @@ import type { CallParams } from "./settings.ts";
 
 /**
  * The SDK repeats a call whose error is retryable, and does not tell a model which call is a repetition. A call that failed so waits
- * here for the next call with the same prompt. If none comes in time, `giveUp` ends it.
+ * here for the next call of the same model with equal parameters. If none comes in time, `giveUp` ends it.
  */
 export interface Waiting<Call> {
   /** Resolves when the call is repeated or given up. */
-  readonly wait: (params: CallParams, call: Call, waitMs: number, giveUp: () => Promise<void>) => Promise<void>;
+  readonly wait: (parameters: string, call: Call, waitMs: number, giveUp: () => Promise<void>) => Promise<void>;
   /** Returns the call that this one repeats. */
-  readonly take: (params: CallParams) => Call | undefined;
+  readonly take: (parameters: string) => Call | undefined;
 }
 
 /** The SDK's first pause; each further one is twice as long. */
@@ -32,12 +32,14 @@ export function retryWaitMs(error: unknown, attempt: number): number {
   return Math.max(told, PAUSE_MS * 2 ** (attempt - 1)) + PAUSE_MS;
 }
 
-/** Files are compared by their length. */
-const textOf = ({ prompt }: CallParams): string =>
-  JSON.stringify(prompt, (_name, value) => (value instanceof Uint8Array ? `${value.length} bytes` : value));
+/** Returns what a repetition has in common with its call, and other calls have not. Files are compared by their length. */
+export const parametersOf = (modelId: string, { prompt, tools, responseFormat, maxOutputTokens }: CallParams): string =>
+  JSON.stringify([modelId, maxOutputTokens, responseFormat, tools, prompt], (_name, value) =>
+    value instanceof Uint8Array ? `${value.length} bytes` : value,
+  );
 
 interface Entry<Call> {
-  readonly prompt: string;
+  readonly parameters: string;
   readonly call: Call;
   readonly end: () => void;
 }
@@ -46,7 +48,7 @@ export function waitingCalls<Call>(): Waiting<Call> {
   const entries: Entry<Call>[] = [];
   const remove = (entry: Entry<Call>) => entries.splice(entries.indexOf(entry), 1);
   return {
-    wait: (params, call, waitMs, giveUp) =>
+    wait: (parameters, call, waitMs, giveUp) =>
       new Promise((resolve) => {
         const timer = setTimeout(() => {
           remove(entry);
@@ -56,13 +58,11 @@ export function waitingCalls<Call>(): Waiting<Call> {
           clearTimeout(timer);
           resolve();
         };
-        const entry = { prompt: textOf(params), call, end };
+        const entry = { parameters, call, end };
         entries.push(entry);
       }),
-    take(params) {
-      if (entries.length === 0) return undefined;
-      const prompt = textOf(params);
-      const entry = entries.find((each) => each.prompt === prompt);
+    take(parameters) {
+      const entry = entries.find((each) => each.parameters === parameters);
       if (entry === undefined) return undefined;
       entry.end();
       remove(entry);

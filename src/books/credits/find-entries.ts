@@ -1,12 +1,25 @@
 import { and, eq, gte, inArray, isNotNull, lt, type SQL, sql } from "drizzle-orm";
 import { boundLimit, computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
-import { accounts, balanceExpiries, creditBalances, creditLedger, type Minor, usageEvents } from "../../db/schema.ts";
+import {
+  accounts,
+  balanceExpiries,
+  creditBalances,
+  creditLedger,
+  type Minor,
+  reservations,
+  usageEvents,
+} from "../../db/schema.ts";
 import { all, batch, type StatementRow } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
 import { cutPage, decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { isBalanceOfEntry, isEventOfEntry } from "../ledger/insert-entries.ts";
+import {
+  isBalanceOfEntry,
+  isEventOfEntry,
+  isReservationOfEntry,
+  reservationIdOfEntry,
+} from "../ledger/insert-entries.ts";
 import { readFirstSeqs } from "./first-seq.ts";
 import { type ShownBalance, showBalance, shownBalanceFields } from "./read-balance.ts";
 import { rangeOf } from "./users.ts";
@@ -63,8 +76,8 @@ const selectEntries = (isOfKind: () => SQL | undefined) =>
     return drizzle
       .select({
         ...fields(accounts, "userId"),
-        ...fields(creditLedger, "seq", "deltaMinor", "reservationId", "note", "occurredAtMs"),
-        ...computed({ eventId: sql<string | null>`${usageEvents.eventId}` }),
+        ...fields(creditLedger, "seq", "deltaMinor", "note", "occurredAtMs"),
+        ...computed({ eventId: sql<string | null>`${usageEvents.eventId}`, reservationId: reservationIdOfEntry() }),
         ...fields(creditBalances, { balanceId: "id", packId: "packId", packName: "packName", unit: "unit" }),
       })
       .from(sql`json_each(${value("ranges")}) AS span`)
@@ -72,6 +85,7 @@ const selectEntries = (isOfKind: () => SQL | undefined) =>
       .crossJoin(creditLedger)
       .crossJoin(creditBalances)
       .leftJoin(usageEvents, isEventOfEntry())
+      .leftJoin(reservations, isReservationOfEntry())
       .where(
         and(
           sql`${accounts.id} = span.value ->> 0`,

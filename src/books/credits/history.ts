@@ -2,7 +2,7 @@ import { and, desc, eq, lt, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { presenter, wire } from "../../db/presenter.ts";
 import { asInteger, boundLimit, computed, drizzle, fields, read, type ValueOf } from "../../db/query.ts";
-import { creditBalances, creditLedger, usageEvents } from "../../db/schema.ts";
+import { creditBalances, creditLedger, reservations, usageEvents } from "../../db/schema.ts";
 import { all, type StatementRow } from "../../db/sql.ts";
 import { assert, invalidCursor } from "../../errors.ts";
 import { decodeCursor, encodeCursor } from "../../lib/cursor.ts";
@@ -10,7 +10,14 @@ import type { TenantCtx } from "../../runtime.ts";
 import { amountJson, fromMinor, type Unit } from "../amounts/amount.ts";
 import { accountQuery, type OfUser } from "../ledger/account.ts";
 import { authorName, authorNames } from "../ledger/author.ts";
-import { type Cause, isBalanceOfEntry, isEventOfEntry, lastSeqOf } from "../ledger/insert-entries.ts";
+import {
+  type Cause,
+  isBalanceOfEntry,
+  isEventOfEntry,
+  isReservationOfEntry,
+  lastSeqOf,
+  reservationIdOfEntry,
+} from "../ledger/insert-entries.ts";
 import { back, carried, walkBack } from "../ledger/walk-back.ts";
 import { balanceNotFound } from "./read-balance.ts";
 
@@ -51,11 +58,12 @@ const ofBalance = wire(creditBalances);
 /** A ledger entry with the fields of its balance. */
 export type LedgerRow = Omit<
   typeof creditLedger.$inferSelect,
-  "accountId" | "grantSeq" | "kind" | "isRevoked" | "writtenBy" | "eventSeq"
+  "accountId" | "grantSeq" | "kind" | "isRevoked" | "writtenBy" | "eventSeq" | "reservationNumber"
 > &
   Pick<typeof creditBalances.$inferSelect, "packId" | "unit"> & {
     readonly balanceId: string;
     readonly eventId: string | null;
+    readonly reservationId: string | null;
     /** The name of its author. */
     readonly writtenBy: string;
   };
@@ -82,7 +90,10 @@ export const exportedEntryFields = {
     of: ({ eventId }: Pick<LedgerRow, "eventId">) => eventId,
     json: () => sql`json_quote(${usageEvents.eventId})`,
   },
-  reservationId: plain("reservationId"),
+  reservationId: {
+    of: ({ reservationId }: Pick<LedgerRow, "reservationId">) => reservationId,
+    json: () => sql`json_quote(${reservationIdOfEntry()})`,
+  },
   occurredAt: time("occurredAtMs"),
   note: plain("note"),
 };
@@ -131,7 +142,7 @@ const { accountId, seq } = creditLedger;
 
 const ENTRY_FIELDS = [
   ...(["deltaMinor", "balanceAfterMinor", "reason", "cause"] as const),
-  ...(["writtenBy", "eventSeq", "reservationId", "note", "occurredAtMs"] as const),
+  ...(["writtenBy", "eventSeq", "reservationNumber", "note", "occurredAtMs"] as const),
 ] as const;
 const entryFieldsOf = (table: typeof creditLedger | typeof back) =>
   fields(table, "seq", "previousSeq", ...ENTRY_FIELDS);
@@ -144,20 +155,25 @@ const historyFields = () => ({
     packId: sql<string | null>`${creditBalances.packId}`,
     unit: sql<Unit | null>`${creditBalances.unit}`,
   }),
-  ...eventIdField(),
+  ...idsOfUsage(),
 });
-const eventIdField = () => computed({ eventId: sql<string | null>`${usageEvents.eventId}` });
+const idsOfUsage = () =>
+  computed({ eventId: sql<string | null>`${usageEvents.eventId}`, reservationId: reservationIdOfEntry() });
 
 type StoredEntry = Omit<LedgerRow, "writtenBy"> & {
   readonly writtenBy: number;
   readonly authors: string;
   readonly eventSeq: number | null;
+  readonly reservationNumber: number | null;
 };
 
 /** Names the authors of entries, the newest first. SQLite does not guarantee the order of rows that return as one JSON text. */
 const readEntries = (rows: readonly StoredEntry[]): LedgerRow[] =>
   rows
-    .map(({ authors, writtenBy, eventSeq: _, ...row }) => ({ ...row, writtenBy: authorName(writtenBy, authors) }))
+    .map(({ authors, writtenBy, eventSeq: _, reservationNumber: __, ...row }) => ({
+      ...row,
+      writtenBy: authorName(writtenBy, authors),
+    }))
     .sort((a, b) => b.seq - a.seq);
 
 /**
@@ -173,6 +189,7 @@ const selectHistoryPage = accountQuery((value: ValueOf<OfUser & { before: number
     .from(creditLedger)
     .leftJoin(creditBalances, isBalanceOfEntry({ accountId, grantSeq: sql`iif(${isOldest}, ${grantSeq}, NULL)` }))
     .leftJoin(usageEvents, isEventOfEntry())
+    .leftJoin(reservations, isReservationOfEntry())
     .where(and(eq(accountId, account), lt(seq, value("before"))))
     .orderBy(desc(seq))
     .limit(boundLimit(value("limit")));
@@ -212,9 +229,10 @@ const followChain = (account: SQL, start: SQL, value: ValueOf<OfUser & { balance
     unit: sql<Unit>`${carried(unit)}`,
   };
   return read(
-    { ...entryFieldsOf(back), ...eventIdField(), ...computed({ ...ofBalance, authors: authorNames(value) }) },
+    { ...entryFieldsOf(back), ...idsOfUsage(), ...computed({ ...ofBalance, authors: authorNames(value) }) },
     (list) =>
-      sql`WITH RECURSIVE ${walk} SELECT ${list} FROM ${back} LEFT JOIN ${usageEvents} ON ${isEventOfEntry(back)}`,
+      sql`WITH RECURSIVE ${walk} SELECT ${list} FROM ${back} LEFT JOIN ${usageEvents} ON ${isEventOfEntry(back)}
+        LEFT JOIN ${reservations} ON ${isReservationOfEntry(back)}`,
   );
 };
 

@@ -41,7 +41,7 @@ type EntriesOfWrite = WriteContext & { entries: number; eventIds: string | null;
  * and the payments of owed amounts (C21). The entries of settlements can be anywhere in the batch.
  */
 function changeOfUser(value: ValueOf<EntriesOfWrite>): SQL {
-  const { accountId, seq, reason, eventSeq, reservationId, isRevoked } = creditLedger;
+  const { accountId, seq, reason, eventSeq, reservationNumber, isRevoked } = creditLedger;
   const ofUser = sql`(SELECT watched.account FROM watched)`;
   const seqsOfEvents = sql`SELECT ${usageEvents.seq} FROM json_each(${value("eventIds")}) AS named CROSS JOIN ${usageEvents}
     ON ${usageEvents.environmentId} = ${value("environmentId")} AND ${usageEvents.eventId} = named.value`;
@@ -61,7 +61,7 @@ function changeOfUser(value: ValueOf<EntriesOfWrite>): SQL {
         UNION SELECT * FROM ${creditLedger} WHERE ${isSinceSettled(value, ofUser)} AND iif(
           ${reason} = 'event_committed', ${eventSeq} IN (${seqsOfEvents}),
           ${reason} = 'admin_adjust' AND ${isRevoked} = 0
-            AND ${reservationId} IN (SELECT value FROM json_each(${value("settled")}))
+            AND ${reservationNumber} IN (SELECT value FROM json_each(${value("settled")}))
         )
       ) AS ${first}
       GROUP BY ${first.grantSeq}
@@ -206,9 +206,9 @@ export function alertWrites(
   ctx: TenantCtx,
   account: WriteContext & { readonly settingsSnapshot: string | null },
   changes: readonly CreditMovement[],
-  settledIds: readonly string[],
+  settledNumbers: readonly number[],
 ): MessageWrites {
-  const isSettling = settledIds.length > 0;
+  const isSettling = settledNumbers.length > 0;
   if ((changes.length === 0 && !isSettling) || parseEndpoints(account.settingsSnapshot).length === 0)
     return NO_MESSAGES;
   const values = writingValues(account);
@@ -224,7 +224,7 @@ export function alertWrites(
     ...batchMessages,
     entries: changes.reduce((sum, change) => sum + change.entries, 0),
     eventIds: eventIds.length === 0 ? null : JSON.stringify(eventIds),
-    settled: isSettling ? JSON.stringify(settledIds) : null,
+    settled: isSettling ? JSON.stringify(settledNumbers) : null,
   });
   return {
     statements: [

@@ -66,18 +66,18 @@ export async function commit(
   const { statements, messages: make, counts = [], members = [], remembers } = change;
   const { settingsSnapshot, userId, nowMs, settled } = account;
   const values = writingValues(account);
-  const dueIds = settled.map(({ hold }) => hold.id);
+  const dueNumbers = settled.map(({ hold }) => hold.reservationNumber);
   const own = change.settles === undefined ? [] : [change.settles];
-  const ownIds = own.map(({ hold }) => hold.id);
-  const settledIds = [...dueIds, ...ownIds];
+  const ownNumbers = own.map(({ hold }) => hold.reservationNumber);
+  const settledNumbers = [...dueNumbers, ...ownNumbers];
   const entries = [...own.flatMap((settlement) => settlement.entries), ...(change.entries ?? [])];
   const [dueChanges, ownChanges] = [changesOfSettlements(settled), changesOfChange(change, own)];
   // A change that raises could hide that a settlement crossed a threshold, so that is found before.
-  const isAlertedBefore = dueIds.length > 0 && ownChanges.some(({ raises }) => raises);
-  const dueAlerts = isAlertedBefore ? alertWrites(ctx, account, dueChanges, dueIds) : null;
+  const isAlertedBefore = dueNumbers.length > 0 && ownChanges.some(({ raises }) => raises);
+  const dueAlerts = isAlertedBefore ? alertWrites(ctx, account, dueChanges, dueNumbers) : null;
   const alerts = isAlertedBefore
-    ? alertWrites(ctx, account, ownChanges, ownIds)
-    : alertWrites(ctx, account, [...dueChanges, ...ownChanges], settledIds);
+    ? alertWrites(ctx, account, ownChanges, ownNumbers)
+    : alertWrites(ctx, account, [...dueChanges, ...ownChanges], settledNumbers);
   const settling = writesOfSettlements(account, own);
   const leading = [
     guardOf({ ...values, settingsSnapshot, seq: account.lastSeq }, isOld),
@@ -93,7 +93,7 @@ export async function commit(
     ...(make?.() ?? []),
     ...limitMessages(userId, counts),
   ]);
-  const clawbacks = clawbackMessages(ctx, account, settledIds);
+  const clawbacks = clawbackMessages(ctx, account, settledNumbers);
   const sent: readonly Statement[] = [
     ...leading,
     ...statements,
@@ -107,6 +107,7 @@ export async function commit(
   const write = (): Promise<unknown[][]> => batch(ctx.db, sent);
   const raisesBalance = entries.some(({ deltaMinor }) => deltaMinor > 0);
   const rows = raisesBalance ? await memoryOf(ctx).whileRaising(ctx.environment, userId, write) : await write();
+  const rowsOfDecision = rows.slice(leading.length, leading.length + statements.length);
   countDue(ctx, account);
   if (decision !== null) noteUse("user", ctx.environment, userId, nowMs);
   noteMessages(ctx, [
@@ -121,10 +122,15 @@ export async function commit(
     const written = sent.flatMap((statement, index) =>
       writesEntries(statement) ? (rows[index] as WrittenEntry[]) : [],
     );
-    const changes = { ...remembers, settledIds, members, entries: [...changesOfHolds(settled), ...entries] };
+    const { newBalances, newReservation } = remembers;
+    const settledIds = [...settled, ...own].map(({ hold }) => hold.id);
+    const changes = {
+      ...{ newBalances, newReservation: newReservation?.(rowsOfDecision), settledIds, members },
+      entries: [...changesOfHolds(settled), ...entries],
+    };
     remember(ctx, account, { before, changes, isOld, entries: written });
   }
-  return rows.slice(leading.length, leading.length + statements.length);
+  return rowsOfDecision;
 }
 
 /** Returns how a verb changes the user's credits. Holds do not change them (H5). */

@@ -5,6 +5,7 @@ import { sha256, toBase62 } from "../../lib/encoding.ts";
 import { canonicalJson, quoted } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { NewCount } from "./counters.ts";
+import type { OpenReservation } from "./hold.ts";
 import type { NewEntry } from "./insert-entries.ts";
 import type { StateChanges } from "./memory.ts";
 import type { LedgerMessage } from "./messages.ts";
@@ -48,9 +49,14 @@ export interface Change<Answer> {
   /** The members that its rows name (ME1). */
   readonly members?: readonly string[] | undefined;
   /** The other facts that this isolate remembers of it, besides its entries. If absent, the account is removed from memory. */
-  readonly remembers?: Pick<StateChanges, "newBalances" | "newReservation"> | undefined;
+  readonly remembers?: Remembered | undefined;
   /** Whether credits are insufficient. Such a decision is made only after a read, never from memory. */
   readonly needsFreshRead?: boolean | undefined;
+}
+
+interface Remembered extends Pick<StateChanges, "newBalances"> {
+  /** `rows` are those of `statements`: only the database knows the number of a new reservation. */
+  readonly newReservation?: (rows: readonly unknown[][]) => OpenReservation;
 }
 
 /** Returns a verb's decision, or the rejection that it throws. */
@@ -110,7 +116,7 @@ export interface RequestFingerprint {
 /** At least 128 bits, in base64url. */
 const REQUEST_LENGTH = 22;
 /** Only the attempts of one write and repeats of its request are told apart by it. */
-const WRITE_ID_LENGTH = 8;
+const WRITE_ID_LENGTH = 6;
 const MARK_LENGTH = 2;
 const MARKS = 62 ** MARK_LENGTH;
 

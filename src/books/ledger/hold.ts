@@ -27,7 +27,8 @@ import { assert } from "../../errors.ts";
 import { fromMinor, type Quantities, toMinor, UNITS, type Unit } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { type Counted, readCounted } from "./counters.ts";
-import { lastSeqOf } from "./insert-entries.ts";
+import { lastEventOf, placeOfEvent } from "./debits.ts";
+import { lastSeqOf, seqOfEvent } from "./insert-entries.ts";
 import { namedMemberOf } from "./payer-members.ts";
 import { eachLeg, isBalanceOfLeg, SHOWN_LEG_BYTES_MAX, shownLegs, storedLeg } from "./stored-legs.ts";
 import { back, isLastOf, walkBack } from "./walk-back.ts";
@@ -50,6 +51,7 @@ export function presentLeg({ balanceId, packId, unit, amountMinor }: HoldLeg) {
 /** The holds of an open reservation. */
 export interface Hold {
   readonly id: string;
+  readonly reservationNumber: number;
   readonly legs: readonly HoldLeg[];
   /** The amounts that its balances owe. They pay them from the returned holds (C21). */
   readonly owed: readonly Owed[];
@@ -101,15 +103,17 @@ export interface DueHold extends Hold {
 export type ReservationRow = Pick<
   typeof reservations.$inferSelect,
   | "id"
+  | "reservationNumber"
   | "event"
   | "model"
   | "legs"
   | "state"
   | "createdAtMs"
   | "expiresAtMs"
-  | "settledEventId"
+  | "settledEventSeq"
   | "requestHash"
   | "priceVersion"
+  | "memberNumber"
 > &
   Pick<Hold, "owed" | "revocations"> &
   Pick<DueHold, "memberId">;
@@ -172,9 +176,9 @@ const held = alias(creditBalances, "held");
 /** Returns SQL for the seq of the entry that revoked `held`. Earlier reversals (U9) repeat its cause and note, so it ends at the last. */
 const revokingSeq = () => {
   const walk = walkBack({
-    columns: ["reservationId"],
+    columns: ["reservationNumber"],
     start: sql`${creditLedger} WHERE ${isLastOf(held)}`,
-    continues: sql`${creditLedger.isRevoked} = 1 AND ${back.reservationId} IS NULL`,
+    continues: sql`${creditLedger.isRevoked} = 1 AND ${back.reservationNumber} IS NULL`,
   });
   return sql`(WITH RECURSIVE ${walk} SELECT min(${back.seq}) FROM ${back})`;
 };
@@ -202,6 +206,7 @@ const emptyUnless = (condition: SQL, list: SQL | SQLiteColumn) => sql`iif(${cond
 export const dueFields = (isFirst: SQL = sql`1`) => ({
   ...fields(reservations, {
     holdId: "id",
+    reservationNumber: "reservationNumber",
     event: "event",
     model: "model",
     quantities: "quantities",
@@ -234,19 +239,19 @@ const OWED_BYTES_MAX = 36;
  * account without the join's row. With that row, SQLite would look for the last one again for each due reservation.
  */
 export const isDueNow = (value: ValueOf<DueAt>, account: SQL) => {
-  const { expiresAtMs, createdAtMs, id, legs, legCount } = reservations;
+  const { expiresAtMs, reservationNumber, legs, legCount } = reservations;
   const owedBytes = sql`${OWED_BYTES_MAX} * (SELECT count(*) FROM ${refundOwed} WHERE ${refundOwed.accountId} = ${account})`;
-  const first = sql`SELECT ${expiresAtMs} AS ends, ${createdAtMs} AS made, ${id} AS due_id, octet_length(${legs}) + ${SHOWN_LEG_BYTES_MAX} * ${legCount} + ${owedBytes} AS weight
-    FROM ${reservations} WHERE ${isDue(value, account)} ORDER BY 1, 2, 3 LIMIT ${DUE_HOLDS_MAX}`;
-  const summed = sql`SELECT *, sum(weight) OVER (ORDER BY ends, made, due_id) - weight AS earlier FROM (${first})`;
-  const last = sql`SELECT ends, made, due_id FROM (${summed}) WHERE earlier < ${DUE_BYTES_MAX} ORDER BY 1 DESC, 2 DESC, 3 DESC LIMIT 1`;
+  const first = sql`SELECT ${expiresAtMs} AS ends, ${reservationNumber} AS number, octet_length(${legs}) + ${SHOWN_LEG_BYTES_MAX} * ${legCount} + ${owedBytes} AS weight
+    FROM ${reservations} WHERE ${isDue(value, account)} ORDER BY 1, 2 LIMIT ${DUE_HOLDS_MAX}`;
+  const summed = sql`SELECT *, sum(weight) OVER (ORDER BY ends, number) - weight AS earlier FROM (${first})`;
+  const last = sql`SELECT ends, number FROM (${summed}) WHERE earlier < ${DUE_BYTES_MAX} ORDER BY 1 DESC, 2 DESC LIMIT 1`;
   // Because of the pluses, SQLite looks for the last one only if there is a due one.
-  return sql`${isDue(value, accounts.id)} AND (+${expiresAtMs}, +${createdAtMs}, +${id}) <= (${last})`;
+  return sql`${isDue(value, accounts.id)} AND (+${expiresAtMs}, +${reservationNumber}) <= (${last})`;
 };
 
 /** Returns SQL for the number of due holds, up to the most that are read at a time. */
 export const countDueHolds = (value: ValueOf<DueAt>, account: SQL) =>
-  sql<number>`iif(${reservations.id} IS NULL, 0, (
+  sql<number>`iif(${reservations.reservationNumber} IS NULL, 0, (
     SELECT count(*) FROM (SELECT 1 FROM ${reservations} WHERE ${isDue(value, account)} LIMIT ${DUE_HOLDS_MAX})
   ))`;
 
@@ -264,7 +269,18 @@ export const inOrderOfEnds = (a: DueRow, b: DueRow): number =>
   a.occurredAtMs - b.occurredAtMs || (a.holdId < b.holdId ? -1 : 1);
 
 export function readDueHold(row: DueRow): DueHold {
-  const { holdId: id, memberId, event, model, meters, costMinor, occurredAtMs, owed, revocations } = row;
+  const {
+    holdId: id,
+    reservationNumber,
+    memberId,
+    event,
+    model,
+    meters,
+    costMinor,
+    occurredAtMs,
+    owed,
+    revocations,
+  } = row;
   const legs = readLegs(row.legs);
   const quantities = readQuantities(row.quantities, legs);
   const priceVersion = meters === null ? null : row.priceVersion;
@@ -272,6 +288,7 @@ export function readDueHold(row: DueRow): DueHold {
     row.isToCharge === 1 ? { event, model, quantities, meters, priceVersion, costMinor, occurredAtMs } : null;
   return {
     id,
+    reservationNumber,
     memberId,
     hasMember: row.memberNumber !== null,
     event,
@@ -305,7 +322,8 @@ export interface Ending {
 }
 
 /** A reservation to settle, and the place of its returns among the next entries of the account. */
-export type SettlementRow = Ending & Pick<Hold, "id"> & { readonly offset: number; readonly owes: boolean };
+export type SettlementRow = Ending &
+  Pick<Hold, "reservationNumber"> & { readonly offset: number; readonly owes: boolean };
 
 /**
  * Settles open reservations of one user. Their returns must follow in the same batch. The batch aborts with
@@ -313,9 +331,9 @@ export type SettlementRow = Ending & Pick<Hold, "id"> & { readonly offset: numbe
  * something although it was read as owing nothing. `guardOwed` checks the others.
  */
 export function settleReservations(writing: WriteContext, rows: readonly SettlementRow[]): Statement {
-  const { environmentId } = writing;
-  // The environment is in each row, because SQLite might otherwise read all reservations of the environment.
-  const settlements = JSON.stringify(rows.map((row) => ({ ...row, environmentId })));
+  const { accountId } = writing;
+  // The account is in each row, because SQLite would otherwise read all reservations of the account for each.
+  const settlements = JSON.stringify(rows.map((row) => ({ ...row, accountId })));
   return settleReservationsSql({ ...writingValues(writing), settlements });
 }
 
@@ -327,23 +345,31 @@ const settleReservationsSql = query((value: ValueOf<WriteContext & { settlements
     .set({
       state: sql`iif((${isNotDue}) OR (${owesMore}), 'changed', settled.value ->> 'state')`,
       settledAtMs: asInteger(value("nowMs")),
-      settledEventId: sql`settled.value ->> 'eventId'`,
+      settledEventSeq: seqOfSettlingEvent(value, sql`settled.value ->> 'eventId'`),
       settledSeq: sql`1 + (settled.value ->> 'offset') + ${lastSeqOf(accountOfWrite(value))}`,
     })
     .from(sql`json_each(${value("settlements")}) AS settled`)
     .where(
       and(
-        sql`${reservations.environmentId} = settled.value ->> 'environmentId'`,
-        sql`${reservations.id} = settled.value ->> 'id'`,
+        sql`${reservations.accountId} = settled.value ->> 'accountId'`,
+        sql`${reservations.reservationNumber} = settled.value ->> 'reservationNumber'`,
       ),
     );
 });
 
+/** SQL: the seq of the event that settles a reservation. A charge's event is written before, a commit's directly after. */
+export const seqOfSettlingEvent = (
+  value: ValueOf<WriteContext>,
+  eventId: SQL,
+) => sql`iif(${eventId} IS NULL, NULL, coalesce(
+  ${seqOfEvent(value, eventId)}, (SELECT ${placeOfEvent(value).seq} FROM (SELECT 1) LEFT JOIN ${lastEventOf(value)})
+))`;
+
 /** Aborts the batch with `guard_account` if one of these reservations owes other amounts than those that were read. */
-export const guardOwed = query((value: ValueOf<{ environmentId: number; holds: string }>) => {
+export const guardOwed = query((value: ValueOf<WriteContext & { holds: string }>) => {
   const owesOther = sql`
     SELECT 1 FROM json_each(${value("holds")}) AS item
-    CROSS JOIN ${reservations} ON ${reservations.environmentId} = ${value("environmentId")} AND ${reservations.id} = item.value ->> 0
+    CROSS JOIN ${reservations} ON ${reservations.accountId} = ${accountOfWrite(value)} AND ${reservations.reservationNumber} = item.value ->> 0
     WHERE ${owedOfReservation()} <> item.value ->> 1`;
   return insertFrom(guards, { name: sql`'account'`, holds: sql`NOT EXISTS (${owesOther})` }, sql``);
 });
@@ -351,13 +377,13 @@ export const guardOwed = query((value: ValueOf<{ environmentId: number; holds: s
 const returned = alias(creditLedger, "returned");
 
 /** Aborts the batch with `guard_settlement` unless each of these settled reservations has the return of each of its holds. */
-export const guardReturned = query((value: ValueOf<{ environmentId: number; ids: string }>) => {
+export const guardReturned = query((value: ValueOf<WriteContext & { numbers: string }>) => {
   const isReturn = sql`${returned.accountId} = ${reservations.accountId}
-    AND ${returned.seq} = ${reservations.settledSeq} + leg.key AND ${returned.reservationId} = ${reservations.id}
+    AND ${returned.seq} = ${reservations.settledSeq} + leg.key AND ${returned.reservationNumber} = ${reservations.reservationNumber}
     AND ${returned.grantSeq} = ${storedLeg.grantSeq} AND ${returned.deltaMinor} = ${storedLeg.minor}`;
   const isMissing = sql`
-    SELECT 1 FROM json_each(${value("ids")}) AS item
-    CROSS JOIN ${reservations} ON ${reservations.environmentId} = ${value("environmentId")} AND ${reservations.id} = item.value
+    SELECT 1 FROM json_each(${value("numbers")}) AS item
+    CROSS JOIN ${reservations} ON ${reservations.accountId} = ${accountOfWrite(value)} AND ${reservations.reservationNumber} = item.value
     CROSS JOIN ${eachLeg(reservations.legs)}
     WHERE NOT EXISTS (SELECT 1 FROM ${creditLedger} AS ${returned} WHERE ${isReturn})`;
   return insertFrom(guards, { name: sql`'settlement'`, holds: sql`NOT EXISTS (${isMissing})` }, sql``);

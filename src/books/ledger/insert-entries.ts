@@ -12,7 +12,7 @@ import {
   scalar,
   type ValueOf,
 } from "../../db/query.ts";
-import { creditBalances, creditLedger, ENTRY_KINDS, usageEvents } from "../../db/schema.ts";
+import { creditBalances, creditLedger, ENTRY_KINDS, reservations, usageEvents } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { authorOfWrite } from "./author.ts";
@@ -100,6 +100,16 @@ export const isEventOfEntry = (
   entry: Pick<ColumnsOf<typeof creditLedger>, "accountId" | "eventSeq"> = creditLedger,
 ): SQL => sql`${usageEvents.accountId} = ${entry.accountId} AND ${usageEvents.seq} = ${entry.eventSeq}`;
 
+/** Returns a condition: a reservation is the one that an entry holds for or returns. Left-join it. */
+export const isReservationOfEntry = (
+  entry: Pick<ColumnsOf<typeof creditLedger>, "accountId" | "reservationNumber"> = creditLedger,
+): SQL =>
+  sql`${reservations.accountId} = ${entry.accountId} AND ${reservations.reservationNumber} = ${entry.reservationNumber}`;
+
+/** SQL: the id of an entry's reservation. A debit's event has it. */
+export const reservationIdOfEntry = () =>
+  sql<string | null>`coalesce(${reservations.id}, ${usageEvents.reservationId})`;
+
 /** Returns a condition: a balance has this id and belongs to the account. */
 export const isBalanceOf = (value: ValueOf<WriteContext>, id: SQL): SQL =>
   sql`${creditBalances.accountId} = ${accountOfWrite(value)} AND ${creditBalances.id} = ${id}`;
@@ -112,7 +122,8 @@ export interface NewEntry {
   /** Absent for an entry that repeats another's. */
   readonly kind?: Extract<EntryKind, "usage" | "hold" | "released" | "expired" | "adjustment">;
   readonly eventId?: string;
-  readonly reservationId?: string;
+  /** `new`: that of the reservation that the batch has just made. */
+  readonly reservationNumber?: number | "new";
   readonly note?: string;
   /** The seq of an earlier entry, whose kind and note it repeats. */
   readonly repeatsSeq?: number;
@@ -131,6 +142,17 @@ export const seqOfEvent = (value: ValueOf<{ environmentId: number }>, id: SQL) =
       .where(and(eq(usageEvents.environmentId, value("environmentId")), sql`${usageEvents.eventId} = ${id}`)),
   );
 
+/** Returns SQL for the number of the account's last reservation, 0 if there is none. */
+export const lastReservationOf = (value: ValueOf<WriteContext>) =>
+  sql<number>`coalesce(${scalar(
+    drizzle
+      .select(fields(reservations, "reservationNumber"))
+      .from(reservations)
+      .where(eq(reservations.accountId, accountOfWrite(value)))
+      .orderBy(desc(reservations.reservationNumber))
+      .limit(1),
+  )}, 0)`;
+
 const insertEntriesSql = query((value: ValueOf<WriteContext & { entries: string }>) => {
   const repeat = (column: SQL) => sql`(
     SELECT ${column} FROM ${creditLedger} AS ${repeated}
@@ -148,7 +170,7 @@ const insertEntriesSql = query((value: ValueOf<WriteContext & { entries: string 
       kind: sql`coalesce(entry.value ->> 'kind', ${repeat(sql`${repeated.kind}`)})`,
       writtenBy: authorOfWrite(value),
       eventSeq: seqOfEvent(value, sql`entry.value ->> 'eventId'`),
-      reservationId: sql`entry.value ->> 'reservationId'`,
+      reservationNumber: sql`iif(entry.value ->> 'reservationNumber' = 'new', ${lastReservationOf(value)}, entry.value ->> 'reservationNumber')`,
       note: sql`coalesce(entry.value ->> 'note', ${repeat(sql`${repeated.note}`)})`,
       occurredAtMs: lastLedgerEntry.occurredAtMs,
       isRevoked: sql`coalesce(entry.value ->> 'isRevoked', ${creditBalances.revokedAtMs} IS NOT NULL)`,
@@ -159,7 +181,7 @@ const insertEntriesSql = query((value: ValueOf<WriteContext & { entries: string 
   return returning(writtenEntryFields, (list) => sql`${insert} RETURNING ${list}`);
 });
 
-/** The most entries of one statement. A D1 value has at most 2 MB, and each entry names its event and reservation. */
+/** The most entries of one statement. A D1 value has at most 2 MB, and each entry names its balance and event. */
 const ENTRIES_A_STATEMENT_MAX = 1_000;
 
 /** Divides a list into parts of at most `max` elements. */

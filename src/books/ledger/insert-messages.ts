@@ -4,6 +4,7 @@ import { asInteger, fields, hasRow, insertFrom, query, returning, type ValueOf }
 import {
   creditBalances,
   creditLedger,
+  ENTRY_KINDS,
   largeProperties,
   paymentGrants,
   paymentNames,
@@ -26,17 +27,15 @@ import { memberNumberOf } from "./payer-members.ts";
 /** Returns SQL for the seq of a message's last entry. `m.value` is the message. */
 function seqOf(value: ValueOf<WriteContext>): SQL {
   const account = accountOfWrite(value);
-  const { accountId, seq, eventSeq, reservationId, reason } = creditLedger;
+  const { accountId, seq, eventSeq, reservationNumber, kind } = creditLedger;
   const ofGrant = sql`(
     SELECT ${creditBalances.grantSeq} FROM ${creditBalances} WHERE ${creditBalances.id} = m.value ->> '$.last.grantedId'
   )`;
   return sql`iif(m.value ->> 'last' IS NULL, NULL, iif(m.value ->> '$.last.grantedId' IS NOT NULL, ${ofGrant}, (
   SELECT ${seq} FROM ${creditLedger} WHERE ${accountId} = ${account}
-    AND (m.value ->> '$.last.eventId' IS NULL OR ${eventSeq} = (${seqOfEvent(value, sql`m.value ->> '$.last.eventId'`)}))
-    AND (m.value ->> '$.last.reservationId' IS NULL
-      OR (${reservationId} = m.value ->> '$.last.reservationId' AND ${reason} <> 'admin_adjust'))
-    AND (m.value ->> '$.last.returnedId' IS NULL
-      OR (${reservationId} = m.value ->> '$.last.returnedId' AND ${eventSeq} IS NULL AND ${reason} <> 'admin_adjust'))
+    AND (m.value ->> '$.last.after' IS NOT NULL
+      OR ${eventSeq} = (${seqOfEvent(value, sql`m.value ->> '$.last.eventId'`)})
+      OR (${reservationNumber} = m.value ->> '$.last.returned' AND ${kind} IN (${ENTRY_KINDS.released}, ${ENTRY_KINDS.expired})))
   ORDER BY ${seq} DESC LIMIT 1
 ) - coalesce(m.value ->> '$.last.after', 0)))`;
 }
@@ -170,7 +169,7 @@ const paymentKey = () => sql`(
 type ClawbackMessages = WriteContext & { settled: string; endpoints: string; messageId: string };
 
 const insertClawbackMessages = query((value: ValueOf<ClawbackMessages>) => {
-  const { isRevoked, note, seq, reason, reservationId } = creditLedger;
+  const { isRevoked, note, seq, reason, reservationNumber } = creditLedger;
   const type = sql`iif(${paymentGrants.balanceId} IS NULL, 'credits.adjusted', 'payment.taken')`;
   const moved = sql`'balanceId', ${balanceId}, 'unit', ${unit}, 'delta', ${delta}, 'remaining', ${remaining}`;
   const ofPayment = and(
@@ -192,7 +191,7 @@ const insertClawbackMessages = query((value: ValueOf<ClawbackMessages>) => {
     },
     sql`FROM ${creditLedger} CROSS JOIN ${creditBalances} ON ${isBalanceOfEntry()} LEFT JOIN ${paymentGrants} ON ${ofPayment}
       WHERE ${isSinceSettled(value, accountOfWrite(value))} AND ${reason} = 'admin_adjust'
-      AND ${reservationId} IN (SELECT value FROM json_each(${value("settled")}))
+      AND ${reservationNumber} IN (SELECT value FROM json_each(${value("settled")}))
       AND ${value("endpoints")} -> ('$."' || ${type} || '"') IS NOT NULL`,
   );
   return returning(fields(webhookMessages, "id"), (list) => sql`${insert} RETURNING ${list}`);
@@ -204,14 +203,14 @@ const TYPES = [{ type: "credits.adjusted" }, { type: "payment.taken" }] as const
 export function clawbackMessages(
   ctx: TenantCtx,
   account: WriteContext & { readonly settingsSnapshot: string | null },
-  settledIds: readonly string[],
+  settledNumbers: readonly number[],
 ): MessageWrites {
-  const wanted = settledIds.length === 0 ? [] : wantedMessages(ctx, account.settingsSnapshot, () => TYPES);
+  const wanted = settledNumbers.length === 0 ? [] : wantedMessages(ctx, account.settingsSnapshot, () => TYPES);
   const [first] = wanted;
   if (first === undefined) return { statements: [] };
   const { environmentId } = account;
   const batchMessages = { environmentId, messageId: first.id, endpoints: endpointsByType(wanted) };
-  const settled = JSON.stringify(settledIds);
+  const settled = JSON.stringify(settledNumbers);
   const insert = insertClawbackMessages({ ...writingValues(account), ...batchMessages, settled });
   return { statements: [insert, deliverPrefixed({ ...batchMessages, ...deliveryTimes(ctx) })], returning: insert };
 }

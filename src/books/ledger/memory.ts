@@ -37,8 +37,8 @@ export type StateBefore = Pick<AccountState, "balances" | "reservations" | "seq"
 /** How a write changes the account in memory. */
 export interface StateChanges {
   readonly entries: readonly BalanceChange[];
-  readonly newBalances?: readonly PayingRow[];
-  readonly newReservation?: OpenReservation;
+  readonly newBalances?: readonly PayingRow[] | undefined;
+  readonly newReservation?: OpenReservation | undefined;
   /** The reservations that the write settles. */
   readonly settledIds?: readonly string[];
   /** The members whose rows exist after the write. */

@@ -15,14 +15,12 @@ import type { NewBalances } from "./new-balances.ts";
 /** A message about a user's credits. The statement that writes it adds the values that only the database knows. */
 export type LedgerMessage = NewMessage & {
   /**
-   * The last entry that the message covers, for `seq` (H3): the latest entry of an event, of a reservation or of its return; the entry
+   * The last entry that the message covers, for `seq` (H3): the latest entry of an event, or of the return of a reservation; the entry
    * before the last `after` entries of the batch; or the grant of a balance. Null if there is no entry. The amounts that a settlement
    * takes have separate messages.
    */
   readonly last:
-    | { readonly eventId: string }
-    | { readonly reservationId: string }
-    | { readonly returnedId: string }
+    | { readonly eventId?: string; readonly returned?: number }
     | { readonly after: number }
     | { readonly grantedId: string }
     | null;
@@ -60,15 +58,16 @@ export interface RecordedUsage {
   readonly quantities: Quantities;
   readonly meters: MeterAmounts | null;
   readonly priceVersion: number | null;
-  readonly reservationId: string | null;
+  /** The reservation that it settles. */
+  readonly reservationNumber?: number | undefined;
   /** Whether this batch writes ledger entries for it. */
   readonly hasEntries: boolean;
 }
 
 /** `usage.recorded`, for an event, a commit or a charge. */
 export function usageRecorded(userId: string, usage: RecordedUsage): LedgerMessage {
-  const { eventId, memberId, event, model, meters, priceVersion, reservationId, hasEntries } = usage;
-  const lastEntry = reservationId === null ? { eventId } : { reservationId };
+  const { eventId, memberId, event, model, meters, priceVersion, reservationNumber, hasEntries } = usage;
+  const lastEntry = reservationNumber === undefined ? { eventId } : { eventId, returned: reservationNumber };
   return {
     type: "usage.recorded",
     subject: userId,
@@ -82,12 +81,15 @@ export function usageRecorded(userId: string, usage: RecordedUsage): LedgerMessa
 }
 
 /** `reservation.expired`, for holds that are returned because the reservation expired. */
-export function reservationExpired(userId: string, { id, memberId, event, legs }: DueHold): LedgerMessage {
+export function reservationExpired(
+  userId: string,
+  { id, reservationNumber, memberId, event, legs }: DueHold,
+): LedgerMessage {
   return {
     type: "reservation.expired",
     subject: userId,
     data: { userId, memberId, reservationId: id, event, holds: legs.map(presentLeg) },
-    last: legs.length === 0 ? null : { returnedId: id },
+    last: legs.length === 0 ? null : { returned: reservationNumber },
   };
 }
 

@@ -158,9 +158,9 @@ export function replacePaymentOwed(writing: WriteContext, changes: string): Stat
 
 /** Returns a condition: an entry of the account was written at or after the first settlement of `settled`. */
 export const isSinceSettled = (
-  value: ValueOf<{ environmentId: number; settled: string | null }>,
+  value: ValueOf<{ settled: string | null }>,
   account: SQL,
 ): SQL => sql`${creditLedger.accountId} = ${account} AND ${creditLedger.seq} >= (
-    SELECT min(${reservations.settledSeq}) FROM ${reservations} WHERE ${reservations.environmentId} = ${value("environmentId")}
-    AND ${reservations.id} IN (SELECT value FROM json_each(${value("settled")}))
+    SELECT min(${reservations.settledSeq}) FROM ${reservations} WHERE ${reservations.accountId} = ${account}
+    AND ${reservations.reservationNumber} IN (SELECT value FROM json_each(${value("settled")}))
   )`;

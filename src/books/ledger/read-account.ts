@@ -69,8 +69,8 @@ const memberFields = (value: ValueOf<{ environmentId: number }>, list: SQL, sett
 
 const firstDue = alias(reservations, "first_due");
 const firstDueHold = (value: ValueOf<{ nowMs: number }>) =>
-  sql`(SELECT ${firstDue.id} FROM ${reservations} AS ${firstDue} WHERE ${isDue(value, accounts.id, firstDue)}
-    ORDER BY ${firstDue.expiresAtMs}, ${firstDue.createdAtMs}, ${firstDue.id} LIMIT 1)`;
+  sql`(SELECT ${firstDue.reservationNumber} FROM ${reservations} AS ${firstDue} WHERE ${isDue(value, accounts.id, firstDue)}
+    ORDER BY ${firstDue.expiresAtMs}, ${firstDue.reservationNumber} LIMIT 1)`;
 
 /** Selects the environment's settings snapshot and the account with its due periods, in a row for each due hold. One query is faster than several. */
 const selectAccount = accountQuery(
@@ -86,7 +86,7 @@ const selectAccount = accountQuery(
           // Only the first of the due holds has them.
           periods: sql<
             string | null
-          >`iif(${accounts.recurringDueAtMs} <= ${value("nowMs")} AND ${reservations.id} IS ${firstDueHold(value)},
+          >`iif(${accounts.recurringDueAtMs} <= ${value("nowMs")} AND ${reservations.reservationNumber} IS ${firstDueHold(value)},
             ${dueRecurring(value, accounts.id)}, NULL)`,
           counters: countersOf(value, environments.settingsSnapshot, accounts.id),
           ...memberFields(value, sql`${value("members")}`, environments.settingsSnapshot),
@@ -98,7 +98,7 @@ const selectAccount = accountQuery(
       .leftJoin(accounts, eq(accounts.id, account))
       .leftJoin(reservations, isDueNow(value, account))
       .where(eq(environments.id, value("environmentId")))
-      .orderBy(reservations.expiresAtMs, reservations.createdAtMs, reservations.id),
+      .orderBy(reservations.expiresAtMs, reservations.reservationNumber),
 );
 
 /** The user whose account is read, and the verb's reads, which are sent in the same batch. */

@@ -77,17 +77,17 @@ export function settleHold(
   debits: readonly NewEntry[] = [],
   paid: Map<number, number> = new Map(),
 ): Settlement {
-  const reservationId = hold.id;
+  const { reservationNumber } = hold;
   const amounts = new Map(hold.legs.map(({ balanceId, amountMinor }) => [balanceId, amountMinor]));
   const taken = hold.revocations.flatMap(({ balanceId, seq }): NewEntry[] => {
     const amountMinor = amounts.get(balanceId);
     if (amountMinor === undefined) return [];
     const deltaMinor = -amountMinor;
-    return [{ balanceId, deltaMinor, reservationId, repeatsSeq: seq, isRevoked: 1 }];
+    return [{ balanceId, deltaMinor, reservationNumber, repeatsSeq: seq, isRevoked: 1 }];
   });
   const payments = paymentsOfOwed(hold, debits, paid);
   const paying = payments.flatMap(({ balanceId, seq, minor }): NewEntry[] => {
-    return minor === 0 ? [] : [{ balanceId, deltaMinor: -minor, reservationId, repeatsSeq: seq, isRevoked: 0 }];
+    return minor === 0 ? [] : [{ balanceId, deltaMinor: -minor, reservationNumber, repeatsSeq: seq, isRevoked: 0 }];
   });
   return { hold, ending, payments, entries: [...returnsOf(hold, ending), ...taken, ...debits, ...paying] };
 }
@@ -105,7 +105,7 @@ export function settle(rows: readonly PayingRow[], due: readonly DueHold[]): Set
     applyTo(balances, returnsOf(hold));
     const charged = charge === null ? null : chargeHold([...balances.values()], hold, charge);
     const legs = charged?.payment.legs ?? [];
-    const debits = legs.map(({ balance, amountMinor }) => debitOf(balance.id, amountMinor, id, id));
+    const debits = legs.map(({ balance, amountMinor }) => debitOf(balance.id, amountMinor, id));
     const ending = charged === null ? DUE : { ...CHARGED, eventId: id };
     const settlement = settleHold(hold, ending, debits, paid);
     applyTo(balances, settlement.entries.slice(hold.legs.length));
@@ -117,24 +117,21 @@ const DUE = { state: "expired", isDue: true } as const;
 const CHARGED = { state: "committed", isDue: true } as const;
 
 /** Returns the entry of a usage event's debit. */
-export function debitOf(
-  balanceId: string,
-  amountMinor: number,
-  eventId: string,
-  reservationId: string | null,
-): NewEntry {
-  const debit = { balanceId, deltaMinor: -amountMinor, kind: "usage", eventId } as const;
-  return reservationId === null ? debit : { ...debit, reservationId };
-}
+export const debitOf = (balanceId: string, amountMinor: number, eventId: string): NewEntry => ({
+  balanceId,
+  deltaMinor: -amountMinor,
+  kind: "usage",
+  eventId,
+});
 
 /** Returns the entries by which a hold comes back. */
-function returnsOf({ id, legs, revocations }: Hold, { state }: Pick<Ending, "state"> = DUE): NewEntry[] {
+function returnsOf({ reservationNumber, legs, revocations }: Hold, { state }: Pick<Ending, "state"> = DUE): NewEntry[] {
   const revoked = new Set(revocations.map(({ balanceId }) => balanceId));
   return legs.map(({ balanceId, amountMinor }) => ({
     balanceId,
     deltaMinor: amountMinor,
     kind: state === "expired" ? "expired" : "released",
-    reservationId: id,
+    reservationNumber,
     isRevoked: revoked.has(balanceId) ? 1 : 0,
   }));
 }

@@ -4,7 +4,7 @@ import { reservations, usageEvents } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { presentQuantities } from "../amounts/amount.ts";
 import { presentMeters, readSentMeters } from "../amounts/meters.ts";
-import { type WriteContext, writingValues } from "./account.ts";
+import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { LEGS_MAX } from "./burn-down.ts";
 import { keptJson } from "./counters.ts";
 import { debitsOfLegs, debitsOfPayment, lastEventOf, placeOfEvent, sumsAtDebits } from "./debits.ts";
@@ -36,19 +36,21 @@ export function writesOfSettlements(account: WriteContext, settled: readonly Set
 
 function writesInStatements(account: WriteContext, settled: readonly Settlement[]) {
   const entries: NewEntry[] = [];
-  const rows = settled.map(({ hold: { id, owed }, ending, entries: own }) => {
+  const rows = settled.map(({ hold: { reservationNumber, owed }, ending, entries: own }) => {
     const offset = entries.length;
     entries.push(...own);
-    return { id, owes: owed.length > 0, offset, ...ending };
+    return { reservationNumber, owes: owed.length > 0, offset, ...ending };
   });
   const payments = settled.flatMap((one) => one.payments);
-  const { environmentId } = account;
   return {
     before: [settleReservations(account, rows)],
     after: [
       ...insertEntries(account, entries),
       ...lowerOwed(account, payments),
-      guardReturned({ environmentId, ids: JSON.stringify(rows.map(({ id }) => id)) }),
+      guardReturned({
+        ...writingValues(account),
+        numbers: JSON.stringify(rows.map(({ reservationNumber }) => reservationNumber)),
+      }),
     ],
   };
 }
@@ -57,7 +59,7 @@ function writesInStatements(account: WriteContext, settled: readonly Settlement[
 const OWED_A_STATEMENT_MAX = 20_000;
 
 /** Returns the guards of what the holds of a batch owe. They come before the first settlement, which lowers these amounts. */
-export function guardsOfOwed({ environmentId }: WriteContext, settled: readonly Settlement[]): Statement[] {
+export function guardsOfOwed(account: WriteContext, settled: readonly Settlement[]): Statement[] {
   const groups: Hold[][] = [];
   let owedOfGroup = Infinity;
   for (const { hold } of settled) {
@@ -70,7 +72,10 @@ export function guardsOfOwed({ environmentId }: WriteContext, settled: readonly 
     groups.at(-1)?.push(hold);
   }
   return groups.map((holds) =>
-    guardOwed({ environmentId, holds: JSON.stringify(holds.map(({ id, owed }) => [id, owed])) }),
+    guardOwed({
+      ...writingValues(account),
+      holds: JSON.stringify(holds.map(({ reservationNumber, owed }) => [reservationNumber, owed])),
+    }),
   );
 }
 
@@ -115,7 +120,7 @@ export function settlementMessage(userId: string, { hold, charged }: SettledHold
       meters: presentMeters(meters),
       priceVersion,
     },
-    ...{ reservationId: hold.id, hasEntries },
+    ...{ reservationNumber: hold.reservationNumber, hasEntries },
   });
 }
 
@@ -133,7 +138,16 @@ function chargeWrites(account: WriteContext, settled: readonly SettledHold[]): S
     const fingerprint = fingerprintCharge({ ...sent, occurredAt, onShortage: "partial" });
     const legs = debitsOfPayment(payment, minor);
     const hasMember = hold.hasMember ? 1 : undefined;
-    events.push({ id: hold.id, hasMember, ...charge, legs, uncovered, fingerprint, counted: keptJson(hold.counted) });
+    events.push({
+      id: hold.id,
+      reservationNumber: hold.reservationNumber,
+      hasMember,
+      ...charge,
+      legs,
+      uncovered,
+      fingerprint,
+      counted: keptJson(hold.counted),
+    });
   }
   if (events.length === 0) return [];
   return [insertCharges({ ...writingValues(account), charges: JSON.stringify(events) })];
@@ -157,7 +171,7 @@ const insertCharges = query((value: ValueOf<WriteContext & { charges: string }>)
       priceVersion: sql`charge.value ->> 'priceVersion'`,
       costMinor: sql`charge.value ->> 'costMinor'`,
       occurredAtMs: sql`charge.value ->> 'occurredAtMs'`,
-      receivedAtMs: asInteger(value("nowMs")),
+      receivedAfterMs: sql`${asInteger(value("nowMs"))} - (charge.value ->> 'occurredAtMs')`,
       reservationId: sql`charge.value ->> 'id'`,
       requestHash: sql`charge.value ->> 'fingerprint'`,
       debits: debitsOfLegs(value, sql`charge.value -> 'legs'`),
@@ -165,7 +179,7 @@ const insertCharges = query((value: ValueOf<WriteContext & { charges: string }>)
       counted: sql`charge.value ->> 'counted'`,
       memberNumber: sql`(
         SELECT ${reservations.memberNumber} FROM ${reservations} WHERE charge.value ->> 'hasMember'
-          AND ${reservations.environmentId} = ${value("environmentId")} AND ${reservations.id} = charge.value ->> 'id'
+          AND ${reservations.accountId} = ${accountOfWrite(value)} AND ${reservations.reservationNumber} = charge.value ->> 'reservationNumber'
       )`,
     },
     sql`FROM json_each(${value("charges")}) AS charge LEFT JOIN ${lastEventOf(value)} ORDER BY charge.key`,

@@ -4,8 +4,8 @@ import { assignments, insertFrom, names, query, type ValueOf } from "../../db/qu
 import { members, usageDays, usageTotals } from "../../db/schema.ts";
 import { mergedMeters } from "./meter-sums.ts";
 
-/** The columns of an event that are summed in two parts. */
-export const SUMMED_IN_PARTS = ["count", "tokens", "seconds", "cents", "cost"] as const;
+/** The amounts of an event that are summed in two parts. `debited` is what balances in cents paid. */
+export const SUMMED_IN_PARTS = ["count", "tokens", "seconds", "cents", "cost", "debited"] as const;
 export const DAY_COLUMNS = ["environmentId", "day", "accountId", "event", "model", "memberNumber"] as const;
 /** The key of the sums of all accounts together. */
 export const TOTAL_COLUMNS = ["environmentId", "day", "event", "model"] as const;

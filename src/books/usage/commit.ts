@@ -7,6 +7,7 @@ import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { Quantities, Unit } from "../amounts/amount.ts";
 import type { SentMeters } from "../amounts/meters.ts";
+import { writingValues } from "../ledger/account.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import {
   committedFields,
@@ -112,8 +113,9 @@ export async function commitReservation(
           }
           const isLate = reservation.state === "expired" || due !== undefined;
           const payers = isLate ? spendableOf(account) : payersOfCommit(account.balances, hold, account.nowMs);
-          const { properties, occurredAt } = input;
-          const { event, memberId } = reservation;
+          const { event, memberId, memberNumber } = reservation;
+          // The texts of a member who was erased since are not kept (ME6).
+          const properties = memberId === null && memberNumber !== null ? undefined : input.properties;
           const model = input.model ?? reservation.model;
           const named = { event, model: model ?? undefined };
           const priced = prices.price({ ...named, ...sent }, prices.pinned(account, reservation.priceVersion));
@@ -126,11 +128,11 @@ export async function commitReservation(
           }
           // Limits never reject usage that has already happened (Q4).
           const counts = countUsage(account, usage, false);
-          const described = { eventId, memberId, event, model, properties, occurredAt };
+          const described = { eventId, memberId, event, model, properties, occurredAt: input.occurredAt };
           const newEvent = { ...priced, ...described, reservationId, payment, counts };
           if (isLate) {
             return writeEvent(ctx, account, newEvent, fingerprint, {
-              before: [commitLate({ environmentId: account.environmentId, reservationId, eventId })],
+              before: [commitLate({ ...writingValues(account), reservationId, eventId })],
             });
           }
           return writeEvent(ctx, account, newEvent, fingerprint, { settles: hold });
@@ -159,7 +161,7 @@ export async function releaseReservation(ctx: TenantCtx, reservationId: string):
     decide: ([[reservation]], account) => {
       assert(reservation !== undefined, "the account was found by this reservation");
       const due = settledNow(account, reservationId);
-      if (reservation.settledEventId !== null || due?.charged) {
+      if (reservation.settledEventSeq !== null || due?.charged) {
         throw reservationClosed("The reservation is already committed.");
       }
       if (reservation.state !== "open" || due !== undefined) {
@@ -216,7 +218,7 @@ export async function extendReservation(
       const parts = {
         before: [moveEnd({ environmentId: account.environmentId, reservationId, expiresAtMs })],
         returning: selectShownReservation(ctx, reservationId, account.nowMs),
-        remembers: { newReservation: { ...reservation, state: "open", expiresAtMs } as const },
+        remembers: { newReservation: () => ({ ...reservation, state: "open" as const, expiresAtMs }) },
       };
       return writeReturning(parts, ([row]) => {
         assert(row !== undefined, "the extended reservation exists");

@@ -114,6 +114,8 @@ const selectLargestBy = (by: "user" | "member") =>
         centsLow: sql<number>`portion.cl`,
         costHigh: sql<number>`portion.oh`,
         costLow: sql<number>`portion.ol`,
+        debitedHigh: sql<number>`portion.dh`,
+        debitedLow: sql<number>`portion.dl`,
         withoutCost: sql<number>`portion.free`,
         meter: sql<string | null>`portion.meter`,
         whole: sql<number | null>`portion.upper`,
@@ -124,6 +126,7 @@ const selectLargestBy = (by: "user" | "member") =>
         ${sumOf.countHigh} AS nh, ${sumOf.countLow} AS nl, ${sumOf.tokensHigh} AS th, ${sumOf.tokensLow} AS tl,
         ${sumOf.secondsHigh} AS sh, ${sumOf.secondsLow} AS sl, ${sumOf.centsHigh} AS ch, ${sumOf.centsLow} AS cl,
         ${sumOf.costHigh} AS oh, ${sumOf.costLow} AS ol, ${sumOf.withoutCost} AS free,
+        ${sumOf.debitedHigh} AS dh, ${sumOf.debitedLow} AS dl,
         ${sumOfDayMeters.whole} AS upper, ${sumOfDayMeters.rest} AS lower
       FROM ${daysOfSpan(value, usageDays)} LEFT JOIN ${eachMeter(usageDays.meters)}
       WHERE ${isListed} GROUP BY ${usageDays.accountId}, member, meter.key

@@ -20,7 +20,7 @@ import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import { apply, changesOfHolds, settle } from "../ledger/settle.ts";
 import { selectDueLegs, selectNewestUnspendable, selectPayingOrChargeable } from "../ledger/spendable-balances.ts";
 import { rejectingLimits, type UsageOfMember } from "../limits/count-usage.ts";
-import { counterOf, limitOf, selectUserLimits, type UserLimitRow } from "../limits/user-limits.ts";
+import { counterOf, limitOf, selectUserLimits, type UserLimitRow } from "../limits/read-user-limits.ts";
 import { type PricedUsage, type Prices, withPrices } from "../prices/prices-in-force.ts";
 import { announceMissingPrices } from "./announce-missing-prices.ts";
 
@@ -213,7 +213,7 @@ async function planPriced(ctx: TenantCtx, sent: PlanInput, prices: Prices): Prom
     selectPayingOrChargeable(ctx, user, { nowMs }),
     selectNewestUnspendable(ctx, user, { nowMs }),
     selectDueLegs(ctx, user, { nowMs }),
-    selectUserLimits(ctx, sent.userId, sent.memberId),
+    selectUserLimits(ctx, sent.userId, sent.memberId == null ? [] : [sent.memberId]),
     selectDuePeriods(ctx, user, { nowMs }),
     ...prices.select([sent], nowMs),
   ]);

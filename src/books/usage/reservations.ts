@@ -1,20 +1,21 @@
 import { and, desc, eq, gt, lte, not, type SQL, sql } from "drizzle-orm";
-import { alias } from "drizzle-orm/sqlite-core";
+import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { asInteger, computed, drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
-import { accounts, priceLists, reservations } from "../../db/schema.ts";
+import { accounts, priceLists, reservations, usageEvents } from "../../db/schema.ts";
 import { all, type Statement } from "../../db/sql.ts";
 import { invalidCursor, PurserError } from "../../errors.ts";
-import { cutPage, decodeTextCursor, encodeTextCursor, firstWithin, LIST_PAGE_BYTES_MAX } from "../../lib/cursor.ts";
+import { cutPage, decodeCursor, encodeCursor, firstWithin, LIST_PAGE_BYTES_MAX } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { UnitAmounts } from "../amounts/amount.ts";
 import { type MeterAmounts, presentMeters } from "../amounts/meters.ts";
-import { accountQuery, type OfUser } from "../ledger/account.ts";
+import { accountQuery, type OfUser, type WriteContext } from "../ledger/account.ts";
 import {
   type Hold,
   presentLeg,
   type ReservationRow,
   readLegs,
+  seqOfSettlingEvent,
   settlementFields,
   willBeCharged,
 } from "../ledger/hold.ts";
@@ -63,9 +64,17 @@ export const ofReservationKey = (value: ValueOf<ReservationKey>) =>
   and(eq(reservations.environmentId, value("environmentId")), eq(reservations.id, value("reservationId")));
 
 const settleableFields = () => ({
-  ...fields(reservations, "id", "event", "model", "state"),
+  ...fields(reservations, "id", "reservationNumber", "event", "model", "state"),
   ...legsField(),
-  ...fields(reservations, "createdAtMs", "expiresAtMs", "settledEventId", "requestHash", "priceVersion"),
+  ...fields(
+    reservations,
+    "createdAtMs",
+    "expiresAtMs",
+    "settledEventSeq",
+    "requestHash",
+    "priceVersion",
+    "memberNumber",
+  ),
   ...settlementFields(),
   ...computed({ memberId: namedMemberOf(reservations) }),
 });
@@ -96,20 +105,20 @@ export function selectReservationToCommit(
 }
 
 export function asHold(row: ReservationRow): Hold {
-  const { id, legs, owed, revocations } = row;
-  return { id, legs: readLegs(legs), owed, revocations };
+  const { id, reservationNumber, legs, owed, revocations } = row;
+  return { id, reservationNumber, legs: readLegs(legs), owed, revocations };
 }
 
 /** Returns whether a reservation was committed, in time or late, or released. Then it cannot be committed. */
 export function isClosed(row: ReservationRow): boolean {
-  return row.state === "committed" || row.state === "released" || row.settledEventId !== null;
+  return row.state === "committed" || row.state === "released" || row.settledEventSeq !== null;
 }
 
 /** Records a late commit. The reservation stays expired, and no other event can commit it. */
-export const commitLate = query((value: ValueOf<ReservationKey & { eventId: string }>) =>
+export const commitLate = query((value: ValueOf<WriteContext & ReservationKey & { eventId: string }>) =>
   drizzle
     .update(reservations)
-    .set({ settledEventId: value("eventId", reservations.settledEventId) })
+    .set({ settledEventSeq: seqOfSettlingEvent(value, sql`${value("eventId")}`) })
     .where(ofReservationKey(value)),
 );
 
@@ -168,12 +177,27 @@ export function selectShownReservation(
   return selectShown({ environmentId: environment.id, reservationId, nowMs });
 }
 
+const settledEventId = () => sql`(
+  SELECT ${usageEvents.eventId} FROM ${usageEvents}
+  WHERE ${usageEvents.accountId} = ${reservations.accountId} AND ${usageEvents.seq} = ${reservations.settledEventSeq}
+)`;
+
 /** The public fields of a reservation. A due reservation already has the status that its settlement will give it (U13). */
 function reservationFields(value: ValueOf<{ nowMs: number }>) {
-  const { id, state, expiresAtMs, settledEventId } = reservations;
+  const { id, state, expiresAtMs } = reservations;
   const isBeforeEnd = gt(expiresAtMs, value("nowMs"));
   return {
-    ...fields(reservations, "id", "event", "model", "quantities", "meters", "priceVersion", "onExpiry"),
+    ...fields(
+      reservations,
+      "id",
+      "reservationNumber",
+      "event",
+      "model",
+      "quantities",
+      "meters",
+      "priceVersion",
+      "onExpiry",
+    ),
     ...legsField(),
     ...fields(reservations, "createdAtMs", "expiresAtMs", "settledAtMs"),
     ...computed({
@@ -182,7 +206,7 @@ function reservationFields(value: ValueOf<{ nowMs: number }>) {
         ReservationOutput["status"]
       >`CASE WHEN ${state} <> 'open' THEN ${state} WHEN ${isBeforeEnd} THEN 'open'
         WHEN ${willBeCharged()} THEN 'committed' ELSE 'expired' END`,
-      eventId: sql<string | null>`CASE WHEN ${state} <> 'open' OR ${isBeforeEnd} THEN ${settledEventId}
+      eventId: sql<string | null>`CASE WHEN ${state} <> 'open' OR ${isBeforeEnd} THEN ${settledEventId()}
         WHEN ${willBeCharged()} THEN ${id} END`,
     }),
   };
@@ -219,10 +243,11 @@ export function presentReservation(userId: string, row: ShownRow): ReservationOu
 export async function listReservations(ctx: TenantCtx, input: ReservationsInput): Promise<ReservationsOutput> {
   const { userId, status, limit, cursor } = input;
   const scope = ["reservations", ctx.environment.id, userId, status ?? ""];
-  const before = cursor === undefined ? NEWEST : readPosition(cursor, scope);
+  const before = cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(cursor, scope);
+  if (before === null) throw invalidCursor();
   const rows = await all(
     ctx.db,
-    selectReservationsPage[status ?? "all"](ctx, { userId }, { ...before, limit: limit + 1, nowMs: ctx.now() }),
+    selectReservationsPage[status ?? "all"](ctx, { userId }, { before, limit: limit + 1, nowMs: ctx.now() }),
   );
   const { page } = cutPage(rows, limit);
   const shown = firstWithin(page, ({ legsBytes }) => legsBytes, LIST_PAGE_BYTES_MAX);
@@ -232,7 +257,7 @@ export async function listReservations(ctx: TenantCtx, input: ReservationsInput)
     reservations: shown.map(({ legs, ...row }) =>
       presentReservation(userId, { ...row, legs: legs ?? long.get(row.id) ?? "[]" }),
     ),
-    nextCursor: last === undefined ? null : encodeTextCursor(`${last.createdAtMs} ${last.id}`, scope),
+    nextCursor: last === undefined ? null : encodeCursor(last.reservationNumber, scope),
   };
 }
 
@@ -252,43 +277,34 @@ async function readLongLegs(ctx: TenantCtx, page: readonly { readonly id: string
   return new Map(rows.map(({ id, legs }) => [id, legs]));
 }
 
-type ReservationPosition = {
-  readonly beforeMs: number;
-  readonly beforeId: string;
-};
+type ReservationsPage = { before: number; limit: number; nowMs: number };
 
-const NEWEST: ReservationPosition = { beforeMs: Number.MAX_SAFE_INTEGER, beforeId: "" };
-
-function readPosition(cursor: string, scope: readonly (string | number)[]): ReservationPosition {
-  const text = decodeTextCursor(cursor, scope);
-  const [, beforeMs, beforeId] = /^(\d{1,15}) (res_.+)$/s.exec(text ?? "") ?? [];
-  if (beforeMs === undefined || beforeId === undefined) throw invalidCursor();
-  return { beforeMs: Number(beforeMs), beforeId };
-}
-
-type ReservationsPage = ReservationPosition & { limit: number; nowMs: number };
-
-/** Selects the ids of a page from one index, which covers the query. */
-function idsOf(value: ValueOf<ReservationsPage>, account: SQL, index: SQL, condition: SQL | undefined): SQL {
-  const { id, accountId, createdAtMs } = reservations;
+/** Selects the numbers of a page from one index, which covers the query. */
+function numbersOf(value: ValueOf<ReservationsPage>, account: SQL, index: SQL, condition: SQL | undefined): SQL {
+  const { reservationNumber, accountId } = reservations;
   return sql`SELECT * FROM (
-    SELECT ${id}, ${createdAtMs} FROM ${reservations} INDEXED BY ${index}
-    WHERE ${accountId} = ${account} AND ${condition}
-      AND (${createdAtMs}, ${id}) < (${value("beforeMs")}, ${value("beforeId")})
-    ORDER BY ${createdAtMs} DESC, ${id} DESC LIMIT ${asInteger(value("limit"))}
+    SELECT ${accountId}, ${reservationNumber} FROM ${reservations} INDEXED BY ${index}
+    WHERE ${accountId} = ${account} AND ${condition} AND ${reservationNumber} < ${value("before")}
+    ORDER BY ${reservationNumber} DESC LIMIT ${asInteger(value("limit"))}
   )`;
 }
 
 type SettledStatus = Exclude<ReservationStatus, "open">;
 
+const SETTLED_INDEXES = {
+  committed: { name: sql`reservations_committed`, condition: (state: SQLiteColumn) => sql`${state} = 'committed'` },
+  released: { name: sql`reservations_released`, condition: (state: SQLiteColumn) => sql`${state} = 'released'` },
+  expired: { name: sql`reservations_expired`, condition: (state: SQLiteColumn) => sql`${state} = 'expired'` },
+} as const;
+
 /** Returns the queries for the reservations of a status. A due reservation has the status that its settlement will give it. */
-function idsByStatus(status: ReservationStatus | "all", value: ValueOf<ReservationsPage>, account: SQL): SQL[] {
+function numbersByStatus(status: ReservationStatus | "all", value: ValueOf<ReservationsPage>, account: SQL): SQL[] {
   const { state, expiresAtMs } = reservations;
   // Each condition repeats that of its partial index.
   const open = (condition?: SQL) =>
-    idsOf(value, account, sql`reservations_open`, and(sql`${state} = 'open'`, condition));
+    numbersOf(value, account, sql`reservations_open`, and(sql`${state} = 'open'`, condition));
   const settled = (status: SettledStatus) =>
-    idsOf(value, account, sql`reservations_settled`, and(sql`${state} <> 'open'`, eq(state, status)));
+    numbersOf(value, account, SETTLED_INDEXES[status].name, SETTLED_INDEXES[status].condition(state));
   const isDue = lte(expiresAtMs, value("nowMs"));
   switch (status) {
     case "open":
@@ -318,14 +334,14 @@ const reservationsPage = alias(reservations, "page");
 
 const reservationsPageOf = (status: ReservationStatus | "all") =>
   accountQuery((value: ValueOf<ReservationsPage & OfUser>, account) => {
-    const { environmentId, id, createdAtMs } = reservations;
-    const ids = sql.join(idsByStatus(status, value, account), sql` UNION ALL `);
+    const { accountId, reservationNumber } = reservations;
+    const numbers = sql.join(numbersByStatus(status, value, account), sql` UNION ALL `);
     return drizzle
       .select({ ...reservationFields(value), ...shortLegs() })
-      .from(sql`(${ids} ORDER BY 2 DESC, 1 DESC LIMIT ${asInteger(value("limit"))}) AS ${reservationsPage}`)
+      .from(sql`(${numbers} ORDER BY 2 DESC LIMIT ${asInteger(value("limit"))}) AS ${reservationsPage}`)
       .crossJoin(reservations)
-      .where(and(eq(environmentId, value("environmentId")), eq(id, reservationsPage.id)))
-      .orderBy(desc(createdAtMs), desc(id));
+      .where(and(eq(accountId, reservationsPage.accountId), eq(reservationNumber, reservationsPage.reservationNumber)))
+      .orderBy(desc(reservationNumber));
   });
 
 const selectReservationsPage = {

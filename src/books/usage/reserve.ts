@@ -22,7 +22,7 @@ import {
   writeReturning,
 } from "../ledger/decision.ts";
 import { type OpenReservation, presentLeg, readLegs } from "../ledger/hold.ts";
-import { lastSeqOf } from "../ledger/insert-entries.ts";
+import { lastReservationOf, lastSeqOf } from "../ledger/insert-entries.ts";
 import { memberOfUsage, memberOfWrite } from "../ledger/payer-members.ts";
 import { spendableOf } from "../ledger/read-account.ts";
 import { selectPayingBalances } from "../ledger/spendable-balances.ts";
@@ -97,13 +97,17 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
             balanceId: balance.id,
             deltaMinor: -amountMinor,
             kind: "hold" as const,
-            reservationId,
+            reservationNumber: "new" as const,
           }));
           const planned = { ...priced, priceVersion: base.version, payment, counts };
           const values = reservationValues(reservationId, planned, fingerprint, writing.nowMs);
           const returning = insertReservation({ ...writingValues(writing), ...values });
           // The reservation comes first, so that a replay is found before insufficient credits.
-          const remembers = { newReservation: reservationForMemory(reservationId, values, payment) };
+          const remembers = {
+            // A batch returns rows in the order of its statements, and this statement's type declares its rows.
+            newReservation: (rows: readonly unknown[][]) =>
+              reservationForMemory((rows[0] as StatementRow<typeof insertReservation>[])[0], values, payment),
+          };
           const needsFreshRead = entries.length === 0;
           const members = memberId === null ? [] : [memberId];
           return writeReturning({ returning, entries, remembers, counts, members, needsFreshRead }, ([row]) => {
@@ -163,14 +167,15 @@ function answerReservationRepeat(
 
 const insertReservation = query((value: ValueOf<WriteContext & ReturnType<typeof reservationValues>>) =>
   returning(
-    { ...fields(reservations, "expiresAtMs"), ...legsField() },
+    { ...fields(reservations, "reservationNumber", "expiresAtMs"), ...legsField() },
     (list) =>
       sql`${insertFrom(
         reservations,
         {
+          accountId: accountOfWrite(value),
+          reservationNumber: sql`${lastReservationOf(value)} + 1`,
           environmentId: asInteger(value("environmentId")),
           id: value("reservationId"),
-          accountId: accountOfWrite(value),
           event: value("event"),
           model: value("model"),
           quantities: value("quantities"),
@@ -180,7 +185,7 @@ const insertReservation = query((value: ValueOf<WriteContext & ReturnType<typeof
           costMinor: asInteger(value("costMinor")),
           counted: value("counted"),
           memberNumber: memberOfWrite(value),
-          onExpiry: value("onExpiry"),
+          isCharged: sql`${value("onExpiry")} = 'charge'`,
           state: sql`'open'`,
           createdAtMs: asInteger(value("nowMs")),
           expiresAtMs: asInteger(value("expiresAtMs")),
@@ -225,8 +230,17 @@ function reservationValues(
 
 /** Returns the reservation for this isolate's memory, which does not need the remaining amounts of its holds. */
 function reservationForMemory(
-  id: string,
-  { memberId, event, model, priceVersion, createdAtMs, expiresAtMs, requestHash }: ReturnType<typeof reservationValues>,
+  row: Pick<OpenReservation, "reservationNumber"> | undefined,
+  {
+    reservationId: id,
+    memberId,
+    event,
+    model,
+    priceVersion,
+    createdAtMs,
+    expiresAtMs,
+    requestHash,
+  }: ReturnType<typeof reservationValues>,
   { legs }: PlannedPayment,
 ): OpenReservation {
   const holdLegs = legs.map(({ balance, amountMinor }) => ({
@@ -235,9 +249,12 @@ function reservationForMemory(
     unit: balance.unit,
     amountMinor,
   }));
+  assert(row !== undefined, "the insert returns the reservation's row");
   return {
     id,
+    reservationNumber: row.reservationNumber,
     memberId,
+    memberNumber: null,
     event,
     model,
     legs: JSON.stringify(holdLegs),
@@ -245,7 +262,7 @@ function reservationForMemory(
     priceVersion,
     createdAtMs,
     expiresAtMs,
-    settledEventId: null,
+    settledEventSeq: null,
     requestHash,
     // Its settlement aborts if its balances owe something or are revoked.
     owed: [],

@@ -8,6 +8,7 @@ import { usageSummed } from "../../db/views.ts";
 import { DAY_MS, MINUTE_MS } from "../../lib/time.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
 import { partsOfMinor } from "../amounts/amount.ts";
+import { readStoredLegs } from "../ledger/stored-legs.ts";
 import { addDaySums, addTotals, DAY_COLUMNS, SUMMED_IN_PARTS, SUMS, TOTAL_COLUMNS } from "./add-sums.ts";
 import { addSentMeters, type DayMeters } from "./meter-sums.ts";
 
@@ -41,7 +42,7 @@ const selectUnsummedEvents = query((value: ValueOf<SumPosition & { realMs: numbe
       ...fields(
         usageEvents,
         ...(["environmentId", "accountId", "seq", "event", "model", "memberNumber", "occurredAtMs"] as const),
-        ...(["countMinor", "tokensMinor", "secondsMinor", "centsMinor", "costMinor", "meters"] as const),
+        ...(["countMinor", "tokensMinor", "secondsMinor", "centsMinor", "costMinor", "meters", "debits"] as const),
       ),
       ...fields(usageToSum, { markSeq: "seq" }),
       ...computed({ hasFailed: hasFailed(SUMS_PART, accountId) }),
@@ -87,13 +88,28 @@ const moveMarks = query((value: ValueOf<{ marks: string }>) =>
 
 type SumKey = Readonly<Record<(typeof DAY_COLUMNS)[number], string | number>>;
 
+/** Returns what balances in cents paid of an event, in minor units. */
+const debitedCents = (debits: string): number =>
+  readStoredLegs(debits).reduce((sum, { unit, minor }) => (unit === "cents" ? sum + minor : sum), 0);
+
 /** Returns the sums of a page's events by some columns, as JSON: lists in the order of these columns, `SUMS` and meters. */
 function pageSumsOf(events: readonly Event[], columns: readonly (keyof SumKey)[]): string {
   const sums = new Map<
     string,
     { readonly key: (string | number)[]; readonly sums: number[]; meters: DayMeters | null }
   >();
-  for (const { environmentId, accountId, event, model, memberNumber, occurredAtMs, meters, ...minor } of events) {
+  for (const {
+    environmentId,
+    accountId,
+    event,
+    model,
+    memberNumber,
+    occurredAtMs,
+    meters,
+    debits,
+    ...stored
+  } of events) {
+    const minor = { ...stored, debitedMinor: debitedCents(debits) };
     const all: SumKey = {
       ...{ environmentId, accountId, event, day: Math.floor(occurredAtMs / DAY_MS) },
       ...{ model: model ?? "", memberNumber: memberNumber ?? 0 },

@@ -34,16 +34,18 @@ export function sumsOf(table: DaySums, once: (column: SQLiteColumn) => SQL | SQL
   const { whole: secondsHigh, rest: secondsLow } = pair(table.secondsHigh, table.secondsLow);
   const { whole: centsHigh, rest: centsLow } = pair(table.centsHigh, table.centsLow);
   const { whole: costHigh, rest: costLow } = pair(table.costHigh, table.costLow);
+  const { whole: debitedHigh, rest: debitedLow } = pair(table.debitedHigh, table.debitedLow);
   return {
     events: sql<number>`sum(${once(table.events)})`,
     ...{ countHigh, countLow, tokensHigh, tokensLow, secondsHigh, secondsLow, centsHigh, centsLow },
+    ...{ debitedHigh, debitedLow },
     ...{ costHigh, costLow, withoutCost: sql<number>`sum(${once(table.withoutCost)})` },
   };
 }
 
 /** The fields of one row, or of `sumsOf`. */
 type Sums = RowOf<ReturnType<typeof sumsOf>>;
-type QuantitySums = Omit<Sums, "events" | "withoutCost" | "costHigh" | "costLow">;
+type QuantitySums = Omit<Sums, "events" | "withoutCost" | "costHigh" | "costLow" | "debitedHigh" | "debitedLow">;
 
 /** Returns the minor units of each unit. */
 const minorOfSums = (row: QuantitySums): ReadonlyMap<Unit, bigint> =>
@@ -63,11 +65,13 @@ export interface UsageSums {
   readonly minor: Map<Unit, bigint>;
   readonly meters: Map<string, bigint>;
   costMinor: bigint;
+  /** What balances in cents paid. */
+  debitedMinor: bigint;
   withoutCost: number;
 }
 
 export const emptySums = (): UsageSums => ({
-  ...{ events: 0, minor: new Map(), meters: new Map(), costMinor: 0n, withoutCost: 0 },
+  ...{ events: 0, minor: new Map(), meters: new Map(), costMinor: 0n, debitedMinor: 0n, withoutCost: 0 },
 });
 
 /** Adds a row of sums to those of its group. */
@@ -75,6 +79,7 @@ export function addToSums(sums: UsageSums, row: Sums): void {
   sums.events += row.events;
   for (const [unit, minor] of minorOfSums(row)) sums.minor.set(unit, (sums.minor.get(unit) ?? 0n) + minor);
   sums.costMinor += minorOfSum({ whole: row.costHigh, rest: row.costLow });
+  sums.debitedMinor += minorOfSum({ whole: row.debitedHigh, rest: row.debitedLow });
   sums.withoutCost += row.withoutCost;
 }
 

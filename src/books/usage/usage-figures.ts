@@ -6,7 +6,7 @@ import { all, batch, type StatementRow } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { SystemCtx, TenantCtx } from "../../runtime.ts";
-import { UNITS } from "../amounts/amount.ts";
+import { exactAmount, UNITS } from "../amounts/amount.ts";
 import { accountQuery } from "../ledger/account.ts";
 import type { EnvironmentUsageInput } from "./environment-usage.ts";
 import {
@@ -31,7 +31,7 @@ type FigureSpan = { environmentId: number; from: number; to: number; limit: numb
 const SUM_FIELDS = [
   ...(["day", "event", "model", "events", "countHigh", "countLow"] as const),
   ...(["tokensHigh", "tokensLow", "secondsHigh", "secondsLow", "centsHigh", "centsLow"] as const),
-  ...(["costHigh", "costLow", "withoutCost"] as const),
+  ...(["costHigh", "costLow", "withoutCost", "debitedHigh", "debitedLow"] as const),
 ] as const;
 
 /** Returns whether a sum belongs to the span. The newest days come first, so that a span with too many sums keeps its last days. */
@@ -109,6 +109,8 @@ function presentFigure({ row: { day, event, model }, ...sums }: FigureGroup) {
     ...{ day: dateOfDay(day), event, model: model === "" ? null : model, events, quantities },
     /** The operator's own cost in cents; null if no event has one (PR8). */
     ...{ cost, withoutCost },
+    /** What balances in cents paid. */
+    debitedCents: exactAmount("cents", sums.debitedMinor),
   };
 }
 

@@ -163,10 +163,8 @@ export function writeEvent(
   fingerprint: RequestFingerprint,
   { before = [], settles, sums }: EventContext = {},
 ): Decision<Outcome<EventOutput>> {
-  const { eventId, reservationId, payment } = event;
-  const debits = payment.legs.map(({ balance, amountMinor }) =>
-    debitOf(balance.id, amountMinor, eventId, reservationId),
-  );
+  const { eventId, payment } = event;
+  const debits = payment.legs.map(({ balance, amountMinor }) => debitOf(balance.id, amountMinor, eventId));
   const settlement = settles === undefined ? undefined : settleHold(settles, { state: "committed", eventId }, debits);
   const entries = settlement?.entries ?? debits;
   const { largePropertiesWrites, returning } = insertEvent(writing, event, fingerprint, sumsAtDebits(entries, sums));
@@ -181,6 +179,7 @@ export function writeEvent(
       usageRecorded(writing.userId, {
         ...event,
         meters: event.meters === null ? null : presentMeters(metersJson(event.meters)),
+        reservationNumber: settles?.reservationNumber,
         hasEntries: entries.length > 0,
       }),
     ],
@@ -221,7 +220,7 @@ const insertEventSql = query((value: ValueOf<InsertedEvent & { properties: strin
           priceVersion: sql`given.n ->> 'priceVersion'`,
           costMinor: sql`given.n ->> 'costMinor'`,
           occurredAtMs: sql`given.n ->> 'occurredAtMs'`,
-          receivedAtMs: sql`given.n ->> 'receivedAtMs'`,
+          receivedAfterMs: sql`given.n ->> 'receivedAfterMs'`,
           reservationId: value("reservationId"),
           requestHash: value("requestHash"),
           debits: debitsOfLegs(value, sql`${value("legs")}`),
@@ -254,13 +253,14 @@ function eventValues(
   const { eventId, memberId, model, reservationId, quantities, meters, priceVersion, costMinor, payment, counts } =
     event;
   const occurredAtMs = event.occurredAt ?? receivedAtMs;
+  const receivedAfterMs = receivedAtMs - occurredAtMs;
   return {
     eventId,
     memberId,
     event: event.event,
     model,
     reservationId,
-    numbers: JSON.stringify({ ...quantities, priceVersion, costMinor, occurredAtMs, receivedAtMs, largeBytes }),
+    numbers: JSON.stringify({ ...quantities, priceVersion, costMinor, occurredAtMs, receivedAfterMs, largeBytes }),
     meters: meters === null ? null : metersJson(meters),
     requestHash: fingerprint.stored,
     legs: JSON.stringify(debitsOfPayment(payment, sums)),

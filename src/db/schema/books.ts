@@ -160,7 +160,8 @@ export const creditLedger = sqliteTable(
     writtenBy: integer("written_by").notNull(),
     /** The seq of the usage event that it pays for. */
     eventSeq: integer("event_seq"),
-    reservationId: text("reservation_id"),
+    /** The reservation that it holds for or returns. A debit has its event's, so that history reads one row beside each entry. */
+    reservationNumber: integer("reservation_number"),
     note: text("note"),
     /** When it was written. It never falls as seq grows. */
     occurredAtMs: integer("occurred_at_ms").notNull(),
@@ -171,6 +172,7 @@ export const creditLedger = sqliteTable(
     primaryKey({ columns: [t.accountId, t.seq] }),
     check("credit_ledger_is_revoked", sql`${t.isRevoked} IN (0, 1)`),
     check("credit_ledger_kind", sql`${t.kind} BETWEEN 0 AND 12`),
+    check("credit_ledger_reservation", sql`${t.kind} <> 0 OR ${t.reservationNumber} IS NULL`),
     check("credit_ledger_event", sql`(${t.kind} = 0) = (${t.eventSeq} IS NOT NULL)`),
     check("credit_ledger_by_caller", sql`${t.writtenBy} >= 0`),
   ],

@@ -30,7 +30,11 @@ export const usageEvents = sqliteTable(
     /** The size of its JSON in `large_properties`. Null when `properties` holds it. */
     largePropertiesBytes: integer("large_properties_bytes"),
     occurredAtMs: integer("occurred_at_ms").notNull(),
-    receivedAtMs: integer("received_at_ms").notNull(),
+    /** How long after `occurredAtMs` it arrived. Mostly 0, which takes no bytes. */
+    receivedAfterMs: integer("received_after_ms").notNull(),
+    receivedAtMs: integer("received_at_ms")
+      .notNull()
+      .generatedAlwaysAs(sql`occurred_at_ms + received_after_ms`, { mode: "virtual" }),
     reservationId: text("reservation_id"),
     /** Fingerprint of the request, and the id of the write that recorded it (books/ledger/decision.ts). */
     requestHash: text("request_hash").notNull(),
@@ -72,9 +76,11 @@ export const largeProperties = sqliteTable(
 export const reservations = sqliteTable(
   "reservations",
   {
+    accountId: integer("account_id").notNull(),
+    /** The order of creation, gapless per account, from 1. The ledger names a reservation by it, because ids may be long. */
+    reservationNumber: integer("reservation_number").notNull(),
     environmentId: integer("environment_id").notNull(),
     id: text("id").notNull(),
-    accountId: integer("account_id").notNull(),
     // The columns that check each returned hold come before `legs`, which may be long.
     state: text("state", { enum: ["open", "committed", "released", "expired"] }).notNull(),
     /** The ledger seq of the return of its first hold. The returns of its other holds follow. */
@@ -97,25 +103,30 @@ export const reservations = sqliteTable(
     /** As in `usage_events`. */
     memberNumber: integer("member_number"),
     /** Whether the held credits are returned or charged when the reservation expires. */
+    isCharged: integer("is_charged").notNull().default(0),
     onExpiry: text("on_expiry", { enum: ["return", "charge"] })
       .notNull()
-      .default("return"),
+      .generatedAlwaysAs(sql`iif(is_charged, 'charge', 'return')`, { mode: "virtual" }),
     createdAtMs: integer("created_at_ms").notNull(),
     expiresAtMs: integer("expires_at_ms").notNull(),
     settledAtMs: integer("settled_at_ms"),
-    settledEventId: text("settled_event_id"),
+    /** The seq of the event that committed it, also late. */
+    settledEventSeq: integer("settled_event_seq"),
     /** As in `usage_events`. */
     requestHash: text("request_hash").notNull(),
   },
   (t) => [
-    primaryKey({ columns: [t.environmentId, t.id] }),
+    primaryKey({ columns: [t.accountId, t.reservationNumber] }),
+    uniqueIndex("reservations_id").on(t.environmentId, t.id),
     // The indexes are partial: a reservation is in one of them, so that a hold writes only one.
-    index("reservations_open").on(t.accountId, t.expiresAtMs, t.createdAtMs, t.id).where(sql`state = 'open'`),
-    index("reservations_settled").on(t.accountId, t.state, t.createdAtMs, t.id).where(sql`state <> 'open'`),
+    index("reservations_open").on(t.accountId, t.expiresAtMs, t.reservationNumber).where(sql`state = 'open'`),
+    index("reservations_committed").on(t.accountId, t.reservationNumber).where(sql`state = 'committed'`),
+    index("reservations_released").on(t.accountId, t.reservationNumber).where(sql`state = 'released'`),
+    index("reservations_expired").on(t.accountId, t.reservationNumber).where(sql`state = 'expired'`),
     // For the erasure of a member.
     index("reservations_member").on(t.accountId, t.memberNumber).where(sql`member_number IS NOT NULL`),
     check("reservations_member_known", sql`${t.memberNumber} > 0`),
-    check("reservations_on_expiry", sql`${t.onExpiry} IN ('return', 'charge')`),
+    check("reservations_on_expiry", sql`${t.isCharged} IN (0, 1)`),
     check("reservations_state", sql`${t.state} IN ('open', 'committed', 'released', 'expired')`),
   ],
 );
@@ -134,6 +145,9 @@ const usageSums = () => ({
   /** The operator's own costs, in cents (PR8). */
   costHigh: integer("cost_high").notNull().default(0),
   costLow: integer("cost_low").notNull().default(0),
+  /** What balances in cents paid of the events (PR8). Credits of other units are no money. */
+  debitedHigh: integer("debited_high").notNull().default(0),
+  debitedLow: integer("debited_low").notNull().default(0),
   /** How many of the events have no cost. */
   withoutCost: integer("without_cost").notNull().default(0),
   /** The sums of meters as JSON, two a name (books/usage/meter-sums.ts). Null for none. */

@@ -33,10 +33,11 @@ function crossings(entries: readonly Entry[], minor: number): number {
 const statements = {
   messages: "SELECT id, type, data FROM webhook_messages WHERE environment_id = ? ORDER BY id",
   entries: `SELECT a.user_id AS userId, l.seq AS seq, b.id AS balanceId, l.delta_minor AS delta, l.reason AS reason,
-       u.event_id AS eventId, l.reservation_id AS reservationId
+       u.event_id AS eventId, coalesce(r.id, u.reservation_id) AS reservationId
      FROM accounts AS a CROSS JOIN credit_ledger AS l ON l.account_id = a.id
      CROSS JOIN credit_balances AS b ON b.account_id = l.account_id AND b.grant_seq = l.grant_seq
-     LEFT JOIN usage_events AS u ON u.account_id = l.account_id AND u.seq = l.event_seq WHERE a.environment_id = ? ORDER BY a.id, l.seq`,
+     LEFT JOIN usage_events AS u ON u.account_id = l.account_id AND u.seq = l.event_seq
+     LEFT JOIN reservations AS r ON r.account_id = l.account_id AND r.reservation_number = l.reservation_number WHERE a.environment_id = ? ORDER BY a.id, l.seq`,
   events: `SELECT a.user_id AS userId, u.event_id AS eventId FROM usage_events AS u
      CROSS JOIN accounts AS a ON a.id = u.account_id WHERE u.environment_id = ?`,
   expired: "SELECT id FROM reservations WHERE environment_id = ? AND state = 'expired'",

@@ -407,8 +407,8 @@ describe("the audit's page", () => {
     expect((await send("users/refund", body)).status).toBe(303);
     const rows = async () => tableRows((await read("audit")).text, "Actions").slice(0, 2);
     expect(await rows()).toEqual([
-      expect.stringMatching(/ dashboard credits\.refunded crb_\S+ ana by mistake .* -1 /),
-      expect.stringMatching(/ dashboard credits\.granted cpk_\S+ ana wrote to us .* 7 /),
+      expect.stringMatching(/ dashboard Credits refunded crb_\S+ ana by mistake .* -1 /),
+      expect.stringMatching(/ dashboard Credits granted cpk_\S+ ana wrote to us .* 7 /),
     ]);
     const erased = await makeClient(new Clock())("POST", "/api/v1/erase-person", {
       ...{ key: app.keys.sk_live, body: { distinctId: "ana" } },

@@ -557,7 +557,7 @@ describe("a list of the dashboard", () => {
     await browser.signIn();
     const hints: string[] = [];
     let path: string | undefined = `/admin/apps/${app.appId}/live/keys`;
-    for (let pages = 0; path !== undefined && pages < 10; pages++) {
+    for (let pages = 0; path !== undefined && pages < 20; pages++) {
       counting.spent();
       const page = await read(browser, path, /<code>(hint-\d+\.)</g, "More keys");
       expect(counting.spent().rowsRead).toBeLessThan(450);

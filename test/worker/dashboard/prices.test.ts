@@ -23,11 +23,11 @@ it("the pages of prices show the versions, their rules, the price of a usage, an
   expect(list.status).toBe(200);
   expect(list.text).toMatch(/2 scheduled .* 0 1 in force .* 2 First/);
   const version = (await read("prices/1")).text;
-  expect(version).toContain("input: 125 for 1000000, output: 0.001");
+  expect(version).toContain("input 125 for 1000000, output 0.001");
   expect(version).toContain("images above 2");
   expect((await read("prices/3")).status).toBe(404);
   const asked = await read("prices?event=chat&model=gpt-5&meters=input+1000000%2C+output+2");
-  expect(asked.text).toContain("125.002 cents, by version 1, rule 0 (cents)");
+  expect(asked.text).toContain("125.002 cents, by version 1, rule 1 (cents)");
   expect((await read("prices?event=chat&model=new&meters=input+1")).status).toBe(404);
   expect((await read("prices?event=chat&model=gpt-5&meters=input")).status).toBe(400);
   const event = { event: "chat", model: "gpt-5", meters: { input: 1_000, output: 1 } };

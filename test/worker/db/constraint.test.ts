@@ -29,9 +29,9 @@ const entry = (seq: number, delta: number, after: number, previous: number, revo
   ) VALUES (${ACCOUNT}, ${seq}, 1, ${delta}, ${after}, ${previous}, ${ENTRY_KINDS.refund}, 0, 5, ${revoked})`;
 
 const usageEvent = (seq: number, eventId: string, member: number | null = null) => `INSERT INTO usage_events (
-    account_id, seq, environment_id, event_id, event, count_minor, occurred_at_ms, received_at_ms,
+    account_id, seq, environment_id, event_id, event, count_minor, occurred_at_ms, received_after_ms,
     request_hash, debits, member_number
-  ) VALUES (${ACCOUNT}, ${seq}, ${ENVIRONMENT}, '${eventId}', 'chat', 1000, 1, 1, 'hash', '[]', ${member})`;
+  ) VALUES (${ACCOUNT}, ${seq}, ${ENVIRONMENT}, '${eventId}', 'chat', 1000, 1, 0, 'hash', '[]', ${member})`;
 
 const id = (distinctId: string) => `INSERT INTO distinct_ids (
     environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms
@@ -45,9 +45,10 @@ const idProperties = (version: number) => `INSERT INTO id_properties (environmen
   VALUES (${ENVIRONMENT}, 'd', '{}', ${version}) ON CONFLICT DO UPDATE SET version = excluded.version`;
 
 /** A reservation that is never due, so that the cron of other tests does not settle it. */
-const reservation = (state: string, member: number | null = null) => `INSERT INTO reservations (
-    environment_id, id, account_id, event, quantities, legs, state, created_at_ms, expires_at_ms, request_hash, member_number
-  ) VALUES (${ENVIRONMENT}, 'res_1', ${ACCOUNT}, 'chat', '{}', '[]', '${state}', 1, 9000000000000, 'hash', ${member})`;
+const reservation = (state: string, member: number | null = null, number = 1) => `INSERT INTO reservations (
+    environment_id, id, account_id, reservation_number, event, quantities, legs, state, created_at_ms, expires_at_ms, request_hash,
+    member_number
+  ) VALUES (${ENVIRONMENT}, 'res_1', ${ACCOUNT}, ${number}, 'chat', '{}', '[]', '${state}', 1, 9000000000000, 'hash', ${member})`;
 
 const adjustment = (id: string) => `INSERT INTO credit_adjustments (
     environment_id, id, account_id, balance_id, seq, request_hash
@@ -194,7 +195,7 @@ const violations: Record<Constraint, readonly string[]> = {
   usage_events_seq_gapless: [usageEvent(1, "e1"), usageEvent(1, "e2")],
   usage_events_member_known: [usageEvent(1, "e1", 0)],
   reservations_member_known: [reservation("open", 0)],
-  reservations_primary_key: [reservation("open"), reservation("open")],
+  reservations_id: [reservation("open"), reservation("open", null, 2)],
   reservations_settled_once: [
     reservation("released"),
     `UPDATE reservations SET state = 'committed' WHERE environment_id = ${ENVIRONMENT}`,

@@ -116,7 +116,7 @@ const ofRevoked = { seq: LAST_SEQ + 1, grant_seq: GRANT_SEQS[REVOKED], previous_
 const third = { seq: 3, event_id: "e3" };
 const settleSql = (state: string) => `UPDATE reservations
   SET state = '${state}', settled_at_ms = 5, settled_seq = ${LAST_SEQ + 1} WHERE id = 'res_w'`;
-const released = { kind: ENTRY_KINDS.released, reservation_id: "res_w" };
+const released = { kind: ENTRY_KINDS.released, reservation_number: 1 };
 /** Inserts an entry that returns what the reservation holds of one balance. */
 const returned = (given: Parameters<typeof entry>[0], verb?: string) =>
   entry(
@@ -358,7 +358,7 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: "reservations_frozen",
     sql: [
       [
-        reservation({ id: "res_m", member_number: 1 }),
+        reservation({ id: "res_m", reservation_number: 2, member_number: 1 }),
         "UPDATE reservations SET member_number = NULL WHERE id = 'res_m'",
       ],
       ...whileErasing("UPDATE reservations SET member_number = 1 WHERE id = 'res_w'"),
@@ -403,7 +403,7 @@ const attacks: Readonly<Record<string, Attack>> = {
       ...(["revoke", "erasure", "payment_restored"] as const).flatMap((kind) =>
         WAYS.map((verb) => entry({ ...nextEntry, kind: ENTRY_KINDS[kind] }, verb)),
       ),
-      entry({ ...nextEntry, kind: ENTRY_KINDS.adjustment, reservation_id: "res_w" }),
+      entry({ ...nextEntry, kind: ENTRY_KINDS.adjustment, reservation_number: 1 }),
       ...(["refund", "payment_taken"] as const).map((kind) =>
         entry({ ...nextEntry, delta_minor: 10, balance_after_minor: 600, kind: ENTRY_KINDS[kind] }),
       ),
@@ -495,7 +495,7 @@ const attacks: Readonly<Record<string, Attack>> = {
     sql: [
       [
         paymentGrant({ balance_id: PART }),
-        entry({ ...nextEntry, kind: ENTRY_KINDS.refund, reservation_id: "res_w" }),
+        entry({ ...nextEntry, kind: ENTRY_KINDS.refund, reservation_number: 1 }),
         holds(`(SELECT clawed_back_minor = 90 FROM payment_grants WHERE balance_id = '${PART}')`),
       ],
     ],
@@ -508,15 +508,18 @@ const attacks: Readonly<Record<string, Attack>> = {
     "kind",
     "written_by",
     "event_seq",
+    "reservation_number",
     "balance_after_minor",
     "occurred_at_ms",
   ]),
-  ...namesErased(
-    "credit_ledger",
-    "credit_ledger_append_only",
-    ["note = 'x'", "reservation_id = 'r9'", "reservation_id = NULL", "note = NULL"],
-    ["note = 'x'", "reservation_id = 'r1'", "reservation_id = NULL", "note = NULL"],
-  ),
+  credit_ledger_note_erased: {
+    says: "credit_ledger_append_only",
+    sql: [
+      "UPDATE credit_ledger SET note = 'x'",
+      "UPDATE credit_ledger SET note = NULL",
+      ...whileErasing("UPDATE credit_ledger SET note = 'x'"),
+    ],
+  },
 
   credit_balances_begin_whole: {
     says: "credit_balances_begin_whole",
@@ -745,7 +748,7 @@ const attacks: Readonly<Record<string, Attack>> = {
         settleSql("released"),
         `UPDATE reservations SET state = '${state}' WHERE id = 'res_w'`,
       ]),
-      [settleSql("expired"), "UPDATE reservations SET settled_event_id = 'e9', settled_seq = 1 WHERE id = 'res_w'"],
+      [settleSql("expired"), "UPDATE reservations SET settled_event_seq = 9, settled_seq = 1 WHERE id = 'res_w'"],
     ],
   },
   credit_ledger_returns_by_settlement: {
@@ -759,8 +762,8 @@ const attacks: Readonly<Record<string, Attack>> = {
         returned({ seq: LAST_SEQ + 2 }),
         returned({ seq: LAST_SEQ + 3, previous_seq: LAST_SEQ + 2, balance_after_minor: 610, ...given }),
       ]),
-      returned({ reservation_id: null }),
-      returned({ reservation_id: "res_nobody" }),
+      returned({ reservation_number: null }),
+      returned({ reservation_number: 2 }),
       returned({ grant_seq: GRANT_SEQS[WHOLE], balance_after_minor: 1_010, previous_seq: 1 }),
     ],
   },
@@ -834,7 +837,7 @@ const attacks: Readonly<Record<string, Attack>> = {
 
   reservations_frozen: {
     says: "reservations_frozen",
-    sql: ["legs = '[]'", `account_id = ${OTHER}`, "quantities = '{}'", "on_expiry = 'charge'"].map(
+    sql: ["legs = '[]'", `account_id = ${OTHER}`, "reservation_number = 9", "quantities = '{}'", "is_charged = 1"].map(
       (set) => `UPDATE reservations SET ${set} WHERE id = 'res_w'`,
     ),
   },
@@ -852,7 +855,7 @@ const attacks: Readonly<Record<string, Attack>> = {
     sql: [
       [countedEvent({ isEnforced: 0, minor: 8 }), counterHas("used_minor = 11 AND reached_count = 1")],
       [
-        usageEvent({ seq: 3, event_id: "e_new", received_at_ms: 5, counted: counted({ endMs: 9 }) }),
+        usageEvent({ seq: 3, event_id: "e_new", occurred_at_ms: 5, counted: counted({ endMs: 9 }) }),
         counterHas("used_minor = 1 AND end_ms = 9"),
       ],
       [countedEvent({ isKept: 1 }), counterHas("used_minor = 3")],
@@ -869,8 +872,8 @@ const attacks: Readonly<Record<string, Attack>> = {
     sql: [
       [
         "DELETE FROM usage_to_sum",
-        usageEvent({ seq: 3, event_id: "e_new", received_at_ms: 7 }),
-        usageEvent({ seq: 4, event_id: "e_newer", received_at_ms: 8 }),
+        usageEvent({ seq: 3, event_id: "e_new", occurred_at_ms: 7 }),
+        usageEvent({ seq: 4, event_id: "e_newer", occurred_at_ms: 8 }),
         markIs("seq = 3 AND received_at_ms = 7"),
       ],
     ],
@@ -906,14 +909,19 @@ const attacks: Readonly<Record<string, Attack>> = {
   statement_lines_kept: { says: "statements_kept", sql: ["UPDATE statement_lines SET amounts = '{}'"] },
   reservations_count: {
     says: PASSED,
-    sql: [[reservation({ id: "res_new", legs: "[]", counted: counted({}) }), counterHas("used_minor = 4")]],
+    sql: [
+      [
+        reservation({ id: "res_new", reservation_number: 2, legs: "[]", counted: counted({}) }),
+        counterHas("used_minor = 4"),
+      ],
+    ],
     behind: "guard_account",
   },
   reservations_uncount: {
     says: PASSED,
     sql: [
       [
-        reservation({ id: "res_new", legs: "[]", counted: counted({}) }),
+        reservation({ id: "res_new", reservation_number: 2, legs: "[]", counted: counted({}) }),
         "UPDATE reservations SET state = 'released', settled_at_ms = 6, settled_seq = 1 WHERE id = 'res_new'",
         counterHas("used_minor = 3"),
       ],
@@ -958,12 +966,22 @@ const attacks: Readonly<Record<string, Attack>> = {
   price_lists_no_replace: { says: "price_lists_frozen", sql: [priceList({ rules: "[1]" }, REPLACE)] },
   usage_counters_no_delete: { says: "usage_counters_kept", sql: ["DELETE FROM usage_counters"] },
   reservations_no_replace: {
-    says: "reservations_primary_key",
-    sql: [REPLACE, "REPLACE"].map((verb) => reservation({ legs: "[]" }, verb)),
+    says: "reservations_id",
+    sql: [REPLACE, "REPLACE"].map((verb) => reservation({ legs: "[]", reservation_number: 2 }, verb)),
+  },
+  reservations_number_gapless: {
+    says: "reservations_number_gapless",
+    sql: [
+      ...WAYS.map((verb) => reservation({ id: "res_new", reservation_number: 3 }, verb)),
+      reservation({ id: "res_new", legs: "[]" }, REPLACE),
+    ],
   },
   reservations_of_account: {
     says: "reservations_of_account",
-    sql: [reservation({ id: "res_new", environment_id: TEST }), reservation({ id: "res_new", account_id: -99 })],
+    sql: [
+      reservation({ id: "res_new", reservation_number: 2, environment_id: TEST }),
+      reservation({ id: "res_new", account_id: -99 }),
+    ],
   },
   reservations_no_delete: { says: "reservations_kept", sql: ["DELETE FROM reservations WHERE id = 'res_w'"] },
   reservations_end_not_earlier: {
@@ -1310,6 +1328,7 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   recurring_grants_rollover: recurring({ ordinal: 2, id: "rec_x", rollover_periods: 13 }),
   credit_refunds_share: refund({ ordinal: 2, refund_ref: "another", part: 3 }),
   credit_ledger_event: entry({ ...nextEntry, event_seq: null }),
+  credit_ledger_reservation: entry({ ...nextEntry, reservation_number: 1 }),
   credit_ledger_by_caller: entry({ ...nextEntry, written_by: -1 }),
   credit_ledger_kind: entry({ ...nextEntry, delta_minor: -590, balance_after_minor: 0, kind: 13, is_revoked: 1 }),
   usage_events_properties_once: [
@@ -1322,8 +1341,8 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   refund_owed_positive: "UPDATE refund_owed SET owed_minor = 0",
   payment_grants_taken: "UPDATE payment_grants SET clawed_back_minor = -1",
   payment_grants_flags: "UPDATE payment_grants SET is_revoked = 2",
-  reservations_state: reservation({ id: "res_new", state: "lost" }),
-  reservations_on_expiry: reservation({ id: "res_new", on_expiry: "keep" }),
+  reservations_state: reservation({ id: "res_new", reservation_number: 2, state: "lost" }),
+  reservations_on_expiry: reservation({ id: "res_new", reservation_number: 2, is_charged: 2 }),
   distinct_ids_claimed_by_another: ["DROP TRIGGER distinct_ids_no_circle", claim("c", "c", 1)],
   distinct_ids_deleted_count: "UPDATE distinct_ids SET deleted_count = 1 WHERE distinct_id = 'c'",
   distinct_ids_replaced_count: "UPDATE distinct_ids SET replaced_count = 1 WHERE distinct_id = 'c'",
@@ -1340,7 +1359,7 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   usage_limits_amount: usageLimit({ id: "lim_new", name_key: "new", amount_minor: -1 }),
   members_number: member({ member_number: 0, member_id: "m" }),
   usage_events_member_known: usageEvent({ ...third, member_number: 0 }),
-  reservations_member_known: reservation({ id: "res_new", member_number: 0 }),
+  reservations_member_known: reservation({ id: "res_new", reservation_number: 2, member_number: 0 }),
   usage_limits_per: usageLimit({ id: "lim_new", name_key: "new", per: "team" }),
   usage_limits_unit: usageLimit({ id: "lim_new", name_key: "new", unit: "minutes" }),
   usage_limits_every: usageLimit({ id: "lim_new", name_key: "new", every: "year" }),
@@ -1369,6 +1388,7 @@ const uniques: Readonly<Record<string, readonly [sql: string, says?: string]>> =
   "credit_refunds.account_id, external_ref, refund_ref": [refund({ ordinal: 2 }), "credit_refunds_gapless"],
   "recurring_grants.environment_id, id": [recurring({ ordinal: 2 }), "recurring_grants_id"],
   "usage_events.environment_id, event_id": [usageEvent({ seq: 3 }), "usage_events_event_id"],
+  "reservations.environment_id, id": [reservation({ reservation_number: 2 }), "reservations_id"],
   "analytics_events.environment_id, uuid, distinct_id, is_verified": [
     analyticsEvent({ seq: 2 }),
     "analytics_events_kept",
@@ -1412,7 +1432,7 @@ const erased: readonly string[] = [
   ...erasing,
   `UPDATE accounts SET user_id = 'erased_u', is_erased = 1 WHERE id = ${USER}`,
   settleSql("released"),
-  `UPDATE credit_ledger SET note = NULL, reservation_id = 'res_r' WHERE account_id = ${USER} AND reservation_id = 'res_w'`,
+  `UPDATE credit_ledger SET note = NULL WHERE account_id = ${USER}`,
   `UPDATE credit_balances SET notes = NULL, external_ref = 'hash_order' WHERE id = '${WHOLE}'`,
   `UPDATE credit_refunds SET external_ref = 'hash_order', refund_ref = 'hash_refund', request_hash = '' WHERE account_id = ${USER}`,
   `UPDATE credit_adjustments SET id = 'r3', request_hash = '' WHERE id = 'adj_w' AND environment_id = ${LIVE}`,
@@ -1435,7 +1455,7 @@ describe("the database", () => {
     const over = ["DELETE FROM erasure_names", "DELETE FROM erasure_ids"];
     expect(await outcome(...erased, ...over)).toContain(PASSED);
     for (const sql of [
-      "UPDATE credit_ledger SET reservation_id = 'res_w' WHERE reservation_id = 'res_r'",
+      "UPDATE credit_ledger SET note = 'x'",
       "UPDATE reservations SET id = 'res_w' WHERE id = 'res_r'",
       "UPDATE reservations SET settled_at_ms = 7 WHERE id = 'res_r'",
       "UPDATE usage_events SET event_id = 'e1' WHERE event_id = 'r1'",

@@ -8,7 +8,14 @@ import { exportedEntryFields, presentExportedEntry } from "../../../src/books/cr
 import { describedEvent, usageTimes } from "../../../src/books/usage/describe-events.ts";
 import { isoJson, presenter, type WireFields } from "../../../src/db/presenter.ts";
 import { names, query, readArrays, type ValueOf } from "../../../src/db/query.ts";
-import { consentLog, creditBalances, creditLedger, exportAudit, usageEvents } from "../../../src/db/schema.ts";
+import {
+  consentLog,
+  creditBalances,
+  creditLedger,
+  exportAudit,
+  reservations,
+  usageEvents,
+} from "../../../src/db/schema.ts";
 import { exportAuditFields, presentAuditRow } from "../../../src/exports/export-audit.ts";
 import { jsonOf } from "../../../src/exports/lists.ts";
 import { iso } from "../../../src/lib/time.ts";
@@ -79,7 +86,8 @@ const PRESENTED: Readonly<Record<string, Presented>> = {
     table: creditLedger,
     beside: [
       { table: creditBalances, names: { balanceId: "id", packId: "packId", unit: "unit" } },
-      { table: usageEvents, names: { eventId: "eventId" } },
+      { table: usageEvents, names: { eventId: "eventId", reservationOfEvent: "reservationId" } },
+      { table: reservations, names: { reservationId: "id" } },
     ],
     fields: exportedEntryFields,
     present: presentExportedEntry,

@@ -126,9 +126,9 @@ interface NewEntry {
 function entry(verb: string, m: NewEntry): string {
   const { user = "u", kind = m.delta > 0 ? "adjustment" : "refund" } = m;
   return `${verb} INTO credit_ledger (account_id, seq, grant_seq, delta_minor,
-    balance_after_minor, previous_seq, kind, written_by, occurred_at_ms, is_revoked, reservation_id) VALUES (${idOf(user)}, ${m.seq},
+    balance_after_minor, previous_seq, kind, written_by, occurred_at_ms, is_revoked, reservation_number) VALUES (${idOf(user)}, ${m.seq},
     coalesce((SELECT grant_seq FROM credit_balances WHERE id = '${m.id}'), 99), ${m.delta}, ${m.after}, ${m.previous},
-    ${ENTRY_KINDS[kind]}, 0, 5, ${m.revoked ?? 0}, ${m.reservation === undefined ? "NULL" : `'${m.reservation}'`})`;
+    ${ENTRY_KINDS[kind]}, 0, 5, ${m.revoked ?? 0}, ${m.reservation === undefined ? "NULL" : `(SELECT reservation_number FROM reservations WHERE id = '${m.reservation}')`})`;
 }
 
 const WAYS = ["INSERT", "INSERT OR REPLACE", "INSERT OR IGNORE", "INSERT OR FAIL", "INSERT OR ABORT", "REPLACE"];
@@ -356,8 +356,9 @@ describe("the held amount of a balance", () => {
   // The cron of other tests must not settle these reservations.
   const NEVER_DUE_MS = 9_000_000_000_000;
   const hold = (account: string, id: string, state: string, legs: readonly [grantSeq: number, minor: number][]) =>
-    run(`INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms,
-      expires_at_ms, request_hash) VALUES (-900, '${id}', ${idOf(account)}, 'e', '{}',
+    run(`INSERT INTO reservations (environment_id, id, account_id, reservation_number, event, quantities, legs, state, created_at_ms,
+      expires_at_ms, request_hash) VALUES (-900, '${id}', ${idOf(account)},
+      (SELECT 1 + count(*) FROM reservations WHERE account_id = ${idOf(account)}), 'e', '{}',
       '${JSON.stringify(legs.map(([grantSeq, steps]) => [grantSeq, 0, steps, 0]))}', '${state}', 1, ${NEVER_DUE_MS}, '')`);
 
   const expire = (id: string) => `UPDATE reservations SET state = 'expired', settled_at_ms = 9,

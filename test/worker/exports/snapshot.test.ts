@@ -97,9 +97,9 @@ it("an export shows that moment even for a revoked balance to which a hold retur
     clock.advance(1_000);
     // A hold returns to the revoked balance, and is taken away at once (U9).
     await env.DB.prepare(
-      `INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms, expires_at_ms,
+      `INSERT INTO reservations (environment_id, id, account_id, reservation_number, event, quantities, legs, state, created_at_ms, expires_at_ms,
          request_hash)
-       SELECT CAST(?1 AS INTEGER), 'res_back', account_id, 'e', '{}', json_array(json_array(grant_seq, 0, 5, 0)), 'open', 0, 9000000000000, '' FROM credit_balances WHERE id = ?2`,
+       SELECT CAST(?1 AS INTEGER), 'res_back', account_id, 1, 'e', '{}', json_array(json_array(grant_seq, 0, 5, 0)), 'open', 0, 9000000000000, '' FROM credit_balances WHERE id = ?2`,
     )
       .bind(live.id, last)
       .run();

@@ -99,9 +99,9 @@ describe("an adjustment", () => {
     await adjustBalance(ctx, { balanceId, delta: -10, note: "as if reserved" });
     const legs = JSON.stringify([[1, 0, 10_000, 0]]);
     await env.DB.prepare(
-      `INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms,
+      `INSERT INTO reservations (environment_id, id, account_id, reservation_number, event, quantities, legs, state, created_at_ms,
          expires_at_ms, request_hash)
-       VALUES (CAST(?1 AS INTEGER), 'res_1', (SELECT id FROM accounts WHERE environment_id = ?1), 'e', '{}', ?2, 'open', 0, 9000000000000, '')`,
+       VALUES (CAST(?1 AS INTEGER), 'res_1', (SELECT id FROM accounts WHERE environment_id = ?1), 1, 'e', '{}', ?2, 'open', 0, 9000000000000, '')`,
     )
       .bind(app.environments.test.id, legs)
       .run();

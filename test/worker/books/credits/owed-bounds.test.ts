@@ -143,19 +143,19 @@ describe("due holds of one balance that owes a refund", () => {
       env.DB.prepare(
         `WITH RECURSIVE n (i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
          INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq,
-           kind, written_by, reservation_id, occurred_at_ms)
+           kind, written_by, reservation_number, occurred_at_ms)
          SELECT account_id, seq + i - 2, grant_seq, delta_minor, balance_after_minor + delta_minor * (i - 2), seq + i - 3,
-           kind, written_by, 'res_more_' || i, occurred_at_ms
-         FROM credit_ledger CROSS JOIN n WHERE i <= ${count} AND reservation_id = 'res_1' AND account_id = (
+           kind, written_by, 1 + i, occurred_at_ms
+         FROM credit_ledger CROSS JOIN n WHERE i <= ${count} AND reservation_number = 3 AND account_id = (
            SELECT id FROM accounts WHERE environment_id = ?
          ) ORDER BY i`,
       ).bind(count, w.app.environments.live.id),
       env.DB.prepare(
         `WITH RECURSIVE n (i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-         INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms, expires_at_ms,
-           request_hash, on_expiry, created_at_seq)
-         SELECT environment_id, 'res_more_' || i, account_id, event, quantities, legs, state, created_at_ms, expires_at_ms + i - 2,
-           request_hash, on_expiry, created_at_seq + i - 2
+         INSERT INTO reservations (environment_id, id, account_id, reservation_number, event, quantities, legs, state, created_at_ms, expires_at_ms,
+           request_hash, is_charged, created_at_seq)
+         SELECT environment_id, 'res_more_' || i, account_id, 1 + i, event, quantities, legs, state, created_at_ms, expires_at_ms + i - 2,
+           request_hash, is_charged, created_at_seq + i - 2
          FROM reservations CROSS JOIN n WHERE i <= ${count} AND id = 'res_1' AND environment_id = ?`,
       ).bind(count, w.app.environments.live.id),
     ]);

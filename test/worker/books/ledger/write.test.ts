@@ -49,6 +49,7 @@ const debit = ({ balanceIds: [balanceId = ""] }: Spender) => ({
 /** An open reservation that holds some steps. */
 const holdOf = (spender: Spender, amountMinor: number) => ({
   id: "res_open",
+  reservationNumber: 1,
   legs: [
     { balanceId: spender.balanceIds[0] ?? "", packId: "", unit: "cents", amountMinor, remainingMinor: 0 } as HoldLeg,
   ],

@@ -32,7 +32,7 @@ async function insertUsage({ environments }: TestApp, users: number, events: num
   await env.DB.prepare(
     `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${events})
      INSERT INTO usage_events (account_id, seq, environment_id, event_id, event, count_minor, occurred_at_ms,
-       received_at_ms, request_hash, debits)
+       received_after_ms, request_hash, debits)
      SELECT id, i, environment_id, user_id || ' ' || i, 'chat', 1000, ${AT_MS} + i, 1, '', '[]'
      FROM accounts, n WHERE environment_id = ${environments.live.id}`,
   ).run();
@@ -90,7 +90,7 @@ describe("a run of the cron", () => {
       // The first user sends further events.
       await env.DB.prepare(
         `INSERT INTO usage_events (account_id, seq, environment_id, event_id, event, count_minor, occurred_at_ms,
-           received_at_ms, request_hash, debits)
+           received_after_ms, request_hash, debits)
          SELECT account_id, seq + 1, environment_id, 'more ' || seq, event, 0, occurred_at_ms, 1, '', '[]'
          FROM usage_events WHERE account_id = (SELECT min(id) FROM accounts WHERE environment_id = ?)
          ORDER BY seq DESC LIMIT 1`,

@@ -147,9 +147,9 @@ describe("the usage of an environment", () => {
     await env.DB.prepare(
       `WITH RECURSIVE n (i) AS (SELECT 6 UNION ALL SELECT i + 1 FROM n WHERE i < 1054)
        INSERT INTO usage_events (account_id, seq, environment_id, event_id, event, count_minor, tokens_minor,
-         occurred_at_ms, received_at_ms, request_hash, debits)
+         occurred_at_ms, received_after_ms, request_hash, debits)
        SELECT account_id, i, environment_id, 'n' || i, event, count_minor, tokens_minor, occurred_at_ms,
-         received_at_ms, '', '[]' FROM usage_events, n WHERE account_id = ${accountId} AND seq = 1`,
+         received_after_ms, '', '[]' FROM usage_events, n WHERE account_id = ${accountId} AND seq = 1`,
     )
       .bind(app.environments.live.id)
       .run();
@@ -265,7 +265,7 @@ describe("the largest users", () => {
     await env.DB.prepare(
       `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2)
        INSERT INTO usage_events (account_id, seq, environment_id, event_id, event, count_minor, tokens_minor,
-         cents_minor, occurred_at_ms, received_at_ms, request_hash, debits)
+         cents_minor, occurred_at_ms, received_after_ms, request_hash, debits)
        SELECT id, i, environment_id, user_id || i, 'chat', 0, iif(user_id > 'u230', id * 67108864, NULL),
          iif(user_id IN ('u151', 'u152', 'u350'), 5, 0), 1767225600000, 1, '', '[]'
        FROM accounts, n WHERE environment_id = ? AND (i = 1 OR user_id <= 'u150')`,

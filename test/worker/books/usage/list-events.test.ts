@@ -179,7 +179,7 @@ describe("a list of usage events", () => {
     const w = await makeWorld();
     await env.DB.prepare(
       `INSERT INTO usage_events (account_id, seq, environment_id, event_id, event, count_minor, occurred_at_ms,
-         received_at_ms, request_hash, debits)
+         received_after_ms, request_hash, debits)
        WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 6000)
        SELECT (SELECT id FROM accounts WHERE environment_id = ?1), i, CAST(?1 AS INTEGER), 'e' || i, 'event ' || (i % 5000), 1000, 1,
          1, '', '[]' FROM n`,
@@ -259,7 +259,7 @@ describe("totals by group", () => {
     const w = await makeWorld();
     await env.DB.prepare(
       `INSERT INTO usage_events (account_id, seq, environment_id, event_id, event, count_minor, occurred_at_ms,
-         received_at_ms, request_hash, debits)
+         received_after_ms, request_hash, debits)
        WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < CAST(?2 AS INTEGER))
        SELECT (SELECT id FROM accounts WHERE environment_id = ?1), i, CAST(?1 AS INTEGER), 'e' || i, 'chat', 1000, i, 1, '', '[]' FROM n`,
     )

@@ -21,17 +21,17 @@ async function longWorld() {
   const numbers = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${ROWS})`;
   await env.DB.batch([
     env.DB.prepare(
-      `${numbers} INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms,
-         expires_at_ms, request_hash, on_expiry, created_at_seq)
-       SELECT environment_id, 'res_' || i, account_id, event, quantities, ${repeated("legs", 5_200)}, state,
-         created_at_ms + i, expires_at_ms + i, request_hash, on_expiry, created_at_seq
+      `${numbers} INSERT INTO reservations (environment_id, id, account_id, reservation_number, event, quantities, legs, state, created_at_ms,
+         expires_at_ms, request_hash, is_charged, created_at_seq)
+       SELECT environment_id, 'res_' || i, account_id, 1 + i, event, quantities, ${repeated("legs", 5_200)}, state,
+         created_at_ms + i, expires_at_ms + i, request_hash, is_charged, created_at_seq
        FROM reservations CROSS JOIN n WHERE id = 'res_0' AND environment_id = ?`,
     ).bind(w.app.environments.live.id),
     env.DB.prepare(
       `${numbers} INSERT INTO usage_events (environment_id, account_id, seq, event_id, event, count_minor,
-         tokens_minor, occurred_at_ms, received_at_ms, request_hash, debits)
+         tokens_minor, occurred_at_ms, received_after_ms, request_hash, debits)
        SELECT environment_id, account_id, seq + i, 'e_' || i, event, count_minor, tokens_minor, occurred_at_ms,
-         received_at_ms, request_hash, ${repeated("debits", 8_900)}
+         received_after_ms, request_hash, ${repeated("debits", 8_900)}
        FROM usage_events CROSS JOIN n WHERE event_id = 'e_0' AND environment_id = ?`,
     ).bind(w.app.environments.live.id),
   ]);

@@ -52,7 +52,7 @@ it("totals of more than 10,000 different event names are rejected, but not the t
   const record = (from: number, to: number) =>
     env.DB.prepare(
       `INSERT INTO usage_events (account_id, seq, environment_id, event_id, event, count_minor, occurred_at_ms,
-         received_at_ms, request_hash, debits)
+         received_after_ms, request_hash, debits)
        WITH RECURSIVE n (i) AS (SELECT CAST(?2 AS INTEGER) UNION ALL SELECT i + 1 FROM n WHERE i < ?3)
        SELECT (SELECT id FROM accounts WHERE environment_id = ?1), i, CAST(?1 AS INTEGER), 'e' || i, 'event ' || i, 1000, 1, 1, '',
          '[]' FROM n`,

@@ -56,9 +56,9 @@ describe("totals", () => {
     await env.DB.prepare(
       `WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 1050)
        INSERT INTO usage_events (account_id, seq, environment_id, event_id, event, count_minor, tokens_minor,
-         occurred_at_ms, received_at_ms, request_hash, debits)
+         occurred_at_ms, received_after_ms, request_hash, debits)
        SELECT account_id, i, environment_id, 'e' || i, event, count_minor, tokens_minor, occurred_at_ms,
-         received_at_ms, '', '[]'
+         received_after_ms, '', '[]'
        FROM usage_events, n WHERE account_id = (SELECT id FROM accounts WHERE user_id = ?)`,
     )
       .bind(spender.userId)

@@ -1,0 +1,63 @@
+import { type ChargedBefore, type ListPreview, PREVIEW_DAYS, PREVIEW_EVENTS_MAX } from "../books/usage/preview-list.ts";
+import { numberHead, Table } from "./components.tsx";
+import { amountText } from "./format.tsx";
+
+/** Returns `12 % more`. */
+function changeText({ permille }: ChargedBefore): string {
+  if (permille === null) return "not charged before";
+  if (permille === 0) return "the same";
+  return `${amountText(Math.abs(permille) / 10)} % ${permille > 0 ? "more" : "less"}`;
+}
+
+const Unpriced = ({ of }: { of: ListPreview["unpriced"] }) =>
+  of.length === 0 ? null : (
+    <div class="warn-box">
+      <p>
+        Events that have no price in this list, and will be rejected:{" "}
+        {amountText(of.reduce((sum, { events }) => sum + events, 0))}.
+      </p>
+      <ul>
+        {of.slice(0, 10).map(({ event, model, meters, events }) => (
+          <li>
+            <code>{event}</code>
+            {model === null ? "" : `, model ${model}`}
+            {meters.length === 0 ? "" : `, ${meters.join(", ")}`}: {amountText(events)}
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+
+/** Shows what a list would have charged the last week's events, beside what they were charged. */
+export const Preview = ({ preview: { events, isTruncated, units, models, unpriced } }: { preview: ListPreview }) => (
+  <section class="card">
+    <h2>The last {PREVIEW_DAYS} days by this list</h2>
+    {units.map((change) => (
+      <p>
+        This list would have charged <strong>{changeText(change)}</strong>: {amountText(change.after)} {change.unit}{" "}
+        instead of {amountText(change.before)}.
+      </p>
+    ))}
+    {events === 0 && <p class="empty">No event of these days has meters and a price in this list.</p>}
+    <Unpriced of={unpriced} />
+    <Table
+      label="By model"
+      head={["Model", "Unit", numberHead("Events"), numberHead("Charged"), numberHead("By this list"), "Change"]}
+      empty=""
+      rows={models.map((change) => [
+        change.model ?? "none",
+        change.unit,
+        amountText(change.events),
+        amountText(change.before),
+        amountText(change.after),
+        changeText(change),
+      ])}
+    />
+    <p class="soft">
+      {amountText(events)} events with meters, by UTC days.{" "}
+      {isTruncated &&
+        `There are more: only ${amountText(PREVIEW_EVENTS_MAX)} of the newest days' events are looked at. `}
+      Events of the last minutes may be missing.
+    </p>
+  </section>
+);

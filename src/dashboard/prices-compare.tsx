@@ -1,0 +1,51 @@
+import type { Context } from "hono";
+import { listPriceLists, readPriceList } from "../books/prices/price-lists.ts";
+import { previewList } from "../books/usage/preview-list.ts";
+import { Choice } from "./fields.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
+import { FormCard } from "./form-card.tsx";
+import { timeText } from "./format.tsx";
+import { page } from "./layout.tsx";
+import { ListChanges } from "./price-changes.tsx";
+import { Preview } from "./price-preview.tsx";
+
+type View = Context<DashboardEnv>;
+
+const COMPARED_MAX = 500;
+const asVersion = (text: string | undefined): number | undefined =>
+  text !== undefined && /^\d{1,5}$/.test(text) ? Number(text) : undefined;
+
+/** Shows what changed between two versions, and what the later one would have charged the last week. */
+async function comparePage(c: View) {
+  const { appId, mode } = c.var.ctx.environment;
+  const { versions } = await listPriceLists(c.var.root, appId, { mode, limit: COMPARED_MAX });
+  const query = c.req.query();
+  const to = asVersion(query.to) ?? versions[0]?.version;
+  const from = asVersion(query.from) ?? versions.find(({ version }) => version < (to ?? 0))?.version;
+  const read = (version: number | undefined) =>
+    version === undefined ? null : readPriceList(c.var.root, appId, mode, version);
+  const [before, after] = await Promise.all([read(from), read(to)]);
+  const preview = after === null ? null : await previewList(c.var.ctx, after.rules);
+  const options = versions.map(
+    ({ version, effectiveAt }) => [`${version}`, `${version}, from ${timeText(effectiveAt)}`] as const,
+  );
+  return page(
+    c,
+    { title: "Compare versions", section: "prices" },
+    <>
+      <FormCard c={c} action="prices/compare" method="get" button="Compare">
+        <Choice label="Version before" name="from" value={`${from ?? ""}`} options={options} />
+        <Choice label="Version after" name="to" value={`${to ?? ""}`} options={options} />
+      </FormCard>
+      <section class="card">
+        <h2>Rules</h2>
+        <ListChanges before={before?.rules ?? []} after={after?.rules ?? []} label="Changed rules" />
+        <h2>Your own costs</h2>
+        <ListChanges before={before?.costs ?? []} after={after?.costs ?? []} label="Changed costs" />
+      </section>
+      {preview !== null && <Preview preview={preview} />}
+    </>,
+  );
+}
+
+export const pricesCompareRoutes = createDashboardRoutes().get("/prices/compare", comparePage);
