@@ -10,7 +10,6 @@ import type { Mode, SystemCtx } from "../runtime.ts";
 import { type Action, auditOfApp } from "./audit.ts";
 
 export interface AuditEntry {
-  readonly seq: number;
   readonly at: string;
   readonly by: string;
   readonly action: Action;
@@ -79,10 +78,15 @@ const selectAbout = query((value: ValueOf<AuditOfUser & { beforeSeq: number; lim
 export type AuditRow = StatementRow<typeof selectAuditEntries>;
 
 /**
- * Returns the audit log of an existing application, or of no application (`NO_APP`), newest first, of all users or about one.
+ * Returns a page of the audit log of an existing application, or of no application (`NO_APP`), newest first, of all users or about
+ * one, and the number of its newest entry.
  * Throws `invalid_request` for a cursor of another list.
  */
-export async function listAudit(root: SystemCtx, appId: string, input: ListAuditInput): Promise<ListAuditOutput> {
+export async function listAudit(
+  root: SystemCtx,
+  appId: string,
+  input: ListAuditInput,
+): Promise<{ page: ListAuditOutput; newestSeq: number }> {
   const { mode, userId, limit } = input;
   const scope = ["admin_audit", appId, mode ?? "", userId ?? ""];
   const beforeSeq = input.cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(input.cursor, scope);
@@ -93,16 +97,13 @@ export async function listAudit(root: SystemCtx, appId: string, input: ListAudit
   const last = rows.at(-1);
   // The seq of entries begins at 1 and has no gaps.
   const isEnd = last === undefined || last.seq === 1 || (isOfUser && rows.length < limit);
-  return {
-    entries: rows.map((row) => presentAuditEntry(root, row)),
-    nextCursor: isEnd ? null : encodeCursor(last.seq, scope),
-  };
+  const entries = rows.map((row) => presentAuditEntry(root, row));
+  return { page: { entries, nextCursor: isEnd ? null : encodeCursor(last.seq, scope) }, newestSeq: rows[0]?.seq ?? 0 };
 }
 
 /** Returns an entry in the form of the API. */
 export function presentAuditEntry(root: Pick<SystemCtx, "rights">, row: AuditRow): AuditEntry {
   return {
-    seq: row.seq,
     at: iso(row.atMs),
     by: row.by,
     // Only `insertAuditEntry` writes rows, from values of these types.

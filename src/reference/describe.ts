@@ -194,7 +194,7 @@ export function openApiDocument(about: About, operations: readonly DescribedOper
           in: "header",
           required: false,
           description:
-            "The `seq` of the newest entry that you read of the application's audit log, 0 where there is none. If another entry " +
+            "The header `latest-audit-entry` of the application's audit log, as you read it last. If another entry " +
             "follows it, the call changes nothing and answers `changed_meanwhile`.",
           schema: { type: "integer", minimum: 0 },
         },

@@ -60,8 +60,14 @@ export async function diff({ file, json, ...options }: FileOptions): Promise<voi
 
 const codeOf = (error: unknown) => (typeof error === "object" && error !== null && "code" in error ? error.code : "");
 
-const newestOfAudit = async ({ admin, appId }: Target): Promise<number> =>
-  (await admin.listAudit({ appId, limit: 1 })).entries[0]?.seq ?? 0;
+const AUDIT_PAGE_MAX = 100;
+
+/** Returns the newest audit entries of the application, newest first, and the number of the first, as all count from 1 without gaps. */
+async function readAudit({ admin, appId }: Target, limit: number) {
+  const { entries, response } = await admin.listAudit({ appId, limit });
+  return { entries, newest: Number(response.headers.get("latest-audit-entry")) };
+}
+const newestOfAudit = async (target: Target): Promise<number> => (await readAudit(target, 1)).newest;
 
 /** Throws the error that says what changed since the plan was made, and by whom. */
 async function failAsChanged(
@@ -71,9 +77,10 @@ async function failAsChanged(
   own: ReadonlySet<string>,
 ): Promise<never> {
   const pattern = SECTIONS[section]?.audit ?? /./;
-  const { entries } = await target.admin.listAudit({ appId: target.appId, limit: 100 });
+  const { entries, newest } = await readAudit(target, AUDIT_PAGE_MAX);
   const told = entries
-    .filter(({ seq, action, target: what }) => seq > sincePlan && pattern.test(action) && !own.has(what))
+    .slice(0, newest - sincePlan)
+    .filter(({ action, target: what }) => pattern.test(action) && !own.has(what))
     .map(({ at, by, action, target: what }) => `  ${at} ${action} ${what} by ${by}`);
   throw new CliError(
     [

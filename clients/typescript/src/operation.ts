@@ -62,7 +62,7 @@ export interface CallOptions {
   /** The user's JWT from your own sign-in, which replaces the client's `userToken`. */
   readonly userToken?: string;
   /**
-   * The `seq` of the newest entry that you read of the application's audit log. An operation of administration then changes nothing
+   * The header `latest-audit-entry` of the application's audit log, as you read it last. An operation of administration then changes nothing
    * if another entry follows it, and throws `changed_meanwhile`.
    */
   readonly ifLatestAuditEntry?: number;

@@ -7,7 +7,6 @@ import { words } from "../../lib/words.ts";
 const auditEntry = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
-      seq: z.int().meta(words("The entry's number in its audit log, from 1 without gaps.", 17)),
       at: z.string().meta({ format: "date-time" }).meta(words("The time.", "2026-01-15T12:00:00.000Z")),
       by: z
         .string()

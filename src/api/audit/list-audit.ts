@@ -40,13 +40,13 @@ export default operation({
     summary: "List an application's audit log",
     description:
       "Returns every administrative action on the application, by API or dashboard, newest first. Requests that " +
-      "were refused, repeated or without effect are not recorded.",
+      "were refused, repeated or without effect are not recorded. The header `latest-audit-entry` of the first page has the " +
+      "number of the newest entry, 0 for none; send it as `if-latest-audit-entry` with a change.",
     returns: "A page of the audit log.",
     example: () => ({
       output: {
         entries: [
           {
-            seq: 17,
             at: createdAt,
             by: "ann@example.com",
             action: "pack.changed",
@@ -59,8 +59,10 @@ export default operation({
       },
     }),
   }),
-  handler: async (admin, { params, query }) => {
+  handler: async (admin, { params, query }, { setHeader }) => {
     const { id } = await requireApp(admin, params.appId);
-    return listAudit(admin, id, query);
+    const { page, newestSeq } = await listAudit(admin, id, query);
+    if (query.cursor === undefined && query.userId === undefined) setHeader("latest-audit-entry", `${newestSeq}`);
+    return page;
   },
 });

@@ -35,7 +35,6 @@ export default operation({
       output: {
         entries: [
           {
-            seq: 17,
             at: createdAt,
             by: "ann@example.com",
             action: "admin_key.created",
@@ -48,5 +47,5 @@ export default operation({
       },
     }),
   }),
-  handler: (admin, { query }) => listAudit(admin, NO_APP, query),
+  handler: async (admin, { query }) => (await listAudit(admin, NO_APP, query)).page,
 });

@@ -163,9 +163,7 @@ beforeEach(() => {
 it("the audit begins with the application's creation", async () => {
   const { appId, entries } = await makeAuditWorld();
   const at = "2026-01-15T12:00:00.000Z";
-  expect(await entries()).toEqual([
-    { seq: 1, at, by: "api", action: "app.created", target: appId, userId: null, details: {} },
-  ]);
+  expect(await entries()).toEqual([{ at, by: "api", action: "app.created", target: appId, userId: null, details: {} }]);
 });
 
 it("the audit has one entry for an application even if a trip of its creation failed", async () => {
@@ -198,7 +196,7 @@ describe.each(acts)("$action", ({ action, create, act, created, details, isIdemp
     const answer = await world.act();
     expect(answer.status).toBe(200);
     const about = { action, target: created?.(answer.body) ?? world.object.id, userId: null, details };
-    const entry = { seq: before.length + 1, at: "2026-01-15T12:00:01.000Z", by: "api", ...about };
+    const entry = { at: "2026-01-15T12:00:01.000Z", by: "api", ...about };
     expect(await world.entries()).toEqual([...before, entry]);
     for (const word of [secret, "Starter", "Begin", "Page"]) expect(JSON.stringify(entry)).not.toContain(word);
   });

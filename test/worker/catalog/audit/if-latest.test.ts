@@ -46,7 +46,8 @@ async function makeWorld() {
   const { appId } = (await call("POST", APPS, { key, body: { name: "Desk" } })).body;
   const send = (method: string, path: string, body?: object, headers: Record<string, string> = {}) =>
     call(method, `${APPS}/${appId}${path}`, { key, headers, ...(body === undefined ? {} : { body }) });
-  const audit = async (): Promise<{ seq: number; action: string }[]> => (await send("GET", "/audit")).body.entries;
+  const audit = async (): Promise<{ action: string }[]> => (await send("GET", "/audit")).body.entries;
+  const newest = async () => Number((await send("GET", "/audit?limit=1")).headers.get("latest-audit-entry"));
   /** Everything that a file of settings may have. */
   const settings = async () => {
     const lists = [
@@ -62,7 +63,7 @@ async function makeWorld() {
     const answers = [...lists.map((name) => send("GET", `/${name}?mode=live`)), send("GET", "/packs")];
     return Promise.all(answers.map(async (answer) => (await answer).body));
   };
-  return { send, audit, settings };
+  return { send, audit, newest, settings };
 }
 const after = (seq: number) => ({ "if-latest-audit-entry": String(seq) });
 
@@ -70,15 +71,16 @@ describe.each(CHANGES)("%s", (_name, made, method, path, body) => {
   async function makeChangeWorld() {
     const world = await makeWorld();
     const base = made === null ? "" : made[2]((await world.send("POST", made[0], made[1])).body);
-    const [newest] = await world.audit();
+    const latest = await world.newest();
     const change = (seq: number) => world.send(method, `${base}${path}`, body, after(seq));
-    return { ...world, latest: newest?.seq ?? 0, change };
+    return { ...world, latest, change };
   }
 
   it("is made if the named entry is the latest", async () => {
-    const { audit, latest, change } = await makeChangeWorld();
+    const { audit, newest, latest, change } = await makeChangeWorld();
     expect((await change(latest)).status).toBe(200);
-    expect((await audit())[0]?.seq).toBe(latest + 1);
+    expect(await newest()).toBe(latest + 1);
+    expect(await audit()).toHaveLength(latest + 1);
   });
 
   it("is rejected, and changes nothing, if another entry follows, whatever it is about", async () => {
@@ -92,11 +94,11 @@ describe.each(CHANGES)("%s", (_name, made, method, path, body) => {
 });
 
 it("changes one of two settings that race on the same entry", async () => {
-  const { send, audit } = await makeWorld();
+  const { send, newest } = await makeWorld();
   const { limitId } = (await send("POST", "/usage-limits", limit)).body;
-  const [latest] = await audit();
+  const latest = await newest();
   const race = await Promise.all(
-    [60, 70, 80].map((amount) => send("PATCH", `/usage-limits/${limitId}`, { amount }, after(latest?.seq ?? 0))),
+    [60, 70, 80].map((amount) => send("PATCH", `/usage-limits/${limitId}`, { amount }, after(latest))),
   );
   expect(race.map(({ status }) => status).sort()).toEqual([200, 409, 409]);
   const won = race.find(({ status }) => status === 200)?.body.amount;
