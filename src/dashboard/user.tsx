@@ -43,7 +43,7 @@ import { UserLimits } from "./user-limits.tsx";
 import { Plan } from "./user-plan.tsx";
 
 /** Shows the search for users, and for other objects by their id. */
-export const FindUser = ({ c, value }: { c: Context<DashboardEnv>; value?: string | undefined }) => (
+const FindUser = ({ c, value }: { c: Context<DashboardEnv>; value?: string | undefined }) => (
   <form method="get" action={pathIn(c, "users")} class="row">
     <Field label="User id" name="q" value={value} />
     <button type="submit">Search</button>
