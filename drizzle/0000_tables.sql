@@ -730,7 +730,8 @@ CREATE TABLE `reservations` (
 	`legs` text NOT NULL,
 	`counted` text,
 	`member_number` integer,
-	`on_expiry` text DEFAULT 'return' NOT NULL,
+	`is_charged` integer DEFAULT 0 NOT NULL,
+	`on_expiry` text GENERATED ALWAYS AS (iif(is_charged, 'charge', 'return')) VIRTUAL NOT NULL,
 	`created_at_ms` integer NOT NULL,
 	`expires_at_ms` integer NOT NULL,
 	`settled_at_ms` integer,
@@ -738,13 +739,15 @@ CREATE TABLE `reservations` (
 	`request_hash` text NOT NULL,
 	PRIMARY KEY(`account_id`, `reservation_number`),
 	CONSTRAINT "reservations_member_known" CHECK("reservations"."member_number" > 0),
-	CONSTRAINT "reservations_on_expiry" CHECK("reservations"."on_expiry" IN ('return', 'charge')),
+	CONSTRAINT "reservations_on_expiry" CHECK("reservations"."is_charged" IN (0, 1)),
 	CONSTRAINT "reservations_state" CHECK("reservations"."state" IN ('open', 'committed', 'released', 'expired'))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `reservations_id` ON `reservations` (`environment_id`,`id`);--> statement-breakpoint
 CREATE INDEX `reservations_open` ON `reservations` (`account_id`,`expires_at_ms`,`reservation_number`) WHERE state = 'open';--> statement-breakpoint
-CREATE INDEX `reservations_settled` ON `reservations` (`account_id`,`state`,`reservation_number`) WHERE state <> 'open';--> statement-breakpoint
+CREATE INDEX `reservations_committed` ON `reservations` (`account_id`,`reservation_number`) WHERE state = 'committed';--> statement-breakpoint
+CREATE INDEX `reservations_released` ON `reservations` (`account_id`,`reservation_number`) WHERE state = 'released';--> statement-breakpoint
+CREATE INDEX `reservations_expired` ON `reservations` (`account_id`,`reservation_number`) WHERE state = 'expired';--> statement-breakpoint
 CREATE INDEX `reservations_member` ON `reservations` (`account_id`,`member_number`) WHERE member_number IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `usage_counters` (
 	`environment_id` integer NOT NULL,

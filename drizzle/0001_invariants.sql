@@ -906,7 +906,7 @@ END;
 --> statement-breakpoint
 -- The holds, the user and the purpose of a reservation never change. Only its end, its state and its event do.
 CREATE TRIGGER reservations_frozen BEFORE UPDATE OF
-  account_id, reservation_number, environment_id, created_at_seq, event, model, quantities, meters, price_version, cost_minor, legs, counted, on_expiry, created_at_ms ON reservations
+  account_id, reservation_number, environment_id, created_at_seq, event, model, quantities, meters, price_version, cost_minor, legs, counted, is_charged, created_at_ms ON reservations
 BEGIN
   SELECT RAISE(ABORT, 'reservations_frozen');
 END;

@@ -9,6 +9,7 @@ import { DatabaseSync } from "node:sqlite";
 import { quantile, table, whole } from "../figures.ts";
 import { bundle, call, prepare, runAll, serve } from "../serve.ts";
 import { eraseObjects, homeRows, moveOne, type Row, readObject, SCHEMA } from "./objects.ts";
+import { measureRestore } from "./restore.ts";
 
 const SIZE = Number(process.env.BENCH_SIZE ?? "1");
 const EVENTS = Math.ceil(1_000_000 * SIZE);
@@ -44,8 +45,7 @@ async function accountOf(userId: string): Promise<number> {
   return row.id;
 }
 
-/** Bytes of each table with its indexes, from the database's file. */
-function bytesByTable(): Map<string, number> {
+function databaseFile(): string {
   const [file] = globSync("**/*.sqlite", { cwd: served.directory }).filter((name) => {
     const db = new DatabaseSync(join(served.directory, name), { readOnly: true });
     const found = db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'credit_ledger'").get() !== undefined;
@@ -53,7 +53,12 @@ function bytesByTable(): Map<string, number> {
     return found;
   });
   if (file === undefined) throw new Error("the database's file is missing");
-  const db = new DatabaseSync(join(served.directory, file), { readOnly: true });
+  return join(served.directory, file);
+}
+
+/** Bytes of each table with its indexes, from the database's file. */
+function bytesByTable(): Map<string, number> {
+  const db = new DatabaseSync(databaseFile(), { readOnly: true });
   // Bytes of cells, not of pages: pages that lost rows are filled again by later ones.
   const rows = db
     .prepare(
@@ -286,6 +291,9 @@ try {
   console.log(
     `\nA repeat of a moved event: ${found.roundTrips} trip, ${found.rowsRead} row read, found: ${found.result.found !== null}`,
   );
+  const bucket = (await served.miniflare.getR2Bucket("BUCKET", "bench-0")) as unknown as R2Bucket;
+  const restored = await fill("restored", 1_000);
+  console.log(`\n${(await measureRestore({ db: served.db, bucket }, databaseFile(), restored)).join("\n")}`);
   console.log(`\n${await measureKills()}`);
 } finally {
   await served.close();

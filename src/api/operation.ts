@@ -1,5 +1,6 @@
 import type { Context, Hono } from "hono";
 import type * as z from "zod";
+import { claimedIds } from "../auth/end-user.ts";
 import type { Outcome } from "../books/ledger/decision.ts";
 import type { ErrorCode } from "../errors.ts";
 import { readBody, readNoFields } from "../http/body.ts";
@@ -37,6 +38,8 @@ export interface HandledRequest {
   readonly respond: (body: string, headers: Record<string, string>) => Response;
   /** The user of the end-user token, once a query has verified it. Undefined for other keys. */
   readonly endUserId: () => string | undefined;
+  /** The texts in the end-user token, before a query has verified it. One of them names its user. */
+  readonly claimedIds: () => readonly string[];
 }
 
 type Method = "get" | "post" | "put" | "patch" | "delete";
@@ -138,6 +141,7 @@ export function operation<
       setHeader: (name: string, value: string) => c.header(name, value),
       respond: (text: string, headers: Record<string, string>) => c.body(text, 200, headers),
       endUserId: () => c.get("endUser")?.userId,
+      claimedIds: () => claimedIds(c.req.header("x-user-token")),
     };
     const result = await access.call(c, input, (ctx) => handler(ctx, input, request));
     if (result instanceof Response) return result;

@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { PurserError } from "../errors.ts";
 import type { AppEnv, EndUser, RequestedUser } from "../http/factory.ts";
-import type { JsonObject } from "../lib/json.ts";
+import { isJsonObject, type JsonObject } from "../lib/json.ts";
 import type { Runtime } from "../runtime.ts";
 import { openEndUserSetting, type TokenRules } from "./end-user-setting.ts";
 import { checkByPublishedKeys } from "./jwks.ts";
@@ -41,6 +41,18 @@ export async function verifyToken(
     findClaimRejection(jwt.claims, setting, runtime.now());
   if (rejection !== null) throw rejectToken(rejection, setting, token);
   return jwt.claims;
+}
+
+const CLAIMED_IDS_MAX = 50;
+
+/** Returns the texts in a token's claims, which nobody has verified. A statement may look up these ids before the setting is known. */
+export function claimedIds(token: string | undefined): readonly string[] {
+  const textsIn = (value: unknown): string[] => {
+    if (typeof value === "string") return [value];
+    return isJsonObject(value) ? Object.values(value).flatMap(textsIn) : [];
+  };
+  const claims = token === undefined ? null : readJwt(token)?.claims;
+  return [...new Set(textsIn(claims))].slice(0, CLAIMED_IDS_MAX);
 }
 
 async function checkTokenSignature(runtime: VerificationRuntime, setting: TokenRules, token: string, alg: string) {

@@ -42,7 +42,7 @@ const FORMS: readonly (readonly [form: RegExp, advice: string])[] = [
   [/^\$|^%\w+%$|^\{\{?|^<|your[-_]|^x+$/i, "The sent value is a placeholder. Replace it with the key."],
   [/^["'`]|["'`]$/, "The key has quotes around it. Send it without them."],
   [
-    /\.\.\.|…|\u00e2\u0080\u00a6|\*\*/,
+    /\.\.\.|\u2026|\u00e2\u0080\u00a6|\*\*/,
     "This is the hint of a key, not the whole key. The whole key is shown once, when it is created.",
   ],
   [

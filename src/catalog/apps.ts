@@ -81,13 +81,18 @@ export async function requireApp(root: SystemCtx, appId: string): Promise<AppRow
 export interface StoredEnvironment extends Environment {
   /** The end-user token setting as JSON, or null. */
   readonly endUserAuth: string | null;
+  /** The names of units as JSON, or null (PR7). */
+  readonly unitNames: string | null;
   /** The test clock as text (db/settings-snapshot.ts), or null. */
   readonly clock: string | null;
 }
 
 const selectEnvironment = query((value: ValueOf<{ appId: string; mode: Mode }>) =>
   drizzle
-    .select({ ...fields(environments, "id", "appId", "mode", "endUserAuth"), ...computed({ clock: clockOf() }) })
+    .select({
+      ...fields(environments, "id", "appId", "mode", "endUserAuth", "unitNames"),
+      ...computed({ clock: clockOf() }),
+    })
     .from(environments)
     .where(and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode")))),
 );
@@ -105,7 +110,7 @@ export async function requireEnvironment(root: SystemCtx, appId: string, mode: M
 /** Returns the administrator's context in an environment, with all that a tenant's context has. */
 export function inEnvironmentOf<Ctx extends SystemCtx>(
   admin: Ctx,
-  { id, appId, mode, database, clock }: Omit<StoredEnvironment, "endUserAuth">,
+  { id, appId, mode, database, clock }: Omit<StoredEnvironment, "endUserAuth" | "unitNames">,
 ): Ctx & Omit<TenantCtx, "caller"> {
   return { ...admin, ...timesOf(clock, admin), environment: { id, appId, mode, database } };
 }

@@ -15,6 +15,7 @@ import { FormCard } from "./form-card.tsx";
 import { amountText, queryString, signed, timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { userPath } from "./links.tsx";
+import { UnitAmount, UnitName, unitText } from "./unit-amount.tsx";
 
 async function adjustForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
   const { balanceId, userId, packName, remaining, unit } = await readBalance(c.var.ctx, form.balanceId ?? "");
@@ -25,7 +26,11 @@ async function adjustForm(c: Context<DashboardEnv>, form: Form, rejection?: Purs
       c={c}
       method="get"
       action="users/adjust/confirm"
-      about={`${packName} of ${userId}: ${amountText(remaining)} ${unit} remaining.`}
+      about={
+        <>
+          {packName} of {userId}: <UnitAmount of={remaining} unit={unit} /> remaining.
+        </>
+      }
       form={form}
       rejection={rejection}
       hidden={{ userId, balanceId, adjustmentId: form.adjustmentId ?? c.var.root.newId("adj_") }}
@@ -71,13 +76,13 @@ async function confirmAdjust(c: Context<DashboardEnv>, form: Form, refused?: Pur
           [
             "Change",
             <b>
-              {signed(delta)} {balance.unit}
+              {signed(delta)} <UnitName unit={balance.unit} />
             </b>,
           ],
           [
             "Balance afterwards",
             <>
-              {amountText(balance.remaining)} → {amountText(remaining)} {balance.unit}
+              {amountText(balance.remaining)} → <UnitAmount of={remaining} unit={balance.unit} />
             </>,
           ],
           balance.status === "expired" && [
@@ -98,7 +103,7 @@ async function revokeForm(c: Context<DashboardEnv>, form: Form, rejection?: Purs
   const held =
     heldMinor === 0
       ? ""
-      : ` Reservations hold ${amountText(fromMinor(unit, heldMinor))} ${unit} of it. Returned holds are lost.`;
+      : ` Reservations hold ${amountText(fromMinor(unit, heldMinor))} ${unitText(c.var.unitNames, unit)} of it. Returned holds are lost.`;
   return page(
     c,
     { title: "Revoke balance", section: "users", rejection },
@@ -126,14 +131,14 @@ async function revokeForm(c: Context<DashboardEnv>, form: Form, rejection?: Purs
             [
               "Balance afterwards",
               <b>
-                {amountText(remaining)} → 0 {unit}
+                {amountText(remaining)} → 0 <UnitName unit={unit} />
               </b>,
             ],
           ]}
         />
         <p>
-          The remaining {amountText(remaining)} {unit} are set to 0. This cannot be undone. Credits already spent are
-          not refunded.{held}
+          The remaining <UnitAmount of={remaining} unit={unit} /> are set to 0. This cannot be undone. Credits already
+          spent are not refunded.{held}
         </p>
         <LongText
           label="Reason (kept in the ledger)"

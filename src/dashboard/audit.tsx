@@ -8,6 +8,7 @@ import { Table } from "./components.tsx";
 import { type DashboardEnv, textField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
 import { listRoutes, type Resource } from "./resource.tsx";
+import { UnitAmount } from "./unit-amount.tsx";
 
 /** The page that shows the changed setting, for actions on the application itself. */
 const SETTING_PAGES: Readonly<Partial<Record<AuditEntry["action"], string>>> = {
@@ -94,7 +95,7 @@ const Word = ({ c, value, details }: Pick<TargetProps, "c" | "details"> & { valu
   const { balanceId, unit, amount: moved, seq } = value;
   return (
     <>
-      {amountText(moved)} {unit} of <Target c={c} target={balanceId} details={details} /> (entry {seq})
+      <UnitAmount of={moved} unit={unit} /> of <Target c={c} target={balanceId} details={details} /> (entry {seq})
     </>
   );
 };

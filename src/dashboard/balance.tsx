@@ -11,6 +11,7 @@ import { amountText, queryString, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, ReferenceLink, UserLink } from "./links.tsx";
 import { RuleList } from "./packs.tsx";
+import { UnitAmount, useUnits } from "./unit-amount.tsx";
 
 type BalanceView = Awaited<ReturnType<typeof readBalance>>;
 
@@ -66,7 +67,7 @@ async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
           rows={siblings.map((each) => [
             <BalanceLink c={c} id={each.balanceId} />,
             <span class="num">
-              {amountText(each.remaining)} of {amountText(each.initial)} {each.unit}
+              {amountText(each.remaining)} of <UnitAmount of={each.initial} unit={each.unit} />
             </span>,
             <Tag kind={each.status}>{each.status}</Tag>,
           ])}
@@ -92,13 +93,14 @@ interface FactsProps {
 }
 
 const BalanceFacts = ({ c, balance, grantedBy }: FactsProps) => {
-  const left = `${amountText(balance.remaining)} of ${amountText(balance.initial)} ${balance.unit}`;
+  const inUnit = useUnits();
+  const left = `${amountText(balance.remaining)} of ${inUnit(balance.unit, balance.initial)}`;
   const held = fromMinor(balance.unit, balance.heldMinor);
   return (
     <>
       <p>
         <b>{left}</b> <Tag kind={balance.status}>{balance.status}</Tag>
-        {held > 0 ? ` ${amountText(held)} ${balance.unit} more are held by open reservations.` : ""}
+        {held > 0 ? ` ${inUnit(balance.unit, held)} more are held by open reservations.` : ""}
       </p>
       <Meter label={`${left} remaining`} remaining={balance.remaining} initial={balance.initial} />
       <Facts

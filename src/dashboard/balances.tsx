@@ -12,6 +12,7 @@ import { amountText, queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, ReferenceLink, UserLink } from "./links.tsx";
 import { SHOWN_PACKS_MAX } from "./packs.tsx";
+import { UnitAmount } from "./unit-amount.tsx";
 
 const BALANCE_ROWS = 50;
 const BALANCE_STATUSES: readonly BalanceStatus[] = ["active", "depleted", "expired", "revoked"];
@@ -76,7 +77,7 @@ const BalanceTable = ({ c, balances }: { c: Context<DashboardEnv>; balances: rea
       <BalanceLink c={c} id={balance.balanceId} />,
       balance.packName,
       <span class="num">
-        {amountText(balance.remaining)} of {amountText(balance.initial)} {balance.unit}
+        {amountText(balance.remaining)} of <UnitAmount of={balance.initial} unit={balance.unit} />
       </span>,
       <Tag kind={balance.status}>{balance.status}</Tag>,
       balance.externalRef === null ? "" : <ReferenceLink c={c} reference={balance.externalRef} />,
@@ -146,7 +147,7 @@ const PastBalances = ({ c, found: { balances, nextCursor } }: { c: Context<Dashb
             : [
                 past.packName,
                 <span class="num">
-                  {amountText(past.remaining)} of {amountText(past.initial)} {past.unit}
+                  {amountText(past.remaining)} of <UnitAmount of={past.initial} unit={past.unit} />
                 </span>,
                 <Tag kind={past.status}>{past.status}</Tag>,
                 <Time at={past.expiresAt} />,

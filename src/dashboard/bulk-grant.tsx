@@ -20,6 +20,7 @@ import { amountText } from "./format.tsx";
 import { listOfferedPacks } from "./grant.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
+import { AmountList } from "./unit-amount.tsx";
 
 const BULK_PATH = "users/bulk-grant";
 /** The most users of one run. A run takes some three queries for each. */
@@ -170,7 +171,9 @@ async function previewBulk(c: Context<DashboardEnv>, refused?: PurserError) {
           ],
           [
             "In all",
-            <b>{plan.amounts.map(({ unit, amount }) => `${amountText(amount * grants.length)} ${unit}`).join(", ")}</b>,
+            <b>
+              <AmountList of={plan.amounts.map(({ unit, amount }) => ({ unit, amount: amount * grants.length }))} />
+            </b>,
           ],
           ["Reference", <code>{form.ref}</code>],
         ]}

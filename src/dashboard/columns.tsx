@@ -4,6 +4,7 @@ import { amountText, Time } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
 import type { ListColumn } from "./list.tsx";
+import { UnitAmount } from "./unit-amount.tsx";
 
 /**
  * This file has the columns that many lists share. Each is named after the field of the row that it shows, in the table and in the
@@ -133,7 +134,7 @@ export const REMAINING_COLUMNS: readonly ListColumn<PartlySpent, unknown>[] = [
     head: numberHead("Remaining"),
     cell: ({ remaining, initial, unit }) => (
       <span class="num">
-        {amountText(remaining)} of {amountText(initial)} {unit}
+        {amountText(remaining)} of <UnitAmount of={initial} unit={unit} />
       </span>
     ),
     value: ({ remaining }) => remaining,

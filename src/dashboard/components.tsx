@@ -1,6 +1,6 @@
 import type { Child } from "hono/jsx";
-import { amountText } from "./format.tsx";
 import { Icon, type IconName } from "./icons.tsx";
+import { UnitAmount, UnitName } from "./unit-amount.tsx";
 
 let ids = 0;
 /** Returns an id for a label and its control, unique in a page. */
@@ -12,7 +12,11 @@ export const nextId = (name: string): string => {
 /** The head of a column of right-aligned numbers. */
 export interface NumberHead {
   readonly number: string;
+  /** Whether it is a unit, whose name the application may choose (PR7). */
+  readonly isUnit?: boolean;
 }
+/** The head of a column of amounts in a unit. */
+export const unitHead = (unit: string): NumberHead => ({ number: unit, isUnit: true });
 export const numberHead = (number: string): NumberHead => ({ number });
 
 /** The head of a column by which a link sorts the whole list. */
@@ -47,7 +51,7 @@ const HeadCell = ({ head }: { head: Head }) => {
   if (typeof head === "string" || "number" in head) {
     return (
       <th scope="col" class={classOf(head)}>
-        {typeof head === "string" ? head : head.number}
+        {typeof head === "string" ? head : head.isUnit === true ? <UnitName unit={head.number} /> : head.number}
       </th>
     );
   }
@@ -220,7 +224,7 @@ export const Amounts = ({ of, hrefOf }: AmountsProps) => (
   <div>
     {of.length === 0 && "nothing"}
     {of.map((each) => {
-      const text = `${amountText(each.amount)} ${each.unit}`;
+      const text = <UnitAmount of={each.amount} unit={each.unit} />;
       return <div class="num">{hrefOf === undefined ? text : <a href={hrefOf(each.unit)}>{text}</a>}</div>;
     })}
   </div>

@@ -17,8 +17,9 @@ import { Facts, Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
-import { amountText, quantitiesText, queryString, timeText } from "./format.tsx";
+import { amountText, queryString, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
+import { QuantityList } from "./unit-amount.tsx";
 
 const reasons = () => erasureReason.unwrap().options.map((reason) => [reason, reason.replaceAll("_", " ")] as const);
 
@@ -34,7 +35,9 @@ const CountsTable = ({ counts: { erased, pseudonymised, revoked } }: { counts: E
         ...Object.entries(pseudonymised).map(([name, rows]) => [name, amountText(rows), "Kept, pseudonymised"]),
       ]}
     />
-    <p>Credits revoked: {quantitiesText(revoked) || "none"}.</p>
+    <p>
+      Credits revoked: <QuantityList of={revoked} none="none" />.
+    </p>
   </>
 );
 

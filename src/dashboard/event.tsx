@@ -9,6 +9,7 @@ import { catchRejection, createDashboardRoutes, type DashboardEnv } from "./form
 import { amountText, quantitiesText, queryString, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, ReservationLink, UserLink, userPath } from "./links.tsx";
+import { AmountList, UnitAmount } from "./unit-amount.tsx";
 
 /** Shows a usage event: the quantities, and who paid. */
 async function eventPage(c: Context<DashboardEnv>, eventId: string) {
@@ -45,7 +46,7 @@ async function eventPage(c: Context<DashboardEnv>, eventId: string) {
         rows={event.debits.map((debit) => [
           <BalanceLink c={c} id={debit.balanceId} />,
           <span class="num">
-            {amountText(debit.amount)} {debit.unit}
+            <UnitAmount of={debit.amount} unit={debit.unit} />
           </span>,
           <span class="num">{amountText(debit.remaining)}</span>,
         ])}
@@ -96,7 +97,7 @@ async function reservationPage(c: Context<DashboardEnv>, reservationId: string, 
           rows={reservation.holds.map((hold) => [
             <BalanceLink c={c} id={hold.balanceId} />,
             <span class="num">
-              {amountText(hold.amount)} {hold.unit}
+              <UnitAmount of={hold.amount} unit={hold.unit} />
             </span>,
           ])}
         />
@@ -120,8 +121,7 @@ const Release = ({ c, reservation: { reservationId, userId, holds } }: ReleasePr
     cancel={userPath(userId)}
   >
     <p>
-      {holds.map((hold) => `${amountText(hold.amount)} ${hold.unit}`).join(", ") || "Nothing"} can be spent again. The
-      reservation can no longer be committed.
+      <AmountList of={holds} none="Nothing" /> can be spent again. The reservation can no longer be committed.
     </p>
   </Confirm>
 );

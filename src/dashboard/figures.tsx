@@ -21,6 +21,7 @@ import { amountText, moneyText, queryString, signed, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, PersonLink, ReservationLink, UserLink } from "./links.tsx";
 import { SHOWN_PACKS_MAX } from "./packs.tsx";
+import { UnitAmount, UnitName } from "./unit-amount.tsx";
 
 interface FigureFilters {
   readonly unit: string | undefined;
@@ -122,7 +123,7 @@ function entriesReader(kind: EntriesOf): FigureReader {
         </a>,
         <UserLink c={c} id={entry.userId} />,
         <span class={entry.deltaMinor > 0 ? "num plus" : "num"}>
-          {signed(fromMinor(entry.unit, entry.deltaMinor))} {entry.unit}
+          {signed(fromMinor(entry.unit, entry.deltaMinor))} <UnitName unit={entry.unit} />
         </span>,
         <a href={pathIn(c, `packs/${encodeURIComponent(entry.packId)}`)}>{entry.packName ?? entry.packId}</a>,
         <BalanceLink c={c} id={entry.balanceId} />,
@@ -145,7 +146,7 @@ function expiriesReader(includeSpent: boolean): FigureReader {
       <Time at={balance.expiresAt} />,
       <UserLink c={c} id={balance.userId} />,
       <span class="num">
-        {amountText(balance.remaining)} of {amountText(balance.initial)} {balance.unit}
+        {amountText(balance.remaining)} of <UnitAmount of={balance.initial} unit={balance.unit} />
       </span>,
       <a href={pathIn(c, `packs/${encodeURIComponent(balance.packId)}`)}>{balance.packName}</a>,
       <BalanceLink c={c} id={balance.balanceId} />,

@@ -1,5 +1,6 @@
 import { type Context, Hono } from "hono";
 import type * as z from "zod";
+import type { UnitNames } from "../books/prices/unit-names.ts";
 import { invalid, type PurserError, rejectionIn } from "../errors.ts";
 import type { AppEnv } from "../http/factory.ts";
 import { rejectionOfIssues } from "../http/issue-text.ts";
@@ -16,7 +17,7 @@ export function textField(form: Form, name: string): string | undefined {
 
 const PLAIN = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 /** A number with thousands separated by commas, spaces, apostrophes or underscores, the same separator throughout. */
-const IN_THOUSANDS = /^[+-]?\d{1,3}(?:([,\s'’_])\d{3})(?:\1\d{3})*(\.\d+)?$/;
+const IN_THOUSANDS = /^[+-]?\d{1,3}(?:([,\s'\u2019_])\d{3})(?:\1\d{3})*(\.\d+)?$/;
 
 /**
  * Reads a number as a person types it, for a schema to check: also `1,000`, `1 000` and a typographic minus. Rejects ambiguous
@@ -28,7 +29,7 @@ export function numberField(form: Form, name: string, param = name): number | sy
     .replace(/^[\u2212\u2012-\u2015\ufe63\uff0d]\s*/, "-");
   if (text === undefined || text === "") return undefined;
   if (PLAIN.test(text)) return exactNumber(text);
-  if (IN_THOUSANDS.test(text)) return exactNumber(text.replaceAll(/[,\s'’_]/g, ""));
+  if (IN_THOUSANDS.test(text)) return exactNumber(text.replaceAll(/[,\s'\u2019_]/g, ""));
   throw invalid(param, "must be a number such as `1,000` or `0.5`: a point before decimals, commas between thousands");
 }
 
@@ -77,6 +78,8 @@ export interface DashboardEnv {
     session: FormSession;
     ctx: TenantCtx;
     appName: string;
+    /** The application's own names of units (PR7). */
+    unitNames: UnitNames["names"];
     /** The submitted form, set by `requireSignIn`. Empty for a GET. */
     form: Readonly<Record<string, string>>;
   };

@@ -24,6 +24,7 @@ import { amountText, queryString, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { userPath } from "./links.tsx";
 import { SHOWN_PACKS_MAX } from "./packs.tsx";
+import { AmountList, useUnits } from "./unit-amount.tsx";
 
 const EXPIRIES = [["default", "pack default"], "never", ["at", "at the time given"]] as const;
 const GRANT_SOURCES = ["manual", "grant", "purchase", "refund"] as const;
@@ -175,17 +176,23 @@ interface IssuedProps {
 
 /** Returns, for a confirmation, the balances that a grant would issue and the totals that the user would then have. */
 export function issuedFacts({ plan, totals, quantity }: IssuedProps): readonly ShownFact[] {
+  const inUnit = useUnits();
   const units = [...new Set(plan.amounts.map(({ unit }) => unit))];
   const after = units.map((unit) => {
     const issued = plan.amounts.filter((each) => each.unit === unit);
     const minor = issued.reduce((sum, each) => sum + BigInt(each.amountMinor), 0n);
     const before = totals.units.find((each) => each.unit === unit)?.remainingMinor ?? 0n;
-    return `${amountText(exactAmount(unit, before))} → ${amountText(exactAmount(unit, before + minor))} ${unit}`;
+    return `${amountText(exactAmount(unit, before))} → ${inUnit(unit, exactAmount(unit, before + minor))}`;
   });
   const partly = totals.isPartial ? " (at least: the user has too many balances to add up)" : "";
   return [
     ["Pack", plan.packName],
-    ["Credits issued", <b>{plan.amounts.map((each) => `${amountText(each.amount)} ${each.unit}`).join(", ")}</b>],
+    [
+      "Credits issued",
+      <b>
+        <AmountList of={plan.amounts} />
+      </b>,
+    ],
     ["The user's total afterwards", `${after.join(", ")}${partly}`],
     plan.ignoresQuantity && ["Ignored", `The quantity ${quantity}: this pack issues the amounts of its items.`],
     ["Expires (UTC)", timeText(plan.expiresAt)],

@@ -12,6 +12,7 @@ import { NowContext, queryString, timeText } from "./format.tsx";
 import { Icon } from "./icons.tsx";
 import { showInvisible } from "./invisible.ts";
 import { Bar, Brand, OutsideBar, type Place, type Section, Sidebar, sectionNamed } from "./shell.tsx";
+import { UnitNamesContext } from "./unit-amount.tsx";
 
 /** The files that the pages load, built from clients/dashboard. The pages load nothing from another site. */
 const CONTENT_TYPES: Readonly<Record<string, readonly [file: DashboardFile, type: string]>> = {
@@ -65,7 +66,11 @@ export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child
   if (options.rejection !== undefined) logUnavailable(options.rejection, c.var.requestId);
   const status = options.rejection === undefined ? 200 : errorStatus[options.rejection.code];
   // Elements are rendered here, where the page's time is known.
-  const rendered = String(<NowContext.Provider value={nowOf(c)}>{body}</NowContext.Provider>);
+  const rendered = String(
+    <NowContext.Provider value={nowOf(c)}>
+      <UnitNamesContext.Provider value={c.var.unitNames ?? {}}>{body}</UnitNamesContext.Provider>
+    </NowContext.Provider>,
+  );
   // The rejection appears once: at the top only when no field of the page shows it.
   const rejection = rendered.includes(`class="${FIELD_ERROR}"`) ? undefined : options.rejection;
   const main = (

@@ -6,6 +6,7 @@ import { amountText, moneyText, shortAmount, Updated } from "./format.tsx";
 import { Icon } from "./icons.tsx";
 import { pathIn } from "./layout.tsx";
 import { type OverviewProps, spanOf, sumOfUnit, type TwoSpans } from "./read-overview.ts";
+import { UnitName, useUnits } from "./unit-amount.tsx";
 
 /** Shows the change of a figure against the previous period. Shows nothing when that period has no figure. */
 const Delta = ({ now, before, days }: { now: number; before: number; days: number }) => {
@@ -38,8 +39,11 @@ const Card = ({ title, href, children }: { title: string; href?: string; childre
 /** Shows a value in its unit, with the exact value on hover. */
 const FigureValue = ({ value, unit, children }: { value: number; unit: string; children?: Child }) => (
   <p>
-    <span class="value" title={`${amountText(value)} ${unit}`}>
-      {shortAmount(value)} <small>{unit}</small>
+    <span class="value" title={useUnits()(unit, value)}>
+      {shortAmount(value)}{" "}
+      <small>
+        <UnitName unit={unit} />
+      </small>
     </span>{" "}
     {children}
   </p>

@@ -13,6 +13,7 @@ import { Attention } from "./overview-attention.tsx";
 import { ClosedMonth, Equation } from "./overview-equation.tsx";
 import { Headline } from "./overview-figures.tsx";
 import { inSpan, type OverviewProps, readOverview, spanOf, sumOf, type TwoSpans } from "./read-overview.ts";
+import { unitText } from "./unit-amount.tsx";
 
 const RANGES = [7, 30, 90] as const;
 
@@ -102,7 +103,7 @@ const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boole
     const [grantedSum, spentSum] = series.map((days) => shortAmount(sumOf(days)));
     const chart = (
       <DayChart
-        label={`Granted and spent, ${unit}`}
+        label={`Granted and spent, ${unitText(c.var.unitNames, unit)}`}
         total={`${grantedSum} granted, ${spentSum} spent`}
         series={isCompared ? [...series, before] : series}
       />

@@ -2,9 +2,9 @@ import type { MatchRule } from "../books/amounts/match.ts";
 import { listPacks, type PackOutput } from "../catalog/pack.ts";
 import { shownColumn, timeColumn } from "./columns.tsx";
 import { Empty, Id, Tag } from "./components.tsx";
-import { amountText } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { listRoutes, type Resource } from "./resource.tsx";
+import { UnitAmount, UnitName } from "./unit-amount.tsx";
 
 /** Shows what a balance or pack pays for: `event`, `event · model`, or `* · model` for a rule with a model only. */
 export const RuleList = ({ matches }: { matches: readonly MatchRule[] }) => (
@@ -32,12 +32,12 @@ export const PACK_NOTICES: Readonly<Record<string, string>> = {
 export const Contents = ({ pack }: { pack: PackOutput }) =>
   pack.items.length === 0 ? (
     <>
-      any quantity of {pack.unit} for <RuleList matches={pack.matches ?? []} />
+      any quantity of <UnitName unit={pack.unit ?? ""} /> for <RuleList matches={pack.matches ?? []} />
     </>
   ) : (
     pack.items.map((item) => (
       <div>
-        {amountText(item.amount)} {item.unit} for <RuleList matches={item.matches} />
+        <UnitAmount of={item.amount} unit={item.unit} /> for <RuleList matches={item.matches} />
       </div>
     ))
   );

@@ -18,7 +18,7 @@ export interface PriceDraft {
 const DRAFT_FIELDS = ["place", "event", "model", "when", "unit", "perEvent", "per"] as const;
 
 /** The two lists of a form. */
-export const DRAFT_LISTS = ["rules", "costs"] as const;
+const DRAFT_LISTS = ["rules", "costs"] as const;
 type DraftList = (typeof DRAFT_LISTS)[number];
 
 /** A price list as a form has it. */
@@ -43,7 +43,7 @@ export const conditionText = (when: CostRule["when"]): string =>
   when === undefined ? "" : `${when.meters.join(" + ")} above ${when.above}`;
 
 /** Returns a stored rule as a row of the form. */
-export const draftOfRule = (rule: CostRule & { readonly unit?: string }, index: number): PriceDraft => ({
+const draftOfRule = (rule: CostRule & { readonly unit?: string }, index: number): PriceDraft => ({
   place: `${index + 1}`,
   ...{ event: rule.event ?? "", model: rule.model ?? "", when: conditionText(rule.when), unit: rule.unit ?? "cents" },
   ...{ perEvent: rule.perEvent === undefined ? "" : `${rule.perEvent}`, per: metersText(rule.per) },

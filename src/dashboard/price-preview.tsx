@@ -1,6 +1,7 @@
 import { type ChargedBefore, type ListPreview, PREVIEW_DAYS, PREVIEW_EVENTS_MAX } from "../books/usage/preview-list.ts";
 import { numberHead, Table } from "./components.tsx";
 import { amountText } from "./format.tsx";
+import { UnitAmount, UnitName } from "./unit-amount.tsx";
 
 /** Returns `12 % more`. */
 function changeText({ permille }: ChargedBefore): string {
@@ -34,8 +35,8 @@ export const Preview = ({ preview: { events, isTruncated, units, models, unprice
     <h2>The last {PREVIEW_DAYS} days by this list</h2>
     {units.map((change) => (
       <p>
-        This list would have charged <strong>{changeText(change)}</strong>: {amountText(change.after)} {change.unit}{" "}
-        instead of {amountText(change.before)}.
+        This list would have charged <strong>{changeText(change)}</strong>:{" "}
+        <UnitAmount of={change.after} unit={change.unit} /> instead of {amountText(change.before)}.
       </p>
     ))}
     {events === 0 && <p class="empty">No event of these days has meters and a price in this list.</p>}
@@ -46,7 +47,7 @@ export const Preview = ({ preview: { events, isTruncated, units, models, unprice
       empty=""
       rows={models.map((change) => [
         change.model ?? "none",
-        change.unit,
+        <UnitName unit={change.unit} />,
         amountText(change.events),
         amountText(change.before),
         amountText(change.after),

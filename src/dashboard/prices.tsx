@@ -13,9 +13,10 @@ import { Confirm } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
 import { submit } from "./form-card.tsx";
-import { quantitiesText, timeText } from "./format.tsx";
+import { timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { conditionText, metersText } from "./price-draft.ts";
+import { QuantityList } from "./unit-amount.tsx";
 
 const VERSIONS_SHOWN = 100;
 
@@ -111,7 +112,7 @@ async function priceListsPage(c: Context<DashboardEnv>) {
         </div>
         {price !== null && price !== undefined && (
           <p role="status">
-            {quantitiesText(price.quantities)}, by version {price.priceVersion},{" "}
+            <QuantityList of={price.quantities} />, by version {price.priceVersion},{" "}
             {price.rules.map(({ unit, rule }) => `rule ${rule + 1} (${unit})`).join(" and ")}.
           </p>
         )}

@@ -10,6 +10,7 @@ import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, nu
 import { amountText, queryString } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { ALREADY_SPENT, paymentKeyOf, ReferenceLink, userPath } from "./links.tsx";
+import { UnitAmount } from "./unit-amount.tsx";
 
 function refundForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
   const { userId = "", externalRef, refundRef = c.var.root.newId("ref_") } = form;
@@ -96,9 +97,12 @@ async function confirmRefund(c: Context<DashboardEnv>, form: Form, refused?: Pur
         empty=""
         rows={balances.map(({ balanceId, packName, unit, initial, remaining, taken, short, revokes }) => [
           <a href={`${pathIn(c, "users/balance")}${queryString({ balanceId })}`}>{packName}</a>,
-          `${amountText(remaining)} → ${amountText(remaining - taken)} ${unit}${revokes ? ", revoked" : ""}`,
-          `${amountText(initial)} ${unit}`,
-          `${amountText(short)} ${unit}`,
+          <>
+            {amountText(remaining)} → <UnitAmount of={remaining - taken} unit={unit} />
+            {revokes ? ", revoked" : ""}
+          </>,
+          <UnitAmount of={initial} unit={unit} />,
+          <UnitAmount of={short} unit={unit} />,
         ])}
       />
       <p class="soft">{ALREADY_SPENT}</p>

@@ -10,6 +10,7 @@ import { createDashboardRoutes, type DashboardEnv, type Form } from "./form.ts";
 import { amountText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { BalanceLink, ReferenceLink, userPath } from "./links.tsx";
+import { UnitName } from "./unit-amount.tsx";
 
 /** Returns the balances of a grant that are not revoked, the given one first. */
 async function balancesOfGrant({ var: { ctx } }: Context<DashboardEnv>, balanceId: string) {
@@ -49,7 +50,9 @@ async function revokeGrantForm(c: Context<DashboardEnv>, form: Form, rejection?:
           empty=""
           rows={balances.map((each) => [
             <BalanceLink c={c} id={each.balanceId} />,
-            `${amountText(each.remaining)} → 0 ${each.unit}`,
+            <>
+              {amountText(each.remaining)} → 0 <UnitName unit={each.unit} />
+            </>,
           ])}
         />
         <p>This cannot be undone. Credits already spent are not refunded; returned holds are lost.</p>

@@ -3,6 +3,7 @@ import { createMiddleware } from "hono/factory";
 import { limitArrivals } from "../auth/arrivals.ts";
 import { openRoot } from "../auth/require-admin.ts";
 import { inDatabaseOf } from "../auth/system-ctx.ts";
+import { readStoredNames } from "../books/prices/unit-names.ts";
 import { inEnvironmentOf, requireApp, requireEnvironment } from "../catalog/apps.ts";
 import { errorStatus, PurserError, rejectionIn } from "../errors.ts";
 import type { Mode } from "../runtime.ts";
@@ -64,6 +65,7 @@ const inEnvironment = createMiddleware<DashboardEnv>(async (c, next) => {
   c.set("root", admin);
   c.set("admin", admin);
   c.set("appName", app.name);
+  c.set("unitNames", readStoredNames(environment.unitNames).names);
   c.set("ctx", inEnvironmentOf(admin, environment));
   await next();
 });

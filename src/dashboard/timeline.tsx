@@ -1,17 +1,19 @@
 import type { Context } from "hono";
 import { exactAmount, toMinor, UNITS, type Unit } from "../books/amounts/amount.ts";
+import type { UnitNames } from "../books/prices/unit-names.ts";
 import type { AuditEntry } from "../catalog/audit-page.ts";
 import { invalid } from "../errors.ts";
 import { iso } from "../lib/time.ts";
 import type { PaymentOutput } from "../payments/payment-lists.ts";
 import { numberHead, Pager, Table } from "./components.tsx";
 import type { DashboardEnv, Form } from "./form.ts";
-import { amountText, everyText, moneyText, quantitiesText, queryString, signed, Time } from "./format.tsx";
+import { amountText, everyText, moneyText, queryString, signed, Time } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { EventLink, paymentPath, ReservationLink } from "./links.tsx";
 import { StatusTag } from "./payments.tsx";
 import { TIMELINE_ACTIONS_MAX, type TimelineItem, type TimelinePage } from "./read-timeline.ts";
 import { whyRejected } from "./rejections.tsx";
+import { QuantityList, unitText } from "./unit-amount.tsx";
 
 type ItemOf<Kind extends TimelineItem["kind"]> = Extract<TimelineItem, { kind: Kind }>;
 /** The names of packs by id. */
@@ -49,7 +51,7 @@ export const Timeline = ({ c, userId, page, balances }: TimelineProps) => {
         rows={items.map((item) => [
           <Time at={iso(item.atMs)} />,
           <What c={c} item={item} packs={packs} />,
-          <span class="num">{changesOf(item).join(", ")}</span>,
+          <span class="num">{changesOf(c.var.unitNames, item).join(", ")}</span>,
           item.by ?? "",
         ])}
       />
@@ -70,12 +72,14 @@ export const Timeline = ({ c, userId, page, balances }: TimelineProps) => {
 };
 
 /** Returns an item's changes of credits, by unit. */
-function changesOf(item: TimelineItem): string[] {
+function changesOf(names: UnitNames["names"], item: TimelineItem): string[] {
   const changes = changedMinor(item);
   return UNITS.flatMap((unit) => {
     const changesInUnit = changes.filter((change) => change.unit === unit);
     const minor = changesInUnit.reduce((sum, change) => sum + change.minor, 0n);
-    return changesInUnit.length === 0 ? [] : [`${signed(exactAmount(unit, minor))} ${unit}`];
+    return changesInUnit.length === 0
+      ? []
+      : [`${signed(exactAmount(unit, minor))} ${unitText(names, unit, exactAmount(unit, minor))}`];
   });
 }
 
@@ -194,8 +198,12 @@ const usedOf = (quantities: object) =>
 
 const EventText = ({ c, event }: { c: Context<DashboardEnv>; event: ItemOf<"event">["event"] }) => (
   <>
-    {usedName(event)}: {quantitiesText(usedOf(event.quantities))}
-    {event.uncovered !== null && `, not covered: ${quantitiesText(event.uncovered)}`}{" "}
+    {usedName(event)}: <QuantityList of={usedOf(event.quantities)} />
+    {event.uncovered !== null && (
+      <>
+        , not covered: <QuantityList of={event.uncovered} />
+      </>
+    )}{" "}
     <EventLink c={c} id={event.eventId} />
   </>
 );
@@ -211,8 +219,12 @@ const RejectionLine = ({ rejection }: { rejection: ItemOf<"rejection">["rejectio
   return (
     <>
       <b>{REJECTED_WITH[kind]}</b>: {usedName({ event: subject, model })}
-      {reason.uncovered !== undefined && `, ${quantitiesText(reason.uncovered)} missing`} ({whyRejected(reason)})
-      {times > 1 && `, ${amountText(times)} times`}
+      {reason.uncovered !== undefined && (
+        <>
+          , <QuantityList of={reason.uncovered} /> missing
+        </>
+      )}{" "}
+      ({whyRejected(reason)}){times > 1 && `, ${amountText(times)} times`}
     </>
   );
 };

@@ -23,6 +23,7 @@ import { amountText, everyText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { listPage, listRoutes, type Resource } from "./resource.tsx";
 import { readRandom } from "./session.tsx";
+import { UnitName, unitText } from "./unit-amount.tsx";
 
 const USAGE_LIMIT_PATH = "/usage-limits/:limitId";
 
@@ -132,8 +133,8 @@ async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, reje
       title="Edit"
       about={
         <>
-          Counts <Rules of={limit.matches} /> events in {unit}, every {everyText(every, timeZone)}. A changed amount
-          also applies to the usage so far.
+          Counts <Rules of={limit.matches} /> events in <UnitName unit={unit} />, every {everyText(every, timeZone)}. A
+          changed amount also applies to the usage so far.
         </>
       }
       form={{ name, amount: amountText(limit.amount), ...c.var.form }}
@@ -142,7 +143,7 @@ async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, reje
       button="Save limit"
     >
       <Field label="Name" name="name" />
-      <Field label={`Amount (${unit})`} name="amount" />
+      <Field label={`Amount (${unitText(c.var.unitNames, unit)})`} name="amount" />
     </FormCard>,
   );
 }

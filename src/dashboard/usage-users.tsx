@@ -3,11 +3,12 @@ import { doubleOf, UNITS, type Unit } from "../books/amounts/amount.ts";
 import { FORECAST_DAYS, type Forecast } from "../books/credits/forecast.ts";
 import type { FoundUser } from "../books/credits/users.ts";
 import type { UsageFigures } from "../books/usage/usage-figures.ts";
-import { Amounts, numberHead, Table } from "./components.tsx";
+import { Amounts, numberHead, Table, unitHead } from "./components.tsx";
 import type { DashboardEnv } from "./form.ts";
 import { amountText, queryString, runsOutText, shortAmount } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
+import { UnitAmount, UnitName } from "./unit-amount.tsx";
 
 type UserUsed = UsageFigures["users"]["largest"][number];
 
@@ -53,7 +54,7 @@ export const TopUsers = ({ c, largest, users }: UsersProps) => {
           "User",
           numberHead("Events"),
           numberHead("× median"),
-          ...units.flatMap((unit) => [numberHead(unit), numberHead("× median")]),
+          ...units.flatMap((unit) => [unitHead(unit), numberHead("× median")]),
           "Can be spent now",
         ]}
         empty=""
@@ -115,8 +116,10 @@ export const RunsOut = ({ c, forecasts, users }: RunsOutProps) => {
         empty="Not known for any of these users."
         rows={first.map(({ userId, unit, aDay, daysLeft }) => [
           <UserLink c={c} id={userId} />,
-          `${amountText(remainingOf(userId, unit))} ${unit}`,
-          `${shortAmount(aDay)} ${unit}`,
+          <UnitAmount of={remainingOf(userId, unit)} unit={unit} />,
+          <>
+            {shortAmount(aDay)} <UnitName unit={unit} />
+          </>,
           runsOutText(daysLeft),
           <a class="button quiet small" href={`${pathIn(c, "users/grant")}${queryString({ userId })}`}>
             Grant

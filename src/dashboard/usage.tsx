@@ -12,11 +12,12 @@ import {
 } from "../books/usage/usage-figures.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { DayChart } from "./chart.tsx";
-import { Empty, numberHead, Table } from "./components.tsx";
+import { Empty, numberHead, Table, unitHead } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
 import { amountText, queryString, shortAmount, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
+import { unitText } from "./unit-amount.tsx";
 import { CREDITS_READ_MAX, RunsOut, TopUsers, unitsUsed } from "./usage-users.tsx";
 
 type Used = UsageFigures["totals"]["byDay"][number];
@@ -112,7 +113,9 @@ const UsageFound = ({ c, figures, users, forecasts, to }: FoundProps) => {
   const onDay = new Map(byDay.map((used) => [used.day, used]));
   const charts: readonly (readonly [label: string, of: (used: Used) => number])[] = [
     ["Events", ({ events }) => events],
-    ...unitsUsed(byDay).map((unit) => [unit, ({ quantities }: Used) => doubleOf(quantities[unit])] as const),
+    ...unitsUsed(byDay).map(
+      (unit) => [unitText(c.var.unitNames, unit), ({ quantities }: Used) => doubleOf(quantities[unit])] as const,
+    ),
   ];
   const valueOn = (date: string, of: (used: Used) => number) => {
     const used = onDay.get(date);
@@ -185,7 +188,7 @@ const Grouped = ({ title, heads, groups, cellsOf }: GroupedProps) => {
       <h2>{title}</h2>
       <Table
         label={title}
-        head={[...heads, numberHead("Events"), ...units.map(numberHead)]}
+        head={[...heads, numberHead("Events"), ...units.map(unitHead)]}
         empty=""
         csv={title.toLowerCase().replaceAll(" ", "-")}
         rows={groups

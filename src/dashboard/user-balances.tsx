@@ -7,12 +7,13 @@ import type { readUserTotals } from "../books/credits/read-balance.ts";
 import type { ReservationOutput } from "../books/usage/reservations.ts";
 import type { UserModels } from "../books/usage/usage-figures.ts";
 import { Meter } from "./chart.tsx";
-import { numberHead, RowMenu, Table, Tag } from "./components.tsx";
+import { numberHead, RowMenu, Table, Tag, unitHead } from "./components.tsx";
 import type { DashboardEnv } from "./form.ts";
-import { amountText, quantitiesText, queryString, runsOutText, shortAmount, timeText } from "./format.tsx";
+import { amountText, queryString, runsOutText, shortAmount, timeText } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { ReservationLink } from "./links.tsx";
 import { RuleList } from "./packs.tsx";
+import { AmountList, UnitName } from "./unit-amount.tsx";
 
 export type UserBalance = BalanceList["balances"][number];
 
@@ -167,7 +168,9 @@ export const Totals = ({ list, totals, forecasts }: TotalsProps) => (
     <dl class="facts">
       {[...totals.units, ...spentUnits(totals, forecasts)].map(({ unit, remaining, held, heldMinor }) => (
         <>
-          <dt>{unit}</dt>
+          <dt>
+            <UnitName unit={unit} />
+          </dt>
           <dd>
             <b class="num">{amountText(remaining)}</b> can be spent now
             {heldMinor > 0n ? `, and ${amountText(held)} more are held by open reservations` : ""}
@@ -199,7 +202,7 @@ export const ByModel = ({ usage: { days, models, isPartial } }: { usage: UserMod
       <Table
         label="Usage by model"
         csv="usage-by-model"
-        head={["Model", numberHead("Events"), ...units.map((unit) => numberHead(unit))]}
+        head={["Model", numberHead("Events"), ...units.map(unitHead)]}
         empty=""
         rows={models.map(({ model, events, quantities }) => [
           model ?? <span class="soft">none</span>,
@@ -233,7 +236,7 @@ export const Holds = ({ c, reservations, isAll }: HoldsProps) => (
         <ReservationLink c={c} id={reservation.reservationId} />,
         [reservation.event, reservation.model].filter((part) => part !== null).join(" · "),
         <span class="num">
-          {reservation.holds.map((hold) => quantitiesText({ [hold.unit]: hold.amount })).join(", ")}
+          <AmountList of={reservation.holds} />
         </span>,
         <span class="num">
           {timeText(reservation.expiresAt)}, then {reservation.onExpiry === "charge" ? "charged" : "returned"}

@@ -1,4 +1,5 @@
 import type { Context } from "hono";
+import { useContext } from "hono/jsx";
 import { ledgerReason } from "../api/credits/credit-shapes.ts";
 import { fromMinor } from "../books/amounts/amount.ts";
 import type { LedgerRow } from "../books/credits/history.ts";
@@ -9,10 +10,11 @@ import { StepChart } from "./chart.tsx";
 import { numberHead } from "./components.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
 import type { DashboardEnv, Form } from "./form.ts";
-import { amountText, quantitiesText, queryString, signed, Time, timeText } from "./format.tsx";
+import { amountText, queryString, signed, Time, timeText } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, ReservationLink } from "./links.tsx";
 import { type ListColumn, ListTable, type ShownList } from "./list.tsx";
+import { QuantityList, UnitName, UnitNamesContext, unitText } from "./unit-amount.tsx";
 import type { UserBalance } from "./user-balances.tsx";
 
 interface LedgerProps {
@@ -47,7 +49,7 @@ export const Ledger = ({ c, form, balances, list, events, chart }: LedgerProps) 
               (balance) =>
                 [
                   balance.balanceId,
-                  `${balance.packName}, ${amountText(balance.initial)} ${balance.unit}, ${timeText(balance.grantedAt)}, …${balance.balanceId.slice(-4)}`,
+                  `${balance.packName}, ${amountText(balance.initial)} ${unitText(c.var.unitNames, balance.unit, balance.initial)}, ${timeText(balance.grantedAt)}, …${balance.balanceId.slice(-4)}`,
                 ] as const,
             ),
           ]}
@@ -113,7 +115,7 @@ export const LEDGER_COLUMNS: readonly ListColumn<LedgerRow, LedgerView>[] = [
     head: numberHead("Change"),
     cell: (row) => (
       <span class={row.deltaMinor > 0 ? "num plus" : "num"}>
-        {signed(fromMinor(row.unit, row.deltaMinor))} {row.unit}
+        {signed(fromMinor(row.unit, row.deltaMinor))} <UnitName unit={row.unit} />
       </span>
     ),
     value: (row) => fromMinor(row.unit, row.deltaMinor),
@@ -152,7 +154,7 @@ const SourceLinks = ({
   <>
     {event !== undefined && (
       <div>
-        {[event.event, event.model].filter((part) => part !== null).join(" · ")}: {quantitiesText(event.quantities)}
+        {[event.event, event.model].filter((part) => part !== null).join(" · ")}: <QuantityList of={event.quantities} />
       </div>
     )}
     {row.eventId !== null && <EventLink c={c} id={row.eventId} />}{" "}
@@ -163,7 +165,7 @@ const SourceLinks = ({
 /** Shows a balance's remaining amount over time, oldest first. */
 const BalanceChart = ({ balance, rows }: { balance: UserBalance; rows: readonly LedgerRow[] }) => (
   <StepChart
-    label={`${balance.packName}: ${balance.unit} remaining`}
+    label={`${balance.packName}: ${unitText(useContext(UnitNamesContext), balance.unit)} remaining`}
     steps={rows.toReversed().map((row) => ({
       at: iso(row.occurredAtMs),
       value: fromMinor(row.unit, row.balanceAfterMinor),

@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import { doubleOf } from "../books/amounts/amount.ts";
-import { removeOverride, setOverride, type UserLimitOutput } from "../books/limits/user-limits.ts";
+import type { UserLimitOutput } from "../books/limits/read-user-limits.ts";
+import { removeOverride, setOverride } from "../books/limits/user-limits.ts";
 import { invalid } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { Table } from "./components.tsx";
@@ -10,6 +11,7 @@ import { createDashboardRoutes, type DashboardEnv, numberField } from "./form.ts
 import { amountText, Time } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { userPath } from "./links.tsx";
+import { UnitAmount, unitText } from "./unit-amount.tsx";
 
 const OVERRIDE_PATH = "users/limit";
 const PERIODS = { minute: "this minute", hour: "this hour", day: "today", week: "this week", month: "this month" };
@@ -31,9 +33,11 @@ export const UserLimits = ({ c, userId, limits }: UserLimitsProps) =>
         head={["Limit", "Used", "Share", "Resets", ""]}
         rows={limits.map((limit) => [
           limit.name,
-          limit.amount === null
-            ? `${amountText(limit.used)} ${limit.unit} ${PERIODS[limit.every]}, no limit`
-            : `${amountText(limit.used)} of ${amountText(limit.amount)} ${limit.unit} ${PERIODS[limit.every]}`,
+          <>
+            {limit.amount === null ? "" : `${amountText(limit.used)} of `}
+            <UnitAmount of={limit.amount ?? limit.used} unit={limit.unit} /> {PERIODS[limit.every]}
+            {limit.amount === null ? ", no limit" : ""}
+          </>,
           <LimitBar limit={limit} />,
           <Time at={limit.resetsAt} />,
           <OverrideForm c={c} userId={userId} limit={limit} />,
@@ -58,7 +62,7 @@ const OverrideForm = ({ c, userId, limit }: Omit<UserLimitsProps, "limits"> & { 
     <form method="post" action={pathIn(c, OVERRIDE_PATH)} class="row">
       <FormToken c={c} />
       <Hidden fields={{ userId, limitId: limit.limitId }} />
-      <Field label={`Amount of ${limit.name} for this user (${limit.unit})`} name="amount" />
+      <Field label={`Amount of ${limit.name} for this user (${unitText(c.var.unitNames, limit.unit)})`} name="amount" />
       <button type="submit" name="act" value="set" class="quiet small">
         Set
       </button>

@@ -7,6 +7,7 @@ import { Field, Hidden } from "./fields.tsx";
 import type { DashboardEnv, Form } from "./form.ts";
 import { amountText } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
+import { UnitAmount, useUnits } from "./unit-amount.tsx";
 
 const WHY_SKIPPED: Readonly<Record<PlanOutput["skipped"][number]["reason"], string>> = {
   revoked: "it is revoked",
@@ -57,11 +58,12 @@ export const Plan = ({ c, form, list, plan, rejection }: PlanProps) => (
 );
 
 const PlanResult = ({ list, plan }: { list: BalanceList; plan: PlanOutput }) => {
+  const inUnit = useUnits();
   const nameOf = (balanceId: string) => {
     const balance = list.balances.find((each) => each.balanceId === balanceId);
     return balance === undefined ? balanceId : `${balance.packName}, ${balance.unit}`;
   };
-  const short = Object.entries(plan.uncovered ?? {}).map(([unit, value]) => `${amountText(value ?? 0)} ${unit}`);
+  const short = Object.entries(plan.uncovered ?? {}).map(([unit, value]) => inUnit(unit, value ?? 0));
   return (
     <>
       <p class={`verdict ${plan.uncovered === null ? "yes" : "no"}`}>
@@ -74,7 +76,7 @@ const PlanResult = ({ list, plan }: { list: BalanceList; plan: PlanOutput }) => 
         rows={plan.debits.map((debit) => [
           nameOf(debit.balanceId),
           <span class="num">
-            {amountText(debit.amount)} {debit.unit}
+            <UnitAmount of={debit.amount} unit={debit.unit} />
           </span>,
           <span class="num">{amountText(debit.remaining)}</span>,
         ])}

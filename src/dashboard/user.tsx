@@ -8,7 +8,7 @@ import { type BalanceList, listAllBalances } from "../books/credits/list.ts";
 import { readUserTotals } from "../books/credits/read-balance.ts";
 import { type LedgerFilters, searchLedger } from "../books/credits/search-ledger.ts";
 import { isKnownUser } from "../books/credits/users.ts";
-import { readUserLimits } from "../books/limits/user-limits.ts";
+import { readUserLimits } from "../books/limits/read-user-limits.ts";
 import { listRecurring } from "../books/recurring/recurring.ts";
 import { describeEvents } from "../books/usage/describe-events.ts";
 import { type PlanOutput, planUsage } from "../books/usage/plan.ts";
@@ -135,7 +135,7 @@ async function readUser(c: Context<DashboardEnv>, form: Form) {
       readForecasts(ctx, [userId]),
       listReservations(ctx, { userId, status: "open", limit: SHOWN_HOLDS_MAX }),
       readShownList(form, LEDGER_COLUMNS, ledgerReader(ctx, form, input)),
-      readUserLimits(ctx, { userId }),
+      readUserLimits(ctx, userId),
       listRecurring(ctx, { userId }),
       readIdentities(ctx, [userId]),
     ]);

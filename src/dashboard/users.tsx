@@ -16,6 +16,7 @@ import { pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, IdentityText, ReferenceLink, UserLink } from "./links.tsx";
 import type { ListColumn } from "./list.tsx";
 import { listPage, listRoutes, type Resource } from "./resource.tsx";
+import { UnitAmount } from "./unit-amount.tsx";
 import { userPage } from "./user.tsx";
 
 const ROWS = 50;
@@ -84,7 +85,7 @@ const ReferenceList = ({ c, balances }: ReferencesProps) => (
         <BalanceLink c={c} id={balance.balanceId} />,
         balance.packName,
         <span class="num">
-          {amountText(balance.remaining)} of {amountText(balance.initial)} {balance.unit}
+          {amountText(balance.remaining)} of <UnitAmount of={balance.initial} unit={balance.unit} />
         </span>,
         <Tag kind={balance.status}>{balance.status}</Tag>,
         <Time at={balance.grantedAt} />,

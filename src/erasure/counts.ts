@@ -86,13 +86,7 @@ const countsOf = (): Readonly<Record<CountedKind, SQL>> => ({
   balances: count(creditBalances, countOfAccount(creditBalances)),
   ledger: countBySeq(creditLedger.seq, countOfAccount(creditLedger)),
   metering: countBySeq(usageEvents.seq, countOfAccount(usageEvents)),
-  reservations: sql.join(
-    // There is one index for open reservations and another for the others.
-    [sql`${reservations.state} = 'open'`, sql`${reservations.state} <> 'open'`].map((state) =>
-      count(reservations, and(countOfAccount(reservations), state)),
-    ),
-    sql` + `,
-  ),
+  reservations: countBySeq(reservations.reservationNumber, countOfAccount(reservations)),
   recurring: count(recurringGrants, countOfAccount(recurringGrants)),
   adjustments: count(creditAdjustments, countOfAccount(creditAdjustments)),
   refunds: count(creditRefunds, countOfAccount(creditRefunds)),

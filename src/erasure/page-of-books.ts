@@ -52,7 +52,7 @@ const usagePage = (value: OfBooksPage) =>
   sql`${idsWithOpenAccounts(value)} CROSS JOIN ${usageEvents} AS r ON ${ofRow(usageEvents.accountId)} = ${id.accountId}
     AND ${ofRow(usageEvents.seq)} > ${id.usageFrom} AND ${ofRow(usageEvents.seq)} <= ${id.usageTo}`;
 const erasedReservationPage = (value: OfBooksPage) => sql`(
-    SELECT r.* FROM ${idsWithOpenAccounts(value)} CROSS JOIN ${reservations} AS r INDEXED BY reservations_settled
+    SELECT r.* FROM ${idsWithOpenAccounts(value)} CROSS JOIN ${reservations} AS r
       ON ${ofRow(reservations.accountId)} = ${id.accountId} AND ${ofRow(reservations.state)} <> 'open'
       AND ${ofRow(reservations.requestHash)} <> ''
     LIMIT ${rowsMax(value)}

@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import { counterOf, presentUserLimits } from "../books/limits/user-limits.ts";
+import { counterOf, presentUserLimits } from "../books/limits/read-user-limits.ts";
 import { presentRecurringJson } from "../books/recurring/recurring.ts";
 import { computed, query, read, type ValueOf } from "../db/query.ts";
 import { idProperties } from "../db/schema.ts";

@@ -1,5 +1,5 @@
 import { and, eq, sql } from "drizzle-orm";
-import { counterFields, limitFields, type UserLimitRow } from "../books/limits/user-limits.ts";
+import { counterFields, limitFields, type UserLimitRow } from "../books/limits/read-user-limits.ts";
 import { batchWithGuards } from "../db/known-tombstones.ts";
 import { computed, drizzle, fields, optional, query, type ValueOf } from "../db/query.ts";
 import { accounts, distinctIds, environments, members, usageCounters, usageLimits } from "../db/schema.ts";

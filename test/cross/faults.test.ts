@@ -7,7 +7,7 @@ import { randomId } from "../../src/lib/ids.ts";
 import { runPart } from "../support/cron.ts";
 import { FAULTS, type FaultPlan, type FaultyD1, faultyD1 } from "../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
-import type { Operation, Scene } from "../support/operation.ts";
+import { type Operation, type Scene, setPrices } from "../support/operation.ts";
 import { operations } from "../support/operations.ts";
 import { isSoak, RANDOM_SEED } from "../support/soak.ts";
 import { userRowsReader } from "../support/user-rows.ts";
@@ -39,6 +39,8 @@ beforeAll(async () => {
   ]);
   faulty = faultyD1(env.DB);
   heldOf = await userRowsReader(app.appId);
+  // All scenes have the price list that some operations set, whichever ran before.
+  await setPrices(enter(1));
 });
 
 // Repeated attempts do not wait.

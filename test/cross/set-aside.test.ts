@@ -120,7 +120,7 @@ const CASES: readonly Case[] = [
         });
       }
       world.clock.advance(2 * MINUTE_MS);
-      return ["res_bad"];
+      return ["bad"];
     },
     isDone: async ({ app }, which) =>
       (await countOf(
@@ -273,7 +273,7 @@ describe("work of the cron that fails", () => {
         world.app.environments.test.id,
       )
       .run();
-    expect(await runFailing(clocksPart.work, world.clock, ["res_bad"])).toEqual([]);
+    expect(await runFailing(clocksPart.work, world.clock, ["bad"])).toEqual([]);
     const states = await env.DB.prepare("SELECT id, state FROM reservations WHERE environment_id = ? ORDER BY id")
       .bind(world.app.environments.test.id)
       .all();

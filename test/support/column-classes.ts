@@ -244,6 +244,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "model",
       "quantities",
       "legs",
+      "is_charged",
       "on_expiry",
       "state",
       "created_at_ms",

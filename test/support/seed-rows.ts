@@ -225,12 +225,12 @@ export async function seedHolds(
   const id = "'res_' || a.id || '_' || n.i";
   const reservations = `INSERT INTO reservations (
        environment_id, id, account_id, reservation_number, created_at_seq, event, quantities, legs, state, created_at_ms, expires_at_ms, request_hash,
-       on_expiry
+       is_charged
      )
      ${counter(1, Math.max(...counts.values()))}
      SELECT a.environment_id, ${id}, a.id, n.i, b.last_seq + n.i - 1, 'chat.completed', '${JSON.stringify(quantities)}',
        json_array(json_array(b.grant_seq, (SELECT key FROM json_each('${JSON.stringify(UNITS)}') WHERE value = b.unit), ${minor}, b.remaining_minor - ${minor} * n.i)),
-       'open', ${createdAtMs}, ${expiresAtMs} + ${intervalMs} * (n.i - 1), 'hash', '${onExpiry}'
+       'open', ${createdAtMs}, ${expiresAtMs} + ${intervalMs} * (n.i - 1), 'hash', ${Number(onExpiry === "charge")}
      ${each}`;
   const entries = `INSERT INTO credit_ledger (
        account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq, kind, written_by, reservation_number,

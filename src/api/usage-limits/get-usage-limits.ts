@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { readMemberLimits, readUserLimits } from "../../books/limits/user-limits.ts";
+import { readUserLimits } from "../../books/limits/read-user-limits.ts";
 import { userId } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { words } from "../../lib/words.ts";
@@ -28,12 +28,10 @@ export default operation({
     returns: "The limits.",
     example: () => ({ output: { limits: [userLimit] } }),
   }),
-  handler: async (ctx, { query }, { endUserId }) => {
-    const limits = await readUserLimits(ctx, query);
-    const memberId = endUserId();
-    // A member reads its own limits, not the payer's (ME5). The first read has verified the token.
-    return memberId === undefined || memberId === query.userId
-      ? limits
-      : readMemberLimits(ctx, { userId: query.userId, memberId });
-  },
+  handler: (ctx, { query: { userId, memberId } }, { endUserId, claimedIds }) =>
+    readUserLimits(ctx, userId, memberId === undefined ? claimedIds() : [memberId], () => {
+      const endUser = endUserId() ?? userId;
+      // A member reads its own limits, not the payer's (ME5).
+      return endUser === userId ? { memberId: memberId ?? null, isPayer: true } : { memberId: endUser, isPayer: false };
+    }),
 });

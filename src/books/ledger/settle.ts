@@ -1,9 +1,10 @@
 import type { Minor } from "../../db/schema.ts";
 import type { PayingRow, SpendableBalance } from "./balance.ts";
 import { burnDown, type Payment } from "./burn-down.ts";
-import type { Charge, DueHold, Ending, Hold } from "./hold.ts";
+import type { Charge, DueHold, Hold } from "./hold.ts";
 import type { NewEntry } from "./insert-entries.ts";
 import { payersOfHold } from "./payers.ts";
+import type { Ending } from "./settle-reservations.ts";
 
 /** A change of one balance, relative to the amount that it has. */
 export interface BalanceChange {

@@ -9,11 +9,12 @@ import { LEGS_MAX } from "./burn-down.ts";
 import { keptJson } from "./counters.ts";
 import { debitsOfLegs, debitsOfPayment, lastEventOf, placeOfEvent, sumsAtDebits } from "./debits.ts";
 import { fingerprintCharge } from "./decision.ts";
-import { guardOwed, guardReturned, type Hold, settleReservations } from "./hold.ts";
+import type { Hold } from "./hold.ts";
 import { type CreditMovement, insertEntries, type NewEntry } from "./insert-entries.ts";
 import { type LedgerMessage, reservationExpired, usageRecorded } from "./messages.ts";
 import { lowerOwed } from "./owed.ts";
 import type { SettledHold, Settlement } from "./settle.ts";
+import { guardOwed, guardReturned, settleReservations } from "./settle-reservations.ts";
 
 /** A statement's JSON must stay far below the 2 MB that D1 takes. */
 const HOLDS_A_STATEMENT_MAX = 200;

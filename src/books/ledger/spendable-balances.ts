@@ -13,7 +13,8 @@ import {
 import { creditBalances, creditLedger, type Minor, reservations } from "../../db/schema.ts";
 import { accountQuery } from "./account.ts";
 import { BALANCE_FIELDS, FIXED_FIELDS, PAYING_FIELDS, PRESENTED_FIELDS } from "./balance.ts";
-import { dueFields, isDue } from "./hold.ts";
+import { dueFields } from "./due-holds.ts";
+import { isDue } from "./hold.ts";
 import { eachLeg, isBalanceOfLeg, storedLeg } from "./stored-legs.ts";
 import { back, isLastOf, walkBack } from "./walk-back.ts";
 

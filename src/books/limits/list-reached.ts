@@ -12,7 +12,7 @@ import {
   limitOf,
   presentUserLimit,
   type UserLimitOutput,
-} from "./user-limits.ts";
+} from "./read-user-limits.ts";
 
 /** A user who has used all of a limit in its current window. */
 export type UserAtLimit = UserLimitOutput & { readonly userId: string };

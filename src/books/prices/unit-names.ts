@@ -24,7 +24,8 @@ const selectUnitNames = query((value: ValueOf<UnitNamesKey>) =>
   drizzle.select(fields(environments, "unitNames")).from(environments).where(ofNamedEnvironment(value)),
 );
 
-const readNames = (stored: string | null | undefined): UnitNames => ({
+/** Reads the names as the environment stores them. */
+export const readStoredNames = (stored: string | null | undefined): UnitNames => ({
   names: JSON.parse(stored ?? "{}") as UnitNames["names"],
 });
 
@@ -62,20 +63,20 @@ export async function setUnitNames(
     updateNames(values),
     selectUnitNames({ environmentId }),
   ]);
-  return readNames(row?.unitNames);
+  return readStoredNames(row?.unitNames);
 }
 
 /** Returns the names of an environment's units. Throws `not_found`. */
 export async function readUnitNames(root: SystemCtx, appId: string, mode: Mode): Promise<UnitNames> {
   const { id: environmentId } = await requireEnvironment(root, appId, mode);
   const [row] = await all(root.db, selectUnitNames({ environmentId }));
-  return readNames(row?.unitNames);
+  return readStoredNames(row?.unitNames);
 }
 
 /** Returns the names of the units of a key's environment. */
 export async function getUnitNames(ctx: TenantCtx): Promise<UnitNames> {
   const [row] = await all(ctx.db, selectUnitNames({ environmentId: ctx.environment.id }));
-  return readNames(row?.unitNames);
+  return readStoredNames(row?.unitNames);
 }
 
 /** Returns the names of units for several of them. */

@@ -113,8 +113,9 @@ export async function commitReservation(
           }
           const isLate = reservation.state === "expired" || due !== undefined;
           const payers = isLate ? spendableOf(account) : payersOfCommit(account.balances, hold, account.nowMs);
-          const { properties, occurredAt } = input;
-          const { event, memberId } = reservation;
+          const { event, memberId, memberNumber } = reservation;
+          // The texts of a member who was erased since are not kept (ME6).
+          const properties = memberId === null && memberNumber !== null ? undefined : input.properties;
           const model = input.model ?? reservation.model;
           const named = { event, model: model ?? undefined };
           const priced = prices.price({ ...named, ...sent }, prices.pinned(account, reservation.priceVersion));
@@ -127,7 +128,7 @@ export async function commitReservation(
           }
           // Limits never reject usage that has already happened (Q4).
           const counts = countUsage(account, usage, false);
-          const described = { eventId, memberId, event, model, properties, occurredAt };
+          const described = { eventId, memberId, event, model, properties, occurredAt: input.occurredAt };
           const newEvent = { ...priced, ...described, reservationId, payment, counts };
           if (isLate) {
             return writeEvent(ctx, account, newEvent, fingerprint, {

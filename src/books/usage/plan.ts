@@ -13,14 +13,15 @@ import { inSpendingOrder, type PayingRow, type SpendableBalance, statusOf } from
 import { burnDown, LEGS_MAX, spendingOrder, type Usage } from "../ledger/burn-down.ts";
 import { counterKey } from "../ledger/counters.ts";
 import type { Debit, PlannedPayment } from "../ledger/debits.ts";
+import { inOrderOfEnds, readDueHold } from "../ledger/due-holds.ts";
 import { readDuePeriods, selectDuePeriods } from "../ledger/due-periods.ts";
-import { type DueHold, inOrderOfEnds, readDueHold } from "../ledger/hold.ts";
+import type { DueHold } from "../ledger/hold.ts";
 import { spendableBalances } from "../ledger/payers.ts";
 import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import { apply, changesOfHolds, settle } from "../ledger/settle.ts";
 import { selectDueLegs, selectNewestUnspendable, selectPayingOrChargeable } from "../ledger/spendable-balances.ts";
 import { rejectingLimits, type UsageOfMember } from "../limits/count-usage.ts";
-import { counterOf, limitOf, selectUserLimits, type UserLimitRow } from "../limits/user-limits.ts";
+import { counterOf, limitOf, selectUserLimits, type UserLimitRow } from "../limits/read-user-limits.ts";
 import { type PricedUsage, type Prices, withPrices } from "../prices/prices-in-force.ts";
 import { announceMissingPrices } from "./announce-missing-prices.ts";
 
@@ -213,7 +214,7 @@ async function planPriced(ctx: TenantCtx, sent: PlanInput, prices: Prices): Prom
     selectPayingOrChargeable(ctx, user, { nowMs }),
     selectNewestUnspendable(ctx, user, { nowMs }),
     selectDueLegs(ctx, user, { nowMs }),
-    selectUserLimits(ctx, sent.userId, sent.memberId),
+    selectUserLimits(ctx, sent.userId, sent.memberId == null ? [] : [sent.memberId]),
     selectDuePeriods(ctx, user, { nowMs }),
     ...prices.select([sent], nowMs),
   ]);

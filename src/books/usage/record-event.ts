@@ -100,7 +100,9 @@ function decideEvent(
     return replay(answerEventRepeat(input.eventId, stored, fingerprint, sent));
   }
   const memberId = memberOfUsage(account.members, input.memberId, input.onShortage === "partial");
-  const priced = { ...input, memberId, ...prices.priceEvent(account, input) };
+  // The texts of an erased member are not kept (ME6).
+  const properties = memberId === null && input.memberId !== undefined ? undefined : input.properties;
+  const priced = { ...input, memberId, properties, ...prices.priceEvent(account, input) };
   const counts = countUsage(account, priced, input.onShortage === "reject");
   const payment = burnDown(balances, priced);
   if (payment.uncovered !== null && input.onShortage === "reject") {

@@ -1,5 +1,5 @@
 import { and, desc, eq, gt, lte, not, type SQL, sql } from "drizzle-orm";
-import { alias } from "drizzle-orm/sqlite-core";
+import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { asInteger, computed, drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
 import { accounts, priceLists, reservations, usageEvents } from "../../db/schema.ts";
 import { all, type Statement } from "../../db/sql.ts";
@@ -15,11 +15,11 @@ import {
   presentLeg,
   type ReservationRow,
   readLegs,
-  seqOfSettlingEvent,
   settlementFields,
   willBeCharged,
 } from "../ledger/hold.ts";
 import { memberIdOf, namedMemberOf } from "../ledger/payer-members.ts";
+import { seqOfSettlingEvent } from "../ledger/settle-reservations.ts";
 import { legsField, SHOWN_LEG_BYTES_MAX, shownLegs } from "../ledger/stored-legs.ts";
 import { isPinnedAndUnknown, type PinnedVersion, pinnedVersionFields } from "../prices/price-versions.ts";
 import type { AmountOfBalance } from "./describe-events.ts";
@@ -66,7 +66,15 @@ export const ofReservationKey = (value: ValueOf<ReservationKey>) =>
 const settleableFields = () => ({
   ...fields(reservations, "id", "reservationNumber", "event", "model", "state"),
   ...legsField(),
-  ...fields(reservations, "createdAtMs", "expiresAtMs", "settledEventSeq", "requestHash", "priceVersion"),
+  ...fields(
+    reservations,
+    "createdAtMs",
+    "expiresAtMs",
+    "settledEventSeq",
+    "requestHash",
+    "priceVersion",
+    "memberNumber",
+  ),
   ...settlementFields(),
   ...computed({ memberId: namedMemberOf(reservations) }),
 });
@@ -283,6 +291,12 @@ function numbersOf(value: ValueOf<ReservationsPage>, account: SQL, index: SQL, c
 
 type SettledStatus = Exclude<ReservationStatus, "open">;
 
+const SETTLED_INDEXES = {
+  committed: { name: sql`reservations_committed`, condition: (state: SQLiteColumn) => sql`${state} = 'committed'` },
+  released: { name: sql`reservations_released`, condition: (state: SQLiteColumn) => sql`${state} = 'released'` },
+  expired: { name: sql`reservations_expired`, condition: (state: SQLiteColumn) => sql`${state} = 'expired'` },
+} as const;
+
 /** Returns the queries for the reservations of a status. A due reservation has the status that its settlement will give it. */
 function numbersByStatus(status: ReservationStatus | "all", value: ValueOf<ReservationsPage>, account: SQL): SQL[] {
   const { state, expiresAtMs } = reservations;
@@ -290,7 +304,7 @@ function numbersByStatus(status: ReservationStatus | "all", value: ValueOf<Reser
   const open = (condition?: SQL) =>
     numbersOf(value, account, sql`reservations_open`, and(sql`${state} = 'open'`, condition));
   const settled = (status: SettledStatus) =>
-    numbersOf(value, account, sql`reservations_settled`, and(sql`${state} <> 'open'`, eq(state, status)));
+    numbersOf(value, account, SETTLED_INDEXES[status].name, SETTLED_INDEXES[status].condition(state));
   const isDue = lte(expiresAtMs, value("nowMs"));
   switch (status) {
     case "open":

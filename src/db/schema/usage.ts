@@ -103,9 +103,10 @@ export const reservations = sqliteTable(
     /** As in `usage_events`. */
     memberNumber: integer("member_number"),
     /** Whether the held credits are returned or charged when the reservation expires. */
+    isCharged: integer("is_charged").notNull().default(0),
     onExpiry: text("on_expiry", { enum: ["return", "charge"] })
       .notNull()
-      .default("return"),
+      .generatedAlwaysAs(sql`iif(is_charged, 'charge', 'return')`, { mode: "virtual" }),
     createdAtMs: integer("created_at_ms").notNull(),
     expiresAtMs: integer("expires_at_ms").notNull(),
     settledAtMs: integer("settled_at_ms"),
@@ -119,11 +120,13 @@ export const reservations = sqliteTable(
     uniqueIndex("reservations_id").on(t.environmentId, t.id),
     // The indexes are partial: a reservation is in one of them, so that a hold writes only one.
     index("reservations_open").on(t.accountId, t.expiresAtMs, t.reservationNumber).where(sql`state = 'open'`),
-    index("reservations_settled").on(t.accountId, t.state, t.reservationNumber).where(sql`state <> 'open'`),
+    index("reservations_committed").on(t.accountId, t.reservationNumber).where(sql`state = 'committed'`),
+    index("reservations_released").on(t.accountId, t.reservationNumber).where(sql`state = 'released'`),
+    index("reservations_expired").on(t.accountId, t.reservationNumber).where(sql`state = 'expired'`),
     // For the erasure of a member.
     index("reservations_member").on(t.accountId, t.memberNumber).where(sql`member_number IS NOT NULL`),
     check("reservations_member_known", sql`${t.memberNumber} > 0`),
-    check("reservations_on_expiry", sql`${t.onExpiry} IN ('return', 'charge')`),
+    check("reservations_on_expiry", sql`${t.isCharged} IN (0, 1)`),
     check("reservations_state", sql`${t.state} IN ('open', 'committed', 'released', 'expired')`),
   ],
 );
@@ -142,7 +145,7 @@ const usageSums = () => ({
   /** The operator's own costs, in cents (PR8). */
   costHigh: integer("cost_high").notNull().default(0),
   costLow: integer("cost_low").notNull().default(0),
-  /** What balances in cents paid of the events (PR8). Credits of other units are no money. */
+  /** The amount that balances in cents paid of the events (PR8). Credits of other units are no money. */
   debitedHigh: integer("debited_high").notNull().default(0),
   debitedLow: integer("debited_low").notNull().default(0),
   /** How many of the events have no cost. */

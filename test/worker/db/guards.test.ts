@@ -837,13 +837,9 @@ const attacks: Readonly<Record<string, Attack>> = {
 
   reservations_frozen: {
     says: "reservations_frozen",
-    sql: [
-      "legs = '[]'",
-      `account_id = ${OTHER}`,
-      "reservation_number = 9",
-      "quantities = '{}'",
-      "on_expiry = 'charge'",
-    ].map((set) => `UPDATE reservations SET ${set} WHERE id = 'res_w'`),
+    sql: ["legs = '[]'", `account_id = ${OTHER}`, "reservation_number = 9", "quantities = '{}'", "is_charged = 1"].map(
+      (set) => `UPDATE reservations SET ${set} WHERE id = 'res_w'`,
+    ),
   },
   ...namesErased(
     "reservations",
@@ -1346,7 +1342,7 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   payment_grants_taken: "UPDATE payment_grants SET clawed_back_minor = -1",
   payment_grants_flags: "UPDATE payment_grants SET is_revoked = 2",
   reservations_state: reservation({ id: "res_new", reservation_number: 2, state: "lost" }),
-  reservations_on_expiry: reservation({ id: "res_new", reservation_number: 2, on_expiry: "keep" }),
+  reservations_on_expiry: reservation({ id: "res_new", reservation_number: 2, is_charged: 2 }),
   distinct_ids_claimed_by_another: ["DROP TRIGGER distinct_ids_no_circle", claim("c", "c", 1)],
   distinct_ids_deleted_count: "UPDATE distinct_ids SET deleted_count = 1 WHERE distinct_id = 'c'",
   distinct_ids_replaced_count: "UPDATE distinct_ids SET replaced_count = 1 WHERE distinct_id = 'c'",

@@ -211,10 +211,10 @@ describe("more due holds than one read returns", () => {
     await env.DB.batch([
       env.DB.prepare(
         `INSERT INTO reservations (environment_id, id, account_id, reservation_number, event, quantities, legs, state, created_at_ms, expires_at_ms,
-           request_hash, on_expiry)
+           request_hash, is_charged)
          WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})
          SELECT a.environment_id, printf('res_due_%06d_', i) || a.id, a.id, i, 'chat', '{"tokens":0}', '[' || replace(hex(zeroblob(${bytes / 2 - 1})), '0', ' ') || ']', 'open', 1, i, 'hash',
-           iif(i % 2, 'return', 'charge')
+           i % 2 = 0
          FROM n CROSS JOIN accounts AS a WHERE a.environment_id = ? AND a.user_id = 'u'`,
       ).bind(w.account.environmentId),
     ]);

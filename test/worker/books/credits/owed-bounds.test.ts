@@ -153,9 +153,9 @@ describe("due holds of one balance that owes a refund", () => {
       env.DB.prepare(
         `WITH RECURSIVE n (i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
          INSERT INTO reservations (environment_id, id, account_id, reservation_number, event, quantities, legs, state, created_at_ms, expires_at_ms,
-           request_hash, on_expiry, created_at_seq)
+           request_hash, is_charged, created_at_seq)
          SELECT environment_id, 'res_more_' || i, account_id, 1 + i, event, quantities, legs, state, created_at_ms, expires_at_ms + i - 2,
-           request_hash, on_expiry, created_at_seq + i - 2
+           request_hash, is_charged, created_at_seq + i - 2
          FROM reservations CROSS JOIN n WHERE i <= ${count} AND id = 'res_1' AND environment_id = ?`,
       ).bind(count, w.app.environments.live.id),
     ]);

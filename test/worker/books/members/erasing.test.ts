@@ -64,13 +64,20 @@ describe("an erasure of a member", () => {
       status: 409,
       body: { error: { code: "person_erased", details: { field: "memberId" } } },
     });
-    const happened = await event(1, { eventId: "late", memberId: "MARK-ada", onShortage: "partial" });
+    const texts = { properties: { name: "MARK-late" } };
+    const late = { eventId: "late", memberId: "MARK-ada", onShortage: "partial", ...texts };
+    const happened = await event(1, late);
     expect(happened.status).toBe(200);
-    expect((await callOk("GET", "/usage/events?eventId=late")).memberId).toBeNull();
+    expect((await event(1, late)).headers.get("idempotent-replayed")).toBe("true");
+    expect(await callOk("GET", "/usage/events?eventId=late")).toMatchObject({ memberId: null, properties: null });
     const again = await event(1, { eventId: "e-ada", memberId: "MARK-ada", properties: { name: "MARK-property" } });
     expect(again.headers.get("idempotent-replayed")).toBe("true");
-    expect((await commit(held, 2, { eventId: "committed" })).status).toBe(200);
-    expect((await callOk("GET", "/usage/events?eventId=committed")).memberId).toBeNull();
+    expect((await commit(held, 2, { eventId: "committed", ...texts })).status).toBe(200);
+    expect(await callOk("GET", "/usage/events?eventId=committed")).toMatchObject({ memberId: null, properties: null });
+    expect(await textsOf(world)).not.toContain("MARK");
+    const { downloadUrl } = await callOk("POST", "/export-person", { distinctId: "u" });
+    const { pathname, search } = new URL(downloadUrl);
+    expect(JSON.stringify((await world.call("GET", `${pathname}${search}`)).body)).not.toContain("MARK");
     expect((await callOk("GET", "/credits/verify?userId=u")).isSound).toBe(true);
   });
 });

@@ -1,9 +1,11 @@
 import { env } from "cloudflare:workers";
 import { SignJWT } from "jose";
 import { describe, expect, it } from "vitest";
+import { countingD1 } from "../../../support/counting-d1.ts";
 import { END_USER_SECRET, END_USER_SETTING } from "../../../support/end-user-setting.ts";
 import { limitsWorld } from "../../../support/limits.ts";
 import { APPS } from "../../../support/paths.ts";
+import type { Bindings } from "../../../support/world.ts";
 
 type World = Awaited<ReturnType<typeof limitsWorld>>;
 
@@ -13,20 +15,22 @@ const setSetting = ({ app, call }: World, setting: object) =>
   call("PUT", `${APPS}/${app.appId}/end-user-auth`, { key: env.ADMIN_TOKEN, body: { mode: "live", setting } });
 
 /** A team "org:t1" with a balance, a limit for itself and one for each member, of which "ada" used 3. */
-async function teamWorld(setting: object = SETTING) {
-  const world = await limitsWorld({ limits: [{ name: "Team" }, { name: "Each", per: "member", amount: 5 }] });
+async function teamWorld(setting: object = SETTING, bindings: Bindings = {}) {
+  const limits = [{ name: "Team" }, { name: "Each", per: "member", amount: 5 }];
+  const world = await limitsWorld({ limits, bindings });
   expect((await setSetting(world, setting)).status).toBe(200);
   await world.grant("org:t1");
   await world.use(3, { userId: "org:t1", memberId: "ada" });
   const seconds = Math.floor(world.clock.ms / 1_000);
-  const ask = async (path: string, claims: Readonly<Record<string, unknown>>) => {
-    const all = { exp: seconds + 600, iat: seconds, sub: "ada", ...claims };
-    const token = await new SignJWT(all)
+  const token = (claims: Readonly<Record<string, unknown>>) =>
+    new SignJWT({ exp: seconds + 600, iat: seconds, ...claims, sub: `${claims.sub ?? "ada"}` })
       .setProtectedHeader({ alg: "HS256" })
       .sign(new TextEncoder().encode(END_USER_SECRET));
-    return world.call("GET", `/api/v1${path}`, { key: world.app.keys.pk_live, headers: { "x-user-token": token } });
+  const ask = async (path: string, claims: Readonly<Record<string, unknown>>) => {
+    const headers = { "x-user-token": await token(claims) };
+    return world.call("GET", `/api/v1${path}`, { key: world.app.keys.pk_live, headers });
   };
-  return { ...world, ask, seconds };
+  return { ...world, ask, token, seconds };
 }
 
 describe("a member's token", () => {
@@ -62,6 +66,41 @@ describe("a member's token", () => {
       ]);
     }
     expect((await ask("/credits?userId=org:t1&asOf=2026-01-15T12:00:00Z", claims)).status).toBe(403);
+  });
+
+  it("reads its limits in one trip, and no more than 30 rows, also for the first time in an isolate", async () => {
+    const { d1, spent } = countingD1(env.DB);
+    const { ask, use, call, app, token } = await teamWorld(SETTING, { DB: d1 });
+    await use(1, { userId: "org:t1", memberId: "t1" });
+    await use(1, { userId: "ada", onShortage: "partial" });
+    for (const [userId, shown] of [
+      ["org:t1", [["Each", "ada", 3]]],
+      ["ada", [["Team", undefined, 1]]],
+    ] as const) {
+      for (let times = 0; times < 2; times++) {
+        spent();
+        const { limits } = (await ask(`/usage/limits?userId=${userId}`, { o: { id: "t1" } })).body;
+        expect(limits.map(({ name, memberId, used }: Record<string, unknown>) => [name, memberId, used])).toEqual(
+          shown,
+        );
+        const { roundTrips, rowsRead } = spent();
+        expect([userId, roundTrips]).toEqual([userId, 1]);
+        expect(rowsRead).toBeLessThanOrEqual(30);
+      }
+    }
+    const headers = { "x-user-token": await token({ o: { id: "t1" }, sub: "carl" }) };
+    const limits = `/api/v1/usage/limits?userId=org:t1`;
+    expect((await call("GET", limits, { key: app.keys.pk_live, headers })).body.limits).toMatchObject([
+      { name: "Each", memberId: "carl", used: 0 },
+    ]);
+  });
+
+  it("with more texts than are looked up beforehand reads the same limits in a second trip", async () => {
+    const { ask } = await teamWorld();
+    const many = Object.fromEntries(Array.from({ length: 60 }, (_, n) => [`claim${n}`, `text ${n}`]));
+    const claims = { ...many, o: { id: "t1" }, sub: undefined };
+    const { limits } = (await ask("/usage/limits?userId=org:t1", { ...claims, sub: "ada" })).body;
+    expect(limits).toMatchObject([{ name: "Each", memberId: "ada", used: 3 }]);
   });
 
   it("names payers by a text or a list of at most 20, and in any other form none", async () => {

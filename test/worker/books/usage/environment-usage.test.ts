@@ -54,7 +54,7 @@ async function makeWorld(bindings: Bindings = {}, app?: TestApp) {
 /** Adds the sums of all users together, as the cron does. */
 const addTotalsOfDays = (environmentId: number) =>
   env.DB.prepare(
-    `INSERT INTO usage_totals SELECT environment_id, day, event, model, sum(events), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, sum(events), NULL
+    `INSERT INTO usage_totals SELECT environment_id, day, event, model, sum(events), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, sum(events), NULL
      FROM usage_days WHERE environment_id = ? GROUP BY 1, 2, 3, 4`,
   )
     .bind(environmentId)
@@ -330,7 +330,7 @@ describe("the usage of an environment is rejected", () => {
     await env.DB.prepare(
       `WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ${SUMS_MAX})
        INSERT INTO usage_days
-       SELECT environment_id, 20454 + i / ${SUMS_MAX / 4}, id, 'e' || (i % ${SUMS_MAX / 4}), '', 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, NULL
+       SELECT environment_id, 20454 + i / ${SUMS_MAX / 4}, id, 'e' || (i % ${SUMS_MAX / 4}), '', 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, NULL
        FROM n, accounts WHERE environment_id = ?`,
     )
       .bind(live.id)
@@ -359,7 +359,7 @@ describe("the usage of an environment is rejected", () => {
     const { id } = app.environments.live;
     await env.DB.prepare(
       `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10001)
-       INSERT INTO usage_days SELECT CAST(? AS INTEGER), 20454 + (i % 2), -1, 'event ' || i, '', 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, NULL FROM n`,
+       INSERT INTO usage_days SELECT CAST(? AS INTEGER), 20454 + (i % 2), -1, 'event ' || i, '', 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, NULL FROM n`,
     )
       .bind(id)
       .run();

@@ -22,9 +22,9 @@ async function longWorld() {
   await env.DB.batch([
     env.DB.prepare(
       `${numbers} INSERT INTO reservations (environment_id, id, account_id, reservation_number, event, quantities, legs, state, created_at_ms,
-         expires_at_ms, request_hash, on_expiry, created_at_seq)
+         expires_at_ms, request_hash, is_charged, created_at_seq)
        SELECT environment_id, 'res_' || i, account_id, 1 + i, event, quantities, ${repeated("legs", 5_200)}, state,
-         created_at_ms + i, expires_at_ms + i, request_hash, on_expiry, created_at_seq
+         created_at_ms + i, expires_at_ms + i, request_hash, is_charged, created_at_seq
        FROM reservations CROSS JOIN n WHERE id = 'res_0' AND environment_id = ?`,
     ).bind(w.app.environments.live.id),
     env.DB.prepare(
