@@ -9,10 +9,11 @@ import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { Facts } from "./components.tsx";
 import { Confirm, formFields, redirectAfter, requireReason, warnAboutAmount } from "./confirm.tsx";
-import { Field, Hidden, LongText } from "./fields.tsx";
+import { Field, LongText } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
+import { FormCard } from "./form-card.tsx";
 import { amountText, queryString, signed, timeText } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { userPath } from "./links.tsx";
 import { UnitAmount, UnitName, unitText } from "./unit-amount.tsx";
 
@@ -21,26 +22,23 @@ async function adjustForm(c: Context<DashboardEnv>, form: Form, rejection?: Purs
   return page(
     c,
     { title: "Adjust balance", section: "users", rejection },
-    <form method="get" action={pathIn(c, "users/adjust/confirm")} class="card">
-      <Hidden fields={{ userId, balanceId, adjustmentId: form.adjustmentId ?? c.var.root.newId("adj_") }} />
-      <p>
-        {packName} of {userId}: <UnitAmount of={remaining} unit={unit} /> remaining.
-      </p>
-      <div class="row">
-        <Field
-          label="Amount to add (negative to deduct)"
-          name="delta"
-          value={form.delta}
-          required
-          placeholder="-10"
-          rejection={rejection}
-        />
-      </div>
-      <LongText label="Reason (kept in the ledger)" name="note" value={form.note} required rejection={rejection} />
-      <p>
-        <button type="submit">Continue</button>
-      </p>
-    </form>,
+    <FormCard
+      c={c}
+      method="get"
+      action="users/adjust/confirm"
+      about={
+        <>
+          {packName} of {userId}: <UnitAmount of={remaining} unit={unit} /> remaining.
+        </>
+      }
+      form={form}
+      rejection={rejection}
+      hidden={{ userId, balanceId, adjustmentId: form.adjustmentId ?? c.var.root.newId("adj_") }}
+      button="Continue"
+    >
+      <Field label="Amount to add (negative to deduct)" name="delta" required placeholder="-10" />
+      <LongText label="Reason (kept in the ledger)" name="note" required />
+    </FormCard>,
   );
 }
 

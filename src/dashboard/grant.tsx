@@ -8,7 +8,7 @@ import { invalid, type PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { Facts, type ShownFact } from "./components.tsx";
 import { Confirm, formFields, redirectAfter, requireReason, warnAboutAmount, warnAboutId } from "./confirm.tsx";
-import { Choice, Field, Hidden, LongText } from "./fields.tsx";
+import { Choice, Field, LongText } from "./fields.tsx";
 import {
   catchRejection,
   createDashboardRoutes,
@@ -19,12 +19,14 @@ import {
   textField,
   timeField,
 } from "./form.ts";
+import { FormCard } from "./form-card.tsx";
 import { amountText, queryString, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { userPath } from "./links.tsx";
 import { SHOWN_PACKS_MAX } from "./packs.tsx";
 import { AmountList, useUnits } from "./unit-amount.tsx";
 
+const EXPIRIES = [["default", "pack default"], "never", ["at", "at the time given"]] as const;
 const GRANT_SOURCES = ["manual", "grant", "purchase", "refund"] as const;
 
 /** Returns the packs that can be granted. */
@@ -34,33 +36,23 @@ export async function listOfferedPacks({ var: { ctx, root } }: Context<Dashboard
 }
 
 interface GrantFieldsProps {
-  readonly form: Form;
   readonly packs: readonly PackOutput[];
-  readonly rejection: PurserError | undefined;
   readonly quantityHint?: string;
 }
 
-/** Shows the fields of every form that grants: the user, the pack and the quantity. */
-export const GrantFields = ({ form, packs, rejection, quantityHint }: GrantFieldsProps) => (
+/** The fields of every form that grants: the user, the pack and the quantity. */
+export const GrantFields = ({ packs, quantityHint }: GrantFieldsProps) => (
   <>
-    <Field label="User id" name="userId" value={form.userId} required rejection={rejection} />
+    <Field label="User id" name="userId" />
     <Choice
       label="Pack"
       name="packId"
-      value={form.packId}
       options={packs.map(({ packId, packName, items, unit }) => [
         packId,
         items.length === 0 ? `${packName} (any quantity of ${unit})` : packName,
       ])}
-      rejection={rejection}
     />
-    <Field
-      label="Quantity"
-      name="quantity"
-      value={form.quantity}
-      hint={quantityHint ?? "only for packs without items"}
-      rejection={rejection}
-    />
+    <Field label="Quantity" name="quantity" hint={quantityHint ?? "only for packs without items"} />
   </>
 );
 
@@ -71,44 +63,23 @@ async function grantForm(c: Context<DashboardEnv>, form: Form, rejection?: Purse
   return page(
     c,
     { title: "Grant credits", section: "users", rejection },
-    <form method="get" action={pathIn(c, "users/grant/confirm")} class="card">
-      {/* Submitting the same confirmation twice grants once. */}
-      <Hidden fields={{ ref: form.ref ?? root.newId("dashboard:") }} />
-      <div class="row">
-        <GrantFields form={form} packs={offered} rejection={rejection} />
-      </div>
-      <div class="row">
-        <Choice
-          label="Expires"
-          name="expiry"
-          value={form.expiry ?? "default"}
-          options={[
-            ["default", "pack default"],
-            ["never", "never"],
-            ["at", "at the time given"],
-          ]}
-        />
-        <Field
-          label="Time (UTC)"
-          name="expiresAt"
-          type="datetime-local"
-          value={form.expiresAt}
-          step="1"
-          rejection={rejection}
-        />
-        <Choice
-          label="Source"
-          name="source"
-          value={form.source ?? "manual"}
-          options={GRANT_SOURCES.map((source) => [source, source] as const)}
-          rejection={rejection}
-        />
-      </div>
-      <LongText label="Reason (kept in the ledger)" name="notes" value={form.notes} required rejection={rejection} />
-      <p>
-        <button type="submit">Continue</button>
-      </p>
-    </form>,
+    <FormCard
+      c={c}
+      method="get"
+      action="users/grant/confirm"
+      form={{ expiry: "default", source: "manual", ...form }}
+      rejection={rejection}
+      schema={grantInput}
+      // Submitting the same confirmation twice grants once.
+      hidden={{ ref: form.ref ?? root.newId("dashboard:") }}
+      button="Continue"
+    >
+      <GrantFields packs={offered} />
+      <Choice label="Expires" name="expiry" options={EXPIRIES} />
+      <Field label="Time (UTC)" name="expiresAt" type="datetime-local" step="1" />
+      <Choice label="Source" name="source" options={GRANT_SOURCES} />
+      <LongText label="Reason (kept in the ledger)" name="notes" required />
+    </FormCard>,
   );
 }
 

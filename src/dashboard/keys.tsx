@@ -112,14 +112,14 @@ async function keysPage(c: Context<DashboardEnv>, { form = {}, test, rejection }
       <FormCard
         c={c}
         action="keys"
-        title="New key"
+        title="Create a key"
         about="A relay key is for a server that forwards other people's data: a reverse proxy, a customer-data platform, a server that takes ids from requests. It only sends analytics. Purser trusts these data no more than those of a page."
         form={form}
         rejection={rejection}
         once
         button="Create key"
       >
-        <Choice label="Kind" name="kind" options={KIND_CHOICES} />
+        <Choice label="New key" name="kind" options={KIND_CHOICES} />
         <Field label="Name (optional)" name="name" placeholder="Backend" />
       </FormCard>
       <TokenSetting c={c} setting={setting} form={form} rejection={rejection} />

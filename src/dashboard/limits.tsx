@@ -6,9 +6,10 @@ import { type AnalyticsLimit, analyticsDefaults, type ReachedLimit } from "../pe
 import { Meter } from "./chart.tsx";
 import { numberHead, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, numberField, parseForm } from "./form.ts";
+import { createDashboardRoutes, type DashboardEnv, numberField, parseForm } from "./form.ts";
+import { FormCard, submit } from "./form-card.tsx";
 import { amountText, timeText } from "./format.tsx";
-import { FormToken, page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 
 const NAMES: Readonly<Record<ReachedLimit, string>> = {
   eventsADay: "Events a day",
@@ -31,6 +32,12 @@ async function limitsPage(c: Context<DashboardEnv>, rejection?: PurserError) {
     eventsADayOfOneId: today.eventsOfOneId,
     bytesADayOfOneId: today.bytesOfOneId,
   };
+  const stored = Object.fromEntries(
+    LIMITS.filter((limit) => analytics[limit] !== analyticsDefaults[limit]).map((limit) => [
+      limit,
+      amountText(analytics[limit]),
+    ]),
+  );
   const notice = c.req.query("notice") === "set" ? "Limits saved. They take effect now." : undefined;
   return page(
     c,
@@ -72,26 +79,24 @@ async function limitsPage(c: Context<DashboardEnv>, rejection?: PurserError) {
           ))}
         </ul>
       </section>
-      <form method="post" action={pathIn(c, "limits")} class="card">
-        <h2>Set limits</h2>
-        <p class="soft">An empty field means the default. Ordinary clients never reach the defaults.</p>
-        <FormToken c={c} />
-        <div class="row">
-          {LIMITS.map((limit) => (
-            <Field
-              label={NAMES[limit]}
-              name={limit}
-              value={
-                c.var.form[limit] ?? (analytics[limit] === analyticsDefaults[limit] ? "" : amountText(analytics[limit]))
-              }
-              rejection={rejection}
-              param={`analytics.${limit}`}
-              placeholder={amountText(analyticsDefaults[limit])}
-            />
-          ))}
-          <button type="submit">Save limits</button>
-        </div>
-      </form>
+      <FormCard
+        c={c}
+        action="limits"
+        title="Set limits"
+        about="An empty field means the default. Ordinary clients never reach the defaults."
+        form={{ ...stored, ...c.var.form }}
+        rejection={rejection}
+        button="Save limits"
+      >
+        {LIMITS.map((limit) => (
+          <Field
+            label={NAMES[limit]}
+            name={limit}
+            param={`analytics.${limit}`}
+            placeholder={amountText(analyticsDefaults[limit])}
+          />
+        ))}
+      </FormCard>
     </>,
   );
 }
@@ -101,14 +106,12 @@ const shareText = (used: number, most: number): string =>
 
 export const limitsRoutes = createDashboardRoutes()
   .get("/limits", (c) => limitsPage(c))
-  .post("/limits", async (c) => {
+  .post("/limits", (c) => {
     const { appId, mode } = c.var.ctx.environment;
-    const done = await catchRejection(async () => {
+    const save = async () => {
       const set = LIMITS.map((limit) => [limit, numberField(c.var.form, limit, `analytics.${limit}`)] as const);
       const analytics = Object.fromEntries(set.filter(([, value]) => value !== undefined));
       return setLimits(c.var.admin, appId, parseForm(setLimitsInput, { mode, analytics }));
-    });
-    return done.rejection === undefined
-      ? c.redirect(pathIn(c, "limits?notice=set"), 303)
-      : limitsPage(c, done.rejection);
+    };
+    return submit(c, save, { to: "limits?notice=set", again: (rejection) => limitsPage(c, rejection) });
   });

@@ -8,7 +8,7 @@ import { iso, parseTimestamp } from "../lib/time.ts";
 import { fromLocalMs } from "../lib/time-zone.ts";
 import { Facts } from "./components.tsx";
 import { Confirm, formFields, redirectAfter, warnAboutId } from "./confirm.tsx";
-import { Choice, Field, Hidden } from "./fields.tsx";
+import { Choice, Field } from "./fields.tsx";
 import {
   catchRejection,
   createDashboardRoutes,
@@ -19,9 +19,10 @@ import {
   textField,
   timeField,
 } from "./form.ts";
+import { FormCard } from "./form-card.tsx";
 import { everyText, queryString } from "./format.tsx";
 import { GrantFields, listOfferedPacks } from "./grant.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { RECURRING_PATH, userPath } from "./links.tsx";
 
 async function newRecurringPage(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
@@ -29,56 +30,29 @@ async function newRecurringPage(c: Context<DashboardEnv>, form: Form, rejection?
   return page(
     c,
     { title: "New recurring grant", section: "users", rejection },
-    <form method="get" action={pathIn(c, `${RECURRING_PATH}/confirm`)} class="card">
-      {/* Submitting the same confirmation twice creates one recurring grant. */}
-      <Hidden fields={{ recurringId: form.recurringId ?? c.var.root.newId("rec_") }} />
-      <div class="row">
-        <GrantFields form={form} packs={packs} rejection={rejection} />
-        <Choice
-          label="Every"
-          name="every"
-          value={form.every ?? "month"}
-          options={everyPeriod.unwrap().options.map((each) => [each, each])}
-          rejection={rejection}
-        />
-      </div>
-      <div class="row">
-        <Field
-          label="First period"
-          name="startsAt"
-          type="datetime-local"
-          value={form.startsAt}
-          hint="in the time zone; empty: now"
-          rejection={rejection}
-        />
-        <Field
-          label="Ends"
-          name="endsAt"
-          type="datetime-local"
-          value={form.endsAt}
-          hint="in the time zone; empty: no end"
-          rejection={rejection}
-        />
-        <Field
-          label="Time zone"
-          name="timeZone"
-          value={form.timeZone}
-          placeholder="Europe/Berlin"
-          hint="empty: UTC"
-          rejection={rejection}
-        />
-        <Field
-          label="Rollover periods"
-          name="rolloverPeriods"
-          value={form.rolloverPeriods ?? "0"}
-          hint="empty: credits expire as the pack says"
-          rejection={rejection}
-        />
-      </div>
-      <p>
-        <button type="submit">Continue</button>
-      </p>
-    </form>,
+    <FormCard
+      c={c}
+      method="get"
+      action={`${RECURRING_PATH}/confirm`}
+      form={{ every: "month", rolloverPeriods: "0", ...form }}
+      rejection={rejection}
+      schema={createRecurringInput}
+      // Submitting the same confirmation twice creates one recurring grant.
+      hidden={{ recurringId: form.recurringId ?? c.var.root.newId("rec_") }}
+      button="Continue"
+    >
+      <GrantFields packs={packs} />
+      <Choice label="Every" name="every" options={everyPeriod.unwrap().options} />
+      <Field label="First period" name="startsAt" type="datetime-local" hint="in the time zone; empty: now" />
+      <Field label="Ends" name="endsAt" type="datetime-local" hint="in the time zone; empty: no end" />
+      <Field label="Time zone" name="timeZone" placeholder="Europe/Berlin" hint="empty: UTC" />
+      <Field
+        label="Rollover periods"
+        name="rolloverPeriods"
+        required={false}
+        hint="empty: credits expire as the pack says"
+      />
+    </FormCard>,
   );
 }
 

@@ -11,6 +11,7 @@ import { Facts, Id, numberHead, type ShownFact, Table } from "./components.tsx";
 import { assertSure, Confirm, formFields, warnAboutAmount, warnAboutId } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
+import { FormCard } from "./form-card.tsx";
 import { amountText, moneyText, queryString, Time } from "./format.tsx";
 import { GrantFields, issuedFacts, listOfferedPacks } from "./grant.tsx";
 import { page } from "./layout.tsx";
@@ -151,19 +152,22 @@ const SettleForm = (props: {
     named.pack !== null && (packId === named.pack || nameKey(packName) === nameKey(named.pack));
   const preselected = { packId: packs.find(isNamed)?.packId ?? "", quantity: named.quantity ?? "" };
   return (
-    <form method="get" action={`${paymentPath(c, payment.paymentKey)}/settle`} class="card">
-      <h2>Grant it by hand</h2>
-      <p class="soft">Later refunds and disputes at Stripe take these credits back.</p>
-      <div class="row">
-        <GrantFields
-          form={{ ...preselected, ...form, userId: form.userId ?? payment.userId ?? "" }}
-          packs={packs}
-          rejection={rejection}
-          quantityHint="the amount, or how many times a pack with items is granted; empty: what Stripe says"
-        />
-        <button type="submit">Continue</button>
-      </div>
-    </form>
+    <FormCard
+      c={c}
+      method="get"
+      action={`${paymentPath(c, payment.paymentKey)}/settle`}
+      title="Grant it by hand"
+      about="Later refunds and disputes at Stripe take these credits back."
+      form={{ ...preselected, ...form, userId: form.userId ?? payment.userId ?? "" }}
+      rejection={rejection}
+      schema={settlePaymentInput}
+      button="Continue"
+    >
+      <GrantFields
+        packs={packs}
+        quantityHint="the amount, or how many times a pack with items is granted; empty: what Stripe says"
+      />
+    </FormCard>
   );
 };
 
