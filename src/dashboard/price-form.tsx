@@ -89,7 +89,16 @@ const Rows = ({ list, rows, blank, rejections }: RowsProps) => {
           field("model", "Model", "all"),
           field("when", "Condition", "input above 200000"),
           ...(list === "rules"
-            ? [<Choice label={`Unit of no. ${index + 1}`} name={name("unit")} value={row.unit} options={UNITS} param={`${at}.unit`} rejection={rejectionOf(rejections, `${at}.unit`)} />]
+            ? [
+                <Choice
+                  label={`Unit of no. ${index + 1}`}
+                  name={name("unit")}
+                  value={row.unit}
+                  options={UNITS}
+                  param={`${at}.unit`}
+                  rejection={rejectionOf(rejections, `${at}.unit`)}
+                />,
+              ]
             : []),
           field("perEvent", "Price of an event"),
           <>
