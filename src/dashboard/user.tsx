@@ -11,6 +11,7 @@ import { isKnownUser } from "../books/credits/users.ts";
 import { readUserLimits } from "../books/limits/read-user-limits.ts";
 import { listRecurring } from "../books/recurring/recurring.ts";
 import { describeEvents } from "../books/usage/describe-events.ts";
+import { listMemberships } from "../books/usage/list-memberships.ts";
 import { type PlanOutput, planUsage } from "../books/usage/plan.ts";
 import { listReservations } from "../books/usage/reservations.ts";
 import { readUserModels } from "../books/usage/usage-figures.ts";
@@ -40,6 +41,7 @@ import { Timeline, timelineBefore } from "./timeline.tsx";
 import { Balances, ByModel, Holds, Totals } from "./user-balances.tsx";
 import { LEDGER_COLUMNS, Ledger } from "./user-ledger.tsx";
 import { UserLimits } from "./user-limits.tsx";
+import { Memberships } from "./user-memberships.tsx";
 import { Plan } from "./user-plan.tsx";
 
 /** Shows the search for users, and for other objects by their id. */
@@ -127,7 +129,7 @@ async function readUser(c: Context<DashboardEnv>, form: Form) {
   const input = readHistory(form);
   const { userId } = input;
   const beforeMs = timelineBefore(form);
-  const [list, totals, usage, forecasts, { reservations }, ledger, { limits }, { recurring }, identities] =
+  const [list, totals, usage, forecasts, { reservations }, ledger, { limits }, { recurring }, identities, memberships] =
     await Promise.all([
       listAllBalances(ctx, userId, SHOWN_BALANCES_MAX),
       readUserTotals(ctx, userId),
@@ -138,6 +140,7 @@ async function readUser(c: Context<DashboardEnv>, form: Form) {
       readUserLimits(ctx, userId),
       listRecurring(ctx, { userId }),
       readIdentities(ctx, [userId]),
+      listMemberships(ctx, userId, ctx.now() - USAGE_DAYS * DAY_MS),
     ]);
   const eventIds = ledger.rows.flatMap(({ eventId }) => (eventId === null ? [] : [eventId]));
   const [events, chart, timeline] = await Promise.all([
@@ -154,6 +157,7 @@ async function readUser(c: Context<DashboardEnv>, form: Form) {
     ledger,
     limits,
     recurring,
+    memberships,
     events,
     chart,
     timeline,
@@ -178,9 +182,9 @@ export async function userPage(c: Context<DashboardEnv>) {
           if (totals.isPartial) throw tooManyToPlan(totals.balances);
           return planUsage(c.var.ctx, parseForm(planInput, userEventFields(form)));
         });
-  const { list, totals, usage, forecasts, reservations, ledger, limits, recurring, events, chart, timeline, identity } =
-    found.result;
-  if (list.balances.length === 0 && ledger.rows.length === 0 && !(await isKnownUser(c.var.ctx, userId))) {
+  const { list, totals, usage, forecasts, reservations, ledger, limits, recurring, memberships, events, chart, timeline, identity } = found.result;
+  const hasNothing = list.balances.length === 0 && ledger.rows.length === 0 && memberships.length === 0;
+  if (hasNothing && !(await isKnownUser(c.var.ctx, userId))) {
     return page(c, { title: "Users", section: "users" }, <Unknown c={c} userId={userId} />);
   }
   const tabs: readonly Tab[] = [
@@ -205,6 +209,7 @@ export async function userPage(c: Context<DashboardEnv>) {
         <>
           <ByModel usage={usage} />
           <UserLimits c={c} userId={userId} limits={limits} />
+          <Memberships c={c} memberships={memberships} days={USAGE_DAYS} />
           <Plan c={c} form={form} list={list} plan={answer?.result} rejection={answer?.rejection} />
         </>
       ),

@@ -143,7 +143,7 @@ export interface LimitsReader {
 }
 
 /** Returns each limit once, with the counter of the user, or for a limit per member with the member's. */
-function limitsOfLimitsReader(rows: readonly UserLimitRow[], { memberId, isPayer }: LimitsReader, nowMs: number) {
+export function limitsOfReader(rows: readonly UserLimitRow[], { memberId, isPayer }: LimitsReader, nowMs: number) {
   return [...Map.groupBy(rows, ({ id }) => id).values()].flatMap((ofLimit): UserLimitOutput[] => {
     const [first] = ofLimit;
     if (first === undefined || (first.per === "user" ? !isPayer : memberId === null)) return [];
@@ -168,5 +168,5 @@ export async function readUserLimits(
   const reader = readerOf();
   const { memberId } = reader;
   if (memberId !== null && !memberIds.includes(memberId)) return readUserLimits(ctx, userId, [memberId], () => reader);
-  return { limits: limitsOfLimitsReader(rows, reader, ctx.now()) };
+  return { limits: limitsOfReader(rows, reader, ctx.now()) };
 }

@@ -137,6 +137,30 @@ it("a limit for each member is created by the form, and a payer's page leads to 
   ]);
 });
 
+it("a member's page shows each payer with the member's use and limits, also for who has no credits", async () => {
+  const w = await world();
+  const packId = await makeOpenAmountPack(w.app.appId, "Any", "tokens");
+  const limit = { name: "Each", amount: "30", unit: "tokens", every: "day", per: "member" };
+  expect((await w.send("usage-limits", { ...limit, nonce: "n" })).status).toBe(303);
+  for (const [userId, memberId, tokens] of [
+    ["team b", "ana", 20],
+    ["team a", "ana", 5],
+    ["team a", "bob", 7],
+  ] as const) {
+    await w.post("credits/grant", { userId, packId, quantity: 1_000, externalRef: "start" });
+    const event = { eventId: `${userId} ${memberId}`, userId, memberId, event: "chat", quantities: { tokens } };
+    expect((await w.post("usage/events", event)).status).toBe(200);
+  }
+  const { text } = await w.read("users?userId=ana");
+  expect(tableRows(text, "Payers")).toEqual([
+    expect.stringMatching(/^team a 1 .* Each: 5 of 30 tokens All members$/),
+    expect.stringMatching(/^team b 1 .* Each: 20 of 30 tokens All members$/),
+  ]);
+  expect(text).toContain("users/members?userId=team+a");
+  expect((await w.read("users?userId=team+a")).text).not.toContain('id="payers"');
+  expect(await w.plain("users?userId=carl")).toContain("No user has this id");
+});
+
 it("recurring grants of all users, and erasures with their dates, are lists", async () => {
   const w = await world();
   const packId = await makePack(w.app.appId, "Free", [{ amountMinor: 400_000, unit: "tokens" }]);
