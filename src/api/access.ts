@@ -117,7 +117,8 @@ async function callIfLatest<Result>(
 ): Promise<Result> {
   const sent = c.req.header(LATEST);
   if (sent === undefined) return handler(c.var.admin);
-  if (!/^\d{1,15}$/.test(sent)) throw invalid(LATEST, "must be the `latest-audit-entry` of the audit log, a whole number");
+  if (!/^\d{1,15}$/.test(sent))
+    throw invalid(LATEST, "must be the `latest-audit-entry` of the audit log, a whole number");
   try {
     return await handler({ ...c.var.admin, ifLatestAuditEntry: Number(sent) });
   } catch (error) {

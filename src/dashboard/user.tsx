@@ -182,7 +182,21 @@ export async function userPage(c: Context<DashboardEnv>) {
           if (totals.isPartial) throw tooManyToPlan(totals.balances);
           return planUsage(c.var.ctx, parseForm(planInput, userEventFields(form)));
         });
-  const { list, totals, usage, forecasts, reservations, ledger, limits, recurring, memberships, events, chart, timeline, identity } = found.result;
+  const {
+    list,
+    totals,
+    usage,
+    forecasts,
+    reservations,
+    ledger,
+    limits,
+    recurring,
+    memberships,
+    events,
+    chart,
+    timeline,
+    identity,
+  } = found.result;
   const hasNothing = list.balances.length === 0 && ledger.rows.length === 0 && memberships.length === 0;
   if (hasNothing && !(await isKnownUser(c.var.ctx, userId))) {
     return page(c, { title: "Users", section: "users" }, <Unknown c={c} userId={userId} />);
