@@ -18,7 +18,7 @@ export interface PriceDraft {
 const DRAFT_FIELDS = ["place", "event", "model", "when", "unit", "perEvent", "per"] as const;
 
 /** The two lists of a form. */
-export const DRAFT_LISTS = ["rules", "costs"] as const;
+const DRAFT_LISTS = ["rules", "costs"] as const;
 type DraftList = (typeof DRAFT_LISTS)[number];
 
 /** A price list as a form has it. */
@@ -43,7 +43,7 @@ export const conditionText = (when: CostRule["when"]): string =>
   when === undefined ? "" : `${when.meters.join(" + ")} above ${when.above}`;
 
 /** Returns a stored rule as a row of the form. */
-export const draftOfRule = (rule: CostRule & { readonly unit?: string }, index: number): PriceDraft => ({
+const draftOfRule = (rule: CostRule & { readonly unit?: string }, index: number): PriceDraft => ({
   place: `${index + 1}`,
   ...{ event: rule.event ?? "", model: rule.model ?? "", when: conditionText(rule.when), unit: rule.unit ?? "cents" },
   ...{ perEvent: rule.perEvent === undefined ? "" : `${rule.perEvent}`, per: metersText(rule.per) },
@@ -54,7 +54,7 @@ const isBlank = ({ event, model, when, perEvent, per }: PriceDraft): boolean =>
   [event, model, when, perEvent, per].every((text) => text.trim() === "");
 
 /** Reads the rows of one list in the order of their places. Leaves out blank rows, so that emptying a row removes it. */
-function readRows(form: Form, list: DraftList): PriceDraft[] {
+function readRuleRows(form: Form, list: DraftList): PriceDraft[] {
   const rows = new Map<number, Record<string, string>>();
   for (const [name, text] of Object.entries(form)) {
     const [, of, index, field = ""] = ROW_FIELD.exec(name) ?? [];
@@ -76,7 +76,7 @@ function readRows(form: Form, list: DraftList): PriceDraft[] {
 
 /** Reads the form. */
 export const readListDraft = (form: Form): ListDraft => ({
-  ...{ rules: readRows(form, "rules"), costs: readRows(form, "costs") },
+  ...{ rules: readRuleRows(form, "rules"), costs: readRuleRows(form, "costs") },
   ...{ effectiveAt: form.effectiveAt ?? "", note: form.note ?? "", ifVersion: form.ifVersion ?? "" },
 });
 

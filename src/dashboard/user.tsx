@@ -41,6 +41,7 @@ import { Balances, ByModel, Holds, Totals } from "./user-balances.tsx";
 import { LEDGER_COLUMNS, Ledger } from "./user-ledger.tsx";
 import { UserLimits } from "./user-limits.tsx";
 import { Plan } from "./user-plan.tsx";
+import { unitText } from "./unit-amount.tsx";
 
 /** Shows the search for users, and for other objects by their id. */
 export const FindUser = ({ c, value }: { c: Context<DashboardEnv>; value?: string | undefined }) => (
@@ -248,7 +249,7 @@ const UserHeader = ({ identity, totals }: HeaderProps) => (
     <span class="num">
       {totals.units.length === 0
         ? "Nothing to spend"
-        : totals.units.map(({ unit, remaining }) => `${amountText(remaining)} ${unit}`).join(" · ")}
+        : totals.units.map(({ unit, remaining }) => `${amountText(remaining)} ${unitText(c.var.unitNames, unit, remaining)}`).join(" · ")}
     </span>
   </p>
 );

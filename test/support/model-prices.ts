@@ -110,7 +110,7 @@ export function createPrices(clock: { now: () => number }) {
       const body = { event, model, meters: gap.meters ?? [], ...(gap.unit && { unit: gap.unit }) };
       return { rejection: { status: 404, code: "price_not_found", body } };
     },
-    /** What a priced usage costs the operator, in minor units of cents. Null if no rule says it (PR8). */
+    /** The operator's cost of a priced usage, in minor units of cents. Null if no rule says it (PR8). */
     cost({ meters, priceVersion, ...use }: Use): bigint | null {
       const version = versions.find((each) => each.version === priceVersion);
       if (meters === undefined || version === undefined) return null;

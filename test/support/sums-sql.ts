@@ -11,7 +11,7 @@ export const wrongCounters = (afterAccountId: number): string => `
    ), 0)`;
 
 const SUMMED = ["count", "tokens", "seconds", "cents", "cost", "debited"];
-/** What balances in cents paid of an event, which no column of the event has. The last unit is cents. */
+/** The amount that balances in cents paid of an event, which no column of the event has. The last unit is cents. */
 const DEBITED = "(SELECT sum(leg.value ->> 2) FROM json_each(e.debits) AS leg WHERE leg.value ->> 1 = 3)";
 const minorOf = (name: string): string => (name === "debited" ? DEBITED : `e.${name}_minor`);
 const eachSum = (of: (name: string) => string): string => SUMMED.map(of).join();

@@ -16,7 +16,7 @@ export const PREVIEW_DAYS = 7;
 export const PREVIEW_EVENTS_MAX = 5_000;
 const PREVIEW_SUMS_MAX = 10_000;
 
-/** What events were charged in a unit, and what a list would charge them. */
+/** The amounts that events were charged in a unit, and that a list would charge them. */
 export interface ChargedBefore {
   readonly unit: Unit;
   readonly before: number;

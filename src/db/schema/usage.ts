@@ -145,7 +145,7 @@ const usageSums = () => ({
   /** The operator's own costs, in cents (PR8). */
   costHigh: integer("cost_high").notNull().default(0),
   costLow: integer("cost_low").notNull().default(0),
-  /** What balances in cents paid of the events (PR8). Credits of other units are no money. */
+  /** The amount that balances in cents paid of the events (PR8). Credits of other units are no money. */
   debitedHigh: integer("debited_high").notNull().default(0),
   debitedLow: integer("debited_low").notNull().default(0),
   /** How many of the events have no cost. */
