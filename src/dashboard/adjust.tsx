@@ -14,7 +14,7 @@ import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, nu
 import { amountText, queryString, signed, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { userPath } from "./links.tsx";
-import { UnitAmount, UnitName, unitText } from "./unit-amount.tsx";
+import { UnitAmount, UnitLabel, unitText } from "./unit-amount.tsx";
 
 async function adjustForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
   const { balanceId, userId, packName, remaining, unit } = await readBalance(c.var.ctx, form.balanceId ?? "");
@@ -78,7 +78,7 @@ async function confirmAdjust(c: Context<DashboardEnv>, form: Form, refused?: Pur
           [
             "Change",
             <b>
-              {signed(delta)} <UnitName unit={balance.unit} />
+              {signed(delta)} <UnitLabel unit={balance.unit} />
             </b>,
           ],
           [
@@ -133,7 +133,7 @@ async function revokeForm(c: Context<DashboardEnv>, form: Form, rejection?: Purs
             [
               "Balance afterwards",
               <b>
-                {amountText(remaining)} → 0 <UnitName unit={unit} />
+                {amountText(remaining)} → 0 <UnitLabel unit={unit} />
               </b>,
             ],
           ]}

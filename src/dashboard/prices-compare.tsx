@@ -9,7 +9,6 @@ import { page } from "./layout.tsx";
 import { ListChanges } from "./price-changes.tsx";
 import { Preview } from "./price-preview.tsx";
 
-
 const COMPARED_MAX = 500;
 const asVersion = (text: string | undefined): number | undefined =>
   text !== undefined && /^\d{1,5}$/.test(text) ? Number(text) : undefined;

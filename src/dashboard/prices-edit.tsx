@@ -16,7 +16,6 @@ import { PriceForm } from "./price-form.tsx";
 import { Preview } from "./price-preview.tsx";
 import { repeatable } from "./session.tsx";
 
-
 const BLANK_ROWS = 3;
 const NO_LIST: { readonly rules: PriceRule[]; readonly costs: CostRule[] } = { rules: [], costs: [] };
 
@@ -42,11 +41,11 @@ const editPage = (
   );
 };
 
-const numberOf = (text: string | undefined): number | undefined =>
+const givenNumber = (text: string | undefined): number | undefined =>
   text !== undefined && /^\d{1,5}$/.test(text) ? Number(text) : undefined;
 
 async function openEditor(c: Context<DashboardEnv>) {
-  const { newest, list } = await readBase(c, numberOf(c.req.query("version")));
+  const { newest, list } = await readBase(c, givenNumber(c.req.query("version")));
   return editPage(c, draftOfList(list, { effectiveAt: "", note: "", ifVersion: `${newest}` }));
 }
 
@@ -109,7 +108,8 @@ export const pricesEditRoutes = createDashboardRoutes()
   })
   .post("/prices/review", (c) => {
     const draft = readListDraft(c.var.form);
-    if (c.var.form.more === "yes") return editPage(c, draft, { blank: Math.min(numberOf(c.var.form.blank) ?? 0, 500) });
+    if (c.var.form.more === "yes")
+      return editPage(c, draft, { blank: Math.min(givenNumber(c.var.form.blank) ?? 0, 500) });
     const { list, rejections } = checkDraft(draft, c.var.ctx.environment.mode);
     return list === undefined ? editPage(c, draft, { rejections }) : reviewPage(c, list);
   })

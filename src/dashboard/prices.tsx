@@ -76,7 +76,13 @@ async function priceListsPage(c: Context<DashboardEnv>) {
   };
   return page(
     c,
-    { title: "Prices", section: "prices", rejection, notice: NOTICES[form.notice ?? ""], actions: <PriceActions c={c} /> },
+    {
+      title: "Prices",
+      section: "prices",
+      rejection,
+      notice: NOTICES[form.notice ?? ""],
+      actions: <PriceActions c={c} />,
+    },
     <>
       <section class="card">
         <p class="soft">

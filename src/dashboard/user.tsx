@@ -37,11 +37,11 @@ import { csvFile, type ListPage, readShownList } from "./list.tsx";
 import { readTimeline } from "./read-timeline.ts";
 import { RecurringGrants } from "./recurring.tsx";
 import { Timeline, timelineBefore } from "./timeline.tsx";
+import { useUnits } from "./unit-amount.tsx";
 import { Balances, ByModel, Holds, Totals } from "./user-balances.tsx";
 import { LEDGER_COLUMNS, Ledger } from "./user-ledger.tsx";
 import { UserLimits } from "./user-limits.tsx";
 import { Plan } from "./user-plan.tsx";
-import { unitText } from "./unit-amount.tsx";
 
 /** Shows the search for users, and for other objects by their id. */
 export const FindUser = ({ c, value }: { c: Context<DashboardEnv>; value?: string | undefined }) => (
@@ -243,16 +243,19 @@ interface HeaderProps {
 }
 
 /** Shows who the user is, where the person's properties say so, and what can be spent now. */
-const UserHeader = ({ identity, totals }: HeaderProps) => (
-  <p class="user-head">
-    <IdentityText identity={identity} />
-    <span class="num">
-      {totals.units.length === 0
-        ? "Nothing to spend"
-        : totals.units.map(({ unit, remaining }) => `${amountText(remaining)} ${unitText(c.var.unitNames, unit, remaining)}`).join(" · ")}
-    </span>
-  </p>
-);
+const UserHeader = ({ identity, totals }: HeaderProps) => {
+  const inUnit = useUnits();
+  return (
+    <p class="user-head">
+      <IdentityText identity={identity} />
+      <span class="num">
+        {totals.units.length === 0
+          ? "Nothing to spend"
+          : totals.units.map(({ unit, remaining }) => inUnit(unit, remaining)).join(" · ")}
+      </span>
+    </p>
+  );
+};
 
 /** Shows that no user has this id. The id may be mistyped or belong to the other mode. */
 const Unknown = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) => {
