@@ -15,7 +15,7 @@ import { FormCard } from "./form-card.tsx";
 import { amountText, queryString, signed, timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { userPath } from "./links.tsx";
-import { UnitAmount, UnitName, unitText } from "./unit-amount.tsx";
+import { UnitAmount, UnitLabel, unitText } from "./unit-amount.tsx";
 
 async function adjustForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
   const { balanceId, userId, packName, remaining, unit } = await readBalance(c.var.ctx, form.balanceId ?? "");
@@ -76,7 +76,7 @@ async function confirmAdjust(c: Context<DashboardEnv>, form: Form, refused?: Pur
           [
             "Change",
             <b>
-              {signed(delta)} <UnitName unit={balance.unit} />
+              {signed(delta)} <UnitLabel unit={balance.unit} />
             </b>,
           ],
           [
@@ -131,7 +131,7 @@ async function revokeForm(c: Context<DashboardEnv>, form: Form, rejection?: Purs
             [
               "Balance afterwards",
               <b>
-                {amountText(remaining)} → 0 <UnitName unit={unit} />
+                {amountText(remaining)} → 0 <UnitLabel unit={unit} />
               </b>,
             ],
           ]}

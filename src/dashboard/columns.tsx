@@ -62,7 +62,7 @@ export const userColumn = <Name extends string>(name: Name, head: string): Share
 });
 
 /** A column of states, each in its color. */
-export const tagColumn = <Name extends string>(name: Name, head: string): SharedColumn<Name, string> => ({
+const tagColumn = <Name extends string>(name: Name, head: string): SharedColumn<Name, string> => ({
   name,
   head,
   cell: (row) => <Tag kind={row[name]}>{row[name]}</Tag>,
@@ -128,7 +128,7 @@ interface PartlySpent {
 }
 
 /** The columns of the remaining and the issued amount of a balance. */
-export const REMAINING_COLUMNS: readonly ListColumn<PartlySpent, unknown>[] = [
+const REMAINING_COLUMNS: readonly ListColumn<PartlySpent, unknown>[] = [
   {
     name: "remaining",
     head: numberHead("Remaining"),

@@ -1,6 +1,6 @@
 import type { Child } from "hono/jsx";
 import { Icon, type IconName } from "./icons.tsx";
-import { UnitAmount, UnitName } from "./unit-amount.tsx";
+import { UnitAmount, UnitLabel } from "./unit-amount.tsx";
 
 let ids = 0;
 /** Returns an id for a label and its control, unique in a page. */
@@ -51,7 +51,7 @@ const HeadCell = ({ head }: { head: Head }) => {
   if (typeof head === "string" || "number" in head) {
     return (
       <th scope="col" class={classOf(head)}>
-        {typeof head === "string" ? head : head.isUnit === true ? <UnitName unit={head.number} /> : head.number}
+        {typeof head === "string" ? head : head.isUnit === true ? <UnitLabel unit={head.number} /> : head.number}
       </th>
     );
   }

@@ -21,7 +21,7 @@ import { amountText, moneyText, queryString, signed, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, PersonLink, ReservationLink, UserLink } from "./links.tsx";
 import { SHOWN_PACKS_MAX } from "./packs.tsx";
-import { UnitAmount, UnitName } from "./unit-amount.tsx";
+import { UnitAmount, UnitLabel } from "./unit-amount.tsx";
 
 interface FigureFilters {
   readonly unit: string | undefined;
@@ -123,7 +123,7 @@ function entriesReader(kind: EntriesOf): FigureReader {
         </a>,
         <UserLink c={c} id={entry.userId} />,
         <span class={entry.deltaMinor > 0 ? "num plus" : "num"}>
-          {signed(fromMinor(entry.unit, entry.deltaMinor))} <UnitName unit={entry.unit} />
+          {signed(fromMinor(entry.unit, entry.deltaMinor))} <UnitLabel unit={entry.unit} />
         </span>,
         <a href={pathIn(c, `packs/${encodeURIComponent(entry.packId)}`)}>{entry.packName ?? entry.packId}</a>,
         <BalanceLink c={c} id={entry.balanceId} />,

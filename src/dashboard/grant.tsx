@@ -26,7 +26,7 @@ import { userPath } from "./links.tsx";
 import { SHOWN_PACKS_MAX } from "./packs.tsx";
 import { AmountList, useUnits } from "./unit-amount.tsx";
 
-const EXPIRIES = [["default", "pack default"], "never", ["at", "at the time given"]] as const;
+const EXPIRY_CHOICES = [["default", "pack default"], "never", ["at", "at the time given"]] as const;
 const GRANT_SOURCES = ["manual", "grant", "purchase", "refund"] as const;
 
 /** Returns the packs that can be granted. */
@@ -75,7 +75,7 @@ async function grantForm(c: Context<DashboardEnv>, form: Form, rejection?: Purse
       button="Continue"
     >
       <GrantFields packs={offered} />
-      <Choice label="Expires" name="expiry" options={EXPIRIES} />
+      <Choice label="Expires" name="expiry" options={EXPIRY_CHOICES} />
       <Field label="Time (UTC)" name="expiresAt" type="datetime-local" step="1" />
       <Choice label="Source" name="source" options={GRANT_SOURCES} />
       <LongText label="Reason (kept in the ledger)" name="notes" required />

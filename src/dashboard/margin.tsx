@@ -17,7 +17,6 @@ import { FormCard } from "./form-card.tsx";
 import { amountText, queryString, shortAmount, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 
-type View = Context<DashboardEnv>;
 type Margin = UsageFigures["totals"]["byDay"][number];
 
 const MARGIN_DAYS = 30;
@@ -26,7 +25,7 @@ const SHOWN_MARGINS_MAX = 200;
 const dayText = (atMs: number): string => iso(atMs).slice(0, 10);
 
 /** Returns the days of the form, both included; by default the last 30. */
-function spanAsked(c: View) {
+function spanAsked(c: Context<DashboardEnv>) {
   const today = Math.floor(c.var.ctx.now() / DAY_MS) * DAY_MS;
   const form = c.req.query();
   return {
@@ -35,7 +34,7 @@ function spanAsked(c: View) {
   };
 }
 
-async function readMargin(c: View, days: ReturnType<typeof spanAsked>) {
+async function readMargin(c: Context<DashboardEnv>, days: ReturnType<typeof spanAsked>) {
   const { appId, mode } = c.var.ctx.environment;
   const lastMs = Date.parse(`${days.to}T00:00:00Z`);
   const to = Number.isNaN(lastMs) ? days.to : iso(lastMs + DAY_MS);
@@ -43,14 +42,14 @@ async function readMargin(c: View, days: ReturnType<typeof spanAsked>) {
   return readUsageFigures(c.var.root, appId, span);
 }
 
-interface TableProps {
+interface MarginTableProps {
   readonly title: string;
   readonly head: string;
   readonly rows: readonly (readonly [name: Child, margin: Margin])[];
 }
 
 /** Shows debits and costs beside each other. They are not subtracted, because they may be of different currencies (PR8). */
-const MarginTable = ({ title, head, rows }: TableProps) => (
+const MarginTable = ({ title, head, rows }: MarginTableProps) => (
   <section class="card">
     <h2>{title}</h2>
     <Table
@@ -105,7 +104,7 @@ const LeftOutDays = ({ of, lists }: { of: UsageFigures["users"] | UsageFigures["
     </p>
   );
 
-const MarginFound = ({ c, figures: { totals, users, upTo } }: { c: View; figures: UsageFigures }) => (
+const MarginFound = ({ c, figures: { totals, users, upTo } }: { c: Context<DashboardEnv>; figures: UsageFigures }) => (
   <>
     <LeftOutDays of={totals} lists={`The figures by day and model (at most ${amountText(FIGURE_TOTALS_MAX)} sums)`} />
     <MarginChart byDay={totals.byDay} />
@@ -132,7 +131,7 @@ const MarginFound = ({ c, figures: { totals, users, upTo } }: { c: View; figures
   </>
 );
 
-async function marginPage(c: View) {
+async function marginPage(c: Context<DashboardEnv>) {
   const days = spanAsked(c);
   const found = await catchRejection(() => readMargin(c, days));
   return page(

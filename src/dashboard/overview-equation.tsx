@@ -10,7 +10,7 @@ import { amountText, Time, Updated } from "./format.tsx";
 import { FormToken, pathIn } from "./layout.tsx";
 import { type OverviewProps, spanOf, sumOfUnit } from "./read-overview.ts";
 import { STATEMENT_TERMS } from "./statements.tsx";
-import { UnitName } from "./unit-amount.tsx";
+import { UnitLabel } from "./unit-amount.tsx";
 
 interface EquationTableProps {
   readonly units: readonly Unit[];
@@ -27,7 +27,7 @@ const EquationTable = ({ units, rows }: EquationTableProps) => (
           <th scope="col">Credits</th>
           {units.map((unit) => (
             <th scope="col" class="end">
-              <UnitName unit={unit} />
+              <UnitLabel unit={unit} />
             </th>
           ))}
         </tr>

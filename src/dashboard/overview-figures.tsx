@@ -6,7 +6,7 @@ import { amountText, moneyText, shortAmount, Updated } from "./format.tsx";
 import { Icon } from "./icons.tsx";
 import { pathIn } from "./layout.tsx";
 import { type OverviewProps, spanOf, sumOfUnit, type TwoSpans } from "./read-overview.ts";
-import { UnitName, useUnits } from "./unit-amount.tsx";
+import { UnitLabel, useUnits } from "./unit-amount.tsx";
 
 /** Shows the change of a figure against the previous period. Shows nothing when that period has no figure. */
 const Delta = ({ now, before, days }: { now: number; before: number; days: number }) => {
@@ -42,7 +42,7 @@ const FigureValue = ({ value, unit, children }: { value: number; unit: string; c
     <span class="value" title={useUnits()(unit, value)}>
       {shortAmount(value)}{" "}
       <small>
-        <UnitName unit={unit} />
+        <UnitLabel unit={unit} />
       </small>
     </span>{" "}
     {children}

@@ -4,7 +4,7 @@ import { shownColumn, timeColumn } from "./columns.tsx";
 import { Empty, Id, Tag } from "./components.tsx";
 import { pathIn } from "./layout.tsx";
 import { listRoutes, type Resource } from "./resource.tsx";
-import { UnitAmount, UnitName } from "./unit-amount.tsx";
+import { UnitAmount, UnitLabel } from "./unit-amount.tsx";
 
 /** Shows what a balance or pack pays for: `event`, `event · model`, or `* · model` for a rule with a model only. */
 export const RuleList = ({ matches }: { matches: readonly MatchRule[] }) => (
@@ -32,7 +32,7 @@ export const PACK_NOTICES: Readonly<Record<string, string>> = {
 export const Contents = ({ pack }: { pack: PackOutput }) =>
   pack.items.length === 0 ? (
     <>
-      any quantity of <UnitName unit={pack.unit ?? ""} /> for <RuleList matches={pack.matches ?? []} />
+      any quantity of <UnitLabel unit={pack.unit ?? ""} /> for <RuleList matches={pack.matches ?? []} />
     </>
   ) : (
     pack.items.map((item) => (

@@ -15,7 +15,7 @@ import { FormToken, page, pathIn } from "./layout.tsx";
 import { PersonLink } from "./links.tsx";
 import { keepOnce, takeOnce } from "./session.tsx";
 
-export const FindPerson = ({ c, distinctId }: { c: Context<DashboardEnv>; distinctId?: string | undefined }) => (
+const FindPerson = ({ c, distinctId }: { c: Context<DashboardEnv>; distinctId?: string | undefined }) => (
   <form method="get" action={pathIn(c, "people")} class="card row">
     <Field label="Distinct id" name="q" value={distinctId} />
     <button type="submit">Search</button>

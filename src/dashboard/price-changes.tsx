@@ -12,7 +12,7 @@ interface ListsProps {
 
 type AnyChange = RuleChange<CostRule & { readonly unit?: string }>;
 
-const KINDS = { added: "active", removed: "revoked", changed: "open", moved: "depleted" } as const;
+const CHANGE_TAGS = { added: "active", removed: "revoked", changed: "open", moved: "depleted" } as const;
 
 const oneText = (price: MeterPrice | null): string =>
   price === null ? "none" : typeof price === "number" ? `${price}` : `${price.amount} for ${price.units}`;
@@ -57,7 +57,7 @@ export const ListChanges = ({ before, after, label }: ListsProps) => {
       ]}
       empty="No rule differs."
       rows={changes.map((change) => [
-        <Tag kind={KINDS[change.kind]}>{change.kind}</Tag>,
+        <Tag kind={CHANGE_TAGS[change.kind]}>{change.kind}</Tag>,
         placeText(change.before),
         placeText(change.after),
         change.rule.event ?? "all",

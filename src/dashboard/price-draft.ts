@@ -54,7 +54,7 @@ const isBlank = ({ event, model, when, perEvent, per }: PriceDraft): boolean =>
   [event, model, when, perEvent, per].every((text) => text.trim() === "");
 
 /** Reads the rows of one list in the order of their places. Leaves out blank rows, so that emptying a row removes it. */
-function readRows(form: Form, list: DraftList): PriceDraft[] {
+function readRuleRows(form: Form, list: DraftList): PriceDraft[] {
   const rows = new Map<number, Record<string, string>>();
   for (const [name, text] of Object.entries(form)) {
     const [, of, index, field = ""] = ROW_FIELD.exec(name) ?? [];
@@ -76,7 +76,7 @@ function readRows(form: Form, list: DraftList): PriceDraft[] {
 
 /** Reads the form. */
 export const readListDraft = (form: Form): ListDraft => ({
-  ...{ rules: readRows(form, "rules"), costs: readRows(form, "costs") },
+  ...{ rules: readRuleRows(form, "rules"), costs: readRuleRows(form, "costs") },
   ...{ effectiveAt: form.effectiveAt ?? "", note: form.note ?? "", ifVersion: form.ifVersion ?? "" },
 });
 

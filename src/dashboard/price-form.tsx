@@ -38,9 +38,9 @@ export const PriceForm = ({ c, draft, rejections, blank }: PriceFormProps) => (
       step="1"
       value={draft.effectiveAt}
       hint="empty: now"
-      rejection={rejectionOf(rejections, "effectiveAt")}
+      rejection={rejectionAt(rejections, "effectiveAt")}
     />
-    <Field label="Note (optional)" name="note" value={draft.note} rejection={rejectionOf(rejections, "note")} />
+    <Field label="Note (optional)" name="note" value={draft.note} rejection={rejectionAt(rejections, "note")} />
     <button type="submit">Review the change</button>
     <button type="submit" name="more" value="yes" class="quiet">
       More rows
@@ -49,7 +49,7 @@ export const PriceForm = ({ c, draft, rejections, blank }: PriceFormProps) => (
 );
 
 /** Returns the rejection of an argument, or of a part of it. */
-const rejectionOf = (rejections: readonly PurserError[], name: string): PurserError | undefined =>
+const rejectionAt = (rejections: readonly PurserError[], name: string): PurserError | undefined =>
   rejections.find(({ param = "" }) => param === name || param.startsWith(`${name}.`) || param.startsWith(`${name}[`));
 
 interface RowsProps {
@@ -80,7 +80,7 @@ const Rows = ({ list, rows, blank, rejections }: RowsProps) => {
             param={`${at}.${of}`}
             required={false}
             placeholder={placeholder}
-            rejection={rejectionOf(rejections, `${at}.${of}`)}
+            rejection={rejectionAt(rejections, `${at}.${of}`)}
           />
         );
         return [
@@ -96,7 +96,7 @@ const Rows = ({ list, rows, blank, rejections }: RowsProps) => {
                   value={row.unit}
                   options={UNITS}
                   param={`${at}.unit`}
-                  rejection={rejectionOf(rejections, `${at}.unit`)}
+                  rejection={rejectionAt(rejections, `${at}.unit`)}
                 />,
               ]
             : []),

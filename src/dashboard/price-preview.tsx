@@ -1,7 +1,7 @@
 import { type ChargedBefore, type ListPreview, PREVIEW_DAYS, PREVIEW_EVENTS_MAX } from "../books/usage/preview-list.ts";
 import { numberHead, Table } from "./components.tsx";
 import { amountText } from "./format.tsx";
-import { UnitAmount, UnitName } from "./unit-amount.tsx";
+import { UnitAmount, UnitLabel } from "./unit-amount.tsx";
 
 /** Returns `12 % more`. */
 function changeText({ permille }: ChargedBefore): string {
@@ -47,7 +47,7 @@ export const Preview = ({ preview: { events, isTruncated, units, models, unprice
       empty=""
       rows={models.map((change) => [
         change.model ?? "none",
-        <UnitName unit={change.unit} />,
+        <UnitLabel unit={change.unit} />,
         amountText(change.events),
         amountText(change.before),
         amountText(change.after),

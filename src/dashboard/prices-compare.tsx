@@ -9,14 +9,12 @@ import { page } from "./layout.tsx";
 import { ListChanges } from "./price-changes.tsx";
 import { Preview } from "./price-preview.tsx";
 
-type View = Context<DashboardEnv>;
-
 const COMPARED_MAX = 500;
 const asVersion = (text: string | undefined): number | undefined =>
   text !== undefined && /^\d{1,5}$/.test(text) ? Number(text) : undefined;
 
 /** Shows what changed between two versions, and what the later one would have charged the last week. */
-async function comparePage(c: View) {
+async function comparePage(c: Context<DashboardEnv>) {
   const { appId, mode } = c.var.ctx.environment;
   const { versions } = await listPriceLists(c.var.root, appId, { mode, limit: COMPARED_MAX });
   const query = c.req.query();

@@ -16,13 +16,11 @@ import { PriceForm } from "./price-form.tsx";
 import { Preview } from "./price-preview.tsx";
 import { repeatable } from "./session.tsx";
 
-type View = Context<DashboardEnv>;
-
 const BLANK_ROWS = 3;
 const NO_LIST: { readonly rules: PriceRule[]; readonly costs: CostRule[] } = { rules: [], costs: [] };
 
 /** Returns a version's list, by default the newest one's, and the newest number. 0 for none. */
-async function readBase(c: View, version?: number) {
+async function readBase(c: Context<DashboardEnv>, version?: number) {
   const { appId, mode } = c.var.ctx.environment;
   const { versions } = await listPriceLists(c.var.root, appId, { mode, limit: 1 });
   const newest = versions[0]?.version ?? 0;
@@ -31,7 +29,7 @@ async function readBase(c: View, version?: number) {
 }
 
 const editPage = (
-  c: View,
+  c: Context<DashboardEnv>,
   draft: ListDraft,
   { rejections = [], blank = BLANK_ROWS }: { rejections?: readonly PurserError[]; blank?: number } = {},
 ) => {
@@ -43,16 +41,16 @@ const editPage = (
   );
 };
 
-const numberOf = (text: string | undefined): number | undefined =>
+const givenNumber = (text: string | undefined): number | undefined =>
   text !== undefined && /^\d{1,5}$/.test(text) ? Number(text) : undefined;
 
-async function openEditor(c: View) {
-  const { newest, list } = await readBase(c, numberOf(c.req.query("version")));
+async function openEditor(c: Context<DashboardEnv>) {
+  const { newest, list } = await readBase(c, givenNumber(c.req.query("version")));
   return editPage(c, draftOfList(list, { effectiveAt: "", note: "", ifVersion: `${newest}` }));
 }
 
 /** Shows what a list changes and would have charged, and asks to confirm it. */
-async function reviewPage(c: View, list: NewList, rejection?: PurserError) {
+async function reviewPage(c: Context<DashboardEnv>, list: NewList, rejection?: PurserError) {
   const [{ newest, list: before }, preview] = await Promise.all([readBase(c), previewList(c.var.ctx, list.rules)]);
   const { rules, costs, effectiveAt, ifVersion, note } = list;
   const unreachable = unreachableRules(rules);
@@ -110,7 +108,8 @@ export const pricesEditRoutes = createDashboardRoutes()
   })
   .post("/prices/review", (c) => {
     const draft = readListDraft(c.var.form);
-    if (c.var.form.more === "yes") return editPage(c, draft, { blank: Math.min(numberOf(c.var.form.blank) ?? 0, 500) });
+    if (c.var.form.more === "yes")
+      return editPage(c, draft, { blank: Math.min(givenNumber(c.var.form.blank) ?? 0, 500) });
     const { list, rejections } = checkDraft(draft, c.var.ctx.environment.mode);
     return list === undefined ? editPage(c, draft, { rejections }) : reviewPage(c, list);
   })

@@ -50,7 +50,7 @@ const NOTICES: Readonly<Record<string, string>> = {
   deleted: "The scheduled version is deleted.",
 };
 
-const Actions = ({ c }: { c: Context<DashboardEnv> }) => (
+const PriceActions = ({ c }: { c: Context<DashboardEnv> }) => (
   <>
     <a class="button" href={pathIn(c, "prices/edit")}>
       Edit the list
@@ -76,7 +76,13 @@ async function priceListsPage(c: Context<DashboardEnv>) {
   };
   return page(
     c,
-    { title: "Prices", section: "prices", rejection, notice: NOTICES[form.notice ?? ""], actions: <Actions c={c} /> },
+    {
+      title: "Prices",
+      section: "prices",
+      rejection,
+      notice: NOTICES[form.notice ?? ""],
+      actions: <PriceActions c={c} />,
+    },
     <>
       <section class="card">
         <p class="soft">

@@ -10,7 +10,7 @@ import { createDashboardRoutes, type DashboardEnv, type Form } from "./form.ts";
 import { amountText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { BalanceLink, ReferenceLink, userPath } from "./links.tsx";
-import { UnitName } from "./unit-amount.tsx";
+import { UnitLabel } from "./unit-amount.tsx";
 
 /** Returns the balances of a grant that are not revoked, the given one first. */
 async function balancesOfGrant({ var: { ctx } }: Context<DashboardEnv>, balanceId: string) {
@@ -51,7 +51,7 @@ async function revokeGrantForm(c: Context<DashboardEnv>, form: Form, rejection?:
           rows={balances.map((each) => [
             <BalanceLink c={c} id={each.balanceId} />,
             <>
-              {amountText(each.remaining)} → 0 <UnitName unit={each.unit} />
+              {amountText(each.remaining)} → 0 <UnitLabel unit={each.unit} />
             </>,
           ])}
         />

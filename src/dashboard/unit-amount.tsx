@@ -15,7 +15,7 @@ export function unitText(names: UnitNames["names"], unit: string, amount: number
 }
 
 /** Shows the name of a unit, in the plural. */
-export const UnitName = ({ unit }: { unit: string }) => <>{unitText(useContext(UnitNamesContext), unit)}</>;
+export const UnitLabel = ({ unit }: { unit: string }) => <>{unitText(useContext(UnitNamesContext), unit)}</>;
 
 /** Shows an amount with its unit: `3 credits`. */
 export const UnitAmount = ({ of, unit }: { of: number; unit: string }) => (

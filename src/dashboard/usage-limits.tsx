@@ -23,7 +23,7 @@ import { amountText, everyText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { listPage, listRoutes, type Resource } from "./resource.tsx";
 import { readRandom } from "./session.tsx";
-import { UnitName, unitText } from "./unit-amount.tsx";
+import { UnitLabel, unitText } from "./unit-amount.tsx";
 
 const USAGE_LIMIT_PATH = "/usage-limits/:limitId";
 
@@ -133,7 +133,7 @@ async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, reje
       title="Edit"
       about={
         <>
-          Counts <Rules of={limit.matches} /> events in <UnitName unit={unit} />, every {everyText(every, timeZone)}. A
+          Counts <Rules of={limit.matches} /> events in <UnitLabel unit={unit} />, every {everyText(every, timeZone)}. A
           changed amount also applies to the usage so far.
         </>
       }

@@ -8,7 +8,7 @@ import type { DashboardEnv } from "./form.ts";
 import { amountText, queryString, runsOutText, shortAmount } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
-import { UnitAmount, UnitName } from "./unit-amount.tsx";
+import { UnitAmount, UnitLabel } from "./unit-amount.tsx";
 
 type UserUsed = UsageFigures["users"]["largest"][number];
 
@@ -118,7 +118,7 @@ export const RunsOut = ({ c, forecasts, users }: RunsOutProps) => {
           <UserLink c={c} id={userId} />,
           <UnitAmount of={remainingOf(userId, unit)} unit={unit} />,
           <>
-            {shortAmount(aDay)} <UnitName unit={unit} />
+            {shortAmount(aDay)} <UnitLabel unit={unit} />
           </>,
           runsOutText(daysLeft),
           <a class="button quiet small" href={`${pathIn(c, "users/grant")}${queryString({ userId })}`}>

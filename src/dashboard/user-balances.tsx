@@ -13,7 +13,7 @@ import { amountText, queryString, runsOutText, shortAmount, timeText } from "./f
 import { pathIn } from "./layout.tsx";
 import { ReservationLink } from "./links.tsx";
 import { RuleList } from "./packs.tsx";
-import { AmountList, UnitName } from "./unit-amount.tsx";
+import { AmountList, UnitLabel, useUnits } from "./unit-amount.tsx";
 
 export type UserBalance = BalanceList["balances"][number];
 
@@ -115,7 +115,7 @@ const RemainingOf = ({
 }: {
   balance: UserBalance;
 }) => {
-  const text = `${amountText(remaining)} of ${amountText(initial)} ${unit}`;
+  const text = `${amountText(remaining)} of ${useUnits()(unit, initial)}`;
   return (
     <div class="remaining">
       <span class="num">{text}</span> for <RuleList matches={matches} /> <span class="soft">priority {priority}</span>{" "}
@@ -169,7 +169,7 @@ export const Totals = ({ list, totals, forecasts }: TotalsProps) => (
       {[...totals.units, ...spentUnits(totals, forecasts)].map(({ unit, remaining, held, heldMinor }) => (
         <>
           <dt>
-            <UnitName unit={unit} />
+            <UnitLabel unit={unit} />
           </dt>
           <dd>
             <b class="num">{amountText(remaining)}</b> can be spent now

@@ -14,7 +14,7 @@ import { amountText, queryString, signed, Time, timeText } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, ReservationLink } from "./links.tsx";
 import { type ListColumn, ListTable, type ShownList } from "./list.tsx";
-import { QuantityList, UnitName, UnitNamesContext, unitText } from "./unit-amount.tsx";
+import { QuantityList, UnitLabel, UnitNamesContext, unitText } from "./unit-amount.tsx";
 import type { UserBalance } from "./user-balances.tsx";
 
 interface LedgerProps {
@@ -115,7 +115,7 @@ export const LEDGER_COLUMNS: readonly ListColumn<LedgerRow, LedgerView>[] = [
     head: numberHead("Change"),
     cell: (row) => (
       <span class={row.deltaMinor > 0 ? "num plus" : "num"}>
-        {signed(fromMinor(row.unit, row.deltaMinor))} <UnitName unit={row.unit} />
+        {signed(fromMinor(row.unit, row.deltaMinor))} <UnitLabel unit={row.unit} />
       </span>
     ),
     value: (row) => fromMinor(row.unit, row.deltaMinor),

@@ -38,6 +38,7 @@ import { csvFile, type ListPage, readShownList } from "./list.tsx";
 import { readTimeline } from "./read-timeline.ts";
 import { RecurringGrants } from "./recurring.tsx";
 import { Timeline, timelineBefore } from "./timeline.tsx";
+import { useUnits } from "./unit-amount.tsx";
 import { Balances, ByModel, Holds, Totals } from "./user-balances.tsx";
 import { LEDGER_COLUMNS, Ledger } from "./user-ledger.tsx";
 import { UserLimits } from "./user-limits.tsx";
@@ -261,16 +262,19 @@ interface HeaderProps {
 }
 
 /** Shows who the user is, where the person's properties say so, and what can be spent now. */
-const UserHeader = ({ identity, totals }: HeaderProps) => (
-  <p class="user-head">
-    <IdentityText identity={identity} />
-    <span class="num">
-      {totals.units.length === 0
-        ? "Nothing to spend"
-        : totals.units.map(({ unit, remaining }) => `${amountText(remaining)} ${unit}`).join(" · ")}
-    </span>
-  </p>
-);
+const UserHeader = ({ identity, totals }: HeaderProps) => {
+  const inUnit = useUnits();
+  return (
+    <p class="user-head">
+      <IdentityText identity={identity} />
+      <span class="num">
+        {totals.units.length === 0
+          ? "Nothing to spend"
+          : totals.units.map(({ unit, remaining }) => inUnit(unit, remaining)).join(" · ")}
+      </span>
+    </p>
+  );
+};
 
 /** Shows that no user has this id. The id may be mistyped or belong to the other mode. */
 const Unknown = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) => {

@@ -16,7 +16,7 @@ export const PREVIEW_DAYS = 7;
 export const PREVIEW_EVENTS_MAX = 5_000;
 const PREVIEW_SUMS_MAX = 10_000;
 
-/** What events were charged in a unit, and what a list would charge them. */
+/** The amounts that events were charged in a unit, and that a list would charge them. */
 export interface ChargedBefore {
   readonly unit: Unit;
   readonly before: number;
@@ -70,8 +70,8 @@ const selectLatestEvents = query((value: ValueOf<PreviewSpan>) => {
 });
 type LatestEvent = StatementRow<typeof selectLatestEvents>;
 
-/** Sums of minor units before and after, by a key. */
-class Sums {
+/** ChangeSums of minor units before and after, by a key. */
+class ChangeSums {
   readonly of = new Map<string, { events: number; before: bigint; after: bigint }>();
 
   add(key: string, before: number, after: number): void {
@@ -96,7 +96,7 @@ export async function previewList(ctx: TenantCtx, rules: readonly PriceRule[]): 
   const span = { environmentId: ctx.environment.id, from: today - PREVIEW_DAYS + 1, to: today };
   const rows = await all(ctx.db, selectLatestEvents({ ...span, limit: PREVIEW_EVENTS_MAX + 1 }));
   const prices = preparePrices(rules);
-  const [units, models] = [new Sums(), new Sums()];
+  const [units, models] = [new ChangeSums(), new ChangeSums()];
   const unpriced = new Map<string, ListPreview["unpriced"][number]>();
   let events = 0;
   for (const row of rows.slice(0, PREVIEW_EVENTS_MAX)) {

@@ -65,7 +65,7 @@ export interface UsageSums {
   readonly minor: Map<Unit, bigint>;
   readonly meters: Map<string, bigint>;
   costMinor: bigint;
-  /** What balances in cents paid. */
+  /** The amount that balances in cents paid. */
   debitedMinor: bigint;
   withoutCost: number;
 }

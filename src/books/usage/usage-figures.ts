@@ -109,7 +109,7 @@ function presentFigure({ row: { day, event, model }, ...sums }: FigureGroup) {
     ...{ day: dateOfDay(day), event, model: model === "" ? null : model, events, quantities },
     /** The operator's own cost in cents; null if no event has one (PR8). */
     ...{ cost, withoutCost },
-    /** What balances in cents paid. */
+    /** The amount that balances in cents paid. */
     debitedCents: exactAmount("cents", sums.debitedMinor),
   };
 }
