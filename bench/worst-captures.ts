@@ -1,7 +1,7 @@
 import { gzipSync } from "node:zlib";
 import { writeKey } from "../src/db/key-form.ts";
-import { jsonSizeOf } from "../src/lib/json.ts";
-import { idsNamedBy, peopleChangesOf } from "../src/people/capture/event.ts";
+import { measureJson } from "../src/lib/json.ts";
+import { countPeopleChanges, idsNamedBy } from "../src/people/capture/event.ts";
 import { APP_ID, PUBLISHABLE_KEY, SECRET_KEY } from "./serve.ts";
 
 /** A request whose cost must be bounded, whoever sends it. */
@@ -52,12 +52,12 @@ function fullBatch(make: (n: number) => string, key?: string): string {
   let [bytes, values, escapes, idBytes, changes] = [200, 10, 0, 0, 0];
   for (let n = 0; n < 10_000; n++) {
     const event = make(n);
-    const size = jsonSizeOf(utf8(event));
+    const size = measureJson(utf8(event));
     bytes += utf8(event).length + 1;
     values += size.values + 1;
     escapes += size.escapes;
     for (const id of idsNamedBy(JSON.parse(event))) idBytes += utf8(id).length;
-    changes += peopleChangesOf(JSON.parse(event));
+    changes += countPeopleChanges(JSON.parse(event));
     if (
       bytes > 10 * MIB ||
       values > 100_000 ||

@@ -23,14 +23,14 @@ export interface RequestHead {
 export function readAddress(c: RequestHead): string {
   if (!readSettings(c.env).isBehindCloudflare) return UNKNOWN;
   const address = c.req.header("cf-connecting-ip") ?? "";
-  return address === "" ? UNKNOWN : networkOf(address);
+  return address === "" ? UNKNOWN : maskAddress(address);
 }
 
 /**
  * Returns an IPv4 address unchanged, and the first 64 bits of an IPv6 address, because one customer can use all addresses with
  * the same first 64 bits.
  */
-export function networkOf(address: string): string {
+export function maskAddress(address: string): string {
   if (!address.includes(":")) return address;
   const [before = "", after] = address.toLowerCase().split("::");
   const head = before.split(":").filter(Boolean);

@@ -6,7 +6,7 @@ import type { Runtime } from "../runtime.ts";
 import { openEndUserSetting, type TokenRules } from "./end-user-setting.ts";
 import { checkByPublishedKeys } from "./jwks.ts";
 import { checkBySecret, findClaimRejection, readJwt, rejectToken } from "./jwt.ts";
-import { payersOf, userOf } from "./user-claim.ts";
+import { readPayerClaim, readUserClaim } from "./user-claim.ts";
 
 type VerificationRuntime = Pick<Runtime, "isolate" | "now">;
 
@@ -20,9 +20,9 @@ export async function verifyEndUser(
   token: string,
 ): Promise<EndUser> {
   const claims = await verifyToken(runtime, setting, token);
-  const userId = userOf(claims, setting);
+  const userId = readUserClaim(claims, setting);
   if (userId === null) throw rejectToken("claim", setting, token);
-  return { userId, payers: payersOf(claims, setting, runtime.now()) };
+  return { userId, payers: readPayerClaim(claims, setting, runtime.now()) };
 }
 
 /**

@@ -127,7 +127,7 @@ function malformedAdvice(token: string): string {
 }
 
 /** Returns what to change, by rejection and by the setting's type. The advice never contains the token. */
-function adviceOf(rejection: TokenRejection, setting: TokenRules, token: string): string {
+function adviseOnToken(rejection: TokenRejection, setting: TokenRules, token: string): string {
   const { type } = setting;
   const claim = userClaimOf(setting);
   switch (rejection) {
@@ -161,7 +161,7 @@ function adviceOf(rejection: TokenRejection, setting: TokenRules, token: string)
 
 /** Returns `invalid_user_token` (401) with the rejection in `details.reason`. */
 export function rejectToken(rejection: TokenRejection, setting: TokenRules, token: string): PurserError {
-  const message = `The end-user token ${adviceOf(rejection, setting, token)}`;
+  const message = `The end-user token ${adviseOnToken(rejection, setting, token)}`;
   return new PurserError("invalid_user_token", message, { details: { reason: rejection } });
 }
 
@@ -175,7 +175,7 @@ export function findClaimRejection(claims: JsonObject, setting: TokenRules, nowM
   if (typeof nbf === "number" && nbf > nowSeconds + CLOCK_TOLERANCE_SECONDS) return "not_yet_valid";
   if (setting.issuer !== undefined && !isIssuer(claims, setting.issuer)) return "issuer";
   const isForAnyone = setting.audience === undefined || setting.audience === null;
-  if (!isForAnyone && !audiencesOf(claims, setting).includes(setting.audience)) return "audience";
+  if (!isForAnyone && !readAudiences(claims, setting).includes(setting.audience)) return "audience";
   const areTimes = typeof exp === "number" && [nbf, iat].every((time) => ["undefined", "number"].includes(typeof time));
   return areTimes && exp <= EXP_SECONDS_MAX ? null : "claim";
 }
@@ -192,7 +192,7 @@ function isIssuer({ iss, tid }: JsonObject, issuer: string): boolean {
  * Returns for whom a token was made. Clerk's tokens and Cognito's access tokens have no `aud`: they name the application, or its
  * page, in `azp` or `client_id`.
  */
-function audiencesOf({ aud, azp, client_id }: JsonObject, { isOlder }: TokenRules): readonly unknown[] {
+function readAudiences({ aud, azp, client_id }: JsonObject, { isOlder }: TokenRules): readonly unknown[] {
   const isAbsent = aud === undefined || aud === null || aud === "" || (Array.isArray(aud) && aud.length === 0);
   if (isAbsent && isOlder !== true) return [azp || client_id];
   return Array.isArray(aud) ? aud : [aud];

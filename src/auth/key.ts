@@ -74,7 +74,7 @@ const FORMS: readonly (readonly [form: RegExp, advice: string])[] = [
 const ADVISED_CHARACTERS_MAX = 1_000;
 
 /** Returns the advice for a text, or undefined for an unknown form. A very long text is not checked. */
-const formOf = (text: string): string | undefined =>
+const describeForm = (text: string): string | undefined =>
   text.length > ADVISED_CHARACTERS_MAX ? undefined : FORMS.find(([form]) => form.test(text))?.[1];
 
 /** Returns what to change about a text that was sent instead of an application's key. */
@@ -83,7 +83,7 @@ export function keyAdvice(text: string): string {
     return "This is an administration key, which works only under `/api/v1/admin`. Send a key of the application.";
   }
   return (
-    formOf(text) ??
+    describeForm(text) ??
     "This is not a key of Purser: keys begin with `sk_` or `pk_`. The admin token works only under `/api/v1/admin`."
   );
 }
@@ -94,7 +94,7 @@ export function adminTokenAdvice(text: string): string {
   if (/^[spr]k_(live|test)_/.test(text)) {
     return "This is a key of an application. Administration needs the admin token, which the deployment sets in `ADMIN_TOKEN`.";
   }
-  return formOf(text) ?? "The admin token is not the one that the deployment sets in `ADMIN_TOKEN`.";
+  return describeForm(text) ?? "The admin token is not the one that the deployment sets in `ADMIN_TOKEN`.";
 }
 
 const SEND_KEY = "Send the key as `Authorization: Bearer <key>`";

@@ -3,7 +3,7 @@ import { asInteger, computed, drizzle, fields, names, query, read, type ValueOf 
 import { environments, stripeSettings, webhookEndpoints } from "../db/schema.ts";
 import { all, batch, type StatementRow } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
-import { openSealed, sealedTexts, sealMarkOf, sealText } from "../lib/seal.ts";
+import { openSealed, readSealPrefix, sealedTexts, sealText } from "../lib/seal.ts";
 import type { CronCtx, CronPart, Environment, SystemCtx } from "../runtime.ts";
 import type { Settings } from "../settings.ts";
 
@@ -118,7 +118,7 @@ export async function resealSecrets(root: CronCtx, textsMax = TEXTS_A_RUN_MAX): 
   const previous = settings.settingsSecrets?.previous ?? null;
   if (previous === null) return [];
   const failures: unknown[] = [];
-  const mark = await sealMarkOf(previous);
+  const mark = await readSealPrefix(previous);
   const limit = Math.min(textsMax, TEXTS_A_STEP);
   let [count, isLastPage] = [0, false];
   while (!isLastPage && count < textsMax && allowance.has(limit + 1)) {

@@ -32,7 +32,7 @@ function findClaim(claims: JsonObject, name: string): FoundClaim | null {
 }
 
 /** Returns the user whom verified claims name, or null when the claim is missing, is not a text, or may not be trusted. */
-export function userOf(claims: JsonObject, setting: TokenRules): string | null {
+export function readUserClaim(claims: JsonObject, setting: TokenRules): string | null {
   const name = userClaimOf(setting);
   const found = setting.isOlder === true ? { owner: claims, key: name } : findClaim(claims, name);
   if (found === null) return null;
@@ -50,7 +50,7 @@ const AHEAD_SECONDS_MAX = 60;
  * Returns the payers whose balances and limits a verified token may read (ME5). None if the claim is missing, is longer than 20 or of
  * another type, or if the token was issued more than a day ago, because a former member must not read for long.
  */
-export function payersOf(claims: JsonObject, setting: TokenRules, nowMs: number): readonly string[] {
+export function readPayerClaim(claims: JsonObject, setting: TokenRules, nowMs: number): readonly string[] {
   const { payerClaim, payerPrefix = "" } = setting;
   const { iat } = claims;
   if (payerClaim === undefined || typeof iat !== "number") return [];

@@ -48,7 +48,7 @@ type AuditValues = {
 const startsWith = (value: ValueOf<{ action: string }>) =>
   sql`substr(${adminAudit.action}, 1, length(${value("action")})) = ${value("action")}`;
 /** Returns the newest of some entries, under the name `admin_audit`. */
-const newestOf = (entries: SQL) =>
+const selectNewestEntries = (entries: SQL) =>
   sql`(SELECT * FROM ${adminAudit} ${entries} ORDER BY ${adminAudit.seq} DESC LIMIT ${SEARCHED_AUDIT_ENTRIES_MAX}) AS ${adminAudit}`;
 const ofTarget = sql`INDEXED BY admin_audit_target`;
 
@@ -63,7 +63,7 @@ const SEARCHED = {
 /** Returns the statements for the searched entries and for the position at which they end. */
 function search(entries: (value: ValueOf<AuditValues>) => SQL) {
   const searched = (value: ValueOf<AuditValues>) =>
-    newestOf(sql`${entries(value)} AND ${lt(adminAudit.seq, value("beforeSeq"))}`);
+    selectNewestEntries(sql`${entries(value)} AND ${lt(adminAudit.seq, value("beforeSeq"))}`);
   const isTarget = (value: ValueOf<AuditValues>) =>
     sql`(${value("target")} IS NULL OR ${adminAudit.target} = ${value("target")})`;
   return {
@@ -153,7 +153,7 @@ const selectAuditOf = query((value: ValueOf<{ appId: string; targets: string; ac
 );
 
 /** Returns the entries on some targets, newest first: at most `SEARCHED_AUDIT_ENTRIES_MAX`. */
-export async function listAuditOf(
+export async function listAuditOfTarget(
   root: Pick<SystemCtx, "db" | "rights">,
   appId: string,
   targets: readonly string[],
@@ -168,7 +168,7 @@ export async function listAuditOf(
 const selectGrantEntry = query((value: ValueOf<{ appId: string; packId: string; balanceId: string }>) =>
   drizzle
     .select(auditFields())
-    .from(newestOf(sql`${ofTarget} WHERE ${and(auditOfApp(value), eq(adminAudit.target, value("packId")))}`))
+    .from(selectNewestEntries(sql`${ofTarget} WHERE ${and(auditOfApp(value), eq(adminAudit.target, value("packId")))}`))
     .leftJoin(accounts, isAuditedUser)
     .where(sql`${adminAudit.action} = 'credits.granted' AND instr(${adminAudit.details}, ${value("balanceId")}) > 0`)
     .limit(1),

@@ -4,7 +4,7 @@ import { insertAuditEntry, newAuditEntry } from "../catalog/audit.ts";
 import { attempt, findConstraint } from "../db/attempt.ts";
 import { asInteger, drizzle, query, type ValueOf } from "../db/query.ts";
 import { expiryNotices } from "../db/schema.ts";
-import { AHEAD_MS_MAX, dayStartOfMove, readClock, type TestClock, timeOf } from "../db/settings-snapshot.ts";
+import { AHEAD_MS_MAX, clockTime, dayStartOfMove, readClock, type TestClock } from "../db/settings-snapshot.ts";
 import { batch } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { iso } from "../lib/time.ts";
@@ -58,7 +58,7 @@ export async function setClock(
 /** Returns the clock after it was set. It stands still until the events in between are processed. */
 function afterSetting(before: TestClock | null, realMs: number, setMs: number): TestClock {
   const { aheadMs = 0 } = before ?? {};
-  const atMs = before === null ? realMs : timeOf(before, realMs);
+  const atMs = before === null ? realMs : clockTime(before, realMs);
   if (setMs <= Math.max(atMs, before?.setMs ?? 0)) {
     throw invalid(
       "now",
@@ -77,7 +77,7 @@ export async function readTestClock(root: SystemCtx, appId: string): Promise<Clo
   if (clock === null) return NO_CLOCK;
   const testClock = readClock(clock);
   const status = testClock.atMs === undefined ? "ready" : "advancing";
-  return { now: iso(timeOf(testClock, root.now())), status };
+  return { now: iso(clockTime(testClock, root.now())), status };
 }
 
 const auditRemoved = insertAuditEntry();

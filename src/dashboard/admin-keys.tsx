@@ -10,7 +10,7 @@ import {
   revokeAdminKey,
 } from "../catalog/admin-keys.ts";
 import { NO_APP } from "../catalog/audit.ts";
-import { listAuditOf } from "../catalog/search-audit.ts";
+import { listAuditOfTarget } from "../catalog/search-audit.ts";
 import { PurserError } from "../errors.ts";
 import { CopyBox, Table, Tag } from "./components.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
@@ -30,7 +30,7 @@ async function adminKeysPage(c: Context<DashboardEnv>, form: Form = {}, rejectio
   const { root } = c.var;
   const { keys } = await listAdminKeys(root);
   const ids = keys.map(({ adminKeyId }) => adminKeyId);
-  const creationEntries = await listAuditOf(root, NO_APP, ids, "admin_key.created");
+  const creationEntries = await listAuditOfTarget(root, NO_APP, ids, "admin_key.created");
   const creatorById = new Map((await nameActors(root)(creationEntries)).map(({ target, by }) => [target, by]));
   const created = await takeOnce<CreateAdminKeyOutput>(c, "admin key");
   return page(

@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import { fromMinor } from "../books/amounts/amount.ts";
 import { readBalance, readSiblings } from "../books/credits/read-balance.ts";
 import { nameActors } from "../catalog/admin-keys.ts";
-import { findGrantEntry, listAuditOf } from "../catalog/search-audit.ts";
+import { findGrantEntry, listAuditOfTarget } from "../catalog/search-audit.ts";
 import { AuditTable } from "./audit.tsx";
 import { Meter } from "./chart.tsx";
 import { Facts, numberHead, Table, Tag } from "./components.tsx";
@@ -22,7 +22,7 @@ async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
   const [siblings, granted, actions] = await Promise.all([
     readSiblings(ctx, balanceId),
     findGrantEntry(ctx, appId, balance),
-    listAuditOf(ctx, appId, [balanceId]),
+    listAuditOfTarget(ctx, appId, [balanceId]),
   ]);
   const named = await nameActors(root)(granted === null ? actions : [...actions, granted]);
   const grantedBy = granted === null ? null : (named.at(-1)?.by ?? null);

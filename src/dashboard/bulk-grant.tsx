@@ -29,7 +29,7 @@ const BULK_USERS_MAX = 200;
 const AT_ONCE = 4;
 
 /** Returns the user ids of a pasted list or a CSV file: the first field of each line, each id once. */
-export function userIdsOf(text: string): string[] {
+export function parseUserIds(text: string): string[] {
   const lines = text.split(/\r\n|\r|\n/).map((line) => {
     const quoted = /^"((?:[^"]|"")*)"/.exec(line)?.[1];
     return quoted?.replaceAll('""', '"') ?? line.split(/[,;\t]/)[0]?.trim() ?? "";
@@ -40,7 +40,7 @@ export function userIdsOf(text: string): string[] {
 }
 
 function readBulk(form: Form) {
-  const userIds = userIdsOf(form.users ?? "");
+  const userIds = parseUserIds(form.users ?? "");
   if (userIds.length === 0) throw invalid("users", "has no user id: write one in each line");
   if (userIds.length > BULK_USERS_MAX) {
     throw invalid(

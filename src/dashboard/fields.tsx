@@ -30,7 +30,7 @@ function useForm<Props extends Rejectable & { readonly value?: string | undefine
   const { form, rejection, schema } = useContext(FormContext);
   const filled = { ...props, rejection: props.rejection ?? rejection };
   return {
-    error: errorOf(filled),
+    error: findFieldError(filled),
     value: props.value ?? form[props.name],
     required: props.required ?? isRequired(schema, props.name),
   };
@@ -63,7 +63,7 @@ interface FieldProps extends Rejectable {
  * Returns the rejection's message for a field, or a part of it, without the argument's name. Null when the rejection is about
  * another field.
  */
-function errorOf({ label, name, param = name, rejection }: Rejectable): string | null {
+function findFieldError({ label, name, param = name, rejection }: Rejectable): string | null {
   if (rejection?.param === undefined) return null;
   const inner = rejection.param.slice(param.length);
   if (!rejection.param.startsWith(param) || !/^($|\[|\.)/.test(inner)) return null;

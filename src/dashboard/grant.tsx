@@ -93,7 +93,7 @@ const noPacksPage = (c: Context<DashboardEnv>) =>
     </p>,
   );
 
-function expiryOf(form: Form): string | null | undefined {
+function readExpiry(form: Form): string | null | undefined {
   if (form.expiry === "never") return null;
   const at = timeField(form, "expiresAt");
   if (form.expiry === "at") return at ?? "";
@@ -107,7 +107,7 @@ function readGrant(form: Form) {
     userId: form.userId,
     packId: form.packId,
     quantity: numberField(form, "quantity"),
-    expiresAt: expiryOf(form),
+    expiresAt: readExpiry(form),
     source: form.source,
     notes: requireReason(form, "notes"),
     externalRef: textField(form, "ref"),

@@ -4,7 +4,7 @@ import { createKeyInput } from "../api/keys/create-key.ts";
 import { nameActors } from "../catalog/admin-keys.ts";
 import { readEndUserAuth, readEndUserSecret, setEndUserAuth, type TokenTest, testUserToken } from "../catalog/apps.ts";
 import { type CreateKeyOutput, createKey, type KeyOutput, listKeys, readKeyOfApp, revokeKey } from "../catalog/keys.ts";
-import { listAuditOf } from "../catalog/search-audit.ts";
+import { listAuditOfTarget } from "../catalog/search-audit.ts";
 import type { PurserError } from "../errors.ts";
 import { codeColumn, textColumn, timeColumn } from "./columns.tsx";
 import { CopyBox, Facts, Id, Tag } from "./components.tsx";
@@ -16,7 +16,7 @@ import { queryString, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { listPage, listRoutes, type Resource } from "./resource.tsx";
 import { keepOnce, readRandom, takeOnce } from "./session.tsx";
-import { TokenSetting, TokenTester, tokenSettingOf } from "./token-setting.tsx";
+import { readTokenSetting, TokenSetting, TokenTester } from "./token-setting.tsx";
 
 interface KeysPageOptions {
   /** The form that was rejected. */
@@ -68,7 +68,7 @@ const keysList: Resource<ListedKey> = {
     return async (page) => {
       const { keys, nextCursor } = await listKeys(c.var.root, appId, page, mode);
       const ids = keys.map(({ keyId }) => keyId);
-      const entries = await listAuditOf(c.var.root, appId, ids, "key.created");
+      const entries = await listAuditOfTarget(c.var.root, appId, ids, "key.created");
       const creators = new Map((await nameActors(c.var.root)(entries)).map(({ target, by }) => [target, by]));
       return { rows: keys.map((key) => ({ ...key, creator: creators.get(key.keyId) ?? "" })), nextCursor };
     };
@@ -146,7 +146,7 @@ async function readSetting(c: Context<DashboardEnv>) {
   const stored = keeps ? await readEndUserSecret(root, appId, mode) : null;
   return parseForm(setEndUserAuthInput, {
     mode,
-    setting: tokenSettingOf(stored === null ? form : { ...form, secret: stored }),
+    setting: readTokenSetting(stored === null ? form : { ...form, secret: stored }),
   });
 }
 

@@ -12,7 +12,7 @@ import { rejectionsPath } from "./links.tsx";
 import { Attention } from "./overview-attention.tsx";
 import { ClosedMonth, Equation } from "./overview-equation.tsx";
 import { Headline } from "./overview-figures.tsx";
-import { inSpan, type OverviewProps, readOverview, spanOf, sumOf, type TwoSpans } from "./read-overview.ts";
+import { inSpan, type OverviewProps, readOverview, spanOf, sumDayValues, type TwoSpans } from "./read-overview.ts";
 import { unitText } from "./unit-amount.tsx";
 
 const RANGES = [7, 30, 90] as const;
@@ -89,7 +89,7 @@ const Ranges = ({ c, days, isCompared }: { c: Context<DashboardEnv>; days: numbe
 const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boolean }) => {
   const { granted, spent, expiring, business } = overview;
   const units = UNITS.filter((unit) =>
-    [...granted.now, ...spent.now].some((figure) => figure.unit === unit && sumOf(figure) > 0),
+    [...granted.now, ...spent.now].some((figure) => figure.unit === unit && sumDayValues(figure) > 0),
   );
   if (units.length === 0 && expiring.length === 0) return null;
   const seriesOf = (name: string, kind: "granted" | "spent", { now }: TwoSpans, unit: string): Series => ({
@@ -100,7 +100,7 @@ const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boole
   const ofUnits = units.map((unit): Tab => {
     const series = [seriesOf("Granted", "granted", granted, unit), seriesOf("Spent", "spent", spent, unit)];
     const before = { name: "Spent before", days: inSpan(spent.before, unit, overview) };
-    const [grantedSum, spentSum] = series.map((days) => shortAmount(sumOf(days)));
+    const [grantedSum, spentSum] = series.map((days) => shortAmount(sumDayValues(days)));
     const chart = (
       <DayChart
         label={`Granted and spent, ${unitText(c.var.unitNames, unit)}`}
@@ -118,7 +118,7 @@ const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boole
         <DayChart
           label={`Expiring in ${AHEAD_DAYS} days, ${unit}`}
           href={pathIn(c, figurePath("expiring", { unit, ...daysOfFigure(figure) }))}
-          total={shortAmount(sumOf(figure))}
+          total={shortAmount(sumDayValues(figure))}
           series={[{ name: "Expiring", days, hrefOf }]}
         />
         {business !== null && <Updated at={business.finishedAt} />}
@@ -198,7 +198,7 @@ const Rejections = ({ c, overview }: OverviewProps) => {
   ];
   const tabs = cards.flatMap(([label, figures, path]) =>
     figures.map((figure): Tab => {
-      const sum = sumOf(figure);
+      const sum = sumDayValues(figure);
       const href = path === undefined || sum === 0 ? undefined : pathIn(c, path);
       const total = sum === 0 ? "0" : amountText(sum);
       return {

@@ -7,7 +7,7 @@ import { nameActors } from "../catalog/admin-keys.ts";
 import { archivePack, patchPack, restorePack } from "../catalog/change-pack.ts";
 import { createPack, testRules } from "../catalog/insert-pack.ts";
 import { type PackOutput, presentPack, readPack } from "../catalog/pack.ts";
-import { listAuditOf } from "../catalog/search-audit.ts";
+import { listAuditOfTarget } from "../catalog/search-audit.ts";
 import type { PurserError } from "../errors.ts";
 import { AuditTable } from "./audit.tsx";
 import { Facts } from "./components.tsx";
@@ -48,7 +48,7 @@ async function packPage(
 ) {
   const { packId } = pack;
   const [history, recurring] = await Promise.all([
-    listAuditOf(c.var.root, c.var.ctx.environment.appId, [packId], "pack.").then(nameActors(c.var.root)),
+    listAuditOfTarget(c.var.root, c.var.ctx.environment.appId, [packId], "pack.").then(nameActors(c.var.root)),
     countRecurring(c.var.ctx, packId),
   ]);
   return page(

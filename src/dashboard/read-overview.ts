@@ -123,7 +123,7 @@ const twoSpans = (figures: readonly Figure[], days: number): TwoSpans => ({
   before: figures.map((figure) => ({ ...figure, days: figure.days.slice(0, days) })),
 });
 
-export const sumOf = ({ days }: { readonly days: readonly { readonly value: number }[] }): number =>
+export const sumDayValues = ({ days }: { readonly days: readonly { readonly value: number }[] }): number =>
   days.reduce((sum, day) => sum + day.value, 0);
 
 /** Returns a unit's days on the dates of the overview, with zeros where nothing was counted. */
@@ -138,5 +138,5 @@ export function inSpan(figures: readonly Figure[], unit: string, span: { firstMs
 /** Returns a unit's sum. */
 export const sumOfUnit = (figures: readonly Figure[], unit: string): number => {
   const figure = figures.find((each) => each.unit === unit);
-  return figure === undefined ? 0 : sumOf(figure);
+  return figure === undefined ? 0 : sumDayValues(figure);
 };

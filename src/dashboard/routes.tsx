@@ -119,7 +119,7 @@ const environmentRoutes = () =>
     .route("/", clockPages)
     .route("/", auditRoutes);
 
-function titleOf(rejection: PurserError): string {
+function describeRejection(rejection: PurserError): string {
   const status = errorStatus[rejection.code];
   if (status === 404) return "Not found";
   return status < 500 ? "Request failed" : "Something went wrong";
@@ -131,7 +131,7 @@ function errorPage(c: Context<DashboardEnv>, rejection: PurserError) {
   const section = isInApp ? sectionOfPath(c) : undefined;
   return page(
     c,
-    { title: titleOf(rejection), section, rejection },
+    { title: describeRejection(rejection), section, rejection },
     <p>
       {section !== undefined && (
         <>

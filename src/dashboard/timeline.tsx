@@ -51,7 +51,7 @@ export const Timeline = ({ c, userId, page, balances }: TimelineProps) => {
         rows={items.map((item) => [
           <Time at={iso(item.atMs)} />,
           <What c={c} item={item} packs={packs} />,
-          <span class="num">{changesOf(c.var.unitNames, item).join(", ")}</span>,
+          <span class="num">{describeChanges(c.var.unitNames, item).join(", ")}</span>,
           item.by ?? "",
         ])}
       />
@@ -72,7 +72,7 @@ export const Timeline = ({ c, userId, page, balances }: TimelineProps) => {
 };
 
 /** Returns an item's changes of credits, by unit. */
-function changesOf(names: UnitNames["names"], item: TimelineItem): string[] {
+function describeChanges(names: UnitNames["names"], item: TimelineItem): string[] {
   const changes = changedMinor(item);
   return UNITS.flatMap((unit) => {
     const changesInUnit = changes.filter((change) => change.unit === unit);

@@ -133,7 +133,7 @@ export const TokenTester = ({
 );
 
 /** Returns the setting in the form of the API. */
-export function tokenSettingOf(form: Form): unknown {
+export function readTokenSetting(form: Form): unknown {
   if (form.type === "none") return null;
   const origins = textField(form, "origins")?.trim().split(/\s+/);
   const texts = Object.fromEntries(

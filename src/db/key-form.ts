@@ -1,5 +1,5 @@
 import { rememberUpTo } from "../lib/bounded-memory.ts";
-import { addToCrc, CRC_START, crc32, crcOf, DIGITS, fromBase62, toBase62 } from "../lib/encoding.ts";
+import { addToCrc, CRC_START, crc32, DIGITS, finishCrc, fromBase62, toBase62 } from "../lib/encoding.ts";
 import type { Environment, Mode } from "../runtime.ts";
 import { parseDatabaseIndex } from "./session.ts";
 
@@ -120,13 +120,13 @@ function endOfKey(text: string, start: number, endMax: number, charactersMin: nu
   let checked = start + charactersMin - CHECKSUM_CHARACTERS;
   let crc = addToCrc(CRC_START, text, start, checked);
   for (; checked + CHECKSUM_CHARACTERS <= endMax; checked++) {
-    if (hasChecksum(text, checked + CHECKSUM_CHARACTERS, crcOf(crc))) found = checked + CHECKSUM_CHARACTERS;
+    if (hasChecksum(text, checked + CHECKSUM_CHARACTERS, finishCrc(crc))) found = checked + CHECKSUM_CHARACTERS;
     crc = addToCrc(crc, text, checked, checked + 1);
   }
   return found;
 }
 
-function withoutKeysOf(text: string, { pattern, prefixCharacters, charactersMin }: KeyForm): string {
+function cutKeys(text: string, { pattern, prefixCharacters, charactersMin }: KeyForm): string {
   const parts: string[] = [];
   let cutTo = 0;
   pattern.lastIndex = 0;
@@ -151,7 +151,7 @@ export function withoutKeys(text: string): string {
   // Most texts have neither, which a search for a short text finds out fastest.
   const isSearched = text.includes("k_");
   const mayHaveKey = isSearched && (text.includes("k_live_") || text.includes("k_test_"));
-  const own = mayHaveKey ? withoutKeysOf(text, APPLICATION_KEY) : text;
-  const rest = isSearched && own.includes("ak_") ? withoutKeysOf(own, ADMINISTRATION_KEY) : own;
+  const own = mayHaveKey ? cutKeys(text, APPLICATION_KEY) : text;
+  const rest = isSearched && own.includes("ak_") ? cutKeys(own, ADMINISTRATION_KEY) : own;
   return rest.includes("whsec_") ? rest.replaceAll(SIGNING_SECRET, keyHint) : rest;
 }

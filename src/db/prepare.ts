@@ -94,7 +94,7 @@ function printStatement(
     const { text, isRead, fields } = source;
     const printed = printSql(drizzle, text);
     if (isRead && WRITES.test(printed.sql.replace(QUOTED, ""))) throw new TypeError(`Not a read: ${printed.sql}`);
-    return { printed, isRead, map: fields === null ? undefined : mapperOf(drizzle, fields) };
+    return { printed, isRead, map: fields === null ? undefined : createMapper(drizzle, fields) };
   }
   const prepared = source.prepare();
   const printed = printSql(drizzle, source.getSQL());
@@ -103,7 +103,7 @@ function printStatement(
     const map: Mapper = (rows) => prepared.mapAllResult(rows.map((row) => Object.values(row))) as object[];
     return { printed, isRead: false, map };
   }
-  return { printed, isRead: true, map: mapperOf(drizzle, requireFields(source._.selectedFields)) };
+  return { printed, isRead: true, map: createMapper(drizzle, requireFields(source._.selectedFields)) };
 }
 
 /**
@@ -118,7 +118,7 @@ const QUOTED = /'[^']*'|"[^"]*"/g;
 const WRITES = /\b(insert|update|delete|replace into)\b/i;
 
 /** Decodes only the fields that need it. If Drizzle decoded all fields, this would take most of the time of a long page. */
-function mapperOf(drizzle: SqliteRemoteDatabase, selected: Selected): Mapper | undefined {
+function createMapper(drizzle: SqliteRemoteDatabase, selected: Selected): Mapper | undefined {
   const names = decodedNames(drizzle, selected);
   if (names.length === 0) return undefined;
   const decoding = drizzle.select(pick(selected, names)).from(sql`_`).prepare();

@@ -119,24 +119,24 @@ function clockIn(settingsSnapshot: string | null): string | null {
 export const readClock = (clock: string): TestClock => JSON.parse(clock) as TestClock;
 
 /** Returns the environment's time, from its test clock and the real time. */
-export function timeOf({ aheadMs, atMs }: TestClock, realMs: number): number {
+export function clockTime({ aheadMs, atMs }: TestClock, realMs: number): number {
   return atMs ?? realMs + aheadMs;
 }
 
 const realDayStart = (realMs: number): number => realMs - (realMs % DAY_MS);
 
 /** Returns the environment's time at the start of the current UTC day in real time (D3). */
-export function dayStartOf(clock: TestClock | null, realMs: number): number {
+export function findDayStart(clock: TestClock | null, realMs: number): number {
   const startMs = realDayStart(realMs);
   if (clock === null) return startMs;
   const { dayStart } = clock;
-  return dayStart?.realMs === startMs ? dayStart.atMs : startMs + timeOf(clock, realMs) - realMs;
+  return dayStart?.realMs === startMs ? dayStart.atMs : startMs + clockTime(clock, realMs) - realMs;
 }
 
 /** Returns `dayStart` for a clock that is set now. `before` is the previous clock. */
 export const dayStartOfMove = (before: TestClock | null, realMs: number): NonNullable<TestClock["dayStart"]> => ({
   realMs: realDayStart(realMs),
-  atMs: dayStartOf(before, realMs),
+  atMs: findDayStart(before, realMs),
 });
 
 /** Returns both times of an environment: its own time (D3), and real time. */
@@ -146,7 +146,7 @@ export function timesOf(
 ): Pick<TenantCtx, "clock" | "now" | "realNow"> {
   if (clock === null) return { clock, now, realNow: now };
   const testClock = readClock(clock);
-  return { clock, now: () => timeOf(testClock, now()), realNow: now };
+  return { clock, now: () => clockTime(testClock, now()), realNow: now };
 }
 
 /** The test clocks that this isolate read last, as text. They may be outdated, so every use is checked against the database. */

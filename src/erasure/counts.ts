@@ -128,14 +128,14 @@ function withMembers(from: SQL): Partial<Readonly<Record<CountedKind, SQL>>> {
   };
 }
 
-const splitSumsOf = (minor: SQL | SQLiteColumn, from: SQL) =>
+const selectSplitSums = (minor: SQL | SQLiteColumn, from: SQL) =>
   Object.values(partsOf(minor)).map((part) => sql`coalesce((SELECT sum(${part}) FROM ${from}), 0)`);
 
 /** SQL: the remaining amount of a unit, including holds of open reservations on balances that are not revoked. */
 function remainingOfUnit(unit: Unit): SQL {
   const isOfUnit = and(countOfAccount(creditBalances), eq(creditBalances.unit, unit));
-  const remainingSums = splitSumsOf(creditBalances.remainingMinor, sql`${creditBalances} WHERE ${isOfUnit}`);
-  const heldSums = splitSumsOf(
+  const remainingSums = selectSplitSums(creditBalances.remainingMinor, sql`${creditBalances} WHERE ${isOfUnit}`);
+  const heldSums = selectSplitSums(
     storedLeg.minor,
     sql`${reservations}, ${eachLeg(reservations.legs)}
       CROSS JOIN ${creditBalances} ON ${isBalanceOfLeg(reservations.accountId)}

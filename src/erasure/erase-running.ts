@@ -161,7 +161,7 @@ async function erasePage(ctx: TenantCtx, page: ErasurePage): Promise<boolean> {
   const hashes =
     references.length + payers.length === 0
       ? []
-      : await hashNames(ctx, await erasureSecretOf(ctx, erasure), { references, payers });
+      : await hashNames(ctx, await findErasureSecret(ctx, erasure), { references, payers });
   await batch(ctx.db, [...closeBooks(ctx, books, holds), ...hashes, ...erasurePageStatements(page)]);
   return false;
 }
@@ -215,11 +215,11 @@ async function collect(ctx: TenantCtx, key: ErasureKey, erasure: ErasureRow): Pr
     await batch(ctx.db, [setCollected(key)]);
     return;
   }
-  await batch(ctx.db, await startErasingIds(ctx, await erasureSecretOf(ctx, erasure), erasure.id, ids));
+  await batch(ctx.db, await startErasingIds(ctx, await findErasureSecret(ctx, erasure), erasure.id, ids));
 }
 
 /** Returns the secret with which the erasure started. Throws `erasure_unavailable` when it is no longer set. */
-async function erasureSecretOf(ctx: TenantCtx, { fingerprint }: ErasureRow): Promise<ErasureSecret> {
+async function findErasureSecret(ctx: TenantCtx, { fingerprint }: ErasureRow): Promise<ErasureSecret> {
   const secret = (await erasureSecrets(ctx)).find((each) => each.fingerprint === fingerprint);
   if (secret === undefined) throw erasureUnavailable();
   return secret;

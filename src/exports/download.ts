@@ -90,7 +90,7 @@ async function openDocument(ctx: SystemCtx, claims: ExportClaims, token: string,
   const environment = { appId, mode };
   const environmentCtx = () => ({ ...ctx, ...timesOf(knownClock(ctx, environment), ctx), environment });
   const currentCtx = environmentCtx();
-  const auditRow = await auditRowsOf(ctx, token);
+  const auditRow = await readAuditRows(ctx, token);
   const opening = auditRow("opened", currentCtx.now());
   const { name, snapshot } = await underName(
     currentCtx,
@@ -152,7 +152,7 @@ interface Audit {
 
 type AuditRowOf = (action: ExportAuditRow["action"], occurredAtMs: number) => ExportAuditRow;
 
-async function auditRowsOf(ctx: SystemCtx, token: string): Promise<AuditRowOf> {
+async function readAuditRows(ctx: SystemCtx, token: string): Promise<AuditRowOf> {
   const tokenHash = await sha256(token);
   return (action, occurredAtMs) => ({
     id: ctx.newId("exp_"),

@@ -60,11 +60,11 @@ async function linkValues(
   const { appId, mode } = subject;
   // The time is valid, because it was parsed when the signature was checked.
   const endedFromMs = (parseTimestamp(expiresAt) ?? 0) - TOKEN_LIFE_MS;
-  return { appId, mode, hashes: await linkHashesOf(ctx, subject), endedFromMs };
+  return { appId, mode, hashes: await selectLinkHashes(ctx, subject), endedFromMs };
 }
 
 /** Returns the id's hash with each secret that still opens links, as a JSON list. */
-async function linkHashesOf(
+async function selectLinkHashes(
   ctx: Pick<SystemCtx, "settings">,
   subject: Omit<ExportClaims, "expiresAt">,
 ): Promise<string> {
@@ -125,7 +125,7 @@ export async function revokeLinks(ctx: TenantCtx, { distinctId }: ExportPersonIn
   const { id: environmentId, appId, mode } = ctx.environment;
   const subject = { appId, mode, distinctId };
   const idHash = await hashId(subject, exportSecrets(ctx).current);
-  const hashes = await linkHashesOf(ctx, subject);
+  const hashes = await selectLinkHashes(ctx, subject);
   const nowMs = ctx.realNow();
   const target = ctx.newId("exp_");
   return underName(

@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { invalid, PurserError } from "../errors.ts";
 import { textOfUtf8 } from "../lib/encoding.ts";
-import { jsonSizeOf } from "../lib/json.ts";
+import { measureJson } from "../lib/json.ts";
 import { type AppEnv, factory } from "./factory.ts";
 import { BODY_BYTES_MAX, UNKNOWN_KEY_BYTES_MAX } from "./json-body.ts";
 
@@ -76,7 +76,7 @@ export const limitBody = factory.createMiddleware(async (c, next) => {
 });
 
 /** Decodes a body for the JSON validator. Throws `invalid_request` for bytes that are not UTF-8, and beyond the limits of JSON (L1). */
-function bodyTextOf(bytes: Uint8Array): string {
+function decodeBody(bytes: Uint8Array): string {
   // Parsing a small body cannot cost much.
   if (bytes.length > UNKNOWN_KEY_BYTES_MAX) assertJsonSize(bytes);
   const text = textOfUtf8(bytes);
@@ -92,7 +92,7 @@ function bodyTextOf(bytes: Uint8Array): string {
 
 /** Reads a body of at most 1 MiB as UTF-8, for any declared type, and sets `bodyText` for the JSON validator. */
 export const readBody = factory.createMiddleware(async (c, next) => {
-  c.set("bodyText", bodyTextOf(await readBytes(c)));
+  c.set("bodyText", decodeBody(await readBytes(c)));
   await next();
 });
 
@@ -170,7 +170,7 @@ const LEVELS_MAX = 1_000;
  * Rejects a body that JSON.parse would turn into many times its size, or that is nested too deeply for a recursive reader (L1).
  */
 function assertJsonSize(bytes: Uint8Array): void {
-  const { levels, containers } = jsonSizeOf(bytes);
+  const { levels, containers } = measureJson(bytes);
   if (levels > LEVELS_MAX) throw invalid("body", `must nest at most ${LEVELS_MAX} levels`);
   if (containers > CONTAINERS_MAX) throw invalid("body", `must have at most ${CONTAINERS_MAX} objects and lists`);
 }

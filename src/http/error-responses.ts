@@ -130,7 +130,7 @@ const plainSegment = (segment: string): string => plainName(segment).replace(/s$
  * Returns the spellings to compare with routes: the path without extra slashes, and with each prefix in place of a missing,
  * partial or wrong one.
  */
-function variantsOf(path: string): string[][] {
+function listPathVariants(path: string): string[][] {
   const segments = splitPath(path);
   const rest = splitPath(`/${segments.join("/")}`.replace(/^\/(api(?=\/|$))?(\/?v\d+(?=\/|$))?/i, "/"));
   return rest.length === 0 ? [segments] : [segments, ...PREFIXES.map((prefix) => [...splitPath(prefix), ...rest])];
@@ -146,7 +146,7 @@ function findSimilarRoute(routePaths: Iterable<string>, path: string): string | 
   const end = splitPath(path).at(-1)?.toLowerCase();
   if (path.length > PATH_CHARACTERS_MAX || end === undefined) return null;
   const routes = [...new Set(routePaths)].filter((route) => !route.includes("*") && splitPath(route).length > 0);
-  const similar = variantsOf(path)
+  const similar = listPathVariants(path)
     .map((variant) => routes.find((route) => resembles(splitPath(route), variant)))
     .find((route) => route !== undefined);
   const route = similar ?? OTHER_WORDS.find(([, words]) => words.split(" ").includes(end))?.[0];

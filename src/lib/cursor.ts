@@ -5,7 +5,7 @@ type CursorScope = readonly (string | number)[];
 /**
  * Returns an eight-digit checksum of the position and its scope. The URI escapes make the text ASCII, which CRC-32 requires.
  */
-function checkOf(position: string, scope: CursorScope): string {
+function signPosition(position: string, scope: CursorScope): string {
   const text = encodeURIComponent(JSON.stringify([position, ...scope]));
   return crc32(text).toString(16).padStart(8, "0");
 }
@@ -16,7 +16,7 @@ const CHECK_CHARACTERS = 8;
  * cursor, or a cursor of another list, fail. The cursor gives no access, because the query checks the scope too.
  */
 export function encodeTextCursor(position: string, scope: CursorScope): string {
-  return encodeBase64url(new TextEncoder().encode(checkOf(position, scope) + position));
+  return encodeBase64url(new TextEncoder().encode(signPosition(position, scope) + position));
 }
 
 /** Returns the position in a cursor that `encodeTextCursor` made for the same scope, or null for any other text. */
@@ -31,7 +31,7 @@ export function decodeTextCursor(cursor: string, scope: CursorScope): string | n
 /** Does the same as `encodeTextCursor`, for a whole number of at least 1. */
 export function encodeCursor(position: number, scope: CursorScope): string {
   const digits = String(position);
-  return base64urlOfAscii(checkOf(digits, scope) + digits);
+  return base64urlOfAscii(signPosition(digits, scope) + digits);
 }
 
 /** Returns the number in a cursor that `encodeCursor` made for the same scope, or null for any other text. */

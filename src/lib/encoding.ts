@@ -51,7 +51,7 @@ const crcTable = Uint32Array.from({ length: 256 }, (_, byte) => {
 /** The CRC-32 before the first character. */
 export const CRC_START = -1;
 
-/** Adds a part of an ASCII text to a CRC-32, which is inverted until `crcOf` returns it. */
+/** Adds a part of an ASCII text to a CRC-32, which is inverted until `finishCrc` returns it. */
 export function addToCrc(start: number, text: string, from: number, to: number): number {
   let crc = start;
   for (let at = from; at < to; at++) crc = (crcTable[(crc ^ text.charCodeAt(at)) & 0xff] ?? 0) ^ (crc >>> 8);
@@ -59,10 +59,10 @@ export function addToCrc(start: number, text: string, from: number, to: number):
 }
 
 /** Returns the CRC-32 of the characters that were added. */
-export const crcOf = (crc: number): number => ~crc >>> 0;
+export const finishCrc = (crc: number): number => ~crc >>> 0;
 
 /** Returns the CRC-32 of ASCII text (ISO 3309, as in zip). It detects every single mistyped character. It is not a signature. */
-export const crc32 = (ascii: string): number => crcOf(addToCrc(CRC_START, ascii, 0, ascii.length));
+export const crc32 = (ascii: string): number => finishCrc(addToCrc(CRC_START, ascii, 0, ascii.length));
 
 const encoder = new TextEncoder();
 

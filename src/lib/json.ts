@@ -91,7 +91,7 @@ const isClosing = (code: number): boolean => code === 0x7d || code === 0x5d;
  * Measures a JSON text in UTF-8 without parsing it, because JSON.parse may take a hundred times the text's size in memory. Takes linear
  * time. If the text is not JSON, the result is some size.
  */
-export function jsonSizeOf(bytes: Uint8Array): JsonSize {
+export function measureJson(bytes: Uint8Array): JsonSize {
   let [commas, containers, levels, escapes] = [0, 0, 0, 0];
   let level = 0;
   let isInString = false;
@@ -153,7 +153,7 @@ export const quoted = (text: string): string => (PLAIN_TEXT.test(text) ? `"${tex
 const PLAIN_TEXT = /^[\w $.@:+-]*$/;
 
 /** Returns the JSON of a list of texts and numbers, and of one more element, which is JSON already. */
-export const jsonListOf = (values: readonly (string | number)[], last: string): string =>
+export const writeJsonList = (values: readonly (string | number)[], last: string): string =>
   `[${values.map((value) => (typeof value === "string" ? quoted(value) : value)).join()},${last}]`;
 
 const CHUNK_BYTES = 900_000;
@@ -171,7 +171,7 @@ export function jsonChunks(list: readonly unknown[], bytesMax = CHUNK_BYTES): st
 }
 
 /** Does the same as `jsonChunks` for elements that are JSON already. */
-export function jsonChunksOf(list: readonly string[], bytesMax = CHUNK_BYTES): string[] {
+export function chunkJson(list: readonly string[], bytesMax = CHUNK_BYTES): string[] {
   const chunks: string[] = [];
   let parts: string[] = [];
   // `partBytes` counts each element with the comma or bracket that follows it. The opening bracket is counted here.

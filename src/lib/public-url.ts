@@ -1,7 +1,8 @@
 const LABEL = "[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?";
 const HOST = new RegExp(`^(?:${LABEL}\\.)*${LABEL}\\.?$`);
 
-const octetsOf = (host: string): number[] | null => (/^\d+(\.\d+){3}$/.test(host) ? host.split(".").map(Number) : null);
+const parseOctets = (host: string): number[] | null =>
+  /^\d+(\.\d+){3}$/.test(host) ? host.split(".").map(Number) : null;
 
 /**
  * Returns whether an IPv4 address is outside the public Internet: loopback, private, shared, link-local, unspecified, benchmarks
@@ -20,7 +21,7 @@ function isNonPublicV4([a = 0, b = 0]: readonly number[]): boolean {
 }
 
 /** Returns the eight groups of an IPv6 address in the form that `URL` writes, without brackets. */
-function groupsOf(address: string): number[] {
+function parseGroups(address: string): number[] {
   const [head = "", tail] = address.split("::").map((half) => half.split(":").filter(Boolean));
   const afterZeros = tail ?? [];
   const zeros = Array<string>(8 - head.length - afterZeros.length).fill("0");
@@ -44,7 +45,7 @@ function embeddedV4(groups: readonly number[]): number[][] {
 }
 
 function isNonPublicV6(address: string): boolean {
-  const groups = groupsOf(address);
+  const groups = parseGroups(address);
   const [a = 0, b = 0, c = 0] = groups;
   if (embeddedV4(groups).some(isNonPublicV4)) return true;
   // These ranges only embed an IPv4 address, which is checked separately. NAT64 also has a prefix for local use, 64:ff9b:1::/48.
@@ -64,7 +65,7 @@ export function urlAdvice(text: string): string | null {
   if (username !== "" || password !== "" || /^[^/?#]*@/.test(text.slice(text.indexOf("//") + 2))) {
     return "must not have a user or a password";
   }
-  const v4 = octetsOf(hostname);
+  const v4 = parseOctets(hostname);
   const v6 = hostname.startsWith("[") ? hostname.slice(1, -1) : null;
   if (protocol === "http:") {
     const isLoopback = isLocalName(hostname) || v4?.[0] === 127 || v6 === "::1";

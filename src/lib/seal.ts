@@ -55,7 +55,7 @@ export async function sealText(secret: string, context: string, text: string): P
 }
 
 /** Returns the prefix of every text that this secret sealed. */
-export const sealMarkOf = async (secret: string): Promise<string> => `v1.${(await sealKey(secret)).id}.`;
+export const readSealPrefix = async (secret: string): Promise<string> => `v1.${(await sealKey(secret)).id}.`;
 
 /** Decrypts a sealed text. Returns null when none of the secrets sealed it under this context. */
 export async function openSealed(secrets: readonly string[], context: string, sealed: string): Promise<string | null> {

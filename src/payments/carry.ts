@@ -56,7 +56,7 @@ export function accountInvoice(
   const due = atLeastZero(bought - returned);
   const carried = least(BigInt(carry), due);
   const paidFor = due - carried;
-  const carriedWithTax = multiplyFractions(fraction(carried), taxFactorOf(data, lines));
+  const carriedWithTax = multiplyFractions(fraction(carried), calculateTaxFactor(data, lines));
   const { numerator, denominator } = carriedWithTax;
   return {
     fact: {
@@ -89,7 +89,7 @@ export const shareOfAccount = ({ data: { bought, returned, carried } }: AccountF
   );
 
 /** Returns the factor that adds the tax to a net amount of the lines: by their own taxes or, if they tell none, by the invoice's. */
-function taxFactorOf(data: InvoiceFact["data"], lines: readonly InvoiceLine[]): Fraction {
+function calculateTaxFactor(data: InvoiceFact["data"], lines: readonly InvoiceLine[]): Fraction {
   const net = sumOfAmounts(lines.map((line) => line.net));
   const tax = sumOfAmounts(lines.map((line) => line.tax));
   if (!data.hasMore && data.lines.some((line) => line.tax !== 0))

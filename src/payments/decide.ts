@@ -11,8 +11,8 @@ import type { Statement } from "../db/sql.ts";
 import { assert } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { Payer } from "./carry.ts";
-import { moneyOf } from "./money.ts";
-import { type Effect, effectOf, type Granting, grantsOf, type Rejection, statusOfKnown } from "./next-step.ts";
+import { deriveMoney } from "./money.ts";
+import { type Effect, type Granting, grantsOf, planEffect, type Rejection, statusOfKnown } from "./next-step.ts";
 import { accountOfInvoice, type Offer } from "./offer.ts";
 import { newGrant, planChanges } from "./plan-changes.ts";
 import { type GrantTerms, NO_MARKS, type PlannedOffer, planOffer } from "./plan-offer.ts";
@@ -73,7 +73,7 @@ export function decidePaymentGrant(
   const balances = grants.flatMap((grant) => grant.balances);
   const balanceIds = balances.map(({ id }) => id);
   const facts = planned.account === null ? state.facts : [...state.facts, planned.account.fact];
-  const changes = planChanges({ money: moneyOf(facts) }, balances.map(newGrant));
+  const changes = planChanges({ money: deriveMoney(facts) }, balances.map(newGrant));
   const moved = balancesOf(
     changes,
     balances.map(({ id, unit }) => ({ balanceId: id, unit })),
@@ -82,7 +82,7 @@ export function decidePaymentGrant(
   const writing = writingValues(account);
   return writeAll(
     [
-      ...storing(effectOf(planned), planned),
+      ...storing(planEffect(planned), planned),
       ...(issuing?.statements ?? []),
       ...(issuing === null ? [] : [insertGrants({ ...writing, paymentId, grants: JSON.stringify(balanceIds) })]),
       ...insertPaymentBalanceChanges(writing, changes, move.change.note),

@@ -1,7 +1,7 @@
 import { OWED_TOO_MUCH } from "../books/ledger/owed.ts";
 import { findConstraint, isConflict } from "../db/attempt.ts";
 import { PurserError } from "../errors.ts";
-import { type Reason, reasonOf } from "./reasons.ts";
+import { findReason, type Reason } from "./reasons.ts";
 
 /** A batch that fails so often although nothing has changed fails forever. */
 const SAME_FAILURES_MAX = 2;
@@ -34,11 +34,11 @@ export class SameFailures {
 }
 
 /** Returns why a grant failed. Null for errors that the next delivery may not meet. */
-export function rejectionOf(error: unknown): Reason | null {
+export function findRejectionReason(error: unknown): Reason | null {
   if (error instanceof RepeatedFailure) return "fault";
   // A constraint that no other write can have caused fails again at each delivery.
   const isFault = !(error instanceof PurserError) && findConstraint(error) !== null && !isConflict(error);
-  return isFault ? "fault" : reasonOf(error);
+  return isFault ? "fault" : findReason(error);
 }
 
 /** Logs a grant that fails again and again, without the values of its statements. */

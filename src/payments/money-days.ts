@@ -6,7 +6,7 @@ import { all, type Statement } from "../db/sql.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { Fact } from "./facts.ts";
-import { moneyOf } from "./money.ts";
+import { deriveMoney } from "./money.ts";
 
 /** The amounts that a payment's row has. */
 interface PaymentAmounts {
@@ -18,7 +18,7 @@ interface PaymentAmounts {
 
 /** Returns the amounts of a payment as its row has them: a withheld part of a smallest unit counts as one. */
 export function amountsOfPayment(facts: readonly Fact[]): PaymentAmounts {
-  const { currency, captured, refunded, withheld } = moneyOf(facts);
+  const { currency, captured, refunded, withheld } = deriveMoney(facts);
   return { currency, captured: Number(captured), refunded: Number(refunded), withheld: roundUp(withheld) };
 }
 

@@ -38,12 +38,12 @@ interface ChargeUnit {
 const positive = (a: bigint): bigint => (a > 0n ? a : 0n);
 
 /** Returns the state of a payment's money, from Stripe's latest data. */
-export function moneyOf(facts: readonly Fact[]): MoneyState {
-  const units = unitsOf(facts);
+export function deriveMoney(facts: readonly Fact[]): MoneyState {
+  const units = readChargeUnits(facts);
   const known = units.reduce((sum, { captured }) => sum + (captured ?? 0n), 0n);
   // The charges without an amount together have the invoice's or session's amount, less the other charges.
   const hasUnknown = units.length === 0 || units.some(({ captured }) => captured === null);
-  const unknown = hasUnknown ? positive(totalOf(facts) - known) : 0n;
+  const unknown = hasUnknown ? positive(sumCharged(facts) - known) : 0n;
   let refunded = 0n;
   let [withheld, taken, takenOfUnknown] = [ZERO, ZERO, ZERO];
   for (const unit of units) {
@@ -55,23 +55,23 @@ export function moneyOf(facts: readonly Fact[]): MoneyState {
   }
   taken = addFractions(taken, leastOf(fraction(unknown), takenOfUnknown));
   const captured = known + unknown;
-  const whole = mostOf(fraction(captured), grantedWorthOf(facts));
-  return { currency: currencyOf(facts), captured, refunded, withheld, whole, share: shareOf(taken, whole) };
+  const whole = mostOf(fraction(captured), sumGrantedWorth(facts));
+  return { currency: findCurrency(facts), captured, refunded, withheld, whole, share: calculateShare(taken, whole) };
 }
 
 /** Returns the share `taken` of `whole`; 0 of 0 is 0. */
-export function shareOf(taken: Fraction, whole: Fraction): Fraction {
+export function calculateShare(taken: Fraction, whole: Fraction): Fraction {
   if (whole.numerator === 0n) return ZERO;
   return reduceFraction(multiplyFractions(taken, { numerator: whole.denominator, denominator: whole.numerator }));
 }
 
 /** Returns the amount that is due back from a balance, rounded down to a step. */
-export function dueOf(initialMinor: Minor, { numerator, denominator }: Fraction): Minor {
+export function calculateDue(initialMinor: Minor, { numerator, denominator }: Fraction): Minor {
   return Number((BigInt(initialMinor) * numerator) / denominator) as Minor;
 }
 
 /** Returns what an invoice's credits cost: its total, part of which a customer's balance may have paid, less what the carry took. */
-function grantedWorthOf(facts: readonly Fact[]): Fraction {
+function sumGrantedWorth(facts: readonly Fact[]): Fraction {
   const accounts = filterFacts(facts, "account");
   return filterFacts(facts, "invoice")
     .map(({ id, data }) => {
@@ -81,7 +81,7 @@ function grantedWorthOf(facts: readonly Fact[]): Fraction {
     .reduce(mostOf, ZERO);
 }
 
-function currencyOf(facts: readonly Fact[]): string | null {
+function findCurrency(facts: readonly Fact[]): string | null {
   for (const kind of ["charge", "invoice_payment", "invoice", "session", "intent"] as const) {
     const found = filterFacts(facts, kind).map(({ data }) => data.currency);
     // Any charge has the currency, because a payment has only one.
@@ -91,7 +91,7 @@ function currencyOf(facts: readonly Fact[]): string | null {
   return null;
 }
 
-function totalOf(facts: readonly Fact[]): bigint {
+function sumCharged(facts: readonly Fact[]): bigint {
   const paid = filterFacts(facts, "invoice").map(({ data }) => data.paid);
   const totals = filterFacts(facts, "session").map(({ data }) => data.total ?? 0);
   const received = filterFacts(facts, "intent").map(({ data }) => data.total ?? 0);
@@ -99,7 +99,7 @@ function totalOf(facts: readonly Fact[]): bigint {
   return BigInt(Math.max(0, ...amounts));
 }
 
-function unitsOf(facts: readonly Fact[]): readonly ChargeUnit[] {
+function readChargeUnits(facts: readonly Fact[]): readonly ChargeUnit[] {
   const units = new Map<string, ChargeUnit>();
   const unitOf = (id: string, paymentId: string): ChargeUnit => {
     const unit = units.get(id) ?? { paymentId, captured: null, refunded: 0n, withheld: ZERO };

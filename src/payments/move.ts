@@ -13,15 +13,15 @@ import type { TenantCtx } from "../runtime.ts";
 import { type Payer, payerAfter } from "./carry.ts";
 import { decideChanges, decidePaymentGrant, type Move, type Storing } from "./decide.ts";
 import { type Fact, withoutAsked, withoutUser } from "./facts.ts";
-import { logFault, MustWait, rejectionOf, SameFailures } from "./failed-move.ts";
+import { findRejectionReason, logFault, MustWait, SameFailures } from "./failed-move.ts";
 import { logStatement, selectLogged } from "./log.ts";
 import { amountsOfPayment } from "./money-days.ts";
 import { type Effect, nextStep, offersNow, type Rejection, type Step } from "./next-step.ts";
 import { type Offer, TRIAL_REFS, TRIAL_REFS_END } from "./offer.ts";
 import { OUTCOMES, type PaymentOutcome } from "./outcomes.ts";
 import type { PlannedOffer } from "./plan-offer.ts";
-import { hintOf, type IgnoredReason } from "./reasons.ts";
-import { openInvoice, type PaymentState, shownKey, stateOf } from "./state.ts";
+import { findHint, type IgnoredReason } from "./reasons.ts";
+import { derivePaymentState, openInvoice, type PaymentState, shownKey } from "./state.ts";
 import { guardNoCustomer, type PaymentWrite, storePayment } from "./store-payment.ts";
 import { insertPayerUser, payerKeys, readPayer, selectPayer, writePayer } from "./stored-payer.ts";
 import { readPayment, selectCustomer, selectPayments, selectTrials } from "./stored-payment.ts";
@@ -148,7 +148,7 @@ class PaymentProcessor {
 
   /** Joins the rows with the event. Returns null if the customer's row must be read first. */
   #readOf([rows, customers, payers]: PaymentRows): Read | null {
-    const state = stateOf(rows.map(readPayment), this.#move.change, customers[0]?.userId ?? null);
+    const state = derivePaymentState(rows.map(readPayment), this.#move.change, customers[0]?.userId ?? null);
     const written = state.known.map(({ writtenBy }) => writtenBy);
     if (this.#sent !== null && written.includes(this.#sent.nonce)) this.#confirm();
     this.#sent = null;
@@ -211,7 +211,7 @@ class PaymentProcessor {
     const guarded = [grantee, ...this.#factsToStore(state, grantee !== null, null).map(({ userId }) => userId)];
     const user = guarded.includes(asked.user) ? asked.user : null;
     const reason = outcome === "unmatched" || outcome === "ignored" ? ofEffect : null;
-    const hint = reason === null ? null : hintOf(reason, type, asked.hint);
+    const hint = reason === null ? null : findHint(reason, type, asked.hint);
     const paymentKey = this.#move.eventPaymentKey ?? shownKey(state.names);
     const entry = { eventId, type, outcome, reason, objectId, asked: { pack, user }, hint, paymentKey };
     return [logStatement(this.#ctx, entry)];
@@ -356,7 +356,7 @@ class PaymentProcessor {
         return replay(true);
       });
     } catch (error) {
-      this.#rejection = settle === undefined ? rejectionOf(error) : null;
+      this.#rejection = settle === undefined ? findRejectionReason(error) : null;
       if (this.#rejection === null) throw error;
       if (this.#rejection === "fault") logFault(this.#move.change.type, error);
       return false;

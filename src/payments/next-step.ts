@@ -1,5 +1,5 @@
 import { filterFacts } from "./facts.ts";
-import { isCovered, type Offer, offersOf, type PayerTerms } from "./offer.ts";
+import { isCovered, type Offer, type PayerTerms, readOffers } from "./offer.ts";
 import type { PaymentOutcome } from "./outcomes.ts";
 import { planChanges } from "./plan-changes.ts";
 import type { FreeOver, PlannedOffer } from "./plan-offer.ts";
@@ -44,7 +44,7 @@ export function offersNow(state: PaymentState, granting: Granting, payer: PayerT
   const offering = facts.filter(
     (fact) => fact.kind !== "invoice" || !(accounts.some(({ id }) => id === fact.id) || isWaiting(state, fact, facts)),
   );
-  return offersOf(offering, setting, { customerUser, payer });
+  return readOffers(offering, setting, { customerUser, payer });
 }
 
 /** Why a payment grants nothing now. A trial or a coupon that is over does not make it unmatched. */
@@ -72,7 +72,7 @@ export function nextStep(
   const covered = rejection === null || rejection === "person_erased" ? offers.find(isCovered) : undefined;
   if (covered !== undefined) {
     const planned = { grants: [], account: covered.account, marks: { prices: [], trials: [], couponUntil: 0 } };
-    return { kind: "store", effect: effectOf(planned), planned };
+    return { kind: "store", effect: planEffect(planned), planned };
   }
   return mayGrant && offers.length === 0 && isOfAnotherProduct(state)
     ? { kind: "none", reason: "price_not_set" }
@@ -90,7 +90,7 @@ function isOfAnotherProduct(state: PaymentState): boolean {
 }
 
 /** Returns the effect of an offer's grants. */
-export function effectOf({ grants, account }: PlannedOffer): Effect {
+export function planEffect({ grants, account }: PlannedOffer): Effect {
   const isCarryTooLarge = account?.isCarryTooLarge === true;
   if (grants.length > 0) return { status: "granted", reason: isCarryTooLarge ? "carry" : null, outcome: "granted" };
   if (isCarryTooLarge) return { status: "unmatched", reason: "carry", outcome: "unmatched" };

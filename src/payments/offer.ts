@@ -60,7 +60,7 @@ export interface PayerTerms {
 }
 
 /** Returns the possible grants of a payment, from its sessions, invoices and intents, in this order. None for products that are not set up. */
-export function offersOf(facts: readonly Fact[], setting: Setting, terms: PayerTerms): readonly Offer[] {
+export function readOffers(facts: readonly Fact[], setting: Setting, terms: PayerTerms): readonly Offer[] {
   return [
     ...filterFacts(facts, "session").map(offerOfSession),
     ...filterFacts(facts, "invoice").flatMap((invoice) => offerOfInvoice(invoice, setting, terms) ?? []),
@@ -130,13 +130,13 @@ function timesOfLine({ data }: InvoiceFact, line: InvoiceLine, price: PriceSetti
   if (amount === 0) return ONE;
   const most = fraction(quantity ?? 1);
   if (!isProration) return most;
-  const whole = wholeOf(data, line, price, currency);
+  const whole = findFullAmount(data, line, price, currency);
   if (whole === null) return null;
   return leastOf(most, { numerator: BigInt(net) * whole.denominator, denominator: whole.numerator });
 }
 
 /** Returns the full amount of one unit of a price. */
-function wholeOf(
+function findFullAmount(
   { lines, currency: invoiceCurrency }: InvoiceFact["data"],
   { price: ofPrice, unitAmount }: InvoiceLine,
   price: PriceSetting,

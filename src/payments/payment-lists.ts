@@ -11,7 +11,7 @@ import type { Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 import { shareOfAccount } from "./carry.ts";
 import type { SetCarryOutput } from "./change-carry.ts";
 import { filterFacts } from "./facts.ts";
-import { moneyOf } from "./money.ts";
+import { deriveMoney } from "./money.ts";
 import type { PaymentOutcome } from "./outcomes.ts";
 import type { StatusReason } from "./reasons.ts";
 import { selectOfBalances, selectPage, selectSums, selectUngranted } from "./select-payments.ts";
@@ -180,7 +180,7 @@ export function noPayment(): PurserError {
 
 function present(payment: StoredPayment, events: ReturnType<typeof readEvents>): PaymentOutput {
   const { names, facts, grants, status, reason, createdAtMs, customerUser } = payment;
-  const { currency, captured, refunded, withheld } = moneyOf(facts);
+  const { currency, captured, refunded, withheld } = deriveMoney(facts);
   const granting = [
     ...filterFacts(facts, "session"),
     ...filterFacts(facts, "invoice"),

@@ -2,7 +2,7 @@ import { ONE } from "../books/amounts/amount.ts";
 import type { PaymentBalanceChange } from "../books/ledger/insert-clawbacks.ts";
 import type { NewBalance } from "../books/ledger/new-balances.ts";
 import type { Minor } from "../db/schema.ts";
-import { dueOf } from "./money.ts";
+import { calculateDue } from "./money.ts";
 import type { PaymentState } from "./state.ts";
 import type { StoredGrant } from "./stored-payment.ts";
 
@@ -20,7 +20,7 @@ export function planChanges(
   grants: readonly MovingGrant[],
 ): PaymentBalanceChange[] {
   const changes = grants.flatMap(({ balanceId, initialMinor, dueMinor: before, isSurplus }) => {
-    const dueMinor = dueOf(initialMinor, isSurplus === 1 ? ONE : money.share);
+    const dueMinor = calculateDue(initialMinor, isSurplus === 1 ? ONE : money.share);
     if (dueMinor === before) return [];
     return [{ balanceId, dueMinor, isWhole: dueMinor === initialMinor, isMore: dueMinor > before }];
   });

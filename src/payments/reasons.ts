@@ -49,7 +49,7 @@ const REJECTIONS = new Map<string, Reason>([
 ]);
 
 /** Returns why a grant was rejected. Null for errors that do not make a payment unmatched. */
-export function reasonOf(error: unknown): Reason | null {
+export function findReason(error: unknown): Reason | null {
   if (!(error instanceof PurserError)) return null;
   // The user has the maximum number of balances (L6).
   return error.details?.limit === undefined ? (REJECTIONS.get(error.code) ?? null) : "quota";
@@ -184,7 +184,7 @@ const NAME_USER: Readonly<Record<HintFacts["kind"], string>> = {
 };
 
 /** Returns how to change the integration so that such an event grants. Null if nothing is wrong, or no change helps. */
-export function hintOf(reason: LogReason, type: string, facts: HintFacts): string | null {
+export function findHint(reason: LogReason, type: string, facts: HintFacts): string | null {
   const sentences = [...misnamedFor(reason, facts), hintForReason(reason, type, facts)];
   return sentences.filter((text) => text !== null).join(" ") || null;
 }

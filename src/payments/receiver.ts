@@ -31,7 +31,12 @@ export const selectReceiver = query((value: ValueOf<{ appId: string; mode: strin
     ),
 );
 
-export function tenantOf(root: SystemCtx, appId: string, mode: string, { environmentId, clock }: Receiver): TenantCtx {
+export function createTenantCtx(
+  root: SystemCtx,
+  appId: string,
+  mode: string,
+  { environmentId, clock }: Receiver,
+): TenantCtx {
   const environment: Environment = {
     id: environmentId,
     appId,

@@ -84,7 +84,7 @@ const SOURCES = {
   all: { from: () => sql`${payments} INDEXED BY payments_created` },
 } satisfies Record<string, Source>;
 
-function sourceOf({ userId, externalRef, isDisputed, refunds, settledBy, status }: PaymentFilters) {
+function selectSource({ userId, externalRef, isDisputed, refunds, settledBy, status }: PaymentFilters) {
   if (userId !== null) return "ofUser";
   if (externalRef !== null) return "ofRef";
   if (isDisputed === 1) return "disputed";
@@ -138,9 +138,9 @@ const STATEMENTS: Readonly<Record<keyof typeof SOURCES, Statements>> = {
 };
 
 /** Selects a page of payments, newest first. */
-export const selectPage = (page: PaymentsPage) => STATEMENTS[sourceOf(page)].page(page);
+export const selectPage = (page: PaymentsPage) => STATEMENTS[selectSource(page)].page(page);
 /** Selects the paid and returned amounts of all payments that match the filters, by currency. */
-export const selectSums = (filters: PaymentFilters) => STATEMENTS[sourceOf(filters)].sums(filters);
+export const selectSums = (filters: PaymentFilters) => STATEMENTS[selectSource(filters)].sums(filters);
 
 /** How many payments that name a user are examined in the search for payments that granted nothing. */
 const SEARCHED_PAYMENTS_MAX = 500;

@@ -24,13 +24,13 @@ import { assert, PurserError } from "../errors.ts";
 import type { AdminCtx, Mode, TenantCtx } from "../runtime.ts";
 import type { SettleTerms } from "./decide.ts";
 import { filterFacts } from "./facts.ts";
-import { shareOf } from "./money.ts";
+import { calculateShare } from "./money.ts";
 import { applyChange } from "./move.ts";
 import { makeReference } from "./offer.ts";
 import { noPayment } from "./payment-lists.ts";
 import { planChanges } from "./plan-changes.ts";
 import { multiplyGrant, timesOfText, unitsOfPart } from "./plan-offer.ts";
-import { type PaymentState, shownKey, stateOf } from "./state.ts";
+import { derivePaymentState, type PaymentState, shownKey } from "./state.ts";
 import { readPayment, type StoredGrant, type StoredPayment, selectPayments } from "./stored-payment.ts";
 import { readStoredSetting, type StripeSetting, selectSetting } from "./stripe-setting.ts";
 
@@ -82,7 +82,7 @@ export async function settlePayment(
   if (replayed && (settledBy === null || compareFingerprint(settledBy, fingerprint) === "other")) {
     throw idempotencyConflict("The payment already has another grant.", "paymentKey", settledBy ?? "", fingerprint);
   }
-  return { output: outputOf(payment), replayed };
+  return { output: presentSettledGrant(payment), replayed };
 }
 
 /** Returns the administrator's grant for a payment. Without a quantity, Stripe's quantity is used. */
@@ -124,7 +124,7 @@ const wrongTimes = (): PurserError =>
 const parseSetting = (stored: { readonly setting: string | null } | undefined) =>
   stored?.setting == null ? { currency: "", prices: [] } : readStoredSetting(stored.setting);
 
-function outputOf({ grants }: StoredPayment): GrantOutput {
+function presentSettledGrant({ grants }: StoredPayment): GrantOutput {
   const firstGrants = grants.filter(({ isSurplus }) => isSurplus === 0);
   assert(firstGrants.length > 0, "a granted payment has a grant");
   return presentGrant(firstGrants.map((grant) => ({ ...grant, id: grant.balanceId })));
@@ -139,7 +139,7 @@ export async function previewSettlement(ctx: TenantCtx, paymentKey: string, inpu
     selectSetting({ environmentId }),
     selectPack(ctx, input.packId),
   ]);
-  const state = stateOf(rows.map(readPayment), { names, facts: [], customer: null }, null);
+  const state = derivePaymentState(rows.map(readPayment), { names, facts: [], customer: null }, null);
   const packOf = () => choosePack(input.packId, packs);
   const terms = { nowMs: ctx.now(), newId: String, packOf };
   const { packName, balances, expiresAtMs } = planSettlement(input, state, parseSetting(stored), terms);
@@ -182,7 +182,7 @@ export async function previewPaymentRefund(ctx: TenantCtx, paymentKey: string, {
     selectReturns({ environmentId, name: paymentKey, nowMs }),
   ]);
   if (rows.length === 0) throw noPayment();
-  const state = stateOf(rows.map(readPayment), { names: [paymentKey], facts: [], customer: null }, null);
+  const state = derivePaymentState(rows.map(readPayment), { names: [paymentKey], facts: [], customer: null }, null);
   // Stripe refunds whole numbers of the currency's smallest unit.
   const amount = (state.money.captured * BigInt(part)) / BigInt(of);
   const money = afterRefund(state.money, amount);
@@ -201,7 +201,7 @@ export async function previewPaymentRefund(ctx: TenantCtx, paymentKey: string, {
 function afterRefund(money: PaymentState["money"], amount: bigint): PaymentState["money"] {
   const { captured, whole, share } = money;
   const after = leastOf(fraction(captured), addFractions(multiplyFractions(share, whole), fraction(amount)));
-  return { ...money, share: shareOf(after, whole) };
+  return { ...money, share: calculateShare(after, whole) };
 }
 
 /** Returns a grant after holds returned some minor units. A return to a revoked balance is taken back immediately (U9). */

@@ -1,5 +1,5 @@
 import { type Fact, filterFacts, type InvoiceFact, joinFacts } from "./facts.ts";
-import { type MoneyState, moneyOf } from "./money.ts";
+import { deriveMoney, type MoneyState } from "./money.ts";
 import type { StoredGrant, StoredPayment } from "./stored-payment.ts";
 import type { PaymentChange } from "./stripe-event.ts";
 
@@ -24,7 +24,7 @@ const compareAge = (a: StoredPayment, b: StoredPayment): number =>
   a.createdAtMs - b.createdAtMs || (a.id < b.id ? -1 : 1);
 
 /** Joins the stored payments with an event's data. */
-export function stateOf(
+export function derivePaymentState(
   rows: readonly StoredPayment[],
   change: Pick<PaymentChange, "names" | "facts" | "customer">,
   customerUser: string | null,
@@ -46,7 +46,7 @@ export function stateOf(
     ...{ known, names, facts, customer, grants },
     payerOf: change.customer ?? storedCustomer,
     customerUser: customerUser ?? known.find((payment) => payment.customerUser !== null)?.customerUser ?? null,
-    money: moneyOf(facts),
+    money: deriveMoney(facts),
     isChanged:
       known.length !== 1 ||
       names.length > storedNames.length ||

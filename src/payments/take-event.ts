@@ -9,9 +9,9 @@ import { filterFacts } from "./facts.ts";
 import { MustWait } from "./failed-move.ts";
 import { type LogEntry, logIgnored, logStatement } from "./log.ts";
 import { applyChange, type Moved, moreImportant } from "./move.ts";
-import { isSet, offersOf } from "./offer.ts";
+import { isSet, readOffers } from "./offer.ts";
 import type { PaymentOutcome } from "./outcomes.ts";
-import { hintOf, type IgnoredReason } from "./reasons.ts";
+import { findHint, type IgnoredReason } from "./reasons.ts";
 import { payerKeys, readPayer, selectPayer } from "./stored-payer.ts";
 import { selectUnmatchedOf } from "./stored-payment.ts";
 import { type PaymentChange, readChange, type StripeEvent } from "./stripe-event.ts";
@@ -62,13 +62,13 @@ export async function handleStripeEvent(
     for (const { name } of waiting) await move({ names: [name], customer });
   }
   // The log already has a repeated event.
-  if (outcome === "ignored" && !isLogged) await logIgnored(ctx, entryOf(event, reason, asked, paymentKey));
+  if (outcome === "ignored" && !isLogged) await logIgnored(ctx, createLogEntry(event, reason, asked, paymentKey));
   return { received: true, outcome, ...(paymentKey === undefined ? {} : { paymentKey }) };
 }
 
 /** Logs an event that must wait, and throws its error, so that Stripe sends it again. A repeat does not change its entry. */
 async function logWait(ctx: TenantCtx, error: unknown, event: StripeEvent, asked: GrantRequest): Promise<never> {
-  if (error instanceof MustWait) await logIgnored(ctx, entryOf(event, "refunds_owed", asked));
+  if (error instanceof MustWait) await logIgnored(ctx, createLogEntry(event, "refunds_owed", asked));
   throw error;
 }
 
@@ -76,7 +76,7 @@ async function logWait(ctx: TenantCtx, error: unknown, event: StripeEvent, asked
 const GRANTING: readonly string[] = ["session", "invoice", "intent", "invoice_payment"];
 
 /** Returns the log entry of an ignored event. */
-function entryOf(
+function createLogEntry(
   { id, type }: Pick<StripeEvent, "id" | "type">,
   reason: IgnoredReason,
   { objectId, pack, user, hint }: GrantRequest,
@@ -84,7 +84,7 @@ function entryOf(
 ): Omit<LogEntry, "outcome"> {
   return {
     ...{ eventId: id, type, reason, objectId, asked: { pack, user } },
-    hint: hintOf(reason, type, hint),
+    hint: findHint(reason, type, hint),
     paymentKey: paymentKey ?? null,
   };
 }
@@ -95,7 +95,7 @@ async function ignore(
   reason: IgnoredReason,
   asked: GrantRequest,
 ): Promise<StripeEventOutput> {
-  await logIgnored(ctx, entryOf(event, reason, asked));
+  await logIgnored(ctx, createLogEntry(event, reason, asked));
   return { received: true, outcome: "ignored" };
 }
 
@@ -120,7 +120,7 @@ async function hasNoCountedPrice(ctx: TenantCtx, change: PaymentChange, setting:
   const { facts, customer } = change;
   const invoices = filterFacts(facts, "invoice");
   if (invoices.length === 0 || invoices.some(({ data }) => data.lines.some(({ net }) => net < 0))) return false;
-  const hasOffer = (payer: Payer | null) => offersOf(facts, setting, { customerUser: null, payer }).length > 0;
+  const hasOffer = (payer: Payer | null) => readOffers(facts, setting, { customerUser: null, payer }).length > 0;
   if (hasOffer(null)) return false;
   if (customer === null) return true;
   const keys = JSON.stringify(await payerKeys(ctx, customer));

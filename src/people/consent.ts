@@ -14,7 +14,7 @@ import {
   type ValueOf,
 } from "../db/query.ts";
 import { consentLog } from "../db/schema.ts";
-import { dayStartOf, readClock } from "../db/settings-snapshot.ts";
+import { findDayStart, readClock } from "../db/settings-snapshot.ts";
 import { personErased, personGuards } from "../db/tombstones.ts";
 import { analyticsCounts } from "../db/views.ts";
 import { assert, invalid, PurserError } from "../errors.ts";
@@ -190,7 +190,7 @@ export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promis
   const entry: NewConsent = {
     ...key,
     entriesADayMax: isCounted ? (input.decision === "granted" ? GRANTED_A_DAY_MAX : ENTRIES_A_DAY_MAX) : null,
-    dayStartMs: dayStartOf(ctx.clock === null ? null : readClock(ctx.clock), dayMs),
+    dayStartMs: findDayStart(ctx.clock === null ? null : readClock(ctx.clock), dayMs),
     purpose: input.purpose,
     decision: input.decision,
     method: input.method ?? null,
@@ -198,7 +198,7 @@ export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promis
     source: input.source ?? null,
     gpc: input.gpc ?? null,
     isDevice: input.isDevice ?? false,
-    occurredAtMs: occurredAtOf(ctx, input, receivedAtMs),
+    occurredAtMs: chooseOccurredAt(ctx, input, receivedAtMs),
     receivedAtMs,
   };
   const write = () =>
@@ -225,7 +225,7 @@ const AHEAD_MAX_MS = 5 * MINUTE_MS;
  * Returns when the decision was given. A user token only proves who decides now, so a publishable key names a time near the arrival.
  * A rejection of consent with another time is kept, at its arrival, with a warning: it must never be lost.
  */
-function occurredAtOf(ctx: TenantCtx, { occurredAt, decision }: ConsentInput, receivedAtMs: number): number {
+function chooseOccurredAt(ctx: TenantCtx, { occurredAt, decision }: ConsentInput, receivedAtMs: number): number {
   if (occurredAt === undefined || ctx.caller.kind === "secret") return occurredAt ?? receivedAtMs;
   if (occurredAt >= receivedAtMs - AGE_MAX_MS && occurredAt <= receivedAtMs + AHEAD_MAX_MS) return occurredAt;
   if (decision === "granted") {

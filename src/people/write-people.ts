@@ -3,7 +3,7 @@ import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { asInteger, assignments, insertFrom, names, query, type ValueOf } from "../db/query.ts";
 import { analyticsEvents, distinctIds, firstSeenOfKnownId, idProperties } from "../db/schema.ts";
 import type { Statement } from "../db/sql.ts";
-import { jsonChunks, jsonChunksOf, jsonListOf } from "../lib/json.ts";
+import { chunkJson, jsonChunks, writeJsonList } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { dayOf, isCounted } from "./limits/daily-limits.ts";
 import { recordBytes, storedBytes } from "./limits/stored-bytes.ts";
@@ -157,7 +157,7 @@ export function peopleWrites(
 ): Statement[] {
   const environmentId = ctx.environment.id;
   const properties = change.properties.map((row) =>
-    jsonListOf([row.distinctId, Number(row.isVerified), row.version + 1], row.properties),
+    writeJsonList([row.distinctId, Number(row.isVerified), row.version + 1], row.properties),
   );
   const ids = change.ids.map((id) => [
     id.distinctId,
@@ -173,7 +173,7 @@ export function peopleWrites(
     ...[distinctId, version + 1, claim.by, claim.via, Number(claim.isVerified)],
   ]);
   return [
-    ...jsonChunksOf(properties).map((rows) =>
+    ...chunkJson(properties).map((rows) =>
       writeProperties({ environmentId, rows, isServer: Number(ctx.caller.kind === "secret") }),
     ),
     ...jsonChunks(ids).map((rows) => upsertIds({ environmentId, rows, ...times, isCounted: Number(isCounted(ctx)) })),

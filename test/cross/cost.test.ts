@@ -132,35 +132,32 @@ describe.each(users)("for a user with $live live and $dead dead balances", ({ us
 });
 
 // The newest unspendable balances are among active ones in the table, which are therefore read twice.
-describe("a plan", () => {
-  it.each(users)(
-    "takes one trip and reads at most 2 rows for each of $live live balances, 100 dead ones, and 9 rows more ($userId)",
-    async (user) => {
-      const { userId, live, dead } = user;
-      const cost = await costOf(() =>
-        planUsage(ctxOf(), planInput.parse({ userId, event: "chat", quantities: { tokens: 1 } })),
-      );
-      // If fewer balances are unspendable, the walk that looks for them reads one more row.
-      // Two more rows show that no period of a recurring grant is due, one that no hold is charged, and one that the environment has
-      // no limit.
-      const rowsRead = expect.toSatisfy((read) => read <= 2 * live + 9 + Math.min(dead + 1, 100));
-      expect(cost).toEqual({ roundTrips: 1, rowsRead, rowsWritten: 0 });
-    },
-  );
-});
 
-describe("an adjustment", () => {
-  it("takes 2 trips, writes at most 4 rows and reads O(1) rows, whatever else the user has; a repeat takes one trip and writes nothing", async () => {
-    for (const { userId, live } of users.filter((user) => user.live > 1)) {
-      const input = { balanceId: liveOf(userId, live - 1), delta: -1, note: "cost", adjustmentId: `cost of ${userId}` };
-      const cost = await costOf(() => adjustBalance(ctxOf(), input));
-      expect(cost.roundTrips).toBe(2);
-      expect(cost.rowsWritten).toBeLessThanOrEqual(4);
-      expect(cost.rowsRead).toBeLessThanOrEqual(33);
-      const again = await costOf(async () => expect((await adjustBalance(ctxOf(), input)).replayed).toBe(true));
-      expect(again).toEqual({ roundTrips: 1, rowsRead: expect.toSatisfy((read) => read <= 16), rowsWritten: 0 });
-    }
-  });
+it.each(users)(
+  "a plan takes one trip and reads at most 2 rows for each of $live live balances, 100 dead ones, and 9 rows more ($userId)",
+  async (user) => {
+    const { userId, live, dead } = user;
+    const cost = await costOf(() =>
+      planUsage(ctxOf(), planInput.parse({ userId, event: "chat", quantities: { tokens: 1 } })),
+    );
+    // If fewer balances are unspendable, the walk that looks for them reads one more row.
+    // Two more rows show that no period of a recurring grant is due, one that no hold is charged, and one that the environment has
+    // no limit.
+    const rowsRead = expect.toSatisfy((read) => read <= 2 * live + 9 + Math.min(dead + 1, 100));
+    expect(cost).toEqual({ roundTrips: 1, rowsRead, rowsWritten: 0 });
+  },
+);
+
+it("an adjustment takes 2 trips, writes at most 4 rows and reads O(1) rows, whatever else the user has; a repeat takes one trip and writes nothing", async () => {
+  for (const { userId, live } of users.filter((user) => user.live > 1)) {
+    const input = { balanceId: liveOf(userId, live - 1), delta: -1, note: "cost", adjustmentId: `cost of ${userId}` };
+    const cost = await costOf(() => adjustBalance(ctxOf(), input));
+    expect(cost.roundTrips).toBe(2);
+    expect(cost.rowsWritten).toBeLessThanOrEqual(4);
+    expect(cost.rowsRead).toBeLessThanOrEqual(33);
+    const again = await costOf(async () => expect((await adjustBalance(ctxOf(), input)).replayed).toBe(true));
+    expect(again).toEqual({ roundTrips: 1, rowsRead: expect.toSatisfy((read) => read <= 16), rowsWritten: 0 });
+  }
 });
 
 describe("a grant", () => {
@@ -233,128 +230,122 @@ describe("a grant", () => {
   });
 });
 
-describe("a revoke", () => {
-  it("takes at most 2 trips, writes at most 4 rows and reads O(1) rows, whatever else the user has; a repeat takes one trip and writes nothing", async () => {
+it("a revoke takes at most 2 trips, writes at most 4 rows and reads O(1) rows, whatever else the user has; a repeat takes one trip and writes nothing", async () => {
+  for (const { userId } of users) {
+    const balanceId = liveOf(userId, 0);
+    const cost = await costOf(() => revokeBalance(ctxOf(), { balanceId, reason: "cost" }));
+    expect(cost.roundTrips).toBeLessThanOrEqual(2);
+    expect(cost.rowsWritten).toBeLessThanOrEqual(4);
+    expect(cost.rowsRead).toBeLessThanOrEqual(29);
+    const again = await costOf(() => revokeBalance(ctxOf(), { balanceId, reason: "cost" }));
+    expect(again).toEqual({ roundTrips: 1, rowsRead: expect.toSatisfy((read) => read <= 12), rowsWritten: 0 });
+  }
+});
+
+it.each([
+  { pack: "One", n: 1 },
+  { pack: "Ten", n: 10 },
+])(
+  "a refund of n = $n balances takes 2 trips, writes at most 4n + 2 rows and reads O(n) rows, whatever else the user has; a repeat takes one trip and writes nothing",
+  async ({ pack, n }) => {
     for (const { userId } of users) {
-      const balanceId = liveOf(userId, 0);
-      const cost = await costOf(() => revokeBalance(ctxOf(), { balanceId, reason: "cost" }));
-      expect(cost.roundTrips).toBeLessThanOrEqual(2);
-      expect(cost.rowsWritten).toBeLessThanOrEqual(4);
-      expect(cost.rowsRead).toBeLessThanOrEqual(29);
-      const again = await costOf(() => revokeBalance(ctxOf(), { balanceId, reason: "cost" }));
-      expect(again).toEqual({ roundTrips: 1, rowsRead: expect.toSatisfy((read) => read <= 12), rowsWritten: 0 });
+      const externalRef = `refund of ${n}`;
+      await grantPack(ctxOf(), { userId, packId: pack, externalRef, source: "purchase" });
+      const part = { userId, externalRef, refundRef: "a", share: { part: 1, of: 3 } };
+      // A partial refund changes each balance by one entry; the refund of the rest empties and revokes it.
+      for (const [input, rows] of [
+        [part, 2 * n + 2],
+        [{ userId, externalRef, refundRef: "b" }, 4 * n + 2],
+      ] as const) {
+        const cost = await costOf(() => refundCredits(ctxOf(), input));
+        expect(cost.roundTrips).toBe(2);
+        expect(cost.rowsWritten).toBeLessThanOrEqual(rows);
+        expect(cost.rowsRead).toBeLessThanOrEqual(25 * n + 30);
+        const again = await costOf(async () => expect((await refundCredits(ctxOf(), input)).replayed).toBe(true));
+        expect(again).toEqual({
+          roundTrips: 1,
+          rowsRead: expect.toSatisfy((read) => read <= 4 * n + 16),
+          rowsWritten: 0,
+        });
+      }
     }
-  });
-});
+  },
+);
 
-describe("a refund", () => {
-  it.each([
-    { pack: "One", n: 1 },
-    { pack: "Ten", n: 10 },
-  ])(
-    "of n = $n balances takes 2 trips, writes at most 4n + 2 rows and reads O(n) rows, whatever else the user has; a repeat takes one trip and writes nothing",
-    async ({ pack, n }) => {
-      for (const { userId } of users) {
-        const externalRef = `refund of ${n}`;
-        await grantPack(ctxOf(), { userId, packId: pack, externalRef, source: "purchase" });
-        const part = { userId, externalRef, refundRef: "a", share: { part: 1, of: 3 } };
-        // A partial refund changes each balance by one entry; the refund of the rest empties and revokes it.
-        for (const [input, rows] of [
-          [part, 2 * n + 2],
-          [{ userId, externalRef, refundRef: "b" }, 4 * n + 2],
-        ] as const) {
-          const cost = await costOf(() => refundCredits(ctxOf(), input));
-          expect(cost.roundTrips).toBe(2);
-          expect(cost.rowsWritten).toBeLessThanOrEqual(rows);
-          expect(cost.rowsRead).toBeLessThanOrEqual(25 * n + 30);
-          const again = await costOf(async () => expect((await refundCredits(ctxOf(), input)).replayed).toBe(true));
-          expect(again).toEqual({
-            roundTrips: 1,
-            rowsRead: expect.toSatisfy((read) => read <= 4 * n + 16),
-            rowsWritten: 0,
-          });
-        }
+it.each([
+  { pack: "One", n: 1 },
+  { pack: "Ten", n: 10 },
+])(
+  "Stripe's event about a payment with n = $n balances takes 3 trips, writes at most 7n + 14 rows and reads at most 32n + 52; a repeat takes one trip and writes nothing",
+  async ({ pack, n }) => {
+    const setting = { currency: "usd", prices: [] };
+    for (const { userId } of users) {
+      const id = `${pack}_${userId}`;
+      const [pi, ch] = [`pi_${id}`, `ch_${id}`];
+      const nowS = Math.floor(clock.ms / 1_000);
+      const fields = { client_reference_id: userId, metadata: { pack }, payment_intent: pi };
+      const events = [
+        eventOf("checkout.session.completed", nowS, session(`cs_${id}`, fields)),
+        eventOf("charge.refunded", nowS + 1, charge(ch, pi, 300)),
+        eventOf("charge.refunded", nowS + 2, charge(ch, pi, 1000)),
+        eventOf("refund.failed", nowS + 3, refund(`re_${id}`, ch, pi, 1000, "failed")),
+      ];
+      for (const event of events) {
+        const take = () =>
+          handleStripeEvent({ ...ctxOf(), caller: { kind: "stripe" } }, setting, stripeEventInput.parse(event));
+        const cost = await costOf(async () => expect((await take()).outcome).toMatch(/granted|taken|restored/));
+        // The route's own look-up of the setting is one trip more.
+        expect(cost.roundTrips).toBe(3);
+        expect(cost.rowsWritten).toBeLessThanOrEqual(7 * n + 14);
+        expect(cost.rowsRead).toBeLessThanOrEqual(32 * n + 52);
+        const again = await costOf(async () => expect((await take()).outcome).toBe("ignored"));
+        expect(again.rowsWritten).toBe(0);
+        expect(again.roundTrips).toBe(1);
       }
-    },
-  );
-});
+    }
+  },
+);
 
-describe("Stripe's event", () => {
-  it.each([
-    { pack: "One", n: 1 },
-    { pack: "Ten", n: 10 },
-  ])(
-    "about a payment with n = $n balances takes 3 trips, writes at most 7n + 14 rows and reads at most 32n + 52; a repeat takes one trip and writes nothing",
-    async ({ pack, n }) => {
-      const setting = { currency: "usd", prices: [] };
-      for (const { userId } of users) {
-        const id = `${pack}_${userId}`;
-        const [pi, ch] = [`pi_${id}`, `ch_${id}`];
-        const nowS = Math.floor(clock.ms / 1_000);
-        const fields = { client_reference_id: userId, metadata: { pack }, payment_intent: pi };
-        const events = [
-          eventOf("checkout.session.completed", nowS, session(`cs_${id}`, fields)),
-          eventOf("charge.refunded", nowS + 1, charge(ch, pi, 300)),
-          eventOf("charge.refunded", nowS + 2, charge(ch, pi, 1000)),
-          eventOf("refund.failed", nowS + 3, refund(`re_${id}`, ch, pi, 1000, "failed")),
-        ];
-        for (const event of events) {
-          const take = () =>
-            handleStripeEvent({ ...ctxOf(), caller: { kind: "stripe" } }, setting, stripeEventInput.parse(event));
-          const cost = await costOf(async () => expect((await take()).outcome).toMatch(/granted|taken|restored/));
-          // The route's own look-up of the setting is one trip more.
-          expect(cost.roundTrips).toBe(3);
-          expect(cost.rowsWritten).toBeLessThanOrEqual(7 * n + 14);
-          expect(cost.rowsRead).toBeLessThanOrEqual(32 * n + 52);
-          const again = await costOf(async () => expect((await take()).outcome).toBe("ignored"));
-          expect(again.rowsWritten).toBe(0);
-          expect(again.roundTrips).toBe(1);
-        }
-      }
-    },
-  );
-
-  it.each([
-    { pack: "One", n: 1 },
-    { pack: "Ten", n: 10 },
-  ])(
-    "about an invoice with n = $n balances costs the same beside a thousand customers, and at most seven rows more when it changes a carry",
-    async ({ pack, n }) => {
-      const price = { price: `price_${pack}`, packId: pack, expires: "pack", amount: 1000 } as const;
-      const setting = { currency: "usd", prices: [price] };
-      const environmentId = app.environments.live.id;
-      await env.DB.prepare(
-        `WITH RECURSIVE each(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM each WHERE n < 1000)
+it.each([
+  { pack: "One", n: 1 },
+  { pack: "Ten", n: 10 },
+])(
+  "Stripe's event about an invoice with n = $n balances costs the same beside a thousand customers, and at most seven rows more when it changes a carry",
+  async ({ pack, n }) => {
+    const price = { price: `price_${pack}`, packId: pack, expires: "pack", amount: 1000 } as const;
+    const setting = { currency: "usd", prices: [price] };
+    const environmentId = app.environments.live.id;
+    await env.DB.prepare(
+      `WITH RECURSIVE each(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM each WHERE n < 1000)
          INSERT INTO stripe_payers SELECT ?, 'cus_${pack}_' || n, 'payer', 1, '{"usd":5}', '[]', '[]', 0 FROM each`,
-      )
-        .bind(environmentId)
-        .run();
-      for (const { userId } of users) {
-        const [nowS, tag] = [Math.floor(clock.ms / 1_000), `${pack}_${userId}`];
-        const line = { id: `il_${tag}`, price: price.price };
-        const bill = { customer: `cus_of_${tag}`, subscription: { user: userId }, total: 1000, paid: 1000 };
-        const back = { ...line, id: `il_${tag}_b`, amount: -400, proration: true };
-        const objects = [
-          ["invoice.paid", invoice(`in_${tag}_1`, { ...bill, lines: [line] })],
-          ["invoice_payment.paid", invoicePayment(`inpay_${tag}`, `in_${tag}_1`, `pi_i_${tag}`)],
-          ["invoice.paid", invoice(`in_${tag}_2`, { ...bill, lines: [back], paid: 0, total: -400 })],
-          ["charge.refunded", charge(`ch_i_${tag}`, `pi_i_${tag}`, 600)],
-          ["invoice.paid", invoice(`in_${tag}_3`, { ...bill, lines: [{ ...line, id: `il_${tag}_c` }], paid: 600 })],
-        ] as const;
-        for (const [index, [type, object]] of objects.entries()) {
-          const event = stripeEventInput.parse(eventOf(type, nowS + index, object));
-          const take = () => handleStripeEvent({ ...ctxOf(), caller: { kind: "stripe" } }, setting, event);
-          const cost = await costOf(async () =>
-            expect((await take()).outcome, `${index}`).toMatch(/granted|taken|remembered/),
-          );
-          const name = `${pack} ${userId} ${index} ${JSON.stringify(cost)}`;
-          expect(cost.roundTrips, name).toBeLessThanOrEqual(3);
-          expect(cost.rowsWritten, name).toBeLessThanOrEqual(7 * n + 21);
-          expect(cost.rowsRead, name).toBeLessThanOrEqual(32 * n + 56);
-          const again = await costOf(async () => expect((await take()).outcome).toBe("ignored"));
-          expect(again.rowsWritten).toBe(0);
-        }
+    )
+      .bind(environmentId)
+      .run();
+    for (const { userId } of users) {
+      const [nowS, tag] = [Math.floor(clock.ms / 1_000), `${pack}_${userId}`];
+      const line = { id: `il_${tag}`, price: price.price };
+      const bill = { customer: `cus_of_${tag}`, subscription: { user: userId }, total: 1000, paid: 1000 };
+      const back = { ...line, id: `il_${tag}_b`, amount: -400, proration: true };
+      const objects = [
+        ["invoice.paid", invoice(`in_${tag}_1`, { ...bill, lines: [line] })],
+        ["invoice_payment.paid", invoicePayment(`inpay_${tag}`, `in_${tag}_1`, `pi_i_${tag}`)],
+        ["invoice.paid", invoice(`in_${tag}_2`, { ...bill, lines: [back], paid: 0, total: -400 })],
+        ["charge.refunded", charge(`ch_i_${tag}`, `pi_i_${tag}`, 600)],
+        ["invoice.paid", invoice(`in_${tag}_3`, { ...bill, lines: [{ ...line, id: `il_${tag}_c` }], paid: 600 })],
+      ] as const;
+      for (const [index, [type, object]] of objects.entries()) {
+        const event = stripeEventInput.parse(eventOf(type, nowS + index, object));
+        const take = () => handleStripeEvent({ ...ctxOf(), caller: { kind: "stripe" } }, setting, event);
+        const cost = await costOf(async () =>
+          expect((await take()).outcome, `${index}`).toMatch(/granted|taken|remembered/),
+        );
+        const name = `${pack} ${userId} ${index} ${JSON.stringify(cost)}`;
+        expect(cost.roundTrips, name).toBeLessThanOrEqual(3);
+        expect(cost.rowsWritten, name).toBeLessThanOrEqual(7 * n + 21);
+        expect(cost.rowsRead, name).toBeLessThanOrEqual(32 * n + 56);
+        const again = await costOf(async () => expect((await take()).outcome).toBe("ignored"));
+        expect(again.rowsWritten).toBe(0);
       }
-    },
-  );
-});
+    }
+  },
+);

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import page from "../../docs/costs.md?raw";
 import { DOLLARS } from "../support/cloudflare-prices.ts";
 import { END_USER_SETTING } from "../support/end-user-setting.ts";
@@ -117,36 +117,34 @@ const published = [...page.matchAll(/^\| (\w[^|]*?) +\| +([\d,]+) +\| +(\d+) +\|
   }),
 );
 
-describe("docs/costs.md", () => {
-  it("docs/costs.md publishes the cost of each call and the number of its queries, as D1 counts them", async () => {
-    const measured = await measure(await makeWorld());
-    const lines = Object.entries(measured).map(([name, { queries, rowsRead, rowsWritten }]) => ({
-      name,
-      queries,
-      rowsWritten,
-      dollars: DOLLARS.requests + DOLLARS.rowsWritten * rowsWritten + DOLLARS.rowsRead * rowsRead,
-    }));
-    console.info(lines.map((line) => `| ${Object.values(line).join(" | ")} |`).join("\n"));
-    expect(published.map(({ name, rowsWritten }) => [name, rowsWritten])).toEqual(
-      lines.map(({ name, rowsWritten }) => [name, rowsWritten]),
-    );
-    for (const [index, { name, queries, dollars }] of lines.entries()) {
-      expect(queries, name).toBeLessThanOrEqual(published[index]?.queries ?? 0);
-      expect(Math.abs((published[index]?.dollars ?? 0) - dollars), name).toBeLessThan(0.02);
-    }
-    expect(lines.filter(({ queries }) => queries > FREE_QUERIES_MAX)).toEqual([]);
-  });
+it("docs/costs.md publishes the cost of each call and the number of its queries, as D1 counts them", async () => {
+  const measured = await measure(await makeWorld());
+  const lines = Object.entries(measured).map(([name, { queries, rowsRead, rowsWritten }]) => ({
+    name,
+    queries,
+    rowsWritten,
+    dollars: DOLLARS.requests + DOLLARS.rowsWritten * rowsWritten + DOLLARS.rowsRead * rowsRead,
+  }));
+  console.info(lines.map((line) => `| ${Object.values(line).join(" | ")} |`).join("\n"));
+  expect(published.map(({ name, rowsWritten }) => [name, rowsWritten])).toEqual(
+    lines.map(({ name, rowsWritten }) => [name, rowsWritten]),
+  );
+  for (const [index, { name, queries, dollars }] of lines.entries()) {
+    expect(queries, name).toBeLessThanOrEqual(published[index]?.queries ?? 0);
+    expect(Math.abs((published[index]?.dollars ?? 0) - dollars), name).toBeLessThan(0.02);
+  }
+  expect(lines.filter(({ queries }) => queries > FREE_QUERIES_MAX)).toEqual([]);
+});
 
-  it("docs/costs.md is right that only lists of many events and erasures exceed the free plan's queries", async () => {
-    const { run } = await makeWorld();
-    const many = async (count: number) => (await run("POST", `${USAGE}/events/batch`, useMany(count))).queries;
-    expect([await many(20), await many(100)].map((queries) => queries <= FREE_QUERIES_MAX)).toEqual([true, false]);
-    const users = (count: number) => useMany(count, (index) => `v${index}`);
-    for (let n = 0; n < 30; n++) await run("POST", `${CREDITS}/grant`, { userId: `v${n}`, packId: "Pack" });
-    const few = await run("POST", `${USAGE}/events/batch`, users(12));
-    const more = await run("POST", `${USAGE}/events/batch`, users(30));
-    expect([few.queries <= FREE_QUERIES_MAX, more.queries <= FREE_QUERIES_MAX]).toEqual([true, false]);
-    const erasure = await run("POST", "/api/v1/erase-person", { distinctId: "u" });
-    expect(erasure.queries).toBeGreaterThan(FREE_QUERIES_MAX);
-  });
+it("docs/costs.md is right that only lists of many events and erasures exceed the free plan's queries", async () => {
+  const { run } = await makeWorld();
+  const many = async (count: number) => (await run("POST", `${USAGE}/events/batch`, useMany(count))).queries;
+  expect([await many(20), await many(100)].map((queries) => queries <= FREE_QUERIES_MAX)).toEqual([true, false]);
+  const users = (count: number) => useMany(count, (index) => `v${index}`);
+  for (let n = 0; n < 30; n++) await run("POST", `${CREDITS}/grant`, { userId: `v${n}`, packId: "Pack" });
+  const few = await run("POST", `${USAGE}/events/batch`, users(12));
+  const more = await run("POST", `${USAGE}/events/batch`, users(30));
+  expect([few.queries <= FREE_QUERIES_MAX, more.queries <= FREE_QUERIES_MAX]).toEqual([true, false]);
+  const erasure = await run("POST", "/api/v1/erase-person", { distinctId: "u" });
+  expect(erasure.queries).toBeGreaterThan(FREE_QUERIES_MAX);
 });

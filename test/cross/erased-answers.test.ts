@@ -80,55 +80,53 @@ function eventsOf(batch: readonly Template[], cast: Cast) {
   });
 }
 
-describe("an answer about an erased id", () => {
-  it.each(["secret", "relay", "publishable"] as const)(
-    "equals the answer about an id that was never seen, including warnings, in random batches with a %s key",
-    async (kind) => {
-      const call = makeClient(new Clock());
-      const app = await makeApp();
-      const server = app.keys.sk_live;
-      const key = await makeKey(app.environments.live, kind);
-      const send = (key: string, batch: readonly object[]) =>
-        call("POST", "/i/v1/analytics/events", { key, body: { batch } });
-      const erased = { gone: "ana", goneDevice: crypto.randomUUID() };
-      for (const distinctId of Object.values(erased)) {
-        await send(server, [{ event: "$set", distinct_id: distinctId, uuid: crypto.randomUUID(), properties: {} }]);
-        const erasure = await call("POST", "/api/v1/erase-person", { key: server, body: { distinctId } });
-        expect(erasure.body).toMatchObject({ status: "completed" });
+it.each(["secret", "relay", "publishable"] as const)(
+  "an answer about an erased id equals the answer about an id that was never seen, including warnings, in random batches with a %s key",
+  async (kind) => {
+    const call = makeClient(new Clock());
+    const app = await makeApp();
+    const server = app.keys.sk_live;
+    const key = await makeKey(app.environments.live, kind);
+    const send = (key: string, batch: readonly object[]) =>
+      call("POST", "/i/v1/analytics/events", { key, body: { batch } });
+    const erased = { gone: "ana", goneDevice: crypto.randomUUID() };
+    for (const distinctId of Object.values(erased)) {
+      await send(server, [{ event: "$set", distinct_id: distinctId, uuid: crypto.randomUUID(), properties: {} }]);
+      const erasure = await call("POST", "/api/v1/erase-person", { key: server, body: { distinctId } });
+      expect(erasure.body).toMatchObject({ status: "completed" });
+    }
+    const answerOf = async (batch: readonly Template[], own: Pick<Cast, "gone" | "goneDevice">, dialect: string) => {
+      const cast = castOf(own);
+      const known: Template = { event: "$identify", own: "user", named: {}, properties: {}, uuidOf: 0 };
+      const link = (named: Part): Template => ({ ...known, named: { $anon_distinct_id: named } });
+      await send(server, eventsOf([link("linkedByServer"), { ...known, own: "userDevice" }], cast));
+      await send(app.keys.pk_live, eventsOf([link("linked")], cast));
+      const events = eventsOf(batch, cast);
+      if (dialect === "v0") {
+        const { status, body } = await call("POST", "/batch/", { body: { api_key: key, batch: events } });
+        return [status, body.refused ?? body.error?.message ?? null];
       }
-      const answerOf = async (batch: readonly Template[], own: Pick<Cast, "gone" | "goneDevice">, dialect: string) => {
-        const cast = castOf(own);
-        const known: Template = { event: "$identify", own: "user", named: {}, properties: {}, uuidOf: 0 };
-        const link = (named: Part): Template => ({ ...known, named: { $anon_distinct_id: named } });
-        await send(server, eventsOf([link("linkedByServer"), { ...known, own: "userDevice" }], cast));
-        await send(app.keys.pk_live, eventsOf([link("linked")], cast));
-        const events = eventsOf(batch, cast);
-        if (dialect === "v0") {
-          const { status, body } = await call("POST", "/batch/", { body: { api_key: key, batch: events } });
-          return [status, body.refused ?? body.error?.message ?? null];
-        }
-        const { status, body } = await send(key, events);
-        return [status, events.map(({ uuid }) => body.results[uuid ?? ""])];
-      };
-      const random = createRandom(RANDOM_SEED);
-      const count = soakPart(`answers about erased ids, ${kind}`, BATCHES, "batches", RANDOM_SEED);
-      for (let index = 0; index < BATCHES; index++) {
-        const batch = randomBatch(random);
-        const dialect = random.chance(0.8) ? "v1" : "v0";
-        const fresh = { gone: `eve-${crypto.randomUUID()}`, goneDevice: crypto.randomUUID() };
-        const answers = [await answerOf(batch, erased, dialect), await answerOf(batch, fresh, dialect)];
-        const shown = batch.map(({ properties: { $set, ...rest }, ...event }) => ({
-          ...event,
-          ...rest,
-          sets: $set !== undefined,
-        }));
-        expect(answers[0], `PROOF_SEED=${RANDOM_SEED}, batch ${index}: ${JSON.stringify(shown)}`).toEqual(answers[1]);
-        count();
-      }
-    },
-    timeoutOf(BATCHES, 200),
-  );
-});
+      const { status, body } = await send(key, events);
+      return [status, events.map(({ uuid }) => body.results[uuid ?? ""])];
+    };
+    const random = createRandom(RANDOM_SEED);
+    const count = soakPart(`answers about erased ids, ${kind}`, BATCHES, "batches", RANDOM_SEED);
+    for (let index = 0; index < BATCHES; index++) {
+      const batch = randomBatch(random);
+      const dialect = random.chance(0.8) ? "v1" : "v0";
+      const fresh = { gone: `eve-${crypto.randomUUID()}`, goneDevice: crypto.randomUUID() };
+      const answers = [await answerOf(batch, erased, dialect), await answerOf(batch, fresh, dialect)];
+      const shown = batch.map(({ properties: { $set, ...rest }, ...event }) => ({
+        ...event,
+        ...rest,
+        sets: $set !== undefined,
+      }));
+      expect(answers[0], `PROOF_SEED=${RANDOM_SEED}, batch ${index}: ${JSON.stringify(shown)}`).toEqual(answers[1]);
+      count();
+    }
+  },
+  timeoutOf(BATCHES, 200),
+);
 
 const DIALECTS = ["v0", "v1"] as const;
 type Dialect = (typeof DIALECTS)[number];

@@ -240,31 +240,29 @@ const errorsToTest = (words: readonly string[]) =>
       .map((fault) => [says, fault] as const),
   );
 
-describe("a D1 error", () => {
-  const some = operations.filter(({ name }) =>
-    /^(usage event$|list of usage events of several|grant with an|capture)/.test(name),
-  );
+const some = operations.filter(({ name }) =>
+  /^(usage event$|list of usage events of several|grant with an|capture)/.test(name),
+);
 
-  it.each(errorsToTest(PASSING))(
-    "is retried, so that the caller does not notice it and the write takes effect once: %s (%s the trip)",
-    async (says, fault) => {
-      for (const operation of some) {
-        const expected = await flawless(operation, 1);
-        for (let at = 1; at <= expected.trips; at++) await underFault(operation, { fault, at, says }, expected);
-      }
-    },
-  );
+it.each(errorsToTest(PASSING))(
+  "a D1 error is retried, so that the caller does not notice it and the write takes effect once: %s (%s the trip)",
+  async (says, fault) => {
+    for (const operation of some) {
+      const expected = await flawless(operation, 1);
+      for (let at = 1; at <= expected.trips; at++) await underFault(operation, { fault, at, says }, expected);
+    }
+  },
+);
 
-  it.each(errorsToTest(NOT_NOW))(
-    "causes a 503 without a partial write, and the repeated call takes effect once: %s (%s the trip)",
-    async (says, fault) => {
-      for (const operation of some) {
-        const expected = await flawless(operation, 1);
-        for (let at = 1; at <= expected.trips; at++) await underFault(operation, { fault, at, says }, expected);
-      }
-    },
-  );
-});
+it.each(errorsToTest(NOT_NOW))(
+  "a D1 error causes a 503 without a partial write, and the repeated call takes effect once: %s (%s the trip)",
+  async (says, fault) => {
+    for (const operation of some) {
+      const expected = await flawless(operation, 1);
+      for (let at = 1; at <= expected.trips; at++) await underFault(operation, { fault, at, says }, expected);
+    }
+  },
+);
 
 describe.each(operations)("$name", (operation) => {
   // Without a soak, only "a D1 error" tests the limit, because all errors that are not retried take the same path.

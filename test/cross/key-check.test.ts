@@ -155,234 +155,223 @@ it("reports a database fault to any caller, because it reveals nothing about a k
   }
 });
 
-describe("the check of a key", () => {
-  it("takes no trip of its own and reads at most two rows, for a list and for a debit from memory", async () => {
-    const { app, call, clock, counting } = await warmWorld();
-    const sent: string[][] = [];
-    const seen = makeClient(clock, {
-      DB: wrappedD1(env.DB, (send, statements) => {
-        sent.push(statements.map(({ text }) => text));
-        return send(statements);
-      }),
-    });
-    const rowsOf = async (text: string, ...values: unknown[]) => {
-      const { meta } = await env.DB.prepare(text)
-        .bind(...values)
-        .run();
-      return meta.rows_read;
-    };
-    counting.spent();
-    await call("GET", LIST, { key: app.keys.sk_live });
-    expect(counting.spent()).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
-    // An empty list reads only the key's rows, in a statement that both share.
-    await call("GET", "/api/v1/credits?userId=nobody", { key: app.keys.sk_live });
-    expect(counting.spent()).toEqual({ roundTrips: 1, rowsRead: 2, rowsWritten: 0 });
-    await seen("POST", "/api/v1/usage/events", {
-      key: app.keys.sk_live,
-      body: { userId: "u", event: "e", eventId: "e1", quantities: { tokens: 1 } },
-    });
-    const values = [await sha256(app.keys.sk_live), app.environments.live.id, "secret"];
-    const checks = sent.flat().filter((text) => text.includes("api_keys"));
-    expect(checks).toHaveLength(1);
-    for (const text of checks) expect(await rowsOf(text, ...values)).toBeLessThanOrEqual(2);
-  });
-});
-
-describe("a replica that lags", () => {
-  async function laggingWorld(setting: object | null = END_USER_SETTING) {
-    const app = await makeApp(setting);
-    const lagging = laggingD1(env.DB, env.REPLICA);
-    const clock = new Clock();
-    return { app, lagging, clock, call: makeClient(clock, { DB: lagging.d1 }) };
-  }
-
-  it("and does not know a key makes Purser ask the primary, whose answer counts", async () => {
-    const { app, call, clock } = await laggingWorld();
-    const { pk_live, sk_live } = app.keys;
-    expect((await call("GET", LIST, { key: sk_live })).body).toEqual({ credits: [] });
-    const headers = { "x-user-token": await userToken("u", clock) };
-    expect((await call("GET", LIST, { key: pk_live, headers })).body).toEqual({ credits: [] });
-    expectError(
-      await call("GET", LIST, { key: writeKey("secret", app.environments.live, randomId("")) }),
-      "invalid_key",
-    );
-  });
-
-  it("and lacks the end-user setting makes Purser ask the primary before it rejects anything", async () => {
-    const { app, call, clock, lagging } = await laggingWorld(null);
-    await copyApp(app);
-    const headers = { "x-user-token": await userToken("u", clock) };
-    const list = () => call("GET", LIST, { key: app.keys.pk_live, headers });
-    expectError(await list(), "forbidden");
-    await lagging.d1
-      .prepare("UPDATE environments SET end_user_auth = ? WHERE id = ?")
-      .bind(await storedSettingOf(app.environments.live, END_USER_SETTING), app.environments.live.id)
-      .run();
-    expect((await list()).status).toBe(200);
-  });
-
-  it("and has an older end-user setting rejects no token: the primary decides", async () => {
-    const { app, call, clock, lagging } = await laggingWorld();
-    await copyApp(app);
-    const secret = "another-secret-of-32-bytes-or-more!";
-    await lagging.d1
-      .prepare("UPDATE environments SET end_user_auth = ? WHERE id = ?")
-      .bind(await storedSettingOf(app.environments.live, { ...END_USER_SETTING, secret }), app.environments.live.id)
-      .run();
-    const list = async (token: string) =>
-      call("GET", LIST, { key: app.keys.pk_live, headers: { "x-user-token": token } });
-    expect((await list(await userToken("u", clock, secret))).status).toBe(200);
-    expectError(await list(await userToken("u", clock, "no-secret-of-anybody-32-bytes-long!")), "invalid_user_token");
-    expectError(await list(await userToken("v", clock, secret)), "forbidden", "userId");
-  });
-
-  it("lets a revoked key read until the replica is updated, but never write, because writes ask the primary", async () => {
-    const { app, call, lagging } = await laggingWorld();
-    await copyApp(app);
-    const key = app.keys.sk_live;
-    await revoke(key, lagging.d1);
-    expect((await call("GET", LIST, { key })).status).toBe(200);
-    const body = { distinctId: "u", purpose: "p", decision: "granted" };
-    expectError(await call("POST", "/api/v1/consent", { key, body }), "invalid_key");
-    await lagging.catchUpTo(lagging.written());
-    expectError(await call("GET", LIST, { key }), "invalid_key");
-  });
-
-  it("behind the caller's bookmark does not decide about the key: the primary does", async () => {
-    const { app, call, lagging } = await laggingWorld();
-    await copyApp(app);
-    const key = app.keys.sk_live;
-    const body = { distinctId: "u", purpose: "p", decision: "granted" };
-    const bookmark = (await call("POST", "/api/v1/consent", { key, body })).headers.get("x-d1-bookmark") ?? "";
-    await revoke(app.keys.pk_live, lagging.d1);
-    expect((await call("GET", LIST, { key, headers: { "x-d1-bookmark": bookmark } })).status).toBe(200);
-    await revoke(key, lagging.d1);
-    const later = `${bookmark.slice(0, 18)}${lagging.written().toString(16).padStart(8, "0")}${bookmark.slice(26)}`;
-    expectError(await call("GET", LIST, { key, headers: { "x-d1-bookmark": later } }), "invalid_key");
-  });
-});
-
-describe("an end-user's token", () => {
-  it("is verified by a changed setting immediately, even in an isolate that has just used the previous one", async () => {
-    const { app, call, clock } = await warmWorld();
-    const list = async (secret?: string) =>
-      call("GET", LIST, { key: app.keys.pk_live, headers: { "x-user-token": await userToken("u", clock, secret) } });
-    const other = "another-secret-of-32-bytes-and-more";
-    expect((await list()).status).toBe(200);
-    const set = async (setting: object | null) =>
-      env.DB.prepare("UPDATE environments SET end_user_auth = ? WHERE id = ?")
-        .bind(await storedSettingOf(app.environments.live, setting), app.environments.live.id)
-        .run();
-    await set({ type: "hs256", secret: other });
-    expectError(await list(), "invalid_user_token");
-    expect((await list(other)).status).toBe(200);
-    await set(null);
-    expectError(await list(other), "forbidden");
-  });
-
-  it("is verified before a publishable key's consent is sent to the database", async () => {
-    const { app, clock } = await warmWorld();
-    const sent: string[] = [];
-    const watched = wrappedD1(env.DB, (send, statements) => {
-      sent.push(statements.map(({ text }) => text).join(";"));
+it("the check of a key takes no trip of its own and reads at most two rows, for a list and for a debit from memory", async () => {
+  const { app, call, clock, counting } = await warmWorld();
+  const sent: string[][] = [];
+  const seen = makeClient(clock, {
+    DB: wrappedD1(env.DB, (send, statements) => {
+      sent.push(statements.map(({ text }) => text));
       return send(statements);
-    });
-    const call = makeClient(clock, { DB: watched });
-    const consent = (token: string) =>
-      call("POST", "/api/v1/consent", {
-        key: app.keys.pk_live,
-        headers: { "x-user-token": token },
-        body: { distinctId: "u", purpose: "p", decision: "granted" },
-      });
-    expectError(await consent(await userToken("u", clock, "not-the-secret-of-this-application")), "invalid_user_token");
-    expectError(await consent(await userToken("somebody else", clock)), "forbidden");
-    expectError(await consent(""), "invalid_user_token");
-    expect(sent.filter((text) => text.includes("consent_log"))).toEqual([]);
-    expect(sent).toHaveLength(3);
-    expect((await consent(await userToken("u", clock))).status).toBe(200);
-    expect(sent.slice(3).map((text) => text.includes("consent_log"))).toEqual([false, true]);
+    }),
   });
-
-  it("shows no data of another user, even though the data is read in the same trip as the key", async () => {
-    const { app, call, clock } = await warmWorld();
-    const headers = { "x-user-token": await userToken("somebody else", clock) };
-    const answer = await call("GET", LIST, { key: app.keys.pk_live, headers });
-    expectError(answer, "forbidden", "userId");
-    expect(Object.keys(answer.body)).toEqual(["error"]);
+  const rowsOf = async (text: string, ...values: unknown[]) => {
+    const { meta } = await env.DB.prepare(text)
+      .bind(...values)
+      .run();
+    return meta.rows_read;
+  };
+  counting.spent();
+  await call("GET", LIST, { key: app.keys.sk_live });
+  expect(counting.spent()).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
+  // An empty list reads only the key's rows, in a statement that both share.
+  await call("GET", "/api/v1/credits?userId=nobody", { key: app.keys.sk_live });
+  expect(counting.spent()).toEqual({ roundTrips: 1, rowsRead: 2, rowsWritten: 0 });
+  await seen("POST", "/api/v1/usage/events", {
+    key: app.keys.sk_live,
+    body: { userId: "u", event: "e", eventId: "e1", quantities: { tokens: 1 } },
   });
+  const values = [await sha256(app.keys.sk_live), app.environments.live.id, "secret"];
+  const checks = sent.flat().filter((text) => text.includes("api_keys"));
+  expect(checks).toHaveLength(1);
+  for (const text of checks) expect(await rowsOf(text, ...values)).toBeLessThanOrEqual(2);
 });
 
-describe("two databases", () => {
-  const ADMIN = "/api/v1/admin/apps";
+async function laggingWorld(setting: object | null = END_USER_SETTING) {
+  const app = await makeApp(setting);
+  const lagging = laggingD1(env.DB, env.REPLICA);
+  const clock = new Clock();
+  return { app, lagging, clock, call: makeClient(clock, { DB: lagging.d1 }) };
+}
 
-  /** An application of a database, with a secret key and a pack. */
-  async function appIn(call: ReturnType<typeof makeClient>, database: "DB" | "DB_1") {
-    const admin = (path: string, body: object) => call("POST", `${ADMIN}${path}`, { key: env.ADMIN_TOKEN, body });
-    const { appId } = (await admin("", { name: "Two", database })).body;
-    const { key } = (await admin(`/${appId}/keys`, { kind: "secret", mode: "live" })).body;
-    await admin(`/${appId}/packs`, { packName: "Pack", items: [{ amount: 10, unit: "tokens" }] });
-    const post = (path: string, body: object) => call("POST", `/api/v1${path}`, { key, body });
-    const { body } = await post("/credits/grant", { userId: "u", packId: "Pack" });
-    return { appId, key, post, balanceId: body.balances[0].balanceId as string };
+it("a replica that lags and does not know a key makes Purser ask the primary, whose answer counts", async () => {
+  const { app, call, clock } = await laggingWorld();
+  const { pk_live, sk_live } = app.keys;
+  expect((await call("GET", LIST, { key: sk_live })).body).toEqual({ credits: [] });
+  const headers = { "x-user-token": await userToken("u", clock) };
+  expect((await call("GET", LIST, { key: pk_live, headers })).body).toEqual({ credits: [] });
+  expectError(await call("GET", LIST, { key: writeKey("secret", app.environments.live, randomId("")) }), "invalid_key");
+});
+
+it("a replica that lags and lacks the end-user setting makes Purser ask the primary before it rejects anything", async () => {
+  const { app, call, clock, lagging } = await laggingWorld(null);
+  await copyApp(app);
+  const headers = { "x-user-token": await userToken("u", clock) };
+  const list = () => call("GET", LIST, { key: app.keys.pk_live, headers });
+  expectError(await list(), "forbidden");
+  await lagging.d1
+    .prepare("UPDATE environments SET end_user_auth = ? WHERE id = ?")
+    .bind(await storedSettingOf(app.environments.live, END_USER_SETTING), app.environments.live.id)
+    .run();
+  expect((await list()).status).toBe(200);
+});
+
+it("a replica that lags and has an older end-user setting rejects no token: the primary decides", async () => {
+  const { app, call, clock, lagging } = await laggingWorld();
+  await copyApp(app);
+  const secret = "another-secret-of-32-bytes-or-more!";
+  await lagging.d1
+    .prepare("UPDATE environments SET end_user_auth = ? WHERE id = ?")
+    .bind(await storedSettingOf(app.environments.live, { ...END_USER_SETTING, secret }), app.environments.live.id)
+    .run();
+  const list = async (token: string) =>
+    call("GET", LIST, { key: app.keys.pk_live, headers: { "x-user-token": token } });
+  expect((await list(await userToken("u", clock, secret))).status).toBe(200);
+  expectError(await list(await userToken("u", clock, "no-secret-of-anybody-32-bytes-long!")), "invalid_user_token");
+  expectError(await list(await userToken("v", clock, secret)), "forbidden", "userId");
+});
+
+it("a replica that lags lets a revoked key read until the replica is updated, but never write, because writes ask the primary", async () => {
+  const { app, call, lagging } = await laggingWorld();
+  await copyApp(app);
+  const key = app.keys.sk_live;
+  await revoke(key, lagging.d1);
+  expect((await call("GET", LIST, { key })).status).toBe(200);
+  const body = { distinctId: "u", purpose: "p", decision: "granted" };
+  expectError(await call("POST", "/api/v1/consent", { key, body }), "invalid_key");
+  await lagging.catchUpTo(lagging.written());
+  expectError(await call("GET", LIST, { key }), "invalid_key");
+});
+
+it("a replica that lags behind the caller's bookmark does not decide about the key: the primary does", async () => {
+  const { app, call, lagging } = await laggingWorld();
+  await copyApp(app);
+  const key = app.keys.sk_live;
+  const body = { distinctId: "u", purpose: "p", decision: "granted" };
+  const bookmark = (await call("POST", "/api/v1/consent", { key, body })).headers.get("x-d1-bookmark") ?? "";
+  await revoke(app.keys.pk_live, lagging.d1);
+  expect((await call("GET", LIST, { key, headers: { "x-d1-bookmark": bookmark } })).status).toBe(200);
+  await revoke(key, lagging.d1);
+  const later = `${bookmark.slice(0, 18)}${lagging.written().toString(16).padStart(8, "0")}${bookmark.slice(26)}`;
+  expectError(await call("GET", LIST, { key, headers: { "x-d1-bookmark": later } }), "invalid_key");
+});
+
+it("an end-user's token is verified by a changed setting immediately, even in an isolate that has just used the previous one", async () => {
+  const { app, call, clock } = await warmWorld();
+  const list = async (secret?: string) =>
+    call("GET", LIST, { key: app.keys.pk_live, headers: { "x-user-token": await userToken("u", clock, secret) } });
+  const other = "another-secret-of-32-bytes-and-more";
+  expect((await list()).status).toBe(200);
+  const set = async (setting: object | null) =>
+    env.DB.prepare("UPDATE environments SET end_user_auth = ? WHERE id = ?")
+      .bind(await storedSettingOf(app.environments.live, setting), app.environments.live.id)
+      .run();
+  await set({ type: "hs256", secret: other });
+  expectError(await list(), "invalid_user_token");
+  expect((await list(other)).status).toBe(200);
+  await set(null);
+  expectError(await list(other), "forbidden");
+});
+
+it("an end-user's token is verified before a publishable key's consent is sent to the database", async () => {
+  const { app, clock } = await warmWorld();
+  const sent: string[] = [];
+  const watched = wrappedD1(env.DB, (send, statements) => {
+    sent.push(statements.map(({ text }) => text).join(";"));
+    return send(statements);
+  });
+  const call = makeClient(clock, { DB: watched });
+  const consent = (token: string) =>
+    call("POST", "/api/v1/consent", {
+      key: app.keys.pk_live,
+      headers: { "x-user-token": token },
+      body: { distinctId: "u", purpose: "p", decision: "granted" },
+    });
+  expectError(await consent(await userToken("u", clock, "not-the-secret-of-this-application")), "invalid_user_token");
+  expectError(await consent(await userToken("somebody else", clock)), "forbidden");
+  expectError(await consent(""), "invalid_user_token");
+  expect(sent.filter((text) => text.includes("consent_log"))).toEqual([]);
+  expect(sent).toHaveLength(3);
+  expect((await consent(await userToken("u", clock))).status).toBe(200);
+  expect(sent.slice(3).map((text) => text.includes("consent_log"))).toEqual([false, true]);
+});
+
+it("an end-user's token shows no data of another user, even though the data is read in the same trip as the key", async () => {
+  const { app, call, clock } = await warmWorld();
+  const headers = { "x-user-token": await userToken("somebody else", clock) };
+  const answer = await call("GET", LIST, { key: app.keys.pk_live, headers });
+  expectError(answer, "forbidden", "userId");
+  expect(Object.keys(answer.body)).toEqual(["error"]);
+});
+
+const ADMIN = "/api/v1/admin/apps";
+
+/** An application of a database, with a secret key and a pack. */
+async function appIn(call: ReturnType<typeof makeClient>, database: "DB" | "DB_1") {
+  const admin = (path: string, body: object) => call("POST", `${ADMIN}${path}`, { key: env.ADMIN_TOKEN, body });
+  const { appId } = (await admin("", { name: "Two", database })).body;
+  const { key } = (await admin(`/${appId}/keys`, { kind: "secret", mode: "live" })).body;
+  await admin(`/${appId}/packs`, { packName: "Pack", items: [{ amount: 10, unit: "tokens" }] });
+  const post = (path: string, body: object) => call("POST", `/api/v1${path}`, { key, body });
+  const { body } = await post("/credits/grant", { userId: "u", packId: "Pack" });
+  return { appId, key, post, balanceId: body.balances[0].balanceId as string };
+}
+
+it("two databases do not find an id with a key of the other database, only with its own key", async () => {
+  const call = makeClient(new Clock());
+  const apps = [await appIn(call, "DB"), await appIn(call, "DB_1")] as const;
+  const [first, second] = apps;
+  expect([first.balanceId.at(-1), second.balanceId.at(-1)]).toEqual(["0", "1"]);
+  for (const [mine, other] of [
+    [first, second],
+    [second, first],
+  ] as const) {
+    const use = { event: "e", quantities: { count: 0, tokens: 1 } };
+    const { reservationId } = (await mine.post("/usage/reservations", { userId: "u", ...use })).body;
+    expectError(await other.post("/credits/revoke", { balanceId: mine.balanceId }), "credit_balance_not_found");
+    expectError(await other.post(`/usage/reservations/${reservationId}/release`, {}), "reservation_not_found");
+    const commit = { eventId: "e1", quantities: use.quantities };
+    expectError(await other.post(`/usage/reservations/${reservationId}/commit`, commit), "reservation_not_found");
+    const path = `/api/v1/credits/history?userId=u&balanceId=${mine.balanceId}`;
+    expectError(await call("GET", path, { key: other.key }), "credit_balance_not_found");
+    expect((await mine.post(`/usage/reservations/${reservationId}/release`, {})).status).toBe(200);
+    expect((await mine.post("/credits/revoke", { balanceId: mine.balanceId })).status).toBe(200);
   }
+});
 
-  it("do not find an id with a key of the other database, only with its own key", async () => {
-    const call = makeClient(new Clock());
-    const apps = [await appIn(call, "DB"), await appIn(call, "DB_1")] as const;
-    const [first, second] = apps;
-    expect([first.balanceId.at(-1), second.balanceId.at(-1)]).toEqual(["0", "1"]);
-    for (const [mine, other] of [
-      [first, second],
-      [second, first],
-    ] as const) {
-      const use = { event: "e", quantities: { count: 0, tokens: 1 } };
-      const { reservationId } = (await mine.post("/usage/reservations", { userId: "u", ...use })).body;
-      expectError(await other.post("/credits/revoke", { balanceId: mine.balanceId }), "credit_balance_not_found");
-      expectError(await other.post(`/usage/reservations/${reservationId}/release`, {}), "reservation_not_found");
-      const commit = { eventId: "e1", quantities: use.quantities };
-      expectError(await other.post(`/usage/reservations/${reservationId}/commit`, commit), "reservation_not_found");
-      const path = `/api/v1/credits/history?userId=u&balanceId=${mine.balanceId}`;
-      expectError(await call("GET", path, { key: other.key }), "credit_balance_not_found");
-      expect((await mine.post(`/usage/reservations/${reservationId}/release`, {})).status).toBe(200);
-      expect((await mine.post("/credits/revoke", { balanceId: mine.balanceId })).status).toBe(200);
-    }
-  });
-
-  it("are kept apart in an isolate's memory if both have an environment with the same integer id", async () => {
-    const call = makeClient(new Clock());
-    const { live: id } = newEnvironmentIds();
-    const databases = home() === 0 ? [env.DB, env.SPARE] : [env.SPARE, env.DB];
-    const keys = await Promise.all(
-      databases.map(async (d1, index) => {
-        const appId = `${randomId("app_")}${index}`;
-        const key = writeKey("secret", { id, appId, mode: "live" }, randomId(""));
-        await d1.batch([
-          d1.prepare("INSERT INTO apps (id, name, created_at_ms) VALUES (?, 'Twin', 0)").bind(appId),
-          d1
-            .prepare("INSERT INTO environments (id, app_id, mode) VALUES (CAST(? AS INTEGER), ?, 'live')")
-            .bind(id, appId),
-          d1
-            .prepare(
-              "INSERT INTO api_keys (hash, id, environment_id, kind, hint, created_at_ms) VALUES (?, ?, CAST(? AS INTEGER), 'secret', '', 0)",
-            )
-            .bind(await sha256(key), keyIdOf(await sha256(key)), id),
-          d1
-            .prepare(
-              "INSERT INTO credit_packs (app_id, id, name, name_key, unit, matches, created_at_ms) VALUES (?, ?, 'P', 'p', 'tokens', '[]', 0)",
-            )
-            .bind(appId, randomId("cpk_")),
-        ]);
-        return key;
-      }),
-    );
-    const post = (key: string, path: string, body: object) => call("POST", `/api/v1${path}`, { key, body });
-    const [rich = "", poor = ""] = keys;
-    const spend = (key: string, eventId: string) =>
-      post(key, "/usage/events", { eventId, userId: "u", event: "e", quantities: { count: 0, tokens: 1 } });
-    expect((await post(rich, "/credits/grant", { userId: "u", packId: "P", quantity: 5 })).status).toBe(200);
-    expect((await spend(rich, "e1")).status).toBe(200);
-    expectError(await spend(poor, "e1"), "insufficient_credits");
-    expect((await spend(rich, "e2")).body.debits).toMatchObject([{ remaining: 3 }]);
-    expect((await call("GET", LIST, { key: poor })).body.credits).toEqual([]);
-  });
+it("two databases are kept apart in an isolate's memory if both have an environment with the same integer id", async () => {
+  const call = makeClient(new Clock());
+  const { live: id } = newEnvironmentIds();
+  const databases = home() === 0 ? [env.DB, env.SPARE] : [env.SPARE, env.DB];
+  const keys = await Promise.all(
+    databases.map(async (d1, index) => {
+      const appId = `${randomId("app_")}${index}`;
+      const key = writeKey("secret", { id, appId, mode: "live" }, randomId(""));
+      await d1.batch([
+        d1.prepare("INSERT INTO apps (id, name, created_at_ms) VALUES (?, 'Twin', 0)").bind(appId),
+        d1
+          .prepare("INSERT INTO environments (id, app_id, mode) VALUES (CAST(? AS INTEGER), ?, 'live')")
+          .bind(id, appId),
+        d1
+          .prepare(
+            "INSERT INTO api_keys (hash, id, environment_id, kind, hint, created_at_ms) VALUES (?, ?, CAST(? AS INTEGER), 'secret', '', 0)",
+          )
+          .bind(await sha256(key), keyIdOf(await sha256(key)), id),
+        d1
+          .prepare(
+            "INSERT INTO credit_packs (app_id, id, name, name_key, unit, matches, created_at_ms) VALUES (?, ?, 'P', 'p', 'tokens', '[]', 0)",
+          )
+          .bind(appId, randomId("cpk_")),
+      ]);
+      return key;
+    }),
+  );
+  const post = (key: string, path: string, body: object) => call("POST", `/api/v1${path}`, { key, body });
+  const [rich = "", poor = ""] = keys;
+  const spend = (key: string, eventId: string) =>
+    post(key, "/usage/events", { eventId, userId: "u", event: "e", quantities: { count: 0, tokens: 1 } });
+  expect((await post(rich, "/credits/grant", { userId: "u", packId: "P", quantity: 5 })).status).toBe(200);
+  expect((await spend(rich, "e1")).status).toBe(200);
+  expectError(await spend(poor, "e1"), "insufficient_credits");
+  expect((await spend(rich, "e2")).body.debits).toMatchObject([{ remaining: 3 }]);
+  expect((await call("GET", LIST, { key: poor })).body.credits).toEqual([]);
 });

@@ -38,81 +38,79 @@ async function world() {
   return { clock, app, grant, isolate: () => makeClient(clock), key: app.keys.pk_live, secret: app.keys.sk_live };
 }
 
-describe("an event that an isolate has applied before", () => {
-  it("sets its property again if another isolate has since set another value or unset it", async () => {
-    const { app, isolate, key } = await world();
-    const [one, other] = [isolate(), isolate()];
-    const setting = seen("ana", { $set: { plan: "a" } });
-    for (const change of [{ $set: { plan: "b" } }, { $unset: ["plan"] }, { $set: { plan: "c" }, $unset: ["x"] }]) {
-      for (let times = 0; times < 2; times++) await capture(one, key, [setting]);
-      await capture(other, key, [seen("ana", change)]);
-      await capture(one, key, [setting]);
-      expect((await idOf(app, "ana"))?.properties).toBe('{"plan":"a"}');
-    }
-    expect(await eventsOf(app, "ana")).toHaveLength(12);
-  });
-
-  it("links nothing after the other id became a user or was linked by a secret key", async () => {
-    const { app, clock, isolate, key, secret, grant } = await world();
-    const call = isolate();
-    const link = identify("ana", DEVICE);
-    for (let times = 0; times < 3; times++) expect(await resultsOf(call, key, [link])).toEqual([{ result: "ok" }]);
-    await grant(DEVICE);
-    expect(await resultsOf(call, key, [link])).toEqual([{ result: "ok" }]);
-    expect(await personIds(makeClient(clock), app, "ana")).toEqual(["ana"]);
-
-    const second = identify("bob", OTHER);
-    for (let times = 0; times < 2; times++) expect(await resultsOf(call, key, [second])).toEqual([{ result: "ok" }]);
-    await resultsOf(isolate(), secret, [identify("eve", OTHER)]);
-    expect(await resultsOf(call, key, [second])).toEqual([{ result: "ok" }]);
-    expect(await claimsOf(app)).toContain(`${OTHER} < eve!`);
-  });
-
-  it("links nothing after an earlier event of the same batch makes the other id a user", async () => {
-    const { app, clock, isolate, key } = await world();
-    const call = isolate();
-    const link = identify("ana", DEVICE);
-    for (let times = 0; times < 2; times++) await resultsOf(call, key, [link]);
-    await resultsOf(call, key, [seen(DEVICE, { $is_identified: true }), link]);
-    expect(await personIds(makeClient(clock), app, "ana")).toEqual(["ana"]);
-  });
-
-  it("takes one trip, writes 5 rows and reads at most 46", async () => {
-    const { app, clock, key } = await world();
-    const counting = countingD1(env.DB);
-    const call = makeClient(clock, { DB: counting.d1 });
-    const events = [identify("ana", DEVICE, { $set: { a: 1 }, $set_once: { b: 2 } }), seen("ana", { $set: { a: 1 } })];
-    for (let times = 0; times < 2; times++) for (const event of events) await capture(call, key, [event]);
-    for (const event of [...events, ...events]) {
-      counting.spent();
-      await capture(call, key, [event]);
-      const spent = counting.spent();
-      expect(spent).toMatchObject({ roundTrips: 1, rowsWritten: 5 });
-      expect(spent.rowsRead).toBeLessThanOrEqual(46);
-    }
-    expect(await eventsOf(app, "ana")).toHaveLength(8);
-  });
-
-  it.each(FAULTS.flatMap((fault) => [1, 2].map((at) => ({ fault, at }))))(
-    'takes effect once if a trip fails: fault "$fault" at trip $at',
-    async (plan) => {
-      const { app, clock, key } = await world();
-      const faulty = faultyD1(env.DB);
-      const call = makeClient(clock, { DB: faulty.d1 });
-      const event = identify("ana", DEVICE, { $set: { a: 1 } });
-      for (let times = 0; times < 2; times++) await capture(call, key, [event]);
-      const body = { batch: [{ ...event, uuid: crypto.randomUUID() }] };
-      faulty.plan(plan);
-      const first = await call("POST", "/i/v1/analytics/events", { key, body });
-      expect([200, 503]).toContain(first.status);
-      faulty.plan(null);
-      expect((await call("POST", "/i/v1/analytics/events", { key, body })).status).toBe(200);
-      expect(await eventsOf(app, "ana")).toHaveLength(3);
-      expect(await idOf(app, "ana")).toMatchObject({ eventCount: 3, properties: '{"a":1}' });
-      expect(await claimsOf(app)).toEqual([`${DEVICE} < ana`]);
-    },
-  );
+it("an event that an isolate has applied before sets its property again if another isolate has since set another value or unset it", async () => {
+  const { app, isolate, key } = await world();
+  const [one, other] = [isolate(), isolate()];
+  const setting = seen("ana", { $set: { plan: "a" } });
+  for (const change of [{ $set: { plan: "b" } }, { $unset: ["plan"] }, { $set: { plan: "c" }, $unset: ["x"] }]) {
+    for (let times = 0; times < 2; times++) await capture(one, key, [setting]);
+    await capture(other, key, [seen("ana", change)]);
+    await capture(one, key, [setting]);
+    expect((await idOf(app, "ana"))?.properties).toBe('{"plan":"a"}');
+  }
+  expect(await eventsOf(app, "ana")).toHaveLength(12);
 });
+
+it("an event that an isolate has applied before links nothing after the other id became a user or was linked by a secret key", async () => {
+  const { app, clock, isolate, key, secret, grant } = await world();
+  const call = isolate();
+  const link = identify("ana", DEVICE);
+  for (let times = 0; times < 3; times++) expect(await resultsOf(call, key, [link])).toEqual([{ result: "ok" }]);
+  await grant(DEVICE);
+  expect(await resultsOf(call, key, [link])).toEqual([{ result: "ok" }]);
+  expect(await personIds(makeClient(clock), app, "ana")).toEqual(["ana"]);
+
+  const second = identify("bob", OTHER);
+  for (let times = 0; times < 2; times++) expect(await resultsOf(call, key, [second])).toEqual([{ result: "ok" }]);
+  await resultsOf(isolate(), secret, [identify("eve", OTHER)]);
+  expect(await resultsOf(call, key, [second])).toEqual([{ result: "ok" }]);
+  expect(await claimsOf(app)).toContain(`${OTHER} < eve!`);
+});
+
+it("an event that an isolate has applied before links nothing after an earlier event of the same batch makes the other id a user", async () => {
+  const { app, clock, isolate, key } = await world();
+  const call = isolate();
+  const link = identify("ana", DEVICE);
+  for (let times = 0; times < 2; times++) await resultsOf(call, key, [link]);
+  await resultsOf(call, key, [seen(DEVICE, { $is_identified: true }), link]);
+  expect(await personIds(makeClient(clock), app, "ana")).toEqual(["ana"]);
+});
+
+it("an event that an isolate has applied before takes one trip, writes 5 rows and reads at most 46", async () => {
+  const { app, clock, key } = await world();
+  const counting = countingD1(env.DB);
+  const call = makeClient(clock, { DB: counting.d1 });
+  const events = [identify("ana", DEVICE, { $set: { a: 1 }, $set_once: { b: 2 } }), seen("ana", { $set: { a: 1 } })];
+  for (let times = 0; times < 2; times++) for (const event of events) await capture(call, key, [event]);
+  for (const event of [...events, ...events]) {
+    counting.spent();
+    await capture(call, key, [event]);
+    const spent = counting.spent();
+    expect(spent).toMatchObject({ roundTrips: 1, rowsWritten: 5 });
+    expect(spent.rowsRead).toBeLessThanOrEqual(46);
+  }
+  expect(await eventsOf(app, "ana")).toHaveLength(8);
+});
+
+it.each(FAULTS.flatMap((fault) => [1, 2].map((at) => ({ fault, at }))))(
+  'an event that an isolate has applied before takes effect once if a trip fails: fault "$fault" at trip $at',
+  async (plan) => {
+    const { app, clock, key } = await world();
+    const faulty = faultyD1(env.DB);
+    const call = makeClient(clock, { DB: faulty.d1 });
+    const event = identify("ana", DEVICE, { $set: { a: 1 } });
+    for (let times = 0; times < 2; times++) await capture(call, key, [event]);
+    const body = { batch: [{ ...event, uuid: crypto.randomUUID() }] };
+    faulty.plan(plan);
+    const first = await call("POST", "/i/v1/analytics/events", { key, body });
+    expect([200, 503]).toContain(first.status);
+    faulty.plan(null);
+    expect((await call("POST", "/i/v1/analytics/events", { key, body })).status).toBe(200);
+    expect(await eventsOf(app, "ana")).toHaveLength(3);
+    expect(await idOf(app, "ana")).toMatchObject({ eventCount: 3, properties: '{"a":1}' });
+    expect(await claimsOf(app)).toEqual([`${DEVICE} < ana`]);
+  },
+);
 
 describe(`isolates with memory, PROOF_SEED=${RANDOM_SEED}`, () => {
   it(

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeEach, expect, it, vi } from "vitest";
 import { scheduled } from "../../src/cron.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
@@ -81,50 +81,48 @@ const TELLINGS = [
   { isTied: false, version: BEFORE },
 ] as const;
 
-describe("a payment with all of Stripe's events", () => {
-  it("matches its model after three events in some orders (in the soak, all), one of them twice", {
-    timeout: 240_000,
-  }, async () => {
-    const w = await paymentsWorld({}, 1);
-    const call = makeClient(w.clock, {}, randomId, inTurn(2));
-    for (const [index, triple] of TRIPLES.entries()) {
-      if (!isSoak && index % 10 !== seed % 10) continue;
-      const buyer = new Buyer(w, call, TELLINGS[index % TELLINGS.length] ?? expect.fail());
-      for (const name of triple) await buyer.deliver(name);
-      await buyer.compare();
-      await buyer.repeat(triple[index % 3] ?? expect.fail());
-    }
-  });
+it("a payment with all of Stripe's events matches its model after three events in some orders (in the soak, all), one of them twice", {
+  timeout: 240_000,
+}, async () => {
+  const w = await paymentsWorld({}, 1);
+  const call = makeClient(w.clock, {}, randomId, inTurn(2));
+  for (const [index, triple] of TRIPLES.entries()) {
+    if (!isSoak && index % 10 !== seed % 10) continue;
+    const buyer = new Buyer(w, call, TELLINGS[index % TELLINGS.length] ?? expect.fail());
+    for (const name of triple) await buyer.deliver(name);
+    await buyer.compare();
+    await buyer.repeat(triple[index % 3] ?? expect.fail());
+  }
+});
 
-  it("matches its model when each event comes after random sets of others", {
-    timeout: timeoutOf(PAIRS, 10_000),
-  }, async () => {
-    const random = createRandom(seed);
-    const w = await paymentsWorld({}, 1);
-    const call = makeClient(w.clock, {}, randomId, inTurn(2));
-    const pairs = new Set<string>();
-    const tell = soakPart("events of a payment, each after any others", PAIRS, "pairs", seed);
-    for (let count = 0; pairs.size < PAIRS; count++) {
-      const buyer = new Buyer(w, call, TELLINGS[count % TELLINGS.length] ?? expect.fail());
-      const before: StoryEvent[] = [];
-      // Heads for one new pair, and covers further new pairs on the way.
-      const [goal = "", last = ""] = random.pick(ALL_PAIRS.filter((pair) => !pairs.has(pair))).split(" ");
-      while (before.length < STORY_EVENTS.length) {
-        const left = STORY_EVENTS.filter((name) => !before.includes(name));
-        const onTheWay = left.filter((name) => goal.split(",").includes(name));
-        const ahead = onTheWay.length > 0 ? onTheWay : left.filter((name) => name === last);
-        const able = ahead.length > 0 ? ahead : left;
-        const unseen = able.filter((name) => !pairs.has(`${setOf(before)} ${name}`));
-        const next = random.pick(unseen.length > 0 ? unseen : able);
-        if (unseen.length > 0 && pairs.size < PAIRS) tell();
-        pairs.add(`${setOf(before)} ${next}`);
-        before.push(next);
-        await buyer.deliver(next);
-        await buyer.compare();
-      }
-      await buyer.repeat(random.pick(STORY_EVENTS));
+it("a payment with all of Stripe's events matches its model when each event comes after random sets of others", {
+  timeout: timeoutOf(PAIRS, 10_000),
+}, async () => {
+  const random = createRandom(seed);
+  const w = await paymentsWorld({}, 1);
+  const call = makeClient(w.clock, {}, randomId, inTurn(2));
+  const pairs = new Set<string>();
+  const tell = soakPart("events of a payment, each after any others", PAIRS, "pairs", seed);
+  for (let count = 0; pairs.size < PAIRS; count++) {
+    const buyer = new Buyer(w, call, TELLINGS[count % TELLINGS.length] ?? expect.fail());
+    const before: StoryEvent[] = [];
+    // Heads for one new pair, and covers further new pairs on the way.
+    const [goal = "", last = ""] = random.pick(ALL_PAIRS.filter((pair) => !pairs.has(pair))).split(" ");
+    while (before.length < STORY_EVENTS.length) {
+      const left = STORY_EVENTS.filter((name) => !before.includes(name));
+      const onTheWay = left.filter((name) => goal.split(",").includes(name));
+      const ahead = onTheWay.length > 0 ? onTheWay : left.filter((name) => name === last);
+      const able = ahead.length > 0 ? ahead : left;
+      const unseen = able.filter((name) => !pairs.has(`${setOf(before)} ${name}`));
+      const next = random.pick(unseen.length > 0 ? unseen : able);
+      if (unseen.length > 0 && pairs.size < PAIRS) tell();
+      pairs.add(`${setOf(before)} ${next}`);
+      before.push(next);
+      await buyer.deliver(next);
+      await buyer.compare();
     }
-  });
+    await buyer.repeat(random.pick(STORY_EVENTS));
+  }
 });
 
 /** A random history of one payment, compared with its model. */
@@ -173,70 +171,64 @@ async function live(random: Random): Promise<void> {
   for (const name of STORY_EVENTS) await buyer.repeat(name);
 }
 
-describe("a payment in a random history", () => {
-  it("matches its model with debits, holds, their returns and expiry in between", {
-    timeout: timeoutOf(HISTORIES, 30_000),
-  }, async () => {
-    const random = createRandom(seed);
-    const tell = soakPart("model of payments", HISTORIES, "payments", seed);
-    for (let history = 0; history < HISTORIES; history++) {
-      await live(random);
-      tell();
-    }
-  });
-
-  it("ends in the same state when all its events come three times, concurrently, to three isolates", {
-    timeout: timeoutOf(ROUNDS, 40_000),
-  }, async () => {
-    const random = createRandom(seed + 1);
-    const tell = soakPart("events of a payment at once", ROUNDS, "payments", seed);
-    for (let round = 0; round < ROUNDS; round++) {
-      const w = await paymentsWorld();
-      const call = makeClient(w.clock, {}, randomId, inTurn(3));
-      const events = Object.values(storyOf({ nowS: w.nowS, userId: "u", id: randomId(""), isTied: true }));
-      const storm = [...events, ...events, ...events].toSorted(() => random.fraction() - 0.5);
-      const answers = await Promise.all(storm.map((event) => w.send(event, call)));
-      expect(answers.map(({ status }) => status)).toEqual(storm.map(() => 200));
-      // Refunds of 1000, of which 700 failed; a dispute withheld 200, of which 150 came back.
-      const [payment, ...others] = await w.payments();
-      expect(others).toEqual([]);
-      expect(payment).toMatchObject({ status: "granted", captured: 1000, refunded: 300, withheld: 50 });
-      const grants = payment.grants.filter(
-        (grant: { taken: number; initial: number }) => grant.taken !== grant.initial,
-      );
-      expect(grants).toMatchObject([{ initial: 250.5, taken: 87.675, short: 0 }]);
-      expect((await w.balances("u")).filter(([, , status]) => status === "active")).toEqual([
-        ["cents", 162.825, "active"],
-      ]);
-      tell();
-    }
-  });
+it("a payment in a random history matches its model with debits, holds, their returns and expiry in between", {
+  timeout: timeoutOf(HISTORIES, 30_000),
+}, async () => {
+  const random = createRandom(seed);
+  const tell = soakPart("model of payments", HISTORIES, "payments", seed);
+  for (let history = 0; history < HISTORIES; history++) {
+    await live(random);
+    tell();
+  }
 });
 
-describe("Stripe's event during which a trip to the database fails", () => {
-  it.each(isSoak ? FAULTS : (["amid", "after"] as const))(
-    'ends in the same state when Stripe sends the event again (fault "%s", at each trip)',
-    { timeout: timeoutOf(FAULTS.length, 200_000) },
-    async (fault) => {
-      vi.spyOn(console, "warn").mockReturnValue();
-      const faulty = faultyD1(env.DB);
-      const w = await paymentsWorld({ DB: faulty.d1 });
-      const story = ["refunded30", "completed", "refunded100", "refundFailed", "invoicePaid", "tie"] as const;
-      for (const [index, name] of story.entries()) {
-        for (let at = 1, wasHit = true; wasHit; at++) {
-          faulty.plan(null);
-          const buyer = new Buyer(w, w.call, { isTied: false });
-          for (const before of story.slice(0, index)) await buyer.deliver(before);
-          faulty.plan({ fault, at, persists: at % 2 === 0 });
-          const answer = await w.send(buyer.story[name]);
-          wasHit = faulty.trips() >= at;
-          faulty.plan(null);
-          if (answer.status !== 200) expect(answer.status).toBe(503);
-          await buyer.deliver(name);
-          buyer.history.push(`${fault} ${at}`);
-          await buyer.compare();
-        }
+it("a payment in a random history ends in the same state when all its events come three times, concurrently, to three isolates", {
+  timeout: timeoutOf(ROUNDS, 40_000),
+}, async () => {
+  const random = createRandom(seed + 1);
+  const tell = soakPart("events of a payment at once", ROUNDS, "payments", seed);
+  for (let round = 0; round < ROUNDS; round++) {
+    const w = await paymentsWorld();
+    const call = makeClient(w.clock, {}, randomId, inTurn(3));
+    const events = Object.values(storyOf({ nowS: w.nowS, userId: "u", id: randomId(""), isTied: true }));
+    const storm = [...events, ...events, ...events].toSorted(() => random.fraction() - 0.5);
+    const answers = await Promise.all(storm.map((event) => w.send(event, call)));
+    expect(answers.map(({ status }) => status)).toEqual(storm.map(() => 200));
+    // Refunds of 1000, of which 700 failed; a dispute withheld 200, of which 150 came back.
+    const [payment, ...others] = await w.payments();
+    expect(others).toEqual([]);
+    expect(payment).toMatchObject({ status: "granted", captured: 1000, refunded: 300, withheld: 50 });
+    const grants = payment.grants.filter((grant: { taken: number; initial: number }) => grant.taken !== grant.initial);
+    expect(grants).toMatchObject([{ initial: 250.5, taken: 87.675, short: 0 }]);
+    expect((await w.balances("u")).filter(([, , status]) => status === "active")).toEqual([
+      ["cents", 162.825, "active"],
+    ]);
+    tell();
+  }
+});
+
+it.each(isSoak ? FAULTS : (["amid", "after"] as const))(
+  'Stripe\'s event during which a trip to the database fails ends in the same state when Stripe sends the event again (fault "%s", at each trip)',
+  { timeout: timeoutOf(FAULTS.length, 200_000) },
+  async (fault) => {
+    vi.spyOn(console, "warn").mockReturnValue();
+    const faulty = faultyD1(env.DB);
+    const w = await paymentsWorld({ DB: faulty.d1 });
+    const story = ["refunded30", "completed", "refunded100", "refundFailed", "invoicePaid", "tie"] as const;
+    for (const [index, name] of story.entries()) {
+      for (let at = 1, wasHit = true; wasHit; at++) {
+        faulty.plan(null);
+        const buyer = new Buyer(w, w.call, { isTied: false });
+        for (const before of story.slice(0, index)) await buyer.deliver(before);
+        faulty.plan({ fault, at, persists: at % 2 === 0 });
+        const answer = await w.send(buyer.story[name]);
+        wasHit = faulty.trips() >= at;
+        faulty.plan(null);
+        if (answer.status !== 200) expect(answer.status).toBe(503);
+        await buyer.deliver(name);
+        buyer.history.push(`${fault} ${at}`);
+        await buyer.compare();
       }
-    },
-  );
-});
+    }
+  },
+);

@@ -102,61 +102,59 @@ async function periodsWorld({ items = ITEMS, bindings = {}, pick = () => 0, fiel
   };
 }
 
-describe("a due period of a recurring grant", () => {
-  it("is granted once when events, holds, a repeated creation and runs of the cron race in two isolates that know the user", async () => {
-    for (let round = 0; round < ROUNDS; round++) {
-      const world = await periodsWorld({ pick: inTurn(2) });
-      for (const _ of times(4, () => 0)) expect((await world.event(1)).status).toBe(200);
-      for (let month = 2; month <= 3; month++) {
-        world.clock.advance(MONTH_MS);
-        const answers = await Promise.all([
-          ...times(10, () => world.event(3)),
-          ...times(10, () => world.hold(4)),
-          ...times(10, async () => expect(await world.cron()).toEqual([])),
-          world.done("POST", "/credits/recurring", {
-            ...{ recurringId: world.recurringId, userId: "u", packId: world.packId, every: "month" },
-          }),
-        ]);
-        const used = answers.flatMap((answer) => (answer && "status" in answer ? [answer.status] : []));
-        expect(used.filter((status) => status === 200)).toHaveLength(20);
-        expect((await world.list()).map(({ remaining }: { remaining: number }) => remaining)).toEqual([5, 30]);
-      }
-      expect(await world.periods()).toEqual({ 1: 2, 2: 2, 3: 2 });
-      expect(await world.isSound()).toBe(true);
-    }
-  });
-
-  it("is granted once when cancellations race with its beginning; no later period follows, and after `now` nothing can be spent", async () => {
-    for (const at of ["period_end", "now"]) {
-      const world = await periodsWorld({ pick: inTurn(2) });
-      expect((await world.event(1)).status).toBe(200);
-      world.clock.advance(MONTH_MS);
-      await Promise.all([
-        ...times(5, () => world.event(3)),
-        ...times(5, () => world.done("POST", `/credits/recurring/${world.recurringId}/cancel`, { at })),
-        ...times(5, () => world.cron()),
-      ]);
-      expect(await world.periods()).toEqual({ 1: 2, 2: 2 });
-      expect(await world.list()).toHaveLength(at === "now" ? 0 : 2);
-      world.clock.advance(MONTH_MS);
-      await world.cron();
-      expect(await world.periods()).toEqual({ 1: 2, 2: 2 });
-      expect(await world.isSound()).toBe(true);
-    }
-  });
-
-  it("is granted once when ten concurrent calls resume its suspended grant", async () => {
+it("a due period of a recurring grant is granted once when events, holds, a repeated creation and runs of the cron race in two isolates that know the user", async () => {
+  for (let round = 0; round < ROUNDS; round++) {
     const world = await periodsWorld({ pick: inTurn(2) });
-    await world.admin("POST", `/packs/${world.packId}/archive`);
+    for (const _ of times(4, () => 0)) expect((await world.event(1)).status).toBe(200);
+    for (let month = 2; month <= 3; month++) {
+      world.clock.advance(MONTH_MS);
+      const answers = await Promise.all([
+        ...times(10, () => world.event(3)),
+        ...times(10, () => world.hold(4)),
+        ...times(10, async () => expect(await world.cron()).toEqual([])),
+        world.done("POST", "/credits/recurring", {
+          ...{ recurringId: world.recurringId, userId: "u", packId: world.packId, every: "month" },
+        }),
+      ]);
+      const used = answers.flatMap((answer) => (answer && "status" in answer ? [answer.status] : []));
+      expect(used.filter((status) => status === 200)).toHaveLength(20);
+      expect((await world.list()).map(({ remaining }: { remaining: number }) => remaining)).toEqual([5, 30]);
+    }
+    expect(await world.periods()).toEqual({ 1: 2, 2: 2, 3: 2 });
+    expect(await world.isSound()).toBe(true);
+  }
+});
+
+it("a due period of a recurring grant is granted once when cancellations race with its beginning; no later period follows, and after `now` nothing can be spent", async () => {
+  for (const at of ["period_end", "now"]) {
+    const world = await periodsWorld({ pick: inTurn(2) });
+    expect((await world.event(1)).status).toBe(200);
     world.clock.advance(MONTH_MS);
-    expect((await world.event(1)).status).toBe(402);
-    await world.admin("POST", `/packs/${world.packId}/restore`);
-    const path = `/credits/recurring/${world.recurringId}/resume`;
-    const answers = await Promise.all(times(10, () => world.ask("POST", path, {})));
-    expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(1);
+    await Promise.all([
+      ...times(5, () => world.event(3)),
+      ...times(5, () => world.done("POST", `/credits/recurring/${world.recurringId}/cancel`, { at })),
+      ...times(5, () => world.cron()),
+    ]);
+    expect(await world.periods()).toEqual({ 1: 2, 2: 2 });
+    expect(await world.list()).toHaveLength(at === "now" ? 0 : 2);
+    world.clock.advance(MONTH_MS);
+    await world.cron();
     expect(await world.periods()).toEqual({ 1: 2, 2: 2 });
     expect(await world.isSound()).toBe(true);
-  });
+  }
+});
+
+it("a due period of a recurring grant is granted once when ten concurrent calls resume its suspended grant", async () => {
+  const world = await periodsWorld({ pick: inTurn(2) });
+  await world.admin("POST", `/packs/${world.packId}/archive`);
+  world.clock.advance(MONTH_MS);
+  expect((await world.event(1)).status).toBe(402);
+  await world.admin("POST", `/packs/${world.packId}/restore`);
+  const path = `/credits/recurring/${world.recurringId}/resume`;
+  const answers = await Promise.all(times(10, () => world.ask("POST", path, {})));
+  expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(1);
+  expect(await world.periods()).toEqual({ 1: 2, 2: 2 });
+  expect(await world.isSound()).toBe(true);
 });
 
 type World = Awaited<ReturnType<typeof periodsWorld>>;
@@ -203,111 +201,107 @@ describe.each(Object.keys(WRITES))("a due period found by a write (%s)", (write)
   });
 });
 
-describe("a list and a plan between a period's beginning and its write", () => {
-  it("show the pack's current items with the ids that the write will use, to both kinds of keys, in one trip, and write nothing", async () => {
-    const { d1, spent } = countingD1(env.DB);
-    const world = await periodsWorld({ bindings: { DB: d1 } });
-    world.clock.advance(MONTH_MS);
-    const headers = { "x-user-token": await userToken("u", world.clock) };
-    const look = async () => {
-      const query = { userId: "u", event: "chat", quantities: { count: 0, tokens: 120 } };
-      spent();
-      const bySecret = await world.list();
-      expect(spent()).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
-      const plan = await world.done("POST", "/credits/plan", query);
-      expect(spent()).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
-      const byUser = await world.call("GET", "/api/v1/credits?userId=u", { key: world.app.keys.pk_live, headers });
-      expect(spent()).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
-      expect(byUser.body.credits).toEqual(bySecret);
-      return { shown: bySecret, plan };
-    };
-    const first = await look();
-    expect(first.shown.map(({ initial }: { initial: number }) => initial)).toEqual([5, 100]);
-    const [item] = first.shown.slice(-1);
-    const items = [
-      { packItemId: item.packItemId, amount: 60, unit: "tokens" },
-      { amount: 70, unit: "tokens" },
-    ];
-    expect((await world.admin("PATCH", `/packs/${world.packId}`, { items })).status).toBe(200);
-    const { shown, plan } = await look();
-    expect(shown.map(({ initial }: { initial: number }) => initial).sort()).toEqual([60, 70]);
-    // The balance of the item that remains keeps its id.
-    expect(shown.map(({ balanceId }: { balanceId: string }) => balanceId)).toContain(item.balanceId);
-    expect(plan.uncovered).toBeNull();
-    expect(await world.periods()).toEqual({ 1: 2 });
-    const used = await world.event(120);
-    expect(used.body.debits).toEqual(plan.debits);
-    const written = (await storedBalances(world.app, "u")).slice(-2).map(({ id }) => id);
-    expect(written.sort()).toEqual(shown.map(({ balanceId }: { balanceId: string }) => balanceId).sort());
-    expect(await world.isSound()).toBe(true);
-  });
-
-  it("show all of more than 50 balances, which the next write or the cron then grants with the same ids", async () => {
-    const items = times(8, () => ({ amountMinor: 1_000, unit: "tokens" }) as const);
-    for (const who of ["write", "cron"]) {
-      const world = await periodsWorld({ items, fields: { every: "day", rolloverPeriods: 12 } });
-      world.clock.advance(20 * DAY_MS);
-      const shown = await world.list();
-      expect(shown).toHaveLength(13 * 8);
-      if (who === "write") expect((await world.event(100)).status).toBe(200);
-      for (let run = 0; who === "cron" && run < 4; run++) expect(await world.cron()).toEqual([]);
-      const ids = (await storedBalances(world.app, "u")).slice(8).map(({ id }) => id);
-      expect(ids.toSorted()).toEqual(shown.map(({ balanceId }: { balanceId: string }) => balanceId).sort());
-      expect(Object.keys(await world.periods())).toHaveLength(14);
-      expect(await world.isSound()).toBe(true);
-    }
-  });
+it("a list and a plan between a period's beginning and its write show the pack's current items with the ids that the write will use, to both kinds of keys, in one trip, and write nothing", async () => {
+  const { d1, spent } = countingD1(env.DB);
+  const world = await periodsWorld({ bindings: { DB: d1 } });
+  world.clock.advance(MONTH_MS);
+  const headers = { "x-user-token": await userToken("u", world.clock) };
+  const look = async () => {
+    const query = { userId: "u", event: "chat", quantities: { count: 0, tokens: 120 } };
+    spent();
+    const bySecret = await world.list();
+    expect(spent()).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
+    const plan = await world.done("POST", "/credits/plan", query);
+    expect(spent()).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
+    const byUser = await world.call("GET", "/api/v1/credits?userId=u", { key: world.app.keys.pk_live, headers });
+    expect(spent()).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
+    expect(byUser.body.credits).toEqual(bySecret);
+    return { shown: bySecret, plan };
+  };
+  const first = await look();
+  expect(first.shown.map(({ initial }: { initial: number }) => initial)).toEqual([5, 100]);
+  const [item] = first.shown.slice(-1);
+  const items = [
+    { packItemId: item.packItemId, amount: 60, unit: "tokens" },
+    { amount: 70, unit: "tokens" },
+  ];
+  expect((await world.admin("PATCH", `/packs/${world.packId}`, { items })).status).toBe(200);
+  const { shown, plan } = await look();
+  expect(shown.map(({ initial }: { initial: number }) => initial).sort()).toEqual([60, 70]);
+  // The balance of the item that remains keeps its id.
+  expect(shown.map(({ balanceId }: { balanceId: string }) => balanceId)).toContain(item.balanceId);
+  expect(plan.uncovered).toBeNull();
+  expect(await world.periods()).toEqual({ 1: 2 });
+  const used = await world.event(120);
+  expect(used.body.debits).toEqual(plan.debits);
+  const written = (await storedBalances(world.app, "u")).slice(-2).map(({ id }) => id);
+  expect(written.sort()).toEqual(shown.map(({ balanceId }: { balanceId: string }) => balanceId).sort());
+  expect(await world.isSound()).toBe(true);
 });
 
-describe("an alert of a user with a recurring grant", () => {
-  const alert = { mode: "live", name: "Low", unit: "tokens", below: { amount: 50 } };
+it("a list and a plan between a period's beginning and its write show all of more than 50 balances, which the next write or the cron then grants with the same ids", async () => {
+  const items = times(8, () => ({ amountMinor: 1_000, unit: "tokens" }) as const);
+  for (const who of ["write", "cron"]) {
+    const world = await periodsWorld({ items, fields: { every: "day", rolloverPeriods: 12 } });
+    world.clock.advance(20 * DAY_MS);
+    const shown = await world.list();
+    expect(shown).toHaveLength(13 * 8);
+    if (who === "write") expect((await world.event(100)).status).toBe(200);
+    for (let run = 0; who === "cron" && run < 4; run++) expect(await world.cron()).toEqual([]);
+    const ids = (await storedBalances(world.app, "u")).slice(8).map(({ id }) => id);
+    expect(ids.toSorted()).toEqual(shown.map(({ balanceId }: { balanceId: string }) => balanceId).sort());
+    expect(Object.keys(await world.periods())).toHaveLength(14);
+    expect(await world.isSound()).toBe(true);
+  }
+});
 
-  it("fires again in each period, even if the write that grants the period also spends it", async () => {
-    const world = await periodsWorld({ types: ["credits.low"] });
-    expect((await world.admin("POST", "/alerts", alert)).status).toBe(200);
-    for (let month = 1; month <= 4; month++) {
-      expect((await world.event(60)).status).toBe(200);
-      expect(await storedMessages(world.app.environments.live), `month ${month}`).toHaveLength(month);
-      expect((await world.event(10)).status).toBe(200);
-      expect(await storedMessages(world.app.environments.live)).toHaveLength(month);
-      world.clock.advance(MONTH_MS);
-      if (month === 2) await world.cron();
-    }
-  });
+const alert = { mode: "live", name: "Low", unit: "tokens", below: { amount: 50 } };
 
-  it("fires again for a charge that was due after the period's beginning", async () => {
-    const world = await periodsWorld({ types: ["credits.low"] });
-    expect((await world.admin("POST", "/alerts", alert)).status).toBe(200);
-    world.clock.advance(MONTH_MS - 60_000);
+it("an alert of a user with a recurring grant fires again in each period, even if the write that grants the period also spends it", async () => {
+  const world = await periodsWorld({ types: ["credits.low"] });
+  expect((await world.admin("POST", "/alerts", alert)).status).toBe(200);
+  for (let month = 1; month <= 4; month++) {
     expect((await world.event(60)).status).toBe(200);
-    world.clock.advance(120_000);
-    const hold = { userId: "u", event: "chat", quantities: { count: 0, tokens: 70 }, onExpiry: "charge" };
-    await world.done("POST", "/usage/reservations", { ...hold, expiresInSeconds: 86_400 });
-    world.clock.advance(DAY_MS);
-    await world.event(0);
-    expect((await storedMessages(world.app.environments.live)).map(({ data }) => data.remaining)).toEqual([40, 30]);
-  });
-
-  it("does not fire when a period expires and the next one begins", async () => {
-    await env.DB.prepare("DELETE FROM balance_expiries").run();
-    const world = await periodsWorld({ types: ["credits.*", "balance.expired"] });
-    expect((await world.admin("POST", "/alerts", alert)).status).toBe(200);
-    for (const userId of ["v", "w"]) {
-      await world.done("POST", "/credits/recurring", { userId, packId: world.packId, every: "month" });
-    }
+    expect(await storedMessages(world.app.environments.live), `month ${month}`).toHaveLength(month);
+    expect((await world.event(10)).status).toBe(200);
+    expect(await storedMessages(world.app.environments.live)).toHaveLength(month);
     world.clock.advance(MONTH_MS);
-    expect(await runPart(findExpiries, makeAdminCtx(world.clock))).toEqual([]);
-    expect(await world.periods()).toEqual({ 1: 2, 2: 2 });
-    const ofUser = (await storedMessages(world.app.environments.live)).filter(({ subject }) => subject === "u");
-    expect(ofUser.map(({ type }) => type).sort()).toEqual([
-      ...["balance.expired", "balance.expired"],
-      ...["credits.granted", "credits.granted"],
-    ]);
-    const all = (await storedMessages(world.app.environments.live)).map(({ type }) => type);
-    expect(all.filter((type) => type === "credits.low" || type === "credits.depleted")).toEqual([]);
-    expect(all.filter((type) => type === "balance.expired")).toHaveLength(6);
-    // A second run finds nothing.
-    expect(await runPart(findExpiries, makeAdminCtx(world.clock))).toEqual([]);
-    expect(await storedMessages(world.app.environments.live)).toHaveLength(12);
-  });
+    if (month === 2) await world.cron();
+  }
+});
+
+it("an alert of a user with a recurring grant fires again for a charge that was due after the period's beginning", async () => {
+  const world = await periodsWorld({ types: ["credits.low"] });
+  expect((await world.admin("POST", "/alerts", alert)).status).toBe(200);
+  world.clock.advance(MONTH_MS - 60_000);
+  expect((await world.event(60)).status).toBe(200);
+  world.clock.advance(120_000);
+  const hold = { userId: "u", event: "chat", quantities: { count: 0, tokens: 70 }, onExpiry: "charge" };
+  await world.done("POST", "/usage/reservations", { ...hold, expiresInSeconds: 86_400 });
+  world.clock.advance(DAY_MS);
+  await world.event(0);
+  expect((await storedMessages(world.app.environments.live)).map(({ data }) => data.remaining)).toEqual([40, 30]);
+});
+
+it("an alert of a user with a recurring grant does not fire when a period expires and the next one begins", async () => {
+  await env.DB.prepare("DELETE FROM balance_expiries").run();
+  const world = await periodsWorld({ types: ["credits.*", "balance.expired"] });
+  expect((await world.admin("POST", "/alerts", alert)).status).toBe(200);
+  for (const userId of ["v", "w"]) {
+    await world.done("POST", "/credits/recurring", { userId, packId: world.packId, every: "month" });
+  }
+  world.clock.advance(MONTH_MS);
+  expect(await runPart(findExpiries, makeAdminCtx(world.clock))).toEqual([]);
+  expect(await world.periods()).toEqual({ 1: 2, 2: 2 });
+  const ofUser = (await storedMessages(world.app.environments.live)).filter(({ subject }) => subject === "u");
+  expect(ofUser.map(({ type }) => type).sort()).toEqual([
+    ...["balance.expired", "balance.expired"],
+    ...["credits.granted", "credits.granted"],
+  ]);
+  const all = (await storedMessages(world.app.environments.live)).map(({ type }) => type);
+  expect(all.filter((type) => type === "credits.low" || type === "credits.depleted")).toEqual([]);
+  expect(all.filter((type) => type === "balance.expired")).toHaveLength(6);
+  // A second run finds nothing.
+  expect(await runPart(findExpiries, makeAdminCtx(world.clock))).toEqual([]);
+  expect(await storedMessages(world.app.environments.live)).toHaveLength(12);
 });

@@ -234,36 +234,34 @@ describe(`random recurring grants from PROOF_SEED=${RANDOM_SEED} on`, () => {
   });
 });
 
-describe("a test clock", () => {
-  it("that moves ten years ahead grants each monthly period at its own beginning, also from a month's last day", {
-    timeout: timeoutOf(130, 2_000),
-  }, async () => {
-    const world = await clockWorld();
-    await world.move(1);
-    const startMs = world.clock.ms;
-    const startsAt = iso(Date.UTC(2026, 0, 31, 23, 59, 59, 999));
-    const body = { recurringId: `rec_${world.app.environments.test.id}`, userId: "u", packId: world.packId };
-    await world.callOk("POST", "/credits/recurring", { ...body, every: "month", rolloverPeriods: 1, startsAt });
-    const targetMs = Date.UTC(2035, 11, 31);
-    let answer = await world.put(targetMs - startMs);
-    for (let runs = 0; runs < 400 && answer.body.status !== "ready"; runs++) {
-      expect(answer.status, JSON.stringify(answer.body)).toBe(200);
-      await world.cron();
-      answer = await world.admin("GET", "/clock?mode=test");
-    }
-    expect(answer.body.status).toBe("ready");
-    const stored = await readStored(world.app.environments.test.id);
-    const of = { anchorMs: Date.parse(startsAt), every: "month", timeZone: "UTC" } as const;
-    const expected = Array.from({ length: runningAt(of, targetMs) }, (_, index) => [
-      `recurring:${body.recurringId}:${index + 1}`,
-      iso(startOf(of, index + 1)),
-      iso(startOf(of, index + 3)),
-    ]);
-    expect(expected).toHaveLength(119);
-    expect(stored.map(({ ref, fromMs, expiresMs }) => [ref, iso(fromMs), iso(expiresMs)])).toEqual(expected);
-    // Each period was written at its own beginning, not later.
-    const entries = await world.callOk("GET", "/credits/history?userId=u&limit=500");
-    const written = entries.entries.map(({ occurredAt }: { occurredAt: string }) => occurredAt).reverse();
-    expect(written).toEqual(expected.map(([, fromAt]) => fromAt));
-  });
+it("a test clock that moves ten years ahead grants each monthly period at its own beginning, also from a month's last day", {
+  timeout: timeoutOf(130, 2_000),
+}, async () => {
+  const world = await clockWorld();
+  await world.move(1);
+  const startMs = world.clock.ms;
+  const startsAt = iso(Date.UTC(2026, 0, 31, 23, 59, 59, 999));
+  const body = { recurringId: `rec_${world.app.environments.test.id}`, userId: "u", packId: world.packId };
+  await world.callOk("POST", "/credits/recurring", { ...body, every: "month", rolloverPeriods: 1, startsAt });
+  const targetMs = Date.UTC(2035, 11, 31);
+  let answer = await world.put(targetMs - startMs);
+  for (let runs = 0; runs < 400 && answer.body.status !== "ready"; runs++) {
+    expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+    await world.cron();
+    answer = await world.admin("GET", "/clock?mode=test");
+  }
+  expect(answer.body.status).toBe("ready");
+  const stored = await readStored(world.app.environments.test.id);
+  const of = { anchorMs: Date.parse(startsAt), every: "month", timeZone: "UTC" } as const;
+  const expected = Array.from({ length: runningAt(of, targetMs) }, (_, index) => [
+    `recurring:${body.recurringId}:${index + 1}`,
+    iso(startOf(of, index + 1)),
+    iso(startOf(of, index + 3)),
+  ]);
+  expect(expected).toHaveLength(119);
+  expect(stored.map(({ ref, fromMs, expiresMs }) => [ref, iso(fromMs), iso(expiresMs)])).toEqual(expected);
+  // Each period was written at its own beginning, not later.
+  const entries = await world.callOk("GET", "/credits/history?userId=u&limit=500");
+  const written = entries.entries.map(({ occurredAt }: { occurredAt: string }) => occurredAt).reverse();
+  expect(written).toEqual(expected.map(([, fromAt]) => fromAt));
 });

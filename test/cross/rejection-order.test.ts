@@ -213,34 +213,32 @@ describe.each(ofClients)("a key of the wrong kind at $method $path", ({ method, 
   );
 });
 
-describe("the last checks", () => {
-  const post = (path: string, body: object) => call("POST", path, { key: app.keys.sk_live, body });
+const post = (path: string, body: object) => call("POST", path, { key: app.keys.sk_live, body });
 
-  it("validates arguments before it looks up the pack", async () => {
-    const body = { userId: "u", packId: "cpk_none", quantity: "one" };
-    expectError(await post("/api/v1/credits/grant", body), "invalid_request", "quantity");
-  });
+it("the last checks validates arguments before it looks up the pack", async () => {
+  const body = { userId: "u", packId: "cpk_none", quantity: "one" };
+  expectError(await post("/api/v1/credits/grant", body), "invalid_request", "quantity");
+});
 
-  it("checks a user's token after the arguments, and before it compares their user", async () => {
-    const key = app.keys.pk_live;
-    const list = (query: string, headers: Record<string, string> = {}) =>
-      call("GET", `/api/v1/credits${query}`, { key, headers });
-    expectError(await list("?userId=u"), "invalid_user_token");
-    expectError(await list("?userId=u", { "x-user-token": "none" }), "invalid_user_token");
-    expectError(await list("?userId=u&includeExpired=maybe"), "invalid_request", "includeExpired");
-    const consent = { distinctId: "u", purpose: "p", decision: "granted" };
-    expectError(await call("POST", "/api/v1/consent", { key, body: consent }), "invalid_user_token");
-  });
+it("the last checks checks a user's token after the arguments, and before it compares their user", async () => {
+  const key = app.keys.pk_live;
+  const list = (query: string, headers: Record<string, string> = {}) =>
+    call("GET", `/api/v1/credits${query}`, { key, headers });
+  expectError(await list("?userId=u"), "invalid_user_token");
+  expectError(await list("?userId=u", { "x-user-token": "none" }), "invalid_user_token");
+  expectError(await list("?userId=u&includeExpired=maybe"), "invalid_request", "includeExpired");
+  const consent = { distinctId: "u", purpose: "p", decision: "granted" };
+  expectError(await call("POST", "/api/v1/consent", { key, body: consent }), "invalid_user_token");
+});
 
-  it("looks up the pack before it applies any rule about it", async () => {
-    const body = { userId: "u", packId: "cpk_none", quantity: -1, expiresAt: "2001-01-01T00:00:00Z" };
-    expectError(await post("/api/v1/credits/grant", body), "credit_pack_not_found", "packId");
-  });
+it("the last checks looks up the pack before it applies any rule about it", async () => {
+  const body = { userId: "u", packId: "cpk_none", quantity: -1, expiresAt: "2001-01-01T00:00:00Z" };
+  expectError(await post("/api/v1/credits/grant", body), "credit_pack_not_found", "packId");
+});
 
-  it("rejects a malformed bookmark as an argument: after the body's size, before existence", async () => {
-    const headers = { "x-d1-bookmark": "garbage" };
-    const send = (body: unknown) => call("POST", "/api/v1/credits/revoke", { key: app.keys.sk_live, body, headers });
-    expectError(await send(TOO_LARGE), "payload_too_large");
-    expectError(await send({ balanceId: "crb_none" }), "invalid_request", "x-d1-bookmark");
-  });
+it("the last checks rejects a malformed bookmark as an argument: after the body's size, before existence", async () => {
+  const headers = { "x-d1-bookmark": "garbage" };
+  const send = (body: unknown) => call("POST", "/api/v1/credits/revoke", { key: app.keys.sk_live, body, headers });
+  expectError(await send(TOO_LARGE), "payload_too_large");
+  expectError(await send({ balanceId: "crb_none" }), "invalid_request", "x-d1-bookmark");
 });

@@ -266,20 +266,18 @@ const ADMIN_TOKEN_ROUTES = [
   "POST /apps/:appId/tombstones/forget",
 ];
 
-describe("the table of scopes", () => {
-  it("has every administration route, each tested above", () => {
-    const tried = ROWS.map((row) => row.route.replace("pay_none", ":paymentKey").replace("msg_none", ":messageId"));
-    expect([...new Set([...tried, ...ADMIN_TOKEN_ROUTES])].toSorted()).toEqual([...new Set(routes)].toSorted());
-  });
+it("the table of scopes has every administration route, each tested above", () => {
+  const tried = ROWS.map((row) => row.route.replace("pay_none", ":paymentKey").replace("msg_none", ":messageId"));
+  expect([...new Set([...tried, ...ADMIN_TOKEN_ROUTES])].toSorted()).toEqual([...new Set(routes)].toSorted());
+});
 
-  it("reserves administration keys, the deployment's audit and lost tombstones for the admin token", async () => {
-    const key = await keyOf(all);
-    const body = { name: "More", scopes: all };
-    forbids(await call("POST", `${ADMIN}/keys`, { key, body }), {});
-    forbids(await call("GET", `${ADMIN}/keys`, { key }), {});
-    forbids(await call("DELETE", `${ADMIN}/keys/adk_none`, { key }), {});
-    forbids(await call("GET", `${ADMIN}/audit`, { key }), {});
-    const lost = { mode: "live", fingerprint: "x" };
-    forbids(await call("POST", `${ADMIN}/apps/${app.appId}/tombstones/forget`, { key, body: lost }), {});
-  });
+it("the table of scopes reserves administration keys, the deployment's audit and lost tombstones for the admin token", async () => {
+  const key = await keyOf(all);
+  const body = { name: "More", scopes: all };
+  forbids(await call("POST", `${ADMIN}/keys`, { key, body }), {});
+  forbids(await call("GET", `${ADMIN}/keys`, { key }), {});
+  forbids(await call("DELETE", `${ADMIN}/keys/adk_none`, { key }), {});
+  forbids(await call("GET", `${ADMIN}/audit`, { key }), {});
+  const lost = { mode: "live", fingerprint: "x" };
+  forbids(await call("POST", `${ADMIN}/apps/${app.appId}/tombstones/forget`, { key, body: lost }), {});
 });

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterAll, afterEach, beforeEach, expect, it, vi } from "vitest";
 import { findExpiries } from "../../src/books/alerts/find-expiries.ts";
 import { grantDuePeriods } from "../../src/books/recurring/grant-due.ts";
 import { makeStatements } from "../../src/books/statements/make-statements.ts";
@@ -202,8 +202,9 @@ const CASES: readonly Case[] = [
   },
 ];
 
-describe("work of the cron that fails", () => {
-  it.each(CASES)("stops no other, waits for growing pauses, and is done when its fault ends: $part", async (of) => {
+it.each(CASES)(
+  "work of the cron that fails stops no other, waits for growing pauses, and is done when its fault ends: $part",
+  async (of) => {
     const world = await creditsWorld();
     await makePack(world.app.appId, "Pack", [{ amountMinor: 100_000, unit: "tokens" }]);
     const texts = await of.prepare(world);
@@ -234,69 +235,64 @@ describe("work of the cron that fails", () => {
     expect(await runPart(of.work, makeAdminCtx(world.clock))).toEqual([]);
     expect(await of.isDone(world, "bad")).toBe(true);
     expect(await faultsOf(world.app)).toEqual([]);
-  });
+  },
+);
 
-  it("does not stop the expiries of its environment: a user whose period cannot be granted", async () => {
-    await env.DB.prepare("DELETE FROM balance_expiries").run();
-    const world = await creditsWorld();
-    await makePack(world.app.appId, "Pack", [{ amountMinor: 100_000, unit: "tokens" }]);
-    await makeEndpoint(world.app.environments.live, ["balance.expired"]);
-    for (const userId of users) {
-      await post(world, RECURRING, { recurringId: `rec_${userId}`, userId, packId: "Pack", every: "month" });
-      await grant(world, userId, { expiresAt: new Date(world.clock.ms + 31 * DAY_MS).toISOString() });
-    }
-    world.clock.advance(31 * DAY_MS);
-    expect(await runFailing(findExpiries, world.clock, ["recurring:rec_bad:"])).toHaveLength(1);
-    const told = (await storedMessages(world.app.environments.live)).map(({ data }) => data.userId);
-    expect(told.sort()).toEqual(["bad", "bad", "good", "good"]);
-    expect(await faultsOf(world.app)).toMatchObject([{ part: "periods_not_granted" }]);
-  });
+it("work of the cron that fails does not stop the expiries of its environment: a user whose period cannot be granted", async () => {
+  await env.DB.prepare("DELETE FROM balance_expiries").run();
+  const world = await creditsWorld();
+  await makePack(world.app.appId, "Pack", [{ amountMinor: 100_000, unit: "tokens" }]);
+  await makeEndpoint(world.app.environments.live, ["balance.expired"]);
+  for (const userId of users) {
+    await post(world, RECURRING, { recurringId: `rec_${userId}`, userId, packId: "Pack", every: "month" });
+    await grant(world, userId, { expiresAt: new Date(world.clock.ms + 31 * DAY_MS).toISOString() });
+  }
+  world.clock.advance(31 * DAY_MS);
+  expect(await runFailing(findExpiries, world.clock, ["recurring:rec_bad:"])).toHaveLength(1);
+  const told = (await storedMessages(world.app.environments.live)).map(({ data }) => data.userId);
+  expect(told.sort()).toEqual(["bad", "bad", "good", "good"]);
+  expect(await faultsOf(world.app)).toMatchObject([{ part: "periods_not_granted" }]);
+});
 
-  it("does not stop its environment's test clock: a user whose hold cannot be returned", async () => {
-    const world = await creditsWorld("test");
-    const key = world.app.keys.sk_test;
-    await makePack(world.app.appId, "Pack", [{ amountMinor: 100_000, unit: "tokens" }]);
-    for (const userId of users) {
-      expect((await world.grant({ userId, packId: "Pack" })).status).toBe(200);
-      const hold = { reservationId: `res_${userId}`, userId, event: "chat", quantities: { tokens: 5, count: 0 } };
-      expect((await world.call("POST", RESERVATIONS, { key, body: { ...hold, expiresInSeconds: 60 } })).status).toBe(
-        200,
-      );
-    }
-    const now = new Date(world.clock.ms + DAY_MS).toISOString();
-    // The call does not move the clock itself.
-    await env.DB.prepare(
-      "UPDATE environments SET settings_snapshot = json_set(coalesce(settings_snapshot, '{}'), '$.clock', json(?)) WHERE id = ?",
-    )
-      .bind(
-        JSON.stringify({ atMs: world.clock.ms, setMs: Date.parse(now), aheadMs: 0 }),
-        world.app.environments.test.id,
-      )
-      .run();
-    expect(await runFailing(clocksPart.work, world.clock, ["bad"])).toEqual([]);
-    const states = await env.DB.prepare("SELECT id, state FROM reservations WHERE environment_id = ? ORDER BY id")
-      .bind(world.app.environments.test.id)
-      .all();
-    expect(states.results).toEqual([
-      { id: "res_bad", state: "open" },
-      { id: "res_good", state: "expired" },
-    ]);
-    expect(await faultsOf(world.app)).toMatchObject([{ part: "holds_not_returned" }]);
-    const clock = await world.call("GET", `/api/v1/admin/apps/${world.app.appId}/clock`, { key: env.ADMIN_TOKEN });
-    expect(clock.body.status).toBe("ready");
-  });
+it("work of the cron that fails does not stop its environment's test clock: a user whose hold cannot be returned", async () => {
+  const world = await creditsWorld("test");
+  const key = world.app.keys.sk_test;
+  await makePack(world.app.appId, "Pack", [{ amountMinor: 100_000, unit: "tokens" }]);
+  for (const userId of users) {
+    expect((await world.grant({ userId, packId: "Pack" })).status).toBe(200);
+    const hold = { reservationId: `res_${userId}`, userId, event: "chat", quantities: { tokens: 5, count: 0 } };
+    expect((await world.call("POST", RESERVATIONS, { key, body: { ...hold, expiresInSeconds: 60 } })).status).toBe(200);
+  }
+  const now = new Date(world.clock.ms + DAY_MS).toISOString();
+  // The call does not move the clock itself.
+  await env.DB.prepare(
+    "UPDATE environments SET settings_snapshot = json_set(coalesce(settings_snapshot, '{}'), '$.clock', json(?)) WHERE id = ?",
+  )
+    .bind(JSON.stringify({ atMs: world.clock.ms, setMs: Date.parse(now), aheadMs: 0 }), world.app.environments.test.id)
+    .run();
+  expect(await runFailing(clocksPart.work, world.clock, ["bad"])).toEqual([]);
+  const states = await env.DB.prepare("SELECT id, state FROM reservations WHERE environment_id = ? ORDER BY id")
+    .bind(world.app.environments.test.id)
+    .all();
+  expect(states.results).toEqual([
+    { id: "res_bad", state: "open" },
+    { id: "res_good", state: "expired" },
+  ]);
+  expect(await faultsOf(world.app)).toMatchObject([{ part: "holds_not_returned" }]);
+  const clock = await world.call("GET", `/api/v1/admin/apps/${world.app.appId}/clock`, { key: env.ADMIN_TOKEN });
+  expect(clock.body.status).toBe("ready");
+});
 
-  it("is forgotten a day after its pause, if nothing tries it again", async () => {
-    const world = await creditsWorld();
-    const insert = env.DB.prepare(
-      "INSERT INTO cron_faults VALUES ('holds_not_returned', ?, CAST(? AS INTEGER), 'unknown', 1, 0, CAST(? AS INTEGER))",
-    );
-    const { id } = world.app.environments.live;
-    await env.DB.batch([
-      insert.bind("old", id, world.clock.ms - DAY_MS - 1),
-      insert.bind("kept", id, world.clock.ms - DAY_MS),
-    ]);
-    await runPart(oldFaultsPart.work, makeAdminCtx(world.clock));
-    expect(await countOf("SELECT count(*) AS count FROM cron_faults WHERE environment_id = ?", id)).toBe(1);
-  });
+it("work of the cron that fails is forgotten a day after its pause, if nothing tries it again", async () => {
+  const world = await creditsWorld();
+  const insert = env.DB.prepare(
+    "INSERT INTO cron_faults VALUES ('holds_not_returned', ?, CAST(? AS INTEGER), 'unknown', 1, 0, CAST(? AS INTEGER))",
+  );
+  const { id } = world.app.environments.live;
+  await env.DB.batch([
+    insert.bind("old", id, world.clock.ms - DAY_MS - 1),
+    insert.bind("kept", id, world.clock.ms - DAY_MS),
+  ]);
+  await runPart(oldFaultsPart.work, makeAdminCtx(world.clock));
+  expect(await countOf("SELECT count(*) AS count FROM cron_faults WHERE environment_id = ?", id)).toBe(1);
 });

@@ -110,33 +110,31 @@ async function expectOneMessageEach(environment: Environment): Promise<number> {
 /** The types of messages for the endpoint. An endpoint gets `usage.recorded` only if it names it. */
 const MESSAGE_TYPES = ["credits.*", "usage.recorded"];
 
-describe("concurrent grants", () => {
-  it("create one set of rows when thirty are identical", async () => {
-    const { app, post, changes } = await enter();
-    await makePack(app.appId, "Two", [
-      { amountMinor: 1_000_000, unit: "cents" },
-      { amountMinor: 2_000_000, unit: "cents" },
-    ]);
-    const body = { userId: "u", packId: "Two", externalRef: "order-1" };
-    const answers = await all(30, () => post("credits/grant", body));
-    expect(statuses(answers)).toEqual({ 200: 30 });
-    expect(distinct(answers)).toBe(1);
-    expect(answers.filter(({ headers }) => headers.get("idempotent-replayed") === null)).toHaveLength(1);
-    expect(await changes("u")).toEqual({ grant: [1, 2] });
-  });
+it("concurrent grants create one set of rows when thirty are identical", async () => {
+  const { app, post, changes } = await enter();
+  await makePack(app.appId, "Two", [
+    { amountMinor: 1_000_000, unit: "cents" },
+    { amountMinor: 2_000_000, unit: "cents" },
+  ]);
+  const body = { userId: "u", packId: "Two", externalRef: "order-1" };
+  const answers = await all(30, () => post("credits/grant", body));
+  expect(statuses(answers)).toEqual({ 200: 30 });
+  expect(distinct(answers)).toBe(1);
+  expect(answers.filter(({ headers }) => headers.get("idempotent-replayed") === null)).toHaveLength(1);
+  expect(await changes("u")).toEqual({ grant: [1, 2] });
+});
 
-  it("take the last place of the test quota exactly once, when two race for it", async () => {
-    for (let round = 0; round < 5; round++) {
-      const { app, call } = await enter({ TEST_BALANCE_QUOTA: "3" });
-      const key = app.keys.sk_test;
-      const send = (userId: string): Promise<Answer> =>
-        call("POST", "/api/v1/credits/grant", { key, body: { userId, packId: "Wallet", quantity: 1 } });
-      expect(statuses([await send("a"), await send("b")])).toEqual({ 200: 2 });
-      const answers = await all(2, (index) => send(`racer-${index}`));
-      expect(statuses(answers)).toEqual({ 200: 1, 429: 1 });
-      expect(answers.find(({ status }) => status === 429)?.body.error.code).toBe("test_quota_exceeded");
-    }
-  });
+it("concurrent grants take the last place of the test quota exactly once, when two race for it", async () => {
+  for (let round = 0; round < 5; round++) {
+    const { app, call } = await enter({ TEST_BALANCE_QUOTA: "3" });
+    const key = app.keys.sk_test;
+    const send = (userId: string): Promise<Answer> =>
+      call("POST", "/api/v1/credits/grant", { key, body: { userId, packId: "Wallet", quantity: 1 } });
+    expect(statuses([await send("a"), await send("b")])).toEqual({ 200: 2 });
+    const answers = await all(2, (index) => send(`racer-${index}`));
+    expect(statuses(answers)).toEqual({ 200: 1, 429: 1 });
+    expect(answers.find(({ status }) => status === 429)?.body.error.code).toBe("test_quota_exceeded");
+  }
 });
 
 describe("concurrent holds", () => {
@@ -175,170 +173,160 @@ describe("concurrent holds", () => {
   });
 });
 
-describe("concurrent events", () => {
-  it("of one user with credits for 47 return 200 for 47 of 100, and 402 for the others", async () => {
-    const { app, post, grant, remaining, changes } = await enter();
-    await makeEndpoint(app.environments.live, MESSAGE_TYPES);
-    // Each event costs 7 cents. Two balances share some events, and 3 cents remain.
-    for (const quantity of [130, 160, 42]) await grant("u", quantity);
-    const answers = await all(100, (index) =>
-      post("usage/events", { eventId: `e${index}`, userId: "u", event: "call", quantities: { cents: 7 } }),
-    );
-    expect(statuses(answers)).toEqual({ 200: 47, 402: 53 });
-    // No event was rejected while 7 cents were left: each rejection reports 3 remaining cents.
-    const skipped = [expect.objectContaining({ unit: "cents", remaining: 3, reason: "exhausted" })];
-    const usage = { quantities: { count: 1, cents: 7 }, meters: null, priceVersion: null };
-    const details = { uncovered: { count: 0.572, cents: 4 }, skipped, ...usage };
-    for (const { status, body } of answers) if (status === 402) expect(body.error.details).toEqual(details);
-    expect(await remaining("u")).toEqual(expect.arrayContaining([3]));
-    const debits = (await changes("u")).event_committed ?? [];
-    expect(debits.reduce((sum, delta) => sum + delta, 0)).toBe(-47 * 7);
-    expect(await expectOneMessageEach(app.environments.live)).toBe(0);
-  });
-
-  it("debit once and return equal answers when thirty are identical", async () => {
-    const { post, grant, changes } = await enter();
-    await grant("u", 500);
-    const body = { eventId: "e", userId: "u", event: "call", quantities: { cents: 75 } };
-    const answers = await all(30, () => post("usage/events", body));
-    expect(statuses(answers)).toEqual({ 200: 30 });
-    expect(distinct(answers)).toBe(1);
-    expect(answers.filter(({ headers }) => headers.get("idempotent-replayed") === null)).toHaveLength(1);
-    expect(await changes("u")).toEqual({ grant: [500], event_committed: [-75] });
-  });
-
-  it("that commit or release one hold settle it once", async () => {
-    const { post, grant, remaining, changes } = await enter();
-    for (let round = 0; round < 5; round++) {
-      const userId = `u${round}`;
-      const reservationId = randomId("res_");
-      await grant(userId, 500);
-      const hold = { reservationId, userId, event: "call", quantities: { cents: 75 } };
-      expect((await post("usage/reservations", hold)).status).toBe(200);
-      const settlement = `usage/reservations/${reservationId}`;
-      const answers = await all(12, (index) =>
-        index % 3 === 2
-          ? post(`${settlement}/release`, {})
-          : post(`${settlement}/commit`, { eventId: `${userId}-${index % 3}`, quantities: { cents: 60 } }),
-      );
-      const { event_committed: debits = [], reservation_released: returns } = await changes(userId);
-      expect(returns).toEqual([75]);
-      expect(statuses(answers)).toEqual({ 200: 4, 409: 8 });
-      expect(await remaining(userId)).toEqual([debits.length === 0 ? 500 : 440]);
-    }
-  });
+it("concurrent events of one user with credits for 47 return 200 for 47 of 100, and 402 for the others", async () => {
+  const { app, post, grant, remaining, changes } = await enter();
+  await makeEndpoint(app.environments.live, MESSAGE_TYPES);
+  // Each event costs 7 cents. Two balances share some events, and 3 cents remain.
+  for (const quantity of [130, 160, 42]) await grant("u", quantity);
+  const answers = await all(100, (index) =>
+    post("usage/events", { eventId: `e${index}`, userId: "u", event: "call", quantities: { cents: 7 } }),
+  );
+  expect(statuses(answers)).toEqual({ 200: 47, 402: 53 });
+  // No event was rejected while 7 cents were left: each rejection reports 3 remaining cents.
+  const skipped = [expect.objectContaining({ unit: "cents", remaining: 3, reason: "exhausted" })];
+  const usage = { quantities: { count: 1, cents: 7 }, meters: null, priceVersion: null };
+  const details = { uncovered: { count: 0.572, cents: 4 }, skipped, ...usage };
+  for (const { status, body } of answers) if (status === 402) expect(body.error.details).toEqual(details);
+  expect(await remaining("u")).toEqual(expect.arrayContaining([3]));
+  const debits = (await changes("u")).event_committed ?? [];
+  expect(debits.reduce((sum, delta) => sum + delta, 0)).toBe(-47 * 7);
+  expect(await expectOneMessageEach(app.environments.live)).toBe(0);
 });
 
-describe("concurrent refunds", () => {
-  it("of a thirtieth each, among debits, succeed for 30 of 40, and take back or report as short exactly the issued amount", async () => {
-    const { post, changes, remaining } = await enter();
-    const body = { userId: "u", packId: "Wallet", quantity: 500, externalRef: "order" };
-    expect((await post("credits/grant", body)).status).toBe(200);
-    const share = { part: 1, of: 30 };
-    const [refunds] = await Promise.all([
-      all(40, (index) =>
-        post("credits/refund", { userId: "u", externalRef: "order", refundRef: `re-${index}`, share }),
-      ),
-      all(60, (index) =>
-        post("usage/events", { eventId: `e${index}`, userId: "u", event: "call", quantities: { cents: 7 } }),
-      ),
-    ]);
-    expect(statuses(refunds)).toEqual({ 200: 30, 400: 10 });
-    const balances = refunds.flatMap(({ body }) => (body.balances ?? []) as { taken: number; short: number }[]);
-    const sum = (amounts: readonly number[]) => Math.round(amounts.reduce((total, amount) => total + amount, 0) * 1e6);
-    const { event_committed: debits = [], admin_adjust: clawbacks = [] } = await changes("u");
-    expect(clawbacks).toHaveLength(30);
-    // The last refund takes everything that remains.
-    expect(sum(clawbacks)).toBe(-sum(balances.map(({ taken }) => taken)));
-    expect(sum(clawbacks) + sum(debits)).toBe(-500_000_000);
-    expect(sum(balances.map(({ taken, short }) => taken + short))).toBe(500_000_000);
-    expect(await remaining("u")).toEqual([0]);
-  });
+it("concurrent events debit once and return equal answers when thirty are identical", async () => {
+  const { post, grant, changes } = await enter();
+  await grant("u", 500);
+  const body = { eventId: "e", userId: "u", event: "call", quantities: { cents: 75 } };
+  const answers = await all(30, () => post("usage/events", body));
+  expect(statuses(answers)).toEqual({ 200: 30 });
+  expect(distinct(answers)).toBe(1);
+  expect(answers.filter(({ headers }) => headers.get("idempotent-replayed") === null)).toHaveLength(1);
+  expect(await changes("u")).toEqual({ grant: [500], event_committed: [-75] });
 });
 
-describe("concurrent lists", () => {
-  const event = (eventId: string, amount: number) => ({
-    ...{ userId: "u", eventId, event: "call" },
-    quantities: { count: 0, cents: amount },
-  });
-
-  it("and single debits spend all credits, and none is rejected while credits last", async () => {
-    const { post, grant, remaining, changes } = await enter();
-    await grant("u", 30);
-    await grant("u", 20);
-    const answers = await all(30, (index) => {
-      if (index % 3 > 0) return post("usage/events", event(`single-${index}`, 0.5));
-      return post(
-        "usage/events",
-        times(12, (place) => event(`list-${index}-${place}`, 0.5)),
-      );
-    });
-    const results = answers.flatMap(({ body }): { error?: { code: string } }[] => body.results ?? [body]);
-    const codes = results.map(({ error }) => error?.code ?? null);
-    expect(codes.filter((code) => code === null)).toHaveLength(100);
-    expect(codes.filter((code) => code === "insufficient_credits")).toHaveLength(40);
-    expect(await remaining("u")).toEqual([0, 0]);
-    expect((await changes("u")).event_committed).toHaveLength(100);
-  });
-
-  it("record each event once, and give equal answers, when a list is sent twenty times", async () => {
-    const { post, grant, remaining } = await enter();
-    await grant("u", 50);
-    const list = times(20, (index) => event(`e${index}`, 1));
-    const answers = await all(20, () => post("usage/events", list));
-    const results = answers.flatMap(({ body }) => body.results as { eventId: string; isReplayed?: true }[]);
-    for (const { eventId } of list) {
-      const ofEvent = results.filter((result) => result.eventId === eventId);
-      expect(ofEvent.filter(({ isReplayed }) => isReplayed !== true)).toHaveLength(1);
-      expect(new Set(ofEvent.map((result) => JSON.stringify({ ...result, isReplayed: null }))).size).toBe(1);
-      expect(ofEvent).toHaveLength(20);
-    }
-    expect(await remaining("u")).toEqual([30]);
-  });
-});
-
-describe("concurrent charges", () => {
-  it("charge each of thirty due reservations once while commits, releases, extensions and the cron race", async () => {
-    const { app, call, post, grant, remaining, changes } = await enter();
-    const userId = "u";
+it("concurrent events that commit or release one hold settle it once", async () => {
+  const { post, grant, remaining, changes } = await enter();
+  for (let round = 0; round < 5; round++) {
+    const userId = `u${round}`;
+    const reservationId = randomId("res_");
     await grant(userId, 500);
-    const ids = times(30, () => randomId("res_"));
-    for (const reservationId of ids) {
-      const body = { reservationId, userId, event: "call", quantities: { cents: 7 }, onExpiry: "charge" };
-      expect((await post("usage/reservations", { ...body, expiresInSeconds: 60 })).status).toBe(200);
-    }
-    clock.advance(60_000);
-    const random = createRandom(FIXED_SEED);
-    const run = () => scheduled(bound(), { isolate: {}, now: clock.now, newId: randomId });
-    const acts = {
-      commit: (id: string) => post(`usage/reservations/${id}/commit`, { eventId: randomId("e-"), quantities: {} }),
-      release: (id: string) => post(`usage/reservations/${id}/release`, {}),
-      extend: (id: string) => post(`usage/reservations/${id}/extend`, { expiresInSeconds: 90 }),
-      event: () => post("usage/events", { eventId: randomId("e-"), userId, event: "call", quantities: { cents: 1 } }),
-    };
-    const answers = await all(60, async (index) => {
-      if (index % 15 === 0) await run();
-      const kind = random.pick(["commit", "release", "extend", "event"] as const);
-      return { kind, answer: await acts[kind](random.pick(ids)) };
-    });
-    const events = answers.filter(({ kind }) => kind === "event");
-    expect(statuses(events.map(({ answer }) => answer))).toEqual({ 200: events.length });
-    for (const { kind, answer } of answers) {
-      if (kind !== "event") expect(answer.body.error.code).toBe("reservation_closed");
-    }
-    expect(await remaining(userId)).toEqual([500 - 30 * 7 - events.length]);
-    expect((await changes(userId)).reservation_released).toEqual(Array(30).fill(7));
-    const { results } = await env.DB.prepare(
-      "SELECT count(*) AS n FROM usage_events WHERE environment_id = ? AND event_id = reservation_id",
-    )
-      .bind(app.environments.live.id)
-      .all();
-    expect(results).toEqual([{ n: 30 }]);
-    const listed = await call("GET", `/api/v1/usage/reservations?userId=${userId}&status=committed`, {
-      key: app.keys.sk_live,
-    });
-    expect(listed.body.reservations).toHaveLength(30);
+    const hold = { reservationId, userId, event: "call", quantities: { cents: 75 } };
+    expect((await post("usage/reservations", hold)).status).toBe(200);
+    const settlement = `usage/reservations/${reservationId}`;
+    const answers = await all(12, (index) =>
+      index % 3 === 2
+        ? post(`${settlement}/release`, {})
+        : post(`${settlement}/commit`, { eventId: `${userId}-${index % 3}`, quantities: { cents: 60 } }),
+    );
+    const { event_committed: debits = [], reservation_released: returns } = await changes(userId);
+    expect(returns).toEqual([75]);
+    expect(statuses(answers)).toEqual({ 200: 4, 409: 8 });
+    expect(await remaining(userId)).toEqual([debits.length === 0 ? 500 : 440]);
+  }
+});
+
+it("concurrent refunds of a thirtieth each, among debits, succeed for 30 of 40, and take back or report as short exactly the issued amount", async () => {
+  const { post, changes, remaining } = await enter();
+  const body = { userId: "u", packId: "Wallet", quantity: 500, externalRef: "order" };
+  expect((await post("credits/grant", body)).status).toBe(200);
+  const share = { part: 1, of: 30 };
+  const [refunds] = await Promise.all([
+    all(40, (index) => post("credits/refund", { userId: "u", externalRef: "order", refundRef: `re-${index}`, share })),
+    all(60, (index) =>
+      post("usage/events", { eventId: `e${index}`, userId: "u", event: "call", quantities: { cents: 7 } }),
+    ),
+  ]);
+  expect(statuses(refunds)).toEqual({ 200: 30, 400: 10 });
+  const balances = refunds.flatMap(({ body }) => (body.balances ?? []) as { taken: number; short: number }[]);
+  const sum = (amounts: readonly number[]) => Math.round(amounts.reduce((total, amount) => total + amount, 0) * 1e6);
+  const { event_committed: debits = [], admin_adjust: clawbacks = [] } = await changes("u");
+  expect(clawbacks).toHaveLength(30);
+  // The last refund takes everything that remains.
+  expect(sum(clawbacks)).toBe(-sum(balances.map(({ taken }) => taken)));
+  expect(sum(clawbacks) + sum(debits)).toBe(-500_000_000);
+  expect(sum(balances.map(({ taken, short }) => taken + short))).toBe(500_000_000);
+  expect(await remaining("u")).toEqual([0]);
+});
+
+const event = (eventId: string, amount: number) => ({
+  ...{ userId: "u", eventId, event: "call" },
+  quantities: { count: 0, cents: amount },
+});
+
+it("concurrent lists and single debits spend all credits, and none is rejected while credits last", async () => {
+  const { post, grant, remaining, changes } = await enter();
+  await grant("u", 30);
+  await grant("u", 20);
+  const answers = await all(30, (index) => {
+    if (index % 3 > 0) return post("usage/events", event(`single-${index}`, 0.5));
+    return post(
+      "usage/events",
+      times(12, (place) => event(`list-${index}-${place}`, 0.5)),
+    );
   });
+  const results = answers.flatMap(({ body }): { error?: { code: string } }[] => body.results ?? [body]);
+  const codes = results.map(({ error }) => error?.code ?? null);
+  expect(codes.filter((code) => code === null)).toHaveLength(100);
+  expect(codes.filter((code) => code === "insufficient_credits")).toHaveLength(40);
+  expect(await remaining("u")).toEqual([0, 0]);
+  expect((await changes("u")).event_committed).toHaveLength(100);
+});
+
+it("concurrent lists record each event once, and give equal answers, when a list is sent twenty times", async () => {
+  const { post, grant, remaining } = await enter();
+  await grant("u", 50);
+  const list = times(20, (index) => event(`e${index}`, 1));
+  const answers = await all(20, () => post("usage/events", list));
+  const results = answers.flatMap(({ body }) => body.results as { eventId: string; isReplayed?: true }[]);
+  for (const { eventId } of list) {
+    const ofEvent = results.filter((result) => result.eventId === eventId);
+    expect(ofEvent.filter(({ isReplayed }) => isReplayed !== true)).toHaveLength(1);
+    expect(new Set(ofEvent.map((result) => JSON.stringify({ ...result, isReplayed: null }))).size).toBe(1);
+    expect(ofEvent).toHaveLength(20);
+  }
+  expect(await remaining("u")).toEqual([30]);
+});
+
+it("concurrent charges charge each of thirty due reservations once while commits, releases, extensions and the cron race", async () => {
+  const { app, call, post, grant, remaining, changes } = await enter();
+  const userId = "u";
+  await grant(userId, 500);
+  const ids = times(30, () => randomId("res_"));
+  for (const reservationId of ids) {
+    const body = { reservationId, userId, event: "call", quantities: { cents: 7 }, onExpiry: "charge" };
+    expect((await post("usage/reservations", { ...body, expiresInSeconds: 60 })).status).toBe(200);
+  }
+  clock.advance(60_000);
+  const random = createRandom(FIXED_SEED);
+  const run = () => scheduled(bound(), { isolate: {}, now: clock.now, newId: randomId });
+  const acts = {
+    commit: (id: string) => post(`usage/reservations/${id}/commit`, { eventId: randomId("e-"), quantities: {} }),
+    release: (id: string) => post(`usage/reservations/${id}/release`, {}),
+    extend: (id: string) => post(`usage/reservations/${id}/extend`, { expiresInSeconds: 90 }),
+    event: () => post("usage/events", { eventId: randomId("e-"), userId, event: "call", quantities: { cents: 1 } }),
+  };
+  const answers = await all(60, async (index) => {
+    if (index % 15 === 0) await run();
+    const kind = random.pick(["commit", "release", "extend", "event"] as const);
+    return { kind, answer: await acts[kind](random.pick(ids)) };
+  });
+  const events = answers.filter(({ kind }) => kind === "event");
+  expect(statuses(events.map(({ answer }) => answer))).toEqual({ 200: events.length });
+  for (const { kind, answer } of answers) {
+    if (kind !== "event") expect(answer.body.error.code).toBe("reservation_closed");
+  }
+  expect(await remaining(userId)).toEqual([500 - 30 * 7 - events.length]);
+  expect((await changes(userId)).reservation_released).toEqual(Array(30).fill(7));
+  const { results } = await env.DB.prepare(
+    "SELECT count(*) AS n FROM usage_events WHERE environment_id = ? AND event_id = reservation_id",
+  )
+    .bind(app.environments.live.id)
+    .all();
+  expect(results).toEqual([{ n: 30 }]);
+  const listed = await call("GET", `/api/v1/usage/reservations?userId=${userId}&status=committed`, {
+    key: app.keys.sk_live,
+  });
+  expect(listed.body.reservations).toHaveLength(30);
 });
 
 describe("concurrent commits of holds whose credits change meanwhile", () => {
@@ -508,89 +496,87 @@ describe("concurrent commits of holds whose credits change meanwhile", () => {
   });
 });
 
-describe("concurrent requests of all kinds", () => {
-  /** The allowed rejections of each request. */
-  const ALLOWED_REJECTIONS: Readonly<Record<string, readonly string[]>> = {
-    grant: [],
-    revoke: [],
-    // The shares of several refunds may exceed 1.
-    refund: ["invalid_request"],
-    reserve: ["insufficient_credits"],
-    event: ["insufficient_credits"],
-    list: ["insufficient_credits"],
-    commit: ["insufficient_credits", "reservation_closed"],
-    release: ["reservation_closed"],
-  };
+/** The allowed rejections of each request. */
+const ALLOWED_REJECTIONS: Readonly<Record<string, readonly string[]>> = {
+  grant: [],
+  revoke: [],
+  // The shares of several refunds may exceed 1.
+  refund: ["invalid_request"],
+  reserve: ["insufficient_credits"],
+  event: ["insufficient_credits"],
+  list: ["insufficient_credits"],
+  commit: ["insufficient_credits", "reservation_closed"],
+  release: ["reservation_closed"],
+};
 
-  const STORMS = soakCount(2, 2);
+const STORMS = soakCount(2, 2);
 
-  it("keep every invariant, and are rejected only for an allowed reason", {
-    timeout: timeoutOf(STORMS, 60_000),
-  }, async () => {
-    const { app, post, grant, remaining, changes } = await enter();
-    await makeEndpoint(app.environments.live, MESSAGE_TYPES);
-    const random = createRandom(FIXED_SEED);
-    const tell = soakPart("storms of everything", STORMS, "storms of 80 requests", FIXED_SEED);
-    for (let round = 0; round < STORMS; round++) {
-      const userId = `u${round}`;
-      const balances = await all(4, () => grant(userId, random.integer(50, 200)));
-      const paid = { userId, packId: "Wallet", externalRef: "order" };
-      expect((await post("credits/grant", { ...paid, quantity: 100 })).status).toBe(200);
-      const reservations = times(12, () => random.id("res_"));
-      const hold = { userId, event: "call", quantities: { cents: 10 } };
-      // Some requests are the first of a new member.
-      const member = () => (random.chance(0.5) ? { memberId: `m${random.integer(1, 6)}` } : {});
-      for (const reservationId of reservations) {
-        expect((await post("usage/reservations", { ...hold, ...member(), reservationId })).status).toBe(200);
-      }
-      const requests = {
-        grant: () => post("credits/grant", { userId, packId: "Wallet", quantity: random.integer(1, 100) }),
-        revoke: () => post("credits/revoke", { balanceId: random.pick(balances.slice(0, 2)) }),
-        refund: () =>
-          post("credits/refund", {
-            ...{ userId, externalRef: "order", refundRef: random.id("re-") },
-            share: { part: random.integer(1, 3), of: 10 },
-          }),
-        reserve: () =>
-          post("usage/reservations", { ...hold, ...member(), quantities: { cents: random.integer(1, 150) } }),
-        event: () =>
-          post("usage/events", {
-            ...{ ...hold, ...member(), eventId: random.id("e-") },
-            quantities: { cents: random.integer(1, 90) },
-          }),
-        list: () =>
-          post(
-            "usage/events",
-            times(4, () => ({
-              ...{ ...hold, ...member(), eventId: random.id("e-") },
-              quantities: { cents: random.integer(1, 30) },
-            })),
-          ),
-        commit: () =>
-          post(`usage/reservations/${random.pick(reservations)}/commit`, {
-            eventId: random.id("e-"),
-            quantities: { cents: random.integer(1, 30) },
-          }),
-        release: () => post(`usage/reservations/${random.pick(reservations)}/release`, {}),
-      };
-      const weights = { grant: 3, revoke: 1, refund: 2, reserve: 4, event: 4, list: 3, commit: 4, release: 2 };
-      const answers = await all(80, async () => {
-        const kind = random.weighted(weights);
-        return { kind, answer: await requests[kind]() };
-      });
-      for (const { kind, answer } of answers) {
-        for (const { error } of answer.body.results ?? [answer.body]) {
-          const allowed = [undefined, ...(ALLOWED_REJECTIONS[kind] ?? [])];
-          expect(allowed, `${kind}: ${JSON.stringify(answer.body)}`).toContain(error?.code);
-        }
-      }
-      const deltas = Object.values(await changes(userId)).flat();
-      const left = (await remaining(userId)).reduce((sum, amount) => sum + amount, 0);
-      expect(deltas.reduce((sum, delta) => sum + delta, 0)).toBe(left);
-      await expectOneMessageEach(app.environments.live);
-      // This check reads the whole database.
-      if (round < 5 || round % 20 === 0) await expectLedgerInvariants();
-      tell();
+it("concurrent requests of all kinds keep every invariant, and are rejected only for an allowed reason", {
+  timeout: timeoutOf(STORMS, 60_000),
+}, async () => {
+  const { app, post, grant, remaining, changes } = await enter();
+  await makeEndpoint(app.environments.live, MESSAGE_TYPES);
+  const random = createRandom(FIXED_SEED);
+  const tell = soakPart("storms of everything", STORMS, "storms of 80 requests", FIXED_SEED);
+  for (let round = 0; round < STORMS; round++) {
+    const userId = `u${round}`;
+    const balances = await all(4, () => grant(userId, random.integer(50, 200)));
+    const paid = { userId, packId: "Wallet", externalRef: "order" };
+    expect((await post("credits/grant", { ...paid, quantity: 100 })).status).toBe(200);
+    const reservations = times(12, () => random.id("res_"));
+    const hold = { userId, event: "call", quantities: { cents: 10 } };
+    // Some requests are the first of a new member.
+    const member = () => (random.chance(0.5) ? { memberId: `m${random.integer(1, 6)}` } : {});
+    for (const reservationId of reservations) {
+      expect((await post("usage/reservations", { ...hold, ...member(), reservationId })).status).toBe(200);
     }
-  });
+    const requests = {
+      grant: () => post("credits/grant", { userId, packId: "Wallet", quantity: random.integer(1, 100) }),
+      revoke: () => post("credits/revoke", { balanceId: random.pick(balances.slice(0, 2)) }),
+      refund: () =>
+        post("credits/refund", {
+          ...{ userId, externalRef: "order", refundRef: random.id("re-") },
+          share: { part: random.integer(1, 3), of: 10 },
+        }),
+      reserve: () =>
+        post("usage/reservations", { ...hold, ...member(), quantities: { cents: random.integer(1, 150) } }),
+      event: () =>
+        post("usage/events", {
+          ...{ ...hold, ...member(), eventId: random.id("e-") },
+          quantities: { cents: random.integer(1, 90) },
+        }),
+      list: () =>
+        post(
+          "usage/events",
+          times(4, () => ({
+            ...{ ...hold, ...member(), eventId: random.id("e-") },
+            quantities: { cents: random.integer(1, 30) },
+          })),
+        ),
+      commit: () =>
+        post(`usage/reservations/${random.pick(reservations)}/commit`, {
+          eventId: random.id("e-"),
+          quantities: { cents: random.integer(1, 30) },
+        }),
+      release: () => post(`usage/reservations/${random.pick(reservations)}/release`, {}),
+    };
+    const weights = { grant: 3, revoke: 1, refund: 2, reserve: 4, event: 4, list: 3, commit: 4, release: 2 };
+    const answers = await all(80, async () => {
+      const kind = random.weighted(weights);
+      return { kind, answer: await requests[kind]() };
+    });
+    for (const { kind, answer } of answers) {
+      for (const { error } of answer.body.results ?? [answer.body]) {
+        const allowed = [undefined, ...(ALLOWED_REJECTIONS[kind] ?? [])];
+        expect(allowed, `${kind}: ${JSON.stringify(answer.body)}`).toContain(error?.code);
+      }
+    }
+    const deltas = Object.values(await changes(userId)).flat();
+    const left = (await remaining(userId)).reduce((sum, amount) => sum + amount, 0);
+    expect(deltas.reduce((sum, delta) => sum + delta, 0)).toBe(left);
+    await expectOneMessageEach(app.environments.live);
+    // This check reads the whole database.
+    if (round < 5 || round % 20 === 0) await expectLedgerInvariants();
+    tell();
+  }
 });

@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from "vitest";
+import { expect, it, vi } from "vitest";
 import {
   alias,
   type ClaimsEvent,
@@ -254,55 +254,64 @@ const BECOMING = ["unidentified", "identified", "credits alone", "usage alone", 
 
 const newUserId = () => `user_${crypto.randomUUID()}`;
 
-describe("a publishable key cannot bring a user's data into another's export, or remove data from a user's own", () => {
-  it("when the user is only known from the attack", async () => {
-    expect(await flawsAgainst("nothing yet", "before", newUserId, 0)).toEqual([]);
-  });
+it("a publishable key cannot bring a user's data into another's export, or remove data from a user's own when the user is only known from the attack", async () => {
+  expect(await flawsAgainst("nothing yet", "before", newUserId, 0)).toEqual([]);
+});
 
-  it.each(BECOMING.map((state, turn) => [state, turn] as const))("when the user is or has %s", async (state, turn) => {
+it.each(BECOMING.map((state, turn) => [state, turn] as const))(
+  "a publishable key cannot bring a user's data into another's export, or remove data from a user's own when the user is or has %s",
+  async (state, turn) => {
     expect(await flawsAgainst(state, "before", newUserId, turn)).toEqual([]);
-  });
+  },
+);
 
-  it.each(BECOMING.map((state, turn) => [state, turn] as const))(
-    "when the user is or has %s only later",
-    async (state, turn) => {
-      expect(await flawsAgainst(state, "after", newUserId, turn)).toEqual([]);
-    },
-  );
-});
+it.each(BECOMING.map((state, turn) => [state, turn] as const))(
+  "a publishable key cannot bring a user's data into another's export, or remove data from a user's own when the user is or has %s only later",
+  async (state, turn) => {
+    expect(await flawsAgainst(state, "after", newUserId, turn)).toEqual([]);
+  },
+);
 
-describe("a publishable key cannot reach the data of a user whose id looks like a device's", () => {
-  // Anybody who knows a device's id may claim it while it is not a user: the exception of P2.
-  const users = BECOMING.filter((state) => state !== "unidentified").map((state, turn) => [state, turn] as const);
+// Anybody who knows a device's id may claim it while it is not a user: the exception of P2.
+const users = BECOMING.filter((state) => state !== "unidentified").map((state, turn) => [state, turn] as const);
 
-  it.each(users)("because it is or has %s", async (state, turn) => {
+it.each(users)(
+  "a publishable key cannot reach the data of a user whose id looks like a device's because it is or has %s",
+  async (state, turn) => {
     expect(await flawsAgainst(state, "before", newDevice, turn)).toEqual([]);
-  });
+  },
+);
 
-  it.each(users)("because it is or has %s later, although it was claimed before", async (state, turn) => {
+it.each(users)(
+  "a publishable key cannot reach the data of a user whose id looks like a device's because it is or has %s later, although it was claimed before",
+  async (state, turn) => {
     expect(await flawsAgainst(state, "after", newDevice, turn)).toEqual([]);
-  });
+  },
+);
 
-  const makers = USER_MAKERS.map((state, turn) => [state, turn] as const);
+const makers = USER_MAKERS.map((state, turn) => [state, turn] as const);
 
-  it.each(makers)("because there is %s", async (state, turn) => {
+it.each(makers)(
+  "a publishable key cannot reach the data of a user whose id looks like a device's because there is %s",
+  async (state, turn) => {
     expect(await flawsAgainst(state, "before", newDevice, turn)).toEqual([]);
-  });
+  },
+);
 
-  it.each(makers)("because there is %s later, although it was claimed before", async (state, turn) => {
+it.each(makers)(
+  "a publishable key cannot reach the data of a user whose id looks like a device's because there is %s later, although it was claimed before",
+  async (state, turn) => {
     expect(await flawsAgainst(state, "after", newDevice, turn)).toEqual([]);
-  });
+  },
+);
+
+it("a relay key reaches no more than a publishable key when the user is identified", async () => {
+  expect(await flawsAgainst("identified", "before", newUserId, 0, "relay")).toEqual([]);
 });
 
-describe("a relay key reaches no more than a publishable key", () => {
-  it("when the user is identified", async () => {
-    expect(await flawsAgainst("identified", "before", newUserId, 0, "relay")).toEqual([]);
-  });
-
-  it.each(USER_MAKERS.map((state, turn) => [state, turn] as const))(
-    "when a device's id has %s",
-    async (state, turn) => {
-      expect(await flawsAgainst(state, "before", newDevice, turn, "relay")).toEqual([]);
-    },
-  );
-});
+it.each(USER_MAKERS.map((state, turn) => [state, turn] as const))(
+  "a relay key reaches no more than a publishable key when a device's id has %s",
+  async (state, turn) => {
+    expect(await flawsAgainst(state, "before", newDevice, turn, "relay")).toEqual([]);
+  },
+);

@@ -613,53 +613,51 @@ describe.each(SDKS)("purser-ai-sdk with the AI SDK, %s", (_version, sdk, Model) 
   });
 });
 
-describe("the example of a chat with Hono and the AI SDK", () => {
-  const modelOf = (parts: readonly ReturnType<typeof finish>[]) =>
-    new MockLanguageModelV4({
-      modelId: "small-2",
-      doStream: async () => ({ stream: streamOf([...words("A ", "ship."), ...parts]) }),
-    });
-
-  it("streams the answer, charges what the provider reported, and shows what is left on its page", async () => {
-    const { url: purserUrl, key: secretKey, user, books } = await aiWorld();
-    const userId = await user();
-    const app = chatApp({ purserUrl, secretKey, model: modelOf([finish()]), userOf: () => userId });
-    expect(await (await app.request("/")).text()).toContain("You have <output>");
-    const sent = { method: "POST", body: JSON.stringify({ prompt: "Tell me of ships." }) };
-    expect(await (await app.request("/chat", sent)).text()).toBe("A ship.");
-    expect(await books(userId)).toMatchObject({ events: [CHARGED], open: 0 });
-    expect(await (await app.request("/credits")).text()).toBe("999736 tokens");
+const modelOf = (parts: readonly ReturnType<typeof finish>[]) =>
+  new MockLanguageModelV4({
+    modelId: "small-2",
+    doStream: async () => ({ stream: streamOf([...words("A ", "ship."), ...parts]) }),
   });
 
-  it("answers 402 to a user whose credits do not suffice, without asking the provider", async () => {
-    const { url: purserUrl, key: secretKey, user } = await aiWorld();
-    const userId = await user(10);
-    const model = modelOf([finish()]);
-    const app = chatApp({ purserUrl, secretKey, model, userOf: () => userId });
-    const answered = await app.request("/chat", { method: "POST", body: JSON.stringify({ prompt: "Tell me." }) });
-    expect(answered.status).toBe(402);
-    expect(model.doStreamCalls).toEqual([]);
-  });
+it("the example of a chat with Hono and the AI SDK streams the answer, charges what the provider reported, and shows what is left on its page", async () => {
+  const { url: purserUrl, key: secretKey, user, books } = await aiWorld();
+  const userId = await user();
+  const app = chatApp({ purserUrl, secretKey, model: modelOf([finish()]), userOf: () => userId });
+  expect(await (await app.request("/")).text()).toContain("You have <output>");
+  const sent = { method: "POST", body: JSON.stringify({ prompt: "Tell me of ships." }) };
+  expect(await (await app.request("/chat", sent)).text()).toBe("A ship.");
+  expect(await books(userId)).toMatchObject({ events: [CHARGED], open: 0 });
+  expect(await (await app.request("/credits")).text()).toBe("999736 tokens");
+});
 
-  it("charges the prompt and the words so far when the user leaves", async () => {
-    const { url: purserUrl, key: secretKey, user, books } = await aiWorld();
-    const userId = await user();
-    const left = new AbortController();
-    let parts = 0;
-    const pause = async () => {
-      parts += 1;
-      if (parts === 5) left.abort();
-    };
-    const doStream = async () => ({ stream: streamOf([...words("one ", "two ", "ten "), finish()], pause) });
-    const model = new MockLanguageModelV4({ modelId: "small-2", doStream });
-    const app = chatApp({ purserUrl, secretKey, model, userOf: () => userId });
-    const sent = { method: "POST", body: JSON.stringify({ prompt: "Tell me." }), signal: left.signal };
-    await Promise.resolve(app.request("/chat", sent))
-      .then((answered) => answered.text())
-      .catch(() => {});
-    await expect.poll(() => books(userId)).toMatchObject({ events: [{ model: "small-2" }], open: 0 });
-    const [event] = (await books(userId)).events;
-    expect(event?.meters?.input).toBeGreaterThan(8);
-    expect(event?.meters?.output).toBeLessThan(4);
-  });
+it("the example of a chat with Hono and the AI SDK answers 402 to a user whose credits do not suffice, without asking the provider", async () => {
+  const { url: purserUrl, key: secretKey, user } = await aiWorld();
+  const userId = await user(10);
+  const model = modelOf([finish()]);
+  const app = chatApp({ purserUrl, secretKey, model, userOf: () => userId });
+  const answered = await app.request("/chat", { method: "POST", body: JSON.stringify({ prompt: "Tell me." }) });
+  expect(answered.status).toBe(402);
+  expect(model.doStreamCalls).toEqual([]);
+});
+
+it("the example of a chat with Hono and the AI SDK charges the prompt and the words so far when the user leaves", async () => {
+  const { url: purserUrl, key: secretKey, user, books } = await aiWorld();
+  const userId = await user();
+  const left = new AbortController();
+  let parts = 0;
+  const pause = async () => {
+    parts += 1;
+    if (parts === 5) left.abort();
+  };
+  const doStream = async () => ({ stream: streamOf([...words("one ", "two ", "ten "), finish()], pause) });
+  const model = new MockLanguageModelV4({ modelId: "small-2", doStream });
+  const app = chatApp({ purserUrl, secretKey, model, userOf: () => userId });
+  const sent = { method: "POST", body: JSON.stringify({ prompt: "Tell me." }), signal: left.signal };
+  await Promise.resolve(app.request("/chat", sent))
+    .then((answered) => answered.text())
+    .catch(() => {});
+  await expect.poll(() => books(userId)).toMatchObject({ events: [{ model: "small-2" }], open: 0 });
+  const [event] = (await books(userId)).events;
+  expect(event?.meters?.input).toBeGreaterThan(8);
+  expect(event?.meters?.output).toBeLessThan(4);
 });

@@ -65,20 +65,18 @@ async function expectBoundsKept(key: string, sign: (claims: Record<string, unkno
   }
 }
 
-describe("end-user tokens by a shared secret", () => {
-  const secret = "ein Geheimnis von mehr als 32 Bytes: äöü";
+const secret = "ein Geheimnis von mehr als 32 Bytes: äöü";
 
-  it("verify with the secret's UTF-8 bytes, within the setting's bounds", async () => {
-    const app = await server.makeApp({ type: "hs256", secret, ...expected });
-    const privateKey = new TextEncoder().encode(secret);
-    const sign = (claims: Record<string, unknown>) => signToken({ alg: "HS256", kid: "any", privateKey }, claims);
-    await expectBoundsKept(app.keys.pk_live, sign);
-    const strangers = new TextEncoder().encode(`${secret}!`);
-    const forged = await signToken({ alg: "HS256", kid: "any", privateKey: strangers }, good);
-    expect(await ask(app.keys.pk_live, forged)).toBe(REJECTED);
-    const stronger = await signToken({ alg: "HS512", kid: "any", privateKey: new Uint8Array(64).fill(97) }, good);
-    expect(await ask(app.keys.pk_live, stronger)).toBe(REJECTED);
-  });
+it("end-user tokens by a shared secret verify with the secret's UTF-8 bytes, within the setting's bounds", async () => {
+  const app = await server.makeApp({ type: "hs256", secret, ...expected });
+  const privateKey = new TextEncoder().encode(secret);
+  const sign = (claims: Record<string, unknown>) => signToken({ alg: "HS256", kid: "any", privateKey }, claims);
+  await expectBoundsKept(app.keys.pk_live, sign);
+  const strangers = new TextEncoder().encode(`${secret}!`);
+  const forged = await signToken({ alg: "HS256", kid: "any", privateKey: strangers }, good);
+  expect(await ask(app.keys.pk_live, forged)).toBe(REJECTED);
+  const stronger = await signToken({ alg: "HS512", kid: "any", privateKey: new Uint8Array(64).fill(97) }, good);
+  expect(await ask(app.keys.pk_live, stronger)).toBe(REJECTED);
 });
 
 describe("end-user tokens by published keys", () => {
@@ -181,75 +179,73 @@ describe("end-user tokens by published keys", () => {
   });
 });
 
-describe("a key that was replaced under the same kid, or has none", () => {
-  const SECOND_MS = 1_000;
-  /** Verifies with the Worker's own function, at a time that the test sets. */
-  const verifying = (url: string) => {
-    const isolate = {};
-    return async (token: string, atMs: number) => {
-      try {
-        return await verifyEndUser({ isolate, now: () => atMs }, { type: "jwks", url }, token);
-      } catch (error) {
-        return error instanceof PurserError ? error.code : error;
-      }
-    };
+const SECOND_MS = 1_000;
+/** Verifies with the Worker's own function, at a time that the test sets. */
+const verifying = (url: string) => {
+  const isolate = {};
+  return async (token: string, atMs: number) => {
+    try {
+      return await verifyEndUser({ isolate, now: () => atMs }, { type: "jwks", url }, token);
+    } catch (error) {
+      return error instanceof PurserError ? error.code : error;
+    }
   };
+};
 
-  it("is fetched for the first token that it signs, 30 seconds after the last fetch", async () => {
-    for (const sign of [signToken, signWithoutKid]) {
-      const [before, after] = [await makeSigningKey("same"), await makeSigningKey("same")];
-      const keys = await startKeyServer([before.jwk]);
-      const verify = verifying(keys.url);
-      const startMs = Date.now();
-      expect(await verify(await sign(before), startMs)).toMatchObject({ userId: "u1" });
-      keys.keys = [after.jwk];
-      expect(await verify(await sign(after), startMs + 29 * SECOND_MS)).toBe("invalid_user_token");
-      expect(keys.requests).toBe(1);
-      expect(await verify(await sign(after), startMs + 30 * SECOND_MS)).toMatchObject({ userId: "u1" });
-      expect(await verify(await sign(before), startMs + 31 * SECOND_MS)).toBe("invalid_user_token");
-      expect(keys.requests).toBe(2);
-      await keys.close();
-    }
-  });
-
-  it("is fetched when several keys fit a token without a kid", async () => {
-    const [a, b, c] = [await makeSigningKey("a"), await makeSigningKey("b"), await makeSigningKey("c")];
-    const keys = await startKeyServer([a.jwk, b.jwk]);
+it("a key that was replaced under the same kid, or has none is fetched for the first token that it signs, 30 seconds after the last fetch", async () => {
+  for (const sign of [signToken, signWithoutKid]) {
+    const [before, after] = [await makeSigningKey("same"), await makeSigningKey("same")];
+    const keys = await startKeyServer([before.jwk]);
     const verify = verifying(keys.url);
     const startMs = Date.now();
-    expect(await verify(await signWithoutKid(b), startMs)).toMatchObject({ userId: "u1" });
-    keys.keys = [a.jwk, c.jwk];
-    expect(await verify(await signWithoutKid(c), startMs + 30 * SECOND_MS)).toMatchObject({ userId: "u1" });
+    expect(await verify(await sign(before), startMs)).toMatchObject({ userId: "u1" });
+    keys.keys = [after.jwk];
+    expect(await verify(await sign(after), startMs + 29 * SECOND_MS)).toBe("invalid_user_token");
+    expect(keys.requests).toBe(1);
+    expect(await verify(await sign(after), startMs + 30 * SECOND_MS)).toMatchObject({ userId: "u1" });
+    expect(await verify(await sign(before), startMs + 31 * SECOND_MS)).toBe("invalid_user_token");
+    expect(keys.requests).toBe(2);
     await keys.close();
-  });
+  }
+});
 
-  it("causes at most one request to the key server in 30 seconds, however many forged tokens arrive", async () => {
-    const [real, forger] = [await makeSigningKey("same"), await makeSigningKey("same")];
-    const keys = await startKeyServer([real.jwk]);
-    const verify = verifying(keys.url);
-    const startMs = Date.now();
-    expect(await verify(await signToken(real), startMs)).toMatchObject({ userId: "u1" });
-    const forged = await signToken(forger);
-    for (let ms = 0; ms < 120 * SECOND_MS; ms += SECOND_MS) {
-      expect(await verify(forged, startMs + ms)).toBe("invalid_user_token");
-    }
-    expect(keys.requests).toBe(4);
-    await Promise.all(Array.from({ length: 50 }, () => verify(forged, startMs + 200 * SECOND_MS)));
-    expect(keys.requests).toBeLessThanOrEqual(9);
-    expect(await verify(await signToken(real), startMs + 200 * SECOND_MS)).toMatchObject({ userId: "u1" });
-    await keys.close();
-  });
+it("a key that was replaced under the same kid, or has none is fetched when several keys fit a token without a kid", async () => {
+  const [a, b, c] = [await makeSigningKey("a"), await makeSigningKey("b"), await makeSigningKey("c")];
+  const keys = await startKeyServer([a.jwk, b.jwk]);
+  const verify = verifying(keys.url);
+  const startMs = Date.now();
+  expect(await verify(await signWithoutKid(b), startMs)).toMatchObject({ userId: "u1" });
+  keys.keys = [a.jwk, c.jwk];
+  expect(await verify(await signWithoutKid(c), startMs + 30 * SECOND_MS)).toMatchObject({ userId: "u1" });
+  await keys.close();
+});
 
-  it("does not disable the known keys while the key server is down", async () => {
-    const [real, other] = [await makeSigningKey("same"), await makeSigningKey("same")];
-    const keys = await startKeyServer([real.jwk]);
-    const verify = verifying(keys.url);
-    const startMs = Date.now();
-    expect(await verify(await signToken(real), startMs)).toMatchObject({ userId: "u1" });
-    await keys.close();
-    expect(await verify(await signToken(other), startMs + 30 * SECOND_MS)).toBe("temporarily_unavailable");
-    expect(await verify(await signToken(real), startMs + 31 * SECOND_MS)).toMatchObject({ userId: "u1" });
-  });
+it("a key that was replaced under the same kid, or has none causes at most one request to the key server in 30 seconds, however many forged tokens arrive", async () => {
+  const [real, forger] = [await makeSigningKey("same"), await makeSigningKey("same")];
+  const keys = await startKeyServer([real.jwk]);
+  const verify = verifying(keys.url);
+  const startMs = Date.now();
+  expect(await verify(await signToken(real), startMs)).toMatchObject({ userId: "u1" });
+  const forged = await signToken(forger);
+  for (let ms = 0; ms < 120 * SECOND_MS; ms += SECOND_MS) {
+    expect(await verify(forged, startMs + ms)).toBe("invalid_user_token");
+  }
+  expect(keys.requests).toBe(4);
+  await Promise.all(Array.from({ length: 50 }, () => verify(forged, startMs + 200 * SECOND_MS)));
+  expect(keys.requests).toBeLessThanOrEqual(9);
+  expect(await verify(await signToken(real), startMs + 200 * SECOND_MS)).toMatchObject({ userId: "u1" });
+  await keys.close();
+});
+
+it("a key that was replaced under the same kid, or has none does not disable the known keys while the key server is down", async () => {
+  const [real, other] = [await makeSigningKey("same"), await makeSigningKey("same")];
+  const keys = await startKeyServer([real.jwk]);
+  const verify = verifying(keys.url);
+  const startMs = Date.now();
+  expect(await verify(await signToken(real), startMs)).toMatchObject({ userId: "u1" });
+  await keys.close();
+  expect(await verify(await signToken(other), startMs + 30 * SECOND_MS)).toBe("temporarily_unavailable");
+  expect(await verify(await signToken(real), startMs + 31 * SECOND_MS)).toMatchObject({ userId: "u1" });
 });
 
 async function publicPem(key: SigningKey): Promise<string> {

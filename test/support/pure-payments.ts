@@ -1,20 +1,20 @@
 import { stripeEventInput } from "../../src/api/payments/receive-stripe-event.ts";
 import type { PaymentBalanceChange } from "../../src/books/ledger/insert-clawbacks.ts";
 import { newPayer, type Payer, payerAfter } from "../../src/payments/carry.ts";
-import { moneyOf } from "../../src/payments/money.ts";
+import { deriveMoney } from "../../src/payments/money.ts";
 import {
-  effectOf,
   grantsOf,
   nextStep,
   offersNow,
   type PaymentStatusAndReason,
+  planEffect,
   type Rejection,
   statusOfKnown,
 } from "../../src/payments/next-step.ts";
 import type { Offer } from "../../src/payments/offer.ts";
 import { newGrant, planChanges } from "../../src/payments/plan-changes.ts";
 import { type PlannedOffer, planOffer } from "../../src/payments/plan-offer.ts";
-import { openInvoice, type PaymentState, stateOf } from "../../src/payments/state.ts";
+import { derivePaymentState, openInvoice, type PaymentState } from "../../src/payments/state.ts";
 import type { StoredGrant, StoredPayment } from "../../src/payments/stored-payment.ts";
 import { type PaymentChange, readChange } from "../../src/payments/stripe-event.ts";
 import type { StripeSetting } from "../../src/payments/stripe-setting.ts";
@@ -63,7 +63,7 @@ export function takePurely(books: PureAccounts, shop: PureShop, change: PaymentC
   let rejection: Rejection | null = null;
   for (;;) {
     const rows = books.payments.filter((payment) => payment.names.some((name) => change.names.includes(name)));
-    const state = stateOf(
+    const state = derivePaymentState(
       rows.map((row) => withBalances(books, row)),
       change,
       null,
@@ -102,7 +102,7 @@ function grantOffers(
   if (typeof planned === "string") return planned;
   const facts = planned.account === null ? state.facts : [...state.facts, planned.account.fact];
   const issued = planned.grants.flatMap(({ balances }) => balances);
-  const changes = planChanges({ money: moneyOf(facts) }, issued.map(newGrant));
+  const changes = planChanges({ money: deriveMoney(facts) }, issued.map(newGrant));
   let grantSeq = Object.keys(books.balances).length;
   const grants = planned.grants.flatMap(({ packId, balances }) =>
     balances.map(({ id, unit, amountMinor }): StoredGrant => {
@@ -116,7 +116,7 @@ function grantOffers(
       };
     }),
   );
-  store(books, state, effectOf(planned), planned, payer, grants);
+  store(books, state, planEffect(planned), planned, payer, grants);
   applyChanges(books, changes);
   return null;
 }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { networkOf } from "../../src/auth/arrivals.ts";
+import { maskAddress } from "../../src/auth/arrivals.ts";
 import { MinuteCounts } from "../../src/auth/minute-counts.ts";
 
 it.each([
@@ -10,7 +10,7 @@ it.each([
   ["::1", "0:0:0:0::/64"],
   ["2001:db8:1:2::", "2001:db8:1:2::/64"],
   ["1:2:3:4:5:6:7::", "1:2:3:4::/64"],
-])("the network of an address of %s is %s", (address, network) => expect(networkOf(address)).toBe(network));
+])("the network of an address of %s is %s", (address, network) => expect(maskAddress(address)).toBe(network));
 
 it("the counts of a minute forget the oldest address when there are more than 10,000", () => {
   const counts = new MinuteCounts();

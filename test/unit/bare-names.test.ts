@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from "node:fs";
 import { getTableColumns, is } from "drizzle-orm";
 import { getTableConfig, SQLiteTable } from "drizzle-orm/sqlite-core";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import * as schema from "../../src/db/schema.ts";
 import * as views from "../../src/db/views.ts";
 
@@ -87,49 +87,43 @@ const namesIn = (source: string): string[] => literalsOf(source).flatMap(bareNam
 /** For sources in this file, which write `#{` for `${`. */
 const namesInQuoted = (source: string): string[] => namesIn(source.replaceAll("#{", "${"));
 
-describe("the SQL in src", () => {
-  it("has no bare names of tables or columns", () => {
-    const files = globSync("src/**/*.{ts,tsx}").filter(
-      (file) => !/^src\/db\/(schema\/|schema\.ts|views\.ts)/.test(file),
-    );
-    expect(files.length).toBeGreaterThan(300);
-    const namesByFile = files.map((file) => [file, namesIn(readFileSync(file, "utf8"))] as const);
-    expect(Object.fromEntries(namesByFile.filter(([, names]) => names.length > 0))).toEqual({});
-  });
-
-  it("uses sql.raw and sql.identifier only in db/query.ts", () => {
-    const files = globSync("src/**/*.{ts,tsx}").filter((file) =>
-      /\bsql\.(raw|identifier)\b/.test(readFileSync(file, "utf8")),
-    );
-    expect(files.filter((file) => !file.startsWith("src/db/schema"))).toEqual(["src/db/query.ts"]);
-  });
-
-  it("returns only `fields` or `computed` from a write", () => {
-    const files = globSync("src/**/*.{ts,tsx}").filter((file) =>
-      /\.returning\((?!fields\(|computed\()/.test(readFileSync(file, "utf8")),
-    );
-    expect(files).toEqual([]);
-  });
+it("the SQL in src has no bare names of tables or columns", () => {
+  const files = globSync("src/**/*.{ts,tsx}").filter((file) => !/^src\/db\/(schema\/|schema\.ts|views\.ts)/.test(file));
+  expect(files.length).toBeGreaterThan(300);
+  const namesByFile = files.map((file) => [file, namesIn(readFileSync(file, "utf8"))] as const);
+  expect(Object.fromEntries(namesByFile.filter(([, names]) => names.length > 0))).toEqual({});
 });
 
-describe("the search for bare names", () => {
-  it("finds a table, a long column, and a short column after a dot or in a list", () => {
-    expect(namesInQuoted("sql`SELECT 1 FROM environments`")).toEqual(["environments"]);
-    expect(namesInQuoted("sql`#{t} WHERE user_id = #{value(`x`)}`")).toEqual(["user_id"]);
-    expect(namesInQuoted("sql<number>`e.unit`")).toEqual(["unit"]);
-    expect(namesInQuoted("insert(sql`ON CONFLICT (id, unit)`)")).toEqual(["id", "unit"]);
-    expect(namesInQuoted("sql`SELECT seq, #{t.id}`")).toEqual(["seq"]);
-    expect(namesInQuoted("const text = `SELECT 1 #{sql`FROM apps`}`;")).toEqual(["apps"]);
-    expect(namesInQuoted('send("DELETE FROM accounts")')).toEqual(["accounts"]);
-    expect(namesInQuoted("statement`UPDATE accounts SET x = 1`")).toEqual(["accounts"]);
-  });
+it("the SQL in src uses sql.raw and sql.identifier only in db/query.ts", () => {
+  const files = globSync("src/**/*.{ts,tsx}").filter((file) =>
+    /\bsql\.(raw|identifier)\b/.test(readFileSync(file, "utf8")),
+  );
+  expect(files.filter((file) => !file.startsWith("src/db/schema"))).toEqual(["src/db/query.ts"]);
+});
 
-  it("ignores comments, SQL string literals, interpolations and messages", () => {
-    expect(namesInQuoted("// sql`SELECT 1 FROM environments`\n/* `FROM apps` */")).toEqual([]);
-    expect(namesInQuoted("sql`SELECT #{environments.id} FROM #{environments} WHERE 'user_id' = '$.accounts'`")).toEqual(
-      [],
-    );
-    expect(namesInQuoted('"The payments of your accounts."')).toEqual([]);
-    expect(namesInQuoted("sql`SELECT value FROM json_each(#{value('list')}) AS item`")).toEqual([]);
-  });
+it("the SQL in src returns only `fields` or `computed` from a write", () => {
+  const files = globSync("src/**/*.{ts,tsx}").filter((file) =>
+    /\.returning\((?!fields\(|computed\()/.test(readFileSync(file, "utf8")),
+  );
+  expect(files).toEqual([]);
+});
+
+it("the search for bare names finds a table, a long column, and a short column after a dot or in a list", () => {
+  expect(namesInQuoted("sql`SELECT 1 FROM environments`")).toEqual(["environments"]);
+  expect(namesInQuoted("sql`#{t} WHERE user_id = #{value(`x`)}`")).toEqual(["user_id"]);
+  expect(namesInQuoted("sql<number>`e.unit`")).toEqual(["unit"]);
+  expect(namesInQuoted("insert(sql`ON CONFLICT (id, unit)`)")).toEqual(["id", "unit"]);
+  expect(namesInQuoted("sql`SELECT seq, #{t.id}`")).toEqual(["seq"]);
+  expect(namesInQuoted("const text = `SELECT 1 #{sql`FROM apps`}`;")).toEqual(["apps"]);
+  expect(namesInQuoted('send("DELETE FROM accounts")')).toEqual(["accounts"]);
+  expect(namesInQuoted("statement`UPDATE accounts SET x = 1`")).toEqual(["accounts"]);
+});
+
+it("the search for bare names ignores comments, SQL string literals, interpolations and messages", () => {
+  expect(namesInQuoted("// sql`SELECT 1 FROM environments`\n/* `FROM apps` */")).toEqual([]);
+  expect(namesInQuoted("sql`SELECT #{environments.id} FROM #{environments} WHERE 'user_id' = '$.accounts'`")).toEqual(
+    [],
+  );
+  expect(namesInQuoted('"The payments of your accounts."')).toEqual([]);
+  expect(namesInQuoted("sql`SELECT value FROM json_each(#{value('list')}) AS item`")).toEqual([]);
 });

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import {
   type Meters,
   metersOf,
@@ -109,87 +109,85 @@ const KNOWN: readonly (readonly [string, object, (usage: object) => Meters, Mete
 const total = (meters: Meters): number =>
   Object.values(meters).reduce((sum: number, tokens: number) => sum + tokens, 0);
 
-describe("metersOf", () => {
-  it.each(KNOWN)("puts every token that %s reports into one meter", (_, usage, byName, meters) => {
-    expect(metersOf(usage)).toEqual(meters);
-    expect(byName(usage)).toEqual(meters);
-  });
+it.each(KNOWN)("metersOf puts every token that %s reports into one meter", (_, usage, byName, meters) => {
+  expect(metersOf(usage)).toEqual(meters);
+  expect(byName(usage)).toEqual(meters);
+});
 
-  it("counts as many tokens as the provider's total, for any usage that adds up", () => {
-    const tokens = fc.nat(1_000_000);
-    fc.assert(
-      fc.property(tokens, tokens, tokens, tokens, tokens, (fresh, read, written, text, thought) => {
-        const [input, output] = [fresh + read + written, text + thought];
-        const details = { cached_tokens: read, cache_write_tokens: written };
-        const usages = [
-          { prompt_tokens: input, completion_tokens: output, prompt_tokens_details: details },
-          { input_tokens: input, output_tokens: output, input_tokens_details: details },
-          {
-            input_tokens: fresh,
-            cache_read_input_tokens: read,
-            cache_creation_input_tokens: written,
-            output_tokens: output,
-          },
-          {
-            inputTokens: { total: input, cacheRead: read, cacheWrite: written },
-            outputTokens: { total: output, reasoning: thought },
-          },
-          {
-            promptTokenCount: fresh + read,
-            cachedContentTokenCount: read,
-            candidatesTokenCount: text,
-            thoughtsTokenCount: thought,
-            toolUsePromptTokenCount: written,
-          },
-        ];
-        for (const usage of usages) expect(total(metersOf(usage))).toBe(input + output);
-      }),
-    );
-  });
+it("metersOf counts as many tokens as the provider's total, for any usage that adds up", () => {
+  const tokens = fc.nat(1_000_000);
+  fc.assert(
+    fc.property(tokens, tokens, tokens, tokens, tokens, (fresh, read, written, text, thought) => {
+      const [input, output] = [fresh + read + written, text + thought];
+      const details = { cached_tokens: read, cache_write_tokens: written };
+      const usages = [
+        { prompt_tokens: input, completion_tokens: output, prompt_tokens_details: details },
+        { input_tokens: input, output_tokens: output, input_tokens_details: details },
+        {
+          input_tokens: fresh,
+          cache_read_input_tokens: read,
+          cache_creation_input_tokens: written,
+          output_tokens: output,
+        },
+        {
+          inputTokens: { total: input, cacheRead: read, cacheWrite: written },
+          outputTokens: { total: output, reasoning: thought },
+        },
+        {
+          promptTokenCount: fresh + read,
+          cachedContentTokenCount: read,
+          candidatesTokenCount: text,
+          thoughtsTokenCount: thought,
+          toolUsePromptTokenCount: written,
+        },
+      ];
+      for (const usage of usages) expect(total(metersOf(usage))).toBe(input + output);
+    }),
+  );
+});
 
-  it("takes the lives of Anthropic's cache apart only when it reports them", () => {
-    expect(metersOf({ ...ANTHROPIC, cache_creation: null })).toEqual({
-      input: 21,
-      cacheRead: 1_000,
-      cacheWrite: 556,
-      output: 503,
-    });
+it("metersOf takes the lives of Anthropic's cache apart only when it reports them", () => {
+  expect(metersOf({ ...ANTHROPIC, cache_creation: null })).toEqual({
+    input: 21,
+    cacheRead: 1_000,
+    cacheWrite: 556,
+    output: 503,
   });
+});
 
-  it("adds the tokens of Anthropic's compaction, and leaves an advisor's out", () => {
-    const iterations = [
-      { ...ANTHROPIC_PLAIN, type: "message" },
-      { ...ANTHROPIC_PLAIN, type: "compaction", input_tokens: 1_000 },
-      { ...ANTHROPIC_PLAIN, type: "advisor_message", model: "another" },
-    ];
-    expect(metersOf({ ...ANTHROPIC_PLAIN, iterations })).toEqual({ input: 1_010, output: 10 });
-  });
+it("metersOf adds the tokens of Anthropic's compaction, and leaves an advisor's out", () => {
+  const iterations = [
+    { ...ANTHROPIC_PLAIN, type: "message" },
+    { ...ANTHROPIC_PLAIN, type: "compaction", input_tokens: 1_000 },
+    { ...ANTHROPIC_PLAIN, type: "advisor_message", model: "another" },
+  ];
+  expect(metersOf({ ...ANTHROPIC_PLAIN, iterations })).toEqual({ input: 1_010, output: 10 });
+});
 
-  it.each([
-    [{ ...CHAT, prompt_tokens: 1_000, total_tokens: 1_300 }, "prompt_tokens is 1000"],
-    [{ ...CHAT, total_tokens: 2_500 }, "total_tokens is 2500"],
-    [{ ...CHAT, completion_tokens: 100, total_tokens: 2_106 }, "completion_tokens is 100"],
-    [{ ...RESPONSES, input_tokens: 7, total_tokens: 307 }, "input_tokens is 7"],
-    [{ ...RESPONSES, output_tokens: 100, total_tokens: 2_106 }, "output_tokens is 100"],
-    [{ ...ANTHROPIC, cache_creation_input_tokens: 7 }, "cache_creation_input_tokens is 7"],
-    [{ ...ANTHROPIC, output_tokens: 7 }, "output_tokens is 7"],
-    [{ ...ANTHROPIC, input_tokens: null }, "no input_tokens"],
-    [{ ...AI_SDK, inputTokens: 7, totalTokens: 307 }, "inputTokens is 7"],
-    [{ ...AI_SDK, inputTokens: 3_000, totalTokens: 3_300 }, "noCacheTokens is 80"],
-    [{ ...AI_SDK, inputTokens: undefined }, "no inputTokens"],
-    [{ ...GEMINI, totalTokenCount: 125 }, "totalTokenCount is 125"],
-    [{ ...GEMINI, promptTokenCount: 50, totalTokenCount: 105 }, "promptTokenCount is 50"],
-    [{ inputTokens: 9, outputTokens: 1, cachedInputTokens: 4 }, "Version 5"],
-    [{ ...CHAT, prompt_tokens: -1 }, "below 0"],
-    [{ ...CHAT, prompt_tokens: 1.5 }, "not a number of tokens"],
-    [{ ...CHAT, prompt_tokens: Number.NaN }, "not a number of tokens"],
-    [{ ...CHAT, prompt_tokens: true }, "not a number of tokens"],
-    [{ ...CHAT, prompt_tokens: "9" }, "not a number of tokens"],
-    [{ ...RESPONSES, cache_read_input_tokens: 1 }, "of OpenAI and of Anthropic"],
-    [{ input_tokens: 9, output_tokens: 1, input_token_details: {} }, "known shape"],
-    [{ tokens: 9 }, "known shape"],
-    [null as never, "known shape"],
-  ])("throws for usage that does not add up, or that it does not know: %#", (usage, message) => {
-    expect(() => metersOf(usage)).toThrow(new RegExp(message));
-  });
+it.each([
+  [{ ...CHAT, prompt_tokens: 1_000, total_tokens: 1_300 }, "prompt_tokens is 1000"],
+  [{ ...CHAT, total_tokens: 2_500 }, "total_tokens is 2500"],
+  [{ ...CHAT, completion_tokens: 100, total_tokens: 2_106 }, "completion_tokens is 100"],
+  [{ ...RESPONSES, input_tokens: 7, total_tokens: 307 }, "input_tokens is 7"],
+  [{ ...RESPONSES, output_tokens: 100, total_tokens: 2_106 }, "output_tokens is 100"],
+  [{ ...ANTHROPIC, cache_creation_input_tokens: 7 }, "cache_creation_input_tokens is 7"],
+  [{ ...ANTHROPIC, output_tokens: 7 }, "output_tokens is 7"],
+  [{ ...ANTHROPIC, input_tokens: null }, "no input_tokens"],
+  [{ ...AI_SDK, inputTokens: 7, totalTokens: 307 }, "inputTokens is 7"],
+  [{ ...AI_SDK, inputTokens: 3_000, totalTokens: 3_300 }, "noCacheTokens is 80"],
+  [{ ...AI_SDK, inputTokens: undefined }, "no inputTokens"],
+  [{ ...GEMINI, totalTokenCount: 125 }, "totalTokenCount is 125"],
+  [{ ...GEMINI, promptTokenCount: 50, totalTokenCount: 105 }, "promptTokenCount is 50"],
+  [{ inputTokens: 9, outputTokens: 1, cachedInputTokens: 4 }, "Version 5"],
+  [{ ...CHAT, prompt_tokens: -1 }, "below 0"],
+  [{ ...CHAT, prompt_tokens: 1.5 }, "not a number of tokens"],
+  [{ ...CHAT, prompt_tokens: Number.NaN }, "not a number of tokens"],
+  [{ ...CHAT, prompt_tokens: true }, "not a number of tokens"],
+  [{ ...CHAT, prompt_tokens: "9" }, "not a number of tokens"],
+  [{ ...RESPONSES, cache_read_input_tokens: 1 }, "of OpenAI and of Anthropic"],
+  [{ input_tokens: 9, output_tokens: 1, input_token_details: {} }, "known shape"],
+  [{ tokens: 9 }, "known shape"],
+  [null as never, "known shape"],
+])("metersOf throws for usage that does not add up, or that it does not know: %#", (usage, message) => {
+  expect(() => metersOf(usage)).toThrow(new RegExp(message));
 });

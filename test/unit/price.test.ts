@@ -3,12 +3,12 @@ import { describe, expect, it } from "vitest";
 import { amountMinorMax, meterOf, priceAmount, UNITS, type Unit } from "../../src/books/amounts/amount.ts";
 import {
   type CostRule,
-  costOf,
+  costUsage,
   type MeteredUsage,
   type PriceRule,
   prepareCosts,
   preparePrices,
-  priceOf,
+  priceUsage,
   unreachableRules,
 } from "../../src/books/prices/price.ts";
 
@@ -16,8 +16,8 @@ const usage = (event: string, model: string | undefined, meters: Readonly<Record
   ...{ event, model },
   meters: new Map(Object.entries(meters).map(([name, value]) => [name, meterOf(`${value}`) ?? -1n])),
 });
-const price = (rules: readonly PriceRule[], used: MeteredUsage) => priceOf(preparePrices(rules), used);
-const cost = (rules: readonly CostRule[], used: MeteredUsage) => costOf(prepareCosts(rules), used);
+const price = (rules: readonly PriceRule[], used: MeteredUsage) => priceUsage(preparePrices(rules), used);
+const cost = (rules: readonly CostRule[], used: MeteredUsage) => costUsage(prepareCosts(rules), used);
 const cents = (amount: number) => ({ cents: Math.round(amount * 1e6) });
 const million = (amount: number) => ({ amount, units: 1_000_000 });
 
@@ -136,31 +136,27 @@ describe("what a list has no price for", () => {
   });
 });
 
-describe("a price of 0", () => {
-  it("is free where the list says so in every unit, and is left out beside another unit", () => {
-    const free: PriceRule = { unit: "cents", per: { input: 0 } };
-    expect(price([free], usage("e", "m", { input: 5 }))).toMatchObject({ quantities: { cents: 0, isFree: true } });
-    expect(price([free], usage("e", "m", {}))).toMatchObject({ quantities: { cents: 0, isFree: true } });
-    const both = [free, { unit: "count", perEvent: 1 } as const];
-    expect(price(both, usage("e", "m", { input: 5 }))).toMatchObject({ quantities: { count: 1_000 } });
-  });
+it("a price of 0 is free where the list says so in every unit, and is left out beside another unit", () => {
+  const free: PriceRule = { unit: "cents", per: { input: 0 } };
+  expect(price([free], usage("e", "m", { input: 5 }))).toMatchObject({ quantities: { cents: 0, isFree: true } });
+  expect(price([free], usage("e", "m", {}))).toMatchObject({ quantities: { cents: 0, isFree: true } });
+  const both = [free, { unit: "count", perEvent: 1 } as const];
+  expect(price(both, usage("e", "m", { input: 5 }))).toMatchObject({ quantities: { count: 1_000 } });
 });
 
-describe("costs", () => {
-  const costs: CostRule[] = [
-    { model: "m", when: { meters: ["input"], above: 10 }, per: { input: 2 } },
-    { model: "m", per: { input: 1, output: 3 } },
-  ];
-  it.each([
-    ["the first rule that matches", usage("e", "m", { input: 11 }), 22_000_000],
-    ["the next, where the first one's condition does not hold", usage("e", "m", { input: 10, output: 1 }), 13_000_000],
-    ["null where no rule matches", usage("e", "n", { input: 1 }), null],
-    ["null where the rule does not name a meter", usage("e", "m", { input: 11, output: 1 }), null],
-    ["null above the largest amount", usage("e", "m", { input: 5e9 }), null],
-    ["the largest amount", usage("e", "m", { input: 8_589_934_592 / 2 }), 8_589_934_592_000_000],
-  ])("is %s", (_, used, minor) => {
-    expect(cost(costs, used)).toBe(minor);
-  });
+const costs: CostRule[] = [
+  { model: "m", when: { meters: ["input"], above: 10 }, per: { input: 2 } },
+  { model: "m", per: { input: 1, output: 3 } },
+];
+it.each([
+  ["the first rule that matches", usage("e", "m", { input: 11 }), 22_000_000],
+  ["the next, where the first one's condition does not hold", usage("e", "m", { input: 10, output: 1 }), 13_000_000],
+  ["null where no rule matches", usage("e", "n", { input: 1 }), null],
+  ["null where the rule does not name a meter", usage("e", "m", { input: 11, output: 1 }), null],
+  ["null above the largest amount", usage("e", "m", { input: 5e9 }), null],
+  ["the largest amount", usage("e", "m", { input: 8_589_934_592 / 2 }), 8_589_934_592_000_000],
+])("costs is %s", (_, used, minor) => {
+  expect(cost(costs, used)).toBe(minor);
 });
 
 /** Prices in another way: all numbers as whole numbers of 10^-30, sums by long division, globs by backtracking. */
@@ -251,133 +247,127 @@ const used = fc.record({
   meters: fc.dictionary(fc.constantFrom(...names), meter),
 });
 
-describe("priceOf", () => {
-  it("equals an independent model for random lists and meters up to 2^53, with twelve decimals", () => {
-    const seen = { priced: 0, missing: 0, too_large: 0 };
-    fc.assert(
-      fc.property(fc.array(rule, { maxLength: 8 }), used, (rules, { event, model, meters }) => {
+it("priceOf equals an independent model for random lists and meters up to 2^53, with twelve decimals", () => {
+  const seen = { priced: 0, missing: 0, too_large: 0 };
+  fc.assert(
+    fc.property(fc.array(rule, { maxLength: 8 }), used, (rules, { event, model, meters }) => {
+      const found = price(rules, usage(event, model, meters));
+      const { quantities, gaps } = modelOf(rules, event, model, meters);
+      seen[found.kind]++;
+      const units = Object.keys({ ...quantities, ...gaps });
+      const firstGap = UNITS.find((unit) => unit in gaps);
+      const large = UNITS.find((unit) => (quantities[unit] ?? 0n) > BigInt(amountMinorMax[unit]));
+      if (units.length === 0 || firstGap !== undefined) {
+        const all = Object.keys(meters).filter((name) => (meters[name] ?? 0) > 0);
+        const unit = firstGap ?? null;
+        expect(found).toEqual({ kind: "missing", unit, meters: firstGap === undefined ? all : gaps[firstGap] });
+      } else if (large !== undefined) {
+        expect(found).toEqual({ kind: "too_large", unit: large });
+      } else {
+        const positive = Object.entries(quantities).filter(([, minor]) => minor > 0n);
+        const kept = positive.length === 0 ? Object.entries(quantities) : positive;
+        const expected = Object.fromEntries(kept.map(([unit, minor]) => [unit, Number(minor)]));
+        const free = positive.length === 0 ? { isFree: true } : {};
+        expect(found).toMatchObject({ kind: "priced", quantities: { ...expected, ...free } });
+        expect(Object.keys(found.kind === "priced" ? found.quantities : {}).toSorted()).toEqual(
+          Object.keys({ ...expected, ...free }).toSorted(),
+        );
+      }
+    }),
+    { numRuns: 3_000 },
+  );
+  for (const count of Object.values(seen)) expect(count).toBeGreaterThan(20);
+});
+
+it("unreachableRules names only rules that no event reaches", () => {
+  fc.assert(
+    fc.property(fc.array(rule, { maxLength: 8 }), fc.array(used, { minLength: 1, maxLength: 8 }), (rules, events) => {
+      const unreachable = new Set(unreachableRules(rules).map((one) => one.rule));
+      for (const { event, model, meters } of events) {
         const found = price(rules, usage(event, model, meters));
-        const { quantities, gaps } = modelOf(rules, event, model, meters);
-        seen[found.kind]++;
-        const units = Object.keys({ ...quantities, ...gaps });
-        const firstGap = UNITS.find((unit) => unit in gaps);
-        const large = UNITS.find((unit) => (quantities[unit] ?? 0n) > BigInt(amountMinorMax[unit]));
-        if (units.length === 0 || firstGap !== undefined) {
-          const all = Object.keys(meters).filter((name) => (meters[name] ?? 0) > 0);
-          const unit = firstGap ?? null;
-          expect(found).toEqual({ kind: "missing", unit, meters: firstGap === undefined ? all : gaps[firstGap] });
-        } else if (large !== undefined) {
-          expect(found).toEqual({ kind: "too_large", unit: large });
-        } else {
-          const positive = Object.entries(quantities).filter(([, minor]) => minor > 0n);
-          const kept = positive.length === 0 ? Object.entries(quantities) : positive;
-          const expected = Object.fromEntries(kept.map(([unit, minor]) => [unit, Number(minor)]));
-          const free = positive.length === 0 ? { isFree: true } : {};
-          expect(found).toMatchObject({ kind: "priced", quantities: { ...expected, ...free } });
-          expect(Object.keys(found.kind === "priced" ? found.quantities : {}).toSorted()).toEqual(
-            Object.keys({ ...expected, ...free }).toSorted(),
-          );
-        }
-      }),
-      { numRuns: 3_000 },
-    );
-    for (const count of Object.values(seen)) expect(count).toBeGreaterThan(20);
-  });
+        const reached = found.kind === "priced" ? found.rules.map((one) => one.rule) : [];
+        expect(reached.filter((index) => unreachable.has(index))).toEqual([]);
+      }
+    }),
+    { numRuns: 1_000 },
+  );
 });
 
-describe("unreachableRules", () => {
-  it("names only rules that no event reaches", () => {
-    fc.assert(
-      fc.property(fc.array(rule, { maxLength: 8 }), fc.array(used, { minLength: 1, maxLength: 8 }), (rules, events) => {
-        const unreachable = new Set(unreachableRules(rules).map((one) => one.rule));
-        for (const { event, model, meters } of events) {
-          const found = price(rules, usage(event, model, meters));
-          const reached = found.kind === "priced" ? found.rules.map((one) => one.rule) : [];
-          expect(reached.filter((index) => unreachable.has(index))).toEqual([]);
-        }
-      }),
-      { numRuns: 1_000 },
-    );
-  });
-
-  it.each<[string, PriceRule, PriceRule, boolean]>([
-    ["any event before a named one", { unit: "cents", perEvent: 1 }, { event: "a", unit: "cents", perEvent: 1 }, true],
-    ["a named event before any", { event: "a", unit: "cents", perEvent: 1 }, { unit: "cents", perEvent: 1 }, false],
-    ["another unit", { unit: "count", perEvent: 1 }, { unit: "cents", perEvent: 1 }, false],
-    [
-      "a wider glob",
-      { model: "gpt-5*", unit: "cents", perEvent: 1 },
-      { model: "gpt-5-20*", unit: "cents", perEvent: 1 },
-      true,
-    ],
-    [
-      "a narrower glob",
-      { model: "gpt-5-20*", unit: "cents", perEvent: 1 },
-      { model: "gpt-5*", unit: "cents", perEvent: 1 },
-      false,
-    ],
-    [
-      "`*`, which no event without a model matches",
-      { model: "*", unit: "cents", perEvent: 1 },
-      { unit: "cents", perEvent: 1 },
-      false,
-    ],
-    [
-      "a lower condition",
-      { unit: "cents", perEvent: 1, when: { meters: ["a", "b"], above: 5 } },
-      { unit: "cents", perEvent: 1, when: { meters: ["a"], above: 5 } },
-      true,
-    ],
-    [
-      "a higher condition",
-      { unit: "cents", perEvent: 1, when: { meters: ["a"], above: 6 } },
-      { unit: "cents", perEvent: 1, when: { meters: ["a"], above: 5 } },
-      false,
-    ],
-    [
-      "a condition before none",
-      { unit: "cents", perEvent: 1, when: { meters: ["a"], above: 0 } },
-      { unit: "cents", perEvent: 1 },
-      false,
-    ],
-  ])("judges a rule behind %s", (_, first, second, isUnreachable) => {
-    expect(unreachableRules([first, second])).toEqual(isUnreachable ? [{ rule: 1, coveredBy: 0 }] : []);
-  });
+it.each<[string, PriceRule, PriceRule, boolean]>([
+  ["any event before a named one", { unit: "cents", perEvent: 1 }, { event: "a", unit: "cents", perEvent: 1 }, true],
+  ["a named event before any", { event: "a", unit: "cents", perEvent: 1 }, { unit: "cents", perEvent: 1 }, false],
+  ["another unit", { unit: "count", perEvent: 1 }, { unit: "cents", perEvent: 1 }, false],
+  [
+    "a wider glob",
+    { model: "gpt-5*", unit: "cents", perEvent: 1 },
+    { model: "gpt-5-20*", unit: "cents", perEvent: 1 },
+    true,
+  ],
+  [
+    "a narrower glob",
+    { model: "gpt-5-20*", unit: "cents", perEvent: 1 },
+    { model: "gpt-5*", unit: "cents", perEvent: 1 },
+    false,
+  ],
+  [
+    "`*`, which no event without a model matches",
+    { model: "*", unit: "cents", perEvent: 1 },
+    { unit: "cents", perEvent: 1 },
+    false,
+  ],
+  [
+    "a lower condition",
+    { unit: "cents", perEvent: 1, when: { meters: ["a", "b"], above: 5 } },
+    { unit: "cents", perEvent: 1, when: { meters: ["a"], above: 5 } },
+    true,
+  ],
+  [
+    "a higher condition",
+    { unit: "cents", perEvent: 1, when: { meters: ["a"], above: 6 } },
+    { unit: "cents", perEvent: 1, when: { meters: ["a"], above: 5 } },
+    false,
+  ],
+  [
+    "a condition before none",
+    { unit: "cents", perEvent: 1, when: { meters: ["a"], above: 0 } },
+    { unit: "cents", perEvent: 1 },
+    false,
+  ],
+])("unreachableRules judges a rule behind %s", (_, first, second, isUnreachable) => {
+  expect(unreachableRules([first, second])).toEqual(isUnreachable ? [{ rule: 1, coveredBy: 0 }] : []);
 });
 
-describe("meters and amounts of rules", () => {
-  it.each([
-    ["1", 1_000n],
-    ["0.0001", 1n],
-    ["-0", 0n],
-    ["0.30000000000000004", 300n],
-    ["1e3", 1_000_000n],
-    ["9007199254740992", 9_007_199_254_740_992_000n],
-    ["9007199254740993", null],
-    ["-1", null],
-    ["1e999999999", null],
-    ["NaN", null],
-  ])("reads a meter of %s in thousandths", (text, value) => {
-    expect(meterOf(text)).toBe(value);
-  });
+it.each([
+  ["1", 1_000n],
+  ["0.0001", 1n],
+  ["-0", 0n],
+  ["0.30000000000000004", 300n],
+  ["1e3", 1_000_000n],
+  ["9007199254740992", 9_007_199_254_740_992_000n],
+  ["9007199254740993", null],
+  ["-1", null],
+  ["1e999999999", null],
+  ["NaN", null],
+])("meters and amounts of rules reads a meter of %s in thousandths", (text, value) => {
+  expect(meterOf(text)).toBe(value);
+});
 
-  it.each<[number, readonly [bigint, bigint] | null]>([
-    [0, [0n, 1n]],
-    [1e-12, [1n, 10n ** 12n]],
-    [0.123456789012, [123_456_789_012n, 10n ** 12n]],
-    [1e20, [10n ** 20n, 1n]],
-    [1e-13, null],
-    [1.0000000000001, null],
-    [1234567890123456, null],
-    [-1, null],
-    [Number.NaN, null],
-    [Number.POSITIVE_INFINITY, null],
-  ])("reads an amount of %s of a rule", (number, parts) => {
-    const read = priceAmount(number);
-    expect(read && [read.numerator, read.denominator]).toEqual(parts);
-  });
+it.each<[number, readonly [bigint, bigint] | null]>([
+  [0, [0n, 1n]],
+  [1e-12, [1n, 10n ** 12n]],
+  [0.123456789012, [123_456_789_012n, 10n ** 12n]],
+  [1e20, [10n ** 20n, 1n]],
+  [1e-13, null],
+  [1.0000000000001, null],
+  [1234567890123456, null],
+  [-1, null],
+  [Number.NaN, null],
+  [Number.POSITIVE_INFINITY, null],
+])("meters and amounts of rules reads an amount of %s of a rule", (number, parts) => {
+  const read = priceAmount(number);
+  expect(read && [read.numerator, read.denominator]).toEqual(parts);
+});
 
-  it("has the units of amounts in the order in which gaps are told", () => {
-    expect(UNITS satisfies readonly Unit[]).toEqual(["count", "tokens", "seconds", "cents"]);
-  });
+it("meters and amounts of rules has the units of amounts in the order in which gaps are told", () => {
+  expect(UNITS satisfies readonly Unit[]).toEqual(["count", "tokens", "seconds", "cents"]);
 });

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import {
   type Flaw,
   type VerifiedBalance,
@@ -154,45 +154,42 @@ const planting = fc.record({
   minor: fc.integer({ min: -2_000, max: 2_000 }).filter((minor) => minor !== 0),
 });
 
-describe("the verification of a ledger", () => {
-  it("finds nothing in correct books, with pages of any size", () => {
-    fc.assert(
-      fc.property(rounds, size, room, (moves, pages, characters) => {
-        expect(verify(soundLedger(moves), pages, characters)).toEqual([]);
-      }),
-    );
-  });
+it("the verification of a ledger finds nothing in correct books, with pages of any size", () => {
+  fc.assert(
+    fc.property(rounds, size, room, (moves, pages, characters) => {
+      expect(verify(soundLedger(moves), pages, characters)).toEqual([]);
+    }),
+  );
+});
 
-  it("finds a planted error, and the same errors with pages of any size", () => {
-    fc.assert(
-      fc.property(rounds, size, room, planting, (moves, pages, characters, { kind, at, minor }) => {
+it("the verification of a ledger finds a planted error, and the same errors with pages of any size", () => {
+  fc.assert(
+    fc.property(rounds, size, room, planting, (moves, pages, characters, { kind, at, minor }) => {
+      const books = soundLedger(moves);
+      PLANTINGS[kind]?.(books, at, minor);
+      const whole = flawNames(verify(books, 100));
+      expect(whole).not.toEqual([]);
+      expect(flawNames(verify(books, pages, characters))).toEqual(whole);
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+it("the verification of a ledger finds every balance with a error, in several pages as in one", () => {
+  const flawed = (flaws: readonly Flaw[]) => new Set(flaws.map(({ balanceId }) => balanceId));
+  fc.assert(
+    fc.property(
+      rounds,
+      size,
+      room,
+      fc.array(planting, { minLength: 2, maxLength: 4 }),
+      (moves, pages, characters, plantings) => {
         const books = soundLedger(moves);
-        PLANTINGS[kind]?.(books, at, minor);
-        const whole = flawNames(verify(books, 100));
-        expect(whole).not.toEqual([]);
-        expect(flawNames(verify(books, pages, characters))).toEqual(whole);
-      }),
-      { numRuns: 1_000 },
-    );
-  });
-
-  it("finds every balance with a error, in several pages as in one", () => {
-    const flawed = (flaws: readonly Flaw[]) => new Set(flaws.map(({ balanceId }) => balanceId));
-    fc.assert(
-      fc.property(
-        rounds,
-        size,
-        room,
-        fc.array(planting, { minLength: 2, maxLength: 4 }),
-        (moves, pages, characters, plantings) => {
-          const books = soundLedger(moves);
-          for (const { kind, at, minor } of plantings)
-            if (books.entries.length > 0) PLANTINGS[kind]?.(books, at, minor);
-          const [whole, parts] = [flawed(verify(books, 100)), flawed(verify(books, pages, characters))];
-          expect([...parts]).toEqual(expect.arrayContaining([...whole]));
-        },
-      ),
-      { numRuns: 1_000 },
-    );
-  });
+        for (const { kind, at, minor } of plantings) if (books.entries.length > 0) PLANTINGS[kind]?.(books, at, minor);
+        const [whole, parts] = [flawed(verify(books, 100)), flawed(verify(books, pages, characters))];
+        expect([...parts]).toEqual(expect.arrayContaining([...whole]));
+      },
+    ),
+    { numRuns: 1_000 },
+  );
 });

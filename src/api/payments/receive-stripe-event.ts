@@ -12,14 +12,14 @@ import { mode } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { words } from "../../lib/words.ts";
 import { logIgnored } from "../../payments/log.ts";
-import { hintOf, NO_FACTS } from "../../payments/reasons.ts";
+import { findHint, NO_FACTS } from "../../payments/reasons.ts";
 import {
   checkSignature,
+  createTenantCtx,
   noteRejected,
   type Receiver,
   SignatureRejection,
   selectReceiver,
-  tenantOf,
 } from "../../payments/receiver.ts";
 import { openSecrets, readStoredSetting } from "../../payments/stripe-setting.ts";
 import { handleStripeEvent } from "../../payments/take-event.ts";
@@ -80,7 +80,7 @@ const openReceiver = createMiddleware<WithReceiver>(async (c, next) => {
   if (receiver === undefined) {
     throw new PurserError("not_found", "No application accepts Stripe's events at this URL in this mode.");
   }
-  c.set("ctx", tenantOf(root, appId, mode, receiver));
+  c.set("ctx", createTenantCtx(root, appId, mode, receiver));
   c.set("receiver", receiver);
   await next();
 });
@@ -125,7 +125,9 @@ const logRejected = createMiddleware<AppEnv>(async (c, next) => {
   const isThin = object === "v2.core.event";
   const reason = isThin ? "thin_event" : error.param === "livemode" ? "livemode" : "shape";
   const hint =
-    reason === "shape" ? `The event differs from what Stripe sends: ${error.message}` : hintOf(reason, type, NO_FACTS);
+    reason === "shape"
+      ? `The event differs from what Stripe sends: ${error.message}`
+      : findHint(reason, type, NO_FACTS);
   const objectId = data?.object.id ?? related?.id ?? null;
   const asked = { pack: null, user: null };
   await logIgnored(c.var.ctx, { eventId, type, reason, objectId, asked, hint, paymentKey: null });

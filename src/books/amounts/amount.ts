@@ -128,7 +128,7 @@ function roundedUp(max: bigint, digits: string, shift: number): bigint | null {
 }
 
 /** Returns a number of 0 or more as a fraction, exactly its shortest decimal. Null for others. */
-export function fractionOf(amount: number): Fraction | null {
+export function toFraction(amount: number): Fraction | null {
   const decimal = readDecimal(String(amount));
   if (decimal === null || (decimal.isNegative && decimal.digits !== "")) return null;
   const { digits, exponent } = decimal;
@@ -143,7 +143,7 @@ const PRICE_DECIMALS = 12;
 export function priceAmount(amount: number): Fraction | null {
   const decimal = readDecimal(String(amount));
   const isFine = decimal !== null && decimal.digits.length <= SIGNIFICANT_DIGITS && decimal.exponent >= -PRICE_DECIMALS;
-  return isFine || amount === 0 ? fractionOf(amount) : null;
+  return isFine || amount === 0 ? toFraction(amount) : null;
 }
 
 /** Divides two positive numbers and rounds up. */

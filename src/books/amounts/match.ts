@@ -52,7 +52,7 @@ function fallbacks(part: string): number[] {
 }
 
 /** Returns `text.indexOf(part, from)` in linear time. The built-in search may take the product of the lengths. */
-function searchOf(part: string): (text: string, from: number) => number {
+function createSearch(part: string): (text: string, from: number) => number {
   // The built-in search for one character takes linear time, and needs no table.
   if (part.length <= 1) return (text, from) => text.indexOf(part, from);
   const table = fallbacks(part);
@@ -71,10 +71,10 @@ export function globTest(glob: string): (name: string) => boolean {
   const [first = "", ...parts] = glob.split("*");
   const last = parts.pop();
   if (last === undefined) return (name) => name === glob;
-  let inner: { readonly length: number; readonly search: ReturnType<typeof searchOf> }[] | null = null;
+  let inner: { readonly length: number; readonly search: ReturnType<typeof createSearch> }[] | null = null;
   return (name) => {
     if (!name.startsWith(first)) return false;
-    inner ??= parts.map((part) => ({ length: part.length, search: searchOf(part) }));
+    inner ??= parts.map((part) => ({ length: part.length, search: createSearch(part) }));
     let position = first.length;
     for (const { length, search } of inner) {
       const found = search(name, position);

@@ -130,8 +130,8 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
           ofParts: share?.of ?? null,
           entries: due.length,
         }),
-        ...insertClawbacks(account, clawbacksOf(due), { kind: "refund", note: reason }),
-        ...insertRefundOwed(account, clawbacksOf(due)),
+        ...insertClawbacks(account, planClawbacks(due), { kind: "refund", note: reason }),
+        ...insertRefundOwed(account, planClawbacks(due)),
       ],
       returning: selectTaken(ctx, { userId }, { externalRef, refundRef }),
       audit: {
@@ -227,7 +227,7 @@ function planRefundDue(
   return due;
 }
 
-function clawbacksOf(due: readonly DueShare<IssuedRow>[]): Clawback[] {
+function planClawbacks(due: readonly DueShare<IssuedRow>[]): Clawback[] {
   return due.map(({ balance, dueMinor, revokes }) => ({ balanceId: balance.id, dueMinor, revokes }));
 }
 

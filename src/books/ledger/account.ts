@@ -81,14 +81,14 @@ export function accountQuery<Values, Built extends StatementSource>(
     query((value: ValueOf<Values & OfUser>) => build(value, account(value)));
   const statements: { [Kind in keyof typeof accountOf]?: ReturnType<typeof queryBy> } = {};
   return (ctx, user, values) => {
-    const [kind, name] = identifierOf(user);
+    const [kind, name] = identifyAccount(user);
     // The values of the query together with those of the account are all values of the statement.
     statements[kind] ??= queryBy(accountOf[kind]);
     return statements[kind]({ ...values, environmentId: ctx.environment.id, user: name } as Values & OfUser);
   };
 }
 
-function identifierOf(user: User): [kind: keyof typeof accountOf, name: string | number] {
+function identifyAccount(user: User): [kind: keyof typeof accountOf, name: string | number] {
   if ("userId" in user) return ["userId", user.userId];
   if ("reservationId" in user) return ["reservationId", user.reservationId];
   if ("recurringId" in user) return ["recurringId", user.recurringId];

@@ -85,7 +85,7 @@ const orderOf = ({ id, priority, grantedAtMs, expiresAtMs, matches }: PayingRow)
 });
 
 /** Returns a balance's status at a time, to the millisecond (C11). */
-export function statusOf(
+export function computeStatus(
   row: Pick<BalanceRow, "revokedAtMs" | "expiresAtMs" | "remainingMinor">,
   nowMs: number,
 ): BalanceStatus {
@@ -113,7 +113,7 @@ export function presentBalance(row: PresentedRow, nowMs: number) {
     initial: fromMinor(row.unit, row.initialMinor),
     grantedAt: iso(row.grantedAtMs),
     expiresAt: presentExpiry(row.expiresAtMs),
-    status: statusOf(row, nowMs),
+    status: computeStatus(row, nowMs),
     matches: [...matches],
     priority: row.priority,
   };

@@ -80,7 +80,7 @@ export async function commit(
     : alertWrites(ctx, account, [...dueChanges, ...ownChanges], settledNumbers);
   const settling = writesOfSettlements(account, own);
   const leading = [
-    guardOf({ ...values, settingsSnapshot, seq: account.lastSeq }, isOld),
+    buildGuard({ ...values, settingsSnapshot, seq: account.lastSeq }, isOld),
     ...(await personGuards(ctx, tombstoneSecretsIn(settingsSnapshot), [userId, ...members])),
     ...dueWrites(ctx, account),
     ...(dueAlerts?.statements ?? []),
@@ -179,7 +179,10 @@ function countDue(ctx: TenantCtx, { periods, nowMs, settled }: AccountAtRead): v
  * Returns the statement that aborts the batch if the account or its environment has changed since it was read. For a user's first
  * write, this statement also creates the account.
  */
-function guardOf(values: WriteContext & { settingsSnapshot: string | null; seq: number }, isOld: boolean): Statement {
+function buildGuard(
+  values: WriteContext & { settingsSnapshot: string | null; seq: number },
+  isOld: boolean,
+): Statement {
   if (values.accountId === null) return createAccount(values);
   return isOld ? guardAccount(values) : guardSettingsSnapshot(values);
 }

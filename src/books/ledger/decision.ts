@@ -121,7 +121,7 @@ const MARK_LENGTH = 2;
 const MARKS = 62 ** MARK_LENGTH;
 
 /** A short hash of the JSON of one field (FNV-1a), so that a conflict can name the fields that differ (U12). Nothing depends on it. */
-function markOf(text: string): string {
+function fingerprintPart(text: string): string {
   let hash = 0x811c9dc5;
   for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
   return toBase62((hash >>> 0) % MARKS).padStart(MARK_LENGTH, "0");
@@ -147,7 +147,7 @@ export async function fingerprintRequest<Input extends object>(
   const request = `[${[...kind.map(quoted), `{${members.join()}}`].join()}]`;
   const fingerprint = (await sha256(request)).slice(0, REQUEST_LENGTH);
   const writeId = ctx.newId("").slice(0, WRITE_ID_LENGTH);
-  const marks = fields.map((field) => markOf(texts.get(field) ?? "")).join("");
+  const marks = fields.map((field) => fingerprintPart(texts.get(field) ?? "")).join("");
   return { hash: fingerprint, fields, stored: fingerprint + writeId + marks };
 }
 
@@ -160,7 +160,7 @@ const textOf = (value: unknown): string => (value === undefined ? "" : canonical
 
 /** The fingerprint of an event that charges an expired reservation (U15). No client sent it. */
 export function fingerprintCharge(charge: { readonly [Field in (typeof committedFields)[number]]?: unknown }): string {
-  return ".".repeat(MARKS_FROM) + committedFields.map((field) => markOf(textOf(charge[field]))).join("");
+  return ".".repeat(MARKS_FROM) + committedFields.map((field) => fingerprintPart(textOf(charge[field]))).join("");
 }
 
 /** Returns whether a stored fingerprint belongs to this write (whose response was lost), to an equal request, or to another request. */
@@ -169,14 +169,17 @@ export function compareFingerprint(stored: string, fingerprint: RequestFingerpri
   return stored.startsWith(fingerprint.hash) ? "replay" : "other";
 }
 
-const marksOf = (stored: string): readonly string[] => stored.slice(MARKS_FROM).match(/../g) ?? [];
+const fingerprintParts = (stored: string): readonly string[] => stored.slice(MARKS_FROM).match(/../g) ?? [];
 
 /** Returns the common fields in which two requests differ. */
 function differingFields(stored: string, fingerprint: RequestFingerprint): readonly string[] {
   const { fields } = fingerprint;
-  const common = Math.min(marksOf(stored).length, fields.length);
+  const common = Math.min(fingerprintParts(stored).length, fields.length);
   if (common === 0) return [];
-  const [first, second] = [marksOf(stored).slice(-common), marksOf(fingerprint.stored).slice(-common)];
+  const [first, second] = [
+    fingerprintParts(stored).slice(-common),
+    fingerprintParts(fingerprint.stored).slice(-common),
+  ];
   return fields.slice(-common).filter((_, index) => first[index] !== second[index]);
 }
 

@@ -25,7 +25,7 @@ import { isSinceSettled } from "./owed.ts";
 import { memberNumberOf } from "./payer-members.ts";
 
 /** Returns SQL for the seq of a message's last entry. `m.value` is the message. */
-function seqOf(value: ValueOf<WriteContext>): SQL {
+function selectSeq(value: ValueOf<WriteContext>): SQL {
   const account = accountOfWrite(value);
   const { accountId, seq, eventSeq, reservationNumber, kind } = creditLedger;
   const ofGrant = sql`(
@@ -139,7 +139,7 @@ const insertLedgerMessages = insertMessagesOf<WriteContext & { messages: string 
         WHEN m.value ->> 'isEntry' THEN ${dataOfEntry(account)}
         WHEN m.value ->> 'reached' IS NOT NULL THEN ${dataOfReachedLimit(value)}
         ELSE m.value -> 'data'
-      END, '$.seq', iif(m.value ->> 'reached' IS NULL, ${seqOf(value)}, ${lastSeqOf(account)})))`;
+      END, '$.seq', iif(m.value ->> 'reached' IS NULL, ${selectSeq(value)}, ${lastSeqOf(account)})))`;
   },
   (value) => sql`(m.value ->> 'mustMove' IS NULL OR ${hasMoved(accountOfWrite(value))})
     AND (m.value ->> 'reached' IS NULL OR ${hasReached(value)})`,

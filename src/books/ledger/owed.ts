@@ -11,7 +11,7 @@ import { eachLeg, storedLeg } from "./stored-legs.ts";
 type OwedPayments = WriteContext & { payments: string };
 
 /** Returns SQL for the rest of each paid amount, `paid.left_over`: not more than the holds that were open at its refund still have. */
-function restsOf(value: ValueOf<OwedPayments>): SQL {
+function selectRests(value: ValueOf<OwedPayments>): SQL {
   const { accountId, balanceId, seq, owedMinor } = refundOwed;
   const held = sql`(
     SELECT ${storedLeg.grantSeq} AS balance, ${reservations.createdAtSeq} AS since, ${storedLeg.minor} AS minor
@@ -35,7 +35,7 @@ const deletePaid = query((value: ValueOf<OwedPayments>) => {
   return drizzle
     .delete(refundOwed)
     .where(
-      sql`(${accountId}, ${balanceId}, ${seq}) IN (SELECT account, balance, place FROM ${restsOf(value)} WHERE left_over <= 0)`,
+      sql`(${accountId}, ${balanceId}, ${seq}) IN (SELECT account, balance, place FROM ${selectRests(value)} WHERE left_over <= 0)`,
     );
 });
 
@@ -43,7 +43,7 @@ const lowerPaid = query((value: ValueOf<OwedPayments>) =>
   drizzle
     .update(refundOwed)
     .set({ owedMinor: sql`paid.left_over` })
-    .from(restsOf(value))
+    .from(selectRests(value))
     .where(
       sql`${refundOwed.accountId} = paid.account AND ${refundOwed.balanceId} = paid.balance AND ${refundOwed.seq} = paid.place
         AND paid.left_over < paid.before`,

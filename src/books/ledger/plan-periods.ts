@@ -216,7 +216,7 @@ export function planPeriods(
     periods.push({ recurringId: row.id, atMs, grant });
   }
   const changes = [...progress].flatMap(([row, progressOfRow]) =>
-    periodChangeOf(row, progressOfRow, duePeriods(row, nowMs).lastN),
+    planPeriodChange(row, progressOfRow, duePeriods(row, nowMs).lastN),
   );
   const refused = () => planPeriods(environment, recurring, { nowMs, quota, isWhole, isFull: true });
   return { periods, changes, newlyCounted, nextMs, refused };
@@ -231,7 +231,7 @@ function grantOrCode(grant: () => NewBalances): NewBalances | string {
   }
 }
 
-function periodChangeOf(row: Recurring, { counted, nextN, rejection }: Progress, lastN: number): RecurringChange[] {
+function planPeriodChange(row: Recurring, { counted, nextN, rejection }: Progress, lastN: number): RecurringChange[] {
   const { ordinal, id, state, utcOffsetMs } = row;
   const before = { state, lastN: row.lastN };
   const common = { ordinal, id, before, utcOffsetMs, countedBalances: counted, reason: null };

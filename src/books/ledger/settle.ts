@@ -90,7 +90,7 @@ export function settleHold(
   const paying = payments.flatMap(({ balanceId, seq, minor }): NewEntry[] => {
     return minor === 0 ? [] : [{ balanceId, deltaMinor: -minor, reservationNumber, repeatsSeq: seq, isRevoked: 0 }];
   });
-  return { hold, ending, payments, entries: [...returnsOf(hold, ending), ...taken, ...debits, ...paying] };
+  return { hold, ending, payments, entries: [...planReturns(hold, ending), ...taken, ...debits, ...paying] };
 }
 
 /**
@@ -103,10 +103,10 @@ export function settle(rows: readonly PayingRow[], due: readonly DueHold[]): Set
   const balances = byId(rows);
   return due.map((hold) => {
     const { charge, id } = hold;
-    applyTo(balances, returnsOf(hold));
+    applyTo(balances, planReturns(hold));
     const charged = charge === null ? null : chargeHold([...balances.values()], hold, charge);
     const legs = charged?.payment.legs ?? [];
-    const debits = legs.map(({ balance, amountMinor }) => debitOf(balance.id, amountMinor, id));
+    const debits = legs.map(({ balance, amountMinor }) => planDebit(balance.id, amountMinor, id));
     const ending = charged === null ? DUE : { ...CHARGED, eventId: id };
     const settlement = settleHold(hold, ending, debits, paid);
     applyTo(balances, settlement.entries.slice(hold.legs.length));
@@ -118,7 +118,7 @@ const DUE = { state: "expired", isDue: true } as const;
 const CHARGED = { state: "committed", isDue: true } as const;
 
 /** Returns the entry of a usage event's debit. */
-export const debitOf = (balanceId: string, amountMinor: number, eventId: string): NewEntry => ({
+export const planDebit = (balanceId: string, amountMinor: number, eventId: string): NewEntry => ({
   balanceId,
   deltaMinor: -amountMinor,
   kind: "usage",
@@ -126,7 +126,10 @@ export const debitOf = (balanceId: string, amountMinor: number, eventId: string)
 });
 
 /** Returns the entries by which a hold comes back. */
-function returnsOf({ reservationNumber, legs, revocations }: Hold, { state }: Pick<Ending, "state"> = DUE): NewEntry[] {
+function planReturns(
+  { reservationNumber, legs, revocations }: Hold,
+  { state }: Pick<Ending, "state"> = DUE,
+): NewEntry[] {
   const revoked = new Set(revocations.map(({ balanceId }) => balanceId));
   return legs.map(({ balanceId, amountMinor }) => ({
     balanceId,
@@ -166,7 +169,7 @@ function paymentsOfOwed({ owed, legs }: Hold, debits: readonly BalanceChange[], 
 
 /** Returns the balances that can pay for the commit of a hold, in its order (`payersOfHold`). */
 export function payersOfCommit(balances: readonly PayingRow[], hold: Hold, nowMs: number): SpendableBalance[] {
-  return payersOfHold(apply(balances, returnsOf(hold)), hold, nowMs);
+  return payersOfHold(apply(balances, planReturns(hold)), hold, nowMs);
 }
 
 /** Returns the due holds that are only returned, whose counts towards usage limits end (Q3). A charge keeps the counts of its hold. */

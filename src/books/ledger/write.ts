@@ -137,7 +137,7 @@ async function decideAndSend<const Reads extends readonly Statement[], Answer>(
     return { answer: decision.answer };
   }
   try {
-    const before = stateBeforeOf(ctx, verb, account);
+    const before = findStateBefore(ctx, verb, account);
     const rows = await commit(ctx, account, { decision, before, isOld });
     return { answer: decision.answer(rows) };
   } catch (error) {
@@ -158,7 +158,7 @@ async function decideAndSend<const Reads extends readonly Statement[], Answer>(
 const NO_KNOWN_MEMBERS: ReadonlySet<string> = new Set();
 
 /** Returns the account's state before the batch. Null when it is too incomplete to be remembered. */
-function stateBeforeOf(
+function findStateBefore(
   ctx: TenantCtx,
   verb: Pick<UserWrite<readonly Statement[], unknown>, "user" | "balances">,
   account: AccountAtRead,

@@ -27,7 +27,7 @@ export interface UsageLimit {
 }
 
 /** Returns the limits from the text of an environment's settings snapshot, oldest first. For equal texts it returns the same objects. */
-export function limitsOf(settingsSnapshot: string | null): readonly UsageLimit[] {
+export function parseLimits(settingsSnapshot: string | null): readonly UsageLimit[] {
   // Only `syncLimits` writes this part.
   return (readSettingsSnapshot(settingsSnapshot).limits ?? []) as readonly UsageLimit[];
 }
@@ -136,7 +136,7 @@ export function rejectingLimits(state: LimitsAtRead, usage: UsageOfMember) {
  * exceed an amount, for the exceeded limit that resets last (Q4).
  */
 export function countUsage(account: AccountAtRead, usage: UsageOfMember, isEnforced: boolean): readonly NewCount[] {
-  const limits = limitsOf(account.settingsSnapshot);
+  const limits = parseLimits(account.settingsSnapshot);
   if (limits.length === 0) return [];
   const state = { ...account, limits, due: returnedHolds(account.settled) };
   const counts = countForLimits(state, usage, isEnforced);

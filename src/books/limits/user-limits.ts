@@ -9,7 +9,7 @@ import { replay, writeAll } from "../ledger/decision.ts";
 import { memberOfUsage, memberOfWrite } from "../ledger/payer-members.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { writeForUser } from "../ledger/write.ts";
-import { limitsOf, returnedMinor, type UsageLimit } from "./count-usage.ts";
+import { parseLimits, returnedMinor, type UsageLimit } from "./count-usage.ts";
 import { readAmount, unknownLimit } from "./limits.ts";
 import { presentUserLimit, type UserLimitOutput } from "./read-user-limits.ts";
 
@@ -53,7 +53,7 @@ const upsertAmount = query((value: ValueOf<WriteContext & Override>) => {
 });
 
 function requireLimitOf({ settingsSnapshot }: AccountAtRead, limitId: string): UsageLimit {
-  const limit = limitsOf(settingsSnapshot).find(({ id }) => id === limitId);
+  const limit = parseLimits(settingsSnapshot).find(({ id }) => id === limitId);
   if (limit === undefined) throw unknownLimit();
   return limit;
 }

@@ -195,7 +195,7 @@ export async function setPrices(admin: AdminCtx, appId: string, input: NewPriceL
     requireVersion(ifVersion, newest?.version ?? 0);
     if (effectiveAtMs < nowMs)
       throw invalid("effectiveAt", "must not be in the past: a version prices what comes later");
-    warnOf(admin, input, effectiveAtMs === nowMs && scheduled !== undefined);
+    warnOfUnreachable(admin, input, effectiveAtMs === nowMs && scheduled !== undefined);
     const isSame = newest?.rules === rules && newest.costs === costs && newest.note === note;
     const isSameTime =
       input.effectiveAt === undefined ? newest?.version === inForce?.version : newest?.effectiveAtMs === effectiveAtMs;
@@ -224,7 +224,7 @@ function requireVersion(ifVersion: number | undefined, version: number): void {
   });
 }
 
-function warnOf(admin: AdminCtx, { rules }: NewPriceList, isReplacedLater: boolean): void {
+function warnOfUnreachable(admin: AdminCtx, { rules }: NewPriceList, isReplacedLater: boolean): void {
   if (unreachableRules(rules).length > 0) warn(admin, "price_rule_unreachable");
   if (isReplacedLater) warn(admin, "prices_scheduled");
 }

@@ -3,10 +3,10 @@ import {
   amountMinorMax,
   ceilDivide,
   type Fraction,
-  fractionOf,
   METER_MINOR_A_UNIT,
   MINOR_A_UNIT,
   type Quantities,
+  toFraction,
   UNITS,
   type Unit,
   ZERO,
@@ -98,13 +98,13 @@ function isAbove({ meters: names, above }: NonNullable<CostRule["when"]>, meters
 }
 
 /** Numbers of rules are checked when a version is made. */
-const exactly = (amount: number | undefined): Fraction => fractionOf(amount ?? 0) ?? ZERO;
+const exactly = (amount: number | undefined): Fraction => toFraction(amount ?? 0) ?? ZERO;
 
 /**
  * Returns what an event costs by a list of rules. Of each unit the first rule that matches gives the quantity, rounded up once to a
  * step. A quantity of 0 is left out unless all are 0: the event is free (PR3, PR4). Pure.
  */
-export function priceOf(rules: PreparedPrices, usage: MeteredUsage): Price {
+export function priceUsage(rules: PreparedPrices, usage: MeteredUsage): Price {
   const found = UNITS.flatMap((unit) => {
     const first = rules[unit].find(({ matches }) => matches(usage));
     return first === undefined ? [] : [{ unit, ...first }];
@@ -115,7 +115,7 @@ export function priceOf(rules: PreparedPrices, usage: MeteredUsage): Price {
   for (const { unit, rule } of found) {
     const meters = unpricedMeters(rule, usage);
     if (meters.length > 0) return { kind: "missing", unit, meters };
-    const minor = quantityOf(unit, rule, usage.meters);
+    const minor = calculateQuantity(unit, rule, usage.meters);
     if (minor === null) tooLarge ??= unit;
     else quantities[unit] = minor;
   }
@@ -133,10 +133,10 @@ function withoutZeros(quantities: { readonly [U in Unit]?: Minor }): Quantities 
  * Returns what an event costs the operator, in minor units of cents, by the first rule that matches. Null where none matches, the rule does
  * not name a meter that was used, or the cost is above the largest amount (PR8). Pure.
  */
-export function costOf(costs: PreparedCosts, usage: MeteredUsage): Minor | null {
+export function costUsage(costs: PreparedCosts, usage: MeteredUsage): Minor | null {
   const first = costs.find(({ matches }) => matches(usage));
   if (first === undefined || unpricedMeters(first.rule, usage).length > 0) return null;
-  return quantityOf("cents", first.rule, usage.meters);
+  return calculateQuantity("cents", first.rule, usage.meters);
 }
 
 const usedMeters = ({ meters }: MeteredUsage): string[] =>
@@ -147,7 +147,7 @@ const unpricedMeters = ({ per }: CostRule, usage: MeteredUsage): string[] =>
   per === undefined ? [] : usedMeters(usage).filter((name) => !Object.hasOwn(per, name));
 
 /** Returns the exact sum of a rule in minor units of a unit, rounded up once. Null above the unit's largest amount. */
-function quantityOf(unit: Unit, { perEvent, per = {} }: CostRule, meters: Meters): Minor | null {
+function calculateQuantity(unit: Unit, { perEvent, per = {} }: CostRule, meters: Meters): Minor | null {
   let { numerator, denominator } = exactly(perEvent);
   for (const [name, price] of Object.entries(per)) {
     const { amount, units } = typeof price === "number" ? { amount: price, units: 1 } : price;

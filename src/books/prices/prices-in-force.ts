@@ -8,13 +8,13 @@ import { isUnstated } from "../amounts/given-quantities.ts";
 import { meterThousandths, type SentMeters } from "../amounts/meters.ts";
 import {
   type CostRule,
-  costOf,
+  costUsage,
   type MeteredUsage,
   type Price,
   type PriceRule,
   prepareCosts,
   preparePrices,
-  priceOf,
+  priceUsage,
 } from "./price.ts";
 import {
   inForceBy,
@@ -240,14 +240,14 @@ export class Prices {
     }
     const metered: MeteredUsage = { event, model, meters: meterThousandths(meters) };
     const version = base === null ? null : this.#read(base);
-    const price = version === null ? noPriceFor(metered) : priceOf(version.rules, metered);
+    const price = version === null ? noPriceFor(metered) : priceUsage(version.rules, metered);
     if (price.kind !== "missing" || !mayHaveLater) return priced(usage, meters, metered, version, price);
     const key = JSON.stringify([base, event, model, meters]);
     const found = this.#repaired.get(key);
     if (found === undefined) throw new PricesUnread({ repairs: [{ base, usage: metered, key }] });
     if (found === null) throw priceNotFound(usage, price);
     const later = this.#read(found);
-    return priced(usage, meters, metered, later, priceOf(later.rules, metered));
+    return priced(usage, meters, metered, later, priceUsage(later.rules, metered));
   }
 
   #read(version: number): PriceVersion {
@@ -288,7 +288,7 @@ export class Prices {
       for (const row of rows) {
         if (open.length === 0) break;
         const rules = preparePrices(JSON.parse(row.rules) as PriceRule[]);
-        const isPriced = ({ usage }: Repair) => priceOf(rules, usage).kind !== "missing";
+        const isPriced = ({ usage }: Repair) => priceUsage(rules, usage).kind !== "missing";
         for (const { key } of open.filter(isPriced)) this.#repaired.set(key, row.version);
         open = open.filter(({ key }) => !this.#repaired.has(key));
         last = row;
@@ -318,7 +318,7 @@ function priced(
   const { quantities, rules } = price;
   return {
     ...{ quantities, meters, priceVersion: version.version, rules },
-    costMinor: costOf(version.costs, metered),
+    costMinor: costUsage(version.costs, metered),
   };
 }
 

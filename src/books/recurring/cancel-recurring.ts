@@ -113,7 +113,7 @@ async function cancelInOneBatch(ctx: TenantCtx, recurringId: string, { at, reaso
         ...insertClawbacks(account, clawbacks, { kind: "revoke", note: reason ?? null }),
       ];
       return writeAll(
-        [...changeRecurring([{ ...changeOf(row, after), accountId: account.accountId, finalN }]), ...revokes],
+        [...changeRecurring([{ ...planCancel(row, after), accountId: account.accountId, finalN }]), ...revokes],
         () => answer(after),
         {
           audit: { action: "recurring.cancelled", target: recurringId, details: { at } },
@@ -138,7 +138,7 @@ function clawbacksOfAll(
   }));
 }
 
-function changeOf(
+function planCancel(
   before: StoredRecurring,
   { ordinal, id, lastN, state, reason, nextAtMs, utcOffsetMs, countedBalances }: StoredRecurring,
 ): RecurringChange {
@@ -206,7 +206,7 @@ export async function resumeRecurring(
       sent = after;
       return writeAll(
         [
-          ...changeRecurring([{ ...changeOf(row, after), accountId: account.accountId, finalN: null }]),
+          ...changeRecurring([{ ...planCancel(row, after), accountId: account.accountId, finalN: null }]),
           ...countBalances(ctx, plan.newlyCounted),
           ...insertPeriods(account, plan.periods).map((insert) =>
             changingCredits(insert, { entries: 0, raises: true }),

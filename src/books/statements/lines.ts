@@ -80,7 +80,10 @@ const isOfHold = (cause: string): boolean => cause === "hold" || cause === "hold
  * Returns the lines of some balances for a month, computed backwards from their current amounts: changes after the month are
  * subtracted. `opening` and `closing` count balances that had not expired at that moment, including their held amounts. Pure.
  */
-export function monthLinesOf(current: readonly CurrentAmounts[], changes: readonly MonthChange[]): readonly Line[] {
+export function computeMonthLines(
+  current: readonly CurrentAmounts[],
+  changes: readonly MonthChange[],
+): readonly Line[] {
   const lines = new Map<string, Line>();
   const amountsOf = ({ unit, packId }: BalanceGroup): LineAmounts => {
     const key = `${unit} ${packId}`;

@@ -35,7 +35,7 @@ import { isOpen } from "../ledger/hold.ts";
 import { isBalanceOfEntry, lastSeqOf } from "../ledger/insert-entries.ts";
 import { eachLeg, isBalanceOfLeg, storedLeg } from "../ledger/stored-legs.ts";
 import { back, walkBack } from "../ledger/walk-back.ts";
-import { addAmounts, type Line, monthLinesOf, readAmounts, storedAmounts } from "./lines.ts";
+import { addAmounts, computeMonthLines, type Line, readAmounts, storedAmounts } from "./lines.ts";
 
 const STATEMENTS_PART = "statements_not_made";
 /** How many accounts a page has, of all environments, in the order of their ids. An account keeps its id if its name changes. */
@@ -213,7 +213,7 @@ async function addStatementPage(root: CronCtx, statement: RunningStatement, afte
     ]);
     return null;
   }
-  const added = monthLinesOf(
+  const added = computeMonthLines(
     [
       ...remaining.map((row) => ({ ...row, remaining: minorOfSum(row), held: 0n })),
       ...held.map((row) => ({ ...row, remaining: 0n, held: minorOfSum(row) })),

@@ -3,7 +3,7 @@ import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { UnitAmounts } from "../amounts/amount.ts";
-import { amountsOf, readUsageGroups } from "./totals.ts";
+import { presentAmounts, readUsageGroups } from "./totals.ts";
 
 export interface MembersInput {
   readonly userId: string;
@@ -52,7 +52,7 @@ export async function listMembers(ctx: TenantCtx, input: MembersInput): Promise<
   const last = page.length < later.length ? page.at(-1) : undefined;
   return {
     members: page.map(({ memberId, events, used, debited, lastMs }) => ({
-      ...{ memberId, events, quantities: amountsOf(used), debited: amountsOf(debited) },
+      ...{ memberId, events, quantities: presentAmounts(used), debited: presentAmounts(debited) },
       lastUsedAt: iso(lastMs),
     })),
     nextCursor: last === undefined ? null : encodeTextCursor(last.memberId, scope),

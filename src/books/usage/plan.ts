@@ -9,7 +9,7 @@ import { fromMinor, presentQuantities, type Quantities, type Unit, type UnitAmou
 import { areMetersRounded, impliesCount, isRounded, withImplied } from "../amounts/given-quantities.ts";
 import { type MatchRule, ruleInWords, rulesCover } from "../amounts/match.ts";
 import { type MeterAmounts, metersJson, presentMeters, type SentMeters } from "../amounts/meters.ts";
-import { inSpendingOrder, type PayingRow, type SpendableBalance, statusOf } from "../ledger/balance.ts";
+import { computeStatus, inSpendingOrder, type PayingRow, type SpendableBalance } from "../ledger/balance.ts";
 import { burnDown, LEGS_MAX, spendingOrder, type Usage } from "../ledger/burn-down.ts";
 import { counterKey } from "../ledger/counters.ts";
 import type { Debit, PlannedPayment } from "../ledger/debits.ts";
@@ -281,7 +281,7 @@ function whySkipped(
   usage: Usage,
   nowMs: number,
 ): PlanOutput["skipped"][number]["reason"] {
-  const status = statusOf(row, nowMs);
+  const status = computeStatus(row, nowMs);
   if (status !== "active") return status;
   if (!rulesCover(rules, usage.event, usage.model)) return "no_match";
   return (usage.quantities[row.unit] ?? 0) === 0 ? "wrong_unit" : "not_needed";

@@ -6,7 +6,7 @@ import { DAY_MS } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { exactAmount, UNITS, type Unit } from "../amounts/amount.ts";
 import { meterThousandths, readSentMeters } from "../amounts/meters.ts";
-import { type PriceRule, preparePrices, priceOf } from "../prices/price.ts";
+import { type PriceRule, preparePrices, priceUsage } from "../prices/price.ts";
 
 /** This file prices the latest real events by another list, for who is about to change prices. It changes nothing. */
 
@@ -103,7 +103,7 @@ export async function previewList(ctx: TenantCtx, rules: readonly PriceRule[]): 
     if (row.meters === null) continue;
     const { event, model } = row;
     const meters = meterThousandths(readSentMeters(row.meters));
-    const price = priceOf(prices, { event, model: model ?? undefined, meters });
+    const price = priceUsage(prices, { event, model: model ?? undefined, meters });
     if (price.kind !== "priced") {
       const missing = price.kind === "missing" ? price.meters : [];
       const key = JSON.stringify([event, model, missing]);

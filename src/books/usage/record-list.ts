@@ -149,7 +149,7 @@ async function fingerprintEvents(ctx: TenantCtx, elements: readonly ListElement[
 
 const eventIdsOf = (events: readonly ListedEvent[]): string[] => events.map(({ input }) => input.eventId);
 
-const inputsOf = (events: readonly ListedEvent[]) => events.map(({ input }) => input);
+const readInputs = (events: readonly ListedEvent[]) => events.map(({ input }) => input);
 
 type PartsRead = ReturnType<typeof readParts>;
 /** How the events of a part are written. */
@@ -164,10 +164,10 @@ type InTurn = <Answer>(write: () => Promise<Answer>) => Promise<Answer>;
 
 function readParts(ctx: TenantCtx, parts: readonly Part[], prices: Prices) {
   const events = parts.flatMap((part) => part.events);
-  const users = parts.map(({ userId, events }) => ({ userId, memberIds: membersOfInputs(inputsOf(events)) }));
+  const users = parts.map(({ userId, events }) => ({ userId, memberIds: membersOfInputs(readInputs(events)) }));
   return readTogether(ctx, users, [
     selectEvents(ctx, eventIdsOf(events)),
-    ...prices.select(inputsOf(events), ctx.now()),
+    ...prices.select(readInputs(events), ctx.now()),
   ] as const);
 }
 
@@ -202,14 +202,14 @@ async function writePart(
   const writeWith = (prices: Prices) =>
     writeForUser(ctx, {
       user: { userId },
-      members: membersOfInputs(inputsOf(events)),
+      members: membersOfInputs(readInputs(events)),
       readBefore:
         together === undefined || account === undefined
           ? undefined
           : { account: asOfNow(ctx, account), found: together.found },
-      read: (nowMs) => [selectEvents(ctx, eventIdsOf(events)), ...prices.select(inputsOf(events), nowMs)] as const,
+      read: (nowMs) => [selectEvents(ctx, eventIdsOf(events)), ...prices.select(readInputs(events), nowMs)] as const,
       balances: (nowMs) => selectPayingBalances(ctx, { userId }, { nowMs }),
-      recall: ({ settingsSnapshot }) => (prices.canRecall(settingsSnapshot, inputsOf(events)) ? [[]] : null),
+      recall: ({ settingsSnapshot }) => (prices.canRecall(settingsSnapshot, readInputs(events)) ? [[]] : null),
       decide: ([stored, listed], account) => {
         prices.take(listed);
         return decideEvents(ctx, account, {

@@ -93,7 +93,7 @@ const debitedCents = (debits: string): number =>
   readStoredLegs(debits).reduce((sum, { unit, minor }) => (unit === "cents" ? sum + minor : sum), 0);
 
 /** Returns the sums of a page's events by some columns, as JSON: lists in the order of these columns, `SUMS` and meters. */
-function pageSumsOf(events: readonly Event[], columns: readonly (keyof SumKey)[]): string {
+function sumPage(events: readonly Event[], columns: readonly (keyof SumKey)[]): string {
   const sums = new Map<
     string,
     { readonly key: (string | number)[]; readonly sums: number[]; meters: DayMeters | null }
@@ -145,8 +145,8 @@ function movedMarks(events: readonly Event[]): number[][] {
 async function sumEvents(db: Db, events: readonly Event[]): Promise<void> {
   await batch(db, [
     moveMarks({ marks: JSON.stringify(movedMarks(events)) }),
-    addDaySums({ sums: pageSumsOf(events, DAY_COLUMNS) }),
-    addTotals({ sums: pageSumsOf(events, TOTAL_COLUMNS) }),
+    addDaySums({ sums: sumPage(events, DAY_COLUMNS) }),
+    addTotals({ sums: sumPage(events, TOTAL_COLUMNS) }),
   ]);
 }
 

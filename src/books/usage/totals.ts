@@ -251,7 +251,7 @@ const compare = (a: string | null, b: string | null): number =>
   a === b ? 0 : a === null || (b !== null && a < b) ? -1 : 1;
 
 /** Returns sums by unit as the API returns them: only those above 0, with all their digits. */
-export const amountsOf = (sums: ReadonlyMap<Unit, bigint>): { [U in Unit]?: number } =>
+export const presentAmounts = (sums: ReadonlyMap<Unit, bigint>): { [U in Unit]?: number } =>
   Object.fromEntries(
     [...sums].filter(([, minor]) => minor > 0n).map(([unit, minor]) => [unit, exactAmount(unit, minor)]),
   );
@@ -269,7 +269,11 @@ export async function readUsageTotals(ctx: TenantCtx, input: TotalsInput): Promi
     const groups = await readUsageGroups(ctx, { ...input, by: ["event"], isGrouped: false });
     return {
       totals: groups.flatMap(({ event, used }) =>
-        Object.entries(amountsOf(used)).map(([unit, amount]) => ({ event: event ?? "", unit: unit as Unit, amount })),
+        Object.entries(presentAmounts(used)).map(([unit, amount]) => ({
+          event: event ?? "",
+          unit: unit as Unit,
+          amount,
+        })),
       ),
     };
   }
@@ -283,8 +287,8 @@ export async function readUsageTotals(ctx: TenantCtx, input: TotalsInput): Promi
       ...(by.includes("model") ? { model } : {}),
       ...(by.includes("member") ? { memberId } : {}),
       events,
-      quantities: amountsOf(used),
-      debited: amountsOf(debited),
+      quantities: presentAmounts(used),
+      debited: presentAmounts(debited),
       meters: presentMeterSums(meters),
     })),
   };

@@ -9,7 +9,7 @@ import { iso } from "../../lib/time.ts";
 import type { SystemCtx } from "../../runtime.ts";
 import { carriedSums, exactAmount, minorOfSum, type Unit } from "../amounts/amount.ts";
 import { presentMeterSums } from "./meter-sums.ts";
-import { amountsOf } from "./totals.ts";
+import { presentAmounts } from "./totals.ts";
 
 // U18 and the dashboard read the cron's day sums by this file: by user from `usage_days`, and of all users together from
 // `usage_totals`, which has the same sums in fewer rows.
@@ -57,7 +57,7 @@ const minorOfSums = (row: QuantitySums): ReadonlyMap<Unit, bigint> =>
   ]);
 
 /** Returns the quantities as the API returns them. */
-export const quantitiesOf = (row: QuantitySums) => amountsOf(minorOfSums(row));
+export const quantitiesOf = (row: QuantitySums) => presentAmounts(minorOfSums(row));
 
 /** The sums of a group of events (U18). */
 export interface UsageSums {
@@ -85,7 +85,7 @@ export function addToSums(sums: UsageSums, row: Sums): void {
 
 /** Returns the sums of a group as the API returns them. */
 export const presentSums = ({ events, minor, meters, costMinor, withoutCost }: UsageSums) => ({
-  ...{ events, quantities: amountsOf(minor), meters: presentMeterSums(meters) },
+  ...{ events, quantities: presentAmounts(minor), meters: presentMeterSums(meters) },
   cost: withoutCost === events ? null : exactAmount("cents", costMinor),
   withoutCost,
 });

@@ -34,7 +34,7 @@ import type { Hold } from "../ledger/hold.ts";
 import { usageRecorded } from "../ledger/messages.ts";
 import { memberOfWrite } from "../ledger/payer-members.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
-import { debitOf, settleHold } from "../ledger/settle.ts";
+import { planDebit, settleHold } from "../ledger/settle.ts";
 import { debitsField } from "../ledger/stored-legs.ts";
 import type { PricedUsage } from "../prices/prices-in-force.ts";
 import { quantitiesField } from "./describe-events.ts";
@@ -164,7 +164,7 @@ export function writeEvent(
   { before = [], settles, sums }: EventContext = {},
 ): Decision<Outcome<EventOutput>> {
   const { eventId, payment } = event;
-  const debits = payment.legs.map(({ balance, amountMinor }) => debitOf(balance.id, amountMinor, eventId));
+  const debits = payment.legs.map(({ balance, amountMinor }) => planDebit(balance.id, amountMinor, eventId));
   const settlement = settles === undefined ? undefined : settleHold(settles, { state: "committed", eventId }, debits);
   const entries = settlement?.entries ?? debits;
   const { largePropertiesWrites, returning } = insertEvent(writing, event, fingerprint, sumsAtDebits(entries, sums));

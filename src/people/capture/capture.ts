@@ -6,7 +6,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import { changesProperties } from "../id-properties.ts";
 import { type EventSize, findLimitAhead } from "../limits/analytics-limits.ts";
 import { isCounted } from "../limits/daily-limits.ts";
-import { recordBytesOf, storedBytesOf } from "../limits/stored-bytes.ts";
+import { estimateRecordBytes, estimateStoredBytes } from "../limits/stored-bytes.ts";
 import { eventKey } from "../plan-people.ts";
 import { CaptureBudget } from "./capture-budget.ts";
 import { type ClientEvents, keyBesideEvents } from "./client-events.ts";
@@ -14,9 +14,9 @@ import { dropAll, type StoredEvents } from "./dropped-events.ts";
 import {
   type Arrival,
   type CapturedEvent,
+  countPeopleChanges,
   foreignEvent,
   idsNamedBy,
-  peopleChangesOf,
   type ReadEvent,
   readEvent,
 } from "./event.ts";
@@ -40,7 +40,7 @@ const PART_CHARACTERS_MAX = 512 * 1024;
 /** The characters of an event without its properties, at most about. */
 const EVENT_CHARACTERS = 500;
 
-function arrivalOf(ctx: TenantCtx, sentAtMs: number | null): Arrival {
+function readArrival(ctx: TenantCtx, sentAtMs: number | null): Arrival {
   const isForeign = (text: string | null) => {
     const named = readKey(text ?? "")?.environment;
     return named !== undefined && (named.appId !== ctx.environment.appId || named.mode !== ctx.environment.mode);
@@ -61,7 +61,7 @@ function arrivalOf(ctx: TenantCtx, sentAtMs: number | null): Arrival {
 export async function capture(ctx: TenantCtx, { body, sentAtMs }: CaptureRequest): Promise<CaptureOutput> {
   const refused: NonNullable<CaptureOutput["refused"]> = [];
   let isLimited = false;
-  await storeInParts(ctx, body, arrivalOf(ctx, sentAtMs), undefined, (read, index, { drops }) => {
+  await storeInParts(ctx, body, readArrival(ctx, sentAtMs), undefined, (read, index, { drops }) => {
     if ("refused" in read) refused.push({ index, ...read.refused });
     isLimited ||= drops.size > 0;
   });
@@ -83,8 +83,8 @@ export async function capture(ctx: TenantCtx, { body, sentAtMs }: CaptureRequest
 export async function captureV1(ctx: TenantCtx, request: V1Request): Promise<CaptureV1Output> {
   const { body, uuids, sentAtMs, added } = request;
   const results: [string, CaptureResult][] = [];
-  await storeInParts(ctx, body, arrivalOf(ctx, sentAtMs), added, (read, index, stored) => {
-    results.push([uuids[index] ?? "", resultOf(read, stored)]);
+  await storeInParts(ctx, body, readArrival(ctx, sentAtMs), added, (read, index, stored) => {
+    results.push([uuids[index] ?? "", presentResult(read, stored)]);
   });
   // If two events have one UUID, the first is stored, and its result is returned.
   return { results: Object.fromEntries(results.toReversed()) };
@@ -97,11 +97,11 @@ const BYTES_ADDED_PER_EVENT = 2_000;
 /**
  * Returns the most bytes that an event can add, without its id's record. It adds fewer if some of its data is stored already.
  */
-function sizeOf(captured: CapturedEvent): EventSize {
+function measureEvent(captured: CapturedEvent): EventSize {
   const { uuid, distinctId, link, properties } = captured;
-  const claimed = link === null ? 0 : recordBytesOf(link.otherId);
+  const claimed = link === null ? 0 : estimateRecordBytes(link.otherId);
   const changed = changesProperties(captured) ? utf8Length(captured.changes() ?? properties) : 0;
-  return [uuid, storedBytesOf(captured) + claimed + changed, distinctId];
+  return [uuid, estimateStoredBytes(captured) + claimed + changed, distinctId];
 }
 
 /** The most distinct ids that a request with a publishable or relay key names (L1). */
@@ -109,7 +109,7 @@ const REQUEST_IDS_MAX = 1_000;
 /** The most bytes of the ids that a request names, where an id counts each time. Each is sent to D1 several times. */
 const REQUEST_ID_BYTES_MAX = 1024 * 1024;
 
-/** The most changes to people that a request with a publishable or relay key asks for, as `peopleChangesOf` counts them (L1). */
+/** The most changes to people that a request with a publishable or relay key asks for, as `countPeopleChanges` counts them (L1). */
 const REQUEST_CHANGES_MAX = 20_000;
 
 /** Throws `payload_too_large` when the events name too many ids or change too much. Clients then send half as many events at a time. */
@@ -121,7 +121,7 @@ function assertModest(ctx: TenantCtx, { events }: ClientEvents): void {
       idBytes += utf8Length(id);
       ids.add(id);
     }
-    changes += peopleChangesOf(event);
+    changes += countPeopleChanges(event);
     if (idBytes > REQUEST_ID_BYTES_MAX)
       throw tooMuch(`The ids of a request have at most ${REQUEST_ID_BYTES_MAX} bytes`);
     if (!isCounted(ctx)) continue;
@@ -157,7 +157,7 @@ async function storeInParts(
     const sizes = () =>
       events.flatMap((event): EventSize[] => {
         const read = readEvent(event, arrival, added);
-        return "captured" in read ? [sizeOf(read.captured)] : [];
+        return "captured" in read ? [measureEvent(read.captured)] : [];
       });
     const ahead = await findLimitAhead(ctx, {
       events: events.length,
@@ -189,7 +189,7 @@ async function storeInParts(
 
 type CaptureResult = CaptureV1Output["results"][string];
 
-function resultOf(event: ReadEvent, { warnings, drops }: StoredEvents): CaptureResult {
+function presentResult(event: ReadEvent, { warnings, drops }: StoredEvents): CaptureResult {
   if ("refused" in event) return { result: "drop", details: `${event.refused.param} ${event.refused.message}` };
   const key = eventKey(event.captured);
   const limit = drops.get(key);

@@ -1,7 +1,7 @@
 import { invalid, PurserError } from "../../errors.ts";
 import { jsonAdvice } from "../../http/json-body.ts";
 import { textOfUtf8 } from "../../lib/encoding.ts";
-import { isJsonObject, type JsonObject, jsonSizeOf, mayRoundNumbers, ownValue, parseJson } from "../../lib/json.ts";
+import { isJsonObject, type JsonObject, mayRoundNumbers, measureJson, ownValue, parseJson } from "../../lib/json.ts";
 import { keyOf } from "./event-members.ts";
 
 /** The events of a body of PostHog's clients, which are not read yet. */
@@ -25,7 +25,7 @@ const ESCAPES_MAX = 1_000_000;
  * `payload_too_large` when it has so many values that it would take too much time and memory.
  */
 export function parseEvents(bytes: Uint8Array): ClientEvents {
-  const { values, escapes } = jsonSizeOf(bytes);
+  const { values, escapes } = measureJson(bytes);
   if (values > VALUES_MAX) throw tooManyParts("members of objects and elements of lists", VALUES_MAX);
   if (escapes > ESCAPES_MAX) throw tooManyParts("escapes in strings", ESCAPES_MAX);
   const text = textOfUtf8(bytes);
@@ -40,14 +40,14 @@ export function parseEvents(bytes: Uint8Array): ClientEvents {
     throw new PurserError("invalid_request", jsonAdvice(text, cause), { param: "body", cause });
   }
   const envelope = isJsonObject(value) ? value : null;
-  return { envelope, events: eventsOf(value), characters: text.length };
+  return { envelope, events: readSentEvents(value), characters: text.length };
 }
 
 export const notUtf8 = (): PurserError => invalid("body", "The body is not valid UTF-8.");
 const tooManyParts = (things: string, most: number): PurserError =>
   new PurserError("payload_too_large", `A request may have at most ${most} ${things}. Send fewer events at a time.`);
 
-function eventsOf(value: unknown): readonly unknown[] {
+function readSentEvents(value: unknown): readonly unknown[] {
   if (Array.isArray(value)) return value;
   if (!isJsonObject(value)) return [];
   if (!Object.hasOwn(value, "batch")) return [value];

@@ -21,7 +21,7 @@ export const allDropped = (events: readonly CapturedEvent[], reason: DropReason)
   new Map(events.map((event) => [eventKey(event), reason]));
 
 /** Returns the events that were dropped because their ids exceed a limit, by `eventKey`. */
-export function dropsOf(
+export function planDrops(
   events: readonly CapturedEvent[],
   overLimit: ReadonlyMap<string, AnalyticsLimit>,
 ): ReadonlyMap<string, AnalyticsLimit> {

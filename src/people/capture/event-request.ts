@@ -18,11 +18,11 @@ export function readCaptureRequest(body: ClientEvents, sentAtQuery: string | und
   assertEvents(body);
   const queryTimeMs =
     sentAtQuery !== undefined && /^\d{1,15}$/.test(sentAtQuery) ? numericTime(Number(sentAtQuery)) : null;
-  return { body, sentAtMs: sentAtOf(body, queryTimeMs) };
+  return { body, sentAtMs: readSentAt(body, queryTimeMs) };
 }
 
 /** Returns the client's time when it sent the request: `sent_at` of the body, otherwise `fallbackMs`. */
-function sentAtOf({ envelope }: ClientEvents, fallbackMs: number | null): number | null {
+function readSentAt({ envelope }: ClientEvents, fallbackMs: number | null): number | null {
   const sentAt = envelope === null ? undefined : ownValue(envelope, "sent_at");
   return typeof sentAt === "string" ? parseClientTime(sentAt) : (numericTime(numberValue(sentAt)) ?? fallbackMs);
 }
@@ -90,11 +90,11 @@ function addedBy(headers: V1Headers): AddedProperties {
       ["$session_id", firstPresent(event, "session_id")],
       ["$window_id", firstPresent(event, "window_id")],
       ["$product_tour_id", firstPresent(options, "product_tour_id")],
-      ...FLAGS.map(([option, property]) => [property, flagOf(ownValue(options, option))] as const),
+      ...FLAGS.map(([option, property]) => [property, readFlag(ownValue(options, option))] as const),
     ];
     return { ...ofHeaders, ...Object.fromEntries(sent.filter(([, value]) => value !== undefined)) };
   };
 }
 
-const flagOf = (value: unknown): boolean | undefined =>
+const readFlag = (value: unknown): boolean | undefined =>
   BOOLEANS.get(typeof value === "string" ? value.trim().toLowerCase() : value);

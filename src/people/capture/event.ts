@@ -180,7 +180,7 @@ const EVENT_CHANGES = 10;
  * Returns how many changes to people an event asks for (L1): one for each name that it sets or unsets, and
  * ten for each `$set`, `$set_once`, `$unset` and link.
  */
-export function peopleChangesOf(event: unknown): number {
+export function countPeopleChanges(event: unknown): number {
   if (!isJsonObject(event)) return 0;
   const name = ownValue(event, "event");
   let changes = name === "$identify" || name === "$create_alias" ? EVENT_CHANGES : 0;

@@ -28,11 +28,11 @@ import {
   withoutPeople,
 } from "../plan-people.ts";
 import type { CaptureBudget } from "./capture-budget.ts";
-import { allDropped, dropsOf, type StoredEvents } from "./dropped-events.ts";
+import { allDropped, planDrops, type StoredEvents } from "./dropped-events.ts";
 import type { CapturedEvent } from "./event.ts";
 import { readStoredEvents } from "./read-stored-events.ts";
 import { idsMentioned, idsWritten, nothingErased, type Remaining, withoutErased } from "./without-erased.ts";
-import { type EventBatch, erasedIdsOf, writeEvents } from "./write-events.ts";
+import { type EventBatch, findErasedIds, writeEvents } from "./write-events.ts";
 
 /** The most links that a batch plans, because planning a link reads stored ids, which may be long. */
 const LINKS_MAX = 1_000;
@@ -207,7 +207,7 @@ async function storeSome(
     return allStored(count);
   }
   const planned = planPeople(remaining.toStore(newEvents), stored, isVerified);
-  const overLimit = idsOverLimit(uses, newEvents, [...planned.ids, ...erasedIdsOf(newEvents, remaining)]);
+  const overLimit = idsOverLimit(uses, newEvents, [...planned.ids, ...findErasedIds(newEvents, remaining)]);
   const eventsToStore = newEvents.filter(({ distinctId }) => !overLimit.has(distinctId));
   const change = overLimit.size === 0 ? planned : planPeople(remaining.toStore(eventsToStore), stored, isVerified);
   budget.rewrite(ctx, change);
@@ -222,7 +222,7 @@ async function storeSome(
     countActivity(ctx.environment, "rejected_claim", nowMs, "", change.rejectedClaims);
   }
   rememberPeople(ctx, change.settled, nowMs);
-  return { ...allStored(count), drops: dropsOf(newEvents, overLimit) };
+  return { ...allStored(count), drops: planDrops(newEvents, overLimit) };
 }
 
 /** Returns the events of ids with a verified mark, which have the rest of the day's limits for themselves (L3). */

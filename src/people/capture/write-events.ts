@@ -4,7 +4,7 @@ import { asInteger, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import { analyticsEvents, distinctIds } from "../../db/schema.ts";
 import { batch, type Statement } from "../../db/sql.ts";
 import { warn } from "../../http/warnings.ts";
-import { jsonChunksOf, jsonListOf } from "../../lib/json.ts";
+import { chunkJson, writeJsonList } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { dayCounts } from "../limits/count.ts";
 import { spaceGuards } from "../limits/guard-space.ts";
@@ -53,7 +53,7 @@ export async function writeEvents(
     ...dayCounts(
       ctx,
       change.ids,
-      { events, ...remaining, erasedIds: erasedIdsOf(events, remaining) },
+      { events, ...remaining, erasedIds: findErasedIds(events, remaining) },
       dayMs,
       isShareFull,
     ),
@@ -68,7 +68,7 @@ export async function writeEvents(
  * Returns the records that the events of blocked ids would write if the ids had never been seen, so that what they set counts for the
  * day (E4).
  */
-export function erasedIdsOf(events: readonly CapturedEvent[], { erased }: Remaining): PeopleChange["ids"] {
+export function findErasedIds(events: readonly CapturedEvent[], { erased }: Remaining): PeopleChange["ids"] {
   const ofErased = erased.size === 0 ? [] : events.filter(({ distinctId }) => erased.get(distinctId)?.blocks === true);
   if (ofErased.length === 0) return [];
   return planPeople(ofErased, noStoredPeople, false).ids.filter(({ distinctId }) => erased.has(distinctId));
@@ -118,9 +118,9 @@ function eventWrites(ctx: TenantCtx, events: readonly CapturedEvent[], nowMs: nu
   const isVerified = Number(ctx.caller.kind === "secret");
   // The properties are JSON inside of JSON, because a text would need an escape for each of its quotes.
   const rows = events.map(({ uuid, event, distinctId, timestampMs, properties }) =>
-    jsonListOf([uuid, event, distinctId, timestampMs], properties),
+    writeJsonList([uuid, event, distinctId, timestampMs], properties),
   );
-  return jsonChunksOf(rows).map((chunk) =>
+  return chunkJson(rows).map((chunk) =>
     insertEvents({ environmentId: ctx.environment.id, events: chunk, nowMs, aheadMs, isVerified }),
   );
 }

@@ -10,7 +10,13 @@ import type { TenantCtx } from "../../runtime.ts";
 import { isSharedId } from "../claims.ts";
 import { isUserBy } from "../user-marks.ts";
 import { type AnalyticsLimit, dayOf, isCounted, parseAnalyticsLimits } from "./daily-limits.ts";
-import { type CountedEvent, recordBytes, recordBytesOf, storedBytes, storedBytesOf } from "./stored-bytes.ts";
+import {
+  type CountedEvent,
+  estimateRecordBytes,
+  estimateStoredBytes,
+  recordBytes,
+  storedBytes,
+} from "./stored-bytes.ts";
 
 /** An id whose record a batch writes, and how many bytes of its properties the batch writes. */
 export interface RecordedId {
@@ -73,7 +79,7 @@ function erasedUses({ events, erased, erasedIds }: ArrivingEvents): ErasedUse[] 
     const { hash, blocks } = erased.get(event.distinctId) ?? { hash: "", blocks: false };
     if (!blocks) continue;
     const [, count, bytes] = uses.get(hash) ?? [hash, 0, propertiesBytes.get(event.distinctId) ?? 0];
-    uses.set(hash, [hash, count + 1, bytes + storedBytesOf(event), recordBytesOf(event.distinctId)]);
+    uses.set(hash, [hash, count + 1, bytes + estimateStoredBytes(event), estimateRecordBytes(event.distinctId)]);
   }
   return [...uses.values()];
 }
@@ -203,7 +209,7 @@ export function idsOverLimit(
   const added = new Map<string, { events: number; bytes: number }>();
   for (const event of events) {
     const before = added.get(event.distinctId) ?? { events: 0, bytes: 0 };
-    added.set(event.distinctId, { events: before.events + 1, bytes: before.bytes + storedBytesOf(event) });
+    added.set(event.distinctId, { events: before.events + 1, bytes: before.bytes + estimateStoredBytes(event) });
   }
   const addedProperties = new Map(ids.map((id) => [id.distinctId, id.writtenPropertiesBytes]));
   const limits = parseAnalyticsLimits(uses[0]?.limits ?? null);
@@ -211,7 +217,7 @@ export function idsOverLimit(
   for (const use of uses) {
     const addedByEvents = added.get(use.distinctId);
     if (addedByEvents === undefined || isSharedId(use.distinctId)) continue;
-    const record = use.isNew ? recordBytesOf(use.distinctId) : 0;
+    const record = use.isNew ? estimateRecordBytes(use.distinctId) : 0;
     const bytes = use.bytes + addedByEvents.bytes + record + (addedProperties.get(use.distinctId) ?? 0);
     if (use.events + addedByEvents.events > limits.eventsADayOfOneId)
       overLimit.set(use.distinctId, "eventsADayOfOneId");

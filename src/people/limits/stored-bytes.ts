@@ -8,11 +8,11 @@ export const EVENT_BYTES = 400;
 const RECORD_BYTES = 600;
 
 /** Returns the stored bytes of an event. Its id counts twice, because an index has it too. */
-export const storedBytesOf = ({ distinctId, event, properties }: CountedEvent): number =>
+export const estimateStoredBytes = ({ distinctId, event, properties }: CountedEvent): number =>
   EVENT_BYTES + 2 * utf8Length(distinctId) + utf8Length(event) + utf8Length(properties);
 
 /** Returns the bytes of an id's record. */
-export const recordBytesOf = (distinctId: string): number => RECORD_BYTES + 3 * utf8Length(distinctId);
+export const estimateRecordBytes = (distinctId: string): number => RECORD_BYTES + 3 * utf8Length(distinctId);
 
 /** SQL: the stored bytes of a row of `analyticsEvents`. */
 export const storedBytes = () => {

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { APPS } from "../../support/paths.ts";
 import { bound, Clock, startIsolate } from "../../support/world.ts";
 
@@ -40,69 +40,67 @@ function deployment(bindings: Partial<Env> = {}) {
   return { clock, isolate };
 }
 
-describe("wrong admin tokens", () => {
-  it("are limited to ten a minute from one address, on the API and the dashboard together, and then the right token is rejected too", async () => {
-    const { clock, isolate } = deployment();
-    const { api, signIn } = isolate();
-    for (let tries = 0; tries < 5; tries++) {
-      expect(await api(`wrong ${tries}`.replace(" ", "-"), "192.0.2.1")).toBe(401);
-      expect(await signIn(`wrong ${tries}`, "192.0.2.1")).toBe(401);
-    }
-    for (const ask of [api, signIn]) {
-      expect(await ask("wrong", "192.0.2.1")).toBe(429);
-      expect(await ask(env.ADMIN_TOKEN, "192.0.2.1")).toBe(429);
-    }
-    expect(await api(env.ADMIN_TOKEN, "192.0.2.2")).toBe(200);
-    clock.advance(60_000);
-    expect(await api(env.ADMIN_TOKEN, "192.0.2.1")).toBe(200);
-  });
+it("wrong admin tokens are limited to ten a minute from one address, on the API and the dashboard together, and then the right token is rejected too", async () => {
+  const { clock, isolate } = deployment();
+  const { api, signIn } = isolate();
+  for (let tries = 0; tries < 5; tries++) {
+    expect(await api(`wrong ${tries}`.replace(" ", "-"), "192.0.2.1")).toBe(401);
+    expect(await signIn(`wrong ${tries}`, "192.0.2.1")).toBe(401);
+  }
+  for (const ask of [api, signIn]) {
+    expect(await ask("wrong", "192.0.2.1")).toBe(429);
+    expect(await ask(env.ADMIN_TOKEN, "192.0.2.1")).toBe(429);
+  }
+  expect(await api(env.ADMIN_TOKEN, "192.0.2.2")).toBe(200);
+  clock.advance(60_000);
+  expect(await api(env.ADMIN_TOKEN, "192.0.2.1")).toBe(200);
+});
 
-  it("are counted across all isolates if the platform's rate limiter is bound", async () => {
-    const { isolate } = deployment();
-    const statuses: number[] = [];
-    for (let tries = 0; tries < 30; tries++) statuses.push(await isolate().api("wrong", "192.0.2.3"));
-    expect(statuses.filter((status) => status === 401)).toHaveLength(10);
-    expect(statuses.slice(10)).toEqual(Array(20).fill(429));
-  });
+it("wrong admin tokens are counted across all isolates if the platform's rate limiter is bound", async () => {
+  const { isolate } = deployment();
+  const statuses: number[] = [];
+  for (let tries = 0; tries < 30; tries++) statuses.push(await isolate().api("wrong", "192.0.2.3"));
+  expect(statuses.filter((status) => status === 401)).toHaveLength(10);
+  expect(statuses.slice(10)).toEqual(Array(20).fill(429));
+});
 
-  it("are counted in each isolate if the platform's rate limiter is not bound", async () => {
-    const { isolate } = deployment({ ADMIN_TRIES: undefined as unknown as RateLimit });
-    const { api } = isolate();
-    for (let tries = 0; tries < 10; tries++) expect(await api("wrong", "192.0.2.4")).toBe(401);
-    expect(await api("wrong", "192.0.2.4")).toBe(429);
-  });
+it("wrong admin tokens are counted in each isolate if the platform's rate limiter is not bound", async () => {
+  const { isolate } = deployment({ ADMIN_TRIES: undefined as unknown as RateLimit });
+  const { api } = isolate();
+  for (let tries = 0; tries < 10; tries++) expect(await api("wrong", "192.0.2.4")).toBe(401);
+  expect(await api("wrong", "192.0.2.4")).toBe(429);
+});
 
-  it("are limited to ten even if a hundred arrive concurrently, while the right token always passes", async () => {
-    const { isolate } = deployment({ ADMIN_TRIES: undefined as unknown as RateLimit });
-    const { api } = isolate();
-    const guesses = await Promise.all(Array.from({ length: 100 }, (_, n) => api(`wrong-${n}`, "192.0.2.6")));
-    expect(guesses.filter((status) => status === 401)).toHaveLength(10);
-    expect(guesses.filter((status) => status === 429)).toHaveLength(90);
-    const { api: fresh } = isolate();
-    const owner = await Promise.all(Array.from({ length: 100 }, () => fresh(env.ADMIN_TOKEN, "192.0.2.6")));
-    expect(new Set(owner)).toEqual(new Set([200]));
-  });
+it("wrong admin tokens are limited to ten even if a hundred arrive concurrently, while the right token always passes", async () => {
+  const { isolate } = deployment({ ADMIN_TRIES: undefined as unknown as RateLimit });
+  const { api } = isolate();
+  const guesses = await Promise.all(Array.from({ length: 100 }, (_, n) => api(`wrong-${n}`, "192.0.2.6")));
+  expect(guesses.filter((status) => status === 401)).toHaveLength(10);
+  expect(guesses.filter((status) => status === 429)).toHaveLength(90);
+  const { api: fresh } = isolate();
+  const owner = await Promise.all(Array.from({ length: 100 }, () => fresh(env.ADMIN_TOKEN, "192.0.2.6")));
+  expect(new Set(owner)).toEqual(new Set([200]));
+});
 
-  it("are the only ones counted: requests with the right token are not limited", async () => {
-    const { isolate } = deployment();
-    const { api } = isolate();
-    for (let tries = 0; tries < 40; tries++) expect(await api(env.ADMIN_TOKEN, "192.0.2.5")).toBe(200);
-    expect(await api("wrong", "192.0.2.5")).toBe(401);
-  });
+it("wrong admin tokens are the only ones counted: requests with the right token are not limited", async () => {
+  const { isolate } = deployment();
+  const { api } = isolate();
+  for (let tries = 0; tries < 40; tries++) expect(await api(env.ADMIN_TOKEN, "192.0.2.5")).toBe(200);
+  expect(await api("wrong", "192.0.2.5")).toBe(401);
+});
 
-  it("count as from one address if callers can choose the address header", async () => {
-    const { isolate } = deployment({ BEHIND_CLOUDFLARE: "false" });
-    const { api, signIn } = isolate();
-    for (let tries = 0; tries < 10; tries++) expect(await api("wrong", `192.0.2.${tries}`)).toBe(401);
-    expect(await api("wrong", "203.0.113.1")).toBe(429);
-    expect(await signIn("wrong", "203.0.113.2")).toBe(429);
-  });
+it("wrong admin tokens count as from one address if callers can choose the address header", async () => {
+  const { isolate } = deployment({ BEHIND_CLOUDFLARE: "false" });
+  const { api, signIn } = isolate();
+  for (let tries = 0; tries < 10; tries++) expect(await api("wrong", `192.0.2.${tries}`)).toBe(401);
+  expect(await api("wrong", "203.0.113.1")).toBe(429);
+  expect(await signIn("wrong", "203.0.113.2")).toBe(429);
+});
 
-  it("count together for all addresses of one IPv6 /64 network", async () => {
-    const { isolate } = deployment();
-    const { api } = isolate();
-    for (let tries = 0; tries < 10; tries++) expect(await api("wrong", `2001:db8:1:2::${tries}`)).toBe(401);
-    expect(await api("wrong", "2001:0db8:0001:0002:aaaa::1")).toBe(429);
-    expect(await api("wrong", "2001:db8:1:3::1")).toBe(401);
-  });
+it("wrong admin tokens count together for all addresses of one IPv6 /64 network", async () => {
+  const { isolate } = deployment();
+  const { api } = isolate();
+  for (let tries = 0; tries < 10; tries++) expect(await api("wrong", `2001:db8:1:2::${tries}`)).toBe(401);
+  expect(await api("wrong", "2001:0db8:0001:0002:aaaa::1")).toBe(429);
+  expect(await api("wrong", "2001:db8:1:3::1")).toBe(401);
 });

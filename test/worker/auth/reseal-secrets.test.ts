@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { describe, expect, it, vi } from "vitest";
+import { expect, it, vi } from "vitest";
 import { resealSecrets } from "../../../src/auth/secrets.ts";
 import { systemCtx } from "../../../src/auth/system-ctx.ts";
 import { scheduled } from "../../../src/cron.ts";
@@ -71,77 +71,75 @@ async function world() {
 const marksOf = (texts: readonly string[]) =>
   new Set(texts.flatMap((text) => text.match(/(?<![\w-])v1\.[\w-]{8}/g) ?? []));
 
-describe("after SETTINGS_SECRET was rotated, the cron", () => {
-  it("seals every stored secret again, so that all open without the previous secret", async () => {
-    const { app, clock, stored, list } = await world();
-    const info = vi.spyOn(console, "info").mockReturnValue();
-    const before = await stored();
-    expect(before).toHaveLength(4);
-    expectError(await list({ SETTINGS_SECRET: NEXT }), "secrets_unavailable");
-    await scheduled(bound(ROTATED), { isolate: {}, now: clock.now, newId: randomId });
-    const after = await stored();
-    const [[old], [now]] = [[...marksOf(before)], [...marksOf(after)]];
-    expect([marksOf(before).size, marksOf(after).size, old === now]).toEqual([1, 1, false]);
-    const line = { level: "info", code: "secrets_sealed_anew", database: home(), count: 4, isDone: true };
-    expect(info.mock.calls.map(([text]) => JSON.parse(String(text)))).toEqual([line]);
-    expect((await list({ SETTINGS_SECRET: NEXT })).status).toBe(200);
-    // The fields beside a secret are unchanged.
-    const setting = JSON.parse(after[1] ?? "");
-    expect(setting).toMatchObject({ currency: "usd", prices: [], secrets: [{ hint: expect.any(String) }, {}] });
-    expect(after[0]).toBe(await storedSettingOf({ appId: app.appId, mode: "live" }, END_USER_SETTING, NEXT));
-  });
-
-  it("works in pages, does nothing once all secrets are sealed anew, and sends no query without a previous secret", async () => {
-    const { stored, run } = await world();
-    vi.spyOn(console, "info").mockReturnValue();
-    for (let left = 4; left > 0; left--) {
-      expect(marksOf(await stored()).size).toBe(left === 4 ? 1 : 2);
-      expect(await run(ROTATED, 1)).toEqual([]);
-    }
-    const resealed = await stored();
-    expect(marksOf(resealed).size).toBe(1);
-    expect(await run()).toEqual([]);
-    expect(await stored()).toEqual(resealed);
-    const { d1, spent } = countingD1(env.DB);
-    await run({ DB: d1 });
-    // A previous secret that equals the current one counts as none.
-    await run({ DB: d1, SETTINGS_SECRET_PREVIOUS: env.SETTINGS_SECRET });
-    expect(spent().roundTrips).toBe(0);
-  });
-
-  it("skips secrets that change meanwhile or cannot be opened, and seals the rest", async () => {
-    const { app, admin, stored, run } = await world();
-    vi.spyOn(console, "info").mockReturnValue();
-    const other = { ...END_USER_SETTING, secret: "another-secret-of-32-bytes-or-more!" };
-    let trips = 0;
-    const d1 = hookedD1(env.DB, async () => {
-      if (++trips === 2) await admin("PUT", "end-user-auth", { mode: "live", setting: other }, ROTATED);
-    });
-    // A text that was sealed for another environment cannot be opened here.
-    const strange = await storedSettingOf({ appId: "app_other", mode: "live" }, END_USER_SETTING);
-    await env.DB.prepare("UPDATE environments SET end_user_auth = ? WHERE id = ?")
-      .bind(strange, app.environments.test.id)
-      .run();
-    const failures = await run({ ...ROTATED, DB: d1 });
-    expect(failures).toMatchObject([{ code: "secrets_unavailable" }]);
-    const texts = await stored();
-    expect(marksOf(texts).size).toBe(1);
-    expect(texts[0]).toBe(await storedSettingOf({ appId: app.appId, mode: "live" }, other, NEXT));
-  });
-
-  it.each(FAULTS.flatMap((fault) => [1, 2].map((at) => ({ fault, at }))))(
-    "seals every secret, in this run or the next, even if a trip fails: $fault at trip $at",
-    async (plan) => {
-      const { stored, run, list } = await world();
-      vi.spyOn(console, "info").mockReturnValue();
-      vi.spyOn(scheduler, "wait").mockResolvedValue();
-      const faulty = faultyD1(env.DB);
-      faulty.plan(plan);
-      await run({ ...ROTATED, DB: faulty.d1 });
-      faulty.plan(null);
-      expect(await run()).toEqual([]);
-      expect(marksOf(await stored()).size).toBe(1);
-      expect((await list({ SETTINGS_SECRET: NEXT })).status).toBe(200);
-    },
-  );
+it("after SETTINGS_SECRET was rotated, the cron seals every stored secret again, so that all open without the previous secret", async () => {
+  const { app, clock, stored, list } = await world();
+  const info = vi.spyOn(console, "info").mockReturnValue();
+  const before = await stored();
+  expect(before).toHaveLength(4);
+  expectError(await list({ SETTINGS_SECRET: NEXT }), "secrets_unavailable");
+  await scheduled(bound(ROTATED), { isolate: {}, now: clock.now, newId: randomId });
+  const after = await stored();
+  const [[old], [now]] = [[...marksOf(before)], [...marksOf(after)]];
+  expect([marksOf(before).size, marksOf(after).size, old === now]).toEqual([1, 1, false]);
+  const line = { level: "info", code: "secrets_sealed_anew", database: home(), count: 4, isDone: true };
+  expect(info.mock.calls.map(([text]) => JSON.parse(String(text)))).toEqual([line]);
+  expect((await list({ SETTINGS_SECRET: NEXT })).status).toBe(200);
+  // The fields beside a secret are unchanged.
+  const setting = JSON.parse(after[1] ?? "");
+  expect(setting).toMatchObject({ currency: "usd", prices: [], secrets: [{ hint: expect.any(String) }, {}] });
+  expect(after[0]).toBe(await storedSettingOf({ appId: app.appId, mode: "live" }, END_USER_SETTING, NEXT));
 });
+
+it("after SETTINGS_SECRET was rotated, the cron works in pages, does nothing once all secrets are sealed anew, and sends no query without a previous secret", async () => {
+  const { stored, run } = await world();
+  vi.spyOn(console, "info").mockReturnValue();
+  for (let left = 4; left > 0; left--) {
+    expect(marksOf(await stored()).size).toBe(left === 4 ? 1 : 2);
+    expect(await run(ROTATED, 1)).toEqual([]);
+  }
+  const resealed = await stored();
+  expect(marksOf(resealed).size).toBe(1);
+  expect(await run()).toEqual([]);
+  expect(await stored()).toEqual(resealed);
+  const { d1, spent } = countingD1(env.DB);
+  await run({ DB: d1 });
+  // A previous secret that equals the current one counts as none.
+  await run({ DB: d1, SETTINGS_SECRET_PREVIOUS: env.SETTINGS_SECRET });
+  expect(spent().roundTrips).toBe(0);
+});
+
+it("after SETTINGS_SECRET was rotated, the cron skips secrets that change meanwhile or cannot be opened, and seals the rest", async () => {
+  const { app, admin, stored, run } = await world();
+  vi.spyOn(console, "info").mockReturnValue();
+  const other = { ...END_USER_SETTING, secret: "another-secret-of-32-bytes-or-more!" };
+  let trips = 0;
+  const d1 = hookedD1(env.DB, async () => {
+    if (++trips === 2) await admin("PUT", "end-user-auth", { mode: "live", setting: other }, ROTATED);
+  });
+  // A text that was sealed for another environment cannot be opened here.
+  const strange = await storedSettingOf({ appId: "app_other", mode: "live" }, END_USER_SETTING);
+  await env.DB.prepare("UPDATE environments SET end_user_auth = ? WHERE id = ?")
+    .bind(strange, app.environments.test.id)
+    .run();
+  const failures = await run({ ...ROTATED, DB: d1 });
+  expect(failures).toMatchObject([{ code: "secrets_unavailable" }]);
+  const texts = await stored();
+  expect(marksOf(texts).size).toBe(1);
+  expect(texts[0]).toBe(await storedSettingOf({ appId: app.appId, mode: "live" }, other, NEXT));
+});
+
+it.each(FAULTS.flatMap((fault) => [1, 2].map((at) => ({ fault, at }))))(
+  "after SETTINGS_SECRET was rotated, the cron seals every secret, in this run or the next, even if a trip fails: $fault at trip $at",
+  async (plan) => {
+    const { stored, run, list } = await world();
+    vi.spyOn(console, "info").mockReturnValue();
+    vi.spyOn(scheduler, "wait").mockResolvedValue();
+    const faulty = faultyD1(env.DB);
+    faulty.plan(plan);
+    await run({ ...ROTATED, DB: faulty.d1 });
+    faulty.plan(null);
+    expect(await run()).toEqual([]);
+    expect(marksOf(await stored()).size).toBe(1);
+    expect((await list({ SETTINGS_SECRET: NEXT })).status).toBe(200);
+  },
+);

@@ -51,68 +51,64 @@ async function ask(setting: { readonly type: string } & Record<string, unknown>)
 const hs256 = { type: "hs256", secret: END_USER_SECRET } as const;
 const newUrl = () => `https://keys.example/${crypto.randomUUID()}`;
 
-describe("a claim with an e-mail address or a phone number", () => {
-  it.each(["email", "work_email", "phone", "phone_number", "https://example.com/email"])(
-    "names the user in %s only if its sibling says that it is verified",
-    async (claim) => {
-      const reasonFor = await ask({ ...hs256, claim });
-      for (const verified of [undefined, null, false, "false", 1, "1", "TRUE", {}, [true]]) {
-        expect(await reasonFor({ [claim]: "u", [`${claim}_verified`]: verified }), String(verified)).toBe("claim");
-      }
-      for (const verified of [true, "true"]) {
-        expect(await reasonFor({ [claim]: "u", [`${claim}_verified`]: verified })).toBe("200");
-      }
-    },
-  );
-
-  it("has its sibling beside it in a path", async () => {
-    const reasonFor = await ask({ ...hs256, claim: "user.email" });
-    expect(await reasonFor({ user: { email: "u" }, email_verified: true, "user.email_verified": true })).toBe("claim");
-    expect(await reasonFor({ user: { email: "u", email_verified: true } })).toBe("200");
-  });
-
-  it("names the user as it comes if the setting trusts unverified ones", async () => {
-    const reasonFor = await ask({ ...hs256, claim: "email", trustUnverified: true });
-    for (const email_verified of [undefined, false, true]) {
-      expect(await reasonFor({ email: "u", email_verified })).toBe("200");
+it.each(["email", "work_email", "phone", "phone_number", "https://example.com/email"])(
+  "a claim with an e-mail address or a phone number names the user in %s only if its sibling says that it is verified",
+  async (claim) => {
+    const reasonFor = await ask({ ...hs256, claim });
+    for (const verified of [undefined, null, false, "false", 1, "1", "TRUE", {}, [true]]) {
+      expect(await reasonFor({ [claim]: "u", [`${claim}_verified`]: verified }), String(verified)).toBe("claim");
     }
-    expect(await reasonFor({ email_verified: true })).toBe("claim");
-  });
+    for (const verified of [true, "true"]) {
+      expect(await reasonFor({ [claim]: "u", [`${claim}_verified`]: verified })).toBe("200");
+    }
+  },
+);
 
-  it("has no effect on another claim that names the user", async () => {
-    const reasonFor = await ask(hs256);
-    expect(await reasonFor({ sub: "u", email: "v", email_verified: false })).toBe("200");
-  });
+it("a claim with an e-mail address or a phone number has its sibling beside it in a path", async () => {
+  const reasonFor = await ask({ ...hs256, claim: "user.email" });
+  expect(await reasonFor({ user: { email: "u" }, email_verified: true, "user.email_verified": true })).toBe("claim");
+  expect(await reasonFor({ user: { email: "u", email_verified: true } })).toBe("200");
 });
 
-describe("the name of a claim", () => {
-  it("is a path of own members where no claim has that name", async () => {
-    const reasonFor = await ask({ ...hs256, claim: "o.id" });
-    expect(await reasonFor({ o: { id: "u" } })).toBe("200");
-    expect(await reasonFor({ "o.id": "u", o: { id: "v" } })).toBe("200");
-    for (const claims of [{ "o.id": null, o: { id: "u" } }, { o: ["u"] }, { o: "u" }, { o: null }, { id: "u" }, {}]) {
-      expect(await reasonFor(claims), JSON.stringify(claims)).toBe("claim");
-    }
-  });
+it("a claim with an e-mail address or a phone number names the user as it comes if the setting trusts unverified ones", async () => {
+  const reasonFor = await ask({ ...hs256, claim: "email", trustUnverified: true });
+  for (const email_verified of [undefined, false, true]) {
+    expect(await reasonFor({ email: "u", email_verified })).toBe("200");
+  }
+  expect(await reasonFor({ email_verified: true })).toBe("claim");
+});
 
-  it.each(["toString.name", "o.constructor.name", "__proto__.id", "o.length"])(
-    "reads no inherited member: %s",
-    async (claim) => {
-      const reasonFor = await ask({ ...hs256, claim });
-      for (const userId of ["toString", "Object", "u"]) {
-        expect(await reasonFor({ sub: "u", o: {} }, userId)).toBe("claim");
-      }
-    },
-  );
+it("a claim with an e-mail address or a phone number has no effect on another claim that names the user", async () => {
+  const reasonFor = await ask(hs256);
+  expect(await reasonFor({ sub: "u", email: "v", email_verified: false })).toBe("200");
+});
 
-  it.each([
-    ["https://example.com/o.id", { "https://example": { "com/o": { id: "u" } } }],
-    ["app:o.id", { "app:o": { id: "u" } }],
-  ])("is never a path with a colon or a slash: %s", async (claim, likePath) => {
+it("the name of a claim is a path of own members where no claim has that name", async () => {
+  const reasonFor = await ask({ ...hs256, claim: "o.id" });
+  expect(await reasonFor({ o: { id: "u" } })).toBe("200");
+  expect(await reasonFor({ "o.id": "u", o: { id: "v" } })).toBe("200");
+  for (const claims of [{ "o.id": null, o: { id: "u" } }, { o: ["u"] }, { o: "u" }, { o: null }, { id: "u" }, {}]) {
+    expect(await reasonFor(claims), JSON.stringify(claims)).toBe("claim");
+  }
+});
+
+it.each(["toString.name", "o.constructor.name", "__proto__.id", "o.length"])(
+  "the name of a claim reads no inherited member: %s",
+  async (claim) => {
     const reasonFor = await ask({ ...hs256, claim });
-    expect(await reasonFor(likePath)).toBe("claim");
-    expect(await reasonFor({ [claim]: "u" })).toBe("200");
-  });
+    for (const userId of ["toString", "Object", "u"]) {
+      expect(await reasonFor({ sub: "u", o: {} }, userId)).toBe("claim");
+    }
+  },
+);
+
+it.each([
+  ["https://example.com/o.id", { "https://example": { "com/o": { id: "u" } } }],
+  ["app:o.id", { "app:o": { id: "u" } }],
+])("the name of a claim is never a path with a colon or a slash: %s", async (claim, likePath) => {
+  const reasonFor = await ask({ ...hs256, claim });
+  expect(await reasonFor(likePath)).toBe("claim");
+  expect(await reasonFor({ [claim]: "u" })).toBe("200");
 });
 
 describe.each(["jwks", "hs256"] as const)("the audience of a setting of type %s", (type) => {
@@ -164,47 +160,44 @@ it("`{tid}` in the issuer stands for the token's tenant", async () => {
   }
 });
 
-describe("a setting that was stored under older rules goes on as it was until it is changed", () => {
-  const older = async (setting: { readonly type: "jwks" } & Record<string, unknown>) => {
-    const app = await makeApp();
-    await env.DB.prepare("UPDATE environments SET end_user_auth = ? WHERE id = ?")
-      .bind(JSON.stringify(setting), app.environments.live.id)
-      .run();
-    return { app, reasonFor: await asking(app, setting) };
-  };
+const older = async (setting: { readonly type: "jwks" } & Record<string, unknown>) => {
+  const app = await makeApp();
+  await env.DB.prepare("UPDATE environments SET end_user_auth = ? WHERE id = ?")
+    .bind(JSON.stringify(setting), app.environments.live.id)
+    .run();
+  return { app, reasonFor: await asking(app, setting) };
+};
 
-  it("without an issuer and an audience", async () => {
-    for (const url of [newUrl(), "https://login.windows.net/common/discovery/keys"]) {
-      const { app, reasonFor } = await older({ type: "jwks", url });
-      expect(await reasonFor({ sub: "u", iss: "any" })).toBe("200");
-      expect(await reasonFor({ sub: "u" }, "v")).toBe("forbidden");
-      const body = { mode: "live", setting: { type: "jwks", url } };
-      const path = `${APPS}/${app.appId}/end-user-auth`;
-      expectError(await call("PUT", path, { key: env.ADMIN_TOKEN, body }), "invalid_request", "setting.issuer");
-      expect(await reasonFor({ sub: "u", iss: "any" })).toBe("200");
-    }
-  });
+it("a setting that was stored under older rules goes on as it was until it is changed without an issuer and an audience", async () => {
+  for (const url of [newUrl(), "https://login.windows.net/common/discovery/keys"]) {
+    const { app, reasonFor } = await older({ type: "jwks", url });
+    expect(await reasonFor({ sub: "u", iss: "any" })).toBe("200");
+    expect(await reasonFor({ sub: "u" }, "v")).toBe("forbidden");
+    const body = { mode: "live", setting: { type: "jwks", url } };
+    const path = `${APPS}/${app.appId}/end-user-auth`;
+    expectError(await call("PUT", path, { key: env.ADMIN_TOKEN, body }), "invalid_request", "setting.issuer");
+    expect(await reasonFor({ sub: "u", iss: "any" })).toBe("200");
+  }
+});
 
-  it("with an e-mail address that only an explicit false makes unverified", async () => {
-    const { app, reasonFor } = await older({ type: "jwks", url: newUrl(), claim: "email" });
-    for (const email_verified of [true, undefined]) expect(await reasonFor({ email: "u", email_verified })).toBe("200");
-    for (const email_verified of [false, "false"])
-      expect(await reasonFor({ email: "u", email_verified })).toBe("claim");
-    const body = { mode: "live", setting: { ...jwksSetting(newUrl()), claim: "email" } };
-    await call("PUT", `${APPS}/${app.appId}/end-user-auth`, { key: env.ADMIN_TOKEN, body });
-    const good = { email: "u", iss: body.setting.issuer };
-    expect(await reasonFor(good)).toBe("claim");
-    expect(await reasonFor({ ...good, email_verified: true })).toBe("200");
-  });
+it("a setting that was stored under older rules goes on as it was until it is changed with an e-mail address that only an explicit false makes unverified", async () => {
+  const { app, reasonFor } = await older({ type: "jwks", url: newUrl(), claim: "email" });
+  for (const email_verified of [true, undefined]) expect(await reasonFor({ email: "u", email_verified })).toBe("200");
+  for (const email_verified of [false, "false"]) expect(await reasonFor({ email: "u", email_verified })).toBe("claim");
+  const body = { mode: "live", setting: { ...jwksSetting(newUrl()), claim: "email" } };
+  await call("PUT", `${APPS}/${app.appId}/end-user-auth`, { key: env.ADMIN_TOKEN, body });
+  const good = { email: "u", iss: body.setting.issuer };
+  expect(await reasonFor(good)).toBe("claim");
+  expect(await reasonFor({ ...good, email_verified: true })).toBe("200");
+});
 
-  it("with a claim that users write, a name that is no path, and `aud` alone", async () => {
-    const written = await older({ type: "jwks", url: newUrl(), claim: "custom:id" });
-    expect(await written.reasonFor({ "custom:id": "u" })).toBe("200");
-    const dotted = await older({ type: "jwks", url: newUrl(), claim: "o.id", audience: "desk" });
-    expect(await dotted.reasonFor({ "o.id": "u", aud: "desk" })).toBe("200");
-    expect(await dotted.reasonFor({ o: { id: "u" }, aud: "desk" })).toBe("claim");
-    expect(await dotted.reasonFor({ "o.id": "u", azp: "desk" })).toBe("audience");
-  });
+it("a setting that was stored under older rules goes on as it was until it is changed with a claim that users write, a name that is no path, and `aud` alone", async () => {
+  const written = await older({ type: "jwks", url: newUrl(), claim: "custom:id" });
+  expect(await written.reasonFor({ "custom:id": "u" })).toBe("200");
+  const dotted = await older({ type: "jwks", url: newUrl(), claim: "o.id", audience: "desk" });
+  expect(await dotted.reasonFor({ "o.id": "u", aud: "desk" })).toBe("200");
+  expect(await dotted.reasonFor({ o: { id: "u" }, aud: "desk" })).toBe("claim");
+  expect(await dotted.reasonFor({ "o.id": "u", azp: "desk" })).toBe("audience");
 });
 
 /** A setting as the guide in docs/sign-in says, and the claims of a token as the service issues it. */

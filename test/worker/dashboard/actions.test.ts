@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, expect, it } from "vitest";
 import { DAY_MS, HOUR_MS } from "../../../src/lib/time.ts";
 import { browse, openDashboard, queryOf, tableRows } from "../../support/browse.ts";
 import { END_USER_SECRET, END_USER_SETTING } from "../../support/end-user-setting.ts";
@@ -24,78 +24,73 @@ const countOf = async (table: string, app: TestApp) =>
     .bind(app.environments.live.id)
     .first("n");
 
-describe("the confirmation of a grant", () => {
-  it("shows the effect, what is ignored and the resulting balance, and grants nothing", async () => {
-    const { app, read } = await world();
-    const packId = await makePack(app.appId, "Starter", [{ amountMinor: 1_234_567_000, unit: "tokens" }]);
-    await seedBalances(app.environments.live, "u1", 1);
-    const fields = { userId: "u1", packId, quantity: "5", notes: "hello", source: "manual", ref: "dashboard:x" };
-    const { status, text } = await read(`users/grant/confirm${queryOf(fields)}`);
-    expect(status).toBe(200);
-    for (const part of ["Starter", "1,234,567 tokens", "0 → 1,234,567 tokens", "The quantity 5: this pack issues"]) {
-      expect(text).toContain(part);
-    }
-    expect(await countOf("credit_balances", app)).toBe(1);
-  });
+it("the confirmation of a grant shows the effect, what is ignored and the resulting balance, and grants nothing", async () => {
+  const { app, read } = await world();
+  const packId = await makePack(app.appId, "Starter", [{ amountMinor: 1_234_567_000, unit: "tokens" }]);
+  await seedBalances(app.environments.live, "u1", 1);
+  const fields = { userId: "u1", packId, quantity: "5", notes: "hello", source: "manual", ref: "dashboard:x" };
+  const { status, text } = await read(`users/grant/confirm${queryOf(fields)}`);
+  expect(status).toBe(200);
+  for (const part of ["Starter", "1,234,567 tokens", "0 → 1,234,567 tokens", "The quantity 5: this pack issues"]) {
+    expect(text).toContain(part);
+  }
+  expect(await countOf("credit_balances", app)).toBe(1);
+});
 
-  it("shows the API's rejection once, beside its field, and grants nothing", async () => {
-    const { app, read } = await world();
-    const packId = await makeOpenAmountPack(app.appId, "Any", "count");
-    const cases: readonly (readonly [Record<string, string>, string])[] = [
-      [{ quantity: "100,5" }, "Quantity must be a number such as"],
-      [{ quantity: "" }, "Quantity is required for this pack"],
-      [{ quantity: "-1" }, "Quantity must be more than 0."],
-      [{ quantity: "1", packId: "cpk_none" }, "The application has no credit pack with this id."],
-      [{ quantity: "1", notes: " " }, "A reason is required."],
-      [{ quantity: "1", expiry: "at", expiresAt: "2020-01-01T00:00" }, "Time must be in the future."],
-      [{ quantity: "1", expiresAt: "2027-01-01T00:00" }, "Time is given, and would be ignored"],
-    ];
-    for (const [fields, words] of cases) {
-      const all = { userId: "u1", packId, notes: "x", source: "manual", ...fields };
-      const { status, text } = await read(`users/grant/confirm${queryOf(all)}`);
-      expect([status >= 400, text.split(words).length - 1], words).toEqual([true, 1]);
-      expect(text, words).toContain("field-error");
-    }
-    expect(await countOf("credit_balances", app)).toBe(0);
-  });
+it("the confirmation of a grant shows the API's rejection once, beside its field, and grants nothing", async () => {
+  const { app, read } = await world();
+  const packId = await makeOpenAmountPack(app.appId, "Any", "count");
+  const cases: readonly (readonly [Record<string, string>, string])[] = [
+    [{ quantity: "100,5" }, "Quantity must be a number such as"],
+    [{ quantity: "" }, "Quantity is required for this pack"],
+    [{ quantity: "-1" }, "Quantity must be more than 0."],
+    [{ quantity: "1", packId: "cpk_none" }, "The application has no credit pack with this id."],
+    [{ quantity: "1", notes: " " }, "A reason is required."],
+    [{ quantity: "1", expiry: "at", expiresAt: "2020-01-01T00:00" }, "Time must be in the future."],
+    [{ quantity: "1", expiresAt: "2027-01-01T00:00" }, "Time is given, and would be ignored"],
+  ];
+  for (const [fields, words] of cases) {
+    const all = { userId: "u1", packId, notes: "x", source: "manual", ...fields };
+    const { status, text } = await read(`users/grant/confirm${queryOf(all)}`);
+    expect([status >= 400, text.split(words).length - 1], words).toEqual([true, 1]);
+    expect(text, words).toContain("field-error");
+  }
+  expect(await countOf("credit_balances", app)).toBe(0);
+});
 
-  it("grants once even if it is submitted twice", async () => {
-    const { app, read, send } = await world();
-    const packId = await makeOpenAmountPack(app.appId, "Any", "count");
-    const form = await read("users/grant?userId=u1");
-    const fields = {
-      userId: "u1",
-      packId,
-      quantity: "1,000",
-      notes: "x",
-      source: "manual",
-      ref: hidden(form.text, "ref"),
-    };
-    const confirm = await read(`users/grant/confirm${queryOf(fields)}`);
-    expect(hidden(confirm.text, "ref")).toBe(fields.ref);
-    const notices: (string | null)[] = [];
-    for (let n = 0; n < 2; n++) notices.push((await send("users/grant", fields)).headers.get("location"));
-    expect(notices.map((location) => /notice=([\w-]+)/.exec(location ?? "")?.[1])).toEqual([
-      "granted",
-      "granted-before",
-    ]);
-    expect(await countOf("credit_balances", app)).toBe(1);
-    expect((await read("users?userId=u1")).text).toContain("1,000 of 1,000 count");
-  });
+it("the confirmation of a grant grants once even if it is submitted twice", async () => {
+  const { app, read, send } = await world();
+  const packId = await makeOpenAmountPack(app.appId, "Any", "count");
+  const form = await read("users/grant?userId=u1");
+  const fields = {
+    userId: "u1",
+    packId,
+    quantity: "1,000",
+    notes: "x",
+    source: "manual",
+    ref: hidden(form.text, "ref"),
+  };
+  const confirm = await read(`users/grant/confirm${queryOf(fields)}`);
+  expect(hidden(confirm.text, "ref")).toBe(fields.ref);
+  const notices: (string | null)[] = [];
+  for (let n = 0; n < 2; n++) notices.push((await send("users/grant", fields)).headers.get("location"));
+  expect(notices.map((location) => /notice=([\w-]+)/.exec(location ?? "")?.[1])).toEqual(["granted", "granted-before"]);
+  expect(await countOf("credit_balances", app)).toBe(1);
+  expect((await read("users?userId=u1")).text).toContain("1,000 of 1,000 count");
+});
 
-  it("asks for a second confirmation of a large amount and of an id that ends with a space", async () => {
-    const { app, read, send } = await world();
-    const packId = await makeOpenAmountPack(app.appId, "Any", "cents");
-    const fields = { userId: "u1 ", packId, quantity: "100000", notes: "x", source: "manual", ref: "dashboard:2" };
-    const { text } = await read(`users/grant/confirm${queryOf(fields)}`);
-    expect(text).toContain("This is a large amount: 100,000 cents.");
-    expect(text).toContain("begins or ends with a space");
-    expect(hidden(text, "asked")).toBe("yes");
-    const refused = await send("users/grant", { ...fields, asked: "yes" });
-    expect([refused.status, await countOf("credit_balances", app)]).toEqual([400, 0]);
-    expect((await send("users/grant", { ...fields, asked: "yes", sure: "yes" })).status).toBe(303);
-    expect(await countOf("credit_balances", app)).toBe(1);
-  });
+it("the confirmation of a grant asks for a second confirmation of a large amount and of an id that ends with a space", async () => {
+  const { app, read, send } = await world();
+  const packId = await makeOpenAmountPack(app.appId, "Any", "cents");
+  const fields = { userId: "u1 ", packId, quantity: "100000", notes: "x", source: "manual", ref: "dashboard:2" };
+  const { text } = await read(`users/grant/confirm${queryOf(fields)}`);
+  expect(text).toContain("This is a large amount: 100,000 cents.");
+  expect(text).toContain("begins or ends with a space");
+  expect(hidden(text, "asked")).toBe("yes");
+  const refused = await send("users/grant", { ...fields, asked: "yes" });
+  expect([refused.status, await countOf("credit_balances", app)]).toEqual([400, 0]);
+  expect((await send("users/grant", { ...fields, asked: "yes", sure: "yes" })).status).toBe(303);
+  expect(await countOf("credit_balances", app)).toBe(1);
 });
 
 it("a grant and a recurring grant ask before they make a new user, and make none unless the box is ticked", async () => {
@@ -119,130 +114,122 @@ it("a grant and a recurring grant ask before they make a new user, and make none
   expect(await countOf("credit_balances", app)).toBe(1);
 });
 
-describe("the confirmation of an adjustment", () => {
-  it("shows the resulting balance, or the API's rejection, and changes nothing", async () => {
-    const { app, read } = await world();
-    const [balanceId = ""] = await seedBalances(app.environments.live, "u1", 1);
-    const at = (delta: string) => read(`users/adjust/confirm${queryOf({ balanceId, delta, note: "x" })}`);
-    expect((await at("\u22120.25")).text).toMatch(/-0\.25\s+cents[\s\S]*1 → 0\.75\s+cents/);
-    expect((await at("-1,000.5")).text).toContain("Amount to add would make the balance negative.");
-    expect((await at("0")).text).toContain("Amount to add must not be 0.");
-    expect((await at("0.0000001")).text).toContain("Amount to add must have at most 6 decimals");
-    expect((await read("users/adjust?balanceId=crb_none")).status).toBe(404);
-    expect(await countOf("credit_ledger", app)).toBe(1);
-  });
+it("the confirmation of an adjustment shows the resulting balance, or the API's rejection, and changes nothing", async () => {
+  const { app, read } = await world();
+  const [balanceId = ""] = await seedBalances(app.environments.live, "u1", 1);
+  const at = (delta: string) => read(`users/adjust/confirm${queryOf({ balanceId, delta, note: "x" })}`);
+  expect((await at("\u22120.25")).text).toMatch(/-0\.25\s+cents[\s\S]*1 → 0\.75\s+cents/);
+  expect((await at("-1,000.5")).text).toContain("Amount to add would make the balance negative.");
+  expect((await at("0")).text).toContain("Amount to add must not be 0.");
+  expect((await at("0.0000001")).text).toContain("Amount to add must have at most 6 decimals");
+  expect((await read("users/adjust?balanceId=crb_none")).status).toBe(404);
+  expect(await countOf("credit_ledger", app)).toBe(1);
 });
 
-describe("a new key", () => {
-  it("is shown once, on a page that can be reloaded, and is made once even if its form is sent twice", async () => {
-    const { app, read, send } = await world();
-    const nonce = hidden((await read("keys")).text, "nonce");
-    const answer = await send("keys", { kind: "secret", name: "Backend", nonce });
-    expect(answer.status).toBe(303);
-    const shown = /value="(sk_live_\w+)"/.exec((await read("keys")).text)?.[1];
-    expect(shown).toBeDefined();
-    expect((await read("keys")).text).not.toContain(shown);
-    await send("keys", { kind: "secret", name: "Backend", nonce });
-    expect((await read("keys")).text).toContain(shown);
-    const named = "SELECT count(*) AS n FROM api_keys WHERE environment_id = ? AND name = 'Backend'";
-    expect(await env.DB.prepare(named).bind(app.environments.live.id).first("n")).toBe(1);
-    expect((await read("keys")).text).toMatch(/Backend/);
-  });
+it("a new key is shown once, on a page that can be reloaded, and is made once even if its form is sent twice", async () => {
+  const { app, read, send } = await world();
+  const nonce = hidden((await read("keys")).text, "nonce");
+  const answer = await send("keys", { kind: "secret", name: "Backend", nonce });
+  expect(answer.status).toBe(303);
+  const shown = /value="(sk_live_\w+)"/.exec((await read("keys")).text)?.[1];
+  expect(shown).toBeDefined();
+  expect((await read("keys")).text).not.toContain(shown);
+  await send("keys", { kind: "secret", name: "Backend", nonce });
+  expect((await read("keys")).text).toContain(shown);
+  const named = "SELECT count(*) AS n FROM api_keys WHERE environment_id = ? AND name = 'Backend'";
+  expect(await env.DB.prepare(named).bind(app.environments.live.id).first("n")).toBe(1);
+  expect((await read("keys")).text).toMatch(/Backend/);
 });
 
-describe("after the session ended,", () => {
-  it("a form is kept through the sign-in, waits for a confirmation, and is rejected from another site", async () => {
-    const { app, browser, at, clock } = await world();
-    clock.advance(HOURS_8_MS);
-    const fields = { _form: "old", kind: "secret", name: `Kept "><b>` };
-    const foreign = await browser.post(`${at}/keys`, fields, { "sec-fetch-site": "cross-site" });
-    expect(foreign.status).toBe(403);
-    const signIn = await (await browser.post(`${at}/keys`, fields)).text();
-    expect(signIn).toContain("the form is kept");
-    const kept = hidden(signIn, "kept").replaceAll("&quot;", '"').replaceAll("&lt;", "<").replaceAll("&gt;", ">");
-    const wrong = await (await browser.post("/admin/sign-in", { token: "wrong", kept })).text();
-    expect(hidden(wrong, "kept")).toBe(hidden(signIn, "kept"));
-    const page = await (await browser.post("/admin/sign-in", { token: env.ADMIN_TOKEN, name: "Ana", kept })).text();
-    expect(page).toContain(`action="${at}/keys"`);
-    expect(page).not.toContain("<b>Kept");
-    const sent = { kind: "secret", name: fields.name, _form: hidden(page, "_form") };
-    expect((await browser.post(`${at}/keys`, sent)).status).toBe(303);
-    const named = "SELECT count(*) AS n FROM api_keys WHERE environment_id = ? AND name = ?";
-    expect(await env.DB.prepare(named).bind(app.environments.live.id, fields.name).first("n")).toBe(1);
-    const evil = await browser.post("/admin/sign-in", {
-      token: env.ADMIN_TOKEN,
-      name: "Ana",
-      kept: JSON.stringify({ path: "https://evil.example/", fields: {} }),
-    });
-    expect(evil.headers.get("location")).toBe("/admin/apps");
+it("after the session ended, a form is kept through the sign-in, waits for a confirmation, and is rejected from another site", async () => {
+  const { app, browser, at, clock } = await world();
+  clock.advance(HOURS_8_MS);
+  const fields = { _form: "old", kind: "secret", name: `Kept "><b>` };
+  const foreign = await browser.post(`${at}/keys`, fields, { "sec-fetch-site": "cross-site" });
+  expect(foreign.status).toBe(403);
+  const signIn = await (await browser.post(`${at}/keys`, fields)).text();
+  expect(signIn).toContain("the form is kept");
+  const kept = hidden(signIn, "kept").replaceAll("&quot;", '"').replaceAll("&lt;", "<").replaceAll("&gt;", ">");
+  const wrong = await (await browser.post("/admin/sign-in", { token: "wrong", kept })).text();
+  expect(hidden(wrong, "kept")).toBe(hidden(signIn, "kept"));
+  const page = await (await browser.post("/admin/sign-in", { token: env.ADMIN_TOKEN, name: "Ana", kept })).text();
+  expect(page).toContain(`action="${at}/keys"`);
+  expect(page).not.toContain("<b>Kept");
+  const sent = { kind: "secret", name: fields.name, _form: hidden(page, "_form") };
+  expect((await browser.post(`${at}/keys`, sent)).status).toBe(303);
+  const named = "SELECT count(*) AS n FROM api_keys WHERE environment_id = ? AND name = ?";
+  expect(await env.DB.prepare(named).bind(app.environments.live.id, fields.name).first("n")).toBe(1);
+  const evil = await browser.post("/admin/sign-in", {
+    token: env.ADMIN_TOKEN,
+    name: "Ana",
+    kept: JSON.stringify({ path: "https://evil.example/", fields: {} }),
   });
-
-  it("a form of more than 64 KiB is not read, and a sign-in with more than ten fields neither", async () => {
-    const { app, browser, at, clock } = await world();
-    clock.advance(HOURS_8_MS);
-    const large = { kind: "secret", name: "Large", notes: "a".repeat(64 * 1024) };
-    const refused = await browser.post(`${at}/keys`, large);
-    expect(refused.status).toBe(413);
-    const page = await refused.text();
-    expect(page).toContain("a form of more than 64 KiB is not kept");
-    expect(page).not.toContain('name="kept"');
-    const named = "SELECT count(*) AS n FROM api_keys WHERE environment_id = ? AND name = 'Large'";
-    expect(await env.DB.prepare(named).bind(app.environments.live.id).first("n")).toBe(0);
-    const signIn = { token: env.ADMIN_TOKEN, name: "Ana" };
-    const others = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, n) => [`f${n}`, ""]));
-    expect((await browser.post("/admin/sign-in", { ...signIn, ...others(9) })).status).toBe(413);
-    expect((await browser.post("/admin/sign-in", { ...signIn, ...others(8) })).status).toBe(303);
-  });
-
-  it("the sign-in leads back to the page with its query", async () => {
-    const { browser, at, clock } = await world();
-    clock.advance(HOURS_8_MS);
-    const away = await browser.get(`${at}/users?userId=a%20b`);
-    const next = new URL(away.headers.get("location") ?? "", "http://purser.test").searchParams.get("next") ?? "";
-    const back = await browser.post("/admin/sign-in", { token: env.ADMIN_TOKEN, name: "Ana", next });
-    expect(back.headers.get("location")).toBe(`${at}/users?userId=a%20b`);
-  });
+  expect(evil.headers.get("location")).toBe("/admin/apps");
 });
 
-describe("a pack's page", () => {
-  const fields = { kind: "legacy", packName: "Any", unit: "count", defaultExpiryDays: "" };
+it("after the session ended, a form of more than 64 KiB is not read, and a sign-in with more than ten fields neither", async () => {
+  const { app, browser, at, clock } = await world();
+  clock.advance(HOURS_8_MS);
+  const large = { kind: "secret", name: "Large", notes: "a".repeat(64 * 1024) };
+  const refused = await browser.post(`${at}/keys`, large);
+  expect(refused.status).toBe(413);
+  const page = await refused.text();
+  expect(page).toContain("a form of more than 64 KiB is not kept");
+  expect(page).not.toContain('name="kept"');
+  const named = "SELECT count(*) AS n FROM api_keys WHERE environment_id = ? AND name = 'Large'";
+  expect(await env.DB.prepare(named).bind(app.environments.live.id).first("n")).toBe(0);
+  const signIn = { token: env.ADMIN_TOKEN, name: "Ana" };
+  const others = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, n) => [`f${n}`, ""]));
+  expect((await browser.post("/admin/sign-in", { ...signIn, ...others(9) })).status).toBe(413);
+  expect((await browser.post("/admin/sign-in", { ...signIn, ...others(8) })).status).toBe(303);
+});
 
-  it("shows both versions if it was changed meanwhile, and the earlier one in its history", async () => {
-    const { app, read, send } = await world();
-    const packId = await makeOpenAmountPack(app.appId, "Any", "count");
-    const version = hidden((await read(`packs/${packId}`)).text, "version");
-    expect(version).toBe("1");
-    const first = { ...fields, version, defaultExpiryDays: "30" };
-    expect((await send(`packs/${packId}`, first)).status).toBe(303);
-    const second = await send(`packs/${packId}`, { ...fields, version, defaultExpiryDays: "7" });
-    const text = await second.text();
-    expect(second.status).toBe(409);
-    expect(text).toContain("As it is now: version 2");
-    expect(text).toContain("30 days");
-    expect([hidden(text, "defaultExpiryDays"), hidden(text, "version")]).toEqual(["", "2"]);
-    expect(text).toMatch(/name="defaultExpiryDays" type="text" value="7"/);
-    expect((await send(`packs/${packId}`, fields)).status).toBe(400);
-    expect((await send(`packs/${packId}`, { ...fields, version: "2", defaultExpiryDays: "7" })).status).toBe(303);
-    const page = (await read(`packs/${packId}`)).text;
-    expect(page).toMatch(/pack\.changed[\s\S]*Before[\s\S]*&quot;defaultExpiryDays&quot;:30/);
-  });
+it("after the session ended, the sign-in leads back to the page with its query", async () => {
+  const { browser, at, clock } = await world();
+  clock.advance(HOURS_8_MS);
+  const away = await browser.get(`${at}/users?userId=a%20b`);
+  const next = new URL(away.headers.get("location") ?? "", "http://purser.test").searchParams.get("next") ?? "";
+  const back = await browser.post("/admin/sign-in", { token: env.ADMIN_TOKEN, name: "Ana", next });
+  expect(back.headers.get("location")).toBe(`${at}/users?userId=a%20b`);
+});
 
-  it("asks before it removes all items, and shows and undoes archiving", async () => {
-    const { app, read, send } = await world();
-    const packId = await makePack(app.appId, "Items", [{ amountMinor: 1_000, unit: "count" }]);
-    const items = () =>
-      env.DB.prepare("SELECT count(*) AS n FROM credit_pack_items WHERE pack_id = ?").bind(packId).first("n");
-    const change = { ...fields, packName: "Items", version: "1" };
-    const confirmation = await send(`packs/${packId}`, change);
-    expect(await confirmation.text()).toContain("will have no items");
-    expect(await items()).toBe(1);
-    expect((await send(`packs/${packId}`, { ...change, asked: "yes", sure: "yes" })).status).toBe(303);
-    expect(await items()).toBe(0);
-    await send(`packs/${packId}/archive`, {});
-    expect((await read(`packs/${packId}`)).text).toContain("Restore pack");
-    expect((await send(`packs/${packId}/restore`, {})).status).toBe(303);
-    expect((await read(`packs/${packId}`)).text).not.toContain("Restore pack");
-  });
+const fields = { kind: "legacy", packName: "Any", unit: "count", defaultExpiryDays: "" };
+
+it("a pack's page shows both versions if it was changed meanwhile, and the earlier one in its history", async () => {
+  const { app, read, send } = await world();
+  const packId = await makeOpenAmountPack(app.appId, "Any", "count");
+  const version = hidden((await read(`packs/${packId}`)).text, "version");
+  expect(version).toBe("1");
+  const first = { ...fields, version, defaultExpiryDays: "30" };
+  expect((await send(`packs/${packId}`, first)).status).toBe(303);
+  const second = await send(`packs/${packId}`, { ...fields, version, defaultExpiryDays: "7" });
+  const text = await second.text();
+  expect(second.status).toBe(409);
+  expect(text).toContain("As it is now: version 2");
+  expect(text).toContain("30 days");
+  expect([hidden(text, "defaultExpiryDays"), hidden(text, "version")]).toEqual(["", "2"]);
+  expect(text).toMatch(/name="defaultExpiryDays" type="text" value="7"/);
+  expect((await send(`packs/${packId}`, fields)).status).toBe(400);
+  expect((await send(`packs/${packId}`, { ...fields, version: "2", defaultExpiryDays: "7" })).status).toBe(303);
+  const page = (await read(`packs/${packId}`)).text;
+  expect(page).toMatch(/pack\.changed[\s\S]*Before[\s\S]*&quot;defaultExpiryDays&quot;:30/);
+});
+
+it("a pack's page asks before it removes all items, and shows and undoes archiving", async () => {
+  const { app, read, send } = await world();
+  const packId = await makePack(app.appId, "Items", [{ amountMinor: 1_000, unit: "count" }]);
+  const items = () =>
+    env.DB.prepare("SELECT count(*) AS n FROM credit_pack_items WHERE pack_id = ?").bind(packId).first("n");
+  const change = { ...fields, packName: "Items", version: "1" };
+  const confirmation = await send(`packs/${packId}`, change);
+  expect(await confirmation.text()).toContain("will have no items");
+  expect(await items()).toBe(1);
+  expect((await send(`packs/${packId}`, { ...change, asked: "yes", sure: "yes" })).status).toBe(303);
+  expect(await items()).toBe(0);
+  await send(`packs/${packId}/archive`, {});
+  expect((await read(`packs/${packId}`)).text).toContain("Restore pack");
+  expect((await send(`packs/${packId}/restore`, {})).status).toBe(303);
+  expect((await read(`packs/${packId}`)).text).not.toContain("Restore pack");
 });
 
 it("an end-user setting keeps its secret if only other fields change", async () => {
@@ -390,52 +377,50 @@ it("an order is refunded in part after a preview, once by a form sent twice, and
   expect(refunds.every(({ target }: { target: string }) => target === balanceId)).toBe(true);
 });
 
-describe("the audit's page", () => {
-  it("shows the user, the amount and the reason of an act, and after an erasure only the pseudonym and the amount", async () => {
-    const { app, read, send } = await world();
-    const packId = await makeOpenAmountPack(app.appId, "Any", "count");
-    const grant = { userId: "ana", packId, quantity: "7", notes: "wrote to us", source: "manual", ref: "dashboard:1" };
-    expect((await send("users/grant", grant)).status).toBe(303);
-    const body = {
-      userId: "ana",
-      externalRef: "dashboard:1",
-      refundRef: "r1",
-      part: "1",
-      of: "7",
-      reason: "by mistake",
-    };
-    expect((await send("users/refund", body)).status).toBe(303);
-    const rows = async () => tableRows((await read("audit")).text, "Actions").slice(0, 2);
-    expect(await rows()).toEqual([
-      expect.stringMatching(/ dashboard Credits refunded crb_\S+ ana by mistake .* -1 /),
-      expect.stringMatching(/ dashboard Credits granted cpk_\S+ ana wrote to us .* 7 /),
-    ]);
-    const erased = await makeClient(new Clock())("POST", "/api/v1/erase-person", {
-      ...{ key: app.keys.sk_live, body: { distinctId: "ana" } },
-    });
-    expect(erased.status).toBe(200);
-    const after = (await rows()).join(" ");
-    expect(after).toMatch(/erased_\S+ .* -1 .*erased_\S+ .* 7 /);
-    for (const word of [" ana ", "wrote to us", "by mistake"]) expect(after).not.toContain(word);
+it("the audit's page shows the user, the amount and the reason of an act, and after an erasure only the pseudonym and the amount", async () => {
+  const { app, read, send } = await world();
+  const packId = await makeOpenAmountPack(app.appId, "Any", "count");
+  const grant = { userId: "ana", packId, quantity: "7", notes: "wrote to us", source: "manual", ref: "dashboard:1" };
+  expect((await send("users/grant", grant)).status).toBe(303);
+  const body = {
+    userId: "ana",
+    externalRef: "dashboard:1",
+    refundRef: "r1",
+    part: "1",
+    of: "7",
+    reason: "by mistake",
+  };
+  expect((await send("users/refund", body)).status).toBe(303);
+  const rows = async () => tableRows((await read("audit")).text, "Actions").slice(0, 2);
+  expect(await rows()).toEqual([
+    expect.stringMatching(/ dashboard Credits refunded crb_\S+ ana by mistake .* -1 /),
+    expect.stringMatching(/ dashboard Credits granted cpk_\S+ ana wrote to us .* 7 /),
+  ]);
+  const erased = await makeClient(new Clock())("POST", "/api/v1/erase-person", {
+    ...{ key: app.keys.sk_live, body: { distinctId: "ana" } },
   });
+  expect(erased.status).toBe(200);
+  const after = (await rows()).join(" ");
+  expect(after).toMatch(/erased_\S+ .* -1 .*erased_\S+ .* 7 /);
+  for (const word of [" ana ", "wrote to us", "by mistake"]) expect(after).not.toContain(word);
+});
 
-  it("filters by author, action and object, page by page, and each object shows its author", async () => {
-    const { app, read, send } = await world();
-    const packId = await makeOpenAmountPack(app.appId, "Any", "count");
-    for (let n = 0; n < 3; n++) {
-      const grant = { userId: `u${n}`, packId, quantity: "1", notes: "x", source: "manual", ref: `dashboard:${n}` };
-      expect((await send("users/grant", grant)).status).toBe(303);
-    }
-    await send(`packs/${packId}/archive`, {});
-    const rows = async (filters: Record<string, string>) =>
-      (await read(`audit${queryOf(filters)}`)).text.split("<tr>").length - 2;
-    expect(await rows({ action: "credits.granted" })).toBe(3);
-    expect(await rows({ by: "dashboard" })).toBe(4);
-    expect(await rows({ by: "nobody" })).toBe(-1);
-    expect(await rows({ target: packId, action: "pack.archived" })).toBe(1);
-    expect(await rows({ target: "' OR 1 --" })).toBe(-1);
-    expect((await read("audit?cursor=made-up")).status).toBe(400);
-  });
+it("the audit's page filters by author, action and object, page by page, and each object shows its author", async () => {
+  const { app, read, send } = await world();
+  const packId = await makeOpenAmountPack(app.appId, "Any", "count");
+  for (let n = 0; n < 3; n++) {
+    const grant = { userId: `u${n}`, packId, quantity: "1", notes: "x", source: "manual", ref: `dashboard:${n}` };
+    expect((await send("users/grant", grant)).status).toBe(303);
+  }
+  await send(`packs/${packId}/archive`, {});
+  const rows = async (filters: Record<string, string>) =>
+    (await read(`audit${queryOf(filters)}`)).text.split("<tr>").length - 2;
+  expect(await rows({ action: "credits.granted" })).toBe(3);
+  expect(await rows({ by: "dashboard" })).toBe(4);
+  expect(await rows({ by: "nobody" })).toBe(-1);
+  expect(await rows({ target: packId, action: "pack.archived" })).toBe(1);
+  expect(await rows({ target: "' OR 1 --" })).toBe(-1);
+  expect((await read("audit?cursor=made-up")).status).toBe(400);
 });
 
 it("an unknown path is a 404 page, and a page's title names the application and the mode", async () => {

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { flushActivity } from "../../../src/db/count-activity.ts";
 import { openDashboard, textOf } from "../../support/browse.ts";
 import { END_USER_SECRET } from "../../support/end-user-setting.ts";
@@ -18,97 +18,93 @@ async function world() {
 
 const countOf = (text: string, part: string | RegExp) => text.split(part).length - 1;
 
-describe("an error", () => {
-  it("about one of many origins is shown once, beside the field, with the origin's number", async () => {
-    const { send } = await world();
-    const setting = { type: "hs256", secret: END_USER_SECRET, issuer: "", audience: "", claim: "" };
-    const { status, text } = await send("end-user-auth", { ...setting, origins: "https://a.example nonsense" });
-    expect(status).toBe(400);
-    expect(countOf(text, "must be an origin as browsers send it")).toBe(1);
-    expect(text).toContain("Pages that may use publishable keys (no. 2) must be an origin");
-    expect(text).toMatch(/name="origins"[^>]*aria-invalid="true"[^>]*autofocus/);
-    expect(text).not.toContain("setting.origins");
-  });
-
-  it("about one of Stripe's prices is shown beside the field of the prices", async () => {
-    const { send } = await world();
-    const { status, text } = await send("payments/stripe", {
-      secret: "whsec_x_0123456789",
-      prices: "price_1, nothing",
-    });
-    expect(status).toBe(404);
-    expect(text).toMatch(/<textarea[^>]*name="prices"[^>]*aria-invalid="true"/);
-    expect(text).not.toContain("setting.prices");
-  });
-
-  it("about a rule or a pack's priority is shown beside its field", async () => {
-    const { send } = await world();
-    const pack = { packName: "Any", unit: "count", defaultExpiryDays: "" };
-    const rule = await send("packs", { ...pack, kind: "legacy", "rules.0.event": "a".repeat(600) });
-    expect(rule.status).toBe(400);
-    expect(rule.text).toMatch(/name="rules\.0\.event"[^>]*aria-invalid="true"/);
-    const priority = await send("packs", { ...pack, kind: "legacy", priority: "one" });
-    expect(priority.text).toMatch(/name="priority"[^>]*aria-invalid="true"/);
-  });
-
-  it("about a pack of items that has none asks for an amount", async () => {
-    const { send } = await world();
-    const { status, text } = await send("packs", { packName: "Any", kind: "items", defaultExpiryDays: "" });
-    expect(status).toBe(400);
-    expect(text).toContain("An item needs an amount.");
-    expect(text).toMatch(/name="items\.0\.amount"[^>]*aria-invalid="true"/);
-  });
-
-  it("about the token at the sign-in is shown beside its field, and the name is kept", async () => {
-    const { browser } = await world();
-    const answer = await browser.post("/admin/sign-in", { name: "Maya", token: "wrong" });
-    const text = await answer.text();
-    expect(answer.status).toBe(401);
-    expect(countOf(text, "Wrong admin token.")).toBe(1);
-    expect(text).toMatch(/name="token"[^>]*aria-invalid="true"[^>]*autofocus/);
-    expect(text).toContain('value="Maya"');
-  });
-
-  it("about a whole page names its argument once, and links back to the section", async () => {
-    const { at, read } = await world();
-    const text = await read("people/erase");
-    expect(text).toContain("<code>distinctId</code> is required.");
-    expect(text).not.toContain("distinctId distinctId");
-    expect(text).toContain(`href="${at}/people" aria-current="page"`);
-    expect(text).toContain(">Back to people</a>");
-  });
+it("an error about one of many origins is shown once, beside the field, with the origin's number", async () => {
+  const { send } = await world();
+  const setting = { type: "hs256", secret: END_USER_SECRET, issuer: "", audience: "", claim: "" };
+  const { status, text } = await send("end-user-auth", { ...setting, origins: "https://a.example nonsense" });
+  expect(status).toBe(400);
+  expect(countOf(text, "must be an origin as browsers send it")).toBe(1);
+  expect(text).toContain("Pages that may use publishable keys (no. 2) must be an origin");
+  expect(text).toMatch(/name="origins"[^>]*aria-invalid="true"[^>]*autofocus/);
+  expect(text).not.toContain("setting.origins");
 });
 
-describe("a dead end links to the next step", () => {
-  it("at a grant without packs", async () => {
-    const { at, read } = await world();
-    const text = await read("users/grant");
-    expect(text).toContain(`<a href="${at}/packs/new">Create a pack</a>`);
-    expect(text).not.toContain("<select");
+it("an error about one of Stripe's prices is shown beside the field of the prices", async () => {
+  const { send } = await world();
+  const { status, text } = await send("payments/stripe", {
+    secret: "whsec_x_0123456789",
+    prices: "price_1, nothing",
   });
+  expect(status).toBe(404);
+  expect(text).toMatch(/<textarea[^>]*name="prices"[^>]*aria-invalid="true"/);
+  expect(text).not.toContain("setting.prices");
+});
 
-  it("at the page of an id without records", async () => {
-    const { app, at, read, send } = await world();
-    const unknown = await read("users?userId=ada+");
-    expect(unknown).toContain("No user has this id in live mode");
-    expect(unknown).toContain("Grant to a new user?");
-    expect(unknown).toContain(`${at.replace(/live$/, "test")}/users?userId=ada+"`);
-    expect(unknown).toContain(`${at}/users?userId=ada"`);
-    const packId = await makeOpenAmountPack(app.appId, "Any", "count");
-    expect(
-      (await send("users/grant", { userId: "ada", packId, quantity: "1", notes: "x", source: "manual" })).status,
-    ).toBe(303);
-    expect(await read("users?userId=ada")).not.toContain("No user has this id");
-  });
+it("an error about a rule or a pack's priority is shown beside its field", async () => {
+  const { send } = await world();
+  const pack = { packName: "Any", unit: "count", defaultExpiryDays: "" };
+  const rule = await send("packs", { ...pack, kind: "legacy", "rules.0.event": "a".repeat(600) });
+  expect(rule.status).toBe(400);
+  expect(rule.text).toMatch(/name="rules\.0\.event"[^>]*aria-invalid="true"/);
+  const priority = await send("packs", { ...pack, kind: "legacy", priority: "one" });
+  expect(priority.text).toMatch(/name="priority"[^>]*aria-invalid="true"/);
+});
 
-  it("at a search for an unknown id, even with spaces around it", async () => {
-    const { browser, at, read } = await world();
-    const answer = await browser.get(`${at}/users?q=+ada+`);
-    expect(answer.headers.get("location")).toBe(`${at}/users?userId=ada`);
-    const person = await browser.get(`${at}/people?q=+ada+`);
-    expect(person.headers.get("location")).toBe(`${at}/people?distinctId=ada`);
-    expect(await read("users?q=+")).toContain("No users yet.");
-  });
+it("an error about a pack of items that has none asks for an amount", async () => {
+  const { send } = await world();
+  const { status, text } = await send("packs", { packName: "Any", kind: "items", defaultExpiryDays: "" });
+  expect(status).toBe(400);
+  expect(text).toContain("An item needs an amount.");
+  expect(text).toMatch(/name="items\.0\.amount"[^>]*aria-invalid="true"/);
+});
+
+it("an error about the token at the sign-in is shown beside its field, and the name is kept", async () => {
+  const { browser } = await world();
+  const answer = await browser.post("/admin/sign-in", { name: "Maya", token: "wrong" });
+  const text = await answer.text();
+  expect(answer.status).toBe(401);
+  expect(countOf(text, "Wrong admin token.")).toBe(1);
+  expect(text).toMatch(/name="token"[^>]*aria-invalid="true"[^>]*autofocus/);
+  expect(text).toContain('value="Maya"');
+});
+
+it("an error about a whole page names its argument once, and links back to the section", async () => {
+  const { at, read } = await world();
+  const text = await read("people/erase");
+  expect(text).toContain("<code>distinctId</code> is required.");
+  expect(text).not.toContain("distinctId distinctId");
+  expect(text).toContain(`href="${at}/people" aria-current="page"`);
+  expect(text).toContain(">Back to people</a>");
+});
+
+it("a dead end links to the next step at a grant without packs", async () => {
+  const { at, read } = await world();
+  const text = await read("users/grant");
+  expect(text).toContain(`<a href="${at}/packs/new">Create a pack</a>`);
+  expect(text).not.toContain("<select");
+});
+
+it("a dead end links to the next step at the page of an id without records", async () => {
+  const { app, at, read, send } = await world();
+  const unknown = await read("users?userId=ada+");
+  expect(unknown).toContain("No user has this id in live mode");
+  expect(unknown).toContain("Grant to a new user?");
+  expect(unknown).toContain(`${at.replace(/live$/, "test")}/users?userId=ada+"`);
+  expect(unknown).toContain(`${at}/users?userId=ada"`);
+  const packId = await makeOpenAmountPack(app.appId, "Any", "count");
+  expect(
+    (await send("users/grant", { userId: "ada", packId, quantity: "1", notes: "x", source: "manual" })).status,
+  ).toBe(303);
+  expect(await read("users?userId=ada")).not.toContain("No user has this id");
+});
+
+it("a dead end links to the next step at a search for an unknown id, even with spaces around it", async () => {
+  const { browser, at, read } = await world();
+  const answer = await browser.get(`${at}/users?q=+ada+`);
+  expect(answer.headers.get("location")).toBe(`${at}/users?userId=ada`);
+  const person = await browser.get(`${at}/people?q=+ada+`);
+  expect(person.headers.get("location")).toBe(`${at}/people?distinctId=ada`);
+  expect(await read("users?q=+")).toContain("No users yet.");
 });
 
 it("the page that revokes a key shows which key it is and when it was last used, and can be reloaded", async () => {

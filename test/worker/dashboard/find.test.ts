@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { afterAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeEach, expect, it } from "vitest";
 import { grantInput } from "../../../src/api/credits/grant-credits.ts";
 import { grantPack } from "../../../src/books/credits/grant.ts";
 import { flushActivity } from "../../../src/db/count-activity.ts";
@@ -32,126 +32,116 @@ async function world() {
 
 const rowsIn = (text: string) => text.split("<tr>").length - 2;
 
-describe("the list of users", () => {
-  it("has every user, page by page, and finds users by the beginning of an id", async () => {
-    const { app, read, grant } = await world();
-    const packId = await makeOpenAmountPack(app.appId, "Any", "count");
-    for (let n = 10; n < 65; n++) await grant(`user-${n}`, packId);
-    await grant(`eve ${EVIL}`, packId);
-    const first = await read("users");
-    expect(first.text).toContain("eve &quot;&gt;&lt;img");
-    expect(rowsIn(first.text)).toBe(50);
-    const next = /href="([^"]*cursor=[^"]*)">More users/.exec(first.text)?.[1] ?? "";
-    expect(rowsIn((await read(next)).text)).toBe(6);
-    expect(rowsIn((await read("users?q=user-3")).text)).toBe(10);
-    expect((await read("users?q=user-3")).text).toContain("10 count");
-    expect((await read("users?q=user-31")).location).toContain("users?userId=user-31");
-    expect((await read("users?q=nobody")).location).toContain("users?userId=nobody");
-    expect((await read("users?cursor=made-up")).status).toBe(400);
-    expect((await read("users?q=%25")).location).toContain("userId=%25");
-  });
+it("the list of users has every user, page by page, and finds users by the beginning of an id", async () => {
+  const { app, read, grant } = await world();
+  const packId = await makeOpenAmountPack(app.appId, "Any", "count");
+  for (let n = 10; n < 65; n++) await grant(`user-${n}`, packId);
+  await grant(`eve ${EVIL}`, packId);
+  const first = await read("users");
+  expect(first.text).toContain("eve &quot;&gt;&lt;img");
+  expect(rowsIn(first.text)).toBe(50);
+  const next = /href="([^"]*cursor=[^"]*)">More users/.exec(first.text)?.[1] ?? "";
+  expect(rowsIn((await read(next)).text)).toBe(6);
+  expect(rowsIn((await read("users?q=user-3")).text)).toBe(10);
+  expect((await read("users?q=user-3")).text).toContain("10 count");
+  expect((await read("users?q=user-31")).location).toContain("users?userId=user-31");
+  expect((await read("users?q=nobody")).location).toContain("users?userId=nobody");
+  expect((await read("users?cursor=made-up")).status).toBe(400);
+  expect((await read("users?q=%25")).location).toContain("userId=%25");
 });
 
-describe("the search for objects", () => {
-  it("opens a balance, a reservation and an event by their ids, each linked to the others and to its user", async () => {
-    const { app, browser, read, grant, call } = await world();
-    const packId = await makePack(app.appId, "Two", [
-      { amountMinor: 10_000, unit: "count" },
-      // This balance pays first.
-      { amountMinor: 500_000, unit: "tokens", priority: 1 },
-    ]);
-    const { output } = await grant("ana", packId, { externalRef: `ref ${EVIL}` });
-    const [balanceId = "", sibling = ""] = output.balances.map((each) => each.balanceId);
-    const keys = { key: app.keys.sk_live };
-    await call("POST", "/api/v1/usage/events", {
-      ...keys,
-      body: { eventId: "evt-1", userId: "ana", event: "chat.done", model: "gpt-x", quantities: { tokens: 100 } },
-    });
-    const reservation = await call("POST", "/api/v1/usage/reservations", {
-      ...keys,
-      body: { reservationId: "res_one", userId: "ana", event: "chat.done", quantities: { tokens: 50 } },
-    });
-    expect(reservation.status).toBe(200);
-    expect((await read(`users?q=${balanceId}`)).location).toContain(`users/balance?balanceId=${balanceId}`);
-    const balance = (await read(`users/balance?balanceId=${balanceId}`)).text;
-    for (const part of [sibling, "users?userId=ana", "ref &quot;&gt;", `packs/${packId}`])
-      expect(balance).toContain(part);
-    const user = (await read("users?userId=ana")).text;
-    for (const part of ["chat.done · gpt-x: 1 count, 100 tokens", "users/event?eventId=evt-1", "res_one"]) {
-      expect(user).toContain(part);
-    }
-    expect(user).toMatch(/<dt>tokens<\/dt><dd><b class="num">350<\/b> can be spent now, and 50 more are held/);
-    expect((await read("users?q=evt-1")).text).toContain("users/event?eventId=evt-1");
-    const event = (await read("users/event?eventId=evt-1")).text;
-    for (const part of ["gpt-x", "1 count, 100 tokens", "users?userId=ana", "users/balance?balanceId=crb_"])
-      expect(event).toContain(part);
-    expect((await read("users?q=res_one")).location).toContain("reservationId=res_one");
-    expect((await read("users/reservation?reservationId=res_one")).text).toContain("Release reservation");
-    const form = { _form: await browser.formToken(), reservationId: "res_one", userId: "ana" };
-    const path = `/admin/apps/${app.appId}/live/users/reservation/release`;
-    for (let n = 0; n < 2; n++) expect((await browser.post(path, form)).headers.get("location")).toContain("released");
-    const released = await read("users/reservation?reservationId=res_one");
-    expect(released.text).not.toContain("Release reservation");
-    const audit = (await read("audit?action=reservation.released")).text;
-    expect([rowsIn(audit), audit.includes("res_one"), audit.includes(sibling)]).toEqual([1, false, true]);
-    for (const page of ["users/event?eventId=x", "users/reservation?reservationId=x", "users/balance?balanceId=x"]) {
-      expect((await read(page)).status, page).toBe(404);
-    }
+it("the search for objects opens a balance, a reservation and an event by their ids, each linked to the others and to its user", async () => {
+  const { app, browser, read, grant, call } = await world();
+  const packId = await makePack(app.appId, "Two", [
+    { amountMinor: 10_000, unit: "count" },
+    // This balance pays first.
+    { amountMinor: 500_000, unit: "tokens", priority: 1 },
+  ]);
+  const { output } = await grant("ana", packId, { externalRef: `ref ${EVIL}` });
+  const [balanceId = "", sibling = ""] = output.balances.map((each) => each.balanceId);
+  const keys = { key: app.keys.sk_live };
+  await call("POST", "/api/v1/usage/events", {
+    ...keys,
+    body: { eventId: "evt-1", userId: "ana", event: "chat.done", model: "gpt-x", quantities: { tokens: 100 } },
   });
+  const reservation = await call("POST", "/api/v1/usage/reservations", {
+    ...keys,
+    body: { reservationId: "res_one", userId: "ana", event: "chat.done", quantities: { tokens: 50 } },
+  });
+  expect(reservation.status).toBe(200);
+  expect((await read(`users?q=${balanceId}`)).location).toContain(`users/balance?balanceId=${balanceId}`);
+  const balance = (await read(`users/balance?balanceId=${balanceId}`)).text;
+  for (const part of [sibling, "users?userId=ana", "ref &quot;&gt;", `packs/${packId}`])
+    expect(balance).toContain(part);
+  const user = (await read("users?userId=ana")).text;
+  for (const part of ["chat.done · gpt-x: 1 count, 100 tokens", "users/event?eventId=evt-1", "res_one"]) {
+    expect(user).toContain(part);
+  }
+  expect(user).toMatch(/<dt>tokens<\/dt><dd><b class="num">350<\/b> can be spent now, and 50 more are held/);
+  expect((await read("users?q=evt-1")).text).toContain("users/event?eventId=evt-1");
+  const event = (await read("users/event?eventId=evt-1")).text;
+  for (const part of ["gpt-x", "1 count, 100 tokens", "users?userId=ana", "users/balance?balanceId=crb_"])
+    expect(event).toContain(part);
+  expect((await read("users?q=res_one")).location).toContain("reservationId=res_one");
+  expect((await read("users/reservation?reservationId=res_one")).text).toContain("Release reservation");
+  const form = { _form: await browser.formToken(), reservationId: "res_one", userId: "ana" };
+  const path = `/admin/apps/${app.appId}/live/users/reservation/release`;
+  for (let n = 0; n < 2; n++) expect((await browser.post(path, form)).headers.get("location")).toContain("released");
+  const released = await read("users/reservation?reservationId=res_one");
+  expect(released.text).not.toContain("Release reservation");
+  const audit = (await read("audit?action=reservation.released")).text;
+  expect([rowsIn(audit), audit.includes("res_one"), audit.includes(sibling)]).toEqual([1, false, true]);
+  for (const page of ["users/event?eventId=x", "users/reservation?reservationId=x", "users/balance?balanceId=x"]) {
+    expect((await read(page)).status, page).toBe(404);
+  }
 });
 
-describe("the balances of a user", () => {
-  it("can all be reached, and filtered by status, pack and the beginning of a reference", async () => {
-    const { app, read, grant } = await world();
-    const [one, other] = [
-      await makeOpenAmountPack(app.appId, "One", "count"),
-      await makeOpenAmountPack(app.appId, "Other", "tokens"),
-    ];
-    for (let n = 0; n < 55; n++) await grant("ana", n < 50 ? one : other, { externalRef: `order-${n % 10}-${n}` });
-    const of = (filters: Record<string, string>) => read(`users/balances${queryOf({ userId: "ana", ...filters })}`);
-    const first = await of({});
-    expect(rowsIn(first.text)).toBe(50);
-    const next = /href="([^"]*cursor=[^"]*)">Older/.exec(first.text)?.[1] ?? "";
-    const second = await read(next);
-    expect([rowsIn(second.text), second.text.includes(">Older<")]).toEqual([5, false]);
-    expect(rowsIn((await of({ packId: other })).text)).toBe(5);
-    expect(rowsIn((await of({ reference: "order-3" })).text)).toBe(6);
-    expect(rowsIn((await of({ status: "active" })).text)).toBe(50);
-    expect((await of({ status: "revoked" })).text).toContain("No balances here.");
-    const page = (await read("users?userId=ana")).text;
-    expect(page).toContain("49 more balances");
-    expect(page).toContain("<dt>count</dt>");
-  });
+it("the balances of a user can all be reached, and filtered by status, pack and the beginning of a reference", async () => {
+  const { app, read, grant } = await world();
+  const [one, other] = [
+    await makeOpenAmountPack(app.appId, "One", "count"),
+    await makeOpenAmountPack(app.appId, "Other", "tokens"),
+  ];
+  for (let n = 0; n < 55; n++) await grant("ana", n < 50 ? one : other, { externalRef: `order-${n % 10}-${n}` });
+  const of = (filters: Record<string, string>) => read(`users/balances${queryOf({ userId: "ana", ...filters })}`);
+  const first = await of({});
+  expect(rowsIn(first.text)).toBe(50);
+  const next = /href="([^"]*cursor=[^"]*)">Older/.exec(first.text)?.[1] ?? "";
+  const second = await read(next);
+  expect([rowsIn(second.text), second.text.includes(">Older<")]).toEqual([5, false]);
+  expect(rowsIn((await of({ packId: other })).text)).toBe(5);
+  expect(rowsIn((await of({ reference: "order-3" })).text)).toBe(6);
+  expect(rowsIn((await of({ status: "active" })).text)).toBe(50);
+  expect((await of({ status: "revoked" })).text).toContain("No balances here.");
+  const page = (await read("users?userId=ana")).text;
+  expect(page).toContain("49 more balances");
+  expect(page).toContain("<dt>count</dt>");
 });
 
-describe("the ledger by date", () => {
-  it("shows the entries of the given days, however many followed, and the balances at a moment", async () => {
-    const { app, browser, read, clock, grant } = await world();
-    const packId = await makeOpenAmountPack(app.appId, "Any", "count");
-    const days: string[] = [];
-    for (let n = 0; n < 5; n++) {
-      days.push(new Date(clock.ms).toISOString().slice(0, 10));
-      for (let each = 0; each <= n; each++) await grant("ana", packId, { notes: `day-${n}.` });
-      clock.advance(DAY_MS);
-    }
-    // The session has ended by now.
-    await browser.signIn();
-    const notes = async (filters: Record<string, string>) => {
-      const { text } = await read(`users${queryOf({ userId: "ana", ...filters })}`);
-      return [...text.matchAll(/<td>(day-\d)\.</g)].map(([, note]) => note);
-    };
-    expect(await notes({ from: days[1] ?? "", to: days[1] ?? "" })).toEqual(["day-1", "day-1"]);
-    expect(await notes({ to: days[1] ?? "" })).toEqual(["day-1", "day-1", "day-0"]);
-    expect(await notes({ from: days[4] ?? "" })).toHaveLength(5);
-    expect(await notes({ to: "2001-01-01" })).toEqual([]);
-    expect((await read("users?userId=ana&from=nonsense")).status).toBe(400);
-    const then = await read(`users/as-of${queryOf({ userId: "ana", asOf: `${days[1]}T23:00` })}`);
-    expect(rowsIn(then.text)).toBe(3);
-    expect(then.text.match(/10 of 10 count/g)).toHaveLength(3);
-    expect((await read("users/as-of?userId=ana&asOf=2100-01-01T00:00")).text).toContain(
-      "At must not be in the future.",
-    );
-  });
+it("the ledger by date shows the entries of the given days, however many followed, and the balances at a moment", async () => {
+  const { app, browser, read, clock, grant } = await world();
+  const packId = await makeOpenAmountPack(app.appId, "Any", "count");
+  const days: string[] = [];
+  for (let n = 0; n < 5; n++) {
+    days.push(new Date(clock.ms).toISOString().slice(0, 10));
+    for (let each = 0; each <= n; each++) await grant("ana", packId, { notes: `day-${n}.` });
+    clock.advance(DAY_MS);
+  }
+  // The session has ended by now.
+  await browser.signIn();
+  const notes = async (filters: Record<string, string>) => {
+    const { text } = await read(`users${queryOf({ userId: "ana", ...filters })}`);
+    return [...text.matchAll(/<td>(day-\d)\.</g)].map(([, note]) => note);
+  };
+  expect(await notes({ from: days[1] ?? "", to: days[1] ?? "" })).toEqual(["day-1", "day-1"]);
+  expect(await notes({ to: days[1] ?? "" })).toEqual(["day-1", "day-1", "day-0"]);
+  expect(await notes({ from: days[4] ?? "" })).toHaveLength(5);
+  expect(await notes({ to: "2001-01-01" })).toEqual([]);
+  expect((await read("users?userId=ana&from=nonsense")).status).toBe(400);
+  const then = await read(`users/as-of${queryOf({ userId: "ana", asOf: `${days[1]}T23:00` })}`);
+  expect(rowsIn(then.text)).toBe(3);
+  expect(then.text.match(/10 of 10 count/g)).toHaveLength(3);
+  expect((await read("users/as-of?userId=ana&asOf=2100-01-01T00:00")).text).toContain("At must not be in the future.");
 });
 
 it("the balances at a moment are shown page by page, and those with too many later entries are marked as not known", async () => {

@@ -1,5 +1,5 @@
 import { afterAll, expect, it } from "vitest";
-import { userIdsOf } from "../../../src/dashboard/bulk-grant.tsx";
+import { parseUserIds } from "../../../src/dashboard/bulk-grant.tsx";
 import { EVIL, openDashboard, tableRows } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { Clock, makeApp, makeClient, makeOpenAmountPack, makePack } from "../../support/world.ts";
@@ -25,8 +25,8 @@ async function world() {
 }
 
 it("reads the ids of a pasted list and of a CSV file, each once", () => {
-  expect(userIdsOf("ana\r\n bob \n\nana\n")).toEqual(["ana", "bob"]);
-  expect(userIdsOf('user_id,name\n"a ""b"", c",x\nu2;y')).toEqual(['a "b", c', "u2"]);
+  expect(parseUserIds("ana\r\n bob \n\nana\n")).toEqual(["ana", "bob"]);
+  expect(parseUserIds('user_id,name\n"a ""b"", c",x\nu2;y')).toEqual(['a "b", c', "u2"]);
 });
 
 it("a grant to many users is previewed, reported, and grants nothing twice when it runs again", async () => {

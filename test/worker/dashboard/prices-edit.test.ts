@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { sumDays } from "../../../src/books/usage/sum-days.ts";
 import { openDashboard, tableRows } from "../../support/browse.ts";
 import { runPart } from "../../support/cron.ts";
@@ -42,119 +42,117 @@ async function pricesPages() {
   return { ...w, ...pages, stored, post, fieldsOf };
 }
 
-describe("the editor of the price list", () => {
-  it("makes a version of the rows after a review, once, in the order of their numbers", async () => {
-    const w = await pricesPages();
-    await w.setPrices(RULES, { costs: [{ per: { input: 0.5 } }], note: "First" });
-    const opened = await w.read("prices/edit");
-    const fields = w.fieldsOf(opened.text, "prices/review");
-    expect(fields).toMatchObject({
-      ...{ "rules.0.model": "gpt-5", "rules.0.per": "input 125 for 1000000, output 0.001", "rules.0.unit": "cents" },
-      ...{ "rules.1.when": "images + previews above 2", "rules.1.perEvent": "4", "costs.0.per": "input 0.5" },
-      ...{ "rules.2.model": "", ifVersion: "1" },
-    });
-    // The image's price comes first; the model's input is dearer; a row is new, another is emptied.
-    const edited = {
-      ...fields,
-      ...{ "rules.0.per": "input 130 / 1,000,000, output: 0.001", "rules.1.place": "0.5" },
-      ...{ "rules.2.event": "search", "rules.2.perEvent": "1", "costs.0.per": "", note: "Second" },
-    };
-    const review = await w.post("prices/review", edited);
-    expect(review.status).toBe(200);
-    expect(tableRows(review.html, "Changed rules")).toEqual([
-      "moved 2 1 image all images + previews above 2 count the same prices",
-      "changed 1 2 all gpt-5 cents input: 125 for 1000000 → 130 for 1000000 (+4 %)",
-      "added 3 search all cents 1 an event, any meters",
-    ]);
-    expect(tableRows(review.html, "Changed costs")).toEqual(["removed 1 all all cents input 0.5"]);
-    expect(await w.stored()).toHaveLength(1);
-    const confirmed = w.fieldsOf(review.html, "prices");
-    for (let times = 0; times < 2; times++) {
-      const made = await w.post("prices", confirmed);
-      expect([made.status, made.location]).toEqual([303, `${w.at}/prices/2?notice=made`]);
-    }
-    const [, second] = await w.stored();
-    expect(second).toMatchObject({ version: 2, note: "Second", costs: [], at: w.clock.ms });
-    expect(second?.rules).toEqual([
-      RULES[1],
-      { ...RULES[0], per: { input: { amount: 130, units: 1_000_000 }, output: 0.001 } },
-      { event: "search", unit: "cents", perEvent: 1 },
-    ]);
-    expect((await w.read("prices/2?notice=made")).text).toContain("The version is made.");
+it("the editor of the price list makes a version of the rows after a review, once, in the order of their numbers", async () => {
+  const w = await pricesPages();
+  await w.setPrices(RULES, { costs: [{ per: { input: 0.5 } }], note: "First" });
+  const opened = await w.read("prices/edit");
+  const fields = w.fieldsOf(opened.text, "prices/review");
+  expect(fields).toMatchObject({
+    ...{ "rules.0.model": "gpt-5", "rules.0.per": "input 125 for 1000000, output 0.001", "rules.0.unit": "cents" },
+    ...{ "rules.1.when": "images + previews above 2", "rules.1.perEvent": "4", "costs.0.per": "input 0.5" },
+    ...{ "rules.2.model": "", ifVersion: "1" },
   });
+  // The image's price comes first; the model's input is dearer; a row is new, another is emptied.
+  const edited = {
+    ...fields,
+    ...{ "rules.0.per": "input 130 / 1,000,000, output: 0.001", "rules.1.place": "0.5" },
+    ...{ "rules.2.event": "search", "rules.2.perEvent": "1", "costs.0.per": "", note: "Second" },
+  };
+  const review = await w.post("prices/review", edited);
+  expect(review.status).toBe(200);
+  expect(tableRows(review.html, "Changed rules")).toEqual([
+    "moved 2 1 image all images + previews above 2 count the same prices",
+    "changed 1 2 all gpt-5 cents input: 125 for 1000000 → 130 for 1000000 (+4 %)",
+    "added 3 search all cents 1 an event, any meters",
+  ]);
+  expect(tableRows(review.html, "Changed costs")).toEqual(["removed 1 all all cents input 0.5"]);
+  expect(await w.stored()).toHaveLength(1);
+  const confirmed = w.fieldsOf(review.html, "prices");
+  for (let times = 0; times < 2; times++) {
+    const made = await w.post("prices", confirmed);
+    expect([made.status, made.location]).toEqual([303, `${w.at}/prices/2?notice=made`]);
+  }
+  const [, second] = await w.stored();
+  expect(second).toMatchObject({ version: 2, note: "Second", costs: [], at: w.clock.ms });
+  expect(second?.rules).toEqual([
+    RULES[1],
+    { ...RULES[0], per: { input: { amount: 130, units: 1_000_000 }, output: 0.001 } },
+    { event: "search", unit: "cents", perEvent: 1 },
+  ]);
+  expect((await w.read("prices/2?notice=made")).text).toContain("The version is made.");
+});
 
-  it("shows each row's error beside it, keeps what was typed, and writes nothing", async () => {
-    const w = await pricesPages();
-    const answer = await w.post("prices/review", {
-      ...{ ifVersion: "0", "rules.0.unit": "cents", "rules.0.per": "input 1e-13" },
-      ...{ "rules.1.unit": "cents", "rules.1.event": "chat" },
-      ...{ "rules.2.unit": "euro", "rules.2.perEvent": "1", "rules.3.unit": "cents", "rules.3.perEvent": "1,5" },
-      ...{ "rules.4.unit": "cents", "rules.4.per": "input", "rules.5.unit": "cents", "rules.5.when": "above 3" },
-      ...{ "rules.6.unit": "cents", "rules.6.per": "In 3", "costs.0.perEvent": "-1", effectiveAt: "2020-01-01T00:00" },
-    });
-    expect(answer.status).toBe(400);
-    const errors = [...answer.html.matchAll(/class="field-error"[^>]*>(.*?)<\/span>/gs)].map(([, text = ""]) =>
-      text.replaceAll(/<[^>]+>/g, "").replaceAll("&#39;", "'"),
-    );
-    expect(errors).toEqual([
-      expect.stringContaining("must be 0 or more, with at most 12 decimals"),
-      expect.stringContaining("This rule must have perEvent, per or both"),
-      expect.stringContaining("Unit of no. 3"),
-      expect.stringContaining("must be a number such as 1,000"),
-      expect.stringContaining("must be names and prices"),
-      expect.stringContaining("must be meters and a number"),
-      expect.stringContaining("must begin with a small letter"),
-      expect.stringContaining("must be 0 or more"),
-    ]);
-    expect(answer.html).toContain('value="input 1e-13"');
-    expect(await w.stored()).toEqual([]);
+it("the editor of the price list shows each row's error beside it, keeps what was typed, and writes nothing", async () => {
+  const w = await pricesPages();
+  const answer = await w.post("prices/review", {
+    ...{ ifVersion: "0", "rules.0.unit": "cents", "rules.0.per": "input 1e-13" },
+    ...{ "rules.1.unit": "cents", "rules.1.event": "chat" },
+    ...{ "rules.2.unit": "euro", "rules.2.perEvent": "1", "rules.3.unit": "cents", "rules.3.perEvent": "1,5" },
+    ...{ "rules.4.unit": "cents", "rules.4.per": "input", "rules.5.unit": "cents", "rules.5.when": "above 3" },
+    ...{ "rules.6.unit": "cents", "rules.6.per": "In 3", "costs.0.perEvent": "-1", effectiveAt: "2020-01-01T00:00" },
   });
+  expect(answer.status).toBe(400);
+  const errors = [...answer.html.matchAll(/class="field-error"[^>]*>(.*?)<\/span>/gs)].map(([, text = ""]) =>
+    text.replaceAll(/<[^>]+>/g, "").replaceAll("&#39;", "'"),
+  );
+  expect(errors).toEqual([
+    expect.stringContaining("must be 0 or more, with at most 12 decimals"),
+    expect.stringContaining("This rule must have perEvent, per or both"),
+    expect.stringContaining("Unit of no. 3"),
+    expect.stringContaining("must be a number such as 1,000"),
+    expect.stringContaining("must be names and prices"),
+    expect.stringContaining("must be meters and a number"),
+    expect.stringContaining("must begin with a small letter"),
+    expect.stringContaining("must be 0 or more"),
+  ]);
+  expect(answer.html).toContain('value="input 1e-13"');
+  expect(await w.stored()).toEqual([]);
+});
 
-  it("has more empty rows on demand, and lets who reviews go back with all that was typed", async () => {
-    const w = await pricesPages();
-    const typed = { ifVersion: "0", "rules.0.unit": "cents", "rules.0.perEvent": "2", note: "x" };
-    const more = await w.post("prices/review", { ...typed, more: "yes", blank: "13" });
-    expect([
-      more.status,
-      more.html.includes('name="rules.13.event"'),
-      more.html.includes('name="rules.14.event"'),
-    ]).toEqual([200, true, false]);
-    const review = await w.post("prices/review", { ...typed, effectiveAt: "2026-02-01T00:00:00" });
-    expect(review.html).toContain("Schedule this version");
-    const back = await w.post("prices/edit", w.fieldsOf(review.html, "prices/edit"));
-    expect(w.fieldsOf(back.html, "prices/review")).toMatchObject({
-      ...{ "rules.0.perEvent": "2", note: "x", effectiveAt: "2026-02-01T00:00:00", ifVersion: "0" },
-    });
+it("the editor of the price list has more empty rows on demand, and lets who reviews go back with all that was typed", async () => {
+  const w = await pricesPages();
+  const typed = { ifVersion: "0", "rules.0.unit": "cents", "rules.0.perEvent": "2", note: "x" };
+  const more = await w.post("prices/review", { ...typed, more: "yes", blank: "13" });
+  expect([
+    more.status,
+    more.html.includes('name="rules.13.event"'),
+    more.html.includes('name="rules.14.event"'),
+  ]).toEqual([200, true, false]);
+  const review = await w.post("prices/review", { ...typed, effectiveAt: "2026-02-01T00:00:00" });
+  expect(review.html).toContain("Schedule this version");
+  const back = await w.post("prices/edit", w.fieldsOf(review.html, "prices/edit"));
+  expect(w.fieldsOf(back.html, "prices/review")).toMatchObject({
+    ...{ "rules.0.perEvent": "2", note: "x", effectiveAt: "2026-02-01T00:00:00", ifVersion: "0" },
   });
+});
 
-  it("schedules a version, which the page of the version deletes before its time", async () => {
-    const w = await pricesPages();
-    await w.setPrices(RULES);
-    const typed = { ifVersion: "1", "rules.0.unit": "cents", "rules.0.perEvent": "2" };
-    const review = await w.post("prices/review", { ...typed, effectiveAt: "2026-02-01T00:00:00" });
-    expect((await w.post("prices", w.fieldsOf(review.html, "prices"))).status).toBe(303);
-    expect((await w.stored()).map(({ at }) => at)).toEqual([w.clock.ms, Date.parse("2026-02-01T00:00:00Z")]);
-    expect((await w.read("prices/2")).text).toContain("prices/2/delete");
-    expect((await w.read("prices/2/delete")).text).toContain("never takes force");
-    expect((await w.post("prices/2/delete", {})).location).toBe(`${w.at}/prices?notice=deleted`);
-    expect(await w.stored()).toHaveLength(1);
-    const again = await w.post("prices/1/delete", {});
-    expect([again.status, again.html.includes("is in force, or was")]).toEqual([400, true]);
-  });
+it("the editor of the price list schedules a version, which the page of the version deletes before its time", async () => {
+  const w = await pricesPages();
+  await w.setPrices(RULES);
+  const typed = { ifVersion: "1", "rules.0.unit": "cents", "rules.0.perEvent": "2" };
+  const review = await w.post("prices/review", { ...typed, effectiveAt: "2026-02-01T00:00:00" });
+  expect((await w.post("prices", w.fieldsOf(review.html, "prices"))).status).toBe(303);
+  expect((await w.stored()).map(({ at }) => at)).toEqual([w.clock.ms, Date.parse("2026-02-01T00:00:00Z")]);
+  expect((await w.read("prices/2")).text).toContain("prices/2/delete");
+  expect((await w.read("prices/2/delete")).text).toContain("never takes force");
+  expect((await w.post("prices/2/delete", {})).location).toBe(`${w.at}/prices?notice=deleted`);
+  expect(await w.stored()).toHaveLength(1);
+  const again = await w.post("prices/1/delete", {});
+  expect([again.status, again.html.includes("is in force, or was")]).toEqual([400, true]);
+});
 
-  it("does not replace a version that somebody else made since it was opened, and asks about rules without effect", async () => {
-    const w = await pricesPages();
-    const typed = { ifVersion: "0", "rules.0.unit": "cents", "rules.0.perEvent": "2", "rules.1.unit": "cents" };
-    const review = await w.post("prices/review", { ...typed, "rules.1.perEvent": "3" });
-    expect(review.html).toContain("Rule 2 can never apply: rule 1 covers it.");
-    const fields = w.fieldsOf(review.html, "prices");
-    const unsure = await w.post("prices", fields);
-    expect([unsure.status, unsure.html.includes("tick the box")]).toEqual([400, true]);
-    await w.setPrices(RULES);
-    const late = await w.post("prices", { ...fields, sure: "yes" });
-    expect([late.status, late.html.includes("was changed after")]).toEqual([409, true]);
-    expect(await w.stored()).toHaveLength(1);
-  });
+it("the editor of the price list does not replace a version that somebody else made since it was opened, and asks about rules without effect", async () => {
+  const w = await pricesPages();
+  const typed = { ifVersion: "0", "rules.0.unit": "cents", "rules.0.perEvent": "2", "rules.1.unit": "cents" };
+  const review = await w.post("prices/review", { ...typed, "rules.1.perEvent": "3" });
+  expect(review.html).toContain("Rule 2 can never apply: rule 1 covers it.");
+  const fields = w.fieldsOf(review.html, "prices");
+  const unsure = await w.post("prices", fields);
+  expect([unsure.status, unsure.html.includes("tick the box")]).toEqual([400, true]);
+  await w.setPrices(RULES);
+  const late = await w.post("prices", { ...fields, sure: "yes" });
+  expect([late.status, late.html.includes("was changed after")]).toEqual([409, true]);
+  expect(await w.stored()).toHaveLength(1);
 });
 
 it("the comparison of versions shows what changed, rule by rule, and by default the two newest", async () => {

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, expect, it } from "vitest";
 import { NEVER_MS } from "../../../src/books/ledger/balance.ts";
 import { type Constraint, findConstraint } from "../../../src/db/attempt.ts";
 import { ENTRY_KINDS } from "../../../src/db/schema.ts";
@@ -228,30 +228,28 @@ async function thrownBy(work: Promise<unknown>): Promise<unknown> {
   );
 }
 
-describe("findConstraint", () => {
-  it.each(Object.entries(violations))(
-    "recognises a violation of %s in a batch, of which nothing is stored",
-    async (name, batch) => {
-      const error = await thrownBy(env.DB.batch(batch.map((statement) => env.DB.prepare(statement))));
-      expect(findConstraint(error)).toBe(name);
-      const left = await env.DB.prepare(
-        `SELECT (SELECT count(*) FROM credit_ledger WHERE account_id = ${ACCOUNT})
+it.each(Object.entries(violations))(
+  "findConstraint recognises a violation of %s in a batch, of which nothing is stored",
+  async (name, batch) => {
+    const error = await thrownBy(env.DB.batch(batch.map((statement) => env.DB.prepare(statement))));
+    expect(findConstraint(error)).toBe(name);
+    const left = await env.DB.prepare(
+      `SELECT (SELECT count(*) FROM credit_ledger WHERE account_id = ${ACCOUNT})
           + (SELECT count(*) FROM credit_adjustments WHERE environment_id = ${ENVIRONMENT})
           + (SELECT count(*) FROM reservations WHERE environment_id = ${ENVIRONMENT})
           + (SELECT count(*) FROM usage_events WHERE environment_id = ${ENVIRONMENT}) AS n`,
-      ).first();
-      expect(left).toEqual({ n: 0 });
-    },
-  );
+    ).first();
+    expect(left).toEqual({ n: 0 });
+  },
+);
 
-  it("returns null for other errors", async () => {
-    const misspelt = await thrownBy(env.DB.prepare("SELECT environments_test_quota FROM apps").run());
-    expect(findConstraint(misspelt)).toBeNull();
-    const unnamed = await thrownBy(env.DB.batch([env.DB.prepare(counted(0)), env.DB.prepare(counted(0))]));
-    expect(String(unnamed)).toContain("SQLITE_CONSTRAINT");
-    expect(findConstraint(unnamed)).toBeNull();
-    for (const other of [null, undefined, "SQLITE_CONSTRAINT credit_ledger_seq_gapless", new Error("boom")]) {
-      expect(findConstraint(other)).toBeNull();
-    }
-  });
+it("findConstraint returns null for other errors", async () => {
+  const misspelt = await thrownBy(env.DB.prepare("SELECT environments_test_quota FROM apps").run());
+  expect(findConstraint(misspelt)).toBeNull();
+  const unnamed = await thrownBy(env.DB.batch([env.DB.prepare(counted(0)), env.DB.prepare(counted(0))]));
+  expect(String(unnamed)).toContain("SQLITE_CONSTRAINT");
+  expect(findConstraint(unnamed)).toBeNull();
+  for (const other of [null, undefined, "SQLITE_CONSTRAINT credit_ledger_seq_gapless", new Error("boom")]) {
+    expect(findConstraint(other)).toBeNull();
+  }
 });

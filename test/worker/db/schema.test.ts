@@ -160,178 +160,171 @@ beforeAll(async () => {
   }
 });
 
-describe("a balance", () => {
-  it("is changed by its ledger rows, and has credits again after it was emptied and refilled", async () => {
-    await run(balance("INSERT", { user: "moved", id: "crb_moved", seq: 1 }));
-    const stands = () =>
-      db
-        .prepare(
-          "SELECT remaining_minor AS remaining, has_remaining AS hasRemaining, last_seq AS lastSeq FROM credit_balances WHERE id = 'crb_moved'",
-        )
-        .first();
-    expect(await stands()).toEqual({ remaining: 1_000, hasRemaining: 1, lastSeq: 1 });
-    const of = { user: "moved", id: "crb_moved" };
-    await run(entry("INSERT", { ...of, seq: 2, delta: -1, after: 999, previous: 1 }));
-    expect(await stands()).toEqual({ remaining: 999, hasRemaining: 1, lastSeq: 2 });
-    await run(entry("INSERT", { ...of, seq: 3, delta: -999, after: 0, previous: 2 }));
-    expect(await stands()).toEqual({ remaining: 0, hasRemaining: 0, lastSeq: 3 });
-    await run(entry("INSERT", { ...of, seq: 4, delta: 0, after: 0, previous: 3 }));
-    expect(await stands()).toEqual({ remaining: 0, hasRemaining: 0, lastSeq: 4 });
-    await run(entry("INSERT", { ...of, seq: 5, delta: 7, after: 7, previous: 4 }));
-    expect(await stands()).toEqual({ remaining: 7, hasRemaining: 1, lastSeq: 5 });
-  });
-
-  it.each([
-    "remaining_minor = 5",
-    "remaining_minor = remaining_minor - 1",
-    "remaining_minor = remaining_minor",
-    "remaining_minor = 0, has_remaining = 0",
-    "has_remaining = 0",
-    "last_seq = 1",
-    "last_seq = 4",
-    "last_seq = 6",
-    "remaining_minor = 600, last_seq = 4",
-    "remaining_minor = 1000, last_seq = 2",
-  ])("is changed by nothing but the ledger: UPDATE … SET %s", async (set) => {
-    for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE", "UPDATE OR FAIL"]) {
-      for (const id of ["crb_whole", "crb_part", "crb_empty"]) {
-        await expectRejected(`${verb} credit_balances SET ${set} WHERE id = '${id}'`);
-      }
-    }
-  });
-
-  it("keeps all values of its issue", async () => {
-    const movable = ["remaining_minor", "has_remaining", "last_seq", "revoked_at_ms"];
-    const frozen = getTableConfig(schema.creditBalances)
-      .columns.map((column) => column.name)
-      .filter((name) => !movable.includes(name));
-    expect(frozen).toHaveLength(18);
-    for (const column of frozen) {
-      for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE"]) {
-        const error = await expectRejected(`${verb} credit_balances SET ${column} = ${column} WHERE id = 'crb_whole'`);
-        expect(error.message).toContain("credit_balances_frozen");
-      }
-    }
-  });
-
-  it("is never deleted", async () => {
-    for (const where of ["", " WHERE id = 'crb_empty'", " WHERE remaining_minor = 0"]) {
-      expect((await expectRejected(`DELETE FROM credit_balances${where}`)).message).toContain("credit_balances_kept");
-    }
-  });
-
-  it("is never replaced, by its id, its key or its externalRef", async () => {
-    for (const verb of WAYS) {
-      for (const user of ["u", "other"]) {
-        const error = await expectRejected(balance(verb, { user, id: "crb_whole", seq: user === "u" ? 6 : 1 }));
-        expect(error.message).toContain("credit_balances_id");
-      }
-      const error = await expectRejected(balance(verb, { id: "crb_new", seq: 6, ref: "order-1" }));
-      expect(findConstraint(error)).toBe("credit_balances_external_ref");
-    }
-    await expectRejected(
-      `${balance("INSERT", { id: "crb_whole", seq: 6 })} ON CONFLICT (id) DO UPDATE SET remaining_minor = 5`,
-    );
-  });
-
-  it("begins with all of its credits, a positive amount, and the next seq of its user", async () => {
-    const wrong: Omit<NewBalance, "id">[] = [
-      { seq: 6, remaining: 999 },
-      { seq: 6, remaining: 1_001 },
-      { seq: 6, remaining: 0, hasRemaining: 0 },
-      { seq: 6, lastSeq: 5 },
-      { seq: 6, revoked: "1" },
-      { seq: 6, hasRemaining: 0 },
-      { seq: 6, minor: 0, hasRemaining: 0 },
-      { seq: 6, minor: -1, hasRemaining: 0 },
-      { seq: 6, minor: 8_796_093_022_208_001 },
-      { seq: 6, minor: 8_589_934_592_000_001, unit: "cents" },
-      { seq: 6, unit: "minutes" },
-      { seq: 6, source: "stolen" },
-      { seq: 7 },
-      { seq: 5 },
-      { seq: 0 },
-    ];
-    for (const columns of wrong) {
-      for (const verb of WAYS.filter((way) => way !== "INSERT OR IGNORE")) {
-        await expectRejected(balance(verb, { id: "crb_new", ...columns }));
-      }
-      // OR IGNORE may skip the row silently, but must not store it.
-      await attack(balance("INSERT OR IGNORE", { id: "crb_new", ...columns }));
-    }
-  });
-
-  it("is revoked once, by an entry that leaves nothing, and by nothing else", async () => {
-    const of = { user: "revoked", id: "crb_revoked" };
-    await run(balance("INSERT", { ...of, seq: 1 }));
-    await expectRejected("UPDATE credit_balances SET revoked_at_ms = 5 WHERE id = 'crb_revoked'");
-    await expectRejected(entry("INSERT", { ...of, seq: 2, delta: -1, after: 999, previous: 1, revoked: 1 }));
-    await run(entry("INSERT", { ...of, seq: 2, delta: -1_000, after: 0, previous: 1 }));
-    await expectRejected("UPDATE credit_balances SET revoked_at_ms = 5 WHERE id = 'crb_revoked'");
-    await run(entry("INSERT", { ...of, seq: 3, delta: 0, after: 0, previous: 2, revoked: 1 }));
-    const stored = db.prepare("SELECT revoked_at_ms AS atMs FROM credit_balances WHERE id = 'crb_revoked'");
-    expect(await stored.first()).toEqual({ atMs: 5 });
-    // A ledger row does not undo it.
-    await expectRejected(entry("INSERT", { ...of, seq: 4, delta: 0, after: 0, previous: 3 }));
-    for (const value of ["6", "NULL", "5"]) {
-      const error = await expectRejected(
-        `UPDATE credit_balances SET revoked_at_ms = ${value} WHERE id = 'crb_revoked'`,
-      );
-      expect(findConstraint(error)).toBe("credit_balances_revoked_once");
-    }
-  });
+it("a balance is changed by its ledger rows, and has credits again after it was emptied and refilled", async () => {
+  await run(balance("INSERT", { user: "moved", id: "crb_moved", seq: 1 }));
+  const stands = () =>
+    db
+      .prepare(
+        "SELECT remaining_minor AS remaining, has_remaining AS hasRemaining, last_seq AS lastSeq FROM credit_balances WHERE id = 'crb_moved'",
+      )
+      .first();
+  expect(await stands()).toEqual({ remaining: 1_000, hasRemaining: 1, lastSeq: 1 });
+  const of = { user: "moved", id: "crb_moved" };
+  await run(entry("INSERT", { ...of, seq: 2, delta: -1, after: 999, previous: 1 }));
+  expect(await stands()).toEqual({ remaining: 999, hasRemaining: 1, lastSeq: 2 });
+  await run(entry("INSERT", { ...of, seq: 3, delta: -999, after: 0, previous: 2 }));
+  expect(await stands()).toEqual({ remaining: 0, hasRemaining: 0, lastSeq: 3 });
+  await run(entry("INSERT", { ...of, seq: 4, delta: 0, after: 0, previous: 3 }));
+  expect(await stands()).toEqual({ remaining: 0, hasRemaining: 0, lastSeq: 4 });
+  await run(entry("INSERT", { ...of, seq: 5, delta: 7, after: 7, previous: 4 }));
+  expect(await stands()).toEqual({ remaining: 7, hasRemaining: 1, lastSeq: 5 });
 });
 
-describe("the ledger", () => {
-  it("is never updated", async () => {
-    for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE", "UPDATE OR FAIL"]) {
-      for (const set of ["note = 'x'", "delta_minor = delta_minor", "seq = seq + 10", "account_id = account_id + 1"]) {
-        expect((await expectRejected(`${verb} credit_ledger SET ${set}`)).message).toContain(
-          "credit_ledger_append_only",
-        );
-      }
+it.each([
+  "remaining_minor = 5",
+  "remaining_minor = remaining_minor - 1",
+  "remaining_minor = remaining_minor",
+  "remaining_minor = 0, has_remaining = 0",
+  "has_remaining = 0",
+  "last_seq = 1",
+  "last_seq = 4",
+  "last_seq = 6",
+  "remaining_minor = 600, last_seq = 4",
+  "remaining_minor = 1000, last_seq = 2",
+])("a balance is changed by nothing but the ledger: UPDATE … SET %s", async (set) => {
+  for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE", "UPDATE OR FAIL"]) {
+    for (const id of ["crb_whole", "crb_part", "crb_empty"]) {
+      await expectRejected(`${verb} credit_balances SET ${set} WHERE id = '${id}'`);
     }
-  });
+  }
+});
 
-  it("is never deleted from, in part or completely", async () => {
-    for (const where of ["", " WHERE seq = 5", ` WHERE account_id = ${idOf("u")}`]) {
-      expect((await expectRejected(`DELETE FROM credit_ledger${where}`)).message).toContain(
-        "credit_ledger_append_only",
-      );
+it("a balance keeps all values of its issue", async () => {
+  const movable = ["remaining_minor", "has_remaining", "last_seq", "revoked_at_ms"];
+  const frozen = getTableConfig(schema.creditBalances)
+    .columns.map((column) => column.name)
+    .filter((name) => !movable.includes(name));
+  expect(frozen).toHaveLength(18);
+  for (const column of frozen) {
+    for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE"]) {
+      const error = await expectRejected(`${verb} credit_balances SET ${column} = ${column} WHERE id = 'crb_whole'`);
+      expect(error.message).toContain("credit_balances_frozen");
     }
-  });
+  }
+});
 
-  it.each(WAYS)("accepts no row that is out of order or wrong: %s", async (verb) => {
-    const good: NewEntry = { id: "crb_part", seq: 6, delta: -100, after: 500, previous: 4 };
-    const wrong: Partial<NewEntry>[] = [
-      { seq: 1 },
-      { seq: 4 },
-      { seq: 5 },
-      { seq: 7 },
-      { seq: 0 },
-      { seq: -1 },
-      { after: 501 },
-      { after: 600 },
-      { delta: 100 },
-      { delta: 0 },
-      { previous: 2 },
-      { previous: 5 },
-      { previous: "NULL" },
-      { id: "crb_whole" },
-      { id: "crb_nobody" },
-      { user: "other", seq: 1 },
-      { user: "elsewhere", seq: 1 },
-      // Entries of a grant, for a balance that exists and for one that does not.
-      { kind: "grant" },
-      { kind: "grant", delta: 600, after: 600, previous: "NULL" },
-      { kind: "grant", id: "crb_whole", delta: 1_000, after: 1_000, previous: "NULL" },
-      { kind: "grant", id: "crb_whole", seq: 1, delta: 1_000, after: 1_000, previous: "NULL" },
-      { kind: "grant", id: "crb_nobody", delta: 1_000, after: 1_000, previous: "NULL" },
-    ];
-    for (const change of wrong) await expectRejected(entry(verb, { ...good, ...change }));
-  });
+it("a balance is never deleted", async () => {
+  for (const where of ["", " WHERE id = 'crb_empty'", " WHERE remaining_minor = 0"]) {
+    expect((await expectRejected(`DELETE FROM credit_balances${where}`)).message).toContain("credit_balances_kept");
+  }
+});
 
-  it.each(WAYS)("accepts no row that would bring a balance below zero or beyond its bounds: %s", async (verb) => {
+it("a balance is never replaced, by its id, its key or its externalRef", async () => {
+  for (const verb of WAYS) {
+    for (const user of ["u", "other"]) {
+      const error = await expectRejected(balance(verb, { user, id: "crb_whole", seq: user === "u" ? 6 : 1 }));
+      expect(error.message).toContain("credit_balances_id");
+    }
+    const error = await expectRejected(balance(verb, { id: "crb_new", seq: 6, ref: "order-1" }));
+    expect(findConstraint(error)).toBe("credit_balances_external_ref");
+  }
+  await expectRejected(
+    `${balance("INSERT", { id: "crb_whole", seq: 6 })} ON CONFLICT (id) DO UPDATE SET remaining_minor = 5`,
+  );
+});
+
+it("a balance begins with all of its credits, a positive amount, and the next seq of its user", async () => {
+  const wrong: Omit<NewBalance, "id">[] = [
+    { seq: 6, remaining: 999 },
+    { seq: 6, remaining: 1_001 },
+    { seq: 6, remaining: 0, hasRemaining: 0 },
+    { seq: 6, lastSeq: 5 },
+    { seq: 6, revoked: "1" },
+    { seq: 6, hasRemaining: 0 },
+    { seq: 6, minor: 0, hasRemaining: 0 },
+    { seq: 6, minor: -1, hasRemaining: 0 },
+    { seq: 6, minor: 8_796_093_022_208_001 },
+    { seq: 6, minor: 8_589_934_592_000_001, unit: "cents" },
+    { seq: 6, unit: "minutes" },
+    { seq: 6, source: "stolen" },
+    { seq: 7 },
+    { seq: 5 },
+    { seq: 0 },
+  ];
+  for (const columns of wrong) {
+    for (const verb of WAYS.filter((way) => way !== "INSERT OR IGNORE")) {
+      await expectRejected(balance(verb, { id: "crb_new", ...columns }));
+    }
+    // OR IGNORE may skip the row silently, but must not store it.
+    await attack(balance("INSERT OR IGNORE", { id: "crb_new", ...columns }));
+  }
+});
+
+it("a balance is revoked once, by an entry that leaves nothing, and by nothing else", async () => {
+  const of = { user: "revoked", id: "crb_revoked" };
+  await run(balance("INSERT", { ...of, seq: 1 }));
+  await expectRejected("UPDATE credit_balances SET revoked_at_ms = 5 WHERE id = 'crb_revoked'");
+  await expectRejected(entry("INSERT", { ...of, seq: 2, delta: -1, after: 999, previous: 1, revoked: 1 }));
+  await run(entry("INSERT", { ...of, seq: 2, delta: -1_000, after: 0, previous: 1 }));
+  await expectRejected("UPDATE credit_balances SET revoked_at_ms = 5 WHERE id = 'crb_revoked'");
+  await run(entry("INSERT", { ...of, seq: 3, delta: 0, after: 0, previous: 2, revoked: 1 }));
+  const stored = db.prepare("SELECT revoked_at_ms AS atMs FROM credit_balances WHERE id = 'crb_revoked'");
+  expect(await stored.first()).toEqual({ atMs: 5 });
+  // A ledger row does not undo it.
+  await expectRejected(entry("INSERT", { ...of, seq: 4, delta: 0, after: 0, previous: 3 }));
+  for (const value of ["6", "NULL", "5"]) {
+    const error = await expectRejected(`UPDATE credit_balances SET revoked_at_ms = ${value} WHERE id = 'crb_revoked'`);
+    expect(findConstraint(error)).toBe("credit_balances_revoked_once");
+  }
+});
+
+it("the ledger is never updated", async () => {
+  for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE", "UPDATE OR FAIL"]) {
+    for (const set of ["note = 'x'", "delta_minor = delta_minor", "seq = seq + 10", "account_id = account_id + 1"]) {
+      expect((await expectRejected(`${verb} credit_ledger SET ${set}`)).message).toContain("credit_ledger_append_only");
+    }
+  }
+});
+
+it("the ledger is never deleted from, in part or completely", async () => {
+  for (const where of ["", " WHERE seq = 5", ` WHERE account_id = ${idOf("u")}`]) {
+    expect((await expectRejected(`DELETE FROM credit_ledger${where}`)).message).toContain("credit_ledger_append_only");
+  }
+});
+
+it.each(WAYS)("the ledger accepts no row that is out of order or wrong: %s", async (verb) => {
+  const good: NewEntry = { id: "crb_part", seq: 6, delta: -100, after: 500, previous: 4 };
+  const wrong: Partial<NewEntry>[] = [
+    { seq: 1 },
+    { seq: 4 },
+    { seq: 5 },
+    { seq: 7 },
+    { seq: 0 },
+    { seq: -1 },
+    { after: 501 },
+    { after: 600 },
+    { delta: 100 },
+    { delta: 0 },
+    { previous: 2 },
+    { previous: 5 },
+    { previous: "NULL" },
+    { id: "crb_whole" },
+    { id: "crb_nobody" },
+    { user: "other", seq: 1 },
+    { user: "elsewhere", seq: 1 },
+    // Entries of a grant, for a balance that exists and for one that does not.
+    { kind: "grant" },
+    { kind: "grant", delta: 600, after: 600, previous: "NULL" },
+    { kind: "grant", id: "crb_whole", delta: 1_000, after: 1_000, previous: "NULL" },
+    { kind: "grant", id: "crb_whole", seq: 1, delta: 1_000, after: 1_000, previous: "NULL" },
+    { kind: "grant", id: "crb_nobody", delta: 1_000, after: 1_000, previous: "NULL" },
+  ];
+  for (const change of wrong) await expectRejected(entry(verb, { ...good, ...change }));
+});
+
+it.each(WAYS)(
+  "the ledger accepts no row that would bring a balance below zero or beyond its bounds: %s",
+  async (verb) => {
     const below = entry(verb, { id: "crb_part", seq: 6, delta: -601, after: -1, previous: 4 });
     expect(findConstraint(await expectRejected(below))).toBe("credit_balances_remaining_not_negative");
     const far = entry(verb, { id: "crb_empty", seq: 6, delta: -1, after: -1, previous: 5 });
@@ -339,116 +332,110 @@ describe("the ledger", () => {
     const top = 8_796_093_022_208_000;
     const above = entry(verb, { id: "crb_part", seq: 6, delta: top - 599, after: top + 1, previous: 4 });
     expect(findConstraint(await expectRejected(above))).toBe("credit_balances_remaining_within_bounds");
-  });
+  },
+);
 
-  it("changes the balance even if the row is inserted with a conflict clause", async () => {
-    for (const [index, verb] of WAYS.entries()) {
-      const of = { user: `way ${index}`, id: `crb_way_${index}` };
-      await run(balance("INSERT", { ...of, seq: 1 }));
-      await run(entry(verb, { ...of, seq: 2, delta: -1_000, after: 0, previous: 1 }));
-    }
-    await expectLedgerInvariants();
-  });
+it("the ledger changes the balance even if the row is inserted with a conflict clause", async () => {
+  for (const [index, verb] of WAYS.entries()) {
+    const of = { user: `way ${index}`, id: `crb_way_${index}` };
+    await run(balance("INSERT", { ...of, seq: 1 }));
+    await run(entry(verb, { ...of, seq: 2, delta: -1_000, after: 0, previous: 1 }));
+  }
+  await expectLedgerInvariants();
 });
 
-describe("the held amount of a balance", () => {
-  const TOP = 8_796_093_022_208_000;
-  // The cron of other tests must not settle these reservations.
-  const NEVER_DUE_MS = 9_000_000_000_000;
-  const hold = (account: string, id: string, state: string, legs: readonly [grantSeq: number, minor: number][]) =>
-    run(`INSERT INTO reservations (environment_id, id, account_id, reservation_number, event, quantities, legs, state, created_at_ms,
+const TOP = 8_796_093_022_208_000;
+// The cron of other tests must not settle these reservations.
+const NEVER_DUE_MS = 9_000_000_000_000;
+const hold = (account: string, id: string, state: string, legs: readonly [grantSeq: number, minor: number][]) =>
+  run(`INSERT INTO reservations (environment_id, id, account_id, reservation_number, event, quantities, legs, state, created_at_ms,
       expires_at_ms, request_hash) VALUES (-900, '${id}', ${idOf(account)},
       (SELECT 1 + count(*) FROM reservations WHERE account_id = ${idOf(account)}), 'e', '{}',
       '${JSON.stringify(legs.map(([grantSeq, steps]) => [grantSeq, 0, steps, 0]))}', '${state}', 1, ${NEVER_DUE_MS}, '')`);
 
-  const expire = (id: string) => `UPDATE reservations SET state = 'expired', settled_at_ms = 9,
+const expire = (id: string) => `UPDATE reservations SET state = 'expired', settled_at_ms = 9,
     settled_seq = (SELECT 1 + max(seq) FROM credit_ledger AS l WHERE l.account_id = reservations.account_id)
     WHERE environment_id = -900 AND id = '${id}'`;
 
-  it("keeps its room to return: no adjustment uses it, with any conflict clause", async () => {
-    const of = { user: "held", id: "crb_held" };
-    await run(balance("INSERT", { ...of, seq: 1, minor: TOP }));
-    await run(balance("INSERT", { ...of, id: "crb_beside", seq: 2 }));
-    await run(entry("INSERT", { ...of, seq: 3, delta: -50, after: TOP - 50, previous: 1, kind: "hold" }));
-    await hold("held", "res_a", "open", [
-      [2, 900],
-      [1, 10],
-    ]);
-    await hold("held", "res_b", "open", [[1, 20]]);
-    // The first is released, and the second is another user's. Neither holds credits of this balance.
-    await hold("held", "res_c", "released", [[1, 7]]);
-    await hold("other", "res_d", "open", [[1, 7]]);
-    for (const verb of WAYS) {
-      for (const delta of [21, 22, 50]) {
-        const error = await expectRejected(entry(verb, { ...of, seq: 4, delta, after: TOP - 50 + delta, previous: 3 }));
-        expect(findConstraint(error)).toBe("credit_balances_remaining_within_bounds");
-      }
+it("the held amount of a balance keeps its room to return: no adjustment uses it, with any conflict clause", async () => {
+  const of = { user: "held", id: "crb_held" };
+  await run(balance("INSERT", { ...of, seq: 1, minor: TOP }));
+  await run(balance("INSERT", { ...of, id: "crb_beside", seq: 2 }));
+  await run(entry("INSERT", { ...of, seq: 3, delta: -50, after: TOP - 50, previous: 1, kind: "hold" }));
+  await hold("held", "res_a", "open", [
+    [2, 900],
+    [1, 10],
+  ]);
+  await hold("held", "res_b", "open", [[1, 20]]);
+  // The first is released, and the second is another user's. Neither holds credits of this balance.
+  await hold("held", "res_c", "released", [[1, 7]]);
+  await hold("other", "res_d", "open", [[1, 7]]);
+  for (const verb of WAYS) {
+    for (const delta of [21, 22, 50]) {
+      const error = await expectRejected(entry(verb, { ...of, seq: 4, delta, after: TOP - 50 + delta, previous: 3 }));
+      expect(findConstraint(error)).toBe("credit_balances_remaining_within_bounds");
     }
-    await run(entry("INSERT", { ...of, seq: 4, delta: 20, after: TOP - 30, previous: 3 }));
-    await expectRejected(entry("INSERT", { ...of, seq: 5, delta: 1, after: TOP - 29, previous: 4 }));
-    // All held credits return, and a balance may be lowered at any time.
-    await run(entry("INSERT", { ...of, id: "crb_beside", seq: 5, delta: -900, after: 100, previous: 2 }));
-    const back = (reservation: string) => ({ ...of, reservation, kind: "expired" as const });
-    await run(expire("res_a"));
-    await run(entry("INSERT", { ...back("res_a"), id: "crb_beside", seq: 6, delta: 900, after: 1_000, previous: 5 }));
-    await run(entry("INSERT", { ...back("res_a"), seq: 7, delta: 10, after: TOP - 20, previous: 4 }));
-    await run(expire("res_b"));
-    await run(entry("INSERT", { ...back("res_b"), seq: 8, delta: 20, after: TOP, previous: 7 }));
-    await run(entry("INSERT", { ...of, seq: 9, delta: -1, after: TOP - 1, previous: 8 }));
-  });
-
-  it("is the only amount that returns to a revoked balance: no adjustment raises it, with any conflict clause", async () => {
-    const of = { user: "spared", id: "crb_spared" };
-    await run(balance("INSERT", { ...of, seq: 1 }));
-    await run(entry("INSERT", { ...of, seq: 2, delta: -300, after: 700, previous: 1, kind: "hold" }));
-    await run(entry("INSERT", { ...of, seq: 3, delta: -700, after: 0, previous: 2, revoked: 1 }));
-    for (const verb of WAYS) {
-      for (const delta of [1, 300]) {
-        const error = await expectRejected(
-          entry(verb, { ...of, seq: 4, delta, after: delta, previous: 3, revoked: 1 }),
-        );
-        expect(findConstraint(error)).toBe("credit_balances_revoked");
-      }
-    }
-    // A hold returns, and is taken away at once.
-    await hold("spared", "res_spared", "open", [[1, 300]]);
-    await run(expire("res_spared"));
-    const back = { ...of, reservation: "res_spared", kind: "expired" as const, revoked: 1 as const };
-    await run(entry("INSERT", { ...back, seq: 4, delta: 300, after: 300, previous: 3 }));
-    await run(entry("INSERT", { ...of, seq: 5, delta: -300, after: 0, previous: 4, revoked: 1 }));
-    for (const verb of WAYS) {
-      const error = await expectRejected(entry(verb, { ...of, seq: 6, delta: 1, after: 1, previous: 5, revoked: 1 }));
-      expect(findConstraint(error)).toBe("credit_balances_revoked");
-    }
-  });
+  }
+  await run(entry("INSERT", { ...of, seq: 4, delta: 20, after: TOP - 30, previous: 3 }));
+  await expectRejected(entry("INSERT", { ...of, seq: 5, delta: 1, after: TOP - 29, previous: 4 }));
+  // All held credits return, and a balance may be lowered at any time.
+  await run(entry("INSERT", { ...of, id: "crb_beside", seq: 5, delta: -900, after: 100, previous: 2 }));
+  const back = (reservation: string) => ({ ...of, reservation, kind: "expired" as const });
+  await run(expire("res_a"));
+  await run(entry("INSERT", { ...back("res_a"), id: "crb_beside", seq: 6, delta: 900, after: 1_000, previous: 5 }));
+  await run(entry("INSERT", { ...back("res_a"), seq: 7, delta: 10, after: TOP - 20, previous: 4 }));
+  await run(expire("res_b"));
+  await run(entry("INSERT", { ...back("res_b"), seq: 8, delta: 20, after: TOP, previous: 7 }));
+  await run(entry("INSERT", { ...of, seq: 9, delta: -1, after: TOP - 1, previous: 8 }));
 });
 
-describe("a refund", () => {
-  const refund = (verb: string, ordinal: number, refundRef: string, share = "1, 3") => `${verb} INTO credit_refunds (
+it("the held amount of a balance is the only amount that returns to a revoked balance: no adjustment raises it, with any conflict clause", async () => {
+  const of = { user: "spared", id: "crb_spared" };
+  await run(balance("INSERT", { ...of, seq: 1 }));
+  await run(entry("INSERT", { ...of, seq: 2, delta: -300, after: 700, previous: 1, kind: "hold" }));
+  await run(entry("INSERT", { ...of, seq: 3, delta: -700, after: 0, previous: 2, revoked: 1 }));
+  for (const verb of WAYS) {
+    for (const delta of [1, 300]) {
+      const error = await expectRejected(entry(verb, { ...of, seq: 4, delta, after: delta, previous: 3, revoked: 1 }));
+      expect(findConstraint(error)).toBe("credit_balances_revoked");
+    }
+  }
+  // A hold returns, and is taken away at once.
+  await hold("spared", "res_spared", "open", [[1, 300]]);
+  await run(expire("res_spared"));
+  const back = { ...of, reservation: "res_spared", kind: "expired" as const, revoked: 1 as const };
+  await run(entry("INSERT", { ...back, seq: 4, delta: 300, after: 300, previous: 3 }));
+  await run(entry("INSERT", { ...of, seq: 5, delta: -300, after: 0, previous: 4, revoked: 1 }));
+  for (const verb of WAYS) {
+    const error = await expectRejected(entry(verb, { ...of, seq: 6, delta: 1, after: 1, previous: 5, revoked: 1 }));
+    expect(findConstraint(error)).toBe("credit_balances_revoked");
+  }
+});
+
+const refund = (verb: string, ordinal: number, refundRef: string, share = "1, 3") => `${verb} INTO credit_refunds (
       account_id, external_ref, ordinal, refund_ref, pack_ids, part, of_parts, first_seq, last_seq, request_hash
     ) VALUES (${idOf("other")}, 'order-1', ${ordinal}, '${refundRef}', '[]', ${share}, 1, 1, 'hash')`;
 
-  it("is the next of its reference, with a unique name, and at most the hundredth", async () => {
-    await run(refund("INSERT", 1, "a"));
-    for (const verb of WAYS) {
-      for (const [ordinal, name] of [
-        [1, "b"],
-        [3, "b"],
-        [2, "a"],
-      ] as const) {
-        expect(findConstraint(await expectRejected(refund(verb, ordinal, name)))).toBe("credit_refunds_gapless");
-      }
+it("a refund is the next of its reference, with a unique name, and at most the hundredth", async () => {
+  await run(refund("INSERT", 1, "a"));
+  for (const verb of WAYS) {
+    for (const [ordinal, name] of [
+      [1, "b"],
+      [3, "b"],
+      [2, "a"],
+    ] as const) {
+      expect(findConstraint(await expectRejected(refund(verb, ordinal, name)))).toBe("credit_refunds_gapless");
     }
-    for (const share of ["4, 3", "0, 3", "1, NULL", "NULL, 3"]) await expectRejected(refund("INSERT", 2, "b", share));
-    for (let ordinal = 2; ordinal <= 100; ordinal++) await run(refund("INSERT", ordinal, `n${ordinal}`));
-    expect((await expectRejected(refund("INSERT", 101, "b"))).message).toContain("credit_refunds_ordinal_max");
-  });
+  }
+  for (const share of ["4, 3", "0, 3", "1, NULL", "NULL, 3"]) await expectRejected(refund("INSERT", 2, "b", share));
+  for (let ordinal = 2; ordinal <= 100; ordinal++) await run(refund("INSERT", ordinal, `n${ordinal}`));
+  expect((await expectRejected(refund("INSERT", 101, "b"))).message).toContain("credit_refunds_ordinal_max");
+});
 
-  it("is never changed and never deleted", async () => {
-    for (const sql of ["UPDATE credit_refunds SET part = part", "DELETE FROM credit_refunds"]) {
-      expect((await expectRejected(sql)).message).toContain("credit_refunds_append_only");
-    }
-  });
+it("a refund is never changed and never deleted", async () => {
+  for (const sql of ["UPDATE credit_refunds SET part = part", "DELETE FROM credit_refunds"]) {
+    expect((await expectRejected(sql)).message).toContain("credit_refunds_append_only");
+  }
 });
 
 describe("an account", () => {
@@ -562,46 +549,42 @@ describe("admin_audit", () => {
   });
 });
 
-describe("a claim", () => {
-  const set = (by: string | null, isVerified: 0 | 1, version: number, verb = "UPDATE") => `${verb} distinct_ids
+const set = (by: string | null, isVerified: 0 | 1, version: number, verb = "UPDATE") => `${verb} distinct_ids
     SET claimed_by = ${by === null ? "NULL" : `'${by}'`}, claimed_via = ${by === null ? "NULL" : "'alias'"},
       claimed_at_ms = ${by === null ? "NULL" : 1}, claim_is_verified = ${isVerified}, claim_version = ${version}
     WHERE environment_id = -900 AND distinct_id = 'claimed'`;
-  const stand = () =>
-    db
-      .prepare(
-        "SELECT claimed_by AS by, claim_is_verified AS isVerified FROM distinct_ids WHERE distinct_id = 'claimed'",
-      )
-      .first();
+const stand = () =>
+  db
+    .prepare("SELECT claimed_by AS by, claim_is_verified AS isVerified FROM distinct_ids WHERE distinct_id = 'claimed'")
+    .first();
 
-  it("can end or be replaced by a verified one, which stays, and each change must give the next version", async () => {
-    for (const id of ["claimed", "one", "other"]) {
-      await run(`INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms)
+it("a claim can end or be replaced by a verified one, which stays, and each change must give the next version", async () => {
+  for (const id of ["claimed", "one", "other"]) {
+    await run(`INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms)
         VALUES (-900, '${id}', 1, 1, 1)`);
-    }
-    await run(set("one", 0, 1));
-    for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE"]) {
-      for (const [by, isVerified, version] of [
-        ["other", 0, 2],
-        ["other", 1, 1],
-        ["other", 1, 3],
-        [null, 0, 1],
-      ] as const) {
-        await expectRejected(set(by, isVerified, version, verb));
-      }
-    }
-    await run(set(null, 0, 2));
-    await run(set("one", 0, 3));
-    await run(set("other", 1, 4));
-    for (const [by, isVerified] of [
-      ["one", 1],
-      ["other", 0],
-      [null, 0],
+  }
+  await run(set("one", 0, 1));
+  for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE"]) {
+    for (const [by, isVerified, version] of [
+      ["other", 0, 2],
+      ["other", 1, 1],
+      ["other", 1, 3],
+      [null, 0, 1],
     ] as const) {
-      await expectRejected(set(by, isVerified, 5));
+      await expectRejected(set(by, isVerified, version, verb));
     }
-    expect(await stand()).toEqual({ by: "other", isVerified: 1 });
-  });
+  }
+  await run(set(null, 0, 2));
+  await run(set("one", 0, 3));
+  await run(set("other", 1, 4));
+  for (const [by, isVerified] of [
+    ["one", 1],
+    ["other", 0],
+    [null, 0],
+  ] as const) {
+    await expectRejected(set(by, isVerified, 5));
+  }
+  expect(await stand()).toEqual({ by: "other", isVerified: 1 });
 });
 
 it("the first migration rejects a database of an earlier release with the reason, on every attempt", async () => {
@@ -623,68 +606,62 @@ it("the first migration rejects a database of an earlier release with the reason
   await expect(run("SELECT * FROM release_check")).rejects.toThrow("no such table");
 });
 
-describe("the tables", () => {
-  const tables = Object.values<unknown>(schema).filter((value): value is SQLiteTable => is(value, Table));
+const tables = Object.values<unknown>(schema).filter((value): value is SQLiteTable => is(value, Table));
 
-  it("are STRICT, and WITHOUT ROWID except those with integers made by SQLite and those with large rows", async () => {
-    const { results } = await db
+it("the tables are STRICT, and WITHOUT ROWID except those with integers made by SQLite and those with large rows", async () => {
+  const { results } = await db
+    .prepare("SELECT name, wr AS withoutRowid, strict FROM pragma_table_list WHERE schema = 'main' AND type = 'table'")
+    .all<{ name: string; withoutRowid: number; strict: number }>();
+  const ownTables = results.filter((row) => !/^(sqlite_|_cf_|d1_)/.test(row.name));
+  expect(ownTables.map((row) => row.name).sort()).toEqual(tables.map((table) => getTableConfig(table).name).sort());
+  // A tree without rowids holds whole rows in its inner pages.
+  const withRowids = [
+    ...["accounts", "environments", "analytics_events", "id_properties", "large_properties"],
+    ...["payment_facts", "price_lists", "stripe_settings"],
+  ];
+  for (const row of ownTables) {
+    expect(row, row.name).toMatchObject({ strict: 1, withoutRowid: withRowids.includes(row.name) ? 0 : 1 });
+  }
+});
+
+it("the tables name each column like its field, in snake case", () => {
+  const nameOf = (field: string): string => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  for (const table of tables) {
+    for (const [field, column] of Object.entries(getTableColumns(table))) {
+      expect(column.name, getTableConfig(table).name).toBe(nameOf(field));
+    }
+  }
+});
+
+it("the tables have the columns, keys and indexes of src/db/schema.ts", async () => {
+  for (const table of tables) {
+    const config = getTableConfig(table);
+    const { results: columns } = await db
+      .prepare(`SELECT name, lower(type) AS type, "notnull" AS isNotNull, pk FROM pragma_table_xinfo('${config.name}')`)
+      .all<{ name: string; type: string; isNotNull: number; pk: number }>();
+    expect(
+      columns.map(({ name, type, isNotNull }) => ({ name, type, isNotNull: isNotNull === 1 })),
+      config.name,
+    ).toEqual(
+      config.columns.map((column) => ({ name: column.name, type: column.getSQLType(), isNotNull: column.notNull })),
+    );
+    const key = columns.filter((column) => column.pk > 0).sort((a, b) => a.pk - b.pk);
+    const expected = config.primaryKeys[0]?.columns ?? config.columns.filter((column) => column.primary);
+    expect(key.map((column) => column.name)).toEqual(expected.map((column) => column.name));
+
+    const { results: indexes } = await db
       .prepare(
-        "SELECT name, wr AS withoutRowid, strict FROM pragma_table_list WHERE schema = 'main' AND type = 'table'",
+        `SELECT name, "unique" AS isUnique, partial FROM pragma_index_list('${config.name}') WHERE origin = 'c' ORDER BY name`,
       )
-      .all<{ name: string; withoutRowid: number; strict: number }>();
-    const ownTables = results.filter((row) => !/^(sqlite_|_cf_|d1_)/.test(row.name));
-    expect(ownTables.map((row) => row.name).sort()).toEqual(tables.map((table) => getTableConfig(table).name).sort());
-    // A tree without rowids holds whole rows in its inner pages.
-    const withRowids = [
-      ...["accounts", "environments", "analytics_events", "id_properties", "large_properties"],
-      ...["payment_facts", "price_lists", "stripe_settings"],
-    ];
-    for (const row of ownTables) {
-      expect(row, row.name).toMatchObject({ strict: 1, withoutRowid: withRowids.includes(row.name) ? 0 : 1 });
-    }
-  });
-
-  it("name each column like its field, in snake case", () => {
-    const nameOf = (field: string): string => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-    for (const table of tables) {
-      for (const [field, column] of Object.entries(getTableColumns(table))) {
-        expect(column.name, getTableConfig(table).name).toBe(nameOf(field));
-      }
-    }
-  });
-
-  it("have the columns, keys and indexes of src/db/schema.ts", async () => {
-    for (const table of tables) {
-      const config = getTableConfig(table);
-      const { results: columns } = await db
-        .prepare(
-          `SELECT name, lower(type) AS type, "notnull" AS isNotNull, pk FROM pragma_table_xinfo('${config.name}')`,
-        )
-        .all<{ name: string; type: string; isNotNull: number; pk: number }>();
-      expect(
-        columns.map(({ name, type, isNotNull }) => ({ name, type, isNotNull: isNotNull === 1 })),
-        config.name,
-      ).toEqual(
-        config.columns.map((column) => ({ name: column.name, type: column.getSQLType(), isNotNull: column.notNull })),
-      );
-      const key = columns.filter((column) => column.pk > 0).sort((a, b) => a.pk - b.pk);
-      const expected = config.primaryKeys[0]?.columns ?? config.columns.filter((column) => column.primary);
-      expect(key.map((column) => column.name)).toEqual(expected.map((column) => column.name));
-
-      const { results: indexes } = await db
-        .prepare(
-          `SELECT name, "unique" AS isUnique, partial FROM pragma_index_list('${config.name}') WHERE origin = 'c' ORDER BY name`,
-        )
-        .all<{ name: string; isUnique: number; partial: number }>();
-      expect(indexes).toEqual(
-        config.indexes
-          .map(({ config: index }) => ({
-            name: index.name,
-            isUnique: index.unique ? 1 : 0,
-            partial: index.where === undefined ? 0 : 1,
-          }))
-          .sort((a, b) => (a.name < b.name ? -1 : 1)),
-      );
-    }
-  });
+      .all<{ name: string; isUnique: number; partial: number }>();
+    expect(indexes).toEqual(
+      config.indexes
+        .map(({ config: index }) => ({
+          name: index.name,
+          isUnique: index.unique ? 1 : 0,
+          partial: index.where === undefined ? 0 : 1,
+        }))
+        .sort((a, b) => (a.name < b.name ? -1 : 1)),
+    );
+  }
 });

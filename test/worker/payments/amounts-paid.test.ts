@@ -8,20 +8,18 @@ import { BEFORE, TODAY } from "../../support/stripe-versions.ts";
 
 afterAll(expectLedgerInvariants);
 
-describe("a wallet", () => {
-  it("is topped up by the price of the goods after discounts, not by the subtotal", async () => {
-    const w = await paymentsWorld();
-    const top = (id: string, discount: number) => {
-      const details = { amount_discount: discount, amount_shipping: 70, amount_tax: 190 };
-      const about = { client_reference_id: "u", metadata: { pack: "wallet" }, payment_intent: `pi_${id}` };
-      const paid = { amount_total: 1260 - discount, total_details: details };
-      return eventOf("checkout.session.completed", w.nowS, session(`cs_${id}`, { ...about, ...paid }));
-    };
-    expect(await w.deliver(top("1", 400))).toBe("granted");
-    expect(await w.balances("u")).toEqual([["cents", 600, "active"]]);
-    expect(await w.deliver(top("2", 1000))).toBe("unmatched");
-    expect((await w.payments("&status=unmatched"))[0]).toMatchObject({ reason: "quantity" });
-  });
+it("a wallet is topped up by the price of the goods after discounts, not by the subtotal", async () => {
+  const w = await paymentsWorld();
+  const top = (id: string, discount: number) => {
+    const details = { amount_discount: discount, amount_shipping: 70, amount_tax: 190 };
+    const about = { client_reference_id: "u", metadata: { pack: "wallet" }, payment_intent: `pi_${id}` };
+    const paid = { amount_total: 1260 - discount, total_details: details };
+    return eventOf("checkout.session.completed", w.nowS, session(`cs_${id}`, { ...about, ...paid }));
+  };
+  expect(await w.deliver(top("1", 400))).toBe("granted");
+  expect(await w.balances("u")).toEqual([["cents", 600, "active"]]);
+  expect(await w.deliver(top("2", 1000))).toBe("unmatched");
+  expect((await w.payments("&status=unmatched"))[0]).toMatchObject({ reason: "quantity" });
 });
 
 describe.each([TODAY, BEFORE])("an invoice of API version %s", (version) => {
@@ -94,29 +92,25 @@ describe.each([TODAY, BEFORE])("an invoice of API version %s", (version) => {
   });
 });
 
-describe("an event of Stripe Connect", () => {
-  it("is ignored, and stores nothing", async () => {
-    const w = await paymentsWorld();
-    const about = { client_reference_id: "u", metadata: { pack: "two" }, payment_intent: "pi_1" };
-    const event = eventOf("checkout.session.completed", w.nowS, session("cs_1", about));
-    const before = await w.stored();
-    expect(await w.deliver({ ...event, account: "acct_1" })).toBe("ignored");
-    expect(await w.stored()).toEqual(before);
-    expect(await w.deliver(event)).toBe("granted");
-  });
+it("an event of Stripe Connect is ignored, and stores nothing", async () => {
+  const w = await paymentsWorld();
+  const about = { client_reference_id: "u", metadata: { pack: "two" }, payment_intent: "pi_1" };
+  const event = eventOf("checkout.session.completed", w.nowS, session("cs_1", about));
+  const before = await w.stored();
+  expect(await w.deliver({ ...event, account: "acct_1" })).toBe("ignored");
+  expect(await w.stored()).toEqual(before);
+  expect(await w.deliver(event)).toBe("granted");
 });
 
-describe("the setting", () => {
-  it("keeps a price's trial and full amount, and rejects an invalid amount", async () => {
-    const w = await paymentsWorld();
-    const price = { price: PRICES.items, packId: w.packs.items, expires: "pack" };
-    const set = (more: object) => w.set({ signingSecrets: [SIGNING_SECRET], prices: [{ ...price, ...more }] });
-    const { status, body } = await set({ trial: true, amount: 1000 });
-    expect(status).toBe(200);
-    expect(body.setting.prices).toEqual([{ ...price, trial: true, amount: 1000 }]);
-    for (const more of [{ amount: 0 }, { amount: 9.5 }, { amount: "10" }, { trial: "yes" }]) {
-      const refused = await set(more);
-      expect([refused.status, refused.body.error?.code]).toEqual([400, "invalid_request"]);
-    }
-  });
+it("the setting keeps a price's trial and full amount, and rejects an invalid amount", async () => {
+  const w = await paymentsWorld();
+  const price = { price: PRICES.items, packId: w.packs.items, expires: "pack" };
+  const set = (more: object) => w.set({ signingSecrets: [SIGNING_SECRET], prices: [{ ...price, ...more }] });
+  const { status, body } = await set({ trial: true, amount: 1000 });
+  expect(status).toBe(200);
+  expect(body.setting.prices).toEqual([{ ...price, trial: true, amount: 1000 }]);
+  for (const more of [{ amount: 0 }, { amount: 9.5 }, { amount: "10" }, { trial: "yes" }]) {
+    const refused = await set(more);
+    expect([refused.status, refused.body.error?.code]).toEqual([400, "invalid_request"]);
+  }
 });

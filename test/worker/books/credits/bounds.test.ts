@@ -130,8 +130,10 @@ describe("a user with the maximum number of balances", () => {
   });
 });
 
-describe("a user with 10,001 balances", () => {
-  it("cannot use all of them at once, unless it has happened, and may use them in two parts", TIMEOUT, async () => {
+it(
+  "a user with 10,001 balances cannot use all of them at once, unless it has happened, and may use them in two parts",
+  TIMEOUT,
+  async () => {
     const w = await crowdedWorld(LEGS + 1);
     const all = { userId: "u", event: "chat", quantities: { tokens: 1_000 * (LEGS + 1) } };
     for (const [path, more] of [
@@ -147,8 +149,8 @@ describe("a user with 10,001 balances", () => {
     expect([partial.body.debits.length, partial.body.uncovered]).toEqual([LEGS, { count: 0.001, tokens: 1_000 }]);
     const rest = await w.post(EVENTS, { ...all, eventId: "rest", quantities: { tokens: 1_000, count: 0 } });
     expect([rest.status, rest.body.debits.length]).toEqual([200, 1]);
-  });
-});
+  },
+);
 
 /** A user with `count` balances of 1,000 tokens under the reference "order", each of its own pack. */
 async function referencedWorld(count: number) {
@@ -166,8 +168,10 @@ async function referencedWorld(count: number) {
   return w;
 }
 
-describe("a reference with 5,000 balances", () => {
-  it("is refunded in one write, with one message, and takes no further balance", TIMEOUT, async () => {
+it(
+  "a reference with 5,000 balances is refunded in one write, with one message, and takes no further balance",
+  TIMEOUT,
+  async () => {
     const w = await referencedWorld(REFERENCE_BALANCES_MAX);
     await makeEndpoint(w.app.environments.live, ["credits.refunded"]);
     const refused = await w.grant({ externalRef: "order" });
@@ -179,11 +183,13 @@ describe("a reference with 5,000 balances", () => {
     expect(refund.body.balances).toHaveLength(REFERENCE_BALANCES_MAX);
     const [message] = await storedMessages(w.app.environments.live);
     expect(message?.data.balances).toHaveLength(REFERENCE_BALANCES_MAX);
-  });
-});
+  },
+);
 
-describe("a user with 10,000 balances", () => {
-  it("can spend, hold, commit and release all of them in one write each", TIMEOUT, async () => {
+it(
+  "a user with 10,000 balances can spend, hold, commit and release all of them in one write each",
+  TIMEOUT,
+  async () => {
     const w = await crowdedWorld(LEGS);
     const quantities = { tokens: 1_000 * LEGS };
     const all = { userId: "u", event: "chat", quantities };
@@ -199,67 +205,65 @@ describe("a user with 10,000 balances", () => {
     expect(replay.headers.get("idempotent-replayed")).toBe("true");
     expect(replay.body).toEqual(spent.body);
     expect((await w.list({ userId: "u" })).body).toEqual({ credits: [] });
-  });
-});
+  },
+);
 
-describe("more due holds than one read returns", () => {
-  const HOLDS = 10_000;
+const HOLDS = 10_000;
 
-  /** A user with due holds of a free usage, half of which are charged. Their legs take up `bytes`. */
-  async function dueWorld(count = HOLDS, bytes = 2) {
-    const w = await crowdedWorld(1);
-    await env.DB.batch([
-      env.DB.prepare(
-        `INSERT INTO reservations (environment_id, id, account_id, reservation_number, event, quantities, legs, state, created_at_ms, expires_at_ms,
+/** A user with due holds of a free usage, half of which are charged. Their legs take up `bytes`. */
+async function dueWorld(count = HOLDS, bytes = 2) {
+  const w = await crowdedWorld(1);
+  await env.DB.batch([
+    env.DB.prepare(
+      `INSERT INTO reservations (environment_id, id, account_id, reservation_number, event, quantities, legs, state, created_at_ms, expires_at_ms,
            request_hash, is_charged)
          WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})
          SELECT a.environment_id, printf('res_due_%06d_', i) || a.id, a.id, i, 'chat', '{"tokens":0}', '[' || replace(hex(zeroblob(${bytes / 2 - 1})), '0', ' ') || ']', 'open', 1, i, 'hash',
            i % 2 = 0
          FROM n CROSS JOIN accounts AS a WHERE a.environment_id = ? AND a.user_id = 'u'`,
-      ).bind(w.account.environmentId),
-    ]);
-    const states = async () => {
-      const { results } = await env.DB.prepare(
-        "SELECT state, count(*) AS count FROM reservations WHERE environment_id = ? GROUP BY state ORDER BY state",
-      )
-        .bind(w.account.environmentId)
-        .all<{ state: string; count: number }>();
-      return Object.fromEntries(results.map(({ state, count }) => [state, count]));
-    };
-    return { ...w, states };
-  }
-  const charged = Math.floor(HOLDS / 2);
-  const settled = { committed: charged, expired: HOLDS - charged };
-
-  it("are all settled before the user's next write, in order", TIMEOUT, async () => {
-    const w = await dueWorld();
-    const answer = await w.post(EVENTS, { eventId: "e", userId: "u", event: "chat", quantities: { tokens: 1 } });
-    expect(answer.status).toBe(200);
-    expect(answer.body.debits).toMatchObject([{ amount: 1, remaining: 999 }]);
-    expect(await w.states()).toEqual(settled);
-    const events = await env.DB.prepare(
-      "SELECT event_id FROM usage_events WHERE environment_id = ? AND reservation_id IS NOT NULL ORDER BY seq",
+    ).bind(w.account.environmentId),
+  ]);
+  const states = async () => {
+    const { results } = await env.DB.prepare(
+      "SELECT state, count(*) AS count FROM reservations WHERE environment_id = ? GROUP BY state ORDER BY state",
     )
       .bind(w.account.environmentId)
-      .all<{ event_id: string }>();
-    const ids = events.results.map(({ event_id }) => event_id);
-    expect(ids).toHaveLength(charged);
-    expect(ids).toEqual(ids.toSorted());
-  });
+      .all<{ state: string; count: number }>();
+    return Object.fromEntries(results.map(({ state, count }) => [state, count]));
+  };
+  return { ...w, states };
+}
+const charged = Math.floor(HOLDS / 2);
+const settled = { committed: charged, expired: HOLDS - charged };
 
-  it("are read five at a time, if each has a megabyte", TIMEOUT, async () => {
-    const w = await dueWorld(12, 1_000_000);
-    const ctx = makeCtx(w.app.environments.live, w.clock);
-    const { account } = await readAccount(ctx, { user: { userId: "u" }, read: () => [] });
-    expect([account?.due.map(({ endsAtMs }) => endsAtMs), account?.hasMoreDue]).toEqual([[1, 2, 3, 4, 5], true]);
-    const answer = await w.post(EVENTS, { eventId: "e", userId: "u", event: "chat", quantities: { tokens: 1 } });
-    expect(answer.status).toBe(200);
-    expect(await w.states()).toEqual({ committed: 6, expired: 6 });
-  });
+it("more due holds than one read returns are all settled before the user's next write, in order", TIMEOUT, async () => {
+  const w = await dueWorld();
+  const answer = await w.post(EVENTS, { eventId: "e", userId: "u", event: "chat", quantities: { tokens: 1 } });
+  expect(answer.status).toBe(200);
+  expect(answer.body.debits).toMatchObject([{ amount: 1, remaining: 999 }]);
+  expect(await w.states()).toEqual(settled);
+  const events = await env.DB.prepare(
+    "SELECT event_id FROM usage_events WHERE environment_id = ? AND reservation_id IS NOT NULL ORDER BY seq",
+  )
+    .bind(w.account.environmentId)
+    .all<{ event_id: string }>();
+  const ids = events.results.map(({ event_id }) => event_id);
+  expect(ids).toHaveLength(charged);
+  expect(ids).toEqual(ids.toSorted());
+});
 
-  it("are all settled by one run of the cron", TIMEOUT, async () => {
-    const w = await dueWorld();
-    expect(await runPart(expireReservations, makeAdminCtx(w.clock))).toEqual([]);
-    expect(await w.states()).toEqual(settled);
-  });
+it("more due holds than one read returns are read five at a time, if each has a megabyte", TIMEOUT, async () => {
+  const w = await dueWorld(12, 1_000_000);
+  const ctx = makeCtx(w.app.environments.live, w.clock);
+  const { account } = await readAccount(ctx, { user: { userId: "u" }, read: () => [] });
+  expect([account?.due.map(({ endsAtMs }) => endsAtMs), account?.hasMoreDue]).toEqual([[1, 2, 3, 4, 5], true]);
+  const answer = await w.post(EVENTS, { eventId: "e", userId: "u", event: "chat", quantities: { tokens: 1 } });
+  expect(answer.status).toBe(200);
+  expect(await w.states()).toEqual({ committed: 6, expired: 6 });
+});
+
+it("more due holds than one read returns are all settled by one run of the cron", TIMEOUT, async () => {
+  const w = await dueWorld();
+  expect(await runPart(expireReservations, makeAdminCtx(w.clock))).toEqual([]);
+  expect(await w.states()).toEqual(settled);
 });

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, expect, it } from "vitest";
 import { storedLedger } from "../../../support/credits.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { paymentsWorld } from "../../../support/payments.ts";
@@ -51,8 +51,10 @@ async function heldWorld(references: Readonly<Record<string, number>>) {
   };
 }
 
-describe("a user whose held credits owe 5,000 refunds", () => {
-  it("writes on after the hold's end: one refund of 5,000 balances is paid by their returns", TIMEOUT, async () => {
+it(
+  "a user whose held credits owe 5,000 refunds writes on after the hold's end: one refund of 5,000 balances is paid by their returns",
+  TIMEOUT,
+  async () => {
     const w = await heldWorld({ many: OWED });
     expect((await w.refund("re-1", "many")).status).toBe(200);
     expect(await w.owed()).toBe(OWED);
@@ -61,9 +63,13 @@ describe("a user whose held credits owe 5,000 refunds", () => {
     expect((await w.spend("e1")).status).toBe(200);
     expect(await w.owed()).toBe(0);
     expect((await w.verify()).isSound).toBe(true);
-  });
+  },
+);
 
-  it("gets no further refund that would be owed, before the holds end", TIMEOUT, async () => {
+it(
+  "a user whose held credits owe 5,000 refunds gets no further refund that would be owed, before the holds end",
+  TIMEOUT,
+  async () => {
     const w = await heldWorld({ many: OWED - 1, one: 1, spent: 1 });
     expect((await w.refund("re-1", "many")).status).toBe(200);
     expect((await w.refund("re-1", "one")).status).toBe(200);
@@ -83,65 +89,68 @@ describe("a user whose held credits owe 5,000 refunds", () => {
     expect(await w.owed()).toBe(0);
     expect((await w.refund("re-1", "spent")).body.balances).toMatchObject([{ taken: 1, short: 0 }]);
     expect((await w.verify()).isSound).toBe(true);
-  });
+  },
+);
 
-  it("owes at most 5,000 when refunds race for the last place", TIMEOUT, async () => {
+it(
+  "a user whose held credits owe 5,000 refunds owes at most 5,000 when refunds race for the last place",
+  TIMEOUT,
+  async () => {
     const w = await heldWorld({ many: OWED - 1, a: 1, b: 1, c: 1 });
     expect((await w.refund("re-1", "many")).status).toBe(200);
     const answers = await Promise.all(["a", "b", "c"].map((reference) => w.refund("re-1", reference)));
     expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 400, 400]);
     expect(await w.owed()).toBe(OWED);
-  });
+  },
+);
 
-  it(
-    "loses no payment's credits to a refund at Stripe before the holds end: the event comes again",
-    TIMEOUT,
-    async () => {
-      const w = await heldWorld({ many: OWED });
-      const fields = { client_reference_id: "u", metadata: { pack: "wallet" }, payment_intent: "pi_1" };
-      await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)));
-      const hold = { userId: "u", reservationId: "res_cents", event: "chat", quantities: { count: 0, cents: 1_000 } };
-      expect((await w.post("usage/reservations", hold)).status).toBe(200);
-      expect((await w.refund("re-1", "many")).status).toBe(200);
-      const before = await w.payments();
-      const entries = (await storedLedger(w.app, "u")).length;
-      const refunded = eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 900));
-      for (let delivery = 1; delivery <= 2; delivery++) {
-        const answer = await w.send(refunded);
-        expectError(answer, "temporarily_unavailable");
-        expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "3600"]);
-      }
-      expect(await w.payments()).toEqual(before);
-      expect([await w.owed(), (await storedLedger(w.app, "u")).length]).toEqual([OWED, entries]);
-      const logged = (await w.events()).filter(({ type }: { type: string }) => type === "charge.refunded");
-      expect(logged).toMatchObject([
-        { eventId: refunded.id, outcome: "ignored", reason: "refunds_owed", hint: expect.stringContaining("24 hours") },
-      ]);
-      expect((await w.release()).status).toBe(200);
-      expect(await w.deliver(refunded)).toBe("taken");
-      expect((await w.events()).filter(({ type }: { type: string }) => type === "charge.refunded")).toMatchObject([
-        { eventId: refunded.id, outcome: "taken", reason: null },
-      ]);
-      expect(await w.owed()).toBe(1);
-      expect((await w.release("res_cents")).status).toBe(200);
-      expect(await w.balances("u")).toContainEqual(["cents", 100, "active"]);
-    },
-  );
-});
-
-describe("due holds of one balance that owes a refund", () => {
-  /** A user with a balance of 1,000 tokens in `count` equal holds, which end one after another, and a refund that they owe. */
-  async function owingHolds(count: number, shares: number) {
-    const w = await heldWorld({ one: 1 });
-    expect((await w.release()).status).toBe(200);
-    const first = { userId: "u", event: "chat", quantities: { count: 0, tokens: 1_000 / count } };
-    for (let n = 0; n < 2; n++) {
-      const hold = { ...first, reservationId: `res_${n}`, expiresInSeconds: 60 * (n + 1) };
-      expect((await w.post("usage/reservations", hold)).status).toBe(200);
+it(
+  "a user whose held credits owe 5,000 refunds loses no payment's credits to a refund at Stripe before the holds end: the event comes again",
+  TIMEOUT,
+  async () => {
+    const w = await heldWorld({ many: OWED });
+    const fields = { client_reference_id: "u", metadata: { pack: "wallet" }, payment_intent: "pi_1" };
+    await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)));
+    const hold = { userId: "u", reservationId: "res_cents", event: "chat", quantities: { count: 0, cents: 1_000 } };
+    expect((await w.post("usage/reservations", hold)).status).toBe(200);
+    expect((await w.refund("re-1", "many")).status).toBe(200);
+    const before = await w.payments();
+    const entries = (await storedLedger(w.app, "u")).length;
+    const refunded = eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 900));
+    for (let delivery = 1; delivery <= 2; delivery++) {
+      const answer = await w.send(refunded);
+      expectError(answer, "temporarily_unavailable");
+      expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "3600"]);
     }
-    await env.DB.batch([
-      env.DB.prepare(
-        `WITH RECURSIVE n (i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+    expect(await w.payments()).toEqual(before);
+    expect([await w.owed(), (await storedLedger(w.app, "u")).length]).toEqual([OWED, entries]);
+    const logged = (await w.events()).filter(({ type }: { type: string }) => type === "charge.refunded");
+    expect(logged).toMatchObject([
+      { eventId: refunded.id, outcome: "ignored", reason: "refunds_owed", hint: expect.stringContaining("24 hours") },
+    ]);
+    expect((await w.release()).status).toBe(200);
+    expect(await w.deliver(refunded)).toBe("taken");
+    expect((await w.events()).filter(({ type }: { type: string }) => type === "charge.refunded")).toMatchObject([
+      { eventId: refunded.id, outcome: "taken", reason: null },
+    ]);
+    expect(await w.owed()).toBe(1);
+    expect((await w.release("res_cents")).status).toBe(200);
+    expect(await w.balances("u")).toContainEqual(["cents", 100, "active"]);
+  },
+);
+
+/** A user with a balance of 1,000 tokens in `count` equal holds, which end one after another, and a refund that they owe. */
+async function owingHolds(count: number, shares: number) {
+  const w = await heldWorld({ one: 1 });
+  expect((await w.release()).status).toBe(200);
+  const first = { userId: "u", event: "chat", quantities: { count: 0, tokens: 1_000 / count } };
+  for (let n = 0; n < 2; n++) {
+    const hold = { ...first, reservationId: `res_${n}`, expiresInSeconds: 60 * (n + 1) };
+    expect((await w.post("usage/reservations", hold)).status).toBe(200);
+  }
+  await env.DB.batch([
+    env.DB.prepare(
+      `WITH RECURSIVE n (i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
          INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_minor, balance_after_minor, previous_seq,
            kind, written_by, reservation_number, occurred_at_ms)
          SELECT account_id, seq + i - 2, grant_seq, delta_minor, balance_after_minor + delta_minor * (i - 2), seq + i - 3,
@@ -149,23 +158,26 @@ describe("due holds of one balance that owes a refund", () => {
          FROM credit_ledger CROSS JOIN n WHERE i <= ${count} AND reservation_number = 3 AND account_id = (
            SELECT id FROM accounts WHERE environment_id = ?
          ) ORDER BY i`,
-      ).bind(count, w.app.environments.live.id),
-      env.DB.prepare(
-        `WITH RECURSIVE n (i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+    ).bind(count, w.app.environments.live.id),
+    env.DB.prepare(
+      `WITH RECURSIVE n (i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
          INSERT INTO reservations (environment_id, id, account_id, reservation_number, event, quantities, legs, state, created_at_ms, expires_at_ms,
            request_hash, is_charged, created_at_seq)
          SELECT environment_id, 'res_more_' || i, account_id, 1 + i, event, quantities, legs, state, created_at_ms, expires_at_ms + i - 2,
            request_hash, is_charged, created_at_seq + i - 2
          FROM reservations CROSS JOIN n WHERE i <= ${count} AND id = 'res_1' AND environment_id = ?`,
-      ).bind(count, w.app.environments.live.id),
-    ]);
-    const share = { part: shares, of: 1_000 };
-    const refund = { userId: "u", externalRef: "one", refundRef: "re-1", share };
-    expect((await w.post("credits/refund", refund)).body.balances).toMatchObject([{ taken: 0 }]);
-    return w;
-  }
+    ).bind(count, w.app.environments.live.id),
+  ]);
+  const share = { part: shares, of: 1_000 };
+  const refund = { userId: "u", externalRef: "one", refundRef: "re-1", share };
+  expect((await w.post("credits/refund", refund)).body.balances).toMatchObject([{ taken: 0 }]);
+  return w;
+}
 
-  it("pay it, though more statements than one settle them", TIMEOUT, async () => {
+it(
+  "due holds of one balance that owes a refund pay it, though more statements than one settle them",
+  TIMEOUT,
+  async () => {
     const w = await owingHolds(1_000, 900);
     const remaining = async () => (await w.balances("u"))[0]?.[1];
     expect([await w.owed(), await remaining()]).toEqual([1, 0]);
@@ -173,17 +185,25 @@ describe("due holds of one balance that owes a refund", () => {
     expect((await w.spend("e1")).status).toBe(200);
     expect([await w.owed(), await remaining()]).toEqual([0, 99]);
     expect((await w.verify()).isSound).toBe(true);
-  });
+  },
+);
 
-  it("pay it before the release of a hold that would pay it too", TIMEOUT, async () => {
+it(
+  "due holds of one balance that owes a refund pay it before the release of a hold that would pay it too",
+  TIMEOUT,
+  async () => {
     const w = await owingHolds(2, 998);
     w.clock.ms += 60_000;
     expect((await w.release("res_1")).body).toMatchObject({ status: "released" });
     expect([await w.owed(), await w.balances("u")]).toEqual([0, [["tokens", 2, "active"]]]);
     expect((await w.verify()).isSound).toBe(true);
-  });
+  },
+);
 
-  it("pay it, though a period begins between their ends", TIMEOUT, async () => {
+it(
+  "due holds of one balance that owes a refund pay it, though a period begins between their ends",
+  TIMEOUT,
+  async () => {
     const w = await owingHolds(2, 998);
     const recurring = {
       userId: "u",
@@ -198,5 +218,5 @@ describe("due holds of one balance that owes a refund", () => {
     expect((await w.spend("e1")).status).toBe(200);
     expect(await w.owed()).toBe(0);
     expect((await w.verify()).isSound).toBe(true);
-  });
-});
+  },
+);

@@ -148,72 +148,70 @@ beforeAll(async () => {
   }
 }, 60_000);
 
-describe("the verification of a user", () => {
-  it("counts the balances and entries, and finds nothing in correct books", async () => {
-    const { app } = await makeUser(await makeShop());
-    const [page, ...others] = await pagesOf(app, "u");
-    expect(page).toEqual({ userId: "u", balances: 2, entries: 6, isSound: true, flaws: [], nextCursor: null });
-    expect(others).toEqual([]);
-  });
+it("the verification of a user counts the balances and entries, and finds nothing in correct books", async () => {
+  const { app } = await makeUser(await makeShop());
+  const [page, ...others] = await pagesOf(app, "u");
+  expect(page).toEqual({ userId: "u", balances: 2, entries: 6, isSound: true, flaws: [], nextCursor: null });
+  expect(others).toEqual([]);
+});
 
-  it("finds nothing for an unknown user", async () => {
-    const { app } = await makeUser(await makeShop());
-    const empty = { userId: "nobody", balances: 0, entries: 0, isSound: true, flaws: [], nextCursor: null };
-    expect(await pagesOf(app, "nobody")).toEqual([empty]);
-  });
+it("the verification of a user finds nothing for an unknown user", async () => {
+  const { app } = await makeUser(await makeShop());
+  const empty = { userId: "nobody", balances: 0, entries: 0, isSound: true, flaws: [], nextCursor: null };
+  expect(await pagesOf(app, "nobody")).toEqual([empty]);
+});
 
-  it("finds nothing after refunds, revokes, holds that return to a revoked balance, and adjustments", async () => {
-    const { app, a, b } = await makeUser(await makeShop());
-    const post = (path: string, body: object, key: string = app.key) => call("POST", `/api/v1/${path}`, { key, body });
-    const hold = { userId: "u", event: "e", reservationId: `res_${app.appId}`, quantities: { count: 0, tokens: 5 } };
-    expect((await post("usage/reservations", hold)).status).toBe(200);
-    await post("credits/revoke", { balanceId: a });
-    await post(`usage/reservations/res_${app.appId}/release`, {});
-    await post(`admin/balances/${b}/adjust`, { delta: 7, note: "n" }, env.ADMIN_TOKEN);
-    await post("credits/grant", { userId: "u", packId: "Two", externalRef: "order" });
-    await post("credits/refund", { userId: "u", externalRef: "order", refundRef: "r", share: { part: 1, of: 3 } });
-    await post("credits/refund", { userId: "u", externalRef: "order", refundRef: "s" });
-    const [page] = await pagesOf(app, "u");
-    expect(page).toMatchObject({ balances: 4, entries: 17, isSound: true, flaws: [] });
-  });
+it("the verification of a user finds nothing after refunds, revokes, holds that return to a revoked balance, and adjustments", async () => {
+  const { app, a, b } = await makeUser(await makeShop());
+  const post = (path: string, body: object, key: string = app.key) => call("POST", `/api/v1/${path}`, { key, body });
+  const hold = { userId: "u", event: "e", reservationId: `res_${app.appId}`, quantities: { count: 0, tokens: 5 } };
+  expect((await post("usage/reservations", hold)).status).toBe(200);
+  await post("credits/revoke", { balanceId: a });
+  await post(`usage/reservations/res_${app.appId}/release`, {});
+  await post(`admin/balances/${b}/adjust`, { delta: 7, note: "n" }, env.ADMIN_TOKEN);
+  await post("credits/grant", { userId: "u", packId: "Two", externalRef: "order" });
+  await post("credits/refund", { userId: "u", externalRef: "order", refundRef: "r", share: { part: 1, of: 3 } });
+  await post("credits/refund", { userId: "u", externalRef: "order", refundRef: "s" });
+  const [page] = await pagesOf(app, "u");
+  expect(page).toMatchObject({ balances: 4, entries: 17, isSound: true, flaws: [] });
+});
 
-  it("reads a bounded number of rows a page, even if a user has more balances than a cursor can carry", async () => {
-    const { app, account } = many;
-    for (const sql of [...liveBalancesSql(account, MANY), ...entriesSql(account, MANY, 1)]) await DB.prepare(sql).run();
-    const { pages, sum } = await pagesOfMany(app);
-    expect([sum("balances"), sum("entries")]).toEqual([MANY, 2 * MANY]);
-    expect(pages.every(({ isSound }) => isSound)).toBe(true);
-  });
+it("the verification of a user reads a bounded number of rows a page, even if a user has more balances than a cursor can carry", async () => {
+  const { app, account } = many;
+  for (const sql of [...liveBalancesSql(account, MANY), ...entriesSql(account, MANY, 1)]) await DB.prepare(sql).run();
+  const { pages, sum } = await pagesOfMany(app);
+  expect([sum("balances"), sum("entries")]).toEqual([MANY, 2 * MANY]);
+  expect(pages.every(({ isSound }) => isSound)).toBe(true);
+});
 
-  it("finds nothing wrong with a balance that ended on one page and changed before the next was read", async () => {
-    const app = await makeOwnApp();
-    const account = { environmentId: app.environment.id, userId: "busy" };
-    const run = async (statements: readonly string[]) => {
-      for (const sql of statements) await DB.prepare(sql).run();
-    };
-    await run([...liveBalancesSql(account, 101), ...entriesSql(account, 100, 100)]);
-    const ctx = makeCtx(app.environment, clock, DB);
-    const first = await verifyUser(ctx, { userId: "busy" });
-    expect(first).toMatchObject({ entries: 10_000, isSound: true, nextCursor: expect.any(String) });
-    // Until now the last balance had an entry on the first page alone.
-    await run(entriesSql(account, 101, 1));
-    const second = await verifyUser(ctx, { userId: "busy", cursor: first.nextCursor ?? "" });
-    expect(second).toMatchObject({ entries: 202, isSound: true, flaws: [], nextCursor: null });
-  });
+it("the verification of a user finds nothing wrong with a balance that ended on one page and changed before the next was read", async () => {
+  const app = await makeOwnApp();
+  const account = { environmentId: app.environment.id, userId: "busy" };
+  const run = async (statements: readonly string[]) => {
+    for (const sql of statements) await DB.prepare(sql).run();
+  };
+  await run([...liveBalancesSql(account, 101), ...entriesSql(account, 100, 100)]);
+  const ctx = makeCtx(app.environment, clock, DB);
+  const first = await verifyUser(ctx, { userId: "busy" });
+  expect(first).toMatchObject({ entries: 10_000, isSound: true, nextCursor: expect.any(String) });
+  // Until now the last balance had an entry on the first page alone.
+  await run(entriesSql(account, 101, 1));
+  const second = await verifyUser(ctx, { userId: "busy", cursor: first.nextCursor ?? "" });
+  expect(second).toMatchObject({ entries: 202, isSound: true, flaws: [], nextCursor: null });
+});
 
-  it("rejects an empty, made-up or foreign cursor, and a missing userId", async () => {
-    const app = await makeOwnApp();
-    const verify = (query: string) => call("GET", `/api/v1/credits/verify?${query}`, { key: app.key });
-    for (const cursor of ["", "x", "MTIzNDU2NzhbMF0"]) {
-      expectError(await verify(`userId=u&cursor=${cursor}`), "invalid_request", "cursor");
-    }
-    const long = longUser(LONG[0]);
-    const path = "/api/v1/credits/verify?userId=";
-    const { nextCursor } = (await call("GET", `${path}long`, { key: long.app.key })).body;
-    const foreign = await call("GET", `${path}other&cursor=${nextCursor}`, { key: long.app.key });
-    expectError(foreign, "invalid_request", "cursor");
-    expectError(await verify(""), "invalid_request", "userId");
-  });
+it("the verification of a user rejects an empty, made-up or foreign cursor, and a missing userId", async () => {
+  const app = await makeOwnApp();
+  const verify = (query: string) => call("GET", `/api/v1/credits/verify?${query}`, { key: app.key });
+  for (const cursor of ["", "x", "MTIzNDU2NzhbMF0"]) {
+    expectError(await verify(`userId=u&cursor=${cursor}`), "invalid_request", "cursor");
+  }
+  const long = longUser(LONG[0]);
+  const path = "/api/v1/credits/verify?userId=";
+  const { nextCursor } = (await call("GET", `${path}long`, { key: long.app.key })).body;
+  const foreign = await call("GET", `${path}other&cursor=${nextCursor}`, { key: long.app.key });
+  expectError(foreign, "invalid_request", "cursor");
+  expectError(await verify(""), "invalid_request", "userId");
 });
 
 describe("errors written without the triggers", () => {
@@ -394,73 +392,64 @@ describe("errors written without the triggers", () => {
   });
 });
 
-describe("the verification of an application", () => {
-  const verify = (appId: string, body: object) => admin("POST", `/${appId}/verify`, body);
+const verify = (appId: string, body: object) => admin("POST", `/${appId}/verify`, body);
 
-  it("continues within a user of more than a page, has at most fifty users a page, and adds nothing to the audit", async () => {
-    const { app } = longUser(LONG[0]);
-    const acts = () =>
-      DB.prepare("SELECT count(*) AS count FROM admin_audit WHERE app_id = ?").bind(app.appId).first("count");
-    const before = await acts();
-    const newUsers = JSON.stringify(Array.from({ length: 120 }, (_, index) => `m${String(index).padStart(3, "0")}`));
-    await DB.prepare(
-      "INSERT INTO accounts (environment_id, user_id) SELECT CAST(? AS INTEGER), value FROM json_each(?)",
-    )
-      .bind(app.environment.id, newUsers)
-      .run();
-    const users: { userId: string; entries: number }[] = [];
-    const sizes: number[] = [];
-    let cursor: string | null = null;
-    do {
-      const answer = await verify(app.appId, { mode: "live", ...(cursor === null ? {} : { cursor }) });
-      expect(answer.status, JSON.stringify(answer.body)).toBe(200);
-      const body: { users: typeof users; nextCursor: string | null } = answer.body;
-      users.push(...body.users);
-      sizes.push(body.users.length);
-      cursor = body.nextCursor;
-    } while (cursor !== null);
-    expect(new Set(users.map(({ userId }) => userId)).size).toBe(121);
-    expect(users.slice(0, 2).map(({ userId, entries }) => [userId, entries])).toEqual([
-      ["long", 10_000],
-      ["long", 40],
-    ]);
-    expect(Math.max(...sizes)).toBe(50);
-    expect(await acts()).toBe(before);
-  });
-
-  it("rejects an unknown application, an invalid mode, and an altered or foreign cursor", async () => {
-    const { app } = longUser(LONG[0]);
-    expectError(await verify("app_0000000000000000000000", { mode: "live" }), "not_found");
-    expectError(await verify(app.appId, {}), "invalid_request", "mode");
-    expectError(await verify(app.appId, { mode: "prod" }), "invalid_request", "mode");
-    const { nextCursor } = (await verify(app.appId, { mode: "live" })).body;
-    expectError(await verify(app.appId, { mode: "test", cursor: nextCursor }), "invalid_request", "cursor");
-    expectError(await verify(app.appId, { mode: "live", cursor: `${nextCursor}A` }), "invalid_request", "cursor");
-    expectError(
-      await call("POST", `/api/v1/admin/apps/${app.appId}/verify`, { key: app.key, body: {} }),
-      "invalid_key",
-    );
-  });
+it("the verification of an application continues within a user of more than a page, has at most fifty users a page, and adds nothing to the audit", async () => {
+  const { app } = longUser(LONG[0]);
+  const acts = () =>
+    DB.prepare("SELECT count(*) AS count FROM admin_audit WHERE app_id = ?").bind(app.appId).first("count");
+  const before = await acts();
+  const newUsers = JSON.stringify(Array.from({ length: 120 }, (_, index) => `m${String(index).padStart(3, "0")}`));
+  await DB.prepare("INSERT INTO accounts (environment_id, user_id) SELECT CAST(? AS INTEGER), value FROM json_each(?)")
+    .bind(app.environment.id, newUsers)
+    .run();
+  const users: { userId: string; entries: number }[] = [];
+  const sizes: number[] = [];
+  let cursor: string | null = null;
+  do {
+    const answer = await verify(app.appId, { mode: "live", ...(cursor === null ? {} : { cursor }) });
+    expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+    const body: { users: typeof users; nextCursor: string | null } = answer.body;
+    users.push(...body.users);
+    sizes.push(body.users.length);
+    cursor = body.nextCursor;
+  } while (cursor !== null);
+  expect(new Set(users.map(({ userId }) => userId)).size).toBe(121);
+  expect(users.slice(0, 2).map(({ userId, entries }) => [userId, entries])).toEqual([
+    ["long", 10_000],
+    ["long", 40],
+  ]);
+  expect(Math.max(...sizes)).toBe(50);
+  expect(await acts()).toBe(before);
 });
 
-describe("the cost of a verification", () => {
-  it("is one trip a page, with rows for its entries and their balances", async () => {
-    const { d1, spent } = countingD1(DB);
-    for (const long of LONG) {
-      const ctx = makeCtx(longUser(long).app.environment, clock, d1);
-      let cursor: string | undefined;
-      for (const entries of [10_000, long.balances * (long.rounds + 1) - 10_000]) {
-        spent();
-        const { nextCursor } = await verifyUser(ctx, { userId: "long", cursor });
-        expect(spent()).toEqual({
-          roundTrips: 1,
-          rowsRead: expect.toSatisfy((read) => read <= 2 * entries + 12 * long.balances + 20),
-          rowsWritten: 0,
-        });
-        cursor = nextCursor ?? undefined;
-      }
+it("the verification of an application rejects an unknown application, an invalid mode, and an altered or foreign cursor", async () => {
+  const { app } = longUser(LONG[0]);
+  expectError(await verify("app_0000000000000000000000", { mode: "live" }), "not_found");
+  expectError(await verify(app.appId, {}), "invalid_request", "mode");
+  expectError(await verify(app.appId, { mode: "prod" }), "invalid_request", "mode");
+  const { nextCursor } = (await verify(app.appId, { mode: "live" })).body;
+  expectError(await verify(app.appId, { mode: "test", cursor: nextCursor }), "invalid_request", "cursor");
+  expectError(await verify(app.appId, { mode: "live", cursor: `${nextCursor}A` }), "invalid_request", "cursor");
+  expectError(await call("POST", `/api/v1/admin/apps/${app.appId}/verify`, { key: app.key, body: {} }), "invalid_key");
+});
+
+it("the cost of a verification is one trip a page, with rows for its entries and their balances", async () => {
+  const { d1, spent } = countingD1(DB);
+  for (const long of LONG) {
+    const ctx = makeCtx(longUser(long).app.environment, clock, d1);
+    let cursor: string | undefined;
+    for (const entries of [10_000, long.balances * (long.rounds + 1) - 10_000]) {
+      spent();
+      const { nextCursor } = await verifyUser(ctx, { userId: "long", cursor });
+      expect(spent()).toEqual({
+        roundTrips: 1,
+        rowsRead: expect.toSatisfy((read) => read <= 2 * entries + 12 * long.balances + 20),
+        rowsWritten: 0,
+      });
+      cursor = nextCursor ?? undefined;
     }
-  });
+  }
 });
 
 describeRejections("GET /api/v1/credits/verify", {

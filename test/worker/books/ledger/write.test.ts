@@ -57,23 +57,21 @@ const holdOf = (spender: Spender, amountMinor: number) => ({
   revocations: [],
 });
 
-describe("a settlement", () => {
-  it.each([
-    ["lacks the return of a hold", (hold: Hold) => ({ ...hold, legs: [] }), "guard_settlement"],
-    ["returns too little", (hold: Hold) => hold, "credit_ledger_returns_by_settlement"],
-  ])("is not written if it %s", async (_, flawed, constraint) => {
-    const spender = await makeSpender([wallet]);
-    await spender.reserve({ reservationId: "res_open", quantities: { cents: 4 } });
-    const settlement = settleHold(flawed(holdOf(spender, 1)), { state: "released" });
-    const ctx = spenderCtx(spender);
-    const written = writeForUser(ctx, {
-      user: { userId: spender.userId },
-      read: () => [],
-      decide: () => writeAll([], () => "written", { settles: settlement }),
-    });
-    await expect(written).rejects.toThrow(constraint);
-    expect(await reasonsOf(spender)).toEqual(["grant", "reservation_held"]);
+it.each([
+  ["lacks the return of a hold", (hold: Hold) => ({ ...hold, legs: [] }), "guard_settlement"],
+  ["returns too little", (hold: Hold) => hold, "credit_ledger_returns_by_settlement"],
+])("a settlement is not written if it %s", async (_, flawed, constraint) => {
+  const spender = await makeSpender([wallet]);
+  await spender.reserve({ reservationId: "res_open", quantities: { cents: 4 } });
+  const settlement = settleHold(flawed(holdOf(spender, 1)), { state: "released" });
+  const ctx = spenderCtx(spender);
+  const written = writeForUser(ctx, {
+    user: { userId: spender.userId },
+    read: () => [],
+    decide: () => writeAll([], () => "written", { settles: settlement }),
   });
+  await expect(written).rejects.toThrow(constraint);
+  expect(await reasonsOf(spender)).toEqual(["grant", "reservation_held"]);
 });
 
 const refused = () => new PurserError("forbidden", "as the test wants it");
@@ -192,158 +190,149 @@ describe.each([
   });
 });
 
-describe("a conflict", () => {
-  it("is decided again, on the state and at the time of the new attempt", async () => {
-    const spender = await makeSpender([wallet]);
-    const { userId, clock } = spender;
-    const startMs = clock.ms;
-    const other = async (trip: number) => {
-      clock.advance(10);
-      if (trip === 2) await spender.spend("other", { quantities: { cents: 8 } });
-    };
-    const ctx = spenderCtx(spender, hookedD1(env.DB, other));
-    const seen: unknown[] = [];
-    const answer = await writeForUser(ctx, {
-      user: { userId },
-      read: (atMs) => [selectActive(ctx, { userId }, { nowMs: atMs })],
-      decide: ([[balance]], account) => {
-        const remaining = Number(balance?.remainingMinor);
-        seen.push([remaining, account.nowMs - startMs]);
-        const entry = {
-          balanceId: String(balance?.id),
-          deltaMinor: -remaining,
-          kind: "adjustment",
-        } as const;
-        return writeAll([], () => remaining, { entries: [entry] });
-      },
-    });
-    expect(seen).toEqual([
-      [10_000_000, 0],
-      [2_000_000, 20],
-    ]);
-    expect(answer).toBe(2_000_000);
-    expect((await spender.ledger()).map(({ delta }) => delta)).toEqual([-2, -8, 10]);
+it("a conflict is decided again, on the state and at the time of the new attempt", async () => {
+  const spender = await makeSpender([wallet]);
+  const { userId, clock } = spender;
+  const startMs = clock.ms;
+  const other = async (trip: number) => {
+    clock.advance(10);
+    if (trip === 2) await spender.spend("other", { quantities: { cents: 8 } });
+  };
+  const ctx = spenderCtx(spender, hookedD1(env.DB, other));
+  const seen: unknown[] = [];
+  const answer = await writeForUser(ctx, {
+    user: { userId },
+    read: (atMs) => [selectActive(ctx, { userId }, { nowMs: atMs })],
+    decide: ([[balance]], account) => {
+      const remaining = Number(balance?.remainingMinor);
+      seen.push([remaining, account.nowMs - startMs]);
+      const entry = {
+        balanceId: String(balance?.id),
+        deltaMinor: -remaining,
+        kind: "adjustment",
+      } as const;
+      return writeAll([], () => remaining, { entries: [entry] });
+    },
   });
-
-  it("does not include a constraint that the verb treats as a rejection, nor an unknown one: both are thrown at once", async () => {
-    const spender = await makeSpender([wallet]);
-    const { userId } = spender;
-    const decide = vi.fn((_: unknown, account: AccountAtRead) => writeAll([exceedQuota(account)], () => "written"));
-    const verb = { user: { userId }, nonce: "abc", read: () => [], decide } as const;
-    const of = (work: Promise<unknown>) => work.then(() => null).catch((error: unknown) => error);
-    expect(
-      await of(writeForUser(spenderCtx(spender), { ...verb, rejections: { environments_test_quota: refused } })),
-    ).toEqual(refused());
-    expect(decide).toHaveBeenCalledTimes(1);
-    expect(String(await of(writeForUser(spenderCtx(spender), verb)))).toContain("environments_test_quota");
-    expect(decide).toHaveBeenCalledTimes(2);
-  });
-
-  it("does not hide a bug in the verb, which is thrown unchanged and returns no hold", async () => {
-    const spender = await overdue();
-    const failWithBug = () => {
-      throw new TypeError("a bug");
-    };
-    await expect(run(spenderCtx(spender), { userId: spender.userId }, { decide: failWithBug })).rejects.toThrow(
-      "a bug",
-    );
-    expect(await reasonsOf(spender)).toEqual(["grant", "reservation_held"]);
-  });
+  expect(seen).toEqual([
+    [10_000_000, 0],
+    [2_000_000, 20],
+  ]);
+  expect(answer).toBe(2_000_000);
+  expect((await spender.ledger()).map(({ delta }) => delta)).toEqual([-2, -8, 10]);
 });
 
-describe("an unknown user", () => {
-  it("is null if it is named by an unknown or foreign reservation, balance or account, and nothing is written", async () => {
-    const spender = await overdue();
-    const stranger = await makeSpender([]);
-    const row = await env.DB.prepare("SELECT id FROM accounts WHERE user_id = ?").bind(spender.userId).first();
-    const balanceId = spender.balanceIds[0] ?? "";
-    const users: readonly User[] = [
-      { reservationId: "res_nobody" },
-      { balanceId: "crb_nobody" },
-      { accountId: -1 },
-      { reservationId: "res_due" },
-      { balanceId },
-      { accountId: Number(row?.id) },
-    ];
-    stranger.clock.advance(300_000);
-    const counts = async () => [await rowsOf("accounts"), await rowsOf("credit_ledger")];
-    const before = await counts();
-    const decide = vi.fn(() => writeAll([], () => "written", debit(spender)));
-    for (const user of users)
-      expect(await run(spenderCtx(stranger), user, { decide }), JSON.stringify(user)).toBeNull();
-    expect(decide).not.toHaveBeenCalled();
-    expect(await counts()).toEqual(before);
-    // Another mode of the same application is another environment as well.
-    const inTest = makeCtx(spender.app.environments.test, spender.clock);
-    expect(await run(inTest, { balanceId }, { decide })).toBeNull();
-  });
-
-  it("that is named by its id gets an account with the first write, only one when ten race, and none by a replay or a rejection", async () => {
-    const spender = await makeSpender([]);
-    const ctx = spenderCtx(spender);
-    const accounts = async () =>
-      (await env.DB.prepare("SELECT id FROM accounts WHERE user_id = ?").bind(spender.userId).all()).results;
-    for (const end of ["replay", "refusal by the verb", "refusal by a constraint"]) {
-      await run(ctx, { userId: spender.userId }, ENDS[end]?.(spender) ?? expect.unreachable(end));
-      expect(await accounts(), end).toEqual([]);
-    }
-    const seen: (number | null)[] = [];
-    const decide: Verb["decide"] = (_, account) => {
-      seen.push(account.accountId);
-      return writeAll([], () => "written");
-    };
-    await Promise.all(Array.from({ length: 10 }, () => run(ctx, { userId: spender.userId }, { decide })));
-    const [account, ...others] = await accounts();
-    expect(others).toEqual([]);
-    expect(seen[0]).toBeNull();
-    await run(ctx, { userId: spender.userId }, { decide });
-    expect(seen.at(-1)).toBe(account?.id);
-  });
-
-  it("that is named by its id gets one account in each environment", async () => {
-    const spender = await makeSpender([wallet]);
-    const inTest = makeCtx(spender.app.environments.test, spender.clock);
-    const verb: Verb = { decide: () => writeAll([], () => "written") };
-    await run(inTest, { userId: spender.userId }, verb);
-    const { results } = await env.DB.prepare("SELECT environment_id AS id FROM accounts WHERE user_id = ? ORDER BY id")
-      .bind(spender.userId)
-      .all();
-    const { live, test } = spender.app.environments;
-    expect(results).toEqual([{ id: live.id }, { id: test.id }].toSorted((a, b) => a.id - b.id));
-  });
+it("a conflict does not include a constraint that the verb treats as a rejection, nor an unknown one: both are thrown at once", async () => {
+  const spender = await makeSpender([wallet]);
+  const { userId } = spender;
+  const decide = vi.fn((_: unknown, account: AccountAtRead) => writeAll([exceedQuota(account)], () => "written"));
+  const verb = { user: { userId }, nonce: "abc", read: () => [], decide } as const;
+  const of = (work: Promise<unknown>) => work.then(() => null).catch((error: unknown) => error);
+  expect(
+    await of(writeForUser(spenderCtx(spender), { ...verb, rejections: { environments_test_quota: refused } })),
+  ).toEqual(refused());
+  expect(decide).toHaveBeenCalledTimes(1);
+  expect(String(await of(writeForUser(spenderCtx(spender), verb)))).toContain("environments_test_quota");
+  expect(decide).toHaveBeenCalledTimes(2);
 });
 
-describe("the time of an attempt", () => {
-  it("is the same for everything that it returns, reverses, settles and marks, even if the clock jumps", async () => {
-    const spender = await overdue();
-    const { clock } = spender;
-    const jumping: TenantCtx = {
-      ...spenderCtx(spender),
-      now: () => {
-        clock.advance(1_000);
-        return clock.ms;
-      },
-    };
-    const balanceId = spender.balanceIds[0] ?? "";
-    await revokeBalance(jumping, { balanceId });
-    const balance = await env.DB.prepare("SELECT revoked_at_ms AS atMs FROM credit_balances WHERE id = ?")
-      .bind(balanceId)
-      .first();
-    const entries = await env.DB.prepare(
-      "SELECT reason, occurred_at_ms AS atMs FROM credit_ledger WHERE account_id = (SELECT account_id FROM credit_balances WHERE id = ?) ORDER BY seq DESC LIMIT 2",
-    )
-      .bind(balanceId)
-      .all();
-    const reservation = await env.DB.prepare(
-      "SELECT settled_at_ms AS atMs FROM reservations WHERE environment_id = ? AND id = 'res_due'",
-    )
-      .bind(spender.app.environments.live.id)
-      .first();
-    const atMs = clock.ms;
-    expect(entries.results).toEqual([
-      { reason: "admin_adjust", atMs },
-      { reason: "reservation_expired", atMs },
-    ]);
-    expect([balance, reservation]).toEqual([{ atMs }, { atMs }]);
-  });
+it("a conflict does not hide a bug in the verb, which is thrown unchanged and returns no hold", async () => {
+  const spender = await overdue();
+  const failWithBug = () => {
+    throw new TypeError("a bug");
+  };
+  await expect(run(spenderCtx(spender), { userId: spender.userId }, { decide: failWithBug })).rejects.toThrow("a bug");
+  expect(await reasonsOf(spender)).toEqual(["grant", "reservation_held"]);
+});
+
+it("an unknown user is null if it is named by an unknown or foreign reservation, balance or account, and nothing is written", async () => {
+  const spender = await overdue();
+  const stranger = await makeSpender([]);
+  const row = await env.DB.prepare("SELECT id FROM accounts WHERE user_id = ?").bind(spender.userId).first();
+  const balanceId = spender.balanceIds[0] ?? "";
+  const users: readonly User[] = [
+    { reservationId: "res_nobody" },
+    { balanceId: "crb_nobody" },
+    { accountId: -1 },
+    { reservationId: "res_due" },
+    { balanceId },
+    { accountId: Number(row?.id) },
+  ];
+  stranger.clock.advance(300_000);
+  const counts = async () => [await rowsOf("accounts"), await rowsOf("credit_ledger")];
+  const before = await counts();
+  const decide = vi.fn(() => writeAll([], () => "written", debit(spender)));
+  for (const user of users) expect(await run(spenderCtx(stranger), user, { decide }), JSON.stringify(user)).toBeNull();
+  expect(decide).not.toHaveBeenCalled();
+  expect(await counts()).toEqual(before);
+  // Another mode of the same application is another environment as well.
+  const inTest = makeCtx(spender.app.environments.test, spender.clock);
+  expect(await run(inTest, { balanceId }, { decide })).toBeNull();
+});
+
+it("an unknown user that is named by its id gets an account with the first write, only one when ten race, and none by a replay or a rejection", async () => {
+  const spender = await makeSpender([]);
+  const ctx = spenderCtx(spender);
+  const accounts = async () =>
+    (await env.DB.prepare("SELECT id FROM accounts WHERE user_id = ?").bind(spender.userId).all()).results;
+  for (const end of ["replay", "refusal by the verb", "refusal by a constraint"]) {
+    await run(ctx, { userId: spender.userId }, ENDS[end]?.(spender) ?? expect.unreachable(end));
+    expect(await accounts(), end).toEqual([]);
+  }
+  const seen: (number | null)[] = [];
+  const decide: Verb["decide"] = (_, account) => {
+    seen.push(account.accountId);
+    return writeAll([], () => "written");
+  };
+  await Promise.all(Array.from({ length: 10 }, () => run(ctx, { userId: spender.userId }, { decide })));
+  const [account, ...others] = await accounts();
+  expect(others).toEqual([]);
+  expect(seen[0]).toBeNull();
+  await run(ctx, { userId: spender.userId }, { decide });
+  expect(seen.at(-1)).toBe(account?.id);
+});
+
+it("an unknown user that is named by its id gets one account in each environment", async () => {
+  const spender = await makeSpender([wallet]);
+  const inTest = makeCtx(spender.app.environments.test, spender.clock);
+  const verb: Verb = { decide: () => writeAll([], () => "written") };
+  await run(inTest, { userId: spender.userId }, verb);
+  const { results } = await env.DB.prepare("SELECT environment_id AS id FROM accounts WHERE user_id = ? ORDER BY id")
+    .bind(spender.userId)
+    .all();
+  const { live, test } = spender.app.environments;
+  expect(results).toEqual([{ id: live.id }, { id: test.id }].toSorted((a, b) => a.id - b.id));
+});
+
+it("the time of an attempt is the same for everything that it returns, reverses, settles and marks, even if the clock jumps", async () => {
+  const spender = await overdue();
+  const { clock } = spender;
+  const jumping: TenantCtx = {
+    ...spenderCtx(spender),
+    now: () => {
+      clock.advance(1_000);
+      return clock.ms;
+    },
+  };
+  const balanceId = spender.balanceIds[0] ?? "";
+  await revokeBalance(jumping, { balanceId });
+  const balance = await env.DB.prepare("SELECT revoked_at_ms AS atMs FROM credit_balances WHERE id = ?")
+    .bind(balanceId)
+    .first();
+  const entries = await env.DB.prepare(
+    "SELECT reason, occurred_at_ms AS atMs FROM credit_ledger WHERE account_id = (SELECT account_id FROM credit_balances WHERE id = ?) ORDER BY seq DESC LIMIT 2",
+  )
+    .bind(balanceId)
+    .all();
+  const reservation = await env.DB.prepare(
+    "SELECT settled_at_ms AS atMs FROM reservations WHERE environment_id = ? AND id = 'res_due'",
+  )
+    .bind(spender.app.environments.live.id)
+    .first();
+  const atMs = clock.ms;
+  expect(entries.results).toEqual([
+    { reason: "admin_adjust", atMs },
+    { reason: "reservation_expired", atMs },
+  ]);
+  expect([balance, reservation]).toEqual([{ atMs }, { atMs }]);
 });

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, expect, it } from "vitest";
 import { END_USER_SETTING } from "../../../support/end-user-setting.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { userToken } from "../../../support/keyed-routes.ts";
@@ -23,116 +23,112 @@ async function rowsOf({ app }: Awaited<ReturnType<typeof limitsWorld>>) {
     .first();
 }
 
-describe("usage limits", () => {
-  it("are created, listed in the order of creation for their mode, changed and deleted, each with an entry in the audit", async () => {
-    const world = await limitsWorld({ limits: [] });
-    const { admin, app, use, used, event } = world;
-    const first = await admin("POST", "/usage-limits", { ...free, matches: [{ event: "chat" }] });
-    expect([first.status, first.body]).toEqual([
-      200,
-      {
-        ...free,
-        matches: [{ event: "chat" }],
-        per: "user",
-        timeZone: "UTC",
-        limitId: expect.stringMatching(/^lim_[0-9A-Za-z]{22}$/),
-        createdAt: "2026-01-15T12:00:00.000Z",
-      },
-    ]);
-    const second = (await admin("POST", "/usage-limits", { ...free, name: "Ärger", amount: 0.5, every: "month" })).body;
-    const test = (await admin("POST", "/usage-limits", { ...free, mode: "test" })).body;
-    expect((await admin("GET", "/usage-limits?mode=live")).body).toEqual({ limits: [first.body, second] });
-    expect((await admin("GET", "/usage-limits?mode=test")).body).toEqual({ limits: [test] });
-    const path = `/usage-limits/${second.limitId}`;
-    const changed = { ...second, name: "Other", amount: 7 };
-    expect((await admin("PATCH", path, { name: "Other", amount: 7 })).body).toEqual(changed);
-    expect((await admin("PATCH", path, {})).body).toEqual(changed);
-    await use(7);
-    expect((await event(1)).status).toBe(429);
-    expect((await admin("PATCH", path, { amount: 8 })).status).toBe(200);
-    await use(1);
-    expect(await used()).toEqual([8, 8]);
-    expect((await admin("DELETE", path)).body).toMatchObject({ name: "Other", amount: 8 });
-    expectError(await admin("DELETE", path), "not_found", "limitId");
-    await use(40);
-    expect(await used()).toEqual([48]);
-    expect(await rowsOf(world)).toEqual({ limits: 1, counters: 1, acts: 6 });
-    const { body } = await world.call("GET", `/api/v1/admin/apps/${app.appId}/audit`, { key: env.ADMIN_TOKEN });
-    expect(
-      body.entries.slice(0, 3).map((entry: { action: string; details: object }) => [entry.action, entry.details]),
-    ).toEqual([
-      ["usage_limit.deleted", { mode: "live" }],
-      ["usage_limit.changed", { mode: "live", changed: ["amount"] }],
-      ["usage_limit.changed", { mode: "live", changed: ["name", "amount"] }],
-    ]);
-  });
-
-  it("stop counting when deleted, even if open holds counted in them, and a new one counts from its creation", async () => {
-    const { admin, holdOk, release, use, used, limitIds, makeLimit } = await limitsWorld();
-    const reservation = await holdOk(4);
-    await admin("DELETE", `/usage-limits/${limitIds[0]}`);
-    await makeLimit({ name: "Limit 0", amount: 5 });
-    await release(reservation);
-    expect(await used()).toEqual([0]);
-    await use(5);
-    expect(await used()).toEqual([5]);
-  });
-
-  it.each<[string, object, string]>([
-    ["an invalid unit", { unit: "minutes" }, "unit"],
-    ["an invalid window", { every: "year" }, "every"],
-    ["an amount below 0", { amount: -1 }, "amount"],
-    ["an amount in fractions of a step", { amount: 0.0001 }, "amount"],
-    ["an amount above the maximum of its unit", { amount: 9e15 }, "amount"],
-    ["a rule that matches nothing", { matches: [{}] }, "matches[0]"],
-    ["a rule with an unknown field", { matches: [{ evnt: "chat" }] }, "matches[0].evnt"],
-    [
-      "rules of too many characters",
-      { matches: Array.from({ length: 50 }, () => ({ event: "x".repeat(100) })) },
-      "matches",
-    ],
-    ["an empty name", { name: "" }, "name"],
-    ["an invalid mode", { mode: "staging" }, "mode"],
-    ["an unknown field", { amounts: 3 }, "amounts"],
-  ])("are refused with %s, and nothing is written", async (_, fields, param) => {
-    const world = await limitsWorld({ limits: [] });
-    expectError(await world.admin("POST", "/usage-limits", { ...free, ...fields }), "invalid_request", param);
-    expect(await rowsOf(world)).toEqual({ limits: 0, counters: 0, acts: 0 });
-  });
-
-  it("are rejected above 20 in an environment, and with a name that differs only in case", async () => {
-    const world = await limitsWorld({ limits: Array.from({ length: 20 }, () => ({})) });
-    const { admin, limitIds } = world;
-    const more = await admin("POST", "/usage-limits", free);
-    expectError(more, "invalid_request");
-    expect(more.body.error.details).toEqual({ limit: 20 });
-    await admin("DELETE", `/usage-limits/${limitIds[0]}`);
-    expectError(await admin("POST", "/usage-limits", { ...free, name: "LIMIT 5" }), "invalid_request", "name");
-    expectError(await admin("PATCH", `/usage-limits/${limitIds[1]}`, { name: "limit 5" }), "invalid_request", "name");
-    expectError(await admin("PATCH", `/usage-limits/${limitIds[1]}`, { amount: 0.0001 }), "invalid_request", "amount");
-    expectError(await admin("PATCH", "/usage-limits/lim_none", { amount: 1 }), "not_found", "limitId");
-    expect(await rowsOf(world)).toEqual({ limits: 19, counters: 0, acts: 21 });
-    expect((await admin("POST", "/usage-limits", { ...free, name: "Limit 0" })).status).toBe(200);
-  });
+it("usage limits are created, listed in the order of creation for their mode, changed and deleted, each with an entry in the audit", async () => {
+  const world = await limitsWorld({ limits: [] });
+  const { admin, app, use, used, event } = world;
+  const first = await admin("POST", "/usage-limits", { ...free, matches: [{ event: "chat" }] });
+  expect([first.status, first.body]).toEqual([
+    200,
+    {
+      ...free,
+      matches: [{ event: "chat" }],
+      per: "user",
+      timeZone: "UTC",
+      limitId: expect.stringMatching(/^lim_[0-9A-Za-z]{22}$/),
+      createdAt: "2026-01-15T12:00:00.000Z",
+    },
+  ]);
+  const second = (await admin("POST", "/usage-limits", { ...free, name: "Ärger", amount: 0.5, every: "month" })).body;
+  const test = (await admin("POST", "/usage-limits", { ...free, mode: "test" })).body;
+  expect((await admin("GET", "/usage-limits?mode=live")).body).toEqual({ limits: [first.body, second] });
+  expect((await admin("GET", "/usage-limits?mode=test")).body).toEqual({ limits: [test] });
+  const path = `/usage-limits/${second.limitId}`;
+  const changed = { ...second, name: "Other", amount: 7 };
+  expect((await admin("PATCH", path, { name: "Other", amount: 7 })).body).toEqual(changed);
+  expect((await admin("PATCH", path, {})).body).toEqual(changed);
+  await use(7);
+  expect((await event(1)).status).toBe(429);
+  expect((await admin("PATCH", path, { amount: 8 })).status).toBe(200);
+  await use(1);
+  expect(await used()).toEqual([8, 8]);
+  expect((await admin("DELETE", path)).body).toMatchObject({ name: "Other", amount: 8 });
+  expectError(await admin("DELETE", path), "not_found", "limitId");
+  await use(40);
+  expect(await used()).toEqual([48]);
+  expect(await rowsOf(world)).toEqual({ limits: 1, counters: 1, acts: 6 });
+  const { body } = await world.call("GET", `/api/v1/admin/apps/${app.appId}/audit`, { key: env.ADMIN_TOKEN });
+  expect(
+    body.entries.slice(0, 3).map((entry: { action: string; details: object }) => [entry.action, entry.details]),
+  ).toEqual([
+    ["usage_limit.deleted", { mode: "live" }],
+    ["usage_limit.changed", { mode: "live", changed: ["amount"] }],
+    ["usage_limit.changed", { mode: "live", changed: ["name", "amount"] }],
+  ]);
 });
 
-describe("a user's override", () => {
-  it("is rejected for an unknown limit, for one of another mode or application, below 0, and in fractions of a step, and nothing is written", async () => {
-    const world = await limitsWorld();
-    const { ask, limitIds, makeLimit } = world;
-    const other = await limitsWorld();
-    const ofTest = await makeLimit({ mode: "test" });
-    const put = (limitId: string | undefined, body: object) => ask("PUT", `/usage/limits/${limitId}/amount`, body);
-    for (const limitId of [ofTest, other.limitIds[0], "lim_none"]) {
-      expectError(await put(limitId, { userId: "u", amount: 1 }), "not_found", "limitId");
-      expectError(await ask("DELETE", `/usage/limits/${limitId}/amount?userId=u`), "not_found", "limitId");
-    }
-    expectError(await put(limitIds[0], { userId: "u", amount: -1 }), "invalid_request", "amount");
-    expectError(await put(limitIds[0], { userId: "u", amount: 0.0001 }), "invalid_request", "amount");
-    expectError(await put(limitIds[0], { userId: "u" }), "invalid_request", "amount");
-    expectError(await put(limitIds[0], { amount: 1 }), "invalid_request", "userId");
-    expect((await rowsOf(world))?.counters).toBe(0);
-  });
+it("usage limits stop counting when deleted, even if open holds counted in them, and a new one counts from its creation", async () => {
+  const { admin, holdOk, release, use, used, limitIds, makeLimit } = await limitsWorld();
+  const reservation = await holdOk(4);
+  await admin("DELETE", `/usage-limits/${limitIds[0]}`);
+  await makeLimit({ name: "Limit 0", amount: 5 });
+  await release(reservation);
+  expect(await used()).toEqual([0]);
+  await use(5);
+  expect(await used()).toEqual([5]);
+});
+
+it.each<[string, object, string]>([
+  ["an invalid unit", { unit: "minutes" }, "unit"],
+  ["an invalid window", { every: "year" }, "every"],
+  ["an amount below 0", { amount: -1 }, "amount"],
+  ["an amount in fractions of a step", { amount: 0.0001 }, "amount"],
+  ["an amount above the maximum of its unit", { amount: 9e15 }, "amount"],
+  ["a rule that matches nothing", { matches: [{}] }, "matches[0]"],
+  ["a rule with an unknown field", { matches: [{ evnt: "chat" }] }, "matches[0].evnt"],
+  [
+    "rules of too many characters",
+    { matches: Array.from({ length: 50 }, () => ({ event: "x".repeat(100) })) },
+    "matches",
+  ],
+  ["an empty name", { name: "" }, "name"],
+  ["an invalid mode", { mode: "staging" }, "mode"],
+  ["an unknown field", { amounts: 3 }, "amounts"],
+])("usage limits are refused with %s, and nothing is written", async (_, fields, param) => {
+  const world = await limitsWorld({ limits: [] });
+  expectError(await world.admin("POST", "/usage-limits", { ...free, ...fields }), "invalid_request", param);
+  expect(await rowsOf(world)).toEqual({ limits: 0, counters: 0, acts: 0 });
+});
+
+it("usage limits are rejected above 20 in an environment, and with a name that differs only in case", async () => {
+  const world = await limitsWorld({ limits: Array.from({ length: 20 }, () => ({})) });
+  const { admin, limitIds } = world;
+  const more = await admin("POST", "/usage-limits", free);
+  expectError(more, "invalid_request");
+  expect(more.body.error.details).toEqual({ limit: 20 });
+  await admin("DELETE", `/usage-limits/${limitIds[0]}`);
+  expectError(await admin("POST", "/usage-limits", { ...free, name: "LIMIT 5" }), "invalid_request", "name");
+  expectError(await admin("PATCH", `/usage-limits/${limitIds[1]}`, { name: "limit 5" }), "invalid_request", "name");
+  expectError(await admin("PATCH", `/usage-limits/${limitIds[1]}`, { amount: 0.0001 }), "invalid_request", "amount");
+  expectError(await admin("PATCH", "/usage-limits/lim_none", { amount: 1 }), "not_found", "limitId");
+  expect(await rowsOf(world)).toEqual({ limits: 19, counters: 0, acts: 21 });
+  expect((await admin("POST", "/usage-limits", { ...free, name: "Limit 0" })).status).toBe(200);
+});
+
+it("a user's override is rejected for an unknown limit, for one of another mode or application, below 0, and in fractions of a step, and nothing is written", async () => {
+  const world = await limitsWorld();
+  const { ask, limitIds, makeLimit } = world;
+  const other = await limitsWorld();
+  const ofTest = await makeLimit({ mode: "test" });
+  const put = (limitId: string | undefined, body: object) => ask("PUT", `/usage/limits/${limitId}/amount`, body);
+  for (const limitId of [ofTest, other.limitIds[0], "lim_none"]) {
+    expectError(await put(limitId, { userId: "u", amount: 1 }), "not_found", "limitId");
+    expectError(await ask("DELETE", `/usage/limits/${limitId}/amount?userId=u`), "not_found", "limitId");
+  }
+  expectError(await put(limitIds[0], { userId: "u", amount: -1 }), "invalid_request", "amount");
+  expectError(await put(limitIds[0], { userId: "u", amount: 0.0001 }), "invalid_request", "amount");
+  expectError(await put(limitIds[0], { userId: "u" }), "invalid_request", "amount");
+  expectError(await put(limitIds[0], { amount: 1 }), "invalid_request", "userId");
+  expect((await rowsOf(world))?.counters).toBe(0);
 });
 
 it("a usage limit is shown to a publishable key only for the token's user", async () => {

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, expect, it } from "vitest";
 import { refreshOffsets } from "../../../../src/books/limits/refresh-offsets.ts";
 import { makeStatements } from "../../../../src/books/statements/make-statements.ts";
 import { sumDays } from "../../../../src/books/usage/sum-days.ts";
@@ -39,25 +39,26 @@ async function berlinWorld(at: string, limits: readonly object[] = [BERLIN]) {
   return world;
 }
 
-describe("a usage limit with a time zone", () => {
-  it.each([
-    ["day", "Pacific/Auckland", "2026-01-16T11:00:00.000Z"],
-    ["week", "America/Los_Angeles", "2026-01-19T08:00:00.000Z"],
-    ["month", "asia/kathmandu", "2026-01-31T18:15:00.000Z"],
-    ["day", undefined, "2026-01-16T00:00:00.000Z"],
-  ])(
-    "of a %s in %s resets at the zone's own midnight, and shows its zone as sent",
-    async (every, timeZone, resetsAt) => {
-      const { admin, checkpoints, app } = await limitsWorld({ limits: [{ every, timeZone }] });
-      const shown = { every, timeZone: timeZone ?? "UTC" };
-      expect((await admin("GET", "/usage-limits?mode=live")).body.limits).toMatchObject([shown]);
-      expect(await checkpoints()).toMatchObject([{ ...shown, resetsAt }]);
-      const row = "SELECT time_zone FROM usage_limits WHERE environment_id = ?";
-      expect(await env.DB.prepare(row).bind(app.environments.live.id).first("time_zone")).toBe(shown.timeZone);
-    },
-  );
+it.each([
+  ["day", "Pacific/Auckland", "2026-01-16T11:00:00.000Z"],
+  ["week", "America/Los_Angeles", "2026-01-19T08:00:00.000Z"],
+  ["month", "asia/kathmandu", "2026-01-31T18:15:00.000Z"],
+  ["day", undefined, "2026-01-16T00:00:00.000Z"],
+])(
+  "a usage limit with a time zone of a %s in %s resets at the zone's own midnight, and shows its zone as sent",
+  async (every, timeZone, resetsAt) => {
+    const { admin, checkpoints, app } = await limitsWorld({ limits: [{ every, timeZone }] });
+    const shown = { every, timeZone: timeZone ?? "UTC" };
+    expect((await admin("GET", "/usage-limits?mode=live")).body.limits).toMatchObject([shown]);
+    expect(await checkpoints()).toMatchObject([{ ...shown, resetsAt }]);
+    const row = "SELECT time_zone FROM usage_limits WHERE environment_id = ?";
+    expect(await env.DB.prepare(row).bind(app.environments.live.id).first("time_zone")).toBe(shown.timeZone);
+  },
+);
 
-  it.each(["minute", "hour"])("of a %s is rejected, whatever the zone, and has null as its zone", async (every) => {
+it.each(["minute", "hour"])(
+  "a usage limit with a time zone of a %s is rejected, whatever the zone, and has null as its zone",
+  async (every) => {
     const { admin, makeLimit, checkpoints } = await limitsWorld({ limits: [] });
     const limit = { mode: "live", name: "Zoned", unit: "count", amount: 10, every };
     for (const timeZone of ["Europe/Berlin", "UTC", "Nowhere", null]) {
@@ -66,29 +67,32 @@ describe("a usage limit with a time zone", () => {
     await makeLimit({ every });
     expect((await admin("GET", "/usage-limits?mode=live")).body.limits).toMatchObject([{ every, timeZone: null }]);
     expect(await checkpoints()).toMatchObject([{ timeZone: null }]);
-  });
+  },
+);
 
-  it.each([["+01:00"], ["IST"], ["GMT+2"], ["Europe/Atlantis"], [""], [" UTC"], [null], [2]])(
-    "is rejected for %j, which is no name of a zone, and nothing is written",
-    async (timeZone) => {
-      const { admin } = await limitsWorld({ limits: [] });
-      const limit = { mode: "live", name: "Zoned", unit: "count", amount: 10, every: "day", timeZone };
-      expectError(await admin("POST", "/usage-limits", limit), "invalid_request", "timeZone");
-      expect((await admin("GET", "/usage-limits?mode=live")).body.limits).toEqual([]);
-    },
-  );
+it.each([["+01:00"], ["IST"], ["GMT+2"], ["Europe/Atlantis"], [""], [" UTC"], [null], [2]])(
+  "a usage limit with a time zone is rejected for %j, which is no name of a zone, and nothing is written",
+  async (timeZone) => {
+    const { admin } = await limitsWorld({ limits: [] });
+    const limit = { mode: "live", name: "Zoned", unit: "count", amount: 10, every: "day", timeZone };
+    expectError(await admin("POST", "/usage-limits", limit), "invalid_request", "timeZone");
+    expect((await admin("GET", "/usage-limits?mode=live")).body.limits).toEqual([]);
+  },
+);
 
-  it("keeps its zone when it is changed, and a change of the zone is rejected", async () => {
-    const { admin, limitIds } = await limitsWorld({ limits: [BERLIN] });
-    const path = `/usage-limits/${limitIds[0]}`;
-    expectError(await admin("PATCH", path, { timeZone: "UTC" }), "invalid_request", "timeZone");
-    expect((await admin("PATCH", path, { amount: 11 })).body).toMatchObject(BERLIN);
-  });
+it("a usage limit with a time zone keeps its zone when it is changed, and a change of the zone is rejected", async () => {
+  const { admin, limitIds } = await limitsWorld({ limits: [BERLIN] });
+  const path = `/usage-limits/${limitIds[0]}`;
+  expectError(await admin("PATCH", path, { timeZone: "UTC" }), "invalid_request", "timeZone");
+  expect((await admin("PATCH", path, { amount: 11 })).body).toMatchObject(BERLIN);
+});
 
-  it.each([
-    ["2026-03-28T22:59:59.999Z", "2026-03-28T23:00:00.000Z", 23],
-    ["2026-10-24T21:59:59.999Z", "2026-10-24T22:00:00.000Z", 25],
-  ])("counts a day of other than 24 hours when clocks change, from %s", async (before, midnight, hours) => {
+it.each([
+  ["2026-03-28T22:59:59.999Z", "2026-03-28T23:00:00.000Z", 23],
+  ["2026-10-24T21:59:59.999Z", "2026-10-24T22:00:00.000Z", 25],
+])(
+  "a usage limit with a time zone counts a day of other than 24 hours when clocks change, from %s",
+  async (before, midnight, hours) => {
     const { clock, use, event, checkpoints } = await berlinWorld(before);
     await use(10);
     expect((await event(1)).body.error.details).toMatchObject({ used: 10, resetsAt: midnight });
@@ -100,25 +104,25 @@ describe("a usage limit with a time zone", () => {
     expect((await event(1)).headers.get("retry-after")).toBe("1");
     clock.ms = endMs;
     await use(1);
-  });
+  },
+);
 
-  it("counts a hold in the day in which it was made, and its commit in the day of the commit", async () => {
-    const { clock, holdOk, commit, checkpoints } = await berlinWorld("2026-03-28T22:59:30.000Z");
-    const id = await holdOk(4);
-    expect(await checkpoints()).toMatchObject([{ used: 4 }]);
-    clock.advance(30_000);
-    expect(await checkpoints()).toMatchObject([{ used: 0 }]);
-    expect((await commit(id, 3)).status).toBe(200);
-    expect(await checkpoints()).toMatchObject([{ used: 3, resetsAt: "2026-03-29T22:00:00.000Z" }]);
-  });
+it("a usage limit with a time zone counts a hold in the day in which it was made, and its commit in the day of the commit", async () => {
+  const { clock, holdOk, commit, checkpoints } = await berlinWorld("2026-03-28T22:59:30.000Z");
+  const id = await holdOk(4);
+  expect(await checkpoints()).toMatchObject([{ used: 4 }]);
+  clock.advance(30_000);
+  expect(await checkpoints()).toMatchObject([{ used: 0 }]);
+  expect((await commit(id, 3)).status).toBe(200);
+  expect(await checkpoints()).toMatchObject([{ used: 3, resetsAt: "2026-03-29T22:00:00.000Z" }]);
+});
 
-  it("lets exactly its amount pass of many racing events on a night when clocks change", async () => {
-    const { event, used, callOk } = await berlinWorld("2026-10-24T22:00:00.000Z");
-    const answers = await Promise.all(Array.from({ length: 25 }, () => event(1)));
-    expect(answers.filter(({ status }) => status === 200)).toHaveLength(10);
-    expect(await used()).toEqual([10]);
-    expect((await callOk("GET", "/credits/verify?userId=u")).isSound).toBe(true);
-  });
+it("a usage limit with a time zone lets exactly its amount pass of many racing events on a night when clocks change", async () => {
+  const { event, used, callOk } = await berlinWorld("2026-10-24T22:00:00.000Z");
+  const answers = await Promise.all(Array.from({ length: 25 }, () => event(1)));
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(10);
+  expect(await used()).toEqual([10]);
+  expect((await callOk("GET", "/credits/verify?userId=u")).isSound).toBe(true);
 });
 
 /** Replaces the zone of the environment's limits, as if its rules were other ones. */
@@ -129,11 +133,12 @@ const replaceZone = (environmentId: number, timeZone: string) =>
     .bind(timeZone, environmentId)
     .run();
 
-describe("a counter", () => {
-  it.each([
-    ["an hour later", "Europe/London", "2026-01-16T00:00:00.000Z"],
-    ["an hour earlier", "Europe/Athens", "2026-01-16T22:00:00.000Z"],
-  ])("keeps the end of its window, and its usage, if other rules of its zone say %s", async (_, timeZone, nextEnd) => {
+it.each([
+  ["an hour later", "Europe/London", "2026-01-16T00:00:00.000Z"],
+  ["an hour earlier", "Europe/Athens", "2026-01-16T22:00:00.000Z"],
+])(
+  "a counter keeps the end of its window, and its usage, if other rules of its zone say %s",
+  async (_, timeZone, nextEnd) => {
     const { app, clock, use, event, used, checkpoints, holdOk, release } =
       await berlinWorld("2026-01-15T12:00:00.000Z");
     const resetsAt = "2026-01-15T23:00:00.000Z";
@@ -152,62 +157,60 @@ describe("a counter", () => {
     clock.ms = Date.parse(resetsAt);
     await use(10);
     expect(await checkpoints()).toMatchObject([{ used: 10, resetsAt: nextEnd }]);
-  });
+  },
+);
 
-  it("costs the same trips and rows with a zone as without, one trip if the isolate remembers the account", async () => {
-    const { d1, spent } = countingD1(env.DB);
-    const costs: unknown[] = [];
-    for (const limit of [BERLIN, {}]) {
-      const { use } = await limitsWorld({ limits: [limit], bindings: { DB: d1 } });
-      await use(1);
-      await use(1);
-      spent();
-      await use(1);
-      costs.push(spent());
-    }
-    expect(costs[0]).toMatchObject({ roundTrips: 1 });
-    expect(costs[0]).toEqual(costs[1]);
-  });
+it("a counter costs the same trips and rows with a zone as without, one trip if the isolate remembers the account", async () => {
+  const { d1, spent } = countingD1(env.DB);
+  const costs: unknown[] = [];
+  for (const limit of [BERLIN, {}]) {
+    const { use } = await limitsWorld({ limits: [limit], bindings: { DB: d1 } });
+    await use(1);
+    await use(1);
+    spent();
+    await use(1);
+    costs.push(spent());
+  }
+  expect(costs[0]).toMatchObject({ roundTrips: 1 });
+  expect(costs[0]).toEqual(costs[1]);
 });
 
-describe("the cron", () => {
-  it("keeps each zone's last known offset, so a zone that is no longer known is read at the offset of the season", async () => {
-    const zones = [BERLIN, { timeZone: "asia/kolkata", every: "month" }, {}, { every: "hour" }];
-    const world = await berlinWorld("2026-03-01T12:00:00.000Z", zones);
-    const { app, clock, admin, checkpoints, use } = world;
-    const deleted = (await admin("POST", "/usage-limits", { ...LIMIT, ...BERLIN })).body.limitId;
-    expect((await admin("DELETE", `/usage-limits/${deleted}`)).status).toBe(200);
-    const [, ...others] = await offsetsOf(app);
-    for (const [at, hours] of [
-      ["2026-03-29T00:59:59.999Z", 1],
-      ["2026-03-29T01:00:00.000Z", 2],
-      ["2026-10-25T00:59:59.999Z", 2],
-      ["2026-10-25T01:00:00.000Z", 1],
-      ["2027-06-01T00:00:00.000Z", 2],
-    ] as const) {
-      clock.ms = Date.parse(at);
-      expect(await runPart(refreshOffsets, makeAdminCtx(clock))).toEqual([]);
-      expect([at, await offsetsOf(app)]).toEqual([at, [hours * HOUR_MS, ...others]]);
-    }
-    // Sends the changed features to the isolate, which then judges by them.
-    await use(1);
-    await replaceZone(app.environments.live.id, "Europe/Atlantis");
-    expect((await checkpoints())[0].resetsAt).toBe("2027-06-01T22:00:00.000Z");
-  });
+it("the cron keeps each zone's last known offset, so a zone that is no longer known is read at the offset of the season", async () => {
+  const zones = [BERLIN, { timeZone: "asia/kolkata", every: "month" }, {}, { every: "hour" }];
+  const world = await berlinWorld("2026-03-01T12:00:00.000Z", zones);
+  const { app, clock, admin, checkpoints, use } = world;
+  const deleted = (await admin("POST", "/usage-limits", { ...LIMIT, ...BERLIN })).body.limitId;
+  expect((await admin("DELETE", `/usage-limits/${deleted}`)).status).toBe(200);
+  const [, ...others] = await offsetsOf(app);
+  for (const [at, hours] of [
+    ["2026-03-29T00:59:59.999Z", 1],
+    ["2026-03-29T01:00:00.000Z", 2],
+    ["2026-10-25T00:59:59.999Z", 2],
+    ["2026-10-25T01:00:00.000Z", 1],
+    ["2027-06-01T00:00:00.000Z", 2],
+  ] as const) {
+    clock.ms = Date.parse(at);
+    expect(await runPart(refreshOffsets, makeAdminCtx(clock))).toEqual([]);
+    expect([at, await offsetsOf(app)]).toEqual([at, [hours * HOUR_MS, ...others]]);
+  }
+  // Sends the changed features to the isolate, which then judges by them.
+  await use(1);
+  await replaceZone(app.environments.live.id, "Europe/Atlantis");
+  expect((await checkpoints())[0].resetsAt).toBe("2027-06-01T22:00:00.000Z");
+});
 
-  it("reads a few rows for each zone, and writes nothing if no clocks have changed", async () => {
-    const { clock } = await limitsWorld({ limits: [BERLIN, BERLIN, BERLIN] });
-    await limitsWorld({ limits: [BERLIN, { timeZone: "Asia/Tokyo" }] });
-    const { d1, spent } = countingD1(env.DB);
-    const root = makeAdminCtx(clock, d1);
-    await runPart(refreshOffsets, root);
-    const [{ zones }] = (await env.DB.prepare(ZONES).all<{ zones: number }>()).results as [{ zones: number }];
-    spent();
-    await runPart(refreshOffsets, root);
-    const { roundTrips, rowsRead, rowsWritten } = spent();
-    expect({ roundTrips, rowsWritten }).toEqual({ roundTrips: 1, rowsWritten: 0 });
-    expect(rowsRead).toBeLessThanOrEqual(5 * zones + 2);
-  });
+it("the cron reads a few rows for each zone, and writes nothing if no clocks have changed", async () => {
+  const { clock } = await limitsWorld({ limits: [BERLIN, BERLIN, BERLIN] });
+  await limitsWorld({ limits: [BERLIN, { timeZone: "Asia/Tokyo" }] });
+  const { d1, spent } = countingD1(env.DB);
+  const root = makeAdminCtx(clock, d1);
+  await runPart(refreshOffsets, root);
+  const [{ zones }] = (await env.DB.prepare(ZONES).all<{ zones: number }>()).results as [{ zones: number }];
+  spent();
+  await runPart(refreshOffsets, root);
+  const { roundTrips, rowsRead, rowsWritten } = spent();
+  expect({ roundTrips, rowsWritten }).toEqual({ roundTrips: 1, rowsWritten: 0 });
+  expect(rowsRead).toBeLessThanOrEqual(5 * zones + 2);
 });
 
 it("a zone that the runtime does not know is read at its last known offset, and fails no write", async () => {

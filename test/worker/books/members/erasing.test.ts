@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, expect, it } from "vitest";
 import { sumDays } from "../../../../src/books/usage/sum-days.ts";
 import { DAY_MS } from "../../../../src/lib/time.ts";
 import { runPart } from "../../../support/cron.ts";
@@ -42,116 +42,106 @@ const textsOf = async ({ rows }: { rows: (sql: string) => Promise<Record<string,
     ),
   ]);
 
-describe("an erasure of a member", () => {
-  it("gives each of its rows a pseudonym of its own, removes its texts and messages, and leaves the payers' books", async () => {
-    const world = await teamWorld();
-    const { callOk, event, commit, held, rows } = world;
-    const before = await callOk("GET", "/credits/history?userId=u");
-    expect(await textsOf(world)).toContain("MARK");
-    expect(await callOk("POST", "/erase-person", { distinctId: "MARK-ada", reason: "request" })).toMatchObject({
-      status: "completed",
-    });
-    expect(await textsOf(world)).not.toContain("MARK");
-    const members = await rows(
-      "SELECT member_id, is_erased FROM members WHERE environment_id = ? ORDER BY is_erased, member_id",
-    );
-    expect(members.map(({ is_erased }) => is_erased)).toEqual([0, 2, 2]);
-    expect(new Set(members.map(({ member_id }) => member_id)).size).toBe(3);
-    expect(await callOk("GET", "/credits/history?userId=u")).toEqual(before);
-    expect((await callOk("GET", "/usage/events?eventId=e-bob")).properties).toEqual({ kept: true });
-    const refused = await event(1, { memberId: "MARK-ada" });
-    expect(refused).toMatchObject({
-      status: 409,
-      body: { error: { code: "person_erased", details: { field: "memberId" } } },
-    });
-    const texts = { properties: { name: "MARK-late" } };
-    const late = { eventId: "late", memberId: "MARK-ada", onShortage: "partial", ...texts };
-    const happened = await event(1, late);
-    expect(happened.status).toBe(200);
-    expect((await event(1, late)).headers.get("idempotent-replayed")).toBe("true");
-    expect(await callOk("GET", "/usage/events?eventId=late")).toMatchObject({ memberId: null, properties: null });
-    const again = await event(1, { eventId: "e-ada", memberId: "MARK-ada", properties: { name: "MARK-property" } });
-    expect(again.headers.get("idempotent-replayed")).toBe("true");
-    expect((await commit(held, 2, { eventId: "committed", ...texts })).status).toBe(200);
-    expect(await callOk("GET", "/usage/events?eventId=committed")).toMatchObject({ memberId: null, properties: null });
-    expect(await textsOf(world)).not.toContain("MARK");
-    const { downloadUrl } = await callOk("POST", "/export-person", { distinctId: "u" });
-    const { pathname, search } = new URL(downloadUrl);
-    expect(JSON.stringify((await world.call("GET", `${pathname}${search}`)).body)).not.toContain("MARK");
-    expect((await callOk("GET", "/credits/verify?userId=u")).isSound).toBe(true);
+it("an erasure of a member gives each of its rows a pseudonym of its own, removes its texts and messages, and leaves the payers' books", async () => {
+  const world = await teamWorld();
+  const { callOk, event, commit, held, rows } = world;
+  const before = await callOk("GET", "/credits/history?userId=u");
+  expect(await textsOf(world)).toContain("MARK");
+  expect(await callOk("POST", "/erase-person", { distinctId: "MARK-ada", reason: "request" })).toMatchObject({
+    status: "completed",
   });
+  expect(await textsOf(world)).not.toContain("MARK");
+  const members = await rows(
+    "SELECT member_id, is_erased FROM members WHERE environment_id = ? ORDER BY is_erased, member_id",
+  );
+  expect(members.map(({ is_erased }) => is_erased)).toEqual([0, 2, 2]);
+  expect(new Set(members.map(({ member_id }) => member_id)).size).toBe(3);
+  expect(await callOk("GET", "/credits/history?userId=u")).toEqual(before);
+  expect((await callOk("GET", "/usage/events?eventId=e-bob")).properties).toEqual({ kept: true });
+  const refused = await event(1, { memberId: "MARK-ada" });
+  expect(refused).toMatchObject({
+    status: 409,
+    body: { error: { code: "person_erased", details: { field: "memberId" } } },
+  });
+  const texts = { properties: { name: "MARK-late" } };
+  const late = { eventId: "late", memberId: "MARK-ada", onShortage: "partial", ...texts };
+  const happened = await event(1, late);
+  expect(happened.status).toBe(200);
+  expect((await event(1, late)).headers.get("idempotent-replayed")).toBe("true");
+  expect(await callOk("GET", "/usage/events?eventId=late")).toMatchObject({ memberId: null, properties: null });
+  const again = await event(1, { eventId: "e-ada", memberId: "MARK-ada", properties: { name: "MARK-property" } });
+  expect(again.headers.get("idempotent-replayed")).toBe("true");
+  expect((await commit(held, 2, { eventId: "committed", ...texts })).status).toBe(200);
+  expect(await callOk("GET", "/usage/events?eventId=committed")).toMatchObject({ memberId: null, properties: null });
+  expect(await textsOf(world)).not.toContain("MARK");
+  const { downloadUrl } = await callOk("POST", "/export-person", { distinctId: "u" });
+  const { pathname, search } = new URL(downloadUrl);
+  expect(JSON.stringify((await world.call("GET", `${pathname}${search}`)).body)).not.toContain("MARK");
+  expect((await callOk("GET", "/credits/verify?userId=u")).isSound).toBe(true);
 });
 
-describe("a count of what an erasure changes", () => {
-  it("has what the person used as a member, in the dry run and in the receipt, and no row twice", async () => {
-    const { app, callOk } = await teamWorld();
-    const rejection = "INSERT INTO rejections VALUES (?, 'u', 'MARK-ada', 'shortage', 'chat', '', '', 1, 1)";
-    await env.DB.prepare(rejection).bind(app.environments.live.id).run();
-    const counted = {
-      erased: { messages: 3, refusals: 1 },
-      pseudonymised: { metering: 3, reservations: 1, ledger: 0 },
-    };
-    const dry = await callOk("POST", "/erase-person", { distinctId: "MARK-ada", dryRun: true });
-    expect(dry).toMatchObject(counted);
-    const { erasureId, status, ...erased } = await callOk("POST", "/erase-person", { distinctId: "MARK-ada" });
-    expect([status, erased]).toEqual(["completed", dry]);
-    expect(await callOk("GET", `/erasures/${erasureId}`)).toMatchObject(counted);
-  });
-
-  it("has the usage of a payer who is the member too once", async () => {
-    const { use, callOk } = await teamWorld();
-    await use(1, { userId: "v", memberId: "v" });
-    const dry = await callOk("POST", "/erase-person", { distinctId: "v", dryRun: true });
-    expect(dry).toMatchObject({ pseudonymised: { metering: 2, reservations: 0 } });
-  });
+it("a count of what an erasure changes has what the person used as a member, in the dry run and in the receipt, and no row twice", async () => {
+  const { app, callOk } = await teamWorld();
+  const rejection = "INSERT INTO rejections VALUES (?, 'u', 'MARK-ada', 'shortage', 'chat', '', '', 1, 1)";
+  await env.DB.prepare(rejection).bind(app.environments.live.id).run();
+  const counted = {
+    erased: { messages: 3, refusals: 1 },
+    pseudonymised: { metering: 3, reservations: 1, ledger: 0 },
+  };
+  const dry = await callOk("POST", "/erase-person", { distinctId: "MARK-ada", dryRun: true });
+  expect(dry).toMatchObject(counted);
+  const { erasureId, status, ...erased } = await callOk("POST", "/erase-person", { distinctId: "MARK-ada" });
+  expect([status, erased]).toEqual(["completed", dry]);
+  expect(await callOk("GET", `/erasures/${erasureId}`)).toMatchObject(counted);
 });
 
-describe("an erasure of a payer", () => {
-  it("cuts its members from its events, holds and counters, and the members stay users", async () => {
-    const world = await teamWorld();
-    const { callOk, rows } = world;
-    expect(await callOk("POST", "/erase-person", { distinctId: "u", reason: "request" })).toMatchObject({
-      status: "completed",
-    });
-    expect(await rows("SELECT member_id FROM members WHERE environment_id = ?")).toEqual([{ member_id: "MARK-ada" }]);
-    const named = await rows(
-      "SELECT event_id FROM usage_events WHERE environment_id = ? AND member_number IS NOT NULL",
-    );
-    expect(named).toEqual([{ event_id: "e-v" }]);
-    expect(await rows("SELECT 1 FROM reservations WHERE environment_id = ? AND member_number IS NOT NULL")).toEqual([]);
-    const counters = await rows("SELECT account_id FROM usage_counters WHERE environment_id = ? AND member_number > 0");
-    expect(counters).toHaveLength(1);
-    const users = await rows(
-      "SELECT user_id FROM accounts WHERE environment_id = ? AND is_erased = 0 ORDER BY user_id",
-    );
-    expect(users.map(({ user_id }) => user_id)).toEqual(["MARK-ada", "bob", "v"]);
-  });
+it("a count of what an erasure changes has the usage of a payer who is the member too once", async () => {
+  const { use, callOk } = await teamWorld();
+  await use(1, { userId: "v", memberId: "v" });
+  const dry = await callOk("POST", "/erase-person", { distinctId: "v", dryRun: true });
+  expect(dry).toMatchObject({ pseudonymised: { metering: 2, reservations: 0 } });
+});
 
-  it("cuts its members from the day sums, also from those that are added up later, and keeps their amounts", async () => {
-    const { use, callOk, admin, clock, rows } = await teamWorld();
-    const sumUp = () => runPart(sumDays, makeAdminCtx(clock));
-    await use(1, { eventId: "e-none" });
-    await sumUp();
-    await use(2, { eventId: "e-late", memberId: "bob" });
-    const sums = () =>
-      rows(`SELECT member_number > 0 AS named, sum(events) AS events, sum(count_low) AS low
+it("an erasure of a payer cuts its members from its events, holds and counters, and the members stay users", async () => {
+  const world = await teamWorld();
+  const { callOk, rows } = world;
+  expect(await callOk("POST", "/erase-person", { distinctId: "u", reason: "request" })).toMatchObject({
+    status: "completed",
+  });
+  expect(await rows("SELECT member_id FROM members WHERE environment_id = ?")).toEqual([{ member_id: "MARK-ada" }]);
+  const named = await rows("SELECT event_id FROM usage_events WHERE environment_id = ? AND member_number IS NOT NULL");
+  expect(named).toEqual([{ event_id: "e-v" }]);
+  expect(await rows("SELECT 1 FROM reservations WHERE environment_id = ? AND member_number IS NOT NULL")).toEqual([]);
+  const counters = await rows("SELECT account_id FROM usage_counters WHERE environment_id = ? AND member_number > 0");
+  expect(counters).toHaveLength(1);
+  const users = await rows("SELECT user_id FROM accounts WHERE environment_id = ? AND is_erased = 0 ORDER BY user_id");
+  expect(users.map(({ user_id }) => user_id)).toEqual(["MARK-ada", "bob", "v"]);
+});
+
+it("an erasure of a payer cuts its members from the day sums, also from those that are added up later, and keeps their amounts", async () => {
+  const { use, callOk, admin, clock, rows } = await teamWorld();
+  const sumUp = () => runPart(sumDays, makeAdminCtx(clock));
+  await use(1, { eventId: "e-none" });
+  await sumUp();
+  await use(2, { eventId: "e-late", memberId: "bob" });
+  const sums = () =>
+    rows(`SELECT member_number > 0 AS named, sum(events) AS events, sum(count_low) AS low
             FROM usage_days WHERE environment_id = ? GROUP BY member_number > 0`);
-    const before = await sums();
-    expect(before.map(({ named, events }) => [named, events])).toEqual([
-      [0, 1],
-      [1, 4],
-    ]);
-    await callOk("POST", "/erase-person", { distinctId: "u", reason: "request" });
-    await sumUp();
-    expect((await sums()).map(({ named, events }) => [named, events])).toEqual([
-      [0, 5],
-      [1, 1],
-    ]);
-    const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
-    const span = `mode=live&from=${dayOf(clock.ms)}T00:00:00.000Z&to=${dayOf(clock.ms + DAY_MS)}T00:00:00.000Z`;
-    const { body } = await admin("GET", `/usage?${span}&groupBy=member`);
-    expect(body.totals).toMatchObject([{ userId: "v", memberId: "MARK-ada", events: 1, quantities: { count: 1 } }]);
-    const byUser = await admin("GET", `/usage?${span}&groupBy=user`);
-    expect(byUser.body.totals[0]).toMatchObject({ events: 5, quantities: { count: 6 } });
-  });
+  const before = await sums();
+  expect(before.map(({ named, events }) => [named, events])).toEqual([
+    [0, 1],
+    [1, 4],
+  ]);
+  await callOk("POST", "/erase-person", { distinctId: "u", reason: "request" });
+  await sumUp();
+  expect((await sums()).map(({ named, events }) => [named, events])).toEqual([
+    [0, 5],
+    [1, 1],
+  ]);
+  const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
+  const span = `mode=live&from=${dayOf(clock.ms)}T00:00:00.000Z&to=${dayOf(clock.ms + DAY_MS)}T00:00:00.000Z`;
+  const { body } = await admin("GET", `/usage?${span}&groupBy=member`);
+  expect(body.totals).toMatchObject([{ userId: "v", memberId: "MARK-ada", events: 1, quantities: { count: 1 } }]);
+  const byUser = await admin("GET", `/usage?${span}&groupBy=user`);
+  expect(byUser.body.totals[0]).toMatchObject({ events: 5, quantities: { count: 6 } });
 });

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { expectError } from "../../../support/rejections.ts";
 import { Clock, inTurn, makeApp, makeClient } from "../../../support/world.ts";
 
@@ -18,39 +18,37 @@ async function namesWorld() {
   return { app, call, set, get, acts };
 }
 
-describe("the names of units", () => {
-  it("are replaced as a whole, belong to one mode, and are in the audit when they change", async () => {
-    const { set, get, acts } = await namesWorld();
-    expect(await get()).toEqual({ names: {} });
-    expect((await set({ ...credits, cents: { one: "cent", other: "cents" } })).body.names).toMatchObject(credits);
-    expect((await set(credits)).body).toEqual({ names: credits });
-    expect((await set(credits)).body).toEqual({ names: credits });
-    expect([await get(), await get("test"), await acts()]).toEqual([{ names: credits }, { names: {} }, 2]);
-    expect((await set({})).body).toEqual({ names: {} });
-    expect(await get()).toEqual({ names: {} });
-  });
+it("the names of units are replaced as a whole, belong to one mode, and are in the audit when they change", async () => {
+  const { set, get, acts } = await namesWorld();
+  expect(await get()).toEqual({ names: {} });
+  expect((await set({ ...credits, cents: { one: "cent", other: "cents" } })).body.names).toMatchObject(credits);
+  expect((await set(credits)).body).toEqual({ names: credits });
+  expect((await set(credits)).body).toEqual({ names: credits });
+  expect([await get(), await get("test"), await acts()]).toEqual([{ names: credits }, { names: {} }, 2]);
+  expect((await set({})).body).toEqual({ names: {} });
+  expect(await get()).toEqual({ names: {} });
+});
 
-  it("are read with a secret or publishable key, without a user's token, and cached for five minutes", async () => {
-    const { app, call, set } = await namesWorld();
-    await set(credits);
-    for (const key of [app.keys.sk_live, app.keys.pk_live]) {
-      const answer = await call("GET", "/api/v1/unit-names", { key });
-      expect([answer.status, answer.body]).toEqual([200, { names: credits }]);
-      expect(answer.headers.get("cache-control")).toBe("private, max-age=300");
-    }
-    expect((await call("GET", "/api/v1/unit-names", { key: app.keys.pk_test })).body).toEqual({ names: {} });
-    expectError(await call("GET", "/api/v1/unit-names"), "invalid_key");
-  });
+it("the names of units are read with a secret or publishable key, without a user's token, and cached for five minutes", async () => {
+  const { app, call, set } = await namesWorld();
+  await set(credits);
+  for (const key of [app.keys.sk_live, app.keys.pk_live]) {
+    const answer = await call("GET", "/api/v1/unit-names", { key });
+    expect([answer.status, answer.body]).toEqual([200, { names: credits }]);
+    expect(answer.headers.get("cache-control")).toBe("private, max-age=300");
+  }
+  expect((await call("GET", "/api/v1/unit-names", { key: app.keys.pk_test })).body).toEqual({ names: {} });
+  expectError(await call("GET", "/api/v1/unit-names"), "invalid_key");
+});
 
-  it.each<[string, object, string]>([
-    ["without a plural", { count: { one: "credit" } }, "names.count.other"],
-    ["with an empty name", { count: { one: "", other: "credits" } }, "names.count.one"],
-    ["with white space around it", { count: { one: "credit", other: " credits" } }, "names.count.other"],
-    ["of an unknown unit", { euro: { one: "euro", other: "euros" } }, "names.euro"],
-    ["with an unknown field", { count: { one: "credit", other: "credits", many: "x" } }, "names.count.many"],
-  ])("are rejected %s, and nothing is written", async (_, names, param) => {
-    const { set, get, acts } = await namesWorld();
-    expectError(await set(names), "invalid_request", param);
-    expect([await get(), await acts()]).toEqual([{ names: {} }, 0]);
-  });
+it.each<[string, object, string]>([
+  ["without a plural", { count: { one: "credit" } }, "names.count.other"],
+  ["with an empty name", { count: { one: "", other: "credits" } }, "names.count.one"],
+  ["with white space around it", { count: { one: "credit", other: " credits" } }, "names.count.other"],
+  ["of an unknown unit", { euro: { one: "euro", other: "euros" } }, "names.euro"],
+  ["with an unknown field", { count: { one: "credit", other: "credits", many: "x" } }, "names.count.many"],
+])("the names of units are rejected %s, and nothing is written", async (_, names, param) => {
+  const { set, get, acts } = await namesWorld();
+  expectError(await set(names), "invalid_request", param);
+  expect([await get(), await acts()]).toEqual([{ names: {} }, 0]);
 });

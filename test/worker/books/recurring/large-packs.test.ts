@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, expect, it } from "vitest";
 import { grantDuePeriods } from "../../../../src/books/recurring/grant-due.ts";
 import { PACK_BYTES_MAX } from "../../../../src/catalog/pack.ts";
 import { DAY_MS } from "../../../../src/lib/time.ts";
@@ -49,77 +49,75 @@ async function worldOf(large: number, itemsOfEach: number) {
 
 const PERIODS_OF_FIVE = ["h0", "h1", "h2", "h3", "h4", "last"].map((id) => `recurring:rec_${id}:1`);
 
-describe("due grants of packs that an earlier version took, each of 970 KB", () => {
-  it("are granted by the cron, and so are those of other users in the same run", async () => {
-    const world = await worldOf(5, 24);
-    expect(await world.cron()).toEqual([]);
-    expect(await world.references("other")).toEqual(["recurring:rec_other:1"]);
-    expect(await world.references("heavy")).toEqual(PERIODS_OF_FIVE);
-    expect(await storedBalances(world.app, "heavy")).toHaveLength(5 * 24 + 1);
-  });
-
-  it("are shown by a list and a plan, and granted by the user's next write", async () => {
-    const world = await worldOf(5, 24);
-    const list = await world.list({ userId: "heavy" });
-    expect(list.body.credits).toHaveLength(5 * 24 + 1);
-    const usage = { userId: "heavy", event: "other", quantities: { tokens: 5 } };
-    const plan = await world.call("POST", "/api/v1/credits/plan", { key: world.key, body: usage });
-    const used = await world.call("POST", "/api/v1/usage/events", {
-      key: world.key,
-      body: { eventId: "e1", ...usage },
-    });
-    expect([plan.status, used.status]).toEqual([200, 200]);
-    expect(used.body.debits).toEqual(plan.body.debits);
-    expect(await world.references("heavy")).toEqual(PERIODS_OF_FIVE);
-    expect((await world.list({ userId: "heavy" })).body.credits).toHaveLength(5 * 24);
-  });
-
-  it("that exceed what a user may have are suspended, and the others are granted", { timeout: 120_000 }, async () => {
-    const world = await worldOf(12, 24);
-    expect(await world.cron()).toEqual([]);
-    expect(await world.references("other")).toEqual(["recurring:rec_other:1"]);
-    const states = await world.states();
-    expect([...states.keys()].sort()).toEqual(["active", "suspended"]);
-    expect(await storedBalances(world.app, "heavy")).toHaveLength(24 * ((states.get("active")?.length ?? 0) - 1) + 1);
-    expect(states.get("active")?.length).toBeGreaterThan(7);
-  });
+it("due grants of packs that an earlier version took, each of 970 KB are granted by the cron, and so are those of other users in the same run", async () => {
+  const world = await worldOf(5, 24);
+  expect(await world.cron()).toEqual([]);
+  expect(await world.references("other")).toEqual(["recurring:rec_other:1"]);
+  expect(await world.references("heavy")).toEqual(PERIODS_OF_FIVE);
+  expect(await storedBalances(world.app, "heavy")).toHaveLength(5 * 24 + 1);
 });
 
-describe("a pack's items", () => {
-  const bytesOf = (value: unknown) => new TextEncoder().encode(JSON.stringify(value)).length;
-  const item = (matches: object[]) => ({ amount: 1, unit: "tokens", matches, priority: 100 });
-  /** Two items with exactly so many bytes as JSON. Each character of the last event has two. */
-  const itemsOf = (bytes: number) => {
-    const listOf = (count: number, event: string, model: string) => [
-      item(rules(100)),
-      item([...rules(count), { event, model }]),
-    ];
-    let count = 0;
-    while (bytesOf(listOf(count + 1, "é", "m")) + 2 < bytes) count++;
-    const missing = bytes - bytesOf(listOf(count, "é", "m"));
-    return listOf(
-      count,
-      `é${"é".repeat(Math.floor(missing / 4))}`,
-      `m${"m".repeat(missing - 2 * Math.floor(missing / 4))}`,
-    );
-  };
-
-  it("may have 65,536 bytes with their rules, and are rejected with one more, when made and when changed", async () => {
-    const { app, call } = await creditsWorld();
-    const path = `/api/v1/admin/apps/${app.appId}/packs`;
-    const post = (body: object) => call("POST", path, { key: env.ADMIN_TOKEN, body });
-    expect(bytesOf(itemsOf(PACK_BYTES_MAX))).toBe(PACK_BYTES_MAX);
-    const made = await post({ packName: "Largest", items: itemsOf(PACK_BYTES_MAX) });
-    expect(made.status).toBe(200);
-    const refused = await post({ packName: "Larger", items: itemsOf(PACK_BYTES_MAX + 1) });
-    expectError(refused, "invalid_request", "items");
-    expect(refused.body.error.message).toContain("fewer or shorter match rules");
-    const patch = { items: itemsOf(PACK_BYTES_MAX + 1) };
-    const changed = await call("PATCH", `${path}/${made.body.packId}`, { key: env.ADMIN_TOKEN, body: patch });
-    expectError(changed, "invalid_request", "items");
-    const { results } = await env.DB.prepare("SELECT name, version FROM credit_packs WHERE app_id = ?")
-      .bind(app.appId)
-      .all();
-    expect(results).toEqual([{ name: "Largest", version: 1 }]);
+it("due grants of packs that an earlier version took, each of 970 KB are shown by a list and a plan, and granted by the user's next write", async () => {
+  const world = await worldOf(5, 24);
+  const list = await world.list({ userId: "heavy" });
+  expect(list.body.credits).toHaveLength(5 * 24 + 1);
+  const usage = { userId: "heavy", event: "other", quantities: { tokens: 5 } };
+  const plan = await world.call("POST", "/api/v1/credits/plan", { key: world.key, body: usage });
+  const used = await world.call("POST", "/api/v1/usage/events", {
+    key: world.key,
+    body: { eventId: "e1", ...usage },
   });
+  expect([plan.status, used.status]).toEqual([200, 200]);
+  expect(used.body.debits).toEqual(plan.body.debits);
+  expect(await world.references("heavy")).toEqual(PERIODS_OF_FIVE);
+  expect((await world.list({ userId: "heavy" })).body.credits).toHaveLength(5 * 24);
+});
+
+it("due grants of packs that an earlier version took, each of 970 KB that exceed what a user may have are suspended, and the others are granted", {
+  timeout: 120_000,
+}, async () => {
+  const world = await worldOf(12, 24);
+  expect(await world.cron()).toEqual([]);
+  expect(await world.references("other")).toEqual(["recurring:rec_other:1"]);
+  const states = await world.states();
+  expect([...states.keys()].sort()).toEqual(["active", "suspended"]);
+  expect(await storedBalances(world.app, "heavy")).toHaveLength(24 * ((states.get("active")?.length ?? 0) - 1) + 1);
+  expect(states.get("active")?.length).toBeGreaterThan(7);
+});
+
+const bytesOf = (value: unknown) => new TextEncoder().encode(JSON.stringify(value)).length;
+const item = (matches: object[]) => ({ amount: 1, unit: "tokens", matches, priority: 100 });
+/** Two items with exactly so many bytes as JSON. Each character of the last event has two. */
+const itemsOf = (bytes: number) => {
+  const listOf = (count: number, event: string, model: string) => [
+    item(rules(100)),
+    item([...rules(count), { event, model }]),
+  ];
+  let count = 0;
+  while (bytesOf(listOf(count + 1, "é", "m")) + 2 < bytes) count++;
+  const missing = bytes - bytesOf(listOf(count, "é", "m"));
+  return listOf(
+    count,
+    `é${"é".repeat(Math.floor(missing / 4))}`,
+    `m${"m".repeat(missing - 2 * Math.floor(missing / 4))}`,
+  );
+};
+
+it("a pack's items may have 65,536 bytes with their rules, and are rejected with one more, when made and when changed", async () => {
+  const { app, call } = await creditsWorld();
+  const path = `/api/v1/admin/apps/${app.appId}/packs`;
+  const post = (body: object) => call("POST", path, { key: env.ADMIN_TOKEN, body });
+  expect(bytesOf(itemsOf(PACK_BYTES_MAX))).toBe(PACK_BYTES_MAX);
+  const made = await post({ packName: "Largest", items: itemsOf(PACK_BYTES_MAX) });
+  expect(made.status).toBe(200);
+  const refused = await post({ packName: "Larger", items: itemsOf(PACK_BYTES_MAX + 1) });
+  expectError(refused, "invalid_request", "items");
+  expect(refused.body.error.message).toContain("fewer or shorter match rules");
+  const patch = { items: itemsOf(PACK_BYTES_MAX + 1) };
+  const changed = await call("PATCH", `${path}/${made.body.packId}`, { key: env.ADMIN_TOKEN, body: patch });
+  expectError(changed, "invalid_request", "items");
+  const { results } = await env.DB.prepare("SELECT name, version FROM credit_packs WHERE app_id = ?")
+    .bind(app.appId)
+    .all();
+  expect(results).toEqual([{ name: "Largest", version: 1 }]);
 });

@@ -155,55 +155,54 @@ describe.each([1, 10, 100])("with %i active balances and a thousand expired ones
 });
 
 // These costs do not depend on the balances, so the most of them are enough.
-describe("with 100 active balances and a thousand expired ones", () => {
-  const live = 100;
 
-  it("a user's first event costs 3 more rows, including the mark of the day sums", async () => {
-    const { cold } = await makeMeasured(live);
-    const event = (eventId: string) => (at: Spender) =>
-      at.spend(eventId, { userId: "newcomer", ...cents(1), onShortage: "partial" });
-    const first = await cold(event("first"));
-    expectWithin(first, 0, { trips: 2, moved: 0, writtenMax: 3 + 3 });
-    const other = await cold(event("second"));
-    expect(first.rowsWritten - other.rowsWritten).toBe(3);
-  });
+const live = 100;
 
-  it("totals read only the events since `from`", async () => {
-    const { spender, cold } = await makeMeasured(live);
-    for (let index = 0; index < 20; index++) {
-      spender.clock.advance(60_000);
-      await spender.spend(`e${index}`, cents(0.1));
-    }
-    const from = new Date(spender.clock.ms - 4 * 60_000).toISOString();
-    const read = await cold((at) => at.get(`/api/v1/usage?userId=${spender.userId}&from=${from}`));
-    expect(read).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
-    expect(read.rowsRead).toBeLessThanOrEqual(3 * 5 + 5 + OF_THE_KEY);
-  });
+it("with 100 active balances and a thousand expired ones a user's first event costs 3 more rows, including the mark of the day sums", async () => {
+  const { cold } = await makeMeasured(live);
+  const event = (eventId: string) => (at: Spender) =>
+    at.spend(eventId, { userId: "newcomer", ...cents(1), onShortage: "partial" });
+  const first = await cold(event("first"));
+  expectWithin(first, 0, { trips: 2, moved: 0, writtenMax: 3 + 3 });
+  const other = await cold(event("second"));
+  expect(first.rowsWritten - other.rowsWritten).toBe(3);
+});
 
-  it("a page of n reservations takes one trip and reads 4n + 20 rows and the open ones twice, however many are settled", async () => {
-    const { spender, cold } = await makeMeasured(live);
-    for (let index = 0; index < 60; index++) {
-      await spender.reserve({ reservationId: `res_${index}`, ...cents(0.01) });
-      if (index % 12 > 0) await changeReservation(spender, `res_${index}`, "release");
-    }
-    const [n, open] = [4, 5];
-    const first = (await spender.get(`/api/v1/usage/reservations?userId=${spender.userId}&limit=${n}`)).body;
-    for (const more of ["", "&status=open", "&status=released", "&status=expired", `&cursor=${first.nextCursor}`]) {
-      const page = await cold((at) => at.get(`/api/v1/usage/reservations?userId=${at.userId}&limit=${n}${more}`));
-      expect(page).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
-      expect(page.rowsRead).toBeLessThanOrEqual(4 * n + 2 * open + 20 + OF_THE_KEY);
-    }
-  });
+it("with 100 active balances and a thousand expired ones totals read only the events since `from`", async () => {
+  const { spender, cold } = await makeMeasured(live);
+  for (let index = 0; index < 20; index++) {
+    spender.clock.advance(60_000);
+    await spender.spend(`e${index}`, cents(0.1));
+  }
+  const from = new Date(spender.clock.ms - 4 * 60_000).toISOString();
+  const read = await cold((at) => at.get(`/api/v1/usage?userId=${spender.userId}&from=${from}`));
+  expect(read).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
+  expect(read.rowsRead).toBeLessThanOrEqual(3 * 5 + 5 + OF_THE_KEY);
+});
 
-  it("an event costs the same with many open and many settled reservations", async () => {
-    const { spender, cold } = await makeMeasured(live);
-    const lone = await cold((at) => at.spend("e0", cents(0.1)));
-    for (let index = 0; index < 20; index++) {
-      await spender.reserve({ reservationId: `res_${index}`, ...cents(0.1), expiresInSeconds: 60 + index });
-      if (index % 2 === 0) await spender.post(`/api/v1/usage/reservations/res_${index}/release`);
-    }
-    const beside = await cold((at) => at.spend("e1", cents(0.1)));
-    expect(beside.rowsRead).toBeLessThanOrEqual(lone.rowsRead + 2);
-    expect(beside.rowsWritten).toBe(lone.rowsWritten);
-  });
+it("with 100 active balances and a thousand expired ones a page of n reservations takes one trip and reads 4n + 20 rows and the open ones twice, however many are settled", async () => {
+  const { spender, cold } = await makeMeasured(live);
+  for (let index = 0; index < 60; index++) {
+    await spender.reserve({ reservationId: `res_${index}`, ...cents(0.01) });
+    if (index % 12 > 0) await changeReservation(spender, `res_${index}`, "release");
+  }
+  const [n, open] = [4, 5];
+  const first = (await spender.get(`/api/v1/usage/reservations?userId=${spender.userId}&limit=${n}`)).body;
+  for (const more of ["", "&status=open", "&status=released", "&status=expired", `&cursor=${first.nextCursor}`]) {
+    const page = await cold((at) => at.get(`/api/v1/usage/reservations?userId=${at.userId}&limit=${n}${more}`));
+    expect(page).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
+    expect(page.rowsRead).toBeLessThanOrEqual(4 * n + 2 * open + 20 + OF_THE_KEY);
+  }
+});
+
+it("with 100 active balances and a thousand expired ones an event costs the same with many open and many settled reservations", async () => {
+  const { spender, cold } = await makeMeasured(live);
+  const lone = await cold((at) => at.spend("e0", cents(0.1)));
+  for (let index = 0; index < 20; index++) {
+    await spender.reserve({ reservationId: `res_${index}`, ...cents(0.1), expiresInSeconds: 60 + index });
+    if (index % 2 === 0) await spender.post(`/api/v1/usage/reservations/res_${index}/release`);
+  }
+  const beside = await cold((at) => at.spend("e1", cents(0.1)));
+  expect(beside.rowsRead).toBeLessThanOrEqual(lone.rowsRead + 2);
+  expect(beside.rowsWritten).toBe(lone.rowsWritten);
 });

@@ -293,30 +293,28 @@ it("the audit ends with the setting in force, even if a response is lost and ano
   ]);
 });
 
-describe("the list of the audit", () => {
-  it("has the newest entry first, fifty a page by default, and its cursors are stable", async () => {
-    const world = await makeAuditWorld();
-    for (let i = 0; i < 60; i++) await world.send("POST", "/keys", { kind: "secret", mode: "test" });
-    const all = (await world.entries()).toReversed();
-    const first = (await world.send("GET", "/audit")).body;
-    expect(first.entries).toEqual(all.slice(0, 50));
-    await world.send("POST", "/keys", { kind: "secret", mode: "test" });
-    const rest = (await world.send("GET", `/audit?cursor=${first.nextCursor}`)).body;
-    expect(rest).toEqual({ entries: all.slice(50), nextCursor: null });
-    expect(rest.entries.at(-1).action).toBe("app.created");
-  });
+it("the list of the audit has the newest entry first, fifty a page by default, and its cursors are stable", async () => {
+  const world = await makeAuditWorld();
+  for (let i = 0; i < 60; i++) await world.send("POST", "/keys", { kind: "secret", mode: "test" });
+  const all = (await world.entries()).toReversed();
+  const first = (await world.send("GET", "/audit")).body;
+  expect(first.entries).toEqual(all.slice(0, 50));
+  await world.send("POST", "/keys", { kind: "secret", mode: "test" });
+  const rest = (await world.send("GET", `/audit?cursor=${first.nextCursor}`)).body;
+  expect(rest).toEqual({ entries: all.slice(50), nextCursor: null });
+  expect(rest.entries.at(-1).action).toBe("app.created");
+});
 
-  it("rejects a limit out of bounds, and an altered or foreign cursor", async () => {
-    const world = await makeAuditWorld();
-    const other = await makeAuditWorld();
-    await other.send("POST", "/keys", { kind: "secret", mode: "test" });
-    const { nextCursor } = (await other.send("GET", "/audit?limit=1")).body;
-    expect((await other.send("GET", `/audit?cursor=${nextCursor}`)).body.entries).toHaveLength(1);
-    for (const cursor of [nextCursor, `${nextCursor}A`, "", "x"]) {
-      expectError(await world.send("GET", `/audit?cursor=${cursor}`), "invalid_request", "cursor");
-    }
-    for (const limit of ["0", "501", "-1", "x"]) {
-      expectError(await world.send("GET", `/audit?limit=${limit}`), "invalid_request", "limit");
-    }
-  });
+it("the list of the audit rejects a limit out of bounds, and an altered or foreign cursor", async () => {
+  const world = await makeAuditWorld();
+  const other = await makeAuditWorld();
+  await other.send("POST", "/keys", { kind: "secret", mode: "test" });
+  const { nextCursor } = (await other.send("GET", "/audit?limit=1")).body;
+  expect((await other.send("GET", `/audit?cursor=${nextCursor}`)).body.entries).toHaveLength(1);
+  for (const cursor of [nextCursor, `${nextCursor}A`, "", "x"]) {
+    expectError(await world.send("GET", `/audit?cursor=${cursor}`), "invalid_request", "cursor");
+  }
+  for (const limit of ["0", "501", "-1", "x"]) {
+    expectError(await world.send("GET", `/audit?limit=${limit}`), "invalid_request", "limit");
+  }
 });

@@ -152,78 +152,74 @@ it("a small body takes one trip, and a large one takes two", async () => {
   expect(await send(spaced)).toBe(2);
 });
 
-describe("a large body of Purser's own routes", () => {
-  const post = { path: "/api/v1/usage/events", body: `{"eventId":"${" ".repeat(70_000)}"` };
+const post = { path: "/api/v1/usage/events", body: `{"eventId":"${" ".repeat(70_000)}"` };
 
-  it("is parsed after its key is known", async () => {
-    const { app, call, spent } = await world();
-    const unknown = writeKey("secret", app.environments.live, randomId(""));
-    const longTexts = parsedTexts();
-    expectError(await call("POST", post.path, { key: unknown, body: post.body }), "invalid_key");
-    expect(longTexts()).toBe(0);
-    expect(spent().roundTrips).toBe(1);
-    expectError(await call("POST", post.path, { key: app.keys.sk_live, body: post.body }), "invalid_request", "body");
-    expect(longTexts()).toBe(1);
-    expect(spent().roundTrips).toBe(1);
-  });
+it("a large body of Purser's own routes is parsed after its key is known", async () => {
+  const { app, call, spent } = await world();
+  const unknown = writeKey("secret", app.environments.live, randomId(""));
+  const longTexts = parsedTexts();
+  expectError(await call("POST", post.path, { key: unknown, body: post.body }), "invalid_key");
+  expect(longTexts()).toBe(0);
+  expect(spent().roundTrips).toBe(1);
+  expectError(await call("POST", post.path, { key: app.keys.sk_live, body: post.body }), "invalid_request", "body");
+  expect(longTexts()).toBe(1);
+  expect(spent().roundTrips).toBe(1);
 });
 
-describe("a body of a capture client", () => {
-  it("is invalid_key behind an unknown key, also where it is not JSON", async () => {
-    const { app, call, unknown } = await world();
-    const send = (key: string) => call("POST", "/batch/", { body: `{"api_key":"${key}","batch":[{` });
-    expectError(await send(unknown), "invalid_key");
-    expectError(await send("phc_of_another_product"), "invalid_key");
-    expectError(await send(app.keys.pk_live), "invalid_request", "body");
-  });
+it("a body of a capture client is invalid_key behind an unknown key, also where it is not JSON", async () => {
+  const { app, call, unknown } = await world();
+  const send = (key: string) => call("POST", "/batch/", { body: `{"api_key":"${key}","batch":[{` });
+  expectError(await send(unknown), "invalid_key");
+  expectError(await send("phc_of_another_product"), "invalid_key");
+  expectError(await send(app.keys.pk_live), "invalid_request", "body");
+});
 
-  it("rejects only the event that names another environment's key", async () => {
-    const { app, call } = await world();
-    const event = (token: string) => ({ event: "seen", distinct_id: "ana", properties: { token } });
-    const answer = await call("POST", "/batch/", { body: [app.keys.pk_live, app.keys.pk_test].map(event) });
-    expect(answer.status).toBe(200);
-    expect(answer.body.refused).toMatchObject([{ index: 1, param: "api_key" }]);
-    expect(await storedEventCount(app)).toBe(1);
-  });
+it("a body of a capture client rejects only the event that names another environment's key", async () => {
+  const { app, call } = await world();
+  const event = (token: string) => ({ event: "seen", distinct_id: "ana", properties: { token } });
+  const answer = await call("POST", "/batch/", { body: [app.keys.pk_live, app.keys.pk_test].map(event) });
+  expect(answer.status).toBe(200);
+  expect(answer.body.refused).toMatchObject([{ index: 1, param: "api_key" }]);
+  expect(await storedEventCount(app)).toBe(1);
+});
 
-  it("counts once more for each ten events beyond ten, by publishable keys alone", async () => {
-    const { app } = await world();
-    const call = makeClient(new Clock(), { BEHIND_CLOUDFLARE: "true" });
-    const headers = { "cf-connecting-ip": "192.0.2.77" };
-    const send = (key: string, events: number) => {
-      const batch = Array.from({ length: events }, () => ({ event: "seen", distinct_id: "ana" }));
-      return call("POST", "/batch/", { headers, body: { api_key: key, batch } });
-    };
-    expect((await send(app.keys.pk_live, 10_000)).status).toBe(200);
-    // 1,000 counts are taken, and 199 + 1 are left.
-    expect((await send(app.keys.pk_live, 2_000)).status).toBe(200);
-    expectError(await send(app.keys.pk_live, 1), "temporarily_unavailable");
-    expect(await storedEventCount(app)).toBe(12_000);
-  });
+it("a body of a capture client counts once more for each ten events beyond ten, by publishable keys alone", async () => {
+  const { app } = await world();
+  const call = makeClient(new Clock(), { BEHIND_CLOUDFLARE: "true" });
+  const headers = { "cf-connecting-ip": "192.0.2.77" };
+  const send = (key: string, events: number) => {
+    const batch = Array.from({ length: events }, () => ({ event: "seen", distinct_id: "ana" }));
+    return call("POST", "/batch/", { headers, body: { api_key: key, batch } });
+  };
+  expect((await send(app.keys.pk_live, 10_000)).status).toBe(200);
+  // 1,000 counts are taken, and 199 + 1 are left.
+  expect((await send(app.keys.pk_live, 2_000)).status).toBe(200);
+  expectError(await send(app.keys.pk_live, 1), "temporarily_unavailable");
+  expect(await storedEventCount(app)).toBe(12_000);
+});
 
-  it("stores no key, wherever it stands, and keeps its JSON value without one", async () => {
-    const { app, call } = await world();
-    const { pk_live, sk_live } = app.keys;
-    const escaped = sk_live.replace("_", "\\u005f");
-    const properties = [
-      `{"token":"${pk_live}","api_key":"mine","a":1.0,"note":"x${sk_live}yz","${sk_live}":[{"b":"${escaped}"}],`,
-      `"$set":{"key":"${sk_live}"}}`,
-    ].join("");
-    const made = `${sk_live.slice(0, -1)}${sk_live.endsWith("0") ? "1" : "0"}`;
-    const plain = `{"made":"${made}","n":1.50,"t":"\\u0041"}`;
-    const body = `{"api_key":"${pk_live}","batch":[{"event":"e","distinct_id":"u","properties":${properties}},{"event":"e","distinct_id":"u","properties":${plain}}]}`;
-    expect((await call("POST", "/batch/", { body })).status).toBe(200);
-    const stored = await env.DB.prepare("SELECT properties FROM analytics_events WHERE environment_id = ? ORDER BY seq")
-      .bind(app.environments.live.id)
-      .all<{ properties: string }>();
-    const hint = keyHint(sk_live);
-    expect(stored.results.map((row) => row.properties)).toEqual([
-      `{"a":1,"note":"x${hint}yz","${hint}":[{"b":"${hint}"}],"$set":{"key":"${hint}"}}`,
-      JSON.stringify(JSON.parse(plain)),
-    ]);
-    const people = await env.DB.prepare("SELECT * FROM distinct_ids WHERE environment_id = ?")
-      .bind(app.environments.live.id)
-      .all();
-    expect(JSON.stringify(people.results)).not.toContain(sk_live);
-  });
+it("a body of a capture client stores no key, wherever it stands, and keeps its JSON value without one", async () => {
+  const { app, call } = await world();
+  const { pk_live, sk_live } = app.keys;
+  const escaped = sk_live.replace("_", "\\u005f");
+  const properties = [
+    `{"token":"${pk_live}","api_key":"mine","a":1.0,"note":"x${sk_live}yz","${sk_live}":[{"b":"${escaped}"}],`,
+    `"$set":{"key":"${sk_live}"}}`,
+  ].join("");
+  const made = `${sk_live.slice(0, -1)}${sk_live.endsWith("0") ? "1" : "0"}`;
+  const plain = `{"made":"${made}","n":1.50,"t":"\\u0041"}`;
+  const body = `{"api_key":"${pk_live}","batch":[{"event":"e","distinct_id":"u","properties":${properties}},{"event":"e","distinct_id":"u","properties":${plain}}]}`;
+  expect((await call("POST", "/batch/", { body })).status).toBe(200);
+  const stored = await env.DB.prepare("SELECT properties FROM analytics_events WHERE environment_id = ? ORDER BY seq")
+    .bind(app.environments.live.id)
+    .all<{ properties: string }>();
+  const hint = keyHint(sk_live);
+  expect(stored.results.map((row) => row.properties)).toEqual([
+    `{"a":1,"note":"x${hint}yz","${hint}":[{"b":"${hint}"}],"$set":{"key":"${hint}"}}`,
+    JSON.stringify(JSON.parse(plain)),
+  ]);
+  const people = await env.DB.prepare("SELECT * FROM distinct_ids WHERE environment_id = ?")
+    .bind(app.environments.live.id)
+    .all();
+  expect(JSON.stringify(people.results)).not.toContain(sk_live);
 });
