@@ -165,10 +165,7 @@ async function previewBulk(c: Context<DashboardEnv>, refused?: PurserError) {
         of={[
           ["Users", amountText(grants.length)],
           ["Pack", plan.packName],
-          [
-            "For each user",
-            plan.amounts.map(({ unit, amount }) => `${amountText(amount)} ${unit}`).join(", ") || "granted before",
-          ],
+          ["For each user", <AmountList of={plan.amounts} none="granted before" />],
           [
             "In all",
             <b>

@@ -99,7 +99,11 @@ export const quantityColumn = <Row,>(
   head: numberHead(head),
   cell: (row) => {
     const [amount, unit] = quantityOf(row);
-    return <span class="num">{`${amountText(amount ?? 0)} ${unit}`}</span>;
+    return (
+      <span class="num">
+        <UnitAmount of={amount ?? 0} unit={unit} />
+      </span>
+    );
   },
   value: (row) => quantityOf(row)[0],
   sortKey: (row) => quantityOf(row).toReversed(),

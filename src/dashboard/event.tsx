@@ -9,7 +9,7 @@ import { catchRejection, createDashboardRoutes, type DashboardEnv } from "./form
 import { amountText, quantitiesText, queryString, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, ReservationLink, UserLink, userPath } from "./links.tsx";
-import { AmountList, UnitAmount } from "./unit-amount.tsx";
+import { AmountList, QuantityList, UnitAmount } from "./unit-amount.tsx";
 
 /** Shows a usage event: the quantities, and who paid. */
 async function eventPage(c: Context<DashboardEnv>, eventId: string) {
@@ -23,7 +23,7 @@ async function eventPage(c: Context<DashboardEnv>, eventId: string) {
           ["Event id", <code>{eventId}</code>],
           ["User", <UserLink c={c} id={event.userId} />],
           ["Model", event.model ?? "none"],
-          ["Used", quantitiesText(event.quantities)],
+          ["Used", <QuantityList of={event.quantities} />],
           ...(event.meters !== null
             ? ([
                 ["Meters", quantitiesText(event.meters) || "none"],
@@ -31,7 +31,7 @@ async function eventPage(c: Context<DashboardEnv>, eventId: string) {
                 ["Your own cost", event.cost === null ? "unknown" : `${amountText(event.cost)} cents`],
               ] as const)
             : []),
-          ["Not covered", event.uncovered === null ? "nothing" : quantitiesText(event.uncovered)],
+          ["Not covered", <QuantityList of={event.uncovered ?? {}} none="nothing" />],
           ["Occurred (UTC)", timeText(event.occurredAt)],
           ["Received (UTC)", timeText(event.receivedAt)],
           event.reservationId !== null && ["Reservation", <ReservationLink c={c} id={event.reservationId} />],
@@ -73,7 +73,7 @@ async function reservationPage(c: Context<DashboardEnv>, reservationId: string, 
             ],
             ["User", <UserLink c={c} id={reservation.userId} />],
             ["Model", reservation.model ?? "none"],
-            ["Reserved", quantitiesText(reservation.quantities)],
+            ["Reserved", <QuantityList of={reservation.quantities} />],
             ["Created (UTC)", timeText(reservation.createdAt)],
             [
               "Expires (UTC)",
