@@ -1,4 +1,4 @@
-import { numberHead, RowMenu, Tag } from "./components.tsx";
+import { numberHead, RowMenu } from "./components.tsx";
 import type { PageContext } from "./form.ts";
 import { amountText, Time } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
@@ -61,14 +61,6 @@ export const userColumn = <Name extends string>(name: Name, head: string): Share
   value: (row) => row[name],
 });
 
-/** A column of states, each in its color. */
-const tagColumn = <Name extends string>(name: Name, head: string): SharedColumn<Name, string> => ({
-  name,
-  head,
-  cell: (row) => <Tag kind={row[name]}>{row[name]}</Tag>,
-  value: (row) => row[name],
-});
-
 /** A column whose text is computed from the row, the same in the table and in the file. */
 export const shownColumn = <Row,>(
   name: string,
@@ -124,26 +116,3 @@ export const menuColumn = <Row,>(
     </RowMenu>
   ),
 });
-
-interface PartlySpent {
-  readonly remaining: number;
-  readonly initial: number;
-  readonly unit: string;
-}
-
-/** The columns of the remaining and the issued amount of a balance. */
-const REMAINING_COLUMNS: readonly ListColumn<PartlySpent, unknown>[] = [
-  {
-    name: "remaining",
-    head: numberHead("Remaining"),
-    cell: ({ remaining, initial, unit }) => (
-      <span class="num">
-        {amountText(remaining)} of <UnitAmount of={initial} unit={unit} />
-      </span>
-    ),
-    value: ({ remaining }) => remaining,
-    sortKey: ({ unit, remaining }) => [unit, remaining],
-  },
-  { name: "initial", value: ({ initial }) => initial },
-  { name: "unit", value: ({ unit }) => unit },
-];
