@@ -14,7 +14,6 @@ import {
 } from "../books/alerts/alerts.ts";
 import { readExpiryNotices, setExpiryNotices } from "../books/alerts/expiry-notices.ts";
 import { changeAlert, deleteAlert } from "../books/alerts/update-alert.ts";
-import { UNITS } from "../books/amounts/amount.ts";
 import { PurserError } from "../errors.ts";
 import { linkColumn, menuColumn, shownColumn, timeColumn } from "./columns.tsx";
 import { Empty, Pager, Table } from "./components.tsx";
@@ -27,6 +26,8 @@ import { page, pathIn } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
 import { listPage, listRoutes, type Resource } from "./resource.tsx";
 import { readRandom } from "./session.tsx";
+import { UnitAmount, UnitLabel } from "./unit-amount.tsx";
+import { UnitChoice } from "./unit-choice.tsx";
 
 const MEASURES = [
   ["amount", "the unit"],
@@ -40,8 +41,15 @@ function belowField(form: Form): Record<string, unknown> {
   return { [measure]: numberField(fields, "below", `below.${measure}`) };
 }
 
-const belowOf = ({ below, unit }: AlertOutput) =>
-  "amount" in below ? `${amountText(below.amount)} ${unit}` : `${below.percent} % of what was issued in ${unit}`;
+/** Shows the amount below which an alert is triggered. */
+const BelowText = ({ of: { below, unit } }: { of: AlertOutput }) =>
+  "amount" in below ? (
+    <UnitAmount of={below.amount} unit={unit} />
+  ) : (
+    <>
+      {below.percent} % of what was issued in <UnitLabel unit={unit} />
+    </>
+  );
 
 /** The fields that the forms for a new and for an existing alert share. */
 const AlertFields = ({ form }: { form: Form }) => (
@@ -70,7 +78,13 @@ const alertsList: Resource<AlertOutput> = {
       ({ name }) => name,
       ({ alertId }) => `alerts/${alertId}`,
     ),
-    shownColumn("below", "Below", belowOf),
+    {
+      name: "below",
+      head: "Below",
+      cell: (alert) => <BelowText of={alert} />,
+      value: ({ below, unit }) =>
+        "amount" in below ? `${amountText(below.amount)} ${unit}` : `${below.percent} % of what was issued in ${unit}`,
+    },
     shownColumn("event", "Event", ({ event }) => event ?? "all"),
     timeColumn("createdAt", "Created"),
     menuColumn(
@@ -111,7 +125,7 @@ const alertsList: Resource<AlertOutput> = {
           button="Create alert"
         >
           <AlertFields form={c.var.form} />
-          <Choice label="Unit" name="unit" options={UNITS} />
+          <UnitChoice label="Unit" name="unit" />
         </FormCard>
         <FormCard
           c={c}
@@ -179,8 +193,8 @@ async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, rejection
         title="Edit"
         about={
           <>
-            Send <code>credits.low</code> when a user has less than {belowOf(alert)} (reserved credits count). A changed
-            alert starts again, so it may fire again for users who are already below.
+            Send <code>credits.low</code> when a user has less than <BelowText of={alert} /> (reserved credits count). A
+            changed alert starts again, so it may fire again for users who are already below.
           </>
         }
         form={form}
@@ -227,7 +241,7 @@ async function deleteAlertPage(c: Context<DashboardEnv>) {
       isDangerous
     >
       <p>
-        “{name}” (below {belowOf(alert)}) sends no more messages. This cannot be undone.
+        “{name}” (below <BelowText of={alert} />) sends no more messages. This cannot be undone.
       </p>
     </Confirm>,
   );

@@ -6,8 +6,9 @@ import { invalid, type PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { Hidden } from "./fields.tsx";
 import { catchRejection, type DashboardEnv, type Form, textField } from "./form.ts";
-import { amountText, queryString } from "./format.tsx";
+import { queryString } from "./format.tsx";
 import { FormToken, pathIn } from "./layout.tsx";
+import { UnitAmount } from "./unit-amount.tsx";
 
 /** The longest reason. It must fit in a link, because a confirmation is a page that can be reloaded. */
 const REASON_MAX = 500;
@@ -35,8 +36,13 @@ const LARGE: Readonly<Record<Unit, number>> = {
 };
 
 /** Returns the warnings about an amount, which a confirmation must ask about. */
-export function warnAboutAmount(unit: Unit, value: number): readonly string[] {
-  return Math.abs(value) >= LARGE[unit] ? [`This is a large amount: ${amountText(Math.abs(value))} ${unit}.`] : [];
+export function warnAboutAmount(unit: Unit, value: number): readonly Child[] {
+  if (Math.abs(value) < LARGE[unit]) return [];
+  return [
+    <>
+      This is a large amount: <UnitAmount of={Math.abs(value)} unit={unit} />.
+    </>,
+  ];
 }
 
 /** Returns the warnings about a user id, which a confirmation must ask about: spaces around it, and an id without a user. */
@@ -66,7 +72,7 @@ interface ConfirmProps {
   readonly change?: string;
   readonly isDangerous?: boolean;
   /** The warnings to ask about. */
-  readonly warnings?: readonly string[];
+  readonly warnings?: readonly Child[];
   readonly children: Child;
 }
 

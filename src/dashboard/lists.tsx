@@ -20,6 +20,7 @@ import { Empty, Tag } from "./components.tsx";
 import { quantitiesText, Time } from "./format.tsx";
 import { RECURRING_COLUMNS } from "./recurring.tsx";
 import { listRoutes } from "./resource.tsx";
+import { QuantityList } from "./unit-amount.tsx";
 
 export const recurringList = listRoutes<RecurringOutput, unknown>({
   path: "recurring",
@@ -70,7 +71,12 @@ export const memberList = listRoutes<MembersOutput["members"][number], unknown>(
   columns: [
     userColumn("memberId", "Member"),
     numberColumn("events", "Events"),
-    shownColumn("debited", "Debited", ({ debited }) => quantitiesText(debited) || "nothing"),
+    {
+      name: "debited",
+      head: "Debited",
+      cell: ({ debited }) => <QuantityList of={debited} none="nothing" />,
+      value: ({ debited }) => quantitiesText(debited) || "nothing",
+    },
     timeColumn("lastUsedAt", "Last use"),
   ],
   filters: [{ name: "userId" }],

@@ -1,11 +1,11 @@
 import type { Context } from "hono";
-import { UNITS } from "../books/amounts/amount.ts";
 import type { PurserError } from "../errors.ts";
 import { numberHead, Table } from "./components.tsx";
-import { Choice, Field } from "./fields.tsx";
+import { Field } from "./fields.tsx";
 import type { DashboardEnv } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 import type { ListDraft, PriceDraft } from "./price-draft.ts";
+import { UnitChoice } from "./unit-choice.tsx";
 
 interface PriceFormProps {
   readonly c: Context<DashboardEnv>;
@@ -90,11 +90,10 @@ const Rows = ({ list, rows, blank, rejections }: RowsProps) => {
           field("when", "Condition", "input above 200000"),
           ...(list === "rules"
             ? [
-                <Choice
+                <UnitChoice
                   label={`Unit of no. ${index + 1}`}
                   name={name("unit")}
                   value={row.unit}
-                  options={UNITS}
                   param={`${at}.unit`}
                   rejection={rejectionAt(rejections, `${at}.unit`)}
                 />,

@@ -1,10 +1,12 @@
 import { type RejectionKind, type RejectionReason, readRejections } from "../db/rejections.ts";
-import { codeColumn, numberColumn, shownColumn, textColumn, timeColumn } from "./columns.tsx";
+import { codeColumn, numberColumn, textColumn, timeColumn } from "./columns.tsx";
 import type { Form } from "./form.ts";
 import { amountText, quantitiesText } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
+import type { ListColumn } from "./list.tsx";
 import { listRoutes, type Resource } from "./resource.tsx";
+import { QuantityList, useUnits } from "./unit-amount.tsx";
 
 const WHY_NOT_GRANTED: Readonly<Record<string, string>> = {
   credit_pack_not_found: "there is no such pack, or it is archived",
@@ -19,11 +21,15 @@ const WHY_NOT_PAID: Readonly<Record<string, string>> = {
   no_match: "are for other events or models",
 };
 
+type AmountOfUnit = (unit: string, amount: number) => string;
+/** In a file, amounts have the API's units. */
+const inApiUnit: AmountOfUnit = (unit, amount) => `${amountText(amount)} ${unit}`;
+
 /** Returns why a grant or a usage was rejected, in words for people. */
-export function whyRejected({ limit, skipped, code, param }: RejectionReason): string {
+function whyRejected({ limit, skipped, code, param }: RejectionReason, ofUnit: AmountOfUnit): string {
   if (limit !== undefined) {
     const { name, unit, amount, used, asked } = limit;
-    return `limit ${name}: ${amountText(used)} of ${amountText(amount)} ${unit} used, ${amountText(asked)} more requested`;
+    return `limit ${name}: ${amountText(used)} of ${ofUnit(unit, amount)} used, ${amountText(asked)} more requested`;
   }
   if (code === undefined) {
     if (skipped === undefined || skipped.length === 0) return "the user had no balance to spend";
@@ -32,6 +38,9 @@ export function whyRejected({ limit, skipped, code, param }: RejectionReason): s
   const why = WHY_NOT_GRANTED[code] ?? code;
   return param === undefined ? why : `${why} (${param})`;
 }
+
+/** Shows why a grant or a usage was rejected. */
+export const WhyRejected = ({ reason }: { reason: RejectionReason }) => <>{whyRejected(reason, useUnits())}</>;
 
 const REJECTION_LISTS: Readonly<Record<RejectionKind, { title: string; about: string; subject: string }>> = {
   shortage: {
@@ -57,6 +66,13 @@ const shownKind = ({ kind = "" }: Form): RejectionKind => (isKind(kind) ? kind :
 
 type ListedRejection = Awaited<ReturnType<typeof readRejections>>[number];
 
+const missingColumn: ListColumn<ListedRejection, unknown> = {
+  name: "missing",
+  head: "Missing, the last time",
+  cell: ({ reason }) => <QuantityList of={reason.uncovered ?? {}} />,
+  value: ({ reason }) => quantitiesText(reason.uncovered ?? {}),
+};
+
 const rejectionsList: Resource<ListedRejection> = {
   path: "rejections",
   title: (form) => REJECTION_LISTS[shownKind(form)].title,
@@ -76,8 +92,13 @@ const rejectionsList: Resource<ListedRejection> = {
       },
       codeColumn("subject", REJECTION_LISTS[kind].subject),
       ...(kind === "failed_grant" ? [] : [textColumn("model", "Model")]),
-      ...(kind === "shortage" ? [shownColumn<ListedRejection>("missing", "Missing, the last time", missingText)] : []),
-      shownColumn("why", "Why", ({ reason }) => whyRejected(reason)),
+      ...(kind === "shortage" ? [missingColumn] : []),
+      {
+        name: "why",
+        head: "Why",
+        cell: ({ reason }) => <WhyRejected reason={reason} />,
+        value: ({ reason }) => whyRejected(reason, inApiUnit),
+      },
       numberColumn("times", "Times"),
       timeColumn("lastAt", "Last"),
     ];
@@ -97,7 +118,5 @@ const rejectionsList: Resource<ListedRejection> = {
     </p>
   ),
 };
-
-const missingText = ({ reason }: ListedRejection) => quantitiesText(reason.uncovered ?? {});
 
 export const rejectionsRoutes = listRoutes(rejectionsList);

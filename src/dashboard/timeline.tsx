@@ -12,7 +12,7 @@ import { pathIn } from "./layout.tsx";
 import { EventLink, paymentPath, ReservationLink } from "./links.tsx";
 import { StatusTag } from "./payments.tsx";
 import { TIMELINE_ACTIONS_MAX, type TimelineItem, type TimelinePage } from "./read-timeline.ts";
-import { whyRejected } from "./rejections.tsx";
+import { WhyRejected } from "./rejections.tsx";
 import { QuantityList, unitText } from "./unit-amount.tsx";
 
 type ItemOf<Kind extends TimelineItem["kind"]> = Extract<TimelineItem, { kind: Kind }>;
@@ -224,7 +224,7 @@ const RejectionLine = ({ rejection }: { rejection: ItemOf<"rejection">["rejectio
           , <QuantityList of={reason.uncovered} /> missing
         </>
       )}{" "}
-      ({whyRejected(reason)}){times > 1 && `, ${amountText(times)} times`}
+      (<WhyRejected reason={reason} />){times > 1 && `, ${amountText(times)} times`}
     </>
   );
 };

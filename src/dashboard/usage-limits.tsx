@@ -1,7 +1,6 @@
 import type { Context } from "hono";
 import { changeLimitInput } from "../api/usage-limits/change-usage-limit.ts";
 import { createLimitInput } from "../api/usage-limits/create-usage-limit.ts";
-import { UNITS } from "../books/amounts/amount.ts";
 import { EVERY } from "../books/ledger/calendar.ts";
 import {
   createLimit,
@@ -24,6 +23,7 @@ import { page, pathIn } from "./layout.tsx";
 import { listPage, listRoutes, type Resource } from "./resource.tsx";
 import { readRandom } from "./session.tsx";
 import { UnitLabel, unitText } from "./unit-amount.tsx";
+import { UnitChoice } from "./unit-choice.tsx";
 
 const USAGE_LIMIT_PATH = "/usage-limits/:limitId";
 
@@ -92,7 +92,7 @@ const limitsList: Resource<UsageLimitOutput> = {
     >
       <Field label="Name" name="name" />
       <Field label="Amount" name="amount" />
-      <Choice label="Unit" name="unit" options={UNITS} />
+      <UnitChoice label="Unit" name="unit" />
       <Choice label="Every" name="every" options={EVERY} />
       <Choice label="For each" name="per" options={["user", "member"]} />
       <Field label="Time zone (optional)" name="timeZone" placeholder="Europe/Berlin" hint="empty: UTC" />

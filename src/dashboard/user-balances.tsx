@@ -13,7 +13,7 @@ import { amountText, queryString, runsOutText, shortAmount, timeText } from "./f
 import { pathIn } from "./layout.tsx";
 import { ReservationLink } from "./links.tsx";
 import { RuleList } from "./packs.tsx";
-import { AmountList, UnitLabel, useUnits } from "./unit-amount.tsx";
+import { AmountList, UnitAmount, UnitLabel, useUnits } from "./unit-amount.tsx";
 
 export type UserBalance = BalanceList["balances"][number];
 
@@ -97,11 +97,15 @@ const grantRow = ({ c, userId, grant, first }: GrantProps): readonly Child[] => 
   timeText(first.expiresAt),
   <RowMenu label={`Actions for ${first.packName}, ${first.balanceId}`}>
     {grant.flatMap((balance) => {
-      const of = grant.length === 1 ? "" : ` ${amountText(balance.initial)} ${balance.unit}`;
       const linkTo = (path: string, name: string, hash = "") => (
         <a href={`${pathIn(c, path)}${queryString({ userId, balanceId: balance.balanceId })}${hash}`}>
           {name}
-          {of}
+          {grant.length > 1 && (
+            <>
+              {" "}
+              <UnitAmount of={balance.initial} unit={balance.unit} />
+            </>
+          )}
         </a>
       );
       const changes = [linkTo("users/adjust", "Adjust"), linkTo("users/revoke", "Revoke")];
@@ -131,11 +135,11 @@ interface TotalsProps {
   readonly forecasts: readonly Forecast[];
 }
 
-/** Returns the text after a unit's amount: when it runs out. Empty if that cannot be told. */
+/** Returns the text after an amount: when it runs out. Empty if that cannot be told. */
 function runsOutNote(forecast: Forecast | undefined): string {
   if (forecast === undefined) return "";
-  const { unit, daysLeft, days, aDay, expiring } = forecast;
-  if (daysLeft === 0) return `. It ran out: ${shortAmount(aDay)} ${unit} a day were debited before`;
+  const { daysLeft, days, aDay, expiring } = forecast;
+  if (daysLeft === 0) return `. It ran out: ${shortAmount(aDay)} a day were debited before`;
   const basis = days <= 1 ? "day" : `${Math.round(days)} days`;
   const lost = expiring > 0 ? `; ${shortAmount(expiring)} of it expire unused` : "";
   return `. Runs out ${runsOutText(daysLeft)}, if debits go on as in the last ${basis}${lost}`;

@@ -101,6 +101,6 @@ it("forecasts by debits and not by quantities, leaves out time after an expiry, 
   const ofIda = (await page("users?userId=ida")).replaceAll(/\s+/g, " ");
   expect(ofIda).toContain("Runs out in about 3 days, if debits go on as in the last day; 600 of it expire unused");
   const ofOut = (await page("users?userId=out")).replaceAll(/\s+/g, " ");
-  expect(ofOut).toContain("It ran out: 100 tokens a day were debited before");
+  expect(ofOut).toContain("It ran out: 100 a day were debited before");
   expect(await page("users?userId=held")).not.toContain("Runs out");
 });
