@@ -100,7 +100,9 @@ async function withSomebody(when: "before" | "after", method: string, act: () =>
     const sent = { method: request.method ?? "GET", headers, ...(body === "" ? {} : { body }) };
     const answer = await fetch(`${server.url}${request.url}`, sent);
     if (isTurn && when === "after") await act();
-    response.writeHead(answer.status, { "content-type": "application/json" }).end(await answer.text());
+    const newest = answer.headers.get("latest-audit-entry");
+    const told = newest === null ? {} : { "latest-audit-entry": newest };
+    response.writeHead(answer.status, { "content-type": "application/json", ...told }).end(await answer.text());
   });
   await new Promise<void>((resolve) => between.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => void between.close());

@@ -65,7 +65,10 @@ const AUDIT_PAGE_MAX = 100;
 /** Returns the newest audit entries of the application, newest first, and the number of the first, as all count from 1 without gaps. */
 async function readAudit({ admin, appId }: Target, limit: number) {
   const { entries, response } = await admin.listAudit({ appId, limit });
-  return { entries, newest: Number(response.headers.get("latest-audit-entry")) };
+  const newest = response.headers.get("latest-audit-entry");
+  if (newest === null)
+    throw new CliError("Purser does not tell its latest audit entry: deploy the version of this tool.");
+  return { entries, newest: Number(newest) };
 }
 const newestOfAudit = async (target: Target): Promise<number> => (await readAudit(target, 1)).newest;
 
