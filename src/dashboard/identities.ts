@@ -19,7 +19,7 @@ const textProperty = (path: string) =>
   sql<
     string | null
   >`CASE WHEN json_valid(${idProperties.properties}) AND json_type(${idProperties.properties}, ${path}) = 'text'
-    THEN substr(${idProperties.properties} ->> ${path}, 1, ${sql.raw(String(SHOWN_TEXT_MAX))}) END`;
+    THEN substr(${idProperties.properties} ->> ${path}, 1, ${SHOWN_TEXT_MAX}) END`;
 
 const selectIdentities = query((value: ValueOf<{ environmentId: number; ids: string }>) =>
   drizzle

@@ -166,7 +166,7 @@ describe.skipIf(chromiumPath === null)(`purser-react, rendered on a server and h
       ...(["purser-balance[data-state=ok]", "700", { userId: "org_harbor" }] as const),
     ],
     ["usePurserBalance", "hook", "output:has-text('ok')", "ok 12", { userId: "ada" }],
-    ["<PurserBalance> of a named unit", "element", "purser-balance[data-state=ok]", "3 credits", { userId: "few" }],
+    ["<PurserBalance> of a named unit", "element", "purser-balance[data-state=ok]", "Credits3", { userId: "few" }],
     ["usePurserBalance of a named unit", "hook", "output:has-text('ok')", "ok 3 credits", { userId: "few" }],
     ["usePurserBalance of one of a named unit", "hook", "output:has-text('ok')", "ok 1 credit", { userId: "one" }],
     [

@@ -138,7 +138,7 @@ type AfterVersion = ListOfEnvironment & { fromMs: number; after: number; nowMs: 
 export const selectLater = query((value: ValueOf<AfterVersion>) => {
   const inOrder = sql`${later.effectiveAtMs}, ${later.version}`;
   // The texts are read after the versions are chosen, because a window function would copy each of them.
-  const next = sql`(SELECT ${later.version} AS number, sum(octet_length(${later.rules})) OVER (ORDER BY ${inOrder}) AS bytes
+  const next = sql`(SELECT ${later.version} AS number, sum(octet_length(${later.rules})) OVER (ORDER BY ${inOrder}) AS read_so_far
     FROM ${priceLists} AS ${later}
     WHERE ${later.environmentId} = ${value("environmentId")} AND ${later.isDeleted} = 0
       AND (${inOrder}) > (${value("fromMs")}, ${value("after")}) AND ${later.effectiveAtMs} <= ${value("nowMs")}
@@ -149,7 +149,7 @@ export const selectLater = query((value: ValueOf<AfterVersion>) => {
     .crossJoin(priceLists)
     .where(
       and(
-        sql`next.bytes <= ${REPAIR_BYTES_MAX}`,
+        sql`next.read_so_far <= ${REPAIR_BYTES_MAX}`,
         eq(priceLists.environmentId, value("environmentId")),
         sql`${priceLists.version} = next.number`,
       ),

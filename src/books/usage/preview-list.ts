@@ -45,8 +45,8 @@ type PreviewSpan = { environmentId: number; from: number; to: number; limit: num
 
 /** Events of the newest days first. The day sums find them, because no index has the events of all users by time. */
 const selectLatestEvents = query((value: ValueOf<PreviewSpan>) => {
-  const used = sql`(SELECT DISTINCT sums.day, sums.account FROM (
-    SELECT ${usageDays.day} AS day, ${usageDays.accountId} AS account FROM ${usageDays}
+  const used = sql`(SELECT DISTINCT sums.used_on, sums.account FROM (
+    SELECT ${usageDays.day} AS used_on, ${usageDays.accountId} AS account FROM ${usageDays}
     WHERE ${usageDays.environmentId} = ${value("environmentId")} AND ${usageDays.day} BETWEEN ${value("from")} AND ${value("to")}
     ORDER BY ${usageDays.day} DESC LIMIT ${PREVIEW_SUMS_MAX}
   ) AS sums) AS used`;
@@ -62,8 +62,8 @@ const selectLatestEvents = query((value: ValueOf<PreviewSpan>) => {
     .where(
       and(
         eq(usageEvents.accountId, sql`used.account`),
-        sql`${usageEvents.occurredAtMs} >= used.day * ${asInteger(sql`${DAY_MS}`)}`,
-        sql`${usageEvents.occurredAtMs} < (used.day + 1) * ${asInteger(sql`${DAY_MS}`)}`,
+        sql`${usageEvents.occurredAtMs} >= used.used_on * ${asInteger(sql`${DAY_MS}`)}`,
+        sql`${usageEvents.occurredAtMs} < (used.used_on + 1) * ${asInteger(sql`${DAY_MS}`)}`,
       ),
     )
     .limit(boundLimit(value("limit")));
