@@ -606,6 +606,7 @@ CREATE TABLE `price_lists` (
 ) STRICT;
 --> statement-breakpoint
 CREATE INDEX `price_lists_effective` ON `price_lists` (`environment_id`,`effective_at_ms`,`version`) WHERE is_deleted = 0;--> statement-breakpoint
+CREATE INDEX `price_lists_audit_entry` ON `price_lists` (`environment_id`,`audit_entry_id`);--> statement-breakpoint
 CREATE TABLE `statement_lines` (
 	`statement_id` text NOT NULL,
 	`unit` text NOT NULL,

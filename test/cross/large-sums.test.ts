@@ -1,8 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
-import { sumDays } from "../../src/books/usage/sum-days.ts";
 import { openDashboard, tableRows } from "../support/browse.ts";
-import { runPart } from "../support/cron.ts";
+import { sumDaysOf } from "../support/cron.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { Clock, makeAdminCtx, makeApp, makeClient, makeOpenAmountPack, startIsolate } from "../support/world.ts";
 
@@ -25,7 +24,7 @@ async function world() {
     const usage = { userId: "busy", eventId: `e${index}`, event: "chat", quantities: { count: 0, tokens: quantity } };
     await post("usage/events", { ...usage, model: "large", onShortage: "partial" });
   }
-  await runPart(sumDays, makeAdminCtx(clock));
+  await sumDaysOf(makeAdminCtx(clock), app.environments.live);
   const isolate = startIsolate(clock);
   /** The text of a response, because JSON.parse would round. */
   const textOf = async (path: string, key: string, body?: object) => {

@@ -38,6 +38,24 @@ const ALLOWED_SCANS: readonly AllowedScan[] = [
     why: "Whether a member's usage is still to be erased: the same partial index.",
   },
   {
+    detail: "SEARCH price_lists USING INDEX sqlite_autoindex_price_lists_1 (environment_id=?)",
+    text: 'order by "price_lists"."version" desc limit 1',
+    why: "The newest version of the environment's price list that is not deleted.",
+  },
+  {
+    detail: "SEARCH price_lists USING COVERING INDEX sqlite_autoindex_price_lists_1 (environment_id=?)",
+    text: 'order by "price_lists"."version" desc limit 1',
+    why: "The number of the newest version: one row.",
+  },
+  ...[
+    "SEARCH price_lists USING INDEX sqlite_autoindex_price_lists_1 (environment_id=?)",
+    "SEARCH price_lists USING COVERING INDEX price_lists_effective (environment_id=?)",
+  ].map((detail) => ({
+    detail,
+    text: '\'deleted\', sum("price_lists"."is_deleted")',
+    why: "The counts of an environment's versions, at most 10,000, when an administrator sets or deletes one.",
+  })),
+  {
     detail: "SCAN statements USING INDEX statements_running",
     text: '"statements" INDEXED BY statements_running',
     why: "The monthly statements that are being made: the partial index contains no others.",

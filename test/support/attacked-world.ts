@@ -446,8 +446,8 @@ export const world: readonly string[] = [
   priceList({}),
   `INSERT INTO usage_counters (environment_id, limit_id, account_id, end_ms, used_minor)
     VALUES (${LIVE}, 'lim_w', ${USER}, 5, 3)`,
-  `INSERT INTO usage_days VALUES (${LIVE}, 1, ${USER}, 'chat', '', 0, 1, 0, 1000, 0, 0, 0, 0, 0, 0, 0, 0, 1, NULL)`,
-  `INSERT INTO usage_totals VALUES (${LIVE}, 1, 'chat', '', 1, 0, 1000, 0, 0, 0, 0, 0, 0, 0, 0, 1, NULL)`,
+  `INSERT INTO usage_days VALUES (${LIVE}, 1, ${USER}, 'chat', '', 0, 1, 0, 1000, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, NULL)`,
+  `INSERT INTO usage_totals VALUES (${LIVE}, 1, 'chat', '', 1, 0, 1000, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, NULL)`,
   `INSERT INTO money_days VALUES (${LIVE}, 1, 'usd', 1, 0, 0)`,
   `INSERT INTO statements (environment_id, month, id, after_account_id, requested_at_ms) VALUES (${LIVE}, '2026-01', 'stm_w', 0, 1)`,
   "INSERT INTO statement_lines VALUES ('stm_w', 'count', 'cpk_w', 'W', '{}')",

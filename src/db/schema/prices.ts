@@ -24,6 +24,8 @@ export const priceLists = sqliteTable(
     primaryKey({ columns: [t.environmentId, t.version] }),
     // Finds the version that is in force at a moment.
     index("price_lists_effective").on(t.environmentId, t.effectiveAtMs, t.version).where(sql`is_deleted = 0`),
+    // A batch that is sent again finds its own version.
+    index("price_lists_audit_entry").on(t.environmentId, t.auditEntryId),
     check("price_lists_version", sql`${t.version} BETWEEN 1 AND 10000`),
   ],
 );

@@ -1,8 +1,7 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { sumDays } from "../../../src/books/usage/sum-days.ts";
 import { openDashboard, tableRows } from "../../support/browse.ts";
-import { runPart } from "../../support/cron.ts";
+import { sumDaysOf } from "../../support/cron.ts";
 import { makePricedSpender } from "../../support/metered.ts";
 import { createRandom } from "../../support/random.ts";
 import { FIXED_SEED } from "../../support/soak.ts";
@@ -60,7 +59,7 @@ it(`the page of costs and debits agrees with the users' totals and the usage of 
     // Prices of a time before the list are those of the list, which came later.
     expect(answer.status, JSON.stringify(answer.body)).toBe(200);
   }
-  await runPart(sumDays, makeAdminCtx(w.clock));
+  await sumDaysOf(makeAdminCtx(w.clock), w.app.environments.live);
 
   const [from, to] = [new Date(fromMs - (fromMs % DAY_MS)), new Date(w.clock.ms - (w.clock.ms % DAY_MS) + DAY_MS)];
   const span = `from=${from.toISOString()}&to=${to.toISOString()}`;

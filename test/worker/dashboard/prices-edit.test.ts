@@ -1,8 +1,7 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { sumDays } from "../../../src/books/usage/sum-days.ts";
 import { openDashboard, tableRows } from "../../support/browse.ts";
-import { runPart } from "../../support/cron.ts";
+import { sumDaysOf } from "../../support/cron.ts";
 import { makePricedSpender } from "../../support/metered.ts";
 import { makeAdminCtx } from "../../support/world.ts";
 
@@ -180,7 +179,7 @@ it("a review tells what the list would have charged the last week's events, and 
   await use("old", { output: 1_000 }, { occurredAt: new Date(w.clock.ms - 8 * DAY_MS).toISOString() });
   await use("new", { output: 1_000 }, { model: "other" });
   await w.spend("plain", { event: "chat", quantities: { cents: 5 } });
-  await runPart(sumDays, makeAdminCtx(w.clock));
+  await sumDaysOf(makeAdminCtx(w.clock), w.app.environments.live);
   const list = {
     ifVersion: "1",
     "rules.0.unit": "cents",

@@ -1,8 +1,7 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { sumDays } from "../../../src/books/usage/sum-days.ts";
 import { openDashboard } from "../../support/browse.ts";
-import { runPart } from "../../support/cron.ts";
+import { sumDaysOf } from "../../support/cron.ts";
 import { makePricedSpender } from "../../support/metered.ts";
 import { makeAdminCtx, makeClient } from "../../support/world.ts";
 
@@ -22,7 +21,7 @@ it("the pages show an application's own name of a unit wherever a person reads a
   const limits = `/api/v1/admin/apps/${w.app.appId}/usage-limits`;
   const limit = { mode: "live", name: "Daily", unit: "count", amount: 9, every: "day" };
   expect((await call("POST", limits, { key: env.ADMIN_TOKEN, body: limit })).status).toBe(200);
-  await runPart(sumDays, makeAdminCtx(w.clock));
+  await sumDaysOf(makeAdminCtx(w.clock), w.app.environments.live);
   const pages = await openDashboard(w.app, w.clock);
   const read = async (path: string) =>
     (await pages.read(path)).text.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");

@@ -1,8 +1,7 @@
 import { afterAll, expect, it } from "vitest";
-import { sumDays } from "../../../src/books/usage/sum-days.ts";
 import { DAY_MS } from "../../../src/lib/time.ts";
 import { EVIL, openDashboard, tableRows } from "../../support/browse.ts";
-import { runPart } from "../../support/cron.ts";
+import { sumDaysOf } from "../../support/cron.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { Clock, makeAdminCtx, makeApp, makeClient, makeOpenAmountPack } from "../../support/world.ts";
 
@@ -43,7 +42,7 @@ it("the page of usage shows it by day, model and event, the largest users compar
   await use("e1", users[0] ?? "", 900, "big");
   await use("e2", "bob", 100, "big");
   await use("e3", "cem", 50);
-  await runPart(sumDays, makeAdminCtx(clock));
+  await sumDaysOf(makeAdminCtx(clock), app.environments.live);
   const text = await page("usage?from=2026-01-15&to=2026-01-15");
   expect(tableRows(text, "By model").sort()).toEqual(["big 2 1,000", "none 1 50"]);
   expect(tableRows(text, "By event")).toEqual(["chat 3 1,050"]);
@@ -91,7 +90,7 @@ it("forecasts by debits and not by quantities, leaves out time after an expiry, 
   };
   await post("usage/reservations", hold);
   await post("usage/reservations/res_h1/release", {});
-  await runPart(sumDays, makeAdminCtx(clock));
+  await sumDaysOf(makeAdminCtx(clock), app.environments.live);
   const text = await page("usage");
   const ends = tableRows(text, "Runs out next");
   expect(ends).toHaveLength(2);

@@ -1,8 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
-import { sumDays } from "../../../../src/books/usage/sum-days.ts";
 import { DAY_MS } from "../../../../src/lib/time.ts";
-import { runPart } from "../../../support/cron.ts";
+import { sumDaysOf } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { limitsWorld } from "../../../support/limits.ts";
 import { makeEndpoint } from "../../../support/webhooks.ts";
@@ -119,8 +118,8 @@ it("an erasure of a payer cuts its members from its events, holds and counters, 
 });
 
 it("an erasure of a payer cuts its members from the day sums, also from those that are added up later, and keeps their amounts", async () => {
-  const { use, callOk, admin, clock, rows } = await teamWorld();
-  const sumUp = () => runPart(sumDays, makeAdminCtx(clock));
+  const { app, use, callOk, admin, clock, rows } = await teamWorld();
+  const sumUp = () => sumDaysOf(makeAdminCtx(clock), app.environments.live);
   await use(1, { eventId: "e-none" });
   await sumUp();
   await use(2, { eventId: "e-late", memberId: "bob" });

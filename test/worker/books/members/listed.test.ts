@@ -1,6 +1,5 @@
 import { afterAll, expect, it } from "vitest";
-import { sumDays } from "../../../../src/books/usage/sum-days.ts";
-import { runPart } from "../../../support/cron.ts";
+import { sumDaysOf } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { limitsWorld } from "../../../support/limits.ts";
 import { makeAdminCtx } from "../../../support/world.ts";
@@ -66,7 +65,7 @@ it("a payer's usage is listed by member, in the order of their ids, page by page
 
 it("a payer's usage is summed by day for each pair of payer and member, for an operator who may see people", async () => {
   const { admin, app, clock, from, to } = await teamWorld();
-  await runPart(sumDays, makeAdminCtx(clock));
+  await sumDaysOf(makeAdminCtx(clock), app.environments.live);
   const { body } = await admin("GET", `/usage?mode=live&from=${from}&to=${to}&groupBy=member`);
   expect(body.totals.map((total: Record<string, unknown>) => [total.userId, total.memberId, total.quantities])).toEqual(
     [
