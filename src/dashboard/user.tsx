@@ -1,23 +1,9 @@
 import type { Context } from "hono";
-import { ledgerReason } from "../api/credits/credit-shapes.ts";
-import { historyInput } from "../api/credits/list-ledger-entries.ts";
 import { planInput } from "../api/credits/preview-debit.ts";
-import { readForecasts } from "../books/credits/forecast.ts";
-import { type HistoryInput, ledgerPage } from "../books/credits/history.ts";
-import { type BalanceList, listAllBalances } from "../books/credits/list.ts";
-import { readUserTotals } from "../books/credits/read-balance.ts";
-import { type LedgerFilters, searchLedger } from "../books/credits/search-ledger.ts";
+import type { readUserTotals } from "../books/credits/read-balance.ts";
 import { isKnownUser } from "../books/credits/users.ts";
-import { readUserLimits } from "../books/limits/read-user-limits.ts";
-import { listRecurring } from "../books/recurring/recurring.ts";
-import { describeEvents } from "../books/usage/describe-events.ts";
-import { listMemberships } from "../books/usage/list-memberships.ts";
 import { type PlanOutput, planUsage } from "../books/usage/plan.ts";
-import { listReservations } from "../books/usage/reservations.ts";
-import { readUserModels } from "../books/usage/usage-figures.ts";
 import { invalid, type PurserError } from "../errors.ts";
-import { DAY_MS } from "../lib/time.ts";
-import type { TenantCtx } from "../runtime.ts";
 import { RowMenu, type Tab, Tabs } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import {
@@ -28,16 +14,15 @@ import {
   numberField,
   parseForm,
   textField,
-  timeField,
 } from "./form.ts";
 import { amountText, queryString } from "./format.tsx";
-import { type Identity, readIdentities } from "./identities.ts";
+import type { Identity } from "./identities.ts";
 import { page, pathIn } from "./layout.tsx";
 import { IdentityText } from "./links.tsx";
-import { csvFile, type ListPage, readShownList } from "./list.tsx";
-import { readTimeline } from "./read-timeline.ts";
+import { csvFile } from "./list.tsx";
+import { ledgerReader, readHistory, readUser, SHOWN_HOLDS_MAX, USAGE_DAYS } from "./read-user.ts";
 import { RecurringGrants } from "./recurring.tsx";
-import { Timeline, timelineBefore } from "./timeline.tsx";
+import { Timeline } from "./timeline.tsx";
 import { useUnits } from "./unit-amount.tsx";
 import { Balances, ByModel, Holds, Totals } from "./user-balances.tsx";
 import { LEDGER_COLUMNS, Ledger } from "./user-ledger.tsx";
@@ -55,11 +40,6 @@ const FindUser = ({ c, value }: { c: Context<DashboardEnv>; value?: string | und
     </p>
   </form>
 );
-
-const SHOWN_BALANCES_MAX = 100;
-const CHART_ROWS = 200;
-const SHOWN_HOLDS_MAX = 50;
-const USAGE_DAYS = 30;
 
 const USER_NOTICES: Readonly<Record<string, string>> = {
   granted: "Credits granted. See the ledger.",
@@ -88,82 +68,9 @@ function userEventFields(form: Form): unknown {
   return { userId: form.userId, event: form.event, model: textField(form, "model"), quantities };
 }
 
-/** Returns the start of the day of a date field, in milliseconds. */
-function dayField(form: Form, name: string): number | undefined {
-  const text = timeField(form, name);
-  if (text === undefined) return undefined;
-  const atMs = Date.parse(text);
-  if (Number.isNaN(atMs)) throw invalid(name, "must be a date such as 2026-01-31");
-  return atMs;
-}
-
-function readFilters(form: Form): LedgerFilters {
-  const reason = textField(form, "reason");
-  const toMs = dayField(form, "to");
-  return {
-    reason: reason === undefined ? undefined : parseForm(ledgerReason, reason),
-    fromMs: dayField(form, "from"),
-    toMs: toMs === undefined ? undefined : toMs + DAY_MS,
-  };
-}
-
 function tooManyToPlan(balances: number): PurserError {
   const why = `cannot be previewed here: the user has ${amountText(balances)} balances or more. POST /api/v1/credits/plan does it`;
   return invalid("event", why);
-}
-
-const readHistory = (form: Form) =>
-  parseForm(historyInput, {
-    userId: form.userId,
-    balanceId: textField(form, "balanceId"),
-    cursor: textField(form, "cursor"),
-  });
-
-/** Returns the reader of the entries that pass the form's filters, newest first. */
-function ledgerReader(ctx: TenantCtx, form: Form, input: HistoryInput) {
-  const filters = readFilters(form);
-  return (page: ListPage) => searchLedger(ctx, { ...input, ...page }, filters);
-}
-
-async function readUser(c: Context<DashboardEnv>, form: Form) {
-  const { ctx, root } = c.var;
-  const input = readHistory(form);
-  const { userId } = input;
-  const beforeMs = timelineBefore(form);
-  const [list, totals, usage, forecasts, { reservations }, ledger, { limits }, { recurring }, identities, memberships] =
-    await Promise.all([
-      listAllBalances(ctx, userId, SHOWN_BALANCES_MAX),
-      readUserTotals(ctx, userId),
-      readUserModels(ctx, userId, USAGE_DAYS),
-      readForecasts(ctx, [userId]),
-      listReservations(ctx, { userId, status: "open", limit: SHOWN_HOLDS_MAX }),
-      readShownList(form, LEDGER_COLUMNS, ledgerReader(ctx, form, input)),
-      readUserLimits(ctx, userId),
-      listRecurring(ctx, { userId }),
-      readIdentities(ctx, [userId]),
-      listMemberships(ctx, userId, ctx.now() - USAGE_DAYS * DAY_MS),
-    ]);
-  const eventIds = ledger.rows.flatMap(({ eventId }) => (eventId === null ? [] : [eventId]));
-  const [events, chart, timeline] = await Promise.all([
-    describeEvents(ctx, eventIds),
-    recentEntries(c, userId, form, list),
-    readTimeline(root, ctx, { userId, beforeMs, recurring }),
-  ]);
-  return {
-    list,
-    totals,
-    usage,
-    forecasts: forecasts.get(userId) ?? [],
-    reservations,
-    ledger,
-    limits,
-    recurring,
-    memberships,
-    events,
-    chart,
-    timeline,
-    identity: identities.get(userId) ?? null,
-  };
 }
 
 /** Shows all of one user's credits. */
@@ -174,30 +81,16 @@ export async function userPage(c: Context<DashboardEnv>) {
   if (found.result === undefined) {
     return page(c, { title: "Users", section: "users", rejection: found.rejection }, <FindUser c={c} value={userId} />);
   }
+  const user = found.result;
+  const { list, totals, reservations, ledger, memberships } = user;
   const answer =
     textField(form, "event") === undefined
       ? undefined
       : await catchRejection(async (): Promise<PlanOutput> => {
-          const { totals } = found.result;
           // A plan reads every balance that can pay.
           if (totals.isPartial) throw tooManyToPlan(totals.balances);
           return planUsage(c.var.ctx, parseForm(planInput, userEventFields(form)));
         });
-  const {
-    list,
-    totals,
-    usage,
-    forecasts,
-    reservations,
-    ledger,
-    limits,
-    recurring,
-    memberships,
-    events,
-    chart,
-    timeline,
-    identity,
-  } = found.result;
   const hasNothing = list.balances.length === 0 && ledger.rows.length === 0 && memberships.length === 0;
   if (hasNothing && !(await isKnownUser(c.var.ctx, userId))) {
     return page(c, { title: "Users", section: "users" }, <Unknown c={c} userId={userId} />);
@@ -208,12 +101,12 @@ export async function userPage(c: Context<DashboardEnv>) {
       name: "Credits",
       children: (
         <>
-          <Totals list={list} totals={totals} forecasts={forecasts} />
+          <Totals list={list} totals={totals} forecasts={user.forecasts} />
           <Balances c={c} userId={userId} list={list} />
           {reservations.length > 0 && (
             <Holds c={c} reservations={reservations} isAll={reservations.length < SHOWN_HOLDS_MAX} />
           )}
-          <RecurringGrants c={c} recurring={recurring} />
+          <RecurringGrants c={c} recurring={user.recurring} />
         </>
       ),
     },
@@ -222,8 +115,8 @@ export async function userPage(c: Context<DashboardEnv>) {
       name: "Usage and limits",
       children: (
         <>
-          <ByModel usage={usage} />
-          <UserLimits c={c} userId={userId} limits={limits} />
+          <ByModel usage={user.usage} />
+          <UserLimits c={c} userId={userId} limits={user.limits} />
           <Memberships c={c} memberships={memberships} days={USAGE_DAYS} />
           <Plan c={c} form={form} list={list} plan={answer?.result} rejection={answer?.rejection} />
         </>
@@ -232,12 +125,14 @@ export async function userPage(c: Context<DashboardEnv>) {
     {
       id: "events",
       name: "Timeline",
-      children: <Timeline c={c} userId={userId} page={timeline} balances={list.balances} />,
+      children: <Timeline c={c} userId={userId} page={user.timeline} balances={list.balances} />,
     },
     {
       id: "entries",
       name: "Ledger",
-      children: <Ledger c={c} form={form} balances={list.balances} list={ledger} events={events} chart={chart} />,
+      children: (
+        <Ledger c={c} form={form} balances={list.balances} list={ledger} events={user.events} chart={user.chart} />
+      ),
     },
   ];
   return page(
@@ -250,7 +145,7 @@ export async function userPage(c: Context<DashboardEnv>) {
       actions: <UserActions c={c} userId={userId} />,
     },
     <>
-      <UserHeader identity={identity} totals={totals} />
+      <UserHeader identity={user.identity} totals={totals} />
       <Tabs label="Parts of this page" tabs={tabs} />
     </>,
   );
@@ -331,14 +226,6 @@ const UserActions = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }
     </>
   );
 };
-
-/** Returns the newest entries of the selected balance, or of the first in spending order. */
-async function recentEntries(c: Context<DashboardEnv>, userId: string, form: Form, list: BalanceList) {
-  const balance = list.balances.find((each) => each.balanceId === form.balanceId) ?? list.balances[0];
-  if (balance === undefined) return null;
-  const { rows } = await ledgerPage(c.var.ctx, { userId, balanceId: balance.balanceId, limit: CHART_ROWS });
-  return { balance, rows };
-}
 
 export const userRoutes = createDashboardRoutes().get("/users/ledger.csv", (c) => {
   const form = c.req.query();
