@@ -30,7 +30,7 @@ export const FormCard = (props: FormCardProps) => {
   const nonce = once === true ? { nonce: form.nonce ?? c.var.root.newId("") } : {};
   return (
     <FormContext.Provider value={{ form, rejection, schema }}>
-      <form method={method} action={action.startsWith("/") ? action : pathIn(c, action)} class="card">
+      <form method={method} action={pathIn(c, action)} class="card">
         {title !== undefined && <h2>{title}</h2>}
         {about !== undefined && <p class="soft">{about}</p>}
         {method === "post" && <FormToken c={c} />}
@@ -55,6 +55,5 @@ interface Answers<T> {
 export async function submit<T>(c: Context<DashboardEnv>, work: () => Promise<T>, { to, again }: Answers<T>) {
   const done = await catchRejection(work);
   if (done.rejection !== undefined) return again(done.rejection);
-  const path = typeof to === "string" ? to : await to(done.result);
-  return c.redirect(path.startsWith("/") ? path : pathIn(c, path), 303);
+  return c.redirect(pathIn(c, typeof to === "string" ? to : await to(done.result)), 303);
 }

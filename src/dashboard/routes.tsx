@@ -46,6 +46,7 @@ import { protect, readAdminToken, sessionsRoutes } from "./session.tsx";
 import { requireSignIn, signInRoutes } from "./sign-in.tsx";
 import { statementsRoutes } from "./statements.tsx";
 import { stripePages } from "./stripe.tsx";
+import { stripeEventsRoutes } from "./stripe-events.tsx";
 import { usagePages } from "./usage.tsx";
 import { usageLimitPages } from "./usage-limits.tsx";
 import { userRoutes } from "./user.tsx";
@@ -103,6 +104,7 @@ const environmentRoutes = () =>
     .route("/", eraseRoutes)
     .route("/", paymentsRoutes)
     .route("/", stripePages)
+    .route("/", stripeEventsRoutes)
     .route("/", paymentPages)
     .route("/", keysRoutes)
     .route("/", alertsRoutes)

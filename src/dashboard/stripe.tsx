@@ -1,19 +1,15 @@
 import type { Context } from "hono";
-import { listStripeEventsInput } from "../api/payments/list-stripe-events.ts";
 import { setStripeInput } from "../api/payments/set-stripe.ts";
 import type { PurserError } from "../errors.ts";
 import { exactNumber } from "../lib/json.ts";
-import { OUTCOMES } from "../payments/outcomes.ts";
-import { listStripeEvents } from "../payments/read-stripe-log.ts";
 import { STRIPE_EVENTS } from "../payments/stripe-event.ts";
 import { type StripeOutput, setStripe } from "../payments/stripe-setting.ts";
-import { CopyBox, Table } from "./components.tsx";
+import { CopyBox } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { Field, LongText } from "./fields.tsx";
 import { createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
-import { queryString, Time, timeText } from "./format.tsx";
+import { timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
-import { paymentPath, stripeUrl, UserLink } from "./links.tsx";
 
 const REJECTED_WORDS: Readonly<Record<NonNullable<StripeOutput["refused"]>["reason"], string>> = {
   header_missing: "the header Stripe-Signature is missing",
@@ -167,60 +163,4 @@ export async function saveStripe(c: Context<DashboardEnv>) {
   );
 }
 
-/** Shows the effect of each Stripe event, and how to correct it (S5). */
-async function eventsPage(c: Context<DashboardEnv>) {
-  const { appId, mode } = c.var.ctx.environment;
-  const { outcome, cursor } = c.req.query();
-  const input = { mode, ...(outcome ? { outcome } : {}), ...(cursor ? { cursor } : {}) };
-  const { events, nextCursor } = await listStripeEvents(c.var.root, appId, parseForm(listStripeEventsInput, input));
-  return page(
-    c,
-    { title: "Stripe's events", section: "payments" },
-    <section class="card">
-      <h2>What Stripe sent, and its effect</h2>
-      <p class="ranges">
-        {["", ...OUTCOMES].map((each) => (
-          <>
-            <a
-              href={pathIn(c, `stripe-events${queryString({ outcome: each })}`)}
-              aria-current={each === (outcome ?? "") ? "true" : undefined}
-            >
-              {each === "" ? "all" : each}
-            </a>{" "}
-          </>
-        ))}
-      </p>
-      <Table
-        label="Stripe's events"
-        csv="stripe-events"
-        head={["Received", "Event", "Effect", "Pack and user", "What to change", "Payment"]}
-        rows={events.map(({ at, eventId, type, outcome: eventOutcome, reason, objectId, asked, hint, paymentKey }) => [
-          <Time at={at} />,
-          <>
-            {type} <a href={stripeUrl(eventId, mode)}>{eventId}</a>{" "}
-            {objectId !== null && <a href={stripeUrl(objectId, mode)}>{objectId}</a>}
-          </>,
-          reason === null ? eventOutcome : `${eventOutcome}: ${reason}`,
-          asked === null ? (
-            ""
-          ) : (
-            <>
-              {asked.pack} {asked.user !== null && <UserLink c={c} id={asked.user} />}
-            </>
-          ),
-          hint ?? "",
-          paymentKey === null ? "" : <a href={paymentPath(c, paymentKey)}>{paymentKey}</a>,
-        ])}
-        empty="No events."
-      />
-      {nextCursor !== null && (
-        <p>
-          <a href={pathIn(c, `stripe-events${queryString({ outcome, cursor: nextCursor })}`)}>Older events</a>
-        </p>
-      )}
-    </section>,
-  );
-}
-
-// These paths are not under /payments, where a name is the id of a payment.
-export const stripePages = createDashboardRoutes().get("/stripe-events", eventsPage).get("/stripe-off", confirmOff);
+export const stripePages = createDashboardRoutes().get("/stripe-off", confirmOff);

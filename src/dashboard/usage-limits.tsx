@@ -20,7 +20,7 @@ import { createDashboardRoutes, type DashboardEnv, numberField, parseForm, textF
 import { FormCard, submit } from "./form-card.tsx";
 import { amountText, everyText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
-import { listPage, listRoutes, type Resource } from "./resource.tsx";
+import { listPage, listRoutes, type Resource, wholeList } from "./resource.tsx";
 import { readRandom } from "./session.tsx";
 import { UnitLabel, unitText } from "./unit-amount.tsx";
 import { UnitChoice } from "./unit-choice.tsx";
@@ -45,12 +45,7 @@ const limitsList: Resource<UsageLimitOutput> = {
     </>
   ),
   columns: [
-    linkColumn(
-      "name",
-      "Name",
-      ({ name }) => name,
-      ({ limitId }) => `usage-limits/${limitId}`,
-    ),
+    linkColumn("name", "Name", ({ limitId }) => `usage-limits/${limitId}`),
     quantityColumn("amount", "Amount", ({ amount, unit }) => [amount, unit]),
     { name: "unit", value: ({ unit }) => unit },
     shownColumn("every", "Every", ({ every, timeZone }) => everyText(every, timeZone)),
@@ -65,10 +60,10 @@ const limitsList: Resource<UsageLimitOutput> = {
       ],
     ),
   ],
-  read: (c) => async () => {
-    const { appId, mode } = c.var.ctx.environment;
-    return { rows: (await listLimits(c.var.root, appId, mode)).limits, nextCursor: null };
-  },
+  read: wholeList(async ({ var: { root, ctx } }) => {
+    const { appId, mode } = ctx.environment;
+    return (await listLimits(root, appId, mode)).limits;
+  }),
   empty: (
     <Empty icon="limits" title="No usage limits yet">
       Create one below, such as 50 messages a day.
