@@ -3,37 +3,32 @@ import type { Child } from "hono/jsx";
 import { doubleOf } from "../books/amounts/amount.ts";
 import { FIGURE_SUMS_MAX, FIGURE_TOTALS_MAX, type UsageFigures } from "../books/usage/usage-figures.ts";
 import { DayChart } from "./chart.tsx";
-import { numberHead } from "./components.tsx";
+import { numberHead, Tabs } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amountText, shortAmount, Time } from "./format.tsx";
 import { UserLink } from "./links.tsx";
-import { Grouped, LeftOut, type Used, usageDaysPage } from "./usage-days.tsx";
+import { groupTab, LeftOut, type Used, usageDaysPage } from "./usage-days.tsx";
 
-interface MarginTableProps {
-  readonly title: string;
-  readonly head: string;
-  readonly rows: readonly (readonly [name: Child, margin: Used])[];
-}
+type MarginRow = readonly [name: Child, margin: Used];
 
 /** Shows debits and costs beside each other. They are not subtracted, because they may be of different currencies (PR8). */
-const MarginTable = ({ title, head, rows }: MarginTableProps) => (
-  <Grouped
-    title={title}
-    head={[
+const marginTab = (title: string, head: string, groups: readonly MarginRow[]) =>
+  groupTab({
+    title,
+    head: [
       head,
       ...["Events", "Priced in cents", "Debited, cents", "Your cost, cents", "Without a cost"].map(numberHead),
-    ]}
-    groups={rows}
-    cellsOf={([name, { events, quantities, debitedCents, cost, withoutCost }]) => [
+    ],
+    groups,
+    cellsOf: ([name, { events, quantities, debitedCents, cost, withoutCost }]) => [
       name,
       amountText(events),
       amountText(quantities.cents ?? 0),
       amountText(debitedCents),
       cost === null ? "unknown" : amountText(cost),
       amountText(withoutCost),
-    ]}
-  />
-);
+    ],
+  });
 
 const MarginChart = ({ byDay }: { byDay: readonly Used[] }) => {
   const days = byDay.toSorted((a, b) => (a.day < b.day ? -1 : 1));
@@ -56,17 +51,26 @@ const MarginFound = ({ c, figures: { totals, users, upTo } }: { c: Context<Dashb
   <>
     <LeftOut of={totals} lists="The figures by day and model" max={FIGURE_TOTALS_MAX} />
     <MarginChart byDay={totals.byDay} />
-    <MarginTable
-      title="By day"
-      head="Day"
-      rows={totals.byDay.toSorted((a, b) => (a.day < b.day ? 1 : -1)).map((each) => [each.day, each])}
-    />
-    <MarginTable title="By model" head="Model" rows={totals.byModel.map((each) => [each.model ?? "none", each])} />
     <LeftOut of={users} lists="The figures by user" max={FIGURE_SUMS_MAX} />
-    <MarginTable
-      title="By user"
-      head="User"
-      rows={users.largest.map((each) => [<UserLink c={c} id={each.userId} />, each])}
+    <Tabs
+      label="Costs by"
+      tabs={[
+        marginTab(
+          "By day",
+          "Day",
+          totals.byDay.toSorted((a, b) => (a.day < b.day ? 1 : -1)).map((each) => [each.day, each]),
+        ),
+        marginTab(
+          "By model",
+          "Model",
+          totals.byModel.map((each) => [each.model ?? "none", each]),
+        ),
+        marginTab(
+          "By user",
+          "User",
+          users.largest.map((each) => [<UserLink c={c} id={each.userId} />, each]),
+        ),
+      ]}
     />
     <p class="soft">
       Debited is what balances in cents paid. Your cost comes from the <code>costs</code> of the version that priced
