@@ -103,7 +103,7 @@ const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boole
     const [grantedSum, spentSum] = series.map((days) => shortAmount(sumDayValues(days)));
     const chart = (
       <DayChart
-        label={`Granted and spent, ${unitText(c.var.unitNames, unit)}`}
+        label={`Granted and spent, ${unitText(c.var.units, unit)}`}
         total={`${grantedSum} granted, ${spentSum} spent`}
         series={isCompared ? [...series, before] : series}
       />
