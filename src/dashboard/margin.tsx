@@ -16,6 +16,7 @@ import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm, te
 import { FormCard } from "./form-card.tsx";
 import { amountText, queryString, shortAmount, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
+import { unitText } from "./unit-amount.tsx";
 
 type Margin = UsageFigures["totals"]["byDay"][number];
 
@@ -43,20 +44,25 @@ async function readMargin(c: Context<DashboardEnv>, days: ReturnType<typeof span
 }
 
 interface MarginTableProps {
+  readonly c: Context<DashboardEnv>;
   readonly title: string;
   readonly head: string;
   readonly rows: readonly (readonly [name: Child, margin: Margin])[];
 }
 
+/** Debits of `cents` have the application's own name of this unit. Costs are always cents of money. */
+const unitOfDebits = (c: Context<DashboardEnv>): string => unitText(c.var.unitNames, "cents");
+
 /** Shows debits and costs beside each other. They are not subtracted, because they may be of different currencies (PR8). */
-const MarginTable = ({ title, head, rows }: MarginTableProps) => (
+const MarginTable = ({ c, title, head, rows }: MarginTableProps) => (
   <section class="card">
     <h2>{title}</h2>
     <Table
       label={title}
       csv={`costs-${title.toLowerCase().replaceAll(" ", "-")}`}
       head={[
-        ...[head, numberHead("Events"), numberHead("Priced in cents"), numberHead("Debited, cents")],
+        ...[head, numberHead("Events"), numberHead(`Priced in ${unitOfDebits(c)}`)],
+        numberHead(`Debited, ${unitOfDebits(c)}`),
         ...[numberHead("Your cost, cents"), numberHead("Without a cost")],
       ]}
       empty="No usage in these days."
@@ -79,7 +85,7 @@ const MarginTable = ({ title, head, rows }: MarginTableProps) => (
   </section>
 );
 
-const MarginChart = ({ byDay }: { byDay: readonly Margin[] }) => {
+const MarginChart = ({ c, byDay }: { c: Context<DashboardEnv>; byDay: readonly Margin[] }) => {
   const days = byDay.toSorted((a, b) => (a.day < b.day ? -1 : 1));
   const series = [
     ["Debited", ({ debitedCents }: Margin) => doubleOf(debitedCents)],
@@ -88,7 +94,7 @@ const MarginChart = ({ byDay }: { byDay: readonly Margin[] }) => {
   return (
     <section class="card">
       <DayChart
-        label="Debited and cost, in cents"
+        label={`Debited, in ${unitOfDebits(c)}, and cost, in cents`}
         total={shortAmount(days.reduce((sum, { debitedCents }) => sum + doubleOf(debitedCents), 0))}
         series={series.map(([name, of]) => ({ name, days: days.map((day) => ({ date: day.day, value: of(day) })) }))}
       />
@@ -107,15 +113,22 @@ const LeftOutDays = ({ of, lists }: { of: UsageFigures["users"] | UsageFigures["
 const MarginFound = ({ c, figures: { totals, users, upTo } }: { c: Context<DashboardEnv>; figures: UsageFigures }) => (
   <>
     <LeftOutDays of={totals} lists={`The figures by day and model (at most ${amountText(FIGURE_TOTALS_MAX)} sums)`} />
-    <MarginChart byDay={totals.byDay} />
+    <MarginChart c={c} byDay={totals.byDay} />
     <MarginTable
+      c={c}
       title="By day"
       head="Day"
       rows={totals.byDay.toSorted((a, b) => (a.day < b.day ? 1 : -1)).map((each) => [each.day, each])}
     />
-    <MarginTable title="By model" head="Model" rows={totals.byModel.map((each) => [each.model ?? "none", each])} />
+    <MarginTable
+      c={c}
+      title="By model"
+      head="Model"
+      rows={totals.byModel.map((each) => [each.model ?? "none", each])}
+    />
     <LeftOutDays of={users} lists={`The figures by user (at most ${amountText(FIGURE_SUMS_MAX)} sums)`} />
     <MarginTable
+      c={c}
       title="By user"
       head="User"
       rows={users.largest.map((each) => [
@@ -124,9 +137,9 @@ const MarginFound = ({ c, figures: { totals, users, upTo } }: { c: Context<Dashb
       ])}
     />
     <p class="soft">
-      Debited is what balances in cents paid. Your cost comes from the <code>costs</code> of the version that priced
-      each event. Purser does not subtract them: both are cents, but maybe of different currencies. Days are in UTC.
-      These figures contain everything received until <Time at={upTo} />.
+      Debited is what balances in {unitOfDebits(c)} paid. Your cost comes from the <code>costs</code> of the version
+      that priced each event. Purser does not subtract them, because costs are in cents of your own currency. Days are
+      in UTC. These figures contain everything received until <Time at={upTo} />.
     </p>
   </>
 );

@@ -17,6 +17,7 @@ import { GrantFields, issuedFacts, listOfferedPacks } from "./grant.tsx";
 import { page } from "./layout.tsx";
 import { ALREADY_SPENT, BalanceLink, paymentPath, stripeUrl, UserLink } from "./links.tsx";
 import { StatusTag } from "./payments.tsx";
+import { UnitLabel } from "./unit-amount.tsx";
 
 const requestedUserLink = (c: Context<DashboardEnv>, user: string | null | undefined) =>
   user == null ? "" : <UserLink c={c} id={user} />;
@@ -58,7 +59,7 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, rejecti
           head={["Balance", "Unit", numberHead("Issued"), numberHead("Taken back"), numberHead("Already spent")]}
           rows={payment.grants.map(({ balanceId, unit, initial, taken, short }) => [
             <BalanceLink c={c} id={balanceId} />,
-            unit,
+            <UnitLabel unit={unit} />,
             amountText(initial),
             amountText(taken),
             amountText(short),
@@ -226,7 +227,7 @@ async function refundPage(c: Context<DashboardEnv>, key: string) {
           head={["Balance", "Unit", numberHead("Taken"), numberHead("Then left")]}
           rows={preview.balances.map(({ balanceId, unit, taken, remaining }) => [
             <BalanceLink c={c} id={balanceId} />,
-            unit,
+            <UnitLabel unit={unit} />,
             amountText(taken),
             amountText(remaining),
           ])}
