@@ -17,7 +17,7 @@ import { changeAlert, deleteAlert } from "../books/alerts/update-alert.ts";
 import { PurserError } from "../errors.ts";
 import { linkColumn, menuColumn, shownColumn, timeColumn } from "./columns.tsx";
 import { Empty, Pager, Table } from "./components.tsx";
-import { Confirm } from "./confirm.tsx";
+import { confirmPage } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
 import { createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm, textField } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
@@ -224,21 +224,12 @@ async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, rejection
 async function deleteAlertPage(c: Context<DashboardEnv>) {
   const alert = await readAlert(c);
   const { alertId, name } = alert;
-  return page(
+  return confirmPage(
     c,
-    { title: "Delete alert", section: "alerts" },
-    <Confirm
-      c={c}
-      action={`alerts/${alertId}/delete`}
-      fields={{}}
-      button="Delete alert"
-      cancel={`alerts/${alertId}`}
-      isDangerous
-    >
-      <p>
-        “{name}” (below <BelowText of={alert} />) sends no more messages. This cannot be undone.
-      </p>
-    </Confirm>,
+    { button: "Delete alert", cancel: `alerts/${alertId}`, isDangerous: true },
+    <p>
+      “{name}” (below <BelowText of={alert} />) sends no more messages. This cannot be undone.
+    </p>,
   );
 }
 

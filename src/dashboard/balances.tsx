@@ -60,11 +60,11 @@ const balancesList: Resource<ShownBalance> = {
 };
 
 type PastBalance = Awaited<ReturnType<typeof balancesAsOf>>["balances"][number];
-const UNKNOWN = { packName: null, remaining: null, initial: null, unit: null, status: null, expiresAt: null };
+const UNKNOWN_PAST = { packName: null, remaining: null, initial: null, unit: null, status: null, expiresAt: null };
 
 /** The balances that a user had at a moment. */
 const asOfList: Resource<
-  { balanceId: string; isKnown: boolean } & (NonNullable<PastBalance["past"]> | typeof UNKNOWN)
+  { balanceId: string; isKnown: boolean } & (NonNullable<PastBalance["past"]> | typeof UNKNOWN_PAST)
 > = {
   path: "users/as-of",
   title: ({ userId = "" }) => `As of a moment: ${userId}`,
@@ -90,7 +90,11 @@ const asOfList: Resource<
     return async (page) => {
       if (asOf === undefined) return { rows: [], nextCursor: null };
       const { balances, nextCursor } = await balancesAsOf(c.var.ctx, userId, asOf, page);
-      const rows = balances.map(({ balanceId, past }) => ({ balanceId, isKnown: past !== null, ...(past ?? UNKNOWN) }));
+      const rows = balances.map(({ balanceId, past }) => ({
+        balanceId,
+        isKnown: past !== null,
+        ...(past ?? UNKNOWN_PAST),
+      }));
       return { rows, nextCursor };
     };
   },

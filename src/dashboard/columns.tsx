@@ -124,8 +124,8 @@ export const moneyColumn = <Name extends string>(
   sortKey: (row) => [row.currency, row[name]],
 });
 
-/** What balances are shown by. Null where it is not known. */
-interface BalanceRow {
+/** A balance in a list. Null where it is not known. */
+interface ShownAmounts {
   readonly balanceId: string;
   readonly remaining: number | null;
   readonly initial: number | null;
@@ -133,15 +133,15 @@ interface BalanceRow {
 }
 
 /** The id of each balance, linked to its page. */
-export const balanceColumn: ListColumn<Pick<BalanceRow, "balanceId">, PageContext> = {
+export const balanceColumn: ListColumn<Pick<ShownAmounts, "balanceId">, PageContext> = {
   name: "balanceId",
   head: "Balance",
   cell: ({ balanceId }, c) => <BalanceLink c={c} id={balanceId} />,
   value: ({ balanceId }) => balanceId,
 };
 
-/** What remains of each balance, with its unit. The file has the amount alone. */
-export const remainingColumn = (head: string): ListColumn<Omit<BalanceRow, "balanceId">, PageContext> => ({
+/** The amount that remains of each balance, with its unit. The file has the amount alone. */
+export const remainingColumn = (head: string): ListColumn<Omit<ShownAmounts, "balanceId">, PageContext> => ({
   name: "remaining",
   head: numberHead(head),
   cell: ({ remaining, initial, unit }) =>

@@ -5,6 +5,7 @@ import {
   EXAMINED_ENTRIES_MAX,
   EXAMINED_EXPIRIES_MAX,
   EXAMINED_USERS_MAX,
+  type FoundEntry,
   findEntries,
   listExpiries,
 } from "../books/credits/find-entries.ts";
@@ -38,7 +39,7 @@ interface FigureFilters {
   readonly toMs: number;
 }
 
-interface Figure<Row> {
+interface FigureDeclaration<Row> {
   readonly title: string;
   /** Describes the list, and the entries that may be missing. It formats a number only when the page is shown. */
   readonly about: Child | (() => Child);
@@ -54,7 +55,7 @@ interface Figure<Row> {
 const ALL_UNITS = ["", "all"] as const;
 
 /** Declares the list of a figure: all have the same path, days and filters. */
-const figure = <Row,>({ read, hasUnits = false, ...own }: Figure<Row>) =>
+const figure = <Row,>({ read, hasUnits = false, ...own }: FigureDeclaration<Row>) =>
   listHandlers<Row, unknown>({
     ...own,
     path: "figures",
@@ -98,8 +99,6 @@ const figure = <Row,>({ read, hasUnits = false, ...own }: Figure<Row>) =>
 
 const ABOUT_ENTRIES = `Entries by user. The entries are exact. Users are found by their activity, which is approximate, so some
   may be missing. A page searches ${EXAMINED_USERS_MAX} users and ${EXAMINED_ENTRIES_MAX} entries.`;
-
-type FoundEntry = Awaited<ReturnType<typeof findEntries>>["entries"][number];
 
 const entriesFigure = (kind: EntriesOf, title: string, about = "") =>
   figure<FoundEntry>({

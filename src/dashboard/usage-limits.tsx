@@ -14,7 +14,7 @@ import { changeLimit, deleteLimit } from "../books/limits/update-limit.ts";
 import { PurserError } from "../errors.ts";
 import { linkColumn, menuColumn, quantityColumn, shownColumn, textColumn, timeColumn } from "./columns.tsx";
 import { Empty } from "./components.tsx";
-import { Confirm } from "./confirm.tsx";
+import { confirmPage } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
 import { createDashboardRoutes, type DashboardEnv, numberField, parseForm, textField } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
@@ -145,21 +145,12 @@ async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, reje
 
 async function deleteLimitPage(c: Context<DashboardEnv>) {
   const { limitId, name } = await readLimit(c);
-  return page(
+  return confirmPage(
     c,
-    { title: "Delete limit", section: "usage-limits" },
-    <Confirm
-      c={c}
-      action={`usage-limits/${limitId}/delete`}
-      fields={{}}
-      isDangerous
-      cancel={`usage-limits/${limitId}`}
-      button="Delete limit"
-    >
-      <p>
-        Delete the limit <strong>{name}</strong>? It no longer rejects usage, and the used amounts are deleted.
-      </p>
-    </Confirm>,
+    { button: "Delete limit", cancel: `usage-limits/${limitId}`, isDangerous: true },
+    <p>
+      Delete the limit <strong>{name}</strong>? It no longer rejects usage, and the used amounts are deleted.
+    </p>,
   );
 }
 
