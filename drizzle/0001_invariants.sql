@@ -216,7 +216,7 @@ WHEN new.reason = 'grant' AND NOT EXISTS (
   SELECT 1 FROM credit_balances
   WHERE account_id = new.account_id AND grant_seq = new.seq AND new.grant_seq = new.seq AND last_seq = new.seq
     AND initial_minor = new.delta_minor AND initial_minor = new.balance_after_minor AND new.previous_seq IS NULL
-    AND new.is_revoked = 0 AND grant_cause = new.cause AND granted_by = new.written_by
+    AND new.is_revoked = 0 AND grant_kind = new.kind AND granted_by = new.written_by
 )
 BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_grant_with_balance');
@@ -395,7 +395,7 @@ CREATE TRIGGER credit_balances_no_replace_by_external_ref BEFORE INSERT ON credi
 WHEN new.external_ref IS NOT NULL AND EXISTS (
   SELECT 1 FROM credit_balances
   WHERE account_id = new.account_id AND external_ref = new.external_ref
-    AND pack_id = new.pack_id AND pack_item_id = new.pack_item_id
+    AND pack_number = new.pack_number AND item_number = new.item_number
 )
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_external_ref');
@@ -424,10 +424,10 @@ END;
 CREATE TRIGGER credit_balances_of_reference_bounded AFTER INSERT ON credit_balances
 WHEN new.grant_seq > 5000 AND new.external_ref IS NOT NULL AND (EXISTS (
   SELECT 1 FROM credit_balances
-  WHERE account_id = new.account_id AND external_ref = new.external_ref AND pack_id < new.pack_id
+  WHERE account_id = new.account_id AND external_ref = new.external_ref AND pack_number < new.pack_number
 ) OR EXISTS (
   SELECT 1 FROM credit_balances
-  WHERE account_id = new.account_id AND external_ref = new.external_ref AND pack_id > new.pack_id
+  WHERE account_id = new.account_id AND external_ref = new.external_ref AND pack_number > new.pack_number
 )) AND 5000 < (
   SELECT count(*) FROM credit_balances WHERE account_id = new.account_id AND external_ref = new.external_ref
 )
@@ -444,7 +444,7 @@ BEGIN
   )
   VALUES (
     new.account_id, new.grant_seq, new.grant_seq, new.initial_minor, new.initial_minor, NULL,
-    CASE new.grant_cause WHEN 'grant' THEN 4 WHEN 'recurring' THEN 5 ELSE 6 END, new.granted_by, NULL, NULL, new.notes,
+    new.grant_kind, new.granted_by, NULL, NULL, new.notes,
     coalesce(new.written_at_ms, new.granted_at_ms)
   );
 END;
@@ -470,8 +470,8 @@ END;
 --> statement-breakpoint
 -- Stops a change of the terms under which credits were granted (C8).
 CREATE TRIGGER credit_balances_frozen BEFORE UPDATE OF
-  account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_minor, source, grant_cause, granted_by,
-  granted_at_ms, written_at_ms, expires_at_ms, grant_seq ON credit_balances
+  account_id, id, pack_id, pack_name, pack_number, item_number, unit, matches, priority, initial_minor, source_number, grant_kind,
+  granted_by, granted_at_ms, written_at_ms, expires_at_ms, grant_seq ON credit_balances
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_frozen');
 END;
@@ -486,7 +486,7 @@ WHEN NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) A
 ) OR (new.external_ref <> old.external_ref AND EXISTS (
   SELECT 1 FROM credit_balances
   WHERE account_id = new.account_id AND external_ref = new.external_ref
-    AND pack_id = new.pack_id AND pack_item_id = new.pack_item_id
+    AND pack_number = new.pack_number AND item_number = new.item_number
 ))
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_frozen');
@@ -1526,9 +1526,9 @@ BEGIN
   SELECT RAISE(ABORT, 'export_audit_append_only');
 END;
 --> statement-breakpoint
--- A change of a pack must know its latest version.
+-- A change of a pack must know its latest version. It keeps the pack's number, and the numbers of items are never used again.
 CREATE TRIGGER credit_packs_version BEFORE UPDATE ON credit_packs
-WHEN new.version <> old.version + 1
+WHEN new.version <> old.version + 1 OR new.number <> old.number OR new.last_item_number < old.last_item_number
 BEGIN
   SELECT RAISE(ABORT, 'credit_packs_version');
 END;

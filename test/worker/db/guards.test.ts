@@ -1,7 +1,7 @@
 import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeAll, expect, it } from "vitest";
-import { ENTRY_KINDS } from "../../../src/db/schema.ts";
+import { BALANCE_SOURCES, ENTRY_KINDS } from "../../../src/db/schema.ts";
 import {
   account,
   adjustment,
@@ -412,10 +412,7 @@ const attacks: Readonly<Record<string, Attack>> = {
   },
   credit_ledger_grant_with_balance: {
     says: "credit_ledger_grant_with_balance",
-    sql: [
-      ...WAYS.map((verb) => entry({ ...nextEntry, kind: ENTRY_KINDS.grant }, verb)),
-      ...WAYS.map((verb) => balance("crb_new", LAST_SEQ + 1, { grant_cause: "usage" }, verb)),
-    ],
+    sql: [...WAYS.map((verb) => entry({ ...nextEntry, kind: ENTRY_KINDS.grant }, verb))],
   },
   credit_ledger_cause_fits: {
     says: "credit_ledger_cause_fits",
@@ -559,10 +556,10 @@ const attacks: Readonly<Record<string, Attack>> = {
     sql: WAYS.map(
       (
         verb,
-      ) => `${verb} INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
-          initial_minor, remaining_minor, has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq)
-        SELECT account_id, 'crb_long_' || value, pack_id, pack_name, '', unit, hex(zeroblob(850000)), 100, 1000, 1000, 1,
-          'manual', 1, expires_at_ms, ${LAST_SEQ} + value, ${LAST_SEQ} + value
+      ) => `${verb} INTO credit_balances (account_id, id, pack_id, pack_name, pack_number, item_number, unit, matches, priority,
+          initial_minor, remaining_minor, has_remaining, source_number, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+        SELECT account_id, 'crb_long_' || value, pack_id, pack_name, 1, 0, unit, hex(zeroblob(850000)), 100, 1000, 1000, 1,
+          ${BALANCE_SOURCES.manual}, 1, expires_at_ms, ${LAST_SEQ} + value, ${LAST_SEQ} + value
         FROM credit_balances AS b CROSS JOIN json_each('[1,2,3,4,5]') WHERE b.id = '${WHOLE}'`,
     ),
   },
@@ -570,10 +567,10 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: "credit_balances_of_reference_bounded",
     sql: WAYS.map(
       (verb) => `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5001)
-        ${verb} INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
-          initial_minor, remaining_minor, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
-        SELECT account_id, 'crb_ref_' || i, 'p' || i, pack_name, '', unit, '[]', 100, 1000, 1000, 1,
-          'manual', 'many', 1, expires_at_ms, ${LAST_SEQ} + i, ${LAST_SEQ} + i
+        ${verb} INTO credit_balances (account_id, id, pack_id, pack_name, pack_number, item_number, unit, matches, priority,
+          initial_minor, remaining_minor, has_remaining, source_number, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+        SELECT account_id, 'crb_ref_' || i, 'p' || i, pack_name, i, 0, unit, '[]', 100, 1000, 1000, 1,
+          ${BALANCE_SOURCES.manual}, 'many', 1, expires_at_ms, ${LAST_SEQ} + i, ${LAST_SEQ} + i
         FROM credit_balances AS b CROSS JOIN n WHERE b.id = '${WHOLE}'`,
     ),
   },
@@ -1344,7 +1341,13 @@ const attacks: Readonly<Record<string, Attack>> = {
 
   credit_packs_version: {
     says: "credit_packs_version",
-    sql: ["name = 'x'", "version = 1", "version = 3"].map((set) => `UPDATE credit_packs SET ${set} WHERE id = 'cpk_w'`),
+    sql: [
+      "name = 'x'",
+      "version = 1",
+      "version = 3",
+      "version = 2, number = 9",
+      "version = 2, last_item_number = 0",
+    ].map((set) => `UPDATE credit_packs SET ${set} WHERE id = 'cpk_w'`),
   },
 };
 
@@ -1360,7 +1363,8 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   statements_month: `INSERT INTO statements (environment_id, month, id, after_account_id, requested_at_ms) VALUES (${LIVE}, 'May 2026', 'stm_new', 0, 1)`,
   alerts_below: `UPDATE alerts SET percent_thousandths = 1 WHERE environment_id = ${LIVE}`,
   credit_balances_unit: balance("crb_new", LAST_SEQ + 1, { unit: "minutes" }),
-  credit_balances_source: balance("crb_new", LAST_SEQ + 1, { source: "stolen" }),
+  credit_balances_grant_kind: balance("crb_new", LAST_SEQ + 1, { grant_kind: ENTRY_KINDS.usage }),
+  credit_balances_source: balance("crb_new", LAST_SEQ + 1, { source_number: 4 }),
   credit_balances_initial_positive: balance("crb_new", LAST_SEQ + 1, {
     initial_minor: 0,
     remaining_minor: 0,
@@ -1434,10 +1438,11 @@ const uniques: Readonly<Record<string, readonly [sql: string, says?: string]>> =
     "statements_kept",
   ],
   "admin_keys.id": [adminKey({ hash: "hash_new" }), "admin_keys_kept"],
+  "credit_packs.app_id, number": [pack({ id: "cpk_new", name_key: "new", number: 1 })],
   "credit_packs.app_id, name_key": [pack({ id: "cpk_new" })],
   "accounts.environment_id, user_id": [account({ id: -12, user_id: "u" }), "accounts_kept"],
   "credit_balances.id": [balance(WHOLE, LAST_SEQ + 1), "credit_balances_id"],
-  "credit_balances.external_ref, account_id, pack_id, pack_item_id": [
+  "credit_balances.external_ref, account_id, pack_number, item_number": [
     balance("crb_new", LAST_SEQ + 1, { external_ref: "order" }),
     "credit_balances_external_ref",
   ],
