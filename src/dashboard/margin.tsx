@@ -61,16 +61,19 @@ const MarginFound = ({ c, figures: { totals, users, upTo } }: { c: Context<Dashb
       label="Costs by"
       tabs={[
         marginTab(
+          c,
           "By day",
           "Day",
           totals.byDay.toSorted((a, b) => (a.day < b.day ? 1 : -1)).map((each) => [each.day, each]),
         ),
         marginTab(
+          c,
           "By model",
           "Model",
           totals.byModel.map((each) => [each.model ?? "none", each]),
         ),
         marginTab(
+          c,
           "By user",
           "User",
           users.largest.map((each) => [<UserLink c={c} id={each.userId} />, each]),
