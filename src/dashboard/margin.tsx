@@ -7,17 +7,22 @@ import { numberHead, Tabs } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amountText, shortAmount, Time } from "./format.tsx";
 import { UserLink } from "./links.tsx";
+import { unitText } from "./unit-amount.tsx";
 import { groupTab, LeftOut, type Used, usageDaysPage } from "./usage-days.tsx";
 
 type MarginRow = readonly [name: Child, margin: Used];
 
+/** Debits of `cents` have the application's own name of this unit. Costs are always cents of money. */
+const unitOfDebits = (c: Context<DashboardEnv>): string => unitText(c.var.units, "cents");
+
 /** Shows debits and costs beside each other. They are not subtracted, because they may be of different currencies (PR8). */
-const marginTab = (title: string, head: string, groups: readonly MarginRow[]) =>
+const marginTab = (c: Context<DashboardEnv>, title: string, head: string, groups: readonly MarginRow[]) =>
   groupTab({
     title,
     head: [
       head,
-      ...["Events", "Priced in cents", "Debited, cents", "Your cost, cents", "Without a cost"].map(numberHead),
+      ...[numberHead("Events"), numberHead(`Priced in ${unitOfDebits(c)}`), numberHead(`Debited, ${unitOfDebits(c)}`)],
+      ...[numberHead("Your cost, cents"), numberHead("Without a cost")],
     ],
     groups,
     cellsOf: ([name, { events, quantities, debitedCents, cost, withoutCost }]) => [
@@ -30,7 +35,7 @@ const marginTab = (title: string, head: string, groups: readonly MarginRow[]) =>
     ],
   });
 
-const MarginChart = ({ byDay }: { byDay: readonly Used[] }) => {
+const MarginChart = ({ c, byDay }: { c: Context<DashboardEnv>; byDay: readonly Used[] }) => {
   const days = byDay.toSorted((a, b) => (a.day < b.day ? -1 : 1));
   const series = [
     ["Debited", ({ debitedCents }: Used) => doubleOf(debitedCents)],
@@ -39,7 +44,7 @@ const MarginChart = ({ byDay }: { byDay: readonly Used[] }) => {
   return (
     <section class="card">
       <DayChart
-        label="Debited and cost, in cents"
+        label={`Debited, in ${unitOfDebits(c)}, and cost, in cents`}
         total={shortAmount(days.reduce((sum, { debitedCents }) => sum + doubleOf(debitedCents), 0))}
         series={series.map(([name, of]) => ({ name, days: days.map((day) => ({ date: day.day, value: of(day) })) }))}
       />
@@ -50,22 +55,25 @@ const MarginChart = ({ byDay }: { byDay: readonly Used[] }) => {
 const MarginFound = ({ c, figures: { totals, users, upTo } }: { c: Context<DashboardEnv>; figures: UsageFigures }) => (
   <>
     <LeftOut of={totals} lists="The figures by day and model" max={FIGURE_TOTALS_MAX} />
-    <MarginChart byDay={totals.byDay} />
+    <MarginChart c={c} byDay={totals.byDay} />
     <LeftOut of={users} lists="The figures by user" max={FIGURE_SUMS_MAX} />
     <Tabs
       label="Costs by"
       tabs={[
         marginTab(
+          c,
           "By day",
           "Day",
           totals.byDay.toSorted((a, b) => (a.day < b.day ? 1 : -1)).map((each) => [each.day, each]),
         ),
         marginTab(
+          c,
           "By model",
           "Model",
           totals.byModel.map((each) => [each.model ?? "none", each]),
         ),
         marginTab(
+          c,
           "By user",
           "User",
           users.largest.map((each) => [<UserLink c={c} id={each.userId} />, each]),
@@ -73,9 +81,9 @@ const MarginFound = ({ c, figures: { totals, users, upTo } }: { c: Context<Dashb
       ]}
     />
     <p class="soft">
-      Debited is what balances in cents paid. Your cost comes from the <code>costs</code> of the version that priced
-      each event. Purser does not subtract them: both are cents, but maybe of different currencies. Days are in UTC.
-      These figures contain everything received until <Time at={upTo} />.
+      Debited is what balances in {unitOfDebits(c)} paid. Your cost comes from the <code>costs</code> of the version
+      that priced each event. Purser does not subtract them, because costs are in cents of your own currency. Days are
+      in UTC. These figures contain everything received until <Time at={upTo} />.
     </p>
   </>
 );

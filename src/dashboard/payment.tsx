@@ -13,6 +13,7 @@ import { page } from "./layout.tsx";
 import { ALREADY_SPENT, BalanceLink, paymentPath, stripeUrl, UserLink } from "./links.tsx";
 import { StatusTag } from "./payments.tsx";
 import { namedByStripe, SettleForm, settleRoutes } from "./settle-payment.tsx";
+import { UnitLabel } from "./unit-amount.tsx";
 
 const requestedUserLink = (c: Context<DashboardEnv>, user: string | null | undefined) =>
   user == null ? "" : <UserLink c={c} id={user} />;
@@ -54,7 +55,7 @@ async function paymentPage(c: Context<DashboardEnv>, rejection?: PurserError) {
           head={["Balance", "Unit", numberHead("Issued"), numberHead("Taken back"), numberHead("Already spent")]}
           rows={payment.grants.map(({ balanceId, unit, initial, taken, short }) => [
             <BalanceLink c={c} id={balanceId} />,
-            unit,
+            <UnitLabel unit={unit} />,
             amountText(initial),
             amountText(taken),
             amountText(short),
@@ -168,7 +169,7 @@ async function refundPage(c: Context<DashboardEnv>) {
           head={["Balance", "Unit", numberHead("Taken"), numberHead("Then left")]}
           rows={preview.balances.map(({ balanceId, unit, taken, remaining }) => [
             <BalanceLink c={c} id={balanceId} />,
-            unit,
+            <UnitLabel unit={unit} />,
             amountText(taken),
             amountText(remaining),
           ])}

@@ -16,7 +16,7 @@ import { submit } from "./form-card.tsx";
 import { timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { conditionText, metersText } from "./price-draft.ts";
-import { QuantityList } from "./unit-amount.tsx";
+import { QuantityList, UnitLabel, unitText } from "./unit-amount.tsx";
 
 const VERSIONS_SHOWN = 100;
 
@@ -119,7 +119,8 @@ async function priceListsPage(c: Context<DashboardEnv>) {
         {price !== null && price !== undefined && (
           <p role="status">
             <QuantityList of={price.quantities} />, by version {price.priceVersion},{" "}
-            {price.rules.map(({ unit, rule }) => `rule ${rule + 1} (${unit})`).join(" and ")}.
+            {price.rules.map(({ unit, rule }) => `rule ${rule + 1} (${unitText(c.var.units, unit)})`).join(" and ")}
+            .
           </p>
         )}
       </form>
@@ -198,7 +199,7 @@ async function priceListPage(c: Context<DashboardEnv>) {
         csv="prices"
         head={[...RULE_HEADS, "Unit"]}
         empty="No rules: no event has a price."
-        rows={rules.map((rule, index) => [...cellsOfRule(rule, index), rule.unit])}
+        rows={rules.map((rule, index) => [...cellsOfRule(rule, index), <UnitLabel unit={rule.unit} />])}
       />
       <h2>Your own costs, in cents</h2>
       <Table label="Costs" csv="costs" head={RULE_HEADS} empty="No costs." rows={list.costs.map(cellsOfRule)} />

@@ -18,6 +18,7 @@ import { FormCard, submit } from "./form-card.tsx";
 import { amountText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { listPage, listRoutes, type Resource, wholeList } from "./resource.tsx";
+import { UnitLabel } from "./unit-amount.tsx";
 
 const statementsList: Resource<StatementSummary> = {
   path: "statements",
@@ -103,7 +104,11 @@ async function statementPage(c: Context<DashboardEnv>, statementId: string) {
           label={`Statement ${month}`}
           head={["Pack", "Unit", ...columns.map(([head]) => numberHead(head))]}
           empty="Nothing was granted, spent or left in this month."
-          rows={lines.map((line) => [line.packName, line.unit, ...columns.map(([, of]) => amountText(of(line)))])}
+          rows={lines.map((line) => [
+            line.packName,
+            <UnitLabel unit={line.unit} />,
+            ...columns.map(([, of]) => amountText(of(line))),
+          ])}
         />
         <p class="soft">Columns without an amount are not shown. The CSV file has all of them.</p>
         <p>
