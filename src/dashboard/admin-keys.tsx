@@ -104,7 +104,9 @@ const adminKeysList: Resource<AdminKeyOutput & { readonly by: string }> = {
                 value="yes"
                 checked={c.var.form[adminKeyFieldOf(scope)] === "yes"}
               />{" "}
-              <b>{scope}</b>: {meaning}
+              <span>
+                <b>{scope}</b>: {meaning}
+              </span>
             </label>
           ))}
         </div>

@@ -19,8 +19,13 @@ const appsList: Resource<AppOutput, Pick<ListAppsOutput, "unreachable">> = {
     {
       name: "open",
       head: "Open",
-      cell: ({ appId }) =>
-        ["live ", "test"].map((mode) => <a href={`/admin/apps/${appId}/${mode.trim()}/overview`}>{mode}</a>),
+      cell: ({ appId }) => (
+        <span class="ranges">
+          {["live", "test"].map((mode) => (
+            <a href={`/admin/apps/${appId}/${mode}/overview`}>{mode}</a>
+          ))}
+        </span>
+      ),
     },
   ],
   read: (c) => async () => {

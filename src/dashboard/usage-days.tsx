@@ -8,7 +8,7 @@ import { Field } from "./fields.tsx";
 import { catchRejection, type DashboardEnv, parseForm, textField } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 import { amountText, queryString } from "./format.tsx";
-import { page, pathIn, sectionOfPath } from "./layout.tsx";
+import { page, sectionOfPath } from "./layout.tsx";
 
 /** The sums of a day, a model or another group of usage. */
 export type Used = UsageFigures["totals"]["byDay"][number];
@@ -54,14 +54,23 @@ export async function usageDaysPage(
     c,
     { title, section: sectionOfPath(c), rejection },
     <>
-      <FormCard c={c} action={c.req.path} method="get" button="Show" form={days} rejection={rejection}>
+      <FormCard
+        c={c}
+        action={c.req.path}
+        method="get"
+        button="Show"
+        beside={
+          <p class="ranges">
+            {spans.map(([name, from]) => (
+              <a href={`${c.req.path}${queryString({ from, to })}`}>{name}</a>
+            ))}
+          </p>
+        }
+        form={days}
+        rejection={rejection}
+      >
         <Field label="From (UTC)" name="from" type="date" />
         <Field label="To, included (UTC)" name="to" type="date" />
-        <p class="ranges wide">
-          {spans.map(([name, from]) => (
-            <a href={`${pathIn(c, c.req.path)}${queryString({ from, to })}`}>{name}</a>
-          ))}
-        </p>
       </FormCard>
       {result}
     </>,
