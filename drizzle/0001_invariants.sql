@@ -747,22 +747,25 @@ BEGIN
   SELECT RAISE(ABORT, 'usage_events_append_only');
 END;
 --> statement-breakpoint
--- Stops a change of ids and properties outside an erasure, or to another pseudonym.
+-- Stops a change of ids and properties outside an erasure, or to another pseudonym. An erasure of the member replaces ids by hashes
+-- (ME6), once, because a cleared event has no fingerprint. Those of a charge stay equal.
 CREATE TRIGGER usage_events_names_erased BEFORE UPDATE OF
   event_id, reservation_id, properties, large_properties_bytes, request_hash ON usage_events
-WHEN NOT (new.event_id = old.event_id AND new.reservation_id IS old.reservation_id AND new.properties IS NULL
-  AND new.large_properties_bytes IS NULL AND new.request_hash = '' AND EXISTS (
+WHEN new.properties IS NOT NULL OR new.large_properties_bytes IS NOT NULL OR new.request_hash <> '' OR NOT (
+  old.request_hash <> '' AND new.event_id <> old.event_id AND length(new.event_id) = 43 + 4 * (old.event_id GLOB 'res_*')
+  AND (new.reservation_id = new.event_id) IS (old.reservation_id = old.event_id)
+  AND (old.reservation_id IS NULL OR (new.reservation_id <> old.reservation_id AND length(new.reservation_id) = 47))
+  AND EXISTS (
     SELECT 1 FROM members WHERE account_id = old.account_id AND members.member_number = old.member_number AND is_erased = 1
   )
-) AND (NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND new.properties IS NULL
-  AND new.large_properties_bytes IS NULL AND new.request_hash = ''
+) AND NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id)
   AND (new.event_id IS NULL) = (old.event_id IS NULL) AND new.event_id IS (
     SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.event_id
   )
   AND (new.reservation_id IS NULL) = (old.reservation_id IS NULL) AND new.reservation_id IS (
     SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.reservation_id
   )
-) OR EXISTS (SELECT 1 FROM usage_events WHERE environment_id = new.environment_id AND event_id = new.event_id))
+) OR EXISTS (SELECT 1 FROM usage_events WHERE environment_id = new.environment_id AND event_id = new.event_id)
 BEGIN
   SELECT RAISE(ABORT, 'usage_events_append_only');
 END;
@@ -920,14 +923,15 @@ BEGIN
   SELECT RAISE(ABORT, 'reservations_frozen');
 END;
 --> statement-breakpoint
--- Stops a change of ids outside an erasure, of an open reservation, or to another pseudonym.
+-- Stops a change of ids outside an erasure, or to another pseudonym. An erasure of the member replaces the id by a hash, once (ME6);
+-- that of the payer, which releases open reservations first, by a random id.
 CREATE TRIGGER reservations_names_erased BEFORE UPDATE ON reservations
-WHEN (new.id <> old.id OR new.request_hash <> old.request_hash) AND NOT (
-  new.id = old.id AND new.state = old.state AND new.request_hash = '' AND EXISTS (
+WHEN (new.id <> old.id OR new.request_hash <> old.request_hash) AND (new.request_hash <> '' OR NOT (
+  old.request_hash <> '' AND new.id <> old.id AND new.id GLOB 'res_*' AND length(new.id) = 47 AND new.state = old.state AND EXISTS (
     SELECT 1 FROM members WHERE account_id = old.account_id AND members.member_number = old.member_number AND is_erased = 1
   )
-) AND (NOT (
-  EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND old.state <> 'open' AND new.request_hash = ''
+) AND NOT (
+  EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND old.state <> 'open'
   AND (new.id IS NULL) = (old.id IS NULL) AND new.id IS (
     SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.id
   )

@@ -6,7 +6,7 @@ import { amountText, moneyText, shortAmount, Updated } from "./format.tsx";
 import { Icon } from "./icons.tsx";
 import { pathIn } from "./layout.tsx";
 import { type OverviewProps, spanOf, sumOfUnit, type TwoSpans } from "./read-overview.ts";
-import { UnitLabel, useUnits } from "./unit-amount.tsx";
+import { UnitLabel, unitText, useUnits } from "./unit-amount.tsx";
 
 /** Shows the change of a figure against the previous period. Shows nothing when that period has no figure. */
 const Delta = ({ now, before, days }: { now: number; before: number; days: number }) => {
@@ -105,7 +105,7 @@ const Revenue = ({ c, overview }: OverviewProps) => {
       <p class="soft">
         At Stripe, each amount on its own day.
         {elsewhere.length > 0 &&
-          ` Granted as a purchase without a payment at Stripe: ${elsewhere.map((unit) => `${shortAmount(sumOfUnit(purchase, unit))} ${unit}`).join(", ")}.`}
+          ` Granted as a purchase without a payment at Stripe: ${elsewhere.map((unit) => `${shortAmount(sumOfUnit(purchase, unit))} ${unitText(c.var.unitNames, unit)}`).join(", ")}.`}
       </p>
     </Card>
   );

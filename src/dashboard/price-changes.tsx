@@ -3,6 +3,7 @@ import { compareLists } from "../books/prices/compare-lists.ts";
 import type { CostRule, MeterPrice, PriceRule } from "../books/prices/price.ts";
 import { numberHead, Table, Tag } from "./components.tsx";
 import { conditionText, metersText } from "./price-draft.ts";
+import { UnitLabel } from "./unit-amount.tsx";
 
 interface ListsProps {
   readonly before: readonly (CostRule | PriceRule)[];
@@ -63,7 +64,7 @@ export const ListChanges = ({ before, after, label }: ListsProps) => {
         change.rule.event ?? "all",
         change.rule.model ?? "all",
         conditionText(change.rule.when),
-        change.rule.unit ?? "cents",
+        change.rule.unit === undefined ? "cents" : <UnitLabel unit={change.rule.unit} />,
         pricesText(change),
       ])}
     />

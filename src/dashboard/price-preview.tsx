@@ -4,10 +4,11 @@ import { amountText } from "./format.tsx";
 import { UnitAmount, UnitLabel } from "./unit-amount.tsx";
 
 /** Returns `12 % more`. */
-function changeText({ permille }: ChargedBefore): string {
+function changeText({ permille, before, after }: ChargedBefore): string {
   if (permille === null) return "not charged before";
-  if (permille === 0) return "the same";
-  return `${amountText(Math.abs(permille) / 10)} % ${permille > 0 ? "more" : "less"}`;
+  if (before === after) return "the same";
+  const percent = permille === 0 ? "under 0.1" : amountText(Math.abs(permille) / 10);
+  return `${percent} % ${after > before ? "more" : "less"}`;
 }
 
 const Unpriced = ({ of }: { of: ListPreview["unpriced"] }) =>

@@ -9,14 +9,14 @@ import { invalid, PurserError } from "../errors.ts";
 import { lazy } from "../http/lazy.ts";
 import { exactNumber } from "../lib/json.ts";
 import { numberHead, Table, Tag } from "./components.tsx";
-import { Confirm } from "./confirm.tsx";
+import { confirmPage } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
 import { submit } from "./form-card.tsx";
 import { timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { conditionText, metersText } from "./price-draft.ts";
-import { QuantityList } from "./unit-amount.tsx";
+import { QuantityList, UnitLabel, unitText } from "./unit-amount.tsx";
 
 const VERSIONS_SHOWN = 100;
 
@@ -119,7 +119,8 @@ async function priceListsPage(c: Context<DashboardEnv>) {
         {price !== null && price !== undefined && (
           <p role="status">
             <QuantityList of={price.quantities} />, by version {price.priceVersion},{" "}
-            {price.rules.map(({ unit, rule }) => `rule ${rule + 1} (${unit})`).join(" and ")}.
+            {price.rules.map(({ unit, rule }) => `rule ${rule + 1} (${unitText(c.var.unitNames, unit)})`).join(" and ")}
+            .
           </p>
         )}
       </form>
@@ -163,19 +164,16 @@ function versionOf(c: Context<DashboardEnv>): number {
 
 function deleteVersionPage(c: Context<DashboardEnv>, rejection?: PurserError) {
   const version = versionOf(c);
-  return page(
+  return confirmPage(
     c,
-    { title: `Delete version ${version}`, section: "prices", rejection },
-    <Confirm
-      c={c}
-      action={`prices/${version}/delete`}
-      fields={{}}
-      isDangerous
-      cancel={`prices/${version}`}
-      button="Delete version"
-    >
-      <p>Delete the scheduled version {version}? It never takes force, and its number is not used again.</p>
-    </Confirm>,
+    {
+      title: `Delete version ${version}`,
+      button: "Delete version",
+      cancel: `prices/${version}`,
+      isDangerous: true,
+      rejection,
+    },
+    `Delete the scheduled version ${version}? It never takes force, and its number is not used again.`,
   );
 }
 
@@ -201,7 +199,7 @@ async function priceListPage(c: Context<DashboardEnv>) {
         csv="prices"
         head={[...RULE_HEADS, "Unit"]}
         empty="No rules: no event has a price."
-        rows={rules.map((rule, index) => [...cellsOfRule(rule, index), rule.unit])}
+        rows={rules.map((rule, index) => [...cellsOfRule(rule, index), <UnitLabel unit={rule.unit} />])}
       />
       <h2>Your own costs, in cents</h2>
       <Table label="Costs" csv="costs" head={RULE_HEADS} empty="No costs." rows={list.costs.map(cellsOfRule)} />

@@ -5,6 +5,7 @@ import type { DashboardEnv } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { userPath } from "./links.tsx";
+import { useUnits } from "./unit-amount.tsx";
 
 interface MembershipsProps {
   readonly c: Context<DashboardEnv>;
@@ -13,8 +14,9 @@ interface MembershipsProps {
 }
 
 /** Shows who pays for what a user uses as a member, with the use of each limit per member (ME2). */
-export const Memberships = ({ c, memberships, days }: MembershipsProps) =>
-  memberships.length === 0 ? null : (
+export const Memberships = ({ c, memberships, days }: MembershipsProps) => {
+  const inUnit = useUnits();
+  return memberships.length === 0 ? null : (
     <section class="card" id="payers">
       <h2>Payers</h2>
       <p class="soft">
@@ -34,8 +36,8 @@ export const Memberships = ({ c, memberships, days }: MembershipsProps) =>
             limits
               .map(({ name, used, amount, unit }) =>
                 amount === null
-                  ? `${name}: ${amountText(used)} ${unit}, no limit`
-                  : `${name}: ${amountText(used)} of ${amountText(amount)} ${unit}`,
+                  ? `${name}: ${inUnit(unit, used)}, no limit`
+                  : `${name}: ${amountText(used)} of ${inUnit(unit, amount)}`,
               )
               .join("; ") || "none",
             <a href={`${pathIn(c, "users/members")}${queryString({ userId: payerId })}`}>All members</a>,
@@ -44,3 +46,4 @@ export const Memberships = ({ c, memberships, days }: MembershipsProps) =>
       />
     </section>
   );
+};

@@ -10,6 +10,7 @@ const minor = (tokens: number) => (tokens * 1_000) as Minor;
 /** Debits of tokens, the first of them some days ago. */
 const debits = (tokens: number, daysAgo: number, row: Partial<DebitsRow> = {}): DebitsRow => ({
   ...{ unit: "tokens", matches: "[]", firstAtMs: NOW_MS - daysAgo * DAY_MS, examinedFromMs: null },
+  ...{ entriesExamined: 20, entriesOfDay: null },
   ...{ whole: 0, rest: minor(tokens) },
   ...row,
 });
@@ -61,6 +62,11 @@ it("tells nothing when a recurring grant brings more first", () => {
 });
 
 it("takes the rate of the time that it examined when a user has more entries", () => {
-  const rows = [debits(100, 0.5, { examinedFromMs: NOW_MS - DAY_MS / 2 })];
-  expect(tell(rows, [balance(50, null)])).toMatchObject([{ aDay: 200, daysLeft: 0.25 }]);
+  const rows = [debits(100, 2, { examinedFromMs: NOW_MS - 2 * DAY_MS })];
+  expect(tell(rows, [balance(50, null)])).toMatchObject([{ aDay: 50, daysLeft: 1 }]);
+});
+
+it("takes the rate of the last day's entries when the examined ones are a part of them", () => {
+  const rows = [debits(100, 0.01, { examinedFromMs: NOW_MS - DAY_MS / 100, entriesOfDay: 30 })];
+  expect(tell(rows, [balance(300, null)])).toMatchObject([{ aDay: 150, daysLeft: 2 }]);
 });

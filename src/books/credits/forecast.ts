@@ -1,4 +1,4 @@
-import { and, between, eq, gte, sql } from "drizzle-orm";
+import { and, between, eq, gte, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { computed, drizzle, fields, query, scalar, type ValueOf } from "../../db/query.ts";
 import { accounts, creditBalances, creditLedger, ENTRY_KINDS } from "../../db/schema.ts";
@@ -30,7 +30,14 @@ export interface Forecast {
   readonly expiring: number;
 }
 
-type ForecastUsers = { environmentId: number; userIds: string; nowMs: number; fromMs: number; entriesMax: number };
+type ForecastUsers = {
+  environmentId: number;
+  userIds: string;
+  nowMs: number;
+  fromMs: number;
+  dayAgoMs: number;
+  entriesMax: number;
+};
 
 const isOfUsers = (value: ValueOf<ForecastUsers>) =>
   and(
@@ -39,6 +46,23 @@ const isOfUsers = (value: ValueOf<ForecastUsers>) =>
   );
 
 const firstExamined = alias(creditLedger, "examined");
+const middle = alias(creditLedger, "middle");
+
+/**
+ * Counts a user's entries of the last day, if the examined ones do not reach that far back; otherwise null. Seqs have no gaps and
+ * times never fall, so it halves the entries until it has found the day's first: at most 50 rows.
+ */
+const entriesOfDay = (value: ValueOf<ForecastUsers>, examinedFrom: SQL) => sql<number | null>`(
+  WITH RECURSIVE part (before, inside) AS (
+    SELECT 0, ${lastSeqOf(sql`${accounts.id}`)} + 1 WHERE ${examinedFrom} > ${value("dayAgoMs")}
+    UNION ALL
+    SELECT iif(${middle.occurredAtMs} <= ${value("dayAgoMs")}, ${middle.seq}, before),
+      iif(${middle.occurredAtMs} <= ${value("dayAgoMs")}, inside, ${middle.seq})
+    FROM part CROSS JOIN ${creditLedger} AS ${middle}
+    WHERE inside - before > 1 AND ${middle.accountId} = ${accounts.id} AND ${middle.seq} = (before + inside) / 2
+  )
+  SELECT ${lastSeqOf(sql`${accounts.id}`)} + 1 - min(inside) FROM part
+)`;
 
 /** Selects the debits of each unit and rules: usage and holds, less the amounts that holds returned. */
 const selectForecastDebits = query((value: ValueOf<ForecastUsers>) => {
@@ -53,7 +77,12 @@ const selectForecastDebits = query((value: ValueOf<ForecastUsers>) => {
     .select({
       ...fields(accounts, "userId"),
       ...fields(creditBalances, "unit", "matches"),
-      ...computed({ firstAtMs: sql<number>`min(${occurredAtMs})`, examinedFromMs: scalar(examinedFrom) }),
+      ...computed({
+        firstAtMs: sql<number>`min(${occurredAtMs})`,
+        examinedFromMs: scalar(examinedFrom),
+        entriesOfDay: entriesOfDay(value, scalar(examinedFrom)),
+        entriesExamined: sql<number>`${value("entriesMax")}`,
+      }),
       ...sumOfMinor(sql`-${deltaMinor}`),
     })
     .from(accounts)
@@ -102,6 +131,7 @@ export async function readForecasts(
   const values = {
     ...{ environmentId: ctx.environment.id, userIds: JSON.stringify(userIds), nowMs },
     fromMs: nowMs - FORECAST_DAYS * DAY_MS,
+    dayAgoMs: nowMs - DAY_MS,
     entriesMax: Math.max(USER_ENTRIES_MIN, Math.floor(FORECAST_ENTRIES_MAX / Math.max(1, userIds.length))),
   };
   const [debits, balances] = await batch(ctx.db, [selectForecastDebits(values), selectForecastBalances(values)]);
@@ -140,11 +170,15 @@ export function forecastUnits(
   });
 }
 
-/** Returns the days that the debits were made in: UTC days, or a part of one for a user with very many entries. */
-function daysOfRate({ firstAtMs, examinedFromMs }: DebitsRow, nowMs: number): number {
-  const days = Math.floor(nowMs / DAY_MS) - Math.floor(firstAtMs / DAY_MS) + 1;
+/**
+ * Returns the days that the debits were made in: UTC days, or the time since the first examined entry. If that is less than a day,
+ * the entries of the last day tell what part of a day's debits was examined: a burst of entries is no rate.
+ */
+function daysOfRate({ firstAtMs, examinedFromMs, entriesExamined, entriesOfDay }: DebitsRow, nowMs: number): number {
+  if (entriesOfDay !== null) return entriesExamined / entriesOfDay;
   const isCut = examinedFromMs !== null && examinedFromMs > nowMs - FORECAST_DAYS * DAY_MS;
-  return isCut ? Math.max((nowMs - examinedFromMs) / DAY_MS, 1 / 1_440) : days;
+  if (isCut) return (nowMs - examinedFromMs) / DAY_MS;
+  return Math.floor(nowMs / DAY_MS) - Math.floor(firstAtMs / DAY_MS) + 1;
 }
 
 /** Debits balances in spending order at a rate a day, until each is empty or expires. */

@@ -21,7 +21,7 @@ export interface ChargedBefore {
   readonly unit: Unit;
   readonly before: number;
   readonly after: number;
-  /** The change in tenths of a percent; null where nothing was charged before. */
+  /** The change in tenths of a percent, rounded; null where nothing was charged before. */
   readonly permille: number | null;
 }
 
@@ -84,7 +84,9 @@ function presentChange(
   unit: Unit,
   { before, after }: { readonly before: bigint; readonly after: bigint },
 ): ChargedBefore {
-  const permille = before === 0n ? null : Number(((after - before) * 1_000n) / before);
+  // Rounds half away from zero.
+  const half = after < before ? -before : before;
+  const permille = before === 0n ? null : Number(((after - before) * 2_000n + half) / (2n * before));
   return { unit, before: exactAmount(unit, before), after: exactAmount(unit, after), permille };
 }
 

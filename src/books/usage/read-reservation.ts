@@ -2,6 +2,7 @@ import { and, eq, gt, sql } from "drizzle-orm";
 import { computed, drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
 import { accounts, reservations, usageEvents } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
+import { type FormsOfId, formsOfId } from "../../db/usage-ids.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { UnitAmounts } from "../amounts/amount.ts";
@@ -10,7 +11,7 @@ import { presentLeg, readLegs, willBeCharged } from "../ledger/hold.ts";
 import { memberIdOf } from "../ledger/payer-members.ts";
 import { legsField } from "../ledger/stored-legs.ts";
 import type { AmountOfBalance } from "./describe-events.ts";
-import { ofReservationKey, type ReservationKey, reservationNotFound } from "./stored-reservation.ts";
+import { keyOfReservation, ofReservationKey, type ReservationKey, reservationNotFound } from "./stored-reservation.ts";
 
 export interface ReservationOutput {
   readonly reservationId: string;
@@ -34,9 +35,10 @@ export type ReservationStatus = "open" | "committed" | "released" | "expired";
 
 /** The current state of a reservation (U13). Throws `reservation_not_found`. */
 export async function readReservation(ctx: TenantCtx, reservationId: string): Promise<ReservationOutput> {
-  const [row] = await all(ctx.db, selectShownReservation(ctx, reservationId, ctx.now()));
+  const forms = await formsOfId(ctx, reservationId);
+  const [row] = await all(ctx.db, selectShownReservation(ctx, forms, ctx.now()));
   if (row === undefined) throw reservationNotFound();
-  return presentReservation(row.userId, row);
+  return presentReservation(row.userId, row, reservationId);
 }
 
 const selectReservedUsages = query((value: ValueOf<{ environmentId: number; ids: string }>) =>
@@ -67,12 +69,8 @@ const selectShown = query((value: ValueOf<ReservationKey & { nowMs: number }>) =
 );
 
 /** Selects a reservation as the API returns it at a time: at most one row. */
-export function selectShownReservation(
-  { environment }: Pick<TenantCtx, "environment">,
-  reservationId: string,
-  nowMs: number,
-) {
-  return selectShown({ environmentId: environment.id, reservationId, nowMs });
+export function selectShownReservation(ctx: Pick<TenantCtx, "environment">, forms: FormsOfId, nowMs: number) {
+  return selectShown({ ...keyOfReservation(ctx, forms), nowMs });
 }
 
 const settledEventId = () => sql`(
@@ -111,10 +109,10 @@ export function reservationFields(value: ValueOf<{ nowMs: number }>) {
 }
 type ShownRow = RowOf<ReturnType<typeof reservationFields>>;
 
-/** A reservation as the API returns it (U13). */
-export function presentReservation(userId: string, row: ShownRow): ReservationOutput {
+/** A reservation as the API returns it (U13), with its id as it was sent. */
+export function presentReservation(userId: string, row: ShownRow, reservationId = row.id): ReservationOutput {
   return {
-    reservationId: row.id,
+    reservationId,
     userId,
     memberId: row.memberId,
     event: row.event,
@@ -129,7 +127,8 @@ export function presentReservation(userId: string, row: ShownRow): ReservationOu
     createdAt: iso(row.createdAtMs),
     expiresAt: iso(row.expiresAtMs),
     settledAt: row.settledAtMs === null ? null : iso(row.settledAtMs),
-    eventId: row.eventId,
+    // A charge's event has the reservation's id (U15).
+    eventId: row.eventId === row.id ? reservationId : row.eventId,
     holds: readLegs(row.legs).map(presentLeg),
   };
 }

@@ -1,7 +1,8 @@
-import { and, eq, sql } from "drizzle-orm";
+import { sql } from "drizzle-orm";
 import { computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
 import { priceLists, reservations } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
+import { type FormsOfId, hasReservationId } from "../../db/usage-ids.ts";
 import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { WriteContext } from "../ledger/account.ts";
@@ -14,9 +15,12 @@ import { isPinnedAndUnknown, type PinnedVersion, pinnedVersionFields } from "../
 /** The longest that credits are held, from a reservation's creation on. */
 export const EXPIRES_IN_SECONDS_MAX = 86_400;
 
-export type ReservationKey = { environmentId: number; reservationId: string };
-export const ofReservationKey = (value: ValueOf<ReservationKey>) =>
-  and(eq(reservations.environmentId, value("environmentId")), eq(reservations.id, value("reservationId")));
+export type ReservationKey = { environmentId: number; forms: string };
+export const ofReservationKey = (value: ValueOf<ReservationKey>) => hasReservationId(value, value("forms"));
+export const keyOfReservation = ({ environment }: Pick<TenantCtx, "environment">, forms: FormsOfId) => ({
+  environmentId: environment.id,
+  forms: JSON.stringify(forms),
+});
 
 const settleableFields = () => ({
   ...fields(reservations, "id", "reservationNumber", "event", "model", "state"),
@@ -45,18 +49,18 @@ const selectReservationAndPrices = query((value: ValueOf<ReservationKey & { know
 );
 
 /** The reservation with an id: at most one row. */
-export function selectReservation(ctx: TenantCtx, reservationId: string): Statement<ReservationRow> {
-  return selectReservationById({ environmentId: ctx.environment.id, reservationId });
+export function selectReservation(ctx: TenantCtx, forms: FormsOfId): Statement<ReservationRow> {
+  return selectReservationById(keyOfReservation(ctx, forms));
 }
 
 /** The same with the version of the price list that it pins, unless it is among the known ones. `known` is null if it needs no price. */
 export function selectReservationToCommit(
   ctx: TenantCtx,
-  reservationId: string,
+  forms: FormsOfId,
   known: string | null,
 ): Statement<ReservationRow & Partial<PinnedVersion>> {
-  if (known === null) return selectReservation(ctx, reservationId);
-  return selectReservationAndPrices({ environmentId: ctx.environment.id, reservationId, known });
+  if (known === null) return selectReservation(ctx, forms);
+  return selectReservationAndPrices({ ...keyOfReservation(ctx, forms), known });
 }
 
 export function asHold(row: ReservationRow): Hold {
@@ -69,12 +73,18 @@ export function isClosed(row: ReservationRow): boolean {
   return row.state === "committed" || row.state === "released" || row.settledEventSeq !== null;
 }
 
-/** Records a late commit. The reservation stays expired, and no other event can commit it. */
-export const commitLate = query((value: ValueOf<WriteContext & ReservationKey & { eventId: string }>) =>
-  drizzle
-    .update(reservations)
-    .set({ settledEventSeq: seqOfSettlingEvent(value, sql`${value("eventId")}`) })
-    .where(ofReservationKey(value)),
+/**
+ * Records a late commit. The reservation stays expired, and no other event can commit it. The batch aborts with
+ * `reservations_settled_once` if one has, or if an erasure has replaced the id, which the event has too.
+ */
+export const commitLate = query(
+  (value: ValueOf<WriteContext & ReservationKey & { storedId: string; eventId: string }>) =>
+    drizzle
+      .update(reservations)
+      .set({
+        settledEventSeq: sql`iif(${reservations.id} = ${value("storedId")}, ${seqOfSettlingEvent(value, sql`${value("eventId")}`)}, NULL)`,
+      })
+      .where(ofReservationKey(value)),
 );
 
 export function reservationNotFound(): PurserError {

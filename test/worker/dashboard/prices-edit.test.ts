@@ -194,3 +194,22 @@ it("a review tells what the list would have charged the last week's events, and 
   expect(tableRows(html, "By model")).toEqual(["m cents 2 3 3.36 12 % more"]);
   expect(text).toContain("2 events with meters");
 });
+
+it.each([
+  // 1,000 of input and 1,000 of output cost 3 cents before.
+  ["input 0.001, output 0.0017693", "7.7 % less: 2.7693"],
+  ["input 0.001, output 0.0022307", "7.7 % more: 3.2307"],
+  ["input 0.001, output 0.0020004", "under 0.1 % more: 3.0004"],
+  ["input 0.001, output 0.002", "the same: 3"],
+])("a review rounds the change to tenths of a percent: %s", async (per, told) => {
+  const w = await pricesPages();
+  await w.setPrices([{ unit: "cents", per: { input: 0.001, output: 0.002 } }]);
+  await w.spend("e1", { event: "chat", meters: { input: 1_000, output: 1_000 } });
+  await sumDaysOf(makeAdminCtx(w.clock), w.app.environments.live);
+  const { html } = await w.post("prices/review", { ifVersion: "1", "rules.0.unit": "cents", "rules.0.per": per });
+  const text = html
+    .replaceAll(/<[^>]+>/g, " ")
+    .replaceAll(/\s+/g, " ")
+    .replaceAll(" :", ":");
+  expect(text).toContain(`would have charged ${told} cents instead of 3`);
+});

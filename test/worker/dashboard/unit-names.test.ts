@@ -13,7 +13,7 @@ it("the pages show an application's own name of a unit wherever a person reads a
       key: env.ADMIN_TOKEN,
       body: { mode: "live", names },
     });
-  await setNames({ count: { one: "credit", other: "credits" } });
+  await setNames({ count: { one: "credit", other: "credits" }, cents: { one: "coin", other: "coins" } });
   await w.setPrices([{ event: "image", unit: "count", perEvent: 2 }]);
   await w.setPrices([{ event: "image", unit: "count", perEvent: 1 }]);
   expect((await w.spend("e1", { event: "image", meters: {} })).status).toBe(200);
@@ -38,6 +38,10 @@ it("the pages show an application's own name of a unit wherever a person reads a
     ["usage", "credits"],
     ["overview", "credits"],
     ["prices?event=image", "1 credit"],
+    ["prices?event=image", "rule 1 (credits)"],
+    ["prices/1", "2 any meters credits"],
+    ["prices/compare", "credits an event: 2 → 1"],
+    ["prices/margin", "Debited, in coins, and cost, in cents"],
     ["prices/compare", "1 credit"],
   ];
   for (const [path, text] of shown) expect(await read(path), path).toContain(text);

@@ -70,6 +70,28 @@ it("the page of usage shows it by day, model and event, the largest users compar
   expect(later).toContain("Runs out in about 90 days, if debits go on as in the last 10 days");
 });
 
+it("does not take a burst of entries for the rate of a whole day", async () => {
+  const { app, clock, post, page, signIn } = await world();
+  const packId = await makeOpenAmountPack(app.appId, "Any", "tokens");
+  // A page of 101 users examines 20 entries of each.
+  const users = Array.from({ length: 100 }, (_, n) => `user ${n}`);
+  for (const userId of [...users, "burst"]) await post("credits/grant", { userId, packId, quantity: 10_000 });
+  const event = (userId: string, n: number, tokens: number) => ({
+    ...{ eventId: `${userId} ${n}`, userId, event: "chat", quantities: { tokens } },
+  });
+  const burst = (first: number) => Array.from({ length: 50 }, (_, n) => event("burst", first + n, 20));
+  await post("usage/events", burst(0));
+  clock.advance(2 * DAY_MS);
+  await post("usage/events", burst(50));
+  await post("usage/events", users.map((userId) => event(userId, 0, 1)).slice(0, 99));
+  clock.advance(60_000);
+  await signIn();
+  await sumDaysOf(makeAdminCtx(clock), app.environments.live);
+  const [first] = tableRows(await page("usage"), "Runs out next");
+  // 50 entries of 20 in the last day. Of 10,000 granted, 8,000 are left.
+  expect(first).toMatch(/^burst 8,000 tokens 1K tokens in about 8 days/);
+});
+
 it("forecasts by debits and not by quantities, leaves out time after an expiry, and lists users with nothing left", async () => {
   const { app, clock, post, page } = await world();
   const packId = await makeOpenAmountPack(app.appId, "Any", "tokens");

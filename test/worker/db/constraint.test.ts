@@ -193,6 +193,8 @@ const violations: Record<Constraint, readonly string[]> = {
   credit_packs_version: [pack("cpk_1"), "UPDATE credit_packs SET version = 3 WHERE app_id = 'app_constraint'"],
   credit_packs_name_key: [pack("cpk_1"), pack("cpk_2")],
   usage_events_event_id: [usageEvent(1, "e1"), usageEvent(2, "e1")],
+  usage_events_hashed_id: [usageEvent(1, "e1").replace("'e1'", "NULL")],
+  reservations_hashed_id: [reservation("open").replace(/'res_[^']*'/, "NULL")],
   usage_events_seq_gapless: [usageEvent(1, "e1"), usageEvent(1, "e2")],
   usage_events_member_known: [usageEvent(1, "e1", 0)],
   reservations_member_known: [reservation("open", 0)],

@@ -140,10 +140,30 @@ function namesErased(
   says: string,
   sets: readonly string[],
   amid: readonly string[],
+  ofMember: readonly (readonly string[])[] = [],
 ): Record<string, Attack> {
   const update = (set: string): string => `UPDATE ${table} SET ${set}`;
-  return { [`${table}_names_erased`]: { says, sql: [...sets.map(update), ...whileErasing(...amid.map(update))] } };
+  const sql = [...sets.map(update), ...whileErasing(...amid.map(update)), ...ofMember];
+  return { [`${table}_names_erased`]: { says, sql } };
 }
+
+/** Hashes of an event's and of a reservation's id, as an erasure of a member has them (ME6). */
+const HASH = "h".repeat(43);
+const RES_HASH = `res_${HASH}`;
+/** The member, whose id is being erased, has an event, a charge and a reservation. */
+const erasingMember = [
+  usageEvent({ ...third, member_number: 1, reservation_id: "res_m" }),
+  usageEvent({ seq: 4, event_id: "res_c", reservation_id: "res_c", member_number: 1 }),
+  reservation({ id: "res_m", reservation_number: 2, member_number: 1 }),
+  "UPDATE members SET member_id = 'erased_m', is_erased = 1",
+];
+const whileErasingMember = (...sql: readonly string[]) => sql.map((statement) => [...erasingMember, statement]);
+const hashEvent = (ids: string, rest = "request_hash = ''", verb = "UPDATE") =>
+  `${verb} usage_events SET ${ids}, ${rest} WHERE event_id = 'e3'`;
+const eventIds = `event_id = '${HASH}', reservation_id = '${RES_HASH}'`;
+const hashReservation = (id: string, rest = "request_hash = ''", verb = "UPDATE") =>
+  `${verb} reservations SET id = '${id}', ${rest} WHERE reservation_number = 2`;
+const memberIsErased = "UPDATE members SET is_erased = 2";
 
 const OF_LIVE = `WHERE environment_id = ${LIVE}`;
 // Other files leave recurring grants in the database, in other states.
@@ -676,6 +696,26 @@ const attacks: Readonly<Record<string, Attack>> = {
       "event_id = 'r9', request_hash = '' WHERE event_id = 'e1'",
       "event_id = 'r2', request_hash = '' WHERE event_id = 'e2'",
     ],
+    [
+      ...whileErasingMember(
+        "UPDATE usage_events SET request_hash = '' WHERE event_id = 'e3'",
+        hashEvent(eventIds, "request_hash = 'x'"),
+        hashEvent(eventIds, "request_hash = '', properties = '{}'"),
+        hashEvent(eventIds.replace(HASH, "short")),
+        hashEvent(`event_id = '${HASH}'`),
+        hashEvent(`event_id = '${HASH}', reservation_id = NULL`),
+        hashEvent(`event_id = '${HASH}', reservation_id = 'res_short'`),
+        `UPDATE usage_events SET event_id = '${RES_HASH}', reservation_id = 'res_${"i".repeat(43)}', request_hash = '' WHERE event_id = 'res_c'`,
+        `UPDATE usage_events SET event_id = '${HASH}', request_hash = '' WHERE event_id = 'e1'`,
+      ),
+      [...erasingMember, memberIsErased, hashEvent(eventIds)],
+      [
+        ...erasingMember,
+        hashEvent(eventIds),
+        `UPDATE usage_events SET event_id = '${"i".repeat(43)}', reservation_id = 'res_${"i".repeat(43)}', request_hash = '' WHERE event_id = '${HASH}'`,
+      ],
+      [...erasingMember, usageEvent({ seq: 5, event_id: HASH }), hashEvent(eventIds, undefined, "UPDATE OR REPLACE")],
+    ],
   ),
   usage_events_no_delete: { says: "usage_events_append_only", sql: ["DELETE FROM usage_events WHERE event_id = 'e2'"] },
 
@@ -845,6 +885,22 @@ const attacks: Readonly<Record<string, Attack>> = {
     [
       "id = 'res_r', request_hash = '' WHERE id = 'res_w'",
       "id = 'res_x', request_hash = '', state = 'released' WHERE id = 'res_w'",
+    ],
+    [
+      ...whileErasingMember(
+        "UPDATE reservations SET request_hash = '' WHERE id = 'res_m'",
+        hashReservation(RES_HASH, "request_hash = 'x'"),
+        hashReservation("res_short"),
+        hashReservation(`rec_${HASH}`),
+        `UPDATE reservations SET id = '${RES_HASH}', request_hash = '' WHERE id = 'res_w'`,
+      ),
+      [...erasingMember, memberIsErased, hashReservation(RES_HASH)],
+      [...erasingMember, hashReservation(RES_HASH), hashReservation(`res_${"i".repeat(43)}`)],
+      [
+        ...erasingMember,
+        reservation({ id: RES_HASH, reservation_number: 3 }),
+        hashReservation(RES_HASH, undefined, "UPDATE OR REPLACE"),
+      ],
     ],
   ),
   usage_counts_add: {
