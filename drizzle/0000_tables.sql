@@ -110,15 +110,18 @@ CREATE TABLE `credit_balances` (
 	`id` text NOT NULL,
 	`pack_id` text NOT NULL,
 	`pack_name` text NOT NULL,
-	`pack_item_id` text NOT NULL,
+	`pack_number` integer NOT NULL,
+	`item_number` integer NOT NULL,
+	`pack_item_id` text GENERATED ALWAYS AS (CASE item_number WHEN 0 THEN '' ELSE 'cpi_' || substr(pack_id, 5, 18) || printf('%04d', item_number) END) VIRTUAL NOT NULL,
 	`unit` text NOT NULL,
 	`matches` text NOT NULL,
 	`priority` integer NOT NULL,
 	`initial_minor` integer NOT NULL,
 	`remaining_minor` integer NOT NULL,
 	`has_remaining` integer NOT NULL,
-	`source` text NOT NULL,
-	`grant_cause` text DEFAULT 'grant' NOT NULL,
+	`source_number` integer NOT NULL,
+	`source` text GENERATED ALWAYS AS (CASE source_number WHEN 0 THEN 'grant' WHEN 1 THEN 'purchase' WHEN 2 THEN 'manual' ELSE 'refund' END) VIRTUAL NOT NULL,
+	`grant_kind` integer DEFAULT 4 NOT NULL,
 	`granted_by` integer DEFAULT 0 NOT NULL,
 	`external_ref` text,
 	`notes` text,
@@ -131,7 +134,8 @@ CREATE TABLE `credit_balances` (
 	PRIMARY KEY(`account_id`, `grant_seq`),
 	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action,
 	CONSTRAINT "credit_balances_unit" CHECK("credit_balances"."unit" = 'count' OR "credit_balances"."unit" = 'tokens' OR "credit_balances"."unit" = 'seconds' OR "credit_balances"."unit" = 'cents'),
-	CONSTRAINT "credit_balances_source" CHECK("credit_balances"."source" = 'purchase' OR "credit_balances"."source" = 'grant' OR "credit_balances"."source" = 'refund' OR "credit_balances"."source" = 'manual'),
+	CONSTRAINT "credit_balances_grant_kind" CHECK("credit_balances"."grant_kind" BETWEEN 4 AND 6),
+	CONSTRAINT "credit_balances_source" CHECK("credit_balances"."source_number" BETWEEN 0 AND 3),
 	CONSTRAINT "credit_balances_initial_positive" CHECK("credit_balances"."initial_minor" > 0),
 	CONSTRAINT "credit_balances_remaining_not_negative" CHECK("credit_balances"."remaining_minor" >= 0),
 	CONSTRAINT "credit_balances_remaining_within_bounds" CHECK("credit_balances"."remaining_minor" <= iif("credit_balances"."unit" = 'cents', 8589934592000000, 8796093022208000)),
@@ -140,7 +144,7 @@ CREATE TABLE `credit_balances` (
 --> statement-breakpoint
 CREATE UNIQUE INDEX `credit_balances_id` ON `credit_balances` (`id`);--> statement-breakpoint
 CREATE INDEX `credit_balances_remaining` ON `credit_balances` (`account_id`,`expires_at_ms`) WHERE has_remaining = 1;--> statement-breakpoint
-CREATE UNIQUE INDEX `credit_balances_external_ref` ON `credit_balances` (`external_ref`,`account_id`,`pack_id`,`pack_item_id`) WHERE external_ref IS NOT NULL;--> statement-breakpoint
+CREATE UNIQUE INDEX `credit_balances_external_ref` ON `credit_balances` (`external_ref`,`account_id`,`pack_number`,`item_number`) WHERE external_ref IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `credit_ledger` (
 	`account_id` integer NOT NULL,
 	`seq` integer NOT NULL,
@@ -281,7 +285,8 @@ CREATE TABLE `credit_pack_items` (
 	`app_id` text NOT NULL,
 	`pack_id` text NOT NULL,
 	`position` integer NOT NULL,
-	`id` text NOT NULL,
+	`number` integer NOT NULL,
+	`id` text GENERATED ALWAYS AS (CASE number WHEN 0 THEN '' ELSE 'cpi_' || substr(pack_id, 5, 18) || printf('%04d', number) END) VIRTUAL NOT NULL,
 	`amount_minor` integer NOT NULL,
 	`unit` text NOT NULL,
 	`matches` text DEFAULT '[]' NOT NULL,
@@ -294,6 +299,8 @@ CREATE TABLE `credit_pack_items` (
 CREATE TABLE `credit_packs` (
 	`app_id` text NOT NULL,
 	`id` text NOT NULL,
+	`number` integer NOT NULL,
+	`last_item_number` integer DEFAULT 0 NOT NULL,
 	`name` text NOT NULL,
 	`name_key` text NOT NULL,
 	`default_expiry_days` integer,
@@ -307,6 +314,7 @@ CREATE TABLE `credit_packs` (
 	FOREIGN KEY (`app_id`) REFERENCES `apps`(`id`) ON UPDATE no action ON DELETE no action
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE UNIQUE INDEX `credit_packs_number` ON `credit_packs` (`app_id`,`number`);--> statement-breakpoint
 CREATE UNIQUE INDEX `credit_packs_name_key` ON `credit_packs` (`app_id`,`name_key`) WHERE archived_at_ms IS NULL;--> statement-breakpoint
 CREATE TABLE `recurring_grants` (
 	`account_id` integer NOT NULL,

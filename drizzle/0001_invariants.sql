@@ -216,7 +216,7 @@ WHEN new.reason = 'grant' AND NOT EXISTS (
   SELECT 1 FROM credit_balances
   WHERE account_id = new.account_id AND grant_seq = new.seq AND new.grant_seq = new.seq AND last_seq = new.seq
     AND initial_minor = new.delta_minor AND initial_minor = new.balance_after_minor AND new.previous_seq IS NULL
-    AND new.is_revoked = 0 AND grant_cause = new.cause AND granted_by = new.written_by
+    AND new.is_revoked = 0 AND grant_kind = new.kind AND granted_by = new.written_by
 )
 BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_grant_with_balance');
@@ -395,7 +395,7 @@ CREATE TRIGGER credit_balances_no_replace_by_external_ref BEFORE INSERT ON credi
 WHEN new.external_ref IS NOT NULL AND EXISTS (
   SELECT 1 FROM credit_balances
   WHERE account_id = new.account_id AND external_ref = new.external_ref
-    AND pack_id = new.pack_id AND pack_item_id = new.pack_item_id
+    AND pack_number = new.pack_number AND item_number = new.item_number
 )
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_external_ref');
@@ -424,10 +424,10 @@ END;
 CREATE TRIGGER credit_balances_of_reference_bounded AFTER INSERT ON credit_balances
 WHEN new.grant_seq > 5000 AND new.external_ref IS NOT NULL AND (EXISTS (
   SELECT 1 FROM credit_balances
-  WHERE account_id = new.account_id AND external_ref = new.external_ref AND pack_id < new.pack_id
+  WHERE account_id = new.account_id AND external_ref = new.external_ref AND pack_number < new.pack_number
 ) OR EXISTS (
   SELECT 1 FROM credit_balances
-  WHERE account_id = new.account_id AND external_ref = new.external_ref AND pack_id > new.pack_id
+  WHERE account_id = new.account_id AND external_ref = new.external_ref AND pack_number > new.pack_number
 )) AND 5000 < (
   SELECT count(*) FROM credit_balances WHERE account_id = new.account_id AND external_ref = new.external_ref
 )
@@ -444,7 +444,7 @@ BEGIN
   )
   VALUES (
     new.account_id, new.grant_seq, new.grant_seq, new.initial_minor, new.initial_minor, NULL,
-    CASE new.grant_cause WHEN 'grant' THEN 4 WHEN 'recurring' THEN 5 ELSE 6 END, new.granted_by, NULL, NULL, new.notes,
+    new.grant_kind, new.granted_by, NULL, NULL, new.notes,
     coalesce(new.written_at_ms, new.granted_at_ms)
   );
 END;
@@ -470,8 +470,8 @@ END;
 --> statement-breakpoint
 -- Stops a change of the terms under which credits were granted (C8).
 CREATE TRIGGER credit_balances_frozen BEFORE UPDATE OF
-  account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_minor, source, grant_cause, granted_by,
-  granted_at_ms, written_at_ms, expires_at_ms, grant_seq ON credit_balances
+  account_id, id, pack_id, pack_name, pack_number, item_number, unit, matches, priority, initial_minor, source_number, grant_kind,
+  granted_by, granted_at_ms, written_at_ms, expires_at_ms, grant_seq ON credit_balances
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_frozen');
 END;
@@ -486,7 +486,7 @@ WHEN NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) A
 ) OR (new.external_ref <> old.external_ref AND EXISTS (
   SELECT 1 FROM credit_balances
   WHERE account_id = new.account_id AND external_ref = new.external_ref
-    AND pack_id = new.pack_id AND pack_item_id = new.pack_item_id
+    AND pack_number = new.pack_number AND item_number = new.item_number
 ))
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_frozen');
@@ -747,22 +747,25 @@ BEGIN
   SELECT RAISE(ABORT, 'usage_events_append_only');
 END;
 --> statement-breakpoint
--- Stops a change of ids and properties outside an erasure, or to another pseudonym.
+-- Stops a change of ids and properties outside an erasure, or to another pseudonym. An erasure of the member replaces ids by hashes
+-- (ME6), once, because a cleared event has no fingerprint. Those of a charge stay equal.
 CREATE TRIGGER usage_events_names_erased BEFORE UPDATE OF
   event_id, reservation_id, properties, large_properties_bytes, request_hash ON usage_events
-WHEN NOT (new.event_id = old.event_id AND new.reservation_id IS old.reservation_id AND new.properties IS NULL
-  AND new.large_properties_bytes IS NULL AND new.request_hash = '' AND EXISTS (
+WHEN new.properties IS NOT NULL OR new.large_properties_bytes IS NOT NULL OR new.request_hash <> '' OR NOT (
+  old.request_hash <> '' AND new.event_id <> old.event_id AND length(new.event_id) = 43 + 4 * (old.event_id GLOB 'res_*')
+  AND (new.reservation_id = new.event_id) IS (old.reservation_id = old.event_id)
+  AND (old.reservation_id IS NULL OR (new.reservation_id <> old.reservation_id AND length(new.reservation_id) = 47))
+  AND EXISTS (
     SELECT 1 FROM members WHERE account_id = old.account_id AND members.member_number = old.member_number AND is_erased = 1
   )
-) AND (NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND new.properties IS NULL
-  AND new.large_properties_bytes IS NULL AND new.request_hash = ''
+) AND NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id)
   AND (new.event_id IS NULL) = (old.event_id IS NULL) AND new.event_id IS (
     SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.event_id
   )
   AND (new.reservation_id IS NULL) = (old.reservation_id IS NULL) AND new.reservation_id IS (
     SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.reservation_id
   )
-) OR EXISTS (SELECT 1 FROM usage_events WHERE environment_id = new.environment_id AND event_id = new.event_id))
+) OR EXISTS (SELECT 1 FROM usage_events WHERE environment_id = new.environment_id AND event_id = new.event_id)
 BEGIN
   SELECT RAISE(ABORT, 'usage_events_append_only');
 END;
@@ -920,14 +923,15 @@ BEGIN
   SELECT RAISE(ABORT, 'reservations_frozen');
 END;
 --> statement-breakpoint
--- Stops a change of ids outside an erasure, of an open reservation, or to another pseudonym.
+-- Stops a change of ids outside an erasure, or to another pseudonym. An erasure of the member replaces the id by a hash, once (ME6);
+-- that of the payer, which releases open reservations first, by a random id.
 CREATE TRIGGER reservations_names_erased BEFORE UPDATE ON reservations
-WHEN (new.id <> old.id OR new.request_hash <> old.request_hash) AND NOT (
-  new.id = old.id AND new.state = old.state AND new.request_hash = '' AND EXISTS (
+WHEN (new.id <> old.id OR new.request_hash <> old.request_hash) AND (new.request_hash <> '' OR NOT (
+  old.request_hash <> '' AND new.id <> old.id AND new.id GLOB 'res_*' AND length(new.id) = 47 AND new.state = old.state AND EXISTS (
     SELECT 1 FROM members WHERE account_id = old.account_id AND members.member_number = old.member_number AND is_erased = 1
   )
-) AND (NOT (
-  EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND old.state <> 'open' AND new.request_hash = ''
+) AND NOT (
+  EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND old.state <> 'open'
   AND (new.id IS NULL) = (old.id IS NULL) AND new.id IS (
     SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.id
   )
@@ -1522,9 +1526,9 @@ BEGIN
   SELECT RAISE(ABORT, 'export_audit_append_only');
 END;
 --> statement-breakpoint
--- A change of a pack must know its latest version.
+-- A change of a pack must know its latest version. It keeps the pack's number, and the numbers of items are never used again.
 CREATE TRIGGER credit_packs_version BEFORE UPDATE ON credit_packs
-WHEN new.version <> old.version + 1
+WHEN new.version <> old.version + 1 OR new.number <> old.number OR new.last_item_number < old.last_item_number
 BEGIN
   SELECT RAISE(ABORT, 'credit_packs_version');
 END;

@@ -32,10 +32,10 @@ const NEW_ENTRY = `INSERT INTO credit_ledger (account_id, seq, grant_seq, delta_
     iif(?4 = 'event_committed', 0, 1), 0, (SELECT seq FROM usage_events WHERE environment_id = ${ENVIRONMENT_ID} AND event_id = ?5),
     iif(?4 = 'event_committed', NULL, (SELECT reservation_number FROM reservations WHERE environment_id = ${ENVIRONMENT_ID} AND id = ?6)), CAST(?7 AS INTEGER)
   FROM credit_balances WHERE account_id = ?1 AND id = ?2`;
-const NEW_BALANCES = `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
-    initial_minor, remaining_minor, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
-  SELECT ${ACCOUNT}, value ->> 'id', ?3, value ->> 'name', value ->> 'item', value ->> 'unit', value ->> 'matches',
-    value ->> 'priority', value ->> 'minor', value ->> 'minor', 1, 'purchase', ?4, CAST(?5 AS INTEGER), ${NEVER_MS},
+const NEW_BALANCES = `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_number, item_number, unit, matches, priority,
+    initial_minor, remaining_minor, has_remaining, source_number, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+  SELECT ${ACCOUNT}, value ->> 'id', ?3, value ->> 'name', value ->> 'pack', value ->> 'number', value ->> 'unit', value ->> 'matches',
+    value ->> 'priority', value ->> 'minor', value ->> 'minor', 1, 1, ?4, CAST(?5 AS INTEGER), ${NEVER_MS},
     last.seq + 1 + key, last.seq + 1 + key
   FROM json_each(?6), (SELECT ${lastSeqOf(ACCOUNT)} AS seq) AS last ORDER BY key`;
 const NEW_RESERVATION = `INSERT INTO reservations (environment_id, id, account_id, reservation_number, event, quantities, legs, state, created_at_ms,
@@ -100,7 +100,7 @@ async function history(db: D1Database, url: URL): Promise<Response> {
 }
 
 async function grant({ DB: db, APP_ID: appId }: BareEnv, { userId, packId, externalRef }: Row): Promise<Response> {
-  const items = `SELECT p.name, i.id AS item, i.unit, i.matches, i.priority, i.amount_minor AS minor
+  const items = `SELECT p.name, p.number AS pack, i.number, i.id AS item, i.unit, i.matches, i.priority, i.amount_minor AS minor
     FROM credit_packs AS p JOIN credit_pack_items AS i ON i.app_id = p.app_id AND i.pack_id = p.id
     WHERE p.app_id = ? AND p.id = ? ORDER BY i.position`;
   const { results } = await statement(db, items, appId, packId).all<Row>();

@@ -47,7 +47,7 @@ export interface ChangedPack {
   /** The fields that a change may set. */
   readonly pack: Pick<
     Pack,
-    "name" | "nameKey" | "defaultExpiryDays" | "unit" | "matches" | "priority" | "archivedAtMs"
+    "lastItemNumber" | "name" | "nameKey" | "defaultExpiryDays" | "unit" | "matches" | "priority" | "archivedAtMs"
   >;
   /** The whole new list. Null leaves the items unchanged. */
   readonly items: readonly ReturnType<typeof storedItem>[] | null;
@@ -110,6 +110,7 @@ const updatePack = query((value: ValueOf<ChangeKey & ChangedPack["pack"] & { ver
       matches: value("matches", creditPacks.matches),
       priority: value("priority", creditPacks.priority),
       archivedAtMs: value("archivedAtMs", creditPacks.archivedAtMs),
+      lastItemNumber: value("lastItemNumber", creditPacks.lastItemNumber),
       version: value("version", creditPacks.version),
     })
     .where(and(ofPackKey(value), auditEntryIsNew(value))),
@@ -154,7 +155,7 @@ export async function patchPack(
 ): Promise<PackOutput> {
   return changePack(admin, appId, packId, "pack.changed", (pack) => {
     assertVersion(pack, input.version);
-    const patched = patch(admin, pack, input);
+    const patched = patch(pack, input);
     const fields = changedFields(pack, patched);
     return fields.length === 0 ? null : { ...patched, fields, before: shownBefore(pack, fields) };
   });
@@ -172,11 +173,12 @@ function assertVersion(pack: Pack, version: number | undefined): void {
   );
 }
 
-function patch(admin: AdminCtx, pack: Pack, input: PatchPackInput): ChangedPack {
-  const items = input.items === undefined ? null : keepIdentities(admin, pack, input.items);
+function patch(pack: Pack, input: PatchPackInput): ChangedPack {
+  const items = input.items === undefined ? null : keepIdentities(pack, input.items);
   const willHaveItems = (items ?? pack.items).length > 0;
   const name = input.packName ?? pack.name;
   const common = {
+    lastItemNumber: Math.max(pack.lastItemNumber, ...(items ?? []).map((item) => item.number)),
     name,
     nameKey: nameKey(name),
     defaultExpiryDays: input.defaultExpiryDays === undefined ? pack.defaultExpiryDays : input.defaultExpiryDays,
@@ -193,14 +195,17 @@ function patch(admin: AdminCtx, pack: Pack, input: PatchPackInput): ChangedPack 
   return { pack: { ...common, unit, matches, priority: input.priority ?? pack.priority }, items };
 }
 
-function keepIdentities(admin: AdminCtx, pack: Pack, items: NonNullable<PatchPackInput["items"]>) {
-  const ids = new Set(pack.items.map((item) => item.id));
+function keepIdentities(pack: Pack, items: NonNullable<PatchPackInput["items"]>) {
+  const numbers = new Map(pack.items.map(({ id, number }) => [id, number]));
+  let last = pack.lastItemNumber;
   return items.map((item, index) => {
-    // The id is removed from the set, so that a second item with the same id is rejected.
-    if (item.packItemId !== undefined && !ids.delete(item.packItemId)) {
+    if (item.packItemId === undefined) return storedItem(item, ++last);
+    const number = numbers.get(item.packItemId);
+    // The id is removed from the map, so that a second item with the same id is rejected.
+    if (number === undefined || !numbers.delete(item.packItemId)) {
       throw invalid(`items[${index}].packItemId`, "is not an item of this pack, or is given twice");
     }
-    return storedItem(item, item.packItemId ?? admin.newId("cpi_"));
+    return storedItem(item, number);
   });
 }
 
@@ -223,8 +228,8 @@ function changedFields(pack: Pack, { pack: after, items }: ChangedPack): string[
   const fields = (["defaultExpiryDays", ...OPEN_AMOUNT_FIELDS] as const).filter(
     (field) => pack[field] !== after[field],
   );
-  const before = pack.items.map(({ id, amountMinor, unit, matches, priority }) => ({
-    id,
+  const before = pack.items.map(({ number, amountMinor, unit, matches, priority }) => ({
+    number,
     amountMinor,
     unit,
     matches,

@@ -1,7 +1,7 @@
-import { and, eq, not, sql } from "drizzle-orm";
+import { and, desc, eq, not, sql } from "drizzle-orm";
 import { type MatchRule, rulesCover } from "../books/amounts/match.ts";
 import { findConstraint } from "../db/attempt.ts";
-import { hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
+import { drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { creditPackItems, creditPacks } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";
 import { assert } from "../errors.ts";
@@ -23,7 +23,7 @@ import {
 
 type NewPack = typeof creditPacks.$inferInsert;
 type PackValues = PackKey &
-  Required<Pick<NewPack, "name" | "nameKey" | "unit" | "matches" | "priority" | "createdAtMs">> & {
+  Required<Pick<NewPack, "lastItemNumber" | "name" | "nameKey" | "unit" | "matches" | "priority" | "createdAtMs">> & {
     defaultExpiryDays: number | null;
   };
 
@@ -34,12 +34,22 @@ type PackValues = PackKey &
 const isNewPack = (value: ValueOf<PackKey>) => not(hasRow(creditPacks, ofPackKey(value)));
 
 const auditPackCreated = insertAuditEntry<PackKey>(isNewPack);
+const lastNumber = (value: ValueOf<PackKey>) =>
+  sql`coalesce((${drizzle
+    .select(fields(creditPacks, "number"))
+    .from(creditPacks)
+    .where(eq(creditPacks.appId, value("appId")))
+    .orderBy(desc(creditPacks.number))
+    .limit(1)
+    .getSQL()}), 0)`;
 const insertPack = query((value: ValueOf<PackValues>) =>
   insertFrom(
     creditPacks,
     {
       appId: value("appId"),
       id: value("packId"),
+      number: sql`1 + ${lastNumber(value)}`,
+      lastItemNumber: value("lastItemNumber", creditPacks.lastItemNumber),
       name: value("name"),
       nameKey: value("nameKey"),
       defaultExpiryDays: value("defaultExpiryDays"),
@@ -75,9 +85,10 @@ export async function createPack(admin: AdminCtx, appId: string, input: CreatePa
     unit: input.unit ?? null,
     matches: JSON.stringify(input.matches ?? []),
     priority: input.priority ?? 100,
+    lastItemNumber: input.items.length,
     createdAtMs: admin.now(),
   };
-  const items = JSON.stringify(input.items.map((item) => storedItem(item, admin.newId("cpi_"))));
+  const items = JSON.stringify(input.items.map((item, index) => storedItem(item, index + 1)));
   const auditEntry = newAuditEntry(admin, { appId, action: "pack.created", target: packId, details: { version: 1 } });
   try {
     const [, , , rows] = await batch(admin.db, [

@@ -58,7 +58,7 @@ export function nameKey(name: string): string {
 }
 
 type ItemRow = typeof creditPackItems.$inferSelect;
-type PackItem = Pick<ItemRow, "position" | "id" | "amountMinor" | "unit" | "matches" | "priority">;
+type PackItem = Pick<ItemRow, "position" | "number" | "id" | "amountMinor" | "unit" | "matches" | "priority">;
 
 export interface Pack extends Readonly<typeof creditPacks.$inferSelect> {
   /** In their configured order. Empty for an open-amount pack. */
@@ -72,6 +72,7 @@ const selectPackRows = () =>
     ...optional(
       fields(creditPackItems, {
         position: "position",
+        itemNumber: "number",
         itemId: "id",
         amountMinor: "amountMinor",
         itemUnit: "unit",
@@ -88,10 +89,11 @@ export type PackRow = StatementRow<typeof packsOfRows>;
 /** Returns the packs of some rows, in the order of the rows. */
 export function readPacks(rows: readonly PackRow[]): Pack[] {
   const packs = new Map<string, Pack & { readonly items: PackItem[] }>();
-  for (const { position, itemId, amountMinor, itemUnit, itemMatches, itemPriority, ...row } of rows) {
+  for (const { position, itemNumber, itemId, amountMinor, itemUnit, itemMatches, itemPriority, ...row } of rows) {
     const pack = packs.get(row.id) ?? { ...row, items: [] };
     packs.set(pack.id, pack);
-    const item = { position, id: itemId, amountMinor, unit: itemUnit, matches: itemMatches, priority: itemPriority };
+    const rest = { amountMinor, unit: itemUnit, matches: itemMatches, priority: itemPriority };
+    const item = { position, number: itemNumber, id: itemId, ...rest };
     // The join returns all fields of an item, or none.
     if (itemId !== null) pack.items.push(item as PackItem);
   }
@@ -184,11 +186,11 @@ export async function readPack(root: SystemCtx, appId: string, packId: string): 
   return pack;
 }
 
-/** Returns an item in the form that the statements read from JSON. */
-export function storedItem(item: CreatePackInput["items"][number], id: string) {
+/** Returns an item in the form that the statements read from JSON. Its number gives its id. */
+export function storedItem(item: CreatePackInput["items"][number], number: number) {
   const amountMinor = toMinor(item.unit, item.amount);
   assert(amountMinor !== null, "the schema accepts only exact amounts");
-  return { id, amountMinor, unit: item.unit, matches: JSON.stringify(item.matches), priority: item.priority };
+  return { number, amountMinor, unit: item.unit, matches: JSON.stringify(item.matches), priority: item.priority };
 }
 
 /** Inserts a pack's items, in the form of `storedItem`, where `where` is true. */
@@ -202,7 +204,7 @@ export function insertItemsWhere<Values extends PackKey>(
         appId: value("appId"),
         packId: value("packId"),
         position: sql`item.key`,
-        id: sql`item.value ->> 'id'`,
+        number: sql`item.value ->> 'number'`,
         amountMinor: sql`item.value ->> 'amountMinor'`,
         unit: sql`item.value ->> 'unit'`,
         matches: sql`item.value ->> 'matches'`,

@@ -7,15 +7,14 @@ import { readBalance } from "../books/credits/read-balance.ts";
 import { revokeBalance } from "../books/credits/revoke.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { Facts } from "./components.tsx";
-import { Confirm, formFields, redirectAfter, requireReason, warnAboutAmount } from "./confirm.tsx";
-import { Field, LongText } from "./fields.tsx";
+import { confirmPage, ReasonField, redirectAfter, requireReason, warnAboutAmount } from "./confirm.tsx";
+import { Field } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
-import { amountText, queryString, signed, timeText } from "./format.tsx";
+import { amountText, signed, timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { userPath } from "./links.tsx";
-import { UnitAmount, UnitLabel, unitText } from "./unit-amount.tsx";
+import { BeforeAfter, UnitAmount, UnitLabel, unitText } from "./unit-amount.tsx";
 
 async function adjustForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
   const { balanceId, userId, packName, remaining, unit } = await readBalance(c.var.ctx, form.balanceId ?? "");
@@ -37,7 +36,7 @@ async function adjustForm(c: Context<DashboardEnv>, form: Form, rejection?: Purs
       button="Continue"
     >
       <Field label="Amount to add (negative to deduct)" name="delta" required placeholder="-10" />
-      <LongText label="Reason (kept in the ledger)" name="note" required />
+      <ReasonField name="note" />
     </FormCard>,
   );
 }
@@ -52,103 +51,70 @@ async function confirmAdjust(c: Context<DashboardEnv>, form: Form, refused?: Pur
   });
   if (read.result === undefined) return adjustForm(c, form, read.rejection);
   const { balance, delta, note, remaining } = read.result;
-  return page(
-    c,
-    { title: "Confirm adjustment", section: "users", rejection: refused },
-    <Confirm
-      c={c}
-      action="users/adjust"
-      fields={{ ...formFields(form), adjustmentId: form.adjustmentId ?? c.var.root.newId("adj_") }}
-      button="Confirm adjustment"
-      cancel={userPath(balance.userId)}
-      change={`users/adjust${queryString(formFields(form))}`}
-      warnings={warnAboutAmount(balance.unit, delta)}
-    >
-      <Facts
-        of={[
-          ["User", balance.userId],
-          [
-            "Balance",
-            <>
-              {balance.packName} <code>{balance.balanceId}</code>
-            </>,
-          ],
-          [
-            "Change",
-            <b>
-              {signed(delta)} <UnitLabel unit={balance.unit} />
-            </b>,
-          ],
-          [
-            "Balance afterwards",
-            <>
-              {amountText(balance.remaining)} → <UnitAmount of={remaining} unit={balance.unit} />
-            </>,
-          ],
-          balance.status === "expired" && [
-            "Note",
-            "The balance has expired and stays expired: added credits cannot be spent.",
-          ],
-          ["Reason", note],
-        ]}
-      />
-    </Confirm>,
-  );
+  return confirmPage(c, {
+    title: "Confirm adjustment",
+    action: "users/adjust",
+    typed: { ...form, adjustmentId: form.adjustmentId ?? c.var.root.newId("adj_") },
+    button: "Confirm adjustment",
+    cancel: userPath(balance.userId),
+    warnings: warnAboutAmount(balance.unit, delta),
+    rejection: refused,
+    facts: [
+      ["User", balance.userId],
+      ["Balance", <BalanceName of={balance} />],
+      [
+        "Change",
+        <b>
+          {signed(delta)} <UnitLabel unit={balance.unit} />
+        </b>,
+      ],
+      ["Balance afterwards", <BeforeAfter from={balance.remaining} to={remaining} unit={balance.unit} />],
+      balance.status === "expired" && [
+        "Note",
+        "The balance has expired and stays expired: added credits cannot be spent.",
+      ],
+      ["Reason", note],
+    ],
+  });
 }
+
+const BalanceName = ({ of: { packName, balanceId } }: { of: { packName: string; balanceId: string } }) => (
+  <>
+    {packName} <code>{balanceId}</code>
+  </>
+);
 
 /** Shows the form that revokes a balance. The form itself asks for the confirmation, so there is no second page. */
 async function revokeForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
   const balance = await readBalance(c.var.ctx, form.balanceId ?? "");
-  const { userId, balanceId, packName, remaining, unit, heldMinor } = balance;
+  const { userId, balanceId, remaining, unit, heldMinor } = balance;
   const held =
     heldMinor === 0
       ? ""
       : ` Reservations hold ${amountText(fromMinor(unit, heldMinor))} ${unitText(c.var.unitNames, unit)} of it. Returned holds are lost.`;
-  return page(
+  const options = { title: "Revoke balance", section: "users", rejection } as const;
+  if (balance.status === "revoked") return page(c, options, <p class="card">This balance is already revoked.</p>);
+  return confirmPage(
     c,
-    { title: "Revoke balance", section: "users", rejection },
-    balance.status === "revoked" ? (
-      <p class="card">This balance is already revoked.</p>
-    ) : (
-      <Confirm
-        c={c}
-        action="users/revoke"
-        fields={{ userId, balanceId }}
-        button="Revoke balance"
-        cancel={userPath(userId)}
-        isDangerous
-        warnings={warnAboutAmount(unit, remaining)}
-      >
-        <Facts
-          of={[
-            ["User", userId],
-            [
-              "Balance",
-              <>
-                {packName} <code>{balanceId}</code>, expires: {timeText(balance.expiresAt)}
-              </>,
-            ],
-            [
-              "Balance afterwards",
-              <b>
-                {amountText(remaining)} → 0 <UnitLabel unit={unit} />
-              </b>,
-            ],
-          ]}
-        />
-        <p>
-          The remaining <UnitAmount of={remaining} unit={unit} /> are set to 0. This cannot be undone. Credits already
-          spent are not refunded.{held}
-        </p>
-        <LongText
-          label="Reason (kept in the ledger)"
-          name="reason"
-          value={form.reason}
-          required
-          rejection={rejection}
-        />
-      </Confirm>
-    ),
+    {
+      fields: { userId, balanceId },
+      button: "Revoke balance",
+      cancel: userPath(userId),
+      isDangerous: true,
+      warnings: warnAboutAmount(unit, remaining),
+      form,
+      rejection,
+      facts: [
+        ["User", userId],
+        ["Balance", <BalanceName of={balance} />],
+        ["Expires (UTC)", timeText(balance.expiresAt)],
+        ["Balance afterwards", <BeforeAfter from={remaining} to={0} unit={unit} />],
+      ],
+    },
+    <>
+      <p>This cannot be undone. Credits already spent are not refunded.{held}</p>
+      <ReasonField />
+    </>,
   );
 }
 

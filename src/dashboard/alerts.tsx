@@ -17,14 +17,14 @@ import { changeAlert, deleteAlert } from "../books/alerts/update-alert.ts";
 import { PurserError } from "../errors.ts";
 import { linkColumn, menuColumn, shownColumn, timeColumn } from "./columns.tsx";
 import { Empty, Pager, Table } from "./components.tsx";
-import { Confirm } from "./confirm.tsx";
+import { confirmPage } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
 import { createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm, textField } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { amountText, queryString } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
-import { listPage, listRoutes, type Resource } from "./resource.tsx";
+import { listPage, listRoutes, type Resource, wholeList } from "./resource.tsx";
 import { readRandom } from "./session.tsx";
 import { UnitAmount, UnitLabel } from "./unit-amount.tsx";
 import { UnitChoice } from "./unit-choice.tsx";
@@ -72,12 +72,7 @@ const alertsList: Resource<AlertOutput> = {
     </>
   ),
   columns: [
-    linkColumn(
-      "name",
-      "Name",
-      ({ name }) => name,
-      ({ alertId }) => `alerts/${alertId}`,
-    ),
+    linkColumn("name", "Name", ({ alertId }) => `alerts/${alertId}`),
     {
       name: "below",
       head: "Below",
@@ -96,10 +91,10 @@ const alertsList: Resource<AlertOutput> = {
       ],
     ),
   ],
-  read: (c) => async () => {
-    const { appId, mode } = c.var.ctx.environment;
-    return { rows: (await listAlerts(c.var.root, appId, mode)).alerts, nextCursor: null };
-  },
+  read: wholeList(async ({ var: { root, ctx } }) => {
+    const { appId, mode } = ctx.environment;
+    return (await listAlerts(root, appId, mode)).alerts;
+  }),
   empty: (
     <Empty icon="bell" title="No alerts yet">
       Create one below. It sends a message to your webhook endpoints when it fires.
@@ -229,21 +224,12 @@ async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, rejection
 async function deleteAlertPage(c: Context<DashboardEnv>) {
   const alert = await readAlert(c);
   const { alertId, name } = alert;
-  return page(
+  return confirmPage(
     c,
-    { title: "Delete alert", section: "alerts" },
-    <Confirm
-      c={c}
-      action={`alerts/${alertId}/delete`}
-      fields={{}}
-      button="Delete alert"
-      cancel={`alerts/${alertId}`}
-      isDangerous
-    >
-      <p>
-        “{name}” (below <BelowText of={alert} />) sends no more messages. This cannot be undone.
-      </p>
-    </Confirm>,
+    { button: "Delete alert", cancel: `alerts/${alertId}`, isDangerous: true },
+    <p>
+      “{name}” (below <BelowText of={alert} />) sends no more messages. This cannot be undone.
+    </p>,
   );
 }
 

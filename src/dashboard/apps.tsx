@@ -1,78 +1,74 @@
-import type { Context } from "hono";
 import { createAppInput } from "../api/apps/create-app.ts";
-import { createApp, listApps } from "../catalog/apps.ts";
-import type { PurserError } from "../errors.ts";
-import { Table } from "./components.tsx";
+import { type AppOutput, createApp, type ListAppsOutput, listApps } from "../catalog/apps.ts";
+import { codeColumn, linkColumn, timeColumn } from "./columns.tsx";
 import { Choice, Field } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
-import { Time } from "./format.tsx";
-import { FormToken, page } from "./layout.tsx";
+import { createDashboardRoutes, parseForm } from "./form.ts";
+import { FormCard, submit } from "./form-card.tsx";
+import { listPage, listRoutes, type Resource } from "./resource.tsx";
 
 const SHOWN_APPS_MAX = 200;
 
-async function appsPage(c: Context<DashboardEnv>, name: string, rejection?: PurserError) {
-  const { root } = c.var;
-  const { apps, unreachable = [] } = await listApps(root, SHOWN_APPS_MAX);
-  return page(
-    c,
-    { title: "Applications", rejection },
+const appsList: Resource<AppOutput, Pick<ListAppsOutput, "unreachable">> = {
+  path: "/admin/apps",
+  title: "Applications",
+  columns: [
+    linkColumn("name", "Name", ({ appId }) => `/admin/apps/${appId}/live/overview`),
+    codeColumn("appId", "Application id"),
+    codeColumn("database", "Database"),
+    timeColumn("createdAt", "Created"),
+    {
+      name: "open",
+      head: "Open",
+      cell: ({ appId }) =>
+        ["live ", "test"].map((mode) => <a href={`/admin/apps/${appId}/${mode.trim()}/overview`}>{mode}</a>),
+    },
+  ],
+  read: (c) => async () => {
+    const { apps, unreachable } = await listApps(c.var.root, SHOWN_APPS_MAX);
+    return { rows: apps, nextCursor: null, unreachable };
+  },
+  empty: "No applications yet. Create one below.",
+  foot: (_, { first, list }) => (
     <>
-      <section class="card">
-        <Table
-          label="Applications"
-          csv="applications"
-          head={["Name", "Application id", "Database", "Created", "Open"]}
-          empty="No applications yet. Create one below."
-          rows={apps.map((app) => [
-            <a href={`/admin/apps/${app.appId}/live/overview`}>{app.name}</a>,
-            <code>{app.appId}</code>,
-            <code>{app.database}</code>,
-            <Time at={app.createdAt} />,
-            <>
-              <a href={`/admin/apps/${app.appId}/live/overview`}>live</a>{" "}
-              <a href={`/admin/apps/${app.appId}/test/overview`}>test</a>
-            </>,
-          ])}
-        />
-        {unreachable.length > 0 && (
-          <p role="alert">Not reached: {unreachable.join(", ")}. Their applications are not in this list.</p>
+      {first?.unreachable?.length !== undefined && first.unreachable.length > 0 && (
+        <p role="alert">Not reached: {first.unreachable.join(", ")}. Their applications are not in this list.</p>
+      )}
+      {list.rows.length >= SHOWN_APPS_MAX && <p class="soft">Showing the first {SHOWN_APPS_MAX}.</p>}
+    </>
+  ),
+  below: (c, { rejection }) => {
+    const { databases, settings } = c.var.root;
+    return (
+      <FormCard
+        c={c}
+        action="/admin/apps"
+        title="New application"
+        about="It has a live and a test mode. Create its keys next."
+        form={{ database: settings.newAppsDatabase, ...c.var.form }}
+        rejection={rejection}
+        schema={createAppInput}
+        button="Create an application"
+      >
+        <Field label="Name" name="name" />
+        {databases.length > 1 && (
+          <Choice label="Database" name="database" options={databases.map(({ name }) => name)} />
         )}
-        {apps.length >= SHOWN_APPS_MAX && <p class="soft">Showing the first {SHOWN_APPS_MAX}.</p>}
-      </section>
-      <form method="post" action="/admin/apps" class="card">
-        <h2>New application</h2>
-        <FormToken c={c} />
-        <div class="row">
-          <Field label="Name" name="name" value={name} required rejection={rejection} />
-          {root.databases.length > 1 && (
-            <Choice
-              label="Database"
-              name="database"
-              value={root.settings.newAppsDatabase}
-              options={root.databases.map((database) => [database.name, database.name])}
-            />
-          )}
-          <button type="submit">Create an application</button>
-        </div>
-        <p class="soft">It has a live and a test mode. Create its keys next.</p>
-      </form>
-    </>,
-  );
-}
+      </FormCard>
+    );
+  },
+};
 
 export const appsRoutes = createDashboardRoutes()
-  .get("/apps", (c) => appsPage(c, ""))
+  .route("/", listRoutes(appsList))
   // The script reads this list to fill the switcher.
   .get("/apps/list", async (c) => {
     const { apps } = await listApps(c.var.root, SHOWN_APPS_MAX);
     return c.json({ apps: apps.map(({ appId, name }) => ({ appId, name })) });
   })
-  .post("/apps", async (c) => {
-    const { form, admin } = c.var;
-    const created = await catchRejection(async () => {
-      const { name = "", database } = form;
-      return createApp(admin, parseForm(createAppInput, { name, ...(database === undefined ? {} : { database }) }));
+  .post("/apps", (c) => {
+    const { name = "", database } = c.var.form;
+    return submit(c, async () => createApp(c.var.admin, parseForm(createAppInput, { name, database })), {
+      to: ({ appId }) => `/admin/apps/${appId}/test/keys?notice=app`,
+      again: (rejection) => listPage(c, appsList, rejection),
     });
-    if (created.rejection !== undefined) return appsPage(c, form.name ?? "", created.rejection);
-    return c.redirect(`/admin/apps/${created.result.appId}/test/keys?notice=app`, 303);
   });

@@ -5,9 +5,9 @@ import { usersGrantedBefore } from "../books/credits/granted-before.ts";
 import { namedUsers } from "../books/credits/users.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { Facts, Table, Tag } from "./components.tsx";
-import { assertSure, Confirm, requireReason, warnAboutAmount } from "./confirm.tsx";
-import { Choice, Field, LongText } from "./fields.tsx";
+import { Table, Tag } from "./components.tsx";
+import { assertSure, confirmPage, ReasonField, requireReason, warnAboutAmount } from "./confirm.tsx";
+import { Field, Hidden, LongText } from "./fields.tsx";
 import {
   catchRejection,
   createDashboardRoutes,
@@ -17,8 +17,9 @@ import {
   parseForm,
   textField,
 } from "./form.ts";
+import { FormCard } from "./form-card.tsx";
 import { amountText } from "./format.tsx";
-import { listOfferedPacks } from "./grant.tsx";
+import { listOfferedPacks, PackFields } from "./grant.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
 import { AmountList } from "./unit-amount.tsx";
@@ -69,53 +70,26 @@ async function bulkForm(c: Context<DashboardEnv>, form: Form, rejection?: Purser
   return page(
     c,
     { title: "Grant to many users", section: "users", rejection },
-    <form method="post" action={pathIn(c, `${BULK_PATH}/preview`)} class="card">
-      <FormToken c={c} />
-      <p class="soft">
-        Each user gets the pack once under the reference. The same list with the same reference again grants nothing
-        twice, so an interrupted run can be repeated.
-      </p>
+    <FormCard
+      c={c}
+      action={`${BULK_PATH}/preview`}
+      about="Each user gets the pack once under the reference. The same list with the same reference again grants nothing twice, so an interrupted run can be repeated."
+      form={{ ref: c.var.root.newId("bulk:"), ...form }}
+      rejection={rejection}
+      button="Preview"
+    >
       <LongText
         label={`Users (one id in each line, or a CSV file's first column; at most ${BULK_USERS_MAX})`}
         name="users"
-        value={form.users}
         required
-        rejection={rejection}
       />
-      <p class="js">
-        <label>
-          From a file <input type="file" accept=".csv,.txt,text/csv,text/plain" data-fill="users" />
-        </label>
-      </p>
-      <div class="row">
-        <Choice
-          label="Pack"
-          name="packId"
-          value={form.packId}
-          options={packs.map(({ packId, packName }) => [packId, packName])}
-          rejection={rejection}
-        />
-        <Field
-          label="Quantity for each user"
-          name="quantity"
-          value={form.quantity}
-          hint="only for packs without items"
-          rejection={rejection}
-        />
-        <Field
-          label="Reference"
-          name="ref"
-          param="externalRef"
-          value={form.ref ?? c.var.root.newId("bulk:")}
-          required
-          rejection={rejection}
-        />
-      </div>
-      <LongText label="Reason (kept in the ledger)" name="notes" value={form.notes} required rejection={rejection} />
-      <p>
-        <button type="submit">Preview</button>
-      </p>
-    </form>,
+      <label class="js wide">
+        From a file <input type="file" accept=".csv,.txt,text/csv,text/plain" data-fill="users" />
+      </label>
+      <PackFields packs={packs} quantityHint="for each user, only for packs without items" />
+      <Field label="Reference" name="ref" param="externalRef" required />
+      <ReasonField name="notes" />
+    </FormCard>,
   );
 }
 
@@ -152,46 +126,43 @@ async function previewBulk(c: Context<DashboardEnv>, refused?: PurserError) {
       ? plan.amounts.flatMap(({ unit, amount }) => warnAboutAmount(unit, amount * freshCount))
       : []),
   ];
-  return page(
+  return confirmPage(
     c,
-    { title: "Confirm grants", section: "users", rejection: refused },
-    <Confirm
-      c={c}
-      action={BULK_PATH}
-      fields={keptFields(form)}
-      button={`Grant to ${amountText(grants.length)} users`}
-      cancel={BULK_PATH}
-      warnings={warnings}
-    >
-      <Facts
-        of={[
-          ["Users", amountText(grants.length)],
-          before.size > 0 && ["Granted before", `${amountText(before.size)} of them, who get nothing more`],
-          ["Pack", plan.packName],
-          ["For each user", <AmountList of={plan.amounts} />],
-          [
-            "In all",
-            <b>
-              {freshCount === 0 ? (
-                "nothing"
-              ) : (
-                <AmountList of={plan.amounts.map(({ unit, amount }) => ({ unit, amount: amount * freshCount }))} />
-              )}
-            </b>,
-          ],
-          ["Reference", <code>{form.ref}</code>],
-        ]}
-      />
-      <Table
-        label="Users"
-        head={["User", "Before"]}
-        empty=""
-        rows={grants.map(({ userId }) => [
-          <UserLink c={c} id={userId} />,
-          before.has(userId) ? "granted before" : known.has(userId) ? "known" : "new user",
-        ])}
-      />
-    </Confirm>,
+    {
+      title: "Confirm grants",
+      action: BULK_PATH,
+      fields: keptFields(form),
+      button: `Grant to ${amountText(grants.length)} users`,
+      cancel: BULK_PATH,
+      warnings,
+      rejection: refused,
+      facts: [
+        ["Users", amountText(grants.length)],
+        before.size > 0 && ["Granted before", `${amountText(before.size)} of them, who get nothing more`],
+        ["Pack", plan.packName],
+        ["For each user", <AmountList of={plan.amounts} />],
+        [
+          "In all",
+          <b>
+            {freshCount === 0 ? (
+              "nothing"
+            ) : (
+              <AmountList of={plan.amounts.map(({ unit, amount }) => ({ unit, amount: amount * freshCount }))} />
+            )}
+          </b>,
+        ],
+        ["Reference", <code>{form.ref}</code>],
+      ],
+    },
+    <Table
+      label="Users"
+      head={["User", "Before"]}
+      empty=""
+      rows={grants.map(({ userId }) => [
+        <UserLink c={c} id={userId} />,
+        before.has(userId) ? "granted before" : known.has(userId) ? "known" : "new user",
+      ])}
+    />,
   );
 }
 
@@ -248,9 +219,7 @@ async function bulkReport(c: Context<DashboardEnv>) {
           message,
         ])}
       />
-      {Object.entries(keptFields(c.var.form)).map(([name, value]) => (
-        <input type="hidden" name={name} value={value} />
-      ))}
+      <Hidden fields={keptFields(c.var.form)} />
       <p>
         <button type="submit" class="quiet">
           Run the same list again

@@ -4,11 +4,12 @@ import { readTestClock, removeClock, setClock } from "../clocks/clock.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { Facts } from "./components.tsx";
-import { Confirm } from "./confirm.tsx";
+import { confirmPage } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, parseForm, timeField } from "./form.ts";
+import { FormCard, submit } from "./form-card.tsx";
 import { queryString, span, timeText } from "./format.tsx";
-import { FormToken, page, pathIn } from "./layout.tsx";
+import { page, pathIn } from "./layout.tsx";
 
 const CLOCK_NOTICES: Readonly<Record<string, string>> = {
   set: "Clock moved.",
@@ -73,21 +74,17 @@ async function clockPage(c: Context<DashboardEnv>, form: Form, rejection?: Purse
           After it is set, it runs at the speed of real time.
         </p>
       </section>
-      <form method="get" action={pathIn(c, "clock/confirm")} class="card">
-        <h2>Move it forward</h2>
-        <div class="row">
-          <Field
-            label="To (UTC)"
-            name="now"
-            type="datetime-local"
-            step="1"
-            value={form.now ?? clockFieldOf(nowMs + DAY_MS)}
-            required
-            rejection={rejection}
-          />
-          <button type="submit">Continue</button>
-        </div>
-        <p>
+      <FormCard
+        c={c}
+        method="get"
+        action="clock/confirm"
+        title="Move it forward"
+        form={{ now: clockFieldOf(nowMs + DAY_MS), ...form }}
+        rejection={rejection}
+        button="Continue"
+      >
+        <Field label="To (UTC)" name="now" type="datetime-local" step="1" required />
+        <p class="wide">
           {JUMPS.map(([name, jumpMs]) => (
             <>
               <a
@@ -99,24 +96,20 @@ async function clockPage(c: Context<DashboardEnv>, form: Form, rejection?: Purse
             </>
           ))}
         </p>
-      </form>
+      </FormCard>
       {now !== null && (
-        <form method="post" action={pathIn(c, "clock/remove")} class="card">
-          <FormToken c={c} />
-          <p>
-            Back to real time: only while test mode holds no credits, usage, payments or people. These have times of the
-            clock.
-          </p>
-          <button type="submit" class="quiet">
-            Remove the clock
-          </button>
-        </form>
+        <FormCard
+          c={c}
+          action="clock/remove"
+          about="Back to real time: only while test mode holds no credits, usage, payments or people. These have times of the clock."
+          button="Remove the clock"
+        />
       )}
     </>,
   );
 }
 
-async function confirmPage(c: Context<DashboardEnv>, form: Form) {
+async function confirmMove(c: Context<DashboardEnv>, form: Form) {
   const { ctx } = c.var;
   if (ctx.environment.mode === "live") return clockPage(c, form);
   const read = await catchRejection(async () => {
@@ -125,47 +118,44 @@ async function confirmPage(c: Context<DashboardEnv>, form: Form) {
     return now;
   });
   if (read.result === undefined) return clockPage(c, form, read.rejection);
-  return page(
+  return confirmPage(
     c,
-    { title: "Move the test clock", section: "clock" },
-    <Confirm c={c} action="clock" fields={{ now: form.now ?? "" }} button="Move the clock" cancel="clock">
-      <Facts
-        of={[
-          ["From (UTC)", timeText(iso(ctx.now()))],
-          [
-            "To (UTC)",
-            <>
-              <b>{timeText(iso(read.result))}</b>, {span(read.result - ctx.now())} later
-            </>,
-          ],
-        ]}
-      />
-      <p>
-        All work that is due in between runs now, in order: holds return or are charged, balances expire, notices and
-        messages go out. It cannot be moved back.
-      </p>
-    </Confirm>,
+    {
+      title: "Move the test clock",
+      action: "clock",
+      fields: { now: form.now ?? "" },
+      button: "Move the clock",
+      cancel: "clock",
+      facts: [
+        ["From (UTC)", timeText(iso(ctx.now()))],
+        [
+          "To (UTC)",
+          <>
+            <b>{timeText(iso(read.result))}</b>, {span(read.result - ctx.now())} later
+          </>,
+        ],
+      ],
+    },
+    "All work that is due in between runs now, in order: holds return or are charged, balances expire, notices and messages go out. It cannot be moved back.",
   );
+}
+
+/** Does what a form of the page asks for. Live mode has no clock. */
+function act(c: Context<DashboardEnv>, notice: string, work: (appId: string) => Promise<unknown>) {
+  const { appId, mode } = c.var.ctx.environment;
+  if (mode === "live") return clockPage(c, {});
+  return submit(c, () => work(appId), {
+    to: `clock?notice=${notice}`,
+    again: (rejection) => clockPage(c, c.var.form, rejection),
+  });
 }
 
 export const clockPages = createDashboardRoutes()
   .get("/clock", (c) => clockPage(c, c.req.query()))
-  .get("/clock/confirm", (c) => confirmPage(c, c.req.query()))
-  .post("/clock", async (c) => {
-    const { form, admin, ctx } = c.var;
-    if (ctx.environment.mode === "live") return clockPage(c, form);
-    const done = await catchRejection(async () =>
-      setClock(admin, ctx.environment.appId, parseForm(setClockInput, { now: timeField(form, "now") })),
-    );
-    return done.rejection === undefined
-      ? c.redirect(pathIn(c, "clock?notice=set"), 303)
-      : clockPage(c, form, done.rejection);
-  })
-  .post("/clock/remove", async (c) => {
-    const { admin, ctx } = c.var;
-    if (ctx.environment.mode === "live") return clockPage(c, {});
-    const done = await catchRejection(() => removeClock(admin, ctx.environment.appId));
-    return done.rejection === undefined
-      ? c.redirect(pathIn(c, "clock?notice=removed"), 303)
-      : clockPage(c, {}, done.rejection);
-  });
+  .get("/clock/confirm", (c) => confirmMove(c, c.req.query()))
+  .post("/clock", (c) =>
+    act(c, "set", async (appId) =>
+      setClock(c.var.admin, appId, parseForm(setClockInput, { now: timeField(c.var.form, "now") })),
+    ),
+  )
+  .post("/clock/remove", (c) => act(c, "removed", (appId) => removeClock(c.var.admin, appId)));

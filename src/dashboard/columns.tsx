@@ -1,8 +1,8 @@
-import { numberHead, RowMenu } from "./components.tsx";
+import { numberHead, RowMenu, Tag } from "./components.tsx";
 import type { PageContext } from "./form.ts";
-import { amountText, Time } from "./format.tsx";
+import { amountText, moneyText, Time } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
-import { UserLink } from "./links.tsx";
+import { BalanceLink, UserLink } from "./links.tsx";
 import type { ListColumn } from "./list.tsx";
 import { UnitAmount } from "./unit-amount.tsx";
 
@@ -68,17 +68,28 @@ export const shownColumn = <Row,>(
   textOf: (row: Row) => string | null,
 ): ListColumn<Row, PageContext> => ({ name, head, cell: (row) => textOf(row) ?? "", value: textOf });
 
-/** A column of texts that each link to a page of the application. */
+/** A column of names or ids that each link to a page of the application. */
 export const linkColumn = <Row,>(
-  name: string,
+  name: keyof Row & string,
   head: string,
-  textOf: (row: Row) => string,
   pathOf: (row: Row) => string,
 ): ListColumn<Row, PageContext> => ({
   name,
   head,
-  cell: (row, c) => <a href={pathIn(c, pathOf(row))}>{textOf(row)}</a>,
-  value: textOf,
+  cell: (row, c) => <a href={pathIn(c, pathOf(row))}>{String(row[name])}</a>,
+  value: (row) => String(row[name]),
+});
+
+/** A column of states, each as a tag. */
+export const tagColumn = <Row,>(
+  name: keyof Row & string,
+  head: string,
+  kindOf: (row: Row) => string = (row) => String(row[name]),
+): ListColumn<Row, PageContext> => ({
+  name,
+  head,
+  cell: (row) => <Tag kind={kindOf(row)}>{String(row[name])}</Tag>,
+  value: (row) => String(row[name]),
 });
 
 /** A column of amounts, each with its unit. The file has the amount alone. */
@@ -99,6 +110,50 @@ export const quantityColumn = <Row,>(
   },
   value: (row) => quantityOf(row)[0],
   sortKey: (row) => quantityOf(row).toReversed(),
+});
+
+/** A column of money: shown in its currency, saved in the currency's smallest units. */
+export const moneyColumn = <Name extends string>(
+  name: Name,
+  head: string,
+): ListColumn<Having<Name, number> & { readonly currency: string | null }, PageContext> => ({
+  name,
+  head: numberHead(head),
+  cell: (row) => moneyText(row[name], row.currency),
+  value: (row) => row[name],
+  sortKey: (row) => [row.currency, row[name]],
+});
+
+/** A balance in a list. Null where it is not known. */
+interface ShownAmounts {
+  readonly balanceId: string;
+  readonly remaining: number | null;
+  readonly initial: number | null;
+  readonly unit: string | null;
+}
+
+/** The id of each balance, linked to its page. */
+export const balanceColumn: ListColumn<Pick<ShownAmounts, "balanceId">, PageContext> = {
+  name: "balanceId",
+  head: "Balance",
+  cell: ({ balanceId }, c) => <BalanceLink c={c} id={balanceId} />,
+  value: ({ balanceId }) => balanceId,
+};
+
+/** The amount that remains of each balance, with its unit. The file has the amount alone. */
+export const remainingColumn = (head: string): ListColumn<Omit<ShownAmounts, "balanceId">, PageContext> => ({
+  name: "remaining",
+  head: numberHead(head),
+  cell: ({ remaining, initial, unit }) =>
+    remaining === null || initial === null || unit === null ? (
+      "not known"
+    ) : (
+      <span class="num">
+        {amountText(remaining)} of <UnitAmount of={initial} unit={unit} />
+      </span>
+    ),
+  value: ({ remaining }) => remaining,
+  sortKey: ({ remaining, unit }) => [unit, remaining],
 });
 
 /** The last column: a menu with the pages of a row's actions. */

@@ -4,10 +4,12 @@ import type { Unit } from "../books/amounts/amount.ts";
 import { isKnownUser } from "../books/credits/users.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { Hidden } from "./fields.tsx";
+import { Facts, type ShownFact } from "./components.tsx";
+import { FormContext, Hidden, LongText } from "./fields.tsx";
 import { catchRejection, type DashboardEnv, type Form, textField } from "./form.ts";
 import { queryString } from "./format.tsx";
-import { FormToken, pathIn } from "./layout.tsx";
+import { FormToken, page, pathIn, sectionOfPath } from "./layout.tsx";
+import type { Section } from "./shell.tsx";
 import { UnitAmount } from "./unit-amount.tsx";
 
 /** The longest reason. It must fit in a link, because a confirmation is a page that can be reloaded. */
@@ -62,52 +64,91 @@ export function assertSure(form: Form): void {
 
 interface ConfirmProps {
   readonly c: Context<DashboardEnv>;
-  readonly action: string;
+  /** By default, the path of the page itself. */
+  readonly action?: string;
   /** Sent unchanged with the confirmation. */
-  readonly fields: Readonly<Record<string, string>>;
+  readonly fields?: Readonly<Record<string, string>>;
+  /** The form that was typed before. It is sent as well, and can be changed. */
+  readonly typed?: Form;
+  /** The path of that form. By default, the path of the action. */
+  readonly change?: string;
   readonly button: string;
   /** The path that Cancel leads to, within the application. */
   readonly cancel: string;
-  /** The path of the form as it was typed, within the application. */
-  readonly change?: string;
   readonly isDangerous?: boolean;
   /** The warnings to ask about. */
   readonly warnings?: readonly Child[];
-  readonly children: Child;
+  /** The effect of the action: amounts before and after it. */
+  readonly facts?: readonly ShownFact[];
+  /** The texts of the confirmation's own fields, and its rejection. */
+  readonly form?: Form;
+  readonly rejection?: PurserError | undefined;
+  readonly children?: Child;
 }
 
-/** Shows an action and asks to confirm it; asks twice if there are warnings. */
-export const Confirm = ({ c, action, fields, button, isDangerous, warnings = [], children, ...to }: ConfirmProps) => (
-  <form method="post" action={pathIn(c, action)} class="card">
-    <FormToken c={c} />
-    <Hidden fields={{ ...fields, ...(warnings.length === 0 ? {} : { asked: "yes" }) }} />
-    {children}
-    {warnings.length > 0 && (
-      <div class="warn-box">
-        <ul>
-          {warnings.map((warning) => (
-            <li>{warning}</li>
-          ))}
-        </ul>
-        <label>
-          <input type="checkbox" name="sure" value="yes" required /> I have checked this. {button}.
-        </label>
-      </div>
-    )}
-    <div class="row">
-      <button type="submit" class={isDangerous === true ? "danger" : undefined}>
-        {button}
-      </button>
-      {to.change !== undefined && (
-        <a class="button quiet" href={pathIn(c, to.change)}>
-          Change
-        </a>
-      )}
-      <a class="button quiet" href={pathIn(c, to.cancel)}>
-        Cancel
-      </a>
-    </div>
-  </form>
+/** Shows an action and its effect, and asks to confirm it; asks twice if there are warnings. */
+export const Confirm = (props: ConfirmProps) => {
+  const { c, action = c.req.path, typed, button, warnings = [], facts = [], children } = props;
+  const fields = { ...(typed && formFields(typed)), ...props.fields };
+  return (
+    <FormContext.Provider value={{ form: props.form ?? {}, rejection: props.rejection }}>
+      <form method="post" action={pathIn(c, action)} class="card">
+        <FormToken c={c} />
+        <Hidden fields={{ ...fields, ...(warnings.length === 0 ? {} : { asked: "yes" }) }} />
+        {facts.length > 0 && <Facts of={facts} />}
+        {typeof children === "string" ? <p>{children}</p> : children}
+        {warnings.length > 0 && (
+          <div class="warn-box">
+            <ul>
+              {warnings.map((warning) => (
+                <li>{warning}</li>
+              ))}
+            </ul>
+            <label>
+              <input type="checkbox" name="sure" value="yes" required /> I have checked this. {button}.
+            </label>
+          </div>
+        )}
+        <div class="row">
+          <button type="submit" class={props.isDangerous === true ? "danger" : undefined}>
+            {button}
+          </button>
+          {typed !== undefined && (
+            <a class="button quiet" href={`${pathIn(c, props.change ?? action)}${queryString(fields)}`}>
+              Change
+            </a>
+          )}
+          <a class="button quiet" href={pathIn(c, props.cancel)}>
+            Cancel
+          </a>
+        </div>
+      </form>
+    </FormContext.Provider>
+  );
+};
+
+interface ConfirmPageProps extends Omit<ConfirmProps, "c" | "children"> {
+  /** By default, the text of the button. */
+  readonly title?: string;
+  /** By default, the section of the path. */
+  readonly section?: Section;
+}
+
+/** Returns the page that asks to confirm an action. */
+export const confirmPage = (c: Context<DashboardEnv>, props: ConfirmPageProps, children?: Child) => {
+  const { title = props.button, section = sectionOfPath(c), rejection } = props;
+  return page(
+    c,
+    { title, section, rejection },
+    <Confirm c={c} {...props}>
+      {children}
+    </Confirm>,
+  );
+};
+
+/** The field of a reason, which `requireReason` reads. */
+export const ReasonField = ({ name = "reason" }: { name?: string }) => (
+  <LongText label="Reason (kept in the ledger)" name={name} required />
 );
 
 /** Returns the fields of a form that its confirmation and its action receive. */

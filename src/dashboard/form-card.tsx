@@ -16,6 +16,10 @@ interface FormCardProps extends Partial<FilledForm> {
   readonly about?: Child;
   /** The text of the button. Absent when the fields contain the buttons. */
   readonly button?: string;
+  /** Shown after the button. */
+  readonly beside?: Child;
+  /** The id of the form on its page. */
+  readonly id?: string;
   /** Whether a form that is sent twice takes effect once, by its nonce. */
   readonly once?: boolean;
   readonly hidden?: Readonly<Record<string, string>>;
@@ -25,12 +29,12 @@ interface FormCardProps extends Partial<FilledForm> {
 
 /** Shows a form as a card: its fields in a row, and its button. */
 export const FormCard = (props: FormCardProps) => {
-  const { c, action, method = "post", title, about, button, once, hidden = {}, children } = props;
+  const { c, action, method = "post", title, about, button, beside, id, once, hidden = {}, children } = props;
   const { form = c.var.form ?? {}, rejection, schema } = props;
   const nonce = once === true ? { nonce: form.nonce ?? c.var.root.newId("") } : {};
   return (
     <FormContext.Provider value={{ form, rejection, schema }}>
-      <form method={method} action={action.startsWith("/") ? action : pathIn(c, action)} class="card">
+      <form method={method} action={pathIn(c, action)} class="card" id={id}>
         {title !== undefined && <h2>{title}</h2>}
         {about !== undefined && <p class="soft">{about}</p>}
         {method === "post" && <FormToken c={c} />}
@@ -38,6 +42,7 @@ export const FormCard = (props: FormCardProps) => {
         <div class="row">
           {children}
           {button !== undefined && <button type="submit">{button}</button>}
+          {beside}
         </div>
       </form>
     </FormContext.Provider>
@@ -55,6 +60,5 @@ interface Answers<T> {
 export async function submit<T>(c: Context<DashboardEnv>, work: () => Promise<T>, { to, again }: Answers<T>) {
   const done = await catchRejection(work);
   if (done.rejection !== undefined) return again(done.rejection);
-  const path = typeof to === "string" ? to : await to(done.result);
-  return c.redirect(path.startsWith("/") ? path : pathIn(c, path), 303);
+  return c.redirect(pathIn(c, typeof to === "string" ? to : await to(done.result)), 303);
 }

@@ -6,9 +6,9 @@ import { readUserTotals } from "../books/credits/read-balance.ts";
 import { listPacks, type PackOutput } from "../catalog/pack.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { Facts, type ShownFact } from "./components.tsx";
-import { Confirm, formFields, redirectAfter, requireReason, warnAboutAmount, warnAboutId } from "./confirm.tsx";
-import { Choice, Field, LongText } from "./fields.tsx";
+import type { ShownFact } from "./components.tsx";
+import { confirmPage, ReasonField, redirectAfter, requireReason, warnAboutAmount, warnAboutId } from "./confirm.tsx";
+import { Choice, Field } from "./fields.tsx";
 import {
   catchRejection,
   createDashboardRoutes,
@@ -20,11 +20,11 @@ import {
   timeField,
 } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
-import { amountText, queryString, timeText } from "./format.tsx";
+import { timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { userPath } from "./links.tsx";
 import { SHOWN_PACKS_MAX } from "./packs.tsx";
-import { AmountList, useUnits } from "./unit-amount.tsx";
+import { AmountList, BeforeAfter } from "./unit-amount.tsx";
 
 const EXPIRY_CHOICES = [["default", "pack default"], "never", ["at", "at the time given"]] as const;
 const GRANT_SOURCES = ["manual", "grant", "purchase", "refund"] as const;
@@ -40,10 +40,17 @@ interface GrantFieldsProps {
   readonly quantityHint?: string;
 }
 
-/** The fields of every form that grants: the user, the pack and the quantity. */
-export const GrantFields = ({ packs, quantityHint }: GrantFieldsProps) => (
+/** The fields of every form that grants to a user: the user, the pack and the quantity. */
+export const GrantFields = (props: GrantFieldsProps) => (
   <>
     <Field label="User id" name="userId" />
+    <PackFields {...props} />
+  </>
+);
+
+/** The fields of every form that grants: the pack and the quantity. */
+export const PackFields = ({ packs, quantityHint = "only for packs without items" }: GrantFieldsProps) => (
+  <>
     <Choice
       label="Pack"
       name="packId"
@@ -52,7 +59,7 @@ export const GrantFields = ({ packs, quantityHint }: GrantFieldsProps) => (
         items.length === 0 ? `${packName} (any quantity of ${unit})` : packName,
       ])}
     />
-    <Field label="Quantity" name="quantity" hint={quantityHint ?? "only for packs without items"} />
+    <Field label="Quantity" name="quantity" hint={quantityHint} />
   </>
 );
 
@@ -78,7 +85,7 @@ async function grantForm(c: Context<DashboardEnv>, form: Form, rejection?: Purse
       <Choice label="Expires" name="expiry" options={EXPIRY_CHOICES} />
       <Field label="Time (UTC)" name="expiresAt" type="datetime-local" step="1" />
       <Choice label="Source" name="source" options={GRANT_SOURCES} />
-      <LongText label="Reason (kept in the ledger)" name="notes" required />
+      <ReasonField name="notes" />
     </FormCard>,
   );
 }
@@ -127,32 +134,25 @@ async function confirmGrant(c: Context<DashboardEnv>, form: Form, refused?: Purs
   });
   if (read.result === undefined) return grantForm(c, form, read.rejection);
   const { plan, totals, warnings } = read.result;
-  return page(
-    c,
-    { title: "Confirm grant", section: "users", rejection: refused },
-    <Confirm
-      c={c}
-      action="users/grant"
-      fields={{ ...formFields(form), ref: form.ref ?? root.newId("dashboard:") }}
-      button="Grant credits"
-      cancel={userPath(form.userId)}
-      change={`users/grant${queryString(formFields(form))}`}
-      warnings={[...warnings, ...plan.amounts.flatMap((each) => warnAboutAmount(each.unit, each.amount))]}
-    >
-      <Facts
-        of={[
-          ["User", form.userId],
-          ...(plan.isReplay
-            ? ([
-                ["Pack", plan.packName],
-                ["Credits issued", "None: this pack was already granted under this reference."],
-              ] as const)
-            : issuedFacts({ plan, totals, quantity: form.quantity })),
-          ["Reason", form.notes],
-        ]}
-      />
-    </Confirm>,
-  );
+  return confirmPage(c, {
+    title: "Confirm grant",
+    action: "users/grant",
+    typed: { ...form, ref: form.ref ?? root.newId("dashboard:") },
+    button: "Grant credits",
+    cancel: userPath(form.userId),
+    warnings: [...warnings, ...plan.amounts.flatMap((each) => warnAboutAmount(each.unit, each.amount))],
+    rejection: refused,
+    facts: [
+      ["User", form.userId],
+      ...(plan.isReplay
+        ? ([
+            ["Pack", plan.packName],
+            ["Credits issued", "None: this pack was already granted under this reference."],
+          ] as const)
+        : issuedFacts({ plan, totals, quantity: form.quantity })),
+      ["Reason", form.notes],
+    ],
+  });
 }
 
 export const grantRoutes = createDashboardRoutes()
@@ -176,15 +176,7 @@ interface IssuedProps {
 
 /** Returns, for a confirmation, the balances that a grant would issue and the totals that the user would then have. */
 export function issuedFacts({ plan, totals, quantity }: IssuedProps): readonly ShownFact[] {
-  const inUnit = useUnits();
   const units = [...new Set(plan.amounts.map(({ unit }) => unit))];
-  const after = units.map((unit) => {
-    const issued = plan.amounts.filter((each) => each.unit === unit);
-    const minor = issued.reduce((sum, each) => sum + BigInt(each.amountMinor), 0n);
-    const before = totals.units.find((each) => each.unit === unit)?.remainingMinor ?? 0n;
-    return `${amountText(exactAmount(unit, before))} → ${inUnit(unit, exactAmount(unit, before + minor))}`;
-  });
-  const partly = totals.isPartial ? " (at least: the user has too many balances to add up)" : "";
   return [
     ["Pack", plan.packName],
     [
@@ -193,7 +185,20 @@ export function issuedFacts({ plan, totals, quantity }: IssuedProps): readonly S
         <AmountList of={plan.amounts} />
       </b>,
     ],
-    ["The user's total afterwards", `${after.join(", ")}${partly}`],
+    [
+      "The user's total afterwards",
+      units.map((unit) => {
+        const issued = plan.amounts.filter((each) => each.unit === unit);
+        const minor = issued.reduce((sum, each) => sum + BigInt(each.amountMinor), 0n);
+        const before = totals.units.find((each) => each.unit === unit)?.remainingMinor ?? 0n;
+        return (
+          <div>
+            <BeforeAfter from={exactAmount(unit, before)} to={exactAmount(unit, before + minor)} unit={unit} />
+            {totals.isPartial && " (at least: the user has too many balances to add up)"}
+          </div>
+        );
+      }),
+    ],
     plan.ignoresQuantity && ["Ignored", `The quantity ${quantity}: this pack issues the amounts of its items.`],
     ["Expires (UTC)", timeText(plan.expiresAt)],
   ];

@@ -8,7 +8,7 @@ import { listAuditOfTarget } from "../catalog/search-audit.ts";
 import type { PurserError } from "../errors.ts";
 import { codeColumn, textColumn, timeColumn } from "./columns.tsx";
 import { CopyBox, Facts, Id, Tag } from "./components.tsx";
-import { Confirm } from "./confirm.tsx";
+import { confirmPage } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
 import { createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
@@ -153,29 +153,30 @@ async function readSetting(c: Context<DashboardEnv>) {
 /** Asks for confirmation before a key is revoked, and says whether it is in use. */
 async function confirmRevoke(c: Context<DashboardEnv>) {
   const key = await readKeyOfApp(c.var.root, c.var.ctx.environment.appId, c.req.query("keyId") ?? "");
-  return page(
+  if (key.revokedAt !== null) {
+    return page(c, { title: "Revoke key", section: "keys" }, <p class="card">This key is already revoked.</p>);
+  }
+  return confirmPage(
     c,
-    { title: "Revoke key", section: "keys" },
-    key.revokedAt !== null ? (
-      <p class="card">This key is already revoked.</p>
-    ) : (
-      <Confirm c={c} action="keys/revoke" fields={{ keyId: key.keyId }} button="Revoke key" cancel="keys" isDangerous>
-        <Facts
-          of={[
-            [
-              "Key",
-              <>
-                <code>{key.hint}</code>, {key.kind}, {key.mode} mode
-              </>,
-            ],
-            ["Name", key.name ?? "none"],
-            ["Created (UTC)", timeText(key.createdAt)],
-            ["Last used (UTC)", <b>{key.lastUsedOn ?? "not yet"}</b>],
-          ]}
-        />
-        <p>It stops working: for writes at once, for reads within seconds. This cannot be undone.</p>
-      </Confirm>
-    ),
+    {
+      action: "keys/revoke",
+      fields: { keyId: key.keyId },
+      button: "Revoke key",
+      cancel: "keys",
+      isDangerous: true,
+      facts: [
+        [
+          "Key",
+          <>
+            <code>{key.hint}</code>, {key.kind}, {key.mode} mode
+          </>,
+        ],
+        ["Name", key.name ?? "none"],
+        ["Created (UTC)", timeText(key.createdAt)],
+        ["Last used (UTC)", <b>{key.lastUsedOn ?? "not yet"}</b>],
+      ],
+    },
+    "It stops working: for writes at once, for reads within seconds. This cannot be undone.",
   );
 }
 

@@ -55,8 +55,9 @@ interface PageOptions {
   readonly actions?: Child;
 }
 
-/** Returns the path of a page of the current application and mode. */
+/** Returns the path of a page of the current application and mode. A path from the root stays as it is. */
 export function pathIn(c: Context<DashboardEnv>, rest: string): string {
+  if (rest.startsWith("/")) return rest;
   const { appId, mode } = c.var.ctx.environment;
   return `/admin/apps/${encodeURIComponent(appId)}/${mode}/${rest}`;
 }

@@ -42,12 +42,7 @@ export const reachedList = listRoutes<UserAtLimit, unknown>({
   columns: [
     userColumn("userId", "User"),
     shownColumn("memberId", "Member", ({ memberId }) => memberId ?? null),
-    linkColumn(
-      "limit",
-      "Limit",
-      ({ name }) => name,
-      ({ limitId }) => `usage-limits/${limitId}`,
-    ),
+    linkColumn("name", "Limit", ({ limitId }) => `usage-limits/${limitId}`),
     quantityColumn("used", "Used", ({ used, unit }) => [used, unit]),
     quantityColumn("amount", "Of", ({ amount, unit }) => [amount, unit]),
     textColumn("every", "Every"),
@@ -98,12 +93,7 @@ export const erasureList = listRoutes<ErasureOutput, unknown>({
   section: "people",
   about: "Newest first. A receipt names nobody.",
   columns: [
-    linkColumn(
-      "erasureId",
-      "Erasure",
-      ({ erasureId }) => erasureId,
-      ({ erasureId }) => `people/erasures/${erasureId}`,
-    ),
+    linkColumn("erasureId", "Erasure", ({ erasureId }) => `people/erasures/${erasureId}`),
     timeColumn("startedAt", "Started"),
     timeColumn("completedAt", "Completed", "not yet"),
     {

@@ -6,8 +6,7 @@ import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { iso, parseTimestamp } from "../lib/time.ts";
 import { fromLocalMs } from "../lib/time-zone.ts";
-import { Facts } from "./components.tsx";
-import { Confirm, formFields, redirectAfter, warnAboutId } from "./confirm.tsx";
+import { confirmPage, redirectAfter, warnAboutId } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
 import {
   catchRejection,
@@ -20,7 +19,7 @@ import {
   timeField,
 } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
-import { everyText, queryString } from "./format.tsx";
+import { everyText } from "./format.tsx";
 import { GrantFields, listOfferedPacks } from "./grant.tsx";
 import { page } from "./layout.tsx";
 import { RECURRING_PATH, userPath } from "./links.tsx";
@@ -88,34 +87,30 @@ async function confirmRecurring(c: Context<DashboardEnv>, form: Form, refused?: 
   if (read.result === undefined) return newRecurringPage(c, form, read.rejection);
   const { input, warnings } = read.result;
   const packs = await listOfferedPacks(c);
-  return page(
+  return confirmPage(
     c,
-    { title: "Confirm recurring grant", section: "users", rejection: refused },
-    <Confirm
-      c={c}
-      action={RECURRING_PATH}
-      fields={formFields(form)}
-      button="Create recurring grant"
-      cancel={userPath(form.userId)}
-      change={`${RECURRING_PATH}${queryString(formFields(form))}`}
-      warnings={warnings}
-    >
-      <Facts
-        of={[
-          ["User", input.userId],
-          ["Pack", packs.find(({ packId }) => packId === input.packId)?.packName ?? input.packId],
-          [
-            "Granted",
-            <>
-              every {everyText(input.every, input.timeZone)}, from{" "}
-              {form.startsAt ? `${form.startsAt} ${input.timeZone}` : "now"}
-              {form.endsAt ? `, none from ${form.endsAt} ${input.timeZone}` : ""}
-            </>,
-          ],
-        ]}
-      />
-      <p>Due periods are granted at once.</p>
-    </Confirm>,
+    {
+      title: "Confirm recurring grant",
+      action: RECURRING_PATH,
+      typed: form,
+      button: "Create recurring grant",
+      cancel: userPath(form.userId),
+      warnings,
+      rejection: refused,
+      facts: [
+        ["User", input.userId],
+        ["Pack", packs.find(({ packId }) => packId === input.packId)?.packName ?? input.packId],
+        [
+          "Granted",
+          <>
+            every {everyText(input.every, input.timeZone)}, from{" "}
+            {form.startsAt ? `${form.startsAt} ${input.timeZone}` : "now"}
+            {form.endsAt ? `, none from ${form.endsAt} ${input.timeZone}` : ""}
+          </>,
+        ],
+      ],
+    },
+    "Due periods are granted at once.",
   );
 }
 

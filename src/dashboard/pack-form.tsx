@@ -3,7 +3,7 @@ import type { Child } from "hono/jsx";
 import { UNITS } from "../books/amounts/amount.ts";
 import type { RulesVerdict } from "../catalog/insert-pack.ts";
 import type { PurserError } from "../errors.ts";
-import { Choice, Field, Hidden } from "./fields.tsx";
+import { Choice, Field, FormContext, Hidden } from "./fields.tsx";
 import type { DashboardEnv } from "./form.ts";
 import { FormToken, pathIn } from "./layout.tsx";
 import { blankItem, type ItemDraft, type PackDraft, type RuleDraft } from "./pack-draft.ts";
@@ -25,25 +25,23 @@ interface PackFormProps {
   readonly ruleTest: RuleTest;
 }
 
-const units = UNITS.map((unit) => [unit, unit] as const);
 /** The mark in templates that the script replaces by the row's number. */
 const ITEM_MARK = "__item__";
 const RULE_MARK = "__rule__";
 
-export const PackForm = ({ c, packId, draft, version, rejection, ruleTest }: PackFormProps) => {
-  return (
+export const PackForm = ({ c, packId, draft, version, rejection, ruleTest }: PackFormProps) => (
+  <FormContext.Provider value={{ form: {}, rejection }}>
     <form method="post" action={pathIn(c, packId === null ? "packs" : `packs/${packId}`)}>
       <FormToken c={c} />
       {version !== undefined && <Hidden fields={{ version: String(version) }} />}
       <section class="card">
         <div class="row">
-          <Field label="Name" name="packName" value={draft.packName} required rejection={rejection} />
+          <Field label="Name" name="packName" value={draft.packName} required />
           <Field
             label="Expires after (days)"
             name="defaultExpiryDays"
             value={draft.defaultExpiryDays}
             hint="empty: never"
-            rejection={rejection}
           />
         </div>
         <Kind kind={draft.kind} />
@@ -54,22 +52,16 @@ export const PackForm = ({ c, packId, draft, version, rejection, ruleTest }: Pac
         <div class="items-only" data-scope>
           <div data-list="item">
             {(draft.items.length === 0 ? [blankItem] : draft.items).map((item, index) => (
-              <Item item={item} index={`${index}`} rejection={rejection} param={`items[${index}]`} />
+              <Item item={item} index={`${index}`} />
             ))}
             {/* Without the script, the form has one more row, which is not an item while it is empty. */}
             {draft.items.length > 0 && (
               <noscript>
-                <Item
-                  item={blankItem}
-                  index={`${draft.items.length}`}
-                  rejection={rejection}
-                  param={`items[${draft.items.length}]`}
-                  isInNoscript
-                />
+                <Item item={blankItem} index={`${draft.items.length}`} isInNoscript />
               </noscript>
             )}
             <template data-mark={ITEM_MARK}>
-              <Item item={blankItem} index={ITEM_MARK} rejection={undefined} param="" />
+              <Item item={blankItem} index={ITEM_MARK} />
             </template>
           </div>
           <button type="button" class="quiet" data-add="item">
@@ -79,17 +71,10 @@ export const PackForm = ({ c, packId, draft, version, rejection, ruleTest }: Pac
         <fieldset class="legacy-only" data-scope>
           <legend>Unit and rules</legend>
           <div class="row">
-            <Choice label="Unit" name="unit" value={draft.unit} options={units} />
-            <Field
-              label="Priority"
-              name="priority"
-              value={draft.priority}
-              placeholder="100"
-              hint="lower pays first"
-              rejection={rejection}
-            />
+            <Choice label="Unit" name="unit" value={draft.unit} options={UNITS} />
+            <Priority name="priority" value={draft.priority} />
           </div>
-          <RuleFields prefix="" rules={draft.rules} rejection={rejection} param="matches" />
+          <RuleFields prefix="" rules={draft.rules} param="matches" />
         </fieldset>
         {packId !== null && <p class="soft">Existing balances do not change. Changes apply to new grants.</p>}
         {/* This button stands before the tester, because Enter presses the first button of a form. */}
@@ -102,8 +87,8 @@ export const PackForm = ({ c, packId, draft, version, rejection, ruleTest }: Pac
       </section>
       <Tester c={c} packId={packId} ruleTest={ruleTest} />
     </form>
-  );
-};
+  </FormContext.Provider>
+);
 
 const Kind = ({ kind }: { kind: PackDraft["kind"] }) => (
   <div class="kinds">
@@ -118,41 +103,29 @@ const Kind = ({ kind }: { kind: PackDraft["kind"] }) => (
   </div>
 );
 
+const Priority = (props: { name: string; value: string; param?: string }) => (
+  <Field label="Priority" placeholder="100" hint="lower pays first" {...props} />
+);
+
 interface ItemProps {
   readonly item: ItemDraft;
   readonly index: string;
-  readonly rejection: PurserError | undefined;
-  readonly param: string;
   /** One <noscript> must not contain another: where scripts run, it would end there. */
   readonly isInNoscript?: boolean;
 }
 
-const Item = ({ item, index, rejection, param, isInNoscript = false }: ItemProps) => {
-  const prefix = `items.${index}.`;
+const Item = ({ item, index, isInNoscript = false }: ItemProps) => {
+  const [prefix, param] = [`items.${index}.`, `items[${index}]`];
   return (
     <fieldset data-index={index} data-scope>
       <legend>{index === ITEM_MARK ? "New item" : `Item ${Number(index) + 1}`}</legend>
-      <input type="hidden" name={`${prefix}packItemId`} value={item.packItemId} />
+      <Hidden fields={{ [`${prefix}packItemId`]: item.packItemId }} />
       <div class="row">
-        <Field
-          label="Amount"
-          name={`${prefix}amount`}
-          value={item.amount}
-          rejection={rejection}
-          param={`${param}.amount`}
-        />
-        <Choice label="Unit" name={`${prefix}unit`} value={item.unit} options={units} />
-        <Field
-          label="Priority"
-          name={`${prefix}priority`}
-          value={item.priority}
-          placeholder="100"
-          hint="lower pays first"
-          rejection={rejection}
-          param={`${param}.priority`}
-        />
+        <Field label="Amount" name={`${prefix}amount`} value={item.amount} param={`${param}.amount`} />
+        <Choice label="Unit" name={`${prefix}unit`} value={item.unit} options={UNITS} />
+        <Priority name={`${prefix}priority`} value={item.priority} param={`${param}.priority`} />
       </div>
-      <RuleFields prefix={prefix} rules={item.rules} rejection={rejection} param={`${param}.matches`}>
+      <RuleFields prefix={prefix} rules={item.rules} param={`${param}.matches`} isInNoscript={isInNoscript}>
         <button type="button" class="quiet" data-remove>
           Remove this item
         </button>
@@ -169,10 +142,9 @@ const Item = ({ item, index, rejection, param, isInNoscript = false }: ItemProps
   );
 };
 
-interface RulesProps {
+interface RulesProps extends Pick<ItemProps, "isInNoscript"> {
   readonly prefix: string;
   readonly rules: readonly RuleDraft[];
-  readonly rejection: PurserError | undefined;
   /** The argument of the API for these rules. */
   readonly param: string;
   readonly children?: Child;
@@ -180,54 +152,43 @@ interface RulesProps {
 
 const blankRule: RuleDraft = { event: "", model: "" };
 
-const RuleFields = (props: RulesProps) => (
-  <div data-scope>
-    <div data-list="rule">
-      {[...props.rules, blankRule].map((rule, index) => (
-        <Rule
-          prefix={props.prefix}
-          rule={rule}
-          index={`${index}`}
-          rejection={props.rejection}
-          param={`${props.param}[${index}]`}
-        />
-      ))}
-      <template data-mark={RULE_MARK}>
-        <Rule prefix={props.prefix} rule={blankRule} index={RULE_MARK} rejection={undefined} param="" />
-      </template>
+/** Shows the rules. Without the script, the form has one more row, which is not a rule while it is empty. */
+const RuleFields = ({ prefix, rules, param, isInNoscript = false, children }: RulesProps) => {
+  const row = (rule: RuleDraft, index: string) => <Rule prefix={prefix} rule={rule} index={index} param={param} />;
+  const more = row(blankRule, `${rules.length}`);
+  return (
+    <div data-scope>
+      <div data-list="rule">
+        {rules.map((rule, index) => row(rule, `${index}`))}
+        {isInNoscript ? more : <noscript>{more}</noscript>}
+        <template data-mark={RULE_MARK}>{row(blankRule, RULE_MARK)}</template>
+      </div>
+      <div class="row">
+        <button type="button" class="quiet" data-add="rule">
+          Add a rule
+        </button>
+        {children}
+      </div>
     </div>
-    <div class="row">
-      <button type="button" class="quiet" data-add="rule">
-        Add a rule
-      </button>
-      {props.children}
-    </div>
-  </div>
-);
+  );
+};
 
-interface RuleProps extends Pick<RulesProps, "prefix" | "rejection" | "param"> {
+interface RuleProps extends Pick<RulesProps, "prefix" | "param"> {
   readonly rule: RuleDraft;
   readonly index: string;
 }
 
-const Rule = ({ prefix, rule, index, rejection, param }: RuleProps) => (
+const Rule = ({ prefix, rule, index, param }: RuleProps) => (
   <div class="row" data-index={index}>
-    <Field
-      label="Event"
-      name={`${prefix}rules.${index}.event`}
-      value={rule.event}
-      placeholder="chat.*"
-      rejection={rejection}
-      param={`${param}.event`}
-    />
-    <Field
-      label="Model"
-      name={`${prefix}rules.${index}.model`}
-      value={rule.model}
-      placeholder="any"
-      rejection={rejection}
-      param={`${param}.model`}
-    />
+    {(["event", "model"] as const).map((name) => (
+      <Field
+        label={name === "event" ? "Event" : "Model"}
+        name={`${prefix}rules.${index}.${name}`}
+        value={rule[name]}
+        placeholder={name === "event" ? "chat.*" : "any"}
+        param={`${param}[${index}].${name}`}
+      />
+    ))}
     <button type="button" class="quiet" data-remove aria-label="Remove this rule">
       Remove
     </button>

@@ -11,7 +11,7 @@ import { listAuditOfTarget } from "../catalog/search-audit.ts";
 import type { PurserError } from "../errors.ts";
 import { AuditTable } from "./audit.tsx";
 import { Facts } from "./components.tsx";
-import { Confirm, formFields } from "./confirm.tsx";
+import { confirmPage, formFields } from "./confirm.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
 import { amountText, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
@@ -132,24 +132,23 @@ async function answerRuleTest(c: Context<DashboardEnv>, packId: string | null) {
 
 /** Asks for confirmation before a pack with items becomes a pack without. */
 const confirmNoItems = (c: Context<DashboardEnv>, packId: string, pack: PackOutput) =>
-  page(
+  confirmPage(
     c,
-    { title: "Remove all items from the pack", section: "packs" },
-    <Confirm
-      c={c}
-      action={`packs/${packId}`}
-      fields={formFields(c.var.form)}
-      button="Save pack"
-      cancel={`packs/${packId}`}
-      warnings={[
+    {
+      title: "Remove all items from the pack",
+      fields: formFields(c.var.form),
+      button: "Save pack",
+      cancel: `packs/${packId}`,
+      warnings: [
         "From now on each grant names a quantity, and issues one balance of it. It issues none of these items.",
-      ]}
-    >
+      ],
+    },
+    <>
       <p>
         <b>{pack.packName}</b> will have no items. Now it has:
       </p>
       <Contents pack={pack} />
-    </Confirm>,
+    </>,
   );
 
 async function savePack(c: Context<DashboardEnv>, packId: string) {
@@ -170,22 +169,13 @@ async function savePack(c: Context<DashboardEnv>, packId: string) {
 
 async function archivePage(c: Context<DashboardEnv>, packId: string) {
   const { packName } = presentPack(await readPack(c.var.root, c.var.ctx.environment.appId, packId));
-  return page(
+  return confirmPage(
     c,
-    { title: "Archive pack", section: "packs" },
-    <Confirm
-      c={c}
-      action={`packs/${packId}/archive`}
-      fields={{}}
-      button="Archive pack"
-      cancel={`packs/${packId}`}
-      isDangerous
-    >
-      <p>
-        <b>{packName}</b> can no longer be granted, and its name can be used again. Existing balances are unchanged. It
-        can be restored.
-      </p>
-    </Confirm>,
+    { button: "Archive pack", cancel: `packs/${packId}`, isDangerous: true },
+    <p>
+      <b>{packName}</b> can no longer be granted, and its name can be used again. Existing balances are unchanged. It
+      can be restored.
+    </p>,
   );
 }
 

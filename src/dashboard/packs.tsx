@@ -2,8 +2,9 @@ import type { MatchRule } from "../books/amounts/match.ts";
 import { listPacks, type PackOutput } from "../catalog/pack.ts";
 import { shownColumn, timeColumn } from "./columns.tsx";
 import { Empty, Id, Tag } from "./components.tsx";
+import type { PageContext } from "./form.ts";
 import { pathIn } from "./layout.tsx";
-import { listRoutes, type Resource } from "./resource.tsx";
+import { listRoutes, type Resource, wholeList } from "./resource.tsx";
 import { UnitAmount, UnitLabel } from "./unit-amount.tsx";
 
 /** Shows what a balance or pack pays for: `event`, `event · model`, or `* · model` for a rule with a model only. */
@@ -67,11 +68,11 @@ const packsList: Resource<PackOutput> = {
     { name: "packId", head: "Pack id", cell: ({ packId }) => <Id id={packId} />, value: ({ packId }) => packId },
     timeColumn("createdAt", "Created"),
   ],
-  read: (c) => async () => {
+  read: wholeList(async (c) => {
     const { packs } = await listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_PACKS_MAX);
     const isArchived = ({ archivedAt }: PackOutput) => Number(archivedAt !== null);
-    return { rows: packs.toSorted((a, b) => isArchived(a) - isArchived(b)), nextCursor: null };
-  },
+    return packs.toSorted((a, b) => isArchived(a) - isArchived(b));
+  }),
   empty: (
     <Empty icon="packs" title="No packs yet">
       A pack defines what a grant issues: amounts, the events that they pay for, and when they expire.
@@ -88,3 +89,9 @@ const packsList: Resource<PackOutput> = {
 };
 
 export const packsRoutes = listRoutes(packsList);
+
+/** Returns the packs that a filter of a list offers. */
+export async function packChoices({ var: { ctx, root } }: PageContext) {
+  const { packs } = await listPacks(root, ctx.environment.appId, SHOWN_PACKS_MAX);
+  return [["", "all"], ...packs.map(({ packId, packName }) => [packId, packName] as const)] as const;
+}

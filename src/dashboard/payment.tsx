@@ -1,31 +1,27 @@
 import type { Context } from "hono";
 import { shareAtMostOne } from "../api/credits/refund-credits.ts";
-import { settlePaymentInput } from "../api/payments/settle-payment.ts";
-import { readUserTotals } from "../books/credits/read-balance.ts";
-import { nameKey, type PackOutput } from "../catalog/pack.ts";
 import type { PurserError } from "../errors.ts";
 import { findPayment, type PaymentOutput } from "../payments/payment-lists.ts";
-import { previewPaymentRefund, previewSettlement, settlePayment } from "../payments/settle-by-hand.ts";
-import { readStripe } from "../payments/stripe-setting.ts";
+import { previewPaymentRefund } from "../payments/settle-by-hand.ts";
 import { Facts, Id, numberHead, type ShownFact, Table } from "./components.tsx";
-import { assertSure, Confirm, formFields, warnAboutAmount, warnAboutId } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type DashboardEnv, numberField, parseForm } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
-import { amountText, moneyText, queryString, Time } from "./format.tsx";
-import { GrantFields, issuedFacts, listOfferedPacks } from "./grant.tsx";
+import { amountText, moneyText, Time } from "./format.tsx";
+import { listOfferedPacks } from "./grant.tsx";
 import { page } from "./layout.tsx";
 import { ALREADY_SPENT, BalanceLink, paymentPath, stripeUrl, UserLink } from "./links.tsx";
 import { StatusTag } from "./payments.tsx";
+import { namedByStripe, SettleForm, settleRoutes } from "./settle-payment.tsx";
 import { UnitLabel } from "./unit-amount.tsx";
 
 const requestedUserLink = (c: Context<DashboardEnv>, user: string | null | undefined) =>
   user == null ? "" : <UserLink c={c} id={user} />;
 
 /** Shows a payment, with a form that settles it or a form that previews its refund. */
-async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, rejection?: PurserError) {
+async function paymentPage(c: Context<DashboardEnv>, rejection?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;
-  const payment = await findPayment(c.var.root, appId, mode, paymentKey);
+  const payment = await findPayment(c.var.root, appId, mode, c.req.param("paymentKey") ?? "");
   const notice = c.req.query("notice") === "settled" ? "The payment is granted." : undefined;
   return page(
     c,
@@ -119,91 +115,37 @@ const invoiceFacts = (
   ["Share of the lines that is granted", `${Math.floor(share * 10_000) / 100} %`],
 ];
 
-interface NamedGrant {
-  /** A pack's id or name. */
-  readonly pack: string | null;
-  readonly quantity: string | null;
-}
-
-/** Returns the pack that Stripe's first object with one names: itself, or by the price of an invoice's line. */
-async function namedByStripe(
-  c: Context<DashboardEnv>,
-  asked: Awaited<ReturnType<typeof findPayment>>["asked"],
-): Promise<NamedGrant> {
-  const { appId, mode } = c.var.ctx.environment;
-  const first = asked.find(({ pack }) => pack !== null);
-  if (first === undefined) return { pack: null, quantity: null };
-  const { setting } = await readStripe(c.var.root, appId, mode);
-  const price = setting?.prices.find((each) => each.price === first.pack);
-  // An empty quantity means what the setting and Stripe's line say.
-  return price === undefined ? first : { pack: price.packId, quantity: null };
-}
-
-const SettleForm = (props: {
-  c: Context<DashboardEnv>;
-  payment: PaymentOutput;
-  rejection: PurserError | undefined;
-  packs: readonly PackOutput[];
-  /** The pack and the quantity that Stripe's event named. */
-  named: NamedGrant;
-}) => {
-  const { c, payment, rejection, packs, named } = props;
-  const form: Form = c.req.method === "GET" ? c.req.query() : c.var.form;
-  const isNamed = ({ packId, packName }: PackOutput) =>
-    named.pack !== null && (packId === named.pack || nameKey(packName) === nameKey(named.pack));
-  const preselected = { packId: packs.find(isNamed)?.packId ?? "", quantity: named.quantity ?? "" };
-  return (
-    <FormCard
-      c={c}
-      method="get"
-      action={`${paymentPath(c, payment.paymentKey)}/settle`}
-      title="Grant it by hand"
-      about="Later refunds and disputes at Stripe take these credits back."
-      form={{ ...preselected, ...form, userId: form.userId ?? payment.userId ?? "" }}
-      rejection={rejection}
-      schema={settlePaymentInput}
-      button="Continue"
-    >
-      <GrantFields
-        packs={packs}
-        quantityHint="the amount, or how many times a pack with items is granted; empty: what Stripe says"
-      />
-    </FormCard>
-  );
-};
-
 const RefundForm = (props: {
   c: Context<DashboardEnv>;
   payment: PaymentOutput;
   rejection: PurserError | undefined;
 }) => {
   const { c, payment, rejection } = props;
-  const { part = "", of = String(payment.captured) } = c.req.query();
   return (
-    <form method="get" action={`${paymentPath(c, payment.paymentKey)}/refund`} class="card">
-      <h2>Refund</h2>
-      <p class="soft">
-        A payment is refunded <a href={stripeUrl(payment.paymentKey, c.var.ctx.environment.mode)}>at Stripe</a>, and
-        Stripe's event takes the credits back. Preview here what a refund would take. The preview changes nothing.
-      </p>
-      <div class="row">
-        <Field label="Part" name="part" value={part} required rejection={rejection} />
-        <Field
-          label="Of"
-          name="of"
-          value={of}
-          hint="the paid amount, in the smallest unit"
-          required
-          rejection={rejection}
-        />
-        <button type="submit">Show</button>
-      </div>
-    </form>
+    <FormCard
+      c={c}
+      method="get"
+      action={`${paymentPath(c, payment.paymentKey)}/refund`}
+      title="Refund"
+      about={
+        <>
+          A payment is refunded <a href={stripeUrl(payment.paymentKey, c.var.ctx.environment.mode)}>at Stripe</a>, and
+          Stripe's event takes the credits back. Preview here what a refund would take. The preview changes nothing.
+        </>
+      }
+      form={{ of: String(payment.captured), ...c.req.query() }}
+      rejection={rejection}
+      button="Show"
+    >
+      <Field label="Part" name="part" required />
+      <Field label="Of" name="of" hint="the paid amount, in the smallest unit" required />
+    </FormCard>
   );
 };
 
 /** Shows what a refund of a share would take. */
-async function refundPage(c: Context<DashboardEnv>, key: string) {
+async function refundPage(c: Context<DashboardEnv>) {
+  const key = c.req.param("paymentKey") ?? "";
   const { ctx, root } = c.var;
   const form = c.req.query();
   const read = await catchRejection(async () => ({
@@ -214,7 +156,7 @@ async function refundPage(c: Context<DashboardEnv>, key: string) {
     ),
     payment: await findPayment(root, ctx.environment.appId, ctx.environment.mode, key),
   }));
-  if (read.result === undefined) return paymentPage(c, key, read.rejection);
+  if (read.result === undefined) return paymentPage(c, read.rejection);
   const { preview, payment } = read.result;
   return page(
     c,
@@ -239,72 +181,7 @@ async function refundPage(c: Context<DashboardEnv>, key: string) {
   );
 }
 
-const PAYMENT_PATH = "/payments/:paymentKey";
-
-function readSettlement(c: Context<DashboardEnv>, form: Form) {
-  const { mode } = c.var.ctx.environment;
-  const { userId, packId } = form;
-  return parseForm(settlePaymentInput, { mode, userId, packId, quantity: numberField(form, "quantity") });
-}
-
-/** Shows which credits a settlement would grant, to which user, and what that user would then have. */
-async function confirmSettlement(c: Context<DashboardEnv>, key: string, form: Form, refused?: PurserError) {
-  const { ctx, root } = c.var;
-  const read = await catchRejection(async () => {
-    const input = readSettlement(c, form);
-    return {
-      input,
-      plan: await previewSettlement(ctx, key, input),
-      totals: await readUserTotals(ctx, input.userId),
-      warnAboutUser: await warnAboutId(ctx, input.userId),
-      payment: await findPayment(root, ctx.environment.appId, ctx.environment.mode, key),
-    };
-  });
-  if (read.result === undefined) return paymentPage(c, key, read.rejection);
-  const { input, plan, totals, payment, warnAboutUser } = read.result;
-  // A confirmation that is opened again after the grant has nothing left to confirm.
-  if (payment.grants.length > 0) return c.redirect(paymentPath(c, key), 303);
-  const warnings = plan.amounts.flatMap(({ unit, amount }) => warnAboutAmount(unit, amount));
-  return page(
-    c,
-    { title: "Confirm settlement", section: "payments", rejection: refused },
-    <Confirm
-      c={c}
-      action={`payments/${encodeURIComponent(key)}/settle`}
-      fields={formFields(form)}
-      button="Grant credits"
-      cancel={`payments/${encodeURIComponent(key)}`}
-      change={`payments/${encodeURIComponent(key)}${queryString(formFields(form))}`}
-      warnings={[...warnAboutUser, ...warnings]}
-    >
-      <Facts
-        of={[
-          ["Payment", `${payment.paymentKey}: ${moneyText(payment.captured, payment.currency)} paid`],
-          ["User", input.userId],
-          ...issuedFacts({ plan, totals, quantity: form.quantity }),
-          payment.refunded + payment.withheld > 0 && [
-            "Taken back at once",
-            `The share of what is refunded or withheld at Stripe: ${moneyText(payment.refunded + payment.withheld, payment.currency)}.`,
-          ],
-        ]}
-      />
-    </Confirm>,
-  );
-}
-
 export const paymentPages = createDashboardRoutes()
-  .get(PAYMENT_PATH, (c) => paymentPage(c, c.req.param("paymentKey")))
-  .get(`${PAYMENT_PATH}/refund`, (c) => refundPage(c, c.req.param("paymentKey")))
-  .get(`${PAYMENT_PATH}/settle`, (c) => confirmSettlement(c, c.req.param("paymentKey"), c.req.query()))
-  .post(`${PAYMENT_PATH}/settle`, async (c) => {
-    const key = c.req.param("paymentKey");
-    const { form } = c.var;
-    const done = await catchRejection(async () => {
-      assertSure(form);
-      return settlePayment(c.var.admin, c.var.ctx.environment.appId, key, readSettlement(c, form));
-    });
-    if (done.rejection === undefined) return c.redirect(`${paymentPath(c, key)}?notice=settled`, 303);
-    return done.rejection.param === "sure"
-      ? confirmSettlement(c, key, form, done.rejection)
-      : paymentPage(c, key, done.rejection);
-  });
+  .get("/payments/:paymentKey", (c) => paymentPage(c))
+  .get("/payments/:paymentKey/refund", refundPage)
+  .route("/", settleRoutes(paymentPage));

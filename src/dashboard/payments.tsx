@@ -5,15 +5,14 @@ import type { PurserError } from "../errors.ts";
 import { setCarry } from "../payments/change-carry.ts";
 import { listPayments, type PaymentOutput } from "../payments/payment-lists.ts";
 import { readStripe } from "../payments/stripe-setting.ts";
-import { timeColumn, userColumn } from "./columns.tsx";
-import { Facts, Id, numberHead, Tag } from "./components.tsx";
+import { moneyColumn, timeColumn, userColumn } from "./columns.tsx";
+import { Facts, Id, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { moneyText, queryString } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { paymentPath } from "./links.tsx";
-import type { ListColumn } from "./list.tsx";
 import { listPage, listRoutes, type Resource } from "./resource.tsx";
 import { StripeSetup, saveStripe } from "./stripe.tsx";
 
@@ -41,15 +40,6 @@ const STATUSES = ["", "unmatched", "granted", "waiting"] as const;
 const ANY = ["", "any"] as const;
 
 type PaymentRow = Awaited<ReturnType<typeof listPayments>>["payments"][number];
-
-/** A column of money: shown in its currency, saved in the currency's smallest units. */
-const moneyColumn = (name: "captured" | "refunded" | "withheld", head: string): ListColumn<PaymentRow, unknown> => ({
-  name,
-  head: numberHead(head),
-  cell: (payment) => moneyText(payment[name], payment.currency),
-  value: (payment) => payment[name],
-  sortKey: (payment) => [payment.currency, payment[name]],
-});
 
 type Listed = Awaited<ReturnType<typeof listPayments>>;
 

@@ -9,7 +9,7 @@ import { invalid, PurserError } from "../errors.ts";
 import { lazy } from "../http/lazy.ts";
 import { exactNumber } from "../lib/json.ts";
 import { numberHead, Table, Tag } from "./components.tsx";
-import { Confirm } from "./confirm.tsx";
+import { confirmPage } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
 import { submit } from "./form-card.tsx";
@@ -164,19 +164,16 @@ function versionOf(c: Context<DashboardEnv>): number {
 
 function deleteVersionPage(c: Context<DashboardEnv>, rejection?: PurserError) {
   const version = versionOf(c);
-  return page(
+  return confirmPage(
     c,
-    { title: `Delete version ${version}`, section: "prices", rejection },
-    <Confirm
-      c={c}
-      action={`prices/${version}/delete`}
-      fields={{}}
-      isDangerous
-      cancel={`prices/${version}`}
-      button="Delete version"
-    >
-      <p>Delete the scheduled version {version}? It never takes force, and its number is not used again.</p>
-    </Confirm>,
+    {
+      title: `Delete version ${version}`,
+      button: "Delete version",
+      cancel: `prices/${version}`,
+      isDangerous: true,
+      rejection,
+    },
+    `Delete the scheduled version ${version}? It never takes force, and its number is not used again.`,
   );
 }
 

@@ -4,8 +4,8 @@ import { cancelRecurring, resumeRecurring } from "../books/recurring/cancel-recu
 import { listRecurring, type RecurringOutput } from "../books/recurring/recurring.ts";
 import { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { Facts, Id, Table, Tag } from "./components.tsx";
-import { Confirm, redirectAfter, requireReason } from "./confirm.tsx";
+import { Id, Table, Tag } from "./components.tsx";
+import { confirmPage, redirectAfter, requireReason } from "./confirm.tsx";
 import { Choice, Hidden, LongText } from "./fields.tsx";
 import { createDashboardRoutes, type DashboardEnv, type Form, parseForm } from "./form.ts";
 import { amountText, everyText, queryString, Time, timeText } from "./format.tsx";
@@ -128,45 +128,36 @@ async function cancelPage(c: Context<DashboardEnv>, form: Form, rejection?: Purs
   const { recurring } = await listRecurring(c.var.ctx, { userId });
   const grant = recurring.find((each) => each.recurringId === recurringId);
   if (grant === undefined) throw new PurserError("not_found", "This user has no such recurring grant.");
-  return page(
+  return confirmPage(
     c,
-    { title: "Cancel recurring grant", section: "users", rejection },
-    <Confirm
-      c={c}
-      action={`${RECURRING_PATH}/cancel`}
-      fields={{ userId, recurringId }}
-      button="Cancel recurring grant"
-      cancel={userPath(userId)}
-      isDangerous
-    >
-      <Facts
-        of={[
-          ["User", userId],
-          [
-            "Recurring grant",
-            <>
-              {grant.packName}, every {everyText(grant.every, grant.timeZone)} <code>{recurringId}</code>
-            </>,
-          ],
-        ]}
-      />
+    {
+      fields: { userId, recurringId },
+      button: "Cancel recurring grant",
+      cancel: userPath(userId),
+      isDangerous: true,
+      form,
+      rejection,
+      facts: [
+        ["User", userId],
+        [
+          "Recurring grant",
+          <>
+            {grant.packName}, every {everyText(grant.every, grant.timeZone)} <code>{recurringId}</code>
+          </>,
+        ],
+      ],
+    },
+    <>
       <Choice
         label="When"
         name="at"
-        value={form.at}
         options={[
           ["period_end", "At the end of the current period: granted credits stay"],
           ["now", "Now: granted credits that have not expired are revoked"],
         ]}
-        rejection={rejection}
       />
-      <LongText
-        label="Reason (needed to revoke; kept in the ledger of the revoked balances)"
-        name="reason"
-        value={form.reason}
-        rejection={rejection}
-      />
-    </Confirm>,
+      <LongText label="Reason (needed to revoke; kept in the ledger of the revoked balances)" name="reason" />
+    </>,
   );
 }
 

@@ -3,14 +3,15 @@ import { refundInput } from "../api/credits/refund-credits.ts";
 import { previewRefund, refundCredits } from "../books/credits/refund.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { Facts, numberHead, Table } from "./components.tsx";
-import { Confirm, formFields, redirectAfter, requireReason } from "./confirm.tsx";
-import { Field, Hidden, LongText } from "./fields.tsx";
+import { numberHead, Table } from "./components.tsx";
+import { confirmPage, ReasonField, redirectAfter, requireReason } from "./confirm.tsx";
+import { Field } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
+import { FormCard } from "./form-card.tsx";
 import { amountText, queryString } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { ALREADY_SPENT, paymentKeyOf, ReferenceLink, userPath } from "./links.tsx";
-import { UnitAmount } from "./unit-amount.tsx";
+import { BeforeAfter, UnitAmount } from "./unit-amount.tsx";
 
 function refundForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
   const { userId = "", externalRef, refundRef = c.var.root.newId("ref_") } = form;
@@ -18,36 +19,32 @@ function refundForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserErro
   return page(
     c,
     { title: "Refund an order", section: "users", rejection },
-    <form method="get" action={pathIn(c, "users/refund/confirm")} class="card">
-      <Hidden fields={{ userId, refundRef }} />
-      <p>
-        Takes back what was granted to {userId} under a reference. It moves no money: refund that where it was paid.
-        Credits already spent are not taken.
-      </p>
+    <FormCard
+      c={c}
+      method="get"
+      action="users/refund/confirm"
+      about={
+        <>
+          Takes back what was granted to {userId} under a reference. It moves no money: refund that where it was paid.
+          Credits already spent are not taken.
+        </>
+      }
+      form={form}
+      rejection={rejection}
+      hidden={{ userId, refundRef }}
+      button="Continue"
+    >
       {isOfPayment && (
-        <p class="warn-box">
+        <p class="warn-box wide">
           This reference belongs to a payment: <ReferenceLink c={c} reference={externalRef} />. Refund it at Stripe; its
           page shows what a refund takes.
         </p>
       )}
-      <div class="row">
-        <Field label="Reference of the order" name="externalRef" value={externalRef} required rejection={rejection} />
-        <Field
-          label="Refunded part"
-          hint="empty: all that is left"
-          name="part"
-          param="share.part"
-          value={form.part}
-          placeholder="500"
-          rejection={rejection}
-        />
-        <Field label="Of" name="of" param="share.of" value={form.of} placeholder="1,500" rejection={rejection} />
-      </div>
-      <LongText label="Reason (kept in the ledger)" name="reason" value={form.reason} required rejection={rejection} />
-      <p>
-        <button type="submit">Continue</button>
-      </p>
-    </form>,
+      <Field label="Reference of the order" name="externalRef" required />
+      <Field label="Refunded part" hint="empty: all that is left" name="part" param="share.part" placeholder="500" />
+      <Field label="Of" name="of" param="share.of" placeholder="1,500" />
+      <ReasonField />
+    </FormCard>,
   );
 }
 
@@ -71,26 +68,24 @@ async function confirmRefund(c: Context<DashboardEnv>, form: Form, refused?: Pur
   if (read.result === undefined) return refundForm(c, form, read.rejection);
   const { input, balances } = read.result;
   const { share } = input;
-  return page(
+  return confirmPage(
     c,
-    { title: "Confirm refund", section: "users", rejection: refused },
-    <Confirm
-      c={c}
-      action="users/refund"
-      fields={{ ...formFields(form), refundRef }}
-      button="Refund"
-      cancel={userPath(input.userId)}
-      change={`users/refund${queryString(formFields({ ...form, refundRef }))}`}
-      isDangerous
-    >
-      <Facts
-        of={[
-          ["User", input.userId],
-          ["Reference", <code>{input.externalRef}</code>],
-          ["Share", share === undefined ? "all that is left" : `${amountText(share.part)} of ${amountText(share.of)}`],
-          ["Reason", input.reason],
-        ]}
-      />
+    {
+      title: "Confirm refund",
+      action: "users/refund",
+      typed: { ...form, refundRef },
+      button: "Refund",
+      cancel: userPath(input.userId),
+      isDangerous: true,
+      rejection: refused,
+      facts: [
+        ["User", input.userId],
+        ["Reference", <code>{input.externalRef}</code>],
+        ["Share", share === undefined ? "all that is left" : `${amountText(share.part)} of ${amountText(share.of)}`],
+        ["Reason", input.reason],
+      ],
+    },
+    <>
       <Table
         label="What the refund takes"
         head={["Balance", numberHead("Balance afterwards"), numberHead("Granted"), numberHead("Already spent")]}
@@ -98,7 +93,7 @@ async function confirmRefund(c: Context<DashboardEnv>, form: Form, refused?: Pur
         rows={balances.map(({ balanceId, packName, unit, initial, remaining, taken, short, revokes }) => [
           <a href={`${pathIn(c, "users/balance")}${queryString({ balanceId })}`}>{packName}</a>,
           <>
-            {amountText(remaining)} → <UnitAmount of={remaining - taken} unit={unit} />
+            <BeforeAfter from={remaining} to={remaining - taken} unit={unit} />
             {revokes ? ", revoked" : ""}
           </>,
           <UnitAmount of={initial} unit={unit} />,
@@ -107,7 +102,7 @@ async function confirmRefund(c: Context<DashboardEnv>, form: Form, refused?: Pur
       />
       <p class="soft">{ALREADY_SPENT}</p>
       <p>This cannot be undone. Credits that reservations hold are taken when they return.</p>
-    </Confirm>,
+    </>,
   );
 }
 

@@ -1,6 +1,6 @@
 import type { Child } from "hono/jsx";
 import type { PurserError } from "../errors.ts";
-import { Choice, Field, FormContext, Hidden } from "./fields.tsx";
+import { Choice, Field, type FilledForm, FormContext, Hidden } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type Form, type PageContext } from "./form.ts";
 import { queryString } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
@@ -13,7 +13,7 @@ interface Filter {
   readonly name: string;
   readonly label?: string;
   readonly options?: readonly (string | readonly [value: string, label: string])[];
-  readonly type?: "date";
+  readonly type?: "date" | "datetime-local";
   readonly placeholder?: string;
 }
 
@@ -32,10 +32,10 @@ type AroundPart<Row, More> = (c: PageContext, around: Around<Row, More>) => Chil
 
 /** A list of the dashboard, declared: its page and its CSV file are made of this alone. */
 export interface Resource<Row, More = unknown> {
-  /** The path within the application, and the name of the CSV file. */
+  /** The path within the application or from the root, and the name of the CSV file. */
   readonly path: string;
   readonly title: string | ((form: Form) => string);
-  readonly section: Section;
+  readonly section?: Section;
   /** The name of the table, if it is not the title. */
   readonly label?: string;
   /** Says what the list has, above it. */
@@ -44,11 +44,13 @@ export interface Resource<Row, More = unknown> {
   readonly filters?:
     | readonly Filter[]
     | ((c: PageContext, form: Form) => readonly Filter[] | Promise<readonly Filter[]>);
+  /** The fields that the query leaves out. */
+  readonly defaults?: (c: PageContext) => Form;
   /** Returns the reader of the list's pages. It may check the form. */
   readonly read: (c: PageContext, form: Form) => (page: ListPage) => Promise<ListAnswer<Row, More>>;
   /** Other fields that links to the list keep. */
   readonly kept?: (form: Form, first: ListAnswer<Row, More> | null) => Form;
-  readonly empty: Child | ((form: Form) => Child);
+  readonly empty: Child | ((form: Form, list: ShownList<Row>) => Child);
   /** The texts of the links to other pages. */
   readonly words?: readonly [first: string, next: string];
   /** The texts after an action. */
@@ -63,17 +65,28 @@ export interface Resource<Row, More = unknown> {
 
 const NO_ROWS = { rows: [], nextCursor: null, isLater: false, sorted: null };
 
+/** Returns the reader of a list that is read at once. */
+export const wholeList =
+  <Row,>(readRows: (c: PageContext, form: Form) => Promise<readonly Row[]>) =>
+  (c: PageContext, form: Form) =>
+  async () => ({ rows: await readRows(c, form), nextCursor: null });
+
+const formOf = <Row, More>({ defaults }: Resource<Row, More>, c: PageContext): Form => ({
+  ...defaults?.(c),
+  ...Object.fromEntries(Object.entries(c.req.query()).filter(([, text]) => text !== "")),
+});
+
 const columnsOf = <Row, More>({ columns }: Resource<Row, More>, form: Form) =>
   typeof columns === "function" ? columns(form) : columns;
 
 /** Shows the filters in one row, with a button. Nothing if all are kept unseen. */
-const FilterForm = ({ action, filters, form }: { action: string; filters: readonly Filter[]; form: Form }) =>
+const FilterForm = ({ action, filters, ...filled }: FilledForm & { action: string; filters: readonly Filter[] }) =>
   filters.every(({ label }) => label === undefined) ? null : (
-    <FormContext.Provider value={{ form }}>
+    <FormContext.Provider value={filled}>
       <form method="get" action={action} class="row filters">
         {filters.map(({ name, label, options, ...text }) =>
           label === undefined ? (
-            <Hidden fields={form[name] === undefined ? {} : { [name]: form[name] }} />
+            <Hidden fields={filled.form[name] === undefined ? {} : { [name]: filled.form[name] }} />
           ) : options === undefined ? (
             <Field label={label} name={name} {...text} />
           ) : (
@@ -90,7 +103,7 @@ const FilterForm = ({ action, filters, form }: { action: string; filters: readon
 /** Shows a resource's list, after a rejected form with the rejection. */
 export async function listPage<Row, More>(c: PageContext, resource: Resource<Row, More>, rejection?: PurserError) {
   const { path, section, empty, words, about, notices = {}, actions } = resource;
-  const form = c.req.query();
+  const form = formOf(resource, c);
   const columns = columnsOf(resource, form);
   const filters = typeof resource.filters === "function" ? await resource.filters(c, form) : (resource.filters ?? []);
   let first: ListAnswer<Row, More> | null = null;
@@ -124,13 +137,13 @@ export async function listPage<Row, More>(c: PageContext, resource: Resource<Row
       {await resource.above?.(c, around)}
       <section class="card">
         {about !== undefined && <p class="soft">{typeof about === "function" ? about(c, form) : about}</p>}
-        <FilterForm action={pathIn(c, path)} filters={filters} form={form} />
+        <FilterForm action={pathIn(c, path)} filters={filters} form={form} rejection={found.rejection} />
         <ListTable
           label={resource.label ?? title}
           columns={columns}
           list={list}
           view={c}
-          empty={typeof empty === "function" ? empty(form) : empty}
+          empty={typeof empty === "function" ? empty(form, list) : empty}
           hrefOf={hrefOf(path)}
           csvHrefOf={hrefOf(`${path}.csv`)}
           {...(words === undefined ? {} : { words })}
@@ -142,11 +155,19 @@ export async function listPage<Row, More>(c: PageContext, resource: Resource<Row
   );
 }
 
+/** Returns a resource's page and its CSV file. */
+export const listHandlers = <Row, More>(resource: Resource<Row, More>) => ({
+  page: (c: PageContext) => listPage(c, resource),
+  csv: (c: PageContext) => {
+    const form = formOf(resource, c);
+    const name = resource.path.replace("/admin/apps", "apps").replaceAll("/", "-");
+    return csvFile(c, name, columnsOf(resource, form), resource.read(c, form));
+  },
+});
+
 /** Returns the routes of a resource: its page, and its CSV file. */
-export const listRoutes = <Row, More>(resource: Resource<Row, More>) =>
-  createDashboardRoutes()
-    .get(`/${resource.path}`, (c) => listPage(c, resource))
-    .get(`/${resource.path}.csv`, (c) => {
-      const form = c.req.query();
-      return csvFile(c, resource.path.replaceAll("/", "-"), columnsOf(resource, form), resource.read(c, form));
-    });
+export function listRoutes<Row, More>(resource: Resource<Row, More>) {
+  const { page, csv } = listHandlers(resource);
+  const path = resource.path.startsWith("/") ? resource.path.slice("/admin".length) : `/${resource.path}`;
+  return createDashboardRoutes().get(path, page).get(`${path}.csv`, csv);
+}

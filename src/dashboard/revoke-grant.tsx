@@ -3,14 +3,13 @@ import { readBalance, readSiblings } from "../books/credits/read-balance.ts";
 import { revokeBalance } from "../books/credits/revoke.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { Facts, numberHead, Table } from "./components.tsx";
-import { Confirm, redirectAfter, requireReason, warnAboutAmount } from "./confirm.tsx";
-import { LongText } from "./fields.tsx";
+import type { ShownFact } from "./components.tsx";
+import { confirmPage, ReasonField, redirectAfter, requireReason, warnAboutAmount } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv, type Form } from "./form.ts";
 import { amountText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { BalanceLink, ReferenceLink, userPath } from "./links.tsx";
-import { UnitLabel } from "./unit-amount.tsx";
+import { BeforeAfter } from "./unit-amount.tsx";
 
 /** Returns the balances of a grant that are not revoked, the given one first. */
 async function balancesOfGrant({ var: { ctx } }: Context<DashboardEnv>, balanceId: string) {
@@ -23,48 +22,37 @@ async function revokeGrantForm(c: Context<DashboardEnv>, form: Form, rejection?:
   const { balanceId = "" } = form;
   const { balance, balances } = await balancesOfGrant(c, balanceId);
   const { userId, externalRef } = balance;
-  return page(
+  const title = "Revoke a whole grant";
+  if (balances.length === 0) {
+    const done = <p class="card">All balances of this grant are already revoked.</p>;
+    return page(c, { title, section: "users", rejection }, done);
+  }
+  return confirmPage(
     c,
-    { title: "Revoke a whole grant", section: "users", rejection },
-    balances.length === 0 ? (
-      <p class="card">All balances of this grant are already revoked.</p>
-    ) : (
-      <Confirm
-        c={c}
-        action="users/revoke-grant"
-        fields={{ userId, balanceId }}
-        button={`Revoke ${amountText(balances.length)} ${balances.length === 1 ? "balance" : "balances"}`}
-        cancel={userPath(userId)}
-        isDangerous
-        warnings={balances.flatMap(({ unit, remaining }) => warnAboutAmount(unit, remaining))}
-      >
-        <Facts
-          of={[
-            ["User", userId],
-            externalRef !== null && ["Reference", <ReferenceLink c={c} reference={externalRef} />],
-          ]}
-        />
-        <Table
-          label="Balances of the grant"
-          head={["Balance", numberHead("Balance afterwards")]}
-          empty=""
-          rows={balances.map((each) => [
+    {
+      title,
+      fields: { userId, balanceId },
+      button: `Revoke ${amountText(balances.length)} ${balances.length === 1 ? "balance" : "balances"}`,
+      cancel: userPath(userId),
+      isDangerous: true,
+      warnings: balances.flatMap(({ unit, remaining }) => warnAboutAmount(unit, remaining)),
+      form,
+      rejection,
+      facts: [
+        ["User", userId],
+        externalRef !== null && ["Reference", <ReferenceLink c={c} reference={externalRef} />],
+        ...balances.map(
+          (each): ShownFact => [
             <BalanceLink c={c} id={each.balanceId} />,
-            <>
-              {amountText(each.remaining)} → 0 <UnitLabel unit={each.unit} />
-            </>,
-          ])}
-        />
-        <p>This cannot be undone. Credits already spent are not refunded; returned holds are lost.</p>
-        <LongText
-          label="Reason (kept in the ledger)"
-          name="reason"
-          value={form.reason}
-          required
-          rejection={rejection}
-        />
-      </Confirm>
-    ),
+            <BeforeAfter from={each.remaining} to={0} unit={each.unit} />,
+          ],
+        ),
+      ],
+    },
+    <>
+      <p>This cannot be undone. Credits already spent are not refunded; returned holds are lost.</p>
+      <ReasonField />
+    </>,
   );
 }
 

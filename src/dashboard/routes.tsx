@@ -42,10 +42,12 @@ import { refundPages } from "./refund.tsx";
 import { rejectionsRoutes } from "./rejections.tsx";
 import { revokeGrantRoutes } from "./revoke-grant.tsx";
 import { searchRoutes } from "./search.tsx";
-import { protect, readAdminToken, sessionsRoutes } from "./session.tsx";
+import { protect, readAdminToken } from "./session.tsx";
+import { sessionsRoutes } from "./sessions.tsx";
 import { requireSignIn, signInRoutes } from "./sign-in.tsx";
 import { statementsRoutes } from "./statements.tsx";
 import { stripePages } from "./stripe.tsx";
+import { stripeEventsRoutes } from "./stripe-events.tsx";
 import { usagePages } from "./usage.tsx";
 import { usageLimitPages } from "./usage-limits.tsx";
 import { userRoutes } from "./user.tsx";
@@ -103,6 +105,7 @@ const environmentRoutes = () =>
     .route("/", eraseRoutes)
     .route("/", paymentsRoutes)
     .route("/", stripePages)
+    .route("/", stripeEventsRoutes)
     .route("/", paymentPages)
     .route("/", keysRoutes)
     .route("/", alertsRoutes)

@@ -1,20 +1,15 @@
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import { createMiddleware } from "hono/factory";
-import { endSession, formToken, listSessions, openAdminSession } from "../auth/admin-session.ts";
+import { formToken, openAdminSession } from "../auth/admin-session.ts";
 import { verifyToken } from "../auth/end-user.ts";
 import { endUserSetting } from "../auth/end-user-setting.ts";
 import { PurserError } from "../errors.ts";
 import { DIGITS, signHmac } from "../lib/encoding.ts";
 import { openSealed, sealText } from "../lib/seal.ts";
-import { iso } from "../lib/time.ts";
 import type { AdminCtx } from "../runtime.ts";
 import type { Settings } from "../settings.ts";
-import { Table, Tag } from "./components.tsx";
-import { Hidden } from "./fields.tsx";
-import { createDashboardRoutes, type DashboardEnv, type FormSession } from "./form.ts";
-import { Time, timeText } from "./format.tsx";
-import { FormToken, page } from "./layout.tsx";
+import type { DashboardEnv, FormSession } from "./form.ts";
 
 export const COOKIE = "purser_session";
 
@@ -160,45 +155,3 @@ export async function repeatable(c: Context<DashboardEnv>, about = ""): Promise<
     },
   };
 }
-
-const SHOWN_SESSIONS_MAX = 200;
-
-async function sessionsPage(c: Context<DashboardEnv>) {
-  const sessions = await listSessions(c.var.root, SHOWN_SESSIONS_MAX);
-  const notice = c.req.query("notice") === "ended" ? "Session ended. Its cookie no longer works." : undefined;
-  return page(
-    c,
-    { title: "Sessions", notice },
-    <section class="card">
-      <p class="soft">Who is signed in to this dashboard. A session ends by itself eight hours after its sign-in.</p>
-      <Table
-        label="Sessions"
-        head={["Name", "Signed in", "Ends", ""]}
-        empty="No sessions."
-        rows={sessions.map(({ sessionId, by, beganAtMs, endsAtMs }) => [
-          <>
-            {by} {sessionId === c.var.session.sessionId ? <Tag kind="active">this one</Tag> : null}
-          </>,
-          <Time at={iso(beganAtMs)} />,
-          <Time at={iso(endsAtMs)} />,
-          <form method="post" action="/admin/apps/sessions/end">
-            <FormToken c={c} />
-            <Hidden fields={{ sessionId }} />
-            <button type="submit" class="quiet" aria-label={`End the session of ${by}, ${timeText(iso(beganAtMs))}`}>
-              End
-            </button>
-          </form>,
-        ])}
-      />
-      {sessions.length === SHOWN_SESSIONS_MAX && <p class="soft">Only the newest {SHOWN_SESSIONS_MAX} are shown.</p>}
-    </section>,
-  );
-}
-
-/** The page of the sessions. With Cloudflare Access there are no sessions, because Access manages the sign-ins. */
-export const sessionsRoutes = createDashboardRoutes()
-  .get("/apps/sessions", sessionsPage)
-  .post("/apps/sessions/end", async (c) => {
-    await endSession(c.var.root, c.var.form.sessionId ?? "");
-    return c.redirect("/admin/apps/sessions?notice=ended", 303);
-  });

@@ -9,15 +9,15 @@ import {
   type StatementSummary,
   statementCsv,
 } from "../books/statements/monthly-statements.ts";
-import { linkColumn, timeColumn } from "./columns.tsx";
-import { numberHead, Table, Tag } from "./components.tsx";
+import { linkColumn, tagColumn, timeColumn } from "./columns.tsx";
+import { numberHead, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import type { FigureName } from "./figures.tsx";
 import { createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { amountText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
-import { listPage, listRoutes, type Resource } from "./resource.tsx";
+import { listPage, listRoutes, type Resource, wholeList } from "./resource.tsx";
 import { UnitLabel } from "./unit-amount.tsx";
 
 const statementsList: Resource<StatementSummary> = {
@@ -27,18 +27,8 @@ const statementsList: Resource<StatementSummary> = {
   about:
     "The credits of a month, by unit and pack, for accounting. It balances exactly. Months are in UTC, and a statement can be requested an hour after the month has ended.",
   columns: [
-    linkColumn(
-      "month",
-      "Month",
-      ({ month }) => month,
-      ({ statementId }) => `statements/${statementId}`,
-    ),
-    {
-      name: "status",
-      head: "State",
-      cell: ({ status }) => <Tag kind={status === "ready" ? "good" : "pending"}>{status}</Tag>,
-      value: ({ status }) => status,
-    },
+    linkColumn("month", "Month", ({ statementId }) => `statements/${statementId}`),
+    tagColumn("status", "State", ({ status }) => (status === "ready" ? "good" : "pending")),
     timeColumn("madeAt", "Made", "not yet"),
     {
       name: "file",
@@ -47,11 +37,10 @@ const statementsList: Resource<StatementSummary> = {
         status === "ready" ? <a href={pathIn(c, `statements/${statementId}.csv`)}>CSV</a> : "",
     },
   ],
-  read: (c) => async () => {
-    const { appId, mode } = c.var.ctx.environment;
-    const { statements } = await listStatements(c.var.root, appId, mode);
-    return { rows: statements, nextCursor: null };
-  },
+  read: wholeList(async ({ var: { root, ctx } }) => {
+    const { appId, mode } = ctx.environment;
+    return (await listStatements(root, appId, mode)).statements;
+  }),
   empty: "No statements yet. Request a month below.",
   below: (c, { rejection }) => (
     <FormCard

@@ -1,19 +1,16 @@
 import type { Context } from "hono";
-import { listStripeEventsInput } from "../api/payments/list-stripe-events.ts";
 import { setStripeInput } from "../api/payments/set-stripe.ts";
 import type { PurserError } from "../errors.ts";
 import { exactNumber } from "../lib/json.ts";
-import { OUTCOMES } from "../payments/outcomes.ts";
-import { listStripeEvents } from "../payments/read-stripe-log.ts";
 import { STRIPE_EVENTS } from "../payments/stripe-event.ts";
 import { type StripeOutput, setStripe } from "../payments/stripe-setting.ts";
-import { CopyBox, Table } from "./components.tsx";
-import { Confirm } from "./confirm.tsx";
+import { CopyBox } from "./components.tsx";
+import { confirmPage } from "./confirm.tsx";
 import { Field, LongText } from "./fields.tsx";
 import { createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
-import { queryString, Time, timeText } from "./format.tsx";
-import { FormToken, page, pathIn } from "./layout.tsx";
-import { paymentPath, stripeUrl, UserLink } from "./links.tsx";
+import { FormCard } from "./form-card.tsx";
+import { timeText } from "./format.tsx";
+import { pathIn } from "./layout.tsx";
 
 const REJECTED_WORDS: Readonly<Record<NonNullable<StripeOutput["refused"]>["reason"], string>> = {
   header_missing: "the header Stripe-Signature is missing",
@@ -33,7 +30,6 @@ export const StripeSetup = (props: {
   const { appId, mode } = c.var.ctx.environment;
   const { publicOrigin } = c.var.root.settings;
   const origin = publicOrigin === null || publicOrigin === "request" ? new URL(c.req.url).origin : publicOrigin;
-  const { form } = c.var;
   const prices = (setting?.prices ?? []).map(({ price, packId, quantity, expires, trial, amount }) =>
     [
       ...[price, packId, quantity, expires === "period" ? "period" : undefined, trial ? "trial" : undefined],
@@ -66,73 +62,62 @@ export const StripeSetup = (props: {
         </p>
         <CopyBox label="Metadata of a checkout" value="metadata[pack]=PACK&client_reference_id=USER" />
       </section>
-      <form method="post" action={pathIn(c, "payments/stripe")} class="card">
-        <h2>Setting</h2>
-        <FormToken c={c} />
-        <div class="row">
-          <Field
-            label="Signing secret"
-            name="secret"
-            type="password"
-            hint={setting === null ? "whsec_…" : `empty keeps ${setting.signingSecrets.join(" and ")}`}
-            autocomplete="new-password"
-            rejection={rejection}
-            param="setting.signingSecrets"
-          />
-          <Field
-            label="Previous secret"
-            name="previous"
-            type="password"
-            hint="while it is rotated"
-            autocomplete="new-password"
-          />
-          <Field
-            label="Currency of wallets"
-            name="currency"
-            value={form.currency ?? setting?.currency ?? "usd"}
-            rejection={rejection}
-            param="setting.currency"
-          />
-        </div>
-        <LongText
-          label="Prices of invoices, one a line: price, pack, quantity of a pack without items, period (if it expires with it), trial (if a line of 0 grants, once a user), amount=1000 (the full price in cents, for switches of plans)"
-          name="prices"
-          value={form.prices ?? prices.join("\n")}
-          rejection={rejection}
-          param="setting.prices"
-        />
-        <p>
-          <button type="submit">Save setting</button>{" "}
-          {setting !== null && (
+      <FormCard
+        c={c}
+        action="payments/stripe"
+        title="Setting"
+        form={{ currency: setting?.currency ?? "usd", prices: prices.join("\n"), ...c.var.form }}
+        rejection={rejection}
+        button="Save setting"
+        beside={
+          setting !== null && (
             <a class="button quiet" href={pathIn(c, "stripe-off")}>
               Stop accepting events
             </a>
-          )}
-        </p>
-      </form>
+          )
+        }
+      >
+        <Field
+          label="Signing secret"
+          name="secret"
+          value=""
+          type="password"
+          hint={setting === null ? "whsec_…" : `empty keeps ${setting.signingSecrets.join(" and ")}`}
+          autocomplete="new-password"
+          param="setting.signingSecrets"
+        />
+        <Field
+          label="Previous secret"
+          name="previous"
+          value=""
+          type="password"
+          hint="while it is rotated"
+          autocomplete="new-password"
+        />
+        <Field label="Currency of wallets" name="currency" param="setting.currency" />
+        <LongText
+          label="Prices of invoices, one a line: price, pack, quantity of a pack without items, period (if it expires with it), trial (if a line of 0 grants, once a user), amount=1000 (the full price in cents, for switches of plans)"
+          name="prices"
+          param="setting.prices"
+        />
+      </FormCard>
     </>
   );
 };
 
 /** Asks for confirmation before the setting and its secrets are deleted. */
 const confirmOff = (c: Context<DashboardEnv>) =>
-  page(
+  confirmPage(
     c,
-    { title: "Stop accepting events", section: "payments" },
-    <Confirm
-      c={c}
-      action="payments/stripe"
-      fields={{ off: "yes" }}
-      button="Stop accepting events"
-      cancel="payments"
-      isDangerous
-    >
-      <p>
-        From then on, Purser answers 404 to Stripe's events of {c.var.ctx.environment.mode} mode. They grant nothing and
-        take nothing back. The signing secrets and the prices are deleted, and must be entered again. Granted credits
-        stay.
-      </p>
-    </Confirm>,
+    {
+      section: "payments",
+      action: "payments/stripe",
+      fields: { off: "yes" },
+      button: "Stop accepting events",
+      cancel: "payments",
+      isDangerous: true,
+    },
+    `From then on, Purser answers 404 to Stripe's events of ${c.var.ctx.environment.mode} mode. They grant nothing and take nothing back. The signing secrets and the prices are deleted, and must be entered again. Granted credits stay.`,
   );
 
 /** Reads `price_…, Pack, 100, period, trial, amount=1000` into the form of the API. */
@@ -167,60 +152,4 @@ export async function saveStripe(c: Context<DashboardEnv>) {
   );
 }
 
-/** Shows the effect of each Stripe event, and how to correct it (S5). */
-async function eventsPage(c: Context<DashboardEnv>) {
-  const { appId, mode } = c.var.ctx.environment;
-  const { outcome, cursor } = c.req.query();
-  const input = { mode, ...(outcome ? { outcome } : {}), ...(cursor ? { cursor } : {}) };
-  const { events, nextCursor } = await listStripeEvents(c.var.root, appId, parseForm(listStripeEventsInput, input));
-  return page(
-    c,
-    { title: "Stripe's events", section: "payments" },
-    <section class="card">
-      <h2>What Stripe sent, and its effect</h2>
-      <p class="ranges">
-        {["", ...OUTCOMES].map((each) => (
-          <>
-            <a
-              href={pathIn(c, `stripe-events${queryString({ outcome: each })}`)}
-              aria-current={each === (outcome ?? "") ? "true" : undefined}
-            >
-              {each === "" ? "all" : each}
-            </a>{" "}
-          </>
-        ))}
-      </p>
-      <Table
-        label="Stripe's events"
-        csv="stripe-events"
-        head={["Received", "Event", "Effect", "Pack and user", "What to change", "Payment"]}
-        rows={events.map(({ at, eventId, type, outcome: eventOutcome, reason, objectId, asked, hint, paymentKey }) => [
-          <Time at={at} />,
-          <>
-            {type} <a href={stripeUrl(eventId, mode)}>{eventId}</a>{" "}
-            {objectId !== null && <a href={stripeUrl(objectId, mode)}>{objectId}</a>}
-          </>,
-          reason === null ? eventOutcome : `${eventOutcome}: ${reason}`,
-          asked === null ? (
-            ""
-          ) : (
-            <>
-              {asked.pack} {asked.user !== null && <UserLink c={c} id={asked.user} />}
-            </>
-          ),
-          hint ?? "",
-          paymentKey === null ? "" : <a href={paymentPath(c, paymentKey)}>{paymentKey}</a>,
-        ])}
-        empty="No events."
-      />
-      {nextCursor !== null && (
-        <p>
-          <a href={pathIn(c, `stripe-events${queryString({ outcome, cursor: nextCursor })}`)}>Older events</a>
-        </p>
-      )}
-    </section>,
-  );
-}
-
-// These paths are not under /payments, where a name is the id of a payment.
-export const stripePages = createDashboardRoutes().get("/stripe-events", eventsPage).get("/stripe-off", confirmOff);
+export const stripePages = createDashboardRoutes().get("/stripe-off", confirmOff);

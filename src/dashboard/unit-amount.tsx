@@ -24,6 +24,13 @@ export const UnitAmount = ({ of, unit }: { of: number; unit: string }) => (
   </>
 );
 
+/** Shows an amount before and after an action: `2,000 → 1,499.5 tokens`. */
+export const BeforeAfter = ({ from, to, unit }: { from: number; to: number; unit: string }) => (
+  <>
+    {amountText(from)} → <UnitAmount of={to} unit={unit} />
+  </>
+);
+
 /** Returns a function that writes an amount with its unit. Only for components. */
 export function useUnits(): (unit: string, amount: number) => string {
   const names = useContext(UnitNamesContext);

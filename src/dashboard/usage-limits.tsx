@@ -14,13 +14,13 @@ import { changeLimit, deleteLimit } from "../books/limits/update-limit.ts";
 import { PurserError } from "../errors.ts";
 import { linkColumn, menuColumn, quantityColumn, shownColumn, textColumn, timeColumn } from "./columns.tsx";
 import { Empty } from "./components.tsx";
-import { Confirm } from "./confirm.tsx";
+import { confirmPage } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
 import { createDashboardRoutes, type DashboardEnv, numberField, parseForm, textField } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { amountText, everyText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
-import { listPage, listRoutes, type Resource } from "./resource.tsx";
+import { listPage, listRoutes, type Resource, wholeList } from "./resource.tsx";
 import { readRandom } from "./session.tsx";
 import { UnitLabel, unitText } from "./unit-amount.tsx";
 import { UnitChoice } from "./unit-choice.tsx";
@@ -45,12 +45,7 @@ const limitsList: Resource<UsageLimitOutput> = {
     </>
   ),
   columns: [
-    linkColumn(
-      "name",
-      "Name",
-      ({ name }) => name,
-      ({ limitId }) => `usage-limits/${limitId}`,
-    ),
+    linkColumn("name", "Name", ({ limitId }) => `usage-limits/${limitId}`),
     quantityColumn("amount", "Amount", ({ amount, unit }) => [amount, unit]),
     { name: "unit", value: ({ unit }) => unit },
     shownColumn("every", "Every", ({ every, timeZone }) => everyText(every, timeZone)),
@@ -65,10 +60,10 @@ const limitsList: Resource<UsageLimitOutput> = {
       ],
     ),
   ],
-  read: (c) => async () => {
-    const { appId, mode } = c.var.ctx.environment;
-    return { rows: (await listLimits(c.var.root, appId, mode)).limits, nextCursor: null };
-  },
+  read: wholeList(async ({ var: { root, ctx } }) => {
+    const { appId, mode } = ctx.environment;
+    return (await listLimits(root, appId, mode)).limits;
+  }),
   empty: (
     <Empty icon="limits" title="No usage limits yet">
       Create one below, such as 50 messages a day.
@@ -150,21 +145,12 @@ async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, reje
 
 async function deleteLimitPage(c: Context<DashboardEnv>) {
   const { limitId, name } = await readLimit(c);
-  return page(
+  return confirmPage(
     c,
-    { title: "Delete limit", section: "usage-limits" },
-    <Confirm
-      c={c}
-      action={`usage-limits/${limitId}/delete`}
-      fields={{}}
-      isDangerous
-      cancel={`usage-limits/${limitId}`}
-      button="Delete limit"
-    >
-      <p>
-        Delete the limit <strong>{name}</strong>? It no longer rejects usage, and the used amounts are deleted.
-      </p>
-    </Confirm>,
+    { button: "Delete limit", cancel: `usage-limits/${limitId}`, isDangerous: true },
+    <p>
+      Delete the limit <strong>{name}</strong>? It no longer rejects usage, and the used amounts are deleted.
+    </p>,
   );
 }
 

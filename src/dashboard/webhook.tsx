@@ -7,7 +7,7 @@ import { type EndpointRow, presentEndpoint, requireEndpoint, type WebhookOutput 
 import { changeWebhook, deleteWebhook, rotateSecret } from "../webhooks/endpoints.ts";
 import { sendTest } from "../webhooks/resend.ts";
 import { CopyBox, Facts } from "./components.tsx";
-import { Confirm } from "./confirm.tsx";
+import { confirmPage } from "./confirm.tsx";
 import {
   Deliveries,
   endpointOf,
@@ -185,40 +185,23 @@ const ChangeForm = ({ c, webhook, rejection }: EndpointFormProps) => {
 
 async function rotatePage(c: Context<DashboardEnv>) {
   const { webhookId, url } = await readEndpoint(c);
-  return page(
+  return confirmPage(
     c,
-    { title: "Rotate secret", section: "webhooks" },
-    <Confirm
-      c={c}
-      action={`webhooks/${webhookId}/rotate`}
-      fields={{ nonce: c.var.root.newId("") }}
-      button="Rotate secret"
-      cancel={`webhooks/${webhookId}`}
-    >
-      <p>
-        <code>{url}</code> gets a new secret. The current secret also signs for 24 hours. Any older secret stops now.
-      </p>
-    </Confirm>,
+    { fields: { nonce: c.var.root.newId("") }, button: "Rotate secret", cancel: `webhooks/${webhookId}` },
+    <p>
+      <code>{url}</code> gets a new secret. The current secret also signs for 24 hours. Any older secret stops now.
+    </p>,
   );
 }
 
 async function deletePage(c: Context<DashboardEnv>) {
   const { webhookId, url } = await readEndpoint(c);
-  return page(
+  return confirmPage(
     c,
-    { title: "Delete endpoint", section: "webhooks" },
-    <Confirm
-      c={c}
-      action={`webhooks/${webhookId}/delete`}
-      fields={{}}
-      button="Delete endpoint"
-      cancel={`webhooks/${webhookId}`}
-      isDangerous
-    >
-      <p>
-        Nothing more is sent to <code>{url}</code>, and its deliveries are no longer shown. This cannot be undone.
-      </p>
-    </Confirm>,
+    { button: "Delete endpoint", cancel: `webhooks/${webhookId}`, isDangerous: true },
+    <p>
+      Nothing more is sent to <code>{url}</code>, and its deliveries are no longer shown. This cannot be undone.
+    </p>,
   );
 }
 

@@ -11,7 +11,7 @@ import { createDashboardRoutes, type DashboardEnv, type Form, parseForm, textFie
 import { FormCard, submit } from "./form-card.tsx";
 import { amountText, Time } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
-import { listPage, listRoutes, type Resource } from "./resource.tsx";
+import { listPage, listRoutes, type Resource, wholeList } from "./resource.tsx";
 import { keepOnce, repeatable } from "./session.tsx";
 
 /** Returns whether the endpoint needs attention: its latest attempts fail, or many of its newest messages do. */
@@ -163,12 +163,12 @@ const endpointsList: Resource<ListedEndpoint> = {
       ],
     ),
   ],
-  read: (c) => async () => {
-    const { appId, mode } = c.var.ctx.environment;
-    const [{ webhooks }, healths] = await Promise.all([listWebhooks(c.var.root, appId, mode), readHealth(c.var.ctx)]);
+  read: wholeList(async ({ var: { root, ctx } }) => {
+    const { appId, mode } = ctx.environment;
+    const [{ webhooks }, healths] = await Promise.all([listWebhooks(root, appId, mode), readHealth(ctx)]);
     const healthOf = (id: string) => healths.find(({ webhookId }) => webhookId === id);
-    return { rows: webhooks.map((each) => ({ ...each, health: healthOf(each.webhookId) })), nextCursor: null };
-  },
+    return webhooks.map((each) => ({ ...each, health: healthOf(each.webhookId) }));
+  }),
   empty: (
     <Empty icon="webhooks" title="No endpoints yet">
       Create one below. It gets messages about grants, usage, payments and anything else that you choose.

@@ -51,6 +51,8 @@ const CONSTRAINT_ERRORS = {
   credit_packs_version: "credit_packs_version",
   credit_packs_name_key: "credit_packs.app_id, credit_packs.name_key",
   usage_events_event_id: "usage_events_event_id",
+  // A write sets this column to null when an event has a hash of the id (ME6).
+  usage_events_hashed_id: "usage_events.event_id",
   usage_events_seq_gapless: "usage_events_seq_gapless",
   usage_events_member_known: "usage_events_member_known",
   reservations_member_known: "reservations_member_known",
@@ -60,6 +62,8 @@ const CONSTRAINT_ERRORS = {
   // A write sets this column to an invalid number when the recurring grant has changed since it was read.
   guard_recurring: "recurring_grants.last_n",
   reservations_id: "reservations_id",
+  // Likewise.
+  reservations_hashed_id: "reservations.id",
   reservations_settled_once: "reservations_settled_once",
   reservations_state: "reservations_state",
   reservations_end_not_earlier: "reservations_end_not_earlier",
@@ -122,6 +126,7 @@ const CONFLICTS: ReadonlySet<Constraint | null> = new Set<Constraint | null>([
   "recurring_grants_id",
   "recurring_grants_in_order",
   "reservations_end_not_earlier",
+  "reservations_hashed_id",
   "reservations_id",
   "reservations_settled_once",
   "reservations_state",
@@ -130,6 +135,7 @@ const CONFLICTS: ReadonlySet<Constraint | null> = new Set<Constraint | null>([
   "tombstones_stand",
   "usage_counters_window",
   "usage_events_event_id",
+  "usage_events_hashed_id",
   "usage_limit_reached",
   "usage_summed_once",
 ]);

@@ -56,11 +56,11 @@ export async function fingerprintSecrets(ctx: HasSettings): Promise<readonly str
   return ctx.settings.erasureSecrets === null ? [] : (await erasureSecrets(ctx)).map(({ fingerprint }) => fingerprint);
 }
 
-/** Returns the keyed hash of an erased id, of a reference in the books of its account, or of its Stripe customer. */
+/** Returns the keyed hash of an erased id, of a reference in the books of its account, of its Stripe customer, or of an id of its usage. */
 export function hashName(
   { key }: ErasureSecret,
   { appId, mode }: Pick<Environment, "appId" | "mode">,
-  kind: "id" | "reference" | "customer",
+  kind: "id" | "reference" | "customer" | "usage",
   name: string,
 ): Promise<string> {
   return hmac(key, [kind, appId, mode, name]);

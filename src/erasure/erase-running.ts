@@ -17,6 +17,7 @@ import { readCounts } from "./counts.ts";
 import { closeBooks, hashReferences, selectErasedHolds, selectOpenAccounts, selectReferences } from "./erase-books.ts";
 import { selectMoreIds, startErasingIds } from "./ids-to-erase.ts";
 import { erasurePageStatements } from "./page.ts";
+import { clearUsage, selectEventsOfMembers, selectHoldsOfMembers, type UsageOfMembers } from "./page-of-members.ts";
 import { hashPayers, selectErasedPayers } from "./page-of-payments.ts";
 import { type ErasureKey, type ErasurePage, isIdOf } from "./page-rows.ts";
 import { type ErasureRow, erasureKey, isErasure, selectErasure } from "./receipt.ts";
@@ -137,7 +138,7 @@ export async function continueErasure(ctx: TenantCtx, erasureId: string, budget 
 
 /** Processes one page. Returns whether the erasure is complete. */
 async function erasePage(ctx: TenantCtx, page: ErasurePage): Promise<boolean> {
-  const [[erasure], [idLeft], [stored], books, holds, references, payers] = await batch(ctx.db, [
+  const [[erasure], [idLeft], [stored], books, holds, ...named] = await batch(ctx.db, [
     selectErasure(page),
     selectIdLeft(page),
     selectErasureSettingsSnapshot(page),
@@ -145,6 +146,8 @@ async function erasePage(ctx: TenantCtx, page: ErasurePage): Promise<boolean> {
     selectErasedHolds(page),
     selectReferences(page),
     selectErasedPayers(page),
+    selectEventsOfMembers(page),
+    selectHoldsOfMembers(page),
   ] as const);
   assert(erasure !== undefined, "a started erasure has a row");
   if (erasure.completedAtMs !== null) return true;
@@ -158,10 +161,9 @@ async function erasePage(ctx: TenantCtx, page: ErasurePage): Promise<boolean> {
     countErased(ctx, erasure);
     return true;
   }
-  const hashes =
-    references.length + payers.length === 0
-      ? []
-      : await hashNames(ctx, await findErasureSecret(ctx, erasure), { references, payers });
+  const hashes = named.every((rows) => rows.length === 0)
+    ? []
+    : await hashNames(ctx, await findErasureSecret(ctx, erasure), named);
   await batch(ctx.db, [...closeBooks(ctx, books, holds), ...hashes, ...erasurePageStatements(page)]);
   return false;
 }
@@ -170,16 +172,16 @@ async function erasePage(ctx: TenantCtx, page: ErasurePage): Promise<boolean> {
 async function hashNames(
   ctx: TenantCtx,
   secret: ErasureSecret,
-  {
-    references,
-    payers,
-  }: {
-    readonly references: Parameters<typeof hashReferences>[2];
-    readonly payers: Parameters<typeof hashPayers>[2];
-  },
+  [references, payers, events, holds]: readonly [
+    references: Parameters<typeof hashReferences>[2],
+    payers: Parameters<typeof hashPayers>[2],
+    events: UsageOfMembers["events"],
+    holds: UsageOfMembers["holds"],
+  ],
 ): Promise<Statement[]> {
   const ofPayers = payers.length === 0 ? [] : await hashPayers(ctx, secret, payers);
-  return [...(await hashReferences(ctx, secret, references)), ...ofPayers];
+  const ofUsage = await clearUsage(ctx, secret, { events, holds });
+  return [...(await hashReferences(ctx, secret, references)), ...ofPayers, ...ofUsage];
 }
 
 /** Completes the erasure, and sends its only message to the endpoints (E6). */

@@ -51,10 +51,12 @@ export const erasedLedgerPage = byLedgerSeq(creditLedger);
 const usagePage = (value: OfBooksPage) =>
   sql`${idsWithOpenAccounts(value)} CROSS JOIN ${usageEvents} AS r ON ${ofRow(usageEvents.accountId)} = ${id.accountId}
     AND ${ofRow(usageEvents.seq)} > ${id.usageFrom} AND ${ofRow(usageEvents.seq)} <= ${id.usageTo}`;
+/** SQL: whether a reservation `r` has identifying values. An erasure of its member empties the fingerprint, but leaves the member. */
+const isHoldNamed = () =>
+  sql`(${ofRow(reservations.requestHash)} <> '' OR ${ofRow(reservations.memberNumber)} IS NOT NULL)`;
 const erasedReservationPage = (value: OfBooksPage) => sql`(
     SELECT r.* FROM ${idsWithOpenAccounts(value)} CROSS JOIN ${reservations} AS r
-      ON ${ofRow(reservations.accountId)} = ${id.accountId} AND ${ofRow(reservations.state)} <> 'open'
-      AND ${ofRow(reservations.requestHash)} <> ''
+      ON ${ofRow(reservations.accountId)} = ${id.accountId} AND ${ofRow(reservations.state)} <> 'open' AND ${isHoldNamed()}
     LIMIT ${rowsMax(value)}
   ) AS r`;
 
@@ -248,7 +250,7 @@ export const areBooksIdentifying = (): SQL => {
       sql`${id.ledgerFrom} < ${lastLedger()}`,
       sql`${id.usageFrom} < ${lastUsage()}`,
       hasRowOfAccount(reservations, sql`${state} = 'open'`),
-      hasRowOfAccount(reservations, sql`${state} <> 'open' AND ${ofRow(reservations.requestHash)} <> ''`),
+      hasRowOfAccount(reservations, sql`${state} <> 'open' AND ${isHoldNamed()}`),
       hasRowOfAccount(recurringGrants, sql`${ofRow(recurringGrants.requestHash)} <> ''`),
       hasRowOfAccount(creditBalances, sql`${ofRow(creditBalances.revokedAtMs)} IS NULL`),
       hasRowOfAccount(creditRefunds, sql`${ofRow(creditRefunds.requestHash)} <> ''`),

@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import { assignments, insertFrom, query, type ValueOf } from "../db/query.ts";
+import { assignments, computed, insertFrom, query, read, type ValueOf } from "../db/query.ts";
 import {
   accounts,
   largeProperties,
@@ -10,6 +10,11 @@ import {
   usageEvents,
   usageLimits,
 } from "../db/schema.ts";
+import type { Statement, StatementRow } from "../db/sql.ts";
+import type { ErasureSecret } from "../db/tombstones.ts";
+import { hashUsageId } from "../db/usage-ids.ts";
+import { jsonChunks } from "../lib/json.ts";
+import type { TenantCtx } from "../runtime.ts";
 import {
   currentDistinctIds,
   type ErasurePage,
@@ -44,26 +49,87 @@ const holdsOfMember = sql`${reservations} AS r INDEXED BY reservations_member
 const largeOfMember = sql`${eventsOfMember} CROSS JOIN ${largeProperties}
   ON ${largeProperties.accountId} = m.account AND ${largeProperties.seq} = ${ofRow(usageEvents.seq)}`;
 
-const clearEvents = query(
-  (value: OfMembersPage) => sql`
-  UPDATE ${usageEvents} SET ${assignments(usageEvents, { requestHash: sql`''`, properties: sql`NULL`, largePropertiesBytes: sql`NULL` })}
-  WHERE (${usageEvents.accountId}, ${usageEvents.seq}) IN (
-    SELECT ${ofRow(usageEvents.accountId)}, ${ofRow(usageEvents.seq)} FROM ${membersToClear(value)} CROSS JOIN ${eventsOfMember}
-    WHERE ${hasEventTexts} LIMIT ${rowsMax(value)}
-  )`,
+/** Selects the events of erased members that still have texts. */
+export const selectEventsOfMembers = query((value: OfMembersPage) =>
+  read(
+    computed({
+      accountId: sql<number>`${ofRow(usageEvents.accountId)}`,
+      seq: sql<number>`${ofRow(usageEvents.seq)}`,
+      eventId: sql<string>`${ofRow(usageEvents.eventId)}`,
+      reservationId: sql<string | null>`${ofRow(usageEvents.reservationId)}`,
+    }),
+    (list) => sql`SELECT ${list} FROM ${membersToClear(value)} CROSS JOIN ${eventsOfMember}
+      WHERE ${hasEventTexts} LIMIT ${rowsMax(value)}`,
+  ),
 );
+
+/** Selects the reservations of erased members that still have texts. */
+export const selectHoldsOfMembers = query((value: OfMembersPage) =>
+  read(
+    computed({
+      accountId: sql<number>`${ofRow(reservations.accountId)}`,
+      reservationNumber: sql<number>`${ofRow(reservations.reservationNumber)}`,
+      id: sql<string>`${ofRow(reservations.id)}`,
+    }),
+    (list) => sql`SELECT ${list} FROM ${membersToClear(value)} CROSS JOIN ${holdsOfMember}
+      WHERE ${ofRow(reservations.requestHash)} <> '' LIMIT ${rowsMax(value)}`,
+  ),
+);
+
+/** `rows` is a JSON list. Each row has its key, the id as it was read, and the hashes. */
+type HashedRows = { rows: string };
+
+const clearEvents = query(
+  (value: ValueOf<HashedRows>) => sql`
+  UPDATE ${usageEvents} SET ${assignments(usageEvents, {
+    ...{ eventId: sql`item.value ->> 3`, reservationId: sql`item.value ->> 4`, requestHash: sql`''` },
+    ...{ properties: sql`NULL`, largePropertiesBytes: sql`NULL` },
+  })} FROM json_each(${value("rows")}) AS item
+  WHERE ${usageEvents.accountId} = item.value ->> 0 AND ${usageEvents.seq} = item.value ->> 1
+    AND ${usageEvents.eventId} = item.value ->> 2`,
+);
+const clearHolds = query(
+  (value: ValueOf<HashedRows>) => sql`
+  UPDATE ${reservations} SET ${assignments(reservations, { id: sql`item.value ->> 3`, requestHash: sql`''` })}
+  FROM json_each(${value("rows")}) AS item
+  WHERE ${reservations.accountId} = item.value ->> 0 AND ${reservations.reservationNumber} = item.value ->> 1
+    AND ${reservations.id} = item.value ->> 2`,
+);
+
+/** The usage of erased members that a page clears. */
+export interface UsageOfMembers {
+  readonly events: readonly StatementRow<typeof selectEventsOfMembers>[];
+  readonly holds: readonly StatementRow<typeof selectHoldsOfMembers>[];
+}
+
+/**
+ * Returns the statements that empty the texts of usage, and replace its ids by keyed hashes, so that the payers' software can still
+ * settle and repeat it. A row that another page has cleared since is not changed again.
+ */
+export async function clearUsage(
+  { environment }: Pick<TenantCtx, "environment">,
+  secret: ErasureSecret,
+  { events, holds }: UsageOfMembers,
+): Promise<Statement[]> {
+  const hash = (id: string) => hashUsageId(secret, environment, id);
+  const eventRows = events.map(async ({ accountId, seq, eventId, reservationId }) => [
+    ...[accountId, seq, eventId, await hash(eventId)],
+    reservationId === null ? null : await hash(reservationId),
+  ]);
+  const holdRows = holds.map(async ({ accountId, reservationNumber, id }) => [
+    ...[accountId, reservationNumber, id, await hash(id)],
+  ]);
+  return [
+    ...jsonChunks(await Promise.all(eventRows)).map((rows) => clearEvents({ rows })),
+    ...jsonChunks(await Promise.all(holdRows)).map((rows) => clearHolds({ rows })),
+  ];
+}
+
 const deleteLarge = query(
   (value: OfMembersPage) => sql`
   DELETE FROM ${largeProperties} WHERE (${largeProperties.accountId}, ${largeProperties.seq}) IN (
     SELECT ${ofRow(usageEvents.accountId)}, ${ofRow(usageEvents.seq)} FROM ${membersToClear(value)} CROSS JOIN ${largeOfMember}
     WHERE ${ofRow(usageEvents.largePropertiesBytes)} IS NULL LIMIT ${rowsMax(value)}
-  )`,
-);
-const clearHolds = query(
-  (value: OfMembersPage) => sql`
-  UPDATE ${reservations} SET ${assignments(reservations, { requestHash: sql`''` })} WHERE (${reservations.accountId}, ${reservations.reservationNumber}) IN (
-    SELECT ${ofRow(reservations.accountId)}, ${ofRow(reservations.reservationNumber)} FROM ${membersToClear(value)} CROSS JOIN ${holdsOfMember}
-    WHERE ${ofRow(reservations.requestHash)} <> '' LIMIT ${rowsMax(value)}
   )`,
 );
 const endOverridesOfMembers = query(
@@ -123,14 +189,12 @@ const deleteRejections = query(
     AND ${rejections.memberId} <> '' AND ${rejections.memberId} IN ${currentDistinctIds(value)}`,
 );
 
-/** The statements that take members off the books, in order: those of erased payers, and erased members. */
+/** The statements that take members off the books, in order: those of erased payers, and erased members. `clearUsage` comes before. */
 export const membersOfPage = [
   keepMembersUsers,
   deleteCountersOfMembers,
   deleteMembersOfPayers,
-  clearEvents,
   deleteLarge,
-  clearHolds,
   endOverridesOfMembers,
   finishMembers,
   deleteRejections,

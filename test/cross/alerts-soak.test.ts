@@ -23,10 +23,10 @@ async function seed(environmentId: number, expiresAtMs: number): Promise<void> {
       ).bind(environmentId, JSON.stringify(users)),
       env.DB.prepare(
         `INSERT INTO credit_balances (
-           account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_minor, remaining_minor,
-           has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq
+           account_id, id, pack_id, pack_name, pack_number, item_number, unit, matches, priority, initial_minor, remaining_minor,
+           has_remaining, source_number, granted_at_ms, expires_at_ms, grant_seq, last_seq
          )
-         SELECT a.id, 'crb_soak_' || a.id, 'cpk_1', 'Starter', 'cpi_1', 'tokens', '[]', 100, 1000, 1000, 1, 'grant', 0,
+         SELECT a.id, 'crb_soak_' || a.id, 'cpk_1', 'Starter', 1, 1, 'tokens', '[]', 100, 1000, 1000, 1, 0, 0,
            CAST(?3 AS INTEGER), 1, 1
          FROM json_each(?2) AS u CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = u.value`,
       ).bind(environmentId, JSON.stringify(users), expiresAtMs),

@@ -218,8 +218,8 @@ describe("a grant", () => {
     await grantPack(ctxOf(), input);
     const before = await costOf(() => grantPack(ctxOf(), input));
     await env.DB.prepare(
-      `INSERT INTO credit_packs (app_id, id, name, name_key, unit, created_at_ms, archived_at_ms)
-       SELECT ?, 'cpk_' || value, 'three', 'three', 'count', 1, 1 FROM json_each(?)`,
+      `INSERT INTO credit_packs (app_id, id, number, name, name_key, unit, created_at_ms, archived_at_ms)
+       SELECT ?, 'cpk_' || value, 1000 + value, 'three', 'three', 'count', 1, 1 FROM json_each(?)`,
     )
       .bind(app.appId, JSON.stringify(Array.from({ length: 1_000 }, (_, i) => i)))
       .run();

@@ -209,10 +209,10 @@ it("when everything is due at once every run stays within its queries and makes 
     .run();
   await env.DB.prepare(
     `INSERT INTO credit_balances (
-         account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_minor, remaining_minor,
-         has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq
+         account_id, id, pack_id, pack_name, pack_number, item_number, unit, matches, priority, initial_minor, remaining_minor,
+         has_remaining, source_number, granted_at_ms, expires_at_ms, grant_seq, last_seq
        )
-       SELECT id, 'crb_budget_' || id, 'cpk_1', 'Starter', 'cpi_1', 'tokens', '[]', 100, 1000, 1000, 1, 'grant', 0,
+       SELECT id, 'crb_budget_' || id, 'cpk_1', 'Starter', 1, 1, 'tokens', '[]', 100, 1000, 1000, 1, 0, 0,
          CAST(?2 AS INTEGER), 1, 1
        FROM accounts WHERE environment_id = ?1 AND user_id LIKE 'late %'`,
   )

@@ -134,11 +134,11 @@ async function issueAll(pair: Pair, clock: Clock, users: readonly User[]): Promi
       const pack = pair.packs[index] as Pack;
       const id = idIn(home(), randomId("crb_"));
       pair.model.grant(pack, { userId, ref: makeReference(index), expiresAt }, [id]);
-      const { packId, packName, items } = pack;
+      const { packId, packName } = pack;
       const { amountMinor, unit, matches, priority } = item;
       return {
         ...{ userId, id, packId, packName, unit, priority, amountMinor, seq: index + 1 },
-        packItemId: items[0]?.packItemId,
+        packNumber: index + 1,
         ref: makeReference(index),
         matches: JSON.stringify(matches),
         expiresAtMs: Math.min(expiresAt, NEVER_MS),
@@ -152,12 +152,12 @@ async function issueAll(pair: Pair, clock: Clock, users: readonly User[]): Promi
     .run();
   await env.DB.prepare(
     `INSERT INTO credit_balances (
-       account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_minor, remaining_minor,
-       has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq
+       account_id, id, pack_id, pack_name, pack_number, item_number, unit, matches, priority, initial_minor, remaining_minor,
+       has_remaining, source_number, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq
      )
      SELECT a.id, value ->> 'id', value ->> 'packId', value ->> 'packName',
-       value ->> 'packItemId', value ->> 'unit', value ->> 'matches', value ->> 'priority', value ->> 'amountMinor',
-       value ->> 'amountMinor', 1, 'grant', value ->> 'ref', CAST(?2 AS INTEGER), value ->> 'expiresAtMs', value ->> 'seq', value ->> 'seq'
+       value ->> 'packNumber', 1, value ->> 'unit', value ->> 'matches', value ->> 'priority', value ->> 'amountMinor',
+       value ->> 'amountMinor', 1, 0, value ->> 'ref', CAST(?2 AS INTEGER), value ->> 'expiresAtMs', value ->> 'seq', value ->> 'seq'
      FROM json_each(?3) CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = value ->> 'userId'
      ORDER BY key`,
   )

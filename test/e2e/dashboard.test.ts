@@ -116,7 +116,10 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await page.getByLabel("Name", { exact: true }).fill(`Starter ${EVIL}`);
     const first = page.getByRole("group", { name: "Item 1" });
     await first.getByLabel("Amount").fill("100,5");
-    await first.getByLabel("Event").first().fill("chat.*");
+    // There is no empty rule: an item without rules pays for every event.
+    expect(await first.getByLabel("Event").count()).toBe(0);
+    await first.getByRole("button", { name: "Add a rule" }).click();
+    await first.getByLabel("Event").fill("chat.*");
     await page.getByRole("button", { name: "Add an item" }).click();
     const second = page.getByRole("group", { name: "Item 2" });
     // The new field has the focus.

@@ -1,5 +1,5 @@
 import { NEVER_MS } from "../../src/books/ledger/balance.ts";
-import { ENTRY_KINDS } from "../../src/db/schema.ts";
+import { BALANCE_SOURCES, ENTRY_KINDS } from "../../src/db/schema.ts";
 
 // The statements of `world` insert at least one row into every table. The integer ids are negative, so that no other test uses
 // them.
@@ -38,12 +38,18 @@ export const adminKey = writer("admin_keys", {
   scopes: '["read"]',
   created_at_ms: 1,
 });
-export const pack = writer("credit_packs", { app_id: "app_w", name: "Pack", name_key: "pack", created_at_ms: 1 });
+export const pack = writer("credit_packs", {
+  app_id: "app_w",
+  number: 2,
+  name: "Pack",
+  name_key: "pack",
+  created_at_ms: 1,
+});
 export const item = writer("credit_pack_items", {
   app_id: "app_w",
   pack_id: "cpk_w",
   position: 0,
-  id: "cpi_w",
+  number: 1,
   amount_minor: 1,
   unit: "count",
 });
@@ -62,14 +68,15 @@ export const balance = (id: string, seq: number, given: Given = {}, verb = "INSE
     id,
     pack_id: "cpk_w",
     pack_name: "Pack",
-    pack_item_id: "",
+    pack_number: 1,
+    item_number: 0,
     unit: "count",
     matches: "[]",
     priority: 100,
     initial_minor: 1_000,
     remaining_minor: 1_000,
     has_remaining: 1,
-    source: "manual",
+    source_number: BALANCE_SOURCES.manual,
     granted_at_ms: 1,
     expires_at_ms: NEVER_MS,
     grant_seq: seq,
@@ -346,7 +353,7 @@ export const world: readonly string[] = [
   environment({ id: TEST, mode: "test" }),
   key({ hash: "hash_w", id: "key_w" }),
   key({ hash: "hash_r", id: "key_r", revoked_at_ms: 5 }),
-  pack({ id: "cpk_w" }),
+  pack({ id: "cpk_w", number: 1, last_item_number: 1 }),
   item({}),
   account({ id: USER, user_id: "u" }),
   account({ id: OTHER, user_id: "other" }),

@@ -47,6 +47,8 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
     operational: [
       "app_id",
       "id",
+      "number",
+      "last_item_number",
       "name",
       "name_key",
       "default_expiry_days",
@@ -59,7 +61,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
     ],
   },
   credit_pack_items: {
-    operational: ["app_id", "pack_id", "position", "id", "amount_minor", "unit", "matches", "priority"],
+    operational: ["app_id", "pack_id", "position", "number", "id", "amount_minor", "unit", "matches", "priority"],
   },
   accounts: {
     names: ["user_id"],
@@ -78,6 +80,8 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "id",
       "pack_id",
       "pack_name",
+      "pack_number",
+      "item_number",
       "pack_item_id",
       "unit",
       "matches",
@@ -85,8 +89,9 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "initial_minor",
       "remaining_minor",
       "has_remaining",
+      "source_number",
       "source",
-      "grant_cause",
+      "grant_kind",
       "granted_by",
       "granted_at_ms",
       "written_at_ms",

@@ -1,6 +1,7 @@
 import { type Schema, Validator } from "@cfworker/json-schema";
 import { errorBody } from "../../src/http/error-body.ts";
 import { apiDocument } from "../../src/reference/api-document.ts";
+import { shapeOf } from "./shape-of.ts";
 
 interface Described {
   readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema: Schema }>> };
@@ -29,21 +30,31 @@ const withoutFormats = <T>(value: T): T =>
     JSON.stringify(value, (key, inner) => (key === "format" && typeof inner === "string" ? undefined : inner)),
   );
 
-/** Creates one validator for each schema. References point into the document's components. */
-function validatorsOf(change: <T>(value: T) => T): (schema: Schema) => Validator {
-  const kept = new WeakMap<object, Validator>();
+/**
+ * Creates a function that returns how a value differs from a schema, with one validator for each schema. References point into the
+ * document's components. Values of a shape that was valid before are not validated again: that took a quarter of the tests' time.
+ */
+function differencesBy(change: <T>(value: T) => T): (schema: Schema, value: unknown) => string[] {
+  const kept = new WeakMap<object, { readonly validator: Validator; readonly valid: Set<string> }>();
   const components = change(document.components);
-  return (schema) => {
-    const validator = kept.get(schema) ?? new Validator({ ...change(schema), components }, "2020-12", false);
-    kept.set(schema, validator);
-    return validator;
+  return (schema, value) => {
+    const found = kept.get(schema) ?? {
+      validator: new Validator({ ...change(schema), components }, "2020-12", false),
+      valid: new Set(),
+    };
+    kept.set(schema, found);
+    const shape = shapeOf(value);
+    if (found.valid.has(shape)) return [];
+    const { valid, errors } = found.validator.validate(value);
+    if (valid) found.valid.add(shape);
+    return errors.map((error) => `${error.instanceLocation} ${error.error}`);
   };
 }
 
-const validatorOf = validatorsOf((value) => value);
+const differences = differencesBy((value) => value);
 
 /** Without formats, because a timestamp of a request may leave out seconds, unlike `date-time` (W10). */
-const lenientValidatorOf = validatorsOf(withoutFormats);
+const lenientDifferences = differencesBy(withoutFormats);
 
 function responseOf(operation: Described, status: number): DescribedResponse | undefined {
   const response = operation.responses[`${status}`];
@@ -86,10 +97,9 @@ export function checkRequest(method: string, url: string, contentType: string, s
   if (!/^\s*\{/.test(sent)) return;
   const body = JSON.parse(sent) as { readonly batch?: unknown };
   if (Array.isArray(body.batch)) return;
-  const { valid, errors } = lenientValidatorOf(schema).validate(body);
-  if (valid) return;
-  const differences = errors.map((error) => `${error.instanceLocation} ${error.error}`).join("\n");
-  throw new Error(`${method} ${url} accepted a body that openapi.json does not allow:\n${differences}`);
+  const found = lenientDifferences(schema, body);
+  if (found.length === 0) return;
+  throw new Error(`${method} ${url} accepted a body that openapi.json does not allow:\n${found.join("\n")}`);
 }
 
 /** Lists of events are described on a separate path, but also accepted on the path of single events (U1). */
@@ -119,11 +129,13 @@ export function checkResponse(method: string, url: string, status: number, heade
   const type = (headers.get("content-type") ?? "").replace(/;.*$/, "");
   const media = response.content?.[type];
   if (media === undefined) throw new Error(`${where} as ${type}, which openapi.json does not describe`);
-  const result = validatorOf(media.schema).validate(body);
-  if (result.valid && status < 400) return;
-  const { code } = status < 400 ? { code: "" } : (body as { error: { code: string } }).error;
-  if (result.valid && codesIn(response.description ?? "").includes(code)) return;
-  if (result.valid) throw new Error(`${where} with ${code}, which openapi.json does not describe`);
-  const differences = result.errors.map((error) => `${error.instanceLocation} ${error.error}`).join("\n");
-  throw new Error(`${where}, not as openapi.json describes it:\n${differences}\n${JSON.stringify(body)}`);
+  const found = differences(media.schema, body);
+  if (found.length > 0) {
+    throw new Error(`${where}, not as openapi.json describes it:\n${found.join("\n")}\n${JSON.stringify(body)}`);
+  }
+  if (status < 400) return;
+  const { code } = (body as { error: { code: string } }).error;
+  if (!codesIn(response.description ?? "").includes(code)) {
+    throw new Error(`${where} with ${code}, which openapi.json does not describe`);
+  }
 }

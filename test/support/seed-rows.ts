@@ -155,10 +155,10 @@ export async function seedBalances(
   const balanceIds = Array.from({ length: count }, () => randomId("crb_"));
   await run(
     `INSERT INTO credit_balances (
-       account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_minor, remaining_minor,
-       has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq
+       account_id, id, pack_id, pack_name, pack_number, item_number, unit, matches, priority, initial_minor, remaining_minor,
+       has_remaining, source_number, granted_at_ms, expires_at_ms, grant_seq, last_seq
      )
-     SELECT CAST(?1 AS INTEGER), value, 'cpk_1', 'Starter', 'cpi_1', 'cents', '[]', 100, 1000000, 1000000, 1, 'grant',
+     SELECT CAST(?1 AS INTEGER), value, 'cpk_1', 'Starter', 1, 1, 'cents', '[]', 100, 1000000, 1000000, 1, 0,
        ${AT_MS}, ${Number.MAX_SAFE_INTEGER}, last.seq + 1 + key, last.seq + 1 + key
      FROM json_each(?2), (SELECT coalesce(max(seq), 0) AS seq FROM credit_ledger WHERE account_id = ?1) AS last
      ORDER BY key`,
@@ -184,12 +184,12 @@ export async function seedBalancesOfMany(
     );
     await run(
       `INSERT INTO credit_balances (
-         account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_minor, remaining_minor,
-         has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq
+         account_id, id, pack_id, pack_name, pack_number, item_number, unit, matches, priority, initial_minor, remaining_minor,
+         has_remaining, source_number, granted_at_ms, expires_at_ms, grant_seq, last_seq
        )
        ${counter(1, Math.max(...counts.values()))}
-       SELECT a.id, 'crb_' || a.id || '_' || n.i, 'cpk_1', 'Starter', 'cpi_1', 'cents', '[]', 100, 1000000, 1000000, 1,
-         'grant', ${AT_MS}, ${Number.MAX_SAFE_INTEGER}, n.i, n.i
+       SELECT a.id, 'crb_' || a.id || '_' || n.i, 'cpk_1', 'Starter', 1, 1, 'cents', '[]', 100, 1000000, 1000000, 1,
+         0, ${AT_MS}, ${Number.MAX_SAFE_INTEGER}, n.i, n.i
        FROM json_each(?2) AS user
        CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = user.value ->> 0
        CROSS JOIN n ON n.i <= user.value ->> 1

@@ -1,4 +1,4 @@
-import { ENTRY_KINDS } from "../../src/db/schema.ts";
+import { BALANCE_SOURCES, ENTRY_KINDS } from "../../src/db/schema.ts";
 
 /**
  * SQL that fills a user's account with many rows, for measurements. It is plain text, so that a test inside workerd and the
@@ -30,11 +30,11 @@ export const seededId = ({ environmentId, userId }: Account, label: string, i: n
 
 /** Balances of 1,000 units each. */
 function balances(account: Account, label: string, count: number, expiresAtMs: number, matches = MATCHES): string {
-  return `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
-      initial_minor, remaining_minor, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq,
+  return `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_number, item_number, unit, matches, priority,
+      initial_minor, remaining_minor, has_remaining, source_number, external_ref, granted_at_ms, expires_at_ms, grant_seq,
       last_seq)
-    SELECT ${idOf(account)}, '${seededId(account, label, "")}' || i, 'cpk_seed', 'Seed', 'cpi_seed',
-      'tokens', replace('${matches}', '#', i), 100, 1000000, 1000000, 1, 'purchase', '${label} ' || i, 1, ${expiresAtMs},
+    SELECT ${idOf(account)}, '${seededId(account, label, "")}' || i, 'cpk_seed', 'Seed', 1, 1,
+      'tokens', replace('${matches}', '#', i), 100, 1000000, 1000000, 1, ${BALANCE_SOURCES.purchase}, '${label} ' || i, 1, ${expiresAtMs},
       last.seq + 1 + i, last.seq + 1 + i
     FROM ${UNTIL(count)}, ${lastSeq(account)} AS last ORDER BY i`;
 }

@@ -20,7 +20,16 @@ const isSoak = (process.env.SOAK_OPERATIONS ?? "") !== "";
 const seed = Number(process.env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
 
 const wallet: ReturnType<PureShop["packOf"]> = {
-  ...{ id: "cpk_1", appId: "app_1", name: "Wallet", nameKey: "wallet", version: 1, createdAtMs: 0 },
+  ...{
+    id: "cpk_1",
+    appId: "app_1",
+    number: 1,
+    lastItemNumber: 0,
+    name: "Wallet",
+    nameKey: "wallet",
+    version: 1,
+    createdAtMs: 0,
+  },
   ...{ archivedAtMs: null, defaultExpiryDays: null },
   ...{ unit: "cents", matches: "[]", priority: 100, items: [] },
 };

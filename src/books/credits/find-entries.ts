@@ -107,7 +107,7 @@ const entryStatements = {
     and(inArray(creditLedger.cause, ["refund", "payment_taken"]), lt(creditLedger.deltaMinor, 0 as Minor)),
   ),
 };
-type FoundEntry = StatementRow<typeof entryStatements.granted>;
+export type FoundEntry = StatementRow<typeof entryStatements.granted>;
 
 /**
  * Returns the ledger entries of all users that add up to a figure, user by user. A page may be short or empty although other pages

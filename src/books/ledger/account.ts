@@ -14,13 +14,15 @@ import {
 import { accounts, creditBalances, recurringGrants, reservations } from "../../db/schema.ts";
 import { hasSettingsSnapshot } from "../../db/settings-snapshot.ts";
 import type { Statement } from "../../db/sql.ts";
+import { hasReservationId } from "../../db/usage-ids.ts";
 import { assert } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 
 /** Identifies a user: by id, by a reservation, recurring grant or balance of theirs, or by the account's integer. */
 export type User =
   | { readonly userId: string }
-  | { readonly reservationId: string }
+  /** `forms`: the forms in which its id may be stored (db/usage-ids.ts), as JSON. */
+  | { readonly reservationId: string; readonly forms: string }
   | { readonly recurringId: string }
   | { readonly balanceId: string }
   | { readonly accountId: number };
@@ -49,7 +51,7 @@ const accountOf = {
       drizzle
         .select(fields(reservations, "accountId"))
         .from(reservations)
-        .where(and(eq(reservations.environmentId, value("environmentId")), eq(reservations.id, value("user")))),
+        .where(hasReservationId(value, value("user"))),
     ),
   recurringId: (value: ValueOf<OfUser>) =>
     scalar(
@@ -90,7 +92,7 @@ export function accountQuery<Values, Built extends StatementSource>(
 
 function identifyAccount(user: User): [kind: keyof typeof accountOf, name: string | number] {
   if ("userId" in user) return ["userId", user.userId];
-  if ("reservationId" in user) return ["reservationId", user.reservationId];
+  if ("reservationId" in user) return ["reservationId", user.forms];
   if ("recurringId" in user) return ["recurringId", user.recurringId];
   if ("balanceId" in user) return ["balanceId", user.balanceId];
   return ["accountId", user.accountId];

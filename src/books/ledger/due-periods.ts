@@ -3,10 +3,12 @@ import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { PACK_BYTES_MAX, type Pack } from "../../catalog/pack.ts";
 import { asInteger, computed, drizzle, fields, insertFrom, names, query, read, type ValueOf } from "../../db/query.ts";
 import {
+  BALANCE_SOURCES,
   creditBalances,
   creditLedger,
   creditPackItems,
   creditPacks,
+  ENTRY_KINDS,
   environments,
   recurringGrants,
 } from "../../db/schema.ts";
@@ -34,10 +36,10 @@ export const hasBegun = (value: ValueOf<{ nowMs: number }>, account: SQL | SQLit
 
 /** The pack of a row of `recurringGrants` with its items, as JSON. The rules are not text within it, whose quotes would double its size. */
 export const packJson = () => sql<string | null>`(
-  SELECT json_object('id', ${creditPacks.id}, 'name', ${creditPacks.name}, 'defaultExpiryDays', ${creditPacks.defaultExpiryDays},
+  SELECT json_object('id', ${creditPacks.id}, 'number', ${creditPacks.number}, 'name', ${creditPacks.name}, 'defaultExpiryDays', ${creditPacks.defaultExpiryDays},
     'unit', ${creditPacks.unit}, 'matches', json(${creditPacks.matches}), 'priority', ${creditPacks.priority},
     'archivedAtMs', ${creditPacks.archivedAtMs}, 'items', (
-      SELECT json_group_array(json_object('id', ${creditPackItems.id}, 'amountMinor', ${creditPackItems.amountMinor},
+      SELECT json_group_array(json_object('id', ${creditPackItems.id}, 'number', ${creditPackItems.number}, 'amountMinor', ${creditPackItems.amountMinor},
         'unit', ${creditPackItems.unit}, 'matches', json(${creditPackItems.matches}), 'priority', ${creditPackItems.priority}
       ) ORDER BY ${creditPackItems.position})
       FROM ${creditPackItems}
@@ -205,15 +207,16 @@ const insertPeriodsSql = query((value: ValueOf<Issue>) => {
       id: sql`issued.value ->> 'id'`,
       packId: sql`issued.value ->> 'packId'`,
       packName: sql`issued.value ->> 'packName'`,
-      packItemId: sql`issued.value ->> 'packItemId'`,
+      packNumber: sql`issued.value ->> 'packNumber'`,
+      itemNumber: sql`issued.value ->> 'itemNumber'`,
       unit: sql`issued.value ->> 'unit'`,
       matches: sql`issued.value ->> 'matches'`,
       priority: sql`issued.value ->> 'priority'`,
       initialMinor: sql`issued.value ->> 'amountMinor'`,
       remainingMinor: sql`issued.value ->> 'amountMinor'`,
       hasRemaining: sql`1`,
-      source: sql`'grant'`,
-      grantCause: sql`'recurring'`,
+      sourceNumber: sql`${BALANCE_SOURCES.grant}`,
+      grantKind: sql`${ENTRY_KINDS.recurring}`,
       grantedBy: authorOfWrite(value),
       externalRef: sql`issued.value ->> 'externalRef'`,
       grantedAtMs: sql`issued.value ->> 'atMs'`,
@@ -229,8 +232,10 @@ const insertPeriodsSql = query((value: ValueOf<Issue>) => {
 
 /** Returns the balances of one account's periods, for `insertPeriodsOfMany`. */
 export function balancesToIssue(accountId: number | null, periods: readonly DuePeriod[]): object[] {
-  return periods.flatMap(({ atMs, grant: { packId, packName, externalRef, expiresAtMs, balances } }) =>
-    balances.map((balance) => ({ ...balance, accountId, packId, packName, externalRef, expiresAtMs, atMs })),
+  return periods.flatMap(({ atMs, grant: { packId, packNumber, packName, externalRef, expiresAtMs, balances } }) =>
+    balances.map((balance) => ({
+      ...{ ...balance, accountId, packId, packNumber, packName, externalRef, expiresAtMs, atMs },
+    })),
   );
 }
 

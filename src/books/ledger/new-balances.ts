@@ -2,7 +2,7 @@ import { eq, sql } from "drizzle-orm";
 import type { Pack } from "../../catalog/pack.ts";
 import { countActivity, countOfPack } from "../../db/count-activity.ts";
 import { asInteger, drizzle, fields, insertFrom, names, query, returning, type ValueOf } from "../../db/query.ts";
-import { creditBalances, environments, type Minor } from "../../db/schema.ts";
+import { BALANCE_SOURCES, creditBalances, ENTRY_KINDS, environments, type Minor } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { assert, invalid, PurserError } from "../../errors.ts";
 import { DAY_MS } from "../../lib/time.ts";
@@ -23,6 +23,8 @@ import {
 /** The fields of one balance of a grant. */
 export interface NewBalance {
   readonly id: string;
+  /** 0 and an empty id for an open-amount pack. */
+  readonly itemNumber: number;
   readonly packItemId: string;
   readonly unit: Unit;
   /** JSON list of match rules. */
@@ -34,8 +36,9 @@ export interface NewBalance {
 /** The common fields of all balances of a grant. */
 export interface NewBalances {
   readonly packId: string;
+  readonly packNumber: number;
   readonly packName: string;
-  readonly source: (typeof creditBalances.source.enumValues)[number];
+  readonly source: keyof typeof BALANCE_SOURCES;
   readonly cause: Extract<Cause, "grant" | "recurring" | "payment">;
   readonly externalRef: string | null;
   readonly notes: string | null;
@@ -72,6 +75,7 @@ export function planGrant(input: GrantOfPack, pack: Pack | null, nowMs: number, 
   const defaultMs = pack.defaultExpiryDays === null ? NEVER_MS : nowMs + pack.defaultExpiryDays * DAY_MS;
   return {
     packId: pack.id,
+    packNumber: pack.number,
     packName: pack.name,
     source: input.source,
     cause: input.cause,
@@ -100,6 +104,7 @@ function grantPackNotFound(idOrName: string, pack: Pack | null): PurserError {
 function ofItems(pack: Pack, idOf: BalanceIds): NewBalance[] {
   return pack.items.map((item, index) => ({
     id: idOf(index),
+    itemNumber: item.number,
     packItemId: item.id,
     unit: item.unit,
     matches: item.matches,
@@ -118,6 +123,7 @@ function ofOpenAmountPack(pack: Pack, quantity: number | null | undefined, idOf:
   if (amountMinor === null) throw reject(amountRule(pack.unit, quantity));
   return {
     id: idOf(0),
+    itemNumber: 0,
     packItemId: "",
     unit: pack.unit,
     matches: pack.matches,
@@ -135,15 +141,16 @@ const insertBalancesSql = query((value: ValueOf<WriteContext & { grant: string; 
       id: sql`issued.value ->> 'id'`,
       packId: sql`common.value ->> 'packId'`,
       packName: sql`common.value ->> 'packName'`,
-      packItemId: sql`issued.value ->> 'packItemId'`,
+      packNumber: sql`common.value ->> 'packNumber'`,
+      itemNumber: sql`issued.value ->> 'itemNumber'`,
       unit: sql`issued.value ->> 'unit'`,
       matches: sql`issued.value ->> 'matches'`,
       priority: sql`issued.value ->> 'priority'`,
       initialMinor: sql`issued.value ->> 'amountMinor'`,
       remainingMinor: sql`issued.value ->> 'amountMinor'`,
       hasRemaining: sql`1`,
-      source: sql`common.value ->> 'source'`,
-      grantCause: sql`common.value ->> 'cause'`,
+      sourceNumber: sql`common.value ->> 'sourceNumber'`,
+      grantKind: sql`common.value ->> 'grantKind'`,
       grantedBy: authorOfWrite(value),
       externalRef: sql`common.value ->> 'externalRef'`,
       notes: sql`common.value ->> 'notes'`,
@@ -164,7 +171,11 @@ const insertBalancesSql = query((value: ValueOf<WriteContext & { grant: string; 
 });
 
 /** Issues all balances of a grant. Fails with `credit_balances_external_ref` or `credit_balances_id` if they exist already. */
-export function insertBalances(writing: WriteContext, { balances, ...grant }: NewBalances): EntriesStatement {
+export function insertBalances(
+  writing: WriteContext,
+  { balances, source, cause, ...fields }: NewBalances,
+): EntriesStatement {
+  const grant = { ...fields, sourceNumber: BALANCE_SOURCES[source], grantKind: ENTRY_KINDS[cause] };
   // Numbers are sent in JSON, because D1 binds them as REAL.
   const values = { grant: JSON.stringify([grant]), balances: JSON.stringify(balances) };
   const insert = returningEntries(insertBalancesSql({ ...writingValues(writing), ...values }));

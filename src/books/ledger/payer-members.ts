@@ -1,7 +1,7 @@
 import { and, eq, type Placeholder, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { asInteger, drizzle, fields, insertFrom, query, scalar, type ValueOf } from "../../db/query.ts";
-import { members } from "../../db/schema.ts";
+import { members, reservations } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { hashForTombstones, isBlocked, personErased } from "../../db/tombstones.ts";
 import type { TenantCtx } from "../../runtime.ts";
@@ -115,6 +115,23 @@ export const memberOfWrite = (value: ValueOf<WriteContext & { memberId: string |
   const number = memberNumberOf(value, accountOfWrite(value), sql`${value("memberId")}`);
   return sql<number | null>`iif(${value("memberId")} IS NULL, NULL, coalesce(${number}, 0))`;
 };
+
+/**
+ * SQL: the number of the member of an account's reservation, for the event that settles it. Null if an erasure of the member has already
+ * cleared the reservation, because it would not clear the event too (ME6).
+ */
+export const memberOfReservation = (account: SQL, reservationNumber: SQL) =>
+  scalar(
+    drizzle
+      .select(fields(reservations, "memberNumber"))
+      .from(reservations)
+      .where(
+        and(
+          sql`${reservations.accountId} = ${account} AND ${reservations.reservationNumber} = ${reservationNumber}`,
+          sql`${reservations.requestHash} <> ''`,
+        ),
+      ),
+  );
 
 /** SQL: the id of the member of a row. Null for none. An erased member has a pseudonym. */
 export const memberIdOf = (row: { readonly accountId: SQLiteColumn; readonly memberNumber: SQLiteColumn }) =>

@@ -22,12 +22,12 @@ export interface Ending {
 
 /** A reservation to settle, and the place of its returns among the next entries of the account. */
 export type SettlementRow = Ending &
-  Pick<Hold, "reservationNumber"> & { readonly offset: number; readonly owes: boolean };
+  Pick<Hold, "id" | "reservationNumber"> & { readonly offset: number; readonly owes: boolean };
 
 /**
  * Settles open reservations of one user. Their returns must follow in the same batch. The batch aborts with
- * `reservations_settled_once` if a reservation is already settled, and with `reservations_state` if its end has moved, or it owes
- * something although it was read as owing nothing. `guardOwed` checks the others.
+ * `reservations_settled_once` if a reservation is already settled, and with `reservations_state` if its end has moved, an erasure has
+ * replaced its id, or it owes something although it was read as owing nothing. `guardOwed` checks the others.
  */
 export function settleReservations(writing: WriteContext, rows: readonly SettlementRow[]): Statement {
   const { accountId } = writing;
@@ -38,11 +38,12 @@ export function settleReservations(writing: WriteContext, rows: readonly Settlem
 
 const settleReservationsSql = query((value: ValueOf<WriteContext & { settlements: string }>) => {
   const isNotDue = sql`settled.value ->> 'isDue' AND ${reservations.expiresAtMs} > ${value("nowMs")}`;
+  const isRenamed = sql`${reservations.id} <> settled.value ->> 'id'`;
   const owesMore = sql`NOT (settled.value ->> 'owes') AND EXISTS (SELECT 1 ${fromOwed()})`;
   return drizzle
     .update(reservations)
     .set({
-      state: sql`iif((${isNotDue}) OR (${owesMore}), 'changed', settled.value ->> 'state')`,
+      state: sql`iif((${isNotDue}) OR (${isRenamed}) OR (${owesMore}), 'changed', settled.value ->> 'state')`,
       settledAtMs: asInteger(value("nowMs")),
       settledEventSeq: seqOfSettlingEvent(value, sql`settled.value ->> 'eventId'`),
       settledSeq: sql`1 + (settled.value ->> 'offset') + ${lastSeqOf(accountOfWrite(value))}`,

@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { asInteger, insertFrom, query, type ValueOf } from "../../db/query.ts";
-import { reservations, usageEvents } from "../../db/schema.ts";
+import { usageEvents } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { presentQuantities } from "../amounts/amount.ts";
 import { presentMeters, readSentMeters } from "../amounts/meters.ts";
@@ -13,6 +13,7 @@ import type { Hold } from "./hold.ts";
 import { type CreditMovement, insertEntries, type NewEntry } from "./insert-entries.ts";
 import { type LedgerMessage, reservationExpired, usageRecorded } from "./messages.ts";
 import { lowerOwed } from "./owed.ts";
+import { memberOfReservation } from "./payer-members.ts";
 import type { SettledHold, Settlement } from "./settle.ts";
 import { guardOwed, guardReturned, settleReservations } from "./settle-reservations.ts";
 
@@ -37,10 +38,10 @@ export function writesOfSettlements(account: WriteContext, settled: readonly Set
 
 function writesInStatements(account: WriteContext, settled: readonly Settlement[]) {
   const entries: NewEntry[] = [];
-  const rows = settled.map(({ hold: { reservationNumber, owed }, ending, entries: own }) => {
+  const rows = settled.map(({ hold: { id, reservationNumber, owed }, ending, entries: own }) => {
     const offset = entries.length;
     entries.push(...own);
-    return { reservationNumber, owes: owed.length > 0, offset, ...ending };
+    return { id, reservationNumber, owes: owed.length > 0, offset, ...ending };
   });
   const payments = settled.flatMap((one) => one.payments);
   return {
@@ -178,10 +179,10 @@ const insertCharges = query((value: ValueOf<WriteContext & { charges: string }>)
       debits: debitsOfLegs(value, sql`charge.value -> 'legs'`),
       uncovered: sql`charge.value ->> 'uncovered'`,
       counted: sql`charge.value ->> 'counted'`,
-      memberNumber: sql`(
-        SELECT ${reservations.memberNumber} FROM ${reservations} WHERE charge.value ->> 'hasMember'
-          AND ${reservations.accountId} = ${accountOfWrite(value)} AND ${reservations.reservationNumber} = charge.value ->> 'reservationNumber'
-      )`,
+      memberNumber: memberOfReservation(
+        accountOfWrite(value),
+        sql`iif(charge.value ->> 'hasMember', charge.value ->> 'reservationNumber', NULL)`,
+      ),
     },
     sql`FROM json_each(${value("charges")}) AS charge LEFT JOIN ${lastEventOf(value)} ORDER BY charge.key`,
   ),

@@ -11,6 +11,7 @@ import {
   type ValueOf,
 } from "../../db/query.ts";
 import { creditBalances, creditLedger, type Minor, reservations } from "../../db/schema.ts";
+import { hasReservationId } from "../../db/usage-ids.ts";
 import { accountQuery } from "./account.ts";
 import { BALANCE_FIELDS, FIXED_FIELDS, PAYING_FIELDS, PRESENTED_FIELDS } from "./balance.ts";
 import { dueFields } from "./due-holds.ts";
@@ -176,9 +177,8 @@ export const selectPayingBalances = accountQuery((value: ValueOf<AtNow>, account
 
 /** The balances that a commit may debit: also those of which its reservation holds credits. */
 export const selectBalancesForCommit = accountQuery(
-  (value: ValueOf<AtNow & { reservationId: string; environmentId: number }>, account) => {
-    const { environmentId, id } = reservations;
-    const ofReservation = and(eq(environmentId, value("environmentId")), eq(id, value("reservationId")));
+  (value: ValueOf<AtNow & { forms: string; environmentId: number }>, account) => {
+    const ofReservation = hasReservationId(value, value("forms"));
     return selectPaying(ofPlan(value, account), [couldPay, isHeldByDue(value), isHeldBy(ofReservation)]);
   },
 );

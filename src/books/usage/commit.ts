@@ -1,5 +1,6 @@
 import { asInteger, drizzle, query, type ValueOf } from "../../db/query.ts";
 import { reservations } from "../../db/schema.ts";
+import { formsOfId } from "../../db/usage-ids.ts";
 import { assert, invalid } from "../../errors.ts";
 import { warn } from "../../http/warnings.ts";
 import type { JsonObject } from "../../lib/json.ts";
@@ -31,6 +32,7 @@ import {
   commitLate,
   EXPIRES_IN_SECONDS_MAX,
   isClosed,
+  keyOfReservation,
   ofReservationKey,
   presentReservation,
   type ReservationKey,
@@ -76,6 +78,8 @@ export async function commitReservation(
   input: CommitInput,
 ): Promise<Outcome<EventOutput>> {
   const { eventId } = input;
+  const [forms, formsOfEvent] = await Promise.all([formsOfId(ctx, reservationId), formsOfId(ctx, eventId)]);
+  const key = keyOfReservation(ctx, forms);
   assertNotAhead(input.occurredAt, ctx.now());
   const fingerprint = await fingerprintRequest(ctx, ["commit", reservationId], input, ["model", ...committedFields]);
   // `decide` fills it in before it throws, because only the reservation has the user, the event and the model.
@@ -86,12 +90,13 @@ export async function commitReservation(
   const recorded = await noteIfRejected(ctx, rejectedUsage, () =>
     withPrices(ctx, (prices) =>
       writeForUser(ctx, {
-        user: { reservationId },
+        user: { reservationId, forms: key.forms },
         read: () => [
-          selectReservationToCommit(ctx, reservationId, needsPrice({ event: "", ...sent }) ? prices.known : null),
-          selectEvent(ctx, eventId),
+          selectReservationToCommit(ctx, forms, needsPrice({ event: "", ...sent }) ? prices.known : null),
+          selectEvent(ctx, formsOfEvent),
         ],
-        balances: (nowMs) => selectBalancesForCommit(ctx, { reservationId }, { nowMs, reservationId }),
+        balances: (nowMs) =>
+          selectBalancesForCommit(ctx, { reservationId, forms: key.forms }, { nowMs, forms: key.forms }),
         recall: ({ reservations }) => {
           const reservation = reservations.get(reservationId);
           return reservation === undefined ? null : [[reservation], []];
@@ -104,18 +109,19 @@ export async function commitReservation(
           if (stored !== undefined) {
             const { accountId } = account;
             const { event, model } = { ...reservation, model: input.model ?? reservation.model };
-            const again = { ...sent, accountId, event, model, occurredAt: input.occurredAt, reservationId };
+            const again = { ...sent, accountId, event, model, occurredAt: input.occurredAt, reservation: forms };
             return replay(answerEventRepeat(eventId, stored, fingerprint, again));
           }
-          const due = settledNow(account, reservationId);
+          const due = settledNow(account, reservation);
           if (isClosed(reservation) || due?.charged) {
             throw reservationClosed("The reservation is already committed or released.");
           }
           const isLate = reservation.state === "expired" || due !== undefined;
           const payers = isLate ? spendableOf(account) : payersOfCommit(account.balances, hold, account.nowMs);
-          const { event, memberId, memberNumber } = reservation;
+          const { event, memberId, reservationNumber } = reservation;
+          const hasMember = memberId !== null || reservation.memberNumber !== null;
           // The texts of a member who was erased since are not kept (ME6).
-          const properties = memberId === null && memberNumber !== null ? undefined : input.properties;
+          const properties = memberId === null && hasMember ? undefined : input.properties;
           const model = input.model ?? reservation.model;
           const named = { event, model: model ?? undefined };
           const priced = prices.price({ ...named, ...sent }, prices.pinned(account, reservation.priceVersion));
@@ -129,10 +135,13 @@ export async function commitReservation(
           // Limits never reject usage that has already happened (Q4).
           const counts = countUsage(account, usage, false);
           const described = { eventId, memberId, event, model, properties, occurredAt: input.occurredAt };
-          const newEvent = { ...priced, ...described, reservationId, payment, counts };
+          const newEvent = {
+            ...{ ...priced, ...described, forms: formsOfEvent, reservationId: reservation.id, payment, counts },
+            memberOfReservation: hasMember ? reservationNumber : undefined,
+          };
           if (isLate) {
             return writeEvent(ctx, account, newEvent, fingerprint, {
-              before: [commitLate({ ...writingValues(account), reservationId, eventId })],
+              before: [commitLate({ ...writingValues(account), ...key, storedId: reservation.id, eventId })],
             });
           }
           return writeEvent(ctx, account, newEvent, fingerprint, { settles: hold });
@@ -154,24 +163,29 @@ export async function commitReservation(
  * Throws `reservation_not_found`, and `reservation_closed` after a commit.
  */
 export async function releaseReservation(ctx: TenantCtx, reservationId: string): Promise<ReleaseOutput> {
+  const forms = await formsOfId(ctx, reservationId);
+  const present = (row: ReservationRow, status: ReleaseOutput["status"]) => ({
+    ...{ reservationId, status },
+    returned: asHold(row).legs.map(presentLeg),
+  });
   const released = await writeForUser(ctx, {
-    user: { reservationId },
-    read: () => [selectReservation(ctx, reservationId)],
+    user: { reservationId, forms: JSON.stringify(forms) },
+    read: () => [selectReservation(ctx, forms)],
     recall: ({ reservations }) => recallReservation(reservations.get(reservationId)),
     decide: ([[reservation]], account) => {
       assert(reservation !== undefined, "the account was found by this reservation");
-      const due = settledNow(account, reservationId);
+      const due = settledNow(account, reservation);
       if (reservation.settledEventSeq !== null || due?.charged) {
         throw reservationClosed("The reservation is already committed.");
       }
       if (reservation.state !== "open" || due !== undefined) {
-        return replay(presentRelease(reservation, reservation.state === "released" ? "released" : "expired"));
+        return replay(present(reservation, reservation.state === "released" ? "released" : "expired"));
       }
       const hold = asHold(reservation);
       // The audit leaves out the reservation's id, because callers choose it and it may identify a person.
       const balanceIds = hold.legs.map((leg) => leg.balanceId);
       const target = balanceIds[0] ?? ctx.environment.appId;
-      return writeAll([], () => presentRelease(reservation, "released"), {
+      return writeAll([], () => present(reservation, "released"), {
         settles: settleHold(hold, { state: "released" }),
         audit: { action: "reservation.released", target, balanceIds },
         remembers: {},
@@ -183,15 +197,13 @@ export async function releaseReservation(ctx: TenantCtx, reservationId: string):
 }
 
 /** Returns the settlement of a reservation that is due. */
-const settledNow = ({ settled }: AccountAtRead, reservationId: string): SettledHold | undefined =>
-  settled.find(({ hold }) => hold.id === reservationId);
+const settledNow = (
+  { settled }: AccountAtRead,
+  { reservationNumber }: Pick<ReservationRow, "reservationNumber">,
+): SettledHold | undefined => settled.find(({ hold }) => hold.reservationNumber === reservationNumber);
 
 function recallReservation(reservation: ReservationRow | undefined): [ReservationRow[]] | null {
   return reservation === undefined ? null : [[reservation]];
-}
-
-function presentRelease(reservation: ReservationRow, status: ReleaseOutput["status"]): ReleaseOutput {
-  return { reservationId: reservation.id, status, returned: asHold(reservation).legs.map(presentLeg) };
 }
 
 /**
@@ -204,25 +216,27 @@ export async function extendReservation(
   reservationId: string,
   { expiresInSeconds }: ExtendInput,
 ): Promise<ReservationOutput> {
+  const forms = await formsOfId(ctx, reservationId);
+  const key = keyOfReservation(ctx, forms);
   const extended = await writeForUser(ctx, {
-    user: { reservationId },
-    read: () => [selectReservation(ctx, reservationId)],
+    user: { reservationId, forms: key.forms },
+    read: () => [selectReservation(ctx, forms)],
     recall: ({ reservations }) => recallReservation(reservations.get(reservationId)),
     decide: ([[reservation]], account) => {
       assert(reservation !== undefined, "the account was found by this reservation");
-      if (reservation.state !== "open" || settledNow(account, reservationId) !== undefined) {
+      if (reservation.state !== "open" || settledNow(account, reservation) !== undefined) {
         throw reservationClosed("The reservation is already committed, released or expired.");
       }
       const expiresAtMs = account.nowMs + expiresInSeconds * 1_000;
       checkNewEnd(reservation, expiresAtMs);
       const parts = {
-        before: [moveEnd({ environmentId: account.environmentId, reservationId, expiresAtMs })],
-        returning: selectShownReservation(ctx, reservationId, account.nowMs),
+        before: [moveEnd({ ...key, expiresAtMs })],
+        returning: selectShownReservation(ctx, forms, account.nowMs),
         remembers: { newReservation: () => ({ ...reservation, state: "open" as const, expiresAtMs }) },
       };
       return writeReturning(parts, ([row]) => {
         assert(row !== undefined, "the extended reservation exists");
-        return presentReservation(row.userId, row);
+        return presentReservation(row.userId, row, reservationId);
       });
     },
   });

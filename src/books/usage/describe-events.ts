@@ -3,6 +3,7 @@ import { presenter, type WireField, wire } from "../../db/presenter.ts";
 import { drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
 import { accounts, type Minor, usageEvents } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
+import { formsOfId, hasEventId } from "../../db/usage-ids.ts";
 import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { amountJson, fromMinor, presentQuantities } from "../amounts/amount.ts";
@@ -77,7 +78,7 @@ export type EventDescription = ReturnType<typeof presentDescription>;
 /** When an event occurred and when it arrived. */
 export const presentUsageTimes = presenter(usageTimes);
 
-const selectDescribedEvent = query((value: ValueOf<{ environmentId: number; eventId: string }>) =>
+const selectDescribedEvent = query((value: ValueOf<{ environmentId: number; forms: string }>) =>
   drizzle
     .select({
       ...describedFields(),
@@ -87,7 +88,7 @@ const selectDescribedEvent = query((value: ValueOf<{ environmentId: number; even
     })
     .from(usageEvents)
     .innerJoin(accounts, eq(accounts.id, usageEvents.accountId))
-    .where(and(eq(usageEvents.environmentId, value("environmentId")), eq(usageEvents.eventId, value("eventId")))),
+    .where(hasEventId(value, value("forms"))),
 );
 const selectDescribedEvents = query((value: ValueOf<{ environmentId: number; eventIds: string }>) =>
   drizzle
@@ -107,7 +108,8 @@ export const presentCost = (costMinor: Minor | null): number | null =>
 
 /** Returns a usage event with its user's id, without its properties, for the dashboard. Throws `not_found`. */
 export async function readUsageEvent(ctx: TenantCtx, eventId: string) {
-  const [row] = await all(ctx.db, selectDescribedEvent({ environmentId: ctx.environment.id, eventId }));
+  const forms = JSON.stringify(await formsOfId(ctx, eventId));
+  const [row] = await all(ctx.db, selectDescribedEvent({ environmentId: ctx.environment.id, forms }));
   if (row === undefined)
     throw new PurserError("not_found", "There is no usage event with this id.", { param: "eventId" });
   const { userId, reservationId, debits, uncovered, costMinor } = row;

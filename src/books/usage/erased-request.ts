@@ -3,6 +3,7 @@
  * first request (ME6).
  */
 import type { usageEvents } from "../../db/schema.ts";
+import type { FormsOfId } from "../../db/usage-ids.ts";
 import { canonicalJson } from "../../lib/json.ts";
 import { presentQuantities, type Quantities } from "../amounts/amount.ts";
 import { metersJson, presentMeters, type SentMeters } from "../amounts/meters.ts";
@@ -19,7 +20,8 @@ interface SentAgain {
 /** A request of an event again, or of a commit, which names a reservation. */
 export interface EventSentAgain extends SentAgain {
   readonly occurredAt?: number | undefined;
-  readonly reservationId: string | null;
+  /** The forms of its reservation's id. Null for none. */
+  readonly reservation: FormsOfId | null;
 }
 
 type StoredUsage = Pick<typeof usageEvents.$inferSelect, "accountId" | "event" | "model" | "meters">;
@@ -51,7 +53,9 @@ export function isSameEvent(stored: EventOfMember, sent: EventSentAgain): boolea
   return (
     isSameUsage(stored, sent) &&
     haveSameQuantities &&
-    stored.reservationId === sent.reservationId &&
+    (stored.reservationId === null
+      ? sent.reservation === null
+      : sent.reservation?.includes(stored.reservationId) === true) &&
     stored.occurredAtMs === (sent.occurredAt ?? stored.receivedAtMs)
   );
 }

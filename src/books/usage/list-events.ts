@@ -2,6 +2,7 @@ import { and, desc, eq, gte, type SQL, sql } from "drizzle-orm";
 import { boundLimit, computed, drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
 import { accounts, largeProperties, usageEvents } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
+import { formsOfId, hasEventId } from "../../db/usage-ids.ts";
 import { invalid, invalidCursor, PurserError } from "../../errors.ts";
 import { decodeTextCursor, encodeTextCursor, firstWithin, LIST_PAGE_BYTES_MAX } from "../../lib/cursor.ts";
 import type { JsonObject } from "../../lib/json.ts";
@@ -162,18 +163,19 @@ export async function listEvents(
 
 /** Returns an event by its id, with its user's id. Throws `not_found`. */
 export async function readUsageEventById(ctx: TenantCtx, eventId: string): Promise<ShownEvent & { userId: string }> {
-  const [row] = await all(ctx.db, selectEventById({ environmentId: ctx.environment.id, eventId }));
+  const forms = JSON.stringify(await formsOfId(ctx, eventId));
+  const [row] = await all(ctx.db, selectEventById({ environmentId: ctx.environment.id, forms }));
   if (row === undefined) {
     throw new PurserError("not_found", "There is no usage event with this id.", { param: "eventId" });
   }
   const { userId, large, ...event } = row;
-  return { userId, ...presentListedEvent(event, large ?? event.properties) };
+  return { userId, ...presentListedEvent({ ...event, eventId }, large ?? event.properties) };
 }
 
 const isOfEvent = () =>
   and(eq(largeProperties.accountId, usageEvents.accountId), eq(largeProperties.seq, usageEvents.seq));
 
-const selectEventById = query((value: ValueOf<{ environmentId: number; eventId: string }>) =>
+const selectEventById = query((value: ValueOf<{ environmentId: number; forms: string }>) =>
   drizzle
     .select({
       ...listedEventFields(),
@@ -184,7 +186,7 @@ const selectEventById = query((value: ValueOf<{ environmentId: number; eventId: 
     })
     .from(usageEvents)
     .innerJoin(accounts, eq(accounts.id, usageEvents.accountId))
-    .where(and(eq(usageEvents.environmentId, value("environmentId")), eq(usageEvents.eventId, value("eventId")))),
+    .where(hasEventId(value, value("forms"))),
 );
 
 const earlier = (a: EventPosition, b: EventPosition): EventPosition =>

@@ -1,4 +1,5 @@
 import type { Statement } from "../../db/sql.ts";
+import { type FormsOfId, formsOfId } from "../../db/usage-ids.ts";
 import { assert, PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { SpendableBalance } from "../ledger/balance.ts";
@@ -47,18 +48,26 @@ export interface EventInput extends PlanInput {
  */
 export async function recordEvent(ctx: TenantCtx, input: EventInput): Promise<Outcome<EventOutput>> {
   const { userId, eventId } = input;
+  const forms = await formsOfId(ctx, eventId);
   const fingerprint = await fingerprintEvent(ctx, input);
   const recorded = await noteIfRejected(ctx, input, () =>
     withPrices(ctx, (prices) =>
       writeForUser(ctx, {
         user: { userId },
         members: membersOfInputs([input]),
-        read: (nowMs) => [selectEvent(ctx, eventId), ...prices.select([input], nowMs)],
+        read: (nowMs) => [selectEvent(ctx, forms), ...prices.select([input], nowMs)],
         balances: (nowMs) => selectPayingBalances(ctx, { userId }, { nowMs }),
         recall: ({ settingsSnapshot }) => (prices.canRecall(settingsSnapshot, [input]) ? [[]] : null),
         decide: ([[stored], listed], account) => {
           prices.take(listed);
-          return decideEvent(ctx, account, { input, fingerprint, stored, balances: spendableOf(account), prices });
+          return decideEvent(ctx, account, {
+            input,
+            forms,
+            fingerprint,
+            stored,
+            balances: spendableOf(account),
+            prices,
+          });
         },
       }),
     ),
@@ -77,9 +86,7 @@ export const membersOfInputs = (inputs: readonly Pick<PlanInput, "memberId">[]):
   ...new Set(inputs.flatMap(({ memberId }) => memberId ?? [])),
 ];
 
-interface EventToDecide {
-  readonly input: EventInput;
-  readonly fingerprint: RequestFingerprint;
+interface EventToDecide extends FingerprintedEvent {
   /** The stored event with the same id. */
   readonly stored: StoredEvent | undefined;
   /** The balances that can pay, in spending order. */
@@ -93,10 +100,10 @@ interface EventToDecide {
 function decideEvent(
   ctx: TenantCtx,
   account: AccountAtRead,
-  { input, fingerprint, stored, balances, prices, sums }: EventToDecide,
+  { input, forms, fingerprint, stored, balances, prices, sums }: EventToDecide,
 ): Decision<Outcome<EventOutput>> {
   if (stored !== undefined) {
-    const sent = { ...input, accountId: account.accountId, model: input.model ?? null, reservationId: null };
+    const sent = { ...input, accountId: account.accountId, model: input.model ?? null, reservation: null };
     return replay(answerEventRepeat(input.eventId, stored, fingerprint, sent));
   }
   const memberId = memberOfUsage(account.members, input.memberId, input.onShortage === "partial");
@@ -109,13 +116,14 @@ function decideEvent(
     throw insufficientCredits(payment.uncovered, payment, balances, priced);
   }
   const { model = null } = input;
-  const event = { ...priced, model, reservationId: null, payment, counts };
+  const event = { ...priced, forms, model, reservationId: null, payment, counts };
   return writeEvent(ctx, account, event, fingerprint, sums === undefined ? {} : { sums });
 }
 
-/** An event of a list, with its fingerprint. */
+/** An event with the forms of its id, and its fingerprint. */
 export interface FingerprintedEvent {
   readonly input: EventInput;
+  readonly forms: FormsOfId;
   readonly fingerprint: RequestFingerprint;
 }
 
@@ -176,8 +184,8 @@ export function decideEvents(
     const decision =
       stillRejected.get(event) ??
       decisionOrUnread(() => {
-        const event = { input, fingerprint, stored: stored.get(input.eventId), balances: left, prices, sums };
-        return decideEvent(ctx, { ...account, counters }, event);
+        const toDecide = { ...event, stored: stored.get(input.eventId), balances: left, prices, sums };
+        return decideEvent(ctx, { ...account, counters }, toDecide);
       });
     if (decision instanceof PricesUnread) {
       unread.push(decision);

@@ -1,3 +1,4 @@
+import { formsOfId } from "../../db/usage-ids.ts";
 import { assert, PurserError, rejectionIn } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { type AccountAtRead, readTogether, spendableOf } from "../ledger/read-account.ts";
@@ -141,13 +142,19 @@ function noteUnavailable(
 async function fingerprintEvents(ctx: TenantCtx, elements: readonly ListElement[]): Promise<readonly ListedEvent[]> {
   const stamped = elements.map(async (element, place) =>
     "input" in element
-      ? [{ input: element.input, place, fingerprint: await fingerprintEvent(ctx, element.input) }]
+      ? [
+          {
+            ...{ input: element.input, place },
+            forms: await formsOfId(ctx, element.input.eventId),
+            fingerprint: await fingerprintEvent(ctx, element.input),
+          },
+        ]
       : [],
   );
   return (await Promise.all(stamped)).flat();
 }
 
-const eventIdsOf = (events: readonly ListedEvent[]): string[] => events.map(({ input }) => input.eventId);
+const idsOf = (events: readonly ListedEvent[]) => events.map(({ forms }) => forms);
 
 const readInputs = (events: readonly ListedEvent[]) => events.map(({ input }) => input);
 
@@ -166,7 +173,7 @@ function readParts(ctx: TenantCtx, parts: readonly Part[], prices: Prices) {
   const events = parts.flatMap((part) => part.events);
   const users = parts.map(({ userId, events }) => ({ userId, memberIds: membersOfInputs(readInputs(events)) }));
   return readTogether(ctx, users, [
-    selectEvents(ctx, eventIdsOf(events)),
+    selectEvents(ctx, idsOf(events)),
     ...prices.select(readInputs(events), ctx.now()),
   ] as const);
 }
@@ -207,14 +214,14 @@ async function writePart(
         together === undefined || account === undefined
           ? undefined
           : { account: asOfNow(ctx, account), found: together.found },
-      read: (nowMs) => [selectEvents(ctx, eventIdsOf(events)), ...prices.select(readInputs(events), nowMs)] as const,
+      read: (nowMs) => [selectEvents(ctx, idsOf(events)), ...prices.select(readInputs(events), nowMs)] as const,
       balances: (nowMs) => selectPayingBalances(ctx, { userId }, { nowMs }),
       recall: ({ settingsSnapshot }) => (prices.canRecall(settingsSnapshot, readInputs(events)) ? [[]] : null),
       decide: ([stored, listed], account) => {
         prices.take(listed);
         return decideEvents(ctx, account, {
           events,
-          stored: new Map(stored.map((row) => [row.eventId, row])),
+          stored: new Map(stored.map((row) => [row.sentId, row])),
           balances: spendableOf(account),
           refused,
           prices,

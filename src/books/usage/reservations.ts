@@ -3,6 +3,7 @@ import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { asInteger, computed, drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
 import { accounts, priceLists, reservations, usageEvents } from "../../db/schema.ts";
 import { all, type Statement } from "../../db/sql.ts";
+import { type FormsOfId, formsOfId, hasReservationId } from "../../db/usage-ids.ts";
 import { invalidCursor, PurserError } from "../../errors.ts";
 import { cutPage, decodeCursor, encodeCursor, firstWithin, LIST_PAGE_BYTES_MAX } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
@@ -59,9 +60,13 @@ export interface ReservationsInput {
   readonly cursor?: string | undefined;
 }
 
-export type ReservationKey = { environmentId: number; reservationId: string };
-export const ofReservationKey = (value: ValueOf<ReservationKey>) =>
-  and(eq(reservations.environmentId, value("environmentId")), eq(reservations.id, value("reservationId")));
+/** `forms` is JSON. */
+export type ReservationKey = { environmentId: number; forms: string };
+export const ofReservationKey = (value: ValueOf<ReservationKey>) => hasReservationId(value, value("forms"));
+export const keyOfReservation = ({ environment }: Pick<TenantCtx, "environment">, forms: FormsOfId) => ({
+  environmentId: environment.id,
+  forms: JSON.stringify(forms),
+});
 
 const settleableFields = () => ({
   ...fields(reservations, "id", "reservationNumber", "event", "model", "state"),
@@ -90,18 +95,18 @@ const selectReservationAndPrices = query((value: ValueOf<ReservationKey & { know
 );
 
 /** The reservation with an id: at most one row. */
-export function selectReservation(ctx: TenantCtx, reservationId: string): Statement<ReservationRow> {
-  return selectReservationById({ environmentId: ctx.environment.id, reservationId });
+export function selectReservation(ctx: TenantCtx, forms: FormsOfId): Statement<ReservationRow> {
+  return selectReservationById(keyOfReservation(ctx, forms));
 }
 
 /** The same with the version of the price list that it pins, unless it is among the known ones. `known` is null if it needs no price. */
 export function selectReservationToCommit(
   ctx: TenantCtx,
-  reservationId: string,
+  forms: FormsOfId,
   known: string | null,
 ): Statement<ReservationRow & Partial<PinnedVersion>> {
-  if (known === null) return selectReservation(ctx, reservationId);
-  return selectReservationAndPrices({ environmentId: ctx.environment.id, reservationId, known });
+  if (known === null) return selectReservation(ctx, forms);
+  return selectReservationAndPrices({ ...keyOfReservation(ctx, forms), known });
 }
 
 export function asHold(row: ReservationRow): Hold {
@@ -114,12 +119,18 @@ export function isClosed(row: ReservationRow): boolean {
   return row.state === "committed" || row.state === "released" || row.settledEventSeq !== null;
 }
 
-/** Records a late commit. The reservation stays expired, and no other event can commit it. */
-export const commitLate = query((value: ValueOf<WriteContext & ReservationKey & { eventId: string }>) =>
-  drizzle
-    .update(reservations)
-    .set({ settledEventSeq: seqOfSettlingEvent(value, sql`${value("eventId")}`) })
-    .where(ofReservationKey(value)),
+/**
+ * Records a late commit. The reservation stays expired, and no other event can commit it. The batch aborts with
+ * `reservations_settled_once` if one has, or if an erasure has replaced the id, which the event has too.
+ */
+export const commitLate = query(
+  (value: ValueOf<WriteContext & ReservationKey & { storedId: string; eventId: string }>) =>
+    drizzle
+      .update(reservations)
+      .set({
+        settledEventSeq: sql`iif(${reservations.id} = ${value("storedId")}, ${seqOfSettlingEvent(value, sql`${value("eventId")}`)}, NULL)`,
+      })
+      .where(ofReservationKey(value)),
 );
 
 export function reservationNotFound(): PurserError {
@@ -136,9 +147,10 @@ export function reservationClosed(message: string): PurserError {
 
 /** The current state of a reservation (U13). Throws `reservation_not_found`. */
 export async function readReservation(ctx: TenantCtx, reservationId: string): Promise<ReservationOutput> {
-  const [row] = await all(ctx.db, selectShownReservation(ctx, reservationId, ctx.now()));
+  const forms = await formsOfId(ctx, reservationId);
+  const [row] = await all(ctx.db, selectShownReservation(ctx, forms, ctx.now()));
   if (row === undefined) throw reservationNotFound();
-  return presentReservation(row.userId, row);
+  return presentReservation(row.userId, row, reservationId);
 }
 
 const selectReservedUsages = query((value: ValueOf<{ environmentId: number; ids: string }>) =>
@@ -169,12 +181,8 @@ const selectShown = query((value: ValueOf<ReservationKey & { nowMs: number }>) =
 );
 
 /** Selects a reservation as the API returns it at a time: at most one row. */
-export function selectShownReservation(
-  { environment }: Pick<TenantCtx, "environment">,
-  reservationId: string,
-  nowMs: number,
-) {
-  return selectShown({ environmentId: environment.id, reservationId, nowMs });
+export function selectShownReservation(ctx: Pick<TenantCtx, "environment">, forms: FormsOfId, nowMs: number) {
+  return selectShown({ ...keyOfReservation(ctx, forms), nowMs });
 }
 
 const settledEventId = () => sql`(
@@ -213,10 +221,10 @@ function reservationFields(value: ValueOf<{ nowMs: number }>) {
 }
 type ShownRow = RowOf<ReturnType<typeof reservationFields>>;
 
-/** A reservation as the API returns it (U13). */
-export function presentReservation(userId: string, row: ShownRow): ReservationOutput {
+/** A reservation as the API returns it (U13), with its id as it was sent. */
+export function presentReservation(userId: string, row: ShownRow, reservationId = row.id): ReservationOutput {
   return {
-    reservationId: row.id,
+    reservationId,
     userId,
     memberId: row.memberId,
     event: row.event,
@@ -231,7 +239,8 @@ export function presentReservation(userId: string, row: ShownRow): ReservationOu
     createdAt: iso(row.createdAtMs),
     expiresAt: iso(row.expiresAtMs),
     settledAt: row.settledAtMs === null ? null : iso(row.settledAtMs),
-    eventId: row.eventId,
+    // A charge's event has the reservation's id (U15).
+    eventId: row.eventId === row.id ? reservationId : row.eventId,
     holds: readLegs(row.legs).map(presentLeg),
   };
 }

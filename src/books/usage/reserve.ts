@@ -2,6 +2,7 @@ import { sql } from "drizzle-orm";
 import { asInteger, drizzle, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
 import { reservations } from "../../db/schema.ts";
 import type { StatementRow } from "../../db/sql.ts";
+import { type FormsOfId, formsOfId, idOfNewReservation } from "../../db/usage-ids.ts";
 import { assert } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
@@ -66,6 +67,7 @@ const reservedFields = [
 export async function createReservation(ctx: TenantCtx, input: ReserveInput): Promise<Outcome<ReserveOutput>> {
   const { reservationId = ctx.newId("res_"), ...body } = input;
   const { userId } = body;
+  const forms = await formsOfId(ctx, reservationId);
   const fingerprint = await fingerprintRequest(ctx, ["reserve"], body, reservedFields);
   const reserved = await noteIfRejected(ctx, body, () =>
     withPrices(ctx, (prices) =>
@@ -73,7 +75,7 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
         user: { userId },
         members: membersOfInputs([body]),
         read: (nowMs) => [
-          selectRepeated({ environmentId: ctx.environment.id, reservationId }),
+          selectRepeated({ environmentId: ctx.environment.id, forms: JSON.stringify(forms) }),
           ...prices.select([body], nowMs),
         ],
         balances: (nowMs) => selectPayingBalances(ctx, { userId }, { nowMs }),
@@ -100,7 +102,7 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
             reservationNumber: "new" as const,
           }));
           const planned = { ...priced, priceVersion: base.version, payment, counts };
-          const values = reservationValues(reservationId, planned, fingerprint, writing.nowMs);
+          const values = reservationValues(forms, planned, fingerprint, writing.nowMs);
           const returning = insertReservation({ ...writingValues(writing), ...values });
           // The reservation comes first, so that a replay is found before insufficient credits.
           const remembers = {
@@ -175,7 +177,7 @@ const insertReservation = query((value: ValueOf<WriteContext & ReturnType<typeof
           accountId: accountOfWrite(value),
           reservationNumber: sql`${lastReservationOf(value)} + 1`,
           environmentId: asInteger(value("environmentId")),
-          id: value("reservationId"),
+          id: idOfNewReservation(value, value("forms")),
           event: value("event"),
           model: value("model"),
           quantities: value("quantities"),
@@ -203,7 +205,7 @@ interface Planned {
 }
 
 function reservationValues(
-  reservationId: string,
+  forms: FormsOfId,
   body: Omit<ReserveInput, "reservationId" | "memberId" | "meters" | "quantities"> &
     PricedUsage &
     Planned & { readonly memberId: string | null },
@@ -211,7 +213,8 @@ function reservationValues(
   atMs: number,
 ) {
   return {
-    reservationId,
+    forms: JSON.stringify(forms),
+    reservationId: forms[0],
     memberId: body.memberId,
     event: body.event,
     model: body.model ?? null,

@@ -1,16 +1,27 @@
-import { and, eq, sql } from "drizzle-orm";
+import { sql } from "drizzle-orm";
 import { countOfPack } from "../../db/count-activity.ts";
 import { withoutKeys } from "../../db/key-form.ts";
-import { asInteger, drizzle, fields, insertFrom, query, type RowOf, returning, type ValueOf } from "../../db/query.ts";
+import {
+  asInteger,
+  computed,
+  drizzle,
+  fields,
+  insertFrom,
+  query,
+  type RowOf,
+  returning,
+  type ValueOf,
+} from "../../db/query.ts";
 import { largeProperties, usageEvents } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
+import { type FormsOfId, hasEventId, idOfNewEvent } from "../../db/usage-ids.ts";
 import { assert, type PurserError } from "../../errors.ts";
 import { utf8Length } from "../../lib/encoding.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { presentQuantities, type UnitAmounts } from "../amounts/amount.ts";
 import { type MeterAmounts, metersJson, presentMeters } from "../amounts/meters.ts";
-import { type WriteContext, writingValues } from "../ledger/account.ts";
+import { accountOfWrite, type WriteContext, writingValues } from "../ledger/account.ts";
 import { countedJson, type NewCount } from "../ledger/counters.ts";
 import type { Debit } from "../ledger/debits.ts";
 import {
@@ -32,7 +43,7 @@ import {
 } from "../ledger/decision.ts";
 import type { Hold } from "../ledger/hold.ts";
 import { usageRecorded } from "../ledger/messages.ts";
-import { memberOfWrite } from "../ledger/payer-members.ts";
+import { memberOfReservation, memberOfWrite } from "../ledger/payer-members.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { planDebit, settleHold } from "../ledger/settle.ts";
 import { debitsField } from "../ledger/stored-legs.ts";
@@ -70,29 +81,29 @@ const repeatedFields = () =>
 /** A stored event's response, and the fields with which repeats are compared. */
 export type StoredEvent = StoredAnswer & RowOf<ReturnType<typeof repeatedFields>>;
 
-const selectEventSql = query((value: ValueOf<{ environmentId: number; eventId: string }>) =>
+const selectEventSql = query((value: ValueOf<{ environmentId: number; forms: string }>) =>
   drizzle
     .select({ ...repeatedFields(), ...answerFields() })
     .from(usageEvents)
-    .where(and(eq(usageEvents.environmentId, value("environmentId")), eq(usageEvents.eventId, value("eventId")))),
+    .where(hasEventId(value, value("forms"))),
 );
 
-const selectEventsSql = query((value: ValueOf<{ environmentId: number; eventIds: string }>) =>
+const selectEventsSql = query((value: ValueOf<{ environmentId: number; ids: string }>) =>
   drizzle
-    .select({ ...fields(usageEvents, "eventId"), ...repeatedFields(), ...answerFields() })
-    .from(sql`json_each(${value("eventIds")}) AS named`)
+    .select({ ...computed({ sentId: sql<string>`named.value ->> 0` }), ...repeatedFields(), ...answerFields() })
+    .from(sql`json_each(${value("ids")}) AS named`)
     .crossJoin(usageEvents)
-    .where(and(eq(usageEvents.environmentId, value("environmentId")), sql`${usageEvents.eventId} = named.value`)),
+    .where(hasEventId(value, sql`named.value`)),
 );
 
 /** The event with an id, of any user: at most one row. */
-export function selectEvent(ctx: TenantCtx, eventId: string): ReturnType<typeof selectEventSql> {
-  return selectEventSql({ environmentId: ctx.environment.id, eventId });
+export function selectEvent(ctx: TenantCtx, forms: FormsOfId): ReturnType<typeof selectEventSql> {
+  return selectEventSql({ environmentId: ctx.environment.id, forms: JSON.stringify(forms) });
 }
 
-/** The events with some ids, of any users. */
-export function selectEvents(ctx: TenantCtx, eventIds: readonly string[]): ReturnType<typeof selectEventsSql> {
-  return selectEventsSql({ environmentId: ctx.environment.id, eventIds: JSON.stringify(eventIds) });
+/** The events with some ids, of any users, each with the id as it was sent. */
+export function selectEvents(ctx: TenantCtx, ids: readonly FormsOfId[]): ReturnType<typeof selectEventsSql> {
+  return selectEventsSql({ environmentId: ctx.environment.id, ids: JSON.stringify(ids) });
 }
 
 /** Returns the price of an event with meters. Nothing for one with quantities. */
@@ -133,6 +144,7 @@ export function answerEventRepeat(
 /** An event to record, with its payment. */
 export interface NewEvent extends PricedUsage {
   readonly eventId: string;
+  readonly forms: FormsOfId;
   readonly event: string;
   /** Null for none. */
   readonly memberId: string | null;
@@ -141,6 +153,8 @@ export interface NewEvent extends PricedUsage {
   /** If undefined, the time of the request. */
   readonly occurredAt?: number | undefined;
   readonly reservationId: string | null;
+  /** The number of its reservation, if that has a member. Then the event has the same. */
+  readonly memberOfReservation?: number | undefined;
   readonly payment: PlannedPayment;
   readonly counts: readonly NewCount[];
 }
@@ -200,6 +214,8 @@ type InsertedEvent = WriteContext & ReturnType<typeof eventValues>;
 const fromNumbers = (value: ValueOf<InsertedEvent>) =>
   sql`FROM (SELECT ${value("numbers")} AS n) AS given LEFT JOIN ${lastEventOf(value)}`;
 
+const numberOfReservation = sql`(given.n ->> 'memberOfReservation')`;
+
 const insertEventSql = query((value: ValueOf<InsertedEvent & { properties: string | null }>) =>
   returning(
     answerFields(),
@@ -209,7 +225,7 @@ const insertEventSql = query((value: ValueOf<InsertedEvent & { properties: strin
         {
           ...placeOfEvent(value),
           environmentId: asInteger(value("environmentId")),
-          eventId: value("eventId"),
+          eventId: idOfNewEvent(value, value("forms")),
           event: value("event"),
           model: value("model"),
           countMinor: sql`given.n ->> 'count'`,
@@ -226,7 +242,7 @@ const insertEventSql = query((value: ValueOf<InsertedEvent & { properties: strin
           debits: debitsOfLegs(value, sql`${value("legs")}`),
           uncovered: value("uncovered"),
           counted: value("counted"),
-          memberNumber: memberOfWrite(value),
+          memberNumber: sql`iif(${numberOfReservation} IS NULL, ${memberOfWrite(value)}, ${memberOfReservation(accountOfWrite(value), numberOfReservation)})`,
           properties: value("properties"),
           largePropertiesBytes: sql`given.n ->> 'largeBytes'`,
         },
@@ -250,17 +266,20 @@ function eventValues(
     largeBytes,
   }: { sums: ReadonlyMap<string, number>; receivedAtMs: number; largeBytes: number | null },
 ) {
-  const { eventId, memberId, model, reservationId, quantities, meters, priceVersion, costMinor, payment, counts } =
-    event;
+  const { forms, memberId, model, reservationId, quantities, meters, priceVersion, costMinor, payment, counts } = event;
   const occurredAtMs = event.occurredAt ?? receivedAtMs;
   const receivedAfterMs = receivedAtMs - occurredAtMs;
   return {
-    eventId,
+    forms: JSON.stringify(forms),
     memberId,
     event: event.event,
     model,
     reservationId,
-    numbers: JSON.stringify({ ...quantities, priceVersion, costMinor, occurredAtMs, receivedAfterMs, largeBytes }),
+    numbers: JSON.stringify({
+      ...quantities,
+      ...{ priceVersion, costMinor, occurredAtMs, receivedAfterMs, largeBytes },
+      memberOfReservation: event.memberOfReservation,
+    }),
     meters: meters === null ? null : metersJson(meters),
     requestHash: fingerprint.stored,
     legs: JSON.stringify(debitsOfPayment(payment, sums)),

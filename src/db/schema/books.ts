@@ -3,6 +3,7 @@
 import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 import { minorColumn, unitColumn } from "./columns.ts";
+import { packItemIdSql } from "./packs.ts";
 import { environments } from "./tenants.ts";
 
 /**
@@ -33,6 +34,9 @@ export const accounts = sqliteTable(
   ],
 );
 
+/** The sources of balances, as their rows store them. */
+export const BALANCE_SOURCES = { grant: 0, purchase: 1, manual: 2, refund: 3 } as const;
+
 /** A balance that a grant issued. Unit, rules, priority and name never change. */
 export const creditBalances = sqliteTable(
   "credit_balances",
@@ -43,8 +47,11 @@ export const creditBalances = sqliteTable(
     id: text("id").notNull(),
     packId: text("pack_id").notNull(),
     packName: text("pack_name").notNull(),
-    /** Empty for an open-amount pack, because a unique index treats NULLs as different. */
-    packItemId: text("pack_item_id").notNull(),
+    packNumber: integer("pack_number").notNull(),
+    /** The number of the pack's item. 0 for an open-amount pack. */
+    itemNumber: integer("item_number").notNull(),
+    /** Empty for an open-amount pack. Computed, so it takes no bytes. */
+    packItemId: text("pack_item_id").notNull().generatedAlwaysAs(packItemIdSql(sql`item_number`), { mode: "virtual" }),
     unit: unitColumn().notNull(),
     matches: text("matches").notNull(),
     priority: integer("priority").notNull(),
@@ -52,11 +59,16 @@ export const creditBalances = sqliteTable(
     remainingMinor: minorColumn("remaining_minor").notNull(),
     /** 1 while the remaining amount is not 0. The condition of a partial index; the ledger's triggers set it. */
     hasRemaining: integer("has_remaining").notNull(),
-    source: text("source", { enum: ["purchase", "grant", "refund", "manual"] }).notNull(),
-    /** The cause and the author of the grant, for its ledger entry. */
-    grantCause: text("grant_cause", { enum: ["grant", "recurring", "payment"] })
+    /** A number of `BALANCE_SOURCES`. */
+    sourceNumber: integer("source_number").notNull(),
+    source: text("source", { enum: ["purchase", "grant", "refund", "manual"] })
       .notNull()
-      .default("grant"),
+      .generatedAlwaysAs(
+        sql`CASE source_number WHEN 0 THEN 'grant' WHEN 1 THEN 'purchase' WHEN 2 THEN 'manual' ELSE 'refund' END`,
+        { mode: "virtual" },
+      ),
+    /** The kind and the author of the grant's ledger entry. */
+    grantKind: integer("grant_kind").notNull().default(4),
     grantedBy: integer("granted_by").notNull().default(0),
     externalRef: text("external_ref"),
     notes: text("notes"),
@@ -77,17 +89,15 @@ export const creditBalances = sqliteTable(
     index("credit_balances_remaining").on(t.accountId, t.expiresAtMs).where(sql`has_remaining = 1`),
     // The reference comes first, so that the dashboard finds a balance by its reference alone.
     uniqueIndex("credit_balances_external_ref")
-      .on(t.externalRef, t.accountId, t.packId, t.packItemId)
+      .on(t.externalRef, t.accountId, t.packNumber, t.itemNumber)
       .where(sql`external_ref IS NOT NULL`),
     // Compared one by one: SQLite counts a hit in an IN list of three or more as a row read.
     check(
       "credit_balances_unit",
       sql`${t.unit} = 'count' OR ${t.unit} = 'tokens' OR ${t.unit} = 'seconds' OR ${t.unit} = 'cents'`,
     ),
-    check(
-      "credit_balances_source",
-      sql`${t.source} = 'purchase' OR ${t.source} = 'grant' OR ${t.source} = 'refund' OR ${t.source} = 'manual'`,
-    ),
+    check("credit_balances_grant_kind", sql`${t.grantKind} BETWEEN 4 AND 6`),
+    check("credit_balances_source", sql`${t.sourceNumber} BETWEEN 0 AND 3`),
     check("credit_balances_initial_positive", sql`${t.initialMinor} > 0`),
     check("credit_balances_remaining_not_negative", sql`${t.remainingMinor} >= 0`),
     check(

@@ -1,4 +1,4 @@
-import { sql } from "drizzle-orm";
+import { type SQL, sql } from "drizzle-orm";
 import { check, foreignKey, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 import { minorColumn, unitColumn } from "./columns.ts";
 import { apps } from "./tenants.ts";
@@ -12,6 +12,10 @@ export const creditPacks = sqliteTable(
       .notNull()
       .references(() => apps.id),
     id: text("id").notNull(),
+    /** Unique in its application, from 1. Balances have it in their unique index, because the id is long. */
+    number: integer("number").notNull(),
+    /** The number of its latest item. It never falls, so that no two items of a pack have one number. */
+    lastItemNumber: integer("last_item_number").notNull().default(0),
     name: text("name").notNull(),
     /** The key by which names are compared (catalog/pack.ts). */
     nameKey: text("name_key").notNull(),
@@ -27,9 +31,14 @@ export const creditPacks = sqliteTable(
   },
   (t) => [
     primaryKey({ columns: [t.appId, t.id] }),
+    uniqueIndex("credit_packs_number").on(t.appId, t.number),
     uniqueIndex("credit_packs_name_key").on(t.appId, t.nameKey).where(sql`archived_at_ms IS NULL`),
   ],
 );
+
+/** SQL: the id of an item: 18 characters of its pack's id and its number, so that a balance stores only the number. Empty for 0. */
+export const packItemIdSql = (number: SQL) =>
+  sql`CASE ${number} WHEN 0 THEN '' ELSE 'cpi_' || substr(pack_id, 5, 18) || printf('%04d', ${number}) END`;
 
 export const creditPackItems = sqliteTable(
   "credit_pack_items",
@@ -37,7 +46,8 @@ export const creditPackItems = sqliteTable(
     appId: text("app_id").notNull(),
     packId: text("pack_id").notNull(),
     position: integer("position").notNull(),
-    id: text("id").notNull(),
+    number: integer("number").notNull(),
+    id: text("id").notNull().generatedAlwaysAs(packItemIdSql(sql`number`), { mode: "virtual" }),
     amountMinor: minorColumn("amount_minor").notNull(),
     unit: unitColumn().notNull(),
     matches: text("matches").notNull().default("[]"),

@@ -192,9 +192,9 @@ const all = async <Page extends { readonly nextCursor: string | null }>(read: (c
 };
 const UNTIL = "(WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ?2) SELECT i FROM n)";
 const grants = (id: string, userSql: string, seq: string, atMs: string, expiresAtMs: string) => `
-    INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_minor,
-      remaining_minor, has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq)
-    SELECT a.id, 'crb_${id}_' || ?1 || '_' || i, 'cpk_p', 'P', '', 'tokens', '[]', 100, 1000, 1000, 1, 'grant', ${atMs},
+    INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_number, item_number, unit, matches, priority, initial_minor,
+      remaining_minor, has_remaining, source_number, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+    SELECT a.id, 'crb_${id}_' || ?1 || '_' || i, 'cpk_p', 'P', 1, 0, 'tokens', '[]', 100, 1000, 1000, 1, 0, ${atMs},
       ${expiresAtMs}, ${seq}, ${seq}
     FROM ${UNTIL} AS n CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = ${userSql} ORDER BY i`;
 

@@ -35,9 +35,9 @@ const UNTIL = "(WITH RECURSIVE n(i) AS (SELECT ?2 UNION ALL SELECT i + 1 FROM n 
 const FILL = [
   `INSERT INTO accounts (environment_id, user_id, last_active_day)
    SELECT CAST(?1 AS INTEGER), 'user-' || i, ${DAY} - i % 90 FROM ${UNTIL}`,
-  `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_minor,
-     remaining_minor, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
-   SELECT a.id, 'crb_rows_' || a.id, 'cpk_rows', 'Seed', '', 'tokens', '[]', 100, 1000, 1000, 1, 'grant', 'order-' || i, 0,
+  `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_number, item_number, unit, matches, priority, initial_minor,
+     remaining_minor, has_remaining, source_number, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+   SELECT a.id, 'crb_rows_' || a.id, 'cpk_rows', 'Seed', 1, 0, 'tokens', '[]', 100, 1000, 1000, 1, 0, 'order-' || i, 0,
      9007199254740991, 1, 1
    FROM ${UNTIL} AS n CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = 'user-' || n.i`,
   `INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, is_sender, first_seen_at_ms, last_seen_at_ms,
@@ -63,9 +63,9 @@ const FILL_TOTALS = [DAY - 1, DAY].map(
 );
 /** Inserts an expiring balance of each user, and a link to each user's export. */
 const FILL_FIGURES = [
-  `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_minor,
-     remaining_minor, has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq)
-   SELECT a.id, 'crb_expiring_' || a.id, 'cpk_rows', 'Seed', '', 'tokens', '[]', 100, 1000, 1000, 1, 'grant',
+  `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_number, item_number, unit, matches, priority, initial_minor,
+     remaining_minor, has_remaining, source_number, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+   SELECT a.id, 'crb_expiring_' || a.id, 'cpk_rows', 'Seed', 1, 0, 'tokens', '[]', 100, 1000, 1000, 1, 0,
      ${DAY * DAY_MS}, ${DAY * DAY_MS} + i % 9, 2, 2
    FROM ${UNTIL} AS n CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = 'user-' || n.i`,
   `INSERT INTO export_audit (environment_id, distinct_id, seq, id, action, token_hash, occurred_at_ms)

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { beforeAll, expect, it } from "vitest";
 import { NEVER_MS } from "../../../src/books/ledger/balance.ts";
 import { type Constraint, findConstraint } from "../../../src/db/attempt.ts";
-import { ENTRY_KINDS } from "../../../src/db/schema.ts";
+import { BALANCE_SOURCES, ENTRY_KINDS } from "../../../src/db/schema.ts";
 
 /** Ids that no other test file uses, because all files share one database. */
 const ENVIRONMENT = -904;
@@ -19,9 +19,9 @@ beforeAll(async () => {
 });
 
 const balance = (id: string, seq: number, ref: string | null = null) => `INSERT INTO credit_balances (
-    account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_minor, remaining_minor,
-    has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq
-  ) VALUES (${ACCOUNT}, '${id}', 'cpk_1', 'Pack', '', 'count', '[]', 100, 1000, 1000, 1, 'manual',
+    account_id, id, pack_id, pack_name, pack_number, item_number, unit, matches, priority, initial_minor, remaining_minor,
+    has_remaining, source_number, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq
+  ) VALUES (${ACCOUNT}, '${id}', 'cpk_1', 'Pack', 1, 0, 'count', '[]', 100, 1000, 1000, 1, ${BALANCE_SOURCES.manual},
     ${ref === null ? "NULL" : `'${ref}'`}, 1, ${NEVER_MS}, ${seq}, ${seq})`;
 
 const entry = (seq: number, delta: number, after: number, previous: number, revoked = 0) => `INSERT INTO credit_ledger (
@@ -59,7 +59,8 @@ const insertRefund = (ordinal: number, refundRef: string) => `INSERT INTO credit
   ) VALUES (${ACCOUNT}, 'order', ${ordinal}, '${refundRef}', '[]', 2, 2, 'hash')`;
 
 const pack = (id: string) =>
-  `INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms) VALUES ('app_constraint', '${id}', 'Gold', 'gold', 1)`;
+  `INSERT INTO credit_packs (app_id, id, number, name, name_key, created_at_ms)
+   SELECT 'app_constraint', '${id}', 1 + count(*), 'Gold', 'gold', 1 FROM credit_packs WHERE app_id = 'app_constraint'`;
 
 const insertConsent = `INSERT INTO consent_log (
     environment_id, distinct_id, seq, id, purpose, decision, occurred_at_ms, received_at_ms
@@ -132,15 +133,15 @@ const violations: Record<Constraint, readonly string[]> = {
   credit_balances_revoked: [balance("crb_c1", 1), entry(2, -1_000, 0, 1, 1), entry(3, 5, 5, 2, 1)],
   credit_balances_bounded: [
     balance("crb_c1", 1),
-    `INSERT INTO credit_balances SELECT account_id, b.id || value, pack_id, pack_name, pack_item_id, unit, hex(zeroblob(850000)), priority,
-       initial_minor, remaining_minor, has_remaining, source, grant_cause, granted_by, NULL, notes, granted_at_ms, NULL, expires_at_ms, NULL, 1 + value, 1 + value
+    `INSERT INTO credit_balances SELECT account_id, b.id || value, pack_id, pack_name, pack_number, item_number, unit, hex(zeroblob(850000)), priority,
+       initial_minor, remaining_minor, has_remaining, source_number, grant_kind, granted_by, NULL, notes, granted_at_ms, NULL, expires_at_ms, NULL, 1 + value, 1 + value
      FROM credit_balances AS b CROSS JOIN json_each('[1,2,3,4,5]') WHERE b.id = 'crb_c1'`,
   ],
   credit_balances_of_reference_bounded: [
     balance("crb_c1", 1),
     `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5001)
-     INSERT INTO credit_balances SELECT account_id, b.id || i, pack_id || i, pack_name, pack_item_id, unit, matches, priority,
-       initial_minor, remaining_minor, has_remaining, source, grant_cause, granted_by, 'many', notes, granted_at_ms, NULL, expires_at_ms, NULL, 1 + i, 1 + i
+     INSERT INTO credit_balances SELECT account_id, b.id || i, pack_id || i, pack_name, i, item_number, unit, matches, priority,
+       initial_minor, remaining_minor, has_remaining, source_number, grant_kind, granted_by, 'many', notes, granted_at_ms, NULL, expires_at_ms, NULL, 1 + i, 1 + i
      FROM credit_balances AS b CROSS JOIN n WHERE b.id = 'crb_c1'`,
   ],
   clock_kept: [
@@ -192,6 +193,8 @@ const violations: Record<Constraint, readonly string[]> = {
   credit_packs_version: [pack("cpk_1"), "UPDATE credit_packs SET version = 3 WHERE app_id = 'app_constraint'"],
   credit_packs_name_key: [pack("cpk_1"), pack("cpk_2")],
   usage_events_event_id: [usageEvent(1, "e1"), usageEvent(2, "e1")],
+  usage_events_hashed_id: [usageEvent(1, "e1").replace("'e1'", "NULL")],
+  reservations_hashed_id: [reservation("open").replace(/'res_[^']*'/, "NULL")],
   usage_events_seq_gapless: [usageEvent(1, "e1"), usageEvent(1, "e2")],
   usage_events_member_known: [usageEvent(1, "e1", 0)],
   reservations_member_known: [reservation("open", 0)],

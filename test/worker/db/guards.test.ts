@@ -1,7 +1,7 @@
 import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeAll, expect, it } from "vitest";
-import { ENTRY_KINDS } from "../../../src/db/schema.ts";
+import { BALANCE_SOURCES, ENTRY_KINDS } from "../../../src/db/schema.ts";
 import {
   account,
   adjustment,
@@ -140,10 +140,30 @@ function namesErased(
   says: string,
   sets: readonly string[],
   amid: readonly string[],
+  ofMember: readonly (readonly string[])[] = [],
 ): Record<string, Attack> {
   const update = (set: string): string => `UPDATE ${table} SET ${set}`;
-  return { [`${table}_names_erased`]: { says, sql: [...sets.map(update), ...whileErasing(...amid.map(update))] } };
+  const sql = [...sets.map(update), ...whileErasing(...amid.map(update)), ...ofMember];
+  return { [`${table}_names_erased`]: { says, sql } };
 }
+
+/** Hashes of an event's and of a reservation's id, as an erasure of a member has them (ME6). */
+const HASH = "h".repeat(43);
+const RES_HASH = `res_${HASH}`;
+/** The member, whose id is being erased, has an event, a charge and a reservation. */
+const erasingMember = [
+  usageEvent({ ...third, member_number: 1, reservation_id: "res_m" }),
+  usageEvent({ seq: 4, event_id: "res_c", reservation_id: "res_c", member_number: 1 }),
+  reservation({ id: "res_m", reservation_number: 2, member_number: 1 }),
+  "UPDATE members SET member_id = 'erased_m', is_erased = 1",
+];
+const whileErasingMember = (...sql: readonly string[]) => sql.map((statement) => [...erasingMember, statement]);
+const hashEvent = (ids: string, rest = "request_hash = ''", verb = "UPDATE") =>
+  `${verb} usage_events SET ${ids}, ${rest} WHERE event_id = 'e3'`;
+const eventIds = `event_id = '${HASH}', reservation_id = '${RES_HASH}'`;
+const hashReservation = (id: string, rest = "request_hash = ''", verb = "UPDATE") =>
+  `${verb} reservations SET id = '${id}', ${rest} WHERE reservation_number = 2`;
+const memberIsErased = "UPDATE members SET is_erased = 2";
 
 const OF_LIVE = `WHERE environment_id = ${LIVE}`;
 // Other files leave recurring grants in the database, in other states.
@@ -392,10 +412,7 @@ const attacks: Readonly<Record<string, Attack>> = {
   },
   credit_ledger_grant_with_balance: {
     says: "credit_ledger_grant_with_balance",
-    sql: [
-      ...WAYS.map((verb) => entry({ ...nextEntry, kind: ENTRY_KINDS.grant }, verb)),
-      ...WAYS.map((verb) => balance("crb_new", LAST_SEQ + 1, { grant_cause: "usage" }, verb)),
-    ],
+    sql: [...WAYS.map((verb) => entry({ ...nextEntry, kind: ENTRY_KINDS.grant }, verb))],
   },
   credit_ledger_cause_fits: {
     says: "credit_ledger_cause_fits",
@@ -539,10 +556,10 @@ const attacks: Readonly<Record<string, Attack>> = {
     sql: WAYS.map(
       (
         verb,
-      ) => `${verb} INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
-          initial_minor, remaining_minor, has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq)
-        SELECT account_id, 'crb_long_' || value, pack_id, pack_name, '', unit, hex(zeroblob(850000)), 100, 1000, 1000, 1,
-          'manual', 1, expires_at_ms, ${LAST_SEQ} + value, ${LAST_SEQ} + value
+      ) => `${verb} INTO credit_balances (account_id, id, pack_id, pack_name, pack_number, item_number, unit, matches, priority,
+          initial_minor, remaining_minor, has_remaining, source_number, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+        SELECT account_id, 'crb_long_' || value, pack_id, pack_name, 1, 0, unit, hex(zeroblob(850000)), 100, 1000, 1000, 1,
+          ${BALANCE_SOURCES.manual}, 1, expires_at_ms, ${LAST_SEQ} + value, ${LAST_SEQ} + value
         FROM credit_balances AS b CROSS JOIN json_each('[1,2,3,4,5]') WHERE b.id = '${WHOLE}'`,
     ),
   },
@@ -550,10 +567,10 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: "credit_balances_of_reference_bounded",
     sql: WAYS.map(
       (verb) => `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5001)
-        ${verb} INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
-          initial_minor, remaining_minor, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
-        SELECT account_id, 'crb_ref_' || i, 'p' || i, pack_name, '', unit, '[]', 100, 1000, 1000, 1,
-          'manual', 'many', 1, expires_at_ms, ${LAST_SEQ} + i, ${LAST_SEQ} + i
+        ${verb} INTO credit_balances (account_id, id, pack_id, pack_name, pack_number, item_number, unit, matches, priority,
+          initial_minor, remaining_minor, has_remaining, source_number, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+        SELECT account_id, 'crb_ref_' || i, 'p' || i, pack_name, i, 0, unit, '[]', 100, 1000, 1000, 1,
+          ${BALANCE_SOURCES.manual}, 'many', 1, expires_at_ms, ${LAST_SEQ} + i, ${LAST_SEQ} + i
         FROM credit_balances AS b CROSS JOIN n WHERE b.id = '${WHOLE}'`,
     ),
   },
@@ -678,6 +695,26 @@ const attacks: Readonly<Record<string, Attack>> = {
       "event_id = 'r1', properties = '{}', request_hash = '' WHERE event_id = 'e1'",
       "event_id = 'r9', request_hash = '' WHERE event_id = 'e1'",
       "event_id = 'r2', request_hash = '' WHERE event_id = 'e2'",
+    ],
+    [
+      ...whileErasingMember(
+        "UPDATE usage_events SET request_hash = '' WHERE event_id = 'e3'",
+        hashEvent(eventIds, "request_hash = 'x'"),
+        hashEvent(eventIds, "request_hash = '', properties = '{}'"),
+        hashEvent(eventIds.replace(HASH, "short")),
+        hashEvent(`event_id = '${HASH}'`),
+        hashEvent(`event_id = '${HASH}', reservation_id = NULL`),
+        hashEvent(`event_id = '${HASH}', reservation_id = 'res_short'`),
+        `UPDATE usage_events SET event_id = '${RES_HASH}', reservation_id = 'res_${"i".repeat(43)}', request_hash = '' WHERE event_id = 'res_c'`,
+        `UPDATE usage_events SET event_id = '${HASH}', request_hash = '' WHERE event_id = 'e1'`,
+      ),
+      [...erasingMember, memberIsErased, hashEvent(eventIds)],
+      [
+        ...erasingMember,
+        hashEvent(eventIds),
+        `UPDATE usage_events SET event_id = '${"i".repeat(43)}', reservation_id = 'res_${"i".repeat(43)}', request_hash = '' WHERE event_id = '${HASH}'`,
+      ],
+      [...erasingMember, usageEvent({ seq: 5, event_id: HASH }), hashEvent(eventIds, undefined, "UPDATE OR REPLACE")],
     ],
   ),
   usage_events_no_delete: { says: "usage_events_append_only", sql: ["DELETE FROM usage_events WHERE event_id = 'e2'"] },
@@ -848,6 +885,22 @@ const attacks: Readonly<Record<string, Attack>> = {
     [
       "id = 'res_r', request_hash = '' WHERE id = 'res_w'",
       "id = 'res_x', request_hash = '', state = 'released' WHERE id = 'res_w'",
+    ],
+    [
+      ...whileErasingMember(
+        "UPDATE reservations SET request_hash = '' WHERE id = 'res_m'",
+        hashReservation(RES_HASH, "request_hash = 'x'"),
+        hashReservation("res_short"),
+        hashReservation(`rec_${HASH}`),
+        `UPDATE reservations SET id = '${RES_HASH}', request_hash = '' WHERE id = 'res_w'`,
+      ),
+      [...erasingMember, memberIsErased, hashReservation(RES_HASH)],
+      [...erasingMember, hashReservation(RES_HASH), hashReservation(`res_${"i".repeat(43)}`)],
+      [
+        ...erasingMember,
+        reservation({ id: RES_HASH, reservation_number: 3 }),
+        hashReservation(RES_HASH, undefined, "UPDATE OR REPLACE"),
+      ],
     ],
   ),
   usage_counts_add: {
@@ -1288,7 +1341,13 @@ const attacks: Readonly<Record<string, Attack>> = {
 
   credit_packs_version: {
     says: "credit_packs_version",
-    sql: ["name = 'x'", "version = 1", "version = 3"].map((set) => `UPDATE credit_packs SET ${set} WHERE id = 'cpk_w'`),
+    sql: [
+      "name = 'x'",
+      "version = 1",
+      "version = 3",
+      "version = 2, number = 9",
+      "version = 2, last_item_number = 0",
+    ].map((set) => `UPDATE credit_packs SET ${set} WHERE id = 'cpk_w'`),
   },
 };
 
@@ -1304,7 +1363,8 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   statements_month: `INSERT INTO statements (environment_id, month, id, after_account_id, requested_at_ms) VALUES (${LIVE}, 'May 2026', 'stm_new', 0, 1)`,
   alerts_below: `UPDATE alerts SET percent_thousandths = 1 WHERE environment_id = ${LIVE}`,
   credit_balances_unit: balance("crb_new", LAST_SEQ + 1, { unit: "minutes" }),
-  credit_balances_source: balance("crb_new", LAST_SEQ + 1, { source: "stolen" }),
+  credit_balances_grant_kind: balance("crb_new", LAST_SEQ + 1, { grant_kind: ENTRY_KINDS.usage }),
+  credit_balances_source: balance("crb_new", LAST_SEQ + 1, { source_number: 4 }),
   credit_balances_initial_positive: balance("crb_new", LAST_SEQ + 1, {
     initial_minor: 0,
     remaining_minor: 0,
@@ -1378,10 +1438,11 @@ const uniques: Readonly<Record<string, readonly [sql: string, says?: string]>> =
     "statements_kept",
   ],
   "admin_keys.id": [adminKey({ hash: "hash_new" }), "admin_keys_kept"],
+  "credit_packs.app_id, number": [pack({ id: "cpk_new", name_key: "new", number: 1 })],
   "credit_packs.app_id, name_key": [pack({ id: "cpk_new" })],
   "accounts.environment_id, user_id": [account({ id: -12, user_id: "u" }), "accounts_kept"],
   "credit_balances.id": [balance(WHOLE, LAST_SEQ + 1), "credit_balances_id"],
-  "credit_balances.external_ref, account_id, pack_id, pack_item_id": [
+  "credit_balances.external_ref, account_id, pack_number, item_number": [
     balance("crb_new", LAST_SEQ + 1, { external_ref: "order" }),
     "credit_balances_external_ref",
   ],

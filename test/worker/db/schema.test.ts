@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { NEVER_MS } from "../../../src/books/ledger/balance.ts";
 import { findConstraint } from "../../../src/db/attempt.ts";
 import * as schema from "../../../src/db/schema.ts";
-import { ENTRY_KINDS } from "../../../src/db/schema.ts";
+import { BALANCE_SOURCES, ENTRY_KINDS } from "../../../src/db/schema.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 
 afterAll(expectLedgerInvariants);
@@ -85,8 +85,8 @@ const ACCOUNTS: Readonly<Record<string, number>> = Object.fromEntries(
 );
 const idOf = (user: string): number => ACCOUNTS[user] ?? Number.NaN;
 
-const balanceColumns = `account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
-  initial_minor, remaining_minor, has_remaining, source, external_ref, notes, granted_at_ms, expires_at_ms, revoked_at_ms,
+const balanceColumns = `account_id, id, pack_id, pack_name, pack_number, item_number, unit, matches, priority,
+  initial_minor, remaining_minor, has_remaining, source_number, external_ref, notes, granted_at_ms, expires_at_ms, revoked_at_ms,
   grant_seq, last_seq`;
 
 interface NewBalance {
@@ -99,14 +99,14 @@ interface NewBalance {
   readonly revoked?: string;
   readonly ref?: string;
   readonly unit?: string;
-  readonly source?: string;
+  readonly source?: number;
   readonly hasRemaining?: number;
 }
 
 function balance(verb: string, b: NewBalance): string {
   const { user = "u", minor = 1_000, unit = "count" } = b;
-  return `${verb} INTO credit_balances (${balanceColumns}) VALUES (${idOf(user)}, '${b.id}', 'cpk_1', 'Pack', '', '${unit}', '[]',
-    100, ${minor}, ${b.remaining ?? minor}, ${b.hasRemaining ?? 1}, '${b.source ?? "manual"}',
+  return `${verb} INTO credit_balances (${balanceColumns}) VALUES (${idOf(user)}, '${b.id}', 'cpk_1', 'Pack', 1, 0, '${unit}', '[]',
+    100, ${minor}, ${b.remaining ?? minor}, ${b.hasRemaining ?? 1}, ${b.source ?? BALANCE_SOURCES.manual},
     ${b.ref === undefined ? "NULL" : `'${b.ref}'`}, NULL, 1, ${NEVER_MS}, ${b.revoked ?? "NULL"}, ${b.seq},
     ${b.lastSeq ?? b.seq})`;
 }
@@ -202,9 +202,9 @@ it.each([
 it("a balance keeps all values of its issue", async () => {
   const movable = ["remaining_minor", "has_remaining", "last_seq", "revoked_at_ms"];
   const frozen = getTableConfig(schema.creditBalances)
-    .columns.map((column) => column.name)
-    .filter((name) => !movable.includes(name));
-  expect(frozen).toHaveLength(18);
+    .columns.filter(({ name, generated }) => generated === undefined && !movable.includes(name))
+    .map((column) => column.name);
+  expect(frozen).toHaveLength(19);
   for (const column of frozen) {
     for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE"]) {
       const error = await expectRejected(`${verb} credit_balances SET ${column} = ${column} WHERE id = 'crb_whole'`);
@@ -246,7 +246,7 @@ it("a balance begins with all of its credits, a positive amount, and the next se
     { seq: 6, minor: 8_796_093_022_208_001 },
     { seq: 6, minor: 8_589_934_592_000_001, unit: "cents" },
     { seq: 6, unit: "minutes" },
-    { seq: 6, source: "stolen" },
+    { seq: 6, source: 4 },
     { seq: 7 },
     { seq: 5 },
     { seq: 0 },

@@ -157,9 +157,9 @@ async function referencedWorld(count: number) {
   const w = await crowdedWorld(1);
   await env.DB.prepare(
     `WITH RECURSIVE n (i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i <= ?)
-     INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
-       initial_minor, remaining_minor, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
-     SELECT account_id, 'crb_order' || i, 'cpk_' || i, 'Pack', '', 'tokens', '[]', 100, 1000, 1000, 1, 'manual', 'order', 1,
+     INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_number, item_number, unit, matches, priority,
+       initial_minor, remaining_minor, has_remaining, source_number, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+     SELECT account_id, 'crb_order' || i, 'cpk_' || i, 'Pack', 1 + i, 0, 'tokens', '[]', 100, 1000, 1000, 1, 2, 'order', 1,
        expires_at_ms, i, i
      FROM credit_balances AS b CROSS JOIN n WHERE b.id = ?`,
   )

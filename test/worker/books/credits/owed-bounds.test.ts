@@ -21,9 +21,9 @@ async function heldWorld(references: Readonly<Record<string, number>>) {
     expect(granted.status).toBe(200);
     await env.DB.prepare(
       `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-       INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
-         initial_minor, remaining_minor, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
-       SELECT account_id, id || i, 'cpk_' || i, 'Pack', '', 'tokens', '[]', 100, 1000000, 1000000, 1, 'manual', external_ref, 1,
+       INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_number, item_number, unit, matches, priority,
+         initial_minor, remaining_minor, has_remaining, source_number, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+       SELECT account_id, id || i, 'cpk_' || i, 'Pack', 1000 + i, 0, 'tokens', '[]', 100, 1000000, 1000000, 1, 2, external_ref, 1,
          expires_at_ms, grant_seq + i, grant_seq + i
        FROM credit_balances AS b CROSS JOIN n WHERE b.id = ? AND ? > 1`,
     )

@@ -314,9 +314,9 @@ describe("errors written without the triggers", () => {
     [
       "a balance that nobody granted",
       [
-        `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_minor,
-         remaining_minor, has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq)
-       SELECT account_id, 'crb_more' || account_id, pack_id, pack_name, pack_item_id, unit, matches, priority, 5, 5, 1, source,
+        `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_number, item_number, unit, matches, priority, initial_minor,
+         remaining_minor, has_remaining, source_number, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+       SELECT account_id, 'crb_more' || account_id, pack_id, pack_name, pack_number, item_number, unit, matches, priority, 5, 5, 1, source_number,
          granted_at_ms, expires_at_ms, 7, 7 FROM credit_balances WHERE account_id = :account AND grant_seq = 1`,
       ],
       ["gap of null", "sum of MORE"],

@@ -120,7 +120,7 @@ describe.each([
   it("returns the user's due holds, by whichever id the user is named", async () => {
     const ways: readonly ((spender: Spender) => User | Promise<User>)[] = [
       ({ userId }) => ({ userId }),
-      () => ({ reservationId: "res_due" }),
+      () => ({ reservationId: "res_due", forms: '["res_due"]' }),
       ({ balanceIds }) => ({ balanceId: balanceIds[0] ?? "" }),
       async ({ userId }) => {
         const row = await env.DB.prepare("SELECT id FROM accounts WHERE user_id = ?").bind(userId).first();
@@ -251,10 +251,10 @@ it("an unknown user is null if it is named by an unknown or foreign reservation,
   const row = await env.DB.prepare("SELECT id FROM accounts WHERE user_id = ?").bind(spender.userId).first();
   const balanceId = spender.balanceIds[0] ?? "";
   const users: readonly User[] = [
-    { reservationId: "res_nobody" },
+    { reservationId: "res_nobody", forms: '["res_nobody"]' },
     { balanceId: "crb_nobody" },
     { accountId: -1 },
-    { reservationId: "res_due" },
+    { reservationId: "res_due", forms: '["res_due"]' },
     { balanceId },
     { accountId: Number(row?.id) },
   ];

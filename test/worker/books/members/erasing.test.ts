@@ -44,7 +44,12 @@ const textsOf = async ({ rows }: { rows: (sql: string) => Promise<Record<string,
 it("an erasure of a member gives each of its rows a pseudonym of its own, removes its texts and messages, and leaves the payers' books", async () => {
   const world = await teamWorld();
   const { callOk, event, commit, held, rows } = world;
-  const before = await callOk("GET", "/credits/history?userId=u");
+  // The ids of the usage become hashes.
+  const history = async () =>
+    (await callOk("GET", "/credits/history?userId=u")).entries.map(
+      ({ eventId: _, reservationId: __, ...entry }: Record<string, unknown>) => entry,
+    );
+  const before = await history();
   expect(await textsOf(world)).toContain("MARK");
   expect(await callOk("POST", "/erase-person", { distinctId: "MARK-ada", reason: "request" })).toMatchObject({
     status: "completed",
@@ -55,7 +60,7 @@ it("an erasure of a member gives each of its rows a pseudonym of its own, remove
   );
   expect(members.map(({ is_erased }) => is_erased)).toEqual([0, 2, 2]);
   expect(new Set(members.map(({ member_id }) => member_id)).size).toBe(3);
-  expect(await callOk("GET", "/credits/history?userId=u")).toEqual(before);
+  expect(await history()).toEqual(before);
   expect((await callOk("GET", "/usage/events?eventId=e-bob")).properties).toEqual({ kept: true });
   const refused = await event(1, { memberId: "MARK-ada" });
   expect(refused).toMatchObject({

@@ -13,7 +13,7 @@ async function erasedWorld() {
   const held = { reservationId: "res_first", memberId: "ada" };
   const answers = [await event(2, first), await hold(5, held), await commit("res_first", 3, { eventId: "e-commit" })];
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
-  await callOk("POST", "/erase-person", { distinctId: "ada" });
+  expect(await callOk("POST", "/erase-person", { distinctId: "ada" })).toMatchObject({ status: "completed" });
   return { ...world, first, held, answers };
 }
 

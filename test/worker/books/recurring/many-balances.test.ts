@@ -20,11 +20,11 @@ async function manyBalances(count: number, spendable: number) {
   expect((await call("POST", RECURRING, { key, body })).status).toBe(200);
   const account = "(SELECT id FROM accounts WHERE environment_id = ?1 AND user_id = 'u')";
   const issue = env.DB.prepare(
-    `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_minor,
-       remaining_minor, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+    `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_number, item_number, unit, matches, priority, initial_minor,
+       remaining_minor, has_remaining, source_number, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
      WITH RECURSIVE n (i) AS (SELECT CAST(?2 AS INTEGER) UNION ALL SELECT i + 1 FROM n WHERE i < ?3)
-     SELECT account_id, 'crb_' || account_id || printf('_%018d', i), pack_id, pack_name, pack_item_id, unit, matches, priority,
-       initial_minor, remaining_minor, 1, source, 'recurring:rec_many:' || i, granted_at_ms, expires_at_ms,
+     SELECT account_id, 'crb_' || account_id || printf('_%018d', i), pack_id, pack_name, pack_number, item_number, unit, matches, priority,
+       initial_minor, remaining_minor, 1, source_number, 'recurring:rec_many:' || i, granted_at_ms, expires_at_ms,
        (SELECT max(seq) FROM credit_ledger WHERE account_id = ${account}) + 1 + i - CAST(?2 AS INTEGER),
        (SELECT max(seq) FROM credit_ledger WHERE account_id = ${account}) + 1 + i - CAST(?2 AS INTEGER)
      FROM n CROSS JOIN (SELECT * FROM credit_balances WHERE account_id = ${account} ORDER BY grant_seq LIMIT 1)`,

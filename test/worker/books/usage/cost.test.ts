@@ -13,10 +13,10 @@ async function addDeadBalances(spender: Spender): Promise<void> {
   const accountId = await makeAccount(spender.app.environments.live.id, spender.userId);
   await env.DB.prepare(
     `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${DEAD})
-     INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
-       initial_minor, remaining_minor, has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq)
-     SELECT ${accountId}, 'crb_dead${accountId}_' || i, 'cpk_dead', 'Dead', '', 'cents', '[]', 100, 1000, 1000, 1,
-       'manual', 1, 1, last.seq + i, last.seq + i
+     INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_number, item_number, unit, matches, priority,
+       initial_minor, remaining_minor, has_remaining, source_number, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+     SELECT ${accountId}, 'crb_dead${accountId}_' || i, 'cpk_dead', 'Dead', 1, 0, 'cents', '[]', 100, 1000, 1000, 1,
+       2, 1, 1, last.seq + i, last.seq + i
      FROM n, (SELECT max(seq) AS seq FROM credit_ledger WHERE account_id = ${accountId}) AS last`,
   ).run();
 }

@@ -177,6 +177,37 @@ it("a change of a pack keeps the ids of items that it names, and gives the other
   expect([first.packItemId, second.packItemId]).not.toContain(changed.items[0].packItemId);
 });
 
+it("a new item of a pack never gets the id of an item that was removed", async () => {
+  const shop = await openShop();
+  const pack = (await shop.create({ packName: "Starter", items: [tokensItem, centsItem] })).body;
+  const ids = pack.items.map((item: { packItemId: string }) => item.packItemId);
+  const [first] = pack.items;
+  for (const items of [[first], [first, tokensItem], [first, centsItem], [tokensItem, first]]) {
+    const changed = (await shop.patch(pack.packId, { items })).body;
+    const added = changed.items.filter((item: { packItemId: string }) => item.packItemId !== first.packItemId);
+    for (const { packItemId } of added) {
+      expect(packItemId).toMatch(/^cpi_[0-9A-Za-z]{22}$/);
+      expect(ids).not.toContain(packItemId);
+      ids.push(packItemId);
+    }
+  }
+  expect(new Set(ids).size).toBe(5);
+});
+
+it("items of two packs with the same place have two ids, and two packs of an application two numbers", async () => {
+  const shop = await openShop();
+  const packs = await Promise.all(
+    ["A", "B", "C"].map(async (packName) => (await shop.create({ packName, items: [tokensItem] })).body),
+  );
+  expect(new Set(packs.map(({ items: [item] }) => item.packItemId)).size).toBe(3);
+  const { results } = await env.DB.prepare(
+    "SELECT number FROM credit_packs WHERE id IN (SELECT value FROM json_each(?)) ORDER BY number",
+  )
+    .bind(JSON.stringify(packs.map(({ packId }) => packId)))
+    .all();
+  expect(results).toEqual([{ number: 1 }, { number: 2 }, { number: 3 }]);
+});
+
 it("a change of a pack is rejected with an item of another pack, a removed item, or an item that is named twice", async () => {
   const shop = await openShop();
   const pack = (await shop.create({ packName: "Starter", items: [tokensItem, centsItem] })).body;

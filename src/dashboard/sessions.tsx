@@ -1,0 +1,62 @@
+import { endSession, listSessions } from "../auth/admin-session.ts";
+import { iso } from "../lib/time.ts";
+import { timeColumn } from "./columns.tsx";
+import { Tag } from "./components.tsx";
+import { Hidden } from "./fields.tsx";
+import { timeText } from "./format.tsx";
+import { FormToken } from "./layout.tsx";
+import { listRoutes, wholeList } from "./resource.tsx";
+
+const SHOWN_SESSIONS_MAX = 200;
+
+interface ListedSession {
+  readonly sessionId: string;
+  readonly by: string;
+  readonly beganAt: string;
+  readonly endsAt: string;
+}
+
+/** The sessions of the dashboard. With Cloudflare Access there are none, because Access manages the sign-ins. */
+export const sessionsRoutes = listRoutes<ListedSession, unknown>({
+  path: "/admin/apps/sessions",
+  title: "Sessions",
+  about: "Who is signed in to this dashboard. A session ends by itself eight hours after its sign-in.",
+  columns: [
+    {
+      name: "by",
+      head: "Name",
+      cell: ({ by, sessionId }, c) => (
+        <>
+          {by} {sessionId === c.var.session.sessionId && <Tag kind="active">this one</Tag>}
+        </>
+      ),
+      value: ({ by }) => by,
+    },
+    timeColumn("beganAt", "Signed in"),
+    timeColumn("endsAt", "Ends"),
+    {
+      name: "end",
+      head: "",
+      cell: ({ by, sessionId, beganAt }, c) => (
+        <form method="post" action="/admin/apps/sessions/end">
+          <FormToken c={c} />
+          <Hidden fields={{ sessionId }} />
+          <button type="submit" class="quiet" aria-label={`End the session of ${by}, ${timeText(beganAt)}`}>
+            End
+          </button>
+        </form>
+      ),
+    },
+  ],
+  read: wholeList(async (c) => {
+    const sessions = await listSessions(c.var.root, SHOWN_SESSIONS_MAX);
+    return sessions.map((each) => ({ ...each, beganAt: iso(each.beganAtMs), endsAt: iso(each.endsAtMs) }));
+  }),
+  empty: "No sessions.",
+  notices: { ended: "Session ended. Its cookie no longer works." },
+  foot: (_, { list }) =>
+    list.rows.length === SHOWN_SESSIONS_MAX && <p class="soft">Only the newest {SHOWN_SESSIONS_MAX} are shown.</p>,
+}).post("/apps/sessions/end", async (c) => {
+  await endSession(c.var.root, c.var.form.sessionId ?? "");
+  return c.redirect("/admin/apps/sessions?notice=ended", 303);
+});
