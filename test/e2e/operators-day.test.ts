@@ -166,8 +166,8 @@ describe.skipIf(chromiumPath === null)(`an operator's day on a month of data${wi
     };
     await expect.poll(isShown, { timeout: 20_000, interval: 500 }).toBe(true);
     await short.click();
-    const [user, event] = (await rows("Insufficient credits"))[0] ?? [];
-    expect([user, event]).toEqual(["hedy", "chat"]);
+    const refusals = await rows("Insufficient credits");
+    expect(new Set(refusals.map(([user]) => user))).toEqual(new Set(["hedy"]));
   });
 
   it("adds up the money by day, as the payments do", async () => {
