@@ -2,19 +2,18 @@
  * `npm run bench:history`: an account's oldest rows in immutable objects instead of the database (docs/scale.md, "History in
  * objects"). Prints bytes, rows, CPU, reads beside the same at home, and what kills leave. `BENCH_SIZE=0.05` takes a twentieth.
  */
-import { createHash } from "node:crypto";
 import { globSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { quantile, table, whole } from "../figures.ts";
 import { bundle, call, prepare, runAll, serve } from "../serve.ts";
+import { accountOf, compareFillings, eventIdOf, fillByApi, fillBySql, grantCents, usage, uuid } from "./fill.ts";
 import { eraseObjects, homeRows, moveOne, type Row, readObject, SCHEMA } from "./objects.ts";
 import { measureRestore } from "./restore.ts";
 
 const SIZE = Number(process.env.BENCH_SIZE ?? "1");
 const EVENTS = Math.ceil(1_000_000 * SIZE);
-const HOLDS = Math.ceil(20_000 * SIZE);
-const OF_LIST = 100;
+const HOLDS = Math.ceil(2_000 * SIZE);
 const OF_OBJECT = 500;
 const KILLS = 100;
 const MARKER = "marker-of-a-person";
@@ -28,22 +27,9 @@ const startedMs = performance.now();
 /** Says what took how long, so that a long run shows which part limits it. */
 const note = (text: string) => console.error(`${whole((performance.now() - startedMs) / 1_000)} s: ${text}`);
 
-/** Ids as callers make them, which do not compress. */
-const uuid = (index: number): string => {
-  const digits = createHash("sha256").update(String(index)).digest("hex");
-  return `${digits.slice(0, 8)}-${digits.slice(8, 12)}-4${digits.slice(13, 16)}-8${digits.slice(17, 20)}-${digits.slice(20, 32)}`;
-};
-const usage = { event: "chat.completed", model: "small-2", quantities: { tokens: 120, cents: 0.036 } };
 const post = (path: string, body: object) => call(purser, { path, body });
-const grant = (userId: string) =>
-  post("/api/v1/credits/grant", { userId, packId: "cents", externalRef: `first_${userId}` });
+const filler = { db: served.db, post };
 const ask = (path: string, body: object) => call(history, { path: `/${path}`, body });
-
-async function accountOf(userId: string): Promise<number> {
-  const row = await served.db.prepare("SELECT id FROM accounts WHERE user_id = ?").bind(userId).first<{ id: number }>();
-  if (row === null) throw new Error(`${userId} has no account`);
-  return row.id;
-}
 
 function databaseFile(): string {
   const [file] = globSync("**/*.sqlite", { cwd: served.directory }).filter((name) => {
@@ -75,42 +61,32 @@ const BOOKS = ["usage_events", "credit_ledger", "reservations"];
 const sumOf = (bytes: Map<string, number>, names: string[]) =>
   names.reduce((sum, name) => sum + (bytes.get(name) ?? 0), 0);
 
-async function fill(userId: string, events: number, properties?: object): Promise<number> {
-  await grant(userId);
-  for (let from = 0; from < events; from += OF_LIST) {
-    const list = Array.from({ length: Math.min(OF_LIST, events - from) }, (_, index) => ({
-      ...usage,
-      userId,
-      eventId: `${userId}_${uuid(from + index)}`,
-      ...(properties && { properties }),
-    }));
-    await post("/api/v1/usage/events", list);
-  }
-  return accountOf(userId);
-}
-
 async function fillHolds(userId: string, count: number): Promise<number> {
-  await grant(userId);
+  await grantCents(filler, userId);
   for (let index = 0; index < count; index++) {
     const reservationId = `res_${userId}_${uuid(index)}`;
     await post("/api/v1/usage/reservations", { ...usage, userId, reservationId });
-    const body = { eventId: `${userId}_${uuid(index)}`, quantities: usage.quantities };
+    const body = { eventId: eventIdOf(userId, index), quantities: usage.quantities };
     await post(`/api/v1/usage/reservations/${reservationId}/commit`, body);
   }
-  return accountOf(userId);
+  return accountOf(filler, userId);
 }
 
 /** Moves everything of an account. Returns what it cost in all. */
 async function moveAll(accountId: number, entriesOfEvent: number) {
   const spent = { events: 0, trips: 0, read: 0, written: 0, cpu: served.cpuSeconds() };
+  const readOfMoves: number[] = [];
   for (;;) {
     const answer = await ask("move", { accountId, limit: OF_OBJECT, entriesOfEvent });
     if (answer.result.events === 0) break;
     spent.events += answer.result.events;
     spent.trips += answer.roundTrips;
     spent.read += answer.rowsRead;
+    readOfMoves.push(answer.rowsRead / answer.result.events);
     spent.written += answer.rowsWritten;
   }
+  const [first = 0, last = 0] = [readOfMoves[0], readOfMoves.at(-1)];
+  note(`the first move read ${first.toFixed(1)} rows an event, the last ${last.toFixed(1)}`);
   return { ...spent, cpu: served.cpuSeconds() - spent.cpu };
 }
 
@@ -197,7 +173,7 @@ async function measureKills(): Promise<string> {
   const stores = { db: served.db, bucket };
   const count = 1_000;
   const before = (await bucketBytes()).objects;
-  const accountId = await fill("killed", count, { note: MARKER });
+  const accountId = await fillByApi(filler, "killed", count, { note: MARKER });
   const moves = await withKills(async (step) => {
     while ((await moveOne({ ...stores, step }, accountId, 20)) > 0);
   });
@@ -219,10 +195,12 @@ async function measureKills(): Promise<string> {
 
 try {
   await prepare(served.db);
-  const bulk = await fill("bulk", EVENTS);
-  const atHome = await fill("at-home", EVENTS);
+  const compared = await compareFillings(filler);
+  note(`the API and SQL filled an account with ${whole(compared)} events with the same rows`);
+  const bulk = await fillBySql(filler, "bulk", EVENTS);
+  const atHome = await fillBySql(filler, "at-home", EVENTS);
   const holds = await fillHolds("holds", HOLDS);
-  await grant("beside");
+  await grantCents(filler, "beside");
   await runAll(served.db, SCHEMA);
   note(`wrote ${whole(2 * EVENTS)} events and ${whole(HOLDS)} holds`);
 
@@ -287,12 +265,12 @@ try {
   console.log(table(["Read", "Objects: time, CPU, gets, memory", "At home"], rows));
 
   note("read");
-  const found = await ask("find", { id: `bulk_${uuid(1)}` });
+  const found = await ask("find", { id: eventIdOf("bulk", 1) });
   console.log(
     `\nA repeat of a moved event: ${found.roundTrips} trip, ${found.rowsRead} row read, found: ${found.result.found !== null}`,
   );
   const bucket = (await served.miniflare.getR2Bucket("BUCKET", "bench-0")) as unknown as R2Bucket;
-  const restored = await fill("restored", 1_000);
+  const restored = await fillByApi(filler, "restored", 1_000);
   console.log(`\n${(await measureRestore({ db: served.db, bucket }, databaseFile(), restored)).join("\n")}`);
   console.log(`\n${await measureKills()}`);
 } finally {

@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import { grantInput } from "../api/credits/grant-credits.ts";
 import { grantPack, previewGrant } from "../books/credits/grant.ts";
+import { usersGrantedBefore } from "../books/credits/granted-before.ts";
 import { namedUsers } from "../books/credits/users.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
@@ -102,17 +103,18 @@ async function previewBulk(c: Context<DashboardEnv>, refused?: PurserError) {
     const grants = readBulk(form);
     const [first] = grants;
     if (first === undefined) throw invalid("users", "has no user id");
-    const [plan, known] = await Promise.all([
-      previewGrant(ctx, first),
-      namedUsers(
-        ctx,
-        grants.map(({ userId }) => userId),
-      ),
+    const userIds = grants.map(({ userId }) => userId);
+    const { packId, externalRef = "" } = first;
+    const [known, before] = await Promise.all([
+      namedUsers(ctx, userIds),
+      usersGrantedBefore(ctx, { userIds, packId, externalRef }),
     ]);
-    return { grants, plan, known: new Set(known.map(({ userId }) => userId)) };
+    const fresh = grants.filter(({ userId }) => !before.has(userId));
+    const plan = await previewGrant(ctx, fresh[0] ?? first);
+    return { grants, plan, before, freshCount: fresh.length, known: new Set(known.map(({ userId }) => userId)) };
   });
   if (read.result === undefined) return bulkForm(c, form, read.rejection);
-  const { grants, plan, known } = read.result;
+  const { grants, plan, known, before, freshCount } = read.result;
   const unknown = grants.filter(({ userId }) => !known.has(userId));
   const warnings = [
     ...(unknown.length === 0
@@ -121,7 +123,7 @@ async function previewBulk(c: Context<DashboardEnv>, refused?: PurserError) {
           `${amountText(unknown.length)} of these users ${unknown.length === 1 ? "does" : "do"} not exist yet. The grant creates them.`,
         ]),
     ...("amounts" in plan
-      ? plan.amounts.flatMap(({ unit, amount }) => warnAboutAmount(unit, amount * grants.length))
+      ? plan.amounts.flatMap(({ unit, amount }) => warnAboutAmount(unit, amount * freshCount))
       : []),
   ];
   return confirmPage(
@@ -136,12 +138,17 @@ async function previewBulk(c: Context<DashboardEnv>, refused?: PurserError) {
       rejection: refused,
       facts: [
         ["Users", amountText(grants.length)],
+        before.size > 0 && ["Granted before", `${amountText(before.size)} of them, who get nothing more`],
         ["Pack", plan.packName],
-        ["For each user", <AmountList of={plan.amounts} none="granted before" />],
+        ["For each user", <AmountList of={plan.amounts} />],
         [
           "In all",
           <b>
-            <AmountList of={plan.amounts.map(({ unit, amount }) => ({ unit, amount: amount * grants.length }))} />
+            {freshCount === 0 ? (
+              "nothing"
+            ) : (
+              <AmountList of={plan.amounts.map(({ unit, amount }) => ({ unit, amount: amount * freshCount }))} />
+            )}
           </b>,
         ],
         ["Reference", <code>{form.ref}</code>],
@@ -151,7 +158,10 @@ async function previewBulk(c: Context<DashboardEnv>, refused?: PurserError) {
       label="Users"
       head={["User", "Before"]}
       empty=""
-      rows={grants.map(({ userId }) => [<UserLink c={c} id={userId} />, known.has(userId) ? "known" : "new user"])}
+      rows={grants.map(({ userId }) => [
+        <UserLink c={c} id={userId} />,
+        before.has(userId) ? "granted before" : known.has(userId) ? "known" : "new user",
+      ])}
     />,
   );
 }

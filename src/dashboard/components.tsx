@@ -62,6 +62,9 @@ const HeadCell = ({ head }: { head: Head }) => {
   );
 };
 
+/** A phone shows this many rows of a table, and the others on demand. The style sheet has the same number. */
+const PHONE_ROWS = 6;
+
 /**
  * Shows a table that scrolls on a narrow screen, also by keyboard. The script sorts the page when a column's head is clicked,
  * unless the head is a link that sorts the whole list.
@@ -91,6 +94,11 @@ export const Table = ({ label, head, rows, empty, csv, foot }: TableProps) => {
           </tbody>
         </table>
       </section>
+      {rows.length > PHONE_ROWS && (
+        <label class="all-rows">
+          <input type="checkbox" /> Show all {rows.length} rows
+        </label>
+      )}
       {csv !== undefined && (
         <div class="table-foot js">
           <span class="soft">

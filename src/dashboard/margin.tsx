@@ -3,43 +3,37 @@ import type { Child } from "hono/jsx";
 import { doubleOf } from "../books/amounts/amount.ts";
 import { FIGURE_SUMS_MAX, FIGURE_TOTALS_MAX, type UsageFigures } from "../books/usage/usage-figures.ts";
 import { DayChart } from "./chart.tsx";
-import { numberHead } from "./components.tsx";
+import { numberHead, Tabs } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amountText, shortAmount, Time } from "./format.tsx";
 import { UserLink } from "./links.tsx";
 import { unitText } from "./unit-amount.tsx";
-import { Grouped, LeftOut, type Used, usageDaysPage } from "./usage-days.tsx";
+import { groupTab, LeftOut, type Used, usageDaysPage } from "./usage-days.tsx";
 
-interface MarginTableProps {
-  readonly c: Context<DashboardEnv>;
-  readonly title: string;
-  readonly head: string;
-  readonly rows: readonly (readonly [name: Child, margin: Used])[];
-}
+type MarginRow = readonly [name: Child, margin: Used];
 
 /** Debits of `cents` have the application's own name of this unit. Costs are always cents of money. */
-const unitOfDebits = (c: Context<DashboardEnv>): string => unitText(c.var.unitNames, "cents");
+const unitOfDebits = (c: Context<DashboardEnv>): string => unitText(c.var.units, "cents");
 
 /** Shows debits and costs beside each other. They are not subtracted, because they may be of different currencies (PR8). */
-const MarginTable = ({ c, title, head, rows }: MarginTableProps) => (
-  <Grouped
-    title={title}
-    head={[
+const marginTab = (c: Context<DashboardEnv>, title: string, head: string, groups: readonly MarginRow[]) =>
+  groupTab({
+    title,
+    head: [
       head,
       ...[numberHead("Events"), numberHead(`Priced in ${unitOfDebits(c)}`), numberHead(`Debited, ${unitOfDebits(c)}`)],
       ...[numberHead("Your cost, cents"), numberHead("Without a cost")],
-    ]}
-    groups={rows}
-    cellsOf={([name, { events, quantities, debitedCents, cost, withoutCost }]) => [
+    ],
+    groups,
+    cellsOf: ([name, { events, quantities, debitedCents, cost, withoutCost }]) => [
       name,
       amountText(events),
       amountText(quantities.cents ?? 0),
       amountText(debitedCents),
       cost === null ? "unknown" : amountText(cost),
       amountText(withoutCost),
-    ]}
-  />
-);
+    ],
+  });
 
 const MarginChart = ({ c, byDay }: { c: Context<DashboardEnv>; byDay: readonly Used[] }) => {
   const days = byDay.toSorted((a, b) => (a.day < b.day ? -1 : 1));
@@ -62,24 +56,29 @@ const MarginFound = ({ c, figures: { totals, users, upTo } }: { c: Context<Dashb
   <>
     <LeftOut of={totals} lists="The figures by day and model" max={FIGURE_TOTALS_MAX} />
     <MarginChart c={c} byDay={totals.byDay} />
-    <MarginTable
-      c={c}
-      title="By day"
-      head="Day"
-      rows={totals.byDay.toSorted((a, b) => (a.day < b.day ? 1 : -1)).map((each) => [each.day, each])}
-    />
-    <MarginTable
-      c={c}
-      title="By model"
-      head="Model"
-      rows={totals.byModel.map((each) => [each.model ?? "none", each])}
-    />
     <LeftOut of={users} lists="The figures by user" max={FIGURE_SUMS_MAX} />
-    <MarginTable
-      c={c}
-      title="By user"
-      head="User"
-      rows={users.largest.map((each) => [<UserLink c={c} id={each.userId} />, each])}
+    <Tabs
+      label="Costs by"
+      tabs={[
+        marginTab(
+          c,
+          "By day",
+          "Day",
+          totals.byDay.toSorted((a, b) => (a.day < b.day ? 1 : -1)).map((each) => [each.day, each]),
+        ),
+        marginTab(
+          c,
+          "By model",
+          "Model",
+          totals.byModel.map((each) => [each.model ?? "none", each]),
+        ),
+        marginTab(
+          c,
+          "By user",
+          "User",
+          users.largest.map((each) => [<UserLink c={c} id={each.userId} />, each]),
+        ),
+      ]}
     />
     <p class="soft">
       Debited is what balances in {unitOfDebits(c)} paid. Your cost comes from the <code>costs</code> of the version

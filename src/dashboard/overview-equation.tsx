@@ -2,7 +2,7 @@ import type { Child } from "hono/jsx";
 import { doubleOf, exactAmount, minorOfExact, UNITS, type Unit } from "../books/amounts/amount.ts";
 import type { StatementLineOutput } from "../books/statements/monthly-statements.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
-import { Empty } from "./components.tsx";
+
 import { Hidden } from "./fields.tsx";
 import type { Business } from "./figures/read-business.ts";
 import { type FigureName, figurePath } from "./figures.tsx";
@@ -175,9 +175,7 @@ export const ClosedMonth = ({ c, overview: { statement } }: OverviewProps) => {
       </div>
       {statement?.lines != null && <StatementLines c={c} month={statement.month} lines={statement.lines} />}
       {statement === null && (
-        <Empty icon="book" title="No month is closed yet">
-          Opening and closing amounts of a month are known once its statement is made.
-        </Empty>
+        <p class="soft">Opening and closing amounts of a month are known once its statement is made.</p>
       )}
       {statement?.month !== month && (
         <form method="post" action={pathIn(c, "statements")}>

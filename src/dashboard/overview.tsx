@@ -103,12 +103,12 @@ const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boole
     const [grantedSum, spentSum] = series.map((days) => shortAmount(sumDayValues(days)));
     const chart = (
       <DayChart
-        label={`Granted and spent, ${unitText(c.var.unitNames, unit)}`}
+        label={`Granted and spent, ${unitText(c.var.units, unit)}`}
         total={`${grantedSum} granted, ${spentSum} spent`}
         series={isCompared ? [...series, before] : series}
       />
     );
-    return { id: `chart-${unit}`, name: unitText(c.var.unitNames, unit), children: chart };
+    return { id: `chart-${unit}`, name: unitText(c.var.units, unit), children: chart };
   });
   const ofExpiries = expiring.map((figure): Tab => {
     const { unit, days } = figure;
@@ -116,7 +116,7 @@ const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boole
     const chart = (
       <>
         <DayChart
-          label={`Expiring in ${AHEAD_DAYS} days, ${unitText(c.var.unitNames, unit)}`}
+          label={`Expiring in ${AHEAD_DAYS} days, ${unitText(c.var.units, unit)}`}
           href={pathIn(c, figurePath("expiring", { unit, ...daysOfFigure(figure) }))}
           total={shortAmount(sumDayValues(figure))}
           series={[{ name: "Expiring", days, hrefOf }]}
@@ -124,7 +124,7 @@ const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boole
         {business !== null && <Updated at={business.finishedAt} />}
       </>
     );
-    return { id: `chart-expiring-${unit}`, name: `expiring ${unitText(c.var.unitNames, unit)}`, children: chart };
+    return { id: `chart-expiring-${unit}`, name: `expiring ${unitText(c.var.units, unit)}`, children: chart };
   });
   return (
     <section class="card" aria-label="Credits by day">
@@ -185,6 +185,9 @@ const Packs = ({ c, overview }: OverviewProps) => {
   );
 };
 
+const ABOUT_LINKS =
+  "Purser rejects an identity link, but keeps its event, if a publishable key sends it and the other id is a user, is linked already, or neither id is known as a user's. Your server can link them with a secret key.";
+
 /** Shows the rejections, and the exports of people. */
 const Rejections = ({ c, overview }: OverviewProps) => {
   const { days, shortages, refused, minted, opened, links } = overview;
@@ -204,7 +207,12 @@ const Rejections = ({ c, overview }: OverviewProps) => {
       return {
         id: label.replaceAll(/[^a-z]+/gi, "-").toLowerCase(),
         name: `${label}: ${total}`,
-        children: <DayChart label={label} href={href} total={total} series={[{ name: label, days: figure.days }]} />,
+        children: (
+          <>
+            <DayChart label={label} href={href} total={total} series={[{ name: label, days: figure.days }]} />
+            {figures === links && <p class="soft">{ABOUT_LINKS}</p>}
+          </>
+        ),
       };
     }),
   );
@@ -215,10 +223,6 @@ const Rejections = ({ c, overview }: OverviewProps) => {
         <a href={pathIn(c, "usage-limits/reached")}>Users at a limit</a>
       </div>
       <Tabs label="Figure" tabs={tabs} />
-      <p class="soft">
-        Purser rejects an identity link, but keeps its event, if a publishable key sends it and the other id is a user,
-        is linked already, or neither id is known as a user's. Your server can link them with a secret key.
-      </p>
     </section>
   );
 };

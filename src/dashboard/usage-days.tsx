@@ -3,7 +3,7 @@ import type { Child } from "hono/jsx";
 import { environmentUsageInput } from "../api/apps/get-environment-usage.ts";
 import { readUsageFigures, type UsageFigures } from "../books/usage/usage-figures.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
-import { type NumberHead, Table } from "./components.tsx";
+import { type NumberHead, type Tab, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { catchRejection, type DashboardEnv, parseForm, textField } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
@@ -93,21 +93,24 @@ interface GroupedProps<Row> {
   readonly cellsOf: (group: Row) => readonly Child[];
 }
 
-/** Shows groups of usage as a table. */
-export const Grouped = <Row,>({ title, head, groups, cellsOf }: GroupedProps<Row>) => (
-  <section class="card">
-    <h2>{title}</h2>
-    <Table
-      label={title}
-      head={head}
-      empty="No usage in these days."
-      csv={title.toLowerCase().replaceAll(" ", "-")}
-      rows={groups.slice(0, SHOWN_GROUPS_MAX).map(cellsOf)}
-    />
-    {groups.length > SHOWN_GROUPS_MAX && (
-      <p class="soft">
-        The first {SHOWN_GROUPS_MAX} of {amountText(groups.length)}.
-      </p>
-    )}
-  </section>
-);
+/** Returns the tab of a table of groups of usage. */
+export const groupTab = <Row,>({ title, head, groups, cellsOf }: GroupedProps<Row>): Tab => {
+  const id = title.toLowerCase().replaceAll(" ", "-");
+  const children = (
+    <section class="card">
+      <Table
+        label={title}
+        head={head}
+        empty="No usage in these days."
+        csv={id}
+        rows={groups.slice(0, SHOWN_GROUPS_MAX).map(cellsOf)}
+      />
+      {groups.length > SHOWN_GROUPS_MAX && (
+        <p class="soft">
+          The first {SHOWN_GROUPS_MAX} of {amountText(groups.length)}.
+        </p>
+      )}
+    </section>
+  );
+  return { id, name: title, children };
+};

@@ -6,11 +6,11 @@ import { type FoundUser, namedUsers } from "../books/credits/users.ts";
 import { FIGURE_SUMS_MAX, FIGURE_TOTALS_MAX, type UsageFigures } from "../books/usage/usage-figures.ts";
 import { DAY_MS } from "../lib/time.ts";
 import { DayChart } from "./chart.tsx";
-import { Empty, numberHead, unitHead } from "./components.tsx";
+import { Empty, numberHead, type Tab, Tabs, unitHead } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amountText, shortAmount, Time } from "./format.tsx";
 import { unitText } from "./unit-amount.tsx";
-import { Grouped, LeftOut, type Used, usageDate, usageDaysPage } from "./usage-days.tsx";
+import { groupTab, LeftOut, type Used, usageDate, usageDaysPage } from "./usage-days.tsx";
 import { CREDITS_READ_MAX, RunsOut, TopUsers, unitsUsed } from "./usage-users.tsx";
 
 interface FoundProps {
@@ -38,42 +38,40 @@ const UsageFound = ({ c, figures, users, forecasts, to }: FoundProps) => {
   const dayCount = (Date.parse(to) - Date.parse(from)) / DAY_MS + 1;
   const dates = Array.from({ length: dayCount }, (_, index) => usageDate(Date.parse(from) + index * DAY_MS));
   const onDay = new Map(byDay.map((used) => [used.day, used]));
-  const charts: readonly (readonly [label: string, of: (used: Used) => number])[] = [
-    ["Events", ({ events }) => events],
-    ...unitsUsed(byDay).map(
-      (unit) => [unitText(c.var.unitNames, unit), ({ quantities }: Used) => doubleOf(quantities[unit])] as const,
+  const chart = (id: string, label: string, of: (used: Used) => number): Tab => {
+    const days = dates.map((date) => {
+      const used = onDay.get(date);
+      return { date, value: used === undefined ? 0 : of(used) };
+    });
+    const total = shortAmount(byDay.reduce((sum, used) => sum + of(used), 0));
+    return {
+      id: `chart-${id}`,
+      name: label,
+      children: <DayChart label={label} total={total} series={[{ name: label, days }]} />,
+    };
+  };
+  const charts = [
+    chart("events", "Events", ({ events }) => events),
+    ...unitsUsed(byDay).map((unit) =>
+      chart(unit, unitText(c.var.units, unit), ({ quantities }) => doubleOf(quantities[unit])),
     ),
   ];
-  const valueOn = (date: string, of: (used: Used) => number) => {
-    const used = onDay.get(date);
-    return used === undefined ? 0 : of(used);
-  };
   return (
     <>
       <LeftOut of={figures.users} lists="The lists of users" max={FIGURE_SUMS_MAX} />
       <RunsOut c={c} forecasts={forecasts} users={users} />
       <TopUsers c={c} largest={figures.users.largest} users={users} />
       <LeftOut of={figures.totals} lists="The figures of all users" max={FIGURE_TOTALS_MAX} />
-      <section class="two" aria-label="Usage by day">
-        {charts.map(([label, of]) => (
-          <div class="card">
-            <DayChart
-              label={label}
-              total={shortAmount(byDay.reduce((sum, used) => sum + of(used), 0))}
-              series={[{ name: label, days: dates.map((date) => ({ date, value: valueOn(date, of) })) }]}
-            />
-          </div>
-        ))}
+      <section class="card" aria-label="Usage by day">
+        <Tabs label="Figure" tabs={charts} />
       </section>
-      <div class="two">
-        <UsedBy title="By model" heads={["Model"]} groups={byModel} nameOf={(used) => [<ModelName {...used} />]} />
-        <UsedBy title="By event" heads={["Event"]} groups={byEvent} nameOf={({ event }) => [<code>{event}</code>]} />
-      </div>
-      <UsedBy
-        title="By day and model"
-        heads={["Day", "Model"]}
-        groups={byDayAndModel}
-        nameOf={(used) => [used.day, <ModelName {...used} />]}
+      <Tabs
+        label="Usage by"
+        tabs={[
+          usedBy("By model", ["Model"], byModel, (used) => [<ModelName {...used} />]),
+          usedBy("By event", ["Event"], byEvent, ({ event }) => [<code>{event}</code>]),
+          usedBy("By day and model", ["Day", "Model"], byDayAndModel, (used) => [used.day, <ModelName {...used} />]),
+        ]}
       />
       <p class="soft">
         Days are in UTC. These figures contain everything received until <Time at={figures.upTo} />, and a part of later
@@ -83,28 +81,25 @@ const UsageFound = ({ c, figures, users, forecasts, to }: FoundProps) => {
   );
 };
 
-interface UsedByProps {
-  readonly title: string;
-  readonly heads: readonly string[];
-  readonly groups: readonly Used[];
-  readonly nameOf: (used: Used) => readonly Child[];
-}
-
-const UsedBy = ({ title, heads, groups, nameOf }: UsedByProps) => {
+/** Returns the tab of a table of groups. */
+function usedBy(
+  title: string,
+  heads: readonly string[],
+  groups: readonly Used[],
+  nameOf: (used: Used) => readonly Child[],
+): Tab {
   const units = unitsUsed(groups);
-  return (
-    <Grouped
-      title={title}
-      head={[...heads, numberHead("Events"), ...units.map(unitHead)]}
-      groups={groups}
-      cellsOf={(used) => [
-        ...nameOf(used),
-        amountText(used.events),
-        ...units.map((unit) => amountText(used.quantities[unit] ?? 0)),
-      ]}
-    />
-  );
-};
+  return groupTab({
+    title,
+    head: [...heads, numberHead("Events"), ...units.map(unitHead)],
+    groups,
+    cellsOf: (used) => [
+      ...nameOf(used),
+      amountText(used.events),
+      ...units.map((unit) => amountText(used.quantities[unit] ?? 0)),
+    ],
+  });
+}
 
 export const usagePages = createDashboardRoutes().get("/usage", (c) =>
   usageDaysPage(c, "Usage", async (figures, to) => {

@@ -45,6 +45,11 @@ it("a grant to many users is previewed, reported, and grants nothing twice when 
   expect(await w.balances("bob")).toEqual([]);
   const sure = { ...form, asked: "yes", sure: "yes" };
   expect(await textOf(w.send("users/bulk-grant", sure))).toContain("3 granted, 0 granted before, 0 failed");
+  // A preview counts only those to whom the pack was not granted under this reference.
+  expect(await textOf(w.send("users/bulk-grant/preview", form))).toMatch(/Granted before 3 of them.* In all nothing /);
+  expect(await textOf(w.send("users/bulk-grant/preview", { ...form, users: `${form.users}\ncem` }))).toMatch(
+    /Granted before 3 of them.* In all 10 tokens /,
+  );
   const again = await textOf(w.send("users/bulk-grant", { ...sure, users: `${form.users}\ncem` }));
   expect(again).toContain("1 granted, 3 granted before, 0 failed");
   expect((await w.balances("bob")).map(({ remaining }) => remaining)).toEqual([10]);
