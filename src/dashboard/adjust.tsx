@@ -11,10 +11,10 @@ import { confirmPage, ReasonField, redirectAfter, requireReason, warnAboutAmount
 import { Field } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
-import { amountText, signed, timeText } from "./format.tsx";
+import { timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { userPath } from "./links.tsx";
-import { BeforeAfter, UnitAmount, UnitLabel, unitText } from "./unit-amount.tsx";
+import { BeforeAfter, UnitAmount, UnitChange, unitAmountText } from "./unit-amount.tsx";
 
 async function adjustForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
   const { balanceId, userId, packName, remaining, unit } = await readBalance(c.var.ctx, form.balanceId ?? "");
@@ -65,7 +65,7 @@ async function confirmAdjust(c: Context<DashboardEnv>, form: Form, refused?: Pur
       [
         "Change",
         <b>
-          {signed(delta)} <UnitLabel unit={balance.unit} />
+          <UnitChange of={delta} unit={balance.unit} />
         </b>,
       ],
       ["Balance afterwards", <BeforeAfter from={balance.remaining} to={remaining} unit={balance.unit} />],
@@ -91,7 +91,7 @@ async function revokeForm(c: Context<DashboardEnv>, form: Form, rejection?: Purs
   const held =
     heldMinor === 0
       ? ""
-      : ` Reservations hold ${amountText(fromMinor(unit, heldMinor))} ${unitText(c.var.unitNames, unit)} of it. Returned holds are lost.`;
+      : ` Reservations hold ${unitAmountText(c.var.units, unit, fromMinor(unit, heldMinor))} of it. Returned holds are lost.`;
   const options = { title: "Revoke balance", section: "users", rejection } as const;
   if (balance.status === "revoked") return page(c, options, <p class="card">This balance is already revoked.</p>);
   return confirmPage(

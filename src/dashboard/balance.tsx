@@ -1,4 +1,5 @@
 import type { Context } from "hono";
+import { useContext } from "hono/jsx";
 import { fromMinor } from "../books/amounts/amount.ts";
 import { readBalance, readSiblings } from "../books/credits/read-balance.ts";
 import { nameActors } from "../catalog/admin-keys.ts";
@@ -7,11 +8,11 @@ import { AuditTable } from "./audit.tsx";
 import { Meter } from "./chart.tsx";
 import { Facts, numberHead, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
-import { amountText, queryString, timeText } from "./format.tsx";
+import { queryString, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, ReferenceLink, UserLink } from "./links.tsx";
 import { RuleList } from "./packs.tsx";
-import { UnitAmount, useUnits } from "./unit-amount.tsx";
+import { PartOfAmount, partText, UnitsContext, useUnits } from "./unit-amount.tsx";
 
 type BalanceView = Awaited<ReturnType<typeof readBalance>>;
 
@@ -67,7 +68,7 @@ async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
           rows={siblings.map((each) => [
             <BalanceLink c={c} id={each.balanceId} />,
             <span class="num">
-              {amountText(each.remaining)} of <UnitAmount of={each.initial} unit={each.unit} />
+              <PartOfAmount part={each.remaining} of={each.initial} unit={each.unit} />
             </span>,
             <Tag kind={each.status}>{each.status}</Tag>,
           ])}
@@ -94,7 +95,7 @@ interface FactsProps {
 
 const BalanceFacts = ({ c, balance, grantedBy }: FactsProps) => {
   const inUnit = useUnits();
-  const left = `${amountText(balance.remaining)} of ${inUnit(balance.unit, balance.initial)}`;
+  const left = partText(useContext(UnitsContext), balance.unit, balance.remaining, balance.initial);
   const held = fromMinor(balance.unit, balance.heldMinor);
   return (
     <>

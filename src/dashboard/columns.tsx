@@ -4,7 +4,7 @@ import { amountText, moneyText, Time } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { BalanceLink, UserLink } from "./links.tsx";
 import type { ListColumn } from "./list.tsx";
-import { UnitAmount } from "./unit-amount.tsx";
+import { PartOfAmount, UnitAmount } from "./unit-amount.tsx";
 
 /**
  * This file has the columns that many lists share. Each is named after the field of the row that it shows, in the table and in the
@@ -149,7 +149,7 @@ export const remainingColumn = (head: string): ListColumn<Omit<ShownAmounts, "ba
       "not known"
     ) : (
       <span class="num">
-        {amountText(remaining)} of <UnitAmount of={initial} unit={unit} />
+        <PartOfAmount part={remaining} of={initial} unit={unit} />
       </span>
     ),
   value: ({ remaining }) => remaining,

@@ -9,7 +9,7 @@ import { catchRejection, createDashboardRoutes, type DashboardEnv } from "./form
 import { amountText, quantitiesText, queryString, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, ReservationLink, UserLink, userPath } from "./links.tsx";
-import { AmountList, QuantityList, UnitAmount } from "./unit-amount.tsx";
+import { AmountList, BareAmount, QuantityList, UnitAmount } from "./unit-amount.tsx";
 
 /** Shows a usage event: the quantities, and who paid. */
 async function eventPage(c: Context<DashboardEnv>, eventId: string) {
@@ -48,7 +48,9 @@ async function eventPage(c: Context<DashboardEnv>, eventId: string) {
           <span class="num">
             <UnitAmount of={debit.amount} unit={debit.unit} />
           </span>,
-          <span class="num">{amountText(debit.remaining)}</span>,
+          <span class="num">
+            <BareAmount of={debit.remaining} unit={debit.unit} />
+          </span>,
         ])}
       />
     </section>,

@@ -24,13 +24,13 @@ import {
 } from "./columns.tsx";
 import { Empty, numberHead } from "./components.tsx";
 import { createDashboardRoutes, type Form, type PageContext, textField, timeField } from "./form.ts";
-import { amountText, queryString, signed, Time } from "./format.tsx";
+import { amountText, queryString, Time } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { EventLink, PersonLink, ReservationLink } from "./links.tsx";
 import type { ListColumn } from "./list.tsx";
 import { packChoices } from "./packs.tsx";
 import { listHandlers } from "./resource.tsx";
-import { UnitLabel } from "./unit-amount.tsx";
+import { UnitChange } from "./unit-amount.tsx";
 
 interface FigureFilters {
   readonly unit: string | undefined;
@@ -127,7 +127,7 @@ const entriesFigure = (kind: EntriesOf, title: string, about = "") =>
         head: numberHead("Change"),
         cell: ({ unit, deltaMinor }) => (
           <span class={deltaMinor > 0 ? "num plus" : "num"}>
-            {signed(fromMinor(unit, deltaMinor))} <UnitLabel unit={unit} />
+            <UnitChange of={fromMinor(unit, deltaMinor)} unit={unit} />
           </span>
         ),
         value: ({ unit, deltaMinor }) => fromMinor(unit, deltaMinor),

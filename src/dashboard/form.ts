@@ -1,11 +1,11 @@
 import { type Context, Hono } from "hono";
 import type * as z from "zod";
-import type { UnitNames } from "../books/prices/unit-names.ts";
 import { invalid, type PurserError, rejectionIn } from "../errors.ts";
 import type { AppEnv } from "../http/factory.ts";
 import { rejectionOfIssues } from "../http/issue-text.ts";
 import { exactNumber } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
+import type { ShownUnits } from "./unit-amount.tsx";
 
 export type Form = Readonly<Record<string, string>>;
 
@@ -78,8 +78,7 @@ export interface DashboardEnv {
     session: FormSession;
     ctx: TenantCtx;
     appName: string;
-    /** The application's own names of units (PR7). */
-    unitNames: UnitNames["names"];
+    units: ShownUnits;
     /** The submitted form, set by `requireSignIn`. Empty for a GET. */
     form: Readonly<Record<string, string>>;
   };

@@ -53,14 +53,32 @@ export function queryString(fields: Readonly<Record<string, string | undefined>>
 const WHOLE = new Set("bif clp djf gnf jpy kmf krw mga pyg rwf vnd vuv xaf xof xpf".split(" "));
 const THOUSANDTHS = new Set("bhd jod kwd omr tnd".split(" "));
 
-/** Returns `$15.00` for 1,500 of Stripe's smallest units. For an unknown currency, returns those units. */
+const moneyFormats = new Map<string, Intl.NumberFormat>();
+
+function moneyFormat(currency: string, digits: number, decimalsMax: number): Intl.NumberFormat {
+  const key = `${currency} ${decimalsMax}`;
+  const known = moneyFormats.get(key);
+  if (known !== undefined) return known;
+  const format = new Intl.NumberFormat("en", {
+    ...(/^[a-z]{3}$/.test(currency) ? { style: "currency", currency } : {}),
+    ...{ minimumFractionDigits: digits, maximumFractionDigits: decimalsMax, roundingMode: "trunc" },
+  });
+  moneyFormats.set(key, format);
+  return format;
+}
+
+/**
+ * Returns `$15.00` for 1,500 of Stripe's smallest units, and `$2.79` for 279.9: parts of a unit are left out, unless there is
+ * nothing else. For an unknown currency, returns those units.
+ */
 export function moneyText(smallest: number, currency: string | null): string {
-  if (currency === null) return smallest === 0 ? "–" : `${smallest.toLocaleString("en")} (smallest unit)`;
+  const value = doubleOf(smallest);
+  if (currency === null) return value === 0 ? "–" : `${amountText(smallest)} (smallest unit)`;
   const digits = WHOLE.has(currency) ? 0 : THOUSANDTHS.has(currency) ? 3 : 2;
-  const format = { minimumFractionDigits: digits, maximumFractionDigits: digits };
-  const value = smallest / 10 ** digits;
-  if (!/^[a-z]{3}$/.test(currency)) return `${value.toLocaleString("en", format)} ${currency.toUpperCase()}`;
-  return value.toLocaleString("en", { ...format, style: "currency", currency });
+  const format = moneyFormat(currency, digits, Math.abs(value) < 1 ? digits + 6 : digits);
+  // `format` accepts digits as text, but its type only allows literals.
+  const text = format.format(`${numberText(smallest) ?? value}e-${digits}` as "0");
+  return /^[a-z]{3}$/.test(currency) ? text : `${text} ${currency.toUpperCase()}`;
 }
 
 /** The time of the page, from which its relative times count. */

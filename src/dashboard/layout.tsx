@@ -12,7 +12,7 @@ import { NowContext, queryString, timeText } from "./format.tsx";
 import { Icon } from "./icons.tsx";
 import { showInvisible } from "./invisible.ts";
 import { Bar, Brand, OutsideBar, type Place, type Section, Sidebar, sectionNamed } from "./shell.tsx";
-import { UnitNamesContext } from "./unit-amount.tsx";
+import { NO_UNITS, UnitsContext } from "./unit-amount.tsx";
 
 /** The files that the pages load, built from clients/dashboard. The pages load nothing from another site. */
 const CONTENT_TYPES: Readonly<Record<string, readonly [file: DashboardFile, type: string]>> = {
@@ -69,7 +69,7 @@ export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child
   // Elements are rendered here, where the page's time is known.
   const rendered = String(
     <NowContext.Provider value={nowOf(c)}>
-      <UnitNamesContext.Provider value={c.var.unitNames ?? {}}>{body}</UnitNamesContext.Provider>
+      <UnitsContext.Provider value={c.var.units ?? NO_UNITS}>{body}</UnitsContext.Provider>
     </NowContext.Provider>,
   );
   // The rejection appears once: at the top only when no field of the page shows it.

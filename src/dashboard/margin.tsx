@@ -13,7 +13,7 @@ import { groupTab, LeftOut, type Used, usageDaysPage } from "./usage-days.tsx";
 type MarginRow = readonly [name: Child, margin: Used];
 
 /** Debits of `cents` have the application's own name of this unit. Costs are always cents of money. */
-const unitOfDebits = (c: Context<DashboardEnv>): string => unitText(c.var.unitNames, "cents");
+const unitOfDebits = (c: Context<DashboardEnv>): string => unitText(c.var.units, "cents");
 
 /** Shows debits and costs beside each other. They are not subtracted, because they may be of different currencies (PR8). */
 const marginTab = (c: Context<DashboardEnv>, title: string, head: string, groups: readonly MarginRow[]) =>

@@ -2,11 +2,11 @@ import type { Child } from "hono/jsx";
 import { UNITS } from "../books/amounts/amount.ts";
 import type { Figure } from "./figures/read.ts";
 import { figurePath } from "./figures.tsx";
-import { amountText, moneyText, shortAmount, Updated } from "./format.tsx";
+import { amountText, moneyText, Updated } from "./format.tsx";
 import { Icon } from "./icons.tsx";
 import { pathIn } from "./layout.tsx";
 import { type OverviewProps, spanOf, sumOfUnit, type TwoSpans } from "./read-overview.ts";
-import { UnitLabel, unitText, useUnits } from "./unit-amount.tsx";
+import { AmountList, ShortAmount, UnitAfter, useUnits } from "./unit-amount.tsx";
 
 /** Shows the change of a figure against the previous period. Shows nothing when that period has no figure. */
 const Delta = ({ now, before, days }: { now: number; before: number; days: number }) => {
@@ -40,9 +40,9 @@ const Card = ({ title, href, children }: { title: string; href?: string; childre
 const FigureValue = ({ value, unit, children }: { value: number; unit: string; children?: Child }) => (
   <p>
     <span class="value" title={useUnits()(unit, value)}>
-      {shortAmount(value)}{" "}
+      <ShortAmount of={value} unit={unit} />
       <small>
-        <UnitLabel unit={unit} />
+        <UnitAfter unit={unit} />
       </small>
     </span>{" "}
     {children}
@@ -104,8 +104,13 @@ const Revenue = ({ c, overview }: OverviewProps) => {
       ))}
       <p class="soft">
         At Stripe, each amount on its own day.
-        {elsewhere.length > 0 &&
-          ` Granted as a purchase without a payment at Stripe: ${elsewhere.map((unit) => `${shortAmount(sumOfUnit(purchase, unit))} ${unitText(c.var.unitNames, unit)}`).join(", ")}.`}
+        {elsewhere.length > 0 && (
+          <>
+            {" "}
+            Granted as a purchase without a payment at Stripe:{" "}
+            <AmountList of={elsewhere.map((unit) => ({ unit, amount: sumOfUnit(purchase, unit) }))} />.
+          </>
+        )}
       </p>
     </Card>
   );
@@ -143,7 +148,9 @@ const ByUnit = ({ c, title, figure, spans, sold, overview }: ByUnitProps) => {
           <FigureValue value={now} unit={unit}>
             <Delta now={now} before={sumOfUnit(spans.before, unit)} days={overview.days} />
             {sold !== undefined && sumOfUnit(sold, unit) > 0 && (
-              <span class="delta">{shortAmount(sumOfUnit(sold, unit))} sold</span>
+              <span class="delta">
+                <ShortAmount of={sumOfUnit(sold, unit)} unit={unit} /> sold
+              </span>
             )}
           </FigureValue>
         );
@@ -162,7 +169,9 @@ const Outstanding = ({ c, overview: { outstanding, business } }: OverviewProps) 
       {amounts?.map((each) => (
         <FigureValue value={each.amount} unit={each.unit}>
           {"held" in each && typeof each.held === "number" && each.held > 0 && (
-            <span class="delta">{shortAmount(each.held)} held</span>
+            <span class="delta">
+              <ShortAmount of={each.held} unit={each.unit} /> held
+            </span>
           )}
         </FigureValue>
       ))}

@@ -103,12 +103,12 @@ const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boole
     const [grantedSum, spentSum] = series.map((days) => shortAmount(sumDayValues(days)));
     const chart = (
       <DayChart
-        label={`Granted and spent, ${unitText(c.var.unitNames, unit)}`}
+        label={`Granted and spent, ${unitText(c.var.units, unit)}`}
         total={`${grantedSum} granted, ${spentSum} spent`}
         series={isCompared ? [...series, before] : series}
       />
     );
-    return { id: `chart-${unit}`, name: unitText(c.var.unitNames, unit), children: chart };
+    return { id: `chart-${unit}`, name: unitText(c.var.units, unit), children: chart };
   });
   const ofExpiries = expiring.map((figure): Tab => {
     const { unit, days } = figure;
@@ -116,7 +116,7 @@ const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boole
     const chart = (
       <>
         <DayChart
-          label={`Expiring in ${AHEAD_DAYS} days, ${unitText(c.var.unitNames, unit)}`}
+          label={`Expiring in ${AHEAD_DAYS} days, ${unitText(c.var.units, unit)}`}
           href={pathIn(c, figurePath("expiring", { unit, ...daysOfFigure(figure) }))}
           total={shortAmount(sumDayValues(figure))}
           series={[{ name: "Expiring", days, hrefOf }]}
@@ -124,7 +124,7 @@ const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boole
         {business !== null && <Updated at={business.finishedAt} />}
       </>
     );
-    return { id: `chart-expiring-${unit}`, name: `expiring ${unitText(c.var.unitNames, unit)}`, children: chart };
+    return { id: `chart-expiring-${unit}`, name: `expiring ${unitText(c.var.units, unit)}`, children: chart };
   });
   return (
     <section class="card" aria-label="Credits by day">

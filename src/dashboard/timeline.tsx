@@ -1,19 +1,18 @@
 import type { Context } from "hono";
 import { exactAmount, toMinor, UNITS, type Unit } from "../books/amounts/amount.ts";
-import type { UnitNames } from "../books/prices/unit-names.ts";
 import type { AuditEntry } from "../catalog/audit-page.ts";
 import { invalid } from "../errors.ts";
 import { iso } from "../lib/time.ts";
 import type { PaymentOutput } from "../payments/payment-lists.ts";
 import { numberHead, Pager, Table } from "./components.tsx";
 import type { DashboardEnv, Form } from "./form.ts";
-import { amountText, everyText, moneyText, queryString, signed, Time } from "./format.tsx";
+import { amountText, everyText, moneyText, queryString, Time } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { EventLink, paymentPath, ReservationLink } from "./links.tsx";
 import { StatusTag } from "./payments.tsx";
 import { TIMELINE_ACTIONS_MAX, type TimelineItem, type TimelinePage } from "./read-timeline.ts";
 import { WhyRejected } from "./rejections.tsx";
-import { QuantityList, unitText } from "./unit-amount.tsx";
+import { QuantityList, type ShownUnits, unitChangeText } from "./unit-amount.tsx";
 
 type ItemOf<Kind extends TimelineItem["kind"]> = Extract<TimelineItem, { kind: Kind }>;
 /** The names of packs by id. */
@@ -51,7 +50,7 @@ export const Timeline = ({ c, userId, page, balances }: TimelineProps) => {
         rows={items.map((item) => [
           <Time at={iso(item.atMs)} />,
           <What c={c} item={item} packs={packs} />,
-          <span class="num">{describeChanges(c.var.unitNames, item).join(", ")}</span>,
+          <span class="num">{describeChanges(c.var.units, item).join(", ")}</span>,
           item.by ?? "",
         ])}
       />
@@ -72,14 +71,12 @@ export const Timeline = ({ c, userId, page, balances }: TimelineProps) => {
 };
 
 /** Returns an item's changes of credits, by unit. */
-function describeChanges(names: UnitNames["names"], item: TimelineItem): string[] {
+function describeChanges(units: ShownUnits, item: TimelineItem): string[] {
   const changes = changedMinor(item);
   return UNITS.flatMap((unit) => {
     const changesInUnit = changes.filter((change) => change.unit === unit);
     const minor = changesInUnit.reduce((sum, change) => sum + change.minor, 0n);
-    return changesInUnit.length === 0
-      ? []
-      : [`${signed(exactAmount(unit, minor))} ${unitText(names, unit, exactAmount(unit, minor))}`];
+    return changesInUnit.length === 0 ? [] : [unitChangeText(units, unit, exactAmount(unit, minor))];
   });
 }
 

@@ -138,7 +138,7 @@ async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, reje
       button="Save limit"
     >
       <Field label="Name" name="name" />
-      <Field label={`Amount (${unitText(c.var.unitNames, unit)})`} name="amount" />
+      <Field label={`Amount (${unitText(c.var.units, unit)})`} name="amount" />
     </FormCard>,
   );
 }

@@ -53,7 +53,7 @@ const UsageFound = ({ c, figures, users, forecasts, to }: FoundProps) => {
   const charts = [
     chart("events", "Events", ({ events }) => events),
     ...unitsUsed(byDay).map((unit) =>
-      chart(unit, unitText(c.var.unitNames, unit), ({ quantities }) => doubleOf(quantities[unit])),
+      chart(unit, unitText(c.var.units, unit), ({ quantities }) => doubleOf(quantities[unit])),
     ),
   ];
   return (

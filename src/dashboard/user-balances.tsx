@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import type { Child } from "hono/jsx";
+import { type Child, useContext } from "hono/jsx";
 import { doubleOf, exactAmount, toMinor, UNITS, type Unit } from "../books/amounts/amount.ts";
 import type { Forecast } from "../books/credits/forecast.ts";
 import type { BalanceList } from "../books/credits/list.ts";
@@ -13,7 +13,7 @@ import { amountText, queryString, runsOutText, shortAmount, timeText } from "./f
 import { pathIn } from "./layout.tsx";
 import { ReservationLink } from "./links.tsx";
 import { RuleList } from "./packs.tsx";
-import { AmountList, UnitAmount, UnitLabel, useUnits } from "./unit-amount.tsx";
+import { AmountList, BareAmount, PartOfAmount, partText, UnitAmount, UnitLabel, UnitsContext } from "./unit-amount.tsx";
 
 export type UserBalance = BalanceList["balances"][number];
 
@@ -119,10 +119,13 @@ const RemainingOf = ({
 }: {
   balance: UserBalance;
 }) => {
-  const text = `${amountText(remaining)} of ${useUnits()(unit, initial)}`;
+  const text = partText(useContext(UnitsContext), unit, remaining, initial);
   return (
     <div class="remaining">
-      <span class="num">{text}</span> for <RuleList matches={matches} /> <span class="soft">priority {priority}</span>{" "}
+      <span class="num">
+        <PartOfAmount part={remaining} of={initial} unit={unit} />
+      </span>{" "}
+      for <RuleList matches={matches} /> <span class="soft">priority {priority}</span>{" "}
       {status === "active" ? null : <Tag kind={status}>{status}</Tag>}
       <Meter label={`${text} remaining`} remaining={remaining} initial={initial} />
     </div>
@@ -176,12 +179,18 @@ export const Totals = ({ list, totals, forecasts }: TotalsProps) => (
             <UnitLabel unit={unit} />
           </dt>
           <dd>
-            <b class="num">{amountText(remaining)}</b> can be spent now
+            <b class="num">
+              <BareAmount of={remaining} unit={unit} />
+            </b>{" "}
+            can be spent now
             {heldMinor > 0n ? `, and ${amountText(held)} more are held by open reservations` : ""}
             {runsOutNote(forecasts.find((forecast) => forecast.unit === unit))}
             {byRules(list, unit).map(({ matches, amount }) => (
               <div>
-                <span class="num">{amountText(amount)}</span> for <RuleList matches={matches} />
+                <span class="num">
+                  <BareAmount of={amount} unit={unit} />
+                </span>{" "}
+                for <RuleList matches={matches} />
               </div>
             ))}
           </dd>

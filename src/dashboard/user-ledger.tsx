@@ -10,11 +10,11 @@ import { StepChart } from "./chart.tsx";
 import { numberHead } from "./components.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
 import type { DashboardEnv, Form } from "./form.ts";
-import { amountText, queryString, signed, Time, timeText } from "./format.tsx";
+import { amountText, queryString, Time, timeText } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, ReservationLink } from "./links.tsx";
 import { type ListColumn, ListTable, type ShownList } from "./list.tsx";
-import { QuantityList, UnitLabel, UnitNamesContext, unitText } from "./unit-amount.tsx";
+import { BareAmount, QuantityList, UnitChange, UnitsContext, unitAmountText, unitText } from "./unit-amount.tsx";
 import type { UserBalance } from "./user-balances.tsx";
 
 interface LedgerProps {
@@ -49,7 +49,7 @@ export const Ledger = ({ c, form, balances, list, events, chart }: LedgerProps) 
               (balance) =>
                 [
                   balance.balanceId,
-                  `${balance.packName}, ${amountText(balance.initial)} ${unitText(c.var.unitNames, balance.unit, balance.initial)}, ${timeText(balance.grantedAt)}, …${balance.balanceId.slice(-4)}`,
+                  `${balance.packName}, ${unitAmountText(c.var.units, balance.unit, balance.initial)}, ${timeText(balance.grantedAt)}, …${balance.balanceId.slice(-4)}`,
                 ] as const,
             ),
           ]}
@@ -115,7 +115,7 @@ export const LEDGER_COLUMNS: readonly ListColumn<LedgerRow, LedgerView>[] = [
     head: numberHead("Change"),
     cell: (row) => (
       <span class={row.deltaMinor > 0 ? "num plus" : "num"}>
-        {signed(fromMinor(row.unit, row.deltaMinor))} <UnitLabel unit={row.unit} />
+        <UnitChange of={fromMinor(row.unit, row.deltaMinor)} unit={row.unit} />
       </span>
     ),
     value: (row) => fromMinor(row.unit, row.deltaMinor),
@@ -125,7 +125,11 @@ export const LEDGER_COLUMNS: readonly ListColumn<LedgerRow, LedgerView>[] = [
   {
     name: "remaining",
     head: numberHead("Balance after"),
-    cell: (row) => <span class="num">{amountText(fromMinor(row.unit, row.balanceAfterMinor))}</span>,
+    cell: (row) => (
+      <span class="num">
+        <BareAmount of={fromMinor(row.unit, row.balanceAfterMinor)} unit={row.unit} />
+      </span>
+    ),
     value: (row) => fromMinor(row.unit, row.balanceAfterMinor),
     sortKey: (row) => [row.unit, fromMinor(row.unit, row.balanceAfterMinor)],
   },
@@ -165,7 +169,7 @@ const SourceLinks = ({
 /** Shows a balance's remaining amount over time, oldest first. */
 const BalanceChart = ({ balance, rows }: { balance: UserBalance; rows: readonly LedgerRow[] }) => (
   <StepChart
-    label={`${balance.packName}: ${unitText(useContext(UnitNamesContext), balance.unit)} remaining`}
+    label={`${balance.packName}: ${unitText(useContext(UnitsContext), balance.unit)} remaining`}
     steps={rows.toReversed().map((row) => ({
       at: iso(row.occurredAtMs),
       value: fromMinor(row.unit, row.balanceAfterMinor),

@@ -62,7 +62,7 @@ const OverrideForm = ({ c, userId, limit }: Omit<UserLimitsProps, "limits"> & { 
     <form method="post" action={pathIn(c, OVERRIDE_PATH)} class="row">
       <FormToken c={c} />
       <Hidden fields={{ userId, limitId: limit.limitId }} />
-      <Field label={`Amount of ${limit.name} for this user (${unitText(c.var.unitNames, limit.unit)})`} name="amount" />
+      <Field label={`Amount of ${limit.name} for this user (${unitText(c.var.units, limit.unit)})`} name="amount" />
       <button type="submit" name="act" value="set" class="quiet small">
         Set
       </button>

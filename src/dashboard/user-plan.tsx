@@ -5,9 +5,8 @@ import type { PurserError } from "../errors.ts";
 import { numberHead, Table } from "./components.tsx";
 import { Field, Hidden } from "./fields.tsx";
 import type { DashboardEnv, Form } from "./form.ts";
-import { amountText } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
-import { UnitAmount, useUnits } from "./unit-amount.tsx";
+import { BareAmount, UnitAmount, useUnits } from "./unit-amount.tsx";
 
 const WHY_SKIPPED: Readonly<Record<PlanOutput["skipped"][number]["reason"], string>> = {
   revoked: "it is revoked",
@@ -78,7 +77,9 @@ const PlanResult = ({ list, plan }: { list: BalanceList; plan: PlanOutput }) => 
           <span class="num">
             <UnitAmount of={debit.amount} unit={debit.unit} />
           </span>,
-          <span class="num">{amountText(debit.remaining)}</span>,
+          <span class="num">
+            <BareAmount of={debit.remaining} unit={debit.unit} />
+          </span>,
         ])}
       />
       {plan.skipped.length > 0 && (

@@ -10,13 +10,13 @@ import { menuColumn, timeColumn } from "./columns.tsx";
 import { Amounts, numberHead, Table, Tag } from "./components.tsx";
 import { exists, pageOfId } from "./find.ts";
 import { createDashboardRoutes, type DashboardEnv, type Form, type PageContext, textField } from "./form.ts";
-import { amountText, queryString, Time } from "./format.tsx";
+import { queryString, Time } from "./format.tsx";
 import { type Identity, readIdentities } from "./identities.ts";
 import { pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, IdentityText, ReferenceLink, UserLink } from "./links.tsx";
 import type { ListColumn } from "./list.tsx";
 import { listPage, listRoutes, type Resource } from "./resource.tsx";
-import { UnitAmount } from "./unit-amount.tsx";
+import { PartOfAmount } from "./unit-amount.tsx";
 import { userPage } from "./user.tsx";
 
 const ROWS = 50;
@@ -85,7 +85,7 @@ const ReferenceList = ({ c, balances }: ReferencesProps) => (
         <BalanceLink c={c} id={balance.balanceId} />,
         balance.packName,
         <span class="num">
-          {amountText(balance.remaining)} of <UnitAmount of={balance.initial} unit={balance.unit} />
+          <PartOfAmount part={balance.remaining} of={balance.initial} unit={balance.unit} />
         </span>,
         <Tag kind={balance.status}>{balance.status}</Tag>,
         <Time at={balance.grantedAt} />,

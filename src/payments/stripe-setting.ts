@@ -1,4 +1,4 @@
-import { eq, sql } from "drizzle-orm";
+import { and, eq, sql } from "drizzle-orm";
 import { openSecret, sealSecret } from "../auth/secrets.ts";
 import { amountRule, toMinor, type Unit } from "../books/amounts/amount.ts";
 import { requireEnvironment } from "../catalog/apps.ts";
@@ -17,7 +17,7 @@ import {
   scalar,
   type ValueOf,
 } from "../db/query.ts";
-import { stripeSettings } from "../db/schema.ts";
+import { environments, stripeSettings } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { warn } from "../http/warnings.ts";
@@ -136,6 +136,20 @@ const selectSettingOf = (value: ValueOf<StripeEnvironment>) =>
     .where(settingOfEnvironment(value));
 type StoredStripe = RowOfBuilt<ReturnType<typeof selectSettingOf>>;
 export const selectSetting = query(selectSettingOf);
+
+const selectWalletCurrency = query((value: ValueOf<{ appId: string; mode: Mode }>) =>
+  drizzle
+    .select(computed({ currency: sql<string | null>`${stripeSettings.setting} ->> 'currency'` }))
+    .from(stripeSettings)
+    .innerJoin(environments, eq(environments.id, stripeSettings.environmentId))
+    .where(and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode")))),
+);
+
+/** Returns the currency of an environment's wallets. Null where Stripe is not set, or there is no such environment. */
+export async function readWalletCurrency(root: SystemCtx, appId: string, mode: Mode): Promise<string | null> {
+  const [found] = await all(root.db, selectWalletCurrency({ appId, mode }));
+  return found?.currency ?? null;
+}
 
 function presentStripeSetting(mode: Mode, stored: StoredStripe | undefined): StripeOutput {
   const { setting = null, lastEventAtMs = 0, rejectedAtMs = null, rejectedReason = null } = stored ?? {};

@@ -221,7 +221,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
       await page.getByLabel("Quantity").fill("");
       await press("Continue");
       // The paid amount according to Stripe.
-      await sees("0 → 1,000 cents");
+      await sees("$0.00 → $10.00");
       await sees("No user has this id yet.");
       await page.getByLabel("I have checked this").check();
       await press("Grant credits");

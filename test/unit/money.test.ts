@@ -10,3 +10,13 @@ it("shows amounts in Stripe's smallest units as amounts of their currency", () =
   expect(moneyText(1_500, "isk")).toBe("ISK\u00a015.00");
   expect(moneyText(0, null)).toBe("–");
 });
+
+it("leaves out parts of the smallest unit, unless there is nothing else", () => {
+  expect(moneyText(279.999999, "usd")).toBe("$2.79");
+  expect(moneyText(-279.9, "usd")).toBe("-$2.79");
+  expect(moneyText(100_000, "usd")).toBe("$1,000.00");
+  expect(moneyText(0.25, "usd")).toBe("$0.0025");
+  expect(moneyText(0.000001, "usd")).toBe("$0.00000001");
+  expect(moneyText(0, "usd")).toBe("$0.00");
+  expect(moneyText(1_500.75, "jpy")).toBe("¥1,500");
+});

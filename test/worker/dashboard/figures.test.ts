@@ -126,8 +126,8 @@ it("the list behind a figure of the overview has refunds and Stripe's refunds if
   await flushActivity(bound());
   const refunded = await list({ figure: "refunded", from: today(), to: today() });
   expect(refunded.map(([, user, change]) => [user, change]).sort()).toEqual([
-    ["ana", "-25 cents"],
-    ["bob", "-300 cents"],
+    ["ana", "-$0.25"],
+    ["bob", "-$3.00"],
   ]);
   expect(await list({ figure: "refunded", from: today(), to: today(), unit: "tokens" })).toEqual([]);
 });

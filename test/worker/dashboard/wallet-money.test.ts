@@ -1,0 +1,27 @@
+import { env } from "cloudflare:workers";
+import { afterAll, expect, it } from "vitest";
+import { openDashboard } from "../../support/browse.ts";
+import { expectLedgerInvariants } from "../../support/invariants.ts";
+import { paymentsWorld } from "../../support/payments.ts";
+import { makeClient } from "../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+it("cents are shown as money of the wallets' currency, with the exact amount on hover, and in cents where they have a name or no currency", async () => {
+  const w = await paymentsWorld();
+  await w.post("credits/grant", { userId: "ana", packId: "wallet", quantity: 279.123456 });
+  const { read } = await openDashboard(w.app, w.clock);
+  const balances = async () => (await read("users/balances?userId=ana")).text;
+  expect(await balances()).toContain('<span title="279.123456 cents">$2.79</span>');
+  expect((await read("users?userId=ana")).text).toContain("$2.79 of $2.79");
+  // The file has the amount itself.
+  expect((await read("users/balances.csv?userId=ana")).text).toContain(",279.123456,");
+  const admin = (path: string, body: object) =>
+    makeClient(w.clock)("PUT", `/api/v1/admin/apps/${w.app.appId}/${path}`, { key: env.ADMIN_TOKEN, body });
+  const names = { cents: { one: "point", other: "points" } };
+  expect((await admin("unit-names", { mode: "live", names })).status).toBe(200);
+  expect(await balances()).toContain("279.123456 points");
+  expect((await admin("unit-names", { mode: "live", names: {} })).status).toBe(200);
+  expect((await admin("stripe", { mode: "live", setting: null })).status).toBe(200);
+  expect(await balances()).toContain("279.123456 of 279.123456 cents");
+});
