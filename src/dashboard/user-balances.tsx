@@ -183,7 +183,11 @@ export const Totals = ({ list, totals, forecasts }: TotalsProps) => (
               <BareAmount of={remaining} unit={unit} />
             </b>{" "}
             can be spent now
-            {heldMinor > 0n ? `, and ${amountText(held)} more are held by open reservations` : ""}
+            {heldMinor > 0n && (
+              <>
+                , and <BareAmount of={held} unit={unit} /> more are held by open reservations
+              </>
+            )}
             {runsOutNote(forecasts.find((forecast) => forecast.unit === unit))}
             {byRules(list, unit).map(({ matches, amount }) => (
               <div>
