@@ -4,7 +4,7 @@ import { doubleOf, exactAmount, toMinor, UNITS, type Unit } from "../books/amoun
 import type { Forecast } from "../books/credits/forecast.ts";
 import type { BalanceList } from "../books/credits/list.ts";
 import type { readUserTotals } from "../books/credits/read-balance.ts";
-import type { ReservationOutput } from "../books/usage/reservations.ts";
+import type { ReservationOutput } from "../books/usage/read-reservation.ts";
 import type { UserModels } from "../books/usage/usage-figures.ts";
 import { Meter } from "./chart.tsx";
 import { numberHead, RowMenu, Table, Tag, unitHead } from "./components.tsx";

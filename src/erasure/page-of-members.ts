@@ -9,6 +9,7 @@ import {
   usageCounters,
   usageEvents,
   usageLimits,
+  webhookMessages,
 } from "../db/schema.ts";
 import type { Statement, StatementRow } from "../db/sql.ts";
 import type { ErasureSecret } from "../db/tombstones.ts";
@@ -34,7 +35,8 @@ const MEMBERS_OF_PAGE = 200;
 
 /** FROM: members `m` of the environment whose usage still has texts. The partial index has only these. */
 const membersToClear = (value: OfMembersPage) => sql`(
-  SELECT ${members.accountId} AS account, ${members.memberNumber} AS number FROM ${members} INDEXED BY members_erasing
+  SELECT ${members.accountId} AS account, ${members.memberNumber} AS number, ${members.environmentId} AS environment, ${members.memberId} AS pseudonym
+  FROM ${members} INDEXED BY members_erasing
   WHERE ${members.environmentId} = ${value("environmentId")} AND ${members.isErased} = 1 LIMIT ${MEMBERS_OF_PAGE}
 ) AS m`;
 
@@ -141,13 +143,23 @@ const endOverridesOfMembers = query(
       FROM ${membersToClear(value)} CROSS JOIN ${usageLimits} WHERE ${isOfErasedEnvironment(value, usageLimits)}
     )`,
 );
-const finishMembers = query(
+/** FROM: messages `r` that name a pseudonym. A settlement sent them before its reservation was cleared. */
+const messagesOfPseudonym = sql`${webhookMessages} AS r INDEXED BY webhook_messages_member
+  ON ${ofRow(webhookMessages.environmentId)} = m.environment AND ${ofRow(webhookMessages.data)} ->> 'memberId' = +m.pseudonym
+  AND ${ofRow(webhookMessages.data)} ->> 'memberId' IS NOT NULL`;
+/** FROM: these messages, of all members to clear. */
+export const messagesOfMembers = (value: OfMembersPage) =>
+  sql`${membersToClear(value)} CROSS JOIN ${messagesOfPseudonym}`;
+
+/** Runs after the messages are deleted. */
+export const finishMembers = query(
   (value: OfMembersPage) => sql`
   UPDATE ${members} SET ${assignments(members, { isErased: sql`2` })} WHERE (${members.accountId}, ${members.memberNumber}) IN (
     SELECT m.account, m.number FROM ${membersToClear(value)}
     WHERE NOT EXISTS (SELECT 1 FROM (SELECT 1) CROSS JOIN ${eventsOfMember} WHERE ${hasEventTexts})
       AND NOT EXISTS (SELECT 1 FROM (SELECT 1) CROSS JOIN ${holdsOfMember} WHERE ${ofRow(reservations.requestHash)} <> '')
       AND NOT EXISTS (SELECT 1 FROM (SELECT 1) CROSS JOIN ${largeOfMember})
+      AND NOT EXISTS (SELECT 1 FROM (SELECT 1) CROSS JOIN ${messagesOfPseudonym})
   )`,
 );
 
@@ -196,6 +208,5 @@ export const membersOfPage = [
   deleteMembersOfPayers,
   deleteLarge,
   endOverridesOfMembers,
-  finishMembers,
   deleteRejections,
 ];

@@ -25,7 +25,7 @@ import type { Statement } from "../db/sql.ts";
 import { EVENT_BYTES, recordBytes } from "../people/limits/stored-bytes.ts";
 import { areBooksIdentifying, booksOfPage, closePage } from "./page-of-books.ts";
 import { daySumsOfPage } from "./page-of-day-sums.ts";
-import { membersOfPage } from "./page-of-members.ts";
+import { finishMembers, membersOfPage, messagesOfMembers } from "./page-of-members.ts";
 import { erasePaymentCustomers, paymentsOfPage } from "./page-of-payments.ts";
 import {
   currentDistinctIds,
@@ -87,7 +87,8 @@ const messagesOfMember = sql`${webhookMessages} AS r INDEXED BY webhook_messages
 /** Messages that name the person. They are deleted even if they are not delivered yet. */
 const messagePage = (value: OfPage) => sql`(
   SELECT ${ofRow(webhookMessages.id)} FROM ${rowsOfIds(value, webhookMessages, webhookMessages.subject)}
-  UNION SELECT ${ofRow(webhookMessages.id)} FROM ${currentIds(value)} CROSS JOIN ${messagesOfMember} LIMIT ${rowsMax(value)}
+  UNION SELECT ${ofRow(webhookMessages.id)} FROM ${currentIds(value)} CROSS JOIN ${messagesOfMember}
+  UNION SELECT ${ofRow(webhookMessages.id)} FROM ${messagesOfMembers(value)} LIMIT ${rowsMax(value)}
 )`;
 /** Deleted endpoints whose deliveries are kept. One index look-up finds each endpoint with deliveries. */
 const deletedEndpoints = () => sql`(
@@ -242,6 +243,7 @@ const PAGE = [
   endClaims,
   countFreed,
   deleteOfIds(distinctIds, distinctIds.distinctId),
+  finishMembers,
   finishIds,
   deleteNames,
   deleteIds,

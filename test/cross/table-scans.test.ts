@@ -28,7 +28,7 @@ interface AllowedScan {
 /** Scans that are intended. */
 const ALLOWED_SCANS: readonly AllowedScan[] = [
   {
-    detail: "SEARCH members USING COVERING INDEX members_erasing (environment_id=?)",
+    detail: "SEARCH members USING INDEX members_erasing (environment_id=?)",
     text: "INDEXED BY members_erasing",
     why: "The members whose usage is being erased: the partial index contains no others.",
   },

@@ -79,6 +79,18 @@ async function makePerson(round: number): Promise<Person> {
     }));
     await write("usage/events", list);
   }
+  // The person is a member of a team, too.
+  const ofTeam = { userId: `team-${round}`, memberId: ana, event: "call" };
+  for (let first = 0; first < USAGE; first += 100) {
+    const list = Array.from({ length: 100 }, (_, n) => ({
+      ...{ ...ofTeam, eventId: `${MARK}-t${first + n}`, quantities: { cents: 0.5 }, onShortage: "partial" },
+      properties: { told: `${MARK} property ${n}` },
+    }));
+    await write("usage/events", list);
+  }
+  const reservationId = `res_${MARK}-${round}`;
+  await write("usage/reservations", { ...ofTeam, reservationId, quantities: { cents: 0 } });
+  await write(`usage/reservations/${reservationId}/commit`, { eventId: `${MARK}-tc`, quantities: { cents: 0 } });
   for (const onExpiry of ["return", "charge"]) {
     await write("usage/reservations", { userId: ana, event: "call", quantities: { cents: 9 }, onExpiry });
   }

@@ -44,9 +44,14 @@ const ADMIN_KEY = "an administration key of Purser's dashboard, or the admin tok
 export const connectAdmin = (): PurserAdmin =>
   new PurserAdmin({ url: purserUrl(), key: variable("PURSER_ADMIN_KEY", ADMIN_KEY) });
 
-export const connectPurser = (onWarning: () => void): Purser => {
+/** `onTry` is called before each try of a call: the client retries one that got no answer. */
+export const connectPurser = (onTry: () => void): Purser => {
   const key = variable("PURSER_SECRET_KEY", "a secret key of the application and mode, sk_…");
-  return new Purser({ url: purserUrl(), key, onWarning, retries: 10 });
+  const send = (url: string, init: RequestInit) => {
+    onTry();
+    return fetch(url, init);
+  };
+  return new Purser({ url: purserUrl(), key, onWarning: () => {}, retries: 10, fetch: send });
 };
 
 /** Returns the application that `--app` names by its id or name; without it, the only one. */

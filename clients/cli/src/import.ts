@@ -1,5 +1,5 @@
 import { appendFileSync, existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { PurserError } from "purser-client";
+import { type Purser, PurserError } from "purser-client";
 import { type Balance, balanceOf, type PackOfFile } from "./balance.ts";
 import { CliError, connectPurser, findTarget, type Target, type TargetOptions } from "./connection.ts";
 import { add, type Decimal, textOf } from "./decimal.ts";
@@ -21,13 +21,17 @@ const PROGRESS_EVERY_MS = 1_000;
 /** How far an import is. It is kept in a file beside the imported one while it runs. */
 interface Progress extends Done {
   readonly of: string;
+  /** The server's time before the first line, also where the import was cut and goes on. */
+  readonly startedAt: number;
 }
 
-async function readPacks({ admin, appId }: Target): Promise<PackOfFile[]> {
-  const { packs } = await admin.listPacks({ appId });
-  return packs
+async function readPacks({ admin, appId }: Target) {
+  const { packs, response } = await admin.listPacks({ appId });
+  const serverTime = Date.parse(response.headers.get("date") ?? "");
+  const active: PackOfFile[] = packs
     .filter(({ archivedAt }) => archivedAt === null)
     .map(({ packId, packName, unit, items }) => ({ packId, packName, unit, hasItems: items.length > 0 }));
+  return { packs: active, now: Number.isNaN(serverTime) ? Date.now() : serverTime };
 }
 
 const quoted = (text: string) => `"${text.replaceAll('"', '""').replaceAll(/[\r\n]+/g, " ")}"`;
@@ -36,11 +40,13 @@ class Import {
   readonly #progressFile: string;
   readonly #refusedFile: string;
   readonly progress: Progress;
+  /** Whether an earlier run of this import was cut. It may have granted later lines than it noted. */
+  readonly isResumed: boolean;
   readonly #tally: Tally;
   readonly sums = new Map<string, Decimal>();
   #savedAt = 0;
 
-  constructor(file: string, { appId, mode }: Target, { dryRun = false }: ImportOptions) {
+  constructor(file: string, { appId, mode }: Target, startedAt: number, { dryRun = false }: ImportOptions) {
     const { size, mtimeMs } = statSync(file);
     const of = JSON.stringify([size, mtimeMs, appId, mode, process.env.PURSER_URL, dryRun]);
     this.#progressFile = `${file}.progress.json`;
@@ -48,7 +54,8 @@ class Import {
     const saved: Progress | null = existsSync(this.#progressFile)
       ? JSON.parse(readFileSync(this.#progressFile, "utf8"))
       : null;
-    this.progress = saved?.of === of ? saved : { of, line: 0, granted: 0, repeated: 0, refused: 0 };
+    this.isResumed = saved?.of === of;
+    this.progress = saved?.of === of ? saved : { of, startedAt, line: 0, granted: 0, repeated: 0, refused: 0 };
     // Later lines are read again.
     const isKept = this.progress.line > 0 && existsSync(this.#refusedFile);
     const refused = isKept ? readFileSync(this.#refusedFile, "utf8").split("\n").slice(1, -1) : [];
@@ -100,15 +107,30 @@ class Import {
 
 type Grant = (balance: Balance) => Promise<Outcome>;
 
+/**
+ * Whether this import granted a balance that its answer calls a repetition: an earlier try of it did whose answer was lost, or a run
+ * that was cut.
+ */
+async function isOwnGrant(purser: Purser, { userId, pack, externalRef }: Balance, run: Import): Promise<boolean> {
+  const { credits } = await purser.listBalances({ userId, externalRef });
+  const granted = credits.find(({ packId }) => packId === pack.packId);
+  return granted !== undefined && Date.parse(granted.grantedAt) >= run.progress.startedAt;
+}
+
 function granting(run: Import): Grant {
-  const purser = connectPurser(() => {});
-  return async ({ line, userId, pack, remaining, expiresAt, externalRef }) => {
+  return async (balance) => {
+    const { line, userId, pack, remaining, expiresAt, externalRef } = balance;
+    let tries = 0;
+    const purser = connectPurser(() => {
+      tries += 1;
+    });
     try {
       const quantity = Number(textOf(remaining));
       const granted = await purser.grantCredits({ userId, packId: pack.packId, quantity, expiresAt, externalRef });
       if (!granted.isReplayed) return "granted";
       // The header warns about a repetition with another quantity.
-      if (!granted.response.headers.has("purser-warning")) return "repeated";
+      if (!granted.response.headers.has("purser-warning"))
+        return (tries > 1 || run.isResumed) && (await isOwnGrant(purser, balance, run)) ? "granted" : "repeated";
       return run.refuse(line, externalRef.slice(7), "This ref was imported before with another amount, which stands.");
     } catch (error) {
       if (!(error instanceof PurserError) || !isOfLine(error)) throw error;
@@ -160,8 +182,8 @@ async function sendAll(file: string, run: Import, packs: readonly PackOfFile[], 
 export async function importBalances(file: string, options: ImportOptions): Promise<void> {
   if (!existsSync(file)) throw new CliError(`There is no file ${file}.`);
   const target = await findTarget(options);
-  const packs = await readPacks(target);
-  const run = new Import(file, target, options);
+  const { packs, now } = await readPacks(target);
+  const run = new Import(file, target, now, options);
   const check: Grant = async () => "granted";
   await sendAll(file, run, packs, options.dryRun === true ? check : granting(run), options);
   run.finish();

@@ -16,7 +16,7 @@ import {
   settlementFields,
   willBeCharged,
 } from "./hold.ts";
-import { namedMemberOf } from "./payer-members.ts";
+import { memberOfMessage } from "./payer-members.ts";
 import { SHOWN_LEG_BYTES_MAX, shownLegs } from "./stored-legs.ts";
 
 /** The fields of a `DueRow`. The long ones are empty lists unless `isFirst`, a condition that is true once for each hold. */
@@ -37,7 +37,7 @@ export const dueFields = (isFirst: SQL = sql`1`) => ({
   ...computed({
     legs: sql<string>`${emptyUnless(isFirst, shownLegs())}`,
     isToCharge: willBeCharged(),
-    memberId: namedMemberOf(reservations),
+    memberId: memberOfMessage(),
   }),
   ...settlementFields(isFirst),
 });

@@ -62,7 +62,7 @@ export type Owed = readonly [leg: number, seq: number, minor: number];
 /** The holds of an open reservation that has expired. */
 export interface DueHold extends Hold {
   readonly endsAtMs: number;
-  /** Its member. Null for none, and for one who was erased. */
+  /** Its member, as messages name it. Null for none, and for one who was erased. */
   readonly memberId: string | null;
   /** Whether it has a member, also one who was erased. */
   readonly hasMember: boolean;

@@ -153,6 +153,15 @@ export const namedMemberOf = (row: { readonly accountId: SQLiteColumn; readonly 
       ),
   );
 
+/**
+ * SQL: the id of the member of a reservation, for a message about it. Null if the member was erased; but until the erasure has replaced
+ * the reservation's id, the pseudonym, by which the erasure finds the message (ME6).
+ */
+export const memberOfMessage = () =>
+  sql<
+    string | null
+  >`iif(${reservations.requestHash} = '', ${namedMemberOf(reservations)}, ${memberIdOf(reservations)})`;
+
 const createMembersSql = query((value: ValueOf<WriteContext & { memberIds: string }>) => {
   const last = sql`(SELECT max(${members.memberNumber}) FROM ${members} WHERE ${members.accountId} = writing.account)`;
   return insertFrom(

@@ -1,7 +1,9 @@
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
+import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { limitsWorld } from "../../../support/limits.ts";
+import { makeEndpoint } from "../../../support/webhooks.ts";
 import { type Answer, makeClient } from "../../../support/world.ts";
 
 // An erasure of a member replaces the ids that the payer's software chose for the member's usage by keyed hashes (ME6).
@@ -253,3 +255,47 @@ it("an erasure of the payer after that of its member gives the usage random ids,
     "SELECT 1 FROM reservations WHERE environment_id = ? AND (member_number IS NOT NULL OR request_hash <> '')";
   expect((await env.DB.prepare(named).bind(app.environments.live.id).all()).results).toEqual([]);
 });
+
+/** The trips of an erasure, which reads, starts, erases a page and completes. */
+const TRIPS = [1, 2, 3, 4, 5, 6, 7];
+
+it.each(TRIPS)(
+  "requests before trip %s of the erasure settle and repeat the member's usage once, and leave no id of it",
+  async (amid) => {
+    const world = await teamWorld();
+    const { ask, clock, use, callOk, storedIds, app } = world;
+    await makeEndpoint(app.environments.live);
+    const commitOpen = () => ask("POST", "/usage/reservations/res_MARK-open/commit", commitBody(4, "amid"));
+    const commitLate = () => ask("POST", "/usage/reservations/res_MARK-expired/commit", commitBody(2, "late amid"));
+    const send = async () => {
+      for (const repeat of Object.values(repeats)) expect(isReplay(await repeat(world))).toBe(true);
+      expect((await extend(world, "res_MARK-extended", 7_200)).status).toBe(200);
+      for (const commit of [commitOpen, commitLate]) expect((await commit()).status).toBe(200);
+      clock.advance(600_000);
+      await use(1, { eventId: "settles the charge" });
+    };
+    let trips = 0;
+    const hooked = hookedD1(env.DB, async () => {
+      if (++trips === amid) await send();
+    });
+    const eraser = makeClient(clock, { DB: hooked, ERASURE_SECRET: SECRET });
+    const body = { distinctId: "ada" };
+    const erased = await eraser("POST", "/api/v1/erase-person", { key: app.keys.sk_live, body });
+    expect(erased.body).toMatchObject({ status: "completed" });
+    // Requests amid the erasure may take another page.
+    expect(trips).toBeGreaterThanOrEqual(TRIPS.length);
+    for (const isolate of [0, 1]) {
+      for (const repeat of [...Object.values(repeats), commitOpen, commitLate])
+        expect([isolate, isReplay(await repeat(world))]).toEqual([isolate, true]);
+      world.useAnotherIsolate();
+    }
+    const stored = await storedIds();
+    const messages = "SELECT data FROM webhook_messages WHERE environment_id = ?";
+    const { results } = await env.DB.prepare(messages).bind(app.environments.live.id).all();
+    expect(JSON.stringify([stored, results])).not.toContain("MARK");
+    const ids = new Set(stored.map(({ id }) => id));
+    expect(stored.filter(({ other }) => typeof other === "string" && !ids.has(other))).toEqual([]);
+    expect(await callOk("GET", "/usage/reservations/res_MARK-to-charge")).toMatchObject({ status: "committed" });
+    expect((await callOk("GET", "/credits/verify?userId=u")).isSound).toBe(true);
+  },
+);
