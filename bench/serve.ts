@@ -130,9 +130,9 @@ export async function prepare(db: D1Database): Promise<void> {
     `INSERT INTO environments (id, app_id, mode) VALUES (1, '${APP_ID}', 'live')`,
     keySql("secret", SECRET_KEY),
     keySql("publishable", PUBLISHABLE_KEY),
-    `INSERT INTO credit_packs (app_id, id, number, last_item_number, name, name_key, created_at_ms)
+    `INSERT INTO credit_packs (app_id, id, pack_number, last_item_number, name, name_key, created_at_ms)
      SELECT '${APP_ID}', ${packId}, 1 + key, 3, value, value, 0 FROM json_each('["bench", "tokens", "cents"]')`,
-    `INSERT INTO credit_pack_items (app_id, pack_id, position, number, amount_minor, unit)
+    `INSERT INTO credit_pack_items (app_id, pack_id, position, item_number, amount_minor, unit)
      SELECT '${APP_ID}', '${PACK_ID}', value, 1 + value, 1000000, 'count' FROM json_each('[0, 1, 2]')
      UNION ALL SELECT '${APP_ID}', ${packId}, 0, 1, 1000000000000, value FROM json_each('["tokens", "cents"]')`,
   ]);

@@ -285,8 +285,8 @@ CREATE TABLE `credit_pack_items` (
 	`app_id` text NOT NULL,
 	`pack_id` text NOT NULL,
 	`position` integer NOT NULL,
-	`number` integer NOT NULL,
-	`id` text GENERATED ALWAYS AS (CASE number WHEN 0 THEN '' ELSE 'cpi_' || substr(pack_id, 5, 18) || printf('%04d', number) END) VIRTUAL NOT NULL,
+	`item_number` integer NOT NULL,
+	`id` text GENERATED ALWAYS AS (CASE item_number WHEN 0 THEN '' ELSE 'cpi_' || substr(pack_id, 5, 18) || printf('%04d', item_number) END) VIRTUAL NOT NULL,
 	`amount_minor` integer NOT NULL,
 	`unit` text NOT NULL,
 	`matches` text DEFAULT '[]' NOT NULL,
@@ -299,7 +299,7 @@ CREATE TABLE `credit_pack_items` (
 CREATE TABLE `credit_packs` (
 	`app_id` text NOT NULL,
 	`id` text NOT NULL,
-	`number` integer NOT NULL,
+	`pack_number` integer NOT NULL,
 	`last_item_number` integer DEFAULT 0 NOT NULL,
 	`name` text NOT NULL,
 	`name_key` text NOT NULL,
@@ -314,7 +314,7 @@ CREATE TABLE `credit_packs` (
 	FOREIGN KEY (`app_id`) REFERENCES `apps`(`id`) ON UPDATE no action ON DELETE no action
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
-CREATE UNIQUE INDEX `credit_packs_number` ON `credit_packs` (`app_id`,`number`);--> statement-breakpoint
+CREATE UNIQUE INDEX `credit_packs_number` ON `credit_packs` (`app_id`,`pack_number`);--> statement-breakpoint
 CREATE UNIQUE INDEX `credit_packs_name_key` ON `credit_packs` (`app_id`,`name_key`) WHERE archived_at_ms IS NULL;--> statement-breakpoint
 CREATE TABLE `recurring_grants` (
 	`account_id` integer NOT NULL,

@@ -1528,7 +1528,7 @@ END;
 --> statement-breakpoint
 -- A change of a pack must know its latest version. It keeps the pack's number, and the numbers of items are never used again.
 CREATE TRIGGER credit_packs_version BEFORE UPDATE ON credit_packs
-WHEN new.version <> old.version + 1 OR new.number <> old.number OR new.last_item_number < old.last_item_number
+WHEN new.version <> old.version + 1 OR new.pack_number <> old.pack_number OR new.last_item_number < old.last_item_number
 BEGIN
   SELECT RAISE(ABORT, 'credit_packs_version');
 END;

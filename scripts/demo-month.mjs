@@ -97,7 +97,12 @@ function usageOf({ userId, daysAgo, eventsADay }, run, nowMs) {
 const memberOf = (index) => MEMBERS[Math.max(0, (index % 4) - 1)];
 
 const usageOfTeam = (run, nowMs) =>
-  usageOf(TEAM, run, nowMs).map((event, index) => ({ ...event, memberId: memberOf(index) }));
+  usageOf(TEAM, run, nowMs).map((event, index) => ({
+    ...event,
+    memberId: memberOf(index),
+    // Usage that has already happened goes above the limit of members. The limit rejects other usage after that.
+    onShortage: index % 8 === 5 ? "partial" : "reject",
+  }));
 
 /** One of Stripe's events, as a text with its signature. */
 function stripeEvent(secret, type, createdMs, object) {
@@ -135,7 +140,7 @@ export async function makePlans(url, admin, at, { facts, once }) {
     const { alerts } = await admin("GET", `${at}/alerts?mode=live`);
     return (alerts[0] ?? (await admin("POST", `${at}/alerts`, alert))).alertId;
   });
-  const limit = { mode: "live", name: "A member's month", unit: "cents", amount: 500, every: "month", per: "member" };
+  const limit = { mode: "live", name: "A member's month", unit: "cents", amount: 120, every: "month", per: "member" };
   await once("member limit", async () => {
     const { limits } = await admin("GET", `${at}/usage-limits?mode=live`);
     const existing = limits.find(({ name }) => name === limit.name);

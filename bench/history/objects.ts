@@ -196,7 +196,7 @@ export async function moveOne(stores: Stores, accountId: number, limit: number, 
 /** Removes objects that a killed mover or erasure left, and the keys that named them. */
 async function dropPending({ db, bucket, step }: Stores, accountId: number): Promise<void> {
   const read = db.prepare(
-    `SELECT number, key, pending_key, old_key FROM history_objects
+    `SELECT number, key, pending_key, old_key FROM history_objects INDEXED BY history_objects_pending
      WHERE account_id = ? AND (pending_key IS NOT NULL OR old_key IS NOT NULL)`,
   );
   for (const row of (await read.bind(accountId).all<HomeRow & Row>()).results) {

@@ -100,7 +100,7 @@ async function history(db: D1Database, url: URL): Promise<Response> {
 }
 
 async function grant({ DB: db, APP_ID: appId }: BareEnv, { userId, packId, externalRef }: Row): Promise<Response> {
-  const items = `SELECT p.name, p.number AS pack, i.number, i.id AS item, i.unit, i.matches, i.priority, i.amount_minor AS minor
+  const items = `SELECT p.name, p.pack_number AS pack, i.item_number AS number, i.id AS item, i.unit, i.matches, i.priority, i.amount_minor AS minor
     FROM credit_packs AS p JOIN credit_pack_items AS i ON i.app_id = p.app_id AND i.pack_id = p.id
     WHERE p.app_id = ? AND p.id = ? ORDER BY i.position`;
   const { results } = await statement(db, items, appId, packId).all<Row>();

@@ -178,7 +178,7 @@ function patch(pack: Pack, input: PatchPackInput): ChangedPack {
   const willHaveItems = (items ?? pack.items).length > 0;
   const name = input.packName ?? pack.name;
   const common = {
-    lastItemNumber: Math.max(pack.lastItemNumber, ...(items ?? []).map((item) => item.number)),
+    lastItemNumber: Math.max(pack.lastItemNumber, ...(items ?? []).map((item) => item.itemNumber)),
     name,
     nameKey: nameKey(name),
     defaultExpiryDays: input.defaultExpiryDays === undefined ? pack.defaultExpiryDays : input.defaultExpiryDays,
@@ -196,7 +196,7 @@ function patch(pack: Pack, input: PatchPackInput): ChangedPack {
 }
 
 function keepIdentities(pack: Pack, items: NonNullable<PatchPackInput["items"]>) {
-  const numbers = new Map(pack.items.map(({ id, number }) => [id, number]));
+  const numbers = new Map(pack.items.map(({ id, itemNumber }) => [id, itemNumber]));
   let last = pack.lastItemNumber;
   return items.map((item, index) => {
     if (item.packItemId === undefined) return storedItem(item, ++last);
@@ -228,8 +228,8 @@ function changedFields(pack: Pack, { pack: after, items }: ChangedPack): string[
   const fields = (["defaultExpiryDays", ...OPEN_AMOUNT_FIELDS] as const).filter(
     (field) => pack[field] !== after[field],
   );
-  const before = pack.items.map(({ number, amountMinor, unit, matches, priority }) => ({
-    number,
+  const before = pack.items.map(({ itemNumber, amountMinor, unit, matches, priority }) => ({
+    itemNumber,
     amountMinor,
     unit,
     matches,

@@ -36,10 +36,10 @@ const isNewPack = (value: ValueOf<PackKey>) => not(hasRow(creditPacks, ofPackKey
 const auditPackCreated = insertAuditEntry<PackKey>(isNewPack);
 const lastNumber = (value: ValueOf<PackKey>) =>
   sql`coalesce((${drizzle
-    .select(fields(creditPacks, "number"))
+    .select(fields(creditPacks, "packNumber"))
     .from(creditPacks)
     .where(eq(creditPacks.appId, value("appId")))
-    .orderBy(desc(creditPacks.number))
+    .orderBy(desc(creditPacks.packNumber))
     .limit(1)
     .getSQL()}), 0)`;
 const insertPack = query((value: ValueOf<PackValues>) =>
@@ -48,7 +48,7 @@ const insertPack = query((value: ValueOf<PackValues>) =>
     {
       appId: value("appId"),
       id: value("packId"),
-      number: sql`1 + ${lastNumber(value)}`,
+      packNumber: sql`1 + ${lastNumber(value)}`,
       lastItemNumber: value("lastItemNumber", creditPacks.lastItemNumber),
       name: value("name"),
       nameKey: value("nameKey"),

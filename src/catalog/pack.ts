@@ -58,7 +58,7 @@ export function nameKey(name: string): string {
 }
 
 type ItemRow = typeof creditPackItems.$inferSelect;
-type PackItem = Pick<ItemRow, "position" | "number" | "id" | "amountMinor" | "unit" | "matches" | "priority">;
+type PackItem = Pick<ItemRow, "position" | "itemNumber" | "id" | "amountMinor" | "unit" | "matches" | "priority">;
 
 export interface Pack extends Readonly<typeof creditPacks.$inferSelect> {
   /** In their configured order. Empty for an open-amount pack. */
@@ -72,7 +72,7 @@ const selectPackRows = () =>
     ...optional(
       fields(creditPackItems, {
         position: "position",
-        itemNumber: "number",
+        itemNumber: "itemNumber",
         itemId: "id",
         amountMinor: "amountMinor",
         itemUnit: "unit",
@@ -93,7 +93,7 @@ export function readPacks(rows: readonly PackRow[]): Pack[] {
     const pack = packs.get(row.id) ?? { ...row, items: [] };
     packs.set(pack.id, pack);
     const rest = { amountMinor, unit: itemUnit, matches: itemMatches, priority: itemPriority };
-    const item = { position, number: itemNumber, id: itemId, ...rest };
+    const item = { position, itemNumber, id: itemId, ...rest };
     // The join returns all fields of an item, or none.
     if (itemId !== null) pack.items.push(item as PackItem);
   }
@@ -187,10 +187,10 @@ export async function readPack(root: SystemCtx, appId: string, packId: string): 
 }
 
 /** Returns an item in the form that the statements read from JSON. Its number gives its id. */
-export function storedItem(item: CreatePackInput["items"][number], number: number) {
+export function storedItem(item: CreatePackInput["items"][number], itemNumber: number) {
   const amountMinor = toMinor(item.unit, item.amount);
   assert(amountMinor !== null, "the schema accepts only exact amounts");
-  return { number, amountMinor, unit: item.unit, matches: JSON.stringify(item.matches), priority: item.priority };
+  return { itemNumber, amountMinor, unit: item.unit, matches: JSON.stringify(item.matches), priority: item.priority };
 }
 
 /** Inserts a pack's items, in the form of `storedItem`, where `where` is true. */
@@ -204,7 +204,7 @@ export function insertItemsWhere<Values extends PackKey>(
         appId: value("appId"),
         packId: value("packId"),
         position: sql`item.key`,
-        number: sql`item.value ->> 'number'`,
+        itemNumber: sql`item.value ->> 'itemNumber'`,
         amountMinor: sql`item.value ->> 'amountMinor'`,
         unit: sql`item.value ->> 'unit'`,
         matches: sql`item.value ->> 'matches'`,

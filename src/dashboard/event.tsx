@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { releaseReservation } from "../books/usage/commit.ts";
 import { readUsageEvent } from "../books/usage/describe-events.ts";
-import { readReservation } from "../books/usage/reservations.ts";
+import { readReservation } from "../books/usage/read-reservation.ts";
 import type { PurserError } from "../errors.ts";
 import { Facts, numberHead, Table, Tag } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";

@@ -2,7 +2,7 @@ import { and, eq, gte, lt, sql } from "drizzle-orm";
 import type { Context } from "hono";
 import { readBalance } from "../books/credits/read-balance.ts";
 import { rangeOf } from "../books/credits/users.ts";
-import { readReservation } from "../books/usage/reservations.ts";
+import { readReservation } from "../books/usage/read-reservation.ts";
 import { asInteger, boundLimit, drizzle, fields, query, read, type ValueOf } from "../db/query.ts";
 import { accounts, distinctIds, emailIn, hasEmail, idProperties, paymentNames } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";

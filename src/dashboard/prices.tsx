@@ -119,8 +119,7 @@ async function priceListsPage(c: Context<DashboardEnv>) {
         {price !== null && price !== undefined && (
           <p role="status">
             <QuantityList of={price.quantities} />, by version {price.priceVersion},{" "}
-            {price.rules.map(({ unit, rule }) => `rule ${rule + 1} (${unitText(c.var.units, unit)})`).join(" and ")}
-            .
+            {price.rules.map(({ unit, rule }) => `rule ${rule + 1} (${unitText(c.var.units, unit)})`).join(" and ")}.
           </p>
         )}
       </form>

@@ -3,7 +3,7 @@ import type { ShownBalance } from "../books/credits/read-balance.ts";
 import { entriesBefore, expiriesBefore } from "../books/credits/search-ledger.ts";
 import type { RecurringOutput } from "../books/recurring/recurring.ts";
 import { listEvents, type ShownEvent } from "../books/usage/list-events.ts";
-import { describeReservations } from "../books/usage/reservations.ts";
+import { describeReservations } from "../books/usage/read-reservation.ts";
 import { nameActors } from "../catalog/admin-keys.ts";
 import type { AuditEntry } from "../catalog/audit-page.ts";
 import { namesOfKeys } from "../catalog/keys.ts";

@@ -10,7 +10,7 @@ import { readUserLimits } from "../books/limits/read-user-limits.ts";
 import { listRecurring } from "../books/recurring/recurring.ts";
 import { describeEvents } from "../books/usage/describe-events.ts";
 import { listMemberships } from "../books/usage/list-memberships.ts";
-import { listReservations } from "../books/usage/reservations.ts";
+import { listReservations } from "../books/usage/reservations-page.ts";
 import { readUserModels } from "../books/usage/usage-figures.ts";
 import { invalid } from "../errors.ts";
 import { DAY_MS } from "../lib/time.ts";

@@ -1,3 +1,4 @@
+import { useContext } from "hono/jsx";
 import { type RejectionKind, type RejectionReason, readRejections } from "../db/rejections.ts";
 import { codeColumn, numberColumn, textColumn, timeColumn } from "./columns.tsx";
 import type { Form } from "./form.ts";
@@ -6,7 +7,7 @@ import { pathIn } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
 import type { ListColumn } from "./list.tsx";
 import { listRoutes, type Resource } from "./resource.tsx";
-import { QuantityList, useUnits } from "./unit-amount.tsx";
+import { exactText, QuantityList, UnitsContext } from "./unit-amount.tsx";
 
 const WHY_NOT_GRANTED: Readonly<Record<string, string>> = {
   credit_pack_not_found: "there is no such pack, or it is archived",
@@ -40,7 +41,10 @@ function whyRejected({ limit, skipped, code, param }: RejectionReason, ofUnit: A
 }
 
 /** Shows why a grant or a usage was rejected. */
-export const WhyRejected = ({ reason }: { reason: RejectionReason }) => <>{whyRejected(reason, useUnits())}</>;
+export const WhyRejected = ({ reason }: { reason: RejectionReason }) => {
+  const units = useContext(UnitsContext);
+  return <>{whyRejected(reason, (unit, amount) => exactText(units, unit, amount))}</>;
+};
 
 const REJECTION_LISTS: Readonly<Record<RejectionKind, { title: string; about: string; subject: string }>> = {
   shortage: {

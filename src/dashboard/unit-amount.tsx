@@ -26,7 +26,8 @@ export function unitText({ names }: ShownUnits, unit: string, amount: number | n
 const moneyOf = ({ names, currency }: ShownUnits, unit: string, amount: number): string | null =>
   unit === "cents" && currency !== null && names.cents === undefined ? moneyText(amount, currency) : null;
 
-const exactText = (units: ShownUnits, unit: string, amount: number): string =>
+/** Returns an amount with its unit, never as money: `279.9 cents`. */
+export const exactText = (units: ShownUnits, unit: string, amount: number): string =>
   `${amountText(amount)} ${unitText(units, unit, amount)}`;
 
 /** Returns an amount with its unit, or as money: `3 credits`, `$2.79`. */

@@ -4,7 +4,7 @@ import { doubleOf, exactAmount, toMinor, UNITS, type Unit } from "../books/amoun
 import type { Forecast } from "../books/credits/forecast.ts";
 import type { BalanceList } from "../books/credits/list.ts";
 import type { readUserTotals } from "../books/credits/read-balance.ts";
-import type { ReservationOutput } from "../books/usage/reservations.ts";
+import type { ReservationOutput } from "../books/usage/read-reservation.ts";
 import type { UserModels } from "../books/usage/usage-figures.ts";
 import { Meter } from "./chart.tsx";
 import { numberHead, RowMenu, Table, Tag, unitHead } from "./components.tsx";
@@ -183,7 +183,11 @@ export const Totals = ({ list, totals, forecasts }: TotalsProps) => (
               <BareAmount of={remaining} unit={unit} />
             </b>{" "}
             can be spent now
-            {heldMinor > 0n ? `, and ${amountText(held)} more are held by open reservations` : ""}
+            {heldMinor > 0n && (
+              <>
+                , and <BareAmount of={held} unit={unit} /> more are held by open reservations
+              </>
+            )}
             {runsOutNote(forecasts.find((forecast) => forecast.unit === unit))}
             {byRules(list, unit).map(({ matches, amount }) => (
               <div>

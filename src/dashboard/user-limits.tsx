@@ -8,10 +8,10 @@ import { Table } from "./components.tsx";
 import { redirectAfter } from "./confirm.tsx";
 import { Field, Hidden } from "./fields.tsx";
 import { createDashboardRoutes, type DashboardEnv, numberField } from "./form.ts";
-import { amountText, Time } from "./format.tsx";
+import { Time } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { userPath } from "./links.tsx";
-import { UnitAmount, unitText } from "./unit-amount.tsx";
+import { PartOfAmount, UnitAmount, unitText } from "./unit-amount.tsx";
 
 const OVERRIDE_PATH = "users/limit";
 const PERIODS = { minute: "this minute", hour: "this hour", day: "today", week: "this week", month: "this month" };
@@ -34,8 +34,12 @@ export const UserLimits = ({ c, userId, limits }: UserLimitsProps) =>
         rows={limits.map((limit) => [
           limit.name,
           <>
-            {limit.amount === null ? "" : `${amountText(limit.used)} of `}
-            <UnitAmount of={limit.amount ?? limit.used} unit={limit.unit} /> {PERIODS[limit.every]}
+            {limit.amount === null ? (
+              <UnitAmount of={limit.used} unit={limit.unit} />
+            ) : (
+              <PartOfAmount part={limit.used} of={limit.amount} unit={limit.unit} />
+            )}{" "}
+            {PERIODS[limit.every]}
             {limit.amount === null ? ", no limit" : ""}
           </>,
           <LimitBar limit={limit} />,

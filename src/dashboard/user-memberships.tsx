@@ -1,11 +1,12 @@
 import type { Context } from "hono";
+import { useContext } from "hono/jsx";
 import { COUNTED_EVENTS_MAX, MEMBERSHIPS_MAX, type MemberPayer } from "../books/usage/list-memberships.ts";
 import { Table } from "./components.tsx";
 import type { DashboardEnv } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { userPath } from "./links.tsx";
-import { useUnits } from "./unit-amount.tsx";
+import { partText, UnitsContext, unitAmountText } from "./unit-amount.tsx";
 
 interface MembershipsProps {
   readonly c: Context<DashboardEnv>;
@@ -15,7 +16,7 @@ interface MembershipsProps {
 
 /** Shows who pays for what a user uses as a member, with the use of each limit per member (ME2). */
 export const Memberships = ({ c, memberships, days }: MembershipsProps) => {
-  const inUnit = useUnits();
+  const units = useContext(UnitsContext);
   return memberships.length === 0 ? null : (
     <section class="card" id="payers">
       <h2>Payers</h2>
@@ -36,8 +37,8 @@ export const Memberships = ({ c, memberships, days }: MembershipsProps) => {
             limits
               .map(({ name, used, amount, unit }) =>
                 amount === null
-                  ? `${name}: ${inUnit(unit, used)}, no limit`
-                  : `${name}: ${amountText(used)} of ${inUnit(unit, amount)}`,
+                  ? `${name}: ${unitAmountText(units, unit, used)}, no limit`
+                  : `${name}: ${partText(units, unit, used, amount)}`,
               )
               .join("; ") || "none",
             <a href={`${pathIn(c, "users/members")}${queryString({ userId: payerId })}`}>All members</a>,

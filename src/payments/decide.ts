@@ -12,9 +12,17 @@ import { assert } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { Payer } from "./carry.ts";
 import { deriveMoney } from "./money.ts";
-import { type Effect, type Granting, grantsOf, planEffect, type Rejection, statusOfKnown } from "./next-step.ts";
+import {
+  type Effect,
+  type Granting,
+  grantsOf,
+  newGrant,
+  planChanges,
+  planEffect,
+  type Rejection,
+  statusOfKnown,
+} from "./next-step.ts";
 import { accountOfInvoice, type Offer } from "./offer.ts";
-import { newGrant, planChanges } from "./plan-changes.ts";
 import { type GrantTerms, NO_MARKS, type PlannedOffer, planOffer } from "./plan-offer.ts";
 import { openInvoice, type PaymentState, shownKey } from "./state.ts";
 import { insertGrants } from "./store-payment.ts";

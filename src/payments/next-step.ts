@@ -1,11 +1,15 @@
+import { ONE } from "../books/amounts/amount.ts";
+import type { PaymentBalanceChange } from "../books/ledger/insert-clawbacks.ts";
+import type { NewBalance } from "../books/ledger/new-balances.ts";
+import type { Minor } from "../db/schema.ts";
 import { filterFacts } from "./facts.ts";
+import { calculateDue } from "./money.ts";
 import { isCovered, type Offer, type PayerTerms, readOffers } from "./offer.ts";
 import type { PaymentOutcome } from "./outcomes.ts";
-import { planChanges } from "./plan-changes.ts";
 import type { FreeOver, PlannedOffer } from "./plan-offer.ts";
 import type { Reason, StatusReason } from "./reasons.ts";
 import { isWaiting, openInvoice, type PaymentState } from "./state.ts";
-import type { StoredPayment } from "./stored-payment.ts";
+import type { StoredGrant, StoredPayment } from "./stored-payment.ts";
 import type { StripeSetting } from "./stripe-setting.ts";
 
 /** The next step for a payment. Each step is one batch. */
@@ -136,4 +140,25 @@ function findPaymentStatus(
   const before = known.find(({ reason }) => reason !== null)?.reason ?? null;
   const reason = rejection ?? (offers.length > 0 ? withoutUser : before);
   return reason === null ? { status: "waiting", reason } : { status: "unmatched", reason };
+}
+
+/** The fields of a payment's balance on which its change depends. */
+export type MovingGrant = Pick<StoredGrant, "balanceId" | "initialMinor" | "dueMinor" | "isSurplus">;
+
+/** Returns a balance that the batch issues. Nothing is due back from it yet. */
+export const newGrant = ({ id, amountMinor }: NewBalance): MovingGrant => ({
+  ...{ balanceId: id, initialMinor: amountMinor, dueMinor: 0 as Minor, isSurplus: 0 },
+});
+
+/** Returns the changes that bring balances from what was due back to what is due now (S4), those that take first. */
+export function planChanges(
+  { money }: Pick<PaymentState, "money">,
+  grants: readonly MovingGrant[],
+): PaymentBalanceChange[] {
+  const changes = grants.flatMap(({ balanceId, initialMinor, dueMinor: before, isSurplus }) => {
+    const dueMinor = calculateDue(initialMinor, isSurplus === 1 ? ONE : money.share);
+    if (dueMinor === before) return [];
+    return [{ balanceId, dueMinor, isWhole: dueMinor === initialMinor, isMore: dueMinor > before }];
+  });
+  return changes.toSorted((a, b) => Number(b.isMore) - Number(a.isMore));
 }

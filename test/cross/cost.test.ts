@@ -218,7 +218,7 @@ describe("a grant", () => {
     await grantPack(ctxOf(), input);
     const before = await costOf(() => grantPack(ctxOf(), input));
     await env.DB.prepare(
-      `INSERT INTO credit_packs (app_id, id, number, name, name_key, unit, created_at_ms, archived_at_ms)
+      `INSERT INTO credit_packs (app_id, id, pack_number, name, name_key, unit, created_at_ms, archived_at_ms)
        SELECT ?, 'cpk_' || value, 1000 + value, 'three', 'three', 'count', 1, 1 FROM json_each(?)`,
     )
       .bind(app.appId, JSON.stringify(Array.from({ length: 1_000 }, (_, i) => i)))

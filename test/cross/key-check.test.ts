@@ -358,7 +358,7 @@ it("two databases are kept apart in an isolate's memory if both have an environm
           .bind(await sha256(key), keyIdOf(await sha256(key)), id),
         d1
           .prepare(
-            "INSERT INTO credit_packs (app_id, id, number, name, name_key, unit, matches, created_at_ms) VALUES (?, ?, 1, 'P', 'p', 'tokens', '[]', 0)",
+            "INSERT INTO credit_packs (app_id, id, pack_number, name, name_key, unit, matches, created_at_ms) VALUES (?, ?, 1, 'P', 'p', 'tokens', '[]', 0)",
           )
           .bind(appId, randomId("cpk_")),
       ]);

@@ -232,7 +232,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
       expect(await rows("Balances").count()).toBe(1);
       await follow("settled");
       await page.getByRole("heading", { name: "User settled" }).waitFor();
-      expect(await page.locator("#totals").textContent()).toContain("1,000");
+      expect(await page.locator("#totals").textContent()).toContain("$10.00");
     });
 
     it("sets a carry, and shows why it rejects one beside the field without writing anything", async () => {

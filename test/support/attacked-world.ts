@@ -40,7 +40,7 @@ export const adminKey = writer("admin_keys", {
 });
 export const pack = writer("credit_packs", {
   app_id: "app_w",
-  number: 2,
+  pack_number: 2,
   name: "Pack",
   name_key: "pack",
   created_at_ms: 1,
@@ -49,7 +49,7 @@ export const item = writer("credit_pack_items", {
   app_id: "app_w",
   pack_id: "cpk_w",
   position: 0,
-  number: 1,
+  item_number: 1,
   amount_minor: 1,
   unit: "count",
 });
@@ -353,7 +353,7 @@ export const world: readonly string[] = [
   environment({ id: TEST, mode: "test" }),
   key({ hash: "hash_w", id: "key_w" }),
   key({ hash: "hash_r", id: "key_r", revoked_at_ms: 5 }),
-  pack({ id: "cpk_w", number: 1, last_item_number: 1 }),
+  pack({ id: "cpk_w", pack_number: 1, last_item_number: 1 }),
   item({}),
   account({ id: USER, user_id: "u" }),
   account({ id: OTHER, user_id: "other" }),

@@ -47,7 +47,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
     operational: [
       "app_id",
       "id",
-      "number",
+      "pack_number",
       "last_item_number",
       "name",
       "name_key",
@@ -61,7 +61,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
     ],
   },
   credit_pack_items: {
-    operational: ["app_id", "pack_id", "position", "number", "id", "amount_minor", "unit", "matches", "priority"],
+    operational: ["app_id", "pack_id", "position", "item_number", "id", "amount_minor", "unit", "matches", "priority"],
   },
   accounts: {
     names: ["user_id"],

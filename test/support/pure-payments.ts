@@ -4,15 +4,16 @@ import { newPayer, type Payer, payerAfter } from "../../src/payments/carry.ts";
 import { deriveMoney } from "../../src/payments/money.ts";
 import {
   grantsOf,
+  newGrant,
   nextStep,
   offersNow,
   type PaymentStatusAndReason,
+  planChanges,
   planEffect,
   type Rejection,
   statusOfKnown,
 } from "../../src/payments/next-step.ts";
 import type { Offer } from "../../src/payments/offer.ts";
-import { newGrant, planChanges } from "../../src/payments/plan-changes.ts";
 import { type PlannedOffer, planOffer } from "../../src/payments/plan-offer.ts";
 import { derivePaymentState, openInvoice, type PaymentState } from "../../src/payments/state.ts";
 import type { StoredGrant, StoredPayment } from "../../src/payments/stored-payment.ts";

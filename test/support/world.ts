@@ -144,17 +144,17 @@ export function bound(bindings: Bindings = {}): Env {
 }
 
 /** SQL: the next number of a pack of the application `?1`. */
-const NEXT_NUMBER = "1 + coalesce((SELECT max(number) FROM credit_packs WHERE app_id = ?1), 0)";
+const NEXT_NUMBER = "1 + coalesce((SELECT max(pack_number) FROM credit_packs WHERE app_id = ?1), 0)";
 
 /** Returns a new pack with items, and the statements that store it. */
 export function newPack(appId: string, name: string, items: readonly TestItem[]) {
   const packId = randomId("cpk_");
   const insertItem = env.DB.prepare(
-    `INSERT INTO credit_pack_items (app_id, pack_id, position, number, amount_minor, unit, matches, priority)
+    `INSERT INTO credit_pack_items (app_id, pack_id, position, item_number, amount_minor, unit, matches, priority)
      VALUES (?1, ?2, CAST(?3 AS INTEGER), 1 + CAST(?3 AS INTEGER), CAST(? AS INTEGER), ?, ?, CAST(? AS INTEGER))`,
   );
   const inserts = [
-    env.DB.prepare(`INSERT INTO credit_packs (app_id, id, number, last_item_number, name, name_key, created_at_ms)
+    env.DB.prepare(`INSERT INTO credit_packs (app_id, id, pack_number, last_item_number, name, name_key, created_at_ms)
        SELECT ?1, ?2, ${NEXT_NUMBER}, CAST(?5 AS INTEGER), ?3, ?4, 0`).bind(
       ...[appId, packId, name, nameKey(name), items.length],
     ),
@@ -181,7 +181,7 @@ export function newOpenAmountPack(
 ) {
   const packId = randomId("cpk_");
   const insert = env.DB.prepare(
-    `INSERT INTO credit_packs (app_id, id, number, name, name_key, unit, matches, default_expiry_days, created_at_ms)
+    `INSERT INTO credit_packs (app_id, id, pack_number, name, name_key, unit, matches, default_expiry_days, created_at_ms)
      SELECT ?1, ?2, ${NEXT_NUMBER}, ?3, ?4, ?5, ?6, CAST(?7 AS INTEGER), 0`,
   ).bind(appId, packId, name, nameKey(name), unit, JSON.stringify(matches), expiryDays);
   return { packId, insert };

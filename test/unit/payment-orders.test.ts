@@ -23,7 +23,7 @@ const wallet: ReturnType<PureShop["packOf"]> = {
   ...{
     id: "cpk_1",
     appId: "app_1",
-    number: 1,
+    packNumber: 1,
     lastItemNumber: 0,
     name: "Wallet",
     nameKey: "wallet",

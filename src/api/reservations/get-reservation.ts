@@ -1,4 +1,4 @@
-import { readReservation } from "../../books/usage/reservations.ts";
+import { readReservation } from "../../books/usage/read-reservation.ts";
 
 import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { listReservations } from "../../books/usage/reservations.ts";
+import { listReservations } from "../../books/usage/reservations-page.ts";
 import { cursor, pageLimit, userId } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { nextCursor } from "../../http/output-fields.ts";

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { heldAmount, metersAndVersion, quantitiesOutput } from "../../books/amounts/amount-fields.ts";
-import { EXPIRES_IN_SECONDS_MAX } from "../../books/usage/reservations.ts";
+import { EXPIRES_IN_SECONDS_MAX } from "../../books/usage/stored-reservation.ts";
 import { lazy } from "../../http/lazy.ts";
 import { time } from "../../http/output-fields.ts";
 import { words } from "../../lib/words.ts";

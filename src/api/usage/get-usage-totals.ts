@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { summedMeters, summedQuantities, sumOutput, unit } from "../../books/amounts/amount-fields.ts";
-import { isTime, readUsageTotals } from "../../books/usage/totals.ts";
+import { readUsageTotals } from "../../books/usage/totals.ts";
+import { isTime } from "../../books/usage/usage-groups.ts";
 import { identifier, timestamp, userId } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { time } from "../../http/output-fields.ts";

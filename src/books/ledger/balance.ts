@@ -57,7 +57,7 @@ export interface SpendableBalance extends Spendable {
   readonly packName: string;
 }
 
-export function asSpendable(row: PayingRow): SpendableBalance {
+function asSpendable(row: PayingRow): SpendableBalance {
   return {
     id: row.id,
     packId: row.packId,
@@ -93,6 +93,18 @@ export function computeStatus(
   if (row.expiresAtMs <= nowMs) return "expired";
   return row.remainingMinor === 0 ? "depleted" : "active";
 }
+
+/** Returns the balances that can pay at a time, in spending order (C13). */
+export function spendableBalances(rows: readonly PayingRow[], atMs: number): SpendableBalance[] {
+  return payersAmong(rows.filter((row) => row.expiresAtMs > atMs));
+}
+
+/** Returns the balances that can pay, expired ones too, in spending order. */
+export const payersAmong = (rows: readonly PayingRow[]): SpendableBalance[] =>
+  rows
+    .filter((row) => row.revokedAtMs === null && row.remainingMinor > 0)
+    .map(asSpendable)
+    .sort(spendingOrder);
 
 /** The public form of `expires_at_ms`: null for never. */
 export function presentExpiry(expiresAtMs: number): string | null {

@@ -13,7 +13,6 @@ import { amountJson } from "../amounts/amount.ts";
 import { accountOfWrite, createAccount, type WriteContext, writingValues } from "./account.ts";
 import { alertWrites, rearmAlerts } from "./alert-writes.ts";
 import type { Change } from "./decision.ts";
-import { inOrderOfMoments, insertPeriods, periodChanges, periodMessages } from "./due-periods.ts";
 import {
   type CreditMovement,
   insertEntries,
@@ -26,6 +25,7 @@ import { afterWrite, guardAccount, memoryOf, type StateBefore, type StateChanges
 import { limitMessages, messagesAmong } from "./messages.ts";
 import { countGranted } from "./new-balances.ts";
 import { createMembers } from "./payer-members.ts";
+import { inOrderOfMoments, insertPeriods, periodChanges, periodMessages } from "./period-writes.ts";
 import type { DuePeriod } from "./plan-periods.ts";
 import type { AccountAtRead } from "./read-account.ts";
 import { changesOfHolds, type Settlement } from "./settle.ts";

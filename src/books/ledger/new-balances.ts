@@ -75,7 +75,7 @@ export function planGrant(input: GrantOfPack, pack: Pack | null, nowMs: number, 
   const defaultMs = pack.defaultExpiryDays === null ? NEVER_MS : nowMs + pack.defaultExpiryDays * DAY_MS;
   return {
     packId: pack.id,
-    packNumber: pack.number,
+    packNumber: pack.packNumber,
     packName: pack.name,
     source: input.source,
     cause: input.cause,
@@ -104,7 +104,7 @@ function grantPackNotFound(idOrName: string, pack: Pack | null): PurserError {
 function ofItems(pack: Pack, idOf: BalanceIds): NewBalance[] {
   return pack.items.map((item, index) => ({
     id: idOf(index),
-    itemNumber: item.number,
+    itemNumber: item.itemNumber,
     packItemId: item.id,
     unit: item.unit,
     matches: item.matches,

@@ -1,9 +1,8 @@
 import type { Minor } from "../../db/schema.ts";
-import type { PayingRow, SpendableBalance } from "./balance.ts";
+import { type PayingRow, payersAmong, type SpendableBalance, spendableBalances } from "./balance.ts";
 import { burnDown, type Payment } from "./burn-down.ts";
 import type { Charge, DueHold, Hold } from "./hold.ts";
 import type { NewEntry } from "./insert-entries.ts";
-import { payersOfHold } from "./payers.ts";
 import type { Ending } from "./settle-reservations.ts";
 
 /** A change of one balance, relative to the amount that it has. */
@@ -178,3 +177,18 @@ export const returnedHolds = (settled: readonly SettledHold[]): DueHold[] =>
 
 /** Whether due holds must be settled before a verb is decided: its own reservation may owe what one of them pays (C21). */
 export const mustSettleFirst = (due: readonly DueHold[]): boolean => due.some(({ owed }) => owed.length > 0);
+
+/**
+ * Returns the balances that can pay for the commit or charge of a hold that `rows` already contain as returned: its own balances
+ * first, then the others, each group in spending order (U6). A held balance that has expired pays with its held amount alone.
+ */
+function payersOfHold(rows: readonly PayingRow[], { legs }: Hold, atMs: number): SpendableBalance[] {
+  const heldMinor = new Map(legs.map(({ balanceId, amountMinor }) => [balanceId, amountMinor]));
+  const held = rows.flatMap((row): PayingRow[] => {
+    const amountMinor = heldMinor.get(row.id);
+    if (amountMinor === undefined) return [];
+    return [row.expiresAtMs > atMs ? row : { ...row, remainingMinor: amountMinor }];
+  });
+  const others = rows.filter(({ id }) => !heldMinor.has(id));
+  return [...payersAmong(held), ...spendableBalances(others, atMs)];
+}

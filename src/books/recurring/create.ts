@@ -20,9 +20,9 @@ import {
   replay,
   writeAll,
 } from "../ledger/decision.ts";
-import { insertPeriods, periodMessages } from "../ledger/due-periods.ts";
 import { changingCredits } from "../ledger/insert-entries.ts";
 import { countBalances, countGranted, planGrant } from "../ledger/new-balances.ts";
+import { insertPeriods, periodMessages } from "../ledger/period-writes.ts";
 import { grantOfPeriod, planPeriods, type RecurringOfPack } from "../ledger/plan-periods.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { writeForUser } from "../ledger/write.ts";

@@ -9,19 +9,17 @@ import { personGuards, tombstoneSecretsIn } from "../../db/tombstones.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
 import { wantedMessages } from "../../webhooks/outbox.ts";
 import { rearmAlertsOfMany } from "../ledger/alert-writes.ts";
+import { readPackJson, selectDueOfMany, selectPacksOfMany } from "../ledger/due-periods.ts";
+import { isDue } from "../ledger/hold.ts";
+import { ledgerMessageWrites } from "../ledger/insert-messages.ts";
+import { countBalances, countGranted, quotaOf } from "../ledger/new-balances.ts";
 import {
   balancesToIssue,
   changeRecurring,
   insertPeriodsOfMany,
   periodMessages,
-  readPackJson,
-  selectDueOfMany,
-  selectPacksOfMany,
   writeForMany,
-} from "../ledger/due-periods.ts";
-import { isDue } from "../ledger/hold.ts";
-import { ledgerMessageWrites } from "../ledger/insert-messages.ts";
-import { countBalances, countGranted, quotaOf } from "../ledger/new-balances.ts";
+} from "../ledger/period-writes.ts";
 import { type PeriodPlan, planPeriods } from "../ledger/plan-periods.ts";
 import { settleDueHolds } from "../ledger/write.ts";
 

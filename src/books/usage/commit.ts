@@ -27,6 +27,7 @@ import { countUsage } from "../limits/count-usage.ts";
 import { needsPrice, withPrices } from "../prices/prices-in-force.ts";
 import type { AmountOfBalance } from "./describe-events.ts";
 import { assertNotAhead, insufficientCredits, noteIfRejected, warnOfQuantities } from "./plan.ts";
+import { presentReservation, type ReservationOutput, selectShownReservation } from "./read-reservation.ts";
 import {
   asHold,
   commitLate,
@@ -34,15 +35,12 @@ import {
   isClosed,
   keyOfReservation,
   ofReservationKey,
-  presentReservation,
   type ReservationKey,
-  type ReservationOutput,
   reservationClosed,
   reservationNotFound,
   selectReservation,
   selectReservationToCommit,
-  selectShownReservation,
-} from "./reservations.ts";
+} from "./stored-reservation.ts";
 import { answerEventRepeat, type EventOutput, selectEvent, writeEvent } from "./write-event.ts";
 
 export interface ReleaseOutput {

@@ -10,7 +10,6 @@ import type { Mode, SystemCtx } from "../../runtime.ts";
 import { carriedSums, type UnitAmounts } from "../amounts/amount.ts";
 import type { MeterAmounts } from "../amounts/meters.ts";
 import { addMeterSum, eachMeter, METERS_OF_GROUPS_MAX, onceARow, sumOfDayMeters } from "./meter-sums.ts";
-import { GROUPS_MAX } from "./totals.ts";
 import {
   addToSums,
   type DaySpan,
@@ -22,6 +21,7 @@ import {
   sumsOf,
   type UsageSums,
 } from "./usage-days.ts";
+import { GROUPS_MAX } from "./usage-groups.ts";
 
 export interface EnvironmentUsageOutput {
   readonly totals: {

@@ -3,7 +3,7 @@ import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { UnitAmounts } from "../amounts/amount.ts";
-import { presentAmounts, readUsageGroups } from "./totals.ts";
+import { presentAmounts, readUsageGroups } from "./usage-groups.ts";
 
 export interface MembersInput {
   readonly userId: string;

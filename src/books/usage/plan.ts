@@ -9,14 +9,19 @@ import { fromMinor, presentQuantities, type Quantities, type Unit, type UnitAmou
 import { areMetersRounded, impliesCount, isRounded, withImplied } from "../amounts/given-quantities.ts";
 import { type MatchRule, ruleInWords, rulesCover } from "../amounts/match.ts";
 import { type MeterAmounts, metersJson, presentMeters, type SentMeters } from "../amounts/meters.ts";
-import { computeStatus, inSpendingOrder, type PayingRow, type SpendableBalance } from "../ledger/balance.ts";
+import {
+  computeStatus,
+  inSpendingOrder,
+  type PayingRow,
+  type SpendableBalance,
+  spendableBalances,
+} from "../ledger/balance.ts";
 import { burnDown, LEGS_MAX, spendingOrder, type Usage } from "../ledger/burn-down.ts";
 import { counterKey } from "../ledger/counters.ts";
 import type { Debit, PlannedPayment } from "../ledger/debits.ts";
 import { inOrderOfEnds, readDueHold } from "../ledger/due-holds.ts";
 import { readDuePeriods, selectDuePeriods } from "../ledger/due-periods.ts";
 import type { DueHold } from "../ledger/hold.ts";
-import { spendableBalances } from "../ledger/payers.ts";
 import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import { apply, changesOfHolds, settle } from "../ledger/settle.ts";
 import { selectDueLegs, selectNewestUnspendable, selectPayingOrChargeable } from "../ledger/spendable-balances.ts";

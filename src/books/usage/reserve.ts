@@ -34,7 +34,7 @@ import { type PricedUsage, withPrices } from "../prices/prices-in-force.ts";
 import { isSameReservation } from "./erased-request.ts";
 import { insufficientCredits, noteIfRejected, warnOfQuantities } from "./plan.ts";
 import { membersOfInputs } from "./record-event.ts";
-import { ofReservationKey, type ReservationKey } from "./reservations.ts";
+import { ofReservationKey, type ReservationKey } from "./stored-reservation.ts";
 
 export interface ReserveOutput {
   readonly reservationId: string;

@@ -9,7 +9,7 @@ import { iso } from "../../lib/time.ts";
 import type { SystemCtx } from "../../runtime.ts";
 import { carriedSums, exactAmount, minorOfSum, type Unit } from "../amounts/amount.ts";
 import { presentMeterSums } from "./meter-sums.ts";
-import { presentAmounts } from "./totals.ts";
+import { presentAmounts } from "./usage-groups.ts";
 
 // U18 and the dashboard read the cron's day sums by this file: by user from `usage_days`, and of all users together from
 // `usage_totals`, which has the same sums in fewer rows.

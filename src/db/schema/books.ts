@@ -51,7 +51,7 @@ export const creditBalances = sqliteTable(
     /** The number of the pack's item. 0 for an open-amount pack. */
     itemNumber: integer("item_number").notNull(),
     /** Empty for an open-amount pack. Computed, so it takes no bytes. */
-    packItemId: text("pack_item_id").notNull().generatedAlwaysAs(packItemIdSql(sql`item_number`), { mode: "virtual" }),
+    packItemId: text("pack_item_id").notNull().generatedAlwaysAs(packItemIdSql(), { mode: "virtual" }),
     unit: unitColumn().notNull(),
     matches: text("matches").notNull(),
     priority: integer("priority").notNull(),

@@ -1,4 +1,4 @@
-import { type SQL, sql } from "drizzle-orm";
+import { sql } from "drizzle-orm";
 import { check, foreignKey, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 import { minorColumn, unitColumn } from "./columns.ts";
 import { apps } from "./tenants.ts";
@@ -13,7 +13,7 @@ export const creditPacks = sqliteTable(
       .references(() => apps.id),
     id: text("id").notNull(),
     /** Unique in its application, from 1. Balances have it in their unique index, because the id is long. */
-    number: integer("number").notNull(),
+    packNumber: integer("pack_number").notNull(),
     /** The number of its latest item. It never falls, so that no two items of a pack have one number. */
     lastItemNumber: integer("last_item_number").notNull().default(0),
     name: text("name").notNull(),
@@ -31,14 +31,14 @@ export const creditPacks = sqliteTable(
   },
   (t) => [
     primaryKey({ columns: [t.appId, t.id] }),
-    uniqueIndex("credit_packs_number").on(t.appId, t.number),
+    uniqueIndex("credit_packs_number").on(t.appId, t.packNumber),
     uniqueIndex("credit_packs_name_key").on(t.appId, t.nameKey).where(sql`archived_at_ms IS NULL`),
   ],
 );
 
 /** SQL: the id of an item: 18 characters of its pack's id and its number, so that a balance stores only the number. Empty for 0. */
-export const packItemIdSql = (number: SQL) =>
-  sql`CASE ${number} WHEN 0 THEN '' ELSE 'cpi_' || substr(pack_id, 5, 18) || printf('%04d', ${number}) END`;
+export const packItemIdSql = () =>
+  sql`CASE item_number WHEN 0 THEN '' ELSE 'cpi_' || substr(pack_id, 5, 18) || printf('%04d', item_number) END`;
 
 export const creditPackItems = sqliteTable(
   "credit_pack_items",
@@ -46,8 +46,8 @@ export const creditPackItems = sqliteTable(
     appId: text("app_id").notNull(),
     packId: text("pack_id").notNull(),
     position: integer("position").notNull(),
-    number: integer("number").notNull(),
-    id: text("id").notNull().generatedAlwaysAs(packItemIdSql(sql`number`), { mode: "virtual" }),
+    itemNumber: integer("item_number").notNull(),
+    id: text("id").notNull().generatedAlwaysAs(packItemIdSql(), { mode: "virtual" }),
     amountMinor: minorColumn("amount_minor").notNull(),
     unit: unitColumn().notNull(),
     matches: text("matches").notNull().default("[]"),

@@ -59,7 +59,7 @@ const insertRefund = (ordinal: number, refundRef: string) => `INSERT INTO credit
   ) VALUES (${ACCOUNT}, 'order', ${ordinal}, '${refundRef}', '[]', 2, 2, 'hash')`;
 
 const pack = (id: string) =>
-  `INSERT INTO credit_packs (app_id, id, number, name, name_key, created_at_ms)
+  `INSERT INTO credit_packs (app_id, id, pack_number, name, name_key, created_at_ms)
    SELECT 'app_constraint', '${id}', 1 + count(*), 'Gold', 'gold', 1 FROM credit_packs WHERE app_id = 'app_constraint'`;
 
 const insertConsent = `INSERT INTO consent_log (

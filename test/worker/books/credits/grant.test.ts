@@ -436,7 +436,7 @@ it("an externalRef replays after the pack gained or lost an item, was renamed an
     }
   };
   await env.DB.prepare(
-    "INSERT INTO credit_pack_items (app_id, pack_id, position, number, amount_minor, unit) VALUES (?, ?, 3, 9, 7, 'count')",
+    "INSERT INTO credit_pack_items (app_id, pack_id, position, item_number, amount_minor, unit) VALUES (?, ?, 3, 9, 7, 'count')",
   )
     .bind(w.app.appId, packId)
     .run();

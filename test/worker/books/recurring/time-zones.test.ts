@@ -8,7 +8,7 @@ import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { RECURRING } from "../../../support/paths.ts";
 import { expectError } from "../../../support/rejections.ts";
 import { clockWorld } from "../../../support/test-clock.ts";
-import { makeAdminCtx, makePack } from "../../../support/world.ts";
+import { makeAdminCtx, makePack, newOpenAmountPack } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -51,6 +51,37 @@ it("a recurring grant with a time zone of months from midnight in Berlin grants 
   ]);
   expect(await recurring()).toMatchObject([{ timeZone: "europe/berlin", nextAt: "2026-04-30T22:00:00.000Z" }]);
 });
+
+it.each([
+  ["a day of 23 hours", "2026-03-29T00:00:00+01:00", "2026-03-29T22:00:00.000Z", "2026-03-29T23:00:00.000Z"],
+  ["a day of 25 hours", "2026-10-25T00:00:00+02:00", "2026-10-25T23:00:00.000Z", "2026-10-25T22:00:00.000Z"],
+])(
+  "a pack's expiry in days is 24 hours each, for a period and for a grant, also on %s of the zone",
+  async (_name, startsAt, to, expiresAt) => {
+    const { app, call, key, make, stored } = await zonedWorld(startsAt);
+    await newOpenAmountPack(app.appId, "Day pass", "tokens", { expiryDays: 1 }).insert.run();
+    const ofPack = { packId: "Day pass", quantity: 5 };
+    const daily = {
+      ...ofPack,
+      recurringId: "rec_z",
+      every: "day",
+      timeZone: "Europe/Berlin",
+      startsAt,
+      rolloverPeriods: null,
+    };
+    expect((await make(daily)).body).toMatchObject({ period: { n: 1, to } });
+    const granted = await call("POST", "/api/v1/credits/grant", {
+      key,
+      body: { ...ofPack, userId: "u", externalRef: "o" },
+    });
+    expect(granted.body).toMatchObject({ expiresAt });
+    const from = iso(Date.parse(startsAt));
+    expect(await stored()).toEqual([
+      ["recurring:rec_z:1", from, expiresAt],
+      ["o", from, expiresAt],
+    ]);
+  },
+);
 
 it("a recurring grant with a time zone does not grant the period without length of the day that Apia skipped", async () => {
   const { make, clock, cron, stored } = await zonedWorld("2011-12-29T12:00:00.000Z");

@@ -165,7 +165,7 @@ async function overdue() {
   const spender = await makeSpender([wallet]);
   const { userId, app } = spender;
   await env.DB.prepare(
-    "INSERT INTO credit_packs (app_id, id, number, name, name_key, unit, priority, created_at_ms) VALUES (?1, ?2, 99, 'Loose', 'loose', 'cents', 200, 0)",
+    "INSERT INTO credit_packs (app_id, id, pack_number, name, name_key, unit, priority, created_at_ms) VALUES (?1, ?2, 99, 'Loose', 'loose', 'cents', 200, 0)",
   )
     .bind(app.appId, randomId("cpk_"))
     .run();

@@ -201,7 +201,7 @@ it("items of two packs with the same place have two ids, and two packs of an app
   );
   expect(new Set(packs.map(({ items: [item] }) => item.packItemId)).size).toBe(3);
   const { results } = await env.DB.prepare(
-    "SELECT number FROM credit_packs WHERE id IN (SELECT value FROM json_each(?)) ORDER BY number",
+    "SELECT pack_number AS number FROM credit_packs WHERE id IN (SELECT value FROM json_each(?)) ORDER BY pack_number",
   )
     .bind(JSON.stringify(packs.map(({ packId }) => packId)))
     .all();
