@@ -63,6 +63,9 @@ async function createHistory(random: Random, isolates: Random) {
     if (memberId === undefined || !erased.has(memberId) || hasHappened) return (await post(request)).status === 200;
     const { status, body } = await erasing.ask("POST", request.path, request.body);
     expect([status, body.error]).toMatchObject([409, { code: "person_erased", details: { field: "memberId" } }]);
+    // A rejection settles the payer's due holds, so the other application rejects the request too, by its usage limit.
+    const tooMuch = { ...request.body, quantities: { count: 1_000 }, onShortage: undefined };
+    expect((await other.ask("POST", request.path, tooMuch)).status).toBe(429);
     return false;
   };
   const someUsage = (prefix: string) => {
