@@ -184,7 +184,13 @@ async function seedPerson(url, { appId, keys }, { facts, once }) {
       if (refused !== undefined) throw new Error(`A seeded usage event was refused: ${JSON.stringify(refused)}`);
     });
   }
-  const recurring = { recurringId: "rec_free-user_ada", userId: PERSON, packId: "Free", every: "month", timeZone: "Europe/Berlin" };
+  const recurring = {
+    recurringId: "rec_free-user_ada",
+    userId: PERSON,
+    packId: "Free",
+    every: "month",
+    timeZone: "Europe/Berlin",
+  };
   await once("free tier", () => post("/api/v1/credits/recurring", recurring));
   const batch = { sent_at: new Date().toISOString(), batch: analyticsEvents(run, startMs) };
   await once("analytics", () => call(url, "POST", "/batch/", { body: { api_key: keys.pk_live, ...batch } }));
