@@ -35,7 +35,7 @@ const MEMBERS_OF_PAGE = 200;
 
 /** FROM: members `m` of the environment whose usage still has texts. The partial index has only these. */
 const membersToClear = (value: OfMembersPage) => sql`(
-  SELECT ${members.accountId} AS account, ${members.memberNumber} AS number, ${members.environmentId} AS environment, ${members.memberId} AS pseudonym
+  SELECT ${members.accountId} AS account, ${members.memberNumber} AS number, ${members.environmentId} AS environment, ${members.memberId} AS member
   FROM ${members} INDEXED BY members_erasing
   WHERE ${members.environmentId} = ${value("environmentId")} AND ${members.isErased} = 1 LIMIT ${MEMBERS_OF_PAGE}
 ) AS m`;
@@ -145,7 +145,7 @@ const endOverridesOfMembers = query(
 );
 /** FROM: messages `r` that name a pseudonym. A settlement sent them before its reservation was cleared. */
 const messagesOfPseudonym = sql`${webhookMessages} AS r INDEXED BY webhook_messages_member
-  ON ${ofRow(webhookMessages.environmentId)} = m.environment AND ${ofRow(webhookMessages.data)} ->> 'memberId' = +m.pseudonym
+  ON ${ofRow(webhookMessages.environmentId)} = m.environment AND ${ofRow(webhookMessages.data)} ->> 'memberId' = +m.member
   AND ${ofRow(webhookMessages.data)} ->> 'memberId' IS NOT NULL`;
 /** FROM: these messages, of all members to clear. */
 export const messagesOfMembers = (value: OfMembersPage) =>

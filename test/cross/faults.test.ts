@@ -75,6 +75,8 @@ function named(scene: Scene, held: string, answer: unknown = null): string {
   const text = `[${held},${JSON.stringify(answer)}]`
     .replaceAll(scene.userId, "the user")
     .replace(/"hint":"[^"]*"|"(account_|environment_)?id":\d+/g, "")
+    // Each scene has packs of its own in the one application.
+    .replace(/"pack_number":\d+/g, '"pack_number":"of the pack"')
     // This column has hashes of the user and the pack.
     .replace(/"settled_by":"[^"]*"/g, '"settled_by":"fingerprint"')
     // Its characters are not only of base62, and have no separators.

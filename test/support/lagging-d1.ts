@@ -62,8 +62,10 @@ export async function copyApp(app: Pick<TestApp, "appId">): Promise<void> {
     const { results } = await env.DB.prepare(`SELECT * FROM ${table} WHERE ${where}`)
       .bind(app.appId)
       .all<Record<string, unknown>>();
+    // It does not list generated columns.
+    const { results: stored } = await env.DB.prepare(`PRAGMA table_info(${table})`).all<{ name: string }>();
     for (const row of results) {
-      const columns = Object.keys(row).filter((column) => row[column] !== null);
+      const columns = stored.map(({ name }) => name).filter((column) => row[column] !== null);
       await env.REPLICA.prepare(`INSERT INTO ${table} (${columns.join()}) VALUES (${columns.map(() => "?").join()})`)
         .bind(...columns.map((column) => row[column]))
         .run();

@@ -9,6 +9,7 @@ import { amountOfMinor, minorOfSum, sumOfMinor, UNITS, type Unit } from "../amou
 import { inSpendingOrder, NEVER_MS, PAYING_FIELDS, type PayingRow } from "../ledger/balance.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
 import { isSpendable } from "../ledger/spendable-balances.ts";
+import { halve } from "./first-seq.ts";
 
 /** A forecast goes by the debits of the last 30 days, among a user's newest entries: so many for all users together. */
 export const FORECAST_DAYS = 30;
@@ -46,23 +47,17 @@ const isOfUsers = (value: ValueOf<ForecastUsers>) =>
   );
 
 const firstExamined = alias(creditLedger, "examined");
-const middle = alias(creditLedger, "middle");
 
 /**
- * Counts a user's entries of the last day, if the examined ones do not reach that far back; otherwise null. Seqs have no gaps and
- * times never fall, so it halves the entries until it has found the day's first: at most 50 rows.
+ * Counts a user's entries of the last day, if the examined ones do not reach that far back; otherwise null. It reads at most 50 rows.
  */
-const entriesOfDay = (value: ValueOf<ForecastUsers>, examinedFrom: SQL) => sql<number | null>`(
-  WITH RECURSIVE part (before, inside) AS (
-    SELECT 0, ${lastSeqOf(sql`${accounts.id}`)} + 1 WHERE ${examinedFrom} > ${value("dayAgoMs")}
-    UNION ALL
-    SELECT iif(${middle.occurredAtMs} <= ${value("dayAgoMs")}, ${middle.seq}, before),
-      iif(${middle.occurredAtMs} <= ${value("dayAgoMs")}, inside, ${middle.seq})
-    FROM part CROSS JOIN ${creditLedger} AS ${middle}
-    WHERE inside - before > 1 AND ${middle.accountId} = ${accounts.id} AND ${middle.seq} = (before + inside) / 2
-  )
-  SELECT ${lastSeqOf(sql`${accounts.id}`)} + 1 - min(inside) FROM part
-)`;
+const entriesOfDay = (value: ValueOf<ForecastUsers>, examinedFrom: SQL) => {
+  const atMs = sql`${value("dayAgoMs")}`;
+  const account = sql`SELECT ${accounts.id} AS account WHERE ${examinedFrom} > ${atMs}`;
+  return sql<number | null>`(
+    WITH RECURSIVE ${halve(account, atMs)} SELECT 1 + ${lastSeqOf(sql`account`)} - low FROM half WHERE low >= high
+  )`;
+};
 
 /** Selects the debits of each unit and rules: usage and holds, less the amounts that holds returned. */
 const selectForecastDebits = query((value: ValueOf<ForecastUsers>) => {
