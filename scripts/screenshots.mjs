@@ -99,9 +99,9 @@ async function fillDays(db, appId) {
   const wave = (day, most) => Math.round(most * (0.4 + 0.35 * Math.sin(day / 2.1) + ((day * 7) % 5) / 16));
   const rows = Array.from({ length: DAYS }, (_, back) => today - back).flatMap((day) => [
     ["granted", day, "tokens", wave(day, 710_000_000)],
-    ["granted", day, "cents", wave(day + 2, 4_100_000_000)],
+    ["granted", day, "cents", wave(day + 2, 4_000_000_000)],
     ["spent", day, "tokens", wave(day + 1, 700_000_000)],
-    ["spent", day, "cents", wave(day + 3, 4_000_000_000)],
+    ["spent", day, "cents", wave(day + 3, 4_150_000_000)],
     ["expiring", day + DAYS - 1, "tokens", wave(day + 4, 200_000_000)],
     ["expiring", day + DAYS - 1, "cents", day % 6 === 0 ? 500_000_000 : 0],
     ["shortage", day, "", wave(day + 5, 14)],
