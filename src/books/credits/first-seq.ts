@@ -7,14 +7,14 @@ import { accountQuery } from "../ledger/account.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
 
 /**
- * The recursive CTE `half`: for each account, `low` is the first seq at a moment or later, or its last seq plus one if there is no such
- * entry, in the row where `low` is `high`. A binary search: seqs have no gaps and times never fall. `selectAccounts` is a SELECT with
+ * WITH and the recursive CTE `half`: for each account, `low` is the first seq at a moment or later, or its last seq plus one if there is no
+ * such entry, in the row where `low` is `high`. A binary search: seqs have no gaps and times never fall. `selectAccounts` is a SELECT with
  * the column `account`.
  */
 export function halve(selectAccounts: SQL, atMs: SQL): SQL {
   const { accountId, seq, occurredAtMs } = creditLedger;
   const isBefore = sql`${occurredAtMs} < ${atMs}`;
-  return sql`half (account, low, high) AS (
+  return sql`WITH RECURSIVE half (account, low, high) AS (
       SELECT account, 1, 1 + ${lastSeqOf(sql`account`)} FROM (${selectAccounts})
       UNION ALL
       SELECT account, iif(${isBefore}, ${seq} + 1, low), iif(${isBefore}, high, ${seq})
@@ -27,7 +27,7 @@ export function halve(selectAccounts: SQL, atMs: SQL): SQL {
 export function readFirstSeqs(selectAccounts: SQL, value: ValueOf<{ atMs: number }>) {
   return read(
     computed({ accountId: sql<number>`half.account`, seq: sql<number>`half.low` }),
-    (list) => sql`WITH RECURSIVE ${halve(selectAccounts, sql`${value("atMs")}`)}
+    (list) => sql`${halve(selectAccounts, sql`${value("atMs")}`)}
     SELECT ${list} FROM half WHERE low >= high`,
   );
 }

@@ -55,7 +55,7 @@ const entriesOfDay = (value: ValueOf<ForecastUsers>, examinedFrom: SQL) => {
   const atMs = sql`${value("dayAgoMs")}`;
   const account = sql`SELECT ${accounts.id} AS account WHERE ${examinedFrom} > ${atMs}`;
   return sql<number | null>`(
-    WITH RECURSIVE ${halve(account, atMs)} SELECT 1 + ${lastSeqOf(sql`account`)} - low FROM half WHERE low >= high
+    ${halve(account, atMs)} SELECT 1 + ${lastSeqOf(sql`account`)} - low FROM half WHERE low >= high
   )`;
 };
 
