@@ -13,7 +13,8 @@ import { type FirstRow, firstEntries } from "./entries.ts";
 import { type ExportAuditRow, insertAuditRow, type Subject } from "./export-audit.ts";
 import type { ListName } from "./lists.ts";
 import { findMemberships, MEMBER_EVENTS_MAX, type Membership } from "./member-events.ts";
-import { findFewIds, findManyIds, hasMoreIds, type PersonIds, readIds } from "./person-ids.ts";
+import { type PersonIds, readIds } from "./person-ids.ts";
+import { findFewIds, findManyIds, hasMoreIds } from "./select-person-ids.ts";
 import { type EntryRow, pageRowsMin, type Reading } from "./span-cursor.ts";
 
 /** A person at one moment: all data that can change, and the last seq and the first rows of each append-only list. */

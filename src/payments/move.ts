@@ -12,22 +12,19 @@ import { personGuards } from "../db/tombstones.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type Payer, payerAfter } from "./carry.ts";
 import { decideChanges, decidePaymentGrant, type Move, type Storing } from "./decide.ts";
-import { type Fact, withoutAsked, withoutUser } from "./facts.ts";
 import { findRejectionReason, logFault, MustWait, SameFailures } from "./failed-move.ts";
 import { logStatement, selectLogged } from "./log.ts";
-import { amountsOfPayment } from "./money-days.ts";
 import { type Effect, nextStep, offersNow, type Rejection, type Step } from "./next-step.ts";
 import { type Offer, TRIAL_REFS, TRIAL_REFS_END } from "./offer.ts";
 import { OUTCOMES, type PaymentOutcome } from "./outcomes.ts";
+import { factsToStore, keepsUsers, paymentToStore } from "./payment-to-store.ts";
 import type { PlannedOffer } from "./plan-offer.ts";
 import { findHint, type IgnoredReason } from "./reasons.ts";
 import { derivePaymentState, openInvoice, type PaymentState, shownKey } from "./state.ts";
-import { guardNoCustomer, type PaymentWrite, storePayment } from "./store-payment.ts";
+import { guardNoCustomer, storePayment } from "./store-payment.ts";
 import { insertPayerUser, payerKeys, readPayer, selectPayer, writePayer } from "./stored-payer.ts";
 import { readPayment, selectCustomer, selectPayments, selectTrials } from "./stored-payment.ts";
 
-/** When a message reports a payment that is still unmatched. */
-const REPORT_AFTER_MS = 10 * 60 * 1_000;
 export interface Moved {
   readonly outcome: PaymentOutcome;
   readonly paymentKey: string;
@@ -174,7 +171,7 @@ class PaymentProcessor {
       const nonce = this.#ctx.newId("");
       this.#sent = { nonce, outcome: effect.outcome };
       return [
-        ...storePayment(this.#writeOf(state, { nonce, effect, planned })),
+        ...storePayment(paymentToStore(state, { ...this.#toStore(state), nonce, effect, planned })),
         ...this.#payerWrites(state, payer, planned, grantee),
         ...this.#logOf(state, effect, grantee),
       ];
@@ -207,8 +204,9 @@ class PaymentProcessor {
     const { eventId, type, asked } = this.#move.change;
     if (eventId === null || asked === null) return [];
     const { objectId, pack } = asked;
+    const grantAttempt = { rejection: this.#rejection, hasGrants: grantee !== null };
     // The batch aborts if one of these users was erased (E4). The log names no other user.
-    const guarded = [grantee, ...this.#factsToStore(state, grantee !== null, null).map(({ userId }) => userId)];
+    const guarded = [grantee, ...factsToStore(state, grantAttempt, null).map(({ userId }) => userId)];
     const user = guarded.includes(asked.user) ? asked.user : null;
     const reason = outcome === "unmatched" || outcome === "ignored" ? ofEffect : null;
     const hint = reason === null ? null : findHint(reason, type, asked.hint);
@@ -217,47 +215,9 @@ class PaymentProcessor {
     return [logStatement(this.#ctx, entry)];
   }
 
-  #isErased(state: PaymentState): boolean {
-    return this.#rejection === "person_erased" || state.known.some(({ reason }) => reason === "person_erased");
-  }
-
-  /** Returns whether to store users. Balances have an account, and an erased person is not stored again (E4). */
-  #keepsUsers(state: PaymentState, hasGrants: boolean): boolean {
-    return !(hasGrants || this.#isErased(state) || state.grants.length > 0);
-  }
-
-  #factsToStore(state: PaymentState, hasGrants: boolean, planned: PlannedOffer | null): readonly Fact[] {
-    const facts = planned?.account == null ? state.facts : [...state.facts, planned.account.fact];
-    if (this.#keepsUsers(state, hasGrants)) return facts;
-    return facts.map(this.#isErased(state) ? withoutAsked : withoutUser);
-  }
-
-  #writeOf(
-    state: PaymentState,
-    write: { readonly nonce: string; readonly effect: Effect; readonly planned: PlannedOffer | null },
-  ): PaymentWrite {
-    const { nonce, effect, planned } = write;
-    const { status, reason, outcome } = effect;
-    const { change, settle } = this.#move;
+  #toStore(state: PaymentState) {
     const { environment, now } = this.#ctx;
-    const { known, names } = state;
-    const hasGrants = planned !== null && planned.grants.length > 0;
-    const facts = this.#factsToStore(state, hasGrants, planned);
-    const isTold = status === "unmatched" || reason === "carry";
-    const told = known.find((payment) =>
-      reason === "carry" ? payment.reason === "carry" : payment.status === "unmatched",
-    );
-    return {
-      ...{ environmentId: environment.id, nowMs: now(), writtenBy: nonce, status, reason, outcome },
-      ...{ known, names, facts },
-      customer: this.#keepsUsers(state, hasGrants) ? state.customer : null,
-      id: this.#idOf(state),
-      settledBy: settle?.fingerprint ?? known[0]?.settledBy ?? null,
-      notifyAtMs: !isTold ? null : told === undefined ? now() + REPORT_AFTER_MS : told.notifyAtMs,
-      surplus: state.grants.flatMap(({ balanceId, isSurplus }) => (isSurplus === 1 ? [balanceId] : [])),
-      event: change.eventId === null ? null : { ...change, eventId: change.eventId },
-      ...amountsOfPayment(facts),
-    };
+    return { environment, nowMs: now(), newId: this.#idOf(state), move: this.#move, rejection: this.#rejection };
   }
 
   #idOf({ known }: PaymentState): string {
@@ -274,9 +234,9 @@ class PaymentProcessor {
     // The guard aborts if another event has named the customer's user since the read.
     const hasUnknownUser = effect.reason === "no_user" && customer !== null && customerUser === null;
     const guard = hasUnknownUser ? [guardNoCustomer({ environmentId: environment.id, customer })] : [];
-    const keepsUsers = this.#keepsUsers(read.state, false);
     const usersOfFacts = read.state.facts.map(({ userId }) => userId);
-    const ids = keepsUsers ? [customerUser, ...usersOfFacts].filter((userId) => userId !== null) : [];
+    const isNamed = keepsUsers(read.state, { rejection: this.#rejection, hasGrants: false });
+    const ids = isNamed ? [customerUser, ...usersOfFacts].filter((userId) => userId !== null) : [];
     const send = async (guards: readonly Statement[]) =>
       batch(db, [...guards, ...guard, ...this.#storing(read, null)(effect, planned)]);
     // The guards abort if one of these users was erased (E4).

@@ -132,23 +132,28 @@ function ofOpenAmountPack(pack: Pack, quantity: number | null | undefined, idOf:
   };
 }
 
+/** The columns of a new balance that differ within a grant. `issued` is a JSON list of `NewBalance`. */
+export const issuedColumns = {
+  id: sql`issued.value ->> 'id'`,
+  itemNumber: sql`issued.value ->> 'itemNumber'`,
+  unit: sql`issued.value ->> 'unit'`,
+  matches: sql`issued.value ->> 'matches'`,
+  priority: sql`issued.value ->> 'priority'`,
+  initialMinor: sql`issued.value ->> 'amountMinor'`,
+  remainingMinor: sql`issued.value ->> 'amountMinor'`,
+  hasRemaining: sql`1`,
+};
+
 const insertBalancesSql = query((value: ValueOf<WriteContext & { grant: string; balances: string }>) => {
   const seq = sql`${lastLedgerEntry.seq} + 1 + issued.key`;
   const insert = insertFrom(
     creditBalances,
     {
       accountId: accountOfWrite(value),
-      id: sql`issued.value ->> 'id'`,
+      ...issuedColumns,
       packId: sql`common.value ->> 'packId'`,
       packName: sql`common.value ->> 'packName'`,
       packNumber: sql`common.value ->> 'packNumber'`,
-      itemNumber: sql`issued.value ->> 'itemNumber'`,
-      unit: sql`issued.value ->> 'unit'`,
-      matches: sql`issued.value ->> 'matches'`,
-      priority: sql`issued.value ->> 'priority'`,
-      initialMinor: sql`issued.value ->> 'amountMinor'`,
-      remainingMinor: sql`issued.value ->> 'amountMinor'`,
-      hasRemaining: sql`1`,
       sourceNumber: sql`common.value ->> 'sourceNumber'`,
       grantKind: sql`common.value ->> 'grantKind'`,
       grantedBy: authorOfWrite(value),

@@ -9,7 +9,7 @@ import { accountIdOfUser, type WriteContext, writingValues } from "./account.ts"
 import { authorOfWrite } from "./author.ts";
 import { lastSeqOf } from "./insert-entries.ts";
 import { creditsGranted, type LedgerMessage } from "./messages.ts";
-import { countBalances, type Reader } from "./new-balances.ts";
+import { countBalances, issuedColumns, type Reader } from "./new-balances.ts";
 import type { DuePeriod, PeriodPlan, RecurringChange } from "./plan-periods.ts";
 
 type Changes = { changes: string };
@@ -57,17 +57,10 @@ const insertPeriodsSql = query((value: ValueOf<Issue>) => {
     creditBalances,
     {
       accountId: account,
-      id: sql`issued.value ->> 'id'`,
+      ...issuedColumns,
       packId: sql`issued.value ->> 'packId'`,
       packName: sql`issued.value ->> 'packName'`,
       packNumber: sql`issued.value ->> 'packNumber'`,
-      itemNumber: sql`issued.value ->> 'itemNumber'`,
-      unit: sql`issued.value ->> 'unit'`,
-      matches: sql`issued.value ->> 'matches'`,
-      priority: sql`issued.value ->> 'priority'`,
-      initialMinor: sql`issued.value ->> 'amountMinor'`,
-      remainingMinor: sql`issued.value ->> 'amountMinor'`,
-      hasRemaining: sql`1`,
       sourceNumber: sql`${BALANCE_SOURCES.grant}`,
       grantKind: sql`${ENTRY_KINDS.recurring}`,
       grantedBy: authorOfWrite(value),
