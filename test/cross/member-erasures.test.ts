@@ -13,7 +13,8 @@ const HISTORIES = soakCount(4, 60);
 const STEPS = 50;
 const ISOLATES = 3;
 /** A part of every id of a member, and of the ids of its usage. */
-const MARK = "MARK";
+/** No hash has a dot, so none contains it by chance. */
+const MARK = "MARK.";
 const MEMBERS = [`${MARK}-mia`, `${MARK}-ned`] as const;
 
 afterAll(expectLedgerInvariants);

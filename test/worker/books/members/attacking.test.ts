@@ -101,7 +101,7 @@ it("a former member who was erased leaves no name with the payer, and its id in 
   const { callOk, exported, askAs } = await teams();
   await callOk("POST", "/erase-person", { distinctId: "ada" });
   for (const path of [`/usage/members?userId=team1&${SPAN}`, "/usage/events?userId=team1"])
-    expect(JSON.stringify(await callOk("GET", path))).not.toContain("ada");
+    expect(JSON.stringify(await callOk("GET", path))).not.toMatch(/\bada\b/);
   expect(JSON.stringify(await exported("team1"))).not.toMatch(/"ada"|of ada/);
   const { body } = await askAs({ sub: "ada", org_id: "team1" }, "/usage/limits?userId=team1");
   expect(body.limits).toMatchObject([{ memberId: "ada", used: 0 }]);
@@ -113,7 +113,7 @@ it("a payer reads its events by its own token without members and properties, an
   expect([status, JSON.stringify(body)]).toEqual([200, expect.not.stringContaining("ada")]);
   expect((await askAs({ sub: "team1" }, `/usage?userId=team1&${SPAN}&groupBy=member`)).status).not.toBe(200);
   expect((await askAs({ sub: "team1" }, "/usage/limits?userId=team1&memberId=ada")).code).toBe("forbidden");
-  expect(JSON.stringify(await exported("team1"))).not.toContain("ada");
+  expect(JSON.stringify(await exported("team1"))).not.toMatch(/\bada\b/);
 });
 
 it("a payer who claims a member's device exports its use without texts, and an export of the device alone has not the payer's", async () => {

@@ -10,6 +10,7 @@ import { type Answer, makeClient } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
+// Ids begin with `MARK.`: no hash has a dot, so none contains it by chance.
 const SECRET = "erasure-secret-of-the-tests-00001";
 const NEXT = { ERASURE_SECRET: "erasure-secret-of-the-tests-00002", ERASURE_SECRET_PREVIOUS: SECRET };
 
@@ -19,20 +20,20 @@ async function teamWorld() {
   const world = await limitsWorld({ limits: [], bindings: { ERASURE_SECRET: SECRET }, pick: () => isolate.number });
   const { app, clock, use, holdOk, commit, release, callOk } = world;
   const ada = { memberId: "ada" };
-  await use(2, { eventId: "MARK-event", ...ada, properties: { name: "MARK" } });
+  await use(2, { eventId: "MARK.event", ...ada, properties: { name: "MARK." } });
   for (const name of ["open", "charged", "committed", "released", "expired", "late", "extended"])
     await holdOk(5, {
-      reservationId: `res_MARK-${name}`,
+      reservationId: `res_MARK.${name}`,
       ...ada,
       ...(name === "charged" ? { onExpiry: "charge" } : {}),
     });
-  await callOk("POST", "/usage/reservations/res_MARK-committed/commit", commitBody(3, "MARK-commit"));
-  expect((await release("res_MARK-released")).status).toBe(200);
-  for (const name of ["open", "extended"]) await extend(world, `res_MARK-${name}`, 3_600);
+  await callOk("POST", "/usage/reservations/res_MARK.committed/commit", commitBody(3, "MARK.commit"));
+  expect((await release("res_MARK.released")).status).toBe(200);
+  for (const name of ["open", "extended"]) await extend(world, `res_MARK.${name}`, 3_600);
   clock.advance(61_000);
   await use(1, { eventId: "settles what is due" });
-  await callOk("POST", "/usage/reservations/res_MARK-late/commit", commitBody(4, "MARK-late-commit"));
-  await holdOk(5, { reservationId: "res_MARK-to-charge", ...ada, onExpiry: "charge", expiresInSeconds: 120 });
+  await callOk("POST", "/usage/reservations/res_MARK.late/commit", commitBody(4, "MARK.late-commit"));
+  await holdOk(5, { reservationId: "res_MARK.to-charge", ...ada, onExpiry: "charge", expiresInSeconds: 120 });
   const erase = async (distinctId = "ada") => {
     expect(await callOk("POST", "/erase-person", { distinctId })).toMatchObject({ status: "completed" });
   };
@@ -62,20 +63,20 @@ const isReplay = ({ status, headers }: Answer) => status === 200 && headers.get(
 
 /** Each request again that the world has made with ada's ids. */
 const repeats = {
-  event: ({ event }) => event(2, { eventId: "MARK-event", memberId: "ada", properties: { name: "MARK" } }),
+  event: ({ event }) => event(2, { eventId: "MARK.event", memberId: "ada", properties: { name: "MARK." } }),
   "list of events": async ({ ask }) => {
     const usage = { userId: "u", memberId: "ada", event: "chat", quantities: { count: 2 } };
-    const again = { eventId: "MARK-event", ...usage, properties: { name: "MARK" } };
+    const again = { eventId: "MARK.event", ...usage, properties: { name: "MARK." } };
     const answer = await ask("POST", "/usage/events", [again]);
     const replayed = answer.body.results[0].isReplayed === true ? "true" : "false";
     return { ...answer, headers: new Headers({ "idempotent-replayed": replayed }) };
   },
-  reserve: ({ hold }) => hold(5, { reservationId: "res_MARK-open", memberId: "ada" }),
-  "reserve, settled": ({ hold }) => hold(5, { reservationId: "res_MARK-committed", memberId: "ada" }),
-  "reserve, charged": ({ hold }) => hold(5, { reservationId: "res_MARK-charged", memberId: "ada", onExpiry: "charge" }),
-  commit: ({ ask }) => ask("POST", "/usage/reservations/res_MARK-committed/commit", commitBody(3, "MARK-commit")),
+  reserve: ({ hold }) => hold(5, { reservationId: "res_MARK.open", memberId: "ada" }),
+  "reserve, settled": ({ hold }) => hold(5, { reservationId: "res_MARK.committed", memberId: "ada" }),
+  "reserve, charged": ({ hold }) => hold(5, { reservationId: "res_MARK.charged", memberId: "ada", onExpiry: "charge" }),
+  commit: ({ ask }) => ask("POST", "/usage/reservations/res_MARK.committed/commit", commitBody(3, "MARK.commit")),
   "late commit": ({ ask }) =>
-    ask("POST", "/usage/reservations/res_MARK-late/commit", commitBody(4, "MARK-late-commit")),
+    ask("POST", "/usage/reservations/res_MARK.late/commit", commitBody(4, "MARK.late-commit")),
 } satisfies Record<string, (world: Awaited<ReturnType<typeof teamWorld>>) => Promise<Answer>>;
 
 it("an erasure of a member replaces each id of its usage by a hash of the same kind, once, and leaves the other ids", async () => {
@@ -85,11 +86,11 @@ it("an erasure of a member replaces each id of its usage by a hash of the same k
   expect(JSON.stringify(before).match(/MARK/g)?.length).toBeGreaterThan(12);
   await erase();
   const after = await storedIds();
-  expect(JSON.stringify(after)).not.toContain("MARK");
+  expect(JSON.stringify(after)).not.toContain("MARK.");
   expect(after).toHaveLength(before.length);
   for (const [index, { id, other }] of after.entries()) {
     const was = before[index]?.id ?? "";
-    if (!was.includes("MARK")) expect(id).toBe(was);
+    if (!was.includes("MARK.")) expect(id).toBe(was);
     else expect(id).toMatch(was.startsWith("res_") ? /^res_[\w-]{43}$/ : /^[\w-]{43}$/);
     if (typeof other === "string") expect(after.map((row) => row.id)).toContain(other);
   }
@@ -109,19 +110,19 @@ it.each(Object.entries(repeats))(
       world.useAnotherIsolate();
     }
     expect(await world.callOk("GET", "/credits/history?userId=u")).toEqual(history);
-    expect(JSON.stringify(await world.storedIds())).not.toContain("MARK");
+    expect(JSON.stringify(await world.storedIds())).not.toContain("MARK.");
   },
 );
 
 const differing = {
-  event: ({ event }) => event(3, { eventId: "MARK-event", memberId: "ada" }),
-  "event, without the member": ({ event }) => event(1, { eventId: "MARK-event", userId: "v" }),
-  "event with a commit's id": ({ event }) => event(3, { eventId: "MARK-commit" }),
-  reserve: ({ hold }) => hold(6, { reservationId: "res_MARK-open", memberId: "ada" }),
+  event: ({ event }) => event(3, { eventId: "MARK.event", memberId: "ada" }),
+  "event, without the member": ({ event }) => event(1, { eventId: "MARK.event", userId: "v" }),
+  "event with a commit's id": ({ event }) => event(3, { eventId: "MARK.commit" }),
+  reserve: ({ hold }) => hold(6, { reservationId: "res_MARK.open", memberId: "ada" }),
   "commit with another amount": ({ ask }) =>
-    ask("POST", "/usage/reservations/res_MARK-committed/commit", commitBody(4, "MARK-commit")),
+    ask("POST", "/usage/reservations/res_MARK.committed/commit", commitBody(4, "MARK.commit")),
   "commit of another reservation": ({ ask }) =>
-    ask("POST", "/usage/reservations/res_MARK-open/commit", commitBody(3, "MARK-commit")),
+    ask("POST", "/usage/reservations/res_MARK.open/commit", commitBody(3, "MARK.commit")),
 } satisfies Record<string, (world: Awaited<ReturnType<typeof teamWorld>>) => Promise<Answer>>;
 
 it.each(Object.entries(differing))(
@@ -144,7 +145,7 @@ it.each([0, 1])(
   async (isolate) => {
     const world = await teamWorld();
     const { ask, callOk, erase, storedIds } = world;
-    const id = "res_MARK-open";
+    const id = "res_MARK.open";
     const before = await callOk("GET", `/usage/reservations/${id}`);
     await erase();
     if (isolate > 0) world.useAnotherIsolate();
@@ -156,7 +157,7 @@ it.each([0, 1])(
       true,
     ]);
     const commit = () =>
-      ask("POST", `/usage/reservations/${id}/commit`, { ...commitBody(4, "after"), properties: { name: "MARK" } });
+      ask("POST", `/usage/reservations/${id}/commit`, { ...commitBody(4, "after"), properties: { name: "MARK." } });
     const committed = await commit();
     expect(committed.body).toMatchObject({ eventId: "after", debits: [{ amount: 4 }] });
     expect(isReplay(await commit())).toBe(true);
@@ -166,7 +167,7 @@ it.each([0, 1])(
     const stored = (await storedIds()).filter((row) => row.id === "after");
     expect(stored).toEqual([{ id: "after", other: expect.stringMatching(/^res_[\w-]{43}$/) }]);
     expect(await callOk("GET", "/usage/events?eventId=after")).toMatchObject({ memberId: null, properties: null });
-    expect(JSON.stringify(await storedIds())).not.toContain("MARK");
+    expect(JSON.stringify(await storedIds())).not.toContain("MARK.");
   },
 );
 
@@ -177,25 +178,25 @@ it.each([0, 1])(
     const { ask, release, erase, callOk, storedIds } = world;
     await erase();
     if (isolate > 0) world.useAnotherIsolate();
-    for (const id of ["res_MARK-open", "res_MARK-released"]) {
+    for (const id of ["res_MARK.open", "res_MARK.released"]) {
       const { status, body } = await release(id);
       expect([status, body]).toEqual([
         200,
         { reservationId: id, status: "released", returned: [expect.objectContaining({ amount: 5 })] },
       ]);
     }
-    expect((await release("res_MARK-expired")).body).toMatchObject({
-      reservationId: "res_MARK-expired",
+    expect((await release("res_MARK.expired")).body).toMatchObject({
+      reservationId: "res_MARK.expired",
       status: "expired",
     });
-    const late = () => ask("POST", "/usage/reservations/res_MARK-expired/commit", commitBody(2, "late"));
+    const late = () => ask("POST", "/usage/reservations/res_MARK.expired/commit", commitBody(2, "late"));
     expect((await late()).status).toBe(200);
     expect(isReplay(await late())).toBe(true);
-    for (const id of ["res_MARK-committed", "res_MARK-charged"])
+    for (const id of ["res_MARK.committed", "res_MARK.charged"])
       expect(codeOf(await release(id))).toEqual([409, "reservation_closed"]);
-    expect(codeOf(await release("res_MARK-none"))).toEqual([404, "reservation_not_found"]);
+    expect(codeOf(await release("res_MARK.none"))).toEqual([404, "reservation_not_found"]);
     expect((await callOk("GET", "/credits/verify?userId=u")).isSound).toBe(true);
-    expect(JSON.stringify(await storedIds())).not.toContain("MARK");
+    expect(JSON.stringify(await storedIds())).not.toContain("MARK.");
   },
 );
 
@@ -205,7 +206,7 @@ it("a reservation of an erased member is charged once when it expires, and its i
   await erase();
   clock.advance(600_000);
   await use(1, { eventId: "settles the charge" });
-  const id = "res_MARK-to-charge";
+  const id = "res_MARK.to-charge";
   expect(await callOk("GET", `/usage/reservations/${id}`)).toMatchObject({ status: "committed", eventId: id });
   expect(await callOk("GET", `/usage/events?eventId=${id}`)).toMatchObject({ eventId: id, quantities: { count: 5 } });
   expect(
@@ -217,7 +218,7 @@ it("a reservation of an erased member is charged once when it expires, and its i
   ]);
   const charges = (await storedIds()).filter((row) => row.id === row.other);
   expect(charges).toHaveLength(2);
-  expect(JSON.stringify(await storedIds())).not.toContain("MARK");
+  expect(JSON.stringify(await storedIds())).not.toContain("MARK.");
   expect((await callOk("GET", "/credits/verify?userId=u")).isSound).toBe(true);
 });
 
@@ -228,19 +229,19 @@ it("requests are recognised by the previous secret too, and after the erasure is
   const rotated = makeClient(clock, NEXT);
   const ask = (method: string, path: string, body?: object) =>
     rotated(method, `/api/v1${path}`, { key: app.keys.sk_live, ...(body === undefined ? {} : { body }) });
-  const event = { eventId: "MARK-event", userId: "u", memberId: "ada", event: "chat", quantities: { count: 2 } };
+  const event = { eventId: "MARK.event", userId: "u", memberId: "ada", event: "chat", quantities: { count: 2 } };
   const expectReplays = async () => {
-    expect(isReplay(await ask("POST", "/usage/events", { ...event, properties: { name: "MARK" } }))).toBe(true);
+    expect(isReplay(await ask("POST", "/usage/events", { ...event, properties: { name: "MARK." } }))).toBe(true);
     expect(codeOf(await ask("POST", "/usage/events", { ...event, quantities: { count: 3 } }))).toEqual([
       409,
       "idempotency_conflict",
     ]);
-    expect((await ask("GET", "/usage/reservations/res_MARK-open")).status).toBe(200);
+    expect((await ask("GET", "/usage/reservations/res_MARK.open")).status).toBe(200);
   };
   await expectReplays();
   expect((await ask("POST", `/erasures/${erasureId}/lift`, {})).status).toBe(200);
   await expectReplays();
-  expect((await ask("POST", "/usage/events", { ...event, eventId: "MARK-new" })).status).toBe(200);
+  expect((await ask("POST", "/usage/events", { ...event, eventId: "MARK.new" })).status).toBe(200);
 });
 
 it("an erasure of the payer after that of its member gives the usage random ids, by which nothing is found", async () => {
@@ -250,7 +251,7 @@ it("an erasure of the payer after that of its member gives the usage random ids,
   await erase("u");
   const left = await storedIds();
   expect(left.filter(({ id }) => hashed.has(id))).toEqual([]);
-  expect(codeOf(await ask("GET", "/usage/reservations/res_MARK-open"))).toEqual([404, "reservation_not_found"]);
+  expect(codeOf(await ask("GET", "/usage/reservations/res_MARK.open"))).toEqual([404, "reservation_not_found"]);
   const named =
     "SELECT 1 FROM reservations WHERE environment_id = ? AND (member_number IS NOT NULL OR request_hash <> '')";
   expect((await env.DB.prepare(named).bind(app.environments.live.id).all()).results).toEqual([]);
@@ -265,11 +266,11 @@ it.each(TRIPS)(
     const world = await teamWorld();
     const { ask, clock, use, callOk, storedIds, app } = world;
     await makeEndpoint(app.environments.live);
-    const commitOpen = () => ask("POST", "/usage/reservations/res_MARK-open/commit", commitBody(4, "amid"));
-    const commitLate = () => ask("POST", "/usage/reservations/res_MARK-expired/commit", commitBody(2, "late amid"));
+    const commitOpen = () => ask("POST", "/usage/reservations/res_MARK.open/commit", commitBody(4, "amid"));
+    const commitLate = () => ask("POST", "/usage/reservations/res_MARK.expired/commit", commitBody(2, "late amid"));
     const send = async () => {
       for (const repeat of Object.values(repeats)) expect(isReplay(await repeat(world))).toBe(true);
-      expect((await extend(world, "res_MARK-extended", 7_200)).status).toBe(200);
+      expect((await extend(world, "res_MARK.extended", 7_200)).status).toBe(200);
       for (const commit of [commitOpen, commitLate]) expect((await commit()).status).toBe(200);
       clock.advance(600_000);
       await use(1, { eventId: "settles the charge" });
@@ -292,10 +293,10 @@ it.each(TRIPS)(
     const stored = await storedIds();
     const messages = "SELECT data FROM webhook_messages WHERE environment_id = ?";
     const { results } = await env.DB.prepare(messages).bind(app.environments.live.id).all();
-    expect(JSON.stringify([stored, results])).not.toContain("MARK");
+    expect(JSON.stringify([stored, results])).not.toContain("MARK.");
     const ids = new Set(stored.map(({ id }) => id));
     expect(stored.filter(({ other }) => typeof other === "string" && !ids.has(other))).toEqual([]);
-    expect(await callOk("GET", "/usage/reservations/res_MARK-to-charge")).toMatchObject({ status: "committed" });
+    expect(await callOk("GET", "/usage/reservations/res_MARK.to-charge")).toMatchObject({ status: "committed" });
     expect((await callOk("GET", "/credits/verify?userId=u")).isSound).toBe(true);
   },
 );

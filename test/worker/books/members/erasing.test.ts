@@ -16,13 +16,13 @@ async function teamWorld() {
   const { app, grant, use, holdOk, callOk } = world;
   await makeEndpoint(app.environments.live);
   await grant("v");
-  await use(1, { eventId: "e-ada", memberId: "MARK-ada", properties: { name: "MARK-property" } });
-  await use(1, { eventId: "e-large", memberId: "MARK-ada", properties: { name: "MARK-large".repeat(200) } });
-  await use(1, { eventId: "e-v", userId: "v", memberId: "MARK-ada" });
+  await use(1, { eventId: "e-ada", memberId: "MARK.ada", properties: { name: "MARK.property" } });
+  await use(1, { eventId: "e-large", memberId: "MARK.ada", properties: { name: "MARK.large".repeat(200) } });
+  await use(1, { eventId: "e-v", userId: "v", memberId: "MARK.ada" });
   await use(1, { eventId: "e-bob", memberId: "bob", properties: { kept: true } });
-  const held = await holdOk(5, { memberId: "MARK-ada" });
+  const held = await holdOk(5, { memberId: "MARK.ada" });
   const limitId = (await callOk("GET", "/usage/limits?userId=u&memberId=bob")).limits[0].limitId;
-  await callOk("PUT", `/usage/limits/${limitId}/amount`, { userId: "u", memberId: "MARK-ada", amount: 40 });
+  await callOk("PUT", `/usage/limits/${limitId}/amount`, { userId: "u", memberId: "MARK.ada", amount: 40 });
   const rows = async (sql: string) =>
     (await env.DB.prepare(sql).bind(app.environments.live.id).all<Record<string, unknown>>()).results;
   return { ...world, held, rows };
@@ -50,11 +50,11 @@ it("an erasure of a member gives each of its rows a pseudonym of its own, remove
       ({ eventId: _, reservationId: __, ...entry }: Record<string, unknown>) => entry,
     );
   const before = await history();
-  expect(await textsOf(world)).toContain("MARK");
-  expect(await callOk("POST", "/erase-person", { distinctId: "MARK-ada", reason: "request" })).toMatchObject({
+  expect(await textsOf(world)).toContain("MARK.");
+  expect(await callOk("POST", "/erase-person", { distinctId: "MARK.ada", reason: "request" })).toMatchObject({
     status: "completed",
   });
-  expect(await textsOf(world)).not.toContain("MARK");
+  expect(await textsOf(world)).not.toContain("MARK.");
   const members = await rows(
     "SELECT member_id, is_erased FROM members WHERE environment_id = ? ORDER BY is_erased, member_id",
   );
@@ -62,39 +62,39 @@ it("an erasure of a member gives each of its rows a pseudonym of its own, remove
   expect(new Set(members.map(({ member_id }) => member_id)).size).toBe(3);
   expect(await history()).toEqual(before);
   expect((await callOk("GET", "/usage/events?eventId=e-bob")).properties).toEqual({ kept: true });
-  const refused = await event(1, { memberId: "MARK-ada" });
+  const refused = await event(1, { memberId: "MARK.ada" });
   expect(refused).toMatchObject({
     status: 409,
     body: { error: { code: "person_erased", details: { field: "memberId" } } },
   });
-  const texts = { properties: { name: "MARK-late" } };
-  const late = { eventId: "late", memberId: "MARK-ada", onShortage: "partial", ...texts };
+  const texts = { properties: { name: "MARK.late" } };
+  const late = { eventId: "late", memberId: "MARK.ada", onShortage: "partial", ...texts };
   const happened = await event(1, late);
   expect(happened.status).toBe(200);
   expect((await event(1, late)).headers.get("idempotent-replayed")).toBe("true");
   expect(await callOk("GET", "/usage/events?eventId=late")).toMatchObject({ memberId: null, properties: null });
-  const again = await event(1, { eventId: "e-ada", memberId: "MARK-ada", properties: { name: "MARK-property" } });
+  const again = await event(1, { eventId: "e-ada", memberId: "MARK.ada", properties: { name: "MARK.property" } });
   expect(again.headers.get("idempotent-replayed")).toBe("true");
   expect((await commit(held, 2, { eventId: "committed", ...texts })).status).toBe(200);
   expect(await callOk("GET", "/usage/events?eventId=committed")).toMatchObject({ memberId: null, properties: null });
-  expect(await textsOf(world)).not.toContain("MARK");
+  expect(await textsOf(world)).not.toContain("MARK.");
   const { downloadUrl } = await callOk("POST", "/export-person", { distinctId: "u" });
   const { pathname, search } = new URL(downloadUrl);
-  expect(JSON.stringify((await world.call("GET", `${pathname}${search}`)).body)).not.toContain("MARK");
+  expect(JSON.stringify((await world.call("GET", `${pathname}${search}`)).body)).not.toContain("MARK.");
   expect((await callOk("GET", "/credits/verify?userId=u")).isSound).toBe(true);
 });
 
 it("a count of what an erasure changes has what the person used as a member, in the dry run and in the receipt, and no row twice", async () => {
   const { app, callOk } = await teamWorld();
-  const rejection = "INSERT INTO rejections VALUES (?, 'u', 'MARK-ada', 'shortage', 'chat', '', '', 1, 1)";
+  const rejection = "INSERT INTO rejections VALUES (?, 'u', 'MARK.ada', 'shortage', 'chat', '', '', 1, 1)";
   await env.DB.prepare(rejection).bind(app.environments.live.id).run();
   const counted = {
     erased: { messages: 3, refusals: 1 },
     pseudonymised: { metering: 3, reservations: 1, ledger: 0 },
   };
-  const dry = await callOk("POST", "/erase-person", { distinctId: "MARK-ada", dryRun: true });
+  const dry = await callOk("POST", "/erase-person", { distinctId: "MARK.ada", dryRun: true });
   expect(dry).toMatchObject(counted);
-  const { erasureId, status, ...erased } = await callOk("POST", "/erase-person", { distinctId: "MARK-ada" });
+  const { erasureId, status, ...erased } = await callOk("POST", "/erase-person", { distinctId: "MARK.ada" });
   expect([status, erased]).toEqual(["completed", dry]);
   expect(await callOk("GET", `/erasures/${erasureId}`)).toMatchObject(counted);
 });
@@ -112,14 +112,14 @@ it("an erasure of a payer cuts its members from its events, holds and counters, 
   expect(await callOk("POST", "/erase-person", { distinctId: "u", reason: "request" })).toMatchObject({
     status: "completed",
   });
-  expect(await rows("SELECT member_id FROM members WHERE environment_id = ?")).toEqual([{ member_id: "MARK-ada" }]);
+  expect(await rows("SELECT member_id FROM members WHERE environment_id = ?")).toEqual([{ member_id: "MARK.ada" }]);
   const named = await rows("SELECT event_id FROM usage_events WHERE environment_id = ? AND member_number IS NOT NULL");
   expect(named).toEqual([{ event_id: "e-v" }]);
   expect(await rows("SELECT 1 FROM reservations WHERE environment_id = ? AND member_number IS NOT NULL")).toEqual([]);
   const counters = await rows("SELECT account_id FROM usage_counters WHERE environment_id = ? AND member_number > 0");
   expect(counters).toHaveLength(1);
   const users = await rows("SELECT user_id FROM accounts WHERE environment_id = ? AND is_erased = 0 ORDER BY user_id");
-  expect(users.map(({ user_id }) => user_id)).toEqual(["MARK-ada", "bob", "v"]);
+  expect(users.map(({ user_id }) => user_id)).toEqual(["MARK.ada", "bob", "v"]);
 });
 
 it("an erasure of a payer cuts its members from the day sums, also from those that are added up later, and keeps their amounts", async () => {
@@ -145,7 +145,7 @@ it("an erasure of a payer cuts its members from the day sums, also from those th
   const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
   const span = `mode=live&from=${dayOf(clock.ms)}T00:00:00.000Z&to=${dayOf(clock.ms + DAY_MS)}T00:00:00.000Z`;
   const { body } = await admin("GET", `/usage?${span}&groupBy=member`);
-  expect(body.totals).toMatchObject([{ userId: "v", memberId: "MARK-ada", events: 1, quantities: { count: 1 } }]);
+  expect(body.totals).toMatchObject([{ userId: "v", memberId: "MARK.ada", events: 1, quantities: { count: 1 } }]);
   const byUser = await admin("GET", `/usage?${span}&groupBy=user`);
   expect(byUser.body.totals[0]).toMatchObject({ events: 5, quantities: { count: 6 } });
 });
