@@ -168,7 +168,8 @@ export function createModel(clock: { now: () => number }) {
   const isDue = (hold: Hold) => hold.state === "open" && hold.expiresAt <= clock.now();
   const expire = (userId?: string) => {
     const due = [...holds.values()].filter((hold) => isDue(hold) && hold.use.userId === (userId ?? hold.use.userId));
-    for (const hold of due.sort((a, b) => a.expiresAt - b.expiresAt || (a.id < b.id ? -1 : 1))) {
+    // Of one moment, in the order of their creation.
+    for (const hold of due.sort((a, b) => a.expiresAt - b.expiresAt)) {
       if (hold.onExpiry === "charge" && !events.has(hold.id)) charge(hold);
       else {
         const before = remainingOf(hold);

@@ -81,9 +81,9 @@ export function readDueHolds(
   return due.toSorted(inOrderOfEnds).map(readDueHold);
 }
 
-/** The order in which due holds are settled. */
+/** The order in which due holds are settled and read: an erasure may replace their ids, but not their numbers (ME6). */
 export const inOrderOfEnds = (a: DueRow, b: DueRow): number =>
-  a.occurredAtMs - b.occurredAtMs || (a.holdId < b.holdId ? -1 : 1);
+  a.occurredAtMs - b.occurredAtMs || a.reservationNumber - b.reservationNumber;
 
 export function readDueHold(row: DueRow): DueHold {
   const {

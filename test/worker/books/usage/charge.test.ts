@@ -164,7 +164,7 @@ it("a reservation that is charged if nobody settles it is paid by other balances
   expect(stored).toEqual({ uncovered: '{"count":0.25,"cents":1}' });
 });
 
-it("a reservation that is charged if nobody settles it and others are settled in the order of their expiries, then of their ids", async () => {
+it("a reservation that is charged if nobody settles it and others are settled in the order of their expiries, then of their creation", async () => {
   const spender = await makeSpender([wallet]);
   await reserveToCharge(spender, "res_late", 1, 90);
   await reserveToCharge(spender, "res_b", 1, 60);
@@ -173,7 +173,7 @@ it("a reservation that is charged if nobody settles it and others are settled in
   spender.clock.advance(90_000);
   await runHoldsPart(spender);
   expect((await entryLines(spender)).slice(5)).toEqual([
-    ...["res_a", "res_b"].flatMap((id) => ["1 reservation_released null", `-1 event_committed ${id}`]),
+    ...["res_b", "res_a"].flatMap((id) => ["1 reservation_released null", `-1 event_committed ${id}`]),
     "1 reservation_expired null",
     ...["1 reservation_released null", "-1 event_committed res_late"],
   ]);

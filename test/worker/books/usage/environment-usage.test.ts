@@ -2,10 +2,9 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { systemCtx } from "../../../../src/auth/system-ctx.ts";
 import { readEnvironmentUsage } from "../../../../src/books/usage/environment-usage.ts";
-import { sumDays } from "../../../../src/books/usage/sum-days.ts";
 import { randomId } from "../../../../src/lib/ids.ts";
 import { DAY_MS, iso } from "../../../../src/lib/time.ts";
-import { runPart } from "../../../support/cron.ts";
+import { sumDaysOf } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { expectError } from "../../../support/rejections.ts";
 import { isSoak } from "../../../support/soak.ts";
@@ -37,7 +36,8 @@ async function makeWorld(bindings: Bindings = {}, app?: TestApp) {
   };
   const cron = async () => {
     const root = systemCtx(bound(bindings), { isolate: {}, now: clock.now, newId: randomId });
-    expect(await runPart(sumDays, root)).toEqual([]);
+    for (const environment of Object.values(ownApp.environments))
+      expect(await sumDaysOf(root, environment)).toEqual([]);
   };
   const ask = (groupBy: string, { from = FROM, to = TO, mode = "live" } = {}) =>
     call("GET", `/api/v1/admin/apps/${ownApp.appId}/usage?mode=${mode}&from=${from}&to=${to}&groupBy=${groupBy}`, {
