@@ -1,4 +1,5 @@
 import type { Context } from "hono";
+import { useContext } from "hono/jsx";
 import { grantInput } from "../api/credits/grant-credits.ts";
 import { exactAmount } from "../books/amounts/amount.ts";
 import { grantPack, previewGrant } from "../books/credits/grant.ts";
@@ -24,7 +25,7 @@ import { timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { userPath } from "./links.tsx";
 import { SHOWN_PACKS_MAX } from "./packs.tsx";
-import { AmountList, BeforeAfter } from "./unit-amount.tsx";
+import { AmountList, BeforeAfter, UnitsContext, unitText } from "./unit-amount.tsx";
 
 const EXPIRY_CHOICES = [["default", "pack default"], "never", ["at", "at the time given"]] as const;
 const GRANT_SOURCES = ["manual", "grant", "purchase", "refund"] as const;
@@ -49,19 +50,22 @@ export const GrantFields = (props: GrantFieldsProps) => (
 );
 
 /** The fields of every form that grants: the pack and the quantity. */
-export const PackFields = ({ packs, quantityHint = "only for packs without items" }: GrantFieldsProps) => (
-  <>
-    <Choice
-      label="Pack"
-      name="packId"
-      options={packs.map(({ packId, packName, items, unit }) => [
-        packId,
-        items.length === 0 ? `${packName} (any quantity of ${unit})` : packName,
-      ])}
-    />
-    <Field label="Quantity" name="quantity" hint={quantityHint} />
-  </>
-);
+export const PackFields = ({ packs, quantityHint = "only for packs without items" }: GrantFieldsProps) => {
+  const units = useContext(UnitsContext);
+  return (
+    <>
+      <Choice
+        label="Pack"
+        name="packId"
+        options={packs.map(({ packId, packName, items, unit }) => [
+          packId,
+          items.length === 0 ? `${packName} (any quantity of ${unitText(units, unit ?? "")})` : packName,
+        ])}
+      />
+      <Field label="Quantity" name="quantity" hint={quantityHint} />
+    </>
+  );
+};
 
 async function grantForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
   const { root } = c.var;

@@ -18,6 +18,9 @@ it("the pages show an application's own name of a unit wherever a person reads a
   await w.setPrices([{ event: "image", unit: "count", perEvent: 1 }]);
   expect((await w.spend("e1", { event: "image", meters: {} })).status).toBe(200);
   expect((await w.reserve({ reservationId: "res_1", event: "image", meters: {} })).status).toBe(200);
+  const wallet = { packName: "Wallet", defaultExpiryDays: null, items: [], unit: "count" };
+  const pack = await call("POST", `/api/v1/admin/apps/${w.app.appId}/packs`, { key: env.ADMIN_TOKEN, body: wallet });
+  expect(pack.status).toBe(200);
   const limits = `/api/v1/admin/apps/${w.app.appId}/usage-limits`;
   const limit = { mode: "live", name: "Daily", unit: "count", amount: 9, every: "day" };
   expect((await call("POST", limits, { key: env.ADMIN_TOKEN, body: limit })).status).toBe(200);
@@ -34,6 +37,7 @@ it("the pages show an application's own name of a unit wherever a person reads a
     [`users/balance?balanceId=${balanceId}`, "1 credit more"],
     ["users/event?eventId=e1", "1 credit"],
     ["packs", "7 credits"],
+    ["users/grant", "Wallet (any quantity of credits)"],
     ["usage-limits", "9 credits"],
     ["usage", "credits"],
     ["overview", "credits"],
