@@ -70,8 +70,8 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
-// Pure rooms share nothing that a test could leave behind.
 const define = { WITH_REFERENCE: "true" };
+// Pure modules share nothing that a test could leave behind.
 const unit = {
   define,
   test: { name: "unit", include: ["test/unit/**/*.test.ts"], isolate: false, testTimeout: 120_000 },
@@ -137,9 +137,9 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     // One more than the cores of the smallest machine: tests of kills, receivers and browsers wait more than they compute.
     maxWorkers: 3,
-    // What Purser tells its operator of the faults that the tests plant.
     // A timer of undici 7.30.1, which Miniflare uses, may fire after the end of its connection. No test has failed by it.
     onUnhandledError: ({ message, stack = "" }) => !(message.includes("'deref'") && stack.includes("onParserTimeout")),
+    // Tests plant faults, which Purser logs.
     onConsoleLog: (log) => !log.startsWith('{"level":"'),
   },
 });

@@ -234,7 +234,7 @@ export async function readEndUserAuth(root: SystemCtx, appId: string, mode: Mode
   return presentEndUserAuth(appId, mode, environment.endUserAuth);
 }
 
-export type TokenTest = { readonly userId: string } | { readonly flaw: string };
+export type TokenTest = { readonly userId: string } | { readonly rejectionReason: string };
 
 /**
  * Returns whether an end-user token verifies under the current setting, and which user it proves. Throws `not_found`,
@@ -243,12 +243,12 @@ export type TokenTest = { readonly userId: string } | { readonly flaw: string };
 export async function testUserToken(root: SystemCtx, appId: string, mode: Mode, token: string): Promise<TokenTest> {
   const environment = await requireEnvironment(root, appId, mode);
   const setting = await openEndUserSetting(root, environment, environment.endUserAuth);
-  if (setting === null) return { flaw: "No setting: publishable keys read nothing, whatever the token." };
+  if (setting === null) return { rejectionReason: "No setting: publishable keys read nothing, whatever the token." };
   try {
     const { userId } = await verifyEndUser(root, setting, token);
     return { userId };
   } catch (error) {
-    if (error instanceof PurserError) return { flaw: error.message };
+    if (error instanceof PurserError) return { rejectionReason: error.message };
     throw error;
   }
 }

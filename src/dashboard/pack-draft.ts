@@ -8,7 +8,7 @@ import { amountText } from "./format.tsx";
 export interface PackDraft {
   readonly packName: string;
   readonly defaultExpiryDays: string;
-  readonly kind: "items" | "legacy";
+  readonly kind: "items" | "open-amount";
   readonly items: readonly ItemDraft[];
   readonly unit: string;
   readonly priority: string;
@@ -47,7 +47,7 @@ export function makeDraft(pack: PackOutput): PackDraft {
   return {
     packName: pack.packName,
     defaultExpiryDays: asText(pack.defaultExpiryDays),
-    kind: pack.items.length > 0 ? "items" : "legacy",
+    kind: pack.items.length > 0 ? "items" : "open-amount",
     items: pack.items.map((item) => ({
       packItemId: item.packItemId,
       amount: amountText(item.amount),
@@ -121,7 +121,7 @@ export function readDraft(form: Form): PackDraft {
   return {
     packName: form.packName ?? "",
     defaultExpiryDays: form.defaultExpiryDays ?? "",
-    kind: form.kind === "legacy" ? "legacy" : "items",
+    kind: form.kind === "open-amount" ? "open-amount" : "items",
     items,
     unit: form.unit ?? "",
     priority: form.priority ?? "",
@@ -138,7 +138,7 @@ export function makeBody(draft: PackDraft): object {
     packName: draft.packName,
     defaultExpiryDays: numberField({ ...draft, items: "", rules: "" }, "defaultExpiryDays") ?? null,
   };
-  if (draft.kind === "legacy") {
+  if (draft.kind === "open-amount") {
     const priority = numberField({ ...draft, items: "", rules: "" }, "priority");
     return { ...common, items: [], unit: draft.unit, matches: matchesOf(draft.rules), priority: priority ?? 100 };
   }
@@ -159,7 +159,7 @@ export function makeBody(draft: PackDraft): object {
 
 /** Returns every list of rules in the draft, with the name of its part of the form. */
 export function ruleLists(draft: PackDraft): { name: string; rules: ReturnType<typeof matchesOf> }[] {
-  if (draft.kind === "legacy") return [{ name: "The pack", rules: matchesOf(draft.rules) }];
+  if (draft.kind === "open-amount") return [{ name: "The pack", rules: matchesOf(draft.rules) }];
   return draft.items.map((item, index) => ({
     name: `Item ${index + 1}, ${item.amount || "?"} ${item.unit}`,
     rules: matchesOf(item.rules),

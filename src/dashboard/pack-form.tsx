@@ -68,7 +68,7 @@ export const PackForm = ({ c, packId, draft, version, rejection, ruleTest }: Pac
             Add an item
           </button>
         </div>
-        <fieldset class="legacy-only" data-scope>
+        <fieldset class="open-amount-only" data-scope>
           <legend>Unit and rules</legend>
           <div class="row">
             <Choice label="Unit" name="unit" value={draft.unit} options={UNITS} />
@@ -97,8 +97,8 @@ const Kind = ({ kind }: { kind: PackDraft["kind"] }) => (
       item's amount
     </label>
     <label>
-      <input type="radio" name="kind" value="legacy" checked={kind === "legacy"} /> Variable amount: each grant gives a
-      quantity
+      <input type="radio" name="kind" value="open-amount" checked={kind === "open-amount"} /> Variable amount: each
+      grant gives a quantity
     </label>
   </div>
 );

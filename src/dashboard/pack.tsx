@@ -155,7 +155,7 @@ async function savePack(c: Context<DashboardEnv>, packId: string) {
   const { form, ctx } = c.var;
   const draft = readDraft(form);
   const pack = await readStored(c, packId);
-  const takesAll = pack.items.length > 0 && draft.kind === "legacy";
+  const takesAll = pack.items.length > 0 && draft.kind === "open-amount";
   if (takesAll && form.sure !== "yes") return confirmNoItems(c, packId, pack);
   const saved = await catchRejection(async () => {
     // A form without a version is rejected, because it could undo another person's change.

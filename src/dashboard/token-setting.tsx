@@ -123,7 +123,7 @@ export const TokenTester = ({ c, test, token }: TesterProps) => (
     beside={
       test !== undefined && (
         <p class={`notice wide ${"userId" in test ? "good" : "bad"}`} role="status">
-          {"userId" in test ? `Valid token for user ${test.userId}.` : `Invalid token. ${test.flaw}`}
+          {"userId" in test ? `Valid token for user ${test.userId}.` : `Invalid token. ${test.rejectionReason}`}
         </p>
       )
     }

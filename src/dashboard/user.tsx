@@ -51,7 +51,7 @@ const USER_NOTICES: Readonly<Record<string, string>> = {
   "refunded-before": "This refund was made before. Nothing was taken again.",
   "grant-revoked": "All balances of the grant revoked. See the ledger.",
   "limit-set": "The limit's amount of this user is set. It applies now.",
-  "limit-lifted": "The override is lifted. The limit's own amount applies.",
+  "limit-lifted": "The override is lifted. The limit's amount applies.",
   released: "Reservation released. The user can spend the held credits again.",
   recurring: "Recurring grant created. Its due periods are granted.",
   "recurring-cancelled": "Recurring grant cancelled.",

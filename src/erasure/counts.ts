@@ -112,7 +112,7 @@ function withMembers(from: SQL): Partial<Readonly<Record<CountedKind, SQL>>> {
     eq(webhookMessages.environmentId, id.environmentId),
     sql`${member} = +${id.distinctId} AND ${member} IS NOT NULL AND NOT coalesce(${isOneOf(webhookMessages.subject)}, 0)`,
   );
-  const isRefusal = and(
+  const isRejection = and(
     namesId(rejections, rejections.memberId),
     sql`${rejections.memberId} <> '' AND NOT ${isOneOf(rejections.userId)}`,
   );
@@ -124,7 +124,7 @@ function withMembers(from: SQL): Partial<Readonly<Record<CountedKind, SQL>>> {
     metering: sql`${metering} + ${used(usageEvents, sql`usage_events_member`)}`,
     reservations: sql`${holds} + ${used(reservations, sql`reservations_member`)}`,
     messages: sql`${messages} + ${count(webhookMessages, isMessage)}`,
-    refusals: sql`${refusals} + ${count(rejections, isRefusal)}`,
+    refusals: sql`${refusals} + ${count(rejections, isRejection)}`,
   };
 }
 

@@ -139,7 +139,7 @@ export const findManyIds = query((value: ValueOf<PersonKey>) => {
     lastSeenAtMs: sql<number | null>`max(item.latest)`,
     analyticsBytes: sql<number | null>`sum(item.analytics)`,
     propertiesBytes: sql<number | null>`sum(item.size)`,
-    propertiesCount: sql<number>`sum(item.rooms)`,
+    propertiesCount: sql<number>`sum(item.names)`,
     verified: sql<string | null>`max(item.verified)`,
     other: sql<string | null>`max(item.other)`,
     recurring: sql<string | null>`group_concat(item.recurring)`,
@@ -152,7 +152,7 @@ export const findManyIds = query((value: ValueOf<PersonKey>) => {
       sum(${ID_LINE_BYTES} + ${bytesOf(personTable.distinctId)} + ${bytesOf(claimer(value))} + ${recurringBytes()}) OVER w AS weight,
       ${idLine(value)} || ${TAB} || row_number() OVER w AS entry,
       ${personTable.firstSeenAtMs} AS earliest, ${personTable.lastSeenAtMs} AS latest, ${personTable.eventBytes} AS analytics,
-      ${propertiesBytes()} AS size, ${propertiesCount()} AS rooms,
+      ${propertiesBytes()} AS size, ${propertiesCount()} AS names,
       ${ifFirst(ifSmallOrOwn(value, verifiedProperties))} AS verified, ${ifFirst(ifSmallOrOwn(value, otherProperties))} AS other,
       ${recurringJson()} AS recurring, ${hasTooManyRecurring()} AS isTooLarge
     ${fromPerson()} WINDOW w AS (ROWS UNBOUNDED PRECEDING)`;

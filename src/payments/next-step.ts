@@ -43,7 +43,7 @@ export function offersNow(state: PaymentState, granting: Granting, payer: PayerT
   const { facts, grants, customerUser } = state;
   const { mayGrant, settle, setting } = granting;
   if (!mayGrant || grants.length > 0) return [];
-  if (settle !== undefined) return [{ userId: settle.userId, parts: [], account: null, flaw: null }];
+  if (settle !== undefined) return [{ userId: settle.userId, parts: [], account: null, rejectionReason: null }];
   const accounts = filterFacts(facts, "account");
   const offering = facts.filter(
     (fact) => fact.kind !== "invoice" || !(accounts.some(({ id }) => id === fact.id) || isWaiting(state, fact, facts)),
@@ -143,17 +143,17 @@ function findPaymentStatus(
 }
 
 /** The fields of a payment's balance on which its change depends. */
-export type MovingGrant = Pick<StoredGrant, "balanceId" | "initialMinor" | "dueMinor" | "isSurplus">;
+export type ChangedGrant = Pick<StoredGrant, "balanceId" | "initialMinor" | "dueMinor" | "isSurplus">;
 
 /** Returns a balance that the batch issues. Nothing is due back from it yet. */
-export const newGrant = ({ id, amountMinor }: NewBalance): MovingGrant => ({
+export const newGrant = ({ id, amountMinor }: NewBalance): ChangedGrant => ({
   ...{ balanceId: id, initialMinor: amountMinor, dueMinor: 0 as Minor, isSurplus: 0 },
 });
 
 /** Returns the changes that bring balances from what was due back to what is due now (S4), those that take first. */
 export function planChanges(
   { money }: Pick<PaymentState, "money">,
-  grants: readonly MovingGrant[],
+  grants: readonly ChangedGrant[],
 ): PaymentBalanceChange[] {
   const changes = grants.flatMap(({ balanceId, initialMinor, dueMinor: before, isSurplus }) => {
     const dueMinor = calculateDue(initialMinor, isSurplus === 1 ? ONE : money.share);

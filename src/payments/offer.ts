@@ -18,7 +18,7 @@ export interface Offer {
   /** How its invoice settles with the carry. Null for a session or an intent. */
   readonly account: InvoiceAccount | null;
   /** The reason why nothing can be granted, although the parts could be. */
-  readonly flaw: "lines_missing" | "no_pack" | "proration" | null;
+  readonly rejectionReason: "lines_missing" | "no_pack" | "proration" | null;
 }
 
 export interface OfferPart {
@@ -75,7 +75,7 @@ function offerOfSession({ userId, data }: SessionFact | IntentFact): Offer {
     quantity: data.quantity === null ? { amount: data } : { units: data.quantity },
     ...{ expiresAtMs: undefined, elseExpiresAtMs: undefined },
   };
-  return { userId, parts: [part], account: null, flaw: null };
+  return { userId, parts: [part], account: null, rejectionReason: null };
 }
 
 export const isSet = ({ prices }: Pick<Setting, "prices">, price: string): boolean =>
@@ -96,12 +96,12 @@ function offerOfInvoice(invoice: InvoiceFact, setting: Setting, { customerUser, 
   const userId = invoice.userId ?? (isSubscription ? customerUser : null);
   const account = accountOfInvoice(invoice, setting, payer);
   if (hasMore && setting.prices.length > 0) {
-    return { userId, parts: [], account, flaw: totalWithoutTax < 0 ? null : "lines_missing" };
+    return { userId, parts: [], account, rejectionReason: totalWithoutTax < 0 ? null : "lines_missing" };
   }
   const parts: OfferPart[] = [];
   // The customer paid for a line that its setting no longer grants.
   const hasUnsetLine = lines.some((line) => line.net > 0 && line.quantity !== 0 && hasLeft(setting, line.price, payer));
-  let flaw: Offer["flaw"] = hasUnsetLine && account.paidFor > 0n ? "no_pack" : null;
+  let rejectionReason: Offer["rejectionReason"] = hasUnsetLine && account.paidFor > 0n ? "no_pack" : null;
   for (const line of lines) {
     const price = setting.prices.find((candidate) => candidate.price === line.price);
     if (price === undefined || !grants(line, price)) continue;
@@ -109,12 +109,13 @@ function offerOfInvoice(invoice: InvoiceFact, setting: Setting, { customerUser, 
     const times = timesOfLine(invoice, line, price, setting.currency);
     // A line for which no money is left needs no full amount.
     if (isPaid && account.paidFor === 0n) continue;
-    if (times === null) flaw ??= "proration";
+    if (times === null) rejectionReason ??= "proration";
     else parts.push(partOf(invoice, line, price, { times, share: isPaid ? account.share : ONE, payer }));
   }
   const { bought, returned } = account.fact.data;
-  const hasSetPrice = parts.length > 0 || flaw !== null || returned > 0 || (bought > 0 && account.paidFor === 0n);
-  return hasSetPrice ? { userId, parts, account, flaw } : null;
+  const hasSetPrice =
+    parts.length > 0 || rejectionReason !== null || returned > 0 || (bought > 0 && account.paidFor === 0n);
+  return hasSetPrice ? { userId, parts, account, rejectionReason } : null;
 }
 
 /** Returns whether the line grants something: it was paid for, or it is a trial, or its coupon paid for it. */
@@ -170,5 +171,5 @@ function partOf(
 }
 
 /** Whether the carry covers an invoice, or all its lines are negative. Then it grants nothing, whoever its user is. */
-export const isCovered = ({ parts, account, flaw }: Offer): boolean =>
-  parts.length === 0 && flaw === null && account !== null && account.paidFor === 0n;
+export const isCovered = ({ parts, account, rejectionReason }: Offer): boolean =>
+  parts.length === 0 && rejectionReason === null && account !== null && account.paidFor === 0n;

@@ -63,7 +63,7 @@ export function planOffer(offer: Offer, terms: GrantTerms): PlannedOffer | Reaso
     if (part.isTrial) trials.add(pack.id);
     planned.push({ part, grant: { ...grant, balances } });
   }
-  if (offer.flaw !== null) return offer.flaw;
+  if (offer.rejectionReason !== null) return offer.rejectionReason;
   const { bought = 0, returned = 0 } = account?.fact.data ?? {};
   if (planned.length === 0 && over !== null && bought === 0 && returned === 0) return over;
   return { grants: planned.map(({ grant }) => grant), account, marks: marksOfGrants(planned) };

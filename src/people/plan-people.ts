@@ -80,8 +80,8 @@ export function warningsFromEvents(events: readonly PersonEvent[]): ReadonlyMap<
   const warnings = new Map<string, string>();
   for (const event of events) {
     if (event.isPersonless) continue;
-    const flaw = event.link === null ? null : findLinkRejection(event.distinctId, event.link);
-    if (flaw !== null) warnings.set(eventKey(event), flaw);
+    const rejection = event.link === null ? null : findLinkRejection(event.distinctId, event.link);
+    if (rejection !== null) warnings.set(eventKey(event), rejection);
     if (changesProperties(event) && !new IdProperties(null).apply(event))
       warnings.set(eventKey(event), TOO_MANY_PROPERTIES);
   }

@@ -9,14 +9,14 @@ const userIdSchema = textSchema;
 const seq = z
   .int()
   .meta(words("The seq of the user's last ledger entry that the effect wrote. Sort a user's messages by it.", 12));
-const movingSchema = {
+const changeSchema = {
   balanceId: textSchema.meta(words("The balance's id.", "crb_5cQx2vN8bT0rKf7yLwZ3Hd")),
   unit,
   delta: z.number().meta(words("The change, in the balance's unit. Negative for a deduction.", -120)),
   remaining: z.number().meta(words("The remaining amount, in the balance's unit.", 280)),
 };
 const balanceChange = {
-  ...movingSchema,
+  ...changeSchema,
   note: textSchema.nullable().meta(words("The reason that the caller gave. Null without one.", "Goodwill")),
 };
 const expiry = {
@@ -32,7 +32,7 @@ const movedSchema = {
   paymentKey: textSchema.meta(
     words("The payment's id at Stripe: its payment intent, if it has one.", "pi_3PgafmB7WZ01zgkW1tQm8sLd"),
   ),
-  balances: z.array(z.strictObject(movingSchema)).meta(words("The balances.")),
+  balances: z.array(z.strictObject(changeSchema)).meta(words("The balances.")),
   seq,
 };
 
@@ -114,7 +114,7 @@ export const messageData = {
     { userId: userIdSchema.meta(words("Your own id of the user.", "user_42")), seq },
   ],
   "recurring.suspended": [
-    "A period of a recurring grant was refused with the error code `reason`. Resume the recurring grant after you have fixed the cause.",
+    "A period of a recurring grant was rejected with the error code `reason`. Resume the recurring grant after you have fixed the cause.",
     {
       userId: userIdSchema.meta(words("Your own id of the user.", "user_42")),
       recurringId: textSchema.meta(words("The recurring grant's id.", "rec_free-user_42")),

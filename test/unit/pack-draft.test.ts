@@ -26,8 +26,8 @@ it("the form of a pack is read in the order of its numbers, without its empty ro
   const draft = readDraft(form);
   expect(draft.items.map((item) => item.amount)).toEqual(["1", "2", "3"]);
   expect(draft.items[0]?.rules.map((rule) => rule.event)).toEqual(["e0", "e1"]);
-  expect(readDraft({ ...form, kind: "legacy", unit: "cents" })).toMatchObject({
-    kind: "legacy",
+  expect(readDraft({ ...form, kind: "open-amount", unit: "cents" })).toMatchObject({
+    kind: "open-amount",
     rules: [{ event: "", model: "m" }],
   });
   expect(makeBody(draft)).toMatchObject({ packName: "Pack", items: [{ amount: 1 }, { amount: 2 }, { amount: 3 }] });

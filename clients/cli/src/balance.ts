@@ -36,7 +36,7 @@ function packOf({ pack, unit }: Row["fields"], packs: readonly PackOfFile[]): Pa
   return second === undefined ? first : `Several packs are in ${unit}. Name one in the column pack.`;
 }
 
-/** Returns the balance of a line, or the reason why it is refused. */
+/** Returns the balance of a line, or the reason why it is rejected. */
 export function balanceOf({ line, fields, problem }: Row, packs: readonly PackOfFile[]): Balance | string {
   if (problem !== undefined) return problem;
   const { userId = "", remaining = "", expiresAt = "", ref = "" } = fields;

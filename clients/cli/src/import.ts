@@ -178,7 +178,7 @@ async function sendAll(file: string, run: Import, packs: readonly PackOfFile[], 
   throw new CliError(`The import was cut: ${reason} Run it again, and it goes on after line ${run.progress.line}.`);
 }
 
-/** Grants the balances of a file, each once. Ends with 2 where lines were refused. */
+/** Grants the balances of a file, each once. Ends with 2 where lines were rejected. */
 export async function importBalances(file: string, options: ImportOptions): Promise<void> {
   if (!existsSync(file)) throw new CliError(`There is no file ${file}.`);
   const target = await findTarget(options);
@@ -200,6 +200,6 @@ export async function importBalances(file: string, options: ImportOptions): Prom
   const verb =
     options.dryRun === true ? "would be granted, unless they were before" : `granted, ${repeated} were before`;
   const tail =
-    refused > 0 ? `${refused} lines are refused, with reasons in ${run.refusedFile}.` : "No line is refused.";
+    refused > 0 ? `${refused} lines are rejected, with reasons in ${run.refusedFile}.` : "No line is rejected.";
   process.stdout.write(`${[`${granted} balances ${verb}. In this file:`, ...listed, tail].join("\n")}\n`);
 }

@@ -1,17 +1,17 @@
 import type { Schemas } from "./operation.ts";
 
-type Refusal = Schemas["ErrorDetail"];
-type ShortDetails = Extract<Refusal, { code: "insufficient_credits" }>["details"];
+type ErrorDetail = Schemas["ErrorDetail"];
+type ShortDetails = Extract<ErrorDetail, { code: "insufficient_credits" }>["details"];
 
 /**
  * The error codes of Purser, and two of the client: `no_answer` when no response came, and `unknown_answer` when the response is
  * not Purser's.
  */
-export type ErrorCode = Refusal["code"] | "no_answer" | "unknown_answer";
+export type ErrorCode = ErrorDetail["code"] | "no_answer" | "unknown_answer";
 
 /** The type of `details` for an error code. */
 export type DetailsOf<Code extends ErrorCode> =
-  Extract<Refusal, { code: Code }> extends { details?: infer Details } ? Details : unknown;
+  Extract<ErrorDetail, { code: Code }> extends { details?: infer Details } ? Details : unknown;
 
 /** The error that a call throws. Rely on `code`. */
 export class PurserError extends Error {
@@ -19,7 +19,7 @@ export class PurserError extends Error {
   readonly code: ErrorCode;
   /** The status of the response; 0 when none came. */
   readonly status: number;
-  /** The argument that Purser refused. */
+  /** The argument that Purser rejected. */
   readonly param: string | null;
   /** Further facts about the code, such as `uncovered`. */
   readonly details: unknown;
@@ -53,24 +53,24 @@ export class InsufficientCredits extends PurserError {
   /** Why each balance that can pay now does not cover them. */
   readonly skipped: ShortDetails["skipped"];
 
-  constructor(status: number, refusal: Extract<Refusal, { code: "insufficient_credits" }>) {
-    super(status, refusal);
-    this.uncovered = refusal.details.uncovered;
-    this.skipped = refusal.details.skipped;
+  constructor(status: number, detail: Extract<ErrorDetail, { code: "insufficient_credits" }>) {
+    super(status, detail);
+    this.uncovered = detail.details.uncovered;
+    this.skipped = detail.details.skipped;
   }
 }
 
 /** Returns the error for a response whose status is not from 200 to 299. */
 export function errorOf(status: number, body: unknown): PurserError {
   // Purser's errors have this form (W4). A proxy may respond in another form.
-  const refusal = (body as { error?: Refusal } | null)?.error;
-  if (typeof refusal?.code !== "string") {
+  const detail = (body as { error?: ErrorDetail } | null)?.error;
+  if (typeof detail?.code !== "string") {
     return new PurserError(status, {
       code: "unknown_answer",
       message: `The response with status ${status} is not from Purser. Check \`url\`, and any proxy in front of Purser.`,
     });
   }
-  return refusal.code === "insufficient_credits"
-    ? new InsufficientCredits(status, refusal)
-    : new PurserError(status, refusal);
+  return detail.code === "insufficient_credits"
+    ? new InsufficientCredits(status, detail)
+    : new PurserError(status, detail);
 }

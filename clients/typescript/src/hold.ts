@@ -72,7 +72,7 @@ export async function holdUsage<Result>(
   work: (hold: Hold) => Result | Promise<Result>,
 ): Promise<Held<Result>> {
   signal?.throwIfAborted();
-  // The commit is refused for these too, but the work would be done by then.
+  // The commit is rejected for these too, but the work would be done by then.
   assertNumbers("usage.hold", properties, "properties");
   const { reservationId, holds } = await purser.createReservation(reservation);
   type Used = ({ readonly quantities: Quantities } | MeteredUsage) & { readonly model?: string };

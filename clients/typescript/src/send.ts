@@ -186,7 +186,7 @@ async function tryOnce(
   if (response.ok && typeof value === "object" && value !== null)
     return { value: withAnswer(value, response), pauseMs };
   const error = errorOf(response.status, value);
-  // A request that is refused with 429 has no effect. A request that gets a 503 may have had one.
+  // A request that is rejected with 429 has no effect. A request that gets a 503 may have had one.
   if (response.status === 429 || (response.status === 503 && isRepeatable)) return { error, pauseMs };
   const isGateway = error.code === "unknown_answer" && response.status >= 500;
   return { error, pauseMs: isGateway && isRepeatable ? (pauseMs ?? ownPauseMs) : null };

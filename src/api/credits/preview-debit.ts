@@ -39,7 +39,7 @@ const planOutput = /* @__PURE__ */ lazy(() =>
         .meta(words("The balances that would not be debited, and why.")),
       limits: z
         .array(rejectingLimitOutput)
-        .meta(words("The usage limits that would refuse it, oldest first. None for `partial`.")),
+        .meta(words("The usage limits that would reject it, oldest first. None for `partial`.")),
     })
     .meta({ id: "DebitPlan" }),
 );
@@ -69,7 +69,7 @@ export default operation({
     description:
       "Takes the body of a usage event, without its id. Returns the debits that the event would make now, the " +
       "quantities that no balance covers, why other balances would not be debited, and the usage limits that would " +
-      "refuse it. Changes nothing.",
+      "reject it. Changes nothing.",
     returns: "The debits that the event would make. `uncovered` is the part that no balance covers.",
     example: () => ({
       body: { userId: "user_42", event: "chat.completed", quantities: { tokens: 120 } },

@@ -47,7 +47,7 @@ export const recurringOutput = /* @__PURE__ */ lazy(() =>
       reason: z
         .string()
         .nullable()
-        .meta(words("The error code of the refusal that suspended it.", "Duplicate purchase")),
+        .meta(words("The error code of the rejection that suspended it.", "Duplicate purchase")),
       period: z
         .strictObject({
           n: z.number().meta(words("The number of the period.", 1)),

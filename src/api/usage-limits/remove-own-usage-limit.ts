@@ -18,9 +18,8 @@ export default operation({
   writesForId: "rejected",
   ...(WITH_REFERENCE && {
     output: () => userLimitOutput,
-    summary: "Remove a user's own amount of a limit",
-    description:
-      "Restores the limit's own amount for the user, or for a member. Returns 200 also if the user has no own amount.",
+    summary: "Remove a user's override of a limit",
+    description: "Restores the limit's amount for the user, or for a member. Returns 200 also if there is no override.",
     returns: "The user's use of the limit.",
     example: () => ({ output: userLimit }),
   }),

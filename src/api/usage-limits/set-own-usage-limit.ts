@@ -21,7 +21,7 @@ export default operation({
         memberId,
         amount: amountOfWindow()
           .nullable()
-          .meta(words("The user's own amount, in the limit's unit; 0 or more. Null: this user is unlimited.", 200)),
+          .meta(words("The override, in the limit's unit; 0 or more. Null: this user is unlimited.", 200)),
       })
       .meta({ id: "SetOverride" }),
   ),
@@ -29,11 +29,11 @@ export default operation({
   writesForId: "rejected",
   ...(WITH_REFERENCE && {
     output: () => userLimitOutput,
-    summary: "Set a user's own amount of a limit",
+    summary: "Override a limit for a user",
     description:
       "Sets an amount that replaces the amount of the limit for one user. It takes effect at once, also in the " +
       "current window. If the amount is null, the limit does not apply to this user. A limit per member needs the " +
-      "`memberId`; other limits refuse one.",
+      "`memberId`; other limits reject one.",
     returns: "The user's use of the limit.",
     example: () => ({
       body: { userId: "user_42", amount: 200 },

@@ -91,7 +91,7 @@ export const userLimitOutput = /* @__PURE__ */ lazy(() =>
       amount: z
         .number()
         .nullable()
-        .meta(words("The user's own amount, or the limit's. Null: the user is unlimited.", 50)),
+        .meta(words("The user's override, or the limit's amount. Null: the user is unlimited.", 50)),
       used: z.number().meta(words("The used amount in the current window.", 12)),
       remaining: z
         .number()

@@ -64,12 +64,12 @@ export interface PeriodPlan {
   /** The beginning of the first period that is left for the next batch. Null if no period is left. */
   readonly nextMs: number | null;
   /** Returns the plan that grants nothing, for a user who has too many balances (L6). */
-  readonly refused: () => PeriodPlan;
+  readonly whenFull: () => PeriodPlan;
 }
 
 export const NO_PERIODS: PeriodPlan = {
   ...{ periods: [], changes: [], newlyCounted: 0, nextMs: null },
-  refused: () => NO_PERIODS,
+  whenFull: () => NO_PERIODS,
 };
 
 /** The most balances of due periods in one batch, and the most bytes of their rules. One period may have more. */
@@ -218,8 +218,8 @@ export function planPeriods(
   const changes = [...progress].flatMap(([row, progressOfRow]) =>
     planPeriodChange(row, progressOfRow, duePeriods(row, nowMs).lastN),
   );
-  const refused = () => planPeriods(environment, recurring, { nowMs, quota, isWhole, isFull: true });
-  return { periods, changes, newlyCounted, nextMs, refused };
+  const whenFull = () => planPeriods(environment, recurring, { nowMs, quota, isWhole, isFull: true });
+  return { periods, changes, newlyCounted, nextMs, whenFull };
 }
 
 function grantOrCode(grant: () => NewBalances): NewBalances | string {

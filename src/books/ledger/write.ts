@@ -101,7 +101,7 @@ async function settleDue(ctx: TenantCtx, account: AccountAtRead): Promise<void> 
   } catch (error) {
     if (isQuotaOfPeriods(error, account)) throw new RetryAttempt("The quota was used meanwhile.", { cause: error });
     if (findConstraint(error) !== "credit_balances_bounded" || periods.periods.length === 0) throw error;
-    await settleDue(ctx, settleAccount({ ...account, periods: periods.refused() }));
+    await settleDue(ctx, settleAccount({ ...account, periods: periods.whenFull() }));
   }
 }
 

@@ -144,7 +144,7 @@ interface EventsToDecide {
    * The rejections of the previous attempt, which this attempt replaces. They still apply if that attempt wrote the other events but its
    * response was lost.
    */
-  readonly refused: Map<FingerprintedEvent, PurserError>;
+  readonly rejected: Map<FingerprintedEvent, PurserError>;
   readonly prices: Prices;
 }
 
@@ -155,7 +155,7 @@ interface EventsToDecide {
 export function decideEvents(
   ctx: TenantCtx,
   account: AccountAtRead,
-  { events, stored, balances, refused, prices }: EventsToDecide,
+  { events, stored, balances, rejected, prices }: EventsToDecide,
 ): Decision<readonly EventResult[]> {
   const statements: Statement[] = [];
   const entries: NewEntry[] = [];
@@ -171,8 +171,8 @@ export function decideEvents(
   const wasWritten = events.some(
     ({ input, fingerprint }) => stored.get(input.eventId)?.requestHash === fingerprint.stored,
   );
-  const stillRejected = new Map(wasWritten ? refused : []);
-  refused.clear();
+  const stillRejected = new Map(wasWritten ? rejected : []);
+  rejected.clear();
   const unread: PricesUnread[] = [];
   for (const [place, event] of events.entries()) {
     const { input, fingerprint } = event;
@@ -190,7 +190,7 @@ export function decideEvents(
     if (decision instanceof PricesUnread) {
       unread.push(decision);
     } else if (decision instanceof PurserError) {
-      refused.set(event, decision);
+      rejected.set(event, decision);
       // `needsFreshRead` makes `writeForUser` read first, because a rejection must not rely on memory.
       needsFreshRead = true;
       resultsOf.push(() => decision);
@@ -215,7 +215,7 @@ export function decideEvents(
   }
   // All are read at once, and then the list is decided again.
   if (unread.length > 0) {
-    for (const [event, rejection] of stillRejected) refused.set(event, rejection);
+    for (const [event, rejection] of stillRejected) rejected.set(event, rejection);
     throw joinUnread(unread);
   }
   const answer = (rows: readonly unknown[][]): readonly EventResult[] => {

@@ -140,7 +140,7 @@ function noteUnavailable(
 }
 
 async function fingerprintEvents(ctx: TenantCtx, elements: readonly ListElement[]): Promise<readonly ListedEvent[]> {
-  const stamped = elements.map(async (element, place) =>
+  const fingerprinted = elements.map(async (element, place) =>
     "input" in element
       ? [
           {
@@ -151,7 +151,7 @@ async function fingerprintEvents(ctx: TenantCtx, elements: readonly ListElement[
         ]
       : [],
   );
-  return (await Promise.all(stamped)).flat();
+  return (await Promise.all(fingerprinted)).flat();
 }
 
 const idsOf = (events: readonly ListedEvent[]) => events.map(({ forms }) => forms);
@@ -202,7 +202,7 @@ async function writePart(
   { userId, events }: Part,
   { read, afterHeavy, prices: pricesOfList }: PartWriting,
 ): Promise<readonly EventResult[]> {
-  const refused = new Map<FingerprintedEvent, PurserError>();
+  const rejected = new Map<FingerprintedEvent, PurserError>();
   const together = await read;
   const account = together?.accounts.get(userId);
   const isHeavy = together !== undefined && account === undefined;
@@ -223,7 +223,7 @@ async function writePart(
           events,
           stored: new Map(stored.map((row) => [row.sentId, row])),
           balances: spendableOf(account),
-          refused,
+          rejected,
           prices,
         });
       },

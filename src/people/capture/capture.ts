@@ -62,7 +62,7 @@ export async function capture(ctx: TenantCtx, { body, sentAtMs }: CaptureRequest
   const refused: NonNullable<CaptureOutput["refused"]> = [];
   let isLimited = false;
   await storeInParts(ctx, body, readArrival(ctx, sentAtMs), undefined, (read, index, { drops }) => {
-    if ("refused" in read) refused.push({ index, ...read.refused });
+    if ("rejected" in read) refused.push({ index, ...read.rejected });
     isLimited ||= drops.size > 0;
   });
   const [first] = refused;
@@ -190,7 +190,7 @@ async function storeInParts(
 type CaptureResult = CaptureV1Output["results"][string];
 
 function presentResult(event: ReadEvent, { warnings, drops }: StoredEvents): CaptureResult {
-  if ("refused" in event) return { result: "drop", details: `${event.refused.param} ${event.refused.message}` };
+  if ("rejected" in event) return { result: "drop", details: `${event.rejected.param} ${event.rejected.message}` };
   const key = eventKey(event.captured);
   const limit = drops.get(key);
   if (limit === "day") return { result: "drop", details: "the day's limits of analytics are reached" };

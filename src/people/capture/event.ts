@@ -51,7 +51,7 @@ interface Mention {
 /** One event of a request: read, or rejected. The message says what is wrong and never contains a value of the caller. */
 export type ReadEvent =
   | { readonly captured: CapturedEvent; readonly warning: string | null }
-  | { readonly refused: { readonly param: string; readonly message: string } };
+  | { readonly rejected: { readonly param: string; readonly message: string } };
 
 /** The parts of a request that reading its events needs: when it was sent and received, new UUIDs, and the check of keys. */
 export interface Arrival {
@@ -66,7 +66,7 @@ export interface Arrival {
 const NAME_UNITS_MAX = 2 * 200;
 
 function rejectEvent(param: string, message: string): ReadEvent {
-  return { refused: { param, message } };
+  return { rejected: { param, message } };
 }
 
 /** The rejection of an event that names the key of another environment (P1). */
@@ -76,13 +76,13 @@ export const foreignEvent: ReadEvent = rejectEvent("api_key", "must be of the en
  * Returns a name or id as text. PostHog's clients also send numbers as ids, whose digits are used. Returns a message when it is
  * invalid.
  */
-function readName(value: unknown, types: string): { text: string } | { flaw: string } {
+function readName(value: unknown, types: string): { text: string } | { reason: string } {
   const text = typeof value === "string" ? value : types === STRING ? null : numberText(value);
-  if (text === null) return { flaw: `must be ${types}` };
+  if (text === null) return { reason: `must be ${types}` };
   if (PLAIN_NAME.test(text)) return { text };
-  if (text.length > NAME_UNITS_MAX) return { flaw: "must have at most 200 code points" };
+  if (text.length > NAME_UNITS_MAX) return { reason: "must have at most 200 code points" };
   const issue = nameOrId.safeParse(text).error?.issues[0];
-  return issue === undefined ? { text } : { flaw: issue.message };
+  return issue === undefined ? { text } : { reason: issue.message };
 }
 
 /** Most names. They are valid, and need no slower check. */
@@ -98,9 +98,9 @@ export function readEvent(sent: unknown, arrival: Arrival, added?: AddedProperti
   if (sentProperties !== undefined && !isJsonObject(sentProperties))
     return rejectEvent("properties", "must be an object");
   const event = readName(ownValue(sent, "event"), STRING);
-  if ("flaw" in event) return rejectEvent("event", event.flaw);
+  if ("reason" in event) return rejectEvent("event", event.reason);
   const distinctId = readName(ownIdOf(sent), STRING_OR_NUMBER);
-  if ("flaw" in distinctId) return rejectEvent("distinct_id", distinctId.flaw);
+  if ("reason" in distinctId) return rejectEvent("distinct_id", distinctId.reason);
   const uuid = readUuid(sent, added === undefined ? arrival.newUuid : () => null);
   if (uuid === null) return rejectEvent("uuid", "must be a UUID");
 
@@ -149,7 +149,7 @@ function readLink(event: string, properties: JsonObject): Pick<CapturedEvent, "l
   const sent = via === null ? undefined : firstPresent(properties, key);
   if (via === null || sent === undefined) return noLink;
   const other = readName(sent, STRING_OR_NUMBER);
-  if ("flaw" in other) return { link: null, warning: `properties.${key} ${other.flaw}: nothing was linked` };
+  if ("reason" in other) return { link: null, warning: `properties.${key} ${other.reason}: nothing was linked` };
   return { link: { otherId: other.text, via }, warning: null };
 }
 
@@ -159,7 +159,7 @@ const ID_PROPERTIES = ["$anon_distinct_id", "alias", "$device_id", "$user_id", "
 function readMentions(properties: JsonObject, distinctId: string): Mention[] {
   return ID_PROPERTIES.flatMap((property) => {
     const other = readName(ownValue(properties, property), STRING_OR_NUMBER);
-    return "flaw" in other || other.text === distinctId ? [] : [{ property, id: other.text }];
+    return "reason" in other || other.text === distinctId ? [] : [{ property, id: other.text }];
   });
 }
 

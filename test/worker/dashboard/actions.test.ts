@@ -193,7 +193,7 @@ it("after the session ended, the sign-in leads back to the page with its query",
   expect(back.headers.get("location")).toBe(`${at}/users?userId=a%20b`);
 });
 
-const fields = { kind: "legacy", packName: "Any", unit: "count", defaultExpiryDays: "" };
+const fields = { kind: "open-amount", packName: "Any", unit: "count", defaultExpiryDays: "" };
 
 it("a pack's page shows both versions if it was changed meanwhile, and the earlier one in its history", async () => {
   const { app, read, send } = await world();
@@ -440,7 +440,7 @@ it("a form rejects a blank or padded name beside its field, and keeps the typed 
   const nonce = "n";
   const forms: readonly (readonly [path: string, field: string, more: Record<string, string>])[] = [
     ["/admin/apps", "name", {}],
-    ["packs", "packName", { kind: "legacy", unit: "count" }],
+    ["packs", "packName", { kind: "open-amount", unit: "count" }],
     ["keys", "name", { kind: "secret", nonce }],
     ["alerts", "name", { unit: "count", below: "5", of: "amount", nonce }],
   ];

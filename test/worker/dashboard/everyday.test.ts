@@ -43,10 +43,10 @@ it("an error about one of Stripe's prices is shown beside the field of the price
 it("an error about a rule or a pack's priority is shown beside its field", async () => {
   const { send } = await world();
   const pack = { packName: "Any", unit: "count", defaultExpiryDays: "" };
-  const rule = await send("packs", { ...pack, kind: "legacy", "rules.0.event": "a".repeat(600) });
+  const rule = await send("packs", { ...pack, kind: "open-amount", "rules.0.event": "a".repeat(600) });
   expect(rule.status).toBe(400);
   expect(rule.text).toMatch(/name="rules\.0\.event"[^>]*aria-invalid="true"/);
-  const priority = await send("packs", { ...pack, kind: "legacy", priority: "one" });
+  const priority = await send("packs", { ...pack, kind: "open-amount", priority: "one" });
   expect(priority.text).toMatch(/name="priority"[^>]*aria-invalid="true"/);
 });
 

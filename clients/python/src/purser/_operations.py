@@ -299,7 +299,7 @@ class Operations:
 
         Takes back a share of the issued amount of each balance under an `externalRef`, as far as
         credits remain. The shares of several refunds add up exactly. A refund that would bring the
-        sum above 1 is refused. When the sum is 1, the balance is revoked, with everything that
+        sum above 1 is rejected. When the sum is 1, the balance is revoked, with everything that
         remains. The same `refundRef` with the same body returns the first result, with
         `idempotent-replayed: true`.
 
@@ -574,7 +574,7 @@ class Operations:
 
         Takes the body of a usage event, without its id. Returns the debits that the event would
         make now, the quantities that no balance covers, why other balances would not be debited,
-        and the usage limits that would refuse it. Changes nothing.
+        and the usage limits that would reject it. Changes nothing.
 
         `user_id`: Your own id of the user.
         `member_id`: Your own id of who used it, if the user pays for a team.
@@ -585,7 +585,7 @@ class Operations:
         `meters`: The usage by meter, which the price list turns into quantities.
         `occurred_at`: The time of the usage, at most a day ahead. Default: now.
         `properties`: Stored with the event and contained in the person's export.
-        `on_shortage`: If credits are insufficient: refuse, or debit what is available and report
+        `on_shortage`: If credits are insufficient: reject, or debit what is available and report
         the rest. Default: `reject`.
         """
         answer: DebitPlan = self._call(
@@ -661,7 +661,7 @@ class Operations:
         `meters`: The usage by meter, which the price list turns into quantities.
         `occurred_at`: The time of the usage, at most a day ahead. Default: now.
         `properties`: Stored with the event and contained in the person's export.
-        `on_shortage`: If credits are insufficient: refuse, or debit what is available and report
+        `on_shortage`: If credits are insufficient: reject, or debit what is available and report
         the rest. Default: `reject`.
         """
         answer: UsageEventResult = self._call(
@@ -833,7 +833,7 @@ class Operations:
         """List the members who used a user's credits.
 
         Returns the members of a payer whose usage occurred in `[from, to)`, each with the used
-        quantities and the debited amounts. A span of more than 200,000 events is refused.
+        quantities and the debited amounts. A span of more than 200,000 events is rejected.
 
         `user_id`: Your own id of the user.
         `from_`: Only events that occurred at this time or later.
@@ -887,7 +887,7 @@ class Operations:
         Returns the used quantities, by event and unit, of events that occurred in `[from, to)`.
         These are not debits. `groupBy` groups them by event, model, member and hour, day or month,
         together with the debited amounts and the meters; it needs `from`. A span of more than
-        200,000 events is refused. A browser may call it with a publishable key and the user's
+        200,000 events is rejected. A browser may call it with a publishable key and the user's
         token, for that user only, for up to 5,000 events.
 
         `user_id`: Your own id of the user.
@@ -1054,7 +1054,7 @@ class Operations:
         `meters`: The usage by meter, which the price list turns into quantities.
         `occurred_at`: The time of the usage, at most a day ahead. Default: now.
         `properties`: Stored with the event and contained in the person's export.
-        `on_shortage`: If credits are insufficient: refuse, or debit what is available and report
+        `on_shortage`: If credits are insufficient: reject, or debit what is available and report
         the rest. Default: `reject`.
         """
         answer: UsageEventResult = self._call(
@@ -1139,17 +1139,16 @@ class Operations:
         amount: Optional[Amount],
         member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
     ) -> UserUsageLimit:
-        """Set a user's own amount of a limit.
+        """Override a limit for a user.
 
         Sets an amount that replaces the amount of the limit for one user. It takes effect at once,
         also in the current window. If the amount is null, the limit does not apply to this user. A
-        limit per member needs the `memberId`; other limits refuse one.
+        limit per member needs the `memberId`; other limits reject one.
 
         `limit_id`: The id of the limit, `lim_…`.
         `user_id`: Your own id of the user.
         `member_id`: Your own id of who used it, if the user pays for a team.
-        `amount`: The user's own amount, in the limit's unit; 0 or more. Null: this user is
-        unlimited.
+        `amount`: The override, in the limit's unit; 0 or more. Null: this user is unlimited.
         """
         answer: UserUsageLimit = self._call(
             "set_own_usage_limit",
@@ -1169,10 +1168,10 @@ class Operations:
         user_id: str,
         member_id: Union[str, NotGiven] = NOT_GIVEN,
     ) -> UserUsageLimit:
-        """Remove a user's own amount of a limit.
+        """Remove a user's override of a limit.
 
-        Restores the limit's own amount for the user, or for a member. Returns 200 also if the user
-        has no own amount.
+        Restores the limit's amount for the user, or for a member. Returns 200 also if there is no
+        override.
 
         `limit_id`: The id of the limit, `lim_…`.
         `user_id`: Your own id of the user.
@@ -1336,9 +1335,9 @@ class Operations:
     def revoke_export_links(self, *, distinct_id: str) -> RevokedExportLinks:
         """Revoke a person's download links.
 
-        Ends every link that was created for this id until now. From then on, such a link is refused
-        like an expired one. A download that has begun is finished. Links for other ids of the
-        person stay valid.
+        Ends every link that was created for this id until now. From then on, such a link is
+        rejected like an expired one. A download that has begun is finished. Links for other ids of
+        the person stay valid.
 
         `distinct_id`: The id that the links were created for.
         """
@@ -1561,7 +1560,7 @@ class AsyncOperations:
 
         Takes back a share of the issued amount of each balance under an `externalRef`, as far as
         credits remain. The shares of several refunds add up exactly. A refund that would bring the
-        sum above 1 is refused. When the sum is 1, the balance is revoked, with everything that
+        sum above 1 is rejected. When the sum is 1, the balance is revoked, with everything that
         remains. The same `refundRef` with the same body returns the first result, with
         `idempotent-replayed: true`.
 
@@ -1840,7 +1839,7 @@ class AsyncOperations:
 
         Takes the body of a usage event, without its id. Returns the debits that the event would
         make now, the quantities that no balance covers, why other balances would not be debited,
-        and the usage limits that would refuse it. Changes nothing.
+        and the usage limits that would reject it. Changes nothing.
 
         `user_id`: Your own id of the user.
         `member_id`: Your own id of who used it, if the user pays for a team.
@@ -1851,7 +1850,7 @@ class AsyncOperations:
         `meters`: The usage by meter, which the price list turns into quantities.
         `occurred_at`: The time of the usage, at most a day ahead. Default: now.
         `properties`: Stored with the event and contained in the person's export.
-        `on_shortage`: If credits are insufficient: refuse, or debit what is available and report
+        `on_shortage`: If credits are insufficient: reject, or debit what is available and report
         the rest. Default: `reject`.
         """
         answer: DebitPlan = await self._call(
@@ -1927,7 +1926,7 @@ class AsyncOperations:
         `meters`: The usage by meter, which the price list turns into quantities.
         `occurred_at`: The time of the usage, at most a day ahead. Default: now.
         `properties`: Stored with the event and contained in the person's export.
-        `on_shortage`: If credits are insufficient: refuse, or debit what is available and report
+        `on_shortage`: If credits are insufficient: reject, or debit what is available and report
         the rest. Default: `reject`.
         """
         answer: UsageEventResult = await self._call(
@@ -2099,7 +2098,7 @@ class AsyncOperations:
         """List the members who used a user's credits.
 
         Returns the members of a payer whose usage occurred in `[from, to)`, each with the used
-        quantities and the debited amounts. A span of more than 200,000 events is refused.
+        quantities and the debited amounts. A span of more than 200,000 events is rejected.
 
         `user_id`: Your own id of the user.
         `from_`: Only events that occurred at this time or later.
@@ -2153,7 +2152,7 @@ class AsyncOperations:
         Returns the used quantities, by event and unit, of events that occurred in `[from, to)`.
         These are not debits. `groupBy` groups them by event, model, member and hour, day or month,
         together with the debited amounts and the meters; it needs `from`. A span of more than
-        200,000 events is refused. A browser may call it with a publishable key and the user's
+        200,000 events is rejected. A browser may call it with a publishable key and the user's
         token, for that user only, for up to 5,000 events.
 
         `user_id`: Your own id of the user.
@@ -2320,7 +2319,7 @@ class AsyncOperations:
         `meters`: The usage by meter, which the price list turns into quantities.
         `occurred_at`: The time of the usage, at most a day ahead. Default: now.
         `properties`: Stored with the event and contained in the person's export.
-        `on_shortage`: If credits are insufficient: refuse, or debit what is available and report
+        `on_shortage`: If credits are insufficient: reject, or debit what is available and report
         the rest. Default: `reject`.
         """
         answer: UsageEventResult = await self._call(
@@ -2410,17 +2409,16 @@ class AsyncOperations:
         amount: Optional[Amount],
         member_id: Union[Optional[str], NotGiven] = NOT_GIVEN,
     ) -> UserUsageLimit:
-        """Set a user's own amount of a limit.
+        """Override a limit for a user.
 
         Sets an amount that replaces the amount of the limit for one user. It takes effect at once,
         also in the current window. If the amount is null, the limit does not apply to this user. A
-        limit per member needs the `memberId`; other limits refuse one.
+        limit per member needs the `memberId`; other limits reject one.
 
         `limit_id`: The id of the limit, `lim_…`.
         `user_id`: Your own id of the user.
         `member_id`: Your own id of who used it, if the user pays for a team.
-        `amount`: The user's own amount, in the limit's unit; 0 or more. Null: this user is
-        unlimited.
+        `amount`: The override, in the limit's unit; 0 or more. Null: this user is unlimited.
         """
         answer: UserUsageLimit = await self._call(
             "set_own_usage_limit",
@@ -2440,10 +2438,10 @@ class AsyncOperations:
         user_id: str,
         member_id: Union[str, NotGiven] = NOT_GIVEN,
     ) -> UserUsageLimit:
-        """Remove a user's own amount of a limit.
+        """Remove a user's override of a limit.
 
-        Restores the limit's own amount for the user, or for a member. Returns 200 also if the user
-        has no own amount.
+        Restores the limit's amount for the user, or for a member. Returns 200 also if there is no
+        override.
 
         `limit_id`: The id of the limit, `lim_…`.
         `user_id`: Your own id of the user.
@@ -2607,9 +2605,9 @@ class AsyncOperations:
     async def revoke_export_links(self, *, distinct_id: str) -> RevokedExportLinks:
         """Revoke a person's download links.
 
-        Ends every link that was created for this id until now. From then on, such a link is refused
-        like an expired one. A download that has begun is finished. Links for other ids of the
-        person stay valid.
+        Ends every link that was created for this id until now. From then on, such a link is
+        rejected like an expired one. A download that has begun is finished. Links for other ids of
+        the person stay valid.
 
         `distinct_id`: The id that the links were created for.
         """

@@ -424,7 +424,7 @@ class InvalidUserTokenError(_InvalidUserTokenError, total=False):
 
 
 class InvalidUserTokenErrorDetails(TypedDict):
-    """The flaw of the token. Absent when no token was sent."""
+    """The reason why the token was rejected. Absent when no token was sent."""
 
     reason: TokenRejection
 
