@@ -1055,16 +1055,18 @@ BEGIN
 END;
 --> statement-breakpoint
 -- Settling a reservation subtracts what it counted, in the window in which it counted. A charge, whose event is written first,
--- keeps the count (Q3).
+-- keeps the count (Q3), but not that of a member whom the event lacks because the member was erased (ME6).
 CREATE TRIGGER reservations_uncount AFTER UPDATE OF state ON reservations
-WHEN old.state = 'open' AND new.state <> 'open' AND new.counted IS NOT NULL AND NOT EXISTS (
-  SELECT 1 FROM usage_events
-  WHERE account_id = new.account_id AND seq = new.settled_event_seq AND reservation_id = new.id
-)
+WHEN old.state = 'open' AND new.state <> 'open' AND new.counted IS NOT NULL
 BEGIN
   UPDATE usage_counters SET used_minor = max(0, used_minor - (n.value ->> 'minor')) FROM json_each(new.counted) AS n
   WHERE environment_id = new.environment_id AND limit_id = n.value ->> 'limitId' AND account_id = new.account_id
-    AND member_number = iif(n.value ->> 'isMember', old.member_number, 0) AND end_ms = n.value ->> 'endMs';
+    AND member_number = iif(n.value ->> 'isMember', old.member_number, 0) AND end_ms = n.value ->> 'endMs'
+    AND NOT EXISTS (
+      SELECT 1 FROM usage_events AS charge
+      WHERE charge.account_id = new.account_id AND charge.seq = new.settled_event_seq AND charge.reservation_id = new.id
+        AND (n.value ->> 'isMember' IS NULL OR charge.member_number IS NOT NULL)
+    );
 END;
 --> statement-breakpoint
 -- A version of a price list never changes. It may be deleted, once.

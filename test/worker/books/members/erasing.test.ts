@@ -84,6 +84,15 @@ it("an erasure of a member gives each of its rows a pseudonym of its own, remove
   expect((await callOk("GET", "/credits/verify?userId=u")).isSound).toBe(true);
 });
 
+it("a verification finds the books of a payer sound after a hold of an erased member, which a limit counts, is charged", async () => {
+  const { callOk, clock, holdOk, use } = await teamWorld();
+  await holdOk(5, { memberId: "MARK.ada", onExpiry: "charge" });
+  await callOk("POST", "/erase-person", { distinctId: "MARK.ada" });
+  clock.advance(61_000);
+  await use(1, { eventId: "settles the charge" });
+  expect(await callOk("GET", "/credits/verify?userId=u")).toMatchObject({ isSound: true, flaws: [] });
+});
+
 it("a count of what an erasure changes has what the person used as a member, in the dry run and in the receipt, and no row twice", async () => {
   const { app, callOk } = await teamWorld();
   const rejection = "INSERT INTO rejections VALUES (?, 'u', 'MARK.ada', 'shortage', 'chat', '', '', 1, 1)";
