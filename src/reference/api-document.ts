@@ -27,7 +27,7 @@ to use in a browser, together with the user's own token in \`X-User-Token\`. Eac
 Rely on \`code\`: the list of codes is closed. Errors are checked in this order: path, method, key, kind of key, size, shape of
 the arguments, existence, rule.
 
-**Unknown fields** of a body are refused, so that a misspelt field is never silently ignored. Unknown query parameters are ignored.
+**Unknown fields** of a body are rejected, so that a misspelt field is never silently ignored. Unknown query parameters are ignored.
 
 **Amounts** are exact: up to three decimals of \`count\`, \`tokens\` and \`seconds\`, up to six of \`cents\`. An amount that you
 grant or set with more decimals is rejected. A used quantity is rounded to 15 significant digits and then up, with a warning. **Times** are ISO 8601.

@@ -122,7 +122,7 @@ const detailsByCode = {
     .optional(),
   test_quota_exceeded: z.strictObject({ quota: z.int().meta(words("The limit of test-mode balances.", 1_000)) }),
   usage_limit_reached: rejectingLimitOutput.meta(
-    words("The limit that refuses the usage. If several do, the one that resets last."),
+    words("The limit that rejects the usage. If several do, the one that resets last."),
   ),
   export_unavailable: z.strictObject({ reason: z.literal("too_large").meta(words("The reason.")) }).optional(),
 } satisfies Partial<Record<ErrorCode, z.ZodType>>;

@@ -114,7 +114,7 @@ export const messageData = {
     { userId: userIdSchema.meta(words("Your own id of the user.", "user_42")), seq },
   ],
   "recurring.suspended": [
-    "A period of a recurring grant was refused with the error code `reason`. Resume the recurring grant after you have fixed the cause.",
+    "A period of a recurring grant was rejected with the error code `reason`. Resume the recurring grant after you have fixed the cause.",
     {
       userId: userIdSchema.meta(words("Your own id of the user.", "user_42")),
       recurringId: textSchema.meta(words("The recurring grant's id.", "rec_free-user_42")),

@@ -75,7 +75,7 @@ export default operation({
       "Returns the usage of all users of one mode on the days of `[from, to)`, in UTC, by `occurredAt`. It is " +
       "grouped by day, event, model, user or member of a user. `user` and `member` return the 100 largest by events and the 100 " +
       "largest by each unit in one list, the most events first. The totals are updated within minutes: they " +
-      "contain everything received before `upTo`. A span with more than 2,000,000 sums is refused; each user, " +
+      "contain everything received before `upTo`. A span with more than 2,000,000 sums is rejected; each user, " +
       "member, day, event and model has one sum.",
     returns: "The totals, by time, event or model, null first; users by events.",
     example: () => ({

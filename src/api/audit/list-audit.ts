@@ -40,7 +40,7 @@ export default operation({
     summary: "List an application's audit log",
     description:
       "Returns every administrative action on the application, by API or dashboard, newest first. Requests that " +
-      "were refused, repeated or without effect are not recorded. The header `latest-audit-entry` of the first page has the " +
+      "were rejected, repeated or without effect are not recorded. The header `latest-audit-entry` of the first page has the " +
       "number of the newest entry, 0 for none; send it as `if-latest-audit-entry` with a change.",
     returns: "A page of the audit log.",
     example: () => ({

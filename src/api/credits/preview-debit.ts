@@ -39,7 +39,7 @@ const planOutput = /* @__PURE__ */ lazy(() =>
         .meta(words("The balances that would not be debited, and why.")),
       limits: z
         .array(rejectingLimitOutput)
-        .meta(words("The usage limits that would refuse it, oldest first. None for `partial`.")),
+        .meta(words("The usage limits that would reject it, oldest first. None for `partial`.")),
     })
     .meta({ id: "DebitPlan" }),
 );

@@ -130,7 +130,7 @@ export default operation({
     summary: "Refund a grant by its reference",
     description:
       "Takes back a share of the issued amount of each balance under an `externalRef`, as far as credits remain. " +
-      "The shares of several refunds add up exactly. A refund that would bring the sum above 1 is refused. When the " +
+      "The shares of several refunds add up exactly. A refund that would bring the sum above 1 is rejected. When the " +
       "sum is 1, the balance is revoked, with everything that remains. The same `refundRef` with the same body " +
       "returns the first result, with `idempotent-replayed: true`.",
     returns: "The amount taken from each balance, in the order of the grant.",

@@ -30,7 +30,7 @@ export default operation({
         .meta({ id: "RevokedExportLinks" }),
     summary: "Revoke a person's download links",
     description:
-      "Ends every link that was created for this id until now. From then on, such a link is refused like an expired " +
+      "Ends every link that was created for this id until now. From then on, such a link is rejected like an expired " +
       "one. A download that has begun is finished. Links for other ids of the person stay valid.",
     returns: "How many valid links were ended.",
     example: () => ({ body: { distinctId: exampleUserId }, output: { revoked: 1 } }),

@@ -40,7 +40,7 @@ export const patchPackInput = lazy(() =>
         .int()
         .min(1)
         .optional()
-        .meta(words("The version that you read. If the pack was changed after that, the update is refused.", 1)),
+        .meta(words("The version that you read. If the pack was changed after that, the update is rejected.", 1)),
       packName: packName()
         .optional()
         .meta(
@@ -69,7 +69,7 @@ export default operation({
     summary: "Update a credit pack",
     description:
       "Changes the fields that you send. `items` is the whole new list; an item with its `packItemId` keeps its " +
-      "identity. Existing balances do not change. With the `version` that you read, the update is refused if the " +
+      "identity. Existing balances do not change. With the `version` that you read, the update is rejected if the " +
       "pack was changed after that; `details.version` is the current version.",
     returns: "The updated pack.",
     example: () => ({

@@ -36,7 +36,7 @@ export default operation({
         .meta({ id: "ForgottenTombstones" }),
     summary: "Delete the tombstones of a lost secret",
     description:
-      "If there are erased ids whose `ERASURE_SECRET` is not set, the environment refuses every write for an id, " +
+      "If there are erased ids whose `ERASURE_SECRET` is not set, the environment rejects every write for an id, " +
       "because it cannot tell whether that id was erased. If the secret is lost, this call deletes their tombstones: " +
       "the ids can be used again, as after a lift.",
     returns: "The number of deleted tombstones.",

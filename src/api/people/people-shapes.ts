@@ -51,7 +51,7 @@ const erasedRows = /* @__PURE__ */ lazy(() =>
       properties: rows().meta(words("Ids with properties.", 1)),
       messages: rows().meta(words("Messages to endpoints, even if they were not delivered.", 12)),
       customers: rows().meta(words("Customers of Stripe.", 1)),
-      refusals: rows().meta(words("Recently refused usage and grants, for the overview.", 0)),
+      refusals: rows().meta(words("Recently rejected usage and grants, for the overview.", 0)),
     })
     .meta({ id: "ErasedRows", ...words("Deleted rows.") }),
 );

@@ -33,7 +33,7 @@ export default operation({
     description:
       "Sets an amount that replaces the amount of the limit for one user. It takes effect at once, also in the " +
       "current window. If the amount is null, the limit does not apply to this user. A limit per member needs the " +
-      "`memberId`; other limits refuse one.",
+      "`memberId`; other limits reject one.",
     returns: "The user's use of the limit.",
     example: () => ({
       body: { userId: "user_42", amount: 200 },

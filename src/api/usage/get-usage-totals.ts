@@ -99,7 +99,7 @@ export default operation({
     description:
       "Returns the used quantities, by event and unit, of events that occurred in `[from, to)`. These are not " +
       "debits. `groupBy` groups them by event, model, member and hour, day or month, together with the debited amounts and the " +
-      "meters; it needs `from`. A span of more than 200,000 events is refused. A browser may call it with a publishable key " +
+      "meters; it needs `from`. A span of more than 200,000 events is rejected. A browser may call it with a publishable key " +
       "and the user's token, for that user only, for up to 5,000 events.",
     returns: "The totals. Units that were not used are left out.",
     example: () => ({ output: { totals: [{ event: "chat.completed", unit: "tokens", amount: 1_200 }] } }),

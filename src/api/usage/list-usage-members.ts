@@ -46,7 +46,7 @@ export default operation({
     summary: "List the members who used a user's credits",
     description:
       "Returns the members of a payer whose usage occurred in `[from, to)`, each with the used quantities and the debited " +
-      "amounts. A span of more than 200,000 events is refused.",
+      "amounts. A span of more than 200,000 events is rejected.",
     returns: "A page of members.",
     example: () => ({
       output: {

@@ -126,7 +126,7 @@ export const usageFields = () => ({
     .meta(words("Stored with the event and contained in the person's export.", { plan: "pro" })),
   onShortage: onShortageInput
     .default("reject")
-    .meta(words("If credits are insufficient: refuse, or debit what is available and report the rest.", "reject")),
+    .meta(words("If credits are insufficient: reject, or debit what is available and report the rest.", "reject")),
 });
 
 /** Charges of reservations use their ids as eventIds (U15), so no caller's event may take one. */

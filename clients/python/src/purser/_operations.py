@@ -244,7 +244,8 @@ class Operations:
         `quantity`: The amount in the pack's unit, for legacy packs. Ignored for packs with items.
         `external_ref`: Idempotency key for this user and pack, such as a payment's id. It begins
         with neither `stripe:` nor `recurring:`.
-        `expires_at`: When the balances expire. Default: as the pack says. Null: never.
+        `expires_at`: When the balances expire, in the future. Default: as the pack says. Null:
+        never.
         `source`: Why the credits are granted. Default: `purchase`.
         `notes`: Stored with the balances, for people.
         """
@@ -299,7 +300,7 @@ class Operations:
 
         Takes back a share of the issued amount of each balance under an `externalRef`, as far as
         credits remain. The shares of several refunds add up exactly. A refund that would bring the
-        sum above 1 is refused. When the sum is 1, the balance is revoked, with everything that
+        sum above 1 is rejected. When the sum is 1, the balance is revoked, with everything that
         remains. The same `refundRef` with the same body returns the first result, with
         `idempotent-replayed: true`.
 
@@ -585,7 +586,7 @@ class Operations:
         `meters`: The usage by meter, which the price list turns into quantities.
         `occurred_at`: The time of the usage, at most a day ahead. Default: now.
         `properties`: Stored with the event and contained in the person's export.
-        `on_shortage`: If credits are insufficient: refuse, or debit what is available and report
+        `on_shortage`: If credits are insufficient: reject, or debit what is available and report
         the rest. Default: `reject`.
         """
         answer: DebitPlan = self._call(
@@ -661,7 +662,7 @@ class Operations:
         `meters`: The usage by meter, which the price list turns into quantities.
         `occurred_at`: The time of the usage, at most a day ahead. Default: now.
         `properties`: Stored with the event and contained in the person's export.
-        `on_shortage`: If credits are insufficient: refuse, or debit what is available and report
+        `on_shortage`: If credits are insufficient: reject, or debit what is available and report
         the rest. Default: `reject`.
         """
         answer: UsageEventResult = self._call(
@@ -833,7 +834,7 @@ class Operations:
         """List the members who used a user's credits.
 
         Returns the members of a payer whose usage occurred in `[from, to)`, each with the used
-        quantities and the debited amounts. A span of more than 200,000 events is refused.
+        quantities and the debited amounts. A span of more than 200,000 events is rejected.
 
         `user_id`: Your own id of the user.
         `from_`: Only events that occurred at this time or later.
@@ -887,7 +888,7 @@ class Operations:
         Returns the used quantities, by event and unit, of events that occurred in `[from, to)`.
         These are not debits. `groupBy` groups them by event, model, member and hour, day or month,
         together with the debited amounts and the meters; it needs `from`. A span of more than
-        200,000 events is refused. A browser may call it with a publishable key and the user's
+        200,000 events is rejected. A browser may call it with a publishable key and the user's
         token, for that user only, for up to 5,000 events.
 
         `user_id`: Your own id of the user.
@@ -1054,7 +1055,7 @@ class Operations:
         `meters`: The usage by meter, which the price list turns into quantities.
         `occurred_at`: The time of the usage, at most a day ahead. Default: now.
         `properties`: Stored with the event and contained in the person's export.
-        `on_shortage`: If credits are insufficient: refuse, or debit what is available and report
+        `on_shortage`: If credits are insufficient: reject, or debit what is available and report
         the rest. Default: `reject`.
         """
         answer: UsageEventResult = self._call(
@@ -1143,7 +1144,7 @@ class Operations:
 
         Sets an amount that replaces the amount of the limit for one user. It takes effect at once,
         also in the current window. If the amount is null, the limit does not apply to this user. A
-        limit per member needs the `memberId`; other limits refuse one.
+        limit per member needs the `memberId`; other limits reject one.
 
         `limit_id`: The id of the limit, `lim_…`.
         `user_id`: Your own id of the user.
@@ -1336,9 +1337,9 @@ class Operations:
     def revoke_export_links(self, *, distinct_id: str) -> RevokedExportLinks:
         """Revoke a person's download links.
 
-        Ends every link that was created for this id until now. From then on, such a link is refused
-        like an expired one. A download that has begun is finished. Links for other ids of the
-        person stay valid.
+        Ends every link that was created for this id until now. From then on, such a link is
+        rejected like an expired one. A download that has begun is finished. Links for other ids of
+        the person stay valid.
 
         `distinct_id`: The id that the links were created for.
         """
@@ -1506,7 +1507,8 @@ class AsyncOperations:
         `quantity`: The amount in the pack's unit, for legacy packs. Ignored for packs with items.
         `external_ref`: Idempotency key for this user and pack, such as a payment's id. It begins
         with neither `stripe:` nor `recurring:`.
-        `expires_at`: When the balances expire. Default: as the pack says. Null: never.
+        `expires_at`: When the balances expire, in the future. Default: as the pack says. Null:
+        never.
         `source`: Why the credits are granted. Default: `purchase`.
         `notes`: Stored with the balances, for people.
         """
@@ -1561,7 +1563,7 @@ class AsyncOperations:
 
         Takes back a share of the issued amount of each balance under an `externalRef`, as far as
         credits remain. The shares of several refunds add up exactly. A refund that would bring the
-        sum above 1 is refused. When the sum is 1, the balance is revoked, with everything that
+        sum above 1 is rejected. When the sum is 1, the balance is revoked, with everything that
         remains. The same `refundRef` with the same body returns the first result, with
         `idempotent-replayed: true`.
 
@@ -1851,7 +1853,7 @@ class AsyncOperations:
         `meters`: The usage by meter, which the price list turns into quantities.
         `occurred_at`: The time of the usage, at most a day ahead. Default: now.
         `properties`: Stored with the event and contained in the person's export.
-        `on_shortage`: If credits are insufficient: refuse, or debit what is available and report
+        `on_shortage`: If credits are insufficient: reject, or debit what is available and report
         the rest. Default: `reject`.
         """
         answer: DebitPlan = await self._call(
@@ -1927,7 +1929,7 @@ class AsyncOperations:
         `meters`: The usage by meter, which the price list turns into quantities.
         `occurred_at`: The time of the usage, at most a day ahead. Default: now.
         `properties`: Stored with the event and contained in the person's export.
-        `on_shortage`: If credits are insufficient: refuse, or debit what is available and report
+        `on_shortage`: If credits are insufficient: reject, or debit what is available and report
         the rest. Default: `reject`.
         """
         answer: UsageEventResult = await self._call(
@@ -2099,7 +2101,7 @@ class AsyncOperations:
         """List the members who used a user's credits.
 
         Returns the members of a payer whose usage occurred in `[from, to)`, each with the used
-        quantities and the debited amounts. A span of more than 200,000 events is refused.
+        quantities and the debited amounts. A span of more than 200,000 events is rejected.
 
         `user_id`: Your own id of the user.
         `from_`: Only events that occurred at this time or later.
@@ -2153,7 +2155,7 @@ class AsyncOperations:
         Returns the used quantities, by event and unit, of events that occurred in `[from, to)`.
         These are not debits. `groupBy` groups them by event, model, member and hour, day or month,
         together with the debited amounts and the meters; it needs `from`. A span of more than
-        200,000 events is refused. A browser may call it with a publishable key and the user's
+        200,000 events is rejected. A browser may call it with a publishable key and the user's
         token, for that user only, for up to 5,000 events.
 
         `user_id`: Your own id of the user.
@@ -2320,7 +2322,7 @@ class AsyncOperations:
         `meters`: The usage by meter, which the price list turns into quantities.
         `occurred_at`: The time of the usage, at most a day ahead. Default: now.
         `properties`: Stored with the event and contained in the person's export.
-        `on_shortage`: If credits are insufficient: refuse, or debit what is available and report
+        `on_shortage`: If credits are insufficient: reject, or debit what is available and report
         the rest. Default: `reject`.
         """
         answer: UsageEventResult = await self._call(
@@ -2414,7 +2416,7 @@ class AsyncOperations:
 
         Sets an amount that replaces the amount of the limit for one user. It takes effect at once,
         also in the current window. If the amount is null, the limit does not apply to this user. A
-        limit per member needs the `memberId`; other limits refuse one.
+        limit per member needs the `memberId`; other limits reject one.
 
         `limit_id`: The id of the limit, `lim_…`.
         `user_id`: Your own id of the user.
@@ -2607,9 +2609,9 @@ class AsyncOperations:
     async def revoke_export_links(self, *, distinct_id: str) -> RevokedExportLinks:
         """Revoke a person's download links.
 
-        Ends every link that was created for this id until now. From then on, such a link is refused
-        like an expired one. A download that has begun is finished. Links for other ids of the
-        person stay valid.
+        Ends every link that was created for this id until now. From then on, such a link is
+        rejected like an expired one. A download that has begun is finished. Links for other ids of
+        the person stay valid.
 
         `distinct_id`: The id that the links were created for.
         """
