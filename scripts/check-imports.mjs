@@ -2,7 +2,7 @@
 import { globSync, readFileSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
 
-/** A room, and the rooms right below it. It may import these and all that they see. */
+/** A module, and the modules right below it. It may import these and all that they see. */
 const SEES = {
   lib: [],
   db: ["lib"],
@@ -31,7 +31,7 @@ const SEES = {
   "app.ts": ["dashboard", "reference"],
   "index.ts": ["app.ts", "cron.ts"],
 };
-/** Every room but `lib` may import these. */
+/** Every module but `lib` may import these. */
 const COMMON = ["errors.ts", "settings.ts", "runtime.ts"];
 const SEES_OF_COMMON = { "errors.ts": [], "settings.ts": ["lib"], "runtime.ts": ["db", "settings.ts"] };
 /** Files that may see Hono. A verb never does, nor any file that it imports. */
@@ -46,18 +46,18 @@ const SEES_ZOD =
 const MESSAGES = "webhooks/message-data.ts";
 
 const flaws = [];
-const rooms = { ...SEES, ...SEES_OF_COMMON };
-const roomOf = (file) =>
+const modules = { ...SEES, ...SEES_OF_COMMON };
+const moduleOf = (file) =>
   file === "../package.json"
     ? "package.json"
-    : (Object.keys(rooms).find((room) => file === room || file.startsWith(`${room}/`)) ?? file.split("/")[0]);
+    : (Object.keys(modules).find((module) => file === module || file.startsWith(`${module}/`)) ?? file.split("/")[0]);
 
 const seen = new Map();
-function allSeenBy(room, path = []) {
-  if (path.includes(room)) flaws.push(`a cycle of rooms: ${[...path, room].join(" > ")}`);
-  if (path.includes(room) || seen.has(room)) return seen.get(room) ?? new Set();
-  const all = new Set((rooms[room] ?? []).flatMap((other) => [other, ...allSeenBy(other, [...path, room])]));
-  seen.set(room, all);
+function allSeenBy(module, path = []) {
+  if (path.includes(module)) flaws.push(`a cycle of modules: ${[...path, module].join(" > ")}`);
+  if (path.includes(module) || seen.has(module)) return seen.get(module) ?? new Set();
+  const all = new Set((modules[module] ?? []).flatMap((other) => [other, ...allSeenBy(other, [...path, module])]));
+  seen.set(module, all);
   return all;
 }
 
@@ -80,9 +80,9 @@ function wayToHono(file) {
 
 for (const path of globSync("src/**/*.{ts,tsx}", { exclude: ["src/env.d.ts"] }).sort()) {
   const file = relative("src", path);
-  const room = roomOf(file);
+  const module = moduleOf(file);
   const flaw = (text) => flaws.push(`${path}: ${text}`);
-  if (rooms[room] === undefined) flaw(`the room ${room} is not listed in scripts/check-imports.mjs`);
+  if (modules[module] === undefined) flaw(`the module ${module} is not listed in scripts/check-imports.mjs`);
   importsOf.set(file, []);
   const imports = /^(?:import|export)( type)?[^;]*? from "([^"]+)"(?: with [^;]*)?;$/gms;
   for (const [, type, from] of readFileSync(path, "utf8").matchAll(imports)) {
@@ -91,15 +91,15 @@ for (const path of globSync("src/**/*.{ts,tsx}", { exclude: ["src/env.d.ts"] }).
     if (!from.startsWith(".")) continue;
     const target = relative("src", join(dirname(path), from));
     if (!type) importsOf.get(file).push(target);
-    if (!type && room !== "reference" && target === MESSAGES) {
+    if (!type && module !== "reference" && target === MESSAGES) {
       flaw(`${from} is not part of the Worker; import its types only`);
     }
-    const other = roomOf(target);
-    if (other === room || (room !== "lib" && COMMON.includes(other))) continue;
+    const other = moduleOf(target);
+    if (other === module || (module !== "lib" && COMMON.includes(other))) continue;
     // The reference tells the version.
-    if (room === "reference" && other === "package.json") continue;
-    if (!allSeenBy(room).has(other)) flaw(`${room} may not import ${from}`);
-    if (/\/routes\.tsx?$/.test(target) && room !== "app.ts") flaw(`${from} is for app.ts alone`);
+    if (module === "reference" && other === "package.json") continue;
+    if (!allSeenBy(module).has(other)) flaw(`${module} may not import ${from}`);
+    if (/\/routes\.tsx?$/.test(target) && module !== "app.ts") flaw(`${from} is for app.ts alone`);
   }
 }
 
@@ -113,7 +113,7 @@ for (const file of importsOf.keys()) {
 }
 
 const documented = /^### Imports$.*?^```$(.*?)^```$/ms.exec(readFileSync("docs/architecture.md", "utf8"))?.[1] ?? "";
-const arrows = Object.entries(SEES).map(([room, others]) => `${room} ${others.join(" ") || "nothing"}`);
+const arrows = Object.entries(SEES).map(([module, others]) => `${module} ${others.join(" ") || "nothing"}`);
 const lines = documented.split("\n").flatMap((line) => (line === "" ? [] : [line.replace(/ +/, " ")]));
 for (const arrow of arrows) if (!lines.includes(arrow)) flaws.push(`docs/architecture.md lacks the import: ${arrow}`);
 for (const line of lines)

@@ -202,9 +202,12 @@ const storedRuleFields = () => ({
   claim: z.string().optional().meta(words("The claim that has the user's id.")),
   payerClaim: z.string().optional().meta(words("The claim that has the ids of payers.")),
   payerPrefix: z.string().optional().meta(words("Written before each of them.")),
-  trustUnverified: z.boolean().optional().meta(words("Whether ids that publishable keys linked count as the user's.")),
-  trustUserWritten: z.boolean().optional().meta(words("Whether data that the user can write count as the user's.")),
-  origins: z.array(z.string()).optional().meta(words("The origins of your pages, for CORS.")),
+  trustUnverified: z
+    .boolean()
+    .optional()
+    .meta(words("Whether an unverified e-mail address or phone number names the user.")),
+  trustUserWritten: z.boolean().optional().meta(words("Whether `claim` may be one that users write about themselves.")),
+  origins: z.array(z.string()).optional().meta(words("The origins of pages that may use publishable keys.")),
   version: z.literal(STORED_VERSION).optional(),
 });
 

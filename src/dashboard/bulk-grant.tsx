@@ -51,7 +51,8 @@ function readBulk(form: Form) {
     );
   }
   const reference = textField(form, "ref");
-  if (reference === undefined) throw invalid("ref", "is missing: it makes the run safe to repeat");
+  if (reference === undefined)
+    throw invalid("ref", "is required: with it, nobody is granted twice if you send the list again");
   const notes = requireReason(form, "notes");
   return userIds.map((userId, index) => {
     const read = grantInput.safeParse({ userId });

@@ -184,7 +184,7 @@ function shortageIssues(c: Context<DashboardEnv>, { shortages }: Overview): Over
   return [
     {
       kind: "warn",
-      title: `${amountText(today)} calls were refused today for insufficient credits (402).`,
+      title: `${amountText(today)} calls were rejected today for insufficient credits (402).`,
       detail: `The ${USUAL_DAYS} days before had ${amountText(Math.round(usual * 10) / 10)} a day.`,
       href: pathIn(c, rejectionsPath("shortage")),
       action: "See who was short",

@@ -217,7 +217,7 @@ const Rejections = ({ c, overview }: OverviewProps) => {
     }),
   );
   return (
-    <section class="card" aria-label="Refusals and exports">
+    <section class="card" aria-label="Rejections and exports">
       <div class="card-head">
         <h2>Rejections and exports, last {days} days</h2>
         <a href={pathIn(c, "usage-limits/reached")}>Users at a limit</a>

@@ -96,7 +96,7 @@ type ClaimView = Profile["claims"][number];
 const FLAWS: Readonly<Record<ClaimView["flaws"][number], string>> = {
   identified: "it is an identified user",
   known: "your server or its own page identified it as a user",
-  account: "it has credits, usage, refused usage or payments",
+  account: "it has credits, usage, rejected usage or payments",
   consent: "it has its own consent decisions",
 };
 

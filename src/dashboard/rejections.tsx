@@ -49,17 +49,17 @@ export const WhyRejected = ({ reason }: { reason: RejectionReason }) => {
 const REJECTION_LISTS: Readonly<Record<RejectionKind, { title: string; about: string; subject: string }>> = {
   shortage: {
     title: "Insufficient credits",
-    about: "Usage that was refused with 402, because the user's balances did not cover it.",
+    about: "Usage that was rejected with 402, because the user's balances did not cover it.",
     subject: "Event",
   },
   usage_limit: {
     title: "Usage limit reached",
-    about: "Usage that was refused with 429, because of a usage limit.",
+    about: "Usage that was rejected with 429, because of a usage limit.",
     subject: "Event",
   },
   failed_grant: {
     title: "Rejected grants",
-    about: "Grants that were refused. The pack is shown as the call named it.",
+    about: "Grants that were rejected. The pack is shown as the call named it.",
     subject: "Pack",
   },
 };
@@ -115,7 +115,7 @@ const rejectionsList: Resource<ListedRejection> = {
     },
   ],
   read: (c, form) => async () => ({ rows: await readRejections(c.var.ctx, shownKind(form)), nextCursor: null }),
-  empty: "Nothing was refused in the last 30 days.",
+  empty: "Nothing was rejected in the last 30 days.",
   below: (c) => (
     <p>
       <a href={pathIn(c, "overview")}>Back to the overview</a>

@@ -59,7 +59,7 @@ export const Timeline = ({ c, userId, page, balances }: TimelineProps) => {
         {!hasAllActions &&
           ` Only the newest ${TIMELINE_ACTIONS_MAX} actions of operators are shown here. The audit has all.`}
         {Math.abs(now() - realNow()) > 60_000 &&
-          " Refusals and actions of operators have the real time, not the test clock's."}
+          " Rejections and actions of operators have the real time, not the test clock's."}
       </p>
       <Pager
         first={isFirst ? null : link()}

@@ -10,7 +10,7 @@ import { guards } from "./views.ts";
 
 /**
  * The optional features that an environment uses, as JSON in `environments.settings_snapshot`. Each feature has one part, whose shape the
- * feature's own room defines. Null when the environment uses none.
+ * feature's own module defines. Null when the environment uses none.
  */
 export interface SettingsSnapshot {
   /** The enabled endpoints. */

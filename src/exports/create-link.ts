@@ -138,7 +138,7 @@ export function exportSecrets(ctx: Pick<SystemCtx, "settings">): ExportSecrets {
 const notConfigured = () =>
   new PurserError(
     "export_unavailable",
-    "Exports are not configured: `ANALYTICS_EXPORT_SECRET` (16 characters or more) is not set, or `PUBLIC_ORIGIN` is no origin.",
+    "Exports are not configured: `ANALYTICS_EXPORT_SECRET` (16 characters or more) is not set, or `PUBLIC_ORIGIN` is not an origin.",
     {
       headers: { "Retry-After": "60" },
       fault: "not_set_up",

@@ -168,7 +168,7 @@ function balancesOf(changes: readonly PaymentBalanceChange[], granted: readonly 
   const units = new Map(granted.map(({ balanceId, unit }) => [balanceId, unit]));
   return changes.map(({ balanceId }) => {
     const unit = units.get(balanceId);
-    assert(unit !== undefined, "a change is of a balance that the payment granted");
+    assert(unit !== undefined, "a balance change is of a grant of the payment");
     return { balanceId, unit };
   });
 }
@@ -182,7 +182,7 @@ function countTaken(
 ): true {
   for (const [index, deltaMinor] of movedIn(rows).entries()) {
     const unit = moved[index]?.unit;
-    assert(unit !== undefined, "each entry is of one change");
+    assert(unit !== undefined, "each entry is of one balance change");
     if (deltaMinor < 0) countActivity(environment, "refunded", nowMs, unit, -deltaMinor);
     if (deltaMinor > 0) countActivity(environment, "restored", nowMs, unit, deltaMinor);
   }

@@ -115,7 +115,7 @@ function planSettlement(
 const wrongTimes = (): PurserError =>
   new PurserError(
     "invalid_quantity",
-    "must be a whole number from 1 to 100 for a pack with items, and amounts that fit",
+    "must be a whole number from 1 to 100 for a pack with items, and must not make an amount too large",
     {
       param: "quantity",
     },

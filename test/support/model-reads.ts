@@ -15,7 +15,7 @@ type Model = ReturnType<typeof createModel>;
 
 const quantity = (use: Use, unit: Unit): number => quantitiesOf(use)[unit] ?? 0;
 
-/** The user's balances in spending order, active ones or all (C11 to C13), or all of a reference (C22). */
+/** The user's balances in spending order, active ones or all (C11, C13), or all of a reference. */
 export function modelList(model: Model, userId: string, includeExpired: boolean, ref?: string) {
   return model
     .ordered(userId)

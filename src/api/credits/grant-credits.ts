@@ -32,7 +32,12 @@ export const grantInput = lazy(() =>
         ),
       expiresAt: timestamp
         .nullish()
-        .meta(words("When the balances expire. Default: as the pack says. Null: never.", "2027-01-15T12:00:00.000Z")),
+        .meta(
+          words(
+            "When the balances expire, in the future. Default: as the pack says. Null: never.",
+            "2027-01-15T12:00:00.000Z",
+          ),
+        ),
       source: grantSource.default("purchase").meta(words("Why the credits are granted.", "purchase")),
       notes: freeText().optional().meta(words("Stored with the balances, for people.", "January campaign")),
     })

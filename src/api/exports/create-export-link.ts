@@ -31,7 +31,7 @@ const exportPersonOutput = /* @__PURE__ */ lazy(() =>
             "https://purser.example.com/api/v1/export-download?token=eyJhcHBJZCI6ImFwcF8x4oCmIn0.c2lnbmF0dXJl",
           ),
         ),
-      expiresAt: time.meta(words("When it expires. Null: never.", "2026-01-16T12:00:00.000Z")),
+      expiresAt: time.meta(words("When it expires.", "2026-01-16T12:00:00.000Z")),
       format,
     })
     .meta({ id: "ExportLink" }),

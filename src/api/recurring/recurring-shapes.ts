@@ -44,10 +44,7 @@ export const recurringOutput = /* @__PURE__ */ lazy(() =>
         .enum(["active", "suspended", "ended"])
         .meta({ id: "RecurringStatus" })
         .meta(words("The status.", "active")),
-      reason: z
-        .string()
-        .nullable()
-        .meta(words("The error code of the rejection that suspended it.", "Duplicate purchase")),
+      reason: z.string().nullable().meta(words("The code of the error that suspended it.", "credit_pack_not_found")),
       period: z
         .strictObject({
           n: z.number().meta(words("The number of the period.", 1)),

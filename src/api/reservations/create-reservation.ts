@@ -15,7 +15,7 @@ const reserveOutput = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
       reservationId: z.string().meta(words("The reservation's id.", "res_7hWk3yB5nC0eUi9fMvS4Lx")),
-      expiresAt: time.meta(words("When it expires. Null: never.", "2026-01-16T08:31:00.000Z")),
+      expiresAt: time.meta(words("When it expires.", "2026-01-16T08:31:00.000Z")),
       holds: z.array(hold).meta(words("The held amounts, and the remaining amount of each balance.")),
     })
     .meta({ id: "CreatedReservation" }),

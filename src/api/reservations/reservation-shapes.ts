@@ -66,7 +66,7 @@ export const reservationOutput = /* @__PURE__ */ lazy(() =>
         ),
       ),
       createdAt: time.meta(words("When it was created.", "2026-01-16T08:30:00.000Z")),
-      expiresAt: time.meta(words("When it expires. Null: never.", "2026-01-16T08:31:00.000Z")),
+      expiresAt: time.meta(words("When it expires.", "2026-01-16T08:31:00.000Z")),
       settledAt: time
         .nullable()
         .meta(words("When its holds were returned. Null until then.", "2026-01-16T08:30:12.000Z")),

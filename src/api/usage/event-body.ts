@@ -150,7 +150,7 @@ function readList(format: Format, body: unknown): SentElement[] {
   if (!Array.isArray(body)) {
     throw invalid("body", "must be a list: put the events into brackets, with nothing around them");
   }
-  if (body.length > EVENTS_OF_LIST_MAX) throw invalid("body", `must hold at most ${EVENTS_OF_LIST_MAX} events`);
+  if (body.length > EVENTS_OF_LIST_MAX) throw invalid("body", `must have at most ${EVENTS_OF_LIST_MAX} events`);
   return body.map((element: unknown) => {
     try {
       if (format === PURSER_EVENT && isCloudEvent(element)) {

@@ -49,7 +49,7 @@ export interface GrantInput {
 
 /**
  * Issues a pack's balances to a user: one for each item, or one of `quantity` for an open-amount pack; all or none. With an `externalRef`
- * the pack is granted only once (C5 to C10, C19). Throws `credit_pack_not_found`, `invalid_quantity`, `test_quota_exceeded`, and
+ * the pack is granted only once (C7 to C10, C19). Throws `credit_pack_not_found`, `invalid_quantity`, `test_quota_exceeded`, and
  * `invalid_request` for an expiry in the past, and for more balances than a user may have (L6).
  */
 export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outcome<GrantOutput>> {

@@ -146,8 +146,8 @@ export async function findBalances(
 }
 
 /**
- * Returns the user's balances in spending order (C13). By default, lists active balances (C12); `includeExpired` lists all;
- * `externalRef` all under the reference (C22); `asOf` all that were issued by then, as they were (C23); `event` only those whose rules
+ * Returns the user's balances in spending order (C13). By default, lists active balances (C11); `includeExpired` lists all;
+ * `externalRef` all under the reference; `asOf` all that were issued by then, as they were (C23); `event` only those whose rules
  * match (C4). An unknown user has none. Throws `invalid_request` for a moment in the future, and for too many balances (L6).
  */
 export async function listBalances(ctx: TenantCtx, input: ListInput): Promise<ListOutput> {

@@ -37,7 +37,7 @@ export interface UsersInput {
 }
 
 /**
- * Returns the users with balances that can pay now, by user id in code point order (C24). A page examines `limit` users and returns
+ * Returns the users with balances that can pay now, by user id in code point order. A page examines `limit` users and returns
  * those with such balances, so it may be short or empty although other pages follow. Throws `invalid_request` for a cursor of another
  * list.
  */

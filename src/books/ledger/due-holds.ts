@@ -124,7 +124,7 @@ function readQuantities(stored: string, legs: readonly HoldLeg[]): Quantities {
   const quantities: { [U in Unit]?: Minor } = {};
   for (const unit of UNITS) {
     const minor = toMinor(unit, amounts[unit] ?? 0);
-    assert(minor !== null, "a stored quantity is a whole number of steps");
+    assert(minor !== null, "a stored quantity is a whole number of minor units");
     if (amounts[unit] !== undefined) quantities[unit] = minor;
   }
   return legs.length === 0 ? { ...quantities, isFree: true } : quantities;

@@ -180,7 +180,7 @@ export async function createLimit(
   const environmentId = environment.id;
   const key = { environmentId, limitId };
   const amount = toMinor(unit, input.amount);
-  assert(amount !== null, "the schema accepts only a whole number of steps");
+  assert(amount !== null, "the schema accepts only a whole number of minor units");
   const auditEntry = newAuditEntry(admin, { appId, action: "usage_limit.created", target: limitId, details: { mode } });
   const nowMs = timesOf(environment.clock, admin).now();
   const timeZone = hasTimeZone(every) ? (input.timeZone ?? UTC.timeZone) : null;

@@ -317,5 +317,5 @@ export async function deletePriceList(admin: AdminCtx, appId: string, mode: Mode
   ]);
   if (row?.isDeleted === true && row.auditEntryId === entry.auditEntryId) return presentPriceList(row, mode);
   if (row === undefined || row.isDeleted) throw unknownVersion();
-  throw invalid("version", "is in force, or was: what it priced refers to it. Make a new version instead");
+  throw invalid("version", "has already taken force, so it stays. Make a new version instead");
 }

@@ -255,10 +255,16 @@ function checkNewEnd(
   expiresAtMs: number,
 ): void {
   if (expiresAtMs < before.expiresAtMs) {
-    throw invalid("expiresInSeconds", `must not end before ${iso(before.expiresAtMs)}, the reservation's current end`);
+    throw invalid(
+      "expiresInSeconds",
+      `must not move the end to before ${iso(before.expiresAtMs)}, the reservation's current end`,
+    );
   }
   const lastMs = before.createdAtMs + EXPIRES_IN_SECONDS_MAX * 1_000;
   if (expiresAtMs > lastMs) {
-    throw invalid("expiresInSeconds", `must end by ${iso(lastMs)}, a day after the reservation was created`);
+    throw invalid(
+      "expiresInSeconds",
+      `must not move the end beyond ${iso(lastMs)}, a day after the reservation was created`,
+    );
   }
 }

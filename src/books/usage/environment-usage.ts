@@ -182,7 +182,7 @@ export async function readEnvironmentUsage(
   if (groups.size > GROUPS_MAX || rows.length > METERS_OF_GROUPS_MAX) {
     throw invalid(
       "from",
-      `must be later, or \`to\` earlier: there are more than ${GROUPS_MAX} different groups in this time, or ` +
+      `must be later, or \`to\` earlier: there are more than ${GROUPS_MAX} groups in this span, or ` +
         `${METERS_OF_GROUPS_MAX} with each of their meters`,
     );
   }

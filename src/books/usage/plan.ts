@@ -94,7 +94,7 @@ const SKIPPED_BALANCES_MAX = 20;
 const SHORTAGE_REASONS = ["exhausted", "wrong_unit", "no_match"] as const;
 
 /**
- * Returns `insufficient_credits` (402), with the quantities that are not covered (U3), and why each balance that can pay now does
+ * Returns `insufficient_credits` (402), with the quantities that are not covered, and why each balance that can pay now does
  * not cover them (U12); `invalid_request` if too many balances would have to pay (L6). `spendable` is in the order in which the
  * balances pay.
  */

@@ -204,7 +204,7 @@ export async function readUsageGroups(
   if (found.size > GROUPS_MAX || rows.length > METERS_OF_GROUPS_MAX) {
     throw invalid(
       "event",
-      `must be a name, or the time must be shorter: there are more than ${GROUPS_MAX} different groups in it, or ` +
+      `must be the name of one event, or the span must be shorter: it has more than ${GROUPS_MAX} groups, or ` +
         `${METERS_OF_GROUPS_MAX} with each of their meters`,
     );
   }

@@ -29,7 +29,7 @@ export async function unpack(
   bytesMax = Number.POSITIVE_INFINITY,
 ): Promise<Unpacked> {
   if (!ENCODINGS.has(packing.contentEncoding?.trim().toLowerCase())) {
-    throw invalid("content-encoding", "must be gzip or absent");
+    throw invalid("content-encoding", "must be `gzip`, or left out");
   }
   const plain = await unzipIfPacked({ bytes: body, isWhole: true }, bytesMax);
   // The unpacked text is base64 or a form, which is not compressed a second time.

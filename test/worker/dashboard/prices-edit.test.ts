@@ -137,7 +137,7 @@ it("the editor of the price list schedules a version, which the page of the vers
   expect((await w.post("prices/2/delete", {})).location).toBe(`${w.at}/prices?notice=deleted`);
   expect(await w.stored()).toHaveLength(1);
   const again = await w.post("prices/1/delete", {});
-  expect([again.status, again.html.includes("is in force, or was")]).toEqual([400, true]);
+  expect([again.status, again.html.includes("has already taken force")]).toEqual([400, true]);
 });
 
 it("the editor of the price list does not replace a version that somebody else made since it was opened, and asks about rules without effect", async () => {

@@ -244,7 +244,8 @@ class Operations:
         `quantity`: The amount in the pack's unit, for legacy packs. Ignored for packs with items.
         `external_ref`: Idempotency key for this user and pack, such as a payment's id. It begins
         with neither `stripe:` nor `recurring:`.
-        `expires_at`: When the balances expire. Default: as the pack says. Null: never.
+        `expires_at`: When the balances expire, in the future. Default: as the pack says. Null:
+        never.
         `source`: Why the credits are granted. Default: `purchase`.
         `notes`: Stored with the balances, for people.
         """
@@ -1505,7 +1506,8 @@ class AsyncOperations:
         `quantity`: The amount in the pack's unit, for legacy packs. Ignored for packs with items.
         `external_ref`: Idempotency key for this user and pack, such as a payment's id. It begins
         with neither `stripe:` nor `recurring:`.
-        `expires_at`: When the balances expire. Default: as the pack says. Null: never.
+        `expires_at`: When the balances expire, in the future. Default: as the pack says. Null:
+        never.
         `source`: Why the credits are granted. Default: `purchase`.
         `notes`: Stored with the balances, for people.
         """
