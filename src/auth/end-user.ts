@@ -47,12 +47,15 @@ const CLAIMED_IDS_MAX = 50;
 
 /** Returns the texts in a token's claims, which nobody has verified. A statement may look up these ids before the setting is known. */
 export function claimedIds(token: string | undefined): readonly string[] {
-  const textsIn = (value: unknown): string[] => {
-    if (typeof value === "string") return [value];
-    return isJsonObject(value) ? Object.values(value).flatMap(textsIn) : [];
-  };
-  const claims = token === undefined ? null : readJwt(token)?.claims;
-  return [...new Set(textsIn(claims))].slice(0, CLAIMED_IDS_MAX);
+  const texts = new Set<string>();
+  const open: unknown[] = [token === undefined ? null : readJwt(token)?.claims];
+  // Not a recursion, because a token may be nested deeper than the stack allows. The loop also reads what is added meanwhile.
+  for (const value of open) {
+    if (texts.size === CLAIMED_IDS_MAX) break;
+    if (typeof value === "string") texts.add(value);
+    else if (isJsonObject(value)) open.push(...Object.values(value));
+  }
+  return [...texts];
 }
 
 async function checkTokenSignature(runtime: VerificationRuntime, setting: TokenRules, token: string, alg: string) {

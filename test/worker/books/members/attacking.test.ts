@@ -161,6 +161,16 @@ it("a stranger reads nothing of a team: without a token, by another secret, anot
   expect(ofOther).toMatchObject([{ memberId: "bob", used: 0 }]);
 });
 
+it("a stranger's token is rejected as such, however deep its claims are nested", async () => {
+  const { app, call } = await teams();
+  const part = (text: string) => btoa(text).replaceAll("=", "");
+  const claims = `${'{"a":'.repeat(5_000)}"ada"${"}".repeat(5_000)}`;
+  const token = [part('{"alg":"HS256"}'), part(claims), part("nobody")].join(".");
+  const headers = { "x-user-token": token };
+  const answer = await call("GET", "/api/v1/usage/limits?userId=team1", { key: app.keys.pk_live, headers });
+  expect([answer.status, answer.body.error]).toMatchObject([401, { details: { reason: "signature" } }]);
+});
+
 it("a stranger of another application or mode finds, changes and erases no member by its id", async () => {
   const { app, call, callOk, limitIds } = await teams();
   const other = await limitsWorld({ limits: [{ per: "member", amount: 5 }] });
