@@ -1,7 +1,7 @@
 import { Hono } from "hono";
 import { TrieRouter } from "hono/router/trie-router";
+import { limitArrivals } from "./api/enter.ts";
 import { operations } from "./api/operations.ts";
-import { limitArrivals } from "./auth/arrivals.ts";
 import { systemCtx } from "./auth/system-ctx.ts";
 import { dashboardRoutes } from "./dashboard/routes.tsx";
 import { drainBody } from "./http/body.ts";

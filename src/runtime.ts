@@ -32,6 +32,22 @@ export interface AdminCaller {
   readonly by: string;
 }
 
+/** An end-user, and the payers of whom they are a member (ME5). */
+export interface EndUser {
+  readonly userId: string;
+  readonly payers: readonly string[];
+}
+
+/** The user whom a request names. */
+export interface RequestedUser {
+  readonly param: string;
+  readonly userId: string;
+  /** Whether a member of that user may ask, too (ME5). */
+  readonly isForMembers: boolean;
+  /** The member whom the request names. */
+  readonly memberId: string | undefined;
+}
+
 /** The rights of an administration key. */
 export type Scope = "read" | "people" | "write" | "grants" | "settings" | "access";
 

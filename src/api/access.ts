@@ -1,13 +1,18 @@
 import type { Context, MiddlewareHandler } from "hono";
-import { limitArrivals } from "../auth/arrivals.ts";
-import { declareUser } from "../auth/end-user.ts";
-import { requireAdmin } from "../auth/require-admin.ts";
-import { requireCaptureKey, requireKey, requireKeyOrEndUser, requireSecretKey } from "../auth/require-key.ts";
+import { assertOwnUser } from "../auth/end-user.ts";
 import { checkRow } from "../auth/scopes.ts";
 import { findConstraint } from "../db/attempt.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { type AppEnv, allowBrowsers, allowCaptureClients, callVerb } from "../http/factory.ts";
 import type { AdminCtx, Mode, RouteRequirement, Scope, ScopeChoice, TenantCtx } from "../runtime.ts";
+import {
+  limitArrivals,
+  requireAdmin,
+  requireCaptureKey,
+  requireKey,
+  requireKeyOrEndUser,
+  requireSecretKey,
+} from "./enter.ts";
 
 /** Who may call an operation, and what its handler receives. */
 export interface Access<Ctx, Params = unknown> {
@@ -89,7 +94,9 @@ export function secretKeyOrUser(
       const { [named]: userId, memberId } = sent;
       if (typeof userId === "string") {
         const member = typeof memberId === "string" ? memberId : undefined;
-        declareUser(c, { param: named, userId, memberId: member, isForMembers });
+        const requested = { param: named, userId, memberId: member, isForMembers };
+        c.set("requestedUser", requested);
+        assertOwnUser(requested, c.get("endUser"));
       }
       return callVerb(c, handler);
     },

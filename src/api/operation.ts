@@ -4,7 +4,6 @@ import { claimedIds } from "../auth/end-user.ts";
 import type { Outcome } from "../books/ledger/decision.ts";
 import type { ErrorCode } from "../errors.ts";
 import { readBody, readNoFields } from "../http/body.ts";
-import { answerError } from "../http/error-responses.ts";
 import type { AppEnv } from "../http/factory.ts";
 import { noFields } from "../http/fields.ts";
 import { validate, validateBodyBy } from "../http/validate.ts";
@@ -178,18 +177,12 @@ function bodyMiddleware({ method, body }: { readonly method: Method; readonly bo
 type Middleware = (c: Context<AppEnv>, next: () => Promise<void>) => Promise<Response | undefined>;
 
 /**
- * Takes the steps of a request, as Hono runs middleware: a step may do something after the next one, whose error is already a
- * response. Hono itself would need a route for each step of each operation when the Worker starts.
+ * Takes the steps of a request. A step may do something after the next one, also when that throws. Hono itself would need a route for
+ * each step of each operation when the Worker starts, and would turn an error into a response before an earlier step sees it.
  */
 async function runMiddleware(c: Context<AppEnv>, steps: readonly Middleware[], at: number): Promise<Response> {
-  try {
-    const response = await steps[at]?.(c, async () => void (await runMiddleware(c, steps, at + 1)));
-    if (response !== undefined && !c.finalized) c.res = response;
-  } catch (thrown) {
-    if (!(thrown instanceof Error)) throw thrown;
-    c.error = thrown;
-    c.res = answerError(thrown, c);
-  }
+  const response = await steps[at]?.(c, async () => void (await runMiddleware(c, steps, at + 1)));
+  if (response !== undefined && !c.finalized) c.res = response;
   return c.res;
 }
 

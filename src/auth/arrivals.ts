@@ -1,28 +1,28 @@
 import type { Key } from "../db/key-form.ts";
 import { PurserError } from "../errors.ts";
-import { factory } from "../http/factory.ts";
 import { rememberPerObject } from "../lib/bounded-memory.ts";
 import { MINUTE_MS } from "../lib/time.ts";
-import type { Runtime, TenantCtx } from "../runtime.ts";
+import type { Caller, Runtime } from "../runtime.ts";
 import { readSettings } from "../settings.ts";
 import { MinuteCounts, MinuteMemory, mayPass } from "./minute-counts.ts";
 
 /** The address that all requests share when the platform reports no client address. */
 const UNKNOWN = "unknown";
 
-/** The parts of a request's context that this file reads. A route's context has more variables. */
-export interface RequestHead {
+/** A request before its key is read. */
+export interface IncomingRequest {
   readonly env: Env;
-  readonly req: { readonly header: (name: string) => string | undefined };
+  readonly runtime: Runtime;
+  readonly request: Request;
 }
 
 /**
  * Returns the address for which a request is counted. Cloudflare sets `cf-connecting-ip` itself. A local server accepts this
  * header from the caller, so there all requests share one address.
  */
-export function readAddress(c: RequestHead): string {
-  if (!readSettings(c.env).isBehindCloudflare) return UNKNOWN;
-  const address = c.req.header("cf-connecting-ip") ?? "";
+export function readAddress({ env, request }: IncomingRequest): string {
+  if (!readSettings(env).isBehindCloudflare) return UNKNOWN;
+  const address = request.headers.get("cf-connecting-ip") ?? "";
   return address === "" ? UNKNOWN : maskAddress(address);
 }
 
@@ -42,9 +42,6 @@ export function maskAddress(address: string): string {
     .map((group) => group.replace(/^0+(?=.)/, ""))
     .join(":")}::/64`;
 }
-
-/** A request before its key is read. */
-type IncomingRequest = RequestHead & { readonly var: { readonly runtime: Runtime } };
 
 /**
  * How many requests an address may send in a minute. Where the platform counts requests, the limit applies to each of its
@@ -82,12 +79,12 @@ const arrivalsOf = rememberPerObject(() => new Arrivals());
  * Counts a request for its address, `times` times. Returns the seconds to wait before the next try, or null when the request is within the
  * share.
  */
-async function takeShare(c: IncomingRequest, share: AddressShare, times = 1): Promise<number | null> {
-  const { isolate, now } = c.var.runtime;
+async function takeShare(incoming: IncomingRequest, share: AddressShare, times = 1): Promise<number | null> {
+  const { isolate, now } = incoming.runtime;
   const { binding, aMinuteMax } = SHARES[share];
-  const address = readAddress(c);
+  const address = readAddress(incoming);
   for (let count = 1; count <= times; count++) {
-    const isAllowed = await mayPass(c.env[binding], address);
+    const isAllowed = await mayPass(incoming.env[binding], address);
     if (isAllowed === null) break;
     if (!isAllowed) return MINUTE_MS / 1_000;
     if (count === times) return null;
@@ -105,37 +102,30 @@ function tooMany(seconds: number, isCapture: boolean): PurserError {
 }
 
 /** Counts a request against the public share of its address. Throws when the share is used up (L2). */
-export async function countArrival(c: IncomingRequest, isCapture = false, times = 1): Promise<void> {
-  const seconds = await takeShare(c, "public", times);
-  const { isolate, now } = c.var.runtime;
+export async function countArrival(incoming: IncomingRequest, isCapture = false, times = 1): Promise<void> {
+  const seconds = await takeShare(incoming, "public", times);
+  const { isolate, now } = incoming.runtime;
   const { overShare } = arrivalsOf(isolate);
   if (seconds !== null) {
-    overShare.note(readAddress(c), now() + seconds * 1_000);
+    overShare.note(readAddress(incoming), now() + seconds * 1_000);
     throw tooMany(seconds, isCapture);
   }
-  overShare.forget(readAddress(c));
+  overShare.forget(readAddress(incoming));
 }
 
-/** Counts every request of a route that needs no key, before anything is read (L2). */
-export const limitArrivals = factory.createMiddleware(async (c, next) => {
-  await countArrival(c);
-  await next();
-});
-
-/** Counts requests to Stripe's route. Stripe sends the events of all its accounts from few addresses. */
-export const limitStripe = factory.createMiddleware(async (c, next) => {
-  const seconds = await takeShare(c, "stripe");
+/** Counts a request to Stripe's route. Stripe sends the events of all its accounts from few addresses. */
+export async function countStripe(incoming: IncomingRequest): Promise<void> {
+  const seconds = await takeShare(incoming, "stripe");
   if (seconds !== null) throw tooMany(seconds, false);
-  await next();
-});
+}
 
 /**
  * Counts a capture request with its key in the body, unless the address has just sent a valid secret or relay key. Returns whether
  * it counted the request.
  */
-export async function countCapture(c: IncomingRequest): Promise<boolean> {
-  if (isServer(c)) return false;
-  await countArrival(c, true);
+export async function countCapture(incoming: IncomingRequest): Promise<boolean> {
+  if (isServer(incoming)) return false;
+  await countArrival(incoming, true);
   return true;
 }
 
@@ -146,17 +136,14 @@ const EVENTS_OF_A_COUNT = 10;
  * Counts a capture request with a publishable key once more for each ten events beyond ten, before they are stored (L2). Throws
  * when the share is used up.
  */
-export async function countEvents(
-  c: IncomingRequest & { readonly var: { readonly ctx: Pick<TenantCtx, "caller"> } },
-  events: number,
-): Promise<void> {
+export async function countEvents(incoming: IncomingRequest, caller: Caller, events: number): Promise<void> {
   const times = Math.floor(events / EVENTS_OF_A_COUNT) - 1;
-  if (times > 0 && c.var.ctx.caller.kind === "publishable" && !isServer(c)) await countArrival(c, true, times);
+  if (times > 0 && caller.kind === "publishable" && !isServer(incoming)) await countArrival(incoming, true, times);
 }
 
-function isServer(c: IncomingRequest): boolean {
-  const { isolate, now } = c.var.runtime;
-  return arrivalsOf(isolate).servers.has(readAddress(c), now());
+function isServer(incoming: IncomingRequest): boolean {
+  const { isolate, now } = incoming.runtime;
+  return arrivalsOf(isolate).servers.has(readAddress(incoming), now());
 }
 
 /**
@@ -166,29 +153,30 @@ function isServer(c: IncomingRequest): boolean {
  * of `countArrival`.
  */
 export async function countKey(
-  c: IncomingRequest,
+  incoming: IncomingRequest,
   key: CountedKey | null,
   text: string,
   isCapture: boolean,
 ): Promise<boolean> {
   if (key === null || key.kind === "publishable") {
-    if (isCapture) return countCapture(c);
-    await countArrival(c);
+    if (isCapture) return countCapture(incoming);
+    await countArrival(incoming);
     return true;
   }
-  const { isolate, now } = c.var.runtime;
+  const { isolate, now } = incoming.runtime;
   const { overShare, validKeys, unknownKeys } = arrivalsOf(isolate);
   const nowMs = now();
   // If the key is known to be invalid, the code that rejects it counts the request.
-  if (!overShare.has(readAddress(c), nowMs) || validKeys.has(text, nowMs) || unknownKeys.has(text, nowMs)) return false;
-  const seconds = await takeShare(c, "newKeys");
+  if (!overShare.has(readAddress(incoming), nowMs) || validKeys.has(text, nowMs) || unknownKeys.has(text, nowMs))
+    return false;
+  const seconds = await takeShare(incoming, "newKeys");
   if (seconds !== null) throw tooMany(seconds, isCapture);
   return false;
 }
 
 /** Returns whether the primary database did not know a key within the last minute. Then it is not asked again. */
-export function isKnownInvalid(c: IncomingRequest, text: string): boolean {
-  const { isolate, now } = c.var.runtime;
+export function isKnownInvalid(incoming: IncomingRequest, text: string): boolean {
+  const { isolate, now } = incoming.runtime;
   return arrivalsOf(isolate).unknownKeys.has(text, now());
 }
 
@@ -196,8 +184,8 @@ export function isKnownInvalid(c: IncomingRequest, text: string): boolean {
  * Remembers for a minute that a key is valid or unknown. A rejection that itself comes from this memory does not prolong the
  * minute.
  */
-export function noteKeyCheck(c: IncomingRequest, key: CountedKey, text: string, isValid: boolean): void {
-  const { isolate, now } = c.var.runtime;
+export function noteKeyCheck(incoming: IncomingRequest, key: CountedKey, text: string, isValid: boolean): void {
+  const { isolate, now } = incoming.runtime;
   const { validKeys, unknownKeys, servers } = arrivalsOf(isolate);
   const untilMs = now() + MINUTE_MS;
   if (!isValid) {
@@ -205,6 +193,6 @@ export function noteKeyCheck(c: IncomingRequest, key: CountedKey, text: string, 
     if (!unknownKeys.has(text, now())) unknownKeys.note(text, untilMs);
   } else if (key.kind !== "publishable") {
     validKeys.note(text, untilMs);
-    if (key.kind !== "admin") servers.note(readAddress(c), untilMs);
+    if (key.kind !== "admin") servers.note(readAddress(incoming), untilMs);
   }
 }

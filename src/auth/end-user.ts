@@ -1,8 +1,6 @@
-import type { Context } from "hono";
 import { PurserError } from "../errors.ts";
-import type { AppEnv, EndUser, RequestedUser } from "../http/factory.ts";
 import { isJsonObject, type JsonObject } from "../lib/json.ts";
-import type { Runtime } from "../runtime.ts";
+import type { EndUser, RequestedUser, Runtime, TenantCtx } from "../runtime.ts";
 import { openEndUserSetting, type TokenRules } from "./end-user-setting.ts";
 import { checkByPublishedKeys } from "./jwks.ts";
 import { checkBySecret, findClaimRejection, readJwt, rejectToken } from "./jwt.ts";
@@ -64,9 +62,9 @@ async function checkTokenSignature(runtime: VerificationRuntime, setting: TokenR
   return alg === "HS256" ? checkBySecret(token, setting.secret) : "algorithm";
 }
 
-/** Verifies the end-user's token by the setting that was read with the key. Checks that the request names no other user. */
-export async function admitEndUser(c: Context<AppEnv>, endUserAuth: string | null): Promise<void> {
-  const setting = await openEndUserSetting(c.get("ctx"), c.get("ctx").environment, endUserAuth);
+/** Verifies the end-user's token by the setting that was read with the key, and returns its user. */
+export async function admitEndUser(ctx: TenantCtx, endUserAuth: string | null, token: string | null): Promise<EndUser> {
+  const setting = await openEndUserSetting(ctx, ctx.environment, endUserAuth);
   if (setting === null) {
     throw new PurserError(
       "forbidden",
@@ -74,25 +72,17 @@ export async function admitEndUser(c: Context<AppEnv>, endUserAuth: string | nul
         "dashboard, or with `PUT /api/v1/admin/apps/{appId}/end-user-auth`.",
     );
   }
-  const token = c.req.header("x-user-token");
-  if (token === undefined || token === "") {
+  if (token === null || token === "") {
     throw new PurserError("invalid_user_token", "Send the user's JWT from your own sign-in as `X-User-Token`.");
   }
-  c.set("endUser", await verifyEndUser(c.get("runtime"), setting, token));
-  assertOwnUser(c);
+  return verifyEndUser({ isolate: ctx.isolate, now: ctx.realNow }, setting, token);
 }
 
 /**
- * Declares which user a request names, before any query. With a publishable key this must be the user of the end-user token (C20), or,
- * where members may ask, a payer whom the token names. Throws `forbidden`, now or when the token is verified.
+ * Checks that a request names the user of its end-user token (C20), or, where members may ask, a payer whom the token names. Throws
+ * `forbidden`. Checks nothing until both are known.
  */
-export function declareUser(c: Context<AppEnv>, requested: RequestedUser): void {
-  c.set("requestedUser", requested);
-  assertOwnUser(c);
-}
-
-function assertOwnUser(c: Context<AppEnv>): void {
-  const [requested, endUser] = [c.get("requestedUser"), c.get("endUser")];
+export function assertOwnUser(requested: RequestedUser | undefined, endUser: EndUser | undefined): void {
   if (requested === undefined || endUser === undefined) return;
   const { param, userId, memberId, isForMembers } = requested;
   if (endUser.userId !== userId && !(isForMembers && endUser.payers.includes(userId))) {

@@ -1,7 +1,5 @@
-import type { Context } from "hono";
 import { isAdminKey } from "../db/key-form.ts";
 import { PurserError } from "../errors.ts";
-import type { AppEnv } from "../http/factory.ts";
 
 const BEARER = /^Bearer +([^\s]+) *$/i;
 
@@ -9,18 +7,11 @@ const BEARER = /^Bearer +([^\s]+) *$/i;
  * Returns the bearer token of the request. Throws `invalid_key` when there is none. Hono's `bearerAuth` is not used: its errors
  * have no advice, and not the form of this API's errors.
  */
-export function bearerToken(c: Context<AppEnv>): string {
-  const header = c.req.header("authorization");
+export function bearerToken(request: Request): string {
+  const header = request.headers.get("authorization");
   const token = BEARER.exec(header ?? "")?.[1];
   if (token !== undefined) return token;
-  throw invalidKey(
-    header === undefined
-      ? absentKeyAdvice(
-          (name) => c.req.header(name),
-          (name) => c.req.query(name),
-        )
-      : headerAdvice(header),
-  );
+  throw invalidKey(header === null ? absentKeyAdvice(request) : headerAdvice(header));
 }
 
 /** Returns `invalid_key` (401). By default its message says that a well-formed key is not valid. */
@@ -117,16 +108,14 @@ const OTHER_HEADERS = ["x-api-key", "api-key", "apikey", "x-auth-token", "x-auth
 const OTHER_PARAMETERS = ["api_key", "apikey", "apiKey", "key", "access_token", "token", "secret"];
 
 /** Returns what to change about a request without the `Authorization` header. */
-function absentKeyAdvice(
-  header: (name: string) => string | undefined,
-  query: (name: string) => string | undefined,
-): string {
-  const other = OTHER_HEADERS.find((name) => header(name) !== undefined);
+function absentKeyAdvice({ headers, url }: Request): string {
+  const { searchParams } = new URL(url);
+  const other = OTHER_HEADERS.find((name) => headers.has(name));
   if (other !== undefined) return `${SEND_KEY}, not in the header \`${other}\`.`;
-  if (OTHER_PARAMETERS.some((name) => query(name) !== undefined)) {
+  if (OTHER_PARAMETERS.some((name) => searchParams.has(name))) {
     return `${SEND_KEY}, not in the URL, because URLs are logged. Replace a secret key that was sent in a URL.`;
   }
-  if (header("x-user-token") !== undefined) return `${SEND_KEY}: \`X-User-Token\` needs a publishable key too.`;
+  if (headers.has("x-user-token")) return `${SEND_KEY}: \`X-User-Token\` needs a publishable key too.`;
   return `${SEND_KEY}.`;
 }
 
@@ -141,8 +130,8 @@ const SECRET_NAMES = {
  * Throws `forbidden` for a browser's request with a key that must stay secret (W11). Browsers send both headers. Servers of some
  * frameworks send `Origin` without `Sec-Fetch-Site`.
  */
-export function rejectBrowserPage(c: Context<AppEnv>, kind: keyof typeof SECRET_NAMES): void {
-  if (c.req.header("origin") === undefined || c.req.header("sec-fetch-site") === undefined) return;
+export function rejectBrowserPage({ headers }: Request, kind: keyof typeof SECRET_NAMES): void {
+  if (!headers.has("origin") || !headers.has("sec-fetch-site")) return;
   const name = SECRET_NAMES[kind];
   throw new PurserError(
     "forbidden",

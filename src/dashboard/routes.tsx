@@ -1,7 +1,6 @@
 import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
-import { limitArrivals } from "../auth/arrivals.ts";
-import { openRoot } from "../auth/require-admin.ts";
+import { limitArrivals, openRoot } from "../api/enter.ts";
 import { inDatabaseOf } from "../auth/system-ctx.ts";
 import { readStoredNames } from "../books/prices/unit-names.ts";
 import { inEnvironmentOf, requireApp, requireEnvironment } from "../catalog/apps.ts";

@@ -2,6 +2,7 @@ import type { Context } from "hono";
 import { deleteCookie, setCookie } from "hono/cookie";
 import { createMiddleware } from "hono/factory";
 import * as z from "zod";
+import { incomingOf } from "../api/enter.ts";
 import {
   beginSession,
   endSession,
@@ -10,7 +11,7 @@ import {
   parseSessionId,
   SESSION_SECONDS,
 } from "../auth/admin-session.ts";
-import { isAdminToken } from "../auth/require-admin.ts";
+import { isAdminToken } from "../auth/open-admin.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { readForm } from "../http/body.ts";
 import { displayName } from "../http/fields.ts";
@@ -165,7 +166,7 @@ function readActorName(name: string): string {
 
 async function checkToken(c: Context<DashboardEnv>, token: string): Promise<void> {
   assertSameOrigin(c);
-  if (!(await isAdminToken(c, token, readAdminToken(c.var.root.settings)))) {
+  if (!(await isAdminToken(incomingOf(c), token, readAdminToken(c.var.root.settings)))) {
     throw new PurserError("invalid_key", "Wrong admin token.", { param: "token" });
   }
 }

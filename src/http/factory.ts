@@ -3,25 +3,9 @@ import { cors } from "hono/cors";
 import { createMiddleware } from "hono/factory";
 import { atLatestClock, knownClock, timesOf } from "../db/settings-snapshot.ts";
 import { type PurserError, rejectionIn } from "../errors.ts";
-import type { AdminCtx, Runtime, SystemCtx, TenantCtx } from "../runtime.ts";
+import type { AdminCtx, EndUser, RequestedUser, Runtime, SystemCtx, TenantCtx } from "../runtime.ts";
 
-/** An end-user, and the payers of whom they are a member (ME5). */
-export interface EndUser {
-  readonly userId: string;
-  readonly payers: readonly string[];
-}
-
-/** The user whom a request names. */
-export interface RequestedUser {
-  readonly param: string;
-  readonly userId: string;
-  /** Whether a member of that user may ask, too (ME5). */
-  readonly isForMembers: boolean;
-  /** The member whom the request names. */
-  readonly memberId: string | undefined;
-}
-
-/** The variables of a request. Middleware of `auth/` sets `ctx`, `root` and `admin`. */
+/** The variables of a request. api/enter.ts sets `ctx`, `root` and `admin`. */
 export interface AppEnv {
   Bindings: Env;
   Variables: {

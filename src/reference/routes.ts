@@ -1,4 +1,4 @@
-import { limitArrivals } from "../auth/arrivals.ts";
+import { limitArrivals } from "../api/enter.ts";
 import { createRoutes, referenceFile, referenceUrl } from "../http/factory.ts";
 
 /** The routes `GET /purser-balance.js`, the element that pages of any origin load (W11), and `GET /llms.txt`. */

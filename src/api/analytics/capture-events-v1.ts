@@ -7,6 +7,7 @@ import { captureV1 } from "../../people/capture/capture.ts";
 import { readV1Request } from "../../people/capture/event-request.ts";
 import { analyticsKey } from "../access.ts";
 import { Unread } from "../body-by-type.ts";
+import { incomingOf } from "../enter.ts";
 import { operation } from "../operation.ts";
 import { eventFields, exampleAnalyticsEvent } from "./analytics-shapes.ts";
 import { ClientBody } from "./client-body.ts";
@@ -74,7 +75,7 @@ export default operation({
       sdkInfo: c.req.header("posthog-sdk-info"),
       requestTimestamp: c.req.header("posthog-request-timestamp"),
     });
-    await countEvents(c, request.body.events.length);
+    await countEvents(incomingOf(c), c.var.ctx.caller, request.body.events.length);
     return callVerb(c, (ctx) => captureV1(ctx, request));
   },
 });

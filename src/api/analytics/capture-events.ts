@@ -1,6 +1,5 @@
 import * as z from "zod";
 import { countEvents } from "../../auth/arrivals.ts";
-import { serveCaptureKey } from "../../auth/require-key.ts";
 import { callVerb } from "../../http/factory.ts";
 import { lazy } from "../../http/lazy.ts";
 import { words } from "../../lib/words.ts";
@@ -9,6 +8,7 @@ import { readCaptureRequest } from "../../people/capture/event-request.ts";
 
 import { keyInside } from "../access.ts";
 import { Unread } from "../body-by-type.ts";
+import { incomingOf, serveCaptureKey } from "../enter.ts";
 import { operation } from "../operation.ts";
 import { apiKey, eventFields, exampleAnalyticsEvent, publishableKey } from "./analytics-shapes.ts";
 import { ClientBody } from "./client-body.ts";
@@ -107,7 +107,7 @@ export default operation({
       () => body.key(),
       async () => {
         const request = readCaptureRequest(await body.parse(), c.req.query("_"));
-        await countEvents(c, request.body.events.length);
+        await countEvents(incomingOf(c), c.var.ctx.caller, request.body.events.length);
         return callVerb(c, (ctx) => capture(ctx, request));
       },
     );

@@ -1,9 +1,9 @@
 import * as z from "zod";
-import { serveClientKey } from "../../auth/require-key.ts";
 import { lazy } from "../../http/lazy.ts";
 import { words } from "../../lib/words.ts";
 import { keyInside } from "../access.ts";
 import { Unread } from "../body-by-type.ts";
+import { serveClientKey } from "../enter.ts";
 import { operation } from "../operation.ts";
 import { apiKey, clientConfig, publishableKey } from "./analytics-shapes.ts";
 import { ClientBody } from "./client-body.ts";

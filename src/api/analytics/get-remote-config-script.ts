@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { servePublishableKey } from "../../auth/require-key.ts";
 import { keyInside } from "../access.ts";
+import { servePublishableKey } from "../enter.ts";
 import { operation } from "../operation.ts";
 import { clientConfig, tokenParams } from "./analytics-shapes.ts";
 

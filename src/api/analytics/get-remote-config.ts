@@ -1,8 +1,8 @@
 import * as z from "zod";
-import { servePublishableKey } from "../../auth/require-key.ts";
 import { lazy } from "../../http/lazy.ts";
 import { words } from "../../lib/words.ts";
 import { keyInside } from "../access.ts";
+import { servePublishableKey } from "../enter.ts";
 import { operation } from "../operation.ts";
 import { clientConfig, publishableKey, tokenParams } from "./analytics-shapes.ts";
 

@@ -1,6 +1,4 @@
 import * as z from "zod";
-import { limitArrivals } from "../../auth/arrivals.ts";
-import { openRoot } from "../../auth/require-admin.ts";
 import { downloadExport, verifyLink } from "../../exports/download.ts";
 import { logBug } from "../../http/error-responses.ts";
 import { factory } from "../../http/factory.ts";
@@ -8,6 +6,7 @@ import { words } from "../../lib/words.ts";
 import { open } from "../access.ts";
 import { Unread } from "../body-by-type.ts";
 import { EXAMPLE } from "../common.ts";
+import { limitArrivals, openRoot } from "../enter.ts";
 import { operation } from "../operation.ts";
 import { exampleUserId, exportDocument } from "./export-document.ts";
 

@@ -1,8 +1,6 @@
 import type { Context, MiddlewareHandler } from "hono";
 import { createMiddleware } from "hono/factory";
 import * as z from "zod";
-import { limitStripe } from "../../auth/arrivals.ts";
-import { openRoot } from "../../auth/require-admin.ts";
 import { inDatabaseOf } from "../../auth/system-ctx.ts";
 import { all } from "../../db/sql.ts";
 import { invalid, PurserError } from "../../errors.ts";
@@ -25,6 +23,7 @@ import { openSecrets, readStoredSetting } from "../../payments/stripe-setting.ts
 import { handleStripeEvent } from "../../payments/take-event.ts";
 import type { Access } from "../access.ts";
 import { appId } from "../common.ts";
+import { limitStripe, openRoot } from "../enter.ts";
 import { operation } from "../operation.ts";
 import { stripeOutcome as outcome } from "./payment-shapes.ts";
 
@@ -116,22 +115,26 @@ const signedInput = lazy(() =>
 
 /** Logs events that have a valid signature but are rejected. */
 const logRejected = createMiddleware<AppEnv>(async (c, next) => {
-  await next();
-  const { error } = c;
-  if (!(error instanceof PurserError) || error.code !== "invalid_request") return;
-  const signed = signedInput.safeParse(parseOrNull(c.var.bodyText)).data;
+  try {
+    await next();
+  } catch (error) {
+    if (error instanceof PurserError && error.code === "invalid_request") await logRejection(c.var, error);
+    throw error;
+  }
+});
+
+async function logRejection({ bodyText, ctx }: AppEnv["Variables"], { param, message }: PurserError): Promise<void> {
+  const signed = signedInput.safeParse(parseOrNull(bodyText)).data;
   if (signed === undefined) return;
   const { id: eventId, type, object, data, related_object: related } = signed;
   const isThin = object === "v2.core.event";
-  const reason = isThin ? "thin_event" : error.param === "livemode" ? "livemode" : "shape";
+  const reason = isThin ? "thin_event" : param === "livemode" ? "livemode" : "shape";
   const hint =
-    reason === "shape"
-      ? `The event differs from what Stripe sends: ${error.message}`
-      : findHint(reason, type, NO_FACTS);
+    reason === "shape" ? `The event differs from what Stripe sends: ${message}` : findHint(reason, type, NO_FACTS);
   const objectId = data?.object.id ?? related?.id ?? null;
   const asked = { pack: null, user: null };
-  await logIgnored(c.var.ctx, { eventId, type, reason, objectId, asked, hint, paymentKey: null });
-});
+  await logIgnored(ctx, { eventId, type, reason, objectId, asked, hint, paymentKey: null });
+}
 
 function parseOrNull(text: string): unknown {
   try {

@@ -1,21 +1,17 @@
 import { and, eq, isNull } from "drizzle-orm";
-import type { Context } from "hono";
 import { isAdminKey, readKey } from "../db/key-form.ts";
 import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { adminKeys } from "../db/schema.ts";
 import { all } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
-import { pathNotFound } from "../http/error-responses.ts";
-import { type AppEnv, factory } from "../http/factory.ts";
 import { rememberPerObject } from "../lib/bounded-memory.ts";
 import { equalSecrets, sha256 } from "../lib/encoding.ts";
-import type { AdminRights, RouteRequirement, Runtime, SystemCtx } from "../runtime.ts";
-import { countArrival, countKey, isKnownInvalid, noteKeyCheck, type RequestHead, readAddress } from "./arrivals.ts";
+import type { AdminCtx, AdminRights, RouteRequirement, SystemCtx } from "../runtime.ts";
+import { countArrival, countKey, type IncomingRequest, isKnownInvalid, noteKeyCheck, readAddress } from "./arrivals.ts";
 import { adminTokenAdvice, invalidKey, rejectBrowserPage } from "./key.ts";
 import { MinuteCounts, mayPass } from "./minute-counts.ts";
-import { checkRoute } from "./scopes.ts";
 import { keyInHeader } from "./serve-key.ts";
-import { inDatabaseOf, systemCtx } from "./system-ctx.ts";
+import { inDatabaseOf } from "./system-ctx.ts";
 
 const KIND = { kind: "admin" } as const;
 
@@ -31,26 +27,22 @@ const selectRights = query((value: ValueOf<{ hash: string }>) =>
  * request (L2). Throws `invalid_key`, and `forbidden` for a page in a browser.
  */
 async function openAdminKey(
-  c: Context<AppEnv>,
+  incoming: IncomingRequest,
   root: SystemCtx,
   key: string,
 ): Promise<Omit<AdminRights, "requirement">> {
-  await countKey(c, KIND, key, false);
-  const [storedRights] = isKnownInvalid(c, key) ? [] : await all(root.db, selectRights({ hash: await sha256(key) }));
-  noteKeyCheck(c, KIND, key, storedRights !== undefined);
+  await countKey(incoming, KIND, key, false);
+  const [storedRights] = isKnownInvalid(incoming, key)
+    ? []
+    : await all(root.db, selectRights({ hash: await sha256(key) }));
+  noteKeyCheck(incoming, KIND, key, storedRights !== undefined);
   if (storedRights === undefined) {
-    await countArrival(c);
+    await countArrival(incoming);
     throw invalidKey("The administration key is unknown or was revoked. Send one that this deployment has.");
   }
-  rejectBrowserPage(c, "adminKey");
+  rejectBrowserPage(incoming.request, "adminKey");
   return storedRights;
 }
-
-/** Sets `root` for a route without a key, such as a download link. The verb itself checks what the caller may see. */
-export const openRoot = factory.createMiddleware(async (c, next) => {
-  c.set("root", systemCtx(c.env, c.var.runtime));
-  await next();
-});
 
 const FAILURES_A_MINUTE_MAX = 10;
 
@@ -63,14 +55,10 @@ const failuresOf = rememberPerObject(() => new MinuteCounts());
  * Returns whether `token` is the admin token. Throws `rate_limited` for an address that failed ten times in a minute, even if
  * the token is right, so that the address cannot guess on (L2). The platform and the isolate both count failures.
  */
-export async function isAdminToken(
-  c: RequestHead & { readonly var: { readonly runtime: Runtime } },
-  token: string,
-  adminToken: string,
-): Promise<boolean> {
-  const { isolate, now } = c.var.runtime;
+export async function isAdminToken(incoming: IncomingRequest, token: string, adminToken: string): Promise<boolean> {
+  const { isolate, now } = incoming.runtime;
   const nowMs = now();
-  const address = readAddress(c);
+  const address = readAddress(incoming);
   const failures = failuresOf(isolate);
   const reject = () => {
     const seconds = failures.secondsLeft(address, nowMs);
@@ -84,38 +72,34 @@ export async function isAdminToken(
   if (failures.count(address, nowMs) >= FAILURES_A_MINUTE_MAX) throw reject();
   if (isRight) return true;
   failures.add(address, nowMs);
-  if ((await mayPass(c.env.ADMIN_TRIES, address)) !== false) return false;
+  if ((await mayPass(incoming.env.ADMIN_TRIES, address)) !== false) return false;
   // Other isolates counted the other failures of this address.
   failures.add(address, nowMs, FAILURES_A_MINUTE_MAX);
   throw reject();
 }
 
 /**
- * Requires the admin token, or an administration key with the required rights, and sets `admin`. If the settings have no admin
- * token, administration responds with 404.
+ * Returns administration's context for the holder of the admin token, or of an administration key, in the database of the id in the
+ * path. Does not yet check the key's rights by `requirement`.
  */
-export function requireAdmin(requirement: RouteRequirement | null) {
-  return factory.createMiddleware(async (c, next) => {
-    const root = systemCtx(c.env, c.var.runtime);
-    const { adminToken } = root.settings;
-    if (adminToken === null) throw pathNotFound();
-    const token = await keyInHeader(c);
-    const id = c.req.param("appId") ?? c.req.param("balanceId") ?? "";
-    if (isAdminKey(token)) {
-      const rights = { ...(await openAdminKey(c, root, token)), requirement };
-      const checkArguments = checkRoute(rights, c.req.param("appId"));
-      if (checkArguments !== null) c.set("checkArguments", checkArguments);
-      c.set("admin", { ...inDatabaseOf(root, id), rights, caller: { kind: "admin", by: `ak:${rights.adminKeyId}` } });
-      return next();
-    }
-    if (!(await isAdminToken(c, token, adminToken))) {
-      await countArrival(c);
-      const kind = readKey(token)?.kind;
-      if (kind === "secret" || kind === "relay") rejectBrowserPage(c, kind);
-      throw invalidKey(adminTokenAdvice(token));
-    }
-    rejectBrowserPage(c, "admin");
-    c.set("admin", { ...inDatabaseOf(root, id), caller: { kind: "admin", by: "api" } });
-    await next();
-  });
+export async function openAdmin(
+  incoming: IncomingRequest,
+  root: SystemCtx,
+  adminToken: string,
+  requirement: RouteRequirement | null,
+  id: string,
+): Promise<AdminCtx> {
+  const token = await keyInHeader(incoming);
+  if (isAdminKey(token)) {
+    const rights = { ...(await openAdminKey(incoming, root, token)), requirement };
+    return { ...inDatabaseOf(root, id), rights, caller: { kind: "admin", by: `ak:${rights.adminKeyId}` } };
+  }
+  if (!(await isAdminToken(incoming, token, adminToken))) {
+    await countArrival(incoming);
+    const kind = readKey(token)?.kind;
+    if (kind === "secret" || kind === "relay") rejectBrowserPage(incoming.request, kind);
+    throw invalidKey(adminTokenAdvice(token));
+  }
+  rejectBrowserPage(incoming.request, "admin");
+  return { ...inDatabaseOf(root, id), caller: { kind: "admin", by: "api" } };
 }
