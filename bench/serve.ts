@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
-import { keyIdOf } from "../src/auth/key-session.ts";
+import { makeKeyId } from "../src/auth/key-session.ts";
 import { writeKey } from "../src/db/key-form.ts";
 import type { Spent } from "./workers/measured.ts";
 
@@ -124,7 +124,7 @@ export async function prepare(db: D1Database): Promise<void> {
   const packId = "'cpk_' || substr('0000000000000000000000' || value, -22)";
   const keySql = (kind: string, key: string) =>
     `INSERT INTO api_keys (hash, id, environment_id, kind, hint, created_at_ms)
-     VALUES ('${createHash("sha256").update(key).digest("base64url")}', '${keyIdOf(createHash("sha256").update(key).digest("base64url"))}', 1, '${kind}', '${key.slice(0, 9)}', 0)`;
+     VALUES ('${createHash("sha256").update(key).digest("base64url")}', '${makeKeyId(createHash("sha256").update(key).digest("base64url"))}', 1, '${kind}', '${key.slice(0, 9)}', 0)`;
   await runAll(db, [
     `INSERT INTO apps (id, name, created_at_ms) VALUES ('${APP_ID}', 'Bench', 0)`,
     `INSERT INTO environments (id, app_id, mode) VALUES (1, '${APP_ID}', 'live')`,

@@ -105,7 +105,7 @@ class KeySet {
 /** The key sets of an isolate, by URL. */
 const keySetsOf = rememberPerObject(() => new Map<string, KeySet>());
 
-function keySetOf({ isolate }: Pick<Runtime, "isolate">, url: string): KeySet {
+function rememberKeySet({ isolate }: Pick<Runtime, "isolate">, url: string): KeySet {
   const sets = keySetsOf(isolate);
   if (sets.size >= KEY_SETS_MAX && !sets.has(url)) sets.clear();
   const keySet = sets.get(url) ?? new KeySet(url);
@@ -126,7 +126,7 @@ export async function checkByPublishedKeys(
   // A published key cannot have this algorithm, so nothing is fetched.
   if (!isAsymmetric(alg)) return "algorithm";
   const nowMs = runtime.now();
-  const keySet = keySetOf(runtime, url);
+  const keySet = rememberKeySet(runtime, url);
   keySet.expire(nowMs);
   return keySet.readRejection(token, nowMs);
 }

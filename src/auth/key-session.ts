@@ -51,7 +51,7 @@ const guardOrigin = query((value: ValueOf<{ environmentId: number; origin: strin
 });
 
 /** Returns the hash of a key, cached. Its validity is never cached. */
-const hashOf = rememberUpTo(100, sha256);
+const hashKey = rememberUpTo(100, sha256);
 
 /**
  * The database session of a request with a key. The first trip checks the key together with the verb's statements (W3a): if the
@@ -91,13 +91,13 @@ interface KeySessionOptions {
 }
 
 /** Returns the id of a key, computed from its hash, so that no query is needed. */
-export function keyIdOf(hash: string): string {
+export function makeKeyId(hash: string): string {
   return `key_${hash.slice(0, 22)}`;
 }
 
 export async function openKeySession(options: KeySessionOptions): Promise<KeySession> {
   const { d1, start, bookmark, key, text, origin, needsUser, clock, setClock } = options;
-  const values = { hash: await hashOf(text), environmentId: key.environment.id, kind: key.kind };
+  const values = { hash: await hashKey(text), environmentId: key.environment.id, kind: key.kind };
   let session = openSession(d1, start);
   let isChecked = false;
   /** True from the beginning if no end-user's token is needed. */
@@ -171,7 +171,7 @@ export async function openKeySession(options: KeySessionOptions): Promise<KeySes
   };
 
   return {
-    keyId: keyIdOf(values.hash),
+    keyId: makeKeyId(values.hash),
     send: async (statements) => {
       if (isChecked && isAdmitted) return session.send(statements);
       const isRead = statements.length > 0 && statements.every((statement) => statement.isRead === true);

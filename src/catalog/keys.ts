@@ -1,5 +1,5 @@
 import { and, eq, inArray, isNull, not, sql } from "drizzle-orm";
-import { keyIdOf } from "../auth/key-session.ts";
+import { makeKeyId } from "../auth/key-session.ts";
 import { keyHint, writeKey } from "../db/key-form.ts";
 import {
   asInteger,
@@ -118,7 +118,7 @@ export async function createKey(
   const hash = await sha256(key);
   const row = {
     hash,
-    keyId: keyIdOf(hash),
+    keyId: makeKeyId(hash),
     environmentId: environment.id,
     kind: input.kind,
     hint: keyHint(key),

@@ -24,7 +24,7 @@ const SETTING_PAGES: Readonly<Partial<Record<AuditEntry["action"], string>>> = {
 };
 
 /** Returns the page that shows the target of an action. Null for a target without a page. */
-function auditPageOf(target: string, action?: AuditEntry["action"]): string | null {
+function findAuditPage(target: string, action?: AuditEntry["action"]): string | null {
   const page = action === undefined ? undefined : SETTING_PAGES[action];
   if (page !== undefined) return page;
   if (action === "payment.settled") return `payments/${encodeURIComponent(target)}`;
@@ -45,7 +45,7 @@ interface TargetProps {
 
 /** Links to the target of an action, in the action's mode: the audit has actions of both modes. */
 const Target = ({ c, target, action, details: { mode } }: TargetProps) => {
-  const place = auditPageOf(target, action);
+  const place = findAuditPage(target, action);
   if (place === null) return <code>{target}</code>;
   const { environment } = c.var.ctx;
   const at = mode === "live" || mode === "test" ? mode : environment.mode;
@@ -138,7 +138,7 @@ const Details = ({ c, details }: Pick<TargetProps, "c" | "details">) => {
 };
 
 /** Returns the actor that a text names: a name, or an administration key by its id, also as the list shows it. */
-function actorOf(text: string | undefined): string | undefined {
+function parseActor(text: string | undefined): string | undefined {
   const [, key] = /^(?:.* \()?(?:ak:)?(adk_[^)]+)\)?$/.exec(text ?? "") ?? [];
   return key === undefined ? text : `ak:${key}`;
 }
@@ -200,7 +200,7 @@ const auditList: Resource<ShownAuditEntry> = {
       const { entries, nextCursor } = await searchAudit(
         c.var.root,
         appId,
-        { by: actorOf(by), action, target: target?.trim(), user },
+        { by: parseActor(by), action, target: target?.trim(), user },
         page,
       );
       return { rows: await name(entries), nextCursor };

@@ -1,5 +1,5 @@
 import { listInput } from "../api/credits/list-balances.ts";
-import { AS_OF_ENTRIES_MAX, balancesAsOf, findBalances, SEARCHED_BALANCES_MAX } from "../books/credits/list.ts";
+import { AS_OF_ENTRIES_MAX, findBalances, listBalancesAsOf, SEARCHED_BALANCES_MAX } from "../books/credits/list.ts";
 import type { ShownBalance } from "../books/credits/read-balance.ts";
 import type { BalanceStatus } from "../books/ledger/balance.ts";
 import { balanceColumn, remainingColumn, tagColumn, textColumn, timeColumn } from "./columns.tsx";
@@ -59,7 +59,7 @@ const balancesList: Resource<ShownBalance> = {
     ) : null,
 };
 
-type PastBalance = Awaited<ReturnType<typeof balancesAsOf>>["balances"][number];
+type PastBalance = Awaited<ReturnType<typeof listBalancesAsOf>>["balances"][number];
 const UNKNOWN_PAST = { packName: null, remaining: null, initial: null, unit: null, status: null, expiresAt: null };
 
 /** The balances that a user had at a moment. */
@@ -89,7 +89,7 @@ const asOfList: Resource<
     const { asOf } = parseForm(listInput, { userId, asOf: timeField(form, "asOf") });
     return async (page) => {
       if (asOf === undefined) return { rows: [], nextCursor: null };
-      const { balances, nextCursor } = await balancesAsOf(c.var.ctx, userId, asOf, page);
+      const { balances, nextCursor } = await listBalancesAsOf(c.var.ctx, userId, asOf, page);
       const rows = balances.map(({ balanceId, past }) => ({
         balanceId,
         isKnown: past !== null,

@@ -29,7 +29,7 @@ const DELIVERY_ROWS = 20;
 const DELIVERY_STATUSES = ["", "pending", "delivered", "failed"] as const;
 
 /** Returns the row of an endpoint as it is now. Throws `not_found`. */
-export const endpointOf = (c: Context<DashboardEnv>, webhookId: string): Promise<EndpointRow> =>
+export const requireShownEndpoint = (c: Context<DashboardEnv>, webhookId: string): Promise<EndpointRow> =>
   requireEndpoint(c.var.root, c.var.ctx.environment.appId, webhookId);
 
 /** A page of deliveries, each attempt with the beginning of a failed response. */
@@ -40,7 +40,7 @@ export async function readDeliveries(c: Context<DashboardEnv>, webhookId: string
   const params = c.req.query();
   const fields = { status: textField(params, "status"), cursor: textField(params, "cursor") };
   const input = parseForm(listDeliveriesInput, fields);
-  return readDeliveryPage(c.var.root, await endpointOf(c, webhookId), { ...input, limit: DELIVERY_ROWS });
+  return readDeliveryPage(c.var.root, await requireShownEndpoint(c, webhookId), { ...input, limit: DELIVERY_ROWS });
 }
 
 /** Shows an attempt: its status, or why there was no response, and how long it took. */
@@ -180,7 +180,7 @@ export const resend: EndpointAction = async (c, { webhookId }) => {
   const ids = messageId === undefined ? ticked.slice(0, TICKED_MAX) : [messageId];
   if (ids.length === 0) throw invalid("messageId", "Nothing was sent: tick the messages to resend.");
   for (const id of ids) {
-    await resendMessage(await repeatable(c, `\n${id}`), await endpointOf(c, webhookId), id);
+    await resendMessage(await repeatable(c, `\n${id}`), await requireShownEndpoint(c, webhookId), id);
   }
   return `/${webhookId}?notice=${ids.length === 1 ? "resent" : "resent-all"}`;
 };
@@ -188,6 +188,6 @@ export const resend: EndpointAction = async (c, { webhookId }) => {
 export const replayPeriod: EndpointAction = async (c, { webhookId }) => {
   const { form } = c.var;
   const span = { from: timeField(form, "from"), to: timeField(form, "to") };
-  await replayMessages(await repeatable(c), await endpointOf(c, webhookId), parseForm(replayInput, span));
+  await replayMessages(await repeatable(c), await requireShownEndpoint(c, webhookId), parseForm(replayInput, span));
   return `/${webhookId}?notice=replayed`;
 };

@@ -84,7 +84,7 @@ const EQUATION_TERMS: readonly EquationTerm[] = [
 /** Removes the error that adding doubles leaves below the smallest step. */
 const roundTo = (value: number): number => Math.round(value * 1e6) / 1e6;
 
-function expiredOf(expired: ReturnType<Business["expired"]>, unit: string): number {
+function sumExpired(expired: ReturnType<Business["expired"]>, unit: string): number {
   const days = expired.find((each) => each.unit === unit)?.days ?? [];
   return days.reduce((sum, { value }) => sum + value, 0);
 }
@@ -104,7 +104,7 @@ export const Equation = ({ c, overview }: OverviewProps) => {
       revoked: sumOfUnit(overview.revoked, unit),
       adjusted: sumOfUnit(overview.adjusted, unit),
       erased: sumOfUnit(overview.erased, unit),
-      expired: expiredOf(expired, unit),
+      expired: sumExpired(expired, unit),
     };
     const end = doubleOf(closing.find((each) => each.unit === unit)?.amount);
     const change = EQUATION_TERMS.reduce((sum, { sign, name }) => sum + sign * terms[name], 0);

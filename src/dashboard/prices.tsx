@@ -155,14 +155,14 @@ const VersionActions = (props: { c: Context<DashboardEnv>; version: number; isSc
 );
 
 /** Returns the version in the path. */
-function versionOf(c: Context<DashboardEnv>): number {
+function readVersion(c: Context<DashboardEnv>): number {
   const version = Number(c.req.param("version"));
   if (version > Number.MAX_SAFE_INTEGER) throw new PurserError("not_found", "The price list has no such version.");
   return version;
 }
 
 function deleteVersionPage(c: Context<DashboardEnv>, rejection?: PurserError) {
-  const version = versionOf(c);
+  const version = readVersion(c);
   return confirmPage(
     c,
     {
@@ -178,7 +178,7 @@ function deleteVersionPage(c: Context<DashboardEnv>, rejection?: PurserError) {
 
 async function priceListPage(c: Context<DashboardEnv>) {
   const { appId, mode } = c.var.ctx.environment;
-  const version = versionOf(c);
+  const version = readVersion(c);
   const list = await readPriceList(c.var.root, appId, mode, version);
   const rules: readonly PriceRule[] = list.rules;
   const isScheduled = Date.parse(list.effectiveAt) > c.var.ctx.now();
@@ -212,7 +212,7 @@ export const pricesRoutes = createDashboardRoutes()
   .get("/prices/:version{[0-9]+}/delete", (c) => deleteVersionPage(c))
   .post("/prices/:version{[0-9]+}/delete", (c) => {
     const { appId, mode } = c.var.ctx.environment;
-    return submit(c, () => deletePriceList(c.var.admin, appId, mode, versionOf(c)), {
+    return submit(c, () => deletePriceList(c.var.admin, appId, mode, readVersion(c)), {
       ...{ to: "prices?notice=deleted", again: (rejection) => deleteVersionPage(c, rejection) },
     });
   });

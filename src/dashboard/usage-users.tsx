@@ -21,7 +21,7 @@ export const unitsUsed = (groups: readonly Pick<UserUsed, "quantities">[]): read
   UNITS.filter((unit) => groups.some(({ quantities }) => doubleOf(quantities[unit]) > 0));
 
 /** Returns the middle value, or the mean of both middle ones. */
-function medianOf(values: readonly number[]): number {
+function computeMedian(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length / 2;
   const [low = 0, high = 0] = [sorted[Math.ceil(middle) - 1], sorted[Math.floor(middle)]];
@@ -39,9 +39,9 @@ interface UsersProps {
 export const TopUsers = ({ c, largest, users }: UsersProps) => {
   const units = unitsUsed(largest);
   const medians = new Map(
-    units.map((unit) => [unit, medianOf(largest.map(({ quantities }) => doubleOf(quantities[unit])))]),
+    units.map((unit) => [unit, computeMedian(largest.map(({ quantities }) => doubleOf(quantities[unit])))]),
   );
-  const median = medianOf(largest.map(({ events }) => events));
+  const median = computeMedian(largest.map(({ events }) => events));
   return (
     <section class="card">
       <div class="card-head">

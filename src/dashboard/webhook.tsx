@@ -10,10 +10,10 @@ import { CopyBox, Facts } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
 import {
   Deliveries,
-  endpointOf,
   ReplayForm,
   readDeliveries,
   replayPeriod,
+  requireShownEndpoint,
   resend,
   type ShownDeliveries,
 } from "./deliveries.tsx";
@@ -221,23 +221,23 @@ const change: EndpointAction = async (c, { webhookId, url, types, description, i
     ...(text === description ? {} : { description: text }),
     ...(isOn === isEnabled ? {} : { isEnabled: isOn }),
   });
-  await changeWebhook(admin, await endpointOf(c, webhookId), input);
+  await changeWebhook(admin, await requireShownEndpoint(c, webhookId), input);
   return `/${webhookId}?notice=changed`;
 };
 
 const rotate: EndpointAction = async (c, { webhookId }) => {
-  const { secret } = await rotateSecret(await repeatable(c), await endpointOf(c, webhookId));
+  const { secret } = await rotateSecret(await repeatable(c), await requireShownEndpoint(c, webhookId));
   await keepOnce(c, secretOf(webhookId), { secret });
   return `/${webhookId}?notice=rotated`;
 };
 
 const remove: EndpointAction = async (c, { webhookId }) => {
-  await deleteWebhook(c.var.admin, await endpointOf(c, webhookId));
+  await deleteWebhook(c.var.admin, await requireShownEndpoint(c, webhookId));
   return "?notice=deleted";
 };
 
 const test: EndpointAction = async (c, { webhookId }) => {
-  await sendTest(await repeatable(c), await endpointOf(c, webhookId));
+  await sendTest(await repeatable(c), await requireShownEndpoint(c, webhookId));
   return `/${webhookId}?notice=tested`;
 };
 

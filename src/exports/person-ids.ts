@@ -57,7 +57,7 @@ export function readIds(rows: readonly ChunkRow[]): PersonIds | null {
   const each = () => eachId(chunks);
   return {
     count,
-    sizes: sizesOf(each),
+    sizes: sumSizes(each),
     firstSeenAtMs: rows.reduce((least, row) => Math.min(least, row.firstSeenAtMs ?? least), Number.MAX_SAFE_INTEGER),
     lastSeenAtMs: rows.reduce((most, row) => Math.max(most, row.lastSeenAtMs ?? 0), 0),
     analyticsBytes: sum((row) => row.analyticsBytes),
@@ -110,7 +110,7 @@ function readIdLine(distinctId: string, claimedBy: string, text: string): Person
   };
 }
 
-function sizesOf(each: () => Generator<PersonId>): PersonIds["sizes"] {
+function sumSizes(each: () => Generator<PersonId>): PersonIds["sizes"] {
   const none = () => ({ rows: 0, seqs: 0, ids: 0, idBytes: 0 });
   const sizes = { ledger: none(), exports: none(), analytics: none(), metering: none(), consent: none() };
   for (const personId of each()) {

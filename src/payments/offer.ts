@@ -110,7 +110,7 @@ function offerOfInvoice(invoice: InvoiceFact, setting: Setting, { customerUser, 
     // A line for which no money is left needs no full amount.
     if (isPaid && account.paidFor === 0n) continue;
     if (times === null) rejectionReason ??= "proration";
-    else parts.push(partOf(invoice, line, price, { times, share: isPaid ? account.share : ONE, payer }));
+    else parts.push(makePart(invoice, line, price, { times, share: isPaid ? account.share : ONE, payer }));
   }
   const { bought, returned } = account.fact.data;
   const hasSetPrice =
@@ -151,7 +151,7 @@ function findFullAmount(
   return whole === undefined ? null : fraction(whole.amount, whole.quantity ?? 1);
 }
 
-function partOf(
+function makePart(
   { id, data }: InvoiceFact,
   line: InvoiceLine,
   price: PriceSetting,

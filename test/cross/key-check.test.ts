@@ -1,7 +1,7 @@
 import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { keyIdOf } from "../../src/auth/key-session.ts";
+import { makeKeyId } from "../../src/auth/key-session.ts";
 import { writeKey } from "../../src/db/key-form.ts";
 import { sha256 } from "../../src/lib/encoding.ts";
 import { randomId } from "../../src/lib/ids.ts";
@@ -130,7 +130,7 @@ describe.each(keyedRoutes)("$name", (route) => {
     await env.DB.prepare(
       "INSERT INTO api_keys (hash, id, environment_id, kind, hint, created_at_ms) VALUES (?, ?, CAST(? AS INTEGER), ?, '', 0)",
     )
-      .bind(hash, keyIdOf(hash), app.environments.test.id, kind)
+      .bind(hash, makeKeyId(hash), app.environments.test.id, kind)
       .run();
     await expectNothing(world, route, key, "moved");
   });
@@ -355,7 +355,7 @@ it("two databases are kept apart in an isolate's memory if both have an environm
           .prepare(
             "INSERT INTO api_keys (hash, id, environment_id, kind, hint, created_at_ms) VALUES (?, ?, CAST(? AS INTEGER), 'secret', '', 0)",
           )
-          .bind(await sha256(key), keyIdOf(await sha256(key)), id),
+          .bind(await sha256(key), makeKeyId(await sha256(key)), id),
         d1
           .prepare(
             "INSERT INTO credit_packs (app_id, id, pack_number, name, name_key, unit, matches, created_at_ms) VALUES (?, ?, 1, 'P', 'p', 'tokens', '[]', 0)",

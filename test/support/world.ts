@@ -2,7 +2,7 @@ import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 import { createWorkerApp } from "../../src/app.ts";
-import { keyIdOf } from "../../src/auth/key-session.ts";
+import { makeKeyId } from "../../src/auth/key-session.ts";
 import { systemCtx } from "../../src/auth/system-ctx.ts";
 import type { Unit } from "../../src/books/amounts/amount.ts";
 import type { MatchRule } from "../../src/books/amounts/match.ts";
@@ -49,7 +49,7 @@ async function newKey(environment: Environment, kind: KeyKind) {
   const hash = await sha256(key);
   const insert = env.DB.prepare(
     "INSERT INTO api_keys (hash, id, environment_id, kind, hint, created_at_ms) VALUES (?, ?, CAST(? AS INTEGER), ?, ?, 0)",
-  ).bind(hash, keyIdOf(hash), environment.id, kind, key.slice(0, 12));
+  ).bind(hash, makeKeyId(hash), environment.id, kind, key.slice(0, 12));
   return { key, insert };
 }
 

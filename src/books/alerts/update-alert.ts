@@ -19,7 +19,7 @@ import {
 } from "./alerts.ts";
 
 /** Returns the amount in minor units of the unit. Throws `invalid_request`. */
-function amountMinorOf(unit: Unit, amount: number): Minor {
+function requireMinor(unit: Unit, amount: number): Minor {
   const minor = toMinor(unit, amount);
   if (minor === null) throw invalid("below.amount", amountRule(unit, amount));
   return minor;
@@ -89,9 +89,7 @@ export async function changeAlert(
     ...row,
     name: name ?? row.name,
     event: event === undefined ? row.event : event,
-    ...(below?.amount === undefined
-      ? {}
-      : { amountMinor: amountMinorOf(unit, below.amount), percentThousandths: null }),
+    ...(below?.amount === undefined ? {} : { amountMinor: requireMinor(unit, below.amount), percentThousandths: null }),
     ...(below?.percent === undefined
       ? {}
       : { amountMinor: null, percentThousandths: percentThousandths(below.percent) }),

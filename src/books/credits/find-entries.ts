@@ -123,7 +123,7 @@ export async function findEntries(
   const { fromMs, toMs, unit = "", packId = "" } = filters;
   const environmentId = ctx.environment.id;
   const scope = ["entries of all", environmentId, kind, fromMs, toMs, unit, packId];
-  const place = entriesPositionOf(cursor, scope, fromMs);
+  const place = readEntriesPosition(cursor, scope, fromMs);
   const found = await all(ctx.db, selectUsersWithEntries({ environmentId, ...place, limit: EXAMINED_USERS_MAX + 1 }));
   const users = found.slice(0, EXAMINED_USERS_MAX);
   const accountIds = JSON.stringify(users.map(({ accountId }) => accountId));
@@ -141,7 +141,7 @@ export async function findEntries(
   return { entries, nextCursor: last === null ? null : encodeTextCursor(JSON.stringify(last), scope) };
 }
 
-function entriesPositionOf(
+function readEntriesPosition(
   cursor: string | undefined,
   scope: readonly (string | number)[],
   fromMs: number,

@@ -258,7 +258,7 @@ const selectBalancesPage = accountQuery((value: ValueOf<BalancesPage>, account) 
  * Returns the balances that a user had at a moment, newest first. `past` is null for a balance with too many later entries. Throws
  * `invalid_request` for a moment in the future, and for a cursor of another list.
  */
-export async function balancesAsOf(
+export async function listBalancesAsOf(
   ctx: TenantCtx,
   userId: string,
   asOfMs: number,

@@ -124,7 +124,7 @@ async function grantTogether(
   };
   // A failure here occurs again for the user whom it concerns, who is then set aside.
   for (const userPlan of await planTogether(ctx, users).catch(() => [])) {
-    const added = ruleBytesOf(userPlan.plan);
+    const added = countRuleBytes(userPlan.plan);
     if (plans.length > 0 && bytes + added > RULE_BYTES_TOGETHER_MAX) await send();
     plans.push(userPlan);
     bytes += added;
@@ -138,7 +138,7 @@ interface UserPlan {
   readonly plan: PeriodPlan;
 }
 
-const ruleBytesOf = ({ periods }: PeriodPlan): number =>
+const countRuleBytes = ({ periods }: PeriodPlan): number =>
   periods.reduce((sum, { grant }) => sum + grant.balances.reduce((of, { matches }) => of + matches.length, 0), 0);
 
 /** Plans the periods of the users who can be granted together: who has no due hold, no earlier failure and no very large pack. */

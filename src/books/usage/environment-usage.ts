@@ -142,7 +142,7 @@ const selectLargestBy = (by: "user" | "member") =>
   });
 
 /** Reads the `who` of a pair, which SQLite wrote. */
-function pairOf(who: string): { readonly userId: string; readonly memberId: string } {
+function parsePair(who: string): { readonly userId: string; readonly memberId: string } {
   const [userId, memberId] = JSON.parse(who) as readonly [string, string];
   return { userId, memberId };
 }
@@ -192,7 +192,7 @@ export async function readEnvironmentUsage(
       ...(groupBy === "event" ? { event: String(group) } : {}),
       ...(groupBy === "model" ? { model: group === "" ? null : String(group) } : {}),
       ...(groupBy === "user" ? { userId: String(group) } : {}),
-      ...(groupBy === "member" ? pairOf(String(group)) : {}),
+      ...(groupBy === "member" ? parsePair(String(group)) : {}),
       ...presentSums(sums),
     })),
     upTo: summedUntil(root, clock, state),

@@ -73,7 +73,7 @@ async function readLongLegs(ctx: TenantCtx, page: readonly { readonly id: string
 type ReservationsPage = { before: number; limit: number; nowMs: number };
 
 /** Selects the numbers of a page from one index, which covers the query. */
-function numbersOf(value: ValueOf<ReservationsPage>, account: SQL, index: SQL, condition: SQL | undefined): SQL {
+function selectNumbers(value: ValueOf<ReservationsPage>, account: SQL, index: SQL, condition: SQL | undefined): SQL {
   const { reservationNumber, accountId } = reservations;
   return sql`SELECT * FROM (
     SELECT ${accountId}, ${reservationNumber} FROM ${reservations} INDEXED BY ${index}
@@ -95,9 +95,9 @@ function numbersByStatus(status: ReservationStatus | "all", value: ValueOf<Reser
   const { state, expiresAtMs } = reservations;
   // Each condition repeats that of its partial index.
   const open = (condition?: SQL) =>
-    numbersOf(value, account, sql`reservations_open`, and(sql`${state} = 'open'`, condition));
+    selectNumbers(value, account, sql`reservations_open`, and(sql`${state} = 'open'`, condition));
   const settled = (status: SettledStatus) =>
-    numbersOf(value, account, SETTLED_INDEXES[status].name, SETTLED_INDEXES[status].condition(state));
+    selectNumbers(value, account, SETTLED_INDEXES[status].name, SETTLED_INDEXES[status].condition(state));
   const isDue = lte(expiresAtMs, value("nowMs"));
   switch (status) {
     case "open":

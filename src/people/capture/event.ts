@@ -99,7 +99,7 @@ export function readEvent(sent: unknown, arrival: Arrival, added?: AddedProperti
     return rejectEvent("properties", "must be an object");
   const event = readName(ownValue(sent, "event"), STRING);
   if ("reason" in event) return rejectEvent("event", event.reason);
-  const distinctId = readName(ownIdOf(sent), STRING_OR_NUMBER);
+  const distinctId = readName(readOwnId(sent), STRING_OR_NUMBER);
   if ("reason" in distinctId) return rejectEvent("distinct_id", distinctId.reason);
   const uuid = readUuid(sent, added === undefined ? arrival.newUuid : () => null);
   if (uuid === null) return rejectEvent("uuid", "must be a UUID");
@@ -130,7 +130,7 @@ export function readEvent(sent: unknown, arrival: Arrival, added?: AddedProperti
 }
 
 /** Returns the event's own id, as it was sent. */
-const ownIdOf = (event: JsonObject): unknown =>
+const readOwnId = (event: JsonObject): unknown =>
   firstPresent(event, "distinct_id", "$distinct_id") ?? firstPresent(objectIn(event, "properties"), "distinct_id");
 
 /** Returns the event's UUID, or a new UUID when it is empty or absent. Null when it is malformed. */

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 import { inject } from "vitest";
 import { migrate } from "../../../bench/serve.ts";
-import { keyIdOf } from "../../../src/auth/key-session.ts";
+import { makeKeyId } from "../../../src/auth/key-session.ts";
 import { writeKey } from "../../../src/db/key-form.ts";
 import { idIn } from "../../../src/db/session.ts";
 import { randomId } from "../../../src/lib/ids.ts";
@@ -121,7 +121,7 @@ async function makeApp(db: D1Database, endUserAuth?: object): Promise<ServedApp>
         `INSERT INTO api_keys (hash, id, environment_id, kind, hint, created_at_ms)
          VALUES (?, ?, CAST(? AS INTEGER), ?, ?, 0)`,
       )
-      .bind(hash, keyIdOf(hash), environmentIds[mode], kind, key.slice(0, 12));
+      .bind(hash, makeKeyId(hash), environmentIds[mode], kind, key.slice(0, 12));
   };
   const keys = {
     sk_live: newKey("secret", "live"),

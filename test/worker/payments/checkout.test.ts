@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
-import { balancesAsOf } from "../../../src/books/credits/list.ts";
+import { listBalancesAsOf } from "../../../src/books/credits/list.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld, SIGNING_SECRET, signatureOf } from "../../support/payments.ts";
 import { charge, eventOf, refund, session } from "../../support/stripe-events.ts";
@@ -173,6 +173,6 @@ it("a checkout session that was completely taken back and then restored is shown
   const asOf = new Date(between).toISOString();
   const listed = await w.call("GET", `/api/v1/credits?userId=u&asOf=${asOf}`, { key: w.app.keys.sk_live });
   expect(listed.body.credits.map(({ status }: { status: string }) => status)).toEqual(["revoked", "revoked"]);
-  const page = await balancesAsOf(makeCtx(w.app.environments.live, w.clock), "u", between, { limit: 10 });
+  const page = await listBalancesAsOf(makeCtx(w.app.environments.live, w.clock), "u", between, { limit: 10 });
   expect(page.balances.map(({ past }) => past?.status)).toEqual(["revoked", "revoked"]);
 });

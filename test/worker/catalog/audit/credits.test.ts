@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { keyIdOf } from "../../../../src/auth/key-session.ts";
+import { makeKeyId } from "../../../../src/auth/key-session.ts";
 import { adjustBalance } from "../../../../src/books/credits/adjust.ts";
 import { grantPack } from "../../../../src/books/credits/grant.ts";
 import { refundCredits } from "../../../../src/books/credits/refund.ts";
@@ -156,7 +156,10 @@ describe.each(acts)("$action", ({ action, act, target, details, refused }) => {
     const world = await makeAuditWorld();
     await act({
       ...world,
-      ctx: { ...world.ctx, caller: { kind: "secret", keyId: keyIdOf(await sha256(world.app.keys.sk_test)) } as never },
+      ctx: {
+        ...world.ctx,
+        caller: { kind: "secret", keyId: makeKeyId(await sha256(world.app.keys.sk_test)) } as never,
+      },
     });
     expect(await world.entries()).toEqual([]);
   });
