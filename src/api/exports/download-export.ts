@@ -72,6 +72,7 @@ const examplePerson = {
   isIdentified: true,
   credits: { balances: [], ledger: [], recurring: [] },
   usageLimits: [],
+  notes: [],
   exports: [],
 };
 const pageView = {
