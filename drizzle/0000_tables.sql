@@ -599,6 +599,16 @@ CREATE TABLE `link_ends` (
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `link_ends_ended` ON `link_ends` (`ended_at_ms`);--> statement-breakpoint
+CREATE TABLE `user_notes` (
+	`environment_id` integer NOT NULL,
+	`user_id` text NOT NULL,
+	`id` text NOT NULL,
+	`text` text NOT NULL,
+	`actor` text NOT NULL,
+	`created_at_ms` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `user_id`, `id`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
 CREATE TABLE `price_lists` (
 	`environment_id` integer NOT NULL,
 	`version` integer NOT NULL,

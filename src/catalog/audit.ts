@@ -42,6 +42,8 @@ export const ACTIONS = [
   "stripe.set",
   "payment.settled",
   "payment.carry_set",
+  "note.created",
+  "note.deleted",
   "export_link.created",
   "export_link.revoked",
   "person.erased",
@@ -178,12 +180,12 @@ export function insertAuditEntry<Values = AuditEntryValues>(
   );
 }
 
-type AuditedUser = { environmentId: number; userId: string };
+export type AuditedUser = { environmentId: number; userId: string };
 
 const insertOperatorEntry = insertAuditEntry<AuditedUser>(undefined, (value) => ({ accountId: auditedAccount(value) }));
 
 /** The account that a user has at this point of the batch, or null. */
-const auditedAccount = (value: ValueOf<AuditedUser>) =>
+export const auditedAccount = (value: ValueOf<AuditedUser>) =>
   sql`${scalar(
     drizzle
       .select(fields(accounts, "id"))

@@ -14,6 +14,7 @@ import { listReservations } from "../books/usage/reservations-page.ts";
 import { readUserModels } from "../books/usage/usage-figures.ts";
 import { invalid } from "../errors.ts";
 import { DAY_MS } from "../lib/time.ts";
+import { listUserNotes } from "../people/user-notes.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type DashboardEnv, type Form, parseForm, textField, timeField } from "./form.ts";
 import { readIdentities } from "./identities.ts";
@@ -65,19 +66,31 @@ export async function readUser(c: Context<DashboardEnv>, form: Form) {
   const input = readHistory(form);
   const { userId } = input;
   const beforeMs = timelineBefore(form);
-  const [list, totals, usage, forecasts, { reservations }, ledger, { limits }, { recurring }, identities, memberships] =
-    await Promise.all([
-      listAllBalances(ctx, userId, SHOWN_BALANCES_MAX),
-      readUserTotals(ctx, userId),
-      readUserModels(ctx, userId, USAGE_DAYS),
-      readForecasts(ctx, [userId]),
-      listReservations(ctx, { userId, status: "open", limit: SHOWN_HOLDS_MAX }),
-      readShownList(form, LEDGER_COLUMNS, ledgerReader(ctx, form, input)),
-      readUserLimits(ctx, userId),
-      listRecurring(ctx, { userId }),
-      readIdentities(ctx, [userId]),
-      listMemberships(ctx, userId, ctx.now() - USAGE_DAYS * DAY_MS),
-    ]);
+  const [
+    list,
+    totals,
+    usage,
+    forecasts,
+    { reservations },
+    ledger,
+    { limits },
+    { recurring },
+    identities,
+    memberships,
+    notes,
+  ] = await Promise.all([
+    listAllBalances(ctx, userId, SHOWN_BALANCES_MAX),
+    readUserTotals(ctx, userId),
+    readUserModels(ctx, userId, USAGE_DAYS),
+    readForecasts(ctx, [userId]),
+    listReservations(ctx, { userId, status: "open", limit: SHOWN_HOLDS_MAX }),
+    readShownList(form, LEDGER_COLUMNS, ledgerReader(ctx, form, input)),
+    readUserLimits(ctx, userId),
+    listRecurring(ctx, { userId }),
+    readIdentities(ctx, [userId]),
+    listMemberships(ctx, userId, ctx.now() - USAGE_DAYS * DAY_MS),
+    listUserNotes(ctx, userId),
+  ]);
   const eventIds = ledger.rows.flatMap(({ eventId }) => (eventId === null ? [] : [eventId]));
   const [events, chart, timeline] = await Promise.all([
     describeEvents(ctx, eventIds),
@@ -94,6 +107,7 @@ export async function readUser(c: Context<DashboardEnv>, form: Form) {
     limits,
     recurring,
     memberships,
+    notes,
     events,
     chart,
     timeline,

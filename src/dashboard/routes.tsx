@@ -52,6 +52,7 @@ import { usagePages } from "./usage.tsx";
 import { usageLimitPages } from "./usage-limits.tsx";
 import { userRoutes } from "./user.tsx";
 import { userLimitRoutes } from "./user-limits.tsx";
+import { userNotesRoutes } from "./user-notes.tsx";
 import { usersRoutes } from "./users.tsx";
 import { verifyRoutes } from "./verify.tsx";
 import { webhookPages } from "./webhook.tsx";
@@ -93,6 +94,7 @@ const environmentRoutes = () =>
     .route("/", memberList)
     .route("/", erasureList)
     .route("/", userLimitRoutes)
+    .route("/", userNotesRoutes)
     .route("/", revokeGrantRoutes)
     .route("/", newRecurringRoutes)
     .route("/", recurringPages)

@@ -230,6 +230,8 @@ const ACTION_TEXTS: Readonly<Partial<Record<AuditEntry["action"], string>>> = {
   "usage_limit.amount_set": "Own usage limit set",
   "recurring.cancelled": "Recurring grant cancelled",
   "recurring.resumed": "Recurring grant resumed",
+  "note.created": "Note added",
+  "note.deleted": "Note deleted",
   "export_link.created": "Download link created",
   "export_link.revoked": "Download links ended",
   "person.erased": "Person erased",

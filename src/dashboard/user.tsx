@@ -28,6 +28,7 @@ import { Balances, ByModel, Holds, Totals } from "./user-balances.tsx";
 import { LEDGER_COLUMNS, Ledger } from "./user-ledger.tsx";
 import { UserLimits } from "./user-limits.tsx";
 import { Memberships } from "./user-memberships.tsx";
+import { UserNotes } from "./user-notes.tsx";
 import { Plan } from "./user-plan.tsx";
 
 /** Shows the search for users, and for other objects by their id. */
@@ -56,6 +57,8 @@ const USER_NOTICES: Readonly<Record<string, string>> = {
   recurring: "Recurring grant created. Its due periods are granted.",
   "recurring-cancelled": "Recurring grant cancelled.",
   "recurring-resumed": "Recurring grant resumed.",
+  "note-added": "Note added.",
+  "note-deleted": "Note deleted.",
 };
 
 /** Returns the event of the form, in the form of the API. */
@@ -91,7 +94,7 @@ export async function userPage(c: Context<DashboardEnv>) {
           if (totals.isPartial) throw tooManyToPlan(totals.balances);
           return planUsage(c.var.ctx, parseForm(planInput, userEventFields(form)));
         });
-  const hasNothing = list.balances.length === 0 && ledger.rows.length === 0 && memberships.length === 0;
+  const hasNothing = [list.balances, ledger.rows, memberships, user.notes].every(({ length }) => length === 0);
   if (hasNothing && !(await isKnownUser(c.var.ctx, userId))) {
     return page(c, { title: "Users", section: "users" }, <Unknown c={c} userId={userId} />);
   }
@@ -133,6 +136,11 @@ export async function userPage(c: Context<DashboardEnv>) {
       children: (
         <Ledger c={c} form={form} balances={list.balances} list={ledger} events={user.events} chart={user.chart} />
       ),
+    },
+    {
+      id: "notes",
+      name: user.notes.length === 0 ? "Notes" : `Notes (${user.notes.length})`,
+      children: <UserNotes c={c} userId={userId} notes={user.notes} />,
     },
   ];
   return page(

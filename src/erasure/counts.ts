@@ -19,6 +19,7 @@ import {
   reservations,
   stripeCustomers,
   usageEvents,
+  userNotes,
   webhookMessages,
 } from "../db/schema.ts";
 import { id, namesId } from "./page-rows.ts";
@@ -28,6 +29,7 @@ export interface ErasureCounts {
     readonly analytics: number;
     readonly ids: number;
     readonly properties: number;
+    readonly notes: number;
     readonly messages: number;
     readonly customers: number;
     readonly refusals: number;
@@ -46,7 +48,7 @@ export interface ErasureCounts {
   readonly revoked: UnitAmounts;
 }
 
-const DELETED_KINDS = ["analytics", "ids", "properties", "messages", "customers", "refusals"] as const;
+const DELETED_KINDS = ["analytics", "ids", "properties", "notes", "messages", "customers", "refusals"] as const;
 const KEPT_KINDS = [
   "balances",
   "ledger",
@@ -80,6 +82,7 @@ const countsOf = (): Readonly<Record<CountedKind, SQL>> => ({
   consent: countBySeq(consentLog.seq, namesId(consentLog, consentLog.distinctId)),
   ids: sql`${record.distinctId} IS NOT NULL`,
   properties: count(idProperties, namesId(idProperties, idProperties.distinctId)),
+  notes: count(userNotes, namesId(userNotes, userNotes.userId)),
   messages: count(webhookMessages, namesId(webhookMessages, webhookMessages.subject)),
   customers: count(stripeCustomers, namesId(stripeCustomers, stripeCustomers.userId)),
   refusals: count(rejections, namesId(rejections, rejections.userId)),

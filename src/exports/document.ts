@@ -177,9 +177,10 @@ const presentExportedId = ({ distinctId, claimedAtMs, via, claimedBy, isVerified
 });
 
 /** Returns whether anything is stored about the person. Earlier exports do not count (P8). */
-function hasData({ isPerson, ids: { sizes, recurring }, limits, memberships }: Snapshot): boolean {
+function hasData({ isPerson, ids: { sizes, recurring, notes }, limits, memberships }: Snapshot): boolean {
   // A user with an override, or with counted usage, has a counter.
-  if (memberships.length > 0 || recurring.length > 0 || limits.some((row) => counterOf(row) !== undefined)) return true;
+  if ([memberships, recurring, notes].some(({ length }) => length > 0)) return true;
+  if (limits.some((row) => counterOf(row) !== undefined)) return true;
   return isPerson || [sizes.ledger, sizes.metering, sizes.consent].some(({ rows }) => rows > 0);
 }
 
@@ -245,7 +246,7 @@ export async function* documentPieces(
     yield utf8('],"recurring":[');
     yield* withCommas(recurringPieces(ids, exportedAtMs));
     const limits = JSON.stringify(presentUserLimits(snapshot.limits, exportedAtMs));
-    yield utf8(`]},"usageLimits":${limits},"exports":[`);
+    yield utf8(`]},"usageLimits":${limits},"notes":[${ids.notes.join()}],"exports":[`);
     yield* list("exports");
     yield utf8("]}");
   } else {

@@ -45,6 +45,8 @@ export interface PersonIds {
   readonly firstProperties: readonly FirstProperties[];
   /** The recurring grants of the ids. Each text has lists for `presentRecurringJson`, separated by commas. */
   readonly recurring: readonly string[];
+  /** The notes on the ids. Each text has JSON objects, separated by commas. */
+  readonly notes: readonly string[];
   readonly each: () => Generator<PersonId>;
 }
 
@@ -67,6 +69,7 @@ export function readIds(rows: readonly ChunkRow[]): PersonIds | null {
       ({ verified, other }) => ({ verified, other }),
     ),
     recurring: rows.flatMap(({ recurring }) => recurring ?? []),
+    notes: rows.flatMap(({ notes }) => notes ?? []),
     each,
   };
 }

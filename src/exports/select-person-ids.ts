@@ -4,6 +4,7 @@ import { hasTooManyRecurring, recurringBytes, recurringJson } from "../books/rec
 import { asInteger, computed, query, read, type ValueOf } from "../db/query.ts";
 import { accounts, consentLog, creditLedger, exportAudit, idProperties, usageEvents } from "../db/schema.ts";
 import { type PersonKey, personTable, withPerson } from "../people/person-walk.ts";
+import { exportedNotes } from "../people/user-notes.ts";
 
 /** A person with at most this many ids is read with a row for each id, which reads the fewest rows. */
 const FEW_IDS = 150;
@@ -14,9 +15,10 @@ export const EXPORTED_IDS_MAX = 1_000_000;
 /** The most characters of all ids together. For a moment they are in memory twice. */
 const ID_CHARACTERS_MAX = 20_000_000;
 /**
- * A chunk has at most this many bytes and one more id. An id's recurring grants have up to 1.5 MB, and D1 takes rows of 2 MB.
+ * A chunk has at most this many bytes and one more id. An id's recurring grants have up to 1.5 MB and its notes up to 0.3 MB, and D1
+ * takes rows of 2 MB.
  */
-const BYTES_OF_CHUNK = 400_000;
+const BYTES_OF_CHUNK = 150_000;
 /** More than the fields and separators of an id's line. */
 const ID_LINE_BYTES = 250;
 
@@ -104,6 +106,8 @@ export interface ChunkRow {
   readonly other: string | null;
   /** The recurring grants of the chunk's ids, separated by commas. Null when there are none. */
   readonly recurring: string | null;
+  /** The notes on the chunk's ids, separated by commas. Null when there are none. */
+  readonly notes: string | null;
 }
 
 /** The first ids, one row each. These are all ids unless `hasMoreIds` returns true. */
@@ -119,6 +123,7 @@ export const findFewIds = query((value: ValueOf<PersonKey>) => {
     verified: ifSmallOrOwn(value, verifiedProperties),
     other: ifSmallOrOwn(value, otherProperties),
     recurring: recurringJson(),
+    notes: exportedNotes(value),
   });
   return read(
     row,
@@ -143,18 +148,21 @@ export const findManyIds = query((value: ValueOf<PersonKey>) => {
     verified: sql<string | null>`max(item.verified)`,
     other: sql<string | null>`max(item.other)`,
     recurring: sql<string | null>`group_concat(item.recurring)`,
+    notes: sql<string | null>`group_concat(item.noted)`,
   });
   const [first, chunk] = [asInteger(sql`${FIRST_PROPERTIES}`), asInteger(sql`${BYTES_OF_CHUNK}`)];
   const ifFirst = (shown: SQL) => sql`iif(row_number() OVER w <= ${first}, ${shown}, NULL)`;
   const bytesOf = (text: SQL | SQLiteColumn) => sql`octet_length(${text})`;
   const ids = sql`
     SELECT row_number() OVER w AS n, sum(length(${personTable.distinctId}) + length(${claimer(value)})) OVER w AS characters,
-      sum(${ID_LINE_BYTES} + ${bytesOf(personTable.distinctId)} + ${bytesOf(claimer(value))} + ${recurringBytes()}) OVER w AS weight,
+      sum(${ID_LINE_BYTES} + ${bytesOf(personTable.distinctId)} + ${bytesOf(claimer(value))} + ${recurringBytes()}
+        + coalesce(octet_length(${exportedNotes(value)}), 0)) OVER w AS weight,
       ${idLine(value)} || ${TAB} || row_number() OVER w AS entry,
       ${personTable.firstSeenAtMs} AS earliest, ${personTable.lastSeenAtMs} AS latest, ${personTable.eventBytes} AS analytics,
       ${propertiesBytes()} AS size, ${propertiesCount()} AS names,
       ${ifFirst(ifSmallOrOwn(value, verifiedProperties))} AS verified, ${ifFirst(ifSmallOrOwn(value, otherProperties))} AS other,
-      ${recurringJson()} AS recurring, ${hasTooManyRecurring()} AS isTooLarge
+      ${recurringJson()} AS recurring, ${hasTooManyRecurring()} AS isTooLarge,
+      ${exportedNotes(value)} AS noted
     ${fromPerson()} WINDOW w AS (ROWS UNBOUNDED PRECEDING)`;
   return read(
     row,

@@ -170,6 +170,7 @@ const PAGES = [
   "users/as-of?userId=$&asOf=2025-01-01T00:00",
   "users/grant?userId=$",
   "users/verify?userId=$",
+  "users/notes/delete?userId=$&noteId=note_1",
   "users/refund/confirm?userId=$&externalRef=order-1&reason=r",
   "usage?from=2026-01-01&to=2026-01-31",
   "statements",

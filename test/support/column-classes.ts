@@ -292,6 +292,12 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
     ],
   },
   id_properties: { names: ["distinct_id"], text: ["properties"], kept: ["environment_id", "is_verified", "version"] },
+  user_notes: {
+    names: ["user_id"],
+    text: ["text"],
+    operational: ["actor"],
+    kept: ["environment_id", "id", "created_at_ms"],
+  },
   analytics_events: {
     names: ["distinct_id", "uuid"],
     text: ["event", "properties"],

@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { cancelRecurring } from "../../src/books/recurring/cancel-recurring.ts";
 import { releaseReservation } from "../../src/books/usage/commit.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
+import { addUserNote } from "../../src/people/user-notes.ts";
 import type { TenantCtx } from "../../src/runtime.ts";
 import { columnClasses } from "./column-classes.ts";
 import { expectOk } from "./operation.ts";
@@ -97,6 +98,8 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
   await reserve("Zq7anareleased", {});
   const operator: TenantCtx = { ...makeCtx(app.environments.live, clock), caller: { kind: "admin", by: "ops" } };
   await releaseReservation(operator, `res_Zq7anareleased_${app.environments.live.id}`);
+  await addUserNote(operator, userId, text("a note"));
+  await addUserNote(operator, CRM, text("another note"));
   await cancelRecurring(operator, recurringId, { at: "period_end" });
   await reserve("Zq7anacharged", { onExpiry: "charge", expiresInSeconds: 1 });
   clock.advance(2_000);

@@ -71,6 +71,7 @@ const examplePerson = {
   isIdentified: true,
   credits: { balances: [], ledger: [], recurring: [] },
   usageLimits: [],
+  notes: [],
   exports: [],
 };
 const pageView = {

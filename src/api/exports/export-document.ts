@@ -85,6 +85,16 @@ const exportAuditEntry = /* @__PURE__ */ lazy(() =>
     .meta({ id: "ExportAuditEntry" }),
 );
 
+const exportedNote = /* @__PURE__ */ lazy(() =>
+  z
+    .strictObject({
+      distinctId: z.string().meta(words("The id of the person that the note is on.", "user_42")),
+      text: z.string().meta(words("The note.", "Asked for an invoice by post")),
+      createdAt: time.meta(words("When it was created.", "2026-01-16T08:30:00.000Z")),
+    })
+    .meta({ id: "ExportedNote" }),
+);
+
 const exportedPerson = /* @__PURE__ */ lazy(() =>
   z
     .strictObject({
@@ -122,6 +132,9 @@ const exportedPerson = /* @__PURE__ */ lazy(() =>
         .meta({ id: "ExportedCredits" })
         .meta(words("The balances.")),
       usageLimits: z.array(userLimitOutput).meta(words("The usage of each usage limit, oldest limit first.")),
+      notes: z
+        .array(exportedNote)
+        .meta(words("What operators noted about the person on the dashboard. Oldest first, one id after another.")),
       exports: z
         .array(exportAuditEntry)
         .meta(words("Who created and opened export links, and the results. Oldest first.")),

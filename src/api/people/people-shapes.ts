@@ -7,7 +7,7 @@ import { words } from "../../lib/words.ts";
 export const erasureId = "era_5tQw8nR2sVj7mXb4cKd1Lp";
 
 export const counts = {
-  erased: { analytics: 512, consent: 3, ids: 2, properties: 1, messages: 12, customers: 1, refusals: 0 },
+  erased: { analytics: 512, consent: 3, ids: 2, properties: 1, notes: 0, messages: 12, customers: 1, refusals: 0 },
   pseudonymised: {
     balances: 2,
     ledger: 41,
@@ -49,6 +49,7 @@ const erasedRows = /* @__PURE__ */ lazy(() =>
       consent: rows().optional().meta(words("Entries of the consent log. Absent when they are kept.", 3)),
       ids: rows().meta(words("Records of ids, with the claims on them.", 2)),
       properties: rows().meta(words("Ids with properties.", 1)),
+      notes: rows().meta(words("Notes of operators.", 0)),
       messages: rows().meta(words("Messages to endpoints, even if they were not delivered.", 12)),
       customers: rows().meta(words("Customers of Stripe.", 1)),
       refusals: rows().meta(words("Recently rejected usage and grants, for the overview.", 0)),

@@ -178,6 +178,21 @@ export const consentLog = sqliteTable(
   ],
 );
 
+/** Operators' notes on a user, or on any other id. The dashboard writes them. */
+export const userNotes = sqliteTable(
+  "user_notes",
+  {
+    environmentId: integer("environment_id").notNull(),
+    userId: text("user_id").notNull(),
+    id: text("id").notNull(),
+    text: text("text").notNull(),
+    /** Who wrote it, as in the audit. */
+    actor: text("actor").notNull(),
+    createdAtMs: integer("created_at_ms").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.environmentId, t.userId, t.id] })],
+);
+
 /** Append-only: who created and opened export links, with the results. It has the token's hash, never the token. */
 export const exportAudit = sqliteTable(
   "export_audit",

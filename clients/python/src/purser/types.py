@@ -791,6 +791,7 @@ class _ErasedRows(TypedDict):
     analytics: int
     ids: int
     properties: int
+    notes: int
     messages: int
     customers: int
     refusals: int
@@ -862,6 +863,7 @@ class ExportedPerson(TypedDict):
     isIdentified: bool
     credits: ExportedCredits
     usageLimits: List[UserUsageLimit]
+    notes: List[ExportedNote]
     exports: List[ExportAuditEntry]
 
 
@@ -910,6 +912,12 @@ class ExportedLedgerEntry(TypedDict):
     reservationId: Optional[str]
     occurredAt: str
     note: Optional[str]
+
+
+class ExportedNote(TypedDict):
+    distinctId: str
+    text: str
+    createdAt: str
 
 
 class ExportAuditEntry(TypedDict):

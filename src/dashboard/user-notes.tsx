@@ -1,0 +1,123 @@
+import type { Context } from "hono";
+import * as z from "zod";
+import type { PurserError } from "../errors.ts";
+import { callVerb } from "../http/factory.ts";
+import { freeText, userId } from "../http/fields.ts";
+import { lazy } from "../http/lazy.ts";
+import { addUserNote, deleteUserNote, listUserNotes, NOTE_TEXT_MAX, type UserNote } from "../people/user-notes.ts";
+import { Table } from "./components.tsx";
+import { confirmPage } from "./confirm.tsx";
+import { LongText } from "./fields.tsx";
+import { createDashboardRoutes, type DashboardEnv, type Form, parseForm } from "./form.ts";
+import { FormCard, submit } from "./form-card.tsx";
+import { queryString, Time } from "./format.tsx";
+import { page, pathIn } from "./layout.tsx";
+import { userPath } from "./links.tsx";
+import { repeatable } from "./session.tsx";
+
+const NOTES_PATH = "users/notes";
+
+interface UserNotesProps {
+  readonly c: Context<DashboardEnv>;
+  readonly userId: string;
+  readonly notes: readonly UserNote[];
+}
+
+/** Shows the operators' notes on a user, newest first, and a form for another. */
+export const UserNotes = ({ c, userId, notes }: UserNotesProps) => (
+  <>
+    {notes.length > 0 && (
+      <section class="card" id="user-notes">
+        <h2>Notes</h2>
+        <Table
+          label="Notes"
+          head={["Note", "By", "Created", ""]}
+          empty=""
+          rows={notes.map(({ noteId, text, by, createdAt }) => [
+            <span class="lines">{text}</span>,
+            by,
+            <Time at={createdAt} />,
+            <a href={`${pathIn(c, `${NOTES_PATH}/delete`)}${queryString({ userId, noteId })}`}>Delete</a>,
+          ])}
+        />
+      </section>
+    )}
+    <NoteForm c={c} userId={userId} />
+  </>
+);
+
+const NoteForm = ({ c, userId, rejection }: Omit<UserNotesProps, "notes"> & { rejection?: PurserError }) => (
+  <FormCard
+    c={c}
+    action={NOTES_PATH}
+    title="Add a note"
+    about="Operators see it here. It is part of the person's export, without your name, and an erasure deletes it."
+    hidden={{ userId }}
+    rejection={rejection}
+    once
+    button="Add note"
+  >
+    <LongText label="Note" name="text" required />
+  </FormCard>
+);
+
+const rejectedNotePage = (c: Context<DashboardEnv>, rejection: PurserError) =>
+  page(
+    c,
+    { title: "Add a note", section: "users", rejection },
+    <NoteForm c={c} userId={c.var.form.userId ?? ""} rejection={rejection} />,
+  );
+
+async function deleteNotePage(c: Context<DashboardEnv>, { userId = "", noteId = "" }: Form, rejection?: PurserError) {
+  const note = (await listUserNotes(c.var.ctx, userId)).find((each) => each.noteId === noteId);
+  return confirmPage(
+    c,
+    {
+      fields: { userId, noteId },
+      button: "Delete note",
+      cancel: userPath(userId),
+      isDangerous: true,
+      rejection,
+      facts: [["User", userId], note !== undefined && ["Note", <span class="lines">{note.text}</span>]],
+    },
+    "A deleted note cannot be restored.",
+  );
+}
+
+/** The fields of a new note. Browsers send the lines of a text with CRLF. */
+const noteInput = lazy(() =>
+  z.strictObject({
+    userId,
+    text: z
+      .string()
+      .transform((text) => text.replaceAll("\r\n", "\n").trim())
+      .pipe(freeText(NOTE_TEXT_MAX))
+      .refine((text) => text !== "", "must not be empty"),
+  }),
+);
+
+/** Returns the tab of the notes on the user's page. */
+const tabOf = (form: Form, notice: string) => `users${queryString({ userId: form.userId, notice })}#notes`;
+
+export const userNotesRoutes = createDashboardRoutes()
+  .post(`/${NOTES_PATH}`, (c) => {
+    const { form } = c.var;
+    const add = async () => {
+      const { userId, text } = parseForm(noteInput, { userId: form.userId, text: form.text });
+      const { newId } = await repeatable(c);
+      await callVerb(c, (ctx) => addUserNote({ ...ctx, newId }, userId, text));
+    };
+    return submit(c, add, {
+      to: tabOf(form, "note-added"),
+      again: (rejection) => rejectedNotePage(c, rejection),
+    });
+  })
+  .get(`/${NOTES_PATH}/delete`, (c) => deleteNotePage(c, c.req.query()))
+  .post(`/${NOTES_PATH}/delete`, (c) => {
+    const { form } = c.var;
+    const { userId = "", noteId = "" } = form;
+    return submit(c, () => callVerb(c, (ctx) => deleteUserNote(ctx, userId, noteId)), {
+      to: tabOf(form, "note-deleted"),
+      again: (rejection) => deleteNotePage(c, form, rejection),
+    });
+  });
