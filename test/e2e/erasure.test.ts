@@ -137,6 +137,7 @@ it("an erasure leaves no id and no text of its person in the bytes of a copy mad
   await operator("users/reservation/release", {
     ...{ userId, reservationId: `res_${marked("reservation-released-by-an-operator")}` },
   });
+  await operator("users/notes", { userId, text: marked("note of an operator") });
   const tooMuch = { ...use, event: marked("refused-event"), model: marked("refused-model"), quantities: { tokens: 1 } };
   await send("POST", "/api/v1/usage/events", key, { ...tooMuch, eventId: marked("refused") }, {}, 402);
   // The person is a member of two teams: one pays, the other has no credits.
