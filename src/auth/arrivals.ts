@@ -43,6 +43,12 @@ export function maskAddress(address: string): string {
     .join(":")}::/64`;
 }
 
+/** Returns the first 48 bits of an IPv6 address of `readAddress`: a customer may have all addresses with them. Null for others. */
+const networkOf = (address: string): string | null => /^(.*):\w+::\/64$/.exec(address)?.[1] ?? null;
+
+/** The shares that all addresses of a network have together (L2). */
+const SHARES_OF_NETWORK = 16;
+
 /** A request before its key is read. */
 type IncomingRequest = RequestHead & { readonly var: { readonly runtime: Runtime } };
 
@@ -67,6 +73,8 @@ type CountedKey = { readonly kind: Key["kind"] | "admin" };
 /** The counts and keys that an isolate remembers for a minute. They never decide whether a key is valid (W3a). */
 class Arrivals {
   readonly counts = { public: new MinuteCounts(), stripe: new MinuteCounts(), newKeys: new MinuteCounts() };
+  /** Apart from the addresses, of which a network has enough to push out every older count. */
+  readonly networks = { public: new MinuteCounts(), stripe: new MinuteCounts(), newKeys: new MinuteCounts() };
   /** The addresses that have used up their public share. */
   readonly overShare = new MinuteMemory();
   /** The valid keys, and the keys that the primary database did not know. */
@@ -86,14 +94,19 @@ async function takeShare(c: IncomingRequest, share: AddressShare, times = 1): Pr
   const { isolate, now } = c.var.runtime;
   const { binding, aMinuteMax } = SHARES[share];
   const address = readAddress(c);
+  const nowMs = now();
+  const arrivals = arrivalsOf(isolate);
+  const [network, networks] = [networkOf(address), arrivals.networks[share]];
+  if (network !== null && networks.add(network, nowMs, times) > SHARES_OF_NETWORK * aMinuteMax) {
+    return networks.secondsLeft(network, nowMs);
+  }
   for (let count = 1; count <= times; count++) {
     const isAllowed = await mayPass(c.env[binding], address);
     if (isAllowed === null) break;
     if (!isAllowed) return MINUTE_MS / 1_000;
     if (count === times) return null;
   }
-  const counts = arrivalsOf(isolate).counts[share];
-  const nowMs = now();
+  const counts = arrivals.counts[share];
   return counts.add(address, nowMs, times) > aMinuteMax ? counts.secondsLeft(address, nowMs) : null;
 }
 
