@@ -43,6 +43,12 @@ export function maskAddress(address: string): string {
     .join(":")}::/64`;
 }
 
+/** Returns the first 48 bits of an IPv6 address of `readAddress`: a customer may have all addresses with them. Null for others. */
+const networkOf = (address: string): string | null => /^(.*):\w+::\/64$/.exec(address)?.[1] ?? null;
+
+/** The shares that all addresses of a network have together (L2). */
+const SHARES_OF_NETWORK = 16;
+
 /**
  * How many requests an address may send in a minute. Where the platform counts requests, the limit applies to each of its
  * locations, otherwise to each isolate.
@@ -64,6 +70,8 @@ type CountedKey = { readonly kind: Key["kind"] | "admin" };
 /** The counts and keys that an isolate remembers for a minute. They never decide whether a key is valid (W3a). */
 class Arrivals {
   readonly counts = { public: new MinuteCounts(), stripe: new MinuteCounts(), newKeys: new MinuteCounts() };
+  /** Apart from the addresses, of which a network has enough to push out every older count. */
+  readonly networks = { public: new MinuteCounts(), stripe: new MinuteCounts(), newKeys: new MinuteCounts() };
   /** The addresses that have used up their public share. */
   readonly overShare = new MinuteMemory();
   /** The valid keys, and the keys that the primary database did not know. */
@@ -83,14 +91,19 @@ async function takeShare(incoming: IncomingRequest, share: AddressShare, times =
   const { isolate, now } = incoming.runtime;
   const { binding, aMinuteMax } = SHARES[share];
   const address = readAddress(incoming);
+  const nowMs = now();
+  const arrivals = arrivalsOf(isolate);
+  const [network, networks] = [networkOf(address), arrivals.networks[share]];
+  if (network !== null && networks.add(network, nowMs, times) > SHARES_OF_NETWORK * aMinuteMax) {
+    return networks.secondsLeft(network, nowMs);
+  }
   for (let count = 1; count <= times; count++) {
     const isAllowed = await mayPass(incoming.env[binding], address);
     if (isAllowed === null) break;
     if (!isAllowed) return MINUTE_MS / 1_000;
     if (count === times) return null;
   }
-  const counts = arrivalsOf(isolate).counts[share];
-  const nowMs = now();
+  const counts = arrivals.counts[share];
   return counts.add(address, nowMs, times) > aMinuteMax ? counts.secondsLeft(address, nowMs) : null;
 }
 

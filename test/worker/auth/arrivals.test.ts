@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { Hono } from "hono";
 import { beforeAll, describe, expect, it, vi } from "vitest";
 import { createWorkerApp } from "../../../src/app.ts";
+import { countArrival } from "../../../src/auth/arrivals.ts";
 import { dashboardRoutes } from "../../../src/dashboard/routes.tsx";
 import { writeKey } from "../../../src/db/key-form.ts";
 import type { AppEnv } from "../../../src/http/factory.ts";
@@ -50,6 +51,24 @@ const sendMalformed = (call: Client, address: string, count: number) =>
   sendMany(count, () => call("GET", LIST, { key: "pk_live_made-up", headers: headers(address) }));
 const askConfig = (call: Client, key: string, address: string) => () =>
   call("GET", `/array/${key}/config`, { headers: headers(address) });
+
+it.each([
+  ["", {}],
+  [", also where the platform counts each of them", { PUBLIC_REQUESTS: { limit: async () => ({ success: true }) } }],
+])(
+  "addresses with the same first 48 bits have sixteen shares together, however many they are%s",
+  async (_, bindings) => {
+    const clock = new Clock();
+    const [env, runtime] = [bound(bindings), { isolate: {}, now: clock.now, newId: randomId }];
+    const count = (address: string) =>
+      countArrival({ env, req: { header: (name) => new Headers(headers(address)).get(name) ?? "" }, var: { runtime } });
+    for (let n = 0; n < 16 * 1_200; n++) await count(`2001:db8:1:${(n % 15_000).toString(16)}::1`);
+    await expect(count("2001:db8:1:ffff::1")).rejects.toMatchObject({ code: "rate_limited" });
+    await count("2001:db8:2:1::1");
+    clock.advance(61_000);
+    await count("2001:db8:1:ffff::1");
+  },
+);
 
 /** The routes to which PostHog's clients send events. */
 const CAPTURES = /^\/(batch|e|i\/v0\/e|capture|track|i\/v1\/analytics\/events)\/?$/;
