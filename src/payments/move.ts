@@ -10,19 +10,18 @@ import { idIn } from "../db/session.ts";
 import { batch, type RowsOf, type Statement } from "../db/sql.ts";
 import { personGuards } from "../db/tombstones.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { type Payer, payerAfter } from "./carry.ts";
+import type { Payer } from "./carry.ts";
 import { decideChanges, decidePaymentGrant, type Move, type Storing } from "./decide.ts";
 import { findRejectionReason, logFault, MustWait, SameFailures } from "./failed-move.ts";
-import { logStatement, selectLogged } from "./log.ts";
-import { type Effect, nextStep, offersNow, type Rejection, type Step } from "./next-step.ts";
+import { selectLogged } from "./log.ts";
+import { nextStep, offersNow, type Rejection, type Step } from "./next-step.ts";
 import { type Offer, TRIAL_REFS, TRIAL_REFS_END } from "./offer.ts";
-import { OUTCOMES, type PaymentOutcome } from "./outcomes.ts";
-import { factsToStore, keepsUsers, paymentToStore } from "./payment-to-store.ts";
-import type { PlannedOffer } from "./plan-offer.ts";
-import { findHint, type IgnoredReason } from "./reasons.ts";
-import { derivePaymentState, openInvoice, type PaymentState, shownKey } from "./state.ts";
-import { guardNoCustomer, storePayment } from "./store-payment.ts";
-import { insertPayerUser, payerKeys, readPayer, selectPayer, writePayer } from "./stored-payer.ts";
+import { moreImportant, type PaymentOutcome } from "./outcomes.ts";
+import type { IgnoredReason } from "./reasons.ts";
+import { derivePaymentState, type PaymentState, shownKey } from "./state.ts";
+import { keepsUsers, writesOfStep } from "./step-writes.ts";
+import { guardNoCustomer } from "./store-payment.ts";
+import { payerKeys, readPayer, selectPayer } from "./stored-payer.ts";
 import { readPayment, selectCustomer, selectPayments, selectTrials } from "./stored-payment.ts";
 
 export interface Moved {
@@ -33,10 +32,6 @@ export interface Moved {
   /** Why the event did nothing. */
   readonly reason: IgnoredReason | null;
 }
-
-/** Returns the more important of two outcomes. */
-export const moreImportant = (a: PaymentOutcome, b: PaymentOutcome): PaymentOutcome =>
-  OUTCOMES.indexOf(a) <= OUTCOMES.indexOf(b) ? a : b;
 
 /**
  * Brings a payment to the state that its facts require, step by step. Each step reads, and writes one batch that includes the new
@@ -170,54 +165,9 @@ class PaymentProcessor {
     return (effect, planned) => {
       const nonce = this.#ctx.newId("");
       this.#sent = { nonce, outcome: effect.outcome };
-      return [
-        ...storePayment(paymentToStore(state, { ...this.#toStore(state), nonce, effect, planned })),
-        ...this.#payerWrites(state, payer, planned, grantee),
-        ...this.#logOf(state, effect, grantee),
-      ];
+      const step = { move: this.#move, rejection: this.#rejection, newId: this.#idOf(state), nonce, effect, planned };
+      return writesOfStep(this.#ctx, { ...step, state, payer, payerKeys: this.#payer?.keys ?? [], grantee });
     };
-  }
-
-  /** Returns the statements that change the customer of an invoice (S6). */
-  #payerWrites(
-    state: PaymentState,
-    payer: Payer | null,
-    planned: PlannedOffer | null,
-    grantee: string | null,
-  ): Statement[] {
-    const invoice = openInvoice(state);
-    if (payer === null || this.#payer === null || planned?.account == null || invoice === null) return [];
-    const environmentId = this.#ctx.environment.id;
-    const { keys } = this.#payer;
-    // The customer of an erased person is stored only under its keyed hash (E4).
-    const before =
-      this.#rejection === "person_erased" && payer.version === 0 ? { ...payer, key: keys[1] ?? "" } : payer;
-    const after = payerAfter(before, invoice, planned.account, planned.marks);
-    return [
-      ...writePayer(environmentId, keys, before, after),
-      ...(grantee === null ? [] : [insertPayerUser({ environmentId, userId: grantee, customer: after.key })]),
-    ];
-  }
-
-  /** Returns the statement that logs the event's outcome. Sent in the batch of its effect. */
-  #logOf(state: PaymentState, { reason: ofEffect, outcome }: Effect, grantee: string | null): Statement[] {
-    const { eventId, type, asked } = this.#move.change;
-    if (eventId === null || asked === null) return [];
-    const { objectId, pack } = asked;
-    const grantAttempt = { rejection: this.#rejection, hasGrants: grantee !== null };
-    // The batch aborts if one of these users was erased (E4). The log names no other user.
-    const guarded = [grantee, ...factsToStore(state, grantAttempt, null).map(({ userId }) => userId)];
-    const user = guarded.includes(asked.user) ? asked.user : null;
-    const reason = outcome === "unmatched" || outcome === "ignored" ? ofEffect : null;
-    const hint = reason === null ? null : findHint(reason, type, asked.hint);
-    const paymentKey = this.#move.eventPaymentKey ?? shownKey(state.names);
-    const entry = { eventId, type, outcome, reason, objectId, asked: { pack, user }, hint, paymentKey };
-    return [logStatement(this.#ctx, entry)];
-  }
-
-  #toStore(state: PaymentState) {
-    const { environment, now } = this.#ctx;
-    return { environment, nowMs: now(), newId: this.#idOf(state), move: this.#move, rejection: this.#rejection };
   }
 
   #idOf({ known }: PaymentState): string {

@@ -8,3 +8,7 @@ export const SETTLERS = ["stripe", "admin"] as const;
 export const OUTCOMES = ["granted", "taken", "restored", "remembered", "unmatched", "ignored"] as const;
 /** The outcome of a delivery (S5). */
 export type PaymentOutcome = (typeof OUTCOMES)[number];
+
+/** Returns the more important of two outcomes. */
+export const moreImportant = (a: PaymentOutcome, b: PaymentOutcome): PaymentOutcome =>
+  OUTCOMES.indexOf(a) <= OUTCOMES.indexOf(b) ? a : b;

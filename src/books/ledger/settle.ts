@@ -3,7 +3,6 @@ import { type PayingRow, payersAmong, type SpendableBalance, spendableBalances }
 import { burnDown, type Payment } from "./burn-down.ts";
 import type { Charge, DueHold, Hold } from "./hold.ts";
 import type { NewEntry } from "./insert-entries.ts";
-import type { Ending } from "./settle-reservations.ts";
 
 /** A change of one balance, relative to the amount that it has. */
 export interface BalanceChange {
@@ -45,6 +44,14 @@ export interface OwedPayment {
   /** The seq of the entry that took too little. */
   readonly seq: number;
   readonly minor: number;
+}
+
+/** How a reservation ends. */
+export interface Ending {
+  readonly state: "committed" | "released" | "expired";
+  readonly eventId?: string;
+  /** Whether its end must have passed. */
+  readonly isDue?: true;
 }
 
 /** The settlement of a reservation. */

@@ -1,21 +1,20 @@
-import { sql } from "drizzle-orm";
-import { asInteger, insertFrom, query, type ValueOf } from "../../db/query.ts";
-import { usageEvents } from "../../db/schema.ts";
+import { and, type SQL, sql } from "drizzle-orm";
+import { alias } from "drizzle-orm/sqlite-core";
+import { asInteger, drizzle, insertFrom, query, type ValueOf } from "../../db/query.ts";
+import { creditLedger, reservations } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
-import { presentQuantities } from "../amounts/amount.ts";
-import { presentMeters, readSentMeters } from "../amounts/meters.ts";
+import { guards } from "../../db/views.ts";
+import { presentMeters } from "../amounts/meters.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { LEGS_MAX } from "./burn-down.ts";
-import { keptJson } from "./counters.ts";
-import { debitsOfLegs, debitsOfPayment, lastEventOf, placeOfEvent, sumsAtDebits } from "./debits.ts";
-import { fingerprintCharge } from "./decision.ts";
-import type { Hold } from "./hold.ts";
-import { type CreditMovement, insertEntries, type NewEntry } from "./insert-entries.ts";
+import { chargeWrites } from "./charge-writes.ts";
+import { lastEventOf, placeOfEvent } from "./debits.ts";
+import { fromOwed, type Hold, owedOfReservation } from "./hold.ts";
+import { type CreditMovement, insertEntries, lastSeqOf, type NewEntry, seqOfEvent } from "./insert-entries.ts";
 import { type LedgerMessage, reservationExpired, usageRecorded } from "./messages.ts";
 import { lowerOwed } from "./owed.ts";
-import { memberOfReservation } from "./payer-members.ts";
-import type { SettledHold, Settlement } from "./settle.ts";
-import { guardOwed, guardReturned, settleReservations } from "./settle-reservations.ts";
+import type { Ending, SettledHold, Settlement } from "./settle.ts";
+import { eachLeg, storedLeg } from "./stored-legs.ts";
 
 /** A statement's JSON must stay far below the 2 MB that D1 takes. */
 const HOLDS_A_STATEMENT_MAX = 200;
@@ -126,64 +125,71 @@ export function settlementMessage(userId: string, { hold, charged }: SettledHold
   });
 }
 
-/** Returns the statement that inserts the events of charges, which tell the amounts after their debits. */
-function chargeWrites(account: WriteContext, settled: readonly SettledHold[]): Statement[] {
-  const sums = new Map<string, number>();
-  const events: object[] = [];
-  for (const { hold, charged, entries } of settled) {
-    const minor = sumsAtDebits(entries, sums);
-    if (charged === null) continue;
-    const { charge, payment } = charged;
-    const { quantities, meters, occurredAtMs: occurredAt } = charge;
-    const uncovered = payment.uncovered === null ? null : JSON.stringify(presentQuantities(payment.uncovered));
-    const sent = meters === null ? { quantities } : { meters: readSentMeters(meters) };
-    const fingerprint = fingerprintCharge({ ...sent, occurredAt, onShortage: "partial" });
-    const legs = debitsOfPayment(payment, minor);
-    const hasMember = hold.hasMember ? 1 : undefined;
-    events.push({
-      id: hold.id,
-      reservationNumber: hold.reservationNumber,
-      hasMember,
-      ...charge,
-      legs,
-      uncovered,
-      fingerprint,
-      counted: keptJson(hold.counted),
-    });
-  }
-  if (events.length === 0) return [];
-  return [insertCharges({ ...writingValues(account), charges: JSON.stringify(events) })];
+/** A reservation to settle, and the place of its returns among the next entries of the account. */
+type SettlementRow = Ending &
+  Pick<Hold, "id" | "reservationNumber"> & { readonly offset: number; readonly owes: boolean };
+
+/**
+ * Settles open reservations of one user. Their returns must follow in the same batch. The batch aborts with
+ * `reservations_settled_once` if a reservation is already settled, and with `reservations_state` if its end has moved, an erasure has
+ * replaced its id, or it owes something although it was read as owing nothing. `guardOwed` checks the others.
+ */
+function settleReservations(writing: WriteContext, rows: readonly SettlementRow[]): Statement {
+  const { accountId } = writing;
+  // The account is in each row, because SQLite would otherwise read all reservations of the account for each.
+  const settlements = JSON.stringify(rows.map((row) => ({ ...row, accountId })));
+  return settleReservationsSql({ ...writingValues(writing), settlements });
 }
 
-/** Inserts the events of charges, in order. */
-const insertCharges = query((value: ValueOf<WriteContext & { charges: string }>) =>
-  insertFrom(
-    usageEvents,
-    {
-      ...placeOfEvent(value, sql`charge.key`),
-      environmentId: asInteger(value("environmentId")),
-      eventId: sql`charge.value ->> 'id'`,
-      event: sql`charge.value ->> 'event'`,
-      model: sql`charge.value ->> 'model'`,
-      countMinor: sql`charge.value ->> '$.quantities.count'`,
-      tokensMinor: sql`charge.value ->> '$.quantities.tokens'`,
-      secondsMinor: sql`charge.value ->> '$.quantities.seconds'`,
-      centsMinor: sql`charge.value ->> '$.quantities.cents'`,
-      meters: sql`charge.value ->> 'meters'`,
-      priceVersion: sql`charge.value ->> 'priceVersion'`,
-      costMinor: sql`charge.value ->> 'costMinor'`,
-      occurredAtMs: sql`charge.value ->> 'occurredAtMs'`,
-      receivedAfterMs: sql`${asInteger(value("nowMs"))} - (charge.value ->> 'occurredAtMs')`,
-      reservationId: sql`charge.value ->> 'id'`,
-      requestHash: sql`charge.value ->> 'fingerprint'`,
-      debits: debitsOfLegs(value, sql`charge.value -> 'legs'`),
-      uncovered: sql`charge.value ->> 'uncovered'`,
-      counted: sql`charge.value ->> 'counted'`,
-      memberNumber: memberOfReservation(
-        accountOfWrite(value),
-        sql`iif(charge.value ->> 'hasMember', charge.value ->> 'reservationNumber', NULL)`,
+const settleReservationsSql = query((value: ValueOf<WriteContext & { settlements: string }>) => {
+  const isNotDue = sql`settled.value ->> 'isDue' AND ${reservations.expiresAtMs} > ${value("nowMs")}`;
+  const isRenamed = sql`${reservations.id} <> settled.value ->> 'id'`;
+  const owesMore = sql`NOT (settled.value ->> 'owes') AND EXISTS (SELECT 1 ${fromOwed()})`;
+  return drizzle
+    .update(reservations)
+    .set({
+      state: sql`iif((${isNotDue}) OR (${isRenamed}) OR (${owesMore}), 'changed', settled.value ->> 'state')`,
+      settledAtMs: asInteger(value("nowMs")),
+      settledEventSeq: seqOfSettlingEvent(value, sql`settled.value ->> 'eventId'`),
+      settledSeq: sql`1 + (settled.value ->> 'offset') + ${lastSeqOf(accountOfWrite(value))}`,
+    })
+    .from(sql`json_each(${value("settlements")}) AS settled`)
+    .where(
+      and(
+        sql`${reservations.accountId} = settled.value ->> 'accountId'`,
+        sql`${reservations.reservationNumber} = settled.value ->> 'reservationNumber'`,
       ),
-    },
-    sql`FROM json_each(${value("charges")}) AS charge LEFT JOIN ${lastEventOf(value)} ORDER BY charge.key`,
-  ),
-);
+    );
+});
+
+/** SQL: the seq of the event that settles a reservation. A charge's event is written before, a commit's directly after. */
+export const seqOfSettlingEvent = (
+  value: ValueOf<WriteContext>,
+  eventId: SQL,
+) => sql`iif(${eventId} IS NULL, NULL, coalesce(
+  ${seqOfEvent(value, eventId)}, (SELECT ${placeOfEvent(value).seq} FROM (SELECT 1) LEFT JOIN ${lastEventOf(value)})
+))`;
+
+/** Aborts the batch with `guard_account` if one of these reservations owes other amounts than those that were read. */
+const guardOwed = query((value: ValueOf<WriteContext & { holds: string }>) => {
+  const owesOther = sql`
+    SELECT 1 FROM json_each(${value("holds")}) AS item
+    CROSS JOIN ${reservations} ON ${reservations.accountId} = ${accountOfWrite(value)} AND ${reservations.reservationNumber} = item.value ->> 0
+    WHERE ${owedOfReservation()} <> item.value ->> 1`;
+  return insertFrom(guards, { name: sql`'account'`, holds: sql`NOT EXISTS (${owesOther})` }, sql``);
+});
+
+const returned = alias(creditLedger, "returned");
+
+/** Aborts the batch with `guard_settlement` unless each of these settled reservations has the return of each of its holds. */
+const guardReturned = query((value: ValueOf<WriteContext & { numbers: string }>) => {
+  const isReturn = sql`${returned.accountId} = ${reservations.accountId}
+    AND ${returned.seq} = ${reservations.settledSeq} + leg.key AND ${returned.reservationNumber} = ${reservations.reservationNumber}
+    AND ${returned.grantSeq} = ${storedLeg.grantSeq} AND ${returned.deltaMinor} = ${storedLeg.minor}`;
+  const isMissing = sql`
+    SELECT 1 FROM json_each(${value("numbers")}) AS item
+    CROSS JOIN ${reservations} ON ${reservations.accountId} = ${accountOfWrite(value)} AND ${reservations.reservationNumber} = item.value
+    CROSS JOIN ${eachLeg(reservations.legs)}
+    WHERE NOT EXISTS (SELECT 1 FROM ${creditLedger} AS ${returned} WHERE ${isReturn})`;
+  return insertFrom(guards, { name: sql`'settlement'`, holds: sql`NOT EXISTS (${isMissing})` }, sql``);
+});

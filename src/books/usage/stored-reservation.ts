@@ -8,7 +8,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import type { WriteContext } from "../ledger/account.ts";
 import { type Hold, type ReservationRow, readLegs, settlementFields } from "../ledger/hold.ts";
 import { namedMemberOf } from "../ledger/payer-members.ts";
-import { seqOfSettlingEvent } from "../ledger/settle-reservations.ts";
+import { seqOfSettlingEvent } from "../ledger/settlement-writes.ts";
 import { legsField } from "../ledger/stored-legs.ts";
 import { isPinnedAndUnknown, type PinnedVersion, pinnedVersionFields } from "../prices/price-versions.ts";
 

@@ -11,7 +11,8 @@ import {
   seedPerson,
   seedUsage,
 } from "../../support/seed-rows.ts";
-import { Clock, makeApp, type TestApp } from "../../support/world.ts";
+import { centsOnly, wallet } from "../../support/spender.ts";
+import { Clock, makeApp, makeClient, makePack, type TestApp } from "../../support/world.ts";
 
 /** Rows that every export reads: of the application, the person, the bounds, and the audit. */
 const FIXED_ROWS = 60;
@@ -70,6 +71,34 @@ it("an export takes one trip a page and one more, and reads each row once, and a
   expect(cost.rowsRead).toBeLessThanOrEqual(1.05 * (cost.rows + cost.entries));
   expect(cost.roundTrips).toBeLessThanOrEqual(1 + cost.pages + Math.ceil(2_200 / 500));
   expect(cost.rowsWritten).toBe(2);
+});
+
+it("an export reads the balance of each debit and each ledger entry, and the event or the reservation of an entry that has one", async () => {
+  const app = await makeApp();
+  const clock = new Clock();
+  const call = makeClient(clock);
+  const packId = await makePack(app.appId, "Pack", [{ ...wallet, amountMinor: 1_000_000_000 }]);
+  const post = async (path: string, body: unknown) => {
+    const { status, body: answer } = await call("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body });
+    expect(status).toBe(200);
+    return answer;
+  };
+  const usage = { userId: "ana", event: "chat.completed", ...centsOnly(1) };
+  await post("credits/grant", { userId: "ana", packId });
+  await post(
+    "usage/events/batch",
+    Array.from({ length: 100 }, (_, index) => ({ ...usage, eventId: `export-${app.appId}-${index}` })),
+  );
+  for (let count = 0; count < 10; count++) {
+    const { reservationId } = await post("usage/reservations", usage);
+    await post(`usage/reservations/${reservationId}/release`, {});
+  }
+  const counting = countingD1(env.DB);
+  const { person, events } = await documentOf(app, "ana", clock, counting.d1);
+  expect([person?.credits.ledger.length, events.metering.length]).toEqual([121, 100]);
+  const ofLedger = 3 * 120 + 2;
+  const ofMetering = 2 * 100;
+  expect(counting.spent().rowsRead).toBeLessThanOrEqual(ofLedger + ofMetering + FIXED_ROWS);
 });
 
 it("an export binds only values that D1 accepts, even for long balance ids, and misses no balance", async () => {
