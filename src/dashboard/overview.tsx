@@ -186,7 +186,7 @@ const Packs = ({ c, overview }: OverviewProps) => {
 };
 
 const ABOUT_LINKS =
-  "Purser rejects an identity link, but keeps its event, if a publishable key sends it and the other id is a user, is linked already, or neither id is known as a user's. Your server can link them with a secret key.";
+  "A publishable or relay key may link only the id of a device that is no user and not linked yet, and only to an id that is a user's or not a device's. Other links are rejected, and their events kept. Your server can link any ids with a secret key.";
 
 /** Shows the rejections, and the exports of people. */
 const Rejections = ({ c, overview }: OverviewProps) => {
@@ -197,7 +197,7 @@ const Rejections = ({ c, overview }: OverviewProps) => {
     ["Export links created", minted, figurePath("minted", daysOfFigure(minted[0] ?? { days: [] }))],
     ["Export links opened", opened, figurePath("opened", daysOfFigure(opened[0] ?? { days: [] }))],
     // A rejected link leaves only its event.
-    ["Identity links refused", links, undefined],
+    ["Identity links rejected", links, undefined],
   ];
   const tabs = cards.flatMap(([label, figures, path]) =>
     figures.map((figure): Tab => {

@@ -157,7 +157,7 @@ const CarryForm = ({ c, rejection }: { c: Context<DashboardEnv>; rejection: Purs
     button="Set the carry"
   >
     <Field label="Stripe customer" name="customer" />
-    <Field label="Currency" name="currency" hint="as usd" />
+    <Field label="Currency" name="currency" hint="such as usd" />
     <Field label="Carry" name="amount" hint="in the smallest unit; 0 ends it" />
   </FormCard>
 );

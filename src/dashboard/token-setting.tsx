@@ -51,7 +51,7 @@ export const TokenSetting = ({ c, setting, form: typed, rejection }: TokenSettin
       title="User tokens"
       about={
         <>
-          How Purser verifies your users' sign-in tokens. A browser needs one, with a publishable key, to read its
+          How Purser verifies your users' sign-in tokens. A page needs one, beside its publishable key, to read its
           user's credits. {setting === null ? "Not set: publishable keys cannot read anything." : null}
           {hasSecret ? "A secret is set. Leave its field empty to keep it." : null}
         </>
