@@ -82,6 +82,15 @@ function keyedOf(c: Context<AppEnv>): KeyedRequest {
   };
 }
 
+async function serveKeyInHeader(
+  c: Context<AppEnv>,
+  requirements: KeyRequirements,
+  next: () => Promise<void>,
+): Promise<void> {
+  const keyed = keyedOf(c);
+  await serveKey(keyed, await keyInHeader(keyed, requirements.isCapture), requirements, next);
+}
+
 const NEEDS_SECRET_KEY =
   "This operation needs a secret key (`sk_…`), which your backend sends. The request has a publishable key (`pk_…`).";
 const RELAY_KEY_SENDS = "A relay key (`rk_…`) sends analytics events and does nothing else.";
@@ -94,14 +103,8 @@ export function requireSecretKey(
   rejection: "forbidden" | "requires_secret_key",
   requirements: Pick<KeyRequirements, "reads"> = {},
 ) {
-  return factory.createMiddleware(async (c, next) => {
-    await serveKey(
-      keyedOf(c),
-      await keyInHeader(incomingOf(c)),
-      { ...requirements, reject: rejectOthers(rejection) },
-      next,
-    );
-  });
+  const reject = rejectOthers(rejection);
+  return factory.createMiddleware((c, next) => serveKeyInHeader(c, { ...requirements, reject }, next));
 }
 
 function rejectOthers(rejection: "forbidden" | "requires_secret_key") {
@@ -120,17 +123,17 @@ const rejectRelay = ({ kind }: Key) => (kind === "relay" ? new PurserError("forb
  */
 export function requireKeyOrEndUser(secretParams: readonly string[] = []) {
   const reject = rejectOthers("requires_secret_key");
-  return factory.createMiddleware(async (c, next) => {
+  return factory.createMiddleware((c, next) => {
     const needsSecret = secretParams.some((name) => c.req.query(name) !== undefined);
-    const requirements = needsSecret ? { reject } : { reject: rejectRelay, needsUser: true };
-    await serveKey(keyedOf(c), await keyInHeader(incomingOf(c)), requirements, next);
+    return serveKeyInHeader(c, needsSecret ? { reject } : { reject: rejectRelay, needsUser: true }, next);
   });
 }
 
 /** Requires a secret or publishable key. */
-export const requireKey = factory.createMiddleware(async (c, next) => {
-  await serveKey(keyedOf(c), await keyInHeader(incomingOf(c)), { reject: rejectRelay }, next);
-});
+export const requireKey = factory.createMiddleware((c, next) => serveKeyInHeader(c, { reject: rejectRelay }, next));
+
+/** Requires a key that may send analytics events, in the header. */
+export const requireCaptureKey = factory.createMiddleware((c, next) => serveKeyInHeader(c, { isCapture: true }, next));
 
 /** A pattern for a key of Purser in the `Authorization` header. PostHog's clients may send other values in this header. */
 const KEY_IN_HEADER = /^Bearer +([spr]k_(?:live|test)_[^\s]+) *$/i;
@@ -145,9 +148,10 @@ export async function serveCaptureKey<Answer>(
   next: () => Promise<Answer>,
 ): Promise<Answer> {
   const inHeader = KEY_IN_HEADER.exec(c.req.header("authorization") ?? "")?.[1];
-  if (inHeader !== undefined) return serveKey(keyedOf(c), inHeader, { isCapture: true }, next);
-  const isCounted = await countCapture(incomingOf(c));
-  return serveCounted(keyedOf(c), requireSent(await readKeyInBody()), { isCapture: true }, isCounted, next);
+  const keyed = keyedOf(c);
+  if (inHeader !== undefined) return serveKey(keyed, inHeader, { isCapture: true }, next);
+  const isCounted = await countCapture(keyed);
+  return serveCounted(keyed, requireSent(await readKeyInBody()), { isCapture: true }, isCounted, next);
 }
 
 /** Serves a read-only request of PostHog's clients, with its key in the body. It stores nothing, so it rejects a relay key. */
@@ -156,8 +160,9 @@ export async function serveClientKey<Answer>(
   readKeyInBody: () => Promise<string | null>,
   next: () => Promise<Answer>,
 ): Promise<Answer> {
-  await countArrival(incomingOf(c));
-  return serveCounted(keyedOf(c), requireSent(await readKeyInBody()), { reads: true, reject: rejectRelay }, true, next);
+  const keyed = keyedOf(c);
+  await countArrival(keyed);
+  return serveCounted(keyed, requireSent(await readKeyInBody()), { reads: true, reject: rejectRelay }, true, next);
 }
 
 /** Serves a request with a publishable key in its path. Throws `forbidden` for other keys. */
@@ -180,8 +185,3 @@ function requireSent(key: string | null): string {
   if (key !== null) return key;
   throw invalidKey("Send a key of Purser as `api_key`, beside the events in the body.");
 }
-
-/** Requires a key that may send analytics events, in the header. */
-export const requireCaptureKey = factory.createMiddleware(async (c, next) => {
-  await serveKey(keyedOf(c), await keyInHeader(incomingOf(c), true), { isCapture: true }, next);
-});
