@@ -61,7 +61,7 @@ it.each([
     const clock = new Clock();
     const [env, runtime] = [bound(bindings), { isolate: {}, now: clock.now, newId: randomId }];
     const count = (address: string) =>
-      countArrival({ env, req: { header: (name) => new Headers(headers(address)).get(name) ?? "" }, var: { runtime } });
+      countArrival({ env, runtime, request: new Request("https://purser.test", { headers: headers(address) }) });
     for (let n = 0; n < 16 * 1_200; n++) await count(`2001:db8:1:${(n % 15_000).toString(16)}::1`);
     await expect(count("2001:db8:1:ffff::1")).rejects.toMatchObject({ code: "rate_limited" });
     await count("2001:db8:2:1::1");
