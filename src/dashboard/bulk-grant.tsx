@@ -19,7 +19,7 @@ import {
 } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 import { amountText } from "./format.tsx";
-import { listOfferedPacks, PackFields } from "./grant.tsx";
+import { listOfferedPacks, PackFields, TotalAfter } from "./grant.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
 import { AmountList } from "./unit-amount.tsx";
@@ -112,7 +112,7 @@ async function previewBulk(c: Context<DashboardEnv>, refused?: PurserError) {
     ]);
     const fresh = grants.filter(({ userId }) => !before.has(userId));
     const plan = await previewGrant(ctx, fresh[0] ?? first);
-    return { grants, plan, before, freshCount: fresh.length, known: new Set(known.map(({ userId }) => userId)) };
+    return { grants, plan, before, freshCount: fresh.length, known: new Map(known.map((user) => [user.userId, user])) };
   });
   if (read.result === undefined) return bulkForm(c, form, read.rejection);
   const { grants, plan, known, before, freshCount } = read.result;
@@ -157,12 +157,17 @@ async function previewBulk(c: Context<DashboardEnv>, refused?: PurserError) {
     },
     <Table
       label="Users"
-      head={["User", "Before"]}
+      head={["User", "Before", "Total afterwards"]}
       empty=""
-      rows={grants.map(({ userId }) => [
-        <UserLink c={c} id={userId} />,
-        before.has(userId) ? "granted before" : known.has(userId) ? "known" : "new user",
-      ])}
+      rows={grants.map(({ userId }) => {
+        const user = known.get(userId);
+        const totals = { units: user?.remaining ?? [], isPartial: user?.isPartial === true };
+        return [
+          <UserLink c={c} id={userId} />,
+          before.has(userId) ? "granted before" : user === undefined ? "new user" : "known",
+          before.has(userId) ? "unchanged" : <TotalAfter plan={plan} totals={totals} />,
+        ];
+      })}
     />,
   );
 }

@@ -87,7 +87,7 @@ interface ConfirmProps {
 }
 
 /** Shows an action and its effect, and asks to confirm it; asks twice if there are warnings. */
-export const Confirm = (props: ConfirmProps) => {
+const Confirm = (props: ConfirmProps) => {
   const { c, action = c.req.path, typed, button, warnings = [], facts = [], children } = props;
   const fields = { ...(typed && formFields(typed)), ...props.fields };
   return (
@@ -128,6 +128,9 @@ export const Confirm = (props: ConfirmProps) => {
 };
 
 interface ConfirmPageProps extends Omit<ConfirmProps, "c" | "children"> {
+  /** Parts above and below the confirmation. */
+  readonly above?: Child;
+  readonly below?: Child;
   /** By default, the text of the button. */
   readonly title?: string;
   /** By default, the section of the path. */
@@ -136,13 +139,17 @@ interface ConfirmPageProps extends Omit<ConfirmProps, "c" | "children"> {
 
 /** Returns the page that asks to confirm an action. */
 export const confirmPage = (c: Context<DashboardEnv>, props: ConfirmPageProps, children?: Child) => {
-  const { title = props.button, section = sectionOfPath(c), rejection } = props;
+  const { title = props.button, section = sectionOfPath(c), rejection, above, below } = props;
   return page(
     c,
     { title, section, rejection },
-    <Confirm c={c} {...props}>
-      {children}
-    </Confirm>,
+    <>
+      {above}
+      <Confirm c={c} {...props}>
+        {children}
+      </Confirm>
+      {below}
+    </>,
   );
 };
 

@@ -14,7 +14,7 @@ import { invalid, PurserError } from "../errors.ts";
 import { sha256 } from "../lib/encoding.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { Facts, Table } from "./components.tsx";
-import { Confirm } from "./confirm.tsx";
+import { confirmPage } from "./confirm.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
 import { amountText, queryString, timeText } from "./format.tsx";
@@ -74,57 +74,52 @@ async function eraseForm(c: Context<DashboardEnv>, form: Form, rejection?: Purse
   const shown = await shownFormFields(output);
   const blockable =
     shown.distinctIds === undefined ? [] : [...distinctIds.entries()].filter(([, id]) => unverified.has(id));
-  return page(
+  return confirmPage(
     c,
-    { title: "Erase person", section: "people", rejection },
+    {
+      action: "people/erase",
+      fields: { distinctId, ...shown },
+      button: "Erase person",
+      cancel: `people${queryString({ distinctId })}`,
+      isDangerous: true,
+      form,
+      rejection,
+      above: (
+        <section class="card">
+          <h2>What would be erased</h2>
+          <p>
+            {amountText(distinctIdCount)} {distinctIdCount === 1 ? "id" : "ids"}
+            {distinctIdCount > distinctIds.length && `, of which these are the nearest`}:
+          </p>
+          <ul>
+            {distinctIds.map((id) => (
+              <li>
+                <code>{id}</code>
+                {unverified.has(id) && <span class="soft"> linked only by a publishable key</span>}
+              </li>
+            ))}
+          </ul>
+          <CountsTable counts={counts} />
+        </section>
+      ),
+    },
     <>
-      <section class="card">
-        <h2>What would be erased</h2>
-        <p>
-          {amountText(distinctIdCount)} {distinctIdCount === 1 ? "id" : "ids"}
-          {distinctIdCount > distinctIds.length && `, of which these are the nearest`}:
-        </p>
-        <ul>
-          {distinctIds.map((id) => (
-            <li>
-              <code>{id}</code>
-              {unverified.has(id) && <span class="soft"> linked only by a publishable key</span>}
-            </li>
-          ))}
-        </ul>
-        <CountsTable counts={counts} />
-      </section>
-      <Confirm
-        c={c}
-        action="people/erase"
-        fields={{ distinctId, ...shown }}
-        button="Erase person"
-        cancel={`people${queryString({ distinctId })}`}
-        isDangerous
-      >
-        <p>
-          {UNDO} An id that is linked only by a publishable key may belong to another person: only mentions of it are
-          erased, unless you block it too.
-        </p>
-        {blockable.map(([index, id]) => (
-          <label>
-            <input type="checkbox" name={blockField(index)} value="yes" checked={form[blockField(index)] === "yes"} />{" "}
-            Block <code>{id}</code> too
-          </label>
-        ))}
-        <Choice
-          label="Reason (kept in the receipt)"
-          name="reason"
-          value={form.reason}
-          options={[["", "none"], ...reasons()]}
-          rejection={rejection}
-        />
+      <p>
+        {UNDO} An id that is linked only by a publishable key may belong to another person: only mentions of it are
+        erased, unless you block it too.
+      </p>
+      {blockable.map(([index, id]) => (
         <label>
-          <input type="checkbox" name="keepConsent" value="yes" checked={form.keepConsent === "yes"} /> Keep the consent
-          log, under a keyed hash in place of each id
+          <input type="checkbox" name={blockField(index)} value="yes" checked={form[blockField(index)] === "yes"} />{" "}
+          Block <code>{id}</code> too
         </label>
-        <Field label={`Type the id to confirm: ${distinctId}`} name="confirmation" required rejection={rejection} />
-      </Confirm>
+      ))}
+      <Choice label="Reason (kept in the receipt)" name="reason" options={[["", "none"], ...reasons()]} />
+      <label>
+        <input type="checkbox" name="keepConsent" value="yes" checked={form.keepConsent === "yes"} /> Keep the consent
+        log, under a keyed hash in place of each id
+      </label>
+      <Field label={`Type the id to confirm: ${distinctId}`} name="confirmation" required />
     </>,
   );
 }

@@ -1,15 +1,16 @@
 import type { Context } from "hono";
-import { releaseReservation } from "../books/usage/commit.ts";
+import { previewRelease, releaseReservation } from "../books/usage/commit.ts";
 import { readUsageEvent } from "../books/usage/describe-events.ts";
 import { readReservation } from "../books/usage/read-reservation.ts";
 import type { PurserError } from "../errors.ts";
-import { Facts, numberHead, Table, Tag } from "./components.tsx";
-import { Confirm } from "./confirm.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv } from "./form.ts";
+import { callVerb } from "../http/factory.ts";
+import { Facts, numberHead, type ShownFact, Table, Tag } from "./components.tsx";
+import { confirmPage, redirectAfter } from "./confirm.tsx";
+import { createDashboardRoutes, type DashboardEnv, type Form } from "./form.ts";
 import { amountText, quantitiesText, queryString, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
-import { BalanceLink, EventLink, ReservationLink, UserLink, userPath } from "./links.tsx";
-import { AmountList, BareAmount, QuantityList, UnitAmount } from "./unit-amount.tsx";
+import { BalanceLink, EventLink, ReservationLink, releasePath, UserLink, userPath } from "./links.tsx";
+import { BareAmount, BeforeAfter, QuantityList, UnitAmount } from "./unit-amount.tsx";
 
 /** Shows a usage event: the quantities, and who paid. */
 async function eventPage(c: Context<DashboardEnv>, eventId: string) {
@@ -57,7 +58,7 @@ async function eventPage(c: Context<DashboardEnv>, eventId: string) {
   );
 }
 
-/** Shows a reservation: the amounts it holds, and a form that releases it. */
+/** Shows a reservation and the amounts that it holds. */
 async function reservationPage(c: Context<DashboardEnv>, reservationId: string, rejection?: PurserError) {
   const reservation = await readReservation(c.var.ctx, reservationId);
   return page(
@@ -104,37 +105,57 @@ async function reservationPage(c: Context<DashboardEnv>, reservationId: string, 
           ])}
         />
       </section>
-      {reservation.status === "open" && <Release c={c} reservation={reservation} />}
+      {reservation.status === "open" && (
+        <p>
+          <a class="button quiet" href={pathIn(c, releasePath(reservation))}>
+            Release reservation
+          </a>
+        </p>
+      )}
     </>,
   );
 }
 
-interface ReleaseProps {
-  readonly c: Context<DashboardEnv>;
-  readonly reservation: Awaited<ReturnType<typeof readReservation>>;
+/** Shows what a release returns to each balance, and asks to confirm it. */
+async function releasePage(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
+  const { reservationId = "" } = form;
+  const [{ userId }, balances] = await Promise.all([
+    readReservation(c.var.ctx, reservationId),
+    previewRelease(c.var.ctx, reservationId),
+  ]);
+  return confirmPage(
+    c,
+    {
+      fields: { reservationId, userId },
+      button: "Release reservation",
+      cancel: userPath(userId),
+      rejection,
+      facts: [
+        ["User", userId],
+        ["Reservation", <code>{reservationId}</code>],
+        ...balances.map(
+          ({ balanceId, packName, unit, from, to }): ShownFact => [
+            <a href={`${pathIn(c, "users/balance")}${queryString({ balanceId })}`}>{packName}</a>,
+            <BeforeAfter from={from} to={to} unit={unit} />,
+          ],
+        ),
+      ],
+    },
+    "The reservation can no longer be committed.",
+  );
 }
-
-const Release = ({ c, reservation: { reservationId, userId, holds } }: ReleaseProps) => (
-  <Confirm
-    c={c}
-    action="users/reservation/release"
-    fields={{ reservationId, userId }}
-    button="Release reservation"
-    cancel={userPath(userId)}
-  >
-    <p>
-      <AmountList of={holds} none="Nothing" /> can be spent again. The reservation can no longer be committed.
-    </p>
-  </Confirm>
-);
 
 export const eventPages = createDashboardRoutes()
   .get("/users/event", (c) => eventPage(c, c.req.query("eventId") ?? ""))
   .get("/users/reservation", (c) => reservationPage(c, c.req.query("reservationId") ?? ""))
-  .post("/users/reservation/release", async (c) => {
-    const { userId, reservationId = "" } = c.var.form;
-    const done = await catchRejection(() => releaseReservation(c.var.ctx, reservationId));
-    return done.rejection === undefined
-      ? c.redirect(`${pathIn(c, "users")}${queryString({ userId, notice: "released" })}`, 303)
-      : reservationPage(c, reservationId, done.rejection);
-  });
+  .get("/users/reservation/release", (c) => releasePage(c, c.req.query()))
+  .post("/users/reservation/release", (c) =>
+    redirectAfter(
+      c,
+      async () => {
+        await callVerb(c, (ctx) => releaseReservation(ctx, c.var.form.reservationId ?? ""));
+        return "released";
+      },
+      (rejection) => reservationPage(c, c.var.form.reservationId ?? "", rejection),
+    ),
+  );

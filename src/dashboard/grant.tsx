@@ -173,14 +173,32 @@ export const grantRoutes = createDashboardRoutes()
 
 interface IssuedProps {
   readonly plan: Omit<Awaited<ReturnType<typeof previewGrant>>, "isReplay">;
-  readonly totals: Awaited<ReturnType<typeof readUserTotals>>;
+  readonly totals: {
+    readonly units: readonly { readonly unit: string; readonly remainingMinor: bigint }[];
+    readonly isPartial: boolean;
+  };
   /** The quantity as it was typed. */
   readonly quantity: string | undefined;
 }
 
+/** Shows the totals that a user has and would have after a grant, of each unit that it issues. */
+export const TotalAfter = ({ plan, totals }: Pick<IssuedProps, "plan" | "totals">) => (
+  <>
+    {[...Map.groupBy(plan.amounts, ({ unit }) => unit)].map(([unit, issued]) => {
+      const minor = issued.reduce((sum, each) => sum + BigInt(each.amountMinor), 0n);
+      const before = totals.units.find((each) => each.unit === unit)?.remainingMinor ?? 0n;
+      return (
+        <div>
+          <BeforeAfter from={exactAmount(unit, before)} to={exactAmount(unit, before + minor)} unit={unit} />
+          {totals.isPartial && " (at least: the user has too many balances to add up)"}
+        </div>
+      );
+    })}
+  </>
+);
+
 /** Returns, for a confirmation, the balances that a grant would issue and the totals that the user would then have. */
 export function issuedFacts({ plan, totals, quantity }: IssuedProps): readonly ShownFact[] {
-  const units = [...new Set(plan.amounts.map(({ unit }) => unit))];
   return [
     ["Pack", plan.packName],
     [
@@ -189,20 +207,7 @@ export function issuedFacts({ plan, totals, quantity }: IssuedProps): readonly S
         <AmountList of={plan.amounts} />
       </b>,
     ],
-    [
-      "The user's total afterwards",
-      units.map((unit) => {
-        const issued = plan.amounts.filter((each) => each.unit === unit);
-        const minor = issued.reduce((sum, each) => sum + BigInt(each.amountMinor), 0n);
-        const before = totals.units.find((each) => each.unit === unit)?.remainingMinor ?? 0n;
-        return (
-          <div>
-            <BeforeAfter from={exactAmount(unit, before)} to={exactAmount(unit, before + minor)} unit={unit} />
-            {totals.isPartial && " (at least: the user has too many balances to add up)"}
-          </div>
-        );
-      }),
-    ],
+    ["The user's total afterwards", <TotalAfter plan={plan} totals={totals} />],
     plan.ignoresQuantity && ["Ignored", `The quantity ${quantity}: this pack issues the amounts of its items.`],
     ["Expires (UTC)", timeText(plan.expiresAt)],
   ];

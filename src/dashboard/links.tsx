@@ -37,6 +37,9 @@ export const IdentityText = ({ identity }: { identity: Identity | null }) =>
 
 export const userPath = (userId: string | undefined): string => `users${queryString({ userId })}`;
 
+export const releasePath = ({ reservationId }: { readonly reservationId: string }): string =>
+  `users/reservation/release${queryString({ reservationId })}`;
+
 /** The path of the page that creates a recurring grant. The paths of the pages that change one are below it. */
 export const RECURRING_PATH = "users/recurring";
 

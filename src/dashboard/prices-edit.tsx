@@ -5,7 +5,7 @@ import { listPriceLists, readPriceList, setPrices } from "../books/prices/price-
 import { previewList } from "../books/usage/preview-list.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { iso } from "../lib/time.ts";
-import { assertSure, Confirm } from "./confirm.tsx";
+import { assertSure, confirmPage } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { timeText } from "./format.tsx";
@@ -59,31 +59,34 @@ async function reviewPage(c: Context<DashboardEnv>, list: NewList, rejection?: P
     list: JSON.stringify({ rules, costs, note, ifVersion }),
     ...(effectiveAt === undefined ? {} : { effectiveAt: iso(effectiveAt) }),
   };
-  return page(
+  return confirmPage(
     c,
-    { title: "Review the price list", section: "prices", rejection },
+    {
+      title: "Review the price list",
+      action: "prices",
+      fields: { ...fields, nonce: c.var.form.nonce ?? c.var.root.newId("") },
+      button: effectiveAt === undefined ? "Put in force" : "Schedule this version",
+      cancel: "prices",
+      warnings: [
+        ...unreachable.map(
+          ({ rule, coveredBy }) => `Rule ${rule + 1} can never apply: rule ${coveredBy + 1} covers it.`,
+        ),
+        ...(preview.unpriced.length === 0 ? [] : ["Some events of the last days have no price in this list."]),
+      ],
+      rejection,
+      below: (
+        <>
+          <FormCard c={c} action="prices/edit" hidden={fields} button="Change it" />
+          <Preview preview={preview} />
+        </>
+      ),
+    },
     <>
-      <Confirm
-        c={c}
-        action="prices"
-        fields={{ ...fields, nonce: c.var.form.nonce ?? c.var.root.newId("") }}
-        button={effectiveAt === undefined ? "Put in force" : "Schedule this version"}
-        cancel="prices"
-        warnings={[
-          ...unreachable.map(
-            ({ rule, coveredBy }) => `Rule ${rule + 1} can never apply: rule ${coveredBy + 1} covers it.`,
-          ),
-          ...(preview.unpriced.length === 0 ? [] : ["Some events of the last days have no price in this list."]),
-        ]}
-      >
-        <h2>Changes of version {newest}</h2>
-        <ListChanges before={before.rules} after={rules} label="Changed rules" />
-        <h2>Changes of your own costs</h2>
-        <ListChanges before={before.costs} after={costs} label="Changed costs" />
-        <p>The new version is in force {from}. It never changes, and reprices nothing that is recorded.</p>
-      </Confirm>
-      <FormCard c={c} action="prices/edit" hidden={fields} button="Change it" />
-      <Preview preview={preview} />
+      <h2>Changes of version {newest}</h2>
+      <ListChanges before={before.rules} after={rules} label="Changed rules" />
+      <h2>Changes of your own costs</h2>
+      <ListChanges before={before.costs} after={costs} label="Changed costs" />
+      <p>The new version is in force {from}. It never changes, and reprices nothing that is recorded.</p>
     </>,
   );
 }

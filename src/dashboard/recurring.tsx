@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { cancelRecurringInput } from "../api/recurring/cancel-recurring-grant.ts";
-import { cancelRecurring, resumeRecurring } from "../books/recurring/cancel-recurring.ts";
+import { cancelRecurring, previewCancel, resumeRecurring } from "../books/recurring/cancel-recurring.ts";
 import { listRecurring, type RecurringOutput } from "../books/recurring/recurring.ts";
 import { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
@@ -12,6 +12,7 @@ import { amountText, everyText, queryString, Time, timeText } from "./format.tsx
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { RECURRING_PATH, UserLink, userPath } from "./links.tsx";
 import type { ListColumn } from "./list.tsx";
+import { BeforeAfter } from "./unit-amount.tsx";
 
 const refers = ({ userId, recurringId }: RecurringOutput) => queryString({ userId, recurringId });
 
@@ -125,7 +126,10 @@ export const RECURRING_COLUMNS: readonly RecurringColumn[] = [
 
 async function cancelPage(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
   const { userId = "", recurringId = "" } = form;
-  const { recurring } = await listRecurring(c.var.ctx, { userId });
+  const [{ recurring }, revoked] = await Promise.all([
+    listRecurring(c.var.ctx, { userId }),
+    previewCancel(c.var.ctx, recurringId),
+  ]);
   const grant = recurring.find((each) => each.recurringId === recurringId);
   if (grant === undefined) throw new PurserError("not_found", "This user has no such recurring grant.");
   return confirmPage(
@@ -144,6 +148,16 @@ async function cancelPage(c: Context<DashboardEnv>, form: Form, rejection?: Purs
           <>
             {grant.packName}, every {everyText(grant.every, grant.timeZone)} <code>{recurringId}</code>
           </>,
+        ],
+        [
+          "Its credits afterwards, if now",
+          revoked.length === 0
+            ? "nothing to revoke"
+            : revoked.map(({ unit, amount }) => (
+                <div>
+                  <BeforeAfter from={amount} to={0} unit={unit} />
+                </div>
+              )),
         ],
       ],
     },

@@ -11,7 +11,7 @@ import { numberHead, RowMenu, Table, Tag, unitHead } from "./components.tsx";
 import type { DashboardEnv } from "./form.ts";
 import { amountText, queryString, runsOutText, shortAmount, timeText } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
-import { ReservationLink } from "./links.tsx";
+import { ReservationLink, releasePath } from "./links.tsx";
 import { RuleList } from "./packs.tsx";
 import { AmountList, BareAmount, PartOfAmount, partText, UnitAmount, UnitLabel, UnitsContext } from "./unit-amount.tsx";
 
@@ -258,10 +258,7 @@ export const Holds = ({ c, reservations, isAll }: HoldsProps) => (
         <span class="num">
           {timeText(reservation.expiresAt)}, then {reservation.onExpiry === "charge" ? "charged" : "returned"}
         </span>,
-        <a
-          href={`${pathIn(c, "users/reservation")}${queryString({ reservationId: reservation.reservationId })}`}
-          aria-label={`Release ${reservation.reservationId}`}
-        >
+        <a href={pathIn(c, releasePath(reservation))} aria-label={`Release ${reservation.reservationId}`}>
           Release
         </a>,
       ])}

@@ -187,6 +187,7 @@ const PAGES = [
   "users?userId=$&sort=delta",
   "users/event?eventId=$-event",
   "users/reservation?reservationId=res_$",
+  "users/reservation/release?reservationId=res_$",
   "people?distinctId=$",
   "people/erase?distinctId=$",
 ];

@@ -169,15 +169,8 @@ function presentFoundUser({ userId, balances: rows, lastEntryAtMs }: FoundUserRo
   const remaining = UNITS.flatMap((unit) => {
     const ofUnit = rows.slice(0, SUMMED_USERS_MAX).filter((row) => row[0] === unit);
     if (ofUnit.length === 0) return [];
-    return [
-      {
-        unit,
-        amount: exactAmount(
-          unit,
-          ofUnit.reduce((sum, [, minor]) => sum + BigInt(minor), 0n),
-        ),
-      },
-    ];
+    const remainingMinor = ofUnit.reduce((sum, [, minor]) => sum + BigInt(minor), 0n);
+    return [{ unit, amount: exactAmount(unit, remainingMinor), remainingMinor }];
   });
   return {
     userId,

@@ -4,6 +4,7 @@ import { creditBalances, type Minor } from "../../db/schema.ts";
 import { assert, invalid } from "../../errors.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
+import { exactAmount, UNITS } from "../amounts/amount.ts";
 import { grantRejections, USER_BALANCES_MAX } from "../credits/grant.ts";
 import { accountQuery } from "../ledger/account.ts";
 import { lastPeriod, periodAt, periodStart } from "../ledger/calendar.ts";
@@ -16,7 +17,8 @@ import { countBalances, countGranted } from "../ledger/new-balances.ts";
 import { changeRecurring, insertPeriods, periodMessages } from "../ledger/period-writes.ts";
 import { grantOfPeriod, planPeriods, RECURRING_REF, type RecurringChange } from "../ledger/plan-periods.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
-import { writeForUser } from "../ledger/write.ts";
+import { apply, changesOfHolds } from "../ledger/settle.ts";
+import { previewForUser, writeForUser } from "../ledger/write.ts";
 import {
   presentRecurring,
   type RecurringOutput,
@@ -48,7 +50,7 @@ const REVOKED_A_BATCH_MAX = USER_BALANCES_MAX;
 const selectUnexpired = accountQuery((value: ValueOf<UnexpiredSearch>, account) => {
   const { accountId, externalRef, revokedAtMs, expiresAtMs } = creditBalances;
   return drizzle
-    .select(fields(creditBalances, "id"))
+    .select(fields(creditBalances, "id", "unit", "remainingMinor"))
     .from(creditBalances)
     .where(
       and(
@@ -80,23 +82,55 @@ export async function cancelRecurring(
   return cancelled.output;
 }
 
+/** The reads that decide a cancellation. */
+function readForCancel(ctx: TenantCtx, recurringId: string) {
+  const reference = `${RECURRING_REF}${recurringId}`;
+  return {
+    user: { recurringId },
+    read: (nowMs: number) =>
+      [
+        selectRecurring(ctx, recurringId),
+        // `;` is the character after `:`, so this range has all references with the prefix.
+        selectUnexpired(ctx, { recurringId }, { from: `${reference}:`, to: `${reference};`, nowMs }),
+      ] as const,
+  };
+}
+
+/** Returns what a cancellation with immediate effect would revoke of each unit. Throws `not_found`. */
+export async function previewCancel(ctx: TenantCtx, recurringId: string) {
+  const preview = await previewForUser(ctx, {
+    ...readForCancel(ctx, recurringId),
+    decide: ([, unexpired], account) => {
+      const balances = apply(balancesToRevoke(account, recurringId, unexpired), changesOfHolds(account.settled));
+      return UNITS.flatMap((unit) => {
+        const ofUnit = balances.filter((balance) => balance.unit === unit);
+        const minor = ofUnit.reduce((sum, { remainingMinor }) => sum + BigInt(remainingMinor), 0n);
+        return minor === 0n ? [] : [{ unit, amount: exactAmount(unit, minor) }];
+      });
+    },
+  });
+  if (preview === null) throw recurringNotFound();
+  return preview;
+}
+
 type Cancelled = { readonly output: RecurringOutput; readonly hasMore: boolean };
 
 /** Returns null if there is no such recurring grant. If `hasMore`, further balances may have to be revoked. */
 async function cancelInOneBatch(ctx: TenantCtx, recurringId: string, { at, reason }: CancelRecurringInput) {
-  const reference = `${RECURRING_REF}${recurringId}`;
   return writeForUser(ctx, {
-    user: { recurringId },
-    read: (nowMs) => [
-      selectRecurring(ctx, recurringId),
-      // `;` is the character after `:`, so this range has all references with the prefix.
-      selectUnexpired(ctx, { recurringId }, { from: `${reference}:`, to: `${reference};`, nowMs }),
-    ],
+    ...readForCancel(ctx, recurringId),
     decide: ([[found], unexpired], account): Decision<Cancelled> => {
       assert(found !== undefined, "the account was found by this recurring grant");
       const { pack: _, ...stored } = found;
       const row = withChange(stored, account.periods.changes);
-      const clawbacks = at === "now" ? clawbacksOfAll(account, recurringId, unexpired) : [];
+      const clawbacks =
+        at === "now"
+          ? balancesToRevoke(account, recurringId, unexpired).map(({ id }) => ({
+              balanceId: id,
+              dueMinor: 0 as Minor,
+              revokes: true,
+            }))
+          : [];
       const isDone =
         row.state === "ended" && (at === "period_end" || row.finalN === CANCELLED_NOW) && clawbacks.length === 0;
       const answer = (shown: StoredRecurring) => ({
@@ -126,17 +160,17 @@ async function cancelInOneBatch(ctx: TenantCtx, recurringId: string, { at, reaso
   });
 }
 
-function clawbacksOfAll(
+type Unexpired = Pick<typeof creditBalances.$inferSelect, "id" | "unit" | "remainingMinor">;
+
+/** Returns the balances that a cancellation with immediate effect revokes: also those of due periods. */
+function balancesToRevoke(
   { periods }: AccountAtRead,
   recurringId: string,
-  unexpired: readonly { readonly id: string }[],
-) {
+  unexpired: readonly Unexpired[],
+): readonly Unexpired[] {
   const due = periods.periods.filter((period) => period.recurringId === recurringId);
-  return [...unexpired, ...due.flatMap(({ grant }) => grant.balances)].map(({ id }) => ({
-    balanceId: id,
-    dueMinor: 0 as Minor,
-    revokes: true,
-  }));
+  const granted = due.flatMap(({ grant }) => grant.balances);
+  return [...unexpired, ...granted.map(({ id, unit, amountMinor }) => ({ id, unit, remainingMinor: amountMinor }))];
 }
 
 function planCancel(

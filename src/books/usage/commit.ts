@@ -1,12 +1,13 @@
-import { asInteger, drizzle, query, type ValueOf } from "../../db/query.ts";
-import { reservations } from "../../db/schema.ts";
+import { sql } from "drizzle-orm";
+import { asInteger, drizzle, fields, query, read, type ValueOf } from "../../db/query.ts";
+import { creditBalances, reservations } from "../../db/schema.ts";
 import { formsOfId } from "../../db/usage-ids.ts";
 import { assert, invalid } from "../../errors.ts";
 import { warn } from "../../http/warnings.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import type { Quantities, Unit } from "../amounts/amount.ts";
+import { fromMinor, type Quantities, type Unit } from "../amounts/amount.ts";
 import type { SentMeters } from "../amounts/meters.ts";
 import { writingValues } from "../ledger/account.ts";
 import { burnDown } from "../ledger/burn-down.ts";
@@ -20,9 +21,17 @@ import {
 } from "../ledger/decision.ts";
 import { presentLeg, type ReservationRow } from "../ledger/hold.ts";
 import { type AccountAtRead, spendableOf } from "../ledger/read-account.ts";
-import { payersOfCommit, type SettledHold, settleHold } from "../ledger/settle.ts";
+import {
+  apply,
+  changesOfHolds,
+  payersOfCommit,
+  type SettledHold,
+  type Settlement,
+  settleHold,
+} from "../ledger/settle.ts";
 import { selectBalancesForCommit } from "../ledger/spendable-balances.ts";
-import { writeForUser } from "../ledger/write.ts";
+import { eachLeg, isBalanceOfLeg } from "../ledger/stored-legs.ts";
+import { previewForUser, writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/count-usage.ts";
 import { needsPrice, withPrices } from "../prices/prices-in-force.ts";
 import type { AmountOfBalance } from "./describe-events.ts";
@@ -172,19 +181,13 @@ export async function releaseReservation(ctx: TenantCtx, reservationId: string):
     recall: ({ reservations }) => recallReservation(reservations.get(reservationId)),
     decide: ([[reservation]], account) => {
       assert(reservation !== undefined, "the account was found by this reservation");
-      const due = settledNow(account, reservation);
-      if (reservation.settledEventSeq !== null || due?.charged) {
-        throw reservationClosed("The reservation is already committed.");
-      }
-      if (reservation.state !== "open" || due !== undefined) {
-        return replay(present(reservation, reservation.state === "released" ? "released" : "expired"));
-      }
-      const hold = asHold(reservation);
+      const settlement = decideRelease(reservation, account);
+      if (typeof settlement === "string") return replay(present(reservation, settlement));
       // The audit leaves out the reservation's id, because callers choose it and it may identify a person.
-      const balanceIds = hold.legs.map((leg) => leg.balanceId);
+      const balanceIds = settlement.hold.legs.map((leg) => leg.balanceId);
       const target = balanceIds[0] ?? ctx.environment.appId;
       return writeAll([], () => present(reservation, "released"), {
-        settles: settleHold(hold, { state: "released" }),
+        settles: settlement,
         audit: { action: "reservation.released", target, balanceIds },
         remembers: {},
       });
@@ -193,6 +196,52 @@ export async function releaseReservation(ctx: TenantCtx, reservationId: string):
   if (released === null) throw reservationNotFound();
   return released;
 }
+
+/** Returns the settlement of a release, or how the reservation ended before. Throws `reservation_closed` after a commit. Pure. */
+function decideRelease(reservation: ReservationRow, account: AccountAtRead): Settlement | ReleaseOutput["status"] {
+  const due = settledNow(account, reservation);
+  if (reservation.settledEventSeq !== null || due?.charged) {
+    throw reservationClosed("The reservation is already committed.");
+  }
+  if (reservation.state !== "open" || due !== undefined) {
+    return reservation.state === "released" ? "released" : "expired";
+  }
+  return settleHold(asHold(reservation), { state: "released" });
+}
+
+/**
+ * Returns the balances of a reservation, each with its amount before and after a release: the same if the reservation has ended. Throws
+ * the rejections of `releaseReservation`.
+ */
+export async function previewRelease(ctx: TenantCtx, reservationId: string) {
+  const forms = await formsOfId(ctx, reservationId);
+  const preview = await previewForUser(ctx, {
+    user: { reservationId, forms: JSON.stringify(forms) },
+    read: () => [selectReservation(ctx, forms), selectHeldBalances(keyOfReservation(ctx, forms))],
+    decide: ([[reservation], balances], account) => {
+      assert(reservation !== undefined, "the account was found by this reservation");
+      const settlement = decideRelease(reservation, account);
+      const before = apply(balances, changesOfHolds(account.settled));
+      const after = apply(before, typeof settlement === "string" ? [] : settlement.entries);
+      return before.map(({ id, packName, unit, remainingMinor }, index) => ({
+        ...{ balanceId: id, packName, unit },
+        from: fromMinor(unit, remainingMinor),
+        to: fromMinor(unit, after[index]?.remainingMinor ?? remainingMinor),
+      }));
+    },
+  });
+  if (preview === null) throw reservationNotFound();
+  return preview;
+}
+
+const selectHeldBalances = query((value: ValueOf<ReservationKey>) =>
+  read(
+    fields(creditBalances, "id", "packName", "unit", "remainingMinor", "revokedAtMs"),
+    (list) => sql`
+      SELECT ${list} FROM ${reservations} CROSS JOIN ${eachLeg(reservations.legs)}
+      CROSS JOIN ${creditBalances} ON ${isBalanceOfLeg(reservations.accountId)} WHERE ${ofReservationKey(value)}`,
+  ),
+);
 
 /** Returns the settlement of a reservation that is due. */
 const settledNow = (
