@@ -8,7 +8,7 @@ import type { DashboardEnv } from "./form.ts";
 import { amountText, queryString, runsOutText, shortAmount } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
-import { UnitAmount, UnitLabel } from "./unit-amount.tsx";
+import { BareAmount, UnitAmount, UnitLabel } from "./unit-amount.tsx";
 
 type UserUsed = UsageFigures["users"]["largest"][number];
 
@@ -67,7 +67,7 @@ export const TopUsers = ({ c, largest, users }: UsersProps) => {
             timesText(events, median),
             ...units.flatMap((unit) => {
               const used = quantities[unit] ?? 0;
-              return [amountText(used), timesText(doubleOf(used), medians.get(unit) ?? 0)];
+              return [<BareAmount of={used} unit={unit} />, timesText(doubleOf(used), medians.get(unit) ?? 0)];
             }),
             user === undefined ? <span class="soft">see the user</span> : <Amounts of={user.remaining} />,
           ];

@@ -9,7 +9,7 @@ import { DayChart } from "./chart.tsx";
 import { Empty, numberHead, type Tab, Tabs, unitHead } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amountText, shortAmount, Time } from "./format.tsx";
-import { unitText } from "./unit-amount.tsx";
+import { BareAmount, unitText } from "./unit-amount.tsx";
 import { groupTab, LeftOut, type Used, usageDate, usageDaysPage } from "./usage-days.tsx";
 import { CREDITS_READ_MAX, RunsOut, TopUsers, unitsUsed } from "./usage-users.tsx";
 
@@ -96,7 +96,7 @@ function usedBy(
     cellsOf: (used) => [
       ...nameOf(used),
       amountText(used.events),
-      ...units.map((unit) => amountText(used.quantities[unit] ?? 0)),
+      ...units.map((unit) => <BareAmount of={used.quantities[unit] ?? 0} unit={unit} />),
     ],
   });
 }

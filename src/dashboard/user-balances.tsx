@@ -224,7 +224,7 @@ export const ByModel = ({ usage: { days, models, isPartial } }: { usage: UserMod
         rows={models.map(({ model, events, quantities }) => [
           model ?? <span class="soft">none</span>,
           amountText(events),
-          ...units.map((unit) => amountText(quantities[unit] ?? 0)),
+          ...units.map((unit) => <BareAmount of={quantities[unit] ?? 0} unit={unit} />),
         ])}
       />
       <p class="soft">
