@@ -464,6 +464,7 @@ export const world: readonly string[] = [
   `INSERT INTO balance_expiries (environment_id, expires_at_ms, account_id, grant_seq) VALUES (${LIVE}, 1, ${USER}, 1)`,
   `INSERT INTO expiry_notices (environment_id, days, since_ms) VALUES (${LIVE}, 7, 1)`,
   `INSERT INTO daily_activity (environment_id, kind, day, unit, amount) VALUES (${LIVE}, 'minted', 1, '', 1)`,
+  `INSERT INTO user_notes VALUES (${LIVE}, 'u', 'note_1', 'called', 'token', 1)`,
   `INSERT INTO rejections VALUES (${LIVE}, 'u', '', 'shortage', 'chat', 'm', '{}', 1, 1)`,
   "INSERT INTO business_walks (began_at_ms, after_account_id, finished_at_ms) VALUES (1, 0, 2)",
   `INSERT INTO cron_faults (part, subject, environment_id, kind, tries, failed_at_ms, retry_at_ms)
