@@ -526,7 +526,7 @@ it("runs from its package in an empty folder, without other packages", async () 
   const run = promisify(execFile);
   await run("npm", ["pack", "--workspace", "clients/cli", "--pack-destination", folder], { cwd: root });
   writeFileSync(join(folder, "package.json"), "{}");
-  await run("npm", ["install", "--offline", "--no-audit", "--no-fund", "./purser-cli-0.2.0.tgz"], { cwd: folder });
+  await run("npm", ["install", "--offline", "--no-audit", "--no-fund", "./purser-cli-0.3.0.tgz"], { cwd: folder });
   const { appId } = await server.makeApp();
   const env = { ...process.env, PURSER_URL: server.url, PURSER_ADMIN_KEY: ADMIN_TOKEN };
   const { stdout } = await run("npx", ["--offline", "purser", "pull", "--app", appId, "--mode", "live"], {

@@ -15,14 +15,14 @@ export default operation({
       z
         .looseObject({
           openapi: z.string().meta(words("The version of OpenAPI.", "3.1.1")),
-          info: z.looseObject({}).meta(words("What the document describes.", { title: "Purser", version: "0.2.0" })),
+          info: z.looseObject({}).meta(words("What the document describes.", { title: "Purser", version: "0.3.0" })),
           paths: z.looseObject({}).meta(words("The operations, by path.", {})),
         })
         .meta({ id: "OpenApiDocument" }),
     summary: "Get the OpenAPI document",
     description: "The whole API as OpenAPI 3.1, generated from the schemas that validate requests.",
     returns: "The document.",
-    example: () => ({ output: { openapi: "3.1.1", info: { title: "Purser", version: "0.2.0" }, paths: {} } }),
+    example: () => ({ output: { openapi: "3.1.1", info: { title: "Purser", version: "0.3.0" }, paths: {} } }),
   }),
   handler: async (c) => c.body(await referenceFile(c.env, "openapi.json"), 200, { "Content-Type": "application/json" }),
 });

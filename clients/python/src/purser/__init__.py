@@ -36,4 +36,4 @@ __all__ = [
     "meters_of_openai_responses",
     "verify_webhook",
 ]
-__version__ = "0.2.0"
+__version__ = "0.3.0"
