@@ -261,7 +261,7 @@ it("a list, compared with its events sent one after another gives the same resul
       const expected = singles.map((single, index) =>
         withoutRandomIds(
           single.status === 200
-            ? single.body
+            ? { ...single.body, ...(single.headers.get("idempotent-replayed") === "true" && { isReplayed: true }) }
             : { eventId: (list[index] as { eventId: string }).eventId, ...single.body },
         ),
       );
